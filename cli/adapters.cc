@@ -13,9 +13,9 @@
 #include "common/json.h"
 #include "common/toml_table.h"
 #include "jobs/machine_size.h"
-#include "trials/adapters/adapter.h"
-#include "trials/adapters/command_words.h"
 #include "trials/knobs.h"
+#include "trials/programs/adapter.h"
+#include "trials/programs/command_words.h"
 #include "trials/workload.h"
 
 namespace cli {

@@ -12,7 +12,7 @@
 
 #include "common/process.h"
 #include "harness/stop.h"
-#include "trials/command/contained_process.h"
+#include "trials/programs/contained_process.h"
 
 namespace cli {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "cli/verb_options.h"
 #include "common/error.h"
-#include "harness/manifest.h"
+#include "harness/manifest/manifest.h"
 #include "harness/stop.h"
 #include "studies/fits/verb.h"
 

@@ -10,8 +10,8 @@
 
 #include "cli/verb_options.h"
 #include "harness/backends.h"
-#include "harness/manifest.h"
-#include "harness/plan.h"
+#include "harness/manifest/manifest.h"
+#include "harness/run_matrix.h"
 #include "harness/slurm/submission.h"
 
 namespace cli {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/verb.h"
-#include "harness/manifest.h"
+#include "harness/manifest/manifest.h"
 #include "studies/charts.h"
 
 namespace cli {

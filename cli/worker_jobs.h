@@ -8,9 +8,9 @@
 
 #include "cli/verb_options.h"
 #include "harness/dispatcher.h"
-#include "harness/inputs.h"
-#include "harness/manifest.h"
-#include "harness/plan.h"
+#include "harness/manifest/manifest.h"
+#include "harness/records/inputs.h"
+#include "harness/run_matrix.h"
 
 namespace cli {
 

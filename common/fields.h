@@ -45,7 +45,7 @@ concept Named = std::is_enum_v<E> && requires(E value) {
 
 template <Named E>
 [[nodiscard]] constexpr std::string_view ToString(E value) {
-  return NamesOf(value).at(value);
+  return NamesOf(value).at(static_cast<std::size_t>(value));
 }
 
 // The inverse of ToString.

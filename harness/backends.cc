@@ -6,11 +6,11 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "harness/entries.h"
-#include "harness/planner_predictions.h"
-#include "harness/prediction_sources.h"
-#include "harness/program_backends.h"
-#include "harness/replay_backend.h"
-#include "harness/simulator_backend.h"
+#include "harness/testbeds/planner_predictions.h"
+#include "harness/testbeds/prediction_sources.h"
+#include "harness/testbeds/program_backends.h"
+#include "harness/testbeds/replay_backend.h"
+#include "harness/testbeds/simulator_backend.h"
 
 namespace harness {
 namespace {

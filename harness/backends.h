@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "common/error.h"
-#include "harness/predictions.h"
 #include "harness/spec.h"
+#include "harness/testbeds/predictions.h"
 #include "methods/method.h"
-#include "trials/adapters/adapter.h"
 #include "trials/cluster.h"
 #include "trials/objective.h"
 #include "trials/plan.h"
+#include "trials/programs/adapter.h"
 #include "trials/rank_order.h"
 #include "trials/search_space.h"
 #include "trials/trained_job.h"

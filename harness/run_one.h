@@ -10,9 +10,9 @@
 
 #include "common/error.h"
 #include "harness/backends.h"
-#include "harness/lease.h"
-#include "harness/manifest.h"
-#include "harness/plan.h"
+#include "harness/manifest/manifest.h"
+#include "harness/records/lease.h"
+#include "harness/run_matrix.h"
 #include "trials/record.h"
 #include "trials/trial_runner.h"
 

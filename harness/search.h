@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "common/error.h"
-#include "harness/journal.h"
-#include "harness/manifest.h"
+#include "harness/manifest/manifest.h"
+#include "harness/records/journal.h"
 #include "methods/method.h"
 #include "trials/search_space.h"
 #include "trials/trial_runner.h"

@@ -23,7 +23,7 @@ struct ProblemSpec {
   common::TomlTable workload;
   common::TomlTable cluster;
   common::TomlTable space;
-  common::TomlTable predictions;       // see harness/predictions.h
+  common::TomlTable predictions;       // see harness/testbeds/predictions.h
   std::filesystem::path rules_folder;  // of the rule sets that have a name
   trials::Objective objective = trials::Objective::kTime;
 };

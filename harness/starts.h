@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "harness/manifest.h"
+#include "harness/manifest/manifest.h"
 #include "methods/method.h"
 #include "trials/search_space.h"
 

@@ -12,7 +12,7 @@
 #include "common/files.h"
 #include "common/json.h"
 #include "common/text.h"
-#include "harness/lease.h"
+#include "harness/records/lease.h"
 #include "plots/experiment_records.h"
 #include "plots/remaining.h"
 
@@ -144,7 +144,7 @@ std::string_view ToString(RunState state) {
   constexpr std::array<std::string_view, 8> kNames = {
       "missing", "running", "stopped", "done",
       "damaged", "pending", "failed",  "lost"};
-  return kNames.at(state);
+  return kNames.at(static_cast<std::size_t>(state));
 }
 
 RunStatus ReadRunStatus(const RunSpec& run, const Budget& budget,

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/manifest.h"
-#include "harness/plan.h"
+#include "harness/manifest/manifest.h"
+#include "harness/run_matrix.h"
 #include "trials/record.h"
 
 namespace harness {

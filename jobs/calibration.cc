@@ -15,6 +15,7 @@
 #include "common/csv_table.h"
 #include "common/quantiles.h"
 #include "common/text.h"
+#include "common/units.h"
 #include "jobs/job.h"
 #include "trials/knobs.h"
 #include "trials/record.h"
@@ -175,7 +176,7 @@ std::vector<MeasuredStep> ReadCsv(const fs::path& path) {
     if ((!status.empty() && status != "ok") || step.step_time_s == 0.0) {
       continue;
     }
-    constexpr double kGiga = 1e9;
+    using common::kGiga;
     step.peak_memory_bytes = kGiga * PositiveCell(table, row, "peak_memory_gb");
     step.batch_size = static_cast<int>(PositiveCell(table, row, "batch_size"));
     for (std::size_t i = 0; i < table.header().size(); ++i) {

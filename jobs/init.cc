@@ -8,8 +8,8 @@
 #include <fmt/ranges.h>
 
 #include "jobs/job_draft.h"
-#include "trials/adapters/adapter.h"
 #include "trials/knobs.h"
+#include "trials/programs/adapter.h"
 
 namespace jobs {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "common/error.h"
 #include "jobs/machine_size.h"
-#include "trials/adapters/adapter.h"
 #include "trials/cluster.h"
+#include "trials/programs/adapter.h"
 #include "trials/rules.h"
 #include "trials/search_space.h"
 #include "trials/simulator/framework.h"

@@ -10,8 +10,8 @@
 #include "common/error.h"
 #include "jobs/init.h"
 #include "jobs/machine_detection.h"
-#include "trials/adapters/adapter.h"
 #include "trials/parallel_config.h"
+#include "trials/programs/adapter.h"
 
 namespace jobs {
 

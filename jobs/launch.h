@@ -7,8 +7,8 @@
 #include <string>
 
 #include "jobs/job.h"
-#include "trials/adapters/adapter.h"
 #include "trials/parallel_config.h"
+#include "trials/programs/adapter.h"
 
 namespace jobs {
 

@@ -9,7 +9,7 @@
 
 #include "common/process.h"
 #include "common/text.h"
-#include "trials/adapters/command_words.h"
+#include "trials/programs/command_words.h"
 
 namespace jobs {
 namespace {

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "common/units.h"
 #include "trials/constraints.h"
 #include "trials/predictions.h"
 
@@ -19,7 +20,7 @@ namespace {
 
 using trials::ParallelConfig;
 
-constexpr double kGiga = 1e9;
+using common::kGiga;
 
 // What configurations of a layout have in common.
 auto LayoutKey(const ParallelConfig& c) {

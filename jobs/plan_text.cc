@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "common/units.h"
 #include "jobs/efficiency.h"
 #include "jobs/launch.h"
 #include "trials/model.h"
@@ -16,13 +17,13 @@
 namespace jobs {
 namespace {
 
-constexpr double kGiga = 1e9;
+using common::kGiga;
 constexpr double kSecondsPerHour = 3600.0;
 
 std::string PrecisionName(trials::Precision precision) {
   constexpr std::array<std::string_view, 4> kNames = {"fp32", "fp16", "bf16",
                                                       "fp8"};
-  return std::string(kNames.at(precision));
+  return std::string(kNames.at(static_cast<std::size_t>(precision)));
 }
 
 std::string LinksText(const trials::Cluster& cluster) {

@@ -9,7 +9,7 @@
 
 #include "common/files.h"
 #include "common/text.h"
-#include "harness/inputs.h"
+#include "harness/records/inputs.h"
 #include "harness/run_one.h"
 #include "harness/search.h"
 #include "harness/stop.h"

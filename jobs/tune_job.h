@@ -10,8 +10,8 @@
 
 #include "common/error.h"
 #include "harness/backends.h"
-#include "harness/manifest.h"
-#include "harness/plan.h"
+#include "harness/manifest/manifest.h"
+#include "harness/run_matrix.h"
 #include "trials/measurement.h"
 #include "trials/parallel_config.h"
 #include "trials/record.h"

@@ -9,7 +9,7 @@
 
 #include "common/files.h"
 #include "common/json.h"
-#include "trials/command/trial_rendering.h"
+#include "trials/programs/trial_rendering.h"
 
 namespace jobs {
 namespace {

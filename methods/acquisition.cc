@@ -12,6 +12,7 @@
 
 #include "common/parallel.h"
 #include "common/statistics.h"
+#include "common/units.h"
 
 namespace methods {
 namespace {
@@ -22,7 +23,7 @@ using std::numbers::pi;
 
 constexpr double kReach = 6.5;  // of the standard normal; 8e-11 is beyond
 constexpr int kNodes = 64;      // on each side of the kink
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using common::kInfinity;
 
 // Slack of the bound against the rounding and quadrature errors of the exact
 // value, relative to |mean| + beta stddev.

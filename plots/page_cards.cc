@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "common/units.h"
 #include "plots/page_parts.h"
 
 namespace plots {
@@ -90,11 +91,12 @@ std::string MemoryCard(const PageRun& run) {
   const double headroom = HeadroomPercent(run, run.Best());
   const auto& capacity = run.problem->info.memory_capacity_bytes;
   return Card(
-      "Peak memory", PageNumber(*peak / kBytesPerGb, 3) + " <small>GB</small>",
+      "Peak memory",
+      PageNumber(*peak / common::kGiga, 3) + " <small>GB</small>",
       std::isnan(headroom)
           ? std::string("of a GPU")
           : fmt::format("of {} GB, {:.0f}% free{}",
-                        PageNumber(*capacity / kBytesPerGb, 3), headroom,
+                        PageNumber(*capacity / common::kGiga, 3), headroom,
                         headroom < 10.0 ? ": little to spare" : ""));
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "common/units.h"
 #include "plots/page_parts.h"
 
 namespace plots {
@@ -259,14 +260,14 @@ std::string ThroughputChart(const PageRun& run, int width) {
 
 std::string MemoryChart(const PageRun& run, int width) {
   const double capacity =
-      run.problem->info.memory_capacity_bytes.value_or(0.0) / kBytesPerGb;
+      run.problem->info.memory_capacity_bytes.value_or(0.0) / common::kGiga;
   double largest = capacity;
   bool any = false;
   for (const Trial& trial : run.trials) {
     if (trial.measurement.peak_memory_bytes) {
       any = true;
-      largest =
-          std::max(largest, *trial.measurement.peak_memory_bytes / kBytesPerGb);
+      largest = std::max(largest,
+                         *trial.measurement.peak_memory_bytes / common::kGiga);
     }
   }
   if (!any) {
@@ -287,11 +288,12 @@ std::string MemoryChart(const PageRun& run, int width) {
     if (!trial.measurement.peak_memory_bytes) {
       continue;
     }
-    const double y = area.Y(*trial.measurement.peak_memory_bytes / kBytesPerGb);
+    const double y =
+        area.Y(*trial.measurement.peak_memory_bytes / common::kGiga);
     svg += WithTitle(
         fmt::format(
             "Trial {}: {} GB", trial.number,
-            PageNumber(*trial.measurement.peak_memory_bytes / kBytesPerGb)),
+            PageNumber(*trial.measurement.peak_memory_bytes / common::kGiga)),
         fmt::format("<rect class=\"bar{}\" x=\"{:.1f}\" y=\"{:.1f}\" "
                     "width=\"{:.1f}\" height=\"{:.1f}\"/>",
                     static_cast<int>(i) == run.best ? " best" : "",

@@ -11,8 +11,6 @@
 
 namespace plots {
 
-inline constexpr double kBytesPerGb = 1e9;
-
 extern const std::string_view kPageStyle;
 extern const std::string_view kPageScript;
 

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
+#include "common/units.h"
 #include "plots/page.h"
 
 namespace plots {
@@ -18,7 +19,7 @@ namespace fs = std::filesystem;
 using trials::Outcome;
 using trials::Trial;
 
-constexpr double kNormal95 = 1.96;
+using common::kNormal95;
 
 // The variance of the mean throughput of a trial, relative to its square.
 double RelativeVariance(const Trial& trial) {

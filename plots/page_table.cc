@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "common/text.h"
+#include "common/units.h"
 #include "plots/page_parts.h"
 
 namespace plots {
@@ -17,7 +18,7 @@ namespace {
 
 using trials::Trial;
 
-constexpr double kNormal95 = 1.96;
+using common::kNormal95;
 
 // What all configurations have in common.
 std::set<std::string> Fixed(const PageRun& run) {
@@ -78,7 +79,7 @@ std::string Row(const PageRun& run, const Trial& trial, std::size_t i,
           ? "–"
           : fmt::format("{} ± {}", PageNumber(predicted, 3),
                         PageNumber(kNormal95 * run.predicted_stddev[i], 2)));
-  row += NumberCell(peak, PageNumber(peak / kBytesPerGb, 3));
+  row += NumberCell(peak, PageNumber(peak / common::kGiga, 3));
   row += NumberCell(
       headroom, std::isnan(headroom) ? "–" : fmt::format("{:.0f}%", headroom));
   row += NumberCell(measured.duration_s, Duration(measured.duration_s));

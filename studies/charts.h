@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "harness/manifest.h"
+#include "harness/manifest/manifest.h"
 #include "plots/figure.h"
 
 namespace studies {

@@ -27,26 +27,26 @@ BACKENDS = re.compile(r"trials/(simulator|replay|command|wrappers)/")
 MUST_NOT_SEE_BACKENDS = {"surrogates", "methods", "plots"}
 
 # The trainer is a program of its own on the interface of its layer.
-TRAINER = "trials/trainer/"
+TRAINER = "trainer/"
 TRAINER_MAY_INCLUDE = re.compile(r"common/|trials/(trainer/.+|[a-z_]+\.h)")
 
 # Concrete types, and the only files of harness/ and cli/ that may refer to
 # them. harness/prediction*.cc predict by simulation, and problem_parts.cc makes
 # the machine for it. *_backend*.cc have the backends that backends.cc lists.
-# harness/noise.* wraps any of them, and cli/contain.cc is the program that the
+# harness/testbeds/noise.* wraps any of them, and cli/contain.cc is the program that the
 # command backend starts on each rank.
 CONCRETE = [
     ({"harness/registry.cc"}, re.compile(r"methods/(?!oppa/families)[a-z_]+/")),
     (
         {
-            "harness/noise.cc",
-            "harness/noise.h",
-            "harness/prediction_sources.cc",
-            "harness/predictions.cc",
-            "harness/problem_parts.cc",
-            "harness/program_backends.cc",
-            "harness/replay_backend.cc",
-            "harness/simulator_backend.cc",
+            "harness/testbeds/noise.cc",
+            "harness/testbeds/noise.h",
+            "harness/testbeds/prediction_sources.cc",
+            "harness/testbeds/predictions.cc",
+            "harness/testbeds/problem_parts.cc",
+            "harness/testbeds/program_backends.cc",
+            "harness/testbeds/replay_backend.cc",
+            "harness/testbeds/simulator_backend.cc",
             "cli/contain.cc",
         },
         BACKENDS,

@@ -10,14 +10,15 @@
 
 #include "common/error.h"
 #include "common/toml_table.h"
+#include "common/units.h"
 #include "trials/data_folder.h"
 #include "trials/gpu_architecture.h"
 
 namespace trials {
 namespace {
 
-constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
-constexpr double kGiga = 1e9;
+using common::kGibi;
+using common::kGiga;
 constexpr double kTera = 1e12;
 constexpr double kMicro = 1e-6;
 

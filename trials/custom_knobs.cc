@@ -54,7 +54,8 @@ std::pair<std::vector<std::string>, Type> ReadTexts(const TomlTable& table,
           key,
           fmt::format("{}: {} and {} are values of different types: write all "
                       "as {} or all as strings",
-                      name, texts.front(), text, kTypeNames.at(type)));
+                      name, texts.front(), text,
+                      kTypeNames.at(static_cast<std::size_t>(type))));
     }
   }
   return {type == Type::kString ? table.GetStrings(key) : texts, type};
@@ -97,7 +98,8 @@ KnobScale ReadScale(const TomlTable& table, const std::string& name, Type type,
     table.Fail("scale",
                fmt::format("{} has {} as values, which have no scale '{}': "
                            "use \"categorical\" or numbers",
-                           name, kTypeNames.at(type), scale));
+                           name, kTypeNames.at(static_cast<std::size_t>(type)),
+                           scale));
   }
   if (scale == "linear") {
     return KnobScale::kLinear;

@@ -35,7 +35,7 @@ int ParseInt(std::string_view text, int least, int most) {
   return value;
 }
 
-std::vector<std::string_view> Words(std::string_view text) {
+std::vector<std::string_view> WordsOf(std::string_view text) {
   std::vector<std::string_view> words = common::Split(text, ' ');
   std::erase_if(words, [](std::string_view word) { return word.empty(); });
   return words;
@@ -152,7 +152,7 @@ void FromText(std::string_view text, Plan& plan) {
   plan = {};
   std::vector<std::vector<int>> layers;  // by stage and chunk
   for (const std::string_view part : common::Split(text, '/')) {
-    const std::vector<std::string_view> words = Words(part);
+    const std::vector<std::string_view> words = WordsOf(part);
     if (words.empty()) {
       Fail(part, "a part of a plan is empty");
     }

@@ -12,8 +12,8 @@
 
 #include "common/error.h"
 #include "harness/backends.h"
-#include "harness/manifest.h"
-#include "harness/provenance.h"
+#include "harness/manifest/manifest.h"
+#include "harness/records/provenance.h"
 #include "harness/run_one.h"
 #include "harness/slurm/retry_policy.h"
 #include "harness/slurm/slurm.h"

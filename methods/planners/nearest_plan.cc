@@ -8,12 +8,12 @@
 
 namespace methods {
 
-PlanSizes SizesOf(const surrogates::OperatorPlan& plan, int batch) {
+PlanSizes SizesOf(const methods::OperatorPlan& plan, int batch) {
   PlanSizes sizes;
   double dp_log2 = 0.0;
   double tp_log2 = 0.0;
   double recomputed = 0.0;
-  for (const surrogates::OperatorChoice& choice : plan.choices) {
+  for (const methods::OperatorChoice& choice : plan.choices) {
     dp_log2 += choice.dp_log2;
     tp_log2 += choice.tp_log2;
     recomputed += choice.recomputed;

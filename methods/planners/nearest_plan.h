@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "methods/method.h"
-#include "surrogates/operators/operator_plan.h"
+#include "methods/planners/operators/operator_plan.h"
 #include "trials/parallel_config.h"
 #include "trials/search_space.h"
 
@@ -23,8 +23,7 @@ struct PlanSizes {
   double microbatches = 1.0;
   bool recomputes = false;
 };
-[[nodiscard]] PlanSizes SizesOf(const surrogates::OperatorPlan& plan,
-                                int batch);
+[[nodiscard]] PlanSizes SizesOf(const methods::OperatorPlan& plan, int batch);
 // The sum of the differences of the logarithms to base 2 of dp, tp, pp and
 // microbatches, and 1 where recomputation differs. Microbatches of a single
 // stage count only if the space `accumulates` gradients; otherwise they are the

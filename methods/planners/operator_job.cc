@@ -7,12 +7,14 @@
 
 #include <fmt/format.h>
 
+#include "common/units.h"
+
 namespace methods {
 namespace {
 
-using surrogates::OperatorModel;
+using methods::OperatorModel;
 
-constexpr double kMb = 1024.0 * 1024.0;  // as in Aceso's profiles
+using common::kMebi;  // the megabyte of Aceso's profiles
 
 // The numbers of sequences of a GPU's microbatch in the space and in `others`,
 // ascending.
@@ -49,7 +51,7 @@ OperatorJobSizes JobOf(const OperatorJobOptions& options,
   if (!options.profiles.empty()) {
     return job;
   }
-  surrogates::AnalyticJob& gpt = job.analytic;
+  methods::AnalyticJob& gpt = job.analytic;
   gpt.hidden = pick("hidden", options.hidden,
                     [](const Workload& w) { return w.model.hidden_size; });
   gpt.heads = pick("heads", options.heads,
@@ -77,26 +79,26 @@ OperatorJobSizes JobOf(const OperatorJobOptions& options,
 
 OperatorModel ModelOf(const Problem& problem, const OperatorJobOptions& options,
                       const OperatorJobSizes& sizes) {
-  const surrogates::OperatorJob job{
+  const methods::OperatorJob job{
       .layers = sizes.layers,
       .batch = sizes.batch,
       .gpus = problem.gpus,
       .gpus_per_node = problem.gpus_per_node,
       .memory_limit_mb =
-          options.memory_share * problem.memory_capacity_bytes / kMb};
+          options.memory_share * problem.memory_capacity_bytes / kMebi};
   if (options.profiles.empty() != options.links.empty()) {
     throw common::InputError(
         "profiles and links: give both files or neither of them");
   }
   if (options.profiles.empty()) {
-    return {surrogates::AnalyticOperators(sizes.analytic),
-            surrogates::LinkTable::Uniform(options.link_gb_per_s,
-                                           options.between_hosts_gb_per_s),
+    return {methods::AnalyticOperators(sizes.analytic),
+            methods::LinkTable::Uniform(options.link_gb_per_s,
+                                        options.between_hosts_gb_per_s),
             job};
   }
   return {
-      surrogates::OperatorTable::Read(options.profiles, options.profiled_model),
-      surrogates::LinkTable::Read(options.links, options.profiled_model), job};
+      methods::OperatorTable::Read(options.profiles, options.profiled_model),
+      methods::LinkTable::Read(options.links, options.profiled_model), job};
 }
 
 OperatorModel ModelOfCandidates(const Problem& problem,
@@ -164,7 +166,7 @@ trials::Predictions EstimateCandidates(
       if (std::isfinite(estimate.iteration_ms) &&
           std::isfinite(estimate.memory_mb)) {
         estimates.step_time_s[i] = 1e-3 * estimate.iteration_ms;
-        estimates.peak_memory_bytes[i] = kMb * estimate.memory_mb;
+        estimates.peak_memory_bytes[i] = kMebi * estimate.memory_mb;
       }
     }
   }

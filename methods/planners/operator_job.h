@@ -11,8 +11,8 @@
 #include "common/error.h"
 #include "methods/method.h"
 #include "methods/options.h"
-#include "surrogates/operators/analytic_operators.h"
-#include "surrogates/operators/plan_cost.h"
+#include "methods/planners/operators/analytic_operators.h"
+#include "methods/planners/operators/plan_cost.h"
 #include "trials/parallel_config.h"
 #include "trials/predictions.h"
 #include "trials/workload.h"
@@ -32,9 +32,9 @@ struct OperatorJobOptions {
   int feed_forward = 0;
   int sequence_length = 0;
   int vocabulary = 0;
-  double tflops = surrogates::AnalyticJob().tflops;
-  double memory_gb_per_s = surrogates::AnalyticJob().memory_gb_per_s;
-  double link_gb_per_s = surrogates::AnalyticJob().link_gb_per_s;
+  double tflops = methods::AnalyticJob().tflops;
+  double memory_gb_per_s = methods::AnalyticJob().memory_gb_per_s;
+  double link_gb_per_s = methods::AnalyticJob().link_gb_per_s;
   double between_hosts_gb_per_s = 12.0;
   double memory_share = 0.9;  // of the capacity that a plan may use
 };
@@ -46,20 +46,20 @@ struct OperatorJobOptions {
 struct OperatorJobSizes {
   int layers = 0;
   int batch = 0;
-  surrogates::AnalyticJob analytic;
+  methods::AnalyticJob analytic;
 };
 [[nodiscard]] OperatorJobSizes JobOf(const OperatorJobOptions& options,
                                      const trials::Workload* workload);
 
 // The performance model of the options' operators on the problem's GPUs.
 // Errors: throws InputError for files that cannot be read.
-[[nodiscard]] surrogates::OperatorModel ModelOf(
-    const Problem& problem, const OperatorJobOptions& options,
-    const OperatorJobSizes& sizes);
+[[nodiscard]] methods::OperatorModel ModelOf(const Problem& problem,
+                                             const OperatorJobOptions& options,
+                                             const OperatorJobSizes& sizes);
 
 // The same. Without profiles, operators are computed for the tp and the
 // microbatches of all candidates, too.
-[[nodiscard]] surrogates::OperatorModel ModelOfCandidates(
+[[nodiscard]] methods::OperatorModel ModelOfCandidates(
     const Problem& problem, const OperatorJobOptions& options);
 
 // The sequences of a GPU's microbatch.

@@ -9,13 +9,14 @@
 
 #include <fmt/format.h>
 
+#include "common/units.h"
 #include "plots/table.h"
 #include "surrogates/gp/likelihood.h"
 
 namespace studies {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+using common::kNan;
 constexpr std::size_t kPointsDrawn = 150;  // held-out ones of a panel
 constexpr double kClearly = 0.1;  // shorter, of a logarithm of a length scale
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/manifest.h"
+#include "harness/manifest/manifest.h"
 #include "methods/history.h"
 #include "studies/calibration/variants.h"
 

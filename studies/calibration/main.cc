@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "harness/manifest.h"
+#include "harness/manifest/manifest.h"
 #include "studies/calibration/collect.h"
 #include "studies/calibration/held_out.h"
 #include "studies/output.h"

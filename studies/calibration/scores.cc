@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "common/quantiles.h"
+#include "common/units.h"
 #include "methods/acquisition.h"
 #include "methods/surrogate_pair.h"
 #include "studies/validation/statistics.h"
@@ -12,8 +13,8 @@
 namespace studies {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kTwoSided95 = 1.959964;
+using common::kNan;
+using common::kNormal95;
 
 bool Seen(const std::vector<char>& seen, int candidate) {
   return seen[candidate] != 0;
@@ -39,7 +40,7 @@ Interval IntervalOf(const Models& models, int candidate, double measured,
       models.throughput.variance[candidate] + noise_variance;
   const double error = measured - models.throughput.mean[candidate];
   return {0.5 * (error * error / variance + std::log(2.0 * M_PI * variance)),
-          kTwoSided95 * std::sqrt(variance)};
+          kNormal95 * std::sqrt(variance)};
 }
 
 // The throughput of held-out configurations.

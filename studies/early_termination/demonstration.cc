@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "common/units.h"
 #include "studies/early_termination/finite_process.h"
 
 namespace studies {
@@ -22,7 +23,7 @@ constexpr int kLevels = 201;
 constexpr double kLengthScale = 0.7 / kDomain;
 constexpr double kNoise = 1.0;      // of one query
 constexpr double kSeenNoise = 0.1;  // of the points known at the start
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+using common::kNan;
 constexpr std::array<double, 3> kSeen = {0.6, 3.3, 4.9};
 constexpr std::array<int, 4> kQueries = {0, 1, 20, 100};
 constexpr int kDraws = 8000;

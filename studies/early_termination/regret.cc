@@ -19,8 +19,8 @@
 namespace studies {
 namespace {
 
-constexpr std::array<Repeats, 2> kRules = {Repeats::kTheoryTau,
-                                           Repeats::kFixedTau};
+constexpr std::array<Repeats, 2> kRegretRules = {Repeats::kTheoryTau,
+                                                 Repeats::kFixedTau};
 
 struct Setting {
   Repeats rule = Repeats::kTheoryTau;
@@ -100,7 +100,7 @@ std::vector<Run> RunSetting(const Setting& setting,
   return runs;
 }
 
-using Column = std::vector<double> Run::*;
+using RunColumn = std::vector<double> Run::*;
 
 plots::Panel RegretPanel(const std::vector<Run>& runs, const Setting& setting) {
   const int rounds = static_cast<int>(runs.front().regret.size());
@@ -112,7 +112,7 @@ plots::Panel RegretPanel(const std::vector<Run>& runs, const Setting& setting) {
                      .x_min = 1.0,
                      .x_max = static_cast<double>(rounds)};
   const auto add = [&](const std::string& name, const std::string& label,
-                       plots::LineStyle style, Column column) {
+                       plots::LineStyle style, RunColumn column) {
     std::vector<std::vector<double>> values;
     for (const Run& run : runs) {
       values.push_back(run.*column);
@@ -132,7 +132,7 @@ plots::Panel RegretPanel(const std::vector<Run>& runs, const Setting& setting) {
 }
 
 // Runs in which the regret exceeds the bound after any round.
-int Exceeding(const std::vector<Run>& runs, Column bound) {
+int Exceeding(const std::vector<Run>& runs, RunColumn bound) {
   return static_cast<int>(
       std::count_if(runs.begin(), runs.end(), [&](const Run& run) {
         for (std::size_t i = 0; i < run.regret.size(); ++i) {
@@ -266,7 +266,7 @@ Output CheckTheorems(const RegretOptions& options) {
         .name = fmt::format("regret-q_min-{}", q_min),
         .title = fmt::format("Regret and its bound, q_min = {}", q_min),
         .caption = caption + "; median and range."};
-    for (const Repeats rule : kRules) {
+    for (const Repeats rule : kRegretRules) {
       for (const double noise : options.noise_levels) {
         const Setting setting{rule, q_min, noise};
         const std::vector<Run> runs =

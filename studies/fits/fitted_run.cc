@@ -11,11 +11,12 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "common/units.h"
 
 namespace studies {
 namespace {
 
-constexpr double kTwoSided95 = 1.959964;
+using common::kNormal95;
 
 // "dp" from "length_scale[dp]", if `parameter` is of that kind.
 std::optional<std::string> Inside(std::string_view parameter,
@@ -76,7 +77,7 @@ Estimate CoefficientOf(const History& history, const std::string& name) {
   const Values& last = history.fits.back();
   const auto deviation = last.find(fmt::format("prior_log_stddev[{}]", name));
   if (deviation != last.end()) {
-    const double factor = std::exp(kTwoSided95 * deviation->second);
+    const double factor = std::exp(kNormal95 * deviation->second);
     estimate.low = estimate.value / factor;
     estimate.high = estimate.value * factor;
   }

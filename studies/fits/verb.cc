@@ -10,7 +10,7 @@
 #include "common/error.h"
 #include "common/json.h"
 #include "harness/backends.h"
-#include "harness/manifest.h"
+#include "harness/manifest/manifest.h"
 #include "plots/remaining.h"
 #include "plots/table.h"
 #include "trials/workload.h"

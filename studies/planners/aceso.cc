@@ -18,7 +18,7 @@ namespace {
 
 using methods::AcesoOptions;
 using methods::AcesoResult;
-using surrogates::OperatorModel;
+using methods::OperatorModel;
 
 constexpr int kBatch = 1024;
 
@@ -66,9 +66,8 @@ Timed Search(const OperatorModel& model, const AcesoOptions& options) {
 OperatorModel PublishedModel(const std::filesystem::path& folder,
                              const std::string& name, int layers, int gpus) {
   return {
-      surrogates::OperatorTable::Read(folder / "aceso_v100_op_profiles.csv",
-                                      name),
-      surrogates::LinkTable::Read(folder / "aceso_v100_collectives.csv", name),
+      methods::OperatorTable::Read(folder / "aceso_v100_op_profiles.csv", name),
+      methods::LinkTable::Read(folder / "aceso_v100_collectives.csv", name),
       {.layers = layers,
        .batch = kBatch,
        .gpus = gpus,

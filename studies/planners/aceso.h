@@ -7,8 +7,8 @@
 #include <string>
 
 #include "common/error.h"
+#include "methods/planners/operators/plan_cost.h"
 #include "studies/output.h"
-#include "surrogates/operators/plan_cost.h"
 
 namespace studies {
 
@@ -16,7 +16,7 @@ namespace studies {
 // GPUs per host and a limit of 28,000 MB, as the published program has it.
 // `folder` has aceso_v100_op_profiles.csv and aceso_v100_collectives.csv.
 // Errors: throws InputError for a missing file or an unknown name.
-[[nodiscard]] surrogates::OperatorModel PublishedModel(
+[[nodiscard]] methods::OperatorModel PublishedModel(
     const std::filesystem::path& folder, const std::string& name, int layers,
     int gpus);
 

@@ -10,14 +10,14 @@
 
 #include "common/clock.h"
 #include "methods/planners/astra/money.h"
-#include "surrogates/operators/learned_efficiency.h"
+#include "methods/planners/operators/learned_efficiency.h"
 #include "trials/data_folder.h"
 
 namespace studies {
 namespace {
 
-using surrogates::MeasuredProduct;
-using surrogates::ProductEfficiency;
+using methods::MeasuredProduct;
+using methods::ProductEfficiency;
 
 constexpr std::size_t kFolds = 10;
 
@@ -71,13 +71,12 @@ Errors CrossValidate(const std::vector<MeasuredProduct>& measured) {
       (i % kFolds == fold ? test : train).push_back(measured[i]);
     }
     const double mean =
-        BestOf(train, [](const surrogates::MatrixProduct&) { return 1.0; });
+        BestOf(train, [](const methods::MatrixProduct&) { return 1.0; });
     add(errors.constant,
-        ErrorsOf([mean](const surrogates::MatrixProduct&) { return mean; },
-                 test));
-    const double best = BestOf(train, surrogates::AnalyticEfficiency(1.0));
-    add(errors.analytic, ErrorsOf(surrogates::AnalyticEfficiency(best), test));
-    add(errors.learned, ErrorsOf(surrogates::LearnEfficiency(train), test));
+        ErrorsOf([mean](const methods::MatrixProduct&) { return mean; }, test));
+    const double best = BestOf(train, methods::AnalyticEfficiency(1.0));
+    add(errors.analytic, ErrorsOf(methods::AnalyticEfficiency(best), test));
+    add(errors.learned, ErrorsOf(methods::LearnEfficiency(train), test));
   }
   return errors;
 }
@@ -92,7 +91,7 @@ Output AstraEfficiency(const std::filesystem::path& folder) {
   output.csv = plots::CsvRow(output.table.header);
   for (const char* gpu : {"A100-PCIe-80GB", "B200-SXM"}) {
     const std::vector<MeasuredProduct> measured =
-        surrogates::ReadMeasuredProducts(folder / "simumax_operators.csv", gpu);
+        methods::ReadMeasuredProducts(folder / "simumax_operators.csv", gpu);
     const Errors errors = CrossValidate(measured);
     output.table.rows.push_back(
         {gpu, fmt::format("{}", measured.size()), ErrorText(errors.constant),

@@ -30,7 +30,7 @@ struct Training {
 };
 
 // Tokens per second that Table 2 prints for 1,024 GPUs.
-struct Published {
+struct PublishedStep {
   const char* label;
   const char* model;
   double h100;
@@ -38,7 +38,7 @@ struct Published {
   double a800;
   double mixed;
 };
-constexpr std::array<Published, 7> kTable2 = {{
+constexpr std::array<PublishedStep, 7> kTable2 = {{
     {"Llama-2-7B", "llama-2-7b", 10148287, 9024716, 3966756, 5240609},
     {"Llama-2-13B", "llama-2-13b", 5721253, 4937998, 2187876, 3040095},
     {"Llama-2-70B", "llama-2-70b", 1233850, 1174362, 458719, 654206},
@@ -197,7 +197,7 @@ Output AstraClusters() {
                          "fastest plan of the mixed cluster"};
   output.csv = plots::CsvRow(output.table.header);
   int ordered = 0;
-  for (const Published& row : kTable2) {
+  for (const PublishedStep& row : kTable2) {
     const auto one = [&](const char* gpu, int gpus) {
       std::string text;
       return Job(row.model, {Hosts(gpu, gpus)}).BestOfPlans(text);

@@ -119,7 +119,7 @@ plots::Table ClaimTable(const SensitivityStudy& study,
         continue;
       }
       const Verdict verdict = effect.points.verdict();
-      ++counts.at(verdict);
+      ++counts.at(static_cast<std::size_t>(verdict));
       if (verdict == Verdict::kTurns) {
         turns.push_back(fmt::format("{} ({})", Text(effect.varied->variation),
                                     effect.varied->experiment));
@@ -240,7 +240,7 @@ plots::Figure FigureOf(const SensitivityStudy& study, int claim,
 
 std::string_view ToString(Verdict verdict) {
   constexpr std::array<std::string_view, 3> kNames = {"holds", "open", "turns"};
-  return kNames.at(verdict);
+  return kNames.at(static_cast<std::size_t>(verdict));
 }
 
 Verdict Effect::verdict() const {

@@ -9,10 +9,10 @@
 #include "common/text.h"
 #include "common/toml_table.h"
 #include "harness/backends.h"
-#include "harness/inputs.h"
-#include "harness/manifest.h"
+#include "harness/manifest/manifest.h"
 #include "harness/names.h"
-#include "harness/plan.h"
+#include "harness/records/inputs.h"
+#include "harness/run_matrix.h"
 
 namespace studies {
 namespace {

@@ -6,12 +6,13 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
+#include "common/units.h"
 #include "studies/validation/table_kind.h"
 
 namespace studies {
 namespace {
 
-constexpr double kMebi = 1024.0 * 1024.0;
+using common::kMebi;
 constexpr double kFailedMs = 1e6;  // Aceso's profiler's value for a failure
 
 }  // namespace

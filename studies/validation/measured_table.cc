@@ -17,6 +17,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "common/units.h"
 #include "studies/validation/table_kind.h"
 #include "trials/data_folder.h"
 #include "trials/table_path.h"
@@ -32,7 +33,7 @@ using common::CsvTable;
 using common::InputError;
 using trials::TableSettings;
 
-constexpr double kBytesPerGb = 1e9;
+using common::kGiga;
 constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
 constexpr std::string_view kMeasured = "measured";
 
@@ -69,7 +70,7 @@ PeakRank PeakRankOf(const Facts& facts) {
 
 double PeakMemoryUnitOf(const Facts& facts) {
   return Choice<double>(facts, "peak_memory_unit",
-                        {{"GB", kBytesPerGb}, {"GiB", kBytesPerGib}});
+                        {{"GB", kGiga}, {"GiB", kBytesPerGib}});
 }
 
 void Describe(const Facts& facts, trials::MachineLibrary& library,

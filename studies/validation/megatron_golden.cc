@@ -9,12 +9,12 @@
 
 #include <fmt/format.h>
 
+#include "common/units.h"
 #include "studies/validation/table_kind.h"
 
 namespace studies {
 namespace {
 
-constexpr double kGbPerGib = 1.073741824;
 // A model under this many hidden units spends its step in the CPU and in the
 // tests' own checks; only its memory is meaningful.
 constexpr double kTinyHidden = 2048;
@@ -111,7 +111,8 @@ RowFacts ReadMegatronGolden(const TableRow& row) {
   }
   const double memory = row.Number("mem_max_alloc_gib");
   if (memory > 0.0) {
-    facts.Add("peak_memory_gb", fmt::format("{}", memory * kGbPerGib));
+    facts.Add("peak_memory_gb",
+              fmt::format("{}", memory * common::kGibi / common::kGiga));
   } else if (!facts.Has("step_time_s") && read.left_out.empty()) {
     read.left_out = "neither memory nor the time of a model that is not tiny";
   }

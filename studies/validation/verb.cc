@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "common/units.h"
 #include "plots/figure.h"
 #include "plots/figure_files.h"
 #include "studies/output.h"
@@ -18,7 +19,7 @@
 namespace studies {
 namespace {
 
-constexpr double kBytesPerGb = 1e9;
+using common::kGiga;
 
 // Rows that have both values, with one color for each kind of cluster.
 struct Points {
@@ -92,8 +93,8 @@ void Draw(const MeasuredTable& table,
   for (std::size_t i = 0; i < predictions.size(); ++i) {
     const MeasuredRow& row = table.rows[i];
     time.Add(row, row.step_time_s, predictions[i].step_time_s);
-    memory.Add(row, row.peak_memory_bytes / kBytesPerGb,
-               predictions[i].peak_memory_bytes / kBytesPerGb);
+    memory.Add(row, row.peak_memory_bytes / kGiga,
+               predictions[i].peak_memory_bytes / kGiga);
   }
   const std::string error =
       plots::WriteFigures(

@@ -31,8 +31,8 @@ DataParallelGroup PlaceDataParallel(const ParallelConfig& config,
   return {1.0, dp, 1.0};  // flat inter-node, Eq. 14
 }
 
-double One(const JobSizes& /*sizes*/) { return 1.0; }
-double TwoModels(const JobSizes& s) {
+double Unscaled(const JobSizes& /*sizes*/) { return 1.0; }
+double BytesOfTwoModels(const JobSizes& s) {
   return 2.0 * s.parameters * s.bytes_per_value;
 }
 
@@ -98,24 +98,24 @@ std::vector<CostTerm> PrintedTimeTerms(const ClusterShape& shape,
          return RingLatency(place(c).intra_ranks);
        },
        Share(0.05),
-       {Read::kLatency, One}},
+       {Read::kLatency, Unscaled}},
       {"DP volume, intra-node",
        "all-reduce of all gradients within a host",
        intra_volume,
        Share(0.3),
-       {Read::kBandwidth, TwoModels}},
+       {Read::kBandwidth, BytesOfTwoModels}},
       {"DP latency, inter-node",
        "one message of the gradients' ring between hosts",
        [=](const ParallelConfig& c) {
          return RingLatency(place(c).inter_ranks);
        },
        Share(0.05),
-       {Read::kLatency, One}},
+       {Read::kLatency, Unscaled}},
       {"DP volume, inter-node",
        "all-reduce of all gradients between hosts",
        inter_volume,
        Share(0.6),
-       {Read::kBandwidth, TwoModels}},
+       {Read::kBandwidth, BytesOfTwoModels}},
       // lambda_Z of Eq. 12: the additional volume of ZeRO-3.
       {"DP volume ZeRO-3, intra-node",
        "additional volume of ZeRO-3: lambda_Z of Eq. 12",

@@ -4,13 +4,15 @@
 #include <cmath>
 #include <utility>
 
+#include "common/units.h"
+
 namespace surrogates {
 namespace {
 
 constexpr double kArmijo = 1e-4;
 constexpr double kCurvature = 0.9;
 constexpr int kMaxTrials = 30;  // of one line search
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using common::kInfinity;
 
 // The minimum of the parabola through f(0), f'(0) and f(t), kept away from
 // the ends of the bracket.

@@ -6,12 +6,13 @@
 
 #include <Eigen/Cholesky>
 
+#include "common/units.h"
 #include "surrogates/gp/kernel.h"
 
 namespace surrogates {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using common::kInfinity;
 constexpr double kFirstJitter = 1e-10;  // of the signal variance
 constexpr double kLastJitter = 1e-6;
 

@@ -15,8 +15,7 @@
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/paths.h"
 
-namespace cli {
-namespace {
+namespace cli::bad_input_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -356,5 +355,4 @@ TEST_F(GoodInput, TheExitCodeIsNotZeroForADamagedRun) {
   }
 }
 
-}  // namespace
-}  // namespace cli
+}  // namespace cli::bad_input_test

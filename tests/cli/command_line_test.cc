@@ -20,14 +20,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "harness/provenance.h"
+#include "harness/records/provenance.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/record.h"
 
-namespace cli {
-namespace {
+namespace cli::command_line_test {
 
 namespace fs = std::filesystem;
 using fakes::Records;
@@ -781,5 +780,4 @@ TEST_F(CommandLineTest, ZshCompletionListsCommandsAndOptions) {
   EXPECT_THAT(Refusal({"completion", "fish"}), HasSubstr("bash or zsh"));
 }
 
-}  // namespace
-}  // namespace cli
+}  // namespace cli::command_line_test

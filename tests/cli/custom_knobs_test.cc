@@ -11,8 +11,7 @@
 #include "tests/fakes/paths.h"
 #include "trials/record.h"
 
-namespace cli {
-namespace {
+namespace cli::custom_knobs_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -81,5 +80,4 @@ TEST_F(CustomKnobsTest, AnAddedValueIsTakenIfAccepted) {
               HasSubstr("space.custom.attention[2] = \"eager\" is new"));
 }
 
-}  // namespace
-}  // namespace cli
+}  // namespace cli::custom_knobs_test

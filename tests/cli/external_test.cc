@@ -19,8 +19,7 @@
 #include "tests/fakes/temporary_folder.h"
 #include "trials/record.h"
 
-namespace cli {
-namespace {
+namespace cli::external_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -256,5 +255,4 @@ TEST_F(ExternalTest, AProgramThatCannotBeStartedIsOneLineAndNoTrial) {
   EXPECT_TRUE(trials::ReadTrials(Run()).empty());
 }
 
-}  // namespace
-}  // namespace cli
+}  // namespace cli::external_test

@@ -12,7 +12,7 @@
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace {
+namespace cli::plan_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -92,4 +92,4 @@ TEST_F(PlanCommand, BadInputNamesTheOptionAndTheRemedy) {
   EXPECT_THAT(output_, HasSubstr("--model, --gpus, --batch and --seq"));
 }
 
-}  // namespace
+}  // namespace cli::plan_test

@@ -13,8 +13,7 @@
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/paths.h"
 
-namespace cli {
-namespace {
+namespace cli::sensitivity_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -101,5 +100,4 @@ TEST_F(SensitivityVerbTest, NoRunEvaluatesTheRecordsThatExist) {
   EXPECT_FALSE(fs::exists(path("results/study/base")));
 }
 
-}  // namespace
-}  // namespace cli
+}  // namespace cli::sensitivity_test

@@ -12,8 +12,7 @@
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/paths.h"
 
-namespace cli {
-namespace {
+namespace cli::trainer_test {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -97,5 +96,4 @@ TEST_F(TrainerTest, AnInvalidDeviceIsAnErrorWithItsPlace) {
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "results"));
 }
 
-}  // namespace
-}  // namespace cli
+}  // namespace cli::trainer_test

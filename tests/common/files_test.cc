@@ -10,8 +10,7 @@
 #include "common/error.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace common {
-namespace {
+namespace common::files_test {
 
 namespace fs = std::filesystem;
 
@@ -68,5 +67,4 @@ TEST_F(FilesTest, AFolderIsListedInOrderOrAnError) {
   EXPECT_THROW((void)ListFolder(loop_), InputError);
 }
 
-}  // namespace
-}  // namespace common
+}  // namespace common::files_test

@@ -8,8 +8,7 @@
 
 #include "common/error.h"
 
-namespace common {
-namespace {
+namespace common::json_test {
 
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -57,5 +56,4 @@ TEST(JsonTest, ANumberThatItsFieldDoesNotHoldIsRefusedByName) {
   }
 }
 
-}  // namespace
-}  // namespace common
+}  // namespace common::json_test

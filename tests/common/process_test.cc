@@ -8,8 +8,7 @@
 
 #include "common/clock.h"
 
-namespace common {
-namespace {
+namespace common::process_test {
 
 TEST(RunCommand, KeepsBothOutputsAndTheExitCode) {
   const CommandResult result = RunCommand(
@@ -59,5 +58,4 @@ TEST(ShellLine, IsReadBackByAShell) {
             "a 'b c' 'it'\\''s' '$x' ''");
 }
 
-}  // namespace
-}  // namespace common
+}  // namespace common::process_test

@@ -5,8 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace common {
-namespace {
+namespace common::quantiles_test {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -45,5 +44,4 @@ TEST(Quantiles, AreInfiniteWhereARunNeverArrives) {
   EXPECT_EQ(ComputeQuartiles({1, 2, 3, kInfinity, kInfinity}).median, 3);
 }
 
-}  // namespace
-}  // namespace common
+}  // namespace common::quantiles_test

@@ -7,8 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace common {
-namespace {
+namespace common::statistics_test {
 
 using testing::DoubleEq;
 using testing::ElementsAre;
@@ -181,5 +180,4 @@ TEST(Bootstrap, KnowsNoIntervalOfOneValueAndNothingOfAnUnknownOne) {
   EXPECT_TRUE(std::isnan(Bootstrap({}, Statistic::kMean).value));
 }
 
-}  // namespace
-}  // namespace common
+}  // namespace common::statistics_test

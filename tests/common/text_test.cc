@@ -13,8 +13,7 @@
 #include "common/csv_table.h"
 #include "common/hash.h"
 
-namespace common {
-namespace {
+namespace common::text_test {
 
 using ::testing::ElementsAre;
 
@@ -118,5 +117,4 @@ TEST(IsTooDeep, CountsBracketsOutsideOfQuotesOnly) {
   EXPECT_FALSE(IsTooDeep(open + "\"\\\"[[\""));
 }
 
-}  // namespace
-}  // namespace common
+}  // namespace common::text_test

@@ -12,8 +12,7 @@
 #include "common/error.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace common {
-namespace {
+namespace common::toml_table_test {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -233,5 +232,4 @@ TEST(TomlTable, AKeyOfTooManyPartsIsAnError) {
   EXPECT_TRUE(TomlTable::ParseString(list + "1.0]", "x").Has("a"));
 }
 
-}  // namespace
-}  // namespace common
+}  // namespace common::toml_table_test

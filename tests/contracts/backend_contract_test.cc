@@ -1,6 +1,6 @@
 // The contract of every registered backend with a virtual clock. A new one is
 // tested by being listed in the registry, and by a problem for it in
-// ProblemFor. For a real clock see tests/trials/command/.
+// ProblemFor. For a real clock see tests/trials/programs/.
 
 #include <cstdlib>
 #include <filesystem>
@@ -12,12 +12,11 @@
 #include <gtest/gtest.h>
 
 #include "harness/backends.h"
-#include "harness/manifest.h"
+#include "harness/manifest/manifest.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace harness {
-namespace {
+namespace harness::backend_contract_test {
 
 using trials::Measurement;
 using trials::Outcome;
@@ -225,5 +224,4 @@ INSTANTIATE_TEST_SUITE_P(AllBackends, BackendContract,
                          testing::ValuesIn(BackendNames()),
                          [](const auto& test) { return test.param; });
 
-}  // namespace
-}  // namespace harness
+}  // namespace harness::backend_contract_test

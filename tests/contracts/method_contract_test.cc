@@ -11,8 +11,8 @@
 #include <gtest/gtest.h>
 
 #include "common/toml_table.h"
-#include "harness/journal.h"
 #include "harness/names.h"
+#include "harness/records/journal.h"
 #include "harness/registry.h"
 #include "harness/search.h"
 #include "tests/fakes/decoders.h"
@@ -21,8 +21,7 @@
 #include "tests/fakes/temporary_folder.h"
 #include "trials/record.h"
 
-namespace harness {
-namespace {
+namespace harness::method_contract_test {
 
 namespace fs = std::filesystem;
 using trials::Outcome;
@@ -248,5 +247,4 @@ TEST(Registry, NamesAreFolderNamesAndComeOnce) {
   }
 }
 
-}  // namespace
-}  // namespace harness
+}  // namespace harness::method_contract_test

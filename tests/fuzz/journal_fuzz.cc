@@ -8,7 +8,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
-#include "harness/journal.h"
+#include "harness/records/journal.h"
 #include "tests/fuzz/input_file.h"
 #include "tests/fuzz/rows.h"
 #include "trials/record.h"

@@ -1,9 +1,9 @@
 // Any manifest is read, or refused with an InputError.
 
 #include "common/error.h"
-#include "harness/inputs.h"
-#include "harness/manifest.h"
-#include "harness/plan.h"
+#include "harness/manifest/manifest.h"
+#include "harness/records/inputs.h"
+#include "harness/run_matrix.h"
 #include "harness/slurm/slurm_options.h"
 #include "tests/fuzz/input_file.h"
 

@@ -8,7 +8,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
-#include "harness/check.h"
+#include "harness/records/check.h"
 #include "plots/experiment_records.h"
 #include "plots/summary.h"
 #include "plots/summary_text.h"

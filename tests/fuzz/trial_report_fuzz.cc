@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "tests/fuzz/input_file.h"
-#include "trials/command/trial_report.h"
 #include "trials/measurement.h"
+#include "trials/programs/trial_report.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
                                       std::size_t size) {

@@ -11,17 +11,16 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
-#include "harness/check.h"
-#include "harness/inputs.h"
-#include "harness/manifest.h"
-#include "harness/plan.h"
+#include "harness/manifest/manifest.h"
+#include "harness/records/check.h"
+#include "harness/records/inputs.h"
 #include "harness/registry.h"
+#include "harness/run_matrix.h"
 #include "methods/planners/astra/astra.h"
 #include "tests/fakes/experiment_folder.h"
 #include "trials/tables/table_settings.h"
 
-namespace harness {
-namespace {
+namespace harness::described_job_test {
 
 using testing::Contains;
 using testing::HasSubstr;
@@ -209,5 +208,4 @@ TEST_F(DescribedJobTest, RunsDependOnTheContentOfTheFilesThatOptionsName) {
   }
 }
 
-}  // namespace
-}  // namespace harness
+}  // namespace harness::described_job_test

@@ -9,15 +9,14 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
-#include "harness/import.h"
-#include "harness/inputs.h"
-#include "harness/manifest.h"
+#include "harness/manifest/manifest.h"
+#include "harness/records/import.h"
+#include "harness/records/inputs.h"
 #include "harness/run_one.h"
 #include "tests/fakes/experiment_folder.h"
 #include "trials/record.h"
 
-namespace harness {
-namespace {
+namespace harness::growth_test {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -232,5 +231,4 @@ TEST(ReadTrialTable, ConvertsUnitsAndNamesOfOtherTools) {
   EXPECT_THAT(notes, ElementsAre(HasSubstr("ignored columns: run")));
 }
 
-}  // namespace
-}  // namespace harness
+}  // namespace harness::growth_test

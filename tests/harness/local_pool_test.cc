@@ -16,8 +16,7 @@
 #include "common/files.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace harness {
-namespace {
+namespace harness::local_pool_test {
 
 using State = JobReport::State;
 
@@ -167,5 +166,4 @@ TEST(Tail, GivesTheLastLines) {
   EXPECT_EQ(Tail(log, 9), "a\nb\nc");
 }
 
-}  // namespace
-}  // namespace harness
+}  // namespace harness::local_pool_test

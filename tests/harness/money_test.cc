@@ -12,12 +12,12 @@
 
 #include "common/error.h"
 #include "harness/backends.h"
-#include "harness/manifest.h"
-#include "harness/plan.h"
-#include "harness/problem_parts.h"
+#include "harness/manifest/manifest.h"
 #include "harness/registry.h"
+#include "harness/run_matrix.h"
 #include "harness/run_one.h"
 #include "harness/search.h"
+#include "harness/testbeds/problem_parts.h"
 #include "methods/planners/nearest_plan.h"
 #include "tests/fakes/decoders.h"
 #include "tests/fakes/experiment_folder.h"
@@ -26,8 +26,7 @@
 #include "tests/fakes/fake_runner.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace harness {
-namespace {
+namespace harness::money_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -320,5 +319,4 @@ TEST_F(MoneyManifest, TheObjectiveIsAnInputOfTheRun) {
   EXPECT_NE(inputs("money"), inputs("time"));
 }
 
-}  // namespace
-}  // namespace harness
+}  // namespace harness::money_test

@@ -4,8 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace harness {
-namespace {
+namespace harness::names_test {
 
 TEST(IsSafeName, KeepsToTheResultsFolder) {
   for (const char* name : {"a", "qwen2-1.5b_b64", "0", "My Job", "A"}) {
@@ -27,5 +26,4 @@ TEST(NamePart, IsAPathsStemInSafeLetters) {
   EXPECT_EQ(NamePart("0.5"), "0.5");
 }
 
-}  // namespace
-}  // namespace harness
+}  // namespace harness::names_test

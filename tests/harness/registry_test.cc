@@ -11,13 +11,12 @@
 #include "common/files.h"
 #include "common/json.h"
 #include "common/toml_table.h"
-#include "harness/method_text.h"
+#include "harness/manifest/method_text.h"
 #include "tests/fakes/decoders.h"
 #include "tests/fakes/fake_predictions.h"
 #include "tests/fakes/paths.h"
 
-namespace harness {
-namespace {
+namespace harness::registry_test {
 
 using testing::HasSubstr;
 
@@ -157,5 +156,4 @@ TEST(MethodsText, ShowsKeyDefaultRangeAndMeaning) {
                   HasSubstr("unknown method 'opa' (did you mean 'oppa'?)")));
 }
 
-}  // namespace
-}  // namespace harness
+}  // namespace harness::registry_test

@@ -6,8 +6,7 @@
 
 #include "common/error.h"
 
-namespace harness {
-namespace {
+namespace harness::run_one_test {
 
 class SuggestionThreadsTest : public testing::Test {
  protected:
@@ -35,5 +34,4 @@ TEST_F(SuggestionThreadsTest, RefusesWhatIsNoNumberOfThreads) {
   }
 }
 
-}  // namespace
-}  // namespace harness
+}  // namespace harness::run_one_test

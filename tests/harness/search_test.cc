@@ -17,8 +17,7 @@
 #include "tests/fakes/fake_runner.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace harness {
-namespace {
+namespace harness::search_test {
 
 using fakes::FakeMethod;
 using fakes::FakeRunner;
@@ -383,5 +382,4 @@ TEST_F(SearchTest, PlansDoNotExhaustTheSpace) {
   EXPECT_EQ(summary.finish_reason, trials::FinishReason::kSpaceExhausted);
 }
 
-}  // namespace
-}  // namespace harness
+}  // namespace harness::search_test

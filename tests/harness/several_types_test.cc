@@ -9,12 +9,11 @@
 
 #include "common/error.h"
 #include "harness/backends.h"
-#include "harness/manifest.h"
+#include "harness/manifest/manifest.h"
 #include "harness/registry.h"
 #include "tests/fakes/experiment_folder.h"
 
-namespace harness {
-namespace {
+namespace harness::several_types_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -144,5 +143,4 @@ TEST_F(SeveralTypes, ErrorsNameThePlaceAndTheRemedy) {
               AllOf(HasSubstr("m.toml:"), HasSubstr("GPUs of one type")));
 }
 
-}  // namespace
-}  // namespace harness
+}  // namespace harness::several_types_test

@@ -12,15 +12,14 @@
 #include <gtest/gtest.h>
 
 #include "harness/backends.h"
-#include "harness/inputs.h"
-#include "harness/plan.h"
+#include "harness/records/inputs.h"
+#include "harness/run_matrix.h"
 #include "harness/run_one.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/record.h"
 
-namespace harness {
-namespace {
+namespace harness::starts_test {
 
 using testing::AllOf;
 using testing::ElementsAre;
@@ -179,5 +178,4 @@ TEST_F(StartsTest, OnlyStartsThatAreSetAreInTheHashOfARun) {
   EXPECT_NE(hash(Read("start = [\"dp=16\"]")), none);
 }
 
-}  // namespace
-}  // namespace harness
+}  // namespace harness::starts_test

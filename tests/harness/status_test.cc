@@ -9,12 +9,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "harness/journal.h"
 #include "harness/progress.h"
+#include "harness/records/journal.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace harness {
-namespace {
+namespace harness::status_test {
 
 using testing::HasSubstr;
 
@@ -127,5 +126,4 @@ TEST(FormatDuration, SpeaksToPeople) {
   EXPECT_EQ(FormatDuration(trials::kUnknown), "?");
 }
 
-}  // namespace
-}  // namespace harness
+}  // namespace harness::status_test

@@ -14,8 +14,7 @@
 #include "tests/fakes/temporary_folder.h"
 #include "tests/jobs/job_fixture.h"
 
-namespace jobs {
-namespace {
+namespace jobs::calibration_test {
 
 using testing::HasSubstr;
 
@@ -143,5 +142,4 @@ TEST_F(MeasuredFile, OtherInputIsRefusedWithItsPlace) {
   EXPECT_THAT(Error("dp,step_time_s\n"), HasSubstr("no measured step time"));
 }
 
-}  // namespace
-}  // namespace jobs
+}  // namespace jobs::calibration_test

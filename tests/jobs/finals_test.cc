@@ -5,8 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace jobs {
-namespace {
+namespace jobs::finals_test {
 
 TEST(Finals, RoundsThatDifferMakeTheMeanLessCertain) {
   const StepTime alike =
@@ -58,5 +57,4 @@ TEST(Finals, ConfigurationsWithoutAStepHaveNoTime) {
   EXPECT_THROW((void)MeanStepTime({"a", {{}, {}}, {}}), std::invalid_argument);
 }
 
-}  // namespace
-}  // namespace jobs
+}  // namespace jobs::finals_test

@@ -8,15 +8,14 @@
 
 #include "common/error.h"
 #include "harness/backends.h"
-#include "harness/manifest.h"
-#include "harness/plan.h"
+#include "harness/manifest/manifest.h"
+#include "harness/run_matrix.h"
 #include "jobs/job_draft.h"
 #include "jobs/machine_detection.h"
 #include "jobs/machine_presets.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace jobs {
-namespace {
+namespace jobs::init_test {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -218,5 +217,4 @@ TEST(Machine, GivesTheCpuTheRanksOfTorchrun) {
   }
 }
 
-}  // namespace
-}  // namespace jobs
+}  // namespace jobs::init_test

@@ -9,8 +9,7 @@
 #include "jobs/plan.h"
 #include "tests/jobs/job_fixture.h"
 
-namespace jobs {
-namespace {
+namespace jobs::launch_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -65,5 +64,4 @@ TEST(Launch, APlanHasOnlyWhatTheAdapterCanSet) {
   }
 }
 
-}  // namespace
-}  // namespace jobs
+}  // namespace jobs::launch_test

@@ -8,7 +8,7 @@
 
 #include "common/error.h"
 
-namespace {
+namespace jobs::machine_size_test {
 
 using jobs::MachineSize;
 using jobs::ParseMachineSizes;
@@ -44,4 +44,4 @@ TEST(MachineSize, OtherTextIsRefused) {
   }
 }
 
-}  // namespace
+}  // namespace jobs::machine_size_test

@@ -13,8 +13,7 @@
 #include "jobs/plan_text.h"
 #include "tests/jobs/job_fixture.h"
 
-namespace jobs {
-namespace {
+namespace jobs::plan_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -202,5 +201,4 @@ TEST(Machines, EveryListedMachineHasAGpuLinksAndANetworkOrSaysSo) {
   EXPECT_EQ(WithSize(node, {2, 4}, 3).nics_per_node, 3);
 }
 
-}  // namespace
-}  // namespace jobs
+}  // namespace jobs::plan_test

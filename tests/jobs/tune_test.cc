@@ -14,8 +14,7 @@
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace jobs {
-namespace {
+namespace jobs::tune_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -247,5 +246,4 @@ TEST(TuneFolder, DoesNotDependOnTheWorkingDirectory) {
             fs::path("/a/oppa-results/t"));
 }
 
-}  // namespace
-}  // namespace jobs
+}  // namespace jobs::tune_test

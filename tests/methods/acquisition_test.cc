@@ -14,8 +14,7 @@
 #include "tests/fakes/paths.h"
 #include "tests/reference/csv.h"
 
-namespace methods {
-namespace {
+namespace methods::acquisition_test {
 
 constexpr double kMeanAbsoluteNormal = 0.79788456080286535588;  // sqrt(2 / pi)
 
@@ -773,5 +772,4 @@ TEST(MemoryExcess, IsInUnitsOfTheScale) {
   EXPECT_THROW((void)MemoryExcess(memory, 24e9, 0.0), std::invalid_argument);
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::acquisition_test

@@ -10,8 +10,7 @@
 #include "methods/surrogate_pair.h"
 #include "tests/fakes/allocations.h"
 
-namespace methods {
-namespace {
+namespace methods::allocation_test {
 
 using AcquisitionAllocations = fakes::AllocationTest;
 
@@ -88,5 +87,4 @@ TEST_F(AcquisitionAllocations, NoneInASearchWithBothModelsFromTheSecondOn) {
   }
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::allocation_test

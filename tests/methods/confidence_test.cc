@@ -5,8 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace methods {
-namespace {
+namespace methods::confidence_test {
 
 constexpr Assumption kAssumption{
     .rkhs_bound = 2.0, .delta = 0.1, .rounds = 50, .q_max = 20};
@@ -75,5 +74,4 @@ TEST(Confidence, TheBoundsAgreeWhereNoiseOutweighsTheKernel) {
               1.0, 1e-4);
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::confidence_test

@@ -5,8 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace methods {
-namespace {
+namespace methods::history_test {
 
 using trials::MakeTrial;
 using trials::Measurement;
@@ -193,5 +192,4 @@ TEST(History, APlanCountsForTheBestAndIsNoObservation) {
   EXPECT_FALSE(history.HasTried("layers=8 dp=2 tp=1"));
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::history_test

@@ -13,7 +13,6 @@
 #include "common/toml_table.h"
 #include "methods/guided/cost_model.h"
 #include "methods/guided/predicted_order.h"
-#include "methods/guided/textbook.h"
 #include "methods/guided/xgboost.h"
 #include "methods/oppa/oppa.h"
 #include "methods/options.h"
@@ -21,6 +20,7 @@
 #include "methods/planners/amp/amp.h"
 #include "methods/planners/astra/astra.h"
 #include "methods/planners/nnscaler/nnscaler.h"
+#include "methods/planners/textbook/textbook.h"
 #include "methods/sampling/evolutionary.h"
 #include "methods/sampling/grid.h"
 #include "methods/sampling/hierarchical.h"
@@ -28,8 +28,7 @@
 #include "methods/surrogate_pair.h"
 #include "tests/fakes/paths.h"
 
-namespace methods {
-namespace {
+namespace methods::option_ranges_test {
 
 using testing::HasSubstr;
 
@@ -127,5 +126,4 @@ TEST(VanillaSurrogates, HaveNoPriorMean) {
   EXPECT_EQ(vanilla.prior_error, 0.0);
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::option_ranges_test

@@ -10,8 +10,7 @@
 #include "common/error.h"
 #include "common/toml_table.h"
 
-namespace methods {
-namespace {
+namespace methods::options_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -118,5 +117,4 @@ TEST(Options, TheRangeOfAChoiceListsAllNames) {
   EXPECT_EQ(texts[0].value, "\"pear\"");
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::options_test

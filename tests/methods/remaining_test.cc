@@ -10,8 +10,7 @@
 
 #include "methods/surrogate_pair.h"
 
-namespace methods {
-namespace {
+namespace methods::remaining_test {
 
 constexpr double kCapacity = 16e9;
 
@@ -562,5 +561,4 @@ TEST(Remaining, CandidatesWithAChanceBelowOneInTenThousandAreNotSampled) {
   EXPECT_LT(p_within(3.7064), HighestProbability());  // 1.05e-4
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::remaining_test

@@ -20,8 +20,7 @@
 #include "methods/oppa/oppa.h"
 #include "methods/sampling/random.h"
 
-namespace methods {
-namespace {
+namespace methods::search_methods_test {
 
 using trials::ChosenBy;
 using trials::Measurement;
@@ -690,5 +689,4 @@ TEST_F(PredictedSearch, NeedsPredictions) {
   EXPECT_THROW((void)MakeOppa(problem_, Sim(), 1), common::InputError);
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::search_methods_test

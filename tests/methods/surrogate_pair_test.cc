@@ -12,8 +12,7 @@
 #include "methods/trusted_process.h"
 #include "surrogates/cost/misspecification.h"
 
-namespace methods {
-namespace {
+namespace methods::surrogate_pair_test {
 
 constexpr double kCapacity = 16e9;
 
@@ -641,5 +640,4 @@ TEST(SurrogatePair, AClipAtTheCapacityIsAnOutOfMemoryValueOfOne) {
   EXPECT_NEAR(memory(false, 1.1)[63] - clipped[63], 0.1, 0.02);
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::surrogate_pair_test

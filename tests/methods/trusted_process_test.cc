@@ -11,8 +11,7 @@
 #include "surrogates/encoding.h"
 #include "trials/search_space.h"
 
-namespace methods {
-namespace {
+namespace methods::trusted_process_test {
 
 using surrogates::ParametricMean;
 
@@ -254,5 +253,4 @@ TEST(FittedProcess, FitsAgainWhereNoObservationIsNew) {
   EXPECT_GT(process.Fit(three).evaluations, 0);
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::trusted_process_test

@@ -12,8 +12,7 @@
 #include "plots/summary_text.h"
 #include "tests/plots/synthetic_experiment.h"
 
-namespace plots {
-namespace {
+namespace plots::comparison_test {
 
 using fakes::ReadFile;
 using fakes::TemporaryFolder;
@@ -236,5 +235,4 @@ TEST(Report, SaysThatTheHeldOutHalfIsLeftOut) {
   EXPECT_THAT(Summarize(LoadExperiment(folder.path())).means, SizeIs(1));
 }
 
-}  // namespace
-}  // namespace plots
+}  // namespace plots::comparison_test

@@ -8,8 +8,7 @@
 
 #include "tests/plots/synthetic_experiment.h"
 
-namespace plots {
-namespace {
+namespace plots::curve_test {
 
 using enum trials::Outcome;
 constexpr double kForever = std::numeric_limits<double>::infinity();
@@ -134,5 +133,4 @@ TEST(UniformGrid, IncludesBothEnds) {
   EXPECT_EQ(UniformGrid(0, 20, 5), (std::vector<double>{0, 5, 10, 15, 20}));
 }
 
-}  // namespace
-}  // namespace plots
+}  // namespace plots::curve_test

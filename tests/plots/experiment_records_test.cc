@@ -8,8 +8,7 @@
 #include "common/error.h"
 #include "tests/plots/synthetic_experiment.h"
 
-namespace plots {
-namespace {
+namespace plots::experiment_records_test {
 
 using fakes::TemporaryFolder;
 using plots_test::WriteRun;
@@ -133,5 +132,4 @@ TEST(Ranges, JoinNeighbours) {
   EXPECT_EQ(Ranges({}), "");
 }
 
-}  // namespace
-}  // namespace plots
+}  // namespace plots::experiment_records_test

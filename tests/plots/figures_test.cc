@@ -10,8 +10,7 @@
 #include "plots/figure_files.h"
 #include "tests/plots/synthetic_experiment.h"
 
-namespace plots {
-namespace {
+namespace plots::figures_test {
 
 namespace fs = std::filesystem;
 using fakes::TemporaryFolder;
@@ -105,5 +104,4 @@ TEST(Figures, OfTheThroughputAreNotDrawnWhenNoConfigurationRan) {
   EXPECT_TRUE(Make("thinking", folder.path()));
 }
 
-}  // namespace
-}  // namespace plots
+}  // namespace plots::figures_test

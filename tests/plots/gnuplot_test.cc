@@ -16,8 +16,7 @@
 #include "plots/table.h"
 #include "tests/plots/synthetic_experiment.h"
 
-namespace plots {
-namespace {
+namespace plots::gnuplot_test {
 
 using testing::HasSubstr;
 
@@ -327,5 +326,4 @@ TEST(FigureLayout, CaptionIsBrokenIntoLinesOfLikeLength) {
             15);
 }
 
-}  // namespace
-}  // namespace plots
+}  // namespace plots::gnuplot_test

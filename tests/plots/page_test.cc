@@ -12,8 +12,7 @@
 #include "tests/fakes/temporary_folder.h"
 #include "trials/record.h"
 
-namespace plots {
-namespace {
+namespace plots::page_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -171,5 +170,4 @@ TEST(PageNumber, HasSignificantDigitsWithoutExponent) {
   EXPECT_EQ(PageNumber(trials::kUnknown), "–");
 }
 
-}  // namespace
-}  // namespace plots
+}  // namespace plots::page_test

@@ -7,8 +7,7 @@
 #include "plots/summary.h"
 #include "tests/plots/synthetic_experiment.h"
 
-namespace plots {
-namespace {
+namespace plots::pareto_test {
 
 namespace fs = std::filesystem;
 using fakes::ReadFile;
@@ -129,5 +128,4 @@ TEST(Report, HasNoParetoFrontForOneNumberOfGpus) {
   EXPECT_THAT(outcome.summary, Not(HasSubstr("Pareto")));
 }
 
-}  // namespace
-}  // namespace plots
+}  // namespace plots::pareto_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace plots {
-namespace {
+namespace plots::remaining_test {
 
 TEST(Remaining, ReadsTheEstimatesOfEveryTrial) {
   const auto estimates =
@@ -24,5 +23,4 @@ TEST(Remaining, IsOneLineOfText) {
             "expected gain 0.83%, within 5% of the optimum: 93%");
 }
 
-}  // namespace
-}  // namespace plots
+}  // namespace plots::remaining_test

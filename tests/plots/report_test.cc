@@ -13,8 +13,7 @@
 #include "common/error.h"
 #include "tests/plots/synthetic_experiment.h"
 
-namespace plots {
-namespace {
+namespace plots::report_test {
 
 namespace fs = std::filesystem;
 using fakes::ReadFile;
@@ -322,5 +321,4 @@ TEST(Report, RejectsWhatItDoesNotKnow) {
   EXPECT_FALSE(fs::exists(folder.path() / "summary.csv"));
 }
 
-}  // namespace
-}  // namespace plots
+}  // namespace plots::report_test

@@ -11,8 +11,7 @@
 #include "plots/summary_text.h"
 #include "tests/plots/synthetic_experiment.h"
 
-namespace plots {
-namespace {
+namespace plots::summary_test {
 
 using fakes::TemporaryFolder;
 using plots_test::WriteProblem;
@@ -290,5 +289,4 @@ TEST(SummaryText, FitsTerminalsOf120ColumnsWithLongLabels) {
       120U);
 }
 
-}  // namespace
-}  // namespace plots
+}  // namespace plots::summary_test

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""First losses of tiny models in PyTorch, for tests/trainer/reference_test.cc.
+"""First losses of tiny models in PyTorch, for trainer/tests/reference_test.cc.
 
 The models are those of the package transformers, with eager attention, in double
 precision. Weights and tokens are the functions of seed and place that the trainer
-uses (trials/trainer/random.h, data.cc), written again here.
+uses (trainer/random.h, data.cc), written again here.
 
 usage: make_trainer_reference.py   (needs torch and transformers; writes
 tests/reference/trainer/MODEL.json, the config.json of each model, and

@@ -8,8 +8,7 @@
 #include "studies/calibration/scores.h"
 #include "tests/fakes/paths.h"
 
-namespace studies {
-namespace {
+namespace studies::calibration_test {
 
 trials::Measurement Ran(double steps_per_s, double memory_bytes) {
   return {.outcome = trials::Outcome::kCompleted,
@@ -110,5 +109,4 @@ TEST(Calibration, FitsEveryVariantAtEveryNumberOfTrials) {
   EXPECT_EQ(table5.Take().table.header.back(), "smoke");
 }
 
-}  // namespace
-}  // namespace studies
+}  // namespace studies::calibration_test

@@ -14,8 +14,7 @@
 #include "studies/early_termination/repeated_search.h"
 #include "surrogates/gp/gaussian_process.h"
 
-namespace studies {
-namespace {
+namespace studies::early_termination_test {
 
 // The surrogates' process, given the same kernel and a mean of almost zero.
 TEST(FiniteProcess, AgreesWithTheSurrogate) {
@@ -200,5 +199,4 @@ TEST(Demonstration, QueriesBeyondTwentyTellMoreWhereFunctionIsBest) {
   EXPECT_EQ(output.figures.size(), 4U);
 }
 
-}  // namespace
-}  // namespace studies
+}  // namespace studies::early_termination_test

@@ -13,8 +13,7 @@
 #include "studies/fits/verb.h"
 #include "surrogates/cost/term.h"
 
-namespace studies {
-namespace {
+namespace studies::fits_test {
 
 using testing::HasSubstr;
 using trials::FitRecord;
@@ -172,5 +171,4 @@ TEST(FitsJson, HoldsTheSameNumbers) {
   EXPECT_FALSE(json.contains("note"));
 }
 
-}  // namespace
-}  // namespace studies
+}  // namespace studies::fits_test

@@ -11,8 +11,7 @@
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/paths.h"
 
-namespace studies {
-namespace {
+namespace studies::sensitivity_test {
 
 using testing::AllOf;
 using testing::ElementsAre;
@@ -154,5 +153,4 @@ TEST(Effect, FewerThanSixPairsLeaveItOpen) {
   EXPECT_EQ(EffectOf({{1, 2, 3}, {4, 5, 6}}).verdict(), Verdict::kHolds);
 }
 
-}  // namespace
-}  // namespace studies
+}  // namespace studies::sensitivity_test

@@ -15,8 +15,7 @@
 #include "trials/knobs.h"
 #include "trials/search_space.h"
 
-namespace surrogates {
-namespace {
+namespace surrogates::added_knob_test {
 
 using ::testing::Contains;
 using ::testing::EndsWith;
@@ -143,5 +142,4 @@ TEST_F(AddedKnob, IsARowOfTheDocumentation) {
                        "| `zero_stage > 0` |\n"));
 }
 
-}  // namespace
-}  // namespace surrogates
+}  // namespace surrogates::added_knob_test

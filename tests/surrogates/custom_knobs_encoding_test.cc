@@ -11,8 +11,7 @@
 #include "trials/custom_knobs.h"
 #include "trials/search_space.h"
 
-namespace surrogates {
-namespace {
+namespace surrogates::custom_knobs_encoding_test {
 
 using testing::ElementsAre;
 
@@ -57,5 +56,4 @@ TEST(CustomKnobEncoding, ASwitchHasOneDimension) {
   EXPECT_THAT(EncodeKnobs("f = [false, true]\n").dimensions, ElementsAre("f"));
 }
 
-}  // namespace
-}  // namespace surrogates
+}  // namespace surrogates::custom_knobs_encoding_test

@@ -6,8 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace surrogates {
-namespace {
+namespace surrogates::encoding_test {
 
 using ::testing::ElementsAre;
 using trials::ParallelConfig;
@@ -122,5 +121,4 @@ TEST(Columns, FollowTheOrderGiven) {
   EXPECT_EQ(columns(0, 2), 1.0);
 }
 
-}  // namespace
-}  // namespace surrogates
+}  // namespace surrogates::encoding_test

@@ -5,8 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace surrogates {
-namespace {
+namespace surrogates::parametric_mean_test {
 
 ParametricMean Make(ParametricMean::Link link) {
   ParametricMean mean;
@@ -106,5 +105,4 @@ TEST(ParametricMean, ItsClipIsTheLastValueWithItsOwnGradient) {
   EXPECT_EQ(jacobian.col(0), Eigen::Vector3d(4.0, 5.0, 0.25 * 6.0));
 }
 
-}  // namespace
-}  // namespace surrogates
+}  // namespace surrogates::parametric_mean_test

@@ -15,8 +15,7 @@
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace trials {
-namespace {
+namespace trials::cluster_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -528,5 +527,4 @@ TEST(Clusters, SharesOfGroupsAreWholeHosts) {
   EXPECT_TRUE(WithGpus(std::vector<Cluster>(), 8).empty());
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::cluster_test

@@ -8,8 +8,7 @@
 #include "common/error.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace trials {
-namespace {
+namespace trials::config_file_test {
 
 using ::testing::HasSubstr;
 
@@ -107,5 +106,4 @@ TEST_F(ConfigFileTest, ANumberOfAnObjectThatIsNotThereIsTheDefault) {
   }
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::config_file_test

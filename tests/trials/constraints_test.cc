@@ -12,8 +12,7 @@
 #include "tests/fakes/paths.h"
 #include "trials/rules.h"
 
-namespace trials {
-namespace {
+namespace trials::constraints_test {
 
 using ::testing::HasSubstr;
 
@@ -133,5 +132,4 @@ TEST(Constraints, TheDocumentationHasTheTable) {
               HasSubstr(ConstraintTable()));
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::constraints_test

@@ -12,8 +12,7 @@
 #include "trials/record.h"
 #include "trials/workload.h"
 
-namespace trials {
-namespace {
+namespace trials::custom_knobs_test {
 
 using testing::HasSubstr;
 
@@ -113,5 +112,4 @@ TEST(CustomKnobs, HaveNoNameOfARecordsColumn) {
   EXPECT_GT(own, 5);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::custom_knobs_test

@@ -10,8 +10,7 @@
 #include "common/error.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace trials {
-namespace {
+namespace trials::data_folder_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -80,5 +79,4 @@ TEST_F(DataFolderTest, AFileIsFoundByItsNameOrByItsPath) {
               HasSubstr("'sub/b100' is not in"));
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::data_folder_test

@@ -3,8 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace trials {
-namespace {
+namespace trials::families_test {
 
 using ::testing::ElementsAre;
 
@@ -36,5 +35,4 @@ TEST(Families, DifferByTheirStructuralKnobs) {
   EXPECT_EQ(families.Differences(0, 2), 4);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::families_test

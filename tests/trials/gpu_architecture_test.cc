@@ -13,8 +13,7 @@
 #include "common/error.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace trials {
-namespace {
+namespace trials::gpu_architecture_test {
 
 using ::testing::HasSubstr;
 
@@ -102,5 +101,4 @@ TEST(GpuArchitecture, WhatAFileLeavesOutIsNotThere) {
   EXPECT_EQ(architecture.wave_overlap, 0.0);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::gpu_architecture_test

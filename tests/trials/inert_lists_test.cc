@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace trials {
-namespace {
+namespace trials::inert_lists_test {
 
 std::string Inert(const SearchSpaceOptions& options) {
   Workload workload;
@@ -44,5 +43,4 @@ TEST(InertLists, NamesEveryListAndLeavesUnknownNamesOut) {
             "1; the list of sp has no effect: no configuration has tp > 1");
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::inert_lists_test

@@ -18,8 +18,7 @@
 #include "trials/rules.h"
 #include "trials/workload.h"
 
-namespace trials {
-namespace {
+namespace trials::knobs_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -366,5 +365,4 @@ TEST(Knobs, GridsOfPowersOfTwoEndAtTheBatchOrTheLayers) {
   EXPECT_EQ(values("dp"), (std::vector<int>{1, 2, 3, 6}));
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::knobs_test

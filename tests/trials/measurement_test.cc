@@ -9,8 +9,7 @@
 
 #include "trials/trial.h"
 
-namespace trials {
-namespace {
+namespace trials::measurement_test {
 
 constexpr ThroughputOptions kPlain{.warmup_steps = 0, .outlier_iqr = 0.0};
 
@@ -232,5 +231,4 @@ TEST(StopRule, OfNoStepAfterTheWarmUpStopsNothing) {
   EXPECT_TRUE(ShouldStop(rule, {1.0, 1.0, 1.0}));
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::measurement_test

@@ -7,8 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace trials {
-namespace {
+namespace trials::objective_test {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -83,5 +82,4 @@ TEST(ParetoFront, OfNothingIsEmptyAndOfEqualPointsIsTheFirst) {
   EXPECT_THAT(ParetoFront(equal), ElementsAre(0));
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::objective_test

@@ -8,8 +8,7 @@
 #include "tests/trials/simulator/problem.h"
 #include "trials/simulator/simulator.h"
 
-namespace trials {
-namespace {
+namespace trials::plan_file_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -103,5 +102,4 @@ TEST(PlanFile, HasAListOfStagesAndNoSharedSizes) {
   }
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::plan_file_test

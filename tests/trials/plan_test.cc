@@ -22,8 +22,7 @@
 #include "trials/wrappers/noisy_runner.h"
 #include "trials/wrappers/time_limited_runner.h"
 
-namespace trials {
-namespace {
+namespace trials::plan_test {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -539,5 +538,4 @@ TEST(Plan, AStageHasTheGpusOfAllItsSizes) {
   EXPECT_EQ(PoolGpus(plan, 1), 0);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::plan_test

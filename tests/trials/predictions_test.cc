@@ -8,8 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace trials {
-namespace {
+namespace trials::predictions_test {
 
 TEST(Order, WithoutSpreadIsByTimeOfWhatFitsThenByMemoryOfTheRest) {
   const Predictions predictions{
@@ -115,5 +114,4 @@ TEST(TryOrder, EqualCandidatesKeepTheirOrder) {
   EXPECT_EQ(Order(hopeless, 1.0), ascending);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::predictions_test

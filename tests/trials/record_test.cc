@@ -13,8 +13,7 @@
 #include "common/text.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace trials {
-namespace {
+namespace trials::record_test {
 
 Trial SomeTrial() {
   Trial trial;
@@ -312,5 +311,4 @@ TEST_F(RecordFiles, OtherHeadersAreRefused) {
   }
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::record_test

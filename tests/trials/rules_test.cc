@@ -14,8 +14,7 @@
 #include "tests/fakes/temporary_folder.h"
 #include "trials/parallel_config.h"
 
-namespace trials {
-namespace {
+namespace trials::rules_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -276,5 +275,4 @@ TEST(Rules, ACommaIsAnErrorOfTheWholeRule) {
   EXPECT_THAT(ParseError("$pp, $tp, $dp"), HasSubstr("a comma separates"));
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::rules_test

@@ -7,8 +7,7 @@
 #include "tests/fakes/paths.h"
 #include "trials/model.h"
 
-namespace trials {
-namespace {
+namespace trials::scaled_workload_test {
 
 Workload Example(const std::string& model) {
   const auto folder = fakes::SourceFolder() / "experiments/workloads";
@@ -65,5 +64,4 @@ TEST(ScaledWorkload, AnImageHasTwoTokensAtLeast) {
   EXPECT_EQ(Scaled(image, 2).sequence_length, 197 / 2);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::scaled_workload_test

@@ -10,8 +10,7 @@
 #include "tests/fakes/temporary_folder.h"
 #include "trials/record.h"
 
-namespace trials {
-namespace {
+namespace trials::seal_test {
 
 namespace fs = std::filesystem;
 using fakes::ReadFile;
@@ -182,5 +181,4 @@ TEST_F(SealTest, AnUnfinishedRunMayHaveAnyFiles) {
   EXPECT_NO_THROW(RequireWhole(Folder(1), info));
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::seal_test

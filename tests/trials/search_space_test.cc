@@ -16,8 +16,7 @@
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace trials {
-namespace {
+namespace trials::search_space_test {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -635,5 +634,4 @@ TEST(SearchSpace, ListsOfTooManyConfigurationsAreAnError) {
   }
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::search_space_test

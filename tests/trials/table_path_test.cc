@@ -8,10 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
-#include "tests/trials/replay/table_file.h"
+#include "tests/trials/tables/table_file.h"
 
-namespace trials {
-namespace {
+namespace trials::table_path_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -76,5 +75,4 @@ TEST_F(TablePath, ErrorSaysHowToSetTheVariable) {
               HasSubstr((folder_.path() / "measured/a.csv").string()));
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::table_path_test

@@ -13,8 +13,7 @@
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace trials {
-namespace {
+namespace trials::workload_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -601,5 +600,4 @@ TEST_F(WorkloadTest, AnEmbeddingHasPatchesPositionsAndTypes) {
   EXPECT_EQ(HeadParameters(image), 0);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::workload_test

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "common/toml_table.h"
+#include "common/units.h"
 #include "trials/data_folder.h"
 
 namespace trials {
@@ -131,7 +132,7 @@ std::string ToToml(const ErrorBands& bands) {
 
 std::string FormatBands(const ErrorBands& bands, const ErrorRegime& regime,
                         const StepReport& report) {
-  constexpr double kGiga = 1e9;
+  using common::kGiga;
   return Line("step time", "s", report.step_time_s, regime,
               ErrorBands::Of(bands.step_time, regime)) +
          Line("peak memory", "GB", report.peak_memory_bytes / kGiga, regime,

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <limits>
 
+#include "common/units.h"
+
 namespace trials {
 namespace {
 
-constexpr double kGiga = 1e9;
+using common::kGiga;
 
 // Gradients become complete during the backward pass of a microbatch.
 bool Bucketed(const Framework& framework, const ParallelConfig& shared) {

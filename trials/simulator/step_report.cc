@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "common/units.h"
+
 namespace trials {
 namespace {
 
@@ -75,7 +77,7 @@ std::string Rows(const Breakdown& breakdown,
 }
 
 constexpr double kMilli = 1e-3;
-constexpr double kGiga = 1e9;
+using common::kGiga;
 
 }  // namespace
 

@@ -208,7 +208,8 @@ TrainerLedger TrainerMemory(const Workload& workload,
 
 MemoryBreakdown ToBreakdown(const TrainerLedger& ledger) {
   const auto at_peak = [&ledger](TrainerRegion region) {
-    return static_cast<double>(ledger.at_peak[region]);
+    return static_cast<double>(
+        ledger.at_peak[static_cast<std::size_t>(region)]);
   };
   return {.parameters_bytes = at_peak(TrainerRegion::kParameters),
           .gradients_bytes = at_peak(TrainerRegion::kGradients),

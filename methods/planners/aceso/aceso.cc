@@ -7,12 +7,12 @@
 #include "methods/fixed_order.h"
 #include "methods/planners/aceso/layer_plan.h"
 #include "methods/planners/aceso/uniform_plan.h"
-#include "surrogates/operators/plan_cost.h"
+#include "methods/planners/operators/plan_cost.h"
 
 namespace methods {
 namespace {
 
-using surrogates::OperatorModel;
+using methods::OperatorModel;
 
 // The plans of a search, the best first; empty without any.
 std::vector<CostedPlan> Plans(const Problem& problem,
@@ -80,7 +80,7 @@ trials::Predictions EstimatesOf(const Problem& problem,
       if (!plan) {
         return {};
       }
-      const surrogates::PlanCost cost = model.Cost(*plan);
+      const methods::PlanCost cost = model.Cost(*plan);
       return {cost.iteration_ms, cost.memory_mb};
     };
   });

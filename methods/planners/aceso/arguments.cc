@@ -12,12 +12,12 @@
 namespace methods {
 namespace {
 
-using surrogates::OperatorChoice;
-using surrogates::OperatorModel;
-using surrogates::OperatorPlan;
-using surrogates::PlanCost;
-using surrogates::StageCost;
-using surrogates::StageView;
+using methods::OperatorChoice;
+using methods::OperatorModel;
+using methods::OperatorPlan;
+using methods::PlanCost;
+using methods::StageCost;
+using methods::StageView;
 
 OperatorChoice& At(OperatorPlan& plan, int op) { return plan.choices[op]; }
 // A product that is not split has no variant: its two profiles differ by noise.
@@ -40,8 +40,8 @@ std::vector<Group> GroupsOf(const OperatorModel& model,
                             const OperatorPlan& plan, const StageView& stage) {
   std::vector<Group> groups(model.table().names().size());
   for (int op = stage.begin; op < stage.end; ++op) {
-    const surrogates::OperatorTraits& traits = model.TraitsOf(op);
-    const surrogates::OperatorProfile* profile =
+    const methods::OperatorTraits& traits = model.TraitsOf(op);
+    const methods::OperatorProfile* profile =
         model.Profile(op, plan.micro_batch, plan.choices[op]);
     if (traits.recomputable && !traits.begins_layer && profile != nullptr) {
       Group& group = groups[model.NameOf(op)];

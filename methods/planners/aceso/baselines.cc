@@ -9,16 +9,17 @@
 #include <utility>
 #include <vector>
 
+#include "common/units.h"
 #include "methods/planners/aceso/uniform_plan.h"
 
 namespace methods {
 namespace {
 
-using surrogates::OperatorModel;
-using surrogates::OperatorPlan;
-using surrogates::StageCost;
+using methods::OperatorModel;
+using methods::OperatorPlan;
+using methods::StageCost;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using common::kInfinity;
 
 void KeepBest(const OperatorModel& model, OperatorPlan plan,
               BaselineResult& result) {
@@ -42,10 +43,11 @@ struct Part {
   }
 };
 
-class Program {
+class StageProgram {
  public:
-  Program(const OperatorModel& model, const DynamicProgrammingOptions& options,
-          int micro_batch, BaselineResult& result)
+  StageProgram(const OperatorModel& model,
+               const DynamicProgrammingOptions& options, int micro_batch,
+               BaselineResult& result)
       : model_(model),
         options_(options),
         micro_batch_(micro_batch),
@@ -209,7 +211,7 @@ BaselineResult DynamicProgramming(const OperatorModel& model,
   for (; micro_batch <= 2 * model.table().micro_batches().back() &&
          model.job().batch % micro_batch == 0;
        micro_batch *= 2) {
-    Program(model, options, micro_batch, result).Run();
+    StageProgram(model, options, micro_batch, result).Run();
   }
   return result;
 }

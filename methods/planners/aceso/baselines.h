@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "methods/planners/aceso/arguments.h"
-#include "surrogates/operators/plan_cost.h"
+#include "methods/planners/operators/plan_cost.h"
 
 namespace methods {
 
@@ -19,8 +19,7 @@ struct BaselineResult {
 // Megatron-LM's plans: one tp, dp, microbatch size and recomputation for the
 // whole model, stages of equally many layers. All of them are estimated.
 // Source: Aceso Sec. 5, "Baseline systems".
-[[nodiscard]] BaselineResult MegatronGrid(
-    const surrogates::OperatorModel& model);
+[[nodiscard]] BaselineResult MegatronGrid(const methods::OperatorModel& model);
 
 // Dynamic programming over (operators, GPUs, stages) for every microbatch size:
 // the smallest time of the slowest stage, then the smallest sum of stage times.
@@ -35,7 +34,7 @@ struct DynamicProgrammingOptions {
   double most_operators = 2.0;
 };
 [[nodiscard]] BaselineResult DynamicProgramming(
-    const surrogates::OperatorModel& model,
+    const methods::OperatorModel& model,
     const DynamicProgrammingOptions& options);
 
 }  // namespace methods

@@ -7,10 +7,10 @@
 namespace methods {
 namespace {
 
-using surrogates::OperatorChoice;
-using surrogates::OperatorModel;
-using surrogates::OperatorPlan;
-using surrogates::StageCost;
+using methods::OperatorChoice;
+using methods::OperatorModel;
+using methods::OperatorPlan;
+using methods::StageCost;
 
 // The cost of a stage, and whether it fits.
 struct Tried {

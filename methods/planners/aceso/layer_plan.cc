@@ -12,9 +12,9 @@
 namespace methods {
 namespace {
 
-using surrogates::OperatorChoice;
-using surrogates::OperatorModel;
-using surrogates::OperatorPlan;
+using methods::OperatorChoice;
+using methods::OperatorModel;
+using methods::OperatorPlan;
 
 // The number of layers before an operator, to the nearest one.
 int LayersBefore(const std::vector<int>& first, int operators, int op) {
@@ -53,8 +53,8 @@ double RecomputedShare(const OperatorModel& model, const OperatorPlan& plan,
   double all_mb = 0.0;
   for (int op = plan.first[s]; op < plan.first[s + 1]; ++op) {
     const OperatorChoice& choice = plan.choices[op];
-    const surrogates::OperatorTraits& traits = model.TraitsOf(op);
-    const surrogates::OperatorProfile* profile =
+    const methods::OperatorTraits& traits = model.TraitsOf(op);
+    const methods::OperatorProfile* profile =
         model.Profile(op, plan.micro_batch, choice);
     if (profile == nullptr || !traits.recomputable) {
       continue;

@@ -3,8 +3,8 @@
 #ifndef METHODS_PLANNERS_ACESO_LAYER_PLAN_H_
 #define METHODS_PLANNERS_ACESO_LAYER_PLAN_H_
 
-#include "surrogates/operators/operator_plan.h"
-#include "surrogates/operators/plan_cost.h"
+#include "methods/planners/operators/operator_plan.h"
+#include "methods/planners/operators/plan_cost.h"
 #include "trials/plan.h"
 
 namespace methods {
@@ -21,8 +21,8 @@ namespace methods {
 //
 // Microbatches are those of the plan, and the other knobs have their defaults:
 // Aceso has no ZeRO and no interleaved schedule.
-[[nodiscard]] trials::Plan LayerPlanOf(const surrogates::OperatorModel& model,
-                                       const surrogates::OperatorPlan& plan);
+[[nodiscard]] trials::Plan LayerPlanOf(const methods::OperatorModel& model,
+                                       const methods::OperatorPlan& plan);
 
 }  // namespace methods
 

@@ -8,10 +8,10 @@
 namespace methods {
 namespace {
 
-using surrogates::OperatorModel;
-using surrogates::OperatorPlan;
-using surrogates::PlanCost;
-using surrogates::StageCost;
+using methods::OperatorModel;
+using methods::OperatorPlan;
+using methods::PlanCost;
+using methods::StageCost;
 
 constexpr std::array kPrimitives = {
     Primitive{PrimitiveKind::kIncOperators, "inc-op#", +1, 0, +1,

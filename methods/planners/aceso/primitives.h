@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "methods/planners/aceso/arguments.h"
-#include "surrogates/operators/plan_cost.h"
+#include "methods/planners/operators/plan_cost.h"
 
 namespace methods {
 
@@ -53,13 +53,13 @@ struct Primitive {
 // primitive, Sec. 4.3). Nothing if it cannot be applied. Adds the number of
 // plans that it tried to `explored`.
 [[nodiscard]] std::optional<CostedPlan> Apply(
-    const surrogates::OperatorModel& model, const CostedPlan& from, int stage,
+    const methods::OperatorModel& model, const CostedPlan& from, int stage,
     PrimitiveKind kind, std::int64_t& explored);
 
 // Heuristic 1: the stages from the worst bottleneck on: by memory where memory
 // is exceeded, by time otherwise.
 [[nodiscard]] std::vector<int> BottlenecksOf(
-    const surrogates::OperatorModel& model, const surrogates::PlanCost& cost);
+    const methods::OperatorModel& model, const methods::PlanCost& cost);
 
 // Heuristic 2, highest consumption first: groups of primitives in the order in
 // which to try them. A stage that exceeds memory: those that decrease memory.
@@ -70,7 +70,7 @@ struct Primitive {
 // parallel collectives and lost efficiency, and transfers; memory is paid in
 // recomputation.
 [[nodiscard]] std::vector<std::vector<PrimitiveKind>> PrimitiveGroups(
-    const surrogates::OperatorModel& model, const surrogates::PlanCost& cost,
+    const methods::OperatorModel& model, const methods::PlanCost& cost,
     int stage);
 
 }  // namespace methods

@@ -19,8 +19,8 @@
 namespace methods {
 namespace {
 
-using surrogates::OperatorModel;
-using surrogates::OperatorPlan;
+using methods::OperatorModel;
+using methods::OperatorPlan;
 using ScoreOf = std::pair<bool, double>;
 
 std::uint8_t Log2(int size) {

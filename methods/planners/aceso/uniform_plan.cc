@@ -10,8 +10,8 @@
 namespace methods {
 namespace {
 
-using surrogates::OperatorModel;
-using surrogates::OperatorPlan;
+using methods::OperatorModel;
+using methods::OperatorPlan;
 
 // The names of the core of attention in Aceso's profiles.
 constexpr std::array<std::string_view, 4> kAttentionCore = {
@@ -33,7 +33,7 @@ bool IsPowerOfTwo(int size) {
   return std::has_single_bit(static_cast<unsigned>(size));
 }
 
-std::uint8_t Log2(int size) {
+std::uint8_t ExponentOf(int size) {
   return static_cast<std::uint8_t>(
       std::countr_zero(static_cast<unsigned>(size)));
 }
@@ -65,7 +65,7 @@ OperatorPlan EqualStages(const OperatorModel& model, int stages) {
 void SetSizes(const OperatorModel& model, int tp, int dp,
               trials::Recomputation recomputation, OperatorPlan& plan) {
   for (int op = 0; op < model.operators(); ++op) {
-    plan.choices[op] = {Log2(tp), Log2(dp), 0,
+    plan.choices[op] = {ExponentOf(tp), ExponentOf(dp), 0,
                         static_cast<std::uint8_t>(
                             Recomputes(model, op, recomputation) ? 1 : 0)};
   }

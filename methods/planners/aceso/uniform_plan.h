@@ -6,33 +6,31 @@
 #include <optional>
 #include <vector>
 
-#include "surrogates/operators/operator_plan.h"
-#include "surrogates/operators/plan_cost.h"
+#include "methods/planners/operators/operator_plan.h"
+#include "methods/planners/operators/plan_cost.h"
 #include "trials/parallel_config.h"
 
 namespace methods {
 
 // The first operator of each layer.
-[[nodiscard]] std::vector<int> LayersOf(const surrogates::OperatorModel& model);
+[[nodiscard]] std::vector<int> LayersOf(const methods::OperatorModel& model);
 
 // Stages of equally many layers; if the stages do not divide the layers, some
 // have one more. Their sizes are not set yet.
-[[nodiscard]] surrogates::OperatorPlan EqualStages(
-    const surrogates::OperatorModel& model, int stages);
+[[nodiscard]] methods::OperatorPlan EqualStages(
+    const methods::OperatorModel& model, int stages);
 
 // The same sizes, powers of two, for every operator. Selective recomputation
 // repeats the core of attention.
-void SetSizes(const surrogates::OperatorModel& model, int tp, int dp,
-              trials::Recomputation recomputation,
-              surrogates::OperatorPlan& plan);
+void SetSizes(const methods::OperatorModel& model, int tp, int dp,
+              trials::Recomputation recomputation, methods::OperatorPlan& plan);
 
 // The plan of a configuration, as far as plans have its knobs: dp, tp, pp,
 // microbatches and recomputation. Nothing for sizes that are not powers of two,
 // microbatches that do not divide the batch, more stages than layers, and
 // context parallelism.
-[[nodiscard]] std::optional<surrogates::OperatorPlan> PlanOf(
-    const surrogates::OperatorModel& model,
-    const trials::ParallelConfig& config);
+[[nodiscard]] std::optional<methods::OperatorPlan> PlanOf(
+    const methods::OperatorModel& model, const trials::ParallelConfig& config);
 
 }  // namespace methods
 

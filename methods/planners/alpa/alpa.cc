@@ -6,17 +6,18 @@
 #include <limits>
 #include <utility>
 
+#include "common/units.h"
 #include "methods/planners/aceso/uniform_plan.h"
 
 namespace methods {
 namespace {
 
-using surrogates::OperatorChoice;
-using surrogates::OperatorModel;
-using surrogates::OperatorPlan;
-using surrogates::StageView;
+using methods::OperatorChoice;
+using methods::OperatorModel;
+using methods::OperatorPlan;
+using methods::StageView;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using common::kInfinity;
 
 // A stage on a submesh with its best choices. Its memory is linear in the
 // stages behind it, whose microbatches it keeps.
@@ -28,7 +29,7 @@ struct Stage {
 };
 
 // The best rest of the model from a cluster on, with so many GPUs and stages.
-struct Rest {
+struct Remainder {
   double sum_ms = kInfinity;
   int end = 0;      // cluster after its first stage
   int submesh = 0;  // of its first stage, an index
@@ -101,7 +102,7 @@ class InterOperator {
                        submeshes_.size() +
                    submesh];
   }
-  [[nodiscard]] Rest& RestOf(int stages, int begin, int gpus) {
+  [[nodiscard]] Remainder& RestOf(int stages, int begin, int gpus) {
     const auto clusters = cuts_.size();
     const auto all = static_cast<std::size_t>(model_.job().gpus) + 1;
     return rests_[(static_cast<std::size_t>(stages) * clusters +
@@ -182,7 +183,7 @@ class InterOperator {
       }
       const double sum =
           ms + (stages == 1 ? 0.0 : RestOf(stages - 1, end, all - gpus).sum_ms);
-      Rest& best = RestOf(stages, begin, all);
+      Remainder& best = RestOf(stages, begin, all);
       if (sum < best.sum_ms) {
         best = {sum, end, static_cast<int>(submesh)};
       }
@@ -195,7 +196,7 @@ class InterOperator {
     int begin = 0;
     int gpus = model_.job().gpus;
     for (; stages > 0; --stages) {
-      const Rest& rest = RestOf(stages, begin, gpus);
+      const Remainder& rest = RestOf(stages, begin, gpus);
       const auto submesh = static_cast<std::size_t>(rest.submesh);
       const Stage& stage = At(begin, rest.end, submesh);
       plan.first.push_back(Operator(begin));
@@ -221,10 +222,10 @@ class InterOperator {
   int micro_batch_;
   bool recompute_;
   BaselineResult& result_;
-  std::vector<int> cuts_;       // operators, the end included
-  std::vector<int> submeshes_;  // their GPUs
-  std::vector<Stage> stages_;   // by begin, end, submesh
-  std::vector<Rest> rests_;     // by stages, begin, GPUs
+  std::vector<int> cuts_;         // operators, the end included
+  std::vector<int> submeshes_;    // their GPUs
+  std::vector<Stage> stages_;     // by begin, end, submesh
+  std::vector<Remainder> rests_;  // by stages, begin, GPUs
   OperatorPlan best_;
 };
 

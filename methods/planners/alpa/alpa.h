@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "methods/planners/aceso/baselines.h"
-#include "surrogates/operators/operator_plan.h"
-#include "surrogates/operators/plan_cost.h"
+#include "methods/planners/operators/operator_plan.h"
+#include "methods/planners/operators/plan_cost.h"
 
 namespace methods {
 
@@ -26,7 +26,7 @@ struct AlpaOptions {
 
 // Whether an operator may have a choice; empty: any.
 using ChoiceFilter =
-    std::function<bool(int op, const surrogates::OperatorChoice&)>;
+    std::function<bool(int op, const methods::OperatorChoice&)>;
 
 // The choices of the operators [begin, end) on `gpus` GPUs, a power of two,
 // with the least time of one microbatch without transfers between stages: tp
@@ -36,8 +36,8 @@ using ChoiceFilter =
 //
 // The time is a sum over operators and over neighbors, so the program over the
 // chain is exact.
-[[nodiscard]] std::vector<surrogates::OperatorChoice> IntraOperator(
-    const surrogates::OperatorModel& model, int begin, int end, int micro_batch,
+[[nodiscard]] std::vector<methods::OperatorChoice> IntraOperator(
+    const methods::OperatorModel& model, int begin, int end, int micro_batch,
     int gpus, bool recompute, const ChoiceFilter& allowed = {});
 
 // For every microbatch size, with and without recomputation, the plan with the
@@ -49,7 +49,7 @@ using ChoiceFilter =
 // host, or whole hosts) whose memory fits, where a stage has its IntraOperator
 // choices. `explored` counts stages.
 // Source: Zheng et al. (2022), Sec. 5, Eqs. 2-4, Alg. 1.
-[[nodiscard]] BaselineResult AlpaPlan(const surrogates::OperatorModel& model,
+[[nodiscard]] BaselineResult AlpaPlan(const methods::OperatorModel& model,
                                       const AlpaOptions& options = {});
 
 }  // namespace methods

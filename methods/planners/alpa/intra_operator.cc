@@ -5,16 +5,17 @@
 #include <limits>
 #include <utility>
 
+#include "common/units.h"
 #include "methods/planners/alpa/alpa.h"
 
 namespace methods {
 namespace {
 
-using surrogates::OperatorChoice;
-using surrogates::OperatorModel;
-using surrogates::OperatorProfile;
+using methods::OperatorChoice;
+using methods::OperatorModel;
+using methods::OperatorProfile;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using common::kInfinity;
 
 // All choices of an operator on so many GPUs.
 std::vector<OperatorChoice> ChoicesOf(const OperatorModel& model, int gpus) {

@@ -15,7 +15,7 @@
 namespace methods {
 namespace {
 
-using surrogates::OperatorModel;
+using methods::OperatorModel;
 
 // All hosts alike.
 AmpCluster ClusterOf(const Problem& problem) {
@@ -87,7 +87,7 @@ double EstimatedMs(const AmpModel& model, const AmpSizes& sizes) {
 }  // namespace
 
 std::vector<AmpStrategy> SearchAmp(const AmpModel& model) {
-  const surrogates::OperatorTable& table = model.operators().table();
+  const methods::OperatorTable& table = model.operators().table();
   const int gpus = model.operators().job().gpus;
   const int most_tp =
       std::min(table.largest_tp(), model.cluster().gpus_per_host);

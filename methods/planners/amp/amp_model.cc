@@ -9,16 +9,17 @@
 #include <stdexcept>
 #include <utility>
 
+#include "common/units.h"
 #include "methods/planners/aceso/uniform_plan.h"
 
 namespace methods {
 namespace {
 
-using surrogates::OperatorChoice;
-using surrogates::OperatorModel;
-using surrogates::OperatorProfile;
+using methods::OperatorChoice;
+using methods::OperatorModel;
+using methods::OperatorProfile;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using common::kInfinity;
 
 OperatorChoice ChoiceOf(const AmpSizes& sizes) {
   const auto log2 = [](int size) {
@@ -178,9 +179,9 @@ AmpCost AmpModel::Cost(const AmpSizes& sizes, const Placement& placement,
   return cost;
 }
 
-surrogates::OperatorPlan AmpModel::PlanOf(const AmpSizes& sizes,
-                                          const std::vector<int>& first) const {
-  surrogates::OperatorPlan plan;
+methods::OperatorPlan AmpModel::PlanOf(const AmpSizes& sizes,
+                                       const std::vector<int>& first) const {
+  methods::OperatorPlan plan;
   plan.micro_batch = sizes.dp * sizes.micro_batch;
   for (const int layer : first) {
     plan.first.push_back(layers_[layer]);

@@ -8,8 +8,8 @@
 
 #include "common/error.h"
 #include "methods/planners/amp/placement.h"
-#include "surrogates/operators/operator_plan.h"
-#include "surrogates/operators/plan_cost.h"
+#include "methods/planners/operators/operator_plan.h"
+#include "methods/planners/operators/plan_cost.h"
 
 namespace methods {
 
@@ -48,9 +48,9 @@ class AmpModel {
   // The operator model must outlive it.
   // Errors: throws std::invalid_argument if the cluster and the operator model
   // have different numbers of GPUs.
-  AmpModel(const surrogates::OperatorModel& operators, AmpCluster cluster);
+  AmpModel(const methods::OperatorModel& operators, AmpCluster cluster);
 
-  [[nodiscard]] const surrogates::OperatorModel& operators() const {
+  [[nodiscard]] const methods::OperatorModel& operators() const {
     return operators_;
   }
   [[nodiscard]] const AmpCluster& cluster() const { return cluster_; }
@@ -74,7 +74,7 @@ class AmpModel {
                              const std::vector<int>& first) const;
 
   // The same strategy as a plan of operators, without its placement.
-  [[nodiscard]] surrogates::OperatorPlan PlanOf(
+  [[nodiscard]] methods::OperatorPlan PlanOf(
       const AmpSizes& sizes, const std::vector<int>& first) const;
 
  private:
@@ -89,7 +89,7 @@ class AmpModel {
                                 const std::vector<int>& hosts,
                                 double gradients_mb) const;
 
-  const surrogates::OperatorModel& operators_;
+  const methods::OperatorModel& operators_;
   AmpCluster cluster_;
   std::vector<int> layers_;
 };

@@ -6,15 +6,18 @@
 #include <limits>
 #include <numeric>
 
+#include "common/units.h"
+
 namespace methods {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using common::kInfinity;
 
-class Program {
+class AssignmentProgram {
  public:
-  Program(const std::vector<double>& layer_ms,
-          const std::vector<std::vector<double>>& transfer_ms, int stages)
+  AssignmentProgram(const std::vector<double>& layer_ms,
+                    const std::vector<std::vector<double>>& transfer_ms,
+                    int stages)
       : transfer_ms_(transfer_ms),
         layers_(layer_ms.size()),
         stages_(static_cast<std::size_t>(stages)),
@@ -110,7 +113,7 @@ LayerAssignment AssignLayers(
   if (stages > static_cast<int>(layer_ms.size())) {
     return best;
   }
-  Program program(layer_ms, transfer_ms, stages);
+  AssignmentProgram program(layer_ms, transfer_ms, stages);
   for (const double bound : program.Bounds()) {
     const double at_least = program.Total() + (microbatches - 1) * bound;
     if (at_least >= best.ms) {

@@ -7,10 +7,11 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/units.h"
 #include "methods/fixed_order.h"
 #include "methods/planners/astra/plan_search.h"
+#include "methods/planners/operators/learned_efficiency.h"
 #include "methods/sampling/nearest.h"
-#include "surrogates/operators/learned_efficiency.h"
 #include "trials/rules.h"
 
 namespace methods {
@@ -170,12 +171,12 @@ std::vector<Filter> AstraFilters(const Problem& problem,
   return filters;
 }
 
-surrogates::AstraModel AstraModelOf(const trials::Workload& workload,
-                                    int gpus_per_node,
-                                    trials::RankOrder rank_order,
-                                    const AstraMethodOptions& options) {
+methods::AstraModel AstraModelOf(const trials::Workload& workload,
+                                 int gpus_per_node,
+                                 trials::RankOrder rank_order,
+                                 const AstraMethodOptions& options) {
   constexpr double kTera = 1e12;
-  constexpr double kGiga = 1e9;
+  using common::kGiga;
   return {workload,
           {.gpus_per_node = gpus_per_node,
            .rank_order = rank_order,
@@ -185,9 +186,9 @@ surrogates::AstraModel AstraModelOf(const trials::Workload& workload,
            .link_efficiency = options.link_efficiency,
            .flash_attention = options.flash_attention},
           options.efficiencies.empty()
-              ? surrogates::AnalyticEfficiency(options.matmul_efficiency)
-              : surrogates::LearnEfficiency(options.efficiencies,
-                                            options.efficiency_gpu)};
+              ? methods::AnalyticEfficiency(options.matmul_efficiency)
+              : methods::LearnEfficiency(options.efficiencies,
+                                         options.efficiency_gpu)};
 }
 
 trials::Predictions EstimatesOf(const Problem& problem,
@@ -205,11 +206,11 @@ trials::Predictions EstimatesOf(const Problem& problem,
     }
     return estimates;
   }
-  const surrogates::AstraModel model =
+  const methods::AstraModel model =
       AstraModelOf(AstraWorkload(problem), problem.gpus_per_node,
                    problem.rank_order, options);
   for (const trials::ParallelConfig& config : problem.space->configs()) {
-    const surrogates::AstraCost cost = model.Cost(config);
+    const methods::AstraCost cost = model.Cost(config);
     estimates.step_time_s.push_back(cost.step_time_s);
     estimates.peak_memory_bytes.push_back(cost.peak_memory_bytes);
   }

@@ -21,9 +21,9 @@
 
 #include "methods/method.h"
 #include "methods/options.h"
+#include "methods/planners/astra/astra_model.h"
 #include "methods/planners/judge.h"
 #include "methods/sampling/filters.h"
-#include "surrogates/cost/astra_model.h"
 #include "trials/rules.h"
 
 namespace methods {
@@ -50,7 +50,7 @@ struct AstraMethodOptions {
   double tflops = 312.0;  // of the data sheet
   double intra_node_gb_per_s = 300.0;
   double inter_node_gb_per_s = 25.0;
-  double matmul_efficiency = 0.77;  // see surrogates::AnalyticEfficiency
+  double matmul_efficiency = 0.77;  // see methods::AnalyticEfficiency
   // Learns the efficiency from this table instead (see LearnEfficiency).
   std::string efficiencies;
   std::string efficiency_gpu;
@@ -86,7 +86,7 @@ struct AstraMethodOptions {
 
 // The model with these options, for the GPUs of a host and an order of ranks.
 // Errors: throws InputError for a table that cannot be read.
-[[nodiscard]] surrogates::AstraModel AstraModelOf(
+[[nodiscard]] methods::AstraModel AstraModelOf(
     const trials::Workload& workload, int gpus_per_node,
     trials::RankOrder rank_order, const AstraMethodOptions& options);
 

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "surrogates/cost/astra_model.h"
+#include "methods/planners/astra/astra_model.h"
 
 namespace methods {
 namespace {
@@ -56,7 +56,7 @@ double MillisecondsOf(const HeterogeneousJob& job,
         stage_ms.end(), shares[i].stages,
         shares[i].layers * types[i].layer_ms + types[i].transfer_ms);
   }
-  return surrogates::PipelineTime(stage_ms, job.microbatches);
+  return methods::PipelineTime(stage_ms, job.microbatches);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 // Built: the search of an uneven pipeline over GPU types for given sizes (Eq.
 // 23), the money of a strategy and the pool of optimal strategies. Its mode 2
 // over all parameters is in plan_search.h, its other modes in astra.h and
-// money.h, its cost model in surrogates/cost/astra_model.h.
+// money.h, its cost model in methods/planners/astra/astra_model.h.
 
 #ifndef METHODS_PLANNERS_ASTRA_HETEROGENEOUS_H_
 #define METHODS_PLANNERS_ASTRA_HETEROGENEOUS_H_

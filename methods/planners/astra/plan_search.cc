@@ -255,8 +255,8 @@ AstraPlanModel::AstraPlanModel(const Problem& problem,
   }
 }
 
-const surrogates::AstraBlock& AstraPlanModel::Block(
-    int pool, const ParallelConfig& config) {
+const methods::AstraBlock& AstraPlanModel::Block(int pool,
+                                                 const ParallelConfig& config) {
   const BlockKey key{pool, config.dp * config.microbatches, config.tp,
                      config.cp, config.ep};
   auto found = blocks_.find(key);
@@ -277,9 +277,9 @@ AstraPlanModel::Cost AstraPlanModel::CostOf(const Plan& plan,
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const trials::PlanStage& stage = plan.stages[s];
     const auto pool = static_cast<std::size_t>(stage.pool);
-    const surrogates::AstraModel& model = models_[pool];
+    const methods::AstraModel& model = models_[pool];
     const ParallelConfig config = StageConfig(plan, static_cast<int>(s));
-    const surrogates::AstraStage one =
+    const methods::AstraStage one =
         model.StageOf(config, Block(stage.pool, config),
                       {.stage = static_cast<int>(s),
                        .blocks = StageLayers(plan, static_cast<int>(s)),
@@ -304,8 +304,8 @@ AstraPlanModel::Cost AstraPlanModel::CostOf(const Plan& plan,
     cost.memory_share = std::max(cost.memory_share,
                                  one.memory_bytes / pools_[pool].memory_bytes);
   }
-  cost.step_time_s = surrogates::PipelineTime(stage_s, plan.shared.microbatches,
-                                              plan.shared.model_chunks) +
+  cost.step_time_s = methods::PipelineTime(stage_s, plan.shared.microbatches,
+                                           plan.shared.model_chunks) +
                      reduction_s;
   return cost;
 }

@@ -14,7 +14,7 @@
 
 #include "methods/method.h"
 #include "methods/planners/astra/astra.h"
-#include "surrogates/cost/astra_model.h"
+#include "methods/planners/astra/astra_model.h"
 #include "trials/plan.h"
 
 namespace methods {
@@ -24,7 +24,7 @@ namespace methods {
 [[nodiscard]] std::vector<GpuPool> PoolsOf(const Problem& problem,
                                            const AstraMethodOptions& options);
 
-// What Table 3 has in addition to a plan (see surrogates::AstraShare). Trials
+// What Table 3 has in addition to a plan (see methods::AstraShare). Trials
 // cannot run it.
 struct AstraExtras {
   int group = 1;
@@ -60,12 +60,12 @@ class AstraPlanModel {
  private:
   // Pool, dp * microbatches, tp, cp, ep.
   using BlockKey = std::tuple<int, int, int, int, int>;
-  const surrogates::AstraBlock& Block(int pool,
-                                      const trials::ParallelConfig& config);
+  const methods::AstraBlock& Block(int pool,
+                                   const trials::ParallelConfig& config);
 
   std::vector<GpuPool> pools_;
-  std::vector<surrogates::AstraModel> models_;  // by pool
-  std::map<BlockKey, surrogates::AstraBlock> blocks_;
+  std::vector<methods::AstraModel> models_;  // by pool
+  std::map<BlockKey, methods::AstraBlock> blocks_;
 };
 
 struct CostedStrategy {

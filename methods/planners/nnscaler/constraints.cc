@@ -7,8 +7,8 @@
 namespace methods {
 
 bool Allows(const PlanConstraints& constraints,
-            const surrogates::OperatorModel& model, int op,
-            const surrogates::OperatorChoice& choice) {
+            const methods::OperatorModel& model, int op,
+            const methods::OperatorChoice& choice) {
   const std::string& name = model.table().names()[model.NameOf(op)];
   return std::all_of(
       constraints.partitions.begin(), constraints.partitions.end(),

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "surrogates/operators/operator_plan.h"
-#include "surrogates/operators/plan_cost.h"
+#include "methods/planners/operators/operator_plan.h"
+#include "methods/planners/operators/plan_cost.h"
 
 namespace methods {
 
@@ -33,8 +33,8 @@ struct PlanConstraints {
 
 // Whether the operator may have these sizes.
 [[nodiscard]] bool Allows(const PlanConstraints& constraints,
-                          const surrogates::OperatorModel& model, int op,
-                          const surrogates::OperatorChoice& choice);
+                          const methods::OperatorModel& model, int op,
+                          const methods::OperatorChoice& choice);
 
 // The most stages with so many microbatches and GPUs.
 [[nodiscard]] int MostStages(const PlanConstraints& constraints,

@@ -12,11 +12,11 @@
 namespace methods {
 namespace {
 
-using surrogates::OperatorModel;
+using methods::OperatorModel;
 
-double PipelineMsOf(const surrogates::PlanCost& cost, int microbatches) {
+double PipelineMsOf(const methods::PlanCost& cost, int microbatches) {
   std::vector<double> stage_ms;
-  for (const surrogates::StageCost& stage : cost.stages) {
+  for (const methods::StageCost& stage : cost.stages) {
     stage_ms.push_back(stage.total_ms());
   }
   return PipelineMs(stage_ms, microbatches);
@@ -48,7 +48,7 @@ trials::Predictions EstimatesOf(const Problem& problem,
       if (!plan) {
         return {};
       }
-      const surrogates::PlanCost cost = model.Cost(*plan);
+      const methods::PlanCost cost = model.Cost(*plan);
       if (!std::isfinite(cost.iteration_ms)) {
         return {};
       }

@@ -7,15 +7,16 @@
 #include <limits>
 #include <utility>
 
+#include "common/units.h"
 #include "methods/planners/nnscaler/stage_table.h"
 
 namespace methods {
 namespace {
 
-using surrogates::OperatorModel;
-using surrogates::OperatorPlan;
+using methods::OperatorModel;
+using methods::OperatorPlan;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using common::kInfinity;
 
 // The best rest of a pipeline from a layer on.
 struct Rest {
@@ -137,7 +138,7 @@ class PipelineSearch {
 void Replicate(int replicas, OperatorPlan& plan) {
   const int log2 = std::countr_zero(static_cast<unsigned>(replicas));
   plan.micro_batch *= replicas;
-  for (surrogates::OperatorChoice& choice : plan.choices) {
+  for (methods::OperatorChoice& choice : plan.choices) {
     choice.dp_log2 = static_cast<std::uint8_t>(choice.dp_log2 + log2);
   }
 }
@@ -152,7 +153,7 @@ double PipelineMs(const std::vector<double>& stage_ms, int microbatches) {
 ConstrainedSearch SearchUnderConstraints(const OperatorModel& model,
                                          const PlanConstraints& constraints,
                                          bool fit) {
-  const surrogates::OperatorJob& job = model.job();
+  const methods::OperatorJob& job = model.job();
   const double limit_mb = fit ? job.memory_limit_mb : kInfinity;
   ConstrainedSearch result;
   const int most = job.gpus * model.table().micro_batches().back();

@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "methods/planners/nnscaler/constraints.h"
-#include "surrogates/operators/operator_plan.h"
-#include "surrogates/operators/plan_cost.h"
+#include "methods/planners/operators/operator_plan.h"
+#include "methods/planners/operators/plan_cost.h"
 
 namespace methods {
 
 // A plan and its estimates.
 struct ConstrainedPlan {
-  surrogates::OperatorPlan plan;
+  methods::OperatorPlan plan;
   double iteration_ms = 0.0;  // PipelineMs
   double memory_mb = 0.0;
 };
@@ -44,7 +44,7 @@ struct ConstrainedSearch {
 // Source: Lin et al. (OSDI 2024); the published planner for its cost and
 // bounds.
 [[nodiscard]] ConstrainedSearch SearchUnderConstraints(
-    const surrogates::OperatorModel& model, const PlanConstraints& constraints,
+    const methods::OperatorModel& model, const PlanConstraints& constraints,
     bool fit = true);
 
 }  // namespace methods

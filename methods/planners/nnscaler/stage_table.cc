@@ -9,17 +9,17 @@
 namespace methods {
 namespace {
 
-using surrogates::OperatorChoice;
-using surrogates::OperatorModel;
-using surrogates::OperatorProfile;
+using methods::OperatorChoice;
+using methods::OperatorModel;
+using methods::OperatorProfile;
 
 // Forward time and weights of an operator on one GPU, from the least tp that is
 // profiled; NaN where none is.
-struct Work {
+struct StageWork {
   double forward_us = std::nan("");
   double weights_mb = std::nan("");
 };
-Work WorkOf(const OperatorModel& model, int op, int micro_batch) {
+StageWork StageWorkOf(const OperatorModel& model, int op, int micro_batch) {
   for (int log2 = 0; (1 << log2) <= model.table().largest_tp(); ++log2) {
     const OperatorProfile* profile = model.Profile(
         op, micro_batch, {static_cast<std::uint8_t>(log2), 0, 0, 0});
@@ -49,7 +49,7 @@ StageTable::StageTable(const OperatorModel& model,
   cuts_.front() = 0;  // what precedes the layers is in the first stage
   cuts_.push_back(model.operators());
   for (int op = 0; op < model.operators(); ++op) {
-    const Work work = WorkOf(model, op, micro_batch);
+    const StageWork work = StageWorkOf(model, op, micro_batch);
     forward_us_.push_back(forward_us_.back() + work.forward_us);
     weights_mb_.push_back(weights_mb_.back() + work.weights_mb);
   }
@@ -68,7 +68,7 @@ bool StageTable::IsBalancedStage(int begin, int end, int gpus,
 }
 
 double StageTable::StatesMb(int begin, int end, int gpus) const {
-  const surrogates::StateCopies& copies = model_.job().copies;
+  const methods::StateCopies& copies = model_.job().copies;
   const double mb = Sum(weights_mb_, begin, end) *
                     (2.0 + copies.master + copies.optimizer) / gpus;
   return std::isnan(mb) ? 0.0 : mb;
@@ -94,7 +94,7 @@ ConstrainedStage StageTable::Solved(int begin, int end, int gpus) const {
     return stage;
   }
   const bool whole_host = gpus >= model_.job().gpus_per_node;
-  surrogates::StageView view;
+  methods::StageView view;
   view.begin = Operator(begin);
   view.end = Operator(end);
   view.micro_batch = micro_batch_;

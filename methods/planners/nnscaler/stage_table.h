@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "methods/planners/nnscaler/constraints.h"
-#include "surrogates/operators/operator_plan.h"
-#include "surrogates/operators/plan_cost.h"
+#include "methods/planners/operators/operator_plan.h"
+#include "methods/planners/operators/plan_cost.h"
 
 namespace methods {
 
@@ -21,7 +21,7 @@ struct ConstrainedStage {
   double last_mb =
       std::numeric_limits<double>::infinity();  // as the last stage
   double more_mb = 0.0;                         // for each stage behind it
-  std::vector<surrogates::OperatorChoice> choices;
+  std::vector<methods::OperatorChoice> choices;
 
   [[nodiscard]] double MemoryMb(int stages_behind) const {
     return last_mb + stages_behind * more_mb;
@@ -34,7 +34,7 @@ struct ConstrainedStage {
 class StageTable {
  public:
   // The model and the constraints must outlive it.
-  StageTable(const surrogates::OperatorModel& model,
+  StageTable(const methods::OperatorModel& model,
              const PlanConstraints& constraints, int micro_batch,
              bool recompute);
 
@@ -62,7 +62,7 @@ class StageTable {
   [[nodiscard]] double Sum(const std::vector<double>& sums, int begin,
                            int end) const;
 
-  const surrogates::OperatorModel& model_;
+  const methods::OperatorModel& model_;
   const PlanConstraints& constraints_;
   int micro_batch_;
   bool recompute_;

@@ -7,8 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace harness {
-namespace {
+namespace harness::retry_policy_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -129,5 +128,4 @@ TEST(RetryPolicy, SubmitsWithoutExclusionsIfSbatchRefusesThem) {
                std::runtime_error);
 }
 
-}  // namespace
-}  // namespace harness
+}  // namespace harness::retry_policy_test

@@ -15,8 +15,7 @@
 #include "harness/slurm/submission.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace harness {
-namespace {
+namespace harness::slurm_parts_test {
 
 using common::InputError;
 using common::TomlTable;
@@ -240,5 +239,4 @@ TEST(SlurmState, FindsATaskByItsIdAmongSimilarOnes) {
   EXPECT_THROW((void)ReadTask(folder.path(), 0), InputError);
 }
 
-}  // namespace
-}  // namespace harness
+}  // namespace harness::slurm_parts_test

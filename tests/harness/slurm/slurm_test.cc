@@ -18,8 +18,7 @@
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace harness {
-namespace {
+namespace harness::slurm_test {
 
 namespace fs = std::filesystem;
 using fakes::Records;
@@ -439,5 +438,4 @@ TEST_F(SlurmTest, ABadSlurmTableIsRefusedBeforeAnythingIsWritten) {
   EXPECT_FALSE(fs::exists(results_));
 }
 
-}  // namespace
-}  // namespace harness
+}  // namespace harness::slurm_test

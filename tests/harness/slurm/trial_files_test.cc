@@ -14,8 +14,7 @@
 #include "common/text.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace harness {
-namespace {
+namespace harness::trial_files_test {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -174,5 +173,4 @@ TEST(TrialFiles, AFileThatIsCutOffIsNamed) {
   }
 }
 
-}  // namespace
-}  // namespace harness
+}  // namespace harness::trial_files_test

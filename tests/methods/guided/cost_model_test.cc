@@ -6,8 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace methods {
-namespace {
+namespace methods::cost_model_test {
 
 constexpr double kCapacity = 16e9;
 
@@ -128,5 +127,4 @@ TEST_F(CostModelTest, EndsWhereNothingIsPredictedToFit) {
   }
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::cost_model_test

@@ -7,8 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace methods {
-namespace {
+namespace methods::predicted_order_test {
 
 constexpr double kCapacity = 16e9;
 
@@ -35,5 +34,4 @@ TEST(PredictedOrder, TriesEachCandidateOnceAndWhatCannotFitLast) {
   EXPECT_THAT(order, testing::ElementsAre(1, 4, 0, 3, 2));
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::predicted_order_test

@@ -5,8 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace methods {
-namespace {
+namespace methods::families_test {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -50,5 +49,4 @@ TEST(UsedFamilies, AreEmptyOnceNoCandidateIsLeft) {
   EXPECT_THAT(Used({1, 2, 4}, {}), IsEmpty());
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::families_test

@@ -12,8 +12,7 @@
 #include "methods/oppa/families.h"
 #include "methods/surrogate_pair.h"
 
-namespace methods {
-namespace {
+namespace methods::oppa_test {
 
 constexpr double kCapacity = 16e9;
 constexpr std::uint64_t kSeed = 3;
@@ -271,5 +270,4 @@ TEST(PredictionsOf, AreThoseOfAnyPredictedPrior) {
   EXPECT_TRUE(uses(CostModelForm::kPhysical, CostModelForm::kPredicted));
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::oppa_test

@@ -22,8 +22,7 @@
 #include "methods/sampling/random.h"
 #include "tests/fakes/decoders.h"
 
-namespace methods {
-namespace {
+namespace methods::aceso_method_test {
 
 using trials::ParallelConfig;
 
@@ -66,7 +65,7 @@ trials::Trial Failed(const trials::SearchSpace& space, int candidate) {
 }
 
 TEST(AcesoMethodTest, SizesOfAPlanAreMeansOfItsOperators) {
-  surrogates::OperatorPlan plan;
+  methods::OperatorPlan plan;
   plan.micro_batch = 4;
   plan.first = {0, 2, 4};
   plan.choices = {{1, 0, 0, 1}, {1, 0, 0, 1}, {0, 1, 0, 0}, {0, 1, 0, 0}};
@@ -158,7 +157,7 @@ TEST(AcesoMethodTest, ProfilesWithoutLinksAreAnError) {
 }
 
 TEST(AcesoMethodTest, HalfOfTheOperatorsIsEnoughToRecompute) {
-  surrogates::OperatorPlan plan;
+  methods::OperatorPlan plan;
   plan.first = {0, 4};
   plan.choices.resize(4);
   const auto distance = [&](int grad_checkpoint) {
@@ -215,14 +214,14 @@ TEST(AcesoMethodTest, GivenSizesReplaceTheSharedHeadsAndTheGate) {
 }
 
 // The performance model that the header describes, put together by hand.
-surrogates::OperatorModel ModelFor(const Problem& problem,
-                                   const AcesoMethodOptions& options,
-                                   const std::vector<int>& micro_batches) {
+methods::OperatorModel ModelFor(const Problem& problem,
+                                const AcesoMethodOptions& options,
+                                const std::vector<int>& micro_batches) {
   OperatorJobSizes job = JobOf(options, problem.workload);
   job.analytic.micro_batches = micro_batches;
-  return {surrogates::AnalyticOperators(job.analytic),
-          surrogates::LinkTable::Uniform(options.link_gb_per_s,
-                                         options.between_hosts_gb_per_s),
+  return {methods::AnalyticOperators(job.analytic),
+          methods::LinkTable::Uniform(options.link_gb_per_s,
+                                      options.between_hosts_gb_per_s),
           {.layers = job.layers,
            .batch = job.batch,
            .gpus = problem.gpus,
@@ -241,11 +240,11 @@ TEST(AcesoMethodTest, EstimatesAreTheCostsOfPlansInSecondsAndBytes) {
        {.dp = 8, .microbatches = 64}});
   const Problem problem = ProblemOf(space, 80.0);
   const trials::Predictions estimates = EstimatesOf(problem, {});
-  const surrogates::OperatorModel model = ModelFor(problem, {}, {1, 4});
+  const methods::OperatorModel model = ModelFor(problem, {}, {1, 4});
   for (const std::size_t i : {0u, 1u, 2u}) {
     const auto plan = PlanOf(model, space[static_cast<int>(i)]);
     ASSERT_TRUE(plan);
-    const surrogates::PlanCost cost = model.Cost(*plan);
+    const methods::PlanCost cost = model.Cost(*plan);
     EXPECT_DOUBLE_EQ(estimates.step_time_s[i], cost.iteration_ms / 1e3) << i;
     EXPECT_DOUBLE_EQ(estimates.peak_memory_bytes[i],
                      cost.memory_mb * 1'048'576.0)
@@ -417,5 +416,4 @@ TEST(PlannedTest, TheSecondMethodTakesAPlanAsIncumbentAndNotAsObservation) {
   EXPECT_EQ(then.history().ThroughputObservations().size(), 0);
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::aceso_method_test

@@ -13,11 +13,10 @@
 #include "methods/planners/aceso/search.h"
 #include "tests/methods/planners/aceso/small_model.h"
 
-namespace methods {
-namespace {
+namespace methods::aceso_test {
 
-using surrogates::OperatorModel;
-using surrogates::OperatorPlan;
+using methods::OperatorModel;
+using methods::OperatorPlan;
 
 // The best plan of two stages on two GPUs: every cut and microbatch size.
 double BestOfTwoStages(const OperatorModel& model) {
@@ -108,7 +107,7 @@ TEST(AcesoTest, RecomputationTakesTheLargestActivationsFirst) {
 }
 
 TEST(AcesoTest, TheBottleneckIsTheFullestStageOnlyWhileMemoryIsExceeded) {
-  surrogates::PlanCost cost;
+  methods::PlanCost cost;
   cost.stages.resize(2);
   cost.stages[0].memory_mb = 200.0;
   cost.stages[1].memory_mb = 100.0;
@@ -120,7 +119,7 @@ TEST(AcesoTest, TheBottleneckIsTheFullestStageOnlyWhileMemoryIsExceeded) {
 
 TEST(AcesoTest, PrimitivesThatReduceTheScarcestResourceComeFirst) {
   const OperatorModel model = SmallModel(2, 2, 1e9);
-  surrogates::PlanCost cost;
+  methods::PlanCost cost;
   cost.stages.resize(2);
   cost.stages[0] = {.compute_ms = 10, .recompute_ms = 5, .ideal_ms = 10};
   cost.stages[1] = {.compute_ms = 10, .communicate_ms = 4, .ideal_ms = 10};
@@ -172,7 +171,7 @@ TEST(AcesoTest, StagesAreReplicatedWhereTensorParallelismLeavesGpus) {
   OperatorPlan plan;
   EXPECT_FALSE(EvenPlan(model, 2, plan));
   ASSERT_TRUE(EvenPlan(model, 2, plan, true));
-  for (const surrogates::OperatorChoice& choice : plan.choices) {
+  for (const methods::OperatorChoice& choice : plan.choices) {
     EXPECT_EQ(1 << choice.tp_log2, most_tp);
     EXPECT_EQ(1 << choice.dp_log2, 32 / most_tp);
   }
@@ -220,10 +219,10 @@ TEST(AcesoTest, PlansOnPublishedProfilesAreAsFastAsThePublishedOnes) {
         Problem{"gpt_6_7B", 32, 16, 87.32},
         Problem{"gpt_13B", 40, 32, 84.61}}) {
     const OperatorModel model(
-        surrogates::OperatorTable::Read(folder / "aceso_v100_op_profiles.csv",
-                                        problem.model),
-        surrogates::LinkTable::Read(folder / "aceso_v100_collectives.csv",
-                                    problem.model),
+        methods::OperatorTable::Read(folder / "aceso_v100_op_profiles.csv",
+                                     problem.model),
+        methods::LinkTable::Read(folder / "aceso_v100_collectives.csv",
+                                 problem.model),
         {.layers = problem.layers,
          .batch = 1024,
          .gpus = problem.gpus,
@@ -275,5 +274,4 @@ TEST(AcesoTest, TheBudgetEndsTheSearch) {
   EXPECT_GE(most_of_a_trace(400), 400);
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::aceso_test

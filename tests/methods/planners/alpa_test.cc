@@ -12,21 +12,20 @@
 
 #include <gtest/gtest.h>
 
-#include "surrogates/operators/analytic_operators.h"
+#include "methods/planners/operators/analytic_operators.h"
 #include "tests/methods/planners/aceso/rugged_model.h"
 #include "tests/methods/planners/profiled_layers.h"
 
-namespace methods {
-namespace {
+namespace methods::alpa_test {
 
-using surrogates::OperatorChoice;
-using surrogates::OperatorModel;
-using surrogates::OperatorPlan;
+using methods::OperatorChoice;
+using methods::OperatorModel;
+using methods::OperatorPlan;
 
 OperatorModel Model(int layers, int gpus, double memory_limit_mb,
                     int batch = 16, double between_hosts_gb_per_s = 12.0) {
-  return {surrogates::AnalyticOperators({.largest_tp = 4}),
-          surrogates::LinkTable::Uniform(100.0, between_hosts_gb_per_s),
+  return {methods::AnalyticOperators({.largest_tp = 4}),
+          methods::LinkTable::Uniform(100.0, between_hosts_gb_per_s),
           {.layers = layers,
            .batch = batch,
            .gpus = gpus,
@@ -127,8 +126,8 @@ TEST(Alpa, NoOtherChoiceOfAChainWithVariantsIsFaster) {
 TEST(Alpa, ExploresEveryStageOnEverySubmesh) {
   const auto explored = [](int gpus, int gpus_per_node, int batch,
                            int clusters) {
-    const OperatorModel model(surrogates::AnalyticOperators({.largest_tp = 4}),
-                              surrogates::LinkTable::Uniform(100.0, 12.0),
+    const OperatorModel model(methods::AnalyticOperators({.largest_tp = 4}),
+                              methods::LinkTable::Uniform(100.0, 12.0),
                               {.layers = 4,
                                .batch = batch,
                                .gpus = gpus,
@@ -264,19 +263,19 @@ struct Layers {
   double input_mb = 0.0;
 
   [[nodiscard]] OperatorModel Model() const {
-    std::vector<surrogates::ProfiledOperator> rows;
+    std::vector<methods::ProfiledOperator> rows;
     for (std::size_t k = 0; k < ms.size(); ++k) {
       const int tp = 1 << k;
       rows.push_back({kFirst, 1, tp, 0, {.input_mb = first_input_mb}});
-      rows.push_back(ms[k] < 0.0 ? Unprofiled(kLayer, 1, tp)
-                                 : surrogates::ProfiledOperator{
-                                       kLayer,
-                                       1,
-                                       tp,
-                                       0,
-                                       {.forward_us = 400.0 * ms[k],
-                                        .backward_us = 600.0 * ms[k],
-                                        .input_mb = input_mb}});
+      rows.push_back(
+          ms[k] < 0.0 ? Unprofiled(kLayer, 1, tp)
+                      : methods::ProfiledOperator{kLayer,
+                                                  1,
+                                                  tp,
+                                                  0,
+                                                  {.forward_us = 400.0 * ms[k],
+                                                   .backward_us = 600.0 * ms[k],
+                                                   .input_mb = input_mb}});
     }
     return ModelOfRows(rows, {.layers = layers,
                               .batch = 1,
@@ -346,5 +345,4 @@ TEST(AlpaChoices, CountTheForwardPassOnceOrTwice) {
   EXPECT_EQ(tp_log2(10.0, 19.5, true), 0);
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::alpa_test

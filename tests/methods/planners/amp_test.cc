@@ -19,11 +19,10 @@
 #include "tests/fakes/decoders.h"
 #include "tests/methods/planners/profiled_layers.h"
 
-namespace methods {
-namespace {
+namespace methods::amp_test {
 
-using surrogates::OperatorModel;
-using surrogates::ProfiledOperator;
+using methods::OperatorModel;
+using methods::ProfiledOperator;
 using testing::ElementsAre;
 
 template <typename T = double>
@@ -171,8 +170,8 @@ OperatorModel Model(double weights_mb, double output_mb) {
       add("final-layernorm", 500.0, 0.0);
     }
   }
-  return {surrogates::OperatorTable::Of(rows),
-          surrogates::LinkTable::Uniform(100.0, 10.0),
+  return {methods::OperatorTable::Of(rows),
+          methods::LinkTable::Uniform(100.0, 10.0),
           {.layers = 2,
            .batch = 8,
            .gpus = 4,
@@ -257,8 +256,8 @@ OperatorModel TwoHostsOfFour() {
           {name, 1, tp, 0, {.output_mb = output_mb, .weights_mb = 8.0}});
     }
   }
-  return {surrogates::OperatorTable::Of(rows),
-          surrogates::LinkTable::Uniform(100.0, 10.0),
+  return {methods::OperatorTable::Of(rows),
+          methods::LinkTable::Uniform(100.0, 10.0),
           {.layers = 2, .batch = 4, .gpus = 8, .gpus_per_node = 4}};
 }
 
@@ -307,12 +306,11 @@ TEST(AmpModel, GradientsUseTheSlowestLinkOfTheRingOfAnyRank) {
 TEST(AmpModel, ItsPlansDoNotRecompute) {
   const OperatorModel operators = Model(30.0, 100.0);
   const AmpModel model(operators, kEqual);
-  const surrogates::OperatorPlan plan =
+  const methods::OperatorPlan plan =
       model.PlanOf({.tp = 2, .pp = 2, .micro_batch = 2}, {0, 2, 4});
   EXPECT_EQ(plan.micro_batch, 2);
   EXPECT_THAT(plan.first, ElementsAre(0, 2, 4));
-  EXPECT_THAT(plan.choices,
-              testing::Each(surrogates::OperatorChoice{1, 0, 0, 0}));
+  EXPECT_THAT(plan.choices, testing::Each(methods::OperatorChoice{1, 0, 0, 0}));
 }
 
 const AmpStrategy& Find(const std::vector<AmpStrategy>& strategies,
@@ -524,5 +522,4 @@ TEST(AmpMethod, ConfigurationsThatItCannotPlanHaveNoEstimate) {
   }
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::amp_test

@@ -17,8 +17,7 @@
 #include "tests/fakes/decoders.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace methods {
-namespace {
+namespace methods::astra_method_test {
 
 using testing::HasSubstr;
 using trials::ParallelConfig;
@@ -120,14 +119,14 @@ TEST_F(AstraMethod, OrdersByTimeWhatFitsAndByMemoryWhatDoesNot) {
 
 TEST_F(AstraMethod, EstimatesAreThoseOfItsModelWithTheseSpeeds) {
   problem_.gpus_per_node = 4;
-  const surrogates::AstraModel model(workload_,
-                                     {.gpus_per_node = 4,
-                                      .flops_per_s = 100e12,
-                                      .intra_node_bytes_per_s = 200e9,
-                                      .inter_node_bytes_per_s = 3e9,
-                                      .link_efficiency = 0.7,
-                                      .flash_attention = false},
-                                     surrogates::AnalyticEfficiency(0.6));
+  const methods::AstraModel model(workload_,
+                                  {.gpus_per_node = 4,
+                                   .flops_per_s = 100e12,
+                                   .intra_node_bytes_per_s = 200e9,
+                                   .inter_node_bytes_per_s = 3e9,
+                                   .link_efficiency = 0.7,
+                                   .flash_attention = false},
+                                  methods::AnalyticEfficiency(0.6));
   const trials::Predictions estimates =
       EstimatesOf(problem_, {.tflops = 100.0,
                              .intra_node_gb_per_s = 200.0,
@@ -137,7 +136,7 @@ TEST_F(AstraMethod, EstimatesAreThoseOfItsModelWithTheseSpeeds) {
                              .flash_attention = false});
   for (int i = 0; i < space_.size(); ++i) {
     const auto k = static_cast<std::size_t>(i);
-    const surrogates::AstraCost cost = model.Cost(space_[i]);
+    const methods::AstraCost cost = model.Cost(space_[i]);
     EXPECT_DOUBLE_EQ(estimates.step_time_s[k], cost.step_time_s);
     EXPECT_DOUBLE_EQ(estimates.peak_memory_bytes[k], cost.peak_memory_bytes);
   }
@@ -239,5 +238,4 @@ TEST_F(AstraMethod, MistakesAreErrorsThatNameThem) {
                             HasSubstr("add [workload] to the manifest")));
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::astra_method_test

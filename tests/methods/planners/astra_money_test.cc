@@ -10,8 +10,7 @@
 #include "methods/planners/astra/money.h"
 #include "tests/fakes/decoders.h"
 
-namespace methods {
-namespace {
+namespace methods::astra_money_test {
 
 // Few microbatches and buckets, so that the spaces are small.
 MoneyJob Job() {
@@ -70,7 +69,7 @@ TEST(AstraMoney, TimesAreThoseOfTheMethod) {
   const MoneyResult result = SearchMoney(job, 8, {});
   ASSERT_FALSE(result.pool.empty());
   for (const GpuStrategy& each : result.pool) {
-    const surrogates::AstraModel model =
+    const methods::AstraModel model =
         AstraModelOf(job.workload, std::min(each.gpus, 4),
                      trials::RankOrder::kPipelineOutermost, {});
     EXPECT_EQ(each.step_time_s, model.Cost(each.config).step_time_s);
@@ -106,5 +105,4 @@ TEST(AstraMoney, AModelThatDoesNotFitHasNoStrategy) {
   EXPECT_TRUE(result.pool.empty());
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::astra_money_test

@@ -12,8 +12,7 @@
 #include "methods/planners/astra/plan_search.h"
 #include "tests/fakes/decoders.h"
 
-namespace methods {
-namespace {
+namespace methods::astra_plan_test {
 
 using trials::ParallelConfig;
 using trials::Plan;
@@ -80,10 +79,10 @@ int LayersOn(const Plan& plan, int pool) {
 TEST_F(AstraPlans, EqualStagesOnOneTypeCostWhatTheirConfigurationCosts) {
   problem_.pools.clear();
   AstraPlanModel model(problem_, {});
-  const surrogates::AstraModel astra =
+  const methods::AstraModel astra =
       AstraModelOf(workload_, 8, trials::RankOrder::kPipelineOutermost, {});
   for (const ParallelConfig& config : space_.configs()) {
-    const surrogates::AstraCost one = astra.Cost(config);
+    const methods::AstraCost one = astra.Cost(config);
     const AstraPlanModel::Cost plan =
         model.CostOf(PlanOfCandidate(problem_, config));
     EXPECT_NEAR(plan.step_time_s, one.step_time_s, 1e-12) << ToString(config);
@@ -465,5 +464,4 @@ TEST_F(AstraPlans, TheMethodTriesDistinctPlansBeforeCandidates) {
   EXPECT_EQ(candidates, space_.size());
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::astra_plan_test

@@ -6,13 +6,12 @@
 
 #include <gtest/gtest.h>
 
+#include "methods/planners/astra/astra_model.h"
 #include "methods/planners/astra/heterogeneous.h"
-#include "surrogates/cost/astra_model.h"
 
-namespace methods {
-namespace {
+namespace methods::astra_test {
 
-using surrogates::PipelineTime;
+using methods::PipelineTime;
 
 const std::vector<GpuType> kTypes = {{.name = "A800",
                                       .limit = 16,
@@ -144,5 +143,4 @@ TEST(AstraTest, ThePoolHasNoStrategyThatAnotherBeatsInBoth) {
   }
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::astra_test

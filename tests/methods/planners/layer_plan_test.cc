@@ -8,22 +8,21 @@
 #include <gtest/gtest.h>
 
 #include "methods/planners/aceso/uniform_plan.h"
-#include "surrogates/operators/analytic_operators.h"
+#include "methods/planners/operators/analytic_operators.h"
 #include "tests/methods/planners/profiled_layers.h"
 
-namespace methods {
-namespace {
+namespace methods::layer_plan_test {
 
-using surrogates::OperatorModel;
-using surrogates::OperatorPlan;
+using methods::OperatorModel;
+using methods::OperatorPlan;
 using testing::ElementsAre;
 using trials::ParallelConfig;
 
 constexpr int kLayers = 24;
 
 OperatorModel Model() {
-  return {surrogates::AnalyticOperators({}),
-          surrogates::LinkTable::Uniform(100.0, 12.0),
+  return {methods::AnalyticOperators({}),
+          methods::LinkTable::Uniform(100.0, 12.0),
           {.layers = kLayers,
            .batch = 64,
            .gpus = 8,
@@ -104,7 +103,7 @@ TEST(LayerPlan, RecomputedLayersHoldAtLeastTheDroppedActivations) {
 // operator of a layer holds three times the activations of the first.
 OperatorModel PairedOperators(int layers, double activations_mb) {
   const auto row = [](const char* name, double mb) {
-    return surrogates::ProfiledOperator{
+    return methods::ProfiledOperator{
         name, 1, 1, 0, {.forward_us = 1.0, .activations_mb = mb}};
   };
   return ModelOfRows(
@@ -162,5 +161,4 @@ TEST(LayerPlan, RecomputedLayersAreTheShareOfActivations) {
       LayerPlanOf(empty, EqualStages(empty, 1)).stages[0].recomputed_layers, 0);
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::layer_plan_test

@@ -7,8 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace methods {
-namespace {
+namespace methods::nearest_plan_test {
 
 using testing::ElementsAre;
 using trials::ParallelConfig;
@@ -51,7 +50,7 @@ TEST(NearestPlan, EachPlanHasItsNearestThenAllFollowFromTheFirstPlan) {
 
 // 2^(3 / 4) = 1.68 ranks on average, and half of the operators recompute.
 TEST(NearestPlan, SizesAreMeansOfTheLogarithmsOverOperators) {
-  surrogates::OperatorPlan plan;
+  methods::OperatorPlan plan;
   plan.micro_batch = 4;
   plan.first = {0, 2, 4};
   plan.choices = {{0, 1, 0, 0}, {0, 1, 0, 0}, {0, 1, 0, 1}, {3, 1, 0, 1}};
@@ -108,5 +107,4 @@ TEST(NearestPlan, PlansForSeveralNumbersOfGpusAreOrderedByTime) {
   EXPECT_THAT(order(problem), ElementsAre(3, 2, 4, 5, 1));
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::nearest_plan_test

@@ -16,27 +16,26 @@
 #include "methods/planners/alpa/alpa.h"
 #include "methods/planners/nearest_plan.h"
 #include "methods/planners/nnscaler/pipeline_plan.h"
-#include "surrogates/operators/analytic_operators.h"
+#include "methods/planners/operators/analytic_operators.h"
 #include "tests/fakes/decoders.h"
 
-namespace methods {
-namespace {
+namespace methods::nnscaler_test {
 
-using surrogates::OperatorChoice;
-using surrogates::OperatorModel;
-using surrogates::OperatorPlan;
+using methods::OperatorChoice;
+using methods::OperatorModel;
+using methods::OperatorPlan;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 OperatorModel Model(int layers, int gpus, double limit_mb, int batch = 8) {
-  return {surrogates::AnalyticOperators(
-              {.largest_tp = 4, .micro_batches = {1, 2, 4}}),
-          surrogates::LinkTable::Uniform(100.0, 12.0),
-          {.layers = layers,
-           .batch = batch,
-           .gpus = gpus,
-           .gpus_per_node = gpus,
-           .memory_limit_mb = limit_mb}};
+  return {
+      methods::AnalyticOperators({.largest_tp = 4, .micro_batches = {1, 2, 4}}),
+      methods::LinkTable::Uniform(100.0, 12.0),
+      {.layers = layers,
+       .batch = batch,
+       .gpus = gpus,
+       .gpus_per_node = gpus,
+       .memory_limit_mb = limit_mb}};
 }
 
 const PlanConstraints kNone{1.0, 0.0, 1 << 20, {}};
@@ -111,7 +110,7 @@ class Enumeration {
     std::vector<double> stage_ms;
     for (int s = 0; s < plan_.stages(); ++s) {
       // Transfers within the host, wherever the stage is.
-      surrogates::StageView view = model_.ViewOf(plan_, s);
+      methods::StageView view = model_.ViewOf(plan_, s);
       view.input_between_hosts = view.output_between_hosts = false;
       stage_ms.push_back(model_.Cost(view).total_ms());
     }
@@ -308,5 +307,4 @@ TEST(NnScalerMethod, SizesThatNoPipelineHasAreAnError) {
                   testing::HasSubstr("no plan for these GPUs")));
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::nnscaler_test

@@ -8,8 +8,7 @@
 
 #include "trials/search_space.h"
 
-namespace methods {
-namespace {
+namespace methods::operator_job_test {
 
 using testing::ElementsAre;
 
@@ -45,5 +44,4 @@ TEST(EstimateCandidates, AsksTheEstimatorOfTheirNumberOfGpus) {
               ElementsAre(4.0, 4.0, testing::IsNan(), testing::IsNan()));
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::operator_job_test

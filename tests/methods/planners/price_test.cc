@@ -11,8 +11,7 @@
 #include "methods/planners/nnscaler/nnscaler.h"
 #include "tests/fakes/decoders.h"
 
-namespace methods {
-namespace {
+namespace methods::price_test {
 
 // One GPU, or eight in every shape.
 trials::SearchSpace Space() {
@@ -75,5 +74,4 @@ TEST(Price, DecidesHowManyGpusThePlanOfNnScalerUses) {
   EXPECT_EQ(GpusOfTheFirstTrial(true, make), 1);
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::price_test

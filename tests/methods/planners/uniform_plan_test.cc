@@ -13,19 +13,18 @@
 
 #include "methods/planners/aceso/aceso.h"
 #include "methods/planners/aceso/baselines.h"
-#include "surrogates/operators/analytic_operators.h"
+#include "methods/planners/operators/analytic_operators.h"
 #include "tests/fakes/decoders.h"
 
-namespace methods {
-namespace {
+namespace methods::uniform_plan_test {
 
-using surrogates::OperatorModel;
-using surrogates::OperatorPlan;
+using methods::OperatorModel;
+using methods::OperatorPlan;
 using trials::ParallelConfig;
 
 OperatorModel Model() {
-  return {surrogates::AnalyticOperators({}),
-          surrogates::LinkTable::Uniform(100.0, 12.0),
+  return {methods::AnalyticOperators({}),
+          methods::LinkTable::Uniform(100.0, 12.0),
           {.layers = 24,
            .batch = 64,
            .gpus = 8,
@@ -89,7 +88,7 @@ TEST(UniformPlan, RecomputesNothingTheCoreOfAttentionOrAllButTheEnds) {
                                   ? core
                                   : false;
       EXPECT_EQ(plan->choices[op],
-                (surrogates::OperatorChoice{
+                (methods::OperatorChoice{
                     1, 2, 0, static_cast<std::uint8_t>(recomputed ? 1 : 0)}))
           << name;
     }
@@ -154,7 +153,7 @@ TEST(UniformPlan, TheBestOfAllConfigurationsIsThatOfMegatronsGrid) {
           if (!plan) {
             continue;
           }
-          const surrogates::PlanCost cost = model.Cost(*plan);
+          const methods::PlanCost cost = model.Cost(*plan);
           if (cost.memory_mb <= 80'000.0) {
             best_ms = std::min(best_ms, cost.iteration_ms);
           }
@@ -194,5 +193,4 @@ TEST(UniformPlan, EveryCandidateOfASpaceOfPowersOfTwoHasAnEstimate) {
   }
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::uniform_plan_test

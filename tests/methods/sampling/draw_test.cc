@@ -6,8 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace methods {
-namespace {
+namespace methods::draw_test {
 
 // One cell with one candidate, one with ninety-nine.
 trials::SearchSpace Lopsided() {
@@ -102,5 +101,4 @@ TEST(Draw, IsAFunctionOfSeedTrialAndHistory) {
   EXPECT_GT(differ, 10);
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::draw_test

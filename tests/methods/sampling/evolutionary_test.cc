@@ -10,8 +10,7 @@
 #include "trials/search_space.h"
 #include "trials/trial.h"
 
-namespace methods {
-namespace {
+namespace methods::evolutionary_test {
 
 using trials::ParallelConfig;
 using trials::SearchSpace;
@@ -167,5 +166,4 @@ TEST(Distance, IsInFactorsOfTwoForSizesAndOneForOtherValues) {
             2.0 + 1.0 + 1.0);
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::evolutionary_test

@@ -6,8 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace methods {
-namespace {
+namespace methods::grid_test {
 
 using trials::Outcome;
 
@@ -54,5 +53,4 @@ TEST(Grid, GoesFromTheMostToTheLeastSparingAndLeavesOutWhatNeedsMore) {
   EXPECT_THAT(of_dp8({2}), testing::ElementsAre(2, 3));
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::grid_test

@@ -12,8 +12,7 @@
 #include "methods/history.h"
 #include "methods/sampling/nearest.h"
 
-namespace methods {
-namespace {
+namespace methods::hierarchical_test {
 
 // Two sizes, each with several memory knobs. Every candidate takes a second,
 // but for the fastest one, and a plan that came before them.
@@ -262,5 +261,4 @@ TEST(Hierarchical, VariesKnobsOfTheSameSizesOnly) {
   }
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::hierarchical_test

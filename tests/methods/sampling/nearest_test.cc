@@ -4,8 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace methods {
-namespace {
+namespace methods::nearest_test {
 
 TEST(Nearest, IsTheFirstUntriedCandidateAtTheLeastDistance) {
   const trials::SearchSpace space(
@@ -22,5 +21,4 @@ TEST(Nearest, IsNoneWhenAllWereTried) {
   EXPECT_EQ(NearestUntried(space, {1, 1}, {.dp = 2}), -1);
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::nearest_test

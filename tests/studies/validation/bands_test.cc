@@ -8,8 +8,7 @@
 
 #include <gtest/gtest.h>
 
-namespace studies {
-namespace {
+namespace studies::bands_test {
 
 void Add(const std::string& source, double log_ratio,
          std::vector<LeftOutRow>& all) {
@@ -138,5 +137,4 @@ TEST(ErrorBands, CalibrationIsByTheBandsOfOtherSources) {
                    0.5 * (1.0 + all[1].step_time_inside));
 }
 
-}  // namespace
-}  // namespace studies
+}  // namespace studies::bands_test

@@ -16,8 +16,7 @@
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace studies {
-namespace {
+namespace studies::measured_table_test {
 
 namespace fs = std::filesystem;
 
@@ -640,5 +639,4 @@ TEST_F(ValidateTable, ARefusedRowThatRanIsNotCalledOutOfMemory) {
   EXPECT_EQ(all[0].ran_called_oom.of, 1);
 }
 
-}  // namespace
-}  // namespace studies
+}  // namespace studies::measured_table_test

@@ -12,8 +12,7 @@
 #include "studies/validation/comparison.h"
 #include "studies/validation/prediction.h"
 
-namespace studies {
-namespace {
+namespace studies::published_test {
 
 // The group of a known table's models that no constant was fitted to; nothing
 // where it is not there.
@@ -109,5 +108,4 @@ TEST(PublishedTables, AllReducesOnV100FollowTheRingsOfTheirLinks) {
   }
 }
 
-}  // namespace
-}  // namespace studies
+}  // namespace studies::published_test

@@ -4,8 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace studies {
-namespace {
+namespace studies::statistics_test {
 
 TEST(ValidateStatistics, ErrorsAreRelativeToTheMeasurementAndLeaveOutUnknowns) {
   // Errors 0.1, 0.2, 0.5 and one pair that says nothing.
@@ -84,5 +83,4 @@ TEST(ValidateStatistics, AScenarioInWhichNothingRanHasNoPick) {
       PickOf({{.measured_s = std::nullopt, .predicted_s = 1.0}}).has_value());
 }
 
-}  // namespace
-}  // namespace studies
+}  // namespace studies::statistics_test

@@ -8,8 +8,7 @@
 
 #include "tests/fakes/paths.h"
 
-namespace studies {
-namespace {
+namespace studies::trainer_regions_test {
 
 MeasuredTable Table() {
   return ReadAnyTable(
@@ -60,5 +59,4 @@ TEST(TrainerRegions, ARegionThatIsOnlySimulatedIsAnError) {
   EXPECT_DOUBLE_EQ(PeakError({{3.0}, {2.0}}, 0), 0.5);
 }
 
-}  // namespace
-}  // namespace studies
+}  // namespace studies::trainer_regions_test

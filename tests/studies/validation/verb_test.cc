@@ -10,8 +10,7 @@
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace studies {
-namespace {
+namespace studies::verb_test {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
@@ -92,5 +91,4 @@ TEST_F(ValidateVerb, AFigureWithoutPointsIsNotWritten) {
   EXPECT_THAT(Written("step-time.svg"), Not(HasSubstr("peak memory")));
 }
 
-}  // namespace
-}  // namespace studies
+}  // namespace studies::verb_test

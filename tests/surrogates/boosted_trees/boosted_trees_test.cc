@@ -5,8 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace surrogates {
-namespace {
+namespace surrogates::boosted_trees_test {
 
 trials::SearchSpace Space() {
   std::vector<trials::ParallelConfig> configs;
@@ -115,5 +114,4 @@ TEST(BoostedTrees, OnlyFailuresIsNoDivisionByZero) {
   EXPECT_TRUE(prediction.mean.allFinite());
 }
 
-}  // namespace
-}  // namespace surrogates
+}  // namespace surrogates::boosted_trees_test

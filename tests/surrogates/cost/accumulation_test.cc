@@ -7,8 +7,7 @@
 
 #include "surrogates/cost/term.h"
 
-namespace surrogates {
-namespace {
+namespace surrogates::accumulation_test {
 
 using trials::ParallelConfig;
 
@@ -51,5 +50,4 @@ TEST(AccumulationTerms,
                    8.0 * Term("launch", Config(1, 1)));
 }
 
-}  // namespace
-}  // namespace surrogates
+}  // namespace surrogates::accumulation_test

@@ -11,8 +11,7 @@
 
 #include <gtest/gtest.h>
 
-namespace surrogates {
-namespace {
+namespace surrogates::cost_model_test {
 
 using trials::ParallelConfig;
 using trials::SearchSpace;
@@ -421,5 +420,4 @@ TEST(CostModel, DescribesAPartOfAClusterLikeAClusterOfItsSize) {
   }
 }
 
-}  // namespace
-}  // namespace surrogates
+}  // namespace surrogates::cost_model_test

@@ -6,8 +6,7 @@
 
 #include "tests/surrogates/gp/synthetic_problem.h"
 
-namespace surrogates {
-namespace {
+namespace surrogates::misspecification_test {
 
 TEST(Misspecification, IsAWaveThatReachesOneAndBothSigns) {
   const auto problem = tests::MakeSyntheticProblem(400, 5, 2, 1);
@@ -40,5 +39,4 @@ TEST(Misspecification, OfOneCandidateIsOneOrMinusOne) {
   EXPECT_EQ(std::abs(Misspecification(space, 1)[0]), 1.0);
 }
 
-}  // namespace
-}  // namespace surrogates
+}  // namespace surrogates::misspecification_test

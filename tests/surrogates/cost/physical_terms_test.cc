@@ -10,8 +10,7 @@
 
 #include "surrogates/cost/term.h"
 
-namespace surrogates {
-namespace {
+namespace surrogates::physical_terms_test {
 
 using trials::ParallelConfig;
 
@@ -391,5 +390,4 @@ TEST(PhysicalTerms, TypicalValuesAreThoseOfTheDecision) {
   EXPECT_EQ(rows(PhysicalMemoryTerms()), memory);
 }
 
-}  // namespace
-}  // namespace surrogates
+}  // namespace surrogates::physical_terms_test

@@ -8,8 +8,7 @@
 
 #include "surrogates/cost/shared_scale.h"
 
-namespace surrogates {
-namespace {
+namespace surrogates::predicted_prior_test {
 
 constexpr double kCapacity = 10e9;
 
@@ -105,5 +104,4 @@ TEST(PredictedPrior, TimesMayBeShort) {
   EXPECT_NEAR(MeanAfter(PredictedThroughputPrior(fast), {})[0], 1e3, 50.0);
 }
 
-}  // namespace
-}  // namespace surrogates
+}  // namespace surrogates::predicted_prior_test

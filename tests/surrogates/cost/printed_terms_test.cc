@@ -13,8 +13,7 @@
 #include "surrogates/cost/cost_model.h"
 #include "surrogates/cost/term.h"
 
-namespace surrogates {
-namespace {
+namespace surrogates::printed_terms_test {
 
 using trials::ParallelConfig;
 
@@ -317,5 +316,4 @@ TEST(PrintedTerms, StartAsTheseSharesOfAStepAndOfTheMemory) {
                               {"constant", 0.1, 1.0}}));
 }
 
-}  // namespace
-}  // namespace surrogates
+}  // namespace surrogates::printed_terms_test

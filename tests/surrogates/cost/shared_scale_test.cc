@@ -6,8 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace surrogates {
-namespace {
+namespace surrogates::shared_scale_test {
 
 // m = s c_1 x + c_2, the second coefficient absolute.
 ParametricMean Mean(ParametricMean::Link link) {
@@ -132,5 +131,4 @@ TEST(CentersAtScale, MoveTheRelativeCoefficientsOnly) {
   EXPECT_DOUBLE_EQ(centers[1], std::log(0.1));
 }
 
-}  // namespace
-}  // namespace surrogates
+}  // namespace surrogates::shared_scale_test

@@ -9,8 +9,7 @@
 #include "surrogates/cost/shared_scale.h"
 #include "surrogates/cost/term.h"
 
-namespace surrogates {
-namespace {
+namespace surrogates::typical_values_test {
 
 TEST(TypicalValues, CoverEveryTermOfThePhysicalModel) {
   std::vector<CostTerm> terms = PhysicalTimeTerms({16, 8});
@@ -186,5 +185,4 @@ TEST(KnownSizes, AreThoseOfTheModelAndTheBatch) {
   EXPECT_FALSE(JobSizes{.capacity_bytes = 1e9}.known());
 }
 
-}  // namespace
-}  // namespace surrogates
+}  // namespace surrogates::typical_values_test

@@ -8,8 +8,7 @@
 #include "tests/fakes/allocations.h"
 #include "tests/surrogates/gp/synthetic_problem.h"
 
-namespace surrogates {
-namespace {
+namespace surrogates::allocation_test {
 
 using GaussianProcessAllocations = fakes::AllocationTest;
 
@@ -47,5 +46,4 @@ TEST_F(GaussianProcessAllocations,
   EXPECT_EQ(Allocations(predict), 0);
 }
 
-}  // namespace
-}  // namespace surrogates
+}  // namespace surrogates::allocation_test

@@ -18,8 +18,7 @@
 #define OPPA_HAVE_NLOPT 0
 #endif
 
-namespace surrogates {
-namespace {
+namespace surrogates::bfgs_test {
 
 const double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -640,5 +639,4 @@ TEST(MinimizeBfgs, ReachesAtLeastWhatNloptReachesOnRealFits) {
 
 #endif
 
-}  // namespace
-}  // namespace surrogates
+}  // namespace surrogates::bfgs_test

@@ -17,8 +17,7 @@
 #include "tests/reference/gp_reference.h"
 #include "tests/surrogates/gp/synthetic_problem.h"
 
-namespace surrogates {
-namespace {
+namespace surrogates::gaussian_process_test {
 
 using tests::MakeSyntheticProblem;
 using tests::Observe;
@@ -1002,5 +1001,4 @@ TEST(GaussianProcess, InformationGainIsThatOfTheEquation) {
   EXPECT_NEAR(process.information_gain(), expected, 1e-12);
 }
 
-}  // namespace
-}  // namespace surrogates
+}  // namespace surrogates::gaussian_process_test

@@ -4,8 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace surrogates {
-namespace {
+namespace surrogates::kernel_test {
 
 TEST(MaternCorrelation, IsOneAtZeroDistanceAndFallsFromThere) {
   Eigen::ArrayXd r2(4);
@@ -61,5 +60,4 @@ TEST(PairwiseSquaredDifferences, PacksTheLowerTriangleByColumns) {
   EXPECT_EQ(PairwiseSquaredDifferences(points.leftCols(1)).rows(), 0);
 }
 
-}  // namespace
-}  // namespace surrogates
+}  // namespace surrogates::kernel_test

@@ -14,8 +14,7 @@
 #include "tests/reference/gp_reference.h"
 #include "tests/surrogates/gp/synthetic_problem.h"
 
-namespace surrogates {
-namespace {
+namespace surrogates::likelihood_test {
 
 constexpr Likelihood::Options kMarginal{.with_priors = false};
 
@@ -405,5 +404,4 @@ TEST(Likelihood, IsMinusInfinityWhereTheMeanOverflows) {
             -std::numeric_limits<double>::infinity());
 }
 
-}  // namespace
-}  // namespace surrogates
+}  // namespace surrogates::likelihood_test

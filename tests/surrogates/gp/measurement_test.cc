@@ -5,8 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace surrogates {
-namespace {
+namespace surrogates::measurement_test {
 
 Eigen::VectorXd Vector(std::initializer_list<double> values) {
   return Eigen::VectorXd::Map(values.begin(),
@@ -104,5 +103,4 @@ TEST(MeasurementPrediction, TheDensityIsStudentsWithFourDegreesOfFreedom) {
               -std::log(3.0 / 8.0 / 2.0) + 2.5 * std::log(1.25), 1e-12);
 }
 
-}  // namespace
-}  // namespace surrogates
+}  // namespace surrogates::measurement_test

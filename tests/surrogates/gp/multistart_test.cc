@@ -12,8 +12,7 @@
 
 #include "tests/surrogates/gp/synthetic_problem.h"
 
-namespace surrogates {
-namespace {
+namespace surrogates::multistart_test {
 
 constexpr int kDimensions = 5;
 constexpr int kTerms = 6;
@@ -289,5 +288,4 @@ TEST(TargetSpread, FallsBackOnTheMagnitude) {
   EXPECT_EQ(TargetSpread(Eigen::VectorXd::Zero(4)), 1.0);
 }
 
-}  // namespace
-}  // namespace surrogates
+}  // namespace surrogates::multistart_test

@@ -11,8 +11,7 @@
 #include "surrogates/gp/likelihood.h"
 #include "tests/surrogates/gp/synthetic_problem.h"
 
-namespace surrogates {
-namespace {
+namespace surrogates::posterior_test {
 
 using tests::MakeSyntheticProblem;
 using tests::Observe;
@@ -259,5 +258,4 @@ TEST(Posterior, ObservationsNarrowTheCoefficients) {
   }
 }
 
-}  // namespace
-}  // namespace surrogates
+}  // namespace surrogates::posterior_test

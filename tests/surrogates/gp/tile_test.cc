@@ -10,8 +10,7 @@
 
 #include "surrogates/gp/kernel.h"
 
-namespace surrogates {
-namespace {
+namespace surrogates::tile_test {
 
 using RowMatrix =
     Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -117,5 +116,4 @@ TEST(Tile, SumsInOrderWithoutFusing) {
   }
 }
 
-}  // namespace
-}  // namespace surrogates
+}  // namespace surrogates::tile_test

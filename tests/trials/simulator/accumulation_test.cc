@@ -8,8 +8,7 @@
 #include "trials/simulator/framework.h"
 #include "trials/simulator/simulator.h"
 
-namespace trials {
-namespace {
+namespace trials::accumulation_test {
 
 constexpr int kDp = 8;
 
@@ -114,5 +113,4 @@ TEST(Accumulation, MoreMicrobatchesOfTheSameSizeNeedTheSameMemory) {
   }
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::accumulation_test

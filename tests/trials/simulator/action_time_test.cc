@@ -5,8 +5,7 @@
 #include "tests/trials/simulator/stage_of_five.h"
 #include "trials/simulator/collectives.h"
 
-namespace trials {
-namespace {
+namespace trials::action_time_test {
 
 using ActionTime = StageOfFive;
 
@@ -322,5 +321,4 @@ TEST_F(ActionTime, OnlyAPipelineOfOneChunkSplitsItsBackwardPass) {
   EXPECT_FALSE(PipelineOf(Stage()).zero_bubble);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::action_time_test

@@ -9,8 +9,7 @@
 #include "tests/trials/simulator/paper_problem.h"
 #include "trials/simulator/simulator.h"
 
-namespace trials {
-namespace {
+namespace trials::allocation_test {
 
 class SimulatorAllocations : public fakes::AllocationTest {
  protected:
@@ -53,5 +52,4 @@ TEST_F(SimulatorAllocations, NoneInANewConfigurationOfKnownParts) {
   EXPECT_EQ(AllocationsOf({config(8, 64), config(4, 16)}), 0);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::allocation_test

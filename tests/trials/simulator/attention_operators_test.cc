@@ -2,8 +2,7 @@
 
 #include "tests/trials/simulator/operator_bytes.h"
 
-namespace trials {
-namespace {
+namespace trials::attention_operators_test {
 
 // SmallLlama has 16 heads of 64 for queries and 8 for keys; 4 sequences of 512.
 constexpr double kTokens = 4.0 * 512;
@@ -205,5 +204,4 @@ TEST(AttentionOperators, LatentAttentionProjectsThroughVectors) {
   }
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::attention_operators_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace trials {
-namespace {
+namespace trials::collectives_test {
 
 GroupLink Link(int size, int hosts = 1) {
   return {.size = size,
@@ -249,5 +248,4 @@ TEST_F(NcclTimes, BroadcastsFollowOneAnotherInChunks) {
               1e-3);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::collectives_test

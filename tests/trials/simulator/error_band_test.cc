@@ -8,8 +8,7 @@
 
 #include "tests/fakes/temporary_folder.h"
 
-namespace trials {
-namespace {
+namespace trials::error_band_test {
 
 using ::testing::HasSubstr;
 
@@ -124,5 +123,4 @@ TEST(ErrorBands, ABandWithoutRowsOrSourcesIsRefused) {
   EXPECT_THROW((void)read(1, 0), common::InputError);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::error_band_test

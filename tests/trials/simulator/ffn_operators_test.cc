@@ -2,8 +2,7 @@
 
 #include "tests/trials/simulator/operator_bytes.h"
 
-namespace trials {
-namespace {
+namespace trials::ffn_operators_test {
 
 // SmallLlama: 4 sequences of 512 tokens.
 constexpr double kTokens = 4.0 * 512;
@@ -168,5 +167,4 @@ TEST(FfnOperators, SharedExpertsAreADenseLayerWithASumAndAGate) {
   EXPECT_DOUBLE_EQ(block.Block().saved_bytes - saved, bytes);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::ffn_operators_test

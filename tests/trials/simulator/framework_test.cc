@@ -11,8 +11,7 @@
 #include "tests/fakes/temporary_folder.h"
 #include "trials/data_folder.h"
 
-namespace trials {
-namespace {
+namespace trials::framework_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -103,5 +102,4 @@ TEST(Framework, AttentionHasASpeedAndGroupsAnInteger) {
   EXPECT_THAT(ErrorOf("zero_group_ranks = -1"), HasSubstr("zero_group_ranks"));
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::framework_test

@@ -8,8 +8,7 @@
 #include "tests/trials/simulator/problem.h"
 #include "trials/gpu_architecture.h"
 
-namespace trials {
-namespace {
+namespace trials::gpu_model_test {
 
 constexpr double kLaunch_s = 2e-6;
 
@@ -333,5 +332,4 @@ TEST(GpuModel, FusedAttentionIsTheScoresOfItsBlocks) {
   ExpectScoresOfBlocks("h100-sxm");
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::gpu_model_test

@@ -9,8 +9,7 @@
 
 #include "trials/simulator/collectives.h"
 
-namespace trials {
-namespace {
+namespace trials::gradient_sync_test {
 
 using ::testing::ElementsAre;
 
@@ -285,5 +284,4 @@ TEST(GradientSync, TwoBucketsEndWhenTheEquationSays) {
   }
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::gradient_sync_test

@@ -14,8 +14,7 @@
 #include "tests/trials/simulator/problem.h"
 #include "trials/gpu_architecture.h"
 
-namespace trials {
-namespace {
+namespace trials::layer_cost_test {
 
 using ::testing::ElementsAre;
 
@@ -634,5 +633,4 @@ TEST(LayerCost, AClassifierReadsTheFirstTokenOfEachSequence) {
   EXPECT_EQ(model.Costs().head.logits_bytes, 0.0);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::layer_cost_test

@@ -4,8 +4,7 @@
 
 #include "tests/trials/simulator/operator_bytes.h"
 
-namespace trials {
-namespace {
+namespace trials::layer_operators_test {
 
 constexpr double kTokens = 4.0 * 512;
 
@@ -88,5 +87,4 @@ TEST(LayerOperators, ParallelismSplitsTheShape) {
           .sp);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::layer_operators_test

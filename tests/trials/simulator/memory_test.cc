@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace trials {
-namespace {
+namespace trials::memory_test {
 
 // A 7.5B model with so many activations that backward is the peak.
 StageMemory Stage() {
@@ -379,5 +378,4 @@ TEST(Memory, GradientsOfEarlierMicrobatchesAreThereAtTheLoss) {
             4 * 7.5e9 / 64);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::memory_test

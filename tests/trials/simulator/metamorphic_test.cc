@@ -13,8 +13,7 @@
 #include "tests/trials/simulator/paper_problem.h"
 #include "tests/trials/simulator/problem.h"
 
-namespace trials {
-namespace {
+namespace trials::metamorphic_test {
 
 constexpr double kRounding = 1e-9;
 
@@ -394,5 +393,4 @@ TEST(Metamorphic, ExpertParallelismSplitsTheExpertsOnly) {
   }
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::metamorphic_test

@@ -6,8 +6,7 @@
 #include "tests/trials/simulator/problem.h"
 #include "trials/simulator/simulator.h"
 
-namespace trials {
-namespace {
+namespace trials::mixed_blocks_test {
 
 Model Moe(int dense_layers) {
   Model model = ReadModel(fakes::SourceFolder() / "experiments" / "workloads" /
@@ -59,5 +58,4 @@ TEST(MixedBlocks, DenseBlocksAreInTheFirstStage) {
                    Step(Moe(0), 0, 2).last_stage_memory.activations_bytes);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::mixed_blocks_test

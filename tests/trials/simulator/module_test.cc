@@ -8,8 +8,7 @@
 
 #include "tests/trials/simulator/problem.h"
 
-namespace trials {
-namespace {
+namespace trials::module_test {
 
 using ::testing::ElementsAre;
 
@@ -224,5 +223,4 @@ TEST(Module, EightBitsCostTheirCasts) {
                        gpu.MemoryTime(4.0 * 8 * 256 * 1024, 1));
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::module_test

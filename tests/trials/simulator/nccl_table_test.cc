@@ -19,8 +19,7 @@
 #include "trials/simulator/topology.h"
 #include "trials/table_path.h"
 
-namespace trials {
-namespace {
+namespace trials::nccl_table_test {
 
 TEST(NcclTable, AllReducesTakeAboutAsLongAsMeasured) {
   std::filesystem::path path;
@@ -53,5 +52,4 @@ TEST(NcclTable, AllReducesTakeAboutAsLongAsMeasured) {
   EXPECT_LT(errors.back(), 0.30);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::nccl_table_test

@@ -10,8 +10,7 @@
 
 // The simulator on the problems of the experiments, over their whole spaces.
 
-namespace trials {
-namespace {
+namespace trials::paper_spaces_test {
 
 using ::testing::HasSubstr;
 
@@ -152,5 +151,4 @@ TEST(PaperProblems, MemoryRunsOutDuringSetUpOrInTheFirstStep) {
   EXPECT_EQ(*simulator.ExactThroughput({.dp = 8, .zero_stage = 1}), 0.0);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::paper_spaces_test

@@ -6,8 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace trials {
-namespace {
+namespace trials::pipeline_test {
 
 constexpr double kForward_s = 1.0;
 constexpr double kBackward_s = 2.0;
@@ -418,5 +417,4 @@ TEST(Pipeline, ZeroBubbleHoldsAsMuchAsTheFirstStageOfOneForwardOneBackward) {
   }
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::pipeline_test

@@ -7,8 +7,7 @@
 
 #include "tests/trials/simulator/problem.h"
 
-namespace trials {
-namespace {
+namespace trials::placement_test {
 
 Cluster Hosts(int nodes, int gpus_per_node = 4) {
   Cluster cluster = SmallCluster();
@@ -293,5 +292,4 @@ TEST(Placement, BetweenTwoGpuTypesTheSlowerNetworkCounts) {
   }
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::placement_test

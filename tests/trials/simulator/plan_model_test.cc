@@ -8,8 +8,7 @@
 #include "tests/trials/simulator/problem.h"
 #include "trials/knobs.h"
 
-namespace trials {
-namespace {
+namespace trials::plan_model_test {
 
 // What contention adds to a step in which every tensor-parallel message takes a
 // second to issue. Hosts have four GPUs.
@@ -52,5 +51,4 @@ TEST(PlanModel, BalancedStagesShareTheLayersOfAllVirtualStages) {
   EXPECT_LT(layers.back(), layers.front());
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::plan_model_test

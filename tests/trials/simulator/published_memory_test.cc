@@ -9,8 +9,7 @@
 #include "tests/fakes/paths.h"
 #include "trials/simulator/simulator.h"
 
-namespace trials {
-namespace {
+namespace trials::published_memory_test {
 
 Cluster OneHost() {
   Cluster cluster;
@@ -118,5 +117,4 @@ TEST(PublishedMemory, DeepSeekUnderMegatronIsWithinOnePercent) {
   }
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::published_memory_test

@@ -7,8 +7,7 @@
 #include "trials/simulator/placement.h"
 #include "trials/simulator/simulator.h"
 
-namespace trials {
-namespace {
+namespace trials::resharding_test {
 
 constexpr double kLink = 100e9;
 constexpr double kCard = 10e9;
@@ -239,5 +238,4 @@ TEST(Resharding, WithoutASwitchTwoGpusShareTheLinksBetweenThem) {
   EXPECT_DOUBLE_EQ(seconds_per_byte(2), 1.0 / hosts.RingBytesPerSecond(1));
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::resharding_test

@@ -9,8 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace trials {
-namespace {
+namespace trials::schedule_test {
 
 using ::testing::ElementsAre;
 
@@ -139,5 +138,4 @@ TEST(Schedule, ZeroBubbleComputesEachGradientOnceAndThatOfWeightsLast) {
   }
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::schedule_test

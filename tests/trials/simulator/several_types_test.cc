@@ -9,8 +9,7 @@
 #include "trials/search_space.h"
 #include "trials/simulator/simulator.h"
 
-namespace trials {
-namespace {
+namespace trials::several_types_test {
 
 using ::testing::HasSubstr;
 
@@ -154,5 +153,4 @@ TEST(SeveralTypes, AConfigurationWhoseStageWouldHaveTwoTypesIsRejected) {
   }
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::several_types_test

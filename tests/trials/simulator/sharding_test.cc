@@ -6,8 +6,7 @@
 #include "trials/simulator/collectives.h"
 #include "trials/simulator/simulator.h"
 
-namespace trials {
-namespace {
+namespace trials::sharding_test {
 
 Framework Fsdp(bool within_host) {
   Framework framework;
@@ -250,5 +249,4 @@ TEST(Sharding, OneUnitHidesNothing) {
                    2 * unit_s);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::sharding_test

@@ -6,8 +6,7 @@
 
 #include "tests/trials/simulator/paper_problem.h"
 
-namespace trials {
-namespace {
+namespace trials::simulate_all_test {
 
 TEST(SimulateAll, GivesTheSameOnAnyNumberOfThreads) {
   const PaperProblem problem("qwen-8gpu");
@@ -34,5 +33,4 @@ TEST(SimulateAll, PassesOnWhatATaskThrows) {
       std::invalid_argument);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::simulate_all_test

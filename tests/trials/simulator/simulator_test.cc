@@ -15,8 +15,7 @@
 #include "tests/trials/simulator/problem.h"
 #include "trials/knobs.h"
 
-namespace trials {
-namespace {
+namespace trials::simulator_test {
 
 using ::testing::HasSubstr;
 
@@ -700,5 +699,4 @@ TEST(Simulator, SetUpIsTheSumOfItsPartsTimesTheFrameworksFactor) {
   EXPECT_DOUBLE_EQ(setup_s(), 2 * (weights_s + 1 + 4 + 1 + 8));
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::simulator_test

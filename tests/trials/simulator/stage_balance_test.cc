@@ -8,8 +8,7 @@
 
 #include "tests/trials/simulator/problem.h"
 
-namespace trials {
-namespace {
+namespace trials::stage_balance_test {
 
 TEST(StageBalance, TheHeadCountsAsTheBlocksItIsWorth) {
   // 16 blocks and a head of four: twenty units, five a stage.
@@ -49,5 +48,4 @@ TEST(StageBalance, TheHeadOfALlamaWithAWideVocabularyIsFourBlocks) {
   EXPECT_DOUBLE_EQ(BlocksInHead(model), 4.0);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::stage_balance_test

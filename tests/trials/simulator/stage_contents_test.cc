@@ -9,8 +9,7 @@
 #include "trials/knobs.h"
 #include "trials/simulator/plan_model.h"
 
-namespace trials {
-namespace {
+namespace trials::stage_contents_test {
 
 using ::testing::ElementsAre;
 
@@ -218,5 +217,4 @@ TEST_F(ContentsOfFive, ATiedTableIsOnBothEndsOfAPipeline) {
   EXPECT_EQ(SharedTableElements(Stage()), 0.0);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::stage_contents_test

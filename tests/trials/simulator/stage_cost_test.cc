@@ -10,8 +10,7 @@
 #include "trials/simulator/collectives.h"
 #include "trials/simulator/simulator.h"
 
-namespace trials {
-namespace {
+namespace trials::stage_cost_test {
 
 // One block to a microbatch: step times of the small cluster of two hosts.
 class Pipelines {
@@ -241,5 +240,4 @@ TEST(StageCost, AStageSendsNothingToItself) {
   EXPECT_EQ(simulator.Simulate(plan).time.pipeline_s, 0.0);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::stage_cost_test

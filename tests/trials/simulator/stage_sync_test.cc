@@ -9,8 +9,7 @@
 #include "trials/knobs.h"
 #include "trials/simulator/collectives.h"
 
-namespace trials {
-namespace {
+namespace trials::stage_sync_test {
 
 // A stage with eight modules of 10 MB, over the four GPUs of a host.
 class StageSyncs {
@@ -256,5 +255,4 @@ TEST(StageSync, GathersOfExpertsAreInAddition) {
   EXPECT_EQ(syncs.Sync(config).gather.slowdown, 0.75);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::stage_sync_test

@@ -5,8 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace trials {
-namespace {
+namespace trials::step_report_test {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -77,5 +76,4 @@ TEST(LargestComponent, OfTwoEqualOnesTheFirstIsNamed) {
   EXPECT_EQ(LargestComponent(memory), "activations");
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::step_report_test

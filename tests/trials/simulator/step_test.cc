@@ -7,8 +7,7 @@
 #include "tests/trials/simulator/problem.h"
 #include "trials/knobs.h"
 
-namespace trials {
-namespace {
+namespace trials::step_test {
 
 // A stage of eight data-parallel ranks that ends after 10 s.
 class StepEnd {
@@ -164,5 +163,4 @@ TEST(Step, OfEqualStagesTheFirstIsNamed) {
   EXPECT_EQ(report.peak_rank, 3);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::step_test

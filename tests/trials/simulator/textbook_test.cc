@@ -14,8 +14,7 @@
 #include "trials/simulator/memory.h"
 #include "trials/simulator/pipeline.h"
 
-namespace trials {
-namespace {
+namespace trials::textbook_test {
 
 double End(const std::vector<StageTimeline>& stages) {
   double end_s = 0.0;
@@ -177,5 +176,4 @@ TEST(Textbook, MemoryOfA13BModelOn64Gpus) {
   EXPECT_NEAR(total, 11e9, 1.1e9);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::textbook_test

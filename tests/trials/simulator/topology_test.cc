@@ -7,8 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace trials {
-namespace {
+namespace trials::topology_test {
 
 using ::testing::ElementsAre;
 
@@ -240,5 +239,4 @@ TEST(Topology, WithoutASwitchLinksDependOnTheGpusOfAHost) {
       6 * kIntra);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::topology_test

@@ -9,8 +9,7 @@
 #include "common/error.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace trials {
-namespace {
+namespace trials::facts_test {
 
 using ::testing::HasSubstr;
 
@@ -131,5 +130,4 @@ TEST(Facts, ARowHasThoseOfItsColumns) {
   EXPECT_EQ(some.all().size(), 1u);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::facts_test

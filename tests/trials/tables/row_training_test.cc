@@ -12,8 +12,7 @@
 #include "trials/table_path.h"
 #include "trials/tables/model_shape.h"
 
-namespace trials {
-namespace {
+namespace trials::row_training_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -289,5 +288,4 @@ TEST(RowTraining, FrameworksMayBeInTheDataFolderOrNextToTheTables) {
   }
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::row_training_test

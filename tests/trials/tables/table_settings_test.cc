@@ -11,8 +11,7 @@
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace trials {
-namespace {
+namespace trials::table_settings_test {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -84,5 +83,4 @@ TEST(TableSettings, DescribeATableByItsStemOrItsScenario) {
   EXPECT_FALSE(Describes(settings, "vtrai", "none"));
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::table_settings_test

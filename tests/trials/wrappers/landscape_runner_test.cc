@@ -9,8 +9,7 @@
 
 #include "tests/trials/wrappers/fake_runner.h"
 
-namespace trials {
-namespace {
+namespace trials::landscape_runner_test {
 
 std::vector<ParallelConfig> Space() {
   std::vector<ParallelConfig> configs;
@@ -162,5 +161,4 @@ TEST(Landscape, AKnobWithASingleValueIsInNoPair) {
   EXPECT_EQ(landscape.TimeFactor({.dp = 8, .tp = 8}), 1.0);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::landscape_runner_test

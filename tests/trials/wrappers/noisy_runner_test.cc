@@ -12,8 +12,7 @@
 
 #include "tests/trials/wrappers/fake_runner.h"
 
-namespace trials {
-namespace {
+namespace trials::noisy_runner_test {
 
 Measurement RunNoisy(const NoiseOptions& options, std::uint64_t seed,
                      int max_steps) {
@@ -255,5 +254,4 @@ TEST(NoisyRunner, AShortDriftIsForgottenAfterAFewSteps) {
   EXPECT_NEAR(correlation, std::exp(-1.0), 0.015);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::noisy_runner_test

@@ -6,8 +6,7 @@
 
 #include "tests/fakes/fake_runner.h"
 
-namespace trials {
-namespace {
+namespace trials::sized_runner_test {
 
 TEST(SizedRunner, RunsAConfigurationWithTheRunnerOfItsNumberOfGpus) {
   std::map<int, std::unique_ptr<TrialRunner>> runners;
@@ -35,5 +34,4 @@ TEST(SizedRunner, RefusesPlansAndNoRunners) {
   EXPECT_THROW((void)runner.Run(request), std::logic_error);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::sized_runner_test

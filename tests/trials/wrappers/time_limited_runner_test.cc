@@ -6,8 +6,7 @@
 
 #include "tests/trials/wrappers/fake_runner.h"
 
-namespace trials {
-namespace {
+namespace trials::time_limited_runner_test {
 
 Measurement RunLimited(double limit_s, Outcome inner = Outcome::kCompleted,
                        std::function<bool(double)> on_step = {}) {
@@ -149,5 +148,4 @@ TEST(TimeLimitedRunner, AFailureAtTheLimitIsFound) {
   EXPECT_DOUBLE_EQ(found.duration_s, 10.0);
 }
 
-}  // namespace
-}  // namespace trials
+}  // namespace trials::time_limited_runner_test

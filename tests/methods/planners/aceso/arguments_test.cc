@@ -14,13 +14,12 @@
 
 #include "tests/methods/planners/aceso/small_model.h"
 
-namespace methods {
-namespace {
+namespace methods::arguments_test {
 
-using surrogates::OperatorChoice;
-using surrogates::OperatorModel;
-using surrogates::OperatorPlan;
-using surrogates::PlanCost;
+using methods::OperatorChoice;
+using methods::OperatorModel;
+using methods::OperatorPlan;
+using methods::PlanCost;
 using testing::ElementsAre;
 
 constexpr double kUnlimited = 1e9;
@@ -458,5 +457,4 @@ TEST(Relay, MovesTheFewestOperatorsThatReachTheTightestGoal) {
   EXPECT_GT(moved, 10);
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::arguments_test

@@ -11,11 +11,10 @@
 #include "methods/planners/aceso/uniform_plan.h"
 #include "tests/methods/planners/aceso/small_model.h"
 
-namespace methods {
-namespace {
+namespace methods::baselines_test {
 
-using surrogates::OperatorModel;
-using surrogates::OperatorPlan;
+using methods::OperatorModel;
+using methods::OperatorPlan;
 
 // All divisions of the operators from `begin` and of `gpus` GPUs into `stages`
 // stages, whose lengths per GPU are near the mean; of these the one with the
@@ -194,5 +193,4 @@ TEST(MegatronGrid, IsTheBestOfAllUniformPlans) {
   EXPECT_GT(pipelines, 0);
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::baselines_test

@@ -13,12 +13,11 @@
 #include "tests/methods/planners/aceso/small_model.h"
 #include "tests/methods/planners/profiled_layers.h"
 
-namespace methods {
-namespace {
+namespace methods::fine_tuning_test {
 
-using surrogates::OperatorChoice;
-using surrogates::OperatorModel;
-using surrogates::OperatorPlan;
+using methods::OperatorChoice;
+using methods::OperatorModel;
+using methods::OperatorPlan;
 
 // The plan if its stage fits and is faster than `best`, otherwise `best`.
 OperatorPlan Faster(const OperatorModel& model, int stage,
@@ -121,7 +120,7 @@ TEST(FineTune, KeepsTheFastestChangeOfEveryStage) {
 // no layout needs a conversion. Each is fast with tp 2 or with dp 2.
 OperatorModel FiveOperators(const std::string& fast_with_tp, double limit_mb,
                             int micro_batch = 2) {
-  std::vector<surrogates::ProfiledOperator> rows;
+  std::vector<methods::ProfiledOperator> rows;
   const char* names[] = {"enc-p", "enc-MLP-GEMM-1", "enc-q", "enc-MLP-GEMM-2",
                          "enc-r"};
   for (const int tp : {1, 2}) {
@@ -179,5 +178,4 @@ TEST(FineTune, DividesMicrobatchesEvenly) {
   EXPECT_EQ(Tuned(model, 1, 3), "xxxxx");
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::fine_tuning_test

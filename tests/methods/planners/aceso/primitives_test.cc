@@ -13,12 +13,11 @@
 
 #include "tests/methods/planners/aceso/small_model.h"
 
-namespace methods {
-namespace {
+namespace methods::primitives_test {
 
-using surrogates::OperatorModel;
-using surrogates::OperatorPlan;
-using surrogates::PlanCost;
+using methods::OperatorModel;
+using methods::OperatorPlan;
+using methods::PlanCost;
 using testing::ElementsAre;
 using Kind = PrimitiveKind;
 
@@ -73,9 +72,9 @@ TEST(Primitives, ChangeTheNamedSizeOfTheStage) {
   const auto choice = [&](Kind kind) {
     return After(model, plan, 1, kind)->choices[5];
   };
-  EXPECT_EQ(choice(Kind::kIncDp), (surrogates::OperatorChoice{0, 2}));
-  EXPECT_EQ(choice(Kind::kIncTp), (surrogates::OperatorChoice{1, 1}));
-  EXPECT_EQ(choice(Kind::kDecDp), (surrogates::OperatorChoice{0, 0}));
+  EXPECT_EQ(choice(Kind::kIncDp), (methods::OperatorChoice{0, 2}));
+  EXPECT_EQ(choice(Kind::kIncTp), (methods::OperatorChoice{1, 1}));
+  EXPECT_EQ(choice(Kind::kDecDp), (methods::OperatorChoice{0, 0}));
 }
 
 // Two GPUs are faster by data parallelism (half the time) than by tensor
@@ -87,7 +86,7 @@ TEST(Primitives, APartnerChangesTheFasterSize) {
   plan.cost.stage_iteration_ms = {1.0, 2.0};
   const auto next = After(model, plan, 0, Kind::kDecDp);
   ASSERT_TRUE(next);
-  EXPECT_EQ(next->choices[9], (surrogates::OperatorChoice{0, 1}));
+  EXPECT_EQ(next->choices[9], (methods::OperatorChoice{0, 1}));
   plan.plan.micro_batch = 1;  // which data parallelism cannot split
   for (auto& each : plan.plan.choices) {
     each.tp_log2 = each.dp_log2;
@@ -95,7 +94,7 @@ TEST(Primitives, APartnerChangesTheFasterSize) {
   }
   const auto split = After(model, plan, 0, Kind::kDecTp);
   ASSERT_TRUE(split);
-  EXPECT_EQ(split->choices[9], (surrogates::OperatorChoice{1, 0}));
+  EXPECT_EQ(split->choices[9], (methods::OperatorChoice{1, 0}));
 }
 
 // A plan of eight sequences whose stages of four operators have these numbers
@@ -408,5 +407,4 @@ TEST(Primitives, KeepAllGpusAndOperatorsInStagesThatAreProfiled) {
   EXPECT_GT(applied, 500u);
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::primitives_test

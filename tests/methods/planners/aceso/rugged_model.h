@@ -10,14 +10,13 @@
 #include <fmt/format.h>
 
 #include "common/hash.h"
-#include "surrogates/operators/plan_cost.h"
+#include "methods/planners/operators/plan_cost.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace methods {
 
 // tp of 1, 2 and 4, in two variants; all collectives of 4 MB take 0.02 ms.
-inline surrogates::OperatorModel RuggedModel(std::uint64_t seed,
-                                             double limit_mb) {
+inline methods::OperatorModel RuggedModel(std::uint64_t seed, double limit_mb) {
   const fakes::TemporaryFolder folder;
   std::ofstream table(folder.path() / "table.csv");
   table << "op_name,mbs,tp,algo,forward-compute,backward-compute,input_size,"
@@ -55,14 +54,13 @@ inline surrogates::OperatorModel RuggedModel(std::uint64_t seed,
     }
   }
   links.close();
-  return {
-      surrogates::OperatorTable::Read(folder.path() / "table.csv", "rugged"),
-      surrogates::LinkTable::Read(folder.path() / "links.csv", "rugged"),
-      {.layers = 2,
-       .batch = 64,
-       .gpus = 8,
-       .gpus_per_node = 8,
-       .memory_limit_mb = limit_mb}};
+  return {methods::OperatorTable::Read(folder.path() / "table.csv", "rugged"),
+          methods::LinkTable::Read(folder.path() / "links.csv", "rugged"),
+          {.layers = 2,
+           .batch = 64,
+           .gpus = 8,
+           .gpus_per_node = 8,
+           .memory_limit_mb = limit_mb}};
 }
 
 }  // namespace methods

@@ -15,11 +15,10 @@
 #include "methods/planners/aceso/primitives.h"
 #include "tests/methods/planners/aceso/small_model.h"
 
-namespace methods {
-namespace {
+namespace methods::search_test {
 
-using surrogates::OperatorModel;
-using surrogates::OperatorPlan;
+using methods::OperatorModel;
+using methods::OperatorPlan;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
@@ -56,8 +55,8 @@ TEST(EvenPlan, HasStagesOfEquallyManyOperators) {
   OperatorPlan plan;
   ASSERT_TRUE(EvenPlan(model, 4, plan));
   EXPECT_THAT(plan.first, ElementsAre(0, 3, 6, 9, 14));
-  for (const surrogates::OperatorChoice& choice : plan.choices) {
-    EXPECT_EQ(choice, surrogates::OperatorChoice());
+  for (const methods::OperatorChoice& choice : plan.choices) {
+    EXPECT_EQ(choice, methods::OperatorChoice());
   }
 }
 
@@ -410,8 +409,7 @@ TEST(EvenPlan, HasTheSmallestMicrobatchOfEveryReplica) {
   EXPECT_EQ(plan.micro_batch, 2);
   ASSERT_TRUE(EvenPlan(one, 1, plan, true));
   EXPECT_EQ(plan.micro_batch, 4);
-  EXPECT_EQ(plan.choices[0], (surrogates::OperatorChoice{1, 1}));
+  EXPECT_EQ(plan.choices[0], (methods::OperatorChoice{1, 1}));
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::search_test

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "surrogates/operators/plan_cost.h"
+#include "methods/planners/operators/plan_cost.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace methods {
@@ -18,7 +18,7 @@ namespace methods {
 // Layers of three operators for microbatches of these numbers of sequences on 1
 // or 2 GPUs. Times and activations grow with the microbatch; two GPUs take 0.6
 // of the time. The score operator keeps 40 MB of each sequence.
-inline surrogates::OperatorModel SmallModel(
+inline methods::OperatorModel SmallModel(
     int layers, int gpus, double limit_mb, int batch = 64,
     const std::vector<int>& sizes = {1, 2, 4}, double gelu_mb = 10.0) {
   const fakes::TemporaryFolder folder;
@@ -44,9 +44,9 @@ inline surrogates::OperatorModel SmallModel(
   std::ofstream(folder.path() / "links.csv")
       << "p2p_inter_node,1,2\np2p_inter_node,5,5\n"
          "p2p_intra_node,1,2\np2p_intra_node,50,50\n";
-  return surrogates::OperatorModel(
-      surrogates::OperatorTable::Read(folder.path() / "table.csv", ""),
-      surrogates::LinkTable::Read(folder.path() / "links.csv", ""),
+  return methods::OperatorModel(
+      methods::OperatorTable::Read(folder.path() / "table.csv", ""),
+      methods::LinkTable::Read(folder.path() / "links.csv", ""),
       {.layers = layers,
        .batch = batch,
        .gpus = gpus,
@@ -61,10 +61,10 @@ struct StageSizes {
   int tp_log2 = 0;
   int dp_log2 = 0;
 };
-inline surrogates::OperatorPlan PlanOfStages(
-    const surrogates::OperatorModel& model, int micro_batch,
+inline methods::OperatorPlan PlanOfStages(
+    const methods::OperatorModel& model, int micro_batch,
     const std::vector<StageSizes>& stages) {
-  surrogates::OperatorPlan plan;
+  methods::OperatorPlan plan;
   plan.micro_batch = micro_batch;
   plan.choices.resize(model.operators());
   for (const StageSizes& stage : stages) {

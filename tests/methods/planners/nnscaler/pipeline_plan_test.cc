@@ -9,11 +9,10 @@
 
 #include "tests/methods/planners/profiled_layers.h"
 
-namespace methods {
-namespace {
+namespace methods::pipeline_plan_test {
 
-using surrogates::OperatorModel;
-using surrogates::ProfiledOperator;
+using methods::OperatorModel;
+using methods::ProfiledOperator;
 using testing::DoubleNear;
 using testing::ElementsAre;
 
@@ -108,11 +107,10 @@ TEST(NnScalerPipelines, HaveAllSizesOfReplicasAndMicrobatches) {
   }
   ASSERT_THAT(TimesOf(search), testing::Pointwise(DoubleNear(1e-9), expected));
   for (std::size_t i = 0; i < search.plans.size(); ++i) {
-    const surrogates::OperatorPlan& plan = search.plans[i].plan;
+    const methods::OperatorPlan& plan = search.plans[i].plan;
     EXPECT_EQ(plan.micro_batch, 8 >> (i / 2 % 3));
     EXPECT_EQ(plan.choices[0].dp_log2, 1);
   }
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::pipeline_plan_test

@@ -8,11 +8,10 @@
 
 #include "tests/methods/planners/profiled_layers.h"
 
-namespace methods {
-namespace {
+namespace methods::stage_table_test {
 
-using surrogates::OperatorModel;
-using surrogates::ProfiledOperator;
+using methods::OperatorModel;
+using methods::ProfiledOperator;
 
 // Two hosts of two GPUs. Stages of layers: {first, layer}, {layer}, ...,
 // {layer, last}.
@@ -182,5 +181,4 @@ TEST(NnScalerStages, ThoseOfTheSameLayersAreOne) {
   EXPECT_EQ(shared.solved(), 2 * (1 + 4 + 4 + 3));
 }
 
-}  // namespace
-}  // namespace methods
+}  // namespace methods::stage_table_test

@@ -1,0 +1,399 @@
+#include "harness/manifest/manifest.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/error.h"
+#include "common/hash.h"
+#include "common/text.h"
+#include "harness/backends.h"
+#include "harness/manifest/manifest_methods.h"
+#include "harness/names.h"
+#include "plots/report.h"
+
+namespace harness {
+namespace {
+
+using common::InputError;
+using common::TomlTable;
+
+// The setting that selects another backend than the manifest's.
+constexpr std::string_view kUseBackend = "backend.use=";
+
+// A key whose list of values creates one problem per value.
+struct Axis {
+  TomlTable ProblemSpec::*table;
+  std::string_view key;
+  std::string_view prefix;  // before the value, where it is a bare number
+};
+
+constexpr std::array<Axis, 8> kAxes = {{
+    {&ProblemSpec::backend, "framework", ""},
+    {&ProblemSpec::backend, "scenarios", ""},
+    {&ProblemSpec::cluster, "file", ""},
+    {&ProblemSpec::cluster, "gpus", "g"},
+    {&ProblemSpec::workload, "model", ""},
+    {&ProblemSpec::workload, "batch_size", "b"},
+    {&ProblemSpec::workload, "sequence_length", "s"},
+    {&ProblemSpec::workload, "precision", ""},
+}};
+
+// `simulated`: the clock of the backend is virtual.
+Budget ReadBudget(const TomlTable& table, bool simulated) {
+  Budget budget;
+  if (table.Has("time_minutes")) {
+    const double minutes = table.RequirePositive("time_minutes");
+    budget.time_s = minutes * 60.0;
+  }
+  if (table.Has("trials")) {
+    budget.trials = table.RequireIntIn("trials", 1);
+  }
+  if (std::isinf(budget.time_s) && budget.trials == 0) {
+    throw InputError(fmt::format(
+        "{}: a budget is missing: give time_minutes or trials, or both",
+        table.Where()));
+  }
+  budget.q_max = table.RequireIntIn("q_max", 1);
+  budget.charge_thinking = table.GetBool("charge_thinking", !simulated);
+  if (table.Has("stop_when")) {
+    const std::string text = table.RequireString("stop_when");
+    try {
+      budget.stop_when.emplace(text);
+    } catch (const InputError& e) {
+      table.Fail("stop_when", e.what());
+    }
+  }
+  return budget;
+}
+
+Starts ReadStarts(const TomlTable& experiment) {
+  Starts starts;
+  starts.configs = experiment.GetStrings("start");
+  starts.common = experiment.GetIntIn("common_starts", 0, 0);
+  starts.where = experiment.Where(
+      starts.configs.empty() && starts.common > 0 ? "common_starts" : "start");
+  return starts;
+}
+
+// A typing error in a manifest must not fill the memory.
+constexpr std::size_t kMostProblems = 10'000;
+constexpr std::size_t kMostRuns = 1'000'000;
+
+// Replaces every list that is an axis by its elements, one problem for each
+// combination, the first axis outermost.
+std::vector<ProblemSpec> ExpandAxes(const ProblemSpec& base) {
+  std::vector<ProblemSpec> problems{base};
+  for (const Axis& axis : kAxes) {
+    std::vector<ProblemSpec> expanded;
+    for (const ProblemSpec& problem : problems) {
+      for (auto& [text, table] : (problem.*axis.table).Alternatives(axis.key)) {
+        ProblemSpec& next = expanded.emplace_back(problem);
+        next.*axis.table = table;
+        if (text.empty()) {
+          continue;
+        }
+        if (expanded.size() > kMostProblems) {
+          table.Fail(axis.key,
+                     fmt::format("the lists of {} and other keys make more "
+                                 "than {} problems: shorten them",
+                                 axis.key, kMostProblems));
+        }
+        next.name += fmt::format("{}{}{}", next.name.empty() ? "" : "-",
+                                 axis.prefix, NamePart(text));
+        CheckName(table, axis.key, "problem", next.name);
+      }
+    }
+    problems = std::move(expanded);
+  }
+  std::set<std::string_view> names;
+  for (const ProblemSpec& problem : problems) {
+    if (!names.insert(problem.name).second) {
+      throw InputError(
+          fmt::format("{}: two problems have the name '{}': axis values must "
+                      "differ in more than case and punctuation",
+                      problem.workload.Where(), problem.name));
+    }
+  }
+  return problems;
+}
+
+// The value of --set backend.use=TYPE; "" without it.
+std::string UsedBackend(const ManifestOverrides& overrides) {
+  std::string type;
+  for (const std::string& setting : overrides.settings) {
+    if (setting.starts_with(kUseBackend)) {
+      type = setting.substr(kUseBackend.size());
+    }
+  }
+  if (!type.empty() && FindBackend(type) == nullptr) {
+    throw InputError(fmt::format("--set {}{}: unknown backend '{}'; known: {}",
+                                 kUseBackend, type, type,
+                                 fmt::join(BackendNames(), ", ")));
+  }
+  return type;
+}
+
+// The manifest with its settings. `use`: see UsedBackend; becomes "" if it is
+// the manifest's own backend.
+TomlTable ParseManifest(const std::filesystem::path& path,
+                        const ManifestOverrides& overrides, std::string& use) {
+  std::vector<std::string> settings = overrides.settings;
+  std::erase_if(settings, [](const std::string& setting) {
+    return setting.starts_with(kUseBackend);
+  });
+  TomlTable root = TomlTable::ParseFile(path, settings);
+  if (!use.empty() &&
+      root.RequireTable("backend").GetString("type", "") == use) {
+    use.clear();
+  }
+  if (!use.empty()) {
+    settings.push_back(fmt::format("backend.{}.type={}", use, use));
+    root = TomlTable::ParseFile(path, settings);
+  }
+  return root;
+}
+
+// [backend], or its table `use` for another backend.
+TomlTable ReadBackend(const TomlTable& root, const std::string& use) {
+  TomlTable backend = root.RequireTable("backend");
+  if (!use.empty()) {
+    return backend.RequireTable(use);
+  }
+  for (const std::string& other : BackendNames()) {
+    (void)backend.GetTable(other).Leaves();  // a key, but of no use here
+  }
+  return backend;
+}
+
+trials::Objective ReadObjective(const TomlTable& experiment) {
+  trials::Objective objective = trials::Objective::kTime;
+  if (experiment.Has("objective")) {
+    const std::string name = experiment.RequireString("objective");
+    try {
+      trials::FromText(name, objective);
+    } catch (const InputError&) {
+      experiment.Fail("objective",
+                      fmt::format("unknown objective '{}'; known: {}", name,
+                                  fmt::join(NamesOf(objective), ", ")));
+    }
+  }
+  return objective;
+}
+
+std::vector<ProblemSpec> ReadProblems(const TomlTable& root,
+                                      const TomlTable& experiment,
+                                      const std::string& use) {
+  ProblemSpec problem;
+  problem.objective = ReadObjective(experiment);
+  problem.backend = ReadBackend(root, use);
+  if (IsSimulated(problem) || use.empty()) {
+    problem.noise = root.GetTable("noise");
+  }
+  problem.workload = root.GetTable("workload");
+  problem.cluster = root.RequireTable("cluster");
+  problem.space = root.GetTable("space");
+  problem.predictions = root.GetTable("predictions");
+  problem.rules_folder = root.Folder() / "rules";
+  return ExpandAxes(problem);
+}
+
+int ReadRepeats(const TomlTable& experiment,
+                const ManifestOverrides& overrides) {
+  const int repeats = experiment.GetIntIn("repeats", 1, 1);
+  if (!overrides.repeats) {
+    return repeats;
+  }
+  if (*overrides.repeats < 1) {
+    throw InputError(
+        fmt::format("--repeats {}: must be at least 1", *overrides.repeats));
+  }
+  return *overrides.repeats;
+}
+
+// The held-out problems: every other one from the second on ("odd"), or those
+// of a list.
+std::vector<std::string> ReadHeldOut(const TomlTable& experiment,
+                                     const std::vector<ProblemSpec>& problems) {
+  std::vector<std::string> known;
+  std::vector<std::string> odd;
+  for (std::size_t p = 0; p < problems.size(); ++p) {
+    known.push_back(problems[p].name);
+    if (p % 2 == 1) {
+      odd.push_back(problems[p].name);
+    }
+  }
+  std::vector<std::string> held_out = experiment.GetStrings("held_out");
+  if (held_out.size() == 1 && held_out.front() == "odd") {
+    held_out = odd;
+  }
+  for (const std::string& name : held_out) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      experiment.Fail("held_out",
+                      fmt::format("unknown problem '{}'{}; known: \"odd\" "
+                                  "for every other problem, {}",
+                                  name, common::DidYouMean(name, known),
+                                  fmt::join(known, ", ")));
+    }
+  }
+  if (experiment.Has("held_out") &&
+      (held_out.empty() || held_out.size() >= problems.size())) {
+    experiment.Fail("held_out",
+                    fmt::format("{} of {} problems are held out: at least one "
+                                "must be, and one must not",
+                                held_out.size(), problems.size()));
+  }
+  return held_out;
+}
+
+// Refuses settings that could run held-out problems as other ones.
+void CheckSettings(const TomlTable& experiment, const ProblemSpec& problem,
+                   const ManifestOverrides& overrides) {
+  const auto is_set = [](const TomlTable& table, std::string_view key) {
+    return table.Has(key) && table.Where(key).starts_with("--set ");
+  };
+  if (is_set(experiment, "held_out")) {
+    experiment.Fail("held_out",
+                    "held-out problems are a property of the manifest; "
+                    "--held-out includes them");
+  }
+  if (!experiment.Has("held_out") || overrides.held_out) {
+    return;
+  }
+  for (const Axis& axis : kAxes) {
+    const TomlTable& table = problem.*axis.table;
+    if (is_set(table, axis.key)) {
+      table.Fail(axis.key,
+                 "the manifest holds problems out, and this key selects "
+                 "problems: only a run with --held-out can set it");
+    }
+  }
+}
+
+std::vector<std::string> ReadFigures(const TomlTable& experiment) {
+  const std::vector<std::string>& known = plots::FigureNames();
+  for (const auto& [text, table] : experiment.Alternatives("figures")) {
+    if (!table.Has("figures")) {
+      return {};
+    }
+    const std::string name = table.RequireString("figures");
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      table.Fail("figures", fmt::format("unknown figure '{}'{}; known: {}",
+                                        name, common::DidYouMean(name, known),
+                                        fmt::join(known, ", ")));
+    }
+  }
+  return experiment.GetStrings("figures");
+}
+
+// Checks the names of the tables. Their readers check the keys.
+void CheckTables(const TomlTable& root) {
+  const std::vector<std::string> known = {
+      "experiment", "backend",     "noise",  "workload", "cluster",
+      "space",      "predictions", "budget", "slurm",    "method"};
+  for (const std::string& key : root.Keys()) {
+    if (std::find(known.begin(), known.end(), key) == known.end()) {
+      root.Fail(key, fmt::format("unknown key '{}'{}; known: {}", key,
+                                 common::DidYouMean(key, known),
+                                 fmt::join(known, ", ")));
+    }
+  }
+}
+
+}  // namespace
+
+std::string Starts::Text() const {
+  std::string text;
+  for (const std::string& config : configs) {
+    text += fmt::format("start {}\n", config);
+  }
+  return common == 0 ? text : fmt::format("{}common_starts {}\n", text, common);
+}
+
+std::uint64_t Manifest::MethodSeed(const ProblemSpec& problem,
+                                   int repeat) const {
+  return common::DeriveSeed(fmt::format("method/{}/{}", seed, problem.name),
+                            static_cast<std::uint64_t>(repeat));
+}
+
+std::uint64_t Manifest::TrialSeed(const ProblemSpec& problem,
+                                  int repeat) const {
+  return common::DeriveSeed(fmt::format("trial/{}/{}", seed, problem.name),
+                            static_cast<std::uint64_t>(repeat));
+}
+
+std::string HeldOutNote(const Manifest& manifest) {
+  const std::size_t held_out = manifest.held_out.size();
+  if (held_out == 0) {
+    return "";
+  }
+  return manifest.runs_held_out
+             ? fmt::format(
+                   "{}: {} of {} problems are held out: results on them must "
+                   "not be used to choose methods or settings\n",
+                   manifest.name, held_out, manifest.problems.size())
+             : fmt::format(
+                   "{}: development half: {} of {} problems; --held-out (make "
+                   "HELD_OUT=1) includes the held-out half\n",
+                   manifest.name, manifest.problems.size(),
+                   manifest.problems.size() + held_out);
+}
+
+Manifest ReadManifest(const std::filesystem::path& path,
+                      const ManifestOverrides& overrides) {
+  std::string use = UsedBackend(overrides);
+  const TomlTable root = ParseManifest(path, overrides, use);
+  CheckTables(root);
+  const TomlTable experiment = root.RequireTable("experiment");
+  Manifest manifest;
+  manifest.path = path;
+  manifest.name = experiment.GetString("name", path.stem().string());
+  CheckName(experiment, "name", "experiment", manifest.name);
+  if (!use.empty()) {
+    manifest.name += "-" + use;
+  }
+  manifest.title = experiment.GetString("title", manifest.name);
+  manifest.figures = ReadFigures(experiment);
+  manifest.seed = static_cast<std::uint64_t>(experiment.GetInt("seed", 1));
+  manifest.repeats = ReadRepeats(experiment, overrides);
+  manifest.starts = ReadStarts(experiment);
+  manifest.methods = ReadMethods(root, experiment, overrides);
+  manifest.settings = overrides.settings;
+  manifest.problems = ReadProblems(root, experiment, use);
+  CheckSettings(experiment, manifest.problems.front(), overrides);
+  const bool simulated = IsSimulated(manifest.problems.front());
+  manifest.held_out = ReadHeldOut(experiment, manifest.problems);
+  manifest.runs_held_out = overrides.held_out;
+  if (!overrides.held_out) {
+    std::erase_if(manifest.problems, [&](const ProblemSpec& problem) {
+      return std::find(manifest.held_out.begin(), manifest.held_out.end(),
+                       problem.name) != manifest.held_out.end();
+    });
+  }
+  const std::size_t runs_per_repeat =
+      std::max<std::size_t>(manifest.methods.size(), 1) *
+      std::max<std::size_t>(manifest.problems.size(), 1);
+  if (static_cast<std::size_t>(manifest.repeats) >
+      kMostRuns / runs_per_repeat) {
+    throw InputError(fmt::format(
+        "{}: {} repeats of {} methods and {} problems are more "
+        "than {} runs",
+        experiment.Where(), manifest.repeats, manifest.methods.size(),
+        manifest.problems.size(), kMostRuns));
+  }
+  manifest.slurm = root.GetTable("slurm");
+  const TomlTable budget = root.RequireTable("budget");
+  manifest.budget = ReadBudget(budget, simulated);
+  experiment.RejectUnknownKeys();
+  budget.RejectUnknownKeys();
+  return manifest;
+}
+
+}  // namespace harness

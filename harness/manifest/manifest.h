@@ -1,0 +1,83 @@
+// The manifest: the file that describes an experiment (problems, methods and
+// repeats).
+
+#ifndef HARNESS_MANIFEST_MANIFEST_H_
+#define HARNESS_MANIFEST_MANIFEST_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/toml_table.h"
+#include "harness/manifest/stop_condition.h"
+#include "harness/spec.h"
+
+namespace harness {
+
+// The budget of a run; at least one of the first two fields is a limit.
+struct Budget {
+  double time_s = std::numeric_limits<double>::infinity();  // > 0
+  int trials = 0;                                           // >= 0; 0: no limit
+  int q_max = 1;                 // steps of a full trial; > 0
+  bool charge_thinking = false;  // suggestion time counts as search time
+  // Ends the run earlier, for methods that estimate the remaining gain.
+  std::optional<StopCondition> stop_when = std::nullopt;
+};
+
+// The trials that every method runs first; see starts.h.
+struct Starts {
+  std::vector<std::string> configs;  // "dp=8,zero_stage=1"
+  int common = 0;                    // drawn after these; >= 0
+  std::string where;                 // "file:line:column"
+
+  // For the hash of a run; "" if there are none.
+  [[nodiscard]] std::string Text() const;
+};
+
+// An experiment. Format: docs/manifest_format.md.
+struct Manifest {
+  std::filesystem::path path;
+  std::string name;
+  std::string title;
+  std::vector<std::string> figures;
+  std::uint64_t seed = 1;
+  int repeats = 1;  // > 0
+  Budget budget;
+  Starts starts;
+  // The problems to run: without the held-out ones unless ManifestOverrides
+  // includes them.
+  std::vector<ProblemSpec> problems;
+  std::vector<std::string> settings;  // see ManifestOverrides
+  std::vector<std::string> held_out;  // names of problems, run or not
+  bool runs_held_out = false;
+  std::vector<MethodSpec> methods;
+  common::TomlTable slurm;  // [slurm], may be empty; no run depends on it
+
+  // The seeds of all random choices. Neither depends on the method: in one
+  // repeat of one problem, all methods start from the same random state and
+  // measure the same step times for the same configuration, so comparisons are
+  // paired.
+  [[nodiscard]] std::uint64_t MethodSeed(const ProblemSpec& problem,
+                                         int repeat) const;
+  [[nodiscard]] std::uint64_t TrialSeed(const ProblemSpec& problem,
+                                        int repeat) const;
+};
+
+// A line that states which half of the problems runs and that results on
+// held-out problems must not be used for choices; "" if no problem is held out.
+[[nodiscard]] std::string HeldOutNote(const Manifest& manifest);
+
+// Reads a manifest and checks keys, types, folder names and method names.
+// CheckManifest (plan.h) checks the options of methods and the problems.
+// Errors: throws InputError "file:line:column: ..." with the value, the rule
+// and the remedy.
+[[nodiscard]] Manifest ReadManifest(const std::filesystem::path& path,
+                                    const ManifestOverrides& overrides = {});
+
+}  // namespace harness
+
+#endif  // HARNESS_MANIFEST_MANIFEST_H_

@@ -1,0 +1,22 @@
+// The registered methods and their options as text, for `oppa methods`.
+
+#ifndef HARNESS_MANIFEST_METHOD_TEXT_H_
+#define HARNESS_MANIFEST_METHOD_TEXT_H_
+
+#include <string>
+
+#include "common/error.h"
+
+namespace harness {
+
+// All methods, one per line; or the options of one method.
+// Errors: throw InputError for an unknown name.
+[[nodiscard]] std::string MethodsText(const std::string& name = "");
+[[nodiscard]] std::string MethodsJson(const std::string& name = "");
+
+// docs/methods.md: every method and option.
+[[nodiscard]] std::string MethodsMarkdown();
+
+}  // namespace harness
+
+#endif  // HARNESS_MANIFEST_METHOD_TEXT_H_

@@ -1,0 +1,477 @@
+#include "harness/records/inputs.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/error.h"
+#include "common/files.h"
+#include "common/hash.h"
+#include "common/text.h"
+#include "harness/records/lease.h"
+#include "harness/registry.h"
+#include "harness/run_one.h"
+#include "harness/testbeds/problem_parts.h"
+
+namespace harness {
+namespace {
+
+namespace fs = std::filesystem;
+
+using common::TomlTable;
+using trials::RunInfo;
+using trials::RunInput;
+
+// Limits of a trial on a real clock, and what is kept of its output.
+constexpr std::array<std::string_view, 4> kTrialLimits = {
+    "timeout_s", "silence_s", "patience_s", "log_bytes"};
+
+constexpr std::size_t kLongestValue = 80;
+
+std::string HashText(std::string_view text) {
+  return fmt::format("{:016x}", common::DeriveSeed(text, 0));
+}
+
+// The inputs of one run, in the order in which they are added.
+class Inputs {
+ public:
+  void Add(std::string name, std::string value) {
+    if (value.size() > kLongestValue) {
+      value = "text with hash " + HashText(value);
+    }
+    int count = 1;
+    for (const RunInput& input : inputs_) {
+      count +=
+          input.name == name || input.name.starts_with(name + " #") ? 1 : 0;
+    }
+    if (count > 1) {
+      name += fmt::format(" #{}", count);
+    }
+    inputs_.push_back({std::move(name), std::move(value)});
+  }
+
+  // The lines "key = value" of a table, but for those with one of the keys.
+  template <typename Keys>
+  void Add(std::string_view heading, const TomlTable& table,
+           const Keys& left_out) {
+    const std::string text = table.CanonicalText();
+    for (const std::string_view line : common::Split(text, '\n')) {
+      const std::size_t equals = line.find(" = ");
+      if (equals == std::string_view::npos ||
+          std::find(left_out.begin(), left_out.end(), line.substr(0, equals)) !=
+              left_out.end()) {
+        continue;
+      }
+      Add(fmt::format("{}.{}", heading, line.substr(0, equals)),
+          std::string(line.substr(equals + 3)));
+    }
+  }
+  void Add(std::string_view heading, const TomlTable& table) {
+    Add(heading, table, std::array<std::string_view, 0>{});
+  }
+
+  std::vector<RunInput> Take() { return std::move(inputs_); }
+
+ private:
+  std::vector<RunInput> inputs_;
+};
+
+// The predictions that a method starts from, as text; "" if there are none.
+std::string PredictionText(const Manifest& manifest, const MethodSpec& method,
+                           const Backend& backend) {
+  const auto predictions =
+      PredictionsOf(method, ProblemOf(backend, manifest.budget.q_max));
+  return predictions ? backend.predictions(*predictions).identity : "";
+}
+
+// The limits under which records of an earlier version were made, which
+// problem.json has.
+Budget BudgetOnRecord(const Manifest& manifest,
+                      const fs::path& problem_folder) {
+  Budget budget = manifest.budget;
+  if (common::EntryExists(problem_folder / "problem.json")) {
+    const trials::ProblemInfo info = trials::ReadProblemInfo(problem_folder);
+    budget.time_s = std::isnan(info.time_budget_s)
+                        ? std::numeric_limits<double>::infinity()
+                        : info.time_budget_s;
+    budget.trials = info.trial_budget;
+  }
+  return budget;
+}
+
+// What happened to the input since the records of a run were made.
+struct Difference {
+  std::vector<std::string> changes;
+  trials::SearchBounds before;  // the limits of the records
+  bool grows = false;           // the run ended, and goes on under today's
+
+  [[nodiscard]] bool None() const { return changes.empty() && !grows; }
+};
+
+// Changes and limits, `grows` aside.
+Difference ChangesOf(const Manifest& manifest, const RunSpec& run,
+                     const Backend& backend, const fs::path& experiment_folder,
+                     const RunInfo& on_record, const RunInfo& now) {
+  if (on_record.inputs) {
+    return {Changes(*on_record.inputs, *now.inputs),
+            on_record.bounds.value_or(*now.bounds)};
+  }
+  if (on_record.manifest_hash == now.manifest_hash) {
+    return {{}, *now.bounds};
+  }
+  Manifest earlier = manifest;
+  earlier.budget = BudgetOnRecord(
+      manifest, trials::ProblemFolder(experiment_folder, run.problem->name));
+  if (on_record.manifest_hash ==
+      RunHash(earlier, *run.problem, *run.method, backend)) {
+    return {{}, BoundsOf(earlier.budget)};
+  }
+  return {{"the records are of a version that did not store which input they "
+           "depend on"},
+          *now.bounds};
+}
+
+Difference DifferenceOf(const Manifest& manifest, const RunSpec& run,
+                        const Backend& backend,
+                        const fs::path& experiment_folder,
+                        const RunInfo& on_record, const RunInfo& now) {
+  Difference difference =
+      ChangesOf(manifest, run, backend, experiment_folder, on_record, now);
+  difference.grows =
+      on_record.finished &&
+      Grows(on_record.finish_reason, difference.before, *now.bounds);
+  return difference;
+}
+
+[[noreturn]] void Refuse(const fs::path& folder,
+                         const std::vector<std::string>& changes) {
+  throw common::InputError(fmt::format(
+      "{}: these records were made from other input: {}; give "
+      "--accept-changed to continue the search with their trials as "
+      "observations, or another --results folder or experiment.name to search "
+      "from the start",
+      folder.string(), fmt::join(changes, "; ")));
+}
+
+int TrialsOnRecord(const fs::path& folder) {
+  return static_cast<int>(trials::ReadTrials(folder).size());
+}
+
+void MarkUnfinished(RunInfo& info) {
+  info.finished = false;
+  info.finish_reason = trials::FinishReason::kUnfinished;
+  info.remaining.reset();
+  info.files.reset();
+}
+
+}  // namespace
+
+std::vector<RunInput> InputsOf(const Manifest& manifest,
+                               const ProblemSpec& problem,
+                               const MethodSpec& method,
+                               const Backend& backend) {
+  Inputs inputs;
+  inputs.Add("experiment.seed", std::to_string(manifest.seed));
+  for (const std::string& start : manifest.starts.configs) {
+    inputs.Add("experiment.start", start);
+  }
+  if (manifest.starts.common > 0) {
+    inputs.Add("experiment.common_starts",
+               std::to_string(manifest.starts.common));
+  }
+  if (problem.objective != trials::Objective::kTime) {
+    inputs.Add("experiment.objective",
+               std::string(ToString(problem.objective)));
+  }
+  inputs.Add("budget.q_max", std::to_string(manifest.budget.q_max));
+  inputs.Add("budget.charge_thinking",
+             manifest.budget.charge_thinking ? "true" : "false");
+  inputs.Add("method", method.base);
+  inputs.Add("method." + method.name, method.options,
+             std::array<std::string_view, 2>{"label", "base"});
+  inputs.Add("backend", problem.backend, kTrialLimits);
+  inputs.Add("noise", problem.noise);
+  const std::string predictions = PredictionText(manifest, method, backend);
+  const bool is_read =
+      backend.workload && FindMethod(method.base)->reads_workload;
+  if (backend.trains_workload || !predictions.empty() || is_read) {
+    inputs.Add("workload", problem.workload);
+  }
+  inputs.Add("cluster", problem.cluster);
+  inputs.Add("space", problem.space);
+  for (const fs::path& file : backend.inputs) {
+    inputs.Add("file " + file.filename().string(),
+               HashText(common::ReadFile(file)));
+  }
+  if (is_read && !backend.trains_workload) {
+    const fs::path model = NamedFile(problem.workload, "model");
+    inputs.Add("file " + model.filename().string(),
+               HashText(common::ReadFile(model)));
+  }
+  for (const fs::path& file :
+       FilesOf(method, ProblemOf(backend, manifest.budget.q_max))) {
+    inputs.Add("file " + file.filename().string(),
+               HashText(common::ReadFile(file)));
+  }
+  if (!predictions.empty()) {
+    inputs.Add("predictions", HashText(predictions));
+  }
+  return inputs.Take();
+}
+
+std::string RunHash(const Manifest& manifest, const ProblemSpec& problem,
+                    const MethodSpec& method, const Backend& backend) {
+  const Budget& budget = manifest.budget;
+  std::string text =
+      fmt::format("seed {}\nbudget {} {} {} {}\nmethod {}\n", manifest.seed,
+                  common::ExactText(budget.time_s), budget.trials, budget.q_max,
+                  budget.charge_thinking, method.base);
+  text += manifest.starts.Text();
+  if (problem.objective != trials::Objective::kTime) {
+    text += fmt::format("objective {}\n", ToString(problem.objective));
+  }
+  if (budget.stop_when) {  // absent otherwise: older records stay valid
+    text += fmt::format("stop_when {}\n", budget.stop_when->ToString());
+  }
+  const std::string options = method.options.CanonicalText();
+  for (const std::string_view line : common::Split(options, '\n')) {
+    if (!line.empty() && !line.starts_with("label = ")) {
+      text.append(line).append("\n");
+    }
+  }
+  const auto add = [&text](std::string_view heading, const TomlTable& table) {
+    text += fmt::format("[{}]\n{}", heading, table.CanonicalText());
+  };
+  add("backend", problem.backend);
+  add("noise", problem.noise);
+  add("workload", backend.trains_workload ? problem.workload : TomlTable());
+  add("cluster", problem.cluster);
+  add("space", problem.space);
+  for (const std::filesystem::path& file : backend.inputs) {
+    text += fmt::format("file {}\n{}", file.filename().string(),
+                        common::ReadFile(file));
+  }
+  const methods::Problem methods_problem = ProblemOf(backend, budget.q_max);
+  for (const fs::path& file : FilesOf(method, methods_problem)) {
+    text += fmt::format("file {}\n{}", file.filename().string(),
+                        common::ReadFile(file));
+  }
+  const auto predictions = PredictionsOf(method, methods_problem);
+  if (predictions) {
+    add("workload", problem.workload);
+    text += "[predictions]\n" + backend.predictions(*predictions).identity;
+  }
+  return fmt::format("{:016x}{:016x}", common::DeriveSeed(text, 0),
+                     common::DeriveSeed(text + "\n", 1));
+}
+
+trials::SearchBounds BoundsOf(const Budget& budget) {
+  trials::SearchBounds bounds{.trials = budget.trials};
+  if (std::isfinite(budget.time_s)) {
+    bounds.time_s = budget.time_s;
+  }
+  if (budget.stop_when) {
+    bounds.stop_when = budget.stop_when->ToString();
+  }
+  return bounds;
+}
+
+std::vector<std::string> Changes(const std::vector<RunInput>& before,
+                                 const std::vector<RunInput>& now) {
+  const auto find = [](const std::vector<RunInput>& inputs,
+                       const std::string& name) {
+    return std::find_if(inputs.begin(), inputs.end(),
+                        [&](const auto& input) { return input.name == name; });
+  };
+  std::vector<std::string> changes;
+  for (const RunInput& was : before) {
+    const auto is = find(now, was.name);
+    if (is == now.end()) {
+      changes.push_back(was.name + " is gone");
+    } else if (is->value != was.value) {
+      changes.push_back(was.name.starts_with("file ") ||
+                                was.name == "predictions"
+                            ? fmt::format("{} has other content", was.name)
+                            : fmt::format("{} was {}, is {}", was.name,
+                                          was.value, is->value));
+    }
+  }
+  for (const RunInput& is : now) {
+    if (find(before, is.name) == before.end()) {
+      changes.push_back(is.name.starts_with("file ")
+                            ? is.name + " is new"
+                            : fmt::format("{} = {} is new", is.name, is.value));
+    }
+  }
+  return changes;
+}
+
+bool Grows(trials::FinishReason reason, const trials::SearchBounds& before,
+           const trials::SearchBounds& now) {
+  switch (reason) {
+    case trials::FinishReason::kTimeBudget:
+      return !now.time_s || (before.time_s && *now.time_s > *before.time_s);
+    case trials::FinishReason::kTrialBudget:
+      return now.trials == 0 || now.trials > before.trials;
+    case trials::FinishReason::kStopCondition:
+      return now.stop_when != before.stop_when;
+    default:
+      return false;
+  }
+}
+
+void Reopen(const fs::path& run_folder) {
+  const Lease lease(run_folder);
+  RunInfo info = trials::ReadRunInfo(run_folder);
+  trials::RequireWhole(run_folder, info);
+  MarkUnfinished(info);
+  lease.Publish("run.json", ToJson(info));
+}
+
+namespace {
+
+// Records that the run at `folder`, of which `info` is on record, goes on under
+// the input `now`, whose `accepted` gets the changes.
+void Apply(const Difference& difference, const fs::path& folder, RunInfo info,
+           RunInfo& now) {
+  trials::RequireWhole(folder, info);
+  const Lease lease(folder);
+  if (!difference.changes.empty()) {
+    if (!now.accepted) {
+      now.accepted.emplace();
+    }
+    now.accepted->push_back({TrialsOnRecord(folder), difference.changes});
+    info.accepted = now.accepted;
+    info.inputs = now.inputs;
+    info.manifest_hash = now.manifest_hash;
+  }
+  if (difference.grows) {
+    MarkUnfinished(info);
+  }
+  info.bounds = difference.grows ? *now.bounds : difference.before;
+  lease.Publish("run.json", ToJson(info));
+}
+
+}  // namespace
+
+void PrepareRun(const Manifest& manifest, const RunSpec& run,
+                const Backend& backend, const fs::path& experiment_folder,
+                bool accept_changed, RunInfo& now) {
+  const fs::path folder = run.Folder(experiment_folder);
+  if (!common::EntryExists(folder / "run.json")) {
+    return;
+  }
+  RunInfo info = trials::ReadRunInfo(folder);
+  const Difference difference =
+      DifferenceOf(manifest, run, backend, experiment_folder, info, now);
+  if (!difference.changes.empty() && !accept_changed) {
+    Refuse(folder, difference.changes);
+  }
+  now.accepted = info.accepted;
+  if (!difference.None()) {
+    Apply(difference, folder, std::move(info), now);
+  }
+}
+
+namespace {
+
+// A run on record whose input changed or that goes on.
+struct DifferentRun {
+  std::size_t number = 0;  // in RunMatrix
+  fs::path folder;
+  Difference difference;
+  RunInfo on_record;
+  RunInfo now;
+};
+
+// `recorded` gets what is on record of each run of RunMatrix.
+std::vector<DifferentRun> DifferentRuns(const Manifest& manifest,
+                                        const fs::path& experiment_folder,
+                                        bool accept_changed,
+                                        std::vector<RecordedRun>& recorded) {
+  std::map<const ProblemSpec*, Backend> backends;
+  // Repeats share the input, which is read once.
+  std::map<std::pair<const ProblemSpec*, const MethodSpec*>, RunInfo> described;
+  std::vector<DifferentRun> different;
+  for (const RunSpec& run : RunMatrix(manifest)) {
+    const std::size_t number = recorded.size();
+    recorded.emplace_back();
+    const fs::path folder = run.Folder(experiment_folder);
+    if (!common::EntryExists(folder / "run.json")) {
+      continue;
+    }
+    if (!backends.contains(run.problem)) {
+      backends.emplace(run.problem, MakeBackend(*run.problem));
+    }
+    const Backend& backend = backends.at(run.problem);
+    RunInfo& now = described[{run.problem, run.method}];
+    if (!now.inputs) {
+      now = DescribeRun(manifest, run, backend, "");
+    }
+    RunInfo info = trials::ReadRunInfo(folder);
+    recorded.back() = {info.finished, info.commit};
+    Difference difference =
+        DifferenceOf(manifest, run, backend, experiment_folder, info, now);
+    if (!difference.changes.empty() && !accept_changed) {
+      Refuse(folder, difference.changes);
+    }
+    if (!difference.None()) {
+      different.push_back(
+          {number, folder, std::move(difference), std::move(info), now});
+    }
+  }
+  return different;
+}
+
+}  // namespace
+
+void CheckRecords(const Manifest& manifest, const fs::path& experiment_folder) {
+  std::vector<RecordedRun> recorded;
+  (void)DifferentRuns(manifest, experiment_folder, false, recorded);
+}
+
+std::vector<RecordedRun> RecordedRuns(const std::vector<RunSpec>& runs,
+                                      const fs::path& experiment_folder) {
+  std::vector<RecordedRun> recorded;
+  for (const RunSpec& run : runs) {
+    recorded.emplace_back();
+    const fs::path folder = run.Folder(experiment_folder);
+    if (common::EntryExists(folder / "run.json")) {
+      const RunInfo info = trials::ReadRunInfo(folder);
+      recorded.back() = {info.finished, info.commit};
+    }
+  }
+  return recorded;
+}
+
+std::vector<RecordedRun> PrepareRecords(const Manifest& manifest,
+                                        const fs::path& experiment_folder,
+                                        bool accept_changed) {
+  std::vector<RecordedRun> recorded;
+  // All runs are compared before the first is changed.
+  for (DifferentRun& run :
+       DifferentRuns(manifest, experiment_folder, accept_changed, recorded)) {
+    run.now.accepted = run.on_record.accepted;
+    if (run.difference.grows) {
+      recorded[run.number].finished = false;
+    }
+    Apply(run.difference, run.folder, std::move(run.on_record), run.now);
+  }
+  try {
+    common::CreateFolders(experiment_folder);
+  } catch (const std::runtime_error& e) {
+    throw common::InputError(fmt::format(
+        "{}; results need a folder in which you can write", e.what()));
+  }
+  return recorded;
+}
+
+}  // namespace harness

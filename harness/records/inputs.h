@@ -1,0 +1,86 @@
+// The input that the trials of a run depend on, by name.
+
+#ifndef HARNESS_RECORDS_INPUTS_H_
+#define HARNESS_RECORDS_INPUTS_H_
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "harness/backends.h"
+#include "harness/manifest/manifest.h"
+#include "harness/run_matrix.h"
+#include "trials/record.h"
+
+namespace harness {
+
+// The keys of the manifest and the files that the trials of a run depend on,
+// with their values or a hash. The limits of the search and the limits of a
+// trial on a real clock (backend.timeout_s, ...) are not among them, so they
+// can change between two parts of a search.
+[[nodiscard]] std::vector<trials::RunInput> InputsOf(const Manifest& manifest,
+                                                     const ProblemSpec& problem,
+                                                     const MethodSpec& method,
+                                                     const Backend& backend);
+
+// A hash of all input of a run, its limits included. Titles, the number of
+// repeats and the other methods are not part of it. It identifies the input of
+// records from versions that did not store InputsOf.
+[[nodiscard]] std::string RunHash(const Manifest& manifest,
+                                  const ProblemSpec& problem,
+                                  const MethodSpec& method,
+                                  const Backend& backend);
+
+[[nodiscard]] trials::SearchBounds BoundsOf(const Budget& budget);
+
+// "workload.batch_size: was 64, is 128", one line for each difference.
+[[nodiscard]] std::vector<std::string> Changes(
+    const std::vector<trials::RunInput>& before,
+    const std::vector<trials::RunInput>& now);
+
+// Whether a search that ended for this reason under the limits `before` goes on
+// under the limits `now`.
+[[nodiscard]] bool Grows(trials::FinishReason reason,
+                         const trials::SearchBounds& before,
+                         const trials::SearchBounds& now);
+
+// What run.json of a run contains now; as it is here without a run.json.
+struct RecordedRun {
+  bool finished = false;
+  std::string commit;
+};
+
+[[nodiscard]] std::vector<RecordedRun> RecordedRuns(
+    const std::vector<RunSpec>& runs,
+    const std::filesystem::path& experiment_folder);
+
+// Prepares the records of all runs for being continued with the present input:
+// a finished run whose limits grew is unfinished again, and with
+// `accept_changed`, other changes are recorded in run.json. Without runs that
+// need it, only the folder is created. Returns RecordedRuns of
+// RunMatrix(manifest), which reads each run.json once.
+// Errors: throws InputError that names the run, each change and the remedies,
+// if the input changed and that is not accepted, or if the folder cannot be
+// created; and as RequireWhole.
+std::vector<RecordedRun> PrepareRecords(
+    const Manifest& manifest, const std::filesystem::path& experiment_folder,
+    bool accept_changed);
+
+// The check of PrepareRecords, which changes nothing.
+void CheckRecords(const Manifest& manifest,
+                  const std::filesystem::path& experiment_folder);
+
+// The same for one run, whose present description is `now`. The accepted
+// changes on record are copied to `now`.
+void PrepareRun(const Manifest& manifest, const RunSpec& run,
+                const Backend& backend,
+                const std::filesystem::path& experiment_folder,
+                bool accept_changed, trials::RunInfo& now);
+
+// Makes a finished run unfinished, so that trials can be added.
+void Reopen(const std::filesystem::path& run_folder);
+
+}  // namespace harness
+
+#endif  // HARNESS_RECORDS_INPUTS_H_

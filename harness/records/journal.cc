@@ -1,0 +1,294 @@
+#include "harness/records/journal.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/files.h"
+
+namespace harness {
+namespace {
+
+[[noreturn]] void Refuse(const std::filesystem::path& path,
+                         const std::string& reason) {
+  throw common::InputError(
+      fmt::format("{}: {}: rows are missing; restore the file, or move {} away "
+                  "to repeat the run",
+                  path.string(), reason, path.parent_path().string()));
+}
+
+// The number of records that belong to the first `trials` trials.
+template <typename Record>
+std::size_t CountUpTo(const std::vector<Record>& records, std::size_t trials) {
+  std::size_t end = 0;
+  while (end < records.size() &&
+         std::cmp_less_equal(records[end].trial, trials)) {
+    ++end;
+  }
+  return end;
+}
+
+// Copies the step times to their trials.
+void TakeSteps(const std::filesystem::path& folder,
+               const std::vector<trials::StepRecord>& steps,
+               std::vector<trials::Trial>& committed) {
+  std::size_t step = 0;
+  for (trials::Trial& trial : committed) {
+    std::vector<double>& step_times_s = trial.measurement.step_times_s;
+    for (; step < steps.size() && steps[step].trial == trial.number; ++step) {
+      step_times_s.push_back(steps[step].step_time_s);
+    }
+    if (std::cmp_not_equal(step_times_s.size(), trial.steps)) {
+      Refuse(folder / trials::FileOf<trials::StepRecord>().name,
+             fmt::format("{} of the {} steps of trial {}", step_times_s.size(),
+                         trial.steps, trial.number));
+    }
+  }
+}
+
+template <typename Record>
+std::string RowsOf(const std::vector<Record>& records) {
+  std::string rows;
+  for (const Record& record : records) {
+    rows += ToRow(record) + "\n";
+  }
+  return rows;
+}
+
+// Says how many rows follow the first `kept` ones.
+template <typename Record>
+void NoteDropped(const trials::Rows<Record>& rows, std::size_t kept,
+                 std::vector<std::string>& notes) {
+  const std::size_t dropped = rows.records.size() - kept;
+  const bool cut = rows.ends.back() < rows.text.size();
+  if (dropped > 0 || cut) {
+    notes.push_back(
+        fmt::format("{}: dropped {} rows{} of a trial that was not committed",
+                    trials::FileOf<Record>().name, dropped,
+                    cut ? " and an incomplete one" : ""));
+  }
+}
+
+// `names` and those of `others` that it lacks.
+std::vector<std::string> Union(std::vector<std::string> names,
+                               const std::vector<std::string>& others) {
+  for (const std::string& name : others) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+// The values of a trial for these knobs; "" where it has none.
+std::vector<trials::CustomValue> ValuesFor(
+    const std::vector<std::string>& knobs,
+    const std::vector<trials::CustomValue>& values) {
+  std::vector<trials::CustomValue> all;
+  for (const std::string& knob : knobs) {
+    const auto found =
+        std::find_if(values.begin(), values.end(),
+                     [&](const auto& value) { return value.knob == knob; });
+    all.push_back({knob, found == values.end() ? "" : found->value});
+  }
+  return all;
+}
+
+}  // namespace
+
+// The committed part of the files of a run, as texts with their headers.
+struct Journal::Contents {
+  // `dropped`: the number of trials to leave out at the end.
+  explicit Contents(const std::filesystem::path& folder,
+                    const std::vector<std::string>& custom = {},
+                    std::size_t dropped = 0);
+
+  std::string trials, steps, fits, suggestion_times, plans;
+  std::vector<trials::Trial> committed;
+  std::vector<std::string> known_fits;
+  std::vector<std::string> custom;
+  std::vector<std::string> notes;
+
+ private:
+  void TakeTrials(const trials::Rows<trials::Trial>& rows, std::size_t count);
+  // The rows of the first `count` trials. Refuses records of trials beyond the
+  // next one, and notes what it drops.
+  template <typename Record>
+  std::string Head(const std::filesystem::path& folder,
+                   const trials::Rows<Record>& rows, std::size_t count);
+  void AddUnknownTimes(std::size_t known);
+};
+
+template <typename Record>
+std::string Journal::Contents::Head(const std::filesystem::path& folder,
+                                    const trials::Rows<Record>& rows,
+                                    std::size_t count) {
+  const std::string& name = trials::FileOf<Record>().name;
+  if (!rows.records.empty() &&
+      std::cmp_greater(rows.records.back().trial, count + 1)) {
+    Refuse(folder / trials::FileOf<trials::Trial>().name,
+           fmt::format("ends after trial {}, but {} has trial {}", count, name,
+                       rows.records.back().trial));
+  }
+  const std::size_t kept = CountUpTo(rows.records, count);
+  NoteDropped(rows, kept, notes);
+  return rows.Head(kept);
+}
+
+// Rows of a file with other columns are written again.
+void Journal::Contents::TakeTrials(const trials::Rows<trials::Trial>& rows,
+                                   std::size_t count) {
+  committed.assign(rows.records.begin(),
+                   rows.records.begin() + static_cast<std::ptrdiff_t>(count));
+  if (rows.custom == custom) {
+    trials = rows.Head(count);
+    return;
+  }
+  for (trials::Trial& trial : committed) {
+    trial.custom = ValuesFor(custom, trial.custom);
+  }
+  trials = trials::TrialsHeader(custom) + RowsOf(committed);
+}
+
+Journal::Contents::Contents(const std::filesystem::path& folder,
+                            const std::vector<std::string>& knobs,
+                            std::size_t dropped) {
+  using trials::ReadRows;
+  const auto rows = ReadRows<trials::Trial>(folder, true);
+  const auto step_rows = ReadRows<trials::StepRecord>(folder, true);
+  const auto fit_rows = ReadRows<trials::FitRecord>(folder, true);
+  const auto times = ReadRows<trials::SuggestionTime>(folder, true);
+  const auto plan_rows = ReadRows<trials::PlanRecord>(folder, true);
+  const std::size_t count = rows.records.size() - dropped;
+  custom = Union(rows.custom, knobs);
+  NoteDropped(rows, rows.records.size(), notes);
+  TakeTrials(rows, count);
+  steps = Head(folder, step_rows, count);
+  fits = Head(folder, fit_rows, count);
+  suggestion_times = Head(folder, times, count);
+  plans = Head(folder, plan_rows, count);
+
+  TakeSteps(folder, step_rows.records, committed);
+  SetPlans(plan_rows.records, committed);
+  for (std::size_t i = 0; i < CountUpTo(fit_rows.records, count); ++i) {
+    known_fits.push_back(fit_rows.Row(i));
+  }
+  AddUnknownTimes(CountUpTo(times.records, count));
+}
+
+void Journal::Contents::AddUnknownTimes(std::size_t known) {
+  if (known == committed.size()) {
+    return;
+  }
+  notes.push_back(fmt::format("{}: no suggestion time of trials {} to {}",
+                              trials::FileOf<trials::SuggestionTime>().name,
+                              known + 1, committed.size()));
+  for (; known < committed.size(); ++known) {
+    suggestion_times +=
+        ToRow(trials::SuggestionTime{committed[known].number, trials::kUnknown,
+                                     trials::kUnknown}) +
+        "\n";
+  }
+}
+
+AppendFile::AppendFile(std::filesystem::path path, int fd)
+    : path_(std::move(path)), fd_(fd) {}
+
+AppendFile::~AppendFile() { ::close(fd_); }
+
+void AppendFile::Append(const std::string& text) {
+  common::WriteAll(fd_, path_, text);
+  if (!text.empty() && ::fdatasync(fd_) != 0) {
+    common::ThrowErrno(path_, "write");
+  }
+}
+
+template <typename Record>
+std::unique_ptr<AppendFile> Journal::Publish(const std::string& text) const {
+  const std::string& name = trials::FileOf<Record>().name;
+  return std::make_unique<AppendFile>(folder_ / name,
+                                      lease_.PublishOpen(name, text));
+}
+
+Journal::Journal(std::filesystem::path run_folder, double lease_timeout_s,
+                 const std::vector<std::string>& custom)
+    : folder_(std::move(run_folder)), lease_(folder_, lease_timeout_s) {
+  Take(Contents(folder_, custom));
+}
+
+// Publishes files of this epoch, which no earlier writer has open. The
+// committing one first: a crash in between leaves nothing committed whose other
+// rows are gone.
+void Journal::Take(Contents contents) {
+  committed_ = std::move(contents.committed);
+  known_fits_ = std::move(contents.known_fits);
+  custom_ = std::move(contents.custom);
+  notes_ = std::move(contents.notes);
+  trials_ = Publish<trials::Trial>(contents.trials);
+  steps_ = Publish<trials::StepRecord>(contents.steps);
+  suggestion_times_ =
+      Publish<trials::SuggestionTime>(contents.suggestion_times);
+  fits_ = Publish<trials::FitRecord>(contents.fits);
+  if (contents.plans != trials::FileOf<trials::PlanRecord>().header) {
+    plans_ = Publish<trials::PlanRecord>(contents.plans);
+  }
+}
+
+void Journal::DropLast() { Take(Contents(folder_, custom_, 1)); }
+
+void Journal::SkipFits(int trial) {
+  const std::string prefix = std::to_string(trial) + ",";
+  while (checked_fits_ < known_fits_.size() &&
+         known_fits_[checked_fits_].starts_with(prefix)) {
+    ++checked_fits_;
+  }
+}
+
+std::vector<std::string> CheckJournal(const std::filesystem::path& run_folder) {
+  return Journal::Contents(run_folder).notes;
+}
+
+bool Journal::CheckFits(const std::vector<trials::FitRecord>& fits) {
+  std::string missing;
+  for (const trials::FitRecord& fit : fits) {
+    std::string row = ToRow(fit);
+    if (checked_fits_ < known_fits_.size()) {
+      if (known_fits_[checked_fits_++] != row) {
+        return false;
+      }
+    } else {
+      missing += row + "\n";
+    }
+  }
+  fits_->Append(missing);
+  return true;
+}
+
+void Journal::Commit(const trials::Trial& trial,
+                     const trials::SuggestionTime& suggestion_time,
+                     const std::vector<trials::FitRecord>& fits) {
+  std::vector<trials::StepRecord> steps;
+  for (const double time_s : trial.measurement.step_times_s) {
+    steps.push_back({trial.number, static_cast<int>(steps.size()) + 1, time_s});
+  }
+  steps_->Append(RowsOf(steps));
+  fits_->Append(RowsOf(fits));
+  suggestion_times_->Append(ToRow(suggestion_time) + "\n");
+  if (!trial.plan.empty()) {
+    if (!plans_) {
+      plans_ = Publish<trials::PlanRecord>();
+    }
+    plans_->Append(ToRow(trials::PlanRecord{trial.number, trial.plan}) + "\n");
+  }
+  lease_.Check();
+  trials::Trial row = trial;
+  row.custom = ValuesFor(custom_, trial.custom);
+  trials_->Append(ToRow(row) + "\n");
+  lease_.Check();  // only now is it known that the next holder sees the row
+}
+
+}  // namespace harness

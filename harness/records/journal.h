@@ -1,0 +1,115 @@
+// The journal: the records of a run that is in progress.
+
+#ifndef HARNESS_RECORDS_JOURNAL_H_
+#define HARNESS_RECORDS_JOURNAL_H_
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "harness/records/lease.h"
+#include "trials/record.h"
+
+namespace harness {
+
+// A file that is appended to. Every write is durable when the call returns.
+// Errors: throws std::runtime_error naming the file and the system's reason.
+class AppendFile {
+ public:
+  AppendFile(std::filesystem::path path, int fd);  // takes ownership of `fd`
+  ~AppendFile();
+  AppendFile(const AppendFile&) = delete;
+  AppendFile& operator=(const AppendFile&) = delete;
+
+  void Append(const std::string& text);
+
+ private:
+  std::filesystem::path path_;
+  int fd_ = -1;
+};
+
+// Append-only records of one run: the CSV files of trials/record.h.
+//
+// A trial's rows are written in the order steps, fits, suggestion time, plan,
+// trial, each file durable before the next is touched: the row in trials.csv
+// commits the trial. Opening takes the lease (one writer, lease.h), drops the
+// last line of a file if it is cut off or fails its check, and then the rows of
+// the trial that was being written. A crash can leave nothing else to drop: if
+// steps of a committed trial are missing, or if the other files contain trials
+// beyond the next one, then trials.csv or steps.csv has lost rows. That is an
+// error, and no file is changed.
+//
+// Two files are not needed to resume. Rows of fits.csv follow from the history:
+// CheckFits compares them, and completes the file where it was cut off. Where
+// thinking.csv ends early, the suggestion times are unknown.
+//
+// Errors: throws std::runtime_error when a file cannot be read or written,
+// LeaseLost when another process writes the same records or has acquired the
+// lease, InputError when a file is damaged.
+class Journal {
+ public:
+  // `custom`: the knobs of the space that are not built in; trials.csv has a
+  // column for each of them and for those that earlier trials have.
+  explicit Journal(std::filesystem::path run_folder,
+                   double lease_timeout_s = Lease::kTimeoutSeconds,
+                   const std::vector<std::string>& custom = {});
+
+  // What was committed before this journal was opened, in order.
+  [[nodiscard]] const std::vector<trials::Trial>& committed() const {
+    return committed_;
+  }
+
+  // What was dropped or is unknown since, one line each.
+  [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
+
+  [[nodiscard]] const Lease& lease() const { return lease_; }
+
+  // Compares the fits of a committed trial, in order of trials, with the fits
+  // that the replay computes. False if they differ.
+  [[nodiscard]] bool CheckFits(const std::vector<trials::FitRecord>& fits);
+
+  // Skips the fits of a committed trial instead.
+  void SkipFits(int trial);
+
+  // Drops the last committed trial. run.json must not have a seal.
+  void DropLast();
+
+  // Commits the next trial. On return it survives a crash.
+  void Commit(const trials::Trial& trial,
+              const trials::SuggestionTime& suggestion_time,
+              const std::vector<trials::FitRecord>& fits);
+
+ private:
+  struct Contents;
+  void Take(Contents contents);
+  template <typename Record>
+  [[nodiscard]] std::unique_ptr<AppendFile> Publish(
+      const std::string& text = trials::FileOf<Record>().header) const;
+
+  friend std::vector<std::string> CheckJournal(
+      const std::filesystem::path& run_folder);
+
+  std::filesystem::path folder_;
+  Lease lease_;
+  std::vector<std::string> custom_;
+  std::unique_ptr<AppendFile> trials_;
+  std::unique_ptr<AppendFile> steps_;
+  std::unique_ptr<AppendFile> fits_;
+  std::unique_ptr<AppendFile> suggestion_times_;
+  std::unique_ptr<AppendFile> plans_;  // from the first plan on
+  std::vector<trials::Trial> committed_;
+  std::vector<std::string> notes_;
+  std::vector<std::string> known_fits_;  // rows found in fits.csv
+  std::size_t checked_fits_ = 0;
+};
+
+// Checks the files of an unfinished run as opening its journal does, and
+// changes nothing. Returns what opening would note.
+// Errors: as Journal, except for the lease.
+std::vector<std::string> CheckJournal(const std::filesystem::path& run_folder);
+
+}  // namespace harness
+
+#endif  // HARNESS_RECORDS_JOURNAL_H_

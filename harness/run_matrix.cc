@@ -1,0 +1,231 @@
+#include "harness/run_matrix.h"
+
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "common/error.h"
+#include "common/files.h"
+#include "common/hash.h"
+#include "common/text.h"
+#include "harness/registry.h"
+#include "harness/slurm/slurm_options.h"
+#include "harness/starts.h"
+
+namespace harness {
+namespace {
+
+using common::InputError;
+using common::TomlTable;
+
+trials::ProblemInfo Describe(const Manifest& manifest,
+                             const ProblemSpec& problem,
+                             const Backend& backend) {
+  trials::ProblemInfo info;
+  info.name = problem.name;
+  info.description = backend.description;
+  info.backend = backend.type;
+  info.gpus = backend.gpus;
+  info.candidates = backend.space->size();
+  info.q_max = manifest.budget.q_max;
+  if (std::isfinite(manifest.budget.time_s)) {
+    info.time_budget_s = manifest.budget.time_s;
+  }
+  info.trial_budget = manifest.budget.trials;
+  if (backend.memory_capacity_bytes > 0.0) {
+    info.memory_capacity_bytes = backend.memory_capacity_bytes;
+  }
+  const double tokens = problem.workload.GetDouble("batch_size", 0.0) *
+                        problem.workload.GetDouble("sequence_length", 0.0);
+  if (backend.trains_workload && tokens > 0.0) {
+    info.tokens_per_step = tokens;
+  }
+  if (backend.objective == trials::Objective::kMoney ||
+      !backend.sizes.empty()) {
+    info.money = {.objective = backend.objective,
+                  .gpus = backend.sizes.empty() ? std::vector<int>{backend.gpus}
+                                                : backend.sizes};
+    if (backend.price_per_gpu_hour > 0.0) {
+      info.money->price_per_gpu_hour = backend.price_per_gpu_hour;
+    }
+  }
+  return info;
+}
+
+// A candidate that fits, with its exact throughput.
+using Feasible = std::pair<const trials::ParallelConfig*, double>;
+
+// Adds the Pareto front of all candidates; nothing without a price, and for one
+// number of GPUs, where the fastest candidate is the whole front.
+void AddParetoFront(const Backend& backend,
+                    const std::vector<Feasible>& feasible,
+                    trials::ProblemInfo& info) {
+  if (!(backend.price_per_gpu_hour > 0.0) || backend.sizes.empty()) {
+    return;
+  }
+  std::vector<trials::TimeAndMoney> points;
+  for (const auto& [config, steps_per_s] : feasible) {
+    const double step_time_s = 1.0 / steps_per_s;
+    points.push_back(
+        {step_time_s, trials::StepMoney(step_time_s, trials::GpusOf(*config),
+                                        backend.price_per_gpu_hour)});
+  }
+  for (const std::size_t i : trials::ParetoFront(points)) {
+    const auto& [config, steps_per_s] = feasible[i];
+    info.money->pareto.push_back({ToString(*config, backend.space->knobs()),
+                                  trials::GpusOf(*config), steps_per_s});
+  }
+}
+
+// Adds the result of simulating every candidate without noise.
+void AddOptimum(const Backend& backend, trials::ProblemInfo& info) {
+  const trials::RelativePrice price = PriceOf(backend);
+  std::vector<Feasible> feasible;
+  double best = 0.0;
+  info.optimum_steps_per_s = 0.0;
+  for (const trials::ParallelConfig& config : backend.space->configs()) {
+    const std::optional<double> exact = backend.exact->ExactThroughput(config);
+    if (!exact) {
+      info.optimum_steps_per_s = trials::kUnknown;
+      return;  // a backend without exact throughputs
+    }
+    if (*exact > 0.0) {
+      feasible.emplace_back(&config, *exact);
+    }
+    if (*exact / price(config) > best) {
+      best = *exact / price(config);
+      info.optimum_steps_per_s = *exact;
+      info.optimum_config = ToString(config, backend.space->knobs());
+      if (info.money) {
+        info.money->optimum_gpus = trials::GpusOf(config);
+      }
+    }
+  }
+  info.feasible = static_cast<int>(feasible.size());
+  AddParetoFront(backend, feasible, info);
+}
+
+// Adds the predictions that the experiment's methods start from.
+void AddPredictions(const Manifest& manifest, const Backend& backend,
+                    trials::ProblemInfo& info) {
+  std::set<std::string> sources;
+  for (const MethodSpec& method : manifest.methods) {
+    const auto source =
+        PredictionsOf(method, ProblemOf(backend, manifest.budget.q_max));
+    if (!source || !sources.insert(*source).second) {
+      continue;
+    }
+    if (!info.predictions) {
+      info.predictions.emplace();
+    }
+    const std::string line = backend.predictions(*source).predict().source;
+    info.predictions->push_back(
+        source->empty() ? line : fmt::format("{}: {}", *source, line));
+  }
+}
+
+}  // namespace
+
+std::string RunSpec::Name() const {
+  return fmt::format("{}{}{}/{}", problem->name,
+                     problem->name.empty() ? "" : "/", method->name, repeat);
+}
+
+std::filesystem::path RunSpec::Folder(
+    const std::filesystem::path& experiment_folder) const {
+  return trials::RunFolder(experiment_folder, problem->name, method->name,
+                           repeat);
+}
+
+std::vector<RunSpec> RunMatrix(const Manifest& manifest) {
+  std::vector<RunSpec> runs;
+  for (int repeat = 1; repeat <= manifest.repeats; ++repeat) {
+    for (const ProblemSpec& problem : manifest.problems) {
+      for (const MethodSpec& method : manifest.methods) {
+        runs.push_back({&problem, &method, repeat});
+      }
+    }
+  }
+  return runs;
+}
+
+RunSpec FindRun(const Manifest& manifest, const std::string& problem,
+                const std::string& method, int repeat) {
+  for (const RunSpec& run : RunMatrix(manifest)) {
+    if (run.problem->name == problem && run.method->name == method &&
+        run.repeat == repeat) {
+      return run;
+    }
+  }
+  throw InputError(
+      fmt::format("{}: the experiment has no run of problem '{}', method '{}', "
+                  "repeat {}; `oppa matrix` lists them",
+                  manifest.path.string(), problem, method, repeat));
+}
+
+std::vector<trials::ProblemInfo> CheckManifest(const Manifest& manifest) {
+  (void)ReadSlurmOptions(manifest.slurm, {});
+  std::vector<trials::ProblemInfo> problems;
+  std::set<std::string> without_estimate;
+  std::set<std::string> warned;  // scenarios of one table share theirs
+  for (const ProblemSpec& problem : manifest.problems) {
+    const Backend backend = MakeBackend(problem);
+    if (!backend.warning.empty() && warned.insert(backend.warning).second) {
+      fmt::print(stderr, "oppa: {}\n", backend.warning);
+    }
+    (void)StartsOf(manifest, problem, 1, *backend.space);
+    for (const MethodSpec& method : manifest.methods) {
+      const auto made =
+          MakeMethod(method, ProblemOf(backend, manifest.budget.q_max),
+                     manifest.MethodSeed(problem, 1));
+      if (!made->EstimatesRemaining()) {
+        without_estimate.insert(method.name);
+      }
+    }
+    problems.push_back(Describe(manifest, problem, backend));
+  }
+  if (manifest.budget.stop_when && !without_estimate.empty()) {
+    fmt::print(stderr,
+               "oppa: stop_when does not apply to methods that do not estimate "
+               "the remaining gain; they use the whole budget: {}\n",
+               fmt::join(without_estimate, ", "));
+  }
+  return problems;
+}
+
+void WriteExperiment(const Manifest& manifest,
+                     const std::filesystem::path& experiment_folder) {
+  trials::ExperimentInfo experiment;
+  experiment.name = manifest.name;
+  experiment.title = manifest.title;
+  experiment.repeats = manifest.repeats;
+  experiment.figures = manifest.figures;
+  if (!manifest.held_out.empty()) {
+    experiment.held_out = manifest.held_out;
+  }
+  for (const MethodSpec& method : manifest.methods) {
+    const std::string& family = FindMethod(method.base)->family;
+    experiment.methods.push_back(
+        {method.name, method.label,
+         family.empty() ? std::nullopt : std::optional(family)});
+  }
+  for (const ProblemSpec& problem : manifest.problems) {
+    const Backend backend = MakeBackend(problem);
+    trials::ProblemInfo info = Describe(manifest, problem, backend);
+    AddOptimum(backend, info);
+    AddPredictions(manifest, backend, info);
+    Write(trials::ProblemFolder(experiment_folder, problem.name), info);
+    experiment.problems.push_back(problem.name);
+  }
+  Write(experiment_folder, experiment);
+}
+
+}  // namespace harness

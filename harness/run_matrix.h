@@ -1,0 +1,56 @@
+// The run matrix of an experiment and the description of its problems.
+
+#ifndef HARNESS_RUN_MATRIX_H_
+#define HARNESS_RUN_MATRIX_H_
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "harness/backends.h"
+#include "harness/manifest/manifest.h"
+#include "trials/record.h"
+
+namespace harness {
+
+// One run: one repeat of a method on a problem. It is the unit of dispatch and
+// of resume.
+struct RunSpec {
+  const ProblemSpec* problem = nullptr;  // of the manifest
+  const MethodSpec* method = nullptr;
+  int repeat = 1;
+
+  // "qwen/oppa/3"; "oppa/3" if there is only one problem.
+  [[nodiscard]] std::string Name() const;
+  // The run's folder below results/<experiment>.
+  [[nodiscard]] std::filesystem::path Folder(
+      const std::filesystem::path& experiment_folder) const;
+};
+
+// All runs, repeat by repeat, so that all methods advance together and an
+// interrupted matrix is still a fair comparison. The manifest must outlive the
+// result.
+[[nodiscard]] std::vector<RunSpec> RunMatrix(const Manifest& manifest);
+
+// The run of that problem, method and repeat.
+// Errors: throws InputError that lists the known ones.
+[[nodiscard]] RunSpec FindRun(const Manifest& manifest,
+                              const std::string& problem,
+                              const std::string& method, int repeat);
+
+// Makes every backend and every method once and discards them, so that errors
+// in a manifest are found before anything is written. Returns what is known
+// about each problem except the optimum.
+// Errors: throws InputError with the place in the manifest.
+[[nodiscard]] std::vector<trials::ProblemInfo> CheckManifest(
+    const Manifest& manifest);
+
+// Writes experiment.json and each problem's problem.json, with the exhaustive
+// optimum if the backend can compute exact throughputs.
+void WriteExperiment(const Manifest& manifest,
+                     const std::filesystem::path& experiment_folder);
+
+}  // namespace harness
+
+#endif  // HARNESS_RUN_MATRIX_H_

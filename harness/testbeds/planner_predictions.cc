@@ -1,0 +1,130 @@
+#include "harness/testbeds/planner_predictions.h"
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/files.h"
+#include "common/text.h"
+#include "harness/entries.h"
+#include "harness/registry.h"
+#include "harness/testbeds/problem_parts.h"
+
+namespace harness {
+namespace {
+
+// The problem as planners see it.
+struct View {
+  methods::Problem problem;
+  std::shared_ptr<const trials::Workload> workload;  // may be null
+};
+
+View ViewOf(const Backend& backend) {
+  View view;
+  view.problem = ProblemOf(backend, /*q_max=*/1);
+  view.problem.predict = nullptr;
+  if (backend.workload) {
+    view.workload = std::make_shared<const trials::Workload>(*backend.workload);
+  }
+  view.problem.workload = view.workload.get();
+  return view;
+}
+
+MethodEntry::Estimates EstimatesOf(const PredictionSettings& settings,
+                                   const View& view) {
+  const MethodEntry* entry = FindMethod(settings.planner);
+  if (entry == nullptr || !entry->estimates) {
+    std::vector<std::string> known;
+    for (const MethodEntry& method : Methods()) {
+      if (method.estimates) {
+        known.push_back(method.name);
+      }
+    }
+    settings.table.Fail(
+        "planner",
+        fmt::format("planner = '{}': must be a method with a model of its own: "
+                    "{}{}",
+                    settings.planner, fmt::join(known, ", "),
+                    common::DidYouMean(settings.planner, known)));
+  }
+  return WithPlace(settings.table, "predictions", [&] {
+    return entry->estimates(view.problem, settings.planner_options);
+  });
+}
+
+// "tflops = 60, top = 3".
+std::string OptionsText(const common::TomlTable& options) {
+  std::vector<std::string> lines;
+  const std::string text = options.CanonicalText();
+  for (const std::string_view line : common::Split(text, '\n')) {
+    if (!line.empty()) {
+      lines.emplace_back(line);
+    }
+  }
+  return fmt::format("{}", fmt::join(lines, ", "));
+}
+
+// The options, and the contents of the files that the planner depends on.
+std::string IdentityOf(const PredictionSettings& settings,
+                       const ProblemSpec& problem,
+                       const methods::Problem& view) {
+  std::string identity = fmt::format("planner {}\n{}", settings.planner,
+                                     settings.planner_options.CanonicalText());
+  std::vector<std::filesystem::path> files;
+  if (problem.workload.Has("model")) {
+    files.push_back(NamedFile(problem.workload, "model"));
+  }
+  const MethodEntry* planner = FindMethod(settings.planner);
+  for (std::filesystem::path& file :
+       planner->files(view, settings.planner_options)) {
+    files.push_back(std::move(file));
+  }
+  for (const std::filesystem::path& file : files) {
+    identity += fmt::format("file {}\n{}", file.filename().string(),
+                            common::ReadFile(file));
+  }
+  return identity;
+}
+
+}  // namespace
+
+void CheckPlanner(const PredictionSettings& settings, const Backend& backend) {
+  if (!settings.planner.empty()) {
+    (void)EstimatesOf(settings, ViewOf(backend));
+  }
+}
+
+PredictionsByName WithPlanners(const ProblemSpec& problem,
+                               const Backend& backend) {
+  return [problem, view = ViewOf(backend),
+          others = backend.predictions](const std::string& name) {
+    const PredictionSettings settings =
+        ReadPredictionSettings(problem.predictions, name);
+    if (settings.planner.empty()) {
+      return others(name);
+    }
+    const std::string options = OptionsText(settings.planner_options);
+    PredictingModel model;
+    model.description = fmt::format("model of {}{}{}", settings.planner,
+                                    options.empty() ? "" : " with ", options);
+    model.missing = "have no estimate";
+    model.if_all_missing = fmt::format(
+        "the {} estimates none of the candidates; name another "
+        "planner",
+        model.description);
+    // The view outlives the function, whose workload it holds.
+    model.predict = [view, estimates = EstimatesOf(settings, view), settings] {
+      return WithPlace(settings.table, "predictions", estimates);
+    };
+    model.identity = IdentityOf(settings, problem, view.problem);
+    return SourceOf(settings, problem.name, *view.problem.space, model);
+  };
+}
+
+}  // namespace harness

@@ -1,0 +1,275 @@
+#include "harness/testbeds/problem_parts.h"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/files.h"
+#include "common/text.h"
+#include "common/units.h"
+#include "trials/data_folder.h"
+#include "trials/inert_lists.h"
+#include "trials/simulator/framework.h"
+
+namespace harness {
+
+using common::TomlTable;
+
+namespace {
+
+void SetPrice(const TomlTable& table, trials::Cluster& cluster) {
+  double& price = cluster.gpu.price_per_hour;
+  price = table.GetPositive("price_per_gpu_hour", price);
+}
+
+// Why so many GPUs leave a host unfilled; "" if they do not.
+std::string UnfilledHosts(const trials::Cluster& cluster, int gpus) {
+  return gpus > cluster.gpus_per_node && gpus % cluster.gpus_per_node != 0
+             ? fmt::format(
+                   "{} GPUs do not fill hosts of {}: use a multiple of {}",
+                   gpus, cluster.gpus_per_node, cluster.gpus_per_node)
+             : "";
+}
+
+// Why the cluster has no part with so many GPUs; "" if it has.
+std::string PartProblem(const trials::Cluster& cluster, int gpus) {
+  if (gpus > cluster.gpus()) {
+    return fmt::format("{} GPUs are more than the {} of {}", gpus,
+                       cluster.gpus(), cluster.name);
+  }
+  return UnfilledHosts(cluster, gpus);
+}
+
+// The group that [cluster] group names.
+trials::Cluster GroupOf(const TomlTable& table,
+                        const std::vector<trials::Cluster>& groups) {
+  const std::string name = table.RequireString("group");
+  std::vector<std::string> known;
+  for (const trials::Cluster& group : groups) {
+    if (group.name == name) {
+      return group;
+    }
+    known.push_back(group.name);
+  }
+  table.Fail(
+      "group",
+      fmt::format("no group '{}' in the cluster file{}; its groups: {}", name,
+                  common::DidYouMean(name, known), fmt::join(known, ", ")));
+}
+
+trials::Cluster Resized(const TomlTable& table, trials::Cluster cluster) {
+  const int gpus = table.RequireIntIn("gpus", 1);
+  if (const std::string problem = UnfilledHosts(cluster, gpus);
+      !problem.empty()) {
+    table.Fail("gpus", problem);
+  }
+  return trials::WithGpus(std::move(cluster), gpus);
+}
+
+}  // namespace
+
+void CheckParts(const TomlTable& space, std::vector<trials::Cluster>& pools,
+                trials::SearchSpaceOptions& options) {
+  if (!options.gpus.empty() && pools.size() > 1) {
+    space.Fail("gpus",
+               fmt::format("the cluster has {} GPU types, which are used "
+                           "together: choose one, [cluster] group = \"{}\", "
+                           "or remove the list",
+                           pools.size(), pools.front().name));
+  }
+  trials::Cluster& cluster = pools.front();
+  for (const int gpus : options.gpus) {
+    if (const std::string problem = PartProblem(cluster, gpus);
+        !problem.empty()) {
+      space.Fail("gpus", problem);
+    }
+  }
+  if (options.gpus.size() == 1) {
+    cluster = WithGpus(std::move(cluster), options.gpus.front());
+    options.gpus.clear();
+  }
+}
+
+std::filesystem::path NamedFile(const TomlTable& table, std::string_view key) {
+  return table.Folder() / table.RequireString(key);
+}
+
+std::vector<trials::Cluster> ReadClusters(const TomlTable& table) {
+  const std::filesystem::path file = NamedFile(table, "file");
+  if (!common::IsFile(file)) {
+    table.Fail("file",
+               fmt::format("no such cluster file: {} (paths are relative to "
+                           "the manifest)",
+                           file.string()));
+  }
+  std::vector<trials::Cluster> groups = trials::ReadClusters(file);
+  if (table.Has("group")) {
+    groups = {GroupOf(table, groups)};
+  }
+  for (trials::Cluster& group : groups) {
+    SetPrice(table, group);
+  }
+  if (!table.Has("gpus")) {
+    return groups;
+  }
+  try {
+    return groups.size() == 1
+               ? std::vector{Resized(table, groups.front())}
+               : WithGpus(std::move(groups), table.RequireIntIn("gpus", 1));
+  } catch (const common::InputError&) {
+    throw;
+  } catch (const std::invalid_argument& e) {
+    table.Fail("gpus", e.what());
+  }
+}
+
+trials::Cluster ReadCluster(const TomlTable& table) {
+  std::vector<trials::Cluster> groups = ReadClusters(table);
+  if (groups.size() > 1) {
+    table.Fail("file",
+               fmt::format("only the simulator has several GPU types, and "
+                           "this cluster has {}: choose one, group = \"{}\"",
+                           groups.size(), groups.front().name));
+  }
+  return std::move(groups.front());
+}
+
+std::filesystem::path LikeFile(const TomlTable& table) {
+  try {
+    return trials::FindDataFile("clusters", table.RequireString("like"),
+                                table.Folder());
+  } catch (const common::InputError& e) {
+    table.Fail("like", e.what());
+  }
+}
+
+trials::Cluster ReadSizes(const TomlTable& table) {
+  trials::Cluster cluster;
+  cluster.gpu.name = "devices";
+  cluster.nodes = table.GetIntIn("nodes", 1, 1);
+  cluster.gpus_per_node = table.RequireIntIn("gpus_per_node", 1);
+  if (table.Has("like")) {
+    try {
+      cluster = trials::WithHosts(trials::ReadCluster(LikeFile(table)),
+                                  cluster.nodes, cluster.gpus_per_node);
+    } catch (const std::invalid_argument& e) {
+      table.Fail("like", e.what());
+    }
+  }
+  cluster.name = "this cluster";
+  if (table.Has("gpu")) {
+    try {
+      cluster.gpu = trials::FindGpu(table.RequireString("gpu"), table.Folder());
+    } catch (const common::InputError& e) {
+      table.Fail("gpu", e.what());
+    }
+  } else if (table.Has("memory_gib") || !table.Has("like")) {
+    using common::kGibi;
+    cluster.gpu.memory_bytes = kGibi * table.RequirePositive("memory_gib");
+  }
+  SetPrice(table, cluster);
+  return cluster;
+}
+
+Machine DefaultMachine(const trials::Cluster& cluster,
+                       std::vector<std::filesystem::path> inputs) {
+  return {cluster, std::make_shared<trials::Framework>(),
+          std::string(kDefaultFramework), std::move(inputs)};
+}
+
+std::vector<std::filesystem::path> ProblemFiles(const ProblemSpec& problem) {
+  std::vector<std::filesystem::path> files = {
+      NamedFile(problem.workload, "model")};
+  if (problem.cluster.Has("file")) {
+    files.push_back(NamedFile(problem.cluster, "file"));
+    for (std::filesystem::path& like : trials::GroupFiles(files.back())) {
+      files.push_back(std::move(like));
+    }
+  }
+  for (const std::string& name : problem.space.GetStrings("rule_sets")) {
+    for (const auto& path : {problem.rules_folder / (name + ".rules"),
+                             problem.space.Folder() / name}) {
+      if (common::IsFile(path)) {
+        files.push_back(path);
+      }
+    }
+  }
+  return files;
+}
+
+void AddFrameworkRules(const ProblemSpec& problem,
+                       const std::filesystem::path& framework,
+                       const std::vector<std::string>& names,
+                       trials::SearchSpaceOptions& space,
+                       std::vector<std::filesystem::path>& inputs) {
+  const std::vector<std::string> named = problem.space.GetStrings("rule_sets");
+  for (const std::string& name : names) {
+    if (std::find(named.begin(), named.end(), name) != named.end()) {
+      continue;
+    }
+    const std::string file = name + ".rules";
+    std::filesystem::path path =
+        framework.parent_path().parent_path() / "rules" / file;
+    if (!common::IsFile(path)) {
+      path = trials::ExperimentsFolder() / "rules" / file;
+    }
+    const std::vector<trials::Rule> rules =
+        trials::ReadRuleSet(path, space.knobs);
+    // Before the rules of the manifest: what cannot run is no candidate.
+    space.rules.insert(space.rules.begin(), rules.begin(), rules.end());
+    inputs.push_back(path);
+  }
+}
+
+Backend BackendOn(const trials::Workload& workload,
+                  const trials::Cluster& cluster,
+                  const trials::SearchSpaceOptions& space) {
+  return BackendOn(workload, {&cluster, 1}, space);
+}
+
+Backend BackendOn(const trials::Workload& workload,
+                  std::span<const trials::Cluster> pools,
+                  trials::SearchSpaceOptions space) {
+  Backend backend;
+  backend.warning = workload.model.note;
+  backend.workload = workload;
+  backend.gpus = trials::GpusOf(pools);
+  backend.sizes = space.gpus;
+  backend.price_per_gpu_hour = pools.front().gpu.price_per_hour;
+  backend.gpus_per_node = pools.front().gpus_per_node;
+  backend.memory_capacity_bytes = pools.front().gpu.memory_bytes;
+  int divisor = 0;  // of the GPUs of all types
+  for (const trials::Cluster& pool : pools) {
+    backend.gpus_per_node = std::min(backend.gpus_per_node, pool.gpus_per_node);
+    backend.memory_capacity_bytes =
+        std::min(backend.memory_capacity_bytes, pool.gpu.memory_bytes);
+    divisor = std::gcd(divisor, pool.gpus());
+    if (pools.size() > 1) {
+      backend.pools.push_back({pool.name, pool.gpus(), pool.gpus_per_node,
+                               pool.gpu.memory_bytes,
+                               pool.gpu.half_flop_per_s});
+    }
+  }
+  if (pools.size() > 1) {
+    // The stages of a configuration fill the types in their order.
+    space.rules.insert(
+        space.rules.begin(),
+        trials::Rule::Parse(fmt::format("{} % ($dp * $cp * $tp) != 0", divisor),
+                            "a stage has one GPU type", "[cluster]"));
+  }
+  backend.space = std::make_unique<trials::SearchSpace>(
+      trials::SearchSpace::Enumerate(workload, backend.gpus, space));
+  const std::string inert = trials::InertLists(space, *backend.space);
+  if (!inert.empty()) {
+    backend.warning += (backend.warning.empty() ? "" : "; ") + inert;
+  }
+  return backend;
+}
+
+}  // namespace harness

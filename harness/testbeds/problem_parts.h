@@ -1,0 +1,88 @@
+// What the backends of a problem have in common: its cluster, its input files,
+// and a backend without its runner.
+
+#ifndef HARNESS_TESTBEDS_PROBLEM_PARTS_H_
+#define HARNESS_TESTBEDS_PROBLEM_PARTS_H_
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/error.h"
+#include "common/toml_table.h"
+#include "harness/backends.h"
+#include "harness/spec.h"
+#include "harness/testbeds/predictions.h"
+#include "trials/cluster.h"
+#include "trials/search_space.h"
+#include "trials/workload.h"
+
+namespace harness {
+
+// The framework of a simulator whose manifest names none.
+inline constexpr std::string_view kDefaultFramework = "colossalai";
+
+// The file that a key names, relative to the manifest.
+[[nodiscard]] std::filesystem::path NamedFile(const common::TomlTable& table,
+                                              std::string_view key);
+
+// The cluster that [cluster] names: file = "clusters/a5000-8.toml". With
+// gpus = 32, it has as many of the file's hosts as that takes. Of a file with
+// several GPU types, group = "h100" chooses one.
+// Errors: throws InputError with the place in the manifest.
+[[nodiscard]] trials::Cluster ReadCluster(const common::TomlTable& table);
+// The same, with a cluster for each GPU type.
+[[nodiscard]] std::vector<trials::Cluster> ReadClusters(
+    const common::TomlTable& table);
+
+// A cluster of which the manifest has the sizes: nodes, gpus_per_node, and gpu
+// or memory_gib. With like = "h100-infiniband" (LikeFile), its links and GPU
+// are those of that cluster file, so that it can be simulated.
+// Errors: throws InputError with the place in the manifest.
+[[nodiscard]] trials::Cluster ReadSizes(const common::TomlTable& table);
+
+// The cluster file that `like` names: a path relative to the manifest, or a
+// name in experiments/clusters.
+[[nodiscard]] std::filesystem::path LikeFile(const common::TomlTable& table);
+
+// The machine of a problem whose framework is not known. `inputs`: files that
+// its predictions depend on and its trials do not.
+[[nodiscard]] Machine DefaultMachine(
+    const trials::Cluster& cluster,
+    std::vector<std::filesystem::path> inputs = {});
+
+// The files of [workload], [cluster] and [space].
+[[nodiscard]] std::vector<std::filesystem::path> ProblemFiles(
+    const ProblemSpec& problem);
+
+// Adds the rule sets `names` of a framework to the space, except those that the
+// manifest names, and their files to `inputs`. They are in the folder rules/
+// next to that of the framework's file, or in the project's.
+void AddFrameworkRules(const ProblemSpec& problem,
+                       const std::filesystem::path& framework,
+                       const std::vector<std::string>& names,
+                       trials::SearchSpaceOptions& space,
+                       std::vector<std::filesystem::path>& inputs);
+
+// Checks the numbers of GPUs of a space, each a part of the cluster that fills
+// its hosts. A single one becomes the size of the cluster. Only a cluster with
+// one GPU type has parts.
+// Errors: throws InputError with the place of the list.
+void CheckParts(const common::TomlTable& space,
+                std::vector<trials::Cluster>& pools,
+                trials::SearchSpaceOptions& options);
+
+// A backend that trains the workload on the whole cluster, without its runner.
+// With several GPU types, each stage of its configurations has one of them.
+[[nodiscard]] Backend BackendOn(const trials::Workload& workload,
+                                std::span<const trials::Cluster> pools,
+                                trials::SearchSpaceOptions space);
+[[nodiscard]] Backend BackendOn(const trials::Workload& workload,
+                                const trials::Cluster& cluster,
+                                const trials::SearchSpaceOptions& space);
+
+}  // namespace harness
+
+#endif  // HARNESS_TESTBEDS_PROBLEM_PARTS_H_

@@ -1,0 +1,263 @@
+#include "harness/testbeds/program_backends.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/error.h"
+#include "common/files.h"
+#include "harness/records/provenance.h"
+#include "harness/testbeds/prediction_sources.h"
+#include "harness/testbeds/problem_parts.h"
+#include "harness/testbeds/simulator_backend.h"
+#include "trials/data_folder.h"
+#include "trials/programs/adapter.h"
+#include "trials/programs/command_runner.h"
+#include "trials/programs/trial_rendering.h"
+#include "trials/scaled_workload.h"
+#include "trials/simulator/framework.h"
+#include "trials/workload.h"
+
+namespace harness {
+namespace {
+
+using common::TomlTable;
+
+// The file of the cluster that predictions simulate, where it is not that of
+// the trials.
+std::vector<std::filesystem::path> LikeFiles(const ProblemSpec& problem) {
+  return problem.cluster.Has("like") ? std::vector{LikeFile(problem.cluster)}
+                                     : std::vector<std::filesystem::path>();
+}
+
+// The machine of predictions, with a framework of experiments/frameworks.
+Machine PredictedOn(const ProblemSpec& problem, const trials::Cluster& cluster,
+                    const std::string& framework) {
+  const std::filesystem::path file =
+      trials::FindDataFile("frameworks", framework);
+  std::vector<std::filesystem::path> inputs = LikeFiles(problem);
+  inputs.push_back(file);
+  return {cluster,
+          std::make_shared<trials::Framework>(trials::ReadFramework(file)),
+          framework, inputs};
+}
+
+// The machine that the predictions of an adapter's framework describe. Adds the
+// framework's rule sets to the space, and the adapter's file and theirs to the
+// inputs.
+Machine AdaptedMachine(const ProblemSpec& problem,
+                       const trials::Adapter& adapter, SimulatorSetup& setup) {
+  setup.inputs.push_back(adapter.file());
+  if (adapter.framework().empty()) {
+    return DefaultMachine(setup.cluster, LikeFiles(problem));
+  }
+  const std::filesystem::path file =
+      trials::FindDataFile("frameworks", adapter.framework());
+  AddFrameworkRules(problem, file, trials::ReadFrameworkNotes(file).rule_sets,
+                    setup.space, setup.inputs);
+  return PredictedOn(problem, setup.cluster, adapter.framework());
+}
+
+// A parameter that no setting of the adapter depends on has its default value,
+// and the others have the grids of the adapter, unless the manifest lists
+// values.
+void FixOtherParameters(const ProblemSpec& problem,
+                        const trials::CommandOptions& options,
+                        const trials::Cluster& cluster,
+                        trials::SearchSpaceOptions& space) {
+  const trials::Adapter& adapter = *options.adapter;
+  const std::vector<std::string> varied =
+      adapter.Parameters(JobOf(options, cluster));
+  const trials::SearchSpaceOptions grids = trials::ReadSearchSpaceOptions(
+      adapter.space(), problem.rules_folder, space.knobs);
+  for (const auto& [name, values] : grids.values) {
+    space.values.emplace(name, values);
+  }
+  for (const trials::Knob& knob : space.knobs) {
+    const bool built_in = trials::BuiltInKnobs().Find(knob.name) != nullptr;
+    if (built_in && knob.group != trials::KnobGroup::kFixed &&
+        std::find(varied.begin(), varied.end(), knob.name) == varied.end()) {
+      space.values.emplace(knob.name, std::vector<int>{knob.Default()});
+    }
+  }
+}
+
+// What the trials of a program train, and where. No framework.
+SimulatorSetup ReadProgramSetup(const ProblemSpec& problem) {
+  if (problem.space.Has("gpus")) {
+    problem.space.Fail("gpus",
+                       "a program runs on all GPUs of the cluster: use the "
+                       "backend 'simulator', or an experiment for each number "
+                       "of GPUs with [cluster]");
+  }
+  return {trials::ReadWorkload(problem.workload),
+          problem.cluster.Has("file") ? ReadCluster(problem.cluster)
+                                      : ReadSizes(problem.cluster),
+          trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder),
+          nullptr};
+}
+
+// What predictions are for: `workload` is what the program really trains.
+struct Predicted {
+  trials::Workload workload;
+  Machine machine;
+};
+
+// A backend whose trials are a program on the cluster. `by` describes it.
+Backend ProgramBackend(const ProblemSpec& problem, const SimulatorSetup& setup,
+                       const Predicted& predicted,
+                       trials::CommandOptions options, const std::string& by) {
+  options.rank_wrapper = {ProgramPath(), "contain", "--"};
+  Backend backend = BackendOn(setup.workload, setup.cluster, setup.space);
+  backend.inputs = ProblemFiles(problem);
+  backend.inputs.insert(backend.inputs.end(), setup.inputs.begin(),
+                        setup.inputs.end());
+  backend.description = fmt::format(
+      "{}, batch {} x {}, by {} on {} ({} x {})", setup.workload.name,
+      setup.workload.batch_size, setup.workload.sequence_length, by,
+      setup.cluster.name, setup.cluster.gpus(), setup.cluster.gpu.name);
+  if (problem.cluster.Has("file") || problem.cluster.Has("like")) {
+    backend.predictions = SimulatedPredictions(
+        problem, *backend.space, predicted.workload, predicted.machine, false);
+  } else {
+    backend.predictions = [where = problem.cluster.Where()](
+                              const std::string& /*name*/) -> PredictionSource {
+      throw common::InputError(fmt::format(
+          "{}: predictions need the links of the cluster: [cluster] like = "
+          "\"h100-infiniband\" or file = \"clusters/...\" "
+          "(docs/cluster_format.md); or use the method oppa",
+          where));
+    };
+  }
+  auto runner = std::make_unique<trials::CommandRunner>(options, setup.cluster);
+  backend.exact = runner.get();
+  backend.keep_logs = [runner =
+                           runner.get()](const std::filesystem::path& folder) {
+    runner->KeepLogs(folder);
+  };
+  if (options.adapter != nullptr) {
+    backend.run_as_given = [runner = runner.get()](bool as_given) {
+      runner->RunAsGiven(as_given);
+    };
+  }
+  backend.render = [options, cluster = setup.cluster](
+                       const trials::ParallelConfig& config,
+                       const std::filesystem::path& files) {
+    return trials::RenderJob(options, cluster, config, files);
+  };
+  backend.runner = std::move(runner);
+  return backend;
+}
+
+// One of `choices`, the first of which is the default.
+std::string ReadChoice(const TomlTable& table, std::string_view key,
+                       const std::vector<std::string>& choices) {
+  const std::string value = table.GetString(key, choices.front());
+  if (std::find(choices.begin(), choices.end(), value) == choices.end()) {
+    table.Fail(key, fmt::format("invalid value '{}' for {}; known: {}", value,
+                                key, fmt::join(choices, ", ")));
+  }
+  return value;
+}
+
+// oppa-train, which is installed next to oppa.
+std::filesystem::path TrainerPath(const TomlTable& table) {
+  const auto path =
+      std::filesystem::path(ProgramPath()).parent_path() / "oppa-train";
+  if (!common::IsFile(path)) {
+    table.Fail("type",
+               fmt::format("the program of this backend, {}, does not exist: "
+                           "build it with `make build`",
+                           path.string()));
+  }
+  return path;
+}
+
+// Several GPUs have a process each. All ranks of a CPU, or of one GPU, are in
+// one process, which srun may start ("per-node").
+trials::CommandOptions::Ranks ReadTrainerRanks(const TomlTable& table,
+                                               bool cuda, int gpus) {
+  using Ranks = trials::CommandOptions::Ranks;
+  std::vector<std::string> choices = {"one", "per-node"};
+  if (cuda) {
+    choices.insert(gpus > 1 ? choices.begin() : choices.end(), "per-gpu");
+  }
+  const std::string value = ReadChoice(table, "ranks", choices);
+  if (value == "per-gpu") {
+    return Ranks::kPerGpu;
+  }
+  return value == "one" ? Ranks::kOne : Ranks::kPerNode;
+}
+
+}  // namespace
+
+Backend MakeCommand(const ProblemSpec& problem) {
+  SimulatorSetup setup = ReadProgramSetup(problem);
+  trials::CommandOptions options =
+      trials::ReadCommandOptions(problem.backend, setup.space.knobs);
+  options.workload = setup.workload;
+  Machine machine = DefaultMachine(setup.cluster, LikeFiles(problem));
+  if (options.adapter != nullptr) {
+    machine = AdaptedMachine(problem, *options.adapter, setup);
+    FixOtherParameters(problem, options, setup.cluster, setup.space);
+  }
+  Backend backend = ProgramBackend(
+      problem, setup, {setup.workload, machine}, options,
+      std::filesystem::path(options.program.front()).filename().string());
+  // The program and the scripts among its arguments.
+  constexpr std::uintmax_t kLargestScript = 1 << 20;
+  for (const std::string& word : problem.backend.GetStrings("program")) {
+    const auto file = options.folder / word;
+    if (common::IsFile(file) &&
+        std::filesystem::file_size(file) <= kLargestScript) {
+      backend.inputs.push_back(file);
+    }
+  }
+  return backend;
+}
+
+Backend MakeTrainer(const ProblemSpec& problem) {
+  const TomlTable& table = problem.backend;
+  const SimulatorSetup setup = ReadProgramSetup(problem);
+  const std::string device = ReadChoice(table, "device", {"cuda", "cpu"});
+  const bool cuda = device == "cuda";
+  const std::string precision =
+      cuda ? ReadChoice(table, "precision", {"bf16", "float"})
+           : ReadChoice(table, "precision", {"float", "double"});
+  const int scale = table.GetIntIn("scale", 1, 1);
+  trials::CommandOptions options =
+      trials::ReadTrialOptions(table, setup.space.knobs);
+  options.ranks = ReadTrainerRanks(table, cuda, setup.cluster.gpus());
+  options.program = {
+      TrainerPath(table).string(),
+      "--model",
+      std::filesystem::absolute(NamedFile(problem.workload, "model")).string(),
+      fmt::format("--batch-size={}", setup.workload.batch_size),
+      fmt::format("--sequence-length={}", setup.workload.sequence_length),
+      "--backend=" + device,
+      "--precision=" + precision,
+      fmt::format("--scale={}", scale),
+      fmt::format("--memory={:.0f}", setup.cluster.gpu.memory_bytes)};
+  if (options.ranks == trials::CommandOptions::Ranks::kPerGpu) {
+    options.program.emplace_back("--local-ranks=1");
+  }
+  return ProgramBackend(
+      problem, setup,
+      {trials::Scaled(setup.workload, scale),
+       // Its framework file describes CPU ranks.
+       cuda ? DefaultMachine(setup.cluster, LikeFiles(problem))
+            : PredictedOn(problem, setup.cluster, "oppa-train")},
+      std::move(options),
+      fmt::format("oppa-train ({}, {}{})", device, precision,
+                  scale > 1 ? fmt::format(", scale {}", scale) : ""));
+}
+
+}  // namespace harness

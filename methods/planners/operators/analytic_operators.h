@@ -1,0 +1,37 @@
+// Operators of a GPT from its sizes, where no profiles exist.
+
+#ifndef METHODS_PLANNERS_OPERATORS_ANALYTIC_OPERATORS_H_
+#define METHODS_PLANNERS_OPERATORS_ANALYTIC_OPERATORS_H_
+
+#include <vector>
+
+#include "methods/planners/operators/operator_table.h"
+
+namespace methods {
+
+// A decoder in 16 bits, and a GPU.
+struct AnalyticJob {
+  int hidden = 2048;
+  int heads = 16;
+  int kv_heads = 16;  // fewer: grouped-query attention
+  int feed_forward = 8192;
+  bool gated = false;  // three matrices of the feed-forward layer, not two
+  int sequence_length = 2048;
+  int vocabulary = 50'304;
+  double tflops = 60.0;          // that matrix products reach
+  double memory_gb_per_s = 800;  // that other operators reach
+  double link_gb_per_s = 100;    // of an all-reduce between GPUs of a host
+  int largest_tp = 8;
+  std::vector<int> micro_batches = {1, 2, 4, 8};  // per GPU, ascending
+};
+
+// The operators of Aceso's profiles: the greater of the times of FLOPs and of
+// bytes, backward twice the FLOPs, and a tensor-parallel all-reduce, 2 (t-1) /
+// t of its tensor, after the two products that sum over features. Kept
+// activations per token: 2 bytes per feature of every operator's input, dropout
+// masks 1 byte, attention scores per head. No reservations.
+[[nodiscard]] OperatorTable AnalyticOperators(const AnalyticJob& job);
+
+}  // namespace methods
+
+#endif  // METHODS_PLANNERS_OPERATORS_ANALYTIC_OPERATORS_H_

@@ -1,0 +1,54 @@
+// Profiled links of a cluster: point-to-point bandwidths and collectives.
+
+#ifndef METHODS_PLANNERS_OPERATORS_LINK_TABLE_H_
+#define METHODS_PLANNERS_OPERATORS_LINK_TABLE_H_
+
+#include <array>
+#include <filesystem>
+#include <map>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/error.h"
+
+namespace methods {
+
+// A change of the layout of a tensor; kSplit needs no communication.
+enum class Collective { kSplit, kAllGather, kAllToAll };
+
+// It reads a CSV file without a header, in the format of Aceso's published
+// profiles:
+//   p2p_intra_node,S1,S2,...             sizes in MB, then a line of GB/s;
+//   p2p_inter_node,S1,S2,...             the same between hosts
+//   prim_MODEL_all_gather_Ngpus,MB,ms    one line per size
+// Sizes of point-to-point lines are 1, 2, 4, ... Other lines are skipped.
+class LinkTable {
+ public:
+  // Errors: throws InputError "file:line: ..." for a line that cannot be read
+  // and for a file without both bandwidths.
+  [[nodiscard]] static LinkTable Read(const std::filesystem::path& path,
+                                      std::string_view model);
+
+  // The same bandwidth for all sizes, and no collectives.
+  [[nodiscard]] static LinkTable Uniform(double within_hosts_gb_per_s,
+                                         double between_hosts_gb_per_s);
+
+  // Time of a transfer at the bandwidth of the next smaller profiled size.
+  [[nodiscard]] double TransferUs(double mb, bool between_hosts) const;
+
+  // Time of a collective over so many GPUs. Only exact sizes are profiled:
+  // those of the model's own tensors, rounded, or one less. Infinite where none
+  // is, so that no plan rests on a time that was not measured.
+  [[nodiscard]] double CollectiveUs(Collective kind, int ranks,
+                                    double mb) const;
+
+ private:
+  std::array<std::vector<double>, 2> gb_per_s_;  // by "between hosts"
+  // By kind and ranks: (size in MB, ms).
+  std::map<std::pair<Collective, int>, std::map<int, double>> collectives_;
+};
+
+}  // namespace methods
+
+#endif  // METHODS_PLANNERS_OPERATORS_LINK_TABLE_H_

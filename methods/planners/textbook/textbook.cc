@@ -1,0 +1,181 @@
+#include "methods/planners/textbook/textbook.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <optional>
+
+#include "common/error.h"
+#include "common/units.h"
+#include "methods/sampling/nearest.h"
+
+namespace methods {
+namespace {
+
+using methods::TextbookModel;
+using methods::TextbookStep;
+
+TextbookModel ModelOf(const Problem& problem, const TextbookOptions& options) {
+  if (problem.workload == nullptr) {
+    throw common::InputError(
+        "textbook needs the sizes of the model: add [workload] to the "
+        "manifest, or to [predictions] the facts of its table");
+  }
+  constexpr double kTera = 1e12;
+  using common::kGiga;
+  return {*problem.workload,
+          {.gpus_per_node = problem.gpus_per_node,
+           .memory_bytes = problem.memory_capacity_bytes,
+           .flops_per_s = kTera * options.tflops,
+           .intra_node_bytes_per_s = kGiga * options.intra_node_gb_per_s,
+           .inter_node_bytes_per_s = kGiga * options.inter_node_gb_per_s}};
+}
+
+class Textbook final : public Method {
+ public:
+  Textbook(const Problem& problem, const TextbookOptions& options)
+      : Method(problem.space->size()),
+        space_(*problem.space),
+        price_(problem.price) {
+    const TextbookModel model = ModelOf(problem, options);
+    for (const trials::ParallelConfig& config : space_.configs()) {
+      steps_.push_back(model.Step(config));
+    }
+    std::vector<int> all(steps_.size());
+    std::iota(all.begin(), all.end(), 0);
+    passes_.assign(steps_.size(), 0);
+    const Filtered filtered = ApplyFilters(
+        std::move(all),
+        TextbookFilters(space_, model,
+                        options.memory_share * problem.memory_capacity_bytes,
+                        options.communication_share));
+    for (const int candidate : filtered.kept) {
+      passes_[candidate] = 1;
+    }
+    if (options.advice) {
+      const std::vector<double> priced = PricedTimes();
+      for (const Problem& part : PartsOf(problem)) {
+        const int advised =
+            NearestUntried(space_, history_.tried(), model.Advise(part.gpus));
+        first_ = IsBetter(advised, first_, priced) ? advised : first_;
+      }
+    }
+  }
+
+  std::optional<Suggestion> Suggest() override {
+    if (history_.exhausted()) {
+      return std::nullopt;
+    }
+    Suggestion suggestion;
+    suggestion.candidate =
+        first_ >= 0 && !Tried(first_) ? first_ : FastestUntried();
+    suggestion.chosen_by = trials::ChosenBy::kModel;
+    return suggestion;
+  }
+
+ private:
+  [[nodiscard]] bool Tried(int candidate) const {
+    return history_.tried()[candidate] != 0;
+  }
+
+  [[nodiscard]] methods::TextbookFactors Factors() const {
+    std::vector<methods::TextbookMeasurement> measurements;
+    for (const trials::Trial& trial : history_.trials()) {
+      if (trial.HasThroughput()) {
+        // Trials have values instead of throughputs.
+        measurements.push_back(
+            {steps_[trial.candidate],
+             1.0 / (trial.throughput.steps_per_s * price_(trial.config))});
+      }
+    }
+    return Calibrate(measurements);
+  }
+
+  // The step time of every candidate, times its price.
+  [[nodiscard]] std::vector<double> PricedTimes() const {
+    const methods::TextbookFactors factors = Factors();
+    std::vector<double> times;
+    for (const TextbookStep& step : steps_) {
+      times.push_back(factors.StepTime(step) *
+                      price_(space_[static_cast<int>(times.size())]));
+    }
+    return times;
+  }
+
+  // One that passes the filters is better than one that does not.
+  [[nodiscard]] bool IsBetter(int candidate, int best,
+                              const std::vector<double>& priced) const {
+    const auto i = static_cast<std::size_t>(candidate);
+    const auto b = static_cast<std::size_t>(best);
+    return best < 0 || passes_[i] > passes_[b] ||
+           (passes_[i] == passes_[b] && priced[i] < priced[b]);
+  }
+
+  [[nodiscard]] int FastestUntried() const {
+    const std::vector<double> priced = PricedTimes();
+    int best = -1;
+    for (int candidate = 0; candidate < space_.size(); ++candidate) {
+      if (!Tried(candidate) && IsBetter(candidate, best, priced)) {
+        best = candidate;
+      }
+    }
+    return best;
+  }
+
+  const trials::SearchSpace& space_;
+  trials::RelativePrice price_;
+  std::vector<TextbookStep> steps_;
+  std::vector<char> passes_;
+  int first_ = -1;
+};
+
+}  // namespace
+
+std::vector<Filter> TextbookFilters(const trials::SearchSpace& space,
+                                    const TextbookModel& model,
+                                    double memory_bytes,
+                                    double communication_share) {
+  return {{"memory",
+           [&space, &model, memory_bytes](int candidate) {
+             return model.Memory(space[candidate]).Total() <= memory_bytes;
+           }},
+          {"communication", [&space, &model, communication_share](int i) {
+             return model.CommunicationShare(space[i]) <= communication_share;
+           }}};
+}
+
+std::vector<Option> OptionsOf(TextbookOptions& o) {
+  return {
+      {"advice", Boolean{&o.advice},
+       "The first trial follows the rules of thumb instead of the model."},
+      {"memory_share", Number{&o.memory_share, 0.0, 1.0},
+       "The share of the memory that a configuration may need."},
+      {"communication_share", Number{&o.communication_share, 0.0, 1.0},
+       "The share of a step that communication may take."},
+      {"tflops", Number{&o.tflops, 0.001},
+       "Dense TFLOP/s of a GPU in 16 bits, of its data sheet."},
+      {"intra_node_gb_per_s", Number{&o.intra_node_gb_per_s, 0.001},
+       "GB/s of a GPU within a host."},
+      {"inter_node_gb_per_s", Number{&o.inter_node_gb_per_s, 0.001},
+       "GB/s of a GPU between hosts."},
+  };
+}
+
+trials::Predictions EstimatesOf(const Problem& problem,
+                                const TextbookOptions& options) {
+  const TextbookModel model = ModelOf(problem, options);
+  trials::Predictions estimates;
+  for (const trials::ParallelConfig& config : problem.space->configs()) {
+    estimates.step_time_s.push_back(model.Step(config).Total());
+    estimates.peak_memory_bytes.push_back(model.Memory(config).Total());
+  }
+  return estimates;
+}
+
+std::unique_ptr<Method> MakeTextbook(const Problem& problem,
+                                     const TextbookOptions& options,
+                                     std::uint64_t /*seed*/) {
+  return std::make_unique<Textbook>(problem, options);
+}
+
+}  // namespace methods

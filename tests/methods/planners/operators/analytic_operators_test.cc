@@ -1,0 +1,212 @@
+#include "methods/planners/operators/analytic_operators.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace methods::analytic_operators_test {
+
+const OperatorProfile& Profile(const OperatorTable& table,
+                               const std::string& name, int micro_batch,
+                               int tp) {
+  const auto found =
+      std::find(table.names().begin(), table.names().end(), name);
+  EXPECT_NE(found, table.names().end()) << name;
+  const OperatorProfile* profile =
+      table.Find(static_cast<int>(found - table.names().begin()), micro_batch,
+                 std::countr_zero(static_cast<unsigned>(tp)), 0);
+  EXPECT_NE(profile, nullptr);
+  return *profile;
+}
+
+constexpr double kTokens = 2048.0;
+constexpr double kHidden = 2048.0;
+constexpr double kMb = 1024.0 * 1024.0;
+
+// 2 FLOPs for each token and weight at 60 TFLOPs, twice that in backward.
+TEST(AnalyticOperators, ProductsTakeTheTimeOfTheirFlops) {
+  const OperatorTable table = AnalyticOperators({});
+  for (const int micro_batch : {1, 4}) {
+    const OperatorProfile& first =
+        Profile(table, "enc-MLP-GEMM-1", micro_batch, 1);
+    const double us =
+        2 * micro_batch * kTokens * kHidden * 4 * kHidden / 60e12 * 1e6;
+    EXPECT_NEAR(first.forward_us, us, 1e-6 * us);
+    EXPECT_NEAR(first.backward_us, 2 * us, 1e-6 * us);
+    EXPECT_NEAR(first.weights_mb, 2 * 4 * kHidden * kHidden / kMb, 1e-9);
+    EXPECT_NEAR(first.output_mb, 2 * micro_batch * kTokens * 4 * kHidden / kMb,
+                1e-9);
+  }
+}
+
+// The layer that sums over features reduces 2 (t - 1) / t of its 2-byte result
+// in forward; the one before it does so in backward. A gigabyte a second takes
+// a nanosecond for a byte.
+TEST(AnalyticOperators, TensorParallelismReducesOnceEachWay) {
+  AnalyticJob slow;
+  slow.link_gb_per_s = 1.0;
+  const OperatorTable table = AnalyticOperators(slow);
+  AnalyticJob fast;
+  fast.link_gb_per_s = 1e9;
+  const OperatorTable free = AnalyticOperators(fast);
+  const double bytes = 2 * kTokens * kHidden;
+  for (const int tp : {1, 2, 8}) {
+    const double reduce_us = 2.0 * (tp - 1) / tp * bytes / 1e9 * 1e6;
+    const auto difference = [&](const char* name, auto member) {
+      return Profile(table, name, 1, tp).*member -
+             Profile(free, name, 1, tp).*member;
+    };
+    EXPECT_NEAR(difference("enc-MLP-GEMM-2", &OperatorProfile::forward_us),
+                reduce_us, 1e-3);
+    EXPECT_NEAR(difference("enc-MLP-GEMM-2", &OperatorProfile::backward_us),
+                0.0, 1e-3);
+    EXPECT_NEAR(difference("enc-MLP-GEMM-1", &OperatorProfile::backward_us),
+                reduce_us, 1e-3);
+    EXPECT_NEAR(difference("enc-MLP-GEMM-1", &OperatorProfile::forward_us), 0.0,
+                1e-3);
+  }
+}
+
+// A dropout reads and writes; its mask has a byte for each feature.
+TEST(AnalyticOperators, OtherOperatorsTakeTheTimeOfTheirBytes) {
+  const OperatorTable table = AnalyticOperators({});
+  for (const char* name :
+       {"enc-post-attention-dropout", "enc-post-MLP-dropout"}) {
+    const OperatorProfile& dropout = Profile(table, name, 1, 1);
+    const double us = 2 * 3 * kTokens * kHidden / 800e9 * 1e6;
+    EXPECT_NEAR(dropout.forward_us, us, 1e-6 * us);
+    EXPECT_NEAR(dropout.backward_us, us, 1e-6 * us);
+    EXPECT_NEAR(dropout.activations_mb, kTokens * kHidden / kMb, 1e-9);
+    EXPECT_EQ(dropout.weights_mb, 0.0);
+  }
+}
+
+// 12 h^2 of a layer with four hidden sizes inside, split over tensor-parallel
+// ranks; grouped queries and a gate change them.
+TEST(AnalyticOperators, WeightsOfALayerAreThoseOfADecoder) {
+  const auto layer = [](const AnalyticJob& job, int tp) {
+    const OperatorTable table = AnalyticOperators(job);
+    double weights_mb = 0.0;
+    for (const char* name : {"enc-attention-qkv", "enc-attention-dense",
+                             "enc-MLP-GEMM-1", "enc-MLP-GEMM-2"}) {
+      weights_mb += Profile(table, name, 1, tp).weights_mb;
+    }
+    return weights_mb * kMb / 2 / (kHidden * kHidden);
+  };
+  EXPECT_NEAR(layer({}, 1), 12.0, 1e-9);
+  EXPECT_NEAR(layer({}, 4), 3.0, 1e-9);
+  EXPECT_NEAR(layer({.gated = true}, 1), 16.0, 1e-9);
+  EXPECT_NEAR(layer({.kv_heads = 4}, 1), 10.5, 1e-9);
+}
+
+// 8 tokens of width 8 in 2 sequences; 4 heads, of which pairs share keys and
+// values; a gated layer of width 12, 32 tokens in the vocabulary; two GPUs.
+AnalyticJob Tiny() {
+  return {.hidden = 8,
+          .heads = 4,
+          .kv_heads = 2,
+          .feed_forward = 12,
+          .gated = true,
+          .sequence_length = 4,
+          .vocabulary = 32,
+          .largest_tp = 2};
+}
+constexpr double kFast = 1e15;
+
+// One GPU's share, worked by hand, in numbers of 2 bytes.
+struct Share {
+  const char* name;
+  double flops;
+  double touched;
+  double weights;
+  double kept;
+  double output;
+};
+constexpr std::array<Share, 16> kTinyShares = {{
+    {"encoder-embedding", 0, 2 * 64, 32 * 8 / 2, 64 / 2, 64},
+    {"enc-1st-layernorm", 0, 2 * 64, 0, 64, 64},
+    // To 8 features of queries, 4 of keys and 4 of values.
+    {"enc-attention-qkv", 8 * 2 * 8 * 8, 8 * (8 + 16) / 2, 8 * 8, 64, 128},
+    // Two heads with 8 times 4 scores of 2 features.
+    {"enc-attention-score", 2 * 8 * 4 * 2 * 2, 32 + 16 + 64, 0, 32 + 16, 64},
+    {"enc-attention-softmax", 0, 2 * 64, 0, 64, 64},
+    {"enc-attention-dropout", 0, 2 * 64 + 64 / 2, 0, 64, 64},
+    {"enc-attention-context", 2 * 8 * 4 * 2 * 2, 32 + 16 + 64, 0, 16, 64},
+    {"enc-attention-dense", 8 * 2 * 4 * 8, 8 * (8 + 8) / 2, 4 * 8, 32, 64},
+    {"enc-post-attention-dropout", 0, 3 * 64, 0, 64 / 2, 64},
+    {"enc-2nd-layernorm", 0, 2 * 64, 0, 64, 64},
+    {"enc-MLP-GEMM-1", 8 * 2 * 8 * 12, 8 * (8 + 24) / 2, 8 * 12, 64, 192},
+    {"enc-MLP-gelu", 0, 3 * 8 * 6, 0, 2 * 8 * 6, 64},
+    {"enc-MLP-GEMM-2", 8 * 2 * 6 * 8, 8 * (12 + 8) / 2, 6 * 8, 8 * 6, 64},
+    {"enc-post-MLP-dropout", 0, 3 * 64, 0, 64 / 2, 64},
+    {"final-layernorm", 0, 2 * 64, 0, 64, 64},
+    // The input, and half of the logits.
+    {"gpt-post-process", 8 * 2 * 8 * 16, 8 * (8 + 32) / 2, 8 * 16, 64 + 8 * 16,
+     256},
+}};
+
+TEST(AnalyticOperators, ShareTheWorkOfATinyModelAsWorkedByHand) {
+  AnalyticJob bytes = Tiny();  // a number takes 1 us
+  bytes.tflops = kFast;
+  bytes.memory_gb_per_s = 2e-3;
+  bytes.link_gb_per_s = kFast;
+  AnalyticJob flops = Tiny();  // a FLOP takes 1 us
+  flops.tflops = 1e-6;
+  flops.memory_gb_per_s = kFast;
+  flops.link_gb_per_s = kFast;
+  const OperatorTable of_bytes = AnalyticOperators(bytes);
+  const OperatorTable of_flops = AnalyticOperators(flops);
+  ASSERT_EQ(of_bytes.names().size(), kTinyShares.size());
+  double input = 0.0;
+  for (std::size_t i = 0; i < kTinyShares.size(); ++i) {
+    const Share& share = kTinyShares[i];
+    EXPECT_EQ(of_bytes.names()[i], share.name);
+    const OperatorProfile& moved = Profile(of_bytes, share.name, 2, 2);
+    EXPECT_NEAR(moved.forward_us, share.touched, 1e-9) << share.name;
+    EXPECT_NEAR(moved.backward_us, share.touched, 1e-9) << share.name;
+    EXPECT_DOUBLE_EQ(moved.weights_mb * kMb, 2 * share.weights) << share.name;
+    EXPECT_DOUBLE_EQ(moved.activations_mb * kMb, 2 * share.kept) << share.name;
+    EXPECT_DOUBLE_EQ(moved.output_mb * kMb, 2 * share.output) << share.name;
+    EXPECT_DOUBLE_EQ(moved.input_mb * kMb, 2 * input) << share.name;
+    input = share.output;
+    const OperatorProfile& computed = Profile(of_flops, share.name, 2, 2);
+    EXPECT_NEAR(computed.forward_us, share.flops, 1e-9) << share.name;
+    EXPECT_NEAR(computed.backward_us, 2 * share.flops, 1e-9) << share.name;
+  }
+}
+
+// 2 bytes of 64 numbers, at 128 bytes per us.
+TEST(AnalyticOperators, EveryResultThatIsSplitIsReducedOnce) {
+  AnalyticJob job = Tiny();
+  job.tflops = job.memory_gb_per_s = kFast;
+  job.link_gb_per_s = 0.128;
+  const OperatorTable table = AnalyticOperators(job);
+  const std::set<std::string> forward = {
+      "encoder-embedding", "enc-attention-dense", "enc-MLP-GEMM-2"};
+  const std::set<std::string> backward = {"enc-attention-qkv", "enc-MLP-GEMM-1",
+                                          "gpt-post-process"};
+  for (const Share& share : kTinyShares) {
+    const OperatorProfile& profile = Profile(table, share.name, 2, 2);
+    EXPECT_NEAR(profile.forward_us, forward.contains(share.name) ? 1 : 0, 1e-9)
+        << share.name;
+    EXPECT_NEAR(profile.backward_us, backward.contains(share.name) ? 1 : 0,
+                1e-9)
+        << share.name;
+  }
+}
+
+TEST(AnalyticOperators, EachOperatorIsNamedOnceForAllSizes) {
+  const std::vector<std::string> names = AnalyticOperators({}).names();
+  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(),
+            names.size());
+  EXPECT_EQ(AnalyticOperators({}).largest_tp(), 8);
+  EXPECT_EQ(AnalyticOperators({.largest_tp = 2}).names(), names);
+}
+
+}  // namespace methods::analytic_operators_test

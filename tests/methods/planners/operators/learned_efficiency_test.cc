@@ -1,0 +1,113 @@
+#include "methods/planners/operators/learned_efficiency.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/fakes/temporary_folder.h"
+
+namespace methods::learned_efficiency_test {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+// All products of these sizes with the efficiency of a known function.
+std::vector<MeasuredProduct> Measured(const std::vector<double>& sizes) {
+  std::vector<MeasuredProduct> measured;
+  const ProductEfficiency truth = AnalyticEfficiency(0.9);
+  for (const double m : sizes) {
+    for (const double n : sizes) {
+      for (const double k : sizes) {
+        const MatrixProduct product{m, n, k};
+        measured.push_back({product, truth(product)});
+      }
+    }
+  }
+  return measured;
+}
+
+TEST(LearnedEfficiency, PredictsProductsBetweenThoseItLearnedFrom) {
+  const ProductEfficiency learned =
+      LearnEfficiency(Measured({128, 256, 512, 1024, 2048, 4096, 8192}));
+  double worst = 0.0;
+  for (const MeasuredProduct& other : Measured({180, 700, 3000, 6000})) {
+    worst = std::max(worst,
+                     std::abs(learned(other.product) / other.efficiency - 1.0));
+  }
+  EXPECT_LT(worst, 0.25);
+  // The data have a range of a factor of 5, so a constant would fail.
+  EXPECT_LT(learned({128, 128, 128}), 0.5 * learned({8192, 8192, 8192}));
+}
+
+// Each of the 100 rounds removes a tenth of half of what is left of a
+// difference of single products, as the weight of a leaf is its sum over (1 +
+// 1).
+TEST(LearnedEfficiency, ApproachesTwoProductsRoundByRound) {
+  const ProductEfficiency learned =
+      LearnEfficiency({{{256, 256, 256}, 0.2}, {{1024, 1024, 1024}, 0.8}});
+  EXPECT_NEAR(learned({1024, 1024, 1024}) - learned({256, 256, 256}),
+              0.6 * (1.0 - std::pow(0.95, 100)), 2e-5);
+}
+
+TEST(LearnedEfficiency, StaysInTheRangeOfTheMeasurements) {
+  const ProductEfficiency learned = LearnEfficiency(Measured({256, 1024}));
+  const ProductEfficiency truth = AnalyticEfficiency(0.9);
+  EXPECT_GE(learned({1, 1, 1}), truth({256, 256, 256}) - 1e-6);
+  EXPECT_LE(learned({1e6, 1e6, 1e6}), truth({1024, 1024, 1024}) + 1e-6);
+}
+
+TEST(LearnedEfficiency, ReadsTheProductsOfOneGpu) {
+  const fakes::TemporaryFolder folder;
+  const auto path = folder.path() / "t.csv";
+  const auto read = [&](const std::string& rows) {
+    fakes::WriteFile(
+        path, "# source\ngpu,peak_tflops,operator,shape,efficiency\n" + rows);
+    return ReadMeasuredProducts(path, "X");
+  };
+  const auto measured = read(
+      "X,312,matmul,\"b=1, m=8, k=16, n=32, layout=TN\",0.5\n"
+      "X,312,sdp_fwd,\"b=1, m=8, k=16, n=32\",0.4\n"
+      "Y,312,matmul,\"m=1, k=1, n=1\",0.3\n");
+  ASSERT_EQ(measured.size(), 1U);
+  EXPECT_EQ(measured[0].product.m, 8.0);
+  EXPECT_EQ(measured[0].product.n, 32.0);
+  EXPECT_EQ(measured[0].product.k, 16.0);
+  EXPECT_EQ(measured[0].efficiency, 0.5);
+
+  const auto least = read("X,312,matmul,\"m=1, n=1, k=1\",1\n");
+  ASSERT_EQ(least.size(), 1U);
+  EXPECT_EQ(least[0].product.m, 1.0);
+  EXPECT_EQ(least[0].efficiency, 1.0);
+  EXPECT_EQ(read("X,312,matmul,\"m=1, n=1, k=1\",1e-3\n").size(), 1U);
+
+  const auto error = [&](const std::string& rows) -> std::string {
+    try {
+      (void)read(rows);
+    } catch (const common::InputError& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(error("X,1,matmul,\"m=8, k=16\",0.5\n"),
+              AllOf(HasSubstr("t.csv:3"), HasSubstr("must contain n")));
+  EXPECT_THAT(error("X,1,matmul,\"m=0, n=1, k=16\",0.5\n"),
+              HasSubstr("must contain m"));
+  EXPECT_THAT(error("X,1,matmul,\"m=, n=1, k=16\",0.5\n"),
+              HasSubstr("must contain m"));
+  EXPECT_THAT(error("X,1,matmul,\"m=1, n=1, k=1\",0\n"),
+              HasSubstr("'0' must be above 0"));
+  EXPECT_THAT(error("X,1,matmul,\"m=1, n=1, k=1\",1.01\n"),
+              AllOf(HasSubstr("t.csv:3"),
+                    HasSubstr("'1.01' must be above 0 and at most 1")));
+  EXPECT_THAT(error("X,1,matmul,\"m=1, n=1, k=1\",fast\n"),
+              HasSubstr("'fast' must be above 0"));
+  EXPECT_THAT(error("Y,1,matmul,\"m=1, n=1, k=1\",1\n"),
+              AllOf(HasSubstr("GPU 'X'"), HasSubstr("known: Y")));
+}
+
+}  // namespace methods::learned_efficiency_test

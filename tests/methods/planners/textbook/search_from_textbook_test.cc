@@ -1,0 +1,201 @@
+// Methods and worked examples of the configuration-search textbook.
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "methods/sampling/evolutionary.h"
+#include "methods/sampling/grid.h"
+#include "methods/sampling/hierarchical.h"
+#include "methods/sampling/nearest.h"
+#include "trials/search_space.h"
+
+namespace methods::search_from_textbook_test {
+
+using trials::Measurement;
+using trials::Outcome;
+using trials::ParallelConfig;
+using trials::SearchSpace;
+
+SearchSpace Space(int gpus) {
+  std::vector<ParallelConfig> configs;
+  for (int pp = 1; pp <= 8; pp *= 2) {
+    for (int tp = 1; tp <= 8; tp *= 2) {
+      if (gpus % (pp * tp) != 0) {
+        continue;
+      }
+      for (const int microbatches : {8, 16, 32}) {
+        for (const int zero : {0, 1}) {
+          for (const int recompute : {0, 1}) {
+            configs.push_back({.dp = gpus / pp / tp,
+                               .tp = tp,
+                               .pp = pp,
+                               .zero_stage = zero,
+                               .microbatches = microbatches,
+                               .grad_checkpoint = recompute});
+          }
+        }
+      }
+    }
+  }
+  return SearchSpace(configs);
+}
+
+// Steps per second: the bubble, tensor parallelism, recomputation.
+double Speed(const ParallelConfig& c) {
+  const double bubble = (c.pp - 1.0) / (c.microbatches + c.pp - 1.0);
+  return (1.0 - bubble) / (1.0 + 0.2 * std::log2(c.tp)) /
+         (c.grad_checkpoint == 1 ? 1.33 : 1.0) /
+         (1.0 + 0.02 * std::log2(c.dp)) / (1.0 + 0.01 * c.zero_stage);
+}
+
+bool Fits(const ParallelConfig& c) {
+  const double memory =
+      60.0 / (c.tp * c.pp) / (1 + c.zero_stage) +
+      160.0 * (c.grad_checkpoint == 1 ? 0.1 : 1.0) / c.microbatches / c.tp;
+  return memory <= 20.0;
+}
+
+// Runs a method; returns the trials in their order.
+std::vector<int> RunMethod(Method& method, const SearchSpace& space,
+                           int trials) {
+  std::vector<int> order;
+  for (int i = 0; i < trials; ++i) {
+    const auto suggestion = method.Suggest();
+    if (!suggestion) {
+      break;
+    }
+    const ParallelConfig& config = space[suggestion->candidate];
+    Measurement measurement;
+    measurement.outcome = Outcome::kOutOfMemory;
+    if (Fits(config)) {
+      measurement.outcome = Outcome::kCompleted;
+      measurement.peak_memory_bytes = 1e9;
+      measurement.step_times_s.assign(8, 1.0 / Speed(config));
+    }
+    method.Observe(MakeTrial(suggestion->candidate, config, measurement));
+    order.push_back(suggestion->candidate);
+  }
+  return order;
+}
+
+double Optimum(const SearchSpace& space) {
+  double best = 0.0;
+  for (const ParallelConfig& config : space.configs()) {
+    best = Fits(config) ? std::max(best, Speed(config)) : best;
+  }
+  return best;
+}
+
+double BestOf(const std::vector<int>& order, const SearchSpace& space) {
+  double best = 0.0;
+  for (const int i : order) {
+    best = Fits(space[i]) ? std::max(best, Speed(space[i])) : best;
+  }
+  return best;
+}
+
+Problem ProblemOf(const SearchSpace& space) {
+  return {.space = &space,
+          .gpus = 64,
+          .gpus_per_node = 8,
+          .memory_capacity_bytes = 80e9,
+          .q_max = 10};
+}
+
+// "For 512 GPUs, PP and TP of 1 to 8": 16 combinations.
+TEST(TextbookTest, SixteenParallelismsOf512Gpus) {
+  const SearchSpace space = Space(512);
+  EXPECT_EQ(space.cells().size(), 16U);
+}
+
+TEST(TextbookTest, PruningKeepsTheOptimumAndSavesTrials) {
+  const SearchSpace space = Space(64);
+  const auto pruned = MakeGrid(ProblemOf(space), {}, 1);
+  const auto whole = MakeGrid(ProblemOf(space), {.prune = false}, 1);
+  const std::vector<int> tried = RunMethod(*pruned, space, 1000);
+  EXPECT_EQ(RunMethod(*whole, space, 1000).size(),
+            static_cast<std::size_t>(space.size()));
+  EXPECT_LT(tried.size(), static_cast<std::size_t>(space.size()));
+  EXPECT_EQ(BestOf(tried, space), Optimum(space));
+  const std::set<int> ran(tried.begin(), tried.end());
+  for (int i = 0; i < space.size(); ++i) {
+    EXPECT_TRUE(ran.contains(i) || !Fits(space[i])) << i;
+  }
+}
+
+TEST(TextbookTest, MoreMemoryIsNeededByLargerMicrobatchesAndLessSharding) {
+  const ParallelConfig failed{.dp = 8,
+                              .pp = 8,
+                              .zero_stage = 1,
+                              .microbatches = 16,
+                              .grad_checkpoint = trials::kRecomputeSelective};
+  ParallelConfig config = failed;
+  EXPECT_TRUE(NeedsMore(config, failed));
+  config.microbatches = 8;
+  config.zero_stage = 0;
+  config.grad_checkpoint = trials::kRecomputeNothing;
+  EXPECT_TRUE(NeedsMore(config, failed));
+  config.grad_checkpoint = trials::kRecomputeFull;
+  EXPECT_FALSE(NeedsMore(config, failed));
+  config = failed;
+  config.tp = 2;
+  EXPECT_FALSE(NeedsMore(config, failed));
+}
+
+TEST(TextbookTest, ChildrenAreCandidatesNearTheBestParents) {
+  const SearchSpace space = Space(64);
+  double evolved = 0.0;
+  double drawn = 0.0;
+  for (int seed = 1; seed <= 20; ++seed) {
+    const auto method = MakeEvolutionary(ProblemOf(space), {}, seed);
+    const std::vector<int> order = RunMethod(*method, space, 40);
+    const auto random =
+        MakeEvolutionary(ProblemOf(space), {.population = 40}, seed);
+    evolved += BestOf(order, space);
+    drawn += BestOf(RunMethod(*random, space, 40), space);
+    EXPECT_EQ(std::set<int>(order.begin(), order.end()).size(), order.size());
+  }
+  EXPECT_GT(evolved, drawn);
+}
+
+TEST(TextbookTest, HierarchyVariesSizesThenMemoryThenMicrobatches) {
+  const SearchSpace space = Space(64);
+  const auto method = MakeHierarchical(
+      ProblemOf(space), {.parallelism_trials = 16, .trials_per_level = 2}, 3);
+  const std::vector<int> order = RunMethod(*method, space, 20);
+  std::set<std::pair<int, int>> sizes;
+  for (int i = 0; i < 16; ++i) {
+    sizes.insert({space[order[i]].tp, space[order[i]].pp});
+  }
+  EXPECT_EQ(sizes.size(), 16U);
+  const ParallelConfig memory = space[order[16]];
+  const ParallelConfig microbatches = space[order[18]];
+  const auto same_sizes = [&](const ParallelConfig& c) {
+    return std::any_of(order.begin(), order.begin() + 16, [&](int i) {
+      return space[i].tp == c.tp && space[i].pp == c.pp &&
+             space[i].microbatches == c.microbatches;
+    });
+  };
+  EXPECT_TRUE(same_sizes(memory));
+  EXPECT_FALSE(same_sizes(microbatches));
+}
+
+TEST(TextbookTest, TheNearestCandidateRepairsAnImpossibleChild) {
+  const SearchSpace space = Space(64);
+  const std::vector<char> tried(space.size(), 0);
+  // dp 16, tp 8, pp 8 is 1,024 GPUs; dp 1 is needed for that tp and pp.
+  ParallelConfig child = space[0];
+  child.dp = 2;
+  child.tp = 8;
+  child.pp = 8;
+  const ParallelConfig& near = space[NearestUntried(space, tried, child)];
+  EXPECT_EQ(near.dp * near.tp * near.pp, 64);
+  EXPECT_EQ(Distance(near, child, space.knobs()), 1.0);
+}
+
+}  // namespace methods::search_from_textbook_test

@@ -1,0 +1,481 @@
+#include "methods/planners/textbook/textbook_model.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <stdexcept>
+#include <vector>
+
+#include <Eigen/QR>
+#include <gtest/gtest.h>
+
+#include "tests/fakes/decoders.h"
+
+namespace methods::textbook_model_test {
+
+using trials::ParallelConfig;
+
+trials::Workload Decoder(int layers, int hidden_size, int heads, int batch_size,
+                         int sequence_length, int vocabulary) {
+  return fakes::Decoder{layers,     hidden_size,     heads,
+                        batch_size, sequence_length, vocabulary}
+      .Workload();
+}
+
+double Parameters(const trials::Workload& workload) {
+  return static_cast<double>(ParameterCount(workload.model));
+}
+
+TEST(TextbookModel,
+     StaticMemoryOfThirteenBillionParametersIsThatOfTheExercise) {
+  // Exercise 5: tp 4, pp 4, dp 4 with ZeRO 1: 1.63 + 1.63 + 2.44 = 5.7 GB, and
+  // activations of 2 x 1.43 GB for 8 sequences of 4,096 tokens.
+  const trials::Workload workload = Decoder(40, 5120, 40, 32, 4096, 50'257);
+  ASSERT_NEAR(Parameters(workload), 13e9, 0.02 * 13e9);
+  const TextbookModel model(workload, {});
+  const ParallelConfig config{.dp = 4,
+                              .tp = 4,
+                              .pp = 4,
+                              .zero_stage = 1,
+                              .microbatches = 1,
+                              .grad_checkpoint = trials::kRecomputeFull};
+  const TextbookMemory memory = model.Memory(config);
+  EXPECT_NEAR(memory.Static(), 5.7e9, 0.02 * 5.7e9);
+  EXPECT_NEAR(memory.activations, 2 * 1.43e9, 0.01e9);
+  EXPECT_LT(memory.Total(), 80e9);
+}
+
+TEST(TextbookModel, ActivationsOfThirtyBillionParametersAreThoseOfTheExercise) {
+  // Exercise 2: 997 MB per layer for 4 sequences of 4,096 tokens, H 7168, tp 4;
+  // 9.97 GB for the 10 layers of a stage, 1.99 GB with recomputation.
+  const trials::Workload workload = Decoder(40, 7168, 56, 64, 4096, 50'257);
+  const TextbookModel model(workload, {});
+  ParallelConfig config{
+      .dp = 16, .tp = 4, .pp = 4, .zero_stage = 1, .microbatches = 1};
+  EXPECT_NEAR(model.Memory(config).activations, 9.98e9, 0.01e9);
+  config.grad_checkpoint = trials::kRecomputeFull;
+  EXPECT_NEAR(model.Memory(config).activations, 2.0e9, 0.01e9);
+}
+
+TEST(TextbookModel, ZeroShardsOneStateMoreWithEachStage) {
+  const trials::Workload workload = Decoder(24, 2048, 16, 64, 1024, 50'257);
+  const TextbookModel model(workload, {});
+  const double parameters = Parameters(workload);
+  ParallelConfig config{.dp = 8};
+  const double stages[] = {16.0, 4.0 + 12.0 / 8, 2.0 + 14.0 / 8, 16.0 / 8};
+  for (int stage = 0; stage <= 3; ++stage) {
+    config.zero_stage = stage;
+    EXPECT_NEAR(model.Memory(config).Static(), stages[stage] * parameters, 1.0);
+  }
+}
+
+TEST(TextbookModel, Gpt3FitsIntoAThousandGpusAndItsBubbleLimitsIt) {
+  // dp 64, pp 8, tp 2, ZeRO 1, 8 microbatches of 2: 1,024 sequences per step.
+  // The textbook says about 60 GB and 50% MFU. By its model, an eighth of 14
+  // bubbles (7 / 16 of the computation) leaves at most 0.5 / 1.4375.
+  const trials::Workload workload = Decoder(96, 12288, 96, 1024, 2048, 50'257);
+  ASSERT_NEAR(Parameters(workload), 175e9, 0.01 * 175e9);
+  const TextbookModel model(workload, {.flops_per_s = 312e12});
+  const ParallelConfig config{.dp = 64,
+                              .tp = 2,
+                              .pp = 8,
+                              .zero_stage = 1,
+                              .microbatches = 8,
+                              .model_chunks = 2,
+                              .grad_checkpoint = trials::kRecomputeFull};
+  const TextbookMemory memory = model.Memory(config);
+  EXPECT_NEAR(memory.Static(), 45.8e9, 0.5e9);
+  EXPECT_LT(memory.Total(), 60e9);
+  const TextbookStep step = model.Step(config);
+  EXPECT_NEAR(step.bubble_s / step.compute_s, 7.0 / 16.0, 1e-12);
+  const double flops = 6.0 * Parameters(workload) * 1024 * 2048 / 1024;
+  const double mfu = flops / 312e12 / step.Total();
+  EXPECT_LT(mfu, 0.5 / 1.4375);
+  EXPECT_GT(mfu, 0.25);
+}
+
+TEST(TextbookModel, LlamaOn128GpusExceedsTheMemoryOfItsOwnCaseStudy) {
+  // dp 32, pp 4, tp 1 with ZeRO 1: 4 x 17.5 + 12 x 17.5 / 32 = 76.6 GB of
+  // states, and two layers of 8,192 tokens do not fit beside them.
+  const trials::Workload workload = Decoder(80, 8192, 64, 128, 8192, 32'000);
+  const double scale = 70e9 / Parameters(workload);
+  ASSERT_NEAR(scale, 1.0, 0.1);
+  const TextbookModel model(workload, {});
+  const ParallelConfig config{.dp = 32,
+                              .pp = 4,
+                              .zero_stage = 1,
+                              .microbatches = 4,
+                              .grad_checkpoint = trials::kRecomputeFull};
+  EXPECT_NEAR(model.Memory(config).Static() * scale, 76.6e9, 0.5e9);
+  EXPECT_NEAR(model.Memory(config).activations, 4.56e9, 0.01e9);
+  EXPECT_GT(
+      model.Memory(config).Static() * scale + model.Memory(config).activations,
+      80e9);
+}
+
+TEST(TextbookModel, PartsOfAStepAreTheirFormulas) {
+  const trials::Workload workload = Decoder(16, 1024, 16, 64, 512, 30'000);
+  const TextbookMachine machine{.gpus_per_node = 4,
+                                .flops_per_s = 1e14,
+                                .intra_node_bytes_per_s = 1e11,
+                                .inter_node_bytes_per_s = 1e10};
+  const TextbookModel model(workload, machine);
+  const ParallelConfig config{.dp = 2, .tp = 4, .pp = 2, .microbatches = 8};
+  const double tokens = 64.0 / 2 / 8 * 512;  // 2,048 of a microbatch
+  const double parameters = Parameters(workload) / 8;
+  const TextbookStep step = model.Step(config);
+  EXPECT_DOUBLE_EQ(step.compute_s, 6 * parameters * tokens * 8 / (1e14 * 0.5));
+  EXPECT_DOUBLE_EQ(step.tensor_s,
+                   8 * 2 * (16.0 / 2) * 2 * (2 * tokens * 1024 / 4) / 1e11);
+  EXPECT_DOUBLE_EQ(step.data_s, std::max(0.0, 2 * 0.5 * 2 * parameters / 1e10 -
+                                                  0.8 * step.compute_s));
+  EXPECT_DOUBLE_EQ(step.bubble_s, step.compute_s / 8);
+  EXPECT_DOUBLE_EQ(step.pipeline_s, 8 * 2 * 2 * tokens * 1024 / 1e10);
+  EXPECT_DOUBLE_EQ(
+      model.CommunicationShare(config),
+      step.Communication() / (step.compute_s + step.Communication()));
+}
+
+TEST(TextbookModel, OneRankSendsNothing) {
+  const TextbookModel model(Decoder(16, 1024, 16, 64, 512, 30'000), {});
+  const TextbookStep step = model.Step({.microbatches = 8});
+  EXPECT_EQ(step.tensor_s, 0.0);
+  EXPECT_EQ(step.pipeline_s, 0.0);
+  EXPECT_EQ(step.data_s, 0.0);
+  EXPECT_EQ(step.bubble_s, 0.0);
+}
+
+// As a job of so many sequences.
+TEST(TextbookModel, AMicrobatchHasTheSequencesThatAreGiven) {
+  for (const int sequences : {1, 2}) {
+    const auto total = [&](int batch_size, int micro_batch_size) {
+      const TextbookModel model(Decoder(16, 1024, 16, batch_size, 512, 30'000),
+                                {});
+      const ParallelConfig config{.dp = 2,
+                                  .tp = 2,
+                                  .microbatches = 4,
+                                  .micro_batch_size = micro_batch_size};
+      return model.Step(config).Total() + model.Memory(config).Total();
+    };
+    EXPECT_DOUBLE_EQ(total(64, sequences), total(8 * sequences, 0));
+  }
+}
+
+TEST(TextbookModel, SmallMicrobatchesAreLessEfficient) {
+  const trials::Workload workload = Decoder(16, 1024, 16, 64, 512, 30'000);
+  const TextbookModel model(workload, {});
+  const double large = model.Step({.microbatches = 16}).compute_s;  // 4 x 512
+  const double small = model.Step({.microbatches = 64}).compute_s;  // 1 x 512
+  EXPECT_NEAR(small / large, 2.0, 1e-12);
+}
+
+TEST(TextbookModel, AdviceFollowsTheRules) {
+  // 16 bytes x 13e9 / 40 GB = 5.2: tp 8, which divides 40 heads. 40 layers: 4
+  // stages; two GPUs of data parallelism are left of 64.
+  const TextbookModel large(Decoder(40, 5120, 40, 1024, 4096, 50'257), {});
+  const ParallelConfig config = large.Advise(64);
+  EXPECT_EQ(config.tp, 8);
+  EXPECT_EQ(config.pp, 4);
+  EXPECT_EQ(config.dp, 2);
+  EXPECT_EQ(config.zero_stage, 1);
+  EXPECT_EQ(config.model_chunks, 2);
+  EXPECT_EQ(config.grad_checkpoint, trials::kRecomputeFull);
+  // Half a billion parameters fit: data parallelism only.
+  const TextbookModel small(Decoder(12, 1536, 12, 256, 1024, 50'257), {});
+  const ParallelConfig replicas = small.Advise(8);
+  EXPECT_EQ(replicas.dp, 8);
+  EXPECT_EQ(replicas.grad_checkpoint, trials::kRecomputeNothing);
+  EXPECT_EQ(replicas.microbatches, 2);  // of 16 sequences, 0.6 GB of inputs
+}
+
+// The advice for a small decoder on GPUs that hold this many bytes for each of
+// its parameters.
+struct Advised {
+  int layers = 12;
+  int heads = 16;
+  int gpus = 8;
+  int gpus_per_node = 8;
+  double bytes_per_parameter = 100.0;
+};
+ParallelConfig Advice(const Advised& given) {
+  const trials::Workload workload =
+      Decoder(given.layers, 960, given.heads, 1024, 128, 1000);
+  return TextbookModel(workload, {.gpus_per_node = given.gpus_per_node,
+                                  .memory_bytes = given.bytes_per_parameter *
+                                                  Parameters(workload)})
+      .Advise(given.gpus);
+}
+
+// 16 bytes per parameter in half of the memory: 2 * 16 / 15.8 is above 2, and
+// 2 * 16 / 7.9 above 4.
+TEST(TextbookModel,
+     AdvisesTensorParallelismUntilHalfOfTheMemoryHoldsTheStates) {
+  EXPECT_EQ(Advice({.bytes_per_parameter = 16.0}).tp, 1);
+  EXPECT_EQ(Advice({.bytes_per_parameter = 15.8}).tp, 4);
+  EXPECT_EQ(Advice({.bytes_per_parameter = 8.0}).tp, 4);
+  EXPECT_EQ(Advice({.bytes_per_parameter = 7.9}).tp, 8);
+  EXPECT_EQ(Advice({.gpus_per_node = 4, .bytes_per_parameter = 7.9}).tp, 4);
+  EXPECT_EQ(Advice({.heads = 12, .bytes_per_parameter = 7.9}).tp, 4);
+  EXPECT_EQ(Advice({.heads = 10, .bytes_per_parameter = 7.9}).tp, 2);
+  EXPECT_EQ(Advice({.heads = 12, .bytes_per_parameter = 7.9}).dp, 2);
+}
+
+// 128 layers make eight stages on eight GPUs, which leave one replica; twelve
+// layers make one stage. Where tp is larger than the job there is one as well.
+TEST(TextbookModel, AdvisesAtLeastOneReplicaAndOneMicrobatch) {
+  EXPECT_EQ(Advice({.layers = 128, .gpus = 8}).dp, 1);
+  EXPECT_EQ(Advice({.gpus = 2, .bytes_per_parameter = 8.0}).dp, 1);
+  const auto microbatches = [](int batch_size) {
+    return TextbookModel(Decoder(12, 960, 16, batch_size, 128, 1000), {})
+        .Advise(8)
+        .microbatches;
+  };
+  EXPECT_EQ(microbatches(4), 1);
+  EXPECT_EQ(microbatches(8 * 16), 1);
+  EXPECT_EQ(microbatches(2 * 8 * 16), 2);
+}
+
+TEST(TextbookModel, AdvisesStagesOfDeepModelsThatDivideTheirLayers) {
+  const auto stages = [](int layers, int gpus) {
+    return Advice({.layers = layers, .gpus = gpus}).pp;
+  };
+  EXPECT_EQ(stages(28, 64), 1);
+  EXPECT_EQ(stages(32, 64), 4);
+  EXPECT_EQ(stages(34, 64), 2);
+  EXPECT_EQ(stages(35, 64), 1);
+  EXPECT_EQ(stages(56, 64), 4);
+  EXPECT_EQ(stages(64, 64), 8);
+  EXPECT_EQ(stages(68, 64), 4);
+  EXPECT_EQ(stages(72, 64), 8);
+  EXPECT_EQ(stages(128, 64), 8);
+  // Fewer GPUs than stages.
+  EXPECT_EQ(stages(64, 8), 8);
+  EXPECT_EQ(stages(64, 7), 4);
+  EXPECT_EQ(stages(32, 4), 4);
+  EXPECT_EQ(stages(32, 3), 1);
+  const ParallelConfig two = Advice({.layers = 34, .gpus = 64});
+  EXPECT_EQ(two.dp, 32);
+  EXPECT_EQ(two.model_chunks, 1);
+  EXPECT_EQ(Advice({.layers = 32, .gpus = 64}).model_chunks, 2);
+}
+
+// Parameters and optimizer states take 14 bytes: 0.8 of 17.5.
+TEST(TextbookModel, AdvisesMoreZeroForMoreRanksWhereStatesAreTight) {
+  const auto zero_stage = [](int gpus, double bytes) {
+    return Advice({.gpus = gpus, .bytes_per_parameter = bytes}).zero_stage;
+  };
+  for (const int gpus : {1, 3, 4, 8}) {
+    EXPECT_EQ(zero_stage(gpus, 17.6), 1);
+  }
+  EXPECT_EQ(zero_stage(3, 17.4), 1);
+  EXPECT_EQ(zero_stage(4, 17.4), 2);
+  EXPECT_EQ(zero_stage(7, 17.4), 2);
+  EXPECT_EQ(zero_stage(8, 17.4), 3);
+}
+
+// Inputs of 12 layers take 2 * 128 * 960 * 12 bytes per sequence.
+TEST(TextbookModel, AdvisesMicrobatchesWhoseInputsTakeAFifthOfTheMemory) {
+  const trials::Workload workload = Decoder(12, 960, 16, 1024, 128, 1000);
+  const auto sequences = [&](double that_fit) {
+    const double inputs = 2.0 * 128 * 960 * 12;
+    const ParallelConfig config =
+        TextbookModel(workload, {.memory_bytes = that_fit * inputs / 0.2})
+            .Advise(4);
+    return 1024 / config.dp / config.microbatches;
+  };
+  // As few GPUs hold them, other rules do not matter to the product.
+  EXPECT_EQ(sequences(1.5), 1);
+  EXPECT_EQ(sequences(2.1), 2);
+  EXPECT_EQ(sequences(7.9), 4);
+  EXPECT_EQ(sequences(8.1), 8);
+  EXPECT_EQ(sequences(17.0), 16);
+  EXPECT_EQ(sequences(100.0), 16);
+  // Four stages keep a quarter each.
+  const trials::Workload deep = Decoder(48, 960, 16, 1024, 128, 1000);
+  const ParallelConfig config =
+      TextbookModel(deep, {.memory_bytes = 8.1 * 2 * 128 * 960 * 12 / 0.2})
+          .Advise(64);
+  ASSERT_EQ(config.pp, 4);
+  EXPECT_EQ(config.microbatches, 1024 / config.dp / 8);
+}
+
+TEST(TextbookModel, AdvisesRecomputationFromABillionParametersOn) {
+  const double others = Parameters(Decoder(1, 2048, 16, 8, 128, 0));
+  const int vocabulary =
+      static_cast<int>(std::ceil((1e9 - others) / 2048.0)) + 1;
+  const auto advised = [](int words) {
+    return TextbookModel(Decoder(1, 2048, 16, 8, 128, words), {})
+        .Advise(8)
+        .grad_checkpoint;
+  };
+  EXPECT_EQ(advised(vocabulary), trials::kRecomputeFull);
+  EXPECT_EQ(advised(vocabulary - 2), trials::kRecomputeNothing);
+}
+
+TEST(TextbookModel, CalibrationIsTheLeastSquaresOfTheRelativeErrors) {
+  std::vector<TextbookMeasurement> measurements = {
+      {{.compute_s = 1.0, .tensor_s = 0.4}, 2.0},
+      {{.compute_s = 0.8, .data_s = 0.7, .bubble_s = 0.3}, 2.2},
+      {{.compute_s = 2.0, .pipeline_s = 0.1}, 2.6},
+      {{.compute_s = 0.5, .tensor_s = 0.9, .bubble_s = 0.1}, 1.5}};
+  Eigen::MatrixXd predicted(4, 2);
+  for (Eigen::Index i = 0; i < 4; ++i) {
+    const auto& [step, time_s] = measurements[i];
+    predicted(i, 0) = (step.compute_s + step.bubble_s) / time_s;
+    predicted(i, 1) = (step.tensor_s + step.data_s) / time_s;
+  }
+  const Eigen::Vector2d expected =
+      predicted.colPivHouseholderQr().solve(Eigen::VectorXd::Ones(4));
+  ASSERT_GT(expected.minCoeff(), 0.0);
+  for (const double faster : {1.0, 10.0}) {
+    const TextbookFactors factors = Calibrate(measurements);
+    EXPECT_NEAR(factors.compute, expected[0] / faster, 1e-12);
+    EXPECT_NEAR(factors.communication, expected[1] / faster, 1e-12);
+    for (TextbookMeasurement& one : measurements) {
+      one.step_time_s /= 10.0;
+    }
+  }
+}
+
+// Where one of the two would be negative, it is zero and the other one fits
+// alone: sum x / sum x^2.
+TEST(TextbookModel, CalibrationFitsOneFactorAloneWhereTheOtherIsNegative) {
+  const TextbookFactors compute =
+      Calibrate({{{.compute_s = 1.0, .tensor_s = 0.1}, 1.0},
+                 {{.compute_s = 0.9, .tensor_s = 0.9}, 0.9}});
+  EXPECT_EQ(compute.communication, 0.0);
+  EXPECT_NEAR(compute.compute, 1.0, 1e-9);
+  const TextbookFactors links =
+      Calibrate({{{.compute_s = 0.1, .tensor_s = 2.0}, 1.0},
+                 {{.compute_s = 3.0, .tensor_s = 1.0}, 1.0}});
+  EXPECT_GE(links.compute, 0.0);
+  const TextbookFactors only =
+      Calibrate({{{.compute_s = 0.1, .tensor_s = 1.0}, 1.0},
+                 {{.compute_s = 3.0, .tensor_s = 2.0}, 1.0}});
+  EXPECT_EQ(only.compute, 0.0);
+  EXPECT_NEAR(only.communication, 3.0 / 5.0, 1e-12);
+  // The line through both points has a = 9 / 8 and b = -5 / 4.
+  const TextbookFactors alone =
+      Calibrate({{{.compute_s = 1.0, .tensor_s = 0.1}, 1.0},
+                 {{.compute_s = 2.0, .tensor_s = 1.0}, 1.0}});
+  EXPECT_EQ(alone.communication, 0.0);
+  EXPECT_NEAR(alone.compute, 3.0 / 5.0, 1e-12);
+  // A factor that is small but positive stays: 0.05 x + y / 2 = 1.
+  const TextbookFactors both =
+      Calibrate({{{.compute_s = 10.0, .tensor_s = 1.0}, 1.0},
+                 {{.compute_s = 2.0, .tensor_s = 1.8}, 1.0}});
+  EXPECT_NEAR(both.compute, 0.05, 1e-12);
+  EXPECT_NEAR(both.communication, 0.5, 1e-12);
+  // Proportional parts cannot be told apart: one factor for both.
+  const TextbookFactors alike =
+      Calibrate({{{.compute_s = 1.0, .tensor_s = 0.5}, 3.0},
+                 {{.compute_s = 2.0, .tensor_s = 1.0}, 6.0}});
+  EXPECT_NEAR(alike.compute, 2.0, 1e-12);
+  EXPECT_NEAR(alike.communication, 2.0, 1e-12);
+}
+
+// Parts (1, 1) and k (1 + e, 1 - e), which are at an angle of e and fit with
+// 1 / 2 and 1 / (2 k): two factors need a squared sine of more than 1e-9, in
+// any unit of the parts.
+TEST(TextbookModel, CalibrationDoesNotTellAlmostProportionalPartsApart) {
+  for (const double k : {0.1, 10.0}) {
+    const auto calibrated = [&](double squared_sine) {
+      const double e = std::sqrt(squared_sine);
+      return Calibrate(
+          {{{.compute_s = 1.0, .tensor_s = k}, 1.0},
+           {{.compute_s = 1.0 + e, .tensor_s = k * (1.0 - e)}, 1.0}});
+    };
+    const TextbookFactors two = calibrated(1.05e-9);
+    EXPECT_NEAR(two.compute, 0.5, 1e-3);
+    EXPECT_NEAR(two.communication, 0.5 / k, 1e-3 / k);
+    const TextbookFactors one = calibrated(0.95e-9);
+    EXPECT_EQ(one.compute, one.communication);
+    EXPECT_NEAR(one.compute, 1.0 / (1.0 + k), 1e-4);
+  }
+}
+
+TEST(TextbookModel, CalibrationRecoversTheFactors) {
+  std::vector<TextbookMeasurement> measurements;
+  for (const double tensor_s : {0.1, 0.5, 1.0}) {
+    const TextbookStep step{
+        .compute_s = 1.0, .tensor_s = tensor_s, .bubble_s = 0.25 * tensor_s};
+    measurements.push_back({step, TextbookFactors{1.7, 0.6}.StepTime(step)});
+  }
+  const TextbookFactors factors = Calibrate(measurements);
+  EXPECT_NEAR(factors.compute, 1.7, 1e-9);
+  EXPECT_NEAR(factors.communication, 0.6, 1e-9);
+  EXPECT_NEAR(Validate(measurements, factors).greatest, 0.0, 1e-9);
+  measurements.resize(1);
+  const TextbookFactors one = Calibrate(measurements);
+  EXPECT_NEAR(one.StepTime(measurements[0].predicted),
+              measurements[0].step_time_s, 1e-12);
+  EXPECT_EQ(one.compute, one.communication);
+  EXPECT_EQ(Calibrate({}).compute, 1.0);
+}
+
+TEST(TextbookModel, CalibratedFactorsAreNotNegative) {
+  const auto measured = [](double compute_s, double tensor_s, double time_s) {
+    return TextbookMeasurement{{.compute_s = compute_s, .tensor_s = tensor_s},
+                               time_s};
+  };
+  const TextbookFactors factors =
+      Calibrate({measured(1.0, 0.1, 1.0), measured(1.0, 1.0, 0.9)});
+  EXPECT_GE(factors.compute, 0.0);
+  EXPECT_EQ(factors.communication, 0.0);
+}
+
+TEST(TextbookModel, ValidationHasMeanGreatestAndDeviation) {
+  const std::vector<TextbookMeasurement> measurements = {
+      {{.compute_s = 1.1}, 1.0}, {{.compute_s = 0.7}, 1.0}};
+  const TextbookErrors errors = Validate(measurements, {});
+  EXPECT_NEAR(errors.mean, -0.1, 1e-12);
+  EXPECT_NEAR(errors.mean_absolute, 0.2, 1e-12);
+  EXPECT_NEAR(errors.greatest, 0.3, 1e-12);
+  EXPECT_NEAR(errors.deviation, 0.2, 1e-12);
+  EXPECT_THROW((void)Validate({}, {}), std::invalid_argument);
+  // Errors of 0.1, 0.5 and 0.
+  EXPECT_NEAR(Validate({{{.compute_s = 1.1}, 1.0},
+                        {{.compute_s = 3.0}, 2.0},
+                        {{.compute_s = 1.0}, 1.0}},
+                       {})
+                  .deviation,
+              std::sqrt((0.01 + 0.09 + 0.04) / 3.0), 1e-12);
+}
+
+TEST(TextbookModel, BubblesAreThoseOfTheExercise) {
+  EXPECT_NEAR(BubbleShare(4, 16), 0.158, 0.0005);
+  EXPECT_NEAR(BubbleShare(8, 32), 0.179, 0.0005);
+  EXPECT_EQ(MicrobatchesForBubble(8, BubbleShare(4, 16)), 38);
+  EXPECT_EQ(MicrobatchesForBubble(2, 0.5), 1);
+  EXPECT_EQ(MicrobatchesForBubble(1, 0.1), 1);
+  for (const auto& [pp, ten, five] :
+       {std::array{4, 27, 57}, std::array{8, 63, 133},
+        std::array{16, 135, 285}}) {
+    EXPECT_EQ(MicrobatchesForBubble(pp, 0.10), ten);
+    EXPECT_EQ(MicrobatchesForBubble(pp, 0.05), five);
+  }
+}
+
+// Eight tenths of the computation hide the reduction, which crosses the network
+// as soon as a tensor-parallel replica set is larger than a host.
+TEST(TextbookModel, AReductionOnASlowLinkIsLongerThanWhatHidesIt) {
+  const trials::Workload workload = Decoder(16, 1024, 16, 64, 512, 30'000);
+  const double parameters = Parameters(workload);
+  const TextbookModel model(workload, {.gpus_per_node = 4,
+                                       .flops_per_s = 1e14,
+                                       .intra_node_bytes_per_s = 1e9,
+                                       .inter_node_bytes_per_s = 1e8});
+  const TextbookStep host = model.Step({.dp = 4, .microbatches = 1});
+  EXPECT_DOUBLE_EQ(host.data_s,
+                   2 * 0.75 * 2 * parameters / 1e9 - 0.8 * host.compute_s);
+  EXPECT_GT(host.data_s, 0.0);
+  const TextbookStep network = model.Step({.dp = 8, .microbatches = 1});
+  EXPECT_DOUBLE_EQ(network.data_s,
+                   2 * 0.875 * 2 * parameters / 1e8 - 0.8 * network.compute_s);
+  const TextbookStep both = model.Step({.dp = 4, .tp = 2, .microbatches = 1});
+  EXPECT_DOUBLE_EQ(both.data_s,
+                   2 * 0.75 * 2 * parameters / 2 / 1e8 - 0.8 * both.compute_s);
+}
+
+}  // namespace methods::textbook_model_test

@@ -1,0 +1,273 @@
+#include "methods/planners/textbook/textbook.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+#include "tests/fakes/decoders.h"
+#include "trials/search_space.h"
+
+namespace methods::textbook_test {
+
+using trials::ParallelConfig;
+
+class TextbookMethod : public testing::Test {
+ protected:
+  TextbookMethod() : space_(Configs()) {
+    problem_.space = &space_;
+    problem_.gpus = problem_.gpus_per_node = 8;
+    problem_.memory_capacity_bytes = 12e9;
+    problem_.q_max = 10;
+    problem_.workload = &workload_;
+  }
+
+  static std::vector<ParallelConfig> Configs() {
+    std::vector<ParallelConfig> configs;
+    for (const int tp : {1, 2, 4, 8}) {
+      for (const int pp : {1, 2, 4}) {
+        for (const int stage : {0, 1}) {
+          if (tp * pp <= 8) {
+            configs.push_back({.dp = 8 / tp / pp,
+                               .tp = tp,
+                               .pp = pp,
+                               .zero_stage = stage,
+                               .microbatches = 8,
+                               .grad_checkpoint = trials::kRecomputeFull});
+          }
+        }
+      }
+    }
+    return configs;
+  }
+
+  void Observe(Method& method, int candidate, double step_time_s) const {
+    trials::Measurement measurement;
+    measurement.outcome = trials::Outcome::kCompleted;
+    measurement.peak_memory_bytes = 1e9;
+    measurement.step_times_s.assign(10, step_time_s);
+    method.Observe(MakeTrial(candidate, space_[candidate], measurement));
+  }
+
+  trials::Workload workload_ = fakes::Decoder{}.Workload();
+  trials::SearchSpace space_;
+  Problem problem_;
+};
+
+TEST_F(TextbookMethod, FirstTrialIsTheCandidateNearestToTheAdvice) {
+  const auto method = MakeTextbook(problem_, {}, 1);
+  const methods::TextbookModel model(
+      workload_,
+      {.gpus_per_node = 8, .memory_bytes = problem_.memory_capacity_bytes});
+  const ParallelConfig advice = model.Advise(8);
+  const ParallelConfig& first = space_[method->Suggest()->candidate];
+  EXPECT_EQ(first.tp, advice.tp);
+  EXPECT_EQ(first.pp, advice.pp);
+  EXPECT_EQ(first.zero_stage, advice.zero_stage);
+}
+
+TEST_F(TextbookMethod, TriesThoseThatPassTheFiltersFirstInTheOrderOfTheModel) {
+  const TextbookOptions options{.advice = false};
+  const auto method = MakeTextbook(problem_, options, 1);
+  const methods::TextbookModel model(workload_,
+                                     {.gpus_per_node = 8,
+                                      .memory_bytes = 12e9,
+                                      .flops_per_s = 312e12,
+                                      .intra_node_bytes_per_s = 300e9,
+                                      .inter_node_bytes_per_s = 100e9});
+  std::vector<int> all(space_.size());
+  std::iota(all.begin(), all.end(), 0);
+  const Filtered filtered =
+      ApplyFilters(all, TextbookFilters(space_, model, 0.9 * 12e9, 0.2));
+  ASSERT_GT(filtered.kept.size(), 2U);
+  ASSERT_LT(filtered.kept.size(), all.size());
+  double last_s = 0.0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const int candidate = method->Suggest()->candidate;
+    const bool passes = std::find(filtered.kept.begin(), filtered.kept.end(),
+                                  candidate) != filtered.kept.end();
+    EXPECT_EQ(passes, i < filtered.kept.size()) << i;
+    const double predicted_s = model.Step(space_[candidate]).Total();
+    if (passes) {
+      EXPECT_GE(predicted_s, last_s);
+      last_s = predicted_s;
+    }
+    Observe(*method, candidate, predicted_s);
+  }
+  EXPECT_FALSE(method->Suggest().has_value());
+}
+
+// Trials have values: throughputs over prices.
+TEST_F(TextbookMethod, WithAPriceTriesTheCheapestFirst) {
+  std::vector<ParallelConfig> configs;
+  for (const int dp : {1, 2, 4, 8}) {
+    for (const int tp : {1, 2, 4, 8}) {
+      if (dp * tp <= 8) {
+        configs.push_back({.dp = dp,
+                           .tp = tp,
+                           .microbatches = 8,
+                           .grad_checkpoint = trials::kRecomputeFull});
+      }
+    }
+  }
+  space_ = trials::SearchSpace(configs);
+  problem_.memory_capacity_bytes = 1e12;  // everything fits
+  problem_.sizes = {1, 2, 4, 8};
+  problem_.price.cluster_gpus = 8;
+  const TextbookOptions options{.advice = false, .communication_share = 1.0};
+  const auto method = MakeTextbook(problem_, options, 1);
+  const methods::TextbookModel model(workload_,
+                                     {.gpus_per_node = 8,
+                                      .flops_per_s = 312e12,
+                                      .intra_node_bytes_per_s = 300e9,
+                                      .inter_node_bytes_per_s = 100e9});
+  double last_s = 0.0;
+  for (int i = 0; i < space_.size(); ++i) {
+    const int candidate = method->Suggest()->candidate;
+    const ParallelConfig& config = space_[candidate];
+    const double priced_s =
+        model.Step(config).Total() * trials::GpusOf(config) / 8.0;
+    EXPECT_GE(priced_s, last_s * (1.0 - 1e-9)) << i;
+    last_s = priced_s;
+    Observe(*method, candidate, priced_s);
+  }
+}
+
+TEST_F(TextbookMethod, TrialsThatShowSlowLinksTurnItFromTensorParallelism) {
+  problem_.memory_capacity_bytes = 1e12;  // everything fits
+  const TextbookOptions options{.advice = false, .communication_share = 1.0};
+  const methods::TextbookModel model(
+      workload_, {.gpus_per_node = 8, .flops_per_s = 312e12});
+  const auto tensor_after = [&](double link_factor) {
+    const auto method = MakeTextbook(problem_, options, 1);
+    for (int i = 0; i < space_.size(); ++i) {
+      if (space_[i].pp == 4) {  // tp 1 and 2
+        const methods::TextbookStep step = model.Step(space_[i]);
+        Observe(*method, i,
+                step.compute_s + step.bubble_s +
+                    link_factor * step.Communication());
+      }
+    }
+    return space_[method->Suggest()->candidate].tp;
+  };
+  EXPECT_LT(tensor_after(100.0), tensor_after(0.01));
+}
+
+TEST_F(TextbookMethod, EstimatesAreThoseOfTheModelWithTheseSpeeds) {
+  problem_.gpus_per_node = 4;
+  const methods::TextbookModel model(workload_,
+                                     {.gpus_per_node = 4,
+                                      .memory_bytes = 12e9,
+                                      .flops_per_s = 100e12,
+                                      .intra_node_bytes_per_s = 200e9,
+                                      .inter_node_bytes_per_s = 3e9});
+  const trials::Predictions estimates =
+      EstimatesOf(problem_, {.tflops = 100.0,
+                             .intra_node_gb_per_s = 200.0,
+                             .inter_node_gb_per_s = 3.0});
+  for (int i = 0; i < space_.size(); ++i) {
+    const auto k = static_cast<std::size_t>(i);
+    EXPECT_DOUBLE_EQ(estimates.step_time_s[k], model.Step(space_[i]).Total());
+    EXPECT_DOUBLE_EQ(estimates.peak_memory_bytes[k],
+                     model.Memory(space_[i]).Total());
+  }
+}
+
+TEST_F(TextbookMethod, FiltersKeepWhatNeedsExactlyTheirShares) {
+  const methods::TextbookModel model(workload_, {.gpus_per_node = 8});
+  const std::vector<Filter> filters =
+      TextbookFilters(space_, model, model.Memory(space_[3]).Total(),
+                      model.CommunicationShare(space_[3]));
+  for (const Filter& filter : filters) {
+    EXPECT_TRUE(filter.keeps(3)) << filter.name;
+  }
+}
+
+TEST_F(TextbookMethod, TheAdviceIsFollowedAlsoWhereItIsTheFirstCandidate) {
+  const int advised = MakeTextbook(problem_, {}, 1)->Suggest()->candidate;
+  std::vector<ParallelConfig> configs = Configs();
+  std::swap(configs[0], configs[advised]);
+  const ParallelConfig expected = configs[0];
+  space_ = trials::SearchSpace(configs);
+  // Filters that leave the candidate with the least memory only.
+  const methods::TextbookModel model(workload_, {.gpus_per_node = 8});
+  double least_bytes = model.Memory(configs[0]).Total();
+  for (const ParallelConfig& config : configs) {
+    least_bytes = std::min(least_bytes, model.Memory(config).Total());
+  }
+  ASSERT_LT(least_bytes, model.Memory(expected).Total());
+  const auto method = MakeTextbook(
+      problem_,
+      {.memory_share = 1.0001 * least_bytes / problem_.memory_capacity_bytes,
+       .communication_share = 1.0},
+      1);
+  EXPECT_EQ(space_[method->Suggest()->candidate], expected);
+}
+
+TEST_F(TextbookMethod, OfEquallyFastCandidatesTriesTheFirst) {
+  std::vector<ParallelConfig> configs;  // the model knows no buckets
+  for (const int bucket_mb : {1, 4, 16}) {
+    configs.push_back({.dp = 8,
+                       .zero_stage = 1,
+                       .zero_bucket_mb = bucket_mb,
+                       .microbatches = 8,
+                       .grad_checkpoint = trials::kRecomputeFull});
+  }
+  space_ = trials::SearchSpace(configs);
+  const auto method = MakeTextbook(problem_, {.advice = false}, 1);
+  for (int i = 0; i < 3; ++i) {
+    const int candidate = method->Suggest()->candidate;
+    EXPECT_EQ(candidate, i);
+    Observe(*method, candidate, 1.0);
+  }
+}
+
+TEST_F(TextbookMethod, NeedsAWorkload) {
+  problem_.workload = nullptr;
+  EXPECT_THAT([&] { (void)MakeTextbook(problem_, {}, 1); },
+              testing::ThrowsMessage<common::InputError>(
+                  testing::HasSubstr("[workload]")));
+}
+
+TEST(Filters, CountWhatEachRemovesFromTheRest) {
+  // Exercise 3: 80% of 10,000, half of the rest, 30% of the rest.
+  std::vector<int> all(10'000);
+  std::iota(all.begin(), all.end(), 0);
+  const Filtered filtered =
+      ApplyFilters(all, {{"GPUs", [](int i) { return i % 10 < 2; }},
+                         {"divisibility", [](int i) { return i % 10 == 0; }},
+                         {"memory", [](int i) { return i / 10 % 10 < 7; }}});
+  EXPECT_THAT(filtered.removed, testing::ElementsAre(8000, 1000, 300));
+  EXPECT_EQ(filtered.kept.size(), 700U);
+}
+
+TEST_F(TextbookMethod, TheFirstCandidateIsTriedFirstWhereItIsTheFastest) {
+  problem_.memory_capacity_bytes = 1e12;  // everything fits
+  const methods::TextbookModel model(
+      workload_, {.gpus_per_node = 8, .flops_per_s = 312e12});
+  std::vector<ParallelConfig> configs = Configs();
+  std::stable_sort(configs.begin(), configs.end(),
+                   [&](const ParallelConfig& a, const ParallelConfig& b) {
+                     return model.Step(a).Total() < model.Step(b).Total();
+                   });
+  const auto alike =
+      std::unique(configs.begin(), configs.end(),
+                  [&](const ParallelConfig& a, const ParallelConfig& b) {
+                    return model.Step(a).Total() == model.Step(b).Total();
+                  });
+  configs.erase(alike, configs.end());
+  ASSERT_GT(configs.size(), 1U);
+  space_ = trials::SearchSpace(configs);
+  const auto method =
+      MakeTextbook(problem_, {.advice = false, .communication_share = 1.0}, 1);
+  EXPECT_EQ(method->Suggest()->candidate, 0);
+  Observe(*method, 0, 1.0);
+  EXPECT_NE(method->Suggest()->candidate, 0);
+}
+
+}  // namespace methods::textbook_test

@@ -1,0 +1,468 @@
+#include "trials/programs/leftovers.h"
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <mntent.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/files.h"
+#include "common/process_table.h"
+#include "common/text.h"
+#include "tests/fakes/temporary_folder.h"
+#include "tests/trials/programs/contained.h"
+
+namespace trials::leftovers_test {
+
+namespace fs = std::filesystem;
+
+// The folder of the cgroup (version 2) of a process; nothing if there is none.
+std::optional<fs::path> CgroupOf(pid_t pid) {
+  std::optional<fs::path> mount;
+  FILE* mounts = ::setmntent("/proc/self/mounts", "r");
+  while (const mntent* entry = ::getmntent(mounts)) {
+    if (!mount && std::string(entry->mnt_type) == "cgroup2") {
+      mount = entry->mnt_dir;
+    }
+  }
+  ::endmntent(mounts);
+  std::ifstream groups("/proc/" + std::to_string(pid) + "/cgroup");
+  for (std::string line; mount && std::getline(groups, line);) {
+    if (line.starts_with("0::/")) {
+      return mount->string() + (line == "0::/" ? "" : line.substr(3));
+    }
+  }
+  return std::nullopt;
+}
+
+// Moves the processes with this word out of the cgroup of their trial.
+void LeaveCgroups(const std::string& mark) {
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const std::string line = common::ReadProcFile(entry.path() / "cmdline");
+    if (line.find(mark) == std::string::npos) {
+      continue;
+    }
+    const std::string pid = entry.path().filename();
+    const auto cgroup = CgroupOf(std::stoi(pid));
+    if (cgroup && cgroup->filename().string().starts_with("oppa-")) {
+      std::ofstream(cgroup->parent_path() / "cgroup.procs") << pid << std::endl;
+    }
+  }
+}
+
+void KillBoth(pid_t runner, const fs::path& supervisor) {
+  pid_t pid = 0;
+  std::ifstream(supervisor) >> pid;
+  ASSERT_GT(pid, 1);
+  ::kill(runner, SIGSTOP);  // so that it does not notice
+  ::kill(pid, SIGKILL);
+  ::kill(runner, SIGKILL);
+  ::waitpid(runner, nullptr, 0);
+}
+
+// What each way to recognize processes finds, alone.
+class Leftovers : public testing::Test {
+ protected:
+  // Kills runner and supervisor of a program that left a stray process. Tests
+  // that run at the same time may end that process, as they should: then
+  // another one is left.
+  void LeaveStray(const std::string& stray, const fs::path& record) {
+    constexpr int kAttempts = 20;
+    for (int i = 0; i < kAttempts; ++i) {
+      LeaveStrayOnce(stray, record);
+      if (Alive(mark_) == 1) {
+        return;
+      }
+    }
+    FAIL() << "no stray process is left";
+  }
+
+  std::string mark_ = Mark();
+  fakes::TemporaryFolder folder_;
+
+ private:
+  void LeaveStrayOnce(const std::string& stray, const fs::path& record) {
+    const fs::path up = folder_.path() / "up";
+    const fs::path supervisor = folder_.path() / "supervisor";
+    fs::remove(up);
+    fs::remove(supervisor);
+    ContainedProcess::Spec spec = Shell(
+        stray + "; sleep 0.5; touch " + up.string() + "; sleep 60", mark_);
+    spec.record = record;
+    const pid_t runner = StartRunner(spec, up, supervisor);
+    KillBoth(runner, supervisor);
+    // The program itself ends with its supervisor.
+    for (int wait = 0; wait < 500 && Alive(mark_) > 1; ++wait) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+};
+
+TEST_F(Leftovers, OfAKilledRunnerAndSupervisorAreFoundByTheirEnvironment) {
+  LeaveStray(kStray, "");  // no record
+  LeaveCgroups(mark_);
+  EndLeftovers(folder_.path());
+  EXPECT_EQ(Alive(mark_), 0);
+}
+
+TEST_F(Leftovers, WithoutTheirEnvironmentAreFoundByTheRecord) {
+  const fs::path record = folder_.path() / "trial.processes";
+  LeaveStray(kClearedStray, record);
+  EndLeftovers(folder_.path());
+  EXPECT_EQ(Alive(mark_), 0);
+  EXPECT_FALSE(fs::exists(record));
+}
+
+TEST_F(Leftovers, WithoutEnvironmentAndCgroupAreFoundByTheirStart) {
+  const fs::path record = folder_.path() / "trial.processes";
+  LeaveStray(kClearedStray, record);
+  std::ifstream in(record);
+  std::string space;
+  std::string mark;
+  std::string cgroup;
+  std::getline(in, space);
+  std::getline(in, mark);
+  std::getline(in, cgroup);
+  const std::string rest(std::istreambuf_iterator<char>(in), {});
+  std::ofstream(record) << space << '\n' << mark << "\n\n" << rest;
+  LeaveCgroups(mark_);
+  EndLeftovers(folder_.path());
+  EXPECT_EQ(Alive(mark_), 0);
+  if (!cgroup.empty()) {
+    ::rmdir(cgroup.c_str());
+  }
+}
+
+TEST_F(Leftovers, WithoutEnvironmentAreFoundByTheCgroupAlone) {
+  const fs::path record = folder_.path() / "trial.processes";
+  LeaveStray(kClearedStray, record);
+  std::ifstream in(record);
+  std::string head;
+  std::string line;
+  for (int i = 0; i < 3 && std::getline(in, line); ++i) {
+    head += line + "\n";
+  }
+  if (!line.empty()) {
+    std::ofstream(record) << head;
+  }
+  EndLeftovers(folder_.path());
+  EXPECT_EQ(Alive(mark_), 0);
+  if (line.empty()) {
+    GTEST_SKIP() << "no cgroup can be created here";
+  }
+  EXPECT_FALSE(fs::exists(line));
+}
+
+TEST_F(Leftovers, OfARunnerThatLivesStay) {
+  ContainedProcess process(Shell("echo up; sleep 60", mark_));
+  WaitForOutput(process);
+  EndLeftovers(folder_.path());
+  EXPECT_EQ(AliveInTheEnd(mark_, 1), 1);
+}
+
+TEST_F(Leftovers, ARecordOfAnotherProcessSpaceEndsNothing) {
+  ContainedProcess::Spec spec = Shell("echo up; sleep 60", mark_);
+  spec.record = folder_.path() / "trial.processes";
+  ContainedProcess process(spec);
+  WaitForOutput(process);
+  const std::string text = common::ReadFile(spec.record);
+  common::ReplaceFile(spec.record, "another " + text);
+  EndLeftovers(folder_.path());
+  EXPECT_EQ(AliveInTheEnd(mark_, 1), 1);
+}
+
+// What a record in the folder of a runner that lives finds: this process is the
+// runner, so nothing is an orphan.
+class RecordedProcesses : public testing::Test {
+ protected:
+  // A detached shell with nothing but `variable` in its environment; returns
+  // its id.
+  [[nodiscard]] pid_t Start(const std::string& script,
+                            const std::string& variable = "") {
+    FILE* out =
+        ::popen(("env -i " + variable + " setsid -f /bin/sh -c 'echo $$; " +
+                 script + "' sh " + mark_)
+                    .c_str(),
+                "r");
+    int pid = 0;
+    EXPECT_EQ(::fscanf(out, "%d", &pid), 1);
+    streams_.push_back(out);
+    return pid;
+  }
+
+  ~RecordedProcesses() override {
+    for (const auto& [pid, process] : common::ListProcesses()) {
+      const fs::path proc = fs::path("/proc") / std::to_string(pid);
+      if (common::ReadProcFile(proc / "cmdline").find(mark_) !=
+          std::string::npos) {
+        ::kill(pid, SIGKILL);
+      }
+    }
+    for (FILE* stream : streams_) {
+      ::pclose(stream);
+    }
+  }
+
+  // Ends what a record with these lines names.
+  void End(const std::string& mark, const std::string& cgroup,
+           const std::string& processes) {
+    fakes::WriteFile(folder_.path() / "trial.processes",
+                     common::ProcessSpace() + "\n" + mark + "\n" + cgroup +
+                         "\n" + processes);
+    EndLeftovers(folder_.path());
+    EXPECT_FALSE(fs::exists(folder_.path() / "trial.processes"));
+  }
+
+  static std::string StartOf(pid_t pid) {
+    const auto found = common::FindProcess(pid);
+    return found ? found->start : "0";
+  }
+  // The line of a process in a record.
+  static std::string Line(pid_t pid, int later = 0) {
+    return std::to_string(pid) + " " +
+           std::to_string(std::stol(StartOf(pid)) + later) + "\n";
+  }
+
+  std::string mark_ = Mark();
+  fakes::TemporaryFolder folder_;
+  std::vector<FILE*> streams_;
+};
+
+const std::string kLoop = "while :; do /bin/sleep 0.05; done";
+
+TEST_F(RecordedProcesses, AreFoundByTheMarkAlone) {
+  ContainedProcess::Spec spec = Shell("echo up; exec sleep 60", mark_);
+  spec.words.back() = mark_;
+  spec.record = folder_.path() / "other" / "trial.processes";
+  fs::create_directories(spec.record.parent_path());
+  ContainedProcess process(spec);
+  WaitForOutput(process);
+  std::ifstream in(spec.record);
+  std::string space;
+  std::string mark;
+  std::getline(in, space);
+  std::getline(in, mark);
+  EXPECT_EQ(space, common::ProcessSpace());
+  EXPECT_TRUE(mark.starts_with("OPPA_PROCESS=")) << mark;
+  End(mark + "1", "", "");
+  EXPECT_FALSE(process.wait_status().has_value());
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(process.Read(0.02, [](Stream, std::string_view) {}));
+  }
+  End(mark, "", "");
+  (void)Drain(process);
+  ASSERT_TRUE(process.wait_status().has_value());
+  EXPECT_EQ(WTERMSIG(*process.wait_status()), SIGKILL);
+}
+
+// There is no process with the number 999999999.
+TEST_F(RecordedProcesses, AreOrphansOnlyOfRunnersInThisProcessSpace) {
+  ProcessRecord record("");
+  const std::string space = record.mark().substr(0, record.mark().find('.'));
+  record.Remove();
+  const pid_t here = Start(kLoop, space + ".999999999.0.1");
+  const pid_t elsewhere =
+      Start(kLoop, "OPPA_PROCESS=0123456789abcdef.999999999.0.1");
+  EXPECT_NE(here, elsewhere);
+  EndLeftovers(folder_.path());
+  EXPECT_EQ(AliveInTheEnd(mark_, 1), 1);
+  EXPECT_TRUE(common::FindProcess(elsewhere).has_value());
+}
+
+TEST_F(RecordedProcesses, AreThoseWithTheRecordedStart) {
+  const pid_t pid = Start(kLoop);
+  End("x", "", Line(pid, 1));
+  EXPECT_NE(StartOf(pid), "0");
+  End("x", "", Line(pid, -1));
+  EXPECT_NE(StartOf(pid), "0");
+  End("x", "", "1 " + StartOf(1) + "\n" + std::to_string(pid) + "\n");
+  EXPECT_NE(StartOf(pid), "0");
+  End("x", "", Line(pid));
+  EXPECT_EQ(Alive(mark_), 0);
+}
+
+// It leads no session, and neither its parent nor its session is recorded.
+TEST_F(RecordedProcesses, AreEndedWithoutTheirParentAndTheirSession) {
+  const pid_t leader = Start("(" + kLoop + ")& echo $!; " + kLoop);
+  int child = 0;
+  ASSERT_EQ(::fscanf(streams_.back(), "%d", &child), 1);
+  ASSERT_EQ(AliveInTheEnd(mark_, 2), 2);
+  End("x", "", Line(child, 1));
+  EXPECT_EQ(AliveInTheEnd(mark_, 2), 2);
+  End("x", "", Line(child));
+  EXPECT_EQ(AliveInTheEnd(mark_, 1), 1);
+  EXPECT_NE(StartOf(leader), "0");
+}
+
+TEST_F(RecordedProcesses, IncludeThoseBelowThem) {
+  const pid_t pid =
+      Start("(setsid /bin/sh -c \"" + kLoop + "\" sh $1 & wait)& wait");
+  ASSERT_GE(AliveInTheEnd(mark_, 3), 3);
+  End("x", "", Line(pid, 1));
+  EXPECT_GE(Alive(mark_), 3);
+  End("x", "", Line(pid));
+  EXPECT_EQ(AliveInTheEnd(mark_, 0), 0);
+}
+
+TEST_F(RecordedProcesses, IncludeTheSessionOfALeaderThatHasEnded) {
+  const pid_t leader = Start("(" + kLoop + ")& " + kLoop);
+  const std::string line = Line(leader);
+  ASSERT_EQ(AliveInTheEnd(mark_, 2), 2);
+  // While it lives its session is known by its start.
+  End("x", "", Line(leader, 1));
+  EXPECT_EQ(AliveInTheEnd(mark_, 2), 2);
+  ::kill(leader, SIGKILL);
+  ASSERT_EQ(AliveInTheEnd(mark_, 1), 1);
+  // A process that began before the leader is not of its session.
+  End("x", "",
+      std::to_string(leader) + " " +
+          std::to_string(std::stol(line.substr(line.find(' '))) + 1000000) +
+          "\n");
+  EXPECT_EQ(AliveInTheEnd(mark_, 1), 1);
+  End("x", "", line);
+  EXPECT_EQ(AliveInTheEnd(mark_, 0), 0);
+}
+
+TEST_F(RecordedProcesses, OfACgroupAreThoseOfTheMarkOnly) {
+  ProcessRecord record("");
+  const fs::path cgroup = record.cgroup();
+  const auto own = CgroupOf(::getpid());
+  if (!own || ::access((*own / "cgroup.procs").c_str(), W_OK) != 0) {
+    EXPECT_EQ(cgroup, "");
+    GTEST_SKIP() << "no cgroup can be created here";
+  }
+  EXPECT_EQ(cgroup.parent_path(), *own);
+  ASSERT_TRUE(fs::is_directory(cgroup));
+  const std::string id = record.mark().substr(record.mark().find('=') + 1);
+  EXPECT_EQ(cgroup.filename(), "oppa-" + id);
+  const pid_t pid = Start(kLoop);
+  std::ofstream(cgroup / "cgroup.procs") << pid << std::endl;
+  ASSERT_EQ(CgroupOf(pid), cgroup);
+  End(record.mark() + "1", cgroup, "");
+  EXPECT_NE(StartOf(pid), "0");
+  ASSERT_TRUE(fs::exists(cgroup));
+  End(record.mark(), cgroup, "");
+  EXPECT_EQ(AliveInTheEnd(mark_, 0), 0);
+  record.Remove();
+  EXPECT_FALSE(fs::exists(cgroup));
+}
+
+TEST(ProcessRecord, EachHasAMarkOfItsOwn) {
+  ProcessRecord a("");
+  ProcessRecord b("");
+  EXPECT_NE(a.mark(), b.mark());
+  const auto parts = common::Split(a.mark(), '.');
+  ASSERT_EQ(parts.size(), 4U);
+  EXPECT_EQ(parts[1], std::to_string(::getpid()));
+  EXPECT_EQ(parts[2], common::FindProcess(::getpid())->start);
+  a.Remove();
+  b.Remove();
+}
+
+TEST(ProcessRecord, NamesEachDescendantOnceWithItsStart) {
+  const fakes::TemporaryFolder folder;
+  const fs::path path = folder.path() / "trial.processes";
+  ProcessRecord record(path);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::execl("/bin/sleep", "sleep", "60", nullptr);
+    ::_exit(1);
+  }
+  record.Track(child);  // nothing is below it
+  const std::string head = common::ProcessSpace() + "\n" + record.mark() +
+                           "\n" + record.cgroup().string() + "\n";
+  EXPECT_EQ(fakes::ReadFile(path), head);
+  record.Track(::getpid());
+  EXPECT_EQ(fakes::ReadFile(path), head + std::to_string(child) + " " +
+                                       common::FindProcess(child)->start +
+                                       "\n");
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  record.Remove();
+  EXPECT_FALSE(fs::exists(path));
+}
+
+// A record that was read is removed.
+TEST(EndLeftovers, ARecordHasThreeLinesAndThenOneForEachProcess) {
+  const fakes::TemporaryFolder folder;
+  const fs::path path = folder.path() / "trial.processes";
+  const auto reads = [&](const std::string& text) {
+    fakes::WriteFile(path, text);
+    EndLeftovers(folder.path());
+    return !fs::exists(path);
+  };
+  const std::string space = common::ProcessSpace();
+  EXPECT_FALSE(reads(""));
+  EXPECT_FALSE(reads(space));
+  EXPECT_FALSE(reads(space + "\nmark"));
+  EXPECT_TRUE(reads(space + "\nmark\n"));
+  EXPECT_TRUE(reads(space + "\nmark\n/cgroup\n12 34\n"));
+  EXPECT_FALSE(reads("another " + space + "\nmark\n\n"));
+}
+
+// Folders take the place of cgroups.
+class EndedCgroup : public testing::Test {
+ protected:
+  // Ends what a record with this mark and a folder of this name has; returns
+  // the content of the file that kills a cgroup.
+  [[nodiscard]] std::string End(const std::string& mark,
+                                const std::string& name,
+                                const std::string& events) const {
+    const fs::path cgroup = folder_.path() / name;
+    fakes::WriteFile(cgroup / "cgroup.kill", "");
+    fakes::WriteFile(cgroup / "cgroup.events", events);
+    fakes::WriteFile(
+        folder_.path() / "trial.processes",
+        common::ProcessSpace() + "\n" + mark + "\n" + cgroup.string() + "\n");
+    EndLeftovers(folder_.path());
+    return fakes::ReadFile(cgroup / "cgroup.kill");
+  }
+
+  fakes::TemporaryFolder folder_;
+};
+
+TEST_F(EndedCgroup, IsThatOfTheMarkOnly) {
+  const std::string none = "populated 0\nfrozen 0\n";
+  EXPECT_EQ(End("OPPA_PROCESS=a", "oppa-a", none), "1");
+  EXPECT_EQ(End("OPPA_PROCESS=a", "oppa-b", none), "");
+  EXPECT_EQ(End("mark", "oppa-mark", none), "");
+}
+
+TEST_F(EndedCgroup, IsKilledUntilItIsEmpty) {
+  std::atomic<bool> empty = false;
+  std::thread last([&] {
+    const fs::path events = folder_.path() / "oppa-a" / "cgroup.events";
+    while (!fs::exists(events)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    empty = true;
+    fakes::WriteFile(events, "populated 0\nfrozen 0\n");
+  });
+  EXPECT_EQ(End("OPPA_PROCESS=a", "oppa-a", "populated 1\nfrozen 0\n"), "1");
+  EXPECT_TRUE(empty);
+  last.join();
+}
+
+TEST_F(EndedCgroup, IsRemoved) {
+  const fs::path cgroup = folder_.path() / "oppa-a";
+  fs::create_directory(cgroup);  // cannot be killed, as before Linux 5.14
+  fakes::WriteFile(
+      folder_.path() / "trial.processes",
+      common::ProcessSpace() + "\nOPPA_PROCESS=a\n" + cgroup.string() + "\n");
+  EndLeftovers(folder_.path());
+  EXPECT_FALSE(fs::exists(cgroup));
+}
+
+}  // namespace trials::leftovers_test

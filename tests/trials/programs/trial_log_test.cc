@@ -1,0 +1,110 @@
+#include "trials/programs/trial_log.h"
+
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "tests/fakes/temporary_folder.h"
+
+namespace trials::trial_log_test {
+
+// The file of a log of 10 bytes to which these pieces were added.
+std::string FileOf(const std::vector<std::string>& pieces) {
+  const fakes::TemporaryFolder folder;
+  const auto path = folder.path() / "logs" / "trial.log";
+  {
+    TrialLog log(path, 10);
+    for (const std::string& piece : pieces) {
+      log.Append(piece);
+    }
+  }
+  return fakes::ReadFile(path);
+}
+
+TEST(TrialLog, KeepsWhatFits) {
+  EXPECT_EQ(FileOf({}), "");
+  EXPECT_EQ(FileOf({"abc"}), "abc");
+  EXPECT_EQ(FileOf({"abcde", "fghij"}), "abcdefghij");
+  EXPECT_EQ(FileOf({"abcdefghij"}), "abcdefghij");
+  EXPECT_EQ(FileOf({"a", "bcdefgh", "ij"}), "abcdefghij");
+}
+
+TEST(TrialLog, KeepsTheFirstAndTheLastHalfOfMore) {
+  EXPECT_EQ(FileOf({"abcdefghijk"}),
+            "abcde\n[... 1 bytes left out ...]\nghijk");
+  EXPECT_EQ(FileOf({"abcdefghijklmnopqrstuvwxyz"}),
+            "abcde\n[... 16 bytes left out ...]\nvwxyz");
+  std::vector<std::string> letters;
+  for (char c = 'a'; c <= 'z'; ++c) {
+    letters.emplace_back(1, c);
+  }
+  EXPECT_EQ(FileOf(letters), "abcde\n[... 16 bytes left out ...]\nvwxyz");
+}
+
+TEST(TrialLog, OfLessThanTwoBytesNamesOnlyWhatIsLeftOut) {
+  const fakes::TemporaryFolder folder;
+  for (const std::size_t most_bytes : {0U, 1U}) {
+    const auto path = folder.path() / "trial.log";
+    {
+      TrialLog log(path, most_bytes);
+      log.Append("abc");
+      log.Append("de");
+    }
+    EXPECT_EQ(fakes::ReadFile(path), "\n[... 5 bytes left out ...]\n");
+  }
+}
+
+TEST(TrialLog, OnAFullDiskIsGivenUpAndNothingElseIsWrittenTo) {
+  const fakes::TemporaryFolder folder;
+  const auto path = folder.path() / "input";
+  const int input = ::open(path.c_str(), O_RDWR | O_CREAT, 0600);
+  const int before = ::dup(STDIN_FILENO);
+  ::dup2(input, STDIN_FILENO);
+  {
+    TrialLog log("/dev/full", 10);
+    log.Append("abc");
+    log.Append("defghijklmn");
+    EXPECT_EQ(log.LastLine(), "abcdefghijklmn");
+  }
+  EXPECT_EQ(::fcntl(STDIN_FILENO, F_GETFD), 0);
+  ::dup2(before, STDIN_FILENO);
+  ::close(before);
+  ::close(input);
+  EXPECT_EQ(fakes::ReadFile(path), "");
+}
+
+TEST(TrialLog, TheFirstHalfIsInTheFileAtOnce) {
+  const fakes::TemporaryFolder folder;
+  TrialLog log(folder.path() / "trial.log", 10);
+  log.Append("abcdefg");
+  EXPECT_EQ(fakes::ReadFile(folder.path() / "trial.log"), "abcde");
+}
+
+TEST(TrialLog, TheLastLineIsTheLastOneWithText) {
+  TrialLog log("", 10);
+  EXPECT_EQ(log.LastLine(), "");
+  log.Append("one");
+  EXPECT_EQ(log.LastLine(), "one");
+  log.Append("\ntwo");
+  EXPECT_EQ(log.LastLine(), "two");
+  log.Append(" words \n\n  \n");
+  EXPECT_EQ(log.LastLine(), "two words");
+  // Of a long line, the last 4 KiB.
+  log.Append(std::string(5000, 'x'));
+  EXPECT_EQ(log.LastLine(), std::string(4096, 'x'));
+  log.Append(std::string(10, 'y'));
+  EXPECT_EQ(log.LastLine(), std::string(4086, 'x') + std::string(10, 'y'));
+}
+
+// A full disk ends the log, not the trial.
+TEST(TrialLog, WithoutSpaceTheTrialContinues) {
+  TrialLog log("/dev/full", 10);
+  log.Append("one\n");
+  log.Append("two\n");
+  EXPECT_EQ(log.LastLine(), "two");
+}
+
+}  // namespace trials::trial_log_test

@@ -1,0 +1,146 @@
+#include "trials/programs/trial_rendering.h"
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/toml_table.h"
+#include "trials/custom_knobs.h"
+
+namespace trials::trial_rendering_test {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// Two nodes of four GPUs, and a batch of 48.
+class TrialRendering : public testing::Test {
+ protected:
+  TrialRendering() {
+    cluster_.nodes = 2;
+    cluster_.gpus_per_node = 4;
+    options_.program = {"train", "--tp={tp}"};
+    options_.folder = "/job";
+    options_.workload.batch_size = 48;
+    request_.config = {.dp = 4, .tp = 2, .microbatches = 4};
+    request_.max_steps = 7;
+  }
+
+  CommandOptions options_;
+  Cluster cluster_;
+  TrialRequest request_;
+};
+
+TEST_F(TrialRendering, OneProcessIsStartedAsItIs) {
+  EXPECT_THAT(TrialWords(options_, cluster_, request_),
+              ElementsAre("train", "--tp=2"));
+}
+
+TEST_F(TrialRendering, RanksAreStartedOnEachNodeOrGpu) {
+  options_.rank_wrapper = {"wrap"};
+  options_.ranks = CommandOptions::Ranks::kPerNode;
+  EXPECT_THAT(
+      TrialWords(options_, cluster_, request_),
+      ElementsAre("srun", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1",
+                  "--overcommit", "--kill-on-bad-exit=1", "--input=none",
+                  "--export=ALL", "--chdir=/job", "wrap", "train", "--tp=2"));
+  options_.ranks = CommandOptions::Ranks::kPerGpu;
+  const auto words = TrialWords(options_, cluster_, request_);
+  EXPECT_EQ(words.at(2), "--ntasks=8");
+  EXPECT_EQ(words.at(3), "--ntasks-per-node=4");
+}
+
+// A program whose words name no parameter reads them from the environment.
+TEST_F(TrialRendering, AProgramGetsItsParametersInWordsOrInTheEnvironment) {
+  EXPECT_THAT(RenderJob(options_, cluster_, request_.config, "").environment,
+              IsEmpty());
+  options_.program = {"train", "--config={config}"};
+  EXPECT_THAT(RenderJob(options_, cluster_, request_.config, "").environment,
+              IsEmpty());
+  options_.program = {"train", "--steps={max_steps}", "--gpus={gpus}"};
+  const RenderedJob job = RenderJob(options_, cluster_, request_.config, "");
+  EXPECT_THAT(job.words,
+              ElementsAre("train", "--steps={max_steps}", "--gpus=8"));
+  ASSERT_EQ(job.environment.size(), 1u);
+  const std::string& variable = job.environment.front();
+  ASSERT_TRUE(variable.starts_with("OPPA_TRIAL="));
+  const auto json = common::ParseJson(variable.substr(11), "environment");
+  EXPECT_EQ(json.at("nodes"), 2);
+  EXPECT_EQ(json.at("gpus_per_node"), 4);
+  EXPECT_EQ(json.at("config").at("tp"), 2);
+  EXPECT_EQ(json.at("config").at("micro_batch_size"), 3);
+}
+
+TEST_F(TrialRendering, ParametersOfYourOwnHaveTheirType) {
+  const KnobSet knobs = ReadCustomKnobs(
+      common::TomlTable::ParseString("[space.custom]\n"
+                                     "word = ['flash', 'sdpa']\n"
+                                     "number = [0.5, 1]\n"
+                                     "yes = [true, false]\n",
+                                     "m.toml")
+          .GetTable("space"));
+  const auto json = ParametersAsJson(knobs, {.dp = 2}, 48);
+  EXPECT_EQ(json.at("dp"), 2);
+  EXPECT_EQ(json.at("word"), "flash");
+  EXPECT_EQ(json.at("number"), 0.5);
+  EXPECT_EQ(json.at("yes"), true);
+}
+
+TEST_F(TrialRendering, TheEnvironmentSaysWhatToTry) {
+  options_.environment = {"A=b=c", "OPPA_SEED=5"};
+  options_.timeout_s = 100.0;
+  request_.time_limit_s = 60.0;
+  ::setenv("OPPA_TEST_VARIABLE", "x=y", 1);
+  const auto environment = TrialEnvironment(options_, cluster_, request_);
+  EXPECT_THAT(environment, testing::Contains("OPPA_TEST_VARIABLE=x=y"));
+  ::unsetenv("OPPA_TEST_VARIABLE");
+  for (const char* variable : {"A=b=c", "OPPA_SEED=5", "OPPA_MAX_STEPS=7",
+                               "OPPA_TP=2", "OPPA_MICRO_BATCH_SIZE=3"}) {
+    EXPECT_THAT(environment, testing::Contains(variable));
+  }
+  const auto time_limit_s = [&] {
+    for (const std::string& variable :
+         TrialEnvironment(options_, cluster_, request_)) {
+      if (variable.starts_with("OPPA_TRIAL=")) {
+        return common::ParseJson(variable.substr(11), "environment")
+            .at("time_limit_s")
+            .get<double>();
+      }
+    }
+    return 0.0;
+  };
+  EXPECT_EQ(time_limit_s(), 60.0);
+  request_.time_limit_s = 200.0;
+  EXPECT_EQ(time_limit_s(), 100.0);
+}
+
+// Else Python holds the lines of a log back until the trial ends.
+TEST_F(TrialRendering, PythonPrintsALogAtOnceUnlessItsVariableIsSet) {
+  const char* const before = std::getenv("PYTHONUNBUFFERED");
+  const std::string value = before == nullptr ? "" : before;
+  ::unsetenv("PYTHONUNBUFFERED");
+  const auto unbuffered = [this] {
+    std::string found = "none";
+    for (const std::string& variable :
+         TrialEnvironment(options_, cluster_, request_)) {
+      if (variable.starts_with("PYTHONUNBUFFERED=")) {
+        found = variable.substr(17);
+      }
+    }
+    return found;
+  };
+  EXPECT_EQ(unbuffered(), "none");
+  options_.log = std::make_shared<const LogPatterns>();
+  EXPECT_EQ(unbuffered(), "1");
+  ::setenv("PYTHONUNBUFFERED", "0", 1);
+  EXPECT_EQ(unbuffered(), "0");
+  if (before == nullptr) {
+    ::unsetenv("PYTHONUNBUFFERED");
+  } else {
+    ::setenv("PYTHONUNBUFFERED", value.c_str(), 1);
+  }
+}
+
+}  // namespace trials::trial_rendering_test

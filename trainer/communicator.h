@@ -1,0 +1,126 @@
+// The interface of what ranks exchange: groups of ranks and their collectives.
+
+#ifndef TRAINER_COMMUNICATOR_H_
+#define TRAINER_COMMUNICATOR_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "trainer/device.h"
+#include "trainer/tensor.h"
+
+namespace trainer {
+
+// The end of an operation that has a stream of its own. Wait makes the compute
+// stream of the rank wait for it (a host thread on CPU, cudaStreamWaitEvent on
+// CUDA). Null: the operation is ordered with the compute stream already.
+class Event {
+ public:
+  virtual ~Event() = default;
+  virtual void Wait() = 0;
+};
+using EventPtr = std::shared_ptr<Event>;
+
+inline void Wait(const EventPtr& event) {
+  if (event != nullptr) {
+    event->Wait();
+  }
+}
+
+enum class Reduction { kSum, kMax };
+
+// What a group has sent, by operation: calls, and bytes of the larger of input
+// and output of each call.
+struct Traffic {
+  std::int64_t calls = 0;
+  std::int64_t bytes = 0;
+};
+using TrafficByOperation = std::map<std::string, Traffic>;
+
+// The trial has ended on another rank (out of memory, an error, a request to
+// stop), so this rank cannot go on either.
+class Aborted : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// One rank's end of a group of ranks. All ranks of a group make the same calls
+// in the same order. An operation starts after everything that the compute
+// stream was given before the call; buffers stay untouched until its event.
+// Sums are formed in the order of the ranks. Ranks here count within the group.
+//
+// Send and Receive match in order per pair of ranks; neither waits for other
+// operations of the group, and a send does not wait for the receive.
+// Errors: throws Aborted, possibly in a later call.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] virtual int size() const = 0;
+
+  virtual EventPtr AllReduce(Tensor data, Reduction reduction) = 0;
+  // part = sum over ranks of their full[rank * part.size ...]. part may be that
+  // slice of full itself.
+  virtual EventPtr ReduceScatter(Tensor full, Tensor part) = 0;
+  // full[rank * part.size ...] = part of that rank. part may be that slice.
+  virtual EventPtr AllGather(Tensor part, Tensor full) = 0;
+  // Counts are elements for, and from, each rank in order.
+  virtual EventPtr AllToAll(Tensor from,
+                            std::span<const std::int64_t> send_counts,
+                            Tensor to,
+                            std::span<const std::int64_t> receive_counts) = 0;
+  virtual EventPtr Broadcast(Tensor data, int root) = 0;
+  virtual EventPtr Send(Tensor data, int to) = 0;
+  virtual EventPtr Receive(Tensor data, int from) = 0;
+
+  // Of host memory; they return when done. values = sum over ranks;
+  // received[i] = the value that rank i sent to this rank.
+  virtual void SumOnHost(std::span<double> values) = 0;
+  virtual void ExchangeOnHost(std::span<const std::int64_t> sent,
+                              std::span<std::int64_t> received) = 0;
+
+  [[nodiscard]] const TrafficByOperation& traffic() const { return traffic_; }
+
+ protected:
+  void Count(const char* operation, std::int64_t bytes) {
+    Traffic& traffic = traffic_[operation];
+    ++traffic.calls;
+    traffic.bytes += bytes;
+  }
+
+ private:
+  TrafficByOperation traffic_;
+};
+
+// Why a trial ended before its last step.
+enum class EndReason { kNone, kStopped, kFailed, kOutOfMemory };
+
+// What connects all ranks of a trial. One object per process; threads of the
+// process that are ranks share it.
+class Fabric {
+ public:
+  virtual ~Fabric() = default;
+  [[nodiscard]] virtual int world_size() const = 0;
+  // The end of `rank` in the group of `members` (ascending world ranks, `rank`
+  // among them). Every member calls it, in the same order on all ranks.
+  // own_stream: operations run next to the compute stream and return events;
+  // otherwise they run on the compute stream and return null (Send and Receive
+  // always return events). device is that of the rank.
+  [[nodiscard]] virtual std::unique_ptr<Communicator> Group(
+      int rank, const std::string& name, const std::vector<int>& members,
+      bool own_stream, Device& device) = 0;
+  // Ends the trial on every rank: pending and later operations throw Aborted.
+  // The first reason counts, except that kOutOfMemory wins over kFailed.
+  virtual void Abort(EndReason reason, const std::string& message) = 0;
+  [[nodiscard]] virtual EndReason end_reason() const = 0;
+  [[nodiscard]] virtual std::string end_message() const = 0;
+};
+
+}  // namespace trainer
+
+#endif  // TRAINER_COMMUNICATOR_H_

@@ -1,0 +1,34 @@
+// Attention that never stores its scores.
+
+#ifndef TRAINER_CUDA_ATTENTION_H_
+#define TRAINER_CUDA_ATTENTION_H_
+
+#include "trainer/cuda/platform.h"
+#include "trainer/device.h"
+
+namespace trainer::cuda {
+
+// Bytes of one of the two vectors that backward reads: log-sum-exp of the
+// scores of each query, and <dout, out>.
+[[nodiscard]] std::int64_t AttentionStatisticsBytes(
+    const AttentionShape& shape);
+
+// out = softmax(q k^T / sqrt(head_size)) v, as in Device::AttentionForward. The
+// tiles of scores live in registers, and a running maximum and sum rescale the
+// result. log_sums: [batch, heads, queries] or null; out may be empty.
+// Source: Dao (2023), FlashAttention-2, Algorithm 1.
+void AttentionForward(const AttentionShape& shape, Tensor q, Tensor k, Tensor v,
+                      Tensor out, float* log_sums, cudaStream_t stream);
+
+// Two kernels compute the scores again: one owns queries and sums dq, one owns
+// keys and sums dk and dv over the queries of all heads that share them. So no
+// sum depends on the order of blocks. deltas: as log_sums, scratch.
+// Source: ibid., Algorithm 2, whose atomic sums of dq the first kernel avoids.
+void AttentionBackward(const AttentionShape& shape, Tensor dout, Tensor q,
+                       Tensor k, Tensor v, Tensor out, const float* log_sums,
+                       float* deltas, Tensor dq, Tensor dk, Tensor dv,
+                       cudaStream_t stream);
+
+}  // namespace trainer::cuda
+
+#endif  // TRAINER_CUDA_ATTENTION_H_

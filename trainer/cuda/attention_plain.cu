@@ -1,0 +1,240 @@
+#include "trainer/cuda/attention_plain.h"
+#include "trainer/cuda/dispatch.h"
+
+namespace trainer::cuda {
+namespace {
+
+template <typename T>
+__device__ __forceinline__ float Dot(const T* a, const T* b, int size) {
+  float sum = 0.0F;
+  for (int i = 0; i < size; ++i) {
+    sum += ToFloat(a[i]) * ToFloat(b[i]);
+  }
+  return sum;
+}
+
+// The places of a query and of the keys of its head.
+struct Offsets {
+  std::int64_t q, out, kv, statistics;
+  __device__ Offsets(const AttentionSizes& sizes, int batch, int head,
+                     int query)
+      : q((static_cast<std::int64_t>(batch) * sizes.queries + query) *
+              sizes.q_stride +
+          head * sizes.head_size),
+        out((static_cast<std::int64_t>(batch) * sizes.queries + query) *
+                sizes.out_stride +
+            head * sizes.head_size),
+        kv(static_cast<std::int64_t>(batch) * sizes.keys * sizes.kv_stride +
+           head / (sizes.heads / sizes.kv_heads) * sizes.head_size),
+        statistics((static_cast<std::int64_t>(batch) * sizes.heads + head) *
+                       sizes.queries +
+                   query) {}
+};
+
+template <typename T>
+__global__ void PlainForwardKernel(AttentionSizes sizes, const T* q, const T* k,
+                                   const T* v, T* out, float* log_sums) {
+  OPPA_DYNAMIC_SHARED(shared);
+  auto* weights = reinterpret_cast<float*>(shared);
+  const int query = static_cast<int>(blockIdx.x);
+  const int thread = static_cast<int>(threadIdx.x);
+  const int threads = static_cast<int>(blockDim.x);
+  const Offsets at(sizes, static_cast<int>(blockIdx.z),
+                   static_cast<int>(blockIdx.y), query);
+  const int end = sizes.KeyEnd(query + 1);
+  float maximum = -1e30F;
+  for (int j = thread; j < end; j += threads) {
+    weights[j] = sizes.scale * Dot(q + at.q, k + at.kv + j * sizes.kv_stride,
+                                   sizes.head_size);
+    maximum = fmaxf(maximum, weights[j]);
+  }
+  maximum = BlockReduce(maximum, -1e30F, MaxOf());
+  float sum = 0.0F;
+  for (int j = thread; j < end; j += threads) {
+    weights[j] = expf(weights[j] - maximum);
+    sum += weights[j];
+  }
+  sum = BlockReduce(sum, 0.0F, SumOf());  // also a barrier for the weights
+  if (log_sums != nullptr && thread == 0) {
+    log_sums[at.statistics] = maximum + logf(sum);
+  }
+  for (int d = thread; out != nullptr && d < sizes.head_size; d += threads) {
+    float value = 0.0F;
+    for (int j = 0; j < end; ++j) {
+      value += weights[j] * ToFloat(v[at.kv + j * sizes.kv_stride + d]);
+    }
+    out[at.out + d] = Round<T>(value / sum);
+  }
+}
+
+template <typename T>
+__global__ void DeltaKernel(AttentionSizes sizes, const T* dout, const T* out,
+                            float* deltas) {
+  const std::int64_t rows =
+      static_cast<std::int64_t>(sizes.queries) * sizes.heads;
+  for (std::int64_t i = blockIdx.x; i < rows; i += gridDim.x) {
+    const Offsets at(sizes, static_cast<int>(blockIdx.z),
+                     static_cast<int>(i % sizes.heads),
+                     static_cast<int>(i / sizes.heads));
+    float sum = 0.0F;
+    for (int d = static_cast<int>(threadIdx.x); d < sizes.head_size; d += 32) {
+      sum += ToFloat(dout[at.out + d]) * ToFloat(out[at.out + d]);
+    }
+    sum = WarpReduce(sum, SumOf());
+    if (threadIdx.x == 0) {
+      deltas[at.statistics] = sum;
+    }
+  }
+}
+
+template <typename T>
+__global__ void PlainQueryGradientKernel(AttentionSizes sizes, const T* dout,
+                                         const T* q, const T* k, const T* v,
+                                         const float* log_sums,
+                                         const float* deltas, T* dq) {
+  OPPA_DYNAMIC_SHARED(shared);
+  auto* weights = reinterpret_cast<float*>(shared);
+  const int query = static_cast<int>(blockIdx.x);
+  const int thread = static_cast<int>(threadIdx.x);
+  const int threads = static_cast<int>(blockDim.x);
+  const Offsets at(sizes, static_cast<int>(blockIdx.z),
+                   static_cast<int>(blockIdx.y), query);
+  const int end = sizes.KeyEnd(query + 1);
+  for (int j = thread; j < end; j += threads) {
+    const std::int64_t key = at.kv + j * sizes.kv_stride;
+    const float score = sizes.scale * Dot(q + at.q, k + key, sizes.head_size);
+    weights[j] =
+        expf(score - log_sums[at.statistics]) *
+        (Dot(dout + at.out, v + key, sizes.head_size) - deltas[at.statistics]);
+  }
+  __syncthreads();
+  for (int d = thread; d < sizes.head_size; d += threads) {
+    float value = 0.0F;
+    for (int j = 0; j < end; ++j) {
+      value += weights[j] * ToFloat(k[at.kv + j * sizes.kv_stride + d]);
+    }
+    dq[at.q + d] = Round<T>(value * sizes.scale);
+  }
+}
+
+// A block per key of a key-value head, the queries in pieces of its threads.
+template <typename T>
+__global__ void PlainKeyGradientKernel(AttentionSizes sizes, const T* dout,
+                                       const T* q, const T* k, const T* v,
+                                       const float* log_sums,
+                                       const float* deltas, T* dk, T* dv) {
+  OPPA_DYNAMIC_SHARED(shared);
+  const int thread = static_cast<int>(threadIdx.x);
+  const int threads = static_cast<int>(blockDim.x);
+  auto* weights = reinterpret_cast<float*>(shared);
+  float* gradients = weights + threads;
+  float* k_sums = gradients + threads;  // [head_size], each of one thread
+  float* v_sums = k_sums + sizes.head_size;
+  const int key = static_cast<int>(blockIdx.x);
+  const int batch = static_cast<int>(blockIdx.z);
+  const int group = sizes.heads / sizes.kv_heads;
+  const int first_head = static_cast<int>(blockIdx.y) * group;
+  const std::int64_t own =
+      Offsets(sizes, batch, first_head, 0).kv + key * sizes.kv_stride;
+  for (int d = thread; d < sizes.head_size; d += threads) {
+    k_sums[d] = v_sums[d] = 0.0F;
+  }
+  for (int head = first_head; head < first_head + group; ++head) {
+    for (int begin = 0; begin < sizes.queries; begin += threads) {
+      const int query = begin + thread;
+      __syncthreads();
+      weights[thread] = gradients[thread] = 0.0F;
+      if (sizes.Sees(query, key)) {
+        const Offsets at(sizes, batch, head, query);
+        const float score =
+            sizes.scale * Dot(q + at.q, k + own, sizes.head_size);
+        weights[thread] = expf(score - log_sums[at.statistics]);
+        gradients[thread] =
+            weights[thread] * (Dot(dout + at.out, v + own, sizes.head_size) -
+                               deltas[at.statistics]);
+      }
+      __syncthreads();
+      const int count =
+          sizes.queries - begin < threads ? sizes.queries - begin : threads;
+      for (int d = thread; d < sizes.head_size; d += threads) {
+        for (int i = 0; i < count; ++i) {
+          const Offsets at(sizes, batch, head, begin + i);
+          k_sums[d] += gradients[i] * ToFloat(q[at.q + d]);
+          v_sums[d] += weights[i] * ToFloat(dout[at.out + d]);
+        }
+      }
+    }
+  }
+  for (int d = thread; d < sizes.head_size; d += threads) {
+    dk[own + d] = Round<T>(k_sums[d] * sizes.scale);
+    dv[own + d] = Round<T>(v_sums[d]);
+  }
+}
+
+Grid PlainGrid(std::int64_t rows, std::int64_t heads, std::int64_t batch,
+               std::int64_t floats) {
+  return {rows, heads, batch, kRowThreads,
+          static_cast<std::size_t>(floats) * sizeof(float)};
+}
+
+template <typename T>
+void BackwardOf(const AttentionShape& shape, const AttentionSizes& sizes,
+                const Tensor (&inputs)[4], const float* log_sums,
+                const float* deltas, const Tensor (&gradients)[3],
+                cudaStream_t stream) {
+  Launch(PlainQueryGradientKernel<T>,
+         PlainGrid(shape.queries, shape.heads, shape.batch, shape.keys), stream,
+         sizes, Of<T>(inputs[0]), Of<T>(inputs[1]), Of<T>(inputs[2]),
+         Of<T>(inputs[3]), log_sums, deltas, Of<T>(gradients[0]));
+  Launch(PlainKeyGradientKernel<T>,
+         PlainGrid(shape.keys, shape.kv_heads, shape.batch,
+                   2 * (kRowThreads + shape.head_size)),
+         stream, sizes, Of<T>(inputs[0]), Of<T>(inputs[1]), Of<T>(inputs[2]),
+         Of<T>(inputs[3]), log_sums, deltas, Of<T>(gradients[1]),
+         Of<T>(gradients[2]));
+}
+
+}  // namespace
+
+void PlainAttentionForward(const AttentionShape& shape,
+                           const AttentionSizes& sizes, Tensor q, Tensor k,
+                           Tensor v, Tensor out, float* log_sums,
+                           cudaStream_t stream) {
+  const Grid grid =
+      PlainGrid(shape.queries, shape.heads, shape.batch, shape.keys);
+  if (q.width == 2) {
+    Launch(PlainForwardKernel<Bf16>, grid, stream, sizes, Of<Bf16>(q),
+           Of<Bf16>(k), Of<Bf16>(v), Of<Bf16>(out), log_sums);
+  } else {
+    Launch(PlainForwardKernel<float>, grid, stream, sizes, Of<float>(q),
+           Of<float>(k), Of<float>(v), Of<float>(out), log_sums);
+  }
+}
+
+void AttentionDeltas(const AttentionShape& shape, const AttentionSizes& sizes,
+                     Tensor dout, Tensor out, float* deltas,
+                     cudaStream_t stream) {
+  const Grid grid{shape.queries * shape.heads, 1, shape.batch, 32};
+  if (dout.width == 2) {
+    Launch(DeltaKernel<Bf16>, grid, stream, sizes, Of<Bf16>(dout),
+           Of<Bf16>(out), deltas);
+  } else {
+    Launch(DeltaKernel<float>, grid, stream, sizes, Of<float>(dout),
+           Of<float>(out), deltas);
+  }
+}
+
+void PlainAttentionBackward(const AttentionShape& shape,
+                            const AttentionSizes& sizes,
+                            const Tensor (&inputs)[4], const float* log_sums,
+                            const float* deltas, const Tensor (&gradients)[3],
+                            cudaStream_t stream) {
+  if (inputs[1].width == 2) {
+    BackwardOf<Bf16>(shape, sizes, inputs, log_sums, deltas, gradients, stream);
+  } else {
+    BackwardOf<float>(shape, sizes, inputs, log_sums, deltas, gradients,
+                      stream);
+  }
+}
+
+}  // namespace trainer::cuda

@@ -1,0 +1,46 @@
+// From the width of a tensor to the type of its elements.
+
+#ifndef TRAINER_CUDA_DISPATCH_H_
+#define TRAINER_CUDA_DISPATCH_H_
+
+#include <stdexcept>
+#include <string>
+
+#include "trainer/cuda/numeric.h"
+#include "trainer/tensor.h"
+
+namespace trainer::cuda {
+
+template <typename T>
+struct TypeTag {
+  using Type = T;
+};
+
+template <typename T>
+[[nodiscard]] T* Of(const Tensor& tensor) {
+  return reinterpret_cast<T*>(tensor.data);
+}
+
+// Calls f(TypeTag<T>()) with the type of that width.
+// Errors: throws std::invalid_argument for another width.
+template <typename F>
+void WithType(int width, const F& f) {
+  if (width == 2) {
+    f(TypeTag<Bf16>());
+  } else if (width == 4) {
+    f(TypeTag<float>());
+  } else {
+    throw std::invalid_argument("no numbers of " + std::to_string(width) +
+                                " bytes on this device");
+  }
+}
+
+// The same with the types of two widths.
+template <typename F>
+void WithTypes(int first, int second, const F& f) {
+  WithType(first, [&](auto a) { WithType(second, [&](auto b) { f(a, b); }); });
+}
+
+}  // namespace trainer::cuda
+
+#endif  // TRAINER_CUDA_DISPATCH_H_

@@ -1,0 +1,28 @@
+// Matrix products on a GPU.
+
+#ifndef TRAINER_CUDA_GEMM_H_
+#define TRAINER_CUDA_GEMM_H_
+
+#include <memory>
+
+#include "trainer/cuda/platform.h"
+#include "trainer/device.h"
+
+namespace trainer::cuda {
+
+inline constexpr std::size_t kWorkspaceBytes = std::size_t{64} << 20;
+
+class GemmRunner {
+ public:
+  virtual ~GemmRunner() = default;
+  // As Device::Gemm; sums in float.
+  virtual void Run(const GemmShape& shape, Tensor a, Tensor b, Tensor c,
+                   cudaStream_t stream) = 0;
+};
+
+// workspace: kWorkspaceBytes of device memory, used by calls on one stream.
+[[nodiscard]] std::unique_ptr<GemmRunner> MakeGemmRunner(void* workspace);
+
+}  // namespace trainer::cuda
+
+#endif  // TRAINER_CUDA_GEMM_H_

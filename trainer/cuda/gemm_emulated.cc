@@ -1,0 +1,46 @@
+#include "trainer/cuda/gemm.h"
+#include "trainer/cuda/numeric.h"
+
+namespace trainer::cuda {
+namespace {
+
+template <typename T>
+void Multiply(const GemmShape& s, const T* a, const T* b, T* c) {
+  for (std::int64_t i = 0; i < s.m; ++i) {
+    for (std::int64_t j = 0; j < s.n; ++j) {
+      float sum = 0.0F;
+      for (std::int64_t l = 0; l < s.k; ++l) {
+        sum += ToFloat(a[s.transpose_a ? l * s.lda + i : i * s.lda + l]) *
+               ToFloat(b[s.transpose_b ? j * s.ldb + l : l * s.ldb + j]);
+      }
+      T& out = c[i * s.ldc + j];
+      const float before =
+          s.beta == 0.0 ? 0.0F : static_cast<float>(s.beta) * ToFloat(out);
+      out = Round<T>(static_cast<float>(s.alpha) * sum + before);
+    }
+  }
+}
+
+class EmulatedGemm final : public GemmRunner {
+ public:
+  void Run(const GemmShape& shape, Tensor a, Tensor b, Tensor c,
+           cudaStream_t /*stream*/) override {
+    if (c.width == 2) {
+      Multiply(shape, reinterpret_cast<const Bf16*>(a.data),
+               reinterpret_cast<const Bf16*>(b.data),
+               reinterpret_cast<Bf16*>(c.data));
+    } else {
+      Multiply(shape, reinterpret_cast<const float*>(a.data),
+               reinterpret_cast<const float*>(b.data),
+               reinterpret_cast<float*>(c.data));
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<GemmRunner> MakeGemmRunner(void* /*workspace*/) {
+  return std::make_unique<EmulatedGemm>();
+}
+
+}  // namespace trainer::cuda

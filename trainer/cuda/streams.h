@@ -1,0 +1,52 @@
+// Streams and events of CUDA that release themselves.
+
+#ifndef TRAINER_CUDA_STREAMS_H_
+#define TRAINER_CUDA_STREAMS_H_
+
+#include <memory>
+
+#include "trainer/communicator.h"
+#include "trainer/cuda/platform.h"
+
+namespace trainer::cuda {
+
+class Stream {
+ public:
+  Stream() {
+    Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
+          "cudaStreamCreateWithFlags");
+  }
+  ~Stream() { cudaStreamDestroy(stream_); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  [[nodiscard]] cudaStream_t get() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+// A place in a stream. CUDA releases an event that a stream still waits for
+// when it is no longer needed.
+class Mark {
+ public:
+  explicit Mark(cudaStream_t stream) {
+    Check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming),
+          "cudaEventCreateWithFlags");
+    Check(cudaEventRecord(event_, stream), "cudaEventRecord");
+  }
+  ~Mark() { cudaEventDestroy(event_); }
+  Mark(const Mark&) = delete;
+  Mark& operator=(const Mark&) = delete;
+  // Work that is added to `stream` from now on follows this place.
+  void Precede(cudaStream_t stream) const {
+    Check(cudaStreamWaitEvent(stream, event_, 0), "cudaStreamWaitEvent");
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+using MarkPtr = std::shared_ptr<const Mark>;
+
+}  // namespace trainer::cuda
+
+#endif  // TRAINER_CUDA_STREAMS_H_

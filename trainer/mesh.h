@@ -1,0 +1,57 @@
+// Where a rank is in the grid of a parallel configuration.
+
+#ifndef TRAINER_MESH_H_
+#define TRAINER_MESH_H_
+
+#include <vector>
+
+#include "trials/parallel_config.h"
+
+namespace trainer {
+
+// Ranks count through tp first, then cp, pp and dp:
+//
+//   rank = ((dp_index * pp + pp_index) * cp + cp_index) * tp + tp_index.
+//
+// Source: the order of Colossal-AI's HybridParallelPlugin (dp outside).
+struct Mesh {
+  Mesh(const trials::ParallelConfig& config, int world_rank)
+      : dp(config.dp),
+        tp(config.tp),
+        pp(config.pp),
+        cp(config.cp),
+        ep(config.ep),
+        rank(world_rank),
+        tp_index(world_rank % tp),
+        cp_index(world_rank / tp % cp),
+        pp_index(world_rank / (tp * cp) % pp),
+        dp_index(world_rank / (tp * cp * pp)) {}
+
+  int dp, tp, pp, cp, ep;
+  int rank;
+  int tp_index, cp_index, pp_index, dp_index;
+
+  [[nodiscard]] int size() const { return dp * tp * pp * cp; }
+
+  // The ranks for which `same(other)` holds, ascending.
+  template <typename Same>
+  [[nodiscard]] std::vector<int> Members(Same same) const {
+    std::vector<int> members;
+    for (int other = 0; other < size(); ++other) {
+      trials::ParallelConfig config;
+      config.dp = dp;
+      config.tp = tp;
+      config.pp = pp;
+      config.cp = cp;
+      config.ep = ep;
+      if (same(Mesh(config, other))) {
+        members.push_back(other);
+      }
+    }
+    return members;
+  }
+};
+
+}  // namespace trainer
+
+#endif  // TRAINER_MESH_H_

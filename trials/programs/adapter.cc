@@ -1,0 +1,308 @@
+#include "trials/programs/adapter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <stdexcept>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/files.h"
+#include "common/process.h"
+#include "common/text.h"
+#include "trials/data_folder.h"
+#include "trials/programs/command_words.h"
+
+namespace trials {
+namespace {
+
+namespace fs = std::filesystem;
+using common::InputError;
+using common::TomlTable;
+
+constexpr const char* kFolder = "adapters";
+
+std::optional<Rule> ReadRule(const TomlTable& row, std::string_view key) {
+  if (!row.Has(key)) {
+    return std::nullopt;
+  }
+  return Rule::Parse(row.RequireText(key), "adapter", row.Where(key));
+}
+
+AdapterSetting ReadSetting(const TomlTable& row) {
+  AdapterSetting setting;
+  const std::pair<const char*, AdapterSetting::Kind> kinds[] = {
+      {"flag", AdapterSetting::Kind::kFlag},
+      {"key", AdapterSetting::Kind::kKey},
+      {"variable", AdapterSetting::Kind::kVariable}};
+  int names = 0;
+  for (const auto& [key, kind] : kinds) {
+    if (row.Has(key)) {
+      setting.kind = kind;
+      setting.name = row.RequireString(key);
+      ++names;
+    }
+  }
+  if (names != 1 || setting.name.empty()) {
+    throw InputError(fmt::format(
+        "{}: a setting has one of flag, key and variable", row.Where()));
+  }
+  setting.when = ReadRule(row, "when");
+  setting.integer = ReadRule(row, "value");
+  setting.boolean = ReadRule(row, "bool");
+  setting.text = row.GetString("text", "");
+  const int values = static_cast<int>(setting.integer.has_value()) +
+                     static_cast<int>(setting.boolean.has_value()) +
+                     static_cast<int>(row.Has("text"));
+  setting.has_value = values == 1;
+  if (values > 1 ||
+      (values == 0 && setting.kind != AdapterSetting::Kind::kFlag)) {
+    throw InputError(
+        fmt::format("{}: '{}' has one of value, bool and text; only a flag may "
+                    "have none",
+                    row.Where(), setting.name));
+  }
+  setting.otherwise = row.Has("default") ? row.RequireText("default") : "";
+  setting.trial = row.GetBool("trial", false);
+  setting.file_only = row.GetBool("file_only", false);
+  row.RejectUnknownKeys();
+  return setting;
+}
+
+std::string ToText(double value) {
+  if (std::abs(value - std::round(value)) > 1e-9 || std::abs(value) > 1e15) {
+    throw std::invalid_argument(
+        fmt::format("{} is not an integer", common::ExactText(value)));
+  }
+  return fmt::format("{:.0f}", std::round(value));
+}
+
+// The word that names a file: of the first option that the job has.
+std::optional<std::string> NamedFile(const std::vector<std::string>& options,
+                                     const AdapterJob& job) {
+  for (const std::string& option : options) {
+    if (auto value = FlagValue(job.words, option, true)) {
+      return value;
+    }
+  }
+  return std::nullopt;
+}
+
+// Sets or removes the flag of a setting; a key without a file is a flag, too.
+void SetFlag(const AdapterSetting& setting,
+             const std::optional<ConfigValue>& value,
+             std::vector<std::string>& words) {
+  const std::string flag = setting.kind == AdapterSetting::Kind::kKey
+                               ? "--" + setting.name
+                               : setting.name;
+  if (value) {
+    SetFlagWord(words, flag, setting.has_value, value->text);
+  } else {
+    RemoveFlag(words, flag, setting.has_value);
+  }
+}
+
+}  // namespace
+
+Adapter Adapter::Read(const fs::path& file) {
+  const TomlTable table = TomlTable::ParseFile(file);
+  Adapter adapter;
+  adapter.name_ = file.stem().string();
+  adapter.file_ = file;
+  adapter.title_ = table.GetString("title", adapter.name_);
+  adapter.framework_ = table.GetString("framework", "");
+  adapter.checked_ = table.GetString("checked", "");
+  adapter.command_ = table.GetStrings("command");
+  if (table.Has("file")) {
+    const TomlTable config = table.RequireTable("file");
+    adapter.config_file_ = ConfigFile();
+    ConfigFile& found = *adapter.config_file_;
+    try {
+      found.format = ParseConfigFormat(config.RequireString("format"));
+    } catch (const std::invalid_argument& e) {
+      config.Fail("format", e.what());
+    }
+    found.options = config.GetStrings("option");
+    found.keys_as_flags = config.GetBool("keys_as_flags", false);
+    config.RejectUnknownKeys();
+  }
+  for (const TomlTable& row : table.GetTables("settings")) {
+    adapter.settings_.push_back(ReadSetting(row));
+    if (adapter.settings_.back().kind == AdapterSetting::Kind::kKey &&
+        !adapter.config_file_) {
+      row.Fail("key", "a key needs a table [file]");
+    }
+  }
+  adapter.log_ = ReadLogPatterns(table.GetTable("log"));
+  adapter.space_ = table.GetTable("space");
+  (void)adapter.space_.Leaves();  // checked with the space that it is for
+  table.RejectUnknownKeys();
+  return adapter;
+}
+
+Adapter Adapter::Find(const std::string& name, const fs::path& from) {
+  return Read(FindDataFile(kFolder, name, from));
+}
+
+std::vector<std::string> Adapter::Names() {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry :
+       fs::directory_iterator(ExperimentsFolder() / kFolder, error)) {
+    if (entry.path().extension() == ".toml") {
+      names.push_back(entry.path().stem().string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::optional<Adapter::FoundFile> Adapter::FindFile(const AdapterJob& job,
+                                                    bool required) const {
+  if (!config_file_) {
+    return std::nullopt;
+  }
+  const auto named = NamedFile(config_file_->options, job);
+  if (!named || named->empty()) {
+    if (required && !config_file_->keys_as_flags) {
+      throw InputError(fmt::format(
+          "the command line of {} has no {} FILE, whose keys a trial sets",
+          name_,
+          config_file_->options.empty() ? "option" : config_file_->options[0]));
+    }
+    return std::nullopt;
+  }
+  FoundFile found{job.folder / *named, ""};
+  std::error_code error;
+  if (required || fs::is_regular_file(found.path, error)) {
+    found.text = common::ReadFile(found.path);
+  }
+  return found;
+}
+
+bool Adapter::Applies(const AdapterSetting& setting, bool has_file) const {
+  return setting.kind != AdapterSetting::Kind::kKey || has_file ||
+         (config_file_->keys_as_flags && !setting.file_only);
+}
+
+std::optional<ConfigValue> Adapter::ValueOf(const AdapterSetting& setting,
+                                            const ParallelConfig& config,
+                                            const Rule::Context& context,
+                                            const Expand& expand) const {
+  if (setting.when && !setting.when->Matches(config, context)) {
+    return std::nullopt;
+  }
+  if (setting.boolean) {
+    return ConfigValue{
+        ConfigValue::Type::kBoolean,
+        setting.boolean->Matches(config, context) ? "true" : "false"};
+  }
+  if (setting.integer) {
+    try {
+      return ConfigValue{ConfigValue::Type::kNumber,
+                         ToText(setting.integer->Value(config, context))};
+    } catch (const InputError&) {
+      throw;
+    } catch (const std::invalid_argument& e) {
+      throw InputError(fmt::format("adapter {}: {} = \"{}\": {} for {}", name_,
+                                   setting.name, setting.integer->expression(),
+                                   e.what(), ToString(config)));
+    }
+  }
+  ConfigValue value{ConfigValue::Type::kString,
+                    expand ? expand(setting.text) : setting.text};
+  if (!value.text.empty() &&
+      std::all_of(value.text.begin(), value.text.end(),
+                  [](char c) { return c >= '0' && c <= '9'; })) {
+    value.type = ConfigValue::Type::kNumber;
+  }
+  return value;
+}
+
+std::vector<Adapter::SettingValue> Adapter::Values(
+    const AdapterJob& job, const std::optional<ParallelConfig>& config,
+    Purpose purpose, bool has_file, const Expand& expand) const {
+  const bool is_trial = purpose == Purpose::kTrial;
+  const Rule::Context context = RuleContext(job.workload, job.cluster.gpus());
+  std::vector<SettingValue> values;
+  for (const AdapterSetting& setting : settings_) {
+    if ((setting.trial ? !is_trial : !config) || !Applies(setting, has_file)) {
+      continue;
+    }
+    auto value =
+        ValueOf(setting, config.value_or(ParallelConfig()), context, expand);
+    const auto same =
+        std::find_if(values.begin(), values.end(), [&](const auto& each) {
+          return each.first->name == setting.name &&
+                 each.first->kind == setting.kind;
+        });
+    if (same == values.end()) {
+      values.emplace_back(&setting, std::move(value));
+    } else if (!same->second) {
+      *same = {&setting, std::move(value)};
+    }
+  }
+  return values;
+}
+
+void Adapter::SetKey(const std::string& name,
+                     const std::optional<ConfigValue>& value,
+                     FoundFile& found) const {
+  try {
+    found.text =
+        value ? SetConfigKey(config_file_->format, found.text, name, *value)
+              : RemoveConfigKey(config_file_->format, found.text, name);
+  } catch (const std::invalid_argument& e) {
+    throw InputError(
+        fmt::format("{}: key {}: {}", found.path.string(), name, e.what()));
+  }
+}
+
+void Adapter::SetPath(const fs::path& path,
+                      std::vector<std::string>& words) const {
+  for (const std::string& option : config_file_->options) {
+    if (FlagValue(words, option, true)) {
+      SetFlagWord(words, option, true, path.string());
+    }
+  }
+}
+
+RenderedJob Adapter::Render(const AdapterJob& job,
+                            const std::optional<ParallelConfig>& config,
+                            Purpose purpose, const fs::path& files,
+                            const Expand& expand) const {
+  RenderedJob rendered{job.words, {}, {}};
+  std::optional<FoundFile> found = FindFile(job, purpose == Purpose::kTrial);
+  for (const auto& [setting, value] :
+       Values(job, config, purpose, found.has_value(), expand)) {
+    if (setting->kind == AdapterSetting::Kind::kVariable) {
+      if (value) {
+        rendered.environment.push_back(
+            fmt::format("{}={}", setting->name, value->text));
+      }
+    } else if (setting->kind == AdapterSetting::Kind::kKey && found) {
+      SetKey(setting->name, value, *found);
+    } else {
+      SetFlag(*setting, value, rendered.words);
+    }
+  }
+  if (found) {
+    const fs::path path = files / found->path.filename();
+    rendered.files.push_back({path, found->text});
+    SetPath(path, rendered.words);
+  }
+  return rendered;
+}
+
+std::string CommandLine(const RenderedJob& job) {
+  std::string line;
+  for (const std::string& variable : job.environment) {
+    const std::size_t value = variable.find('=') + 1;
+    line += variable.substr(0, value) +
+            common::ShellLine({variable.substr(value)}) + " ";
+  }
+  return line + common::ShellLine(job.words);
+}
+
+}  // namespace trials

@@ -1,0 +1,190 @@
+// How a training framework is given a configuration, and what it prints: data
+// files, experiments/adapters/*.toml.
+
+#ifndef TRIALS_PROGRAMS_ADAPTER_H_
+#define TRIALS_PROGRAMS_ADAPTER_H_
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/error.h"
+#include "common/toml_table.h"
+#include "trials/cluster.h"
+#include "trials/parallel_config.h"
+#include "trials/programs/config_edit.h"
+#include "trials/programs/log_scanner.h"
+#include "trials/rules.h"
+#include "trials/workload.h"
+
+namespace trials {
+
+// One row of an adapter's `settings`: a command-line flag, a key of the
+// framework's file or an environment variable, its value, and the condition
+// under which the job has it.
+struct AdapterSetting {
+  enum class Kind { kFlag, kKey, kVariable };
+  Kind kind = Kind::kFlag;
+  std::string name;             // "--micro-batch-size", "optimizer.zero_stage"
+  std::optional<Rule> when;     // absent: always
+  std::optional<Rule> integer;  // `value`: an expression
+  std::optional<Rule> boolean;  // `bool`: an expression, written true or false
+  std::string text;             // `text`: as it is; it may have placeholders
+  bool has_value = false;       // false: a flag without a value
+  std::string otherwise;        // `default`: what the framework uses without it
+  bool trial = false;  // only in trials: the number of steps, no checkpoints
+  bool file_only =
+      false;  // a key that has no flag (see Adapter::keys_as_flags)
+};
+
+// The job whose configuration changes.
+struct AdapterJob {
+  std::vector<std::string> words;  // the user's command line
+  std::filesystem::path folder;    // in which it starts
+  Workload workload;
+  Cluster cluster;
+};
+
+struct RenderedFile {
+  std::filesystem::path path;
+  std::string content;
+};
+
+struct RenderedJob {
+  std::vector<std::string> words;
+  std::vector<std::string> environment;  // "NAME=value"
+  std::vector<RenderedFile> files;
+};
+
+// What starts the job in a POSIX shell: NAME=value ... words.
+[[nodiscard]] std::string CommandLine(const RenderedJob& job);
+
+// The configuration that a job has now.
+struct PresentConfig {
+  ParallelConfig config;
+  std::vector<std::string> notes;  // settings that no configuration reproduces
+};
+
+class Adapter {
+ public:
+  enum class Purpose {
+    kTrial,  // with the settings that only trials have
+    kUse,    // the command line for the user
+  };
+  // Replaces the placeholders of a text ("{max_steps}").
+  using Expand = std::function<std::string(std::string_view)>;
+
+  // Errors: throws InputError with file:line:column.
+  [[nodiscard]] static Adapter Read(const std::filesystem::path& file);
+  // "megatron-lm", or a path that ends in .toml, relative to `from`.
+  [[nodiscard]] static Adapter Find(const std::string& name,
+                                    const std::filesystem::path& from = {});
+  // The names of the adapters that come with the program.
+  [[nodiscard]] static std::vector<std::string> Names();
+
+  // The job with that configuration; without one, the job as it is (and what
+  // trials need). Flags that exist keep their place; others are added at the
+  // end. Files are copies of the user's with changed keys, in `files`; the
+  // caller writes them.
+  // Errors: throws InputError for a missing configuration file, an invalid one
+  // and a value that is not an integer.
+  [[nodiscard]] RenderedJob Render(const AdapterJob& job,
+                                   const std::optional<ParallelConfig>& config,
+                                   Purpose purpose,
+                                   const std::filesystem::path& files,
+                                   const Expand& expand) const;
+
+  // The configuration whose rendered settings equal those of the job. It is
+  // found setting by setting, in the order of the file: of the parameters in a
+  // setting's expressions, the first value that gives the job's value.
+  [[nodiscard]] PresentConfig Present(const AdapterJob& job) const;
+
+  // The job's value of the first setting whose `value` is exactly this
+  // expression, such as "$batch_size"; nothing if the job does not say.
+  [[nodiscard]] std::optional<double> PresentNumber(
+      const AdapterJob& job, std::string_view expression) const;
+
+  // The parameters that the settings of this job depend on, in the order of the
+  // table of parameters; dp always.
+  [[nodiscard]] std::vector<std::string> Parameters(
+      const AdapterJob& job) const;
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const std::string& title() const { return title_; }
+  // The file in experiments/frameworks/ that says what the framework can do and
+  // how long it takes; "" if there is none.
+  [[nodiscard]] const std::string& framework() const { return framework_; }
+  // What users of the framework type; empty if there is nothing usual.
+  [[nodiscard]] const std::vector<std::string>& command() const {
+    return command_;
+  }
+  // The versions and commits that the settings were checked with.
+  [[nodiscard]] const std::string& checked() const { return checked_; }
+  [[nodiscard]] const LogPatterns& log() const { return log_; }
+  [[nodiscard]] const std::vector<AdapterSetting>& settings() const {
+    return settings_;
+  }
+  // [space]: the values of parameters that differ from the default grids.
+  [[nodiscard]] const common::TomlTable& space() const { return space_; }
+  [[nodiscard]] const std::filesystem::path& file() const { return file_; }
+
+ private:
+  // The framework's own configuration file.
+  struct ConfigFile {
+    ConfigFormat format = ConfigFormat::kJson;
+    std::vector<std::string> options;  // that name it: "--deepspeed_config"
+    bool keys_as_flags = false;  // --KEY VALUE where the job names no file
+  };
+  // The file that a job names, with its text; no file if it names none.
+  struct FoundFile {
+    std::filesystem::path path;
+    std::string text;
+  };
+
+  using SettingValue =
+      std::pair<const AdapterSetting*, std::optional<ConfigValue>>;
+  class PresentSearch;  // adapter_present.cc
+
+  // The settings of a job with their values; without a value, the job must not
+  // have the setting. Of several rows with one name, the first whose condition
+  // holds counts.
+  [[nodiscard]] std::vector<SettingValue> Values(
+      const AdapterJob& job, const std::optional<ParallelConfig>& config,
+      Purpose purpose, bool has_file, const Expand& expand) const;
+  // Sets or removes a key of the file.
+  void SetKey(const std::string& name, const std::optional<ConfigValue>& value,
+              FoundFile& found) const;
+  // Makes the options that name the file name `path`.
+  void SetPath(const std::filesystem::path& path,
+               std::vector<std::string>& words) const;
+  [[nodiscard]] std::optional<FoundFile> FindFile(const AdapterJob& job,
+                                                  bool required) const;
+  [[nodiscard]] std::optional<ConfigValue> ValueOf(
+      const AdapterSetting& setting, const ParallelConfig& config,
+      const Rule::Context& context, const Expand& expand) const;
+  // Whether the setting exists for a job with, or without, a file.
+  [[nodiscard]] bool Applies(const AdapterSetting& setting,
+                             bool has_file) const;
+  [[nodiscard]] std::optional<std::string> PresentText(
+      const AdapterSetting& setting, const AdapterJob& job,
+      const std::optional<FoundFile>& found) const;
+
+  std::string name_;
+  std::string title_;
+  std::string framework_;
+  std::string checked_;
+  std::vector<std::string> command_;
+  std::filesystem::path file_;
+  std::vector<AdapterSetting> settings_;
+  std::optional<ConfigFile> config_file_;
+  LogPatterns log_;
+  common::TomlTable space_;
+};
+
+}  // namespace trials
+
+#endif  // TRIALS_PROGRAMS_ADAPTER_H_

@@ -1,0 +1,59 @@
+// The settings of an external training program in a manifest.
+
+#ifndef TRIALS_PROGRAMS_COMMAND_OPTIONS_H_
+#define TRIALS_PROGRAMS_COMMAND_OPTIONS_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/toml_table.h"
+#include "trials/knobs.h"
+#include "trials/programs/adapter.h"
+#include "trials/workload.h"
+
+namespace trials {
+
+// The [backend] table of type "command". Format: docs/external-trials.md.
+struct CommandOptions {
+  // The number of processes of the program, and how they are started.
+  enum class Ranks {
+    kOne,      // oppa starts one; it may start others (torchrun, mpirun)
+    kPerNode,  // srun, one on each node of the cluster
+    kPerGpu,   // srun, one for each GPU
+  };
+  KnobSet knobs = BuiltInKnobs();
+  std::vector<std::string> program;      // program and arguments; no shell
+  std::vector<std::string> environment;  // "NAME=value", additional
+  std::filesystem::path folder;          // where it starts
+  Ranks ranks = Ranks::kOne;
+  std::vector<std::string> rank_wrapper;  // words ahead of those of each rank
+  double timeout_s = 3600.0;              // of a trial; > 0
+  double silence_s = 600.0;               // without a report: hung; > 0
+  double patience_s = 10.0;               // from SIGTERM to SIGKILL; >= 0
+  std::int64_t log_bytes = 1 << 20;       // of the output that is kept; > 0
+  // Strings in the output that mean out of memory.
+  std::vector<std::string> out_of_memory = {
+      "CUDA out of memory", "OutOfMemoryError", "HIP out of memory"};
+  // `framework`: renders the command line of a trial; nullptr if there is none.
+  std::shared_ptr<const Adapter> adapter;
+  // Of the adapter, with those of [backend.log] instead where given.
+  std::shared_ptr<const LogPatterns> log;
+  Workload workload;  // what the job trains; for the adapter and the log
+};
+
+// Errors: throws InputError with the place of an invalid value, of an unknown
+// placeholder, and of a program that does not exist.
+[[nodiscard]] CommandOptions ReadCommandOptions(
+    const common::TomlTable& table, const KnobSet& knobs = BuiltInKnobs());
+
+// The same without `program` and `ranks`, for a program that is known.
+[[nodiscard]] CommandOptions ReadTrialOptions(
+    const common::TomlTable& table, const KnobSet& knobs = BuiltInKnobs());
+
+}  // namespace trials
+
+#endif  // TRIALS_PROGRAMS_COMMAND_OPTIONS_H_

@@ -1,0 +1,346 @@
+#include "trials/programs/command_runner.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/files.h"
+#include "common/hash.h"
+#include "trials/programs/contained_process.h"
+#include "trials/programs/leftovers.h"
+#include "trials/programs/log_scanner.h"
+#include "trials/programs/trial_log.h"
+#include "trials/programs/trial_rendering.h"
+#include "trials/programs/trial_report.h"
+
+namespace trials {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kLookSeconds = 0.1;
+constexpr std::size_t kMostMessage = 300;  // bytes
+constexpr std::size_t kMostFileName = 200;
+
+// The name of a trial's files.
+std::string FileName(const ParallelConfig& config, const KnobSet& knobs) {
+  std::string name = ToString(config, knobs);
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '/' || c == ' '; },
+      '_');
+  return name.size() > kMostFileName
+             ? fmt::format("{:016x}", common::DeriveSeed(name))
+             : name;
+}
+
+// "exit code 3", "killed by signal 11 (Segmentation fault)".
+std::string HowItEnded(const std::optional<int>& status) {
+  if (!status) {
+    return "its end was not seen";
+  }
+  return WIFSIGNALED(*status)
+             ? fmt::format("killed by signal {} ({})", WTERMSIG(*status),
+                           strsignal(WTERMSIG(*status)))
+             : fmt::format("exit code {}", WEXITSTATUS(*status));
+}
+
+// One trial while it runs.
+class RunningTrial {
+ public:
+  // `report`: where the file for reports is made; an empty `log`: none is kept.
+  RunningTrial(const CommandOptions& options, const TrialRequest& request,
+               int gpus, ContainedProcess::Spec spec, const fs::path& log,
+               const fs::path& report)
+      : options_(options),
+        request_(request),
+        limit_s_(std::min(request.time_limit_s, options.timeout_s)),
+        log_(log, static_cast<std::size_t>(options.log_bytes)),
+        report_file_(report),
+        begin_s_(common::SteadySeconds()),
+        last_report_s_(begin_s_),
+        scanner_(MakeScanner(options, gpus, begin_s_)),
+        process_(WithReportFile(std::move(spec), report_file_)) {}
+
+  Measurement Run() {
+    const auto take = [this](ContainedProcess::Stream stream,
+                             std::string_view text) { Take(stream, text); };
+    while (process_.Read(kLookSeconds, take)) {
+      ReadReportFile();
+      Look(common::SteadySeconds());
+    }
+    ReadReportFile();
+    file_.lines.Finish([this](std::string_view line) { Take(line, file_); });
+    output_.lines.Finish([this](std::string_view line) { TakeOutput(line); });
+    errors_.Finish([this](std::string_view line) { TakeError(line); });
+    if (const int error = process_.start_error(); error != 0) {
+      throw std::runtime_error(fmt::format(
+          "cannot start {}: {}{}", options_.program.front(), strerror(error),
+          error == ENOEXEC ? " (a script begins with a line like #!/bin/sh)"
+                           : ""));
+    }
+    if (interrupted_) {
+      throw TrialInterrupted("the trial was ended before its time");
+    }
+    return Judge();
+  }
+
+ private:
+  // Lines of one origin and the reports in them.
+  struct Source {
+    LineReader lines;
+    ReportReader reports;
+  };
+
+  static ContainedProcess::Spec WithReportFile(ContainedProcess::Spec spec,
+                                               const ReportFile& file) {
+    spec.environment.push_back("OPPA_REPORT=" + file.path().string());
+    return spec;
+  }
+
+  static std::optional<LogScanner> MakeScanner(const CommandOptions& options,
+                                               int gpus, double begin_s) {
+    if (options.log == nullptr) {
+      return std::nullopt;
+    }
+    const Workload& workload = options.workload;
+    return LogScanner(*options.log,
+                      {static_cast<double>(workload.batch_size),
+                       static_cast<double>(workload.sequence_length),
+                       static_cast<double>(gpus)},
+                      begin_s);
+  }
+
+  [[nodiscard]] bool IsComplete() const {
+    return std::cmp_greater_equal(result_.step_times_s.size(),
+                                  request_.max_steps);
+  }
+
+  // Ends the trial; the first reason is kept.
+  void End(Outcome outcome, std::string why) {
+    if (!decided_) {
+      decided_ = outcome;
+      result_.message = std::move(why);
+    }
+    process_.End();
+  }
+
+  void Look(double now_s) {
+    if (request_.interrupted && !decided_ && !IsComplete() &&
+        request_.interrupted()) {
+      interrupted_ = true;
+      process_.End();
+    }
+    if (decided_ || interrupted_) {
+      return;
+    }
+    if (IsComplete()) {  // it may tear down and report its peak
+      // A program that does not read oppa's settings may train on and on.
+      constexpr double kPatienceOfLog = 2.0;
+      if (now_s - last_report_s_ >
+          std::min(options_.patience_s,
+                   scanner_ ? kPatienceOfLog : options_.patience_s)) {
+        process_.End();
+      }
+    } else if (now_s - begin_s_ >= limit_s_) {
+      End(Outcome::kTimedOut,
+          limit_s_ < request_.time_limit_s
+              ? fmt::format("cut off after {:g} s (backend.timeout_s)",
+                            limit_s_)
+              : "cut off at the time limit");
+    } else if (now_s - last_report_s_ >= options_.silence_s) {
+      End(Outcome::kTimedOut,
+          fmt::format("hangs: no report for {:g} s (backend.silence_s)",
+                      options_.silence_s));
+    }
+  }
+
+  void Take(ContainedProcess::Stream stream, std::string_view text) {
+    log_.Append(text);
+    if (stream == ContainedProcess::Stream::kOutput) {
+      output_.lines.Take(text,
+                         [this](std::string_view line) { TakeOutput(line); });
+    } else {
+      errors_.Take(text, [this](std::string_view line) { TakeError(line); });
+    }
+  }
+
+  void ReadReportFile() {
+    file_.lines.Take(report_file_.Read(),
+                     [this](std::string_view line) { Take(line, file_); });
+  }
+
+  void TakeOutput(std::string_view line) {
+    LookForMemory(line);
+    Take(line, output_);
+    Scan(line);
+  }
+
+  void TakeError(std::string_view line) {
+    LookForMemory(line);
+    Scan(line);
+  }
+
+  void Scan(std::string_view line) {
+    if (scanner_ && !decided_) {
+      for (const TrialReport& report :
+           scanner_->Read(line, common::SteadySeconds())) {
+        TakeReport(report);
+      }
+    }
+  }
+
+  void Take(std::string_view line, Source& source) {
+    try {
+      ReportReader::Line found = source.reports.Read(line);
+      for (const TrialReport& report : found.reports) {
+        if (!decided_) {
+          TakeReport(report);
+        }
+      }
+      if (broken_report_.empty()) {
+        broken_report_ = std::move(found.broken);
+      }
+    } catch (const std::invalid_argument& e) {
+      End(Outcome::kFailed, e.what());
+    }
+  }
+
+  void LookForMemory(std::string_view line) {
+    for (const std::string& text : options_.out_of_memory) {
+      if (!text.empty() && line.find(text) != std::string_view::npos) {
+        says_out_of_memory_ = line.substr(0, kMostMessage);
+      }
+    }
+  }
+
+  void TakeReport(const TrialReport& report) {
+    if (!IsComplete()) {  // later steps do not prolong the trial
+      last_report_s_ = common::SteadySeconds();
+    }
+    if (report.peak_memory_bytes) {
+      result_.peak_memory_bytes = std::max(
+          result_.peak_memory_bytes.value_or(0.0), *report.peak_memory_bytes);
+    }
+    if (report.step_time_s && !IsComplete()) {
+      if (result_.step_times_s.empty()) {
+        result_.setup_s =
+            std::max(last_report_s_ - begin_s_ - *report.step_time_s, 0.0);
+      }
+      result_.step_times_s.push_back(*report.step_time_s);
+      const bool go_on =
+          !request_.on_step || request_.on_step(*report.step_time_s);
+      if (!go_on && !IsComplete()) {
+        End(Outcome::kTerminatedEarly, "");
+      }
+    }
+    if (report.status) {
+      End(*report.status,
+          report.message.empty() ? "reported by the program" : report.message);
+    }
+  }
+
+  Measurement Judge() {
+    const double duration_s = common::SteadySeconds() - begin_s_;
+    if (result_.step_times_s.empty()) {
+      result_.setup_s = duration_s;
+    }
+    result_.duration_s = std::min(duration_s, request_.time_limit_s);
+    result_.setup_s = std::min(result_.setup_s, result_.duration_s);
+    if (decided_) {
+      result_.outcome = *decided_;
+    } else if (IsComplete()) {
+      result_.outcome = Outcome::kCompleted;
+    } else if (!says_out_of_memory_.empty()) {
+      result_.outcome = Outcome::kOutOfMemory;
+      result_.message = says_out_of_memory_;
+    } else {
+      result_.outcome = Outcome::kFailed;
+      const std::string last = log_.LastLine();
+      result_.message = fmt::format(
+          "{} after {} of {} steps{}{}{}", HowItEnded(process_.wait_status()),
+          result_.step_times_s.size(), request_.max_steps,
+          broken_report_.empty()
+              ? ""
+              : fmt::format("; skipped a broken report '{}'", broken_report_),
+          last.empty() ? "" : ": ", last);
+    }
+    result_.message.resize(std::min(result_.message.size(), kMostMessage));
+    return result_;
+  }
+
+  const CommandOptions& options_;
+  const TrialRequest& request_;
+  double limit_s_;
+  TrialLog log_;
+  ReportFile report_file_;
+  Source file_;
+  Source output_;
+  LineReader errors_;
+  std::string broken_report_;
+  Measurement result_;
+  std::optional<Outcome> decided_;
+  bool interrupted_ = false;
+  std::string says_out_of_memory_;
+  double begin_s_;
+  double last_report_s_;
+  std::optional<LogScanner> scanner_;
+  ContainedProcess process_;
+};
+
+}  // namespace
+
+CommandRunner::CommandRunner(CommandOptions options, Cluster cluster)
+    : options_(std::move(options)), cluster_(std::move(cluster)) {}
+
+Measurement CommandRunner::Run(const TrialRequest& request) {
+  RejectPlan(request, "command");
+  if (options_.ranks != CommandOptions::Ranks::kOne &&
+      std::getenv("SLURM_JOB_ID") == nullptr) {
+    throw common::InputError(
+        "[backend] ranks are started with srun, and this is not in an "
+        "allocation of Slurm: give --dispatch slurm, or ranks = \"one\" and a "
+        "program that starts them itself");
+  }
+  ContainedProcess::Spec spec;
+  const std::string name = FileName(request.config, options_.knobs);
+  const fs::path folder =
+      log_folder_.empty() ? fs::temp_directory_path() : log_folder_;
+  RenderedJob job = RenderTrial(options_, cluster_, request,
+                                fs::absolute(folder / name), as_given_);
+  for (const RenderedFile& file : job.files) {
+    common::ReplaceFile(file.path, file.content);
+  }
+  spec.words = std::move(job.words);
+  spec.environment = TrialEnvironment(options_, cluster_, request);
+  spec.environment.insert(spec.environment.end(), job.environment.begin(),
+                          job.environment.end());
+  spec.folder = options_.folder;
+  spec.patience_s = options_.patience_s;
+  if (!std::exchange(ended_leftovers_, true)) {
+    EndLeftovers(log_folder_);
+  }
+  if (!log_folder_.empty()) {
+    spec.record = log_folder_ / (name + kProcessRecordExtension);
+  }
+  return RunningTrial(
+             options_, request, cluster_.gpus(), std::move(spec),
+             log_folder_.empty() ? fs::path() : log_folder_ / (name + ".log"),
+             folder / (name + ".report"))
+      .Run();
+}
+
+std::optional<double> CommandRunner::ExactThroughput(
+    const ParallelConfig& /*config*/) const {
+  return std::nullopt;  // unknown without a trial
+}
+
+}  // namespace trials

@@ -1,0 +1,60 @@
+// A backend that runs any training program.
+
+#ifndef TRIALS_PROGRAMS_COMMAND_RUNNER_H_
+#define TRIALS_PROGRAMS_COMMAND_RUNNER_H_
+
+#include <filesystem>
+#include <optional>
+
+#include "common/error.h"
+#include "trials/cluster.h"
+#include "trials/programs/command_options.h"
+#include "trials/trial_runner.h"
+
+namespace trials {
+
+// Starts the program once for each trial, as a ContainedProcess, and reads its
+// reports (trial_report.h) from its standard output and from the file that
+// OPPA_REPORT names. Times are wall-clock times: the set-up ends when the first
+// step begins, the duration ends when all processes have exited, and neither
+// exceeds the time limit. With `options.log`, lines of both outputs that match
+// its patterns count as reports (log_scanner.h).
+//
+// A trial is kCompleted when it has reported max_steps steps, kOutOfMemory
+// according to its report or its output, kTimedOut at a time limit or after
+// silence_s without a report, and kFailed otherwise: another exit, a signal, an
+// invalid report. Reports that are broken by other output are skipped; the
+// message of a trial that lacks steps quotes the first one.
+//
+// The first trial begins after EndLeftovers (leftovers.h).
+//
+// Errors: Run throws std::runtime_error when the program cannot be started,
+// InputError for ranks outside an allocation of Slurm, and TrialInterrupted.
+class CommandRunner final : public TrialRunner {
+ public:
+  CommandRunner(CommandOptions options, Cluster cluster);
+
+  // Keeps the output of each trial in a file there, named by the
+  // configuration. Without this call it is not kept.
+  void KeepLogs(const std::filesystem::path& folder) { log_folder_ = folder; }
+
+  // Runs the program with the user's own settings: an adapter adds what trials
+  // need, and no configuration. The configuration of a request only names logs.
+  void RunAsGiven(bool as_given) { as_given_ = as_given; }
+
+  [[nodiscard]] Measurement Run(const TrialRequest& request) override;
+
+  [[nodiscard]] std::optional<double> ExactThroughput(
+      const ParallelConfig& config) const override;
+
+ private:
+  CommandOptions options_;
+  Cluster cluster_;
+  std::filesystem::path log_folder_;
+  bool ended_leftovers_ = false;
+  bool as_given_ = false;
+};
+
+}  // namespace trials
+
+#endif  // TRIALS_PROGRAMS_COMMAND_RUNNER_H_

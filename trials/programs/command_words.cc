@@ -1,0 +1,100 @@
+#include "trials/programs/command_words.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace trials {
+namespace {
+
+using Words = std::vector<std::string>;
+
+bool IsBoolean(std::string_view word) {
+  return word == "True" || word == "true" || word == "False" || word == "false";
+}
+
+bool SameName(std::string_view a, std::string_view b) {
+  return a.size() == b.size() &&
+         std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) {
+           return x == y || ((x == '-' || x == '_') && (y == '-' || y == '_'));
+         });
+}
+
+// The words [begin, end) of a flag, of which the value is in the first one if
+// it follows '='.
+struct ValueSpan {
+  std::size_t begin;
+  std::size_t end;
+  std::size_t equals;  // npos: there is none
+};
+
+std::optional<ValueSpan> Find(const Words& words, std::string_view flag,
+                              bool has_value) {
+  for (std::size_t i = words.size(); i-- > 0;) {
+    const std::string_view word = words[i];
+    if (!word.starts_with('-')) {
+      continue;
+    }
+    const std::size_t equals = word.find('=');
+    if (!SameName(word.substr(0, equals), flag)) {
+      continue;
+    }
+    const bool next = equals == std::string::npos && i + 1 < words.size() &&
+                      (has_value || IsBoolean(words[i + 1]));
+    return ValueSpan{i, i + (next ? 2 : 1), equals};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> FlagValue(const Words& words, std::string_view flag,
+                                     bool has_value) {
+  const std::optional<ValueSpan> span = Find(words, flag, has_value);
+  if (!span) {
+    return std::nullopt;
+  }
+  if (span->equals != std::string::npos) {
+    return words[span->begin].substr(span->equals + 1);
+  }
+  const bool next = span->end - span->begin == 2;
+  if (!has_value) {  // "--flag False" is a flag that is off
+    const bool off = next && (words[span->begin + 1] == "False" ||
+                              words[span->begin + 1] == "false");
+    return off ? std::nullopt : std::optional<std::string>("");
+  }
+  return next ? words[span->begin + 1] : "";
+}
+
+void SetFlagWord(Words& words, std::string_view flag, bool has_value,
+                 const std::string& value) {
+  const std::optional<ValueSpan> span = Find(words, flag, has_value);
+  if (!span) {
+    words.emplace_back(flag);
+    if (has_value) {
+      words.push_back(value);
+    }
+    return;
+  }
+  std::string& first = words[span->begin];
+  if (span->equals != std::string::npos) {
+    first = has_value ? first.substr(0, span->equals + 1) + value
+                      : first.substr(0, span->equals);
+    return;
+  }
+  const auto begin = words.begin() + static_cast<std::ptrdiff_t>(span->begin);
+  words.erase(begin + 1,
+              words.begin() + static_cast<std::ptrdiff_t>(span->end));
+  if (has_value) {
+    words.insert(words.begin() + static_cast<std::ptrdiff_t>(span->begin) + 1,
+                 value);
+  }
+}
+
+void RemoveFlag(Words& words, std::string_view flag, bool has_value) {
+  while (const std::optional<ValueSpan> span = Find(words, flag, has_value)) {
+    words.erase(words.begin() + static_cast<std::ptrdiff_t>(span->begin),
+                words.begin() + static_cast<std::ptrdiff_t>(span->end));
+  }
+}
+
+}  // namespace trials

@@ -1,0 +1,56 @@
+// Changes single keys of a configuration file and leaves the rest as it is.
+
+#ifndef TRIALS_PROGRAMS_CONFIG_EDIT_H_
+#define TRIALS_PROGRAMS_CONFIG_EDIT_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/error.h"
+
+namespace trials {
+
+enum class ConfigFormat { kJson, kToml, kYaml };
+
+// A scalar as a configuration file or a command line contains it: "4", "true",
+// "full".
+struct ConfigValue {
+  enum class Type { kNumber, kBoolean, kString };
+  Type type = Type::kString;
+  std::string text;  // without quotes
+
+  friend bool operator==(const ConfigValue&, const ConfigValue&) = default;
+};
+
+// The name of a format ("json", "toml", "yaml").
+// Errors: throws std::invalid_argument for an unknown name.
+[[nodiscard]] ConfigFormat ParseConfigFormat(std::string_view name);
+
+// The three functions below take the text of a file and the path of a key,
+// "parallelism.tensor_parallel_degree". TOML and YAML are edited line by line,
+// so comments, order and spacing stay; JSON is printed again with two spaces of
+// indentation. YAML is in block style.
+// Errors: throw std::invalid_argument for a text that is not of the format, for
+// a key whose value is a list or table, and for a parent that is not a table.
+
+// The scalar's text without quotes; nothing if the key is missing.
+[[nodiscard]] std::optional<std::string> GetConfigKey(ConfigFormat format,
+                                                      const std::string& text,
+                                                      std::string_view path);
+
+// The text with that value. A missing key is added to its table, and a missing
+// table to the end.
+[[nodiscard]] std::string SetConfigKey(ConfigFormat format,
+                                       const std::string& text,
+                                       std::string_view path,
+                                       const ConfigValue& value);
+
+// The text without the key.
+[[nodiscard]] std::string RemoveConfigKey(ConfigFormat format,
+                                          const std::string& text,
+                                          std::string_view path);
+
+}  // namespace trials
+
+#endif  // TRIALS_PROGRAMS_CONFIG_EDIT_H_

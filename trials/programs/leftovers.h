@@ -1,0 +1,75 @@
+// Finds and ends processes of a trial whose supervisor was killed.
+
+#ifndef TRIALS_PROGRAMS_LEFTOVERS_H_
+#define TRIALS_PROGRAMS_LEFTOVERS_H_
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace trials {
+
+// Identifies the processes of one contained program in three ways, each of
+// which covers a gap of the others:
+// - a variable in the environment of every descendant, which a program can
+//   clear (env -i, sudo);
+// - a cgroup (version 2), where this process may create one: no descendant
+//   leaves it without privileges;
+// - the descendants of the supervisor that were seen (Track), with the times of
+//   their starts, and everything in their sessions.
+// With a path, the record survives this process, for EndLeftovers.
+class ProcessRecord {
+ public:
+  // An empty path keeps the record in memory. Creates the cgroup.
+  explicit ProcessRecord(std::filesystem::path path);
+
+  // "OPPA_PROCESS=...", for the environment of the program.
+  [[nodiscard]] const std::string& mark() const { return mark_; }
+  // Empty if there is none.
+  [[nodiscard]] const std::filesystem::path& cgroup() const { return cgroup_; }
+
+  // Adds the present descendants of the supervisor.
+  void Track(pid_t supervisor);
+
+  // Kills what is left; returns after all of it has ended or after about 10 s.
+  void Kill();
+
+  // Removes the cgroup and the file.
+  void Remove();
+
+ private:
+  friend void EndLeftovers(const std::filesystem::path& folder);
+  ProcessRecord() = default;
+
+  // The record in a file; nothing unless it is of this host since its boot.
+  [[nodiscard]] static std::optional<ProcessRecord> Read(
+      const std::filesystem::path& path);
+  // The cgroups next to our own of runners that no longer exist.
+  [[nodiscard]] static std::vector<ProcessRecord> OrphanedCgroups();
+
+  // Sends SIGKILL to what is alive; false if nothing is.
+  [[nodiscard]] bool KillOnce() const;
+  void Store() const;
+
+  std::filesystem::path path_;
+  std::string mark_;
+  std::filesystem::path cgroup_;
+  std::map<pid_t, std::string> seen_;  // the start of each process
+};
+
+// The extension of the file of a record.
+inline constexpr const char* kProcessRecordExtension = ".processes";
+
+// Kills what earlier trials with a record in the folder left on this host, and
+// every process of this user on this host that carries the mark, or is in the
+// cgroup, of a runner that no longer exists. Waits for their end. Call it only
+// while no other process runs trials with records in this folder.
+void EndLeftovers(const std::filesystem::path& folder);
+
+}  // namespace trials
+
+#endif  // TRIALS_PROGRAMS_LEFTOVERS_H_

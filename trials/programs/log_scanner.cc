@@ -1,0 +1,179 @@
+#include "trials/programs/log_scanner.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+
+namespace trials {
+namespace {
+
+using Quantity = LogPatterns::Quantity;
+
+constexpr double kKibi = 1024.0;
+
+// The keys of [log] that hold a pattern for a number.
+struct Key {
+  std::string_view name;
+  Quantity quantity;
+  double factor;
+};
+constexpr std::array<Key, 12> kKeys = {{
+    {"step_time_s", Quantity::kStepTime, 1.0},
+    {"step_time_ms", Quantity::kStepTime, 1e-3},
+    {"steps_per_s", Quantity::kSteps, 1.0},
+    {"samples_per_s", Quantity::kSamples, 1.0},
+    {"tokens_per_s", Quantity::kTokens, 1.0},
+    {"tokens_per_s_per_gpu", Quantity::kTokensOfGpu, 1.0},
+    {"memory_bytes", Quantity::kMemory, 1.0},
+    {"memory_mib", Quantity::kMemory, kKibi* kKibi},
+    {"memory_gib", Quantity::kMemory, kKibi* kKibi* kKibi},
+    {"memory_mb", Quantity::kMemory, 1e6},
+    {"memory_gb", Quantity::kMemory, 1e9},
+    {"memory_kib", Quantity::kMemory, kKibi},
+}};
+
+// A longer line is not a report, and the library's matcher is recursive.
+constexpr std::size_t kLongestLine = 4096;
+constexpr double kLeastStep = 1e-6;
+constexpr double kMostStep = 1e6;
+constexpr double kMostMemory = 1e18;
+
+std::regex ReadExpression(const common::TomlTable& table,
+                          std::string_view key) {
+  const std::string text = table.RequireString(key);
+  try {
+    std::regex expression(text, std::regex::ECMAScript | std::regex::optimize);
+    if (expression.mark_count() == 0 && key != "ends_step") {
+      table.Fail(key, fmt::format("'{}' has no group: put the number in "
+                                  "parentheses",
+                                  text));
+    }
+    return expression;
+  } catch (const std::regex_error& e) {
+    table.Fail(key, fmt::format("'{}' is not a regular expression: {}", text,
+                                e.what()));
+  }
+}
+
+// "7,020", "1.22K", "0.5".
+std::optional<double> Number(std::string text) {
+  std::erase(text, ',');
+  double factor = 1.0;
+  constexpr std::string_view kSuffixes = "KMBTPE";
+  if (!text.empty()) {
+    const std::size_t suffix = kSuffixes.find(text.back());
+    if (suffix != std::string_view::npos) {
+      factor = std::pow(1e3, static_cast<double>(suffix) + 1.0);
+      text.pop_back();
+    }
+  }
+  try {
+    return factor * common::ParseDouble(text);
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
+}
+
+// The number that a line has; nothing if it does not match.
+std::optional<double> Find(const std::regex& expression,
+                           const std::string& line) {
+  std::smatch match;
+  return std::regex_search(line, match, expression) ? Number(match[1].str())
+                                                    : std::nullopt;
+}
+
+}  // namespace
+
+bool LogPatterns::HasSteps() const {
+  return ends_step.has_value() ||
+         std::any_of(patterns.begin(), patterns.end(), [](const auto& each) {
+           return each.quantity != Quantity::kMemory;
+         });
+}
+
+LogPatterns ReadLogPatterns(const common::TomlTable& table) {
+  LogPatterns patterns;
+  for (const Key& key : kKeys) {
+    if (table.Has(key.name)) {
+      patterns.patterns.push_back(
+          {key.quantity, key.factor, ReadExpression(table, key.name)});
+    }
+  }
+  if (table.Has("step")) {
+    patterns.step = ReadExpression(table, "step");
+  }
+  if (table.Has("ends_step")) {
+    patterns.ends_step = ReadExpression(table, "ends_step");
+  }
+  patterns.out_of_memory = table.GetStrings("out_of_memory");
+  table.RejectUnknownKeys();
+  return patterns;
+}
+
+std::optional<double> LogScanner::StepTime(const LogPatterns::Pattern& pattern,
+                                           double number) const {
+  const double value = pattern.factor * number;
+  switch (pattern.quantity) {
+    case Quantity::kStepTime:
+      return value;
+    case Quantity::kSteps:
+      return 1.0 / value;
+    case Quantity::kSamples:
+      return sizes_.sequences / value;
+    case Quantity::kTokens:
+      return sizes_.sequences * sizes_.tokens_of_sequence / value;
+    case Quantity::kTokensOfGpu:
+      return sizes_.sequences * sizes_.tokens_of_sequence /
+             (value * sizes_.gpus);
+    case Quantity::kMemory:
+      break;
+  }
+  return std::nullopt;
+}
+
+std::vector<TrialReport> LogScanner::Read(std::string_view line, double now_s) {
+  const std::string text(line.substr(0, kLongestLine));
+  TrialReport report;
+  for (const LogPatterns::Pattern& pattern : patterns_.patterns) {
+    const std::optional<double> number = Find(pattern.expression, text);
+    if (!number) {
+      continue;
+    }
+    if (pattern.quantity == Quantity::kMemory) {
+      const double bytes = pattern.factor * *number;
+      if (bytes > 0.0 && bytes < kMostMemory) {
+        report.peak_memory_bytes = bytes;
+      }
+    } else if (!report.step_time_s) {
+      report.step_time_s = StepTime(pattern, *number);
+    }
+  }
+  if (patterns_.ends_step && !report.step_time_s &&
+      std::regex_search(text, *patterns_.ends_step)) {
+    report.step_time_s = now_s - last_s_;
+  }
+  if (report.step_time_s && patterns_.step) {
+    const std::optional<double> step = Find(*patterns_.step, text);
+    if (step && *step > last_step_) {
+      last_step_ = *step;
+    } else {
+      report.step_time_s.reset();
+    }
+  }
+  last_s_ = report.step_time_s ? now_s : last_s_;
+  if (report.step_time_s && !(*report.step_time_s >= kLeastStep &&
+                              *report.step_time_s <= kMostStep)) {
+    report.step_time_s.reset();
+  }
+  if (!report.step_time_s && !report.peak_memory_bytes) {
+    return {};
+  }
+  return {report};
+}
+
+}  // namespace trials

@@ -1,0 +1,84 @@
+// Reads step times and memory from the log lines of a training framework.
+
+#ifndef TRIALS_PROGRAMS_LOG_SCANNER_H_
+#define TRIALS_PROGRAMS_LOG_SCANNER_H_
+
+#include <memory>
+#include <optional>
+#include <regex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/error.h"
+#include "common/toml_table.h"
+#include "trials/programs/trial_report.h"
+
+namespace trials {
+
+// The table [log] of an adapter or of [backend]. Each pattern is a regular
+// expression (ECMAScript) with the number in its first group; "7,020" and
+// "1.22K" are numbers, too. Keys: docs/adapters.md.
+struct LogPatterns {
+  // What a number is; times, rates and sizes have a factor to SI units.
+  enum class Quantity {
+    kStepTime,     // s
+    kSteps,        // steps/s
+    kSamples,      // sequences/s of all ranks
+    kTokens,       // tokens/s of all ranks
+    kTokensOfGpu,  // tokens/s, divided by the number of GPUs
+    kMemory,       // bytes
+  };
+  struct Pattern {
+    Quantity quantity;
+    double factor;
+    std::regex expression;
+  };
+  std::vector<Pattern> patterns;
+  // The number of the step; a line whose number is not above that of the line
+  // before is of another rank, and its times do not count.
+  std::optional<std::regex> step;
+  // A line that ends a step, for frameworks that print no time: the time since
+  // the line before is that of the step.
+  std::optional<std::regex> ends_step;
+  std::vector<std::string> out_of_memory;
+
+  [[nodiscard]] bool HasSteps() const;
+};
+
+// Errors: throws InputError with the place of an unknown key and of an invalid
+// expression.
+[[nodiscard]] LogPatterns ReadLogPatterns(const common::TomlTable& table);
+
+// The sizes with which a throughput becomes a step time.
+struct StepSizes {
+  double sequences = 0.0;  // of a step over all ranks
+  double tokens_of_sequence = 0.0;
+  double gpus = 1.0;
+};
+
+class LogScanner {
+ public:
+  // `patterns` must outlive the scanner; `begin_s` is the time of the launch.
+  LogScanner(const LogPatterns& patterns, const StepSizes& sizes,
+             double begin_s)
+      : patterns_(patterns), sizes_(sizes), last_s_(begin_s) {}
+
+  // The reports in a line that arrived at `now_s`. Lines with impossible
+  // numbers have none.
+  [[nodiscard]] std::vector<TrialReport> Read(std::string_view line,
+                                              double now_s);
+
+ private:
+  [[nodiscard]] std::optional<double> StepTime(
+      const LogPatterns::Pattern& pattern, double number) const;
+
+  const LogPatterns& patterns_;
+  StepSizes sizes_;
+  double last_s_;
+  double last_step_ = -1.0;
+};
+
+}  // namespace trials
+
+#endif  // TRIALS_PROGRAMS_LOG_SCANNER_H_

@@ -1,0 +1,185 @@
+#include "trials/programs/trial_rendering.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/process.h"
+#include "common/text.h"
+#include "trials/programs/placeholders.h"
+
+namespace trials {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Numbers and booleans as such, other texts as strings.
+common::Json JsonValue(const Knob& knob, int value) {
+  const std::string text = knob.Text(value);
+  if (knob.texts.empty()) {
+    return value;
+  }
+  if (text == "true" || text == "false") {
+    return text == "true";
+  }
+  return knob.numbers.empty() ? common::Json(text)
+                              : common::ParseJson(text, knob.name);
+}
+
+// Whether the arguments of the program depend on the configuration.
+bool NamesParameter(const CommandOptions& options) {
+  std::vector<std::string> names = {"config"};
+  for (const Knob& knob : options.knobs) {
+    names.push_back(knob.name);
+  }
+  return std::any_of(names.begin(), names.end(), [&](const auto& name) {
+    return std::any_of(options.program.begin(), options.program.end(),
+                       [&](const std::string& word) {
+                         return word.find("{" + name + "}") !=
+                                std::string::npos;
+                       });
+  });
+}
+
+}  // namespace
+
+std::vector<std::string> TrialWords(const CommandOptions& options,
+                                    const Cluster& cluster,
+                                    const TrialRequest& request) {
+  std::vector<std::string> words;
+  if (options.ranks != CommandOptions::Ranks::kOne) {
+    const int per_node = options.ranks == CommandOptions::Ranks::kPerGpu
+                             ? cluster.gpus_per_node
+                             : 1;
+    // The job has one task a node, with all its cores: --overcommit shares
+    // them among the ranks.
+    words = {"srun",
+             fmt::format("--nodes={}", cluster.nodes),
+             fmt::format("--ntasks={}", cluster.nodes * per_node),
+             fmt::format("--ntasks-per-node={}", per_node),
+             "--overcommit",
+             "--kill-on-bad-exit=1",
+             "--input=none",
+             "--export=ALL",
+             "--chdir=" + options.folder.string()};
+    words.insert(words.end(), options.rank_wrapper.begin(),
+                 options.rank_wrapper.end());
+  }
+  const auto values = Placeholders(options.knobs, cluster, request,
+                                   options.workload.batch_size);
+  for (const std::string& word : options.program) {
+    words.push_back(Expand(word, values));
+  }
+  return words;
+}
+
+AdapterJob JobOf(const CommandOptions& options, const Cluster& cluster) {
+  return {options.program, options.folder, options.workload, cluster};
+}
+
+RenderedJob RenderJob(const CommandOptions& options, const Cluster& cluster,
+                      const ParallelConfig& config, const fs::path& files) {
+  TrialRequest request;
+  request.config = config;
+  auto values = Placeholders(options.knobs, cluster, request,
+                             options.workload.batch_size);
+  values["max_steps"] = "{max_steps}";
+  values["seed"] = "{seed}";
+  const auto expand = [&values](std::string_view text) {
+    return Expand(text, values);
+  };
+  RenderedJob job{options.program, {}, {}};
+  if (options.adapter != nullptr) {
+    job = options.adapter->Render(JobOf(options, cluster), config,
+                                  Adapter::Purpose::kUse, files, expand);
+  }
+  for (std::string& word : job.words) {
+    word = expand(word);
+  }
+  if (options.adapter == nullptr && !NamesParameter(options)) {
+    const common::Json json = {
+        {"nodes", cluster.nodes},
+        {"gpus_per_node", cluster.gpus_per_node},
+        {"config",
+         ParametersAsJson(options.knobs, config, options.workload.batch_size)}};
+    job.environment.push_back("OPPA_TRIAL=" + common::ToText(json));
+  }
+  return job;
+}
+
+RenderedJob RenderTrial(const CommandOptions& options, const Cluster& cluster,
+                        const TrialRequest& request, const fs::path& files,
+                        bool as_given) {
+  if (options.adapter == nullptr) {
+    return {TrialWords(options, cluster, request), {}, {}};
+  }
+  const auto values = Placeholders(options.knobs, cluster, request,
+                                   options.workload.batch_size);
+  RenderedJob job = options.adapter->Render(
+      JobOf(options, cluster),
+      as_given ? std::nullopt : std::optional(request.config),
+      Adapter::Purpose::kTrial, files,
+      [&values](std::string_view text) { return Expand(text, values); });
+  CommandOptions rendered = options;
+  rendered.program = std::move(job.words);
+  job.words = TrialWords(rendered, cluster, request);
+  return job;
+}
+
+common::Json ParametersAsJson(const KnobSet& knobs,
+                              const ParallelConfig& config, int batch_size) {
+  common::Json json = common::Json::object();
+  for (const Knob& knob : knobs) {
+    json[knob.name] = JsonValue(knob, ValueOf(knob, config, batch_size));
+  }
+  return json;
+}
+
+std::vector<std::string> TrialEnvironment(const CommandOptions& options,
+                                          const Cluster& cluster,
+                                          const TrialRequest& request) {
+  std::map<std::string, std::string> variables;
+  for (const std::string& entry : common::CurrentEnvironment()) {
+    const std::size_t equals = entry.find('=');
+    if (equals != std::string::npos) {
+      variables[entry.substr(0, equals)] = entry.substr(equals + 1);
+    }
+  }
+  variables.erase("OMP_NUM_THREADS");  // set for the numerics of oppa
+  variables.erase("OPPA_REPORT");      // of another trial
+  common::Json json = {
+      {"max_steps", request.max_steps},
+      {"seed", request.seed},
+      {"time_limit_s", std::min(request.time_limit_s, options.timeout_s)},
+      {"nodes", cluster.nodes},
+      {"gpus_per_node", cluster.gpus_per_node}};
+  json["config"] = ParametersAsJson(options.knobs, request.config,
+                                    options.workload.batch_size);
+  for (const Knob& knob : options.knobs) {
+    variables["OPPA_" + VariableName(knob.name)] =
+        knob.Text(ValueOf(knob, request.config, options.workload.batch_size));
+  }
+  variables["OPPA_TRIAL"] = common::ToText(json);
+  variables["OPPA_MAX_STEPS"] = std::to_string(request.max_steps);
+  variables["OPPA_SEED"] = std::to_string(request.seed);
+  if (options.log != nullptr) {
+    variables.emplace("PYTHONUNBUFFERED", "1");  // a line when it is printed
+  }
+  for (const std::string& variable : options.environment) {
+    const std::size_t equals = variable.find('=');
+    variables[variable.substr(0, equals)] = variable.substr(equals + 1);
+  }
+  std::vector<std::string> environment;
+  environment.reserve(variables.size());
+  for (const auto& [name, value] : variables) {
+    environment.push_back(fmt::format("{}={}", name, value));
+  }
+  return environment;
+}
+
+}  // namespace trials

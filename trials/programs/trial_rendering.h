@@ -1,0 +1,60 @@
+// The command line and the environment of an external training program.
+
+#ifndef TRIALS_PROGRAMS_TRIAL_RENDERING_H_
+#define TRIALS_PROGRAMS_TRIAL_RENDERING_H_
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/json.h"
+#include "trials/cluster.h"
+#include "trials/programs/command_options.h"
+#include "trials/trial_runner.h"
+
+namespace trials {
+
+// The command line of a trial, with {FIELD} of the configuration, {max_steps},
+// {seed}, {config}, {gpus}, {nodes} and {gpus_per_node} replaced, and prefixed
+// with srun if there are ranks.
+[[nodiscard]] std::vector<std::string> TrialWords(const CommandOptions& options,
+                                                  const Cluster& cluster,
+                                                  const TrialRequest& request);
+
+// The same with what the adapter adds: flags, variables and files in the folder
+// `files`, which the caller writes. `as_given`: the user's own settings instead
+// of those of the configuration.
+// Errors: as Adapter::Render.
+[[nodiscard]] RenderedJob RenderTrial(const CommandOptions& options,
+                                      const Cluster& cluster,
+                                      const TrialRequest& request,
+                                      const std::filesystem::path& files,
+                                      bool as_given = false);
+
+// The job with a configuration, for the user: without what only trials need.
+// {max_steps} and {seed} stay. A program whose words name no parameter reads
+// them from OPPA_TRIAL, which is in the environment of the job.
+[[nodiscard]] RenderedJob RenderJob(const CommandOptions& options,
+                                    const Cluster& cluster,
+                                    const ParallelConfig& config,
+                                    const std::filesystem::path& files);
+
+// The job that the manifest describes, without a configuration.
+[[nodiscard]] AdapterJob JobOf(const CommandOptions& options,
+                               const Cluster& cluster);
+
+// The value of each parameter by its name, as in OPPA_TRIAL.
+[[nodiscard]] common::Json ParametersAsJson(const KnobSet& knobs,
+                                            const ParallelConfig& config,
+                                            int batch_size);
+
+// The environment of a trial: that of this process without OMP_NUM_THREADS,
+// then OPPA_TRIAL (the whole request as JSON), OPPA_<FIELD>, OPPA_MAX_STEPS,
+// OPPA_SEED, then the variables of the manifest.
+[[nodiscard]] std::vector<std::string> TrialEnvironment(
+    const CommandOptions& options, const Cluster& cluster,
+    const TrialRequest& request);
+
+}  // namespace trials
+
+#endif  // TRIALS_PROGRAMS_TRIAL_RENDERING_H_
