@@ -12,7 +12,7 @@ std::string_view RegionName(Region region) {
   constexpr std::array<std::string_view, kRegions> kNames = {
       "parameters",  "gradients",     "optimizer",
       "activations", "communication", "workspace"};
-  return kNames[region];
+  return kNames[static_cast<std::size_t>(region)];
 }
 
 Arena::Arena(Device& device, std::int64_t capacity_bytes)

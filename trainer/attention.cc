@@ -67,7 +67,7 @@ class Attention : public Core {
     }
     saved.arrays[kOut] = c.New(c.tokens * q_);
     const AttentionShape shape = Shape();
-    if (c.config.grad_checkpoint != kRecomputeSelective) {
+    if (c.config.grad_checkpoint != trials::kRecomputeSelective) {
       saved.arrays[kKept] = c.New(c.device.AttentionKept(shape));
     }
     const Array scratch =

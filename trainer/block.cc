@@ -134,7 +134,7 @@ class Block : public Unit {
                           : MakeMlp(context, store, name + ".mlp")) {}
 
   Array Forward(const Batch& /*batch*/, Array input, Saved& saved) override {
-    if (context_.config.grad_checkpoint != kRecomputeFull) {
+    if (context_.config.grad_checkpoint != trials::kRecomputeFull) {
       return Run(std::move(input), saved);
     }
     Array copy = context_.New(input.get().size);
@@ -145,7 +145,7 @@ class Block : public Unit {
   }
 
   Array Backward(const Batch& /*batch*/, Array doutput, Saved& saved) override {
-    if (context_.config.grad_checkpoint == kRecomputeFull) {
+    if (context_.config.grad_checkpoint == trials::kRecomputeFull) {
       Array input = std::move(saved.arrays[0]);
       saved = {};
       Run(std::move(input), saved);

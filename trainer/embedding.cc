@@ -11,7 +11,7 @@
 namespace trainer {
 namespace {
 
-enum { kSum, kStatistics };
+enum { kEmbeddingSum, kEmbeddingStatistics };
 
 class Embedding : public Unit {
  public:
@@ -76,7 +76,8 @@ class Embedding : public Unit {
     if (norm_.has_value()) {
       Array dx = c.New(dy.get().size);
       c.device.Zero(dx.get());
-      norm_->Backward(c, dy.get(), saved[kSum], saved[kStatistics], dx.get());
+      norm_->Backward(c, dy.get(), saved[kEmbeddingSum],
+                      saved[kEmbeddingStatistics], dx.get());
       dy = std::move(dx);
       saved = {};
     }

@@ -16,14 +16,14 @@ namespace trainer {
 namespace {
 
 enum {
-  kInput,
-  kNormal,
-  kStatistics,
-  kDense,
-  kAct,
-  kActStatistics,
-  kFinal,
-  kLogits
+  kHeadInput,
+  kHeadNormal,
+  kHeadStatistics,
+  kHeadDense,
+  kHeadAct,
+  kHeadActStatistics,
+  kHeadFinal,
+  kHeadLogits
 };
 
 class Head : public Unit {
@@ -56,11 +56,11 @@ class Head : public Unit {
       weight_ = table;
       store.Share(table);
     } else {
-      weight_ = store.Add(tied ? GradientShare::kTied : GradientShare::kDense,
-                          {piece});
+      weight_ = store.Add(
+          tied ? GradientShare::kTied : GradientShare::kHeadDense, {piece});
     }
     if (model.head_bias || model.classes > 0 || model.pooler) {
-      bias_ = store.Add(GradientShare::kDense,
+      bias_ = store.Add(GradientShare::kHeadDense,
                         {RowSplit("head.logits.bias", labels_, 1,
                                   context.mesh.tp, context.mesh.tp_index)});
     }
@@ -70,33 +70,34 @@ class Head : public Unit {
     const Context& c = context_;
     const std::int64_t shard = c.shard_tokens;
     saved.arrays.resize(8);
-    saved.arrays[kInput] = std::move(input);
+    saved.arrays[kHeadInput] = std::move(input);
     if (norm_.has_value()) {
-      saved.arrays[kNormal] = c.New(shard * cols_);
-      saved.arrays[kStatistics] = c.NewWide(2 * shard);
-      norm_->Forward(c, saved[kInput], saved[kNormal], saved[kStatistics]);
+      saved.arrays[kHeadNormal] = c.New(shard * cols_);
+      saved.arrays[kHeadStatistics] = c.NewWide(2 * shard);
+      norm_->Forward(c, saved[kHeadInput], saved[kHeadNormal],
+                     saved[kHeadStatistics]);
     }
     if (transform_ != nullptr) {
-      saved.arrays[kDense] = c.New(shard * cols_);
-      saved.arrays[kAct] = c.New(shard * cols_);
-      saved.arrays[kFinal] = c.New(shard * cols_);
-      saved.arrays[kActStatistics] = c.NewWide(2 * shard);
+      saved.arrays[kHeadDense] = c.New(shard * cols_);
+      saved.arrays[kHeadAct] = c.New(shard * cols_);
+      saved.arrays[kHeadFinal] = c.New(shard * cols_);
+      saved.arrays[kHeadActStatistics] = c.NewWide(2 * shard);
       c.Linear(shard, cols_, cols_, Normalized(saved), transform_->weight,
-               saved[kDense]);
+               saved[kHeadDense]);
       c.device.ActivationForward(Activation::kGelu, shard, cols_,
-                                 transform_bias_->weight, saved[kDense],
-                                 saved[kAct]);
-      transform_norm_->Forward(c, saved[kAct], saved[kFinal],
-                               saved[kActStatistics]);
+                                 transform_bias_->weight, saved[kHeadDense],
+                                 saved[kHeadAct]);
+      transform_norm_->Forward(c, saved[kHeadAct], saved[kHeadFinal],
+                               saved[kHeadActStatistics]);
     }
     const Array all = c.GatherTokens(Features(saved));
     const Array rows = SelectRows(Context::All(all, Features(saved)));
-    saved.arrays[kLogits] = c.New(Rows() * stride_);
+    saved.arrays[kHeadLogits] = c.New(Rows() * stride_);
     c.Linear(Rows(), cols_, stride_,
              Context::All(rows, Context::All(all, Features(saved))),
-             weight_->weight, saved[kLogits]);
+             weight_->weight, saved[kHeadLogits]);
     if (bias_ != nullptr) {
-      c.device.AddBias(Rows(), stride_, bias_->weight, saved[kLogits]);
+      c.device.AddBias(Rows(), stride_, bias_->weight, saved[kHeadLogits]);
     }
     (void)batch;
     return {};
@@ -104,9 +105,9 @@ class Head : public Unit {
 
   Array Backward(const Batch& batch, Array /*doutput*/, Saved& saved) override {
     const Context& c = context_;
-    LossGradient(batch, saved[kLogits]);
+    LossGradient(batch, saved[kHeadLogits]);
     Array dfeatures = LogitsBackward(saved);
-    saved.arrays[kLogits].Reset();
+    saved.arrays[kHeadLogits].Reset();
     if (transform_ != nullptr) {
       dfeatures = TransformBackward(std::move(dfeatures), saved);
     }
@@ -116,18 +117,18 @@ class Head : public Unit {
     }
     Array dx = c.New(dfeatures.get().size);
     c.device.Zero(dx.get());
-    norm_->Backward(c, dfeatures.get(), saved[kInput], saved[kStatistics],
-                    dx.get());
+    norm_->Backward(c, dfeatures.get(), saved[kHeadInput],
+                    saved[kHeadStatistics], dx.get());
     saved = {};
     return dx;
   }
 
  private:
   [[nodiscard]] Tensor Normalized(const Saved& saved) const {
-    return norm_.has_value() ? saved[kNormal] : saved[kInput];
+    return norm_.has_value() ? saved[kHeadNormal] : saved[kHeadInput];
   }
   [[nodiscard]] Tensor Features(const Saved& saved) const {
-    return transform_ != nullptr ? saved[kFinal] : Normalized(saved);
+    return transform_ != nullptr ? saved[kHeadFinal] : Normalized(saved);
   }
   [[nodiscard]] bool selects() const { return context_.model.classes > 0; }
   // Of the logits: all tokens, or the class token of each image.
@@ -198,10 +199,11 @@ class Head : public Unit {
     const Tensor features = Context::All(all, Features(saved));
     const Array rows = SelectRows(features);
     if (bias_ != nullptr) {
-      c.device.BiasBackward(Rows(), stride_, saved[kLogits], bias_->gradient);
+      c.device.BiasBackward(Rows(), stride_, saved[kHeadLogits],
+                            bias_->gradient);
     }
     Array dfeatures = c.New(std::max<std::int64_t>(1, Rows()) * cols_);
-    c.LinearBackward(Rows(), cols_, stride_, saved[kLogits],
+    c.LinearBackward(Rows(), cols_, stride_, saved[kHeadLogits],
                      Context::All(rows, features), weight_->weight,
                      weight_->gradient, dfeatures.get());
     return c.ReduceTokens(SpreadRows(std::move(dfeatures)));
@@ -212,11 +214,11 @@ class Head : public Unit {
     const std::int64_t rows = c.shard_tokens;
     const Array dact = c.New(rows * cols_, Region::kWorkspace);
     c.device.Zero(dact.get());
-    transform_norm_->Backward(c, dy.get(), saved[kAct], saved[kActStatistics],
-                              dact.get());
+    transform_norm_->Backward(c, dy.get(), saved[kHeadAct],
+                              saved[kHeadActStatistics], dact.get());
     Array ddense = c.New(rows * cols_, Region::kWorkspace);
     c.device.ActivationBackward(Activation::kGelu, rows, cols_, dact.get(),
-                                saved[kDense], ddense.get());
+                                saved[kHeadDense], ddense.get());
     c.device.BiasBackward(rows, cols_, ddense.get(), transform_bias_->gradient);
     c.LinearBackward(rows, cols_, cols_, ddense.get(), Normalized(saved),
                      transform_->weight, transform_->gradient, dy.get());

@@ -462,7 +462,7 @@ TEST(AmpMethod, ACandidateIsEstimatedAsItsFastestPlacementWithEqualStages) {
       {.dp = 3, .microbatches = 1},
       {.dp = 4, .zero_stage = 2, .microbatches = 1}});
   const Problem problem = ProblemOf(space, 80.0);
-  const trials::Predictions estimates = EstimatesOf(problem, {});
+  const trials::Predictions estimates = EstimatesOf(problem, AmpOptions{});
   const OperatorModel operators = ModelOfCandidates(problem, {});
   const AmpModel model(operators, {4, {1.0}});
   const int batch = problem.workload->batch_size;
@@ -496,7 +496,8 @@ TEST(AmpMethod, EstimatesPlaceStagesOnTheHostsOfTheProblem) {
                               placement, {0, 1 + layers / 2, layers + 2})
                         .iteration_ms);
     }
-    EXPECT_NEAR(EstimatesOf(problem, {}).step_time_s[0], 1e-3 * least_ms, 1e-12)
+    EXPECT_NEAR(EstimatesOf(problem, AmpOptions{}).step_time_s[0],
+                1e-3 * least_ms, 1e-12)
         << gpus_per_node;
   }
 }
@@ -514,7 +515,7 @@ TEST(AmpMethod, ConfigurationsThatItCannotPlanHaveNoEstimate) {
   const trials::Workload workload = decoder.Workload();
   Problem problem = ProblemOf(space, 80.0);
   problem.workload = &workload;
-  const trials::Predictions estimates = EstimatesOf(problem, {});
+  const trials::Predictions estimates = EstimatesOf(problem, AmpOptions{});
   EXPECT_TRUE(std::isfinite(estimates.step_time_s[0]));
   for (std::size_t i = 1; i < estimates.step_time_s.size(); ++i) {
     EXPECT_TRUE(std::isnan(estimates.step_time_s[i])) << i;
