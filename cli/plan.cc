@@ -8,26 +8,26 @@
 
 #include "cli/command_line.h"
 #include "common/error.h"
-#include "jobs/plan_request.h"
+#include "jobs/forecast_request.h"
 
 namespace cli {
 namespace {
 
 struct PlanVerb {
-  jobs::PlanRequest request;
+  jobs::ForecastRequest request;
   std::string file;  // of the command's former meaning
   bool json = false;
   bool csv = false;
 };
 
-int Plan(PlanVerb& own) {
+int Forecast(PlanVerb& own) {
   if (!own.file.empty()) {
     throw common::InputError(
         fmt::format("plan: unexpected argument '{}'; the run matrix of a "
                     "manifest is printed by `oppa matrix {}`",
                     own.file, own.file));
   }
-  jobs::PlanRequest& request = own.request;
+  jobs::ForecastRequest& request = own.request;
   if (request.model.empty() || request.gpus.empty() ||
       request.batch_size == 0 || request.sequence_length == 0) {
     throw common::InputError(
@@ -42,7 +42,7 @@ int Plan(PlanVerb& own) {
   return 0;
 }
 
-Options JobOptions(jobs::PlanRequest& request) {
+Options JobOptions(jobs::ForecastRequest& request) {
   return {
       Bind("--model MODEL",
            "config.json of Hugging Face, a folder that contains one, or sizes: "
@@ -72,7 +72,7 @@ Options JobOptions(jobs::PlanRequest& request) {
 }
 
 Options OutputOptions(PlanVerb& own) {
-  jobs::PlanRequest& request = own.request;
+  jobs::ForecastRequest& request = own.request;
   return {
       Bind("--headroom PERCENT", "memory that stays free (default: 10)",
            request.headroom_percent),
@@ -117,7 +117,7 @@ Verbs PlanVerbs() {
                         "--batch 256 --seq 8192",
                         "oppa plan --model config.json --gpus 8..1024 --gpu "
                         "h100 --batch 1024 --seq 8192 --price 2.5"},
-           .run = [own](const Words&) { return Plan(*own); }}};
+           .run = [own](const Words&) { return Forecast(*own); }}};
 }
 
 }  // namespace cli

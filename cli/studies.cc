@@ -16,7 +16,7 @@
 #include "studies/noise.h"
 #include "studies/scaling.h"
 #include "studies/sensitivity/effects.h"
-#include "studies/sensitivity/plan.h"
+#include "studies/sensitivity/variations.h"
 #include "studies/validation/verb.h"
 
 namespace cli {

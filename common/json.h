@@ -139,10 +139,10 @@ void FromJson(const Json& json, T& value) {
   } else if constexpr (std::integral<T> && !std::is_same_v<T, bool>) {
     value = ToInteger<T>(json);
   } else if constexpr (std::is_floating_point_v<T>) {
-    constexpr T kInfinity = std::numeric_limits<T>::infinity();
+    constexpr T kUnbounded = std::numeric_limits<T>::infinity();
     value = json.is_null()   ? std::numeric_limits<T>::quiet_NaN()
-            : json == "inf"  ? kInfinity
-            : json == "-inf" ? -kInfinity
+            : json == "inf"  ? kUnbounded
+            : json == "-inf" ? -kUnbounded
                              : json.get<T>();
   } else if constexpr (requires { value.has_value(); }) {
     value.reset();

@@ -1,4 +1,5 @@
-// Factors of units and the two constants of floating-point numbers that every layer needs.
+// Factors of units and the two constants of floating-point numbers that every
+// layer needs.
 
 #ifndef COMMON_UNITS_H_
 #define COMMON_UNITS_H_
@@ -11,7 +12,8 @@ inline constexpr double kMega = 1e6;
 inline constexpr double kGiga = 1e9;
 inline constexpr double kMebi = 1024.0 * 1024.0;
 inline constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
-inline constexpr double kNormal95 = 1.959964;  // two-sided 95% of a normal distribution
+inline constexpr double kNormal95 =
+    1.959964;  // two-sided 95% of a normal distribution
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 

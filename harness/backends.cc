@@ -73,12 +73,12 @@ Backend MakeBackend(const ProblemSpec& problem) {
   backend.type = type;
   backend.objective = problem.objective;
   const bool money = backend.objective == trials::Objective::kMoney;
-  if (money && !backend.pools.empty()) {
+  if (money && !backend.gpu_types.empty()) {
     throw InputError(
         fmt::format("{}: the objective \"money\" knows one price, and this "
                     "cluster has {} GPU types: choose one, group = \"{}\"",
-                    problem.cluster.Where(), backend.pools.size(),
-                    backend.pools.front().name));
+                    problem.cluster.Where(), backend.gpu_types.size(),
+                    backend.gpu_types.front().name));
   }
   if (money && !(backend.price_per_gpu_hour > 0.0)) {
     throw InputError(

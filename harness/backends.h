@@ -51,8 +51,8 @@ struct Backend {
   int gpus_per_node = 1;
   // Of the framework that runs the trials.
   trials::RankOrder rank_order = trials::RankOrder::kPipelineOutermost;
-  double memory_capacity_bytes = 0.0;   // per GPU
-  std::vector<methods::GpuPool> pools;  // see methods::Problem
+  double memory_capacity_bytes = 0.0;       // per GPU
+  std::vector<methods::GpuType> gpu_types;  // see methods::Problem
   std::unique_ptr<trials::SearchSpace> space;
   std::unique_ptr<trials::TrialRunner> runner;  // with noise and time limit
   trials::TrialRunner* exact = nullptr;         // the inner runner, without

@@ -1,4 +1,4 @@
-// The interface of dispatchers, which execute runs: a local pool or a batch
+// The interface of dispatchers, which execute runs: a local GPU type or a batch
 // system.
 
 #ifndef HARNESS_DISPATCHER_H_

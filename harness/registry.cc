@@ -344,7 +344,7 @@ methods::Problem ProblemOf(const Backend& backend, int q_max) {
   problem.rank_order = backend.rank_order;
   problem.memory_capacity_bytes = backend.memory_capacity_bytes;
   problem.workload = backend.workload ? &*backend.workload : nullptr;
-  problem.pools = backend.pools;
+  problem.gpu_types = backend.gpu_types;
   problem.runs_plans = backend.runs_plans;
   problem.described = backend.described;
   problem.q_max = q_max;

@@ -26,7 +26,7 @@
 namespace methods {
 
 // The GPUs of one type, as their data sheet describes them.
-struct GpuPool {
+struct GpuType {
   std::string name;  // of the group of hosts
   int gpus = 0;
   int gpus_per_node = 1;
@@ -50,10 +50,10 @@ struct Problem {
   // The job, where the manifest describes it; else null. A method that reads it
   // has MethodEntry::reads_workload.
   const trials::Workload* workload = nullptr;
-  // The GPU types of a cluster that has several, as PlanStage::pool numbers
+  // The GPU types of a cluster that has several, as PlanStage::gpu_type numbers
   // them; else empty. Then gpus_per_node and memory_capacity_bytes are the
   // smallest of them, and a configuration has stages of one type each.
-  std::vector<GpuPool> pools;
+  std::vector<GpuType> gpu_types;
   // Trials can run plans, whose stages differ.
   bool runs_plans = false;
   // The job of a measured table that has no `workload`: null where no facts

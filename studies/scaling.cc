@@ -141,7 +141,7 @@ void ScaleProblem(const StudyOptions& options,
                   const harness::ProblemSpec& problem,
                   const std::vector<int>& gpus) {
   const harness::SimulatorSetup setup = harness::ReadSimulatorSetup(problem);
-  if (setup.pools.size() > 1) {
+  if (setup.gpu_types.size() > 1) {
     problem.cluster.Fail("file",
                          fmt::format("this study scales a cluster of one GPU "
                                      "type: choose one, group = \"{}\"",

@@ -43,14 +43,15 @@ void CheckShape(const Plan& plan, const Model& model) {
 }
 
 void CheckStage(const Plan& plan, int s, const Workload& workload,
-                std::size_t pools) {
+                std::size_t gpu_types) {
   const PlanStage& stage = plan.stages[s];
   const auto fail = [&](const std::string& rule) {
     Fail(plan, fmt::format("stage {}: {}", s, rule));
   };
-  if (stage.pool < 0 || static_cast<std::size_t>(stage.pool) >= pools) {
-    fail(fmt::format("there is no GPU type {}; there are {}", stage.pool,
-                     pools));
+  if (stage.gpu_type < 0 ||
+      static_cast<std::size_t>(stage.gpu_type) >= gpu_types) {
+    fail(fmt::format("there is no GPU type {}; there are {}", stage.gpu_type,
+                     gpu_types));
   }
   if (stage.recomputed_layers < 0 ||
       stage.recomputed_layers > StageLayers(plan, s)) {
@@ -164,22 +165,22 @@ std::vector<Chunk> ChunksOf(const Plan& plan, int dense_layers) {
 }
 
 void FillTypes(std::span<const int> gpus, Plan& plan) {
-  std::size_t pool = 0;
+  std::size_t gpu_type = 0;
   int used = 0;  // of this type
   for (int s = 0; s < plan.shared.pp; ++s) {
-    if (pool + 1 < gpus.size() && used == gpus[pool]) {
-      ++pool;
+    if (gpu_type + 1 < gpus.size() && used == gpus[gpu_type]) {
+      ++gpu_type;
       used = 0;
     }
     used += StageGpus(plan, s);
-    if (used > gpus[pool]) {
+    if (used > gpus[gpu_type]) {
       Fail(plan,
            fmt::format("stage {} would have GPUs of two types: the GPUs of a "
                        "stage, dp * cp * tp = {}, must divide those of each "
                        "type ({})",
                        s, StageGpus(plan, s), fmt::join(gpus, ", ")));
     }
-    plan.stages[s].pool = static_cast<int>(pool);
+    plan.stages[s].gpu_type = static_cast<int>(gpu_type);
   }
 }
 
@@ -188,10 +189,10 @@ int StageGpus(const Plan& plan, int stage) {
   return own.dp * own.tp * plan.shared.cp;
 }
 
-int PoolGpus(const Plan& plan, int pool) {
+int GpusOfType(const Plan& plan, int gpu_type) {
   int gpus = 0;
   for (int s = 0; s < plan.shared.pp; ++s) {
-    if (plan.stages[s].pool == pool) {
+    if (plan.stages[s].gpu_type == gpu_type) {
       gpus += StageGpus(plan, s);
     }
   }
@@ -204,11 +205,11 @@ void CheckPlan(const Plan& plan, const Workload& workload,
   for (int s = 0; s < plan.shared.pp; ++s) {
     CheckStage(plan, s, workload, gpus.size());
   }
-  for (std::size_t pool = 0; pool < gpus.size(); ++pool) {
-    const int used = PoolGpus(plan, static_cast<int>(pool));
-    if (used > gpus[pool]) {
+  for (std::size_t gpu_type = 0; gpu_type < gpus.size(); ++gpu_type) {
+    const int used = GpusOfType(plan, static_cast<int>(gpu_type));
+    if (used > gpus[gpu_type]) {
       Fail(plan, fmt::format("{} GPUs of type {}, of which there are {}", used,
-                             pool, gpus[pool]));
+                             gpu_type, gpus[gpu_type]));
     }
   }
 }

@@ -15,14 +15,14 @@
 
 namespace trials {
 
-// The part of a plan that may differ from stage to stage. `pool` is the GPU
+// The part of a plan that may differ from stage to stage. `gpu_type` is the GPU
 // type of the stage's dp * cp * tp GPUs, an index into the simulator's
 // clusters.
 struct PlanStage {
   int dp = 1;
   int tp = 1;
   int recomputed_layers = 0;  // its first layers, which are recomputed fully
-  int pool = 0;
+  int gpu_type = 0;
 
   friend bool operator==(const PlanStage&, const PlanStage&) = default;
 };
@@ -58,7 +58,7 @@ void SetLayers(const std::vector<std::vector<int>>& by_stage, Plan& plan);
 // row as one:
 //
 //   microbatches=16 zero_stage=1 / 2x layers=10 dp=2 tp=1 /
-//       layers=4+4 dp=1 tp=2 recomputed_layers=4 pool=1
+//       layers=4+4 dp=1 tp=2 recomputed_layers=4 GPU type=1
 //
 // a cell of CSV or Markdown. The layers of a stage's model chunks are added.
 [[nodiscard]] std::string ToString(const Plan& plan);
@@ -109,9 +109,9 @@ struct Chunk {
 // Errors: throws InvalidPlan for a stage whose GPUs would be of two types.
 void FillTypes(std::span<const int> gpus, Plan& plan);
 
-// GPUs of one stage, and of all stages in one pool.
+// GPUs of one stage, and of all stages in one GPU type.
 [[nodiscard]] int StageGpus(const Plan& plan, int stage);
-[[nodiscard]] int PoolGpus(const Plan& plan, int pool);
+[[nodiscard]] int GpusOfType(const Plan& plan, int gpu_type);
 
 // A plan or a configuration that a problem does not allow.
 class InvalidPlan : public std::invalid_argument {

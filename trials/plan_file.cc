@@ -108,7 +108,7 @@ Plan ParsePlanText(std::string_view text, const std::string& source) {
   for (const Json& one : json.at("stages")) {
     const Part part{one,
                     fmt::format("{}: stage {}", source, layers.size() + 1)};
-    part.RequireKeys({"layers", "dp", "tp", "recomputed_layers", "pool"});
+    part.RequireKeys({"layers", "dp", "tp", "recomputed_layers", "gpu_type"});
     layers.push_back(LayersOf(part));
     if (layers.back().size() != layers.front().size()) {
       part.Fail("layers", "must have as many numbers as in the first stage");
@@ -117,7 +117,7 @@ Plan ParsePlanText(std::string_view text, const std::string& source) {
         {.dp = part.Int("dp", 1, 1),
          .tp = part.Int("tp", 1, 1),
          .recomputed_layers = part.Int("recomputed_layers", 0, 0),
-         .pool = part.Int("pool", 0, 0)});
+         .gpu_type = part.Int("gpu_type", 0, 0)});
   }
   SetLayers(layers, plan);
   return plan;

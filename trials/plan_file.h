@@ -20,10 +20,9 @@ namespace trials {
 //
 // `shared` has the knobs of all stages; dp, tp and pp belong to the stages.
 // `layers` is a list, one number for each model chunk, if there are several.
-// `recomputed_layers` is 0, and so is `pool`, an index into the clusters of a
-// heterogeneous simulation.
-// Errors: throw InputError with the file, the stage and the key for a missing,
-// unknown or wrong key.
+// `recomputed_layers` is 0, and so is `gpu_type`, an index into the clusters of
+// a heterogeneous simulation. Errors: throw InputError with the file, the stage
+// and the key for a missing, unknown or wrong key.
 [[nodiscard]] Plan ParsePlanText(std::string_view text,
                                  const std::string& source);
 [[nodiscard]] Plan ReadPlanFile(const std::filesystem::path& path);

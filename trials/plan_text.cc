@@ -77,11 +77,12 @@ Stages ParseStages(const std::vector<std::string_view>& words) {
       stages.stage.tp = read(1);
     } else if (word.starts_with("recomputed_layers=")) {
       stages.stage.recomputed_layers = read(0);
-    } else if (word.starts_with("pool=")) {
-      stages.stage.pool = read(0);
+    } else if (word.starts_with("gpu_type=")) {
+      stages.stage.gpu_type = read(0);
     } else {
       Fail(word,
-           "a stage has layers, dp, tp, recomputed_layers and pool, and '2x' "
+           "a stage has layers, dp, tp, recomputed_layers and gpu_type, and "
+           "'2x' "
            "before them for two stages alike");
     }
   }
@@ -115,8 +116,8 @@ std::string TextOf(const Stages& stages) {
   if (stage.recomputed_layers > 0) {
     text += fmt::format(" recomputed_layers={}", stage.recomputed_layers);
   }
-  if (stage.pool > 0) {
-    text += fmt::format(" pool={}", stage.pool);
+  if (stage.gpu_type > 0) {
+    text += fmt::format(" gpu_type={}", stage.gpu_type);
   }
   return text;
 }

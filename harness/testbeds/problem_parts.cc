@@ -74,16 +74,16 @@ trials::Cluster Resized(const TomlTable& table, trials::Cluster cluster) {
 
 }  // namespace
 
-void CheckParts(const TomlTable& space, std::vector<trials::Cluster>& pools,
+void CheckParts(const TomlTable& space, std::vector<trials::Cluster>& gpu_types,
                 trials::SearchSpaceOptions& options) {
-  if (!options.gpus.empty() && pools.size() > 1) {
+  if (!options.gpus.empty() && gpu_types.size() > 1) {
     space.Fail("gpus",
                fmt::format("the cluster has {} GPU types, which are used "
                            "together: choose one, [cluster] group = \"{}\", "
                            "or remove the list",
-                           pools.size(), pools.front().name));
+                           gpu_types.size(), gpu_types.front().name));
   }
-  trials::Cluster& cluster = pools.front();
+  trials::Cluster& cluster = gpu_types.front();
   for (const int gpus : options.gpus) {
     if (const std::string problem = PartProblem(cluster, gpus);
         !problem.empty()) {
@@ -234,29 +234,30 @@ Backend BackendOn(const trials::Workload& workload,
 }
 
 Backend BackendOn(const trials::Workload& workload,
-                  std::span<const trials::Cluster> pools,
+                  std::span<const trials::Cluster> gpu_types,
                   trials::SearchSpaceOptions space) {
   Backend backend;
   backend.warning = workload.model.note;
   backend.workload = workload;
-  backend.gpus = trials::GpusOf(pools);
+  backend.gpus = trials::GpusOf(gpu_types);
   backend.sizes = space.gpus;
-  backend.price_per_gpu_hour = pools.front().gpu.price_per_hour;
-  backend.gpus_per_node = pools.front().gpus_per_node;
-  backend.memory_capacity_bytes = pools.front().gpu.memory_bytes;
+  backend.price_per_gpu_hour = gpu_types.front().gpu.price_per_hour;
+  backend.gpus_per_node = gpu_types.front().gpus_per_node;
+  backend.memory_capacity_bytes = gpu_types.front().gpu.memory_bytes;
   int divisor = 0;  // of the GPUs of all types
-  for (const trials::Cluster& pool : pools) {
-    backend.gpus_per_node = std::min(backend.gpus_per_node, pool.gpus_per_node);
+  for (const trials::Cluster& gpu_type : gpu_types) {
+    backend.gpus_per_node =
+        std::min(backend.gpus_per_node, gpu_type.gpus_per_node);
     backend.memory_capacity_bytes =
-        std::min(backend.memory_capacity_bytes, pool.gpu.memory_bytes);
-    divisor = std::gcd(divisor, pool.gpus());
-    if (pools.size() > 1) {
-      backend.pools.push_back({pool.name, pool.gpus(), pool.gpus_per_node,
-                               pool.gpu.memory_bytes,
-                               pool.gpu.half_flop_per_s});
+        std::min(backend.memory_capacity_bytes, gpu_type.gpu.memory_bytes);
+    divisor = std::gcd(divisor, gpu_type.gpus());
+    if (gpu_types.size() > 1) {
+      backend.gpu_types.push_back(
+          {gpu_type.name, gpu_type.gpus(), gpu_type.gpus_per_node,
+           gpu_type.gpu.memory_bytes, gpu_type.gpu.half_flop_per_s});
     }
   }
-  if (pools.size() > 1) {
+  if (gpu_types.size() > 1) {
     // The stages of a configuration fill the types in their order.
     space.rules.insert(
         space.rules.begin(),

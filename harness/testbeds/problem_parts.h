@@ -71,13 +71,13 @@ void AddFrameworkRules(const ProblemSpec& problem,
 // one GPU type has parts.
 // Errors: throws InputError with the place of the list.
 void CheckParts(const common::TomlTable& space,
-                std::vector<trials::Cluster>& pools,
+                std::vector<trials::Cluster>& gpu_types,
                 trials::SearchSpaceOptions& options);
 
 // A backend that trains the workload on the whole cluster, without its runner.
 // With several GPU types, each stage of its configurations has one of them.
 [[nodiscard]] Backend BackendOn(const trials::Workload& workload,
-                                std::span<const trials::Cluster> pools,
+                                std::span<const trials::Cluster> gpu_types,
                                 trials::SearchSpaceOptions space);
 [[nodiscard]] Backend BackendOn(const trials::Workload& workload,
                                 const trials::Cluster& cluster,

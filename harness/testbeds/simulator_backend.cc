@@ -66,11 +66,11 @@ std::string ValidationLine(const std::string& framework,
 
 // How far measurements of comparable runs are from a report; nothing without
 // the file of bands, and with several GPU types, which no measurement has.
-std::string ErrorBandsOf(const std::vector<trials::Cluster>& pools,
+std::string ErrorBandsOf(const std::vector<trials::Cluster>& gpu_types,
                          const std::string& framework,
                          const trials::ParallelConfig& config,
                          const trials::StepReport& report) {
-  if (pools.size() > 1) {
+  if (gpu_types.size() > 1) {
     return "\n";
   }
   const std::filesystem::path file = trials::ErrorBandsPath();
@@ -79,7 +79,7 @@ std::string ErrorBandsOf(const std::vector<trials::Cluster>& pools,
   }
   const trials::ErrorBands bands = trials::ReadErrorBands(file);
   const trials::Cluster cluster =
-      WithGpus(pools.front(), trials::GpusOf(config));
+      WithGpus(gpu_types.front(), trials::GpusOf(config));
   return "\n" + FormatBands(bands,
                             bands.RegimeOf(cluster.gpu.architecture, framework,
                                            cluster.nodes, config.zero_stage),
@@ -88,25 +88,25 @@ std::string ErrorBandsOf(const std::vector<trials::Cluster>& pools,
 
 // "a100-8x4 (32 x A100)", with several numbers of GPUs "a100-8x4 (8, 16, 32 x
 // A100)", or all groups: "slow (8 x A100) + fast (8 x H100)".
-std::string NameOf(const std::vector<trials::Cluster>& pools,
+std::string NameOf(const std::vector<trials::Cluster>& gpu_types,
                    const std::vector<int>& sizes) {
   std::string name;
-  for (const trials::Cluster& pool : pools) {
+  for (const trials::Cluster& gpu_type : gpu_types) {
     name +=
-        fmt::format("{}{} ({} x {})", name.empty() ? "" : " + ", pool.name,
-                    sizes.empty() ? std::to_string(pool.gpus())
+        fmt::format("{}{} ({} x {})", name.empty() ? "" : " + ", gpu_type.name,
+                    sizes.empty() ? std::to_string(gpu_type.gpus())
                                   : fmt::format("{}", fmt::join(sizes, ", ")),
-                    pool.gpu.name);
+                    gpu_type.gpu.name);
   }
   return name;
 }
 
 // A line for each GPU type: with which measurements it was compared.
-std::string ValidationOf(const std::vector<trials::Cluster>& pools) {
+std::string ValidationOf(const std::vector<trials::Cluster>& gpu_types) {
   std::string text;
-  for (const trials::Cluster& pool : pools) {
-    const std::string& validated = pool.gpu.validated;
-    text += fmt::format("{}: {}\n", pool.gpu.name,
+  for (const trials::Cluster& gpu_type : gpu_types) {
+    const std::string& validated = gpu_type.gpu.validated;
+    text += fmt::format("{}: {}\n", gpu_type.gpu.name,
                         validated.empty()
                             ? "not validated: its constants are estimates"
                             : "validated with " + validated);
@@ -115,11 +115,11 @@ std::string ValidationOf(const std::vector<trials::Cluster>& pools) {
 }
 
 // The GPU types by the numbers that plans have; "" if there is one.
-std::string TypesOf(const std::vector<trials::Cluster>& pools) {
+std::string TypesOf(const std::vector<trials::Cluster>& gpu_types) {
   std::string text;
-  for (std::size_t i = 0; pools.size() > 1 && i < pools.size(); ++i) {
-    text += fmt::format("pool {}: {} ({} x {})\n", i, pools[i].name,
-                        pools[i].gpus(), pools[i].gpu.name);
+  for (std::size_t i = 0; gpu_types.size() > 1 && i < gpu_types.size(); ++i) {
+    text += fmt::format("gpu_type {}: {} ({} x {})\n", i, gpu_types[i].name,
+                        gpu_types[i].gpus(), gpu_types[i].gpu.name);
   }
   return text;
 }
@@ -129,13 +129,14 @@ std::string TypesOf(const std::vector<trials::Cluster>& pools) {
 PredictionsByName HeterogeneousPredictions(
     const ProblemSpec& problem, const trials::SearchSpace& space,
     const trials::Workload& workload, const Machine& own,
-    const std::vector<trials::Cluster>& pools) {
+    const std::vector<trials::Cluster>& gpu_types) {
   std::vector<PredictionsByName> by_type;
-  for (const trials::Cluster& pool : pools) {
+  for (const trials::Cluster& gpu_type : gpu_types) {
     Machine machine = own;
-    machine.cluster = pool;
-    machine.cluster.inter = pool.OuterLink();
-    machine.cluster = trials::WithGpus(machine.cluster, trials::GpusOf(pools));
+    machine.cluster = gpu_type;
+    machine.cluster.inter = gpu_type.OuterLink();
+    machine.cluster =
+        trials::WithGpus(machine.cluster, trials::GpusOf(gpu_types));
     by_type.push_back(
         SimulatedPredictions(problem, space, workload, machine, true));
   }
@@ -198,17 +199,18 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
   }
   SimulatorSetup setup;
   setup.workload = trials::ReadWorkload(problem.workload);
-  for (trials::Cluster& pool : ReadClusters(problem.cluster)) {
-    setup.pools.push_back(WithLinkFactors(std::move(pool), problem.cluster));
+  for (trials::Cluster& gpu_type : ReadClusters(problem.cluster)) {
+    setup.gpu_types.push_back(
+        WithLinkFactors(std::move(gpu_type), problem.cluster));
   }
   setup.space =
       trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder);
-  CheckParts(problem.space, setup.pools, setup.space);
-  setup.cluster = setup.pools.front();
+  CheckParts(problem.space, setup.gpu_types, setup.space);
+  setup.cluster = setup.gpu_types.front();
   trials::Framework framework;
   setup.inputs = ProblemFiles(problem);
-  for (const trials::Cluster& pool : setup.pools) {
-    for (std::filesystem::path& file : trials::GpuFiles(pool.gpu)) {
+  for (const trials::Cluster& gpu_type : setup.gpu_types) {
+    for (std::filesystem::path& file : trials::GpuFiles(gpu_type.gpu)) {
       if (std::find(setup.inputs.begin(), setup.inputs.end(), file) ==
           setup.inputs.end()) {
         setup.inputs.push_back(std::move(file));
@@ -246,12 +248,12 @@ Backend MakeSimulator(const ProblemSpec& problem) {
   SimulatorSetup setup = ReadSimulatorSetup(problem);
   const trials::Workload& workload = setup.workload;
   const trials::Cluster& cluster = setup.cluster;
-  const std::vector<trials::Cluster>& pools = setup.pools;
-  Backend backend = BackendOn(workload, pools, setup.space);
+  const std::vector<trials::Cluster>& gpu_types = setup.gpu_types;
+  Backend backend = BackendOn(workload, gpu_types, setup.space);
   backend.inputs = std::move(setup.inputs);
   backend.description = fmt::format(
       "{}, batch {} x {}, on {}{}{}", workload.name, workload.batch_size,
-      workload.sequence_length, NameOf(pools, backend.sizes),
+      workload.sequence_length, NameOf(gpu_types, backend.sizes),
       setup.framework_name.empty() ? "" : ", framework ", setup.framework_name);
   const std::string framework_name = setup.framework_name.empty()
                                          ? std::string(kDefaultFramework)
@@ -263,13 +265,14 @@ Backend MakeSimulator(const ProblemSpec& problem) {
                                     landscape, backend.space->configs())
                               : nullptr;
   const MakeSimulatorOf make_simulator =
-      [workload, pools, framework = setup.framework](int gpus) {
+      [workload, gpu_types, framework = setup.framework](int gpus) {
         const trials::Simulator::Options simulator_options{*framework};
-        return pools.size() > 1 ? std::make_unique<trials::Simulator>(
-                                      workload, pools, simulator_options)
-                                : std::make_unique<trials::Simulator>(
-                                      workload, WithGpus(pools.front(), gpus),
-                                      simulator_options);
+        return gpu_types.size() > 1
+                   ? std::make_unique<trials::Simulator>(workload, gpu_types,
+                                                         simulator_options)
+                   : std::make_unique<trials::Simulator>(
+                         workload, WithGpus(gpu_types.front(), gpus),
+                         simulator_options);
       };
   const std::vector<int> sizes =
       backend.sizes.empty() ? std::vector<int>{backend.gpus} : backend.sizes;
@@ -298,12 +301,12 @@ Backend MakeSimulator(const ProblemSpec& problem) {
         trials::FitProbability(report.peak_memory_bytes, report.capacity_bytes,
                                log_stddev)};
   };
-  backend.explain = [simulate, deviations, pools,
+  backend.explain = [simulate, deviations, gpu_types,
                      framework_name](const trials::ParallelConfig& config) {
     const trials::StepReport report = simulate(config);
     return FormatReport(ToString(config), report) +
-           ErrorBandsOf(pools, framework_name, config, report) +
-           ValidationOf(pools) +
+           ErrorBandsOf(gpu_types, framework_name, config, report) +
+           ValidationOf(gpu_types) +
            (deviations == nullptr
                 ? ""
                 : fmt::format("[noise] landscape: step time x {:.4f}\n",
@@ -311,9 +314,9 @@ Backend MakeSimulator(const ProblemSpec& problem) {
   };
   if (sizes.size() == 1) {
     backend.explain_plan = [simulator = simulators.begin()->second,
-                            pools](const trials::Plan& plan) {
+                            gpu_types](const trials::Plan& plan) {
       return FormatReport(ToString(plan), simulator->Simulate(plan)) +
-             TypesOf(pools);
+             TypesOf(gpu_types);
     };
     backend.runs_plans = deviations == nullptr;
   }
@@ -322,10 +325,11 @@ Backend MakeSimulator(const ProblemSpec& problem) {
   backend.runner = WithNoise(std::move(exact), problem.noise);
   const Machine own = {cluster, setup.framework, framework_name, {}};
   backend.predictions =
-      pools.size() > 1 ? HeterogeneousPredictions(problem, *backend.space,
-                                                  workload, own, pools)
-                       : SimulatedPredictions(problem, *backend.space, workload,
-                                              own, true, backend.sizes);
+      gpu_types.size() > 1
+          ? HeterogeneousPredictions(problem, *backend.space, workload, own,
+                                     gpu_types)
+          : SimulatedPredictions(problem, *backend.space, workload, own, true,
+                                 backend.sizes);
   backend.rank_order = setup.framework->pipeline_outermost
                            ? trials::RankOrder::kPipelineOutermost
                            : trials::RankOrder::kDataOutermost;

@@ -31,7 +31,7 @@ struct SimulatorSetup {
   std::vector<std::string> compared_with;  // see trials::FrameworkNotes
   std::vector<std::filesystem::path> inputs;
   // Of each GPU type, where there are several; `cluster` is the first one.
-  std::vector<trials::Cluster> pools;
+  std::vector<trials::Cluster> gpu_types;
 };
 
 // Errors: throws InputError for a problem of another backend.

@@ -70,11 +70,11 @@ trials::Framework Megatron() {
 // A job on a cluster, as a method sees it.
 class Job {
  public:
-  Job(const std::string& model, std::vector<trials::Cluster> pools,
+  Job(const std::string& model, std::vector<trials::Cluster> gpu_types,
       const Training& training = {})
       : workload_(WorkloadOf(model, training)),
-        pools_(std::move(pools)),
-        simulator_(workload_, pools_, {Megatron()}) {
+        gpu_types_(std::move(gpu_types)),
+        simulator_(workload_, gpu_types_, {Megatron()}) {
     trials::SearchSpaceOptions options;
     options.values = {{"tp", {1, 2, 4, 8}},
                       {"dp_bucket_mb", {25}},
@@ -85,17 +85,17 @@ class Job {
                       {"model_chunks", training.model_chunks},
                       {"overlap_p2p", {1}},
                       {"micro_batch_size", {1, 2, 4, 8}}};
-    const int gpus = trials::GpusOf(pools_);
+    const int gpus = trials::GpusOf(gpu_types_);
     space_.emplace(trials::SearchSpace::Enumerate(workload_, gpus, options));
     problem_.space = &*space_;
     problem_.gpus = gpus;
-    problem_.gpus_per_node = pools_.front().gpus_per_node;
-    problem_.memory_capacity_bytes = pools_.front().gpu.memory_bytes;
+    problem_.gpus_per_node = gpu_types_.front().gpus_per_node;
+    problem_.memory_capacity_bytes = gpu_types_.front().gpu.memory_bytes;
     problem_.workload = &workload_;
-    for (const trials::Cluster& pool : pools_) {
-      problem_.pools.push_back({pool.name, pool.gpus(), pool.gpus_per_node,
-                                pool.gpu.memory_bytes,
-                                pool.gpu.half_flop_per_s});
+    for (const trials::Cluster& gpu_type : gpu_types_) {
+      problem_.gpu_types.push_back(
+          {gpu_type.name, gpu_type.gpus(), gpu_type.gpus_per_node,
+           gpu_type.gpu.memory_bytes, gpu_type.gpu.half_flop_per_s});
     }
   }
 
@@ -167,7 +167,7 @@ class Job {
   }
 
   trials::Workload workload_;
-  std::vector<trials::Cluster> pools_;
+  std::vector<trials::Cluster> gpu_types_;
   trials::Simulator simulator_;
   std::optional<trials::SearchSpace> space_;
   methods::Problem problem_;
@@ -244,8 +244,8 @@ Output AstraHalves() {
       clusters = {{"8 A100", {slow}},
                   {"8 H100", {fast}},
                   {"8 A100 + 8 H100", {slow, fast}}};
-  for (const auto& [label, pools] : clusters) {
-    Job job("llama-2-7b", pools, training);
+  for (const auto& [label, gpu_types] : clusters) {
+    Job job("llama-2-7b", gpu_types, training);
     std::string text;
     const double plans = job.BestOfPlans(text);
     const methods::PlanSearchResult found = job.Search({.top = 1});

@@ -9,7 +9,7 @@
 #include "common/error.h"
 #include "common/statistics.h"
 #include "studies/output.h"
-#include "studies/sensitivity/plan.h"
+#include "studies/sensitivity/variations.h"
 
 namespace studies {
 

@@ -17,11 +17,11 @@ namespace cli::plan_test {
 using testing::AllOf;
 using testing::HasSubstr;
 
-class PlanCommand : public testing::Test {
+class ForecastCommand : public testing::Test {
  protected:
   // Exit code of `oppa plan` for Llama-3-8B with these words in addition.
-  int Plan(std::vector<std::string> words, const std::string& gpus = "2x8",
-           const std::string& gpu = "h100") {
+  int Forecast(std::vector<std::string> words, const std::string& gpus = "2x8",
+               const std::string& gpu = "h100") {
     const std::string model =
         (fakes::SourceFolder() / "experiments/workloads/llama-3-8b.json")
             .string();
@@ -44,8 +44,8 @@ class PlanCommand : public testing::Test {
   std::string output_;
 };
 
-TEST_F(PlanCommand, AnswersInOneCommandWithoutAManifest) {
-  ASSERT_EQ(Plan({}), 0) << output_;
+TEST_F(ForecastCommand, AnswersInOneCommandWithoutAManifest) {
+  ASSERT_EQ(Forecast({}), 0) << output_;
   EXPECT_THAT(output_,
               AllOf(HasSubstr("16 GPUs (2 nodes of 8), H100-SXM5-80GB"),
                     HasSubstr("megatron-core: "), HasSubstr("dp=16 ZeRO-3"),
@@ -54,27 +54,27 @@ TEST_F(PlanCommand, AnswersInOneCommandWithoutAManifest) {
                     HasSubstr("not offered:"), HasSubstr("out of memory")));
 }
 
-TEST_F(PlanCommand, JsonAndCsvAreParsable) {
-  ASSERT_EQ(Plan({"--json", "--framework", "fsdp2", "--layouts", "2"}), 0);
+TEST_F(ForecastCommand, JsonAndCsvAreParsable) {
+  ASSERT_EQ(Forecast({"--json", "--framework", "fsdp2", "--layouts", "2"}), 0);
   const auto json = nlohmann::json::parse(output_);
   ASSERT_EQ(json.size(), 1U);
   EXPECT_EQ(json[0]["layouts"].size(), 2U);
   EXPECT_GT(json[0]["layouts"][0]["mfu"], 0.2);
-  ASSERT_EQ(Plan({"--csv", "--framework", "fsdp2"}), 0);
+  ASSERT_EQ(Forecast({"--csv", "--framework", "fsdp2"}), 0);
   EXPECT_THAT(output_, testing::StartsWith("framework,layout,"));
 }
 
-TEST_F(PlanCommand, SeveralSizesShowEfficiencyAndPrice) {
-  ASSERT_EQ(Plan({"--framework", "fsdp2", "--price", "2"}, "8..32"), 0);
+TEST_F(ForecastCommand, SeveralSizesShowEfficiencyAndPrice) {
+  ASSERT_EQ(Forecast({"--framework", "fsdp2", "--price", "2"}, "8..32"), 0);
   EXPECT_THAT(output_, AllOf(HasSubstr("effic."), HasSubstr("cost/B"),
                              HasSubstr("  32 ")));
 }
 
-TEST_F(PlanCommand, BadInputNamesTheOptionAndTheRemedy) {
+TEST_F(ForecastCommand, BadInputNamesTheOptionAndTheRemedy) {
   const auto refused = [this](const std::vector<std::string>& words,
                               const std::string& gpus = "2x8",
                               const std::string& gpu = "h100") {
-    EXPECT_EQ(Plan(words, gpus, gpu), 2);
+    EXPECT_EQ(Forecast(words, gpus, gpu), 2);
     return output_;
   };
   EXPECT_THAT(refused({}, "2x8", "h10"), HasSubstr("did you mean 'h100'?"));

@@ -77,12 +77,13 @@ TEST_F(SeveralTypes, HaveNeitherPartsNorASinglePrice) {
 TEST_F(SeveralTypes, EveryCandidateHasStagesOfOneTypeAndCanBeTried) {
   const Backend backend = Make(kBoth);
   EXPECT_EQ(backend.gpus, 16);
-  ASSERT_EQ(backend.pools.size(), 2U);
-  EXPECT_EQ(backend.pools[1].name, "h100");
-  EXPECT_GT(backend.pools[1].half_flop_per_s, backend.pools[0].half_flop_per_s);
-  EXPECT_EQ(
-      backend.memory_capacity_bytes,
-      std::min(backend.pools[0].memory_bytes, backend.pools[1].memory_bytes));
+  ASSERT_EQ(backend.gpu_types.size(), 2U);
+  EXPECT_EQ(backend.gpu_types[1].name, "h100");
+  EXPECT_GT(backend.gpu_types[1].half_flop_per_s,
+            backend.gpu_types[0].half_flop_per_s);
+  EXPECT_EQ(backend.memory_capacity_bytes,
+            std::min(backend.gpu_types[0].memory_bytes,
+                     backend.gpu_types[1].memory_bytes));
   ASSERT_GT(backend.space->size(), 50);
   for (const trials::ParallelConfig& config : backend.space->configs()) {
     EXPECT_EQ(config.dp * config.cp * config.tp * config.pp, 16);
@@ -108,7 +109,7 @@ TEST_F(SeveralTypes, TheRecordsDependOnTheFilesOfAllTypes) {
 TEST_F(SeveralTypes, OneGroupIsTheClusterThatItIsLike) {
   const Backend group = Make(std::string(kBoth) + "group = \"h100\"\n");
   const Backend alone = Make("file = \"clusters/h100-infiniband.toml\"\n");
-  EXPECT_TRUE(group.pools.empty());
+  EXPECT_TRUE(group.gpu_types.empty());
   ASSERT_EQ(group.space->configs(), alone.space->configs());
   for (const trials::ParallelConfig& config : group.space->configs()) {
     EXPECT_EQ(group.exact->ExactThroughput(config),
@@ -118,8 +119,8 @@ TEST_F(SeveralTypes, OneGroupIsTheClusterThatItIsLike) {
 
 TEST_F(SeveralTypes, MoreGpusAreMoreHostsOfEveryType) {
   const Backend backend = Make(std::string(kBoth) + "gpus = 32\n");
-  EXPECT_EQ(backend.pools[0].gpus, 16);
-  EXPECT_EQ(backend.pools[1].gpus, 16);
+  EXPECT_EQ(backend.gpu_types[0].gpus, 16);
+  EXPECT_EQ(backend.gpu_types[1].gpus, 16);
 }
 
 TEST_F(SeveralTypes, ErrorsNameThePlaceAndTheRemedy) {

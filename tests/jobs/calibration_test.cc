@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
-#include "jobs/plan.h"
+#include "jobs/forecast.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 #include "tests/jobs/job_fixture.h"
@@ -39,7 +39,7 @@ std::vector<MeasuredStep> Measured(const Job& job, double compute,
                                    double communication, double noise) {
   std::mt19937 random(1);
   std::normal_distribution<double> normal(0.0, noise);
-  const Planner planner(job, {});
+  const Forecaster planner(job, {});
   std::vector<MeasuredStep> steps;
   for (const trials::ParallelConfig& config : Configs()) {
     const trials::StepReport report = planner.Report(config);
@@ -66,7 +66,7 @@ TEST(Calibration, TheBandShrinksWithMeasurementsAndContainsTheTruth) {
   const auto steps = Measured(job, 1.2, 1.5, 0.05);
   const trials::ParallelConfig config{
       .dp = 8, .zero_stage = 3, .microbatches = 32};
-  const Planner planner(job, {});
+  const Forecaster planner(job, {});
   const auto parts_s =
       PartsOf(planner.Report(config).time, config, job.cluster);
   const Calibration one = Calibrate(job, {steps.begin(), steps.begin() + 1});
@@ -85,7 +85,7 @@ TEST(Calibration, TrialsOnOneNodeLeaveTheNetworkUncertain) {
   const trials::ParallelConfig config{
       .dp = 16, .zero_stage = 3, .microbatches = 16};
   const Job two_nodes = LlamaJob("fsdp2", 2);
-  const Planner planner(two_nodes, {});
+  const Forecaster planner(two_nodes, {});
   auto parts_s =
       PartsOf(planner.Report(config).time, config, two_nodes.cluster);
   EXPECT_GT(parts_s[2], 0.0);
@@ -96,7 +96,7 @@ TEST(Calibration, TrialsOnOneNodeLeaveTheNetworkUncertain) {
 }
 
 TEST(Calibration, AnEmptyOneChangesNothing) {
-  const Planner planner(LlamaJob(), {});
+  const Forecaster planner(LlamaJob(), {});
   const trials::ParallelConfig config{
       .dp = 16, .zero_stage = 3, .microbatches = 16};
   const trials::StepReport report = planner.Report(config);

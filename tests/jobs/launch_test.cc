@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
-#include "jobs/plan.h"
+#include "jobs/forecast.h"
 #include "tests/jobs/job_fixture.h"
 
 namespace jobs::launch_test {
@@ -58,7 +58,7 @@ TEST(Launch, AFrameworkIsFoundByItsAdapterAndByItsOwnName) {
 }
 
 TEST(Launch, APlanHasOnlyWhatTheAdapterCanSet) {
-  const Planner planner(LlamaJob("deepspeed"), {});
+  const Forecaster planner(LlamaJob("deepspeed"), {});
   for (const trials::ParallelConfig& config : planner.space().configs()) {
     EXPECT_EQ(config.dp, 16);
   }

@@ -7,7 +7,7 @@
 
 #include "common/error.h"
 #include "studies/sensitivity/effects.h"
-#include "studies/sensitivity/plan.h"
+#include "studies/sensitivity/variations.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/paths.h"
 

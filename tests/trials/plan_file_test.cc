@@ -37,17 +37,17 @@ TEST(PlanFile, StagesDifferInEveryKey) {
   const Plan plan = ParsePlanText(
       R"({"shared": "microbatches=8",
           "stages": [{"layers": [1, 2], "dp": 4, "recomputed_layers": 1},
-                     {"layers": [3, 2], "dp": 2, "tp": 2, "pool": 1}]})",
+                     {"layers": [3, 2], "dp": 2, "tp": 2, "gpu_type": 1}]})",
       "p.json");
   EXPECT_THAT(plan.layers, ElementsAre(1, 3, 2, 2));  // by virtual stage
   EXPECT_EQ(plan.shared.pp, 2);
   EXPECT_EQ(plan.shared.model_chunks, 2);
   EXPECT_EQ(plan.stages[0].recomputed_layers, 1);
   EXPECT_EQ(plan.stages[1].tp, 2);
-  EXPECT_EQ(plan.stages[1].pool, 1);
+  EXPECT_EQ(plan.stages[1].gpu_type, 1);
   EXPECT_EQ(ToString(plan),
             "microbatches=8 / layers=1+2 dp=4 tp=1 recomputed_layers=1 / "
-            "layers=3+2 dp=2 tp=2 pool=1");
+            "layers=3+2 dp=2 tp=2 gpu_type=1");
 }
 
 TEST(PlanFile, ErrorsNameTheStageAndTheKey) {
@@ -71,7 +71,7 @@ TEST(PlanFile, AStageIsOneGpuOfTheFirstTypeUnlessItSaysOtherwise) {
   const Plan plan = ParsePlanText(
       R"({"stages": [{"layers": 0},
                      {"layers": [0], "dp": 1, "tp": 1, "recomputed_layers": 0,
-                      "pool": 0},
+                      "gpu_type": 0},
                      {"layers": 1000000}]})",
       "p.json");
   EXPECT_THAT(plan.layers, ElementsAre(0, 0, 1'000'000));
@@ -79,7 +79,7 @@ TEST(PlanFile, AStageIsOneGpuOfTheFirstTypeUnlessItSaysOtherwise) {
     EXPECT_EQ(stage.dp, 1);
     EXPECT_EQ(stage.tp, 1);
     EXPECT_EQ(stage.recomputed_layers, 0);
-    EXPECT_EQ(stage.pool, 0);
+    EXPECT_EQ(stage.gpu_type, 0);
   }
   EXPECT_EQ(ToString(plan), "2x layers=0 dp=1 tp=1 / layers=1000000 dp=1 tp=1");
   EXPECT_THAT(ErrorOf(R"({"stages": [{"layers": 1000001}]})"),

@@ -104,7 +104,7 @@ TEST(Plan, StagesMayHaveSizesOfTheirOwn) {
               1e-9 * report.step_time_s);
   // The first stage's tensor parallelism is seen where it is critical, and all
   // eight GPUs are used.
-  EXPECT_EQ(PoolGpus(plan, 0), 8);
+  EXPECT_EQ(GpusOfType(plan, 0), 8);
 }
 
 TEST(Plan, AFasterGpuTypeForHalfTheStagesIsFasterThanNone) {
@@ -118,7 +118,7 @@ TEST(Plan, AFasterGpuTypeForHalfTheStagesIsFasterThanNone) {
                             std::vector<Cluster>{SmallCluster(), fast}, {});
   Plan plan = FourStages();
   const double slow_s = simulator.Simulate(plan).step_time_s;
-  plan.stages[2].pool = plan.stages[3].pool = 1;
+  plan.stages[2].gpu_type = plan.stages[3].gpu_type = 1;
   const double mixed_s = simulator.Simulate(plan).step_time_s;
   EXPECT_LT(mixed_s, slow_s);
   // Layers follow speed: the fast stages take more of them.
@@ -150,7 +150,7 @@ TEST(Plan, ErrorsNameTheStageTheValueAndTheRule) {
               HasSubstr("stage 2: tp must divide the number of attention heads "
                         "(heads = 16, tp = 3)"));
   plan = FourStages();
-  plan.stages[3].pool = 1;
+  plan.stages[3].gpu_type = 1;
   EXPECT_THAT(Error(plan), HasSubstr("there is no GPU type 1"));
   plan = FourStages();
   plan.stages[0].dp = 4;
@@ -221,10 +221,10 @@ TEST(PlanText, IsACellThatReadsBackAsTheSamePlan) {
 
 TEST(PlanText, HasAlikeStagesOnceAndNoDefaults) {
   Plan plan = FourStages();
-  plan.stages[3] = {.dp = 1, .tp = 2, .recomputed_layers = 1, .pool = 1};
+  plan.stages[3] = {.dp = 1, .tp = 2, .recomputed_layers = 1, .gpu_type = 1};
   EXPECT_EQ(ToString(plan),
             "microbatches=8 / 3x layers=2 dp=2 tp=1 / "
-            "layers=2 dp=1 tp=2 recomputed_layers=1 pool=1");
+            "layers=2 dp=1 tp=2 recomputed_layers=1 gpu_type=1");
 }
 
 TEST(PlanText, DifferentPlansHaveDifferentTexts) {
@@ -240,7 +240,7 @@ TEST(PlanText, DifferentPlansHaveDifferentTexts) {
   with([](Plan& p) { p.stages[1].dp = 1; });
   with([](Plan& p) { p.stages[1].tp = 2; });
   with([](Plan& p) { p.stages[1].recomputed_layers = 1; });
-  with([](Plan& p) { p.stages[1].pool = 1; });
+  with([](Plan& p) { p.stages[1].gpu_type = 1; });
   with([](Plan& p) { p.stages.pop_back(); });
 }
 
@@ -304,11 +304,11 @@ TEST(PlanText, NumbersHaveALeastAndAGreatestValue) {
     Plan plan;
     EXPECT_THROW(FromText(text, plan), std::invalid_argument) << text;
   };
-  const Plan least = Read("layers=0 dp=1 tp=1 recomputed_layers=0 pool=0");
+  const Plan least = Read("layers=0 dp=1 tp=1 recomputed_layers=0 gpu_type=0");
   EXPECT_EQ(least, Read("layers=0"));
   const Plan most = Read(
       "layers=1000000 dp=1000000 tp=1000000 recomputed_layers=1000000 "
-      "pool=1000000");
+      "gpu_type=1000000");
   EXPECT_THAT(most.stages,
               ElementsAre(PlanStage{1000000, 1000000, 1000000, 1000000}));
   EXPECT_EQ(Read("10000x layers=1").stages.size(), 10000U);
@@ -319,8 +319,8 @@ TEST(PlanText, NumbersHaveALeastAndAGreatestValue) {
        {"layers=-1", "layers=1000001", "layers=1+1000001",
         "layers=", "layers=1 dp=0", "layers=1 dp=1000001", "layers=1 tp=0",
         "layers=1 tp=1000001", "layers=1 recomputed_layers=-1",
-        "layers=1 recomputed_layers=1000001", "layers=1 pool=-1",
-        "layers=1 pool=1000001", "layers=1 pool=1x", "0x layers=1",
+        "layers=1 recomputed_layers=1000001", "layers=1 gpu_type=-1",
+        "layers=1 gpu_type=1000001", "layers=1 gpu_type=1x", "0x layers=1",
         "10001x layers=1", "x layers=1"}) {
     refuses(setting);
   }
@@ -471,7 +471,7 @@ TEST(Plan, AStageRecomputesNoneToAllOfItsLayers) {
   plan.stages[1].recomputed_layers = -1;
   EXPECT_THAT(Error(plan), HasSubstr("stage 1: -1 recomputed layers of 2"));
   plan.stages[1].recomputed_layers = 0;
-  plan.stages[1].pool = -1;
+  plan.stages[1].gpu_type = -1;
   EXPECT_THAT(Error(plan), HasSubstr("stage 1: there is no GPU type -1"));
 }
 
@@ -515,11 +515,11 @@ TEST(Plan, TypesAreFilledOneAfterTheOther) {
     Plan plan;
     FromText(text, plan);
     FillTypes(gpus, plan);
-    std::vector<int> pools;
+    std::vector<int> gpu_types;
     for (const PlanStage& stage : plan.stages) {
-      pools.push_back(stage.pool);
+      gpu_types.push_back(stage.gpu_type);
     }
-    return pools;
+    return gpu_types;
   };
   EXPECT_THAT(types("4x layers=1 dp=2", {8}), ElementsAre(0, 0, 0, 0));
   EXPECT_THAT(types("4x layers=1 dp=2", {4, 4}), ElementsAre(0, 0, 1, 1));
@@ -534,8 +534,8 @@ TEST(Plan, TypesAreFilledOneAfterTheOther) {
 TEST(Plan, AStageHasTheGpusOfAllItsSizes) {
   const Plan plan = UniformPlan(ParseParallelConfig("dp=2,tp=3,cp=5,pp=2"), 8);
   EXPECT_EQ(StageGpus(plan, 1), 30);
-  EXPECT_EQ(PoolGpus(plan, 0), 60);
-  EXPECT_EQ(PoolGpus(plan, 1), 0);
+  EXPECT_EQ(GpusOfType(plan, 0), 60);
+  EXPECT_EQ(GpusOfType(plan, 1), 0);
 }
 
 }  // namespace trials::plan_test

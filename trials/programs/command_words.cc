@@ -21,14 +21,14 @@ bool SameName(std::string_view a, std::string_view b) {
 
 // The words [begin, end) of a flag, of which the value is in the first one if
 // it follows '='.
-struct ValueSpan {
+struct FlagValueSpan {
   std::size_t begin;
   std::size_t end;
   std::size_t equals;  // npos: there is none
 };
 
-std::optional<ValueSpan> Find(const Words& words, std::string_view flag,
-                              bool has_value) {
+std::optional<FlagValueSpan> Find(const Words& words, std::string_view flag,
+                                  bool has_value) {
   for (std::size_t i = words.size(); i-- > 0;) {
     const std::string_view word = words[i];
     if (!word.starts_with('-')) {
@@ -40,7 +40,7 @@ std::optional<ValueSpan> Find(const Words& words, std::string_view flag,
     }
     const bool next = equals == std::string::npos && i + 1 < words.size() &&
                       (has_value || IsBoolean(words[i + 1]));
-    return ValueSpan{i, i + (next ? 2 : 1), equals};
+    return FlagValueSpan{i, i + (next ? 2 : 1), equals};
   }
   return std::nullopt;
 }
@@ -49,7 +49,7 @@ std::optional<ValueSpan> Find(const Words& words, std::string_view flag,
 
 std::optional<std::string> FlagValue(const Words& words, std::string_view flag,
                                      bool has_value) {
-  const std::optional<ValueSpan> span = Find(words, flag, has_value);
+  const std::optional<FlagValueSpan> span = Find(words, flag, has_value);
   if (!span) {
     return std::nullopt;
   }
@@ -67,7 +67,7 @@ std::optional<std::string> FlagValue(const Words& words, std::string_view flag,
 
 void SetFlagWord(Words& words, std::string_view flag, bool has_value,
                  const std::string& value) {
-  const std::optional<ValueSpan> span = Find(words, flag, has_value);
+  const std::optional<FlagValueSpan> span = Find(words, flag, has_value);
   if (!span) {
     words.emplace_back(flag);
     if (has_value) {
@@ -91,7 +91,8 @@ void SetFlagWord(Words& words, std::string_view flag, bool has_value,
 }
 
 void RemoveFlag(Words& words, std::string_view flag, bool has_value) {
-  while (const std::optional<ValueSpan> span = Find(words, flag, has_value)) {
+  while (const std::optional<FlagValueSpan> span =
+             Find(words, flag, has_value)) {
     words.erase(words.begin() + static_cast<std::ptrdiff_t>(span->begin),
                 words.begin() + static_cast<std::ptrdiff_t>(span->end));
   }

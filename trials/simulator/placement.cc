@@ -132,7 +132,7 @@ GroupLink Between(const Cluster& from, int from_ranks, const Cluster& to,
           std::max(link(from).latency_s, link(to).latency_s)};
 }
 
-void AddResharding(std::span<const Cluster> pools, const Plan& plan,
+void AddResharding(std::span<const Cluster> gpu_types, const Plan& plan,
                    PlanLinks& links) {
   if (GridOf(plan)) {
     return;
@@ -140,9 +140,12 @@ void AddResharding(std::span<const Cluster> pools, const Plan& plan,
   const auto states = [&](int s) {
     const auto i = static_cast<std::size_t>(s);
     const PlanStage& stage = plan.stages[i];
-    return HiddenStates{&pools[stage.pool], links.stages[i].first_rank,
-                        stage.dp,           stage.tp,
-                        plan.shared.cp,     SplitsTokens(plan, s)};
+    return HiddenStates{&gpu_types[stage.gpu_type],
+                        links.stages[i].first_rank,
+                        stage.dp,
+                        stage.tp,
+                        plan.shared.cp,
+                        SplitsTokens(plan, s)};
   };
   for (int s = 0; s < plan.shared.pp; ++s) {
     const int next = (s + 1) % plan.shared.pp;
@@ -154,38 +157,38 @@ void AddResharding(std::span<const Cluster> pools, const Plan& plan,
   }
 }
 
-PlanLinks PlaceInOrder(std::span<const Cluster> pools, const Plan& plan,
+PlanLinks PlaceInOrder(std::span<const Cluster> gpu_types, const Plan& plan,
                        const PlacementOptions& options) {
   const int pp = plan.shared.pp;
-  std::vector<int> filled(pools.size(), 0);
+  std::vector<int> filled(gpu_types.size(), 0);
   PlanLinks links;
   for (int s = 0; s < pp; ++s) {
     const PlanStage& stage = plan.stages[s];
-    int& offset = filled[stage.pool];
-    links.stages.push_back(LinksOf(pools[stage.pool],
+    int& offset = filled[stage.gpu_type];
+    links.stages.push_back(LinksOf(gpu_types[stage.gpu_type],
                                    {stage.dp, stage.tp, 1, plan.shared.cp},
                                    plan.shared.ep, offset, options));
     offset += StageGpus(plan, s);
   }
   const auto between = [&](int from, int to) {
-    const auto pool_of = [&](int s) { return plan.stages[s].pool; };
+    const auto gpu_type_of = [&](int s) { return plan.stages[s].gpu_type; };
     const auto host_of = [&](int s, bool last) {
       const int rank =
           links.stages[s].first_rank + (last ? StageGpus(plan, s) - 1 : 0);
-      return rank / pools[pool_of(s)].gpus_per_node;
+      return rank / gpu_types[gpu_type_of(s)].gpus_per_node;
     };
     const bool same_host =
-        pool_of(from) == pool_of(to) &&
+        gpu_type_of(from) == gpu_type_of(to) &&
         std::max(host_of(from, true), host_of(to, true)) ==
             std::min(host_of(from, false), host_of(to, false));
-    return Between(pools[pool_of(from)], StageGpus(plan, from),
-                   pools[pool_of(to)], StageGpus(plan, to), same_host);
+    return Between(gpu_types[gpu_type_of(from)], StageGpus(plan, from),
+                   gpu_types[gpu_type_of(to)], StageGpus(plan, to), same_host);
   };
   for (int s = 0; s < pp; ++s) {
     links.forward.push_back(between(s, (s + 1) % pp));
     links.backward.push_back(between((s + 1) % pp, s));
   }
-  AddResharding(pools, plan, links);
+  AddResharding(gpu_types, plan, links);
   links.ends = between(0, pp - 1);
   return links;
 }
@@ -197,7 +200,7 @@ Plan PlanOf(const StageGrid& grid) {
   plan.shared.cp = grid.cp;
   plan.shared.ep = grid.ep;
   plan.stages.assign(grid.pp,
-                     {.dp = grid.dp, .tp = grid.tp, .pool = grid.pool});
+                     {.dp = grid.dp, .tp = grid.tp, .gpu_type = grid.gpu_type});
   return plan;
 }
 
@@ -208,22 +211,22 @@ std::optional<StageGrid> GridOf(const Plan& plan) {
   const bool alike = std::all_of(
       plan.stages.begin(), plan.stages.end(), [&](const PlanStage& stage) {
         return stage.dp == first.dp && stage.tp == first.tp &&
-               stage.pool == first.pool;
+               stage.gpu_type == first.gpu_type;
       });
   if (!alike) {
     return std::nullopt;
   }
   const ParallelConfig& shared = plan.shared;
   return StageGrid{first.dp,  first.tp,  shared.pp,
-                   shared.cp, shared.ep, first.pool};
+                   shared.cp, shared.ep, first.gpu_type};
 }
 
-PlanLinks PlaceGrid(std::span<const Cluster> pools, const StageGrid& grid,
+PlanLinks PlaceGrid(std::span<const Cluster> gpu_types, const StageGrid& grid,
                     const PlacementOptions& options) {
   if (options.pipeline_outermost) {
-    return PlaceInOrder(pools, PlanOf(grid), options);
+    return PlaceInOrder(gpu_types, PlanOf(grid), options);
   }
-  const Cluster& cluster = pools[grid.pool];
+  const Cluster& cluster = gpu_types[grid.gpu_type];
   RankGrid ranks{grid.dp, grid.tp, grid.pp, grid.cp};
   PlanLinks links;
   links.stages.assign(grid.pp, LinksOf(cluster, ranks, grid.ep, 0, options));
@@ -239,11 +242,11 @@ PlanLinks PlaceGrid(std::span<const Cluster> pools, const StageGrid& grid,
   return links;
 }
 
-PlanLinks PlacePlan(std::span<const Cluster> pools, const Plan& plan,
+PlanLinks PlacePlan(std::span<const Cluster> gpu_types, const Plan& plan,
                     const PlacementOptions& options) {
   const std::optional<StageGrid> grid = GridOf(plan);
-  return grid ? PlaceGrid(pools, *grid, options)
-              : PlaceInOrder(pools, plan, options);
+  return grid ? PlaceGrid(gpu_types, *grid, options)
+              : PlaceInOrder(gpu_types, plan, options);
 }
 
 }  // namespace trials

@@ -50,7 +50,7 @@ struct StageGrid {
   int pp = 1;
   int cp = 1;
   int ep = 1;
-  int pool = 0;
+  int gpu_type = 0;
 
   friend auto operator<=>(const StageGrid&, const StageGrid&) = default;
 };
@@ -65,10 +65,10 @@ struct StageGrid {
 //
 // The time does not grow with data parallelism: replicas beyond those that
 // fill two hosts see the same network as the replicas before them.
-[[nodiscard]] PlanLinks PlaceGrid(std::span<const Cluster> pools,
+[[nodiscard]] PlanLinks PlaceGrid(std::span<const Cluster> gpu_types,
                                   const StageGrid& grid,
                                   const PlacementOptions& options = {});
-[[nodiscard]] PlanLinks PlacePlan(std::span<const Cluster> pools,
+[[nodiscard]] PlanLinks PlacePlan(std::span<const Cluster> gpu_types,
                                   const Plan& plan,
                                   const PlacementOptions& options = {});
 

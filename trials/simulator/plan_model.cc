@@ -10,18 +10,18 @@
 
 namespace trials {
 
-PlanModel::PlanModel(const Workload& workload, std::vector<Cluster> pools,
+PlanModel::PlanModel(const Workload& workload, std::vector<Cluster> gpu_types,
                      const Framework& framework)
     : problem_{workload,
-               std::move(pools),
+               std::move(gpu_types),
                ForPrecision(framework, workload.precision),
                {}} {
-  if (problem_.pools.empty()) {
+  if (problem_.gpu_types.empty()) {
     throw std::invalid_argument(
         "a simulator needs at least one cluster to run on");
   }
-  for (const Cluster& pool : problem_.pools) {
-    problem_.gpus.emplace_back(pool.gpu, problem_.workload.precision,
+  for (const Cluster& gpu_type : problem_.gpu_types) {
+    problem_.gpus.emplace_back(gpu_type.gpu, problem_.workload.precision,
                                framework.launch_s);
   }
 }
@@ -33,7 +33,7 @@ Plan PlanModel::PlanOf(const ParallelConfig& config) const {
           ? UniformPlan(config, BalanceLayers(model.layers, BlocksInHead(model),
                                               config.pp * config.model_chunks))
           : UniformPlan(config, model.layers);
-  if (problem_.pools.size() > 1) {
+  if (problem_.gpu_types.size() > 1) {
     FillTypes(problem_.GpusOfTypes(), plan);
   }
   return plan;
@@ -46,7 +46,7 @@ const LayerCosts& PlanModel::Layers(const Plan& plan, int stage) {
                            (static_cast<double>(own.dp) * shared.microbatches);
   const Shard shard{sequences, own.tp, SplitsTokens(plan, stage), shared.cp,
                     shared.ep};
-  return Memoized(layers_, {own.pool, shard}, [&](const auto& key) {
+  return Memoized(layers_, {own.gpu_type, shard}, [&](const auto& key) {
     return ComputeLayerCosts(problem_.workload, problem_.framework,
                              problem_.gpus[key.first], key.second);
   });
@@ -59,11 +59,11 @@ std::vector<StageCost> PlanModel::StageCosts(const Plan& plan) {
                                  framework.zero_group_ranks};
   const std::optional<StageGrid> grid = GridOf(plan);
   const PlanLinks placed =
-      grid ? PlanLinks{} : PlacePlan(problem_.pools, plan, options);
+      grid ? PlanLinks{} : PlacePlan(problem_.gpu_types, plan, options);
   const PlanLinks& links =
       grid ? Memoized(links_, *grid,
                       [&](const StageGrid& key) {
-                        return PlaceGrid(problem_.pools, key, options);
+                        return PlaceGrid(problem_.gpu_types, key, options);
                       })
            : placed;
   const bool contended =
@@ -74,7 +74,7 @@ std::vector<StageCost> PlanModel::StageCosts(const Plan& plan) {
   stages.reserve(plan.stages.size());
   for (int s = 0; s < plan.shared.pp; ++s) {
     const auto i = static_cast<std::size_t>(s);
-    stages.push_back({problem_, plan, s, problem_.gpus[plan.stages[i].pool],
+    stages.push_back({problem_, plan, s, problem_.gpus[plan.stages[i].gpu_type],
                       Layers(plan, s), links.stages[i], contended});
   }
   return ComputeStageCosts(stages, links);

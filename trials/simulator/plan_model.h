@@ -18,7 +18,7 @@ namespace trials {
 class PlanModel {
  public:
   // Errors: throws std::invalid_argument without a cluster.
-  PlanModel(const Workload& workload, std::vector<Cluster> pools,
+  PlanModel(const Workload& workload, std::vector<Cluster> gpu_types,
             const Framework& framework);
 
   [[nodiscard]] const Problem& problem() const { return problem_; }
@@ -33,7 +33,7 @@ class PlanModel {
   const LayerCosts& Layers(const Plan& plan, int stage);
 
   Problem problem_;
-  std::map<std::pair<int, Shard>, LayerCosts> layers_;  // by pool and shard
+  std::map<std::pair<int, Shard>, LayerCosts> layers_;  // by gpu_type and shard
   std::map<StageGrid, PlanLinks> links_;
 };
 

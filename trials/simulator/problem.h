@@ -14,14 +14,14 @@ namespace trials {
 
 struct Problem {
   Workload workload;
-  std::vector<Cluster> pools;  // one for each GPU type
+  std::vector<Cluster> gpu_types;  // one for each GPU type
   Framework framework;
-  std::vector<GpuModel> gpus;  // of each pool
+  std::vector<GpuModel> gpus;  // of each gpu_type
 
   [[nodiscard]] std::vector<int> GpusOfTypes() const {
     std::vector<int> numbers;
-    for (const Cluster& pool : pools) {
-      numbers.push_back(pool.gpus());
+    for (const Cluster& gpu_type : gpu_types) {
+      numbers.push_back(gpu_type.gpus());
     }
     return numbers;
   }

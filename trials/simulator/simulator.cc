@@ -17,7 +17,7 @@ void Check(const Problem& problem, const ParallelConfig& config) {
   const std::string broken = ConfigProblem(
       config,
       {.workload = problem.workload,
-       .gpus = GpusOf(problem.pools),
+       .gpus = GpusOf(problem.gpu_types),
        .replicated_kv_heads = true,
        .unfilled_stages = problem.framework.full_pipeline ? 1 : config.pp});
   if (!broken.empty()) {
@@ -27,9 +27,9 @@ void Check(const Problem& problem, const ParallelConfig& config) {
 
 }  // namespace
 
-Simulator::Simulator(const Workload& workload, std::vector<Cluster> pools,
+Simulator::Simulator(const Workload& workload, std::vector<Cluster> gpu_types,
                      Options options)
-    : model_(workload, std::move(pools), options.framework) {}
+    : model_(workload, std::move(gpu_types), options.framework) {}
 Simulator::Simulator(const Workload& workload, Cluster cluster, Options options)
     : Simulator(workload, std::vector<Cluster>{std::move(cluster)}, options) {}
 Simulator::Simulator(const Workload& workload, Cluster cluster)
@@ -58,7 +58,7 @@ StepReport Simulator::Simulate(const ParallelConfig& config) const {
 double Simulator::SetupTime() const {
   // Hosts start their processes at the same time.
   const int gpus_per_node =
-      std::ranges::max_element(problem().pools, {}, &Cluster::gpus_per_node)
+      std::ranges::max_element(problem().gpu_types, {}, &Cluster::gpus_per_node)
           ->gpus_per_node;
   const double weights =
       4.0 * static_cast<double>(ParameterCount(problem().workload.model));
@@ -66,7 +66,7 @@ double Simulator::SetupTime() const {
          (framework().launch_process_s +
           framework().launch_per_local_rank_s * gpus_per_node +
           framework().group_init_s +
-          framework().group_init_per_rank_s * GpusOf(problem().pools) +
+          framework().group_init_per_rank_s * GpusOf(problem().gpu_types) +
           weights / framework().weights_bytes_per_s);
 }
 

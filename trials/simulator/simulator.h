@@ -40,7 +40,7 @@ class Simulator final : public TrialRunner {
 
   // One cluster per GPU type. The stages of a configuration fill them in their
   // order; each stage has GPUs of one type.
-  Simulator(const Workload& workload, std::vector<Cluster> pools,
+  Simulator(const Workload& workload, std::vector<Cluster> gpu_types,
             Options options);
   Simulator(const Workload& workload, Cluster cluster, Options options);
   Simulator(const Workload& workload, Cluster cluster);

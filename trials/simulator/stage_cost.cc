@@ -13,8 +13,8 @@ namespace {
 // The time for which both ends of a message wait (Framework::p2p_stall_s).
 double StallTime(const Problem& problem, const GroupLink& link) {
   int hosts = 0;
-  for (const Cluster& pool : problem.pools) {
-    hosts += pool.nodes;
+  for (const Cluster& gpu_type : problem.gpu_types) {
+    hosts += gpu_type.nodes;
   }
   const Framework& framework = problem.framework;
   return link.hosts > 1 && hosts >= framework.p2p_stall_hosts
@@ -138,7 +138,7 @@ std::vector<StageCost> ComputeStageCosts(
                             ? backward[s].tensor_s / times.backward_s[s]
                             : 0.0;
     cost.links = links.stages[s];
-    cost.pool = plan.stages[s].pool;
+    cost.gpu_type = plan.stages[s].gpu_type;
     AddContents(stages[s], chunks, backward, cost);
   }
   costs.front().shared_table_s = costs.back().shared_table_s =

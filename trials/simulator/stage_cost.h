@@ -31,7 +31,7 @@ struct StageCost {
   double shared_table_s = 0.0;
   double tensor_share = 0.0;  // of tensor parallelism in a backward action
   StageLinks links;
-  int pool = 0;
+  int gpu_type = 0;
 };
 
 // Computes the actions of each virtual stage from its layers (embedding on the

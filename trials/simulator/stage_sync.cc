@@ -77,7 +77,8 @@ StageSync Synchronize(const Problem& problem, const ParallelConfig& shared,
       shared.zero_stage == 2 || (zero && framework.scatter_gradients);
   // A pipeline without ZeRO reduces every tensor in place.
   const bool copies = zero || shared.pp == 1;
-  const double byte_s = problem.gpus[stage.pool].MemoryTime(kGiga, 0) / kGiga;
+  const double byte_s =
+      problem.gpus[stage.gpu_type].MemoryTime(kGiga, 0) / kGiga;
   const SyncOptions experts{
       .kind = scatter ? SyncKind::kReduceScatter : SyncKind::kAllReduce,
       .bucket_bytes = BucketBytes(problem, shared, stage),

@@ -16,16 +16,16 @@ double OffloadedOptimizerTime(const Problem& problem,
                               const ParallelConfig& shared,
                               const StageCost& stage) {
   const Framework& framework = problem.framework;
-  const auto pool = static_cast<std::size_t>(stage.pool);
+  const auto gpu_type = static_cast<std::size_t>(stage.gpu_type);
   const double shards = ShardRanks(shared, stage.memory, framework);
   const double elements = stage.memory.parameters / shards +
                           stage.memory.expert_parameters * shared.ep / shards;
-  const double e = problem.gpus[pool].element_bytes();
+  const double e = problem.gpus[gpu_type].element_bytes();
   const double bytes =
       elements *
       (e + (shared.overlap_zero_comm ? 0.0 : framework.GradientBytes(e)));
   return bytes / framework.host_bytes_per_s +
-         elements * problem.pools[pool].gpus_per_node /
+         elements * problem.gpu_types[gpu_type].gpus_per_node /
              framework.host_optimizer_elements_per_s;
 }
 
@@ -52,8 +52,8 @@ double OptimizerTime(const Problem& problem, const ParallelConfig& shared,
 
 // The first rank of a stage. Ranks fill the GPU types in their order.
 int FirstRank(const Problem& problem, const StageCost& stage) {
-  return GpusOf(std::span(problem.pools)
-                    .first(static_cast<std::size_t>(stage.pool))) +
+  return GpusOf(std::span(problem.gpu_types)
+                    .first(static_cast<std::size_t>(stage.gpu_type))) +
          stage.links.first_rank;
 }
 
@@ -102,10 +102,10 @@ void AddTime(const Problem& problem, const ParallelConfig& shared,
 MemoryBreakdown MemoryOf(const Problem& problem, const ParallelConfig& shared,
                          const StageCost& stage, int index) {
   const Framework& framework = problem.framework;
-  const auto pool = static_cast<std::size_t>(stage.pool);
+  const auto gpu_type = static_cast<std::size_t>(stage.gpu_type);
   if (!framework.trainer_arena) {
     return ComputeMemory(shared, stage.memory,
-                         problem.gpus[pool].element_bytes(), framework);
+                         problem.gpus[gpu_type].element_bytes(), framework);
   }
   ParallelConfig config = shared;
   config.dp = stage.memory.dp;
@@ -119,9 +119,9 @@ void AddMemory(const Problem& problem, const ParallelConfig& shared,
                const StageCost& stage, int index, StepReport& report) {
   const Framework& framework = problem.framework;
   const bool first = index == 0;
-  const auto pool = static_cast<std::size_t>(stage.pool);
-  const double gpu_bytes = problem.pools[pool].gpu.memory_bytes;
-  const double element_bytes = problem.gpus[pool].element_bytes();
+  const auto gpu_type = static_cast<std::size_t>(stage.gpu_type);
+  const double gpu_bytes = problem.gpu_types[gpu_type].gpu.memory_bytes;
+  const double element_bytes = problem.gpus[gpu_type].element_bytes();
   const double capacity = framework.usable_memory * gpu_bytes;
   const MemoryBreakdown wanted = MemoryOf(problem, shared, stage, index);
   const MemoryBreakdown memory = WhenFull(wanted, capacity);

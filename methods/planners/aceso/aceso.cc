@@ -54,7 +54,7 @@ std::vector<Option> OptionsOf(AcesoMethodOptions& o) {
       "What is tried of each plan: the nearest configuration of the search "
       "space, or the plan itself, in whole layers.");
   judge.check = [&o, check = judge.check](const Problem& problem) {
-    return o.judge == Judge::kPlan && !problem.pools.empty()
+    return o.judge == Judge::kPlan && !problem.gpu_types.empty()
                ? "its plans have GPUs of one type, and this cluster has "
                  "several; use \"nearest\""
                : check(problem);

@@ -51,8 +51,8 @@ std::vector<int> FirstOfStrategies(const trials::SearchSpace& space,
 std::vector<trials::Plan> PlansOf(const Problem& problem,
                                   const AstraMethodOptions& options) {
   std::vector<int> gpus;
-  for (const GpuPool& pool : PoolsOf(problem, options)) {
-    gpus.push_back(pool.gpus);
+  for (const GpuType& gpu_type : GpuTypesOf(problem, options)) {
+    gpus.push_back(gpu_type.gpus);
   }
   std::vector<trials::Plan> plans;
   for (CostedStrategy& each :
@@ -194,7 +194,7 @@ methods::AstraModel AstraModelOf(const trials::Workload& workload,
 trials::Predictions EstimatesOf(const Problem& problem,
                                 const AstraMethodOptions& options) {
   trials::Predictions estimates;
-  if (!problem.pools.empty()) {
+  if (!problem.gpu_types.empty()) {
     AstraPlanModel model(problem, options);
     for (const trials::ParallelConfig& config : problem.space->configs()) {
       const AstraPlanModel::Cost cost =

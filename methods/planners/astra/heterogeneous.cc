@@ -13,7 +13,7 @@ namespace {
 
 class Solver {
  public:
-  Solver(const HeterogeneousJob& job, std::span<const GpuType> types,
+  Solver(const HeterogeneousJob& job, std::span<const AstraGpuType> types,
          const std::function<void(const std::vector<TypeShare>&)>& visit)
       : job_(job), types_(types), visit_(visit), shares_(types.size()) {}
 
@@ -28,7 +28,7 @@ class Solver {
       }
       return;
     }
-    const GpuType& gpu = types_[type];
+    const AstraGpuType& gpu = types_[type];
     const int most = std::min(stages, gpu.limit / (job_.dp * job_.tp));
     for (int m = 0; m <= most; ++m) {
       const int most_layers =
@@ -41,14 +41,14 @@ class Solver {
   }
 
   const HeterogeneousJob& job_;
-  std::span<const GpuType> types_;
+  std::span<const AstraGpuType> types_;
   const std::function<void(const std::vector<TypeShare>&)>& visit_;
   std::vector<TypeShare> shares_;
 };
 
 // The time of a solution by Eq. 22.
 double MillisecondsOf(const HeterogeneousJob& job,
-                      std::span<const GpuType> types,
+                      std::span<const AstraGpuType> types,
                       const std::vector<TypeShare>& shares) {
   std::vector<double> stage_ms;
   for (std::size_t i = 0; i < types.size(); ++i) {
@@ -62,7 +62,7 @@ double MillisecondsOf(const HeterogeneousJob& job,
 }  // namespace
 
 void ForEachSolution(
-    const HeterogeneousJob& job, std::span<const GpuType> types,
+    const HeterogeneousJob& job, std::span<const AstraGpuType> types,
     const std::function<void(const std::vector<TypeShare>&)>& visit) {
   if (std::min({job.layers, job.stages, job.tp, job.dp, job.microbatches}) <
       1) {
@@ -75,7 +75,7 @@ void ForEachSolution(
 }
 
 HeterogeneousResult SearchHeterogeneous(const HeterogeneousJob& job,
-                                        std::span<const GpuType> types) {
+                                        std::span<const AstraGpuType> types) {
   HeterogeneousResult result;
   ForEachSolution(job, types, [&](const std::vector<TypeShare>& shares) {
     ++result.solutions;
@@ -88,7 +88,7 @@ HeterogeneousResult SearchHeterogeneous(const HeterogeneousJob& job,
 }
 
 double MoneyOf(const HeterogeneousPlan& plan, const HeterogeneousJob& job,
-               std::span<const GpuType> types, double seconds) {
+               std::span<const AstraGpuType> types, double seconds) {
   constexpr double kSecondsPerHour = 3600.0;
   double money = 0.0;
   for (std::size_t i = 0; i < types.size(); ++i) {
@@ -106,7 +106,7 @@ std::vector<Strategy> OptimalPool(std::vector<Strategy> strategies) {
                                 : a.money < b.money;
                    });
   // The least money among strictly faster strategies.
-  std::vector<Strategy> pool;
+  std::vector<Strategy> gpu_type;
   double least_faster = std::numeric_limits<double>::infinity();
   double least_here = least_faster;
   double here = std::numeric_limits<double>::infinity();
@@ -117,18 +117,18 @@ std::vector<Strategy> OptimalPool(std::vector<Strategy> strategies) {
     }
     least_here = std::min(least_here, strategy.money);
     if (!(least_faster < strategy.money)) {
-      pool.push_back(strategy);
+      gpu_type.push_back(strategy);
     }
   }
-  return pool;
+  return gpu_type;
 }
 
-std::optional<Strategy> WithinLimit(const std::vector<Strategy>& pool,
+std::optional<Strategy> WithinLimit(const std::vector<Strategy>& gpu_type,
                                     double most_money) {
   const auto found = std::find_if(
-      pool.begin(), pool.end(),
+      gpu_type.begin(), gpu_type.end(),
       [&](const Strategy& strategy) { return strategy.money <= most_money; });
-  return found == pool.end() ? std::nullopt : std::optional(*found);
+  return found == gpu_type.end() ? std::nullopt : std::optional(*found);
 }
 
 }  // namespace methods

@@ -20,7 +20,7 @@
 namespace methods {
 
 // A GPU type as a job sees it: with its tensor parallelism and microbatch.
-struct GpuType {
+struct AstraGpuType {
   std::string name;
   int limit = 0;             // GPUs that may be used
   double layer_ms = 0.0;     // one layer, one microbatch, forward and backward
@@ -60,7 +60,7 @@ struct HeterogeneousResult {
 // with n_i at least 1 and at most what fits.
 // Errors: throws InputError for sizes below 1. Source: Astra Eq. 23.
 void ForEachSolution(
-    const HeterogeneousJob& job, std::span<const GpuType> types,
+    const HeterogeneousJob& job, std::span<const AstraGpuType> types,
     const std::function<void(const std::vector<TypeShare>&)>& visit);
 
 // All solutions of sum m_i = P, m_i <= l_i / (D T), sum m_i n_i = N, n_i at
@@ -68,7 +68,7 @@ void ForEachSolution(
 // for that time, so stages of one type are consecutive. Errors: throws
 // InputError for sizes below 1. Source: Astra Eq. 23.
 [[nodiscard]] HeterogeneousResult SearchHeterogeneous(
-    const HeterogeneousJob& job, std::span<const GpuType> types);
+    const HeterogeneousJob& job, std::span<const AstraGpuType> types);
 
 // A strategy by its throughput and its money.
 struct Strategy {
@@ -80,7 +80,8 @@ struct Strategy {
 // Money = seconds x sum over types of GPUs x price. Source: Astra Eq. 32.
 [[nodiscard]] double MoneyOf(const HeterogeneousPlan& plan,
                              const HeterogeneousJob& job,
-                             std::span<const GpuType> types, double seconds);
+                             std::span<const AstraGpuType> types,
+                             double seconds);
 
 // The strategies such that no other one has both a higher throughput and less
 // money, by throughput (descending), then by money.
@@ -88,9 +89,9 @@ struct Strategy {
 [[nodiscard]] std::vector<Strategy> OptimalPool(
     std::vector<Strategy> strategies);
 
-// The strategy of the pool with the highest throughput within a limit.
+// The strategy of the GPU type with the highest throughput within a limit.
 [[nodiscard]] std::optional<Strategy> WithinLimit(
-    const std::vector<Strategy>& pool, double most_money);
+    const std::vector<Strategy>& gpu_type, double most_money);
 
 }  // namespace methods
 

@@ -16,10 +16,10 @@ namespace {
 using trials::ParallelConfig;
 using trials::Plan;
 
-std::vector<int> GpusOfPools(const std::vector<GpuPool>& pools) {
+std::vector<int> GpusOfTypes(const std::vector<GpuType>& gpu_types) {
   std::vector<int> gpus;
-  for (const GpuPool& pool : pools) {
-    gpus.push_back(pool.gpus);
+  for (const GpuType& gpu_type : gpu_types) {
+    gpus.push_back(gpu_type.gpus);
   }
   return gpus;
 }
@@ -114,10 +114,10 @@ class Search {
 
   // All solutions of Eq. 23 for these sizes.
   void AddShares(const ParallelConfig& config) {
-    std::vector<GpuType> types;
-    for (const GpuPool& pool : model_.pools()) {
-      types.push_back({.name = pool.name,
-                       .limit = pool.gpus / config.cp,
+    std::vector<AstraGpuType> types;
+    for (const GpuType& gpu_type : model_.gpu_types()) {
+      types.push_back({.name = gpu_type.name,
+                       .limit = gpu_type.gpus / config.cp,
                        .most_layers = problem_.workload->model.layers});
     }
     ForEachSolution({.layers = problem_.workload->model.layers,
@@ -147,12 +147,12 @@ class Search {
       plan.shared = config;
       std::vector<std::vector<int>> layers;
       int most_layers = 0;
-      for (const int pool : order) {
-        const TypeShare& share = shares[pool];
+      for (const int gpu_type : order) {
+        const TypeShare& share = shares[gpu_type];
         most_layers = std::max(most_layers, share.layers);
         for (int i = 0; i < share.stages; ++i) {
           plan.stages.push_back(
-              {.dp = config.dp, .tp = config.tp, .pool = pool});
+              {.dp = config.dp, .tp = config.tp, .gpu_type = gpu_type});
           layers.emplace_back(static_cast<std::size_t>(config.model_chunks),
                               share.layers / config.model_chunks);
         }
@@ -233,11 +233,11 @@ class Search {
 
 }  // namespace
 
-std::vector<GpuPool> PoolsOf(const Problem& problem,
-                             const AstraMethodOptions& options) {
+std::vector<GpuType> GpuTypesOf(const Problem& problem,
+                                const AstraMethodOptions& options) {
   constexpr double kTera = 1e12;
-  if (!problem.pools.empty()) {
-    return problem.pools;
+  if (!problem.gpu_types.empty()) {
+    return problem.gpu_types;
   }
   return {{"", problem.gpus, problem.gpus_per_node,
            problem.memory_capacity_bytes, kTera * options.tflops}};
@@ -245,23 +245,24 @@ std::vector<GpuPool> PoolsOf(const Problem& problem,
 
 AstraPlanModel::AstraPlanModel(const Problem& problem,
                                const AstraMethodOptions& options)
-    : pools_(PoolsOf(problem, options)) {
+    : gpu_types_(GpuTypesOf(problem, options)) {
   constexpr double kTera = 1e12;
-  for (const GpuPool& pool : pools_) {
+  for (const GpuType& gpu_type : gpu_types_) {
     AstraMethodOptions own = options;
-    own.tflops = pool.half_flop_per_s / kTera;
-    models_.push_back(AstraModelOf(AstraWorkload(problem), pool.gpus_per_node,
+    own.tflops = gpu_type.half_flop_per_s / kTera;
+    models_.push_back(AstraModelOf(AstraWorkload(problem),
+                                   gpu_type.gpus_per_node,
                                    trials::RankOrder::kPipelineOutermost, own));
   }
 }
 
-const methods::AstraBlock& AstraPlanModel::Block(int pool,
+const methods::AstraBlock& AstraPlanModel::Block(int gpu_type,
                                                  const ParallelConfig& config) {
-  const BlockKey key{pool, config.dp * config.microbatches, config.tp,
+  const BlockKey key{gpu_type, config.dp * config.microbatches, config.tp,
                      config.cp, config.ep};
   auto found = blocks_.find(key);
   if (found == blocks_.end()) {
-    found = blocks_.emplace(key, models_[pool].BlockOf(config)).first;
+    found = blocks_.emplace(key, models_[gpu_type].BlockOf(config)).first;
   }
   return found->second;
 }
@@ -271,16 +272,16 @@ AstraPlanModel::Cost AstraPlanModel::CostOf(const Plan& plan,
   Cost cost;
   double reduction_s = 0.0;
   std::vector<double> stage_s;
-  std::vector<int> used(pools_.size(), 0);
+  std::vector<int> used(gpu_types_.size(), 0);
   // From the stage before: it is on another type or host.
   bool from_host = false;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const trials::PlanStage& stage = plan.stages[s];
-    const auto pool = static_cast<std::size_t>(stage.pool);
-    const methods::AstraModel& model = models_[pool];
+    const auto gpu_type = static_cast<std::size_t>(stage.gpu_type);
+    const methods::AstraModel& model = models_[gpu_type];
     const ParallelConfig config = StageConfig(plan, static_cast<int>(s));
     const methods::AstraStage one =
-        model.StageOf(config, Block(stage.pool, config),
+        model.StageOf(config, Block(stage.gpu_type, config),
                       {.stage = static_cast<int>(s),
                        .blocks = StageLayers(plan, static_cast<int>(s)),
                        .recomputed = stage.recomputed_layers,
@@ -292,17 +293,18 @@ AstraPlanModel::Cost AstraPlanModel::CostOf(const Plan& plan,
       time_s += model.TransferTime(config, from_host);
     }
     const int gpus = StageGpus(plan, static_cast<int>(s));
-    used[pool] += gpus;
+    used[gpu_type] += gpus;
     if (s + 1 < plan.stages.size()) {
-      const int node = pools_[pool].gpus_per_node;
-      from_host = plan.stages[s + 1].pool != stage.pool || gpus > node ||
-                  used[pool] % node == 0;
+      const int node = gpu_types_[gpu_type].gpus_per_node;
+      from_host = plan.stages[s + 1].gpu_type != stage.gpu_type ||
+                  gpus > node || used[gpu_type] % node == 0;
       time_s += model.TransferTime(config, from_host);
     }
     stage_s.push_back(time_s);
     reduction_s = std::max(reduction_s, one.reduction_s + one.offload_s);
-    cost.memory_share = std::max(cost.memory_share,
-                                 one.memory_bytes / pools_[pool].memory_bytes);
+    cost.memory_share =
+        std::max(cost.memory_share,
+                 one.memory_bytes / gpu_types_[gpu_type].memory_bytes);
   }
   cost.step_time_s = methods::PipelineTime(stage_s, plan.shared.microbatches,
                                            plan.shared.model_chunks) +
@@ -318,8 +320,8 @@ PlanSearchResult SearchPlans(const Problem& problem,
 
 Plan PlanOfCandidate(const Problem& problem, const ParallelConfig& config) {
   Plan plan = UniformPlan(config, AstraWorkload(problem).model.layers);
-  if (!problem.pools.empty()) {
-    FillTypes(GpusOfPools(problem.pools), plan);
+  if (!problem.gpu_types.empty()) {
+    FillTypes(GpusOfTypes(problem.gpu_types), plan);
   }
   return plan;
 }

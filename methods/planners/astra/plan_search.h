@@ -21,8 +21,8 @@ namespace methods {
 
 // The GPU types of a problem; of one with a single type, that one, with the
 // rate of `options`.
-[[nodiscard]] std::vector<GpuPool> PoolsOf(const Problem& problem,
-                                           const AstraMethodOptions& options);
+[[nodiscard]] std::vector<GpuType> GpuTypesOf(
+    const Problem& problem, const AstraMethodOptions& options);
 
 // What Table 3 has in addition to a plan (see methods::AstraShare). Trials
 // cannot run it.
@@ -55,16 +55,18 @@ class AstraPlanModel {
   [[nodiscard]] Cost CostOf(const trials::Plan& plan,
                             const AstraExtras& extras = {});
 
-  [[nodiscard]] const std::vector<GpuPool>& pools() const { return pools_; }
+  [[nodiscard]] const std::vector<GpuType>& gpu_types() const {
+    return gpu_types_;
+  }
 
  private:
   // Pool, dp * microbatches, tp, cp, ep.
   using BlockKey = std::tuple<int, int, int, int, int>;
-  const methods::AstraBlock& Block(int pool,
+  const methods::AstraBlock& Block(int gpu_type,
                                    const trials::ParallelConfig& config);
 
-  std::vector<GpuPool> pools_;
-  std::vector<methods::AstraModel> models_;  // by pool
+  std::vector<GpuType> gpu_types_;
+  std::vector<methods::AstraModel> models_;  // by gpu_type
   std::map<BlockKey, methods::AstraBlock> blocks_;
 };
 

@@ -114,7 +114,7 @@ TEST(AcesoMethodTest, PlansAreTriedOnlyWhereAllGpusAreOfOneType) {
         .judge;
   };
   EXPECT_EQ(read("plan"), Judge::kPlan);
-  problem.pools = {{"one", 4, 4, 80e9, 1e14}, {"other", 4, 4, 80e9, 2e14}};
+  problem.gpu_types = {{"one", 4, 4, 80e9, 1e14}, {"other", 4, 4, 80e9, 2e14}};
   EXPECT_EQ(read("nearest"), Judge::kNearest);
   EXPECT_THAT([&] { (void)read("plan"); },
               testing::ThrowsMessage<common::InputError>(
@@ -360,7 +360,7 @@ TEST(AcesoMethodTest, JudgedAsPlansItTriesItsOwnPlansThenTheSpace) {
     if (suggestion->plan) {
       EXPECT_EQ(method->history().size(), 0) << "a plan after the space";
       EXPECT_NO_THROW(CheckPlan(*suggestion->plan, Workload(), {{8}}));
-      EXPECT_EQ(PoolGpus(*suggestion->plan, 0), 8);
+      EXPECT_EQ(GpusOfType(*suggestion->plan, 0), 8);
       plans.insert(ToString(*suggestion->plan));
     }
     method->Observe(TrialOf(*suggestion));

@@ -30,8 +30,8 @@ class AstraPlans : public testing::Test {
     problem_.memory_capacity_bytes = kLarge;
     problem_.workload = &workload_;
     problem_.runs_plans = true;
-    problem_.pools = {{"slow", 8, 8, kLarge, kSlow},
-                      {"fast", 8, 8, kLarge, kFast}};
+    problem_.gpu_types = {{"slow", 8, 8, kLarge, kSlow},
+                          {"fast", 8, 8, kLarge, kFast}};
   }
 
   // Stages of at most 8 of 16 GPUs.
@@ -67,17 +67,18 @@ class AstraPlans : public testing::Test {
   Problem problem_;
 };
 
-int LayersOn(const Plan& plan, int pool) {
+int LayersOn(const Plan& plan, int gpu_type) {
   int layers = 0;
   for (std::size_t v = 0; v < plan.layers.size(); ++v) {
-    layers +=
-        plan.stages[v % plan.stages.size()].pool == pool ? plan.layers[v] : 0;
+    layers += plan.stages[v % plan.stages.size()].gpu_type == gpu_type
+                  ? plan.layers[v]
+                  : 0;
   }
   return layers;
 }
 
 TEST_F(AstraPlans, EqualStagesOnOneTypeCostWhatTheirConfigurationCosts) {
-  problem_.pools.clear();
+  problem_.gpu_types.clear();
   AstraPlanModel model(problem_, {});
   const methods::AstraModel astra =
       AstraModelOf(workload_, 8, trials::RankOrder::kPipelineOutermost, {});
@@ -92,10 +93,10 @@ TEST_F(AstraPlans, EqualStagesOnOneTypeCostWhatTheirConfigurationCosts) {
 }
 
 TEST_F(AstraPlans, TwoTypesOfTheSameGpuCostLikeOne) {
-  problem_.pools[1].half_flop_per_s = kSlow;
+  problem_.gpu_types[1].half_flop_per_s = kSlow;
   AstraPlanModel two(problem_, {});
   Problem one_problem = problem_;
-  one_problem.pools.clear();
+  one_problem.gpu_types.clear();
   AstraPlanModel one(one_problem, {});
   for (const ParallelConfig& config : space_.configs()) {
     EXPECT_NEAR(two.CostOf(PlanOfCandidate(problem_, config)).step_time_s,
@@ -113,7 +114,7 @@ TEST_F(AstraPlans, TheFasterTypeHasMoreLayersAndNoTypeHasMoreGpusThanThereAre) {
   EXPECT_GT(LayersOn(fastest, 1), LayersOn(fastest, 0));
   for (const CostedStrategy& each : result.best) {
     EXPECT_NO_THROW(CheckPlan(each.plan, workload_, std::vector{8, 8}));
-    EXPECT_EQ(PoolGpus(each.plan, 0) + PoolGpus(each.plan, 1), 16);
+    EXPECT_EQ(GpusOfType(each.plan, 0) + GpusOfType(each.plan, 1), 16);
   }
   EXPECT_TRUE(
       std::is_sorted(result.best.begin(), result.best.end(),
@@ -125,7 +126,7 @@ TEST_F(AstraPlans, TheFasterTypeHasMoreLayersAndNoTypeHasMoreGpusThanThereAre) {
 // A quarter of the weights and states of 1.3 billion parameters do not fit.
 TEST_F(AstraPlans, AStageThatDoesNotFitItsTypeIsLeftOut) {
   constexpr double kSmall = 4e9;
-  problem_.pools[1].memory_bytes = kSmall;
+  problem_.gpu_types[1].memory_bytes = kSmall;
   const PlanSearchResult result = Find();
   EXPECT_LT(result.fit, result.strategies);
   ASSERT_FALSE(result.best.empty());
@@ -134,7 +135,7 @@ TEST_F(AstraPlans, AStageThatDoesNotFitItsTypeIsLeftOut) {
     EXPECT_LE(each.cost.memory_share, AstraMethodOptions{}.memory_share);
     EXPECT_EQ(model.CostOf(each.plan).memory_share, each.cost.memory_share);
   }
-  problem_.pools[1].memory_bytes = kLarge;
+  problem_.gpu_types[1].memory_bytes = kLarge;
   EXPECT_GE(LayersOn(Find().best.front().plan, 1),
             LayersOn(result.best.front().plan, 1));
 }
@@ -143,7 +144,7 @@ TEST_F(AstraPlans, AStageThatDoesNotFitItsTypeIsLeftOut) {
 TEST_F(AstraPlans, WithFewerGpusThanTheLimitsItTakesTheFasterType) {
   const PlanSearchResult result = Find(8);
   ASSERT_FALSE(result.best.empty());
-  EXPECT_EQ(PoolGpus(result.best.front().plan, 1), 8);
+  EXPECT_EQ(GpusOfType(result.best.front().plan, 1), 8);
 }
 
 // A wider search contains the narrower one.
@@ -210,7 +211,7 @@ TEST_F(AstraPlans, HaveAllSizesWhoseProductIsTheNumberOfGpus) {
   constexpr int kGpus = 12;
   workload_.model.layers = 12;
   problem_.gpus = kGpus;
-  problem_.pools = {{"large", kGpus, 4, 1e15, kSlow}};
+  problem_.gpu_types = {{"large", kGpus, 4, 1e15, kSlow}};
   std::size_t sizes = 0;
   for (const int tp : {1, 2}) {
     for (const int cp : {1, 2}) {
@@ -256,7 +257,7 @@ TEST_F(AstraPlans, HaveAllSizesWhoseProductIsTheNumberOfGpus) {
 
 // Each of two types has enough GPUs: no order of the types where one has none.
 TEST_F(AstraPlans, AreCountedOnceWhereOneTypeIsEnough) {
-  problem_.pools[0].gpus = problem_.pools[1].gpus = 16;
+  problem_.gpu_types[0].gpus = problem_.gpu_types[1].gpus = 16;
   space_ = trials::SearchSpace({{.dp = 16, .microbatches = 4}});
   EXPECT_EQ(Find().strategies, 2);
 }
@@ -267,20 +268,21 @@ TEST_F(AstraPlans, UseNoMoreGpusOfATypeThanThereAreWithContextParallelismToo) {
   const PlanSearchResult result = Find(0, 1000);
   ASSERT_FALSE(result.best.empty());
   for (const CostedStrategy& each : result.best) {
-    EXPECT_EQ(PoolGpus(each.plan, 0), 8);
-    EXPECT_EQ(PoolGpus(each.plan, 1), 8);
+    EXPECT_EQ(GpusOfType(each.plan, 0), 8);
+    EXPECT_EQ(GpusOfType(each.plan, 1), 8);
   }
 }
 
 TEST_F(AstraPlans, UseTheGivenNumberOfGpus) {
   space_ = trials::SearchSpace(
       {{.dp = 1, .microbatches = 8}, {.dp = 1, .pp = 2, .microbatches = 8}});
-  problem_.pools[0].memory_bytes = problem_.pools[1].memory_bytes = 1e15;
+  problem_.gpu_types[0].memory_bytes = problem_.gpu_types[1].memory_bytes =
+      1e15;
   for (const int gpus : {1, 2, 8, 16}) {
     const PlanSearchResult result = Find(gpus, 1000);
     ASSERT_FALSE(result.best.empty()) << gpus;
     for (const CostedStrategy& each : result.best) {
-      EXPECT_EQ(PoolGpus(each.plan, 0) + PoolGpus(each.plan, 1), gpus);
+      EXPECT_EQ(GpusOfType(each.plan, 0) + GpusOfType(each.plan, 1), gpus);
     }
   }
 }
@@ -296,18 +298,18 @@ TEST_F(AstraPlans, MayFillTheirShareOfTheMemoryExactly) {
 
 // Two stages of four GPUs are on one host of eight, unless their types differ.
 TEST_F(AstraPlans, StagesOfDifferentTypesAreOnDifferentHosts) {
-  problem_.pools[1].half_flop_per_s = kSlow;
+  problem_.gpu_types[1].half_flop_per_s = kSlow;
   AstraPlanModel model(problem_, {});
   Plan plan = PlanOfCandidate(problem_, {.dp = 4, .pp = 2, .microbatches = 8});
-  plan.stages[0].pool = plan.stages[1].pool = 0;
+  plan.stages[0].gpu_type = plan.stages[1].gpu_type = 0;
   const double together_s = model.CostOf(plan).step_time_s;
-  plan.stages[1].pool = 1;
+  plan.stages[1].gpu_type = 1;
   EXPECT_GT(model.CostOf(plan).step_time_s, together_s);
 }
 
 // Candidates of one stage have plans of one stage, and others have none.
 TEST_F(AstraPlans, HaveAPipelineWhereTheirCandidateHasOne) {
-  problem_.pools = {{"slow", 16, 8, kLarge, kSlow}};
+  problem_.gpu_types = {{"slow", 16, 8, kLarge, kSlow}};
   for (const int pp : {1, 2}) {
     space_ = trials::SearchSpace({{.dp = 4 / pp,
                                    .tp = 4,
@@ -328,7 +330,7 @@ TEST_F(AstraPlans, HaveAPipelineWhereTheirCandidateHasOne) {
 
 // A stage has layers in each of its chunks.
 TEST_F(AstraPlans, FullRecomputationIsThatOfTheLayersOfAllChunks) {
-  problem_.pools = {{"slow", 16, 8, kLarge, kSlow}};
+  problem_.gpu_types = {{"slow", 16, 8, kLarge, kSlow}};
   space_ = trials::SearchSpace({{.dp = 4,
                                  .tp = 2,
                                  .pp = 2,
@@ -427,7 +429,7 @@ TEST_F(AstraPlans, AnOptimizerOnTheHostFreesMemoryAndTakesTime) {
 
 // With a GPU that holds neither the states nor all activations.
 TEST_F(AstraPlans, OffloadingAndGroupsOnlyAddStrategiesAndMakeMoreFit) {
-  problem_.pools[0].memory_bytes = problem_.pools[1].memory_bytes = 3e9;
+  problem_.gpu_types[0].memory_bytes = problem_.gpu_types[1].memory_bytes = 3e9;
   const PlanSearchResult none = SearchPlans(problem_, {});
   const PlanSearchResult groups = SearchPlans(problem_, {}, {.groups = true});
   const PlanSearchResult offload = SearchPlans(problem_, {}, {.offload = true});

@@ -51,22 +51,22 @@ void ExpectNetworkOfAllReplicas(int gpus_per_node) {
     SCOPED_TRACE(testing::Message() << text << " on " << gpus_per_node);
     const ParallelConfig config = ParseParallelConfig(text);
     const RankGrid grid{config.dp, config.tp, config.pp, config.cp};
-    const std::vector<Cluster> pools = {Hosts(
+    const std::vector<Cluster> gpu_types = {Hosts(
         (grid.size() + gpus_per_node - 1) / gpus_per_node, gpus_per_node)};
-    const PlanLinks links = PlacePlan(pools, UniformPlan(config, 64));
+    const PlanLinks links = PlacePlan(gpu_types, UniformPlan(config, 64));
     const StageLinks& stage = links.stages.back();
-    ExpectSame(stage.dp, RingLink(pools[0], DpGroups(grid)));
-    ExpectSame(stage.tp, RingLink(pools[0], TpGroups(grid)));
-    ExpectSame(stage.cp, RingLink(pools[0], CpGroups(grid)));
+    ExpectSame(stage.dp, RingLink(gpu_types[0], DpGroups(grid)));
+    ExpectSame(stage.tp, RingLink(gpu_types[0], TpGroups(grid)));
+    ExpectSame(stage.cp, RingLink(gpu_types[0], CpGroups(grid)));
     for (int s = 0; config.pp > 1 && s < config.pp; ++s) {
       const int next = (s + 1) % config.pp;
       const auto stage_links = static_cast<std::size_t>(s);
       ExpectSame(links.forward[stage_links],
-                 MessageLink(pools[0], StagePairs(grid, s, next)));
+                 MessageLink(gpu_types[0], StagePairs(grid, s, next)));
       ExpectSame(links.backward[stage_links],
-                 MessageLink(pools[0], StagePairs(grid, next, s)));
+                 MessageLink(gpu_types[0], StagePairs(grid, next, s)));
       ExpectSame(links.ends,
-                 RingLink(pools[0], StagePairs(grid, 0, config.pp - 1)));
+                 RingLink(gpu_types[0], StagePairs(grid, 0, config.pp - 1)));
     }
   }
 }
@@ -78,9 +78,9 @@ TEST(Placement, RepresentativesSeeTheNetworkOfAllReplicas) {
 
 TEST(Placement, ExpertsAreOverSuccessiveReplicas) {
   ParallelConfig config = ParseParallelConfig("dp=16,tp=2,ep=4");
-  const std::vector<Cluster> pools = {Hosts(8)};
+  const std::vector<Cluster> gpu_types = {Hosts(8)};
   const StageLinks stage =
-      PlacePlan(pools, UniformPlan(config, 8)).stages.front();
+      PlacePlan(gpu_types, UniformPlan(config, 8)).stages.front();
   EXPECT_EQ(stage.ep.size, 4);
   EXPECT_EQ(stage.ep.hosts, 2);  // two replicas a host
   EXPECT_EQ(stage.expert_dp.size, 4);
@@ -105,16 +105,16 @@ TEST(Placement, ShardsWithinHostsSeeTheNetworkOfAllReplicas) {
     SCOPED_TRACE(text);
     const ParallelConfig config = ParseParallelConfig(text);
     const RankGrid grid{config.dp, config.tp, config.pp, config.cp};
-    const std::vector<Cluster> pools = {Hosts(16)};
+    const std::vector<Cluster> gpu_types = {Hosts(16)};
     const std::vector<Group> groups = DpGroups(grid);
-    const ShardLinks shards =
-        PlacePlan(pools, UniformPlan(config, 64), {.shard_within_host = true})
-            .stages.back()
-            .shards;
+    const ShardLinks shards = PlacePlan(gpu_types, UniformPlan(config, 64),
+                                        {.shard_within_host = true})
+                                  .stages.back()
+                                  .shards;
     ExpectSame(shards.within,
-               RingLink(pools[0], WithinHosts(pools[0], groups)));
+               RingLink(gpu_types[0], WithinHosts(gpu_types[0], groups)));
     ExpectSame(shards.across,
-               RingLink(pools[0], AcrossHosts(pools[0], groups)));
+               RingLink(gpu_types[0], AcrossHosts(gpu_types[0], groups)));
     EXPECT_EQ(shards.within.hosts, 1);
     EXPECT_EQ(shards.within.size * shards.across.size, config.dp * config.cp);
   }
@@ -125,8 +125,8 @@ TEST(Placement, StagesThatDifferStandOneAfterTheOther) {
   plan.stages[0] = {.dp = 1, .tp = 4};
   plan.stages[1] = {.dp = 2, .tp = 1};
   plan.stages[2] = {.dp = 2, .tp = 1};
-  const std::vector<Cluster> pools = {Hosts(2)};
-  const PlanLinks links = PlacePlan(pools, plan);
+  const std::vector<Cluster> gpu_types = {Hosts(2)};
+  const PlanLinks links = PlacePlan(gpu_types, plan);
   EXPECT_EQ(links.stages[0].first_rank, 0);
   EXPECT_EQ(links.stages[1].first_rank, 4);
   EXPECT_EQ(links.stages[2].first_rank, 6);
@@ -138,12 +138,12 @@ TEST(Placement, StagesThatDifferStandOneAfterTheOther) {
 
 // 16 hosts of 4; with tp 2, a group has two data-parallel ranks in a host.
 TEST(Placement, ShardsInGroupsAreGatheredWithinAndReducedAcross) {
-  std::vector<Cluster> pools = {Hosts(16)};
+  std::vector<Cluster> gpu_types = {Hosts(16)};
   for (const bool pipeline_outermost : {false, true}) {
     const StageGrid grid{.dp = 32, .tp = 2};
     for (const int ranks : {2, 4, 16}) {
       const ShardLinks shards =
-          PlaceGrid(pools, grid,
+          PlaceGrid(gpu_types, grid,
                     {.pipeline_outermost = pipeline_outermost,
                      .zero_group_ranks = ranks})
               .stages[0]
@@ -159,23 +159,23 @@ TEST(Placement, ShardsInGroupsAreGatheredWithinAndReducedAcross) {
 // A group of shards contains all context-parallel ranks of a data-parallel one.
 TEST(Placement, AGroupSmallerThanItsContextParallelRanksIsThese) {
   const ParallelConfig config = ParseParallelConfig("dp=4,cp=2");
-  const std::vector<Cluster> pools = {Hosts(2)};
+  const std::vector<Cluster> gpu_types = {Hosts(2)};
   for (const int ranks : {1, 2, 3}) {
-    const StageLinks stage =
-        PlacePlan(pools, UniformPlan(config, 8), {.zero_group_ranks = ranks})
-            .stages.front();
+    const StageLinks stage = PlacePlan(gpu_types, UniformPlan(config, 8),
+                                       {.zero_group_ranks = ranks})
+                                 .stages.front();
     EXPECT_EQ(stage.shards.within.size, 2) << ranks;
     EXPECT_EQ(stage.shards.across.size, 4) << ranks;
   }
 }
 
 TEST(Placement, AGroupAsLargeAsAllRanksIsAllRanks) {
-  std::vector<Cluster> pools = {Hosts(4)};
+  std::vector<Cluster> gpu_types = {Hosts(4)};
   const StageGrid grid{.dp = 8, .tp = 2};
-  const StageLinks all = PlaceGrid(pools, grid).stages[0];
+  const StageLinks all = PlaceGrid(gpu_types, grid).stages[0];
   for (const int ranks : {8, 24}) {
     const StageLinks grouped =
-        PlaceGrid(pools, grid, {.zero_group_ranks = ranks}).stages[0];
+        PlaceGrid(gpu_types, grid, {.zero_group_ranks = ranks}).stages[0];
     ExpectSame(grouped.shards.within, all.dp);
     EXPECT_EQ(grouped.shards.across.size, 1);
   }
@@ -184,7 +184,7 @@ TEST(Placement, AGroupAsLargeAsAllRanksIsAllRanks) {
 // Successive ranks of a data-parallel group form a copy, and those with the
 // same place in it reduce together.
 TEST(Placement, GroupedShardsSeeTheNetworkOfAllReplicas) {
-  const std::vector<Cluster> pools = {Hosts(24)};
+  const std::vector<Cluster> gpu_types = {Hosts(24)};
   for (const char* text :
        {"dp=64", "dp=24,tp=2", "dp=24,pp=2", "dp=24,tp=2,pp=2", "dp=24,cp=2",
         "dp=12,tp=2,cp=2,pp=2", "dp=24,tp=3"}) {
@@ -210,12 +210,12 @@ TEST(Placement, GroupedShardsSeeTheNetworkOfAllReplicas) {
           }
         }
       }
-      const ShardLinks shards =
-          PlacePlan(pools, UniformPlan(config, 64), {.zero_group_ranks = size})
-              .stages.front()
-              .shards;
-      ExpectSame(shards.within, RingLink(pools[0], within));
-      ExpectSame(shards.across, RingLink(pools[0], across));
+      const ShardLinks shards = PlacePlan(gpu_types, UniformPlan(config, 64),
+                                          {.zero_group_ranks = size})
+                                    .stages.front()
+                                    .shards;
+      ExpectSame(shards.within, RingLink(gpu_types[0], within));
+      ExpectSame(shards.across, RingLink(gpu_types[0], across));
     }
   }
 }
@@ -226,8 +226,8 @@ TEST(Placement, AStageOfOneGpuIsOnItsOwnHost) {
   plan.stages[0] = {.dp = 3};
   plan.stages[1] = {.dp = 1};
   plan.stages[2] = {.dp = 4};
-  const std::vector<Cluster> pools = {Hosts(2)};
-  const PlanLinks links = PlacePlan(pools, plan);
+  const std::vector<Cluster> gpu_types = {Hosts(2)};
+  const PlanLinks links = PlacePlan(gpu_types, plan);
   EXPECT_EQ(links.forward[0].hosts, 1);
   EXPECT_EQ(links.forward[1].hosts, 2);
   EXPECT_EQ(links.forward[2].hosts, 2);  // from the last stage to the first
@@ -246,9 +246,10 @@ TEST(Placement, GpusOfAStageShareTheCardsOfTheirHost) {
   Cluster cluster = Hosts(4);
   cluster.nics_per_node = 2;
   cluster.intra.latency_s = 1e-6;
-  const std::vector<Cluster> pools = {cluster};
+  const std::vector<Cluster> gpu_types = {cluster};
   const auto forward = [&](int dp) {
-    return PlaceGrid(pools, {.dp = dp, .pp = 2}, {.pipeline_outermost = true})
+    return PlaceGrid(gpu_types, {.dp = dp, .pp = 2},
+                     {.pipeline_outermost = true})
         .forward[0];
   };
   EXPECT_EQ(forward(4).size, 2);
@@ -276,13 +277,13 @@ TEST(Placement, GpusOfAStageShareTheCardsOfTheirHost) {
 }
 
 TEST(Placement, BetweenTwoGpuTypesTheSlowerNetworkCounts) {
-  std::vector<Cluster> pools = {Hosts(1), Hosts(1)};
-  pools[1].inter.bandwidth_bytes_per_s = 1e9;
-  pools[1].inter.latency_s = 50e-6;
-  pools[1].intra.latency_s = 9e-6;
+  std::vector<Cluster> gpu_types = {Hosts(1), Hosts(1)};
+  gpu_types[1].inter.bandwidth_bytes_per_s = 1e9;
+  gpu_types[1].inter.latency_s = 50e-6;
+  gpu_types[1].intra.latency_s = 9e-6;
   Plan plan = UniformPlan(ParseParallelConfig("pp=2"), 8);
-  plan.stages[1].pool = 1;
-  const PlanLinks links = PlacePlan(pools, plan);
+  plan.stages[1].gpu_type = 1;
+  const PlanLinks links = PlacePlan(gpu_types, plan);
   for (const GroupLink& link : {links.forward[0], links.backward[0]}) {
     EXPECT_EQ(link.size, 2);
     EXPECT_EQ(link.hosts, 2);

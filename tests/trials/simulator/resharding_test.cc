@@ -144,15 +144,15 @@ TEST(Resharding, OnlyMessagesToAnotherGpuTypeUseTheOuterNetwork) {
 TEST(Resharding, EqualStagesGetTheTimeOfTheirMessages) {
   for (const int hosts : {1, 2}) {
     const Cluster cluster = Hosts(8 / hosts, hosts);
-    const std::vector<Cluster> pools = {cluster};
+    const std::vector<Cluster> gpu_types = {cluster};
     for (const char* text : {"dp=2,tp=2,pp=2", "dp=4,pp=2", "tp=4,pp=2"}) {
       SCOPED_TRACE(text);
       const ParallelConfig config = ParseParallelConfig(text);
-      const GroupLink link =
-          PlacePlan(pools, UniformPlan(config, 8), {.pipeline_outermost = true})
-              .forward[0];
-      const Resharding r = Reshard({&pools[0], 0, config.dp, config.tp, 1},
-                                   {&pools[0], 4, config.dp, config.tp, 1});
+      const GroupLink link = PlacePlan(gpu_types, UniformPlan(config, 8),
+                                       {.pipeline_outermost = true})
+                                 .forward[0];
+      const Resharding r = Reshard({&gpu_types[0], 0, config.dp, config.tp, 1},
+                                   {&gpu_types[0], 4, config.dp, config.tp, 1});
       const double bytes = 1e8;
       EXPECT_NEAR(r.latency_s + r.seconds_per_byte * bytes,
                   MessageTime(link, bytes / config.dp), 1e-12);

@@ -35,8 +35,8 @@ Simulator::Options PipelineOutermost() {
   return options;
 }
 
-Simulator On(const std::vector<Cluster>& pools) {
-  return {SmallWorkload(), pools, PipelineOutermost()};
+Simulator On(const std::vector<Cluster>& gpu_types) {
+  return {SmallWorkload(), gpu_types, PipelineOutermost()};
 }
 
 // Configurations of 16 GPUs whose stages have 8 or fewer.
@@ -71,8 +71,8 @@ TEST(SeveralTypes, APlanOfUnequalStagesOnTwoEqualGroupsIsThatOfOneGroup) {
   plan.stages[3] = {.dp = 2, .tp = 2};
   const StepReport one = On({Hosts(4)}).Simulate(plan);
   FillTypes(std::vector<int>{8, 8}, plan);
-  EXPECT_EQ(plan.stages[1].pool, 0);
-  EXPECT_EQ(plan.stages[2].pool, 1);
+  EXPECT_EQ(plan.stages[1].gpu_type, 0);
+  EXPECT_EQ(plan.stages[2].gpu_type, 1);
   EXPECT_EQ(On({Hosts(2), Hosts(2)}).Simulate(plan), one);
 }
 
@@ -93,10 +93,10 @@ TEST(SeveralTypes, EachStageHasTheMemoryOfItsOwnGpus) {
   Plan plan = UniformPlan(config, std::vector<int>{6, 2});
   FillTypes(std::vector<int>{8, 8}, plan);
   const auto fits = [&](double first_bytes, double second_bytes) {
-    std::vector<Cluster> pools = {Hosts(2), Hosts(2)};
-    pools[0].gpu.memory_bytes = first_bytes;
-    pools[1].gpu.memory_bytes = second_bytes;
-    return On(pools).Simulate(plan);
+    std::vector<Cluster> gpu_types = {Hosts(2), Hosts(2)};
+    gpu_types[0].gpu.memory_bytes = first_bytes;
+    gpu_types[1].gpu.memory_bytes = second_bytes;
+    return On(gpu_types).Simulate(plan);
   };
   const double first = fits(24e9, 1e12).peak_memory_bytes;
   const double second = fits(1e12, 24e9).peak_memory_bytes;
@@ -111,16 +111,17 @@ TEST(SeveralTypes, EachStageHasTheMemoryOfItsOwnGpus) {
 }
 
 TEST(SeveralTypes, TheJoiningNetworkIsThatBetweenGroupsOnly) {
-  const auto time_s = [](double outer_bytes_per_s, std::vector<int> pools_of) {
-    std::vector<Cluster> pools = {Hosts(4), Hosts(4)};
-    for (Cluster& pool : pools) {
-      pool.outer = {"join", outer_bytes_per_s, 30e-6};
+  const auto time_s = [](double outer_bytes_per_s,
+                         std::vector<int> gpu_types_of) {
+    std::vector<Cluster> gpu_types = {Hosts(4), Hosts(4)};
+    for (Cluster& gpu_type : gpu_types) {
+      gpu_type.outer = {"join", outer_bytes_per_s, 30e-6};
     }
     Plan plan = UniformPlan(ParseParallelConfig("dp=4,pp=4,microbatches=8"), 8);
     for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-      plan.stages[s].pool = pools_of[s];
+      plan.stages[s].gpu_type = gpu_types_of[s];
     }
-    return On(pools).Simulate(plan).step_time_s;
+    return On(gpu_types).Simulate(plan).step_time_s;
   };
   const double inter = SmallCluster().inter.bandwidth_bytes_per_s;
   EXPECT_GT(time_s(inter / 4, {0, 0, 1, 1}), time_s(inter, {0, 0, 1, 1}));
@@ -131,13 +132,13 @@ TEST(SeveralTypes, TheJoiningNetworkIsThatBetweenGroupsOnly) {
 
 TEST(SeveralTypes, StagesOfUnequalSizesAlsoExchangeOverTheJoiningNetwork) {
   const auto time_s = [](double outer_bytes_per_s) {
-    std::vector<Cluster> pools = {Hosts(2), Hosts(2)};
-    for (Cluster& pool : pools) {
-      pool.outer = {"join", outer_bytes_per_s, 30e-6};
+    std::vector<Cluster> gpu_types = {Hosts(2), Hosts(2)};
+    for (Cluster& gpu_type : gpu_types) {
+      gpu_type.outer = {"join", outer_bytes_per_s, 30e-6};
     }
     Plan plan = UniformPlan(ParseParallelConfig("dp=8,pp=2,microbatches=4"), 8);
-    plan.stages[1] = {.dp = 4, .tp = 2, .pool = 1};
-    return On(pools).Simulate(plan).step_time_s;
+    plan.stages[1] = {.dp = 4, .tp = 2, .gpu_type = 1};
+    return On(gpu_types).Simulate(plan).step_time_s;
   };
   EXPECT_GT(time_s(1e8), time_s(3e9));
 }

@@ -19,9 +19,9 @@ class StageSyncs {
 
   StageSyncs() {
     problem.workload = SmallWorkload();
-    problem.pools = {SmallCluster()};
+    problem.gpu_types = {SmallCluster()};
     problem.framework.reduce_in_backward = true;
-    problem.gpus.emplace_back(problem.pools[0].gpu, Precision::kBf16, 5e-6);
+    problem.gpus.emplace_back(problem.gpu_types[0].gpu, Precision::kBf16, 5e-6);
     stage.links.dp = {.size = 4,
                       .hosts = 1,
                       .bandwidth_bytes_per_s = 1e10,

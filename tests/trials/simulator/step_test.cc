@@ -18,8 +18,8 @@ class StepEnd {
 
   StepEnd() {
     problem.workload = SmallWorkload();
-    problem.pools = {SmallCluster()};
-    problem.gpus.emplace_back(problem.pools[0].gpu, Precision::kBf16, 5e-6);
+    problem.gpu_types = {SmallCluster()};
+    problem.gpus.emplace_back(problem.gpu_types[0].gpu, Precision::kBf16, 5e-6);
     problem.framework.dispatch_s = 0.0;
     problem.framework.step_overhead_s = 0.0;
     StageCost stage;
@@ -129,9 +129,9 @@ TEST(Step, ZeroStage3GathersNothingAtTheEnd) {
 TEST(Step, AJobFitsThatFillsItsGpusExactly) {
   StepEnd step;
   const double bytes = step.Finish("dp=8").peak_memory_bytes;
-  step.problem.pools[0].gpu.memory_bytes = bytes;
+  step.problem.gpu_types[0].gpu.memory_bytes = bytes;
   EXPECT_TRUE(step.Finish("dp=8").fits);
-  step.problem.pools[0].gpu.memory_bytes = bytes - 1.0;
+  step.problem.gpu_types[0].gpu.memory_bytes = bytes - 1.0;
   EXPECT_FALSE(step.Finish("dp=8").fits);
 }
 
@@ -142,7 +142,7 @@ TEST(Step, AnAllocatorUnderPressureRetriesInEveryMicrobatch) {
   step.problem.framework.allocator_pressure = 0.5;
   const double bytes = step.Finish("dp=8").peak_memory_bytes;
   const auto report = [&](double share) {
-    step.problem.pools[0].gpu.memory_bytes = bytes / share;
+    step.problem.gpu_types[0].gpu.memory_bytes = bytes / share;
     return step.Finish("dp=8,microbatches=4");
   };
   EXPECT_FALSE(report(0.49).short_of_memory);

@@ -1,4 +1,4 @@
-#include "studies/sensitivity/plan.h"
+#include "studies/sensitivity/variations.h"
 
 #include <algorithm>
 #include <utility>

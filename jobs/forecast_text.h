@@ -1,13 +1,13 @@
 // A plan as text, JSON and CSV.
 
-#ifndef JOBS_PLAN_TEXT_H_
-#define JOBS_PLAN_TEXT_H_
+#ifndef JOBS_FORECAST_TEXT_H_
+#define JOBS_FORECAST_TEXT_H_
 
 #include <string>
 #include <vector>
 
 #include "common/json.h"
-#include "jobs/plan.h"
+#include "jobs/forecast.h"
 
 namespace jobs {
 
@@ -16,15 +16,16 @@ namespace jobs {
 
 // The first `most` layouts, one a line; the fastest configuration with its
 // error band; what was excluded, and why.
-[[nodiscard]] std::string PlanText(const Planner& planner, const Plan& plan,
-                                   int most);
+[[nodiscard]] std::string ForecastText(const Forecaster& planner,
+                                       const Forecast& plan, int most);
 
-[[nodiscard]] common::Json PlanJson(const Planner& planner, const Plan& plan,
-                                    int most);
+[[nodiscard]] common::Json ForecastJson(const Forecaster& planner,
+                                        const Forecast& plan, int most);
 
 // A header, and one row per layout.
-[[nodiscard]] std::string PlanCsvHeader();
-[[nodiscard]] std::string PlanCsv(const Planner& planner, const Plan& plan);
+[[nodiscard]] std::string ForecastCsvHeader();
+[[nodiscard]] std::string ForecastCsv(const Forecaster& planner,
+                                      const Forecast& plan);
 
 // What a calibration learned, in one or two lines.
 [[nodiscard]] std::string ToString(const Calibration& calibration);
@@ -50,4 +51,4 @@ struct ScalePoint {
 
 }  // namespace jobs
 
-#endif  // JOBS_PLAN_TEXT_H_
+#endif  // JOBS_FORECAST_TEXT_H_

@@ -1,4 +1,4 @@
-#include "jobs/plan.h"
+#include "jobs/forecast.h"
 
 #include <algorithm>
 #include <set>
@@ -10,7 +10,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "jobs/efficiency.h"
-#include "jobs/plan_text.h"
+#include "jobs/forecast_text.h"
 #include "tests/jobs/job_fixture.h"
 
 namespace jobs::plan_test {
@@ -21,9 +21,9 @@ using testing::Not;
 using testing::StartsWith;
 
 // The question of the README: Llama-3-8B on 16 H100.
-TEST(Plan, OffersDataParallelismWithAccumulationOnSixteenH100) {
-  const Planner planner(LlamaJob("fsdp2"), {});
-  const Plan plan = planner.MakePlan();
+TEST(Forecast, OffersDataParallelismWithAccumulationOnSixteenH100) {
+  const Forecaster planner(LlamaJob("fsdp2"), {});
+  const Forecast plan = planner.MakeForecast();
   ASSERT_FALSE(plan.layouts.empty());
   const bool offered = std::any_of(
       plan.layouts.begin(), plan.layouts.end(), [](const Layout& layout) {
@@ -37,9 +37,9 @@ TEST(Plan, OffersDataParallelismWithAccumulationOnSixteenH100) {
   }
 }
 
-TEST(Plan, HasEachLayoutOnceFastestFirst) {
-  const Planner planner(LlamaJob("megatron-core"), {});
-  const Plan plan = planner.MakePlan();
+TEST(Forecast, HasEachLayoutOnceFastestFirst) {
+  const Forecaster planner(LlamaJob("megatron-core"), {});
+  const Forecast plan = planner.MakeForecast();
   std::set<std::string> names;
   double last_s = 0.0;
   for (const Layout& layout : plan.layouts) {
@@ -50,9 +50,9 @@ TEST(Plan, HasEachLayoutOnceFastestFirst) {
   }
 }
 
-TEST(Plan, CountsEveryConfigurationThatIsNotOffered) {
-  const Planner planner(LlamaJob("megatron-core"), {});
-  const Plan plan = planner.MakePlan();
+TEST(Forecast, CountsEveryConfigurationThatIsNotOffered) {
+  const Forecaster planner(LlamaJob("megatron-core"), {});
+  const Forecast plan = planner.MakeForecast();
   int offered = 0;
   for (const Layout& layout : plan.layouts) {
     offered += layout.configurations;
@@ -66,25 +66,26 @@ TEST(Plan, CountsEveryConfigurationThatIsNotOffered) {
   EXPECT_EQ(offered + memory, plan.candidates);
 }
 
-TEST(Plan, MoreHeadroomOffersLess) {
-  const Planner all(LlamaJob(), {.headroom = 0.0});
-  const Planner half(LlamaJob(), {.headroom = 0.5});
-  EXPECT_GT(all.MakePlan().layouts.size(), half.MakePlan().layouts.size());
+TEST(Forecast, MoreHeadroomOffersLess) {
+  const Forecaster all(LlamaJob(), {.headroom = 0.0});
+  const Forecaster half(LlamaJob(), {.headroom = 0.5});
+  EXPECT_GT(all.MakeForecast().layouts.size(),
+            half.MakeForecast().layouts.size());
 }
 
-TEST(Plan, WithoutEnoughMemoryItNamesTheSmallestConfiguration) {
+TEST(Forecast, WithoutEnoughMemoryItNamesTheSmallestConfiguration) {
   Job job = LlamaJob("megatron-core", 1);
   job.cluster.gpu.memory_bytes = 8e9;
-  const Planner planner(job, {});
-  const Plan plan = planner.MakePlan();
+  const Forecaster planner(job, {});
+  const Forecast plan = planner.MakeForecast();
   EXPECT_TRUE(plan.layouts.empty());
-  EXPECT_THAT(PlanText(planner, plan, 5),
+  EXPECT_THAT(ForecastText(planner, plan, 5),
               AllOf(HasSubstr("the smallest needs"), HasSubstr("GB")));
 }
 
-TEST(Plan, WhyNamesTheRuleTheMemoryOrTheLossOfSpeed) {
-  const Planner planner(LlamaJob("fsdp2"), {});
-  const Plan plan = planner.MakePlan();
+TEST(Forecast, WhyNamesTheRuleTheMemoryOrTheLossOfSpeed) {
+  const Forecaster planner(LlamaJob("fsdp2"), {});
+  const Forecast plan = planner.MakeForecast();
   const auto why = [&](const std::string& config) {
     return Why(planner, plan, config);
   };
@@ -101,10 +102,10 @@ TEST(Plan, WhyNamesTheRuleTheMemoryOrTheLossOfSpeed) {
   EXPECT_THROW((void)why("dq=3"), common::InputError);
 }
 
-TEST(Plan, SharesAddUpToTheStep) {
-  const Planner planner(LlamaJob("megatron-core"), {});
+TEST(Forecast, SharesAddUpToTheStep) {
+  const Forecaster planner(LlamaJob("megatron-core"), {});
   const trials::ParallelConfig config =
-      planner.MakePlan().layouts.front().best.config;
+      planner.MakeForecast().layouts.front().best.config;
   double sum = 0.0;
   for (const auto& [name, share] : SharesOf(planner.Report(config).time)) {
     sum += share;
@@ -112,13 +113,13 @@ TEST(Plan, SharesAddUpToTheStep) {
   EXPECT_NEAR(sum, 1.0, 1e-9);
 }
 
-TEST(Plan, TextJsonAndCsvAgree) {
-  const Planner planner(LlamaJob(), {});
-  const Plan plan = planner.MakePlan();
-  const common::Json json = PlanJson(planner, plan, 3);
+TEST(Forecast, TextJsonAndCsvAgree) {
+  const Forecaster planner(LlamaJob(), {});
+  const Forecast plan = planner.MakeForecast();
+  const common::Json json = ForecastJson(planner, plan, 3);
   EXPECT_EQ(json["layouts"].size(), 3U);
-  const std::string text = PlanText(planner, plan, 3);
-  const std::string csv = PlanCsv(planner, plan);
+  const std::string text = ForecastText(planner, plan, 3);
+  const std::string csv = ForecastCsv(planner, plan);
   EXPECT_THAT(text, HasSubstr(json["layouts"][0]["config"]));
   EXPECT_THAT(csv, HasSubstr(json["layouts"][2]["layout"]));
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'),

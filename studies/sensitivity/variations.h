@@ -1,7 +1,7 @@
 // The runs of a sensitivity study: experiments under variations of constants.
 
-#ifndef STUDIES_SENSITIVITY_PLAN_H_
-#define STUDIES_SENSITIVITY_PLAN_H_
+#ifndef STUDIES_SENSITIVITY_VARIATIONS_H_
+#define STUDIES_SENSITIVITY_VARIATIONS_H_
 
 #include <filesystem>
 #include <map>
@@ -68,4 +68,4 @@ struct SensitivityStudy {
 
 }  // namespace studies
 
-#endif  // STUDIES_SENSITIVITY_PLAN_H_
+#endif  // STUDIES_SENSITIVITY_VARIATIONS_H_

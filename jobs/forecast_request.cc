@@ -1,4 +1,4 @@
-#include "jobs/plan_request.h"
+#include "jobs/forecast_request.h"
 
 #include <array>
 #include <cstddef>
@@ -10,10 +10,10 @@
 #include "common/text.h"
 #include "jobs/calibration.h"
 #include "jobs/efficiency.h"
+#include "jobs/forecast.h"
+#include "jobs/forecast_text.h"
 #include "jobs/job.h"
 #include "jobs/machine_size.h"
-#include "jobs/plan.h"
-#include "jobs/plan_text.h"
 
 namespace jobs {
 namespace {
@@ -32,7 +32,7 @@ trials::Precision ReadPrecision(const std::string& name) {
                                fmt::join(known, ", ")));
 }
 
-trials::Workload MakeWorkload(const PlanRequest& request) {
+trials::Workload MakeWorkload(const ForecastRequest& request) {
   trials::Workload workload;
   workload.model = FindModel(request.model);
   workload.name = workload.model.name;
@@ -48,7 +48,7 @@ trials::Workload MakeWorkload(const PlanRequest& request) {
   return workload;
 }
 
-Job MakeJob(const PlanRequest& request, const trials::Workload& workload,
+Job MakeJob(const ForecastRequest& request, const trials::Workload& workload,
             const trials::Cluster& node, const MachineSize& size,
             const std::string& framework) {
   return {workload,
@@ -58,13 +58,13 @@ Job MakeJob(const PlanRequest& request, const trials::Workload& workload,
           {}};
 }
 
-PlanOptions MakeOptions(const PlanRequest& request, const Job& job) {
+ForecastOptions MakeOptions(const ForecastRequest& request, const Job& job) {
   constexpr double kPercent = 100.0;
   if (!(request.headroom_percent < kPercent)) {
     throw InputError(fmt::format("--headroom {}: must be a percentage < 100",
                                  request.headroom_percent));
   }
-  PlanOptions options{request.headroom_percent / kPercent, {}};
+  ForecastOptions options{request.headroom_percent / kPercent, {}};
   if (!request.calibrate.empty()) {
     options.calibration = Calibrate(job, ReadMeasuredSteps(request.calibrate));
   }
@@ -72,7 +72,7 @@ PlanOptions MakeOptions(const PlanRequest& request, const Job& job) {
 }
 
 // How far predictions of measured trials are off.
-std::string CheckText(const Planner& planner,
+std::string CheckText(const Forecaster& planner,
                       const std::filesystem::path& path) {
   const Calibration& calibration = planner.options().calibration;
   const CheckedErrors errors =
@@ -93,33 +93,33 @@ std::string CheckText(const Planner& planner,
 }
 
 // One size: one plan per framework.
-std::string OneSize(const PlanRequest& request, std::vector<Job> jobs) {
+std::string OneSize(const ForecastRequest& request, std::vector<Job> jobs) {
   std::string text =
       request.format == OutputFormat::kText
           ? JobText(jobs.front()) +
                 (jobs.front().workload.model.note.empty()
                      ? ""
                      : "note: " + jobs.front().workload.model.note + "\n")
-      : request.format == OutputFormat::kCsv ? PlanCsvHeader()
+      : request.format == OutputFormat::kCsv ? ForecastCsvHeader()
                                              : "";
   common::Json json = common::Json::array();
   for (Job& job : jobs) {
-    PlanOptions options = MakeOptions(request, job);
-    const Planner planner(std::move(job), options);
-    const Plan plan = planner.MakePlan();
+    ForecastOptions options = MakeOptions(request, job);
+    const Forecaster planner(std::move(job), options);
+    const Forecast plan = planner.MakeForecast();
     if (!request.check.empty()) {
       text += "\n" + CheckText(planner, request.check);
     } else if (!request.why.empty()) {
       text += fmt::format("\n{}: {}", planner.job().framework.name,
                           Why(planner, plan, request.why));
     } else if (request.format == OutputFormat::kCsv) {
-      text += PlanCsv(planner, plan);
+      text += ForecastCsv(planner, plan);
     } else if (request.format == OutputFormat::kJson) {
-      json.push_back(PlanJson(planner, plan, request.layouts));
+      json.push_back(ForecastJson(planner, plan, request.layouts));
     } else {
       const Calibration& calibration = planner.options().calibration;
       text += "\n" + (calibration.empty() ? "" : ToString(calibration)) +
-              PlanText(planner, plan, request.layouts);
+              ForecastText(planner, plan, request.layouts);
     }
   }
   if (request.format == OutputFormat::kJson && request.why.empty()) {
@@ -128,14 +128,15 @@ std::string OneSize(const PlanRequest& request, std::vector<Job> jobs) {
   return text;
 }
 
-ScalePoint Scale(const PlanRequest& request, Job job, const MachineSize& size) {
+ScalePoint Scale(const ForecastRequest& request, Job job,
+                 const MachineSize& size) {
   ScalePoint point{.size = size, .gpus = size.gpus()};
   const trials::Workload workload = job.workload;
   const trials::Cluster cluster = job.cluster;
-  PlanOptions options = MakeOptions(request, job);
+  ForecastOptions options = MakeOptions(request, job);
   try {
-    const Planner planner(std::move(job), options);
-    const Plan plan = planner.MakePlan();
+    const Forecaster planner(std::move(job), options);
+    const Forecast plan = planner.MakeForecast();
     if (plan.layouts.empty()) {
       point.problem = plan.smallest
                           ? fmt::format("does not fit: {:.1f} GB at least",
@@ -157,7 +158,7 @@ ScalePoint Scale(const PlanRequest& request, Job job, const MachineSize& size) {
 }
 
 // Several sizes: the best layout of each.
-std::string SeveralSizes(const PlanRequest& request,
+std::string SeveralSizes(const ForecastRequest& request,
                          const trials::Workload& workload,
                          const trials::Cluster& node,
                          const std::vector<MachineSize>& sizes,
@@ -195,7 +196,7 @@ std::string SeveralSizes(const PlanRequest& request,
 
 }  // namespace
 
-std::string RunPlan(const PlanRequest& request) {
+std::string RunPlan(const ForecastRequest& request) {
   const std::vector<std::string> frameworks =
       request.frameworks.empty()
           ? std::vector<std::string>{"megatron-lm", "torchtitan"}

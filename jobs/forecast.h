@@ -1,7 +1,7 @@
 // The plan of a job: every configuration predicted, grouped by layout.
 
-#ifndef JOBS_PLAN_H_
-#define JOBS_PLAN_H_
+#ifndef JOBS_FORECAST_H_
+#define JOBS_FORECAST_H_
 
 #include <cstdint>
 #include <optional>
@@ -18,7 +18,7 @@
 
 namespace jobs {
 
-struct PlanOptions {
+struct ForecastOptions {
   double headroom = 0.1;  // share of the memory that stays free, in [0, 1)
   Calibration calibration;
 };
@@ -44,7 +44,7 @@ struct Excluded {
   std::int64_t count = 0;
 };
 
-struct Plan {
+struct Forecast {
   std::vector<Layout> layouts;  // fastest first
   std::vector<Excluded> excluded;
   int candidates = 0;  // predicted configurations
@@ -55,11 +55,11 @@ struct Plan {
 
 // Predicts the configurations of a job. An object may be used by one thread at
 // a time.
-class Planner {
+class Forecaster {
  public:
-  Planner(Job job, PlanOptions options);
+  Forecaster(Job job, ForecastOptions options);
 
-  [[nodiscard]] Plan MakePlan() const;
+  [[nodiscard]] Forecast MakeForecast() const;
 
   // Errors: throws trials::InvalidPlan for what the framework cannot run.
   [[nodiscard]] Prediction Predict(const trials::ParallelConfig& config) const;
@@ -71,12 +71,12 @@ class Planner {
   [[nodiscard]] double AllowedBytes() const;
 
   [[nodiscard]] const Job& job() const { return job_; }
-  [[nodiscard]] const PlanOptions& options() const { return options_; }
+  [[nodiscard]] const ForecastOptions& options() const { return options_; }
   [[nodiscard]] const trials::SearchSpace& space() const { return space_; }
 
  private:
   Job job_;
-  PlanOptions options_;
+  ForecastOptions options_;
   trials::SearchSpace space_;
   trials::Simulator simulator_;
 };
@@ -94,9 +94,9 @@ using Shares = std::vector<std::pair<std::string, double>>;
 // Whether, and why not, a configuration is in the plan, in sentences: the rule
 // that excludes it, its memory, or how much slower it is than the best.
 // Errors: throws InputError for text that is not a configuration.
-[[nodiscard]] std::string Why(const Planner& planner, const Plan& plan,
+[[nodiscard]] std::string Why(const Forecaster& planner, const Forecast& plan,
                               const std::string& config);
 
 }  // namespace jobs
 
-#endif  // JOBS_PLAN_H_
+#endif  // JOBS_FORECAST_H_

@@ -1,7 +1,7 @@
 // The command `oppa plan`: from its options to its output.
 
-#ifndef JOBS_PLAN_REQUEST_H_
-#define JOBS_PLAN_REQUEST_H_
+#ifndef JOBS_FORECAST_REQUEST_H_
+#define JOBS_FORECAST_REQUEST_H_
 
 #include <filesystem>
 #include <string>
@@ -14,7 +14,7 @@ namespace jobs {
 
 enum class OutputFormat { kText, kJson, kCsv };
 
-struct PlanRequest {
+struct ForecastRequest {
   std::string model;  // see FindModel
   std::string gpus;   // see ParseMachineSizes
   MachineOptions machine;
@@ -35,8 +35,8 @@ struct PlanRequest {
 
 // What the command prints. Several sizes: how the job scales.
 // Errors: throws InputError that names the option.
-[[nodiscard]] std::string RunPlan(const PlanRequest& request);
+[[nodiscard]] std::string RunPlan(const ForecastRequest& request);
 
 }  // namespace jobs
 
-#endif  // JOBS_PLAN_REQUEST_H_
+#endif  // JOBS_FORECAST_REQUEST_H_

@@ -1,4 +1,4 @@
-#include "jobs/plan.h"
+#include "jobs/forecast.h"
 
 #include <algorithm>
 #include <array>
@@ -74,18 +74,18 @@ constexpr std::array<NamedShare, 12> kShares = {{
 
 }  // namespace
 
-Planner::Planner(Job job, PlanOptions options)
+Forecaster::Forecaster(Job job, ForecastOptions options)
     : job_(std::move(job)),
       options_(std::move(options)),
       space_(JobSpace(job_)),
       simulator_(job_.workload, job_.cluster, {job_.framework.framework}) {}
 
-double Planner::AllowedBytes() const {
+double Forecaster::AllowedBytes() const {
   return (1.0 - options_.headroom) * job_.framework.framework.usable_memory *
          job_.cluster.gpu.memory_bytes;
 }
 
-Prediction Planner::Predict(const ParallelConfig& config) const {
+Prediction Forecaster::Predict(const ParallelConfig& config) const {
   const trials::StepReport report = simulator_.Simulate(config);
   const Calibration& calibration = options_.calibration;
   const double peak = calibration.memory * report.peak_memory_bytes;
@@ -101,10 +101,10 @@ Prediction Planner::Predict(const ParallelConfig& config) const {
                                  : job_.framework.framework.memory_log_stddev)};
 }
 
-Plan Planner::MakePlan() const {
+Forecast Forecaster::MakeForecast() const {
   using Key = decltype(LayoutKey(ParallelConfig{}));
   std::map<Key, Layout> layouts;
-  Plan plan;
+  Forecast plan;
   plan.excluded = ByRule(space_);
   const double allowed = AllowedBytes();
   plan.capacity_bytes = allowed / (1.0 - options_.headroom);
@@ -214,7 +214,8 @@ std::string ToString(const Shares& shares) {
 namespace {
 
 // The reason why a configuration is not in the space; "" if it is.
-std::string ExcludedBy(const Planner& planner, const ParallelConfig& config) {
+std::string ExcludedBy(const Forecaster& planner,
+                       const ParallelConfig& config) {
   const Job& job = planner.job();
   const std::string problem =
       ConfigProblem(config, {job.workload, job.cluster.gpus()});
@@ -231,7 +232,7 @@ std::string ExcludedBy(const Planner& planner, const ParallelConfig& config) {
   return "";
 }
 
-std::string MemoryReason(const Planner& planner, const Prediction& one) {
+std::string MemoryReason(const Forecaster& planner, const Prediction& one) {
   const double allowed = planner.AllowedBytes();
   if (one.peak_memory_bytes <= allowed) {
     return "";
@@ -249,7 +250,7 @@ std::string MemoryReason(const Planner& planner, const Prediction& one) {
 
 }  // namespace
 
-std::string Why(const Planner& planner, const Plan& plan,
+std::string Why(const Forecaster& planner, const Forecast& plan,
                 const std::string& config) {
   std::string text;
   try {

@@ -1,4 +1,4 @@
-#include "jobs/plan_text.h"
+#include "jobs/forecast_text.h"
 
 #include <algorithm>
 #include <array>
@@ -41,7 +41,7 @@ int MicroBatch(const Job& job, const trials::ParallelConfig& config) {
   return job.workload.batch_size / (config.dp * config.microbatches);
 }
 
-double FreeShare(const Plan& plan, const Prediction& one) {
+double FreeShare(const Forecast& plan, const Prediction& one) {
   return 1.0 - one.peak_memory_bytes / plan.capacity_bytes;
 }
 
@@ -52,7 +52,7 @@ double TokensPerGpu(const Job& job, const Prediction& one) {
 
 // The bands of the best configuration, as `oppa simulate --pc` prints them, or
 // that of the calibration.
-std::string BandText(const Planner& planner, const Prediction& best) {
+std::string BandText(const Forecaster& planner, const Prediction& best) {
   const Job& job = planner.job();
   const trials::StepReport report = planner.Report(best.config);
   const Calibration& calibration = planner.options().calibration;
@@ -87,7 +87,7 @@ std::string BandText(const Planner& planner, const Prediction& best) {
                                 : "validated with " + validated);
 }
 
-std::string ExcludedText(const Plan& plan) {
+std::string ExcludedText(const Forecast& plan) {
   constexpr std::size_t kMost = 8;
   std::string text = "not offered:\n";
   std::int64_t others = 0;
@@ -105,7 +105,7 @@ std::string ExcludedText(const Plan& plan) {
   return text;
 }
 
-std::string NothingFits(const Planner& planner, const Plan& plan) {
+std::string NothingFits(const Forecaster& planner, const Forecast& plan) {
   if (!plan.smallest) {
     return "no configuration is valid\n";
   }
@@ -134,7 +134,8 @@ std::string JobText(const Job& job) {
       cluster.gpu.name, LinksText(cluster));
 }
 
-std::string PlanText(const Planner& planner, const Plan& plan, int most) {
+std::string ForecastText(const Forecaster& planner, const Forecast& plan,
+                         int most) {
   const Job& job = planner.job();
   std::string text = fmt::format(
       "{}: {} layouts of {} configurations leave {:.0f}% of {:.1f} "
@@ -170,7 +171,8 @@ std::string PlanText(const Planner& planner, const Plan& plan, int most) {
          ExcludedText(plan);
 }
 
-common::Json PlanJson(const Planner& planner, const Plan& plan, int most) {
+common::Json ForecastJson(const Forecaster& planner, const Forecast& plan,
+                          int most) {
   const Job& job = planner.job();
   common::Json json;
   json["framework"] = job.framework.name;
@@ -211,14 +213,14 @@ common::Json PlanJson(const Planner& planner, const Plan& plan, int most) {
   return json;
 }
 
-std::string PlanCsvHeader() {
+std::string ForecastCsvHeader() {
   return fmt::format(
       "framework,layout,configurations,{},step_time_s,tokens_per_s_per_gpu,mfu,"
       "peak_memory_bytes,fit_probability\n",
       trials::BuiltInKnobs().Columns());
 }
 
-std::string PlanCsv(const Planner& planner, const Plan& plan) {
+std::string ForecastCsv(const Forecaster& planner, const Forecast& plan) {
   const Job& job = planner.job();
   std::string text;
   for (const Layout& layout : plan.layouts) {
