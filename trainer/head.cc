@@ -56,11 +56,11 @@ class Head : public Unit {
       weight_ = table;
       store.Share(table);
     } else {
-      weight_ = store.Add(
-          tied ? GradientShare::kTied : GradientShare::kHeadDense, {piece});
+      weight_ = store.Add(tied ? GradientShare::kTied : GradientShare::kDense,
+                          {piece});
     }
     if (model.head_bias || model.classes > 0 || model.pooler) {
-      bias_ = store.Add(GradientShare::kHeadDense,
+      bias_ = store.Add(GradientShare::kDense,
                         {RowSplit("head.logits.bias", labels_, 1,
                                   context.mesh.tp, context.mesh.tp_index)});
     }

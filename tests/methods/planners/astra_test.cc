@@ -85,13 +85,13 @@ TEST(AstraTest, AStageIsOfOneTypeAndHasALayer) {
 }
 
 TEST(AstraTest, OfEquallyFastStrategiesTheCheapestIsFirst) {
-  const std::vector<Strategy> gpu_type =
+  const std::vector<Strategy> pool =
       OptimalPool({{.samples_per_s = 10.0, .money = 5.0, .id = 0},
                    {.samples_per_s = 10.0, .money = 3.0, .id = 1},
                    {.samples_per_s = 20.0, .money = 4.0, .id = 2}});
-  ASSERT_EQ(gpu_type.size(), 2U);
-  EXPECT_EQ(gpu_type[0].id, 2);
-  EXPECT_EQ(gpu_type[1].id, 1);
+  ASSERT_EQ(pool.size(), 2U);
+  EXPECT_EQ(pool[0].id, 2);
+  EXPECT_EQ(pool[1].id, 1);
   const std::vector<Strategy> equal =
       OptimalPool({{.samples_per_s = 10.0, .money = 5.0, .id = 0},
                    {.samples_per_s = 10.0, .money = 3.0, .id = 1}});
@@ -127,15 +127,15 @@ TEST(AstraTest, ThePoolHasNoStrategyThatAnotherBeatsInBoth) {
           return other.samples_per_s > each.samples_per_s &&
                  other.money < each.money;
         });
-    const bool in_gpu_type =
-        std::any_of(gpu_type.begin(), gpu_type.end(),
+    const bool in_pool =
+        std::any_of(pool.begin(), pool.end(),
                     [&](const Strategy& other) { return other.id == each.id; });
-    EXPECT_EQ(in_gpu_type, !beaten) << each.id;
+    EXPECT_EQ(in_pool, !beaten) << each.id;
   }
-  for (std::size_t i = 1; i < gpu_type.size(); ++i) {
-    EXPECT_GE(gpu_type[i - 1].samples_per_s, gpu_type[i].samples_per_s);
+  for (std::size_t i = 1; i < pool.size(); ++i) {
+    EXPECT_GE(pool[i - 1].samples_per_s, pool[i].samples_per_s);
   }
-  const auto chosen = WithinLimit(gpu_type, 10.0);
+  const auto chosen = WithinLimit(pool, 10.0);
   ASSERT_TRUE(chosen);
   for (const Strategy& each : all) {
     EXPECT_TRUE(each.money > 10.0 ||
