@@ -157,7 +157,7 @@ TEST(SpeedUp, IsTheRatioWithTheNoiseOfBothMeans) {
   const SpeedUp speed = SpeedUpOf(a, b);
   EXPECT_DOUBLE_EQ(speed.ratio, 2.0);
   // Both have a relative variance of 0.01 / 4.
-  EXPECT_NEAR(std::log(speed.high / speed.ratio), 1.96 * std::sqrt(0.005),
+  EXPECT_NEAR(std::log(speed.high / speed.ratio), 1.959964 * std::sqrt(0.005),
               1e-12);
   EXPECT_NEAR(speed.low * speed.high, 4.0, 1e-12);
 }
