@@ -45,11 +45,12 @@ struct Family {
 // The canonical configurations that `base` becomes by setting the knobs of the
 // family to all combinations of their grids, each once: of those that differ
 // in inactive knobs only, the one that has the first value of each is taken.
+// None if a grid is empty: no value of its knob goes with these sizes.
 std::vector<PC> Combinations(const PC& base, const Family& family,
                              const std::string& where) {
   std::vector<PC> raw = {base};
   for (const auto& [knob, grid] : family.grids) {
-    if (raw.size() > kMostConfigs / grid.size()) {
+    if (!grid.empty() && raw.size() > kMostConfigs / grid.size()) {
       FailTooMany(where, knob->name);
     }
     std::vector<PC> longer;

@@ -408,6 +408,10 @@ TEST(SearchSpace, SizesOfMicrobatchesThatNoNumberGivesAreCountedAsDropped) {
   const auto [of_both, size_with_both] = dropped("[2, 3, 5]\n");
   EXPECT_EQ(of_both, 2 * of_three);
   EXPECT_EQ(size_with_both, size);
+  // 8 of 16 sequences are possible on at most 2 of 8 data-parallel ranks.
+  const auto [more_than_its_share, size_with_few_ranks] = dropped("[8]\n");
+  EXPECT_GT(more_than_its_share, 0);
+  EXPECT_GT(size_with_few_ranks, 0);
 }
 
 TEST(SearchSpace, TheRuleSetOfThePaperExcludesAccumulationOnly) {
