@@ -56,7 +56,9 @@ struct MethodEntry {
   // that the options name, and the facts of the table if it reads them.
   std::function<std::vector<std::filesystem::path>(const methods::Problem&,
                                                    const common::TomlTable&)>
-      files = {};
+      files = [](const auto&, const auto&) {
+        return std::vector<std::filesystem::path>();
+      };
 };
 
 // All methods, in the order in which they are listed.
