@@ -32,7 +32,8 @@ Verb DefineMethods() {
       .summary = "list the search methods, or the options of one",
       .options = {Bind("NAME", "list the options of this method", own->name),
                   Bind("--json", "print JSON", own->json),
-                  Bind("--markdown", "print the page docs/methods.md",
+                  Bind("--markdown",
+                       "print all methods with their options as a page",
                        own->markdown)},
       .examples = {"oppa methods oppa"},
       .run = [own](const Words&) {

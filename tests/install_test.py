@@ -38,7 +38,7 @@ class InstallTest(unittest.TestCase):
             self.assertEqual({path.name for path in (self.data / folder).iterdir()}, here)
         for manifest in (SOURCE / "experiments").glob("*.toml"):
             self.assertTrue((self.data / manifest.name).is_file(), manifest.name)
-        for file in ["README.md", "LICENSE", "docs/command_line.md"]:
+        for file in ["README.md", "LICENSE", "docs/command_line.md", "docs/methods.md"]:
             self.assertTrue((self.prefix / "share/doc/oppa" / file).is_file(), file)
         for file, words in [("man/man1/oppa.1", ["man"]),
                             ("bash-completion/completions/oppa", ["completion", "bash"]),

@@ -14,7 +14,7 @@ namespace harness {
 [[nodiscard]] std::string MethodsText(const std::string& name = "");
 [[nodiscard]] std::string MethodsJson(const std::string& name = "");
 
-// docs/methods.md: every method and option.
+// Every method and option, as a page.
 [[nodiscard]] std::string MethodsMarkdown();
 
 }  // namespace harness

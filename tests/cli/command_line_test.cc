@@ -733,13 +733,6 @@ TEST_F(CommandLineTest, PathsNeedNotBeUtf8) {
       << Output();
 }
 
-TEST_F(CommandLineTest, TheReferencePageIsWhatTheProgramPrints) {
-  ASSERT_EQ(Oppa({"man", "--markdown"}), 0);
-  EXPECT_EQ(Output(),
-            fakes::ReadFile(fakes::SourceFolder() / "docs/command_line.md"))
-      << "write it with: oppa man --markdown > docs/command_line.md";
-}
-
 TEST_F(CommandLineTest, TheManPageDocumentsEveryCommand) {
   ASSERT_EQ(Oppa({"man"}), 0);
   const std::string page = Output();

@@ -1,4 +1,4 @@
-// The options of all methods next to the page that documents them.
+// The ranges of the options of all methods.
 
 #include <string>
 #include <variant>
@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
-#include "common/files.h"
 #include "common/toml_table.h"
 #include "methods/guided/cost_model.h"
 #include "methods/guided/predicted_order.h"
@@ -26,11 +25,8 @@
 #include "methods/sampling/hierarchical.h"
 #include "methods/sampling/random.h"
 #include "methods/surrogate_pair.h"
-#include "tests/fakes/paths.h"
 
 namespace methods::option_ranges_test {
-
-using testing::HasSubstr;
 
 // Calls check(options) for the options of each method.
 template <typename Check>
@@ -49,17 +45,6 @@ void ForEachMethod(const Check& check) {
   each(GridOptions());
   each(HierarchicalOptions());
   each(EvolutionaryOptions());
-}
-
-TEST(OptionRanges, AreThoseOfTheDocumentation) {
-  const std::string page =
-      common::ReadFile(fakes::SourceFolder() / "docs/methods.md");
-  ForEachMethod([&](const std::vector<Option>& options) {
-    for (const OptionText& option : Describe(options)) {
-      EXPECT_THAT(page, HasSubstr(fmt::format("| `{}` | {} | {} |", option.key,
-                                              option.value, option.range)));
-    }
-  });
 }
 
 bool Accepts(const Option& option, const std::string& value) {
