@@ -14,9 +14,6 @@ matrix_options := --results $(RESULTS) $(if $(REPEATS),--repeats $(REPEATS)) $(i
                 $(if $(HELD_OUT),--held-out) $(use_backend)
 run_options  := $(matrix_options) $(if $(JOBS),--jobs $(JOBS)) $(if $(WAIT),--wait)
 
-# All files that compute something.
-MUTANTS = $(shell git ls-files 'trials/*.cc' 'surrogates/*.cc' 'methods/*.cc')
-
 # The four experiments of Fig. 4 of the paper.
 FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 
@@ -24,112 +21,122 @@ empty       :=
 space       := $(empty) $(empty)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install clean format format-check tidy check \
-        test test-trainer test-adapters test-newcomer test-torch test-slurm test-faults test-faults-exhaustive test-page mutants fuzz asan tsan \
-        figures paper validate validate-leave-one-out results-docs study-calibration study-early-termination study-planners study-trainer study-sensitivity study-stopping \
-        bench bench-trainer benchmark-programs bench-suggestion bench-growth bench-peers bench-astra bench-gpu bench-slurm bench-matrix bench-tune trainer-gpu \
-        $(addprefix exp-,$(EXPERIMENTS)) $(addprefix matrix-,$(EXPERIMENTS)) \
-        $(addprefix status-,$(EXPERIMENTS)) $(addprefix report-,$(EXPERIMENTS))
+.PHONY: $(shell awk -F: '/^[a-z-]+( [a-z]+)*:.*\#\#/ { print $$1 }' $(firstword $(MAKEFILE_LIST))) \
+        help program benchmark-programs \
+        $(foreach verb,exp matrix status report,$(addprefix $(verb)-,$(EXPERIMENTS)))
 
-help: ## list the targets
-	@awk '/^[a-z$$].*:.*## /{ name = $$0; sub(/:.*/, "", name); sub(/^\$$\(addprefix /, "", name); \
-	      sub(/-,.*/, "-NAME", name); sub(/.*## /, "", $$0); printf "  make %-26s %s\n", name, $$0 }' $(MAKEFILE_LIST)
-	@printf '\nExperiments: %s\n' "$(EXPERIMENTS)"
-	@printf 'Options:     JOBS=2 REPEATS=3 METHODS=oppa,random RESULTS=results BACKEND=trainer DISPATCH=slurm WAIT=1 TRIAL_PER_JOB=1 HELD_OUT=1 PREFIX=/usr/local\n'
+cmake_build := cmake --build --preset release
+# $(call compile,TARGETS) builds these targets.
+compile = $(cmake_build) --target $(1)
+# $(call needs,NAME) is the target that builds what the experiment needs: the trainer only where it runs.
+needs = $(if $(BACKEND)$(shell grep -l '^type = "trainer"' experiments/$(1).toml),build,program)
+.SECONDEXPANSION:
 
-deps: ## install missing packages (Debian, Ubuntu)
-	@scripts/install-deps
+build/release/build.ninja: | deps
+	@cmake --preset release -Wno-dev
 
-build: deps ## configure and build
-	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
-	@cmake --build --preset release --target oppa oppa-train
-	@! grep -q '^build libtrainer_cuda.so:' build/release/build.ninja || cmake --build --preset release --target trainer_cuda
-
-install: build ## install program, data, documentation and completion below PREFIX
-	@cmake --install build/release --prefix $(PREFIX)
-
-test: deps ## build everything and run every test
-	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
-	@cmake --build --preset release
-	@ctest --preset release
-
-test-trainer: deps ## compare the losses of 360 configurations of the trainer with those of one rank (2 minutes)
-	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
-	@cmake --build --preset release --target trainer_tests
-	@OPPA_TRAINER_SWEEP=360 build/release/tests/trainer_tests --gtest_filter='LossEquality.Holds*'
-
-# These tests use the interpreter TORCH_PYTHON=..., or install what they need (scripts/torch-python).
-test-torch: build ## tune PyTorch DDP, FSDP, pipelining and Trainer programs on CPU ranks (10 minutes)
-	@python=$$(scripts/torch-python --venv transformers accelerate) && scripts/torch-tests $(OPPA) "$$python"
-
-test-adapters: build ## pass rendered command lines to the parsers of the frameworks (MEGATRON_LM, NANOTRON: checkouts)
-	@python=$$(scripts/torch-python --venv transformers accelerate deepspeed torchtitan pyyaml) && \
-	  "$$python" tests/adapters/check $(OPPA)
-
-test-newcomer: build ## follow docs/tune-your-job.md with a small PyTorch job (REQUIRED=1 fails without PyTorch)
-	@if python=$$(scripts/torch-python); then scripts/newcomer-test $(OPPA) "$$python"; \
-	else echo "test-newcomer: NOT RUN: there is no PyTorch" >&2; test -z "$(REQUIRED)"; fi
-
-test-slurm: build ## run the Slurm tests on a private Slurm (root)
-	@scripts/install-deps --slurm
-	@tests/slurm/slurm_test.sh $(OPPA)
-	@tests/slurm/trials_test.sh $(OPPA)
-	@tests/slurm/trainer_test.sh $(OPPA)
-
-test-page: build ## open the result page in headless Chromium
-	@scripts/install-deps --page
-	@python3 tests/page_in_browser_test.py $(OPPA) results/page-screenshots
-
-test-faults: build ## interrupt and damage runs, then check that nothing is lost (root; FAULTS=215)
-	@scripts/install-deps --slurm
-	@FAULTS=$(FAULTS) tests/faults/run.sh $(OPPA)
-
-test-faults-exhaustive: build ## fail, shorten or kill at each system call of a run and a report (10 minutes)
-	@tests/faults/exhaustive.py $(OPPA) $(if $(EVERY),--every $(EVERY))
-	@tests/faults/no_memory.py $(OPPA) --every $(or $(EVERY),5)
-
-mutants: deps ## change operators and constants of FILES, see whether the tests notice (SEED=1 COUNT=10 or all, SECONDS=600)
-	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
-	@cmake --build --preset release
-	@scripts/mutants --seed $(or $(SEED),1) --count $(or $(COUNT),10) --seconds $(or $(SECONDS),600) $(or $(FILES),$(MUTANTS))
-
-bench-slurm: build ## compare the cost of an array task with that of `true` (root)
-	@scripts/install-deps --slurm
-	@tests/slurm/overhead.sh $(OPPA)
-
-bench-tune: build $(TORCH_PYTHON) ## compare `oppa tune` with defaults, random search and Optuna on real jobs (30 minutes; REPEATS=1 ROUNDS=5 MINUTES=)
-	@$(TORCH_PYTHON) -c 'import optuna' 2> /dev/null || $(TORCH_PYTHON) -m pip install --quiet optuna
-	@$(TORCH_PYTHON) benchmarks/tune/tune.py --oppa $(OPPA) --results $(RESULTS) $(if $(REPEATS),--repeats $(REPEATS)) \
-	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(MINUTES),--minutes $(MINUTES))
-
-bench-matrix: build ## measure matrix, status and report of 10,000 runs
-	@benchmarks/matrix.py $(OPPA)
-
-fuzz: deps ## fuzz every parser (SECONDS=10 each; SEED= and RUNS= for the same inputs each time)
+build/asan/build.ninja build/tsan/build.ninja: build/%/build.ninja: | deps
 	@scripts/install-deps --sanitizers
-	@test -f build/asan/build.ninja || cmake --preset asan -Wno-dev
-	@cmake --build --preset asan --target fuzzers
-	@SEED=$(SEED) RUNS=$(RUNS) tests/fuzz/run.sh build/asan $(SECONDS)
+	@cmake --preset $* -Wno-dev
 
-$(addprefix exp-,$(EXPERIMENTS)): exp-%: build ## run or resume an experiment, then draw its figures
+program: build/release/build.ninja
+	@$(call compile,oppa)
+
+help:
+	@awk '/^##@/ { printf "\n%s\n", substr($$0, 5) } \
+	      /^[a-z$$].*:.*## /{ name = $$0; sub(/:.*/, "", name); sub(/^\$$\(addprefix /, "", name); \
+	      sub(/-,.*/, "-NAME", name); sub(/.*## /, "", $$0); printf "  make %-26s %s\n", name, $$0 }' $(MAKEFILE_LIST)
+	@printf '\nNAME: %s\n' "$(EXPERIMENTS)" | fold -s -w 110
+	@printf 'Options: JOBS=2 REPEATS=3 METHODS=oppa,random RESULTS=results BACKEND=trainer DISPATCH=slurm WAIT=1 TRIAL_PER_JOB=1 HELD_OUT=1 PREFIX=/usr/local\n'
+
+##@ Use
+
+$(addprefix exp-,$(EXPERIMENTS)): exp-%: $$(call needs,$$*) ## run or resume an experiment, then draw its figures
 	@$(OPPA) run experiments/$*.toml $(run_options)
 
 exp-%:
 	@echo "make: unknown experiment '$*'; known: $(EXPERIMENTS)" >&2; exit 2
 
-$(addprefix matrix-,$(EXPERIMENTS)): matrix-%: build ## print the run matrix without running it
+figures: $(addprefix exp-,$(FIGURE4)) ## run the four experiments of Fig. 4
+
+build: build/release/build.ninja ## build oppa and the trainer
+	@$(call compile,oppa oppa-train)
+	@! grep -q '^build libtrainer_cuda.so:' build/release/build.ninja || $(call compile,trainer_cuda)
+
+install: build ## install program, data, documentation and completion below PREFIX
+	@cmake --install build/release --prefix $(PREFIX)
+
+test: build/release/build.ninja ## build everything and run every test
+	@$(cmake_build)
+	@ctest --preset release
+
+clean: ## remove build/, keep the results
+	@rm -rf build
+
+##@ Experiments
+
+$(addprefix matrix-,$(EXPERIMENTS)): matrix-%: $$(call needs,$$*) ## print the run matrix without running it
 	@$(OPPA) matrix experiments/$*.toml $(matrix_options)
 
-$(addprefix status-,$(EXPERIMENTS)): status-%: build ## show the progress of an experiment
+$(addprefix status-,$(EXPERIMENTS)): status-%: $$(call needs,$$*) ## show the progress of an experiment
 	@$(OPPA) status experiments/$*.toml --results $(RESULTS) $(use_backend)
 
-$(addprefix report-,$(EXPERIMENTS)): report-%: build ## write its figures and tables again
+$(addprefix report-,$(EXPERIMENTS)): report-%: $$(call needs,$$*) ## write its figures and tables again
 	@$(OPPA) report experiments/$*.toml --results $(RESULTS) $(use_backend)
-
-figures: $(addprefix exp-,$(FIGURE4)) ## run the four experiments of Fig. 4
 
 paper: build ## run every manifest and study and write all tables; rerun to resume (HELD_OUT=1 adds the held-out half)
 	@scripts/paper RESULTS=$(RESULTS)
+
+##@ Studies
+
+validate: program ## compare the simulator with published measurements (needs OPPA_DATA)
+	@$(OPPA) validate --results $(RESULTS)
+
+validate-leave-one-out: program ## predict every published source without the constants fitted to it (needs OPPA_DATA)
+	@scripts/leave-one-out --results $(RESULTS)
+	@$(OPPA) validate --bands $(RESULTS)/validation/leave-one-out/rows.csv
+
+results-docs: program ## write the tables of docs/results.md, docs/tune-your-job.md and README.md from results (CHECK=1: compare)
+	@scripts/results-docs --results $(RESULTS) $(if $(CHECK),--check)
+
+STUDY_MANIFESTS ?= $(if $(OPPA_DATA),experiments/ultrascale.toml experiments/vtrain.toml) $(FIGURE4:%=experiments/%.toml)
+
+STOPPING_MANIFESTS ?= $(if $(OPPA_DATA),experiments/ultrascale.toml experiments/vtrain.toml) \
+                      experiments/suite-8gpu.toml experiments/suite-32gpu.toml
+
+study-calibration: build/release/build.ninja ## measure the calibration of the surrogates (REPEATS=2; OPPA_DATA adds measured tables)
+	@$(call compile,calibration_study)
+	@build/release/studies/calibration_study $(RESULTS)/study-calibration $(or $(REPEATS),2) $(STUDY_MANIFESTS)
+
+study-early-termination: build/release/build.ninja ## measure costs and savings of early termination, and check its theorems (REPEATS=10)
+	@$(call compile,early_termination_study)
+	@build/release/studies/early_termination_study $(RESULTS)/study-early-termination $(REPEATS)
+
+study-planners: build/release/build.ninja ## measure planners on published operator profiles (needs OPPA_DATA)
+	@$(call compile,planners_study)
+	@build/release/studies/planners_study $(RESULTS)/study-planners $(OPPA_DATA)/published
+	@scripts/planners-docs $(RESULTS)
+
+study-sensitivity: program ## vary assumed constants and show where claims hold (REPEATS=10)
+	@$(OPPA) sensitivity experiments/studies/sensitivity.toml --results $(RESULTS) \
+	  $(if $(REPEATS),--repeats $(REPEATS)) $(if $(JOBS),--jobs $(JOBS))
+
+study-stopping: program ## measure the estimate of the remaining gain and what stop conditions save and lose (REPEATS=10)
+	@for manifest in $(STOPPING_MANIFESTS); do \
+	    $(OPPA) run $$manifest --methods oppa --repeats $(or $(REPEATS),10) --no-report \
+	        --results $(RESULTS)/study-stopping $(if $(HELD_OUT),--held-out) || exit; done
+	@scripts/stopping $(STOPPING_MANIFESTS:experiments/%.toml=$(RESULTS)/study-stopping/%) --out $(RESULTS)/stopping
+
+study-trainer: build ## compare the simulator with oppa-train on CPU ranks (MEASURE=1 measures the table again, 15 minutes)
+	@$(call compile,trainer_study)
+	@! test -n "$(MEASURE)" || { scripts/measure-trainer >build/trainer_cpu.csv && mv build/trainer_cpu.csv experiments/tables/; }
+	@build/release/studies/trainer_study $(RESULTS)/study-trainer experiments/tables/trainer_cpu.csv
+	@$(OPPA) validate trainer_cpu --results $(RESULTS)
+
+##@ Checks
+
+deps: ## install missing packages (Debian, Ubuntu)
+	@scripts/install-deps
 
 check: format-check tidy test asan ## run all checks that a commit must pass
 
@@ -142,96 +149,92 @@ format-check: ## check the format of the sources
 tidy: ## run clang-tidy on files changed since the last commit (ALL=1: on all)
 	@scripts/tidy $(if $(ALL),--all)
 
-asan tsan: deps ## build and test under a sanitizer (LAYERS='trainer surrogates': the tests of these layers)
-	@scripts/install-deps --sanitizers
-	@test -f build/$@/build.ninja || cmake --preset $@ -Wno-dev
+asan tsan: build/$$@/build.ninja ## build and test under a sanitizer (LAYERS='trainer surrogates': the tests of these layers)
 	@cmake --build --preset $@ $(if $(LAYERS),--target $(LAYERS:%=%_tests))
 	@ctest --preset $@ $(if $(LAYERS),--label-regex '^($(subst $(space),|,$(strip $(LAYERS))))$$')
 
-bench: deps ## run the micro-benchmarks, write build/benchmarks.json
-	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
-	@cmake --build --preset release --target benchmarks
+fuzz: build/asan/build.ninja ## fuzz every parser (SECONDS=10 each; SEED= and RUNS= for the same inputs each time)
+	@cmake --build --preset asan --target fuzzers
+	@SEED=$(SEED) RUNS=$(RUNS) tests/fuzz/run.sh build/asan $(SECONDS)
+
+test-adapters: build ## pass rendered command lines to the parsers of the frameworks (MEGATRON_LM, NANOTRON: checkouts)
+	@python=$$(scripts/torch-python --venv transformers accelerate deepspeed torchtitan pyyaml) && \
+	  "$$python" tests/adapters/check $(OPPA)
+
+test-faults: build ## interrupt and damage runs, then check that nothing is lost (root; FAULTS=215)
+	@scripts/install-deps --slurm
+	@FAULTS=$(FAULTS) tests/faults/run.sh $(OPPA)
+
+test-faults-exhaustive: build ## fail, shorten or kill at each system call of a run and a report (10 minutes)
+	@tests/faults/exhaustive.py $(OPPA) $(if $(EVERY),--every $(EVERY))
+	@tests/faults/no_memory.py $(OPPA) --every $(or $(EVERY),5)
+
+test-newcomer: build ## follow docs/tune-your-job.md with a small PyTorch job (REQUIRED=1 fails without PyTorch)
+	@if python=$$(scripts/torch-python); then scripts/newcomer-test $(OPPA) "$$python"; \
+	else echo "test-newcomer: NOT RUN: there is no PyTorch" >&2; test -z "$(REQUIRED)"; fi
+
+test-page: program ## open the result page in headless Chromium
+	@scripts/install-deps --page
+	@python3 tests/page_in_browser_test.py $(OPPA) results/page-screenshots
+
+test-slurm: build ## run the Slurm tests on a private Slurm (root)
+	@scripts/install-deps --slurm
+	@tests/slurm/slurm_test.sh $(OPPA)
+	@tests/slurm/trials_test.sh $(OPPA)
+	@tests/slurm/trainer_test.sh $(OPPA)
+
+test-torch: build ## tune PyTorch DDP, FSDP, pipelining and Trainer programs on CPU ranks (10 minutes)
+	@python=$$(scripts/torch-python --venv transformers accelerate) && scripts/torch-tests $(OPPA) "$$python"
+
+test-trainer: build/release/build.ninja ## compare the losses of 360 configurations of the trainer with those of one rank (2 minutes)
+	@$(call compile,trainer_tests)
+	@OPPA_TRAINER_SWEEP=360 build/release/tests/trainer_tests --gtest_filter='LossEquality.Holds*'
+
+##@ Benchmarks
+
+benchmark-programs: build/release/build.ninja
+	@$(call compile,suggestion_benchmark floor_benchmark)
+
+bench: build/release/build.ninja ## run the micro-benchmarks, write build/benchmarks.json
+	@$(call compile,benchmarks)
 	@build/release/benchmarks/benchmarks --benchmark_out=build/benchmarks.json
 	@benchmarks/simulator.py build/benchmarks.json
 
-benchmark-programs: deps
-	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
-	@cmake --build --preset release --target suggestion_benchmark floor_benchmark
+bench-astra: build/release/build.ninja ## count strategies per CPU second on the problems of Astra's Table 1
+	@$(call compile,astra_table1)
+	@build/release/benchmarks/astra_table1 experiments
 
-bench-trainer: deps ## compare the speed of oppa-train on a CPU core with PyTorch (PYTHON=python3 has to have it; LLM_C=FOLDER adds llm.c)
-	@cmake --build --preset release --target oppa-train
-	@$(or $(PYTHON),python3) benchmarks/trainer.py $(if $(LLM_C),--llm-c $(LLM_C))
-
-bench-suggestion: benchmark-programs ## time one suggestion and compare it with the lower bound (1 minute)
-	@benchmarks/suggestion.py suggestion
+GPU ?= measured
+bench-gpu: build/release/build.ninja ## measure the GPU of this machine and write experiments/{gpus,hardware}/$(GPU).toml (5 minutes)
+	@$(call compile,oppa)
+	@! $(call compile,help) | grep -q bench_gpu || $(call compile,bench_gpu)
+	@benchmarks/gpu/bench_gpu.sh build/release/benchmarks/bench_gpu $(GPU) $(or $(OUT),results/gpu)
 
 bench-growth: benchmark-programs ## plot its time against observations and candidates (needs 5 GB of memory)
 	@benchmarks/suggestion.py growth
 
+bench-matrix: program ## measure matrix, status and report of 10,000 runs
+	@benchmarks/matrix.py $(OPPA)
+
 bench-peers: benchmark-programs ## time the same suggestion in BoTorch and scikit-learn (downloads them once)
 	@benchmarks/peers/peers.py $(if $(REPEATS),--repeats $(REPEATS))
 
-GPU ?= measured
-bench-gpu: deps ## measure the GPU of this machine and write experiments/{gpus,hardware}/$(GPU).toml (5 minutes)
-	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
-	@cmake --build --preset release --target oppa
-	@! cmake --build --preset release --target help | grep -q bench_gpu || cmake --build --preset release --target bench_gpu
-	@benchmarks/gpu/bench_gpu.sh build/release/benchmarks/bench_gpu $(GPU) $(or $(OUT),results/gpu)
+bench-slurm: program ## compare the cost of an array task with that of `true` (root)
+	@scripts/install-deps --slurm
+	@tests/slurm/overhead.sh $(OPPA)
+
+bench-suggestion: benchmark-programs ## time one suggestion and compare it with the lower bound (1 minute)
+	@benchmarks/suggestion.py suggestion
+
+bench-trainer: build/release/build.ninja ## compare the speed of oppa-train on a CPU core with PyTorch (PYTHON=python3 has to have it; LLM_C=FOLDER adds llm.c)
+	@$(call compile,oppa-train)
+	@$(or $(PYTHON),python3) benchmarks/trainer.py $(if $(LLM_C),--llm-c $(LLM_C))
+
+bench-tune: build $(TORCH_PYTHON) ## compare `oppa tune` with defaults, random search and Optuna on real jobs (30 minutes; REPEATS=1 ROUNDS=5 MINUTES=)
+	@$(TORCH_PYTHON) -c 'import optuna' 2> /dev/null || $(TORCH_PYTHON) -m pip install --quiet optuna
+	@$(TORCH_PYTHON) benchmarks/tune/tune.py --oppa $(OPPA) --results $(RESULTS) $(if $(REPEATS),--repeats $(REPEATS)) \
+	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(MINUTES),--minutes $(MINUTES))
 
 trainer-gpu: build ## measure and check the trainer on the GPU of this machine (1 hour; PARTS=speed,losses,sanitizer,search)
 	@scripts/trainer-gpu $(if $(PARTS),--parts $(PARTS)) --out $(RESULTS)/trainer-gpu
 
-bench-astra: deps ## count strategies per CPU second on the problems of Astra's Table 1
-	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
-	@cmake --build --preset release --target astra_table1
-	@build/release/benchmarks/astra_table1 experiments
-
-STUDY_MANIFESTS ?= $(if $(OPPA_DATA),experiments/ultrascale.toml experiments/vtrain.toml) $(FIGURE4:%=experiments/%.toml)
-
-STOPPING_MANIFESTS ?= $(if $(OPPA_DATA),experiments/ultrascale.toml experiments/vtrain.toml) \
-                      experiments/suite-8gpu.toml experiments/suite-32gpu.toml
-
-study-early-termination: deps ## measure costs and savings of early termination, and check its theorems (REPEATS=10)
-	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
-	@cmake --build --preset release --target early_termination_study
-	@build/release/studies/early_termination_study $(RESULTS)/study-early-termination $(REPEATS)
-
-study-calibration: deps ## measure the calibration of the surrogates (REPEATS=2; OPPA_DATA adds measured tables)
-	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
-	@cmake --build --preset release --target calibration_study
-	@build/release/studies/calibration_study $(RESULTS)/study-calibration $(or $(REPEATS),2) $(STUDY_MANIFESTS)
-
-study-planners: deps ## measure planners on published operator profiles (needs OPPA_DATA)
-	@test -f build/release/build.ninja || cmake --preset release -Wno-dev
-	@cmake --build --preset release --target planners_study
-	@build/release/studies/planners_study $(RESULTS)/study-planners $(OPPA_DATA)/published
-	@scripts/planners-docs $(RESULTS)
-
-study-trainer: build ## compare the simulator with oppa-train on CPU ranks (MEASURE=1 measures the table again, 15 minutes)
-	@cmake --build --preset release --target trainer_study
-	@! test -n "$(MEASURE)" || { scripts/measure-trainer >build/trainer_cpu.csv && mv build/trainer_cpu.csv experiments/tables/; }
-	@build/release/studies/trainer_study $(RESULTS)/study-trainer experiments/tables/trainer_cpu.csv
-	@$(OPPA) validate trainer_cpu --results $(RESULTS)
-
-study-sensitivity: build ## vary assumed constants and show where claims hold (REPEATS=10)
-	@$(OPPA) sensitivity experiments/studies/sensitivity.toml --results $(RESULTS) \
-	  $(if $(REPEATS),--repeats $(REPEATS)) $(if $(JOBS),--jobs $(JOBS))
-
-study-stopping: build ## measure the estimate of the remaining gain and what stop conditions save and lose (REPEATS=10)
-	@for manifest in $(STOPPING_MANIFESTS); do \
-	    $(OPPA) run $$manifest --methods oppa --repeats $(or $(REPEATS),10) --no-report \
-	        --results $(RESULTS)/study-stopping $(if $(HELD_OUT),--held-out) || exit; done
-	@scripts/stopping $(STOPPING_MANIFESTS:experiments/%.toml=$(RESULTS)/study-stopping/%) --out $(RESULTS)/stopping
-
-validate: build ## compare the simulator with published measurements (needs OPPA_DATA)
-	@$(OPPA) validate --results $(RESULTS)
-
-validate-leave-one-out: build ## predict every published source without the constants fitted to it (needs OPPA_DATA)
-	@scripts/leave-one-out --results $(RESULTS)
-	@$(OPPA) validate --bands $(RESULTS)/validation/leave-one-out/rows.csv
-
-results-docs: build ## write the tables of docs/results.md, docs/tune-your-job.md and README.md from results (CHECK=1: compare)
-	@scripts/results-docs --results $(RESULTS) $(if $(CHECK),--check)
-
-clean: ## remove build/, keep the results
-	@rm -rf build
