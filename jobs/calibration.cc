@@ -14,12 +14,11 @@
 
 #include "common/csv_table.h"
 #include "common/quantiles.h"
-#include "common/text.h"
-#include "common/units.h"
 #include "jobs/job.h"
 #include "trials/knobs.h"
 #include "trials/record.h"
 #include "trials/simulator/simulator.h"
+#include "trials/tables/measured_rows.h"
 
 namespace jobs {
 namespace {
@@ -141,55 +140,25 @@ void AddTrials(const fs::path& run_folder, std::vector<MeasuredStep>& steps) {
   }
 }
 
-double PositiveCell(const common::CsvTable& table,
-                    const common::CsvTable::Row& row, std::string_view column) {
-  const std::string_view cell = table.Cell(row, column);
-  if (cell.empty()) {
-    return 0.0;
-  }
-  double value = 0.0;
-  try {
-    value = common::ParseDouble(cell);
-  } catch (const std::invalid_argument&) {
-    value = 0.0;
-  }
-  if (!(value > 0.0) || !std::isfinite(value)) {
-    table.Fail(row.line,
-               fmt::format("invalid value '{}' for {}: a number > 0; leave the "
-                           "cell empty if it is unknown",
-                           cell, column));
-  }
-  return value;
-}
-
-std::vector<MeasuredStep> ReadCsv(const fs::path& path) {
+std::vector<MeasuredStep> ReadCsv(const fs::path& path,
+                                  const trials::Workload& workload) {
   const common::CsvTable table = common::CsvTable::Read(path);
-  if (!table.Find("step_time_s")) {
-    table.Fail(table.header_line(),
-               "the column step_time_s is missing: seconds per training step");
-  }
+  CheckColumns(table, trials::BuiltInKnobs(), {"step_time_s"}, {});
   std::vector<MeasuredStep> steps;
-  for (const auto& row : table.rows()) {
-    const std::string_view status = table.Cell(row, "status");
-    MeasuredStep step;
-    step.step_time_s = PositiveCell(table, row, "step_time_s");
-    if ((!status.empty() && status != "ok") || step.step_time_s == 0.0) {
+  for (const auto& csv_row : table.rows()) {
+    const trials::MeasuredRow row =
+        ReadMeasuredRow({table, csv_row}, trials::BuiltInKnobs(),
+                        {static_cast<double>(workload.batch_size),
+                         static_cast<double>(workload.sequence_length)});
+    if (std::isnan(row.step_time_s)) {
       continue;
     }
-    using common::kGiga;
-    step.peak_memory_bytes = kGiga * PositiveCell(table, row, "peak_memory_gb");
-    step.batch_size = static_cast<int>(PositiveCell(table, row, "batch_size"));
-    for (std::size_t i = 0; i < table.header().size(); ++i) {
-      const trials::Knob* knob = trials::BuiltInKnobs().Find(table.header()[i]);
-      if (knob == nullptr || row.cells[i].empty()) {
-        continue;
-      }
-      try {
-        knob->SetChecked(step.config, row.cells[i]);
-      } catch (const std::invalid_argument& e) {
-        table.Fail(row.line, e.what());
-      }
-    }
+    MeasuredStep step{.config = row.config,
+                      .batch_size = row.facts.Int("global_batch_size", 0),
+                      .step_time_s = row.step_time_s,
+                      .peak_memory_bytes = std::isnan(row.peak_memory_bytes)
+                                               ? 0.0
+                                               : row.peak_memory_bytes};
     if (step.config.micro_batch_size > 0) {
       step.batch_size = step.config.dp * step.config.microbatches *
                         step.config.micro_batch_size;
@@ -256,7 +225,8 @@ double Calibration::BandFactor(const Parts& parts_s) const {
   return std::exp(TQuantile95(kPriorWeight + step_times) * std::sqrt(variance));
 }
 
-std::vector<MeasuredStep> ReadMeasuredSteps(const fs::path& path) {
+std::vector<MeasuredStep> ReadMeasuredSteps(const fs::path& path,
+                                            const trials::Workload& workload) {
   std::error_code error;
   if (!fs::exists(path, error)) {
     throw InputError(fmt::format(
@@ -271,7 +241,7 @@ std::vector<MeasuredStep> ReadMeasuredSteps(const fs::path& path) {
       }
     }
   } else {
-    steps = ReadCsv(path);
+    steps = ReadCsv(path, workload);
   }
   if (steps.empty()) {
     throw InputError(fmt::format("--calibrate {}: no measured step time in it",

@@ -14,6 +14,7 @@
 #include "trials/cluster.h"
 #include "trials/parallel_config.h"
 #include "trials/simulator/step_report.h"
+#include "trials/workload.h"
 
 namespace jobs {
 
@@ -67,13 +68,13 @@ struct Calibration {
                                          const trials::ParallelConfig& config,
                                          const trials::Cluster& cluster);
 
-// Reads measured steps: a CSV file with a column of each parameter that is not
-// at its default, `step_time_s`, and optionally `peak_memory_gb`, `batch_size`
-// and `status` (rows other than "ok" are left out); or a folder with results of
-// this program.
+// Reads measured steps: a CSV file with the columns of trials::MeasuredRow,
+// among them a step time or throughput and every parameter that is not at its
+// default (rows that did not run are left out); or a folder with results of
+// this program. `workload` converts samples/s and tokens/s.
 // Errors: throws InputError with file:line.
 [[nodiscard]] std::vector<MeasuredStep> ReadMeasuredSteps(
-    const std::filesystem::path& path);
+    const std::filesystem::path& path, const trials::Workload& workload);
 
 // Learns from measured steps of a job's model and framework on any number of
 // its nodes.

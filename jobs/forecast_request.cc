@@ -66,7 +66,8 @@ ForecastOptions MakeOptions(const ForecastRequest& request, const Job& job) {
   }
   ForecastOptions options{request.headroom_percent / kPercent, {}};
   if (!request.calibrate.empty()) {
-    options.calibration = Calibrate(job, ReadMeasuredSteps(request.calibrate));
+    options.calibration =
+        Calibrate(job, ReadMeasuredSteps(request.calibrate, job.workload));
   }
   return options;
 }
@@ -76,7 +77,8 @@ std::string CheckText(const Forecaster& planner,
                       const std::filesystem::path& path) {
   const Calibration& calibration = planner.options().calibration;
   const CheckedErrors errors =
-      CheckCalibration(planner.job(), calibration, ReadMeasuredSteps(path));
+      CheckCalibration(planner.job(), calibration,
+                       ReadMeasuredSteps(path, planner.job().workload));
   std::string text = fmt::format(
       "{}: {} measured step times\n  as simulated: median error "
       "{:.1f}%, mean {:.1f}%\n",

@@ -168,8 +168,10 @@ MeasuredTable Load(const fs::path& path, const TableSettings& settings,
     row.peak_memory_unit_bytes = PeakMemoryUnitOf(read.facts);
     if (!row.out_of_memory) {
       row.step_time_s = read.facts.Number("step_time_s");
-      row.peak_memory_bytes =
-          read.facts.Number("peak_memory_gb") * row.peak_memory_unit_bytes;
+      row.peak_memory_bytes = read.facts.Has("peak_memory_bytes")
+                                  ? read.facts.Number("peak_memory_bytes")
+                                  : read.facts.Number("peak_memory_gb") *
+                                        row.peak_memory_unit_bytes;
     }
     if (row.left_out.empty()) {
       try {

@@ -6,6 +6,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "trials/tables/measured_rows.h"
 
 namespace studies {
 namespace {
@@ -18,11 +19,11 @@ std::vector<std::string_view> Lacking(const TableKind& kind,
                                       const CsvTable& table) {
   std::vector<std::string_view> lacking;
   for (const std::string_view column : kind.columns) {
-    const bool there =
-        std::any_of(table.header().begin(), table.header().end(),
-                    [&](const std::string& name) {
-                      return name == column || FactName(name) == column;
-                    });
+    const bool there = std::any_of(table.header().begin(), table.header().end(),
+                                   [&](const std::string& name) {
+                                     return name == column ||
+                                            trials::ColumnName(name) == column;
+                                   });
     if (!there) {
       lacking.push_back(column);
     }

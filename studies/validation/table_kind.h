@@ -16,7 +16,6 @@
 
 namespace studies {
 
-using trials::FactName;
 using trials::Facts;
 using trials::TableRow;
 

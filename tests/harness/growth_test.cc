@@ -198,11 +198,11 @@ std::string Error(const std::string& text) {
 TEST(ReadTrialTable, NamesThePlaceOfAWrongCell) {
   const std::map<std::string, std::string> errors = {
       {"dp,tp,pp,step_time_s\n2,1,1,-3\n",
-       "t.csv:2:4: column 'step_time_s': '-3': must be a number above 0"},
+       "t.csv:2: step_time_s must be a number above 0, not '-3'"},
       {"dp,tp,pp,step_time_s\n2,1,1,1.0\n2,x,1,1\n",
-       "t.csv:3:2: column 'tp': invalid value 'x' for tp"},
+       "t.csv:3: invalid value 'x' for tp"},
       {"dp,tp,pp,outcome\n2,1,1,exploded\n",
-       "t.csv:2:4: column 'outcome': unknown name 'exploded'"},
+       "t.csv:2: status: unknown name 'exploded'"},
       {"dp,tp,pp,step_time_s,outcome\n2,1,1,,completed\n",
        "t.csv:2: this trial ran, but the row has neither"},
       {"dp,tp,pp\n2,1,1\n", "t.csv:1: no column has the speed"},

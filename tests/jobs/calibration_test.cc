@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -110,7 +111,7 @@ class MeasuredFile : public testing::Test {
  protected:
   std::vector<MeasuredStep> Read(const std::string& text) {
     fakes::WriteFile(folder_.path() / "t.csv", text);
-    return ReadMeasuredSteps(folder_.path() / "t.csv");
+    return ReadMeasuredSteps(folder_.path() / "t.csv", LlamaJob().workload);
   }
   std::string Error(const std::string& text) {
     try {
@@ -134,10 +135,24 @@ TEST_F(MeasuredFile, ColumnsAreParametersAndRowsThatFailedAreLeftOut) {
   EXPECT_DOUBLE_EQ(steps[0].peak_memory_bytes, 40e9);
 }
 
+TEST_F(MeasuredFile, UnitsAndNamesAreThoseOfAnImport) {
+  const double batch_size = LlamaJob().workload.batch_size;
+  const auto steps =
+      Read(fmt::format("dp,step_time_ms,samples_per_s,peak_memory_mib,outcome\n"
+                       "8,1500,,1024,completed\n4,,{},,\n2,,,,out_of_memory\n",
+                       batch_size / 2.0));
+  ASSERT_EQ(steps.size(), 2U);
+  EXPECT_DOUBLE_EQ(steps[0].step_time_s, 1.5);
+  EXPECT_DOUBLE_EQ(steps[0].peak_memory_bytes, 1073741824.0);
+  EXPECT_DOUBLE_EQ(steps[1].step_time_s, 2.0);
+}
+
 TEST_F(MeasuredFile, OtherInputIsRefusedWithItsPlace) {
-  EXPECT_THAT(Error("dp,seconds\n8,1\n"), HasSubstr("step_time_s is missing"));
-  EXPECT_THAT(Error("dp,step_time_s\n8,-1\n"),
-              HasSubstr("t.csv:2: invalid value '-1' for step_time_s"));
+  EXPECT_THAT(Error("dp,seconds\n8,1\n"),
+              HasSubstr("'step_time_s' is missing"));
+  EXPECT_THAT(
+      Error("dp,step_time_s\n8,-1\n"),
+      HasSubstr("t.csv:2: step_time_s must be a number above 0, not '-1'"));
   EXPECT_THAT(Error("dp,step_time_s\nx,1\n"), HasSubstr("t.csv:2: "));
   EXPECT_THAT(Error("dp,step_time_s\n"), HasSubstr("no measured step time"));
 }

@@ -1,7 +1,6 @@
 #include "trials/tables/replay_table.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <map>
@@ -11,184 +10,62 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "common/csv_table.h"
 #include "common/error.h"
 #include "common/quantiles.h"
 #include "common/text.h"
-#include "common/units.h"
-#include "trials/knobs.h"
 #include "trials/measurement.h"
 #include "trials/objective.h"
+#include "trials/tables/measured_rows.h"
 
 namespace trials {
 namespace {
 
-using common::kGiga;
+using common::CsvTable;
 
-// Columns that are not fields of ParallelConfig.
-constexpr std::array<std::string_view, 6> kColumns = {
-    "scenario", "gpus", "status", "step_time_s", "peak_memory_gb", "plan"};
-
-// A table of measurements: its columns by meaning, and a row at a time.
-class CsvFile {
- public:
-  explicit CsvFile(const std::filesystem::path& path,
-                   const KnobSet& knobs = BuiltInKnobs())
-      : knobs_(knobs), table_(common::CsvTable::Read(path)) {
-    for (std::size_t i = 0; i < table_.header().size(); ++i) {
-      AddColumn(i);
-    }
-  }
-
-  // Goes to the next row; false at the end of the file.
-  bool Next() {
-    if (next_ == table_.rows().size()) {
-      return false;
-    }
-    row_ = &table_.rows()[next_++];
-    return true;
-  }
-
-  // Throws unless the header has all of these.
-  void Need(std::initializer_list<std::string_view> names) const {
-    for (const std::string_view name : names) {
-      if (!columns_.contains(name)) {
-        table_.Fail(table_.header_line(),
-                    fmt::format("the column '{}' is missing; the header has {}",
-                                name, fmt::join(table_.header(), ", ")));
-      }
-    }
-  }
-
-  // The cell of a column in this row; "" where the table has no such column.
-  [[nodiscard]] std::string_view Cell(std::string_view column) const {
-    const auto found = columns_.find(column);
-    return found == columns_.end() ? std::string_view()
-                                   : row_->cells[found->second];
-  }
-
-  [[nodiscard]] unsigned line() const { return row_->line; }
-
-  // The number in a cell; it must be positive.
-  [[nodiscard]] double Number(std::string_view column) const {
-    double value = 0.0;
-    try {
-      value = common::ParseDouble(Cell(column));
-    } catch (const std::invalid_argument&) {
-      value = 0.0;
-    }
-    if (!std::isfinite(value) || value <= 0.0) {
-      Fail(fmt::format("{} must be a number above 0, not '{}'", column,
-                       Cell(column)));
-    }
-    return value;
-  }
-
-  [[nodiscard]] ParallelConfig Config() const {
-    ParallelConfig config;
-    for (const Knob& knob : knobs_) {
-      try {
-        if (columns_.contains(knob.name) &&
-            (!Cell(knob.name).empty() || knob.required)) {
-          knob.SetChecked(config, Cell(knob.name));
-          if (columns_.contains(knob.flag.name)) {
-            Fail(fmt::format("the columns '{}' and '{}' are the same field",
-                             knob.name, knob.flag.name));
-          }
-        } else if (!Cell(knob.flag.name).empty()) {
-          knob.SetFlag(config, Cell(knob.flag.name));
-        }
-      } catch (const std::invalid_argument& e) {
-        Fail(e.what());
-      }
-    }
-    return config;
-  }
-
-  // The plan in the column `plan`, which has all sizes.
-  [[nodiscard]] Plan ReadPlan() const {
-    for (const auto& [name, at] : columns_) {
-      if (knobs_.Find(name) != nullptr && !row_->cells[at].empty()) {
-        Fail(fmt::format("the plan has all sizes: leave the cell '{}' empty",
-                         name));
-      }
-    }
-    Plan plan;
-    try {
-      FromText(Cell("plan"), plan);
-    } catch (const std::invalid_argument& e) {
-      Fail(fmt::format("plan: {}", e.what()));
-    }
-    return plan;
-  }
-
-  [[noreturn]] void Fail(const std::string& message) const {
-    table_.Fail(row_ == nullptr ? table_.header_line() : row_->line, message);
-  }
-
-  [[nodiscard]] const std::vector<std::string>& unknown() const {
-    return unknown_;
-  }
-
- private:
-  void AddColumn(std::size_t at) {
-    const std::string& name = table_.header()[at];
-    const Knob* field = knobs_.Find(name);
-    const bool known =
-        std::find(kColumns.begin(), kColumns.end(), name) != kColumns.end() ||
-        knobs_.FindFlag(name) != nullptr;
-    if (field == nullptr && !known) {
-      unknown_.push_back(name);
-      return;
-    }
-    const auto [other, is_new] = columns_.emplace(
-        field == nullptr ? std::string_view(name) : field->name, at);
-    if (!is_new) {
-      const std::string& before = table_.header()[other->second];
-      Fail(before == name
-               ? fmt::format("the column '{}' comes twice", name)
-               : fmt::format("the columns '{}' and '{}' are the same field",
-                             before, name));
-    }
-  }
-
-  KnobSet knobs_;
-  common::CsvTable table_;
-  std::size_t next_ = 0;
-  const common::CsvTable::Row* row_ = nullptr;  // the present one
-  // By name; a field of ParallelConfig by its own name, not an alias.
-  std::map<std::string_view, std::size_t> columns_;
-  std::vector<std::string> unknown_;
-};
-
-// Gathers the rows of one scenario by configuration.
+// Gathers the rows of one scenario by configuration or plan.
 class Gathering {
  public:
-  void Add(const CsvFile& file) {
-    const double gpus = file.Number("gpus");
-    if (gpus != std::trunc(gpus) || gpus > std::numeric_limits<int>::max()) {
-      file.Fail(fmt::format("gpus must be an integer, not {}", gpus));
+  explicit Gathering(const KnobSet& knobs) : knobs_(knobs) {}
+
+  void Add(const MeasuredRow& row, unsigned line) {
+    const int gpus = row.facts.RequireInt("gpus");
+    Measured& measured = row.facts.Has("plan") ? OfPlan(row.facts, gpus, line)
+                                               : OfConfig(row, gpus, line);
+    ++measured.row.measurements;
+    if (!row.Ran()) {
+      return;
     }
-    Measured& measured = file.Cell("plan").empty()
-                             ? OfConfig(file, static_cast<int>(gpus))
-                             : OfPlan(file, static_cast<int>(gpus));
-    ReplayRow& row = measured.row;
-    ++row.measurements;
-    if (Ran(file)) {
-      const double step_time_s = file.Number("step_time_s");
-      if (step_time_s < kLeastStepSeconds || step_time_s > kMostStepSeconds) {
-        file.Fail(fmt::format("step_time_s must be from {:g} to {:g}, not {}",
-                              kLeastStepSeconds, kMostStepSeconds,
-                              file.Cell("step_time_s")));
-      }
-      measured.step_times_s.push_back(step_time_s);
-      AddPeak(file, row);
+    if (!(row.step_time_s >= kLeastStepSeconds &&
+          row.step_time_s <= kMostStepSeconds)) {
+      row.facts.Fail(
+          fmt::format("the step time must be from {:g} to {:g} s, "
+                      "not '{}'",
+                      kLeastStepSeconds, kMostStepSeconds,
+                      common::ExactText(row.step_time_s)));
+    }
+    measured.step_times_s.push_back(row.step_time_s);
+    if (!std::isnan(row.peak_memory_bytes)) {
+      measured.row.peak_memory_bytes = std::max(
+          measured.row.peak_memory_bytes.value_or(0.0), row.peak_memory_bytes);
     }
   }
 
-  [[nodiscard]] std::vector<ReplayRow> Rows() const { return RowsOf(configs_); }
-  [[nodiscard]] std::vector<ReplayRow> Plans() const { return RowsOf(plans_); }
+  // Those of configurations, or those of plans, in the order of their first
+  // row.
+  [[nodiscard]] std::vector<ReplayRow> Rows(bool plans) const {
+    std::vector<ReplayRow> rows;
+    for (const Measured& measured : measured_) {
+      if (measured.row.plan.has_value() == plans) {
+        ReplayRow& row = rows.emplace_back(measured.row);
+        row.out_of_memory = measured.step_times_s.empty();
+        row.step_time_s = common::Median(measured.step_times_s);
+      }
+    }
+    return rows;
+  }
 
   [[nodiscard]] const std::set<int>& gpus() const { return gpus_; }
 
@@ -198,85 +75,68 @@ class Gathering {
     std::vector<double> step_times_s;
   };
 
-  static std::vector<ReplayRow> RowsOf(const std::vector<Measured>& all) {
-    std::vector<ReplayRow> rows;
-    for (const Measured& measured : all) {
-      ReplayRow& row = rows.emplace_back(measured.row);
-      row.out_of_memory = measured.step_times_s.empty();
-      if (!row.out_of_memory) {
-        row.step_time_s = common::Median(measured.step_times_s);
+  Measured& Find(const ReplayRow& row) {
+    const auto [at, is_new] = index_.try_emplace(
+        {row.plan ? ToString(*row.plan) : "", row.config}, measured_.size());
+    if (is_new) {
+      measured_.push_back({row, {}});
+    }
+    return measured_[at->second];
+  }
+
+  Measured& OfConfig(const MeasuredRow& row, int gpus, unsigned line) {
+    const Facts& facts = row.facts;
+    for (const Knob& knob : knobs_) {
+      if (knob.required && !facts.Has(knob.name)) {
+        facts.Fail(knob.InvalidValue(""));
       }
     }
-    return rows;
-  }
-
-  Measured& OfConfig(const CsvFile& file, int gpus) {
-    const ParallelConfig config = file.Config();
-    AddGpus(file, gpus, config);
-    const auto [at, is_new] = index_.try_emplace(config, configs_.size());
-    if (is_new) {
-      configs_.push_back({{.config = config, .line = file.line()}, {}});
+    // With several numbers of GPUs, that of a row must follow from its
+    // configuration, as in a search space.
+    gpus_.insert(gpus);
+    if (gpus != GpusOf(row.config) && unlike_ == 0) {
+      unlike_ = line;
     }
-    return configs_[at->second];
+    if (gpus_.size() > 1 && unlike_ != 0) {
+      facts.Fail(fmt::format(
+          "rows of this scenario have {} GPUs, and that of line {} does not "
+          "use dp * tp * pp * cp of them: make it a scenario of its own",
+          fmt::join(gpus_, " or "), unlike_));
+    }
+    return Find({.config = row.config, .line = line});
   }
 
-  Measured& OfPlan(const CsvFile& file, int gpus) {
-    const Plan plan = file.ReadPlan();
+  Measured& OfPlan(const Facts& facts, int gpus, unsigned line) {
+    for (const Knob& knob : knobs_) {
+      if (facts.Has(knob.name)) {
+        facts.Fail(fmt::format(
+            "the plan has all sizes: leave the cell '{}' empty", knob.name));
+      }
+    }
+    Plan plan;
+    try {
+      FromText(facts.Text("plan"), plan);
+    } catch (const std::invalid_argument& e) {
+      facts.Fail(fmt::format("plan: {}", e.what()));
+    }
     int used = 0;
     for (int stage = 0; std::cmp_less(stage, plan.stages.size()); ++stage) {
       used += StageGpus(plan, stage);
     }
     if (used != gpus) {
-      file.Fail(fmt::format(
+      facts.Fail(fmt::format(
           "the stages of the plan have {} GPUs, and the row {}", used, gpus));
     }
     gpus_.insert(gpus);
-    const auto [at, is_new] =
-        plan_index_.try_emplace(ToString(plan), plans_.size());
-    if (is_new) {
-      plans_.push_back(
-          {{.config = StageConfig(plan, 0), .plan = plan, .line = file.line()},
-           {}});
-    }
-    return plans_[at->second];
+    return Find({.config = StageConfig(plan, 0), .plan = plan, .line = line});
   }
 
-  // With several numbers of GPUs, that of a row must follow from its
-  // configuration, as in a search space.
-  void AddGpus(const CsvFile& file, int gpus, const ParallelConfig& config) {
-    gpus_.insert(gpus);
-    if (gpus != GpusOf(config) && unlike_ == 0) {
-      unlike_ = file.line();
-    }
-    if (gpus_.size() > 1 && unlike_ != 0) {
-      file.Fail(fmt::format(
-          "rows of this scenario have {} GPUs, and that of line {} does not "
-          "use dp * tp * pp * cp of them: make it a scenario of its own",
-          fmt::join(gpus_, " or "), unlike_));
-    }
-  }
-
-  static bool Ran(const CsvFile& file) {
-    const std::string_view status = file.Cell("status");
-    if (status != "ok" && status != "oom") {
-      file.Fail(fmt::format("status must be ok or oom, not '{}'", status));
-    }
-    return status == "ok";
-  }
-
-  static void AddPeak(const CsvFile& file, ReplayRow& row) {
-    if (!file.Cell("peak_memory_gb").empty()) {
-      row.peak_memory_bytes = std::max(row.peak_memory_bytes.value_or(0.0),
-                                       file.Number("peak_memory_gb") * kGiga);
-    }
-  }
-
+  const KnobSet& knobs_;
   std::set<int> gpus_;
   unsigned unlike_ = 0;  // a row whose GPUs are not those of its configuration
-  std::map<ParallelConfig, std::size_t> index_;
-  std::map<std::string, std::size_t> plan_index_;  // by text
-  std::vector<Measured> configs_;
-  std::vector<Measured> plans_;
+  // By the text of the plan ("": none) and configuration.
+  std::map<std::pair<std::string, ParallelConfig>, std::size_t> index_;
+  std::vector<Measured> measured_;
 };
 
 // A list for a message, cut where it gets long.
@@ -294,32 +154,35 @@ std::string Some(const std::vector<std::string>& names) {
 ReplayTable ReplayTable::Read(const std::filesystem::path& path,
                               const std::string& scenario,
                               const KnobSet& knobs) {
-  CsvFile file(path, knobs);
-  file.Need({"scenario", "gpus", "dp", "tp", "pp", "status", "step_time_s"});
+  const CsvTable csv = CsvTable::Read(path);
+  std::vector<std::string_view> needed = {"scenario", "gpus"};
   for (const Knob& knob : knobs) {
     if (knob.required) {
-      file.Need({knob.name});
+      needed.push_back(knob.name);
     }
   }
-  Gathering gathering;
-  while (file.Next()) {
-    if (file.Cell("scenario") == scenario) {
-      gathering.Add(file);
+  needed.insert(needed.end(), {"status", "step_time_s"});
+  MeasuredColumns columns =
+      CheckColumns(csv, knobs, needed, {"scenario", "gpus", "plan"});
+  Gathering gathering(knobs);
+  for (const CsvTable::Row& row : csv.rows()) {
+    if (csv.Cell(row, "scenario") == scenario) {
+      gathering.Add(ReadMeasuredRow({csv, row}, knobs), row.line);
     }
   }
   ReplayTable table;
   table.path_ = path.string();
   table.scenario_ = scenario;
   table.sizes_.assign(gathering.gpus().begin(), gathering.gpus().end());
-  table.rows_ = gathering.Rows();
-  table.plans_ = gathering.Plans();
+  table.rows_ = gathering.Rows(false);
+  table.plans_ = gathering.Rows(true);
   if (table.rows_.empty() && !table.plans_.empty()) {
     throw common::InputError(
         fmt::format("{}:{}: the scenario {} has plans only: a search needs "
                     "configurations, too",
                     path.string(), table.plans_.front().line, scenario));
   }
-  table.unknown_columns_ = file.unknown();
+  table.unknown_columns_ = std::move(columns.unknown);
   if (table.rows_.empty()) {
     const std::vector<std::string> known = ScenarioNames(path);
     throw common::InputError(fmt::format(
@@ -348,11 +211,11 @@ std::string ReplayTable::Warning() const {
 }
 
 std::vector<std::string> ScenarioNames(const std::filesystem::path& path) {
-  CsvFile file(path);
-  file.Need({"scenario"});
+  const CsvTable csv = CsvTable::Read(path);
+  CheckColumns(csv, BuiltInKnobs(), {"scenario"}, {"scenario", "gpus"});
   std::vector<std::string> names;
-  while (file.Next()) {
-    const std::string_view name = file.Cell("scenario");
+  for (const CsvTable::Row& row : csv.rows()) {
+    const std::string_view name = csv.Cell(row, "scenario");
     if (std::find(names.begin(), names.end(), name) == names.end()) {
       names.emplace_back(name);
     }

@@ -33,11 +33,10 @@ struct ReplayRow {
 // One scenario (model, batch, one or several numbers of GPUs) of a CSV file:
 // its configurations are the whole candidate set.
 //
-// The header names the columns, in any order: scenario, gpus, dp, tp, pp,
-// status (ok, oom) and step_time_s are required; peak_memory_gb and any other
-// field of ParallelConfig, under its name or an alias, are optional. A field
-// without a column, or with an empty cell, is at its default. Columns with
-// other names are ignored; see unknown_columns().
+// Columns: those of MeasuredRow. scenario, gpus, dp, tp, pp, status (ok, oom)
+// and a step time are required. A field without a column, or with an empty
+// cell, is at its default. Columns with other names are ignored; see
+// unknown_columns().
 //
 // A configuration may have several rows. It ran if one of them ran, and then
 // its step time is their median: "oom" in a published table often means any

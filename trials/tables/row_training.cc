@@ -1,6 +1,7 @@
 #include "trials/tables/row_training.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdlib>
 #include <stdexcept>
@@ -14,6 +15,7 @@
 #include "trials/data_folder.h"
 #include "trials/knobs.h"
 #include "trials/table_path.h"
+#include "trials/tables/measured_rows.h"
 #include "trials/tables/model_shape.h"
 
 namespace trials {
@@ -33,22 +35,6 @@ std::string RequireName(const Facts& facts, std::string_view what,
                            what, remedy));
   }
   return facts.Text(what);
-}
-
-ParallelConfig ConfigOf(const Facts& facts) {
-  ParallelConfig config;
-  for (const Knob& knob : BuiltInKnobs()) {
-    try {
-      if (facts.Has(knob.name)) {
-        knob.SetChecked(config, facts.Text(knob.name));
-      } else if (facts.Has(knob.flag.name)) {
-        knob.SetFlag(config, facts.Text(knob.flag.name));
-      }
-    } catch (const std::invalid_argument& e) {
-      facts.Fail(e.what());
-    }
-  }
-  return config;
 }
 
 // Sizes that follow from others.
@@ -200,17 +186,20 @@ RowTraining TrainingOf(Facts facts, MachineLibrary& library) {
   return training;
 }
 
-Facts MeasuredFacts(const TableRow& row) {
-  Facts facts(row);
-  facts.Add(row);
-  const std::string status = facts.RequireText("status");
-  if (status != "ok" && status != "oom") {
-    facts.Fail(fmt::format("status must be ok or oom, not '{}'", status));
+Facts MeasuredFacts(const TableRow& table_row) {
+  MeasuredRow row = ReadMeasuredRow(table_row);
+  Facts& facts = row.facts;
+  (void)facts.RequireText("scenario");
+  (void)facts.RequireText("status");
+  const bool ran = row.Ran();
+  facts.Replace("status", ran ? "ok" : "oom");
+  facts.Add("step_time_s", common::ExactText(row.step_time_s));
+  if (!facts.Has("peak_memory_gb")) {
+    facts.Add("peak_memory_bytes", common::ExactText(row.peak_memory_bytes));
   }
-  if (status == "ok" && !facts.Has("peak_memory_gb")) {
+  if (ran && std::isnan(row.peak_memory_bytes)) {
     (void)facts.RequireText("step_time_s");  // a row may have memory alone
   }
-  (void)facts.RequireText("scenario");
   return facts;
 }
 

@@ -95,7 +95,9 @@ struct RowTraining {
 [[nodiscard]] RowTraining TrainingOf(Facts facts, MachineLibrary& library);
 
 // The facts of a row of a table of measured configurations (of the kind
-// "measured", docs/replay_tables.md): its columns have the names of the facts.
+// "measured", docs/replay_tables.md): its columns have the names of the facts;
+// those of MeasuredRow become status, step_time_s and, unless the column is
+// peak_memory_gb, peak_memory_bytes.
 [[nodiscard]] Facts MeasuredFacts(const TableRow& row);
 
 // Adds what a row does not contain: the facts of its scenario, those that the

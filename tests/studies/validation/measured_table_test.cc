@@ -129,7 +129,7 @@ TEST_F(ValidateTable, ACellThatMeansNothingIsNamed) {
     return ErrorOf(Write("t.csv", kHeader + row));
   };
   EXPECT_THAT(error("ultrascale-1b-8,8,8,1,1,0,1,32,fine,1,\n"),
-              HasSubstr("t.csv:2: status must be ok or oom, not 'fine'"));
+              HasSubstr("t.csv:2: status: unknown name 'fine'"));
   EXPECT_THAT(error("ultrascale-1b-8,8,8,1,1,0,1,32,ok,fast,\n"),
               HasSubstr("step_time_s must be a number above 0"));
   EXPECT_THAT(error("ultrascale-1b-8,8,8,1,1,9,1,32,ok,1,\n"),
