@@ -58,7 +58,7 @@ struct OppaOptions {
 //
 // Source: OPPA Sec. 4, Apps. D, E, F.1-F.2, G.
 // Note: the paper uses cUCB alone. By default, every second trial is chosen by
-// expected improvement (docs/decisions/0014-search-quality.md).
+// expected improvement (docs/decisions/0014-leave-a-family.md).
 [[nodiscard]] std::unique_ptr<Method> MakeOppa(const Problem& problem,
                                                const OppaOptions& options,
                                                std::uint64_t seed);
