@@ -200,10 +200,6 @@ bench: build/release/build.ninja ## run the micro-benchmarks, write build/benchm
 	@build/release/benchmarks/benchmarks --benchmark_out=build/benchmarks.json
 	@benchmarks/simulator.py build/benchmarks.json
 
-bench-astra: build/release/build.ninja ## count strategies per CPU second on the problems of Astra's Table 1
-	@$(call compile,astra_table1)
-	@build/release/benchmarks/astra_table1 experiments
-
 GPU ?= measured
 bench-gpu: build/release/build.ninja ## measure the GPU of this machine and write experiments/{gpus,hardware}/$(GPU).toml (5 minutes)
 	@$(call compile,oppa)

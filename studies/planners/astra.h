@@ -29,10 +29,6 @@ namespace studies {
 // Astra's search, by its own model.
 [[nodiscard]] Output AstraOffload();
 
-// The assumptions about the search space, of a list of them, that are nearest
-// to the numbers of strategies of its Table 1.
-[[nodiscard]] Output AstraCounts();
-
 }  // namespace studies
 
 #endif  // STUDIES_PLANNERS_ASTRA_H_

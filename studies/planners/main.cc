@@ -26,8 +26,7 @@ int main(int argc, char** argv) {
         {studies::AcesoSearches(argv[2]), studies::AcesoLayers(argv[2]),
          studies::AcesoHeuristics(argv[2]), studies::AstraEfficiency(argv[2]),
          studies::AstraMoney(), studies::AstraHalves(),
-         studies::AstraClusters(), studies::AstraOffload(),
-         studies::AstraCounts()});
+         studies::AstraClusters(), studies::AstraOffload()});
   } catch (const std::exception& e) {
     fmt::print(stderr, "{}\n", e.what());
     return 2;
