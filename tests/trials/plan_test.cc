@@ -44,7 +44,12 @@ TEST_P(PlanOfPaperProblem, EqualStagesGiveTheConfigurationToTheLastBit) {
 
 INSTANTIATE_TEST_SUITE_P(All, PlanOfPaperProblem,
                          testing::Values("bert-8gpu", "qwen-8gpu",
-                                         "llama1b-16gpu", "llama7b-32gpu"));
+                                         "llama1b-16gpu", "llama7b-32gpu"),
+                         [](const auto& problem) {
+                           std::string name = problem.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 TEST(Plan, LayersAreDealtOutEvenlyWithTheRestInTheMiddle) {
   EXPECT_THAT(DistributeLayers(12, 4), ElementsAre(3, 3, 3, 3));

@@ -144,7 +144,12 @@ TEST_P(TrialFilesTest, EveryFieldOfAMeasurementReachesTheSearch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Numbers, TrialFilesTest,
-                         testing::Values(1.0 / 7.0, kInfinity, -kInfinity));
+                         testing::Values(1.0 / 7.0, kInfinity, -kInfinity),
+                         [](const auto& number) -> std::string {
+                           return number.param > 1   ? "Infinity"
+                                  : number.param > 0 ? "Fraction"
+                                                     : "MinusInfinity";
+                         });
 
 TEST(TrialFiles, ARequestWithoutAStopRuleStaysWithoutOne) {
   const fakes::TemporaryFolder folder;

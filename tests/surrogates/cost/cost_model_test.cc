@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace surrogates::cost_model_test {
@@ -138,7 +139,13 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values(ClusterShape{8, 8}, ClusterShape{16, 8},
                                      ClusterShape{32, 4}),
                      testing::Values(ComputeTime::kOfBatch,
-                                     ComputeTime::kOfMicrobatch)));
+                                     ComputeTime::kOfMicrobatch)),
+    [](const auto& model) {
+      return fmt::format("{}Gpus{}", std::get<0>(model.param).gpus,
+                         std::get<1>(model.param) == ComputeTime::kOfBatch
+                             ? "TimeOfBatch"
+                             : "TimeOfMicrobatch");
+    });
 
 TEST(ThroughputPrior, LeavesOutTermsThatVanishOnTheSpace) {
   const ParametricMean mean =

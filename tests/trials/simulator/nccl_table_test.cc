@@ -21,7 +21,7 @@
 
 namespace trials::nccl_table_test {
 
-TEST(NcclTable, AllReducesTakeAboutAsLongAsMeasured) {
+TEST(PublishedTables, AllReducesTakeAboutAsLongAsMeasured) {
   std::filesystem::path path;
   try {
     path = ResolveTablePath("published/vtrain_nccl_allreduce_lut.csv", ".");

@@ -1,5 +1,6 @@
 #include "methods/planners/operators/plan_cost.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -427,6 +428,11 @@ INSTANTIATE_TEST_SUITE_P(
                   8,
                   {2, 4},
                   91.922,
-                  42362.24}));
+                  42362.24}),
+    [](const auto& plan) {
+      std::string name = std::filesystem::path(plan.param.plan).stem();
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
 
 }  // namespace methods::plan_cost_test
