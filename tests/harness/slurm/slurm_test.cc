@@ -347,16 +347,6 @@ TEST_F(SlurmTest, StatusAsksSqueueOnceAndSacctNever) {
   EXPECT_EQ(Calls("squeue").size(), before + 1);
 }
 
-TEST_F(SlurmTest, StatusInALoopAsksSqueueEveryFewSecondsOnly) {
-  fakes::WriteFile(bin_ / "hold", "");
-  ASSERT_EQ(Submit(), 0) << output_;
-  (void)States();
-  const std::size_t before = Calls("squeue").size();
-  ASSERT_EQ(Oppa({"status", "--all"}), 0);
-  EXPECT_THAT(output_, HasSubstr("pending"));
-  EXPECT_EQ(Calls("squeue").size(), before);
-}
-
 // Works for root too, who may write anywhere but there.
 TEST_F(SlurmTest, StatusWorksOnResultsThatCannotBeWrittenTo) {
   fakes::WriteFile(bin_ / "hold", "");

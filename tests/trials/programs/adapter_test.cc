@@ -255,22 +255,6 @@ TEST(Adapters, ASettingHasOneValueOrNone) {
   }
 }
 
-TEST(Adapters, ValuesAreIntegersThatADoubleHoldsExactly) {
-  const auto text = [](const std::string& value) {
-    const RenderedJob job =
-        WithFlag("value = '" + value + "'")
-            .Render({}, ParallelConfig(), Adapter::Purpose::kUse, "", {});
-    return job.words.at(1);
-  };
-  EXPECT_EQ(text("3 + 0.0000000001"), "3");
-  EXPECT_EQ(text("0 - 3"), "-3");
-  EXPECT_EQ(text("1000000000000000"), "1000000000000000");
-  for (const char* value : {"0.5", "3 + 0.00000000105", "1000000000000001",
-                            "0 - 2000000000000000"}) {
-    EXPECT_THROW((void)text(value), common::InputError) << value;
-  }
-}
-
 // An adapter with this text.
 Adapter WithText(const std::string& text) {
   static const fakes::TemporaryFolder folder;

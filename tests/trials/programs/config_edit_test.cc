@@ -184,14 +184,6 @@ TEST(ConfigEdit, AddsAKeyOfTomlToTheEndOfItsTable) {
   EXPECT_EQ(SetToml("[\n", "t.a"), "[\n\n[t]\na = 7\n");
 }
 
-TEST(ConfigEdit, AHeaderOfTomlIsInOneOrInTwoPairsOfBrackets) {
-  EXPECT_EQ(SetToml("  [t]\nb = 1\n", "t.a"), "  [t]\nb = 1\na = 7\n");
-  EXPECT_EQ(SetToml("[]\nb = 1\n", "t.a"), "[]\nb = 1\n\n[t]\na = 7\n");
-  EXPECT_EQ(SetToml("[t # open\nb = 1\n", "t.a"),
-            "[t # open\nb = 1\n\n[t]\na = 7\n");
-  EXPECT_EQ(SetToml("[[t]\nb = 1\n", "t.a"), "[[t]\nb = 1\n\n[t]\na = 7\n");
-}
-
 TEST(ConfigEdit, AddsAKeyOfYamlAfterItsSiblings) {
   EXPECT_EQ(SetYaml("", "a"), "a: 7\n");
   EXPECT_EQ(SetYaml("", "t.u.a"), "t:\n  u:\n    a: 7\n");
@@ -235,29 +227,6 @@ TEST(ConfigEdit, RemovesALineOfTomlAndYaml) {
   EXPECT_EQ(RemoveConfigKey(ConfigFormat::kYaml, "a: 1\n", "a"), "");
   EXPECT_THROW((void)RemoveConfigKey(ConfigFormat::kToml, "a = [1]\n", "a"),
                std::invalid_argument);
-}
-
-TEST(ConfigEdit, FormatsHaveNames) {
-  EXPECT_EQ(ParseConfigFormat("json"), ConfigFormat::kJson);
-  EXPECT_EQ(ParseConfigFormat("toml"), ConfigFormat::kToml);
-  EXPECT_EQ(ParseConfigFormat("yaml"), ConfigFormat::kYaml);
-  EXPECT_THROW((void)ParseConfigFormat("ini"), std::invalid_argument);
-}
-
-TEST(ConfigEdit, AKeyOrAValueMayBeASingleQuoteWithin) {
-  EXPECT_EQ(Yaml("': 1\na: 2\n"), "2");
-  EXPECT_EQ(GetConfigKey(ConfigFormat::kYaml, "': 1\n", "'"), "1");
-  EXPECT_EQ(Toml("a = 5'\n"), "5'");
-}
-
-TEST(ConfigEdit, AListIsNamedByItsWholeKey) {
-  try {
-    (void)GetConfigKey(ConfigFormat::kToml, "abc = [1]\n", "abc");
-    FAIL();
-  } catch (const std::invalid_argument& e) {
-    EXPECT_NE(std::string(e.what()).find("the value of 'abc' is not"),
-              std::string::npos);
-  }
 }
 
 }  // namespace trials::config_edit_test

@@ -127,14 +127,6 @@ TEST(ContainedProcess, OutputAfterTheEndOfTheOtherStreamIsRead) {
   EXPECT_EQ(Drain(other), "! late\n");
 }
 
-TEST(ContainedProcess, SaysWhyAProgramCannotBeStarted) {
-  ContainedProcess::Spec spec;
-  spec.words = {"/no/such/program"};
-  ContainedProcess process(spec);
-  (void)Drain(process);
-  EXPECT_EQ(process.start_error(), ENOENT);
-}
-
 TEST(ContainedProcess, WordsReachTheProgramAsTheyAre) {
   ContainedProcess::Spec spec = Shell("");
   spec.words = {"/bin/echo", "$(date)", "a b;rm -rf", "'\"`"};
@@ -165,15 +157,6 @@ TEST(ContainedProcess, EndKillsWhatIgnoresSigterm) {
   (void)Drain(process);
   EXPECT_EQ(WTERMSIG(*process.wait_status()), SIGKILL);
   EXPECT_EQ(Alive(mark), 0);
-}
-
-TEST(ContainedProcess, EndLetsAProgramTidyUp) {
-  ContainedProcess process(
-      Shell("trap 'echo tidy; exit 0' TERM; echo up; "
-            "while :; do sleep 0.02; done"));
-  WaitForOutput(process);
-  process.End();
-  EXPECT_NE(Drain(process).find("tidy"), std::string::npos);
 }
 
 TEST(ContainedProcess, EndReachesAStoppedProgram) {
@@ -291,13 +274,6 @@ TEST(ContainedProcess, HoldsNoDescriptorOfOurs) {
   EXPECT_NE(output.find("/dev/null"), std::string::npos) << output;
 }
 
-TEST(ContainedProcess, OneByteIsOutput) {
-  ContainedProcess process(Shell("printf a; printf b >&2"));
-  const std::string output = Drain(process);
-  EXPECT_NE(output.find('a'), std::string::npos) << output;
-  EXPECT_NE(output.find("! b"), std::string::npos) << output;
-}
-
 // Processes are listed again and again, but not only when the program starts.
 TEST(ContainedProcess, NothingThatIsStartedLateIsLeftByAKilledSupervisor) {
   const std::string mark = Mark();
@@ -321,16 +297,6 @@ TEST(ContainedProcess, NothingThatIsStartedLateIsLeftByAKilledSupervisor) {
   ::kill(process.supervisor(), SIGKILL);
   (void)Drain(process);
   EXPECT_EQ(Alive(mark), 0);
-}
-
-// It does not look again and again: for 0.3 s without output, a few calls.
-TEST(ContainedProcess, AReadWaitsForOutput) {
-  ContainedProcess process(Shell("sleep 0.3"));
-  int calls = 0;
-  while (process.Read(60.0, [](Stream, std::string_view) {})) {
-    ++calls;
-  }
-  EXPECT_LT(calls, 20);
 }
 
 }  // namespace trials::contained_process_test

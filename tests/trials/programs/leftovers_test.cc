@@ -241,31 +241,6 @@ class RecordedProcesses : public testing::Test {
 
 const std::string kLoop = "while :; do /bin/sleep 0.05; done";
 
-TEST_F(RecordedProcesses, AreFoundByTheMarkAlone) {
-  ContainedProcess::Spec spec = Shell("echo up; exec sleep 60", mark_);
-  spec.words.back() = mark_;
-  spec.record = folder_.path() / "other" / "trial.processes";
-  fs::create_directories(spec.record.parent_path());
-  ContainedProcess process(spec);
-  WaitForOutput(process);
-  std::ifstream in(spec.record);
-  std::string space;
-  std::string mark;
-  std::getline(in, space);
-  std::getline(in, mark);
-  EXPECT_EQ(space, common::ProcessSpace());
-  EXPECT_TRUE(mark.starts_with("OPPA_PROCESS=")) << mark;
-  End(mark + "1", "", "");
-  EXPECT_FALSE(process.wait_status().has_value());
-  for (int i = 0; i < 5; ++i) {
-    EXPECT_TRUE(process.Read(0.02, [](Stream, std::string_view) {}));
-  }
-  End(mark, "", "");
-  (void)Drain(process);
-  ASSERT_TRUE(process.wait_status().has_value());
-  EXPECT_EQ(WTERMSIG(*process.wait_status()), SIGKILL);
-}
-
 // There is no process with the number 999999999.
 TEST_F(RecordedProcesses, AreOrphansOnlyOfRunnersInThisProcessSpace) {
   ProcessRecord record("");
@@ -290,19 +265,6 @@ TEST_F(RecordedProcesses, AreThoseWithTheRecordedStart) {
   EXPECT_NE(StartOf(pid), "0");
   End("x", "", Line(pid));
   EXPECT_EQ(Alive(mark_), 0);
-}
-
-// It leads no session, and neither its parent nor its session is recorded.
-TEST_F(RecordedProcesses, AreEndedWithoutTheirParentAndTheirSession) {
-  const pid_t leader = Start("(" + kLoop + ")& echo $!; " + kLoop);
-  int child = 0;
-  ASSERT_EQ(::fscanf(streams_.back(), "%d", &child), 1);
-  ASSERT_EQ(AliveInTheEnd(mark_, 2), 2);
-  End("x", "", Line(child, 1));
-  EXPECT_EQ(AliveInTheEnd(mark_, 2), 2);
-  End("x", "", Line(child));
-  EXPECT_EQ(AliveInTheEnd(mark_, 1), 1);
-  EXPECT_NE(StartOf(leader), "0");
 }
 
 TEST_F(RecordedProcesses, IncludeThoseBelowThem) {
@@ -356,59 +318,6 @@ TEST_F(RecordedProcesses, OfACgroupAreThoseOfTheMarkOnly) {
   EXPECT_EQ(AliveInTheEnd(mark_, 0), 0);
   record.Remove();
   EXPECT_FALSE(fs::exists(cgroup));
-}
-
-TEST(ProcessRecord, EachHasAMarkOfItsOwn) {
-  ProcessRecord a("");
-  ProcessRecord b("");
-  EXPECT_NE(a.mark(), b.mark());
-  const auto parts = common::Split(a.mark(), '.');
-  ASSERT_EQ(parts.size(), 4U);
-  EXPECT_EQ(parts[1], std::to_string(::getpid()));
-  EXPECT_EQ(parts[2], common::FindProcess(::getpid())->start);
-  a.Remove();
-  b.Remove();
-}
-
-TEST(ProcessRecord, NamesEachDescendantOnceWithItsStart) {
-  const fakes::TemporaryFolder folder;
-  const fs::path path = folder.path() / "trial.processes";
-  ProcessRecord record(path);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::execl("/bin/sleep", "sleep", "60", nullptr);
-    ::_exit(1);
-  }
-  record.Track(child);  // nothing is below it
-  const std::string head = common::ProcessSpace() + "\n" + record.mark() +
-                           "\n" + record.cgroup().string() + "\n";
-  EXPECT_EQ(fakes::ReadFile(path), head);
-  record.Track(::getpid());
-  EXPECT_EQ(fakes::ReadFile(path), head + std::to_string(child) + " " +
-                                       common::FindProcess(child)->start +
-                                       "\n");
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
-  record.Remove();
-  EXPECT_FALSE(fs::exists(path));
-}
-
-// A record that was read is removed.
-TEST(EndLeftovers, ARecordHasThreeLinesAndThenOneForEachProcess) {
-  const fakes::TemporaryFolder folder;
-  const fs::path path = folder.path() / "trial.processes";
-  const auto reads = [&](const std::string& text) {
-    fakes::WriteFile(path, text);
-    EndLeftovers(folder.path());
-    return !fs::exists(path);
-  };
-  const std::string space = common::ProcessSpace();
-  EXPECT_FALSE(reads(""));
-  EXPECT_FALSE(reads(space));
-  EXPECT_FALSE(reads(space + "\nmark"));
-  EXPECT_TRUE(reads(space + "\nmark\n"));
-  EXPECT_TRUE(reads(space + "\nmark\n/cgroup\n12 34\n"));
-  EXPECT_FALSE(reads("another " + space + "\nmark\n\n"));
 }
 
 // Folders take the place of cgroups.

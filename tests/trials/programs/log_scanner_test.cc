@@ -168,28 +168,6 @@ TEST(LogScanner, NumbersHaveSeparatorsAndSuffixes) {
   EXPECT_TRUE(ReadOne("memory_bytes", ",").empty());
 }
 
-TEST(LogScanner, TimesAndMemoryHaveLimits) {
-  EXPECT_EQ(ReadOne("step_time_s", "1e-6").size(), 1u);
-  EXPECT_TRUE(ReadOne("step_time_s", "0.99e-6").empty());
-  EXPECT_EQ(ReadOne("step_time_s", "1e6").size(), 1u);
-  EXPECT_TRUE(ReadOne("step_time_s", "1000001").empty());
-  EXPECT_EQ(ReadOne("memory_bytes", "0.01").size(), 1u);
-  EXPECT_TRUE(ReadOne("memory_bytes", "0").empty());
-  EXPECT_EQ(ReadOne("memory_bytes", "0.99e18").size(), 1u);
-  EXPECT_TRUE(ReadOne("memory_bytes", "1e18").empty());
-}
-
-TEST(LogScanner, TheEndOfALongLineIsNotRead) {
-  const LogPatterns patterns = ReadLogPatterns(
-      common::TomlTable::ParseString("step_time_s = 'x ([0-9]+)'", "p"));
-  LogScanner scanner(patterns, kSizes, 0.0);
-  std::string line(4093, ' ');
-  line += "x 2";
-  EXPECT_DOUBLE_EQ(*scanner.Read(line, 1.0).at(0).step_time_s, 2.0);
-  line.insert(0, " ");
-  EXPECT_TRUE(scanner.Read(line, 1.0).empty());
-}
-
 TEST(LogPatterns, StepsNeedATimeARateOrAnEnd) {
   const auto has_steps = [](const std::string& text) {
     return ReadLogPatterns(common::TomlTable::ParseString(text, "p"))

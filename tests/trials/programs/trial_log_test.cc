@@ -44,38 +44,6 @@ TEST(TrialLog, KeepsTheFirstAndTheLastHalfOfMore) {
   EXPECT_EQ(FileOf(letters), "abcde\n[... 16 bytes left out ...]\nvwxyz");
 }
 
-TEST(TrialLog, OfLessThanTwoBytesNamesOnlyWhatIsLeftOut) {
-  const fakes::TemporaryFolder folder;
-  for (const std::size_t most_bytes : {0U, 1U}) {
-    const auto path = folder.path() / "trial.log";
-    {
-      TrialLog log(path, most_bytes);
-      log.Append("abc");
-      log.Append("de");
-    }
-    EXPECT_EQ(fakes::ReadFile(path), "\n[... 5 bytes left out ...]\n");
-  }
-}
-
-TEST(TrialLog, OnAFullDiskIsGivenUpAndNothingElseIsWrittenTo) {
-  const fakes::TemporaryFolder folder;
-  const auto path = folder.path() / "input";
-  const int input = ::open(path.c_str(), O_RDWR | O_CREAT, 0600);
-  const int before = ::dup(STDIN_FILENO);
-  ::dup2(input, STDIN_FILENO);
-  {
-    TrialLog log("/dev/full", 10);
-    log.Append("abc");
-    log.Append("defghijklmn");
-    EXPECT_EQ(log.LastLine(), "abcdefghijklmn");
-  }
-  EXPECT_EQ(::fcntl(STDIN_FILENO, F_GETFD), 0);
-  ::dup2(before, STDIN_FILENO);
-  ::close(before);
-  ::close(input);
-  EXPECT_EQ(fakes::ReadFile(path), "");
-}
-
 TEST(TrialLog, TheFirstHalfIsInTheFileAtOnce) {
   const fakes::TemporaryFolder folder;
   TrialLog log(folder.path() / "trial.log", 10);

@@ -130,70 +130,12 @@ TEST(ReportReader, EachWordAnnouncesOneObject) {
   EXPECT_THAT(Steps({"oppa x", "{" + step}), ElementsAre(1.0));
 }
 
-TEST(ReportReader, AWordAnnouncesForEightLines) {
-  for (const int between : {6, 7, 8, 9}) {
-    std::vector<std::string> lines(between, "epoch");
-    lines.insert(lines.begin(), "oppa starts");
-    lines.emplace_back("{\"step_time_s\": 1}");
-    EXPECT_EQ(Steps(lines).size(), between < 8 ? 1U : 0U) << between;
-  }
-}
-
-TEST(ReportReader, AfterEightBrokenReportsTheLineIsOutput) {
-  for (const int broken : {6, 7, 8, 9}) {
-    std::string line;
-    for (int i = 0; i < broken; ++i) {
-      line += "oppa {x ";
-    }
-    EXPECT_EQ(Steps({line + "oppa {\"step_time_s\": 1}"}).size(),
-              broken < 8 ? 1U : 0U)
-        << broken;
-  }
-}
-
 TEST(ReportReader, ABrokenReportHidesNoneThatFollows) {
   EXPECT_THAT(Steps({"oppa {oppa {\"step_time_s\": 3}"}), ElementsAre(3.0));
   EXPECT_THAT(Steps({"oppa x",
                      "oppa {\"step_time_s\": NaN}oppa "
                      "{\"step_time_s\": 2}"}),
               ElementsAre(2.0));
-}
-
-TEST(ReportReader, QuotesTheFirst200BytesOfAReport) {
-  const std::string object =
-      "{\"" + std::string(150, 'a') + std::string(150, 'b') + "\": 1}";
-  EXPECT_EQ(Read("oppa {" + object + "x").broken,
-            ("{" + object).substr(0, 200));
-  try {
-    (void)Read("oppa " + object);
-    FAIL();
-  } catch (const std::invalid_argument& e) {
-    EXPECT_THAT(e.what(),
-                testing::StartsWith("invalid report '" + object.substr(0, 200) +
-                                    "': unknown key"));
-  }
-}
-
-TEST(ReportReader, AcceptsTheEndsOfARange) {
-  EXPECT_THAT(Steps({"oppa {\"step_time_s\": 1e-06}oppa "
-                     "{\"step_time_s\": 1e+06}"}),
-              ElementsAre(1e-6, 1e6));
-  EXPECT_EQ(
-      Read("oppa {\"peak_memory_bytes\": 0}").reports.at(0).peak_memory_bytes,
-      0.0);
-  try {
-    (void)Read("oppa {\"peak_memory_bytes\": -1}");
-    FAIL();
-  } catch (const std::invalid_argument& e) {
-    EXPECT_THAT(e.what(), testing::HasSubstr("must be a number >= 0, from 0 "));
-  }
-  try {
-    (void)Read("oppa {\"step_time_s\": 0}");
-    FAIL();
-  } catch (const std::invalid_argument& e) {
-    EXPECT_THAT(e.what(),
-                testing::HasSubstr("must be a number > 0, from 1e-06 "));
-  }
 }
 
 TEST(ReportReader, ALineOfBracesTakesNoTime) {

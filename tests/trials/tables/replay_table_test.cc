@@ -18,7 +18,6 @@ namespace trials::replay_table_test {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using ::testing::StartsWith;
 
 const std::string kHeader =
@@ -223,18 +222,6 @@ TEST_F(ReplayTableTest, UnknownScenarioAndMissingFileAreErrors) {
                     HasSubstr("did you mean 'llama-8'?")));
   EXPECT_THROW((void)ReplayTable::Read(folder_.path() / "nope.csv", "a"),
                common::InputError);
-}
-
-TEST_F(ReplayTableTest, AnErrorListsAtMostTwentyScenarios) {
-  const auto error = [&](int scenarios) {
-    std::string text = kHeader;
-    for (int i = 0; i < scenarios; ++i) {
-      text += "s" + std::to_string(i) + ",8,4,1,2,1,2,8,ok,1.5,\n";
-    }
-    return Error(text, "other");
-  };
-  EXPECT_THAT(error(20), Not(HasSubstr("more")));
-  EXPECT_THAT(error(23), HasSubstr(" and 3 more"));
 }
 
 // The tables themselves belong to their publishers; see docs/replay_tables.md.

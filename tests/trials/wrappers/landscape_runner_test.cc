@@ -138,20 +138,6 @@ TEST(Landscape, TwoKnobsAreAPairAndOneConfigurationDoesNotDeviate) {
   EXPECT_EQ(one.TimeFactor(configs[3]), 1.0);
 }
 
-// Of two configurations, one is faster and one slower by the deviation, however
-// near the drawn numbers are to each other.
-TEST(Landscape, TwoConfigurationsDeviateByTheSameFactor) {
-  const std::vector<ParallelConfig> configs = {{.dp = 1, .tp = 2},
-                                               {.dp = 2, .tp = 1}};
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    const Landscape landscape({.pairs = 0.05, .seed = seed}, configs);
-    const double first = std::log(landscape.TimeFactor(configs[0]));
-    EXPECT_NEAR(std::abs(first), 0.05, 1e-6) << seed;
-    EXPECT_NEAR(std::log(landscape.TimeFactor(configs[1])), -first, 1e-6)
-        << seed;
-  }
-}
-
 TEST(Landscape, AKnobWithASingleValueIsInNoPair) {
   const std::vector<ParallelConfig> configs = {{.dp = 1}, {.dp = 2}, {.dp = 4}};
   const Landscape landscape({.pairs = 0.05}, configs);

@@ -58,15 +58,6 @@ TEST(NoisyRunner, ScaledByZeroOnlyTheFirstStepDiffersAndIsTheSameInEveryTrial) {
             RunNoisy({}, 1, 30).step_times_s);
 }
 
-TEST(NoisyRunner, TheFirstStepStandsOut) {
-  for (std::uint64_t seed = 0; seed < 100; ++seed) {
-    const std::vector<double> steps = RunNoisy({}, seed, 30).step_times_s;
-    std::vector<double> rest(steps.begin() + 1, steps.end());
-    std::nth_element(rest.begin(), rest.begin() + 14, rest.end());
-    EXPECT_GT(steps[0], 1.5 * rest[14]);
-  }
-}
-
 TEST(NoisyRunner, JitterHasItsStandardDeviation) {
   NoiseOptions options = Silent();
   options.jitter = 0.02;
@@ -156,22 +147,6 @@ TEST(NoisyRunner, TheCallerSeesAndStopsOnNoisyTimes) {
               1e-9);
 }
 
-TEST(NoisyRunner, TheTruthStaysExact) {
-  const NoisyRunner runner(std::make_unique<FakeRunner>());
-  EXPECT_EQ(runner.ExactThroughput({}), 1.0);
-}
-
-TEST(NoisyRunner, RefusesOptionsOutOfRange) {
-  NoiseOptions options;
-  options.outlier_probability = 1.5;
-  EXPECT_THROW(NoisyRunner(std::make_unique<FakeRunner>(), options),
-               std::invalid_argument);
-  options = {};
-  options.drift_steps = 0;
-  EXPECT_THROW(NoisyRunner(std::make_unique<FakeRunner>(), options),
-               std::invalid_argument);
-}
-
 TEST(NoisyRunner, AnOffsetShiftsAWholeTrial) {
   NoiseOptions options = Silent();
   options.offset = 0.01;
@@ -245,13 +220,6 @@ TEST(NoisyRunner, TheSetUpVariesByItsJitter) {
   }
   EXPECT_NEAR(sum / 2000, 0.0, 0.01);
   EXPECT_NEAR(std::sqrt(squares / 2000), 0.1, 0.01);
-}
-
-// 100000 steps give the deviation and the correlation to about 1%.
-TEST(NoisyRunner, AShortDriftIsForgottenAfterAFewSteps) {
-  const auto [variance, correlation] = MomentsOfDrift(1, 1);
-  EXPECT_NEAR(std::sqrt(variance), 0.01, 0.0001);
-  EXPECT_NEAR(correlation, std::exp(-1.0), 0.015);
 }
 
 }  // namespace trials::noisy_runner_test

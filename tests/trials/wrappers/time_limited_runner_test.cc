@@ -81,10 +81,6 @@ TEST(TimeLimitedRunner, WithoutAWholeStepThePeakMemoryIsUnknown) {
   }
 }
 
-TEST(TimeLimitedRunner, AStepThatEndsAtTheLimitIsKept) {
-  EXPECT_EQ(RunLimited(12.0).step_times_s.size(), 2U);
-}
-
 TEST(TimeLimitedRunner, AStopAfterTheLastStepIsACompletedTrial) {
   int seen = 0;
   const Measurement trial = RunLimited(100.0, Outcome::kCompleted,
@@ -133,19 +129,6 @@ TEST(TimeLimitedRunner, NoStepsRunAfterTheLimit) {
   };
   EXPECT_EQ(steps(13.5), 14);
   EXPECT_EQ(steps(14.0), 15);
-}
-
-TEST(TimeLimitedRunner, ATrialWithoutATearDownEndsWithItsLastStep) {
-  int count = 0;
-  TimeLimitedRunner runner(std::make_unique<CountingRunner>(count));
-  EXPECT_DOUBLE_EQ(
-      runner.Run({.max_steps = 3, .time_limit_s = 100.0}).duration_s, 13.0);
-}
-
-TEST(TimeLimitedRunner, AFailureAtTheLimitIsFound) {
-  const Measurement found = RunLimited(10.0, Outcome::kOutOfMemory);
-  EXPECT_EQ(found.outcome, Outcome::kOutOfMemory);
-  EXPECT_DOUBLE_EQ(found.duration_s, 10.0);
 }
 
 }  // namespace trials::time_limited_runner_test
