@@ -101,8 +101,8 @@ validate-leave-one-out: program ## predict every published source without the co
 	@scripts/leave-one-out --results $(RESULTS)
 	@$(OPPA) validate --bands $(RESULTS)/validation/leave-one-out/rows.csv
 
-results-docs: program ## write the tables of docs/results.md, docs/tune-your-job.md and README.md from results (CHECK=1: compare)
-	@scripts/results-docs --results $(RESULTS) $(if $(CHECK),--check)
+docs: program ## write the generated parts of README.md and docs/ from results (CHECK=1: compare)
+	@scripts/docs --results $(RESULTS) $(if $(CHECK),--check)
 
 STUDY_MANIFESTS ?= $(if $(OPPA_DATA),experiments/ultrascale.toml experiments/vtrain.toml) $(FIGURE4:%=experiments/%.toml)
 
@@ -120,7 +120,7 @@ study-early-termination: build/release/build.ninja ## measure costs and savings 
 study-planners: build/release/build.ninja ## measure planners on published operator profiles (needs OPPA_DATA)
 	@$(call compile,planners_study)
 	@build/release/studies/planners_study $(RESULTS)/study-planners $(OPPA_DATA)/published
-	@scripts/planners-docs $(RESULTS)
+	@scripts/docs --results $(RESULTS) docs/tables/planners.md docs/planners.md
 
 study-sensitivity: program ## vary assumed constants and show where claims hold (REPEATS=10)
 	@$(OPPA) sensitivity experiments/studies/sensitivity.toml --results $(RESULTS) \

@@ -32,7 +32,7 @@ class PaperTest(unittest.TestCase):
             check = self.assertNotIn if manifest.stem.startswith("qwen-1gpu") else self.assertIn  # needs a GPU
             check(f"--no-print-directory exp-{manifest.stem} RESULTS={self.folder}", calls)
         self.assertIn(f"--no-print-directory validate RESULTS={self.folder}", calls)
-        self.assertIn("results-docs", calls[-1])
+        self.assertIn("--no-print-directory docs", calls[-1])
 
     def test_steps_that_need_published_tables_are_skipped_with_a_reason(self):
         run = self.run_script()

@@ -10,7 +10,7 @@ with the default configuration and run the same command, with the same number of
 and recorded by `oppa`. At the end, all chosen configurations run in turn, in several rounds, so that a drift of the
 machine affects all of them.
 
-The records are in RESULTS/bench-tune/, the table in RESULTS/bench-tune/summary.csv, which scripts/results-docs writes
+The records are in RESULTS/bench-tune/, the table in RESULTS/bench-tune/summary.csv, which scripts/docs writes
 into the documentation. Rerun the same command to resume. The Python that runs this needs PyTorch and Optuna.
 """
 

@@ -1,4 +1,4 @@
-"""Checks scripts/results-docs on small results."""
+"""Checks scripts/docs on small results."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SCRIPT = ROOT / "scripts" / "results-docs"
+SCRIPT = ROOT / "scripts" / "docs"
 
 AFTER = [f"ratio_after_{n}_{of}" for n in (1, 3, 5, 10, 20) for of in ("mean", "mean_low", "mean_high", "median")]
 FIGURE4 = ["bert-8gpu", "qwen-8gpu", "llama1b-16gpu", "llama7b-32gpu"]
@@ -23,7 +23,7 @@ echo 2,2,2,25,1,32,1,1,8,8,1,0,out_of_memory,99
 """
 
 
-class ResultsDocsTest(unittest.TestCase):
+class DocsTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -251,17 +251,59 @@ class ResultsDocsTest(unittest.TestCase):
         self.assertEqual(lines[0], "| throughput relative to the default | `oppa tune` |")
         self.assertEqual(lines[2], "| GPT | 1.50 [1.40, 1.60] |")
 
-    def test_an_unknown_table_is_an_error(self):
+    def test_an_experiment_has_its_methods_best_first_with_the_final_test_against_oppa(self):
+        self.write_figure4()
+        lines, _ = self.table("experiment qwen-8gpu")
+        self.assertEqual(lines[2], "| `oppa` | 98.3 [97.3, 99.3] | 98.3 | 98.3 | 98.3 | | |")
+        self.assertEqual(lines[4], "| `random` | 83.7 [82.7, 84.7] | 83.7 | 83.7 | 83.7 | -14.6 [-16.6, -12.6] | < 0.001 |")
+
+    def test_a_half_of_an_experiment_has_its_own_means_and_the_test_after_ten_trials(self):
+        self.write_measured("ultrascale", held_out=True)
+        lines, _ = self.table("experiment ultrascale held-out")
+        self.assertEqual(lines[2], "| `oppa` | 95.0 | 95.0 | 95.0 | 95.0 [94.0, 96.0] | 95.0 | | |")
+        self.assertEqual(lines[4], "| `random` | 71.0 | 71.0 | 71.0 | 71.0 [70.0, 72.0] | 71.0 | -26.0 [-28.0, -24.0] | 0.020 |")
+
+    def test_fronts_are_rows(self):
+        self.write(self.results / "m/pareto.csv", "problem,front,method,gpus,step_time_s,money_per_step_usd,config\n"
+                   ",trials,oppa,8,1.234,0.0012,dp=8\n")
+        lines, _ = self.table("pareto m")
+        self.assertEqual(lines[2], "| of the trials, `oppa` | 8 | 1.23 | 1.20 | `dp=8` |")
+
+    def test_a_part_of_a_study_is_the_file_that_it_wrote(self):
+        self.write(self.results / "study-planners/aceso.md", "| new |\n\n")
+        lines, _ = self.table("study planners aceso")
+        self.assertEqual(lines, ["| new |"])
+        lines, errors = self.table("study planners astra")
+        self.assertEqual(lines, ["old"])
+        self.assertIn("make study-planners", errors)
+
+    def test_a_table_of_numbers_is_a_csv_file(self):
+        self.write_figure4()
+        self.document = self.folder / "figure4-tests.csv"
+        self.write(self.document, "old\n")
+        self.assertEqual(self.run_script().returncode, 0)
+        self.assertIn('\nRANDOM,"-14.6 [-16.6, -12.6], p < 0.001, r -0.50"', self.document.read_text())
+
+    def test_the_figure_of_an_experiment_is_copied(self):
+        self.write(self.results / "p/figures/throughput-time.png", "new")
+        self.write(self.folder / "images/p.png", "old")
+        self.write(self.folder / "images/q.png", "kept")
+        self.write(self.document, "![P](images/p.png) ![Q](images/q.png)\n")
+        self.run_script()
+        self.assertEqual((self.folder / "images/p.png").read_text(), "new")
+        self.assertEqual((self.folder / "images/q.png").read_text(), "kept")
+
+    def test_an_unknown_part_is_an_error(self):
         self.write(self.document, "<!-- generated: nothing -->\n<!-- end -->\n")
         run = self.run_script()
         self.assertEqual(run.returncode, 1)
-        self.assertIn("unknown table 'nothing'", run.stderr)
+        self.assertIn("unknown part 'nothing'", run.stderr)
 
     def test_every_table_of_the_documents_is_known(self):
         for name in ("docs/results.md", "docs/tune-your-job.md", "README.md"):
             self.write(self.document, (ROOT / name).read_text())
             run = self.run_script("--check")
-            self.assertNotIn("unknown table", run.stderr)
+            self.assertNotIn("unknown part", run.stderr)
             self.assertEqual(run.stderr.count("stays as it is") > 0, True, name)
 
 
