@@ -269,18 +269,18 @@ std::vector<MethodEntry> ListMethods() {
       ReadsWorkload(Entry(
           "aceso", "ACESO",
           "Aceso's plans, or their nearest configurations, without learning",
-          methods::MakeAceso, {})),
+          methods::TryPlans<methods::AcesoMethodOptions>, {})),
       ReadsWorkload(
           Entry("amp", "AMP",
                 "configurations nearest to AMP's strategies, without learning",
-                methods::MakeAmp, {})),
+                methods::TryPlans<methods::AmpOptions>, {})),
       ReadsWorkload(Entry("astra", "ASTRA",
                           "the order of Astra's cost model after its filters",
-                          methods::MakeAstra, {})),
+                          methods::TryPlans<methods::AstraMethodOptions>, {})),
       ReadsWorkload(
           Entry("nnscaler", "NNSCALER",
                 "configurations nearest to plans under nnScaler's constraints",
-                methods::MakeNnScaler, {})),
+                methods::TryPlans<methods::NnScalerOptions>, {})),
       ReadsWorkload(Entry("textbook", "TEXTBOOK",
                           "rules of thumb, then a calibrated performance model",
                           methods::MakeTextbook, {})),

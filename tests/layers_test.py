@@ -31,6 +31,10 @@ MUST_NOT_SEE_BACKENDS = {"surrogates", "methods", "plots"}
 TRAINER = "trainer/"
 TRAINER_MAY_INCLUDE = re.compile(r"common/|trainer/|trials/[a-z_]+\.h")
 
+# Planners and their models stay apart from the methods of the paper.
+PLANNERS = "methods/planners/"
+MAY_INCLUDE_PLANNERS = (PLANNERS, "studies/planners/", "harness/registry.cc")
+
 # Concrete types, and the only files of harness/ and cli/ that may refer to
 # them. harness/prediction*.cc predict by simulation, and problem_parts.cc makes
 # the machine for it. *_backend*.cc have the backends that backends.cc lists.
@@ -78,6 +82,8 @@ def main() -> int:
                     errors.append(f"{place}: the trainer must not include {header}")
                 if header.startswith(TRAINER) and not str(where).startswith(TRAINER):
                     errors.append(f"{place}: only the trainer may include {header}")
+                if header.startswith(PLANNERS) and not str(where).startswith(MAY_INCLUDE_PLANNERS):
+                    errors.append(f"{place}: only planners, their studies and the registry may include {header}")
                 if layer in MUST_NOT_SEE_BACKENDS and BACKENDS.match(header):
                     errors.append(f"{place}: {layer}/ must not include a backend ({header})")
                 for only, concrete in CONCRETE:

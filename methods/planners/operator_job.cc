@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <set>
 
 #include <fmt/format.h>
@@ -11,8 +10,6 @@
 
 namespace methods {
 namespace {
-
-using methods::OperatorModel;
 
 using common::kMebi;  // the megabyte of Aceso's profiles
 
@@ -51,7 +48,7 @@ OperatorJobSizes JobOf(const OperatorJobOptions& options,
   if (!options.profiles.empty()) {
     return job;
   }
-  methods::AnalyticJob& gpt = job.analytic;
+  AnalyticJob& gpt = job.analytic;
   gpt.hidden = pick("hidden", options.hidden,
                     [](const Workload& w) { return w.model.hidden_size; });
   gpt.heads = pick("heads", options.heads,
@@ -79,7 +76,7 @@ OperatorJobSizes JobOf(const OperatorJobOptions& options,
 
 OperatorModel ModelOf(const Problem& problem, const OperatorJobOptions& options,
                       const OperatorJobSizes& sizes) {
-  const methods::OperatorJob job{
+  const OperatorJob job{
       .layers = sizes.layers,
       .batch = sizes.batch,
       .gpus = problem.gpus,
@@ -91,14 +88,13 @@ OperatorModel ModelOf(const Problem& problem, const OperatorJobOptions& options,
         "profiles and links: give both files or neither of them");
   }
   if (options.profiles.empty()) {
-    return {methods::AnalyticOperators(sizes.analytic),
-            methods::LinkTable::Uniform(options.link_gb_per_s,
-                                        options.between_hosts_gb_per_s),
+    return {AnalyticOperators(sizes.analytic),
+            LinkTable::Uniform(options.link_gb_per_s,
+                               options.between_hosts_gb_per_s),
             job};
   }
-  return {
-      methods::OperatorTable::Read(options.profiles, options.profiled_model),
-      methods::LinkTable::Read(options.links, options.profiled_model), job};
+  return {OperatorTable::Read(options.profiles, options.profiled_model),
+          LinkTable::Read(options.links, options.profiled_model), job};
 }
 
 OperatorModel ModelOfCandidates(const Problem& problem,
@@ -147,30 +143,11 @@ int MicroBatchOf(const trials::ParallelConfig& config, int batch) {
              : std::max(1, batch / (config.dp * config.microbatches));
 }
 
-trials::Predictions EstimateCandidates(
-    const Problem& problem,
-    const std::function<Estimator(const Problem& part)>& estimator_of) {
-  const trials::SearchSpace& space = *problem.space;
-  const std::vector<double> unknown(space.size(),
-                                    std::numeric_limits<double>::quiet_NaN());
-  trials::Predictions estimates{.step_time_s = unknown,
-                                .peak_memory_bytes = unknown};
-  for (const Problem& part : PartsOf(problem)) {
-    const Estimator estimator = estimator_of(part);
-    for (std::size_t i = 0; i < unknown.size(); ++i) {
-      const trials::ParallelConfig& config = space[static_cast<int>(i)];
-      if (!problem.sizes.empty() && trials::GpusOf(config) != part.gpus) {
-        continue;
-      }
-      const OperatorEstimate estimate = estimator(config);
-      if (std::isfinite(estimate.iteration_ms) &&
-          std::isfinite(estimate.memory_mb)) {
-        estimates.step_time_s[i] = 1e-3 * estimate.iteration_ms;
-        estimates.peak_memory_bytes[i] = kMebi * estimate.memory_mb;
-      }
-    }
+Estimate EstimateOf(double iteration_ms, double memory_mb) {
+  if (!std::isfinite(iteration_ms) || !std::isfinite(memory_mb)) {
+    return {};
   }
-  return estimates;
+  return {1e-3 * iteration_ms, kMebi * memory_mb};
 }
 
 }  // namespace methods

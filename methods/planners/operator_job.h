@@ -3,8 +3,6 @@
 #ifndef METHODS_PLANNERS_OPERATOR_JOB_H_
 #define METHODS_PLANNERS_OPERATOR_JOB_H_
 
-#include <functional>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -13,8 +11,8 @@
 #include "methods/options.h"
 #include "methods/planners/operators/analytic_operators.h"
 #include "methods/planners/operators/plan_cost.h"
+#include "methods/planners/planner.h"
 #include "trials/parallel_config.h"
-#include "trials/predictions.h"
 #include "trials/workload.h"
 
 namespace methods {
@@ -32,9 +30,9 @@ struct OperatorJobOptions {
   int feed_forward = 0;
   int sequence_length = 0;
   int vocabulary = 0;
-  double tflops = methods::AnalyticJob().tflops;
-  double memory_gb_per_s = methods::AnalyticJob().memory_gb_per_s;
-  double link_gb_per_s = methods::AnalyticJob().link_gb_per_s;
+  double tflops = AnalyticJob().tflops;
+  double memory_gb_per_s = AnalyticJob().memory_gb_per_s;
+  double link_gb_per_s = AnalyticJob().link_gb_per_s;
   double between_hosts_gb_per_s = 12.0;
   double memory_share = 0.9;  // of the capacity that a plan may use
 };
@@ -46,39 +44,28 @@ struct OperatorJobOptions {
 struct OperatorJobSizes {
   int layers = 0;
   int batch = 0;
-  methods::AnalyticJob analytic;
+  AnalyticJob analytic;
 };
 [[nodiscard]] OperatorJobSizes JobOf(const OperatorJobOptions& options,
                                      const trials::Workload* workload);
 
 // The performance model of the options' operators on the problem's GPUs.
 // Errors: throws InputError for files that cannot be read.
-[[nodiscard]] methods::OperatorModel ModelOf(const Problem& problem,
-                                             const OperatorJobOptions& options,
-                                             const OperatorJobSizes& sizes);
+[[nodiscard]] OperatorModel ModelOf(const Problem& problem,
+                                    const OperatorJobOptions& options,
+                                    const OperatorJobSizes& sizes);
 
 // The same. Without profiles, operators are computed for the tp and the
 // microbatches of all candidates, too.
-[[nodiscard]] methods::OperatorModel ModelOfCandidates(
+[[nodiscard]] OperatorModel ModelOfCandidates(
     const Problem& problem, const OperatorJobOptions& options);
 
 // The sequences of a GPU's microbatch.
 [[nodiscard]] int MicroBatchOf(const trials::ParallelConfig& config, int batch);
 
-// The estimate of a configuration by a planner's model; not finite: unknown.
-struct OperatorEstimate {
-  double iteration_ms = std::numeric_limits<double>::quiet_NaN();
-  // Of 2^20 bytes, as in the profiles of Aceso.
-  double memory_mb = std::numeric_limits<double>::quiet_NaN();
-};
-
-// Estimates all candidates, in s and bytes, both NaN if either is unknown.
-// `estimator_of` makes the estimator for one number of GPUs (PartsOf).
-using Estimator =
-    std::function<OperatorEstimate(const trials::ParallelConfig&)>;
-[[nodiscard]] trials::Predictions EstimateCandidates(
-    const Problem& problem,
-    const std::function<Estimator(const Problem& part)>& estimator_of);
+// An estimate from ms and MB of 2^20 bytes, as in the profiles of Aceso: both
+// NaN if either is not finite.
+[[nodiscard]] Estimate EstimateOf(double iteration_ms, double memory_mb);
 
 }  // namespace methods
 

@@ -99,7 +99,8 @@ TEST_F(DescribedJobTest, APlannerEstimatesTheJobThatTheFactsOfATableDescribe) {
                                    .gpus = 4,
                                    .gpus_per_node = 4,
                                    .workload = &job->workload};
-  const trials::Predictions expected = methods::EstimatesOf(described, {});
+  const trials::Predictions expected =
+      methods::EstimatesOf(described, methods::AstraMethodOptions());
   const trials::Predictions predictions = backend.predictions("").predict();
   for (int i = 0; i < backend.space->size(); ++i) {
     trials::ParallelConfig config = (*backend.space)[i];

@@ -18,7 +18,6 @@
 #include "harness/run_one.h"
 #include "harness/search.h"
 #include "harness/testbeds/problem_parts.h"
-#include "methods/planners/nearest_plan.h"
 #include "tests/fakes/decoders.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/fake_method.h"
@@ -146,20 +145,6 @@ TEST_F(MoneySearch, MethodsWithModelsPreferFewerGpusForMoney) {
     EXPECT_LE(money, time) << name;
     EXPECT_TRUE(money < time || name == "aceso" || name == "nnscaler") << name;
   }
-}
-
-TEST(InOrder, PlansThatFitComeFirstThenTheCheaper) {
-  methods::Problem problem;
-  problem.sizes = {4, 8};
-  const auto plan = [](double dp, bool fits, double priced_ms) {
-    return methods::RankedPlan{{.dp = dp}, fits, priced_ms};
-  };
-  const auto sizes = InOrder(
-      problem, {plan(1, true, 3.0), plan(2, false, 0.5), plan(3, true, 1.0)});
-  ASSERT_EQ(sizes.size(), 3U);
-  EXPECT_EQ(sizes[0].dp, 3.0);
-  EXPECT_EQ(sizes[1].dp, 1.0);
-  EXPECT_EQ(sizes[2].dp, 2.0);
 }
 
 class MoneyManifest : public testing::Test {

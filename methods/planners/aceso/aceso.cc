@@ -1,10 +1,8 @@
 #include "methods/planners/aceso/aceso.h"
 
-#include <algorithm>
-#include <cmath>
+#include <cstdint>
 #include <utility>
 
-#include "methods/fixed_order.h"
 #include "methods/planners/aceso/layer_plan.h"
 #include "methods/planners/aceso/uniform_plan.h"
 #include "methods/planners/operators/plan_cost.h"
@@ -12,38 +10,51 @@
 namespace methods {
 namespace {
 
-using methods::OperatorModel;
+class AcesoPlanner final : public Planner {
+ public:
+  explicit AcesoPlanner(const AcesoMethodOptions& options)
+      : options_(options) {}
 
-// The plans of a search, the best first; empty without any.
-std::vector<CostedPlan> Plans(const Problem& problem,
-                              const AcesoMethodOptions& options,
-                              const OperatorModel& model, std::uint64_t seed) {
-  AcesoOptions search = options.search;
-  search.budget = options.budget;
-  search.threads = problem.threads;
-  search.seed = seed;
-  const AcesoResult result = SearchAceso(model, search);
-  return result.best.empty() ? result.least_memory : result.best;
-}
-
-// The plans of layers that trials can run, each once, in their order.
-std::vector<trials::Plan> LayerPlans(const Problem& problem,
-                                     const OperatorModel& model,
-                                     const std::vector<CostedPlan>& plans) {
-  std::vector<trials::Plan> results;
-  for (const CostedPlan& plan : plans) {
-    trials::Plan result = LayerPlanOf(model, plan.plan);
-    try {
-      CheckPlan(result, *problem.workload, {&problem.gpus, 1});
-    } catch (const trials::InvalidPlan&) {
-      continue;
+  [[nodiscard]] std::vector<Proposal> Plans(const Problem& part,
+                                            std::uint64_t seed) const override {
+    const OperatorModel model =
+        ModelOf(part, options_, JobOf(options_, part.workload));
+    AcesoOptions search = options_.search;
+    search.budget = options_.budget;
+    search.threads = part.threads;
+    search.seed = seed;
+    const AcesoResult result = SearchAceso(model, search);
+    std::vector<Proposal> proposals;
+    for (const CostedPlan& plan :
+         result.best.empty() ? result.least_memory : result.best) {
+      if (options_.judge == Judge::kPlan) {
+        proposals.push_back({LayerPlanOf(model, plan.plan)});
+      }
+      if (options_.judge == Judge::kNearest || proposals.size() == 1) {
+        proposals.push_back(
+            {SizesOf(plan.plan, model.job().batch),
+             Fits(model, plan.cost) ? 0 : 1,
+             plan.cost.iteration_ms * part.price.OfGpus(part.gpus)});
+      }
     }
-    if (std::find(results.begin(), results.end(), result) == results.end()) {
-      results.push_back(std::move(result));
-    }
+    return proposals;
   }
-  return results;
-}
+
+  [[nodiscard]] Estimator EstimatorOf(const Problem& part) const override {
+    return [model = ModelOfCandidates(part, options_)](
+               const trials::ParallelConfig& config) -> Estimate {
+      const auto plan = PlanOf(model, config);
+      if (!plan) {
+        return {};
+      }
+      const PlanCost cost = model.Cost(*plan);
+      return EstimateOf(cost.iteration_ms, cost.memory_mb);
+    };
+  }
+
+ private:
+  AcesoMethodOptions options_;
+};
 
 }  // namespace
 
@@ -71,49 +82,8 @@ std::vector<Option> OptionsOf(AcesoMethodOptions& o) {
   return rows;
 }
 
-trials::Predictions EstimatesOf(const Problem& problem,
-                                const AcesoMethodOptions& options) {
-  return EstimateCandidates(problem, [&](const Problem& part) -> Estimator {
-    return [model = ModelOfCandidates(part, options)](
-               const trials::ParallelConfig& config) -> OperatorEstimate {
-      const auto plan = PlanOf(model, config);
-      if (!plan) {
-        return {};
-      }
-      const methods::PlanCost cost = model.Cost(*plan);
-      return {cost.iteration_ms, cost.memory_mb};
-    };
-  });
-}
-
-std::unique_ptr<Method> MakeAceso(const Problem& problem,
-                                  const AcesoMethodOptions& options,
-                                  std::uint64_t seed) {
-  const OperatorJobSizes job = JobOf(options, problem.workload);
-  const bool as_plans = options.judge == Judge::kPlan;
-  std::vector<RankedPlan> ranked;
-  std::vector<trials::Plan> layer_plans;
-  for (const Problem& part : PartsOf(problem)) {
-    const OperatorModel model = ModelOf(part, options, job);
-    const std::vector<CostedPlan> plans = Plans(part, options, model, seed);
-    for (const CostedPlan& plan : plans) {
-      ranked.push_back({SizesOf(plan.plan, job.batch), Fits(model, plan.cost),
-                        plan.cost.iteration_ms * part.price.OfGpus(part.gpus)});
-    }
-    if (as_plans) {  // only with one number of GPUs
-      layer_plans = LayerPlans(part, model, plans);
-    }
-  }
-  if (ranked.empty()) {
-    throw common::InputError(
-        "aceso: the profiles have no plan for these GPUs; check layers, "
-        "batch and the profiles");
-  }
-  std::vector<PlanSizes> sizes = InOrder(problem, std::move(ranked));
-  sizes.resize(as_plans ? 1 : sizes.size());
-  return std::make_unique<FixedOrder>(problem.space->size(),
-                                      NearestOrder(*problem.space, sizes),
-                                      std::move(layer_plans));
+std::unique_ptr<Planner> MakePlanner(const AcesoMethodOptions& options) {
+  return std::make_unique<AcesoPlanner>(options);
 }
 
 }  // namespace methods

@@ -12,13 +12,6 @@
 namespace methods {
 namespace {
 
-using methods::OperatorChoice;
-using methods::OperatorModel;
-using methods::OperatorPlan;
-using methods::PlanCost;
-using methods::StageCost;
-using methods::StageView;
-
 OperatorChoice& At(OperatorPlan& plan, int op) { return plan.choices[op]; }
 // A product that is not split has no variant: its two profiles differ by noise.
 void Resize(OperatorChoice& choice, int tp_log2, int dp_log2) {
@@ -40,8 +33,8 @@ std::vector<Group> GroupsOf(const OperatorModel& model,
                             const OperatorPlan& plan, const StageView& stage) {
   std::vector<Group> groups(model.table().names().size());
   for (int op = stage.begin; op < stage.end; ++op) {
-    const methods::OperatorTraits& traits = model.TraitsOf(op);
-    const methods::OperatorProfile* profile =
+    const OperatorTraits& traits = model.TraitsOf(op);
+    const OperatorProfile* profile =
         model.Profile(op, plan.micro_batch, plan.choices[op]);
     if (traits.recomputable && !traits.begins_layer && profile != nullptr) {
       Group& group = groups[model.NameOf(op)];

@@ -16,45 +16,41 @@ namespace methods {
 
 // A plan with its cost.
 struct CostedPlan {
-  methods::OperatorPlan plan;
-  methods::PlanCost cost;
+  OperatorPlan plan;
+  PlanCost cost;
 };
-[[nodiscard]] CostedPlan Costed(const methods::OperatorModel& model,
-                                methods::OperatorPlan plan);
+[[nodiscard]] CostedPlan Costed(const OperatorModel& model, OperatorPlan plan);
 
-[[nodiscard]] bool Fits(const methods::OperatorModel& model,
-                        const methods::PlanCost& cost);
+[[nodiscard]] bool Fits(const OperatorModel& model, const PlanCost& cost);
 
 // Orders plans: those that fit by time, before all others by memory. Less is
 // better.
-[[nodiscard]] std::pair<bool, double> Score(const methods::OperatorModel& model,
-                                            const methods::PlanCost& cost);
+[[nodiscard]] std::pair<bool, double> Score(const OperatorModel& model,
+                                            const PlanCost& cost);
 
 // Recomputes operators of a stage until it fits: the name with the largest sum
 // of kept activations first, and of it as few operators as needed. The operator
 // after each is recomputed with it, because its input is gone.
 // Source: Aceso Sec. 4.1 (inc/dec-rc).
-void FitRecomputation(const methods::OperatorModel& model,
-                      methods::OperatorPlan& plan, int stage);
-void FitRecomputation(const methods::OperatorModel& model,
-                      methods::OperatorPlan& plan);
+void FitRecomputation(const OperatorModel& model, OperatorPlan& plan,
+                      int stage);
+void FitRecomputation(const OperatorModel& model, OperatorPlan& plan);
 
 // Gives all operators of a stage the tp and dp, with tp dp = gpus, that take
 // the least time and fit (or else need the least memory). Returns false, and
 // leaves the plan as it is, if none is profiled.
-bool ChooseSizes(const methods::OperatorModel& model,
-                 methods::OperatorPlan& plan, int stage, int gpus);
+bool ChooseSizes(const OperatorModel& model, OperatorPlan& plan, int stage,
+                 int gpus);
 
 // Doubles (or halves) the tensor-parallel (or data-parallel) size of the
 // operators of a stage from `begin` to `end` that can. Returns whether all can.
 enum class Size { kTp, kDp };
-[[nodiscard]] bool Scale(const methods::OperatorModel& model,
-                         methods::OperatorPlan& plan, int begin, int end,
-                         Size size, int log2_change);
+[[nodiscard]] bool Scale(const OperatorModel& model, OperatorPlan& plan,
+                         int begin, int end, Size size, int log2_change);
 
 // Moves `count` operators from a stage to the next (step = 1) or previous one
 // (step = -1); they take the sizes of their neighbor there.
-void MoveOperators(methods::OperatorPlan& plan, int stage, int step, int count);
+void MoveOperators(OperatorPlan& plan, int stage, int step, int count);
 
 // dec-op#: moves operators from the bottleneck, stage by stage, to the stage
 // with the most idle time (or the most free memory, where memory is exceeded),
@@ -62,13 +58,13 @@ void MoveOperators(methods::OperatorPlan& plan, int stage, int step, int count);
 // five times. Adds the number of plans that it tried to `explored`.
 // Returns the moves' result, or the plan as it is where no goal can be reached.
 // Source: Aceso Sec. 4.1 (inc/dec-op#), Sec. 4.3 (relay).
-[[nodiscard]] CostedPlan Relay(const methods::OperatorModel& model,
+[[nodiscard]] CostedPlan Relay(const OperatorModel& model,
                                const CostedPlan& from, int bottleneck,
                                std::int64_t& explored);
 
 // The stages from the most to the least idle: GPU time that a stage waits for
 // the slowest one, halved where it recomputes (its memory is full).
-[[nodiscard]] std::vector<int> IdlestFirst(const methods::PlanCost& cost);
+[[nodiscard]] std::vector<int> IdlestFirst(const PlanCost& cost);
 
 }  // namespace methods
 

@@ -15,21 +15,7 @@
 namespace methods {
 namespace {
 
-using methods::OperatorModel;
-using methods::OperatorPlan;
-using methods::StageCost;
-
 using common::kInfinity;
-
-void KeepBest(const OperatorModel& model, OperatorPlan plan,
-              BaselineResult& result) {
-  CostedPlan costed = Costed(model, std::move(plan));
-  if (Fits(model, costed.cost) &&
-      (!result.best ||
-       costed.cost.iteration_ms < result.best->cost.iteration_ms)) {
-    result.best = std::move(costed);
-  }
-}
 
 // The best parts of the model from an operator to its end, by operator and
 // GPUs, for a number of stages.
@@ -67,7 +53,7 @@ class StageProgram {
         Extend(behind, begin);
       }
       if (std::isfinite(At(behind, 0, gpus).slowest_ms)) {
-        KeepBest(model_, Rebuilt(behind), result_);
+        result_.Keep(model_, Rebuilt(behind));
       }
     }
   }
@@ -164,10 +150,6 @@ class StageProgram {
   std::vector<std::vector<Part>> parts_;  // by stages behind the first
 };
 
-}  // namespace
-
-namespace {
-
 // All plans of stages with `gpus` GPUs each.
 void TryStages(const OperatorModel& model, int gpus, OperatorPlan plan,
                BaselineResult& result) {
@@ -182,13 +164,21 @@ void TryStages(const OperatorModel& model, int gpus, OperatorPlan plan,
            {trials::kRecomputeNothing, trials::kRecomputeFull}) {
         SetSizes(model, tp, dp, recomputation, plan);
         ++result.explored;
-        KeepBest(model, plan, result);
+        result.Keep(model, plan);
       }
     }
   }
 }
 
 }  // namespace
+
+void BaselineResult::Keep(const OperatorModel& model, OperatorPlan plan) {
+  CostedPlan costed = Costed(model, std::move(plan));
+  if (Fits(model, costed.cost) &&
+      (!best || costed.cost.iteration_ms < best->cost.iteration_ms)) {
+    best = std::move(costed);
+  }
+}
 
 BaselineResult MegatronGrid(const OperatorModel& model) {
   BaselineResult result;

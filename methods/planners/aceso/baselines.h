@@ -14,12 +14,15 @@ namespace methods {
 struct BaselineResult {
   std::optional<CostedPlan> best;  // that fits
   std::int64_t explored = 0;       // plans, or stages of plans
+
+  // Keeps the plan if it fits and is faster.
+  void Keep(const OperatorModel& model, OperatorPlan plan);
 };
 
 // Megatron-LM's plans: one tp, dp, microbatch size and recomputation for the
 // whole model, stages of equally many layers. All of them are estimated.
 // Source: Aceso Sec. 5, "Baseline systems".
-[[nodiscard]] BaselineResult MegatronGrid(const methods::OperatorModel& model);
+[[nodiscard]] BaselineResult MegatronGrid(const OperatorModel& model);
 
 // Dynamic programming over (operators, GPUs, stages) for every microbatch size:
 // the smallest time of the slowest stage, then the smallest sum of stage times.
@@ -34,8 +37,7 @@ struct DynamicProgrammingOptions {
   double most_operators = 2.0;
 };
 [[nodiscard]] BaselineResult DynamicProgramming(
-    const methods::OperatorModel& model,
-    const DynamicProgrammingOptions& options);
+    const OperatorModel& model, const DynamicProgrammingOptions& options);
 
 }  // namespace methods
 

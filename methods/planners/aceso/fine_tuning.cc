@@ -7,11 +7,6 @@
 namespace methods {
 namespace {
 
-using methods::OperatorChoice;
-using methods::OperatorModel;
-using methods::OperatorPlan;
-using methods::StageCost;
-
 // The cost of a stage, and whether it fits.
 struct Tried {
   OperatorPlan plan;

@@ -12,10 +12,6 @@
 namespace methods {
 namespace {
 
-using methods::OperatorChoice;
-using methods::OperatorModel;
-using methods::OperatorPlan;
-
 // The number of layers before an operator, to the nearest one.
 int LayersBefore(const std::vector<int>& first, int operators, int op) {
   const auto next = std::upper_bound(first.begin(), first.end(), op);
@@ -30,7 +26,7 @@ int LayersBefore(const std::vector<int>& first, int operators, int op) {
 }
 
 // dp and tp of most operators of a stage.
-trials::PlanStage SizesOf(const OperatorPlan& plan, int stage) {
+trials::PlanStage StageSizes(const OperatorPlan& plan, int stage) {
   const auto s = static_cast<std::size_t>(stage);
   std::map<int, int> operators;  // by the logarithm of tp
   for (int op = plan.first[s]; op < plan.first[s + 1]; ++op) {
@@ -53,8 +49,8 @@ double RecomputedShare(const OperatorModel& model, const OperatorPlan& plan,
   double all_mb = 0.0;
   for (int op = plan.first[s]; op < plan.first[s + 1]; ++op) {
     const OperatorChoice& choice = plan.choices[op];
-    const methods::OperatorTraits& traits = model.TraitsOf(op);
-    const methods::OperatorProfile* profile =
+    const OperatorTraits& traits = model.TraitsOf(op);
+    const OperatorProfile* profile =
         model.Profile(op, plan.micro_batch, choice);
     if (profile == nullptr || !traits.recomputable) {
       continue;
@@ -77,7 +73,7 @@ trials::Plan LayerPlanOf(const OperatorModel& model, const OperatorPlan& plan) {
   for (int s = 0; s < plan.stages(); ++s) {
     const int end = LayersBefore(first, model.operators(),
                                  plan.first[static_cast<std::size_t>(s) + 1]);
-    trials::PlanStage stage = SizesOf(plan, s);
+    trials::PlanStage stage = StageSizes(plan, s);
     stage.recomputed_layers = static_cast<int>(
         std::ceil((end - begin) * RecomputedShare(model, plan, s) - kRounding));
     result.stages.push_back(stage);

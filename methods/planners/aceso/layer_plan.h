@@ -21,8 +21,8 @@ namespace methods {
 //
 // Microbatches are those of the plan, and the other knobs have their defaults:
 // Aceso has no ZeRO and no interleaved schedule.
-[[nodiscard]] trials::Plan LayerPlanOf(const methods::OperatorModel& model,
-                                       const methods::OperatorPlan& plan);
+[[nodiscard]] trials::Plan LayerPlanOf(const OperatorModel& model,
+                                       const OperatorPlan& plan);
 
 }  // namespace methods
 

@@ -8,11 +8,6 @@
 namespace methods {
 namespace {
 
-using methods::OperatorModel;
-using methods::OperatorPlan;
-using methods::PlanCost;
-using methods::StageCost;
-
 constexpr std::array kPrimitives = {
     Primitive{PrimitiveKind::kIncOperators, "inc-op#", +1, 0, +1,
               Partner::kOppositeOperators},
@@ -36,7 +31,9 @@ constexpr std::array kPrimitives = {
               Partner::kNone},
 };
 
-int First(const OperatorPlan& plan, int stage) { return plan.first[stage]; }
+int FirstOperator(const OperatorPlan& plan, int stage) {
+  return plan.first[stage];
+}
 
 // Doubles or halves the GPUs of a stage in one dimension.
 bool ScaleStage(const OperatorModel& model, OperatorPlan& plan, int stage,
@@ -44,8 +41,8 @@ bool ScaleStage(const OperatorModel& model, OperatorPlan& plan, int stage,
   if (log2_change > 0 && 2 * plan.GpusOf(stage) > model.job().gpus) {
     return false;
   }
-  if (!Scale(model, plan, First(plan, stage), First(plan, stage + 1), size,
-             log2_change)) {
+  if (!Scale(model, plan, FirstOperator(plan, stage),
+             FirstOperator(plan, stage + 1), size, log2_change)) {
     return false;
   }
   FitRecomputation(model, plan, stage);

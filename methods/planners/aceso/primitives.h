@@ -52,14 +52,15 @@ struct Primitive {
 // resources, and refits recomputation (inc/dec-rc is attached to every other
 // primitive, Sec. 4.3). Nothing if it cannot be applied. Adds the number of
 // plans that it tried to `explored`.
-[[nodiscard]] std::optional<CostedPlan> Apply(
-    const methods::OperatorModel& model, const CostedPlan& from, int stage,
-    PrimitiveKind kind, std::int64_t& explored);
+[[nodiscard]] std::optional<CostedPlan> Apply(const OperatorModel& model,
+                                              const CostedPlan& from, int stage,
+                                              PrimitiveKind kind,
+                                              std::int64_t& explored);
 
 // Heuristic 1: the stages from the worst bottleneck on: by memory where memory
 // is exceeded, by time otherwise.
-[[nodiscard]] std::vector<int> BottlenecksOf(
-    const methods::OperatorModel& model, const methods::PlanCost& cost);
+[[nodiscard]] std::vector<int> BottlenecksOf(const OperatorModel& model,
+                                             const PlanCost& cost);
 
 // Heuristic 2, highest consumption first: groups of primitives in the order in
 // which to try them. A stage that exceeds memory: those that decrease memory.
@@ -70,8 +71,7 @@ struct Primitive {
 // parallel collectives and lost efficiency, and transfers; memory is paid in
 // recomputation.
 [[nodiscard]] std::vector<std::vector<PrimitiveKind>> PrimitiveGroups(
-    const methods::OperatorModel& model, const methods::PlanCost& cost,
-    int stage);
+    const OperatorModel& model, const PlanCost& cost, int stage);
 
 }  // namespace methods
 

@@ -19,8 +19,6 @@
 namespace methods {
 namespace {
 
-using methods::OperatorModel;
-using methods::OperatorPlan;
 using ScoreOf = std::pair<bool, double>;
 
 std::uint8_t Log2(int size) {

@@ -60,23 +60,22 @@ struct AcesoResult {
 // that replicates (EvenPlan).
 //
 // Source: Aceso Sec. 3-4, App. B.
-[[nodiscard]] AcesoResult SearchAceso(const methods::OperatorModel& model,
+[[nodiscard]] AcesoResult SearchAceso(const OperatorModel& model,
                                       const AcesoOptions& options);
 
 // An even partition into stages with the smallest microbatch and tensor
 // parallelism only, or, to `replicate`, with data parallelism of the GPUs
 // beyond the largest profiled tensor-parallel size. Nothing where the GPUs
 // cannot be divided so. Note: the published program has the first kind only.
-[[nodiscard]] bool EvenPlan(const methods::OperatorModel& model, int stages,
-                            methods::OperatorPlan& plan,
-                            bool replicate = false);
+[[nodiscard]] bool EvenPlan(const OperatorModel& model, int stages,
+                            OperatorPlan& plan, bool replicate = false);
 
 // Op-level adjustments of a plan: from each operator to an end of its stage, tp
 // for dp or dp for tp; then the other variant of each operator. Keeps the best
 // change of each stage if it is faster and fits.
 // Source: Aceso Sec. 4.2.
-[[nodiscard]] CostedPlan FineTune(const methods::OperatorModel& model,
-                                  CostedPlan plan, std::int64_t& explored);
+[[nodiscard]] CostedPlan FineTune(const OperatorModel& model, CostedPlan plan,
+                                  std::int64_t& explored);
 
 }  // namespace methods
 

@@ -10,9 +10,6 @@
 namespace methods {
 namespace {
 
-using methods::OperatorModel;
-using methods::OperatorPlan;
-
 // The names of the core of attention in Aceso's profiles.
 constexpr std::array<std::string_view, 4> kAttentionCore = {
     "enc-attention-score", "enc-attention-softmax", "enc-attention-dropout",

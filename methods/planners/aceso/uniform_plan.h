@@ -13,24 +13,23 @@
 namespace methods {
 
 // The first operator of each layer.
-[[nodiscard]] std::vector<int> LayersOf(const methods::OperatorModel& model);
+[[nodiscard]] std::vector<int> LayersOf(const OperatorModel& model);
 
 // Stages of equally many layers; if the stages do not divide the layers, some
 // have one more. Their sizes are not set yet.
-[[nodiscard]] methods::OperatorPlan EqualStages(
-    const methods::OperatorModel& model, int stages);
+[[nodiscard]] OperatorPlan EqualStages(const OperatorModel& model, int stages);
 
 // The same sizes, powers of two, for every operator. Selective recomputation
 // repeats the core of attention.
-void SetSizes(const methods::OperatorModel& model, int tp, int dp,
-              trials::Recomputation recomputation, methods::OperatorPlan& plan);
+void SetSizes(const OperatorModel& model, int tp, int dp,
+              trials::Recomputation recomputation, OperatorPlan& plan);
 
 // The plan of a configuration, as far as plans have its knobs: dp, tp, pp,
 // microbatches and recomputation. Nothing for sizes that are not powers of two,
 // microbatches that do not divide the batch, more stages than layers, and
 // context parallelism.
-[[nodiscard]] std::optional<methods::OperatorPlan> PlanOf(
-    const methods::OperatorModel& model, const trials::ParallelConfig& config);
+[[nodiscard]] std::optional<OperatorPlan> PlanOf(
+    const OperatorModel& model, const trials::ParallelConfig& config);
 
 }  // namespace methods
 

@@ -12,21 +12,7 @@
 namespace methods {
 namespace {
 
-using methods::OperatorChoice;
-using methods::OperatorModel;
-using methods::OperatorPlan;
-using methods::StageView;
-
 using common::kInfinity;
-
-// A stage on a submesh with its best choices. Its memory is linear in the
-// stages behind it, whose microbatches it keeps.
-struct Stage {
-  double ms = kInfinity;
-  double last_mb = kInfinity;  // as the last stage
-  double more_mb = 0.0;        // for each stage behind it
-  std::vector<OperatorChoice> choices;
-};
 
 // The best rest of the model from a cluster on, with so many GPUs and stages.
 struct Remainder {
@@ -61,7 +47,7 @@ class InterOperator {
   void Run() {
     FillStages();
     std::vector<double> bounds;
-    for (const Stage& stage : stages_) {
+    for (const SolvedStage& stage : stages_) {
       if (std::isfinite(stage.ms)) {
         bounds.push_back(stage.ms);
       }
@@ -86,7 +72,7 @@ class InterOperator {
       }
     }
     if (!best_.choices.empty()) {
-      Keep();
+      result_.Keep(model_, best_);
     }
   }
 
@@ -95,7 +81,7 @@ class InterOperator {
     return static_cast<int>(cuts_.size()) - 1;
   }
   [[nodiscard]] int Operator(int cluster) const { return cuts_[cluster]; }
-  [[nodiscard]] Stage& At(int begin, int end, std::size_t submesh) {
+  [[nodiscard]] SolvedStage& At(int begin, int end, std::size_t submesh) {
     const auto size = cuts_.size();
     return stages_[(static_cast<std::size_t>(begin) * size +
                     static_cast<std::size_t>(end)) *
@@ -111,19 +97,14 @@ class InterOperator {
                   static_cast<std::size_t>(gpus)];
   }
 
-  [[nodiscard]] StageView ViewOf(const Stage& stage, int begin, int end,
-                                 int gpus, int behind) const {
-    StageView view;
-    view.begin = Operator(begin);
-    view.end = Operator(end);
-    view.behind = behind;
-    view.micro_batch = micro_batch_;
+  [[nodiscard]] StageView ViewOf(int begin, int end, int gpus) const {
     // Smaller stages are taken to be within a host, where their place is open.
     const bool whole_host = gpus >= model_.job().gpus_per_node;
-    view.input_between_hosts = whole_host && begin > 0;
-    view.output_between_hosts = whole_host || end == Clusters();
-    view.choices = stage.choices;
-    return view;
+    return {.begin = Operator(begin),
+            .end = Operator(end),
+            .micro_batch = micro_batch_,
+            .input_between_hosts = whole_host && begin > 0,
+            .output_between_hosts = whole_host || end == Clusters()};
   }
 
   void FillStages() {
@@ -134,19 +115,10 @@ class InterOperator {
     for (int begin = 0; begin < Clusters(); ++begin) {
       for (int end = begin + 1; end <= Clusters(); ++end) {
         for (std::size_t m = 0; m < submeshes_.size(); ++m) {
-          Stage& stage = At(begin, end, m);
           ++result_.explored;
-          stage.choices =
-              IntraOperator(model_, Operator(begin), Operator(end),
-                            micro_batch_, submeshes_[m], recompute_);
-          if (!stage.choices.empty()) {
-            const StageView last = ViewOf(stage, begin, end, submeshes_[m], 0);
-            stage.ms = model_.Cost(last).total_ms();
-            stage.last_mb = model_.MemoryMb(last);
-            stage.more_mb =
-                model_.MemoryMb(ViewOf(stage, begin, end, submeshes_[m], 1)) -
-                stage.last_mb;
-          }
+          At(begin, end, m) =
+              SolveStage(model_, ViewOf(begin, end, submeshes_[m]),
+                         submeshes_[m], recompute_);
         }
       }
     }
@@ -163,10 +135,9 @@ class InterOperator {
           continue;
         }
         for (std::size_t m = 0; m < submeshes_.size(); ++m) {
-          const Stage& stage = At(begin, end, m);
+          const SolvedStage& stage = At(begin, end, m);
           if (stage.ms <= bound &&
-              stage.last_mb + (stages - 1) * stage.more_mb <=
-                  model_.job().memory_limit_mb) {
+              stage.MemoryMb(stages - 1) <= model_.job().memory_limit_mb) {
             Join(stages, begin, end, m, stage.ms);
           }
         }
@@ -198,7 +169,7 @@ class InterOperator {
     for (; stages > 0; --stages) {
       const Remainder& rest = RestOf(stages, begin, gpus);
       const auto submesh = static_cast<std::size_t>(rest.submesh);
-      const Stage& stage = At(begin, rest.end, submesh);
+      const SolvedStage& stage = At(begin, rest.end, submesh);
       plan.first.push_back(Operator(begin));
       plan.choices.insert(plan.choices.end(), stage.choices.begin(),
                           stage.choices.end());
@@ -209,23 +180,14 @@ class InterOperator {
     return plan;
   }
 
-  void Keep() {
-    CostedPlan costed = Costed(model_, best_);
-    if (Fits(model_, costed.cost) &&
-        (!result_.best ||
-         costed.cost.iteration_ms < result_.best->cost.iteration_ms)) {
-      result_.best = std::move(costed);
-    }
-  }
-
   const OperatorModel& model_;
   int micro_batch_;
   bool recompute_;
   BaselineResult& result_;
-  std::vector<int> cuts_;         // operators, the end included
-  std::vector<int> submeshes_;    // their GPUs
-  std::vector<Stage> stages_;     // by begin, end, submesh
-  std::vector<Remainder> rests_;  // by stages, begin, GPUs
+  std::vector<int> cuts_;            // operators, the end included
+  std::vector<int> submeshes_;       // their GPUs
+  std::vector<SolvedStage> stages_;  // by begin, end, submesh
+  std::vector<Remainder> rests_;     // by stages, begin, GPUs
   OperatorPlan best_;
 };
 

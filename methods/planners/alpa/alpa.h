@@ -14,6 +14,7 @@
 #include <functional>
 #include <vector>
 
+#include "common/units.h"
 #include "methods/planners/aceso/baselines.h"
 #include "methods/planners/operators/operator_plan.h"
 #include "methods/planners/operators/plan_cost.h"
@@ -25,8 +26,7 @@ struct AlpaOptions {
 };
 
 // Whether an operator may have a choice; empty: any.
-using ChoiceFilter =
-    std::function<bool(int op, const methods::OperatorChoice&)>;
+using ChoiceFilter = std::function<bool(int op, const OperatorChoice&)>;
 
 // The choices of the operators [begin, end) on `gpus` GPUs, a power of two,
 // with the least time of one microbatch without transfers between stages: tp
@@ -36,9 +36,28 @@ using ChoiceFilter =
 //
 // The time is a sum over operators and over neighbors, so the program over the
 // chain is exact.
-[[nodiscard]] std::vector<methods::OperatorChoice> IntraOperator(
-    const methods::OperatorModel& model, int begin, int end, int micro_batch,
-    int gpus, bool recompute, const ChoiceFilter& allowed = {});
+[[nodiscard]] std::vector<OperatorChoice> IntraOperator(
+    const OperatorModel& model, int begin, int end, int micro_batch, int gpus,
+    bool recompute, const ChoiceFilter& allowed = {});
+
+// A stage with its choices and estimates.
+struct SolvedStage {
+  double ms = common::kInfinity;       // per microbatch
+  double last_mb = common::kInfinity;  // as the last stage
+  // For each stage behind it, whose microbatches it keeps.
+  double more_mb = 0.0;
+  std::vector<OperatorChoice> choices;
+
+  [[nodiscard]] double MemoryMb(int stages_behind) const {
+    return last_mb + stages_behind * more_mb;
+  }
+};
+
+// The stage of a view, which names its operators, hosts and microbatch size,
+// with its IntraOperator choices; infinite where there are none.
+[[nodiscard]] SolvedStage SolveStage(const OperatorModel& model, StageView view,
+                                     int gpus, bool recompute,
+                                     const ChoiceFilter& allowed = {});
 
 // For every microbatch size, with and without recomputation, the plan with the
 // least
@@ -49,7 +68,7 @@ using ChoiceFilter =
 // host, or whole hosts) whose memory fits, where a stage has its IntraOperator
 // choices. `explored` counts stages.
 // Source: Zheng et al. (2022), Sec. 5, Eqs. 2-4, Alg. 1.
-[[nodiscard]] BaselineResult AlpaPlan(const methods::OperatorModel& model,
+[[nodiscard]] BaselineResult AlpaPlan(const OperatorModel& model,
                                       const AlpaOptions& options = {});
 
 }  // namespace methods

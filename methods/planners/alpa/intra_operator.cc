@@ -11,10 +11,6 @@
 namespace methods {
 namespace {
 
-using methods::OperatorChoice;
-using methods::OperatorModel;
-using methods::OperatorProfile;
-
 using common::kInfinity;
 
 // All choices of an operator on so many GPUs.
@@ -113,6 +109,22 @@ std::vector<OperatorChoice> IntraOperator(const OperatorModel& model, int begin,
     at = i > 1 ? beginnings.before[i - 2][at] : 0;
   }
   return choices;
+}
+
+SolvedStage SolveStage(const OperatorModel& model, StageView view, int gpus,
+                       bool recompute, const ChoiceFilter& allowed) {
+  SolvedStage stage;
+  stage.choices = IntraOperator(model, view.begin, view.end, view.micro_batch,
+                                gpus, recompute, allowed);
+  if (!stage.choices.empty()) {
+    view.choices = stage.choices;
+    view.behind = 0;
+    stage.ms = model.Cost(view).total_ms();
+    stage.last_mb = model.MemoryMb(view);
+    view.behind = 1;
+    stage.more_mb = model.MemoryMb(view) - stage.last_mb;
+  }
+  return stage;
 }
 
 }  // namespace methods

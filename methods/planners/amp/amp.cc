@@ -3,19 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <utility>
 
-#include "methods/fixed_order.h"
 #include "methods/planners/aceso/uniform_plan.h"
 #include "methods/planners/amp/layer_assignment.h"
-#include "methods/planners/nearest_plan.h"
 
 namespace methods {
 namespace {
-
-using methods::OperatorModel;
 
 // All hosts alike.
 AmpCluster ClusterOf(const Problem& problem) {
@@ -55,7 +52,7 @@ std::optional<AmpStrategy> BestOf(const AmpModel& model,
   return best;
 }
 
-PlanSizes SizesOf(const AmpModel& model, const AmpStrategy& strategy) {
+MeanSizes SizesOf(const AmpModel& model, const AmpStrategy& strategy) {
   const AmpSizes& sizes = strategy.sizes;
   return {static_cast<double>(sizes.dp), static_cast<double>(sizes.tp),
           static_cast<double>(sizes.pp),
@@ -84,10 +81,52 @@ double EstimatedMs(const AmpModel& model, const AmpSizes& sizes) {
   return std::isfinite(least) ? least : std::nan("");
 }
 
+class AmpPlanner final : public Planner {
+ public:
+  explicit AmpPlanner(const AmpOptions& options) : options_(options) {}
+
+  [[nodiscard]] std::vector<Proposal> Plans(
+      const Problem& part, std::uint64_t /*seed*/) const override {
+    const OperatorModel operators = ModelOfCandidates(part, options_);
+    const AmpModel model(operators, ClusterOf(part));
+    std::vector<Proposal> proposals;
+    for (const AmpStrategy& strategy : SearchAmp(model)) {
+      const bool fits = !options_.memory_filter ||
+                        strategy.memory_mb <= operators.job().memory_limit_mb;
+      proposals.push_back(
+          {SizesOf(model, strategy), fits ? 0 : 1,
+           strategy.cost.iteration_ms * part.price.OfGpus(part.gpus)});
+    }
+    std::stable_partition(proposals.begin(), proposals.end(),
+                          [](const Proposal& each) { return each.tier == 0; });
+    return proposals;
+  }
+
+  [[nodiscard]] Estimator EstimatorOf(const Problem& part) const override {
+    const auto operators = std::make_shared<const OperatorModel>(
+        ModelOfCandidates(part, options_));
+    return [operators, model = AmpModel(*operators, ClusterOf(part))](
+               const trials::ParallelConfig& config) -> Estimate {
+      // A plan exists where AMP has the sizes.
+      const auto plan = PlanOf(*operators, config);
+      if (!plan) {
+        return {};
+      }
+      const AmpSizes sizes{config.tp, config.dp, config.pp,
+                           plan->micro_batch / config.dp};
+      return EstimateOf(EstimatedMs(model, sizes),
+                        operators->Cost(*plan).memory_mb);
+    };
+  }
+
+ private:
+  AmpOptions options_;
+};
+
 }  // namespace
 
 std::vector<AmpStrategy> SearchAmp(const AmpModel& model) {
-  const methods::OperatorTable& table = model.operators().table();
+  const OperatorTable& table = model.operators().table();
   const int gpus = model.operators().job().gpus;
   const int most_tp =
       std::min(table.largest_tp(), model.cluster().gpus_per_host);
@@ -120,52 +159,8 @@ std::vector<Option> OptionsOf(AmpOptions& o) {
   return rows;
 }
 
-trials::Predictions EstimatesOf(const Problem& problem,
-                                const AmpOptions& options) {
-  return EstimateCandidates(problem, [&](const Problem& part) -> Estimator {
-    const auto operators =
-        std::make_shared<const OperatorModel>(ModelOfCandidates(part, options));
-    const auto model =
-        std::make_shared<const AmpModel>(*operators, ClusterOf(part));
-    return [operators,
-            model](const trials::ParallelConfig& config) -> OperatorEstimate {
-      // A plan exists where AMP has the sizes.
-      const auto plan = PlanOf(*operators, config);
-      if (!plan) {
-        return {};
-      }
-      const AmpSizes sizes{config.tp, config.dp, config.pp,
-                           plan->micro_batch / config.dp};
-      return {EstimatedMs(*model, sizes), operators->Cost(*plan).memory_mb};
-    };
-  });
-}
-
-std::unique_ptr<Method> MakeAmp(const Problem& problem,
-                                const AmpOptions& options,
-                                std::uint64_t /*seed*/) {
-  std::vector<RankedPlan> ranked;
-  for (const Problem& part : PartsOf(problem)) {
-    const OperatorModel operators = ModelOfCandidates(part, options);
-    const AmpModel model(operators, ClusterOf(part));
-    for (const AmpStrategy& strategy : SearchAmp(model)) {
-      ranked.push_back(
-          {SizesOf(model, strategy),
-           !options.memory_filter ||
-               strategy.memory_mb <= operators.job().memory_limit_mb,
-           strategy.cost.iteration_ms * part.price.OfGpus(part.gpus)});
-    }
-  }
-  if (ranked.empty()) {
-    throw common::InputError(
-        "amp: the profiles have no strategy for these GPUs; check layers, "
-        "batch and the profiles");
-  }
-  std::stable_partition(ranked.begin(), ranked.end(),
-                        [](const RankedPlan& each) { return each.fits; });
-  return std::make_unique<FixedOrder>(
-      problem.space->size(),
-      NearestOrder(*problem.space, InOrder(problem, std::move(ranked))));
+std::unique_ptr<Planner> MakePlanner(const AmpOptions& options) {
+  return std::make_unique<AmpPlanner>(options);
 }
 
 }  // namespace methods

@@ -12,14 +12,13 @@
 #ifndef METHODS_PLANNERS_AMP_AMP_H_
 #define METHODS_PLANNERS_AMP_AMP_H_
 
-#include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "methods/method.h"
 #include "methods/options.h"
 #include "methods/planners/amp/amp_model.h"
 #include "methods/planners/operator_job.h"
+#include "methods/planners/planner.h"
 
 namespace methods {
 
@@ -38,11 +37,10 @@ struct AmpStrategy {
 // Source: Li et al. (2022), arXiv 2210.07297.
 [[nodiscard]] std::vector<AmpStrategy> SearchAmp(const AmpModel& model);
 
-// Tries the nearest configuration of each strategy (NearestOrder), the fastest
-// strategy first, then the other candidates by their distance from it. A
+// Proposes the nearest configuration of each strategy, the fastest first. A
 // candidate has stages of equally many layers and the framework's placement, so
 // it is judged without the strategy's layers and placement. Strategies do not
-// recompute. It learns nothing from trials.
+// recompute.
 struct AmpOptions : OperatorJobOptions {
   // Strategies that need more than memory_share of the GPU come last.
   bool memory_filter = false;
@@ -50,19 +48,10 @@ struct AmpOptions : OperatorJobOptions {
 
 [[nodiscard]] std::vector<Option> OptionsOf(AmpOptions& options);
 
-// Step time and memory of every candidate by AMP's cost model, placed as the
-// fastest regular placement, with equal stages. NaN where operators are not
-// profiled, sizes are not powers of two or exceed the layers. Memory is that of
-// Aceso's model.
-// Errors: as MakeAmp.
-[[nodiscard]] trials::Predictions EstimatesOf(const Problem& problem,
-                                              const AmpOptions& options);
-
-// Errors: throws InputError where the sizes of the model are unknown, for files
-// that cannot be read and if no strategy is profiled.
-[[nodiscard]] std::unique_ptr<Method> MakeAmp(const Problem& problem,
-                                              const AmpOptions& options,
-                                              std::uint64_t seed);
+// Estimates a configuration by AMP's cost model, placed as the fastest regular
+// placement, with equal stages, and its memory by Aceso's model. NaN where
+// operators are not profiled, sizes are not powers of two or exceed the layers.
+[[nodiscard]] std::unique_ptr<Planner> MakePlanner(const AmpOptions& options);
 
 }  // namespace methods
 

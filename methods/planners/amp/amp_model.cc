@@ -15,10 +15,6 @@
 namespace methods {
 namespace {
 
-using methods::OperatorChoice;
-using methods::OperatorModel;
-using methods::OperatorProfile;
-
 using common::kInfinity;
 
 OperatorChoice ChoiceOf(const AmpSizes& sizes) {
@@ -179,9 +175,9 @@ AmpCost AmpModel::Cost(const AmpSizes& sizes, const Placement& placement,
   return cost;
 }
 
-methods::OperatorPlan AmpModel::PlanOf(const AmpSizes& sizes,
-                                       const std::vector<int>& first) const {
-  methods::OperatorPlan plan;
+OperatorPlan AmpModel::PlanOf(const AmpSizes& sizes,
+                              const std::vector<int>& first) const {
+  OperatorPlan plan;
   plan.micro_batch = sizes.dp * sizes.micro_batch;
   for (const int layer : first) {
     plan.first.push_back(layers_[layer]);

@@ -48,11 +48,9 @@ class AmpModel {
   // The operator model must outlive it.
   // Errors: throws std::invalid_argument if the cluster and the operator model
   // have different numbers of GPUs.
-  AmpModel(const methods::OperatorModel& operators, AmpCluster cluster);
+  AmpModel(const OperatorModel& operators, AmpCluster cluster);
 
-  [[nodiscard]] const methods::OperatorModel& operators() const {
-    return operators_;
-  }
+  [[nodiscard]] const OperatorModel& operators() const { return operators_; }
   [[nodiscard]] const AmpCluster& cluster() const { return cluster_; }
 
   // The first operators of the layers of AMP, then the number of operators:
@@ -74,8 +72,8 @@ class AmpModel {
                              const std::vector<int>& first) const;
 
   // The same strategy as a plan of operators, without its placement.
-  [[nodiscard]] methods::OperatorPlan PlanOf(
-      const AmpSizes& sizes, const std::vector<int>& first) const;
+  [[nodiscard]] OperatorPlan PlanOf(const AmpSizes& sizes,
+                                    const std::vector<int>& first) const;
 
  private:
   [[nodiscard]] double LinkMs(double mb, int host, int other) const;
@@ -89,7 +87,7 @@ class AmpModel {
                                 const std::vector<int>& hosts,
                                 double gradients_mb) const;
 
-  const methods::OperatorModel& operators_;
+  const OperatorModel& operators_;
   AmpCluster cluster_;
   std::vector<int> layers_;
 };

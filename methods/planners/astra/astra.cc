@@ -8,7 +8,6 @@
 
 #include "common/error.h"
 #include "common/units.h"
-#include "methods/fixed_order.h"
 #include "methods/planners/astra/plan_search.h"
 #include "methods/planners/operators/learned_efficiency.h"
 #include "methods/sampling/nearest.h"
@@ -20,10 +19,10 @@ namespace {
 // Its rule 1 (Eqs. 13-14): flash attention has no scores to recompute.
 constexpr const char* kFlashAttentionRule = "$grad_checkpoint == 2";
 
-// Moves the further candidates of each strategy behind the first ones of all.
-// The first one is the nearest to the strategy.
-std::vector<int> FirstOfStrategies(const trials::SearchSpace& space,
-                                   const std::vector<int>& order) {
+// Moves the further candidates of each strategy behind the first ones of all,
+// whose number it returns. The first one is the nearest to the strategy.
+std::size_t FirstOfStrategies(const trials::SearchSpace& space,
+                              std::vector<int>& order) {
   std::map<trials::ParallelConfig, int> nearest;
   const auto distance = [&space](int candidate) {
     return Distance(space[candidate], AstraStrategyOf(space[candidate]),
@@ -36,37 +35,78 @@ std::vector<int> FirstOfStrategies(const trials::SearchSpace& space,
       first->second = candidate;
     }
   }
-  std::vector<int> firsts;
-  std::vector<int> others;
-  for (const int candidate : order) {
-    (nearest.at(AstraStrategyOf(space[candidate])) == candidate ? firsts
-                                                                : others)
-        .push_back(candidate);
-  }
-  firsts.insert(firsts.end(), others.begin(), others.end());
-  return firsts;
+  const auto others =
+      std::stable_partition(order.begin(), order.end(), [&](int candidate) {
+        return nearest.at(AstraStrategyOf(space[candidate])) == candidate;
+      });
+  return static_cast<std::size_t>(others - order.begin());
 }
 
-// The fastest plans that trials can run.
-std::vector<trials::Plan> PlansOf(const Problem& problem,
-                                  const AstraMethodOptions& options) {
-  std::vector<int> gpus;
-  for (const GpuType& gpu_type : GpuTypesOf(problem, options)) {
-    gpus.push_back(gpu_type.gpus);
-  }
-  std::vector<trials::Plan> plans;
-  for (CostedStrategy& each :
-       SearchPlans(problem, options, {.gpus = options.gpus, .top = options.top})
-           .best) {
-    try {
-      CheckPlan(each.plan, AstraWorkload(problem), gpus);
-    } catch (const trials::InvalidPlan&) {
-      continue;
+class AstraPlanner final : public Planner {
+ public:
+  explicit AstraPlanner(const AstraMethodOptions& options)
+      : options_(options) {}
+
+  [[nodiscard]] std::vector<Proposal> Plans(
+      const Problem& part, std::uint64_t /*seed*/) const override {
+    std::vector<Proposal> proposals;
+    if (options_.judge == Judge::kPlan) {
+      for (CostedStrategy& each :
+           SearchPlans(part, options_,
+                       {.gpus = options_.gpus, .top = options_.top})
+               .best) {
+        proposals.push_back({std::move(each.plan)});
+      }
     }
-    plans.push_back(std::move(each.plan));
+    const trials::Predictions estimates = EstimatesOf(part, *this);
+    const std::vector<double>& bytes = estimates.peak_memory_bytes;
+    std::vector<int> order(bytes.size());
+    std::iota(order.begin(), order.end(), 0);
+    // 0: passes all filters, 1: all but memory, 2: not the rules.
+    std::vector<int> rank(bytes.size(), 2);
+    std::vector<Filter> filters = AstraFilters(part, options_, bytes);
+    const Filter memory = std::move(filters.back());
+    filters.pop_back();
+    for (const int candidate : ApplyFilters(order, filters).kept) {
+      rank[candidate] = memory.keeps(candidate) ? 0 : 1;
+    }
+    const auto key = [&](int candidate) {
+      const auto i = static_cast<std::size_t>(candidate);
+      return std::pair(rank[i], rank[i] == 0 ? Priced(part, candidate,
+                                                      estimates.step_time_s[i])
+                                             : bytes[i]);
+    };
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int a, int b) { return key(a) < key(b); });
+    const std::size_t strategies = FirstOfStrategies(*part.space, order);
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const auto [tier, value] = key(order[i]);
+      proposals.push_back({order[i], tier + (i < strategies ? 0 : 3), value});
+    }
+    return proposals;
   }
-  return plans;
-}
+
+  [[nodiscard]] Estimator EstimatorOf(const Problem& part) const override {
+    if (!part.gpu_types.empty()) {
+      return [part, model = AstraPlanModel(part, options_)](
+                 const trials::ParallelConfig& config) mutable -> Estimate {
+        const auto cost = model.CostOf(PlanOfCandidate(part, config));
+        // Of the smallest GPUs, as if each stage were on them.
+        return {cost.step_time_s,
+                cost.memory_share * part.memory_capacity_bytes};
+      };
+    }
+    return [model = AstraModelOf(AstraWorkload(part), part.gpus_per_node,
+                                 part.rank_order, options_)](
+               const trials::ParallelConfig& config) -> Estimate {
+      const AstraCost cost = model.Cost(config);
+      return {cost.step_time_s, cost.peak_memory_bytes};
+    };
+  }
+
+ private:
+  AstraMethodOptions options_;
+};
 
 }  // namespace
 
@@ -171,10 +211,9 @@ std::vector<Filter> AstraFilters(const Problem& problem,
   return filters;
 }
 
-methods::AstraModel AstraModelOf(const trials::Workload& workload,
-                                 int gpus_per_node,
-                                 trials::RankOrder rank_order,
-                                 const AstraMethodOptions& options) {
+AstraModel AstraModelOf(const trials::Workload& workload, int gpus_per_node,
+                        trials::RankOrder rank_order,
+                        const AstraMethodOptions& options) {
   constexpr double kTera = 1e12;
   using common::kGiga;
   return {workload,
@@ -186,64 +225,12 @@ methods::AstraModel AstraModelOf(const trials::Workload& workload,
            .link_efficiency = options.link_efficiency,
            .flash_attention = options.flash_attention},
           options.efficiencies.empty()
-              ? methods::AnalyticEfficiency(options.matmul_efficiency)
-              : methods::LearnEfficiency(options.efficiencies,
-                                         options.efficiency_gpu)};
+              ? AnalyticEfficiency(options.matmul_efficiency)
+              : LearnEfficiency(options.efficiencies, options.efficiency_gpu)};
 }
 
-trials::Predictions EstimatesOf(const Problem& problem,
-                                const AstraMethodOptions& options) {
-  trials::Predictions estimates;
-  if (!problem.gpu_types.empty()) {
-    AstraPlanModel model(problem, options);
-    for (const trials::ParallelConfig& config : problem.space->configs()) {
-      const AstraPlanModel::Cost cost =
-          model.CostOf(PlanOfCandidate(problem, config));
-      estimates.step_time_s.push_back(cost.step_time_s);
-      // Of the smallest GPUs, as if each stage were on them.
-      estimates.peak_memory_bytes.push_back(cost.memory_share *
-                                            problem.memory_capacity_bytes);
-    }
-    return estimates;
-  }
-  const methods::AstraModel model =
-      AstraModelOf(AstraWorkload(problem), problem.gpus_per_node,
-                   problem.rank_order, options);
-  for (const trials::ParallelConfig& config : problem.space->configs()) {
-    const methods::AstraCost cost = model.Cost(config);
-    estimates.step_time_s.push_back(cost.step_time_s);
-    estimates.peak_memory_bytes.push_back(cost.peak_memory_bytes);
-  }
-  return estimates;
-}
-
-std::unique_ptr<Method> MakeAstra(const Problem& problem,
-                                  const AstraMethodOptions& options,
-                                  std::uint64_t /*seed*/) {
-  const trials::Predictions estimates = EstimatesOf(problem, options);
-  const std::vector<double>& bytes = estimates.peak_memory_bytes;
-  std::vector<int> order(bytes.size());
-  std::iota(order.begin(), order.end(), 0);
-  // 0: passes all filters, 1: all but memory, 2: not the rules.
-  std::vector<int> rank(bytes.size(), 2);
-  std::vector<Filter> filters = AstraFilters(problem, options, bytes);
-  const Filter memory = std::move(filters.back());
-  filters.pop_back();
-  for (const int candidate : ApplyFilters(order, filters).kept) {
-    rank[candidate] = memory.keeps(candidate) ? 0 : 1;
-  }
-  const auto key = [&](int candidate) {
-    const auto i = static_cast<std::size_t>(candidate);
-    return std::pair(rank[i], rank[i] == 0 ? Priced(problem, candidate,
-                                                    estimates.step_time_s[i])
-                                           : bytes[i]);
-  };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return key(a) < key(b); });
-  return std::make_unique<FixedOrder>(
-      problem.space->size(), FirstOfStrategies(*problem.space, order),
-      options.judge == Judge::kPlan ? PlansOf(problem, options)
-                                    : std::vector<trials::Plan>());
+std::unique_ptr<Planner> MakePlanner(const AstraMethodOptions& options) {
+  return std::make_unique<AstraPlanner>(options);
 }
 
 }  // namespace methods

@@ -12,8 +12,6 @@
 #ifndef METHODS_PLANNERS_ASTRA_ASTRA_H_
 #define METHODS_PLANNERS_ASTRA_ASTRA_H_
 
-#include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -22,7 +20,7 @@
 #include "methods/method.h"
 #include "methods/options.h"
 #include "methods/planners/astra/astra_model.h"
-#include "methods/planners/judge.h"
+#include "methods/planners/planner.h"
 #include "methods/sampling/filters.h"
 #include "trials/rules.h"
 
@@ -50,7 +48,7 @@ struct AstraMethodOptions {
   double tflops = 312.0;  // of the data sheet
   double intra_node_gb_per_s = 300.0;
   double inter_node_gb_per_s = 25.0;
-  double matmul_efficiency = 0.77;  // see methods::AnalyticEfficiency
+  double matmul_efficiency = 0.77;  // see AnalyticEfficiency
   // Learns the efficiency from this table instead (see LearnEfficiency).
   std::string efficiencies;
   std::string efficiency_gpu;
@@ -86,19 +84,14 @@ struct AstraMethodOptions {
 
 // The model with these options, for the GPUs of a host and an order of ranks.
 // Errors: throws InputError for a table that cannot be read.
-[[nodiscard]] methods::AstraModel AstraModelOf(
-    const trials::Workload& workload, int gpus_per_node,
-    trials::RankOrder rank_order, const AstraMethodOptions& options);
+[[nodiscard]] AstraModel AstraModelOf(const trials::Workload& workload,
+                                      int gpus_per_node,
+                                      trials::RankOrder rank_order,
+                                      const AstraMethodOptions& options);
 
-// Step time and memory of every candidate by the model.
-// Errors: throws InputError if the problem has no workload.
-[[nodiscard]] trials::Predictions EstimatesOf(
-    const Problem& problem, const AstraMethodOptions& options);
-
-// Errors: as above.
-[[nodiscard]] std::unique_ptr<Method> MakeAstra(
-    const Problem& problem, const AstraMethodOptions& options,
-    std::uint64_t seed);
+// Errors: throws InputError if the problem has no workload, and as above.
+[[nodiscard]] std::unique_ptr<Planner> MakePlanner(
+    const AstraMethodOptions& options);
 
 }  // namespace methods
 

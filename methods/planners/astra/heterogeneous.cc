@@ -56,7 +56,7 @@ double MillisecondsOf(const HeterogeneousJob& job,
         stage_ms.end(), shares[i].stages,
         shares[i].layers * types[i].layer_ms + types[i].transfer_ms);
   }
-  return methods::PipelineTime(stage_ms, job.microbatches);
+  return PipelineTime(stage_ms, job.microbatches);
 }
 
 }  // namespace

@@ -256,8 +256,8 @@ AstraPlanModel::AstraPlanModel(const Problem& problem,
   }
 }
 
-const methods::AstraBlock& AstraPlanModel::Block(int gpu_type,
-                                                 const ParallelConfig& config) {
+const AstraBlock& AstraPlanModel::Block(int gpu_type,
+                                        const ParallelConfig& config) {
   const BlockKey key{gpu_type, config.dp * config.microbatches, config.tp,
                      config.cp, config.ep};
   auto found = blocks_.find(key);
@@ -278,9 +278,9 @@ AstraPlanModel::Cost AstraPlanModel::CostOf(const Plan& plan,
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const trials::PlanStage& stage = plan.stages[s];
     const auto gpu_type = static_cast<std::size_t>(stage.gpu_type);
-    const methods::AstraModel& model = models_[gpu_type];
+    const AstraModel& model = models_[gpu_type];
     const ParallelConfig config = StageConfig(plan, static_cast<int>(s));
-    const methods::AstraStage one =
+    const AstraStage one =
         model.StageOf(config, Block(stage.gpu_type, config),
                       {.stage = static_cast<int>(s),
                        .blocks = StageLayers(plan, static_cast<int>(s)),
@@ -306,8 +306,8 @@ AstraPlanModel::Cost AstraPlanModel::CostOf(const Plan& plan,
         std::max(cost.memory_share,
                  one.memory_bytes / gpu_types_[gpu_type].memory_bytes);
   }
-  cost.step_time_s = methods::PipelineTime(stage_s, plan.shared.microbatches,
-                                           plan.shared.model_chunks) +
+  cost.step_time_s = PipelineTime(stage_s, plan.shared.microbatches,
+                                  plan.shared.model_chunks) +
                      reduction_s;
   return cost;
 }

@@ -24,7 +24,7 @@ namespace methods {
 [[nodiscard]] std::vector<GpuType> GpuTypesOf(
     const Problem& problem, const AstraMethodOptions& options);
 
-// What Table 3 has in addition to a plan (see methods::AstraShare). Trials
+// What Table 3 has in addition to a plan (see AstraShare). Trials
 // cannot run it.
 struct AstraExtras {
   int group = 1;
@@ -62,12 +62,11 @@ class AstraPlanModel {
  private:
   // Pool, dp * microbatches, tp, cp, ep.
   using BlockKey = std::tuple<int, int, int, int, int>;
-  const methods::AstraBlock& Block(int gpu_type,
-                                   const trials::ParallelConfig& config);
+  const AstraBlock& Block(int gpu_type, const trials::ParallelConfig& config);
 
   std::vector<GpuType> gpu_types_;
-  std::vector<methods::AstraModel> models_;  // by gpu_type
-  std::map<BlockKey, methods::AstraBlock> blocks_;
+  std::vector<AstraModel> models_;  // by gpu_type
+  std::map<BlockKey, AstraBlock> blocks_;
 };
 
 struct CostedStrategy {

@@ -6,9 +6,8 @@
 
 namespace methods {
 
-bool Allows(const PlanConstraints& constraints,
-            const methods::OperatorModel& model, int op,
-            const methods::OperatorChoice& choice) {
+bool Allows(const PlanConstraints& constraints, const OperatorModel& model,
+            int op, const OperatorChoice& choice) {
   const std::string& name = model.table().names()[model.NameOf(op)];
   return std::all_of(
       constraints.partitions.begin(), constraints.partitions.end(),

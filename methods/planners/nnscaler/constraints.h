@@ -33,8 +33,8 @@ struct PlanConstraints {
 
 // Whether the operator may have these sizes.
 [[nodiscard]] bool Allows(const PlanConstraints& constraints,
-                          const methods::OperatorModel& model, int op,
-                          const methods::OperatorChoice& choice);
+                          const OperatorModel& model, int op,
+                          const OperatorChoice& choice);
 
 // The most stages with so many microbatches and GPUs.
 [[nodiscard]] int MostStages(const PlanConstraints& constraints,

@@ -2,25 +2,68 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
+#include <cstdint>
 
-#include "methods/fixed_order.h"
 #include "methods/planners/aceso/uniform_plan.h"
-#include "methods/planners/nearest_plan.h"
 #include "methods/planners/nnscaler/pipeline_plan.h"
 
 namespace methods {
 namespace {
 
-using methods::OperatorModel;
-
-double PipelineMsOf(const methods::PlanCost& cost, int microbatches) {
+double PipelineMsOf(const PlanCost& cost, int microbatches) {
   std::vector<double> stage_ms;
-  for (const methods::StageCost& stage : cost.stages) {
+  for (const StageCost& stage : cost.stages) {
     stage_ms.push_back(stage.total_ms());
   }
   return PipelineMs(stage_ms, microbatches);
 }
+
+class NnScalerPlanner final : public Planner {
+ public:
+  explicit NnScalerPlanner(const NnScalerOptions& options)
+      : options_(options) {}
+
+  [[nodiscard]] std::vector<Proposal> Plans(
+      const Problem& part, std::uint64_t /*seed*/) const override {
+    const OperatorModel model = ModelOfCandidates(part, options_);
+    std::vector<NnScalerPlan> plans =
+        SearchUnderConstraints(model, options_.constraints).plans;
+    const bool fit = !plans.empty();
+    if (!fit) {
+      plans = SearchUnderConstraints(model, options_.constraints, false).plans;
+      std::stable_sort(plans.begin(), plans.end(),
+                       [](const auto& a, const auto& b) {
+                         return a.memory_mb < b.memory_mb;
+                       });
+    }
+    std::vector<Proposal> proposals;
+    for (const NnScalerPlan& plan : plans) {
+      proposals.push_back({SizesOf(plan.plan, model.job().batch), fit ? 0 : 1,
+                           plan.iteration_ms * part.price.OfGpus(part.gpus)});
+    }
+    return proposals;
+  }
+
+  [[nodiscard]] Estimator EstimatorOf(const Problem& part) const override {
+    return [model = ModelOfCandidates(part, options_)](
+               const trials::ParallelConfig& config) -> Estimate {
+      const auto plan = PlanOf(model, config);
+      if (!plan) {
+        return {};
+      }
+      const PlanCost cost = model.Cost(*plan);
+      if (!std::isfinite(cost.iteration_ms)) {
+        return {};
+      }
+      return EstimateOf(
+          PipelineMsOf(cost, model.job().batch / plan->micro_batch),
+          cost.memory_mb);
+    };
+  }
+
+ private:
+  NnScalerOptions options_;
+};
 
 }  // namespace
 
@@ -39,54 +82,8 @@ std::vector<Option> OptionsOf(NnScalerOptions& o) {
   return rows;
 }
 
-trials::Predictions EstimatesOf(const Problem& problem,
-                                const NnScalerOptions& options) {
-  return EstimateCandidates(problem, [&](const Problem& part) -> Estimator {
-    return [model = ModelOfCandidates(part, options)](
-               const trials::ParallelConfig& config) -> OperatorEstimate {
-      const auto plan = PlanOf(model, config);
-      if (!plan) {
-        return {};
-      }
-      const methods::PlanCost cost = model.Cost(*plan);
-      if (!std::isfinite(cost.iteration_ms)) {
-        return {};
-      }
-      return {PipelineMsOf(cost, model.job().batch / plan->micro_batch),
-              cost.memory_mb};
-    };
-  });
-}
-
-std::unique_ptr<Method> MakeNnScaler(const Problem& problem,
-                                     const NnScalerOptions& options,
-                                     std::uint64_t /*seed*/) {
-  std::vector<RankedPlan> ranked;
-  for (const Problem& part : PartsOf(problem)) {
-    const OperatorModel model = ModelOfCandidates(part, options);
-    std::vector<ConstrainedPlan> plans =
-        SearchUnderConstraints(model, options.constraints).plans;
-    const bool fit = !plans.empty();
-    if (!fit) {
-      plans = SearchUnderConstraints(model, options.constraints, false).plans;
-      std::stable_sort(plans.begin(), plans.end(),
-                       [](const auto& a, const auto& b) {
-                         return a.memory_mb < b.memory_mb;
-                       });
-    }
-    for (const ConstrainedPlan& plan : plans) {
-      ranked.push_back({SizesOf(plan.plan, model.job().batch), fit,
-                        plan.iteration_ms * part.price.OfGpus(part.gpus)});
-    }
-  }
-  if (ranked.empty()) {
-    throw common::InputError(
-        "nnscaler: the profiles have no plan for these GPUs; check layers, "
-        "batch and the profiles");
-  }
-  return std::make_unique<FixedOrder>(
-      problem.space->size(),
-      NearestOrder(*problem.space, InOrder(problem, std::move(ranked))));
+std::unique_ptr<Planner> MakePlanner(const NnScalerOptions& options) {
+  return std::make_unique<NnScalerPlanner>(options);
 }
 
 }  // namespace methods

@@ -13,9 +13,6 @@
 namespace methods {
 namespace {
 
-using methods::OperatorModel;
-using methods::OperatorPlan;
-
 using common::kInfinity;
 
 // The best rest of a pipeline from a layer on.
@@ -79,7 +76,7 @@ class PipelineSearch {
               !table_.IsBalancedStage(begin, end, gpus, gpus_)) {
             continue;
           }
-          const ConstrainedStage& stage = table_.StageOf(begin, end, gpus);
+          const SolvedStage& stage = table_.StageOf(begin, end, gpus);
           if (stage.MemoryMb(stages - 1) <= limit_mb_) {
             Join(stages, begin, end, gpus, stage.ms);
           }
@@ -138,7 +135,7 @@ class PipelineSearch {
 void Replicate(int replicas, OperatorPlan& plan) {
   const int log2 = std::countr_zero(static_cast<unsigned>(replicas));
   plan.micro_batch *= replicas;
-  for (methods::OperatorChoice& choice : plan.choices) {
+  for (OperatorChoice& choice : plan.choices) {
     choice.dp_log2 = static_cast<std::uint8_t>(choice.dp_log2 + log2);
   }
 }
@@ -153,7 +150,7 @@ double PipelineMs(const std::vector<double>& stage_ms, int microbatches) {
 ConstrainedSearch SearchUnderConstraints(const OperatorModel& model,
                                          const PlanConstraints& constraints,
                                          bool fit) {
-  const methods::OperatorJob& job = model.job();
+  const OperatorJob& job = model.job();
   const double limit_mb = fit ? job.memory_limit_mb : kInfinity;
   ConstrainedSearch result;
   const int most = job.gpus * model.table().micro_batches().back();

@@ -13,16 +13,16 @@
 namespace methods {
 
 // A plan and its estimates.
-struct ConstrainedPlan {
-  methods::OperatorPlan plan;
+struct NnScalerPlan {
+  OperatorPlan plan;
   double iteration_ms = 0.0;  // PipelineMs
   double memory_mb = 0.0;
 };
 
 struct ConstrainedSearch {
-  std::vector<ConstrainedPlan> plans;  // the fastest first
-  std::int64_t stages = 0;             // whose choices were found
-  std::int64_t joins = 0;              // of a stage and the rest of a pipeline
+  std::vector<NnScalerPlan> plans;  // the fastest first
+  std::int64_t stages = 0;          // whose choices were found
+  std::int64_t joins = 0;           // of a stage and the rest of a pipeline
 };
 
 // (B + s - 1) max_i t_i with s stages and B microbatches.
@@ -44,7 +44,7 @@ struct ConstrainedSearch {
 // Source: Lin et al. (OSDI 2024); the published planner for its cost and
 // bounds.
 [[nodiscard]] ConstrainedSearch SearchUnderConstraints(
-    const methods::OperatorModel& model, const PlanConstraints& constraints,
+    const OperatorModel& model, const PlanConstraints& constraints,
     bool fit = true);
 
 }  // namespace methods

@@ -9,10 +9,6 @@
 namespace methods {
 namespace {
 
-using methods::OperatorChoice;
-using methods::OperatorModel;
-using methods::OperatorProfile;
-
 // Forward time and weights of an operator on one GPU, from the least tp that is
 // profiled; NaN where none is.
 struct StageWork {
@@ -68,44 +64,29 @@ bool StageTable::IsBalancedStage(int begin, int end, int gpus,
 }
 
 double StageTable::StatesMb(int begin, int end, int gpus) const {
-  const methods::StateCopies& copies = model_.job().copies;
+  const StateCopies& copies = model_.job().copies;
   const double mb = Sum(weights_mb_, begin, end) *
                     (2.0 + copies.master + copies.optimizer) / gpus;
   return std::isnan(mb) ? 0.0 : mb;
 }
 
-const ConstrainedStage& StageTable::StageOf(int begin, int end, int gpus) {
+const SolvedStage& StageTable::StageOf(int begin, int end, int gpus) {
   const auto [at, is_new] =
       stages_.try_emplace({begin == 0, end == layers(), end - begin, gpus});
   if (is_new) {
-    at->second = Solved(begin, end, gpus);
+    const bool whole_host = gpus >= model_.job().gpus_per_node;
+    at->second = SolveStage(
+        model_,
+        {.begin = Operator(begin),
+         .end = Operator(end),
+         .micro_batch = micro_batch_,
+         .input_between_hosts = whole_host && begin > 0,
+         .output_between_hosts = whole_host && end < layers()},
+        gpus, recompute_, [this](int op, const OperatorChoice& choice) {
+          return Allows(constraints_, model_, op, choice);
+        });
   }
   return at->second;
-}
-
-ConstrainedStage StageTable::Solved(int begin, int end, int gpus) const {
-  ConstrainedStage stage;
-  stage.choices =
-      IntraOperator(model_, Operator(begin), Operator(end), micro_batch_, gpus,
-                    recompute_, [this](int op, const OperatorChoice& choice) {
-                      return Allows(constraints_, model_, op, choice);
-                    });
-  if (stage.choices.empty()) {
-    return stage;
-  }
-  const bool whole_host = gpus >= model_.job().gpus_per_node;
-  methods::StageView view;
-  view.begin = Operator(begin);
-  view.end = Operator(end);
-  view.micro_batch = micro_batch_;
-  view.choices = stage.choices;
-  view.input_between_hosts = whole_host && begin > 0;
-  view.output_between_hosts = whole_host && end < layers();
-  stage.ms = model_.Cost(view).total_ms();
-  stage.last_mb = model_.MemoryMb(view);
-  view.behind = 1;
-  stage.more_mb = model_.MemoryMb(view) - stage.last_mb;
-  return stage;
 }
 
 }  // namespace methods

@@ -5,28 +5,15 @@
 
 #include <array>
 #include <cstddef>
-#include <limits>
 #include <map>
 #include <vector>
 
+#include "methods/planners/alpa/alpa.h"
 #include "methods/planners/nnscaler/constraints.h"
 #include "methods/planners/operators/operator_plan.h"
 #include "methods/planners/operators/plan_cost.h"
 
 namespace methods {
-
-// The choices of a stage, and their estimates.
-struct ConstrainedStage {
-  double ms = std::numeric_limits<double>::infinity();
-  double last_mb =
-      std::numeric_limits<double>::infinity();  // as the last stage
-  double more_mb = 0.0;                         // for each stage behind it
-  std::vector<methods::OperatorChoice> choices;
-
-  [[nodiscard]] double MemoryMb(int stages_behind) const {
-    return last_mb + stages_behind * more_mb;
-  }
-};
 
 // The stages of one model with one microbatch size and recomputation. They do
 // not depend on the replicas of the pipeline, and stages with the same layers
@@ -34,9 +21,8 @@ struct ConstrainedStage {
 class StageTable {
  public:
   // The model and the constraints must outlive it.
-  StageTable(const methods::OperatorModel& model,
-             const PlanConstraints& constraints, int micro_batch,
-             bool recompute);
+  StageTable(const OperatorModel& model, const PlanConstraints& constraints,
+             int micro_batch, bool recompute);
 
   // Places where stages may begin, numbered from 0; Operator(layers()) is the
   // end.
@@ -53,16 +39,15 @@ class StageTable {
   // bound of the memory of a stage.
   [[nodiscard]] double StatesMb(int begin, int end, int gpus) const;
 
-  const ConstrainedStage& StageOf(int begin, int end, int gpus);
+  const SolvedStage& StageOf(int begin, int end, int gpus);
 
   [[nodiscard]] int solved() const { return static_cast<int>(stages_.size()); }
 
  private:
-  [[nodiscard]] ConstrainedStage Solved(int begin, int end, int gpus) const;
   [[nodiscard]] double Sum(const std::vector<double>& sums, int begin,
                            int end) const;
 
-  const methods::OperatorModel& model_;
+  const OperatorModel& model_;
   const PlanConstraints& constraints_;
   int micro_batch_;
   bool recompute_;
@@ -70,7 +55,7 @@ class StageTable {
   // Of the first operators, on one GPU.
   std::vector<double> forward_us_;
   std::vector<double> weights_mb_;
-  std::map<std::array<int, 4>, ConstrainedStage> stages_;
+  std::map<std::array<int, 4>, SolvedStage> stages_;
 };
 
 }  // namespace methods

@@ -12,9 +12,6 @@
 namespace methods {
 namespace {
 
-using methods::TextbookModel;
-using methods::TextbookStep;
-
 TextbookModel ModelOf(const Problem& problem, const TextbookOptions& options) {
   if (problem.workload == nullptr) {
     throw common::InputError(
@@ -78,8 +75,8 @@ class Textbook final : public Method {
     return history_.tried()[candidate] != 0;
   }
 
-  [[nodiscard]] methods::TextbookFactors Factors() const {
-    std::vector<methods::TextbookMeasurement> measurements;
+  [[nodiscard]] TextbookFactors Factors() const {
+    std::vector<TextbookMeasurement> measurements;
     for (const trials::Trial& trial : history_.trials()) {
       if (trial.HasThroughput()) {
         // Trials have values instead of throughputs.
@@ -93,7 +90,7 @@ class Textbook final : public Method {
 
   // The step time of every candidate, times its price.
   [[nodiscard]] std::vector<double> PricedTimes() const {
-    const methods::TextbookFactors factors = Factors();
+    const TextbookFactors factors = Factors();
     std::vector<double> times;
     for (const TextbookStep& step : steps_) {
       times.push_back(factors.StepTime(step) *

@@ -35,7 +35,7 @@ struct TextbookOptions {
 
 // The filters by name: "memory", "communication".
 [[nodiscard]] std::vector<Filter> TextbookFilters(
-    const trials::SearchSpace& space, const methods::TextbookModel& model,
+    const trials::SearchSpace& space, const TextbookModel& model,
     double memory_bytes, double communication_share);
 
 // Step time and memory of every candidate by TextbookModel, without trials.

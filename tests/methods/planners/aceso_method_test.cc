@@ -64,26 +64,6 @@ trials::Trial Failed(const trials::SearchSpace& space, int candidate) {
   return MakeTrial(candidate, space[candidate], measurement);
 }
 
-TEST(AcesoMethodTest, SizesOfAPlanAreMeansOfItsOperators) {
-  methods::OperatorPlan plan;
-  plan.micro_batch = 4;
-  plan.first = {0, 2, 4};
-  plan.choices = {{1, 0, 0, 1}, {1, 0, 0, 1}, {0, 1, 0, 0}, {0, 1, 0, 0}};
-  const PlanSizes sizes = SizesOf(plan, 64);
-  EXPECT_EQ(sizes.pp, 2.0);
-  EXPECT_NEAR(sizes.tp, std::sqrt(2.0), 1e-12);
-  EXPECT_NEAR(sizes.dp, std::sqrt(2.0), 1e-12);
-  EXPECT_EQ(sizes.microbatches, 16.0);
-  EXPECT_TRUE(sizes.recomputes);
-  const ParallelConfig near{
-      .dp = 2, .pp = 2, .microbatches = 16, .grad_checkpoint = 1};
-  EXPECT_NEAR(Distance(sizes, near, true), 1.0, 1e-12);  // half an octave each
-  const ParallelConfig replicas{.dp = 2, .microbatches = 4};
-  EXPECT_NEAR(
-      Distance(sizes, replicas, true) - Distance(sizes, replicas, false), 2.0,
-      1e-12);
-}
-
 // A small model fits everywhere: no model parallelism, no recomputation. A
 // model that one GPU cannot hold needs stages or tensor parallelism.
 TEST(AcesoMethodTest, TheFirstTrialFitsTheModel) {
@@ -92,13 +72,13 @@ TEST(AcesoMethodTest, TheFirstTrialFitsTheModel) {
   options.hidden = 512;
   options.layers = 4;
   options.budget = 200;
-  const ParallelConfig small = space
-      [MakeAceso(ProblemOf(space, 80.0), options, 1)->Suggest()->candidate];
+  const ParallelConfig small =
+      space[TryPlans(ProblemOf(space, 80.0), options, 1)->Suggest()->candidate];
   EXPECT_EQ(small.grad_checkpoint, 0);
   options.hidden = 4096;
   options.layers = 32;
-  const ParallelConfig large = space
-      [MakeAceso(ProblemOf(space, 80.0), options, 1)->Suggest()->candidate];
+  const ParallelConfig large =
+      space[TryPlans(ProblemOf(space, 80.0), options, 1)->Suggest()->candidate];
   EXPECT_GE(large.tp * large.pp, 2);
 }
 
@@ -126,7 +106,7 @@ TEST(AcesoMethodTest, WhereNothingFitsTheFirstTrialNeedsLittleMemory) {
   AcesoMethodOptions options;
   options.budget = 50;
   const ParallelConfig first =
-      space[MakeAceso(ProblemOf(space, 0.5), options, 1)->Suggest()->candidate];
+      space[TryPlans(ProblemOf(space, 0.5), options, 1)->Suggest()->candidate];
   EXPECT_EQ(first.dp, 1);
 }
 
@@ -152,82 +132,25 @@ TEST(AcesoMethodTest, ProfilesWithoutLinksAreAnError) {
   const trials::SearchSpace space = Space();
   AcesoMethodOptions options;
   options.profiles = "profiles.csv";
-  EXPECT_THROW((void)MakeAceso(ProblemOf(space, 80.0), options, 1),
+  EXPECT_THROW((void)TryPlans(ProblemOf(space, 80.0), options, 1),
                common::InputError);
 }
 
-TEST(AcesoMethodTest, HalfOfTheOperatorsIsEnoughToRecompute) {
-  methods::OperatorPlan plan;
-  plan.first = {0, 4};
-  plan.choices.resize(4);
-  const auto distance = [&](int grad_checkpoint) {
-    return Distance(SizesOf(plan, 1), {.grad_checkpoint = grad_checkpoint},
-                    false);
-  };
-  plan.choices[0].recomputed = 1;
-  EXPECT_EQ(distance(trials::kRecomputeNothing), 0.0);
-  EXPECT_EQ(distance(trials::kRecomputeFull), 1.0);
-  plan.choices[3].recomputed = 1;
-  EXPECT_EQ(distance(trials::kRecomputeNothing), 1.0);
-  EXPECT_EQ(distance(trials::kRecomputeFull), 0.0);
-}
-
-TEST(AcesoMethodTest, MicrobatchesOfAPipelineAlwaysCount) {
-  const PlanSizes plan{.pp = 2.0, .microbatches = 8.0};
-  EXPECT_EQ(Distance(plan, {.pp = 2, .microbatches = 4}, false), 1.0);
-  EXPECT_EQ(Distance(plan, {.pp = 1, .microbatches = 4}, false), 1.0);
-  EXPECT_EQ(Distance(plan, {.pp = 1, .microbatches = 4}, true), 2.0);
-}
-
-// Two experts of 3 * 8192 rows, of which a token uses both.
-TEST(AcesoMethodTest, GivenSizesReplaceTheSharedHeadsAndTheGate) {
-  trials::Workload workload = Workload();
-  workload.model.kv_heads = 2;
-  workload.model.gated_ffn = true;
-  workload.model.experts_per_token = 3;
-  workload.model.vocab_size = 0;
-  const auto job = [&](const OperatorJobOptions& options) {
-    return JobOf(options, &workload).analytic;
-  };
-  EXPECT_EQ(job({}).feed_forward, 3 * 4 * 2048);
-  EXPECT_EQ(job({}).vocabulary, 1);
-  EXPECT_TRUE(job({.heads = 1}).gated);
-  EXPECT_EQ(job({.heads = 1}).heads, 1);
-  EXPECT_EQ(job({.heads = 1}).kv_heads, 1);
-  EXPECT_EQ(job({.feed_forward = 1}).kv_heads, 2);
-  EXPECT_FALSE(job({.feed_forward = 1}).gated);
-  workload.model.experts_per_token = 1;
-  workload.model.vocab_size = 1;
-  EXPECT_EQ(job({}).feed_forward, 4 * 2048);
-  EXPECT_EQ(job({}).vocabulary, 1);
-  const OperatorJobSizes given = JobOf({.layers = 1,
-                                        .batch = 1,
-                                        .hidden = 8,
-                                        .heads = 4,
-                                        .feed_forward = 16,
-                                        .sequence_length = 32,
-                                        .vocabulary = 64},
-                                       nullptr);
-  EXPECT_EQ(given.layers, 1);
-  EXPECT_EQ(given.analytic.kv_heads, 4);
-  EXPECT_FALSE(given.analytic.gated);
-}
-
 // The performance model that the header describes, put together by hand.
-methods::OperatorModel ModelFor(const Problem& problem,
-                                const AcesoMethodOptions& options,
-                                const std::vector<int>& micro_batches) {
+OperatorModel ModelFor(const Problem& problem,
+                       const AcesoMethodOptions& options,
+                       const std::vector<int>& micro_batches) {
   OperatorJobSizes job = JobOf(options, problem.workload);
   job.analytic.micro_batches = micro_batches;
-  return {methods::AnalyticOperators(job.analytic),
-          methods::LinkTable::Uniform(options.link_gb_per_s,
-                                      options.between_hosts_gb_per_s),
-          {.layers = job.layers,
-           .batch = job.batch,
-           .gpus = problem.gpus,
-           .gpus_per_node = problem.gpus_per_node,
-           .memory_limit_mb = options.memory_share *
-                              problem.memory_capacity_bytes / 1'048'576.0}};
+  return {
+      AnalyticOperators(job.analytic),
+      LinkTable::Uniform(options.link_gb_per_s, options.between_hosts_gb_per_s),
+      {.layers = job.layers,
+       .batch = job.batch,
+       .gpus = problem.gpus,
+       .gpus_per_node = problem.gpus_per_node,
+       .memory_limit_mb =
+           options.memory_share * problem.memory_capacity_bytes / 1'048'576.0}};
 }
 
 TEST(AcesoMethodTest, EstimatesAreTheCostsOfPlansInSecondsAndBytes) {
@@ -239,12 +162,13 @@ TEST(AcesoMethodTest, EstimatesAreTheCostsOfPlansInSecondsAndBytes) {
        {.dp = 8, .microbatches = 3},   // does not divide the batch
        {.dp = 8, .microbatches = 64}});
   const Problem problem = ProblemOf(space, 80.0);
-  const trials::Predictions estimates = EstimatesOf(problem, {});
-  const methods::OperatorModel model = ModelFor(problem, {}, {1, 4});
+  const trials::Predictions estimates =
+      EstimatesOf(problem, AcesoMethodOptions());
+  const OperatorModel model = ModelFor(problem, {}, {1, 4});
   for (const std::size_t i : {0u, 1u, 2u}) {
     const auto plan = PlanOf(model, space[static_cast<int>(i)]);
     ASSERT_TRUE(plan);
-    const methods::PlanCost cost = model.Cost(*plan);
+    const PlanCost cost = model.Cost(*plan);
     EXPECT_DOUBLE_EQ(estimates.step_time_s[i], cost.iteration_ms / 1e3) << i;
     EXPECT_DOUBLE_EQ(estimates.peak_memory_bytes[i],
                      cost.memory_mb * 1'048'576.0)
@@ -303,7 +227,7 @@ TEST(AcesoMethodTest, TriesThePlansNeighborsAndThenFollowsTheDistance) {
     while (std::ssize(expected) < space.size()) {
       expected.push_back(nearest(result.best[0]));
     }
-    const auto method = MakeAceso(problem, options, 1);
+    const auto method = TryPlans(problem, options, 1);
     for (const int candidate : expected) {
       const auto suggestion = method->Suggest();
       ASSERT_TRUE(suggestion);
@@ -319,9 +243,9 @@ TEST(PlannedTest, ThePlannerChoosesTheFirstTrialsOnly) {
   const Problem problem = ProblemOf(space, 80.0);
   AcesoMethodOptions options;
   options.budget = 100;
-  Planned planned(problem, 2, MakeAceso(problem, options, 1),
+  Planned planned(problem, 2, TryPlans(problem, options, 1),
                   MakeRandom(problem, {}, 7));
-  const auto planner = MakeAceso(problem, options, 1);
+  const auto planner = TryPlans(problem, options, 1);
   const auto then = MakeRandom(problem, {}, 7);
   for (int i = 0; i < 6; ++i) {
     const int expected = (i < 2 ? planner : then)->Suggest()->candidate;
@@ -350,7 +274,7 @@ TEST(AcesoMethodTest, JudgedAsPlansItTriesItsOwnPlansThenTheSpace) {
   AcesoMethodOptions options;
   options.judge = Judge::kPlan;
   options.budget = 200;
-  const auto method = MakeAceso(problem, options, 1);
+  const auto method = TryPlans(problem, options, 1);
   std::set<std::string> plans;
   for (int i = 0; i < space.size() + options.search.top; ++i) {
     const std::optional<Suggestion> suggestion = method->Suggest();
@@ -370,33 +294,6 @@ TEST(AcesoMethodTest, JudgedAsPlansItTriesItsOwnPlansThenTheSpace) {
   EXPECT_TRUE(method->history().exhausted());
 }
 
-// Its plans first, then the configurations around the best one.
-TEST(AcesoMethodTest, JudgedAsPlansItThenFollowsTheDistanceFromTheBest) {
-  const trials::SearchSpace space = Space();
-  Problem problem = ProblemOf(space, 80.0);
-  problem.runs_plans = true;
-  AcesoMethodOptions options;
-  options.budget = 200;
-  const auto candidates = [&] {
-    const auto method = MakeAceso(problem, options, 1);
-    std::vector<int> order;
-    while (const std::optional<Suggestion> suggestion = method->Suggest()) {
-      if (!suggestion->plan) {
-        order.push_back(suggestion->candidate);
-      }
-      method->Observe(TrialOf(*suggestion));
-    }
-    return order;
-  };
-  options.judge = Judge::kPlan;
-  const std::vector<int> behind_plans = candidates();
-  EXPECT_EQ(std::ssize(behind_plans), space.size());
-  options.judge = Judge::kNearest;
-  EXPECT_NE(candidates(), behind_plans);
-  options.search.top = 1;
-  EXPECT_EQ(candidates(), behind_plans);
-}
-
 TEST(PlannedTest, TheSecondMethodTakesAPlanAsIncumbentAndNotAsObservation) {
   const trials::SearchSpace space = Space();
   Problem problem = ProblemOf(space, 80.0);
@@ -406,7 +303,7 @@ TEST(PlannedTest, TheSecondMethodTakesAPlanAsIncumbentAndNotAsObservation) {
   options.budget = 100;
   auto made = MakeRandom(problem, {}, 7);
   const Method& then = *made;
-  Planned planned(problem, 1, MakeAceso(problem, options, 1), std::move(made));
+  Planned planned(problem, 1, TryPlans(problem, options, 1), std::move(made));
   const Suggestion first = *planned.Suggest();
   ASSERT_TRUE(first.plan);
   planned.Observe(TrialOf(first));

@@ -18,14 +18,10 @@
 
 namespace methods::alpa_test {
 
-using methods::OperatorChoice;
-using methods::OperatorModel;
-using methods::OperatorPlan;
-
 OperatorModel Model(int layers, int gpus, double memory_limit_mb,
                     int batch = 16, double between_hosts_gb_per_s = 12.0) {
-  return {methods::AnalyticOperators({.largest_tp = 4}),
-          methods::LinkTable::Uniform(100.0, between_hosts_gb_per_s),
+  return {AnalyticOperators({.largest_tp = 4}),
+          LinkTable::Uniform(100.0, between_hosts_gb_per_s),
           {.layers = layers,
            .batch = batch,
            .gpus = gpus,
@@ -50,30 +46,6 @@ double ChainMs(const OperatorModel& model,
     }
   }
   return 1e-3 * us;
-}
-
-TEST(Alpa, NoOtherChoiceOfAChainIsFaster) {
-  // A uniform link table has no collectives, so sizes change where no
-  // conversion is needed only; all choices of the first six operators.
-  const OperatorModel model = Model(1, 4, 80'000.0);
-  constexpr int kEnd = 6;
-  const auto best = IntraOperator(model, 0, kEnd, 4, 4, true);
-  ASSERT_EQ(best.size(), static_cast<std::size_t>(kEnd));
-  double least = std::numeric_limits<double>::infinity();
-  std::vector<OperatorChoice> choices(kEnd);
-  const std::function<void(std::size_t)> choose = [&](std::size_t i) {
-    if (i == choices.size()) {
-      least = std::min(least, ChainMs(model, choices, 4));
-      return;
-    }
-    for (std::uint8_t tp = 0; tp <= 2; ++tp) {
-      choices[i] = {tp, static_cast<std::uint8_t>(2 - tp), 0,
-                    best[i].recomputed};
-      choose(i + 1);
-    }
-  };
-  choose(0);
-  EXPECT_NEAR(ChainMs(model, best, 4) / least, 1.0, 1e-12);
 }
 
 // All sizes and both variants of the first five operators, which differ in cost
@@ -119,32 +91,6 @@ TEST(Alpa, NoOtherChoiceOfAChainWithVariantsIsFaster) {
   }
   EXPECT_GT(variants, 10);
   EXPECT_GT(changes, 10);
-}
-
-// Stages of one or both clusters of layers, for each size of a microbatch up to
-// 8 sequences on each GPU, with and without recomputation, on each submesh.
-TEST(Alpa, ExploresEveryStageOnEverySubmesh) {
-  const auto explored = [](int gpus, int gpus_per_node, int batch,
-                           int clusters) {
-    const OperatorModel model(methods::AnalyticOperators({.largest_tp = 4}),
-                              methods::LinkTable::Uniform(100.0, 12.0),
-                              {.layers = 4,
-                               .batch = batch,
-                               .gpus = gpus,
-                               .gpus_per_node = gpus_per_node,
-                               .memory_limit_mb = 1e6});
-    const BaselineResult result = AlpaPlan(model, {.clusters = clusters});
-    EXPECT_TRUE(!result.best || result.best->plan.stages() <= clusters);
-    return result.explored;
-  };
-  // Microbatches of 1 to 8 sequences.
-  EXPECT_EQ(explored(1, 1, 64, 2), 4 * 2 * 3 * 1);
-  EXPECT_EQ(explored(4, 4, 64, 2), 6 * 2 * 3 * 3);
-  EXPECT_EQ(explored(4, 2, 64, 2), 6 * 2 * 3 * 3);
-  EXPECT_EQ(explored(4, 4, 8, 2), 4 * 2 * 3 * 3);
-  EXPECT_EQ(explored(4, 4, 64, 16), 6 * 2 * 10 * 3);
-  // 4 GPUs are neither within a host of 3 nor whole hosts.
-  EXPECT_EQ(explored(6, 3, 1, 2), 1 * 2 * 3 * 2);
 }
 
 // The first operators of stages that may begin at any layer.
@@ -249,100 +195,6 @@ TEST(Alpa, LessMemoryTakesLongerOrHasNoPlan) {
   EXPECT_LE(tight.best->cost.memory_mb, limit_mb);
   EXPECT_GT(tight.best->cost.iteration_ms, whole.best->cost.iteration_ms);
   EXPECT_FALSE(AlpaPlan(Model(8, 4, 1.0)).best);
-}
-
-// What precedes the layers takes no time. Each layer takes ms[k] on 2^k GPUs by
-// tensor parallelism, backward included; negative: not profiled. The batch is
-// one sequence.
-struct Layers {
-  int layers = 2;
-  int gpus = 2;
-  int gpus_per_node = 2;
-  std::vector<double> ms;
-  double first_input_mb = 0.0;
-  double input_mb = 0.0;
-
-  [[nodiscard]] OperatorModel Model() const {
-    std::vector<methods::ProfiledOperator> rows;
-    for (std::size_t k = 0; k < ms.size(); ++k) {
-      const int tp = 1 << k;
-      rows.push_back({kFirst, 1, tp, 0, {.input_mb = first_input_mb}});
-      rows.push_back(
-          ms[k] < 0.0 ? Unprofiled(kLayer, 1, tp)
-                      : methods::ProfiledOperator{kLayer,
-                                                  1,
-                                                  tp,
-                                                  0,
-                                                  {.forward_us = 400.0 * ms[k],
-                                                   .backward_us = 600.0 * ms[k],
-                                                   .input_mb = input_mb}});
-    }
-    return ModelOfRows(rows, {.layers = layers,
-                              .batch = 1,
-                              .gpus = gpus,
-                              .gpus_per_node = gpus_per_node,
-                              .memory_limit_mb = 1e6});
-  }
-};
-
-// The stages of the best plan; 0 if there is none.
-int StagesOf(const Layers& layers) {
-  const BaselineResult result = AlpaPlan(layers.Model());
-  return result.best ? result.best->plan.stages() : 0;
-}
-
-// One stage of 5 ms beats two of 3 ms each, however long a ms is.
-TEST(AlpaStages, OfOneMicrobatchCountWithTheirSumOnly) {
-  for (const double unit : {1.0, 1e-3, 1e2}) {
-    EXPECT_EQ(StagesOf({.ms = {3.0 * unit, 2.5 * unit}}), 1) << unit;
-    EXPECT_EQ(StagesOf({.ms = {3.0 * unit, 3.5 * unit}}), 2) << unit;
-  }
-}
-
-// 10 MB take 0.1 ms within a host and 10 ms between hosts.
-TEST(AlpaStages, OfWholeHostsReceiveBetweenHosts) {
-  // Two stages of 3 ms with a transfer, or one of 10 ms.
-  EXPECT_EQ(StagesOf({.gpus = 4, .ms = {-1.0, 3.0, 5.0}, .input_mb = 10.0}), 1);
-  EXPECT_EQ(StagesOf({.gpus = 4,
-                      .gpus_per_node = 4,
-                      .ms = {-1.0, 3.0, 5.0},
-                      .input_mb = 10.0}),
-            2);
-}
-
-TEST(AlpaStages, WithinAHostReceiveWithinIt) {
-  EXPECT_EQ(StagesOf({.ms = {3.0, 5.0}, .input_mb = 10.0}), 2);
-}
-
-TEST(AlpaStages, TheInputOfTheModelIsOnItsHost) {
-  EXPECT_EQ(StagesOf({.ms = {3.0, 2.5}, .first_input_mb = 10.0}), 1);
-}
-
-TEST(AlpaStages, MayBeAsManyAsTheLayers) {
-  EXPECT_EQ(StagesOf({.ms = {3.0}}), 2);
-  EXPECT_EQ(StagesOf({.layers = 1, .gpus = 1, .ms = {3.0}}), 1);
-}
-
-TEST(AlpaStages, UseAllGpusEvenIfFewerAreFaster) {
-  const BaselineResult result =
-      AlpaPlan(Layers{.layers = 1, .ms = {3.0, 5.0}}.Model());
-  ASSERT_TRUE(result.best);
-  EXPECT_EQ(result.best->plan.GpusOf(0), 2);
-}
-
-// 10 us forward with tensor parallelism, or 10.5 us backward without it.
-TEST(AlpaChoices, CountTheForwardPassOnceOrTwice) {
-  const auto tp_log2 = [](double forward_us, double backward_us, bool twice) {
-    const OperatorModel model =
-        ModelOfRows({{kLayer, 1, 1, 0, {.backward_us = backward_us}},
-                     {kLayer, 2, 2, 0, {.forward_us = forward_us}}},
-                    {.batch = 2, .gpus = 2, .gpus_per_node = 2});
-    return IntraOperator(model, 0, 1, 2, 2, twice).at(0).tp_log2;
-  };
-  EXPECT_EQ(tp_log2(10.0, 10.5, false), 1);
-  EXPECT_EQ(tp_log2(10.0, 9.5, false), 0);
-  EXPECT_EQ(tp_log2(10.0, 20.5, true), 1);
-  EXPECT_EQ(tp_log2(10.0, 19.5, true), 0);
 }
 
 }  // namespace methods::alpa_test

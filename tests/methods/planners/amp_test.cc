@@ -15,14 +15,12 @@
 
 #include "methods/planners/amp/layer_assignment.h"
 #include "methods/planners/amp/placement.h"
-#include "methods/planners/nearest_plan.h"
+#include "methods/planners/planner.h"
 #include "tests/fakes/decoders.h"
 #include "tests/methods/planners/profiled_layers.h"
 
 namespace methods::amp_test {
 
-using methods::OperatorModel;
-using methods::ProfiledOperator;
 using testing::ElementsAre;
 
 template <typename T = double>
@@ -104,19 +102,6 @@ TEST(AmpLayers, NoOtherAssignmentIsFaster) {
   }
 }
 
-TEST(AmpLayers, AHeavyLayerHasAStageOfItsOwn) {
-  const std::vector<double> layer_ms = {1, 1, 1, 1, 4};
-  EXPECT_THAT(AssignLayers(layer_ms, {{0, 0, 0, 0}}, 2, 8).first,
-              ElementsAre(0, 4, 5));
-  // One microbatch has no slowest stage: the cheapest cut counts.
-  EXPECT_THAT(AssignLayers(layer_ms, {{5, 5, 1, 5}}, 2, 1).first,
-              ElementsAre(0, 3, 5));
-}
-
-TEST(AmpLayers, MoreStagesThanLayersHaveNoAssignment) {
-  EXPECT_TRUE(AssignLayers({1, 1}, {{0}, {0}}, 3, 4).first.empty());
-}
-
 TEST(AmpPlacement, StagesAreRectanglesOfHostsAndGpus) {
   const std::vector<Placement> placements =
       RegularPlacements({2, {1, 1}}, 2, 2);
@@ -170,8 +155,8 @@ OperatorModel Model(double weights_mb, double output_mb) {
       add("final-layernorm", 500.0, 0.0);
     }
   }
-  return {methods::OperatorTable::Of(rows),
-          methods::LinkTable::Uniform(100.0, 10.0),
+  return {OperatorTable::Of(rows),
+          LinkTable::Uniform(100.0, 10.0),
           {.layers = 2,
            .batch = 8,
            .gpus = 4,
@@ -209,108 +194,6 @@ TEST(AmpModel, CostsAreThoseWorkedByHand) {
   // Transfers of a stage are the mean over replicas.
   EXPECT_NEAR(model.Cost(sizes, {{{0, 0}, {0, 1}}}, {0, 2, 4}).transfer_ms[0],
               (200 + 2000) / 2.0 * kMs, 1e-9);
-}
-
-TEST(AmpModel, OneReplicaOfOneStageTakesTheTimeOfItsLayersOnly) {
-  const OperatorModel operators = Model(30.0, 100.0);
-  const AmpModel model(operators, kEqual);
-  const AmpSizes tensor{.tp = 4, .micro_batch = 2};
-  EXPECT_EQ(model.MicrobatchesOf(tensor), 4);
-  const AmpSizes sizes{.tp = 2, .micro_batch = 2};
-  // 16.5 ms per sequence on one GPU; without transfers and gradients.
-  EXPECT_NEAR(model.Cost(sizes, {{{0, 0}}}, {0, 4}).iteration_ms, 4 * 16.5,
-              1e-9);
-}
-
-TEST(AmpModel, SizesThatDoNotDivideTheBatchHaveNoMicrobatches) {
-  const OperatorModel operators = Model(30.0, 100.0);
-  EXPECT_EQ(AmpModel(operators, kEqual).MicrobatchesOf({.micro_batch = 3}), 0);
-}
-
-TEST(AmpModel, LayersAreThoseThatRepeatAndWhatSurroundsThem) {
-  const auto layers = [](const std::vector<const char*>& names, int count) {
-    std::vector<ProfiledOperator> rows;
-    for (const char* name : names) {
-      rows.push_back({name, 1, 1, 0, {.forward_us = 1.0}});
-    }
-    const OperatorModel operators = ModelOfRows(rows, {.layers = count});
-    return AmpModel(operators, {1, {1.0}}).layers();
-  };
-  EXPECT_THAT(layers({kFirst, kLayer, kLast}, 2), ElementsAre(0, 1, 2, 3, 4));
-  EXPECT_THAT(layers({kFirst, kLayer}, 2), ElementsAre(0, 1, 2, 3));
-  EXPECT_THAT(layers({kLayer, kLast}, 2), ElementsAre(0, 1, 2, 3));
-  EXPECT_THAT(layers({kLayer, "enc-MLP-gelu", kLast}, 2),
-              ElementsAre(0, 2, 4, 5));
-  // The end of a single layer is not known.
-  EXPECT_THAT(layers({kFirst, kLayer, kLast}, 1), ElementsAre(0, 1, 3));
-}
-
-// What follows an operator receives 0.1, 0.2 and 0.3 MB; weights are 8 MB.
-OperatorModel TwoHostsOfFour() {
-  std::vector<ProfiledOperator> rows;
-  for (const int tp : {1, 2}) {
-    double output_mb = 0.0;
-    for (const char* name : {kFirst, kLayer, kLast}) {
-      output_mb += 0.1;
-      rows.push_back(
-          {name, 1, tp, 0, {.output_mb = output_mb, .weights_mb = 8.0}});
-    }
-  }
-  return {methods::OperatorTable::Of(rows),
-          methods::LinkTable::Uniform(100.0, 10.0),
-          {.layers = 2, .batch = 4, .gpus = 8, .gpus_per_node = 4}};
-}
-
-// Output and gradient take 2 ms per MB on the link of a slow pair of ranks; of
-// two replicas, one has such a pair.
-TEST(AmpModel, ATransferIsTheSlowestOfItsRanksAndTheMeanOfItsReplicas) {
-  const OperatorModel operators = TwoHostsOfFour();
-  const AmpModel model(operators, {4, {1.0, 1.0}});
-  const AmpSizes sizes{.tp = 2, .dp = 2, .pp = 2};
-  const double mean = (2.0 * 0.01 + 2.0 * 0.1) / 2.0;  // ms per MB
-  const auto near = [](double ms) { return testing::DoubleNear(ms, 1e-12); };
-  for (const Placement& placement : {Placement{{{0, 0, 0, 0}, {0, 0, 0, 1}}},
-                                     Placement{{{0, 0, 0, 0}, {0, 1, 0, 0}}},
-                                     Placement{{{0, 1, 0, 0}, {0, 0, 0, 0}}}}) {
-    EXPECT_THAT(model.TransferMs(sizes, placement),
-                ElementsAre(ElementsAre(near(0.1 * mean), near(0.2 * mean),
-                                        near(0.2 * mean))));
-    EXPECT_THAT(model.Cost(sizes, placement, {0, 1, 4}).transfer_ms,
-                ElementsAre(near(0.1 * mean)));
-    EXPECT_THAT(model.Cost(sizes, placement, {0, 3, 4}).transfer_ms,
-                ElementsAre(near(0.2 * mean)));
-  }
-}
-
-// 2 (dp - 1) / dp of 32-bit gradients, twice the weights.
-TEST(AmpModel, GradientsUseTheSlowestLinkOfTheRingOfAnyRank) {
-  const OperatorModel operators = TwoHostsOfFour();
-  const AmpModel model(operators, {4, {1.0, 1.0}});
-  const auto reduce_ms = [&](const AmpSizes& sizes,
-                             const std::vector<int>& hosts) {
-    return model.Cost(sizes, {{hosts}}, {0, 4}).reduce_ms;
-  };
-  const double mb = 2.0 * 4 * 8.0;
-  const AmpSizes two{.tp = 2, .dp = 2};
-  EXPECT_NEAR(reduce_ms(two, {0, 0, 0, 0}), mb * 0.01, 1e-9);
-  EXPECT_NEAR(reduce_ms(two, {0, 0, 0, 1}), mb * 0.1, 1e-9);
-  EXPECT_NEAR(reduce_ms(two, {0, 0, 1, 0}), mb * 0.1, 1e-9);
-  // Both ranks of a replica on one host, or each rank on a host of its own.
-  EXPECT_NEAR(reduce_ms(two, {0, 0, 1, 1}), mb * 0.1, 1e-9);
-  EXPECT_NEAR(reduce_ms(two, {0, 1, 0, 1}), mb * 0.01, 1e-9);
-  EXPECT_NEAR(reduce_ms({.dp = 4}, {0, 0, 0, 0}), 1.5 * mb * 0.01, 1e-9);
-  EXPECT_NEAR(reduce_ms({.dp = 4}, {0, 0, 1, 1}), 1.5 * mb * 0.1, 1e-9);
-  EXPECT_EQ(reduce_ms({.tp = 2}, {0, 1}), 0.0);
-}
-
-TEST(AmpModel, ItsPlansDoNotRecompute) {
-  const OperatorModel operators = Model(30.0, 100.0);
-  const AmpModel model(operators, kEqual);
-  const methods::OperatorPlan plan =
-      model.PlanOf({.tp = 2, .pp = 2, .micro_batch = 2}, {0, 2, 4});
-  EXPECT_EQ(plan.micro_batch, 2);
-  EXPECT_THAT(plan.first, ElementsAre(0, 2, 4));
-  EXPECT_THAT(plan.choices, testing::Each(methods::OperatorChoice{1, 0, 0, 0}));
 }
 
 const AmpStrategy& Find(const std::vector<AmpStrategy>& strategies,
@@ -415,7 +298,7 @@ Problem ProblemOf(const trials::SearchSpace& space, double capacity_gb) {
 
 TEST(AmpMethod, TriesEveryCandidateOnceInTheOrderOfItsStrategies) {
   const trials::SearchSpace space = Space();
-  const auto method = MakeAmp(ProblemOf(space, 80.0), {}, 1);
+  const auto method = TryPlans(ProblemOf(space, 80.0), AmpOptions(), 1);
   std::vector<int> order;
   while (const auto suggestion = method->Suggest()) {
     order.push_back(suggestion->candidate);
@@ -443,12 +326,12 @@ TEST(AmpMethod, MemoryCountsWithTheFilterOnly) {
     AmpOptions options;
     options.memory_filter = filter;
     const AmpStrategy& expected = filter ? *first_that_fits : strategies[0];
-    const PlanSizes sizes{
+    const MeanSizes sizes{
         static_cast<double>(expected.sizes.dp),
         static_cast<double>(expected.sizes.tp),
         static_cast<double>(expected.sizes.pp),
         static_cast<double>(model.MicrobatchesOf(expected.sizes)), false};
-    const int first = MakeAmp(problem, options, 1)->Suggest()->candidate;
+    const int first = TryPlans(problem, options, 1)->Suggest()->candidate;
     for (const trials::ParallelConfig& config : space.configs()) {
       EXPECT_LE(Distance(sizes, space[first], false),
                 Distance(sizes, config, false));
@@ -473,33 +356,6 @@ TEST(AmpMethod, ACandidateIsEstimatedAsItsFastestPlacementWithEqualStages) {
   EXPECT_NEAR(estimates.step_time_s[0], 1e-3 * cost.iteration_ms, 1e-12);
   EXPECT_TRUE(std::isnan(estimates.step_time_s[1]));
   EXPECT_TRUE(std::isfinite(estimates.step_time_s[2]));
-}
-
-TEST(AmpMethod, EstimatesPlaceStagesOnTheHostsOfTheProblem) {
-  const trials::SearchSpace space(std::vector<trials::ParallelConfig>{
-      {.dp = 2, .pp = 2, .microbatches = 4}});
-  for (const int gpus_per_node : {2, 4, 8}) {
-    Problem problem = ProblemOf(space, 80.0);
-    problem.gpus_per_node = gpus_per_node;
-    const OperatorModel operators = ModelOfCandidates(problem, {});
-    const AmpCluster cluster =
-        gpus_per_node == 2 ? AmpCluster{2, {1.0, 1.0}} : AmpCluster{4, {1.0}};
-    const AmpModel model(operators, cluster);
-    const int layers = problem.workload->model.layers;
-    double least_ms = std::numeric_limits<double>::infinity();
-    for (const Placement& placement : RegularPlacements(cluster, 2, 2)) {
-      least_ms = std::min(
-          least_ms, model
-                        .Cost({.dp = 2,
-                               .pp = 2,
-                               .micro_batch = problem.workload->batch_size / 8},
-                              placement, {0, 1 + layers / 2, layers + 2})
-                        .iteration_ms);
-    }
-    EXPECT_NEAR(EstimatesOf(problem, AmpOptions{}).step_time_s[0],
-                1e-3 * least_ms, 1e-12)
-        << gpus_per_node;
-  }
 }
 
 TEST(AmpMethod, ConfigurationsThatItCannotPlanHaveNoEstimate) {

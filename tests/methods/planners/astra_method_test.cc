@@ -54,7 +54,7 @@ class AstraMethod : public testing::Test {
   // All candidates in the order in which the method tries them.
   [[nodiscard]] std::vector<int> OrderOf(
       const AstraMethodOptions& options) const {
-    const auto method = MakeAstra(problem_, options, 1);
+    const auto method = TryPlans(problem_, options, 1);
     std::vector<int> order;
     while (const auto suggestion = method->Suggest()) {
       order.push_back(suggestion->candidate);
@@ -93,50 +93,26 @@ TEST_F(AstraMethod, TriesWhatPassesItsFiltersInTheOrderOfItsEstimates) {
                              [&](int a, int b) { return time(a) < time(b); }));
 }
 
-// What passes all filters by time, then what does not fit and at last what a
-// rule leaves out by memory.
-TEST_F(AstraMethod, OrdersByTimeWhatFitsAndByMemoryWhatDoesNot) {
-  const AstraMethodOptions options{.rules = "$pp == 4"};
-  const trials::Predictions estimates = EstimatesOf(problem_, options);
-  const auto key = [&](int candidate) {
-    const auto i = static_cast<std::size_t>(candidate);
-    const ParallelConfig& config = space_[candidate];
-    const double bytes = estimates.peak_memory_bytes[i];
-    const bool ruled_out =
-        config.pp == 4 || config.grad_checkpoint == trials::kRecomputeSelective;
-    const bool fits = bytes <= options.memory_share * 16e9;
-    return ruled_out ? std::pair(2, bytes)
-           : fits    ? std::pair(0, estimates.step_time_s[i])
-                     : std::pair(1, bytes);
-  };
-  std::vector<int> expected(estimates.step_time_s.size());
-  std::iota(expected.begin(), expected.end(), 0);
-  std::stable_sort(expected.begin(), expected.end(),
-                   [&](int a, int b) { return key(a) < key(b); });
-  EXPECT_EQ(key(expected.front()).first, 0);
-  EXPECT_EQ(OrderOf(options), expected);
-}
-
 TEST_F(AstraMethod, EstimatesAreThoseOfItsModelWithTheseSpeeds) {
   problem_.gpus_per_node = 4;
-  const methods::AstraModel model(workload_,
-                                  {.gpus_per_node = 4,
-                                   .flops_per_s = 100e12,
-                                   .intra_node_bytes_per_s = 200e9,
-                                   .inter_node_bytes_per_s = 3e9,
-                                   .link_efficiency = 0.7,
-                                   .flash_attention = false},
-                                  methods::AnalyticEfficiency(0.6));
+  const AstraModel model(workload_,
+                         {.gpus_per_node = 4,
+                          .flops_per_s = 100e12,
+                          .intra_node_bytes_per_s = 200e9,
+                          .inter_node_bytes_per_s = 3e9,
+                          .link_efficiency = 0.7,
+                          .flash_attention = false},
+                         AnalyticEfficiency(0.6));
   const trials::Predictions estimates =
-      EstimatesOf(problem_, {.tflops = 100.0,
-                             .intra_node_gb_per_s = 200.0,
-                             .inter_node_gb_per_s = 3.0,
-                             .matmul_efficiency = 0.6,
-                             .link_efficiency = 0.7,
-                             .flash_attention = false});
+      EstimatesOf(problem_, AstraMethodOptions{.tflops = 100.0,
+                                               .intra_node_gb_per_s = 200.0,
+                                               .inter_node_gb_per_s = 3.0,
+                                               .matmul_efficiency = 0.6,
+                                               .link_efficiency = 0.7,
+                                               .flash_attention = false});
   for (int i = 0; i < space_.size(); ++i) {
     const auto k = static_cast<std::size_t>(i);
-    const methods::AstraCost cost = model.Cost(space_[i]);
+    const AstraCost cost = model.Cost(space_[i]);
     EXPECT_DOUBLE_EQ(estimates.step_time_s[k], cost.step_time_s);
     EXPECT_DOUBLE_EQ(estimates.peak_memory_bytes[k], cost.peak_memory_bytes);
   }
@@ -192,18 +168,6 @@ TEST_F(AstraMethod, WhatARuleMatchesIsTriedLast) {
   EXPECT_FALSE(matches(order.front()));
 }
 
-TEST_F(AstraMethod, WhereNothingFitsTheLeastMemoryIsFirst) {
-  problem_.memory_capacity_bytes = 1e6;
-  const trials::Predictions estimates = EstimatesOf(problem_, {});
-  const int first = OrderOf({}).front();
-  for (int i = 0; i < space_.size(); ++i) {
-    if (space_[i].grad_checkpoint != trials::kRecomputeSelective) {
-      EXPECT_LE(estimates.peak_memory_bytes[first],
-                estimates.peak_memory_bytes[i]);
-    }
-  }
-}
-
 // A table in which only products of narrow matrices are efficient favors
 // tensor parallelism, which makes them.
 TEST_F(AstraMethod, LearnsTheEfficiencyOfProductsFromATable) {
@@ -228,7 +192,7 @@ TEST_F(AstraMethod, LearnsTheEfficiencyOfProductsFromATable) {
 
 TEST_F(AstraMethod, MistakesAreErrorsThatNameThem) {
   const auto make = [this](const AstraMethodOptions& options) {
-    return [this, options] { (void)MakeAstra(problem_, options, 1); };
+    return [this, options] { (void)TryPlans(problem_, options, 1); };
   };
   EXPECT_THAT(make({.rules = "$tpp > 1"}),
               testing::ThrowsMessage<common::InputError>(HasSubstr("tpp")));

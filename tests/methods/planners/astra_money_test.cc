@@ -51,31 +51,6 @@ TEST(AstraMoney, AllClustersUpToTheLargestAreSearched) {
   EXPECT_THROW((void)SearchMoney(job, 1, {}), common::InputError);
 }
 
-TEST(AstraMoney, TheLargestClusterIsIncludedAndTwoGpusAreEnough) {
-  const MoneyJob job = Job();
-  const auto strategies = [&](int most_gpus) {
-    return SearchMoney(job, most_gpus, {}).strategies;
-  };
-  EXPECT_EQ(strategies(2),
-            trials::SearchSpace::Enumerate(job.workload, 2, job.space).size());
-  EXPECT_EQ(strategies(3), strategies(2));
-  EXPECT_GT(strategies(4), strategies(3));
-}
-
-// The times are those of the method, where two GPUs are one host.
-TEST(AstraMoney, TimesAreThoseOfTheMethod) {
-  MoneyJob job = Job();
-  job.gpus_per_node = 4;
-  const MoneyResult result = SearchMoney(job, 8, {});
-  ASSERT_FALSE(result.pool.empty());
-  for (const GpuStrategy& each : result.pool) {
-    const methods::AstraModel model =
-        AstraModelOf(job.workload, std::min(each.gpus, 4),
-                     trials::RankOrder::kPipelineOutermost, {});
-    EXPECT_EQ(each.step_time_s, model.Cost(each.config).step_time_s);
-  }
-}
-
 // More GPUs are faster, and communicate more.
 TEST(AstraMoney, LessMoneyBuysFewerGpusAndTakesLonger) {
   const MoneyResult result = SearchMoney(Job(), 64, {});

@@ -80,10 +80,10 @@ int LayersOn(const Plan& plan, int gpu_type) {
 TEST_F(AstraPlans, EqualStagesOnOneTypeCostWhatTheirConfigurationCosts) {
   problem_.gpu_types.clear();
   AstraPlanModel model(problem_, {});
-  const methods::AstraModel astra =
+  const AstraModel astra =
       AstraModelOf(workload_, 8, trials::RankOrder::kPipelineOutermost, {});
   for (const ParallelConfig& config : space_.configs()) {
-    const methods::AstraCost one = astra.Cost(config);
+    const AstraCost one = astra.Cost(config);
     const AstraPlanModel::Cost plan =
         model.CostOf(PlanOfCandidate(problem_, config));
     EXPECT_NEAR(plan.step_time_s, one.step_time_s, 1e-12) << ToString(config);
@@ -140,13 +140,6 @@ TEST_F(AstraPlans, AStageThatDoesNotFitItsTypeIsLeftOut) {
             LayersOn(result.best.front().plan, 1));
 }
 
-// Eq. 2: the limits of the types may add up to more than the GPUs of a job.
-TEST_F(AstraPlans, WithFewerGpusThanTheLimitsItTakesTheFasterType) {
-  const PlanSearchResult result = Find(8);
-  ASSERT_FALSE(result.best.empty());
-  EXPECT_EQ(GpusOfType(result.best.front().plan, 1), 8);
-}
-
 // A wider search contains the narrower one.
 TEST_F(AstraPlans, TheFastestPlanIsNotSlowerThanTheFastestCandidate) {
   AstraPlanModel model(problem_, {});
@@ -176,32 +169,6 @@ TEST_F(AstraPlans, TheNumberOfStrategiesIsThatOfEq23TimesTheOtherParameters) {
     expected += 2 * (std::max(n, 24 - n) + 1);
   }
   EXPECT_EQ(SearchPlans(problem_, options).strategies, expected);
-}
-
-// Partial recomputation is tried where the space has full recomputation.
-TEST_F(AstraPlans, RecomputeWhatTheSpaceRecomputes) {
-  const auto strategies = [&](int checkpoint) {
-    space_ = trials::SearchSpace(
-        {{.dp = 8, .pp = 2, .microbatches = 8, .grad_checkpoint = checkpoint}});
-    AstraMethodOptions options;
-    options.rules = "$pp != 2";
-    return SearchPlans(problem_, options).strategies;
-  };
-  EXPECT_EQ(strategies(trials::kRecomputeNothing), 46);
-  EXPECT_EQ(strategies(trials::kRecomputeFull), 46);
-}
-
-TEST_F(AstraPlans, NoStageRecomputesMoreThanItsLayers) {
-  int partial = 0;
-  for (const CostedStrategy& each : Find(0, 100000).best) {
-    for (int stage = 0; stage < each.plan.shared.pp; ++stage) {
-      const int recomputed = each.plan.stages[stage].recomputed_layers;
-      ASSERT_LE(recomputed, StageLayers(each.plan, stage));
-      partial +=
-          recomputed > 0 && recomputed < StageLayers(each.plan, stage) ? 1 : 0;
-    }
-  }
-  EXPECT_GT(partial, 100);
 }
 
 // dp, pp and microbatches of all strategies, for the tp, cp, ZeRO stage and
@@ -255,24 +222,6 @@ TEST_F(AstraPlans, HaveAllSizesWhoseProductIsTheNumberOfGpus) {
   EXPECT_GT(sizes, 10U);
 }
 
-// Each of two types has enough GPUs: no order of the types where one has none.
-TEST_F(AstraPlans, AreCountedOnceWhereOneTypeIsEnough) {
-  problem_.gpu_types[0].gpus = problem_.gpu_types[1].gpus = 16;
-  space_ = trials::SearchSpace({{.dp = 16, .microbatches = 4}});
-  EXPECT_EQ(Find().strategies, 2);
-}
-
-TEST_F(AstraPlans, UseNoMoreGpusOfATypeThanThereAreWithContextParallelismToo) {
-  space_ =
-      trials::SearchSpace({{.dp = 4, .pp = 2, .microbatches = 8, .cp = 2}});
-  const PlanSearchResult result = Find(0, 1000);
-  ASSERT_FALSE(result.best.empty());
-  for (const CostedStrategy& each : result.best) {
-    EXPECT_EQ(GpusOfType(each.plan, 0), 8);
-    EXPECT_EQ(GpusOfType(each.plan, 1), 8);
-  }
-}
-
 TEST_F(AstraPlans, UseTheGivenNumberOfGpus) {
   space_ = trials::SearchSpace(
       {{.dp = 1, .microbatches = 8}, {.dp = 1, .pp = 2, .microbatches = 8}});
@@ -287,15 +236,6 @@ TEST_F(AstraPlans, UseTheGivenNumberOfGpus) {
   }
 }
 
-TEST_F(AstraPlans, MayFillTheirShareOfTheMemoryExactly) {
-  const CostedStrategy fastest = Find().best.front();
-  AstraMethodOptions options;
-  options.memory_share = fastest.cost.memory_share;
-  const PlanSearchResult result = SearchPlans(problem_, options);
-  ASSERT_FALSE(result.best.empty());
-  EXPECT_EQ(result.best.front().cost.step_time_s, fastest.cost.step_time_s);
-}
-
 // Two stages of four GPUs are on one host of eight, unless their types differ.
 TEST_F(AstraPlans, StagesOfDifferentTypesAreOnDifferentHosts) {
   problem_.gpu_types[1].half_flop_per_s = kSlow;
@@ -305,27 +245,6 @@ TEST_F(AstraPlans, StagesOfDifferentTypesAreOnDifferentHosts) {
   const double together_s = model.CostOf(plan).step_time_s;
   plan.stages[1].gpu_type = 1;
   EXPECT_GT(model.CostOf(plan).step_time_s, together_s);
-}
-
-// Candidates of one stage have plans of one stage, and others have none.
-TEST_F(AstraPlans, HaveAPipelineWhereTheirCandidateHasOne) {
-  problem_.gpu_types = {{"slow", 16, 8, kLarge, kSlow}};
-  for (const int pp : {1, 2}) {
-    space_ = trials::SearchSpace({{.dp = 4 / pp,
-                                   .tp = 4,
-                                   .pp = pp,
-                                   .zero_stage = 1,
-                                   .microbatches = pp == 1 ? 1 : 4}});
-    const PlanSearchResult result = Find();
-    ASSERT_FALSE(result.best.empty());
-    for (const CostedStrategy& each : result.best) {
-      EXPECT_EQ(each.plan.stages.size() > 1, pp > 1);
-      EXPECT_EQ(each.plan.shared.micro_batch_size, 0);
-      // A single replica has no optimizer state to share.
-      EXPECT_TRUE(each.plan.shared.zero_stage == 0 ||
-                  each.plan.stages[0].dp > 1);
-    }
-  }
 }
 
 // A stage has layers in each of its chunks.
@@ -347,18 +266,6 @@ TEST_F(AstraPlans, FullRecomputationIsThatOfTheLayersOfAllChunks) {
                 each.plan.layers[i] + each.plan.layers[stages + i]);
     }
   }
-}
-
-// Sequences of a microbatch are a value of a candidate; how a manifest lists
-// them is not.
-TEST_F(AstraPlans, DoNotDependOnTheKeyOfTheMicrobatch) {
-  const std::int64_t before = Find().strategies;
-  std::vector<ParallelConfig> configs = Configs();
-  for (ParallelConfig& config : configs) {
-    config.micro_batch_size = 64 / (config.dp * config.microbatches);
-  }
-  space_ = trials::SearchSpace(configs);
-  EXPECT_EQ(Find().strategies, before);
 }
 
 TEST_F(AstraPlans, EveryRecomputedLayerTakesTimeAndFreesMemory) {
@@ -427,23 +334,11 @@ TEST_F(AstraPlans, AnOptimizerOnTheHostFreesMemoryAndTakesTime) {
   EXPECT_GT(exposed.step_time_s, hidden.step_time_s);
 }
 
-// With a GPU that holds neither the states nor all activations.
-TEST_F(AstraPlans, OffloadingAndGroupsOnlyAddStrategiesAndMakeMoreFit) {
-  problem_.gpu_types[0].memory_bytes = problem_.gpu_types[1].memory_bytes = 3e9;
-  const PlanSearchResult none = SearchPlans(problem_, {});
-  const PlanSearchResult groups = SearchPlans(problem_, {}, {.groups = true});
-  const PlanSearchResult offload = SearchPlans(problem_, {}, {.offload = true});
-  EXPECT_GT(groups.strategies, none.strategies);
-  EXPECT_EQ(offload.strategies, 3 * none.strategies);
-  EXPECT_GE(groups.fit, none.fit);
-  EXPECT_GT(offload.fit, 3 * none.fit);
-}
-
 TEST_F(AstraPlans, TheMethodTriesDistinctPlansBeforeCandidates) {
   AstraMethodOptions options;
   options.judge = Judge::kPlan;
   options.top = 10;
-  const auto method = MakeAstra(problem_, options, 1);
+  const auto method = TryPlans(problem_, options, 1);
   std::set<std::string> plans;
   int candidates = 0;
   while (const auto suggestion = method->Suggest()) {

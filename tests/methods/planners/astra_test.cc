@@ -11,8 +11,6 @@
 
 namespace methods::astra_test {
 
-using methods::PipelineTime;
-
 const std::vector<AstraGpuType> kTypes = {{.name = "A800",
                                            .limit = 16,
                                            .layer_ms = 3.0,
@@ -30,12 +28,6 @@ TEST(AstraTest, APipelineTakesAllStagesAndTheSlowestForEachFurtherMicrobatch) {
   const std::array<double, 3> stages = {2.0, 5.0, 3.0};
   EXPECT_DOUBLE_EQ(PipelineTime(stages, 1), 10.0);
   EXPECT_DOUBLE_EQ(PipelineTime(stages, 4), 10.0 + 3 * 5.0);
-}
-
-// The homogeneous case of Eq. 22 is the usual bubble, (P - 1) / K.
-TEST(AstraTest, EqualStagesHaveTheUsualBubble) {
-  const std::array<double, 4> stages = {2.0, 2.0, 2.0, 2.0};
-  EXPECT_DOUBLE_EQ(PipelineTime(stages, 16), 16 * 2.0 * (1 + 3.0 / 16));
 }
 
 TEST(AstraTest, TheSearchFindsTheFastestOfAllAssignments) {
@@ -104,13 +96,6 @@ TEST(AstraTest, TooFewGpusHaveNoSolution) {
   EXPECT_FALSE(SearchHeterogeneous(job, kTypes).best);
   EXPECT_THROW((void)SearchHeterogeneous({.layers = 24}, kTypes),
                common::InputError);
-}
-
-TEST(AstraTest, MoneyIsTimeTimesGpusTimesPrice) {
-  const HeterogeneousJob job{.layers = 24, .stages = 4, .tp = 2, .dp = 2};
-  const HeterogeneousPlan plan{{{2, 2}, {2, 10}}, 1.0};
-  // Eight GPUs of each type for half an hour: 8 x 0.5 x (2 + 5).
-  EXPECT_DOUBLE_EQ(MoneyOf(plan, job, kTypes, 1800.0), 28.0);
 }
 
 TEST(AstraTest, ThePoolHasNoStrategyThatAnotherBeatsInBoth) {

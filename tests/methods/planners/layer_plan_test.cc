@@ -13,16 +13,14 @@
 
 namespace methods::layer_plan_test {
 
-using methods::OperatorModel;
-using methods::OperatorPlan;
 using testing::ElementsAre;
 using trials::ParallelConfig;
 
 constexpr int kLayers = 24;
 
 OperatorModel Model() {
-  return {methods::AnalyticOperators({}),
-          methods::LinkTable::Uniform(100.0, 12.0),
+  return {AnalyticOperators({}),
+          LinkTable::Uniform(100.0, 12.0),
           {.layers = kLayers,
            .batch = 64,
            .gpus = 8,
@@ -97,68 +95,6 @@ TEST(LayerPlan, RecomputedLayersHoldAtLeastTheDroppedActivations) {
   EXPECT_EQ(recompute(first[0], first[0] + 3), 1);  // a part of a layer
   EXPECT_THAT(recompute(first[0], first[5]), testing::AnyOf(5, 6));
   EXPECT_EQ(LayerPlanOf(model, plan).stages[1].recomputed_layers, 0);
-}
-
-// An embedding, layers of two operators and a head, on one GPU; the second
-// operator of a layer holds three times the activations of the first.
-OperatorModel PairedOperators(int layers, double activations_mb) {
-  const auto row = [](const char* name, double mb) {
-    return methods::ProfiledOperator{
-        name, 1, 1, 0, {.forward_us = 1.0, .activations_mb = mb}};
-  };
-  return ModelOfRows(
-      {row(kFirst, 100.0), row(kLayer, activations_mb),
-       row("enc-MLP-gelu", 3.0 * activations_mb), row(kLast, 0.0)},
-      {.layers = layers, .batch = 4});
-}
-
-OperatorPlan Cut(const OperatorModel& model, int at) {
-  OperatorPlan plan;
-  plan.first = {0, at, model.operators()};
-  plan.choices.resize(model.operators());
-  return plan;
-}
-
-TEST(LayerPlan, HalfALayerCountsAsAWholeOne) {
-  const OperatorModel model = PairedOperators(2, 1.0);
-  EXPECT_THAT(LayerPlanOf(model, Cut(model, 1)).layers, ElementsAre(0, 2));
-  EXPECT_THAT(LayerPlanOf(model, Cut(model, 2)).layers, ElementsAre(1, 1));
-  EXPECT_THAT(LayerPlanOf(model, Cut(model, 3)).layers, ElementsAre(1, 1));
-  EXPECT_THAT(LayerPlanOf(model, Cut(model, 4)).layers, ElementsAre(2, 0));
-}
-
-// The length of a single layer is not known: it ends with the model.
-TEST(LayerPlan, ASingleLayerEndsWithTheModel) {
-  const OperatorModel model = PairedOperators(1, 1.0);
-  EXPECT_THAT(LayerPlanOf(model, Cut(model, 2)).layers, ElementsAre(0, 1));
-  EXPECT_THAT(LayerPlanOf(model, Cut(model, 3)).layers, ElementsAre(1, 0));
-}
-
-TEST(LayerPlan, OfTwoEquallyFrequentSizesTheSmallerTpCounts) {
-  const OperatorModel model = Model();
-  OperatorPlan plan = TwoStages(model);
-  plan.first[1] = 4;
-  plan.choices[0] = plan.choices[2] = {0, 2, 0, 0};
-  EXPECT_EQ(LayerPlanOf(model, plan).stages[0].tp, 1);
-  plan.choices[1] = {1, 1, 0, 0};
-  plan.choices[2] = {1, 1, 0, 0};
-  EXPECT_EQ(LayerPlanOf(model, plan).stages[0].tp, 2);
-}
-
-// Three quarters of the activations of four layers, however small they are;
-// those of the embedding are not counted, as they are always kept.
-TEST(LayerPlan, RecomputedLayersAreTheShareOfActivations) {
-  for (const double mb : {1e-3, 1.0, 1e3}) {
-    const OperatorModel model = PairedOperators(4, mb);
-    OperatorPlan plan = EqualStages(model, 1);
-    for (const std::size_t op : {2U, 4U, 6U, 8U}) {
-      plan.choices[op].recomputed = 1;
-    }
-    EXPECT_EQ(LayerPlanOf(model, plan).stages[0].recomputed_layers, 3) << mb;
-  }
-  const OperatorModel empty = PairedOperators(4, 0.0);
-  EXPECT_EQ(
-      LayerPlanOf(empty, EqualStages(empty, 1)).stages[0].recomputed_layers, 0);
 }
 
 }  // namespace methods::layer_plan_test

@@ -14,28 +14,23 @@
 
 #include "methods/planners/aceso/uniform_plan.h"
 #include "methods/planners/alpa/alpa.h"
-#include "methods/planners/nearest_plan.h"
 #include "methods/planners/nnscaler/pipeline_plan.h"
 #include "methods/planners/operators/analytic_operators.h"
+#include "methods/planners/planner.h"
 #include "tests/fakes/decoders.h"
 
 namespace methods::nnscaler_test {
 
-using methods::OperatorChoice;
-using methods::OperatorModel;
-using methods::OperatorPlan;
-
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 OperatorModel Model(int layers, int gpus, double limit_mb, int batch = 8) {
-  return {
-      methods::AnalyticOperators({.largest_tp = 4, .micro_batches = {1, 2, 4}}),
-      methods::LinkTable::Uniform(100.0, 12.0),
-      {.layers = layers,
-       .batch = batch,
-       .gpus = gpus,
-       .gpus_per_node = gpus,
-       .memory_limit_mb = limit_mb}};
+  return {AnalyticOperators({.largest_tp = 4, .micro_batches = {1, 2, 4}}),
+          LinkTable::Uniform(100.0, 12.0),
+          {.layers = layers,
+           .batch = batch,
+           .gpus = gpus,
+           .gpus_per_node = gpus,
+           .memory_limit_mb = limit_mb}};
 }
 
 const PlanConstraints kNone{1.0, 0.0, 1 << 20, {}};
@@ -110,7 +105,7 @@ class Enumeration {
     std::vector<double> stage_ms;
     for (int s = 0; s < plan_.stages(); ++s) {
       // Transfers within the host, wherever the stage is.
-      methods::StageView view = model_.ViewOf(plan_, s);
+      StageView view = model_.ViewOf(plan_, s);
       view.input_between_hosts = view.output_between_hosts = false;
       stage_ms.push_back(model_.Cost(view).total_ms());
     }
@@ -135,7 +130,7 @@ double SearchedMs(const OperatorModel& model,
                   const PlanConstraints& constraints, int micro_batch,
                   bool recompute) {
   double least = kInfinity;
-  for (const ConstrainedPlan& each :
+  for (const NnScalerPlan& each :
        SearchUnderConstraints(model, constraints).plans) {
     const bool recomputes =
         std::any_of(each.plan.choices.begin(), each.plan.choices.end(),
@@ -183,19 +178,6 @@ TEST(NnScalerSearch, ConstraintsPruneStagesAndKeepTheFastestPlanHere) {
               1e-12);
 }
 
-TEST(NnScalerSearch, ReplicasAreDataParallelismOfEveryOperator) {
-  const OperatorModel model = Model(2, 4, 80'000.0);
-  for (const ConstrainedPlan& each : SearchUnderConstraints(model, {}).plans) {
-    int gpus = 0;
-    for (int s = 0; s < each.plan.stages(); ++s) {
-      gpus += each.plan.GpusOf(s);
-    }
-    EXPECT_EQ(gpus, 4);
-    EXPECT_EQ(model.job().batch % each.plan.micro_batch, 0);
-    EXPECT_LE(each.memory_mb, model.job().memory_limit_mb);
-  }
-}
-
 TEST(NnScalerConstraints, APartitionConstraintHoldsForItsOperatorsOnly) {
   const OperatorModel model = Model(1, 4, 80'000.0);
   const PlanConstraints constraints{
@@ -208,24 +190,6 @@ TEST(NnScalerConstraints, APartitionConstraintHoldsForItsOperatorsOnly) {
     EXPECT_EQ(Allows(constraints, model, op, {1, 0, 0, 0}), !constrained);
     EXPECT_TRUE(Allows(constraints, model, op, {0, 1, 0, 0}));
   }
-}
-
-TEST(NnScalerConstraints, AnOperatorMayBeBarredFromDataParallelism) {
-  const OperatorModel model = Model(1, 4, 80'000.0);
-  const std::string name = "enc-MLP-GEMM-1";
-  const PlanConstraints constraints{0.4, 0.5, 8, {{name, false, true}}};
-  for (int op = 0; op < model.operators(); ++op) {
-    const bool constrained = model.table().names()[model.NameOf(op)] == name;
-    EXPECT_EQ(Allows(constraints, model, op, {0, 1, 0, 0}), !constrained);
-    EXPECT_TRUE(Allows(constraints, model, op, {1, 0, 0, 0}));
-    EXPECT_TRUE(Allows(constraints, model, op, {0, 0, 0, 0}));
-  }
-}
-
-// Two stages with one microbatch have a bubble of 1/2.
-TEST(NnScalerConstraints, ABubbleBelowOneHalfAllowsOneStageOfOneMicrobatch) {
-  EXPECT_EQ(MostStages({.most_bubble = 0.49}, 1, 32), 1);
-  EXPECT_EQ(MostStages({.most_bubble = 0.5}, 1, 32), 2);
 }
 
 TEST(NnScalerConstraints, BoundsAreInclusive) {
@@ -266,9 +230,10 @@ TEST(NnScalerMethod, TheFirstTrialIsNearestToTheFastestPlan) {
   for (const double capacity_gb : {24.0, 80.0}) {
     const Problem problem = ProblemOf(space, capacity_gb);
     const OperatorModel model = ModelOfCandidates(problem, NnScalerOptions());
-    const PlanSizes fastest = SizesOf(
+    const MeanSizes fastest = SizesOf(
         SearchUnderConstraints(model, {}).plans[0].plan, model.job().batch);
-    const int first = MakeNnScaler(problem, {}, 1)->Suggest()->candidate;
+    const int first =
+        TryPlans(problem, NnScalerOptions(), 1)->Suggest()->candidate;
     for (const trials::ParallelConfig& config : space.configs()) {
       EXPECT_LE(Distance(fastest, space[first], false),
                 Distance(fastest, config, false));
@@ -291,7 +256,9 @@ TEST(NnScalerMethod, ACandidateIsEstimatedAsAPipelineOfEqualStages) {
 
 TEST(NnScalerMethod, WhereNothingFitsTheFirstTrialNeedsLittleMemory) {
   const trials::SearchSpace space = Space();
-  EXPECT_EQ(MakeNnScaler(ProblemOf(space, 0.5), {}, 1)->Suggest()->candidate,
+  EXPECT_EQ(TryPlans(ProblemOf(space, 0.5), NnScalerOptions(), 1)
+                ->Suggest()
+                ->candidate,
             4);
 }
 
@@ -302,7 +269,7 @@ TEST(NnScalerMethod, SizesThatNoPipelineHasAreAnError) {
   problem.gpus = 16;
   NnScalerOptions options;
   options.layers = options.batch = 1;
-  EXPECT_THAT([&] { (void)MakeNnScaler(problem, options, 1); },
+  EXPECT_THAT([&] { (void)TryPlans(problem, options, 1); },
               testing::ThrowsMessage<common::InputError>(
                   testing::HasSubstr("no plan for these GPUs")));
 }

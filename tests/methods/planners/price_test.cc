@@ -52,7 +52,7 @@ TEST(Price, DecidesHowManyGpusThePlanOfAcesoUses) {
   const auto make = [](const Problem& problem) {
     AcesoMethodOptions options;
     options.budget = 50;
-    return MakeAceso(problem, options, 1);
+    return TryPlans(problem, options, 1);
   };
   EXPECT_EQ(GpusOfTheFirstTrial(false, make), 8);
   EXPECT_EQ(GpusOfTheFirstTrial(true, make), 1);
@@ -60,7 +60,7 @@ TEST(Price, DecidesHowManyGpusThePlanOfAcesoUses) {
 
 TEST(Price, DecidesHowManyGpusTheStrategyOfAmpUses) {
   const auto make = [](const Problem& problem) {
-    return MakeAmp(problem, AmpOptions(), 1);
+    return TryPlans(problem, AmpOptions(), 1);
   };
   EXPECT_EQ(GpusOfTheFirstTrial(false, make), 8);
   EXPECT_EQ(GpusOfTheFirstTrial(true, make), 1);
@@ -68,7 +68,7 @@ TEST(Price, DecidesHowManyGpusTheStrategyOfAmpUses) {
 
 TEST(Price, DecidesHowManyGpusThePlanOfNnScalerUses) {
   const auto make = [](const Problem& problem) {
-    return MakeNnScaler(problem, NnScalerOptions(), 1);
+    return TryPlans(problem, NnScalerOptions(), 1);
   };
   EXPECT_EQ(GpusOfTheFirstTrial(false, make), 8);
   EXPECT_EQ(GpusOfTheFirstTrial(true, make), 1);

@@ -18,17 +18,14 @@ constexpr const char* kLayer = "enc-1st-layernorm";
 constexpr const char* kLast = "final-layernorm";
 
 // An operator that was not profiled.
-inline methods::ProfiledOperator Unprofiled(std::string name, int micro_batch,
-                                            int tp) {
+inline ProfiledOperator Unprofiled(std::string name, int micro_batch, int tp) {
   return {std::move(name), micro_batch, tp, 0, {.forward_us = 1e7}};
 }
 
 // A transfer of 1 MB takes 0.01 ms within hosts and 1 ms between them.
-inline methods::OperatorModel ModelOfRows(
-    const std::vector<methods::ProfiledOperator>& rows,
-    const methods::OperatorJob& job) {
-  return {methods::OperatorTable::Of(rows),
-          methods::LinkTable::Uniform(100.0, 1.0), job};
+inline OperatorModel ModelOfRows(const std::vector<ProfiledOperator>& rows,
+                                 const OperatorJob& job) {
+  return {OperatorTable::Of(rows), LinkTable::Uniform(100.0, 1.0), job};
 }
 
 }  // namespace methods

@@ -18,13 +18,11 @@
 
 namespace methods::uniform_plan_test {
 
-using methods::OperatorModel;
-using methods::OperatorPlan;
 using trials::ParallelConfig;
 
 OperatorModel Model() {
-  return {methods::AnalyticOperators({}),
-          methods::LinkTable::Uniform(100.0, 12.0),
+  return {AnalyticOperators({}),
+          LinkTable::Uniform(100.0, 12.0),
           {.layers = 24,
            .batch = 64,
            .gpus = 8,
@@ -51,22 +49,6 @@ TEST(UniformPlan, HasTheSizesOfItsConfiguration) {
   }
 }
 
-// 24 layers of 13 operators behind the embedding.
-TEST(UniformPlan, StagesBeginAtEquallyManyLayersAndTheFirstWithTheModel) {
-  const OperatorModel model = Model();
-  const std::vector<int> layers = LayersOf(model);
-  ASSERT_EQ(layers.size(), 24u);
-  EXPECT_EQ(layers[0], 1);
-  EXPECT_EQ(EqualStages(model, 1).first,
-            (std::vector<int>{0, model.operators()}));
-  EXPECT_EQ(EqualStages(model, 4).first,
-            (std::vector<int>{0, layers[6], layers[12], layers[18],
-                              model.operators()}));
-  EXPECT_EQ(EqualStages(model, 5).first,  // 4, 5, 5, 5 and 5 layers
-            (std::vector<int>{0, layers[4], layers[9], layers[14], layers[19],
-                              model.operators()}));
-}
-
 TEST(UniformPlan, RecomputesNothingTheCoreOfAttentionOrAllButTheEnds) {
   const OperatorModel model = Model();
   for (const int recomputation :
@@ -88,25 +70,11 @@ TEST(UniformPlan, RecomputesNothingTheCoreOfAttentionOrAllButTheEnds) {
                                   ? core
                                   : false;
       EXPECT_EQ(plan->choices[op],
-                (methods::OperatorChoice{
-                    1, 2, 0, static_cast<std::uint8_t>(recomputed ? 1 : 0)}))
+                (OperatorChoice{1, 2, 0,
+                                static_cast<std::uint8_t>(recomputed ? 1 : 0)}))
           << name;
     }
   }
-}
-
-TEST(UniformPlan, AGivenSizeOfMicrobatchesHasToMultiplyToTheBatch) {
-  const OperatorModel model = Model();
-  const auto plan =
-      PlanOf(model, {.dp = 2, .microbatches = 32, .micro_batch_size = 1});
-  ASSERT_TRUE(plan);
-  EXPECT_EQ(plan->micro_batch, 2);
-  EXPECT_TRUE(
-      PlanOf(model, {.dp = 2, .microbatches = 8, .micro_batch_size = 4}));
-  EXPECT_FALSE(
-      PlanOf(model, {.dp = 2, .microbatches = 8, .micro_batch_size = 1}));
-  EXPECT_FALSE(
-      PlanOf(model, {.dp = 2, .microbatches = 8, .micro_batch_size = 2}));
 }
 
 TEST(UniformPlan, IsNothingWherePlansLackTheSizes) {
@@ -153,7 +121,7 @@ TEST(UniformPlan, TheBestOfAllConfigurationsIsThatOfMegatronsGrid) {
           if (!plan) {
             continue;
           }
-          const methods::PlanCost cost = model.Cost(*plan);
+          const PlanCost cost = model.Cost(*plan);
           if (cost.memory_mb <= 80'000.0) {
             best_ms = std::min(best_ms, cost.iteration_ms);
           }
@@ -164,33 +132,6 @@ TEST(UniformPlan, TheBestOfAllConfigurationsIsThatOfMegatronsGrid) {
   const BaselineResult grid = MegatronGrid(model);
   ASSERT_TRUE(grid.best);
   EXPECT_EQ(grid.best->cost.iteration_ms, best_ms);
-}
-
-TEST(UniformPlan, EveryCandidateOfASpaceOfPowersOfTwoHasAnEstimate) {
-  const trials::Workload workload = fakes::Decoder{}.Workload();
-  std::vector<ParallelConfig> configs;
-  for (const int pp : {1, 2, 4, 8, 16}) {
-    for (int tp = 1; tp * pp <= 16; tp *= 2) {
-      const int dp = 16 / pp / tp;
-      for (int m = pp; m <= 64 / dp; m *= 2) {
-        configs.push_back({.dp = dp, .tp = tp, .pp = pp, .microbatches = m});
-      }
-    }
-  }
-  const trials::SearchSpace space(configs);
-  const trials::Predictions estimates =
-      EstimatesOf({.space = &space,
-                   .gpus = 16,
-                   .gpus_per_node = 8,
-                   .memory_capacity_bytes = 80e9,
-                   .workload = &workload},
-                  AcesoMethodOptions());
-  ASSERT_EQ(estimates.step_time_s.size(), configs.size());
-  for (std::size_t i = 0; i < configs.size(); ++i) {
-    EXPECT_TRUE(std::isfinite(estimates.step_time_s[i]))
-        << ToString(configs[i]);
-    EXPECT_GT(estimates.peak_memory_bytes[i], 1e8) << ToString(configs[i]);
-  }
 }
 
 }  // namespace methods::uniform_plan_test

@@ -13,9 +13,6 @@
 
 namespace methods::baselines_test {
 
-using methods::OperatorModel;
-using methods::OperatorPlan;
-
 // All divisions of the operators from `begin` and of `gpus` GPUs into `stages`
 // stages, whose lengths per GPU are near the mean; of these the one with the
 // least time of the slowest stage, then the least sum.
@@ -135,14 +132,6 @@ TEST(DynamicProgramming, IsTheBestOfAllDivisions) {
   for (const int count : {1, 2, 3, 4}) {
     EXPECT_GT(std::count(stages.begin(), stages.end(), count), 0) << count;
   }
-}
-
-TEST(DynamicProgramming, TriesMicrobatchesUpToTwiceTheLargestProfiled) {
-  const auto explored = [](int batch) {
-    return DynamicProgramming(SmallModel(2, 2, 1e9, batch), {}).explored;
-  };
-  EXPECT_GT(explored(8), explored(4));
-  EXPECT_EQ(explored(16), explored(8));
 }
 
 // Stages of equally many layers on equally many GPUs, a power of two.

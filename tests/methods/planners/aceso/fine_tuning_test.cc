@@ -15,10 +15,6 @@
 
 namespace methods::fine_tuning_test {
 
-using methods::OperatorChoice;
-using methods::OperatorModel;
-using methods::OperatorPlan;
-
 // The plan if its stage fits and is faster than `best`, otherwise `best`.
 OperatorPlan Faster(const OperatorModel& model, int stage,
                     const OperatorPlan& best, OperatorPlan plan) {
@@ -114,68 +110,6 @@ TEST(FineTune, KeepsTheFastestChangeOfEveryStage) {
   }
   EXPECT_GT(changed, 12);
   EXPECT_GT(variants, 12);
-}
-
-// Five operators on two GPUs, of which the second and the fourth are tunable;
-// no layout needs a conversion. Each is fast with tp 2 or with dp 2.
-OperatorModel FiveOperators(const std::string& fast_with_tp, double limit_mb,
-                            int micro_batch = 2) {
-  std::vector<methods::ProfiledOperator> rows;
-  const char* names[] = {"enc-p", "enc-MLP-GEMM-1", "enc-q", "enc-MLP-GEMM-2",
-                         "enc-r"};
-  for (const int tp : {1, 2}) {
-    for (std::size_t i = 0; i < 5; ++i) {
-      const bool fast = (fast_with_tp[i] == 'x') == (tp == 2);
-      rows.push_back({names[i],
-                      tp == 2 ? micro_batch : 1,
-                      tp,
-                      0,
-                      {.forward_us = fast ? 1.0 : 2.0,
-                       .weights_mb = 4.0 / tp,
-                       .activations_mb = 5.0}});
-    }
-  }
-  return ModelOfRows(
-      rows,
-      {.batch = 6, .gpus = 2, .gpus_per_node = 2, .memory_limit_mb = limit_mb});
-}
-
-// The operators that have tp 2 after tuning, where all began with the same.
-std::string Tuned(const OperatorModel& model, int tp_log2,
-                  int micro_batch = 2) {
-  OperatorPlan plan =
-      PlanOfStages(model, micro_batch, {{0, tp_log2, 1 - tp_log2}});
-  std::int64_t explored = 0;
-  std::string tp;
-  for (const OperatorChoice& choice :
-       FineTune(model, Costed(model, plan), explored).plan.choices) {
-    EXPECT_EQ(choice.tp_log2 + choice.dp_log2, 1);
-    tp += choice.tp_log2 == 1 ? "x" : ".";
-  }
-  return tp;
-}
-
-TEST(FineTune, ExchangesTpAndDpFromATunableOperatorToAnEndOfTheStage) {
-  for (const char* best : {".xxxx", "xx...", "...xx", "xxxx."}) {
-    EXPECT_EQ(Tuned(FiveOperators(best, 1e9), 0), best);
-  }
-  for (const char* best : {"x....", "..xxx", "xxx..", "....x"}) {
-    EXPECT_EQ(Tuned(FiveOperators(best, 1e9), 1), best);
-  }
-}
-
-TEST(FineTune, MayUseAllMemory) {
-  const char* best = ".xxxx";
-  const OperatorModel roomy = FiveOperators(best, 1e9);
-  OperatorPlan plan = PlanOfStages(roomy, 2, {{0, 1, 0}});
-  plan.choices[0] = {0, 1};
-  EXPECT_EQ(Tuned(FiveOperators(best, roomy.Cost(plan).memory_mb), 0), best);
-}
-
-// Three sequences cannot be divided over two GPUs.
-TEST(FineTune, DividesMicrobatchesEvenly) {
-  const OperatorModel model = FiveOperators(".....", 1e9, 3);
-  EXPECT_EQ(Tuned(model, 1, 3), "xxxxx");
 }
 
 }  // namespace methods::fine_tuning_test

@@ -16,7 +16,7 @@
 namespace methods {
 
 // tp of 1, 2 and 4, in two variants; all collectives of 4 MB take 0.02 ms.
-inline methods::OperatorModel RuggedModel(std::uint64_t seed, double limit_mb) {
+inline OperatorModel RuggedModel(std::uint64_t seed, double limit_mb) {
   const fakes::TemporaryFolder folder;
   std::ofstream table(folder.path() / "table.csv");
   table << "op_name,mbs,tp,algo,forward-compute,backward-compute,input_size,"
@@ -54,8 +54,8 @@ inline methods::OperatorModel RuggedModel(std::uint64_t seed, double limit_mb) {
     }
   }
   links.close();
-  return {methods::OperatorTable::Read(folder.path() / "table.csv", "rugged"),
-          methods::LinkTable::Read(folder.path() / "links.csv", "rugged"),
+  return {OperatorTable::Read(folder.path() / "table.csv", "rugged"),
+          LinkTable::Read(folder.path() / "links.csv", "rugged"),
           {.layers = 2,
            .batch = 64,
            .gpus = 8,

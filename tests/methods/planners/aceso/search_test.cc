@@ -17,65 +17,7 @@
 
 namespace methods::search_test {
 
-using methods::OperatorModel;
-using methods::OperatorPlan;
-using testing::ElementsAre;
-using testing::IsEmpty;
-
 constexpr double kUnlimited = 1e9;
-
-// The GPUs of each stage; none where there is no plan.
-std::vector<int> GpusOfEvenPlan(int layers, int gpus, int stages) {
-  const OperatorModel model = SmallModel(layers, gpus, kUnlimited);
-  OperatorPlan plan;
-  std::vector<int> found;
-  if (EvenPlan(model, stages, plan)) {
-    for (int stage = 0; stage < stages; ++stage) {
-      found.push_back(plan.GpusOf(stage));
-    }
-    EXPECT_EQ(plan.micro_batch, 1);
-  }
-  return found;
-}
-
-// tp of 1 and 2 are profiled.
-TEST(EvenPlan, DoublesTheFirstStagesUntilAllGpusAreUsed) {
-  EXPECT_THAT(GpusOfEvenPlan(4, 3, 3), ElementsAre(1, 1, 1));
-  EXPECT_THAT(GpusOfEvenPlan(4, 4, 3), ElementsAre(2, 1, 1));
-  EXPECT_THAT(GpusOfEvenPlan(4, 5, 3), ElementsAre(2, 2, 1));
-  EXPECT_THAT(GpusOfEvenPlan(4, 6, 3), ElementsAre(2, 2, 2));
-  EXPECT_THAT(GpusOfEvenPlan(4, 7, 3), IsEmpty());
-  EXPECT_THAT(GpusOfEvenPlan(4, 2, 3), IsEmpty());
-  EXPECT_THAT(GpusOfEvenPlan(1, 5, 5), ElementsAre(1, 1, 1, 1, 1));
-  EXPECT_THAT(GpusOfEvenPlan(1, 6, 6), IsEmpty());  // five operators
-}
-
-TEST(EvenPlan, HasStagesOfEquallyManyOperators) {
-  const OperatorModel model = SmallModel(4, 4, kUnlimited);  // 14 operators
-  OperatorPlan plan;
-  ASSERT_TRUE(EvenPlan(model, 4, plan));
-  EXPECT_THAT(plan.first, ElementsAre(0, 3, 6, 9, 14));
-  for (const methods::OperatorChoice& choice : plan.choices) {
-    EXPECT_EQ(choice, methods::OperatorChoice());
-  }
-}
-
-TEST(SearchAceso, TracesEveryNumberOfStages) {
-  const OperatorModel model = SmallModel(4, 6, 300.0);
-  const AcesoResult all = SearchAceso(model, {.budget = 100});
-  ASSERT_EQ(all.traces.size(), 6u);
-  std::int64_t explored = 0;
-  for (std::size_t i = 0; i < 6; ++i) {
-    EXPECT_EQ(all.traces[i].stages, static_cast<int>(i) + 1);
-    explored += all.traces[i].explored;
-  }
-  EXPECT_EQ(all.explored(), explored);
-  EXPECT_EQ(SearchAceso(model, {.most_stages = 2, .budget = 100}).traces.size(),
-            2u);
-  const AcesoResult two = SearchAceso(model, {.budget = 100, .top = 2});
-  ASSERT_EQ(two.best.size(), 2u);
-  EXPECT_EQ(two.best[0].plan, all.best[0].plan);
-}
 
 TEST(SearchAceso, ImprovesInAtMostAsManyHopsAsAllowed) {
   int longest = 0;
@@ -371,45 +313,6 @@ TEST(SearchAceso, ExploresWhatThePlainAlgorithmExplores) {
       }
     }
   }
-}
-
-// At every number of plans that may be explored, between any two hops.
-TEST(SearchAceso, EndsWhereThePlainAlgorithmEnds) {
-  const OperatorModel model = SmallModel(6, 4, 200.0);
-  for (int budget = 1; budget <= 80; ++budget) {
-    const AcesoOptions options{.budget = budget};
-    for (const AcesoTrace& trace : SearchAceso(model, options).traces) {
-      const PlainSearch plain(model, options, trace.stages);
-      EXPECT_EQ(trace.explored, plain.trace().explored) << budget;
-      EXPECT_EQ(trace.hops, plain.trace().hops) << budget;
-    }
-  }
-}
-
-TEST(SearchAceso, WhereAPlanFitsNamesNoneWithTheLeastMemory) {
-  const AcesoResult result =
-      SearchAceso(SmallModel(4, 2, kUnlimited), {.budget = 100});
-  EXPECT_FALSE(result.best.empty());
-  EXPECT_THAT(result.least_memory, IsEmpty());
-}
-
-// Microbatches of two sequences do not divide a batch of three.
-TEST(SearchAceso, WithoutAnyPlanReturnsNone) {
-  const OperatorModel model = SmallModel(1, 4, kUnlimited, 3, {2});
-  const AcesoResult result = SearchAceso(model, {.budget = 100});
-  EXPECT_THAT(result.best, IsEmpty());
-  EXPECT_THAT(result.least_memory, IsEmpty());
-}
-
-// The smallest profiled microbatch for each of the replicas of a stage.
-TEST(EvenPlan, HasTheSmallestMicrobatchOfEveryReplica) {
-  OperatorPlan plan;
-  const OperatorModel one = SmallModel(2, 4, kUnlimited, 64, {2, 4});
-  ASSERT_TRUE(EvenPlan(one, 2, plan));
-  EXPECT_EQ(plan.micro_batch, 2);
-  ASSERT_TRUE(EvenPlan(one, 1, plan, true));
-  EXPECT_EQ(plan.micro_batch, 4);
-  EXPECT_EQ(plan.choices[0], (methods::OperatorChoice{1, 1}));
 }
 
 }  // namespace methods::search_test

@@ -18,9 +18,10 @@ namespace methods {
 // Layers of three operators for microbatches of these numbers of sequences on 1
 // or 2 GPUs. Times and activations grow with the microbatch; two GPUs take 0.6
 // of the time. The score operator keeps 40 MB of each sequence.
-inline methods::OperatorModel SmallModel(
-    int layers, int gpus, double limit_mb, int batch = 64,
-    const std::vector<int>& sizes = {1, 2, 4}, double gelu_mb = 10.0) {
+inline OperatorModel SmallModel(int layers, int gpus, double limit_mb,
+                                int batch = 64,
+                                const std::vector<int>& sizes = {1, 2, 4},
+                                double gelu_mb = 10.0) {
   const fakes::TemporaryFolder folder;
   std::ofstream table(folder.path() / "table.csv");
   table << "op_name,mbs,tp,algo,forward-compute,backward-compute,input_size,"
@@ -44,14 +45,13 @@ inline methods::OperatorModel SmallModel(
   std::ofstream(folder.path() / "links.csv")
       << "p2p_inter_node,1,2\np2p_inter_node,5,5\n"
          "p2p_intra_node,1,2\np2p_intra_node,50,50\n";
-  return methods::OperatorModel(
-      methods::OperatorTable::Read(folder.path() / "table.csv", ""),
-      methods::LinkTable::Read(folder.path() / "links.csv", ""),
-      {.layers = layers,
-       .batch = batch,
-       .gpus = gpus,
-       .gpus_per_node = 8,
-       .memory_limit_mb = limit_mb});
+  return OperatorModel(OperatorTable::Read(folder.path() / "table.csv", ""),
+                       LinkTable::Read(folder.path() / "links.csv", ""),
+                       {.layers = layers,
+                        .batch = batch,
+                        .gpus = gpus,
+                        .gpus_per_node = 8,
+                        .memory_limit_mb = limit_mb});
 }
 
 // A plan whose stages have these sizes for all of their operators. Each stage
@@ -61,10 +61,9 @@ struct StageSizes {
   int tp_log2 = 0;
   int dp_log2 = 0;
 };
-inline methods::OperatorPlan PlanOfStages(
-    const methods::OperatorModel& model, int micro_batch,
-    const std::vector<StageSizes>& stages) {
-  methods::OperatorPlan plan;
+inline OperatorPlan PlanOfStages(const OperatorModel& model, int micro_batch,
+                                 const std::vector<StageSizes>& stages) {
+  OperatorPlan plan;
   plan.micro_batch = micro_batch;
   plan.choices.resize(model.operators());
   for (const StageSizes& stage : stages) {

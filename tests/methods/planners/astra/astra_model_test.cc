@@ -215,54 +215,6 @@ TEST(AstraModel, OnlyTransfersBetweenHostsUseTheSlowLink) {
   }
 }
 
-// Groups of four fill a host, groups of eight span two.
-TEST(AstraModel, OnlyTensorParallelismBeyondAHostUsesTheSlowLink) {
-  AstraMachine machine = IdealMachine();
-  machine.intra_node_bytes_per_s = 1e10;
-  machine.inter_node_bytes_per_s = 1e9;
-  machine.half_efficient_bytes = 0.0;
-  machine.gpus_per_node = 4;
-  const AstraModel model = Ideal(fakes::Decoder{}.Workload(), machine);
-  const auto communicate = [&](int tp) {
-    return model.Cost({.tp = tp, .microbatches = 64}).stages[0].communicate_s;
-  };
-  EXPECT_NEAR(communicate(4) / communicate(2), 0.75 / 0.5, 1e-9);
-  EXPECT_NEAR(communicate(8) / communicate(4), 10.0 * 0.875 / 0.75, 1e-9);
-}
-
-TEST(AstraModel, HalfTheEfficiencyTakesTwiceAsLong) {
-  const auto workload = fakes::Decoder{}.Workload();
-  const AstraModel half(workload, IdealMachine(),
-                        [](const MatrixProduct&) { return 0.5; });
-  EXPECT_NEAR(half.Cost({.microbatches = 16}).step_time_s /
-                  Ideal(workload).Cost({.microbatches = 16}).step_time_s,
-              2.0, 1e-12);
-}
-
-// Without a vocabulary, the product of the head is empty; its efficiency is 0.
-TEST(AstraModel, AProductOfNothingTakesNoTime) {
-  const AstraModel model(fakes::Decoder{.vocabulary = 0}.Workload(),
-                         IdealMachine(), AnalyticEfficiency(0.8));
-  const ParallelConfig config{.pp = 2, .microbatches = 16};
-  const AstraCost cost = model.Cost(config);
-  EXPECT_GT(cost.step_time_s, 0.0);
-  EXPECT_EQ(cost.stages[0].compute_s, cost.stages[1].compute_s);
-}
-
-// As a job of so many sequences.
-TEST(AstraModel, AMicrobatchHasTheSequencesThatAreGiven) {
-  for (const int sequences : {1, 2}) {
-    const auto time = [&](int batch_size, int micro_batch_size) {
-      return Ideal(fakes::Decoder{.batch_size = batch_size}.Workload())
-          .Cost({.dp = 2,
-                 .microbatches = 4,
-                 .micro_batch_size = micro_batch_size})
-          .step_time_s;
-    };
-    EXPECT_DOUBLE_EQ(time(64, sequences), time(8 * sequences, 0));
-  }
-}
-
 // Backward takes twice as long as forward. Full recomputation repeats the
 // forward of a block and its collectives, selective recomputation the core of
 // the other blocks.
@@ -319,23 +271,6 @@ TEST(AstraModel, GroupsOfBlocksKeepTheirInputsOnly) {
   }
   EXPECT_NEAR(stage(6, 1).memory_bytes - states,
               (2.0 * 6.0 + 34.0 * 18.0 + 34.0) * sbh, 1e-3);
-}
-
-// 18 bytes of each parameter, and 34 s b h for each block of two microbatches.
-TEST(AstraModel, TheFirstOfTwoStagesHoldsStatesAndActivationsOnly) {
-  AstraMachine machine = IdealMachine();
-  machine.flash_attention = true;
-  const fakes::Decoder gpt{};
-  const trials::Workload workload = gpt.Workload();
-  const double parameters =
-      12.0 * static_cast<double>(BlockParameters(workload.model)) +
-      static_cast<double>(EmbeddingParameters(workload.model));
-  const double sbh = gpt.sequence_length * gpt.hidden_size;
-  EXPECT_NEAR(Ideal(workload, machine)
-                  .Cost({.pp = 2, .microbatches = 64})
-                  .stages[0]
-                  .memory_bytes,
-              18.0 * parameters + 2.0 * 12.0 * 34.0 * sbh, 1e-3);
 }
 
 // A decoder with grouped queries, gated feed-forward layers and experts.
@@ -415,94 +350,6 @@ TEST(AstraModel, StagesHaveTheirParametersAndTheLastAHeadOfItsOwn) {
   }
 }
 
-// Keys and values of one of 16 heads: 2 * 15 / 16 h^2 parameters fewer.
-TEST(AstraModel, OneHeadOfKeysAndValuesServesAllQueries) {
-  trials::Workload workload = fakes::Decoder{}.Workload();
-  const double all = Ideal(workload).BlockOf({.microbatches = 64}).forward_s;
-  workload.model.kv_heads = 1;
-  const double one = Ideal(workload).BlockOf({.microbatches = 64}).forward_s;
-  EXPECT_NEAR(
-      (all - one) * 1e12 / (2.0 * 1024.0 * 2048.0 * 2048.0 * 2.0 * 15.0 / 16.0),
-      1.0, 1e-9);
-}
-
-TEST(AstraModel, ContextRanksHoldParametersAsDataRanksDo) {
-  const AstraModel model = Ideal(fakes::Decoder{.vocabulary = 0}.Workload());
-  const auto saved = [&](ParallelConfig config) {
-    config.microbatches = 8;
-    const double without = model.Cost(config).peak_memory_bytes;
-    config.zero_stage = 1;
-    return without - model.Cost(config).peak_memory_bytes;
-  };
-  EXPECT_NEAR(saved({.dp = 2, .cp = 4}) / saved({.dp = 8}), 1.0, 1e-12);
-}
-
-// Per token of a microbatch: 4 inputs of 2 bytes and 2 dropout masks for each
-// of h features are whole; queries and output, keys and values, and three
-// vectors of each of two experts and of the shared one are split by tp.
-TEST(AstraModel, ActivationsOfExpertsAreThoseOfTheirTokens) {
-  trials::Workload workload = Experts();
-  workload.model.vocab_size = 0;
-  const auto per_token = [&](ParallelConfig config) {
-    AstraMachine machine = IdealMachine();
-    machine.flash_attention = true;
-    const AstraModel model = Ideal(workload, machine);
-    config.microbatches = 32;
-    const double two = model.Cost(config).peak_memory_bytes;
-    config.microbatches = 64;
-    const double one = model.Cost(config).peak_memory_bytes;
-    return (two - one) / (24.0 * 1024.0);
-  };
-  const double h = 2048.0;
-  const double split =
-      2.0 * (2.0 * h + 2.0 * h / 4.0 + 2.0 * 3.0 * 1024.0 + 3.0 * 512.0);
-  EXPECT_NEAR(per_token({}), 10.0 * h + split, 1e-6 * h);
-  EXPECT_NEAR(per_token({.tp = 2}), 10.0 * h + split / 2.0, 1e-6 * h);
-  EXPECT_NEAR(per_token({.tp = 2, .sp = 2}), 5.0 * h + split / 2.0, 1e-6 * h);
-  EXPECT_NEAR(per_token({.cp = 2}), (10.0 * h + split) / 2.0, 1e-6 * h);
-  workload.model.dropout = false;
-  EXPECT_NEAR(per_token({}), 8.0 * h + split, 1e-6 * h);
-  workload.precision = trials::Precision::kFp32;
-  EXPECT_NEAR(per_token({}), 16.0 * h + 2.0 * split, 1e-6 * h);
-}
-
-// Gradients of 4 bytes go to the host behind two thirds of the computation, and
-// parameters of 2 bytes come back behind one third, unless nothing overlaps.
-TEST(AstraModel, AnOptimizerOnTheHostUpdatesAndTransfersItsElements) {
-  const trials::Workload workload = fakes::Decoder{}.Workload();
-  for (const double slower : {1.0, 1e6}) {
-    AstraMachine machine = IdealMachine();
-    machine.host_bytes_per_s = 20e9 / slower;
-    machine.host_elements_per_s = 0.5e9;
-    const AstraModel model = Ideal(workload, machine);
-    for (const int zero_stage : {0, 1}) {
-      const ParallelConfig config{
-          .dp = 4, .zero_stage = zero_stage, .microbatches = 1};
-      const AstraBlock block = model.BlockOf(config);
-      const auto stage = [&](bool offload, bool overlap) {
-        return model.StageOf(config, block,
-                             {.blocks = static_cast<int>(workload.model.layers),
-                              .offload_optimizer = offload,
-                              .overlap_offload = overlap});
-      };
-      EXPECT_EQ(stage(false, true).offload_s, 0.0);
-      // 12 bytes of each element are on the host instead.
-      const double elements =
-          (stage(false, true).memory_bytes - stage(true, true).memory_bytes) /
-          12.0;
-      const double update_s = elements / 0.5e9;
-      const double out_s = 4.0 * elements / machine.host_bytes_per_s;
-      const double back_s = 2.0 * elements / machine.host_bytes_per_s;
-      EXPECT_NEAR(stage(true, false).offload_s / (update_s + out_s + back_s),
-                  1.0, 1e-9);
-      const double compute_s = stage(true, true).compute_s;
-      const double hidden_s = slower > 1.0 ? out_s + back_s - compute_s : 0.0;
-      EXPECT_NEAR(stage(true, true).offload_s / (update_s + hidden_s), 1.0,
-                  1e-9);
-    }
-  }
-}
-
 // Two stages of one microbatch each: all of their times in turn. Three more
 // microbatches add the slowest stage three times.
 TEST(AstraModel, AStepIsComputationCommunicationTransfersAndReduction) {
@@ -569,63 +416,6 @@ TEST(AstraModel, TheInterleavedScheduleKeepsMoreMicrobatches) {
   EXPECT_EQ(memory(2, 4), memory(1, 4));  // there are only four
 }
 
-// ZeRO 1 reduces to the owner and gathers from it; ZeRO 3 gathers twice for
-// each microbatch, the first of which has the same forward to hide behind.
-TEST(AstraModel, ZeroHidesItsGathersBehindForwards) {
-  const auto workload = fakes::Decoder{}.Workload();
-  AstraMachine machine = IdealMachine();
-  machine.inter_node_bytes_per_s = 1e9;
-  machine.half_efficient_bytes = 0.0;
-  machine.link_efficiency = 1.0;
-  machine.gpus_per_node = 4;
-  const AstraModel model = Ideal(workload, machine);
-  const double moved =
-      static_cast<double>(ParameterCount(workload.model)) * 7.0 / 8.0 / 1e9;
-  for (const ParallelConfig& ranks :
-       {ParallelConfig{.dp = 8}, ParallelConfig{.dp = 2, .cp = 4}}) {
-    for (const int zero_stage : {1, 2, 3}) {
-      ParallelConfig config = ranks;
-      config.zero_stage = zero_stage;
-      config.microbatches = 32;
-      const AstraCost cost = model.Cost(config);
-      const double compute_s = cost.stages[0].compute_s;
-      const double reduce = 4.0 * moved - 2.0 / 3.0 * compute_s;
-      const double gather = 2.0 * moved - 1.0 / 3.0 * compute_s;
-      ASSERT_GT(gather, 0.0);
-      EXPECT_NEAR(cost.reduction_s,
-                  reduce + (zero_stage == 3 ? 2.0 * 32.0 : 1.0) * gather,
-                  1e-9 * cost.reduction_s);
-    }
-  }
-  // What the computation hides takes no time.
-  for (const int zero_stage : {1, 3}) {
-    EXPECT_EQ(model.Cost({.dp = 8, .zero_stage = zero_stage, .microbatches = 1})
-                  .reduction_s,
-              0.0);
-  }
-}
-
-// Data-parallel ranks are tp apart, or a whole replica where data is outermost.
-// Then stages are next to each other.
-TEST(AstraModel, TheOrderOfTheRanksPlacesGroupsOnHosts) {
-  AstraMachine machine = IdealMachine();
-  machine.inter_node_bytes_per_s = 1e9;
-  machine.half_efficient_bytes = 0.0;
-  machine.gpus_per_node = 4;
-  const auto cost = [&](trials::RankOrder order, const ParallelConfig& config) {
-    machine.rank_order = order;
-    return Ideal(fakes::Decoder{}.Workload(), machine).Cost(config);
-  };
-  const ParallelConfig config{.dp = 2, .tp = 2, .pp = 2, .microbatches = 32};
-  const auto inner = cost(trials::RankOrder::kPipelineOutermost, config);
-  EXPECT_EQ(inner.reduction_s, 0.0);
-  EXPECT_GT(inner.stages[0].transfer_s, 0.0);
-  EXPECT_GT(inner.stages[1].transfer_s, 0.0);
-  const auto outer = cost(trials::RankOrder::kDataOutermost, config);
-  EXPECT_GT(outer.reduction_s, 0.0);
-  EXPECT_EQ(outer.stages[0].transfer_s, 0.0);
-}
-
 // 4 all-to-alls of a block for experts in two passes: each rank sends three
 // quarters of two copies of its tokens.
 TEST(AstraModel, ExpertParallelismSendsTokensToTheirExpertsAndBack) {
@@ -647,37 +437,6 @@ TEST(AstraModel, ExpertParallelismSendsTokensToTheirExpertsAndBack) {
   EXPECT_NEAR(communicate({.dp = 4, .tp = 4, .microbatches = 16, .ep = 4}) /
                   (10.0 * within + reduced),
               1.0, 1e-9);
-}
-
-// Twice as many bytes as the message that reaches half of the efficiency.
-TEST(AstraModel, SmallMessagesReachLessOfTheBandwidth) {
-  AstraMachine machine = IdealMachine();
-  machine.intra_node_bytes_per_s = 1e10;
-  machine.link_efficiency = 0.5;
-  const double bytes = 2.0 * 1024.0 * 2048.0;
-  machine.half_efficient_bytes = 0.5 * bytes;
-  const auto transfer = [&](const ParallelConfig& config) {
-    return Ideal(fakes::Decoder{}.Workload(), machine)
-        .Cost(config)
-        .stages[0]
-        .transfer_s;
-  };
-  const double expected = bytes / (1e10 * 0.5 * 2.0 / 3.0);
-  EXPECT_NEAR(transfer({.pp = 2, .microbatches = 64}) / expected, 1.0, 1e-9);
-  EXPECT_NEAR(
-      transfer({.pp = 2, .microbatches = 64, .model_chunks = 3}) / expected,
-      3.0, 1e-9);
-  // Half of the message: half of the efficiency.
-  EXPECT_NEAR(transfer({.tp = 2, .pp = 2, .microbatches = 64, .sp = 2}) /
-                  (0.5 * bytes / (1e10 * 0.25)),
-              1.0, 1e-9);
-}
-
-TEST(AstraModel, LargeProductsAreMoreEfficientThanSmallOnes) {
-  const ProductEfficiency efficiency = AnalyticEfficiency(0.8);
-  EXPECT_NEAR(efficiency({512, 512, 512}), 0.4, 1e-12);
-  EXPECT_GT(efficiency({4096, 4096, 4096}), 0.7);
-  EXPECT_LT(efficiency({1e9, 1e9, 1e9}), 0.8);
 }
 
 }  // namespace methods::astra_model_test

@@ -11,8 +11,6 @@
 
 namespace methods::pipeline_plan_test {
 
-using methods::OperatorModel;
-using methods::ProfiledOperator;
 using testing::DoubleNear;
 using testing::ElementsAre;
 
@@ -37,7 +35,7 @@ OperatorModel Chain(double limit_mb) {
 
 std::vector<double> TimesOf(const ConstrainedSearch& search) {
   std::vector<double> ms;
-  for (const ConstrainedPlan& each : search.plans) {
+  for (const NnScalerPlan& each : search.plans) {
     ms.push_back(each.iteration_ms);
   }
   return ms;
@@ -55,31 +53,6 @@ TEST(NnScalerPipelines, FitIfTheFirstStageHoldsAllMicrobatchesInFlight) {
   EXPECT_NEAR(fits.plans[0].memory_mb, 29.0, 1e-9);
   EXPECT_TRUE(SearchUnderConstraints(Chain(29.0 - 1e-6), kChain).plans.empty());
   EXPECT_EQ(SearchUnderConstraints(Chain(1.0), kChain, false).plans.size(), 2U);
-}
-
-TEST(NnScalerPipelines, WithALargerBubbleThanAllowedAreNoPlan) {
-  EXPECT_TRUE(
-      SearchUnderConstraints(Chain(1e6), {0.49, 0.5, 8, {}}).plans.empty());
-}
-
-// By whether they are first and last, length and GPUs (1, 2 or 4), with and
-// without recomputation.
-TEST(NnScalerPipelines, SolveEachKindOfStageOnce) {
-  // 1 of all layers; 1 to 3 from the first, to the last; 1 or 2 between them.
-  EXPECT_EQ(SearchUnderConstraints(Chain(1e6), {0.49, 0.0, 8, {}}).stages,
-            2 * 3 * (1 + 3 + 3 + 2));
-  // A single stage ends with the model.
-  EXPECT_EQ(SearchUnderConstraints(Chain(1e6), {0.0, 0.0, 8, {}}).stages,
-            2 * 3 * (1 + 3));
-  // 8 MB of states per layer: of 16 MB, four layers need two GPUs, three as
-  // well, and two need one.
-  EXPECT_EQ(SearchUnderConstraints(Chain(16.0), {0.0, 0.0, 8, {}}).stages,
-            2 * (2 + 2 + 3 + 3));
-}
-
-// Of a single stage: from each of the four layers to the end, on one GPU.
-TEST(NnScalerPipelines, JoinWhatIsProfiled) {
-  EXPECT_EQ(SearchUnderConstraints(Chain(1e6), {0.0, 0.0, 8, {}}).joins, 2 * 4);
 }
 
 // One layer on two GPUs, which take n = 1, 2 or 4 sequences each: n + 0.1 ms
@@ -107,7 +80,7 @@ TEST(NnScalerPipelines, HaveAllSizesOfReplicasAndMicrobatches) {
   }
   ASSERT_THAT(TimesOf(search), testing::Pointwise(DoubleNear(1e-9), expected));
   for (std::size_t i = 0; i < search.plans.size(); ++i) {
-    const methods::OperatorPlan& plan = search.plans[i].plan;
+    const OperatorPlan& plan = search.plans[i].plan;
     EXPECT_EQ(plan.micro_batch, 8 >> (i / 2 % 3));
     EXPECT_EQ(plan.choices[0].dp_log2, 1);
   }

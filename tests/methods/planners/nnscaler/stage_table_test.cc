@@ -10,9 +10,6 @@
 
 namespace methods::stage_table_test {
 
-using methods::OperatorModel;
-using methods::ProfiledOperator;
-
 // Two hosts of two GPUs. Stages of layers: {first, layer}, {layer}, ...,
 // {layer, last}.
 OperatorModel Model(int layers) {
@@ -62,16 +59,6 @@ TEST(NnScalerStages, BeginAtLayersAndCoverAllOperators) {
   EXPECT_EQ(table.Operator(3), 5);
 }
 
-TEST(NnScalerStages, OperatorsWithoutLayersAreOneStage) {
-  const OperatorModel model = ModelOfRows({{"a", 1, 1, 0, {.forward_us = 1.0}},
-                                           {"b", 1, 1, 0, {.forward_us = 1.0}}},
-                                          {});
-  const StageTable table(model, kHalf, 1, false);
-  ASSERT_EQ(table.layers(), 1);
-  EXPECT_EQ(table.Operator(0), 0);
-  EXPECT_EQ(table.Operator(1), 2);
-}
-
 // 2 + 3 + 5 copies of the weights on one GPU: 10 + 20 + 20 + 20 + 30 MB.
 TEST(NnScalerStages, StatesAreAllCopiesOfTheWeightsOverTheGpus) {
   const OperatorModel model = Model(3);
@@ -101,84 +88,14 @@ TEST(NnScalerStages, AreBalancedByTheirTimePerGpuOverItsMean) {
   EXPECT_TRUE(table.IsBalancedStage(0, 3, 4, 4));
 }
 
-// A layer was profiled on four GPUs only: 60.5 us and 5 MB each, 242 us and
-// 20 MB on one. All operators take 61 + 3 * 242 + 60 = 847 us.
-TEST(NnScalerStages, WorkIsThatOfTheLeastTensorParallelSizeThatIsProfiled) {
-  std::vector<ProfiledOperator> rows;
-  for (const int tp : {1, 2, 4}) {
-    rows.push_back(
-        {kFirst, 1, tp, 0, {.forward_us = 60.0 + tp, .weights_mb = 4.0 + tp}});
-    rows.push_back(
-        tp < 4
-            ? Unprofiled(kLayer, 1, tp)
-            : ProfiledOperator{
-                  kLayer, 1, tp, 0, {.forward_us = 60.5, .weights_mb = 5.0}});
-    rows.push_back({kLast, 1, tp, 0, {.forward_us = 60.0, .weights_mb = 10.0}});
-  }
-  const OperatorModel model = ModelOfRows(rows, {.layers = 3, .gpus = 4});
-  const PlanConstraints constraints{1.0, 0.85, 8, {}};
-  const StageTable table(model, constraints, 1, false);
-  EXPECT_NEAR(table.StatesMb(0, 1, 1), 8.0 * (5.0 + 20.0), 1e-9);
-  EXPECT_NEAR(table.StatesMb(2, 3, 1), 8.0 * (20.0 + 10.0), 1e-9);
-  // 242 / (847 / 4) = 1.14 and 302 / (847 / 4) = 1.43, at most 1 / 0.85 = 1.18.
-  EXPECT_TRUE(table.IsBalancedStage(1, 2, 1, 4));
-  EXPECT_FALSE(table.IsBalancedStage(2, 3, 1, 4));
-}
-
-TEST(NnScalerStages, UnprofiledWorkIsNoReasonToLeaveAStageOut) {
-  const OperatorModel model =
-      ModelOfRows({{kFirst, 1, 1, 0, {.forward_us = 1.0, .weights_mb = 1.0}},
-                   Unprofiled(kLayer, 1, 1)},
-                  {});
-  const StageTable table(model, kHalf, 1, false);
-  EXPECT_EQ(table.StatesMb(0, 1, 1), 0.0);
-  EXPECT_TRUE(table.IsBalancedStage(0, 1, 1, 8));
-}
-
-// One sequence cannot be divided, so two GPUs have tp 2. Forward and backward
-// take three times the forward time.
-TEST(NnScalerStages, OfWholeHostsReceiveAndSendBetweenHosts) {
-  const OperatorModel model = Model(3);
-  StageTable table(model, kHalf, 1, false);
-  const auto ms = [&table](int begin, int end, int gpus) {
-    return table.StageOf(begin, end, gpus).ms;
-  };
-  // Within a host.
-  EXPECT_NEAR(ms(0, 1, 1), 0.930 + 0.04 + 0.2, 1e-9);
-  EXPECT_NEAR(ms(1, 2, 1), 0.030 + 0.1 + 0.2, 1e-9);
-  // The input of the model and the output of its end do not leave the host.
-  EXPECT_NEAR(ms(0, 1, 2), 0.090 + 0.04 + 20.0, 1e-9);
-  EXPECT_NEAR(ms(1, 2, 2), 0.060 + 10.0 + 20.0, 1e-9);
-  EXPECT_NEAR(ms(2, 3, 2), 0.150 + 10.0 + 0.02, 1e-9);
-}
-
 // 10 copies of 20 MB, as much reserved, and 10 + 7 MB of each microbatch.
 TEST(NnScalerStages, KeepAMicrobatchMoreForEachStageBehind) {
   const OperatorModel model = Model(3);
   StageTable table(model, kHalf, 1, false);
-  const ConstrainedStage& stage = table.StageOf(1, 2, 1);
+  const SolvedStage& stage = table.StageOf(1, 2, 1);
   EXPECT_NEAR(stage.last_mb, 200.0 + 20.0 + 17.0, 1e-9);
   EXPECT_NEAR(stage.more_mb, 17.0, 1e-9);
   EXPECT_NEAR(stage.MemoryMb(3), 237.0 + 3 * 17.0, 1e-9);
-}
-
-TEST(NnScalerStages, ThoseOfTheSameLayersAreOne) {
-  const OperatorModel model = Model(5);
-  StageTable shared(model, kHalf, 1, false);
-  for (int begin = 0; begin < 5; ++begin) {
-    for (int end = begin + 1; end <= 5; ++end) {
-      for (const int gpus : {1, 2}) {
-        StageTable fresh(model, kHalf, 1, false);
-        const ConstrainedStage& alone = fresh.StageOf(begin, end, gpus);
-        const ConstrainedStage& stage = shared.StageOf(begin, end, gpus);
-        EXPECT_EQ(stage.ms, alone.ms) << begin << " " << end;
-        EXPECT_EQ(stage.last_mb, alone.last_mb) << begin << " " << end;
-        EXPECT_EQ(stage.choices, alone.choices) << begin << " " << end;
-      }
-    }
-  }
-  // All layers; 1 to 4 from the first, to the last; 1 to 3 between them.
-  EXPECT_EQ(shared.solved(), 2 * (1 + 4 + 4 + 3));
 }
 
 }  // namespace methods::stage_table_test

@@ -73,38 +73,6 @@ TEST(AnalyticOperators, TensorParallelismReducesOnceEachWay) {
   }
 }
 
-// A dropout reads and writes; its mask has a byte for each feature.
-TEST(AnalyticOperators, OtherOperatorsTakeTheTimeOfTheirBytes) {
-  const OperatorTable table = AnalyticOperators({});
-  for (const char* name :
-       {"enc-post-attention-dropout", "enc-post-MLP-dropout"}) {
-    const OperatorProfile& dropout = Profile(table, name, 1, 1);
-    const double us = 2 * 3 * kTokens * kHidden / 800e9 * 1e6;
-    EXPECT_NEAR(dropout.forward_us, us, 1e-6 * us);
-    EXPECT_NEAR(dropout.backward_us, us, 1e-6 * us);
-    EXPECT_NEAR(dropout.activations_mb, kTokens * kHidden / kMb, 1e-9);
-    EXPECT_EQ(dropout.weights_mb, 0.0);
-  }
-}
-
-// 12 h^2 of a layer with four hidden sizes inside, split over tensor-parallel
-// ranks; grouped queries and a gate change them.
-TEST(AnalyticOperators, WeightsOfALayerAreThoseOfADecoder) {
-  const auto layer = [](const AnalyticJob& job, int tp) {
-    const OperatorTable table = AnalyticOperators(job);
-    double weights_mb = 0.0;
-    for (const char* name : {"enc-attention-qkv", "enc-attention-dense",
-                             "enc-MLP-GEMM-1", "enc-MLP-GEMM-2"}) {
-      weights_mb += Profile(table, name, 1, tp).weights_mb;
-    }
-    return weights_mb * kMb / 2 / (kHidden * kHidden);
-  };
-  EXPECT_NEAR(layer({}, 1), 12.0, 1e-9);
-  EXPECT_NEAR(layer({}, 4), 3.0, 1e-9);
-  EXPECT_NEAR(layer({.gated = true}, 1), 16.0, 1e-9);
-  EXPECT_NEAR(layer({.kv_heads = 4}, 1), 10.5, 1e-9);
-}
-
 // 8 tokens of width 8 in 2 sequences; 4 heads, of which pairs share keys and
 // values; a gated layer of width 12, 32 tokens in the vocabulary; two GPUs.
 AnalyticJob Tiny() {
@@ -199,14 +167,6 @@ TEST(AnalyticOperators, EveryResultThatIsSplitIsReducedOnce) {
                 1e-9)
         << share.name;
   }
-}
-
-TEST(AnalyticOperators, EachOperatorIsNamedOnceForAllSizes) {
-  const std::vector<std::string> names = AnalyticOperators({}).names();
-  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(),
-            names.size());
-  EXPECT_EQ(AnalyticOperators({}).largest_tp(), 8);
-  EXPECT_EQ(AnalyticOperators({.largest_tp = 2}).names(), names);
 }
 
 }  // namespace methods::analytic_operators_test

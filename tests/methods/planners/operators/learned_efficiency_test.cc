@@ -14,7 +14,6 @@ namespace methods::learned_efficiency_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 // All products of these sizes with the efficiency of a known function.
 std::vector<MeasuredProduct> Measured(const std::vector<double>& sizes) {
@@ -42,23 +41,6 @@ TEST(LearnedEfficiency, PredictsProductsBetweenThoseItLearnedFrom) {
   EXPECT_LT(worst, 0.25);
   // The data have a range of a factor of 5, so a constant would fail.
   EXPECT_LT(learned({128, 128, 128}), 0.5 * learned({8192, 8192, 8192}));
-}
-
-// Each of the 100 rounds removes a tenth of half of what is left of a
-// difference of single products, as the weight of a leaf is its sum over (1 +
-// 1).
-TEST(LearnedEfficiency, ApproachesTwoProductsRoundByRound) {
-  const ProductEfficiency learned =
-      LearnEfficiency({{{256, 256, 256}, 0.2}, {{1024, 1024, 1024}, 0.8}});
-  EXPECT_NEAR(learned({1024, 1024, 1024}) - learned({256, 256, 256}),
-              0.6 * (1.0 - std::pow(0.95, 100)), 2e-5);
-}
-
-TEST(LearnedEfficiency, StaysInTheRangeOfTheMeasurements) {
-  const ProductEfficiency learned = LearnEfficiency(Measured({256, 1024}));
-  const ProductEfficiency truth = AnalyticEfficiency(0.9);
-  EXPECT_GE(learned({1, 1, 1}), truth({256, 256, 256}) - 1e-6);
-  EXPECT_LE(learned({1e6, 1e6, 1e6}), truth({1024, 1024, 1024}) + 1e-6);
 }
 
 TEST(LearnedEfficiency, ReadsTheProductsOfOneGpu) {

@@ -98,38 +98,6 @@ TEST_F(PlanCostTest, TimeIsThatOfEquation2) {
   EXPECT_NEAR(cost.iteration_ms, first + second + 7 * second, 1e-9);
 }
 
-// The second stage has its input of 4 MB from the other host: the bandwidth of
-// 2 MB is 2 GB/s.
-TEST_F(PlanCostTest, HostsOfOneGpuAreLinkedBySlowLinks) {
-  const OperatorModel model =
-      Tiny({.layers = 2, .batch = 8, .gpus = 2, .gpus_per_node = 1});
-  const PlanCost cost = model.Cost(Plan({0, 3, 6}, "000000"));
-  const auto slow_ms = [&](double mb) {
-    return 1e-3 * model.links().TransferUs(mb, true);
-  };
-  ASSERT_GT(slow_ms(4.0), 1e-3 * model.links().TransferUs(4.0, false));
-  EXPECT_NEAR(cost.stages[1].communicate_ms, slow_ms(4.0), 1e-9);
-}
-
-// Nothing is reserved for the last operator, and a norm has no weights.
-TEST_F(PlanCostTest, AStageOfOneOperatorReservesItsWeightsOnly) {
-  const OperatorModel model =
-      Tiny({.layers = 2, .batch = 8, .gpus = 3, .gpus_per_node = 8});
-  const PlanCost cost = model.Cost(Plan({0, 1, 2, 6}, "000000"));
-  EXPECT_EQ(cost.stages[0].reserved_mb, 10.0);
-  EXPECT_EQ(cost.stages[1].reserved_mb, 0.0);
-}
-
-TEST_F(PlanCostTest, EarlierStagesKeepMoreActivations) {
-  const OperatorModel model =
-      Tiny({.layers = 2, .batch = 8, .gpus = 2, .gpus_per_node = 8});
-  const PlanCost cost = model.Cost(Plan({0, 3, 6}, "000000"));
-  // Eight copies of 30 MB; two microbatches of (1 + 8 + 16 + 32) MB; reserved:
-  // max(5 + 6, 30) MB.
-  EXPECT_NEAR(cost.stages[0].memory_mb, 8 * 30 + 2 * 57 + 30, 1e-9);
-  EXPECT_NEAR(cost.stages[1].memory_mb, 8 * 30 + 1 * (4 + 112) + 30, 1e-9);
-}
-
 TEST_F(PlanCostTest, RecomputationKeepsTheLayersInputOnly) {
   const OperatorModel model =
       Tiny({.layers = 2, .batch = 8, .gpus = 1, .gpus_per_node = 8});
@@ -183,40 +151,6 @@ TEST_F(ConversionTest, TakesTheTimeOfItsCollectives) {
   EXPECT_EQ(model.ConversionUs(3, 2, {1, 0, 2}, kTensor), 0.0);
   // The other variant leaves the copies that the head takes.
   EXPECT_EQ(model.ConversionUs(3, 2, {1, 0, 1}, kTensor), 0.0);
-}
-
-TEST_F(ConversionTest, OfAStageAreAddedToItsTransfers) {
-  const OperatorModel model = TwoSequences();
-  OperatorPlan plan;
-  plan.micro_batch = 2;
-  plan.first = {0, 4};
-  plan.choices = {kData, kTensor, kTensor, kData};
-  const StageCost cost = model.Cost(plan).stages[0];
-  // 1 MB at 10 GB/s; a gather and an exchange in both directions.
-  EXPECT_NEAR(cost.communicate_ms, 0.1 + 0.5 + 2 * 0.25, 1e-9);
-  EXPECT_EQ(cost.gpus, 2);
-  plan.choices = {kData, kData, kData, kData};
-  EXPECT_NEAR(model.Cost(plan).stages[0].communicate_ms, 0.1, 1e-9);
-  EXPECT_EQ(model.Cost(plan).stages[0].gpus, 2);
-}
-
-// 300, 30, 3,000 and 900 us on one GPU.
-TEST_F(PlanCostTest, TheIdealTimeIsThatOfOneGpuOverAll) {
-  const OperatorModel model =
-      Tiny({.layers = 1, .batch = 8, .gpus = 2, .gpus_per_node = 8});
-  const StageCost one = model.Cost(Plan({0, 4}, "0000")).stages[0];
-  EXPECT_EQ(one.gpus, 1);
-  EXPECT_NEAR(one.ideal_ms, 4.23, 1e-9);
-  EXPECT_NEAR(one.compute_ms, 4.23, 1e-9);
-  const StageCost two = model.Cost(Plan({0, 4}, "0000", 1)).stages[0];
-  EXPECT_EQ(two.gpus, 2);
-  EXPECT_NEAR(two.ideal_ms, 4.23 / 2, 1e-9);
-  EXPECT_NEAR(two.compute_ms, 0.15 + 0.03 + 1.7 + 0.55, 1e-9);
-  // Reserved in addition to 30 MB of weights: none of the head.
-  EXPECT_EQ(one.reserved_mb, 40.0);
-  const StageCost head =
-      model.Cost(Plan({0, 1, 4}, "0000")).stages[1];  // 30 MB of weights
-  EXPECT_EQ(head.reserved_mb, 30.0);
 }
 
 // Megatron-LM's split needs no conversion inside a layer; a change of tp for dp
@@ -313,25 +247,6 @@ TEST_F(PlanCostTest, PlansWithSizesThatAreNoPowersOfTwoAreRejected) {
   EXPECT_FALSE(is_read("num_ops_in_each_stage", "2147483647"));
   EXPECT_FALSE(is_read("num_ops_in_each_stage", "1e12"));
   EXPECT_FALSE(is_read("micro_batch_size", "1.5"));
-}
-
-// A product that is split by columns is followed by one that is split by rows;
-// in the other variant both are the other way around.
-TEST(LayoutTest, TheSecondProductTakesWhatTheFirstOneLeaves) {
-  for (const auto& [first, second] :
-       {std::pair("enc-MLP-GEMM-1", "enc-MLP-GEMM-2"),
-        std::pair("enc-attention-qkv", "enc-attention-dense")}) {
-    const OperatorTraits a = TraitsOf(first);
-    const OperatorTraits b = TraitsOf(second);
-    EXPECT_TRUE(a.tunable && b.tunable);
-    for (const std::size_t variant : {0, 1}) {
-      EXPECT_EQ(a.output[variant], b.input[variant]);
-      EXPECT_EQ(b.output[variant], a.input[variant]);
-      EXPECT_NE(a.input[variant], a.output[variant]);
-      EXPECT_EQ(a.output[variant],
-                variant == 0 ? Layout::kColumns : Layout::kReplicated);
-    }
-  }
 }
 
 // The estimates that Aceso's program prints for these plans: the first three

@@ -185,17 +185,4 @@ TEST(TextbookTest, HierarchyVariesSizesThenMemoryThenMicrobatches) {
   EXPECT_FALSE(same_sizes(microbatches));
 }
 
-TEST(TextbookTest, TheNearestCandidateRepairsAnImpossibleChild) {
-  const SearchSpace space = Space(64);
-  const std::vector<char> tried(space.size(), 0);
-  // dp 16, tp 8, pp 8 is 1,024 GPUs; dp 1 is needed for that tp and pp.
-  ParallelConfig child = space[0];
-  child.dp = 2;
-  child.tp = 8;
-  child.pp = 8;
-  const ParallelConfig& near = space[NearestUntried(space, tried, child)];
-  EXPECT_EQ(near.dp * near.tp * near.pp, 64);
-  EXPECT_EQ(Distance(near, child, space.knobs()), 1.0);
-}
-
 }  // namespace methods::search_from_textbook_test

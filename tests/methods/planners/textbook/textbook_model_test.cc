@@ -137,39 +137,6 @@ TEST(TextbookModel, PartsOfAStepAreTheirFormulas) {
       step.Communication() / (step.compute_s + step.Communication()));
 }
 
-TEST(TextbookModel, OneRankSendsNothing) {
-  const TextbookModel model(Decoder(16, 1024, 16, 64, 512, 30'000), {});
-  const TextbookStep step = model.Step({.microbatches = 8});
-  EXPECT_EQ(step.tensor_s, 0.0);
-  EXPECT_EQ(step.pipeline_s, 0.0);
-  EXPECT_EQ(step.data_s, 0.0);
-  EXPECT_EQ(step.bubble_s, 0.0);
-}
-
-// As a job of so many sequences.
-TEST(TextbookModel, AMicrobatchHasTheSequencesThatAreGiven) {
-  for (const int sequences : {1, 2}) {
-    const auto total = [&](int batch_size, int micro_batch_size) {
-      const TextbookModel model(Decoder(16, 1024, 16, batch_size, 512, 30'000),
-                                {});
-      const ParallelConfig config{.dp = 2,
-                                  .tp = 2,
-                                  .microbatches = 4,
-                                  .micro_batch_size = micro_batch_size};
-      return model.Step(config).Total() + model.Memory(config).Total();
-    };
-    EXPECT_DOUBLE_EQ(total(64, sequences), total(8 * sequences, 0));
-  }
-}
-
-TEST(TextbookModel, SmallMicrobatchesAreLessEfficient) {
-  const trials::Workload workload = Decoder(16, 1024, 16, 64, 512, 30'000);
-  const TextbookModel model(workload, {});
-  const double large = model.Step({.microbatches = 16}).compute_s;  // 4 x 512
-  const double small = model.Step({.microbatches = 64}).compute_s;  // 1 x 512
-  EXPECT_NEAR(small / large, 2.0, 1e-12);
-}
-
 TEST(TextbookModel, AdviceFollowsTheRules) {
   // 16 bytes x 13e9 / 40 GB = 5.2: tp 8, which divides 40 heads. 40 layers: 4
   // stages; two GPUs of data parallelism are left of 64.
@@ -207,35 +174,6 @@ ParallelConfig Advice(const Advised& given) {
       .Advise(given.gpus);
 }
 
-// 16 bytes per parameter in half of the memory: 2 * 16 / 15.8 is above 2, and
-// 2 * 16 / 7.9 above 4.
-TEST(TextbookModel,
-     AdvisesTensorParallelismUntilHalfOfTheMemoryHoldsTheStates) {
-  EXPECT_EQ(Advice({.bytes_per_parameter = 16.0}).tp, 1);
-  EXPECT_EQ(Advice({.bytes_per_parameter = 15.8}).tp, 4);
-  EXPECT_EQ(Advice({.bytes_per_parameter = 8.0}).tp, 4);
-  EXPECT_EQ(Advice({.bytes_per_parameter = 7.9}).tp, 8);
-  EXPECT_EQ(Advice({.gpus_per_node = 4, .bytes_per_parameter = 7.9}).tp, 4);
-  EXPECT_EQ(Advice({.heads = 12, .bytes_per_parameter = 7.9}).tp, 4);
-  EXPECT_EQ(Advice({.heads = 10, .bytes_per_parameter = 7.9}).tp, 2);
-  EXPECT_EQ(Advice({.heads = 12, .bytes_per_parameter = 7.9}).dp, 2);
-}
-
-// 128 layers make eight stages on eight GPUs, which leave one replica; twelve
-// layers make one stage. Where tp is larger than the job there is one as well.
-TEST(TextbookModel, AdvisesAtLeastOneReplicaAndOneMicrobatch) {
-  EXPECT_EQ(Advice({.layers = 128, .gpus = 8}).dp, 1);
-  EXPECT_EQ(Advice({.gpus = 2, .bytes_per_parameter = 8.0}).dp, 1);
-  const auto microbatches = [](int batch_size) {
-    return TextbookModel(Decoder(12, 960, 16, batch_size, 128, 1000), {})
-        .Advise(8)
-        .microbatches;
-  };
-  EXPECT_EQ(microbatches(4), 1);
-  EXPECT_EQ(microbatches(8 * 16), 1);
-  EXPECT_EQ(microbatches(2 * 8 * 16), 2);
-}
-
 TEST(TextbookModel, AdvisesStagesOfDeepModelsThatDivideTheirLayers) {
   const auto stages = [](int layers, int gpus) {
     return Advice({.layers = layers, .gpus = gpus}).pp;
@@ -258,20 +196,6 @@ TEST(TextbookModel, AdvisesStagesOfDeepModelsThatDivideTheirLayers) {
   EXPECT_EQ(two.dp, 32);
   EXPECT_EQ(two.model_chunks, 1);
   EXPECT_EQ(Advice({.layers = 32, .gpus = 64}).model_chunks, 2);
-}
-
-// Parameters and optimizer states take 14 bytes: 0.8 of 17.5.
-TEST(TextbookModel, AdvisesMoreZeroForMoreRanksWhereStatesAreTight) {
-  const auto zero_stage = [](int gpus, double bytes) {
-    return Advice({.gpus = gpus, .bytes_per_parameter = bytes}).zero_stage;
-  };
-  for (const int gpus : {1, 3, 4, 8}) {
-    EXPECT_EQ(zero_stage(gpus, 17.6), 1);
-  }
-  EXPECT_EQ(zero_stage(3, 17.4), 1);
-  EXPECT_EQ(zero_stage(4, 17.4), 2);
-  EXPECT_EQ(zero_stage(7, 17.4), 2);
-  EXPECT_EQ(zero_stage(8, 17.4), 3);
 }
 
 // Inputs of 12 layers take 2 * 128 * 960 * 12 bytes per sequence.
@@ -298,19 +222,6 @@ TEST(TextbookModel, AdvisesMicrobatchesWhoseInputsTakeAFifthOfTheMemory) {
           .Advise(64);
   ASSERT_EQ(config.pp, 4);
   EXPECT_EQ(config.microbatches, 1024 / config.dp / 8);
-}
-
-TEST(TextbookModel, AdvisesRecomputationFromABillionParametersOn) {
-  const double others = Parameters(Decoder(1, 2048, 16, 8, 128, 0));
-  const int vocabulary =
-      static_cast<int>(std::ceil((1e9 - others) / 2048.0)) + 1;
-  const auto advised = [](int words) {
-    return TextbookModel(Decoder(1, 2048, 16, 8, 128, words), {})
-        .Advise(8)
-        .grad_checkpoint;
-  };
-  EXPECT_EQ(advised(vocabulary), trials::kRecomputeFull);
-  EXPECT_EQ(advised(vocabulary - 2), trials::kRecomputeNothing);
 }
 
 TEST(TextbookModel, CalibrationIsTheLeastSquaresOfTheRelativeErrors) {
@@ -375,26 +286,6 @@ TEST(TextbookModel, CalibrationFitsOneFactorAloneWhereTheOtherIsNegative) {
   EXPECT_NEAR(alike.communication, 2.0, 1e-12);
 }
 
-// Parts (1, 1) and k (1 + e, 1 - e), which are at an angle of e and fit with
-// 1 / 2 and 1 / (2 k): two factors need a squared sine of more than 1e-9, in
-// any unit of the parts.
-TEST(TextbookModel, CalibrationDoesNotTellAlmostProportionalPartsApart) {
-  for (const double k : {0.1, 10.0}) {
-    const auto calibrated = [&](double squared_sine) {
-      const double e = std::sqrt(squared_sine);
-      return Calibrate(
-          {{{.compute_s = 1.0, .tensor_s = k}, 1.0},
-           {{.compute_s = 1.0 + e, .tensor_s = k * (1.0 - e)}, 1.0}});
-    };
-    const TextbookFactors two = calibrated(1.05e-9);
-    EXPECT_NEAR(two.compute, 0.5, 1e-3);
-    EXPECT_NEAR(two.communication, 0.5 / k, 1e-3 / k);
-    const TextbookFactors one = calibrated(0.95e-9);
-    EXPECT_EQ(one.compute, one.communication);
-    EXPECT_NEAR(one.compute, 1.0 / (1.0 + k), 1e-4);
-  }
-}
-
 TEST(TextbookModel, CalibrationRecoversTheFactors) {
   std::vector<TextbookMeasurement> measurements;
   for (const double tensor_s : {0.1, 0.5, 1.0}) {
@@ -412,17 +303,6 @@ TEST(TextbookModel, CalibrationRecoversTheFactors) {
               measurements[0].step_time_s, 1e-12);
   EXPECT_EQ(one.compute, one.communication);
   EXPECT_EQ(Calibrate({}).compute, 1.0);
-}
-
-TEST(TextbookModel, CalibratedFactorsAreNotNegative) {
-  const auto measured = [](double compute_s, double tensor_s, double time_s) {
-    return TextbookMeasurement{{.compute_s = compute_s, .tensor_s = tensor_s},
-                               time_s};
-  };
-  const TextbookFactors factors =
-      Calibrate({measured(1.0, 0.1, 1.0), measured(1.0, 1.0, 0.9)});
-  EXPECT_GE(factors.compute, 0.0);
-  EXPECT_EQ(factors.communication, 0.0);
 }
 
 TEST(TextbookModel, ValidationHasMeanGreatestAndDeviation) {
@@ -455,27 +335,6 @@ TEST(TextbookModel, BubblesAreThoseOfTheExercise) {
     EXPECT_EQ(MicrobatchesForBubble(pp, 0.10), ten);
     EXPECT_EQ(MicrobatchesForBubble(pp, 0.05), five);
   }
-}
-
-// Eight tenths of the computation hide the reduction, which crosses the network
-// as soon as a tensor-parallel replica set is larger than a host.
-TEST(TextbookModel, AReductionOnASlowLinkIsLongerThanWhatHidesIt) {
-  const trials::Workload workload = Decoder(16, 1024, 16, 64, 512, 30'000);
-  const double parameters = Parameters(workload);
-  const TextbookModel model(workload, {.gpus_per_node = 4,
-                                       .flops_per_s = 1e14,
-                                       .intra_node_bytes_per_s = 1e9,
-                                       .inter_node_bytes_per_s = 1e8});
-  const TextbookStep host = model.Step({.dp = 4, .microbatches = 1});
-  EXPECT_DOUBLE_EQ(host.data_s,
-                   2 * 0.75 * 2 * parameters / 1e9 - 0.8 * host.compute_s);
-  EXPECT_GT(host.data_s, 0.0);
-  const TextbookStep network = model.Step({.dp = 8, .microbatches = 1});
-  EXPECT_DOUBLE_EQ(network.data_s,
-                   2 * 0.875 * 2 * parameters / 1e8 - 0.8 * network.compute_s);
-  const TextbookStep both = model.Step({.dp = 4, .tp = 2, .microbatches = 1});
-  EXPECT_DOUBLE_EQ(both.data_s,
-                   2 * 0.75 * 2 * parameters / 2 / 1e8 - 0.8 * both.compute_s);
 }
 
 }  // namespace methods::textbook_model_test

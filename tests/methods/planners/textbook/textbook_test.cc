@@ -61,7 +61,7 @@ class TextbookMethod : public testing::Test {
 
 TEST_F(TextbookMethod, FirstTrialIsTheCandidateNearestToTheAdvice) {
   const auto method = MakeTextbook(problem_, {}, 1);
-  const methods::TextbookModel model(
+  const TextbookModel model(
       workload_,
       {.gpus_per_node = 8, .memory_bytes = problem_.memory_capacity_bytes});
   const ParallelConfig advice = model.Advise(8);
@@ -74,12 +74,11 @@ TEST_F(TextbookMethod, FirstTrialIsTheCandidateNearestToTheAdvice) {
 TEST_F(TextbookMethod, TriesThoseThatPassTheFiltersFirstInTheOrderOfTheModel) {
   const TextbookOptions options{.advice = false};
   const auto method = MakeTextbook(problem_, options, 1);
-  const methods::TextbookModel model(workload_,
-                                     {.gpus_per_node = 8,
-                                      .memory_bytes = 12e9,
-                                      .flops_per_s = 312e12,
-                                      .intra_node_bytes_per_s = 300e9,
-                                      .inter_node_bytes_per_s = 100e9});
+  const TextbookModel model(workload_, {.gpus_per_node = 8,
+                                        .memory_bytes = 12e9,
+                                        .flops_per_s = 312e12,
+                                        .intra_node_bytes_per_s = 300e9,
+                                        .inter_node_bytes_per_s = 100e9});
   std::vector<int> all(space_.size());
   std::iota(all.begin(), all.end(), 0);
   const Filtered filtered =
@@ -121,11 +120,10 @@ TEST_F(TextbookMethod, WithAPriceTriesTheCheapestFirst) {
   problem_.price.cluster_gpus = 8;
   const TextbookOptions options{.advice = false, .communication_share = 1.0};
   const auto method = MakeTextbook(problem_, options, 1);
-  const methods::TextbookModel model(workload_,
-                                     {.gpus_per_node = 8,
-                                      .flops_per_s = 312e12,
-                                      .intra_node_bytes_per_s = 300e9,
-                                      .inter_node_bytes_per_s = 100e9});
+  const TextbookModel model(workload_, {.gpus_per_node = 8,
+                                        .flops_per_s = 312e12,
+                                        .intra_node_bytes_per_s = 300e9,
+                                        .inter_node_bytes_per_s = 100e9});
   double last_s = 0.0;
   for (int i = 0; i < space_.size(); ++i) {
     const int candidate = method->Suggest()->candidate;
@@ -141,13 +139,13 @@ TEST_F(TextbookMethod, WithAPriceTriesTheCheapestFirst) {
 TEST_F(TextbookMethod, TrialsThatShowSlowLinksTurnItFromTensorParallelism) {
   problem_.memory_capacity_bytes = 1e12;  // everything fits
   const TextbookOptions options{.advice = false, .communication_share = 1.0};
-  const methods::TextbookModel model(
-      workload_, {.gpus_per_node = 8, .flops_per_s = 312e12});
+  const TextbookModel model(workload_,
+                            {.gpus_per_node = 8, .flops_per_s = 312e12});
   const auto tensor_after = [&](double link_factor) {
     const auto method = MakeTextbook(problem_, options, 1);
     for (int i = 0; i < space_.size(); ++i) {
       if (space_[i].pp == 4) {  // tp 1 and 2
-        const methods::TextbookStep step = model.Step(space_[i]);
+        const TextbookStep step = model.Step(space_[i]);
         Observe(*method, i,
                 step.compute_s + step.bubble_s +
                     link_factor * step.Communication());
@@ -160,12 +158,11 @@ TEST_F(TextbookMethod, TrialsThatShowSlowLinksTurnItFromTensorParallelism) {
 
 TEST_F(TextbookMethod, EstimatesAreThoseOfTheModelWithTheseSpeeds) {
   problem_.gpus_per_node = 4;
-  const methods::TextbookModel model(workload_,
-                                     {.gpus_per_node = 4,
-                                      .memory_bytes = 12e9,
-                                      .flops_per_s = 100e12,
-                                      .intra_node_bytes_per_s = 200e9,
-                                      .inter_node_bytes_per_s = 3e9});
+  const TextbookModel model(workload_, {.gpus_per_node = 4,
+                                        .memory_bytes = 12e9,
+                                        .flops_per_s = 100e12,
+                                        .intra_node_bytes_per_s = 200e9,
+                                        .inter_node_bytes_per_s = 3e9});
   const trials::Predictions estimates =
       EstimatesOf(problem_, {.tflops = 100.0,
                              .intra_node_gb_per_s = 200.0,
@@ -175,55 +172,6 @@ TEST_F(TextbookMethod, EstimatesAreThoseOfTheModelWithTheseSpeeds) {
     EXPECT_DOUBLE_EQ(estimates.step_time_s[k], model.Step(space_[i]).Total());
     EXPECT_DOUBLE_EQ(estimates.peak_memory_bytes[k],
                      model.Memory(space_[i]).Total());
-  }
-}
-
-TEST_F(TextbookMethod, FiltersKeepWhatNeedsExactlyTheirShares) {
-  const methods::TextbookModel model(workload_, {.gpus_per_node = 8});
-  const std::vector<Filter> filters =
-      TextbookFilters(space_, model, model.Memory(space_[3]).Total(),
-                      model.CommunicationShare(space_[3]));
-  for (const Filter& filter : filters) {
-    EXPECT_TRUE(filter.keeps(3)) << filter.name;
-  }
-}
-
-TEST_F(TextbookMethod, TheAdviceIsFollowedAlsoWhereItIsTheFirstCandidate) {
-  const int advised = MakeTextbook(problem_, {}, 1)->Suggest()->candidate;
-  std::vector<ParallelConfig> configs = Configs();
-  std::swap(configs[0], configs[advised]);
-  const ParallelConfig expected = configs[0];
-  space_ = trials::SearchSpace(configs);
-  // Filters that leave the candidate with the least memory only.
-  const methods::TextbookModel model(workload_, {.gpus_per_node = 8});
-  double least_bytes = model.Memory(configs[0]).Total();
-  for (const ParallelConfig& config : configs) {
-    least_bytes = std::min(least_bytes, model.Memory(config).Total());
-  }
-  ASSERT_LT(least_bytes, model.Memory(expected).Total());
-  const auto method = MakeTextbook(
-      problem_,
-      {.memory_share = 1.0001 * least_bytes / problem_.memory_capacity_bytes,
-       .communication_share = 1.0},
-      1);
-  EXPECT_EQ(space_[method->Suggest()->candidate], expected);
-}
-
-TEST_F(TextbookMethod, OfEquallyFastCandidatesTriesTheFirst) {
-  std::vector<ParallelConfig> configs;  // the model knows no buckets
-  for (const int bucket_mb : {1, 4, 16}) {
-    configs.push_back({.dp = 8,
-                       .zero_stage = 1,
-                       .zero_bucket_mb = bucket_mb,
-                       .microbatches = 8,
-                       .grad_checkpoint = trials::kRecomputeFull});
-  }
-  space_ = trials::SearchSpace(configs);
-  const auto method = MakeTextbook(problem_, {.advice = false}, 1);
-  for (int i = 0; i < 3; ++i) {
-    const int candidate = method->Suggest()->candidate;
-    EXPECT_EQ(candidate, i);
-    Observe(*method, candidate, 1.0);
   }
 }
 
@@ -244,30 +192,6 @@ TEST(Filters, CountWhatEachRemovesFromTheRest) {
                          {"memory", [](int i) { return i / 10 % 10 < 7; }}});
   EXPECT_THAT(filtered.removed, testing::ElementsAre(8000, 1000, 300));
   EXPECT_EQ(filtered.kept.size(), 700U);
-}
-
-TEST_F(TextbookMethod, TheFirstCandidateIsTriedFirstWhereItIsTheFastest) {
-  problem_.memory_capacity_bytes = 1e12;  // everything fits
-  const methods::TextbookModel model(
-      workload_, {.gpus_per_node = 8, .flops_per_s = 312e12});
-  std::vector<ParallelConfig> configs = Configs();
-  std::stable_sort(configs.begin(), configs.end(),
-                   [&](const ParallelConfig& a, const ParallelConfig& b) {
-                     return model.Step(a).Total() < model.Step(b).Total();
-                   });
-  const auto alike =
-      std::unique(configs.begin(), configs.end(),
-                  [&](const ParallelConfig& a, const ParallelConfig& b) {
-                    return model.Step(a).Total() == model.Step(b).Total();
-                  });
-  configs.erase(alike, configs.end());
-  ASSERT_GT(configs.size(), 1U);
-  space_ = trials::SearchSpace(configs);
-  const auto method =
-      MakeTextbook(problem_, {.advice = false, .communication_share = 1.0}, 1);
-  EXPECT_EQ(method->Suggest()->candidate, 0);
-  Observe(*method, 0, 1.0);
-  EXPECT_NE(method->Suggest()->candidate, 0);
 }
 
 }  // namespace methods::textbook_test
