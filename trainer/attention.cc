@@ -72,9 +72,7 @@ class Attention : public Core {
     }
     const Array scratch =
         c.New(c.device.AttentionScratch(shape), Region::kWorkspace);
-    c.device.AttentionForward(shape, saved[kQuery], Keys(saved),
-                              Keys(saved).From(kv_), saved[kOut], saved[kKept],
-                              scratch.get());
+    c.device.AttentionForward(Arguments(saved, shape, scratch));
     Array y = c.New(c.tokens * hidden_);
     c.Linear(c.tokens, q_, hidden_, saved[kOut], out_weight_->weight, y.get());
     return y;
@@ -93,9 +91,12 @@ class Attention : public Core {
                                           Region::kWorkspace);
     const Tensor dk = c.cp == nullptr ? dquery.get().From(q_) : dkeys.get();
     Array scratch = c.New(c.device.AttentionScratch(shape), Region::kWorkspace);
-    c.device.AttentionBackward(shape, dout.get(), saved[kQuery], Keys(saved),
-                               Keys(saved).From(kv_), saved[kOut], saved[kKept],
-                               scratch.get(), dquery.get(), dk, dk.From(kv_));
+    AttentionArgs args = Arguments(saved, shape, scratch);
+    args.dout = dout.get();
+    args.dq = dquery.get();
+    args.dk = dk;
+    args.dv = dk.From(kv_);
+    c.device.AttentionBackward(args);
     scratch.Reset();
     dout.Reset();
     saved = {};
@@ -159,13 +160,30 @@ class Attention : public Core {
                      dx, beta);
   }
 
+  [[nodiscard]] AttentionArgs Arguments(const Saved& saved,
+                                        const AttentionShape& shape,
+                                        const Array& scratch) const {
+    return {.shape = shape,
+            .q = saved[kQuery],
+            .k = Keys(saved),
+            .v = Keys(saved).From(kv_),
+            .out = saved[kOut],
+            .kept = saved[kKept],
+            .scratch = scratch.get()};
+  }
+
   void Rotate(bool backward, std::int64_t stride, std::int64_t heads,
               Tensor x) const {
     const Context& c = context_;
     if (!c.rotary.empty()) {
       const Positions positions{0, c.tokens, c.length, c.offset};
-      c.device.Rotate(positions, heads, head_size_, stride, backward, c.rotary,
-                      x);
+      c.device.Rotate({.positions = positions,
+                       .heads = heads,
+                       .head_size = head_size_,
+                       .stride = stride,
+                       .backward = backward,
+                       .table = c.rotary,
+                       .x = x});
     }
   }
 

@@ -22,17 +22,31 @@ Norm::Norm(const Context& context, ParameterStore& store,
 
 void Norm::Forward(const Context& context, Tensor x, Tensor y,
                    Tensor statistics) const {
-  context.device.NormForward(kind, context.constants.norm_epsilon,
-                             x.size / cols, cols, x, scale->weight,
-                             shift == nullptr ? Tensor{} : shift->weight, y,
-                             statistics);
+  context.device.NormForward(
+      {.kind = kind,
+       .epsilon = context.constants.norm_epsilon,
+       .rows = x.size / cols,
+       .cols = cols,
+       .x = x,
+       .scale = scale->weight,
+       .shift = shift == nullptr ? Tensor{} : shift->weight,
+       .y = y,
+       .statistics = statistics});
 }
 
 void Norm::Backward(const Context& context, Tensor dy, Tensor x,
                     Tensor statistics, Tensor dx) const {
-  context.device.NormBackward(kind, x.size / cols, cols, dy, x, scale->weight,
-                              statistics, dx, scale->gradient,
-                              shift == nullptr ? Tensor{} : shift->gradient);
+  context.device.NormBackward(
+      {.kind = kind,
+       .rows = x.size / cols,
+       .cols = cols,
+       .x = x,
+       .scale = scale->weight,
+       .statistics = statistics,
+       .dy = dy,
+       .dx = dx,
+       .dscale = scale->gradient,
+       .dshift = shift == nullptr ? Tensor{} : shift->gradient});
 }
 
 namespace {

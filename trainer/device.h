@@ -47,6 +47,90 @@ struct AdamOptions {
   int step = 1;  // >= 1
 };
 
+// The arguments of an operator and of its gradient: forward leaves out the
+// operands d*, backward what only forward needs.
+
+// y = (x - mean) rstd scale + shift (kLayer), x rstd scale (kRms).
+// Shapes: x, y [rows, cols]; scale, shift [cols]; statistics wide [rows, 2]:
+// mean and rstd = 1 / sqrt(variance + epsilon). shift is empty for kRms.
+struct NormArgs {
+  NormKind kind = NormKind::kRms;
+  double epsilon = 0.0;
+  std::int64_t rows = 0, cols = 0;
+  Tensor x, scale, shift, y, statistics;
+  Tensor dy, dx, dscale, dshift;  // all but dy += (dx is an accumulator)
+};
+
+// x += bias (or empty), y = activation(x). x is [rows, cols] or, if gated,
+// [rows, 2 cols]; y is [rows, cols].
+struct ActivationArgs {
+  Activation kind = Activation::kGelu;
+  std::int64_t rows = 0, cols = 0;
+  Tensor bias, x, y;
+  Tensor dy, dx;  // dx =
+
+  [[nodiscard]] std::int64_t inputs() const {
+    return kind == Activation::kSwiGlu ? 2 * cols : cols;
+  }
+};
+
+// Rotates the pairs (i, i + head_size / 2) of each head in place, in reverse
+// where `backward`. x is [rows, stride], of which the first heads * head_size
+// are read; table is wide [positions, head_size]: cosines, then sines.
+struct RotateArgs {
+  Positions positions;
+  std::int64_t heads = 0, head_size = 0, stride = 0;
+  bool backward = false;
+  Tensor table, x;
+};
+
+// kept (or empty) and scratch have AttentionKept and AttentionScratch elements;
+// without `kept`, backward computes it again.
+struct AttentionArgs {
+  AttentionShape shape;
+  Tensor q, k, v, out, kept, scratch;
+  Tensor dout, dq, dk, dv;  // strides of out, q, k and v; dq, dk, dv =
+};
+
+// out[t] = table[token[t] - first] or 0 where the table lacks the token.
+// tokens is int32 [rows], table [table_rows, cols].
+struct EmbeddingArgs {
+  std::int64_t rows = 0, cols = 0, first = 0, table_rows = 0;
+  Tensor tokens, table, out;
+  Tensor dout, dtable;  // dtable +=
+};
+
+// Cross entropy over a vocabulary that ranks may share. logits [rows, stride],
+// of which the first cols are valid and are those of the labels first .. first
+// + cols. maxima is wide [rows], sums wide [rows, 2], loss wide [1].
+struct LossArgs {
+  std::int64_t rows = 0, cols = 0, stride = 0, first = 0;
+  double scale = 1.0;
+  Tensor logits, labels, maxima, sums, loss;
+};
+
+// The k largest of each row of softmax(logits), scaled to the sum 1.
+// logits [rows, experts]; chosen int32 [rows, k], weights [rows, k].
+struct RouteArgs {
+  std::int64_t rows = 0, experts = 0, k = 0;
+  Tensor logits, chosen, weights;
+  Tensor dweights, dlogits;  // dlogits =
+};
+
+// Rows of tokens [rows, cols] and of the slots that their k choices have: slots
+// int32 [rows, k], each slot once; weights [rows, k] or empty: 1.
+struct SlotArgs {
+  std::int64_t rows = 0, k = 0, cols = 0;
+  Tensor from, slots, weights, to;
+};
+
+// One step of AdamW on wide master weights; weights = the rounded master. The
+// gradient may be wide.
+struct AdamArgs {
+  AdamOptions options;
+  Tensor gradient, master, first_moment, second_moment, weights;
+};
+
 // Where a piece of a weight comes from: element (i, j) of [rows, cols] is
 // scale * normal(key, (row_begin + i) * global_cols + col_begin + j), and 0 for
 // a row >= global_rows.
@@ -92,35 +176,15 @@ class Device {
   virtual void Gemm(const GemmShape& shape, Tensor a, Tensor b, Tensor c) = 0;
 
   // ---- operators on rows ----
-  // y = (x - mean) rstd scale + shift (kLayer), x rstd scale (kRms).
-  // Shapes: x, y [rows, cols]; scale, shift [cols]; statistics wide [rows, 2]:
-  // mean and rstd = 1 / sqrt(variance + epsilon). shift is empty for kRms.
-  virtual void NormForward(NormKind kind, double epsilon, std::int64_t rows,
-                           std::int64_t cols, Tensor x, Tensor scale,
-                           Tensor shift, Tensor y, Tensor statistics) = 0;
-  // dx += gradient (dx is an accumulator), dscale += , dshift += .
-  virtual void NormBackward(NormKind kind, std::int64_t rows, std::int64_t cols,
-                            Tensor dy, Tensor x, Tensor scale,
-                            Tensor statistics, Tensor dx, Tensor dscale,
-                            Tensor dshift) = 0;
+  virtual void NormForward(const NormArgs& args) = 0;
+  virtual void NormBackward(const NormArgs& args) = 0;
   virtual void AddBias(std::int64_t rows, std::int64_t cols, Tensor bias,
                        Tensor x) = 0;
   virtual void BiasBackward(std::int64_t rows, std::int64_t cols, Tensor dy,
                             Tensor dbias) = 0;  // dbias +=
-  // x += bias (or empty), y = activation(x). x is [rows, cols] or, if gated,
-  // [rows, 2 cols]; y is [rows, cols].
-  virtual void ActivationForward(Activation kind, std::int64_t rows,
-                                 std::int64_t cols, Tensor bias, Tensor x,
-                                 Tensor y) = 0;
-  virtual void ActivationBackward(Activation kind, std::int64_t rows,
-                                  std::int64_t cols, Tensor dy, Tensor x,
-                                  Tensor dx) = 0;  // dx =
-  // Rotates the pairs (i, i + head_size / 2) of each head in place, in reverse
-  // where `backward`. x is [rows, stride], of which the first heads * head_size
-  // are read; table is wide [positions, head_size]: cosines, then sines.
-  virtual void Rotate(const Positions& positions, std::int64_t heads,
-                      std::int64_t head_size, std::int64_t stride,
-                      bool backward, Tensor table, Tensor x) = 0;
+  virtual void ActivationForward(const ActivationArgs& args) = 0;
+  virtual void ActivationBackward(const ActivationArgs& args) = 0;
+  virtual void Rotate(const RotateArgs& args) = 0;
 
   // ---- attention ----
   // Elements (of `width`) that forward keeps for backward where the device does
@@ -129,26 +193,12 @@ class Device {
       const AttentionShape& shape) const = 0;
   [[nodiscard]] virtual std::int64_t AttentionScratch(
       const AttentionShape& shape) const = 0;
-  // `kept` may be empty: then backward computes it again.
-  virtual void AttentionForward(const AttentionShape& shape, Tensor q, Tensor k,
-                                Tensor v, Tensor out, Tensor kept,
-                                Tensor scratch) = 0;
-  virtual void AttentionBackward(const AttentionShape& shape, Tensor dout,
-                                 Tensor q, Tensor k, Tensor v, Tensor out,
-                                 Tensor kept, Tensor scratch,
-                                 Tensor dq,  // strides of q, k and v; dq =
-                                 Tensor dk, Tensor dv) = 0;
+  virtual void AttentionForward(const AttentionArgs& args) = 0;
+  virtual void AttentionBackward(const AttentionArgs& args) = 0;
 
   // ---- embeddings ----
-  // out[t] = table[token[t] - first] or 0 where the table lacks the token.
-  // tokens is int32 [rows], table [table_rows, cols].
-  virtual void EmbeddingForward(std::int64_t rows, std::int64_t cols,
-                                std::int64_t first, std::int64_t table_rows,
-                                Tensor tokens, Tensor table, Tensor out) = 0;
-  virtual void EmbeddingBackward(std::int64_t rows, std::int64_t cols,
-                                 std::int64_t first, std::int64_t table_rows,
-                                 Tensor tokens, Tensor dout,
-                                 Tensor dtable) = 0;  // +=
+  virtual void EmbeddingForward(const EmbeddingArgs& args) = 0;
+  virtual void EmbeddingBackward(const EmbeddingArgs& args) = 0;
   // x[t] += table[position of t]; the gradient of the table.
   virtual void AddPositions(const Positions& positions, std::int64_t cols,
                             Tensor table, Tensor x) = 0;
@@ -156,54 +206,28 @@ class Device {
                                  Tensor dx,
                                  Tensor dtable) = 0;  // +=
 
-  // ---- loss: cross entropy over a vocabulary that ranks may share ----
-  // logits [rows, stride], of which the first cols are valid and are those of
-  // the labels first .. first + cols. maxima is wide [rows].
-  virtual void LossMaxima(std::int64_t rows, std::int64_t cols,
-                          std::int64_t stride, Tensor logits,
-                          Tensor maxima) = 0;
-  // sums wide [rows, 2]: sum exp(logit - max), logit of the label - max or 0.
-  virtual void LossSums(std::int64_t rows, std::int64_t cols,
-                        std::int64_t stride, std::int64_t first, Tensor logits,
-                        Tensor labels, Tensor maxima, Tensor sums) = 0;
-  // loss (wide [1]) += sum over rows with label >= 0 of log(sum) - logit, and
-  // logits = (softmax - onehot) * scale, 0 in rows with a label < 0 and beyond
-  // cols.
-  virtual void LossBackward(std::int64_t rows, std::int64_t cols,
-                            std::int64_t stride, std::int64_t first,
-                            double scale, Tensor labels, Tensor maxima,
-                            Tensor sums, Tensor logits, Tensor loss) = 0;
+  // ---- loss ----
+  virtual void LossMaxima(const LossArgs& args) = 0;
+  // sums: sum exp(logit - max), logit of the label - max or 0.
+  virtual void LossSums(const LossArgs& args) = 0;
+  // loss += sum over rows with label >= 0 of log(sum) - logit, and logits =
+  // (softmax - onehot) * scale, 0 in rows with a label < 0 and beyond cols.
+  virtual void LossBackward(const LossArgs& args) = 0;
 
   // ---- mixture of experts ----
-  // The k largest of each row of softmax(logits), scaled to the sum 1.
-  // logits [rows, experts]; chosen int32 [rows, k], weights [rows, k].
-  virtual void RouteForward(std::int64_t rows, std::int64_t experts,
-                            std::int64_t k, Tensor logits, Tensor chosen,
-                            Tensor weights) = 0;
-  virtual void RouteBackward(std::int64_t rows, std::int64_t experts,
-                             std::int64_t k, Tensor chosen, Tensor weights,
-                             Tensor dweights,
-                             Tensor dlogits) = 0;  // dlogits =
-  // to[slots[t, j]] = weights[t, j] (or 1) * from[t]: slots int32 [rows, k],
-  // each slot once.
-  virtual void ScatterRows(std::int64_t rows, std::int64_t k, std::int64_t cols,
-                           Tensor from, Tensor slots, Tensor weights,
-                           Tensor to) = 0;
-  // to[t] = sum_j weights[t, j] (or 1) * from[slots[t, j]].
-  virtual void CombineRows(std::int64_t rows, std::int64_t k, std::int64_t cols,
-                           Tensor from, Tensor slots, Tensor weights,
-                           Tensor to) = 0;
-  // dweights[t, j] = <dto[t], from[slots[t, j]]>.
-  virtual void CombineWeights(std::int64_t rows, std::int64_t k,
-                              std::int64_t cols, Tensor dto, Tensor from,
-                              Tensor slots, Tensor dweights) = 0;
+  virtual void RouteForward(const RouteArgs& args) = 0;
+  virtual void RouteBackward(const RouteArgs& args) = 0;
+  // to[slots[t, j]] = weights[t, j] * from[t].
+  virtual void ScatterRows(const SlotArgs& args) = 0;
+  // to[t] = sum_j weights[t, j] * from[slots[t, j]].
+  virtual void CombineRows(const SlotArgs& args) = 0;
+  // The gradient of the weights of CombineRows, whose `to` has the gradient
+  // dto: dweights[t, j] = <dto[t], from[slots[t, j]]>.
+  virtual void CombineWeights(const SlotArgs& args, Tensor dto,
+                              Tensor dweights) = 0;
 
   // ---- optimizer ----
-  // One step of AdamW on wide master weights; weights = the rounded master. The
-  // gradient may be wide.
-  virtual void Adam(const AdamOptions& options, Tensor gradient, Tensor master,
-                    Tensor first_moment, Tensor second_moment,
-                    Tensor weights) = 0;
+  virtual void Adam(const AdamArgs& args) = 0;
 };
 
 }  // namespace trainer

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <new>
+#include <numeric>
 #include <vector>
 
 #include <sys/mman.h>
@@ -100,30 +101,26 @@ class CpuDevice : public Device {
     }
   }
 
-  void NormForward(NormKind kind, double epsilon, std::int64_t rows,
-                   std::int64_t cols, Tensor x, Tensor scale, Tensor shift,
-                   Tensor y, Tensor statistics) override {
-    CheckSizes(rows * cols, {x, y});
-    CheckSizes(cols, {scale, shift});
-    CheckSizes(2 * rows, {statistics});
-    const NormRow<T> norm{kind, cols, Data(scale), Data(shift),
-                          static_cast<T>(epsilon)};
-    for (std::int64_t i = 0; i < rows; ++i) {
-      NormForwardRow(norm, Data(x) + i * cols, Data(y) + i * cols,
-                     Data(statistics) + 2 * i);
+  void NormForward(const NormArgs& a) override {
+    CheckSizes(a.rows * a.cols, {a.x, a.y});
+    CheckSizes(a.cols, {a.scale, a.shift});
+    CheckSizes(2 * a.rows, {a.statistics});
+    const NormRow<T> norm{a.kind, a.cols, Data(a.scale), Data(a.shift),
+                          static_cast<T>(a.epsilon)};
+    for (std::int64_t i = 0; i < a.rows; ++i) {
+      NormForwardRow(norm, Data(a.x) + i * a.cols, Data(a.y) + i * a.cols,
+                     Data(a.statistics) + 2 * i);
     }
   }
-  void NormBackward(NormKind kind, std::int64_t rows, std::int64_t cols,
-                    Tensor dy, Tensor x, Tensor scale, Tensor statistics,
-                    Tensor dx, Tensor dscale, Tensor dshift) override {
-    CheckSizes(rows * cols, {dy, x, dx});
-    CheckSizes(cols, {scale, dscale, dshift});
-    CheckSizes(2 * rows, {statistics});
-    const NormRow<T> norm{kind, cols, Data(scale)};
-    for (std::int64_t i = 0; i < rows; ++i) {
-      NormBackwardRow(norm, Data(dy) + i * cols, Data(x) + i * cols,
-                      Data(statistics) + 2 * i, Data(dx) + i * cols,
-                      Data(dscale), Data(dshift));
+  void NormBackward(const NormArgs& a) override {
+    CheckSizes(a.rows * a.cols, {a.dy, a.x, a.dx});
+    CheckSizes(a.cols, {a.scale, a.dscale, a.dshift});
+    CheckSizes(2 * a.rows, {a.statistics});
+    const NormRow<T> norm{a.kind, a.cols, Data(a.scale)};
+    for (std::int64_t i = 0; i < a.rows; ++i) {
+      NormBackwardRow(norm, Data(a.dy) + i * a.cols, Data(a.x) + i * a.cols,
+                      Data(a.statistics) + 2 * i, Data(a.dx) + i * a.cols,
+                      Data(a.dscale), Data(a.dshift));
     }
   }
 
@@ -144,39 +141,34 @@ class CpuDevice : public Device {
     }
   }
 
-  void ActivationForward(Activation kind, std::int64_t rows, std::int64_t cols,
-                         Tensor bias, Tensor x, Tensor y) override {
-    const std::int64_t inputs = kind == Activation::kSwiGlu ? 2 * cols : cols;
-    CheckSizes(rows * inputs, {x});
-    CheckSizes(rows * cols, {y});
-    CheckSizes(inputs, {bias});
-    for (std::int64_t i = 0; i < rows; ++i) {
-      ActivationForwardRow(kind, cols, Data(bias), Data(x) + i * inputs,
-                           Data(y) + i * cols);
+  void ActivationForward(const ActivationArgs& a) override {
+    CheckSizes(a.rows * a.inputs(), {a.x});
+    CheckSizes(a.rows * a.cols, {a.y});
+    CheckSizes(a.inputs(), {a.bias});
+    for (std::int64_t i = 0; i < a.rows; ++i) {
+      ActivationForwardRow(a.kind, a.cols, Data(a.bias),
+                           Data(a.x) + i * a.inputs(), Data(a.y) + i * a.cols);
     }
   }
-  void ActivationBackward(Activation kind, std::int64_t rows, std::int64_t cols,
-                          Tensor dy, Tensor x, Tensor dx) override {
-    const std::int64_t inputs = kind == Activation::kSwiGlu ? 2 * cols : cols;
-    CheckSizes(rows * inputs, {x, dx});
-    CheckSizes(rows * cols, {dy});
-    for (std::int64_t i = 0; i < rows; ++i) {
-      ActivationBackwardRow(kind, cols, Data(dy) + i * cols,
-                            Data(x) + i * inputs, Data(dx) + i * inputs);
+  void ActivationBackward(const ActivationArgs& a) override {
+    CheckSizes(a.rows * a.inputs(), {a.x, a.dx});
+    CheckSizes(a.rows * a.cols, {a.dy});
+    for (std::int64_t i = 0; i < a.rows; ++i) {
+      ActivationBackwardRow(a.kind, a.cols, Data(a.dy) + i * a.cols,
+                            Data(a.x) + i * a.inputs(),
+                            Data(a.dx) + i * a.inputs());
     }
   }
 
-  void Rotate(const Positions& positions, std::int64_t heads,
-              std::int64_t head_size, std::int64_t stride, bool backward,
-              Tensor table, Tensor x) override {
-    CheckSizes(positions.rows * stride, {x});
-    const std::int64_t half = head_size / 2;
-    const T sign = backward ? T(-1) : T(1);
-    for (std::int64_t t = 0; t < positions.rows; ++t) {
-      const T* cosine = Data(table) + Position(positions, t) * head_size;
+  void Rotate(const RotateArgs& a) override {
+    CheckSizes(a.positions.rows * a.stride, {a.x});
+    const std::int64_t half = a.head_size / 2;
+    const T sign = a.backward ? T(-1) : T(1);
+    for (std::int64_t t = 0; t < a.positions.rows; ++t) {
+      const T* cosine = Data(a.table) + Position(a.positions, t) * a.head_size;
       const T* sine = cosine + half;
-      for (std::int64_t h = 0; h < heads; ++h) {
-        T* first = Data(x) + t * stride + h * head_size;
+      for (std::int64_t h = 0; h < a.heads; ++h) {
+        T* first = Data(a.x) + t * a.stride + h * a.head_size;
         T* second = first + half;
 #pragma omp simd
         for (std::int64_t i = 0; i < half; ++i) {
@@ -197,46 +189,39 @@ class CpuDevice : public Device {
       const AttentionShape& shape) const override {
     return CpuAttention<T>::Scratch(shape);
   }
-  void AttentionForward(const AttentionShape& shape, Tensor q, Tensor k,
-                        Tensor v, Tensor out, Tensor kept,
-                        Tensor scratch) override {
-    CpuAttention<T>(shape).Forward(Data(q), Data(k), Data(v), Data(out),
-                                   Data(kept), Data(scratch));
+  void AttentionForward(const AttentionArgs& a) override {
+    CpuAttention<T>(a.shape).Forward(Data(a.q), Data(a.k), Data(a.v),
+                                     Data(a.out), Data(a.kept),
+                                     Data(a.scratch));
   }
-  void AttentionBackward(const AttentionShape& shape, Tensor dout, Tensor q,
-                         Tensor k, Tensor v, Tensor /*out*/, Tensor kept,
-                         Tensor scratch, Tensor dq, Tensor dk,
-                         Tensor dv) override {
-    CpuAttention<T>(shape).Backward(Data(dout), Data(q), Data(k), Data(v),
-                                    Data(kept), Data(scratch), Data(dq),
-                                    Data(dk), Data(dv));
+  void AttentionBackward(const AttentionArgs& a) override {
+    CpuAttention<T>(a.shape).Backward(Data(a.dout), Data(a.q), Data(a.k),
+                                      Data(a.v), Data(a.kept), Data(a.scratch),
+                                      Data(a.dq), Data(a.dk), Data(a.dv));
   }
 
-  void EmbeddingForward(std::int64_t rows, std::int64_t cols,
-                        std::int64_t first, std::int64_t table_rows,
-                        Tensor tokens, Tensor table, Tensor out) override {
-    CheckSizes(rows, {tokens});
-    CheckSizes(rows * cols, {out});
-    CheckSizes(table_rows * cols, {table});
-    for (std::int64_t t = 0; t < rows; ++t) {
-      const std::int64_t row = Integers(tokens)[t] - first;
-      if (row >= 0 && row < table_rows) {
-        std::copy_n(Data(table) + row * cols, cols, Data(out) + t * cols);
+  void EmbeddingForward(const EmbeddingArgs& a) override {
+    CheckSizes(a.rows, {a.tokens});
+    CheckSizes(a.rows * a.cols, {a.out});
+    CheckSizes(a.table_rows * a.cols, {a.table});
+    for (std::int64_t t = 0; t < a.rows; ++t) {
+      const std::int64_t row = Integers(a.tokens)[t] - a.first;
+      if (row >= 0 && row < a.table_rows) {
+        std::copy_n(Data(a.table) + row * a.cols, a.cols,
+                    Data(a.out) + t * a.cols);
       } else {
-        std::fill_n(Data(out) + t * cols, cols, T(0));
+        std::fill_n(Data(a.out) + t * a.cols, a.cols, T(0));
       }
     }
   }
-  void EmbeddingBackward(std::int64_t rows, std::int64_t cols,
-                         std::int64_t first, std::int64_t table_rows,
-                         Tensor tokens, Tensor dout, Tensor dtable) override {
-    CheckSizes(rows, {tokens});
-    CheckSizes(rows * cols, {dout});
-    CheckSizes(table_rows * cols, {dtable});
-    for (std::int64_t t = 0; t < rows; ++t) {
-      const std::int64_t row = Integers(tokens)[t] - first;
-      if (row >= 0 && row < table_rows) {
-        AddTo(cols, Data(dout) + t * cols, Data(dtable) + row * cols);
+  void EmbeddingBackward(const EmbeddingArgs& a) override {
+    CheckSizes(a.rows, {a.tokens});
+    CheckSizes(a.rows * a.cols, {a.dout});
+    CheckSizes(a.table_rows * a.cols, {a.dtable});
+    for (std::int64_t t = 0; t < a.rows; ++t) {
+      const std::int64_t row = Integers(a.tokens)[t] - a.first;
+      if (row >= 0 && row < a.table_rows) {
+        AddTo(a.cols, Data(a.dout) + t * a.cols, Data(a.dtable) + row * a.cols);
       }
     }
   }
@@ -257,133 +242,117 @@ class CpuDevice : public Device {
     }
   }
 
-  void LossMaxima(std::int64_t rows, std::int64_t cols, std::int64_t stride,
-                  Tensor logits, Tensor maxima) override {
-    CheckSizes(rows * stride, {logits});
-    CheckSizes(rows, {maxima});
-    for (std::int64_t t = 0; t < rows; ++t) {
-      Data(maxima)[t] = Maximum(cols, Data(logits) + t * stride);
+  void LossMaxima(const LossArgs& a) override {
+    CheckSizes(a.rows * a.stride, {a.logits});
+    CheckSizes(a.rows, {a.maxima});
+    for (std::int64_t t = 0; t < a.rows; ++t) {
+      Data(a.maxima)[t] = Maximum(a.cols, Data(a.logits) + t * a.stride);
     }
   }
-  void LossSums(std::int64_t rows, std::int64_t cols, std::int64_t stride,
-                std::int64_t first, Tensor logits, Tensor labels, Tensor maxima,
-                Tensor sums) override {
-    CheckSizes(rows * stride, {logits});
-    CheckSizes(rows, {labels, maxima});
-    CheckSizes(2 * rows, {sums});
-    for (std::int64_t t = 0; t < rows; ++t) {
-      const T* row = Data(logits) + t * stride;
-      const T max = Data(maxima)[t];
-      const std::int64_t label = Integers(labels)[t] - first;
-      const bool here = Integers(labels)[t] >= 0 && label >= 0 && label < cols;
-      Data(sums)[2 * t] = SumExp(cols, max, row);
-      Data(sums)[2 * t + 1] = here ? row[label] - max : T(0);
+  void LossSums(const LossArgs& a) override {
+    CheckSizes(a.rows * a.stride, {a.logits});
+    CheckSizes(a.rows, {a.labels, a.maxima});
+    CheckSizes(2 * a.rows, {a.sums});
+    for (std::int64_t t = 0; t < a.rows; ++t) {
+      const T* row = Data(a.logits) + t * a.stride;
+      const T max = Data(a.maxima)[t];
+      const std::int64_t label = Integers(a.labels)[t] - a.first;
+      const bool here =
+          Integers(a.labels)[t] >= 0 && label >= 0 && label < a.cols;
+      Data(a.sums)[2 * t] = SumExp(a.cols, max, row);
+      Data(a.sums)[2 * t + 1] = here ? row[label] - max : T(0);
     }
   }
-  void LossBackward(std::int64_t rows, std::int64_t cols, std::int64_t stride,
-                    std::int64_t first, double scale, Tensor labels,
-                    Tensor maxima, Tensor sums, Tensor logits,
-                    Tensor loss) override {
-    CheckSizes(rows * stride, {logits});
-    CheckSizes(rows, {labels, maxima});
-    CheckSizes(2 * rows, {sums});
+  void LossBackward(const LossArgs& a) override {
+    CheckSizes(a.rows * a.stride, {a.logits});
+    CheckSizes(a.rows, {a.labels, a.maxima});
+    CheckSizes(2 * a.rows, {a.sums});
+    const T scale = static_cast<T>(a.scale);
     double total = 0.0;
-    for (std::int64_t t = 0; t < rows; ++t) {
-      T* row = Data(logits) + t * stride;
-      if (Integers(labels)[t] < 0) {
-        std::fill_n(row, stride, T(0));
+    for (std::int64_t t = 0; t < a.rows; ++t) {
+      T* row = Data(a.logits) + t * a.stride;
+      if (Integers(a.labels)[t] < 0) {
+        std::fill_n(row, a.stride, T(0));
         continue;
       }
-      const T sum = Data(sums)[2 * t];
-      total += std::log(sum) - Data(sums)[2 * t + 1];
-      ScaledExp(cols, Data(maxima)[t], static_cast<T>(scale) / sum, row);
-      std::fill_n(row + cols, stride - cols, T(0));
-      const std::int64_t label = Integers(labels)[t] - first;
-      if (label >= 0 && label < cols) {
-        row[label] -= static_cast<T>(scale);
+      const T sum = Data(a.sums)[2 * t];
+      total += std::log(sum) - Data(a.sums)[2 * t + 1];
+      ScaledExp(a.cols, Data(a.maxima)[t], scale / sum, row);
+      std::fill_n(row + a.cols, a.stride - a.cols, T(0));
+      const std::int64_t label = Integers(a.labels)[t] - a.first;
+      if (label >= 0 && label < a.cols) {
+        row[label] -= scale;
       }
     }
-    *Data(loss) += static_cast<T>(total);
+    *Data(a.loss) += static_cast<T>(total);
   }
 
-  void RouteForward(std::int64_t rows, std::int64_t experts, std::int64_t k,
-                    Tensor logits, Tensor chosen, Tensor weights) override {
-    CheckSizes(rows * experts, {logits});
-    CheckSizes(rows * k, {chosen, weights});
-    std::vector<std::int32_t> order(experts);
-    for (std::int64_t t = 0; t < rows; ++t) {
-      const T* row = Data(logits) + t * experts;
-      for (std::int64_t e = 0; e < experts; ++e) {
-        order[e] = static_cast<std::int32_t>(e);
-      }
-      std::partial_sort(order.begin(), order.begin() + k, order.end(),
-                        [row](std::int32_t a, std::int32_t b) {
-                          return row[a] > row[b] || (row[a] == row[b] && a < b);
+  void RouteForward(const RouteArgs& a) override {
+    CheckSizes(a.rows * a.experts, {a.logits});
+    CheckSizes(a.rows * a.k, {a.chosen, a.weights});
+    std::vector<std::int32_t> order(a.experts);
+    for (std::int64_t t = 0; t < a.rows; ++t) {
+      const T* row = Data(a.logits) + t * a.experts;
+      std::iota(order.begin(), order.end(), 0);
+      std::partial_sort(order.begin(), order.begin() + a.k, order.end(),
+                        [row](std::int32_t x, std::int32_t y) {
+                          return row[x] > row[y] || (row[x] == row[y] && x < y);
                         });
-      T* weight = Data(weights) + t * k;
-      for (std::int64_t j = 0; j < k; ++j) {
-        Integers(chosen)[t * k + j] = order[j];
+      T* weight = Data(a.weights) + t * a.k;
+      for (std::int64_t j = 0; j < a.k; ++j) {
+        Integers(a.chosen)[t * a.k + j] = order[j];
         weight[j] = row[order[j]];
       }
-      SoftmaxRow(k, k, T(1), weight);  // of the chosen: sums to 1
+      SoftmaxRow(a.k, a.k, T(1), weight);  // of the chosen: sums to 1
     }
   }
-  void RouteBackward(std::int64_t rows, std::int64_t experts, std::int64_t k,
-                     Tensor chosen, Tensor weights, Tensor dweights,
-                     Tensor dlogits) override {
-    CheckSizes(rows * experts, {dlogits});
-    CheckSizes(rows * k, {chosen, weights, dweights});
-    for (std::int64_t t = 0; t < rows; ++t) {
-      T* row = Data(dlogits) + t * experts;
-      std::fill_n(row, experts, T(0));
-      SoftmaxGradientRow(k, T(1), Data(weights) + t * k,
-                         Data(dweights) + t * k);
-      for (std::int64_t j = 0; j < k; ++j) {
-        row[Integers(chosen)[t * k + j]] = Data(dweights)[t * k + j];
+  void RouteBackward(const RouteArgs& a) override {
+    CheckSizes(a.rows * a.experts, {a.dlogits});
+    CheckSizes(a.rows * a.k, {a.chosen, a.weights, a.dweights});
+    for (std::int64_t t = 0; t < a.rows; ++t) {
+      T* row = Data(a.dlogits) + t * a.experts;
+      std::fill_n(row, a.experts, T(0));
+      SoftmaxGradientRow(a.k, T(1), Data(a.weights) + t * a.k,
+                         Data(a.dweights) + t * a.k);
+      for (std::int64_t j = 0; j < a.k; ++j) {
+        row[Integers(a.chosen)[t * a.k + j]] = Data(a.dweights)[t * a.k + j];
       }
     }
   }
-  void ScatterRows(std::int64_t rows, std::int64_t k, std::int64_t cols,
-                   Tensor from, Tensor slots, Tensor weights,
-                   Tensor to) override {
-    CheckSizes(rows * cols, {from});
-    CheckSizes(rows * k, {slots, weights});
-    for (std::int64_t i = 0; i < rows * k; ++i) {
-      T* out = Data(to) + Integers(slots)[i] * cols;
-      const T* in = Data(from) + i / k * cols;
-      std::fill_n(out, cols, T(0));
-      AddScaled(cols, weights.empty() ? T(1) : Data(weights)[i], in, out);
+  void ScatterRows(const SlotArgs& a) override {
+    CheckSizes(a.rows * a.cols, {a.from});
+    CheckSizes(a.rows * a.k, {a.slots, a.weights});
+    for (std::int64_t i = 0; i < a.rows * a.k; ++i) {
+      T* out = Data(a.to) + Integers(a.slots)[i] * a.cols;
+      std::fill_n(out, a.cols, T(0));
+      AddScaled(a.cols, a.weights.empty() ? T(1) : Data(a.weights)[i],
+                Data(a.from) + i / a.k * a.cols, out);
     }
   }
-  void CombineRows(std::int64_t rows, std::int64_t k, std::int64_t cols,
-                   Tensor from, Tensor slots, Tensor weights,
-                   Tensor to) override {
-    CheckSizes(rows * k, {slots, weights});
-    CheckSizes(rows * cols, {to});
-    std::fill_n(Data(to), rows * cols, T(0));
-    for (std::int64_t i = 0; i < rows * k; ++i) {
-      AddScaled(cols, weights.empty() ? T(1) : Data(weights)[i],
-                Data(from) + Integers(slots)[i] * cols,
-                Data(to) + i / k * cols);
+  void CombineRows(const SlotArgs& a) override {
+    CheckSizes(a.rows * a.k, {a.slots, a.weights});
+    CheckSizes(a.rows * a.cols, {a.to});
+    std::fill_n(Data(a.to), a.rows * a.cols, T(0));
+    for (std::int64_t i = 0; i < a.rows * a.k; ++i) {
+      AddScaled(a.cols, a.weights.empty() ? T(1) : Data(a.weights)[i],
+                Data(a.from) + Integers(a.slots)[i] * a.cols,
+                Data(a.to) + i / a.k * a.cols);
     }
   }
-  void CombineWeights(std::int64_t rows, std::int64_t k, std::int64_t cols,
-                      Tensor dto, Tensor from, Tensor slots,
-                      Tensor dweights) override {
-    CheckSizes(rows * cols, {dto});
-    CheckSizes(rows * k, {slots, dweights});
-    for (std::int64_t i = 0; i < rows * k; ++i) {
-      Data(dweights)[i] = Dot(cols, Data(dto) + i / k * cols,
-                              Data(from) + Integers(slots)[i] * cols);
+  void CombineWeights(const SlotArgs& a, Tensor dto, Tensor dweights) override {
+    CheckSizes(a.rows * a.cols, {dto});
+    CheckSizes(a.rows * a.k, {a.slots, dweights});
+    for (std::int64_t i = 0; i < a.rows * a.k; ++i) {
+      Data(dweights)[i] = Dot(a.cols, Data(dto) + i / a.k * a.cols,
+                              Data(a.from) + Integers(a.slots)[i] * a.cols);
     }
   }
 
-  void Adam(const AdamOptions& options, Tensor gradient, Tensor master,
-            Tensor first_moment, Tensor second_moment,
-            Tensor weights) override {
-    CheckSizes(gradient.size, {master, first_moment, second_moment, weights});
-    AdamRow(options, gradient.size, Data(gradient), Data(master),
-            Data(first_moment), Data(second_moment), Data(weights));
+  void Adam(const AdamArgs& a) override {
+    CheckSizes(a.gradient.size,
+               {a.master, a.first_moment, a.second_moment, a.weights});
+    AdamRow(a.options, a.gradient.size, Data(a.gradient), Data(a.master),
+            Data(a.first_moment), Data(a.second_moment), Data(a.weights));
   }
 
  private:

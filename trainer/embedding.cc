@@ -94,9 +94,13 @@ class Embedding : public Unit {
       return {};
     }
     const Array all = c.GatherTokens(dy.get());
-    c.device.EmbeddingBackward(c.tokens, cols_, first_, rows_,
-                               batch.tokens.get(), Context::All(all, dy.get()),
-                               table_->gradient);
+    c.device.EmbeddingBackward({.rows = c.tokens,
+                                .cols = cols_,
+                                .first = first_,
+                                .table_rows = rows_,
+                                .tokens = batch.tokens.get(),
+                                .dout = Context::All(all, dy.get()),
+                                .dtable = table_->gradient});
     return {};
   }
 
@@ -109,8 +113,13 @@ class Embedding : public Unit {
   [[nodiscard]] Array Tokens(const Batch& batch) const {
     const Context& c = context_;
     Array x = c.New(c.tokens * cols_);
-    c.device.EmbeddingForward(c.tokens, cols_, first_, rows_,
-                              batch.tokens.get(), table_->weight, x.get());
+    c.device.EmbeddingForward({.rows = c.tokens,
+                               .cols = cols_,
+                               .first = first_,
+                               .table_rows = rows_,
+                               .tokens = batch.tokens.get(),
+                               .table = table_->weight,
+                               .out = x.get()});
     return c.ReduceTokens(std::move(x));
   }
 

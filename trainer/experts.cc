@@ -49,8 +49,8 @@ class Experts : public Core {
     Route(x, saved);
     {
       Array sent = c.New(c.tokens * k_ * cols_, Region::kCommunication);
-      c.device.ScatterRows(c.tokens, k_, cols_, x, saved[kSlots], {},
-                           sent.get());
+      c.device.ScatterRows(
+          {c.tokens, k_, cols_, x, saved[kSlots], {}, sent.get()});
       saved.arrays[kInput] = Dispatch(std::move(sent), saved);
     }
     const std::int64_t rows = Total(saved.counts[kReceived]);
@@ -65,8 +65,8 @@ class Experts : public Core {
     });
     saved.arrays[kOutput] = Return(std::move(out), saved);
     Array y = c.New(c.tokens * cols_);
-    c.device.CombineRows(c.tokens, k_, cols_, saved[kOutput], saved[kSlots],
-                         saved[kWeights], y.get());
+    c.device.CombineRows({c.tokens, k_, cols_, saved[kOutput], saved[kSlots],
+                          saved[kWeights], y.get()});
     return y;
   }
 
@@ -75,14 +75,20 @@ class Experts : public Core {
     Array dlogits = c.New(c.tokens * experts_, Region::kWorkspace);
     {
       const Array dweights = c.New(c.tokens * k_, Region::kWorkspace);
-      c.device.CombineWeights(c.tokens, k_, cols_, dy, saved[kOutput],
-                              saved[kSlots], dweights.get());
-      c.device.RouteBackward(c.tokens, experts_, k_, saved[kChosen],
-                             saved[kWeights], dweights.get(), dlogits.get());
+      c.device.CombineWeights(
+          {c.tokens, k_, cols_, saved[kOutput], saved[kSlots], {}, {}}, dy,
+          dweights.get());
+      c.device.RouteBackward({.rows = c.tokens,
+                              .experts = experts_,
+                              .k = k_,
+                              .chosen = saved[kChosen],
+                              .weights = saved[kWeights],
+                              .dweights = dweights.get(),
+                              .dlogits = dlogits.get()});
     }
     Array dsent = c.New(c.tokens * k_ * cols_, Region::kCommunication);
-    c.device.ScatterRows(c.tokens, k_, cols_, dy, saved[kSlots],
-                         saved[kWeights], dsent.get());
+    c.device.ScatterRows(
+        {c.tokens, k_, cols_, dy, saved[kSlots], saved[kWeights], dsent.get()});
     const Array dout = Dispatch(std::move(dsent), saved);
     Array din = c.New(dout.get().size, Region::kCommunication);
     ForEachExpert(saved, [&](const Mlp& mlp, std::int64_t at, std::int64_t n) {
@@ -94,8 +100,8 @@ class Experts : public Core {
     });
     const Array returned = Return(std::move(din), saved);
     Array dx = c.New(c.tokens * cols_);
-    c.device.CombineRows(c.tokens, k_, cols_, returned.get(), saved[kSlots], {},
-                         dx.get());
+    c.device.CombineRows(
+        {c.tokens, k_, cols_, returned.get(), saved[kSlots], {}, dx.get()});
     c.LinearBackward(c.tokens, cols_, experts_, dlogits.get(), x,
                      router_->weight, router_->gradient, dx.get(), 1.0);
     saved = {};
@@ -116,8 +122,12 @@ class Experts : public Core {
       c.Linear(c.tokens, cols_, experts_, x, router_->weight, logits.get());
       saved.arrays[kChosen] = c.NewIndices(pairs);
       saved.arrays[kWeights] = c.New(pairs);
-      c.device.RouteForward(c.tokens, experts_, k_, logits.get(),
-                            saved[kChosen], saved[kWeights]);
+      c.device.RouteForward({.rows = c.tokens,
+                             .experts = experts_,
+                             .k = k_,
+                             .logits = logits.get(),
+                             .chosen = saved[kChosen],
+                             .weights = saved[kWeights]});
     }
     std::vector<std::int32_t> chosen(pairs);
     c.device.ToHost(saved[kChosen], chosen.data());
@@ -197,8 +207,8 @@ class Experts : public Core {
     Array received = c.New(rows * cols_, Region::kCommunication);
     Exchange(sent, saved.counts[kSent], received, saved.counts[kReceived]);
     Array sorted = c.New(rows * cols_);
-    c.device.ScatterRows(rows, 1, cols_, received.get(), saved[kArrival], {},
-                         sorted.get());
+    c.device.ScatterRows(
+        {rows, 1, cols_, received.get(), saved[kArrival], {}, sorted.get()});
     return sorted;
   }
   // The inverse of Dispatch.
@@ -209,8 +219,8 @@ class Experts : public Core {
     }
     const std::int64_t rows = Total(saved.counts[kReceived]);
     Array ordered = c.New(rows * cols_, Region::kCommunication);
-    c.device.CombineRows(rows, 1, cols_, sorted.get(), saved[kArrival], {},
-                         ordered.get());
+    c.device.CombineRows(
+        {rows, 1, cols_, sorted.get(), saved[kArrival], {}, ordered.get()});
     Array returned = c.New(c.tokens * k_ * cols_);
     Exchange(ordered, saved.counts[kReceived], returned, saved.counts[kSent]);
     return returned;

@@ -84,9 +84,12 @@ class Head : public Unit {
       saved.arrays[kHeadActStatistics] = c.NewWide(2 * shard);
       c.Linear(shard, cols_, cols_, Normalized(saved), transform_->weight,
                saved[kHeadDense]);
-      c.device.ActivationForward(Activation::kGelu, shard, cols_,
-                                 transform_bias_->weight, saved[kHeadDense],
-                                 saved[kHeadAct]);
+      c.device.ActivationForward({.kind = Activation::kGelu,
+                                  .rows = shard,
+                                  .cols = cols_,
+                                  .bias = transform_bias_->weight,
+                                  .x = saved[kHeadDense],
+                                  .y = saved[kHeadAct]});
       transform_norm_->Forward(c, saved[kHeadAct], saved[kHeadFinal],
                                saved[kHeadActStatistics]);
     }
@@ -180,17 +183,25 @@ class Head : public Unit {
     }
     const Array maxima = c.NewWide(rows, Region::kWorkspace);
     const Array sums = c.NewWide(2 * rows, Region::kWorkspace);
-    c.device.LossMaxima(rows, valid_, stride_, logits, maxima.get());
+    const LossArgs args{.rows = rows,
+                        .cols = valid_,
+                        .stride = stride_,
+                        .first = first_,
+                        .scale = c.loss_scale,
+                        .logits = logits,
+                        .labels = label,
+                        .maxima = maxima.get(),
+                        .sums = sums.get(),
+                        .loss = c.loss};
+    c.device.LossMaxima(args);
     if (c.tp != nullptr && rows > 0) {
       Wait(c.tp->AllReduce(maxima.get(), Reduction::kMax));
     }
-    c.device.LossSums(rows, valid_, stride_, first_, logits, label,
-                      maxima.get(), sums.get());
+    c.device.LossSums(args);
     if (c.tp != nullptr && rows > 0) {
       Wait(c.tp->AllReduce(sums.get(), Reduction::kSum));
     }
-    c.device.LossBackward(rows, valid_, stride_, first_, c.loss_scale, label,
-                          maxima.get(), sums.get(), logits, c.loss);
+    c.device.LossBackward(args);
   }
 
   [[nodiscard]] Array LogitsBackward(const Saved& saved) const {
@@ -217,8 +228,12 @@ class Head : public Unit {
     transform_norm_->Backward(c, dy.get(), saved[kHeadAct],
                               saved[kHeadActStatistics], dact.get());
     Array ddense = c.New(rows * cols_, Region::kWorkspace);
-    c.device.ActivationBackward(Activation::kGelu, rows, cols_, dact.get(),
-                                saved[kHeadDense], ddense.get());
+    c.device.ActivationBackward({.kind = Activation::kGelu,
+                                 .rows = rows,
+                                 .cols = cols_,
+                                 .x = saved[kHeadDense],
+                                 .dy = dact.get(),
+                                 .dx = ddense.get()});
     c.device.BiasBackward(rows, cols_, ddense.get(), transform_bias_->gradient);
     c.LinearBackward(rows, cols_, cols_, ddense.get(), Normalized(saved),
                      transform_->weight, transform_->gradient, dy.get());

@@ -42,9 +42,13 @@ Mlp::Mlp(const Context& owner, ParameterStore& store, const std::string& name,
 void Mlp::Forward(std::int64_t rows, Tensor x, Tensor hidden, Tensor act,
                   Tensor y) const {
   context.Linear(rows, cols, inputs, x, up->weight, hidden);
-  context.device.ActivationForward(activation, rows, ffn,
-                                   bias == nullptr ? Tensor{} : bias->weight,
-                                   hidden, act);
+  context.device.ActivationForward(
+      {.kind = activation,
+       .rows = rows,
+       .cols = ffn,
+       .bias = bias == nullptr ? Tensor{} : bias->weight,
+       .x = hidden,
+       .y = act});
   context.Linear(rows, ffn, cols, act, down->weight, y);
 }
 
@@ -54,8 +58,12 @@ void Mlp::Backward(std::int64_t rows, Tensor dy, Tensor x, Tensor hidden,
   const Array dhidden = context.New(rows * inputs, Region::kWorkspace);
   context.LinearBackward(rows, ffn, cols, dy, act, down->weight, down->gradient,
                          dact.get());
-  context.device.ActivationBackward(activation, rows, ffn, dact.get(), hidden,
-                                    dhidden.get());
+  context.device.ActivationBackward({.kind = activation,
+                                     .rows = rows,
+                                     .cols = ffn,
+                                     .x = hidden,
+                                     .dy = dact.get(),
+                                     .dx = dhidden.get()});
   if (bias != nullptr) {
     context.device.BiasBackward(rows, inputs, dhidden.get(), bias->gradient);
   }

@@ -340,9 +340,9 @@ void ParameterStore::Update(const AdamOptions& options) {
                                       : bucket->OwnPart(bucket->weights.get());
     const Tensor gradients = zero_ >= 2 ? bucket->gradient_part.get()
                                         : bucket->OwnPart(bucket->Total());
-    context_.device.Adam(options, gradients, bucket->master.get(),
-                         bucket->first_moment.get(),
-                         bucket->second_moment.get(), weights);
+    context_.device.Adam({options, gradients, bucket->master.get(),
+                          bucket->first_moment.get(),
+                          bucket->second_moment.get(), weights});
     if ((zero_ == 1 || zero_ == 2) && bucket->gather != nullptr) {
       bucket->gathering =
           bucket->gather->AllGather(weights, bucket->weights.get());

@@ -2,6 +2,7 @@
 // shapes: attention_plain.cu.
 
 #include <cmath>
+#include <initializer_list>
 
 #include "trainer/cuda/attention.h"
 #include "trainer/cuda/attention_plain.h"
@@ -72,8 +73,7 @@ __device__ __forceinline__ float Renormalize(float (&scores)[kTiles][4],
 
 template <int kSize>
 __global__ void __launch_bounds__(kTileThreads)
-    ForwardKernel(AttentionSizes sizes, const Bf16* q, const Bf16* k,
-                  const Bf16* v, Bf16* out, float* log_sums) {
+    ForwardKernel(AttentionSizes sizes, AttentionArgs args) {
   constexpr int kKeys = 64;
   constexpr int kTiles = kKeys / 8;
   OPPA_DYNAMIC_SHARED(shared);
@@ -84,13 +84,15 @@ __global__ void __launch_bounds__(kTileThreads)
   const int first = static_cast<int>(blockIdx.x) * kOwnRows;
   const int warp_row = static_cast<int>(threadIdx.x) / 32 * 16;
   const int lane = static_cast<int>(threadIdx.x % 32);
-  q += static_cast<std::int64_t>(head.batch) * sizes.queries * sizes.q_stride +
-       head.head * sizes.head_size;
+  const Bf16* q =
+      Of<Bf16>(args.q) +
+      static_cast<std::int64_t>(head.batch) * sizes.queries * sizes.q_stride +
+      head.head * sizes.head_size;
   const std::int64_t kv =
       static_cast<std::int64_t>(head.batch) * sizes.keys * sizes.kv_stride +
       head.kv_head * sizes.head_size;
-  k += kv;
-  v += kv;
+  const Bf16* k = Of<Bf16>(args.k) + kv;
+  const Bf16* v = Of<Bf16>(args.v) + kv;
   q_tile.Load(q, sizes.q_stride, first, kOwnRows, sizes.queries,
               sizes.head_size);
   float sums[kSize / 8][4] = {};
@@ -126,8 +128,9 @@ __global__ void __launch_bounds__(kTileThreads)
     }
     MultiplyWeights(scores, v_tile, sums);
   }
-  if (log_sums != nullptr && lane % 4 == 0) {
-    log_sums += StatisticsRow(sizes, head.batch, head.head);
+  if (args.kept.data != nullptr && lane % 4 == 0) {
+    float* log_sums =
+        Of<float>(args.kept) + StatisticsRow(sizes, head.batch, head.head);
     if (query < sizes.queries) {
       log_sums[query] = upper.maximum * sizes.scale + logf(upper.sum);
     }
@@ -135,10 +138,11 @@ __global__ void __launch_bounds__(kTileThreads)
       log_sums[query + 8] = lower.maximum * sizes.scale + logf(lower.sum);
     }
   }
-  if (out != nullptr) {
-    out += static_cast<std::int64_t>(head.batch) * sizes.queries *
-               sizes.out_stride +
-           head.head * sizes.head_size;
+  if (args.out.data != nullptr) {
+    Bf16* out = Of<Bf16>(args.out) +
+                static_cast<std::int64_t>(head.batch) * sizes.queries *
+                    sizes.out_stride +
+                head.head * sizes.head_size;
     Store<kSize>(sums, 1.0F / upper.sum, 1.0F / lower.sum, out,
                  sizes.out_stride, first + warp_row, sizes.queries,
                  sizes.head_size);
@@ -148,9 +152,7 @@ __global__ void __launch_bounds__(kTileThreads)
 // dq of 64 queries.
 template <int kSize>
 __global__ void __launch_bounds__(kTileThreads)
-    QueryGradientKernel(AttentionSizes sizes, const Bf16* dout, const Bf16* q,
-                        const Bf16* k, const Bf16* v, const float* log_sums,
-                        const float* deltas, Bf16* dq) {
+    QueryGradientKernel(AttentionSizes sizes, AttentionArgs args) {
   constexpr int kKeys = 32;
   constexpr int kTiles = kKeys / 8;
   OPPA_DYNAMIC_SHARED(shared);
@@ -164,16 +166,19 @@ __global__ void __launch_bounds__(kTileThreads)
   const int lane = static_cast<int>(threadIdx.x % 32);
   const std::int64_t tokens =
       static_cast<std::int64_t>(head.batch) * sizes.queries;
-  q += tokens * sizes.q_stride + head.head * sizes.head_size;
-  dq += tokens * sizes.q_stride + head.head * sizes.head_size;
-  dout += tokens * sizes.out_stride + head.head * sizes.head_size;
+  const std::int64_t own =
+      tokens * sizes.q_stride + head.head * sizes.head_size;
+  const Bf16* q = Of<Bf16>(args.q) + own;
+  const Bf16* dout = Of<Bf16>(args.dout) + tokens * sizes.out_stride +
+                     head.head * sizes.head_size;
   const std::int64_t kv =
       static_cast<std::int64_t>(head.batch) * sizes.keys * sizes.kv_stride +
       head.kv_head * sizes.head_size;
-  k += kv;
-  v += kv;
-  log_sums += StatisticsRow(sizes, head.batch, head.head);
-  deltas += StatisticsRow(sizes, head.batch, head.head);
+  const Bf16* k = Of<Bf16>(args.k) + kv;
+  const Bf16* v = Of<Bf16>(args.v) + kv;
+  const std::int64_t statistics = StatisticsRow(sizes, head.batch, head.head);
+  const float* log_sums = Of<float>(args.kept) + statistics;
+  const float* deltas = Of<float>(args.scratch) + statistics;
   q_tile.Load(q, sizes.q_stride, first, kOwnRows, sizes.queries,
               sizes.head_size);
   dout_tile.Load(dout, sizes.out_stride, first, kOwnRows, sizes.queries,
@@ -210,17 +215,16 @@ __global__ void __launch_bounds__(kTileThreads)
     }
     MultiplyWeights(scores, k_tile, sums);
   }
-  Store<kSize>(sums, sizes.scale, sizes.scale, dq, sizes.q_stride,
-               first + warp_row, sizes.queries, sizes.head_size);
+  Store<kSize>(sums, sizes.scale, sizes.scale, Of<Bf16>(args.dq) + own,
+               sizes.q_stride, first + warp_row, sizes.queries,
+               sizes.head_size);
 }
 
 // dk and dv of 64 keys of a key-value head; results of a warp have keys as rows
 // and queries as columns.
 template <int kSize>
 __global__ void __launch_bounds__(kTileThreads)
-    KeyGradientKernel(AttentionSizes sizes, const Bf16* dout, const Bf16* q,
-                      const Bf16* k, const Bf16* v, const float* log_sums,
-                      const float* deltas, Bf16* dk, Bf16* dv) {
+    KeyGradientKernel(AttentionSizes sizes, AttentionArgs args) {
   constexpr int kQueries = 32;
   constexpr int kTiles = kQueries / 8;
   OPPA_DYNAMIC_SHARED(shared);
@@ -237,10 +241,12 @@ __global__ void __launch_bounds__(kTileThreads)
   const std::int64_t kv =
       static_cast<std::int64_t>(batch) * sizes.keys * sizes.kv_stride +
       kv_head * sizes.head_size;
-  k_tile.Load(k + kv, sizes.kv_stride, first, kOwnRows, sizes.keys,
-              sizes.head_size);
-  v_tile.Load(v + kv, sizes.kv_stride, first, kOwnRows, sizes.keys,
-              sizes.head_size);
+  const float* log_sums = Of<float>(args.kept);
+  const float* deltas = Of<float>(args.scratch);
+  k_tile.Load(Of<Bf16>(args.k) + kv, sizes.kv_stride, first, kOwnRows,
+              sizes.keys, sizes.head_size);
+  v_tile.Load(Of<Bf16>(args.v) + kv, sizes.kv_stride, first, kOwnRows,
+              sizes.keys, sizes.head_size);
   const int key = first + warp_row + lane / 4;
   const int before = first - sizes.query_offset;  // the first query that sees
   const int begin =
@@ -248,9 +254,10 @@ __global__ void __launch_bounds__(kTileThreads)
   float k_sums[kSize / 8][4] = {}, v_sums[kSize / 8][4] = {};
   const std::int64_t tokens = static_cast<std::int64_t>(batch) * sizes.queries;
   for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-    const Bf16* head_q = q + tokens * sizes.q_stride + head * sizes.head_size;
-    const Bf16* head_dout =
-        dout + tokens * sizes.out_stride + head * sizes.head_size;
+    const Bf16* head_q =
+        Of<Bf16>(args.q) + tokens * sizes.q_stride + head * sizes.head_size;
+    const Bf16* head_dout = Of<Bf16>(args.dout) + tokens * sizes.out_stride +
+                            head * sizes.head_size;
     const std::int64_t statistics = StatisticsRow(sizes, batch, head);
     for (int query = begin; query < sizes.queries; query += kQueries) {
       __syncthreads();
@@ -284,10 +291,10 @@ __global__ void __launch_bounds__(kTileThreads)
       MultiplyWeights(gradients, q_tile, k_sums);
     }
   }
-  Store<kSize>(k_sums, sizes.scale, sizes.scale, dk + kv, sizes.kv_stride,
+  Store<kSize>(k_sums, sizes.scale, sizes.scale, Of<Bf16>(args.dk) + kv,
+               sizes.kv_stride, first + warp_row, sizes.keys, sizes.head_size);
+  Store<kSize>(v_sums, 1.0F, 1.0F, Of<Bf16>(args.dv) + kv, sizes.kv_stride,
                first + warp_row, sizes.keys, sizes.head_size);
-  Store<kSize>(v_sums, 1.0F, 1.0F, dv + kv, sizes.kv_stride, first + warp_row,
-               sizes.keys, sizes.head_size);
 }
 
 AttentionSizes SizesOf(const AttentionShape& shape) {
@@ -311,7 +318,8 @@ Grid GridOf(const AttentionShape& shape, std::int64_t rows, std::int64_t heads,
 }
 
 // Tiles are loaded 16 bytes at a time.
-bool FitsTiles(const AttentionShape& shape, const Tensor (&tensors)[4]) {
+bool FitsTiles(const AttentionShape& shape,
+               std::initializer_list<Tensor> tensors) {
   bool fits = shape.head_size <= 128 && shape.head_size % 8 == 0 &&
               shape.q_stride % 8 == 0 && shape.kv_stride % 8 == 0 &&
               shape.out_stride % 8 == 0;
@@ -323,30 +331,24 @@ bool FitsTiles(const AttentionShape& shape, const Tensor (&tensors)[4]) {
 }
 
 template <int kSize>
-void ForwardOf(const AttentionShape& shape, Tensor q, Tensor k, Tensor v,
-               Tensor out, float* log_sums, cudaStream_t stream) {
+void ForwardOf(const AttentionArgs& args, cudaStream_t stream) {
+  const AttentionShape& shape = args.shape;
   Launch(ForwardKernel<kSize>,
          GridOf(shape, shape.queries, shape.heads,
                 Tile<kSize>::Bytes(kOwnRows + 2 * 64)),
-         stream, SizesOf(shape), Of<Bf16>(q), Of<Bf16>(k), Of<Bf16>(v),
-         Of<Bf16>(out), log_sums);
+         stream, SizesOf(shape), args);
 }
 
 template <int kSize>
-void BackwardOf(const AttentionShape& shape, const Tensor (&inputs)[4],
-                const float* log_sums, const float* deltas,
-                const Tensor (&gradients)[3], cudaStream_t stream) {
+void BackwardOf(const AttentionArgs& args, cudaStream_t stream) {
   constexpr std::size_t kShared = Tile<kSize>::Bytes(2 * kOwnRows + 2 * 32);
+  const AttentionShape& shape = args.shape;
   Launch(QueryGradientKernel<kSize>,
          GridOf(shape, shape.queries, shape.heads, kShared), stream,
-         SizesOf(shape), Of<Bf16>(inputs[0]), Of<Bf16>(inputs[1]),
-         Of<Bf16>(inputs[2]), Of<Bf16>(inputs[3]), log_sums, deltas,
-         Of<Bf16>(gradients[0]));
+         SizesOf(shape), args);
   Launch(KeyGradientKernel<kSize>,
          GridOf(shape, shape.keys, shape.kv_heads, kShared), stream,
-         SizesOf(shape), Of<Bf16>(inputs[0]), Of<Bf16>(inputs[1]),
-         Of<Bf16>(inputs[2]), Of<Bf16>(inputs[3]), log_sums, deltas,
-         Of<Bf16>(gradients[1]), Of<Bf16>(gradients[2]));
+         SizesOf(shape), args);
 }
 
 }  // namespace
@@ -356,32 +358,28 @@ std::int64_t AttentionStatisticsBytes(const AttentionShape& shape) {
          static_cast<std::int64_t>(sizeof(float));
 }
 
-void AttentionForward(const AttentionShape& shape, Tensor q, Tensor k, Tensor v,
-                      Tensor out, float* log_sums, cudaStream_t stream) {
-  if (!FitsTiles(shape, {q, k, v, out.empty() ? q : out})) {
-    PlainAttentionForward(shape, SizesOf(shape), q, k, v, out, log_sums,
-                          stream);
+void AttentionForward(const AttentionArgs& args, cudaStream_t stream) {
+  const AttentionShape& shape = args.shape;
+  if (!FitsTiles(shape, {args.q, args.k, args.v,
+                         args.out.empty() ? args.q : args.out})) {
+    PlainAttentionForward(args, SizesOf(shape), stream);
   } else if (shape.head_size <= 64) {
-    ForwardOf<64>(shape, q, k, v, out, log_sums, stream);
+    ForwardOf<64>(args, stream);
   } else {
-    ForwardOf<128>(shape, q, k, v, out, log_sums, stream);
+    ForwardOf<128>(args, stream);
   }
 }
 
-void AttentionBackward(const AttentionShape& shape, Tensor dout, Tensor q,
-                       Tensor k, Tensor v, Tensor out, const float* log_sums,
-                       float* deltas, Tensor dq, Tensor dk, Tensor dv,
-                       cudaStream_t stream) {
-  AttentionDeltas(shape, SizesOf(shape), dout, out, deltas, stream);
-  const Tensor inputs[4] = {dout, q, k, v};
-  const Tensor gradients[3] = {dq, dk, dv};
-  if (!FitsTiles(shape, inputs) || !FitsTiles(shape, {dq, dk, dv, out})) {
-    PlainAttentionBackward(shape, SizesOf(shape), inputs, log_sums, deltas,
-                           gradients, stream);
+void AttentionBackward(const AttentionArgs& args, cudaStream_t stream) {
+  const AttentionShape& shape = args.shape;
+  AttentionDeltas(args, SizesOf(shape), stream);
+  if (!FitsTiles(shape, {args.dout, args.q, args.k, args.v, args.dq, args.dk,
+                         args.dv, args.out})) {
+    PlainAttentionBackward(args, SizesOf(shape), stream);
   } else if (shape.head_size <= 64) {
-    BackwardOf<64>(shape, inputs, log_sums, deltas, gradients, stream);
+    BackwardOf<64>(args, stream);
   } else {
-    BackwardOf<128>(shape, inputs, log_sums, deltas, gradients, stream);
+    BackwardOf<128>(args, stream);
   }
 }
 

@@ -15,19 +15,15 @@ namespace trainer::cuda {
 
 // out = softmax(q k^T / sqrt(head_size)) v, as in Device::AttentionForward. The
 // tiles of scores live in registers, and a running maximum and sum rescale the
-// result. log_sums: [batch, heads, queries] or null; out may be empty.
+// result. kept: float log-sum-exp [batch, heads, queries] or empty, as is out.
 // Source: Dao (2023), FlashAttention-2, Algorithm 1.
-void AttentionForward(const AttentionShape& shape, Tensor q, Tensor k, Tensor v,
-                      Tensor out, float* log_sums, cudaStream_t stream);
+void AttentionForward(const AttentionArgs& args, cudaStream_t stream);
 
 // Two kernels compute the scores again: one owns queries and sums dq, one owns
 // keys and sums dk and dv over the queries of all heads that share them. So no
-// sum depends on the order of blocks. deltas: as log_sums, scratch.
+// sum depends on the order of blocks. scratch: <dout, out> as `kept`.
 // Source: ibid., Algorithm 2, whose atomic sums of dq the first kernel avoids.
-void AttentionBackward(const AttentionShape& shape, Tensor dout, Tensor q,
-                       Tensor k, Tensor v, Tensor out, const float* log_sums,
-                       float* deltas, Tensor dq, Tensor dk, Tensor dv,
-                       cudaStream_t stream);
+void AttentionBackward(const AttentionArgs& args, cudaStream_t stream);
 
 }  // namespace trainer::cuda
 

@@ -32,8 +32,9 @@ struct Offsets {
 };
 
 template <typename T>
-__global__ void PlainForwardKernel(AttentionSizes sizes, const T* q, const T* k,
-                                   const T* v, T* out, float* log_sums) {
+__global__ void PlainForwardKernel(AttentionSizes sizes, AttentionArgs args) {
+  const T* k = Of<T>(args.k);
+  float* log_sums = Of<float>(args.kept);
   OPPA_DYNAMIC_SHARED(shared);
   auto* weights = reinterpret_cast<float*>(shared);
   const int query = static_cast<int>(blockIdx.x);
@@ -44,8 +45,9 @@ __global__ void PlainForwardKernel(AttentionSizes sizes, const T* q, const T* k,
   const int end = sizes.KeyEnd(query + 1);
   float maximum = -1e30F;
   for (int j = thread; j < end; j += threads) {
-    weights[j] = sizes.scale * Dot(q + at.q, k + at.kv + j * sizes.kv_stride,
-                                   sizes.head_size);
+    weights[j] =
+        sizes.scale * Dot(Of<T>(args.q) + at.q, k + at.kv + j * sizes.kv_stride,
+                          sizes.head_size);
     maximum = fmaxf(maximum, weights[j]);
   }
   maximum = BlockReduce(maximum, -1e30F, MaxOf());
@@ -58,18 +60,21 @@ __global__ void PlainForwardKernel(AttentionSizes sizes, const T* q, const T* k,
   if (log_sums != nullptr && thread == 0) {
     log_sums[at.statistics] = maximum + logf(sum);
   }
+  T* out = Of<T>(args.out);
   for (int d = thread; out != nullptr && d < sizes.head_size; d += threads) {
     float value = 0.0F;
     for (int j = 0; j < end; ++j) {
-      value += weights[j] * ToFloat(v[at.kv + j * sizes.kv_stride + d]);
+      value +=
+          weights[j] * ToFloat(Of<T>(args.v)[at.kv + j * sizes.kv_stride + d]);
     }
     out[at.out + d] = Round<T>(value / sum);
   }
 }
 
 template <typename T>
-__global__ void DeltaKernel(AttentionSizes sizes, const T* dout, const T* out,
-                            float* deltas) {
+__global__ void DeltaKernel(AttentionSizes sizes, AttentionArgs args) {
+  const T* dout = Of<T>(args.dout);
+  const T* out = Of<T>(args.out);
   const std::int64_t rows =
       static_cast<std::int64_t>(sizes.queries) * sizes.heads;
   for (std::int64_t i = blockIdx.x; i < rows; i += gridDim.x) {
@@ -82,16 +87,20 @@ __global__ void DeltaKernel(AttentionSizes sizes, const T* dout, const T* out,
     }
     sum = WarpReduce(sum, SumOf());
     if (threadIdx.x == 0) {
-      deltas[at.statistics] = sum;
+      Of<float>(args.scratch)[at.statistics] = sum;
     }
   }
 }
 
 template <typename T>
-__global__ void PlainQueryGradientKernel(AttentionSizes sizes, const T* dout,
-                                         const T* q, const T* k, const T* v,
-                                         const float* log_sums,
-                                         const float* deltas, T* dq) {
+__global__ void PlainQueryGradientKernel(AttentionSizes sizes,
+                                         AttentionArgs args) {
+  const T* q = Of<T>(args.q);
+  const T* k = Of<T>(args.k);
+  const T* v = Of<T>(args.v);
+  const T* dout = Of<T>(args.dout);
+  const float* log_sums = Of<float>(args.kept);
+  const float* deltas = Of<float>(args.scratch);
   OPPA_DYNAMIC_SHARED(shared);
   auto* weights = reinterpret_cast<float*>(shared);
   const int query = static_cast<int>(blockIdx.x);
@@ -113,16 +122,20 @@ __global__ void PlainQueryGradientKernel(AttentionSizes sizes, const T* dout,
     for (int j = 0; j < end; ++j) {
       value += weights[j] * ToFloat(k[at.kv + j * sizes.kv_stride + d]);
     }
-    dq[at.q + d] = Round<T>(value * sizes.scale);
+    Of<T>(args.dq)[at.q + d] = Round<T>(value * sizes.scale);
   }
 }
 
 // A block per key of a key-value head, the queries in pieces of its threads.
 template <typename T>
-__global__ void PlainKeyGradientKernel(AttentionSizes sizes, const T* dout,
-                                       const T* q, const T* k, const T* v,
-                                       const float* log_sums,
-                                       const float* deltas, T* dk, T* dv) {
+__global__ void PlainKeyGradientKernel(AttentionSizes sizes,
+                                       AttentionArgs args) {
+  const T* q = Of<T>(args.q);
+  const T* k = Of<T>(args.k);
+  const T* v = Of<T>(args.v);
+  const T* dout = Of<T>(args.dout);
+  const float* log_sums = Of<float>(args.kept);
+  const float* deltas = Of<float>(args.scratch);
   OPPA_DYNAMIC_SHARED(shared);
   const int thread = static_cast<int>(threadIdx.x);
   const int threads = static_cast<int>(blockDim.x);
@@ -166,8 +179,8 @@ __global__ void PlainKeyGradientKernel(AttentionSizes sizes, const T* dout,
     }
   }
   for (int d = thread; d < sizes.head_size; d += threads) {
-    dk[own + d] = Round<T>(k_sums[d] * sizes.scale);
-    dv[own + d] = Round<T>(v_sums[d]);
+    Of<T>(args.dk)[own + d] = Round<T>(k_sums[d] * sizes.scale);
+    Of<T>(args.dv)[own + d] = Round<T>(v_sums[d]);
   }
 }
 
@@ -177,64 +190,43 @@ Grid PlainGrid(std::int64_t rows, std::int64_t heads, std::int64_t batch,
           static_cast<std::size_t>(floats) * sizeof(float)};
 }
 
-template <typename T>
-void BackwardOf(const AttentionShape& shape, const AttentionSizes& sizes,
-                const Tensor (&inputs)[4], const float* log_sums,
-                const float* deltas, const Tensor (&gradients)[3],
-                cudaStream_t stream) {
-  Launch(PlainQueryGradientKernel<T>,
-         PlainGrid(shape.queries, shape.heads, shape.batch, shape.keys), stream,
-         sizes, Of<T>(inputs[0]), Of<T>(inputs[1]), Of<T>(inputs[2]),
-         Of<T>(inputs[3]), log_sums, deltas, Of<T>(gradients[0]));
-  Launch(PlainKeyGradientKernel<T>,
-         PlainGrid(shape.keys, shape.kv_heads, shape.batch,
-                   2 * (kRowThreads + shape.head_size)),
-         stream, sizes, Of<T>(inputs[0]), Of<T>(inputs[1]), Of<T>(inputs[2]),
-         Of<T>(inputs[3]), log_sums, deltas, Of<T>(gradients[1]),
-         Of<T>(gradients[2]));
-}
-
 }  // namespace
 
-void PlainAttentionForward(const AttentionShape& shape,
-                           const AttentionSizes& sizes, Tensor q, Tensor k,
-                           Tensor v, Tensor out, float* log_sums,
-                           cudaStream_t stream) {
-  const Grid grid =
-      PlainGrid(shape.queries, shape.heads, shape.batch, shape.keys);
-  if (q.width == 2) {
-    Launch(PlainForwardKernel<Bf16>, grid, stream, sizes, Of<Bf16>(q),
-           Of<Bf16>(k), Of<Bf16>(v), Of<Bf16>(out), log_sums);
-  } else {
-    Launch(PlainForwardKernel<float>, grid, stream, sizes, Of<float>(q),
-           Of<float>(k), Of<float>(v), Of<float>(out), log_sums);
-  }
+void PlainAttentionForward(const AttentionArgs& args,
+                           const AttentionSizes& sizes, cudaStream_t stream) {
+  const AttentionShape& shape = args.shape;
+  WithType(args.q.width, [&](auto type) {
+    using T = typename decltype(type)::Type;
+    Launch(PlainForwardKernel<T>,
+           PlainGrid(shape.queries, shape.heads, shape.batch, shape.keys),
+           stream, sizes, args);
+  });
 }
 
-void AttentionDeltas(const AttentionShape& shape, const AttentionSizes& sizes,
-                     Tensor dout, Tensor out, float* deltas,
+void AttentionDeltas(const AttentionArgs& args, const AttentionSizes& sizes,
                      cudaStream_t stream) {
-  const Grid grid{shape.queries * shape.heads, 1, shape.batch, 32};
-  if (dout.width == 2) {
-    Launch(DeltaKernel<Bf16>, grid, stream, sizes, Of<Bf16>(dout),
-           Of<Bf16>(out), deltas);
-  } else {
-    Launch(DeltaKernel<float>, grid, stream, sizes, Of<float>(dout),
-           Of<float>(out), deltas);
-  }
+  const AttentionShape& shape = args.shape;
+  WithType(args.dout.width, [&](auto type) {
+    using T = typename decltype(type)::Type;
+    Launch(DeltaKernel<T>,
+           Grid{shape.queries * shape.heads, 1, shape.batch, 32}, stream, sizes,
+           args);
+  });
 }
 
-void PlainAttentionBackward(const AttentionShape& shape,
-                            const AttentionSizes& sizes,
-                            const Tensor (&inputs)[4], const float* log_sums,
-                            const float* deltas, const Tensor (&gradients)[3],
-                            cudaStream_t stream) {
-  if (inputs[1].width == 2) {
-    BackwardOf<Bf16>(shape, sizes, inputs, log_sums, deltas, gradients, stream);
-  } else {
-    BackwardOf<float>(shape, sizes, inputs, log_sums, deltas, gradients,
-                      stream);
-  }
+void PlainAttentionBackward(const AttentionArgs& args,
+                            const AttentionSizes& sizes, cudaStream_t stream) {
+  const AttentionShape& shape = args.shape;
+  WithType(args.q.width, [&](auto type) {
+    using T = typename decltype(type)::Type;
+    Launch(PlainQueryGradientKernel<T>,
+           PlainGrid(shape.queries, shape.heads, shape.batch, shape.keys),
+           stream, sizes, args);
+    Launch(PlainKeyGradientKernel<T>,
+           PlainGrid(shape.keys, shape.kv_heads, shape.batch,
+                     2 * (kRowThreads + shape.head_size)),
+           stream, sizes, args);
+  });
 }
 
 }  // namespace trainer::cuda

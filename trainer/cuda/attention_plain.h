@@ -9,22 +9,15 @@
 namespace trainer::cuda {
 
 // A block per query of a head, whose scores are in shared memory.
-void PlainAttentionForward(const AttentionShape& shape,
-                           const AttentionSizes& sizes, Tensor q, Tensor k,
-                           Tensor v, Tensor out, float* log_sums,
-                           cudaStream_t stream);
+void PlainAttentionForward(const AttentionArgs& args,
+                           const AttentionSizes& sizes, cudaStream_t stream);
 
-// deltas = <dout, out> of each query and head.
-void AttentionDeltas(const AttentionShape& shape, const AttentionSizes& sizes,
-                     Tensor dout, Tensor out, float* deltas,
+// scratch = <dout, out> of each query and head.
+void AttentionDeltas(const AttentionArgs& args, const AttentionSizes& sizes,
                      cudaStream_t stream);
 
-// inputs: dout, q, k, v; gradients: dq, dk, dv.
-void PlainAttentionBackward(const AttentionShape& shape,
-                            const AttentionSizes& sizes,
-                            const Tensor (&inputs)[4], const float* log_sums,
-                            const float* deltas, const Tensor (&gradients)[3],
-                            cudaStream_t stream);
+void PlainAttentionBackward(const AttentionArgs& args,
+                            const AttentionSizes& sizes, cudaStream_t stream);
 
 }  // namespace trainer::cuda
 

@@ -57,20 +57,21 @@ struct AdamNumbers {
 };
 
 template <typename Gradient, typename Weight>
-__global__ void AdamKernel(AdamNumbers adam, std::int64_t count,
-                           const Gradient* gradient, float* master,
-                           float* first, float* second, Weight* weights) {
-  for (std::int64_t i = FlatIndex(); i < count; i += FlatStride()) {
-    const float g = ToFloat(gradient[i]);
+__global__ void AdamKernel(AdamNumbers adam, AdamArgs args) {
+  float* first = Of<float>(args.first_moment);
+  float* second = Of<float>(args.second_moment);
+  for (std::int64_t i = FlatIndex(); i < args.gradient.size;
+       i += FlatStride()) {
+    const float g = ToFloat(Of<Gradient>(args.gradient)[i]);
     const float m = adam.beta1 * first[i] + (1.0F - adam.beta1) * g;
     const float v = adam.beta2 * second[i] + (1.0F - adam.beta2) * g * g;
-    const float weight =
-        adam.decay * master[i] - adam.rate * (m * adam.unbias1) /
-                                     (sqrtf(v * adam.unbias2) + adam.epsilon);
+    const float weight = adam.decay * Of<float>(args.master)[i] -
+                         adam.rate * (m * adam.unbias1) /
+                             (sqrtf(v * adam.unbias2) + adam.epsilon);
     first[i] = m;
     second[i] = v;
-    master[i] = weight;
-    weights[i] = Round<Weight>(weight);
+    Of<float>(args.master)[i] = weight;
+    Of<Weight>(args.weights)[i] = Round<Weight>(weight);
   }
 }
 
@@ -202,34 +203,24 @@ std::int64_t CudaDevice::AttentionScratch(const AttentionShape& shape) const {
   return 2 * AttentionStatisticsBytes(shape) / width_;
 }
 
-// Behind the deltas in the scratch memory, where nothing is kept.
-float* CudaDevice::LogSums(const AttentionShape& shape, Tensor kept,
-                           Tensor scratch) const {
-  return Of<float>(kept.empty() ? scratch.From(AttentionKept(shape)) : kept);
+void CudaDevice::AttentionForward(const AttentionArgs& args) {
+  cuda::AttentionForward(args, stream_);
 }
 
-void CudaDevice::AttentionForward(const AttentionShape& shape, Tensor q,
-                                  Tensor k, Tensor v, Tensor out, Tensor kept,
-                                  Tensor /*scratch*/) {
-  cuda::AttentionForward(shape, q, k, v, out,
-                         kept.empty() ? nullptr : Of<float>(kept), stream_);
-}
-
-void CudaDevice::AttentionBackward(const AttentionShape& shape, Tensor dout,
-                                   Tensor q, Tensor k, Tensor v, Tensor out,
-                                   Tensor kept, Tensor scratch, Tensor dq,
-                                   Tensor dk, Tensor dv) {
-  float* log_sums = LogSums(shape, kept, scratch);
-  if (kept.empty()) {
-    cuda::AttentionForward(shape, q, k, v, {}, log_sums, stream_);
+// Without `kept`, the sums are behind the deltas in the scratch memory.
+void CudaDevice::AttentionBackward(const AttentionArgs& args) {
+  AttentionArgs again = args;
+  if (args.kept.empty()) {
+    again.kept = args.scratch.From(AttentionKept(args.shape));
+    again.out = {};
+    cuda::AttentionForward(again, stream_);
+    again.out = args.out;
   }
-  cuda::AttentionBackward(shape, dout, q, k, v, out, log_sums,
-                          Of<float>(scratch), dq, dk, dv, stream_);
+  cuda::AttentionBackward(again, stream_);
 }
 
-void CudaDevice::Adam(const AdamOptions& options, Tensor gradient,
-                      Tensor master, Tensor first_moment, Tensor second_moment,
-                      Tensor weights) {
+void CudaDevice::Adam(const AdamArgs& args) {
+  const AdamOptions& options = args.options;
   const AdamNumbers adam{
       static_cast<float>(options.learning_rate),
       static_cast<float>(options.beta1),
@@ -238,13 +229,11 @@ void CudaDevice::Adam(const AdamOptions& options, Tensor gradient,
       static_cast<float>(1.0 - options.learning_rate * options.weight_decay),
       static_cast<float>(1.0 / (1.0 - std::pow(options.beta1, options.step))),
       static_cast<float>(1.0 / (1.0 - std::pow(options.beta2, options.step)))};
-  WithTypes(gradient.width, weights.width, [&](auto in, auto out) {
+  WithTypes(args.gradient.width, args.weights.width, [&](auto in, auto out) {
     using Gradient = typename decltype(in)::Type;
     using Weight = typename decltype(out)::Type;
-    LaunchFlat(AdamKernel<Gradient, Weight>, gradient.size, stream_, adam,
-               gradient.size, Of<Gradient>(gradient), Of<float>(master),
-               Of<float>(first_moment), Of<float>(second_moment),
-               Of<Weight>(weights));
+    LaunchFlat(AdamKernel<Gradient, Weight>, args.gradient.size, stream_, adam,
+               args);
   });
 }
 

@@ -44,74 +44,39 @@ class CudaDevice final : public Device {
   void SwapLeading(std::int64_t n0, std::int64_t n1, std::int64_t cols,
                    Tensor from, Tensor to) override;
   void Gemm(const GemmShape& shape, Tensor a, Tensor b, Tensor c) override;
-  void NormForward(NormKind kind, double epsilon, std::int64_t rows,
-                   std::int64_t cols, Tensor x, Tensor scale, Tensor shift,
-                   Tensor y, Tensor statistics) override;
-  void NormBackward(NormKind kind, std::int64_t rows, std::int64_t cols,
-                    Tensor dy, Tensor x, Tensor scale, Tensor statistics,
-                    Tensor dx, Tensor dscale, Tensor dshift) override;
+  void NormForward(const NormArgs& args) override;
+  void NormBackward(const NormArgs& args) override;
   void AddBias(std::int64_t rows, std::int64_t cols, Tensor bias,
                Tensor x) override;
   void BiasBackward(std::int64_t rows, std::int64_t cols, Tensor dy,
                     Tensor dbias) override;
-  void ActivationForward(Activation kind, std::int64_t rows, std::int64_t cols,
-                         Tensor bias, Tensor x, Tensor y) override;
-  void ActivationBackward(Activation kind, std::int64_t rows, std::int64_t cols,
-                          Tensor dy, Tensor x, Tensor dx) override;
-  void Rotate(const Positions& positions, std::int64_t heads,
-              std::int64_t head_size, std::int64_t stride, bool backward,
-              Tensor table, Tensor x) override;
+  void ActivationForward(const ActivationArgs& args) override;
+  void ActivationBackward(const ActivationArgs& args) override;
+  void Rotate(const RotateArgs& args) override;
   [[nodiscard]] std::int64_t AttentionKept(
       const AttentionShape& shape) const override;
   [[nodiscard]] std::int64_t AttentionScratch(
       const AttentionShape& shape) const override;
-  void AttentionForward(const AttentionShape& shape, Tensor q, Tensor k,
-                        Tensor v, Tensor out, Tensor kept,
-                        Tensor scratch) override;
-  void AttentionBackward(const AttentionShape& shape, Tensor dout, Tensor q,
-                         Tensor k, Tensor v, Tensor out, Tensor kept,
-                         Tensor scratch, Tensor dq, Tensor dk,
-                         Tensor dv) override;
-  void EmbeddingForward(std::int64_t rows, std::int64_t cols,
-                        std::int64_t first, std::int64_t table_rows,
-                        Tensor tokens, Tensor table, Tensor out) override;
-  void EmbeddingBackward(std::int64_t rows, std::int64_t cols,
-                         std::int64_t first, std::int64_t table_rows,
-                         Tensor tokens, Tensor dout, Tensor dtable) override;
+  void AttentionForward(const AttentionArgs& args) override;
+  void AttentionBackward(const AttentionArgs& args) override;
+  void EmbeddingForward(const EmbeddingArgs& args) override;
+  void EmbeddingBackward(const EmbeddingArgs& args) override;
   void AddPositions(const Positions& positions, std::int64_t cols, Tensor table,
                     Tensor x) override;
   void PositionsBackward(const Positions& positions, std::int64_t cols,
                          Tensor dx, Tensor dtable) override;
-  void LossMaxima(std::int64_t rows, std::int64_t cols, std::int64_t stride,
-                  Tensor logits, Tensor maxima) override;
-  void LossSums(std::int64_t rows, std::int64_t cols, std::int64_t stride,
-                std::int64_t first, Tensor logits, Tensor labels, Tensor maxima,
-                Tensor sums) override;
-  void LossBackward(std::int64_t rows, std::int64_t cols, std::int64_t stride,
-                    std::int64_t first, double scale, Tensor labels,
-                    Tensor maxima, Tensor sums, Tensor logits,
-                    Tensor loss) override;
-  void RouteForward(std::int64_t rows, std::int64_t experts, std::int64_t k,
-                    Tensor logits, Tensor chosen, Tensor weights) override;
-  void RouteBackward(std::int64_t rows, std::int64_t experts, std::int64_t k,
-                     Tensor chosen, Tensor weights, Tensor dweights,
-                     Tensor dlogits) override;
-  void ScatterRows(std::int64_t rows, std::int64_t k, std::int64_t cols,
-                   Tensor from, Tensor slots, Tensor weights,
-                   Tensor to) override;
-  void CombineRows(std::int64_t rows, std::int64_t k, std::int64_t cols,
-                   Tensor from, Tensor slots, Tensor weights,
-                   Tensor to) override;
-  void CombineWeights(std::int64_t rows, std::int64_t k, std::int64_t cols,
-                      Tensor dto, Tensor from, Tensor slots,
+  void LossMaxima(const LossArgs& args) override;
+  void LossSums(const LossArgs& args) override;
+  void LossBackward(const LossArgs& args) override;
+  void RouteForward(const RouteArgs& args) override;
+  void RouteBackward(const RouteArgs& args) override;
+  void ScatterRows(const SlotArgs& args) override;
+  void CombineRows(const SlotArgs& args) override;
+  void CombineWeights(const SlotArgs& args, Tensor dto,
                       Tensor dweights) override;
-  void Adam(const AdamOptions& options, Tensor gradient, Tensor master,
-            Tensor first_moment, Tensor second_moment, Tensor weights) override;
+  void Adam(const AdamArgs& args) override;
 
  private:
-  [[nodiscard]] float* LogSums(const AttentionShape& shape, Tensor kept,
-                               Tensor scratch) const;
-
   int device_;
   int width_;
   std::function<void()> check_;

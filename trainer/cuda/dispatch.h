@@ -17,7 +17,7 @@ struct TypeTag {
 };
 
 template <typename T>
-[[nodiscard]] T* Of(const Tensor& tensor) {
+[[nodiscard]] __host__ __device__ __forceinline__ T* Of(const Tensor& tensor) {
   return reinterpret_cast<T*>(tensor.data);
 }
 

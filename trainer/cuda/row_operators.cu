@@ -9,13 +9,13 @@ namespace {
 
 // A block per row.
 template <typename T>
-__global__ void NormForwardKernel(bool layer, float epsilon, std::int64_t cols,
-                                  const T* x, const T* scale, const T* shift,
-                                  T* y, float* statistics) {
-  x += blockIdx.x * cols;
-  y += blockIdx.x * cols;
+__global__ void NormForwardKernel(NormArgs a) {
+  const std::int64_t cols = a.cols;
+  const T* x = Of<T>(a.x) + blockIdx.x * cols;
+  const T* scale = Of<T>(a.scale);
+  const T* shift = Of<T>(a.shift);
   float mean = 0.0F;
-  if (layer) {
+  if (a.kind == NormKind::kLayer) {
     for (std::int64_t i = threadIdx.x; i < cols; i += blockDim.x) {
       mean += ToFloat(x[i]);
     }
@@ -27,27 +27,28 @@ __global__ void NormForwardKernel(bool layer, float epsilon, std::int64_t cols,
     square += centered * centered;
   }
   square = BlockReduce(square, 0.0F, SumOf()) / static_cast<float>(cols);
-  const float rstd = 1.0F / sqrtf(square + epsilon);
+  const float rstd = 1.0F / sqrtf(square + static_cast<float>(a.epsilon));
   for (std::int64_t i = threadIdx.x; i < cols; i += blockDim.x) {
     const float normal = (ToFloat(x[i]) - mean) * rstd * ToFloat(scale[i]);
-    y[i] = Round<T>(shift == nullptr ? normal : normal + ToFloat(shift[i]));
+    Of<T>(a.y)[blockIdx.x * cols + i] =
+        Round<T>(shift == nullptr ? normal : normal + ToFloat(shift[i]));
   }
   if (threadIdx.x == 0) {
-    statistics[2 * blockIdx.x] = mean;
-    statistics[2 * blockIdx.x + 1] = rstd;
+    Of<float>(a.statistics)[2 * blockIdx.x] = mean;
+    Of<float>(a.statistics)[2 * blockIdx.x + 1] = rstd;
   }
 }
 
 // dx of a row.
 template <typename T>
-__global__ void NormBackwardKernel(bool layer, std::int64_t cols, const T* dy,
-                                   const T* x, const T* scale,
-                                   const float* statistics, T* dx) {
-  dy += blockIdx.x * cols;
-  x += blockIdx.x * cols;
-  dx += blockIdx.x * cols;
-  const float mean = statistics[2 * blockIdx.x];
-  const float rstd = statistics[2 * blockIdx.x + 1];
+__global__ void NormBackwardKernel(NormArgs a) {
+  const std::int64_t cols = a.cols;
+  const T* dy = Of<T>(a.dy) + blockIdx.x * cols;
+  const T* x = Of<T>(a.x) + blockIdx.x * cols;
+  const T* scale = Of<T>(a.scale);
+  T* dx = Of<T>(a.dx) + blockIdx.x * cols;
+  const float mean = Of<float>(a.statistics)[2 * blockIdx.x];
+  const float rstd = Of<float>(a.statistics)[2 * blockIdx.x + 1];
   float sum = 0.0F;
   float product = 0.0F;
   for (std::int64_t i = threadIdx.x; i < cols; i += blockDim.x) {
@@ -55,8 +56,9 @@ __global__ void NormBackwardKernel(bool layer, std::int64_t cols, const T* dy,
     sum += gradient;
     product += gradient * (ToFloat(x[i]) - mean) * rstd;
   }
-  sum =
-      layer ? BlockReduce(sum, 0.0F, SumOf()) / static_cast<float>(cols) : 0.0F;
+  sum = a.kind == NormKind::kLayer
+            ? BlockReduce(sum, 0.0F, SumOf()) / static_cast<float>(cols)
+            : 0.0F;
   product = BlockReduce(product, 0.0F, SumOf()) / static_cast<float>(cols);
   for (std::int64_t i = threadIdx.x; i < cols; i += blockDim.x) {
     const float normal = (ToFloat(x[i]) - mean) * rstd;
@@ -68,11 +70,9 @@ __global__ void NormBackwardKernel(bool layer, std::int64_t cols, const T* dy,
 
 // Sums over rows: a block owns 32 columns, and each of its warps every
 // kColumnGroups-th row. dshift[c] += sum dy; where there is x, dscale[c] +=
-// sum dy normal(x). Either result may be null.
+// sum dy normal(x). Either result may be empty.
 template <typename T>
-__global__ void ColumnSumKernel(std::int64_t rows, std::int64_t cols,
-                                const T* dy, const T* x,
-                                const float* statistics, T* dscale, T* dshift) {
+__global__ void ColumnSumKernel(NormArgs a) {
   __shared__ float scales[kColumnGroups][32];
   __shared__ float shifts[kColumnGroups][32];
   const int lane = static_cast<int>(threadIdx.x % 32);
@@ -80,41 +80,42 @@ __global__ void ColumnSumKernel(std::int64_t rows, std::int64_t cols,
   const std::int64_t col = static_cast<std::int64_t>(blockIdx.x) * 32 + lane;
   float scale = 0.0F;
   float shift = 0.0F;
-  if (col < cols) {
-    for (std::int64_t row = group; row < rows; row += kColumnGroups) {
-      const float gradient = ToFloat(dy[row * cols + col]);
+  const float* statistics = Of<float>(a.statistics);
+  if (col < a.cols) {
+    for (std::int64_t row = group; row < a.rows; row += kColumnGroups) {
+      const float gradient = ToFloat(Of<T>(a.dy)[row * a.cols + col]);
       shift += gradient;
-      if (dscale != nullptr) {
-        scale += gradient *
-                 (ToFloat(x[row * cols + col]) - statistics[2 * row]) *
-                 statistics[2 * row + 1];
+      if (a.dscale.data != nullptr) {
+        scale +=
+            gradient *
+            (ToFloat(Of<T>(a.x)[row * a.cols + col]) - statistics[2 * row]) *
+            statistics[2 * row + 1];
       }
     }
   }
   scales[group][lane] = scale;
   shifts[group][lane] = shift;
   __syncthreads();
-  if (group == 0 && col < cols) {
+  if (group == 0 && col < a.cols) {
     for (int i = 1; i < kColumnGroups; ++i) {
       scale += scales[i][lane];
       shift += shifts[i][lane];
     }
-    if (dscale != nullptr) {
-      dscale[col] = Round<T>(ToFloat(dscale[col]) + scale);
+    if (a.dscale.data != nullptr) {
+      T& sum = Of<T>(a.dscale)[col];
+      sum = Round<T>(ToFloat(sum) + scale);
     }
-    if (dshift != nullptr) {
-      dshift[col] = Round<T>(ToFloat(dshift[col]) + shift);
+    if (a.dshift.data != nullptr) {
+      T& sum = Of<T>(a.dshift)[col];
+      sum = Round<T>(ToFloat(sum) + shift);
     }
   }
 }
 
 template <typename T>
-void ColumnSum(std::int64_t rows, std::int64_t cols, Tensor dy, Tensor x,
-               Tensor statistics, Tensor dscale, Tensor dshift,
-               cudaStream_t stream) {
-  Launch(ColumnSumKernel<T>, Grid{(cols + 31) / 32, 1, 1, 32 * kColumnGroups},
-         stream, rows, cols, Of<T>(dy), Of<T>(x), Of<float>(statistics),
-         Of<T>(dscale), Of<T>(dshift));
+void ColumnSum(const NormArgs& args, cudaStream_t stream) {
+  Launch(ColumnSumKernel<T>,
+         Grid{(args.cols + 31) / 32, 1, 1, 32 * kColumnGroups}, stream, args);
 }
 
 template <typename T>
@@ -155,30 +156,32 @@ __device__ __forceinline__ float WithBias(const T* bias, std::int64_t col,
 }
 
 template <typename T>
-__global__ void ActivationForwardKernel(Activation kind, std::int64_t rows,
-                                        std::int64_t cols, const T* bias, T* x,
-                                        T* y) {
-  for (std::int64_t i = FlatIndex(); i < rows * cols; i += FlatStride()) {
-    if (kind == Activation::kSwiGlu) {
+__global__ void ActivationForwardKernel(ActivationArgs a) {
+  const std::int64_t cols = a.cols;
+  const T* bias = Of<T>(a.bias);
+  for (std::int64_t i = FlatIndex(); i < a.rows * cols; i += FlatStride()) {
+    T& y = Of<T>(a.y)[i];
+    if (a.kind == Activation::kSwiGlu) {
       const std::int64_t col = i % cols;
-      T* row = x + i / cols * 2 * cols;
+      T* row = Of<T>(a.x) + i / cols * 2 * cols;
       const float gate = WithBias(bias, col, row[col]);
       const float up = WithBias(bias, cols + col, row[cols + col]);
-      y[i] = Round<T>(gate / (1.0F + expf(-gate)) * up);
+      y = Round<T>(gate / (1.0F + expf(-gate)) * up);
     } else {
-      const float value = WithBias(bias, i % cols, x[i]);
-      y[i] = Round<T>(GeluAt(kind == Activation::kGeluTanh, value).value);
+      const float value = WithBias(bias, i % cols, Of<T>(a.x)[i]);
+      y = Round<T>(GeluAt(a.kind == Activation::kGeluTanh, value).value);
     }
   }
 }
 
 template <typename T>
-__global__ void ActivationBackwardKernel(Activation kind, std::int64_t rows,
-                                         std::int64_t cols, const T* dy,
-                                         const T* x, T* dx) {
-  for (std::int64_t i = FlatIndex(); i < rows * cols; i += FlatStride()) {
-    const float gradient = ToFloat(dy[i]);
-    if (kind == Activation::kSwiGlu) {
+__global__ void ActivationBackwardKernel(ActivationArgs a) {
+  const std::int64_t cols = a.cols;
+  const T* x = Of<T>(a.x);
+  T* dx = Of<T>(a.dx);
+  for (std::int64_t i = FlatIndex(); i < a.rows * cols; i += FlatStride()) {
+    const float gradient = ToFloat(Of<T>(a.dy)[i]);
+    if (a.kind == Activation::kSwiGlu) {
       const std::int64_t at = i / cols * 2 * cols + i % cols;
       const float gate = ToFloat(x[at]);
       const float up = ToFloat(x[at + cols]);
@@ -187,27 +190,27 @@ __global__ void ActivationBackwardKernel(Activation kind, std::int64_t rows,
       dx[at] = Round<T>(gradient * up * (sigmoid + silu * (1.0F - sigmoid)));
       dx[at + cols] = Round<T>(gradient * silu);
     } else {
-      dx[i] =
-          Round<T>(gradient *
-                   GeluAt(kind == Activation::kGeluTanh, ToFloat(x[i])).slope);
+      const bool tanh_form = a.kind == Activation::kGeluTanh;
+      dx[i] = Round<T>(gradient * GeluAt(tanh_form, ToFloat(x[i])).slope);
     }
   }
 }
 
 template <typename T>
-__global__ void RotateKernel(Positions positions, std::int64_t heads,
-                             std::int64_t head_size, std::int64_t stride,
-                             float sign, const float* table, T* x) {
-  const std::int64_t half = head_size / 2;
-  const std::int64_t count = positions.rows * heads * half;
+__global__ void RotateKernel(RotateArgs a) {
+  const float* table = Of<float>(a.table);
+  const std::int64_t half = a.head_size / 2;
+  const std::int64_t count = a.positions.rows * a.heads * half;
   for (std::int64_t i = FlatIndex(); i < count; i += FlatStride()) {
-    const std::int64_t row = i / (heads * half);
+    const std::int64_t row = i / (a.heads * half);
     const std::int64_t pair = i % half;
     const std::int64_t position =
-        positions.offset + (positions.begin + row) % positions.length;
-    const float cosine = table[position * head_size + pair];
-    const float sine = sign * table[position * head_size + half + pair];
-    T* first = x + row * stride + i / half % heads * head_size + pair;
+        a.positions.offset + (a.positions.begin + row) % a.positions.length;
+    const float cosine = table[position * a.head_size + pair];
+    const float sine = (a.backward ? -1.0F : 1.0F) *
+                       table[position * a.head_size + half + pair];
+    T* first =
+        Of<T>(a.x) + row * a.stride + i / half % a.heads * a.head_size + pair;
     const float u = ToFloat(first[0]);
     const float v = ToFloat(first[half]);
     first[0] = Round<T>(u * cosine - v * sine);
@@ -217,27 +220,18 @@ __global__ void RotateKernel(Positions positions, std::int64_t heads,
 
 }  // namespace
 
-void CudaDevice::NormForward(NormKind kind, double epsilon, std::int64_t rows,
-                             std::int64_t cols, Tensor x, Tensor scale,
-                             Tensor shift, Tensor y, Tensor statistics) {
-  WithType(x.width, [&](auto type) {
+void CudaDevice::NormForward(const NormArgs& args) {
+  WithType(args.x.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    Launch(NormForwardKernel<T>, Grid{rows}, stream_, kind == NormKind::kLayer,
-           static_cast<float>(epsilon), cols, Of<T>(x), Of<T>(scale),
-           Of<T>(shift), Of<T>(y), Of<float>(statistics));
+    Launch(NormForwardKernel<T>, Grid{args.rows}, stream_, args);
   });
 }
 
-void CudaDevice::NormBackward(NormKind kind, std::int64_t rows,
-                              std::int64_t cols, Tensor dy, Tensor x,
-                              Tensor scale, Tensor statistics, Tensor dx,
-                              Tensor dscale, Tensor dshift) {
-  WithType(x.width, [&](auto type) {
+void CudaDevice::NormBackward(const NormArgs& args) {
+  WithType(args.x.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    Launch(NormBackwardKernel<T>, Grid{rows}, stream_, kind == NormKind::kLayer,
-           cols, Of<T>(dy), Of<T>(x), Of<T>(scale), Of<float>(statistics),
-           Of<T>(dx));
-    ColumnSum<T>(rows, cols, dy, x, statistics, dscale, dshift, stream_);
+    Launch(NormBackwardKernel<T>, Grid{args.rows}, stream_, args);
+    ColumnSum<T>(args, stream_);
   });
 }
 
@@ -252,40 +246,39 @@ void CudaDevice::AddBias(std::int64_t rows, std::int64_t cols, Tensor bias,
 
 void CudaDevice::BiasBackward(std::int64_t rows, std::int64_t cols, Tensor dy,
                               Tensor dbias) {
+  NormArgs args;
+  args.rows = rows;
+  args.cols = cols;
+  args.dy = dy;
+  args.dshift = dbias;
   WithType(dy.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    ColumnSum<T>(rows, cols, dy, {}, {}, {}, dbias, stream_);
+    ColumnSum<T>(args, stream_);
   });
 }
 
-void CudaDevice::ActivationForward(Activation kind, std::int64_t rows,
-                                   std::int64_t cols, Tensor bias, Tensor x,
-                                   Tensor y) {
-  WithType(x.width, [&](auto type) {
+void CudaDevice::ActivationForward(const ActivationArgs& args) {
+  WithType(args.x.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(ActivationForwardKernel<T>, rows * cols, stream_, kind, rows,
-               cols, Of<T>(bias), Of<T>(x), Of<T>(y));
+    LaunchFlat(ActivationForwardKernel<T>, args.rows * args.cols, stream_,
+               args);
   });
 }
 
-void CudaDevice::ActivationBackward(Activation kind, std::int64_t rows,
-                                    std::int64_t cols, Tensor dy, Tensor x,
-                                    Tensor dx) {
-  WithType(x.width, [&](auto type) {
+void CudaDevice::ActivationBackward(const ActivationArgs& args) {
+  WithType(args.x.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(ActivationBackwardKernel<T>, rows * cols, stream_, kind, rows,
-               cols, Of<T>(dy), Of<T>(x), Of<T>(dx));
+    LaunchFlat(ActivationBackwardKernel<T>, args.rows * args.cols, stream_,
+               args);
   });
 }
 
-void CudaDevice::Rotate(const Positions& positions, std::int64_t heads,
-                        std::int64_t head_size, std::int64_t stride,
-                        bool backward, Tensor table, Tensor x) {
-  WithType(x.width, [&](auto type) {
+void CudaDevice::Rotate(const RotateArgs& args) {
+  WithType(args.x.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(RotateKernel<T>, positions.rows * heads * (head_size / 2),
-               stream_, positions, heads, head_size, stride,
-               backward ? -1.0F : 1.0F, Of<float>(table), Of<T>(x));
+    LaunchFlat(RotateKernel<T>,
+               args.positions.rows * args.heads * (args.head_size / 2), stream_,
+               args);
   });
 }
 

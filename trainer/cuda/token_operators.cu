@@ -10,15 +10,12 @@ namespace {
 using Index = std::int32_t;
 
 template <typename T>
-__global__ void EmbeddingForwardKernel(std::int64_t rows, std::int64_t cols,
-                                       std::int64_t first,
-                                       std::int64_t table_rows,
-                                       const Index* tokens, const T* table,
-                                       T* out) {
-  for (std::int64_t i = FlatIndex(); i < rows * cols; i += FlatStride()) {
-    const std::int64_t row = tokens[i / cols] - first;
-    out[i] = row >= 0 && row < table_rows ? table[row * cols + i % cols]
-                                          : Round<T>(0.0F);
+__global__ void EmbeddingForwardKernel(EmbeddingArgs a) {
+  for (std::int64_t i = FlatIndex(); i < a.rows * a.cols; i += FlatStride()) {
+    const std::int64_t row = Of<Index>(a.tokens)[i / a.cols] - a.first;
+    Of<T>(a.out)[i] = row >= 0 && row < a.table_rows
+                          ? Of<T>(a.table)[row * a.cols + i % a.cols]
+                          : Round<T>(0.0F);
   }
 }
 
@@ -43,23 +40,21 @@ __global__ void LinkTokensKernel(std::int64_t rows, const Index* tokens,
 
 // A block per place; those of a first place sum the list in its order.
 template <typename T>
-__global__ void EmbeddingBackwardKernel(std::int64_t cols, std::int64_t first,
-                                        std::int64_t table_rows,
-                                        const Index* tokens, const Index* next,
-                                        const T* dout, T* dtable) {
-  const std::int64_t row = tokens[blockIdx.x] - first;
-  if (next[blockIdx.x] < 0 || row < 0 || row >= table_rows) {
+__global__ void EmbeddingBackwardKernel(EmbeddingArgs a, const Index* next) {
+  const std::int64_t row = Of<Index>(a.tokens)[blockIdx.x] - a.first;
+  if (next[blockIdx.x] < 0 || row < 0 || row >= a.table_rows) {
     return;
   }
-  for (std::int64_t col = threadIdx.x; col < cols; col += blockDim.x) {
-    float sum = ToFloat(dtable[row * cols + col]);
+  for (std::int64_t col = threadIdx.x; col < a.cols; col += blockDim.x) {
+    T& out = Of<T>(a.dtable)[row * a.cols + col];
+    float sum = ToFloat(out);
     std::int64_t place = blockIdx.x;
     while (place >= 0) {
-      sum += ToFloat(dout[place * cols + col]);
+      sum += ToFloat(Of<T>(a.dout)[place * a.cols + col]);
       const Index link = next[place];
       place = (link < 0 ? -1 - link : link) - 1;
     }
-    dtable[row * cols + col] = Round<T>(sum);
+    out = Round<T>(sum);
   }
 }
 
@@ -94,84 +89,78 @@ __global__ void PositionsBackwardKernel(Positions positions, std::int64_t cols,
 }
 
 template <typename T>
-__global__ void LossMaximaKernel(std::int64_t cols, std::int64_t stride,
-                                 const T* logits, float* maxima) {
-  logits += blockIdx.x * stride;
+__global__ void LossMaximaKernel(LossArgs a) {
+  const T* logits = Of<T>(a.logits) + blockIdx.x * a.stride;
   float maximum = ToFloat(logits[0]);
-  for (std::int64_t i = threadIdx.x; i < cols; i += blockDim.x) {
+  for (std::int64_t i = threadIdx.x; i < a.cols; i += blockDim.x) {
     maximum = fmaxf(maximum, ToFloat(logits[i]));
   }
   maximum = BlockReduce(maximum, ToFloat(logits[0]), MaxOf());
   if (threadIdx.x == 0) {
-    maxima[blockIdx.x] = maximum;
+    Of<float>(a.maxima)[blockIdx.x] = maximum;
   }
 }
 
 template <typename T>
-__global__ void LossSumsKernel(std::int64_t cols, std::int64_t stride,
-                               std::int64_t first, const T* logits,
-                               const Index* labels, const float* maxima,
-                               float* sums) {
-  logits += blockIdx.x * stride;
-  const float maximum = maxima[blockIdx.x];
+__global__ void LossSumsKernel(LossArgs a) {
+  const T* logits = Of<T>(a.logits) + blockIdx.x * a.stride;
+  const float maximum = Of<float>(a.maxima)[blockIdx.x];
   float sum = 0.0F;
-  for (std::int64_t i = threadIdx.x; i < cols; i += blockDim.x) {
+  for (std::int64_t i = threadIdx.x; i < a.cols; i += blockDim.x) {
     sum += expf(ToFloat(logits[i]) - maximum);
   }
   sum = BlockReduce(sum, 0.0F, SumOf());
   if (threadIdx.x == 0) {
-    const std::int64_t label = labels[blockIdx.x] - first;
-    const bool here = labels[blockIdx.x] >= 0 && label >= 0 && label < cols;
-    sums[2 * blockIdx.x] = sum;
-    sums[2 * blockIdx.x + 1] = here ? ToFloat(logits[label]) - maximum : 0.0F;
+    const Index own = Of<Index>(a.labels)[blockIdx.x];
+    const std::int64_t label = own - a.first;
+    const bool here = own >= 0 && label >= 0 && label < a.cols;
+    float* sums = Of<float>(a.sums) + 2 * blockIdx.x;
+    sums[0] = sum;
+    sums[1] = here ? ToFloat(logits[label]) - maximum : 0.0F;
   }
 }
 
 template <typename T>
-__global__ void LossGradientKernel(std::int64_t cols, std::int64_t stride,
-                                   std::int64_t first, float scale,
-                                   const Index* labels, const float* maxima,
-                                   const float* sums, T* logits) {
-  logits += blockIdx.x * stride;
-  const bool counts = labels[blockIdx.x] >= 0;
-  const std::int64_t label = labels[blockIdx.x] - first;
-  const float factor = scale / sums[2 * blockIdx.x];
-  for (std::int64_t i = threadIdx.x; i < stride; i += blockDim.x) {
+__global__ void LossGradientKernel(LossArgs a) {
+  T* logits = Of<T>(a.logits) + blockIdx.x * a.stride;
+  const Index own = Of<Index>(a.labels)[blockIdx.x];
+  const float maximum = Of<float>(a.maxima)[blockIdx.x];
+  const auto scale = static_cast<float>(a.scale);
+  const float factor = scale / Of<float>(a.sums)[2 * blockIdx.x];
+  for (std::int64_t i = threadIdx.x; i < a.stride; i += blockDim.x) {
     float gradient = 0.0F;
-    if (counts && i < cols) {
-      gradient = factor * expf(ToFloat(logits[i]) - maxima[blockIdx.x]) -
-                 (i == label ? scale : 0.0F);
+    if (own >= 0 && i < a.cols) {
+      gradient = factor * expf(ToFloat(logits[i]) - maximum) -
+                 (i == own - a.first ? scale : 0.0F);
     }
     logits[i] = Round<T>(gradient);
   }
 }
 
 // One block.
-__global__ void LossTotalKernel(std::int64_t rows, const Index* labels,
-                                const float* sums, float* loss) {
+__global__ void LossTotalKernel(LossArgs a) {
+  const float* sums = Of<float>(a.sums);
   float total = 0.0F;
-  for (std::int64_t i = threadIdx.x; i < rows; i += blockDim.x) {
-    if (labels[i] >= 0) {
+  for (std::int64_t i = threadIdx.x; i < a.rows; i += blockDim.x) {
+    if (Of<Index>(a.labels)[i] >= 0) {
       total += logf(sums[2 * i]) - sums[2 * i + 1];
     }
   }
   total = BlockReduce(total, 0.0F, SumOf());
   if (threadIdx.x == 0) {
-    loss[0] += total;
+    Of<float>(a.loss)[0] += total;
   }
 }
 
 // A thread per token, which takes the largest of the remaining logits k times.
 template <typename T>
-__global__ void RouteForwardKernel(std::int64_t rows, std::int64_t experts,
-                                   std::int64_t k, const T* logits,
-                                   Index* chosen, T* weights) {
-  for (std::int64_t t = FlatIndex(); t < rows; t += FlatStride()) {
-    const T* row = logits + t * experts;
-    Index* own = chosen + t * k;
-    for (std::int64_t j = 0; j < k; ++j) {
+__global__ void RouteForwardKernel(RouteArgs a) {
+  for (std::int64_t t = FlatIndex(); t < a.rows; t += FlatStride()) {
+    const T* row = Of<T>(a.logits) + t * a.experts;
+    Index* own = Of<Index>(a.chosen) + t * a.k;
+    for (std::int64_t j = 0; j < a.k; ++j) {
       std::int64_t best = -1;
-      for (std::int64_t e = 0; e < experts; ++e) {
+      for (std::int64_t e = 0; e < a.experts; ++e) {
         bool taken = false;
         for (std::int64_t i = 0; i < j; ++i) {
           taken = taken || own[i] == e;
@@ -184,73 +173,73 @@ __global__ void RouteForwardKernel(std::int64_t rows, std::int64_t experts,
     }
     const float maximum = ToFloat(row[own[0]]);
     float sum = 0.0F;
-    for (std::int64_t j = 0; j < k; ++j) {
+    for (std::int64_t j = 0; j < a.k; ++j) {
       sum += expf(ToFloat(row[own[j]]) - maximum);
     }
-    for (std::int64_t j = 0; j < k; ++j) {
-      weights[t * k + j] = Round<T>(expf(ToFloat(row[own[j]]) - maximum) / sum);
+    for (std::int64_t j = 0; j < a.k; ++j) {
+      Of<T>(a.weights)[t * a.k + j] =
+          Round<T>(expf(ToFloat(row[own[j]]) - maximum) / sum);
     }
   }
 }
 
 template <typename T>
-__global__ void RouteBackwardKernel(std::int64_t rows, std::int64_t experts,
-                                    std::int64_t k, const Index* chosen,
-                                    const T* weights, const T* dweights,
-                                    T* dlogits) {
-  for (std::int64_t t = FlatIndex(); t < rows; t += FlatStride()) {
-    const T* weight = weights + t * k;
-    const T* dweight = dweights + t * k;
+__global__ void RouteBackwardKernel(RouteArgs a) {
+  for (std::int64_t t = FlatIndex(); t < a.rows; t += FlatStride()) {
+    const T* weight = Of<T>(a.weights) + t * a.k;
+    const T* dweight = Of<T>(a.dweights) + t * a.k;
+    T* dlogits = Of<T>(a.dlogits) + t * a.experts;
     float sum = 0.0F;
-    for (std::int64_t j = 0; j < k; ++j) {
+    for (std::int64_t j = 0; j < a.k; ++j) {
       sum += ToFloat(weight[j]) * ToFloat(dweight[j]);
     }
-    for (std::int64_t e = 0; e < experts; ++e) {
-      dlogits[t * experts + e] = Round<T>(0.0F);
+    for (std::int64_t e = 0; e < a.experts; ++e) {
+      dlogits[e] = Round<T>(0.0F);
     }
-    for (std::int64_t j = 0; j < k; ++j) {
-      dlogits[t * experts + chosen[t * k + j]] =
+    for (std::int64_t j = 0; j < a.k; ++j) {
+      dlogits[Of<Index>(a.chosen)[t * a.k + j]] =
           Round<T>(ToFloat(weight[j]) * (ToFloat(dweight[j]) - sum));
     }
   }
 }
 
 template <typename T>
-__global__ void ScatterRowsKernel(std::int64_t rows, std::int64_t k,
-                                  std::int64_t cols, const T* from,
-                                  const Index* slots, const T* weights, T* to) {
-  for (std::int64_t i = FlatIndex(); i < rows * k * cols; i += FlatStride()) {
-    const std::int64_t slot = i / cols;
-    const float weight = weights == nullptr ? 1.0F : ToFloat(weights[slot]);
-    to[slots[slot] * cols + i % cols] =
-        Round<T>(weight * ToFloat(from[slot / k * cols + i % cols]));
+__device__ __forceinline__ float WeightOf(const SlotArgs& a,
+                                          std::int64_t choice) {
+  return a.weights.data == nullptr ? 1.0F : ToFloat(Of<T>(a.weights)[choice]);
+}
+
+template <typename T>
+__global__ void ScatterRowsKernel(SlotArgs a) {
+  const std::int64_t count = a.rows * a.k * a.cols;
+  for (std::int64_t i = FlatIndex(); i < count; i += FlatStride()) {
+    const std::int64_t choice = i / a.cols;
+    const T* from = Of<T>(a.from) + choice / a.k * a.cols;
+    Of<T>(a.to)[Of<Index>(a.slots)[choice] * a.cols + i % a.cols] =
+        Round<T>(WeightOf<T>(a, choice) * ToFloat(from[i % a.cols]));
   }
 }
 
 template <typename T>
-__global__ void CombineRowsKernel(std::int64_t rows, std::int64_t k,
-                                  std::int64_t cols, const T* from,
-                                  const Index* slots, const T* weights, T* to) {
-  for (std::int64_t i = FlatIndex(); i < rows * cols; i += FlatStride()) {
+__global__ void CombineRowsKernel(SlotArgs a) {
+  for (std::int64_t i = FlatIndex(); i < a.rows * a.cols; i += FlatStride()) {
     float sum = 0.0F;
-    for (std::int64_t j = 0; j < k; ++j) {
-      const std::int64_t slot = i / cols * k + j;
-      const float weight = weights == nullptr ? 1.0F : ToFloat(weights[slot]);
-      sum += weight * ToFloat(from[slots[slot] * cols + i % cols]);
+    for (std::int64_t j = 0; j < a.k; ++j) {
+      const std::int64_t choice = i / a.cols * a.k + j;
+      const T* from = Of<T>(a.from) + Of<Index>(a.slots)[choice] * a.cols;
+      sum += WeightOf<T>(a, choice) * ToFloat(from[i % a.cols]);
     }
-    to[i] = Round<T>(sum);
+    Of<T>(a.to)[i] = Round<T>(sum);
   }
 }
 
 // A block per token and expert.
 template <typename T>
-__global__ void CombineWeightsKernel(std::int64_t k, std::int64_t cols,
-                                     const T* dto, const T* from,
-                                     const Index* slots, T* dweights) {
-  dto += blockIdx.x / k * cols;
-  from += slots[blockIdx.x] * cols;
+__global__ void CombineWeightsKernel(SlotArgs a, const T* dto, T* dweights) {
+  dto += blockIdx.x / a.k * a.cols;
+  const T* from = Of<T>(a.from) + Of<Index>(a.slots)[blockIdx.x] * a.cols;
   float sum = 0.0F;
-  for (std::int64_t i = threadIdx.x; i < cols; i += blockDim.x) {
+  for (std::int64_t i = threadIdx.x; i < a.cols; i += blockDim.x) {
     sum += ToFloat(dto[i]) * ToFloat(from[i]);
   }
   sum = BlockReduce(sum, 0.0F, SumOf());
@@ -261,28 +250,23 @@ __global__ void CombineWeightsKernel(std::int64_t k, std::int64_t cols,
 
 }  // namespace
 
-void CudaDevice::EmbeddingForward(std::int64_t rows, std::int64_t cols,
-                                  std::int64_t first, std::int64_t table_rows,
-                                  Tensor tokens, Tensor table, Tensor out) {
-  WithType(out.width, [&](auto type) {
+void CudaDevice::EmbeddingForward(const EmbeddingArgs& args) {
+  WithType(args.out.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(EmbeddingForwardKernel<T>, rows * cols, stream_, rows, cols,
-               first, table_rows, Of<Index>(tokens), Of<T>(table), Of<T>(out));
+    LaunchFlat(EmbeddingForwardKernel<T>, args.rows * args.cols, stream_, args);
   });
 }
 
-void CudaDevice::EmbeddingBackward(std::int64_t rows, std::int64_t cols,
-                                   std::int64_t first, std::int64_t table_rows,
-                                   Tensor tokens, Tensor dout, Tensor dtable) {
+void CudaDevice::EmbeddingBackward(const EmbeddingArgs& args) {
   auto* next = static_cast<Index*>(workspace_);
-  if (static_cast<std::size_t>(rows) > kWorkspaceBytes / sizeof(Index)) {
+  if (static_cast<std::size_t>(args.rows) > kWorkspaceBytes / sizeof(Index)) {
     throw std::invalid_argument("a microbatch has too many tokens");
   }
-  LaunchFlat(LinkTokensKernel, rows, stream_, rows, Of<Index>(tokens), next);
-  WithType(dout.width, [&](auto type) {
+  LaunchFlat(LinkTokensKernel, args.rows, stream_, args.rows,
+             Of<Index>(args.tokens), next);
+  WithType(args.dout.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    Launch(EmbeddingBackwardKernel<T>, Grid{rows}, stream_, cols, first,
-           table_rows, Of<Index>(tokens), next, Of<T>(dout), Of<T>(dtable));
+    Launch(EmbeddingBackwardKernel<T>, Grid{args.rows}, stream_, args, next);
   });
 }
 
@@ -305,89 +289,63 @@ void CudaDevice::PositionsBackward(const Positions& positions,
   });
 }
 
-void CudaDevice::LossMaxima(std::int64_t rows, std::int64_t cols,
-                            std::int64_t stride, Tensor logits, Tensor maxima) {
-  WithType(logits.width, [&](auto type) {
+void CudaDevice::LossMaxima(const LossArgs& args) {
+  WithType(args.logits.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    Launch(LossMaximaKernel<T>, Grid{rows}, stream_, cols, stride,
-           Of<T>(logits), Of<float>(maxima));
+    Launch(LossMaximaKernel<T>, Grid{args.rows}, stream_, args);
   });
 }
 
-void CudaDevice::LossSums(std::int64_t rows, std::int64_t cols,
-                          std::int64_t stride, std::int64_t first,
-                          Tensor logits, Tensor labels, Tensor maxima,
-                          Tensor sums) {
-  WithType(logits.width, [&](auto type) {
+void CudaDevice::LossSums(const LossArgs& args) {
+  WithType(args.logits.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    Launch(LossSumsKernel<T>, Grid{rows}, stream_, cols, stride, first,
-           Of<T>(logits), Of<Index>(labels), Of<float>(maxima),
-           Of<float>(sums));
+    Launch(LossSumsKernel<T>, Grid{args.rows}, stream_, args);
   });
 }
 
-void CudaDevice::LossBackward(std::int64_t rows, std::int64_t cols,
-                              std::int64_t stride, std::int64_t first,
-                              double scale, Tensor labels, Tensor maxima,
-                              Tensor sums, Tensor logits, Tensor loss) {
-  Launch(LossTotalKernel, Grid{1}, stream_, rows, Of<Index>(labels),
-         Of<float>(sums), Of<float>(loss));
-  WithType(logits.width, [&](auto type) {
+void CudaDevice::LossBackward(const LossArgs& args) {
+  Launch(LossTotalKernel, Grid{1}, stream_, args);
+  WithType(args.logits.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    Launch(LossGradientKernel<T>, Grid{rows}, stream_, cols, stride, first,
-           static_cast<float>(scale), Of<Index>(labels), Of<float>(maxima),
-           Of<float>(sums), Of<T>(logits));
+    Launch(LossGradientKernel<T>, Grid{args.rows}, stream_, args);
   });
 }
 
-void CudaDevice::RouteForward(std::int64_t rows, std::int64_t experts,
-                              std::int64_t k, Tensor logits, Tensor chosen,
-                              Tensor weights) {
-  WithType(logits.width, [&](auto type) {
+void CudaDevice::RouteForward(const RouteArgs& args) {
+  WithType(args.logits.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(RouteForwardKernel<T>, rows, stream_, rows, experts, k,
-               Of<T>(logits), Of<Index>(chosen), Of<T>(weights));
+    LaunchFlat(RouteForwardKernel<T>, args.rows, stream_, args);
   });
 }
 
-void CudaDevice::RouteBackward(std::int64_t rows, std::int64_t experts,
-                               std::int64_t k, Tensor chosen, Tensor weights,
-                               Tensor dweights, Tensor dlogits) {
-  WithType(weights.width, [&](auto type) {
+void CudaDevice::RouteBackward(const RouteArgs& args) {
+  WithType(args.weights.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(RouteBackwardKernel<T>, rows, stream_, rows, experts, k,
-               Of<Index>(chosen), Of<T>(weights), Of<T>(dweights),
-               Of<T>(dlogits));
+    LaunchFlat(RouteBackwardKernel<T>, args.rows, stream_, args);
   });
 }
 
-void CudaDevice::ScatterRows(std::int64_t rows, std::int64_t k,
-                             std::int64_t cols, Tensor from, Tensor slots,
-                             Tensor weights, Tensor to) {
-  WithType(from.width, [&](auto type) {
+void CudaDevice::ScatterRows(const SlotArgs& args) {
+  WithType(args.from.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(ScatterRowsKernel<T>, rows * k * cols, stream_, rows, k, cols,
-               Of<T>(from), Of<Index>(slots), Of<T>(weights), Of<T>(to));
+    LaunchFlat(ScatterRowsKernel<T>, args.rows * args.k * args.cols, stream_,
+               args);
   });
 }
 
-void CudaDevice::CombineRows(std::int64_t rows, std::int64_t k,
-                             std::int64_t cols, Tensor from, Tensor slots,
-                             Tensor weights, Tensor to) {
-  WithType(from.width, [&](auto type) {
+void CudaDevice::CombineRows(const SlotArgs& args) {
+  WithType(args.from.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(CombineRowsKernel<T>, rows * cols, stream_, rows, k, cols,
-               Of<T>(from), Of<Index>(slots), Of<T>(weights), Of<T>(to));
+    LaunchFlat(CombineRowsKernel<T>, args.rows * args.cols, stream_, args);
   });
 }
 
-void CudaDevice::CombineWeights(std::int64_t rows, std::int64_t k,
-                                std::int64_t cols, Tensor dto, Tensor from,
-                                Tensor slots, Tensor dweights) {
-  WithType(from.width, [&](auto type) {
+void CudaDevice::CombineWeights(const SlotArgs& args, Tensor dto,
+                                Tensor dweights) {
+  WithType(args.from.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    Launch(CombineWeightsKernel<T>, Grid{rows * k}, stream_, k, cols,
-           Of<T>(dto), Of<T>(from), Of<Index>(slots), Of<T>(dweights));
+    Launch(CombineWeightsKernel<T>, Grid{args.rows * args.k}, stream_, args,
+           Of<T>(dto), Of<T>(dweights));
   });
 }
 

@@ -217,9 +217,10 @@ class AttentionRun {
     const Tensor dk = Make(k.size), dv = Make(v.size);
     const Tensor kept = keep ? Make(device_.AttentionKept(shape_)) : Tensor{};
     const Tensor scratch = Make(device_.AttentionScratch(shape_));
-    device_.AttentionForward(shape_, q, k, v, out, kept, scratch);
-    device_.AttentionBackward(shape_, dout, q, k, v, out, kept, scratch, dq, dk,
-                              dv);
+    const AttentionArgs args{shape_,  q,    k,  v,  out, kept,
+                             scratch, dout, dq, dk, dv};
+    device_.AttentionForward(args);
+    device_.AttentionBackward(args);
     return {Get(out), Get(dq), Get(dk), Get(dv)};
   }
 

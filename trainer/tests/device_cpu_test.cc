@@ -164,7 +164,8 @@ TEST_F(CpuDevice, HeadsAreRotatedByTheAngleOfTheirPosition) {
   Memory table({1.0, 0.0, half, 0.5, 0.0, 1.0});
   const Numbers before = {2, 4, 6, 8, 1, 2, 4, 6, 8, 1, 2, 4, 6, 8, 1};
   Memory x(before);
-  device_->Rotate(positions, 2, 2, 5, false, table.get(), x.get());
+  RotateArgs args{positions, 2, 2, 5, false, table.get(), x.get()};
+  device_->Rotate(args);
   const Numbers quarter = {-4, 2, -8, 6, 1};  // position 2
   Numbers expected = quarter;
   for (const auto& [u, v] : {std::pair{2.0, 4.0}, std::pair{6.0, 8.0}}) {
@@ -174,7 +175,8 @@ TEST_F(CpuDevice, HeadsAreRotatedByTheAngleOfTheirPosition) {
   expected.push_back(1);
   expected.insert(expected.end(), quarter.begin(), quarter.end());
   ExpectNear(x.numbers(), expected);
-  device_->Rotate(positions, 2, 2, 5, true, table.get(), x.get());
+  args.backward = true;
+  device_->Rotate(args);
   ExpectNear(x.numbers(), before);
 }
 
@@ -195,12 +197,14 @@ TEST_F(CpuDevice, TokensOfOtherRanksAreZero) {
   Integers tokens = {3, 4, 5, 6, 4};
   Memory table({1, 2, 3, 4});
   Memory out(10);
-  device_->EmbeddingForward(5, 2, 4, 2, View(tokens), table.get(), out.get());
+  EmbeddingArgs args{5, 2, 4, 2, View(tokens), table.get(), out.get(), {}, {}};
+  device_->EmbeddingForward(args);
   EXPECT_EQ(out.numbers(), (Numbers{0, 0, 1, 2, 3, 4, 0, 0, 1, 2}));
   Memory dtable({100, 100, 100, 100});
   Memory dout({1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
-  device_->EmbeddingBackward(5, 2, 4, 2, View(tokens), dout.get(),
-                             dtable.get());
+  args.dout = dout.get();
+  args.dtable = dtable.get();
+  device_->EmbeddingBackward(args);
   EXPECT_EQ(dtable.numbers(), (Numbers{112, 114, 105, 106}));
 }
 
@@ -214,14 +218,22 @@ TEST_F(CpuDevice, TheLossIsTheCrossEntropyOfTheRowsWithALabel) {
   Memory maxima(4);
   Memory sums(8);
   Memory loss(Numbers{10.0});
-  device_->LossMaxima(4, 2, 3, logits.get(), maxima.get());
+  const LossArgs args{4,
+                      2,
+                      3,
+                      2,
+                      0.5,
+                      logits.get(),
+                      View(labels),
+                      maxima.get(),
+                      sums.get(),
+                      loss.get()};
+  device_->LossMaxima(args);
   EXPECT_EQ(maxima.numbers(), (Numbers{log3, log3, 0, 1}));
-  device_->LossSums(4, 2, 3, 2, logits.get(), View(labels), maxima.get(),
-                    sums.get());
+  device_->LossSums(args);
   ExpectNear(sums.numbers(),
              {4.0 / 3, 0.0, 5.0 / 3, log2 - log3, 2.0, 0.0, 2.0, 0.0});
-  device_->LossBackward(4, 2, 3, 2, 0.5, View(labels), maxima.get(), sums.get(),
-                        logits.get(), loss.get());
+  device_->LossBackward(args);
   ExpectNear(logits.numbers(),
              {0.5 * (0.75 - 1), 0.5 * 0.25, 0, 0.5 * 0.6, 0.5 * (0.4 - 1), 0,
               0.5 * 0.5, 0.5 * 0.5, 0, 0, 0, 0});
@@ -237,12 +249,20 @@ TEST_F(CpuDevice, TheFirstLabelIsALabel) {
   Memory maxima(1);
   Memory sums(2);
   Memory loss(Numbers{0.0});
-  device_->LossMaxima(1, 2, 2, logits.get(), maxima.get());
-  device_->LossSums(1, 2, 2, 0, logits.get(), View(labels), maxima.get(),
-                    sums.get());
+  const LossArgs args{1,
+                      2,
+                      2,
+                      0,
+                      1.0,
+                      logits.get(),
+                      View(labels),
+                      maxima.get(),
+                      sums.get(),
+                      loss.get()};
+  device_->LossMaxima(args);
+  device_->LossSums(args);
   ExpectNear(sums.numbers(), {4.0 / 3, -std::log(3.0)});
-  device_->LossBackward(1, 2, 2, 0, 1.0, View(labels), maxima.get(), sums.get(),
-                        logits.get(), loss.get());
+  device_->LossBackward(args);
   ExpectNear(loss.numbers(), {std::log(4.0)});
   ExpectNear(logits.numbers(), {-0.75, 0.75});
 }
@@ -253,13 +273,15 @@ TEST_F(CpuDevice, TokensGoToTheExpertsOfTheLargestLogits) {
   Memory logits({0, log3, -1, log3 + std::log(3.0), 2, 2, 2, 2});
   Integers chosen(4);
   Memory weights(4);
-  device_->RouteForward(2, 4, 2, logits.get(), View(chosen), weights.get());
+  RouteArgs args{2, 4, 2, logits.get(), View(chosen), weights.get(), {}, {}};
+  device_->RouteForward(args);
   EXPECT_EQ(chosen, (Integers{3, 1, 0, 1}));
   ExpectNear(weights.numbers(), {0.75, 0.25, 0.5, 0.5});
   Memory dweights({1, 5, 3, 3});
   Memory dlogits(8);
-  device_->RouteBackward(2, 4, 2, View(chosen), weights.get(), dweights.get(),
-                         dlogits.get());
+  args.dweights = dweights.get();
+  args.dlogits = dlogits.get();
+  device_->RouteBackward(args);
   // The mean of 1 and 5 is 2.
   ExpectNear(dlogits.numbers(), {0, 0.25 * 3, 0, 0.75 * -1, 0, 0, 0, 0});
 }
@@ -269,20 +291,20 @@ TEST_F(CpuDevice, RowsAreScatteredToTheirSlotsAndCombined) {
   Memory from({1, 2, 10, 20});
   Memory weights({0.5, 2, 3, 4});
   Memory to(8);
-  device_->ScatterRows(2, 2, 2, from.get(), View(slots), {}, to.get());
+  const auto args = [&](Memory& in, Tensor factors, Memory& out) {
+    return SlotArgs{2, 2, 2, in.get(), View(slots), factors, out.get()};
+  };
+  device_->ScatterRows(args(from, {}, to));
   EXPECT_EQ(to.numbers(), (Numbers{1, 2, 10, 20, 10, 20, 1, 2}));
-  device_->ScatterRows(2, 2, 2, from.get(), View(slots), weights.get(),
-                       to.get());
+  device_->ScatterRows(args(from, weights.get(), to));
   EXPECT_EQ(to.numbers(), (Numbers{2, 4, 30, 60, 40, 80, 0.5, 1}));
   Memory back(4);
-  device_->CombineRows(2, 2, 2, to.get(), View(slots), {}, back.get());
+  device_->CombineRows(args(to, {}, back));
   EXPECT_EQ(back.numbers(), (Numbers{2.5, 5, 70, 140}));
-  device_->CombineRows(2, 2, 2, to.get(), View(slots), weights.get(),
-                       back.get());
+  device_->CombineRows(args(to, weights.get(), back));
   EXPECT_EQ(back.numbers(), (Numbers{4.25, 8.5, 250, 500}));
   Memory dweights(4);
-  device_->CombineWeights(2, 2, 2, from.get(), to.get(), View(slots),
-                          dweights.get());
+  device_->CombineWeights(args(to, {}, back), from.get(), dweights.get());
   EXPECT_EQ(dweights.numbers(), (Numbers{2.5, 10, 1500, 2000}));
 }
 
