@@ -69,9 +69,10 @@ build: build/release/build.ninja ## build oppa and the trainer
 install: build ## install program, data, documentation and completion below PREFIX
 	@cmake --install build/release --prefix $(PREFIX)
 
-test: build/release/build.ninja ## build everything and run every test
+test: build/release/build.ninja ## build everything and run every test except those of the trainer
 	@$(cmake_build)
-	@ctest --preset release $(if $(OPPA_DATA),,--exclude-regex '$(published_tests)')
+	@ctest --preset release --label-exclude '^trainer$$' \
+	  --exclude-regex '^trainer_tests_NOT_BUILT$$$(if $(OPPA_DATA),,|$(published_tests))'
 	@$(if $(OPPA_DATA),,echo "$$(ctest --preset release -N --tests-regex '$(published_tests)' | sed -n 's/Total Tests: //p') \
 	  tests of published tables were not run: set OPPA_DATA (docs/replay_tables.md)")
 
@@ -191,9 +192,9 @@ test-slurm: build ## run the Slurm tests on a private Slurm (root)
 test-torch: build ## tune PyTorch DDP, FSDP, pipelining and Trainer programs on CPU ranks (10 minutes)
 	@python=$$(scripts/torch-python --venv transformers accelerate) && scripts/torch-tests $(OPPA) "$$python"
 
-test-trainer: build/release/build.ninja ## compare the losses of 360 configurations of the trainer with those of one rank (2 minutes)
+test-trainer: build/release/build.ninja ## run the tests of the trainer (SWEEP=360: compare the losses of as many configurations)
 	@$(call compile,trainer_tests)
-	@OPPA_TRAINER_SWEEP=360 build/release/tests/trainer_tests --gtest_filter='LossEquality.Holds*'
+	@$(if $(SWEEP),OPPA_TRAINER_SWEEP=$(SWEEP)) ctest --preset release --label-regex '^trainer$$'
 
 ##@ Benchmarks
 
