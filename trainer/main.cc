@@ -17,6 +17,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/json.h"
+#include "trainer/count.h"
 #include "trainer/job.h"
 #include "trainer/trial.h"
 #include "trials/parallel_config.h"
@@ -47,6 +48,7 @@ struct Options {
   std::string communication;
   std::string report;
   std::string fault;
+  bool count = false;
   double timeout_s = 60.0;
   std::string rendezvous;
   int first_rank = 0;
@@ -105,6 +107,9 @@ void Define(CLI::App& app, Options& o) {
       ->capture_default_str();
   app.add_option("--report", o.report, "write what was measured as JSON")
       ->type_name("FILE");
+  app.add_flag("--count", o.count,
+               "do not train: print the peak memory of the first rank of each "
+               "stage, and its traffic in a step, as JSON");
   app.add_option("--fault", o.fault,
                  "for tests: die, hang, leave or memory, rank and step "
                  "(die:2:3)");
@@ -344,6 +349,12 @@ int Run(const Options& o) {
   const Job job = MakeJob(o);
   const LaunchOptions launch = MakeLaunch(o, job);
   const std::unique_ptr<Backend> backend = MakeBackend(o, launch);
+  if (o.count) {
+    const TrialResult result =
+        trainer::CountMemory(job, *backend->MakeDevice(0));
+    std::cout << common::ToText(trainer::ToJson(job, result), 1) << "\n";
+    return EXIT_SUCCESS;
+  }
   StopOnSignal(*backend);
   if (launch.first_rank == 0) {
     std::cout << fmt::format("oppa-train: {} on {} ranks, {}\n", job.model.name,

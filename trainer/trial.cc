@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "trainer/communicator_threads.h"
-#include "trainer/rank.h"
 
 namespace trainer {
 namespace {
@@ -74,16 +73,6 @@ void MakeFault(const Job& job, const Rank& rank, int step) {
   }
 }
 
-void Measure(const Rank& rank, RankResult& result) {
-  const Arena& arena = rank.arena();
-  result.peak_bytes = arena.peak_bytes();
-  for (int i = 0; i < kRegions; ++i) {
-    result.region_peak_bytes[i] = arena.peak_bytes(static_cast<Region>(i));
-    result.at_peak_bytes[i] = arena.bytes_at_peak(static_cast<Region>(i));
-  }
-  result.traffic = rank.Traffic();
-}
-
 void RunSteps(Shared& shared, Rank& rank, bool reports, int world_rank) {
   const Job& job = shared.job;
   rank.Barrier();
@@ -119,7 +108,6 @@ void RunRank(Shared& shared, int index, int world_rank) {
   const auto fail = [&](EndReason reason, const char* message) {
     fabric.Abort(reason, fmt::format("rank {}: {}", world_rank, message));
   };
-  RankResult result{.rank = world_rank};
   try {
     shared.devices[index] = shared.backend->MakeDevice(world_rank);
     std::int64_t memory = shared.backend->MemoryBytes(world_rank);
@@ -128,7 +116,6 @@ void RunRank(Shared& shared, int index, int world_rank) {
     }
     rank = std::make_unique<Rank>(shared.job, world_rank, memory, fabric,
                                   *shared.devices[index]);
-    result.parameters = rank->store().parameters();
     RunSteps(shared, *rank, index == 0, world_rank);
   } catch (const Aborted&) {
     // The reason is the other rank's.
@@ -139,11 +126,8 @@ void RunRank(Shared& shared, int index, int world_rank) {
   } catch (const std::exception& e) {
     fail(EndReason::kFailed, e.what());
   }
-  if (rank != nullptr) {
-    Measure(*rank, result);
-    result.timeline = std::move(rank->context().timeline.spans);
-    rank.reset();
-  }
+  RankResult result = Measure(world_rank, rank.get());
+  rank.reset();
   const std::lock_guard lock(shared.mutex);
   shared.result.ranks[index] = std::move(result);
   --shared.running;
@@ -224,6 +208,23 @@ common::Json ToJson(const RankResult& rank) {
 std::unique_ptr<Backend> MakeCpuBackend(const LaunchOptions& options,
                                         CpuPrecision precision) {
   return std::make_unique<CpuBackend>(options, precision);
+}
+
+RankResult Measure(int world_rank, Rank* rank) {
+  RankResult result{.rank = world_rank};
+  if (rank == nullptr) {
+    return result;
+  }
+  const Arena& arena = rank->arena();
+  result.parameters = rank->store().parameters();
+  result.peak_bytes = arena.peak_bytes();
+  for (int i = 0; i < kRegions; ++i) {
+    result.region_peak_bytes[i] = arena.peak_bytes(static_cast<Region>(i));
+    result.at_peak_bytes[i] = arena.bytes_at_peak(static_cast<Region>(i));
+  }
+  result.traffic = rank->Traffic();
+  result.timeline = std::move(rank->context().timeline.spans);
+  return result;
 }
 
 TrialResult RunTrial(const Job& job, Backend& backend,

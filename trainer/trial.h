@@ -17,6 +17,7 @@
 #include "trainer/device_cpu.h"
 #include "trainer/job.h"
 #include "trainer/module.h"
+#include "trainer/rank.h"
 
 namespace trainer {
 
@@ -35,6 +36,9 @@ struct RankResult {
   std::map<std::string, TrafficByOperation> traffic;
   std::vector<Span> timeline;
 };
+
+// `rank`: null if it could not be made.
+[[nodiscard]] RankResult Measure(int world_rank, Rank* rank);
 
 struct TrialResult {
   EndReason reason = EndReason::kNone;  // kNone: all steps

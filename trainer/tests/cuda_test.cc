@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/fakes/sanitizers.h"
+#include "trainer/count.h"
 #include "trainer/tests/tiny.h"
 
 namespace trainer::testing::cuda_test {
@@ -129,6 +130,25 @@ TEST(EmulatedCard, SeveralMicrobatchesHaveWideSumsOfGradients) {
   EXPECT_NEAR(bytes("dp=1,tp=1,pp=1"), 2.0, 0.2);
   EXPECT_NEAR(bytes("dp=1,tp=1,pp=1,microbatches=2"), 6.0, 0.6);
   EXPECT_NEAR(bytes("dp=2,tp=1,pp=1,microbatches=2,zero_stage=2"), 2.0, 0.2);
+}
+
+// Without the card: the device only says what attention keeps.
+TEST(EmulatedCard, CountedMemoryIsThatOfATrial) {
+  OPPA_SKIP_IF_SANITIZED();
+  for (const char* config :
+       {"dp=2,tp=1,pp=1,microbatches=2,zero_stage=2,overlap_zero_comm=1",
+        "dp=1,tp=2,pp=2,microbatches=4,grad_checkpoint=2"}) {
+    const Job job = SmallJob("qwen2", config);
+    const TrialResult trial = TrainEmulated(job, "bf16");
+    const auto backend = Emulated(Launch(job, "bf16"));
+    const TrialResult counted = CountMemory(job, *backend->MakeDevice(0));
+    for (const RankResult& stage : counted.ranks) {
+      EXPECT_EQ(stage.region_peak_bytes,
+                trial.ranks[stage.rank].region_peak_bytes)
+          << config;
+      EXPECT_EQ(stage.peak_bytes, trial.ranks[stage.rank].peak_bytes);
+    }
+  }
 }
 
 TEST(EmulatedCard, InBfloat16MicrobatchesHaveTheLossesOfOneBatch) {

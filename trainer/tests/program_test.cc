@@ -116,6 +116,21 @@ TEST_F(TrainProgram, WritesWhatItMeasured) {
             0);
 }
 
+TEST_F(TrainProgram, CountsMemoryWithoutTraining) {
+  const auto report = folder_.path() / "report.json";
+  const std::string config = "--config dp=2,tp=1,pp=2,microbatches=2 ";
+  ASSERT_EQ(Run(config + "--steps 1 --report " + report.string()).code, 0);
+  const common::Json trial = common::ReadJson(report);
+  const Ended ended = Run(config + "--count");
+  EXPECT_EQ(ended.code, 0);
+  const common::Json counted = common::ParseJson(ended.output, "output");
+  ASSERT_EQ(counted.at("ranks").size(), 2U);
+  for (const int stage : {0, 1}) {
+    EXPECT_EQ(counted.at("ranks")[stage].at("region_peak_bytes"),
+              trial.at("ranks")[stage].at("region_peak_bytes"));
+  }
+}
+
 TEST_F(TrainProgram, RejectsBadInputWithOneLine) {
   for (const auto& [options, message] :
        std::vector<std::pair<std::string, std::string>>{

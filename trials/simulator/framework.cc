@@ -44,7 +44,7 @@ constexpr auto kFlags = std::to_array<FrameworkFlag>({
     {"selective_by_operator", &Framework::selective_by_operator},
     {"zero_bubble", &Framework::zero_bubble},
     {"offload_optimizer", &Framework::offload_optimizer},
-    {"trainer_arena", &Framework::trainer_arena},
+    {"receives_occupy_gpu", &Framework::receives_occupy_gpu},
 });
 
 constexpr std::array kNumbers = {
@@ -84,7 +84,6 @@ constexpr std::array kNumbers = {
     std::pair{"gather_unpack_bytes", &Framework::gather_unpack_bytes},
     std::pair{"overlap_bucket_s", &Framework::overlap_bucket_s},
     std::pair{"expert_imbalance", &Framework::expert_imbalance},
-    std::pair{"busiest_expert", &Framework::busiest_expert},
     std::pair{"context_bytes", &Framework::context_bytes},
     std::pair{"nccl_group_bytes", &Framework::nccl_group_bytes},
     std::pair{"workspace_bytes", &Framework::workspace_bytes},

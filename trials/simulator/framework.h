@@ -203,16 +203,13 @@ struct Framework {
   // The same for a bucket of gathered parameters: copies out of the list of
   // shards, joined, and into the parameters.
   double gather_unpack_bytes = 6.0;
+  // Receives that are posted ahead wait in kernels, which take a part of the
+  // GPU; threads of a host sleep instead.
+  bool receives_occupy_gpu = true;
   // CPU time to move a bucket to a stream of its own and to wait for it.
   double overlap_bucket_s = 40e-6;
 
   // --- memory --------------------------------------------------------------
-  // Memory is that of oppa-train's CPU ranks, counted operator by operator
-  // (trainer_memory.h). Of the constants below, only busiest_expert,
-  // usable_memory and memory_log_stddev apply.
-  bool trainer_arena = false;
-  // With it, tokens of the busiest single expert of a microbatch over the mean.
-  double busiest_expert = 1.25;
   double context_bytes = 0.55e9;     // CUDA context, cuBLAS, kernels
   double nccl_group_bytes = 0.06e9;  // channels' buffers of one communicator
   // Memory that libraries allocate in addition to tensors: cuBLAS workspaces.

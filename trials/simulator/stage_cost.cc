@@ -115,8 +115,7 @@ std::vector<StageCost> ComputeStageCosts(
     }
   }
   AddTransfers(stages, links, times);
-  // CPU ranks sleep until a message arrives.
-  if (times.overlap && !stages.front().problem.framework.trainer_arena) {
+  if (times.overlap && stages.front().problem.framework.receives_occupy_gpu) {
     AddPendingReceives(stages, chunks, forward, times.forward_s);
     AddPendingReceives(stages, chunks, backward, times.backward_s);
   }

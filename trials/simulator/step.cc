@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <span>
 
-#include "trials/simulator/trainer_memory.h"
-
 namespace trials {
 namespace {
 
@@ -98,32 +96,16 @@ void AddTime(const Problem& problem, const ParallelConfig& shared,
   report.time.overhead_s += overhead_s;
 }
 
-// The memory of a rank of a stage.
-MemoryBreakdown MemoryOf(const Problem& problem, const ParallelConfig& shared,
-                         const StageCost& stage, int index) {
-  const Framework& framework = problem.framework;
-  const auto gpu_type = static_cast<std::size_t>(stage.gpu_type);
-  if (!framework.trainer_arena) {
-    return ComputeMemory(shared, stage.memory,
-                         problem.gpus[gpu_type].element_bytes(), framework);
-  }
-  ParallelConfig config = shared;
-  config.dp = stage.memory.dp;
-  config.tp = stage.memory.tp;
-  return ToBreakdown(TrainerMemory(problem.workload, config, index, framework));
-}
-
-// Adds the memory of stage `index`, which replaces the peak if it fills its GPU
-// more.
+// Adds the memory of a stage, which replaces the peak if it fills its GPU more.
 void AddMemory(const Problem& problem, const ParallelConfig& shared,
-               const StageCost& stage, int index, StepReport& report) {
+               const StageCost& stage, bool first, StepReport& report) {
   const Framework& framework = problem.framework;
-  const bool first = index == 0;
   const auto gpu_type = static_cast<std::size_t>(stage.gpu_type);
   const double gpu_bytes = problem.gpu_types[gpu_type].gpu.memory_bytes;
   const double element_bytes = problem.gpus[gpu_type].element_bytes();
   const double capacity = framework.usable_memory * gpu_bytes;
-  const MemoryBreakdown wanted = MemoryOf(problem, shared, stage, index);
+  const MemoryBreakdown wanted =
+      ComputeMemory(shared, stage.memory, element_bytes, framework);
   const MemoryBreakdown memory = WhenFull(wanted, capacity);
   if (wanted.Total() > framework.allocator_pressure * gpu_bytes) {
     report.short_of_memory = true;
@@ -159,7 +141,7 @@ StepReport FinishStep(const Problem& problem, const ParallelConfig& shared,
   for (std::size_t s = 0; s < stages.size(); ++s) {
     AddTime(problem, shared, stages[s], syncs[s], table_begin_s, s == 0,
             report);
-    AddMemory(problem, shared, stages[s], static_cast<int>(s), report);
+    AddMemory(problem, shared, stages[s], s == 0, report);
   }
   if (report.short_of_memory) {
     const double time_s = shared.microbatches * framework.allocator_retry_s;

@@ -202,7 +202,7 @@ TEST_F(OverlappedStages, PendingReceivesSlowEveryActionDown) {
         .time.pipeline_s;
   };
   EXPECT_DOUBLE_EQ(pipeline_s(), 4 * 2 * 30.0 * 0.5 * 2 / 64);
-  problem_.framework.trainer_arena = true;  // CPU ranks sleep
+  problem_.framework.receives_occupy_gpu = false;  // they sleep
   EXPECT_EQ(pipeline_s(), 0.0);
 }
 
