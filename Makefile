@@ -156,7 +156,7 @@ tidy: ## run clang-tidy on files changed since the last commit (ALL=1: on all)
 	@scripts/tidy $(if $(ALL),--all)
 
 asan tsan: build/$$@/build.ninja ## build and test under a sanitizer (LAYERS='trainer surrogates': the tests of these layers)
-	@cmake --build --preset $@ $(if $(LAYERS),--target $(LAYERS:%=%_tests))
+	@cmake --build --preset $@ --target $(if $(LAYERS),$(LAYERS:%=%_tests),all trainer_tests)
 	@ctest --preset $@ $(if $(LAYERS),--label-regex '^($(subst $(space),|,$(strip $(LAYERS))))$$')
 
 fuzz: build/asan/build.ninja ## fuzz every parser (SECONDS=10 each; SEED= and RUNS= for the same inputs each time)
