@@ -78,10 +78,4 @@ void Arena::Free(std::byte* data) noexcept {
   free_[offset] = bytes;
 }
 
-void Arena::ResetPeaks() {
-  peak_ = used_;
-  total_peak_ = 0;
-  CountPeak();
-}
-
 }  // namespace trainer

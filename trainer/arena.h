@@ -62,8 +62,6 @@ class Arena {
   [[nodiscard]] std::int64_t bytes_at_peak(Region region) const {
     return at_peak_[static_cast<int>(region)];
   }
-  // Forgets the peaks so far.
-  void ResetPeaks();
 
  private:
   struct Block {

@@ -74,7 +74,6 @@ class Communicator {
                             std::span<const std::int64_t> send_counts,
                             Tensor to,
                             std::span<const std::int64_t> receive_counts) = 0;
-  virtual EventPtr Broadcast(Tensor data, int root) = 0;
   virtual EventPtr Send(Tensor data, int to) = 0;
   virtual EventPtr Receive(Tensor data, int from) = 0;
 

@@ -257,13 +257,6 @@ class ThreadCommunicator : public Communicator {
     });
   }
 
-  EventPtr Broadcast(Tensor data, int root) override {
-    return Start("broadcast", data.bytes(), [=, this] {
-      Meet("broadcast", {data, data},
-           [&] { CopyTo(meeting_->tensors[root].first, data); });
-    });
-  }
-
   EventPtr Send(Tensor data, int to) override {
     Count("send", data.bytes());
     return Post({rank_, to}, data, meeting_->sends, meeting_->receives, true);

@@ -108,9 +108,6 @@ class CountingCommunicator : public Communicator {
                     std::span<const std::int64_t> /*received*/) override {
     return Add("all-to-all", std::max(from.bytes(), to.bytes()));
   }
-  EventPtr Broadcast(Tensor data, int /*root*/) override {
-    return Add("broadcast", data.bytes());
-  }
   EventPtr Send(Tensor data, int /*to*/) override {
     Add("send", data.bytes());
     return std::make_shared<Done>();

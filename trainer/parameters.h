@@ -106,9 +106,6 @@ class ParameterStore {
 
   // Waits for gathers under way.
   void Finish();
-  [[nodiscard]] int buckets() const {
-    return static_cast<int>(buckets_.size());
-  }
   [[nodiscard]] std::int64_t parameters() const;
   // Copies weights (or gradients) of all own parameters, for tests.
   [[nodiscard]] const std::vector<std::unique_ptr<Parameter>>& list() const {

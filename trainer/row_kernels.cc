@@ -308,134 +308,59 @@ OPPA_INLINE void AdamRowOf(const AdamOptions& options, std::int64_t count,
 
 }  // namespace
 
-OPPA_VERSIONS void SoftmaxRow(std::int64_t valid, std::int64_t count,
-                              float scale, float* p) {
-  SoftmaxRowOf(valid, count, scale, p);
-}
+// The functions of row_kernels.h for one type. Templates cannot have versions.
+#define OPPA_ROW_KERNELS(T)                                                    \
+  OPPA_VERSIONS void SoftmaxRow(std::int64_t valid, std::int64_t count,        \
+                                T scale, T* p) {                               \
+    SoftmaxRowOf(valid, count, scale, p);                                      \
+  }                                                                            \
+  OPPA_VERSIONS void SoftmaxGradientRow(std::int64_t count, T scale,           \
+                                        const T* p, T* d) {                    \
+    SoftmaxGradientRowOf(count, scale, p, d);                                  \
+  }                                                                            \
+  OPPA_VERSIONS void NormForwardRow(const NormRow<T>& norm, const T* x, T* y,  \
+                                    T* statistics) {                           \
+    NormForwardRowOf(norm, x, y, statistics);                                  \
+  }                                                                            \
+  OPPA_VERSIONS void NormBackwardRow(const NormRow<T>& norm, const T* dy,      \
+                                     const T* x, const T* statistics, T* dx,   \
+                                     T* dscale, T* dshift) {                   \
+    NormBackwardRowOf(norm, dy, x, statistics, dx, dscale, dshift);            \
+  }                                                                            \
+  OPPA_VERSIONS void ActivationForwardRow(Activation kind, std::int64_t cols,  \
+                                          const T* bias, T* x, T* y) {         \
+    ActivationForwardRowOf(kind, cols, bias, x, y);                            \
+  }                                                                            \
+  OPPA_VERSIONS void ActivationBackwardRow(Activation kind, std::int64_t cols, \
+                                           const T* dy, const T* x, T* dx) {   \
+    ActivationBackwardRowOf(kind, cols, dy, x, dx);                            \
+  }                                                                            \
+  OPPA_VERSIONS void AddTo(std::int64_t count, const T* from, T* to) {         \
+    AddToOf(count, from, to);                                                  \
+  }                                                                            \
+  OPPA_VERSIONS void AddScaled(std::int64_t count, T factor, const T* from,    \
+                               T* to) {                                        \
+    AddScaledOf(count, factor, from, to);                                      \
+  }                                                                            \
+  OPPA_VERSIONS T Dot(std::int64_t count, const T* a, const T* b) {            \
+    return DotOf(count, a, b);                                                 \
+  }                                                                            \
+  OPPA_VERSIONS T Maximum(std::int64_t count, const T* x) {                    \
+    return MaximumOf(count, x);                                                \
+  }                                                                            \
+  OPPA_VERSIONS T SumExp(std::int64_t count, T shift, const T* x) {            \
+    return SumExpOf(count, shift, x);                                          \
+  }                                                                            \
+  OPPA_VERSIONS void ScaledExp(std::int64_t count, T shift, T factor, T* x) {  \
+    ScaledExpOf(count, shift, factor, x);                                      \
+  }                                                                            \
+  OPPA_VERSIONS void AdamRow(const AdamOptions& options, std::int64_t count,   \
+                             const T* gradient, T* master, T* first,           \
+                             T* second, T* weights) {                          \
+    AdamRowOf(options, count, gradient, master, first, second, weights);       \
+  }
 
-OPPA_VERSIONS void SoftmaxRow(std::int64_t valid, std::int64_t count,
-                              double scale, double* p) {
-  SoftmaxRowOf(valid, count, scale, p);
-}
-
-OPPA_VERSIONS void SoftmaxGradientRow(std::int64_t count, float scale,
-                                      const float* p, float* d) {
-  SoftmaxGradientRowOf(count, scale, p, d);
-}
-
-OPPA_VERSIONS void SoftmaxGradientRow(std::int64_t count, double scale,
-                                      const double* p, double* d) {
-  SoftmaxGradientRowOf(count, scale, p, d);
-}
-
-OPPA_VERSIONS void NormForwardRow(const NormRow<float>& norm, const float* x,
-                                  float* y, float* statistics) {
-  NormForwardRowOf(norm, x, y, statistics);
-}
-
-OPPA_VERSIONS void NormForwardRow(const NormRow<double>& norm, const double* x,
-                                  double* y, double* statistics) {
-  NormForwardRowOf(norm, x, y, statistics);
-}
-
-OPPA_VERSIONS void NormBackwardRow(const NormRow<float>& norm, const float* dy,
-                                   const float* x, const float* statistics,
-                                   float* dx, float* dscale, float* dshift) {
-  NormBackwardRowOf(norm, dy, x, statistics, dx, dscale, dshift);
-}
-
-OPPA_VERSIONS void NormBackwardRow(const NormRow<double>& norm,
-                                   const double* dy, const double* x,
-                                   const double* statistics, double* dx,
-                                   double* dscale, double* dshift) {
-  NormBackwardRowOf(norm, dy, x, statistics, dx, dscale, dshift);
-}
-
-OPPA_VERSIONS void ActivationForwardRow(Activation kind, std::int64_t cols,
-                                        const float* bias, float* x, float* y) {
-  ActivationForwardRowOf(kind, cols, bias, x, y);
-}
-
-OPPA_VERSIONS void ActivationForwardRow(Activation kind, std::int64_t cols,
-                                        const double* bias, double* x,
-                                        double* y) {
-  ActivationForwardRowOf(kind, cols, bias, x, y);
-}
-
-OPPA_VERSIONS void ActivationBackwardRow(Activation kind, std::int64_t cols,
-                                         const float* dy, const float* x,
-                                         float* dx) {
-  ActivationBackwardRowOf(kind, cols, dy, x, dx);
-}
-
-OPPA_VERSIONS void ActivationBackwardRow(Activation kind, std::int64_t cols,
-                                         const double* dy, const double* x,
-                                         double* dx) {
-  ActivationBackwardRowOf(kind, cols, dy, x, dx);
-}
-
-OPPA_VERSIONS void AddTo(std::int64_t count, const float* from, float* to) {
-  AddToOf(count, from, to);
-}
-
-OPPA_VERSIONS void AddTo(std::int64_t count, const double* from, double* to) {
-  AddToOf(count, from, to);
-}
-
-OPPA_VERSIONS void AddScaled(std::int64_t count, float factor,
-                             const float* from, float* to) {
-  AddScaledOf(count, factor, from, to);
-}
-
-OPPA_VERSIONS void AddScaled(std::int64_t count, double factor,
-                             const double* from, double* to) {
-  AddScaledOf(count, factor, from, to);
-}
-
-OPPA_VERSIONS float Dot(std::int64_t count, const float* a, const float* b) {
-  return DotOf(count, a, b);
-}
-
-OPPA_VERSIONS double Dot(std::int64_t count, const double* a, const double* b) {
-  return DotOf(count, a, b);
-}
-
-OPPA_VERSIONS float Maximum(std::int64_t count, const float* x) {
-  return MaximumOf(count, x);
-}
-
-OPPA_VERSIONS double Maximum(std::int64_t count, const double* x) {
-  return MaximumOf(count, x);
-}
-
-OPPA_VERSIONS float SumExp(std::int64_t count, float shift, const float* x) {
-  return SumExpOf(count, shift, x);
-}
-
-OPPA_VERSIONS double SumExp(std::int64_t count, double shift, const double* x) {
-  return SumExpOf(count, shift, x);
-}
-
-OPPA_VERSIONS void ScaledExp(std::int64_t count, float shift, float factor,
-                             float* x) {
-  ScaledExpOf(count, shift, factor, x);
-}
-
-OPPA_VERSIONS void ScaledExp(std::int64_t count, double shift, double factor,
-                             double* x) {
-  ScaledExpOf(count, shift, factor, x);
-}
-
-OPPA_VERSIONS void AdamRow(const AdamOptions& options, std::int64_t count,
-                           const float* gradient, float* master, float* first,
-                           float* second, float* weights) {
-  AdamRowOf(options, count, gradient, master, first, second, weights);
-}
-
-OPPA_VERSIONS void AdamRow(const AdamOptions& options, std::int64_t count,
-                           const double* gradient, double* master,
-                           double* first, double* second, double* weights) {
-  AdamRowOf(options, count, gradient, master, first, second, weights);
-}
+OPPA_ROW_KERNELS(float)
+OPPA_ROW_KERNELS(double)
 
 }  // namespace trainer

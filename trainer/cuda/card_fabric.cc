@@ -147,15 +147,6 @@ class CardCommunicator final : public Communicator {
     return Collective("all-to-all", std::max(from.bytes(), to.bytes()),
                       std::move(slot), ExchangeParts);
   }
-  EventPtr Broadcast(Tensor data, int root) override {
-    return Collective("broadcast", data.bytes(), {data, data},
-                      [root](const auto& slots, cudaStream_t stream) {
-                        for (const Round::Slot& slot : slots) {
-                          CopyOn(stream, slots[root].from.data, slot.to.data,
-                                 slot.to.bytes());
-                        }
-                      });
-  }
   EventPtr Send(Tensor data, int to) override {
     return Transfer("send", 0, {rank_, to}, {data, {}});
   }

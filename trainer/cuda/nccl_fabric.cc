@@ -89,13 +89,6 @@ class NcclCommunicator final : public Communicator {
                                       receive_counts, from.width, stream);
                });
   }
-  EventPtr Broadcast(Tensor data, int root) override {
-    return Run("broadcast", data.bytes(), [&](cudaStream_t stream) {
-      return ncclBroadcast(data.data, data.data,
-                           static_cast<std::size_t>(data.bytes()), ncclInt8,
-                           root, connection_.get(), stream);
-    });
-  }
   EventPtr Send(Tensor data, int to) override {
     Count("send", data.bytes());
     return Channel(rank_, to).Transfer(data);

@@ -95,21 +95,6 @@ TEST(Arena, ThePeakIsTheFirstOfEqualOnes) {
   EXPECT_EQ(arena.peak_bytes(Region::kGradients), 2 * kUnit);
 }
 
-TEST(Arena, PeaksStartAgainFromWhatIsInUse) {
-  const auto device = MakeCpuDevice(CpuPrecision::kFloat);
-  Arena arena(*device, 4 * kUnit);
-  arena.Free(arena.Allocate(Region::kParameters, 2 * kUnit));
-  arena.ResetPeaks();
-  EXPECT_EQ(arena.peak_bytes(), 0);
-  EXPECT_EQ(arena.peak_bytes(Region::kParameters), 0);
-  (void)arena.Allocate(Region::kGradients, kUnit);
-  arena.Free(arena.Allocate(Region::kParameters, 2 * kUnit));
-  arena.ResetPeaks();
-  EXPECT_EQ(arena.peak_bytes(), kUnit);
-  EXPECT_EQ(arena.bytes_at_peak(Region::kGradients), kUnit);
-  EXPECT_EQ(arena.peak_bytes(Region::kParameters), 0);
-}
-
 TEST(Arena, HasWholeUnitsAndNamesWhatDoesNotFit) {
   const auto device = MakeCpuDevice(CpuPrecision::kFloat);
   Arena arena(*device, 2 * kUnit - 1);

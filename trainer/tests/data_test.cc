@@ -175,18 +175,6 @@ TEST(Data, AnImageIsNoiseThatItsClassShifts) {
   EXPECT_EQ(samples.Labels(), kSamples);
 }
 
-TEST(Data, AnImageMayHaveOneClassAndPatchesOfOneNumber) {
-  Samples samples("vit");
-  samples.model().classes = samples.model().patch_size = 1;
-  const auto numbers = samples.Make();
-  ASSERT_EQ(numbers.patches.size(), numbers.labels.size());
-  for (std::size_t t = 0; t < numbers.labels.size(); ++t) {
-    EXPECT_EQ(numbers.labels[t], t % kLength == 0 ? 0 : -1);
-    EXPECT_GE(numbers.patches[t], 0.0F);  // the class shifts all of them
-  }
-  EXPECT_EQ(samples.Labels(), kSamples);
-}
-
 // Ranks have other sequences, or other tokens of them.
 TEST(Data, ASampleIsTheSameOnEveryRank) {
   for (const std::string_view type : {"llama", "bert", "vit"}) {

@@ -241,32 +241,6 @@ TEST_F(CpuDevice, TheLossIsTheCrossEntropyOfTheRowsWithALabel) {
              {10 + std::log(4.0 / 3) + std::log(5.0 / 2) + log2});
 }
 
-// Label 0 exists, and labels before the first one of a rank are those of
-// another rank.
-TEST_F(CpuDevice, TheFirstLabelIsALabel) {
-  Memory logits({0.0, std::log(3.0)});
-  Integers labels = {0};
-  Memory maxima(1);
-  Memory sums(2);
-  Memory loss(Numbers{0.0});
-  const LossArgs args{1,
-                      2,
-                      2,
-                      0,
-                      1.0,
-                      logits.get(),
-                      View(labels),
-                      maxima.get(),
-                      sums.get(),
-                      loss.get()};
-  device_->LossMaxima(args);
-  device_->LossSums(args);
-  ExpectNear(sums.numbers(), {4.0 / 3, -std::log(3.0)});
-  device_->LossBackward(args);
-  ExpectNear(loss.numbers(), {std::log(4.0)});
-  ExpectNear(logits.numbers(), {-0.75, 0.75});
-}
-
 // Of equal experts the first ones; weights are a softmax of those chosen.
 TEST_F(CpuDevice, TokensGoToTheExpertsOfTheLargestLogits) {
   const double log3 = std::log(3.0);

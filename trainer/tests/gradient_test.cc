@@ -100,30 +100,6 @@ TEST(Gradients, AreFiniteDifferencesOfOtherLayers) {
   ExpectGradientsOfFiniteDifferences(small);
 }
 
-TEST(Gradients, ARankAloneHasAllOfEveryWeight) {
-  for (const std::string_view type : kModels) {
-    Job job = TinyJob(type);
-    job.model.ffn_bias = job.model.experts == 0;
-    Frozen model(job);
-    for (const auto& parameter : model.parameters()) {
-      std::int64_t size = 0;
-      for (const Piece& piece : parameter->pieces) {
-        EXPECT_EQ(piece.row_begin, 0) << piece.name;
-        EXPECT_EQ(piece.col_begin, 0) << piece.name;
-        EXPECT_EQ(piece.rows, piece.global_rows) << piece.name;
-        EXPECT_EQ(piece.cols, piece.global_cols) << piece.name;
-        if (piece.name.ends_with(".bias")) {
-          EXPECT_EQ(std::min(piece.rows, piece.cols), 1) << piece.name;
-        } else if (piece.rows > 1 && piece.cols > 1) {
-          EXPECT_GT(piece.scale, 0.0) << piece.name;
-        }
-        size += piece.rows * piece.cols;
-      }
-      EXPECT_EQ(parameter->size, size);
-    }
-  }
-}
-
 TEST(Gradients, AreFiniteDifferencesWithRecomputation) {
   for (const int recompute : {1, 2}) {
     Job job = TinyJob("qwen2");

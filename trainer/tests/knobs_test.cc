@@ -64,14 +64,6 @@ TEST(Knobs, DataParallelismReducesEachGradientOncePerStep) {
       0);
 }
 
-TEST(Knobs, AModelMayHaveOneExpert) {
-  Job job = TinyJob("mixtral", "dp=1", 1);
-  job.model.experts = job.model.experts_per_token = 1;
-  const TrialResult result = Train(job);
-  ASSERT_EQ(result.losses.size(), 1U) << result.message;
-  EXPECT_EQ(result.ranks[0].parameters, trials::ParameterCount(job.model));
-}
-
 // A job of two steps has the same losses on one rank and on several.
 void ExpectLossesOfOneRank(Job job, std::string_view config) {
   const TrialResult one = Train(job);
@@ -100,52 +92,12 @@ TEST(Knobs, AnExpertMayHaveMoreRowsThanColumns) {
   ExpectLossesOfOneRank(job, "dp=2,ep=2");
 }
 
-TEST(Knobs, OnlyModelsWithExpertsHaveGroupsOfTheirReplicas) {
-  for (const char* type : {"llama", "mixtral"}) {
-    const TrialResult result = Trained(type, "dp=2");
-    EXPECT_EQ(result.ranks[0].traffic.contains("expert reduce"),
-              std::string(type) == "mixtral");
-  }
-}
-
-TEST(Knobs, AnUpdateIsOfNoMicrobatchAndNoChunk) {
-  const auto spans = Spans(Trained("gpt2", "dp=1"), "update");
-  ASSERT_EQ(spans.size(), 2U);
-  for (int step = 0; step < 2; ++step) {
-    EXPECT_EQ(spans[step].step, step);
-    EXPECT_EQ(spans[step].microbatch, -1);
-    EXPECT_EQ(spans[step].chunk, -1);
-  }
-}
-
-TEST(Knobs, OneStageHasOneChunk) {
-  const auto spans = Spans(Trained("gpt2", "dp=1,model_chunks=2"), "forward");
-  ASSERT_EQ(spans.size(), 2U);  // of two steps
-  for (const Span& span : spans) {
-    EXPECT_EQ(span.chunk, 0);
-  }
-}
-
 // Without tensor parallelism, the router is like all other weights.
 TEST(Knobs, OnlyExpertsHaveBucketsOfTheirOwn) {
   const TrialResult result = Trained("mixtral", "dp=2,dp_bucket_mb=1000");
   EXPECT_EQ(Sent(result, "dp reduce", "all-reduce").calls +
                 Sent(result, "expert reduce", "all-reduce").calls,
             2 * 2);
-}
-
-TEST(Knobs, AModelMayHaveOneTokenTypeAndOnePosition) {
-  const auto parameters = [](std::string_view type, int types, int positions) {
-    Job job = TinyJob(type, "dp=1", 1);
-    job.model.token_types = types;
-    job.model.max_positions = positions;
-    job.sequence_length = std::min(job.sequence_length, positions);
-    const TrialResult result = Train(job);
-    EXPECT_EQ(result.losses.size(), 1U) << result.message;
-    return result.ranks[0].parameters;
-  };
-  EXPECT_EQ(parameters("bert", 1, 24) - parameters("bert", 0, 24), 32);
-  EXPECT_EQ(parameters("gpt2", 0, 2) - parameters("gpt2", 0, 1), 32);
 }
 
 TEST(Knobs, SmallerBucketsReduceInMoreCalls) {

@@ -147,26 +147,17 @@ TEST_F(TrainProgram, RejectsBadInputWithOneLine) {
   }
 }
 
-TEST_F(TrainProgram, ARankThatDiesFailsTheTrial) {
-  const Ended ended = Fault("die");
-  EXPECT_EQ(ended.code, 1);
-  EXPECT_THAT(ended.output, HasSubstr(R"(oppa {"status":"failed")"));
-  EXPECT_THAT(ended.output, HasSubstr("rank 2: fault in step 1"));
-  EXPECT_LT(ended.seconds, kSoon);
-}
-
-TEST_F(TrainProgram, ARankThatHangsFailsTheTrial) {
-  const Ended ended = Fault("hang");
-  EXPECT_EQ(ended.code, 1);
-  EXPECT_THAT(ended.output, HasSubstr("not all ranks entered"));
-  EXPECT_LT(ended.seconds, kSoon);
-}
-
-TEST_F(TrainProgram, ARankThatNeverEntersACollectiveFailsTheTrial) {
-  const Ended ended = Fault("leave");
-  EXPECT_EQ(ended.code, 1);
-  EXPECT_THAT(ended.output, HasSubstr("not all ranks entered"));
-  EXPECT_LT(ended.seconds, kSoon);
+TEST_F(TrainProgram, ARankThatDiesHangsOrLeavesFailsTheTrial) {
+  for (const auto& [kind, message] :
+       {std::pair{"die", "rank 2: fault in step 1"},
+        std::pair{"hang", "not all ranks entered"},
+        std::pair{"leave", "not all ranks entered"}}) {
+    const Ended ended = Fault(kind);
+    EXPECT_EQ(ended.code, 1) << kind;
+    EXPECT_THAT(ended.output, HasSubstr(R"(oppa {"status":"failed")"));
+    EXPECT_THAT(ended.output, HasSubstr(message));
+    EXPECT_LT(ended.seconds, kSoon);
+  }
 }
 
 TEST_F(TrainProgram, AnAllocationTooMuchOnOneRankIsOutOfMemory) {
