@@ -5,8 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "common/text.h"
-#include "plots/summary_table.h"
+#include "plots/table.h"
 
 namespace plots {
 namespace {
@@ -164,37 +163,47 @@ std::vector<ComparisonSet> Compare(const Summary& summary,
   return sets;
 }
 
+namespace {
+
+// A row of comparison.csv.
+struct ComparisonLine {
+  ComparisonSet set;
+  Comparison one;
+};
+
+Fields FieldsOfComparison(const ComparisonLine& line) {
+  const auto& [set, one] = line;
+  return Fields()
+      .Add("problems", set.problems)
+      .Add("after", CheckpointName(set.checkpoint))
+      .Add("method", one.method)
+      .Add("label", one.label)
+      .Add("group", one.is_variant ? "variant" : "rival")
+      .Add("reference", set.reference)
+      .Add("unit", set.over_problems ? "problem" : "repeat")
+      .Add("pairs", one.test.pairs)
+      .Add("difference", one.difference)
+      .Add("wins", one.test.wins)
+      .Add("losses", one.test.losses)
+      .Add("ties", one.test.ties)
+      .Add("wilcoxon_p", one.test.wilcoxon_p)
+      .Add("holm_p", one.holm_p)
+      .Add("sign_p", one.test.sign_p)
+      .Add("rank_biserial", one.test.rank_biserial)
+      .Add("superiority", one.test.superiority)
+      .Add("smallest_holm_p", set.SmallestHolmP(one.is_variant));
+}
+
+}  // namespace
+
 std::string ToCsv(const std::vector<ComparisonSet>& sets) {
-  using common::ExactText;
-  std::string text =
-      "problems,after,method,label,group,reference,unit,pairs,"
-      "difference,difference_low,difference_high,wins,losses,ties,"
-      "wilcoxon_p,holm_p,sign_p,rank_biserial,superiority,smallest_holm_p\n";
+  std::vector<ComparisonLine> lines;
   for (const ComparisonSet& set : sets) {
     for (const Comparison& one : set.methods) {
-      text += CsvRow({set.problems,
-                      CheckpointName(set.checkpoint),
-                      one.method,
-                      one.label,
-                      one.is_variant ? "variant" : "rival",
-                      set.reference,
-                      set.over_problems ? "problem" : "repeat",
-                      std::to_string(one.test.pairs),
-                      ExactText(one.difference.value),
-                      ExactText(one.difference.low),
-                      ExactText(one.difference.high),
-                      std::to_string(one.test.wins),
-                      std::to_string(one.test.losses),
-                      std::to_string(one.test.ties),
-                      ExactText(one.test.wilcoxon_p),
-                      ExactText(one.holm_p),
-                      ExactText(one.test.sign_p),
-                      ExactText(one.test.rank_biserial),
-                      ExactText(one.test.superiority),
-                      ExactText(set.SmallestHolmP(one.is_variant))});
+      lines.push_back({set, one});
     }
   }
-  return text;
+  return ToCsv(lines, FieldsOfComparison);
 }
 
 Table ComparisonTable(const ComparisonSet& set, bool variants) {
@@ -202,6 +211,15 @@ Table ComparisonTable(const ComparisonSet& set, bool variants) {
                              set.reference_label,
                          "difference (points)", "p (Holm)", "rank-biserial",
                          "superiority", "wins/losses/ties"}};
+  table.meanings = {
+      {"difference (points)",
+       "mean difference of the share of the optimum in percentage points, with "
+       "its bootstrap 95% interval over the units of the test"},
+      {"p (Holm)",
+       "Wilcoxon signed-rank test (exact for up to 50 pairs; zeros as Pratt), "
+       "adjusted by Holm within the table"},
+      {"rank-biserial", "matched-pairs rank-biserial correlation, -1 to 1"},
+      {"superiority", "probability that the method is better, ties as a half"}};
   for (const Comparison& one : set.methods) {
     if (one.is_variant == variants) {
       table.rows.push_back({one.label, Interval(one.difference, 100.0, 1),

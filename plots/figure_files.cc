@@ -7,8 +7,8 @@
 
 #include "common/error.h"
 #include "common/files.h"
-#include "plots/gnuplot.h"
-#include "plots/gnuplot_process.h"
+#include "plots/figures/gnuplot.h"
+#include "plots/figures/gnuplot_process.h"
 
 namespace plots {
 namespace {

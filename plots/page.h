@@ -65,13 +65,10 @@ struct SpeedUp {
 [[nodiscard]] PageRun LoadPageRun(
     const std::filesystem::path& experiment_folder, const PageOptions& options);
 
-// The page as HTML. It reloads itself while the run is not finished. Text from
-// records is escaped.
-[[nodiscard]] std::string PageHtml(const PageRun& run,
-                                   const PageOptions& options);
-
 // Writes <experiment folder>/page.html through a rename, so that a browser
-// never sees a part of it, and returns its path. Errors: as LoadPageRun.
+// never sees a part of it, and returns its path. The page reloads itself while
+// the run is not finished; text from records is escaped. Without gnuplot it has
+// tables only. Errors: as LoadPageRun.
 std::filesystem::path WritePage(const std::filesystem::path& experiment_folder,
                                 const PageOptions& options = {});
 

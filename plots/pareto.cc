@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
-#include "plots/summary_table.h"
+#include "plots/table.h"
 
 namespace plots {
 namespace {
@@ -206,28 +206,44 @@ Table ParetoTable(const ProblemRecords& problem) {
   return table;
 }
 
+namespace {
+
+// A row of pareto.csv.
+struct ParetoLine {
+  std::string problem;
+  const char* front = "";
+  CostPoint point;
+};
+
+Fields FieldsOfPoint(const ParetoLine& line) {
+  return Fields()
+      .Add("problem", line.problem)
+      .Add("front", line.front)
+      .Add("method", line.point.method)
+      .Add("gpus", line.point.gpus)
+      .Add("step_time_s", line.point.cost.step_time_s)
+      .Add("money_per_step_usd", line.point.cost.money)
+      .Add("config", line.point.config);
+}
+
+}  // namespace
+
 std::string ParetoCsv(const ExperimentRecords& records) {
-  std::string text;
+  bool any = false;
+  std::vector<ParetoLine> lines;
   for (const ProblemRecords& problem : records.problems) {
     if (!HasParetoFront(problem.info)) {
       continue;
     }
-    if (text.empty()) {
-      text = CsvRow({"problem", "front", "method", "gpus", "step_time_s",
-                     "money_per_step_usd", "config"});
+    any = true;
+    for (const CostPoint& point : FrontOfTrials(TrialCosts(problem))) {
+      lines.push_back({problem.info.name, "trials", point});
     }
-    const auto add = [&](const char* of, const std::vector<CostPoint>& front) {
-      for (const CostPoint& point : front) {
-        text += CsvRow({problem.info.name, of, point.method,
-                        std::to_string(point.gpus),
-                        common::ExactText(point.cost.step_time_s),
-                        common::ExactText(point.cost.money), point.config});
-      }
-    };
-    add("trials", FrontOfTrials(TrialCosts(problem)));
-    add("all", FrontOfAll(problem.info));
+    for (const CostPoint& point : FrontOfAll(problem.info)) {
+      lines.push_back({problem.info.name, "all", point});
+    }
   }
-  return text;
+  return any ? ToCsv(lines, FieldsOfPoint) : "";
 }
 
 }  // namespace plots

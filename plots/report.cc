@@ -11,7 +11,7 @@
 #include "plots/comparison.h"
 #include "plots/experiment_records.h"
 #include "plots/figure_files.h"
-#include "plots/figures.h"
+#include "plots/figures/figures.h"
 #include "plots/pareto.h"
 #include "plots/remaining.h"
 #include "plots/summary.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -94,119 +95,194 @@ std::string Halves(const trials::ExperimentInfo& info) {
       fmt::join(*info.held_out, ", "));
 }
 
-// Comparisons with the reference at the end of the budget over one set of
-// problems, with the text of their tables by `to_text`.
-template <typename ToTextOf>
-std::string Comparisons(const std::vector<ComparisonSet>& sets,
-                        std::string_view problems, ToTextOf to_text) {
-  std::string text;
-  for (const ComparisonSet& set : sets) {
-    if (set.checkpoint != kEnd || set.problems != problems) {
-      continue;
-    }
-    for (const bool variants : {false, true}) {
-      const Table table = ComparisonTable(set, variants);
-      text += table.rows.empty() ? "" : "\n" + to_text(table);
-    }
-    text += "\n" + Lines(Describe(set));
-  }
-  return text;
-}
-
-// Adds the meaning of a table's columns, every one once, with `quote` around
-// their names.
-void Explain(const Table& table, std::string_view quote, std::string& legend) {
-  for (const std::string& header : table.header) {
-    const std::string entry =
-        fmt::format("{0}{1}{0}: {2}.", quote, header, MeaningOf(header));
-    if (!MeaningOf(header).empty() && legend.find(entry) == std::string::npos) {
-      legend += (legend.empty() ? "" : " ") + entry;
+// The parts of a summary for one reader.
+class Document {
+ public:
+  Document(const Summary& summary, const std::vector<ComparisonSet>& sets,
+           const trials::ExperimentInfo& info, Reader reader)
+      : summary_(summary), sets_(sets), info_(info), reader_(reader) {
+    if (info.repeats != 1) {
+      legend_ =
+          "[95% intervals] are bootstrap intervals over repeats within the "
+          "problems shown.";
     }
   }
-}
 
-std::string LegendFor(int repeats) {
-  return repeats == 1 ? ""
-                      : "[95% intervals] are bootstrap intervals over repeats "
-                        "within the problems shown.";
+  std::string Text() {
+    std::string text =
+        Heading("#", info_.title.empty() ? info_.name : info_.title);
+    const std::string halves = Halves(info_);
+    text += halves + (halves.empty() || terminal() ? "" : "\n");
+    for (const MeanSummary& mean : summary_.means) {
+      text += Heading(
+          "##",
+          MeanTitle(mean, info_) +
+              (terminal()
+                   ? fmt::format(
+                         " ({})",
+                         BackendName(summary_.problems.front().info.backend))
+                   : ""));
+      text += (terminal() ? "\n" : "") + Methods(mean.methods);
+      text += Comparisons(mean.name) + "\n";
+    }
+    if (!summary_.means.empty()) {
+      text += Render(RatioTable(summary_)) + (terminal() ? "" : "\n");
+    }
+    if (summary_.means.empty() || !terminal()) {
+      for (const ProblemSummary& problem : summary_.problems) {
+        text += Problem(problem);
+      }
+    }
+    return text + Lines(legend_);
+  }
+
+ private:
+  [[nodiscard]] bool terminal() const { return reader_ == Reader::kTerminal; }
+
+  [[nodiscard]] std::string Heading(std::string_view level,
+                                    const std::string& title) const {
+    return terminal() ? title + "\n" : fmt::format("{} {}\n\n", level, title);
+  }
+
+  // The table; the meaning of each of its columns is added to the legend once.
+  std::string Render(const Table& table) {
+    for (const auto& [name, meaning] : table.meanings) {
+      const std::string entry =
+          fmt::format("{0}{1}{0}: {2}.", terminal() ? "" : "`", name, meaning);
+      if (legend_.find(entry) == std::string::npos) {
+        legend_ += (legend_.empty() ? "" : " ") + entry;
+      }
+    }
+    return terminal() ? plots::ToText(table) : plots::ToMarkdown(table);
+  }
+
+  std::string Methods(const std::vector<MethodSummary>& methods) {
+    return Render(
+        MethodTable(methods, info_.repeats, ValuationOf(summary_), reader_));
+  }
+
+  // Comparisons with the reference at the end of the budget over one set of
+  // problems.
+  std::string Comparisons(std::string_view problems) {
+    std::string text;
+    for (const ComparisonSet& set : sets_) {
+      if (set.checkpoint != kEnd || set.problems != problems) {
+        continue;
+      }
+      for (const bool variants : {false, true}) {
+        const Table table = ComparisonTable(set, variants);
+        text += table.rows.empty() ? "" : "\n" + Render(table);
+      }
+      text += "\n" + Lines(Describe(set));
+    }
+    return text;
+  }
+
+  std::string Problem(const ProblemSummary& problem) {
+    std::string text;
+    if (!problem.info.name.empty()) {
+      text += (terminal() ? "\n" : "") + Heading("##", problem.info.name);
+    }
+    text += Describe(problem) + "\n" + Methods(problem.methods);
+    text += summary_.means.empty() ? Comparisons(problem.info.name) : "";
+    if (terminal()) {
+      return text + BestFound(problem);
+    }
+    const std::string nothing = NothingRan(problem);
+    return text + "\n" +
+           (nothing.empty() ? Render(ConfigTable(problem)) : nothing) + "\n";
+  }
+
+  const Summary& summary_;
+  const std::vector<ComparisonSet>& sets_;
+  const trials::ExperimentInfo& info_;
+  Reader reader_;
+  std::string legend_;
+};
+
+// A row of summary.csv.
+struct CsvLine {
+  MethodSummary method;
+  trials::ProblemInfo info;
+};
+
+// A throughput is in the unit of the objective, which `per` names.
+Fields FieldsIn(const std::string& per, const CsvLine& line) {
+  const MethodSummary& s = line.method;
+  Fields fields;
+  fields.Add("problem", s.problem)
+      .Add("method", s.method)
+      .Add("label", s.label)
+      .Add("family", s.family)
+      .Add("repeats", s.repeats)
+      .Add("runs", s.runs)
+      .Add("finished", s.finished)
+      .Add("throughput_median" + per, s.throughput.median)
+      .Add("throughput_q1" + per, s.throughput.q1)
+      .Add("throughput_q3" + per, s.throughput.q3)
+      .Add("throughput_halfway" + per, s.throughput_halfway)
+      .Add("ratio_mean", s.shares[kEnd].mean)
+      .Add("ratio_median", s.shares[kEnd].median)
+      .Add("ratio_q1", s.shares[kEnd].q1)
+      .Add("ratio_q3", s.shares[kEnd].q3);
+  for (std::size_t c = 0; c < kEnd; ++c) {
+    const std::string after = "ratio_after_" + CheckpointName(c);
+    fields.Add(after + "_mean", s.shares[c].mean)
+        .Add(after + "_median", s.shares[c].median.value);
+  }
+  for (const auto& [percent, reach] :
+       {std::pair("95", s.reach_95), {"99", s.reach_99}}) {
+    fields.Add(fmt::format("time_to_{}_s", percent), reach.time_s)
+        .Add(fmt::format("trials_to_{}", percent), reach.trials)
+        .Add(fmt::format("runs_to_{}", percent), reach.runs);
+  }
+  return fields.Add("trials", s.trials)
+      .Add("terminated_early", s.terminated_early)
+      .Add("out_of_memory", s.out_of_memory)
+      .Add("thinking_s_per_trial", s.thinking_s)
+      .Add("best" + per, s.best_steps_per_s)
+      .Add("best_config", s.best_config)
+      .Add("optimum" + per, line.info.optimum_steps_per_s)
+      .Add("optimum_config", line.info.optimum_config)
+      .Add("backend", line.info.backend);
 }
 
 }  // namespace
 
+std::string ToCsv(const Summary& summary) {
+  std::vector<CsvLine> lines;
+  for (const ProblemSummary& problem : summary.problems) {
+    for (const MethodSummary& s : problem.methods) {
+      lines.push_back({s, problem.info});
+    }
+  }
+  for (const MeanSummary& mean : summary.means) {
+    for (const MethodSummary& s : mean.methods) {
+      lines.push_back({s, {}});
+    }
+  }
+  return ValuationOf(summary).objective == trials::Objective::kMoney
+             ? ToCsv(
+                   lines,
+                   +[](const CsvLine& line) {
+                     return FieldsIn("_steps_per_usd", line);
+                   })
+             : ToCsv(
+                   lines, +[](const CsvLine& line) {
+                     return FieldsIn("_steps_per_s", line);
+                   });
+}
+
 std::string ToMarkdown(const Summary& summary,
                        const std::vector<ComparisonSet>& comparisons,
                        const trials::ExperimentInfo& info) {
-  std::string legend = LegendFor(info.repeats);
-  const auto wide = [&](const std::vector<MethodSummary>& methods) {
-    const Table table = WideTable(methods, info.repeats, ValuationOf(summary));
-    Explain(table, "`", legend);
-    return ToMarkdown(table);
-  };
-  const auto compared = [&](const std::string& problems) {
-    return Comparisons(comparisons, problems, [&](const Table& table) {
-      Explain(table, "`", legend);
-      return ToMarkdown(table);
-    });
-  };
-  std::string text =
-      fmt::format("# {}\n\n", info.title.empty() ? info.name : info.title);
-  const std::string halves = Halves(info);
-  text += halves.empty() ? "" : halves + "\n";
-  for (const MeanSummary& mean : summary.means) {
-    text +=
-        fmt::format("## {}\n\n{}", MeanTitle(mean, info), wide(mean.methods));
-    text += compared(mean.name) + "\n";
-  }
-  if (!summary.means.empty()) {
-    text += ToMarkdown(RatioTable(summary)) + "\n";
-  }
-  for (const ProblemSummary& problem : summary.problems) {
-    if (!problem.info.name.empty()) {
-      text += fmt::format("## {}\n\n", problem.info.name);
-    }
-    const std::string nothing = NothingRan(problem);
-    text += Describe(problem) + "\n" + wide(problem.methods);
-    text += summary.means.empty() ? compared(problem.info.name) : "";
-    text += fmt::format(
-        "\n{}\n", nothing.empty() ? ToMarkdown(ConfigTable(problem)) : nothing);
-  }
-  return text + Lines(legend);
+  return Document(summary, comparisons, info, Reader::kDocument).Text();
 }
 
 std::string ToText(const Summary& summary,
                    const std::vector<ComparisonSet>& comparisons,
                    const trials::ExperimentInfo& info) {
-  std::string legend = LegendFor(info.repeats);
-  const auto narrow = [&](const std::vector<MethodSummary>& methods) {
-    const Table table =
-        NarrowTable(methods, info.repeats, ValuationOf(summary));
-    Explain(table, "", legend);
-    return ToText(table);
-  };
-  const auto compared = [&](const std::string& problems) {
-    return Comparisons(comparisons, problems, [&](const Table& table) {
-      Explain(table, "", legend);
-      return ToText(table);
-    });
-  };
-  std::string text =
-      fmt::format("{}\n", info.title.empty() ? info.name : info.title);
-  text += Halves(info);
-  for (const MeanSummary& mean : summary.means) {
-    text += fmt::format("{} ({})\n\n{}", MeanTitle(mean, info),
-                        BackendName(summary.problems.front().info.backend),
-                        narrow(mean.methods));
-    text += compared(mean.name) + "\n";
-  }
-  if (!summary.means.empty()) {
-    return text + ToText(RatioTable(summary)) + Lines(legend);
-  }
-  for (const ProblemSummary& problem : summary.problems) {
-    text += problem.info.name.empty() ? "" : "\n" + problem.info.name + "\n";
-    text += Describe(problem) + "\n" + narrow(problem.methods);
-    text += compared(problem.info.name) + BestFound(problem);
-  }
-  return text + Lines(legend);
+  return Document(summary, comparisons, info, Reader::kTerminal).Text();
 }
 
 std::string BackendName(const std::string& backend) {

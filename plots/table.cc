@@ -1,6 +1,7 @@
 #include "plots/table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <numeric>
 #include <string_view>
@@ -117,6 +118,102 @@ std::string ToMarkdown(const Table& table) {
     text += line(row);
   }
   return text;
+}
+
+std::string ToHtml(const Table& table) {
+  const auto row = [&](const std::vector<std::string>& cells, const char* tag) {
+    std::string html = "<tr>";
+    for (std::size_t c = 0; c < cells.size(); ++c) {
+      html += fmt::format("<{0}{1}>{2}</{0}>", tag,
+                          IsName(table, c) ? "" : " class=\"n\"",
+                          EscapeHtml(cells[c]));
+    }
+    return html + "</tr>\n";
+  };
+  std::string html =
+      "<table><thead>" + row(table.header, "th") + "</thead><tbody>\n";
+  for (const std::vector<std::string>& cells : table.rows) {
+    html += row(cells, "td");
+  }
+  return html + "</tbody></table>";
+}
+
+Fields& Fields::Add(std::string name, std::string text) {
+  names_.push_back(std::move(name));
+  values_.push_back(std::move(text));
+  return *this;
+}
+
+Fields& Fields::Add(std::string name, const char* text) {
+  return Add(std::move(name), std::string(text));
+}
+
+Fields& Fields::Add(std::string name, double value) {
+  return Add(std::move(name), common::ExactText(value));
+}
+
+Fields& Fields::Add(std::string name, int value) {
+  return Add(std::move(name), std::to_string(value));
+}
+
+Fields& Fields::Add(const std::string& name, const common::Estimate& estimate) {
+  return Add(name, estimate.value)
+      .Add(name + "_low", estimate.low)
+      .Add(name + "_high", estimate.high);
+}
+
+std::string Fields::Header() const { return CsvRow(names_); }
+std::string Fields::Row() const { return CsvRow(values_); }
+
+std::string Interval(const common::Estimate& estimate, double scale,
+                     int decimals) {
+  if (std::isnan(estimate.value)) {
+    return "";
+  }
+  std::string text = fmt::format("{:.{}f}", scale * estimate.value, decimals);
+  if (!std::isnan(estimate.low)) {
+    text += fmt::format(" [{:.{}f}, {:.{}f}]", scale * estimate.low, decimals,
+                        scale * estimate.high, decimals);
+  }
+  return text;
+}
+
+std::string Rounded(double value, int digits) {
+  if (std::isnan(value)) {
+    return "";
+  }
+  if (std::isinf(value)) {
+    return "-";
+  }
+  const int before =
+      value == 0.0 ? 1 : static_cast<int>(std::floor(std::log10(value))) + 1;
+  return fmt::format("{:.{}f}", value, std::clamp(digits - before, 0, 6));
+}
+
+std::string EscapeHtml(std::string_view text) {
+  std::string html;
+  for (const char c : common::Printable(std::string(text))) {
+    switch (c) {
+      case '&':
+        html += "&amp;";
+        break;
+      case '<':
+        html += "&lt;";
+        break;
+      case '>':
+        html += "&gt;";
+        break;
+      case '"':
+        html += "&quot;";
+        break;
+      case '\'':
+        html += "&#39;";
+        break;
+      default:
+        html += c;
+    }
+  }
+  return html;
 }
 
 std::vector<std::string> Wrap(std::string_view text, std::size_t width) {

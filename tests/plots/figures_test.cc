@@ -1,4 +1,4 @@
-#include "plots/figures.h"
+#include "plots/figures/figures.h"
 
 #include <cstdlib>
 #include <set>

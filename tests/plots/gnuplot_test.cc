@@ -1,4 +1,4 @@
-#include "plots/gnuplot.h"
+#include "plots/figures/gnuplot.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -11,8 +11,8 @@
 
 #include "common/error.h"
 #include "plots/figure_files.h"
-#include "plots/figure_layout.h"
-#include "plots/gnuplot_process.h"
+#include "plots/figures/gnuplot_process.h"
+#include "plots/figures/layout.h"
 #include "plots/table.h"
 #include "tests/plots/synthetic_experiment.h"
 

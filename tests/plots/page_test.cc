@@ -1,14 +1,16 @@
 #include "plots/page.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common/error.h"
-#include "plots/page_parts.h"
+#include "plots/page/parts.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/record.h"
 
@@ -83,7 +85,7 @@ class PageTest : public testing::Test {
   std::vector<Trial> trials_;
 };
 
-TEST_F(PageTest, HasAMarkAndARowForEachTrialByItsOutcome) {
+TEST_F(PageTest, HasARowForEachTrialAndASeriesForEachOutcome) {
   Add(Outcome::kCompleted, 1.0);
   Add(Outcome::kTerminatedEarly, 0.5);
   Add(Outcome::kOutOfMemory, 0.0);
@@ -91,10 +93,20 @@ TEST_F(PageTest, HasAMarkAndARowForEachTrialByItsOutcome) {
   Add(Outcome::kTimedOut, 0.0);
   const std::string html = Html();
   EXPECT_EQ(Count(html, "<tr"), 6);
-  for (const char* mark : {"m-completed", "m-early", "m-failed", "m-timed"}) {
-    EXPECT_EQ(Count(html, std::string("class=\"") + mark), 3)
-        << mark << ": in the chart of two widths and in the legend";
+  for (const char* label : {"best so far", "completed", "stopped early",
+                            "out of memory", "failed", "timed out"}) {
+    EXPECT_EQ(Count(html, fmt::format("<text>{}</text>", label)), 1) << label;
   }
+}
+
+TEST_F(PageTest, KeepsItsTablesWithoutGnuplot) {
+  Add(Outcome::kCompleted, 1.0);
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", folder_.path().c_str(), 1);
+  const std::string html = Html();
+  ::setenv("PATH", path.c_str(), 1);
+  EXPECT_THAT(html, AllOf(HasSubstr("No figure: "), HasSubstr("gnuplot-nox"),
+                          HasSubstr("id=\"trials\""), Not(HasSubstr("<svg"))));
 }
 
 TEST_F(PageTest, NamesTheSpeedUpAndTheHeadroom) {
@@ -105,12 +117,11 @@ TEST_F(PageTest, NamesTheSpeedUpAndTheHeadroom) {
                     Not(HasSubstr(">nan"))));
 }
 
-TEST_F(PageTest, DrawsNoLineAndSaysWhyWhereNothingRan) {
+TEST_F(PageTest, SaysWhyWhereNothingRan) {
   Add(Outcome::kFailed, 0.0, "exit code 3: no module named 'torch'");
   const std::string html = Html();
-  EXPECT_THAT(html, AllOf(HasSubstr("no configuration ran"),
-                          HasSubstr("no module named &#39;torch&#39;"),
-                          Not(HasSubstr("<path class=\"inc\""))));
+  EXPECT_THAT(html, AllOf(HasSubstr("No configuration has completed"),
+                          HasSubstr("no module named &#39;torch&#39;")));
 }
 
 TEST_F(PageTest, EscapesTextOfFiles) {

@@ -1,7 +1,7 @@
 // The methods that a figure draws, and their styles.
 
-#ifndef PLOTS_DRAWN_H_
-#define PLOTS_DRAWN_H_
+#ifndef PLOTS_FIGURES_DRAWN_H_
+#define PLOTS_FIGURES_DRAWN_H_
 
 #include <string>
 #include <vector>
@@ -28,4 +28,4 @@ struct Drawn {
 
 }  // namespace plots
 
-#endif  // PLOTS_DRAWN_H_
+#endif  // PLOTS_FIGURES_DRAWN_H_

@@ -1,7 +1,7 @@
 // Figures as gnuplot scripts.
 
-#ifndef PLOTS_GNUPLOT_H_
-#define PLOTS_GNUPLOT_H_
+#ifndef PLOTS_FIGURES_GNUPLOT_H_
+#define PLOTS_FIGURES_GNUPLOT_H_
 
 #include <string>
 #include <vector>
@@ -17,4 +17,4 @@ namespace plots {
 
 }  // namespace plots
 
-#endif  // PLOTS_GNUPLOT_H_
+#endif  // PLOTS_FIGURES_GNUPLOT_H_

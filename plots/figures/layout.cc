@@ -1,4 +1,4 @@
-#include "plots/figure_layout.h"
+#include "plots/figures/layout.h"
 
 #include <algorithm>
 #include <array>

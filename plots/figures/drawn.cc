@@ -1,4 +1,4 @@
-#include "plots/drawn.h"
+#include "plots/figures/drawn.h"
 
 #include <algorithm>
 

@@ -11,7 +11,7 @@
 
 #include "common/text.h"
 #include "common/units.h"
-#include "plots/page_parts.h"
+#include "plots/page/parts.h"
 
 namespace plots {
 namespace {

@@ -1,7 +1,7 @@
 // The figures of a report, as a table: a new figure is one row in figures.cc.
 
-#ifndef PLOTS_FIGURES_H_
-#define PLOTS_FIGURES_H_
+#ifndef PLOTS_FIGURES_FIGURES_H_
+#define PLOTS_FIGURES_FIGURES_H_
 
 #include <optional>
 #include <span>
@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "plots/curve.h"
-#include "plots/drawn.h"
 #include "plots/experiment_records.h"
 #include "plots/figure.h"
+#include "plots/figures/drawn.h"
 #include "plots/table.h"
 
 namespace plots {
@@ -68,4 +68,4 @@ struct FigureKind {
 
 }  // namespace plots
 
-#endif  // PLOTS_FIGURES_H_
+#endif  // PLOTS_FIGURES_FIGURES_H_

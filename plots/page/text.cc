@@ -1,5 +1,7 @@
 // The texts of numbers and outcomes on the result page.
 
+#include "common/text.h"
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -7,38 +9,11 @@
 
 #include <fmt/format.h>
 
-#include "common/text.h"
-#include "plots/page_parts.h"
+#include "plots/page/parts.h"
 
 namespace plots {
 
 using trials::Outcome;
-
-std::string EscapeHtml(std::string_view text) {
-  std::string html;
-  for (const char c : common::Printable(std::string(text))) {
-    switch (c) {
-      case '&':
-        html += "&amp;";
-        break;
-      case '<':
-        html += "&lt;";
-        break;
-      case '>':
-        html += "&gt;";
-        break;
-      case '"':
-        html += "&quot;";
-        break;
-      case '\'':
-        html += "&#39;";
-        break;
-      default:
-        html += c;
-    }
-  }
-  return html;
-}
 
 std::string PageNumber(double value, int digits) {
   if (!std::isfinite(value)) {

@@ -1,16 +1,14 @@
 #include "plots/page.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "common/files.h"
 #include "common/text.h"
-#include "plots/page_parts.h"
+#include "plots/page/parts.h"
 #include "plots/pareto.h"
 #include "plots/table.h"
 
@@ -24,8 +22,8 @@ using trials::Trial;
 
 class Page {
  public:
-  Page(const PageRun& run, const PageOptions& options)
-      : run_(run), options_(options) {}
+  Page(const PageRun& run, const PageOptions& options, fs::path figures)
+      : run_(run), options_(options), figures_(std::move(figures)) {}
 
   std::string Html() {
     const std::string title = EscapeHtml(run_.experiment.info.title);
@@ -40,8 +38,8 @@ class Page {
                              "content=\"5\"></noscript>",
         kPageStyle, run_.info.finished ? "" : " data-live");
     html += Header(title) + NothingRan() + PageCards(run_) + Recommendation() +
-            Throughput() + Front() + Memory() +
-            Section("Trials", TrialTable(run_)) + Learned() + Provenance();
+            Figures() + Front() + Section("Trials", TrialTable(run_)) +
+            Learned() + Provenance();
     return html + fmt::format("</main><script>{}</script></body></html>\n",
                               kPageScript);
   }
@@ -53,6 +51,10 @@ class Page {
     return content.empty() ? ""
                            : fmt::format("<section{}><h2>{}</h2>{}</section>\n",
                                          attributes, heading, content);
+  }
+
+  static std::string Scrolling(const Table& table) {
+    return "<div class=\"scroll\">" + ToHtml(table) + "</div>";
   }
 
   [[nodiscard]] std::string Header(const std::string& title) const {
@@ -125,61 +127,11 @@ class Page {
     return Section("Best configuration", content);
   }
 
-  static std::string LegendItem(const std::string& mark,
-                                const std::string& text) {
-    return fmt::format(
-        "<li><svg viewBox=\"0 0 18 14\" aria-hidden=\"true\">{}</svg>{}</li>",
-        mark, text);
-  }
-
-  [[nodiscard]] std::string Legend() const {
-    std::set<std::pair<Outcome, bool>> seen;
-    std::string items;
-    for (const Trial& trial : run_.trials) {
-      const bool imported = trial.chosen_by == trials::ChosenBy::kImported;
-      const Outcome outcome = trial.measurement.outcome;
-      if (seen.insert({outcome, imported && outcome == Outcome::kCompleted})
-              .second) {
-        items += LegendItem(
-            OutcomeMark(trial, 9, 7),
-            OutcomeWords(outcome) + (imported && outcome == Outcome::kCompleted
-                                         ? ", imported"
-                                         : ""));
-      }
-    }
-    if (run_.best >= 0) {
-      items += LegendItem("<path class=\"inc\" d=\"M0 7H18\"/>", "best so far");
-    }
-    if (std::any_of(run_.predicted_steps_per_s.begin(),
-                    run_.predicted_steps_per_s.end(),
-                    [](double value) { return !std::isnan(value); })) {
-      items += LegendItem("<path class=\"pred\" d=\"M9 0V14\"/>",
-                          "predicted before the trial (95%)");
-    }
-    return "<ul class=\"legend\">" + items + "</ul>";
-  }
-
-  static std::string Chart(std::string (*draw)(const PageRun&, int),
-                           const PageRun& run) {
-    constexpr int kWide = 1000;
-    constexpr int kNarrow = 380;
-    const std::string wide = draw(run, kWide);
-    return wide.empty() ? ""
-                        : fmt::format(
-                              "<figure><div class=\"wide\">{}</div><div "
-                              "class=\"narrow\">{}</div></figure>",
-                              wide, draw(run, kNarrow));
-  }
-
-  [[nodiscard]] std::string Throughput() const {
-    if (run_.trials.empty()) {
-      return Section("Throughput of each trial",
-                     "<p class=\"soft\">No trial has ended yet.</p>");
-    }
-    return Section("Throughput of each trial",
-                   Legend() + Chart(ThroughputChart, run_) +
-                       "<p class=\"small soft\">Trials without throughput are "
-                       "below the axis.</p>");
+  [[nodiscard]] std::string Figures() const {
+    return Section("Throughput and memory of each trial",
+                   run_.trials.empty()
+                       ? "<p class=\"soft\">No trial has ended yet.</p>"
+                       : TrialFigure(run_, figures_));
   }
 
   // Step time and money, over all runs of the problem.
@@ -187,52 +139,27 @@ class Page {
     if (!HasParetoFront(run_.problem->info)) {
       return "";
     }
-    const Table table = ParetoTable(*run_.problem);
-    const auto row = [](const std::vector<std::string>& cells,
-                        std::string_view tag) {
-      std::string html = "<tr>";
-      for (const std::string& cell : cells) {
-        html += fmt::format("<{0}>{1}</{0}>", tag, EscapeHtml(cell));
-      }
-      return html + "</tr>";
-    };
-    std::string html = "<div class=\"scroll\"><table><thead>" +
-                       row(table.header, "th") + "</thead><tbody>";
-    for (const std::vector<std::string>& cells : table.rows) {
-      html += row(cells, "td");
-    }
     return Section("Step time and money",
-                   html +
-                       "</tbody></table></div><p class=\"small soft\">Over all "
-                       "runs of the problem.</p>");
-  }
-
-  [[nodiscard]] std::string Memory() const {
-    return Section("Peak memory of a GPU", Chart(MemoryChart, run_));
+                   Scrolling(ParetoTable(*run_.problem)) +
+                       "<p class=\"small soft\">Over all runs of the "
+                       "problem.</p>");
   }
 
   [[nodiscard]] std::string Learned() const {
     if (options_.learned.empty()) {
       return "";
     }
-    std::string html =
-        "<div class=\"scroll\"><table><thead><tr><th>Quantity</th><th "
-        "class=\"n\">Value</th><th>Unit</th><th "
-        "class=\"n\">95%</th><th>Meaning</th></tr></thead><tbody>";
+    Table table{.header = {"Quantity", "Value", "95%", "Unit", "Meaning"},
+                .all_are_names = true};
     for (const LearnedNumber& number : options_.learned) {
-      html += fmt::format(
-          "<tr><td>{}</td><td class=\"n\">{}</td><td>{}</td><td "
-          "class=\"n\">{}</td><td>{}</td></tr>",
-          EscapeHtml(number.name), EscapeHtml(number.value),
-          EscapeHtml(number.unit), EscapeHtml(number.interval),
-          EscapeHtml(number.meaning));
+      table.rows.push_back({number.name, number.value, number.interval,
+                            number.unit, number.meaning});
     }
-    return Section(
-        "What the search learned",
-        html +
-            "</tbody></table></div><p class=\"small soft\">Effective "
-            "numbers: communication that overlaps with computation "
-            "costs nothing.</p>");
+    return Section("What the search learned",
+                   Scrolling(table) +
+                       "<p class=\"small soft\">Effective numbers: "
+                       "communication that overlaps with computation costs "
+                       "nothing.</p>");
   }
 
   [[nodiscard]] std::string Provenance() const {
@@ -263,13 +190,10 @@ class Page {
 
   const PageRun& run_;
   const PageOptions& options_;
+  fs::path figures_;  // the folder
 };
 
 }  // namespace
-
-std::string PageHtml(const PageRun& run, const PageOptions& options) {
-  return Page(run, options).Html();
-}
 
 fs::path WritePage(const fs::path& experiment_folder,
                    const PageOptions& options) {
@@ -279,8 +203,9 @@ fs::path WritePage(const fs::path& experiment_folder,
         common::ReadFileIfExists(experiment_folder / "best.sh").value_or("");
   }
   fs::path path = experiment_folder / "page.html";
-  common::StoreFile(
-      path, PageHtml(LoadPageRun(experiment_folder, complete), complete));
+  const PageRun run = LoadPageRun(experiment_folder, complete);
+  common::StoreFile(path,
+                    Page(run, complete, experiment_folder / "figures").Html());
   return path;
 }
 

@@ -1,15 +1,15 @@
 // The panels that figures are made of.
 
-#ifndef PLOTS_PANELS_H_
-#define PLOTS_PANELS_H_
+#ifndef PLOTS_FIGURES_PANELS_H_
+#define PLOTS_FIGURES_PANELS_H_
 
 #include <string>
 #include <vector>
 
 #include "plots/curve.h"
-#include "plots/drawn.h"
 #include "plots/experiment_records.h"
 #include "plots/figure.h"
+#include "plots/figures/drawn.h"
 
 namespace plots {
 
@@ -45,4 +45,4 @@ namespace plots {
 
 }  // namespace plots
 
-#endif  // PLOTS_PANELS_H_
+#endif  // PLOTS_FIGURES_PANELS_H_

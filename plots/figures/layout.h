@@ -1,7 +1,7 @@
 // The layout of a figure, and the texts around its axes.
 
-#ifndef PLOTS_FIGURE_LAYOUT_H_
-#define PLOTS_FIGURE_LAYOUT_H_
+#ifndef PLOTS_FIGURES_LAYOUT_H_
+#define PLOTS_FIGURES_LAYOUT_H_
 
 #include <cstddef>
 #include <string>
@@ -78,4 +78,4 @@ inline constexpr double kSmallPoints = 5.5;
 
 }  // namespace plots
 
-#endif  // PLOTS_FIGURE_LAYOUT_H_
+#endif  // PLOTS_FIGURES_LAYOUT_H_

@@ -1,8 +1,9 @@
-// Parts of the result page: its charts, its style and its script.
+// Parts of the result page: its figures, its style and its script.
 
 #ifndef PLOTS_PAGE_PARTS_H_
 #define PLOTS_PAGE_PARTS_H_
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,9 +19,6 @@ extern const std::string_view kPageScript;
 [[nodiscard]] inline std::string UnitOf(const PageRun& run) {
   return std::string(run.problem->info.valuation().unit());
 }
-
-// Text as the content of an element or of an attribute in double quotes.
-[[nodiscard]] std::string EscapeHtml(std::string_view text);
 
 // A number with this many significant digits and no exponent, where that is
 // readable; "–" if it is not known.
@@ -39,21 +37,18 @@ extern const std::string_view kPageScript;
 // "stopped early"
 [[nodiscard]] std::string OutcomeWords(trials::Outcome outcome);
 
-// The mark of an outcome as an SVG element around (x, y).
-[[nodiscard]] std::string OutcomeMark(const trials::Trial& trial, double x,
-                                      double y);
+// Throughput and memory of each trial as an inline SVG, by the same code as the
+// figures of a report, which writes search.{svg,csv,gp} into `folder`; or a
+// paragraph with the reason why there is none.
+[[nodiscard]] std::string TrialFigure(const PageRun& run,
+                                      const std::filesystem::path& folder);
 
-// The figures at the top of the page: best throughput, speed-up, memory,
+// The numbers at the top of the page: best throughput, speed-up, memory,
 // trials.
 [[nodiscard]] std::string PageCards(const PageRun& run);
 
 // The trials as a table, whose columns the page's script sorts; "" without any.
 [[nodiscard]] std::string TrialTable(const PageRun& run);
-
-// Figures as inline SVG; `width` in px at which the text has its size. A mark
-// for every trial; both axes of numbers start at 0.
-[[nodiscard]] std::string ThroughputChart(const PageRun& run, int width);
-[[nodiscard]] std::string MemoryChart(const PageRun& run, int width);
 
 }  // namespace plots
 

@@ -1,16 +1,16 @@
 // The style and the script of the result page.
 
-#include "plots/page_parts.h"
+#include "plots/page/parts.h"
 
 namespace plots {
 
 const std::string_view kPageStyle = R"css(
 :root{color-scheme:light dark;--bg:#fbfbfa;--card:#fff;--ink:#1c1e21;--soft:#5b616a;--line:#e2e4e7;
---grid:#eceef0;--accent:#0b6e8f;--best:#0b6e8f;--ok:#0072b2;--early:#5d6b78;--oom:#c4510a;--fail:#a5366f;
---time:#8a6500;--band:#c9d3db;--good:#0f7a4f;--warn:#a34b00;--chip:#eef3f6}
+--accent:#0b6e8f;--ok:#0072b2;--early:#5d6b78;--oom:#c4510a;--fail:#a5366f;
+--time:#8a6500;--good:#0f7a4f;--warn:#a34b00;--chip:#eef3f6}
 @media (prefers-color-scheme:dark){:root{--bg:#14171a;--card:#1c2024;--ink:#eceff1;--soft:#a4adb6;--line:#31373d;
---grid:#272c31;--accent:#5cc3e6;--best:#5cc3e6;--ok:#56b4e9;--early:#9aa7b3;--oom:#f0883e;--fail:#e58bb8;
---time:#e0b93b;--band:#46515a;--good:#56c596;--warn:#f0a35e;--chip:#262d33}}
+--accent:#5cc3e6;--ok:#56b4e9;--early:#9aa7b3;--oom:#f0883e;--fail:#e58bb8;
+--time:#e0b93b;--good:#56c596;--warn:#f0a35e;--chip:#262d33}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--bg);color:var(--ink);font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","DejaVu Sans",sans-serif}
 main{max-width:1140px;margin:0 auto;padding:28px 20px 48px}
@@ -31,18 +31,7 @@ section{margin:0 0 16px;padding:18px 20px}
 .config li.moved{outline:1.5px solid var(--accent)}
 pre{margin:0;padding:12px 14px;background:var(--chip);border-radius:8px;overflow-x:auto;font:.85rem/1.55 ui-monospace,SFMono-Regular,Menlo,"DejaVu Sans Mono",monospace;white-space:pre-wrap;overflow-wrap:anywhere}
 .warn{border-left:4px solid var(--warn)}
-svg{display:block;width:100%;height:auto;overflow:visible}
-svg text{fill:var(--soft);font:12px system-ui,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
-svg .title{fill:var(--ink)}
-.narrow{display:none}
-.legend{display:flex;flex-wrap:wrap;gap:4px 18px;margin:4px 0 10px;padding:0;list-style:none;font-size:.85rem;color:var(--soft)}
-.legend li{display:flex;align-items:center;gap:6px}.legend svg{width:18px;height:14px;flex:none}
-.grid{stroke:var(--grid)}.axis{stroke:var(--soft);stroke-width:1}
-.inc{fill:none;stroke:var(--best);stroke-width:2.25}.pred{stroke:var(--band);stroke-width:5;stroke-linecap:butt}
-.cap{stroke:var(--oom);stroke-width:1.5;stroke-dasharray:6 4}.bar{fill:var(--band)}.bar.best{fill:var(--best)}.bar.oom{fill:var(--oom)}
-.m-completed{fill:var(--ok);stroke:var(--card);stroke-width:1}.m-early{fill:var(--card);stroke:var(--early);stroke-width:1.75}
-.m-oom{fill:none;stroke:var(--oom);stroke-width:2.25}.m-failed{fill:var(--fail)}.m-timed{fill:var(--time)}
-.ring{fill:none;stroke:var(--best);stroke-width:2}
+figure{overflow-x:auto}svg{display:block;width:100%;min-width:640px;height:auto;border-radius:6px}
 .o-completed{color:var(--ok)}.o-out_of_memory{color:var(--oom)}.o-failed{color:var(--fail)}.o-timed_out{color:var(--time)}.o-terminated_early{color:var(--early)}
 .scroll{overflow-x:auto;margin:0 -20px;padding:0 20px}
 table{border-collapse:collapse;width:100%;font-size:.875rem;font-variant-numeric:tabular-nums}
@@ -58,14 +47,14 @@ th[aria-sort=ascending] button:after{content:"\2191";opacity:1}th[aria-sort=desc
 dl{display:grid;grid-template-columns:max-content 1fr;gap:4px 18px;margin:0;font-size:.875rem}dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
 .copy{float:right;margin-top:-2px;font:inherit;font-size:.8rem;border:1px solid var(--line);background:var(--card);color:inherit;border-radius:6px;padding:2px 10px;cursor:pointer}
 footer{color:var(--soft);font-size:.8rem}
-@media (max-width:640px){main{padding:18px 12px 36px}.wide{display:none}.narrow{display:block}h1{font-size:1.35rem}
+@media (max-width:640px){main{padding:18px 12px 36px}h1{font-size:1.35rem}
 .cards{grid-template-columns:1fr 1fr;gap:8px}.card{padding:12px}.card b{font-size:1.2rem}section{padding:14px}.scroll{margin:0 -14px;padding:0 14px}
 td.cfg{min-width:23rem}dl{grid-template-columns:1fr}dd{margin-bottom:6px}}
-@media print{:root{--bg:#fff;--card:#fff;--ink:#000;--soft:#444;--line:#ccc;--grid:#eee;--accent:#0b6e8f;--best:#0b6e8f;--ok:#0072b2;
---early:#5d6b78;--oom:#c4510a;--fail:#a5366f;--time:#8a6500;--band:#c9d3db;--chip:#f3f3f3;color-scheme:light}
+@media print{:root{--bg:#fff;--card:#fff;--ink:#000;--soft:#444;--line:#ccc;--accent:#0b6e8f;--ok:#0072b2;
+--early:#5d6b78;--oom:#c4510a;--fail:#a5366f;--time:#8a6500;--chip:#f3f3f3;color-scheme:light}
 body{font-size:11pt}main{max-width:none;padding:0}.copy,.pill.live:before,th button:after{display:none}
 .card,tr,figure{break-inside:avoid}section{border:0;border-top:1px solid #ccc;border-radius:0;padding:12px 0}.scroll{overflow:visible;margin:0;padding:0}
-.wide{display:block}.narrow{display:none}table{font-size:8pt}td.cfg{min-width:0}th,td{padding:3px 5px}th{white-space:normal}thead{display:table-header-group}}
+table{font-size:8pt}td.cfg{min-width:0}th,td{padding:3px 5px}th{white-space:normal}thead{display:table-header-group}}
 figure{margin:0}
 )css";
 

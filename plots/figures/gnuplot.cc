@@ -1,4 +1,4 @@
-#include "plots/gnuplot.h"
+#include "plots/figures/gnuplot.h"
 
 #include <cmath>
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "plots/figure_layout.h"
+#include "plots/figures/layout.h"
 
 namespace plots {
 namespace {

@@ -1,4 +1,4 @@
-#include "plots/panels.h"
+#include "plots/figures/panels.h"
 
 #include <algorithm>
 #include <cmath>

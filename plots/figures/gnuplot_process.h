@@ -1,7 +1,7 @@
 // Runs gnuplot.
 
-#ifndef PLOTS_GNUPLOT_PROCESS_H_
-#define PLOTS_GNUPLOT_PROCESS_H_
+#ifndef PLOTS_FIGURES_GNUPLOT_PROCESS_H_
+#define PLOTS_FIGURES_GNUPLOT_PROCESS_H_
 
 #include <filesystem>
 #include <string>
@@ -26,4 +26,4 @@ struct GnuplotJob {
 
 }  // namespace plots
 
-#endif  // PLOTS_GNUPLOT_PROCESS_H_
+#endif  // PLOTS_FIGURES_GNUPLOT_PROCESS_H_

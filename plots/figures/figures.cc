@@ -1,4 +1,4 @@
-#include "plots/figures.h"
+#include "plots/figures/figures.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
-#include "plots/panels.h"
+#include "plots/figures/panels.h"
+#include "plots/figures/trial_panel.h"
 #include "plots/pareto.h"
 #include "plots/summary_text.h"
-#include "plots/trial_panel.h"
 
 namespace plots {
 namespace {
@@ -82,7 +82,7 @@ Panels Throughput(const FigureInput& input) {
 }
 
 Panels Trials(const FigureInput& input) {
-  return {TrialPanel(input.drawn.front().method->runs.front(),
+  return {TrialPanel(input.drawn.front().method->runs.front().trials,
                      input.problems.front()->info)};
 }
 

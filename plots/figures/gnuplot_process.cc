@@ -1,4 +1,4 @@
-#include "plots/gnuplot_process.h"
+#include "plots/figures/gnuplot_process.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "common/units.h"
-#include "plots/page_parts.h"
+#include "plots/page/parts.h"
 
 namespace plots {
 namespace {
