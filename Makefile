@@ -134,9 +134,7 @@ study-stopping: program ## measure the estimate of the remaining gain and what s
 	@scripts/stopping $(STOPPING_MANIFESTS:experiments/%.toml=$(RESULTS)/study-stopping/%) --out $(RESULTS)/stopping
 
 study-trainer: build ## compare the simulator with oppa-train on CPU ranks (MEASURE=1 measures the table again, 15 minutes)
-	@$(call compile,trainer_study)
 	@! test -n "$(MEASURE)" || { scripts/measure-trainer >build/trainer_cpu.csv && mv build/trainer_cpu.csv experiments/tables/; }
-	@build/release/studies/trainer_study $(RESULTS)/study-trainer experiments/tables/trainer_cpu.csv
 	@$(OPPA) validate trainer_cpu --results $(RESULTS)
 
 ##@ Checks
