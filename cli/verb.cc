@@ -1,7 +1,6 @@
 #include "cli/verb.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <stdexcept>
@@ -28,15 +27,15 @@ void Read(const std::string& /*text*/, Range /*range*/, bool& target) {
 }
 
 void Read(const std::string& text, Range range, int& target) {
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, target);
-  if (error != std::errc() || stop != end || target < range.low ||
-      target > range.high) {
+  const std::optional<int> value =
+      common::ParseInt(text, range.low, range.high);
+  if (!value) {
     throw InputError(range.high == INT_MAX
                          ? fmt::format("must be an integer >= {}", range.low)
                          : fmt::format("must be an integer from {} to {}",
                                        range.low, range.high));
   }
+  target = *value;
 }
 
 void Read(const std::string& text, Range range, std::optional<int>& target) {

@@ -1,6 +1,5 @@
 #include "common/process_table.h"
 
-#include <charconv>
 #include <cstddef>
 #include <filesystem>
 #include <string_view>
@@ -13,16 +12,6 @@ namespace common {
 namespace {
 
 namespace fs = std::filesystem;
-
-// The process id that the text is; nothing for other text.
-std::optional<pid_t> PidOf(std::string_view text) {
-  pid_t pid = 0;
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), pid);
-  return error == std::errc() && end == text.data() + text.size()
-             ? std::optional(pid)
-             : std::nullopt;
-}
 
 }  // namespace
 
@@ -50,8 +39,8 @@ std::optional<ProcessEntry> FindProcess(pid_t pid) {
   if (cells.size() <= kStart || cells[kState] == "Z" || cells[kState] == "X") {
     return std::nullopt;
   }
-  return ProcessEntry{.parent = PidOf(cells[kParent]).value_or(0),
-                      .session = PidOf(cells[kSession]).value_or(0),
+  return ProcessEntry{.parent = ParseInt(cells[kParent]).value_or(0),
+                      .session = ParseInt(cells[kSession]).value_or(0),
                       .start = std::string(cells[kStart])};
 }
 
@@ -59,7 +48,7 @@ std::map<pid_t, ProcessEntry> ListProcesses() {
   std::map<pid_t, ProcessEntry> processes;
   std::error_code none;
   for (const auto& entry : fs::directory_iterator("/proc", none)) {
-    const auto pid = PidOf(entry.path().filename().string());
+    const auto pid = ParseInt(entry.path().filename().string());
     if (!pid) {
       continue;
     }

@@ -135,4 +135,28 @@ double ParseDouble(std::string_view text) {
   return value;
 }
 
+std::optional<std::int64_t> ParseInt64(std::string_view text, std::int64_t low,
+                                       std::int64_t high) {
+  std::int64_t value = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() &&
+                 value >= low && value <= high
+             ? std::optional(value)
+             : std::nullopt;
+}
+
+std::optional<int> ParseInt(std::string_view text, int low, int high) {
+  const std::optional<std::int64_t> value = ParseInt64(text, low, high);
+  return value ? std::optional(static_cast<int>(*value)) : std::nullopt;
+}
+
+std::string Lower(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return lower;
+}
+
 }  // namespace common

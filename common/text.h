@@ -3,6 +3,9 @@
 #ifndef COMMON_TEXT_H_
 #define COMMON_TEXT_H_
 
+#include <cstdint>
+#include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,6 +42,19 @@ inline constexpr int kDeepestNesting = 100;
 // The inverse of ExactText: a number, or NaN for "".
 // Errors: throws std::invalid_argument for anything else.
 [[nodiscard]] double ParseDouble(std::string_view text);
+
+// The integer that the whole text is; nothing for other text, and for an
+// integer outside of [low, high].
+[[nodiscard]] std::optional<std::int64_t> ParseInt64(
+    std::string_view text,
+    std::int64_t low = std::numeric_limits<std::int64_t>::min(),
+    std::int64_t high = std::numeric_limits<std::int64_t>::max());
+[[nodiscard]] std::optional<int> ParseInt(
+    std::string_view text, int low = std::numeric_limits<int>::min(),
+    int high = std::numeric_limits<int>::max());
+
+// With lower-case letters (ASCII).
+[[nodiscard]] std::string Lower(std::string_view text);
 
 }  // namespace common
 

@@ -1,6 +1,5 @@
 #include "harness/run_one.h"
 
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
 #include <system_error>
@@ -9,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/files.h"
+#include "common/text.h"
 #include "harness/backends.h"
 #include "harness/records/inputs.h"
 #include "harness/records/journal.h"
@@ -76,18 +76,13 @@ int SuggestionThreads() {
       continue;
     }
     constexpr int kMost = 1024;
-    const std::string_view text = value;
-    int threads = 0;
-    const auto [end, error] =
-        std::from_chars(text.data(), text.data() + text.size(), threads);
-    if (error != std::errc() || end != text.data() + text.size() ||
-        threads < 1 || threads > kMost) {
-      throw common::InputError(
-          fmt::format("{} = '{}': a number of threads from 1 to {}; unset it "
-                      "for the default",
-                      name, text, kMost));
+    if (const auto threads = common::ParseInt(value, 1, kMost)) {
+      return *threads;
     }
-    return threads;
+    throw common::InputError(
+        fmt::format("{} = '{}': a number of threads from 1 to {}; unset it for "
+                    "the default",
+                    name, value, kMost));
   }
   return 1;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <string_view>
 #include <utility>
 
@@ -53,16 +52,13 @@ void SetSize(std::string_view item, trials::Model& model) {
   }
   const std::string_view text =
       equals == std::string_view::npos ? "" : item.substr(equals + 1);
-  int value = 0;
   constexpr int kMost = 1 << 24;
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1 ||
-      value > kMost) {
+  const std::optional<int> value = common::ParseInt(text, 1, kMost);
+  if (!value) {
     FailSizes(fmt::format("invalid value '{}' for {}: an integer from 1 to {}",
                           text, name, kMost));
   }
-  model.*(size->value) = value;
+  model.*(size->value) = *value;
 }
 
 trials::Model ModelOfSizes(const std::string& text) {

@@ -25,18 +25,11 @@ struct Usual {
   std::string cluster;             // its usual host
 };
 
-std::string Lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
-    return static_cast<char>(std::tolower(c));
-  });
-  return text;
-}
-
 // The words of a name, in lower case: {"a100", "80gb", "pcie"} of
 // "A100 80GB-PCIe".
 std::vector<std::string> Words(const std::string& name) {
   std::vector<std::string> words(1);
-  for (const char c : Lower(name)) {
+  for (const char c : common::Lower(name)) {
     if (c != ' ' && c != '-') {
       words.back() += c;
     } else if (!words.back().empty()) {
@@ -63,7 +56,7 @@ std::vector<Usual> AllUsual() {
 Usual FindUsual(const std::string& name) {
   std::vector<std::string> known;
   std::vector<std::string> files;
-  const std::string wanted = Lower(name);
+  const std::string wanted = common::Lower(name);
   for (const Usual& usual : AllUsual()) {
     if (std::find(usual.names.begin(), usual.names.end(), wanted) !=
         usual.names.end()) {

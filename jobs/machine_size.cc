@@ -1,7 +1,6 @@
 #include "jobs/machine_size.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -15,16 +14,14 @@ namespace {
 constexpr int kMostGpus = 65536;
 
 int ParseCount(std::string_view text) {
-  int count = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, count);
-  if (error != std::errc() || stop != end || count < 1 || count > kMostGpus) {
+  const std::optional<int> count = common::ParseInt(text, 1, kMostGpus);
+  if (!count) {
     throw common::InputError(
         fmt::format("invalid number '{}': write NODESxGPUS (2x8), GPUS (16) or "
                     "GPUS..GPUS (8..1024), with numbers from 1 to {}",
                     text, kMostGpus));
   }
-  return count;
+  return *count;
 }
 
 MachineSize ParseOne(std::string_view text, int gpus_per_node) {

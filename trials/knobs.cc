@@ -1,7 +1,6 @@
 #include "trials/knobs.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <stdexcept>
@@ -244,10 +243,12 @@ void Knob::SetChecked(ParallelConfig& config, std::string_view text) const {
   // Integers may be written as 4.0: so do programs whose columns have empty
   // cells.
   double value = 0.0;
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() ||
-      std::abs(value) > kNoLimit || value != std::trunc(value)) {
+  try {
+    value = common::ParseDouble(text);
+  } catch (const std::invalid_argument&) {
+    value = std::nan("");
+  }
+  if (!(std::abs(value) <= kNoLimit) || value != std::trunc(value)) {
     throw std::invalid_argument(InvalidValue(text));
   }
   SetChecked(config, static_cast<std::int64_t>(value));

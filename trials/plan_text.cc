@@ -1,7 +1,6 @@
 // The text form of plans.
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <stdexcept>
 #include <string>
@@ -24,15 +23,12 @@ constexpr int kMostStages = 10'000;  // that are alike
   throw std::invalid_argument(fmt::format("'{}': {}", part, rule));
 }
 
-int ParseInt(std::string_view text, int least, int most) {
-  int value = 0;
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() ||
-      value < least || value > most) {
+int Number(std::string_view text, int least, int most) {
+  const std::optional<int> value = common::ParseInt(text, least, most);
+  if (!value) {
     Fail(text, fmt::format("must be an integer from {} to {}", least, most));
   }
-  return value;
+  return *value;
 }
 
 std::vector<std::string_view> WordsOf(std::string_view text) {
@@ -62,14 +58,14 @@ Stages ParseStages(const std::vector<std::string_view>& words) {
     const std::size_t equals = word.find('=');
     const std::string_view value = word.substr(std::min(equals, word.size()));
     const auto read = [&](int least) {
-      return ParseInt(value.substr(1), least, kMost);
+      return Number(value.substr(1), least, kMost);
     };
     if (equals == std::string_view::npos && word.ends_with('x')) {
-      stages.count = ParseInt(word.substr(0, word.size() - 1), 1, kMostStages);
+      stages.count = Number(word.substr(0, word.size() - 1), 1, kMostStages);
     } else if (word.starts_with("layers=")) {
       stages.layers.clear();
       for (const std::string_view chunk : common::Split(value.substr(1), '+')) {
-        stages.layers.push_back(ParseInt(chunk, 0, kMost));
+        stages.layers.push_back(Number(chunk, 0, kMost));
       }
     } else if (word.starts_with("dp=")) {
       stages.stage.dp = read(1);

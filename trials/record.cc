@@ -1,7 +1,6 @@
 #include "trials/record.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include <fmt/format.h>
@@ -54,12 +53,12 @@ class RowReader {
 
   void Read(int& value) {
     const std::string_view text = Next();
-    const auto [end, error] =
-        std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) {
+    const std::optional<int> number = common::ParseInt(text);
+    if (!number) {
       throw InputError(
           fmt::format("cell {}: '{}' is not an integer", next_, text));
     }
+    value = *number;
   }
 
   void Read(double& value) {

@@ -1,7 +1,6 @@
 #include "harness/records/lease_file.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <system_error>
 
@@ -24,11 +23,8 @@ constexpr std::int64_t kHighestEpoch = 1'000'000'000'000'000;
 
 // When a process of this host started; "" if there is none.
 std::string StartOf(const std::string& pid) {
-  pid_t number = 0;
-  const auto [end, error] =
-      std::from_chars(pid.data(), pid.data() + pid.size(), number);
-  const auto process =
-      error == std::errc() ? common::FindProcess(number) : std::nullopt;
+  const std::optional<int> number = common::ParseInt(pid);
+  const auto process = number ? common::FindProcess(*number) : std::nullopt;
   return process ? process->start : "";
 }
 
@@ -43,15 +39,9 @@ std::optional<std::int64_t> EpochOf(const std::string& name,
   if (!name.starts_with(prefix)) {
     return std::nullopt;
   }
-  std::int64_t epoch = 0;
-  const char* begin = name.data() + prefix.size();
-  const auto [end, error] =
-      std::from_chars(begin, name.data() + name.size(), epoch);
-  const bool ends = end == name.data() + name.size() || *end == '-';
-  return error == std::errc() && end != begin && ends && epoch > 0 &&
-                 epoch < kHighestEpoch
-             ? std::optional(epoch)
-             : std::nullopt;
+  const std::string_view epoch = std::string_view(name).substr(prefix.size());
+  return common::ParseInt64(epoch.substr(0, epoch.find('-')), 1,
+                            kHighestEpoch - 1);
 }
 
 std::int64_t HighestEpoch(const fs::path& folder) {

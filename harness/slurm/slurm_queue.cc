@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <exception>
 #include <system_error>
@@ -70,17 +69,6 @@ const JobState* FindState(std::string_view name) {
 bool IsOneOf(std::string_view text,
              std::initializer_list<std::string_view> list) {
   return std::find(list.begin(), list.end(), text) != list.end();
-}
-
-template <typename Int>
-std::optional<Int> ParseInt(std::string_view text) {
-  Int value = 0;
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    return std::nullopt;
-  }
-  return value;
 }
 
 // Calls squeue for the jobs that `selection`, words of its command line, names.
@@ -224,11 +212,11 @@ Queue ParseQueue(std::string_view text) {
     if (cells.size() < 6) {
       continue;
     }
-    const auto job = ParseInt<std::int64_t>(common::Trim(cells[0]));
+    const auto job = common::ParseInt64(common::Trim(cells[0]));
     if (!job) {
       continue;
     }
-    const int task = ParseInt<int>(common::Trim(cells[1])).value_or(-1);
+    const int task = common::ParseInt(common::Trim(cells[1])).value_or(-1);
     QueueEntry entry;
     entry.state = common::Trim(cells[2]);
     entry.node = common::Trim(cells[3]);

@@ -1,7 +1,6 @@
 // What a job's command line and configuration file say now.
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <stdexcept>
 
@@ -26,17 +25,10 @@ std::optional<double> AsNumber(const std::string& text) {
   }
 }
 
-std::string Lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
-    return static_cast<char>(std::tolower(c));
-  });
-  return text;
-}
-
 bool SameText(const std::string& a, const std::string& b) {
   const std::optional<double> x = AsNumber(a);
   const std::optional<double> y = AsNumber(b);
-  return x && y ? *x == *y : Lower(a) == Lower(b);
+  return x && y ? *x == *y : common::Lower(a) == common::Lower(b);
 }
 
 // The number of data-parallel ranks follows from the other sizes.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <csignal>
 #include <cstddef>
 #include <exception>
@@ -36,14 +35,6 @@ std::string SpaceHash() {
   return fmt::format("{:016x}", common::DeriveSeed(common::ProcessSpace()));
 }
 
-template <typename Int>
-Int ToInt(std::string_view text) {
-  Int value = 0;
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? value : 0;
-}
-
 // "OPPA_PROCESS=<process space>.<runner>.<its start>.<count>".
 std::string NewMark() {
   static std::atomic<int> count{0};
@@ -59,7 +50,8 @@ bool IsOrphan(std::string_view mark, const std::string& space) {
   if (parts.size() != 4 || parts[0] != space) {
     return false;
   }
-  const auto runner = common::FindProcess(ToInt<pid_t>(parts[1]));
+  const auto runner =
+      common::FindProcess(common::ParseInt(parts[1]).value_or(0));
   return !runner || runner->start != parts[2];
 }
 
@@ -156,11 +148,11 @@ std::vector<pid_t> FindRecorded(const std::map<pid_t, std::string>& seen) {
     const auto recorded = seen.find(pid);
     const auto leader = seen.find(process.session);
     // A process id is not reused while it names a session.
-    const bool in_session =
-        leader != seen.end() &&
-        ToInt<long>(process.start) >= ToInt<long>(leader->second) &&
-        (!all.contains(process.session) ||
-         all.at(process.session).start == leader->second);
+    const bool in_session = leader != seen.end() &&
+                            common::ParseInt64(process.start) >=
+                                common::ParseInt64(leader->second) &&
+                            (!all.contains(process.session) ||
+                             all.at(process.session).start == leader->second);
     bool is_ours = in_session || (recorded != seen.end() &&
                                   recorded->second == process.start);
     for (auto it = seen.begin(); !is_ours && it != seen.end(); ++it) {
@@ -282,7 +274,7 @@ std::optional<ProcessRecord> ProcessRecord::Read(const fs::path& path) {
   }
   for (std::size_t i = 3; i < lines.size(); ++i) {
     const std::size_t space = lines[i].find(' ');
-    const auto pid = ToInt<pid_t>(lines[i].substr(0, space));
+    const auto pid = common::ParseInt(lines[i].substr(0, space)).value_or(0);
     if (pid > 1 && space != std::string_view::npos) {
       record.seen_[pid] = lines[i].substr(space + 1);
     }
