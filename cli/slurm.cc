@@ -70,6 +70,8 @@ fs::path NewestTrialLog(const fs::path& run_folder) {
   return newest;
 }
 
+void PrintLine(const std::string& line) { fmt::print("{}\n", line); }
+
 }  // namespace
 
 harness::SlurmSubmission NewSubmission(const VerbOptions& options,
@@ -140,7 +142,8 @@ std::unique_ptr<trials::TrialRunner> MakeTrialJobs(
                                 .settings = manifest.settings,
                                 .problem = run.problem->name,
                                 .nodes = needs.nodes,
-                                .gpus_per_node = needs.gpus_per_node},
+                                .gpus_per_node = needs.gpus_per_node,
+                                .note = PrintLine},
       *backend.runner);
 }
 
@@ -205,7 +208,7 @@ namespace {
 
 int RunTaskVerb(const fs::path& submission_folder, const std::string& which) {
   if (which == "finish") {
-    return harness::FinishSubmission(submission_folder, Execute);
+    return harness::FinishSubmission(submission_folder, Execute, PrintLine);
   }
   if (which == "trial") {
     return harness::RunTrial(submission_folder);

@@ -5,6 +5,7 @@
 #ifndef HARNESS_SLURM_RETRY_POLICY_H_
 #define HARNESS_SLURM_RETRY_POLICY_H_
 
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -62,10 +63,13 @@ struct JobVerdict {
 [[nodiscard]] std::vector<std::string> ExtendExclusions(
     std::vector<std::string> excluded, const std::string& node);
 
-// Calls submit(excluded). If sbatch fails, because no node is left, calls
-// submit({}).
+// Displays a line.
+using Note = std::function<void(const std::string& line)>;
+
+// Calls submit(excluded). If sbatch fails, because no node is left, says so and
+// calls submit({}).
 template <typename Submit>
-void SubmitExcluding(const std::vector<std::string>& excluded,
+void SubmitExcluding(const std::vector<std::string>& excluded, const Note& note,
                      const Submit& submit) {
   try {
     submit(excluded);
@@ -73,7 +77,7 @@ void SubmitExcluding(const std::vector<std::string>& excluded,
     if (excluded.empty()) {
       throw;
     }
-    fmt::print("{}\nretrying without node exclusions\n", e.what());
+    note(fmt::format("{}\nretrying without node exclusions", e.what()));
     submit(std::vector<std::string>());
   }
 }

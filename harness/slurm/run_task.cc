@@ -131,17 +131,18 @@ JobVerdict Decide(const SlurmOptions& options, const SlurmTaskState& state) {
 void Resubmit(const SlurmSubmission& submission,
               const fs::path& experiment_folder,
               const std::vector<SlurmTask>& tasks,
-              const std::vector<std::string>& bad_nodes) {
-  SubmitExcluding(bad_nodes, [&](const std::vector<std::string>& excluded) {
-    SlurmSubmission next = submission;
-    next.place.token = NewToken();
-    next.place.folder = SlurmFolder(experiment_folder) / next.place.token;
-    next.place.bad_nodes = excluded;
-    next.finish_job_id = 0;
-    Slurm(next, experiment_folder, [](const Job& job) {
-      return IsFinished(RunFolderOf(job));
-    }).Submit(tasks);
-  });
+              const std::vector<std::string>& bad_nodes, const Note& note) {
+  SubmitExcluding(
+      bad_nodes, note, [&](const std::vector<std::string>& excluded) {
+        SlurmSubmission next = submission;
+        next.place.token = NewToken();
+        next.place.folder = SlurmFolder(experiment_folder) / next.place.token;
+        next.place.bad_nodes = excluded;
+        next.finish_job_id = 0;
+        Slurm(next, experiment_folder, [](const Job& job) {
+          return IsFinished(RunFolderOf(job));
+        }).Submit(tasks);
+      });
 }
 
 const ProblemSpec& FindProblem(const Manifest& manifest,
@@ -200,12 +201,13 @@ int RunTask(const fs::path& submission_folder, int base, const CallSelf& call) {
   return Call(command, call, record.attempt);
 }
 
-int FinishSubmission(const fs::path& submission_folder, const CallSelf& call) {
+int FinishSubmission(const fs::path& submission_folder, const CallSelf& call,
+                     const Note& note) {
   const SlurmSubmission submission = ReadSubmission(submission_folder);
   const fs::path experiment_folder =
       submission_folder.parent_path().parent_path();
   if (submission.cancelled) {
-    fmt::print("cancelled\n");
+    note("cancelled");
     return 0;
   }
   const std::optional<Queue> queue = ReadQueue(submission.JobIds());
@@ -219,8 +221,8 @@ int FinishSubmission(const fs::path& submission_folder, const CallSelf& call) {
     const SlurmTaskState state = StateOf(submission, task, queue);
     const JobVerdict verdict = Decide(submission.options, state);
     const bool retry = verdict.action != JobAction::kGiveUp;
-    fmt::print("{}: {}; {}\n", task.job.name, verdict.reason,
-               retry ? "retrying" : "given up");
+    note(fmt::format("{}: {}; {}", task.job.name, verdict.reason,
+                     retry ? "retrying" : "given up"));
     if (!retry) {
       ++given_up;
       continue;
@@ -234,7 +236,7 @@ int FinishSubmission(const fs::path& submission_folder, const CallSelf& call) {
     retries.push_back(task);
   }
   if (!retries.empty()) {
-    Resubmit(submission, experiment_folder, retries, bad_nodes);
+    Resubmit(submission, experiment_folder, retries, bad_nodes, note);
   }
   const int report = submission.report.empty() ? 0 : call(submission.report);
   return given_up > 0 ? 1 : report;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "harness/slurm/retry_policy.h"
 
 namespace harness {
 
@@ -29,9 +30,11 @@ using CallSelf = std::function<int(const std::vector<std::string>&)>;
                           int base, const CallSelf& call);
 
 // The last job of a submission: resubmits the runs that are not done and that
-// the retry policy does not give up, then reports.
+// the retry policy does not give up, then reports. `note` says what becomes of
+// each run.
 [[nodiscard]] int FinishSubmission(
-    const std::filesystem::path& submission_folder, const CallSelf& call);
+    const std::filesystem::path& submission_folder, const CallSelf& call,
+    const Note& note);
 
 // A trial that is a job: runs the trial of a folder (trial_files.h) with the
 // backend of its problem and writes the result there. On a real clock it stops

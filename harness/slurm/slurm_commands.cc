@@ -1,7 +1,6 @@
 #include "harness/slurm/slurm_commands.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
@@ -10,6 +9,7 @@
 #include <stdexcept>
 #include <thread>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -22,26 +22,16 @@ namespace {
 constexpr int kDefaultMaxArraySize = 1001;
 constexpr std::size_t kMaxJobName = 64;
 
-constexpr std::array<std::string_view, 16> kVariables = {"PATH",
-                                                         "HOME",
-                                                         "USER",
-                                                         "LOGNAME",
-                                                         "SHELL",
-                                                         "LANG",
-                                                         "LC_ALL",
-                                                         "TZ",
-                                                         "TMPDIR",
-                                                         "XDG_CONFIG_HOME",
-                                                         "OPPA_DATA",
-                                                         "OPPA_SLURM_SITE",
-                                                         "LD_LIBRARY_PATH",
-                                                         "SLURM_CONF",
-                                                         "CUDA_HOME",
-                                                         "NCCL_HOME"};
+// Of the caller's environment, what a job gets.
+constexpr std::string_view kVariables =
+    "PATH HOME USER LOGNAME SHELL LANG LC_ALL TZ TMPDIR XDG_CONFIG_HOME "
+    "OPPA_DATA OPPA_SLURM_SITE LD_LIBRARY_PATH SLURM_CONF CUDA_HOME NCCL_HOME";
 
-// The words that all jobs have in common.
+// The words that all jobs have in common; `part` is what a job is of its
+// submission.
 std::vector<std::string> Common(const SlurmOptions& options,
-                                const SlurmPlace& place) {
+                                const SlurmPlace& place,
+                                const std::string& part) {
   std::vector<std::string> words = {
       "sbatch",       "--parsable",
       "--no-requeue", "--open-mode=append",
@@ -65,6 +55,21 @@ std::vector<std::string> Common(const SlurmOptions& options,
     add("exclude", fmt::format("{}", fmt::join(place.bad_nodes, ",")));
   }
   words.insert(words.end(), options.options.begin(), options.options.end());
+  words.push_back("--job-name=" + JobName(place.experiment));
+  words.push_back(fmt::format("--comment=oppa:{}:{}", place.token, part));
+  return words;
+}
+
+// The output of a job, and what it runs.
+std::vector<std::string> WithScript(std::vector<std::string> words,
+                                    const SlurmPlace& place,
+                                    const std::filesystem::path& output,
+                                    const std::string& part) {
+  words.push_back("--output=" + output.string());
+  words.push_back((place.folder / "task.sh").string());
+  words.push_back(place.program.string());
+  words.push_back(place.folder.string());
+  words.push_back(part);
   return words;
 }
 
@@ -148,53 +153,32 @@ std::string_view TaskScript() {
 std::vector<std::string> SbatchArray(const SlurmOptions& options,
                                      const SlurmPlace& place,
                                      const SlurmArray& array) {
-  std::vector<std::string> words = Common(options, place);
-  words.push_back("--job-name=" + JobName(place.experiment));
-  words.push_back(fmt::format("--comment=oppa:{}:{}", place.token, array.base));
+  const std::string part = std::to_string(array.base);
+  std::vector<std::string> words = Common(options, place, part);
   words.push_back("--array=" + ArraySpec(array.tasks, options.max_running));
   AddResources(options, array.nodes, array.gpus_per_node, words);
-  words.push_back(fmt::format(
-      "--output={}",
-      (place.folder / "log" / fmt::format("{}-%a.txt", array.base)).string()));
-  words.push_back((place.folder / "task.sh").string());
-  words.push_back(place.program.string());
-  words.push_back(place.folder.string());
-  words.push_back(std::to_string(array.base));
-  return words;
+  return WithScript(std::move(words), place,
+                    place.folder / "log" / (part + "-%a.txt"), part);
 }
 
 std::vector<std::string> SbatchFinish(const SlurmOptions& options,
                                       const SlurmPlace& place,
                                       const std::vector<std::int64_t>& arrays) {
-  std::vector<std::string> words = Common(options, place);
-  words.push_back("--job-name=" + JobName(place.experiment));
-  words.push_back(fmt::format("--comment=oppa:{}:finish", place.token));
+  std::vector<std::string> words = Common(options, place, "finish");
   words.push_back(
       fmt::format("--dependency=afterany:{}", fmt::join(arrays, ":")));
   words.emplace_back("--kill-on-invalid-dep=yes");
   words.emplace_back("--nodes=1");
   words.emplace_back("--ntasks=1");
-  words.push_back("--output=" + FinishLog(place.folder).string());
-  words.push_back((place.folder / "task.sh").string());
-  words.push_back(place.program.string());
-  words.push_back(place.folder.string());
-  words.emplace_back("finish");
-  return words;
+  return WithScript(std::move(words), place, FinishLog(place.folder), "finish");
 }
 
 std::vector<std::string> SbatchTrial(const SlurmOptions& options,
                                      const SlurmPlace& place, int nodes,
                                      int gpus_per_node) {
-  std::vector<std::string> words = Common(options, place);
-  words.push_back("--job-name=" + JobName(place.experiment));
-  words.push_back(fmt::format("--comment=oppa:{}:trial", place.token));
+  std::vector<std::string> words = Common(options, place, "trial");
   AddResources(options, nodes, gpus_per_node, words);
-  words.push_back("--output=" + (place.folder / "log.txt").string());
-  words.push_back((place.folder / "task.sh").string());
-  words.push_back(place.program.string());
-  words.push_back(place.folder.string());
-  words.emplace_back("trial");
-  return words;
+  return WithScript(std::move(words), place, place.folder / "log.txt", "trial");
 }
 
 std::filesystem::path TaskLog(const std::filesystem::path& folder, int base,
@@ -214,7 +198,7 @@ std::vector<std::string> SlurmEnvironment(
       variables[name] = value;
     }
   };
-  for (const std::string_view name : kVariables) {
+  for (const std::string_view name : common::Split(kVariables, ' ')) {
     take(std::string(name));
   }
   variables["OMP_NUM_THREADS"] = "1";

@@ -1,14 +1,13 @@
 #include "harness/slurm/submission.h"
 
-#include <concepts>
 #include <ctime>
 #include <random>
 #include <string_view>
-#include <type_traits>
 
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "common/fields.h"
 #include "common/files.h"
 #include "common/json.h"
 #include "common/text.h"
@@ -17,12 +16,10 @@ namespace harness {
 
 // Fields of the files below. The functions are found by their arguments
 // (common/json.h), so they cannot be in an unnamed namespace.
-template <typename T, typename S>
-concept Is = std::same_as<std::remove_const_t<T>, S>;
 
 // Without `resources`, which the arrays contain.
-template <Is<SlurmOptions> S, typename Visit>
-void VisitFields(S& options, const Visit& visit) {
+void VisitFields(common::FieldsOf<SlurmOptions> auto& options,
+                 const auto& visit) {
   visit("partition", options.partition);
   visit("account", options.account);
   visit("qos", options.qos);
@@ -37,8 +34,7 @@ void VisitFields(S& options, const Visit& visit) {
   visit("environment", options.environment);
 }
 
-template <Is<SlurmArray> S, typename Visit>
-void VisitFields(S& array, const Visit& visit) {
+void VisitFields(common::FieldsOf<SlurmArray> auto& array, const auto& visit) {
   visit("base", array.base);
   visit("tasks", array.tasks);
   visit("nodes", array.nodes);
@@ -46,8 +42,8 @@ void VisitFields(S& array, const Visit& visit) {
   visit("job_id", array.job_id);
 }
 
-template <Is<SlurmSubmission> S, typename Visit>
-void VisitFields(S& submission, const Visit& visit) {
+void VisitFields(common::FieldsOf<SlurmSubmission> auto& submission,
+                 const auto& visit) {
   visit("experiment", submission.place.experiment);
   visit("token", submission.place.token);
   visit("program", submission.place.program);
@@ -61,8 +57,7 @@ void VisitFields(S& submission, const Visit& visit) {
 }
 
 // The id is first, so that ReadTask finds a line without parsing it.
-template <Is<SlurmTask> S, typename Visit>
-void VisitFields(S& task, const Visit& visit) {
+void VisitFields(common::FieldsOf<SlurmTask> auto& task, const auto& visit) {
   visit("id", task.job.id);
   visit("name", task.job.name);
   visit("log", task.job.log);
@@ -83,8 +78,8 @@ NLOHMANN_JSON_SERIALIZE_ENUM(SlurmAttempt::State,
                               {SlurmAttempt::State::kLost, "lost"},
                               {SlurmAttempt::State::kRefused, "refused"}})
 
-template <Is<SlurmAttempt> S, typename Visit>
-void VisitFields(S& attempt, const Visit& visit) {
+void VisitFields(common::FieldsOf<SlurmAttempt> auto& attempt,
+                 const auto& visit) {
   visit("state", attempt.state);
   visit("message", attempt.message);
   visit("host", attempt.host);

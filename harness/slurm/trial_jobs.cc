@@ -183,14 +183,15 @@ void TrialJobs::Submit(const fs::path& folder, TrialJob& job) const {
   place.directory = fs::current_path();
   place.folder = folder;
   place.experiment = place_.experiment;
-  SubmitExcluding(job.bad_nodes, [&](const std::vector<std::string>& excluded) {
-    place.token = NewToken();
-    place.bad_nodes = excluded;
-    job.id =
-        Sbatch(SbatchTrial(options_, place, place_.nodes, place_.gpus_per_node),
-               SlurmEnvironment(options_.environment));
-    job.bad_nodes = excluded;
-  });
+  SubmitExcluding(job.bad_nodes, place_.note,
+                  [&](const std::vector<std::string>& excluded) {
+                    place.token = NewToken();
+                    place.bad_nodes = excluded;
+                    job.id = Sbatch(SbatchTrial(options_, place, place_.nodes,
+                                                place_.gpus_per_node),
+                                    SlurmEnvironment(options_.environment));
+                    job.bad_nodes = excluded;
+                  });
   WriteTrialJob(folder, job);
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/slurm/retry_policy.h"
 #include "harness/slurm/slurm_options.h"
 #include "harness/slurm/slurm_queue.h"
 #include "harness/slurm/trial_files.h"
@@ -40,6 +41,7 @@ class TrialJobs final : public trials::TrialRunner {
     std::string problem;
     int nodes = 1;
     int gpus_per_node = 0;
+    Note note;
   };
 
   // `local`: the same backend in this process; it must outlive this object.

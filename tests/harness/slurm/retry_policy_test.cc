@@ -114,14 +114,19 @@ TEST(RetryPolicy, ExcludesSingleNodesUpToALimit) {
 
 TEST(RetryPolicy, SubmitsWithoutExclusionsIfSbatchRefusesThem) {
   std::vector<std::size_t> calls;
-  SubmitExcluding({"n1"}, [&calls](const std::vector<std::string>& excluded) {
-    calls.push_back(excluded.size());
-    if (!excluded.empty()) {
-      throw std::runtime_error("Requested node configuration is not available");
-    }
-  });
+  std::string said;
+  const Note note = [&said](const std::string& line) { said = line; };
+  SubmitExcluding({"n1"}, note,
+                  [&calls](const std::vector<std::string>& excluded) {
+                    calls.push_back(excluded.size());
+                    if (!excluded.empty()) {
+                      throw std::runtime_error(
+                          "Requested node configuration is not available");
+                    }
+                  });
   EXPECT_THAT(calls, ElementsAre(1U, 0U));
-  EXPECT_THROW(SubmitExcluding({},
+  EXPECT_THAT(said, HasSubstr("retrying without node exclusions"));
+  EXPECT_THROW(SubmitExcluding({}, note,
                                [](const std::vector<std::string>&) {
                                  throw std::runtime_error("no");
                                }),
