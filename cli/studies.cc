@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
+#include <iostream>
 #include <memory>
 #include <optional>
 
@@ -14,6 +15,7 @@
 #include "harness/stop.h"
 #include "studies/fits/verb.h"
 #include "studies/noise.h"
+#include "studies/output.h"
 #include "studies/scaling.h"
 #include "studies/sensitivity/effects.h"
 #include "studies/sensitivity/variations.h"
@@ -22,27 +24,30 @@
 namespace cli {
 namespace {
 
+const studies::Sink kSink{.out = std::cout, .notes = std::cerr};
+
 Verb DefineFits() {
   const auto fits = std::make_shared<studies::FitsVerbOptions>();
-  return {.group = kStudies,
-          .name = "fits",
-          .summary = "show the fitted model of a run",
-          .description =
-              "Prints the coefficients of the cost model in physical "
-              "units (TFLOP/s, GB/s, seconds), with intervals.",
-          .options = {Required(Bind("RUN",
-                                    "folder of the run: "
-                                    "results/EXPERIMENT/METHOD/REPEAT",
-                                    fits->run_folder)),
-                      Bind("--trial N",
-                           "the fit before this trial instead of the last one",
-                           fits->trial),
-                      Bind("--manifest FILE",
-                           "read sizes from this manifest instead of the run's",
-                           fits->manifest),
-                      Bind("--json", "print JSON", fits->json)},
-          .examples = {"oppa fits results/qwen-8gpu/oppa/1"},
-          .run = [fits](const Words&) { return studies::Fits(*fits); }};
+  return {
+      .group = kStudies,
+      .name = "fits",
+      .summary = "show the fitted model of a run",
+      .description =
+          "Prints the coefficients of the cost model in physical "
+          "units (TFLOP/s, GB/s, seconds), with intervals.",
+      .options = {Required(Bind("RUN",
+                                "folder of the run: "
+                                "results/EXPERIMENT/METHOD/REPEAT",
+                                fits->run_folder)),
+                  Bind("--trial N",
+                       "the fit before this trial instead of the last one",
+                       fits->trial),
+                  Bind("--manifest FILE",
+                       "read sizes from this manifest instead of the run's",
+                       fits->manifest),
+                  Bind("--json", "print JSON", fits->json)},
+      .examples = {"oppa fits results/qwen-8gpu/oppa/1"},
+      .run = [fits](const Words&) { return studies::Fits(*fits, std::cout); }};
 }
 
 Verb DefineNoise() {
@@ -60,7 +65,7 @@ Verb DefineNoise() {
                        {INT_MIN})},
       .examples = {"oppa noise experiments/qwen-8gpu.toml"},
       .run = [all](const Words&) {
-        return studies::Noise(all->verb.Study(), all->own);
+        return studies::Noise(all->verb.Study(), all->own, kSink);
       }};
 }
 
@@ -77,7 +82,7 @@ Verb DefineScale() {
                            all->own.gpus)},
           .examples = {"oppa scale experiments/llama7b-scaling.toml"},
           .run = [all](const Words&) {
-            return studies::Scale(all->verb.Study(), all->own);
+            return studies::Scale(all->verb.Study(), all->own, kSink);
           }};
 }
 
@@ -108,10 +113,10 @@ int Sensitivity(const VerbOptions& options, const SensitivityVerbOptions& own) {
     }
     code = std::max(code, run);
   }
-  return std::max(
-      code,
-      studies::Write(study.folder, studies::SensitivityOutputs(
-                                       study, studies::ClaimEffects(study))));
+  return std::max(code, studies::Write(study.folder,
+                                       studies::SensitivityOutputs(
+                                           study, studies::ClaimEffects(study)),
+                                       kSink));
 }
 
 Verb DefineSensitivity() {
@@ -175,7 +180,7 @@ Verb DefineValidate() {
            Bind("--results FOLDER", "folder of the figures (default: results)",
                 own->results)},
       .examples = {"oppa validate", "oppa validate vtrain --csv"},
-      .run = [own](const Words&) { return studies::Validate(*own); }};
+      .run = [own](const Words&) { return studies::Validate(*own, kSink); }};
 }
 
 }  // namespace

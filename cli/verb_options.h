@@ -9,7 +9,7 @@
 
 #include "cli/verb.h"
 #include "harness/manifest/manifest.h"
-#include "studies/charts.h"
+#include "studies/output.h"
 
 namespace cli {
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <ostream>
 #include <random>
 #include <string>
 #include <utility>
@@ -12,8 +13,8 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "common/quantiles.h"
 #include "harness/backends.h"
-#include "studies/charts.h"
 #include "studies/output.h"
 #include "trials/measurement.h"
 
@@ -169,32 +170,35 @@ plots::Figure LengthFigure(const std::vector<NoisyTrial>& drawn) {
 
 }  // namespace
 
-int Noise(const StudyOptions& options, const NoiseVerbOptions& noise) {
+int Noise(const StudyOptions& options, const NoiseVerbOptions& noise,
+          const Sink& sink) {
   const harness::Manifest manifest =
       harness::ReadManifest(options.manifest, options.overrides);
   for (const harness::ProblemSpec& problem : manifest.problems) {
     const harness::Backend backend = harness::MakeBackend(problem);
     const std::vector<NoisyTrial> drawn = RunTrials(backend, noise);
-    fmt::print("{}: {} trials of {} steps\n{:>10} {:>10} {:>10} {:>12}  {}\n",
-               backend.description, drawn.size(), noise.steps, "first (s)",
-               "median (s)", "estimate", "after 5 (%)", "PC");
+    plots::Table table{.header = {"PC", "first (s)", "median (s)",
+                                  "estimate (s)", "after 5 (%)"}};
     for (const NoisyTrial& trial : drawn) {
-      std::vector<double> sorted = trial.step_times_s;
-      std::sort(sorted.begin(), sorted.end());
       const double iqr = trials::ThroughputOptions{}.outlier_iqr;
       const double all_s = EstimatedStep(trial.step_times_s, iqr);
-      const std::vector<double> five(
-          trial.step_times_s.begin(),
-          trial.step_times_s.begin() +
-              std::min<std::ptrdiff_t>(5, std::ssize(trial.step_times_s)));
-      fmt::print("{:>10.4g} {:>10.4g} {:>10.4g} {:>+12.2f}  {}\n",
-                 trial.step_times_s.front(), sorted[sorted.size() / 2], all_s,
-                 100.0 * (EstimatedStep(five, iqr) / all_s - 1.0),
-                 ToString(trial.config));
+      std::vector<double> five = trial.step_times_s;
+      five.resize(std::min<std::size_t>(5, five.size()));
+      table.rows.push_back(
+          {ToString(trial.config),
+           fmt::format("{:.4g}", trial.step_times_s.front()),
+           fmt::format("{:.4g}", common::Median(trial.step_times_s)),
+           fmt::format("{:.4g}", all_s),
+           fmt::format("{:+.2f}",
+                       100.0 * (EstimatedStep(five, iqr) / all_s - 1.0))});
     }
+    sink.out << fmt::format("{}: {} trials of {} steps\n{}",
+                            backend.description, drawn.size(), noise.steps,
+                            ToText(table));
     DrawFigures(
         options, "noise", problem,
-        {StepsFigure(drawn), ThresholdFigure(drawn), LengthFigure(drawn)});
+        {StepsFigure(drawn), ThresholdFigure(drawn), LengthFigure(drawn)},
+        sink);
   }
   return 0;
 }

@@ -3,7 +3,7 @@
 #ifndef STUDIES_NOISE_H_
 #define STUDIES_NOISE_H_
 
-#include "studies/charts.h"
+#include "studies/output.h"
 
 namespace studies {
 
@@ -17,7 +17,7 @@ struct NoiseVerbOptions {
   int seed = 1;
 };
 [[nodiscard]] int Noise(const StudyOptions& options,
-                        const NoiseVerbOptions& noise);
+                        const NoiseVerbOptions& noise, const Sink& sink);
 
 }  // namespace studies
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdio>
+#include <ostream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 namespace studies {
 
 int Write(const std::filesystem::path& folder,
-          const std::vector<Output>& outputs) {
+          const std::vector<Output>& outputs, const Sink& sink) {
   std::filesystem::create_directories(folder);
   plots::FigureFolder figures{.folder = folder / "figures"};
   for (const Output& output : outputs) {
@@ -24,7 +24,7 @@ int Write(const std::filesystem::path& folder,
       plots::WriteTextFile(
           folder / (output.name + ".md"),
           fmt::format("{}\n{}\n", ToMarkdown(output.table), output.conclusion));
-      fmt::print("{}\n{}\n\n", ToText(output.table), output.conclusion);
+      sink.out << ToText(output.table) << '\n' << output.conclusion << "\n\n";
     }
     figures.figures.insert(figures.figures.end(), output.figures.begin(),
                            output.figures.end());
@@ -32,11 +32,26 @@ int Write(const std::filesystem::path& folder,
   const plots::FigureFiles written =
       plots::WriteFigures({std::move(figures)}, plots::AllFormats());
   if (!written.error.empty()) {
-    fmt::print(stderr, "{}\n", written.error);
+    sink.notes << written.error << '\n';
     return 1;
   }
-  fmt::print("tables and figures: {}\n", folder.string());
+  sink.out << "tables and figures: " << folder.string() << '\n';
   return 0;
+}
+
+void DrawFigures(const StudyOptions& options, std::string_view verb,
+                 const harness::ProblemSpec& problem,
+                 std::vector<plots::Figure> figures, const Sink& sink) {
+  const std::filesystem::path folder =
+      options.results / verb / options.manifest.stem() / problem.name;
+  const std::string error =
+      plots::WriteFigures({{folder, std::move(figures)}}, plots::AllFormats())
+          .error;
+  if (error.empty()) {
+    sink.out << "figures in " << folder.string() << '\n';
+  } else {
+    sink.notes << verb << ": " << error << '\n';
+  }
 }
 
 plots::Band LineBand(const std::vector<double>& x, const std::vector<double>& y,

@@ -4,14 +4,31 @@
 #define STUDIES_OUTPUT_H_
 
 #include <filesystem>
+#include <iosfwd>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/error.h"
+#include "harness/manifest/manifest.h"
 #include "plots/figure.h"
 #include "plots/table.h"
 
 namespace studies {
+
+// Where a study writes its text: results, and notes on progress and on missing
+// pictures.
+struct Sink {
+  std::ostream& out;
+  std::ostream& notes;
+};
+
+// The problems of a study and the folder of its figures.
+struct StudyOptions {
+  std::filesystem::path manifest;
+  std::filesystem::path results = "results";
+  harness::ManifestOverrides overrides;
+};
 
 // One part of a study: rows for programs, a table for readers, and figures.
 struct Output {
@@ -22,11 +39,18 @@ struct Output {
   std::vector<plots::Figure> figures;  // figures/<figure>.*
 };
 
-// Writes all files below `folder` and prints tables and conclusions. Returns
-// the program's exit code: 1 if no picture could be drawn.
+// Writes all files below `folder`, and tables and conclusions to the sink.
+// Returns the program's exit code: 1 if no picture could be drawn.
 // Errors: throws InputError when a file cannot be written.
 [[nodiscard]] int Write(const std::filesystem::path& folder,
-                        const std::vector<Output>& outputs);
+                        const std::vector<Output>& outputs, const Sink& sink);
+
+// Draws figures in results/<verb>/<manifest>[/<problem>] and writes their
+// location, or the reason why there are no pictures. Errors: throws InputError
+// if the folder cannot be written.
+void DrawFigures(const StudyOptions& options, std::string_view verb,
+                 const harness::ProblemSpec& problem,
+                 std::vector<plots::Figure> figures, const Sink& sink);
 
 // Points with a band between `low` and `high`. Shapes: all [n].
 [[nodiscard]] plots::Band LineBand(const std::vector<double>& x,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <ostream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,7 +11,6 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "harness/testbeds/simulator_backend.h"
-#include "studies/charts.h"
 #include "studies/output.h"
 #include "trials/simulator/simulate_all.h"
 
@@ -139,7 +139,7 @@ plots::Figure ScaleFigure(const harness::SimulatorSetup& setup,
 
 void ScaleProblem(const StudyOptions& options,
                   const harness::ProblemSpec& problem,
-                  const std::vector<int>& gpus) {
+                  const std::vector<int>& gpus, const Sink& sink) {
   const harness::SimulatorSetup setup = harness::ReadSimulatorSetup(problem);
   if (setup.gpu_types.size() > 1) {
     problem.cluster.Fail("file",
@@ -151,34 +151,38 @@ void ScaleProblem(const StudyOptions& options,
   for (const int count : gpus) {
     clusters.push_back(ScaledCluster(setup.cluster, count));
   }
-  fmt::print("{} x {} tokens on {} like those of {}\n",
-             setup.workload.batch_size, setup.workload.sequence_length,
-             setup.cluster.gpu.name, setup.cluster.name);
-  fmt::print("{:>6} {:>8} {:>9} {:>12} {:>11} {:>9} {:>9}  {}\n", "GPUs", "PCs",
-             "best (s)", "tokens/s/GPU", "replica (s)", "us/PC", "us alone",
-             "best PC");
+  plots::Table table{.header = {"GPUs", "PCs", "best (s)", "tokens/s/GPU",
+                                "replica (s)", "us/PC", "us alone", "best PC"},
+                     .last_is_name = true};
   std::vector<ScaleRow> rows;
   for (const trials::Cluster& cluster : clusters) {
-    const int count = cluster.gpus();
     ScaleRow& row = rows.emplace_back();
-    row.gpus = count;
+    row.gpus = cluster.gpus();
     SimulateReplica(setup, cluster, row);
     SimulateSpace(setup, cluster, row);
     const double tokens = static_cast<double>(setup.workload.batch_size) *
                           setup.workload.sequence_length;
-    fmt::print(
-        "{:>6} {:>8} {:>9.4g} {:>12.0f} {:>11.4g} {:>9.2f} {:>9.1f}  {}\n",
-        row.gpus, row.configs, row.best_s,
-        row.best_s > 0.0 ? tokens / (row.best_s * count) : 0.0, row.replica_s,
-        row.config_cost_s / kMicro, row.alone_cost_s / kMicro,
-        row.best_s > 0.0 ? ToString(row.best) : "nothing fits");
+    const bool fits = row.best_s > 0.0;
+    table.rows.push_back(
+        {std::to_string(row.gpus), std::to_string(row.configs),
+         fmt::format("{:.4g}", row.best_s),
+         fmt::format("{:.0f}", fits ? tokens / (row.best_s * row.gpus) : 0.0),
+         fmt::format("{:.4g}", row.replica_s),
+         fmt::format("{:.2f}", row.config_cost_s / kMicro),
+         fmt::format("{:.1f}", row.alone_cost_s / kMicro),
+         fits ? ToString(row.best) : "nothing fits"});
   }
-  DrawFigures(options, "scale", problem, {ScaleFigure(setup, rows)});
+  sink.out << fmt::format(
+      "{} x {} tokens on {} like those of {}\n{}", setup.workload.batch_size,
+      setup.workload.sequence_length, setup.cluster.gpu.name,
+      setup.cluster.name, ToText(table));
+  DrawFigures(options, "scale", problem, {ScaleFigure(setup, rows)}, sink);
 }
 
 }  // namespace
 
-int Scale(const StudyOptions& options, const ScaleOptions& scale) {
+int Scale(const StudyOptions& options, const ScaleOptions& scale,
+          const Sink& sink) {
   std::vector<int> gpus = scale.gpus;
   for (int count = 8; scale.gpus.empty() && count <= 16384; count *= 2) {
     gpus.push_back(count);
@@ -186,7 +190,7 @@ int Scale(const StudyOptions& options, const ScaleOptions& scale) {
   const harness::Manifest manifest =
       harness::ReadManifest(options.manifest, options.overrides);
   for (const harness::ProblemSpec& problem : manifest.problems) {
-    ScaleProblem(options, problem, gpus);
+    ScaleProblem(options, problem, gpus, sink);
   }
   return 0;
 }

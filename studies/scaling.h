@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "studies/charts.h"
+#include "studies/output.h"
 
 namespace studies {
 
@@ -21,7 +21,8 @@ namespace studies {
 struct ScaleOptions {
   std::vector<int> gpus;  // empty: 8, 16, ... 16384
 };
-[[nodiscard]] int Scale(const StudyOptions& options, const ScaleOptions& scale);
+[[nodiscard]] int Scale(const StudyOptions& options, const ScaleOptions& scale,
+                        const Sink& sink);
 
 }  // namespace studies
 

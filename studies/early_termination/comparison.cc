@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdio>
 #include <limits>
+#include <ostream>
 #include <string>
 #include <utility>
 
@@ -178,7 +178,7 @@ void AddRows(const Objective& objective, double noise, const Cell& cell,
 
 }  // namespace
 
-Output CompareRules(const ComparisonOptions& options) {
+Output CompareRules(const ComparisonOptions& options, const Sink& sink) {
   Output output{.name = "comparison"};
   output.csv = "function,noise,rule,repeat,round,queries,best,returned\n";
   output.table.header = {"function",     "noise",    "rule",
@@ -189,7 +189,7 @@ Output CompareRules(const ComparisonOptions& options) {
       options.repeats, options.rounds);
   for (const Objective& objective : TestFunctions()) {
     for (const double noise : options.noise_levels) {
-      fmt::print(stderr, "{}, noise {}\n", objective.name, noise);
+      sink.notes << fmt::format("{}, noise {}\n", objective.name, noise);
       const Cell cell = RunCell(objective, noise, options);
       AddRows(objective, noise, cell, output);
       output.figures.push_back(FigureOf(objective, noise, cell, options));

@@ -24,7 +24,8 @@ struct ComparisonOptions {
 // repetitions) against queries. Progress goes to standard error.
 //
 // Source: OPPA App. F.3.3.
-[[nodiscard]] Output CompareRules(const ComparisonOptions& options);
+[[nodiscard]] Output CompareRules(const ComparisonOptions& options,
+                                  const Sink& sink);
 
 }  // namespace studies
 

@@ -1,7 +1,7 @@
 #include "studies/fits/verb.h"
 
 #include <cmath>
-#include <cstdio>
+#include <ostream>
 #include <utility>
 #include <vector>
 
@@ -251,7 +251,7 @@ std::vector<plots::LearnedNumber> LearnedNumbers(
   return numbers;
 }
 
-int Fits(const FitsVerbOptions& options) {
+int Fits(const FitsVerbOptions& options, std::ostream& out) {
   std::error_code error;
   if (!std::filesystem::exists(options.run_folder / "run.json", error)) {
     throw common::InputError(
@@ -275,12 +275,12 @@ int Fits(const FitsVerbOptions& options) {
                                          : options.manifest,
                 run);
   const auto print = options.json ? FitsJson : FitsText;
-  fmt::print("{}", print(run, fitted, sizes, note));
+  out << print(run, fitted, sizes, note);
   const auto estimates = plots::RemainingByTrial(records);
   const auto remaining = estimates.find(fitted.trial);
   if (!options.json && remaining != estimates.end()) {
-    fmt::print("\nremaining before trial {}: {}\n", fitted.trial,
-               plots::RemainingText(remaining->second));
+    out << fmt::format("\nremaining before trial {}: {}\n", fitted.trial,
+                       plots::RemainingText(remaining->second));
   }
   return 0;
 }

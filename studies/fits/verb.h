@@ -4,6 +4,7 @@
 #define STUDIES_FITS_VERB_H_
 
 #include <filesystem>
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -23,11 +24,11 @@ struct FitsVerbOptions {
   bool json = false;
 };
 
-// Prints the fitted parameters of a run. Sizes for physical units come from the
-// run's manifest with the settings of the run; without it coefficients are
-// printed unchanged, with a note. Returns the program's exit code. Errors:
-// throws InputError when the folder holds no run or no fits.
-[[nodiscard]] int Fits(const FitsVerbOptions& options);
+// Writes the fitted parameters of a run to `out`. Sizes for physical units come
+// from the run's manifest with the settings of the run; without it coefficients
+// are unchanged, with a note. Returns the program's exit code. Errors: throws
+// InputError when the folder holds no run or no fits.
+[[nodiscard]] int Fits(const FitsVerbOptions& options, std::ostream& out);
 
 // The coefficients of a run in physical units, and its standard deviations, as
 // rows of the result page. Empty for a run without fits or whose manifest is

@@ -6,29 +6,21 @@
 // aceso_v100_collectives.csv and simumax_operators.csv. docs/planners.md has
 // the tables.
 
-#include <cstdio>
-#include <exception>
-
-#include <fmt/format.h>
-
-#include "studies/output.h"
 #include "studies/planners/aceso.h"
 #include "studies/planners/astra.h"
+#include "studies/program.h"
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    fmt::print(stderr, "usage: planners_study FOLDER PUBLISHED\n");
-    return 2;
-  }
-  try {
-    return studies::Write(
-        argv[1],
-        {studies::AcesoSearches(argv[2]), studies::AcesoLayers(argv[2]),
-         studies::AcesoHeuristics(argv[2]), studies::AstraEfficiency(argv[2]),
-         studies::AstraMoney(), studies::AstraHalves(),
-         studies::AstraClusters(), studies::AstraOffload()});
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "{}\n", e.what());
-    return 2;
-  }
+  return studies::RunProgram(
+      argc == 3, "planners_study FOLDER PUBLISHED",
+      [&](const studies::Sink& sink) {
+        return studies::Write(
+            argv[1],
+            {studies::AcesoSearches(argv[2]), studies::AcesoLayers(argv[2]),
+             studies::AcesoHeuristics(argv[2]),
+             studies::AstraEfficiency(argv[2]), studies::AstraMoney(),
+             studies::AstraHalves(), studies::AstraClusters(),
+             studies::AstraOffload()},
+            sink);
+      });
 }

@@ -87,20 +87,28 @@ std::string Joined(const std::vector<std::string>& texts) {
 
 std::string CsvOf(const SensitivityStudy& study,
                   const std::vector<ClaimEffect>& effects) {
-  std::string csv =
-      "claim,better,worse,experiment,constant,value,n,effect_points,low_points,"
-      "high_points,verdict\n";
-  for (const ClaimEffect& effect : effects) {
+  const auto fields = [&](const ClaimEffect& effect) {
     const Claim& claim = study.claims[effect.claim];
     const Variation& variation = effect.varied->variation;
-    csv += plots::CsvRow(
-        {claim.text, claim.better, claim.worse, effect.varied->experiment,
-         variation.constant.empty() ? variation.name : variation.constant,
-         variation.value, std::to_string(effect.points.pairs),
-         common::ExactText(effect.points.mean.value),
-         common::ExactText(effect.points.mean.low),
-         common::ExactText(effect.points.mean.high),
-         std::string(ToString(effect.points.verdict()))});
+    const common::Estimate& points = effect.points.mean;
+    return plots::Fields()
+        .Add("claim", claim.text)
+        .Add("better", claim.better)
+        .Add("worse", claim.worse)
+        .Add("experiment", effect.varied->experiment)
+        .Add("constant",
+             variation.constant.empty() ? variation.name : variation.constant)
+        .Add("value", variation.value)
+        .Add("n", effect.points.pairs)
+        .Add("effect_points", points.value)
+        .Add("low_points", points.low)
+        .Add("high_points", points.high)
+        .Add("verdict", std::string(ToString(effect.points.verdict())));
+  };
+  std::string csv;
+  for (const ClaimEffect& effect : effects) {
+    const plots::Fields row = fields(effect);
+    csv += (csv.empty() ? row.Header() : "") + row.Row();
   }
   return csv;
 }

@@ -229,27 +229,29 @@ std::vector<Calibration> Calibrate(const std::vector<LeftOutRow>& rows) {
   return all;
 }
 
-int WriteBands(const std::filesystem::path& rows) {
+void WriteBands(const std::filesystem::path& rows, std::ostream& out) {
   const std::vector<LeftOutRow> read = ReadLeftOutRows(rows);
   const std::filesystem::path file = trials::ErrorBandsPath();
   plots::WriteTextFile(file, ToToml(BandsOf(read)));
-  std::string csv =
-      "source,step_time_rows,step_time_inside,peak_memory_rows,"
-      "peak_memory_inside\n";
-  fmt::print("inside the bands of the other sources:\n{:<24} {:>9} {:>9}\n",
-             "source", "time", "memory");
-  for (const Calibration& one : Calibrate(read)) {
-    csv += fmt::format("{},{},{},{},{}\n", one.source, one.step_time_rows,
-                       common::ExactText(one.step_time_inside),
-                       one.peak_memory_rows,
-                       common::ExactText(one.peak_memory_inside));
-    fmt::print("{:<24} {:>9} {:>9}\n", one.source,
-               PercentText(one.step_time_inside),
-               PercentText(one.peak_memory_inside));
+  const std::vector<Calibration> calibration = Calibrate(read);
+  plots::WriteTextFile(rows.parent_path() / "calibration.csv",
+                       plots::ToCsv(
+                           calibration, +[](const Calibration& one) {
+                             return plots::Fields()
+                                 .Add("source", one.source)
+                                 .Add("step_time_rows", one.step_time_rows)
+                                 .Add("step_time_inside", one.step_time_inside)
+                                 .Add("peak_memory_rows", one.peak_memory_rows)
+                                 .Add("peak_memory_inside",
+                                      one.peak_memory_inside);
+                           }));
+  plots::Table table{
+      .header = {"inside the bands of the other sources", "time", "memory"}};
+  for (const Calibration& one : calibration) {
+    table.rows.push_back({one.source, PercentText(one.step_time_inside),
+                          PercentText(one.peak_memory_inside)});
   }
-  plots::WriteTextFile(rows.parent_path() / "calibration.csv", csv);
-  fmt::print("wrote {}\n", file.string());
-  return 0;
+  out << ToText(table) << "wrote " << file.string() << '\n';
 }
 
 }  // namespace studies

@@ -4,6 +4,7 @@
 #define STUDIES_VALIDATION_BANDS_H_
 
 #include <filesystem>
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -50,8 +51,8 @@ struct Calibration {
     const std::vector<LeftOutRow>& rows);
 
 // Writes experiments/validation/bands/error_bands.toml, and calibration.csv
-// next to the rows. Prints the calibration. Returns 0.
-[[nodiscard]] int WriteBands(const std::filesystem::path& rows);
+// next to the rows, and the calibration to `out`.
+void WriteBands(const std::filesystem::path& rows, std::ostream& out);
 
 }  // namespace studies
 

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "common/json.h"
 #include "common/text.h"
+#include "plots/table.h"
 #include "studies/validation/comparison.h"
 
 namespace studies {
@@ -39,27 +42,39 @@ std::string Counted(const Share& share) {
              : fmt::format("{} {}", share.rows, Percent(share.Value()));
 }
 
-constexpr std::string_view kHeading =
-    "                                                | step time, error        "
-    "        | peak memory, error         | ranks         | own pick         | "
-    "out of memory\n"
-    "{:<15} {:<17} {:<6} {:>4}  {:>4} | {:>4} {:>6} {:>6} {:>6} {:>6} | {:>4} "
-    "{:>6} {:>6} {:>6} | {:>8} {:>4} | {:>6} {:>4} {:>4} | {:>4} {:>5} {:>6} "
-    "{:>13} {:>15}\n";
+// The errors of step time (t) and peak memory (m), ranks, own pick and memory.
+const std::vector<std::string> kHeading = {
+    "GPU",       "scope",    "half",      "rows",   "scenarios", "t rows",
+    "t mean",    "t median", "t p90",     "t bias", "m rows",    "m mean",
+    "m median",  "m p90",    "Spearman",  "ranked", "slower",    "picks",
+    "oom picks", "oom rows", "precision", "recall", "ran, oom",  "failed, fit"};
 
-std::string Line(const Comparison& c) {
-  return fmt::format(
-      "{:<15} {:<17} {:<6} {:>4}  {:>4} | {:>4} {:>6} {:>6} {:>6} {:>6} | "
-      "{:>4} {:>6} {:>6} {:>6} | {:>8} {:>4} | {:>6} {:>4} {:>4} | {:>4} "
-      "{:>5} {:>6} {:>13} {:>15}\n",
-      c.gpu, c.scope, HalfName(c.half), c.rows, c.scenarios, c.step_time.rows,
-      Percent(c.step_time.mean), Percent(c.step_time.median),
-      Percent(c.step_time.p90), Percent(c.step_time.bias), c.peak_memory.rows,
-      Percent(c.peak_memory.mean), Percent(c.peak_memory.median),
-      Percent(c.peak_memory.p90), Decimal(c.spearman), c.ranked_scenarios,
-      Percent(c.pick_slowdown), c.picks, c.failed_picks, c.out_of_memory_rows,
-      Decimal(c.out_of_memory.Precision()), Decimal(c.out_of_memory.Recall()),
-      Counted(c.ran_called_oom), Counted(c.failed_called_fit));
+std::vector<std::string> Cells(const Comparison& c) {
+  const auto count = [](auto n) { return std::to_string(n); };
+  return {c.gpu,
+          c.scope,
+          std::string(HalfName(c.half)),
+          count(c.rows),
+          count(c.scenarios),
+          count(c.step_time.rows),
+          Percent(c.step_time.mean),
+          Percent(c.step_time.median),
+          Percent(c.step_time.p90),
+          Percent(c.step_time.bias),
+          count(c.peak_memory.rows),
+          Percent(c.peak_memory.mean),
+          Percent(c.peak_memory.median),
+          Percent(c.peak_memory.p90),
+          Decimal(c.spearman),
+          count(c.ranked_scenarios),
+          Percent(c.pick_slowdown),
+          count(c.picks),
+          count(c.failed_picks),
+          count(c.out_of_memory_rows),
+          Decimal(c.out_of_memory.Precision()),
+          Decimal(c.out_of_memory.Recall()),
+          Counted(c.ran_called_oom),
+          Counted(c.failed_called_fit)};
 }
 
 common::Json JsonOf(const ErrorSummary& error) {
@@ -176,18 +191,13 @@ std::string ToText(const MeasuredTable& table,
   }
   std::string text = fmt::format("{}: {}; {} rows\n", table.name, table.title,
                                  table.rows.size());
-  if (!comparisons.empty()) {
-    text +=
-        fmt::format(kHeading, "GPU", "scope", "half", "rows", "sc.", "rows",
-                    "mean", "median", "p90", "bias", "rows", "mean", "median",
-                    "p90", "Spearman", "sc.", "slower", "sc.", "oom", "rows",
-                    "prec.", "recall", "ran, oom", "failed, fit");
-  }
+  plots::Table rows{.header = kHeading};
   for (const Comparison& comparison : comparisons) {
     if (!RepeatsAll(comparison, comparisons)) {
-      text += Line(comparison);
+      rows.rows.push_back(Cells(comparison));
     }
   }
+  text += rows.rows.empty() ? "" : plots::ToText(rows);
   const auto add = [&](std::string_view what, const auto& reasons) {
     for (const auto& [reason, count] : reasons) {
       if (!reason.empty()) {

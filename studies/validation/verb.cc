@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdio>
 #include <optional>
+#include <ostream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -87,7 +87,7 @@ std::vector<plots::Figure> Scatter(const std::string& name,
 
 void Draw(const MeasuredTable& table,
           const std::vector<Prediction>& predictions,
-          const std::filesystem::path& folder) {
+          const std::filesystem::path& folder, const Sink& sink) {
   Points time;
   Points memory;
   for (std::size_t i = 0; i < predictions.size(); ++i) {
@@ -104,37 +104,39 @@ void Draw(const MeasuredTable& table,
           plots::AllFormats())
           .error;
   if (!error.empty()) {
-    fmt::print(stderr, "validate: {}\n", error);
+    sink.notes << "validate: " << error << '\n';
   }
 }
 
-void ValidateOne(const MeasuredTable& table, const ValidateOptions& options) {
+void ValidateOne(const MeasuredTable& table, const ValidateOptions& options,
+                 const Sink& sink) {
   const std::vector<Prediction> predictions = Predict(table);
   const std::vector<Comparison> comparisons = Compare(table, predictions);
   const std::string json = ToJson(table, comparisons);
-  fmt::print("{}", options.csv    ? ToCsv(table, predictions)
-                   : options.json ? json
-                                  : ToText(table, predictions, comparisons));
+  sink.out << (options.csv    ? ToCsv(table, predictions)
+               : options.json ? json
+                              : ToText(table, predictions, comparisons));
   if (!options.no_figures) {
     const std::filesystem::path folder =
         options.results / "validation" / table.name;
     plots::WriteTextFile(folder / "comparison.json", json);
-    Draw(table, predictions, folder);
+    Draw(table, predictions, folder, sink);
   }
 }
 
 }  // namespace
 
-int Validate(const ValidateOptions& options) {
+int Validate(const ValidateOptions& options, const Sink& sink) {
   if (!options.bands.empty()) {
-    return WriteBands(options.bands);
+    WriteBands(options.bands, sink.out);
+    return 0;
   }
   const bool chosen = !options.names.empty() || !options.table.empty();
   const std::vector<std::string> names = chosen ? options.names : KnownTables();
   int done = 0;
   const auto one = [&](const MeasuredTable& table) {
-    fmt::print("{}", done++ > 0 && !options.json ? "\n" : "");
-    ValidateOne(table, options);
+    sink.out << (done++ > 0 && !options.json ? "\n" : "");
+    ValidateOne(table, options, sink);
   };
   std::string missing;
   for (const std::string& name : names) {
@@ -153,10 +155,10 @@ int Validate(const ValidateOptions& options) {
     one(ReadAnyTable(options.table, options.overrides));
   }
   if (!missing.empty()) {
-    fmt::print(stderr,
-               "validate: missing tables: {}; set OPPA_DATA to the folder of "
-               "measured and published tables (docs/validation.md)\n",
-               missing);
+    sink.notes << fmt::format(
+        "validate: missing tables: {}; set OPPA_DATA to the folder of measured "
+        "and published tables (docs/validation.md)\n",
+        missing);
   }
   return done > 0 ? 0 : 1;
 }

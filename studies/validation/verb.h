@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "studies/output.h"
 #include "studies/validation/measured_table.h"
 
 namespace studies {
@@ -24,14 +25,14 @@ struct ValidateOptions {
   std::filesystem::path results = "results";
 };
 
-// Prints the numbers of each table and draws
+// Writes the numbers of each table to the sink and draws
 //
 //   <results>/validation/<table>/step-time.{pdf,svg,png,csv,gp}
 //   <results>/validation/<table>/peak-memory.{...}
 //   <results>/validation/<table>/comparison.json  (the numbers)
 //
 // Returns 0, or 1 if no table was found.
-[[nodiscard]] int Validate(const ValidateOptions& options);
+[[nodiscard]] int Validate(const ValidateOptions& options, const Sink& sink);
 
 }  // namespace studies
 

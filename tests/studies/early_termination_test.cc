@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -180,8 +181,9 @@ TEST(Theorems, TheoremF8HoldsButItsMarginStopsBetterRoundsToo) {
 }
 
 TEST(Comparison, HasARowAndAFigureForEveryFunctionAndNoise) {
-  const Output output =
-      CompareRules({.repeats = 1, .rounds = 5, .noise_levels = {0.1}});
+  std::ostringstream text;
+  const Output output = CompareRules(
+      {.repeats = 1, .rounds = 5, .noise_levels = {0.1}}, {text, text});
   EXPECT_EQ(output.table.rows.size(), 4U * 4U);
   EXPECT_EQ(output.figures.size(), 4U);
   EXPECT_EQ(output.figures.front().panels.size(), 3U);

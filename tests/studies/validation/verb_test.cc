@@ -1,6 +1,7 @@
 #include "studies/validation/verb.h"
 
 #include <filesystem>
+#include <sstream>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -28,15 +29,15 @@ constexpr const char* kTable =
 
 class ValidateVerb : public ::testing::Test {
  protected:
-  // Runs the verb on the table and returns what it printed.
+  // Runs the verb on the table and returns its text.
   std::string Run(bool json) {
     ValidateOptions options{.table = folder_.path() / "table.csv",
                             .json = json,
                             .results = folder_.path() / "results"};
     fakes::WriteFile(options.table, kTable);
-    testing::internal::CaptureStdout();
-    EXPECT_EQ(Validate(options), 0);
-    return testing::internal::GetCapturedStdout();
+    std::ostringstream out;
+    EXPECT_EQ(Validate(options, {out, out}), 0);
+    return out.str();
   }
 
   [[nodiscard]] std::string Written(const std::string& name) const {
