@@ -80,7 +80,7 @@ struct Evaluated {
 Evaluated Evaluate(const harness::Backend& backend, trials::TrialRunner& runner,
                    int candidate) {
   trials::TrialRequest request;
-  request.config = (*backend.space)[candidate];
+  request.candidate = (*backend.space)[candidate];
   Evaluated one;
   one.candidate = candidate;
   one.measurement = runner.Run(request);

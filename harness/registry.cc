@@ -131,8 +131,6 @@ OppaOptions VanillaBo() {
           .random_trials = 3,
           .draw = methods::DrawLaw::kUniform,
           .failures_before_random = 0,
-          .screened_draws = 1,
-          .stagnation_trials = 0,
           .alternate_every = 0,
           .surrogates = methods::VanillaSurrogates()};
 }
@@ -143,12 +141,10 @@ const methods::SurrogatePair::Options kNoPrior{
 
 // The method as printed in the paper, where our defaults differ.
 OppaOptions AsPrinted() {
-  return {.tau_steps_per_s = 1e-3,
+  return {.tau = 1e-3,
           .tau_share = 0.0,
           .beta = 1.0,
           .random_trials = 4,
-          .screened_draws = 1,
-          .stagnation_trials = 0,
           .alternate_every = 0,
           .surrogates = methods::PrintedSurrogates()};
 }

@@ -127,12 +127,16 @@ bool RunOne(const Manifest& manifest, const RunSpec& run,
   const std::unique_ptr<trials::TrialRunner> remote =
       conditions.make_remote_runner ? conditions.make_remote_runner(backend)
                                     : nullptr;
-  const SearchSummary summary =
-      Search(*backend.space, manifest.budget,
-             manifest.TrialSeed(*run.problem, run.repeat), *method,
-             remote ? *remote : *backend.runner, journal, conditions.stop,
-             StartsOf(manifest, *run.problem, run.repeat, *backend.space),
-             adopted, problem.price);
+  const SearchSummary summary = Search(
+      {.space = *backend.space,
+       .budget = manifest.budget,
+       .trial_seed = manifest.TrialSeed(*run.problem, run.repeat),
+       .method = *method,
+       .runner = remote ? *remote : *backend.runner,
+       .journal = journal,
+       .stop = conditions.stop,
+       .starts = StartsOf(manifest, *run.problem, run.repeat, *backend.space),
+       .adopted = adopted});
   if (summary.finish_reason == trials::FinishReason::kUnfinished) {
     if (!summary.stop_reason.empty()) {
       fmt::print(stderr, "{}\n", summary.stop_reason);

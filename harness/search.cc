@@ -74,27 +74,12 @@ std::vector<trials::FitRecord> FitRecords(
 
 class Loop {
  public:
-  Loop(const trials::SearchSpace& space, const Budget& budget,
-       std::uint64_t trial_seed, methods::Method& method,
-       trials::TrialRunner& runner, Journal& journal,
-       const std::function<bool()>& stop,
-       const std::vector<methods::Suggestion>& starts, int adopted,
-       const trials::RelativePrice& price)
-      : space_(space),
-        budget_(budget),
-        trial_seed_(trial_seed),
-        method_(method),
-        runner_(runner),
-        journal_(journal),
-        stop_(stop),
-        starts_(starts),
-        adopted_(adopted),
-        price_(price),
-        incumbent_(price) {}
+  explicit Loop(const SearchInput& input)
+      : in_(input), incumbent_(input.method.history().price()) {}
 
   SearchSummary Run() {
-    for (const Trial& trial : journal_.committed()) {
-      if (trial.number <= adopted_ ||
+    for (const Trial& trial : in_.journal.committed()) {
+      if (trial.number <= in_.adopted ||
           trial.chosen_by == trials::ChosenBy::kImported) {
         Adopt(trial);
       } else {
@@ -109,62 +94,46 @@ class Loop {
 
  private:
   [[nodiscard]] double Left() const {
-    return budget_.time_s - summary_.elapsed_s;
+    return in_.budget.time_s - summary_.elapsed_s;
   }
 
   [[nodiscard]] bool OutOfTime() const {
-    return std::isfinite(budget_.time_s) &&
-           Left() <= kBudgetSlack * budget_.time_s;
+    return std::isfinite(in_.budget.time_s) &&
+           Left() <= kBudgetSlack * in_.budget.time_s;
   }
 
   std::optional<methods::Suggestion> Suggest() {
-    while (next_start_ < starts_.size()) {
-      const methods::Suggestion& start = starts_[next_start_++];
+    while (next_start_ < in_.starts.size()) {
+      const methods::Suggestion& start = in_.starts[next_start_++];
       if (!IsTried(start)) {
         return start;
       }
     }
-    auto suggestion = clock_.Measure([this] { return method_.Suggest(); });
+    auto suggestion = clock_.Measure([this] { return in_.method.Suggest(); });
     estimates_ = estimates_ || (suggestion && suggestion->remaining);
     return suggestion;
   }
 
-  [[nodiscard]] bool IsTried(const methods::Suggestion& suggestion) const {
-    const methods::History& history = method_.history();
-    return suggestion.plan ? history.HasTried(ToString(*suggestion.plan))
-                           : history.tried()[suggestion.candidate] != 0;
-  }
-
-  [[nodiscard]] bool Exists(const methods::Suggestion& suggestion) const {
-    return suggestion.plan ||
-           (suggestion.candidate >= 0 && suggestion.candidate < space_.size());
-  }
-
-  [[nodiscard]] trials::ParallelConfig ConfigOf(
-      const methods::Suggestion& suggestion) const {
-    return suggestion.plan ? StageConfig(*suggestion.plan, 0)
-                           : space_[suggestion.candidate];
+  [[nodiscard]] const methods::History& history() const {
+    return in_.method.history();
   }
 
   [[nodiscard]] std::string LabelOf(
       const methods::Suggestion& suggestion) const {
-    return suggestion.plan
-               ? ToString(*suggestion.plan)
-               : ToString(space_[suggestion.candidate], space_.knobs());
+    return suggestion.In(in_.space).Label(in_.space.knobs());
+  }
+
+  [[nodiscard]] bool IsTried(const methods::Suggestion& suggestion) const {
+    return history().HasTried(suggestion.candidate, LabelOf(suggestion));
   }
 
   // The recorded trial is that of the suggestion.
   [[nodiscard]] bool Matches(const Trial& recorded,
                              const methods::Suggestion& suggestion) const {
-    if (recorded.candidate != suggestion.candidate) {
-      return false;
-    }
-    if (suggestion.plan) {
-      return recorded.plan == ToString(*suggestion.plan);
-    }
-    return recorded.custom.empty()
-               ? CandidateLabel(recorded) == LabelOf(suggestion)
-               : FindCandidate(recorded, space_) == suggestion.candidate;
+    return recorded.candidate == suggestion.candidate &&
+           (recorded.IsPlan() || recorded.custom.empty()
+                ? CandidateLabel(recorded) == LabelOf(suggestion)
+                : FindCandidate(recorded, in_.space) == suggestion.candidate);
   }
 
   void Count(const Trial& trial) {
@@ -178,62 +147,37 @@ class Loop {
   // Adds a trial to the search and to the method's history.
   void Take(const Trial& trial) {
     Count(trial);
-    observed_ += trial.plan.empty() ? 1 : 0;
-    clock_.Measure([&] { Observe(trial); });
-  }
-
-  // The method sees the value in the place of the throughput.
-  void Observe(Trial trial) {
-    const double price = PriceOf(trial, price_);
-    trial.throughput.steps_per_s /= price;
-    trial.throughput.variance /= price * price;
-    method_.Observe(trial);
-  }
-
-  // The rule for throughputs of a rule for values.
-  [[nodiscard]] std::optional<trials::StopRule> RuleFor(
-      const methods::Suggestion& suggestion) const {
-    std::optional<trials::StopRule> rule = suggestion.stop;
-    if (rule && !suggestion.plan) {
-      const double price = price_(space_[suggestion.candidate]);
-      rule->best_steps_per_s *= price;
-      rule->tau_steps_per_s *= price;
-      rule->confidence_steps_per_s *= price;
-    }
-    return rule;
+    clock_.Measure([&] { in_.method.Observe(trial); });
   }
 
   // Adds a trial that the method did not suggest.
   void Adopt(const Trial& recorded) {
     Count(recorded);
-    journal_.SkipFits(recorded.number);
-    if (!recorded.plan.empty()) {
-      if (!method_.history().HasTried(recorded.plan)) {
-        Observe(recorded);
-      }
-      return;
-    }
-    const std::optional<int> candidate = FindCandidate(recorded, space_);
-    if (!candidate || IsTried({.candidate = *candidate})) {
-      return;
-    }
+    in_.journal.SkipFits(recorded.number);
     Trial trial = recorded;
-    trial.candidate = *candidate;
-    trial.config = space_[*candidate];
-    ++observed_;
-    Observe(std::move(trial));
+    if (!recorded.IsPlan()) {
+      const std::optional<int> candidate = FindCandidate(recorded, in_.space);
+      if (!candidate) {
+        return;
+      }
+      trial.candidate = *candidate;
+      trial.config = in_.space[*candidate];
+    }
+    if (!history().HasTried(trial.candidate, CandidateLabel(trial))) {
+      clock_.Measure([&] { in_.method.Observe(trial); });
+    }
   }
 
   void Replay(const Trial& recorded) {
     const std::optional<methods::Suggestion> suggestion = Suggest();
     const int number = summary_.trials + 1;
-    const bool exists = suggestion && Exists(*suggestion);
+    const bool exists = suggestion && suggestion->IsIn(in_.space);
     Trial trial = recorded;
     trial.throughput = trials::EstimateThroughput(
-        trial.measurement.step_times_s, method_.history().throughput_options());
+        trial.measurement.step_times_s, history().throughput_options());
     if (!exists || recorded.number != number ||
         !Matches(recorded, *suggestion) || ToRow(trial) != ToRow(recorded) ||
-        !journal_.CheckFits(FitRecords(number, *suggestion))) {
+        !in_.journal.CheckFits(FitRecords(number, *suggestion))) {
       throw common::InputError(fmt::format(
           "trial {} is recorded as {} with {} steps/s, but this program gives "
           "{} with {}: the records are of another version; use another "
@@ -243,7 +187,7 @@ class Loop {
           exists ? LabelOf(*suggestion) : "nothing",
           trial.throughput.steps_per_s));
     }
-    trial.config = ConfigOf(*suggestion);
+    trial.config = suggestion->In(in_.space).config();
     Take(trial);
     (void)clock_.Take(number);  // it is recorded already
   }
@@ -254,7 +198,7 @@ class Loop {
     summary_.finish_reason = reason;
     const bool budget = reason == FinishReason::kTimeBudget ||
                         reason == FinishReason::kTrialBudget;
-    if (budget && estimates_ && !method_.history().exhausted()) {
+    if (budget && estimates_ && !history().exhausted()) {
       const std::optional<methods::Suggestion> next = Suggest();
       summary_.remaining = next ? next->remaining : std::nullopt;
     }
@@ -266,27 +210,27 @@ class Loop {
     if (OutOfTime()) {
       return Finish(FinishReason::kTimeBudget);
     }
-    if (budget_.trials > 0 && measured_ >= budget_.trials) {
+    if (in_.budget.trials > 0 && measured_ >= in_.budget.trials) {
       return Finish(FinishReason::kTrialBudget);
     }
-    if (observed_ >= space_.size()) {
+    if (history().size() >= in_.space.size()) {
       return Finish(FinishReason::kSpaceExhausted);
     }
-    if (stop_ && stop_()) {
+    if (in_.stop && in_.stop()) {
       return false;
     }
     const std::optional<methods::Suggestion> suggestion = Suggest();
     if (!suggestion) {
       return Finish(FinishReason::kMethodDone);
     }
-    if (budget_.stop_when && suggestion->remaining &&
-        budget_.stop_when->IsMet(*suggestion->remaining)) {
+    if (in_.budget.stop_when && suggestion->remaining &&
+        in_.budget.stop_when->IsMet(*suggestion->remaining)) {
       summary_.remaining = suggestion->remaining;
       return Finish(FinishReason::kStopCondition);
     }
     Check(*suggestion);
     const trials::SuggestionTime time = clock_.Take(summary_.trials + 1);
-    if (budget_.charge_thinking) {
+    if (in_.budget.charge_thinking) {
       summary_.elapsed_s += time.wall_s;
       if (OutOfTime()) {
         return Finish(FinishReason::kTimeBudget);
@@ -294,7 +238,7 @@ class Loop {
     }
     try {
       const Trial trial = Try(*suggestion);
-      journal_.Commit(trial, time, FitRecords(trial.number, *suggestion));
+      in_.journal.Commit(trial, time, FitRecords(trial.number, *suggestion));
       Take(trial);
       return true;
     } catch (const trials::TrialInterrupted& e) {
@@ -304,10 +248,10 @@ class Loop {
   }
 
   void Check(const methods::Suggestion& suggestion) const {
-    if (!Exists(suggestion)) {
+    if (!suggestion.IsIn(in_.space)) {
       throw std::logic_error(
           fmt::format("the method suggests candidate {} of {}",
-                      suggestion.candidate, space_.size()));
+                      suggestion.candidate, in_.space.size()));
     }
     if (IsTried(suggestion)) {
       throw std::logic_error(
@@ -318,50 +262,37 @@ class Loop {
 
   [[nodiscard]] Trial Try(const methods::Suggestion& suggestion) {
     trials::TrialRequest request;
-    request.config = ConfigOf(suggestion);
-    request.plan = suggestion.plan;
-    request.max_steps = budget_.q_max;
-    request.seed = common::DeriveSeed(LabelOf(suggestion), trial_seed_);
+    request.candidate = suggestion.In(in_.space);
+    request.max_steps = in_.budget.q_max;
+    request.seed = common::DeriveSeed(LabelOf(suggestion), in_.trial_seed);
     request.time_limit_s = Left();
-    request.interrupted = stop_;
-    StopBy(RuleFor(suggestion), request);
+    request.interrupted = in_.stop;
+    StopBy(suggestion.stop, request);
     Trial trial =
-        MakeTrial(suggestion.candidate, request.config, runner_.Run(request),
-                  method_.history().throughput_options());
-    trial.plan = suggestion.plan ? ToString(*suggestion.plan) : "";
-    trial.custom = CustomValues(request.config, space_.knobs());
+        MakeTrial(suggestion.candidate, request.candidate,
+                  in_.runner.Run(request), history().throughput_options());
+    trial.custom = CustomValues(trial.config, in_.space.knobs());
     trials::Measurement& measurement = trial.measurement;
     if (measurement.duration_s > Left() * (1.0 + kBudgetSlack)) {
       measurement.outcome = Outcome::kTimedOut;  // ended after the search did
     }
     trial.number = summary_.trials + 1;
-    trial.elapsed_s = std::fmin(summary_.elapsed_s + measurement.duration_s,
-                                std::fmax(budget_.time_s, summary_.elapsed_s));
+    trial.elapsed_s =
+        std::fmin(summary_.elapsed_s + measurement.duration_s,
+                  std::fmax(in_.budget.time_s, summary_.elapsed_s));
     Incumbent incumbent = incumbent_;
     incumbent.Add(trial);
     trial.incumbent_steps_per_s = incumbent.steps_per_s();
-    trial.exact_steps_per_s =
-        (request.plan ? runner_.ExactPlanThroughput(*request.plan)
-                      : runner_.ExactThroughput(request.config))
-            .value_or(trials::kUnknown);
+    trial.exact_steps_per_s = in_.runner.ExactThroughput(request.candidate)
+                                  .value_or(trials::kUnknown);
     trial.chosen_by = suggestion.chosen_by;
     return trial;
   }
 
-  const trials::SearchSpace& space_;
-  const Budget& budget_;
-  std::uint64_t trial_seed_;
-  methods::Method& method_;
-  trials::TrialRunner& runner_;
-  Journal& journal_;
-  const std::function<bool()>& stop_;
-  const std::vector<methods::Suggestion>& starts_;
+  const SearchInput& in_;
   std::size_t next_start_ = 0;
-  int adopted_;
-  trials::RelativePrice price_;
   Incumbent incumbent_;
   int measured_ = 0;  // trials that were not imported
-  int observed_ = 0;  // trials of candidates, which plans are not
   SuggestionClock clock_;
   bool estimates_ = false;  // a suggestion came with an estimate
   SearchSummary summary_;
@@ -369,16 +300,7 @@ class Loop {
 
 }  // namespace
 
-SearchSummary Search(const trials::SearchSpace& space, const Budget& budget,
-                     std::uint64_t trial_seed, methods::Method& method,
-                     trials::TrialRunner& runner, Journal& journal,
-                     const std::function<bool()>& stop,
-                     const std::vector<methods::Suggestion>& starts,
-                     int adopted, const trials::RelativePrice& price) {
-  return Loop(space, budget, trial_seed, method, runner, journal, stop, starts,
-              adopted, price)
-      .Run();
-}
+SearchSummary Search(const SearchInput& input) { return Loop(input).Run(); }
 
 void Incumbent::Add(const Trial& trial) {
   const double value = trial.throughput.steps_per_s / PriceOf(trial, price_);
@@ -415,7 +337,7 @@ std::optional<int> FindCandidate(const Trial& trial,
       return std::nullopt;  // the value is no longer listed
     }
   }
-  return trial.plan.empty() ? space.Find(config) : std::nullopt;
+  return trial.IsPlan() ? std::nullopt : space.Find(config);
 }
 
 }  // namespace harness

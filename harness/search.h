@@ -30,46 +30,43 @@ struct SearchSummary {
   std::optional<trials::Remaining> remaining = std::nullopt;
 };
 
+// A search: a method on a space, with what bounds and records it.
+struct SearchInput {
+  const trials::SearchSpace& space;
+  Budget budget;
+  // The seed of a trial is derived from it and the candidate.
+  std::uint64_t trial_seed = 0;
+  methods::Method& method;
+  trials::TrialRunner& runner;
+  // Its trials are replayed first: the method receives the recorded results and
+  // must suggest what is recorded.
+  Journal& journal;
+  // Polled before every new trial, and by backends on a real clock during a
+  // trial; when it returns true the search stops, to be resumed later.
+  std::function<bool()> stop = {};
+  // Run before the first suggestion of the method; part of its history.
+  std::vector<methods::Suggestion> starts = {};
+  // The first trials of the journal that ran with other input: the method
+  // observes those that are candidates or plans, as it does imported ones, and
+  // need not suggest them. Imported trials do not count for the budget.
+  int adopted = 0;
+};
+
 // Runs one search on a virtual clock. The clock advances by the cost of each
 // trial (and by the suggestion times, if the budget charges them). The time
 // limit of a trial is the remaining budget, so the search never exceeds it: a
-// trial that is cut off has timed out and is never the incumbent. The incumbent
-// is the best throughput (Eq. 28, by the method's own options) among trials
-// that ran all q_max steps.
+// trial that is cut off has timed out and is never the incumbent. A budget with
+// `stop_when` ends the search as soon as a suggestion comes with an estimate
+// that meets it; that suggestion is not tried.
 //
-// The trials in the journal are replayed first: the method receives the
-// recorded results and must suggest what is recorded.
-//
-// A budget with `stop_when` ends the search as soon as a suggestion comes with
-// an estimate that meets it; that suggestion is not tried.
-//
-// `stop` is polled before every new trial, and by backends on a real clock
-// during a trial; when it returns true the search stops, to be resumed later.
-//
-// The search runs `starts` before the first suggestion of the method; they are
-// part of the method's history.
-//
-// The seed of a trial is derived from `trial_seed` and the configuration.
-//
-// `price` turns throughputs into the values that the method maximizes, and its
-// stop rules into ones for throughputs: Eq. 5 then ends a trial that is not
-// about to become the one with the highest value. Records have throughputs, and
-// the incumbent is the one with the highest value.
+// The incumbent has the highest value (History::ValueOf, by the method's own
+// options) among trials that ran all q_max steps.
 //
 // Source: OPPA Algorithm 3.
 // Errors: throws InputError when the journal does not match the method, as
 // after a change of its version; std::logic_error when the method suggests a
 // candidate that does not exist or was tried before.
-// The first `adopted` trials of the journal ran with other input, and imported
-// ones elsewhere: the method observes those that are candidates or plans, and
-// need not suggest them. Imported trials do not count as trials of the budget.
-[[nodiscard]] SearchSummary Search(
-    const trials::SearchSpace& space, const Budget& budget,
-    std::uint64_t trial_seed, methods::Method& method,
-    trials::TrialRunner& runner, Journal& journal,
-    const std::function<bool()>& stop = {},
-    const std::vector<methods::Suggestion>& starts = {}, int adopted = 0,
-    const trials::RelativePrice& price = {});
+[[nodiscard]] SearchSummary Search(const SearchInput& input);
 
 // The incumbent of a search (see Trial::incumbent_steps_per_s).
 class Incumbent {
@@ -84,12 +81,6 @@ class Incumbent {
   double steps_per_s_ = trials::kUnknown;
   double value_ = trials::kUnknown;
 };
-
-// The relative price of a trial. Plans use all GPUs.
-[[nodiscard]] inline double PriceOf(const trials::Trial& trial,
-                                    const trials::RelativePrice& price) {
-  return trial.plan.empty() ? price(trial.config) : 1.0;
-}
 
 // The knobs of a space that are not built in.
 [[nodiscard]] std::vector<std::string> CustomNames(

@@ -133,7 +133,7 @@ void FitPeaks(const std::vector<double>& ratios, Calibration& fit) {
 
 void AddTrials(const fs::path& run_folder, std::vector<MeasuredStep>& steps) {
   for (const trials::Trial& trial : trials::ReadTrials(run_folder)) {
-    if (trial.HasThroughput() && trial.plan.empty()) {
+    if (trial.HasThroughput() && !trial.IsPlan()) {
       steps.push_back({trial.config, 0, 1.0 / trial.throughput.steps_per_s,
                        trial.measurement.peak_memory_bytes.value_or(0.0)});
     }

@@ -72,7 +72,7 @@ std::optional<trials::ParallelConfig> TuneJob::Present() const {
 trials::Measurement TuneJob::Measure(
     const std::optional<trials::ParallelConfig>& config, int steps) {
   trials::TrialRequest request;
-  request.config = config.value_or(Present().value_or((*backend_.space)[0]));
+  request.candidate = config.value_or(Present().value_or((*backend_.space)[0]));
   request.max_steps = steps;
   request.seed = manifest_.seed;
   request.interrupted = [] { return harness::StopSignal() != 0; };

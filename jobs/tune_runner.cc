@@ -54,7 +54,7 @@ trials::Measurement TuneRunner::Run(const trials::TrialRequest& request) {
   const bool best = complete && (best_s_ == 0.0 || step_s < best_s_);
   best_s_ = best ? step_s : best_s_;
   fmt::print("trial {:<3} {}: {}{}\n", ++trials_,
-             trials::ToString(request.config, knobs_),
+             trials::ToString(request.candidate.config(), knobs_),
              Describe(measurement, tokens_per_step_),
              best ? "  <- best so far" : "");
   std::fflush(stdout);

@@ -32,8 +32,8 @@ class TuneRunner final : public trials::TrialRunner {
   [[nodiscard]] trials::Measurement Run(
       const trials::TrialRequest& request) override;
   [[nodiscard]] std::optional<double> ExactThroughput(
-      const trials::ParallelConfig& config) const override {
-    return inner_.ExactThroughput(config);
+      const trials::Candidate& candidate) const override {
+    return inner_.ExactThroughput(candidate);
   }
 
   // Why the search should stop; "": it should not. The first trials failed with

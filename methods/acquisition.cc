@@ -254,7 +254,7 @@ double LogImprovement(const ConstrainedBelief& belief, double best) {
 double BoundBatched(const ConstrainedBelief& belief,
                     const ArgMaxOptions& options, double least) {
   if (options.acquisition == Acquisition::kConstrainedImprovement) {
-    return LogImprovement(belief, options.best_steps_per_s) +
+    return LogImprovement(belief, options.best_value) +
            LogFeasibilityBound(belief);
   }
   const double bound = BoundFromProbit(belief, options.beta);
@@ -263,7 +263,7 @@ double BoundBatched(const ConstrainedBelief& belief,
 
 double Evaluate(const ConstrainedBelief& belief, const ArgMaxOptions& options) {
   return options.acquisition == Acquisition::kConstrainedImprovement
-             ? LogImprovement(belief, options.best_steps_per_s) +
+             ? LogImprovement(belief, options.best_value) +
                    LogFeasibility(belief)
              : ConstrainedUcb(belief, options.beta);
 }
@@ -385,8 +385,7 @@ void AcquisitionSearch::BoundAll(const surrogates::Prediction& throughput,
         const double stddev = std::sqrt(throughput.variance[i]);
         any_bounds_[i] =
             options.acquisition == Acquisition::kConstrainedImprovement
-                ? LogExpectedImprovement(mean, stddev,
-                                         options.best_steps_per_s) +
+                ? LogExpectedImprovement(mean, stddev, options.best_value) +
                       kSlack
                 : BoundAtAnyFeasibility(mean, stddev, options.beta);
       },

@@ -102,9 +102,9 @@ using ExcessSource = std::function<void(const std::vector<int>& candidates,
 
 struct ArgMaxOptions {
   Acquisition acquisition = Acquisition::kConstrainedUcb;
-  double beta = 1.0;              // of cUCB, >= 0
-  double best_steps_per_s = 0.0;  // of the improvement
-  int threads = 1;                // >= 1; the result does not depend on it
+  double beta = 1.0;        // of cUCB, >= 0
+  double best_value = 0.0;  // of the improvement
+  int threads = 1;          // >= 1; the result does not depend on it
   // Size of the first batch; each further one is four times as large. >= 1; the
   // result does not depend on it.
   int first_batch = 1024;

@@ -19,15 +19,13 @@ namespace methods {
 // several times.
 class FixedOrder final : public Method {
  public:
-  FixedOrder(int candidates, std::vector<int> order,
+  FixedOrder(const Problem& problem, std::vector<int> order,
              std::vector<trials::Plan> plans = {})
-      : Method(candidates),
-        order_(std::move(order)),
-        plans_(std::move(plans)) {}
+      : Method(problem), order_(std::move(order)), plans_(std::move(plans)) {}
 
   std::optional<Suggestion> Suggest() override {
     for (const trials::Plan& plan : plans_) {
-      if (!history_.HasTried(ToString(plan))) {
+      if (!history_.HasTried(-1, ToString(plan))) {
         return Suggestion{.plan = plan, .chosen_by = trials::ChosenBy::kModel};
       }
     }

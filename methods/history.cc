@@ -10,13 +10,8 @@
 namespace methods {
 namespace {
 
-// A gain is at least this ratio to the best, and this many standard errors of
-// the difference of two noisy estimates.
-constexpr double kGain = 1.01;
-constexpr double kGainErrors = 3.0;
-
-// A value with its variance; nothing for a trial that observes none.
-using Observed = std::optional<std::pair<double, double>>;
+// Nothing for a trial that observes none.
+using Observed = std::optional<Observation>;
 
 template <typename Observe>
 surrogates::Observations Collect(const std::vector<trials::Trial>& trials,
@@ -27,8 +22,8 @@ surrogates::Observations Collect(const std::vector<trials::Trial>& trials,
   for (const trials::Trial& trial : trials) {
     if (const Observed observed = observe(trial)) {
       candidates.push_back(trial.candidate);
-      values.push_back(observed->first);
-      variances.push_back(observed->second);
+      values.push_back(observed->value);
+      variances.push_back(observed->variance);
     }
   }
   const auto n = static_cast<Eigen::Index>(values.size());
@@ -37,29 +32,13 @@ surrogates::Observations Collect(const std::vector<trials::Trial>& trials,
           Eigen::Map<const Eigen::VectorXd>(variances.data(), n)};
 }
 
-Observed ThroughputOf(const trials::Trial& trial) {
-  return trial.HasThroughput() ? Observed({trial.throughput.steps_per_s,
-                                           trial.throughput.variance})
-                               : std::nullopt;
-}
-
 }  // namespace
 
 void History::Add(const trials::Trial& trial) {
-  ++trials_since_gain_;
   if (trial.HasThroughput()) {
-    const double steps_per_s = trial.throughput.steps_per_s;
-    const double variance = VarianceOfMean(trial.throughput);
-    const double error = std::sqrt(variance + gained_variance_);
-    if (steps_per_s > kGain * gained_steps_per_s_ &&
-        steps_per_s > gained_steps_per_s_ + kGainErrors * error) {
-      gained_steps_per_s_ = steps_per_s;
-      gained_variance_ = variance;
-      trials_since_gain_ = 0;
-    }
-    best_steps_per_s_ = std::max(best_steps_per_s_, steps_per_s);
+    best_value_ = std::max(best_value_, ValueOf(trial).value);
   }
-  if (!trial.plan.empty()) {
+  if (trial.IsPlan()) {
     plans_.push_back(trial);
     return;
   }
@@ -68,41 +47,51 @@ void History::Add(const trials::Trial& trial) {
   trials_.push_back(trial);
 }
 
-bool History::HasTried(std::string_view plan) const {
-  return std::any_of(
-      plans_.begin(), plans_.end(),
-      [plan](const trials::Trial& trial) { return trial.plan == plan; });
+bool History::HasTried(int candidate, std::string_view label) const {
+  return candidate >= 0
+             ? tried_[candidate] != 0
+             : std::ranges::any_of(plans_, [&](const trials::Trial& trial) {
+                 return CandidateLabel(trial) == label;
+               });
 }
 
-double History::VarianceOfMean(
-    const trials::ThroughputEstimate& estimate) const {
+Observation History::ValueOf(const trials::Trial& trial) const {
+  const double price = PriceOf(trial, price_);
+  return {trial.throughput.steps_per_s / price,
+          trial.throughput.variance / (price * price)};
+}
+
+double History::VarianceOfMean(const trials::Trial& trial) const {
+  const double variance = ValueOf(trial).variance;
   return throughput_options_.variance_of_mean
-             ? estimate.variance
-             : estimate.variance / std::max(estimate.steps_used, 1);
+             ? variance
+             : variance / std::max(trial.throughput.steps_used, 1);
 }
 
 double History::StepNoise() const {
   std::vector<double> relative;
   for (const trials::Trial& trial : trials_) {
     if (trial.HasThroughput()) {
-      const trials::ThroughputEstimate& estimate = trial.throughput;
-      const double variance = VarianceOfMean(estimate) * estimate.steps_used;
-      relative.push_back(std::sqrt(variance) / estimate.steps_per_s);
+      const double variance =
+          VarianceOfMean(trial) * trial.throughput.steps_used;
+      relative.push_back(std::sqrt(variance) / ValueOf(trial).value);
     }
   }
   if (relative.empty()) {
     return 0.0;
   }
-  return common::UpperMedian(std::move(relative)) * best_steps_per_s_;
+  return common::UpperMedian(std::move(relative)) * best_value_;
 }
 
 surrogates::Observations History::ThroughputObservations() const {
-  return Collect(trials_, ThroughputOf);
+  return Collect(trials_, [this](const trials::Trial& trial) {
+    return trial.HasThroughput() ? Observed(ValueOf(trial)) : std::nullopt;
+  });
 }
 
 surrogates::Observations History::ScoreObservations() const {
-  return Collect(trials_, [](const trials::Trial& trial) {
-    return ThroughputOf(trial).value_or(std::pair(0.0, 0.0));
+  return Collect(trials_, [this](const trials::Trial& trial) -> Observed {
+    return trial.HasThroughput() ? ValueOf(trial) : Observation{0.0, 0.0};
   });
 }
 
@@ -112,12 +101,13 @@ surrogates::Observations History::MemoryObservations(double capacity_bytes,
   return Collect(trials_, [&](const trials::Trial& trial) -> Observed {
     const trials::Measurement& measurement = trial.measurement;
     if (measurement.outcome == trials::Outcome::kOutOfMemory) {
-      return {{out_of_memory_value, variance}};
+      return Observation{out_of_memory_value, variance};
     }
     if (!measurement.peak_memory_bytes) {
       return std::nullopt;
     }
-    return {{*measurement.peak_memory_bytes / capacity_bytes, variance}};
+    return Observation{*measurement.peak_memory_bytes / capacity_bytes,
+                       variance};
   });
 }
 

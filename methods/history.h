@@ -8,21 +8,32 @@
 #include <vector>
 
 #include "surrogates/surrogate.h"
+#include "trials/objective.h"
 #include "trials/trial.h"
 
 namespace methods {
 
+// What methods maximize, the value of a candidate (trials::RelativePrice), as
+// a trial observed it.
+struct Observation {
+  double value = trials::kUnknown;
+  double variance = trials::kUnknown;
+};
+
 // The trials of one run. Every method has one; it is the only record of the
-// candidates that were tried.
+// candidates that were tried, and the only place where throughputs become
+// values.
 //
 // A plan is no candidate of the space, and surrogates cannot encode it. Its
-// trial is in plans() only, and counts for the best throughput and for gains.
+// trial is in plans() only, and counts for the best value.
 class History {
  public:
   // `throughput` says how the throughput of the trials was estimated.
   explicit History(int candidates,
-                   const trials::ThroughputOptions& throughput = {})
+                   const trials::ThroughputOptions& throughput = {},
+                   const trials::RelativePrice& price = {})
       : throughput_options_(throughput),
+        price_(price),
         tried_(static_cast<std::size_t>(candidates), 0) {}
 
   void Add(const trials::Trial& trial);
@@ -36,8 +47,10 @@ class History {
   [[nodiscard]] const std::vector<trials::Trial>& plans() const {
     return plans_;
   }
-  // By the text of a plan.
-  [[nodiscard]] bool HasTried(std::string_view plan) const;
+  // Whether the candidate was tried; one outside the space has the index -1 and
+  // is known by its label.
+  [[nodiscard]] bool HasTried(int candidate, std::string_view label) const;
+  [[nodiscard]] const trials::RelativePrice& price() const { return price_; }
   [[nodiscard]] int size() const { return static_cast<int>(trials_.size()); }
   // 1 for candidates that were tried, 0 for the others, [N].
   [[nodiscard]] const std::vector<char>& tried() const { return tried_; }
@@ -49,32 +62,28 @@ class History {
   // a throughput.
   [[nodiscard]] int failures_in_a_row() const { return failures_in_a_row_; }
 
-  // The highest throughput of feasible trials, early-terminated ones
-  // included; -infinity before the first.
-  [[nodiscard]] double best_steps_per_s() const { return best_steps_per_s_; }
+  [[nodiscard]] Observation ValueOf(const trials::Trial& trial) const;
 
-  // Trials since the last gain: a rise of the best throughput, in one or
-  // several trials, by more than 1% and by more than three standard errors of
-  // the difference of the two estimates. The first throughput is a gain.
-  [[nodiscard]] int trials_since_gain() const { return trials_since_gain_; }
+  // The highest value of feasible trials, early-terminated ones included;
+  // -infinity before the first.
+  [[nodiscard]] double best_value() const { return best_value_; }
 
   [[nodiscard]] bool has_throughput() const {
     return failures_in_a_row_ < size();
   }
 
-  // The standard deviation (steps/s) of the throughput of a single step at the
-  // best throughput: the median over trials of the relative one, which hardly
-  // depends on the configuration. 0 before the first throughput.
+  // The standard deviation of the value of a single step at the best value: the
+  // median over trials of the relative one, which hardly depends on the
+  // configuration. 0 before the first throughput.
   [[nodiscard]] double StepNoise() const;
 
   // The variance of the mean over the steps of a trial.
-  [[nodiscard]] double VarianceOfMean(
-      const trials::ThroughputEstimate& estimate) const;
+  [[nodiscard]] double VarianceOfMean(const trials::Trial& trial) const;
 
-  // Throughputs of feasible trials with their variance.
+  // Values of feasible trials with their variance.
   [[nodiscard]] surrogates::Observations ThroughputObservations() const;
 
-  // Throughputs of all trials, zero for failures: for methods that learn from
+  // Values of all trials, zero for failures: for methods that learn from
   // failures that way.
   [[nodiscard]] surrogates::Observations ScoreObservations() const;
 
@@ -90,14 +99,12 @@ class History {
 
  private:
   trials::ThroughputOptions throughput_options_;
+  trials::RelativePrice price_;
   std::vector<trials::Trial> trials_;
   std::vector<trials::Trial> plans_;
   std::vector<char> tried_;
   int failures_in_a_row_ = 0;
-  int trials_since_gain_ = 0;
-  double gained_steps_per_s_ = 0.0;  // by the last gain
-  double gained_variance_ = 0.0;     // of that estimate
-  double best_steps_per_s_ = -std::numeric_limits<double>::infinity();
+  double best_value_ = -std::numeric_limits<double>::infinity();
 };
 
 }  // namespace methods

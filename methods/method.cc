@@ -17,4 +17,12 @@ const trials::TrainedJob* JobIfDescribed(const Problem& problem) {
   }
 }
 
+bool Suggestion::IsIn(const trials::SearchSpace& space) const {
+  return plan || (candidate >= 0 && candidate < space.size());
+}
+
+trials::Candidate Suggestion::In(const trials::SearchSpace& space) const {
+  return plan ? trials::Candidate(*plan) : trials::Candidate(space[candidate]);
+}
+
 }  // namespace methods

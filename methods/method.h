@@ -13,8 +13,8 @@
 
 #include "methods/history.h"
 #include "surrogates/surrogate.h"
+#include "trials/candidate.h"
 #include "trials/objective.h"
-#include "trials/plan.h"
 #include "trials/predictions.h"
 #include "trials/rank_order.h"
 #include "trials/remaining.h"
@@ -40,9 +40,8 @@ struct Problem {
   int gpus = 1;
   // The numbers of GPUs that candidates use, ascending; empty: `gpus`.
   std::vector<int> sizes;
-  // A method sees trials with the value of a candidate (RelativePrice) in the
-  // place of its throughput, and gives its stop rules in that unit. Step times
-  // of its own models and of `predict` need `Priced`.
+  // Methods maximize values (History::ValueOf). Step times of their own models
+  // and of `predict` need `Priced`.
   trials::RelativePrice price;
   int gpus_per_node = 1;
   trials::RankOrder rank_order = trials::RankOrder::kPipelineOutermost;
@@ -114,7 +113,7 @@ struct Problem {
 // The next trial, and how it may end early.
 struct Suggestion {
   int candidate = -1;  // index into the space, never tried before
-  // What to try instead of a candidate; only where Problem::runs_plans. Its
+  // What to try instead, with the index -1; only where Problem::runs_plans. Its
   // text was never tried before, and CheckPlan accepts it.
   std::optional<trials::Plan> plan;
   std::optional<trials::StopRule> stop;  // absent: run all q_max steps
@@ -128,6 +127,10 @@ struct Suggestion {
   // How much the search may still gain, before this trial; absent where the
   // method has no estimate.
   std::optional<trials::Remaining> remaining;
+
+  [[nodiscard]] bool IsIn(const trials::SearchSpace& space) const;
+  // Precondition: IsIn(space).
+  [[nodiscard]] trials::Candidate In(const trials::SearchSpace& space) const;
 };
 
 // Decides what to try next. A method is a function of its options, its seed
@@ -135,11 +138,12 @@ struct Suggestion {
 // so a run resumes by replaying its journal.
 class Method {
  public:
-  // For a space of this many candidates; `throughput` defines how the method
-  // estimates the throughput of a trial.
-  explicit Method(int candidates,
+  // `throughput` defines how the method estimates the throughput of a trial.
+  explicit Method(const Problem& problem,
                   const trials::ThroughputOptions& throughput = {})
-      : history_(candidates, throughput) {}
+      : history_(problem.space->size(), throughput, problem.price) {}
+  // For a space of this many candidates, each worth its throughput.
+  explicit Method(int candidates) : history_(candidates) {}
   virtual ~Method() = default;
 
   // The next trial, or nothing when the method is done. Called once before

@@ -97,6 +97,21 @@ Option PredictionsOption(std::string& source) {
           ""};
 }
 
+std::vector<Option> OptionsOf(trials::ThroughputOptions& o) {
+  return {
+      {"outlier_iqr", Number{&o.outlier_iqr, 0.0},
+       "Steps further from the quartiles than this many interquartile ranges "
+       "are outliers.",
+       "App. F.2"},
+      {"warmup_steps", Integer{&o.warmup_steps, 0},
+       "Steps at the start of a trial that do not count.", "App. F.2"},
+      {"variance_of_mean", Boolean{&o.variance_of_mean},
+       "Let the variance of a throughput be that of the mean over its steps; "
+       "as "
+       "printed it is that of one step.",
+       "Eq. 28"}};
+}
+
 void ReadOptions(const common::TomlTable& table, const Problem& problem,
                  const std::vector<Option>& options) {
   const std::vector<std::string> keys = table.Keys();
@@ -104,18 +119,6 @@ void ReadOptions(const common::TomlTable& table, const Problem& problem,
     return std::find(keys.begin(), keys.end(), key) != keys.end();
   };
   for (const Option& option : options) {
-    if (given(option.former_key)) {
-      std::vector<std::string> keys_now;
-      for (const Option& other : options) {
-        if (other.former_key == option.former_key) {
-          keys_now.push_back(fmt::format("'{}'", other.key));
-        }
-      }
-      table.Fail(option.former_key,
-                 fmt::format("unknown key '{}' (did you mean its new name "
-                             "{}?)",
-                             option.former_key, fmt::join(keys_now, " and ")));
-    }
     std::visit(Reader{table, option.key}, option.value);
     const std::string error =
         option.check && given(option.key) ? option.check(problem) : "";

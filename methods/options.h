@@ -70,7 +70,6 @@ struct Option {
   std::variant<Integer, Number, Boolean, Text, CsvFile, Choice> value;
   std::string meaning;    // one sentence
   std::string reference;  // to the paper, "": none
-  std::string former_key = {};
   // The reason why a given value is invalid; "" if it is valid.
   std::function<std::string(const Problem&)> check = nullptr;
 };
@@ -78,6 +77,9 @@ struct Option {
 // The option that names the source of a method's predictions: "" is the table
 // [predictions] of the manifest.
 [[nodiscard]] Option PredictionsOption(std::string& source);
+
+// How throughput is estimated from the steps of a trial.
+[[nodiscard]] std::vector<Option> OptionsOf(trials::ThroughputOptions& options);
 
 // A struct of options has a function next to it that lists its rows,
 //
@@ -89,8 +91,8 @@ struct Option {
 //   std::optional<std::string> PredictionsOf(const MyOptions& options);
 //
 // Reads the options that the table contains; the others keep their values.
-// Errors: throws InputError with the place for a value outside its range and
-// for a former key. Unknown keys are found by TomlTable::RejectUnknownKeys.
+// Errors: throws InputError with the place for a value outside its range.
+// Unknown keys are found by TomlTable::RejectUnknownKeys.
 void ReadOptions(const common::TomlTable& table, const Problem& problem,
                  const std::vector<Option>& options);
 template <typename T>

@@ -93,20 +93,20 @@ std::vector<int> Take(std::vector<Ranked>& ranked, int count) {
 using Trials = std::vector<trials::Trial>;
 
 // The best completed trial; nullptr if there is none.
-const trials::Trial* IncumbentOf(const Trials& trials) {
+const trials::Trial* IncumbentOf(const History& history, const Trials& trials) {
   const trials::Trial* incumbent = nullptr;
   for (const trials::Trial& trial : trials) {
     if (trial.measurement.outcome == trials::Outcome::kCompleted &&
         trial.HasThroughput() &&
         (incumbent == nullptr ||
-         trial.throughput.steps_per_s > incumbent->throughput.steps_per_s)) {
+         history.ValueOf(trial).value > history.ValueOf(*incumbent).value)) {
       incumbent = &trial;
     }
   }
   return incumbent;
 }
 
-// Samples of the incumbent's throughput and of the highest one of all trials.
+// Samples of the incumbent's value and of the highest one of all trials.
 // Shapes: [kSamples].
 struct Tried {
   VectorXd incumbent;
@@ -125,8 +125,8 @@ Tried SampleTried(const History& history, const trials::Trial& incumbent) {
       }
       // Trials beyond kJoint repeat the numbers of earlier ones.
       const VectorXd samples =
-          trial.throughput.steps_per_s +
-          std::sqrt(history.VarianceOfMean(trial.throughput)) *
+          history.ValueOf(trial).value +
+          std::sqrt(history.VarianceOfMean(trial)) *
               normals.row(row++ % kJoint).transpose().array().cast<double>();
       tried.highest = tried.highest.cwiseMax(samples);
       if (&trial == &incumbent) {
@@ -150,16 +150,16 @@ std::optional<trials::Remaining> EstimateRemaining(
     const History& history, const surrogates::Prediction& prediction,
     const surrogates::GaussianProcess& throughput,
     const surrogates::GaussianProcess& memory) {
-  const trials::Trial* incumbent = IncumbentOf(history.trials());
+  const trials::Trial* incumbent = IncumbentOf(history, history.trials());
   if (incumbent == nullptr) {
     return std::nullopt;
   }
-  if (const trials::Trial* plan = IncumbentOf(history.plans());
+  if (const trials::Trial* plan = IncumbentOf(history, history.plans());
       plan != nullptr &&
-      plan->throughput.steps_per_s > incumbent->throughput.steps_per_s) {
+      history.ValueOf(*plan).value > history.ValueOf(*incumbent).value) {
     incumbent = plan;
   }
-  const double best = incumbent->throughput.steps_per_s;
+  const double best = history.ValueOf(*incumbent).value;
   const auto score = [&](int candidate) {
     return (best - prediction.mean[candidate]) /
            std::sqrt(prediction.variance[candidate]);

@@ -11,8 +11,8 @@
 
 namespace methods {
 
-// With r_b the throughput of the incumbent, the best completed trial, and for
-// every untried candidate throughput r ~ N(m, v) and memory u ~ N(m_u, v_u) in
+// With r_b the value of the incumbent, the best completed trial, and for
+// every untried candidate value r ~ N(m, v) and memory u ~ N(m_u, v_u) in
 // units of the capacity,
 //
 //   expected gain   max over untried candidates of

@@ -190,9 +190,9 @@ std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
   if (prior_perturbation_.size() > 0 && throughput.observations.size() > 0) {
     // A process around the mean plus an offset is the process around the mean
     // of the remainder after the offset.
-    perturbation_steps_per_s_ =
+    perturbation_amplitude_ =
         options_.prior_error * throughput.observations.value.maxCoeff();
-    throughput.offset = perturbation_steps_per_s_ *
+    throughput.offset = perturbation_amplitude_ *
                         prior_perturbation_(throughput.observations.candidate);
   }
   const FitInput memory{.observations = history.MemoryObservations(
@@ -208,7 +208,7 @@ void SurrogatePair::PredictThroughput(
     surrogates::Prediction& prediction) const {
   throughput_.process().Predict(prediction);
   if (prior_perturbation_.size() > 0) {
-    prediction.mean += perturbation_steps_per_s_ * prior_perturbation_;
+    prediction.mean += perturbation_amplitude_ * prior_perturbation_;
   }
 }
 
@@ -229,7 +229,7 @@ surrogates::MeasurementPrediction SurrogatePair::PredictThroughputMeasurements()
   Eigen::VectorXd values = observed.value.head(others.mean.size());
   if (prior_perturbation_.size() > 0) {
     const Eigen::VectorXd perturbation =
-        perturbation_steps_per_s_ * prior_perturbation_(observed.candidate);
+        perturbation_amplitude_ * prior_perturbation_(observed.candidate);
     values += perturbation.head(values.size());
     others.mean += perturbation.head(values.size());
   }
@@ -340,6 +340,99 @@ SurrogatePair::Options VanillaSurrogates() {
           .family_error = 0.0,
           .neutral_inactive_parameters = false,
           .encoding = surrogates::SizeScale::kLinear};
+}
+
+std::vector<Option> OptionsOf(SurrogatePair::Options& o) {
+  using surrogates::CostModelForm;
+  const auto form_of = [](CostModelForm& form) {
+    return ChoiceOf(form, {{"none", CostModelForm::kNone},
+                           {"printed", CostModelForm::kPrinted},
+                           {"physical", CostModelForm::kPhysical},
+                           {"predicted", CostModelForm::kPredicted}});
+  };
+  return {
+      {"throughput_prior", form_of(o.throughput_prior),
+       "Prior mean of throughput: a constant, the cost model as the paper "
+       "prints it, the cost model with terms that depend on every size, or "
+       "predictions of every candidate.",
+       "App. D.1"},
+      {"memory_prior", form_of(o.memory_prior),
+       "Prior mean of memory, with the same choices.", "App. D.2"},
+      ComputeTimeOption(o),
+      {"typical_values", Boolean{&o.choices.typical_values},
+       "Start the coefficients of the physical form at values that hold for "
+       "most training jobs; otherwise every term starts at a tenth of a step.",
+       ""},
+      {"job_sizes", Boolean{&o.job_sizes},
+       "Start the sizes to which these values are ratios, model state and "
+       "computation, at those of the job, where [workload] or the facts of a "
+       "table describe it.",
+       ""},
+      PredictionsOption(o.predictions),
+      {"neutral_inactive_parameters", Boolean{&o.neutral_inactive_parameters},
+       "Embed an inactive parameter in the middle of its values; the paper "
+       "embeds it at its default.",
+       "Sec. 4.1"},
+      {"encoding",
+       ChoiceOf(o.encoding, {{"log2", surrogates::SizeScale::kLog2},
+                             {"linear", surrogates::SizeScale::kLinear},
+                             {"rank", surrogates::SizeScale::kRank}}),
+       "Scale of sizes and buckets in the embedding: their logarithm, their "
+       "value, or their position among the values of the space.",
+       "Sec. 4.1"},
+      {"fit", ChoiceOf(o.fit.as_printed, {{"map", false}, {"printed", true}}),
+       "Fit of the hyperparameters: the maximum of their posterior, or of the "
+       "marginal likelihood without priors.",
+       "Eq. 23"},
+      {"max_length_scale", Number{&o.fit.max_length_scale, 1.0},
+       "Largest length scale of the fit; the values of a parameter span a "
+       "length of 1.",
+       "Eq. 23, Table 5"},
+      {"coefficient_reach", Number{&o.fit.coefficient_reach, 1e-6},
+       "Bounds of the coefficients of a prior mean, in standard deviations of "
+       "their priors.",
+       "Eq. 23"},
+      {"integrate_coefficients", Boolean{&o.fit.integrate_coefficients},
+       "Integrate over the coefficients of the prior means instead of fixing "
+       "them at their best values; not with fit = \"printed\".",
+       ""},
+      {"learn_nugget", Boolean{&o.fit.learn_nugget},
+       "Learn an independent variance of single configurations, which covers "
+       "unreported noise.",
+       ""},
+      {"family_error", Number{&o.family_error, 0.0},
+       "Prior center of the error of the throughput prior that all "
+       "configurations of a family share, in units of the best throughput; 0: "
+       "none.",
+       ""},
+      {"predicted_family_error", Number{&o.predicted_family_error, 0.0},
+       "The same with a predicted throughput prior.", ""},
+      {"memory_family_error", Number{&o.memory_family_error, 0.0},
+       "The same for memory, in units of the highest memory.", ""},
+      {"memory_scale", Number{&o.memory_scale, 1e-6},
+       "Scale of the sigmoid of feasibility, in units of the capacity.",
+       "Eq. 4"},
+      {"out_of_memory_value", Number{&o.out_of_memory_value, 1.0},
+       "Memory that an out-of-memory trial observes, in units of the capacity.",
+       "Eq. 21"},
+      {"memory_clip",
+       ChoiceOf(o.clip_at_capacity,
+                {{"observation", false}, {"capacity", true}}),
+       "Where the prior of memory is clipped: at out_of_memory_value, or at "
+       "the capacity.",
+       "Eq. 21"},
+      {"clip_gradient", Number{&o.clip_gradient, 0.0, 1.0},
+       "Gradient of the clipped prior of memory in the fit, as a share of the "
+       "unclipped one.",
+       "Eq. 21"},
+      {"memory_noise", Number{&o.memory_noise, 1e-9},
+       "Standard deviation of a memory observation, in units of the capacity.",
+       "Eq. 26"},
+      {"prior_error", Number{&o.prior_error, 0.0},
+       "Amplitude of a perturbation of the throughput's prior, in units of the "
+       "best throughput.",
+       "App. I.5"},
+  };
 }
 
 Option ComputeTimeOption(SurrogatePair::Options& options) {

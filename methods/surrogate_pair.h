@@ -22,8 +22,8 @@
 
 namespace methods {
 
-// Throughput in steps/s (the value of a candidate, see trials::RelativePrice)
-// and peak memory in units of the capacity, each a Gaussian process over the
+// Throughput (the value of a candidate, see trials::RelativePrice) and peak
+// memory in units of the capacity, each a Gaussian process over the
 // same embedded candidates.
 class SurrogatePair {
  public:
@@ -168,9 +168,9 @@ class SurrogatePair {
   TrustedProcess throughput_;
   TrustedProcess memory_;
   // The perturbation of the throughput's prior mean, [N], empty: none; and its
-  // amplitude in steps/s.
+  // amplitude, a value.
   Eigen::VectorXd prior_perturbation_;
-  double perturbation_steps_per_s_ = 0.0;
+  double perturbation_amplitude_ = 0.0;
   int threads_;
   surrogates::Prediction prediction_;  // of throughput, all candidates
   AcquisitionSearch search_;
@@ -191,6 +191,7 @@ class SurrogatePair {
 // ..., so that the share of trials that use predictions is the trust in them.
 [[nodiscard]] double TrustThreshold(int trials);
 
+[[nodiscard]] std::vector<Option> OptionsOf(SurrogatePair::Options& options);
 // The option `t_comp` of a method.
 [[nodiscard]] Option ComputeTimeOption(SurrogatePair::Options& options);
 

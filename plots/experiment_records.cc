@@ -190,9 +190,8 @@ void ToValues(const trials::ProblemInfo& problem,
   }
   double incumbent = trials::kUnknown;
   for (trials::Trial& trial : trials) {
-    const double factor = trial.plan.empty()
-                              ? valuation.Factor(trial.config)
-                              : valuation.FactorOfGpus(problem.gpus);
+    const double factor = trial.IsPlan() ? valuation.FactorOfGpus(problem.gpus)
+                                         : valuation.Factor(trial.config);
     double& value = trial.throughput.steps_per_s;
     value *= factor;
     trial.throughput.variance *= factor * factor;

@@ -59,7 +59,7 @@ std::vector<NoisyTrial> RunTrials(const harness::Backend& backend,
     }
     NoisyTrial& trial = drawn.emplace_back();
     trials::TrialRequest request;
-    request.config = trial.config = (*backend.space)[candidate];
+    request.candidate = trial.config = (*backend.space)[candidate];
     request.max_steps = noise.steps;
     request.seed = random();
     trial.step_times_s = backend.runner->Run(request).step_times_s;

@@ -83,8 +83,7 @@ class RowReader {
     for (const Knob& knob : BuiltInKnobs()) {
       int value = 0;
       Read(value);
-      // Records from the time when sp was a flag have 0 where it is off.
-      knob.Set(config, std::max(value, knob.minimum));
+      knob.Set(config, value);
     }
   }
 
@@ -150,33 +149,27 @@ RecordFile MakeFile(const std::vector<std::string>& custom = {}) {
   return {fmt::format("{}.csv", kName<Record>), header + "check\n"};
 }
 
-// The custom columns in the header of `text`. Nothing for another header.
+// The custom columns in the header of `text`: those behind the configuration
+// that a header without them lacks. Nothing for another header.
 template <typename Record>
 std::optional<std::vector<std::string>> CustomColumns(std::string_view text) {
-  const std::string_view plain = FileOf<Record>().header;
-  if (text.starts_with(plain)) {
-    return std::vector<std::string>{};
-  }
+  const auto cells = [](std::string_view header) {
+    const std::size_t line = header.find('\n') + 1;
+    return common::Split(header.substr(line, header.find('\n', line) - line),
+                         ',');
+  };
+  std::vector<std::string> custom;
   if constexpr (std::is_same_v<Record, Trial>) {
-    const std::string_view header =
-        text.substr(0, text.find('\n', text.find('\n') + 1) + 1);
-    const std::string_view last =
-        ","
-        "outcome,";
-    const std::size_t at = plain.find(last);
-    const std::size_t end = header.rfind(plain.substr(at));
-    if (end != std::string_view::npos && end > at &&
-        header.size() == end + plain.size() - at &&
-        header.starts_with(plain.substr(0, at))) {
-      std::vector<std::string> names;
-      for (const std::string_view name :
-           common::Split(header.substr(at + 1, end - at - 1), ',')) {
-        names.emplace_back(name);
+    const std::vector<std::string_view> plain = cells(FileOf<Trial>().header);
+    for (const std::string_view column : cells(text)) {
+      if (std::ranges::find(plain, column) == plain.end()) {
+        custom.emplace_back(column);
       }
-      return names;
     }
   }
-  return std::nullopt;
+  return text.starts_with(MakeFile<Record>(custom).header)
+             ? std::optional(std::move(custom))
+             : std::nullopt;
 }
 
 }  // namespace
@@ -282,6 +275,11 @@ void SetPlans(const std::vector<PlanRecord>& plans,
       trials[static_cast<std::size_t>(plan.trial) - 1].plan = plan.plan;
     }
   }
+}
+
+std::optional<PlanRecord> PlanRecordOf(const Trial& trial) {
+  return trial.IsPlan() ? std::optional(PlanRecord{trial.number, trial.plan})
+                        : std::nullopt;
 }
 
 std::vector<Trial> ReadTrials(const std::filesystem::path& run_folder) {

@@ -137,6 +137,8 @@ template <typename Record>
 [[nodiscard]] Rows<Record> ReadRows(const std::filesystem::path& run_folder,
                                     bool drop_damaged_end = false);
 
+// The row of a trial in plans.csv; absent for a configuration.
+[[nodiscard]] std::optional<PlanRecord> PlanRecordOf(const Trial& trial);
 // Sets the plan of every trial that has one; other rows are left out.
 void SetPlans(const std::vector<PlanRecord>& plans, std::vector<Trial>& trials);
 

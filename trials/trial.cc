@@ -10,17 +10,17 @@
 namespace trials {
 
 bool Trial::HasThroughput() const {
-  // Records of earlier versions may have implausible values.
   return throughput.steps_per_s >= 1.0 / kMostStepSeconds &&
          throughput.steps_per_s <= 1.0 / kLeastStepSeconds &&
          measurement.outcome != Outcome::kOutOfMemory &&
          measurement.outcome != Outcome::kFailed;
 }
 
-Trial MakeTrial(int candidate, const ParallelConfig& config,
-                Measurement measurement, const ThroughputOptions& options) {
-  Trial trial{.candidate = candidate,
-              .config = config,
+Trial MakeTrial(int index, const Candidate& candidate, Measurement measurement,
+                const ThroughputOptions& options) {
+  Trial trial{.candidate = index,
+              .config = candidate.config(),
+              .plan = candidate.IsPlan() ? candidate.Label() : "",
               .measurement = std::move(measurement)};
   Measurement& made = trial.measurement;
   if (made.peak_memory_bytes && std::isnan(*made.peak_memory_bytes)) {
@@ -31,6 +31,10 @@ Trial MakeTrial(int candidate, const ParallelConfig& config,
   trial.steps = static_cast<int>(made.step_times_s.size());
   trial.throughput = EstimateThroughput(made.step_times_s, options);
   return trial;
+}
+
+double PriceOf(const Trial& trial, const RelativePrice& price) {
+  return trial.IsPlan() ? 1.0 : price(trial.config);
 }
 
 std::vector<CustomValue> CustomValues(const ParallelConfig& config,
@@ -45,7 +49,10 @@ std::vector<CustomValue> CustomValues(const ParallelConfig& config,
 }
 
 std::string CandidateLabel(const Trial& trial) {
-  std::string label = trial.plan.empty() ? ToString(trial.config) : trial.plan;
+  if (trial.IsPlan()) {
+    return trial.plan;
+  }
+  std::string label = ToString(trial.config);
   for (const CustomValue& custom : trial.custom) {
     if (custom.value.empty()) {
       continue;  // the trial is from before the knob was added

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "common/fields.h"
+#include "trials/candidate.h"
 #include "trials/measurement.h"
+#include "trials/objective.h"
 #include "trials/parallel_config.h"
 
 namespace trials {
@@ -35,8 +37,8 @@ struct CustomValue {
 // step times are in a separate file (steps.csv).
 struct Trial {
   int number = 0;     // from 1
-  int candidate = 0;  // index into the search space
-  // The configuration, or what the stages of a plan share.
+  int candidate = 0;  // index into the search space; -1: a plan
+  // Candidate::config.
   ParallelConfig config;
   // Records have a column for each of these, behind those of the configuration.
   std::vector<CustomValue> custom;
@@ -52,6 +54,8 @@ struct Trial {
   double incumbent_steps_per_s = kUnknown;
   double exact_steps_per_s = kUnknown;  // noise-free, where known
   ChosenBy chosen_by = ChosenBy::kUnspecified;
+
+  [[nodiscard]] bool IsPlan() const { return !plan.empty(); }
 
   // Whether its throughput is a sample of the candidate's: it ran a step after
   // the warm-up, and neither ran out of memory nor failed.
@@ -86,9 +90,12 @@ void VisitFields(common::FieldsOf<Trial> auto& trial, const auto& visit) {
 
 // The trial of a candidate with its estimate and with texts as the records hold
 // them; the search fills in number, search time and incumbent.
-[[nodiscard]] Trial MakeTrial(int candidate, const ParallelConfig& config,
+[[nodiscard]] Trial MakeTrial(int index, const Candidate& candidate,
                               Measurement measurement,
                               const ThroughputOptions& options = {});
+
+// The relative price of a trial. Plans use all GPUs.
+[[nodiscard]] double PriceOf(const Trial& trial, const RelativePrice& price);
 
 // The values of the knobs that are not built in.
 [[nodiscard]] std::vector<CustomValue> CustomValues(

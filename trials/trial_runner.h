@@ -13,24 +13,17 @@
 #include <utility>
 #include <vector>
 
+#include "trials/candidate.h"
 #include "trials/measurement.h"
-#include "trials/parallel_config.h"
-#include "trials/plan.h"
 
 namespace trials {
-
-// The text form of a configuration in JSON files.
-inline void FromText(std::string_view text, ParallelConfig& config) {
-  config = ParseParallelConfig(text);
-}
 
 // The input of a trial. It does not identify the method that requests the
 // trial.
 struct TrialRequest {
-  ParallelConfig config;  // with a plan: StageConfig of its first stage
-  // What to run instead of the configuration. A backend that cannot run it
-  // throws (RejectPlan); methods suggest plans only where Problem::runs_plans.
-  std::optional<Plan> plan;
+  // A backend that cannot run plans throws (RejectPlan); methods suggest them
+  // only where Problem::runs_plans.
+  Candidate candidate;
   int max_steps = 1;       // q_max > 0
   std::uint64_t seed = 0;  // all randomness of the trial comes from here
   double time_limit_s =
@@ -49,8 +42,7 @@ struct TrialRequest {
 // The fields that another process needs; it sets on_step by StopBy.
 void VisitFields(common::FieldsOf<TrialRequest> auto& request,
                  const auto& visit) {
-  visit("config", request.config);
-  visit("plan", request.plan);
+  visit("candidate", request.candidate);
   visit("max_steps", request.max_steps);
   visit("seed", request.seed);
   visit("time_limit_s", request.time_limit_s);
@@ -89,22 +81,18 @@ class TrialRunner {
   [[nodiscard]] virtual Measurement Run(const TrialRequest& request) = 0;
 
   // Steps per second without noise, if the backend provides it (simulated,
-  // replayed); 0 for a configuration that does not fit; absent on real
+  // replayed); 0 for a candidate that does not fit; absent on real
   // hardware. Reports use it as the ground truth; methods never receive it.
   [[nodiscard]] virtual std::optional<double> ExactThroughput(
-      const ParallelConfig& config) const = 0;
-  // The same of a plan.
-  [[nodiscard]] virtual std::optional<double> ExactPlanThroughput(
-      const Plan& /*plan*/) const {
-    return std::nullopt;
-  }
+      const Candidate& candidate) const = 0;
 };
 
 // Errors: throws std::logic_error for a request of a plan.
 inline void RejectPlan(const TrialRequest& request, std::string_view backend) {
-  if (request.plan) {
+  if (request.candidate.IsPlan()) {
     throw std::logic_error("the backend '" + std::string(backend) +
-                           "' cannot run the plan " + ToString(*request.plan));
+                           "' cannot run the plan " +
+                           request.candidate.Label());
   }
 }
 

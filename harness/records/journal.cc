@@ -278,11 +278,11 @@ void Journal::Commit(const trials::Trial& trial,
   steps_->Append(RowsOf(steps));
   fits_->Append(RowsOf(fits));
   suggestion_times_->Append(ToRow(suggestion_time) + "\n");
-  if (!trial.plan.empty()) {
+  if (const auto plan = PlanRecordOf(trial)) {
     if (!plans_) {
       plans_ = Publish<trials::PlanRecord>();
     }
-    plans_->Append(ToRow(trials::PlanRecord{trial.number, trial.plan}) + "\n");
+    plans_->Append(ToRow(*plan) + "\n");
   }
   lease_.Check();
   trials::Trial row = trial;

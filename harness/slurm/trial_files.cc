@@ -36,10 +36,13 @@ std::string ToJson(const TrialTask& task) { return TextOf(task); }
 
 TrialTask ReadTrialTask(const fs::path& folder) {
   auto task = common::ReadJsonAs<TrialTask>(folder / "trial.json");
-  if (task.custom) {
-    auto& custom = task.request.config.custom;
+  trials::Candidate& candidate = task.request.candidate;
+  if (task.custom && !candidate.IsPlan()) {
+    trials::ParallelConfig config = candidate.config();
+    auto& custom = config.custom;
     std::copy_n(task.custom->begin(),
                 std::min(task.custom->size(), custom.size()), custom.begin());
+    candidate = config;
   }
   StopBy(task.request.stop_rule, task.request);
   return task;

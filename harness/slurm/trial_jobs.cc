@@ -115,13 +115,13 @@ TrialJobs::TrialJobs(SlurmOptions options, Place place,
     : options_(std::move(options)), place_(std::move(place)), local_(local) {}
 
 Measurement TrialJobs::Run(const trials::TrialRequest& request) {
-  const auto custom = CustomOf(request.config);
+  const auto custom = CustomOf(request.candidate.config());
   const fs::path folder =
       TrialJobsFolder(place_.run_folder) /
       fmt::format(
           "{:016x}",
           common::DeriveSeed(
-              ToString(request.config) +
+              ToString(request.candidate.config()) +
               (custom ? fmt::format(",{}", fmt::join(*custom, ",")) : "")));
   CheckFolder(folder);
   Prepare(folder, {place_.manifest, place_.settings, place_.problem,

@@ -50,8 +50,8 @@ class TrialJobs final : public trials::TrialRunner {
   [[nodiscard]] trials::Measurement Run(
       const trials::TrialRequest& request) override;
   [[nodiscard]] std::optional<double> ExactThroughput(
-      const trials::ParallelConfig& config) const override {
-    return local_.ExactThroughput(config);
+      const trials::Candidate& candidate) const override {
+    return local_.ExactThroughput(candidate);
   }
 
  private:

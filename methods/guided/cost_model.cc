@@ -11,7 +11,7 @@ class CostModel final : public Method {
  public:
   CostModel(const Problem& problem, const CostModelOptions& options,
             std::uint64_t seed)
-      : Method(problem.space->size()),
+      : Method(problem),
         problem_(problem),
         options_(options),
         seed_(seed),

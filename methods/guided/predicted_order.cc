@@ -13,9 +13,8 @@ std::unique_ptr<Method> MakePredictedOrder(const Problem& problem,
                                            const PredictedOrderOptions& options,
                                            std::uint64_t /*seed*/) {
   return std::make_unique<FixedOrder>(
-      problem.space->size(),
-      Order(Priced(problem, problem.predict(options.predictions)),
-            problem.memory_capacity_bytes));
+      problem, Order(Priced(problem, problem.predict(options.predictions)),
+                     problem.memory_capacity_bytes));
 }
 
 }  // namespace methods

@@ -15,7 +15,7 @@ class Xgboost final : public Method {
  public:
   Xgboost(const Problem& problem, const XgboostOptions& options,
           std::uint64_t seed)
-      : Method(problem.space->size()),
+      : Method(problem),
         problem_(problem),
         options_(options),
         seed_(seed),

@@ -24,22 +24,16 @@ namespace methods {
 // OptionsOf documents each option.
 struct OppaOptions {
   bool early_termination = true;
-  int q_min = 5;  // at most the problem's q_max
-  // Eq. 5 runs the step after q_min, too; Algorithm 3 may stop after q_min.
-  bool q_min_runs_on = false;
-  double tau_steps_per_s = 0.0;
+  int q_min = 5;     // at most the problem's q_max
+  double tau = 0.0;  // a value, like tau_share times the best one
   double tau_share = 1e-3;
   bool theory_tau = false;
   bool theory_beta = false;
   Assumption theory;  // its q_max is the problem's
   double beta = 3.0;
-  bool beta_in_stddevs = false;
   int random_trials = 1;
   DrawLaw draw = DrawLaw::kCell;
-  bool random_start = false;
   int failures_before_random = 3;
-  int screened_draws = 4;
-  int stagnation_trials = 4;
   // The acquisition function, and the period at which the other one chooses
   // (0: never).
   Acquisition acquisition = Acquisition::kConstrainedUcb;

@@ -42,7 +42,7 @@ class Planned final : public Method {
  public:
   Planned(const Problem& problem, int top, std::unique_ptr<Method> planner,
           std::unique_ptr<Method> then)
-      : Method(problem.space->size(), then->history().throughput_options()),
+      : Method(problem, then->history().throughput_options()),
         top_(top),
         planner_(std::move(planner)),
         then_(std::move(then)) {}

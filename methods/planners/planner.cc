@@ -127,7 +127,7 @@ std::unique_ptr<Method> TryPlans(const Problem& problem, const Planner& planner,
     std::stable_sort(all.begin(), all.end(), by_distance_from(*first));
     order.insert(order.end(), all.begin(), all.end());
   }
-  return std::make_unique<FixedOrder>(space.size(), std::move(order),
+  return std::make_unique<FixedOrder>(problem, std::move(order),
                                       std::move(plans));
 }
 
@@ -156,9 +156,7 @@ Option JudgeOption(Judge& judge, std::string_view meaning) {
   return {
       "judge",
       ChoiceOf(judge, {{"nearest", Judge::kNearest}, {"plan", Judge::kPlan}}),
-      std::string(meaning),
-      "",
-      {},
+      std::string(meaning), "",
       [&judge](const Problem& problem) -> std::string {
         return judge == Judge::kPlan && !problem.runs_plans
                    ? "the trials of this problem cannot run plans, only "

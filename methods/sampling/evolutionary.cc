@@ -20,10 +20,7 @@ class Evolutionary final : public Method {
  public:
   Evolutionary(const Problem& problem, const EvolutionaryOptions& options,
                std::uint64_t seed)
-      : Method(problem.space->size()),
-        problem_(problem),
-        options_(options),
-        seed_(seed) {}
+      : Method(problem), problem_(problem), options_(options), seed_(seed) {}
 
   std::optional<Suggestion> Suggest() override {
     if (history_.exhausted()) {
@@ -40,18 +37,18 @@ class Evolutionary final : public Method {
   }
 
  private:
-  // The fastest trials, fastest first; failures after all others.
+  // The best trials, best first; failures after all others.
   [[nodiscard]] std::vector<const Trial*> Population() const {
     std::vector<const Trial*> members;
     for (const Trial& trial : history_.trials()) {
       members.push_back(&trial);
     }
-    const auto speed = [](const Trial* trial) {
-      return trial->HasThroughput() ? trial->throughput.steps_per_s : 0.0;
+    const auto value = [this](const Trial* trial) {
+      return trial->HasThroughput() ? history_.ValueOf(*trial).value : 0.0;
     };
     std::stable_sort(
         members.begin(), members.end(),
-        [&](const Trial* a, const Trial* b) { return speed(a) > speed(b); });
+        [&](const Trial* a, const Trial* b) { return value(a) > value(b); });
     members.resize(std::min(members.size(),
                             static_cast<std::size_t>(options_.population)));
     return members;

@@ -21,7 +21,7 @@ int RecomputationRank(int value) {
 class Grid final : public Method {
  public:
   Grid(const Problem& problem, const GridOptions& options)
-      : Method(problem.space->size()), problem_(problem), options_(options) {
+      : Method(problem), problem_(problem), options_(options) {
     for (const std::vector<int>& cell : problem.space->cells()) {
       order_.insert(order_.end(), cell.begin(), cell.end());
       std::stable_sort(

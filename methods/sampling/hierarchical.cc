@@ -44,7 +44,7 @@ class Hierarchical final : public Method {
  public:
   Hierarchical(const Problem& problem, const HierarchicalOptions& options,
                std::uint64_t seed)
-      : Method(problem.space->size()),
+      : Method(problem),
         problem_(problem),
         options_(options),
         seed_(seed),
@@ -130,11 +130,12 @@ class Hierarchical final : public Method {
 
   [[nodiscard]] int Best() const {
     int best = -1;
-    double steps_per_s = 0.0;
+    double highest = 0.0;
     for (const trials::Trial& trial : history_.trials()) {
-      if (trial.HasThroughput() && trial.throughput.steps_per_s > steps_per_s) {
+      const double value = history_.ValueOf(trial).value;
+      if (trial.HasThroughput() && value > highest) {
         best = trial.candidate;
-        steps_per_s = trial.throughput.steps_per_s;
+        highest = value;
       }
     }
     return best;

@@ -9,10 +9,7 @@ class Random final : public Method {
  public:
   Random(const Problem& problem, const RandomOptions& options,
          std::uint64_t seed)
-      : Method(problem.space->size()),
-        problem_(problem),
-        options_(options),
-        seed_(seed) {}
+      : Method(problem), problem_(problem), options_(options), seed_(seed) {}
 
   std::optional<Suggestion> Suggest() override {
     if (history_.exhausted()) {

@@ -19,7 +19,7 @@ std::vector<trials::Measurement> MeasureAll(const harness::Backend& backend,
   std::vector<trials::Measurement> all;
   for (int i = 0; i < backend.space->size(); ++i) {
     trials::TrialRequest request;
-    request.config = (*backend.space)[i];
+    request.candidate = (*backend.space)[i];
     request.max_steps = q_max;
     request.seed =
         common::DeriveSeed(std::to_string(seed), static_cast<std::uint64_t>(i));

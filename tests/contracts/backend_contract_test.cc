@@ -75,7 +75,7 @@ class BackendContract : public testing::TestWithParam<std::string> {
   // The request that runs a candidate in full.
   [[nodiscard]] TrialRequest Full(int candidate) const {
     TrialRequest request;
-    request.config = (*backend_.space)[candidate];
+    request.candidate = (*backend_.space)[candidate];
     request.max_steps = 8;
     request.seed = 3;
     return request;
@@ -143,20 +143,19 @@ TEST_P(BackendContract, RunsAPlanAsItsConfigurationOrRefusesIt) {
   for (const int i : Fitting(true)) {
     TrialRequest request = Full(i);
     const Measurement of_config = backend_.runner->Run(request);
-    request.plan = trials::UniformPlan(
-        request.config,
+    request.candidate = trials::UniformPlan(
+        request.candidate.config(),
         backend_.workload ? backend_.workload->model.layers : 8);
-    SCOPED_TRACE(ToString(*request.plan));
+    SCOPED_TRACE(request.candidate.Label());
     if (!backend_.runs_plans) {
       EXPECT_THROW((void)backend_.runner->Run(request), std::logic_error);
-      EXPECT_FALSE(backend_.runner->ExactPlanThroughput(*request.plan));
+      EXPECT_FALSE(backend_.runner->ExactThroughput(request.candidate));
       continue;
     }
-    request.config = {};
     const Measurement of_plan = backend_.runner->Run(request);
     EXPECT_EQ(of_plan.step_times_s, of_config.step_times_s);
     EXPECT_EQ(of_plan.peak_memory_bytes, of_config.peak_memory_bytes);
-    EXPECT_EQ(backend_.runner->ExactPlanThroughput(*request.plan),
+    EXPECT_EQ(backend_.runner->ExactThroughput(request.candidate),
               backend_.runner->ExactThroughput((*backend_.space)[i]));
   }
 }

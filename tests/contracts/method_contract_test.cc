@@ -52,8 +52,13 @@ class MethodContract : public testing::TestWithParam<std::string> {
                          const std::vector<methods::Suggestion>& starts = {}) {
     const auto method = Make(space, seed);
     Journal journal(folder);
-    (void)Search(space, {.trials = trials, .q_max = kQMax},
-                 /*trial_seed=*/5, *method, runner_, journal, {}, starts);
+    (void)Search({.space = space,
+                  .budget = {.trials = trials, .q_max = kQMax},
+                  .trial_seed = 5,
+                  .method = *method,
+                  .runner = runner_,
+                  .journal = journal,
+                  .starts = starts});
     return trials::ReadTrials(folder);
   }
 

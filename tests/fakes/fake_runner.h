@@ -33,19 +33,19 @@ struct FakeRunner final : public trials::TrialRunner {
     trials::Measurement result;
     result.setup_s = setup_s;
     result.duration_s = setup_s;
-    if (request.config.dp > max_dp) {
+    if (request.candidate.config().dp > max_dp) {
       result.outcome = trials::Outcome::kOutOfMemory;
       result.message = "does not fit,\nit says";
       return Limited(result, request.time_limit_s);
     }
     std::mt19937_64 engine(request.seed);
     result.outcome = trials::Outcome::kCompleted;
-    result.peak_memory_bytes = 1e9 * request.config.dp;
+    result.peak_memory_bytes = 1e9 * request.candidate.config().dp;
     for (int step = 0; step < request.max_steps; ++step) {
       const double noise = static_cast<double>(engine() >> 11U) * 0x1p-53;
       const double step_time_s =
           (step_times_s.empty()
-               ? StepTime(request.config)
+               ? StepTime(request.candidate.config())
                : step_times_s[(requests.size() - 1) % step_times_s.size()]) *
           (1.0 + jitter * noise);
       if (result.duration_s + step_time_s > request.time_limit_s) {
@@ -66,7 +66,8 @@ struct FakeRunner final : public trials::TrialRunner {
   }
 
   [[nodiscard]] std::optional<double> ExactThroughput(
-      const trials::ParallelConfig& config) const override {
+      const trials::Candidate& candidate) const override {
+    const trials::ParallelConfig& config = candidate.config();
     return config.dp > max_dp ? 0.0 : 1.0 / StepTime(config);
   }
 

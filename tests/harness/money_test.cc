@@ -51,12 +51,13 @@ struct PricedRunner final : public trials::TrialRunner {
 
   [[nodiscard]] trials::Measurement Run(
       const trials::TrialRequest& request) override {
-    inner.step_times_s = {fakes::FakeRunner::StepTime(request.config) *
-                          kPrice(request.config)};
+    inner.step_times_s = {
+        fakes::FakeRunner::StepTime(request.candidate.config()) *
+        kPrice(request.candidate.config())};
     return inner.Run(request);
   }
   [[nodiscard]] std::optional<double> ExactThroughput(
-      const trials::ParallelConfig& /*config*/) const override {
+      const trials::Candidate& /*config*/) const override {
     return std::nullopt;
   }
 };
@@ -80,8 +81,12 @@ class MoneySearch : public testing::Test {
         FindMethod(name)->make(problem, common::TomlTable(), /*seed=*/1);
     const fakes::TemporaryFolder folder;
     Journal journal(folder.path());
-    (void)Search(space_, {.trials = trials, .q_max = kQMax},
-                 /*trial_seed=*/5, *method, runner, journal, {}, {}, 0, price);
+    (void)Search({.space = space_,
+                  .budget = {.trials = trials, .q_max = kQMax},
+                  .trial_seed = 5,
+                  .method = *method,
+                  .runner = runner,
+                  .journal = journal});
     return trials::ReadTrials(folder.path());
   }
 

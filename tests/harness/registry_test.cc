@@ -81,8 +81,6 @@ TEST(Registry, VanillaBoHasNothingThatOppaAdds) {
            {"early_termination", "false"},
            {"draw", "\"uniform\""},
            {"failures_before_random", "0"},
-           {"screened_draws", "1"},
-           {"stagnation_trials", "0"},
            {"neutral_inactive_parameters", "false"},
            {"integrate_coefficients", "false"},
            {"encoding", "\"linear\""},

@@ -35,7 +35,12 @@ class SearchTest : public testing::Test {
 
   SearchSummary Run(methods::Method& method, const Budget& budget) {
     Journal journal(folder_.path());
-    return Search(space_, budget, kSeed, method, runner_, journal);
+    return Search({.space = space_,
+                   .budget = budget,
+                   .trial_seed = kSeed,
+                   .method = method,
+                   .runner = runner_,
+                   .journal = journal});
   }
 
   [[nodiscard]] std::vector<trials::Trial> Records() const {
@@ -53,8 +58,12 @@ TEST_F(SearchTest, NeverPassesTheTimeBudgetAndUsesItUp) {
     FakeMethod method(AllCandidates());
     Journal journal(folder.path());
     const SearchSummary summary =
-        Search(space_, {.time_s = budget_s, .q_max = 5}, kSeed, method, runner_,
-               journal);
+        Search({.space = space_,
+                .budget = {.time_s = budget_s, .q_max = 5},
+                .trial_seed = kSeed,
+                .method = method,
+                .runner = runner_,
+                .journal = journal});
     const auto records = trials::ReadTrials(folder.path());
     double spent_s = 0.0;
     for (const trials::Trial& record : records) {
@@ -74,8 +83,13 @@ TEST_F(SearchTest, StartsPrecedeTheMethodAndAreItsHistory) {
       {.candidate = 2, .chosen_by = trials::ChosenBy::kRandom}};
   const auto run = [&](methods::Method& method, int trials) {
     Journal journal(folder_.path());
-    return Search(space_, {.trials = trials, .q_max = 2}, kSeed, method,
-                  runner_, journal, {}, starts);
+    return Search({.space = space_,
+                   .budget = {.trials = trials, .q_max = 2},
+                   .trial_seed = kSeed,
+                   .method = method,
+                   .runner = runner_,
+                   .journal = journal,
+                   .starts = starts});
   };
   for (const int trials : {1, 2, 4}) {  // resumes within and after the starts
     FakeMethod method({-1, -1, 5, 0});  // from the third trial on
@@ -200,8 +214,12 @@ TEST_F(SearchTest, ATrialThatReachesItsLastStepIsCompleteHoweverSlow) {
   FakeMethod same({0});
   same.stop_below_steps_per_s = 1e9;
   Journal journal(folder.path());
-  (void)Search(space_, {.trials = 1, .q_max = 3}, kSeed, same, runner_,
-               journal);
+  (void)Search({.space = space_,
+                .budget = {.trials = 1, .q_max = 3},
+                .trial_seed = kSeed,
+                .method = same,
+                .runner = runner_,
+                .journal = journal});
   EXPECT_EQ(trials::ReadTrials(folder.path()).at(0).measurement.outcome,
             Outcome::kCompleted);
 }
@@ -212,8 +230,12 @@ TEST_F(SearchTest, NoiseDependsOnTheConfigurationAndNotOnItsTurn) {
   FakeMethod other({5, 2});
   fakes::TemporaryFolder folder;
   Journal journal(folder.path());
-  (void)Search(space_, {.trials = 2, .q_max = 2}, kSeed, other, runner_,
-               journal);
+  (void)Search({.space = space_,
+                .budget = {.trials = 2, .q_max = 2},
+                .trial_seed = kSeed,
+                .method = other,
+                .runner = runner_,
+                .journal = journal});
   ASSERT_EQ(runner_.requests.size(), 4U);
   EXPECT_EQ(runner_.requests[0].seed, runner_.requests[3].seed);
   EXPECT_EQ(runner_.requests[1].seed, runner_.requests[2].seed);
@@ -255,7 +277,7 @@ TEST_F(SearchTest, RecordsHistoryAndStopRuleHaveTheSameIncumbent) {
   const auto method = methods::MakeOppa(problem, options, 1);
   const SearchSummary summary = Run(*method, {.trials = 6, .q_max = 6});
   const auto records = Records();
-  const double best = method->history().best_steps_per_s();
+  const double best = method->history().best_value();
   EXPECT_EQ(records.back().incumbent_steps_per_s, best);
   EXPECT_EQ(summary.incumbent_steps_per_s, best);
   EXPECT_EQ(method->Suggest()->stop->best_steps_per_s, best);
@@ -284,9 +306,15 @@ TEST_F(SearchTest, ChargesThinkingOnlyWhenAsked) {
   fakes::TemporaryFolder folder;
   FakeMethod same({2, 5});
   Journal journal(folder.path());
-  (void)Search(
-      space_, {.time_s = 1e6, .trials = 2, .q_max = 2, .charge_thinking = true},
-      kSeed, same, runner_, journal);
+  (void)Search({.space = space_,
+                .budget = {.time_s = 1e6,
+                           .trials = 2,
+                           .q_max = 2,
+                           .charge_thinking = true},
+                .trial_seed = kSeed,
+                .method = same,
+                .runner = runner_,
+                .journal = journal});
   double thought_s = 0.0;
   const auto times = trials::ReadRows<trials::SuggestionTime>(folder.path());
   for (const auto& row : times.records) {
@@ -314,7 +342,7 @@ std::string FilesOf(const std::filesystem::path& folder) {
 }
 
 TEST_F(SearchTest, PlansAreTrialsAndCountAsIncumbents) {
-  methods::FixedOrder method(space_.size(), {0, 1, 2}, TwoPlans());
+  methods::FixedOrder method({.space = &space_}, {0, 1, 2}, TwoPlans());
   EXPECT_EQ(Run(method, {.trials = 3, .q_max = 5}).trials, 3);
   const std::vector<trials::Trial> records = Records();
   ASSERT_EQ(records.size(), 3U);
@@ -323,12 +351,12 @@ TEST_F(SearchTest, PlansAreTrialsAndCountAsIncumbents) {
     EXPECT_EQ(records[at].plan, ToString(TwoPlans()[at]));
     EXPECT_EQ(CandidateLabel(records[at]), records[at].plan);
     EXPECT_EQ(records[at].candidate, -1);
-    EXPECT_EQ(runner_.requests[at].plan, TwoPlans()[at]);
+    EXPECT_EQ(runner_.requests[at].candidate, TwoPlans()[at]);
   }
   EXPECT_EQ(records[1].config.dp, 4);  // of the first stage
   EXPECT_EQ(records[1].config.pp, 2);
   EXPECT_EQ(records[2].plan, "");
-  EXPECT_FALSE(runner_.requests[2].plan);
+  EXPECT_FALSE(runner_.requests[2].candidate.IsPlan());
   EXPECT_EQ(records[2].incumbent_steps_per_s,
             records[0].throughput.steps_per_s);
 }
@@ -336,7 +364,7 @@ TEST_F(SearchTest, PlansAreTrialsAndCountAsIncumbents) {
 TEST_F(SearchTest, ARunWithPlansResumesToTheSameBytesAfterEveryTrial) {
   const Budget budget{.trials = 5, .q_max = 5};
   const auto make = [this] {
-    return methods::FixedOrder(space_.size(), {4, 2, 3}, TwoPlans());
+    return methods::FixedOrder({.space = &space_}, {4, 2, 3}, TwoPlans());
   };
   methods::FixedOrder whole = make();
   (void)Run(whole, budget);
@@ -346,8 +374,12 @@ TEST_F(SearchTest, ARunWithPlansResumesToTheSameBytesAfterEveryTrial) {
       methods::FixedOrder method = make();
       Journal journal(folder.path());
       const SearchSummary summary =
-          Search(space_, {.trials = trials, .q_max = 5}, kSeed, method, runner_,
-                 journal);
+          Search({.space = space_,
+                  .budget = {.trials = trials, .q_max = 5},
+                  .trial_seed = kSeed,
+                  .method = method,
+                  .runner = runner_,
+                  .journal = journal});
       EXPECT_EQ(summary.replayed, trials == 5 ? stop_after : 0);
     }
     EXPECT_EQ(FilesOf(folder.path()), FilesOf(folder_.path())) << stop_after;
@@ -356,19 +388,24 @@ TEST_F(SearchTest, ARunWithPlansResumesToTheSameBytesAfterEveryTrial) {
 
 TEST_F(SearchTest, RefusesRecordsOfAnotherPlan) {
   std::vector<trials::Plan> plans = TwoPlans();
-  methods::FixedOrder method(space_.size(), {0}, plans);
+  methods::FixedOrder method({.space = &space_}, {0}, plans);
   (void)Run(method, {.trials = 2, .q_max = 5});
   plans[1].layers = {4, 4};
-  methods::FixedOrder other(space_.size(), {0}, plans);
+  methods::FixedOrder other({.space = &space_}, {0}, plans);
   EXPECT_THROW((void)Run(other, {.trials = 3, .q_max = 5}), common::InputError);
 }
 
 TEST_F(SearchTest, AdoptedPlansAreNotTriedAgain) {
   for (const int adopted : {0, 2}) {
-    methods::FixedOrder method(space_.size(), {4, 2}, TwoPlans());
+    methods::FixedOrder method({.space = &space_}, {4, 2}, TwoPlans());
     Journal journal(folder_.path());
-    (void)Search(space_, {.trials = 2 + adopted / 2, .q_max = 5}, kSeed, method,
-                 runner_, journal, {}, {}, adopted);
+    (void)Search({.space = space_,
+                  .budget = {.trials = 2 + adopted / 2, .q_max = 5},
+                  .trial_seed = kSeed,
+                  .method = method,
+                  .runner = runner_,
+                  .journal = journal,
+                  .adopted = adopted});
   }
   ASSERT_EQ(Records().size(), 3U);
   EXPECT_EQ(Records()[2].candidate, 4);
@@ -376,7 +413,7 @@ TEST_F(SearchTest, AdoptedPlansAreNotTriedAgain) {
 
 TEST_F(SearchTest, PlansDoNotExhaustTheSpace) {
   std::vector<int> all = AllCandidates();
-  methods::FixedOrder method(space_.size(), all, TwoPlans());
+  methods::FixedOrder method({.space = &space_}, all, TwoPlans());
   const SearchSummary summary = Run(method, {.trials = 999, .q_max = 2});
   EXPECT_EQ(summary.trials, space_.size() + 2);
   EXPECT_EQ(summary.finish_reason, trials::FinishReason::kSpaceExhausted);

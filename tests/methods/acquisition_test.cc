@@ -107,27 +107,6 @@ TEST(ConstrainedUcb, IsContinuousAsTheExcessBecomesCertain) {
   EXPECT_NEAR(ConstrainedUcb({0.8, 0.3, -1.0, 1e-7}, 1.0), certain, 1e-9);
 }
 
-TEST(ConstrainedUcb, AgreesWithSamples) {
-  std::mt19937_64 engine(3);
-  std::normal_distribution<double> normal;
-  const ConstrainedBelief belief{1.3, 0.4, 0.2, 2.5};
-  constexpr int kSamples = 200000;
-  std::vector<double> x(kSamples);
-  double mean = 0.0;
-  for (double& value : x) {
-    const double r =
-        belief.throughput_mean + belief.throughput_stddev * normal(engine);
-    const double m = belief.excess_mean + belief.excess_stddev * normal(engine);
-    value = r / (1.0 + std::exp(m));
-    mean += value / kSamples;
-  }
-  double deviation = 0.0;
-  for (const double value : x) {
-    deviation += std::abs(value - mean) / kSamples;
-  }
-  EXPECT_NEAR(ConstrainedUcb(belief, 1.0), mean + deviation, 0.005);
-}
-
 TEST(ConstrainedUcb, StaysBelowItsBound) {
   std::mt19937_64 engine(5);
   for (int i = 0; i < 5000; ++i) {
@@ -136,15 +115,6 @@ TEST(ConstrainedUcb, StaysBelowItsBound) {
     ASSERT_LE(ConstrainedUcb(belief, 1.0),
               bound + 1e-7 * (std::abs(belief.throughput_mean) +
                               belief.throughput_stddev));
-  }
-}
-
-TEST(Feasibility, IsTheSameFromBothRulesWhereTheyMeet) {
-  for (const double mean : {-8.0, -2.0, 0.0, 0.7, 3.0}) {
-    const FeasibilityMoments below = Feasibility(mean, 1.5);
-    const FeasibilityMoments above = Feasibility(mean, 1.5 + 1e-9);
-    EXPECT_NEAR(below.first, above.first, 5e-8);
-    EXPECT_NEAR(below.second, above.second, 5e-7);
   }
 }
 
@@ -212,7 +182,7 @@ TEST(AcquisitionSearch, FindsTheLargestImprovementInAnyBatches) {
       const int found =
           search.ArgMax(beliefs.throughput, PredictExcess(beliefs), {},
                         {.acquisition = Acquisition::kConstrainedImprovement,
-                         .best_steps_per_s = best,
+                         .best_value = best,
                          .first_batch = batch});
       ASSERT_EQ(found, expected) << size << ' ' << batch;
     }
@@ -416,119 +386,12 @@ TEST(AcquisitionSearch, FindsTheLeastInfeasibleOfCandidatesThatDoNotFit) {
         expected = i;
       }
     }
-    ArgMaxOptions options{.best_steps_per_s = 1.1, .first_batch = 20};
+    ArgMaxOptions options{.best_value = 1.1, .first_batch = 20};
     EXPECT_EQ(search.ArgMax(beliefs.throughput, excess, {}, options),
               BruteForce(beliefs, 1.0, std::vector<char>(beliefs.Size(), 0)));
     options.acquisition = Acquisition::kConstrainedImprovement;
     EXPECT_EQ(search.ArgMax(beliefs.throughput, excess, {}, options), expected);
     EXPECT_LT(search.summary().exact_evaluations, 40);
-  }
-}
-
-// The second candidate is slower by 3e-7, but fits for certain, which the first
-// one misses by 5e-7. Bounds have a slack of 1e-6.
-TEST(AcquisitionSearch, DropsNoCandidateThatIsWithinTheSlack) {
-  Beliefs beliefs;
-  beliefs.throughput.mean.resize(2);
-  beliefs.throughput.mean << 1.0, 1.0 - 3e-7;
-  beliefs.throughput.variance.setZero(2);
-  beliefs.excess.mean.resize(2);
-  beliefs.excess.mean << std::log(5e-7), -60.0;
-  beliefs.excess.variance.setZero(2);
-  AcquisitionSearch search;
-  for (const Acquisition acquisition :
-       {Acquisition::kConstrainedUcb, Acquisition::kConstrainedImprovement}) {
-    for (const int batch : {1, 2}) {
-      const int best =
-          search.ArgMax(beliefs.throughput, PredictExcess(beliefs), {},
-                        {.acquisition = acquisition,
-                         .beta = 0.0,
-                         .best_steps_per_s = 0.0,
-                         .first_batch = batch});
-      EXPECT_EQ(best, 1);
-      EXPECT_NEAR(
-          search.summary().value,
-          acquisition == Acquisition::kConstrainedUcb ? 1.0 - 3e-7 : -3e-7,
-          1e-12);
-    }
-  }
-}
-
-// A candidate of 1000 steps a second that hardly fits is looked at first.
-// Another one wins if its value is higher, however uncertain it is: no bound is
-// below its value.
-class TheHigherValueWins : public testing::Test {
- protected:
-  TheHigherValueWins() {
-    for (surrogates::Prediction* p : {&beliefs_.throughput, &beliefs_.excess}) {
-      p->mean.setZero(2);
-      p->variance.setZero(2);
-    }
-    beliefs_.throughput.mean[0] = 1000.0;
-  }
-
-  int Winner(double value, const ArgMaxOptions& options) {
-    beliefs_.excess.mean[0] = std::log(1000.0 / value - 1.0);
-    return search_.ArgMax(beliefs_.throughput, PredictExcess(beliefs_), {},
-                          options);
-  }
-
-  void Expect(const ConstrainedBelief& other, double beta) {
-    beliefs_.throughput.mean[1] = other.throughput_mean;
-    beliefs_.throughput.variance[1] = std::pow(other.throughput_stddev, 2);
-    beliefs_.excess.mean[1] = other.excess_mean;
-    beliefs_.excess.variance[1] = std::pow(other.excess_stddev, 2);
-    const double value = ConstrainedUcb(other, beta);
-    if (value > 0.0) {
-      const ArgMaxOptions options{.beta = beta, .first_batch = 1};
-      EXPECT_EQ(Winner(value * (1.0 - 1e-5), options), 1)
-          << other.throughput_mean << ' ' << other.throughput_stddev << ' '
-          << other.excess_mean << ' ' << other.excess_stddev << ' ' << beta;
-      EXPECT_EQ(Winner(value * (1.0 + 1e-5), options), 0);
-    }
-    if (other.throughput_mean > 0.0 && other.throughput_stddev == 0.0) {
-      const double improvement =
-          other.throughput_mean *
-          Feasibility(other.excess_mean, other.excess_stddev).first;
-      const ArgMaxOptions options{
-          .acquisition = Acquisition::kConstrainedImprovement,
-          .first_batch = 1};
-      EXPECT_EQ(Winner(improvement * (1.0 - 1e-5), options), 1)
-          << other.excess_mean << ' ' << other.excess_stddev;
-      EXPECT_EQ(Winner(improvement * (1.0 + 1e-5), options), 0);
-    }
-  }
-
-  AcquisitionSearch search_;
-  Beliefs beliefs_;
-};
-
-TEST_F(TheHigherValueWins, ByHoweverLittle) {
-  for (const double throughput : {1.0, -0.2}) {
-    for (const double deviation : {0.0, 0.3, 2.0}) {
-      for (double excess = -10.0; excess <= 10.0; excess += 0.5) {
-        for (const double spread : {0.0, 0.3, 1.0, 2.5, 30.0, 1000.0}) {
-          for (const double beta : {0.0, 1.0, 2.0, 10.0}) {
-            Expect({throughput, deviation, excess, spread}, beta);
-          }
-        }
-      }
-    }
-  }
-}
-
-TEST_F(TheHigherValueWins, OfCandidatesThatHardlyFit) {
-  for (const double deviation : {0.0, 0.3, 5.0}) {
-    for (const double excess : {12.0, 15.0, 20.0, 27.0, 30.0}) {
-      Expect({1.0, deviation, excess, 0.1}, 1.0);
-    }
-  }
-}
-
-// It either fits or it does not: the deviation is sqrt(p (1 - p)).
-TEST_F(TheHigherValueWins, OfCandidatesOfWhichNothingIsKnown) {
-  for (double excess = -2e5; excess <= 2e5; excess += 1e3) {
-    Expect({1.0, 0.0, excess, 1e5}, 100.0);
   }
 }
 
@@ -551,102 +414,6 @@ TEST(AcquisitionSearch, DoesNotDependOnTheUnitOfThroughput) {
     EXPECT_EQ(summary.memory_evaluations, expected.memory_evaluations);
     EXPECT_EQ(summary.exact_evaluations, expected.exact_evaluations);
   }
-}
-
-// Batches of 3, 12 and 48 candidates, as all bounds are equal.
-TEST(AcquisitionSearch, PredictsTheExcessOfFourTimesAsManyEachTime) {
-  Beliefs beliefs;
-  beliefs.throughput.mean.setOnes(60);
-  beliefs.throughput.variance.setConstant(60, 0.01);
-  std::vector<std::size_t> batches;
-  std::vector<int> seen;
-  AcquisitionSearch search;
-  const int best = search.ArgMax(beliefs.throughput,
-                                 [&](const std::vector<int>& candidates,
-                                     surrogates::PredictionView excess) {
-                                   batches.push_back(candidates.size());
-                                   seen.insert(seen.end(), candidates.begin(),
-                                               candidates.end());
-                                   excess.mean.setConstant(9.0);
-                                   excess.variance.setZero();
-                                 },
-                                 {}, {.first_batch = 3});
-  EXPECT_EQ(best, 0);
-  EXPECT_EQ(batches, (std::vector<std::size_t>{3, 12, 45}));
-  EXPECT_EQ(search.summary().memory_evaluations, 60);
-  for (std::size_t i = 0; i < seen.size(); ++i) {
-    EXPECT_EQ(seen[i], static_cast<int>(i));
-  }
-}
-
-// A candidate that fits for certain has the value r + beta s, up to the factor
-// 0.798 of s. Throughput alone bounds another one by
-// r (1 + sqrt(1 + beta^2)) / 2 + beta s, or by -r beta / 2 + beta s for r < 0.
-TEST(AcquisitionSearch, PredictsTheExcessOnlyWhereTheBoundOfThroughputIsAbove) {
-  const auto evaluations = [](ConstrainedBelief other, double beta) {
-    Beliefs beliefs;
-    beliefs.throughput.mean = Eigen::Vector2d(1.0, other.throughput_mean);
-    beliefs.throughput.variance =
-        Eigen::Vector2d(0.0, std::pow(other.throughput_stddev, 2));
-    AcquisitionSearch search;
-    EXPECT_EQ(search.ArgMax(beliefs.throughput,
-                            [](const std::vector<int>& candidates,
-                               surrogates::PredictionView excess) {
-                              for (std::size_t i = 0; i < candidates.size();
-                                   ++i) {
-                                excess.mean[static_cast<Eigen::Index>(i)] =
-                                    candidates[i] == 0 ? -60.0 : 60.0;
-                              }
-                              excess.variance.setZero();
-                            },
-                            {}, {.beta = beta, .first_batch = 1}),
-              0);
-    return search.summary().memory_evaluations;
-  };
-  // Without deviations: r for beta = 0 and r (1 + sqrt(2)) / 2 for beta = 1.
-  EXPECT_EQ(evaluations({.throughput_mean = 0.999}, 0.0), 1);
-  EXPECT_EQ(evaluations({.throughput_mean = 0.82}, 1.0), 1);
-  EXPECT_EQ(evaluations({.throughput_mean = 0.83}, 1.0), 2);
-  // 0.7 (1 + sqrt(2)) / 2 = 0.845, and 2 (1 + sqrt(5)) / 4 = 1.618 of r.
-  EXPECT_EQ(evaluations({0.7, 0.15}, 1.0), 1);
-  EXPECT_EQ(evaluations({0.7, 0.16}, 1.0), 2);
-  EXPECT_EQ(evaluations({0.5, 0.09}, 2.0), 1);
-  EXPECT_EQ(evaluations({0.5, 0.10}, 2.0), 2);
-  // Half of 0.6, and 0.7 of 1.
-  EXPECT_EQ(evaluations({-0.6, 0.69}, 1.0), 1);
-  EXPECT_EQ(evaluations({-0.6, 0.71}, 1.0), 2);
-  EXPECT_EQ(evaluations({-1.0, 0.49}, 1.0), 1);
-  // -r and 2 s for beta = 2, and 0.121 for r = 0.1.
-  EXPECT_EQ(evaluations({-0.6, 0.19}, 2.0), 1);
-  EXPECT_EQ(evaluations({-0.6, 0.21}, 2.0), 2);
-  EXPECT_EQ(evaluations({0.1, 0.87}, 1.0), 1);
-  EXPECT_EQ(evaluations({0.1, 0.89}, 1.0), 2);
-}
-
-// With one batch, the order is that of the bounds of feasibility: the least of
-// 1, of Phi(-m / sqrt(1.702^2 + s^2)) + 0.0095 and of exp(s^2 / 2 - m).
-TEST(AcquisitionSearch, EvaluatesWhatMayFitMoreLikelyThanTheBest) {
-  const auto evaluations = [](double value, double excess, double stddev) {
-    Beliefs beliefs;
-    beliefs.throughput.mean = Eigen::Vector2d(value, 1.0);
-    beliefs.throughput.variance = Eigen::Vector2d::Zero();
-    AcquisitionSearch search;
-    EXPECT_EQ(search.ArgMax(
-                  beliefs.throughput,
-                  [&](const std::vector<int>& /*candidates*/,
-                      surrogates::PredictionView out) {
-                    out.mean = Eigen::Vector2d(-60.0, excess);
-                    out.variance = Eigen::Vector2d(0.0, stddev * stddev);
-                  },
-                  {}, {.acquisition = Acquisition::kConstrainedImprovement}),
-              0);
-    return search.summary().exact_evaluations;
-  };
-  EXPECT_EQ(evaluations(0.5094, 0.0, 1.0), 2);
-  EXPECT_EQ(evaluations(0.5096, 0.0, 1.0), 1);
-  EXPECT_EQ(evaluations(0.9 * std::exp(-12.0), 20.0, 4.0), 2);
-  EXPECT_EQ(evaluations(1.1 * std::exp(-12.0), 20.0, 4.0), 1);
-  EXPECT_EQ(evaluations(1.001, -60.0, 0.0), 1);
 }
 
 TEST(AcquisitionSearch, RejectsOptionsOutsideTheirRange) {

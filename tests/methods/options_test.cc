@@ -43,27 +43,10 @@ TEST(ReadOptions, AChoiceIsMadeByItsName) {
                         HasSubstr("did you mean 'pear'"))));
 }
 
-TEST(ReadOptions, AFormerKeyNamesTheKeysThatReplaceIt) {
-  int width = 1;
-  int height = 1;
-  int depth = 1;
-  const std::vector<Option> options = {
-      {"width", Integer{&width, 0}, "", "", "size"},
-      {"height", Integer{&height, 0}, "", "", "size"},
-      {"depth", Integer{&depth, 0}, "", "", "deep"}};
-  EXPECT_THAT([&] { Read("size = 3", options); },
-              ThrowsMessage<common::InputError>(AllOf(
-                  HasSubstr("'width' and 'height'"), Not(HasSubstr("depth")))));
-  Read("width = 3\nheight = 4", options);
-  EXPECT_EQ(width, 3);
-  EXPECT_EQ(height, 4);
-  EXPECT_EQ(depth, 1);
-}
-
 TEST(ReadOptions, AGivenValueIsCheckedAgainstTheProblem) {
   int trials = 1;
   const std::vector<Option> options = {
-      {"trials", Integer{&trials, 0}, "", "", "",
+      {"trials", Integer{&trials, 0}, "", "",
        [&](const Problem& problem) -> std::string {
          return trials > problem.gpus ? "too many" : "";
        }}};

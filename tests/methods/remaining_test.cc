@@ -171,13 +171,6 @@ TEST_F(RemainingTest, ExpectedGainIsTheMeanAboveTheIncumbent) {
               1e-6 + 1e-3 * above / best);
 }
 
-// Of N samples, N are within: odds of (N + 1/2) / (1/2), whose square root is
-// taken.
-TEST(HighestProbability, IsTemperedAndBelowOne) {
-  EXPECT_NEAR(HighestProbability(), 1.0 / (1.0 + std::sqrt(0.5 / (1024 + 0.5))),
-              1e-12);
-}
-
 TEST_F(RemainingTest, DoesNotDependOnTheUnitOfTime) {
   const auto after_all = [&](double scale) {
     history_ = History(space_.size());
@@ -366,19 +359,6 @@ TEST(Remaining, TheGainDoesNotDependOnTheOrderOfCandidates) {
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST(Remaining, OfEqualCandidatesTheFirstHasTheGain) {
-  const trials::SearchSpace space({{.dp = 1}, {.dp = 2}, {.dp = 4}});
-  const surrogates::EncodedSpace encoded = surrogates::Encode(space);
-  const surrogates::GaussianProcess process = AroundOne(encoded, 0.1);
-  surrogates::Prediction prediction;
-  process.Predict(prediction);
-  prediction.mean.setConstant(1.1);
-  prediction.variance.setConstant(0.01);
-  const auto remaining =
-      EstimateRemaining(OneTrial(space), prediction, process, process);
-  EXPECT_EQ(remaining->candidate, 1);
-}
-
 TEST(Remaining, SlowCandidatesLeaveNothingToGain) {
   const trials::SearchSpace space({{.dp = 1}, {.dp = 2}, {.dp = 4}});
   const surrogates::EncodedSpace encoded = surrogates::Encode(space);
@@ -392,75 +372,6 @@ TEST(Remaining, SlowCandidatesLeaveNothingToGain) {
   EXPECT_GE(remaining->expected_gain, 0.0);
   EXPECT_LT(remaining->expected_gain, 1e-12);
   EXPECT_EQ(remaining->p_within_1, HighestProbability());
-}
-
-// The first has no noise; that of the other has a standard deviation of 0.2. A
-// trial that was stopped early is faster by 2%.
-TEST(Remaining, TheFirstOfEquallyFastTrialsIsTheIncumbent) {
-  const trials::SearchSpace space({{.dp = 1}, {.dp = 2}, {.dp = 4}});
-  const surrogates::EncodedSpace encoded = surrogates::Encode(space);
-  const surrogates::GaussianProcess process = AroundOne(encoded, 0.1);
-  surrogates::Prediction prediction;
-  process.Predict(prediction);
-  trials::Trial noisy = TrialOf(1, 1.0);
-  noisy.throughput.variance = 0.04 * noisy.throughput.steps_used;
-  trials::Trial plan = noisy;
-  plan.plan = "layers=8 dp=8 tp=1";
-  trials::Trial faster = TrialOf(2, 1.02);
-  faster.measurement.outcome = trials::Outcome::kTerminatedEarly;
-  const double least = 1.0 - HighestProbability();
-  for (const trials::Trial& second : {noisy, plan}) {
-    History history(space.size());
-    history.Add(TrialOf(0, 1.0));
-    history.Add(second);
-    history.Add(faster);
-    const auto remaining =
-        EstimateRemaining(history, prediction, process, process);
-    EXPECT_NEAR(remaining->p_within_1, least, 1e-12);
-  }
-  History noisy_first(space.size());
-  noisy_first.Add(noisy);
-  noisy_first.Add(TrialOf(0, 1.0));
-  noisy_first.Add(faster);
-  EXPECT_GT(
-      EstimateRemaining(noisy_first, prediction, process, process)->p_within_1,
-      0.3);
-}
-
-// As many candidates as are looked at are likelier to be faster than one that
-// may gain more than all of them, or one fewer.
-TEST(Remaining, LooksAtNoMoreCandidatesThanItSays) {
-  constexpr int kSize = 3 * kScreened;
-  std::vector<trials::ParallelConfig> configs;
-  for (int i = 0; i < kSize; ++i) {
-    configs.push_back({.dp = i + 1});
-  }
-  const trials::SearchSpace space(configs);
-  const surrogates::EncodedSpace encoded = surrogates::Encode(space);
-  const surrogates::GaussianProcess process = AroundOne(encoded, 0.1);
-  surrogates::Prediction prediction;
-  process.Predict(prediction);
-  std::vector<int> order(kSize - 1);
-  std::iota(order.begin(), order.end(), 1);
-  std::mt19937_64 engine(3);
-  std::shuffle(order.begin(), order.end(), engine);
-  for (const int likelier : {kScreened - 1, kScreened}) {
-    for (int rank = 0; rank < kSize - 1; ++rank) {
-      const int i = order[rank];
-      const double stddev = rank == likelier ? 0.5 : 1e-6;
-      prediction.mean[i] = 1.0 - stddev * (1e-4 * rank);
-      prediction.variance[i] = stddev * stddev;
-    }
-    const auto remaining =
-        EstimateRemaining(OneTrial(space), prediction, process, process);
-    if (likelier < kScreened) {
-      EXPECT_EQ(remaining->candidate, order[likelier]);
-      EXPECT_GT(remaining->expected_gain, 0.01);
-    } else {
-      EXPECT_EQ(remaining->candidate, order[0]);
-      EXPECT_LT(remaining->expected_gain, 1e-6);
-    }
-  }
 }
 
 // A process whose values are all the same number, of which one is measured with
@@ -516,49 +427,6 @@ TEST(Remaining, CandidatesThatAreOneUnknownCountOnce) {
       EXPECT_NEAR(remaining->p_within_1, 0.5, 0.04) << unit << ' ' << noise;
     }
   }
-}
-
-// The process knows its value exactly: what the prediction has above it is
-// independent of the others, which samples exclude.
-TEST(Remaining, SamplesOfWhatIsKnownAreItsMean) {
-  const trials::SearchSpace space = SpaceOf(101);
-  const surrogates::EncodedSpace encoded = surrogates::Encode(space);
-  const surrogates::GaussianProcess memory =
-      SameEverywhere(encoded, 0.1, 1e-3, 1e-8, std::log(0.05));
-  const surrogates::GaussianProcess speed =
-      SameEverywhere(encoded, 1.0, 0.5, 0.0, std::log(1e10));
-  surrogates::Prediction prediction;
-  speed.Predict(prediction);
-  prediction.mean.setConstant(1.009);
-  prediction.variance.setConstant(0.01);
-  History history(space.size());
-  history.Add(TrialOf(0, 1.0));
-  EXPECT_EQ(EstimateRemaining(history, prediction, speed, memory)->p_within_1,
-            HighestProbability());
-  prediction.mean.setConstant(1.011);
-  EXPECT_NEAR(EstimateRemaining(history, prediction, speed, memory)->p_within_1,
-              1.0 - HighestProbability(), 1e-12);
-}
-
-// Of 100 independent candidates, each a tiny chance of being faster.
-TEST(Remaining, CandidatesWithAChanceBelowOneInTenThousandAreNotSampled) {
-  const trials::SearchSpace space = SpaceOf(101);
-  const surrogates::EncodedSpace encoded = surrogates::Encode(space);
-  const surrogates::GaussianProcess memory =
-      SameEverywhere(encoded, 0.1, 1e-3, 1e-8, std::log(0.05));
-  constexpr double kSpread = 100.0;
-  const surrogates::GaussianProcess speed =
-      SameEverywhere(encoded, 1.0, kSpread, 1e-8, std::log(1e-4));
-  surrogates::Prediction prediction;
-  const auto p_within = [&](double deviations) {
-    speed.Predict(prediction);
-    prediction.mean.setConstant(1.0 - deviations * kSpread);
-    History history(space.size());
-    history.Add(TrialOf(0, 1.0));
-    return EstimateRemaining(history, prediction, speed, memory)->p_within_5;
-  };
-  EXPECT_EQ(p_within(3.7316), HighestProbability());  // P(Z > .) = 0.95e-4
-  EXPECT_LT(p_within(3.7064), HighestProbability());  // 1.05e-4
 }
 
 }  // namespace methods::remaining_test

@@ -258,14 +258,6 @@ TEST_F(SearchMethods, RandomXgboostAndCostModelDrawTheSameUniformTrials) {
   EXPECT_EQ(MakeOppa(problem_, {}, 6)->Suggest()->candidate, cell);
 }
 
-TEST_F(SearchMethods, EquationFiveRunsTheStepAfterQMin) {
-  const int after_q_min =
-      MakeOppa(problem_, {.q_min = 3}, 1)->Suggest()->stop->q_min;
-  EXPECT_EQ(after_q_min, 3);
-  const OppaOptions runs_on{.q_min = 3, .q_min_runs_on = true};
-  EXPECT_EQ(MakeOppa(problem_, runs_on, 1)->Suggest()->stop->q_min, 4);
-}
-
 TEST_F(SearchMethods, OppaWithoutRandomTrialsAfterFailuresAsksItsModel) {
   const auto method =
       MakeOppa(problem_, {.random_trials = 1, .failures_before_random = 0}, 1);
@@ -282,8 +274,7 @@ TEST_F(SearchMethods, OppaWithoutRandomTrialsAfterFailuresAsksItsModel) {
 }
 
 TEST_F(SearchMethods, AblationWithoutBothPartsSharesItsBlindTrialsWithOppa) {
-  const auto oppa =
-      MakeOppa(problem_, {.random_trials = 3, .screened_draws = 1}, 6);
+  const auto oppa = MakeOppa(problem_, {.random_trials = 3}, 6);
   const auto vanilla = MakeOppa(
       problem_,
       {.early_termination = false,
@@ -294,112 +285,6 @@ TEST_F(SearchMethods, AblationWithoutBothPartsSharesItsBlindTrialsWithOppa) {
   const Trace a = Search(*oppa, space_, 3);
   const Trace b = Search(*vanilla, space_, 3);
   EXPECT_EQ(a.candidates, b.candidates);
-}
-
-TEST_F(SearchMethods, APriorScreensRandomTrialsAfterAFailureOnly) {
-  const trials::Measurement failure{.outcome = trials::Outcome::kOutOfMemory,
-                                    .duration_s = 1.0};
-  for (const bool screens : {false, true}) {
-    const auto oppa = MakeOppa(
-        problem_, {.random_trials = 3, .screened_draws = screens ? 4 : 1}, 6);
-    const auto first = oppa->Suggest();
-    EXPECT_TRUE(first->fits.empty());
-    Observe(first->candidate, failure, *oppa);
-    const auto second = oppa->Suggest();
-    EXPECT_EQ(second->chosen_by, ChosenBy::kRandom);
-    EXPECT_EQ(second->fits.empty(), !screens);
-    Observe(second->candidate, failure, *oppa);
-    Observe(oppa->Suggest()->candidate, failure, *oppa);
-    // Nothing has run yet: only a prior can choose.
-    EXPECT_EQ(oppa->Suggest()->chosen_by,
-              screens ? ChosenBy::kModel : ChosenBy::kRandom);
-  }
-}
-
-// Of four candidates, three are left after the first one. All three draws see
-// the fastest of them, and two draws do not always.
-TEST_F(SearchMethods, APriorScreensAsManyDrawsAsItIsTold) {
-  const trials::SearchSpace four(
-      {{.dp = 8}, {.dp = 4, .tp = 2}, {.dp = 2, .tp = 4}, {.tp = 8}});
-  problem_.space = &four;
-  problem_.predict = [](const std::string&) {
-    return trials::Predictions{
-        .step_time_s = {1.0, 2.0, 3.0, 4.0},
-        .peak_memory_bytes = std::vector<double>(4, 0.1 * kCapacity)};
-  };
-  const auto fastest = [&](int draws) {
-    constexpr auto kPredicted = surrogates::CostModelForm::kPredicted;
-    int times = 0;
-    for (std::uint64_t seed = 0; seed < 40; ++seed) {
-      const auto oppa = MakeOppa(problem_,
-                                 {.random_trials = 3,
-                                  .screened_draws = draws,
-                                  .surrogates = {.throughput_prior = kPredicted,
-                                                 .memory_prior = kPredicted}},
-                                 seed);
-      const int first = oppa->Suggest()->candidate;
-      Observe(first, {.outcome = Outcome::kFailed, .duration_s = 1.0}, *oppa);
-      times += oppa->Suggest()->candidate == (first == 0 ? 1 : 0);
-    }
-    return times;
-  };
-  EXPECT_EQ(fastest(3), 40);
-  EXPECT_GT(fastest(2), 15);
-  EXPECT_LT(fastest(2), 38);
-}
-
-TEST_F(SearchMethods, ARandomStartIsRandomWhateverFails) {
-  const trials::Measurement failure{.outcome = trials::Outcome::kOutOfMemory,
-                                    .duration_s = 1.0};
-  const auto oppa =
-      MakeOppa(problem_, {.random_trials = 4, .random_start = true}, 6);
-  const auto blind =
-      MakeOppa(problem_, {.random_trials = 4, .screened_draws = 1}, 6);
-  for (int i = 0; i < 4; ++i) {
-    const auto suggestion = oppa->Suggest();
-    EXPECT_EQ(suggestion->chosen_by, ChosenBy::kRandom);
-    EXPECT_TRUE(suggestion->fits.empty());
-    EXPECT_EQ(suggestion->candidate, blind->Suggest()->candidate);
-    Observe(suggestion->candidate, failure, *oppa);
-    Observe(suggestion->candidate, failure, *blind);
-  }
-  EXPECT_FALSE(oppa->Suggest()->fits.empty());
-}
-
-TEST_F(SearchMethods, WithoutGainsAnUntriedFamilyIsNext) {
-  const auto family = [&](int candidate) {
-    const trials::ParallelConfig& c = space_[candidate];
-    return std::array{c.dp, c.tp, c.pp, c.zero_stage, c.grad_checkpoint};
-  };
-  std::set<std::array<int, 5>> all;
-  for (int i = 0; i < space_.size(); ++i) {
-    all.insert(family(i));
-  }
-  const auto oppa = MakeOppa(problem_,
-                             {.random_trials = 1,
-                              .failures_before_random = 100,
-                              .stagnation_trials = 3},
-                             6);
-  std::set<std::array<int, 5>> families;
-  int checked = 0;
-  for (int trial = 1; trial <= 14; ++trial) {
-    const int candidate = oppa->Suggest()->candidate;
-    const bool any_left = families.size() < all.size();
-    const bool is_new = families.insert(family(candidate)).second;
-    // Every trial measures the same: the first is the only gain.
-    const int idle = trial - 2;
-    if (idle > 0 && idle % 3 == 0 && any_left) {
-      EXPECT_TRUE(is_new) << "trial " << trial;
-      ++checked;
-    }
-    Observe(candidate,
-            {.outcome = trials::Outcome::kCompleted,
-             .step_times_s = {2.0, 2.0, 2.0},
-             .peak_memory_bytes = 1e9,
-             .duration_s = 6.0},
-            *oppa);
-  }
-  EXPECT_GE(checked, 2);
 }
 
 TEST_F(SearchMethods, ATrialMustBeatTheBestByAShareOfIt) {
@@ -465,22 +350,6 @@ TEST(OppaOptions, ADeltaOfOneIsAnError) {
                common::InputError);
 }
 
-TEST(OppaOptions, TheFormerPriorNamesBothOfItsSuccessors) {
-  const trials::SearchSpace space = Space();
-  const Problem problem{.space = &space, .q_max = 10};
-  const auto table =
-      common::TomlTable::ParseString("prior = \"none\"", "x.toml");
-  try {
-    (void)ReadOptions<OppaOptions>(table, problem);
-    FAIL();
-  } catch (const common::InputError& e) {
-    EXPECT_NE(
-        std::string(e.what()).find("'throughput_prior' and 'memory_prior'"),
-        std::string::npos)
-        << e.what();
-  }
-}
-
 TEST(OppaOptions, UnknownPriorNamesThePlaceAndTheChoices) {
   const trials::SearchSpace space = Space();
   const Problem problem{.space = &space, .q_max = 10};
@@ -506,20 +375,6 @@ TEST(OppaOptions, MoreStepsBeforeStoppingThanATrialHasIsAnError) {
   EXPECT_EQ(ReadOptions<OppaOptions>(equal, problem).q_min, 10);
 }
 
-TEST(OppaOptions, AFormerKeyIsAnErrorThatNamesTheNewOne) {
-  const auto table =
-      common::TomlTable::ParseString("misfit_scale = 0.5", "x.toml");
-  try {
-    (void)ReadOptions<OppaOptions>(table, {});
-    FAIL();
-  } catch (const common::InputError& e) {
-    EXPECT_STREQ(
-        e.what(),
-        "x.toml:1:16: unknown key 'misfit_scale' (did you mean its new "
-        "name 'nugget_scale'?)");
-  }
-}
-
 TEST(OppaOptions, AreAllReadAndDescribed) {
   OppaOptions options;
   std::string text;
@@ -540,9 +395,7 @@ TEST(OppaOptions, HaveTheDefaultsOfTheResults) {
   EXPECT_EQ(options.acquisition, Acquisition::kConstrainedUcb);
   EXPECT_EQ(options.alternate_every, 2);
   EXPECT_EQ(options.random_trials, 1);
-  EXPECT_EQ(options.screened_draws, 4);
   EXPECT_EQ(options.failures_before_random, 3);
-  EXPECT_EQ(options.stagnation_trials, 4);
   EXPECT_EQ(options.q_min, 5);
   EXPECT_EQ(options.tau_share, 1e-3);
   const SurrogatePair::Options& pair = options.surrogates;

@@ -141,7 +141,7 @@ TEST_F(SurrogatePairTest, AWrongPriorDisplacesWhatIsNotTriedByItsField) {
                          options.encoding),
       options.fit.seed);
   const Eigen::VectorXd moved = displaced.mean - expected.mean;
-  const double amplitude = 0.05 * history.best_steps_per_s();
+  const double amplitude = 0.05 * history.best_value();
   // The observation takes the place of the prior where it was made, and moves
   // the others by at most as much.
   EXPECT_LT(std::abs(moved[0]), 0.2 * amplitude * std::abs(field[0]) + 1e-9);
@@ -231,29 +231,6 @@ TEST_F(SurrogatePairTest, MemoryIsKnownWhereItWasMeasured) {
   }
 }
 
-TEST_F(SurrogatePairTest, PredictsItsChoiceAlsoIfThatIsTheFirstCandidate) {
-  SurrogatePair pair = Make(100);
-  History history(space_.size());
-  for (const int candidate : {3, 30, 60}) {
-    Try(space_, candidate, history);
-  }
-  (void)pair.Fit(history);
-  std::vector<char> excluded(64, 1);
-  EXPECT_EQ(pair.ArgMaxConstrainedUcb(1.0, excluded).candidate, -1);
-  EXPECT_EQ(pair.LeastMemory(excluded).candidate, -1);
-  excluded[0] = 0;
-  surrogates::Prediction throughput, memory;
-  pair.Predict(throughput, memory);
-  for (const SurrogatePair::Choice& choice :
-       {pair.ArgMaxConstrainedUcb(1.0, excluded), pair.LeastMemory(excluded)}) {
-    EXPECT_EQ(choice.candidate, 0);
-    EXPECT_EQ(choice.throughput_mean, throughput.mean[0]);
-    EXPECT_EQ(choice.throughput_variance, throughput.variance[0]);
-    EXPECT_EQ(choice.memory_mean, memory.mean[0]);
-    EXPECT_EQ(choice.memory_variance, memory.variance[0]);
-  }
-}
-
 // Also where all of them are predicted to exceed the capacity.
 TEST_F(SurrogatePairTest, TheLeastMemoryIsThatOfThePredictionsBeforeTheirClip) {
   problem_.predict = [&](const std::string&) {
@@ -276,15 +253,6 @@ TEST_F(SurrogatePairTest, TheLeastMemoryIsThatOfThePredictionsBeforeTheirClip) {
   std::vector<char> excluded(64, 1);
   excluded[13] = excluded[52] = excluded[60] = 0;  // tp 6, 5 and 5
   EXPECT_EQ(pair.LeastMemory(excluded).candidate, 52);
-}
-
-// Equal predictions: the first candidate that is not excluded.
-TEST_F(SurrogatePairTest, OfEquallyMuchMemoryTheFirstCandidateIsTheLeast) {
-  SurrogatePair pair = Make(100);
-  std::vector<char> excluded(64, 0);
-  EXPECT_EQ(pair.LeastMemory(excluded).candidate, 0);
-  excluded[0] = excluded[1] = 1;
-  EXPECT_EQ(pair.LeastMemory(excluded).candidate, 2);
 }
 
 // Predicted throughput over the probability to fit decides: of candidates that
@@ -403,32 +371,6 @@ TEST_F(SurrogatePairTest, TheValueOfAChoiceIsThatOfItsBeliefs) {
                        1.0);
     EXPECT_NEAR(choice.acquisition, value, 1e-9);
   }
-}
-
-// All steps take a second, and the wave of a wrong prior is smooth: 40 of 64
-// candidates predict each other well.
-TEST_F(SurrogatePairTest, WhatAWrongPriorDisplacesIsNoMissOfMeasurements) {
-  SurrogatePair pair(problem_,
-                     {.throughput_prior = surrogates::CostModelForm::kNone,
-                      .memory_prior = surrogates::CostModelForm::kNone,
-                      .prior_error = 0.5});
-  History history(space_.size());
-  for (int i = 0; i < 40; ++i) {
-    const int candidate = (i * 13) % 64;
-    trials::Measurement measurement;
-    measurement.outcome = trials::Outcome::kCompleted;
-    measurement.step_times_s = {1.0, 1.001, 0.999, 1.0};
-    measurement.peak_memory_bytes = 0.1 * kCapacity;
-    history.Add(MakeTrial(candidate, space_[candidate], measurement));
-  }
-  (void)pair.Fit(history);
-  surrogates::Prediction throughput, memory;
-  pair.Predict(throughput, memory);
-  const Eigen::VectorXd ratio =
-      pair.PredictThroughputMeasurements().scale_squared.cwiseQuotient(
-          throughput.variance);
-  EXPECT_GT(ratio.minCoeff(), 0.05);
-  EXPECT_LT(ratio.maxCoeff(), 5.0);
 }
 
 double Parameter(const surrogates::FitSummary& summary,
@@ -576,68 +518,6 @@ TEST(TrustedProcess, TrustsAccuratePredictionsAndNotWrongOnes) {
   EXPECT_EQ(accurate.front(), TrustedProcess::kPriorTrust);
   EXPECT_GT(accurate.back(), 0.98);
   EXPECT_LT(TrustInPredictions(8.0).back(), 0.02);
-}
-
-// Once the trust is below 1/50 or above 49/50, the processes are compared again
-// when the observations have grown by half.
-TEST(TrustedProcess, ASettledTrustStaysUntilTheObservationsHaveGrownByHalf) {
-  for (const double scale : {1.0, 8.0}) {
-    const std::vector<double> trust = TrustInPredictions(scale);
-    int compared = 0;  // observations
-    bool settled = false;
-    int kept = 0;
-    for (int n = 2; n <= static_cast<int>(trust.size()); ++n) {
-      const double now = trust[static_cast<std::size_t>(n) - 1];
-      const double before = trust[static_cast<std::size_t>(n) - 2];
-      if (settled && n < 1.5 * compared) {
-        EXPECT_EQ(now, before) << n << " observations";
-        ++kept;
-      } else {
-        EXPECT_NE(now, before) << n << " observations";
-        compared = n;
-        settled = now < 0.02 || now > 0.98;
-      }
-    }
-    EXPECT_GT(kept, 3) << scale;
-  }
-}
-
-// Without a trial that ran out of memory, the value of one matters as the clip
-// only.
-TEST(SurrogatePair, AClipAtTheCapacityIsAnOutOfMemoryValueOfOne) {
-  const trials::SearchSpace space = Space();
-  Problem problem{.space = &space, .memory_capacity_bytes = kCapacity};
-  problem.predict = [&](const std::string&) {
-    trials::Predictions predictions;
-    for (int i = 0; i < space.size(); ++i) {
-      predictions.step_time_s.push_back(1.0 / space[i].dp + 0.5);
-      predictions.peak_memory_bytes.push_back(0.4 * kCapacity * space[i].tp);
-    }
-    return predictions;
-  };
-  const auto memory = [&](bool clip_at_capacity, double out_of_memory_value) {
-    SurrogatePair pair(
-        problem, {.throughput_prior = surrogates::CostModelForm::kPredicted,
-                  .memory_prior = surrogates::CostModelForm::kPredicted,
-                  .out_of_memory_value = out_of_memory_value,
-                  .clip_at_capacity = clip_at_capacity});
-    History history(space.size());
-    for (const int candidate : {0, 1, 16}) {  // tp 1, 2, 1
-      trials::Measurement measurement;
-      measurement.outcome = trials::Outcome::kCompleted;
-      measurement.step_times_s.assign(4, 1.0 / space[candidate].dp + 0.5);
-      measurement.peak_memory_bytes = 0.4 * kCapacity * space[candidate].tp;
-      history.Add(MakeTrial(candidate, space[candidate], measurement));
-    }
-    (void)pair.Fit(history);
-    surrogates::Prediction throughput, prediction;
-    pair.Predict(throughput, prediction);
-    return prediction.mean;
-  };
-  const Eigen::VectorXd clipped = memory(true, 1.1);
-  EXPECT_EQ(clipped, memory(false, 1.0));
-  // Candidate 63, with tp 8, is predicted to need 3.2 times the capacity.
-  EXPECT_NEAR(memory(false, 1.1)[63] - clipped[63], 0.1, 0.02);
 }
 
 }  // namespace methods::surrogate_pair_test

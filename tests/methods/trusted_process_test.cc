@@ -93,21 +93,6 @@ TEST(FittedProcess, TheRecordComparesPredictionsWithTheMedian) {
   }
 }
 
-TEST(FittedProcess, TheRecordIgnoresValuesThatAreNotPositive) {
-  const auto process = OfTimes();
-  // The median of four is the third: 0.2 again.
-  const double expected =
-      LogStudent(std::log(4.0 / 5.0), 0.15) - LogStudent(0.0, 0.6) +
-      LogStudent(std::log(1.0), 0.15) - LogStudent(std::log(5.0), 0.6);
-  EXPECT_NEAR(
-      process->LogRecord(Observing({1, 2, 3, 0}, {0.0, -1.0, 1.0 / 5.0, 1.0})),
-      3.0 / 4.0 * expected, 1e-6);
-}
-
-TEST(FittedProcess, ThereIsNoRecordWhereTheMedianIsNotPositive) {
-  EXPECT_EQ(OfTimes()->LogRecord(Observing({0, 1, 2}, {0.0, 0.0, 0.5})), 0.0);
-}
-
 TEST(FittedProcess, AFailureIsUnpredictedWhereTheMemoryWasPredictedToSuffice) {
   const auto process = OfMemory();
   const FitInput input = Observing({0, 1, 2, 3, 7}, {1.1, 0.6, 1.1, 1.1, 1.1});
@@ -183,37 +168,12 @@ TEST(TrustedProcess, TheEvidenceAndAQuarterOfTheRecordDecide) {
   }
 }
 
-// Of 1 to 8 s and 8 to 1 s, one is right.
-TEST(TrustedProcess, ASettledTrustIgnoresTheThreshold) {
-  const auto reversed = [] {
-    return std::make_unique<FittedProcess>(
-        Line(),
-        Predicting(ParametricMean::Link::kInverse,
-                   Eigen::VectorXd::LinSpaced(8, 8.0, 1.0)),
-        FittedProcess::Options{});
-  };
-  const FitInput four = Observing({0, 1, 6, 7}, {1.0, 0.5, 1.0 / 7, 1.0 / 8});
-  const FitInput five =
-      Observing({0, 1, 6, 7, 5}, {1.0, 0.5, 1.0 / 7, 1.0 / 8, 1.0 / 6});
-  TrustedProcess right(OfTimes(), reversed);
-  EXPECT_GT(Parameter(right.Fit(four), "trust"), 0.98);
-  EXPECT_EQ(Parameter(right.Fit(five, 1.0), "uses_predictions"), 1.0);
-  TrustedProcess wrong(reversed(), OfTimes);
-  EXPECT_LT(Parameter(wrong.Fit(four), "trust"), 0.02);
-  EXPECT_EQ(Parameter(wrong.Fit(five, 0.0), "uses_predictions"), 0.0);
-}
-
 TEST(TrustedProcess, WithoutAFallbackReportsNoTrust) {
   TrustedProcess process(OfTimes(), nullptr);
   const surrogates::FitSummary summary =
       process.Fit(Observing({0, 1, 2}, {0.1, 9.0, 0.1}), 2.0);
   EXPECT_TRUE(std::isnan(Parameter(summary, "trust")));
   EXPECT_TRUE(std::isnan(Parameter(summary, "uses_predictions")));
-}
-
-TEST(TrustedProcess, ASingleObservationComparesNothing) {
-  TrustedProcess process(OfTimes(), OfMemory);
-  EXPECT_EQ(Parameter(process.Fit(Observing({0}, {0.001})), "trust"), 0.6);
 }
 
 // The unit of the target has no effect, from the first observation on.
@@ -243,14 +203,6 @@ TEST(FittedProcess, TheErrorOfThePriorIsAShareOfTheLargestObservation) {
   EXPECT_EQ(scale({.fit = {.target_scale = 7.0}, .relative_error = 0.2},
                   Observing({}, {})),
             7.0);
-}
-
-TEST(FittedProcess, FitsAgainWhereNoObservationIsNew) {
-  FittedProcess process(Line(), surrogates::ConstantMean(8),
-                        {.refit_every_trial_until = 0});
-  const FitInput three = Observing({1, 2, 3}, {2.0, 5.0, 3.0});
-  (void)process.Fit(three);
-  EXPECT_GT(process.Fit(three).evaluations, 0);
 }
 
 }  // namespace methods::trusted_process_test

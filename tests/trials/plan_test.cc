@@ -355,15 +355,15 @@ TEST(PlanText, SharedSettingsAreTheFirstPartAndOnlyThat) {
 }
 
 TEST(PlanRequest, SurvivesTheWayToAnotherProcess) {
-  TrialRequest request{.config = StageConfig(FourStages(), 0),
-                       .plan = FourStages()};
-  request.plan->shared.dp = 1;
-  const std::string text = common::ToText(common::ToJson(request));
-  EXPECT_EQ(common::ParseJsonAs<TrialRequest>(text, "test").plan, request.plan);
-  request.plan.reset();
-  EXPECT_FALSE(common::ParseJsonAs<TrialRequest>(
-                   common::ToText(common::ToJson(request)), "test")
-                   .plan);
+  Plan plan = FourStages();
+  plan.shared.dp = 1;
+  for (const Candidate& candidate :
+       {Candidate(plan), Candidate(ParallelConfig{.dp = 2, .tp = 4})}) {
+    const std::string text =
+        common::ToText(common::ToJson(TrialRequest{.candidate = candidate}));
+    EXPECT_EQ(common::ParseJsonAs<TrialRequest>(text, "test").candidate,
+              candidate);
+  }
 }
 
 TEST(PlanRequest, OfEqualStagesIsTheTrialOfTheConfiguration) {
@@ -371,34 +371,34 @@ TEST(PlanRequest, OfEqualStagesIsTheTrialOfTheConfiguration) {
   const ParallelConfig config =
       ParseParallelConfig("dp=2,tp=1,pp=4,microbatches=8");
   const Measurement of_config =
-      simulator.Run({.config = config, .max_steps = 3});
+      simulator.Run({.candidate = config, .max_steps = 3});
   const Measurement of_plan =
-      simulator.Run({.config = {}, .plan = FourStages(), .max_steps = 3});
+      simulator.Run({.candidate = FourStages(), .max_steps = 3});
   ASSERT_EQ(of_config.outcome, Outcome::kCompleted);
   EXPECT_EQ(of_plan.outcome, of_config.outcome);
   EXPECT_EQ(of_plan.step_times_s, of_config.step_times_s);
   EXPECT_EQ(of_plan.peak_memory_bytes, of_config.peak_memory_bytes);
   EXPECT_EQ(of_plan.duration_s, of_config.duration_s);
-  EXPECT_EQ(simulator.ExactPlanThroughput(FourStages()),
+  EXPECT_EQ(simulator.ExactThroughput(FourStages()),
             simulator.ExactThroughput(config));
 }
 
 TEST(PlanRequest, WrappersPassThePlanOn) {
   Plan plan = FourStages();
   plan.layers = {5, 1, 1, 1};
-  const double exact = *Small().ExactPlanThroughput(plan);
+  const double exact = *Small().ExactThroughput(plan);
   auto noisy = std::make_unique<NoisyRunner>(
       std::make_unique<Simulator>(Small()),
       Scaled(NoiseOptions{.first_step_share = 0.0, .first_step_s = 0.0}, 0.0));
   TimeLimitedRunner runner(std::move(noisy));
-  EXPECT_EQ(runner.ExactPlanThroughput(plan), exact);
+  EXPECT_EQ(runner.ExactThroughput(plan), exact);
   const Measurement measurement =
-      runner.Run({.config = {}, .plan = plan, .max_steps = 3});
+      runner.Run({.candidate = plan, .max_steps = 3});
   EXPECT_DOUBLE_EQ(measurement.step_times_s.back(), 1.0 / exact);
 }
 
 TEST(PlanRequest, LandscapesAndTablesRefusePlans) {
-  const TrialRequest request{.config = {}, .plan = FourStages()};
+  const TrialRequest request{.candidate = FourStages()};
   LandscapeRunner landscape(std::make_unique<Simulator>(Small()), nullptr);
   EXPECT_THROW((void)landscape.Run(request), std::logic_error);
   EXPECT_THROW(RejectPlan(request, "replay"), std::logic_error);

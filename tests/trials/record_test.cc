@@ -91,7 +91,7 @@ TEST(Record, ATrialIsMadeAsItIsReadBack) {
                           .peak_memory_bytes = kUnknown,
                           .setup_s = 0.1,
                           .message = "a, b\nc"};
-  const Trial made = MakeTrial(3, {.dp = 2}, measurement);
+  const Trial made = MakeTrial(3, ParallelConfig{.dp = 2}, measurement);
   const Trial read = ParseRow<Trial>(ToRow(made));
   EXPECT_EQ(read.measurement.message, made.measurement.message);
   EXPECT_EQ(read.measurement.peak_memory_bytes,

@@ -33,7 +33,8 @@ class SealTest : public testing::Test {
     for (int repeat = 1; repeat <= 2; ++repeat) {
       const fs::path folder = Folder(repeat);
       fs::create_directories(folder);
-      Trial trial = MakeTrial(3, {.dp = 2}, {.message = "failed"});
+      Trial trial =
+          MakeTrial(3, ParallelConfig{.dp = 2}, {.message = "failed"});
       trial.number = 1;
       trial.elapsed_s = repeat;
       WriteRows<Trial>(folder, {trial});

@@ -311,7 +311,7 @@ Measurement CommandRunner::Run(const TrialRequest& request) {
         "program that starts them itself");
   }
   ContainedProcess::Spec spec;
-  const std::string name = FileName(request.config, options_.knobs);
+  const std::string name = FileName(request.candidate.config(), options_.knobs);
   const fs::path folder =
       log_folder_.empty() ? fs::temp_directory_path() : log_folder_;
   RenderedJob job = RenderTrial(options_, cluster_, request,
@@ -339,7 +339,7 @@ Measurement CommandRunner::Run(const TrialRequest& request) {
 }
 
 std::optional<double> CommandRunner::ExactThroughput(
-    const ParallelConfig& /*config*/) const {
+    const Candidate& /*candidate*/) const {
   return std::nullopt;  // unknown without a trial
 }
 

@@ -45,7 +45,7 @@ class CommandRunner final : public TrialRunner {
   [[nodiscard]] Measurement Run(const TrialRequest& request) override;
 
   [[nodiscard]] std::optional<double> ExactThroughput(
-      const ParallelConfig& config) const override;
+      const Candidate& candidate) const override;
 
  private:
   CommandOptions options_;

@@ -33,14 +33,15 @@ std::map<std::string, std::string> Placeholders(const KnobSet& knobs,
                                                 const TrialRequest& request,
                                                 int batch_size) {
   std::map<std::string, std::string> values = {
-      {"config", ToString(request.config, knobs)},
+      {"config", ToString(request.candidate.config(), knobs)},
       {"max_steps", std::to_string(request.max_steps)},
       {"seed", std::to_string(request.seed)},
       {"gpus", std::to_string(cluster.gpus())},
       {"nodes", std::to_string(cluster.nodes)},
       {"gpus_per_node", std::to_string(cluster.gpus_per_node)}};
   for (const Knob& knob : knobs) {
-    values[knob.name] = knob.Text(ValueOf(knob, request.config, batch_size));
+    values[knob.name] =
+        knob.Text(ValueOf(knob, request.candidate.config(), batch_size));
   }
   return values;
 }

@@ -85,7 +85,7 @@ AdapterJob JobOf(const CommandOptions& options, const Cluster& cluster) {
 RenderedJob RenderJob(const CommandOptions& options, const Cluster& cluster,
                       const ParallelConfig& config, const fs::path& files) {
   TrialRequest request;
-  request.config = config;
+  request.candidate = config;
   auto values = Placeholders(options.knobs, cluster, request,
                              options.workload.batch_size);
   values["max_steps"] = "{max_steps}";
@@ -122,7 +122,7 @@ RenderedJob RenderTrial(const CommandOptions& options, const Cluster& cluster,
                                    options.workload.batch_size);
   RenderedJob job = options.adapter->Render(
       JobOf(options, cluster),
-      as_given ? std::nullopt : std::optional(request.config),
+      as_given ? std::nullopt : std::optional(request.candidate.config()),
       Adapter::Purpose::kTrial, files,
       [&values](std::string_view text) { return Expand(text, values); });
   CommandOptions rendered = options;
@@ -158,11 +158,11 @@ std::vector<std::string> TrialEnvironment(const CommandOptions& options,
       {"time_limit_s", std::min(request.time_limit_s, options.timeout_s)},
       {"nodes", cluster.nodes},
       {"gpus_per_node", cluster.gpus_per_node}};
-  json["config"] = ParametersAsJson(options.knobs, request.config,
+  json["config"] = ParametersAsJson(options.knobs, request.candidate.config(),
                                     options.workload.batch_size);
   for (const Knob& knob : options.knobs) {
-    variables["OPPA_" + VariableName(knob.name)] =
-        knob.Text(ValueOf(knob, request.config, options.workload.batch_size));
+    variables["OPPA_" + VariableName(knob.name)] = knob.Text(
+        ValueOf(knob, request.candidate.config(), options.workload.batch_size));
   }
   variables["OPPA_TRIAL"] = common::ToText(json);
   variables["OPPA_MAX_STEPS"] = std::to_string(request.max_steps);

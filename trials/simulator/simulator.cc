@@ -71,8 +71,7 @@ double Simulator::SetupTime() const {
 }
 
 Measurement Simulator::Run(const TrialRequest& request) {
-  const StepReport report =
-      request.plan ? Simulate(*request.plan) : Simulate(request.config);
+  const StepReport report = Simulate(request.candidate);
   Measurement measurement;
   measurement.setup_s = SetupTime();
   measurement.duration_s = measurement.setup_s;
@@ -105,13 +104,8 @@ Measurement Simulator::Run(const TrialRequest& request) {
 }
 
 std::optional<double> Simulator::ExactThroughput(
-    const ParallelConfig& config) const {
-  const StepReport report = Simulate(config);
-  return report.fits ? 1.0 / report.step_time_s : 0.0;
-}
-
-std::optional<double> Simulator::ExactPlanThroughput(const Plan& plan) const {
-  const StepReport report = Simulate(plan);
+    const Candidate& candidate) const {
+  const StepReport report = Simulate(candidate);
   return report.fits ? 1.0 / report.step_time_s : 0.0;
 }
 

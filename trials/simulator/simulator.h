@@ -49,6 +49,9 @@ class Simulator final : public TrialRunner {
   // The same for the plan of a configuration, with memoization of everything
   // except the end of the step. The report is bit-identical.
   [[nodiscard]] StepReport Simulate(const ParallelConfig& config) const;
+  [[nodiscard]] StepReport Simulate(const Candidate& candidate) const {
+    return candidate.Visit([this](const auto& what) { return Simulate(what); });
+  }
 
   // Time from launch to the first step: processes, communicators, weights.
   [[nodiscard]] double SetupTime() const;
@@ -61,9 +64,7 @@ class Simulator final : public TrialRunner {
   [[nodiscard]] Measurement Run(const TrialRequest& request) override;
 
   [[nodiscard]] std::optional<double> ExactThroughput(
-      const ParallelConfig& config) const override;
-  [[nodiscard]] std::optional<double> ExactPlanThroughput(
-      const Plan& plan) const override;
+      const Candidate& candidate) const override;
 
  private:
   using Knobs = ParallelConfig;

@@ -1,5 +1,6 @@
 #include "trials/tables/replay_runner.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -38,15 +39,13 @@ Measurement ReplayRunner::Run(const TrialRequest& request) {
   }
   Measurement measurement{.setup_s = options_.setup_s,
                           .duration_s = options_.setup_s};
-  const ReplayRow* row =
-      request.plan ? Find(*request.plan) : Find(request.config);
+  const ReplayRow* row = Find(request.candidate);
   if (row == nullptr) {
     measurement.outcome = Outcome::kFailed;
     measurement.duration_s += options_.failure_s;
-    measurement.message = fmt::format(
-        "{} is not in the table's scenario {}",
-        request.plan ? ToString(*request.plan) : ToString(request.config),
-        table_.scenario());
+    measurement.message =
+        fmt::format("{} is not in the table's scenario {}",
+                    request.candidate.Label(), table_.scenario());
     return measurement;
   }
   if (row->out_of_memory) {
@@ -70,28 +69,19 @@ Measurement ReplayRunner::Run(const TrialRequest& request) {
 }
 
 std::optional<double> ReplayRunner::ExactThroughput(
-    const ParallelConfig& config) const {
-  return ThroughputOf(Find(config));
+    const Candidate& candidate) const {
+  return ThroughputOf(Find(candidate));
 }
 
-std::optional<double> ReplayRunner::ExactPlanThroughput(
-    const Plan& plan) const {
-  return ThroughputOf(Find(plan));
-}
-
-const ReplayRow* ReplayRunner::Find(const Plan& plan) const {
-  const std::string text = ToString(plan);
-  for (const ReplayRow& row : table_.plans()) {
-    if (ToString(*row.plan) == text) {
-      return &row;
-    }
+const ReplayRow* ReplayRunner::Find(const Candidate& candidate) const {
+  if (!candidate.IsPlan()) {
+    const std::optional<int> index = space_.Find(candidate.config());
+    return index ? &table_.rows()[*index] : nullptr;
   }
-  return nullptr;
-}
-
-const ReplayRow* ReplayRunner::Find(const ParallelConfig& config) const {
-  const std::optional<int> index = space_.Find(config);
-  return index ? &table_.rows()[*index] : nullptr;
+  const auto row = std::ranges::find(
+      table_.plans(), candidate.Label(),
+      [](const ReplayRow& each) { return each.candidate.Label(); });
+  return row == table_.plans().end() ? nullptr : &*row;
 }
 
 }  // namespace trials

@@ -36,17 +36,14 @@ class ReplayRunner final : public TrialRunner {
 
   // 1 / step time; 0 when out of memory; absent when not in the table.
   [[nodiscard]] std::optional<double> ExactThroughput(
-      const ParallelConfig& config) const override;
-  [[nodiscard]] std::optional<double> ExactPlanThroughput(
-      const Plan& plan) const override;
+      const Candidate& candidate) const override;
 
   [[nodiscard]] const ReplayTable& table() const { return table_; }
   // The rows of the table, in their order: the candidates of a search.
   [[nodiscard]] const SearchSpace& space() const { return space_; }
 
  private:
-  [[nodiscard]] const ReplayRow* Find(const ParallelConfig& config) const;
-  [[nodiscard]] const ReplayRow* Find(const Plan& plan) const;
+  [[nodiscard]] const ReplayRow* Find(const Candidate& candidate) const;
 
   ReplayTable table_;
   SearchSpace space_;

@@ -58,7 +58,7 @@ class Gathering {
   [[nodiscard]] std::vector<ReplayRow> Rows(bool plans) const {
     std::vector<ReplayRow> rows;
     for (const Measured& measured : measured_) {
-      if (measured.row.plan.has_value() == plans) {
+      if (measured.row.candidate.IsPlan() == plans) {
         ReplayRow& row = rows.emplace_back(measured.row);
         row.out_of_memory = measured.step_times_s.empty();
         row.step_time_s = common::Median(measured.step_times_s);
@@ -76,8 +76,10 @@ class Gathering {
   };
 
   Measured& Find(const ReplayRow& row) {
-    const auto [at, is_new] = index_.try_emplace(
-        {row.plan ? ToString(*row.plan) : "", row.config}, measured_.size());
+    const auto [at, is_new] =
+        index_.try_emplace({row.candidate.IsPlan() ? row.candidate.Label() : "",
+                            row.candidate.config()},
+                           measured_.size());
     if (is_new) {
       measured_.push_back({row, {}});
     }
@@ -103,7 +105,7 @@ class Gathering {
           "use dp * tp * pp * cp of them: make it a scenario of its own",
           fmt::join(gpus_, " or "), unlike_));
     }
-    return Find({.config = row.config, .line = line});
+    return Find({.candidate = row.config, .line = line});
   }
 
   Measured& OfPlan(const Facts& facts, int gpus, unsigned line) {
@@ -128,7 +130,7 @@ class Gathering {
           "the stages of the plan have {} GPUs, and the row {}", used, gpus));
     }
     gpus_.insert(gpus);
-    return Find({.config = StageConfig(plan, 0), .plan = plan, .line = line});
+    return Find({.candidate = plan, .line = line});
   }
 
   const KnobSet& knobs_;
@@ -195,7 +197,7 @@ ReplayTable ReplayTable::Read(const std::filesystem::path& path,
 std::vector<ParallelConfig> ReplayTable::configs() const {
   std::vector<ParallelConfig> configs;
   for (const ReplayRow& row : rows_) {
-    configs.push_back(row.config);
+    configs.push_back(row.candidate.config());
   }
   return configs;
 }

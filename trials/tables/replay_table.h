@@ -10,17 +10,16 @@
 #include <vector>
 
 #include "common/error.h"
+#include "trials/candidate.h"
 #include "trials/knobs.h"
 #include "trials/measurement.h"
 #include "trials/parallel_config.h"
-#include "trials/plan.h"
 
 namespace trials {
 
 // One configuration of a table, or one plan, with all rows that measured it.
 struct ReplayRow {
-  ParallelConfig config;  // with a plan: StageConfig of its first stage
-  std::optional<Plan> plan;
+  Candidate candidate;
   bool out_of_memory = false;  // every row of it is oom
   // The median of its rows that ran; NaN when out of memory.
   double step_time_s = kUnknown;

@@ -81,7 +81,7 @@ LandscapeRunner::LandscapeRunner(std::unique_ptr<TrialRunner> runner,
 
 Measurement LandscapeRunner::Run(const TrialRequest& request) {
   RejectPlan(request, "simulator with a landscape");
-  const double factor = landscape_->TimeFactor(request.config);
+  const double factor = landscape_->TimeFactor(request.candidate.config());
   TrialRequest inner = request;
   if (request.on_step) {
     inner.on_step = [&](double step_time_s) {
@@ -97,10 +97,13 @@ Measurement LandscapeRunner::Run(const TrialRequest& request) {
 }
 
 std::optional<double> LandscapeRunner::ExactThroughput(
-    const ParallelConfig& config) const {
-  std::optional<double> exact = runner_->ExactThroughput(config);
+    const Candidate& candidate) const {
+  if (candidate.IsPlan()) {
+    return std::nullopt;
+  }
+  std::optional<double> exact = runner_->ExactThroughput(candidate);
   if (exact) {
-    *exact /= landscape_->TimeFactor(config);
+    *exact /= landscape_->TimeFactor(candidate.config());
   }
   return exact;
 }

@@ -59,7 +59,7 @@ class LandscapeRunner final : public TrialRunner {
   [[nodiscard]] Measurement Run(const TrialRequest& request) override;
   // Includes the deviation: it is the ground truth of this landscape.
   [[nodiscard]] std::optional<double> ExactThroughput(
-      const ParallelConfig& config) const override;
+      const Candidate& candidate) const override;
 
  private:
   std::unique_ptr<TrialRunner> runner_;

@@ -124,8 +124,8 @@ Measurement NoisyRunner::Run(const TrialRequest& request) {
 }
 
 std::optional<double> NoisyRunner::ExactThroughput(
-    const ParallelConfig& config) const {
-  return runner_->ExactThroughput(config);
+    const Candidate& candidate) const {
+  return runner_->ExactThroughput(candidate);
 }
 
 }  // namespace trials

@@ -53,11 +53,7 @@ class NoisyRunner final : public TrialRunner {
   [[nodiscard]] Measurement Run(const TrialRequest& request) override;
   // That of the wrapped runner: without noise.
   [[nodiscard]] std::optional<double> ExactThroughput(
-      const ParallelConfig& config) const override;
-  [[nodiscard]] std::optional<double> ExactPlanThroughput(
-      const Plan& plan) const override {
-    return runner_->ExactPlanThroughput(plan);
-  }
+      const Candidate& candidate) const override;
 
  private:
   std::unique_ptr<TrialRunner> runner_;

@@ -21,12 +21,14 @@ TrialRunner& SizedRunner::RunnerOf(const ParallelConfig& config) const {
 
 Measurement SizedRunner::Run(const TrialRequest& request) {
   RejectPlan(request, "parts of a cluster");
-  return RunnerOf(request.config).Run(request);
+  return RunnerOf(request.candidate.config()).Run(request);
 }
 
 std::optional<double> SizedRunner::ExactThroughput(
-    const ParallelConfig& config) const {
-  return RunnerOf(config).ExactThroughput(config);
+    const Candidate& candidate) const {
+  return candidate.IsPlan()
+             ? std::nullopt
+             : RunnerOf(candidate.config()).ExactThroughput(candidate);
 }
 
 }  // namespace trials

@@ -21,7 +21,7 @@ class SizedRunner final : public TrialRunner {
   // Errors: throws std::logic_error for a plan.
   [[nodiscard]] Measurement Run(const TrialRequest& request) override;
   [[nodiscard]] std::optional<double> ExactThroughput(
-      const ParallelConfig& config) const override;
+      const Candidate& candidate) const override;
 
  private:
   [[nodiscard]] TrialRunner& RunnerOf(const ParallelConfig& config) const;

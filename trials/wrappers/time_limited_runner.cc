@@ -66,8 +66,8 @@ Measurement TimeLimitedRunner::Run(const TrialRequest& request) {
 }
 
 std::optional<double> TimeLimitedRunner::ExactThroughput(
-    const ParallelConfig& config) const {
-  return runner_->ExactThroughput(config);
+    const Candidate& candidate) const {
+  return runner_->ExactThroughput(candidate);
 }
 
 }  // namespace trials

@@ -31,9 +31,7 @@ TextbookModel ModelOf(const Problem& problem, const TextbookOptions& options) {
 class Textbook final : public Method {
  public:
   Textbook(const Problem& problem, const TextbookOptions& options)
-      : Method(problem.space->size()),
-        space_(*problem.space),
-        price_(problem.price) {
+      : Method(problem), space_(*problem.space), price_(problem.price) {
     const TextbookModel model = ModelOf(problem, options);
     for (const trials::ParallelConfig& config : space_.configs()) {
       steps_.push_back(model.Step(config));
@@ -79,10 +77,8 @@ class Textbook final : public Method {
     std::vector<TextbookMeasurement> measurements;
     for (const trials::Trial& trial : history_.trials()) {
       if (trial.HasThroughput()) {
-        // Trials have values instead of throughputs.
         measurements.push_back(
-            {steps_[trial.candidate],
-             1.0 / (trial.throughput.steps_per_s * price_(trial.config))});
+            {steps_[trial.candidate], 1.0 / trial.throughput.steps_per_s});
       }
     }
     return Calibrate(measurements);

@@ -30,8 +30,12 @@ void RunIn(const fs::path& folder) {
   fakes::FakeMethod method({7, 1, space.size() - 1, 3, 4});
   method.stop_below_steps_per_s = 0.9;
   Journal journal(folder);
-  (void)Search(space, {.time_s = 1e4, .trials = 5, .q_max = 4}, 3, method,
-               runner, journal);
+  (void)Search({.space = space,
+                .budget = {.time_s = 1e4, .trials = 5, .q_max = 4},
+                .trial_seed = 3,
+                .method = method,
+                .runner = runner,
+                .journal = journal});
 }
 
 class JournalTest : public testing::Test {
@@ -196,7 +200,8 @@ TEST_F(JournalTest, HasOneWriter) {
 
 TEST(Journal, KeepsThePlansOfCommittedTrials) {
   const fakes::TemporaryFolder folder;
-  trials::Trial trial = trials::MakeTrial(4, {.dp = 2}, {.message = "failed"});
+  trials::Trial trial = trials::MakeTrial(4, trials::ParallelConfig{.dp = 2},
+                                          {.message = "failed"});
   const auto commit = [&](Journal& journal, int number, std::string plan) {
     trial.number = number;
     trial.plan = std::move(plan);

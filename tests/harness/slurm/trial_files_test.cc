@@ -108,9 +108,9 @@ TEST(TrialFiles, EveryMemberIsInTheFieldList) {
                                 message] = trials::Measurement();
   EXPECT_EQ(CountFields(trials::Measurement()), 6U);
   // Functions do not travel.
-  [[maybe_unused]] const auto& [config, plan, max_steps, seed, limit, on_step,
+  [[maybe_unused]] const auto& [candidate, max_steps, seed, limit, on_step,
                                 rule, interrupted] = trials::TrialRequest();
-  EXPECT_EQ(CountFields(trials::TrialRequest()), 8U - 2U);
+  EXPECT_EQ(CountFields(trials::TrialRequest()), 7U - 2U);
 }
 
 class TrialFilesTest : public testing::TestWithParam<double> {

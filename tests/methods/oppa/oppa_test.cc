@@ -9,7 +9,6 @@
 
 #include <gtest/gtest.h>
 
-#include "methods/oppa/families.h"
 #include "methods/surrogate_pair.h"
 
 namespace methods::oppa_test {
@@ -69,17 +68,12 @@ class OppaTest : public testing::Test {
   Problem problem_;
 };
 
-// The other function chooses every n-th trial; after some trials without a gain
-// used families are left out.
-TEST_F(OppaTest, ChoosesByTheFunctionAndAmongTheFamiliesOfItsTurn) {
+// The other function chooses every n-th trial.
+TEST_F(OppaTest, ChoosesByTheFunctionOfItsTurn) {
   int others = 0;
-  int stagnant = 0;
-  for (const auto& [alternate_every, stagnation_trials] :
-       {std::pair(0, 1), {0, 3}, {1, 0}, {1, 3}, {2, 1}}) {
+  for (const int alternate_every : {0, 1, 2}) {
     const double beta = alternate_every == 0 ? 0.0 : 3.0;
-    const OppaOptions options{.beta = beta,
-                              .stagnation_trials = stagnation_trials,
-                              .alternate_every = alternate_every};
+    const OppaOptions options{.beta = beta, .alternate_every = alternate_every};
     const auto method = MakeOppa(problem_, options, kSeed);
     const auto pair = PairOf(options);
     History history(space_.size());
@@ -88,97 +82,22 @@ TEST_F(OppaTest, ChoosesByTheFunctionAndAmongTheFamiliesOfItsTurn) {
       if (trial > 0) {  // the first one is random
         (void)pair->Fit(history);
         const bool other = alternate_every > 0 && trial % alternate_every == 0;
-        const int idle = history.trials_since_gain();
-        std::vector<char> excluded = history.tried();
-        if (stagnation_trials > 0 && idle > 0 &&
-            idle % stagnation_trials == 0) {
-          const auto used = UsedFamilies(pair->families(), history);
-          excluded = used.empty() ? excluded : used;
-          ++stagnant;
-        }
         EXPECT_EQ(candidate,
                   pair->ArgMax({.acquisition =
                                     other ? Acquisition::kConstrainedImprovement
                                           : Acquisition::kConstrainedUcb,
                                 .beta = beta,
-                                .best_steps_per_s = history.best_steps_per_s()},
-                               excluded)
+                                .best_value = history.best_value()},
+                               history.tried())
                       .candidate)
-            << alternate_every << " " << stagnation_trials << " " << trial;
+            << alternate_every << " " << trial;
         others += other ? 1 : 0;
       }
       method->Observe(Ran(candidate));
       history.Add(Ran(candidate));
     }
   }
-  EXPECT_GT(others, 10);
-  EXPECT_GT(stagnant, 5);
-}
-
-// Without a throughput there is nothing to explore from: beta is 0.
-TEST_F(OppaTest, WithoutAThroughputFollowsThePredictedMeans) {
-  const OppaOptions options;
-  const auto method = MakeOppa(problem_, options, kSeed);
-  const auto pair = PairOf(options);
-  History history(space_.size());
-  for (int trial = 0; trial < 6; ++trial) {
-    const Suggestion suggestion = method->Suggest().value();
-    const int candidate = suggestion.candidate;
-    if (trial > 0) {
-      (void)pair->Fit(history);
-      const SurrogatePair::Choice choice =
-          pair->ArgMax({.beta = 0.0}, history.tried());
-      EXPECT_EQ(candidate, choice.candidate) << trial;
-      const auto& value = suggestion.fits.back().summary.parameters.front();
-      EXPECT_EQ(value.name, "acquisition");
-      EXPECT_EQ(value.value, choice.acquisition);
-    }
-    method->Observe(Failed(candidate));
-    history.Add(Failed(candidate));
-  }
-}
-
-// A prior is all there is to choose by while nothing has run.
-TEST_F(OppaTest, WithoutAThroughputAModelWithoutAPriorDoesNotChoose) {
-  using surrogates::CostModelForm;
-  const auto chosen_by = [&](CostModelForm throughput, CostModelForm memory,
-                             int screened_draws) {
-    const auto method = MakeOppa(problem_,
-                                 {.screened_draws = screened_draws,
-                                  .surrogates = {.throughput_prior = throughput,
-                                                 .memory_prior = memory}},
-                                 kSeed);
-    method->Observe(Failed(method->Suggest()->candidate));
-    return method->Suggest()->chosen_by;
-  };
-  constexpr auto kNone = CostModelForm::kNone;
-  constexpr auto kPhysical = CostModelForm::kPhysical;
-  EXPECT_EQ(chosen_by(kNone, kNone, 4), trials::ChosenBy::kRandom);
-  EXPECT_EQ(chosen_by(kPhysical, kNone, 4), trials::ChosenBy::kModel);
-  EXPECT_EQ(chosen_by(kNone, kPhysical, 4), trials::ChosenBy::kModel);
-  EXPECT_EQ(chosen_by(kPhysical, kPhysical, 4), trials::ChosenBy::kModel);
-  EXPECT_EQ(chosen_by(kPhysical, kPhysical, 2), trials::ChosenBy::kModel);
-  EXPECT_EQ(chosen_by(kPhysical, kPhysical, 1), trials::ChosenBy::kRandom);
-}
-
-// After a trial that ran and three that failed, the next one is random. Its
-// draws are screened by a fit, unless it is one of those at the start.
-TEST_F(OppaTest, ARandomStartScreensNoneOfItsTrialsButThoseAfterIt) {
-  const auto screens = [&](int random_trials) {
-    const auto method =
-        MakeOppa(problem_,
-                 {.random_trials = random_trials, .random_start = true}, kSeed);
-    method->Observe(Ran(0));
-    for (const int candidate : {1, 2, 3}) {
-      method->Observe(Failed(candidate));
-    }
-    const Suggestion suggestion = method->Suggest().value();
-    EXPECT_EQ(suggestion.chosen_by, trials::ChosenBy::kRandom);
-    return !suggestion.fits.empty();
-  };
-  EXPECT_TRUE(screens(1));
-  EXPECT_TRUE(screens(4));
-  EXPECT_FALSE(screens(5));
+  EXPECT_GT(others, 5);
 }
 
 // Predictions choose the first trial as a user would, who risks a failure for a
@@ -226,34 +145,6 @@ TEST_F(OppaTest, DrawsAtRandomAfterEveryNthFailureInARow) {
       method->Observe(Failed(suggestion->candidate));
     }
   }
-}
-
-// Of one draw that one, of all candidates the best, of two sometimes another.
-TEST_F(OppaTest, ScreensTheGivenNumberOfDraws) {
-  int improved = 0;
-  for (std::uint64_t seed = 0; seed < 12; ++seed) {
-    const auto after_failure = [&](int screened_draws) {
-      const auto method = MakeOppa(
-          problem_,
-          {.failures_before_random = 1, .screened_draws = screened_draws},
-          seed);
-      method->Observe(Ran(0));
-      method->Observe(Failed(1));
-      return method->Suggest()->candidate;
-    };
-    improved += after_failure(2) != after_failure(1) ? 1 : 0;
-    SurrogatePair::Options options;
-    options.fit.seed = seed;
-    SurrogatePair pair(problem_, options);
-    History history(space_.size());
-    history.Add(Ran(0));
-    history.Add(Failed(1));
-    (void)pair.Fit(history);
-    EXPECT_EQ(after_failure(1000),
-              pair.ArgMaxConstrainedUcb(3.0, history.tried()).candidate);
-  }
-  EXPECT_GT(improved, 0);
-  EXPECT_LT(improved, 12);
 }
 
 TEST(PredictionsOf, AreThoseOfAnyPredictedPrior) {

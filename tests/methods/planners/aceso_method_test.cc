@@ -309,7 +309,7 @@ TEST(PlannedTest, TheSecondMethodTakesAPlanAsIncumbentAndNotAsObservation) {
   planned.Observe(TrialOf(first));
   const Suggestion second = *planned.Suggest();
   EXPECT_FALSE(second.plan);
-  EXPECT_EQ(then.history().best_steps_per_s(), 10.0);
+  EXPECT_EQ(then.history().best_value(), 10.0);
   EXPECT_EQ(then.history().ThroughputObservations().size(), 0);
 }
 

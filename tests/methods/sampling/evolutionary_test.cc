@@ -65,20 +65,6 @@ TEST(Evolutionary, AMutationIsTheValueOfARandomCandidate) {
   EXPECT_NEAR(others, kSeeds / 2, 5.0 * 0.5 * std::sqrt(kSeeds));
 }
 
-// The least of many draws is the first of the sorted members.
-TEST(Evolutionary, AfterALongTournamentBothParentsAreTheFastestTrial) {
-  int small = 0;
-  for (int seed = 0; seed < kSeeds; ++seed) {
-    const EvolutionaryOptions longest{
-        .population = 4, .tournament = 1000, .mutation = 0.0};
-    EXPECT_EQ(Child(longest, seed).dp_bucket_mb, 256) << seed;
-    const EvolutionaryOptions shortest{
-        .population = 4, .tournament = 1, .mutation = 0.0};
-    small += Child(shortest, seed).dp_bucket_mb <= 16 ? 1 : 0;
-  }
-  EXPECT_GT(small, kSeeds / 8);
-}
-
 // The fastest of four is both parents of a child with the probability 1/16 if
 // each is drawn at once, and at least one with 7/16. A child of one such parent
 // has its bucket in half of the cases: 1/4 in all, and 7/16 after two draws.

@@ -29,8 +29,7 @@ class CommandRunnerTest : public testing::Test {
   CommandRunnerTest() {
     cluster_.nodes = 2;
     cluster_.gpus_per_node = 4;
-    request_.config.dp = 2;
-    request_.config.tp = 4;
+    request_.candidate = ParallelConfig{.dp = 2, .tp = 4};
     request_.max_steps = 3;
   }
 
@@ -56,7 +55,7 @@ class CommandRunnerTest : public testing::Test {
 
   [[nodiscard]] std::string Log() const {
     return fakes::ReadFile(folder_.path() / "logs" /
-                           (ToString(request_.config) + ".log"));
+                           (ToString(request_.candidate.config()) + ".log"));
   }
 
   fakes::TemporaryFolder folder_;
@@ -69,7 +68,7 @@ class CommandRunnerTest : public testing::Test {
 const std::string kStep = "echo 'oppa {\"step_time_s\": 0.01}'\n";
 
 TEST_F(CommandRunnerTest, APlanIsRefusedBeforeAProcessStarts) {
-  request_.plan = UniformPlan(request_.config, 8);
+  request_.candidate = UniformPlan(request_.candidate.config(), 8);
   EXPECT_THROW((void)Run("touch \"$0.ran\"\n" + kStep), std::logic_error);
   EXPECT_FALSE(fs::exists(folder_.path() / "train.sh.ran"));
 }
@@ -82,8 +81,8 @@ TEST_F(CommandRunnerTest, ATrialLeavesNoProcessRecord) {
 }
 
 TEST_F(CommandRunnerTest, ALogIsNeitherWrittenThroughALinkNorToAFifo) {
-  const fs::path log =
-      folder_.path() / "logs" / (ToString(request_.config) + ".log");
+  const fs::path log = folder_.path() / "logs" /
+                       (ToString(request_.candidate.config()) + ".log");
   const fs::path target = folder_.path() / "target";
   fs::create_directories(log.parent_path());
   fakes::WriteFile(target, "kept");
@@ -141,7 +140,7 @@ TEST_F(CommandRunnerTest, FilesOfATrialHaveANameThatAFileSystemAccepts) {
     const fs::path logs = folder_.path() / std::to_string(length);
     runner.KeepLogs(logs);
     TrialRequest request = request_;
-    request.config = config;
+    request.candidate = config;
     EXPECT_EQ(runner.Run(request).outcome, Outcome::kCompleted);
     const std::string name =
         fs::directory_iterator(logs)->path().stem().string();
@@ -318,8 +317,8 @@ TEST_F(CommandRunnerTest, LogsHaveTheUsersUmask) {
   (void)Run("echo x\n");
   ::umask(before);
   struct stat found {};
-  const fs::path log =
-      folder_.path() / "logs" / (ToString(request_.config) + ".log");
+  const fs::path log = folder_.path() / "logs" /
+                       (ToString(request_.candidate.config()) + ".log");
   ASSERT_EQ(::stat(log.c_str(), &found), 0);
   EXPECT_EQ(found.st_mode & 0777, 0600U);
 }

@@ -24,7 +24,7 @@ class TrialRendering : public testing::Test {
     options_.program = {"train", "--tp={tp}"};
     options_.folder = "/job";
     options_.workload.batch_size = 48;
-    request_.config = {.dp = 4, .tp = 2, .microbatches = 4};
+    request_.candidate = {.dp = 4, .tp = 2, .microbatches = 4};
     request_.max_steps = 7;
   }
 
@@ -54,13 +54,16 @@ TEST_F(TrialRendering, RanksAreStartedOnEachNodeOrGpu) {
 
 // A program whose words name no parameter reads them from the environment.
 TEST_F(TrialRendering, AProgramGetsItsParametersInWordsOrInTheEnvironment) {
-  EXPECT_THAT(RenderJob(options_, cluster_, request_.config, "").environment,
+  EXPECT_THAT(RenderJob(options_, cluster_, request_.candidate.config(), "")
+                  .environment,
               IsEmpty());
   options_.program = {"train", "--config={config}"};
-  EXPECT_THAT(RenderJob(options_, cluster_, request_.config, "").environment,
+  EXPECT_THAT(RenderJob(options_, cluster_, request_.candidate.config(), "")
+                  .environment,
               IsEmpty());
   options_.program = {"train", "--steps={max_steps}", "--gpus={gpus}"};
-  const RenderedJob job = RenderJob(options_, cluster_, request_.config, "");
+  const RenderedJob job =
+      RenderJob(options_, cluster_, request_.candidate.config(), "");
   EXPECT_THAT(job.words,
               ElementsAre("train", "--steps={max_steps}", "--gpus=8"));
   ASSERT_EQ(job.environment.size(), 1u);

@@ -535,25 +535,27 @@ TEST(Simulator, RefusesWhatIsNoConfigurationOfTheProblem) {
 TEST(Simulator, ATrialCostsSetUpStepsAndTearDown) {
   Simulator simulator = Small();
   TrialRequest request;
-  request.config = Config("dp=8,zero_stage=1");
+  request.candidate = Config("dp=8,zero_stage=1");
   request.max_steps = 5;
   const Measurement measurement = simulator.Run(request);
-  const double step_s = simulator.Simulate(request.config).step_time_s;
+  const double step_s =
+      simulator.Simulate(request.candidate.config()).step_time_s;
   EXPECT_EQ(measurement.outcome, Outcome::kCompleted);
   EXPECT_EQ(measurement.step_times_s, std::vector<double>(5, step_s));
   EXPECT_DOUBLE_EQ(measurement.setup_s, simulator.SetupTime());
   EXPECT_NEAR(measurement.duration_s,
               simulator.SetupTime() + 5 * step_s + Framework{}.teardown_s,
               1e-9);
-  EXPECT_EQ(simulator.ExactThroughput(request.config), 1.0 / step_s);
+  EXPECT_EQ(simulator.ExactThroughput(request.candidate.config()),
+            1.0 / step_s);
   EXPECT_EQ(measurement.peak_memory_bytes,
-            simulator.Simulate(request.config).peak_memory_bytes);
+            simulator.Simulate(request.candidate.config()).peak_memory_bytes);
 }
 
 TEST(Simulator, ATrialStopsWhenTheCallerHasSeenEnough) {
   Simulator simulator = Small();
   TrialRequest request;
-  request.config = Config("dp=8");
+  request.candidate = Config("dp=8");
   request.max_steps = 10;
   int seen = 0;
   request.on_step = [&](double) { return ++seen < 3; };
@@ -569,9 +571,9 @@ TEST(Simulator, ATrialStopsWhenTheCallerHasSeenEnough) {
 TEST(Simulator, OutOfMemoryIsAnOutcomeThatNamesTheCulprit) {
   Cluster cluster = SmallCluster();
   TrialRequest request;
-  request.config = Config("dp=8,zero_stage=1");
+  request.candidate = Config("dp=8,zero_stage=1");
   cluster.gpu.memory_bytes =
-      0.99 * Small().Simulate(request.config).peak_memory_bytes;
+      0.99 * Small().Simulate(request.candidate.config()).peak_memory_bytes;
   Simulator simulator(SmallWorkload(), cluster);
   request.max_steps = 5;
   const Measurement measurement = simulator.Run(request);
@@ -581,7 +583,7 @@ TEST(Simulator, OutOfMemoryIsAnOutcomeThatNamesTheCulprit) {
   EXPECT_THAT(measurement.message, HasSubstr("in the first step"));
   EXPECT_GT(measurement.duration_s,
             simulator.SetupTime() + Framework{}.failure_s);
-  EXPECT_EQ(simulator.ExactThroughput(request.config), 0.0);
+  EXPECT_EQ(simulator.ExactThroughput(request.candidate.config()), 0.0);
 
   cluster.gpu.memory_bytes = 1e9;
   Simulator tiny(SmallWorkload(), cluster);
@@ -589,21 +591,22 @@ TEST(Simulator, OutOfMemoryIsAnOutcomeThatNamesTheCulprit) {
   EXPECT_THAT(at_once.message, HasSubstr("during set-up"));
   EXPECT_DOUBLE_EQ(at_once.duration_s,
                    tiny.SetupTime() + Framework{}.failure_s);
-  EXPECT_THAT(at_once.message,
-              HasSubstr(fmt::format(
-                  "needs {:.2f} GB of 1.00 GB",
-                  1e-9 * tiny.Simulate(request.config).peak_memory_bytes)));
+  EXPECT_THAT(
+      at_once.message,
+      HasSubstr(fmt::format(
+          "needs {:.2f} GB of 1.00 GB",
+          1e-9 * tiny.Simulate(request.candidate.config()).peak_memory_bytes)));
 }
 
 TEST(Simulator, APlanHasTheThroughputOfItsStepIfItFits) {
   const Plan plan = UniformPlan(Config("dp=8"), SmallWorkload().model.layers);
   Cluster cluster = SmallCluster();
   const Simulator simulator(SmallWorkload(), cluster);
-  EXPECT_DOUBLE_EQ(simulator.ExactPlanThroughput(plan).value_or(0.0) *
+  EXPECT_DOUBLE_EQ(simulator.ExactThroughput(plan).value_or(0.0) *
                        simulator.Simulate(plan).step_time_s,
                    1.0);
   cluster.gpu.memory_bytes = 1e9;
-  EXPECT_EQ(Simulator(SmallWorkload(), cluster).ExactPlanThroughput(plan), 0.0);
+  EXPECT_EQ(Simulator(SmallWorkload(), cluster).ExactThroughput(plan), 0.0);
 }
 
 TEST(Simulator, ALargerModelOnMoreRanksTakesLongerToSetUp) {
@@ -666,7 +669,7 @@ TEST(Simulator, AnOffloadedOptimizerTakesTheTimeOfTheHost) {
 TEST(Simulator, ATrialThatIsStoppedAtItsLastStepIsComplete) {
   Simulator simulator = Small();
   TrialRequest request;
-  request.config = Config("dp=8");
+  request.candidate = Config("dp=8");
   request.max_steps = 3;
   int seen = 0;
   request.on_step = [&](double) { return ++seen < 3; };

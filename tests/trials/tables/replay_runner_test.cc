@@ -34,7 +34,7 @@ class ReplayRunnerTest : public TableFile {
 
 TEST_F(ReplayRunnerTest, EveryStepTakesTheMeasuredTime) {
   ReplayRunner runner = Runner();
-  const Measurement result = runner.Run({.config = kFast, .max_steps = 3});
+  const Measurement result = runner.Run({.candidate = kFast, .max_steps = 3});
   EXPECT_EQ(result.outcome, Outcome::kCompleted);
   EXPECT_THAT(result.step_times_s, ElementsAre(0.5, 0.5, 0.5));
   EXPECT_DOUBLE_EQ(*result.peak_memory_bytes, 20e9);
@@ -49,8 +49,8 @@ TEST_F(ReplayRunnerTest, StopsWhereItIsTold) {
     seen.push_back(step_time_s);
     return seen.size() < 2;
   };
-  const Measurement result =
-      runner.Run({.config = kFast, .max_steps = 5, .on_step = stop_after_two});
+  const Measurement result = runner.Run(
+      {.candidate = kFast, .max_steps = 5, .on_step = stop_after_two});
   EXPECT_EQ(result.outcome, Outcome::kTerminatedEarly);
   EXPECT_THAT(seen, ElementsAre(0.5, 0.5));
   EXPECT_EQ(result.step_times_s, seen);
@@ -60,7 +60,7 @@ TEST_F(ReplayRunnerTest, StopsWhereItIsTold) {
 TEST_F(ReplayRunnerTest, AStopAfterTheLastStepIsACompletedTrial) {
   ReplayRunner runner = Runner();
   const Measurement result =
-      runner.Run({.config = kFast, .max_steps = 1, .on_step = [](double) {
+      runner.Run({.candidate = kFast, .max_steps = 1, .on_step = [](double) {
                     return false;
                   }});
   EXPECT_EQ(result.outcome, Outcome::kCompleted);
@@ -69,7 +69,7 @@ TEST_F(ReplayRunnerTest, AStopAfterTheLastStepIsACompletedTrial) {
 
 TEST_F(ReplayRunnerTest, OutOfMemoryCostsTheSetUpAndTheFailure) {
   ReplayRunner runner = Runner();
-  const Measurement result = runner.Run({.config = kTooBig, .max_steps = 3});
+  const Measurement result = runner.Run({.candidate = kTooBig, .max_steps = 3});
   EXPECT_EQ(result.outcome, Outcome::kOutOfMemory);
   EXPECT_TRUE(result.step_times_s.empty());
   EXPECT_FALSE(result.peak_memory_bytes.has_value());
@@ -78,7 +78,8 @@ TEST_F(ReplayRunnerTest, OutOfMemoryCostsTheSetUpAndTheFailure) {
 
 TEST_F(ReplayRunnerTest, AConfigurationOutsideTheTableFails) {
   ReplayRunner runner = Runner();
-  const Measurement result = runner.Run({.config = {.tp = 8}, .max_steps = 3});
+  const Measurement result =
+      runner.Run({.candidate = ParallelConfig{.tp = 8}, .max_steps = 3});
   EXPECT_EQ(result.outcome, Outcome::kFailed);
   EXPECT_THAT(result.message, HasSubstr("dp=1,tp=8,pp=1 is not in the table"));
   EXPECT_DOUBLE_EQ(result.duration_s, 10.0 + 5.0);
@@ -88,7 +89,7 @@ TEST_F(ReplayRunnerTest, ExactThroughputIsTheInverseOfTheStepTime) {
   const ReplayRunner runner = Runner();
   EXPECT_EQ(runner.ExactThroughput(kFast), 2.0);
   EXPECT_EQ(runner.ExactThroughput(kTooBig), 0.0);
-  EXPECT_EQ(runner.ExactThroughput({.tp = 8}), std::nullopt);
+  EXPECT_EQ(runner.ExactThroughput(ParallelConfig{.tp = 8}), std::nullopt);
 }
 
 TEST_F(ReplayRunnerTest, CandidatesAreTheRowsInTheirOrder) {
@@ -113,26 +114,26 @@ TEST_F(ReplayRunnerTest, PlansAreMeasuredByTheirOwnRowsAndAreNoCandidates) {
   EXPECT_EQ(runner.space().size(), 1);
   Plan plan;
   FromText("microbatches=4 / layers=3 dp=4 tp=1 / layers=5 dp=2 tp=2", plan);
-  const Measurement result = runner.Run({.plan = plan, .max_steps = 2});
+  const Measurement result = runner.Run({.candidate = plan, .max_steps = 2});
   EXPECT_EQ(result.outcome, Outcome::kCompleted);
   EXPECT_THAT(result.step_times_s, ElementsAre(0.375, 0.375));  // the median
   EXPECT_EQ(result.peak_memory_bytes, 30e9);
-  EXPECT_DOUBLE_EQ(*runner.ExactPlanThroughput(plan), 1.0 / 0.375);
+  EXPECT_DOUBLE_EQ(*runner.ExactThroughput(plan), 1.0 / 0.375);
   FromText("2x layers=4 dp=4 tp=1", plan);
-  EXPECT_EQ(runner.Run({.plan = plan}).outcome, Outcome::kOutOfMemory);
-  EXPECT_EQ(runner.ExactPlanThroughput(plan), 0.0);
+  EXPECT_EQ(runner.Run({.candidate = plan}).outcome, Outcome::kOutOfMemory);
+  EXPECT_EQ(runner.ExactThroughput(plan), 0.0);
   // Nearly that of a row: it says which plan has none.
   FromText("microbatches=4 / layers=4 dp=4 tp=1 / layers=4 dp=2 tp=2", plan);
-  const Measurement unknown = runner.Run({.plan = plan});
+  const Measurement unknown = runner.Run({.candidate = plan});
   EXPECT_EQ(unknown.outcome, Outcome::kFailed);
   EXPECT_THAT(unknown.message,
               HasSubstr(ToString(plan) + " is not in the table's scenario a"));
-  EXPECT_FALSE(runner.ExactPlanThroughput(plan));
+  EXPECT_FALSE(runner.ExactThroughput(plan));
 }
 
 TEST_F(ReplayRunnerTest, ATableWithoutPlansRefusesThem) {
   ReplayRunner runner = Runner();
-  EXPECT_THROW((void)runner.Run({.plan = UniformPlan(kFast, 4)}),
+  EXPECT_THROW((void)runner.Run({.candidate = UniformPlan(kFast, 4)}),
                std::logic_error);
 }
 

@@ -47,11 +47,12 @@ TEST_F(ReplayTableTest, ReadsTheRowsOfOneScenario) {
   EXPECT_EQ(table.scenario(), "a");
   EXPECT_EQ(table.gpus(), 8);
   ASSERT_EQ(table.rows().size(), 3U);
-  EXPECT_EQ(table.rows()[0].config, (ParallelConfig{.dp = 4,
-                                                    .pp = 2,
-                                                    .zero_stage = 1,
-                                                    .microbatches = 8,
-                                                    .micro_batch_size = 2}));
+  EXPECT_EQ(table.rows()[0].candidate.config(),
+            (ParallelConfig{.dp = 4,
+                            .pp = 2,
+                            .zero_stage = 1,
+                            .microbatches = 8,
+                            .micro_batch_size = 2}));
   EXPECT_DOUBLE_EQ(table.rows()[0].step_time_s, 1.5);
   EXPECT_DOUBLE_EQ(*table.rows()[0].peak_memory_bytes, 20.5e9);
   EXPECT_TRUE(table.rows()[1].out_of_memory);
@@ -70,13 +71,14 @@ TEST_F(ReplayTableTest, ColumnsComeInAnyOrderAndUnderTheirAliases) {
             "0.5,2,ok,16.0,1,0,4,8,a,64,false\n"),
       "a");
   ASSERT_EQ(table.rows().size(), 2U);
-  EXPECT_EQ(table.rows()[0].config, (ParallelConfig{.dp = 2,
-                                                    .tp = 2,
-                                                    .pp = 2,
-                                                    .microbatches = 16,
-                                                    .grad_checkpoint = true,
-                                                    .sp = 2}));
-  EXPECT_EQ(table.rows()[1].config,
+  EXPECT_EQ(table.rows()[0].candidate.config(),
+            (ParallelConfig{.dp = 2,
+                            .tp = 2,
+                            .pp = 2,
+                            .microbatches = 16,
+                            .grad_checkpoint = true,
+                            .sp = 2}));
+  EXPECT_EQ(table.rows()[1].candidate.config(),
             (ParallelConfig{
                 .dp = 4, .pp = 2, .dp_bucket_mb = 64, .microbatches = 16}));
   EXPECT_DOUBLE_EQ(table.rows()[1].step_time_s, 0.5);
@@ -88,9 +90,10 @@ TEST_F(ReplayTableTest, SpIsASizeAndAColumnOfFlagsHasAnotherName) {
       Write(header + "sp\na,8,8,1,1,ok,1,1\na,8,1,1,1,ok,1,8\n"
                      "a,8,4,2,1,ok,1,\n"),
       "a");
-  EXPECT_EQ(table.rows()[0].config, (ParallelConfig{.dp = 8}));
-  EXPECT_EQ(table.rows()[1].config, (ParallelConfig{.sp = 8}));
-  EXPECT_EQ(table.rows()[2].config, (ParallelConfig{.dp = 4, .tp = 2}));
+  EXPECT_EQ(table.rows()[0].candidate.config(), (ParallelConfig{.dp = 8}));
+  EXPECT_EQ(table.rows()[1].candidate.config(), (ParallelConfig{.sp = 8}));
+  EXPECT_EQ(table.rows()[2].candidate.config(),
+            (ParallelConfig{.dp = 4, .tp = 2}));
   EXPECT_THAT(Error(header + "sp\na,8,4,2,1,ok,1,0\n"),
               AllOf(HasSubstr(":2: invalid value '0' for sp"),
                     HasSubstr("the flag is sequence_parallel")));
@@ -242,7 +245,9 @@ TEST_F(ReplayTableTest, PublishedTablesCanBeReadWhole) {
       const SearchSpace space(table.configs());  // throws on repeats
       EXPECT_FALSE(space.cells().empty());
       for (const ReplayRow& row : table.rows()) {
-        EXPECT_EQ(row.config.dp * row.config.tp * row.config.pp, table.gpus());
+        EXPECT_EQ(row.candidate.config().dp * row.candidate.config().tp *
+                      row.candidate.config().pp,
+                  table.gpus());
         EXPECT_EQ(row.out_of_memory, std::isnan(row.step_time_s));
       }
       ++scenarios;
@@ -279,7 +284,8 @@ TEST_F(ReplayTableTest, ARowOfAPlanHasTheConfigurationOfItsFirstStage) {
             "\n"),
       "a");
   ASSERT_EQ(table.plans().size(), 1U);
-  EXPECT_EQ(ToString(table.plans()[0].config), "dp=4,tp=1,pp=2,microbatches=4");
+  EXPECT_EQ(ToString(table.plans()[0].candidate.config()),
+            "dp=4,tp=1,pp=2,microbatches=4");
 }
 
 }  // namespace trials::replay_table_test

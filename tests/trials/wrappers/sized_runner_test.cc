@@ -17,11 +17,13 @@ TEST(SizedRunner, RunsAConfigurationWithTheRunnerOfItsNumberOfGpus) {
     runners.emplace(gpus, std::move(runner));
   }
   SizedRunner runner(std::move(runners));
-  EXPECT_EQ(runner.Run({.config = {.tp = 2}}).setup_s, 2.0);
-  EXPECT_EQ(runner.Run({.config = {.tp = 2, .cp = 2}}).setup_s, 4.0);
-  EXPECT_EQ(runner.Run({.config = {.tp = 3}}).setup_s, 4.0);  // rejects it
-  EXPECT_EQ(runner.ExactThroughput({.dp = 2}), 0.0);
-  EXPECT_GT(runner.ExactThroughput({.dp = 2, .tp = 2}), 0.0);
+  EXPECT_EQ(runner.Run({.candidate = ParallelConfig{.tp = 2}}).setup_s, 2.0);
+  EXPECT_EQ(runner.Run({.candidate = ParallelConfig{.tp = 2, .cp = 2}}).setup_s,
+            4.0);
+  EXPECT_EQ(runner.Run({.candidate = ParallelConfig{.tp = 3}}).setup_s,
+            4.0);  // rejects it
+  EXPECT_EQ(runner.ExactThroughput(ParallelConfig{.dp = 2}), 0.0);
+  EXPECT_GT(runner.ExactThroughput(ParallelConfig{.dp = 2, .tp = 2}), 0.0);
 }
 
 TEST(SizedRunner, RefusesPlansAndNoRunners) {
@@ -30,7 +32,7 @@ TEST(SizedRunner, RefusesPlansAndNoRunners) {
   runners.emplace(1, std::make_unique<fakes::FakeRunner>());
   SizedRunner runner(std::move(runners));
   TrialRequest request;
-  request.plan = UniformPlan(request.config, 2);
+  request.candidate = UniformPlan(ParallelConfig{}, 2);
   EXPECT_THROW((void)runner.Run(request), std::logic_error);
 }
 

@@ -111,7 +111,7 @@ class CountingRunner final : public TrialRunner {
     }
     return measurement;
   }
-  std::optional<double> ExactThroughput(const ParallelConfig&) const override {
+  std::optional<double> ExactThroughput(const Candidate&) const override {
     return 1.0;
   }
 
