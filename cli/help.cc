@@ -12,7 +12,7 @@
 
 #include "cli/command_line.h"
 #include "common/text.h"
-#include "harness/records/provenance.h"
+#include "harness/provenance.h"
 #include "trials/data_folder.h"
 #include "trials/table_path.h"
 

@@ -8,7 +8,7 @@
 #include "cli/command_line.h"
 #include "common/error.h"
 #include "harness/manifest/method_text.h"
-#include "harness/records/provenance.h"
+#include "harness/provenance.h"
 #include "trials/data_folder.h"
 
 namespace cli {

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "harness/records/provenance.h"
+#include "harness/provenance.h"
 
 namespace cli {
 namespace {

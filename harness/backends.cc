@@ -76,7 +76,7 @@ Backend MakeBackend(const ProblemSpec& problem) {
   if (money && !backend.gpu_types.empty()) {
     throw InputError(
         fmt::format("{}: the objective \"money\" knows one price, and this "
-                    "cluster has {} GPU types: choose one, group = \"{}\"",
+                    "cluster has {} GPU types: choose one, gpu_type = \"{}\"",
                     problem.cluster.Where(), backend.gpu_types.size(),
                     backend.gpu_types.front().name));
   }

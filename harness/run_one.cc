@@ -10,9 +10,9 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "harness/backends.h"
+#include "harness/provenance.h"
 #include "harness/records/inputs.h"
 #include "harness/records/journal.h"
-#include "harness/records/provenance.h"
 #include "harness/registry.h"
 #include "harness/search.h"
 #include "harness/starts.h"
@@ -57,7 +57,6 @@ trials::RunInfo DescribeRun(const Manifest& manifest, const RunSpec& run,
   if (!manifest.settings.empty()) {
     info.settings = manifest.settings;
   }
-  info.manifest_hash = RunHash(manifest, *run.problem, *run.method, backend);
   info.backend = backend.type;
   info.commit = BuildCommit().hash;
   info.dirty = BuildCommit().dirty;
@@ -66,6 +65,7 @@ trials::RunInfo DescribeRun(const Manifest& manifest, const RunSpec& run,
   info.command = command;
   info.inputs = InputsOf(manifest, *run.problem, *run.method, backend);
   info.bounds = BoundsOf(manifest.budget);
+  info.manifest_hash = RunHash(*info.inputs, *info.bounds);
   return info;
 }
 
@@ -104,7 +104,7 @@ bool RunOne(const Manifest& manifest, const RunSpec& run,
   Backend backend = MakeBackend(*run.problem);
   trials::RunInfo info =
       DescribeRun(manifest, run, backend, conditions.command);
-  PrepareRun(manifest, run, backend, experiment_folder, false, info);
+  PrepareRun(folder, info);
   if (IsFinished(folder)) {
     trials::RequireWhole(folder, trials::ReadRunInfo(folder));
     return true;  // its files no longer change

@@ -92,21 +92,6 @@ std::string PredictionText(const Manifest& manifest, const MethodSpec& method,
   return predictions ? backend.predictions(*predictions).identity : "";
 }
 
-// The limits under which records of an earlier version were made, which
-// problem.json has.
-Budget BudgetOnRecord(const Manifest& manifest,
-                      const fs::path& problem_folder) {
-  Budget budget = manifest.budget;
-  if (common::EntryExists(problem_folder / "problem.json")) {
-    const trials::ProblemInfo info = trials::ReadProblemInfo(problem_folder);
-    budget.time_s = std::isnan(info.time_budget_s)
-                        ? std::numeric_limits<double>::infinity()
-                        : info.time_budget_s;
-    budget.trials = info.trial_budget;
-  }
-  return budget;
-}
-
 // What happened to the input since the records of a run were made.
 struct Difference {
   std::vector<std::string> changes;
@@ -116,35 +101,15 @@ struct Difference {
   [[nodiscard]] bool None() const { return changes.empty() && !grows; }
 };
 
-// Changes and limits, `grows` aside.
-Difference ChangesOf(const Manifest& manifest, const RunSpec& run,
-                     const Backend& backend, const fs::path& experiment_folder,
-                     const RunInfo& on_record, const RunInfo& now) {
+Difference DifferenceOf(const RunInfo& on_record, const RunInfo& now) {
+  Difference difference{{}, on_record.bounds.value_or(*now.bounds)};
   if (on_record.inputs) {
-    return {Changes(*on_record.inputs, *now.inputs),
-            on_record.bounds.value_or(*now.bounds)};
+    difference.changes = Changes(*on_record.inputs, *now.inputs);
+  } else {
+    difference.changes = {
+        "the records are of a version that did not store which input they "
+        "depend on"};
   }
-  if (on_record.manifest_hash == now.manifest_hash) {
-    return {{}, *now.bounds};
-  }
-  Manifest earlier = manifest;
-  earlier.budget = BudgetOnRecord(
-      manifest, trials::ProblemFolder(experiment_folder, run.problem->name));
-  if (on_record.manifest_hash ==
-      RunHash(earlier, *run.problem, *run.method, backend)) {
-    return {{}, BoundsOf(earlier.budget)};
-  }
-  return {{"the records are of a version that did not store which input they "
-           "depend on"},
-          *now.bounds};
-}
-
-Difference DifferenceOf(const Manifest& manifest, const RunSpec& run,
-                        const Backend& backend,
-                        const fs::path& experiment_folder,
-                        const RunInfo& on_record, const RunInfo& now) {
-  Difference difference =
-      ChangesOf(manifest, run, backend, experiment_folder, on_record, now);
   difference.grows =
       on_record.finished &&
       Grows(on_record.finish_reason, difference.before, *now.bounds);
@@ -227,47 +192,14 @@ std::vector<RunInput> InputsOf(const Manifest& manifest,
   return inputs.Take();
 }
 
-std::string RunHash(const Manifest& manifest, const ProblemSpec& problem,
-                    const MethodSpec& method, const Backend& backend) {
-  const Budget& budget = manifest.budget;
-  std::string text =
-      fmt::format("seed {}\nbudget {} {} {} {}\nmethod {}\n", manifest.seed,
-                  common::ExactText(budget.time_s), budget.trials, budget.q_max,
-                  budget.charge_thinking, method.base);
-  text += manifest.starts.Text();
-  if (problem.objective != trials::Objective::kTime) {
-    text += fmt::format("objective {}\n", ToString(problem.objective));
-  }
-  if (budget.stop_when) {  // absent otherwise: older records stay valid
-    text += fmt::format("stop_when {}\n", budget.stop_when->ToString());
-  }
-  const std::string options = method.options.CanonicalText();
-  for (const std::string_view line : common::Split(options, '\n')) {
-    if (!line.empty() && !line.starts_with("label = ")) {
-      text.append(line).append("\n");
-    }
-  }
-  const auto add = [&text](std::string_view heading, const TomlTable& table) {
-    text += fmt::format("[{}]\n{}", heading, table.CanonicalText());
-  };
-  add("backend", problem.backend);
-  add("noise", problem.noise);
-  add("workload", backend.trains_workload ? problem.workload : TomlTable());
-  add("cluster", problem.cluster);
-  add("space", problem.space);
-  for (const std::filesystem::path& file : backend.inputs) {
-    text += fmt::format("file {}\n{}", file.filename().string(),
-                        common::ReadFile(file));
-  }
-  const methods::Problem methods_problem = ProblemOf(backend, budget.q_max);
-  for (const fs::path& file : FilesOf(method, methods_problem)) {
-    text += fmt::format("file {}\n{}", file.filename().string(),
-                        common::ReadFile(file));
-  }
-  const auto predictions = PredictionsOf(method, methods_problem);
-  if (predictions) {
-    add("workload", problem.workload);
-    text += "[predictions]\n" + backend.predictions(*predictions).identity;
+std::string RunHash(const std::vector<RunInput>& inputs,
+                    const trials::SearchBounds& bounds) {
+  std::string text = fmt::format("{} {} {}\n",
+                                 common::ExactText(bounds.time_s.value_or(
+                                     std::numeric_limits<double>::infinity())),
+                                 bounds.trials, bounds.stop_when.value_or(""));
+  for (const RunInput& input : inputs) {
+    text += fmt::format("{} = {}\n", input.name, input.value);
   }
   return fmt::format("{:016x}{:016x}", common::DeriveSeed(text, 0),
                      common::DeriveSeed(text + "\n", 1));
@@ -362,17 +294,13 @@ void Apply(const Difference& difference, const fs::path& folder, RunInfo info,
 
 }  // namespace
 
-void PrepareRun(const Manifest& manifest, const RunSpec& run,
-                const Backend& backend, const fs::path& experiment_folder,
-                bool accept_changed, RunInfo& now) {
-  const fs::path folder = run.Folder(experiment_folder);
+void PrepareRun(const fs::path& folder, RunInfo& now) {
   if (!common::EntryExists(folder / "run.json")) {
     return;
   }
   RunInfo info = trials::ReadRunInfo(folder);
-  const Difference difference =
-      DifferenceOf(manifest, run, backend, experiment_folder, info, now);
-  if (!difference.changes.empty() && !accept_changed) {
+  const Difference difference = DifferenceOf(info, now);
+  if (!difference.changes.empty()) {
     Refuse(folder, difference.changes);
   }
   now.accepted = info.accepted;
@@ -418,8 +346,7 @@ std::vector<DifferentRun> DifferentRuns(const Manifest& manifest,
     }
     RunInfo info = trials::ReadRunInfo(folder);
     recorded.back() = {info.finished, info.commit};
-    Difference difference =
-        DifferenceOf(manifest, run, backend, experiment_folder, info, now);
+    Difference difference = DifferenceOf(info, now);
     if (!difference.changes.empty() && !accept_changed) {
       Refuse(folder, difference.changes);
     }

@@ -12,7 +12,7 @@
 #include "common/files.h"
 #include "common/process_table.h"
 #include "common/text.h"
-#include "harness/records/provenance.h"
+#include "harness/provenance.h"
 
 namespace harness {
 namespace {

@@ -13,7 +13,7 @@
 #include "common/error.h"
 #include "harness/backends.h"
 #include "harness/manifest/manifest.h"
-#include "harness/records/provenance.h"
+#include "harness/provenance.h"
 #include "harness/run_one.h"
 #include "harness/slurm/retry_policy.h"
 #include "harness/slurm/slurm.h"

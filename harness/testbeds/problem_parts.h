@@ -30,7 +30,7 @@ inline constexpr std::string_view kDefaultFramework = "colossalai";
 
 // The cluster that [cluster] names: file = "clusters/a5000-8.toml". With
 // gpus = 32, it has as many of the file's hosts as that takes. Of a file with
-// several GPU types, group = "h100" chooses one.
+// several GPU types, gpu_type = "h100" chooses one.
 // Errors: throws InputError with the place in the manifest.
 [[nodiscard]] trials::Cluster ReadCluster(const common::TomlTable& table);
 // The same, with a cluster for each GPU type.

@@ -14,7 +14,7 @@
 
 #include "common/error.h"
 #include "common/files.h"
-#include "harness/records/provenance.h"
+#include "harness/provenance.h"
 #include "harness/testbeds/prediction_sources.h"
 #include "harness/testbeds/problem_parts.h"
 #include "harness/testbeds/simulator_backend.h"

@@ -54,11 +54,12 @@ Backend MakeReplay(const ProblemSpec& problem) {
   options.setup_s =
       GetNotNegative(problem.backend, "setup_s", options.setup_s) *
       GetNotNegative(problem.backend, "setup_factor", 1.0);
-  options.failure_s = FailureTime(problem, options.failure_s);
+  const Noise noise = ReadNoise(problem);
+  options.failure_s = noise.costs.failure_s.value_or(options.failure_s);
   Backend backend;
   backend.inputs = {NamedFile(problem.cluster, "file"), path};
-  if (const auto noise = NoiseFile(problem.noise)) {
-    backend.inputs.push_back(*noise);
+  if (noise.file) {
+    backend.inputs.push_back(*noise.file);
   }
   backend.warning = table.Warning();
   backend.description =
@@ -91,7 +92,7 @@ Backend MakeReplay(const ProblemSpec& problem) {
   backend.trains_workload = false;
   auto replay = std::make_unique<trials::ReplayRunner>(table, options);
   backend.exact = replay.get();
-  backend.runner = WithNoise(std::move(replay), problem.noise);
+  backend.runner = WithNoise(std::move(replay), noise, problem.noise.Where());
   return backend;
 }
 

@@ -233,11 +233,14 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
                       setup.inputs);
     setup.compared_with = notes.compared_with;
   }
-  if (const auto noise = NoiseFile(problem.noise)) {
-    setup.inputs.push_back(*noise);
+  setup.noise = ReadNoise(problem);
+  if (setup.noise.file) {
+    setup.inputs.push_back(*setup.noise.file);
   }
-  framework.failure_s = FailureTime(problem, framework.failure_s);
-  framework.launch_process_s = LaunchTime(problem, framework.launch_process_s);
+  framework.failure_s =
+      setup.noise.costs.failure_s.value_or(framework.failure_s);
+  framework.launch_process_s =
+      setup.noise.costs.launch_process_s.value_or(framework.launch_process_s);
   framework.setup_factor =
       GetNotNegative(problem.backend, "setup_factor", framework.setup_factor);
   setup.framework = std::make_shared<const trials::Framework>(framework);
@@ -322,7 +325,8 @@ Backend MakeSimulator(const ProblemSpec& problem) {
   }
   std::unique_ptr<TrialRunner> exact = make_exact();
   backend.exact = exact.get();
-  backend.runner = WithNoise(std::move(exact), problem.noise);
+  backend.runner =
+      WithNoise(std::move(exact), setup.noise, problem.noise.Where());
   const Machine own = {cluster, setup.framework, framework_name, {}};
   backend.predictions =
       gpu_types.size() > 1

@@ -11,6 +11,7 @@
 #include "common/error.h"
 #include "harness/backends.h"
 #include "harness/spec.h"
+#include "harness/testbeds/noise.h"
 #include "trials/cluster.h"
 #include "trials/search_space.h"
 #include "trials/workload.h"
@@ -32,6 +33,7 @@ struct SimulatorSetup {
   std::vector<std::filesystem::path> inputs;
   // Of each GPU type, where there are several; `cluster` is the first one.
   std::vector<trials::Cluster> gpu_types;
+  Noise noise;
 };
 
 // Errors: throws InputError for a problem of another backend.

@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "common/clock.h"
+#include "methods/planners/astra/learned_efficiency.h"
 #include "methods/planners/astra/money.h"
-#include "methods/planners/operators/learned_efficiency.h"
 #include "trials/data_folder.h"
 
 namespace studies {

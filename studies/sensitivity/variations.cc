@@ -127,7 +127,9 @@ std::string HashOf(const harness::Manifest& manifest,
   }
   std::string hash;
   for (std::size_t p = 0; p < backends.size(); ++p) {
-    hash += RunHash(manifest, manifest.problems[p], *found, backends[p]);
+    hash +=
+        RunHash(InputsOf(manifest, manifest.problems[p], *found, backends[p]),
+                harness::BoundsOf(manifest.budget));
   }
   return hash;
 }

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "harness/records/provenance.h"
+#include "harness/provenance.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"

@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
     const harness::Manifest manifest = harness::ReadManifest(path);
     for (const harness::ProblemSpec& problem : manifest.problems) {
       for (const harness::MethodSpec& method : manifest.methods) {
-        (void)harness::RunHash(manifest, problem, method, backend);
+        (void)harness::InputsOf(manifest, problem, method, backend);
       }
     }
     (void)harness::ReadSlurmOptions(manifest.slurm, {});

@@ -68,8 +68,9 @@ class DescribedJobTest : public testing::Test {
   }
   static std::string Hash(const Manifest& manifest) {
     const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(manifest, problem, manifest.methods.front(),
-                   MakeBackend(problem));
+    return RunHash(InputsOf(manifest, problem, manifest.methods.front(),
+                            MakeBackend(problem)),
+                   BoundsOf(manifest.budget));
   }
   static std::string ErrorOf(const Manifest& manifest) {
     try {

@@ -69,7 +69,7 @@ TEST_F(SeveralTypes, HaveNeitherPartsNorASinglePrice) {
   };
   EXPECT_THAT(error_with("space.gpus=[8, 16]"),
               HasSubstr("the cluster has 2 GPU types, which are used together: "
-                        "choose one, [cluster] group = \"a100\""));
+                        "choose one, [cluster] gpu_type = \"a100\""));
   EXPECT_THAT(error_with("experiment.objective=\"money\""),
               HasSubstr("this cluster has 2 GPU types"));
 }
@@ -107,7 +107,7 @@ TEST_F(SeveralTypes, TheRecordsDependOnTheFilesOfAllTypes) {
 }
 
 TEST_F(SeveralTypes, OneGroupIsTheClusterThatItIsLike) {
-  const Backend group = Make(std::string(kBoth) + "group = \"h100\"\n");
+  const Backend group = Make(std::string(kBoth) + "gpu_type = \"h100\"\n");
   const Backend alone = Make("file = \"clusters/h100-infiniband.toml\"\n");
   EXPECT_TRUE(group.gpu_types.empty());
   ASSERT_EQ(group.space->configs(), alone.space->configs());
@@ -125,9 +125,9 @@ TEST_F(SeveralTypes, MoreGpusAreMoreHostsOfEveryType) {
 
 TEST_F(SeveralTypes, ErrorsNameThePlaceAndTheRemedy) {
   EXPECT_EQ(ErrorOf(kBoth, "[predictions]\nplanner = \"astra\"\n"), "no error");
-  EXPECT_THAT(ErrorOf(std::string(kBoth) + "group = \"h200\"\n"),
-              AllOf(HasSubstr("m.toml:"), HasSubstr("no group 'h200'"),
-                    HasSubstr("its groups: a100, h100")));
+  EXPECT_THAT(ErrorOf(std::string(kBoth) + "gpu_type = \"h200\"\n"),
+              AllOf(HasSubstr("m.toml:"), HasSubstr("no GPU type 'h200'"),
+                    HasSubstr("known: a100, h100")));
   EXPECT_THAT(ErrorOf(std::string(kBoth) + "gpus = 24\n"),
               AllOf(HasSubstr("m.toml:"), HasSubstr("use a multiple of 16")));
   EXPECT_THAT(ErrorOf(kBoth), HasSubstr("add cluster = \"NAME\""));

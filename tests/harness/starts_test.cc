@@ -169,8 +169,9 @@ TEST_F(StartsTest, AnImpossibleStartIsAnErrorWithItsPlace) {
 TEST_F(StartsTest, OnlyStartsThatAreSetAreInTheHashOfARun) {
   const auto hash = [](const Manifest& manifest) {
     const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(manifest, problem, manifest.methods.front(),
-                   MakeBackend(problem));
+    return RunHash(InputsOf(manifest, problem, manifest.methods.front(),
+                            MakeBackend(problem)),
+                   BoundsOf(manifest.budget));
   };
   const std::string none = hash(Read(""));
   EXPECT_EQ(hash(Read("start = []\ncommon_starts = 0")), none);

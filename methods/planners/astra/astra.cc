@@ -9,8 +9,8 @@
 #include "common/error.h"
 #include "common/units.h"
 #include "methods/fixed_order.h"
+#include "methods/planners/astra/learned_efficiency.h"
 #include "methods/planners/astra/plan_search.h"
-#include "methods/planners/operators/learned_efficiency.h"
 #include "methods/sampling/nearest.h"
 #include "trials/rules.h"
 

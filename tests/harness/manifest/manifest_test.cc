@@ -302,8 +302,10 @@ class RunHashTest : public ManifestTest {
   std::string Hash(
       const std::vector<std::pair<std::string, std::string>>& changes) {
     const Manifest manifest = Read(changes);
-    return RunHash(manifest, manifest.problems.back(), manifest.methods.back(),
-                   MakeBackend(manifest.problems.back()));
+    return RunHash(
+        InputsOf(manifest, manifest.problems.back(), manifest.methods.back(),
+                 MakeBackend(manifest.problems.back())),
+        BoundsOf(manifest.budget));
   }
 };
 
@@ -392,8 +394,8 @@ TEST_F(InputFilesTest, RecordsOfAGpuThatWasRefittedAreRefused) {
   const Manifest manifest = Read();
   const RunSpec run = RunMatrix(manifest).front();
   trials::RunInfo info{.method = run.method->name, .repeat = run.repeat};
-  info.manifest_hash =
-      RunHash(manifest, *run.problem, *run.method, MakeBackend(*run.problem));
+  info.inputs =
+      InputsOf(manifest, *run.problem, *run.method, MakeBackend(*run.problem));
   fs::create_directories(run.Folder(folder_.path() / "results"));
   fakes::WriteFile(run.Folder(folder_.path() / "results") / "run.json",
                    ToJson(info));
@@ -538,8 +540,9 @@ TEST_F(ManifestTest, ASettingIsPartOfTheHash) {
   const auto hash = [this](const std::vector<std::string>& settings) {
     const Manifest manifest = Read({}, {.settings = settings});
     const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(manifest, problem, manifest.methods.front(),
-                   MakeBackend(problem));
+    return RunHash(InputsOf(manifest, problem, manifest.methods.front(),
+                            MakeBackend(problem)),
+                   BoundsOf(manifest.budget));
   };
   EXPECT_NE(hash({"backend.failure_s=5"}), hash({}));
   EXPECT_EQ(hash({"experiment.name=another"}), hash({}));
@@ -658,8 +661,9 @@ TEST_F(ManifestTest, TheOwnBackendChangesNothing) {
     const Manifest manifest = Read({}, overrides);
     EXPECT_EQ(manifest.name, "m");
     const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(manifest, problem, manifest.methods.front(),
-                   MakeBackend(problem));
+    return RunHash(InputsOf(manifest, problem, manifest.methods.front(),
+                            MakeBackend(problem)),
+                   BoundsOf(manifest.budget));
   };
   EXPECT_EQ(hash({}), hash({.settings = {"backend.use=simulator"}}));
 }

@@ -50,8 +50,9 @@ class PlannerPredictionsTest : public testing::Test {
 
   static std::string Hash(const Manifest& manifest, std::size_t method) {
     const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(manifest, problem, manifest.methods[method],
-                   MakeBackend(problem));
+    return RunHash(InputsOf(manifest, problem, manifest.methods[method],
+                            MakeBackend(problem)),
+                   BoundsOf(manifest.budget));
   }
 
   fakes::ExperimentFolder folder_;

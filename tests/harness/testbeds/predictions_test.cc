@@ -264,8 +264,9 @@ TEST_F(PredictionsTest, MistakesInTheTableHaveAPlaceAndARemedy) {
 TEST_F(PredictionsTest, OnlyMethodsThatUsePredictionsDependOnThem) {
   const auto hash = [](const Manifest& manifest, std::size_t method) {
     const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(manifest, problem, manifest.methods[method],
-                   MakeBackend(problem));
+    return RunHash(InputsOf(manifest, problem, manifest.methods[method],
+                            MakeBackend(problem)),
+                   BoundsOf(manifest.budget));
   };
   const std::string other = kOther;
   const std::string half = other + "memory_factor = 0.5\n";
@@ -285,8 +286,9 @@ TEST_F(PredictionsTest, PredictionsOfAReplayDependOnTheContentOfTheModelFile) {
                    "[workload]\nmodel = \"model.json\"\nbatch_size = 64\n"
                    "sequence_length = 1024\n");
     const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(manifest, problem, manifest.methods.front(),
-                   MakeBackend(problem));
+    return RunHash(InputsOf(manifest, problem, manifest.methods.front(),
+                            MakeBackend(problem)),
+                   BoundsOf(manifest.budget));
   };
   std::string model =
       fakes::ReadFile(folder_.path() / "workloads/llama-3.2-1b.json");

@@ -1,4 +1,4 @@
-#include "methods/planners/operators/learned_efficiency.h"
+#include "methods/planners/astra/learned_efficiency.h"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // The efficiency of matrix products, learned from measurements.
 
-#ifndef METHODS_PLANNERS_OPERATORS_LEARNED_EFFICIENCY_H_
-#define METHODS_PLANNERS_OPERATORS_LEARNED_EFFICIENCY_H_
+#ifndef METHODS_PLANNERS_ASTRA_LEARNED_EFFICIENCY_H_
+#define METHODS_PLANNERS_ASTRA_LEARNED_EFFICIENCY_H_
 
 #include <filesystem>
 #include <string>
@@ -39,4 +39,4 @@ struct MeasuredProduct {
 
 }  // namespace methods
 
-#endif  // METHODS_PLANNERS_OPERATORS_LEARNED_EFFICIENCY_H_
+#endif  // METHODS_PLANNERS_ASTRA_LEARNED_EFFICIENCY_H_

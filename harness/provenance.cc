@@ -1,4 +1,4 @@
-#include "harness/records/provenance.h"
+#include "harness/provenance.h"
 
 #include <array>
 #include <filesystem>

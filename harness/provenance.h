@@ -1,7 +1,7 @@
 // The provenance of records: program, commit and host.
 
-#ifndef HARNESS_RECORDS_PROVENANCE_H_
-#define HARNESS_RECORDS_PROVENANCE_H_
+#ifndef HARNESS_PROVENANCE_H_
+#define HARNESS_PROVENANCE_H_
 
 #include <string>
 
@@ -29,4 +29,4 @@ struct Commit {
 
 }  // namespace harness
 
-#endif  // HARNESS_RECORDS_PROVENANCE_H_
+#endif  // HARNESS_PROVENANCE_H_
