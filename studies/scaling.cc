@@ -9,7 +9,7 @@
 
 #include "common/clock.h"
 #include "common/error.h"
-#include "harness/testbeds/simulator_backend.h"
+#include "harness/testbeds/simulated.h"
 #include "studies/charts.h"
 #include "studies/output.h"
 #include "trials/simulator/simulate_all.h"

@@ -86,10 +86,10 @@ class Inputs {
 
 // The predictions that a method starts from, as text; "" if there are none.
 std::string PredictionText(const Manifest& manifest, const MethodSpec& method,
-                           const Backend& backend) {
+                           const Testbed& testbed) {
   const auto predictions =
-      PredictionsOf(method, ProblemOf(backend, manifest.budget.q_max));
-  return predictions ? backend.predictions(*predictions).identity : "";
+      PredictionsOf(method, ProblemOf(testbed, manifest.budget.q_max));
+  return predictions ? testbed.predictions(*predictions).identity : "";
 }
 
 // What happened to the input since the records of a run were made.
@@ -142,7 +142,7 @@ void MarkUnfinished(RunInfo& info) {
 std::vector<RunInput> InputsOf(const Manifest& manifest,
                                const ProblemSpec& problem,
                                const MethodSpec& method,
-                               const Backend& backend) {
+                               const Testbed& testbed) {
   Inputs inputs;
   inputs.Add("experiment.seed", std::to_string(manifest.seed));
   for (const std::string& start : manifest.starts.configs) {
@@ -164,25 +164,25 @@ std::vector<RunInput> InputsOf(const Manifest& manifest,
              std::array<std::string_view, 2>{"label", "base"});
   inputs.Add("backend", problem.backend, kTrialLimits);
   inputs.Add("noise", problem.noise);
-  const std::string predictions = PredictionText(manifest, method, backend);
+  const std::string predictions = PredictionText(manifest, method, testbed);
   const bool is_read =
-      backend.workload && FindMethod(method.base)->reads_workload;
-  if (backend.trains_workload || !predictions.empty() || is_read) {
+      testbed.workload && FindMethod(method.base)->reads_workload;
+  if (testbed.trains_workload || !predictions.empty() || is_read) {
     inputs.Add("workload", problem.workload);
   }
   inputs.Add("cluster", problem.cluster);
   inputs.Add("space", problem.space);
-  for (const fs::path& file : backend.inputs) {
+  for (const fs::path& file : testbed.inputs) {
     inputs.Add("file " + file.filename().string(),
                HashText(common::ReadFile(file)));
   }
-  if (is_read && !backend.trains_workload) {
+  if (is_read && !testbed.trains_workload) {
     const fs::path model = NamedFile(problem.workload, "model");
     inputs.Add("file " + model.filename().string(),
                HashText(common::ReadFile(model)));
   }
   for (const fs::path& file :
-       FilesOf(method, ProblemOf(backend, manifest.budget.q_max))) {
+       FilesOf(method, ProblemOf(testbed, manifest.budget.q_max))) {
     inputs.Add("file " + file.filename().string(),
                HashText(common::ReadFile(file)));
   }
@@ -324,8 +324,8 @@ struct DifferentRun {
 std::vector<DifferentRun> DifferentRuns(const Manifest& manifest,
                                         const fs::path& experiment_folder,
                                         bool accept_changed,
+                                        const Testbeds& testbeds,
                                         std::vector<RecordedRun>& recorded) {
-  std::map<const ProblemSpec*, Backend> backends;
   // Repeats share the input, which is read once.
   std::map<std::pair<const ProblemSpec*, const MethodSpec*>, RunInfo> described;
   std::vector<DifferentRun> different;
@@ -336,13 +336,10 @@ std::vector<DifferentRun> DifferentRuns(const Manifest& manifest,
     if (!common::EntryExists(folder / "run.json")) {
       continue;
     }
-    if (!backends.contains(run.problem)) {
-      backends.emplace(run.problem, MakeBackend(*run.problem));
-    }
-    const Backend& backend = backends.at(run.problem);
+    const Testbed& testbed = testbeds.Of(*run.problem);
     RunInfo& now = described[{run.problem, run.method}];
     if (!now.inputs) {
-      now = DescribeRun(manifest, run, backend, "");
+      now = DescribeRun(manifest, run, testbed, "");
     }
     RunInfo info = trials::ReadRunInfo(folder);
     recorded.back() = {info.finished, info.commit};
@@ -360,9 +357,10 @@ std::vector<DifferentRun> DifferentRuns(const Manifest& manifest,
 
 }  // namespace
 
-void CheckRecords(const Manifest& manifest, const fs::path& experiment_folder) {
+void CheckRecords(const Manifest& manifest, const fs::path& experiment_folder,
+                  const Testbeds& testbeds) {
   std::vector<RecordedRun> recorded;
-  (void)DifferentRuns(manifest, experiment_folder, false, recorded);
+  (void)DifferentRuns(manifest, experiment_folder, false, testbeds, recorded);
 }
 
 std::vector<RecordedRun> RecordedRuns(const std::vector<RunSpec>& runs,
@@ -381,11 +379,12 @@ std::vector<RecordedRun> RecordedRuns(const std::vector<RunSpec>& runs,
 
 std::vector<RecordedRun> PrepareRecords(const Manifest& manifest,
                                         const fs::path& experiment_folder,
-                                        bool accept_changed) {
+                                        bool accept_changed,
+                                        const Testbeds& testbeds) {
   std::vector<RecordedRun> recorded;
   // All runs are compared before the first is changed.
-  for (DifferentRun& run :
-       DifferentRuns(manifest, experiment_folder, accept_changed, recorded)) {
+  for (DifferentRun& run : DifferentRuns(manifest, experiment_folder,
+                                         accept_changed, testbeds, recorded)) {
     run.now.accepted = run.on_record.accepted;
     if (run.difference.grows) {
       recorded[run.number].finished = false;

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "common/error.h"
-#include "harness/backends.h"
 #include "harness/manifest/manifest.h"
 #include "harness/run_matrix.h"
+#include "harness/testbed.h"
 #include "trials/record.h"
 
 namespace harness {
@@ -22,7 +22,7 @@ namespace harness {
 [[nodiscard]] std::vector<trials::RunInput> InputsOf(const Manifest& manifest,
                                                      const ProblemSpec& problem,
                                                      const MethodSpec& method,
-                                                     const Backend& backend);
+                                                     const Testbed& testbed);
 
 // A hash of the input of a run and of its limits, which tells records apart.
 [[nodiscard]] std::string RunHash(const std::vector<trials::RunInput>& inputs,
@@ -61,11 +61,12 @@ struct RecordedRun {
 // created; and as RequireWhole.
 std::vector<RecordedRun> PrepareRecords(
     const Manifest& manifest, const std::filesystem::path& experiment_folder,
-    bool accept_changed);
+    bool accept_changed, const Testbeds& testbeds = {});
 
 // The check of PrepareRecords, which changes nothing.
 void CheckRecords(const Manifest& manifest,
-                  const std::filesystem::path& experiment_folder);
+                  const std::filesystem::path& experiment_folder,
+                  const Testbeds& testbeds = {});
 
 // The same for the run in a folder, whose present description is `now`; changes
 // are not accepted. The accepted changes on record are copied to `now`.

@@ -230,32 +230,32 @@ void AddFrameworkRules(const ProblemSpec& problem,
   }
 }
 
-Backend BackendOn(const trials::Workload& workload,
+Testbed TestbedOn(const trials::Workload& workload,
                   const trials::Cluster& cluster,
                   const trials::SearchSpaceOptions& space) {
-  return BackendOn(workload, {&cluster, 1}, space);
+  return TestbedOn(workload, {&cluster, 1}, space);
 }
 
-Backend BackendOn(const trials::Workload& workload,
+Testbed TestbedOn(const trials::Workload& workload,
                   std::span<const trials::Cluster> gpu_types,
                   trials::SearchSpaceOptions space) {
-  Backend backend;
-  backend.warning = workload.model.note;
-  backend.workload = workload;
-  backend.gpus = trials::GpusOf(gpu_types);
-  backend.sizes = space.gpus;
-  backend.price_per_gpu_hour = gpu_types.front().gpu.price_per_hour;
-  backend.gpus_per_node = gpu_types.front().gpus_per_node;
-  backend.memory_capacity_bytes = gpu_types.front().gpu.memory_bytes;
+  Testbed testbed;
+  testbed.warning = workload.model.note;
+  testbed.workload = workload;
+  testbed.gpus = trials::GpusOf(gpu_types);
+  testbed.sizes = space.gpus;
+  testbed.price_per_gpu_hour = gpu_types.front().gpu.price_per_hour;
+  testbed.gpus_per_node = gpu_types.front().gpus_per_node;
+  testbed.memory_capacity_bytes = gpu_types.front().gpu.memory_bytes;
   int divisor = 0;  // of the GPUs of all types
   for (const trials::Cluster& gpu_type : gpu_types) {
-    backend.gpus_per_node =
-        std::min(backend.gpus_per_node, gpu_type.gpus_per_node);
-    backend.memory_capacity_bytes =
-        std::min(backend.memory_capacity_bytes, gpu_type.gpu.memory_bytes);
+    testbed.gpus_per_node =
+        std::min(testbed.gpus_per_node, gpu_type.gpus_per_node);
+    testbed.memory_capacity_bytes =
+        std::min(testbed.memory_capacity_bytes, gpu_type.gpu.memory_bytes);
     divisor = std::gcd(divisor, gpu_type.gpus());
     if (gpu_types.size() > 1) {
-      backend.gpu_types.push_back(
+      testbed.gpu_types.push_back(
           {gpu_type.name, gpu_type.gpus(), gpu_type.gpus_per_node,
            gpu_type.gpu.memory_bytes, gpu_type.gpu.half_flop_per_s});
     }
@@ -267,13 +267,13 @@ Backend BackendOn(const trials::Workload& workload,
         trials::Rule::Parse(fmt::format("{} % ($dp * $cp * $tp) != 0", divisor),
                             "a stage has one GPU type", "[cluster]"));
   }
-  backend.space = std::make_unique<trials::SearchSpace>(
-      trials::SearchSpace::Enumerate(workload, backend.gpus, space));
-  const std::string inert = trials::InertLists(space, *backend.space);
+  testbed.space = std::make_unique<trials::SearchSpace>(
+      trials::SearchSpace::Enumerate(workload, testbed.gpus, space));
+  const std::string inert = trials::InertLists(space, *testbed.space);
   if (!inert.empty()) {
-    backend.warning += (backend.warning.empty() ? "" : "; ") + inert;
+    testbed.warning += (testbed.warning.empty() ? "" : "; ") + inert;
   }
-  return backend;
+  return testbed;
 }
 
 }  // namespace harness

@@ -12,8 +12,8 @@
 
 #include "common/error.h"
 #include "common/toml_table.h"
-#include "harness/backends.h"
 #include "harness/spec.h"
+#include "harness/testbed.h"
 #include "harness/testbeds/predictions.h"
 #include "trials/cluster.h"
 #include "trials/search_space.h"
@@ -76,10 +76,10 @@ void CheckParts(const common::TomlTable& space,
 
 // A backend that trains the workload on the whole cluster, without its runner.
 // With several GPU types, each stage of its configurations has one of them.
-[[nodiscard]] Backend BackendOn(const trials::Workload& workload,
+[[nodiscard]] Testbed TestbedOn(const trials::Workload& workload,
                                 std::span<const trials::Cluster> gpu_types,
                                 trials::SearchSpaceOptions space);
-[[nodiscard]] Backend BackendOn(const trials::Workload& workload,
+[[nodiscard]] Testbed TestbedOn(const trials::Workload& workload,
                                 const trials::Cluster& cluster,
                                 const trials::SearchSpaceOptions& space);
 

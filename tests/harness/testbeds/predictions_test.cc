@@ -11,11 +11,11 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
-#include "harness/backends.h"
 #include "harness/manifest/manifest.h"
 #include "harness/records/inputs.h"
 #include "harness/registry.h"
 #include "harness/run_matrix.h"
+#include "harness/testbed.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/record.h"
@@ -43,7 +43,7 @@ class PredictionsTest : public testing::Test {
   // The predictions of a source of the first problem.
   static Predictions Predict(const Manifest& manifest,
                              const std::string& name = "") {
-    return MakeBackend(manifest.problems.front()).predictions(name).predict();
+    return MakeTestbed(manifest.problems.front()).predictions(name).predict();
   }
 
   // A replay of a table with five configurations on 8 GPUs.
@@ -265,7 +265,7 @@ TEST_F(PredictionsTest, OnlyMethodsThatUsePredictionsDependOnThem) {
   const auto hash = [](const Manifest& manifest, std::size_t method) {
     const ProblemSpec& problem = manifest.problems.front();
     return RunHash(InputsOf(manifest, problem, manifest.methods[method],
-                            MakeBackend(problem)),
+                            MakeTestbed(problem)),
                    BoundsOf(manifest.budget));
   };
   const std::string other = kOther;
@@ -287,7 +287,7 @@ TEST_F(PredictionsTest, PredictionsOfAReplayDependOnTheContentOfTheModelFile) {
                    "sequence_length = 1024\n");
     const ProblemSpec& problem = manifest.problems.front();
     return RunHash(InputsOf(manifest, problem, manifest.methods.front(),
-                            MakeBackend(problem)),
+                            MakeTestbed(problem)),
                    BoundsOf(manifest.budget));
   };
   std::string model =

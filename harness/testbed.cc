@@ -1,4 +1,4 @@
-#include "harness/backends.h"
+#include "harness/testbed.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,9 +8,9 @@
 #include "harness/entries.h"
 #include "harness/testbeds/planner_predictions.h"
 #include "harness/testbeds/prediction_sources.h"
-#include "harness/testbeds/program_backends.h"
-#include "harness/testbeds/replay_backend.h"
-#include "harness/testbeds/simulator_backend.h"
+#include "harness/testbeds/program.h"
+#include "harness/testbeds/replayed.h"
+#include "harness/testbeds/simulated.h"
 
 namespace harness {
 namespace {
@@ -18,7 +18,7 @@ namespace {
 using common::InputError;
 using common::TomlTable;
 
-std::vector<BackendEntry> ListBackends() {
+std::vector<TestbedEntry> ListTestbeds() {
   return {
       {"simulator", "a GPU cluster in software", MakeSimulator},
       {"replay", "a table of measured configurations", MakeReplay},
@@ -29,74 +29,81 @@ std::vector<BackendEntry> ListBackends() {
 
 }  // namespace
 
-trials::RelativePrice PriceOf(const Backend& backend) {
+trials::RelativePrice PriceOf(const Testbed& testbed) {
   const bool differs =
-      backend.objective == trials::Objective::kMoney && !backend.sizes.empty();
-  return {differs ? backend.gpus : 0};
+      testbed.objective == trials::Objective::kMoney && !testbed.sizes.empty();
+  return {differs ? testbed.gpus : 0};
 }
 
-const std::vector<BackendEntry>& Backends() {
-  static const std::vector<BackendEntry> backends = ListBackends();
-  return backends;
+const std::vector<TestbedEntry>& TestbedTypes() {
+  static const std::vector<TestbedEntry> testbeds = ListTestbeds();
+  return testbeds;
 }
 
-std::vector<std::string> BackendNames() {
+std::vector<std::string> TestbedNames() {
   std::vector<std::string> names;
-  for (const BackendEntry& backend : Backends()) {
-    names.push_back(backend.name);
+  for (const TestbedEntry& testbed : TestbedTypes()) {
+    names.push_back(testbed.name);
   }
   return names;
 }
 
-const BackendEntry* FindBackend(std::string_view name) {
-  return FindByName(Backends(), name);
+const TestbedEntry* FindTestbed(std::string_view name) {
+  return FindByName(TestbedTypes(), name);
 }
 
 bool IsSimulated(const ProblemSpec& problem) {
-  const BackendEntry* entry =
-      FindBackend(problem.backend.GetString("type", ""));
+  const TestbedEntry* entry =
+      FindTestbed(problem.backend.GetString("type", ""));
   return entry == nullptr || entry->simulated;
 }
 
-Backend MakeBackend(const ProblemSpec& problem) {
+Testbed MakeTestbed(const ProblemSpec& problem) {
   const std::string type = problem.backend.RequireString("type");
-  const BackendEntry* entry = FindBackend(type);
+  const TestbedEntry* entry = FindTestbed(type);
   if (entry == nullptr) {
-    const std::vector<std::string> known = BackendNames();
+    const std::vector<std::string> known = TestbedNames();
     problem.backend.Fail(
         "type",
         fmt::format("unknown backend '{}'{}; known: {}", type,
                     common::DidYouMean(type, known), fmt::join(known, ", ")));
   }
-  Backend backend = WithPlace(problem.backend, "backend",
+  Testbed testbed = WithPlace(problem.backend, "backend",
                               [&] { return entry->make(problem); });
-  backend.type = type;
-  backend.objective = problem.objective;
-  const bool money = backend.objective == trials::Objective::kMoney;
-  if (money && !backend.gpu_types.empty()) {
+  testbed.type = type;
+  testbed.objective = problem.objective;
+  const bool money = testbed.objective == trials::Objective::kMoney;
+  if (money && !testbed.gpu_types.empty()) {
     throw InputError(
         fmt::format("{}: the objective \"money\" knows one price, and this "
                     "cluster has {} GPU types: choose one, gpu_type = \"{}\"",
-                    problem.cluster.Where(), backend.gpu_types.size(),
-                    backend.gpu_types.front().name));
+                    problem.cluster.Where(), testbed.gpu_types.size(),
+                    testbed.gpu_types.front().name));
   }
-  if (money && !(backend.price_per_gpu_hour > 0.0)) {
+  if (money && !(testbed.price_per_gpu_hour > 0.0)) {
     throw InputError(
         fmt::format("{}: the objective \"money\" needs the price of a GPU: add "
                     "price_per_gpu_hour, in USD, to [cluster] or to its file",
                     problem.cluster.Where()));
   }
-  backend.simulated = entry->simulated;
-  backend.predictions = Memoized(WithPlanners(problem, backend));
+  testbed.simulated = entry->simulated;
+  testbed.predictions = Memoized(WithPlanners(problem, testbed));
   for (const std::string& name : PredictionNames(problem.predictions)) {
-    CheckPlanner(ReadPredictionSettings(problem.predictions, name), backend);
+    CheckPlanner(ReadPredictionSettings(problem.predictions, name), testbed);
   }
   for (const TomlTable* table :
        {&problem.backend, &problem.noise, &problem.workload, &problem.cluster,
         &problem.space, &problem.predictions}) {
     table->RejectUnknownKeys();
   }
-  return backend;
+  return testbed;
+}
+
+Testbed& Testbeds::Of(const ProblemSpec& problem) const {
+  const auto found = made_.find(&problem);
+  return found != made_.end()
+             ? found->second
+             : made_.emplace(&problem, MakeTestbed(problem)).first->second;
 }
 
 }  // namespace harness
