@@ -346,15 +346,6 @@ TEST_F(RunHashTest, ContainsTheStopConditionOnlyWhereOneIsSet) {
   EXPECT_EQ(with("gain < 1%"), with("gain<1.0%"));
 }
 
-TEST_F(RunHashTest, ChangesWithTheChosenFramework) {
-  const auto with = [this](const std::string& name) {
-    return Hash(
-        {{"\"simulator\"\n", "\"simulator\"\nframework = \"" + name + "\"\n"}});
-  };
-  EXPECT_NE(with("megatron-core"), Hash({}));
-  EXPECT_NE(with("megatron-core"), with("megatron"));
-}
-
 // The files of experiments/ in a folder of their own, where they can change.
 class InputFilesTest : public RunHashTest {
  protected:
@@ -480,13 +471,13 @@ TEST_F(ManifestTest, WhatAFrameworkCannotDoIsNoCandidate) {
     dropped += rule.origin == "deepspeed" ? rule.count : 0;
   }
   EXPECT_GT(dropped, 0);
-  EXPECT_THAT(deepspeed.validation, HasSubstr("not validated"));
+  EXPECT_THAT(deepspeed.model->Validation(), HasSubstr("not validated"));
   const Testbed fsdp2 = make("fsdp2");
   for (const trials::ParallelConfig& config : fsdp2.space->configs()) {
     EXPECT_NE(config.zero_stage, 1);
     EXPECT_EQ(config.sp, config.tp);
   }
-  EXPECT_THAT(make("megatron-core").validation,
+  EXPECT_THAT(make("megatron-core").model->Validation(),
               HasSubstr("megatron_golden_values"));
 }
 
@@ -535,26 +526,6 @@ TEST_F(ManifestTest, LinkFactorsChangeTheTimesOfConfigurationsThatCommunicate) {
             throughput(tp, {}));
   EXPECT_EQ(throughput(tp, {"cluster.inter_bandwidth_factor=2"}),
             throughput(tp, {}));  // one host
-}
-
-TEST_F(ManifestTest, ASettingIsPartOfTheHash) {
-  const auto hash = [this](const std::vector<std::string>& settings) {
-    const Manifest manifest = Read({}, {.settings = settings});
-    const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(InputsOf(manifest, problem, manifest.methods.front(),
-                            MakeTestbed(problem)),
-                   BoundsOf(manifest.budget));
-  };
-  EXPECT_NE(hash({"backend.failure_s=5"}), hash({}));
-  EXPECT_EQ(hash({"experiment.name=another"}), hash({}));
-}
-
-TEST_F(ManifestTest, AListOfFrameworksIsAnAxis) {
-  const Manifest manifest =
-      Read({{"\"simulator\"\n",
-             "\"simulator\"\nframework = [\"colossalai\", \"megatron\"]\n"}});
-  ASSERT_EQ(manifest.problems.size(), 2U);
-  EXPECT_EQ(manifest.problems[1].name, "megatron");
 }
 
 TEST_F(ManifestTest, ASettingCannotIncludeHeldOutProblems) {
