@@ -95,10 +95,11 @@ std::string MatrixJson(const harness::Manifest& manifest,
 int Matrix(const VerbOptions& options) {
   const harness::Manifest manifest =
       harness::ReadManifest(options.manifest, options.overrides);
+  const harness::Testbeds testbeds;
   const std::vector<trials::ProblemInfo> problems =
-      harness::CheckManifest(manifest);
+      harness::CheckManifest(manifest, testbeds);
   const std::filesystem::path folder = ExperimentFolder(options, manifest);
-  harness::CheckRecords(manifest, folder);
+  harness::CheckRecords(manifest, folder, testbeds);
   const std::vector<harness::RunStatus> runs =
       harness::ReadStatus(manifest, folder);
   if (options.slurm) {

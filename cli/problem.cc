@@ -16,7 +16,8 @@
 #include "common/error.h"
 #include "common/parallel.h"
 #include "common/text.h"
-#include "harness/backends.h"
+#include "harness/testbed.h"
+#include "harness/testbeds/simulated.h"
 #include "trials/custom_knobs.h"
 #include "trials/knobs.h"
 #include "trials/plan_file.h"
@@ -48,18 +49,18 @@ std::vector<harness::ProblemSpec> Chosen(const harness::Manifest& manifest,
 }
 
 void PrintHeading(const harness::ProblemSpec& problem,
-                  const harness::Backend& backend) {
-  if (!backend.warning.empty()) {
-    fmt::print(stderr, "oppa: {}\n", backend.warning);
+                  const harness::Testbed& testbed) {
+  if (!testbed.warning.empty()) {
+    fmt::print(stderr, "oppa: {}\n", testbed.warning);
   }
   fmt::print("{}{}{}: {} configurations\n", problem.name,
-             problem.name.empty() ? "" : ": ", backend.description,
-             backend.space->size());
+             problem.name.empty() ? "" : ": ", testbed.description,
+             testbed.space->size());
 }
 
-void PrintValidation(const harness::Backend& backend) {
-  if (!backend.validation.empty()) {
-    fmt::print("{}\n", backend.validation);
+void PrintValidation(const harness::Testbed& testbed) {
+  if (testbed.model != nullptr) {
+    fmt::print("{}\n", testbed.model->Validation());
   }
 }
 
@@ -77,10 +78,10 @@ struct Evaluated {
   double throughput_steps_per_s = 0.0;
 };
 
-Evaluated Evaluate(const harness::Backend& backend, trials::TrialRunner& runner,
+Evaluated Evaluate(const harness::Testbed& testbed, trials::TrialRunner& runner,
                    int candidate) {
   trials::TrialRequest request;
-  request.candidate = (*backend.space)[candidate];
+  request.candidate = (*testbed.space)[candidate];
   Evaluated one;
   one.candidate = candidate;
   one.measurement = runner.Run(request);
@@ -92,36 +93,36 @@ Evaluated Evaluate(const harness::Backend& backend, trials::TrialRunner& runner,
 
 // Every core takes a contiguous part of the space, so that its configurations
 // share memoized costs.
-std::vector<Evaluated> EvaluateAll(const harness::Backend& backend) {
-  const int size = backend.space->size();
+std::vector<Evaluated> EvaluateAll(const harness::Testbed& testbed) {
+  const int size = testbed.space->size();
   std::vector<Evaluated> all(size);
   const auto evaluate = [&](trials::TrialRunner& runner, int begin, int end) {
     for (int i = begin; i < end; ++i) {
-      all[i] = Evaluate(backend, runner, i);
+      all[i] = Evaluate(testbed, runner, i);
     }
   };
   constexpr int kWorthAThread = 2000;
-  const int parts = backend.clone_exact_runner
+  const int parts = testbed.model != nullptr
                         ? std::clamp(size / kWorthAThread, 1, common::Cores())
                         : 1;
   common::ParallelFor(parts, parts, [&](int, int part) {
     const auto begin = static_cast<int>(std::int64_t{size} * part / parts);
     const auto end = static_cast<int>(std::int64_t{size} * (part + 1) / parts);
     if (part == 0) {
-      evaluate(*backend.exact, begin, end);
+      evaluate(*testbed.exact, begin, end);
     } else {
-      evaluate(*backend.clone_exact_runner(), begin, end);
+      evaluate(*testbed.model->MakeRunner(), begin, end);
     }
   });
   return all;
 }
 
 void PrintCsv(const harness::ProblemSpec& problem,
-              const harness::Backend& backend,
+              const harness::Testbed& testbed,
               const std::vector<Evaluated>& all) {
   for (const Evaluated& one : all) {
     fmt::print("{},{},{},{},{},{},{}\n", problem.name, one.candidate,
-               backend.space->knobs().Cells((*backend.space)[one.candidate]),
+               testbed.space->knobs().Cells((*testbed.space)[one.candidate]),
                ToString(one.measurement.outcome),
                common::ExactText(one.throughput_steps_per_s),
                common::ExactText(one.measurement.peak_memory_bytes.value_or(
@@ -132,12 +133,12 @@ void PrintCsv(const harness::ProblemSpec& problem,
 
 // "     8          1.234": the GPUs of a configuration and the money of 1,000
 // steps, if the price is known.
-std::string GpusAndMoney(const harness::Backend& backend,
+std::string GpusAndMoney(const harness::Testbed& testbed,
                          const trials::ParallelConfig& config,
                          double step_time_s) {
   const int gpus = trials::GpusOf(config);
   const double money =
-      1000.0 * trials::StepMoney(step_time_s, gpus, backend.price_per_gpu_hour);
+      1000.0 * trials::StepMoney(step_time_s, gpus, testbed.price_per_gpu_hour);
   return fmt::format(" {:>6} {:>14}", gpus,
                      money > 0.0 ? fmt::format("{:.4g}", money) : "-");
 }
@@ -145,23 +146,24 @@ std::string GpusAndMoney(const harness::Backend& backend,
 // The configurations to try first, by the objective: those that fit by
 // throughput, or, where the probability to fit is known, in the order of
 // trials::TryOrder.
-void PrintBest(const harness::Backend& backend,
+void PrintBest(const harness::Testbed& testbed,
                const std::vector<Evaluated>& all) {
   std::vector<harness::Expectation> expected;
-  const trials::RelativePrice price = harness::PriceOf(backend);
+  const trials::RelativePrice price = harness::PriceOf(testbed);
   std::vector<double> step_time_s;
   std::vector<double> priced_s;
   std::vector<double> fit_probability;
   for (const Evaluated& one : all) {
     expected.push_back(
-        backend.expect ? backend.expect((*backend.space)[one.candidate])
-                       : harness::Expectation{
-                             1.0 / one.throughput_steps_per_s,
-                             one.measurement.peak_memory_bytes.value_or(0.0),
-                             one.throughput_steps_per_s > 0.0 ? 1.0 : 0.0});
+        testbed.model != nullptr
+            ? testbed.model->Expect((*testbed.space)[one.candidate])
+            : harness::Expectation{
+                  1.0 / one.throughput_steps_per_s,
+                  one.measurement.peak_memory_bytes.value_or(0.0),
+                  one.throughput_steps_per_s > 0.0 ? 1.0 : 0.0});
     step_time_s.push_back(expected.back().step_time_s);
     priced_s.push_back(step_time_s.back() *
-                       price((*backend.space)[one.candidate]));
+                       price((*testbed.space)[one.candidate]));
     fit_probability.push_back(expected.back().fit_probability);
   }
   const auto fit =
@@ -171,7 +173,7 @@ void PrintBest(const harness::Backend& backend,
   fmt::print("{} of {} fit; the best by expected throughput:\n", fit,
              all.size());
   // What differs with the number of GPUs.
-  const bool parts = !backend.sizes.empty();
+  const bool parts = !testbed.sizes.empty();
   fmt::print(
       "{:>10} {:>10} {:>9} {:>8}{}  {}\n", "steps/s", "s/step", "GB", "P(fits)",
       parts ? fmt::format(" {:>6} {:>14}", "GPUs", "USD/1000 steps") : "",
@@ -179,52 +181,52 @@ void PrintBest(const harness::Backend& backend,
   const std::vector<int> order = trials::TryOrder(priced_s, fit_probability);
   for (std::size_t i = 0; i < std::min(order.size(), kBestShown); ++i) {
     const auto at = static_cast<std::size_t>(order[i]);
-    const trials::ParallelConfig& config = (*backend.space)[all[at].candidate];
+    const trials::ParallelConfig& config = (*testbed.space)[all[at].candidate];
     fmt::print("{:>10.4g} {:>10.4g} {:>9.2f} {:>8.2f}{}  {}\n",
                1.0 / step_time_s[at], step_time_s[at],
                expected[at].peak_memory_bytes / 1e9, fit_probability[at],
-               parts ? GpusAndMoney(backend, config, step_time_s[at]) : "",
+               parts ? GpusAndMoney(testbed, config, step_time_s[at]) : "",
                ToString(config));
   }
 }
 
 void SimulateAll(const VerbOptions& options,
                  const harness::ProblemSpec& problem) {
-  const harness::Backend backend = harness::MakeBackend(problem);
-  if (!backend.simulated) {
+  const harness::Testbed testbed = harness::MakeTestbed(problem);
+  if (!testbed.simulated) {
     throw InputError(fmt::format(
         "--all: the backend '{}' would run every candidate on your cluster; "
         "`oppa run` searches among them",
-        backend.type));
+        testbed.type));
   }
   const double begin_s = common::CpuSeconds();
-  const std::vector<Evaluated> all = EvaluateAll(backend);
+  const std::vector<Evaluated> all = EvaluateAll(testbed);
   const double cpu_s = common::CpuSeconds() - begin_s;
   if (options.csv) {
-    PrintCsv(problem, backend, all);
+    PrintCsv(problem, testbed, all);
     return;
   }
-  PrintHeading(problem, backend);
-  PrintBest(backend, all);
-  PrintValidation(backend);
+  PrintHeading(problem, testbed);
+  PrintBest(testbed, all);
+  PrintValidation(testbed);
   fmt::print("evaluated {} PCs in {:.3f} CPU s\n", all.size(), cpu_s);
 }
 
 void SimulateOne(const harness::ProblemSpec& problem, const std::string& text) {
-  const harness::Backend backend = harness::MakeBackend(problem);
-  if (!backend.explain) {
+  const harness::Testbed testbed = harness::MakeTestbed(problem);
+  if (testbed.model == nullptr) {
     throw InputError(
         fmt::format("--pc: the backend '{}' has no model of a step to print",
-                    backend.type));
+                    testbed.type));
   }
   try {
-    const trials::Completed pc = trials::Complete(text, *backend.space);
-    PrintHeading(problem, backend);
+    const trials::Completed pc = trials::Complete(text, *testbed.space);
+    PrintHeading(problem, testbed);
     for (const std::string& note : pc.notes) {
       fmt::print("note: {}\n", note);
     }
-    fmt::print("{}", backend.explain(pc.config));
-    PrintValidation(backend);
+    fmt::print("{}", testbed.model->Explain(pc.config));
+    PrintValidation(testbed);
   } catch (const std::invalid_argument& e) {
     throw InputError(fmt::format("--pc {}: {}", text, e.what()));
   }
@@ -246,16 +248,16 @@ trials::Plan PlanOf(const std::string& text) {
 
 void SimulatePlan(const harness::ProblemSpec& problem,
                   const std::string& text) {
-  const harness::Backend backend = harness::MakeBackend(problem);
-  if (!backend.explain_plan) {
+  const harness::Testbed testbed = harness::MakeTestbed(problem);
+  if (testbed.model == nullptr || !testbed.model->ExplainsPlans()) {
     throw InputError(fmt::format(
-        "--plan: the backend '{}' has no model of a plan", backend.type));
+        "--plan: the backend '{}' has no model of a plan", testbed.type));
   }
   try {
-    const std::string report = backend.explain_plan(PlanOf(text));
-    PrintHeading(problem, backend);
+    const std::string report = testbed.model->Explain(PlanOf(text));
+    PrintHeading(problem, testbed);
     fmt::print("{}", report);
-    PrintValidation(backend);
+    PrintValidation(testbed);
   } catch (const trials::InvalidPlan& e) {
     throw InputError(fmt::format("--plan {}: {}", text, e.reason()));
   }
@@ -280,25 +282,25 @@ std::string ShareOfFirst(const std::vector<double>& exact,
 }
 
 // One source of predictions: its best candidates, and how good they are.
-void PrintPredictions(const harness::Backend& backend,
+void PrintPredictions(const harness::Testbed& testbed,
                       const trials::Predictions& predictions,
                       const std::vector<double>& exact) {
-  const trials::RelativePrice price = harness::PriceOf(backend);
+  const trials::RelativePrice price = harness::PriceOf(testbed);
   trials::Predictions priced = predictions;
   std::vector<double> values = exact;
   for (std::size_t i = 0; i < priced.step_time_s.size(); ++i) {
-    const double one = price((*backend.space)[static_cast<int>(i)]);
+    const double one = price((*testbed.space)[static_cast<int>(i)]);
     priced.step_time_s[i] *= one;
     if (!values.empty()) {
       values[i] /= one;
     }
   }
-  const std::vector<int> order = Order(priced, backend.memory_capacity_bytes);
+  const std::vector<int> order = Order(priced, testbed.memory_capacity_bytes);
   fmt::print("predictions: {}; {} of {} fit; the best:\n", predictions.source,
              std::count_if(predictions.peak_memory_bytes.begin(),
                            predictions.peak_memory_bytes.end(),
-                           [&backend](double bytes) {
-                             return bytes <= backend.memory_capacity_bytes;
+                           [&testbed](double bytes) {
+                             return bytes <= testbed.memory_capacity_bytes;
                            }),
              predictions.step_time_s.size());
   fmt::print("{:>10} {:>9} {:>13}  {}\n", "s/step", "GB", "exact s/step", "PC");
@@ -310,7 +312,7 @@ void PrintPredictions(const harness::Backend& backend,
                                   : fmt::format("{:.4g}", 1.0 / exact[at]);
     fmt::print("{:>10.4g} {:>9.2f} {:>13}  {}\n", predictions.step_time_s[at],
                predictions.peak_memory_bytes[at] / 1e9, known,
-               ToString((*backend.space)[order[i]]));
+               ToString((*testbed.space)[order[i]]));
   }
   if (!exact.empty()) {
     fmt::print("best of the first, over the optimum: {}\n",
@@ -320,12 +322,12 @@ void PrintPredictions(const harness::Backend& backend,
 
 void PrintPredictionsCsv(const harness::ProblemSpec& problem,
                          const std::string& name,
-                         const harness::Backend& backend,
+                         const harness::Testbed& testbed,
                          const trials::Predictions& predictions) {
-  for (int i = 0; i < backend.space->size(); ++i) {
+  for (int i = 0; i < testbed.space->size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
     fmt::print("{},{},{},{},{},{}\n", problem.name, name, i,
-               backend.space->knobs().Cells((*backend.space)[i]),
+               testbed.space->knobs().Cells((*testbed.space)[i]),
                common::ExactText(predictions.step_time_s[at]),
                common::ExactText(predictions.peak_memory_bytes[at]));
   }
@@ -334,36 +336,36 @@ void PrintPredictionsCsv(const harness::ProblemSpec& problem,
 // Every source of the problem.
 void ShowPredictions(const VerbOptions& options,
                      const harness::ProblemSpec& problem) {
-  const harness::Backend backend = harness::MakeBackend(problem);
+  const harness::Testbed testbed = harness::MakeTestbed(problem);
   std::vector<double> exact;
-  for (const trials::ParallelConfig& config : backend.space->configs()) {
-    const std::optional<double> one = backend.exact->ExactThroughput(config);
+  for (const trials::ParallelConfig& config : testbed.space->configs()) {
+    const std::optional<double> one = testbed.exact->ExactThroughput(config);
     if (!one) {
       break;  // a backend without exact throughputs
     }
     exact.push_back(*one);
   }
   if (!options.csv) {
-    PrintHeading(problem, backend);
+    PrintHeading(problem, testbed);
   }
   const std::vector<std::string> names =
       harness::PredictionNames(problem.predictions);
   // The table [predictions] of a simulated problem without a key of its own
   // would be the ground truth.
-  const bool only_named = backend.type == "simulator" && names.size() > 1 &&
+  const bool only_named = testbed.type == "simulator" && names.size() > 1 &&
                           names.size() == problem.predictions.Keys().size() + 1;
   for (const std::string& name : names) {
     if (name.empty() && only_named) {
       continue;
     }
-    const trials::Predictions predictions = backend.predictions(name).predict();
+    const trials::Predictions predictions = testbed.predictions(name).predict();
     if (options.csv) {
-      PrintPredictionsCsv(problem, name, backend, predictions);
+      PrintPredictionsCsv(problem, name, testbed, predictions);
       continue;
     }
     fmt::print("{}{}{}", name.empty() ? "" : "[predictions.", name,
                name.empty() ? "" : "] ");
-    PrintPredictions(backend, predictions, exact);
+    PrintPredictions(testbed, predictions, exact);
   }
 }
 
@@ -387,20 +389,20 @@ int Space(const VerbOptions& options, const SpaceOptions& space) {
   }
   for (const harness::ProblemSpec& problem :
        Chosen(manifest, options.problem)) {
-    const harness::Backend backend = harness::MakeBackend(problem);
+    const harness::Testbed testbed = harness::MakeTestbed(problem);
     if (options.csv) {
-      for (int i = 0; i < backend.space->size(); ++i) {
+      for (int i = 0; i < testbed.space->size(); ++i) {
         fmt::print("{},{},{}\n", problem.name, i,
-                   backend.space->knobs().Cells((*backend.space)[i]));
+                   testbed.space->knobs().Cells((*testbed.space)[i]));
       }
     } else if (space.count) {
       fmt::print("{}{}{}\n", problem.name, problem.name.empty() ? "" : " ",
-                 backend.space->size());
+                 testbed.space->size());
     } else {
-      PrintHeading(problem, backend);
+      PrintHeading(problem, testbed);
     }
     if (space.why) {
-      PrintDropped(*backend.space);
+      PrintDropped(*testbed.space);
     }
   }
   return 0;

@@ -12,12 +12,12 @@
 #include "cli/command_line.h"
 #include "cli/verb_options.h"
 #include "common/text.h"
-#include "harness/backends.h"
 #include "harness/records/check.h"
 #include "harness/records/import.h"
 #include "harness/run_matrix.h"
 #include "harness/slurm/task_status.h"
 #include "harness/status.h"
+#include "harness/testbed.h"
 #include "plots/report.h"
 
 namespace cli {
@@ -78,10 +78,12 @@ int Status(const VerbOptions& options, bool all) {
 int Import(const VerbOptions& options) {
   const harness::Manifest manifest =
       harness::ReadManifest(options.manifest, options.overrides);
-  (void)harness::CheckManifest(manifest);
+  const harness::Testbeds testbeds;
+  (void)harness::CheckManifest(manifest, testbeds);
   const std::filesystem::path folder = ExperimentFolder(options, manifest);
-  PrintNotes(harness::ImportTrials(manifest, folder, options.imports));
-  harness::WriteExperiment(manifest, folder);
+  PrintNotes(
+      harness::ImportTrials(manifest, folder, options.imports, testbeds));
+  harness::WriteExperiment(manifest, folder, testbeds);
   return 0;
 }
 

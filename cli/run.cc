@@ -23,7 +23,6 @@
 #include "common/error.h"
 #include "common/parallel.h"
 #include "common/text.h"
-#include "harness/backends.h"
 #include "harness/local_pool.h"
 #include "harness/progress.h"
 #include "harness/provenance.h"
@@ -35,6 +34,7 @@
 #include "harness/slurm/slurm.h"
 #include "harness/status.h"
 #include "harness/stop.h"
+#include "harness/testbed.h"
 #include "plots/experiment_records.h"
 
 namespace cli {
@@ -161,21 +161,23 @@ int RunExperiment(const VerbOptions& options,
                   const RunVerbOptions& run_options) {
   const harness::Manifest manifest =
       harness::ReadManifest(options.manifest, options.overrides);
-  (void)harness::CheckManifest(manifest);
+  const harness::Testbeds testbeds;
+  (void)harness::CheckManifest(manifest, testbeds);
   const std::filesystem::path folder = ExperimentFolder(options, manifest);
   if (options.trial_per_job && !options.slurm) {
     throw common::InputError("--trial-per-job: needs --dispatch slurm");
   }
   harness::CatchStopSignals();
-  std::vector<harness::RecordedRun> recorded =
-      harness::PrepareRecords(manifest, folder, options.accept_changed);
+  std::vector<harness::RecordedRun> recorded = harness::PrepareRecords(
+      manifest, folder, options.accept_changed, testbeds);
   const std::vector<harness::RunSpec> runs = harness::RunMatrix(manifest);
   fmt::print("{}", harness::HeldOutNote(manifest));
   if (!options.imports.empty()) {
-    PrintNotes(harness::ImportTrials(manifest, folder, options.imports));
+    PrintNotes(
+        harness::ImportTrials(manifest, folder, options.imports, testbeds));
     recorded = harness::RecordedRuns(runs, folder);
   }
-  harness::WriteExperiment(manifest, folder);
+  harness::WriteExperiment(manifest, folder, testbeds);
   NoteOtherCommits(recorded);
   const std::vector<harness::Job> jobs =
       MissingJobs(options, runs, recorded, folder);
@@ -242,8 +244,8 @@ int RunOneVerb(const VerbOptions& options, const RunOneOptions& run) {
   };
   if (options.trial_per_job) {
     harness::CatchStopSignals();  // so that the job is cancelled
-    conditions.make_remote_runner = [&](const harness::Backend& backend) {
-      return MakeTrialJobs(options, manifest, spec, backend);
+    conditions.make_remote_runner = [&](const harness::Testbed& testbed) {
+      return MakeTrialJobs(options, manifest, spec, testbed);
     };
   }
   const bool done = harness::RunOne(

@@ -19,7 +19,6 @@
 #include "common/error.h"
 #include "common/process.h"
 #include "common/text.h"
-#include "harness/backends.h"
 #include "harness/local_pool.h"
 #include "harness/provenance.h"
 #include "harness/records/journal.h"
@@ -31,6 +30,7 @@
 #include "harness/slurm/task_status.h"
 #include "harness/slurm/trial_jobs.h"
 #include "harness/stop.h"
+#include "harness/testbed.h"
 #include "trials/cluster.h"
 
 namespace cli {
@@ -127,7 +127,7 @@ std::string FormatTrialSubmission(const harness::SlurmSubmission& submission,
 
 std::unique_ptr<trials::TrialRunner> MakeTrialJobs(
     const VerbOptions& options, const harness::Manifest& manifest,
-    const harness::RunSpec& run, const harness::Backend& backend) {
+    const harness::RunSpec& run, const harness::Testbed& testbed) {
   const harness::SlurmOptions slurm = harness::SlurmOptionsFor(manifest.slurm);
   harness::Job needs;
   AddNeeds(slurm, *run.problem, needs);
@@ -144,7 +144,7 @@ std::unique_ptr<trials::TrialRunner> MakeTrialJobs(
                                 .nodes = needs.nodes,
                                 .gpus_per_node = needs.gpus_per_node,
                                 .note = PrintLine},
-      *backend.runner);
+      *testbed.runner);
 }
 
 std::vector<harness::Job> NotInTheQueue(const fs::path& experiment_folder,

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "cli/verb_options.h"
-#include "harness/backends.h"
 #include "harness/manifest/manifest.h"
 #include "harness/run_matrix.h"
 #include "harness/slurm/submission.h"
+#include "harness/testbed.h"
 
 namespace cli {
 
@@ -44,7 +44,7 @@ namespace cli {
 // must outlive it.
 [[nodiscard]] std::unique_ptr<trials::TrialRunner> MakeTrialJobs(
     const VerbOptions& options, const harness::Manifest& manifest,
-    const harness::RunSpec& run, const harness::Backend& backend);
+    const harness::RunSpec& run, const harness::Testbed& testbed);
 
 // Waits until the last job of the newest submission has finished or a signal
 // arrives.

@@ -330,22 +330,22 @@ void UnknownMethod(const std::string& where, const std::string& name,
                   common::DidYouMean(name, known), fmt::join(known, ", ")));
 }
 
-methods::Problem ProblemOf(const Backend& backend, int q_max) {
+methods::Problem ProblemOf(const Testbed& testbed, int q_max) {
   methods::Problem problem;
-  problem.space = backend.space.get();
-  problem.gpus = backend.gpus;
-  problem.sizes = backend.sizes;
-  problem.price = PriceOf(backend);
-  problem.gpus_per_node = backend.gpus_per_node;
-  problem.rank_order = backend.rank_order;
-  problem.memory_capacity_bytes = backend.memory_capacity_bytes;
-  problem.workload = backend.workload ? &*backend.workload : nullptr;
-  problem.gpu_types = backend.gpu_types;
-  problem.runs_plans = backend.runs_plans;
-  problem.described = backend.described;
+  problem.space = testbed.space.get();
+  problem.gpus = testbed.gpus;
+  problem.sizes = testbed.sizes;
+  problem.price = PriceOf(testbed);
+  problem.gpus_per_node = testbed.gpus_per_node;
+  problem.rank_order = testbed.rank_order;
+  problem.memory_capacity_bytes = testbed.memory_capacity_bytes;
+  problem.workload = testbed.workload ? &*testbed.workload : nullptr;
+  problem.gpu_types = testbed.gpu_types;
+  problem.runs_plans = testbed.runs_plans;
+  problem.described = testbed.described;
   problem.q_max = q_max;
-  problem.predict = [&backend](const std::string& source) {
-    return backend.predictions(source).predict();
+  problem.predict = [&testbed](const std::string& source) {
+    return testbed.predictions(source).predict();
   };
   return problem;
 }

@@ -14,8 +14,8 @@
 
 #include "common/error.h"
 #include "common/toml_table.h"
-#include "harness/backends.h"
 #include "harness/spec.h"
+#include "harness/testbed.h"
 #include "methods/method.h"
 #include "methods/options.h"
 
@@ -76,7 +76,7 @@ struct MethodEntry {
     const MethodSpec& method, const methods::Problem& problem);
 
 // The problem as methods see it. `backend` must outlive the result.
-[[nodiscard]] methods::Problem ProblemOf(const Backend& backend, int q_max);
+[[nodiscard]] methods::Problem ProblemOf(const Testbed& testbed, int q_max);
 
 // The source of predictions that the method starts from; nothing if it uses
 // none.

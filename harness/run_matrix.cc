@@ -28,33 +28,33 @@ using common::TomlTable;
 
 trials::ProblemInfo Describe(const Manifest& manifest,
                              const ProblemSpec& problem,
-                             const Backend& backend) {
+                             const Testbed& testbed) {
   trials::ProblemInfo info;
   info.name = problem.name;
-  info.description = backend.description;
-  info.backend = backend.type;
-  info.gpus = backend.gpus;
-  info.candidates = backend.space->size();
+  info.description = testbed.description;
+  info.backend = testbed.type;
+  info.gpus = testbed.gpus;
+  info.candidates = testbed.space->size();
   info.q_max = manifest.budget.q_max;
   if (std::isfinite(manifest.budget.time_s)) {
     info.time_budget_s = manifest.budget.time_s;
   }
   info.trial_budget = manifest.budget.trials;
-  if (backend.memory_capacity_bytes > 0.0) {
-    info.memory_capacity_bytes = backend.memory_capacity_bytes;
+  if (testbed.memory_capacity_bytes > 0.0) {
+    info.memory_capacity_bytes = testbed.memory_capacity_bytes;
   }
   const double tokens = problem.workload.GetDouble("batch_size", 0.0) *
                         problem.workload.GetDouble("sequence_length", 0.0);
-  if (backend.trains_workload && tokens > 0.0) {
+  if (testbed.trains_workload && tokens > 0.0) {
     info.tokens_per_step = tokens;
   }
-  if (backend.objective == trials::Objective::kMoney ||
-      !backend.sizes.empty()) {
-    info.money = {.objective = backend.objective,
-                  .gpus = backend.sizes.empty() ? std::vector<int>{backend.gpus}
-                                                : backend.sizes};
-    if (backend.price_per_gpu_hour > 0.0) {
-      info.money->price_per_gpu_hour = backend.price_per_gpu_hour;
+  if (testbed.objective == trials::Objective::kMoney ||
+      !testbed.sizes.empty()) {
+    info.money = {.objective = testbed.objective,
+                  .gpus = testbed.sizes.empty() ? std::vector<int>{testbed.gpus}
+                                                : testbed.sizes};
+    if (testbed.price_per_gpu_hour > 0.0) {
+      info.money->price_per_gpu_hour = testbed.price_per_gpu_hour;
     }
   }
   return info;
@@ -65,10 +65,10 @@ using Feasible = std::pair<const trials::ParallelConfig*, double>;
 
 // Adds the Pareto front of all candidates; nothing without a price, and for one
 // number of GPUs, where the fastest candidate is the whole front.
-void AddParetoFront(const Backend& backend,
+void AddParetoFront(const Testbed& testbed,
                     const std::vector<Feasible>& feasible,
                     trials::ProblemInfo& info) {
-  if (!(backend.price_per_gpu_hour > 0.0) || backend.sizes.empty()) {
+  if (!(testbed.price_per_gpu_hour > 0.0) || testbed.sizes.empty()) {
     return;
   }
   std::vector<trials::TimeAndMoney> points;
@@ -76,23 +76,23 @@ void AddParetoFront(const Backend& backend,
     const double step_time_s = 1.0 / steps_per_s;
     points.push_back(
         {step_time_s, trials::StepMoney(step_time_s, trials::GpusOf(*config),
-                                        backend.price_per_gpu_hour)});
+                                        testbed.price_per_gpu_hour)});
   }
   for (const std::size_t i : trials::ParetoFront(points)) {
     const auto& [config, steps_per_s] = feasible[i];
-    info.money->pareto.push_back({ToString(*config, backend.space->knobs()),
+    info.money->pareto.push_back({ToString(*config, testbed.space->knobs()),
                                   trials::GpusOf(*config), steps_per_s});
   }
 }
 
 // Adds the result of simulating every candidate without noise.
-void AddOptimum(const Backend& backend, trials::ProblemInfo& info) {
-  const trials::RelativePrice price = PriceOf(backend);
+void AddOptimum(const Testbed& testbed, trials::ProblemInfo& info) {
+  const trials::RelativePrice price = PriceOf(testbed);
   std::vector<Feasible> feasible;
   double best = 0.0;
   info.optimum_steps_per_s = 0.0;
-  for (const trials::ParallelConfig& config : backend.space->configs()) {
-    const std::optional<double> exact = backend.exact->ExactThroughput(config);
+  for (const trials::ParallelConfig& config : testbed.space->configs()) {
+    const std::optional<double> exact = testbed.exact->ExactThroughput(config);
     if (!exact) {
       info.optimum_steps_per_s = trials::kUnknown;
       return;  // a backend without exact throughputs
@@ -103,30 +103,30 @@ void AddOptimum(const Backend& backend, trials::ProblemInfo& info) {
     if (*exact / price(config) > best) {
       best = *exact / price(config);
       info.optimum_steps_per_s = *exact;
-      info.optimum_config = ToString(config, backend.space->knobs());
+      info.optimum_config = ToString(config, testbed.space->knobs());
       if (info.money) {
         info.money->optimum_gpus = trials::GpusOf(config);
       }
     }
   }
   info.feasible = static_cast<int>(feasible.size());
-  AddParetoFront(backend, feasible, info);
+  AddParetoFront(testbed, feasible, info);
 }
 
 // Adds the predictions that the experiment's methods start from.
-void AddPredictions(const Manifest& manifest, const Backend& backend,
+void AddPredictions(const Manifest& manifest, const Testbed& testbed,
                     trials::ProblemInfo& info) {
   std::set<std::string> sources;
   for (const MethodSpec& method : manifest.methods) {
     const auto source =
-        PredictionsOf(method, ProblemOf(backend, manifest.budget.q_max));
+        PredictionsOf(method, ProblemOf(testbed, manifest.budget.q_max));
     if (!source || !sources.insert(*source).second) {
       continue;
     }
     if (!info.predictions) {
       info.predictions.emplace();
     }
-    const std::string line = backend.predictions(*source).predict().source;
+    const std::string line = testbed.predictions(*source).predict().source;
     info.predictions->push_back(
         source->empty() ? line : fmt::format("{}: {}", *source, line));
   }
@@ -171,26 +171,27 @@ RunSpec FindRun(const Manifest& manifest, const std::string& problem,
                   manifest.path.string(), problem, method, repeat));
 }
 
-std::vector<trials::ProblemInfo> CheckManifest(const Manifest& manifest) {
+std::vector<trials::ProblemInfo> CheckManifest(const Manifest& manifest,
+                                               const Testbeds& testbeds) {
   (void)ReadSlurmOptions(manifest.slurm, {});
   std::vector<trials::ProblemInfo> problems;
   std::set<std::string> without_estimate;
   std::set<std::string> warned;  // scenarios of one table share theirs
   for (const ProblemSpec& problem : manifest.problems) {
-    const Backend backend = MakeBackend(problem);
-    if (!backend.warning.empty() && warned.insert(backend.warning).second) {
-      fmt::print(stderr, "oppa: {}\n", backend.warning);
+    const Testbed& testbed = testbeds.Of(problem);
+    if (!testbed.warning.empty() && warned.insert(testbed.warning).second) {
+      fmt::print(stderr, "oppa: {}\n", testbed.warning);
     }
-    (void)StartsOf(manifest, problem, 1, *backend.space);
+    (void)StartsOf(manifest, problem, 1, *testbed.space);
     for (const MethodSpec& method : manifest.methods) {
       const auto made =
-          MakeMethod(method, ProblemOf(backend, manifest.budget.q_max),
+          MakeMethod(method, ProblemOf(testbed, manifest.budget.q_max),
                      manifest.MethodSeed(problem, 1));
       if (!made->EstimatesRemaining()) {
         without_estimate.insert(method.name);
       }
     }
-    problems.push_back(Describe(manifest, problem, backend));
+    problems.push_back(Describe(manifest, problem, testbed));
   }
   if (manifest.budget.stop_when && !without_estimate.empty()) {
     fmt::print(stderr,
@@ -202,7 +203,8 @@ std::vector<trials::ProblemInfo> CheckManifest(const Manifest& manifest) {
 }
 
 void WriteExperiment(const Manifest& manifest,
-                     const std::filesystem::path& experiment_folder) {
+                     const std::filesystem::path& experiment_folder,
+                     const Testbeds& testbeds) {
   trials::ExperimentInfo experiment;
   experiment.name = manifest.name;
   experiment.title = manifest.title;
@@ -218,10 +220,10 @@ void WriteExperiment(const Manifest& manifest,
          family.empty() ? std::nullopt : std::optional(family)});
   }
   for (const ProblemSpec& problem : manifest.problems) {
-    const Backend backend = MakeBackend(problem);
-    trials::ProblemInfo info = Describe(manifest, problem, backend);
-    AddOptimum(backend, info);
-    AddPredictions(manifest, backend, info);
+    const Testbed& testbed = testbeds.Of(problem);
+    trials::ProblemInfo info = Describe(manifest, problem, testbed);
+    AddOptimum(testbed, info);
+    AddPredictions(manifest, testbed, info);
     Write(trials::ProblemFolder(experiment_folder, problem.name), info);
     experiment.problems.push_back(problem.name);
   }

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/error.h"
-#include "harness/backends.h"
 #include "harness/manifest/manifest.h"
+#include "harness/testbed.h"
 #include "trials/record.h"
 
 namespace harness {
@@ -39,17 +39,19 @@ struct RunSpec {
                               const std::string& problem,
                               const std::string& method, int repeat);
 
-// Makes every backend and every method once and discards them, so that errors
-// in a manifest are found before anything is written. Returns what is known
+// Makes every testbed and every method once, so that errors in a manifest are
+// found before anything is written. `testbeds` keeps the testbeds, here and
+// below. Returns what is known
 // about each problem except the optimum.
 // Errors: throws InputError with the place in the manifest.
 [[nodiscard]] std::vector<trials::ProblemInfo> CheckManifest(
-    const Manifest& manifest);
+    const Manifest& manifest, const Testbeds& testbeds = {});
 
 // Writes experiment.json and each problem's problem.json, with the exhaustive
 // optimum if the backend can compute exact throughputs.
 void WriteExperiment(const Manifest& manifest,
-                     const std::filesystem::path& experiment_folder);
+                     const std::filesystem::path& experiment_folder,
+                     const Testbeds& testbeds = {});
 
 }  // namespace harness
 

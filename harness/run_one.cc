@@ -9,13 +9,14 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/text.h"
-#include "harness/backends.h"
 #include "harness/provenance.h"
 #include "harness/records/inputs.h"
 #include "harness/records/journal.h"
 #include "harness/registry.h"
 #include "harness/search.h"
 #include "harness/starts.h"
+#include "harness/testbed.h"
+#include "harness/testbeds/program.h"
 #include "trials/record.h"
 
 namespace harness {
@@ -45,7 +46,7 @@ void RepeatCutOffTrial(const Budget& budget, int adopted, Journal& journal) {
 }  // namespace
 
 trials::RunInfo DescribeRun(const Manifest& manifest, const RunSpec& run,
-                            const Backend& backend,
+                            const Testbed& testbed,
                             const std::string& command) {
   trials::RunInfo info;
   info.experiment = manifest.name;
@@ -57,15 +58,15 @@ trials::RunInfo DescribeRun(const Manifest& manifest, const RunSpec& run,
   if (!manifest.settings.empty()) {
     info.settings = manifest.settings;
   }
-  info.manifest_hash = RunHash(manifest, *run.problem, *run.method, backend);
-  info.backend = backend.type;
+  info.backend = testbed.type;
   info.commit = BuildCommit().hash;
   info.dirty = BuildCommit().dirty;
   info.host = HostName();
   info.version = Version();
   info.command = command;
-  info.inputs = InputsOf(manifest, *run.problem, *run.method, backend);
+  info.inputs = InputsOf(manifest, *run.problem, *run.method, testbed);
   info.bounds = BoundsOf(manifest.budget);
+  info.manifest_hash = RunHash(*info.inputs, *info.bounds);
   return info;
 }
 
@@ -94,25 +95,25 @@ bool IsFinished(const std::filesystem::path& run_folder) {
 
 bool RunOne(const Manifest& manifest, const RunSpec& run,
             const std::filesystem::path& experiment_folder,
-            const RunConditions& conditions) {
+            const RunConditions& conditions, const Testbeds& testbeds) {
   const std::filesystem::path folder = run.Folder(experiment_folder);
-  Backend backend = MakeBackend(*run.problem);
+  Testbed& testbed = testbeds.Of(*run.problem);
   trials::RunInfo info =
-      DescribeRun(manifest, run, backend, conditions.command);
-  PrepareRun(manifest, run, backend, experiment_folder, false, info);
+      DescribeRun(manifest, run, testbed, conditions.command);
+  PrepareRun(folder, info);
   if (IsFinished(folder)) {
     trials::RequireWhole(folder, trials::ReadRunInfo(folder));
     return true;  // its files no longer change
   }
-  methods::Problem problem = ProblemOf(backend, manifest.budget.q_max);
+  methods::Problem problem = ProblemOf(testbed, manifest.budget.q_max);
   problem.threads = SuggestionThreads();
   const auto method = MakeMethod(*run.method, problem, info.seed);
-  if (backend.keep_logs) {
-    backend.keep_logs(folder / "trials");
+  if (testbed.program != nullptr) {
+    testbed.program->KeepLogs(folder / "trials");
   }
   common::CreateFolders(folder);
   Journal journal(folder, conditions.lease_timeout_s,
-                  CustomNames(*backend.space));
+                  CustomNames(*testbed.space));
   if (IsFinished(folder)) {
     return true;  // by another process, while this one waited for the lock
   }
@@ -121,21 +122,21 @@ bool RunOne(const Manifest& manifest, const RunSpec& run,
   }
   journal.lease().Publish("run.json", ToJson(info));
   const int adopted = AdoptedTrials(info);
-  if (backend.simulated) {
+  if (testbed.simulated) {
     RepeatCutOffTrial(manifest.budget, adopted, journal);
   }
   const std::unique_ptr<trials::TrialRunner> remote =
-      conditions.make_remote_runner ? conditions.make_remote_runner(backend)
+      conditions.make_remote_runner ? conditions.make_remote_runner(testbed)
                                     : nullptr;
   const SearchSummary summary = Search(
-      {.space = *backend.space,
+      {.space = *testbed.space,
        .budget = manifest.budget,
        .trial_seed = manifest.TrialSeed(*run.problem, run.repeat),
        .method = *method,
-       .runner = remote ? *remote : *backend.runner,
+       .runner = remote ? *remote : *testbed.runner,
        .journal = journal,
        .stop = conditions.stop,
-       .starts = StartsOf(manifest, *run.problem, run.repeat, *backend.space),
+       .starts = StartsOf(manifest, *run.problem, run.repeat, *testbed.space),
        .adopted = adopted});
   if (summary.finish_reason == trials::FinishReason::kUnfinished) {
     if (!summary.stop_reason.empty()) {

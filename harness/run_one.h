@@ -9,10 +9,10 @@
 #include <string>
 
 #include "common/error.h"
-#include "harness/backends.h"
 #include "harness/manifest/manifest.h"
 #include "harness/records/lease.h"
 #include "harness/run_matrix.h"
+#include "harness/testbed.h"
 #include "trials/record.h"
 #include "trials/trial_runner.h"
 
@@ -25,14 +25,14 @@ struct RunConditions {
   double lease_timeout_s = Lease::kTimeoutSeconds;
   // Makes a runner that runs the trials of a backend in other processes; empty:
   // the backend runs them here.
-  std::function<std::unique_ptr<trials::TrialRunner>(Backend&)>
+  std::function<std::unique_ptr<trials::TrialRunner>(Testbed&)>
       make_remote_runner;
 };
 
 // The provenance of a run that is not finished.
 [[nodiscard]] trials::RunInfo DescribeRun(const Manifest& manifest,
                                           const RunSpec& run,
-                                          const Backend& backend,
+                                          const Testbed& testbed,
                                           const std::string& command);
 
 // Executes one run and writes its records. Does nothing for a finished run.
@@ -41,7 +41,7 @@ struct RunConditions {
 // were made from other input.
 bool RunOne(const Manifest& manifest, const RunSpec& run,
             const std::filesystem::path& experiment_folder,
-            const RunConditions& conditions);
+            const RunConditions& conditions, const Testbeds& testbeds = {});
 
 // Threads that a suggestion of this process may use: OPPA_THREADS, else
 // SLURM_CPUS_PER_TASK, else 1. Records do not depend on it.

@@ -9,6 +9,7 @@
 #include "common/files.h"
 #include "common/json.h"
 #include "harness/search.h"
+#include "harness/testbeds/program.h"
 #include "jobs/tune_runner.h"
 
 namespace jobs {
@@ -32,13 +33,14 @@ std::vector<Finalist> Choose(const TuneJob& job, int count) {
   std::erase_if(trials, [&](const trials::Trial& trial) {
     return trial.measurement.outcome != Outcome::kCompleted ||
            !trial.HasThroughput() ||
-           !harness::FindCandidate(trial, *job.backend().space);
+           !harness::FindCandidate(trial, *job.testbed().space);
   });
   std::stable_sort(trials.begin(), trials.end(),
                    [](const auto& a, const auto& b) {
                      return a.throughput.steps_per_s > b.throughput.steps_per_s;
                    });
-  const bool yours = job.backend().run_as_given || job.Present().has_value();
+  const bool yours =
+      job.testbed().program->RunsAsGiven() || job.Present().has_value();
   if (const auto present = job.Present(); present && trials.size() > 1) {
     std::erase_if(trials, [&](const trials::Trial& trial) {
       return trial.config == *present;  // it is measured as "yours"
@@ -88,7 +90,7 @@ bool MeasureOnce(TuneJob& job, Finalist& finalist) {
         job.Measure(finalist.config == kYours
                         ? std::nullopt
                         : std::optional(trials::ParseParallelConfig(
-                              finalist.config, job.backend().space->knobs())),
+                              finalist.config, job.testbed().space->knobs())),
                     job.manifest().budget.q_max);
     fmt::print("  {}: {}\n", finalist.config,
                Describe(measured, job.tokens_per_step()));

@@ -13,6 +13,7 @@
 #include "harness/run_one.h"
 #include "harness/search.h"
 #include "harness/stop.h"
+#include "harness/testbeds/program.h"
 #include "jobs/final_rounds.h"
 #include "jobs/tune_job.h"
 #include "jobs/tune_result.h"
@@ -51,19 +52,20 @@ class Tuning {
 
   int Run() {
     const harness::Manifest& manifest = job_.manifest();
-    const harness::Backend& backend = job_.backend();
-    (void)harness::CheckManifest(manifest);
+    const harness::Testbed& testbed = job_.testbed();
+    (void)harness::CheckManifest(manifest, job_.testbeds());
     harness::CatchStopSignals();
-    harness::PrepareRecords(manifest, job_.folder(), options_.accept_changed);
-    fmt::print("{}\n{} configurations; results: {}\n", backend.description,
-               backend.space->size(), job_.folder().string());
-    if (!backend.warning.empty()) {
-      fmt::print("note: {}\n", backend.warning);
+    harness::PrepareRecords(manifest, job_.folder(), options_.accept_changed,
+                            job_.testbeds());
+    fmt::print("{}\n{} configurations; results: {}\n", testbed.description,
+               testbed.space->size(), job_.folder().string());
+    if (!testbed.warning.empty()) {
+      fmt::print("note: {}\n", testbed.warning);
     }
     if (job_.Recorded().empty() && !Preflight()) {
       return harness::StopSignal() != 0 ? Stopped() : 1;
     }
-    harness::WriteExperiment(manifest, job_.folder());
+    harness::WriteExperiment(manifest, job_.folder(), job_.testbeds());
     if (const int code = Search(); code != 0) {
       return code;
     }
@@ -107,7 +109,7 @@ class Tuning {
   }
 
   bool Preflight() {
-    if (!job_.backend().run_as_given && !job_.Present()) {
+    if (!job_.testbed().program->RunsAsGiven() && !job_.Present()) {
       return true;  // the present configuration is not known
     }
     fmt::print("preflight: your configuration for {} steps ... ",
@@ -127,7 +129,7 @@ class Tuning {
         "Your present configuration does not run, so no search starts. Correct "
         "the command line, or name another configuration as start.\n{}",
         LastLines(
-            job_.LogOf(job_.Present().value_or((*job_.backend().space)[0]))));
+            job_.LogOf(job_.Present().value_or((*job_.testbed().space)[0]))));
     return false;
   }
 
@@ -140,7 +142,7 @@ class Tuning {
       return harness::StopSignal() != 0 ||
              (shown != nullptr && !shown->broken().empty());
     };
-    conditions.make_remote_runner = [&](harness::Backend& backend) {
+    conditions.make_remote_runner = [&](harness::Testbed& testbed) {
       const std::vector<trials::Trial> recorded = job_.Recorded();
       const auto before = static_cast<int>(recorded.size());
       if (before > 0) {
@@ -150,13 +152,14 @@ class Tuning {
           std::any_of(recorded.begin(), recorded.end(),
                       [](const auto& trial) { return trial.steps > 0; });
       auto runner =
-          std::make_unique<TuneRunner>(*backend.runner, backend.space->knobs(),
+          std::make_unique<TuneRunner>(*testbed.runner, testbed.space->knobs(),
                                        job_.tokens_per_step(), before, any_ran);
       shown = runner.get();
       return runner;
     };
     const bool done =
-        harness::RunOne(job_.manifest(), job_.run(), job_.folder(), conditions);
+        harness::RunOne(job_.manifest(), job_.run(), job_.folder(), conditions,
+                        job_.testbeds());
     if (!done && harness::StopSignal() != 0) {
       return Stopped();
     }

@@ -6,6 +6,7 @@
 
 #include "harness/search.h"
 #include "harness/stop.h"
+#include "harness/testbeds/program.h"
 #include "trials/trial_runner.h"
 
 namespace jobs {
@@ -37,8 +38,7 @@ TuneJob::TuneJob(const fs::path& manifest)
       folder_(TuneFolder(manifest, manifest_.name)),
       run_(harness::RunMatrix(manifest_).front()),
       run_folder_(run_.Folder(folder_)),
-      backend_(harness::MakeBackend(*run_.problem)) {
-  backend_.keep_logs(folder_ / "checks");
+      testbed_(testbeds_.Of(*run_.problem)) {
   tokens_ = static_cast<double>(
       batch_size() * run_.problem->workload.RequireInt("sequence_length"));
 }
@@ -54,8 +54,8 @@ std::vector<trials::Trial> TuneJob::Recorded() const {
   }
   std::vector<trials::Trial> trials = trials::ReadTrials(run_folder_);
   for (trials::Trial& trial : trials) {
-    if (const auto candidate = harness::FindCandidate(trial, *backend_.space)) {
-      trial.config = (*backend_.space)[*candidate];
+    if (const auto candidate = harness::FindCandidate(trial, *testbed_.space)) {
+      trial.config = (*testbed_.space)[*candidate];
     }
   }
   return trials;
@@ -65,35 +65,29 @@ std::optional<trials::ParallelConfig> TuneJob::Present() const {
   if (manifest_.starts.configs.empty()) {
     return std::nullopt;
   }
-  return trials::Complete(manifest_.starts.configs.front(), *backend_.space)
+  return trials::Complete(manifest_.starts.configs.front(), *testbed_.space)
       .config;
 }
 
 trials::Measurement TuneJob::Measure(
     const std::optional<trials::ParallelConfig>& config, int steps) {
   trials::TrialRequest request;
-  request.candidate = config.value_or(Present().value_or((*backend_.space)[0]));
+  request.candidate = config.value_or(Present().value_or((*testbed_.space)[0]));
   request.max_steps = steps;
   request.seed = manifest_.seed;
   request.interrupted = [] { return harness::StopSignal() != 0; };
-  const bool as_given = !config && backend_.run_as_given;
-  if (as_given) {
-    backend_.run_as_given(true);
-  }
+  harness::ProgramJob& program = *testbed_.program;
+  program.KeepLogs(folder_ / "checks");
+  program.RunAsGiven(!config && program.RunsAsGiven());
   struct Restore {
-    harness::Backend& backend;
-    bool as_given;
-    ~Restore() {
-      if (as_given) {
-        backend.run_as_given(false);
-      }
-    }
-  } restore{backend_, as_given};
-  return backend_.runner->Run(request);
+    harness::ProgramJob& program;
+    ~Restore() { program.RunAsGiven(false); }
+  } restore{program};
+  return testbed_.runner->Run(request);
 }
 
 std::string TuneJob::Text(const trials::ParallelConfig& config) const {
-  return trials::ToString(config, backend_.space->knobs());
+  return trials::ToString(config, testbed_.space->knobs());
 }
 
 fs::path TuneJob::LogOf(const trials::ParallelConfig& config) const {

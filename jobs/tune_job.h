@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "common/error.h"
-#include "harness/backends.h"
 #include "harness/manifest/manifest.h"
 #include "harness/run_matrix.h"
+#include "harness/testbed.h"
 #include "trials/measurement.h"
 #include "trials/parallel_config.h"
 #include "trials/record.h"
@@ -20,14 +20,16 @@ namespace jobs {
 
 class TuneJob {
  public:
+  TuneJob(const TuneJob&) = delete;
   // Errors: throws InputError for a manifest that is not of one search with a
   // program.
   explicit TuneJob(const std::filesystem::path& manifest);
 
   [[nodiscard]] const harness::Manifest& manifest() const { return manifest_; }
   [[nodiscard]] const harness::RunSpec& run() const { return run_; }
-  [[nodiscard]] harness::Backend& backend() { return backend_; }
-  [[nodiscard]] const harness::Backend& backend() const { return backend_; }
+  [[nodiscard]] const harness::Testbed& testbed() const { return testbed_; }
+  // Of the manifest, with that of the job.
+  [[nodiscard]] const harness::Testbeds& testbeds() const { return testbeds_; }
   // The folder of the results, and that of the search in it.
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
   [[nodiscard]] const std::filesystem::path& run_folder() const {
@@ -59,7 +61,8 @@ class TuneJob {
   std::filesystem::path folder_;
   harness::RunSpec run_;
   std::filesystem::path run_folder_;
-  harness::Backend backend_;
+  harness::Testbeds testbeds_;
+  harness::Testbed& testbed_;
   double tokens_ = 0.0;
 };
 

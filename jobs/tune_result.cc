@@ -9,6 +9,7 @@
 
 #include "common/files.h"
 #include "common/json.h"
+#include "harness/testbeds/program.h"
 #include "trials/programs/trial_rendering.h"
 
 namespace jobs {
@@ -116,14 +117,14 @@ int Conclude(TuneJob& job, std::vector<Finalist> finalists) {
                           {"high", speed_up.factor.high},
                           {"p", speed_up.p}};
   }
-  const harness::Backend& backend = job.backend();
+  const harness::Testbed& testbed = job.testbed();
   const trials::ParallelConfig config =
-      trials::ParseParallelConfig(best.config, backend.space->knobs());
+      trials::ParseParallelConfig(best.config, testbed.space->knobs());
   const trials::RenderedJob rendered =
-      backend.render(config, job.folder() / "best");
+      testbed.program->Render(config, job.folder() / "best");
   result["command"] = rendered.words;
   result["environment"] = rendered.environment;
-  result["parameters"] = trials::ParametersAsJson(backend.space->knobs(),
+  result["parameters"] = trials::ParametersAsJson(testbed.space->knobs(),
                                                   config, job.batch_size());
   WriteBest(job.folder(), rendered, best.config, result);
   fmt::print("\nUse this command line:\n\n  {}\n\n",
@@ -131,7 +132,7 @@ int Conclude(TuneJob& job, std::vector<Finalist> finalists) {
   PrintOpenPlaceholders(rendered);
   fmt::print("{}: {:.4g} s a step, {:.4g} tokens/s{}{}\n", best.config,
              time.mean_s, tokens_per_s, faster,
-             MemoryText(best, backend.memory_capacity_bytes));
+             MemoryText(best, testbed.memory_capacity_bytes));
   fmt::print(
       "Also in {} and best.json{}\n", (job.folder() / "best.sh").string(),
       rendered.files.empty() ? ""

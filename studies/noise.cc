@@ -14,7 +14,7 @@
 
 #include "common/error.h"
 #include "common/quantiles.h"
-#include "harness/backends.h"
+#include "harness/testbed.h"
 #include "studies/output.h"
 #include "trials/measurement.h"
 
@@ -31,11 +31,11 @@ struct NoisyTrial {
 
 // A configuration that fits, of a cell of sizes that is not yet drawn if there
 // is one; -1 if the cell has none.
-int DrawFitting(const harness::Backend& backend, const std::vector<int>& cell,
+int DrawFitting(const harness::Testbed& testbed, const std::vector<int>& cell,
                 std::mt19937_64& random) {
   std::vector<int> fitting;
   for (const int i : cell) {
-    if (backend.exact->ExactThroughput((*backend.space)[i]).value_or(0.0) >
+    if (testbed.exact->ExactThroughput((*testbed.space)[i]).value_or(0.0) >
         0.0) {
       fitting.push_back(i);
     }
@@ -44,25 +44,25 @@ int DrawFitting(const harness::Backend& backend, const std::vector<int>& cell,
 }
 
 // Trials of configurations drawn among those that fit, of different sizes.
-std::vector<NoisyTrial> RunTrials(const harness::Backend& backend,
+std::vector<NoisyTrial> RunTrials(const harness::Testbed& testbed,
                                   const NoiseVerbOptions& noise) {
   std::mt19937_64 random(static_cast<std::uint64_t>(noise.seed));
-  std::vector<std::vector<int>> cells = backend.space->cells();
+  std::vector<std::vector<int>> cells = testbed.space->cells();
   std::vector<NoisyTrial> drawn;
   while (!cells.empty() && std::ssize(drawn) < noise.trials) {
     const auto which =
         cells.begin() + static_cast<std::ptrdiff_t>(random() % cells.size());
-    const int candidate = DrawFitting(backend, *which, random);
+    const int candidate = DrawFitting(testbed, *which, random);
     cells.erase(which);
     if (candidate < 0) {
       continue;
     }
     NoisyTrial& trial = drawn.emplace_back();
     trials::TrialRequest request;
-    request.candidate = trial.config = (*backend.space)[candidate];
+    request.candidate = trial.config = (*testbed.space)[candidate];
     request.max_steps = noise.steps;
     request.seed = random();
-    trial.step_times_s = backend.runner->Run(request).step_times_s;
+    trial.step_times_s = testbed.runner->Run(request).step_times_s;
   }
   if (drawn.empty()) {
     throw InputError("noise: no configuration of the problem fits");
@@ -175,8 +175,8 @@ int Noise(const StudyOptions& options, const NoiseVerbOptions& noise,
   const harness::Manifest manifest =
       harness::ReadManifest(options.manifest, options.overrides);
   for (const harness::ProblemSpec& problem : manifest.problems) {
-    const harness::Backend backend = harness::MakeBackend(problem);
-    const std::vector<NoisyTrial> drawn = RunTrials(backend, noise);
+    const harness::Testbed testbed = harness::MakeTestbed(problem);
+    const std::vector<NoisyTrial> drawn = RunTrials(testbed, noise);
     plots::Table table{.header = {"PC", "first (s)", "median (s)",
                                   "estimate (s)", "after 5 (%)"}};
     for (const NoisyTrial& trial : drawn) {

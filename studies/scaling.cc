@@ -10,7 +10,7 @@
 
 #include "common/clock.h"
 #include "common/error.h"
-#include "harness/testbeds/simulator_backend.h"
+#include "harness/testbeds/simulated.h"
 #include "studies/output.h"
 #include "trials/simulator/simulate_all.h"
 

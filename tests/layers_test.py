@@ -37,7 +37,7 @@ MAY_INCLUDE_PLANNERS = (PLANNERS, "studies/planners/", "harness/registry.cc")
 
 # Concrete types, and the only files of harness/ and cli/ that may refer to
 # them. harness/prediction*.cc predict by simulation, and problem_parts.cc makes
-# the machine for it. *_backend*.cc have the backends that backends.cc lists.
+# the machine for it. the other files of testbeds/ are those that testbed.cc lists.
 # harness/testbeds/noise.* wraps any of them, and cli/contain.cc is the program that the
 # command backend starts on each rank.
 CONCRETE = [
@@ -49,9 +49,10 @@ CONCRETE = [
             "harness/testbeds/prediction_sources.cc",
             "harness/testbeds/predictions.cc",
             "harness/testbeds/problem_parts.cc",
-            "harness/testbeds/program_backends.cc",
-            "harness/testbeds/replay_backend.cc",
-            "harness/testbeds/simulator_backend.cc",
+            "harness/testbeds/program.cc",
+            "harness/testbeds/program.h",
+            "harness/testbeds/replayed.cc",
+            "harness/testbeds/simulated.cc",
             "cli/contain.cc",
         },
         BACKENDS,

@@ -230,124 +230,132 @@ Cluster ReadHosts(const common::TomlTable& table, const std::string& name) {
   return cluster;
 }
 
-// The cluster file that a group is like.
-std::filesystem::path LikeFile(const common::TomlTable& group) {
+// The cluster file that a GPU type is like.
+std::filesystem::path LikeFile(const common::TomlTable& gpu_type) {
   try {
-    return FindDataFile("clusters", group.RequireString("like"),
-                        group.Folder());
+    return FindDataFile("clusters", gpu_type.RequireString("like"),
+                        gpu_type.Folder());
   } catch (const common::InputError& e) {
-    group.Fail("like", e.what());
+    gpu_type.Fail("like", e.what());
   }
 }
 
-// Its hosts, as many as the group has.
-Cluster ReadHostsLike(const common::TomlTable& group) {
-  Cluster cluster = ReadCluster(LikeFile(group));
+// Its hosts, as many as the type has.
+Cluster ReadHostsLike(const common::TomlTable& gpu_type) {
+  Cluster cluster = ReadCluster(LikeFile(gpu_type));
   try {
-    cluster.name = group.GetString("name", cluster.name);
+    cluster.name = gpu_type.GetString("name", cluster.name);
     cluster.gpu.price_per_hour =
-        group.GetPositive("price_per_gpu_hour", cluster.gpu.price_per_hour);
-    const int gpus_per_node =
-        group.GetIntIn("gpus_per_node", cluster.gpus_per_node, 1, kMostParts);
+        gpu_type.GetPositive("price_per_gpu_hour", cluster.gpu.price_per_hour);
+    const int gpus_per_node = gpu_type.GetIntIn(
+        "gpus_per_node", cluster.gpus_per_node, 1, kMostParts);
     return WithHosts(std::move(cluster),
-                     group.RequireIntIn("nodes", 1, kMostParts), gpus_per_node);
+                     gpu_type.RequireIntIn("nodes", 1, kMostParts),
+                     gpus_per_node);
   } catch (const common::InputError&) {
     throw;
   } catch (const std::invalid_argument& e) {
-    group.Fail("like", e.what());
+    gpu_type.Fail("like", e.what());
   }
 }
 
-std::vector<Cluster> ReadGroups(const common::TomlTable& table) {
+std::vector<Cluster> ReadGpuTypes(const common::TomlTable& table) {
   const Link network =
       table.Has("network") ? ReadLink(table.RequireTable("network")) : Link{};
-  std::vector<Cluster> groups;
-  for (const common::TomlTable& group : table.GetTables("group")) {
+  std::vector<Cluster> gpu_types;
+  for (const common::TomlTable& gpu_type : table.GetTables("gpu_type")) {
     Cluster cluster =
-        group.Has("like")
-            ? ReadHostsLike(group)
-            : ReadHosts(group, fmt::format("group-{}", groups.size()));
+        gpu_type.Has("like")
+            ? ReadHostsLike(gpu_type)
+            : ReadHosts(gpu_type, fmt::format("gpu_type-{}", gpu_types.size()));
     cluster.outer = network;
     if (!(cluster.OuterLink().bandwidth_bytes_per_s > 0.0)) {
-      group.Fail("inter",
-                 fmt::format("the hosts of '{}' have no network to those of "
-                             "other groups: add [group.inter] or [network]",
-                             cluster.name));
+      gpu_type.Fail(
+          "inter",
+          fmt::format("the hosts of '{}' have no network to those of "
+                      "other GPU types: add [gpu_type.inter] or [network]",
+                      cluster.name));
     }
-    for (const Cluster& other : groups) {
+    for (const Cluster& other : gpu_types) {
       if (other.name == cluster.name) {
-        group.Fail("name",
-                   fmt::format("two groups are named '{}': give each a name "
-                               "of its own",
-                               cluster.name));
+        gpu_type.Fail(
+            "name",
+            fmt::format("two GPU types are named '{}': give each a name "
+                        "of its own",
+                        cluster.name));
       }
     }
-    groups.push_back(std::move(cluster));
+    gpu_types.push_back(std::move(cluster));
   }
-  return groups;
+  return gpu_types;
 }
 
 }  // namespace
 
 std::vector<Cluster> ReadClusters(const std::filesystem::path& path) {
   const common::TomlTable table = common::TomlTable::ParseFile(path);
-  std::vector<Cluster> groups =
-      table.Has("group")
-          ? ReadGroups(table)
+  if (table.Has("group")) {
+    table.Fail("group", "unknown table 'group': it is now [[gpu_type]]");
+  }
+  std::vector<Cluster> gpu_types =
+      table.Has("gpu_type")
+          ? ReadGpuTypes(table)
           : std::vector<Cluster>{ReadHosts(table, path.stem().string())};
   table.RejectUnknownKeys();
-  return groups;
+  return gpu_types;
 }
 
 Cluster ReadCluster(const std::filesystem::path& path) {
-  std::vector<Cluster> groups = ReadClusters(path);
-  if (groups.size() > 1) {
+  std::vector<Cluster> gpu_types = ReadClusters(path);
+  if (gpu_types.size() > 1) {
     throw common::InputError(fmt::format(
         "{}: a cluster with {} GPU types; this needs one type: name a file "
-        "without several [[group]], or one group by [cluster] group = \"{}\"",
-        path.string(), groups.size(), groups.front().name));
+        "without several [[gpu_type]], or one type by [cluster] gpu_type = "
+        "\"{}\"",
+        path.string(), gpu_types.size(), gpu_types.front().name));
   }
-  return std::move(groups.front());
+  return std::move(gpu_types.front());
 }
 
-std::vector<std::filesystem::path> GroupFiles(
+std::vector<std::filesystem::path> GpuTypeFiles(
     const std::filesystem::path& path) {
   const common::TomlTable table = common::TomlTable::ParseFile(path);
   std::vector<std::filesystem::path> files;
-  if (!table.Has("group")) {
+  if (!table.Has("gpu_type")) {
     return files;
   }
-  for (const common::TomlTable& group : table.GetTables("group")) {
-    if (group.Has("like")) {
-      files.push_back(LikeFile(group));
+  for (const common::TomlTable& gpu_type : table.GetTables("gpu_type")) {
+    if (gpu_type.Has("like")) {
+      files.push_back(LikeFile(gpu_type));
     }
   }
   return files;
 }
 
-int GpusOf(std::span<const Cluster> groups) {
+int GpusOf(std::span<const Cluster> gpu_types) {
   int gpus = 0;
-  for (const Cluster& group : groups) {
-    gpus += group.gpus();
+  for (const Cluster& gpu_type : gpu_types) {
+    gpus += gpu_type.gpus();
   }
   return gpus;
 }
 
-std::vector<Cluster> WithGpus(std::vector<Cluster> groups, int gpus) {
-  const std::int64_t all = std::max(1, GpusOf(groups));
-  for (Cluster& group : groups) {
-    const std::int64_t share = std::int64_t{gpus} * group.gpus();
-    if (share % (all * group.gpus_per_node) != 0) {
+std::vector<Cluster> WithGpus(std::vector<Cluster> gpu_types, int gpus) {
+  const std::int64_t all = std::max(1, GpusOf(gpu_types));
+  for (Cluster& gpu_type : gpu_types) {
+    const std::int64_t share = std::int64_t{gpus} * gpu_type.gpus();
+    if (share % (all * gpu_type.gpus_per_node) != 0) {
       throw std::invalid_argument(fmt::format(
-          "{} GPUs with the shares of the groups do not fill hosts of {} GPUs "
-          "of '{}': use a multiple of {}, or other nodes of the groups",
-          gpus, group.gpus_per_node, group.name, all));
+          "{} GPUs with the shares of the GPU types do not fill hosts of {} "
+          "GPUs "
+          "of '{}': use a multiple of {}, or other nodes of the types",
+          gpus, gpu_type.gpus_per_node, gpu_type.name, all));
     }
-    group =
-        WithHosts(group, static_cast<int>(share / all / group.gpus_per_node),
-                  group.gpus_per_node);
+    gpu_type = WithHosts(gpu_type,
+                         static_cast<int>(share / all / gpu_type.gpus_per_node),
+                         gpu_type.gpus_per_node);
   }
-  return groups;
+  return gpu_types;
 }
 
 }  // namespace trials

@@ -127,24 +127,24 @@ struct Cluster {
 // GPU types.
 [[nodiscard]] Cluster ReadCluster(const std::filesystem::path& path);
 
-// The same for a file that may have several GPU types, one group of hosts each
-// ([[group]]): a cluster for each of them, with different names. Their hosts
-// are joined by [network] or, without it, by the slower network of both sides.
+// The same for a file that may have several GPU types ([[gpu_type]]): a cluster
+// for each of them, with different names. Their hosts are joined by [network]
+// or, without it, by the slower network of both sides.
 [[nodiscard]] std::vector<Cluster> ReadClusters(
     const std::filesystem::path& path);
 
-// The cluster files that the groups of a file are like.
+// The cluster files that the GPU types of a file are like.
 // Errors: as ReadClusters.
-[[nodiscard]] std::vector<std::filesystem::path> GroupFiles(
+[[nodiscard]] std::vector<std::filesystem::path> GpuTypeFiles(
     const std::filesystem::path& path);
 
-// All GPUs of several groups.
-[[nodiscard]] int GpusOf(std::span<const Cluster> groups);
+// All GPUs of several types.
+[[nodiscard]] int GpusOf(std::span<const Cluster> gpu_types);
 
-// The groups with fewer or more hosts: each has its share of `gpus`.
+// The types with fewer or more hosts: each has its share of `gpus`.
 // Errors: throws std::invalid_argument where a share does not fill hosts, and
 // as WithGpus.
-[[nodiscard]] std::vector<Cluster> WithGpus(std::vector<Cluster> groups,
+[[nodiscard]] std::vector<Cluster> WithGpus(std::vector<Cluster> gpu_types,
                                             int gpus);
 
 }  // namespace trials

@@ -14,9 +14,9 @@
 #include "common/error.h"
 #include "common/hash.h"
 #include "common/text.h"
-#include "harness/backends.h"
 #include "harness/manifest/manifest_methods.h"
 #include "harness/names.h"
+#include "harness/testbed.h"
 #include "plots/report.h"
 
 namespace harness {
@@ -133,10 +133,10 @@ std::string UsedBackend(const ManifestOverrides& overrides) {
       type = setting.substr(kUseBackend.size());
     }
   }
-  if (!type.empty() && FindBackend(type) == nullptr) {
+  if (!type.empty() && FindTestbed(type) == nullptr) {
     throw InputError(fmt::format("--set {}{}: unknown backend '{}'; known: {}",
                                  kUseBackend, type, type,
-                                 fmt::join(BackendNames(), ", ")));
+                                 fmt::join(TestbedNames(), ", ")));
   }
   return type;
 }
@@ -167,7 +167,7 @@ TomlTable ReadBackend(const TomlTable& root, const std::string& use) {
   if (!use.empty()) {
     return backend.RequireTable(use);
   }
-  for (const std::string& other : BackendNames()) {
+  for (const std::string& other : TestbedNames()) {
     (void)backend.GetTable(other).Leaves();  // a key, but of no use here
   }
   return backend;

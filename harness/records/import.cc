@@ -12,11 +12,11 @@
 #include "common/csv_table.h"
 #include "common/error.h"
 #include "common/files.h"
-#include "harness/backends.h"
 #include "harness/records/inputs.h"
 #include "harness/records/journal.h"
 #include "harness/run_one.h"
 #include "harness/search.h"
+#include "harness/testbed.h"
 #include "trials/tables/measured_rows.h"
 #include "trials/workload.h"
 
@@ -82,30 +82,30 @@ struct Counts {
 };
 
 Counts ImportInto(const Manifest& manifest, const RunSpec& run,
-                  const Backend& backend, const fs::path& experiment_folder,
+                  const Testbed& testbed, const fs::path& experiment_folder,
                   const std::vector<Trial>& trials) {
   const fs::path folder = run.Folder(experiment_folder);
   common::CreateFolders(folder);
   if (IsFinished(folder)) {
     Reopen(folder);
   }
-  Journal journal(folder, Lease::kTimeoutSeconds, CustomNames(*backend.space));
+  Journal journal(folder, Lease::kTimeoutSeconds, CustomNames(*testbed.space));
   if (!common::EntryExists(folder / "run.json")) {
     journal.lease().Publish(
-        "run.json", ToJson(DescribeRun(manifest, run, backend, "import")));
+        "run.json", ToJson(DescribeRun(manifest, run, testbed, "import")));
   }
   std::set<int> tried;
   double elapsed_s = 0.0;
-  Incumbent incumbent(PriceOf(backend));
+  Incumbent incumbent(PriceOf(testbed));
   for (const Trial& trial : journal.committed()) {
-    tried.insert(FindCandidate(trial, *backend.space).value_or(-1));
+    tried.insert(FindCandidate(trial, *testbed.space).value_or(-1));
     elapsed_s = trial.elapsed_s;
     incumbent.Add(trial);
   }
   Counts counts;
   int number = static_cast<int>(journal.committed().size());
   for (Trial trial : trials) {
-    const std::optional<int> candidate = FindCandidate(trial, *backend.space);
+    const std::optional<int> candidate = FindCandidate(trial, *testbed.space);
     if (!candidate) {
       counts.first =
           counts.others++ == 0 ? CandidateLabel(trial) : counts.first;
@@ -164,17 +164,16 @@ std::vector<Trial> ReadTrialTable(const fs::path& path,
 
 std::vector<std::string> ImportTrials(const Manifest& manifest,
                                       const fs::path& experiment_folder,
-                                      const std::vector<fs::path>& files) {
-  CheckRecords(manifest, experiment_folder);
+                                      const std::vector<fs::path>& files,
+                                      const Testbeds& testbeds) {
+  CheckRecords(manifest, experiment_folder, testbeds);
   std::vector<std::string> notes;
-  std::map<const ProblemSpec*, Backend> backends;
   std::map<const ProblemSpec*, std::vector<Trial>> trials;
   for (const ProblemSpec& problem : manifest.problems) {
-    const Backend& backend =
-        backends.emplace(&problem, MakeBackend(problem)).first->second;
+    const Testbed& testbed = testbeds.Of(problem);
     for (const fs::path& file : files) {
       std::vector<std::string> found;
-      for (Trial& trial : ReadTrialTable(file, backend.space->knobs(),
+      for (Trial& trial : ReadTrialTable(file, testbed.space->knobs(),
                                          SizeOf(problem), found)) {
         trials[&problem].push_back(std::move(trial));
       }
@@ -184,7 +183,7 @@ std::vector<std::string> ImportTrials(const Manifest& manifest,
     }
   }
   for (const RunSpec& run : RunMatrix(manifest)) {
-    const Counts counts = ImportInto(manifest, run, backends.at(run.problem),
+    const Counts counts = ImportInto(manifest, run, testbeds.Of(*run.problem),
                                      experiment_folder, trials[run.problem]);
     std::string line =
         fmt::format("{}: {} trials imported", run.Name(), counts.imported);

@@ -9,6 +9,7 @@
 
 #include "common/error.h"
 #include "harness/manifest/manifest.h"
+#include "harness/testbed.h"
 #include "trials/knobs.h"
 #include "trials/tables/measured_rows.h"
 #include "trials/trial.h"
@@ -35,7 +36,8 @@ namespace harness {
 // file is wrong.
 std::vector<std::string> ImportTrials(
     const Manifest& manifest, const std::filesystem::path& experiment_folder,
-    const std::vector<std::filesystem::path>& files);
+    const std::vector<std::filesystem::path>& files,
+    const Testbeds& testbeds = {});
 
 }  // namespace harness
 

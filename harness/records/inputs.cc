@@ -86,25 +86,10 @@ class Inputs {
 
 // The predictions that a method starts from, as text; "" if there are none.
 std::string PredictionText(const Manifest& manifest, const MethodSpec& method,
-                           const Backend& backend) {
+                           const Testbed& testbed) {
   const auto predictions =
-      PredictionsOf(method, ProblemOf(backend, manifest.budget.q_max));
-  return predictions ? backend.predictions(*predictions).identity : "";
-}
-
-// The limits under which records of an earlier version were made, which
-// problem.json has.
-Budget BudgetOnRecord(const Manifest& manifest,
-                      const fs::path& problem_folder) {
-  Budget budget = manifest.budget;
-  if (common::EntryExists(problem_folder / "problem.json")) {
-    const trials::ProblemInfo info = trials::ReadProblemInfo(problem_folder);
-    budget.time_s = std::isnan(info.time_budget_s)
-                        ? std::numeric_limits<double>::infinity()
-                        : info.time_budget_s;
-    budget.trials = info.trial_budget;
-  }
-  return budget;
+      PredictionsOf(method, ProblemOf(testbed, manifest.budget.q_max));
+  return predictions ? testbed.predictions(*predictions).identity : "";
 }
 
 // What happened to the input since the records of a run were made.
@@ -116,35 +101,15 @@ struct Difference {
   [[nodiscard]] bool None() const { return changes.empty() && !grows; }
 };
 
-// Changes and limits, `grows` aside.
-Difference ChangesOf(const Manifest& manifest, const RunSpec& run,
-                     const Backend& backend, const fs::path& experiment_folder,
-                     const RunInfo& on_record, const RunInfo& now) {
+Difference DifferenceOf(const RunInfo& on_record, const RunInfo& now) {
+  Difference difference{{}, on_record.bounds.value_or(*now.bounds)};
   if (on_record.inputs) {
-    return {Changes(*on_record.inputs, *now.inputs),
-            on_record.bounds.value_or(*now.bounds)};
+    difference.changes = Changes(*on_record.inputs, *now.inputs);
+  } else {
+    difference.changes = {
+        "the records are of a version that did not store which input they "
+        "depend on"};
   }
-  if (on_record.manifest_hash == now.manifest_hash) {
-    return {{}, *now.bounds};
-  }
-  Manifest earlier = manifest;
-  earlier.budget = BudgetOnRecord(
-      manifest, trials::ProblemFolder(experiment_folder, run.problem->name));
-  if (on_record.manifest_hash ==
-      RunHash(earlier, *run.problem, *run.method, backend)) {
-    return {{}, BoundsOf(earlier.budget)};
-  }
-  return {{"the records are of a version that did not store which input they "
-           "depend on"},
-          *now.bounds};
-}
-
-Difference DifferenceOf(const Manifest& manifest, const RunSpec& run,
-                        const Backend& backend,
-                        const fs::path& experiment_folder,
-                        const RunInfo& on_record, const RunInfo& now) {
-  Difference difference =
-      ChangesOf(manifest, run, backend, experiment_folder, on_record, now);
   difference.grows =
       on_record.finished &&
       Grows(on_record.finish_reason, difference.before, *now.bounds);
@@ -177,7 +142,7 @@ void MarkUnfinished(RunInfo& info) {
 std::vector<RunInput> InputsOf(const Manifest& manifest,
                                const ProblemSpec& problem,
                                const MethodSpec& method,
-                               const Backend& backend) {
+                               const Testbed& testbed) {
   Inputs inputs;
   inputs.Add("experiment.seed", std::to_string(manifest.seed));
   for (const std::string& start : manifest.starts.configs) {
@@ -199,25 +164,25 @@ std::vector<RunInput> InputsOf(const Manifest& manifest,
              std::array<std::string_view, 2>{"label", "base"});
   inputs.Add("backend", problem.backend, kTrialLimits);
   inputs.Add("noise", problem.noise);
-  const std::string predictions = PredictionText(manifest, method, backend);
+  const std::string predictions = PredictionText(manifest, method, testbed);
   const bool is_read =
-      backend.workload && FindMethod(method.base)->reads_workload;
-  if (backend.trains_workload || !predictions.empty() || is_read) {
+      testbed.workload && FindMethod(method.base)->reads_workload;
+  if (testbed.trains_workload || !predictions.empty() || is_read) {
     inputs.Add("workload", problem.workload);
   }
   inputs.Add("cluster", problem.cluster);
   inputs.Add("space", problem.space);
-  for (const fs::path& file : backend.inputs) {
+  for (const fs::path& file : testbed.inputs) {
     inputs.Add("file " + file.filename().string(),
                HashText(common::ReadFile(file)));
   }
-  if (is_read && !backend.trains_workload) {
+  if (is_read && !testbed.trains_workload) {
     const fs::path model = NamedFile(problem.workload, "model");
     inputs.Add("file " + model.filename().string(),
                HashText(common::ReadFile(model)));
   }
   for (const fs::path& file :
-       FilesOf(method, ProblemOf(backend, manifest.budget.q_max))) {
+       FilesOf(method, ProblemOf(testbed, manifest.budget.q_max))) {
     inputs.Add("file " + file.filename().string(),
                HashText(common::ReadFile(file)));
   }
@@ -227,47 +192,14 @@ std::vector<RunInput> InputsOf(const Manifest& manifest,
   return inputs.Take();
 }
 
-std::string RunHash(const Manifest& manifest, const ProblemSpec& problem,
-                    const MethodSpec& method, const Backend& backend) {
-  const Budget& budget = manifest.budget;
-  std::string text =
-      fmt::format("seed {}\nbudget {} {} {} {}\nmethod {}\n", manifest.seed,
-                  common::ExactText(budget.time_s), budget.trials, budget.q_max,
-                  budget.charge_thinking, method.base);
-  text += manifest.starts.Text();
-  if (problem.objective != trials::Objective::kTime) {
-    text += fmt::format("objective {}\n", ToString(problem.objective));
-  }
-  if (budget.stop_when) {  // absent otherwise: older records stay valid
-    text += fmt::format("stop_when {}\n", budget.stop_when->ToString());
-  }
-  const std::string options = method.options.CanonicalText();
-  for (const std::string_view line : common::Split(options, '\n')) {
-    if (!line.empty() && !line.starts_with("label = ")) {
-      text.append(line).append("\n");
-    }
-  }
-  const auto add = [&text](std::string_view heading, const TomlTable& table) {
-    text += fmt::format("[{}]\n{}", heading, table.CanonicalText());
-  };
-  add("backend", problem.backend);
-  add("noise", problem.noise);
-  add("workload", backend.trains_workload ? problem.workload : TomlTable());
-  add("cluster", problem.cluster);
-  add("space", problem.space);
-  for (const std::filesystem::path& file : backend.inputs) {
-    text += fmt::format("file {}\n{}", file.filename().string(),
-                        common::ReadFile(file));
-  }
-  const methods::Problem methods_problem = ProblemOf(backend, budget.q_max);
-  for (const fs::path& file : FilesOf(method, methods_problem)) {
-    text += fmt::format("file {}\n{}", file.filename().string(),
-                        common::ReadFile(file));
-  }
-  const auto predictions = PredictionsOf(method, methods_problem);
-  if (predictions) {
-    add("workload", problem.workload);
-    text += "[predictions]\n" + backend.predictions(*predictions).identity;
+std::string RunHash(const std::vector<RunInput>& inputs,
+                    const trials::SearchBounds& bounds) {
+  std::string text = fmt::format("{} {} {}\n",
+                                 common::ExactText(bounds.time_s.value_or(
+                                     std::numeric_limits<double>::infinity())),
+                                 bounds.trials, bounds.stop_when.value_or(""));
+  for (const RunInput& input : inputs) {
+    text += fmt::format("{} = {}\n", input.name, input.value);
   }
   return fmt::format("{:016x}{:016x}", common::DeriveSeed(text, 0),
                      common::DeriveSeed(text + "\n", 1));
@@ -362,17 +294,13 @@ void Apply(const Difference& difference, const fs::path& folder, RunInfo info,
 
 }  // namespace
 
-void PrepareRun(const Manifest& manifest, const RunSpec& run,
-                const Backend& backend, const fs::path& experiment_folder,
-                bool accept_changed, RunInfo& now) {
-  const fs::path folder = run.Folder(experiment_folder);
+void PrepareRun(const fs::path& folder, RunInfo& now) {
   if (!common::EntryExists(folder / "run.json")) {
     return;
   }
   RunInfo info = trials::ReadRunInfo(folder);
-  const Difference difference =
-      DifferenceOf(manifest, run, backend, experiment_folder, info, now);
-  if (!difference.changes.empty() && !accept_changed) {
+  const Difference difference = DifferenceOf(info, now);
+  if (!difference.changes.empty()) {
     Refuse(folder, difference.changes);
   }
   now.accepted = info.accepted;
@@ -396,8 +324,8 @@ struct DifferentRun {
 std::vector<DifferentRun> DifferentRuns(const Manifest& manifest,
                                         const fs::path& experiment_folder,
                                         bool accept_changed,
+                                        const Testbeds& testbeds,
                                         std::vector<RecordedRun>& recorded) {
-  std::map<const ProblemSpec*, Backend> backends;
   // Repeats share the input, which is read once.
   std::map<std::pair<const ProblemSpec*, const MethodSpec*>, RunInfo> described;
   std::vector<DifferentRun> different;
@@ -408,18 +336,14 @@ std::vector<DifferentRun> DifferentRuns(const Manifest& manifest,
     if (!common::EntryExists(folder / "run.json")) {
       continue;
     }
-    if (!backends.contains(run.problem)) {
-      backends.emplace(run.problem, MakeBackend(*run.problem));
-    }
-    const Backend& backend = backends.at(run.problem);
+    const Testbed& testbed = testbeds.Of(*run.problem);
     RunInfo& now = described[{run.problem, run.method}];
     if (!now.inputs) {
-      now = DescribeRun(manifest, run, backend, "");
+      now = DescribeRun(manifest, run, testbed, "");
     }
     RunInfo info = trials::ReadRunInfo(folder);
     recorded.back() = {info.finished, info.commit};
-    Difference difference =
-        DifferenceOf(manifest, run, backend, experiment_folder, info, now);
+    Difference difference = DifferenceOf(info, now);
     if (!difference.changes.empty() && !accept_changed) {
       Refuse(folder, difference.changes);
     }
@@ -433,9 +357,10 @@ std::vector<DifferentRun> DifferentRuns(const Manifest& manifest,
 
 }  // namespace
 
-void CheckRecords(const Manifest& manifest, const fs::path& experiment_folder) {
+void CheckRecords(const Manifest& manifest, const fs::path& experiment_folder,
+                  const Testbeds& testbeds) {
   std::vector<RecordedRun> recorded;
-  (void)DifferentRuns(manifest, experiment_folder, false, recorded);
+  (void)DifferentRuns(manifest, experiment_folder, false, testbeds, recorded);
 }
 
 std::vector<RecordedRun> RecordedRuns(const std::vector<RunSpec>& runs,
@@ -454,11 +379,12 @@ std::vector<RecordedRun> RecordedRuns(const std::vector<RunSpec>& runs,
 
 std::vector<RecordedRun> PrepareRecords(const Manifest& manifest,
                                         const fs::path& experiment_folder,
-                                        bool accept_changed) {
+                                        bool accept_changed,
+                                        const Testbeds& testbeds) {
   std::vector<RecordedRun> recorded;
   // All runs are compared before the first is changed.
-  for (DifferentRun& run :
-       DifferentRuns(manifest, experiment_folder, accept_changed, recorded)) {
+  for (DifferentRun& run : DifferentRuns(manifest, experiment_folder,
+                                         accept_changed, testbeds, recorded)) {
     run.now.accepted = run.on_record.accepted;
     if (run.difference.grows) {
       recorded[run.number].finished = false;

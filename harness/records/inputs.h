@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "common/error.h"
-#include "harness/backends.h"
 #include "harness/manifest/manifest.h"
 #include "harness/run_matrix.h"
+#include "harness/testbed.h"
 #include "trials/record.h"
 
 namespace harness {
@@ -22,15 +22,11 @@ namespace harness {
 [[nodiscard]] std::vector<trials::RunInput> InputsOf(const Manifest& manifest,
                                                      const ProblemSpec& problem,
                                                      const MethodSpec& method,
-                                                     const Backend& backend);
+                                                     const Testbed& testbed);
 
-// A hash of all input of a run, its limits included. Titles, the number of
-// repeats and the other methods are not part of it. It identifies the input of
-// records from versions that did not store InputsOf.
-[[nodiscard]] std::string RunHash(const Manifest& manifest,
-                                  const ProblemSpec& problem,
-                                  const MethodSpec& method,
-                                  const Backend& backend);
+// A hash of the input of a run and of its limits, which tells records apart.
+[[nodiscard]] std::string RunHash(const std::vector<trials::RunInput>& inputs,
+                                  const trials::SearchBounds& bounds);
 
 [[nodiscard]] trials::SearchBounds BoundsOf(const Budget& budget);
 
@@ -65,18 +61,16 @@ struct RecordedRun {
 // created; and as RequireWhole.
 std::vector<RecordedRun> PrepareRecords(
     const Manifest& manifest, const std::filesystem::path& experiment_folder,
-    bool accept_changed);
+    bool accept_changed, const Testbeds& testbeds = {});
 
 // The check of PrepareRecords, which changes nothing.
 void CheckRecords(const Manifest& manifest,
-                  const std::filesystem::path& experiment_folder);
+                  const std::filesystem::path& experiment_folder,
+                  const Testbeds& testbeds = {});
 
-// The same for one run, whose present description is `now`. The accepted
-// changes on record are copied to `now`.
-void PrepareRun(const Manifest& manifest, const RunSpec& run,
-                const Backend& backend,
-                const std::filesystem::path& experiment_folder,
-                bool accept_changed, trials::RunInfo& now);
+// The same for the run in a folder, whose present description is `now`; changes
+// are not accepted. The accepted changes on record are copied to `now`.
+void PrepareRun(const std::filesystem::path& run_folder, trials::RunInfo& now);
 
 // Makes a finished run unfinished, so that trials can be added.
 void Reopen(const std::filesystem::path& run_folder);

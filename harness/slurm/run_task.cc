@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "common/error.h"
-#include "harness/backends.h"
 #include "harness/manifest/manifest.h"
 #include "harness/provenance.h"
 #include "harness/run_one.h"
@@ -21,6 +20,8 @@
 #include "harness/slurm/task_status.h"
 #include "harness/slurm/trial_files.h"
 #include "harness/stop.h"
+#include "harness/testbed.h"
+#include "harness/testbeds/program.h"
 #include "trials/record.h"
 
 namespace harness {
@@ -161,16 +162,16 @@ const ProblemSpec& FindProblem(const Manifest& manifest,
 trials::Measurement Measure(const fs::path& folder, TrialTask& task) {
   const Manifest manifest = ReadManifest(
       task.manifest, {.settings = task.settings, .held_out = true});
-  const Backend backend = MakeBackend(FindProblem(manifest, task.problem));
-  if (backend.keep_logs) {
-    backend.keep_logs(folder);
+  const Testbed testbed = MakeTestbed(FindProblem(manifest, task.problem));
+  if (testbed.program != nullptr) {
+    testbed.program->KeepLogs(folder);
   }
-  if (!backend.simulated && task.time_minutes > 0) {
+  if (!testbed.simulated && task.time_minutes > 0) {
     task.request.time_limit_s = std::min(task.request.time_limit_s,
                                          SecondsBeforeLimit(task.time_minutes));
   }
   task.request.interrupted = [] { return StopSignal() != 0; };
-  return backend.runner->Run(task.request);
+  return testbed.runner->Run(task.request);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -39,43 +41,45 @@ constexpr std::array<std::pair<std::string_view, double NoiseOptions::*>, 10>
         {"setup_jitter", &NoiseOptions::setup_jitter},
     }};
 
-void CheckKeys(const TomlTable& file) {
+// The values of the file, by key.
+std::map<std::string, double, std::less<>> ReadValues(
+    const std::filesystem::path& path) {
+  const TomlTable file = TomlTable::ParseFile(path);
   std::vector<std::string> known = {std::string(kFailure),
                                     std::string(kLaunch)};
   for (const auto& [key, field] : kFields) {
     known.emplace_back(key);
   }
+  std::map<std::string, double, std::less<>> values;
   for (const std::string& key : file.Keys()) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       file.Fail(key, fmt::format("unknown key '{}'{}", key,
                                  common::DidYouMean(key, known)));
     }
+    const TomlTable entry = file.RequireTable(key);
+    const double value = entry.RequireDouble("value");
+    const std::vector<double> range = entry.GetDoubles("range");
+    if (range.size() != 2 || !(range[0] <= value && value <= range[1])) {
+      entry.Fail("range",
+                 fmt::format("the range of {} must be two numbers around its "
+                             "value {}",
+                             key, value));
+    }
+    values[key] = value;
   }
+  return values;
 }
 
-// The value of a key of that file, which lists a range too; `otherwise` without
-// a file or the key.
-double NoiseValue(const TomlTable& noise, std::string_view key,
-                  double otherwise) {
-  const std::optional<std::filesystem::path> path = NoiseFile(noise);
-  if (!path) {
-    return otherwise;
+// The file that [noise] names.
+std::optional<std::filesystem::path> NoiseFile(const TomlTable& table) {
+  if (!table.Has("file")) {
+    return std::nullopt;
   }
-  const TomlTable file = TomlTable::ParseFile(*path);
-  CheckKeys(file);
-  if (!file.Has(key)) {
-    return otherwise;
+  std::filesystem::path file = table.Folder() / table.RequireString("file");
+  if (!common::IsFile(file)) {
+    table.Fail("file", fmt::format("no such file: {}", file.string()));
   }
-  const TomlTable entry = file.RequireTable(key);
-  const double value = entry.GetDouble("value", otherwise);
-  const std::vector<double> range = entry.GetDoubles("range");
-  if (range.size() != 2 || !(range[0] <= value && value <= range[1])) {
-    entry.Fail("range",
-               fmt::format("the range of {} must be two numbers around its "
-                           "value {}",
-                           key, value));
-  }
-  return value;
+  return file;
 }
 
 }  // namespace
@@ -90,49 +94,41 @@ double GetNotNegative(const TomlTable& table, std::string_view key,
   return value;
 }
 
-std::optional<std::filesystem::path> NoiseFile(const TomlTable& table) {
-  if (!table.Has("file")) {
-    return std::nullopt;
-  }
-  std::filesystem::path file = table.Folder() / table.RequireString("file");
-  if (!common::IsFile(file)) {
-    table.Fail("file", fmt::format("no such file: {}", file.string()));
-  }
-  return file;
-}
-
-trials::NoiseOptions ReadNoise(const TomlTable& table) {
-  trials::NoiseOptions options;
+Noise ReadNoise(const ProblemSpec& problem) {
+  const TomlTable& table = problem.noise;
+  Noise noise{.file = NoiseFile(table)};
+  const auto values = noise.file ? ReadValues(*noise.file)
+                                 : std::map<std::string, double, std::less<>>();
+  const auto of_file = [&](std::string_view key) -> std::optional<double> {
+    const auto found = values.find(key);
+    return found == values.end() ? std::nullopt : std::optional(found->second);
+  };
   for (const auto& [key, field] : kFields) {
-    options.*field =
-        table.GetDouble(key, NoiseValue(table, key, options.*field));
-    if (!std::isfinite(options.*field)) {
-      table.Fail(key, fmt::format("{} is {}: must be a finite number", key,
-                                  options.*field));
+    double& value = noise.steps.*field;
+    value = table.GetDouble(key, of_file(key).value_or(value));
+    if (!std::isfinite(value)) {
+      table.Fail(key,
+                 fmt::format("{} is {}: must be a finite number", key, value));
     }
   }
-  return Scaled(options, GetNotNegative(table, "factor", 1.0));
-}
-
-double LaunchTime(const ProblemSpec& problem, double otherwise) {
-  return NoiseValue(problem.noise, kLaunch, otherwise);
-}
-
-double FailureTime(const ProblemSpec& problem, double otherwise) {
-  return GetNotNegative(problem.backend, kFailure,
-                        NoiseValue(problem.noise, kFailure, otherwise));
+  noise.steps = Scaled(noise.steps, GetNotNegative(table, "factor", 1.0));
+  noise.costs = {of_file(kLaunch), of_file(kFailure)};
+  if (problem.backend.Has(kFailure)) {
+    noise.costs.failure_s = GetNotNegative(problem.backend, kFailure, 0.0);
+  }
+  return noise;
 }
 
 std::unique_ptr<trials::TrialRunner> WithNoise(
-    std::unique_ptr<trials::TrialRunner> runner, const TomlTable& noise) {
-  const NoiseOptions options = ReadNoise(noise);
+    std::unique_ptr<trials::TrialRunner> runner, const Noise& noise,
+    std::string_view where) {
   try {
-    runner = std::make_unique<trials::NoisyRunner>(std::move(runner), options);
+    runner =
+        std::make_unique<trials::NoisyRunner>(std::move(runner), noise.steps);
   } catch (const common::InputError&) {
     throw;
   } catch (const std::invalid_argument& e) {
-    throw common::InputError(
-        fmt::format("{}: [noise]: {}", noise.Where(), e.what()));
+    throw common::InputError(fmt::format("{}: [noise]: {}", where, e.what()));
   }
   return std::make_unique<trials::TimeLimitedRunner>(std::move(runner));
 }

@@ -17,34 +17,38 @@
 
 namespace harness {
 
+// What starting a program and ending a failed one takes. Absent: the default of
+// the system that runs the trials.
+struct FailureCosts {
+  // From the start of a program until its ranks have joined their group.
+  std::optional<double> launch_process_s;
+  // From the failure of a rank until all its processes have exited.
+  std::optional<double> failure_s;
+};
+
+struct Noise {
+  trials::NoiseOptions steps;
+  FailureCosts costs;
+  std::optional<std::filesystem::path> file;  // that [noise] names
+};
+
 // A number of a table that must not be negative.
 // Errors: throws InputError, as all functions here.
 [[nodiscard]] double GetNotNegative(const common::TomlTable& table,
                                     std::string_view key, double otherwise);
 
-// The file that `file` of [noise] names, relative to the manifest: a table per
-// field of NoiseOptions, failure_s or launch_process_s, with its `value`, the
-// `range` of sensible values and, in comments, their source.
-[[nodiscard]] std::optional<std::filesystem::path> NoiseFile(
-    const common::TomlTable& noise);
+// The noise of [noise], else of the file that its key `file` names, relative to
+// the manifest, else the defaults; `factor` multiplies it (trials::Scaled).
+// [backend] failure_s precedes that of the file. The file has a table for each
+// field of NoiseOptions and FailureCosts, with its `value`, the `range` of
+// sensible values and, in comments, their source.
+[[nodiscard]] Noise ReadNoise(const ProblemSpec& problem);
 
-// The options of the step noise: those of [noise], else those of its file, else
-// the defaults. `factor` multiplies them (trials::Scaled).
-[[nodiscard]] trials::NoiseOptions ReadNoise(const common::TomlTable& noise);
-
-// From the start of a program until its ranks have joined their group: that of
-// the file of noise, or `otherwise`.
-[[nodiscard]] double LaunchTime(const ProblemSpec& problem, double otherwise);
-
-// From the failure of a rank until all its processes have exited: that of
-// [backend], of the file of noise, or `otherwise`.
-[[nodiscard]] double FailureTime(const ProblemSpec& problem, double otherwise);
-
-// The runner with the noise of [noise] and, outermost, the time limit around
-// it.
+// The runner with that noise and, outermost, the time limit around it.
+// `where`: the place of [noise].
 [[nodiscard]] std::unique_ptr<trials::TrialRunner> WithNoise(
-    std::unique_ptr<trials::TrialRunner> runner,
-    const common::TomlTable& noise);
+    std::unique_ptr<trials::TrialRunner> runner, const Noise& noise,
+    std::string_view where);
 
 }  // namespace harness
 

@@ -25,12 +25,12 @@ struct View {
   std::shared_ptr<const trials::Workload> workload;  // may be null
 };
 
-View ViewOf(const Backend& backend) {
+View ViewOf(const Testbed& testbed) {
   View view;
-  view.problem = ProblemOf(backend, /*q_max=*/1);
+  view.problem = ProblemOf(testbed, /*q_max=*/1);
   view.problem.predict = nullptr;
-  if (backend.workload) {
-    view.workload = std::make_shared<const trials::Workload>(*backend.workload);
+  if (testbed.workload) {
+    view.workload = std::make_shared<const trials::Workload>(*testbed.workload);
   }
   view.problem.workload = view.workload.get();
   return view;
@@ -94,16 +94,16 @@ std::string IdentityOf(const PredictionSettings& settings,
 
 }  // namespace
 
-void CheckPlanner(const PredictionSettings& settings, const Backend& backend) {
+void CheckPlanner(const PredictionSettings& settings, const Testbed& testbed) {
   if (!settings.planner.empty()) {
-    (void)EstimatesOf(settings, ViewOf(backend));
+    (void)EstimatesOf(settings, ViewOf(testbed));
   }
 }
 
 PredictionsByName WithPlanners(const ProblemSpec& problem,
-                               const Backend& backend) {
-  return [problem, view = ViewOf(backend),
-          others = backend.predictions](const std::string& name) {
+                               const Testbed& testbed) {
+  return [problem, view = ViewOf(testbed),
+          others = testbed.predictions](const std::string& name) {
     const PredictionSettings settings =
         ReadPredictionSettings(problem.predictions, name);
     if (settings.planner.empty()) {

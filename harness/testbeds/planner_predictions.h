@@ -4,8 +4,8 @@
 #define HARNESS_TESTBEDS_PLANNER_PREDICTIONS_H_
 
 #include "common/error.h"
-#include "harness/backends.h"
 #include "harness/spec.h"
+#include "harness/testbed.h"
 #include "harness/testbeds/predictions.h"
 
 namespace harness {
@@ -18,10 +18,10 @@ namespace harness {
 // Errors: throws InputError with its place for an unknown planner, one without
 // a model, and invalid options.
 [[nodiscard]] PredictionsByName WithPlanners(const ProblemSpec& problem,
-                                             const Backend& backend);
+                                             const Testbed& testbed);
 
 // Reads the planner of the settings, if there is one: errors as above.
-void CheckPlanner(const PredictionSettings& settings, const Backend& backend);
+void CheckPlanner(const PredictionSettings& settings, const Testbed& testbed);
 
 }  // namespace harness
 

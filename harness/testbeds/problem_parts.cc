@@ -46,20 +46,20 @@ std::string PartProblem(const trials::Cluster& cluster, int gpus) {
   return UnfilledHosts(cluster, gpus);
 }
 
-// The group that [cluster] group names.
-trials::Cluster GroupOf(const TomlTable& table,
-                        const std::vector<trials::Cluster>& groups) {
-  const std::string name = table.RequireString("group");
+// The GPU type that [cluster] gpu_type names.
+trials::Cluster ChosenType(const TomlTable& table,
+                           const std::vector<trials::Cluster>& gpu_types) {
+  const std::string name = table.RequireString("gpu_type");
   std::vector<std::string> known;
-  for (const trials::Cluster& group : groups) {
-    if (group.name == name) {
-      return group;
+  for (const trials::Cluster& gpu_type : gpu_types) {
+    if (gpu_type.name == name) {
+      return gpu_type;
     }
-    known.push_back(group.name);
+    known.push_back(gpu_type.name);
   }
   table.Fail(
-      "group",
-      fmt::format("no group '{}' in the cluster file{}; its groups: {}", name,
+      "gpu_type",
+      fmt::format("no GPU type '{}' in the cluster file{}; known: {}", name,
                   common::DidYouMean(name, known), fmt::join(known, ", ")));
 }
 
@@ -79,7 +79,7 @@ void CheckParts(const TomlTable& space, std::vector<trials::Cluster>& gpu_types,
   if (!options.gpus.empty() && gpu_types.size() > 1) {
     space.Fail("gpus",
                fmt::format("the cluster has {} GPU types, which are used "
-                           "together: choose one, [cluster] group = \"{}\", "
+                           "together: choose one, [cluster] gpu_type = \"{}\", "
                            "or remove the list",
                            gpu_types.size(), gpu_types.front().name));
   }
@@ -108,20 +108,23 @@ std::vector<trials::Cluster> ReadClusters(const TomlTable& table) {
                            "the manifest)",
                            file.string()));
   }
-  std::vector<trials::Cluster> groups = trials::ReadClusters(file);
+  std::vector<trials::Cluster> gpu_types = trials::ReadClusters(file);
   if (table.Has("group")) {
-    groups = {GroupOf(table, groups)};
+    table.Fail("group", "unknown key 'group': it is now called gpu_type");
   }
-  for (trials::Cluster& group : groups) {
-    SetPrice(table, group);
+  if (table.Has("gpu_type")) {
+    gpu_types = {ChosenType(table, gpu_types)};
+  }
+  for (trials::Cluster& gpu_type : gpu_types) {
+    SetPrice(table, gpu_type);
   }
   if (!table.Has("gpus")) {
-    return groups;
+    return gpu_types;
   }
   try {
-    return groups.size() == 1
-               ? std::vector{Resized(table, groups.front())}
-               : WithGpus(std::move(groups), table.RequireIntIn("gpus", 1));
+    return gpu_types.size() == 1
+               ? std::vector{Resized(table, gpu_types.front())}
+               : WithGpus(std::move(gpu_types), table.RequireIntIn("gpus", 1));
   } catch (const common::InputError&) {
     throw;
   } catch (const std::invalid_argument& e) {
@@ -130,14 +133,14 @@ std::vector<trials::Cluster> ReadClusters(const TomlTable& table) {
 }
 
 trials::Cluster ReadCluster(const TomlTable& table) {
-  std::vector<trials::Cluster> groups = ReadClusters(table);
-  if (groups.size() > 1) {
+  std::vector<trials::Cluster> gpu_types = ReadClusters(table);
+  if (gpu_types.size() > 1) {
     table.Fail("file",
                fmt::format("only the simulator has several GPU types, and "
-                           "this cluster has {}: choose one, group = \"{}\"",
-                           groups.size(), groups.front().name));
+                           "this cluster has {}: choose one, gpu_type = \"{}\"",
+                           gpu_types.size(), gpu_types.front().name));
   }
-  return std::move(groups.front());
+  return std::move(gpu_types.front());
 }
 
 std::filesystem::path LikeFile(const TomlTable& table) {
@@ -188,7 +191,7 @@ std::vector<std::filesystem::path> ProblemFiles(const ProblemSpec& problem) {
       NamedFile(problem.workload, "model")};
   if (problem.cluster.Has("file")) {
     files.push_back(NamedFile(problem.cluster, "file"));
-    for (std::filesystem::path& like : trials::GroupFiles(files.back())) {
+    for (std::filesystem::path& like : trials::GpuTypeFiles(files.back())) {
       files.push_back(std::move(like));
     }
   }
@@ -227,32 +230,32 @@ void AddFrameworkRules(const ProblemSpec& problem,
   }
 }
 
-Backend BackendOn(const trials::Workload& workload,
+Testbed TestbedOn(const trials::Workload& workload,
                   const trials::Cluster& cluster,
                   const trials::SearchSpaceOptions& space) {
-  return BackendOn(workload, {&cluster, 1}, space);
+  return TestbedOn(workload, {&cluster, 1}, space);
 }
 
-Backend BackendOn(const trials::Workload& workload,
+Testbed TestbedOn(const trials::Workload& workload,
                   std::span<const trials::Cluster> gpu_types,
                   trials::SearchSpaceOptions space) {
-  Backend backend;
-  backend.warning = workload.model.note;
-  backend.workload = workload;
-  backend.gpus = trials::GpusOf(gpu_types);
-  backend.sizes = space.gpus;
-  backend.price_per_gpu_hour = gpu_types.front().gpu.price_per_hour;
-  backend.gpus_per_node = gpu_types.front().gpus_per_node;
-  backend.memory_capacity_bytes = gpu_types.front().gpu.memory_bytes;
+  Testbed testbed;
+  testbed.warning = workload.model.note;
+  testbed.workload = workload;
+  testbed.gpus = trials::GpusOf(gpu_types);
+  testbed.sizes = space.gpus;
+  testbed.price_per_gpu_hour = gpu_types.front().gpu.price_per_hour;
+  testbed.gpus_per_node = gpu_types.front().gpus_per_node;
+  testbed.memory_capacity_bytes = gpu_types.front().gpu.memory_bytes;
   int divisor = 0;  // of the GPUs of all types
   for (const trials::Cluster& gpu_type : gpu_types) {
-    backend.gpus_per_node =
-        std::min(backend.gpus_per_node, gpu_type.gpus_per_node);
-    backend.memory_capacity_bytes =
-        std::min(backend.memory_capacity_bytes, gpu_type.gpu.memory_bytes);
+    testbed.gpus_per_node =
+        std::min(testbed.gpus_per_node, gpu_type.gpus_per_node);
+    testbed.memory_capacity_bytes =
+        std::min(testbed.memory_capacity_bytes, gpu_type.gpu.memory_bytes);
     divisor = std::gcd(divisor, gpu_type.gpus());
     if (gpu_types.size() > 1) {
-      backend.gpu_types.push_back(
+      testbed.gpu_types.push_back(
           {gpu_type.name, gpu_type.gpus(), gpu_type.gpus_per_node,
            gpu_type.gpu.memory_bytes, gpu_type.gpu.half_flop_per_s});
     }
@@ -264,13 +267,13 @@ Backend BackendOn(const trials::Workload& workload,
         trials::Rule::Parse(fmt::format("{} % ($dp * $cp * $tp) != 0", divisor),
                             "a stage has one GPU type", "[cluster]"));
   }
-  backend.space = std::make_unique<trials::SearchSpace>(
-      trials::SearchSpace::Enumerate(workload, backend.gpus, space));
-  const std::string inert = trials::InertLists(space, *backend.space);
+  testbed.space = std::make_unique<trials::SearchSpace>(
+      trials::SearchSpace::Enumerate(workload, testbed.gpus, space));
+  const std::string inert = trials::InertLists(space, *testbed.space);
   if (!inert.empty()) {
-    backend.warning += (backend.warning.empty() ? "" : "; ") + inert;
+    testbed.warning += (testbed.warning.empty() ? "" : "; ") + inert;
   }
-  return backend;
+  return testbed;
 }
 
 }  // namespace harness

@@ -12,8 +12,8 @@
 
 #include "common/error.h"
 #include "common/toml_table.h"
-#include "harness/backends.h"
 #include "harness/spec.h"
+#include "harness/testbed.h"
 #include "harness/testbeds/predictions.h"
 #include "trials/cluster.h"
 #include "trials/search_space.h"
@@ -30,7 +30,7 @@ inline constexpr std::string_view kDefaultFramework = "colossalai";
 
 // The cluster that [cluster] names: file = "clusters/a5000-8.toml". With
 // gpus = 32, it has as many of the file's hosts as that takes. Of a file with
-// several GPU types, group = "h100" chooses one.
+// several GPU types, gpu_type = "h100" chooses one.
 // Errors: throws InputError with the place in the manifest.
 [[nodiscard]] trials::Cluster ReadCluster(const common::TomlTable& table);
 // The same, with a cluster for each GPU type.
@@ -76,10 +76,10 @@ void CheckParts(const common::TomlTable& space,
 
 // A backend that trains the workload on the whole cluster, without its runner.
 // With several GPU types, each stage of its configurations has one of them.
-[[nodiscard]] Backend BackendOn(const trials::Workload& workload,
+[[nodiscard]] Testbed TestbedOn(const trials::Workload& workload,
                                 std::span<const trials::Cluster> gpu_types,
                                 trials::SearchSpaceOptions space);
-[[nodiscard]] Backend BackendOn(const trials::Workload& workload,
+[[nodiscard]] Testbed TestbedOn(const trials::Workload& workload,
                                 const trials::Cluster& cluster,
                                 const trials::SearchSpaceOptions& space);
 

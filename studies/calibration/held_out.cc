@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "common/hash.h"
-#include "harness/backends.h"
 #include "harness/registry.h"
+#include "harness/testbed.h"
 
 namespace studies {
 namespace {
@@ -14,16 +14,16 @@ namespace {
 constexpr int kHeldOut = 8;  // fewer are not informative
 
 // Every configuration run once, in the problem's own order.
-std::vector<trials::Measurement> MeasureAll(const harness::Backend& backend,
+std::vector<trials::Measurement> MeasureAll(const harness::Testbed& testbed,
                                             int q_max, std::uint64_t seed) {
   std::vector<trials::Measurement> all;
-  for (int i = 0; i < backend.space->size(); ++i) {
+  for (int i = 0; i < testbed.space->size(); ++i) {
     trials::TrialRequest request;
-    request.candidate = (*backend.space)[i];
+    request.candidate = (*testbed.space)[i];
     request.max_steps = q_max;
     request.seed =
         common::DeriveSeed(std::to_string(seed), static_cast<std::uint64_t>(i));
-    all.push_back(backend.runner->Run(request));
+    all.push_back(testbed.runner->Run(request));
   }
   return all;
 }
@@ -46,11 +46,11 @@ void FitHeldOut(const harness::Manifest& manifest,
                 const harness::ProblemSpec& spec, int repeat,
                 const std::vector<Variant>& variants,
                 const std::function<void(const Fitted&)>& take) {
-  const harness::Backend backend = harness::MakeBackend(spec);
+  const harness::Testbed testbed = harness::MakeTestbed(spec);
   const methods::Problem problem =
-      harness::ProblemOf(backend, manifest.budget.q_max);
+      harness::ProblemOf(testbed, manifest.budget.q_max);
   const std::vector<trials::Measurement> measured =
-      MeasureAll(backend, problem.q_max, manifest.TrialSeed(spec, repeat));
+      MeasureAll(testbed, problem.q_max, manifest.TrialSeed(spec, repeat));
   methods::History all(problem.space->size());
   for (std::size_t i = 0; i < measured.size(); ++i) {
     const int candidate = static_cast<int>(i);

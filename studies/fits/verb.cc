@@ -9,8 +9,8 @@
 
 #include "common/error.h"
 #include "common/json.h"
-#include "harness/backends.h"
 #include "harness/manifest/manifest.h"
+#include "harness/testbed.h"
 #include "plots/remaining.h"
 #include "plots/table.h"
 #include "trials/workload.h"
@@ -33,7 +33,7 @@ std::string Interval(const Estimate& estimate) {
 // The sizes of the problem in the manifest.
 surrogates::JobSizes SizesOf(const harness::ProblemSpec& problem) {
   const double capacity_bytes =
-      harness::MakeBackend(problem).memory_capacity_bytes;
+      harness::MakeTestbed(problem).memory_capacity_bytes;
   if (!problem.workload.Has("model")) {
     return {.capacity_bytes = capacity_bytes};
   }

@@ -8,11 +8,11 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "common/toml_table.h"
-#include "harness/backends.h"
 #include "harness/manifest/manifest.h"
 #include "harness/names.h"
 #include "harness/records/inputs.h"
 #include "harness/run_matrix.h"
+#include "harness/testbed.h"
 
 namespace studies {
 namespace {
@@ -114,7 +114,7 @@ std::vector<std::string> MethodsOf(const std::vector<Claim>& claims) {
 
 // Everything that the runs of a method depend on, over all problems.
 std::string HashOf(const harness::Manifest& manifest,
-                   const std::vector<harness::Backend>& backends,
+                   const harness::Testbeds& testbeds,
                    const std::string& method) {
   const auto found =
       std::find_if(manifest.methods.begin(), manifest.methods.end(),
@@ -126,8 +126,9 @@ std::string HashOf(const harness::Manifest& manifest,
         manifest.path.string(), method));
   }
   std::string hash;
-  for (std::size_t p = 0; p < backends.size(); ++p) {
-    hash += RunHash(manifest, manifest.problems[p], *found, backends[p]);
+  for (const harness::ProblemSpec& problem : manifest.problems) {
+    hash += RunHash(InputsOf(manifest, problem, *found, testbeds.Of(problem)),
+                    harness::BoundsOf(manifest.budget));
   }
   return hash;
 }
@@ -150,15 +151,12 @@ VariedExperiment Vary(const std::filesystem::path& path,
       fmt::format("experiment.name=\"{}\"", variation.name));
   const harness::Manifest manifest =
       harness::ReadManifest(path, varied.overrides);
-  (void)harness::CheckManifest(manifest);
-  std::vector<harness::Backend> backends;
-  for (const harness::ProblemSpec& problem : manifest.problems) {
-    backends.push_back(harness::MakeBackend(problem));
-  }
+  const harness::Testbeds testbeds;
+  (void)harness::CheckManifest(manifest, testbeds);
   varied.overrides.methods.clear();
   for (const std::string& method : methods) {
     const auto [owner, first] = owners.try_emplace(
-        HashOf(manifest, backends, method) + "/" + method, varied.Folder());
+        HashOf(manifest, testbeds, method) + "/" + method, varied.Folder());
     varied.records[method] = owner->second;
     if (first) {
       varied.overrides.methods.push_back(method);

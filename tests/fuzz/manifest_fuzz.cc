@@ -12,15 +12,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
   const std::filesystem::path path = fuzz::Folder() / "m.toml";
   fuzz::Write(path, fuzz::Text(data, size));
   // Settings are read without a cluster, a model or a space.
-  harness::Backend backend;
-  backend.predictions = [](const std::string&) {
+  harness::Testbed testbed;
+  testbed.predictions = [](const std::string&) {
     return harness::PredictionSource{};
   };
   try {
     const harness::Manifest manifest = harness::ReadManifest(path);
     for (const harness::ProblemSpec& problem : manifest.problems) {
       for (const harness::MethodSpec& method : manifest.methods) {
-        (void)harness::RunHash(manifest, problem, method, backend);
+        (void)harness::InputsOf(manifest, problem, method, testbed);
       }
     }
     (void)harness::ReadSlurmOptions(manifest.slurm, {});

@@ -64,12 +64,13 @@ class DescribedJobTest : public testing::Test {
   static std::vector<trials::RunInput> Inputs(const Manifest& manifest) {
     const ProblemSpec& problem = manifest.problems.front();
     return InputsOf(manifest, problem, manifest.methods.front(),
-                    MakeBackend(problem));
+                    MakeTestbed(problem));
   }
   static std::string Hash(const Manifest& manifest) {
     const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(manifest, problem, manifest.methods.front(),
-                   MakeBackend(problem));
+    return RunHash(InputsOf(manifest, problem, manifest.methods.front(),
+                            MakeTestbed(problem)),
+                   BoundsOf(manifest.budget));
   }
   static std::string ErrorOf(const Manifest& manifest) {
     try {
@@ -88,22 +89,22 @@ class DescribedJobTest : public testing::Test {
 TEST_F(DescribedJobTest, APlannerEstimatesTheJobThatTheFactsOfATableDescribe) {
   const Manifest manifest =
       Read("\"predicted-order\"", "[predictions]\nplanner = \"astra\"\n");
-  const Backend backend = MakeBackend(manifest.problems.front());
-  const trials::TrainedJob* job = backend.described();
+  const Testbed testbed = MakeTestbed(manifest.problems.front());
+  const trials::TrainedJob* job = testbed.described();
   ASSERT_NE(job, nullptr);
   EXPECT_EQ(job->workload.model.layers, 16);
   EXPECT_EQ(job->workload.batch_size, 16);
   EXPECT_EQ(job->workload.sequence_length, 512);
-  ASSERT_EQ(job->space.size(), backend.space->size());
+  ASSERT_EQ(job->space.size(), testbed.space->size());
   const methods::Problem described{.space = &job->space,
                                    .gpus = 4,
                                    .gpus_per_node = 4,
                                    .workload = &job->workload};
   const trials::Predictions expected =
       methods::EstimatesOf(described, methods::AstraMethodOptions());
-  const trials::Predictions predictions = backend.predictions("").predict();
-  for (int i = 0; i < backend.space->size(); ++i) {
-    trials::ParallelConfig config = (*backend.space)[i];
+  const trials::Predictions predictions = testbed.predictions("").predict();
+  for (int i = 0; i < testbed.space->size(); ++i) {
+    trials::ParallelConfig config = (*testbed.space)[i];
     EXPECT_EQ(config.grad_checkpoint, trials::kRecomputeNothing);
     config.grad_checkpoint = trials::kRecomputeFull;
     EXPECT_EQ(job->space[i], config);
@@ -115,12 +116,12 @@ TEST_F(DescribedJobTest, APlannerEstimatesTheJobThatTheFactsOfATableDescribe) {
 TEST_F(DescribedJobTest, PlannersRunOnAMeasuredTableAndOnlyTryItsRows) {
   for (const char* planner : {"aceso", "astra", "textbook"}) {
     const Manifest manifest = Read(fmt::format("\"{}\"", planner));
-    const Backend backend = MakeBackend(manifest.problems.front());
+    const Testbed testbed = MakeTestbed(manifest.problems.front());
     const auto method =
-        MakeMethod(manifest.methods.front(), ProblemOf(backend, 4), 1);
+        MakeMethod(manifest.methods.front(), ProblemOf(testbed, 4), 1);
     const auto suggestion = method->Suggest();
     ASSERT_TRUE(suggestion.has_value()) << planner;
-    EXPECT_LT(suggestion->candidate, backend.space->size()) << planner;
+    EXPECT_LT(suggestion->candidate, testbed.space->size()) << planner;
   }
 }
 

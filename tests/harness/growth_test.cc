@@ -149,17 +149,6 @@ TEST_F(GrowthTest, AChangedFileIsNamed) {
   }
 }
 
-TEST_F(GrowthTest, RecordsWithoutNamedInputsGrowToo) {
-  Search("a", {"budget.trials=2"});
-  WriteExperiment(Read({"budget.trials=2"}), Folder("a"));
-  trials::RunInfo info = trials::ReadRunInfo(Run("a"));
-  info.inputs.reset();
-  info.bounds.reset();
-  trials::Write(Run("a"), info);
-  Search("a", {"budget.trials=4"});
-  EXPECT_EQ(Trials("a").size(), 4U);
-}
-
 TEST_F(GrowthTest, ImportedTrialsAreObservedAndNotMeasuredAgain) {
   Search("first", {"budget.trials=3"});
   const auto first = Trials("first");

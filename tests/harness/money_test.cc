@@ -11,13 +11,14 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
-#include "harness/backends.h"
 #include "harness/manifest/manifest.h"
 #include "harness/registry.h"
 #include "harness/run_matrix.h"
 #include "harness/run_one.h"
 #include "harness/search.h"
+#include "harness/testbed.h"
 #include "harness/testbeds/problem_parts.h"
+#include "harness/testbeds/simulated.h"
 #include "tests/fakes/decoders.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/fake_method.h"
@@ -218,12 +219,12 @@ TEST_F(MoneyManifest, HostsOfAPartAreFull) {
     fakes::WriteFile(path_, text);
     return ReadManifest(path_);
   };
-  const Backend backend =
-      MakeBackend(with("gpus = [4, 16]\n").problems.front());
-  EXPECT_EQ(backend.price_per_gpu_hour, 2.5);
-  EXPECT_EQ(backend.gpus, 32);
+  const Testbed testbed =
+      MakeTestbed(with("gpus = [4, 16]\n").problems.front());
+  EXPECT_EQ(testbed.price_per_gpu_hour, 2.5);
+  EXPECT_EQ(testbed.gpus, 32);
   try {
-    (void)MakeBackend(with("gpus = [8, 12]\n").problems.front());
+    (void)MakeTestbed(with("gpus = [8, 12]\n").problems.front());
     FAIL();
   } catch (const common::InputError& e) {
     EXPECT_THAT(e.what(), HasSubstr("12 GPUs do not fill hosts"));
@@ -241,18 +242,18 @@ TEST(ReadSizes, KeepsThePriceHoweverTheGpuIsDescribed) {
 }
 
 TEST_F(MoneyManifest, APartIsSimulatedLikeAClusterOfItsSize) {
-  const Backend whole =
-      MakeBackend(Read("gpus = [2, 4, 8]\n").problems.front());
+  const Testbed whole =
+      MakeTestbed(Read("gpus = [2, 4, 8]\n").problems.front());
   for (const int gpus : {2, 4, 8}) {
-    const Backend part = MakeBackend(
+    const Testbed part = MakeTestbed(
         Read("gpus = [" + std::to_string(gpus) + "]\n").problems.front());
     EXPECT_EQ(part.gpus, gpus);
     for (const trials::ParallelConfig& config : part.space->configs()) {
       ASSERT_TRUE(whole.space->Find(config));
       ASSERT_EQ(whole.exact->ExactThroughput(config),
                 part.exact->ExactThroughput(config));
-      ASSERT_EQ(whole.expect(config).peak_memory_bytes,
-                part.expect(config).peak_memory_bytes);
+      ASSERT_EQ(whole.model->Expect(config).peak_memory_bytes,
+                part.model->Expect(config).peak_memory_bytes);
     }
   }
 }
@@ -262,11 +263,11 @@ TEST_F(MoneyManifest, TheOptimumIsTheCheapestAndTheFrontThatOfAllCandidates) {
   const fakes::TemporaryFolder results;
   WriteExperiment(manifest, results.path());
   const trials::ProblemInfo info = trials::ReadProblemInfo(results.path());
-  const Backend backend = MakeBackend(manifest.problems.front());
+  const Testbed testbed = MakeTestbed(manifest.problems.front());
   double least = 1e300;
   std::map<int, double> fastest;  // by number of GPUs
-  for (const trials::ParallelConfig& config : backend.space->configs()) {
-    const double steps_per_s = *backend.exact->ExactThroughput(config);
+  for (const trials::ParallelConfig& config : testbed.space->configs()) {
+    const double steps_per_s = *testbed.exact->ExactThroughput(config);
     const int gpus = trials::GpusOf(config);
     fastest[gpus] = std::max(fastest[gpus], steps_per_s);
     least = steps_per_s > 0.0 ? std::min(least, gpus / steps_per_s) : least;
@@ -302,9 +303,9 @@ TEST_F(MoneyManifest, AResumedRunHasTheSameRecords) {
 TEST_F(MoneyManifest, TheObjectiveIsAnInputOfTheRun) {
   const auto inputs = [&](const std::string& objective) {
     const Manifest manifest = Read("gpus = [4, 8]\n", objective);
-    const Backend backend = MakeBackend(manifest.problems.front());
+    const Testbed testbed = MakeTestbed(manifest.problems.front());
     const RunSpec run = RunMatrix(manifest).front();
-    return DescribeRun(manifest, run, backend, "").manifest_hash;
+    return DescribeRun(manifest, run, testbed, "").manifest_hash;
   };
   EXPECT_NE(inputs("money"), inputs("time"));
 }

@@ -8,9 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
-#include "harness/backends.h"
 #include "harness/manifest/manifest.h"
 #include "harness/registry.h"
+#include "harness/testbed.h"
 #include "tests/fakes/experiment_folder.h"
 
 namespace harness::several_types_test {
@@ -31,19 +31,19 @@ class SeveralTypes : public testing::Test {
     return ReadManifest(path_, {});
   }
 
-  Backend Make(const std::string& cluster) {
-    return MakeBackend(Read(cluster).problems.front());
+  Testbed Make(const std::string& cluster) {
+    return MakeTestbed(Read(cluster).problems.front());
   }
 
   std::string ErrorOf(const std::string& cluster,
                       const std::string& more = "") {
     try {
       const Manifest manifest = Read(cluster, more);
-      const Backend backend = MakeBackend(manifest.problems.front());
+      const Testbed testbed = MakeTestbed(manifest.problems.front());
       for (const MethodSpec& method : manifest.methods) {
-        (void)MakeMethod(method, ProblemOf(backend, 4), 1);
+        (void)MakeMethod(method, ProblemOf(testbed, 4), 1);
       }
-      (void)backend.predictions("");
+      (void)testbed.predictions("");
     } catch (const common::InputError& e) {
       return e.what();
     }
@@ -60,7 +60,7 @@ TEST_F(SeveralTypes, HaveNeitherPartsNorASinglePrice) {
   (void)Read(std::string(kBoth) + "price_per_gpu_hour = 2\n");
   const auto error_with = [this](const std::string& setting) -> std::string {
     try {
-      (void)MakeBackend(
+      (void)MakeTestbed(
           ReadManifest(path_, {.settings = {setting}}).problems.front());
     } catch (const common::InputError& e) {
       return e.what();
@@ -69,35 +69,35 @@ TEST_F(SeveralTypes, HaveNeitherPartsNorASinglePrice) {
   };
   EXPECT_THAT(error_with("space.gpus=[8, 16]"),
               HasSubstr("the cluster has 2 GPU types, which are used together: "
-                        "choose one, [cluster] group = \"a100\""));
+                        "choose one, [cluster] gpu_type = \"a100\""));
   EXPECT_THAT(error_with("experiment.objective=\"money\""),
               HasSubstr("this cluster has 2 GPU types"));
 }
 
 TEST_F(SeveralTypes, EveryCandidateHasStagesOfOneTypeAndCanBeTried) {
-  const Backend backend = Make(kBoth);
-  EXPECT_EQ(backend.gpus, 16);
-  ASSERT_EQ(backend.gpu_types.size(), 2U);
-  EXPECT_EQ(backend.gpu_types[1].name, "h100");
-  EXPECT_GT(backend.gpu_types[1].half_flop_per_s,
-            backend.gpu_types[0].half_flop_per_s);
-  EXPECT_EQ(backend.memory_capacity_bytes,
-            std::min(backend.gpu_types[0].memory_bytes,
-                     backend.gpu_types[1].memory_bytes));
-  ASSERT_GT(backend.space->size(), 50);
-  for (const trials::ParallelConfig& config : backend.space->configs()) {
+  const Testbed testbed = Make(kBoth);
+  EXPECT_EQ(testbed.gpus, 16);
+  ASSERT_EQ(testbed.gpu_types.size(), 2U);
+  EXPECT_EQ(testbed.gpu_types[1].name, "h100");
+  EXPECT_GT(testbed.gpu_types[1].half_flop_per_s,
+            testbed.gpu_types[0].half_flop_per_s);
+  EXPECT_EQ(testbed.memory_capacity_bytes,
+            std::min(testbed.gpu_types[0].memory_bytes,
+                     testbed.gpu_types[1].memory_bytes));
+  ASSERT_GT(testbed.space->size(), 50);
+  for (const trials::ParallelConfig& config : testbed.space->configs()) {
     EXPECT_EQ(config.dp * config.cp * config.tp * config.pp, 16);
     EXPECT_EQ(8 % (config.dp * config.cp * config.tp), 0);
-    EXPECT_TRUE(backend.exact->ExactThroughput(config));
+    EXPECT_TRUE(testbed.exact->ExactThroughput(config));
   }
 }
 
 TEST_F(SeveralTypes, TheRecordsDependOnTheFilesOfAllTypes) {
-  const Backend backend = Make(kBoth);
+  const Testbed testbed = Make(kBoth);
   for (const char* name :
        {"a100-h100.toml", "a100-selene.toml", "h100-infiniband.toml",
         "a100-sxm-80gb.toml", "h100-sxm.toml", "hopper.toml"}) {
-    EXPECT_EQ(std::count_if(backend.inputs.begin(), backend.inputs.end(),
+    EXPECT_EQ(std::count_if(testbed.inputs.begin(), testbed.inputs.end(),
                             [&](const std::filesystem::path& file) {
                               return file.filename() == name;
                             }),
@@ -107,8 +107,8 @@ TEST_F(SeveralTypes, TheRecordsDependOnTheFilesOfAllTypes) {
 }
 
 TEST_F(SeveralTypes, OneGroupIsTheClusterThatItIsLike) {
-  const Backend group = Make(std::string(kBoth) + "group = \"h100\"\n");
-  const Backend alone = Make("file = \"clusters/h100-infiniband.toml\"\n");
+  const Testbed group = Make(std::string(kBoth) + "gpu_type = \"h100\"\n");
+  const Testbed alone = Make("file = \"clusters/h100-infiniband.toml\"\n");
   EXPECT_TRUE(group.gpu_types.empty());
   ASSERT_EQ(group.space->configs(), alone.space->configs());
   for (const trials::ParallelConfig& config : group.space->configs()) {
@@ -118,16 +118,16 @@ TEST_F(SeveralTypes, OneGroupIsTheClusterThatItIsLike) {
 }
 
 TEST_F(SeveralTypes, MoreGpusAreMoreHostsOfEveryType) {
-  const Backend backend = Make(std::string(kBoth) + "gpus = 32\n");
-  EXPECT_EQ(backend.gpu_types[0].gpus, 16);
-  EXPECT_EQ(backend.gpu_types[1].gpus, 16);
+  const Testbed testbed = Make(std::string(kBoth) + "gpus = 32\n");
+  EXPECT_EQ(testbed.gpu_types[0].gpus, 16);
+  EXPECT_EQ(testbed.gpu_types[1].gpus, 16);
 }
 
 TEST_F(SeveralTypes, ErrorsNameThePlaceAndTheRemedy) {
   EXPECT_EQ(ErrorOf(kBoth, "[predictions]\nplanner = \"astra\"\n"), "no error");
-  EXPECT_THAT(ErrorOf(std::string(kBoth) + "group = \"h200\"\n"),
-              AllOf(HasSubstr("m.toml:"), HasSubstr("no group 'h200'"),
-                    HasSubstr("its groups: a100, h100")));
+  EXPECT_THAT(ErrorOf(std::string(kBoth) + "gpu_type = \"h200\"\n"),
+              AllOf(HasSubstr("m.toml:"), HasSubstr("no GPU type 'h200'"),
+                    HasSubstr("known: a100, h100")));
   EXPECT_THAT(ErrorOf(std::string(kBoth) + "gpus = 24\n"),
               AllOf(HasSubstr("m.toml:"), HasSubstr("use a multiple of 16")));
   EXPECT_THAT(ErrorOf(kBoth), HasSubstr("add cluster = \"NAME\""));

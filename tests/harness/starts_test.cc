@@ -11,10 +11,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "harness/backends.h"
 #include "harness/records/inputs.h"
 #include "harness/run_matrix.h"
 #include "harness/run_one.h"
+#include "harness/testbed.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/record.h"
@@ -71,13 +71,13 @@ class StartsTest : public testing::Test {
 
   static std::vector<std::string> Configs(const Manifest& manifest,
                                           int repeat) {
-    const Backend backend = MakeBackend(manifest.problems.front());
+    const Testbed testbed = MakeTestbed(manifest.problems.front());
     std::vector<std::string> configs;
     for (const methods::Suggestion& start : StartsOf(
-             manifest, manifest.problems.front(), repeat, *backend.space)) {
+             manifest, manifest.problems.front(), repeat, *testbed.space)) {
       configs.push_back(
           fmt::format("{} {}", ToString(start.chosen_by),
-                      ToString((*backend.space)[start.candidate])));
+                      ToString((*testbed.space)[start.candidate])));
     }
     return configs;
   }
@@ -169,8 +169,9 @@ TEST_F(StartsTest, AnImpossibleStartIsAnErrorWithItsPlace) {
 TEST_F(StartsTest, OnlyStartsThatAreSetAreInTheHashOfARun) {
   const auto hash = [](const Manifest& manifest) {
     const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(manifest, problem, manifest.methods.front(),
-                   MakeBackend(problem));
+    return RunHash(InputsOf(manifest, problem, manifest.methods.front(),
+                            MakeTestbed(problem)),
+                   BoundsOf(manifest.budget));
   };
   const std::string none = hash(Read(""));
   EXPECT_EQ(hash(Read("start = []\ncommon_starts = 0")), none);

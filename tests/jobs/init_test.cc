@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
-#include "harness/backends.h"
 #include "harness/manifest/manifest.h"
 #include "harness/run_matrix.h"
+#include "harness/testbed.h"
 #include "jobs/job_draft.h"
 #include "jobs/machine_detection.h"
 #include "jobs/machine_presets.h"
@@ -133,11 +133,11 @@ TEST_F(InitTest, StartsFromPredictionsForTheUsualHostOfTheGpu) {
     EXPECT_THAT(text, HasSubstr("memory_gib = 8.00"));
     EXPECT_THAT(text, HasSubstr("like = \"h100-infiniband\""));
     const harness::Manifest manifest = harness::ReadManifest(options_.manifest);
-    const harness::Backend backend =
-        harness::MakeBackend(manifest.problems.front());
-    const harness::PredictionSource source = backend.predictions("");
+    const harness::Testbed testbed =
+        harness::MakeTestbed(manifest.problems.front());
+    const harness::PredictionSource source = testbed.predictions("");
     EXPECT_THAT(source.description, HasSubstr("(4 x H100-SXM5-80GB), generic"));
-    const auto candidate = backend.space->Find(
+    const auto candidate = testbed.space->Find(
         trials::Canonical(trials::ParseParallelConfig("dp=1,tp=4,pp=1")));
     return source.predict().step_time_s.at(candidate.value());
   };

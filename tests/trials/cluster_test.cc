@@ -308,11 +308,11 @@ TEST(Cluster, SeveralHostsNeedANetworkAndGpusTheirLinks) {
 }
 
 constexpr const char* kTwoTypes = R"(
-[[group]]
+[[gpu_type]]
 name = "slow"
 like = "a100-80gb-vtrain"
 nodes = 2
-[[group]]
+[[gpu_type]]
 name = "fast"
 like = "h100-infiniband"
 nodes = 1
@@ -351,8 +351,8 @@ TEST(Clusters, AGroupHasTheGpuTheLinksAndTheHostsThatItNames) {
     EXPECT_EQ(group.OuterLink().bandwidth_bytes_per_s, 11e9);
   }
   EXPECT_EQ(GpusOf(groups), 24);
-  EXPECT_EQ(GroupFiles(TwoTypes()).size(), 2U);
-  EXPECT_TRUE(GroupFiles(ShippedFile("a5000-8")).empty());
+  EXPECT_EQ(GpuTypeFiles(TwoTypes()).size(), 2U);
+  EXPECT_TRUE(GpuTypeFiles(ShippedFile("a5000-8")).empty());
 }
 
 TEST(Clusters, AFileWithoutGroupsIsOneGroupWithoutANetworkToOthers) {
@@ -372,10 +372,10 @@ TEST(Clusters, AnotherNumberOfGpusKeepsTheSharesOfTheGroups) {
 TEST(Clusters, ErrorsNameThePlaceAndTheRemedy) {
   EXPECT_THAT(ErrorOf(TwoTypes()),
               AllOf(HasSubstr("cluster.toml: a cluster with 2 GPU types"),
-                    HasSubstr("group = \"slow\"")));
+                    HasSubstr("gpu_type = \"slow\"")));
   EXPECT_THAT(GroupError(TwoTypes("name = \"fast\"", "name = \"slow\"")),
               AllOf(HasSubstr("cluster.toml:7:"),
-                    HasSubstr("two groups are named 'slow'")));
+                    HasSubstr("two GPU types are named 'slow'")));
   EXPECT_THAT(GroupError(TwoTypes("h100-infiniband", "h100-infiniban")),
               AllOf(HasSubstr("cluster.toml:8:"), HasSubstr("h100-infiniban")));
   EXPECT_THAT(GroupError(TwoTypes("nodes = 1", "")),
@@ -386,7 +386,7 @@ TEST(Clusters, ErrorsNameThePlaceAndTheRemedy) {
   const std::size_t at = network.find("[network]");
   EXPECT_THAT(GroupError(File(network.substr(0, at))), HasSubstr("no error"));
   // The hosts of a5000-8 have no network.
-  EXPECT_THAT(GroupError(File("[[group]]\nlike = \"a5000-8\"\nnodes = 1\n")),
+  EXPECT_THAT(GroupError(File("[[gpu_type]]\nlike = \"a5000-8\"\nnodes = 1\n")),
               AllOf(HasSubstr("cluster.toml:1:"),
                     HasSubstr("add [group.inter] or [network]")));
 }
@@ -501,13 +501,18 @@ TEST(Cluster, AnyBandwidthAboveZeroIsANetwork) {
 
 TEST(Clusters, AGroupMayHaveOneGpuAndAnyNetwork) {
   const std::vector<Cluster> groups = ReadClusters(
-      File("[[group]]\nlike = \"a5000-8\"\nnodes = 1\ngpus_per_node = 1\n"
+      File("[[gpu_type]]\nlike = \"a5000-8\"\nnodes = 1\ngpus_per_node = 1\n"
            "[network]\nname = \"n\"\nbandwidth_gb_per_s = 5e-11\n"
            "latency_us = 20\n"));
   ASSERT_EQ(groups.size(), 1U);
   EXPECT_EQ(groups[0].gpus(), 1);
   EXPECT_DOUBLE_EQ(groups[0].OuterLink().bandwidth_bytes_per_s, 0.05);
   EXPECT_DOUBLE_EQ(groups[0].OuterLink().latency_s, 20e-6);
+}
+
+TEST(Clusters, TheFormerWordForAGpuTypeIsAnError) {
+  EXPECT_THAT(GroupError(File("[[group]]\nlike = \"a5000-8\"\n")),
+              AllOf(HasSubstr("cluster.toml:1:"), HasSubstr("[[gpu_type]]")));
 }
 
 TEST(Clusters, AGroupHasAHostAndAGpu) {

@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "trials/search_space.h"
+#include "trials/simulator/framework.h"
 #include "trials/tables/replay_table.h"
 #include "trials/trial_runner.h"
 
@@ -24,8 +25,9 @@ class ReplayRunner final : public TrialRunner {
   // Tables do not contain the cost of a trial other than its steps. The
   // defaults are typical of a launch of a few hundred processes.
   struct Options {
-    double setup_s = 30.0;    // launch, model, data; >= 0
-    double failure_s = 60.0;  // from a failure until all ranks are gone; >= 0
+    double setup_s = 30.0;  // launch, model, data; >= 0
+    double failure_s =
+        Framework().failure_s;  // from a failure until all ranks are gone; >= 0
   };
 
   // Errors: throws InputError if an option violates its inequality.

@@ -12,6 +12,7 @@
 #include "common/error.h"
 #include "harness/records/inputs.h"
 #include "harness/run_matrix.h"
+#include "harness/testbeds/simulated.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
@@ -302,8 +303,10 @@ class RunHashTest : public ManifestTest {
   std::string Hash(
       const std::vector<std::pair<std::string, std::string>>& changes) {
     const Manifest manifest = Read(changes);
-    return RunHash(manifest, manifest.problems.back(), manifest.methods.back(),
-                   MakeBackend(manifest.problems.back()));
+    return RunHash(
+        InputsOf(manifest, manifest.problems.back(), manifest.methods.back(),
+                 MakeTestbed(manifest.problems.back())),
+        BoundsOf(manifest.budget));
   }
 };
 
@@ -341,15 +344,6 @@ TEST_F(RunHashTest, ContainsTheStopConditionOnlyWhereOneIsSet) {
   EXPECT_NE(with("gain < 1%"), Hash({}));
   EXPECT_NE(with("gain < 1%"), with("gain < 2%"));
   EXPECT_EQ(with("gain < 1%"), with("gain<1.0%"));
-}
-
-TEST_F(RunHashTest, ChangesWithTheChosenFramework) {
-  const auto with = [this](const std::string& name) {
-    return Hash(
-        {{"\"simulator\"\n", "\"simulator\"\nframework = \"" + name + "\"\n"}});
-  };
-  EXPECT_NE(with("megatron-core"), Hash({}));
-  EXPECT_NE(with("megatron-core"), with("megatron"));
 }
 
 // The files of experiments/ in a folder of their own, where they can change.
@@ -392,8 +386,8 @@ TEST_F(InputFilesTest, RecordsOfAGpuThatWasRefittedAreRefused) {
   const Manifest manifest = Read();
   const RunSpec run = RunMatrix(manifest).front();
   trials::RunInfo info{.method = run.method->name, .repeat = run.repeat};
-  info.manifest_hash =
-      RunHash(manifest, *run.problem, *run.method, MakeBackend(*run.problem));
+  info.inputs =
+      InputsOf(manifest, *run.problem, *run.method, MakeTestbed(*run.problem));
   fs::create_directories(run.Folder(folder_.path() / "results"));
   fakes::WriteFile(run.Folder(folder_.path() / "results") / "run.json",
                    ToJson(info));
@@ -407,10 +401,10 @@ TEST_F(ManifestTest, ChoosesTheFrameworkOfTheSimulator) {
   const auto best = [this](const std::string& framework) {
     const Manifest manifest =
         Read({{"\"simulator\"\n", "\"simulator\"\n" + framework + "\n"}});
-    const Backend backend = MakeBackend(manifest.problems.front());
+    const Testbed testbed = MakeTestbed(manifest.problems.front());
     return std::make_pair(
-        backend.expect(trials::ParallelConfig{.dp = 8}).step_time_s,
-        backend.description);
+        testbed.model->Expect(trials::ParallelConfig{.dp = 8}).step_time_s,
+        testbed.description);
   };
   const auto by_default = best("");
   EXPECT_EQ(best("framework = \"colossalai\"").first, by_default.first);
@@ -423,10 +417,10 @@ TEST_F(ManifestTest, ChoosesTheFrameworkOfTheSimulator) {
 TEST_F(ManifestTest, NoiseComesFromTheFileThatItNames) {
   const auto failed_s = [this](const std::string& settings) {
     const Manifest manifest = Read({{"[workload]", settings + "\n[workload]"}});
-    const Backend backend = MakeBackend(manifest.problems.front());
-    for (const trials::ParallelConfig& config : backend.space->configs()) {
+    const Testbed testbed = MakeTestbed(manifest.problems.front());
+    for (const trials::ParallelConfig& config : testbed.space->configs()) {
       const trials::Measurement trial =
-          backend.exact->Run({.config = config, .max_steps = 1});
+          testbed.exact->Run({.config = config, .max_steps = 1});
       if (trial.outcome == trials::Outcome::kOutOfMemory) {
         return trial.duration_s;
       }
@@ -465,9 +459,9 @@ TEST_F(ManifestTest, WhatAFrameworkCannotDoIsNoCandidate) {
     const Manifest manifest =
         Read({{"\"simulator\"\n",
                "\"simulator\"\nframework = \"" + framework + "\"\n"}});
-    return MakeBackend(manifest.problems.front());
+    return MakeTestbed(manifest.problems.front());
   };
-  const Backend deepspeed = make("deepspeed");
+  const Testbed deepspeed = make("deepspeed");
   for (const trials::ParallelConfig& config : deepspeed.space->configs()) {
     EXPECT_EQ(config.model_chunks, 1);
     EXPECT_TRUE(config.pp == 1 || config.zero_stage <= 1);
@@ -477,23 +471,23 @@ TEST_F(ManifestTest, WhatAFrameworkCannotDoIsNoCandidate) {
     dropped += rule.origin == "deepspeed" ? rule.count : 0;
   }
   EXPECT_GT(dropped, 0);
-  EXPECT_THAT(deepspeed.validation, HasSubstr("not validated"));
-  const Backend fsdp2 = make("fsdp2");
+  EXPECT_THAT(deepspeed.model->Validation(), HasSubstr("not validated"));
+  const Testbed fsdp2 = make("fsdp2");
   for (const trials::ParallelConfig& config : fsdp2.space->configs()) {
     EXPECT_NE(config.zero_stage, 1);
     EXPECT_EQ(config.sp, config.tp);
   }
-  EXPECT_THAT(make("megatron-core").validation,
+  EXPECT_THAT(make("megatron-core").model->Validation(),
               HasSubstr("megatron_golden_values"));
 }
 
 TEST_F(ManifestTest, AssumedCostsOfATrialCanBeSet) {
   const auto run = [this](const std::vector<std::string>& settings) {
     const Manifest manifest = Read({}, {.settings = settings});
-    const Backend backend = MakeBackend(manifest.problems.front());
-    for (const trials::ParallelConfig& config : backend.space->configs()) {
-      if (backend.exact->ExactThroughput(config) == 0.0) {
-        return backend.exact->Run({.config = config});
+    const Testbed testbed = MakeTestbed(manifest.problems.front());
+    for (const trials::ParallelConfig& config : testbed.space->configs()) {
+      if (testbed.exact->ExactThroughput(config) == 0.0) {
+        return testbed.exact->Run({.config = config});
       }
     }
     throw std::logic_error("every configuration fits");
@@ -524,33 +518,14 @@ TEST_F(ManifestTest, LinkFactorsChangeTheTimesOfConfigurationsThatCommunicate) {
   const auto throughput = [this](const std::string& config,
                                  const std::vector<std::string>& settings) {
     const Manifest manifest = Read({}, {.settings = settings});
-    const Backend backend = MakeBackend(manifest.problems.front());
-    return *backend.exact->ExactThroughput(trials::ParseParallelConfig(config));
+    const Testbed testbed = MakeTestbed(manifest.problems.front());
+    return *testbed.exact->ExactThroughput(trials::ParseParallelConfig(config));
   };
   const std::string tp = "dp=1,tp=4,pp=2,microbatches=8,grad_checkpoint=1";
   EXPECT_GT(throughput(tp, {"cluster.intra_bandwidth_factor=2"}),
             throughput(tp, {}));
   EXPECT_EQ(throughput(tp, {"cluster.inter_bandwidth_factor=2"}),
             throughput(tp, {}));  // one host
-}
-
-TEST_F(ManifestTest, ASettingIsPartOfTheHash) {
-  const auto hash = [this](const std::vector<std::string>& settings) {
-    const Manifest manifest = Read({}, {.settings = settings});
-    const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(manifest, problem, manifest.methods.front(),
-                   MakeBackend(problem));
-  };
-  EXPECT_NE(hash({"backend.failure_s=5"}), hash({}));
-  EXPECT_EQ(hash({"experiment.name=another"}), hash({}));
-}
-
-TEST_F(ManifestTest, AListOfFrameworksIsAnAxis) {
-  const Manifest manifest =
-      Read({{"\"simulator\"\n",
-             "\"simulator\"\nframework = [\"colossalai\", \"megatron\"]\n"}});
-  ASSERT_EQ(manifest.problems.size(), 2U);
-  EXPECT_EQ(manifest.problems[1].name, "megatron");
 }
 
 TEST_F(ManifestTest, ASettingCannotIncludeHeldOutProblems) {
@@ -587,23 +562,23 @@ TEST_F(HeldOutTest, ASettingCannotSelectProblemsWhereSomeAreHeldOut) {
 }
 
 TEST_F(ManifestTest, ANumberOfGpusTakesAsManyHostsOfTheClusterFile) {
-  const auto backend = [this](const std::string& gpus) {
-    return MakeBackend(
+  const auto testbed = [this](const std::string& gpus) {
+    return MakeTestbed(
         Read({{"[cluster]\n", "[cluster]\ngpus = " + gpus + "\n"},
               {"a5000-8", "a100-40gb-roce"}})
             .problems.front());
   };
-  EXPECT_EQ(backend("32").gpus, 32);
-  EXPECT_EQ(backend("32").gpus_per_node, 8);
-  EXPECT_EQ(backend("4").gpus_per_node, 4);
-  EXPECT_THAT([&] { (void)backend("12"); },
+  EXPECT_EQ(testbed("32").gpus, 32);
+  EXPECT_EQ(testbed("32").gpus_per_node, 8);
+  EXPECT_EQ(testbed("4").gpus_per_node, 4);
+  EXPECT_THAT([&] { (void)testbed("12"); },
               ThrowsMessage<common::InputError>(
                   HasSubstr("12 GPUs do not fill hosts of 8")));
 }
 
 TEST_F(ManifestTest, SeveralHostsNeedALinkBetweenThem) {
   const Manifest manifest = Read({{"[cluster]\n", "[cluster]\ngpus = 32\n"}});
-  EXPECT_THAT([&] { (void)MakeBackend(manifest.problems.front()); },
+  EXPECT_THAT([&] { (void)MakeTestbed(manifest.problems.front()); },
               ThrowsMessage<common::InputError>(
                   HasSubstr("32 GPUs are more than one host of the cluster")));
 }
@@ -658,8 +633,9 @@ TEST_F(ManifestTest, TheOwnBackendChangesNothing) {
     const Manifest manifest = Read({}, overrides);
     EXPECT_EQ(manifest.name, "m");
     const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(manifest, problem, manifest.methods.front(),
-                   MakeBackend(problem));
+    return RunHash(InputsOf(manifest, problem, manifest.methods.front(),
+                            MakeTestbed(problem)),
+                   BoundsOf(manifest.budget));
   };
   EXPECT_EQ(hash({}), hash({.settings = {"backend.use=simulator"}}));
 }

@@ -45,13 +45,14 @@ class PlannerPredictionsTest : public testing::Test {
 
   static Predictions Predict(const Manifest& manifest,
                              const std::string& name) {
-    return MakeBackend(manifest.problems.front()).predictions(name).predict();
+    return MakeTestbed(manifest.problems.front()).predictions(name).predict();
   }
 
   static std::string Hash(const Manifest& manifest, std::size_t method) {
     const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(manifest, problem, manifest.methods[method],
-                   MakeBackend(problem));
+    return RunHash(InputsOf(manifest, problem, manifest.methods[method],
+                            MakeTestbed(problem)),
+                   BoundsOf(manifest.budget));
   }
 
   fakes::ExperimentFolder folder_;
@@ -60,22 +61,22 @@ class PlannerPredictionsTest : public testing::Test {
 
 TEST_F(PlannerPredictionsTest, PredictionsAreTheEstimatesOfThePlannersModel) {
   const Manifest manifest = Read(kTextbook);
-  const Backend backend = MakeBackend(manifest.problems.front());
-  const Predictions predictions = backend.predictions("textbook").predict();
+  const Testbed testbed = MakeTestbed(manifest.problems.front());
+  const Predictions predictions = testbed.predictions("textbook").predict();
   const methods::TextbookModel model(
-      *backend.workload, {.gpus_per_node = 8,
-                          .memory_bytes = backend.memory_capacity_bytes,
+      *testbed.workload, {.gpus_per_node = 8,
+                          .memory_bytes = testbed.memory_capacity_bytes,
                           .flops_per_s = 111e12,
                           .intra_node_bytes_per_s = 12e9,
                           .inter_node_bytes_per_s = 100e9});
   ASSERT_EQ(predictions.step_time_s.size(),
-            static_cast<std::size_t>(backend.space->size()));
-  for (int i = 0; i < backend.space->size(); ++i) {
+            static_cast<std::size_t>(testbed.space->size()));
+  for (int i = 0; i < testbed.space->size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
     EXPECT_EQ(predictions.step_time_s[at],
-              model.Step((*backend.space)[i]).Total());
+              model.Step((*testbed.space)[i]).Total());
     EXPECT_EQ(predictions.peak_memory_bytes[at],
-              model.Memory((*backend.space)[i]).Total());
+              model.Memory((*testbed.space)[i]).Total());
   }
   EXPECT_EQ(predictions.source,
             "model of textbook with intra_node_gb_per_s = 12, tflops = 111");
@@ -100,12 +101,12 @@ TEST_F(PlannerPredictionsTest, TheProblemsRecordNamesThePlanner) {
 
 TEST_F(PlannerPredictionsTest, AMethodFollowsThePlannerThatItsOptionNames) {
   const Manifest manifest = Read(kTextbook);
-  const Backend backend = MakeBackend(manifest.problems.front());
-  const Predictions predictions = backend.predictions("textbook").predict();
+  const Testbed testbed = MakeTestbed(manifest.problems.front());
+  const Predictions predictions = testbed.predictions("textbook").predict();
   const auto method =
-      MakeMethod(manifest.methods[1], ProblemOf(backend, 4), /*seed=*/1);
+      MakeMethod(manifest.methods[1], ProblemOf(testbed, 4), /*seed=*/1);
   EXPECT_EQ(method->Suggest()->candidate,
-            Order(predictions, backend.memory_capacity_bytes).front());
+            Order(predictions, testbed.memory_capacity_bytes).front());
 }
 
 TEST_F(PlannerPredictionsTest, RecordsDependOnPlannerOptionsAndTheirFiles) {

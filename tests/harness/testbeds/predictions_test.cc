@@ -11,11 +11,11 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
-#include "harness/backends.h"
 #include "harness/manifest/manifest.h"
 #include "harness/records/inputs.h"
 #include "harness/registry.h"
 #include "harness/run_matrix.h"
+#include "harness/testbed.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/record.h"
@@ -43,7 +43,7 @@ class PredictionsTest : public testing::Test {
   // The predictions of a source of the first problem.
   static Predictions Predict(const Manifest& manifest,
                              const std::string& name = "") {
-    return MakeBackend(manifest.problems.front()).predictions(name).predict();
+    return MakeTestbed(manifest.problems.front()).predictions(name).predict();
   }
 
   // A replay of a table with five configurations on 8 GPUs.
@@ -264,8 +264,9 @@ TEST_F(PredictionsTest, MistakesInTheTableHaveAPlaceAndARemedy) {
 TEST_F(PredictionsTest, OnlyMethodsThatUsePredictionsDependOnThem) {
   const auto hash = [](const Manifest& manifest, std::size_t method) {
     const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(manifest, problem, manifest.methods[method],
-                   MakeBackend(problem));
+    return RunHash(InputsOf(manifest, problem, manifest.methods[method],
+                            MakeTestbed(problem)),
+                   BoundsOf(manifest.budget));
   };
   const std::string other = kOther;
   const std::string half = other + "memory_factor = 0.5\n";
@@ -285,8 +286,9 @@ TEST_F(PredictionsTest, PredictionsOfAReplayDependOnTheContentOfTheModelFile) {
                    "[workload]\nmodel = \"model.json\"\nbatch_size = 64\n"
                    "sequence_length = 1024\n");
     const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(manifest, problem, manifest.methods.front(),
-                   MakeBackend(problem));
+    return RunHash(InputsOf(manifest, problem, manifest.methods.front(),
+                            MakeTestbed(problem)),
+                   BoundsOf(manifest.budget));
   };
   std::string model =
       fakes::ReadFile(folder_.path() / "workloads/llama-3.2-1b.json");

@@ -11,12 +11,12 @@
 
 #include <gtest/gtest.h>
 
-#include "harness/backends.h"
 #include "harness/manifest/manifest.h"
+#include "harness/testbed.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/temporary_folder.h"
 
-namespace harness::backend_contract_test {
+namespace harness::testbed_contract_test {
 
 using trials::Measurement;
 using trials::Outcome;
@@ -53,29 +53,29 @@ trials = 5
 q_max = 5
 )";
 
-class BackendContract : public testing::TestWithParam<std::string> {
+class TestbedContract : public testing::TestWithParam<std::string> {
  protected:
-  BackendContract() {
+  TestbedContract() {
     fakes::WriteFile(folder_.path() / "table.csv", std::string(kTable));
     fakes::WriteFile(folder_.path() / "m.toml", ProblemFor(GetParam()) + kRest);
     const Manifest manifest = ReadManifest(folder_.path() / "m.toml");
-    backend_ = MakeBackend(manifest.problems.at(0));
+    testbed_ = MakeTestbed(manifest.problems.at(0));
   }
 
-  static const std::string& ProblemFor(const std::string& backend) {
-    if (backend == "simulator") {
+  static const std::string& ProblemFor(const std::string& testbed) {
+    if (testbed == "simulator") {
       return kSimulator;
     }
-    if (backend == "replay") {
+    if (testbed == "replay") {
       return kReplay;
     }
-    throw std::logic_error("write a problem for the backend " + backend);
+    throw std::logic_error("write a problem for the backend " + testbed);
   }
 
   // The request that runs a candidate in full.
   [[nodiscard]] TrialRequest Full(int candidate) const {
     TrialRequest request;
-    request.candidate = (*backend_.space)[candidate];
+    request.candidate = (*testbed_.space)[candidate];
     request.max_steps = 8;
     request.seed = 3;
     return request;
@@ -84,8 +84,8 @@ class BackendContract : public testing::TestWithParam<std::string> {
   // Candidates that fit, and those that do not.
   [[nodiscard]] std::vector<int> Fitting(bool fits) const {
     std::vector<int> candidates;
-    for (int i = 0; i < backend_.space->size(); ++i) {
-      const auto exact = backend_.runner->ExactThroughput((*backend_.space)[i]);
+    for (int i = 0; i < testbed_.space->size(); ++i) {
+      const auto exact = testbed_.runner->ExactThroughput((*testbed_.space)[i]);
       if ((exact.value_or(1.0) > 0.0) == fits) {
         candidates.push_back(i);
       }
@@ -94,40 +94,40 @@ class BackendContract : public testing::TestWithParam<std::string> {
   }
 
   fakes::ExperimentFolder folder_;
-  Backend backend_;
+  Testbed testbed_;
 };
 
-TEST_P(BackendContract, KnowsItsProblem) {
-  EXPECT_EQ(backend_.type, GetParam());
-  EXPECT_FALSE(backend_.description.empty());
-  EXPECT_EQ(backend_.gpus, 8);
-  EXPECT_GE(backend_.gpus_per_node, 1);
-  EXPECT_GT(backend_.memory_capacity_bytes, 1e9);
-  ASSERT_NE(backend_.exact, nullptr);
-  for (const trials::ParallelConfig& config : backend_.space->configs()) {
-    EXPECT_EQ(config.dp * config.tp * config.pp, backend_.gpus);
+TEST_P(TestbedContract, KnowsItsProblem) {
+  EXPECT_EQ(testbed_.type, GetParam());
+  EXPECT_FALSE(testbed_.description.empty());
+  EXPECT_EQ(testbed_.gpus, 8);
+  EXPECT_GE(testbed_.gpus_per_node, 1);
+  EXPECT_GT(testbed_.memory_capacity_bytes, 1e9);
+  ASSERT_NE(testbed_.exact, nullptr);
+  for (const trials::ParallelConfig& config : testbed_.space->configs()) {
+    EXPECT_EQ(config.dp * config.tp * config.pp, testbed_.gpus);
   }
   EXPECT_FALSE(Fitting(true).empty());
   EXPECT_FALSE(Fitting(false).empty());
 }
 
-TEST_P(BackendContract, ATrialIsAFunctionOfItsRequest) {
+TEST_P(TestbedContract, ATrialIsAFunctionOfItsRequest) {
   for (const int i : Fitting(true)) {
-    const Measurement a = backend_.runner->Run(Full(i));
-    const Measurement b = backend_.runner->Run(Full(i));
+    const Measurement a = testbed_.runner->Run(Full(i));
+    const Measurement b = testbed_.runner->Run(Full(i));
     ASSERT_EQ(a.outcome, Outcome::kCompleted);
     ASSERT_EQ(a.step_times_s.size(), 8U);
     EXPECT_EQ(a.step_times_s, b.step_times_s);
     EXPECT_EQ(a.duration_s, b.duration_s);
     TrialRequest other = Full(i);
     other.seed = 4;
-    EXPECT_NE(backend_.runner->Run(other).step_times_s, a.step_times_s);
+    EXPECT_NE(testbed_.runner->Run(other).step_times_s, a.step_times_s);
   }
 }
 
-TEST_P(BackendContract, ATrialCostsAtLeastItsSetUpAndItsSteps) {
-  for (int i = 0; i < backend_.space->size(); ++i) {
-    const Measurement trial = backend_.runner->Run(Full(i));
+TEST_P(TestbedContract, ATrialCostsAtLeastItsSetUpAndItsSteps) {
+  for (int i = 0; i < testbed_.space->size(); ++i) {
+    const Measurement trial = testbed_.runner->Run(Full(i));
     double least_s = trial.setup_s;
     for (const double step_time_s : trial.step_times_s) {
       EXPECT_GT(step_time_s, 0.0);
@@ -139,69 +139,69 @@ TEST_P(BackendContract, ATrialCostsAtLeastItsSetUpAndItsSteps) {
 }
 
 // What methods are told (Problem::runs_plans) is what happens.
-TEST_P(BackendContract, RunsAPlanAsItsConfigurationOrRefusesIt) {
+TEST_P(TestbedContract, RunsAPlanAsItsConfigurationOrRefusesIt) {
   for (const int i : Fitting(true)) {
     TrialRequest request = Full(i);
-    const Measurement of_config = backend_.runner->Run(request);
+    const Measurement of_config = testbed_.runner->Run(request);
     request.candidate = trials::UniformPlan(
         request.candidate.config(),
-        backend_.workload ? backend_.workload->model.layers : 8);
+        testbed_.workload ? testbed_.workload->model.layers : 8);
     SCOPED_TRACE(request.candidate.Label());
-    if (!backend_.runs_plans) {
-      EXPECT_THROW((void)backend_.runner->Run(request), std::logic_error);
-      EXPECT_FALSE(backend_.runner->ExactThroughput(request.candidate));
+    if (!testbed_.runs_plans) {
+      EXPECT_THROW((void)testbed_.runner->Run(request), std::logic_error);
+      EXPECT_FALSE(testbed_.runner->ExactThroughput(request.candidate));
       continue;
     }
-    const Measurement of_plan = backend_.runner->Run(request);
+    const Measurement of_plan = testbed_.runner->Run(request);
     EXPECT_EQ(of_plan.step_times_s, of_config.step_times_s);
     EXPECT_EQ(of_plan.peak_memory_bytes, of_config.peak_memory_bytes);
-    EXPECT_EQ(backend_.runner->ExactThroughput(request.candidate),
-              backend_.runner->ExactThroughput((*backend_.space)[i]));
+    EXPECT_EQ(testbed_.runner->ExactThroughput(request.candidate),
+              testbed_.runner->ExactThroughput((*testbed_.space)[i]));
   }
 }
 
-TEST_P(BackendContract, OutOfMemoryIsAnOutcomeWithoutThroughput) {
+TEST_P(TestbedContract, OutOfMemoryIsAnOutcomeWithoutThroughput) {
   for (const int i : Fitting(false)) {
-    const Measurement trial = backend_.runner->Run(Full(i));
+    const Measurement trial = testbed_.runner->Run(Full(i));
     EXPECT_EQ(trial.outcome, Outcome::kOutOfMemory);
     EXPECT_TRUE(trial.step_times_s.empty());
     EXPECT_FALSE(trial.message.empty());
   }
 }
 
-TEST_P(BackendContract, NeverPassesTheTimeLimit) {
-  for (int i = 0; i < backend_.space->size(); ++i) {
-    const double whole_s = backend_.runner->Run(Full(i)).duration_s;
+TEST_P(TestbedContract, NeverPassesTheTimeLimit) {
+  for (int i = 0; i < testbed_.space->size(); ++i) {
+    const double whole_s = testbed_.runner->Run(Full(i)).duration_s;
     for (const double share : {0.01, 0.3, 0.7, 0.99}) {
       TrialRequest request = Full(i);
       request.time_limit_s = share * whole_s;
-      const Measurement trial = backend_.runner->Run(request);
+      const Measurement trial = testbed_.runner->Run(request);
       EXPECT_LE(trial.duration_s, request.time_limit_s);
       EXPECT_LE(trial.step_times_s.size(), 8U);
     }
   }
 }
 
-TEST_P(BackendContract, EndsATrialWhenOnStepSaysSo) {
+TEST_P(TestbedContract, EndsATrialWhenOnStepSaysSo) {
   const int candidate = Fitting(true).front();
-  const Measurement whole = backend_.runner->Run(Full(candidate));
+  const Measurement whole = testbed_.runner->Run(Full(candidate));
   std::vector<double> seen;
   TrialRequest request = Full(candidate);
   request.on_step = [&seen](double step_time_s) {
     seen.push_back(step_time_s);
     return seen.size() < 3;
   };
-  const Measurement trial = backend_.runner->Run(request);
+  const Measurement trial = testbed_.runner->Run(request);
   EXPECT_EQ(trial.outcome, Outcome::kTerminatedEarly);
   EXPECT_EQ(trial.step_times_s, seen);
   EXPECT_EQ(trial.step_times_s.size(), 3U);
   EXPECT_LT(trial.duration_s, whole.duration_s);
 }
 
-TEST_P(BackendContract, WithoutNoiseEveryStepTakesTheExactTime) {
+TEST_P(TestbedContract, WithoutNoiseEveryStepTakesTheExactTime) {
   for (const int i : Fitting(true)) {
-    const Measurement trial = backend_.exact->Run(Full(i));
-    const auto exact = backend_.runner->ExactThroughput((*backend_.space)[i]);
+    const Measurement trial = testbed_.exact->Run(Full(i));
+    const auto exact = testbed_.runner->ExactThroughput((*testbed_.space)[i]);
     ASSERT_TRUE(exact.has_value());
     for (const double step_time_s : trial.step_times_s) {
       EXPECT_DOUBLE_EQ(step_time_s, 1.0 / *exact);
@@ -209,18 +209,18 @@ TEST_P(BackendContract, WithoutNoiseEveryStepTakesTheExactTime) {
   }
 }
 
-std::vector<std::string> BackendNames() {
+std::vector<std::string> TestbedNames() {
   std::vector<std::string> names;
-  for (const BackendEntry& backend : Backends()) {
-    if (backend.simulated) {
-      names.push_back(backend.name);
+  for (const TestbedEntry& testbed : TestbedTypes()) {
+    if (testbed.simulated) {
+      names.push_back(testbed.name);
     }
   }
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(AllBackends, BackendContract,
-                         testing::ValuesIn(BackendNames()),
+INSTANTIATE_TEST_SUITE_P(AllTestbeds, TestbedContract,
+                         testing::ValuesIn(TestbedNames()),
                          [](const auto& test) { return test.param; });
 
-}  // namespace harness::backend_contract_test
+}  // namespace harness::testbed_contract_test

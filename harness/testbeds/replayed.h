@@ -1,18 +1,18 @@
 // The backend that replays a table of measured configurations.
 
-#ifndef HARNESS_TESTBEDS_REPLAY_BACKEND_H_
-#define HARNESS_TESTBEDS_REPLAY_BACKEND_H_
+#ifndef HARNESS_TESTBEDS_REPLAYED_H_
+#define HARNESS_TESTBEDS_REPLAYED_H_
 
 #include "common/error.h"
-#include "harness/backends.h"
 #include "harness/spec.h"
+#include "harness/testbed.h"
 
 namespace harness {
 
 // Format of the table: docs/replay_tables.md.
 // Errors: throws InputError with the place and the remedy.
-[[nodiscard]] Backend MakeReplay(const ProblemSpec& problem);
+[[nodiscard]] Testbed MakeReplay(const ProblemSpec& problem);
 
 }  // namespace harness
 
-#endif  // HARNESS_TESTBEDS_REPLAY_BACKEND_H_
+#endif  // HARNESS_TESTBEDS_REPLAYED_H_

@@ -1,4 +1,4 @@
-#include "harness/testbeds/replay_backend.h"
+#include "harness/testbeds/replayed.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -45,7 +45,7 @@ trials::ReplayTable ReadTable(const TomlTable& table,
 
 }  // namespace
 
-Backend MakeReplay(const ProblemSpec& problem) {
+Testbed MakeReplay(const ProblemSpec& problem) {
   const trials::Cluster cluster = ReadCluster(problem.cluster);
   const std::filesystem::path path = ReplayTablePath(problem.backend);
   const trials::KnobSet knobs = trials::ReadCustomKnobs(problem.space);
@@ -54,45 +54,46 @@ Backend MakeReplay(const ProblemSpec& problem) {
   options.setup_s =
       GetNotNegative(problem.backend, "setup_s", options.setup_s) *
       GetNotNegative(problem.backend, "setup_factor", 1.0);
-  options.failure_s = FailureTime(problem, options.failure_s);
-  Backend backend;
-  backend.inputs = {NamedFile(problem.cluster, "file"), path};
-  if (const auto noise = NoiseFile(problem.noise)) {
-    backend.inputs.push_back(*noise);
+  const Noise noise = ReadNoise(problem);
+  options.failure_s = noise.costs.failure_s.value_or(options.failure_s);
+  Testbed testbed;
+  testbed.inputs = {NamedFile(problem.cluster, "file"), path};
+  if (noise.file) {
+    testbed.inputs.push_back(*noise.file);
   }
-  backend.warning = table.Warning();
-  backend.description =
+  testbed.warning = table.Warning();
+  testbed.description =
       fmt::format("measured {} on {} GPUs like {}", table.scenario(),
                   fmt::join(table.sizes(), ", "), cluster.gpu.name);
-  backend.gpus = table.gpus();
+  testbed.gpus = table.gpus();
   if (table.sizes().size() > 1) {
-    backend.sizes = table.sizes();
+    testbed.sizes = table.sizes();
   }
-  backend.runs_plans = !table.plans().empty() && backend.sizes.empty();
-  backend.price_per_gpu_hour = cluster.gpu.price_per_hour;
-  backend.gpus_per_node = std::min(cluster.gpus_per_node, table.gpus());
-  backend.memory_capacity_bytes = cluster.gpu.memory_bytes;
-  backend.space = std::make_unique<trials::SearchSpace>(table.configs(), knobs);
+  testbed.runs_plans = !table.plans().empty() && testbed.sizes.empty();
+  testbed.price_per_gpu_hour = cluster.gpu.price_per_hour;
+  testbed.gpus_per_node = std::min(cluster.gpus_per_node, table.gpus());
+  testbed.memory_capacity_bytes = cluster.gpu.memory_bytes;
+  testbed.space = std::make_unique<trials::SearchSpace>(table.configs(), knobs);
   if (!problem.workload.Keys().empty()) {
-    backend.workload = trials::ReadWorkload(problem.workload);
+    testbed.workload = trials::ReadWorkload(problem.workload);
   }
-  backend.predictions =
-      !backend.workload
-          ? TablePredictions(problem, *backend.space, table, path,
+  testbed.predictions =
+      !testbed.workload
+          ? TablePredictions(problem, *testbed.space, table, path,
                              cluster.gpu.architecture)
           : SimulatedPredictions(
-                problem, *backend.space, *backend.workload,
+                problem, *testbed.space, *testbed.workload,
                 DefaultMachine(WithGpus(cluster, table.gpus()),
                                {NamedFile(problem.workload, "model")}),
-                false, backend.sizes);
-  if (!backend.workload) {
-    backend.described = DescribedJob(problem, *backend.space, table, path);
+                false, testbed.sizes);
+  if (!testbed.workload) {
+    testbed.described = DescribedJob(problem, *testbed.space, table, path);
   }
-  backend.trains_workload = false;
+  testbed.trains_workload = false;
   auto replay = std::make_unique<trials::ReplayRunner>(table, options);
-  backend.exact = replay.get();
-  backend.runner = WithNoise(std::move(replay), problem.noise);
-  return backend;
+  testbed.exact = replay.get();
+  testbed.runner = WithNoise(std::move(replay), noise, problem.noise.Where());
+  return testbed;
 }
 
 }  // namespace harness

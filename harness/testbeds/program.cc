@@ -1,4 +1,4 @@
-#include "harness/testbeds/program_backends.h"
+#include "harness/testbeds/program.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -17,7 +17,7 @@
 #include "harness/provenance.h"
 #include "harness/testbeds/prediction_sources.h"
 #include "harness/testbeds/problem_parts.h"
-#include "harness/testbeds/simulator_backend.h"
+#include "harness/testbeds/simulated.h"
 #include "trials/data_folder.h"
 #include "trials/programs/adapter.h"
 #include "trials/programs/command_runner.h"
@@ -112,23 +112,23 @@ struct Predicted {
 };
 
 // A backend whose trials are a program on the cluster. `by` describes it.
-Backend ProgramBackend(const ProblemSpec& problem, const SimulatorSetup& setup,
+Testbed ProgramTestbed(const ProblemSpec& problem, const SimulatorSetup& setup,
                        const Predicted& predicted,
                        trials::CommandOptions options, const std::string& by) {
   options.rank_wrapper = {ProgramPath(), "contain", "--"};
-  Backend backend = BackendOn(setup.workload, setup.cluster, setup.space);
-  backend.inputs = ProblemFiles(problem);
-  backend.inputs.insert(backend.inputs.end(), setup.inputs.begin(),
+  Testbed testbed = TestbedOn(setup.workload, setup.cluster, setup.space);
+  testbed.inputs = ProblemFiles(problem);
+  testbed.inputs.insert(testbed.inputs.end(), setup.inputs.begin(),
                         setup.inputs.end());
-  backend.description = fmt::format(
+  testbed.description = fmt::format(
       "{}, batch {} x {}, by {} on {} ({} x {})", setup.workload.name,
       setup.workload.batch_size, setup.workload.sequence_length, by,
       setup.cluster.name, setup.cluster.gpus(), setup.cluster.gpu.name);
   if (problem.cluster.Has("file") || problem.cluster.Has("like")) {
-    backend.predictions = SimulatedPredictions(
-        problem, *backend.space, predicted.workload, predicted.machine, false);
+    testbed.predictions = SimulatedPredictions(
+        problem, *testbed.space, predicted.workload, predicted.machine, false);
   } else {
-    backend.predictions = [where = problem.cluster.Where()](
+    testbed.predictions = [where = problem.cluster.Where()](
                               const std::string& /*name*/) -> PredictionSource {
       throw common::InputError(fmt::format(
           "{}: predictions need the links of the cluster: [cluster] like = "
@@ -138,23 +138,11 @@ Backend ProgramBackend(const ProblemSpec& problem, const SimulatorSetup& setup,
     };
   }
   auto runner = std::make_unique<trials::CommandRunner>(options, setup.cluster);
-  backend.exact = runner.get();
-  backend.keep_logs = [runner =
-                           runner.get()](const std::filesystem::path& folder) {
-    runner->KeepLogs(folder);
-  };
-  if (options.adapter != nullptr) {
-    backend.run_as_given = [runner = runner.get()](bool as_given) {
-      runner->RunAsGiven(as_given);
-    };
-  }
-  backend.render = [options, cluster = setup.cluster](
-                       const trials::ParallelConfig& config,
-                       const std::filesystem::path& files) {
-    return trials::RenderJob(options, cluster, config, files);
-  };
-  backend.runner = std::move(runner);
-  return backend;
+  testbed.exact = runner.get();
+  testbed.program =
+      std::make_shared<ProgramJob>(options, setup.cluster, *runner);
+  testbed.runner = std::move(runner);
+  return testbed;
 }
 
 // One of `choices`, the first of which is the default.
@@ -199,7 +187,13 @@ trials::CommandOptions::Ranks ReadTrainerRanks(const TomlTable& table,
 
 }  // namespace
 
-Backend MakeCommand(const ProblemSpec& problem) {
+trials::RenderedJob ProgramJob::Render(
+    const trials::ParallelConfig& config,
+    const std::filesystem::path& files) const {
+  return trials::RenderJob(options_, cluster_, config, files);
+}
+
+Testbed MakeCommand(const ProblemSpec& problem) {
   SimulatorSetup setup = ReadProgramSetup(problem);
   trials::CommandOptions options =
       trials::ReadCommandOptions(problem.backend, setup.space.knobs);
@@ -209,7 +203,7 @@ Backend MakeCommand(const ProblemSpec& problem) {
     machine = AdaptedMachine(problem, *options.adapter, setup);
     FixOtherParameters(problem, options, setup.cluster, setup.space);
   }
-  Backend backend = ProgramBackend(
+  Testbed testbed = ProgramTestbed(
       problem, setup, {setup.workload, machine}, options,
       std::filesystem::path(options.program.front()).filename().string());
   // The program and the scripts among its arguments.
@@ -218,13 +212,13 @@ Backend MakeCommand(const ProblemSpec& problem) {
     const auto file = options.folder / word;
     if (common::IsFile(file) &&
         std::filesystem::file_size(file) <= kLargestScript) {
-      backend.inputs.push_back(file);
+      testbed.inputs.push_back(file);
     }
   }
-  return backend;
+  return testbed;
 }
 
-Backend MakeTrainer(const ProblemSpec& problem) {
+Testbed MakeTrainer(const ProblemSpec& problem) {
   const TomlTable& table = problem.backend;
   const SimulatorSetup setup = ReadProgramSetup(problem);
   const std::string device = ReadChoice(table, "device", {"cuda", "cpu"});
@@ -249,7 +243,7 @@ Backend MakeTrainer(const ProblemSpec& problem) {
   if (options.ranks == trials::CommandOptions::Ranks::kPerGpu) {
     options.program.emplace_back("--local-ranks=1");
   }
-  return ProgramBackend(
+  return ProgramTestbed(
       problem, setup,
       {trials::Scaled(setup.workload, scale),
        // Its framework file describes CPU ranks.

@@ -1,4 +1,4 @@
-#include "harness/testbeds/simulator_backend.h"
+#include "harness/testbeds/simulated.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -64,28 +64,6 @@ std::string ValidationLine(const std::string& framework,
                            framework, fmt::join(tables, ", "));
 }
 
-// How far measurements of comparable runs are from a report; nothing without
-// the file of bands, and with several GPU types, which no measurement has.
-std::string ErrorBandsOf(const std::vector<trials::Cluster>& gpu_types,
-                         const std::string& framework,
-                         const trials::ParallelConfig& config,
-                         const trials::StepReport& report) {
-  if (gpu_types.size() > 1) {
-    return "\n";
-  }
-  const std::filesystem::path file = trials::ErrorBandsPath();
-  if (!common::IsFile(file)) {
-    return "";
-  }
-  const trials::ErrorBands bands = trials::ReadErrorBands(file);
-  const trials::Cluster cluster =
-      WithGpus(gpu_types.front(), trials::GpusOf(config));
-  return "\n" + FormatBands(bands,
-                            bands.RegimeOf(cluster.gpu.architecture, framework,
-                                           cluster.nodes, config.zero_stage),
-                            report);
-}
-
 // "a100-8x4 (32 x A100)", with several numbers of GPUs "a100-8x4 (8, 16, 32 x
 // A100)", or all groups: "slow (8 x A100) + fast (8 x H100)".
 std::string NameOf(const std::vector<trials::Cluster>& gpu_types,
@@ -114,10 +92,10 @@ std::string ValidationOf(const std::vector<trials::Cluster>& gpu_types) {
   return text;
 }
 
-// The GPU types by the numbers that plans have; "" if there is one.
+// The GPU types by the numbers that plans have.
 std::string TypesOf(const std::vector<trials::Cluster>& gpu_types) {
   std::string text;
-  for (std::size_t i = 0; gpu_types.size() > 1 && i < gpu_types.size(); ++i) {
+  for (std::size_t i = 0; i < gpu_types.size(); ++i) {
     text += fmt::format("gpu_type {}: {} ({} x {})\n", i, gpu_types[i].name,
                         gpu_types[i].gpus(), gpu_types[i].gpu.name);
   }
@@ -154,32 +132,6 @@ PredictionsByName HeterogeneousPredictions(
     }
     return by_type.front()(name);
   };
-}
-
-// Makes the simulator of so many GPUs.
-using MakeSimulatorOf =
-    std::function<std::unique_ptr<trials::Simulator>(int gpus)>;
-
-// Runs configurations of every size, with the deviations of a landscape if
-// there is one.
-std::unique_ptr<TrialRunner> ExactRunner(
-    const MakeSimulatorOf& make_simulator, const std::vector<int>& sizes,
-    const std::shared_ptr<const trials::Landscape>& deviations) {
-  std::unique_ptr<TrialRunner> runner;
-  if (sizes.size() == 1) {
-    runner = make_simulator(sizes.front());
-  } else {
-    std::map<int, std::unique_ptr<TrialRunner>> parts;
-    for (const int gpus : sizes) {
-      parts.emplace(gpus, make_simulator(gpus));
-    }
-    runner = std::make_unique<trials::SizedRunner>(std::move(parts));
-  }
-  if (deviations != nullptr) {
-    runner = std::make_unique<trials::LandscapeRunner>(std::move(runner),
-                                                       deviations);
-  }
-  return runner;
 }
 
 }  // namespace
@@ -233,107 +185,155 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
                       setup.inputs);
     setup.compared_with = notes.compared_with;
   }
-  if (const auto noise = NoiseFile(problem.noise)) {
-    setup.inputs.push_back(*noise);
+  setup.noise = ReadNoise(problem);
+  if (setup.noise.file) {
+    setup.inputs.push_back(*setup.noise.file);
   }
-  framework.failure_s = FailureTime(problem, framework.failure_s);
-  framework.launch_process_s = LaunchTime(problem, framework.launch_process_s);
+  framework.failure_s =
+      setup.noise.costs.failure_s.value_or(framework.failure_s);
+  framework.launch_process_s =
+      setup.noise.costs.launch_process_s.value_or(framework.launch_process_s);
   framework.setup_factor =
       GetNotNegative(problem.backend, "setup_factor", framework.setup_factor);
   setup.framework = std::make_shared<const trials::Framework>(framework);
   return setup;
 }
 
-Backend MakeSimulator(const ProblemSpec& problem) {
-  SimulatorSetup setup = ReadSimulatorSetup(problem);
+std::string SimulatorSetup::FrameworkName() const {
+  return framework_name.empty() ? std::string(kDefaultFramework)
+                                : framework_name;
+}
+
+StepModel::StepModel(const SimulatorSetup& setup, std::vector<int> sizes,
+                     std::shared_ptr<const trials::Landscape> deviations)
+    : setup_(setup),
+      sizes_(std::move(sizes)),
+      deviations_(std::move(deviations)) {
+  for (const int gpus : sizes_) {
+    simulators_.emplace(gpus, SimulatorOf(gpus));
+  }
+}
+
+std::unique_ptr<trials::Simulator> StepModel::SimulatorOf(int gpus) const {
+  std::vector<trials::Cluster> gpu_types = setup_.gpu_types;
+  if (!setup_.mixed()) {
+    gpu_types.front() = WithGpus(std::move(gpu_types.front()), gpus);
+  }
+  return std::make_unique<trials::Simulator>(
+      setup_.workload, std::move(gpu_types),
+      trials::Simulator::Options{*setup_.framework});
+}
+
+std::unique_ptr<TrialRunner> StepModel::MakeRunner() const {
+  std::unique_ptr<TrialRunner> runner;
+  if (sizes_.size() == 1) {
+    runner = SimulatorOf(sizes_.front());
+  } else {
+    std::map<int, std::unique_ptr<TrialRunner>> parts;
+    for (const int gpus : sizes_) {
+      parts.emplace(gpus, SimulatorOf(gpus));
+    }
+    runner = std::make_unique<trials::SizedRunner>(std::move(parts));
+  }
+  if (deviations_ != nullptr) {
+    runner = std::make_unique<trials::LandscapeRunner>(std::move(runner),
+                                                       deviations_);
+  }
+  return runner;
+}
+
+trials::StepReport StepModel::Simulate(
+    const trials::ParallelConfig& config) const {
+  const auto found = simulators_.find(trials::GpusOf(config));
+  return (found == simulators_.end() ? *simulators_.rbegin() : *found)
+      .second->Simulate(config);
+}
+
+Expectation StepModel::Expect(const trials::ParallelConfig& config) const {
+  const trials::StepReport report = Simulate(config);
+  const double factor =
+      deviations_ == nullptr ? 1.0 : deviations_->TimeFactor(config);
+  return {
+      factor * report.step_time_s, report.peak_memory_bytes,
+      trials::FitProbability(report.peak_memory_bytes, report.capacity_bytes,
+                             setup_.framework->memory_log_stddev)};
+}
+
+std::string StepModel::Explain(const trials::ParallelConfig& config) const {
+  const trials::StepReport report = Simulate(config);
+  return FormatReport(ToString(config), report) + ErrorBands(config, report) +
+         ValidationOf(setup_.gpu_types) +
+         (deviations_ == nullptr
+              ? ""
+              : fmt::format("[noise] landscape: step time x {:.4f}\n",
+                            deviations_->TimeFactor(config)));
+}
+
+std::string StepModel::Explain(const trials::Plan& plan) const {
+  return FormatReport(ToString(plan),
+                      simulators_.begin()->second->Simulate(plan)) +
+         (setup_.mixed() ? TypesOf(setup_.gpu_types) : "");
+}
+
+std::string StepModel::Validation() const {
+  return ValidationLine(setup_.FrameworkName(), setup_.compared_with);
+}
+
+// How far measurements of comparable runs are from a report; nothing without
+// the file of bands, and with several GPU types, which no measurement has.
+std::string StepModel::ErrorBands(const trials::ParallelConfig& config,
+                                  const trials::StepReport& report) const {
+  if (setup_.mixed()) {
+    return "\n";
+  }
+  const std::filesystem::path file = trials::ErrorBandsPath();
+  if (!common::IsFile(file)) {
+    return "";
+  }
+  const trials::ErrorBands bands = trials::ReadErrorBands(file);
+  const trials::Cluster cluster =
+      WithGpus(setup_.cluster, trials::GpusOf(config));
+  return "\n" + FormatBands(bands,
+                            bands.RegimeOf(cluster.gpu.architecture,
+                                           setup_.FrameworkName(),
+                                           cluster.nodes, config.zero_stage),
+                            report);
+}
+
+Testbed MakeSimulator(const ProblemSpec& problem) {
+  const SimulatorSetup setup = ReadSimulatorSetup(problem);
   const trials::Workload& workload = setup.workload;
-  const trials::Cluster& cluster = setup.cluster;
-  const std::vector<trials::Cluster>& gpu_types = setup.gpu_types;
-  Backend backend = BackendOn(workload, gpu_types, setup.space);
-  backend.inputs = std::move(setup.inputs);
-  backend.description = fmt::format(
+  Testbed testbed = TestbedOn(workload, setup.gpu_types, setup.space);
+  testbed.inputs = setup.inputs;
+  testbed.description = fmt::format(
       "{}, batch {} x {}, on {}{}{}", workload.name, workload.batch_size,
-      workload.sequence_length, NameOf(gpu_types, backend.sizes),
+      workload.sequence_length, NameOf(setup.gpu_types, testbed.sizes),
       setup.framework_name.empty() ? "" : ", framework ", setup.framework_name);
-  const std::string framework_name = setup.framework_name.empty()
-                                         ? std::string(kDefaultFramework)
-                                         : setup.framework_name;
-  backend.validation = ValidationLine(framework_name, setup.compared_with);
   const trials::LandscapeOptions landscape = ReadLandscape(problem.noise);
-  const auto deviations = landscape.pairs > 0.0 || landscape.independent > 0.0
-                              ? std::make_shared<const trials::Landscape>(
-                                    landscape, backend.space->configs())
-                              : nullptr;
-  const MakeSimulatorOf make_simulator =
-      [workload, gpu_types, framework = setup.framework](int gpus) {
-        const trials::Simulator::Options simulator_options{*framework};
-        return gpu_types.size() > 1
-                   ? std::make_unique<trials::Simulator>(workload, gpu_types,
-                                                         simulator_options)
-                   : std::make_unique<trials::Simulator>(
-                         workload, WithGpus(gpu_types.front(), gpus),
-                         simulator_options);
-      };
-  const std::vector<int> sizes =
-      backend.sizes.empty() ? std::vector<int>{backend.gpus} : backend.sizes;
-  const auto make_exact = [make_simulator, sizes, deviations] {
-    return ExactRunner(make_simulator, sizes, deviations);
-  };
-  backend.clone_exact_runner = make_exact;
-  // Of each number of GPUs; the largest one rejects other configurations.
-  std::map<int, std::shared_ptr<const trials::Simulator>> simulators;
-  for (const int gpus : sizes) {
-    simulators.emplace(gpus, make_simulator(gpus));
-  }
-  const auto simulate = [simulators](const trials::ParallelConfig& config) {
-    const auto found = simulators.find(trials::GpusOf(config));
-    return (found == simulators.end() ? *simulators.rbegin() : *found)
-        .second->Simulate(config);
-  };
-  backend.expect = [simulate, deviations,
-                    log_stddev = setup.framework->memory_log_stddev](
-                       const trials::ParallelConfig& config) {
-    const trials::StepReport report = simulate(config);
-    const double factor =
-        deviations == nullptr ? 1.0 : deviations->TimeFactor(config);
-    return Expectation{
-        factor * report.step_time_s, report.peak_memory_bytes,
-        trials::FitProbability(report.peak_memory_bytes, report.capacity_bytes,
-                               log_stddev)};
-  };
-  backend.explain = [simulate, deviations, gpu_types,
-                     framework_name](const trials::ParallelConfig& config) {
-    const trials::StepReport report = simulate(config);
-    return FormatReport(ToString(config), report) +
-           ErrorBandsOf(gpu_types, framework_name, config, report) +
-           ValidationOf(gpu_types) +
-           (deviations == nullptr
-                ? ""
-                : fmt::format("[noise] landscape: step time x {:.4f}\n",
-                              deviations->TimeFactor(config)));
-  };
-  if (sizes.size() == 1) {
-    backend.explain_plan = [simulator = simulators.begin()->second,
-                            gpu_types](const trials::Plan& plan) {
-      return FormatReport(ToString(plan), simulator->Simulate(plan)) +
-             TypesOf(gpu_types);
-    };
-    backend.runs_plans = deviations == nullptr;
-  }
-  std::unique_ptr<TrialRunner> exact = make_exact();
-  backend.exact = exact.get();
-  backend.runner = WithNoise(std::move(exact), problem.noise);
-  const Machine own = {cluster, setup.framework, framework_name, {}};
-  backend.predictions =
-      gpu_types.size() > 1
-          ? HeterogeneousPredictions(problem, *backend.space, workload, own,
-                                     gpu_types)
-          : SimulatedPredictions(problem, *backend.space, workload, own, true,
-                                 backend.sizes);
-  backend.rank_order = setup.framework->pipeline_outermost
+  auto deviations = landscape.pairs > 0.0 || landscape.independent > 0.0
+                        ? std::make_shared<const trials::Landscape>(
+                              landscape, testbed.space->configs())
+                        : nullptr;
+  testbed.model = std::make_shared<StepModel>(
+      setup,
+      testbed.sizes.empty() ? std::vector<int>{testbed.gpus} : testbed.sizes,
+      deviations);
+  testbed.runs_plans = testbed.sizes.empty() && deviations == nullptr;
+  std::unique_ptr<TrialRunner> exact = testbed.model->MakeRunner();
+  testbed.exact = exact.get();
+  testbed.runner =
+      WithNoise(std::move(exact), setup.noise, problem.noise.Where());
+  const Machine own = {
+      setup.cluster, setup.framework, setup.FrameworkName(), {}};
+  testbed.predictions =
+      setup.mixed() ? HeterogeneousPredictions(problem, *testbed.space,
+                                               workload, own, setup.gpu_types)
+                    : SimulatedPredictions(problem, *testbed.space, workload,
+                                           own, true, testbed.sizes);
+  testbed.rank_order = setup.framework->pipeline_outermost
                            ? trials::RankOrder::kPipelineOutermost
                            : trials::RankOrder::kDataOutermost;
-  return backend;
+  return testbed;
 }
 
 }  // namespace harness

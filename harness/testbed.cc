@@ -1,0 +1,109 @@
+#include "harness/testbed.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "harness/entries.h"
+#include "harness/testbeds/planner_predictions.h"
+#include "harness/testbeds/prediction_sources.h"
+#include "harness/testbeds/program.h"
+#include "harness/testbeds/replayed.h"
+#include "harness/testbeds/simulated.h"
+
+namespace harness {
+namespace {
+
+using common::InputError;
+using common::TomlTable;
+
+std::vector<TestbedEntry> ListTestbeds() {
+  return {
+      {"simulator", "a GPU cluster in software", MakeSimulator},
+      {"replay", "a table of measured configurations", MakeReplay},
+      {"command", "a training program of your own", MakeCommand, false},
+      {"trainer", "the training program of this project", MakeTrainer, false},
+  };
+}
+
+}  // namespace
+
+trials::RelativePrice PriceOf(const Testbed& testbed) {
+  const bool differs =
+      testbed.objective == trials::Objective::kMoney && !testbed.sizes.empty();
+  return {differs ? testbed.gpus : 0};
+}
+
+const std::vector<TestbedEntry>& TestbedTypes() {
+  static const std::vector<TestbedEntry> testbeds = ListTestbeds();
+  return testbeds;
+}
+
+std::vector<std::string> TestbedNames() {
+  std::vector<std::string> names;
+  for (const TestbedEntry& testbed : TestbedTypes()) {
+    names.push_back(testbed.name);
+  }
+  return names;
+}
+
+const TestbedEntry* FindTestbed(std::string_view name) {
+  return FindByName(TestbedTypes(), name);
+}
+
+bool IsSimulated(const ProblemSpec& problem) {
+  const TestbedEntry* entry =
+      FindTestbed(problem.backend.GetString("type", ""));
+  return entry == nullptr || entry->simulated;
+}
+
+Testbed MakeTestbed(const ProblemSpec& problem) {
+  const std::string type = problem.backend.RequireString("type");
+  const TestbedEntry* entry = FindTestbed(type);
+  if (entry == nullptr) {
+    const std::vector<std::string> known = TestbedNames();
+    problem.backend.Fail(
+        "type",
+        fmt::format("unknown backend '{}'{}; known: {}", type,
+                    common::DidYouMean(type, known), fmt::join(known, ", ")));
+  }
+  Testbed testbed = WithPlace(problem.backend, "backend",
+                              [&] { return entry->make(problem); });
+  testbed.type = type;
+  testbed.objective = problem.objective;
+  const bool money = testbed.objective == trials::Objective::kMoney;
+  if (money && !testbed.gpu_types.empty()) {
+    throw InputError(
+        fmt::format("{}: the objective \"money\" knows one price, and this "
+                    "cluster has {} GPU types: choose one, gpu_type = \"{}\"",
+                    problem.cluster.Where(), testbed.gpu_types.size(),
+                    testbed.gpu_types.front().name));
+  }
+  if (money && !(testbed.price_per_gpu_hour > 0.0)) {
+    throw InputError(
+        fmt::format("{}: the objective \"money\" needs the price of a GPU: add "
+                    "price_per_gpu_hour, in USD, to [cluster] or to its file",
+                    problem.cluster.Where()));
+  }
+  testbed.simulated = entry->simulated;
+  testbed.predictions = Memoized(WithPlanners(problem, testbed));
+  for (const std::string& name : PredictionNames(problem.predictions)) {
+    CheckPlanner(ReadPredictionSettings(problem.predictions, name), testbed);
+  }
+  for (const TomlTable* table :
+       {&problem.backend, &problem.noise, &problem.workload, &problem.cluster,
+        &problem.space, &problem.predictions}) {
+    table->RejectUnknownKeys();
+  }
+  return testbed;
+}
+
+Testbed& Testbeds::Of(const ProblemSpec& problem) const {
+  const auto found = made_.find(&problem);
+  return found != made_.end()
+             ? found->second
+             : made_.emplace(&problem, MakeTestbed(problem)).first->second;
+}
+
+}  // namespace harness

@@ -1,0 +1,58 @@
+// The testbeds whose trials are programs on the cluster, in wall-clock time.
+
+#ifndef HARNESS_TESTBEDS_PROGRAM_H_
+#define HARNESS_TESTBEDS_PROGRAM_H_
+
+#include <filesystem>
+#include <utility>
+
+#include "common/error.h"
+#include "harness/spec.h"
+#include "harness/testbed.h"
+#include "trials/cluster.h"
+#include "trials/programs/adapter.h"
+#include "trials/programs/command_runner.h"
+
+namespace harness {
+
+// The program that trials run: the user's job.
+class ProgramJob {
+ public:
+  // The runner must outlive the object.
+  ProgramJob(trials::CommandOptions options, trials::Cluster cluster,
+             trials::CommandRunner& runner)
+      : options_(std::move(options)),
+        cluster_(std::move(cluster)),
+        runner_(runner) {}
+
+  // Trials can run with the user's own settings instead of a configuration's.
+  [[nodiscard]] bool RunsAsGiven() const { return options_.adapter != nullptr; }
+  // Precondition: RunsAsGiven() or !as_given.
+  void RunAsGiven(bool as_given) { runner_.RunAsGiven(as_given); }
+
+  // The job with a configuration, with its files in the given folder.
+  [[nodiscard]] trials::RenderedJob Render(
+      const trials::ParallelConfig& config,
+      const std::filesystem::path& files) const;
+
+  // Keeps the output of trials in the folder.
+  void KeepLogs(const std::filesystem::path& folder) {
+    runner_.KeepLogs(folder);
+  }
+
+ private:
+  trials::CommandOptions options_;
+  trials::Cluster cluster_;
+  trials::CommandRunner& runner_;
+};
+
+// A program that the manifest names. Format: docs/external-trials.md.
+[[nodiscard]] Testbed MakeCommand(const ProblemSpec& problem);
+
+// oppa-train, next to the program oppa, with the model, batch and sequence
+// length of [workload] and the memory of a GPU of [cluster] as its capacity.
+[[nodiscard]] Testbed MakeTrainer(const ProblemSpec& problem);
+
+}  // namespace harness
+
+#endif  // HARNESS_TESTBEDS_PROGRAM_H_

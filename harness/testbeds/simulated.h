@@ -1,0 +1,95 @@
+// The testbed that simulates a cluster.
+
+#ifndef HARNESS_TESTBEDS_SIMULATED_H_
+#define HARNESS_TESTBEDS_SIMULATED_H_
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "harness/spec.h"
+#include "harness/testbed.h"
+#include "harness/testbeds/noise.h"
+#include "trials/cluster.h"
+#include "trials/search_space.h"
+#include "trials/workload.h"
+
+namespace trials {
+class Landscape;
+class Simulator;
+struct Framework;
+struct StepReport;
+}  // namespace trials
+
+namespace harness {
+
+// The input of a simulation.
+struct SimulatorSetup {
+  trials::Workload workload;
+  trials::Cluster cluster;
+  trials::SearchSpaceOptions space;
+  std::shared_ptr<const trials::Framework> framework;  // never null
+  std::string framework_name;              // "": the default, Colossal-AI
+  std::vector<std::string> compared_with;  // see trials::FrameworkNotes
+  std::vector<std::filesystem::path> inputs;
+  // Of each GPU type, at least one; `cluster` is the first one.
+  std::vector<trials::Cluster> gpu_types;
+  Noise noise;
+
+  [[nodiscard]] bool mixed() const { return gpu_types.size() > 1; }
+  [[nodiscard]] std::string FrameworkName() const;
+};
+
+// Errors: throws InputError for a problem of another testbed.
+[[nodiscard]] SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem);
+
+// Predicted cost of a configuration.
+struct Expectation {
+  double step_time_s = 0.0;
+  double peak_memory_bytes = 0.0;
+  double fit_probability = 0.0;
+};
+
+// The simulator of a problem's steps, with the deviations of [noise] landscape
+// if there are any. Two threads must not use one object at the same time.
+class StepModel {
+ public:
+  // `sizes`: the numbers of GPUs of candidates; at least one.
+  StepModel(const SimulatorSetup& setup, std::vector<int> sizes,
+            std::shared_ptr<const trials::Landscape> deviations);
+
+  // Runs configurations of every size, without noise.
+  [[nodiscard]] std::unique_ptr<trials::TrialRunner> MakeRunner() const;
+  // What to expect of a configuration, also of one that does not fit.
+  [[nodiscard]] Expectation Expect(const trials::ParallelConfig& config) const;
+  // The components of one step as a table.
+  [[nodiscard]] std::string Explain(const trials::ParallelConfig& config) const;
+  // The same of a plan, whose stages may differ.
+  // Errors: throws trials::InvalidPlan.
+  [[nodiscard]] std::string Explain(const trials::Plan& plan) const;
+  [[nodiscard]] bool ExplainsPlans() const { return sizes_.size() == 1; }
+  // Where its numbers were compared with measurements, in one line.
+  [[nodiscard]] std::string Validation() const;
+
+ private:
+  [[nodiscard]] std::unique_ptr<trials::Simulator> SimulatorOf(int gpus) const;
+  [[nodiscard]] trials::StepReport Simulate(
+      const trials::ParallelConfig& config) const;
+  [[nodiscard]] std::string ErrorBands(const trials::ParallelConfig& config,
+                                       const trials::StepReport& report) const;
+
+  SimulatorSetup setup_;
+  std::vector<int> sizes_;
+  std::shared_ptr<const trials::Landscape> deviations_;  // may be null
+  // By number of GPUs; the largest one rejects other configurations.
+  std::map<int, std::unique_ptr<const trials::Simulator>> simulators_;
+};
+
+[[nodiscard]] Testbed MakeSimulator(const ProblemSpec& problem);
+
+}  // namespace harness
+
+#endif  // HARNESS_TESTBEDS_SIMULATED_H_
