@@ -236,10 +236,11 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
   if (const auto noise = NoiseFile(problem.noise)) {
     setup.inputs.push_back(*noise);
   }
-  framework.failure_s = FailureTime(problem, framework.failure_s);
-  framework.launch_process_s = LaunchTime(problem, framework.launch_process_s);
-  framework.setup_factor =
-      GetNotNegative(problem.backend, "setup_factor", framework.setup_factor);
+  framework.launch.failure_s = FailureTime(problem, framework.launch.failure_s);
+  framework.launch.launch_process_s =
+      LaunchTime(problem, framework.launch.launch_process_s);
+  framework.launch.setup_factor = GetNotNegative(
+      problem.backend, "setup_factor", framework.launch.setup_factor);
   setup.framework = std::make_shared<const trials::Framework>(framework);
   return setup;
 }
@@ -291,7 +292,7 @@ Backend MakeSimulator(const ProblemSpec& problem) {
         .second->Simulate(config);
   };
   backend.expect = [simulate, deviations,
-                    log_stddev = setup.framework->memory_log_stddev](
+                    log_stddev = setup.framework->allocator.memory_log_stddev](
                        const trials::ParallelConfig& config) {
     const trials::StepReport report = simulate(config);
     const double factor =
@@ -330,7 +331,7 @@ Backend MakeSimulator(const ProblemSpec& problem) {
                                      gpu_types)
           : SimulatedPredictions(problem, *backend.space, workload, own, true,
                                  backend.sizes);
-  backend.rank_order = setup.framework->pipeline_outermost
+  backend.rank_order = setup.framework->pipeline.pipeline_outermost
                            ? trials::RankOrder::kPipelineOutermost
                            : trials::RankOrder::kDataOutermost;
   return backend;
