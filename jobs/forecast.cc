@@ -81,7 +81,8 @@ Forecaster::Forecaster(Job job, ForecastOptions options)
       simulator_(job_.workload, job_.cluster, {job_.framework.framework}) {}
 
 double Forecaster::AllowedBytes() const {
-  return (1.0 - options_.headroom) * job_.framework.framework.usable_memory *
+  return (1.0 - options_.headroom) *
+         job_.framework.framework.allocator.usable_memory *
          job_.cluster.gpu.memory_bytes;
 }
 
@@ -89,16 +90,16 @@ Prediction Forecaster::Predict(const ParallelConfig& config) const {
   const trials::StepReport report = simulator_.Simulate(config);
   const Calibration& calibration = options_.calibration;
   const double peak = calibration.memory * report.peak_memory_bytes;
-  return {
-      config,
-      calibration.empty()
-          ? report.step_time_s
-          : calibration.StepTime(PartsOf(report.time, config, job_.cluster)),
-      peak,
-      trials::FitProbability(peak, report.capacity_bytes,
-                             calibration.memory_log_stddev > 0.0
-                                 ? calibration.memory_log_stddev
-                                 : job_.framework.framework.memory_log_stddev)};
+  return {config,
+          calibration.empty() ? report.step_time_s
+                              : calibration.StepTime(
+                                    PartsOf(report.time, config, job_.cluster)),
+          peak,
+          trials::FitProbability(
+              peak, report.capacity_bytes,
+              calibration.memory_log_stddev > 0.0
+                  ? calibration.memory_log_stddev
+                  : job_.framework.framework.allocator.memory_log_stddev)};
 }
 
 Forecast Forecaster::MakeForecast() const {

@@ -189,12 +189,13 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
   if (setup.noise.file) {
     setup.inputs.push_back(*setup.noise.file);
   }
-  framework.failure_s =
-      setup.noise.costs.failure_s.value_or(framework.failure_s);
-  framework.launch_process_s =
-      setup.noise.costs.launch_process_s.value_or(framework.launch_process_s);
-  framework.setup_factor =
-      GetNotNegative(problem.backend, "setup_factor", framework.setup_factor);
+  framework.launch.failure_s =
+      setup.noise.costs.failure_s.value_or(framework.launch.failure_s);
+  framework.launch.launch_process_s =
+      setup.noise.costs.launch_process_s.value_or(
+          framework.launch.launch_process_s);
+  framework.launch.setup_factor = GetNotNegative(
+      problem.backend, "setup_factor", framework.launch.setup_factor);
   setup.framework = std::make_shared<const trials::Framework>(framework);
   return setup;
 }
@@ -256,7 +257,7 @@ Expectation StepModel::Expect(const trials::ParallelConfig& config) const {
   return {
       factor * report.step_time_s, report.peak_memory_bytes,
       trials::FitProbability(report.peak_memory_bytes, report.capacity_bytes,
-                             setup_.framework->memory_log_stddev)};
+                             setup_.framework->allocator.memory_log_stddev)};
 }
 
 std::string StepModel::Explain(const trials::ParallelConfig& config) const {
@@ -330,7 +331,7 @@ Testbed MakeSimulator(const ProblemSpec& problem) {
                                                workload, own, setup.gpu_types)
                     : SimulatedPredictions(problem, *testbed.space, workload,
                                            own, true, testbed.sizes);
-  testbed.rank_order = setup.framework->pipeline_outermost
+  testbed.rank_order = setup.framework->pipeline.pipeline_outermost
                            ? trials::RankOrder::kPipelineOutermost
                            : trials::RankOrder::kDataOutermost;
   return testbed;

@@ -43,14 +43,14 @@ void AddCopies(const MeasuredRow& row, const GpuModel& gpu,
   constexpr int kTensors = 3;
   cost.forward_s += gpu.MemoryTime(bytes, kTensors);
   cost.backward_s += gpu.MemoryTime(bytes);
-  cost.forward_dispatch_s += kTensors * row.framework.dispatch_s;
-  cost.backward_dispatch_s += row.framework.dispatch_backward_s;
+  cost.forward_dispatch_s += kTensors * row.framework.dispatch.dispatch_s;
+  cost.backward_dispatch_s += row.framework.dispatch.dispatch_backward_s;
 }
 
 double OperatorTime(const MeasuredRow& row) {
   const trials::Framework& framework = row.framework;
   const GpuModel gpu(row.cluster.gpu, row.workload.precision,
-                     framework.launch_s);
+                     framework.kernels.launch_s);
   const int tp = row.config.tp;
   const trials::Shard shard{static_cast<double>(row.config.micro_batch_size),
                             tp, row.config.sp > 1};
@@ -93,7 +93,7 @@ double CollectiveTime(const MeasuredRow& row) {
   const std::string& name = row.part.name;
   // Copies move bytes in any precision.
   const GpuModel gpu(row.cluster.gpu, trials::Precision::kBf16,
-                     trials::Framework{}.launch_s);
+                     trials::Framework{}.kernels.launch_s);
   const double copies_s =
       row.part.copied_bytes > 0.0 ? gpu.MemoryTime(row.part.copied_bytes) : 0.0;
   const double time_s =
@@ -112,12 +112,12 @@ double CallTime(const MeasuredRow& row) {
   const GpuModel gpu(row.cluster.gpu,
                      part.gemm && part.gemm->fp8 ? trials::Precision::kFp8
                                                  : trials::Precision::kBf16,
-                     framework.launch_s);
+                     framework.kernels.launch_s);
   if (part.attention) {
     return gpu.FlashTime(*part.attention, part.backward);
   }
   return std::max(gpu.GemmTime(*part.gemm),
-                  part.gemm->batch * framework.dispatch_backward_s);
+                  part.gemm->batch * framework.dispatch.dispatch_backward_s);
 }
 
 }  // namespace

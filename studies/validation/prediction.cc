@@ -97,7 +97,7 @@ std::vector<Prediction> Predict(const MeasuredTable& table) {
       prediction.fits = report.fits;
       prediction.fit_probability = trials::FitProbability(
           report.peak_memory_bytes, report.capacity_bytes,
-          row.framework.memory_log_stddev);
+          row.framework.allocator.memory_log_stddev);
     } catch (const trials::InvalidPlan& e) {
       prediction.refused = e.reason();
     } catch (const std::invalid_argument& e) {  // by its framework

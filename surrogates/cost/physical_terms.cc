@@ -141,6 +141,176 @@ double StateShard(const ParallelConfig& c, int from_stage) {
   return ModelShare(c) / (c.zero_stage >= from_stage ? Replicas(c) : 1.0);
 }
 
+CostTerm TermOf(const char* name, const char* meaning,
+                std::function<double(const ParallelConfig&)> feature,
+                const TypicalValue& typical, const Reading& reading = {}) {
+  return {name, meaning, std::move(feature), typical, reading};
+}
+
+// Of the typical values: F / B, the FLOP that a GPU computes while it sends a
+// byte, is about 1,500 within a host and 4,000 to 10,000 between hosts; a
+// sequence has about 2,000 tokens, a model a width of about 3,000.
+std::vector<CostTerm> ComputationTerms() {
+  return {
+      // Computation. No configuration is faster.
+      TermOf("compute", "computation of the batch on one GPU", Computation,
+             {Typical::kRatio, 1.0, 0.5}, {Read::kFlopRate, FlopOfStep}),
+      // A second forward pass.
+      TermOf("recompute", "recomputation with checkpointing",
+             If(Recomputes, Computation), {Typical::kRatio, 1.0 / 3.0, 0.3}),
+      // Launching kernels and reading weights costs the same for any
+      // microbatch; a layer launches some 50 kernels per microbatch.
+      TermOf("launch", "fixed cost of a microbatch, all layers",
+             [](const ParallelConfig& c) { return Passes(c) / c.pp; },
+             {Typical::kAbsolute, 0.03, 1.0}),
+      // 30 bytes per parameter at 2 TB/s, against 6 FLOP per parameter and
+      // token.
+      TermOf("optimizer", "optimizer step, whole model on one GPU",
+             [](const ParallelConfig& c) { return StateShard(c, 1); },
+             {Typical::kPerStep, 1.0, 1.0}),
+      TermOf("constant", "fixed cost of a step",
+             [](const ParallelConfig&) { return 1.0; },
+             {Typical::kAbsolute, 0.03, 1.5}),
+  };
+}
+
+std::vector<CostTerm> DataParallelTerms(const ClusterShape& shape) {
+  return {
+      // Data parallelism. The gradients of a rank's parameters are reduced once
+      // per step (Reductions): within the host, then by all of its groups at
+      // once over the host's links. 4 to 8 bytes per parameter, against 6 FLOP
+      // per parameter and token.
+      TermOf("DP volume, intra-node",
+             "all-reduce of all gradients within a host",
+             [=](const ParallelConfig& c) {
+               return Reductions(c) *
+                      RingVolume(DataParallelPerNode(c, shape)) * ModelShare(c);
+             },
+             {Typical::kPerStep, 1.35, 1.2}, {Read::kBandwidth, TwoModels}),
+      TermOf("DP volume, inter-node",
+             "all-reduce of all gradients between hosts",
+             [=](const ParallelConfig& c) {
+               const double per_node = DataParallelPerNode(c, shape);
+               return Reductions(c) * RingVolume(Replicas(c) / per_node) *
+                      SharePerNode(c, shape);
+             },
+             {Typical::kPerStep, 1.65, 1.2}, {Read::kBandwidth, TwoModels}),
+      TermOf("DP latency", "one message of the gradients' ring",
+             [](const ParallelConfig& c) {
+               return Reductions(c) * RingLatency(Replicas(c));
+             },
+             {Typical::kAbsolute, 1e-4, 1.5}, {Read::kLatency, One}),
+      // Communication that ZeRO adds: updated parameters are all-gathered after
+      // the step (at stage 3 also before every use), and without overlap the
+      // reduction of gradients is not hidden behind the backward pass.
+      TermOf("ZeRO gather", "all-gather of updated parameters, not hidden",
+             If(
+                 [](const ParallelConfig& c) {
+                   return c.zero_stage > 0 && !c.overlap_zero_allgather;
+                 },
+                 ReplicaVolume),
+             {Typical::kPerStep, 1.0, 1.2}, {Read::kBandwidth, ModelBytes}),
+      TermOf("ZeRO reduce, not hidden",
+             "reduction of gradients without overlap",
+             If(
+                 [](const ParallelConfig& c) {
+                   return c.zero_stage > 0 && !c.overlap_zero_comm;
+                 },
+                 [](const ParallelConfig& c) {
+                   return Reductions(c) * ReplicaVolume(c);
+                 }),
+             {Typical::kPerStep, 1.0, 1.2}, {Read::kBandwidth, ModelBytes}),
+      TermOf("ZeRO-3 gather", "all-gather of parameters before each use",
+             If([](const ParallelConfig& c) { return c.zero_stage == 3; },
+                [](const ParallelConfig& c) {
+                  return c.microbatches * ReplicaVolume(c);
+                }),
+             {Typical::kPerStep, 2.0, 1.2}, {Read::kBandwidth, TwoModels}),
+  };
+}
+
+std::vector<CostTerm> ModelParallelTerms(const ClusterShape& shape) {
+  const auto tp_within = [=](const ParallelConfig& c) {
+    return !TensorParallelCrosses(c, shape);
+  };
+  const auto tp_across = std::not_fn(tp_within);
+  const auto ep_within = [=](const ParallelConfig& c) {
+    return !ExpertsCross(c, shape);
+  };
+  const auto ep_across = std::not_fn(ep_within);
+  const auto tp_volume = [](const ParallelConfig& c) {
+    return LayerVolume(c, c.tp);
+  };
+  const auto tp_latency = [](const ParallelConfig& c) {
+    return LayerLatency(c, c.tp);
+  };
+  const auto ep_volume = [](const ParallelConfig& c) {
+    return LayerVolume(c, c.ep);
+  };
+  const auto ep_latency = [](const ParallelConfig& c) {
+    return LayerLatency(c, c.ep);
+  };
+  const auto pipelined = [](const ParallelConfig& c) { return c.pp > 1; };
+  return {
+      // Tensor parallelism. Every layer of a stage all-reduces its activations
+      // for every microbatch: 16 bytes per layer, token and unit of width,
+      // against 72 FLOP times the width.
+      TermOf("TP volume, intra-node",
+             "all-reduces of activations within a host",
+             If(tp_within, tp_volume), {Typical::kRatio, 0.11, 0.8},
+             {Read::kBandwidth, AllReducedBytes}),
+      TermOf("TP latency, intra-node",
+             "one all-reduce of activations within a host",
+             If(tp_within, tp_latency), {Typical::kAbsolute, 2e-3, 1.2},
+             {Read::kLatency, AllReduces}),
+      TermOf("TP volume, inter-node",
+             "all-reduces of activations between hosts",
+             If(tp_across, tp_volume), {Typical::kRatio, 0.37, 1.0},
+             {Read::kBandwidth, AllReducedBytes}),
+      TermOf("TP latency, inter-node",
+             "one all-reduce of activations between hosts",
+             If(tp_across, tp_latency), {Typical::kAbsolute, 4e-3, 1.2},
+             {Read::kLatency, AllReduces}),
+      // Expert parallelism. Every layer sends the tokens to their experts and
+      // back: as TP, for the tokens of top-2 routing.
+      TermOf("EP volume, intra-node", "tokens to their experts within a host",
+             If(ep_within, ep_volume), {Typical::kRatio, 0.1, 1.2}),
+      TermOf("EP latency, intra-node", "one all-to-all of tokens within a host",
+             If(ep_within, ep_latency), {Typical::kAbsolute, 2e-3, 1.2},
+             {Read::kLatency, AllReduces}),
+      TermOf("EP volume, inter-node", "tokens to their experts between hosts",
+             If(ep_across, ep_volume), {Typical::kRatio, 0.4, 1.2}),
+      TermOf("EP latency, inter-node", "one all-to-all of tokens between hosts",
+             If(ep_across, ep_latency), {Typical::kAbsolute, 4e-3, 1.2},
+             {Read::kLatency, AllReduces}),
+      // Context parallelism: keys and values circulate among the ranks, or,
+      // with sequence-parallel ranks of their own, an all-to-all exchanges
+      // tokens for heads.
+      TermOf("CP volume", "activations between ranks that share a sequence",
+             [](const ParallelConfig& c) {
+               return RingVolume(c.cp) * Computation(c);
+             },
+             {Typical::kRatio, 0.1, 1.2}),
+      // Pipeline parallelism. Neighbouring stages exchange every microbatch,
+      // once per chunk: 2 bytes per token and unit of width, against 72 FLOP
+      // times layers and width squared.
+      TermOf("PP volume", "activations from stage to stage",
+             If(pipelined,
+                [](const ParallelConfig& c) {
+                  return 2.0 * c.model_chunks * PipelineStretch(c) /
+                         (c.dp * c.cp);
+                }),
+             {Typical::kRatio, 4e-3, 1.5}, {Read::kBandwidth, LayerBytes}),
+      // Stages wait for each other at every transfer.
+      TermOf("PP latency", "one transfer from stage to stage",
+             If(pipelined,
+                [](const ParallelConfig& c) {
+                  return 2.0 * c.model_chunks * Passes(c);
+                }),
+             {Typical::kAbsolute, 5e-3, 1.7}, {Read::kLatency, One}),
+  };
+}
+
 }  // namespace
 
 double FlopOfStep(const JobSizes& sizes) {
@@ -181,194 +351,13 @@ ParallelConfig WithSequenceRanks(ParallelConfig c, const ClusterShape& shape) {
   return c;
 }
 
-// F / B, the FLOP that a GPU computes while it sends a byte, is about 1,500
-// within a host and 4,000 to 10,000 between hosts; a sequence has about 2,000
-// tokens, a model a width of about 3,000.
 std::vector<CostTerm> PhysicalTimeTerms(const ClusterShape& shape) {
-  const auto tp_within = [=](const ParallelConfig& c) {
-    return !TensorParallelCrosses(c, shape);
-  };
-  const auto tp_across = std::not_fn(tp_within);
-  const auto ep_within = [=](const ParallelConfig& c) {
-    return !ExpertsCross(c, shape);
-  };
-  const auto ep_across = std::not_fn(ep_within);
-  const auto tp_volume = [](const ParallelConfig& c) {
-    return LayerVolume(c, c.tp);
-  };
-  const auto tp_latency = [](const ParallelConfig& c) {
-    return LayerLatency(c, c.tp);
-  };
-  const auto ep_volume = [](const ParallelConfig& c) {
-    return LayerVolume(c, c.ep);
-  };
-  const auto ep_latency = [](const ParallelConfig& c) {
-    return LayerLatency(c, c.ep);
-  };
-  const auto pipelined = [](const ParallelConfig& c) { return c.pp > 1; };
-  return {
-      // Computation. No configuration is faster.
-      {"compute",
-       "computation of the batch on one GPU",
-       Computation,
-       {Typical::kRatio, 1.0, 0.5},
-       {Read::kFlopRate, FlopOfStep}},
-      // A second forward pass.
-      {"recompute",
-       "recomputation with checkpointing",
-       If(Recomputes, Computation),
-       {Typical::kRatio, 1.0 / 3.0, 0.3}},
-      // Launching kernels and reading weights costs the same for any
-      // microbatch; a layer launches some 50 kernels per microbatch.
-      {"launch",
-       "fixed cost of a microbatch, all layers",
-       [](const ParallelConfig& c) { return Passes(c) / c.pp; },
-       {Typical::kAbsolute, 0.03, 1.0}},
-      // 30 bytes per parameter at 2 TB/s, against 6 FLOP per parameter and
-      // token.
-      {"optimizer",
-       "optimizer step, whole model on one GPU",
-       [](const ParallelConfig& c) { return StateShard(c, 1); },
-       {Typical::kPerStep, 1.0, 1.0}},
-      {"constant",
-       "fixed cost of a step",
-       [](const ParallelConfig&) { return 1.0; },
-       {Typical::kAbsolute, 0.03, 1.5}},
-      // Data parallelism. The gradients of a rank's parameters are reduced once
-      // per step (Reductions): within the host, then by all of its groups at
-      // once over the
-      // host's links. 4 to 8 bytes per parameter, against 6 FLOP per parameter
-      // and token.
-      {"DP volume, intra-node",
-       "all-reduce of all gradients within a host",
-       [=](const ParallelConfig& c) {
-         return Reductions(c) * RingVolume(DataParallelPerNode(c, shape)) *
-                ModelShare(c);
-       },
-       {Typical::kPerStep, 1.35, 1.2},
-       {Read::kBandwidth, TwoModels}},
-      {"DP volume, inter-node",
-       "all-reduce of all gradients between hosts",
-       [=](const ParallelConfig& c) {
-         const double per_node = DataParallelPerNode(c, shape);
-         return Reductions(c) * RingVolume(Replicas(c) / per_node) *
-                SharePerNode(c, shape);
-       },
-       {Typical::kPerStep, 1.65, 1.2},
-       {Read::kBandwidth, TwoModels}},
-      {"DP latency",
-       "one message of the gradients' ring",
-       [](const ParallelConfig& c) {
-         return Reductions(c) * RingLatency(Replicas(c));
-       },
-       {Typical::kAbsolute, 1e-4, 1.5},
-       {Read::kLatency, One}},
-      // Communication that ZeRO adds: updated parameters are all-gathered after
-      // the step (at stage 3 also before every use), and without overlap the
-      // reduction of gradients is not hidden behind the backward pass.
-      {"ZeRO gather",
-       "all-gather of updated parameters, not hidden",
-       If(
-           [](const ParallelConfig& c) {
-             return c.zero_stage > 0 && !c.overlap_zero_allgather;
-           },
-           ReplicaVolume),
-       {Typical::kPerStep, 1.0, 1.2},
-       {Read::kBandwidth, ModelBytes}},
-      {"ZeRO reduce, not hidden",
-       "reduction of gradients without overlap",
-       If(
-           [](const ParallelConfig& c) {
-             return c.zero_stage > 0 && !c.overlap_zero_comm;
-           },
-           [](const ParallelConfig& c) {
-             return Reductions(c) * ReplicaVolume(c);
-           }),
-       {Typical::kPerStep, 1.0, 1.2},
-       {Read::kBandwidth, ModelBytes}},
-      {"ZeRO-3 gather",
-       "all-gather of parameters before each use",
-       If([](const ParallelConfig& c) { return c.zero_stage == 3; },
-          [](const ParallelConfig& c) {
-            return c.microbatches * ReplicaVolume(c);
-          }),
-       {Typical::kPerStep, 2.0, 1.2},
-       {Read::kBandwidth, TwoModels}},
-      // Tensor parallelism. Every layer of a stage all-reduces its activations
-      // for every microbatch: 16 bytes per layer, token and unit of width,
-      // against 72 FLOP times the width.
-      {"TP volume, intra-node",
-       "all-reduces of activations within a host",
-       If(tp_within, tp_volume),
-       {Typical::kRatio, 0.11, 0.8},
-       {Read::kBandwidth, AllReducedBytes}},
-      {"TP latency, intra-node",
-       "one all-reduce of activations within a host",
-       If(tp_within, tp_latency),
-       {Typical::kAbsolute, 2e-3, 1.2},
-       {Read::kLatency, AllReduces}},
-      {"TP volume, inter-node",
-       "all-reduces of activations between hosts",
-       If(tp_across, tp_volume),
-       {Typical::kRatio, 0.37, 1.0},
-       {Read::kBandwidth, AllReducedBytes}},
-      {"TP latency, inter-node",
-       "one all-reduce of activations between hosts",
-       If(tp_across, tp_latency),
-       {Typical::kAbsolute, 4e-3, 1.2},
-       {Read::kLatency, AllReduces}},
-      // Expert parallelism. Every layer sends the tokens to their experts and
-      // back: as TP, for the tokens of top-2 routing.
-      {"EP volume, intra-node",
-       "tokens to their experts within a host",
-       If(ep_within, ep_volume),
-       {Typical::kRatio, 0.1, 1.2}},
-      {"EP latency, intra-node",
-       "one all-to-all of tokens within a host",
-       If(ep_within, ep_latency),
-       {Typical::kAbsolute, 2e-3, 1.2},
-       {Read::kLatency, AllReduces}},
-      {"EP volume, inter-node",
-       "tokens to their experts between hosts",
-       If(ep_across, ep_volume),
-       {Typical::kRatio, 0.4, 1.2}},
-      {"EP latency, inter-node",
-       "one all-to-all of tokens between hosts",
-       If(ep_across, ep_latency),
-       {Typical::kAbsolute, 4e-3, 1.2},
-       {Read::kLatency, AllReduces}},
-      // Context parallelism: keys and values circulate among the ranks, or,
-      // with
-      // sequence-parallel ranks of their own, an all-to-all exchanges tokens
-      // for
-      // heads.
-      {"CP volume",
-       "activations between ranks that share a sequence",
-       [](const ParallelConfig& c) {
-         return RingVolume(c.cp) * Computation(c);
-       },
-       {Typical::kRatio, 0.1, 1.2}},
-      // Pipeline parallelism. Neighbouring stages exchange every microbatch,
-      // once per chunk: 2 bytes per token and unit of width, against 72 FLOP
-      // times layers and width squared.
-      {"PP volume",
-       "activations from stage to stage",
-       If(pipelined,
-          [](const ParallelConfig& c) {
-            return 2.0 * c.model_chunks * PipelineStretch(c) / (c.dp * c.cp);
-          }),
-       {Typical::kRatio, 4e-3, 1.5},
-       {Read::kBandwidth, LayerBytes}},
-      // Stages wait for each other at every transfer.
-      {"PP latency",
-       "one transfer from stage to stage",
-       If(pipelined,
-          [](const ParallelConfig& c) {
-            return 2.0 * c.model_chunks * Passes(c);
-          }),
-       {Typical::kAbsolute, 5e-3, 1.7},
-       {Read::kLatency, One}},
-  };
+  std::vector<CostTerm> terms = ComputationTerms();
+  for (const std::vector<CostTerm>& others :
+       {DataParallelTerms(shape), ModelParallelTerms(shape)}) {
+    terms.insert(terms.end(), others.begin(), others.end());
+  }
+  return terms;
 }
 
 // 16 bytes per parameter, 34 per token, layer and unit of width.
@@ -386,53 +375,39 @@ std::vector<CostTerm> PhysicalMemoryTerms(bool sets_sp) {
       // Parameters, gradients and optimizer state as mixed-precision Adam has
       // them are the last term. The first three are what a framework keeps in
       // addition: gradients in single precision, copies.
-      {"parameters",
-       "parameters beyond that",
-       [](const ParallelConfig& c) { return StateShard(c, 3); },
-       {Typical::kRatio, 0.02, 1.0},
-       {Read::kMemory}},
-      {"gradients",
-       "gradients beyond that",
-       [](const ParallelConfig& c) { return StateShard(c, 2); },
-       {Typical::kRatio, 0.02, 1.0},
-       {Read::kMemory}},
-      {"optimizer state",
-       "optimizer state beyond that",
-       [](const ParallelConfig& c) { return StateShard(c, 1); },
-       {Typical::kRatio, 0.1, 1.0},
-       {Read::kMemory}},
-      {"activations",
-       "activations of the batch, all layers",
-       If(std::not_fn(Recomputes), in_flight(10.0 / 34.0)),
-       {Typical::kPerSequence, 0.22, 1.0},
-       {Read::kMemory}},
+      TermOf("parameters", "parameters beyond that",
+             [](const ParallelConfig& c) { return StateShard(c, 3); },
+             {Typical::kRatio, 0.02, 1.0}, {Read::kMemory}),
+      TermOf("gradients", "gradients beyond that",
+             [](const ParallelConfig& c) { return StateShard(c, 2); },
+             {Typical::kRatio, 0.02, 1.0}, {Read::kMemory}),
+      TermOf("optimizer state", "optimizer state beyond that",
+             [](const ParallelConfig& c) { return StateShard(c, 1); },
+             {Typical::kRatio, 0.1, 1.0}, {Read::kMemory}),
+      TermOf("activations", "activations of the batch, all layers",
+             If(std::not_fn(Recomputes), in_flight(10.0 / 34.0)),
+             {Typical::kPerSequence, 0.22, 1.0}, {Read::kMemory}),
       // 2 bytes of the 34, and the recomputed activations.
-      {"checkpoints",
-       "checkpointed activations of the batch",
-       If(Recomputes, in_flight(1.0)),
-       {Typical::kPerSequence, 0.014, 1.0},
-       {Read::kMemory, CheckpointBytes}},
+      TermOf("checkpoints", "checkpointed activations of the batch",
+             If(Recomputes, in_flight(1.0)),
+             {Typical::kPerSequence, 0.014, 1.0},
+             {Read::kMemory, CheckpointBytes}),
       // Logits, and the activations of the layer that is being computed.
-      {"one microbatch",
-       "logits and one layer, whole batch",
-       SequencesAtOnce,
-       {Typical::kPerSequence, 0.025, 1.0},
-       {Read::kMemory}},
-      {"constant",
-       "fixed memory of a GPU",
-       [](const ParallelConfig&) { return 1.0; },
-       {Typical::kAbsolute, 0.04, 0.8},
-       {Read::kMemory}},
+      TermOf("one microbatch", "logits and one layer, whole batch",
+             SequencesAtOnce, {Typical::kPerSequence, 0.025, 1.0},
+             {Read::kMemory}),
+      TermOf("constant", "fixed memory of a GPU",
+             [](const ParallelConfig&) { return 1.0; },
+             {Typical::kAbsolute, 0.04, 0.8}, {Read::kMemory}),
       // 2 + 2 + 12 of 16 bytes, one term: their ratio is known, and a
       // configuration that ran out of memory informs about all three at once.
-      {"model state",
-       "parameters, gradients and optimizer, as sharded",
-       [](const ParallelConfig& c) {
-         return 2.0 / 16.0 * StateShard(c, 3) + 2.0 / 16.0 * StateShard(c, 2) +
-                12.0 / 16.0 * StateShard(c, 1);
-       },
-       {Typical::kRatio, 1.0, 0.5},
-       {Read::kMemory, StateBytes}},
+      TermOf("model state", "parameters, gradients and optimizer, as sharded",
+             [](const ParallelConfig& c) {
+               return 2.0 / 16.0 * StateShard(c, 3) +
+                      2.0 / 16.0 * StateShard(c, 2) +
+                      12.0 / 16.0 * StateShard(c, 1);
+             },
+             {Typical::kRatio, 1.0, 0.5}, {Read::kMemory, StateBytes}),
   };
 }
 

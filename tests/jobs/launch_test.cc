@@ -46,7 +46,7 @@ TEST(Launch, AFrameworkIsFoundByItsAdapterAndByItsOwnName) {
   EXPECT_EQ(FindFramework("torchtitan").name, "fsdp2");
   EXPECT_EQ(FindFramework("fsdp2").adapter->name(), "torchtitan");
   EXPECT_EQ(FindFramework("hf-trainer").name, "fsdp2-accelerate");
-  EXPECT_TRUE(FindFramework("hf-trainer").framework.no_sync);
+  EXPECT_TRUE(FindFramework("hf-trainer").framework.sharding.no_sync);
   EXPECT_FALSE(FindFramework("colossalai").adapter);
   EXPECT_EQ(LaunchText(LlamaJob("colossalai"), {.dp = 16}), "");
   try {

@@ -135,12 +135,6 @@ TEST(Cluster, NumbersOutOfRangeAreErrors) {
               HasSubstr("must divide"));
 }
 
-TEST(Cluster, RingsHaveNoMoreCardsThanTheirHost) {
-  EXPECT_THAT(
-      ErrorOf(Edited("nics_per_node = 1", "nics_per_node = 1\nring_nics = 2")),
-      AllOf(HasSubstr("ring_nics is 2"), HasSubstr("nics_per_node")));
-}
-
 TEST(Cluster, SeveralNodesNeedANetwork) {
   EXPECT_THAT(ErrorOf(Edited("[inter]", "[network]")), HasSubstr("inter"));
 }
@@ -391,18 +385,6 @@ TEST(Clusters, ErrorsNameThePlaceAndTheRemedy) {
                     HasSubstr("add [group.inter] or [network]")));
 }
 
-TEST(Cluster, MemoryIsInPowersOfTwo) {
-  const auto bytes = [](const std::string& memory) {
-    return ReadCluster(Written("[gpu]\n" + memory +
-                               "\nmemory_bandwidth_gb_per_s = 2039\n"
-                               "half_tflops = 312\n"))
-        .gpu.memory_bytes;
-  };
-  EXPECT_EQ(bytes("memory_gib = 1"), 1073741824.0);
-  EXPECT_EQ(bytes("memory_gib = 80"), 80.0 * 1073741824.0);
-  EXPECT_DOUBLE_EQ(bytes("memory_gb = 80"), 0.987 * 80.0 * 1073741824.0);
-}
-
 TEST(Cluster, CountsAreFromOneToAMillion) {
   const auto gpu = [](const std::string& multiprocessors) {
     return Written(
@@ -436,18 +418,6 @@ TEST(Cluster, CountsAreFromOneToAMillion) {
   EXPECT_THAT(ErrorOf(hosts("2", "1")), HasSubstr("inter"));
 }
 
-TEST(Cluster, SwitchesShareTheGpusOfAHost) {
-  const auto gpus_per_switch = [](const std::string& gpus) {
-    return ReadCluster(
-               Edited("gpus_per_switch = 4", "gpus_per_switch = " + gpus))
-        .gpus_per_switch;
-  };
-  EXPECT_EQ(gpus_per_switch("1"), 1);
-  EXPECT_EQ(gpus_per_switch("8"), 8);
-  EXPECT_THROW((void)gpus_per_switch("0"), common::InputError);
-  EXPECT_THROW((void)gpus_per_switch("16"), common::InputError);
-}
-
 TEST(Cluster, RingsAndNicsOfRingsHaveLimits) {
   const auto rings = [](const std::string& numbers) {
     return Edited("peer_access = false",
@@ -468,68 +438,9 @@ TEST(Cluster, RingsAndNicsOfRingsHaveLimits) {
   EXPECT_THAT(ErrorOf(nics("-1")), HasSubstr("ring_nics is -1"));
 }
 
-// A ring passes through 2 to 4 GPUs; more than there are have as many links as
-// all of them.
-TEST(Cluster, ARingThroughOneGpuHasItsLinksToTheNetwork) {
-  Cluster cluster;
-  cluster.intra.bandwidth_bytes_per_s = 10.0;
-  EXPECT_EQ(cluster.RingBytesPerSecond(3), 10.0);
-  cluster.rings = {1.0, 2.0, 3.0};
-  EXPECT_EQ(cluster.RingBytesPerSecond(1), 30.0);
-  EXPECT_EQ(cluster.RingBytesPerSecond(2), 10.0);
-  EXPECT_EQ(cluster.RingBytesPerSecond(3), 20.0);
-  EXPECT_EQ(cluster.RingBytesPerSecond(4), 30.0);
-  EXPECT_EQ(cluster.RingBytesPerSecond(5), 30.0);
-}
-
-TEST(Cluster, AnyBandwidthAboveZeroIsANetwork) {
-  Cluster cluster;
-  cluster.name = "c";
-  cluster.inter.bandwidth_bytes_per_s = 0.05;
-  EXPECT_EQ(WithHosts(cluster, 2, 1).gpus(), 2);
-  cluster.inter.bandwidth_bytes_per_s = 0.0;
-  try {
-    (void)WithHosts(cluster, 3, 4);
-    FAIL();
-  } catch (const std::invalid_argument& e) {
-    EXPECT_THAT(e.what(), HasSubstr("12 GPUs are more than one host"));
-  }
-  cluster.rings = {1.0};  // of two GPUs
-  EXPECT_EQ(WithHosts(cluster, 1, 2).gpus(), 2);
-  EXPECT_THROW((void)WithHosts(cluster, 1, 3), std::invalid_argument);
-}
-
-TEST(Clusters, AGroupMayHaveOneGpuAndAnyNetwork) {
-  const std::vector<Cluster> groups = ReadClusters(
-      File("[[gpu_type]]\nlike = \"a5000-8\"\nnodes = 1\ngpus_per_node = 1\n"
-           "[network]\nname = \"n\"\nbandwidth_gb_per_s = 5e-11\n"
-           "latency_us = 20\n"));
-  ASSERT_EQ(groups.size(), 1U);
-  EXPECT_EQ(groups[0].gpus(), 1);
-  EXPECT_DOUBLE_EQ(groups[0].OuterLink().bandwidth_bytes_per_s, 0.05);
-  EXPECT_DOUBLE_EQ(groups[0].OuterLink().latency_s, 20e-6);
-}
-
 TEST(Clusters, TheFormerWordForAGpuTypeIsAnError) {
   EXPECT_THAT(GroupError(File("[[group]]\nlike = \"a5000-8\"\n")),
               AllOf(HasSubstr("cluster.toml:1:"), HasSubstr("[[gpu_type]]")));
-}
-
-TEST(Clusters, AGroupHasAHostAndAGpu) {
-  EXPECT_THAT(GroupError(TwoTypes("nodes = 1", "nodes = 0")),
-              HasSubstr("nodes"));
-  EXPECT_THAT(GroupError(TwoTypes("nodes = 1", "nodes = 1\ngpus_per_node = 0")),
-              HasSubstr("gpus_per_node"));
-}
-
-// 16 and 8 of 24 GPUs in hosts of 8: a share is whole hosts for multiples of
-// 24 only, although 12 is half of all.
-TEST(Clusters, SharesOfGroupsAreWholeHosts) {
-  const std::vector<Cluster> groups = ReadClusters(TwoTypes());
-  EXPECT_EQ(GpusOf(WithGpus(groups, 24)), 24);
-  EXPECT_EQ(GpusOf(WithGpus(groups, 72)), 72);
-  EXPECT_THROW((void)WithGpus(groups, 12), std::invalid_argument);
-  EXPECT_TRUE(WithGpus(std::vector<Cluster>(), 8).empty());
 }
 
 }  // namespace trials::cluster_test

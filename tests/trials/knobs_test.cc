@@ -264,30 +264,6 @@ TEST(Knobs, TheDocumentationHasTheTable) {
               HasSubstr(KnobTable()));
 }
 
-TEST(ParallelConfig, IntegersMayBeWrittenWithAPoint) {
-  EXPECT_EQ(ParseParallelConfig("dp=4.0").dp, 4);
-  EXPECT_THROW((void)ParseParallelConfig("dp=4.5"), std::invalid_argument);
-  EXPECT_THROW((void)ParseParallelConfig("dp=4.0x"), std::invalid_argument);
-  EXPECT_THROW((void)ParseParallelConfig("dp="), std::invalid_argument);
-}
-
-// "0, 1, 2, 3" says which values a grid has.
-TEST(Knobs, GridsHaveTheValuesOfTheirText) {
-  const Workload workload;
-  int fixed = 0;
-  for (const Knob& knob : BuiltInKnobs()) {
-    if (knob.grid.text.find_first_not_of("0123456789, ") == std::string::npos &&
-        !knob.grid.text.empty()) {
-      EXPECT_EQ(
-          fmt::format("{}", fmt::join(knob.grid.values(workload, 8), ", ")),
-          knob.grid.text)
-          << knob.name;
-      ++fixed;
-    }
-  }
-  EXPECT_GE(fixed, 7);
-}
-
 TEST(Knobs, FlagsAreZeroOrOne) {
   for (const Knob& knob : BuiltInKnobs()) {
     if (knob.scale == KnobScale::kFlag) {
@@ -307,50 +283,6 @@ TEST(Knobs, NamesHaveLettersDigitsAndFourSigns) {
     Knob knob{.name = name, .minimum = 0};
     EXPECT_THAT(ErrorOf(knob), HasSubstr("is not a name")) << name;
   }
-}
-
-TEST(Knobs, VariablesAreInCapitalsWithUnderscores) {
-  EXPECT_EQ(VariableName("nccl-algo ring_9"), "NCCL_ALGO_RING_9");
-  EXPECT_EQ(VariableName("azAZ"), "AZAZ");
-  EXPECT_EQ(VariableName("`{"), "`{");
-}
-
-TEST(ParallelConfig, SwitchesMayBeTrueOrFalse) {
-  for (const char* name :
-       {"grad_checkpoint", "overlap_zero_comm", "overlap_p2p"}) {
-    const Knob& knob = BuiltInKnobs().Require(name);
-    const auto value = [&](const std::string& text) {
-      ParallelConfig config;
-      knob.SetChecked(config, text);
-      return knob.Get(config);
-    };
-    for (const char* on : {"true", "True", "1", "1.0"}) {
-      EXPECT_EQ(value(on), 1) << name << on;
-    }
-    for (const char* off : {"false", "False", "0"}) {
-      EXPECT_EQ(value(off), 0) << name << off;
-    }
-  }
-}
-
-TEST(ParallelConfig, NumbersEndWhereTheirTextEnds) {
-  const Knob& dp = BuiltInKnobs().Require("dp");
-  ParallelConfig config;
-  dp.SetChecked(config, std::string_view("123").substr(0, 2));
-  EXPECT_EQ(config.dp, 12);
-  EXPECT_EQ(ParseParallelConfig("dp=2147483647").dp, 2147483647);
-  EXPECT_THROW((void)ParseParallelConfig("dp=2147483648"),
-               std::invalid_argument);
-  EXPECT_THROW((void)ParseParallelConfig("dp=-2147483648"),
-               std::invalid_argument);
-}
-
-TEST(Knobs, ExpertsAreDealtOutWhereThereAreAny) {
-  const Knob& ep = BuiltInKnobs().Require("ep");
-  Workload workload;
-  EXPECT_EQ(ep.grid.values(workload, 4), (std::vector<int>{1}));
-  workload.model.experts = 1;
-  EXPECT_EQ(ep.grid.values(workload, 4), (std::vector<int>{1, 2, 4}));
 }
 
 TEST(Knobs, GridsOfPowersOfTwoEndAtTheBatchOrTheLayers) {

@@ -47,16 +47,6 @@ TEST(Throughput, VarianceOfTheMeanIsUnbiasedAndDividedByTheSteps) {
   EXPECT_EQ(EstimateThroughput({1.0}, options).variance, 0.0);
 }
 
-// Rates of 1, 2 and 4 steps/s: (16 + 1 + 25) / 9 around 7 / 3, over 2 and 3.
-TEST(Throughput, VarianceOfTheMeanOfThreeSteps) {
-  const ThroughputEstimate estimate = EstimateThroughput(
-      {1.0, 0.5, 0.25},
-      {.warmup_steps = 0, .outlier_iqr = 0.0, .variance_of_mean = true});
-  EXPECT_EQ(estimate.steps_used, 3);
-  EXPECT_NEAR(estimate.steps_per_s, 7.0 / 3, 1e-12);
-  EXPECT_NEAR(estimate.variance, 7.0 / 9, 1e-12);
-}
-
 TEST(Throughput, WarmUpStepsAreNotCounted) {
   ThroughputOptions options = kPlain;
   options.warmup_steps = 1;
@@ -78,15 +68,6 @@ TEST(Throughput, IsUnknownUntilAStepAfterTheWarmUpIsMeasured) {
   EXPECT_EQ(EstimateThroughput({2.0, 2.0, 1.0}, options).steps_per_s, 1.0);
 }
 
-TEST(Throughput, ATrialWithWarmUpStepsOnlyHasNone) {
-  for (const Outcome outcome : {Outcome::kCompleted, Outcome::kTimedOut}) {
-    Measurement measurement{.outcome = outcome, .step_times_s = {50.0}};
-    EXPECT_FALSE(MakeTrial(0, {}, measurement).HasThroughput());
-    measurement.step_times_s.push_back(1.0);
-    EXPECT_TRUE(MakeTrial(0, {}, measurement).HasThroughput());
-  }
-}
-
 // Median 1.02, quartiles 1.01 and 1.03: what is 0.04 away or more goes.
 TEST(Throughput, OutliersFromTwoInterquartileRangesAreDropped) {
   ThroughputOptions options = kPlain;
@@ -96,14 +77,6 @@ TEST(Throughput, OutliersFromTwoInterquartileRangesAreDropped) {
   EXPECT_NEAR(EstimateThroughput(times, options).steps_per_s, 0.985, 1e-3);
   options.outlier_iqr = 0.0;
   EXPECT_EQ(EstimateThroughput(times, options).steps_used, 5);
-}
-
-// Exactly at the limit is an outlier: median 4, IQR 2, and 8 is 4 away.
-TEST(Throughput, TheOutlierLimitItselfIsOutside) {
-  ThroughputOptions options = kPlain;
-  options.outlier_iqr = 2.0;
-  EXPECT_EQ(EstimateThroughput({2, 3, 4, 5, 8}, options).steps_used, 4);
-  EXPECT_EQ(EstimateThroughput({2, 3, 4, 5, 7.9}, options).steps_used, 5);
 }
 
 TEST(Throughput, EqualStepsAreNoOutliers) {
@@ -173,38 +146,8 @@ TEST(Measurement, AnImplausibleValueIsAFailureThatNamesIt) {
   EXPECT_EQ(good.step_times_s.size(), 2U);
 }
 
-TEST(StopRule, WaitsForAStepAfterTheWarmUp) {
-  StopRule rule{.q_min = 1, .best_steps_per_s = 0.9};
-  EXPECT_FALSE(ShouldStop(rule, {50.0}));       // the slow first step
-  EXPECT_FALSE(ShouldStop(rule, {50.0, 1.0}));  // better than the best
-  EXPECT_TRUE(ShouldStop(rule, {50.0, 2.0}));
-  rule.throughput.warmup_steps = 3;
-  EXPECT_FALSE(ShouldStop(rule, {50.0, 9.0, 9.0}));
-  EXPECT_TRUE(ShouldStop(rule, {50.0, 9.0, 9.0, 9.0}));
-}
-
 TEST(StopRule, WithoutABestNothingStops) {
   EXPECT_FALSE(ShouldStop(StopRule{}, {1e9, 1e9, 1e9}));
-}
-
-TEST(StopRule, SeesTheStepsAsTheEstimateDoes) {
-  // The slow first step alone would stop the trial.
-  const StopRule rule{.q_min = 2, .best_steps_per_s = 0.9};
-  EXPECT_FALSE(ShouldStop(rule, {50.0, 1.0, 1.0}));
-}
-
-TEST(Trial, HasAThroughputOfAPlausibleStep) {
-  const auto has = [](double steps_per_s) {
-    Trial trial;
-    trial.measurement.outcome = Outcome::kCompleted;
-    trial.throughput.steps_per_s = steps_per_s;
-    return trial.HasThroughput();
-  };
-  EXPECT_TRUE(has(1.0 / kMostStepSeconds));
-  EXPECT_FALSE(has(0.99 / kMostStepSeconds));
-  EXPECT_TRUE(has(1.0 / kLeastStepSeconds));
-  EXPECT_FALSE(has(1.01 / kLeastStepSeconds));
-  EXPECT_FALSE(has(0.0));
 }
 
 // c (1 + 1/2) after 4 steps where one step is the minimum, with or without a
@@ -218,17 +161,6 @@ TEST(StopRule, TheLeastNumberOfStepsIsOne) {
   EXPECT_DOUBLE_EQ(TauOf(rule, 4), 0.15);
   rule.q_min = 4;
   EXPECT_DOUBLE_EQ(TauOf(rule, 4), 0.1);
-}
-
-TEST(StopRule, OfNoStepAfterTheWarmUpStopsNothing) {
-  StopRule rule{.q_min = 1,
-                .best_steps_per_s = 100.0,
-                .tau_steps_per_s = 1.0,
-                .confidence_steps_per_s = 1.0};
-  rule.throughput.warmup_steps = 2;
-  EXPECT_FALSE(ShouldStop(rule, {1.0}));
-  EXPECT_FALSE(ShouldStop(rule, {1.0, 1.0}));
-  EXPECT_TRUE(ShouldStop(rule, {1.0, 1.0, 1.0}));
 }
 
 }  // namespace trials::measurement_test

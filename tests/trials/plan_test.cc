@@ -277,33 +277,6 @@ Plan Read(const std::string& text) {
   return plan;
 }
 
-TEST(PlanText, AStageHasOneGpuOfTheFirstTypeAndNoRecomputationByDefault) {
-  const Plan plan = Read("layers=3");
-  EXPECT_EQ(plan.shared, ParallelConfig{});
-  EXPECT_THAT(plan.layers, ElementsAre(3));
-  EXPECT_THAT(plan.stages, ElementsAre(PlanStage{1, 1, 0, 0}));
-  EXPECT_EQ(ToString(plan), "layers=3 dp=1 tp=1");
-}
-
-TEST(PlanText, ACountBeforeAStageRepeatsIt) {
-  EXPECT_THAT(Read("1x layers=4 / 3x  layers=2").layers,
-              ElementsAre(4, 2, 2, 2));
-  EXPECT_EQ(Read("2x layers=1 dp=2 / layers=1"),
-            Read("layers=1 dp=2 / layers=1 dp=2 / layers=1 dp=1"));
-  EXPECT_EQ(ToString(Read("layers=1 / 2x layers=1 / layers=2")),
-            "3x layers=1 dp=1 tp=1 / layers=2 dp=1 tp=1");
-}
-
-// Chunk by chunk, as the model is cut: the second chunk of the first stage
-// follows the first chunk of the last one.
-TEST(PlanText, ChunksOfAStageAreJoinedByAPlusSign) {
-  const Plan plan = Read("layers=1+2 / layers=3+4");
-  EXPECT_THAT(plan.layers, ElementsAre(1, 3, 2, 4));
-  EXPECT_EQ(plan.shared.pp, 2);
-  EXPECT_EQ(plan.shared.model_chunks, 2);
-  EXPECT_EQ(ToString(plan), "layers=1+2 dp=1 tp=1 / layers=3+4 dp=1 tp=1");
-}
-
 TEST(PlanText, NumbersHaveALeastAndAGreatestValue) {
   const auto refuses = [](const std::string& text) {
     Plan plan;
@@ -329,20 +302,6 @@ TEST(PlanText, NumbersHaveALeastAndAGreatestValue) {
         "10001x layers=1", "x layers=1"}) {
     refuses(setting);
   }
-}
-
-// They follow from the stages.
-TEST(PlanText, SharedSettingsHaveNoSizes) {
-  for (const char* size : {"dp=2", "tp=2", "pp=2", "model_chunks=2"}) {
-    Plan plan;
-    EXPECT_THROW(FromText(std::string(size) + " / layers=4", plan),
-                 std::invalid_argument)
-        << size;
-  }
-  EXPECT_EQ(Read("zero_stage=1 cp=2 / layers=4").shared.cp, 2);
-  Plan plan = FourStages();
-  plan.shared.micro_batch_size = 3;  // follows from the microbatches
-  EXPECT_EQ(ToString(plan), ToString(FourStages()));
 }
 
 TEST(PlanText, SharedSettingsAreTheFirstPartAndOnlyThat) {
@@ -405,50 +364,6 @@ TEST(PlanRequest, LandscapesAndTablesRefusePlans) {
   EXPECT_NO_THROW(RejectPlan({}, "replay"));
 }
 
-TEST(Plan, AStageMayHaveNoLayers) {
-  Plan plan = FourStages();
-  plan.layers = {3, 3, 2, 0};
-  EXPECT_EQ(Error(plan), "no error");
-  plan.layers = {3, 3, 3, -1};
-  EXPECT_THAT(Error(plan), HasSubstr("must be 0 or more"));
-}
-
-TEST(Plan, AStagesConfigurationHasItsOwnSizes) {
-  Plan plan = UniformPlan(ParseParallelConfig("dp=2,tp=2,sp=2,pp=2"), 8);
-  plan.stages[1] = {.dp = 1, .tp = 4};
-  EXPECT_EQ(ToString(StageConfig(plan, 1)), "dp=1,tp=4,pp=2,sp=4");
-  EXPECT_EQ(ToString(StageConfig(plan, 0)), "dp=2,tp=2,pp=2,sp=2");
-  plan.shared.sp = 1;
-  EXPECT_EQ(ToString(StageConfig(plan, 1)), "dp=1,tp=4,pp=2");
-}
-
-// Of two chunks of two layers, three layers of a stage are recomputed.
-TEST(Plan, TheFirstLayersOfAStageAreRecomputedInAllItsChunks) {
-  Plan plan =
-      UniformPlan(ParseParallelConfig("pp=2,microbatches=2,model_chunks=2"), 8);
-  plan.stages[0].recomputed_layers = 3;
-  plan.stages[1].recomputed_layers = 1;
-  const std::vector<Chunk> chunks = ChunksOf(plan, /*dense_layers=*/3);
-  ASSERT_EQ(chunks.size(), 4);
-  EXPECT_EQ(chunks[0].recomputed, 2);
-  EXPECT_EQ(chunks[1].recomputed, 1);
-  EXPECT_EQ(chunks[2].recomputed, 1);
-  EXPECT_EQ(chunks[3].recomputed, 0);
-  // Layers without experts are the first of the model.
-  EXPECT_EQ(chunks[0].dense, 2);
-  EXPECT_EQ(chunks[1].dense, 1);
-  EXPECT_EQ(chunks[2].dense, 0);
-}
-
-// As Colossal-AI deals them out: the rest begins at stages / 2 - rest / 2.
-TEST(Plan, TheRestOfTheLayersIsInTheMiddleOfAnyNumberOfStages) {
-  EXPECT_THAT(DistributeLayers(13, 4), ElementsAre(3, 3, 4, 3));
-  EXPECT_THAT(DistributeLayers(15, 4), ElementsAre(3, 4, 4, 4));
-  EXPECT_THAT(DistributeLayers(7, 5), ElementsAre(1, 2, 2, 1, 1));
-  EXPECT_THAT(DistributeLayers(2, 5), ElementsAre(0, 1, 1, 0, 0));
-  EXPECT_THAT(DistributeLayers(3, 1), ElementsAre(3));
-}
-
 TEST(Plan, AShapeThatContradictsItselfIsAnError) {
   Plan plan = FourStages();
   plan.layers = {4, 2, 2};
@@ -467,52 +382,6 @@ TEST(Plan, AShapeThatContradictsItselfIsAnError) {
   plan = FourStages();
   plan.layers = {3, 2, 2, 2};
   EXPECT_THAT(Error(plan), HasSubstr("add up to the model's 8"));
-}
-
-TEST(Plan, AStageRecomputesNoneToAllOfItsLayers) {
-  Plan plan = FourStages();
-  plan.stages[1].recomputed_layers = 2;
-  EXPECT_EQ(Error(plan), "no error");
-  plan.stages[1].recomputed_layers = -1;
-  EXPECT_THAT(Error(plan), HasSubstr("stage 1: -1 recomputed layers of 2"));
-  plan.stages[1].recomputed_layers = 0;
-  plan.stages[1].gpu_type = -1;
-  EXPECT_THAT(Error(plan), HasSubstr("stage 1: there is no GPU type -1"));
-}
-
-// Of 1 + 3 and 2 + 4 layers in two chunks.
-TEST(Plan, FullRecomputationIsOfAllLayersOfAStage) {
-  const Plan plan =
-      UniformPlan(ParseParallelConfig("pp=2,model_chunks=2,grad_checkpoint=1"),
-                  {1, 2, 3, 4});
-  ASSERT_EQ(plan.stages.size(), 2U);
-  EXPECT_EQ(plan.stages[0].recomputed_layers, 4);
-  EXPECT_EQ(plan.stages[1].recomputed_layers, 6);
-  for (const PlanStage& stage :
-       UniformPlan(ParseParallelConfig("pp=2,grad_checkpoint=2"), {1, 2})
-           .stages) {
-    EXPECT_EQ(stage.recomputed_layers, 0);
-  }
-}
-
-TEST(Plan, TheFirstChunkHasTheEmbeddingAndTheLastOneTheHead) {
-  const Plan plan =
-      UniformPlan(ParseParallelConfig("pp=2,model_chunks=2,grad_checkpoint=2"),
-                  {1, 2, 3, 4});
-  const std::vector<Chunk> chunks = ChunksOf(plan, /*dense_layers=*/0);
-  ASSERT_EQ(chunks.size(), 4U);
-  for (int v = 0; v < 4; ++v) {
-    const Chunk& chunk = chunks[v];
-    SCOPED_TRACE(v);
-    EXPECT_EQ(chunk.stage, v % 2);
-    EXPECT_EQ(chunk.blocks, v + 1);
-    EXPECT_EQ(chunk.first, v == 0);
-    EXPECT_EQ(chunk.last, v == 3);
-    EXPECT_TRUE(chunk.selective);
-    EXPECT_EQ(chunk.dense, 0);
-    EXPECT_EQ(chunk.recomputed, 0);
-  }
-  EXPECT_FALSE(ChunksOf(FourStages(), 0)[0].selective);
 }
 
 TEST(Plan, TypesAreFilledOneAfterTheOther) {
@@ -534,13 +403,6 @@ TEST(Plan, TypesAreFilledOneAfterTheOther) {
   EXPECT_THAT(types("layers=1", {4, 4}), ElementsAre(0));
   EXPECT_THROW((void)types("3x layers=1 dp=2", {3, 3}), InvalidPlan);
   EXPECT_THROW((void)types("3x layers=1 dp=2", {2, 2}), InvalidPlan);
-}
-
-TEST(Plan, AStageHasTheGpusOfAllItsSizes) {
-  const Plan plan = UniformPlan(ParseParallelConfig("dp=2,tp=3,cp=5,pp=2"), 8);
-  EXPECT_EQ(StageGpus(plan, 1), 30);
-  EXPECT_EQ(GpusOfType(plan, 0), 60);
-  EXPECT_EQ(GpusOfType(plan, 1), 0);
 }
 
 }  // namespace trials::plan_test

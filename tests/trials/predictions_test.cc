@@ -87,31 +87,11 @@ TEST(TryOrder, IsTheSameInMillisecondsAndHours) {
   EXPECT_TRUE(TryOrder({}, {}).empty());
 }
 
-// Of two that hardly fit, the fast one is worth a try and the slow one is last
-// of those that may fit; by their memory it would be the other way round.
-TEST(Order, OnlyWhatCannotFitIsOrderedByItsMemory) {
-  const Predictions predictions{.step_time_s = {0.1, 1.0, 10.0},
-                                .peak_memory_bytes = {12.0, 5.0, 11.9},
-                                .memory_log_stddev = 0.1};
-  EXPECT_THAT(Order(predictions, 10.0), testing::ElementsAre(0, 1, 2));
-}
-
 // A try that fails half of the time costs 0.5 * 0.05 of the safe throughput,
 // which is 1: it pays if 0.5 / t > 1 - 0.5 * 0.95, that is t < 0.9524.
 TEST(TryOrder, AFailedTryCostsATwentiethOfTheTraining) {
   EXPECT_EQ(FirstToTry({0.95, 1.0}, {0.5, 1.0}), 0);
   EXPECT_EQ(FirstToTry({0.954, 1.0}, {0.5, 1.0}), 1);
-}
-
-TEST(TryOrder, EqualCandidatesKeepTheirOrder) {
-  const std::vector<double> equal(20, 1.0);
-  std::vector<int> ascending(20);
-  std::iota(ascending.begin(), ascending.end(), 0);
-  EXPECT_EQ(TryOrder(equal, equal), ascending);
-  const Predictions hopeless{.step_time_s = equal,
-                             .peak_memory_bytes = std::vector<double>(20, 9.0),
-                             .memory_log_stddev = 0.0};
-  EXPECT_EQ(Order(hopeless, 1.0), ascending);
 }
 
 }  // namespace trials::predictions_test

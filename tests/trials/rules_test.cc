@@ -208,16 +208,6 @@ TEST(Rules, ReadsARuleSetWithCommentsAndNamesTheLineOfAnError) {
   EXPECT_THROW((void)ReadRuleSet(path), common::InputError);
 }
 
-TEST(Rules, KnowsMinimaMaximaAndTruth) {
-  const ParallelConfig config{.dp = 4, .pp = 2};
-  EXPECT_TRUE(Matches("min($dp, $pp) == 2", config));
-  EXPECT_TRUE(Matches("max($dp, $pp) == 4", config));
-  EXPECT_FALSE(Matches("max($dp, $pp) == min($dp, $pp)", config));
-  for (const char* truth : {"true", "True", "!false", "!False"}) {
-    EXPECT_TRUE(Matches(truth)) << truth;
-  }
-}
-
 TEST(Rules, PrecisionIsANumberOfBits) {
   Workload workload;
   for (const auto& [precision, bits] :
@@ -255,24 +245,6 @@ TEST(Rules, ReadTheSizesOfTheModelAndOfTheJob) {
   EXPECT_EQ(value("$vocab_size"), 23);
   EXPECT_EQ(value("$experts"), 29);
   EXPECT_EQ(value("$num_gpus"), 31);
-}
-
-TEST(Rules, TruthIsOne) {
-  const auto value = [](const std::string& rule, const ParallelConfig& config) {
-    return Rule::Parse(rule, "test", "here:1").Value(config, {});
-  };
-  EXPECT_EQ(value("!0", {}), 1.0);
-  EXPECT_EQ(value("!3", {}), 0.0);
-  EXPECT_EQ(value("true", {}), 1.0);
-  EXPECT_EQ(value("$sequence_parallel", {.tp = 4, .sp = 4}), 1.0);
-  EXPECT_EQ(value("$sequence_parallel", {.tp = 4}), 0.0);
-  EXPECT_EQ(value("1.5 + .5", {}), 2.0);
-}
-
-TEST(Rules, ACommaIsAnErrorOfTheWholeRule) {
-  EXPECT_THAT(ParseError("$pp > 1, $tp > 1"),
-              HasSubstr("character 1: a comma"));
-  EXPECT_THAT(ParseError("$pp, $tp, $dp"), HasSubstr("a comma separates"));
 }
 
 }  // namespace trials::rules_test

@@ -385,35 +385,6 @@ TEST(SearchSpace, AListOfSizesOfMicrobatchesIsAListOfTheirNumbers) {
                           }));
 }
 
-// Of a batch of 16, no number of microbatches gives sizes of 3 or 5.
-TEST(SearchSpace, SizesOfMicrobatchesThatNoNumberGivesAreCountedAsDropped) {
-  const auto dropped = [](const std::string& sizes) {
-    const SearchSpace space =
-        Enumerate({"", 8, 8, 8, 8, 16,
-                   std::string(kFewBuckets) + "micro_batch_size = " + sizes});
-    std::int64_t count = -1;
-    for (const auto& each : space.dropped()) {
-      if (each.rule ==
-          "no number of microbatches gives this micro_batch_size") {
-        count = each.count;
-      }
-    }
-    return std::pair(count, space.size());
-  };
-  const auto [none, size] = dropped("[2]\n");
-  EXPECT_EQ(none, 0);
-  const auto [of_three, size_with_three] = dropped("[2, 3]\n");
-  EXPECT_GT(of_three, 0);
-  EXPECT_EQ(size_with_three, size);
-  const auto [of_both, size_with_both] = dropped("[2, 3, 5]\n");
-  EXPECT_EQ(of_both, 2 * of_three);
-  EXPECT_EQ(size_with_both, size);
-  // 8 of 16 sequences are possible on at most 2 of 8 data-parallel ranks.
-  const auto [more_than_its_share, size_with_few_ranks] = dropped("[8]\n");
-  EXPECT_GT(more_than_its_share, 0);
-  EXPECT_GT(size_with_few_ranks, 0);
-}
-
 TEST(SearchSpace, TheRuleSetOfThePaperExcludesAccumulationOnly) {
   const std::string few = kFewBuckets;
   const SearchSpace all = Enumerate({"", 8, 8, 8, 8, 16, few});
@@ -455,12 +426,6 @@ TEST(SearchSpace, ImpossibleSizesAreAnErrorWithTheGpusAndTheLists) {
   EXPECT_THAT(Error({"", 8, 8, 8, 8, 16, "dp = [3]\ntp = [1, 2]\n"}),
               AllOf(StartsWith("fig.toml:1:1: no dp * tp * pp * cp is 8"),
                     HasSubstr("dp in [3], tp in [1, 2], pp in [1, 2, 4, 8]")));
-}
-
-TEST(SearchSpace, AnEmptySpaceNamesTheRuleThatDroppedMost) {
-  EXPECT_THAT(Error({"", 2, 8, 8, 8, 16, "rules = ['$pp > 9', '$dp > 0']\n"}),
-              AllOf(HasSubstr("configurations of 2 GPUs is valid"),
-                    HasSubstr("\"$dp > 0\" (manifest) dropped")));
 }
 
 TEST(SearchSpace, WrongOptionsAreErrorsWithAPlaceAndARemedy) {
@@ -519,16 +484,6 @@ TEST(SearchSpace, OfSeveralNumbersOfGpusIsTheUnionOfTheirSpaces) {
   }
 }
 
-TEST(SearchSpace, NamesTheNumberOfGpusThatHasNoConfiguration) {
-  Problem problem{"parts", 16, 12, 8, 8, 64, "gpus = [4, 16]\ntp = [8]"};
-  try {
-    (void)Enumerate(problem);
-    FAIL() << "no error";
-  } catch (const common::InputError& e) {
-    EXPECT_THAT(e.what(), HasSubstr("is 4, the number of GPUs"));
-  }
-}
-
 TEST(SearchSpaceOptions, NumbersOfGpusArePositiveIntegers) {
   EXPECT_THAT(ParseOptions("gpus = [8, 4]").gpus, ElementsAre(4, 8));
   for (const char* text : {"gpus = []", "gpus = [0]", "gpus = [-8]"}) {
@@ -539,25 +494,6 @@ TEST(SearchSpaceOptions, NumbersOfGpusArePositiveIntegers) {
       EXPECT_THAT(e.what(), StartsWith("fig.toml:2:")) << text;
     }
   }
-}
-
-// One configuration of one GPU. Two of two GPUs are dropped before any rule.
-const std::string kOneOfOne =
-    "tp = [1]\npp = [1]\nmb = [1]\nmodel_chunks = [1]\nzero_stage = [0]\n"
-    "dp_bucket_mb = [4]\nzero_bucket_mb = [4]\noverlap_zero_comm = [0]\n"
-    "overlap_zero_allgather = [0]\noverlap_p2p = [0]\n";
-
-TEST(SearchSpace, AnEmptySpaceCountsTheConfigurationsOfItsGpus) {
-  EXPECT_THAT(
-      Error({"", 1, 8, 8, 8, 16,
-             kOneOfOne + "dp = [1, 2]\ngrad_checkpoint = [0]\n"
-                         "rules = ['$dp > 0']\n"}),
-      HasSubstr("none of the 1 configurations of 1 GPUs is valid; \"$dp > 0\" "
-                "(manifest) dropped 1 of them"));
-  EXPECT_THAT(Error({"", 1, 8, 8, 8, 16,
-                     kOneOfOne + "dp = [1, 2]\ngrad_checkpoint = [0, 1]\n"
-                                 "rules = ['$dp > 0']\n"}),
-              HasSubstr("none of the 2 configurations of 1 GPUs"));
 }
 
 // Of 3 heads, tp = 2 is dropped by a rule that is built in.
@@ -580,23 +516,6 @@ TEST(SearchSpace, AnEmptySpaceNamesARuleOfTheManifestIfItDroppedAny) {
                      "zero_stage = [0]\ndp_bucket_mb = [4]\n"
                      "grad_checkpoint = [0]\nrules = ['$dp = 2']\n"}),
               HasSubstr("\"$dp = 2\" (manifest) dropped 1 of them"));
-}
-
-// A space without a batch size has no sizes of microbatches to follow.
-TEST(Complete, WithoutABatchASizeOfMicrobatchesIsKept) {
-  ParallelConfig sized{.dp = 2};
-  sized.micro_batch_size = 2;
-  const SearchSpace space(std::vector<ParallelConfig>{sized, {.dp = 4}});
-  EXPECT_EQ(Complete("dp=2,mbs=2", space).config, sized);
-  const SearchSpace with_batch = Enumerate({"", 8, 8, 8, 8, 16, kFewBuckets});
-  EXPECT_EQ(Complete("dp=8,mbs=0,mb=2", with_batch).config,
-            Complete("dp=8,mb=2", with_batch).config);
-}
-
-TEST(SearchSpaceOptions, NumbersOfGpusAreIntegersOfThirtyTwoBits) {
-  EXPECT_THAT(ParseOptions("gpus = [1, 2147483647]").gpus,
-              ElementsAre(1, 2147483647));
-  EXPECT_THROW((void)ParseOptions("gpus = [2147483648]"), common::InputError);
 }
 
 TEST(SearchSpaceOptions, ARuleSetIsANameOrAFileNextToTheManifest) {

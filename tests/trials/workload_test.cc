@@ -67,14 +67,6 @@ TEST_F(WorkloadTest, ParameterCountsAreThoseOfThePublishedModels) {
             6'738'415'616);
 }
 
-TEST_F(WorkloadTest, TiedHeadHoldsTheFinalNormOnly) {
-  const Model tied = ReadModel(kWorkloads / "qwen2-1.5b.json");
-  EXPECT_EQ(HeadParameters(tied), 1536);
-  EXPECT_EQ(EmbeddingParameters(tied), 151936LL * 1536);
-  const Model untied = ReadModel(kWorkloads / "llama-2-7b.json");
-  EXPECT_EQ(HeadParameters(untied), 32000LL * 4096 + 4096);
-}
-
 TEST_F(WorkloadTest, ReadsTheShapeOfEachArchitecture) {
   const Model bert = ReadModel(kWorkloads / "bert-base-uncased.json");
   EXPECT_EQ(bert.name, "bert-base-uncased");
@@ -107,41 +99,6 @@ TEST_F(WorkloadTest, MissingKeysTakeTheDefaultsOfTheModelType) {
       R"({"model_type": "qwen2", "num_key_value_heads": null,)" + sizes + "}"));
   EXPECT_EQ(qwen.kv_heads, 4);
   EXPECT_TRUE(qwen.attention_bias);
-}
-
-// 2 layers of hidden size 64, 4 heads of 32 (not 64 / 4), 2 KV heads, biases
-// everywhere: q 64 x 128 + 128, k and v 64 x 64 + 64, o 128 x 64 + 64,
-// FFN 2 (64 x 128 + 128) + 128 x 64 + 64, norms 2 x 64.
-TEST_F(WorkloadTest, CountsBiasesAndHeadsOfAnySize) {
-  const Model model = ReadModel(Write(
-      "model.json",
-      R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2,
-          "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32,
-          "intermediate_size": 128, "vocab_size": 100, "mlp_bias": true,
-          "attention_bias": true, "tie_word_embeddings": false})"));
-  constexpr std::int64_t kBlock = (64 * 128 + 128) + 2 * (64 * 64 + 64) +
-                                  (128 * 64 + 64) + 2 * (64 * 128 + 128) +
-                                  (128 * 64 + 64) + 2 * 64;
-  EXPECT_EQ(BlockParameters(model), kBlock);
-  EXPECT_EQ(ParameterCount(model), 2 * kBlock + 2 * 100 * 64 + 64);
-}
-
-// google/vit-base-patch16-224 has 86,567,656 parameters, Mixtral-8x7B
-// 46,702,792,704 (model cards).
-TEST_F(WorkloadTest, CountsPatchesAndExperts) {
-  const Model vit = ReadModel(kWorkloads / "vit-base-patch16-224.json");
-  EXPECT_EQ(ParameterCount(vit), 86'567'656);
-  EXPECT_EQ(vit.max_positions, 197);
-  const Model mixtral =
-      ReadModel(Write("mixtral.json",
-                      R"({"model_type": "mixtral", "hidden_size": 4096,
-          "num_hidden_layers": 32, "num_attention_heads": 32,
-          "num_key_value_heads": 8, "intermediate_size": 14336,
-          "vocab_size": 32000, "num_local_experts": 8,
-          "num_experts_per_tok": 2})"));
-  EXPECT_EQ(ParameterCount(mixtral), 46'702'792'704);
-  EXPECT_EQ(ActiveParameterCount(mixtral), 12'879'925'248);
-  EXPECT_EQ(ExpertParameters(mixtral), 3LL * 4096 * 14336);
 }
 
 TEST_F(WorkloadTest, ImagesAreAsManyTokensAsTheirPatchesAndOne) {
@@ -368,18 +325,6 @@ TEST_F(WorkloadTest, WorkloadErrorsNameThePlaceInTheManifest) {
       AllOf(StartsWith(toml + ":5:13: "), HasSubstr("did you mean 'bf16'?")));
 }
 
-TEST_F(WorkloadTest, ASequenceMayHaveOneTokenAndNoFewer) {
-  std::filesystem::copy_file(kWorkloads / "qwen2-1.5b.json",
-                             folder_.path() / "qwen2-1.5b.json");
-  const std::string model =
-      "[workload]\nmodel = 'qwen2-1.5b.json'\nbatch_size = 1\n";
-  const common::TomlTable manifest = common::TomlTable::ParseFile(
-      Write("one.toml", model + "sequence_length = 1\n"));
-  EXPECT_EQ(ReadWorkload(manifest.RequireTable("workload")).sequence_length, 1);
-  EXPECT_THAT(WorkloadError(model + "sequence_length = 0\n"),
-              HasSubstr("sequence_length = 0: must be an integer >= 1"));
-}
-
 // A rank of one number is a rank: two matrices and a norm.
 TEST_F(WorkloadTest, RanksAndSharedExpertsOfOneCount) {
   Model model = ReadModel(kWorkloads / "deepseek-v2.json");
@@ -403,32 +348,6 @@ TEST_F(WorkloadTest, RanksAndSharedExpertsOfOneCount) {
   EXPECT_EQ(BlockParameters(moe) - without, 3 * moe.hidden_size);
 }
 
-TEST_F(WorkloadTest, DefaultsAreThoseOfTheModelsOwnCode) {
-  const auto read = [&](const std::string& keys) {
-    return ReadModel(Write("m.json", "{" + keys + "}"));
-  };
-  const std::string sizes =
-      R"("hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-         "intermediate_size": 128, "vocab_size": 100)";
-  EXPECT_EQ(read(R"("model_type": "phi", )" + sizes).rotary_share, 0.5);
-  EXPECT_EQ(read(R"("model_type": "gpt_neox", )" + sizes).rotary_share, 0.25);
-  const std::string mistral = R"("model_type": "mistral", )" + sizes;
-  EXPECT_EQ(read(mistral + R"(, "sliding_window": null)").windowed_share, 0.0);
-  EXPECT_EQ(read(mistral + R"(, "sliding_window": 1)").windowed_share, 1.0);
-  const std::string gpt2 =
-      R"("model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4,
-         "vocab_size": 100, "n_positions": 32)";
-  EXPECT_TRUE(read(gpt2).dropout);
-  EXPECT_TRUE(read(gpt2 + R"(, "resid_pdrop": 0.01)").dropout);
-  EXPECT_FALSE(read(gpt2 + R"(, "resid_pdrop": 0.0)").dropout);
-  EXPECT_EQ(read(gpt2).ffn_size, 256);
-  EXPECT_EQ(read(R"("model_type": "vit", "image_size": 32, "patch_size": 16,
-                    "hidden_size": 64, "num_hidden_layers": 2,
-                    "num_attention_heads": 4, "intermediate_size": 128)")
-                .patch_size,
-            3 * 16 * 16);
-}
-
 TEST_F(WorkloadTest, PrecisionsHaveNames) {
   const auto precision = [&](const std::string& line) {
     std::filesystem::copy_file(kWorkloads / "gpt2.json",
@@ -447,22 +366,6 @@ TEST_F(WorkloadTest, PrecisionsHaveNames) {
   EXPECT_EQ(precision("precision = 'fp16'"), Precision::kFp16);
   EXPECT_EQ(precision("precision = 'bf16'"), Precision::kBf16);
   EXPECT_EQ(precision("precision = 'fp8'"), Precision::kFp8);
-}
-
-// 16 patches of one pixel and one channel, and the class token.
-TEST_F(WorkloadTest, APatchMayBeAPixelAndAModelMayHaveOnePosition) {
-  Write("vit.json",
-        R"({"model_type": "vit", "image_size": 4, "patch_size": 1,
-            "num_channels": 1, "hidden_size": 64, "num_hidden_layers": 2,
-            "num_attention_heads": 4, "intermediate_size": 128})");
-  EXPECT_EQ(WorkloadError("[workload]\nmodel = 'vit.json'\nbatch_size = 1\n"),
-            "no error");
-  Write("gpt.json",
-        R"({"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4,
-            "vocab_size": 100, "n_positions": 1})");
-  EXPECT_THAT(WorkloadError("[workload]\nmodel = 'gpt.json'\nbatch_size = 1\n"
-                            "sequence_length = 2\n"),
-              HasSubstr("is more than the 1 positions"));
 }
 
 // The defaults of transformers for each type.
@@ -491,54 +394,6 @@ TEST_F(WorkloadTest, EachTypeHasTheDefaultsOfItsConfigurationClass) {
   EXPECT_EQ(read("gemma2", window + R"(, "layer_types": ["sliding_attention"])")
                 .windowed_share,
             1.0);
-}
-
-TEST_F(WorkloadTest, DeepSeekMayHaveOneExpertAndNoSharedOrDenseOnes) {
-  const std::string attention =
-      R"({"model_type": "deepseek_v3", "hidden_size": 64,
-          "num_hidden_layers": 2, "num_attention_heads": 5,
-          "intermediate_size": 128, "vocab_size": 100, "kv_lora_rank": 1,
-          "qk_nope_head_dim": 4, "qk_rope_head_dim": 4, "v_head_dim": 4)";
-  // 5 heads of 8, not of 64 / 5.
-  const Model dense = ReadModel(Write("m.json", attention + "}"));
-  EXPECT_EQ(dense.head_size, 8);
-  EXPECT_EQ(dense.experts, 0);
-  EXPECT_FALSE(dense.router_bias);
-  const Model one =
-      ReadModel(Write("m.json", attention + R"(, "n_routed_experts": 1,
-          "num_experts_per_tok": 1, "moe_intermediate_size": 32})"));
-  EXPECT_EQ(one.experts, 1);
-  EXPECT_TRUE(one.router_bias);
-  EXPECT_EQ(one.dense_layers, 0);
-  EXPECT_EQ(one.shared_ffn_size, 0);
-  EXPECT_EQ(one.ffn_size, 32);
-}
-
-TEST_F(WorkloadTest, HeadsNeedNotDivideTheWidthIfTheyHaveASizeOfTheirOwn) {
-  const auto error = [&](const std::string& keys) {
-    return ModelError(R"({"hidden_size": 64, "num_hidden_layers": 1,
-        "num_attention_heads": 5, "intermediate_size": 1, "vocab_size": 1,
-        "model_type": )" +
-                      keys + "}");
-  };
-  EXPECT_THAT(error(R"("llama")"), HasSubstr("is not a multiple of"));
-  EXPECT_EQ(error(R"("llama", "head_dim": 8)"), "no error");
-  EXPECT_EQ(error(R"("qwen3")"), "no error");  // heads of 128
-  EXPECT_THAT(error(R"("llama", "head_dim": 8, "num_key_value_heads": 2)"),
-              HasSubstr("is not a multiple of num_key_value_heads 2"));
-}
-
-TEST_F(WorkloadTest, LayersAndExpertsOfATokenHaveALimit) {
-  const auto error = [&](const std::string& layers, const std::string& chosen) {
-    return ModelError(R"({"model_type": "mixtral", "hidden_size": 64,
-        "num_attention_heads": 4, "intermediate_size": 1, "vocab_size": 1,
-        "num_local_experts": 8, "num_hidden_layers": )" +
-                      layers + R"(, "num_experts_per_tok": )" + chosen + "}");
-  };
-  EXPECT_EQ(error("10000", "8"), "no error");
-  EXPECT_THAT(error("10001", "8"), HasSubstr("10001 layers are more than"));
-  EXPECT_THAT(error("1", "9"),
-              HasSubstr("num_experts_per_tok 9 is more than the 8 experts"));
 }
 
 // 3 of 4 experts of 2 of 3 blocks are idle.
@@ -572,32 +427,6 @@ TEST_F(WorkloadTest, IdleExpertsAreThoseOfBlocksWithExperts) {
   EXPECT_EQ(BlockParameters(model), 16 + 2 + 20 + 4);
   model.router_bias = true;
   EXPECT_EQ(BlockParameters(model), 16 + 3 + 20 + 4);
-}
-
-// A patch of one value is a vector and a bias, and there is a class token.
-TEST_F(WorkloadTest, AnEmbeddingHasPatchesPositionsAndTypes) {
-  Model model;
-  model.hidden_size = 2;
-  model.vocab_size = 7;
-  EXPECT_EQ(EmbeddingParameters(model), 7 * 2);
-  model.max_positions = 3;
-  model.token_types = 5;
-  EXPECT_EQ(EmbeddingParameters(model), (7 + 3 + 5) * 2);
-  model.embedding_norm = true;
-  EXPECT_EQ(EmbeddingParameters(model), (7 + 3 + 5) * 2 + 2);
-  model.norm_bias = true;
-  EXPECT_EQ(EmbeddingParameters(model), (7 + 3 + 5) * 2 + 4);
-  Model image;
-  image.hidden_size = 2;
-  image.max_positions = 5;
-  image.patch_size = 1;
-  EXPECT_EQ(EmbeddingParameters(image), (5 + 1) * 2 + 2 + 2);
-  image.classes = 1;
-  image.final_norm = false;
-  image.tied_embeddings = true;
-  EXPECT_EQ(HeadParameters(image), 2 + 1);
-  image.classes = 0;
-  EXPECT_EQ(HeadParameters(image), 0);
 }
 
 }  // namespace trials::workload_test

@@ -64,12 +64,12 @@ ShardedChunk Sharded(const StageContext& stage, const Chunk& chunk) {
 // Gradients are added to those of earlier microbatches, or to sums in fp32.
 bool Accumulates(const StageContext& stage) {
   return stage.plan.shared.microbatches > 1 ||
-         stage.problem.framework.fp32_gradients;
+         stage.problem.framework.gradients.fp32_gradients;
 }
 
 // The GPU runs no kernel from before the loss after it.
 bool WaitsAtLoss(const StageContext& stage, const Chunk& chunk) {
-  return chunk.last && stage.problem.framework.loss_overhead_s > 0.0;
+  return chunk.last && stage.problem.framework.dispatch.loss_overhead_s > 0.0;
 }
 
 // CPU time to issue the kernels that overlap with other kernels.
@@ -107,7 +107,7 @@ double CollectiveTime(const Framework& framework, const GroupLink& tp,
   const double slowdown = framework.Slowdown(tp.slowdown);
   const double gather_s = AllGatherTime(tp, bytes);
   double exposed_s = gather_s;
-  if (framework.tp_overlap) {
+  if (framework.collectives.tp_overlap) {
     const double hidden_s =
         (1.0 - 1.0 / tp.size) * std::min(gather_s, product_s);
     exposed_s -= (1.0 - slowdown) * hidden_s;
@@ -119,11 +119,11 @@ double CollectiveTime(const Framework& framework, const GroupLink& tp,
 
 double IssueTime(const Framework& framework, const GroupLink& tp,
                  const Collectives& collectives, bool contended) {
-  const double one_s =
-      framework.message_dispatch_s +
-      framework.message_host_dispatch_s * static_cast<double>(tp.hosts - 1);
+  const double one_s = framework.collectives.message_dispatch_s +
+                       framework.collectives.message_host_dispatch_s *
+                           static_cast<double>(tp.hosts - 1);
   const double slowdown =
-      contended ? std::max(1.0, framework.network_contention *
+      contended ? std::max(1.0, framework.collectives.network_contention *
                                     std::sqrt(static_cast<double>(tp.size)))
                 : 1.0;
   return collectives.Count() * one_s * slowdown;
@@ -131,7 +131,7 @@ double IssueTime(const Framework& framework, const GroupLink& tp,
 
 double DispatchOverhead(const Framework& framework, double gpu_s,
                         double dispatch_s) {
-  const double n = framework.dispatch_norm;
+  const double n = framework.dispatch.dispatch_norm;
   if (n > 0.0 && gpu_s > 0.0) {
     const double both_s =
         gpu_s * std::pow(1.0 + std::pow(dispatch_s / gpu_s, n), 1.0 / n);
@@ -155,8 +155,8 @@ TimeBreakdown ForwardTime(const StageContext& stage, const Chunk& chunk) {
       stage, chunk, Sum(layers, chunk, &LayerCost::forward_collectives),
       DispatchTime(stage, chunk, &LayerCost::forward_dispatch_s),
       time.forward_s - chunk.blocks * block.core_forward_s, time);
-  time.overhead_s += framework.microbatch_overhead_s;
-  time.overhead_s += chunk.last ? framework.loss_overhead_s : 0.0;
+  time.overhead_s += framework.dispatch.microbatch_overhead_s;
+  time.overhead_s += chunk.last ? framework.dispatch.loss_overhead_s : 0.0;
   time.data_s = GatherParametersTime(Sharded(stage, chunk), stage.links.shards,
                                      stage.plan.shared, framework,
                                      time.forward_s + time.head_s);
@@ -170,8 +170,9 @@ TimeBreakdown BackwardTime(const StageContext& stage, const Chunk& chunk) {
   const bool accumulate = Accumulates(stage);
   const double blocks = chunk.blocks;
   const double recomputed = chunk.recomputed;
-  const double core = chunk.selective && framework.recompute_core &&
-                              !framework.selective_by_operator
+  const double core = chunk.selective &&
+                              framework.recomputation.recompute_core &&
+                              !framework.recomputation.selective_by_operator
                           ? blocks - recomputed
                           : 0.0;
   const auto repeated = [&](double LayerCost::*field) {
@@ -224,7 +225,7 @@ double WeightsTime(const StageContext& stage, const Chunk& chunk) {
 PipelineShape PipelineOf(const StageContext& stage) {
   const ParallelConfig& shared = stage.plan.shared;
   return {shared.pp, shared.microbatches, shared.model_chunks,
-          stage.problem.framework.zero_bubble && shared.pp > 1 &&
+          stage.problem.framework.pipeline.zero_bubble && shared.pp > 1 &&
               shared.model_chunks == 1};
 }
 

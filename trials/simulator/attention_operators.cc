@@ -33,7 +33,7 @@ void AddRotary(const LayerShape& shape, Module& module) {
   const double e = shape.element_bytes;
   const double elements =
       shape.model.rotary_share * shape.tokens * (shape.query + shape.key);
-  if (shape.framework.fused_operators) {
+  if (shape.framework.kernels.fused_operators) {
     module.Elementwise(2 * e * elements, 1, 2 * e * elements, 1);
   } else {  // negate half, concatenate, two products, sum; q and k separately
     module.Elementwise(10 * e * elements, 10, 10 * e * elements, 10);
@@ -46,9 +46,9 @@ void AddScores(const LayerShape& shape, double n, Module& module) {
   const Framework& framework = shape.framework;
   const double e = shape.element_bytes;
   const bool dropout = HasDropout(shape.model);
-  if (framework.fused_operators) {
-    module.Elementwise(framework.score_forward_bytes * n, 1,
-                       framework.score_backward_bytes * n, 1);
+  if (framework.kernels.fused_operators) {
+    module.Elementwise(framework.kernels.score_forward_bytes * n, 1,
+                       framework.kernels.score_backward_bytes * n, 1);
     module.Save(e * n);
     module.Temporary(2 * e * n);
     module.EndOperator("softmax");
@@ -84,7 +84,7 @@ void AddFusedCore(const LayerShape& shape, Module& module) {
   // that order.
   module.Save(e * shape.tokens *
               (shape.query + kv +
-               (shape.framework.fused_operators ? 0 : shape.result)));
+               (shape.framework.kernels.fused_operators ? 0 : shape.result)));
   module.EndOperator("core");
 }
 
@@ -113,12 +113,12 @@ double AddStoredCore(const LayerShape& shape, Module& module) {
 void AddCore(const LayerShape& shape, Module& module) {
   const LayerCost before = module.cost();
   double scores_bytes = 0.0;
-  if (shape.framework.flash_attention) {
+  if (shape.framework.kernels.flash_attention) {
     AddFusedCore(shape, module);
   } else {
     scores_bytes = AddStoredCore(shape, module);
   }
-  if (shape.framework.recompute_core) {
+  if (shape.framework.recomputation.recompute_core) {
     module.Repeat(before, scores_bytes);
   }
   module.Keep(before, shape.element_bytes * shape.tokens * shape.result);
@@ -135,7 +135,7 @@ void AddProjections(const LayerShape& shape, Module& module) {
   const double key = shape.key;
   const double hidden = shape.hidden;
   const bool bias = shape.model.attention_bias;
-  if (shape.framework.fused_operators) {
+  if (shape.framework.kernels.fused_operators) {
     module.Linear(shape.tokens, hidden, query + 2 * key, bias,
                   (query + key) / (query + 2 * key));
   } else {
@@ -179,7 +179,7 @@ void AddLatentProjections(const LayerShape& shape, Module& module) {
   const double joined =
       e * shape.tokens * (shape.query + shape.key + shape.value);
   module.Elementwise(2 * joined, 3, 2 * joined, 3);
-  if (shape.framework.recompute_latent) {
+  if (shape.framework.recomputation.recompute_latent) {
     module.Repeat(before, joined);  // the core keeps them otherwise
   }
   module.Save(LinearInputBytes(shape));

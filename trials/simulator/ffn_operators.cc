@@ -14,22 +14,24 @@ void AddActivationKernels(const LayerShape& shape, double rows, double ffn,
   const double inner = rows * ffn;
   // Backward holds the gradient of the layer's output. A fused kernel writes
   // the gradients of its inputs when the input of the second product is freed.
-  const double out_bytes = shape.framework.fused_operators
+  const double out_bytes = shape.framework.kernels.fused_operators
                                ? e * shape.outer_tokens * shape.hidden
                                : 0.0;
   if (!shape.model.gated_ffn) {
     module.Elementwise(2 * e * inner, 1, 3 * e * inner, 1);
     module.Save(2 * e * inner);
-    module.Temporary((shape.framework.fused_operators ? 1 : 2) * e * inner +
+    module.Temporary((shape.framework.kernels.fused_operators ? 1 : 2) * e *
+                         inner +
                      out_bytes);
     return;
   }
-  const bool fused = shape.framework.fused_operators;
+  const bool fused = shape.framework.kernels.fused_operators;
   // silu(gate) * up; two gradients meet at the input.
   module.Elementwise((fused ? 3 : 5) * e * inner, fused ? 1 : 2,
                      (fused ? 5 : 9) * e * inner + 3 * e * rows * shape.hidden,
                      fused ? 2 : 4);
-  module.Save((fused && shape.framework.fused_gate ? 3 : 4) * e * inner);
+  module.Save((fused && shape.framework.kernels.fused_gate ? 3 : 4) * e *
+              inner);
   module.Temporary((fused ? 2 : 3) * e * inner + out_bytes);
 }
 
@@ -38,7 +40,7 @@ void AddActivation(const LayerShape& shape, double rows, double ffn,
                    Module& module) {
   const LayerCost before = module.cost();
   AddActivationKernels(shape, rows, ffn, module);
-  if (shape.framework.recompute_activation) {
+  if (shape.framework.recomputation.recompute_activation) {
     const double inputs =
         (shape.model.gated_ffn ? 2 : 1) * shape.element_bytes * rows * ffn;
     module.Repeat(before,
@@ -52,7 +54,7 @@ void AddProducts(const LayerShape& shape, double ffn, std::string_view in,
                  Module& module) {
   const bool gated = shape.model.gated_ffn;
   const bool bias = shape.model.ffn_bias;
-  if (gated && shape.framework.fused_operators) {
+  if (gated && shape.framework.kernels.fused_operators) {
     module.Linear(shape.tokens, shape.hidden, 2 * ffn, bias, 0.5);
   } else {
     module.Linear(shape.tokens, shape.hidden, ffn, bias, 1.0);
@@ -107,7 +109,7 @@ void AddExperts(const LayerShape& shape, Module& module) {
   module.Elementwise(6 * e * copies * hidden, 4, 7 * e * copies * hidden, 5);
   module.Save(2 * e * copies * hidden);
   module.Temporary(2 * e * copies * hidden);
-  const double imbalance = shape.framework.expert_imbalance;
+  const double imbalance = shape.framework.kernels.expert_imbalance;
   const double local = shape.model.experts / shape.ep;
   const double rows = copies * imbalance / local;
   module.ExpertLinear(local, rows, hidden, shape.ffn);

@@ -1,9 +1,9 @@
 #include "trials/simulator/framework.h"
 
-#include <algorithm>
-#include <array>
 #include <string_view>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 
@@ -13,112 +13,134 @@
 namespace trials {
 namespace {
 
-constexpr auto kFlags = std::to_array<FrameworkFlag>({
-    {"flash_attention", &Framework::flash_attention},
-    {"recompute_core", &Framework::recompute_core},
-    {"recompute_activation", &Framework::recompute_activation},
-    {"recompute_norms", &Framework::recompute_norms},
-    {"recompute_latent", &Framework::recompute_latent},
-    {"fused_operators", &Framework::fused_operators},
-    {"fused_gate", &Framework::fused_gate},
-    {"fp32_gradients", &Framework::fp32_gradients},
-    {"gradients_apart", &Framework::gradients_apart},
-    {"bf16_sums", &Framework::bf16_sums},
-    {"placeholder_gradients", &Framework::placeholder_gradients},
-    {"flat_gradients", &Framework::flat_gradients},
-    {"fused_cross_entropy", &Framework::fused_cross_entropy},
-    {"fsdp", &Framework::fsdp},
-    {"shard_within_host", &Framework::shard_within_host},
-    {"no_sync", &Framework::no_sync},
-    {"broadcast_parameters", &Framework::broadcast_parameters},
-    {"tp_overlap", &Framework::tp_overlap},
-    {"pipeline_outermost", &Framework::pipeline_outermost},
-    {"reduce_in_backward", &Framework::reduce_in_backward},
-    {"reduce_in_pipeline", &Framework::reduce_in_pipeline},
-    {"scatter_gradients", &Framework::scatter_gradients},
-    {"gather_by_tensor", &Framework::gather_by_tensor},
-    {"gather_again", &Framework::gather_again},
-    {"keep_outputs", &Framework::keep_outputs},
-    {"full_pipeline", &Framework::full_pipeline},
-    {"balance_stages", &Framework::balance_stages},
-    {"selective_by_operator", &Framework::selective_by_operator},
-    {"zero_bubble", &Framework::zero_bubble},
-    {"offload_optimizer", &Framework::offload_optimizer},
-    {"receives_occupy_gpu", &Framework::receives_occupy_gpu},
-});
+constexpr int kMostRanks = 1'000'000;
 
-constexpr std::array kNumbers = {
-    std::pair{"launch_s", &Framework::launch_s},
-    std::pair{"dispatch_s", &Framework::dispatch_s},
-    std::pair{"dispatch_backward_s", &Framework::dispatch_backward_s},
-    std::pair{"block_dispatch_s", &Framework::block_dispatch_s},
-    std::pair{"block_backward_dispatch_s",
-              &Framework::block_backward_dispatch_s},
-    std::pair{"message_dispatch_s", &Framework::message_dispatch_s},
-    std::pair{"message_host_dispatch_s", &Framework::message_host_dispatch_s},
-    std::pair{"network_contention", &Framework::network_contention},
-    std::pair{"dispatch_norm", &Framework::dispatch_norm},
-    std::pair{"score_forward_bytes", &Framework::score_forward_bytes},
-    std::pair{"score_backward_bytes", &Framework::score_backward_bytes},
-    std::pair{"attention_forward_speed", &Framework::attention_forward_speed},
-    std::pair{"attention_backward_speed", &Framework::attention_backward_speed},
-    std::pair{"optimizer_bytes", &Framework::optimizer_bytes},
-    std::pair{"loss_forward_bytes", &Framework::loss_forward_bytes},
-    std::pair{"loss_backward_bytes", &Framework::loss_backward_bytes},
-    std::pair{"step_overhead_s", &Framework::step_overhead_s},
-    std::pair{"microbatch_overhead_s", &Framework::microbatch_overhead_s},
-    std::pair{"loss_overhead_s", &Framework::loss_overhead_s},
-    std::pair{"p2p_overhead_s", &Framework::p2p_overhead_s},
-    std::pair{"p2p_stall_s", &Framework::p2p_stall_s},
-    std::pair{"p2p_stall_hosts", &Framework::p2p_stall_hosts},
-    std::pair{"bucket_overhead_s", &Framework::bucket_overhead_s},
-    std::pair{"zero_bucket_bytes", &Framework::zero_bucket_bytes},
-    std::pair{"step_kernels", &Framework::step_kernels},
-    std::pair{"zero_step_kernels", &Framework::zero_step_kernels},
-    std::pair{"host_bytes_per_s", &Framework::host_bytes_per_s},
-    std::pair{"host_optimizer_elements_per_s",
-              &Framework::host_optimizer_elements_per_s},
-    std::pair{"overlap_slowdown", &Framework::overlap_slowdown},
-    std::pair{"bucket_pack_bytes", &Framework::bucket_pack_bytes},
-    std::pair{"bucket_unpack_bytes", &Framework::bucket_unpack_bytes},
-    std::pair{"gather_unpack_bytes", &Framework::gather_unpack_bytes},
-    std::pair{"overlap_bucket_s", &Framework::overlap_bucket_s},
-    std::pair{"expert_imbalance", &Framework::expert_imbalance},
-    std::pair{"context_bytes", &Framework::context_bytes},
-    std::pair{"nccl_group_bytes", &Framework::nccl_group_bytes},
-    std::pair{"workspace_bytes", &Framework::workspace_bytes},
-    std::pair{"pending_messages", &Framework::pending_messages},
-    std::pair{"pending_messages_unpiped", &Framework::pending_messages_unpiped},
-    std::pair{"fragmentation", &Framework::fragmentation},
-    std::pair{"usable_memory", &Framework::usable_memory},
-    std::pair{"allocator_pressure", &Framework::allocator_pressure},
-    std::pair{"allocator_retry_s", &Framework::allocator_retry_s},
-    std::pair{"memory_log_stddev", &Framework::memory_log_stddev},
-    std::pair{"loss_bytes_per_logit", &Framework::loss_bytes_per_logit},
-    std::pair{"reduce_buffer_elements", &Framework::reduce_buffer_elements},
-    std::pair{"gather_buffer_elements", &Framework::gather_buffer_elements},
-    std::pair{"launch_process_s", &Framework::launch_process_s},
-    std::pair{"launch_per_local_rank_s", &Framework::launch_per_local_rank_s},
-    std::pair{"group_init_s", &Framework::group_init_s},
-    std::pair{"group_init_per_rank_s", &Framework::group_init_per_rank_s},
-    std::pair{"weights_bytes_per_s", &Framework::weights_bytes_per_s},
-    std::pair{"setup_factor", &Framework::setup_factor},
-    std::pair{"teardown_s", &Framework::teardown_s},
-    std::pair{"failure_s", &Framework::failure_s},
-};
+void ReadField(const common::TomlTable& table, const FrameworkField& field) {
+  std::visit(
+      [&](auto* value) {
+        using Type = std::remove_pointer_t<decltype(value)>;
+        if constexpr (std::is_same_v<Type, bool>) {
+          *value = table.GetBool(field.key, *value);
+        } else if constexpr (std::is_same_v<Type, int>) {
+          *value = table.GetIntIn(field.key, *value, 0, kMostRanks);
+        } else if (field.positive) {
+          *value = table.GetPositive(field.key, *value);
+        } else {
+          *value = table.GetDouble(field.key, *value);
+          if (!(*value >= 0.0)) {
+            table.Fail(field.key,
+                       fmt::format("{} is {}: must be 0 or more; remove it for "
+                                   "the default",
+                                   field.key, *value));
+          }
+        }
+      },
+      field.value);
+}
 
 }  // namespace
 
-bool HasSameSteps(const Framework& a, const Framework& b) {
-  Framework same = a;
-  for (double Framework::*cost :
-       {&Framework::launch_process_s, &Framework::launch_per_local_rank_s,
-        &Framework::group_init_s, &Framework::group_init_per_rank_s,
-        &Framework::weights_bytes_per_s, &Framework::setup_factor,
-        &Framework::teardown_s, &Framework::failure_s}) {
-    same.*cost = b.*cost;
-  }
-  return same == b;
+std::vector<FrameworkField> FieldsOf(Framework& framework) {
+  return {
+      {"flash_attention", &framework.kernels.flash_attention},
+      {"fused_operators", &framework.kernels.fused_operators},
+      {"fused_gate", &framework.kernels.fused_gate},
+      {"fused_cross_entropy", &framework.kernels.fused_cross_entropy},
+      {"launch_s", &framework.kernels.launch_s},
+      {"attention_forward_speed", &framework.kernels.attention_forward_speed,
+       /*positive=*/true},
+      {"attention_backward_speed", &framework.kernels.attention_backward_speed,
+       /*positive=*/true},
+      {"score_forward_bytes", &framework.kernels.score_forward_bytes},
+      {"score_backward_bytes", &framework.kernels.score_backward_bytes},
+      {"loss_forward_bytes", &framework.kernels.loss_forward_bytes},
+      {"loss_backward_bytes", &framework.kernels.loss_backward_bytes},
+      {"loss_bytes_per_logit", &framework.kernels.loss_bytes_per_logit},
+      {"expert_imbalance", &framework.kernels.expert_imbalance},
+      {"recompute_core", &framework.recomputation.recompute_core},
+      {"recompute_activation", &framework.recomputation.recompute_activation},
+      {"recompute_norms", &framework.recomputation.recompute_norms},
+      {"recompute_latent", &framework.recomputation.recompute_latent},
+      {"selective_by_operator", &framework.recomputation.selective_by_operator},
+      {"fp32_gradients", &framework.gradients.fp32_gradients},
+      {"gradients_apart", &framework.gradients.gradients_apart},
+      {"bf16_sums", &framework.gradients.bf16_sums},
+      {"placeholder_gradients", &framework.gradients.placeholder_gradients},
+      {"flat_gradients", &framework.gradients.flat_gradients},
+      {"reduce_in_backward", &framework.gradients.reduce_in_backward},
+      {"reduce_in_pipeline", &framework.gradients.reduce_in_pipeline},
+      {"scatter_gradients", &framework.gradients.scatter_gradients},
+      {"bucket_overhead_s", &framework.gradients.bucket_overhead_s},
+      {"bucket_pack_bytes", &framework.gradients.bucket_pack_bytes},
+      {"bucket_unpack_bytes", &framework.gradients.bucket_unpack_bytes},
+      {"overlap_bucket_s", &framework.gradients.overlap_bucket_s},
+      {"fsdp", &framework.sharding.fsdp},
+      {"shard_within_host", &framework.sharding.shard_within_host},
+      {"no_sync", &framework.sharding.no_sync},
+      {"broadcast_parameters", &framework.sharding.broadcast_parameters},
+      {"gather_by_tensor", &framework.sharding.gather_by_tensor},
+      {"zero_group_ranks", &framework.sharding.zero_group_ranks},
+      {"zero_bucket_bytes", &framework.sharding.zero_bucket_bytes},
+      {"gather_unpack_bytes", &framework.sharding.gather_unpack_bytes},
+      {"reduce_buffer_elements", &framework.sharding.reduce_buffer_elements},
+      {"gather_buffer_elements", &framework.sharding.gather_buffer_elements},
+      {"tp_overlap", &framework.collectives.tp_overlap},
+      {"gather_again", &framework.collectives.gather_again},
+      {"message_dispatch_s", &framework.collectives.message_dispatch_s},
+      {"message_host_dispatch_s",
+       &framework.collectives.message_host_dispatch_s},
+      {"network_contention", &framework.collectives.network_contention},
+      {"overlap_slowdown", &framework.collectives.overlap_slowdown},
+      {"pipeline_outermost", &framework.pipeline.pipeline_outermost},
+      {"balance_stages", &framework.pipeline.balance_stages},
+      {"keep_outputs", &framework.pipeline.keep_outputs},
+      {"full_pipeline", &framework.pipeline.full_pipeline},
+      {"zero_bubble", &framework.pipeline.zero_bubble},
+      {"receives_occupy_gpu", &framework.pipeline.receives_occupy_gpu},
+      {"p2p_overhead_s", &framework.pipeline.p2p_overhead_s},
+      {"p2p_stall_s", &framework.pipeline.p2p_stall_s},
+      {"p2p_stall_hosts", &framework.pipeline.p2p_stall_hosts},
+      {"dispatch_s", &framework.dispatch.dispatch_s},
+      {"dispatch_backward_s", &framework.dispatch.dispatch_backward_s},
+      {"block_dispatch_s", &framework.dispatch.block_dispatch_s},
+      {"block_backward_dispatch_s",
+       &framework.dispatch.block_backward_dispatch_s},
+      {"dispatch_norm", &framework.dispatch.dispatch_norm},
+      {"step_overhead_s", &framework.dispatch.step_overhead_s},
+      {"microbatch_overhead_s", &framework.dispatch.microbatch_overhead_s},
+      {"loss_overhead_s", &framework.dispatch.loss_overhead_s},
+      {"offload_optimizer", &framework.optimizer.offload_optimizer},
+      {"host_bytes_per_s", &framework.optimizer.host_bytes_per_s},
+      {"host_optimizer_elements_per_s",
+       &framework.optimizer.host_optimizer_elements_per_s},
+      {"step_kernels", &framework.optimizer.step_kernels},
+      {"zero_step_kernels", &framework.optimizer.zero_step_kernels},
+      {"optimizer_bytes", &framework.optimizer.optimizer_bytes},
+      {"context_bytes", &framework.allocator.context_bytes},
+      {"nccl_group_bytes", &framework.allocator.nccl_group_bytes},
+      {"workspace_bytes", &framework.allocator.workspace_bytes},
+      {"pending_messages", &framework.allocator.pending_messages},
+      {"pending_messages_unpiped",
+       &framework.allocator.pending_messages_unpiped},
+      {"fragmentation", &framework.allocator.fragmentation},
+      {"usable_memory", &framework.allocator.usable_memory},
+      {"allocator_pressure", &framework.allocator.allocator_pressure},
+      {"allocator_retry_s", &framework.allocator.allocator_retry_s},
+      {"memory_log_stddev", &framework.allocator.memory_log_stddev},
+      {"launch_process_s", &framework.launch.launch_process_s},
+      {"launch_per_local_rank_s", &framework.launch.launch_per_local_rank_s},
+      {"group_init_s", &framework.launch.group_init_s},
+      {"group_init_per_rank_s", &framework.launch.group_init_per_rank_s},
+      {"weights_bytes_per_s", &framework.launch.weights_bytes_per_s},
+      {"setup_factor", &framework.launch.setup_factor},
+      {"teardown_s", &framework.launch.teardown_s},
+      {"failure_s", &framework.launch.failure_s},
+  };
+}
+
+bool HasSameSteps(Framework a, const Framework& b) {
+  a.launch = b.launch;
+  return a == b;
 }
 
 FrameworkNotes ReadFrameworkNotes(const std::filesystem::path& path) {
@@ -131,29 +153,13 @@ Framework ReadFramework(const std::filesystem::path& path) {
   (void)table.GetStrings("rules");  // see ReadFrameworkNotes
   (void)table.GetStrings("compared_with");
   Framework framework;
-  for (const auto& [key, field] : kFlags) {
-    framework.*field = table.GetBool(key, framework.*field);
-  }
-  for (const auto& [key, field] : kNumbers) {
-    framework.*field = table.GetDouble(key, framework.*field);
-    if (!(framework.*field >= 0.0)) {
-      table.Fail(key,
-                 fmt::format("{} is {}: must be 0 or more; take it away for "
-                             "the default",
-                             key, framework.*field));
-    }
-  }
-  constexpr int kMostRanks = 1'000'000;
-  framework.zero_group_ranks =
-      table.GetIntIn("zero_group_ranks", 0, 0, kMostRanks);
-  for (const std::string_view key :
-       {"attention_forward_speed", "attention_backward_speed"}) {
-    (void)table.GetPositive(key, 1.0);
+  for (const FrameworkField& field : FieldsOf(framework)) {
+    ReadField(table, field);
   }
   for (const auto& [key, on] :
-       {std::pair{"shard_within_host", framework.shard_within_host},
-        std::pair{"no_sync", framework.no_sync}}) {
-    if (on && !framework.fsdp) {
+       {std::pair{"shard_within_host", framework.sharding.shard_within_host},
+        std::pair{"no_sync", framework.sharding.no_sync}}) {
+    if (on && !framework.sharding.fsdp) {
       table.Fail(key,
                  fmt::format("{} is a way of FSDP: it needs fsdp = true", key));
     }
@@ -163,25 +169,12 @@ Framework ReadFramework(const std::filesystem::path& path) {
 }
 
 Framework ForPrecision(Framework framework, Precision precision) {
-  const bool scaled = precision == Precision::kFp16;  // by a loss scale
-  if (framework.bf16_sums && !scaled && precision != Precision::kFp32) {
-    framework.fp32_gradients = framework.gradients_apart = true;
+  if (framework.gradients.bf16_sums && precision != Precision::kFp16 &&
+      precision != Precision::kFp32) {
+    framework.gradients.fp32_gradients = true;
+    framework.gradients.gradients_apart = true;
   }
   return framework;
-}
-
-std::span<const FrameworkFlag> FrameworkFlags() { return kFlags; }
-
-std::span<const FrameworkNumber> FrameworkNumbers() {
-  static const auto numbers = [] {
-    std::array<FrameworkNumber, kNumbers.size()> all;
-    std::transform(kNumbers.begin(), kNumbers.end(), all.begin(),
-                   [](const auto& number) {
-                     return FrameworkNumber{number.first, number.second};
-                   });
-    return all;
-  }();
-  return numbers;
 }
 
 Framework FindFramework(const std::string& name) {

@@ -4,9 +4,9 @@
 #define TRIALS_SIMULATOR_FRAMEWORK_H_
 
 #include <filesystem>
-#include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "common/error.h"
@@ -25,273 +25,333 @@ inline constexpr double kBucketMegabyte = 1024.0 * 1024.0;
 // which is what the paper measured. docs/simulator.md gives the source of each
 // number.
 struct Framework {
-  // --- kernels -------------------------------------------------------------
-  // Attention without stored scores: Hugging Face models take PyTorch's
-  // scaled_dot_product_attention by default since release 4.36.
-  bool flash_attention = true;
-  // The parts that selective recomputation repeats (Megatron-LM's
-  // recompute_modules core_attn, moe_act, layernorm and mla_up_proj): the core
-  // of attention, activations of feed-forward layers, norms before layers, and
-  // queries, keys and values of latent attention.
-  bool recompute_core = true;
-  bool recompute_activation = false;
-  bool recompute_norms = false;
-  bool recompute_latent = false;
-  bool fused_operators = false;  // fused norm, rotary, softmax, activation
-  // False: the gated activation is two operators and keeps silu(gate) for
-  // backward too.
-  bool fused_gate = true;
-  // Gradients are accumulated and reduced in fp32 (Megatron-LM with bf16,
-  // nanotron), not in the precision of computation.
-  bool fp32_gradients = false;
-  // With fp32_gradients: a microbatch's gradients have half precision and are
-  // added to the sums after its backward (nanotron). False: matrix products add
-  // to the sums directly (Megatron-LM's fused accumulation).
-  bool gradients_apart = false;
-  // The same with bf16 only (DeepSpeed's BF16_Optimizer): fp32_gradients and
-  // gradients_apart hold with bf16, and neither with fp16.
-  bool bf16_sums = false;
-  // Products that add to the sums return placeholders as gradients, in half
-  // precision: one tensor for each shape of a weight, which is kept
-  // (Transformer Engine's dummy_wgrad). Needs fp32_gradients.
-  bool placeholder_gradients = false;
-  // The optimizer flattens the gradients of its shard, in half precision and in
-  // fp32 (DeepSpeed's ZeRO optimizer). No block that backward has freed is
-  // large enough for them, so the allocator holds them in addition until memory
-  // is full.
-  bool flat_gradients = false;
-  // The loss and its gradient are computed in the half-precision logits, in
-  // place (Transformer Engine's cross-entropy).
-  bool fused_cross_entropy = false;
-  // ZeRO 2 and 3 as PyTorch's FSDP: a unit per block, the next one gathered
-  // while this one computes; buckets have no effect.
-  bool fsdp = false;
-  // FSDP's HYBRID_SHARD: each host holds a complete copy, sharded over its
-  // data-parallel ranks; gradients are scattered within the host, then
-  // all-reduced among the ranks that hold the same shard. Needs fsdp.
-  bool shard_within_host = false;
-  // With gradient accumulation, FSDP's gradients stay whole on every rank until
-  // the last microbatch, which scatters their sums (no_sync, the default of
-  // Accelerate and of the Trainer of Hugging Face). Otherwise the gradients of
-  // every microbatch are scattered. Needs fsdp.
-  bool no_sync = false;
-  // ZeRO shards its states within groups of this many successive data-parallel
-  // ranks, and each group holds a complete copy: parameters are gathered within
-  // a group, gradients are reduced over all ranks. If it does not divide the
-  // number of data-parallel ranks, their greatest common divisor is taken.
-  // 0: all ranks. (InternEvo's zero1 size, Megatron-LM's
-  // num_distributed_optimizer_instances, DeepSpeed's MiCS.)
-  int zero_group_ranks = 0;
-  // ZeRO 1 and 2 assign whole tensors to ranks, and every owner broadcasts its
-  // tensors (InternEvo). False: every tensor is split, and all-gathered.
-  bool broadcast_parameters = false;
-  // Bytes of a ZeRO bucket where it is no knob of the search (DeepSpeed's
-  // reduce_bucket_size, InternEvo's). 0: the configuration's zero_bucket_mb.
-  double zero_bucket_bytes = 0.0;
-  // Tensor-parallel collectives are split into chunks that overlap with chunks
-  // of the matrix product beside them (Megatron-LM's tp_comm_overlap, async TP
-  // in torchtitan). Needs sequence parallelism.
-  bool tp_overlap = false;
-  // Tokens of the busiest expert-parallel rank over the mean: the capacity
-  // factor of training that GShard and Switch use.
-  double expert_imbalance = 1.25;
-  // Ranks in the order (pipeline, data, tensor), as Megatron-LM, DeepSpeed and
-  // nanotron have them: neighboring stages are on different hosts first.
-  // False: (data, pipeline, tensor), Colossal-AI's.
-  bool pipeline_outermost = false;
-  // Without ZeRO, gradients are reduced bucket by bucket during backward (DDP;
-  // with a pipeline, tensor by tensor after backward, Colossal-AI). False: all
-  // at once after the last backward.
-  bool reduce_in_backward = true;
-  // With a pipeline, buckets are reduced while the backward pass of the last
-  // microbatch runs (Megatron-LM's overlap_grad_reduce). False: afterwards.
-  bool reduce_in_pipeline = false;
-  // ZeRO 1 reduce-scatters gradients (Megatron-LM's distributed optimizer,
-  // DeepSpeed). False: all-reduces them (Colossal-AI, InternEvo, nanotron).
-  bool scatter_gradients = false;
-  // An overlapped all-gather of parameters has a message per tensor, and one
-  // that does not overlap has buckets, which hold this many bytes of a shard
-  // (Colossal-AI). False: buckets hold these bytes of parameters in both cases.
-  bool gather_by_tensor = true;
-  // Under sequence parallelism backward repeats the all-gather of the inputs of
-  // linear layers (Megatron-LM). False: forward keeps the gathered inputs.
-  bool gather_again = true;
-  // Blocks are distributed by cost, where the vocabulary head counts as a
-  // number of blocks (nanotron). False: evenly.
-  bool balance_stages = false;
-  // A stage keeps its output until the gradient arrives. False: only the node
-  // of the graph (Megatron-LM's deallocate_pipeline_outputs).
-  bool keep_outputs = true;
-  // A pipeline needs at least as many microbatches as stages minus one
-  // (nanotron).
-  bool full_pipeline = false;
-  // Selective recomputation keeps the result of attention and of every second
-  // linear layer, and repeats the rest of a block (torchtitan's selective
-  // checkpointing by operator). False: it repeats the core of attention only.
-  bool selective_by_operator = false;
-  // The gradients of weights are computed after those of inputs have been sent,
-  // in the time of a bubble: the schedule ZB-H1, without interleaving only.
-  bool zero_bubble = false;
-  // With ZeRO, gradients and optimizer states are in the memory of the host,
-  // whose processors run the optimizer (DeepSpeed's offload_optimizer).
-  bool offload_optimizer = false;
-  double launch_s = 2e-6;     // gap between two kernels on the GPU; > 0
-  double dispatch_s = 14e-6;  // CPU time to issue one kernel, autograd and
-                              // Python included
-  double dispatch_backward_s = 7e-6;  // the same, issued by the C++ autograd
-  // The same for a block in addition to its kernels: modules and hooks in
-  // Python, bookkeeping of recomputation and of random states.
-  double block_dispatch_s = 0.0;
-  double block_backward_dispatch_s = 0.0;
-  // CPU and GPU time of an action combine to (cpu^n + gpu^n)^(1/n): kernels
-  // vary in length and the CPU runs ahead by only a few of them, so sometimes
-  // the CPU waits and sometimes the GPU. 0: the maximum of the two.
-  double dispatch_norm = 0.0;
-  // CPU time to issue a tensor-parallel collective, and the increase for each
-  // additional host of its group.
-  double message_dispatch_s = 0.0;
-  double message_host_dispatch_s = 0.0;
-  // That time grows by the factor max(1, network_contention * sqrt(tp)) while a
-  // pipeline has messages between hosts in transit: the network's progress
-  // threads take processors from the ranks, and a collective waits for the last
-  // rank.
-  double network_contention = 0.0;
-  double step_overhead_s = 8e-3;  // data loading, zero_grad, loss.item()
-  double microbatch_overhead_s = 0.3e-3;  // slicing the batch, hooks
-  // Time that the GPU waits at the loss of every microbatch. The CPU is then
-  // not ahead, so the head's time hides no dispatch. 0: no waiting.
-  double loss_overhead_s = 0.0;
-  double p2p_overhead_s = 0.25e-3;  // one stage-to-stage message: Python,
-                                    // batch_isend_irecv
-  // The time for which the sender and the receiver of a message between stages
-  // on different hosts both wait, in jobs of at least p2p_stall_hosts hosts.
-  double p2p_stall_s = 0.0;
-  double p2p_stall_hosts = 0.0;
-  double bucket_overhead_s = 60e-6;  // one bucket: flatten, launch, hooks
-  // Kernels issued per parameter tensor in the optimizer's step, in addition to
-  // the fused Adam: casts and copies; ZeRO also norms, scales, packs and
-  // unpacks.
-  double step_kernels = 3.0;
-  double zero_step_kernels = 7.0;
-  // Bytes that the optimizer's step moves per parameter in mixed precision:
-  // weight, moments and gradient in fp32, copies of both in half precision.
-  double optimizer_bytes = 36.0;
-  // Bytes moved per score by the fused softmax of attention without flash.
-  double score_forward_bytes = 4.0;
-  double score_backward_bytes = 6.0;
-  // Speed of fused attention relative to the kernels that the GPU's file
-  // describes (FlashAttention-2).
-  double attention_forward_speed = 1.0;
-  double attention_backward_speed = 1.0;
-  // Bytes moved per logit by the loss: forward from the product's output, and
-  // backward to the gradient that enters the product.
-  double loss_forward_bytes = 22.0;
-  double loss_backward_bytes = 34.0;
-  // Offloaded optimizer: one GPU's link to its host in each direction, and
-  // parameters that the processors of a host update per second, all its GPUs
-  // together.
-  double host_bytes_per_s = 12e9;                // > 0
-  double host_optimizer_elements_per_s = 4.5e9;  // > 0
-  // The fraction of a hidden collective's time by which computation slows down.
-  // 0: that of the link (OverlapSlowdown in topology.h).
-  double overlap_slowdown = 0.0;
-  // Bytes that a GPU moves in its memory per byte of a bucket of gradients,
-  // before sending it (flattening and averaging: a read and a write each) and
-  // afterwards (copying it back).
-  double bucket_pack_bytes = 4.0;
-  double bucket_unpack_bytes = 2.0;
-  // The same for a bucket of gathered parameters: copies out of the list of
-  // shards, joined, and into the parameters.
-  double gather_unpack_bytes = 6.0;
-  // Receives that are posted ahead wait in kernels, which take a part of the
-  // GPU; threads of a host sleep instead.
-  bool receives_occupy_gpu = true;
-  // CPU time to move a bucket to a stream of its own and to wait for it.
-  double overlap_bucket_s = 40e-6;
+  struct Kernels {
+    // Attention without stored scores: Hugging Face models take PyTorch's
+    // scaled_dot_product_attention by default since release 4.36.
+    bool flash_attention = true;
+    bool fused_operators = false;  // fused norm, rotary, softmax, activation
+    // False: the gated activation is two operators and keeps silu(gate) for
+    // backward too.
+    bool fused_gate = true;
+    // The loss and its gradient are computed in the half-precision logits, in
+    // place (Transformer Engine's cross-entropy).
+    bool fused_cross_entropy = false;
+    double launch_s = 2e-6;  // gap between two kernels on the GPU; > 0
+    // Speed of fused attention relative to the kernels that the GPU's file
+    // describes (FlashAttention-2); > 0.
+    double attention_forward_speed = 1.0;
+    double attention_backward_speed = 1.0;
+    // Bytes moved per score by the fused softmax of attention without flash.
+    double score_forward_bytes = 4.0;
+    double score_backward_bytes = 6.0;
+    // Bytes moved per logit by the loss: forward from the product's output, and
+    // backward to the gradient that enters the product.
+    double loss_forward_bytes = 22.0;
+    double loss_backward_bytes = 34.0;
+    double loss_bytes_per_logit = 16.0;  // held: fp32 logits, shifted copy,
+                                         // softmax, gradient
+    // Tokens of the busiest expert-parallel rank over the mean: the capacity
+    // factor of training that GShard and Switch use.
+    double expert_imbalance = 1.25;
 
-  // --- memory --------------------------------------------------------------
-  double context_bytes = 0.55e9;     // CUDA context, cuBLAS, kernels
-  double nccl_group_bytes = 0.06e9;  // channels' buffers of one communicator
-  // Memory that libraries allocate in addition to tensors: cuBLAS workspaces.
-  double workspace_bytes = 0.0;
-  // Buffers of tensor-parallel collectives, each a tensor of a microbatch,
-  // whose memory waits for the GPU: the allocator does not reuse a block that
-  // another stream has used before that stream has finished, and the CPU runs
-  // ahead. Receiving from another stage stops the CPU.
-  double pending_messages = 0.0;          // with a pipeline
-  double pending_messages_unpiped = 0.0;  // without
-  // Fraction that the caching allocator holds beyond allocated memory. A
-  // choice: GMLake (2024) removes 15 % on average, up to 33 %. The optimum of
-  // the Qwen experiment depends on it (docs/simulator.md).
-  double fragmentation = 0.08;
-  // Fraction of the GPU's memory that can be filled: usually the allocator
-  // finds no large enough block before all memory is in use.
-  double usable_memory = 1.0;
-  // Where a rank would use more than this fraction if it could, the allocator
-  // waits for the device, frees cached blocks and retries, which takes
-  // allocator_retry_s in every microbatch.
-  double allocator_pressure = 1.0;
-  double allocator_retry_s = 0.0;
-  // Standard deviation of log(peak / predicted peak): how sure it is that a
-  // configuration fits (trials/predictions.h).
-  double memory_log_stddev = kMemoryLogStddev;
-  double loss_bytes_per_logit = 16.0;  // fp32 logits, shifted copy, softmax,
-                                       // gradient
-  // Elements of the buffer in which gradients are reduced, if the framework
-  // allocates it whole (DeepSpeed's reduce_bucket_size, or the buckets of its
-  // pipeline engine). 0: the knob zero_bucket_mb.
-  double reduce_buffer_elements = 0.0;
-  // Elements of the flat tensor into which ZeRO 1 and 2 gather parameters
-  // before they are copied to their places (an all-gather into a list of
-  // tensors). 0: in place.
-  double gather_buffer_elements = 0.0;
+    friend bool operator==(const Kernels&, const Kernels&) = default;
+  } kernels;
 
-  // --- a trial -------------------------------------------------------------
-  double launch_process_s = 14.0;  // torchrun, imports, CUDA initialization
-  double launch_per_local_rank_s = 0.35;  // processes of a host start together
-  double group_init_s = 1.5;              // rendezvous and first communicator
-  double group_init_per_rank_s = 0.10;
-  double weights_bytes_per_s = 0.7e9;  // fp32 weights built, sharded, cast
-  double setup_factor = 1.0;  // set-up time over the sum of the terms above
-  double teardown_s = 3.0;
-  // From the failure of one rank until every process is gone: the other ranks
-  // hang in a collective until the launcher kills them.
-  double failure_s = 60.0;
+  struct Recomputation {
+    // The parts that selective recomputation repeats (Megatron-LM's
+    // recompute_modules core_attn, moe_act, layernorm and mla_up_proj): the
+    // core of attention, activations of feed-forward layers, norms before
+    // layers, and queries, keys and values of latent attention.
+    bool recompute_core = true;
+    bool recompute_activation = false;
+    bool recompute_norms = false;
+    bool recompute_latent = false;
+    // Selective recomputation keeps the result of attention and of every second
+    // linear layer, and repeats the rest of a block (torchtitan's selective
+    // checkpointing by operator). False: it repeats the parts above.
+    bool selective_by_operator = false;
+
+    friend bool operator==(const Recomputation&,
+                           const Recomputation&) = default;
+  } recomputation;
+
+  struct Gradients {
+    // Gradients are accumulated and reduced in fp32 (Megatron-LM with bf16,
+    // nanotron), not in the precision of computation.
+    bool fp32_gradients = false;
+    // With fp32_gradients: a microbatch's gradients have half precision and are
+    // added to the sums after its backward (nanotron). False: matrix products
+    // add to the sums directly (Megatron-LM's fused accumulation).
+    bool gradients_apart = false;
+    // The same with bf16 only (DeepSpeed's BF16_Optimizer): fp32_gradients and
+    // gradients_apart hold with bf16, and neither with fp16.
+    bool bf16_sums = false;
+    // Products that add to the sums return placeholders as gradients, in half
+    // precision: one tensor for each shape of a weight, which is kept
+    // (Transformer Engine's dummy_wgrad). Needs fp32_gradients.
+    bool placeholder_gradients = false;
+    // The optimizer flattens the gradients of its shard, in half precision and
+    // in fp32 (DeepSpeed's ZeRO optimizer). No block that backward has freed is
+    // large enough for them, so the allocator holds them in addition until
+    // memory is full.
+    bool flat_gradients = false;
+    // Without ZeRO, gradients are reduced bucket by bucket during backward
+    // (DDP; with a pipeline, tensor by tensor after backward, Colossal-AI).
+    // False: all at once after the last backward.
+    bool reduce_in_backward = true;
+    // With a pipeline, buckets are reduced while the backward pass of the last
+    // microbatch runs (Megatron-LM's overlap_grad_reduce). False: afterwards.
+    bool reduce_in_pipeline = false;
+    // ZeRO 1 reduce-scatters gradients (Megatron-LM's distributed optimizer,
+    // DeepSpeed). False: all-reduces them (Colossal-AI, InternEvo, nanotron).
+    bool scatter_gradients = false;
+    double bucket_overhead_s = 60e-6;  // one bucket: flatten, launch, hooks
+    // Bytes that a GPU moves in its memory per byte of a bucket of gradients,
+    // before sending it (flattening and averaging: a read and a write each) and
+    // afterwards (copying it back).
+    double bucket_pack_bytes = 4.0;
+    double bucket_unpack_bytes = 2.0;
+    // CPU time to move a bucket to a stream of its own and to wait for it.
+    double overlap_bucket_s = 40e-6;
+
+    friend bool operator==(const Gradients&, const Gradients&) = default;
+  } gradients;
+
+  struct Sharding {
+    // ZeRO 2 and 3 as PyTorch's FSDP: a unit per block, the next one gathered
+    // while this one computes; buckets have no effect.
+    bool fsdp = false;
+    // FSDP's HYBRID_SHARD: each host holds a complete copy, sharded over its
+    // data-parallel ranks; gradients are scattered within the host, then
+    // all-reduced among the ranks that hold the same shard. Needs fsdp.
+    bool shard_within_host = false;
+    // With gradient accumulation, FSDP's gradients stay whole on every rank
+    // until the last microbatch, which scatters their sums (no_sync, the
+    // default of Accelerate and of the Trainer of Hugging Face). Otherwise the
+    // gradients of every microbatch are scattered. Needs fsdp.
+    bool no_sync = false;
+    // ZeRO 1 and 2 assign whole tensors to ranks, and every owner broadcasts
+    // its tensors (InternEvo). False: every tensor is split, and all-gathered.
+    bool broadcast_parameters = false;
+    // An overlapped all-gather of parameters has a message per tensor, and one
+    // that does not overlap has buckets, which hold this many bytes of a shard
+    // (Colossal-AI). False: buckets hold these bytes of parameters in both
+    // cases.
+    bool gather_by_tensor = true;
+    // ZeRO shards its states within groups of this many successive
+    // data-parallel ranks, and each group holds a complete copy: parameters are
+    // gathered within a group, gradients are reduced over all ranks. If it does
+    // not divide the number of data-parallel ranks, their greatest common
+    // divisor is taken. 0: all ranks. (InternEvo's zero1 size, Megatron-LM's
+    // num_distributed_optimizer_instances, DeepSpeed's MiCS.)
+    int zero_group_ranks = 0;
+    // Bytes of a ZeRO bucket where it is no knob of the search (DeepSpeed's
+    // reduce_bucket_size, InternEvo's). 0: the configuration's zero_bucket_mb.
+    double zero_bucket_bytes = 0.0;
+    // Bytes moved per byte of a bucket of gathered parameters: copies out of
+    // the list of shards, joined, and into the parameters.
+    double gather_unpack_bytes = 6.0;
+    // Elements of the buffer in which gradients are reduced, if the framework
+    // allocates it whole (DeepSpeed's reduce_bucket_size, or the buckets of its
+    // pipeline engine). 0: the knob zero_bucket_mb.
+    double reduce_buffer_elements = 0.0;
+    // Elements of the flat tensor into which ZeRO 1 and 2 gather parameters
+    // before they are copied to their places (an all-gather into a list of
+    // tensors). 0: in place.
+    double gather_buffer_elements = 0.0;
+
+    friend bool operator==(const Sharding&, const Sharding&) = default;
+  } sharding;
+
+  struct Collectives {
+    // Tensor-parallel collectives are split into chunks that overlap with
+    // chunks of the matrix product beside them (Megatron-LM's tp_comm_overlap,
+    // async TP in torchtitan). Needs sequence parallelism.
+    bool tp_overlap = false;
+    // Under sequence parallelism backward repeats the all-gather of the inputs
+    // of linear layers (Megatron-LM). False: forward keeps the gathered inputs.
+    bool gather_again = true;
+    // CPU time to issue a tensor-parallel collective, and the increase for each
+    // additional host of its group.
+    double message_dispatch_s = 0.0;
+    double message_host_dispatch_s = 0.0;
+    // That time grows by the factor max(1, network_contention * sqrt(tp)) while
+    // a pipeline has messages between hosts in transit: the network's progress
+    // threads take processors from the ranks, and a collective waits for the
+    // last rank.
+    double network_contention = 0.0;
+    // The fraction of a hidden collective's time by which computation slows
+    // down. 0: that of the link (OverlapSlowdown in topology.h).
+    double overlap_slowdown = 0.0;
+
+    friend bool operator==(const Collectives&, const Collectives&) = default;
+  } collectives;
+
+  struct Pipeline {
+    // Ranks in the order (pipeline, data, tensor), as Megatron-LM, DeepSpeed
+    // and nanotron have them: neighboring stages are on different hosts first.
+    // False: (data, pipeline, tensor), Colossal-AI's.
+    bool pipeline_outermost = false;
+    // Blocks are distributed by cost, where the vocabulary head counts as a
+    // number of blocks (nanotron). False: evenly.
+    bool balance_stages = false;
+    // A stage keeps its output until the gradient arrives. False: only the node
+    // of the graph (Megatron-LM's deallocate_pipeline_outputs).
+    bool keep_outputs = true;
+    // A pipeline needs at least as many microbatches as stages minus one
+    // (nanotron).
+    bool full_pipeline = false;
+    // The gradients of weights are computed after those of inputs have been
+    // sent, in the time of a bubble: the schedule ZB-H1, without interleaving
+    // only.
+    bool zero_bubble = false;
+    // Receives that are posted ahead wait in kernels, which take a part of the
+    // GPU; threads of a host sleep instead.
+    bool receives_occupy_gpu = true;
+    double p2p_overhead_s = 0.25e-3;  // one stage-to-stage message: Python,
+                                      // batch_isend_irecv
+    // The time for which the sender and the receiver of a message between
+    // stages on different hosts both wait, in jobs of at least p2p_stall_hosts
+    // hosts.
+    double p2p_stall_s = 0.0;
+    double p2p_stall_hosts = 0.0;
+
+    friend bool operator==(const Pipeline&, const Pipeline&) = default;
+  } pipeline;
+
+  // CPU time.
+  struct Dispatch {
+    double dispatch_s = 14e-6;  // one kernel, autograd and Python included
+    double dispatch_backward_s = 7e-6;  // the same, issued by the C++ autograd
+    // The same for a block in addition to its kernels: modules and hooks in
+    // Python, bookkeeping of recomputation and of random states.
+    double block_dispatch_s = 0.0;
+    double block_backward_dispatch_s = 0.0;
+    // CPU and GPU time of an action combine to (cpu^n + gpu^n)^(1/n): kernels
+    // vary in length and the CPU runs ahead by only a few of them, so sometimes
+    // the CPU waits and sometimes the GPU. 0: the maximum of the two.
+    double dispatch_norm = 0.0;
+    double step_overhead_s = 8e-3;  // data loading, zero_grad, loss.item()
+    double microbatch_overhead_s = 0.3e-3;  // slicing the batch, hooks
+    // Time that the GPU waits at the loss of every microbatch. The CPU is then
+    // not ahead, so the head's time hides no dispatch. 0: no waiting.
+    double loss_overhead_s = 0.0;
+
+    friend bool operator==(const Dispatch&, const Dispatch&) = default;
+  } dispatch;
+
+  struct Optimizer {
+    // With ZeRO, gradients and optimizer states are in the memory of the host,
+    // whose processors run the optimizer (DeepSpeed's offload_optimizer).
+    bool offload_optimizer = false;
+    // One GPU's link to its host in each direction, and parameters that the
+    // processors of a host update per second, all its GPUs together.
+    double host_bytes_per_s = 12e9;                // > 0
+    double host_optimizer_elements_per_s = 4.5e9;  // > 0
+    // Kernels issued per parameter tensor in addition to the fused Adam: casts
+    // and copies; ZeRO also norms, scales, packs and unpacks.
+    double step_kernels = 3.0;
+    double zero_step_kernels = 7.0;
+    // Bytes moved per parameter in mixed precision: weight, moments and
+    // gradient in fp32, copies of both in half precision.
+    double optimizer_bytes = 36.0;
+
+    friend bool operator==(const Optimizer&, const Optimizer&) = default;
+  } optimizer;
+
+  struct Allocator {
+    double context_bytes = 0.55e9;     // CUDA context, cuBLAS, kernels
+    double nccl_group_bytes = 0.06e9;  // channels' buffers of one communicator
+    // Memory that libraries allocate in addition to tensors: cuBLAS workspaces.
+    double workspace_bytes = 0.0;
+    // Buffers of tensor-parallel collectives, each a tensor of a microbatch,
+    // whose memory waits for the GPU: the allocator does not reuse a block that
+    // another stream has used before that stream has finished, and the CPU runs
+    // ahead. Receiving from another stage stops the CPU.
+    double pending_messages = 0.0;          // with a pipeline
+    double pending_messages_unpiped = 0.0;  // without
+    // Fraction that the caching allocator holds beyond allocated memory. A
+    // choice: GMLake (2024) removes 15 % on average, up to 33 %. The optimum of
+    // the Qwen experiment depends on it (docs/simulator.md).
+    double fragmentation = 0.08;
+    // Fraction of the GPU's memory that can be filled: usually the allocator
+    // finds no large enough block before all memory is in use.
+    double usable_memory = 1.0;
+    // Where a rank would use more than this fraction if it could, the allocator
+    // waits for the device, frees cached blocks and retries, which takes
+    // allocator_retry_s in every microbatch.
+    double allocator_pressure = 1.0;
+    double allocator_retry_s = 0.0;
+    // Standard deviation of log(peak / predicted peak): how sure it is that a
+    // configuration fits (trials/predictions.h).
+    double memory_log_stddev = kMemoryLogStddev;
+
+    friend bool operator==(const Allocator&, const Allocator&) = default;
+  } allocator;
+
+  // Starting, failing and ending a trial.
+  struct Launch {
+    double launch_process_s = 14.0;  // torchrun, imports, CUDA initialization
+    double launch_per_local_rank_s = 0.35;  // a host's processes start together
+    double group_init_s = 1.5;              // rendezvous and first communicator
+    double group_init_per_rank_s = 0.10;
+    double weights_bytes_per_s = 0.7e9;  // fp32 weights built, sharded, cast
+    double setup_factor = 1.0;  // set-up time over the sum of the terms above
+    double teardown_s = 3.0;
+    // From the failure of one rank until every process is gone: the other ranks
+    // hang in a collective until the launcher kills them.
+    double failure_s = 60.0;
+
+    friend bool operator==(const Launch&, const Launch&) = default;
+  } launch;
 
   // Bytes of one element of an accumulated gradient.
   [[nodiscard]] double GradientBytes(double element_bytes) const {
-    return fp32_gradients ? 4.0 : element_bytes;
+    return gradients.fp32_gradients ? 4.0 : element_bytes;
   }
 
   // Groups of ranks that hold a complete copy exist under this ZeRO stage:
   // HYBRID_SHARD is a way of stages 2 and 3, zero_group_ranks of all.
   [[nodiscard]] bool ShardsInGroups(int zero_stage) const {
-    return zero_stage >= (zero_group_ranks > 0 ? 1 : 2);
+    return zero_stage >= (sharding.zero_group_ranks > 0 ? 1 : 2);
   }
 
   // The slowdown by collectives on a link, given that of the link.
   [[nodiscard]] double Slowdown(double of_link) const {
-    return overlap_slowdown > 0.0 ? overlap_slowdown : of_link;
+    return collectives.overlap_slowdown > 0.0 ? collectives.overlap_slowdown
+                                              : of_link;
   }
 
   // Bytes of a ZeRO bucket, given the configuration's.
   [[nodiscard]] double ZeroBucketBytes(int zero_bucket_mb) const {
-    return zero_bucket_bytes > 0.0 ? zero_bucket_bytes
-                                   : zero_bucket_mb * kBucketMegabyte;
+    return sharding.zero_bucket_bytes > 0.0 ? sharding.zero_bucket_bytes
+                                            : zero_bucket_mb * kBucketMegabyte;
   }
 
   friend bool operator==(const Framework&, const Framework&) = default;
 };
 
+// A constant of a framework under the key that files and tables give it.
+// Numbers are at least 0, or greater if they are positive.
+struct FrameworkField {
+  std::string_view key;
+  std::variant<bool*, int*, double*> value;
+  bool positive = false;
+};
+
+// Every constant of the framework, group by group.
+[[nodiscard]] std::vector<FrameworkField> FieldsOf(Framework& framework);
+
 // True if every step takes the same time and memory: the costs of starting,
 // failing and ending a trial may differ.
-[[nodiscard]] bool HasSameSteps(const Framework& a, const Framework& b);
+[[nodiscard]] bool HasSameSteps(Framework a, const Framework& b);
 
 // Errors: throws InputError with file:line:column.
 [[nodiscard]] Framework ReadFramework(const std::filesystem::path& path);
 
 // The framework as it trains in this precision: resolves bf16_sums.
 [[nodiscard]] Framework ForPrecision(Framework framework, Precision precision);
+
 // What a framework file says about the framework in addition to its constants.
 struct FrameworkNotes {
   // Rule sets (docs/search_space.md) with what the framework cannot do.
@@ -303,20 +363,6 @@ struct FrameworkNotes {
 // Errors: as ReadFramework.
 [[nodiscard]] FrameworkNotes ReadFrameworkNotes(
     const std::filesystem::path& path);
-
-// The flags of a framework by the names of their fields.
-struct FrameworkFlag {
-  std::string_view name;
-  bool Framework::*field;
-};
-[[nodiscard]] std::span<const FrameworkFlag> FrameworkFlags();
-
-// The numbers of a framework by the names of their fields, each at least 0.
-struct FrameworkNumber {
-  std::string_view name;
-  double Framework::*field;
-};
-[[nodiscard]] std::span<const FrameworkNumber> FrameworkNumbers();
 
 // The framework with that name, or the one in the file at that path.
 // Errors: as ReadFramework, and for an unknown name, listing the known ones.

@@ -73,9 +73,9 @@ class Buckets {
 
   [[nodiscard]] SyncTime Finish(const Framework& framework) const {
     SyncTime time;
-    time.overhead_s = count_ * framework.bucket_overhead_s;
+    time.overhead_s = count_ * framework.gradients.bucket_overhead_s;
     if (options_.own_stream) {
-      time.overhead_s += count_ * framework.overlap_bucket_s;
+      time.overhead_s += count_ * framework.gradients.overlap_bucket_s;
     }
     if (options_.overlap) {
       const double after_s = std::min(
@@ -140,7 +140,7 @@ GatherPlan PlanBroadcasts(const std::vector<SyncModule>& modules,
     plan.first_s = BroadcastsTime(link, total_bytes / owners, 1.0);
     plan.total_s = owners * plan.first_s;
   }
-  plan.overhead_s = owners * framework.bucket_overhead_s;
+  plan.overhead_s = owners * framework.gradients.bucket_overhead_s;
   plan.overlapped_s = plan.total_s;
   plan.overlapped_overhead_s = plan.overhead_s;
   plan.slowdown = framework.Slowdown(link.slowdown);
@@ -190,7 +190,7 @@ GatherPlan PlanGather(const std::vector<SyncModule>& modules,
   if (link.size == 1) {
     return plan;
   }
-  if (framework.broadcast_parameters) {
+  if (framework.sharding.broadcast_parameters) {
     return PlanBroadcasts(modules, link, framework, parameter_share);
   }
   plan.slowdown = framework.Slowdown(link.slowdown);
@@ -206,8 +206,8 @@ GatherPlan PlanGather(const std::vector<SyncModule>& modules,
     ++buckets;
   };
   // A bucket holds shards.
-  Packer packer(framework.gather_by_tensor ? link.size * bucket_bytes
-                                           : bucket_bytes);
+  Packer packer(framework.sharding.gather_by_tensor ? link.size * bucket_bytes
+                                                    : bucket_bytes);
   for (const SyncModule& module : modules) {
     for (const double bytes : module.tensor_bytes) {
       first_tensor_s = AllGatherTime(link, parameter_share * bytes);
@@ -221,12 +221,12 @@ GatherPlan PlanGather(const std::vector<SyncModule>& modules,
     }
   }
   packer.Flush(emit);
-  plan.overhead_s = buckets * framework.bucket_overhead_s;
-  const bool by_tensor = framework.gather_by_tensor;
+  plan.overhead_s = buckets * framework.gradients.bucket_overhead_s;
+  const bool by_tensor = framework.sharding.gather_by_tensor;
   plan.overlapped_s = by_tensor ? by_tensor_s : plan.total_s;
   plan.first_s = by_tensor ? first_tensor_s : first_bucket_s;
   plan.overlapped_overhead_s =
-      (by_tensor ? tensors : buckets) * framework.bucket_overhead_s;
+      (by_tensor ? tensors : buckets) * framework.gradients.bucket_overhead_s;
   return plan;
 }
 

@@ -25,7 +25,7 @@ void AddBlock(const LayerShape& shape, Module& module) {
   const auto norm_before = [&] {
     const LayerCost before = module.cost();
     norms(1);
-    if (framework.recompute_norms) {
+    if (framework.recomputation.recompute_norms) {
       module.Repeat(before, LinearInputBytes(shape));
     }
   };
@@ -50,13 +50,13 @@ void AddBlock(const LayerShape& shape, Module& module) {
   // Parallel layers share their input and the sum of their results.
   const double layers = model.parallel_layers ? 1 : 2;
   if (shape.sp) {
-    const double repeated = framework.gather_again ? layers : 0;
+    const double repeated = framework.collectives.gather_again ? layers : 0;
     module.Communicate({0, 2 * layers, 0}, {0, 2 * layers, repeated}, bytes);
   } else if (shape.tp > 1) {
     module.Communicate({layers}, {layers}, bytes);
   }
-  module.AddDispatch(framework.block_dispatch_s,
-                     framework.block_backward_dispatch_s);
+  module.AddDispatch(framework.dispatch.block_dispatch_s,
+                     framework.dispatch.block_backward_dispatch_s);
 }
 
 void AddEmbedding(const LayerShape& shape, Module& module) {
@@ -112,10 +112,11 @@ void AddClassifier(const LayerShape& shape, Module& module) {
 double LogitsBytes(const LayerShape& shape, double logits) {
   const Framework& framework = shape.framework;
   const double e = shape.element_bytes;
-  const double loss =
-      framework.fused_cross_entropy ? e : framework.loss_bytes_per_logit;
+  const double loss = framework.kernels.fused_cross_entropy
+                          ? e
+                          : framework.kernels.loss_bytes_per_logit;
   const double hidden_states =
-      (shape.sp && framework.gather_again ? 2 : 1) * shape.tokens;
+      (shape.sp && framework.collectives.gather_again ? 2 : 1) * shape.tokens;
   return std::max(loss * logits, e * (logits + hidden_states * shape.hidden));
 }
 
@@ -139,19 +140,20 @@ void AddHead(const LayerShape& shape, Module& module) {
     module.cost().parameters.pop_back();  // the embedding's table
   }
   module.Save(e * shape.outer_tokens * shape.hidden);
-  const bool fused = framework.fused_operators;
+  const bool fused = framework.kernels.fused_operators;
   // In place: two passes read the logits, the second writes the gradient, and
   // backward scales it.
-  const bool in_place = framework.fused_cross_entropy;
+  const bool in_place = framework.kernels.fused_cross_entropy;
   module.Elementwise(
-      (in_place ? 3 * e : framework.loss_forward_bytes) * logits, fused ? 3 : 5,
-      (in_place ? 2 * e : framework.loss_backward_bytes) * logits,
+      (in_place ? 3 * e : framework.kernels.loss_forward_bytes) * logits,
+      fused ? 3 : 5,
+      (in_place ? 2 * e : framework.kernels.loss_backward_bytes) * logits,
       fused ? 2 : 6);
   module.EndOperator("head");
   const double bytes = e * shape.tokens * shape.hidden;
   module.cost().logits_bytes = LogitsBytes(shape, logits);
   if (shape.sp) {
-    const double repeated = framework.gather_again ? 1 : 0;
+    const double repeated = framework.collectives.gather_again ? 1 : 0;
     module.Communicate({0, 1, 0}, {0, 1, repeated}, bytes);
   } else if (shape.tp > 1) {  // gradient of the hidden states; sums are small
     module.Communicate({}, {1}, bytes);
@@ -192,7 +194,7 @@ LayerCosts Compute(const Workload& workload, const Framework& framework,
     costs.dense_block = cost(ShapeOf(dense, framework, gpu, shard), AddBlock,
                              /*receiver=*/nullptr);
   }
-  if (framework.selective_by_operator) {
+  if (framework.recomputation.selective_by_operator) {
     RepeatUnlessKept(costs.boundary_bytes, costs.block);
     RepeatUnlessKept(costs.boundary_bytes, costs.dense_block);
   }

@@ -10,7 +10,8 @@ bool HasDropout(const Model& model) {
 
 double LinearInputBytes(const LayerShape& shape) {
   return shape.element_bytes * shape.hidden *
-         (shape.framework.gather_again ? shape.outer_tokens : shape.tokens);
+         (shape.framework.collectives.gather_again ? shape.outer_tokens
+                                                   : shape.tokens);
 }
 
 double ValueSize(const Model& model) {
@@ -53,7 +54,7 @@ LayerShape ShapeOf(const Workload& workload, const Framework& framework,
 // works in fp32: cast, square, mean, scale, cast, weight.
 void AddRowNorm(const LayerShape& shape, double elements, Module& module) {
   const double e = shape.element_bytes;
-  if (shape.model.norm_bias || shape.framework.fused_operators) {
+  if (shape.model.norm_bias || shape.framework.kernels.fused_operators) {
     module.Elementwise(2 * e * elements, 1, 4 * e * elements, 2);
     module.Save(e * elements);
   } else {
@@ -76,7 +77,7 @@ void AddResidual(const LayerShape& shape, Module& module) {
   module.Elementwise(3 * e * elements, 1, 3 * e * elements, 1);
   if (HasDropout(shape.model)) {
     // Fused, sum and dropout are one kernel, which writes the mask.
-    const bool fused = shape.framework.fused_operators;
+    const bool fused = shape.framework.kernels.fused_operators;
     module.Elementwise((fused ? 1 : 2 * e + 1) * elements, fused ? 0 : 1,
                        (2 * e + 1) * elements, 1);
     module.Save(elements);

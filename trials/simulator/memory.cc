@@ -18,7 +18,8 @@ struct Rank {
     const int groups = 1 + (stage.dp > 1 ? 1 : 0) + (stage.tp > 1 ? 1 : 0) +
                        (shared.pp > 1 ? 2 : 0) + (shared.cp > 1 ? 1 : 0) +
                        (shared.ep > 1 ? 2 : 0);
-    return framework.context_bytes + groups * framework.nccl_group_bytes;
+    return framework.allocator.context_bytes +
+           groups * framework.allocator.nccl_group_bytes;
   }
 
   // Elements of the state that ZeRO shards from `zero_stage` on.
@@ -34,13 +35,13 @@ struct Rank {
   }
 
   [[nodiscard]] double ParameterBytes() const {
-    const bool masters_only = framework.fsdp && shared.zero_stage == 3;
+    const bool masters_only = framework.sharding.fsdp && shared.zero_stage == 3;
     return masters_only ? 0.0 : element_bytes * Elements(3);
   }
 
   // Gradients and optimizer states are in the memory of the host.
   [[nodiscard]] bool Offloaded() const {
-    return framework.offload_optimizer && shared.zero_stage > 0;
+    return framework.optimizer.offload_optimizer && shared.zero_stage > 0;
   }
 
   // fp32 master weights and two moments.
@@ -50,14 +51,14 @@ struct Rank {
 
   // FSDP: shards hold gradients in the precision of their masters.
   [[nodiscard]] bool fsdp() const {
-    return framework.fsdp && shared.zero_stage >= 2;
+    return framework.sharding.fsdp && shared.zero_stage >= 2;
   }
 
   [[nodiscard]] double GradientBytes() const {
     if (Offloaded()) {
       return 0.0;
     }
-    if (fsdp() && framework.no_sync && shared.microbatches > 1) {
+    if (fsdp() && framework.sharding.no_sync && shared.microbatches > 1) {
       return framework.GradientBytes(element_bytes) *
              (stage.parameters + stage.expert_parameters);
     }
@@ -67,10 +68,12 @@ struct Rank {
 
   // Temporary gradients of the optimizer's step.
   [[nodiscard]] double StepCopyBytes() const {
-    if (!mixed() || framework.fp32_gradients || fsdp() || Offloaded()) {
+    if (!mixed() || framework.gradients.fp32_gradients || fsdp() ||
+        Offloaded()) {
       return 0.0;
     }
-    const double flat = framework.flat_gradients ? element_bytes : 0.0;
+    const double flat =
+        framework.gradients.flat_gradients ? element_bytes : 0.0;
     return (4.0 + flat) * Elements(1);
   }
 
@@ -81,24 +84,26 @@ struct Rank {
       return 0.0;
     }
     const double gradient =
-        framework.fsdp ? framework.GradientBytes(element_bytes) : 0.0;
+        framework.sharding.fsdp ? framework.GradientBytes(element_bytes) : 0.0;
     return (2.0 * element_bytes + gradient) * stage.largest_module;
   }
 
   // Tensor-parallel buffers that are freed but cannot be reused yet.
   [[nodiscard]] double PendingBytes() const {
     if (shared.pp > 1) {
-      return framework.pending_messages * stage.collective_bytes;
+      return framework.allocator.pending_messages * stage.collective_bytes;
     }
     // One microbatch: the buffers of its forward or of its backward, but not of
     // two microbatches that follow each other.
     const double share = shared.microbatches > 1 ? 1.0 : 0.5;
-    return share * framework.pending_messages_unpiped * stage.collective_bytes;
+    return share * framework.allocator.pending_messages_unpiped *
+           stage.collective_bytes;
   }
 
   // Gradients of one microbatch before they are added to the sums.
   [[nodiscard]] double SeparateGradientBytes() const {
-    return framework.fp32_gradients && framework.gradients_apart
+    return framework.gradients.fp32_gradients &&
+                   framework.gradients.gradients_apart
                ? element_bytes * (stage.parameters + stage.expert_parameters)
                : 0.0;
   }
@@ -115,23 +120,26 @@ struct Rank {
       return messages;
     }
     if (shared.zero_stage > 0 && shared.zero_stage < 3) {
-      messages += element_bytes *
-                  std::min(framework.gather_buffer_elements, stage.parameters);
+      messages +=
+          element_bytes *
+          std::min(framework.sharding.gather_buffer_elements, stage.parameters);
     }
-    if (framework.reduce_buffer_elements > 0.0 && shared.zero_stage < 3) {
-      return messages +
-             std::min(gradient_bytes * framework.reduce_buffer_elements,
-                      gradients);
+    if (framework.sharding.reduce_buffer_elements > 0.0 &&
+        shared.zero_stage < 3) {
+      return messages + std::min(gradient_bytes *
+                                     framework.sharding.reduce_buffer_elements,
+                                 gradients);
     }
     if (shared.zero_stage == 0) {
       // DDP copies gradients into buckets of its own; with a pipeline every
       // gradient is reduced in place, as sums in fp32 always are.
-      return messages +
-             (shared.pp == 1 && !framework.fp32_gradients ? gradients : 0.0);
+      return messages + (shared.pp == 1 && !framework.gradients.fp32_gradients
+                             ? gradients
+                             : 0.0);
     }
     const double gathered = GatheredBytes();
-    if (framework.fp32_gradients ||
-        (framework.fsdp && shared.zero_stage == 3)) {
+    if (framework.gradients.fp32_gradients ||
+        (framework.sharding.fsdp && shared.zero_stage == 3)) {
       return messages + gathered;
     }
     const double bucket =
@@ -154,7 +162,7 @@ double ShardRanks(const ParallelConfig& shared, const StageMemory& stage,
 double OptimizerShare(const ParallelConfig& shared, const StageMemory& stage,
                       const Framework& framework) {
   const double even = 1.0 / ShardRanks(shared, stage, framework);
-  return framework.broadcast_parameters
+  return framework.sharding.broadcast_parameters
              ? std::max(even, stage.largest_tensor / stage.parameters)
              : even;
 }
@@ -174,7 +182,7 @@ MemoryBreakdown ComputeMemory(const ParallelConfig& shared,
   states.optimizer_bytes = rank.OptimizerBytes();
   states.buffers_bytes = rank.BufferBytes();
   states.pending_bytes = rank.PendingBytes();
-  states.working_bytes = framework.workspace_bytes;
+  states.working_bytes = framework.allocator.workspace_bytes;
   states.context_bytes = rank.ContextBytes();
   const double gradients = rank.GradientBytes();
   const double copies = rank.StepCopyBytes();
@@ -187,25 +195,28 @@ MemoryBreakdown ComputeMemory(const ParallelConfig& shared,
   backward.working_bytes +=
       std::max(0.0, stage.working_bytes - stage.logits_bytes);
   backward.gradients_bytes =
-      shared.microbatches > 1 || framework.fp32_gradients ? gradients : 0.0;
+      shared.microbatches > 1 || framework.gradients.fp32_gradients ? gradients
+                                                                    : 0.0;
   backward.gradients_bytes += rank.SeparateGradientBytes();
 
   // The optimizer's step with its fp32 gradients. Without ZeRO each
   // half-precision gradient is freed when it is copied.
   MemoryBreakdown step = states;
-  step.gradients_bytes = shared.zero_stage == 0 && !framework.flat_gradients
-                             ? std::max(gradients, copies)
-                             : gradients + copies;
+  step.gradients_bytes =
+      shared.zero_stage == 0 && !framework.gradients.flat_gradients
+          ? std::max(gradients, copies)
+          : gradients + copies;
 
   MemoryBreakdown& peak = backward.Total() >= step.Total() ? backward : step;
-  if (framework.flat_gradients) {  // the allocator keeps what the other needs
+  if (framework.gradients
+          .flat_gradients) {  // the allocator keeps what the other needs
     peak.pending_bytes += std::min(
         copies, backward.Total() - states.Total() - backward.gradients_bytes);
   }
   // Sums in fp32 are allocated once.
-  const double settled = framework.fp32_gradients ? gradients : 0.0;
+  const double settled = framework.gradients.fp32_gradients ? gradients : 0.0;
   peak.allocator_bytes =
-      framework.fragmentation *
+      framework.allocator.fragmentation *
       (peak.activations_bytes + peak.logits_bytes + peak.working_bytes +
        peak.buffers_bytes + peak.gradients_bytes - settled);
   return peak;

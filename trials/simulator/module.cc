@@ -44,7 +44,7 @@ void Module::Linear(double rows, double in, double out, bool bias,
   const double forward_s =
       LinearProducts(1.0, rows, in, out, Aligned(e * in) && Aligned(e * out));
   cost_.kept_forward_s += kept * forward_s;
-  cost_.kept_dispatch_s += kept * framework_.dispatch_s;
+  cost_.kept_dispatch_s += kept * framework_.dispatch.dispatch_s;
   cost_.kept_bytes += kept * e * rows * out;
   Issue(1, 2);
   Parameter(in * out);
@@ -99,10 +99,10 @@ void Module::Product(const Gemm& gemm) {
 }
 
 void Module::Flash(const Attention& round, int rounds) {
-  cost_.forward_s +=
-      rounds * gpu_.FlashTime(round) / framework_.attention_forward_speed;
+  cost_.forward_s += rounds * gpu_.FlashTime(round) /
+                     framework_.kernels.attention_forward_speed;
   cost_.backward_s += rounds * gpu_.FlashTime(round, /*backward=*/true) /
-                      framework_.attention_backward_speed;
+                      framework_.kernels.attention_backward_speed;
   Issue(rounds, 2 * rounds);
 }
 
@@ -144,7 +144,8 @@ void Module::AddDispatch(double forward_s, double backward_s) {
 }
 
 void Module::AddShape(double in, double out) {
-  if (framework_.placeholder_gradients && shapes_.emplace(in, out).second) {
+  if (framework_.gradients.placeholder_gradients &&
+      shapes_.emplace(in, out).second) {
     cost_.placeholder_bytes += gpu_.element_bytes() * in * out;
   }
 }
@@ -153,14 +154,14 @@ void Module::AddShape(double in, double out) {
 // in every microbatch except the first; fp32 sums start from zeros.
 void Module::Accumulate(double elements) {
   const double e = gpu_.element_bytes();
-  const double bytes = framework_.fp32_gradients ? e + 8.0 : 3.0 * e;
+  const double bytes = framework_.gradients.fp32_gradients ? e + 8.0 : 3.0 * e;
   cost_.accumulate_s += gpu_.MemoryTime(bytes * elements);
 }
 
 void Module::Issue(int forward_kernels, int backward_kernels) {
-  cost_.forward_dispatch_s += forward_kernels * framework_.dispatch_s;
+  cost_.forward_dispatch_s += forward_kernels * framework_.dispatch.dispatch_s;
   cost_.backward_dispatch_s +=
-      backward_kernels * framework_.dispatch_backward_s;
+      backward_kernels * framework_.dispatch.dispatch_backward_s;
 }
 
 }  // namespace trials

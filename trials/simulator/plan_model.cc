@@ -22,14 +22,14 @@ PlanModel::PlanModel(const Workload& workload, std::vector<Cluster> gpu_types,
   }
   for (const Cluster& gpu_type : problem_.gpu_types) {
     problem_.gpus.emplace_back(gpu_type.gpu, problem_.workload.precision,
-                               framework.launch_s);
+                               framework.kernels.launch_s);
   }
 }
 
 Plan PlanModel::PlanOf(const ParallelConfig& config) const {
   const Model& model = problem_.workload.model;
   Plan plan =
-      problem_.framework.balance_stages
+      problem_.framework.pipeline.balance_stages
           ? UniformPlan(config, BalanceLayers(model.layers, BlocksInHead(model),
                                               config.pp * config.model_chunks))
           : UniformPlan(config, model.layers);
@@ -54,9 +54,10 @@ const LayerCosts& PlanModel::Layers(const Plan& plan, int stage) {
 
 std::vector<StageCost> PlanModel::StageCosts(const Plan& plan) {
   const Framework& framework = problem_.framework;
-  const PlacementOptions options{framework.pipeline_outermost,
-                                 framework.fsdp && framework.shard_within_host,
-                                 framework.zero_group_ranks};
+  const PlacementOptions options{
+      framework.pipeline.pipeline_outermost,
+      framework.sharding.fsdp && framework.sharding.shard_within_host,
+      framework.sharding.zero_group_ranks};
   const std::optional<StageGrid> grid = GridOf(plan);
   const PlanLinks placed =
       grid ? PlanLinks{} : PlacePlan(problem_.gpu_types, plan, options);

@@ -11,7 +11,7 @@ namespace trials {
 SimulatedCosts PredictCosts(const SimulatedTraining& training, int threads) {
   constexpr double kRejected = std::numeric_limits<double>::quiet_NaN();
   Framework framework = training.framework;
-  framework.full_pipeline = false;
+  framework.pipeline.full_pipeline = false;
   SimulatedCosts costs{std::vector(training.configs.size(), kRejected),
                        std::vector(training.configs.size(), kRejected)};
   ForAll(

@@ -42,13 +42,13 @@ class ByBuckets {
   // All of the chunk's elements, of `element_bytes` each.
   [[nodiscard]] double Gather(double element_bytes) const {
     const double bytes = elements_ * element_bytes / messages_;
-    return messages_ *
-           (AllGatherTime(links_.within, bytes) + framework_.bucket_overhead_s);
+    return messages_ * (AllGatherTime(links_.within, bytes) +
+                        framework_.gradients.bucket_overhead_s);
   }
   [[nodiscard]] double Scatter(double element_bytes) const {
     const double bytes = elements_ * element_bytes / messages_;
-    return messages_ *
-           (ScatterTime(links_, bytes) + framework_.bucket_overhead_s);
+    return messages_ * (ScatterTime(links_, bytes) +
+                        framework_.gradients.bucket_overhead_s);
   }
 
  private:
@@ -76,7 +76,7 @@ double GatherParametersTime(const ShardedChunk& chunk, const ShardLinks& links,
     return 0.0;
   }
   const double slowdown = framework.Slowdown(links.within.slowdown);
-  if (!framework.fsdp) {
+  if (!framework.sharding.fsdp) {
     const double gather_s =
         ByBuckets(chunk, links, config, framework).Gather(chunk.element_bytes);
     return Exposed(gather_s, config.overlap_zero_allgather ? gather_s : 0.0,
@@ -86,7 +86,7 @@ double GatherParametersTime(const ShardedChunk& chunk, const ShardLinks& links,
     return elements == 0.0
                ? 0.0
                : AllGatherTime(links.within, elements * chunk.element_bytes) +
-                     framework.bucket_overhead_s;
+                     framework.gradients.bucket_overhead_s;
   };
   const double block_s = gather(chunk.block_parameters);
   return gather(chunk.end_parameters) + (chunk.blocks > 0 ? block_s : 0.0) +
@@ -101,7 +101,7 @@ double GatherAndScatterTime(const ShardedChunk& chunk, const ShardLinks& links,
   }
   const double slowdown = framework.Slowdown(links.within.slowdown);
   const double gradient_bytes = framework.GradientBytes(chunk.element_bytes);
-  if (!framework.fsdp) {
+  if (!framework.sharding.fsdp) {
     const ByBuckets buckets(chunk, links, config, framework);
     const double gather_s = buckets.Gather(chunk.element_bytes);
     const double scatter_s = buckets.Scatter(gradient_bytes);
@@ -111,16 +111,17 @@ double GatherAndScatterTime(const ShardedChunk& chunk, const ShardLinks& links,
                    compute_s, slowdown);
   }
   // The mean over the microbatches, of which one scatters with no_sync.
-  const double share = framework.no_sync ? 1.0 / config.microbatches : 1.0;
+  const double share =
+      framework.sharding.no_sync ? 1.0 / config.microbatches : 1.0;
   const auto scatter = [&](double elements) {
     const double bytes = elements * gradient_bytes;
     return elements == 0.0 ? 0.0
                            : share * (ScatterTime(links, bytes) +
-                                      framework.bucket_overhead_s);
+                                      framework.gradients.bucket_overhead_s);
   };
   const double gather_s = AllGatherTime(links.within, chunk.block_parameters *
                                                           chunk.element_bytes) +
-                          framework.bucket_overhead_s;
+                          framework.gradients.bucket_overhead_s;
   const double scatter_s = scatter(chunk.block_parameters);
   return (chunk.blocks > 0 ? gather_s + scatter_s : 0.0) +
          Behind(chunk, gather_s + scatter_s, compute_s, slowdown) +

@@ -15,11 +15,11 @@ namespace {
 // Throws unless the configuration is one of this problem.
 void Check(const Problem& problem, const ParallelConfig& config) {
   const std::string broken = ConfigProblem(
-      config,
-      {.workload = problem.workload,
-       .gpus = GpusOf(problem.gpu_types),
-       .replicated_kv_heads = true,
-       .unfilled_stages = problem.framework.full_pipeline ? 1 : config.pp});
+      config, {.workload = problem.workload,
+               .gpus = GpusOf(problem.gpu_types),
+               .replicated_kv_heads = true,
+               .unfilled_stages =
+                   problem.framework.pipeline.full_pipeline ? 1 : config.pp});
   if (!broken.empty()) {
     throw InvalidPlan(ToString(config), broken);
   }
@@ -62,12 +62,13 @@ double Simulator::SetupTime() const {
           ->gpus_per_node;
   const double weights =
       4.0 * static_cast<double>(ParameterCount(problem().workload.model));
-  return framework().setup_factor *
-         (framework().launch_process_s +
-          framework().launch_per_local_rank_s * gpus_per_node +
-          framework().group_init_s +
-          framework().group_init_per_rank_s * GpusOf(problem().gpu_types) +
-          weights / framework().weights_bytes_per_s);
+  return framework().launch.setup_factor *
+         (framework().launch.launch_process_s +
+          framework().launch.launch_per_local_rank_s * gpus_per_node +
+          framework().launch.group_init_s +
+          framework().launch.group_init_per_rank_s *
+              GpusOf(problem().gpu_types) +
+          weights / framework().launch.weights_bytes_per_s);
 }
 
 Measurement Simulator::Run(const TrialRequest& request) {
@@ -85,7 +86,7 @@ Measurement Simulator::Run(const TrialRequest& request) {
         report.capacity_bytes / 1e9, LargestComponent(report.memory));
     measurement.duration_s +=
         (report.model_states_fit ? report.step_time_s : 0.0) +
-        framework().failure_s;
+        framework().launch.failure_s;
     return measurement;
   }
   measurement.outcome = Outcome::kCompleted;
@@ -99,7 +100,7 @@ Measurement Simulator::Run(const TrialRequest& request) {
       break;
     }
   }
-  measurement.duration_s += framework().teardown_s;
+  measurement.duration_s += framework().launch.teardown_s;
   return measurement;
 }
 

@@ -81,7 +81,7 @@ double SavedBytes(const StageContext& stage, const Chunk& chunk) {
       (chunk.selective ? sum(&LayerCost::selective_bytes) : 0.0);
   return chunk.recomputed * layers.boundary_bytes + kept +
          SumOfEnds(layers, chunk, &LayerCost::saved_bytes) +
-         (chunk.last || !stage.problem.framework.keep_outputs
+         (chunk.last || !stage.problem.framework.pipeline.keep_outputs
               ? 0.0
               : layers.boundary_bytes);
 }
@@ -136,7 +136,8 @@ void AddOptimizer(const StageContext& stage, StageCost& cost) {
   }
   const GpuModel& gpu = stage.gpu;
   const bool mixed = gpu.element_bytes() < 4.0;
-  const double bytes = mixed ? stage.problem.framework.optimizer_bytes : 28.0;
+  const double bytes =
+      mixed ? stage.problem.framework.optimizer.optimizer_bytes : 28.0;
   cost.optimizer_s = gpu.MemoryTime(bytes * cost.memory.parameters);
   cost.expert_optimizer_s =
       cost.expert_modules.empty()

@@ -17,8 +17,8 @@ double StallTime(const Problem& problem, const GroupLink& link) {
     hosts += gpu_type.nodes;
   }
   const Framework& framework = problem.framework;
-  return link.hosts > 1 && hosts >= framework.p2p_stall_hosts
-             ? framework.p2p_stall_s
+  return link.hosts > 1 && hosts >= framework.pipeline.p2p_stall_hosts
+             ? framework.pipeline.p2p_stall_s
              : 0.0;
 }
 
@@ -27,10 +27,11 @@ double StallTime(const Problem& problem, const GroupLink& link) {
 double SendTime(const StageContext& from, int to, const GroupLink& link,
                 const std::vector<Resharding>& reshardings) {
   const ParallelConfig& shared = from.plan.shared;
-  const double overhead_s = StallTime(from.problem, link) +
-                            (shared.model_chunks > 1 && shared.overlap_p2p
-                                 ? 0.0  // issued during computation
-                                 : from.problem.framework.p2p_overhead_s);
+  const double overhead_s =
+      StallTime(from.problem, link) +
+      (shared.model_chunks > 1 && shared.overlap_p2p
+           ? 0.0  // issued during computation
+           : from.problem.framework.pipeline.p2p_overhead_s);
   const double rank_bytes = from.layers.boundary_bytes;
   if (!Resharded(from.plan, from.stage, to)) {
     return MessageTime(link, rank_bytes) + overhead_s;
@@ -115,7 +116,8 @@ std::vector<StageCost> ComputeStageCosts(
     }
   }
   AddTransfers(stages, links, times);
-  if (times.overlap && stages.front().problem.framework.receives_occupy_gpu) {
+  if (times.overlap &&
+      stages.front().problem.framework.pipeline.receives_occupy_gpu) {
     AddPendingReceives(stages, chunks, forward, times.forward_s);
     AddPendingReceives(stages, chunks, backward, times.backward_s);
   }

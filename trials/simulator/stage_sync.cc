@@ -12,8 +12,8 @@ using common::kGiga;
 
 // Gradients become complete during the backward pass of a microbatch.
 bool Bucketed(const Framework& framework, const ParallelConfig& shared) {
-  return framework.reduce_in_backward &&
-         (shared.pp == 1 || framework.reduce_in_pipeline);
+  return framework.gradients.reduce_in_backward &&
+         (shared.pp == 1 || framework.gradients.reduce_in_pipeline);
 }
 
 // Gradients are reduced bucket by bucket while backward runs.
@@ -27,12 +27,12 @@ double BucketBytes(const Problem& problem, const ParallelConfig& shared,
   const Framework& framework = problem.framework;
   if (shared.zero_stage > 0) {
     // FSDP: a unit per module.
-    return framework.fsdp
+    return framework.sharding.fsdp
                ? framework.GradientBytes(problem.gpus[0].element_bytes()) *
                      stage.memory.largest_module
                : framework.ZeroBucketBytes(shared.zero_bucket_mb);
   }
-  if (!framework.reduce_in_backward) {
+  if (!framework.gradients.reduce_in_backward) {
     return std::numeric_limits<double>::infinity();
   }
   return Bucketed(framework, shared) ? shared.dp_bucket_mb * kBucketMegabyte
@@ -74,7 +74,7 @@ StageSync Synchronize(const Problem& problem, const ParallelConfig& shared,
   const bool zero = shared.zero_stage > 0;
   const Framework& framework = problem.framework;
   const bool scatter =
-      shared.zero_stage == 2 || (zero && framework.scatter_gradients);
+      shared.zero_stage == 2 || (zero && framework.gradients.scatter_gradients);
   // A pipeline without ZeRO reduces every tensor in place.
   const bool copies = zero || shared.pp == 1;
   const double byte_s =
@@ -85,11 +85,13 @@ StageSync Synchronize(const Problem& problem, const ParallelConfig& shared,
       .overlap = Overlaps(framework, shared),
       .own_stream = zero && shared.overlap_zero_comm,
       .lazy = zero,
-      .pack_s_per_byte = copies ? framework.bucket_pack_bytes * byte_s : 0.0,
+      .pack_s_per_byte =
+          copies ? framework.gradients.bucket_pack_bytes * byte_s : 0.0,
       .unpack_s_per_byte =
-          copies ? framework.bucket_unpack_bytes * byte_s : 0.0,
+          copies ? framework.gradients.bucket_unpack_bytes * byte_s : 0.0,
       .link_share = stage.links.dp.nvlink ? 0.0 : stage.tensor_share};
-  const double gather_s_per_byte = framework.gather_unpack_bytes * byte_s;
+  const double gather_s_per_byte =
+      framework.sharding.gather_unpack_bytes * byte_s;
   SyncOptions options = experts;
   if (scatter) {
     options.across = stage.links.shards.across;
@@ -103,7 +105,7 @@ StageSync Synchronize(const Problem& problem, const ParallelConfig& shared,
           gather_s_per_byte, sync);
   AddSync(problem, experts, stage.expert_modules, expert_link,
           zero ? &expert_link : nullptr, gather_s_per_byte, sync);
-  if (shared.zero_stage == 2 && !framework.no_sync) {
+  if (shared.zero_stage == 2 && !framework.sharding.no_sync) {
     // A rank keeps only its shard of the gradients, so the gradients of every
     // microbatch are scattered before the next ones arrive.
     sync.reduce.exposed_s *= shared.microbatches;
@@ -137,8 +139,8 @@ ParallelConfig StageSyncKnobs(const Framework& framework,
   if (config.zero_stage > 0 || !bucketed) {
     config.dp_bucket_mb = defaults.dp_bucket_mb;
   }
-  if (config.zero_stage == 0 || framework.fsdp ||
-      framework.zero_bucket_bytes > 0.0) {
+  if (config.zero_stage == 0 || framework.sharding.fsdp ||
+      framework.sharding.zero_bucket_bytes > 0.0) {
     config.zero_bucket_mb = defaults.zero_bucket_mb;
   }
   if (!Overlaps(framework, config)) {  // the time of backward does not matter

@@ -22,9 +22,9 @@ double OffloadedOptimizerTime(const Problem& problem,
   const double bytes =
       elements *
       (e + (shared.overlap_zero_comm ? 0.0 : framework.GradientBytes(e)));
-  return bytes / framework.host_bytes_per_s +
+  return bytes / framework.optimizer.host_bytes_per_s +
          elements * problem.gpu_types[gpu_type].gpus_per_node /
-             framework.host_optimizer_elements_per_s;
+             framework.optimizer.host_optimizer_elements_per_s;
 }
 
 // Time of the optimizer. The casts and copies of its step are issued one by one
@@ -33,12 +33,12 @@ double OptimizerTime(const Problem& problem, const ParallelConfig& shared,
                      const StageCost& stage) {
   const Framework& framework = problem.framework;
   const bool zero = shared.zero_stage > 0;
-  if (zero && framework.offload_optimizer) {
+  if (zero && framework.optimizer.offload_optimizer) {
     return OffloadedOptimizerTime(problem, shared, stage);
   }
-  const double dispatch_s =
-      framework.dispatch_s * stage.tensors *
-      (zero ? framework.zero_step_kernels : framework.step_kernels);
+  const double dispatch_s = framework.dispatch.dispatch_s * stage.tensors *
+                            (zero ? framework.optimizer.zero_step_kernels
+                                  : framework.optimizer.step_kernels);
   const double share =
       zero ? OptimizerShare(shared, stage.memory, framework) : 1.0;
   const double expert_share =
@@ -67,7 +67,8 @@ void AddTime(const Problem& problem, const ParallelConfig& shared,
     bubble_s = table_begin_s - stage.end_s;
     data_s += stage.shared_table_s;
   }
-  double overhead_s = sync.reduce.overhead_s + framework.step_overhead_s;
+  double overhead_s =
+      sync.reduce.overhead_s + framework.dispatch.step_overhead_s;
   const double optimizer_s = OptimizerTime(problem, shared, stage);
   if (shared.zero_stage > 0 && shared.zero_stage < 3) {
     const SyncTime gather =
@@ -76,7 +77,7 @@ void AddTime(const Problem& problem, const ParallelConfig& shared,
     // fully_shard frees the gathered parameters after the backward pass of a
     // microbatch; stages of a pipeline keep them until the last one.
     const int gathers =
-        framework.fsdp && shared.zero_stage == 2 && shared.pp == 1
+        framework.sharding.fsdp && shared.zero_stage == 2 && shared.pp == 1
             ? shared.microbatches
             : 1;
     data_s += gathers * gather.exposed_s;
@@ -103,11 +104,11 @@ void AddMemory(const Problem& problem, const ParallelConfig& shared,
   const auto gpu_type = static_cast<std::size_t>(stage.gpu_type);
   const double gpu_bytes = problem.gpu_types[gpu_type].gpu.memory_bytes;
   const double element_bytes = problem.gpus[gpu_type].element_bytes();
-  const double capacity = framework.usable_memory * gpu_bytes;
+  const double capacity = framework.allocator.usable_memory * gpu_bytes;
   const MemoryBreakdown wanted =
       ComputeMemory(shared, stage.memory, element_bytes, framework);
   const MemoryBreakdown memory = WhenFull(wanted, capacity);
-  if (wanted.Total() > framework.allocator_pressure * gpu_bytes) {
+  if (wanted.Total() > framework.allocator.allocator_pressure * gpu_bytes) {
     report.short_of_memory = true;
   }
   report.last_stage_memory = memory;  // stages come in order
@@ -144,7 +145,8 @@ StepReport FinishStep(const Problem& problem, const ParallelConfig& shared,
     AddMemory(problem, shared, stages[s], s == 0, report);
   }
   if (report.short_of_memory) {
-    const double time_s = shared.microbatches * framework.allocator_retry_s;
+    const double time_s =
+        shared.microbatches * framework.allocator.allocator_retry_s;
     report.time.overhead_s += time_s;
     report.step_time_s += time_s;
   }

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <stdexcept>
 #include <string_view>
+#include <type_traits>
+#include <variant>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -54,25 +56,22 @@ void Complete(Facts& facts) {
 
 // Constants of the framework that the facts set.
 void ChangeConstants(const Facts& facts, RowTraining& training) {
-  const auto note = [&training](std::string_view name, double value) {
-    training.framework_name += fmt::format(" {}={}", name, value);
-  };
-  for (const auto& [name, field] : FrameworkFlags()) {
-    if (facts.Has(name)) {
-      training.framework.*field = facts.Flag(name, false);
-      note(name, training.framework.*field ? 1 : 0);
+  for (const auto& [key, value, positive] : FieldsOf(training.framework)) {
+    if (!facts.Has(key)) {
+      continue;
     }
-  }
-  if (facts.Has("zero_group_ranks")) {
-    training.framework.zero_group_ranks =
-        static_cast<int>(facts.NonNegative("zero_group_ranks"));
-    note("zero_group_ranks", training.framework.zero_group_ranks);
-  }
-  for (const auto& [name, field] : FrameworkNumbers()) {
-    if (facts.Has(name)) {
-      training.framework.*field = facts.NonNegative(name);
-      note(name, training.framework.*field);
-    }
+    const double set = std::visit(
+        [&](auto* field) {
+          using Type = std::remove_pointer_t<decltype(field)>;
+          if constexpr (std::is_same_v<Type, bool>) {
+            *field = facts.Flag(key, false);
+          } else {
+            *field = static_cast<Type>(facts.NonNegative(key));
+          }
+          return static_cast<double>(*field);
+        },
+        value);
+    training.framework_name += fmt::format(" {}={}", key, set);
   }
 }
 

@@ -183,9 +183,9 @@ TEST_F(ValidateTable, MosaicmlsThroughputInTokensBecomesAStepTime) {
   EXPECT_EQ(row.workload.batch_size, 96);
   EXPECT_EQ(trials::ParameterCount(row.workload.model), 6658859008);
   EXPECT_DOUBLE_EQ(row.cluster.inter.bandwidth_bytes_per_s * 8, 0.85 * 50e9);
-  EXPECT_FALSE(row.framework.shard_within_host);
+  EXPECT_FALSE(row.framework.sharding.shard_within_host);
   EXPECT_EQ(table.rows.at(1).config.zero_stage, 3);
-  EXPECT_TRUE(table.rows.at(1).framework.shard_within_host);
+  EXPECT_TRUE(table.rows.at(1).framework.sharding.shard_within_host);
   EXPECT_THAT(table.rows.at(2).left_out, HasSubstr("is not known"));
 }
 
@@ -291,7 +291,7 @@ TEST_F(ValidateTable, ClustersAndFrameworksNextToTheTableAreFound) {
             "1b-8,8,8,1,1,0,1,32,ok,3,my-cluster,mine\n");
   const MeasuredTable table = ReadAnyTable(path, {});
   EXPECT_EQ(table.rows.at(0).cluster.gpu.architecture, "hopper");
-  EXPECT_EQ(table.rows.at(0).framework.overlap_slowdown, 0.21);
+  EXPECT_EQ(table.rows.at(0).framework.collectives.overlap_slowdown, 0.21);
 }
 
 TEST_F(ValidateTable, InternevosRowsShardInGroupsThatTheirNamesContain) {
@@ -308,7 +308,7 @@ TEST_F(ValidateTable, InternevosRowsShardInGroupsThatTheirNamesContain) {
   const MeasuredTable table = ReadAnyTable(path, {});
   std::vector<int> groups;
   for (const MeasuredRow& row : table.rows) {
-    groups.push_back(row.framework.zero_group_ranks);
+    groups.push_back(row.framework.sharding.zero_group_ranks);
   }
   EXPECT_THAT(groups, ::testing::ElementsAre(0, 8, 4, 8));
   // The settings correct the column.
@@ -324,8 +324,8 @@ TEST_F(ValidateTable, ARowMayChangeConstantsOfItsFramework) {
                                   "1b-8,8,8,1,1,0,1,32,ok,3,0,0\n"
                                   "1b-8,8,8,1,1,0,1,32,ok,3,,\n");
   const MeasuredTable table = ReadAnyTable(path, {});
-  EXPECT_EQ(table.rows.at(0).framework.overlap_slowdown, 0.0);
-  EXPECT_FALSE(table.rows.at(0).framework.flash_attention);
+  EXPECT_EQ(table.rows.at(0).framework.collectives.overlap_slowdown, 0.0);
+  EXPECT_FALSE(table.rows.at(0).framework.kernels.flash_attention);
   EXPECT_EQ(table.rows.at(0).framework_name,
             "nanotron flash_attention=0 overlap_slowdown=0");
   EXPECT_EQ(table.rows.at(1).framework_name, "nanotron");
@@ -376,7 +376,7 @@ TEST_F(ValidateTable, TheNameOfAGoldenCaseTellsItsAttention) {
   const MeasuredTable table = ReadAnyTable(path, {});
   ASSERT_EQ(table.rows.size(), 5U);
   const auto flash = [&](std::size_t row) {
-    return table.rows[row].framework.flash_attention;
+    return table.rows[row].framework.kernels.flash_attention;
   };
   EXPECT_FALSE(flash(0));
   EXPECT_TRUE(flash(1));

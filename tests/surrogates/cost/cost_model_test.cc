@@ -190,32 +190,6 @@ TEST(PhysicalPriors, SequenceRanksOutsideOfTensorGroupsAreContextRanks) {
   }
 }
 
-TEST(PhysicalPriors, SequenceParallelismOfTensorRanksSplitsWhatTheyLeaveWhole) {
-  const ClusterShape shape{8, 8};
-  constexpr auto kForm = CostModelForm::kPhysical;
-  const SearchSpace with({{.dp = 2, .tp = 4},
-                          {.dp = 2, .tp = 4, .sp = 4},
-                          {.dp = 2, .tp = 4, .grad_checkpoint = 1},
-                          {.dp = 2, .tp = 4, .grad_checkpoint = 1, .sp = 4},
-                          {.dp = 8}});
-  const ParametricMean memory = MemoryPrior(with, shape, kForm, 1.1);
-  const Eigen::VectorXd activations = Feature(memory, "activations");
-  EXPECT_DOUBLE_EQ(activations[1], 1.0 / 8.0);
-  EXPECT_DOUBLE_EQ(activations[0], (24.0 / 4.0 + 10.0) / 34.0 / 2.0);
-  EXPECT_DOUBLE_EQ(activations[4], 1.0 / 8.0);
-  const Eigen::VectorXd checkpoints = Feature(memory, "checkpoints");
-  EXPECT_DOUBLE_EQ(checkpoints[2], 1.0 / 2.0);
-  EXPECT_DOUBLE_EQ(checkpoints[3], 1.0 / 8.0);
-  // The collectives have the same volume.
-  const ParametricMean time = ThroughputPrior(with, shape, kForm);
-  EXPECT_EQ(time.features.row(0), time.features.row(1));
-  // A space that never sets sp does not contain whether they are split.
-  const SearchSpace without({{.dp = 2, .tp = 4}, {.dp = 8}});
-  EXPECT_DOUBLE_EQ(
-      Feature(MemoryPrior(without, shape, kForm, 1.1), "activations")[0],
-      1.0 / 8.0);
-}
-
 TEST(PhysicalCostModel, MoreMicrobatchesOfOneBatchOnlyShrinkTheBubble) {
   const SearchSpace space(
       {{.pp = 2, .microbatches = 2}, {.pp = 2, .microbatches = 8}});
@@ -299,17 +273,6 @@ TEST(PhysicalCostModel, ZeroShardsExpertsOverTheirCopiesOnly) {
   EXPECT_DOUBLE_EQ(state[2], 1.0 / 4);
 }
 
-TEST(PhysicalCostModel, OneForwardOneBackwardHoldsAsManyMicrobatchesAsStages) {
-  const SearchSpace space({{.pp = 4, .microbatches = 8},
-                           {.pp = 4, .microbatches = 16},
-                           {.pp = 8, .microbatches = 16}});
-  const ParametricMean mean =
-      MemoryPrior(space, ClusterShape{8, 8}, CostModelForm::kPhysical, 1.1);
-  const Eigen::VectorXd held = Feature(mean, "activations");
-  EXPECT_DOUBLE_EQ(held[0], 2.0 * held[1]);  // half the microbatch
-  EXPECT_DOUBLE_EQ(held[1], held[2]);        // half the layers, twice in flight
-}
-
 TEST(CostModelChoices, WithoutTypicalValuesEveryTermIsATenthOfAStep) {
   const SearchSpace space = Sizes(8);
   const CostModelChoices flat{.typical_values = false};
@@ -348,26 +311,6 @@ TEST(MemoryPrior, IsEquationTwentyOne) {
   EXPECT_DOUBLE_EQ(mean.EvaluateAll(large)[0], 1.1);
 }
 
-// Times shrink as throughputs grow.
-TEST(CentersFor, MoveAllCentersByTheLogarithmOfTheTypicalValue) {
-  const SearchSpace space({{.dp = 8}, {.dp = 4, .tp = 2}});
-  const ClusterShape shape{8, 8};
-  constexpr auto kForm = CostModelForm::kPrinted;
-  const ParametricMean time = ThroughputPrior(space, shape, kForm);
-  const ParametricMean memory = MemoryPrior(space, shape, kForm, 1.1);
-  for (const double typical : {0.05, 1.0, 300.0}) {
-    for (int j = 0; j < time.size(); ++j) {
-      EXPECT_NEAR(CentersFor(time, typical)[j],
-                  time.coefficients[j].log_center - std::log(typical), 1e-12);
-    }
-    for (int j = 0; j < memory.size(); ++j) {
-      EXPECT_NEAR(CentersFor(memory, typical)[j],
-                  memory.coefficients[j].log_center + std::log(typical), 1e-12);
-    }
-  }
-  EXPECT_THROW((void)CentersFor(time, 0.0), std::invalid_argument);
-}
-
 // The features of a candidate by name; those that vanish are 0.
 std::map<std::string, double> FeaturesOf(const ParametricMean& mean,
                                          int candidate) {
@@ -379,52 +322,6 @@ std::map<std::string, double> FeaturesOf(const ParametricMean& mean,
     }
   }
   return features;
-}
-
-// All sizes of so many GPUs, with and without sequence parallelism.
-SearchSpace SizesOf(int gpus) {
-  std::vector<ParallelConfig> configs;
-  for (int dp = 1; dp <= gpus; dp *= 2) {
-    for (int tp = 1; dp * tp <= gpus; tp *= 2) {
-      const int pp = gpus / (dp * tp);
-      configs.push_back({.dp = dp, .tp = tp, .pp = pp, .microbatches = 2 * pp});
-      if (tp > 1) {
-        configs.push_back(configs.back());
-        configs.back().sp = tp;
-      }
-    }
-  }
-  return SearchSpace(std::move(configs));
-}
-
-TEST(CostModel, DescribesAPartOfAClusterLikeAClusterOfItsSize) {
-  std::vector<ParallelConfig> all;
-  for (const int gpus : {4, 8, 32}) {
-    const SearchSpace one = SizesOf(gpus);
-    all.insert(all.end(), one.configs().begin(), one.configs().end());
-  }
-  const SearchSpace whole(std::move(all));
-  for (const auto form : {CostModelForm::kPrinted, CostModelForm::kPhysical}) {
-    for (const bool memory : {false, true}) {
-      const auto prior = [&](const SearchSpace& space,
-                             const ClusterShape& shape) {
-        return memory ? MemoryPrior(space, shape, form, 1.1)
-                      : ThroughputPrior(space, shape, form);
-      };
-      const ParametricMean of_parts =
-          prior(whole, {.gpus = 32, .gpus_per_node = 8, .in_parts = true});
-      for (const int gpus : {4, 8, 32}) {
-        const SearchSpace space = SizesOf(gpus);
-        const ParametricMean alone =
-            prior(space, {.gpus = gpus, .gpus_per_node = std::min(gpus, 8)});
-        for (int i = 0; i < space.size(); ++i) {
-          EXPECT_EQ(FeaturesOf(of_parts, *whole.Find(space[i])),
-                    FeaturesOf(alone, i))
-              << ToString(space[i]);
-        }
-      }
-    }
-  }
 }
 
 }  // namespace surrogates::cost_model_test

@@ -3,7 +3,6 @@
 #include <array>
 #include <map>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -338,56 +337,6 @@ TEST(PhysicalTerms, AmountsAreThoseOfTheJob) {
       {"checkpoints", 5.0 * 7.0 * 3.0 * 2.0},
       {"model state", 160.0}};
   EXPECT_EQ(amounts, expected);
-}
-
-// The prior of the physical terms. Source:
-// docs/decisions/0009-typical-values.md derives these; results of `oppa` change
-// with them.
-TEST(PhysicalTerms, TypicalValuesAreThoseOfTheDecision) {
-  using Kind = TypicalValue::Kind;
-  using Row = std::tuple<std::string, Kind, double, double>;
-  const std::vector<Row> time = {
-      {"compute", Kind::kRatio, 1.0, 0.5},
-      {"recompute", Kind::kRatio, 1.0 / 3.0, 0.3},
-      {"launch", Kind::kAbsolute, 0.03, 1.0},
-      {"optimizer", Kind::kPerStep, 1.0, 1.0},
-      {"constant", Kind::kAbsolute, 0.03, 1.5},
-      {"DP volume, intra-node", Kind::kPerStep, 1.35, 1.2},
-      {"DP volume, inter-node", Kind::kPerStep, 1.65, 1.2},
-      {"DP latency", Kind::kAbsolute, 1e-4, 1.5},
-      {"ZeRO gather", Kind::kPerStep, 1.0, 1.2},
-      {"ZeRO reduce, not hidden", Kind::kPerStep, 1.0, 1.2},
-      {"ZeRO-3 gather", Kind::kPerStep, 2.0, 1.2},
-      {"TP volume, intra-node", Kind::kRatio, 0.11, 0.8},
-      {"TP latency, intra-node", Kind::kAbsolute, 2e-3, 1.2},
-      {"TP volume, inter-node", Kind::kRatio, 0.37, 1.0},
-      {"TP latency, inter-node", Kind::kAbsolute, 4e-3, 1.2},
-      {"EP volume, intra-node", Kind::kRatio, 0.1, 1.2},
-      {"EP latency, intra-node", Kind::kAbsolute, 2e-3, 1.2},
-      {"EP volume, inter-node", Kind::kRatio, 0.4, 1.2},
-      {"EP latency, inter-node", Kind::kAbsolute, 4e-3, 1.2},
-      {"CP volume", Kind::kRatio, 0.1, 1.2},
-      {"PP volume", Kind::kRatio, 4e-3, 1.5},
-      {"PP latency", Kind::kAbsolute, 5e-3, 1.7}};
-  const std::vector<Row> memory = {
-      {"parameters", Kind::kRatio, 0.02, 1.0},
-      {"gradients", Kind::kRatio, 0.02, 1.0},
-      {"optimizer state", Kind::kRatio, 0.1, 1.0},
-      {"activations", Kind::kPerSequence, 0.22, 1.0},
-      {"checkpoints", Kind::kPerSequence, 0.014, 1.0},
-      {"one microbatch", Kind::kPerSequence, 0.025, 1.0},
-      {"constant", Kind::kAbsolute, 0.04, 0.8},
-      {"model state", Kind::kRatio, 1.0, 0.5}};
-  const auto rows = [](const std::vector<CostTerm>& terms) {
-    std::vector<Row> found;
-    for (const CostTerm& term : terms) {
-      found.emplace_back(term.name, term.typical.kind, term.typical.value,
-                         term.typical.log_stddev);
-    }
-    return found;
-  };
-  EXPECT_EQ(rows(PhysicalTimeTerms(kEightHosts)), time);
-  EXPECT_EQ(rows(PhysicalMemoryTerms()), memory);
 }
 
 }  // namespace surrogates::physical_terms_test

@@ -1,6 +1,5 @@
 #include "surrogates/cost/predicted_prior.h"
 
-#include <cmath>
 #include <limits>
 #include <stdexcept>
 
@@ -74,28 +73,6 @@ TEST(PredictedPrior, RejectsPredictionsThatAreNotFiniteAndPositive) {
     EXPECT_THROW((void)PredictedMemoryPrior(wrong, kCapacity, 1.1),
                  std::invalid_argument);
   }
-}
-
-// Decision 13: deviations of 0.3 and 0.05, and constants of 2% of the median
-// time and of the capacity.
-TEST(PredictedPrior, CoefficientsAreThoseOfTheDecision) {
-  const ParametricMean time = PredictedThroughputPrior(kPredictions);
-  ASSERT_EQ(time.size(), 2);
-  EXPECT_EQ(time.coefficients[0].log_center, 0.0);
-  EXPECT_EQ(time.coefficients[0].log_stddev, 0.3);
-  EXPECT_DOUBLE_EQ(std::exp(time.coefficients[1].log_center), 0.02 * 2.0);
-  EXPECT_EQ(time.coefficients[1].log_stddev, 1.0);
-  EXPECT_FALSE(time.coefficients[1].absolute);
-  EXPECT_EQ(time.shared_scale->log_center, 0.0);
-  EXPECT_EQ(time.shared_scale->log_stddev, 1.0);
-  const ParametricMean memory =
-      PredictedMemoryPrior(kPredictions, kCapacity, 1.1);
-  ASSERT_EQ(memory.size(), 2);
-  EXPECT_EQ(memory.coefficients[0].log_stddev, 0.05);
-  EXPECT_DOUBLE_EQ(std::exp(memory.coefficients[1].log_center), 0.02);
-  EXPECT_EQ(memory.coefficients[1].log_stddev, 1.0);
-  EXPECT_TRUE(memory.coefficients[1].absolute);
-  EXPECT_EQ(memory.shared_scale->log_stddev, 0.7);
 }
 
 TEST(PredictedPrior, TimesMayBeShort) {

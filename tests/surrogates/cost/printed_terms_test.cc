@@ -5,7 +5,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -281,39 +280,6 @@ TEST(PrintedTerms, AmountsAreTwiceTheGradientsAndOneMessage) {
                                            {"DP volume, intra-node", 40.0},
                                            {"DP latency, inter-node", 1.0},
                                            {"DP volume, inter-node", 40.0}}));
-}
-
-// The prior of the printed terms, as shares of a step or of the capacity where
-// the term is largest; results of `oppa-paper` change with them.
-TEST(PrintedTerms, StartAsTheseSharesOfAStepAndOfTheMemory) {
-  using Row = std::tuple<std::string, double, double>;
-  const auto rows = [](const std::vector<CostTerm>& terms) {
-    std::vector<Row> found;
-    for (const CostTerm& term : terms) {
-      EXPECT_EQ(term.typical.kind, TypicalValue::Kind::kShare) << term.name;
-      found.emplace_back(term.name, term.typical.value,
-                         term.typical.log_stddev);
-    }
-    return found;
-  };
-  EXPECT_EQ(rows(PrintedTimeTerms(kSeveralHosts)),
-            (std::vector<Row>{{"compute", 1.0, 1.5},
-                              {"DP latency, intra-node", 0.05, 1.5},
-                              {"DP volume, intra-node", 0.3, 1.5},
-                              {"DP latency, inter-node", 0.05, 1.5},
-                              {"DP volume, inter-node", 0.6, 1.5},
-                              {"DP volume ZeRO-3, intra-node", 0.2, 1.5},
-                              {"DP volume ZeRO-3, inter-node", 0.4, 1.5},
-                              {"TP latency, intra-node", 0.05, 1.5},
-                              {"TP volume, intra-node", 0.3, 1.5},
-                              {"TP latency, inter-node", 0.05, 1.5},
-                              {"TP volume, inter-node", 0.3, 1.5},
-                              {"PP transfers, intra-node", 0.05, 1.5},
-                              {"PP transfers, inter-node", 0.05, 1.5}}));
-  EXPECT_EQ(rows(PrintedMemoryTerms(kSeveralHosts)),
-            (std::vector<Row>{{"model state", 1.0, 1.5},
-                              {"activations", 3.0, 1.5},
-                              {"constant", 0.1, 1.0}}));
 }
 
 }  // namespace surrogates::printed_terms_test

@@ -45,27 +45,6 @@ TEST(TypicalValues, FollowTheBatch) {
   EXPECT_NEAR(held(128.0) - held(64.0), std::log(2.0), 1e-12);
 }
 
-// The optimizer's typical value is 1 / S for S sequences in a step.
-TEST(TypicalValues, CountTheSequencesOfTheLargestCandidate) {
-  const auto sequences =
-      [](const std::vector<trials::ParallelConfig>& configs) {
-        const ParametricMean prior = ThroughputPrior(
-            trials::SearchSpace(configs), {8, 8}, CostModelForm::kPhysical);
-        for (const auto& coefficient : prior.coefficients) {
-          if (coefficient.name == "optimizer") {
-            return std::exp(-coefficient.log_center);
-          }
-        }
-        throw std::out_of_range("optimizer");
-      };
-  EXPECT_NEAR(sequences({{.tp = 8}}), 1.0, 1e-12);
-  EXPECT_NEAR(sequences({{.dp = 4, .microbatches = 2}}), 8.0, 1e-12);
-  EXPECT_NEAR(sequences({{.dp = 4, .microbatches = 2},
-                         {.dp = 2, .microbatches = 2, .micro_batch_size = 3},
-                         {.dp = 1, .microbatches = 2}}),
-              12.0, 1e-12);
-}
-
 // Decision 9: M is assumed to be 0.05 to 40 GPUs, and the fastest computation
 // to take 1 s up to a factor of e^3.
 TEST(TypicalValues, TheSizeOfTheJobIsOpenByTwoDeviations) {
@@ -158,31 +137,6 @@ TEST(KnownSizes, DecideTheScalesOfBothTargetsAndNothingElse) {
     EXPECT_EQ(time.coefficients[j].log_center,
               unknown.coefficients[j].log_center);
   }
-}
-
-TEST(KnownSizes, AreThoseOfTheModelAndTheBatch) {
-  trials::Workload workload;
-  workload.model = {.layers = 2,
-                    .hidden_size = 8,
-                    .attention_heads = 2,
-                    .kv_heads = 2,
-                    .head_size = 4,
-                    .ffn_size = 32,
-                    .vocab_size = 100,
-                    .experts = 4,
-                    .experts_per_token = 1};
-  workload.batch_size = 6;
-  workload.sequence_length = 10;
-  const JobSizes sizes = SizesOf(workload, 1e9);
-  EXPECT_EQ(sizes.parameters - sizes.active_parameters,
-            3.0 * 2.0 *
-                static_cast<double>(trials::ExpertParameters(workload.model)));
-  EXPECT_EQ(sizes.tokens, 60.0);
-  EXPECT_EQ(sizes.bytes_per_value, 2.0);
-  EXPECT_TRUE(sizes.known());
-  workload.precision = trials::Precision::kFp32;
-  EXPECT_EQ(SizesOf(workload, 1e9).bytes_per_value, 4.0);
-  EXPECT_FALSE(JobSizes{.capacity_bytes = 1e9}.known());
 }
 
 }  // namespace surrogates::typical_values_test

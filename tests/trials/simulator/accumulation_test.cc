@@ -25,9 +25,9 @@ StepReport Step(int microbatches, int zero_stage, const Framework& framework) {
 
 Framework Fsdp(bool no_sync) {
   Framework framework;
-  framework.fsdp = true;
-  framework.fp32_gradients = true;
-  framework.no_sync = no_sync;
+  framework.sharding.fsdp = true;
+  framework.gradients.fp32_gradients = true;
+  framework.sharding.no_sync = no_sync;
   return framework;
 }
 

@@ -13,7 +13,7 @@ constexpr double kScores = 4.0 * 16 * 512 * 512;
 
 OperatorBytes Stored() {
   OperatorBytes block;
-  block.framework.flash_attention = false;
+  block.framework.kernels.flash_attention = false;
   return block;
 }
 
@@ -26,7 +26,7 @@ TEST(AttentionOperators, RotaryEmbeddingsAreTenKernelsOrOne) {
   ExpectTraffic(block.Of("rotary"), {10 * bytes, 10, 10 * bytes, 10});
   block.workload.model.rotary_share = 0.25;
   ExpectTraffic(block.Of("rotary"), {2.5 * bytes, 10, 2.5 * bytes, 10});
-  block.framework.fused_operators = true;
+  block.framework.kernels.fused_operators = true;
   ExpectTraffic(block.Of("rotary"), {0.5 * bytes, 1, 0.5 * bytes, 1});
   block.workload.model.max_positions = 1;  // a table of learned positions
   EXPECT_EQ(block.Of("rotary").forward_bytes, 0.0);
@@ -61,9 +61,9 @@ TEST(AttentionOperators, StoredScoresOfGptHaveADropout) {
 // reads and writes scores and writes, or reads, the mask.
 TEST(AttentionOperators, FusedSoftmaxAndDropoutAreAKernelEach) {
   OperatorBytes block = Stored();
-  block.framework.fused_operators = true;
-  block.framework.score_forward_bytes = 4.5;
-  block.framework.score_backward_bytes = 7.0;
+  block.framework.kernels.fused_operators = true;
+  block.framework.kernels.score_forward_bytes = 4.5;
+  block.framework.kernels.score_backward_bytes = 7.0;
   const double n = kScores;
   ExpectTraffic(block.Of("softmax"), {4.5 * n, 1, 7.0 * n, 1});
   EXPECT_DOUBLE_EQ(block.Block().working_bytes, 2 * 2 * n);
@@ -139,37 +139,9 @@ TEST(AttentionOperators, ProjectionsAreThreeProductsOrOne) {
   const double three = ProductBytes(kTokens, kQuery, kHidden) +
                        2 * ProductBytes(kTokens, kKey, kHidden);
   ExpectTraffic(block.Of("qkv"), {three, 3, 2 * three, 6});
-  block.framework.fused_operators = true;
+  block.framework.kernels.fused_operators = true;
   const double one = ProductBytes(kTokens, kQuery + 2 * kKey, kHidden);
   ExpectTraffic(block.Of("qkv"), {one, 1, 2 * one, 2});
-}
-
-// Norms of each head are those of rows with the width of all heads, and have
-// the parameters of one head.
-TEST(AttentionOperators, NormsOfQueriesAndKeysAreTwoNorms) {
-  OperatorBytes block;
-  const auto norms = [&](bool with) {
-    block.workload.model.qk_norm = with;
-    return block.Of("rotary");
-  };
-  for (const bool fused : {false, true}) {
-    block.framework.fused_operators = fused;
-    const Traffic without = norms(false);
-    const double saved = block.Block().saved_bytes;
-    const double parameters = block.Block().ParameterCount();
-    const Traffic with = norms(true);
-    const Traffic layers = block.Of("norm");  // two of 1024 columns
-    const double share = (kQuery + kKey) / (2 * kHidden);
-    ExpectTraffic({with.forward_bytes - without.forward_bytes,
-                   with.forward_kernels - without.forward_kernels,
-                   with.backward_bytes - without.backward_bytes,
-                   with.backward_kernels - without.backward_kernels},
-                  {share * layers.forward_bytes, layers.forward_kernels,
-                   share * layers.backward_bytes, layers.backward_kernels});
-    EXPECT_DOUBLE_EQ(block.Block().saved_bytes - saved,
-                     (fused ? 2 : 6) * kTokens * (kQuery + kKey));
-    EXPECT_DOUBLE_EQ(block.Block().ParameterCount() - parameters, 2 * 64);
-  }
 }
 
 // DeepSeek-V2, Eq. 9 to 19: queries through a vector of query_rank numbers (or

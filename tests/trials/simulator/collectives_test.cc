@@ -135,22 +135,6 @@ TEST(Collectives, ALevelOfATreeTakesTheLatencyOfItsProtocolTwice) {
   EXPECT_NEAR(local_s(1024, 5e7), 2 * 3.4e-6, 1e-12);
 }
 
-// The flags of LL take half of a line, those of LL128 one of sixteen words, and
-// LL has a limit of its own.
-TEST(Collectives, ProtocolsReachTheirShareOfTheBandwidth) {
-  const auto bandwidth = [](double bytes, double link_bytes_per_s) {
-    GroupLink link = AtSimpleLatency(2, 2);
-    link.bandwidth_bytes_per_s = link_bytes_per_s;
-    const double more = 1.01 * bytes;
-    return 0.5 * (more - bytes) /
-           (AllGatherTime(link, more) - AllGatherTime(link, bytes));
-  };
-  EXPECT_NEAR(bandwidth(1e4, 1e10), 0.5e10, 1e4);
-  EXPECT_NEAR(bandwidth(5e5, 1e10), 0.92e10, 1e4);
-  EXPECT_NEAR(bandwidth(1e8, 1e10), 1e10, 1e4);
-  EXPECT_NEAR(bandwidth(1e4, 1e12), 39e9, 1e5);
-}
-
 // The network's own latency, beyond 14 us, comes once for the data of LL and
 // LL128 and twice with Simple.
 TEST(Collectives, ASlowNetworkCostsSimpleTwiceWhatItCostsLl) {
@@ -195,57 +179,6 @@ TEST_F(NcclTimes, NvlinkPassesFromLlToLl128ToSimple) {
   ExpectAllReduce(1e9, 25 + 14 * 3.4 + 1.75e9 / 100e3);
   link_.nvlink = false;
   ExpectAllReduce(4e6, 25 + 14 * 3.4 + 7e6 / 100e3);
-}
-
-// Eight hosts are 14 steps of a ring and 6 of a tree.
-TEST_F(NcclTimes, ManyHostsFormATreeUntilBytesCount) {
-  link_.hosts = 8;
-  link_.bandwidth_bytes_per_s = 10e9;
-  link_.nvlink = false;
-  ExpectAllReduce(1e3, 25 - 1.6 + 6 * 5 + 2e3 / (10e3 / 3.8));
-  ExpectAllReduce(1e6, 25 + 6 * 14 + 2e6 / 9e3);
-  ExpectAllReduce(1e9, 25 + 14 * 14 + 1.75e9 / 10e3);
-  // A network with 6 us more takes them once with LL, and half of them with
-  // each of Simple's two messages.
-  link_.inter_latency_s = 20e-6;
-  ExpectAllReduce(1e3, 25 - 1.6 + 6 * (5 + 3) + 2e3 / (10e3 / 3.8));
-  // The ninth rank makes one host of two, and its tree a step deeper.
-  link_.inter_latency_s = 14e-6;
-  link_.size = 9;
-  ExpectAllReduce(1e3, 25 - 1.6 + 2 * 0.6 + 6 * 5 + 2e3 / (10e3 / 3.8));
-}
-
-TEST_F(NcclTimes, ARingPassesEveryHostTwice) {
-  link_ = {.size = 16,
-           .hosts = 2,
-           .bandwidth_bytes_per_s = 10e9,
-           .intra_latency_s = 3.4e-6,
-           .inter_latency_s = 14e-6};
-  ExpectAllReduce(1e8, 25 + 28 * 3.4 + 2 * 14 + 1.875e8 / 10e3);
-  EXPECT_NEAR(AllGatherTime(link_, 1e8) * 1e6,
-              25 + 14 * 3.4 + 14 + 0.9375e8 / 10e3, 1e-3);
-}
-
-// Three owners; large messages follow in chunks of 1 MiB, and every edge but
-// one carries all bytes.
-TEST_F(NcclTimes, BroadcastsFollowOneAnotherInChunks) {
-  link_ = {.size = 2,
-           .hosts = 2,
-           .bandwidth_bytes_per_s = 10e9,
-           .intra_latency_s = 3.4e-6,
-           .inter_latency_s = 14e-6};
-  const auto microseconds = [&](double bytes) {
-    return BroadcastsTime(link_, bytes, 3.0) * 1e6;
-  };
-  EXPECT_NEAR(microseconds(1e9),
-              3 * (25 + 14 + 1048576 / 10e3 + 0.5 * 1e9 / 10e3), 1e-3);
-  // LL takes 2 us for 10 kB, where the link takes 1 us.
-  EXPECT_NEAR(microseconds(1e4), 3 * (25 - 1.8 + 2.7 + 2 - 1 + 1 + 0.5 * 1),
-              1e-3);
-  link_.size = 4;
-  link_.hosts = 1;
-  EXPECT_NEAR(microseconds(1e4), 3 * (25 - 1.8 + 3 * 0.6 + 2 - 1 + 0.75 * 1),
-              1e-3);
 }
 
 }  // namespace trials::collectives_test

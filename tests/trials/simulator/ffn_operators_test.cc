@@ -18,11 +18,11 @@ TEST(FfnOperators, AnActivationWithoutAGateIsOneKernel) {
   // The gradients of its input and of its output; a fused kernel has freed one
   // of them, but the gradient of the layer's output is still there.
   EXPECT_DOUBLE_EQ(block.Block().working_bytes, 2 * inner);
-  block.framework.fused_operators = true;
+  block.framework.kernels.fused_operators = true;
   EXPECT_DOUBLE_EQ(block.Block().working_bytes, inner + 2 * kTokens * 2048);
   // Recomputed, it keeps its input only.
-  block.framework.recompute_core = false;
-  block.framework.recompute_activation = true;
+  block.framework.recomputation.recompute_core = false;
+  block.framework.recomputation.recompute_activation = true;
   EXPECT_DOUBLE_EQ(block.Block().selective_bytes, inner);
 }
 
@@ -37,7 +37,7 @@ TEST(FfnOperators, AGatedActivationIsTwoKernelsOrOne) {
   ExpectTraffic(block.Of("activation"),
                 {5 * inner, 2, 9 * inner + 3 * input, 4});
   EXPECT_DOUBLE_EQ(block.Block().working_bytes, 3 * inner);
-  block.framework.fused_operators = true;
+  block.framework.kernels.fused_operators = true;
   ExpectTraffic(block.Of("activation"),
                 {3 * inner, 1, 5 * inner + 3 * input, 2});
   EXPECT_DOUBLE_EQ(block.Block().working_bytes, 2 * inner + input);
@@ -55,7 +55,7 @@ TEST(FfnOperators, GateAndUpAreTwoProductsOrOne) {
   const double down = ProductBytes(kTokens, kHidden, kFfn);
   ExpectTraffic(block.Of("ffn-in"), {two, 2, 2 * two, 4});
   ExpectTraffic(block.Of("ffn-out"), {down, 1, 2 * down, 2});
-  block.framework.fused_operators = true;
+  block.framework.kernels.fused_operators = true;
   const double one = ProductBytes(kTokens, 2 * kFfn, kHidden);
   ExpectTraffic(block.Of("ffn-in"), {one, 1, 2 * one, 2});
 }
@@ -63,7 +63,7 @@ TEST(FfnOperators, GateAndUpAreTwoProductsOrOne) {
 // torchtitan's rule keeps every second product: of two it keeps the first.
 TEST(FfnOperators, WithoutAGateTheSecondProductIsNotKept) {
   OperatorBytes block;
-  block.framework.selective_by_operator = true;
+  block.framework.recomputation.selective_by_operator = true;
   block.workload.model = Gpt();
   const LayerCost cost = block.Block();
   // q, v and the core, and the input of the feed-forward layer's activation.
@@ -78,7 +78,7 @@ class Experts {
     model.experts = 8;
     model.experts_per_token = 2;
     model.ffn_size = 512;
-    block.framework.expert_imbalance = 1.0;
+    block.framework.kernels.expert_imbalance = 1.0;
   }
   OperatorBytes block;
 };
@@ -106,7 +106,7 @@ TEST(FfnOperators, ExpertsCostTheirRouterTheirCopiesAndTheirProducts) {
   // Sorted copies in both directions.
   EXPECT_DOUBLE_EQ(block.Block().working_bytes, 2 * sorted);
   // The busiest rank has 1.5 times the rows of the mean.
-  block.framework.expert_imbalance = 1.5;
+  block.framework.kernels.expert_imbalance = 1.5;
   const double more = 8 * 2 * ProductBytes(1.5 * rows, 512, kHidden) +
                       8 * ProductBytes(1.5 * rows, kHidden, 512) - products +
                       ProductBytes(kTokens, 8, kHidden);
@@ -134,7 +134,7 @@ TEST(FfnOperators, ExpertsKeepTheirScoresAndSortedCopies) {
 // sets the pace.
 TEST(FfnOperators, ExpertRanksExchangeEveryCopy) {
   Experts experts;
-  experts.block.framework.expert_imbalance = 1.5;
+  experts.block.framework.kernels.expert_imbalance = 1.5;
   experts.block.shard.ep = 4;
   EXPECT_EQ(experts.block.Block().all_to_alls, 2);
   EXPECT_DOUBLE_EQ(experts.block.Block().all_to_all_bytes,

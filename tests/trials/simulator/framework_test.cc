@@ -1,8 +1,10 @@
 #include "trials/simulator/framework.h"
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <variant>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,14 +38,15 @@ TEST(Framework, EveryShippedFileCanBeRead) {
         "nanotron"}) {
     EXPECT_NO_THROW((void)FindFramework(name)) << name;
   }
-  EXPECT_FALSE(FindFramework("megatron").flash_attention);
-  EXPECT_TRUE(FindFramework("nanotron").balance_stages);
-  EXPECT_TRUE(FindFramework("llm-foundry").fsdp);
+  EXPECT_FALSE(FindFramework("megatron").kernels.flash_attention);
+  EXPECT_TRUE(FindFramework("nanotron").pipeline.balance_stages);
+  EXPECT_TRUE(FindFramework("llm-foundry").sharding.fsdp);
 }
 
 TEST(Framework, AccelerateAccumulatesGradientsWithoutSynchronization) {
-  EXPECT_TRUE(FindFramework("fsdp2-accelerate").no_sync);
-  EXPECT_FALSE(FindFramework("fsdp2").no_sync);  // torchtitan reduces each
+  EXPECT_TRUE(FindFramework("fsdp2-accelerate").sharding.no_sync);
+  EXPECT_FALSE(
+      FindFramework("fsdp2").sharding.no_sync);  // torchtitan reduces each
 }
 
 // The paper's experiments run on the defaults.
@@ -51,6 +54,25 @@ TEST(Framework, ColossalAiIsTheDefault) {
   const Framework read = FindFramework("colossalai");
   const Framework built;
   EXPECT_TRUE(read == built);
+}
+
+// No constant lies between one with a key and the next one with a key.
+TEST(Framework, EveryConstantHasAKey) {
+  Framework framework;
+  const auto address = [](const auto* pointer) {
+    return reinterpret_cast<std::uintptr_t>(pointer);
+  };
+  std::uintptr_t end = address(&framework);
+  for (const FrameworkField& field : FieldsOf(framework)) {
+    std::visit(
+        [&](const auto* value) {
+          EXPECT_GE(address(value), end) << field.key;
+          EXPECT_LT(address(value) - end, sizeof(double)) << field.key;
+          end = address(value + 1);
+        },
+        field.value);
+  }
+  EXPECT_EQ(end, address(&framework + 1));
 }
 
 TEST(Framework, EveryShippedFileSaysWhatItWasComparedWith) {
@@ -82,10 +104,10 @@ TEST(Framework, BadFilesAreNamedWithPlaceAndRule) {
 TEST(Framework, StepsAreTheSameWhereOnlyStartsAndEndsDiffer) {
   const Framework a;
   Framework b;
-  b.launch_process_s += 1.0;
-  b.failure_s += 1.0;
+  b.launch.launch_process_s += 1.0;
+  b.launch.failure_s += 1.0;
   EXPECT_TRUE(HasSameSteps(a, b));
-  b.dispatch_s += 1e-6;
+  b.dispatch.dispatch_s += 1e-6;
   EXPECT_FALSE(HasSameSteps(a, b));
 }
 

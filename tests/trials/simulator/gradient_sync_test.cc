@@ -85,46 +85,6 @@ TEST(GradientSync, AGatherHidesBehindForwardButForItsFirstBucket) {
   EXPECT_LT(hidden_s, plain_s / 2);
 }
 
-// Forward waits for the first message and for what its slack does not hide;
-// what is hidden slows it down.
-TEST(GradientSync, AGatherIsExposedBeyondTheSlackOfForward) {
-  const GatherPlan plan{.total_s = 8.0,
-                        .overhead_s = 0.5,
-                        .overlapped_s = 10.0,
-                        .first_s = 1.0,
-                        .overlapped_overhead_s = 0.75,
-                        .slowdown = 0.25};
-  EXPECT_EQ(ExposeGather(plan, false, 4.0).exposed_s, 8.0);
-  EXPECT_EQ(ExposeGather(plan, false, 4.0).overhead_s, 0.5);
-  EXPECT_EQ(ExposeGather(plan, true, 4.0).exposed_s, 6.0 + 0.25 * 4.0);
-  EXPECT_EQ(ExposeGather(plan, true, 4.0).overhead_s, 0.75);
-  EXPECT_EQ(ExposeGather(plan, true, 9.5).exposed_s, 1.0 + 0.25 * 9.0);
-  EXPECT_EQ(ExposeGather(plan, true, 0.0).exposed_s, 10.0);
-}
-
-// After backward, three buckets are packed one after the other and sent when
-// the one before has been copied back; with one stream, everything takes turns.
-TEST(GradientSync, AStreamOfItsOwnSendsWhileTheNextBucketIsPacked) {
-  const Framework framework;
-  constexpr double kBytes = 1e8;
-  const std::vector<SyncModule> modules(
-      3, {.tensor_bytes = {kBytes}, .backward_s = 1.0});
-  const double send_s = AllReduceTime(Link(), kBytes);
-  constexpr double kUnpack_s = 1e-3;
-  for (const double pack_s : {2e-3, 0.5}) {
-    SyncOptions options{.bucket_bytes = kBytes,
-                        .pack_s_per_byte = pack_s / kBytes,
-                        .unpack_s_per_byte = kUnpack_s / kBytes};
-    const double one_s = send_s + kUnpack_s;
-    EXPECT_NEAR(ReduceGradients(modules, Link(), options, framework).exposed_s,
-                3 * (pack_s + one_s), 1e-12);
-    options.own_stream = true;
-    EXPECT_NEAR(ReduceGradients(modules, Link(), options, framework).exposed_s,
-                pack_s > one_s ? 3 * pack_s + one_s : pack_s + 3 * one_s,
-                1e-12);
-  }
-}
-
 // Colossal-AI sends a ZeRO bucket when a tensor arrives that does not fit.
 TEST(GradientSync, ALazyBucketWaitsForTheNextTensor) {
   const Framework framework;
@@ -150,7 +110,7 @@ TEST(GradientSync, AStreamOfItsOwnPacksBehindTheNetworkForCpuTime) {
       ReduceGradients(Modules(0.0), Link(), options, framework);
   EXPECT_LT(own.exposed_s, one.exposed_s);
   EXPECT_DOUBLE_EQ(own.overhead_s - one.overhead_s,
-                   8 * framework.overlap_bucket_s);
+                   8 * framework.gradients.overlap_bucket_s);
 }
 
 // What shares its link with tensor parallelism hides less.
@@ -173,35 +133,10 @@ TEST(GradientSync, AnOverlappedGatherHasAMessagePerTensor) {
   EXPECT_GT(plan.overlapped_s, plan.total_s + 100 * 20e-6);
   EXPECT_LT(ExposeGather(plan, false, 0.0).exposed_s,
             ExposeGather(plan, true, 0.0).exposed_s);
-  framework.gather_by_tensor = false;
+  framework.sharding.gather_by_tensor = false;
   const GatherPlan buckets =
       PlanGather(modules, Link(), 100 * kMega, framework);
   EXPECT_DOUBLE_EQ(buckets.overlapped_s, buckets.total_s);
-}
-
-// Buckets are gathered one after the other; in place, tensors are.
-TEST(GradientSync, GathersAddUpByBucketAndByTensor) {
-  Framework framework;
-  const std::vector<SyncModule> modules = {
-      {.tensor_bytes = {4 * kMega, 1 * kMega}, .count = 2}};
-  const auto gather_s = [](double bytes) {
-    return AllGatherTime(Link(), bytes);
-  };
-  framework.gather_by_tensor = false;
-  GatherPlan plan = PlanGather(modules, Link(), 6 * kMega, framework,
-                               /*parameter_share=*/1.0, 1e-9);
-  EXPECT_DOUBLE_EQ(plan.total_s, 2 * gather_s(5 * kMega) + 0.01);
-  EXPECT_DOUBLE_EQ(plan.first_s, gather_s(5 * kMega));
-  EXPECT_DOUBLE_EQ(plan.overhead_s, 2 * framework.bucket_overhead_s);
-  EXPECT_DOUBLE_EQ(plan.overlapped_overhead_s, plan.overhead_s);
-  framework.gather_by_tensor = true;  // buckets of a shard on each of 4 ranks
-  plan = PlanGather(modules, Link(), 3 * kMega, framework);
-  EXPECT_DOUBLE_EQ(plan.total_s, gather_s(10 * kMega));
-  EXPECT_DOUBLE_EQ(plan.overlapped_s,
-                   2 * (gather_s(4 * kMega) + gather_s(1 * kMega)));
-  EXPECT_DOUBLE_EQ(plan.first_s, gather_s(1 * kMega));
-  EXPECT_DOUBLE_EQ(plan.overhead_s, framework.bucket_overhead_s);
-  EXPECT_DOUBLE_EQ(plan.overlapped_overhead_s, 4 * framework.bucket_overhead_s);
 }
 
 TEST(GradientSync, OneRankAndNoTensorGatherNothing) {
@@ -209,7 +144,7 @@ TEST(GradientSync, OneRankAndNoTensorGatherNothing) {
   one.size = 1;
   for (const bool by_tensor : {false, true}) {
     Framework framework;
-    framework.gather_by_tensor = by_tensor;
+    framework.sharding.gather_by_tensor = by_tensor;
     for (const GatherPlan& plan :
          {PlanGather(Modules(0.0), one, kMega, framework),
           PlanGather({}, Link(), kMega, framework)}) {
@@ -230,36 +165,11 @@ TEST(GradientSync, OneRankHasNothingToReduce) {
   EXPECT_EQ(time.overhead_s, 0.0);
 }
 
-// A broadcast over four ranks of a host: three of four edges at a time.
-TEST(GradientSync, WholeTensorsAreBroadcastByTheirOwners) {
-  Framework framework;
-  framework.broadcast_parameters = true;
-  const double edge_s = 3.0 / 4 / 1e10;
-  // Fewer tensors than ranks: a broadcast for each.
-  const std::vector<SyncModule> two = {{.tensor_bytes = {4e9, 2e9}}};
-  const GatherPlan few = PlanGather(two, Link(), 1.0, framework);
-  EXPECT_NEAR(few.total_s, 6e9 * edge_s, 1e-3);
-  EXPECT_NEAR(few.first_s, 2e9 * edge_s, 1e-3);  // of the module needed first
-  EXPECT_DOUBLE_EQ(few.overhead_s, 2 * framework.bucket_overhead_s);
-  // More: each of four owners sends its quarter at once.
-  const std::vector<SyncModule> many = {
-      {.tensor_bytes = {4e9, 2e9}, .count = 4}};
-  const GatherPlan joined = PlanGather(many, Link(), 1.0, framework);
-  EXPECT_NEAR(joined.total_s, 24e9 * edge_s, 1e-3);
-  EXPECT_DOUBLE_EQ(joined.first_s, BroadcastsTime(Link(), 6e9, 1.0));
-  EXPECT_DOUBLE_EQ(joined.overhead_s, 4 * framework.bucket_overhead_s);
-  EXPECT_EQ(joined.overlapped_s, joined.total_s);
-  EXPECT_EQ(joined.overlapped_overhead_s, joined.overhead_s);
-  // Half the bytes where gradients are twice as wide as parameters.
-  EXPECT_NEAR(PlanGather(many, Link(), 1.0, framework, 0.5).total_s,
-              12e9 * edge_s, 1e-3);
-}
-
 // The equation of the header for two buckets: end_1 = ready_1 + p + t + u,
 // end_2 = max(ready_2 + p, end_1) + t + u.
 TEST(GradientSync, TwoBucketsEndWhenTheEquationSays) {
   Framework framework;
-  framework.overlap_slowdown = 0.25;
+  framework.collectives.overlap_slowdown = 0.25;
   constexpr double kBytes = 1e8;
   const double send_s = 1.5 * kBytes / 1e10;  // a ring over four ranks
   const double pack_s = 1e-3;
@@ -280,7 +190,8 @@ TEST(GradientSync, TwoBucketsEndWhenTheEquationSays) {
     const double after_s = std::min(2 * one_s, end_s - 2 * backward_s);
     EXPECT_NEAR(time.exposed_s,
                 2 * pack_s + after_s + 0.25 * (2 * one_s - after_s), 2e-4);
-    EXPECT_DOUBLE_EQ(time.overhead_s, 2 * framework.bucket_overhead_s);
+    EXPECT_DOUBLE_EQ(time.overhead_s,
+                     2 * framework.gradients.bucket_overhead_s);
   }
 }
 

@@ -3,9 +3,7 @@
 #include <filesystem>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/fakes/paths.h"
@@ -16,19 +14,17 @@
 
 namespace trials::layer_cost_test {
 
-using ::testing::ElementsAre;
-
 LayerCosts Costs(const Workload& workload, const Framework& framework,
                  const Shard& shard) {
   const GpuModel gpu(SmallCluster().gpu, workload.precision,
-                     framework.launch_s);
+                     framework.kernels.launch_s);
   return ComputeLayerCosts(workload, framework, gpu, shard);
 }
 
 Framework Megatron() {
   Framework framework;
-  framework.fused_operators = true;
-  framework.flash_attention = false;
+  framework.kernels.fused_operators = true;
+  framework.kernels.flash_attention = false;
   return framework;
 }
 
@@ -50,84 +46,6 @@ TEST(LayerCost, ParameterTensorsSumToTheModelsParameters) {
         static_cast<double>(ParameterCount(workload.model)))
         << name;
   }
-}
-
-TEST(LayerCost, AGateOfTwoOperatorsKeepsItsSiluToo) {
-  Framework framework = Megatron();
-  const auto saved = [&] {
-    return Costs(SmallWorkload(), framework, {2.0, 2, true}).block.saved_bytes;
-  };
-  const double fused = saved();
-  framework.fused_gate = false;
-  // Two bytes of each of 512 tokens of two sequences, half of them here.
-  EXPECT_DOUBLE_EQ(saved() - fused, 2.0 * 2 * 512 * SmallLlama().ffn_size / 2);
-}
-
-TEST(LayerCost, LatentAttentionKeepsItsVectorsAndJoinedHeads) {
-  Framework framework = Megatron();
-  framework.flash_attention = true;
-  const Model model =
-      DenseModel(ReadModel(fakes::SourceFolder() / "experiments" / "workloads" /
-                           "deepseek-v2.json"));
-  const Workload workload{"v2", model, 1, 256, Precision::kBf16};
-  // Of a token: inputs and outputs of both norms, vectors before and after
-  // their norms, query and key of 128 heads of 192, values and results of 128,
-  // gate, up and their product.
-  const double elements =
-      4 * 5120 + 2 * (1536 + 512) + 128 * (2 * 192 + 2 * 128) + 3 * 12288;
-  EXPECT_DOUBLE_EQ(Costs(workload, framework, {1.0}).block.saved_bytes,
-                   2 * 256 * elements);
-}
-
-TEST(LayerCost, SharedExpertsCostADenseLayerMore) {
-  Model model = ReadModel(fakes::SourceFolder() / "experiments" / "workloads" /
-                          "moe-32-experts.json");
-  const auto block = [&](int tp) {
-    return Costs({"moe", model, 1, 256, Precision::kBf16}, Megatron(),
-                 {.sequences = 1.0, .tp = tp})
-        .block;
-  };
-  const LayerCost without = block(1);
-  const LayerCost half_without = block(2);
-  model.shared_ffn_size = 512;
-  EXPECT_DOUBLE_EQ(block(1).ParameterCount() - without.ParameterCount(),
-                   3.0 * 1024 * 512);
-  EXPECT_DOUBLE_EQ(block(1).saved_bytes - without.saved_bytes,
-                   2.0 * 256 * 3 * 512);
-  EXPECT_GT(block(1).forward_s, without.forward_s);
-  // Tensor parallelism splits it, but not its gate.
-  EXPECT_DOUBLE_EQ(block(2).ParameterCount() - half_without.ParameterCount(),
-                   3.0 * 1024 * 256);
-  model.shared_expert_gate = true;
-  EXPECT_DOUBLE_EQ(block(2).ParameterCount() - half_without.ParameterCount(),
-                   3.0 * 1024 * 256 + 1024);
-}
-
-TEST(LayerCost, RecomputedPartsAreNotKept) {
-  Framework framework = Megatron();
-  framework.flash_attention = true;
-  const auto block = [&](const Model& model) {
-    return Costs({"m", model, 1, 256, Precision::kBf16}, framework, {1.0})
-        .block;
-  };
-  const Model llama = SmallLlama();
-  EXPECT_EQ(block(llama).selective_bytes, 0.0);  // no stored scores
-  EXPECT_DOUBLE_EQ(block(llama).selective_forward_s,
-                   block(llama).core_forward_s);
-  framework.recompute_core = false;
-  EXPECT_EQ(block(llama).selective_forward_s, 0.0);
-  framework.recompute_activation = true;
-  EXPECT_DOUBLE_EQ(block(llama).selective_bytes, 2.0 * 256 * 2816);
-  framework.recompute_norms = true;
-  EXPECT_DOUBLE_EQ(block(llama).selective_bytes, 2.0 * 256 * (2816 + 2 * 1024));
-  EXPECT_GT(block(llama).selective_forward_s, 0.0);
-  const Model latent =
-      DenseModel(ReadModel(fakes::SourceFolder() / "experiments" / "workloads" /
-                           "deepseek-v2.json"));
-  const double before = block(latent).selective_bytes;
-  framework.recompute_latent = true;
-  EXPECT_DOUBLE_EQ(block(latent).selective_bytes - before,
-                   2.0 * 256 * 128 * (2 * 192 + 128));
 }
 
 TEST(LayerCost, LocalAttentionComputesTheScoresOfItsWindow) {
@@ -156,22 +74,11 @@ TEST(LayerCost, ParallelLayersShareTheirCollectives) {
                    one_by_one / 2);
 }
 
-TEST(LayerCost, PlaceholdersAreOneForEachShape) {
-  Framework framework = Megatron();
-  const auto bytes = [&] {
-    return Costs(SmallWorkload(), framework, {1.0}).block.placeholder_bytes;
-  };
-  EXPECT_EQ(bytes(), 0.0);
-  framework.placeholder_gradients = true;
-  // The projections of attention and of the gated layer; output and input of
-  // the feed-forward layer differ.
-  EXPECT_DOUBLE_EQ(bytes(), 2.0 * 1024 * (2048 + 1024 + 2 * 2816 + 2816));
-}
-
 TEST(LayerCost, OperatorsAddUpToBlockEmbeddingAndHead) {
   const Workload gpt{"gpt", Gpt(), 8, 1024, Precision::kFp16};
   const Framework eager;
-  const GpuModel gpu(SmallCluster().gpu, Precision::kFp16, eager.launch_s);
+  const GpuModel gpu(SmallCluster().gpu, Precision::kFp16,
+                     eager.kernels.launch_s);
   for (const auto& [workload, framework] :
        {std::pair{gpt, Megatron()}, std::pair{SmallWorkload(), eager}}) {
     const Shard shard{4.0, 2, false};
@@ -234,29 +141,6 @@ TEST(LayerCost, SelectiveRecomputationNeedNotKeepTheScores) {
   EXPECT_LT(block.core_forward_s, block.forward_s);
 }
 
-// torchtitan keeps queries, values, attention, gate and the result of the
-// feed-forward layer: every second product.
-TEST(LayerCost, SelectiveRecomputationByOperatorKeepsEverySecondProduct) {
-  Framework framework;
-  framework.selective_by_operator = true;
-  for (const bool fused : {false, true}) {
-    framework.fused_operators = framework.fused_gate = fused;
-    const Model model = SmallLlama();
-    const LayerCosts costs =
-        Costs({"llama", model, 8, 1024, Precision::kBf16}, framework, {4});
-    const double tokens = 4 * 1024.0;
-    const double key = 1.0 * model.kv_heads * model.head_size;
-    EXPECT_DOUBLE_EQ(
-        costs.block.saved_bytes - costs.block.selective_bytes,
-        2 * tokens * (4 * model.hidden_size + key + model.ffn_size));
-    EXPECT_GT(costs.block.selective_forward_s, 0.0);
-    EXPECT_LT(costs.block.selective_forward_s,
-              costs.block.forward_s - costs.block.core_forward_s);
-    // The model has no dense layers before others.
-    EXPECT_EQ(costs.dense_block.selective_bytes, 0.0);
-  }
-}
-
 TEST(LayerCost, SequenceParallelismSplitsAllReducesIntoTwoCollectives) {
   const Workload workload{"gpt", Gpt(), 8, 1024, Precision::kFp16};
   const LayerCost all = Costs(workload, Megatron(), {4, 4, false}).block;
@@ -282,41 +166,6 @@ TEST(LayerCost, ContextsShareTokensButSeeAllKeys) {
   EXPECT_GT(half.block.core_forward_s, 0.45 * whole.block.core_forward_s);
 }
 
-TEST(LayerCost, ExpertsCostTheirChoicesAndKeepTheirShare) {
-  Workload workload = SmallWorkload();
-  workload.model.experts = 8;
-  workload.model.experts_per_token = 2;
-  const LayerCosts all = Costs(workload, {}, {.sequences = 4});
-  EXPECT_DOUBLE_EQ(all.block.ParameterCount(),
-                   static_cast<double>(BlockParameters(workload.model)));
-  const LayerCosts spread = Costs(workload, {}, {.sequences = 4, .ep = 4});
-  EXPECT_DOUBLE_EQ(spread.block.ExpertParameterCount(),
-                   all.block.ExpertParameterCount() / 4);
-  EXPECT_EQ(all.block.all_to_alls, 0);
-  EXPECT_EQ(spread.block.all_to_alls, 2);
-  // The same tokens through fewer, busier experts: the work stays.
-  EXPECT_NEAR(spread.block.forward_s / all.block.forward_s, 1.0, 0.3);
-}
-
-// It has a router, which chooses among one.
-TEST(LayerCost, AModelMayHaveOneExpert) {
-  Workload workload = SmallWorkload();
-  const LayerCosts none = Costs(workload, {}, {.sequences = 4});
-  EXPECT_EQ(none.block.ExpertParameterCount(), 0.0);
-  workload.model.experts = workload.model.experts_per_token = 1;
-  const LayerCosts one = Costs(workload, {}, {.sequences = 4});
-  EXPECT_EQ(one.block.ExpertParameterCount(), 3.0 * 1024 * 2816);
-  EXPECT_EQ(one.block.ParameterCount(), none.block.ParameterCount() + 1024);
-}
-
-TEST(LayerCost, SumsInFp32CostMoreBytesThanSumsInHalfPrecision) {
-  Framework fp32;
-  fp32.fp32_gradients = true;
-  const Shard shard{.sequences = 4};
-  EXPECT_GT(Costs(SmallWorkload(), fp32, shard).block.accumulate_s,
-            1.5 * Costs(SmallWorkload(), {}, shard).block.accumulate_s);
-}
-
 TEST(LayerCost, BackwardTakesAboutTwiceTheForward) {
   const LayerCosts costs = Costs(SmallWorkload(), {}, {4.0, 1, false});
   EXPECT_GT(costs.block.backward_s, 1.6 * costs.block.forward_s);
@@ -325,7 +174,7 @@ TEST(LayerCost, BackwardTakesAboutTwiceTheForward) {
 
 TEST(LayerCost, FlashAttentionSavesNoScores) {
   Framework eager;
-  eager.flash_attention = false;
+  eager.kernels.flash_attention = false;
   const Shard shard{4.0, 1, false};
   const LayerCosts with = Costs(SmallWorkload(), {}, shard);
   const LayerCosts without = Costs(SmallWorkload(), eager, shard);
@@ -359,70 +208,6 @@ TEST(LayerCost, AnOddVocabularyMakesTheHeadSlowUntilARanksShareIsAligned) {
   EXPECT_NEAR(head_s(odd, 2), head_s(padded, 2), 0.01 * head_s(padded, 2));
 }
 
-// Bytes and kernels of the embedding, counted by hand: a look-up reads
-// and writes a row per token; its gradient zeroes the table, and reads and adds
-// rows; positions are added in 4 kernels that move 8 values per element, and
-// 3 and 4 backward.
-TEST(LayerCost, TheEmbeddingMovesItsRowsAndItsTable) {
-  const Workload workload{"gpt", Gpt(), 8, 1024, Precision::kFp16};
-  const Framework framework = Megatron();
-  const GpuModel gpu(SmallCluster().gpu, workload.precision,
-                     framework.launch_s);
-  const double values = 4.0 * 1024 * 2048;
-  const double table = 51200.0 * 2048;
-  LayerCost cost = Costs(workload, framework, {4, 1, false}).embedding;
-  EXPECT_DOUBLE_EQ(cost.forward_s, gpu.MemoryTime(2.0 * 2 * values, 1) +
-                                       gpu.MemoryTime(2.0 * 8 * values, 4));
-  EXPECT_DOUBLE_EQ(cost.backward_s,
-                   gpu.MemoryTime(2.0 * (table + 3 * values), 3) +
-                       gpu.MemoryTime(2.0 * 4 * values, 3));
-  EXPECT_DOUBLE_EQ(cost.forward_dispatch_s, 5 * framework.dispatch_s);
-  EXPECT_DOUBLE_EQ(cost.backward_dispatch_s, 6 * framework.dispatch_backward_s);
-  EXPECT_EQ(cost.parameters, (std::vector<double>{table, 1024.0 * 2048}));
-  // Rotary positions need no table.
-  Workload rotary = workload;
-  rotary.model.max_positions = 0;
-  cost = Costs(rotary, framework, {4, 1, false}).embedding;
-  EXPECT_EQ(cost.parameters, std::vector<double>{table});
-  EXPECT_DOUBLE_EQ(cost.forward_s, gpu.MemoryTime(2.0 * 2 * values, 1));
-  EXPECT_DOUBLE_EQ(cost.forward_dispatch_s, framework.dispatch_s);
-}
-
-// What the loss adds to the product of the head, in the ways to compute it.
-TEST(LayerCost, TheLossMovesItsLogits) {
-  Workload workload{"gpt", Gpt(), 8, 1024, Precision::kFp16};
-  workload.model.final_norm = false;
-  const double logits = 4.0 * 1024 * 51200;
-  const auto head = [&workload](bool fused, bool in_place) {
-    Framework framework = Megatron();
-    framework.fused_operators = fused;
-    framework.fused_cross_entropy = in_place;
-    return Costs(workload, framework, {4, 1, false}).head;
-  };
-  const Framework framework = Megatron();
-  const GpuModel gpu(SmallCluster().gpu, workload.precision,
-                     framework.launch_s);
-  const LayerCost eager = head(false, false);
-  const LayerCost fused = head(true, false);
-  const LayerCost in_place = head(true, true);
-  // The product is one kernel forward and two backward.
-  EXPECT_NEAR(eager.forward_dispatch_s, 6 * framework.dispatch_s, 1e-15);
-  EXPECT_NEAR(eager.backward_dispatch_s, 8 * framework.dispatch_backward_s,
-              1e-15);
-  EXPECT_NEAR(fused.forward_dispatch_s, 4 * framework.dispatch_s, 1e-15);
-  EXPECT_NEAR(fused.backward_dispatch_s, 4 * framework.dispatch_backward_s,
-              1e-15);
-  EXPECT_NEAR(fused.forward_s - in_place.forward_s,
-              gpu.MemoryTime(22 * logits, 3) - gpu.MemoryTime(6 * logits, 3),
-              1e-12);
-  EXPECT_NEAR(fused.backward_s - in_place.backward_s,
-              gpu.MemoryTime(34 * logits, 2) - gpu.MemoryTime(4 * logits, 2),
-              1e-12);
-  EXPECT_DOUBLE_EQ(eager.logits_bytes, 16 * logits);
-  EXPECT_DOUBLE_EQ(in_place.logits_bytes, 2.0 * (logits + 4.0 * 1024 * 2048));
-  EXPECT_DOUBLE_EQ(in_place.saved_bytes, 2.0 * 4.0 * 1024 * 2048);
-}
-
 // Of the embedding, a block and the head.
 TEST(LayerCost, CollectivesOfTensorAndSequenceParallelism) {
   const Workload workload{"gpt", Gpt(), 8, 1024, Precision::kFp16};
@@ -446,7 +231,7 @@ TEST(LayerCost, CollectivesOfTensorAndSequenceParallelism) {
   expect(costs.block, {2}, {2});
   expect(costs.head, {}, {1});
   for (const bool again : {false, true}) {
-    framework.gather_again = again;
+    framework.collectives.gather_again = again;
     costs = Costs(workload, framework, {4, 2, true});
     const double repeated = again ? 1 : 0;
     expect(costs.embedding, {0, 1, 0}, {0, 1, 0});
@@ -483,7 +268,7 @@ TEST(LayerCost, AttentionOfAHeadOf150IsSlowerThanThatOf160) {
     Workload workload = SmallWorkload();
     workload.model.head_size = head_size;
     Framework framework;
-    framework.flash_attention = false;
+    framework.kernels.flash_attention = false;
     return Costs(workload, framework, {4.0, 1, false}).block.core_forward_s;
   };
   EXPECT_GT(core_s(150), 1.1 * core_s(160));
@@ -547,23 +332,6 @@ TEST(LayerCost, FlopsOfABlockAreSixPerParameterAndAttention) {
   EXPECT_NEAR(costs.block.backward_s * rate / backward, 1.0, 0.05);
 }
 
-TEST(LayerCost, OperatorsAreInTheOrderOfForward) {
-  OperatorBytes model;
-  const auto names = [&] {
-    std::vector<std::string> list;
-    const GpuModel gpu(SmallCluster().gpu, Precision::kBf16, 0.0);
-    for (const OperatorCost& one : ComputeOperatorCosts(
-             model.workload, model.framework, gpu, model.shard)) {
-      list.emplace_back(one.name);
-    }
-    return list;
-  };
-  EXPECT_THAT(names(),
-              ElementsAre("norm", "qkv", "rotary", "core", "output", "residual",
-                          "norm", "ffn-in", "activation", "ffn-out", "residual",
-                          "embedding", "final-norm", "head"));
-}
-
 // Before attention, before the feed-forward layer, and after each.
 TEST(LayerCost, ABlockHasOneToFourNorms) {
   OperatorBytes model;
@@ -578,59 +346,6 @@ TEST(LayerCost, ABlockHasOneToFourNorms) {
     EXPECT_EQ(norms(n).forward_kernels, n * one.forward_kernels);
     EXPECT_EQ(model.Block().ParameterCount(), parameters + (n - 1) * 1024);
   }
-}
-
-// ViT: a product of the patches' pixels, a class token, and positions; a
-// residual stream without a look-up.
-TEST(LayerCost, PatchesAreProjectedToTheWidth) {
-  for (const int pixels : {1, 768}) {
-    OperatorBytes model;
-    model.workload.model = Gpt();
-    model.workload.model.patch_size = pixels;
-    const double tokens = 4 * 512.0;
-    const double product = ProductBytes(tokens, 2048, pixels);
-    const double values = 2 * tokens * 2048;
-    ExpectTraffic(model.Of("embedding"),
-                  {product + 8 * values, 1 + 4,
-                   2 * product + values + 4 * values, 2 + 1 + 3});
-    const LayerCost cost = model.Costs().embedding;
-    EXPECT_DOUBLE_EQ(cost.saved_bytes, 2 * tokens * pixels);
-    EXPECT_EQ(cost.parameters, (std::vector<double>{pixels * 2048.0, 2048, 2048,
-                                                    1024 * 2048.0}));
-    // Every rank projects all patches itself.
-    model.shard.tp = 2;
-    EXPECT_EQ(model.Costs().embedding.forward_collectives.Count(), 0.0);
-  }
-}
-
-TEST(LayerCost, TheLookUpOfASplitTableIsReducedOnce) {
-  OperatorBytes model;
-  model.shard.tp = 2;
-  const LayerCost cost = model.Costs().embedding;
-  EXPECT_EQ(cost.forward_collectives.all_reduces, 1.0);
-  EXPECT_EQ(cost.collective_bytes, 2 * 4.0 * 512 * 1024);
-  EXPECT_EQ(cost.parameters, std::vector<double>{32000.0 * 1024 / 2});
-}
-
-// The head of a classifier works on the first token of each of 4 sequences:
-// a dense layer (pooler), one for the classes, and three kernels between them
-// that move 4 values of each column, backward in four.
-TEST(LayerCost, AClassifierReadsTheFirstTokenOfEachSequence) {
-  OperatorBytes model;
-  model.workload.model.final_norm = false;
-  model.workload.model.pooler = true;
-  const double values = 2 * 4.0 * 1024;
-  const double pooler = ProductBytes(4, 1024, 1024);
-  ExpectTraffic(model.Of("head"), {pooler + 4 * values, 1 + 3,
-                                   2 * pooler + values + 4 * values, 3 + 4});
-  for (const int classes : {1, 1000}) {
-    model.workload.model.classes = classes;
-    const double both = pooler + ProductBytes(4, classes, 1024);
-    ExpectTraffic(model.Of("head"),
-                  {both + 4 * values, 2 + 3,
-                   2 * both + values + 2 * 4.0 * classes + 4 * values, 6 + 4});
-  }
-  EXPECT_EQ(model.Costs().head.logits_bytes, 0.0);
 }
 
 }  // namespace trials::layer_cost_test

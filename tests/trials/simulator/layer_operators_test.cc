@@ -20,9 +20,9 @@ TEST(LayerOperators, NormsAreOneKernelOrSeven) {
   ExpectTraffic(block.Of("final-norm"),
                 {(20 + 28) * elements, 7, (24 + 52) * elements, 10});
   block.workload.precision = Precision::kBf16;
-  block.framework.fused_operators = true;
+  block.framework.kernels.fused_operators = true;
   ExpectTraffic(block.Of("final-norm"), {4 * elements, 1, 8 * elements, 2});
-  block.framework.fused_operators = false;
+  block.framework.kernels.fused_operators = false;
   block.workload.model.norm_bias = true;
   ExpectTraffic(block.Of("final-norm"), {4 * elements, 1, 8 * elements, 2});
 }
@@ -36,7 +36,7 @@ TEST(LayerOperators, ResidualsAreASumAndADropout) {
   block.workload.model = Gpt();
   elements = 2 * kTokens * 2048;
   ExpectTraffic(block.Of("residual"), {11 * elements, 4, 11 * elements, 4});
-  block.framework.fused_operators = true;
+  block.framework.kernels.fused_operators = true;
   ExpectTraffic(block.Of("residual"), {7 * elements, 2, 11 * elements, 4});
 }
 

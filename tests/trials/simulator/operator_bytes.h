@@ -33,8 +33,9 @@ inline void ExpectTraffic(const Traffic& actual, const Traffic& expected) {
 class OperatorBytes {
  public:
   OperatorBytes() {
-    framework.dispatch_s = framework.dispatch_backward_s = 1.0;
-    framework.launch_s = 0.0;
+    framework.dispatch.dispatch_s = framework.dispatch.dispatch_backward_s =
+        1.0;
+    framework.kernels.launch_s = 0.0;
   }
 
   Workload workload = SmallWorkload();
@@ -68,7 +69,7 @@ class OperatorBytes {
     gpu.multiprocessors = 1;  // no waves
     gpu.memory_bandwidth_bytes_per_s =
         1.0 / FindGpuArchitecture(gpu.architecture).memory_fraction;
-    return {gpu, workload.precision, framework.launch_s};
+    return {gpu, workload.precision, framework.kernels.launch_s};
   }
 };
 

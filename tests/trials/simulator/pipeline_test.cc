@@ -210,22 +210,6 @@ TEST(Pipeline, ABillionMicrobatchesAreNotRunOneByOne) {
   }
 }
 
-// A split backward pass computes as much as one that is not split.
-TEST(Pipeline, GradientsOfWeightsAreBusyTime) {
-  for (const int stages : {1, 2, 4}) {
-    PipelineShape shape{stages, 3 * stages, 1};
-    shape.zero_bubble = true;
-    PipelineTimes times = Uniform(shape);
-    times.weights_s.assign(stages, 0.75);
-    for (const StageTimeline& stage : RunPipeline(shape, times)) {
-      EXPECT_DOUBLE_EQ(stage.busy_s,
-                       shape.microbatches * (kForward_s + kBackward_s + 0.75));
-      EXPECT_NEAR(stage.end_s, stage.busy_s + stage.transfer_s + stage.bubble_s,
-                  1e-9);
-    }
-  }
-}
-
 TEST(Pipeline, NoScheduleDeadlocksAndItsPartsAddUp) {
   for (const int stages : {1, 2, 3, 4, 5, 8, 16}) {
     for (int microbatches = 1; microbatches <= 32; ++microbatches) {
@@ -290,37 +274,6 @@ TEST(Pipeline, OverlappedTransfersAreNeverSlower) {
   }
 }
 
-// A stage between two others takes part in four messages per microbatch, the
-// first and the last one in two.
-TEST(Pipeline, MessagesThatBothEndsWaitForCostBothEnds) {
-  constexpr double kMessage_s = 0.3;
-  for (const int stages : {2, 4, 8}) {
-    const auto end_s = [&](int microbatches) {
-      const PipelineShape shape{stages, microbatches, 1};
-      PipelineTimes times = Uniform(shape, kMessage_s);
-      times.receive_s = kMessage_s;
-      return End(RunPipeline(shape, times));
-    };
-    EXPECT_NEAR((end_s(64) - end_s(32)) / 32,
-                kForward_s + kBackward_s + (stages > 2 ? 4 : 2) * kMessage_s,
-                1e-9);
-  }
-}
-
-// Megatron: stage s holds at most pp + pp - 2 s - 1 + (mc - 1) pp chunk inputs.
-TEST(Pipeline, InterleavingHoldsMoreOfSmallerActivations) {
-  constexpr double kModel = 1.0;
-  const int stages = 4;
-  const double plain =
-      PeakActivationBytes({stages, 16, 1}, 0, {kModel / stages});
-  EXPECT_DOUBLE_EQ(plain, kModel);
-  const double chunk = kModel / (2 * stages);
-  const double interleaved =
-      PeakActivationBytes({stages, 16, 2}, 0, {chunk, chunk});
-  EXPECT_DOUBLE_EQ(interleaved, (2 * (stages - 1) + stages + 1) * chunk);
-  EXPECT_GT(interleaved, plain);
-}
-
 // Over all actions. With a split backward pass, only the gradients of weights
 // free what a microbatch keeps.
 double PeakOfAllActions(const PipelineShape& shape, int stage,
@@ -338,12 +291,6 @@ double PeakOfAllActions(const PipelineShape& shape, int stage,
   }
   EXPECT_EQ(bytes, 0.0);
   return peak_bytes;
-}
-
-TEST(Pipeline, AStageThatKeepsNothingHasNoPeak) {
-  for (const int chunks : {1, 2}) {
-    EXPECT_EQ(PeakActivationBytes({4, 16, chunks}, 0, {0.0, 0.0}), 0.0);
-  }
 }
 
 TEST(Pipeline, ThePeakOfActivationsIsThatOfAllActions) {

@@ -99,27 +99,6 @@ TEST(Placement, ExpertsAreOverSuccessiveReplicas) {
   }
 }
 
-TEST(Placement, ShardsWithinHostsSeeTheNetworkOfAllReplicas) {
-  for (const char* text :
-       {"dp=64", "dp=32,tp=2", "dp=16,pp=4", "dp=8,tp=8", "dp=16,cp=4"}) {
-    SCOPED_TRACE(text);
-    const ParallelConfig config = ParseParallelConfig(text);
-    const RankGrid grid{config.dp, config.tp, config.pp, config.cp};
-    const std::vector<Cluster> gpu_types = {Hosts(16)};
-    const std::vector<Group> groups = DpGroups(grid);
-    const ShardLinks shards = PlacePlan(gpu_types, UniformPlan(config, 64),
-                                        {.shard_within_host = true})
-                                  .stages.back()
-                                  .shards;
-    ExpectSame(shards.within,
-               RingLink(gpu_types[0], WithinHosts(gpu_types[0], groups)));
-    ExpectSame(shards.across,
-               RingLink(gpu_types[0], AcrossHosts(gpu_types[0], groups)));
-    EXPECT_EQ(shards.within.hosts, 1);
-    EXPECT_EQ(shards.within.size * shards.across.size, config.dp * config.cp);
-  }
-}
-
 TEST(Placement, StagesThatDifferStandOneAfterTheOther) {
   Plan plan = UniformPlan(ParseParallelConfig("pp=3"), 6);
   plan.stages[0] = {.dp = 1, .tp = 4};
@@ -156,19 +135,6 @@ TEST(Placement, ShardsInGroupsAreGatheredWithinAndReducedAcross) {
   }
 }
 
-// A group of shards contains all context-parallel ranks of a data-parallel one.
-TEST(Placement, AGroupSmallerThanItsContextParallelRanksIsThese) {
-  const ParallelConfig config = ParseParallelConfig("dp=4,cp=2");
-  const std::vector<Cluster> gpu_types = {Hosts(2)};
-  for (const int ranks : {1, 2, 3}) {
-    const StageLinks stage = PlacePlan(gpu_types, UniformPlan(config, 8),
-                                       {.zero_group_ranks = ranks})
-                                 .stages.front();
-    EXPECT_EQ(stage.shards.within.size, 2) << ranks;
-    EXPECT_EQ(stage.shards.across.size, 4) << ranks;
-  }
-}
-
 TEST(Placement, AGroupAsLargeAsAllRanksIsAllRanks) {
   std::vector<Cluster> gpu_types = {Hosts(4)};
   const StageGrid grid{.dp = 8, .tp = 2};
@@ -179,66 +145,6 @@ TEST(Placement, AGroupAsLargeAsAllRanksIsAllRanks) {
     ExpectSame(grouped.shards.within, all.dp);
     EXPECT_EQ(grouped.shards.across.size, 1);
   }
-}
-
-// Successive ranks of a data-parallel group form a copy, and those with the
-// same place in it reduce together.
-TEST(Placement, GroupedShardsSeeTheNetworkOfAllReplicas) {
-  const std::vector<Cluster> gpu_types = {Hosts(24)};
-  for (const char* text :
-       {"dp=64", "dp=24,tp=2", "dp=24,pp=2", "dp=24,tp=2,pp=2", "dp=24,cp=2",
-        "dp=12,tp=2,cp=2,pp=2", "dp=24,tp=3"}) {
-    const ParallelConfig config = ParseParallelConfig(text);
-    const RankGrid grid{config.dp, config.tp, config.pp, config.cp};
-    for (const int size : {2, 4, 8, 12}) {
-      SCOPED_TRACE(testing::Message() << text << " by " << size);
-      if (config.dp * config.cp % size != 0) {
-        continue;
-      }
-      std::vector<Group> within;
-      std::vector<Group> across;
-      for (const Group& group : DpGroups(grid)) {
-        const auto copy = static_cast<std::size_t>(size);
-        for (std::size_t first = 0; first < group.size(); first += copy) {
-          const auto begin = group.begin() + static_cast<int>(first);
-          within.emplace_back(begin, begin + size);
-        }
-        for (std::size_t i = 0; i < copy; ++i) {
-          across.emplace_back();
-          for (std::size_t j = i; j < group.size(); j += copy) {
-            across.back().push_back(group[j]);
-          }
-        }
-      }
-      const ShardLinks shards = PlacePlan(gpu_types, UniformPlan(config, 64),
-                                          {.zero_group_ranks = size})
-                                    .stages.front()
-                                    .shards;
-      ExpectSame(shards.within, RingLink(gpu_types[0], within));
-      ExpectSame(shards.across, RingLink(gpu_types[0], across));
-    }
-  }
-}
-
-// Three GPUs, the last one of the host, and four of the next host.
-TEST(Placement, AStageOfOneGpuIsOnItsOwnHost) {
-  Plan plan = UniformPlan(ParseParallelConfig("pp=3"), 6);
-  plan.stages[0] = {.dp = 3};
-  plan.stages[1] = {.dp = 1};
-  plan.stages[2] = {.dp = 4};
-  const std::vector<Cluster> gpu_types = {Hosts(2)};
-  const PlanLinks links = PlacePlan(gpu_types, plan);
-  EXPECT_EQ(links.forward[0].hosts, 1);
-  EXPECT_EQ(links.forward[1].hosts, 2);
-  EXPECT_EQ(links.forward[2].hosts, 2);  // from the last stage to the first
-  // Every transition is resharded, in both directions.
-  ASSERT_EQ(links.forward_resharding.size(), 3);
-  ASSERT_EQ(links.backward_resharding.size(), 3);
-  EXPECT_DOUBLE_EQ(links.forward_resharding[0].received_share, 1.0);
-  EXPECT_DOUBLE_EQ(links.forward_resharding[1].received_share, 0.25);
-  EXPECT_DOUBLE_EQ(links.forward_resharding[2].received_share, 1.0 / 3);
-  EXPECT_DOUBLE_EQ(links.backward_resharding[0].received_share, 1.0 / 3);
-  EXPECT_DOUBLE_EQ(links.backward_resharding[1].received_share, 1.0);
 }
 
 // All four GPUs of a host send at once, through two cards.

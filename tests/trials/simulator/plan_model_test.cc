@@ -16,9 +16,9 @@ double Contention(const char* config, int nodes,
                   bool pipeline_outermost = false) {
   const auto time_s = [&](double contention) {
     Framework framework;
-    framework.message_dispatch_s = 1.0;
-    framework.pipeline_outermost = pipeline_outermost;
-    framework.network_contention = contention;
+    framework.collectives.message_dispatch_s = 1.0;
+    framework.pipeline.pipeline_outermost = pipeline_outermost;
+    framework.collectives.network_contention = contention;
     Cluster cluster = SmallCluster();
     cluster.nodes = nodes;
     PlanModel model(SmallWorkload(), {cluster}, framework);
@@ -41,7 +41,7 @@ TEST(PlanModel, OnlyAPipelineBetweenHostsContendsForTheNetwork) {
 // virtual stages lacks.
 TEST(PlanModel, BalancedStagesShareTheLayersOfAllVirtualStages) {
   Framework framework;
-  framework.balance_stages = true;
+  framework.pipeline.balance_stages = true;
   const PlanModel model(SmallWorkload(), {SmallCluster()}, framework);
   const std::vector<int> layers =
       model.PlanOf(ParseParallelConfig("pp=2,microbatches=2,model_chunks=2"))

@@ -64,7 +64,7 @@ Workload Llama3(const Row& row, int dp) {
 
 TEST(PublishedMemory, LlamaUnderMegatronIsWithinOnePercent) {
   Framework framework = FindFramework("megatron-core");
-  framework.fused_cross_entropy = true;
+  framework.kernels.fused_cross_entropy = true;
   for (const Row& row : kB200) {
     ParallelConfig config;
     config.tp = row.tp;
@@ -92,8 +92,8 @@ TEST(PublishedMemory, DeepSeekUnderMegatronIsWithinOnePercent) {
     double allocated_gib;
   };
   Framework framework = FindFramework("megatron-core");
-  framework.fused_cross_entropy = true;
-  framework.expert_imbalance = 1.0;
+  framework.kernels.fused_cross_entropy = true;
+  framework.kernels.expert_imbalance = 1.0;
   for (const auto& [name, pp, allocated_gib] :
        {Run{"deepseek-v2", 1, 45.63}, Run{"deepseek-v2", 2, 44.70},
         Run{"deepseek-v3", 1, 104.3}, Run{"deepseek-v3", 2, 114.0}}) {

@@ -24,89 +24,106 @@ Cluster Hosts(int gpus_per_node, int nodes) {
   return cluster;
 }
 
-TEST(Resharding, GatheringReplicasSendsEachPartToEveryTensorParallelRank) {
-  const Cluster host = Hosts(8, 1);
-  // Four senders with a quarter each, four receivers that need all of it.
-  const Resharding r = Reshard({&host, 0, 4, 1, 1}, {&host, 4, 1, 4, 1});
-  EXPECT_DOUBLE_EQ(r.received_share, 1.0);
-  EXPECT_DOUBLE_EQ(r.seconds_per_byte, 1.0 / kLink);
-  EXPECT_DOUBLE_EQ(r.latency_s, 4 * kIntra);
+// What the busiest receiver gets, in units of n, the bytes of a part of the
+// tokens; the bytes that cross the busiest link or card; the messages of the
+// busiest rank.
+struct Transfer {
+  const char* name;
+  int hosts;  // of eight GPUs, or of four if there are two
+  HiddenStates from, to;
+  double received;
+  double crossing;
+  int messages;
+};
+
+class ReshardingTransfer : public testing::TestWithParam<Transfer> {};
+
+TEST_P(ReshardingTransfer, TakesItsBytesOverTheBusiestLink) {
+  Transfer transfer = GetParam();
+  const Cluster cluster = Hosts(8 / transfer.hosts, transfer.hosts);
+  transfer.from.cluster = transfer.to.cluster = &cluster;
+  const bool crosses = transfer.hosts > 1;
+  const Resharding r = Reshard(transfer.from, transfer.to);
+  EXPECT_DOUBLE_EQ(r.received_share, transfer.received);
+  EXPECT_DOUBLE_EQ(r.seconds_per_byte,
+                   transfer.crossing / (crosses ? kCard : kLink));
+  EXPECT_DOUBLE_EQ(r.latency_s,
+                   transfer.messages * (crosses ? kInter : kIntra));
 }
 
-TEST(Resharding, SplittingUsesTheCopiesOfAllTensorParallelRanks) {
-  const Cluster host = Hosts(8, 1);
-  // Four senders with all of it; each serves one receiver of a quarter.
-  const Resharding r = Reshard({&host, 0, 1, 4, 1}, {&host, 4, 4, 1, 1});
-  EXPECT_DOUBLE_EQ(r.received_share, 0.25);
-  EXPECT_DOUBLE_EQ(r.seconds_per_byte, 0.25 / kLink);
-  EXPECT_DOUBLE_EQ(r.latency_s, kIntra);
-}
-
-TEST(Resharding, OneSenderServesAllReceiversOverItsLink) {
-  const Cluster host = Hosts(8, 1);
-  const Resharding r = Reshard({&host, 0, 1, 1, 1}, {&host, 1, 2, 2, 1});
-  EXPECT_DOUBLE_EQ(r.received_share, 0.5);
-  EXPECT_DOUBLE_EQ(r.seconds_per_byte, 4 * 0.5 / kLink);
-  EXPECT_DOUBLE_EQ(r.latency_s, 4 * kIntra);
-}
-
-TEST(Resharding, MessagesBetweenHostsShareTheirCards) {
-  const Cluster hosts = Hosts(4, 2);
-  // Every copy crosses: four times the whole microbatch through one card.
-  const Resharding gather = Reshard({&hosts, 0, 4, 1, 1}, {&hosts, 4, 1, 4, 1});
-  EXPECT_DOUBLE_EQ(gather.seconds_per_byte, 4.0 / kCard);
-  EXPECT_DOUBLE_EQ(gather.latency_s, 4 * kInter);
-  // Once the microbatch.
-  const Resharding split = Reshard({&hosts, 0, 1, 4, 1}, {&hosts, 4, 4, 1, 1});
-  EXPECT_DOUBLE_EQ(split.seconds_per_byte, 1.0 / kCard);
-}
-
-TEST(Resharding, UnderSequenceParallelismNothingIsSentTwice) {
-  const Cluster hosts = Hosts(4, 2);
-  const Resharding r =
-      Reshard({&hosts, 0, 4, 1, 1}, {&hosts, 4, 1, 4, 1, /*sp=*/true});
-  EXPECT_DOUBLE_EQ(r.received_share, 0.25);
-  EXPECT_DOUBLE_EQ(r.seconds_per_byte, 1.0 / kCard);
-  // Halves of the tokens become quarters: a message each.
-  const Resharding finer =
-      Reshard({&hosts, 0, 2, 2, 1, true}, {&hosts, 4, 1, 4, 1, true});
-  EXPECT_DOUBLE_EQ(finer.received_share, 0.25);
-  EXPECT_DOUBLE_EQ(finer.latency_s, 2 * kInter);  // of two replicas
-}
-
-TEST(Resharding, PartsThatDoNotNestOverlapByThirds) {
-  const Cluster host = Hosts(8, 1);
-  // Receivers of halves; the middle sender of three serves both.
-  const Resharding r = Reshard({&host, 0, 3, 1, 1}, {&host, 3, 2, 1, 1});
-  EXPECT_DOUBLE_EQ(r.received_share, 0.5);
-  EXPECT_DOUBLE_EQ(r.seconds_per_byte, 0.5 / kLink);
-  EXPECT_DOUBLE_EQ(r.latency_s, 2 * kIntra);
-}
-
-TEST(Resharding, ContextParallelRanksKeepTheirTokens) {
-  const Cluster host = Hosts(8, 1);
-  const Resharding r = Reshard({&host, 0, 2, 1, 2}, {&host, 4, 1, 2, 2});
-  EXPECT_DOUBLE_EQ(r.received_share, 1.0);  // of one of the two parts
-  EXPECT_DOUBLE_EQ(r.seconds_per_byte, 1.0 / kLink);
-}
-
-// All messages pass from the first host to the second: those of both parts of
-// the tokens, and the card of each host carries them.
-TEST(Resharding, ContextParallelRanksFollowOneAnother) {
-  const Cluster hosts = Hosts(4, 2);
-  for (const bool split : {false, true}) {
-    const HiddenStates one{&hosts, 0, 1, 2, 2};
-    const HiddenStates two{&hosts, 4, 2, 1, 2};
-    HiddenStates moved = two;
-    moved.first_rank = 0;
-    HiddenStates back = one;
-    back.first_rank = 4;
-    const Resharding r = split ? Reshard(one, two) : Reshard(moved, back);
-    EXPECT_DOUBLE_EQ(r.seconds_per_byte, (split ? 2 : 4) / kCard);
-    EXPECT_DOUBLE_EQ(r.received_share, split ? 0.5 : 1.0);
-    EXPECT_DOUBLE_EQ(r.latency_s, (split ? 1 : 2) * kInter);
-  }
-}
+INSTANTIATE_TEST_SUITE_P(
+    Resharding, ReshardingTransfer,
+    testing::Values(Transfer{"ReplicasAreGathered",
+                             1,
+                             {.dp = 4},
+                             {.first_rank = 4, .tp = 4},
+                             1.0,
+                             1.0,
+                             4},
+                    Transfer{"EachCopyServesOneReceiver",
+                             1,
+                             {.tp = 4},
+                             {.first_rank = 4, .dp = 4},
+                             0.25,
+                             0.25,
+                             1},
+                    Transfer{"OneSenderServesAllReceivers",
+                             1,
+                             {},
+                             {.first_rank = 1, .dp = 2, .tp = 2},
+                             0.5,
+                             2.0,
+                             4},
+                    Transfer{"PartsThatDoNotNestOverlap",
+                             1,
+                             {.dp = 3},
+                             {.first_rank = 3, .dp = 2},
+                             0.5,
+                             0.5,
+                             2},
+                    Transfer{"SplitTokensAreJoinedFromAllRanks",
+                             1,
+                             {.tp = 2, .sp = true},
+                             {.first_rank = 2, .dp = 2},
+                             0.5,
+                             0.5,
+                             2},
+                    Transfer{"ContextParallelRanksKeepTheirTokens",
+                             1,
+                             {.dp = 2, .cp = 2},
+                             {.first_rank = 4, .tp = 2, .cp = 2},
+                             1.0,
+                             1.0,
+                             2},
+                    Transfer{"EveryCopyCrossesBetweenHosts",
+                             2,
+                             {.dp = 4},
+                             {.first_rank = 4, .tp = 4},
+                             1.0,
+                             4.0,
+                             4},
+                    Transfer{"WholeMicrobatchCrossesOnce",
+                             2,
+                             {.tp = 4},
+                             {.first_rank = 4, .dp = 4},
+                             0.25,
+                             1.0,
+                             1},
+                    Transfer{"SequenceParallelismSendsNothingTwice",
+                             2,
+                             {.dp = 4},
+                             {.first_rank = 4, .tp = 4, .sp = true},
+                             0.25,
+                             1.0,
+                             4},
+                    Transfer{"BothPartsOfTheTokensShareTheCard",
+                             2,
+                             {.tp = 2, .cp = 2},
+                             {.first_rank = 4, .dp = 2, .cp = 2},
+                             0.5,
+                             2.0,
+                             1}),
+    [](const auto& transfer) { return transfer.param.name; });
 
 TEST(Resharding, UplinksCountWhereMessagesCrossThem) {
   Cluster host = Hosts(8, 1);
@@ -165,8 +182,8 @@ TEST(Resharding, APlanPaysForWhatItReshards) {
   Workload workload = SmallWorkload();
   workload.model.kv_heads = workload.model.attention_heads;
   Framework framework;
-  framework.p2p_overhead_s = 0.0;
-  framework.pipeline_outermost = true;
+  framework.pipeline.p2p_overhead_s = 0.0;
+  framework.pipeline.pipeline_outermost = true;
   const Cluster cluster = Hosts(4, 2);
   Cluster gpus = SmallCluster();
   gpus.intra = cluster.intra;
@@ -182,46 +199,6 @@ TEST(Resharding, APlanPaysForWhatItReshards) {
   const StepReport report = simulator.Simulate(plan);
   const double moved_s = (4 + 1) * bytes / kCard + 4 * kInter + kInter;
   EXPECT_NEAR(report.time.pipeline_s, moved_s, 1e-9);
-}
-
-// Each receiver needs both halves of the tokens.
-TEST(Resharding, SplitTokensAreJoinedFromAllRanks) {
-  const Cluster host = Hosts(4, 1);
-  const Resharding r = Reshard({&host, 0, 1, 2, 1, true}, {&host, 2, 2, 1, 1});
-  EXPECT_DOUBLE_EQ(r.received_share, 0.5);
-  EXPECT_DOUBLE_EQ(r.seconds_per_byte, 0.5 / kLink);
-  EXPECT_DOUBLE_EQ(r.latency_s, 2 * kIntra);
-}
-
-TEST(Resharding, SharesOfASixteenthArriveToo) {
-  const Cluster host = Hosts(32, 1);
-  const Resharding r = Reshard({&host, 0, 16, 1, 1}, {&host, 16, 1, 1, 1});
-  EXPECT_DOUBLE_EQ(r.received_share, 1.0);
-  EXPECT_DOUBLE_EQ(r.latency_s, 16 * kIntra);
-}
-
-// Four copies on the second host, four receivers there: one message each.
-TEST(Resharding, EveryCopyServesOneReceiver) {
-  const Cluster hosts = Hosts(8, 2);
-  const Resharding r = Reshard({&hosts, 8, 1, 4, 1}, {&hosts, 12, 2, 2, 1});
-  EXPECT_DOUBLE_EQ(r.received_share, 0.5);
-  EXPECT_DOUBLE_EQ(r.seconds_per_byte, 0.5 / kLink);
-  EXPECT_DOUBLE_EQ(r.latency_s, kIntra);
-}
-
-TEST(Resharding, MessagesBehindOneSwitchLeaveItsUplinkAlone) {
-  Cluster host = Hosts(8, 1);
-  host.uplink = {"uplink", 1e9, kIntra};
-  const auto seconds_per_byte = [&](int gpus_per_switch) {
-    host.gpus_per_switch = gpus_per_switch;
-    return Reshard({&host, 4, 2, 1, 1}, {&host, 6, 1, 2, 1}).seconds_per_byte;
-  };
-  EXPECT_DOUBLE_EQ(seconds_per_byte(0), 1.0 / kLink);
-  EXPECT_DOUBLE_EQ(seconds_per_byte(4), 1.0 / kLink);
-  // Behind switches of its own, each receiver needs its uplink for all of it.
-  EXPECT_DOUBLE_EQ(seconds_per_byte(1), 1.0 / 1e9);
-  host.peer_access = false;
-  EXPECT_DOUBLE_EQ(seconds_per_byte(4), 2.0 / 1e9);  // two copies go up
 }
 
 // A GPU of a V100 host has one link to another GPU, and all of them to the

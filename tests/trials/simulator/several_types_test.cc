@@ -31,7 +31,7 @@ Cluster SlowHosts(int nodes) {
 
 Simulator::Options PipelineOutermost() {
   Simulator::Options options;
-  options.framework.pipeline_outermost = true;
+  options.framework.pipeline.pipeline_outermost = true;
   return options;
 }
 
@@ -101,7 +101,7 @@ TEST(SeveralTypes, EachStageHasTheMemoryOfItsOwnGpus) {
   const double first = fits(24e9, 1e12).peak_memory_bytes;
   const double second = fits(1e12, 24e9).peak_memory_bytes;
   ASSERT_NE(first, second);
-  const double usable = Framework{}.usable_memory;
+  const double usable = Framework{}.allocator.usable_memory;
   const double room = 1.01 / usable;
   EXPECT_TRUE(fits(first * room, second * room).fits);
   EXPECT_FALSE(fits(first * 0.9, second * room).fits);

@@ -85,7 +85,7 @@ TEST(Simulator, SmallerZeroGroupsHoldMoreAndGatherLess) {
     double last_bytes = 0.0;
     double last_s = 1e9;
     for (const int ranks : {0, 4, 2}) {
-      options.framework.zero_group_ranks = ranks;
+      options.framework.sharding.zero_group_ranks = ranks;
       const StepReport report =
           Simulator(SmallWorkload(), cluster, options).Simulate(config);
       EXPECT_GT(report.memory.optimizer_bytes, last_bytes) << text;
@@ -98,45 +98,20 @@ TEST(Simulator, SmallerZeroGroupsHoldMoreAndGatherLess) {
   }
 }
 
-// Owners of whole tensors cannot share the largest one.
-TEST(Simulator, WholeTensorsAreShardedUnevenly) {
-  Simulator::Options options;
-  const ParallelConfig config = Config("dp=8,zero_stage=1");
-  const StepReport split = Small().Simulate(config);
-  options.framework.broadcast_parameters = true;
-  const StepReport whole =
-      Simulator(SmallWorkload(), SmallCluster(), options).Simulate(config);
-  EXPECT_GE(whole.memory.optimizer_bytes, split.memory.optimizer_bytes);
-  EXPECT_GE(whole.time.optimizer_s, split.time.optimizer_s);
-}
-
 StepReport With(const Framework& framework, const std::string& config) {
   return Simulator(SmallWorkload(), SmallCluster(), {.framework = framework})
       .Simulate(Config(config));
 }
 
-// All but one of tp chunks overlap with the products beside them.
-TEST(Simulator, TensorParallelOverlapLeavesAChunkAndTheSlowdown) {
-  Framework framework;
-  const char* text = "dp=2,tp=4,sp=4";
-  const double plain_s = With(framework, text).time.tensor_s;
-  framework.tp_overlap = true;
-  const double overlapped_s = With(framework, text).time.tensor_s;
-  EXPECT_LT(overlapped_s, plain_s);
-  EXPECT_GT(overlapped_s, plain_s / 4);
-  // Without sequence parallelism there are only all-reduces.
-  EXPECT_EQ(With(framework, "dp=2,tp=4").time.tensor_s,
-            With({}, "dp=2,tp=4").time.tensor_s);
-}
-
 TEST(Simulator, GradientsReducedInThePipelineHideInTheLastBackward) {
   Framework framework;
-  framework.bucket_pack_bytes = framework.bucket_unpack_bytes = 0.0;
+  framework.gradients.bucket_pack_bytes =
+      framework.gradients.bucket_unpack_bytes = 0.0;
   for (const char* text :
        {"dp=4,pp=2,microbatches=4", "dp=4,pp=2,microbatches=4,zero_stage=1"}) {
-    framework.reduce_in_pipeline = false;
+    framework.gradients.reduce_in_pipeline = false;
     const double after_s = With(framework, text).time.data_s;
-    framework.reduce_in_pipeline = true;
+    framework.gradients.reduce_in_pipeline = true;
     EXPECT_LT(With(framework, text).time.data_s, after_s) << text;
   }
 }
@@ -145,34 +120,8 @@ TEST(Simulator, ScatteringTheGradientsOfZero1IsCheaperThanReducingThem) {
   Framework framework;
   const char* text = "dp=8,zero_stage=1,overlap_zero_comm=0";
   const double reduced_s = With(framework, text).time.data_s;
-  framework.scatter_gradients = true;
+  framework.gradients.scatter_gradients = true;
   EXPECT_LT(With(framework, text).time.data_s, reduced_s);
-}
-
-// Buckets of the framework replace those of the configuration.
-TEST(Simulator, ABucketOfTheFrameworkIsNoKnob) {
-  Framework framework;
-  framework.zero_bucket_bytes = 1e8;
-  EXPECT_EQ(With(framework, "dp=8,zero_stage=1,zero_bucket_mb=1"),
-            With(framework, "dp=8,zero_stage=1,zero_bucket_mb=64"));
-}
-
-// Blocks that wait for the CPU hide the head, unless the GPU waits at the loss.
-TEST(Simulator, WaitingAtTheLossAddsTheHeadToBlocksThatWaitForTheCpu) {
-  Simulator::Options options;
-  options.framework.dispatch_s = options.framework.dispatch_backward_s = 0.0;
-  options.framework.block_dispatch_s = 0.1;
-  options.framework.block_backward_dispatch_s = 0.1;
-  const auto simulate = [&](double loss_overhead_s) {
-    options.framework.loss_overhead_s = loss_overhead_s;
-    return Simulator(SmallWorkload(), SmallCluster(), options)
-        .Simulate(Config("dp=8,tp=1,pp=1"));
-  };
-  const StepReport hidden = simulate(0.0);
-  const StepReport waiting = simulate(0.003);
-  ASSERT_GT(hidden.time.head_s, 0.0);
-  EXPECT_NEAR(waiting.step_time_s - hidden.step_time_s,
-              hidden.time.head_s + 0.003, 1e-6);
 }
 
 // Every way to split a model with experts over the 8 GPUs.
@@ -182,9 +131,9 @@ TEST(Simulator, PartsAddUpWithContextsExpertsAndRecomputation) {
   workload.model.experts_per_token = 2;
   for (const bool stored_scores : {false, true}) {
     Simulator::Options options;
-    options.framework.flash_attention = !stored_scores;
-    options.framework.fp32_gradients = stored_scores;
-    options.framework.fsdp = stored_scores;
+    options.framework.kernels.flash_attention = !stored_scores;
+    options.framework.gradients.fp32_gradients = stored_scores;
+    options.framework.sharding.fsdp = stored_scores;
     const Simulator simulator(workload, SmallCluster(), options);
     for (const char* sizes :
          {"dp=8,ep=8", "dp=8,ep=2", "dp=4,tp=2,ep=4,sp=2",
@@ -220,25 +169,12 @@ TEST(Simulator, FirstAndLastStageHaveMemoriesOfTheirOwn) {
   EXPECT_LE(report.last_stage_memory.Total(), report.peak_memory_bytes);
 }
 
-TEST(Simulator, OutputsThatAreFreedWhenSentAreNotKept) {
-  Simulator::Options options;
-  const auto activations = [&] {
-    const Simulator simulator(SmallWorkload(), SmallCluster(), options);
-    return simulator.Simulate(Config("dp=2,pp=4,microbatches=8"))
-        .first_stage_memory.activations_bytes;
-  };
-  const double kept = activations();
-  options.framework.keep_outputs = false;
-  // Half-precision hidden states of four microbatches of four sequences.
-  EXPECT_DOUBLE_EQ(kept - activations(), 4.0 * 4 * 512 * 1024 * 2);
-}
-
 TEST(Simulator, MemoryThatCannotBeUsedDoesNotCount) {
   const ParallelConfig config = Config("dp=8");
   const StepReport plain = Small().Simulate(config);
   Simulator::Options options;
   const auto fits = [&](double share) {
-    options.framework.usable_memory = share;
+    options.framework.allocator.usable_memory = share;
     const Simulator simulator(SmallWorkload(), SmallCluster(), options);
     return simulator.Simulate(config).fits;
   };
@@ -249,7 +185,7 @@ TEST(Simulator, MemoryThatCannotBeUsedDoesNotCount) {
 
 TEST(Simulator, AFullPipelineIsAskedForWhereTheFrameworkDoes) {
   Simulator::Options options;
-  options.framework.full_pipeline = true;
+  options.framework.pipeline.full_pipeline = true;
   const Simulator simulator(SmallWorkload(), SmallCluster(), options);
   const ParallelConfig two = Config("dp=2,pp=4,microbatches=2");
   EXPECT_NO_THROW((void)simulator.Simulate(Config("dp=1,pp=8,microbatches=8")));
@@ -258,28 +194,9 @@ TEST(Simulator, AFullPipelineIsAskedForWhereTheFrameworkDoes) {
   EXPECT_THROW((void)simulator.Simulate(two), std::invalid_argument);
 }
 
-TEST(Simulator, SelectiveRecomputationLiesBetweenNoneAndFull) {
-  Workload workload{"gpt", Gpt(), 64, 1024, Precision::kFp16};
-  Simulator::Options options;
-  options.framework.flash_attention = false;
-  options.framework.fused_operators = true;
-  const Simulator simulator(workload, SmallCluster(), options);
-  const auto report = [&](const char* recomputation) {
-    return simulator.Simulate(Config(
-        std::string("dp=2,tp=2,pp=2,microbatches=8,sp=2,") + recomputation));
-  };
-  const StepReport none = report("grad_checkpoint=0");
-  const StepReport selective = report("grad_checkpoint=2");
-  const StepReport full = report("grad_checkpoint=1");
-  EXPECT_LT(none.step_time_s, selective.step_time_s);
-  EXPECT_LT(selective.step_time_s, full.step_time_s);
-  EXPECT_GT(none.memory.activations_bytes, selective.memory.activations_bytes);
-  EXPECT_GT(selective.memory.activations_bytes, full.memory.activations_bytes);
-}
-
 TEST(Simulator, FsdpPrefetchesBlockByBlockWhateverTheFlags) {
   Simulator::Options options;
-  options.framework.fsdp = true;
+  options.framework.sharding.fsdp = true;
   const Simulator simulator(SmallWorkload(), SmallCluster(), options);
   const StepReport on =
       simulator.Simulate(Config("dp=8,zero_stage=3,overlap_zero_allgather=1"));
@@ -380,74 +297,6 @@ TEST(Simulator, EveryKnobThatHasAnEffectIsInTheMemosKeys) {
   EXPECT_EQ(alone, effective);
 }
 
-TEST(Simulator, ABiggerModelOrBatchTakesLonger) {
-  Workload deep = SmallWorkload();
-  deep.model.layers *= 2;
-  Workload wide = SmallWorkload();
-  wide.model.hidden_size *= 2;
-  wide.model.head_size *= 2;
-  Workload batch = SmallWorkload();
-  batch.batch_size *= 2;
-  Workload longer = SmallWorkload();
-  longer.sequence_length *= 2;
-  const Simulator small = Small();
-  for (const Workload& workload : {deep, wide, batch, longer}) {
-    const Simulator larger(workload, SmallCluster());
-    for (const ParallelConfig& config : Configs()) {
-      EXPECT_GT(larger.Simulate(config).step_time_s,
-                small.Simulate(config).step_time_s)
-          << ToString(config);
-    }
-  }
-}
-
-TEST(Simulator, MoreBandwidthIsNeverSlower) {
-  Cluster intra = SmallCluster();
-  intra.intra.bandwidth_bytes_per_s *= 2;
-  Cluster uplink = SmallCluster();
-  uplink.uplink.bandwidth_bytes_per_s *= 2;
-  Cluster inter = SmallCluster();
-  inter.inter.bandwidth_bytes_per_s *= 2;
-  Cluster nics = SmallCluster();
-  nics.nics_per_node = 4;
-  Cluster memory = SmallCluster();
-  memory.gpu.memory_bandwidth_bytes_per_s *= 2;
-  const Simulator slow = Small();
-  for (const Cluster& cluster : {intra, uplink, inter, nics, memory}) {
-    const Simulator fast(SmallWorkload(), cluster);
-    for (const ParallelConfig& config : Configs()) {
-      const double slow_s = slow.Simulate(config).step_time_s;
-      EXPECT_LE(fast.Simulate(config).step_time_s, slow_s * (1 + 1e-12))
-          << ToString(config);
-    }
-  }
-}
-
-TEST(Simulator, MemoryFallsWithZeroRecomputationAndStages) {
-  const Simulator simulator = Small();
-  const auto peak = [&](const std::string& config) {
-    return simulator.Simulate(Config(config)).peak_memory_bytes;
-  };
-  const std::string zero = "dp=8,microbatches=2,zero_bucket_mb=1,zero_stage=";
-  EXPECT_GT(peak(zero + "0"), peak(zero + "1"));
-  EXPECT_GT(peak(zero + "1"), peak(zero + "2"));
-  EXPECT_GE(peak(zero + "2"), peak(zero + "3"));
-  EXPECT_GT(peak("dp=4,pp=2,microbatches=8"),
-            peak("dp=4,pp=2,microbatches=8,grad_checkpoint=1"));
-  EXPECT_GT(peak("dp=4,pp=2,microbatches=4"),
-            peak("dp=4,pp=2,microbatches=16"));
-  EXPECT_GT(peak("dp=8"), peak("dp=1,pp=8,microbatches=64"));
-}
-
-TEST(Simulator, RecomputationCostsTimeOfItsOwn) {
-  const Simulator simulator = Small();
-  const StepReport without = simulator.Simulate(Config("dp=8"));
-  const StepReport with = simulator.Simulate(Config("dp=8,grad_checkpoint=1"));
-  EXPECT_EQ(without.time.recompute_s, 0.0);
-  EXPECT_NEAR(with.time.recompute_s, with.time.forward_s, 1e-12);
-  EXPECT_GT(with.step_time_s, without.step_time_s);
-}
-
 TEST(Simulator, AKnobWithoutEffectHasNone) {
   const Simulator simulator = Small();
   const auto step_s = [&](const std::string& config) {
@@ -463,23 +312,6 @@ TEST(Simulator, AKnobWithoutEffectHasNone) {
             step_s("dp=4,pp=2,microbatches=4,overlap_p2p=1"));
 }
 
-TEST(Simulator, AKnobWithEffectHasOne) {
-  const Simulator simulator = Small();
-  const auto step_s = [&](const std::string& config) {
-    return simulator.Simulate(Config(config)).step_time_s;
-  };
-  EXPECT_NE(step_s("dp=8,dp_bucket_mb=1"), step_s("dp=8,dp_bucket_mb=64"));
-  EXPECT_NE(step_s("dp=8,zero_stage=1,zero_bucket_mb=1"),
-            step_s("dp=8,zero_stage=1,zero_bucket_mb=64"));
-  EXPECT_LT(step_s("dp=8,zero_stage=1,overlap_zero_comm=1"),
-            step_s("dp=8,zero_stage=1,overlap_zero_comm=0"));
-  EXPECT_LT(step_s("dp=8,zero_stage=1,overlap_zero_allgather=1"),
-            step_s("dp=8,zero_stage=1"));
-  const std::string interleaved =
-      "dp=4,pp=2,microbatches=4,model_chunks=2,overlap_p2p=";
-  EXPECT_LT(step_s(interleaved + "1"), step_s(interleaved + "0"));
-}
-
 TEST(Simulator, TheVocabularyHeadMakesTheLastStageCritical) {
   Workload workload = SmallWorkload();
   workload.model.vocab_size = 150000;
@@ -490,16 +322,6 @@ TEST(Simulator, TheVocabularyHeadMakesTheLastStageCritical) {
   EXPECT_GT(report.time.head_s, report.time.forward_s);
 }
 
-TEST(Simulator, TiedTablesOnTwoStagesAreSynchronised) {
-  Workload untied = SmallWorkload();
-  untied.model.tied_embeddings = false;
-  const ParallelConfig config = Config("dp=1,pp=8,microbatches=16");
-  const StepReport tied = Small().Simulate(config);
-  EXPECT_GT(tied.time.data_s, 0.0);
-  EXPECT_EQ(Simulator(untied, SmallCluster()).Simulate(config).time.data_s,
-            0.0);
-}
-
 TEST(Simulator, AStatedMicroBatchSizeMustMakeUpTheBatch) {
   const Simulator simulator = Small();
   EXPECT_EQ(simulator.Simulate(Config("dp=8,microbatches=8,micro_batch_size=1"))
@@ -508,18 +330,6 @@ TEST(Simulator, AStatedMicroBatchSizeMustMakeUpTheBatch) {
   EXPECT_THROW((void)simulator.Simulate(
                    Config("dp=8,microbatches=8,micro_batch_size=4")),
                std::invalid_argument);
-}
-
-TEST(Simulator, ZeroTwoScattersTheGradientsOfEveryMicrobatch) {
-  const Simulator simulator = Small();
-  const auto data_s = [&](const std::string& config) {
-    return simulator.Simulate(Config(config)).time.data_s;
-  };
-  const std::string zero =
-      "dp=8,overlap_zero_comm=0,zero_bucket_mb=64,zero_stage=";
-  EXPECT_LT(data_s(zero + "2"), data_s(zero + "1"));
-  EXPECT_GT(data_s(zero + "2,microbatches=4"),
-            data_s(zero + "1,microbatches=4"));
 }
 
 TEST(Simulator, RefusesWhatIsNoConfigurationOfTheProblem) {
@@ -543,9 +353,9 @@ TEST(Simulator, ATrialCostsSetUpStepsAndTearDown) {
   EXPECT_EQ(measurement.outcome, Outcome::kCompleted);
   EXPECT_EQ(measurement.step_times_s, std::vector<double>(5, step_s));
   EXPECT_DOUBLE_EQ(measurement.setup_s, simulator.SetupTime());
-  EXPECT_NEAR(measurement.duration_s,
-              simulator.SetupTime() + 5 * step_s + Framework{}.teardown_s,
-              1e-9);
+  EXPECT_NEAR(
+      measurement.duration_s,
+      simulator.SetupTime() + 5 * step_s + Framework{}.launch.teardown_s, 1e-9);
   EXPECT_EQ(simulator.ExactThroughput(request.candidate.config()),
             1.0 / step_s);
   EXPECT_EQ(measurement.peak_memory_bytes,
@@ -582,7 +392,7 @@ TEST(Simulator, OutOfMemoryIsAnOutcomeThatNamesTheCulprit) {
   EXPECT_FALSE(measurement.peak_memory_bytes.has_value());
   EXPECT_THAT(measurement.message, HasSubstr("in the first step"));
   EXPECT_GT(measurement.duration_s,
-            simulator.SetupTime() + Framework{}.failure_s);
+            simulator.SetupTime() + Framework{}.launch.failure_s);
   EXPECT_EQ(simulator.ExactThroughput(request.candidate.config()), 0.0);
 
   cluster.gpu.memory_bytes = 1e9;
@@ -590,7 +400,7 @@ TEST(Simulator, OutOfMemoryIsAnOutcomeThatNamesTheCulprit) {
   const Measurement at_once = tiny.Run(request);
   EXPECT_THAT(at_once.message, HasSubstr("during set-up"));
   EXPECT_DOUBLE_EQ(at_once.duration_s,
-                   tiny.SetupTime() + Framework{}.failure_s);
+                   tiny.SetupTime() + Framework{}.launch.failure_s);
   EXPECT_THAT(
       at_once.message,
       HasSubstr(fmt::format(
@@ -632,7 +442,7 @@ TEST(Simulator, TheReportShowsEveryPartAndTheTotals) {
 
 TEST(Simulator, ZeroBubbleIsFasterWithAPipelineAndChangesNothingElse) {
   Framework framework;
-  framework.zero_bubble = true;
+  framework.pipeline.zero_bubble = true;
   const Simulator with(SmallWorkload(), SmallCluster(), {framework});
   const Simulator without = Small();
   for (const ParallelConfig& config : Configs()) {
@@ -647,25 +457,6 @@ TEST(Simulator, ZeroBubbleIsFasterWithAPipelineAndChangesNothingElse) {
   }
 }
 
-TEST(Simulator, AnOffloadedOptimizerTakesTheTimeOfTheHost) {
-  Framework framework;
-  framework.offload_optimizer = true;
-  const auto optimizer_s = [&](const std::string& config) {
-    return Simulator(SmallWorkload(), SmallCluster(), {framework})
-        .Simulate(Config(config))
-        .time.optimizer_s;
-  };
-  const double parameters =
-      static_cast<double>(ParameterCount(SmallWorkload().model));
-  // Two hosts share the optimizer.
-  EXPECT_NEAR(optimizer_s("dp=8,zero_stage=2"),
-              parameters / 2 / framework.host_optimizer_elements_per_s +
-                  2 * parameters / 8 / framework.host_bytes_per_s,
-              1e-3 * optimizer_s("dp=8,zero_stage=2"));
-  EXPECT_GT(optimizer_s("dp=8,zero_stage=2,overlap_zero_comm=0"),
-            optimizer_s("dp=8,zero_stage=2"));
-}
-
 TEST(Simulator, ATrialThatIsStoppedAtItsLastStepIsComplete) {
   Simulator simulator = Small();
   TrialRequest request;
@@ -676,30 +467,6 @@ TEST(Simulator, ATrialThatIsStoppedAtItsLastStepIsComplete) {
   const Measurement measurement = simulator.Run(request);
   EXPECT_EQ(measurement.outcome, Outcome::kCompleted);
   EXPECT_EQ(measurement.step_times_s.size(), 3u);
-}
-
-// Two hosts of four GPUs.
-TEST(Simulator, SetUpIsTheSumOfItsPartsTimesTheFrameworksFactor) {
-  Framework framework;
-  framework.setup_factor = 2.0;
-  const auto setup_s = [&] {
-    return Simulator(SmallWorkload(), SmallCluster(), {.framework = framework})
-        .SetupTime();
-  };
-  const double weights_s =
-      4.0 * static_cast<double>(ParameterCount(SmallWorkload().model)) / 1e9;
-  framework.weights_bytes_per_s = 1e9;
-  framework.launch_process_s = framework.launch_per_local_rank_s = 0.0;
-  framework.group_init_s = framework.group_init_per_rank_s = 0.0;
-  EXPECT_DOUBLE_EQ(setup_s(), 2 * weights_s);
-  framework.launch_process_s = 1.0;
-  EXPECT_DOUBLE_EQ(setup_s(), 2 * (weights_s + 1));
-  framework.launch_per_local_rank_s = 1.0;
-  EXPECT_DOUBLE_EQ(setup_s(), 2 * (weights_s + 1 + 4));
-  framework.group_init_s = 1.0;
-  EXPECT_DOUBLE_EQ(setup_s(), 2 * (weights_s + 1 + 4 + 1));
-  framework.group_init_per_rank_s = 1.0;
-  EXPECT_DOUBLE_EQ(setup_s(), 2 * (weights_s + 1 + 4 + 1 + 8));
 }
 
 }  // namespace trials::simulator_test

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "tests/trials/simulator/problem.h"
-#include "tests/trials/simulator/stage_of_five.h"
 #include "trials/knobs.h"
 #include "trials/simulator/collectives.h"
 #include "trials/simulator/simulator.h"
@@ -28,10 +27,10 @@ class Pipelines {
   }
   // What a stall of a second adds to a step.
   [[nodiscard]] double Stalled(const std::string& config, double hosts) {
-    framework.p2p_stall_hosts = hosts;
-    framework.p2p_stall_s = 0.0;
+    framework.pipeline.p2p_stall_hosts = hosts;
+    framework.pipeline.p2p_stall_s = 0.0;
     const double without_s = StepTime(config);
-    framework.p2p_stall_s = 1.0;
+    framework.pipeline.p2p_stall_s = 1.0;
     return StepTime(config) - without_s;
   }
 };
@@ -39,7 +38,8 @@ class Pipelines {
 // A microbatch goes forward and back: two messages, one after the other.
 TEST(StageCost, OneMicrobatchWaitsForEachStallOnce) {
   Pipelines pipelines;
-  pipelines.framework.pipeline_outermost = true;  // a host for each stage
+  pipelines.framework.pipeline.pipeline_outermost =
+      true;  // a host for each stage
   EXPECT_NEAR(pipelines.Stalled("dp=4,pp=2,microbatches=1", 2.0), 2.0, 1e-9);
   // Four stages on two hosts: one of the three links is between hosts.
   EXPECT_NEAR(pipelines.Stalled("dp=2,pp=4,microbatches=1", 2.0), 2.0, 1e-9);
@@ -49,7 +49,7 @@ TEST(StageCost, MessagesStallBetweenHostsOfLargeJobsOnly) {
   Pipelines pipelines;
   EXPECT_EQ(pipelines.Stalled("dp=4,pp=2,microbatches=1", 2.0), 0.0);
   EXPECT_EQ(pipelines.Stalled("dp=4,tp=2,microbatches=4", 0.0), 0.0);
-  pipelines.framework.pipeline_outermost = true;
+  pipelines.framework.pipeline.pipeline_outermost = true;
   EXPECT_EQ(pipelines.Stalled("dp=4,pp=2,microbatches=1", 3.0), 0.0);
   EXPECT_GT(pipelines.Stalled("dp=4,pp=2,microbatches=1", 1.0), 1.0);
 }
@@ -58,7 +58,7 @@ TEST(StageCost, MessagesStallBetweenHostsOfLargeJobsOnly) {
 // and one that it receives, which has arrived before the stage is ready.
 TEST(StageCost, AFilledPipelineStallsTwiceForEachMicrobatch) {
   Pipelines pipelines;
-  pipelines.framework.pipeline_outermost = true;
+  pipelines.framework.pipeline.pipeline_outermost = true;
   const double four_s = pipelines.Stalled("dp=4,pp=2,microbatches=4", 2.0);
   const double eight_s = pipelines.Stalled("dp=4,pp=2,microbatches=8", 2.0);
   EXPECT_NEAR(eight_s - four_s, 2.0 * 4, 1e-6);
@@ -67,24 +67,24 @@ TEST(StageCost, AFilledPipelineStallsTwiceForEachMicrobatch) {
 // The overhead of a message adds up in the same way.
 TEST(StageCost, OneMicrobatchPaysTheOverheadOfTwoMessages) {
   Pipelines pipelines;
-  pipelines.framework.p2p_overhead_s = 0.0;
+  pipelines.framework.pipeline.p2p_overhead_s = 0.0;
   const double without_s = pipelines.StepTime("dp=4,pp=2,microbatches=1");
-  pipelines.framework.p2p_overhead_s = 0.25;
+  pipelines.framework.pipeline.p2p_overhead_s = 0.25;
   EXPECT_NEAR(pipelines.StepTime("dp=4,pp=2,microbatches=1") - without_s,
               2 * 0.25, 1e-9);
   // Messages that are issued during computation have none.
-  pipelines.framework.p2p_overhead_s = 0.0;
+  pipelines.framework.pipeline.p2p_overhead_s = 0.0;
   const char* const overlapped =
       "dp=4,pp=2,microbatches=2,model_chunks=2,overlap_p2p=1";
   const double overlapped_s = pipelines.StepTime(overlapped);
-  pipelines.framework.p2p_overhead_s = 0.25;
+  pipelines.framework.pipeline.p2p_overhead_s = 0.25;
   EXPECT_NEAR(pipelines.StepTime(overlapped), overlapped_s, 1e-12);
 }
 
 // Hidden states of one microbatch: sequences x tokens x width x 2 bytes.
 TEST(StageCost, AMessageHoldsTheHiddenStatesOfAMicrobatch) {
   Pipelines pipelines;
-  pipelines.framework.p2p_overhead_s = 0.0;
+  pipelines.framework.pipeline.p2p_overhead_s = 0.0;
   Simulator::Options options;
   options.framework = pipelines.framework;
   Cluster slow = SmallCluster();
@@ -102,23 +102,6 @@ TEST(StageCost, AMessageHoldsTheHiddenStatesOfAMicrobatch) {
   };
   EXPECT_NEAR(time_s(slow) - time_s(fast), 2 * (bytes / 1e9 - bytes / 2e9),
               0.02 * bytes / 1e9);
-}
-
-TEST(StageCost, CostsDependOnZeroInItsThirdStageOnly) {
-  ParallelConfig config = ParseParallelConfig(
-      "dp=8,zero_stage=2,zero_bucket_mb=64,overlap_zero_comm=1,"
-      "overlap_zero_allgather=1,dp_bucket_mb=8,microbatches=4");
-  const ParallelConfig defaults;
-  const ParallelConfig knobs = StageCostKnobs(config);
-  EXPECT_EQ(knobs.zero_stage, defaults.zero_stage);
-  EXPECT_EQ(knobs.zero_bucket_mb, defaults.zero_bucket_mb);
-  EXPECT_EQ(knobs.overlap_zero_comm, defaults.overlap_zero_comm);
-  EXPECT_EQ(knobs.dp_bucket_mb, defaults.dp_bucket_mb);
-  EXPECT_EQ(knobs.microbatches, 4);
-  config.zero_stage = 3;
-  EXPECT_EQ(StageCostKnobs(config).zero_stage, 3);
-  EXPECT_EQ(StageCostKnobs(config).zero_bucket_mb, 64);
-  EXPECT_EQ(StageCostKnobs(config).overlap_zero_comm, config.overlap_zero_comm);
 }
 
 // A rank of the stage without tensor parallelism holds the whole table of a
@@ -149,7 +132,7 @@ TEST(StageCost, AReshardedMessageHasTheOverheadOfAnyOther) {
   plan.stages[1] = {.dp = 1, .tp = 4};
   const auto step_s = [&](double overhead_s) {
     Framework framework;
-    framework.p2p_overhead_s = overhead_s;
+    framework.pipeline.p2p_overhead_s = overhead_s;
     return Simulator(SmallWorkload(), SmallCluster(), {.framework = framework})
         .Simulate(plan)
         .step_time_s;
@@ -162,72 +145,19 @@ TEST(StageCost, AReshardedMessageHasTheOverheadOfAnyOther) {
 TEST(StageCost, TheLastStageSendsToTheFirstWhenInterleaved) {
   Pipelines pipelines;
   const char* const config = "dp=4,pp=2,microbatches=2,model_chunks=2";
-  pipelines.framework.p2p_overhead_s = 0.0;
+  pipelines.framework.pipeline.p2p_overhead_s = 0.0;
   const double without_s = pipelines.StepTime(config);
-  pipelines.framework.p2p_overhead_s = 100.0;
+  pipelines.framework.pipeline.p2p_overhead_s = 100.0;
   const double with_s = pipelines.StepTime(config);
   EXPECT_GT(with_s - without_s, 6 * 100.0);
 }
 
 TEST(StageCost, OverlappedMessagesHideBehindTheNextAction) {
   Pipelines pipelines;
-  pipelines.framework.p2p_overhead_s = 0.0;
+  pipelines.framework.pipeline.p2p_overhead_s = 0.0;
   const std::string config = "dp=4,pp=2,microbatches=16,model_chunks=2";
   EXPECT_LT(pipelines.StepTime(config + ",overlap_p2p=1"),
             pipelines.StepTime(config));
-}
-
-// Two stages of two chunks, each of one block of 10 s and 20 s. A receive holds
-// 2 of 64 multiprocessors during half of each action.
-class OverlappedStages : public StageOfFive {};
-
-TEST_F(OverlappedStages, PendingReceivesSlowEveryActionDown) {
-  problem_.workload.model.tied_embeddings = false;
-  layers_.embedding = layers_.head = {};
-  plan_.shared.pp = 2;
-  plan_.shared.microbatches = 4;
-  plan_.shared.model_chunks = 2;
-  plan_.shared.overlap_p2p = true;
-  plan_.stages.assign(2, {});
-  plan_.layers = {1, 1, 1, 1};
-  PlanLinks links;
-  links.stages.assign(2, {});
-  links.forward.assign(2, {.size = 2, .bandwidth_bytes_per_s = 1e40});
-  links.backward = links.forward;
-  const auto pipeline_s = [&] {
-    return ComputeStageCosts(
-               {{problem_, plan_, 0, gpu_, layers_, links.stages[0], false},
-                {problem_, plan_, 1, gpu_, layers_, links.stages[1], false}},
-               links)[1]
-        .time.pipeline_s;
-  };
-  EXPECT_DOUBLE_EQ(pipeline_s(), 4 * 2 * 30.0 * 0.5 * 2 / 64);
-  problem_.framework.receives_occupy_gpu = false;  // they sleep
-  EXPECT_EQ(pipeline_s(), 0.0);
-}
-
-// All-reduces beside a sixteenth of a second of products.
-TEST_F(OverlappedStages, TensorParallelismHasItsShareOfABackward) {
-  problem_.workload.model.tied_embeddings = false;
-  layers_ = {};
-  layers_.block.backward_s = 0.0625;
-  layers_.block.backward_collectives.all_reduces = 1.0;
-  layers_.block.collective_bytes = 1e9;
-  links_.tp = {.size = 2, .bandwidth_bytes_per_s = 1e40};
-  plan_.layers = {1};
-  const auto share = [&] {
-    PlanLinks links;
-    links.stages = {links_};
-    links.forward.assign(1, {.size = 2, .bandwidth_bytes_per_s = 1e40});
-    links.backward = links.forward;
-    return ComputeStageCosts(
-               {{problem_, plan_, 0, gpu_, layers_, links_, false}}, links)[0]
-        .tensor_share;
-  };
-  const double collective_s = AllReduceTime(links_.tp, 1e9);
-  EXPECT_NEAR(share(), collective_s / (0.0625 + collective_s), 1e-12);
-  layers_ = {};
-  EXPECT_EQ(share(), 0.0);
 }
 
 TEST(StageCost, AStageSendsNothingToItself) {

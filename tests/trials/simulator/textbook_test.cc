@@ -128,9 +128,9 @@ LayerCosts Block(double sequences, int hidden) {
   workload.model.attention_heads = workload.model.kv_heads = hidden / 128;
   workload.model.ffn_size = 4 * hidden;
   Framework framework;
-  framework.fused_operators = true;
+  framework.kernels.fused_operators = true;
   const GpuModel gpu(SmallCluster().gpu, workload.precision,
-                     framework.launch_s);
+                     framework.kernels.launch_s);
   return ComputeLayerCosts(workload, framework, gpu,
                            {.sequences = sequences, .tp = 4, .sp = true});
 }

@@ -135,23 +135,6 @@ TEST(Topology, HostsWithFewerGpusThanASwitchHaveASwitchEach) {
                    kUplink / 2);
 }
 
-TEST(Topology, TheLastSwitchOfAHostMayHaveFewerGpus) {
-  Cluster cluster = TwoHosts();
-  cluster.gpus_per_node = 3;
-  cluster.gpus_per_switch = 2;
-  cluster.peer_access = false;
-  // The first two GPUs of each host share a switch, the third has its own.
-  EXPECT_DOUBLE_EQ(RingLink(cluster, TpGroups({.dp = 2, .tp = 3, .pp = 1}))
-                       .bandwidth_bytes_per_s,
-                   kUplink / 2);
-  std::vector<int> switches;
-  for (int rank = 0; rank < cluster.gpus(); ++rank) {
-    switches.push_back(cluster.SwitchOf(rank));
-  }
-  EXPECT_THAT(switches, ElementsAre(0, 0, 1, 2, 2, 3));
-  EXPECT_EQ(cluster.switches(), 4);
-}
-
 TEST(Topology, AMessageGoesOneWay) {
   const Cluster cluster = TwoHosts();
   const RankGrid grid{.dp = 1, .tp = 1, .pp = 8};
@@ -191,36 +174,6 @@ TEST(Topology, CollectivesTakeMultiprocessorsAndMemoryBandwidth) {
   EXPECT_NEAR(OverlapSlowdown(gpu, 20e9), 0.02 + 0.05, 1e-9);
   gpu.multiprocessors = 4;
   EXPECT_EQ(OverlapSlowdown(gpu, 1e15), 1.0);
-}
-
-// Behind a switch of its own, every GPU uses its uplink for each neighbor.
-TEST(Topology, AGpuMayHaveASwitchForItself) {
-  Cluster cluster = TwoHosts();
-  cluster.nodes = 1;
-  EXPECT_TRUE(RingLink(cluster, TpGroups({.tp = 4})).nvlink);
-  cluster.gpus_per_switch = 1;
-  EXPECT_FALSE(RingLink(cluster, TpGroups({.tp = 4})).nvlink);
-  EXPECT_DOUBLE_EQ(
-      RingLink(cluster, TpGroups({.dp = 2, .tp = 2})).bandwidth_bytes_per_s,
-      kUplink);
-}
-
-TEST(Topology, ARankAloneHasNoLimit) {
-  const GroupLink link = RingLink(TwoHosts(), TpGroups({.dp = 8}));
-  EXPECT_EQ(link.size, 1);
-  EXPECT_TRUE(std::isinf(link.bandwidth_bytes_per_s));
-  EXPECT_TRUE(std::isinf(RingLink(TwoHosts(), {}).bandwidth_bytes_per_s));
-}
-
-// Each of four GPUs sends 4 of its 7 parts to the other host: 16 parts through
-// one card.
-TEST(Topology, AnAllToAllSendsEachPartOverTheCard) {
-  EXPECT_DOUBLE_EQ(
-      AllToAllLink(TwoHosts(), EpGroups({.dp = 8}, 8)).bandwidth_bytes_per_s,
-      7 * kNic / 16);
-  EXPECT_DOUBLE_EQ(
-      AllToAllLink(TwoHosts(), EpGroups({.dp = 4}, 4)).bandwidth_bytes_per_s,
-      kIntra);
 }
 
 // Two GPUs of a hybrid cube mesh may have two links between them; a GPU alone

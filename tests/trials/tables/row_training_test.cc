@@ -166,10 +166,10 @@ TEST(RowTraining, FactsChangeTheFrameworkAndItsName) {
   facts.Add("dispatch_s", "0");
   const RowTraining training = TrainingOf(facts, library);
   EXPECT_EQ(training.config.dp, 8);
-  EXPECT_TRUE(training.framework.flash_attention);
-  EXPECT_FALSE(training.framework.fp32_gradients);
-  EXPECT_EQ(training.framework.zero_group_ranks, 4);
-  EXPECT_EQ(training.framework.dispatch_s, 0.0);
+  EXPECT_TRUE(training.framework.kernels.flash_attention);
+  EXPECT_FALSE(training.framework.gradients.fp32_gradients);
+  EXPECT_EQ(training.framework.sharding.zero_group_ranks, 4);
+  EXPECT_EQ(training.framework.dispatch.dispatch_s, 0.0);
   EXPECT_THAT(training.framework_name, HasSubstr("flash_attention=1"));
   EXPECT_THAT(training.framework_name, HasSubstr("fp32_gradients=0"));
   EXPECT_THAT(training.framework_name, HasSubstr("zero_group_ranks=4"));
