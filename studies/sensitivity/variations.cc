@@ -127,8 +127,9 @@ std::string HashOf(const harness::Manifest& manifest,
   }
   std::string hash;
   for (const harness::ProblemSpec& problem : manifest.problems) {
-    hash += RunHash(InputsOf(manifest, problem, *found, testbeds.Of(problem)),
-                    harness::BoundsOf(manifest.budget));
+    hash += harness::RunHash(
+        InputsOf(manifest, problem, *found, testbeds.Of(problem)),
+        harness::BoundsOf(manifest.budget));
   }
   return hash;
 }

@@ -27,7 +27,8 @@ class ReplayRunner final : public TrialRunner {
   struct Options {
     double setup_s = 30.0;  // launch, model, data; >= 0
     double failure_s =
-        Framework().failure_s;  // from a failure until all ranks are gone; >= 0
+        Framework()
+            .launch.failure_s;  // from a failure until all ranks are gone; >= 0
   };
 
   // Errors: throws InputError if an option violates its inequality.
