@@ -193,7 +193,7 @@ int Noise(const StudyOptions& options, const NoiseVerbOptions& noise,
                        100.0 * (EstimatedStep(five, iqr) / all_s - 1.0))});
     }
     sink.out << fmt::format("{}: {} trials of {} steps\n{}",
-                            backend.description, drawn.size(), noise.steps,
+                            testbed.description, drawn.size(), noise.steps,
                             ToText(table));
     DrawFigures(
         options, "noise", problem,
