@@ -420,7 +420,7 @@ TEST_F(ManifestTest, NoiseComesFromTheFileThatItNames) {
     const Testbed testbed = MakeTestbed(manifest.problems.front());
     for (const trials::ParallelConfig& config : testbed.space->configs()) {
       const trials::Measurement trial =
-          testbed.exact->Run({.config = config, .max_steps = 1});
+          testbed.exact->Run({.candidate = config, .max_steps = 1});
       if (trial.outcome == trials::Outcome::kOutOfMemory) {
         return trial.duration_s;
       }
@@ -487,7 +487,7 @@ TEST_F(ManifestTest, AssumedCostsOfATrialCanBeSet) {
     const Testbed testbed = MakeTestbed(manifest.problems.front());
     for (const trials::ParallelConfig& config : testbed.space->configs()) {
       if (testbed.exact->ExactThroughput(config) == 0.0) {
-        return testbed.exact->Run({.config = config});
+        return testbed.exact->Run({.candidate = config});
       }
     }
     throw std::logic_error("every configuration fits");

@@ -30,8 +30,9 @@ class CheckTest : public testing::Test {
         fs::create_directories(Folder(repeat));
         Journal journal(Folder(repeat));
         for (int number = 1; number <= 3; ++number) {
-          trials::Trial trial = trials::MakeTrial(
-              number, {.dp = 2}, {.step_times_s = {0.5, 0.25 * repeat}});
+          trials::Trial trial =
+              trials::MakeTrial(number, trials::ParallelConfig{.dp = 2},
+                                {.step_times_s = {0.5, 0.25 * repeat}});
           trial.number = number;
           journal.Commit(trial, {number, 0.1, 0.1}, {});
         }

@@ -69,7 +69,7 @@ TEST(Placeholders, SayWhatToTryAndWhere) {
   cluster.nodes = 3;
   cluster.gpus_per_node = 5;
   TrialRequest request;
-  request.candidate = {.dp = 2, .microbatches = 4};
+  request.candidate = ParallelConfig{.dp = 2, .microbatches = 4};
   request.max_steps = 7;
   request.seed = 11;
   auto values = Placeholders(BuiltInKnobs(), cluster, request, 48);

@@ -24,7 +24,7 @@ class TrialRendering : public testing::Test {
     options_.program = {"train", "--tp={tp}"};
     options_.folder = "/job";
     options_.workload.batch_size = 48;
-    request_.candidate = {.dp = 4, .tp = 2, .microbatches = 4};
+    request_.candidate = ParallelConfig{.dp = 4, .tp = 2, .microbatches = 4};
     request_.max_steps = 7;
   }
 

@@ -137,18 +137,21 @@ TEST(PaperProblems, MemoryRunsOutDuringSetUpOrInTheFirstStep) {
   // States of 16 bytes for each of 1.5 billion parameters: 25 GB.
   PaperProblem tiny = problem;
   tiny.cluster.gpu.memory_bytes = 8e9;
-  const Measurement early = Simulator(tiny.workload, tiny.cluster)
-                                .Run({.config = {.dp = 8}, .max_steps = 3});
+  const Measurement early =
+      Simulator(tiny.workload, tiny.cluster)
+          .Run({.candidate = ParallelConfig{.dp = 8}, .max_steps = 3});
   EXPECT_EQ(early.outcome, Outcome::kOutOfMemory);
   EXPECT_THAT(early.message, HasSubstr("during set-up"));
-  const Measurement late =
-      simulator.Run({.config = {.dp = 8, .zero_stage = 1}, .max_steps = 3});
+  const Measurement late = simulator.Run(
+      {.candidate = ParallelConfig{.dp = 8, .zero_stage = 1}, .max_steps = 3});
   EXPECT_EQ(late.outcome, Outcome::kOutOfMemory);
   EXPECT_THAT(late.message, HasSubstr("in the first step"));
   EXPECT_GT(late.duration_s, early.duration_s);
   EXPECT_TRUE(late.step_times_s.empty());
   EXPECT_FALSE(late.peak_memory_bytes.has_value());
-  EXPECT_EQ(*simulator.ExactThroughput({.dp = 8, .zero_stage = 1}), 0.0);
+  EXPECT_EQ(
+      *simulator.ExactThroughput(ParallelConfig{.dp = 8, .zero_stage = 1}),
+      0.0);
 }
 
 }  // namespace trials::paper_spaces_test

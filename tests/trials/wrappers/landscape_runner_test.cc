@@ -77,11 +77,12 @@ TEST(LandscapeRunner, StepsAndExactThroughputDeviateByTheSameFactor) {
   for (const ParallelConfig& config : configs) {
     const double factor = landscape->TimeFactor(config);
     std::vector<double> seen;
-    const Measurement trial = runner.Run(
-        {.config = config, .max_steps = 3, .on_step = [&](double step_time_s) {
-           seen.push_back(step_time_s);
-           return true;
-         }});
+    const Measurement trial = runner.Run({.candidate = config,
+                                          .max_steps = 3,
+                                          .on_step = [&](double step_time_s) {
+                                            seen.push_back(step_time_s);
+                                            return true;
+                                          }});
     EXPECT_EQ(trial.step_times_s, std::vector<double>(3, factor));
     EXPECT_EQ(seen, trial.step_times_s);
     EXPECT_NEAR(trial.duration_s,
@@ -96,7 +97,7 @@ TEST(LandscapeRunner, AFailedTrialIsUnchanged) {
       LandscapeOptions{.independent = 0.1}, Space());
   LandscapeRunner runner(std::make_unique<FakeRunner>(Outcome::kOutOfMemory),
                          landscape);
-  const Measurement trial = runner.Run({.config = Space().front()});
+  const Measurement trial = runner.Run({.candidate = Space().front()});
   EXPECT_EQ(trial.outcome, Outcome::kOutOfMemory);
   EXPECT_EQ(trial.duration_s,
             FakeRunner::kSetup_s + FakeRunner::kTeardown_s + 60.0);
