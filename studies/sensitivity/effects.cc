@@ -105,10 +105,10 @@ std::string CsvOf(const SensitivityStudy& study,
         .Add("high_points", points.high)
         .Add("verdict", std::string(ToString(effect.points.verdict())));
   };
-  std::string csv;
+  const VariedExperiment none;
+  std::string csv = fields({.varied = &none}).Header();
   for (const ClaimEffect& effect : effects) {
-    const plots::Fields row = fields(effect);
-    csv += (csv.empty() ? row.Header() : "") + row.Row();
+    csv += fields(effect).Row();
   }
   return csv;
 }

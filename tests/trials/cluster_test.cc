@@ -382,7 +382,7 @@ TEST(Clusters, ErrorsNameThePlaceAndTheRemedy) {
   // The hosts of a5000-8 have no network.
   EXPECT_THAT(GroupError(File("[[gpu_type]]\nlike = \"a5000-8\"\nnodes = 1\n")),
               AllOf(HasSubstr("cluster.toml:1:"),
-                    HasSubstr("add [group.inter] or [network]")));
+                    HasSubstr("add [gpu_type.inter] or [network]")));
 }
 
 TEST(Cluster, CountsAreFromOneToAMillion) {

@@ -61,12 +61,6 @@ TEST(Record, TrialRowReadsBackBitForBit) {
   EXPECT_EQ(ToRow(read), ToRow(written));
 }
 
-TEST(Record, SpOfOldRecordsIsOffWhereTheFlagWas) {
-  Trial old = SomeTrial();
-  old.config.sp = 0;
-  EXPECT_EQ(ParseRow<Trial>(ToRow(old)).config, SomeTrial().config);
-}
-
 TEST(Record, ColumnsAreThoseOfTheRecordFormat) {
   EXPECT_EQ(FileOf<Trial>().header,
             "# oppa trials 1\n"

@@ -38,6 +38,9 @@ class Gathering {
     if (!row.Ran()) {
       return;
     }
+    if (std::isnan(row.step_time_s)) {
+      row.facts.Fail("a row that ran needs a step time or a throughput");
+    }
     if (!(row.step_time_s >= kLeastStepSeconds &&
           row.step_time_s <= kMostStepSeconds)) {
       row.facts.Fail(

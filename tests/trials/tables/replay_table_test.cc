@@ -187,7 +187,7 @@ TEST_F(ReplayTableTest, BadCellsAreErrorsWithFileAndLine) {
               HasSubstr("invalid value '' for dp"));
   EXPECT_THAT(error("a,8,4,1,2,5,2,8,ok,1.5,"), HasSubstr("zero_stage"));
   EXPECT_THAT(error("a,8,4,1,2,1,2,8,ok,,"),
-              HasSubstr("the step time must be from 1e-06 to 1e+06 s, not ''"));
+              HasSubstr("a row that ran needs a step time or a throughput"));
   EXPECT_THAT(error("a,8,4,1,2,1,2,8,ok,-1,"), HasSubstr("not '-1'"));
   EXPECT_THAT(error("a,8,4,1,2,1,2,8,ok,inf,"), HasSubstr("not 'inf'"));
   EXPECT_THAT(error("a,8,4,1,2,1,2,8,OOM?,1,"),
