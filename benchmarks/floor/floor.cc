@@ -12,7 +12,7 @@
 #include "benchmarks/stopwatch.h"
 #include "benchmarks/suggestion/arguments.h"
 #include "benchmarks/suggestion/task.h"
-#include "surrogates/gp/bfgs.h"
+#include "surrogates/gp/lbfgs.h"
 
 namespace benchmarks {
 namespace {
@@ -20,7 +20,7 @@ namespace {
 constexpr int kStarts = 5;
 
 // The same box and spread of starts as GaussianProcess has without priors.
-std::vector<surrogates::BfgsSummary> MaximiseFromAll(const FloorData& data,
+std::vector<surrogates::LbfgsSummary> MaximiseFromAll(const FloorData& data,
                                                      int threads) {
   const Eigen::Index d = data.points.rows();
   const double level = data.value.mean();
@@ -43,15 +43,15 @@ std::vector<surrogates::BfgsSummary> MaximiseFromAll(const FloorData& data,
     start[d + 1] = level;
     starts.push_back(start);
   }
-  std::vector<surrogates::BfgsSummary> ends(kStarts);
+  std::vector<surrogates::LbfgsSummary> ends(kStarts);
   const auto work = [&](int worker) {
     FloorLikelihood likelihood(data);
     for (int i = worker; i < kStarts; i += threads) {
-      ends[i] = surrogates::MinimizeBfgs(
+      ends[i] = surrogates::MinimizeLbfgs(
           [&](const Eigen::VectorXd& x, Eigen::VectorXd* gradient) {
             return likelihood.Evaluate(x, gradient);
           },
-          starts[i], lower, upper);
+          starts[i], lower, upper, 1000);
     }
   };
   std::vector<std::jthread> others;

@@ -103,7 +103,6 @@ GaussianProcess::GaussianProcess(const EncodedSpace& space, ParametricMean mean,
   }
   Require(options.starts >= 1, "starts must be at least 1");
   Require(options.threads >= 1, "threads must be at least 1");
-  Require(options.max_iterations >= 1, "max_iterations must be at least 1");
   Require(options.relative_noise_floor >= 0.0,
           "relative_noise_floor must not be negative");
   Require(options.target_scale >= 0.0, "target_scale must not be negative");
@@ -208,8 +207,7 @@ FitSummary GaussianProcess::Fit(const Observations& unsorted) {
   Likelihood likelihood = MakeLikelihood(observations_, priors);
   HyperparameterFit fit{.best = starts.front(), .converged = true};
   if (!empty) {
-    FitOptions search{.max_iterations = options_.max_iterations,
-                      .threads = options_.threads};
+    FitOptions search{.threads = options_.threads};
     if (options_.as_printed) {
       // Without priors the starts end far apart: every one runs to convergence.
       search.survivors = static_cast<int>(starts.size());

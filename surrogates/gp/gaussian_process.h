@@ -57,7 +57,6 @@ class GaussianProcess {
     int starts = 10;                     // >= 1, excluding the warm start
     bool warm_start = true;              // also start from the last optimum
     std::uint64_t seed = 0;              // of the starting points
-    int max_iterations = 200;            // of one start; >= 1
     double relative_noise_floor = 1e-6;  // >= 0, in units of s^2
     // Spread of the target, the unit of the priors on s and w; 0: estimated
     // from the data.

@@ -8,7 +8,7 @@
 
 #include "common/parallel.h"
 #include "common/quantiles.h"
-#include "surrogates/gp/bfgs.h"
+#include "surrogates/gp/lbfgs.h"
 
 namespace surrogates {
 namespace {
@@ -119,13 +119,13 @@ HyperparameterFit MaximiseOverStarts(const Likelihood& likelihood,
   const int workers = std::min(options.threads, count);
   // An evaluation keeps buffers, so each worker has its own copy.
   std::vector<Likelihood> copies(workers, likelihood);
-  std::vector<BoxBfgs> searches;
-  for (const Hyperparameters& start : starts) {
-    searches.emplace_back(likelihood.Pack(start), box.lower, box.upper);
+  std::vector<LbfgsSummary> searches(starts.size());
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    searches[i].x = likelihood.Pack(starts[i]);
   }
   std::vector<int> order(starts.size());
   std::iota(order.begin(), order.end(), 0);
-  const auto advance = [&](int starts_left, int iterations) {
+  const auto advance = [&](int starts_left, int evaluations) {
     common::ParallelFor(starts_left, workers, [&](int worker, int place) {
       Likelihood& copy = copies[worker];
       const Objective objective = [&](const Eigen::VectorXd& x,
@@ -134,24 +134,30 @@ HyperparameterFit MaximiseOverStarts(const Likelihood& likelihood,
         *gradient = -*gradient;
         return value;
       };
-      const int start = order[place];
-      searches[start].Advance(objective, iterations);
+      LbfgsSummary& search = searches[order[place]];
+      const int before = search.evaluations;
+      search =
+          MinimizeLbfgs(objective, search.x, box.lower, box.upper, evaluations);
+      search.evaluations += before;
     });
     // Stable: the first of equals stays in front.
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-      return searches[a].summary().value < searches[b].summary().value;
+      return searches[a].value < searches[b].value;
     });
   };
   advance(count,
-          std::min(options.screening_iterations, options.max_iterations));
-  advance(std::min(options.survivors, count), options.max_iterations);
+          std::min(options.screening_evaluations, options.max_evaluations));
+  if (options.max_evaluations > options.screening_evaluations) {
+    advance(std::min(options.survivors, count),
+            options.max_evaluations - options.screening_evaluations);
+  }
 
-  const BfgsSummary best = searches[order.front()].summary();
+  const LbfgsSummary& best = searches[order.front()];
   HyperparameterFit fit{.best = likelihood.Unpack(best.x),
                         .log_posterior = -best.value,
                         .converged = best.converged};
-  for (const BoxBfgs& search : searches) {
-    fit.evaluations += search.summary().evaluations;
+  for (const LbfgsSummary& search : searches) {
+    fit.evaluations += search.evaluations;
   }
   for (const Likelihood& copy : copies) {
     fit.jitter_retries += copy.jitter_retries();

@@ -50,10 +50,10 @@ struct HyperparameterFit {
 };
 
 struct FitOptions {
-  int max_iterations = 200;  // of one start
-  // Successive halving: every start runs this many iterations, and the best
-  // `survivors` of them run to convergence.
-  int screening_iterations = 15;
+  int max_evaluations = 250;  // of one start, >= 1
+  // Successive halving: every start has this many evaluations, and the best
+  // `survivors` of them then run to convergence.
+  int screening_evaluations = 18;  // >= 1
   int survivors = 3;
   int threads = 1;
 };

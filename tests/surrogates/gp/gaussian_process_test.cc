@@ -181,21 +181,6 @@ TEST(GaussianProcess, IsTheSameToTheLastBitForAnyOrderOfObservations) {
   EXPECT_EQ(a.variance, b.variance);
 }
 
-// By candidate, then by value, then by noise.
-TEST(GaussianProcess, KeepsItsObservationsInAscendingOrder) {
-  const SyntheticProblem problem = MakeSyntheticProblem(10, 2, 2, 1);
-  GaussianProcess process(problem.space, problem.mean, {.starts = 1});
-  Observations observations{
-      {7, 2, 2, 2}, Eigen::VectorXd(4), Eigen::VectorXd(4)};
-  observations.value << 1.0, 3.0, 2.0, 2.0;
-  observations.noise_variance << 0.1, 0.1, 0.3, 0.2;
-  process.Fit(observations);
-  const Observations& kept = process.observations();
-  EXPECT_EQ(kept.candidate, std::vector({2, 2, 2, 7}));
-  EXPECT_EQ(kept.value, Eigen::Vector4d(2.0, 2.0, 3.0, 1.0));
-  EXPECT_EQ(kept.noise_variance, Eigen::Vector4d(0.2, 0.3, 0.1, 0.1));
-}
-
 TEST(GaussianProcess, IsTheSameToTheLastBitOnAnyNumberOfThreads) {
   const SyntheticProblem problem = MakeSyntheticProblem(60000, 4, 6, 1);
   const Observations observations = Observe(problem, 15, 4);
@@ -226,50 +211,6 @@ TEST(GaussianProcess, IsTheSameToTheLastBitForAnyOrderOfCandidates) {
   EXPECT_EQ(some.mean, before);
 }
 
-// Appending one by one, against conditioning on all at once.
-void ExpectAppendingIsConditioning(const SyntheticProblem& problem,
-                                   const Observations& observations,
-                                   GaussianProcess::Options options) {
-  options.target_scale = 0.3;  // the priors then do not move with the data
-  options.starts = 1;
-  Observations first = observations;
-  const int begin = observations.size() / 2;
-  first.candidate.resize(begin);
-  first.value.conservativeResize(begin);
-  first.noise_variance.conservativeResize(begin);
-  GaussianProcess appended(problem.space, problem.mean, options);
-  appended.Fit(first);
-  for (int i = begin; i < observations.size(); ++i) {
-    appended.Append(observations.candidate[i], observations.value[i],
-                    observations.noise_variance[i]);
-  }
-  GaussianProcess conditioned(problem.space, problem.mean, options);
-  conditioned.Condition(observations, appended.hyperparameters());
-  const Prediction a = Predict(appended);
-  const Prediction b = Predict(conditioned);
-  const double scale = b.mean.lpNorm<Eigen::Infinity>();
-  EXPECT_LT((a.mean - b.mean).lpNorm<Eigen::Infinity>(), 1e-9 * scale);
-  EXPECT_LT((a.variance - b.variance).lpNorm<Eigen::Infinity>(),
-            1e-9 * scale * scale);
-  EXPECT_NEAR(appended.log_posterior(), conditioned.log_posterior(), 1e-8);
-  EXPECT_NEAR(appended.information_gain(), conditioned.information_gain(),
-              1e-8);
-  EXPECT_EQ(appended.observations().size(), observations.size());
-}
-
-TEST(GaussianProcess, AppendingIsConditioningOnAll) {
-  const SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
-  Observations observations = Observe(problem, 40, 4);
-  observations.candidate[30] = observations.candidate[10];  // a repetition
-  for (const bool as_printed : {false, true}) {
-    ExpectAppendingIsConditioning(problem, observations,
-                                  {.as_printed = as_printed});
-  }
-  ExpectAppendingIsConditioning(problem, observations,
-                                {.integrate_coefficients = false});
-  ExpectAppendingIsConditioning(problem, observations, {.mean_only = true});
-}
-
 // Four families of neighbours; each differs from the next in one knob.
 void AddFamilies(SyntheticProblem& problem) {
   trials::Families& families = problem.space.families;
@@ -279,21 +220,6 @@ void AddFamilies(SyntheticProblem& problem) {
   }
 }
 
-constexpr FamilyPrior kFamilies{.scale = 0.3};
-
-TEST(GaussianProcess, AppendingIsConditioningOnAllWithFamilies) {
-  SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
-  AddFamilies(problem);
-  Observations observations = Observe(problem, 20, 4);
-  // The unit of the prior is the largest value: it is observed at once.
-  Eigen::Index largest = 0;
-  observations.value.maxCoeff(&largest);
-  std::swap(observations.candidate[0], observations.candidate[largest]);
-  std::swap(observations.value[0], observations.value[largest]);
-  std::swap(observations.noise_variance[0],
-            observations.noise_variance[largest]);
-  ExpectAppendingIsConditioning(problem, observations, {.family = kFamilies});
-}
 
 // One family is observed twenty times. The others are no more certain than
 // after two observations, where without families they are nearly known.
@@ -320,11 +246,6 @@ TEST(GaussianProcess, SiblingsOfOneFamilyLeaveOtherFamiliesUncertain) {
   EXPECT_GT(stddev_of_family(0.3, 3), 2.0 * stddev_of_family(0.3, 0));
   // The more structural knobs differ, the less is known.
   EXPECT_GT(stddev_of_family(0.3, 3), stddev_of_family(0.3, 1));
-}
-
-TEST(GaussianProcess, AppendsToNothing) {
-  const SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
-  ExpectAppendingIsConditioning(problem, Observe(problem, 1, 4), {});
 }
 
 // The repetition leaves no pivot: everything is factorized again, with jitter.
@@ -495,18 +416,6 @@ TEST(GaussianProcess, MeanAloneFindsTheCoefficientsOfExactData) {
   EXPECT_NEAR(Predict(certain).variance[0] / (nugget * nugget), 1.0, 1e-12);
 }
 
-TEST(GaussianProcess, NamesWhatItHasLearned) {
-  const SyntheticProblem problem = MakeSyntheticProblem(100, 2, 2, 1);
-  GaussianProcess process(problem.space, problem.mean, {});
-  const auto learned = ByName(process.Fit(Observe(problem, 10, 3)));
-  for (const char* name :
-       {"length_scale[x0]", "length_scale[x1]", "signal_stddev", "prior[c0]",
-        "prior[c1]", "noise_stddev", "target_scale"}) {
-    ASSERT_EQ(learned.count(name), 1u) << name;
-    EXPECT_GT(learned.at(name), 0.0) << name;
-  }
-}
-
 TEST(GaussianProcess, PriorsKeepItFromFalseConfidence) {
   // Few observations: the marginal likelihood alone explains them too well.
   double covered[2] = {0.0, 0.0};
@@ -529,55 +438,6 @@ TEST(GaussianProcess, PriorsKeepItFromFalseConfidence) {
   }
   EXPECT_GT(covered[0], 0.85);
   EXPECT_LT(covered[1], covered[0]);
-}
-
-// Noise below its floor, a millionth of the signal variance, is the floor.
-TEST(GaussianProcess, ReportsTheNoiseAfterItsFloor) {
-  const SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
-  Observations observations = Observe(problem, 12, 2);
-  GaussianProcess process(problem.space, problem.mean, {.starts = 1});
-  observations.noise_variance.setZero();
-  const auto silent = ByName(process.Fit(observations));
-  EXPECT_NEAR(silent.at("noise_stddev") / silent.at("signal_stddev"), 1e-3,
-              1e-12);
-  EXPECT_GT(std::abs(std::log(silent.at("signal_stddev"))), 0.1);
-  observations.noise_variance.setConstant(12, 0.25);
-  observations.noise_variance[0] = 13.0 / 4.0;
-  const auto noisy = ByName(process.Fit(observations));
-  EXPECT_NEAR(noisy.at("noise_stddev"), std::sqrt(0.5), 1e-12);
-  const auto one = ByName(process.Fit(
-      {{3}, Eigen::VectorXd::Ones(1), Eigen::VectorXd::Constant(1, 0.25)}));
-  EXPECT_NEAR(one.at("noise_stddev"), 0.5, 1e-12);
-  EXPECT_EQ(ByName(process.Fit({})).count("noise_stddev"), 0u);
-}
-
-TEST(GaussianProcess, ReportsThePriorsOfAllCoefficients) {
-  const SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
-  GaussianProcess process(problem.space, problem.mean, {.starts = 1});
-  const auto values = ByName(process.Fit(Observe(problem, 12, 2)));
-  for (const ParametricMean::Coefficient& coefficient :
-       problem.mean.coefficients) {
-    EXPECT_EQ(values.count("prior[" + coefficient.name + "]"), 1u);
-    EXPECT_EQ(values.count("prior_log_stddev[" + coefficient.name + "]"), 1u);
-    // Observations reduce the deviation of 1.
-    EXPECT_LE(values.at("prior_log_stddev[" + coefficient.name + "]"), 1.0);
-  }
-  for (int k = 0; k < 4; ++k) {
-    EXPECT_EQ(values.count("length_scale[x" + std::to_string(k) + "]"), 1u);
-  }
-}
-
-TEST(GaussianProcess, StartsAlsoFromTheLastOptimumIfAllowed) {
-  const SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
-  const Observations observations = Observe(problem, 6, 2);
-  for (const bool warm : {false, true}) {
-    GaussianProcess process(problem.space, problem.mean,
-                            {.starts = 2, .warm_start = warm});
-    EXPECT_EQ(process.Fit(observations).starts, 2);
-    EXPECT_EQ(process.Fit(observations).starts, warm ? 3 : 2);
-    EXPECT_EQ(process.Fit({}).starts, 0);
-    EXPECT_EQ(process.Fit(observations).starts, 2);
-  }
 }
 
 // Either size alone is refused.
@@ -660,8 +520,6 @@ TEST(GaussianProcess, RejectsOptionsBeyondTheirRangesAndNoneWithin) {
   EXPECT_TRUE(accepts({.starts = 1}));
   EXPECT_TRUE(accepts({.threads = 1}));
   EXPECT_FALSE(accepts({.threads = 0}));
-  EXPECT_TRUE(accepts({.max_iterations = 1}));
-  EXPECT_FALSE(accepts({.max_iterations = 0}));
   EXPECT_TRUE(accepts({.relative_noise_floor = 0.0}));
   EXPECT_FALSE(accepts({.relative_noise_floor = -1e-9}));
   EXPECT_TRUE(accepts({.target_scale = 0.0}));
@@ -689,173 +547,6 @@ TEST(GaussianProcess, RejectsOptionsBeyondTheirRangesAndNoneWithin) {
                std::invalid_argument);
   EXPECT_THROW(process.SetTargetScale(-1.0), std::invalid_argument);
   process.SetTargetScale(0.0);
-}
-
-TEST(GaussianProcess, TheScaleIsTheGivenOneOrThatOfTheData) {
-  const SyntheticProblem problem = MakeSyntheticProblem(10, 2, 2, 1);
-  const auto scale = [&](double given, const Eigen::VectorXd& values) {
-    GaussianProcess process(problem.space, ConstantMean(10, std::log(5.0)),
-                            {.target_scale = given});
-    std::vector<int> candidates(values.size());
-    std::iota(candidates.begin(), candidates.end(), 0);
-    process.Fit({candidates, values, Eigen::VectorXd::Zero(values.size())});
-    return process.target_scale();
-  };
-  EXPECT_EQ(scale(0.05, Eigen::Vector3d(1.0, 2.0, 3.0)), 0.05);
-  EXPECT_EQ(scale(0.0, Eigen::VectorXd::Constant(1, 7.0)), 7.0);
-  EXPECT_NEAR(scale(0.0, Eigen::Vector3d(1.0, 2.0, 3.0)), 1.4826, 1e-12);
-  EXPECT_NEAR(scale(0.0, {}), 5.0, 1e-12);  // the mean before any value
-}
-
-// Bounds of the standard deviations: 1e-4 and 100 times the spread for signal
-// and nugget, 1e-4 and 10 times the largest value for families. The scale is
-// given, so that the data are far beyond a bound.
-TEST(GaussianProcess, DeviationsStayWithinTheirBounds) {
-  SyntheticProblem problem = MakeSyntheticProblem(8, 1, 1, 1);
-  problem.space.points = Eigen::RowVectorXd::LinSpaced(8, 0.0, 1.0);
-  problem.mean.features.setOnes();
-  AddFamilies(problem);
-  problem.space.families.of_candidate = {0, 1, 2, 3, 0, 1, 2, 3};
-  constexpr double kFlat = 1e6;  // deviation of a prior that has no effect
-  Observations observations;
-  observations.candidate = {0, 1, 2, 3, 4, 5, 6, 7};
-  observations.noise_variance.setConstant(8, 1e-6);
-  Eigen::VectorXd wild(8);
-  wild << -1.0, 0.5, 1.0, -0.7, 0.9, -0.2, 0.3, -0.8;
-  for (const double scale : {1e-3, 1.0, 50.0}) {
-    const GaussianProcess::Options printed{.as_printed = true,
-                                           .target_scale = scale};
-    GaussianProcess process(problem.space, problem.mean, printed);
-    observations.value = 1e4 * scale * wild;
-    (void)process.Fit(observations);
-    EXPECT_NEAR(process.hyperparameters().log_signal_variance,
-                2.0 * std::log(1e2 * scale), 1e-12);
-    observations.value = 1e-6 * scale * wild.array() + 1.0;
-    observations.noise_variance.setConstant(8, std::pow(1e-6 * scale, 2));
-    (void)process.Fit(observations);
-    EXPECT_NEAR(process.hyperparameters().log_signal_variance,
-                2.0 * std::log(1e-4 * scale), 1e-12);
-
-    const GaussianProcess::Options learned{.nugget = {.log_stddev = kFlat},
-                                           .target_scale = scale};
-    GaussianProcess nugget(problem.space, problem.mean, learned);
-    Observations repeated = observations;
-    repeated.candidate.assign(8, 3);
-    repeated.value = 1e4 * scale * wild;
-    (void)nugget.Fit(repeated);
-    EXPECT_NEAR(nugget.hyperparameters().log_nugget_variance,
-                2.0 * std::log(1e2 * scale), 1e-12);
-    repeated.value = 1e-6 * scale * wild.array() + 1.0;
-    (void)nugget.Fit(repeated);
-    EXPECT_NEAR(nugget.hyperparameters().log_nugget_variance,
-                2.0 * std::log(1e-4 * scale), 1e-12);
-
-    // The sum of two families is 0, their mean is 1 at least: none is near.
-    const GaussianProcess::Options families{
-        .learn_nugget = false,
-        .family = {.scale = 0.3, .log_stddev = kFlat},
-        .target_scale = 1e-3 * scale};
-    GaussianProcess family(problem.space, problem.mean, families);
-    for (Eigen::Index i = 0; i < 8; ++i) {
-      observations.value[i] = (i % 4 == 0 ? scale : -1e4 * scale);
-    }
-    (void)family.Fit(observations);
-    EXPECT_NEAR(family.hyperparameters().log_family_variance,
-                2.0 * std::log(1e1 * scale), 1e-12);
-
-    // What the mean explains leaves nothing to families.
-    observations.value.setConstant(8, scale);
-    family.SetLogCenters(Eigen::VectorXd::Constant(1, -std::log(scale)));
-    (void)family.Fit(observations);
-    EXPECT_NEAR(family.hyperparameters().log_family_variance,
-                2.0 * std::log(1e-4 * scale), 1e-12);
-  }
-}
-
-// A prior without width leaves the deviation at its center: a share of the
-// largest value, or of the largest prior mean before any value.
-TEST(GaussianProcess, TheDeviationOfFamiliesIsExpectedInUnitsOfTheLargest) {
-  SyntheticProblem problem = MakeSyntheticProblem(28, 1, 1, 1);
-  AddFamilies(problem);
-  problem.mean.link = ParametricMean::Link::kLinear;
-  problem.mean.features.setOnes();
-  problem.mean.features(13, 0) = 5.0;
-  GaussianProcess process(
-      problem.space, problem.mean,
-      {.family = {.scale = 0.3, .log_stddev = 1e-6}, .starts = 1});
-  const auto stddev = [&](const Eigen::VectorXd& values) {
-    std::vector<int> candidates(values.size());
-    std::iota(candidates.begin(), candidates.end(), 0);
-    return ByName(process.Fit({candidates, values,
-                               Eigen::VectorXd::Constant(values.size(), 1e-4)}))
-        .at("family_stddev");
-  };
-  EXPECT_NEAR(stddev({}), 0.3 * 5.0, 1e-6);
-  EXPECT_NEAR(stddev(Eigen::VectorXd::Constant(1, 7.0)), 0.3 * 7.0, 1e-6);
-  EXPECT_NEAR(stddev(Eigen::Vector3d(2.0, 9.0, -20.0)), 0.3 * 9.0, 1e-6);
-}
-
-TEST(GaussianProcess, ReportsStandardDeviationsOfItsVariances) {
-  SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
-  AddFamilies(problem);
-  GaussianProcess process(problem.space, problem.mean,
-                          {.family = kFamilies, .starts = 1});
-  const auto reported = ByName(process.Fit(Observe(problem, 12, 4)));
-  const Hyperparameters& h = process.hyperparameters();
-  for (const auto& [name, log_variance] :
-       {std::pair("signal_stddev", h.log_signal_variance),
-        std::pair("misfit_stddev", h.log_nugget_variance),
-        std::pair("family_stddev", h.log_family_variance)}) {
-    EXPECT_NEAR(2.0 * std::log(reported.at(name)), log_variance, 1e-12) << name;
-  }
-}
-
-// Without a positive value, the unit of families is 1.
-TEST(GaussianProcess, LearnsFamiliesOfValuesThatAreNotPositive) {
-  SyntheticProblem problem = MakeSyntheticProblem(300, 4, 6, 1);
-  AddFamilies(problem);
-  Observations observations = Observe(problem, 12, 4);
-  observations.value.array() -= observations.value.maxCoeff();
-  GaussianProcess process(problem.space, problem.mean, {.family = kFamilies});
-  const double stddev = ByName(process.Fit(observations))["family_stddev"];
-  EXPECT_GE(stddev, 1e-4);
-  EXPECT_LE(stddev, 10.0);
-  EXPECT_TRUE(Predict(process).mean.allFinite());
-  // Values far below any mean: the deviation ends at its bound of 10.
-  GaussianProcess bound(problem.space, problem.mean,
-                        {.learn_nugget = false,
-                         .family = {.scale = 0.3, .log_stddev = 1e6},
-                         .target_scale = 1e-3});
-  for (Eigen::Index i = 0; i < observations.size(); ++i) {
-    observations.value[i] =
-        problem.space.families.of_candidate[observations.candidate[i]] == 0
-            ? 0.0
-            : -1e4;
-  }
-  EXPECT_NEAR(ByName(bound.Fit(observations))["family_stddev"], 10.0, 1e-9);
-}
-
-TEST(GaussianProcess, StartsAtItsNewCenters) {
-  const SyntheticProblem problem = MakeSyntheticProblem(10, 2, 2, 1);
-  GaussianProcess process(problem.space, ConstantMean(10), {});
-  process.SetLogCenters(Eigen::VectorXd::Constant(1, std::log(7.0)));
-  process.Fit({});
-  EXPECT_TRUE(Predict(process).mean.isApproxToConstant(7.0, 1e-12));
-}
-
-// Of a mean alone, without priors: the nearest that is allowed.
-TEST(GaussianProcess, CoefficientsStayWithinTheirReach) {
-  const SyntheticProblem problem = MakeSyntheticProblem(10, 2, 2, 1);
-  for (const double sign : {-1.0, 1.0}) {
-    GaussianProcess process(
-        problem.space, ConstantMean(10, 0.3, 0.5),
-        {.as_printed = true, .mean_only = true, .coefficient_reach = 2.0});
-    process.Fit({{0, 1, 2},
-                 Eigen::Vector3d::Constant(std::exp(9.0 * sign)),
-                 Eigen::Vector3d::Constant(1e-12)});
-    EXPECT_NEAR(process.hyperparameters().log_coefficients[0],
-                0.3 + sign * 2.0 * 0.5, 1e-9);
-  }
 }
 
 // The prediction of each observation by a process conditioned on the rest.
@@ -914,71 +605,6 @@ TEST(GaussianProcess, LeavesOutNothingWhereItHasNoKernelOrObservations) {
   GaussianProcess mean_only(problem.space, problem.mean, {.mean_only = true});
   mean_only.Fit(Observe(problem, 12, 3));
   EXPECT_EQ(mean_only.LeaveOneOut().mean.size(), 0);
-}
-
-// Against the conditional distribution of the joint prior, formed densely.
-void ExpectDenseJointCovariance(const FamilyPrior& family) {
-  SyntheticProblem problem = MakeSyntheticProblem(60, 3, 4, 5);
-  AddFamilies(problem);
-  GaussianProcess process(problem.space, problem.mean, {.family = family});
-  process.Fit(Observe(problem, 12, 3));
-  const Hyperparameters& h = process.hyperparameters();
-  const Observations& observed = process.observations();
-  const std::vector<int> chosen = {50, 7, 33, 21, 2};
-  std::vector<int> rows = observed.candidate;
-  rows.insert(rows.end(), chosen.begin(), chosen.end());
-  const auto size = static_cast<Eigen::Index>(rows.size());
-  Eigen::VectorXd mean;
-  Eigen::MatrixXd jacobian;
-  problem.mean.Evaluate(rows, h.log_coefficients, mean, &jacobian);
-  Eigen::VectorXd prior_variance(problem.mean.size());
-  for (Eigen::Index j = 0; j < prior_variance.size(); ++j) {
-    const double stddev = problem.mean.coefficients[j].log_stddev;
-    prior_variance[j] = stddev * stddev;
-  }
-  Eigen::MatrixXd joint =
-      jacobian * prior_variance.asDiagonal() * jacobian.transpose();
-  const double signal_variance = std::exp(h.log_signal_variance);
-  const double nugget = std::exp(h.log_nugget_variance);
-  for (Eigen::Index i = 0; i < size; ++i) {
-    for (Eigen::Index j = 0; j < size; ++j) {
-      const Eigen::ArrayXd difference = (problem.space.points.col(rows[i]) -
-                                         problem.space.points.col(rows[j]))
-                                            .array() /
-                                        h.log_length_scales.array().exp();
-      const double a = std::sqrt(5.0 * difference.square().sum());
-      joint(i, j) += signal_variance * (1.0 + a + a * a / 3.0) * std::exp(-a);
-      if (family.scale > 0.0) {
-        joint(i, j) += std::exp(h.log_family_variance) *
-                       FamilyCorrelation(problem.space, rows[i], rows[j],
-                                         family.correlation);
-      }
-    }
-  }
-  const Eigen::Index n = observed.size();
-  const Eigen::Index k = size - n;
-  Eigen::MatrixXd A = joint.topLeftCorner(n, n);
-  A.diagonal() += observed.noise_variance.cwiseMax(1e-6 * signal_variance);
-  A.diagonal().array() += nugget;
-  const Eigen::MatrixXd expected =
-      joint.bottomRightCorner(k, k) -
-      joint.bottomLeftCorner(k, n) * A.ldlt().solve(joint.topRightCorner(n, k));
-  const Eigen::MatrixXd covariance = process.JointCovariance(chosen);
-  EXPECT_LT((covariance - expected).norm(), 1e-7 * expected.norm());
-  const Prediction all = Predict(process);
-  EXPECT_LT(
-      (covariance.diagonal().array() + nugget - all.variance(chosen).array())
-          .abs()
-          .maxCoeff(),
-      1e-9 * all.variance.maxCoeff());
-}
-
-TEST(GaussianProcess, JointCovarianceIsThatOfADenseReference) {
-  ExpectDenseJointCovariance({});
-}
-
-TEST(GaussianProcess, JointCovarianceIncludesTheDeviationsOfFamilies) {
-  ExpectDenseJointCovariance(kFamilies);
 }
 
 // One observation with signal-to-noise k / v: 1/2 log(1 + k / v), Eq. 37. The

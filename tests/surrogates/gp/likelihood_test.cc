@@ -180,20 +180,6 @@ TEST(Likelihood, GradientMatchesDifferencesWithNugget) {
   }
 }
 
-TEST(Likelihood, OfANuggetIsThatOfSoMuchMoreNoise) {
-  const tests::GpReference reference = tests::ReadGpReference();
-  Observations noisier = reference.observations;
-  noisier.noise_variance.array() += 0.04;
-  Likelihood told(reference.space, reference.mean, noisier, {}, kMarginal);
-  Likelihood learned(reference.space, reference.mean, reference.observations,
-                     {}, {.with_priors = false, .nugget = true});
-  Hyperparameters parameters = reference.hyperparameters;
-  const double expected = told.Evaluate(told.Pack(parameters), nullptr);
-  parameters.log_nugget_variance = std::log(0.04);
-  EXPECT_NEAR(learned.Evaluate(learned.Pack(parameters), nullptr), expected,
-              1e-12);
-}
-
 TEST(Likelihood, GradientMatchesDifferencesWithCoefficientsIntegrated) {
   auto problem = tests::MakeSyntheticProblem(500, 5, 9, 1);
   const Observations observations = tests::Observe(problem, 12, 2);
@@ -324,73 +310,6 @@ TEST(Likelihood, RetriesWithJitterAndCountsIt) {
   EXPECT_TRUE(std::isfinite(likelihood.Evaluate(at, &gradient)));
   EXPECT_GT(likelihood.jitter_retries(), 0);
   EXPECT_TRUE(gradient.allFinite());
-}
-
-// Two candidates at one place, whose families have a correlation that is too
-// high by `excess`: one eigenvalue of the covariance is -excess. Jitter is in
-// units of the signal variance, which is 4.
-TEST(Likelihood, AddsTenTimesMoreJitterUntilItSufficesOrIsTooMuch) {
-  constexpr double kSignal = 4.0;
-  auto problem = tests::MakeSyntheticProblem(2, 1, 1, 1);
-  problem.space.points.setZero();
-  problem.space.families.values = {{0}, {1}};
-  problem.space.families.of_candidate = {0, 1};
-  const Observations observations{
-      {0, 1}, Eigen::Vector2d(1.0, 2.0), Eigen::Vector2d::Zero()};
-  const auto evaluate = [&](double excess) {
-    Likelihood likelihood(problem.space, problem.mean, observations, {},
-                          {.relative_noise_floor = 0.0,
-                           .with_priors = false,
-                           .family = true,
-                           .family_correlation = 1.0 + excess});
-    Eigen::VectorXd at = Eigen::VectorXd::Zero(likelihood.parameter_count());
-    at[1] = std::log(kSignal);
-    const double value = likelihood.Evaluate(at, nullptr);
-    const double l = likelihood.cholesky()(0, 0);
-    return std::tuple(std::isfinite(value), likelihood.jitter_retries(),
-                      l * l - kSignal - 1);
-  };
-  for (int retries = 1; retries <= 5; ++retries) {
-    const double jitter = kSignal * std::pow(10.0, retries - 11);
-    const auto [finite, counted, added] = evaluate(0.9 * jitter);
-    EXPECT_TRUE(finite);
-    EXPECT_EQ(counted, retries);
-    EXPECT_NEAR(added, jitter, 1e-14 + 1e-6 * jitter);
-  }
-  EXPECT_EQ(std::get<0>(evaluate(1.1 * kSignal * 1e-6)), false);
-  EXPECT_EQ(std::get<1>(evaluate(1.1 * kSignal * 1e-6)), 5);
-  EXPECT_EQ(std::get<1>(evaluate(-0.5)), 0);
-}
-
-TEST(Likelihood, IsMinusInfinityWhereIndependentDeviationsOverflow) {
-  const tests::GpReference reference = tests::ReadGpReference();
-  Likelihood likelihood(reference.space, reference.mean, reference.observations,
-                        {}, {.iid = true, .with_priors = false});
-  Hyperparameters parameters = reference.hyperparameters;
-  parameters.log_length_scales.resize(0);
-  parameters.log_signal_variance = 800.0;
-  EXPECT_EQ(likelihood.Evaluate(likelihood.Pack(parameters), nullptr),
-            -std::numeric_limits<double>::infinity());
-}
-
-TEST(KernelPriors, OfNoDimensionAreThoseOfOne) {
-  EXPECT_EQ(KernelPriors::DimensionScaled(0, 1.0).length_scale.log_center,
-            std::numbers::sqrt2);
-  EXPECT_EQ(KernelPriors::DimensionScaled(1, 1.0).length_scale.log_center,
-            std::numbers::sqrt2);
-  EXPECT_DOUBLE_EQ(
-      KernelPriors::DimensionScaled(2, 1.0).length_scale.log_center,
-      std::numbers::sqrt2 + 0.5 * std::log(2.0));
-}
-
-// The nugget has its own scale and deviation, in units of the spread.
-TEST(KernelPriors, AreInUnitsOfTheSpread) {
-  const KernelPriors priors =
-      KernelPriors::DimensionScaled(3, 5.0, {.scale = 0.1, .log_stddev = 0.7});
-  EXPECT_DOUBLE_EQ(priors.signal_variance.log_center, std::log(25.0));
-  EXPECT_EQ(priors.signal_variance.log_stddev, 1.0);
-  EXPECT_DOUBLE_EQ(priors.nugget_variance.log_center, std::log(0.25));
-  EXPECT_EQ(priors.nugget_variance.log_stddev, 0.7);
 }
 
 TEST(Likelihood, IsMinusInfinityWhereTheMeanOverflows) {

@@ -1,0 +1,78 @@
+#include "surrogates/gp/lbfgs.h"
+
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+namespace surrogates::lbfgs_test {
+
+Eigen::VectorXd Constant(int size, double value) {
+  return Eigen::VectorXd::Constant(size, value);
+}
+
+double Rosenbrock(const Eigen::VectorXd& x, Eigen::VectorXd* gradient) {
+  const double a = 1.0 - x[0];
+  const double b = x[1] - x[0] * x[0];
+  gradient->resize(2);
+  *gradient << -2.0 * a - 400.0 * x[0] * b, 200.0 * b;
+  return a * a + 100.0 * b * b;
+}
+
+TEST(Lbfgs, FindsTheMinimumOfRosenbrocksFunction) {
+  const LbfgsSummary found =
+      MinimizeLbfgs(Rosenbrock, Eigen::Vector2d(-1.2, 1.0), Constant(2, -5.0),
+                    Constant(2, 5.0), 500);
+  EXPECT_TRUE(found.converged);
+  EXPECT_NEAR(found.x[0], 1.0, 1e-3);
+  EXPECT_NEAR(found.x[1], 1.0, 1e-3);
+  EXPECT_LT(found.value, 1e-6);
+}
+
+// min |x - c|^2 in a box is the projection of c.
+TEST(Lbfgs, ProjectsIntoTheBox) {
+  const Eigen::Vector3d center(2.0, -3.0, 0.25);
+  const LbfgsSummary found = MinimizeLbfgs(
+      [&](const Eigen::VectorXd& x, Eigen::VectorXd* gradient) {
+        *gradient = 2.0 * (x - center);
+        return (x - center).squaredNorm();
+      },
+      Constant(3, 9.0), Constant(3, -1.0), Constant(3, 1.0), 100);
+  EXPECT_TRUE(found.x.isApprox(Eigen::Vector3d(1.0, -1.0, 0.25), 1e-6))
+      << found.x.transpose();
+}
+
+TEST(Lbfgs, StepsBackFromWhereTheFunctionIsUndefined) {
+  const LbfgsSummary found = MinimizeLbfgs(
+      [](const Eigen::VectorXd& x, Eigen::VectorXd* gradient) {
+        *gradient = Constant(1, 1.0 - 1.0 / x[0]);  // x - log(x)
+        return x[0] > 0.0 ? x[0] - std::log(x[0])
+                          : std::numeric_limits<double>::infinity();
+      },
+      Constant(1, 20.0), Constant(1, -100.0), Constant(1, 100.0), 200);
+  EXPECT_NEAR(found.x[0], 1.0, 1e-3);
+}
+
+TEST(Lbfgs, UndefinedEverywhereIsNotConverged) {
+  const LbfgsSummary found = MinimizeLbfgs(
+      [](const Eigen::VectorXd& x, Eigen::VectorXd* gradient) {
+        *gradient = x;
+        return std::nan("");
+      },
+      Constant(2, 0.5), Constant(2, 0.0), Constant(2, 1.0), 50);
+  EXPECT_FALSE(found.converged);
+  EXPECT_EQ(found.x, Constant(2, 0.5));
+}
+
+TEST(Lbfgs, KeepsTheBestOfLimitedEvaluations) {
+  const Eigen::Vector2d start(-1.2, 1.0);
+  Eigen::VectorXd gradient;
+  const LbfgsSummary found =
+      MinimizeLbfgs(Rosenbrock, start, Constant(2, -5.0), Constant(2, 5.0), 10);
+  EXPECT_FALSE(found.converged);
+  EXPECT_LE(found.evaluations, 11);
+  EXPECT_LT(found.value, Rosenbrock(start, &gradient));
+  EXPECT_EQ(found.value, Rosenbrock(found.x, &gradient));
+}
+
+}  // namespace surrogates::lbfgs_test
