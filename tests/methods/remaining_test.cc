@@ -252,30 +252,6 @@ TEST(Remaining, SpeedAndMemoryOfACandidateAreIndependent) {
               0.5 * kStddev / std::sqrt(2.0 * std::acos(-1.0)), 1e-3);
 }
 
-// Of more candidates than are looked at, the last ten have even chances, and
-// all others one in 700.
-TEST(Remaining, LooksAtTheCandidatesThatAreLikeliestToBeFaster) {
-  std::vector<trials::ParallelConfig> configs;
-  for (int i = 0; i < kScreened + 20; ++i) {
-    configs.push_back({.dp = i + 1});
-  }
-  const trials::SearchSpace space(configs);
-  const surrogates::EncodedSpace encoded = surrogates::Encode(space);
-  const surrogates::GaussianProcess speed = AroundOne(encoded, 0.2);
-  const surrogates::GaussianProcess memory = AroundOne(encoded, 0.1);
-  surrogates::Prediction prediction;
-  speed.Predict(prediction);
-  prediction.mean.tail(prediction.size() - 1).setConstant(0.4);
-  prediction.mean.tail(10).setConstant(1.05);
-  const trials::Remaining remaining =
-      EstimateRemaining(OneTrial(space), prediction, speed, memory).value();
-  EXPECT_GE(remaining.candidate, space.size() - 10);
-  EXPECT_GT(remaining.expected_gain,
-            0.5 * 0.2 / std::sqrt(2.0 * std::acos(-1.0)));
-  // Even one of the ten is faster and fits in a quarter of all cases.
-  EXPECT_LT(remaining.p_within_1, Tempered(0.75) + 0.04);
-}
-
 // A trial of one step a second, and one that was stopped early and is faster:
 // the first is within x of it or it is not, as there is no noise.
 TEST(Remaining, WithinIsAShareOfTheHighestThroughput) {

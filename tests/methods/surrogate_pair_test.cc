@@ -36,14 +36,6 @@ void Try(const trials::SearchSpace& space, int candidate, History& history) {
   history.Add(MakeTrial(candidate, space[candidate], measurement));
 }
 
-int Evaluations(const std::vector<Suggestion::Fit>& fits) {
-  int sum = 0;
-  for (const Suggestion::Fit& fit : fits) {
-    sum += fit.summary.evaluations;
-  }
-  return sum;
-}
-
 class SurrogatePairTest : public testing::Test {
  protected:
   [[nodiscard]] SurrogatePair Make(int refit_every_trial_until) const {
@@ -56,33 +48,6 @@ class SurrogatePairTest : public testing::Test {
   trials::SearchSpace space_ = Space();
   Problem problem_{.space = &space_, .memory_capacity_bytes = kCapacity};
 };
-
-TEST_F(SurrogatePairTest, LearnsAnewOnlyWhenManyObservationsHaveGrownByATenth) {
-  SurrogatePair pair = Make(20);
-  History history(space_.size());
-  for (int i = 0; i < 24; ++i) {
-    Try(space_, (i * 13) % 64, history);
-    const bool fitted = Evaluations(pair.Fit(history)) > 0;
-    // 20 are at the limit; 22 are a tenth more, 23 and 24 are not yet again.
-    EXPECT_EQ(fitted, i != 20 && i < 22) << i + 1 << " observations";
-  }
-}
-
-TEST_F(SurrogatePairTest, BelievesNearlyTheSameWithAndWithoutLearningAnew) {
-  SurrogatePair appending = Make(20);
-  SurrogatePair fitting = Make(1000);
-  History history(space_.size());
-  surrogates::Prediction r, m, fitted_r, fitted_m;
-  for (int i = 0; i < 21; ++i) {
-    Try(space_, (i * 13) % 64, history);
-    (void)fitting.Fit(history);
-    (void)appending.Fit(history);
-  }
-  appending.Predict(r, m);
-  fitting.Predict(fitted_r, fitted_m);
-  EXPECT_LT((r.mean - fitted_r.mean).norm(), 0.1 * fitted_r.mean.norm());
-  EXPECT_LT((m.mean - fitted_m.mean).norm(), 0.1 * fitted_m.mean.norm());
-}
 
 // Before the first trial, with money as the objective.
 TEST_F(SurrogatePairTest, ThePriorOfAValueIsThatOfTheThroughputOverThePrice) {
@@ -153,30 +118,6 @@ TEST_F(SurrogatePairTest, AWrongPriorDisplacesWhatIsNotTriedByItsField) {
   EXPECT_GT(moved.norm(), 0.5 * amplitude * field.norm());
 }
 
-// Throughputs of thousands of steps per second.
-TEST_F(SurrogatePairTest, TheFieldOfAWrongPriorIsInUnitsOfTheBestThroughput) {
-  SurrogatePair::Options options{
-      .throughput_prior = surrogates::CostModelForm::kNone,
-      .memory_prior = surrogates::CostModelForm::kNone};
-  const auto mean = [&](double prior_error) {
-    options.prior_error = prior_error;
-    SurrogatePair pair(problem_, options);
-    History history(space_.size());
-    trials::Measurement measurement;
-    measurement.outcome = trials::Outcome::kCompleted;
-    measurement.step_times_s.assign(4, 1e-3);
-    measurement.peak_memory_bytes = 1e9;
-    history.Add(MakeTrial(9, space_[9], measurement));
-    (void)pair.Fit(history);
-    surrogates::Prediction throughput, memory;
-    pair.Predict(throughput, memory);
-    return throughput.mean;
-  };
-  const double moved = (mean(0.05) - mean(0.0)).cwiseAbs().maxCoeff();
-  EXPECT_GT(moved, 0.02 * 1e3);
-  EXPECT_LT(moved, 0.2 * 1e3);
-}
-
 // The variance of a measurement grows with its mean, relative to the mean
 // square of the measured throughputs.
 TEST_F(SurrogatePairTest, MeasurementsArePredictedFromThoseWithAWrongPriorToo) {
@@ -201,20 +142,6 @@ TEST_F(SurrogatePairTest, MeasurementsArePredictedFromThoseWithAWrongPriorToo) {
         (0.2 + throughput.mean.array().max(0.0).square() / mean_square);
     EXPECT_LT(ratio.maxCoeff() / ratio.minCoeff() - 1.0, 1e-9) << prior_error;
   }
-}
-
-TEST_F(SurrogatePairTest, AWrongPriorNeedsNoThroughput) {
-  SurrogatePair pair(problem_,
-                     {.throughput_prior = surrogates::CostModelForm::kNone,
-                      .memory_prior = surrogates::CostModelForm::kNone,
-                      .prior_error = 0.5});
-  History history(space_.size());
-  history.Add(
-      MakeTrial(3, space_[3], {.outcome = trials::Outcome::kOutOfMemory}));
-  (void)pair.Fit(history);
-  surrogates::Prediction throughput, memory;
-  pair.Predict(throughput, memory);
-  EXPECT_TRUE(throughput.mean.allFinite());
 }
 
 TEST_F(SurrogatePairTest, MemoryIsKnownWhereItWasMeasured) {
@@ -383,30 +310,6 @@ double Parameter(const surrogates::FitSummary& summary,
   return -1.0;
 }
 
-TEST_F(SurrogatePairTest, TheErrorOfMemoryIsThatOfThePhysicalTypicalValues) {
-  using surrogates::CostModelForm;
-  problem_.gpus = 64;
-  problem_.gpus_per_node = 8;
-  History history(space_.size());
-  for (const int candidate : {0, 9, 18}) {
-    Try(space_, candidate, history);
-  }
-  const auto scale = [&](CostModelForm form, bool typical_values) {
-    SurrogatePair pair(problem_, {.throughput_prior = CostModelForm::kNone,
-                                  .memory_prior = form,
-                                  .choices = {.typical_values = typical_values},
-                                  .memory_error = 0.123});
-    return Parameter(pair.Fit(history)[1].summary, "target_scale");
-  };
-  EXPECT_EQ(scale(CostModelForm::kPhysical, true), 0.123);
-  for (const double other : {scale(CostModelForm::kPhysical, false),
-                             scale(CostModelForm::kPrinted, true),
-                             scale(CostModelForm::kNone, true)}) {
-    EXPECT_GT(other, 0.0);
-    EXPECT_NE(other, 0.123);
-  }
-}
-
 // The pruned search of a pair, against the beliefs about every candidate.
 TEST_F(SurrogatePairTest, ChoosesWhatItsOwnPredictionsSay) {
   SurrogatePair pair = Make(100);
@@ -465,17 +368,6 @@ TEST(SurrogatePair, FactsThatDescribeNoSingleJobAreNoSizes) {
   };
   EXPECT_EQ(JobIfDescribed(problem), nullptr);
   EXPECT_NO_THROW(SurrogatePair(problem, {}));
-}
-
-// Binary digits of 1, 2, 3, ... in reverse, behind the point.
-TEST(TrustThreshold, IsTheVanDerCorputSequenceAfterThreeTrials) {
-  std::vector<double> thresholds;
-  for (int trials = 0; trials < 11; ++trials) {
-    thresholds.push_back(TrustThreshold(trials));
-  }
-  EXPECT_THAT(thresholds,
-              testing::ElementsAre(0.3, 0.3, 0.3, 0.5, 0.25, 0.75, 0.125, 0.625,
-                                   0.375, 0.875, 0.0625));
 }
 
 // The trust in predictions that are `scale` times the truth for even

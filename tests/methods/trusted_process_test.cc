@@ -189,20 +189,4 @@ TEST(FittedProcess, CentersThatFollowTheMedianScaleWithTheObservations) {
   EXPECT_NEAR(coefficient(1000.0) - coefficient(1.0), std::log(1000.0), 1e-3);
 }
 
-TEST(FittedProcess, TheErrorOfThePriorIsAShareOfTheLargestObservation) {
-  const auto scale = [](const FittedProcess::Options& options,
-                        const FitInput& input) {
-    FittedProcess process(Line(), surrogates::ConstantMean(8), options);
-    (void)process.Fit(input);
-    return process.process().target_scale();
-  };
-  const FitInput three = Observing({1, 2, 3}, {2.0, 5.0, 3.0});
-  EXPECT_DOUBLE_EQ(scale({.relative_error = 0.05}, three), 0.25);
-  EXPECT_DOUBLE_EQ(scale({.relative_error = 0.2}, Observing({1}, {4.0})), 0.8);
-  EXPECT_EQ(scale({.fit = {.target_scale = 7.0}}, three), 7.0);
-  EXPECT_EQ(scale({.fit = {.target_scale = 7.0}, .relative_error = 0.2},
-                  Observing({}, {})),
-            7.0);
-}
-
 }  // namespace methods::trusted_process_test
