@@ -21,7 +21,7 @@ constexpr int kStarts = 5;
 
 // The same box and spread of starts as GaussianProcess has without priors.
 std::vector<surrogates::LbfgsSummary> MaximiseFromAll(const FloorData& data,
-                                                     int threads) {
+                                                      int threads) {
   const Eigen::Index d = data.points.rows();
   const double level = data.value.mean();
   const double spread = std::sqrt((data.value.array() - level).square().mean());

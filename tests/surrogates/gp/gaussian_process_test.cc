@@ -220,7 +220,6 @@ void AddFamilies(SyntheticProblem& problem) {
   }
 }
 
-
 // One family is observed twenty times. The others are no more certain than
 // after two observations, where without families they are nearly known.
 TEST(GaussianProcess, SiblingsOfOneFamilyLeaveOtherFamiliesUncertain) {
