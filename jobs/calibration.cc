@@ -39,9 +39,9 @@ constexpr double kPriorWeight = 4.0;
 // The 95% quantile of Student's t, by the expansion of Cornish and Fisher.
 // Source: Abramowitz and Stegun (1964), 26.7.5.
 double TQuantile95(double freedom) {
-  constexpr double z = 1.6448536;
-  return z + (z * z * z + z) / (4.0 * freedom) +
-         (5.0 * std::pow(z, 5) + 16.0 * z * z * z + 3.0 * z) /
+  constexpr double kZ = 1.6448536;
+  return kZ + (kZ * kZ * kZ + kZ) / (4.0 * freedom) +
+         (5.0 * std::pow(kZ, 5) + 16.0 * kZ * kZ * kZ + 3.0 * kZ) /
              (96.0 * freedom * freedom);
 }
 

@@ -74,9 +74,9 @@ constexpr std::array<NamedShare, 12> kShares = {{
 
 }  // namespace
 
-Forecaster::Forecaster(Job job, ForecastOptions options)
+Forecaster::Forecaster(Job job, const ForecastOptions& options)
     : job_(std::move(job)),
-      options_(std::move(options)),
+      options_(options),
       space_(JobSpace(job_)),
       simulator_(job_.workload, job_.cluster, {job_.framework.framework}) {}
 

@@ -57,7 +57,7 @@ struct Forecast {
 // a time.
 class Forecaster {
  public:
-  Forecaster(Job job, ForecastOptions options);
+  Forecaster(Job job, const ForecastOptions& options);
 
   [[nodiscard]] Forecast MakeForecast() const;
 

@@ -35,7 +35,7 @@ class Candidate {
 
   // The result of `call` for the configuration or for the plan.
   template <typename Call>
-  decltype(auto) Visit(const Call& call) const {
+  [[nodiscard]] decltype(auto) Visit(const Call& call) const {
     return plan_ ? call(*plan_) : call(config_);
   }
 

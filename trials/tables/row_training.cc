@@ -61,12 +61,12 @@ void ChangeConstants(const Facts& facts, RowTraining& training) {
       continue;
     }
     const double set = std::visit(
-        [&](auto* field) {
+        [&facts, name = key](auto* field) {
           using Type = std::remove_pointer_t<decltype(field)>;
           if constexpr (std::is_same_v<Type, bool>) {
-            *field = facts.Flag(key, false);
+            *field = facts.Flag(name, false);
           } else {
-            *field = static_cast<Type>(facts.NonNegative(key));
+            *field = static_cast<Type>(facts.NonNegative(name));
           }
           return static_cast<double>(*field);
         },
