@@ -13,9 +13,9 @@ namespace trials {
 
 // Exposed GPU time of tensor-parallel collectives of `bytes` each. A hidden
 // all-gather only slows down the matrix product that runs concurrently. With
-// Framework::tp_overlap an all-gather or reduce-scatter of time t and the
-// product of `product_s` beside it run in tp chunks, of which all but one
-// overlap,
+// Framework::collectives.tp_overlap an all-gather or reduce-scatter of time t
+// and the product of `product_s` beside it run in tp chunks, of which all but
+// one overlap,
 //
 //   exposed = t - (1 - slowdown) (1 - 1 / tp) min(t, product_s).
 //
@@ -33,7 +33,7 @@ namespace trials {
 // The time that issuing kernels on the CPU adds to their GPU time: kernels are
 // issued while earlier ones run, so only the excess is exposed,
 //
-//   (gpu^n + cpu^n)^(1/n) - gpu,   n = Framework::dispatch_norm,
+//   (gpu^n + cpu^n)^(1/n) - gpu,   n = Framework::dispatch.dispatch_norm,
 //   max(0, cpu - gpu)              where n is 0.
 [[nodiscard]] double DispatchOverhead(const Framework& framework, double gpu_s,
                                       double dispatch_s);

@@ -74,7 +74,7 @@ struct SyncTime {
 
 // All-gather of the updated parameters (ZeRO 1 and 2) bucket by bucket, or
 // their broadcasts by the owners of whole tensors
-// (Framework::broadcast_parameters).
+// (Framework::sharding.broadcast_parameters).
 struct GatherPlan {
   double total_s = 0.0;
   double overhead_s = 0.0;
@@ -88,7 +88,7 @@ struct GatherPlan {
 
 // Gathers parameters in buckets of `bucket_bytes`. A bucket is copied out of
 // the list of shards in unpack_s_per_byte. Where it overlaps, every tensor is a
-// message of its own, received in place (Framework::gather_by_tensor).
+// message of its own, received in place (Framework::sharding.gather_by_tensor).
 // `parameter_share` is the size of a parameter over that of its gradient.
 //
 // Source: Colossal-AI, zero/low_level/low_level_optim.py (step).

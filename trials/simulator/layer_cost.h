@@ -57,7 +57,8 @@ struct LayerCost {
   double saved_bytes = 0.0;    // kept from forward for backward
   double working_bytes = 0.0;  // largest temporary
   double logits_bytes = 0.0;   // peak around the loss (head only)
-  // One gradient of each shape of a weight, Framework::placeholder_gradients.
+  // One gradient of each shape of a weight,
+  // Framework::gradients.placeholder_gradients.
   double placeholder_bytes = 0.0;
   // The core of attention (scores to weighted sum), included in the fields
   // above.

@@ -22,7 +22,7 @@ struct StageMemory {
   double working_bytes = 0.0;      // temporaries; a whole recomputed block
   double boundary_bytes = 0.0;     // one message between stages
   double collective_bytes = 0.0;   // one tensor-parallel collective
-  double placeholder_bytes = 0.0;  // Framework::placeholder_gradients
+  double placeholder_bytes = 0.0;  // Framework::gradients.placeholder_gradients
   // Ranks that hold one copy of ZeRO's states together; 0: all dp * cp.
   int shard_ranks = 0;
 };
@@ -50,10 +50,10 @@ struct StageMemory {
 //                        (ZeRO 1, 2, 3: / dp)
 //
 // where dp includes context-parallel ranks, is limited to a host for FSDP that
-// shards within hosts and to Framework::zero_group_ranks, and is dp / ep for
-// experts on ep ranks. The result is the larger of two peaks: backward (saved
-// activations, logits, buckets; with one microbatch, gradients replace the
-// activations) and the optimizer's step (fp32 copies of the gradients).
+// shards within hosts and to Framework::sharding.zero_group_ranks, and is dp /
+// ep for experts on ep ranks. The result is the larger of two peaks: backward
+// (saved activations, logits, buckets; with one microbatch, gradients replace
+// the activations) and the optimizer's step (fp32 copies of the gradients).
 //
 // Source: Rajbhandari et al. (2020), Sec. 3; Colossal-AI's optimizers for
 // what is copied when; Zhao et al. (2023), FSDP. docs/simulator.md, "Memory".

@@ -26,7 +26,7 @@ struct SimulatedTraining {
 // fit in memory has a time and a peak, too: those on a GPU with more memory.
 //
 // Note: a framework that refuses fewer microbatches than stages
-// (Framework::full_pipeline) is simulated without that rule, because a
+// (Framework::pipeline.full_pipeline) is simulated without that rule, because a
 // prediction is not a permission.
 // Shapes: [N], the number of configurations. Units: s; bytes per GPU.
 struct SimulatedCosts {

@@ -23,8 +23,8 @@ struct ShardedChunk {
 // By buckets (Colossal-AI, DeepSpeed): messages of at most a bucket, at least
 // one per block; with overlap_zero_allgather they overlap with computation.
 //
-// By blocks (Framework::fsdp; prefetching is always on): embedding and head
-// form the outer unit, which is gathered first; then, with B blocks, g to
+// By blocks (Framework::sharding.fsdp; prefetching is always on): embedding and
+// head form the outer unit, which is gathered first; then, with B blocks, g to
 // gather one and c to compute it,
 //
 //   exposed = g_end + g + (B - 1) max(0, g - c).

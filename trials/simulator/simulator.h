@@ -58,9 +58,9 @@ class Simulator final : public TrialRunner {
 
   // Every step takes the same time. Out of memory: no steps and no peak (a
   // framework cannot report what it would have needed); the duration is the
-  // set-up, the first step if the model states fit, and Framework::failure_s.
-  // Ignores request.seed and request.time_limit_s (see
-  // wrappers/time_limited_runner.h).
+  // set-up, the first step if the model states fit, and
+  // Framework::launch.failure_s. Ignores request.seed and request.time_limit_s
+  // (see wrappers/time_limited_runner.h).
   [[nodiscard]] Measurement Run(const TrialRequest& request) override;
 
   [[nodiscard]] std::optional<double> ExactThroughput(

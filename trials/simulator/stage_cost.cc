@@ -10,7 +10,8 @@
 namespace trials {
 namespace {
 
-// The time for which both ends of a message wait (Framework::p2p_stall_s).
+// The time for which both ends of a message wait
+// (Framework::pipeline.p2p_stall_s).
 double StallTime(const Problem& problem, const GroupLink& link) {
   int hosts = 0;
   for (const Cluster& gpu_type : problem.gpu_types) {
