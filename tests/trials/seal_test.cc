@@ -1,4 +1,4 @@
-#include "trials/seal.h"
+#include "trials/record.h"
 
 #include <filesystem>
 #include <string>
@@ -8,7 +8,6 @@
 
 #include "common/error.h"
 #include "tests/fakes/temporary_folder.h"
-#include "trials/record.h"
 
 namespace trials::seal_test {
 

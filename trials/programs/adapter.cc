@@ -145,18 +145,7 @@ Adapter Adapter::Find(const std::string& name, const fs::path& from) {
   return Read(FindDataFile(kFolder, name, from));
 }
 
-std::vector<std::string> Adapter::Names() {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry :
-       fs::directory_iterator(ExperimentsFolder() / kFolder, error)) {
-    if (entry.path().extension() == ".toml") {
-      names.push_back(entry.path().stem().string());
-    }
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
+std::vector<std::string> Adapter::Names() { return DataFileNames(kFolder); }
 
 std::optional<Adapter::FoundFile> Adapter::FindFile(const AdapterJob& job,
                                                     bool required) const {

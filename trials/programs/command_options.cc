@@ -11,7 +11,7 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "trials/knobs.h"
-#include "trials/programs/placeholders.h"
+#include "trials/programs/trial_rendering.h"
 
 namespace trials {
 namespace {
@@ -95,7 +95,7 @@ void ReadProgram(const common::TomlTable& table, CommandOptions& options) {
       table.Fail("program", "a word cannot hold a NUL byte");
     }
     try {
-      (void)Expand(word, Placeholders(options.knobs, {}, {}));
+      (void)Expand(word, Placeholders(options, {}, {}));
     } catch (const std::invalid_argument& e) {
       table.Fail("program", e.what());
     }

@@ -190,11 +190,11 @@ class RunningTrial {
   }
 
   void Scan(std::string_view line) {
-    if (scanner_ && !decided_) {
-      for (const TrialReport& report :
-           scanner_->Read(line, common::SteadySeconds())) {
-        TakeReport(report);
-      }
+    if (!scanner_ || decided_) {
+      return;
+    }
+    if (const auto report = scanner_->Read(line, common::SteadySeconds())) {
+      TakeReport(*report);
     }
   }
 

@@ -17,7 +17,7 @@
 #include "trials/cluster.h"
 #include "trials/simulator/collectives.h"
 #include "trials/simulator/topology.h"
-#include "trials/table_path.h"
+#include "trials/data_folder.h"
 
 namespace trials::nccl_table_test {
 

@@ -76,10 +76,10 @@ TEST(Facts, NonNegativeNumbersMayBeZero) {
   EXPECT_EQ(Of("0.5").NonNegative("x"), 0.5);
   for (const char* text : {"-0.05", "inf"}) {
     EXPECT_THAT(Error([&] { return Of(text).NonNegative("x"); }),
-                HasSubstr("must be 0 or more"));
+                HasSubstr("must be a number from 0"));
   }
   EXPECT_THAT(Error([] { return Of("one").NonNegative("x"); }),
-              HasSubstr("must be a number"));
+              HasSubstr("must be a number from 0"));
 }
 
 TEST(Facts, FlagsAreWords) {

@@ -11,7 +11,7 @@
 #include "common/error.h"
 #include "tests/trials/tables/table_file.h"
 #include "trials/search_space.h"
-#include "trials/table_path.h"
+#include "trials/data_folder.h"
 
 namespace trials::replay_table_test {
 

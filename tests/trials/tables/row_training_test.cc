@@ -9,8 +9,7 @@
 
 #include "common/error.h"
 #include "tests/fakes/temporary_folder.h"
-#include "trials/table_path.h"
-#include "trials/tables/model_shape.h"
+#include "trials/data_folder.h"
 
 namespace trials::row_training_test {
 
