@@ -89,8 +89,8 @@ std::vector<std::string> DataFileNames(const std::string& kind) {
   return names;
 }
 
-fs::path ResolveTablePath(
-    const std::string& name, const fs::path& manifest_folder) {
+fs::path ResolveTablePath(const std::string& name,
+                          const fs::path& manifest_folder) {
   const fs::path path = name;
   if (path.is_absolute()) {
     if (!common::IsFile(path)) {

@@ -29,9 +29,8 @@ struct RunFile {
 
 template <typename Record>
 RunFile FileFor() {
-  return {FileOf<Record>().name, [](const fs::path& folder) {
-            return ReadRows<Record>(folder).text;
-          }};
+  return {FileOf<Record>().name,
+          [](const fs::path& folder) { return ReadRows<Record>(folder).text; }};
 }
 
 std::vector<RunFile> RunFiles() {
@@ -104,8 +103,7 @@ void RequireWhole(const fs::path& run_folder, const RunInfo& info) {
     return;
   }
   for (const auto& [name, read] : RunFiles()) {
-    const auto sealed =
-        std::ranges::find(*info.files, name, &SealedFile::name);
+    const auto sealed = std::ranges::find(*info.files, name, &SealedFile::name);
     RequireFile(run_folder / name,
                 sealed == info.files->end() ? nullptr : &*sealed);
   }

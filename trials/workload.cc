@@ -25,9 +25,9 @@ Precision ParsePrecision(std::string_view name) {
   const auto found = std::find(names.begin(), names.end(), name);
   if (found == names.end()) {
     const std::vector<std::string> known(names.begin(), names.end());
-    throw common::InputError(fmt::format(
-        "unknown precision '{}'{}; known: {}", name,
-        common::DidYouMean(name, known), fmt::join(known, ", ")));
+    throw common::InputError(fmt::format("unknown precision '{}'{}; known: {}",
+                                         name, common::DidYouMean(name, known),
+                                         fmt::join(known, ", ")));
   }
   return static_cast<Precision>(found - names.begin());
 }

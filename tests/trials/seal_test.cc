@@ -1,5 +1,3 @@
-#include "trials/record.h"
-
 #include <filesystem>
 #include <string>
 
@@ -8,6 +6,7 @@
 
 #include "common/error.h"
 #include "tests/fakes/temporary_folder.h"
+#include "trials/record.h"
 
 namespace trials::seal_test {
 

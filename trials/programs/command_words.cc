@@ -69,8 +69,8 @@ void SetFlagWord(Words& words, std::string_view flag, bool has_value,
                  const std::string& value) {
   const FlagValueSpan span =
       Find(words, flag, has_value)
-          .value_or(FlagValueSpan{words.size(), words.size(),
-                                  std::string::npos});
+          .value_or(
+              FlagValueSpan{words.size(), words.size(), std::string::npos});
   const bool exists = span.begin < words.size();
   Words set = {exists ? words[span.begin].substr(0, span.equals)
                       : std::string(flag)};

@@ -133,7 +133,7 @@ std::optional<double> LogScanner::StepTime(const LogPatterns::Pattern& pattern,
 }
 
 std::optional<TrialReport> LogScanner::Read(std::string_view line,
-                                             double now_s) {
+                                            double now_s) {
   const std::string text(line.substr(0, kLongestLine));
   TrialReport report;
   for (const LogPatterns::Pattern& pattern : patterns_.patterns) {
@@ -167,9 +167,8 @@ std::optional<TrialReport> LogScanner::Read(std::string_view line,
                               *report.step_time_s <= kMostStepSeconds)) {
     report.step_time_s.reset();
   }
-  return report.step_time_s || report.peak_memory_bytes
-             ? std::optional(report)
-             : std::nullopt;
+  return report.step_time_s || report.peak_memory_bytes ? std::optional(report)
+                                                        : std::nullopt;
 }
 
 }  // namespace trials

@@ -2,8 +2,8 @@
 
 #include "trials/programs/log_scanner.h"
 
-#include <string>
 #include <optional>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -71,11 +71,11 @@ TEST(LogScanner, ReadsNumbersOfNanotronWithSuffixes) {
 TEST(LogScanner, ReadsSamplesPerSecondOfDeepSpeedNextToItsStepLine) {
   const Adapter adapter = Adapter::Find("deepspeed");
   LogScanner scanner(adapter.log(), kSizes, 0.0);
-  EXPECT_FALSE(scanner
-                  .Read("[2026-01-01 02:45:40,722] [INFO] "
-                        "[logging.py:96:log_dist] [Rank 0] step=3, skipped=0, "
-                        "lr=[1.5e-07], mom=[(0.9, 0.999)]",
-                        1.0));
+  EXPECT_FALSE(
+      scanner.Read("[2026-01-01 02:45:40,722] [INFO] "
+                   "[logging.py:96:log_dist] [Rank 0] step=3, skipped=0, "
+                   "lr=[1.5e-07], mom=[(0.9, 0.999)]",
+                   1.0));
   const auto step = scanner.Read(
       "[2026-01-01 02:45:40,722] [INFO] [timer.py:260:stop] "
       "epoch=0/micro_step=3/global_step=3, RunningAvgSamplesPerSec=74.6, "

@@ -10,8 +10,8 @@
 
 #include "common/error.h"
 #include "tests/trials/tables/table_file.h"
-#include "trials/search_space.h"
 #include "trials/data_folder.h"
+#include "trials/search_space.h"
 
 namespace trials::replay_table_test {
 
