@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool IsName(std::string_view text) {
+bool IsPlaceholder(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || c == '_' || (c >= '0' && c <= '9');
   });
@@ -94,7 +94,7 @@ std::string Expand(std::string_view word,
     const std::string name(close == std::string_view::npos
                                ? ""
                                : word.substr(begin, close - begin));
-    if (!IsName(name) && !values.contains(name)) {
+    if (!IsPlaceholder(name) && !values.contains(name)) {
       text += '{';
       word.remove_prefix(1);
       continue;
