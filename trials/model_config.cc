@@ -301,16 +301,12 @@ void DescribeUnknown(const ConfigFile& file, Model& model) {
   DescribeLlama(file, model);
 }
 
-// The largest published models have some hundred blocks.
-void CheckLayers(const ConfigFile& file, const Model& model) {
-  constexpr int kMost = 10000;
+void CheckSizes(const ConfigFile& file, const Model& model) {
+  constexpr int kMost = 10000;  // the largest published models have hundreds
   if (model.layers > kMost) {
     file.Fail(fmt::format("{} layers are more than {}: correct their number",
                           model.layers, kMost));
   }
-}
-
-void CheckHeads(const ConfigFile& file, const Model& model) {
   const bool own_size =
       file.Has("head_dim") || model.kv_rank > 0 ||
       model.head_size * model.attention_heads > model.hidden_size;
@@ -341,8 +337,7 @@ Model ReadModel(const std::filesystem::path& config_json) {
       [&](const Architecture& known) { return known.type == model.type; });
   (found == kArchitectures.end() ? DescribeUnknown : found->describe)(file,
                                                                       model);
-  CheckLayers(file, model);
-  CheckHeads(file, model);
+  CheckSizes(file, model);
   return model;
 }
 
