@@ -14,7 +14,6 @@
 #include "common/text.h"
 #include "harness/provenance.h"
 #include "trials/data_folder.h"
-#include "trials/table_path.h"
 
 namespace cli {
 namespace {

@@ -114,7 +114,7 @@ class SurrogatePair {
   PredictThroughputMeasurements() const;
 
   // The families of the candidates.
-  [[nodiscard]] const trials::Families& families() const {
+  [[nodiscard]] const surrogates::Families& families() const {
     return encoded_.families;
   }
 

@@ -124,7 +124,7 @@ EncodedSpace Encode(const trials::SearchSpace& space, InactiveKnobs inactive,
   for (std::size_t i = 0; i < rows.size(); ++i) {
     encoded.points.row(static_cast<Eigen::Index>(i)) = rows[i].positions;
   }
-  encoded.families = trials::FamiliesOf(space);
+  encoded.families = FamiliesOf(space);
   return encoded;
 }
 

@@ -8,7 +8,7 @@
 
 #include <Eigen/Core>
 
-#include "trials/families.h"
+#include "surrogates/families.h"
 #include "trials/search_space.h"
 
 namespace surrogates {
@@ -45,7 +45,7 @@ struct EncodedSpace {
   // Knob names, [d]; "attention=flash" for a value of a category with more than
   // two, which has a dimension for each.
   std::vector<std::string> dimensions;
-  trials::Families families;  // of the candidates, [N]
+  Families families;  // of the candidates, [N]
 
   [[nodiscard]] int dimension_count() const {
     return static_cast<int>(points.rows());

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "trials/constraints.h"
-#include "trials/scaled_workload.h"
 #include "trials/workload.h"
 
 namespace trainer {

@@ -48,69 +48,61 @@ bool ConfigFile::Has(const std::string& key) const {
   return found != json_.end() && !found->is_null();
 }
 
-int ConfigFile::Size(const std::string& key) const {
-  if (!Has(key)) {
-    Fail(fmt::format("the key '{}' is missing: an integer is needed", key));
-  }
-  const Json& value = json_.at(key);
-  if (!value.is_number_integer() || value.get<std::int64_t>() < 1 ||
-      value.get<std::int64_t>() > std::numeric_limits<int>::max()) {
-    Fail(fmt::format("{} must be an integer from 1, not {}", key,
-                     common::ToText(value)));
-  }
-  return value.get<int>();
-}
-
-int ConfigFile::Size(const std::string& key, int otherwise) const {
-  return Has(key) ? Size(key) : otherwise;
-}
-
-bool ConfigFile::Flag(const std::string& key, bool otherwise) const {
-  if (!Has(key)) {
-    return otherwise;
-  }
-  const Json& value = json_.at(key);
-  if (!value.is_boolean()) {
-    Fail(fmt::format("{} must be true or false, not {}", key,
-                     common::ToText(value)));
-  }
-  return value.get<bool>();
-}
-
-double ConfigFile::NumberOf(const common::Json& object, const std::string& key,
-                            double otherwise) const {
+template <typename T>
+T ConfigFile::ValueOf(const Json& object, const std::string& key, T otherwise,
+                      bool (*is)(const Json&), const char* what) const {
   const auto value = object.find(key);
   if (value == object.end() || value->is_null()) {
     return otherwise;
   }
-  if (!value->is_number() || !(value->get<double>() >= 0.0)) {
-    Fail(fmt::format("{} must be a number from 0, not {}", key,
+  if (!is(*value)) {
+    Fail(fmt::format("{} must be {}, not {}", key, what,
                      common::ToText(*value)));
   }
-  return value->get<double>();
+  return value->template get<T>();
 }
 
-double ConfigFile::Number(const std::string& key, double otherwise) const {
-  return NumberOf(json_, key, otherwise);
+int ConfigFile::Size(const std::string& key) const {
+  if (!Has(key)) {
+    Fail(fmt::format("the key '{}' is missing: an integer is needed", key));
+  }
+  return Size(key, 0);
+}
+
+int ConfigFile::Size(const std::string& key, int otherwise) const {
+  const auto is_size = [](const Json& value) {
+    return value.is_number_integer() && value.get<std::int64_t>() >= 1 &&
+           value.get<std::int64_t>() <= std::numeric_limits<int>::max();
+  };
+  return ValueOf(json_, key, otherwise, is_size, "an integer from 1");
+}
+
+bool ConfigFile::Flag(const std::string& key, bool otherwise) const {
+  return ValueOf(
+      json_, key, otherwise,
+      [](const Json& value) { return value.is_boolean(); }, "true or false");
 }
 
 double ConfigFile::NumberIn(const std::string& object, const std::string& key,
                             double otherwise) const {
-  return Has(object) && json_.at(object).is_object()
-             ? NumberOf(json_.at(object), key, otherwise)
+  const auto is_number = [](const Json& value) {
+    return value.is_number() && value.get<double>() >= 0.0;
+  };
+  const Json from = object.empty() ? json_ : json_.value(object, Json());
+  return from.is_object()
+             ? ValueOf(from, key, otherwise, is_number, "a number from 0")
              : otherwise;
+}
+
+double ConfigFile::Number(const std::string& key, double otherwise) const {
+  return NumberIn("", key, otherwise);
 }
 
 std::string ConfigFile::Text(const std::string& key,
                              const std::string& otherwise) const {
-  if (!Has(key)) {
-    return otherwise;
-  }
-  const Json& value = json_.at(key);
-  if (!value.is_string()) {
-    Fail(fmt::format("{} must be text, not {}", key, common::ToText(value)));
-  }
-  return value.get<std::string>();
+  return ValueOf(
+      json_, key, otherwise,
+      [](const Json& value) { return value.is_string(); }, "text");
 }
 
 int ConfigFile::Count(const std::string& key, const std::string& value) const {

@@ -42,8 +42,11 @@ class ConfigFile {
   [[nodiscard]] std::string Name() const;
 
  private:
-  [[nodiscard]] double NumberOf(const common::Json& object,
-                                const std::string& key, double otherwise) const;
+  // The value of a key in `object`, which `is` must accept; `what` it must be.
+  template <typename T>
+  [[nodiscard]] T ValueOf(const common::Json& object, const std::string& key,
+                          T otherwise, bool (*is)(const common::Json&),
+                          const char* what) const;
 
   std::filesystem::path path_;
   common::Json json_;

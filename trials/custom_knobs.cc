@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -113,14 +114,6 @@ KnobScale ReadScale(const TomlTable& table, const std::string& name, Type type,
   return KnobScale::kLog2;
 }
 
-std::vector<double> NumbersOf(const std::vector<std::string>& texts) {
-  std::vector<double> numbers;
-  for (const std::string& text : texts) {
-    numbers.push_back(common::ParseDouble(text));
-  }
-  return numbers;
-}
-
 // The knob of one key: `table` has the list at `key`, and the scale, if any.
 Knob ReadKnob(const TomlTable& table, const std::string& key,
               const std::string& name) {
@@ -129,7 +122,8 @@ Knob ReadKnob(const TomlTable& table, const std::string& key,
   std::vector<double> numbers;
   if (type == Type::kNumber) {
     try {
-      numbers = NumbersOf(texts);
+      std::ranges::transform(texts, std::back_inserter(numbers),
+                             common::ParseDouble);
     } catch (const std::invalid_argument& e) {
       table.Fail(key, fmt::format("{}: {}", name, e.what()));
     }

@@ -1,13 +1,11 @@
 #include "trials/data_folder.h"
 
 #include <cstdlib>
-#include <string>
+#include <string_view>
 #include <system_error>
-#include <vector>
 
 #include <fmt/format.h>
 
-#include "common/error.h"
 #include "common/files.h"
 #include "common/text.h"
 
@@ -16,21 +14,27 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> NamesIn(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (const fs::path& path : common::ListFolder(folder)) {
-    if (path.extension() == ".toml") {
-      names.push_back(path.stem().string());
-    }
-  }
-  return names;
-}
-
 // Where the program is, or would be, installed with its data.
 fs::path InstalledFolder() {
   std::error_code error;
   return fs::read_symlink("/proc/self/exe", error).parent_path().parent_path() /
          "share/oppa/experiments";
+}
+
+// The problem with OPPA_DATA, and the remedy.
+std::string DataProblem(std::string_view folder) {
+  constexpr std::string_view kRemedy =
+      "set it to the folder that holds the measured tables: export "
+      "OPPA_DATA=/path/to/data";
+  std::error_code error;
+  if (folder.empty()) {
+    return fmt::format(" ({} is not set; {})", kDataVariable, kRemedy);
+  }
+  if (!fs::is_directory(folder, error)) {
+    return fmt::format(" ({} is '{}', which is no folder; {})", kDataVariable,
+                       folder, kRemedy);
+  }
+  return fmt::format(" ({} is '{}')", kDataVariable, folder);
 }
 
 }  // namespace
@@ -69,10 +73,43 @@ fs::path FindDataFile(const std::string& kind, const std::string& name,
   if (name.find('/') == std::string::npos && common::IsFile(file)) {
     return file;
   }
-  const std::vector<std::string> known = NamesIn(folder);
+  const std::vector<std::string> known = DataFileNames(kind);
   throw common::InputError(
       fmt::format("'{}' is not in {}{}; known: {}", name, folder.string(),
                   common::DidYouMean(name, known), fmt::join(known, ", ")));
+}
+
+std::vector<std::string> DataFileNames(const std::string& kind) {
+  std::vector<std::string> names;
+  for (const fs::path& path : common::ListFolder(ExperimentsFolder() / kind)) {
+    if (path.extension() == ".toml") {
+      names.push_back(path.stem().string());
+    }
+  }
+  return names;
+}
+
+fs::path ResolveTablePath(const std::string& name,
+                          const fs::path& manifest_folder) {
+  const fs::path path = name;
+  if (path.is_absolute()) {
+    if (!common::IsFile(path)) {
+      throw common::InputError(fmt::format("there is no table {}", name));
+    }
+    return path;
+  }
+  const char* variable = std::getenv(kDataVariable);
+  const std::string data = variable == nullptr ? "" : variable;
+  if (!data.empty() && common::IsFile(data / path)) {
+    return data / path;
+  }
+  if (common::IsFile(manifest_folder / path)) {
+    return manifest_folder / path;
+  }
+  throw common::InputError(
+      fmt::format("there is no table {}{} and no {}",
+                  data.empty() ? name : (data / path).string(),
+                  DataProblem(data), (manifest_folder / path).string()));
 }
 
 }  // namespace trials

@@ -1,10 +1,11 @@
-// The location of the data files that the program itself reads.
+// The location of data files: those of the program, and measured tables.
 
 #ifndef TRIALS_DATA_FOLDER_H_
 #define TRIALS_DATA_FOLDER_H_
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "common/error.h"
 
@@ -27,6 +28,21 @@ inline constexpr const char* kExperimentsVariable = "OPPA_EXPERIMENTS";
 [[nodiscard]] std::filesystem::path FindDataFile(
     const std::string& kind, const std::string& name,
     const std::filesystem::path& from = {});
+
+// The names of the files of a kind, <folder>/<kind>/*.toml, sorted.
+[[nodiscard]] std::vector<std::string> DataFileNames(const std::string& kind);
+
+// The environment variable that names the folder of measured tables. They are
+// not part of the project; their publishers distribute them.
+inline constexpr const char* kDataVariable = "OPPA_DATA";
+
+// The path of a table that a manifest names: an absolute name is used
+// unchanged; a relative one is searched in the folder named by OPPA_DATA, then
+// in the manifest's.
+// Errors: throws InputError naming the places that were searched and, if
+// OPPA_DATA is unset or is not a folder, how to set it.
+[[nodiscard]] std::filesystem::path ResolveTablePath(
+    const std::string& name, const std::filesystem::path& manifest_folder);
 
 }  // namespace trials
 

@@ -43,11 +43,25 @@ Knob::Grid Fixed(std::string text, std::vector<int> values) {
           }};
 }
 
+// A knob that is on or off.
+Knob Flag(Knob knob) {
+  knob.scale = kFlag;
+  knob.minimum = 0;
+  knob.maximum = 1;
+  knob.grid = Fixed("0, 1", {0, 1});
+  return knob;
+}
+
+// The microbatches of a size.
+int MicrobatchesOf(const PC& config, int size, int batch_size) {
+  const std::int64_t whole = std::int64_t{config.dp} * size;
+  return batch_size % whole == 0 ? static_cast<int>(batch_size / whole) : 0;
+}
+
 // One paragraph a row.
 // clang-format off
 std::vector<Knob> Table() {
   const Knob::Grid divisors = {"divisors of the number of GPUs", Divisors};
-  const Knob::Grid flag = Fixed("0, 1", {0, 1});
   const Knob::Grid buckets = Fixed("1, 4, 16, 64, 256, 1024, 4096",
                                    {1, 4, 16, 64, 256, 1024, 4096});
   const Knob::Condition data_parallel = {
@@ -84,16 +98,15 @@ std::vector<Knob> Table() {
        .aliases = {"zero_bucket", "zero_bucket_size"},
        .storage = &PC::zero_bucket_mb},
 
-      {.name = "overlap_zero_comm", .label = "Overlap ZeRO communication",
-       .scale = kFlag, .minimum = 0, .maximum = 1, .group = kSharding,
-       .grid = flag, .active = zero,
-       .aliases = {"overlap_zero_communication", "overlap_communication"},
-       .storage = &PC::overlap_zero_comm},
+      Flag({.name = "overlap_zero_comm", .label = "Overlap ZeRO communication",
+            .group = kSharding, .active = zero,
+            .aliases = {"overlap_zero_communication", "overlap_communication"},
+            .storage = &PC::overlap_zero_comm}),
 
-      {.name = "overlap_zero_allgather", .label = "Overlap ZeRO all-gather",
-       .scale = kFlag, .minimum = 0, .maximum = 1, .group = kSharding,
-       .grid = flag, .active = zero, .aliases = {"overlap_allgather"},
-       .storage = &PC::overlap_zero_allgather},
+      Flag({.name = "overlap_zero_allgather",
+            .label = "Overlap ZeRO all-gather", .group = kSharding,
+            .active = zero, .aliases = {"overlap_allgather"},
+            .storage = &PC::overlap_zero_allgather}),
 
       {.name = "microbatches", .label = "Microbatches", .group = kPipeline,
        .grid = {"powers of 2 up to the batch size",
@@ -111,16 +124,16 @@ std::vector<Knob> Table() {
        .active = pipeline, .aliases = {"mc", "num_model_chunks", "chunks"},
        .storage = &PC::model_chunks, .counts_parts = true},
 
-      {.name = "overlap_p2p", .label = "Overlap P2P", .scale = kFlag,
-       .minimum = 0, .maximum = 1, .group = kPipeline, .grid = flag,
-       .active = {"model_chunks > 1",
-                  [](const PC& c) { return c.model_chunks > 1; }},
-       .storage = &PC::overlap_p2p},
+      Flag({.name = "overlap_p2p", .label = "Overlap P2P", .group = kPipeline,
+            .active = {"model_chunks > 1",
+                       [](const PC& c) { return c.model_chunks > 1; }},
+            .storage = &PC::overlap_p2p}),
 
       {.name = "grad_checkpoint", .label = "Gradient checkpointing",
        .scale = kSwitch, .minimum = 0, .maximum = kRecomputeSelective,
-       .grid = flag, .aliases = {"gradient_checkpointing",
-                                 "grad_checkpointing", "checkpointing"},
+       .grid = Fixed("0, 1", {0, 1}),
+       .aliases = {"gradient_checkpointing", "grad_checkpointing",
+                   "checkpointing"},
        .storage = &PC::grad_checkpoint, .structural = true},
 
       {.name = "micro_batch_size", .label = "Microbatch size", .minimum = 0,
@@ -128,13 +141,7 @@ std::vector<Knob> Table() {
        .derived = [](const PC& c, double batch_size) {
          return batch_size / (static_cast<double>(c.dp) * c.microbatches);
        },
-       .inverse = {"microbatches",
-                   [](const PC& c, int value, int batch_size) {
-                     const std::int64_t whole = std::int64_t{c.dp} * value;
-                     return batch_size % whole == 0
-                                ? static_cast<int>(batch_size / whole)
-                                : 0;
-                   }}},
+       .inverse = {"microbatches", MicrobatchesOf}},
 
       {.name = "ep", .label = "EP size",
        .grid = {"divisors of the number of GPUs if the model has experts, "

@@ -79,7 +79,7 @@ struct Knob {
   bool counts_parts = false;
   // It decides how state, work and communication are distributed over GPUs, so
   // configurations that differ in it have different bottlenecks; see
-  // FamiliesOf.
+  // surrogates::FamiliesOf.
   bool structural = false;
   // The meaning of 0 in rules, if the value is derived from the rest.
   std::function<double(const ParallelConfig&, double batch_size)> derived = {};

@@ -25,6 +25,11 @@ void ReadSizes(const ConfigFile& file, Model& model) {
   model.kv_heads = model.attention_heads;
 }
 
+void ReadTextSizes(const ConfigFile& file, Model& model) {
+  ReadSizes(file, model);
+  model.vocab_size = file.Size("vocab_size");
+}
+
 void AddBiases(Model& model) {
   model.attention_bias = model.output_bias = model.ffn_bias = true;
   model.norm_bias = true;
@@ -43,8 +48,7 @@ void AddWindow(const ConfigFile& file, double share, Model& model) {
 
 // BertModel with its pooler. The library ties word embeddings by default.
 void DescribeBert(const ConfigFile& file, Model& model) {
-  ReadSizes(file, model);
-  model.vocab_size = file.Size("vocab_size");
+  ReadTextSizes(file, model);
   model.max_positions = file.Size("max_position_embeddings");
   model.token_types = file.Size("type_vocab_size");
   AddBiases(model);
@@ -73,8 +77,7 @@ void DescribeGpt2(const ConfigFile& file, Model& model) {
 // GPTNeoXForCausalLM (Pythia).
 void DescribeGptNeoX(const ConfigFile& file, Model& model) {
   constexpr double kRotary = 0.25;
-  ReadSizes(file, model);
-  model.vocab_size = file.Size("vocab_size");
+  ReadTextSizes(file, model);
   AddBiases(model);
   model.attention_bias = model.output_bias = file.Flag("attention_bias", true);
   model.parallel_layers = file.Flag("use_parallel_residual", true);
@@ -85,8 +88,7 @@ void DescribeGptNeoX(const ConfigFile& file, Model& model) {
 // PhiForCausalLM (Phi-1, Phi-2).
 void DescribePhi(const ConfigFile& file, Model& model) {
   constexpr double kRotary = 0.5;
-  ReadSizes(file, model);
-  model.vocab_size = file.Size("vocab_size");
+  ReadTextSizes(file, model);
   model.kv_heads = file.Size("num_key_value_heads", model.attention_heads);
   AddBiases(model);
   model.head_bias = true;
@@ -98,8 +100,7 @@ void DescribePhi(const ConfigFile& file, Model& model) {
 
 // What the decoders that follow Llama have in common.
 void DescribeDecoder(const ConfigFile& file, Model& model) {
-  ReadSizes(file, model);
-  model.vocab_size = file.Size("vocab_size");
+  ReadTextSizes(file, model);
   model.kv_heads = file.Size("num_key_value_heads", model.attention_heads);
   model.head_size = file.Size("head_dim", model.head_size);
   model.gated_ffn = true;
@@ -300,16 +301,12 @@ void DescribeUnknown(const ConfigFile& file, Model& model) {
   DescribeLlama(file, model);
 }
 
-// The largest published models have some hundred blocks.
-void CheckLayers(const ConfigFile& file, const Model& model) {
-  constexpr int kMost = 10000;
+void CheckSizes(const ConfigFile& file, const Model& model) {
+  constexpr int kMost = 10000;  // the largest published models have hundreds
   if (model.layers > kMost) {
     file.Fail(fmt::format("{} layers are more than {}: correct their number",
                           model.layers, kMost));
   }
-}
-
-void CheckHeads(const ConfigFile& file, const Model& model) {
   const bool own_size =
       file.Has("head_dim") || model.kv_rank > 0 ||
       model.head_size * model.attention_heads > model.hidden_size;
@@ -340,8 +337,7 @@ Model ReadModel(const std::filesystem::path& config_json) {
       [&](const Architecture& known) { return known.type == model.type; });
   (found == kArchitectures.end() ? DescribeUnknown : found->describe)(file,
                                                                       model);
-  CheckLayers(file, model);
-  CheckHeads(file, model);
+  CheckSizes(file, model);
   return model;
 }
 

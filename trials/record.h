@@ -23,7 +23,6 @@
 #include "common/fields.h"
 #include "trials/objective.h"
 #include "trials/remaining.h"
-#include "trials/seal.h"
 #include "trials/trial.h"
 
 namespace trials {
@@ -208,6 +207,20 @@ void VisitFields(common::FieldsOf<AcceptedChange> auto& change,
   visit("changes", change.changes);
 }
 
+// One file of a finished run: what it contained. A file that is not in the seal
+// did not exist.
+struct SealedFile {
+  std::string name;  // "trials.csv"
+  int rows = 0;
+  std::string hash;  // of its content
+};
+
+void VisitFields(common::FieldsOf<SealedFile> auto& file, const auto& visit) {
+  visit("name", file.name);
+  visit("rows", file.rows);
+  visit("hash", file.hash);
+}
+
 // run.json: the provenance of the records of a run.
 struct RunInfo {
   std::string experiment;
@@ -220,8 +233,7 @@ struct RunInfo {
   // Each "table.key=value" that replaced one of the manifest's. Absent: none.
   std::optional<std::vector<std::string>> settings = std::nullopt;
   std::string manifest_hash;
-  // Everything that the trials depend on, and the limits of the search. Absent
-  // in runs of earlier versions.
+  // Everything that the trials depend on, and the limits of the search.
   std::optional<std::vector<RunInput>> inputs = std::nullopt;
   std::optional<SearchBounds> bounds = std::nullopt;
   // Absent: none.
@@ -235,7 +247,7 @@ struct RunInfo {
   FinishReason finish_reason = FinishReason::kUnfinished;
   // After the last trial; absent for methods without an estimate.
   std::optional<Remaining> remaining = std::nullopt;
-  // The seal of a finished run; absent in runs of earlier versions.
+  // The seal of a finished run.
   std::optional<std::vector<SealedFile>> files = std::nullopt;
 };
 
@@ -285,7 +297,7 @@ struct ProblemInfo {
   int q_max = 0;
   double time_budget_s = kUnknown;  // NaN: none
   int trial_budget = 0;             // 0: none
-  // Of one GPU; absent in records of earlier versions.
+  // Of one GPU; absent where it is not known.
   std::optional<double> memory_capacity_bytes = std::nullopt;
   // Tokens of one step; absent where the workload is not known.
   std::optional<double> tokens_per_step = std::nullopt;
@@ -340,6 +352,18 @@ void Write(const std::filesystem::path& folder,
     const std::filesystem::path& problem_folder);
 [[nodiscard]] ExperimentInfo ReadExperimentInfo(
     const std::filesystem::path& experiment_folder);
+
+// The seal of the files that a run's folder contains now. Every row is read, so
+// that a damaged file is not sealed.
+// Errors: throws InputError for a file that cannot be read or is damaged.
+[[nodiscard]] std::vector<SealedFile> SealFiles(
+    const std::filesystem::path& run_folder);
+
+// Checks that a folder holds the run that its run.json describes: problem,
+// method and repeat are those of its path, and the files of a finished run are
+// those of its seal.
+// Errors: throws InputError with the file, what is wrong and the remedy.
+void RequireWhole(const std::filesystem::path& run_folder, const RunInfo& info);
 
 // results/<experiment>/[<problem>/] and .../<method>/<repeat>.
 [[nodiscard]] std::filesystem::path ProblemFolder(

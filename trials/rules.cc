@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
-#include <fstream>
 #include <mutex>
+#include <regex>
 #include <stdexcept>
 #include <utility>
 
@@ -42,14 +41,6 @@ constexpr std::array<ContextVariable, 11> kContextVariables = {{
 }};
 // clang-format on
 
-bool IsNameStart(char c) {
-  return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
-
-bool IsNamePart(char c) {
-  return IsNameStart(c) || std::isdigit(static_cast<unsigned char>(c)) != 0;
-}
-
 bool IsContextVariable(std::string_view name) {
   return std::any_of(kContextVariables.begin(), kContextVariables.end(),
                      [&](const auto& each) { return each.name == name; });
@@ -82,17 +73,20 @@ class Translator {
       : expression_(expression), where_(std::move(where)), knobs_(knobs) {}
 
   void Run() {
-    while (at_ < expression_.size()) {
-      if (expression_[at_] == '$') {
-        TakeVariable();
-      } else if (IsNameStart(expression_[at_])) {
-        TakeWord();
-      } else if (std::isdigit(static_cast<unsigned char>(expression_[at_])) !=
-                 0) {
-        TakeNumber();
-      } else {
-        TakeSign();
-      }
+    // A variable, a word, a number, a sign.
+    static const std::regex token(
+        R"(\$(\w*)|([A-Za-z_]\w*)|(\d[\w.]*)|[=!<>]=|)"
+        "\u2260|\u2264|\u2265|[\\s\\S]");
+    for (std::sregex_iterator it(expression_.begin(), expression_.end(), token);
+         it != std::sregex_iterator(); ++it) {
+      const std::smatch& match = *it;
+      at_ = static_cast<std::size_t>(match.position());
+      const std::string translation = match[1].matched   ? Variable(match[1])
+                                      : match[2].matched ? Word(match[2])
+                                      : match[3].matched ? Number(match[3])
+                                                         : Sign(match.str());
+      text_ += translation;
+      origin_.insert(origin_.end(), translation.size(), at_);
     }
   }
 
@@ -114,23 +108,7 @@ class Translator {
   [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
 
  private:
-  // Appends the translation of the next `length` characters.
-  void Emit(std::size_t length, std::string_view translation) {
-    text_ += translation;
-    origin_.insert(origin_.end(), translation.size(), at_);
-    at_ += length;
-  }
-
-  [[nodiscard]] std::string NameAt(std::size_t begin) const {
-    std::size_t end = begin;
-    while (IsNamePart(expression_[end])) {  // not the '\0' at the end
-      ++end;
-    }
-    return expression_.substr(begin, end - begin);
-  }
-
-  void TakeVariable() {
-    const std::string name = NameAt(at_ + 1);
+  std::string Variable(const std::string& name) {
     if (name.empty()) {
       Fail(at_, "a variable's name must follow '$'");
     }
@@ -148,71 +126,50 @@ class Translator {
                             common::DidYouMean(name, known),
                             fmt::join(known, ", ")));
     }
-    const std::string variable = knob == nullptr ? name : knob->name;
+    std::string variable = knob == nullptr ? name : knob->name;
     if (std::find(names_.begin(), names_.end(), variable) == names_.end()) {
       names_.push_back(variable);
     }
-    Emit(1 + name.size(), variable);
+    return variable;
   }
 
   // A name without $: true, false or a function.
-  void TakeWord() {
-    const std::string word = NameAt(at_);
-    if (word == "true" || word == "True") {
-      Emit(word.size(), "1");
-    } else if (word == "false" || word == "False") {
-      Emit(word.size(), "0");
-    } else if (word == "min" || word == "max") {
-      Emit(word.size(), word);
-    } else {
-      const bool known =
-          knobs_.Find(word) != nullptr || IsContextVariable(word);
-      Fail(at_, known ? fmt::format("'{0}' is a variable: write ${0}", word)
-                      : fmt::format(
-                            "unknown word '{}'; a variable is written $name, "
-                            "and true, false, min and max are known",
-                            word));
+  [[nodiscard]] std::string Word(const std::string& word) const {
+    static const std::map<std::string, std::string> known = {
+        {"true", "1"},  {"True", "1"},  {"false", "0"},
+        {"False", "0"}, {"min", "min"}, {"max", "max"}};
+    if (const auto found = known.find(word); found != known.end()) {
+      return found->second;
     }
+    Fail(at_,
+         knobs_.Find(word) != nullptr || IsContextVariable(word)
+             ? fmt::format("'{0}' is a variable: write ${0}", word)
+             : fmt::format("unknown word '{}'; a variable is written $name, "
+                           "and true, false, min and max are known",
+                           word));
   }
 
-  void TakeNumber() {
-    std::size_t end = at_;
-    while (IsNamePart(expression_[end]) || expression_[end] == '.') {
-      ++end;
-    }
-    const std::string number = expression_.substr(at_, end - at_);
+  [[nodiscard]] std::string Number(const std::string& number) const {
     try {
       (void)common::ParseDouble(number);
     } catch (const std::invalid_argument& e) {
       Fail(at_, e.what());
     }
-    Emit(number.size(), number);
+    return number;
   }
 
-  void TakeSign() {
-    static constexpr std::array<std::pair<std::string_view, std::string_view>,
-                                8>
-        kSigns = {{{"==", "=="},
-                   {"!=", "!="},
-                   {"<=", "<="},
-                   {">=", ">="},
-                   {"\u2260", "!="},
-                   {"\u2264", "<="},
-                   {"\u2265", ">="},
-                   {"=", "=="}}};
-    const std::string_view rest = std::string_view(expression_).substr(at_);
-    for (const auto& [sign, translation] : kSigns) {
-      if (rest.starts_with(sign)) {
-        return Emit(sign.size(), translation);
-      }
-    }
-    Emit(1, rest.substr(0, 1));
+  static std::string Sign(const std::string& sign) {
+    return sign == "="        ? "=="
+           : sign == "\u2260" ? "!="
+           : sign == "\u2264" ? "<="
+           : sign == "\u2265" ? ">="
+                              : sign;
   }
 
   const std::string& expression_;
   std::string where_;
   const KnobSet& knobs_;
-  std::size_t at_ = 0;
+  std::size_t at_ = 0;  // of the token
   std::string text_;
   std::vector<std::size_t> origin_;
   std::vector<std::string> names_;
@@ -239,14 +196,6 @@ struct Rule::Compiled {
   mu::Parser parser;
   std::mutex mutex;
 };
-
-std::vector<std::string_view> Rule::ContextVariables() {
-  std::vector<std::string_view> names;
-  for (const ContextVariable& each : kContextVariables) {
-    names.push_back(each.name);
-  }
-  return names;
-}
 
 Rule::Context RuleContext(const Workload& workload, int gpus) {
   Rule::Context context;

@@ -26,7 +26,7 @@ namespace trials {
 // max(a, b); `=` is read as ==, and the signs for "not equal", "at most" and
 // "at least" as !=, <= and >=. `%` is the remainder of integers. Flags are 0
 // and 1; `false` and `true` mean the same. Variables: the knobs (and their
-// aliases), and those of the problem (see ContextVariables). A micro_batch_size
+// aliases), and those of the problem (see Context). A micro_batch_size
 // of 0 has the value it is derived as, batch_size / (dp * microbatches).
 //
 // Copies share the compiled expression; any number of threads may use them.
@@ -44,12 +44,10 @@ class Rule {
                                   const std::string& where,
                                   const KnobSet& knobs = BuiltInKnobs());
 
-  // Values of the variables that do not come from the configuration.
+  // Values of the variables that do not come from the configuration: num_gpus,
+  // layers, heads, kv_heads, hidden_size, ffn_size, vocab_size, experts,
+  // batch_size, sequence_length, precision_bits.
   using Context = std::map<std::string, double, std::less<>>;
-
-  // Their names: num_gpus, layers, heads, kv_heads, hidden_size, ffn_size,
-  // vocab_size, experts, batch_size, sequence_length, precision_bits.
-  [[nodiscard]] static std::vector<std::string_view> ContextVariables();
 
   [[nodiscard]] bool Matches(const ParallelConfig& config,
                              const Context& context) const;
@@ -77,7 +75,7 @@ class Rule {
 [[nodiscard]] std::vector<Rule> ReadRuleSet(
     const std::filesystem::path& path, const KnobSet& knobs = BuiltInKnobs());
 
-// The values of Rule::ContextVariables() for a problem.
+// The values of these variables for a problem.
 [[nodiscard]] Rule::Context RuleContext(const Workload& workload, int gpus);
 
 }  // namespace trials

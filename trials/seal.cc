@@ -1,7 +1,6 @@
-#include "trials/seal.h"
+// Seals: what the files of a run contained when it finished.
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 #include <fmt/format.h>
@@ -15,29 +14,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kHeaderLines = 2;
-
-int CountRows(const std::string& text) {
-  return static_cast<int>(std::count(text.begin(), text.end(), '\n')) -
-         kHeaderLines;
-}
-
 SealedFile Seal(const std::string& name, const std::string& text) {
-  return {name, CountRows(text), fmt::format("{:016x}", common::Hash(text))};
+  constexpr int kHeaderLines = 2;
+  const auto lines = static_cast<int>(std::ranges::count(text, '\n'));
+  return {name, lines - kHeaderLines,
+          fmt::format("{:016x}", common::Hash(text))};
 }
+
+// A file of a run, and a function that reads all its rows and returns its text.
+struct RunFile {
+  std::string name;
+  std::string (*read)(const fs::path& folder);
+};
 
 template <typename Record>
-void AddSeal(const fs::path& folder, std::vector<SealedFile>& files) {
-  const std::string& name = FileOf<Record>().name;
-  if (fs::exists(folder / name)) {
-    files.push_back(Seal(name, ReadRows<Record>(folder).text));
-  }
+RunFile FileFor() {
+  return {FileOf<Record>().name,
+          [](const fs::path& folder) { return ReadRows<Record>(folder).text; }};
 }
 
-std::vector<std::string> FileNames() {
-  return {FileOf<Trial>().name, FileOf<StepRecord>().name,
-          FileOf<FitRecord>().name, FileOf<SuggestionTime>().name,
-          FileOf<PlanRecord>().name};
+std::vector<RunFile> RunFiles() {
+  return {FileFor<Trial>(), FileFor<StepRecord>(), FileFor<FitRecord>(),
+          FileFor<SuggestionTime>(), FileFor<PlanRecord>()};
 }
 
 [[noreturn]] void Fail(const fs::path& path, const std::string& reason) {
@@ -91,11 +89,11 @@ void RequireIdentity(const fs::path& run_folder, const RunInfo& info) {
 
 std::vector<SealedFile> SealFiles(const fs::path& run_folder) {
   std::vector<SealedFile> files;
-  AddSeal<Trial>(run_folder, files);
-  AddSeal<StepRecord>(run_folder, files);
-  AddSeal<FitRecord>(run_folder, files);
-  AddSeal<SuggestionTime>(run_folder, files);
-  AddSeal<PlanRecord>(run_folder, files);
+  for (const auto& [name, read] : RunFiles()) {
+    if (fs::exists(run_folder / name)) {
+      files.push_back(Seal(name, read(run_folder)));
+    }
+  }
   return files;
 }
 
@@ -104,10 +102,8 @@ void RequireWhole(const fs::path& run_folder, const RunInfo& info) {
   if (!info.finished || !info.files) {
     return;
   }
-  for (const std::string& name : FileNames()) {
-    const auto sealed =
-        std::find_if(info.files->begin(), info.files->end(),
-                     [&](const SealedFile& file) { return file.name == name; });
+  for (const auto& [name, read] : RunFiles()) {
+    const auto sealed = std::ranges::find(*info.files, name, &SealedFile::name);
     RequireFile(run_folder / name,
                 sealed == info.files->end() ? nullptr : &*sealed);
   }

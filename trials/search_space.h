@@ -132,6 +132,13 @@ struct Completed {
 [[nodiscard]] Completed Complete(std::string_view text,
                                  const SearchSpace& space);
 
+// A sentence that names the parameters whose listed values have no effect in
+// any configuration of the space: "the list of model_chunks has no effect: no
+// configuration has pp > 1". "" if there are none, or if the only value is the
+// default.
+[[nodiscard]] std::string InertLists(const SearchSpaceOptions& options,
+                                     const SearchSpace& space);
+
 }  // namespace trials
 
 #endif  // TRIALS_SEARCH_SPACE_H_

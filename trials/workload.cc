@@ -1,7 +1,6 @@
 #include "trials/workload.h"
 
-#include <array>
-#include <cstddef>
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -13,22 +12,25 @@
 namespace trials {
 namespace {
 
-Precision ReadPrecision(const common::TomlTable& table) {
-  const std::string name = table.GetString("precision", "bf16");
-  const std::vector<std::string> known = {"fp32", "fp16", "bf16", "fp8"};
-  constexpr std::array kPrecisions = {Precision::kFp32, Precision::kFp16,
-                                      Precision::kBf16, Precision::kFp8};
-  for (std::size_t i = 0; i < known.size(); ++i) {
-    if (known[i] == name) {
-      return kPrecisions.at(i);
-    }
-  }
-  table.Fail("precision", fmt::format("unknown precision '{}'{}; known: {}",
-                                      name, common::DidYouMean(name, known),
-                                      fmt::join(known, ", ")));
+// value / factor, at least `least` and a multiple of it; not above value.
+int Divide(int value, int factor, int least) {
+  const int small = std::max(value / factor / least, 1) * least;
+  return std::min(value, small);
 }
 
 }  // namespace
+
+Precision ParsePrecision(std::string_view name) {
+  const auto names = NamesOf(Precision{});
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) {
+    const std::vector<std::string> known(names.begin(), names.end());
+    throw common::InputError(fmt::format("unknown precision '{}'{}; known: {}",
+                                         name, common::DidYouMean(name, known),
+                                         fmt::join(known, ", ")));
+  }
+  return static_cast<Precision>(found - names.begin());
+}
 
 Workload ReadWorkload(const common::TomlTable& table) {
   Workload workload;
@@ -45,7 +47,11 @@ Workload ReadWorkload(const common::TomlTable& table) {
   workload.sequence_length = images && !table.Has("sequence_length")
                                  ? positions
                                  : table.RequireIntIn("sequence_length", 1);
-  workload.precision = ReadPrecision(table);
+  try {
+    workload.precision = ParsePrecision(table.GetString("precision", "bf16"));
+  } catch (const common::InputError& e) {
+    table.Fail("precision", e.what());
+  }
   if (images && workload.sequence_length != positions) {
     table.Fail(
         "sequence_length",
@@ -60,6 +66,36 @@ Workload ReadWorkload(const common::TomlTable& table) {
                            "that {} has learned; use at most {}",
                            workload.sequence_length, positions,
                            workload.model.name, positions));
+  }
+  return workload;
+}
+
+Workload Scaled(Workload workload, int factor) {
+  if (factor <= 1) {
+    return workload;
+  }
+  constexpr int kHead = 8;      // even, for rotary positions
+  constexpr int kColumns = 64;  // of feed-forward layers and vocabularies
+  constexpr int kVocabulary = 512;
+  constexpr int kTokens = 32;  // cp * sp divides it
+  Model& m = workload.model;
+  const bool heads_fill_hidden =
+      m.hidden_size == m.attention_heads * m.head_size;
+  m.head_size = Divide(m.head_size, factor, kHead);
+  m.hidden_size = heads_fill_hidden ? m.attention_heads * m.head_size
+                                    : Divide(m.hidden_size, factor, kColumns);
+  m.ffn_size = Divide(m.ffn_size, factor, kColumns);
+  m.vocab_size = Divide(m.vocab_size, factor, kVocabulary);
+  m.patch_size = Divide(m.patch_size, factor, kHead);
+  if (m.patch_size > 0) {
+    workload.sequence_length = std::max(workload.sequence_length / factor, 2);
+    m.max_positions = workload.sequence_length;
+  } else {
+    workload.sequence_length =
+        Divide(workload.sequence_length, factor, kTokens);
+    m.max_positions = m.max_positions == 0 ? 0
+                                           : std::max(m.max_positions / factor,
+                                                      workload.sequence_length);
   }
   return workload;
 }

@@ -3,7 +3,9 @@
 #ifndef TRIALS_WORKLOAD_H_
 #define TRIALS_WORKLOAD_H_
 
+#include <array>
 #include <string>
+#include <string_view>
 
 #include "common/error.h"
 #include "common/toml_table.h"
@@ -13,6 +15,11 @@ namespace trials {
 
 // kFp8: matrix products of linear layers in 8 bits, everything else as bf16.
 enum class Precision { kFp32, kFp16, kBf16, kFp8 };
+constexpr std::array<std::string_view, 4> NamesOf(Precision /*type*/) {
+  return {"fp32", "fp16", "bf16", "fp8"};
+}
+// Errors: throws InputError for an unknown name, listing the known ones.
+[[nodiscard]] Precision ParsePrecision(std::string_view name);
 
 // A model and its training settings. Source: OPPA Table 2.
 struct Workload {
@@ -32,6 +39,13 @@ struct Workload {
 //   sequence_length = 1024                  (images: patches + 1, the default)
 //   precision = "bf16"                    (fp32, fp16, bf16, fp8)
 [[nodiscard]] Workload ReadWorkload(const common::TomlTable& table);
+
+// A small version of a workload, for trials on CPU ranks: divides head and
+// patch size, feed-forward size, vocabulary and sequence length by a factor,
+// with lower bounds and multiples such that every configuration that was valid
+// stays so. Layers, heads, experts and the batch keep their numbers. A factor
+// of 1 or less changes nothing.
+[[nodiscard]] Workload Scaled(Workload workload, int factor);
 
 }  // namespace trials
 

@@ -14,7 +14,6 @@
 #include "common/text.h"
 #include "common/units.h"
 #include "trials/data_folder.h"
-#include "trials/inert_lists.h"
 #include "trials/simulator/framework.h"
 
 namespace harness {

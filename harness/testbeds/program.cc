@@ -22,7 +22,6 @@
 #include "trials/programs/adapter.h"
 #include "trials/programs/command_runner.h"
 #include "trials/programs/trial_rendering.h"
-#include "trials/scaled_workload.h"
 #include "trials/simulator/framework.h"
 #include "trials/workload.h"
 

@@ -13,7 +13,7 @@
 #include "harness/testbeds/prediction_sources.h"
 #include "harness/testbeds/problem_parts.h"
 #include "trials/custom_knobs.h"
-#include "trials/table_path.h"
+#include "trials/data_folder.h"
 #include "trials/tables/replay_runner.h"
 #include "trials/tables/replay_table.h"
 

@@ -20,7 +20,6 @@
 #include "common/units.h"
 #include "studies/validation/table_kind.h"
 #include "trials/data_folder.h"
-#include "trials/table_path.h"
 #include "trials/tables/facts.h"
 #include "trials/tables/table_settings.h"
 

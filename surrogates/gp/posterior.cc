@@ -78,7 +78,7 @@ void Posterior::SetFamilies(const EncodedSpace& space,
   if (!options_.family) {
     return;
   }
-  const trials::Families& families = space.families;
+  const Families& families = space.families;
   const Eigen::Index old = family_correlation_.cols();
   const auto n = static_cast<Eigen::Index>(candidates.size());
   family_correlation_.conservativeResize(families.size(), n);

@@ -8,10 +8,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
                                       std::size_t size) {
-  trials::Rule::Context context;
-  for (const std::string_view name : trials::Rule::ContextVariables()) {
-    context[std::string(name)] = 8.0;
-  }
+  const trials::Rule::Context context = trials::RuleContext({}, 8);
   trials::ParallelConfig config;
   config.dp = 2;
   config.pp = 4;

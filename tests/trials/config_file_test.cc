@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/error.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace trials::config_file_test {
@@ -17,17 +17,6 @@ class ConfigFileTest : public testing::Test {
   [[nodiscard]] ConfigFile Of(const std::string& text) const {
     fakes::WriteFile(folder_.path() / "config.json", text);
     return ConfigFile(folder_.path() / "config.json");
-  }
-
-  // The message of the error of `read`.
-  template <typename Read>
-  static std::string Error(const Read& read) {
-    try {
-      (void)read();
-    } catch (const common::InputError& e) {
-      return e.what();
-    }
-    return "no error";
   }
 
   fakes::TemporaryFolder folder_;
@@ -42,10 +31,11 @@ TEST_F(ConfigFileTest, SizesAreIntegersFromOne) {
   EXPECT_EQ(file.Size("f", 7), 7);
   EXPECT_EQ(file.Size("a", 7), 1);
   for (const char* key : {"b", "c", "e"}) {
-    EXPECT_THAT(Error([&] { return file.Size(key); }),
+    EXPECT_THAT(fakes::ErrorOf([&] { return file.Size(key); }),
                 HasSubstr("must be an integer from 1"));
   }
-  EXPECT_THAT(Error([&] { return file.Size("f"); }), HasSubstr("is missing"));
+  EXPECT_THAT(fakes::ErrorOf([&] { return file.Size("f"); }),
+              HasSubstr("is missing"));
 }
 
 TEST_F(ConfigFileTest, NumbersAreFromZero) {
@@ -58,7 +48,7 @@ TEST_F(ConfigFileTest, NumbersAreFromZero) {
   EXPECT_EQ(file.NumberIn("o", "y", 7.0), 7.0);
   EXPECT_EQ(file.NumberIn("a", "x", 7.0), 7.0);
   for (const char* key : {"c", "d"}) {
-    EXPECT_THAT(Error([&] { return file.Number(key, 7.0); }),
+    EXPECT_THAT(fakes::ErrorOf([&] { return file.Number(key, 7.0); }),
                 HasSubstr("must be a number from 0"));
   }
 }
@@ -71,9 +61,9 @@ TEST_F(ConfigFileTest, FlagsAndTextsHaveTheirType) {
   EXPECT_EQ(file.Text("z", "y"), "y");
   EXPECT_EQ(file.Count("l", "x"), 2);
   EXPECT_EQ(file.Count("b", "x"), 0);
-  EXPECT_THAT(Error([&] { return file.Flag("b", true); }),
+  EXPECT_THAT(fakes::ErrorOf([&] { return file.Flag("b", true); }),
               HasSubstr("true or false"));
-  EXPECT_THAT(Error([&] { return file.Text("a", ""); }),
+  EXPECT_THAT(fakes::ErrorOf([&] { return file.Text("a", ""); }),
               HasSubstr("must be text"));
 }
 
@@ -89,21 +79,14 @@ TEST_F(ConfigFileTest, TheLanguageModelOfAMultimodalOneIsRead) {
 
 TEST_F(ConfigFileTest, AFolderIsRefusedWithWhatIsInIt) {
   const auto open = [&] { return ConfigFile(folder_.path()); };
-  EXPECT_THAT(Error(open), HasSubstr("without a config.json"));
+  EXPECT_THAT(fakes::ErrorOf(open), HasSubstr("without a config.json"));
   (void)Of("{}");
-  EXPECT_THAT(Error(open), HasSubstr("name the config.json in it"));
-  EXPECT_THAT(Error([&] { return ConfigFile(folder_.path() / "none.json"); }),
-              HasSubstr("no such file"));
-  EXPECT_THAT(Error([&] { return Of("[]"); }), HasSubstr("a JSON object"));
-}
-
-TEST_F(ConfigFileTest, ANumberOfAnObjectThatIsNotThereIsTheDefault) {
-  const ConfigFile file = Of(R"({"a": {"x": 2}, "b": 3, "c": null})");
-  EXPECT_EQ(file.NumberIn("a", "x", 7.0), 2.0);
-  EXPECT_EQ(file.NumberIn("a", "y", 7.0), 7.0);
-  for (const char* object : {"b", "c", "d"}) {
-    EXPECT_EQ(file.NumberIn(object, "x", 7.0), 7.0) << object;
-  }
+  EXPECT_THAT(fakes::ErrorOf(open), HasSubstr("name the config.json in it"));
+  EXPECT_THAT(
+      fakes::ErrorOf([&] { return ConfigFile(folder_.path() / "none.json"); }),
+      HasSubstr("no such file"));
+  EXPECT_THAT(fakes::ErrorOf([&] { return Of("[]"); }),
+              HasSubstr("a JSON object"));
 }
 
 }  // namespace trials::config_file_test

@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/record.h"
 #include "trials/workload.h"
@@ -70,12 +71,9 @@ TEST(CustomKnobs, RefuseWhatCannotBeSearched) {
       {"\"1a\" = [1]\n", "'1a' is not a name"},
   };
   for (const auto& [lines, message] : errors) {
-    try {
-      (void)Read(lines);
-      ADD_FAILURE() << lines;
-    } catch (const common::InputError& e) {
-      EXPECT_THAT(e.what(), HasSubstr(message)) << lines;
-    }
+    EXPECT_THAT(fakes::ErrorOf([&, text = lines] { return Read(text); }),
+                HasSubstr(message))
+        << lines;
   }
 }
 

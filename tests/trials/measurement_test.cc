@@ -150,17 +150,4 @@ TEST(StopRule, WithoutABestNothingStops) {
   EXPECT_FALSE(ShouldStop(StopRule{}, {1e9, 1e9, 1e9}));
 }
 
-// c (1 + 1/2) after 4 steps where one step is the minimum, with or without a
-// warm-up step before it.
-TEST(StopRule, TheLeastNumberOfStepsIsOne) {
-  StopRule rule{
-      .q_min = 1, .tau_steps_per_s = 0.0, .confidence_steps_per_s = 0.1};
-  rule.throughput.warmup_steps = 1;
-  EXPECT_DOUBLE_EQ(TauOf(rule, 4), 0.15);
-  rule.throughput.warmup_steps = 0;
-  EXPECT_DOUBLE_EQ(TauOf(rule, 4), 0.15);
-  rule.q_min = 4;
-  EXPECT_DOUBLE_EQ(TauOf(rule, 4), 0.1);
-}
-
 }  // namespace trials::measurement_test

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/fakes/error_of.h"
 #include "tests/trials/simulator/problem.h"
 #include "trials/simulator/simulator.h"
 
@@ -14,12 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string ErrorOf(const std::string& text) {
-  try {
-    (void)ParsePlanText(text, "p.json");
-  } catch (const common::InputError& e) {
-    return e.what();
-  }
-  return "no error";
+  return fakes::ErrorOf([&] { return ParsePlanText(text, "p.json"); });
 }
 
 TEST(PlanFile, EqualStagesAreTheConfiguration) {
@@ -88,18 +84,6 @@ TEST(PlanFile, AStageIsOneGpuOfTheFirstTypeUnlessItSaysOtherwise) {
               HasSubstr("'dp' must be an integer from 1"));
   EXPECT_THAT(ErrorOf(R"({"stages": [{"layers": 1, "tp": 1.5}]})"),
               HasSubstr("'tp' must be an integer from 1"));
-}
-
-TEST(PlanFile, HasAListOfStagesAndNoSharedSizes) {
-  for (const char* text : {"{}", R"({"stages": 3})", R"({"stages": []})"}) {
-    EXPECT_THAT(ErrorOf(text), HasSubstr("'stages' must be a list")) << text;
-  }
-  for (const std::string size : {"dp", "tp", "pp"}) {
-    EXPECT_THAT(ErrorOf("{\"shared\": \"" + size +
-                        "=2\", \"stages\": [{\"layers\": 1}]}"),
-                HasSubstr("belong to the stages"))
-        << size;
-  }
 }
 
 }  // namespace trials::plan_file_test

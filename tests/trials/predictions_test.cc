@@ -2,7 +2,6 @@
 
 #include <numeric>
 #include <random>
-#include <set>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -73,18 +72,6 @@ TEST(FitProbability, IsHalfAtTheCapacityAndFallsWithThePeak) {
   }
   EXPECT_EQ(FitProbability(10.0, 10.0, 0.0), 1.0);
   EXPECT_EQ(FitProbability(10.1, 10.0, 0.0), 0.0);
-}
-
-// The order of candidates does not depend on the unit of time.
-TEST(TryOrder, IsTheSameInMillisecondsAndHours) {
-  const std::vector<double> probability = {0.3, 0.99, 0.1, 0.7};
-  std::set<std::vector<int>> orders;
-  for (const double unit : {1e-4, 1.0, 1e3}) {
-    orders.insert(TryOrder({1.0 * unit, 2.0 * unit, 1.9 * unit, 1.7 * unit},
-                           probability));
-  }
-  EXPECT_EQ(orders.size(), 1u);
-  EXPECT_TRUE(TryOrder({}, {}).empty());
 }
 
 // A try that fails half of the time costs 0.5 * 0.05 of the safe throughput,

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/parallel_config.h"
@@ -29,12 +30,8 @@ bool Matches(const std::string& rule, const ParallelConfig& config = {},
 }
 
 std::string ParseError(const std::string& rule) {
-  try {
-    (void)Rule::Parse(rule, "test", "fig.toml:7:12");
-  } catch (const common::InputError& e) {
-    return e.what();
-  }
-  return "no error";
+  return fakes::ErrorOf(
+      [&] { return Rule::Parse(rule, "test", "fig.toml:7:12"); });
 }
 
 TEST(Rules, ComparesFieldsOfTheConfiguration) {
@@ -198,12 +195,8 @@ TEST(Rules, ReadsARuleSetWithCommentsAndNamesTheLineOfAnError) {
   EXPECT_EQ(rules[0].expression(), "$pp > 2");
   EXPECT_EQ(rules[0].origin(), "mine");
   std::ofstream(path) << "# why\n$nope > 2\n";
-  try {
-    (void)ReadRuleSet(path);
-    FAIL() << "no error";
-  } catch (const common::InputError& e) {
-    EXPECT_THAT(e.what(), StartsWith(path.string() + ":2: rule \"$nope > 2\""));
-  }
+  EXPECT_THAT(fakes::ErrorOf([&] { return ReadRuleSet(path); }),
+              StartsWith(path.string() + ":2: rule \"$nope > 2\""));
   std::filesystem::remove(path);
   EXPECT_THROW((void)ReadRuleSet(path), common::InputError);
 }
@@ -224,27 +217,24 @@ TEST(Rules, ReadTheSizesOfTheModelAndOfTheJob) {
   Workload workload;
   workload.batch_size = 3;
   workload.sequence_length = 5;
-  workload.model.layers = 7;
-  workload.model.attention_heads = 11;
-  workload.model.kv_heads = 13;
-  workload.model.hidden_size = 17;
-  workload.model.ffn_size = 19;
-  workload.model.vocab_size = 23;
-  workload.model.experts = 29;
-  const auto value = [&](const char* name) {
-    return Rule::Parse(name, "test", "here:1")
-        .Value({}, RuleContext(workload, 31));
-  };
-  EXPECT_EQ(value("$batch_size"), 3);
-  EXPECT_EQ(value("$sequence_length"), 5);
-  EXPECT_EQ(value("$layers"), 7);
-  EXPECT_EQ(value("$heads"), 11);
-  EXPECT_EQ(value("$kv_heads"), 13);
-  EXPECT_EQ(value("$hidden_size"), 17);
-  EXPECT_EQ(value("$ffn_size"), 19);
-  EXPECT_EQ(value("$vocab_size"), 23);
-  EXPECT_EQ(value("$experts"), 29);
-  EXPECT_EQ(value("$num_gpus"), 31);
+  workload.model = {.layers = 7,
+                    .hidden_size = 17,
+                    .attention_heads = 11,
+                    .kv_heads = 13,
+                    .ffn_size = 19,
+                    .vocab_size = 23,
+                    .experts = 29};
+  for (const auto& [name, value] :
+       {std::pair{"$batch_size", 3}, std::pair{"$sequence_length", 5},
+        std::pair{"$layers", 7}, std::pair{"$heads", 11},
+        std::pair{"$kv_heads", 13}, std::pair{"$hidden_size", 17},
+        std::pair{"$ffn_size", 19}, std::pair{"$vocab_size", 23},
+        std::pair{"$experts", 29}, std::pair{"$num_gpus", 31}}) {
+    EXPECT_EQ(Rule::Parse(name, "test", "here:1")
+                  .Value({}, RuleContext(workload, 31)),
+              value)
+        << name;
+  }
 }
 
 }  // namespace trials::rules_test

@@ -1,5 +1,3 @@
-#include "trials/seal.h"
-
 #include <filesystem>
 #include <string>
 
@@ -133,25 +131,6 @@ TEST_F(SealTest, ADamagedFileIsNotSealed) {
   content[content.size() - 12] ^= 1;
   WriteFile(Folder(1) / "steps.csv", content);
   EXPECT_THROW((void)SealFiles(Folder(1)), common::InputError);
-}
-
-TEST_F(SealTest, ARunOfAnEarlierVersionHasNoSeal) {
-  RunInfo info = ReadRunInfo(Folder(1));
-  info.files.reset();
-  Write(Folder(1), info);
-  fs::remove(Folder(1) / "steps.csv");
-  Check();
-}
-
-TEST_F(SealTest, AFileWithoutRowsHasNone) {
-  WriteFile(Folder(1) / "steps.csv", "");
-  EXPECT_THAT([&] { Check(); },
-              ThrowsMessage<common::InputError>(
-                  HasSubstr("steps.csv: 0 rows; the finished run had 2")));
-  WriteFile(Folder(1) / "steps.csv", FileOf<StepRecord>().header);
-  EXPECT_THAT([&] { Check(); },
-              ThrowsMessage<common::InputError>(
-                  HasSubstr("steps.csv: 0 rows; the finished run had 2")));
 }
 
 TEST_F(SealTest, ARunIsThatOfItsRepeatMethodAndProblem) {

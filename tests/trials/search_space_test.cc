@@ -13,6 +13,7 @@
 
 #include "common/error.h"
 #include "common/toml_table.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 
@@ -251,44 +252,6 @@ TEST(SearchSpace, CellsPartitionTheCandidatesBySizes) {
   EXPECT_EQ(space.cells().size(), 10U);  // ordered factorizations of 8 in 3
 }
 
-TEST(HasEffect, IsWhetherAnotherValueOutlastsTheCanonicalForm) {
-  const Knob& bucket = BuiltInKnobs().Require("zero_bucket_mb");
-  EXPECT_FALSE(HasEffect(bucket, {.dp = 8}));
-  EXPECT_TRUE(HasEffect(bucket, {.dp = 8, .zero_stage = 1}));
-  const Knob& overlap = BuiltInKnobs().Require("overlap_zero_comm");
-  EXPECT_FALSE(HasEffect(overlap, {.dp = 8}));
-  EXPECT_TRUE(HasEffect(overlap, {.dp = 8, .zero_stage = 2}));
-  const Knob& dp_bucket = BuiltInKnobs().Require("dp_bucket_mb");
-  EXPECT_TRUE(HasEffect(dp_bucket, {.dp = 8}));
-  EXPECT_FALSE(HasEffect(dp_bucket, {.dp = 4, .pp = 2, .microbatches = 2}));
-  EXPECT_FALSE(HasEffect(BuiltInKnobs().Require("zero_stage"), {.tp = 8}));
-  EXPECT_TRUE(HasEffect(BuiltInKnobs().Require("tp"), {.tp = 8}));
-}
-
-TEST(SearchSpace, CanonicalIsIdempotentAndRemovesWhatHasNoEffect) {
-  const ParallelConfig busy{.dp = 1,
-                            .tp = 1,
-                            .pp = 1,
-                            .dp_bucket_mb = 64,
-                            .zero_stage = 2,
-                            .zero_bucket_mb = 64,
-                            .overlap_zero_comm = false,
-                            .overlap_zero_allgather = true,
-                            .microbatches = 8,
-                            .model_chunks = 4,
-                            .overlap_p2p = true,
-                            .grad_checkpoint = true,
-                            .sp = 2};
-  EXPECT_EQ(Canonical(busy),
-            (ParallelConfig{.microbatches = 8, .grad_checkpoint = true}));
-  ParallelConfig used = busy;
-  used.dp = used.tp = used.pp = 2;
-  used.dp_bucket_mb = ParallelConfig{}.dp_bucket_mb;
-  EXPECT_EQ(Canonical(used), used);  // every other knob has an effect
-  const ParallelConfig plain{.dp = 8, .dp_bucket_mb = 64};
-  EXPECT_EQ(Canonical(plain), plain);
-}
-
 TEST(SearchSpace, ListIsTakenAsItStands) {
   const SearchSpace space(
       std::vector<ParallelConfig>{{.dp = 2, .microbatches = 4}, {.tp = 2}});
@@ -340,28 +303,13 @@ TEST(Complete, NamesKnobsWithoutEffect) {
           "1"));
 }
 
-TEST(Complete, MicrobatchesMeanTheSameWithAndWithoutAPipeline) {
-  const SearchSpace space = Enumerate({"", 8, 8, 8, 8, 16, kFewBuckets});
-  for (const char* text : {"dp=8,mb=2", "dp=4,pp=2,mb=4", "tp=8,mb=16"}) {
-    const Completed completed = Complete(text, space);
-    EXPECT_EQ(completed.config.microbatches,
-              ParseParallelConfig(text).microbatches);
-    EXPECT_TRUE(space.Find(completed.config)) << text;
-  }
-}
-
 TEST(Complete, ASizeOfMicrobatchesGivesTheirNumber) {
   const SearchSpace space = Enumerate({"", 8, 8, 8, 8, 16, kFewBuckets});
   EXPECT_EQ(Complete("dp=4,pp=2,mbs=1", space).config,
             Complete("dp=4,pp=2,mb=4", space).config);
   EXPECT_EQ(Complete("dp=8,mbs=2,mb=1", space).config.microbatches, 1);
   const auto reason = [&](const char* text) {
-    try {
-      (void)Complete(text, space);
-    } catch (const std::invalid_argument& e) {
-      return std::string(e.what());
-    }
-    return std::string();
+    return fakes::ErrorOf([&] { return Complete(text, space); });
   };
   EXPECT_EQ(reason("dp=8,mbs=3"),
             "micro_batch_size=3 does not divide the batch of 16 on dp=8 ranks");
@@ -385,23 +333,6 @@ TEST(SearchSpace, AListOfSizesOfMicrobatchesIsAListOfTheirNumbers) {
                           }));
 }
 
-TEST(SearchSpace, TheRuleSetOfThePaperExcludesAccumulationOnly) {
-  const std::string few = kFewBuckets;
-  const SearchSpace all = Enumerate({"", 8, 8, 8, 8, 16, few});
-  const SearchSpace paper = Enumerate(
-      {"", 8, 8, 8, 8, 16, few + "rules = ['$pp = 1 && $microbatches > 1']\n"});
-  const auto accumulates = [](const ParallelConfig& config) {
-    return config.pp == 1 && config.microbatches > 1;
-  };
-  const auto count = [&](const SearchSpace& space) {
-    return std::count_if(space.configs().begin(), space.configs().end(),
-                         accumulates);
-  };
-  EXPECT_GT(count(all), 0);
-  EXPECT_EQ(count(paper), 0);
-  EXPECT_EQ(all.size() - count(all), paper.size());
-}
-
 TEST(Complete, SaysThatNoConfigurationOfTheSpaceAgrees) {
   const SearchSpace space =
       Enumerate({"", 8, 8, 8, 8, 16, "zero_bucket_mb = [4]\n"});
@@ -414,12 +345,7 @@ TEST(Complete, SaysThatNoConfigurationOfTheSpaceAgrees) {
 }
 
 std::string Error(const Problem& problem) {
-  try {
-    (void)Enumerate(problem);
-  } catch (const common::InputError& e) {
-    return e.what();
-  }
-  return "no error";
+  return fakes::ErrorOf([&] { return Enumerate(problem); });
 }
 
 TEST(SearchSpace, ImpossibleSizesAreAnErrorWithTheGpusAndTheLists) {
@@ -487,12 +413,8 @@ TEST(SearchSpace, OfSeveralNumbersOfGpusIsTheUnionOfTheirSpaces) {
 TEST(SearchSpaceOptions, NumbersOfGpusArePositiveIntegers) {
   EXPECT_THAT(ParseOptions("gpus = [8, 4]").gpus, ElementsAre(4, 8));
   for (const char* text : {"gpus = []", "gpus = [0]", "gpus = [-8]"}) {
-    try {
-      (void)ParseOptions(text);
-      FAIL() << text;
-    } catch (const common::InputError& e) {
-      EXPECT_THAT(e.what(), StartsWith("fig.toml:2:")) << text;
-    }
+    EXPECT_THAT(fakes::ErrorOf([&] { return ParseOptions(text); }),
+                StartsWith("fig.toml:2:"));
   }
 }
 
@@ -506,16 +428,6 @@ TEST(SearchSpace, AnEmptySpaceNamesARuleOfTheManifestIfItDroppedAny) {
   EXPECT_THAT(Error({"", 2, 4, 3, 3, 8,
                      "dp = [1]\ntp = [2]\npp = [1]\nrules = ['$dp = 2']\n"}),
               HasSubstr("(built in) dropped"));
-  // One of the sizes and all settings of the other one.
-  EXPECT_THAT(
-      Error({"", 2, 4, 3, 3, 8,
-             kFewBuckets + "pp = [1]\nmb = [8]\nrules = ['$dp = 2']\n"}),
-      HasSubstr("(built in) dropped"));
-  EXPECT_THAT(Error({"", 2, 4, 3, 3, 8,
-                     "zero_bucket_mb = [4]\npp = [1]\nmb = [4, 8]\n"
-                     "zero_stage = [0]\ndp_bucket_mb = [4]\n"
-                     "grad_checkpoint = [0]\nrules = ['$dp = 2']\n"}),
-              HasSubstr("\"$dp = 2\" (manifest) dropped 1 of them"));
 }
 
 TEST(SearchSpaceOptions, ARuleSetIsANameOrAFileNextToTheManifest) {
@@ -547,14 +459,26 @@ TEST(SearchSpace, ListsOfTooManyConfigurationsAreAnError) {
   SearchSpaceOptions options;
   options.where = "fig.toml:2";
   options.values = {{"dp", sizes}, {"tp", sizes}};
-  try {
-    (void)SearchSpace::Enumerate(MakeWorkload({}), 8, options);
-    FAIL();
-  } catch (const common::InputError& e) {
-    EXPECT_THAT(e.what(),
-                StartsWith("fig.toml:2: the lists of tp and other fields make "
-                           "more than 10000000 configurations"));
-  }
+  EXPECT_THAT(
+      fakes::ErrorOf(
+          [&] { return SearchSpace::Enumerate(MakeWorkload({}), 8, options); }),
+      StartsWith("fig.toml:2: the lists of tp and other fields make more than "
+                 "10000000 configurations"));
+}
+
+TEST(InertLists, NameEveryListThatNoConfigurationUses) {
+  const Problem problem{"", 4, 4, 4, 4, 8, "pp = [1]\ntp = [1]\n"};
+  const auto inert = [&](const std::string& lists) {
+    return InertLists(ParseOptions(problem.space + lists), Enumerate(problem));
+  };
+  EXPECT_EQ(inert(""), "");
+  EXPECT_EQ(inert("model_chunks = [1]\n"), "");  // the default
+  EXPECT_EQ(inert("model_chunks = [1, 2]\nsp = [2]\n"),
+            "the list of model_chunks has no effect: no configuration has pp > "
+            "1; the list of sp has no effect: no configuration has tp > 1");
+  EXPECT_EQ(InertLists(ParseOptions("model_chunks = [1, 2]\n"),
+                       Enumerate({"", 4, 4, 4, 4, 8, ""})),
+            "");
 }
 
 }  // namespace trials::search_space_test

@@ -10,6 +10,7 @@
 
 #include "common/error.h"
 #include "common/toml_table.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 
@@ -33,39 +34,20 @@ class WorkloadTest : public ::testing::Test {
 
   // The message of the error of reading this config.json.
   std::string ModelError(const std::string& text) const {
-    try {
-      (void)ReadModel(Write("model.json", text));
-    } catch (const common::InputError& e) {
-      return e.what();
-    }
-    return "no error";
+    return fakes::ErrorOf([&] { return ReadModel(Write("model.json", text)); });
   }
 
   // The same of a [workload] table in fig.toml.
   std::string WorkloadError(const std::string& text) const {
-    try {
-      const common::TomlTable manifest =
-          common::TomlTable::ParseFile(Write("fig.toml", text));
-      (void)ReadWorkload(manifest.RequireTable("workload"));
-    } catch (const common::InputError& e) {
-      return e.what();
-    }
-    return "no error";
+    return fakes::ErrorOf([&] { return Read(text); });
+  }
+  Workload Read(const std::string& text) const {
+    return ReadWorkload(common::TomlTable::ParseFile(Write("fig.toml", text))
+                            .RequireTable("workload"));
   }
 
   fakes::TemporaryFolder folder_;
 };
-
-TEST_F(WorkloadTest, ParameterCountsAreThoseOfThePublishedModels) {
-  EXPECT_EQ(ParameterCount(ReadModel(kWorkloads / "bert-base-uncased.json")),
-            109'482'240);
-  EXPECT_EQ(ParameterCount(ReadModel(kWorkloads / "qwen2-1.5b.json")),
-            1'543'714'304);
-  EXPECT_EQ(ParameterCount(ReadModel(kWorkloads / "llama-3.2-1b.json")),
-            1'235'814'400);
-  EXPECT_EQ(ParameterCount(ReadModel(kWorkloads / "llama-2-7b.json")),
-            6'738'415'616);
-}
 
 TEST_F(WorkloadTest, ReadsTheShapeOfEachArchitecture) {
   const Model bert = ReadModel(kWorkloads / "bert-base-uncased.json");
@@ -84,31 +66,11 @@ TEST_F(WorkloadTest, ReadsTheShapeOfEachArchitecture) {
   EXPECT_EQ(qwen.max_positions, 0);  // rotary
 }
 
-TEST_F(WorkloadTest, MissingKeysTakeTheDefaultsOfTheModelType) {
-  const std::string sizes =
-      R"("hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-         "intermediate_size": 128, "vocab_size": 100)";
-  const Model llama = ReadModel(
-      Write("llama.json", R"({"model_type": "llama",)" + sizes + "}"));
-  EXPECT_EQ(llama.kv_heads, 4);
-  EXPECT_EQ(llama.head_size, 16);
-  EXPECT_FALSE(llama.tied_embeddings);
-  EXPECT_FALSE(llama.attention_bias);
-  const Model qwen = ReadModel(Write(
-      "qwen.json",
-      R"({"model_type": "qwen2", "num_key_value_heads": null,)" + sizes + "}"));
-  EXPECT_EQ(qwen.kv_heads, 4);
-  EXPECT_TRUE(qwen.attention_bias);
-}
-
 TEST_F(WorkloadTest, ImagesAreAsManyTokensAsTheirPatchesAndOne) {
   std::filesystem::copy_file(kWorkloads / "vit-base-patch16-224.json",
                              folder_.path() / "vit.json");
   const std::string text = "[workload]\nmodel = 'vit.json'\nbatch_size = 8\n";
-  const common::TomlTable manifest =
-      common::TomlTable::ParseFile(Write("fig.toml", text));
-  EXPECT_EQ(ReadWorkload(manifest.RequireTable("workload")).sequence_length,
-            197);
+  EXPECT_EQ(Read(text).sequence_length, 197);
   EXPECT_THAT(WorkloadError(text + "sequence_length = 196\n"),
               HasSubstr("an image is 197 tokens"));
 }
@@ -215,12 +177,19 @@ TEST_F(WorkloadTest, EveryArchitectureHasThePublishedParameters) {
               model.parameters)
         << model.config;
   }
-  EXPECT_EQ(ParameterCount(ReadModel(kWorkloads / "llama-3-8b.json")),
-            8'030'261'248);
-  EXPECT_EQ(ParameterCount(ReadModel(kWorkloads / "deepseek-v2.json")),
-            235'741'434'880);
-  EXPECT_EQ(ParameterCount(ReadModel(kWorkloads / "deepseek-v3.json")),
-            671'026'419'200);
+  for (const auto& [name, parameters] :
+       std::vector<std::pair<std::string, std::int64_t>>{
+           {"bert-base-uncased", 109'482'240},
+           {"qwen2-1.5b", 1'543'714'304},
+           {"llama-3.2-1b", 1'235'814'400},
+           {"llama-2-7b", 6'738'415'616},
+           {"llama-3-8b", 8'030'261'248},
+           {"deepseek-v2", 235'741'434'880},
+           {"deepseek-v3", 671'026'419'200}}) {
+    EXPECT_EQ(ParameterCount(ReadModel(kWorkloads / (name + ".json"))),
+              parameters)
+        << name;
+  }
 }
 
 TEST_F(WorkloadTest, AnUnknownDecoderIsReadAsLlamaWithANote) {
@@ -289,16 +258,13 @@ TEST_F(WorkloadTest, ModelErrorsNameTheFileAndTheKey) {
 TEST_F(WorkloadTest, ReadsTheTrainingSettings) {
   std::filesystem::copy_file(kWorkloads / "qwen2-1.5b.json",
                              folder_.path() / "qwen2-1.5b.json");
-  const common::TomlTable manifest = common::TomlTable::ParseFile(
-      Write("fig.toml",
-            "[workload]\nmodel = 'qwen2-1.5b.json'\nbatch_size = 64\n"
-            "sequence_length = 1024\nprecision = 'fp16'\n"));
-  const Workload workload = ReadWorkload(manifest.RequireTable("workload"));
+  const Workload workload = Read(
+      "[workload]\nmodel = 'qwen2-1.5b.json'\nbatch_size = 64\n"
+      "sequence_length = 1024\nprecision = 'fp16'\n");
   EXPECT_EQ(workload.name, "qwen2-1.5b");
   EXPECT_EQ(workload.batch_size, 64);
   EXPECT_EQ(workload.sequence_length, 1024);
   EXPECT_EQ(workload.precision, Precision::kFp16);
-  EXPECT_NO_THROW(manifest.RejectUnknownKeys());
 }
 
 TEST_F(WorkloadTest, WorkloadErrorsNameThePlaceInTheManifest) {
@@ -325,47 +291,14 @@ TEST_F(WorkloadTest, WorkloadErrorsNameThePlaceInTheManifest) {
       AllOf(StartsWith(toml + ":5:13: "), HasSubstr("did you mean 'bf16'?")));
 }
 
-// A rank of one number is a rank: two matrices and a norm.
-TEST_F(WorkloadTest, RanksAndSharedExpertsOfOneCount) {
-  Model model = ReadModel(kWorkloads / "deepseek-v2.json");
-  model = DenseModel(model);
-  const std::int64_t hidden = model.hidden_size;
-  const auto with = [&](int query_rank, int kv_rank) {
-    model.query_rank = query_rank;
-    model.kv_rank = kv_rank;
-    return BlockParameters(model);
-  };
-  const std::int64_t query =
-      std::int64_t{model.attention_heads} * model.head_size;
-  EXPECT_EQ(with(1, 64) - with(0, 64), hidden + 1 + query - hidden * query);
-  const std::int64_t keys_and_values =
-      std::int64_t{model.attention_heads} *
-      (model.head_size - model.rope_head_size + model.value_head_size);
-  EXPECT_EQ(with(0, 2) - with(0, 1), hidden + 1 + keys_and_values);
-  Model moe = ReadModel(kWorkloads / "moe-32-experts.json");
-  const std::int64_t without = BlockParameters(moe);
-  moe.shared_ffn_size = 1;
-  EXPECT_EQ(BlockParameters(moe) - without, 3 * moe.hidden_size);
-}
-
 TEST_F(WorkloadTest, PrecisionsHaveNames) {
-  const auto precision = [&](const std::string& line) {
-    std::filesystem::copy_file(kWorkloads / "gpt2.json",
-                               folder_.path() / "m.json",
-                               std::filesystem::copy_options::update_existing);
-    return ReadWorkload(common::TomlTable::ParseFile(
-                            Write("w.toml",
-                                  "[workload]\nmodel = 'm.json'\n"
-                                  "batch_size = 1\nsequence_length = 8\n" +
-                                      line))
-                            .RequireTable("workload"))
-        .precision;
-  };
-  EXPECT_EQ(precision(""), Precision::kBf16);
-  EXPECT_EQ(precision("precision = 'fp32'"), Precision::kFp32);
-  EXPECT_EQ(precision("precision = 'fp16'"), Precision::kFp16);
-  EXPECT_EQ(precision("precision = 'bf16'"), Precision::kBf16);
-  EXPECT_EQ(precision("precision = 'fp8'"), Precision::kFp8);
+  for (const Precision precision : {Precision::kFp32, Precision::kFp16,
+                                    Precision::kBf16, Precision::kFp8}) {
+    EXPECT_EQ(ParsePrecision(ToString(precision)), precision);
+  }
+  EXPECT_EQ(fakes::ErrorOf([] { return ParsePrecision("bf61"); }),
+            "unknown precision 'bf61' (did you mean 'bf16'?); known: fp32, "
+            "fp16, bf16, fp8");
 }
 
 // The defaults of transformers for each type.
@@ -378,7 +311,12 @@ TEST_F(WorkloadTest, EachTypeHasTheDefaultsOfItsConfigurationClass) {
                      "vocab_size": 100)" +
                             keys + "}"));
   };
-  EXPECT_EQ(read("llama", "").rotary_share, 1.0);
+  const Model llama = read("llama", "");
+  EXPECT_EQ(llama.kv_heads, 4);
+  EXPECT_EQ(llama.head_size, 16);
+  EXPECT_FALSE(llama.tied_embeddings || llama.attention_bias);
+  EXPECT_EQ(llama.rotary_share, 1.0);
+  EXPECT_EQ(read("qwen2", R"(, "num_key_value_heads": null)").kv_heads, 4);
   EXPECT_EQ(read("phi3", "").rotary_share, 1.0);
   EXPECT_EQ(read("qwen3", "").head_size, 128);
   EXPECT_EQ(read("gemma2", "").head_size, 256);
@@ -414,19 +352,66 @@ TEST_F(WorkloadTest, IdleExpertsAreThoseOfBlocksWithExperts) {
   model.experts_per_token = 1;
   EXPECT_EQ(ParameterCount(model) - ActiveParameterCount(model),
             3 * 2 * (2 * 2 * 5));
-  const Model dense = DenseModel(model);
-  EXPECT_EQ(dense.experts, 0);
-  EXPECT_EQ(dense.dense_layers, 0);
   // Attention 4 x 2 x 2, a dense layer 2 x 2 x 11 or a router 2 x 4 and four
   // experts 2 x 2 x 5, two norms of 2.
-  EXPECT_EQ(BlockParameters(dense), 16 + 44 + 4);
+  EXPECT_EQ(BlockParameters(DenseModel(model)), 16 + 44 + 4);
   EXPECT_EQ(BlockParameters(model), 16 + 8 + 80 + 4);
   // An embedding and a head of 7 x 2, and a norm.
   EXPECT_EQ(ParameterCount(model), 14 + 64 + 2 * 108 + 14 + 2);
-  model.experts = 1;
-  EXPECT_EQ(BlockParameters(model), 16 + 2 + 20 + 4);
-  model.router_bias = true;
-  EXPECT_EQ(BlockParameters(model), 16 + 3 + 20 + 4);
+}
+
+Workload Example(const std::string& model) {
+  return {.name = model,
+          .model = ReadModel(kWorkloads / (model + ".json")),
+          .batch_size = 16,
+          .sequence_length = 1024};
+}
+
+TEST(ScaledWorkload, DividesSizesAndKeepsWhatParallelismDivides) {
+  const Workload whole = Example("qwen2-1.5b");
+  const Workload small = Scaled(whole, 16);
+  EXPECT_EQ(small.model.layers, whole.model.layers);
+  EXPECT_EQ(small.model.attention_heads, whole.model.attention_heads);
+  EXPECT_EQ(small.model.kv_heads, whole.model.kv_heads);
+  EXPECT_EQ(small.batch_size, whole.batch_size);
+  EXPECT_EQ(small.model.head_size, 128 / 16);
+  EXPECT_EQ(small.model.hidden_size, 12 * 8);
+  EXPECT_EQ(small.model.ffn_size, 8960 / 16 / 64 * 64);
+  EXPECT_EQ(small.sequence_length, 1024 / 16);
+  EXPECT_EQ(Scaled(whole, 1), whole);
+}
+
+TEST(ScaledWorkload, StopsAtSizesThatEveryConfigurationDivides) {
+  const Workload small = Scaled(Example("qwen2-1.5b"), 1 << 20);
+  EXPECT_EQ(small.model.head_size, 8);
+  EXPECT_EQ(small.model.ffn_size, 64);
+  EXPECT_EQ(small.model.vocab_size, 512);
+  EXPECT_EQ(small.sequence_length, 32);
+}
+
+TEST(ScaledWorkload, AFactorOfTwoHalvesSizes) {
+  const Workload small = Scaled(Example("gpt2"), 2);
+  EXPECT_EQ(small.model.head_size, 32);
+  EXPECT_EQ(small.model.hidden_size, 384);
+  EXPECT_EQ(small.model.max_positions, 512);
+  EXPECT_EQ(small.sequence_length, 512);
+  EXPECT_EQ(small.model.patch_size, 0);
+  EXPECT_EQ(Scaled(Example("qwen2-1.5b"), 2).model.max_positions, 0);
+  // There are positions for all tokens.
+  EXPECT_EQ(Scaled(Example("gpt2"), 1000).model.max_positions, 32);
+}
+
+TEST(ScaledWorkload, AnImageHasTwoTokensAtLeast) {
+  Workload image = Example("vit-base-patch16-224");
+  image.sequence_length = image.model.max_positions;
+  const Workload small = Scaled(image, 2);
+  EXPECT_EQ(small.sequence_length, 197 / 2);
+  EXPECT_EQ(small.model.max_positions, 197 / 2);
+  EXPECT_EQ(small.model.patch_size, 768 / 2);
+  EXPECT_EQ(Scaled(image, 1000).sequence_length, 2);
+  EXPECT_EQ(Scaled(image, 1000).model.patch_size, 8);
+  image.model.patch_size = 1;
+  EXPECT_EQ(Scaled(image, 2).sequence_length, 197 / 2);
 }
 
 }  // namespace trials::workload_test

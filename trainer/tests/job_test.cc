@@ -10,7 +10,7 @@
 
 #include "common/error.h"
 #include "trainer/tests/tiny.h"
-#include "trials/scaled_workload.h"
+#include "trials/workload.h"
 
 namespace trainer::job_test {
 

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "common/fields.h"
 #include "common/files.h"
 #include "common/process.h"
 #include "common/text.h"
@@ -119,9 +120,9 @@ Adapter Adapter::Read(const fs::path& file) {
     adapter.config_file_ = ConfigFile();
     ConfigFile& found = *adapter.config_file_;
     try {
-      found.format = ParseConfigFormat(config.RequireString("format"));
+      common::FromText(config.RequireString("format"), found.format);
     } catch (const std::invalid_argument& e) {
-      config.Fail("format", e.what());
+      config.Fail("format", fmt::format("format: {}", e.what()));
     }
     found.options = config.GetStrings("option");
     found.keys_as_flags = config.GetBool("keys_as_flags", false);
@@ -145,18 +146,7 @@ Adapter Adapter::Find(const std::string& name, const fs::path& from) {
   return Read(FindDataFile(kFolder, name, from));
 }
 
-std::vector<std::string> Adapter::Names() {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry :
-       fs::directory_iterator(ExperimentsFolder() / kFolder, error)) {
-    if (entry.path().extension() == ".toml") {
-      names.push_back(entry.path().stem().string());
-    }
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
+std::vector<std::string> Adapter::Names() { return DataFileNames(kFolder); }
 
 std::optional<Adapter::FoundFile> Adapter::FindFile(const AdapterJob& job,
                                                     bool required) const {

@@ -9,9 +9,10 @@
 #include <unistd.h>
 
 #include "common/error.h"
+#include "common/fields.h"
 #include "common/text.h"
 #include "trials/knobs.h"
-#include "trials/programs/placeholders.h"
+#include "trials/programs/trial_rendering.h"
 
 namespace trials {
 namespace {
@@ -19,22 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kMostLogBytes = std::int64_t{1} << 30;
-
-CommandOptions::Ranks ReadRanks(const common::TomlTable& table) {
-  const std::string value = table.GetString("ranks", "one");
-  if (value == "one") {
-    return CommandOptions::Ranks::kOne;
-  }
-  if (value == "per-node") {
-    return CommandOptions::Ranks::kPerNode;
-  }
-  if (value == "per-gpu") {
-    return CommandOptions::Ranks::kPerGpu;
-  }
-  table.Fail(
-      "ranks",
-      fmt::format("ranks = '{}': must be one, per-node or per-gpu", value));
-}
 
 // The words that start the ranks, ahead of the program.
 std::vector<std::string> ReadLauncher(const common::TomlTable& table) {
@@ -95,7 +80,7 @@ void ReadProgram(const common::TomlTable& table, CommandOptions& options) {
       table.Fail("program", "a word cannot hold a NUL byte");
     }
     try {
-      (void)Expand(word, Placeholders(options.knobs, {}, {}));
+      (void)Expand(word, Placeholders(options, {}, {}));
     } catch (const std::invalid_argument& e) {
       table.Fail("program", e.what());
     }
@@ -123,7 +108,11 @@ CommandOptions ReadCommandOptions(const common::TomlTable& table,
   options.program.insert(options.program.begin(), launcher.begin(),
                          launcher.end());
   ReadAdapter(table, options);
-  options.ranks = ReadRanks(table);
+  try {
+    common::FromText(table.GetString("ranks", "one"), options.ranks);
+  } catch (const common::InputError& e) {
+    table.Fail("ranks", fmt::format("ranks: {}", e.what()));
+  }
   return options;
 }
 

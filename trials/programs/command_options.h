@@ -3,10 +3,12 @@
 #ifndef TRIALS_PROGRAMS_COMMAND_OPTIONS_H_
 #define TRIALS_PROGRAMS_COMMAND_OPTIONS_H_
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/error.h"
@@ -44,6 +46,11 @@ struct CommandOptions {
   std::shared_ptr<const LogPatterns> log;
   Workload workload;  // what the job trains; for the adapter and the log
 };
+
+constexpr std::array<std::string_view, 3> NamesOf(
+    CommandOptions::Ranks /*type*/) {
+  return {"one", "per-node", "per-gpu"};
+}
 
 // Errors: throws InputError with the place of an invalid value, of an unknown
 // placeholder, and of a program that does not exist.

@@ -72,15 +72,20 @@ class RunningTrial {
 
   Measurement Run() {
     const auto take = [this](ContainedProcess::Stream stream,
-                             std::string_view text) { Take(stream, text); };
+                             std::string_view text) {
+      log_.Append(text);
+      TakePiece(text, stream == ContainedProcess::Stream::kOutput ? output_
+                                                                  : errors_);
+    };
     while (process_.Read(kLookSeconds, take)) {
       ReadReportFile();
       Look(common::SteadySeconds());
     }
     ReadReportFile();
-    file_.lines.Finish([this](std::string_view line) { Take(line, file_); });
-    output_.lines.Finish([this](std::string_view line) { TakeOutput(line); });
-    errors_.Finish([this](std::string_view line) { TakeError(line); });
+    for (Source* source : {&file_, &output_, &errors_}) {
+      source->lines.Finish(
+          [this, source](std::string_view line) { Take(line, *source); });
+    }
     if (const int error = process_.start_error(); error != 0) {
       throw std::runtime_error(fmt::format(
           "cannot start {}: {}{}", options_.program.front(), strerror(error),
@@ -94,8 +99,10 @@ class RunningTrial {
   }
 
  private:
-  // Lines of one origin and the reports in them.
+  // Lines of one origin, and what is in them.
   struct Source {
+    bool has_reports = true;
+    bool is_output = true;  // of the program: it may have any text
     LineReader lines;
     ReportReader reports;
   };
@@ -163,44 +170,30 @@ class RunningTrial {
     }
   }
 
-  void Take(ContainedProcess::Stream stream, std::string_view text) {
-    log_.Append(text);
-    if (stream == ContainedProcess::Stream::kOutput) {
-      output_.lines.Take(text,
-                         [this](std::string_view line) { TakeOutput(line); });
-    } else {
-      errors_.Take(text, [this](std::string_view line) { TakeError(line); });
+  void TakePiece(std::string_view piece, Source& source) {
+    source.lines.Take(
+        piece, [this, &source](std::string_view line) { Take(line, source); });
+  }
+
+  void ReadReportFile() { TakePiece(report_file_.Read(), file_); }
+
+  void Take(std::string_view line, Source& source) {
+    if (source.is_output) {
+      LookForMemory(line);
     }
-  }
-
-  void ReadReportFile() {
-    file_.lines.Take(report_file_.Read(),
-                     [this](std::string_view line) { Take(line, file_); });
-  }
-
-  void TakeOutput(std::string_view line) {
-    LookForMemory(line);
-    Take(line, output_);
-    Scan(line);
-  }
-
-  void TakeError(std::string_view line) {
-    LookForMemory(line);
-    Scan(line);
-  }
-
-  void Scan(std::string_view line) {
-    if (scanner_ && !decided_) {
-      for (const TrialReport& report :
-           scanner_->Read(line, common::SteadySeconds())) {
-        TakeReport(report);
+    if (source.has_reports) {
+      ReadReports(line, source.reports);
+    }
+    if (source.is_output && scanner_ && !decided_) {
+      if (const auto report = scanner_->Read(line, common::SteadySeconds())) {
+        TakeReport(*report);
       }
     }
   }
 
-  void Take(std::string_view line, Source& source) {
+  void ReadReports(std::string_view line, ReportReader& reader) {
     try {
-      ReportReader::Line found = source.reports.Read(line);
+      ReportReader::Line found = reader.Read(line);
       for (const TrialReport& report : found.reports) {
         if (!decided_) {
           TakeReport(report);
@@ -282,9 +275,9 @@ class RunningTrial {
   double limit_s_;
   TrialLog log_;
   ReportFile report_file_;
-  Source file_;
+  Source file_{.is_output = false};
   Source output_;
-  LineReader errors_;
+  Source errors_{.has_reports = false};
   std::string broken_report_;
   Measurement result_;
   std::optional<Outcome> decided_;

@@ -67,34 +67,25 @@ std::optional<std::string> FlagValue(const Words& words, std::string_view flag,
 
 void SetFlagWord(Words& words, std::string_view flag, bool has_value,
                  const std::string& value) {
-  const std::optional<FlagValueSpan> span = Find(words, flag, has_value);
-  if (!span) {
-    words.emplace_back(flag);
-    if (has_value) {
-      words.push_back(value);
-    }
-    return;
+  const FlagValueSpan span =
+      Find(words, flag, has_value)
+          .value_or(
+              FlagValueSpan{words.size(), words.size(), std::string::npos});
+  const bool exists = span.begin < words.size();
+  Words set = {exists ? words[span.begin].substr(0, span.equals)
+                      : std::string(flag)};
+  if (has_value && span.equals != std::string::npos) {
+    set.front() += "=" + value;
+  } else if (has_value) {
+    set.push_back(value);
   }
-  std::string& first = words[span->begin];
-  if (span->equals != std::string::npos) {
-    first = has_value ? first.substr(0, span->equals + 1) + value
-                      : first.substr(0, span->equals);
-    return;
-  }
-  const auto begin = words.begin() + static_cast<std::ptrdiff_t>(span->begin);
-  words.erase(begin + 1,
-              words.begin() + static_cast<std::ptrdiff_t>(span->end));
-  if (has_value) {
-    words.insert(words.begin() + static_cast<std::ptrdiff_t>(span->begin) + 1,
-                 value);
-  }
+  words.erase(words.begin() + span.begin, words.begin() + span.end);
+  words.insert(words.begin() + span.begin, set.begin(), set.end());
 }
 
 void RemoveFlag(Words& words, std::string_view flag, bool has_value) {
-  while (const std::optional<FlagValueSpan> span =
-             Find(words, flag, has_value)) {
-    words.erase(words.begin() + static_cast<std::ptrdiff_t>(span->begin),
-                words.begin() + static_cast<std::ptrdiff_t>(span->end));
+  while (const auto span = Find(words, flag, has_value)) {
+    words.erase(words.begin() + span->begin, words.begin() + span->end);
   }
 }
 

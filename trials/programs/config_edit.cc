@@ -17,7 +17,7 @@ namespace {
 using common::Json;
 using Names = std::vector<std::string>;
 
-Names NamesOf(std::string_view path) {
+Names KeysOf(std::string_view path) {
   Names names;
   for (const std::string_view name : common::Split(path, '.')) {
     names.emplace_back(name);
@@ -243,44 +243,28 @@ std::string Scalar(ConfigFormat format, const ConfigValue& value) {
 // The lines that add a key with its missing tables.
 Names NewLines(ConfigFormat format, const Place& place, const std::string& name,
                const std::string& scalar) {
-  if (format == ConfigFormat::kToml) {
-    Names lines;
-    for (const std::string& table : place.missing) {
-      lines.insert(lines.end(), {"", fmt::format("[{}]", table)});
-    }
-    lines.push_back(fmt::format("{} = {}", name, scalar));
-    return lines;
-  }
+  const bool is_toml = format == ConfigFormat::kToml;
   Names lines;
   std::string indent = place.indent;
   for (const std::string& table : place.missing) {
-    lines.push_back(fmt::format("{}{}:", indent, table));
-    indent += "  ";
+    if (is_toml) {
+      lines.insert(lines.end(), {"", fmt::format("[{}]", table)});
+    } else {
+      lines.push_back(fmt::format("{}{}:", indent, table));
+      indent += "  ";
+    }
   }
-  lines.push_back(fmt::format("{}{}: {}", indent, name, scalar));
+  lines.push_back(is_toml ? fmt::format("{} = {}", name, scalar)
+                          : fmt::format("{}{}: {}", indent, name, scalar));
   return lines;
 }
 
 }  // namespace
 
-ConfigFormat ParseConfigFormat(std::string_view name) {
-  if (name == "json") {
-    return ConfigFormat::kJson;
-  }
-  if (name == "toml") {
-    return ConfigFormat::kToml;
-  }
-  if (name == "yaml") {
-    return ConfigFormat::kYaml;
-  }
-  throw std::invalid_argument(
-      fmt::format("unknown format '{}'; known: json, toml, yaml", name));
-}
-
 std::optional<std::string> GetConfigKey(ConfigFormat format,
                                         const std::string& text,
                                         std::string_view path) {
-  const Names names = NamesOf(path);
+  const Names names = KeysOf(path);
   if (format == ConfigFormat::kJson) {
     Json json = ParseObject(text);
     const Json* const parent = ParentOf(json, names, false);
@@ -307,7 +291,7 @@ std::optional<std::string> GetConfigKey(ConfigFormat format,
 
 std::string SetConfigKey(ConfigFormat format, const std::string& text,
                          std::string_view path, const ConfigValue& value) {
-  const Names names = NamesOf(path);
+  const Names names = KeysOf(path);
   if (format == ConfigFormat::kJson) {
     Json json = ParseObject(text);
     (*ParentOf(json, names, true))[names.back()] = ToJsonScalar(value);
@@ -332,7 +316,7 @@ std::string SetConfigKey(ConfigFormat format, const std::string& text,
 
 std::string RemoveConfigKey(ConfigFormat format, const std::string& text,
                             std::string_view path) {
-  const Names names = NamesOf(path);
+  const Names names = KeysOf(path);
   if (format == ConfigFormat::kJson) {
     Json json = ParseObject(text);
     Json* const parent = ParentOf(json, names, false);

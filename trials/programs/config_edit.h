@@ -3,6 +3,7 @@
 #ifndef TRIALS_PROGRAMS_CONFIG_EDIT_H_
 #define TRIALS_PROGRAMS_CONFIG_EDIT_H_
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,9 @@
 namespace trials {
 
 enum class ConfigFormat { kJson, kToml, kYaml };
+constexpr std::array<std::string_view, 3> NamesOf(ConfigFormat /*type*/) {
+  return {"json", "toml", "yaml"};
+}
 
 // A scalar as a configuration file or a command line contains it: "4", "true",
 // "full".
@@ -22,10 +26,6 @@ struct ConfigValue {
 
   friend bool operator==(const ConfigValue&, const ConfigValue&) = default;
 };
-
-// The name of a format ("json", "toml", "yaml").
-// Errors: throws std::invalid_argument for an unknown name.
-[[nodiscard]] ConfigFormat ParseConfigFormat(std::string_view name);
 
 // The three functions below take the text of a file and the path of a key,
 // "parallelism.tensor_parallel_degree". TOML and YAML are edited line by line,

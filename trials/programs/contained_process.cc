@@ -82,9 +82,6 @@ ContainedProcess::ContainedProcess(const Spec& spec)
   std::vector<std::string> words = spec.words;
   std::vector<std::string> environment = spec.environment;
   environment.push_back(record_.mark());
-  const std::string cgroup = record_.cgroup().string();
-  const std::string join = cgroup + "/cgroup.procs";
-  const std::string kill = cgroup + "/cgroup.kill";
   std::vector<std::string> candidates = Candidates(spec);
   const std::vector<char*> candidate_pointers = common::Argv(candidates);
   const std::vector<char*> word_pointers = common::Argv(words);
@@ -94,9 +91,6 @@ ContainedProcess::ContainedProcess(const Spec& spec)
       .words = word_pointers.data(),
       .environment = environment_pointers.data(),
       .folder = spec.folder.empty() ? nullptr : spec.folder.c_str(),
-      .cgroup = cgroup.empty() ? nullptr : cgroup.c_str(),
-      .cgroup_join = join.c_str(),
-      .cgroup_kill = kill.c_str(),
       .patience_s = spec.patience_s,
       .control = control[0],
       .output = pipes[kOutput][1],

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -27,7 +26,6 @@ using common::ProcessEntry;
 using Processes = std::map<pid_t, ProcessEntry>;
 
 constexpr std::string_view kVariable = "OPPA_PROCESS=";
-constexpr std::string_view kCgroupPrefix = "oppa-";
 constexpr int kRounds = 1000;
 constexpr int kLookMicroseconds = 10000;
 
@@ -67,55 +65,6 @@ std::vector<std::string> MarksOf(pid_t pid) {
     }
   }
   return marks;
-}
-
-// The cgroup of this process if this process may create others in it.
-fs::path OwnCgroup() {
-  std::string mount;
-  const std::string mounts = common::ReadProcFile("/proc/self/mounts");
-  for (const std::string_view line : common::Split(mounts, '\n')) {
-    const auto cells = common::Split(line, ' ');
-    if (cells.size() > 2 && cells[2] == "cgroup2") {
-      mount = cells[1];
-      break;
-    }
-  }
-  const std::string groups = common::ReadProcFile("/proc/self/cgroup");
-  for (const std::string_view line : common::Split(groups, '\n')) {
-    if (!mount.empty() && line.starts_with("0::/")) {
-      // Without a slash at its end: to append to such a path, libstdc++ 12
-      // frees what it has not built if an allocation fails.
-      std::string_view group = line.substr(3);
-      if (group == "/") {
-        group = "";
-      }
-      const fs::path path = mount + std::string(group);
-      return ::access((path / "cgroup.procs").c_str(), W_OK) == 0 ? path
-                                                                  : fs::path();
-    }
-  }
-  return {};
-}
-
-std::string CgroupName(std::string_view mark) {
-  return fmt::format("{}{}", kCgroupPrefix, mark.substr(kVariable.size()));
-}
-
-fs::path NewCgroup(std::string_view mark) {
-  const fs::path own = OwnCgroup();
-  std::error_code error;
-  fs::path path = own / CgroupName(mark);
-  return !own.empty() && fs::create_directory(path, error) ? path : fs::path();
-}
-
-// Kills the processes of a cgroup, if the system can do that.
-void KillCgroup(const fs::path& cgroup) {
-  const int fd = ::open((cgroup / "cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC);
-  if (fd < 0) {
-    return;
-  }
-  (void)!::write(fd, "1", 1);
-  ::close(fd);
 }
 
 bool IsBelow(const Processes& all, pid_t pid, pid_t ancestor) {
@@ -192,7 +141,7 @@ void Repeat(const KillOnce& kill_once) {
 }  // namespace
 
 ProcessRecord::ProcessRecord(fs::path path)
-    : path_(std::move(path)), mark_(NewMark()), cgroup_(NewCgroup(mark_)) {
+    : path_(std::move(path)), mark_(NewMark()) {
   Store();
 }
 
@@ -217,13 +166,6 @@ bool ProcessRecord::KillOnce() const {
   for (const pid_t pid : FindRecorded(seen_)) {
     found = ::kill(pid, SIGKILL) == 0 || found;
   }
-  if (!cgroup_.empty()) {
-    KillCgroup(cgroup_);
-    found =
-        found ||
-        common::ReadProcFile(cgroup_ / "cgroup.events").find("populated 1") !=
-            std::string::npos;
-  }
   return found;
 }
 
@@ -232,47 +174,38 @@ void ProcessRecord::Kill() {
 }
 
 void ProcessRecord::Remove() {
-  if (!cgroup_.empty()) {
-    ::rmdir(cgroup_.c_str());
-  }
   if (!path_.empty()) {
     ::unlink(path_.c_str());
   }
 }
 
-// The file has the process space, the mark and the cgroup, one per line, and
-// then a line "pid start" per process.
+// The file has the process space and the mark, one per line, and then a line
+// "pid start" per process.
 void ProcessRecord::Store() const {
   if (path_.empty()) {
     return;
   }
-  std::string text = fmt::format("{}\n{}\n{}\n", common::ProcessSpace(), mark_,
-                                 cgroup_.string());
+  std::string text = fmt::format("{}\n{}\n", common::ProcessSpace(), mark_);
   for (const auto& [pid, start] : seen_) {
     text += fmt::format("{} {}\n", pid, start);
   }
   try {
     common::ReplaceFile(path_, text);
   } catch (const std::exception&) {
-    // The disk is full: the mark and the cgroup remain.
+    // The disk is full: the mark remains.
   }
 }
 
 std::optional<ProcessRecord> ProcessRecord::Read(const fs::path& path) {
   const std::string text = common::ReadFileIfExists(path).value_or("");
   const auto lines = common::Split(text, '\n');
-  if (lines.size() < 3 || lines[0] != common::ProcessSpace()) {
+  if (lines.size() < 2 || lines[0] != common::ProcessSpace()) {
     return std::nullopt;  // of another host, or before this one was restarted
   }
   ProcessRecord record;
   record.path_ = path;
   record.mark_ = lines[1];
-  // A file of another origin must not name any other cgroup.
-  if (record.mark_.starts_with(kVariable) &&
-      fs::path(lines[2]).filename() == CgroupName(record.mark_)) {
-    record.cgroup_ = lines[2];
-  }
-  for (std::size_t i = 3; i < lines.size(); ++i) {
+  for (std::size_t i = 2; i < lines.size(); ++i) {
     const std::size_t space = lines[i].find(' ');
     const auto pid = common::ParseInt(lines[i].substr(0, space)).value_or(0);
     if (pid > 1 && space != std::string_view::npos) {
@@ -282,42 +215,15 @@ std::optional<ProcessRecord> ProcessRecord::Read(const fs::path& path) {
   return record;
 }
 
-std::vector<ProcessRecord> ProcessRecord::OrphanedCgroups() {
-  const fs::path own = OwnCgroup();
-  std::vector<ProcessRecord> records;
-  if (own.empty()) {
-    return records;
-  }
-  std::error_code none;
-  const std::string space = SpaceHash();
-  for (const auto& entry : fs::directory_iterator(own, none)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(kCgroupPrefix)) {
-      continue;
-    }
-    ProcessRecord record;
-    record.mark_ = std::string(kVariable) + name.substr(kCgroupPrefix.size());
-    record.cgroup_ = entry.path();
-    if (IsOrphan(record.mark_, space)) {
-      records.push_back(std::move(record));
-    }
-  }
-  return records;
-}
-
 void EndLeftovers(const fs::path& folder) {
-  std::vector<ProcessRecord> records = ProcessRecord::OrphanedCgroups();
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(folder, none)) {
     if (entry.path().extension() == kProcessRecordExtension) {
       if (auto record = ProcessRecord::Read(entry.path())) {
-        records.push_back(*std::move(record));
+        record->Kill();
+        record->Remove();
       }
     }
-  }
-  for (ProcessRecord& record : records) {
-    record.Kill();
-    record.Remove();
   }
   Repeat([space = SpaceHash()] {
     return KillMarked(

@@ -7,30 +7,25 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include <sys/types.h>
 
 namespace trials {
 
-// Identifies the processes of one contained program in three ways, each of
-// which covers a gap of the others:
+// Identifies the processes of one contained program in two ways, each of which
+// covers a gap of the other:
 // - a variable in the environment of every descendant, which a program can
 //   clear (env -i, sudo);
-// - a cgroup (version 2), where this process may create one: no descendant
-//   leaves it without privileges;
 // - the descendants of the supervisor that were seen (Track), with the times of
 //   their starts, and everything in their sessions.
 // With a path, the record survives this process, for EndLeftovers.
 class ProcessRecord {
  public:
-  // An empty path keeps the record in memory. Creates the cgroup.
+  // An empty path keeps the record in memory.
   explicit ProcessRecord(std::filesystem::path path);
 
   // "OPPA_PROCESS=...", for the environment of the program.
   [[nodiscard]] const std::string& mark() const { return mark_; }
-  // Empty if there is none.
-  [[nodiscard]] const std::filesystem::path& cgroup() const { return cgroup_; }
 
   // Adds the present descendants of the supervisor.
   void Track(pid_t supervisor);
@@ -38,7 +33,7 @@ class ProcessRecord {
   // Kills what is left; returns after all of it has ended or after about 10 s.
   void Kill();
 
-  // Removes the cgroup and the file.
+  // Removes the file.
   void Remove();
 
  private:
@@ -48,8 +43,6 @@ class ProcessRecord {
   // The record in a file; nothing unless it is of this host since its boot.
   [[nodiscard]] static std::optional<ProcessRecord> Read(
       const std::filesystem::path& path);
-  // The cgroups next to our own of runners that no longer exist.
-  [[nodiscard]] static std::vector<ProcessRecord> OrphanedCgroups();
 
   // Sends SIGKILL to what is alive; false if nothing is.
   [[nodiscard]] bool KillOnce() const;
@@ -57,7 +50,6 @@ class ProcessRecord {
 
   std::filesystem::path path_;
   std::string mark_;
-  std::filesystem::path cgroup_;
   std::map<pid_t, std::string> seen_;  // the start of each process
 };
 
@@ -65,9 +57,9 @@ class ProcessRecord {
 inline constexpr const char* kProcessRecordExtension = ".processes";
 
 // Kills what earlier trials with a record in the folder left on this host, and
-// every process of this user on this host that carries the mark, or is in the
-// cgroup, of a runner that no longer exists. Waits for their end. Call it only
-// while no other process runs trials with records in this folder.
+// every process of this user on this host that carries the mark of a runner
+// that no longer exists. Waits for their end. Call it only while no other
+// process runs trials with records in this folder.
 void EndLeftovers(const std::filesystem::path& folder);
 
 }  // namespace trials

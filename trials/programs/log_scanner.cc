@@ -8,13 +8,12 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
+#include "common/units.h"
 
 namespace trials {
 namespace {
 
 using Quantity = LogPatterns::Quantity;
-
-constexpr double kKibi = 1024.0;
 
 // The keys of [log] that hold a pattern for a number.
 struct Key {
@@ -30,18 +29,15 @@ constexpr std::array<Key, 12> kKeys = {{
     {"tokens_per_s", Quantity::kTokens, 1.0},
     {"tokens_per_s_per_gpu", Quantity::kTokensOfGpu, 1.0},
     {"memory_bytes", Quantity::kMemory, 1.0},
-    {"memory_mib", Quantity::kMemory, kKibi* kKibi},
-    {"memory_gib", Quantity::kMemory, kKibi* kKibi* kKibi},
+    {"memory_mib", Quantity::kMemory, common::kMebi},
+    {"memory_gib", Quantity::kMemory, common::kGibi},
     {"memory_mb", Quantity::kMemory, 1e6},
     {"memory_gb", Quantity::kMemory, 1e9},
-    {"memory_kib", Quantity::kMemory, kKibi},
+    {"memory_kib", Quantity::kMemory, 1024.0},
 }};
 
 // A longer line is not a report, and the library's matcher is recursive.
 constexpr std::size_t kLongestLine = 4096;
-constexpr double kLeastStep = 1e-6;
-constexpr double kMostStep = 1e6;
-constexpr double kMostMemory = 1e18;
 
 std::regex ReadExpression(const common::TomlTable& table,
                           std::string_view key) {
@@ -136,7 +132,8 @@ std::optional<double> LogScanner::StepTime(const LogPatterns::Pattern& pattern,
   return std::nullopt;
 }
 
-std::vector<TrialReport> LogScanner::Read(std::string_view line, double now_s) {
+std::optional<TrialReport> LogScanner::Read(std::string_view line,
+                                            double now_s) {
   const std::string text(line.substr(0, kLongestLine));
   TrialReport report;
   for (const LogPatterns::Pattern& pattern : patterns_.patterns) {
@@ -146,7 +143,7 @@ std::vector<TrialReport> LogScanner::Read(std::string_view line, double now_s) {
     }
     if (pattern.quantity == Quantity::kMemory) {
       const double bytes = pattern.factor * *number;
-      if (bytes > 0.0 && bytes < kMostMemory) {
+      if (bytes > 0.0 && bytes < kMostMemoryBytes) {
         report.peak_memory_bytes = bytes;
       }
     } else if (!report.step_time_s) {
@@ -166,14 +163,12 @@ std::vector<TrialReport> LogScanner::Read(std::string_view line, double now_s) {
     }
   }
   last_s_ = report.step_time_s ? now_s : last_s_;
-  if (report.step_time_s && !(*report.step_time_s >= kLeastStep &&
-                              *report.step_time_s <= kMostStep)) {
+  if (report.step_time_s && !(*report.step_time_s >= kLeastStepSeconds &&
+                              *report.step_time_s <= kMostStepSeconds)) {
     report.step_time_s.reset();
   }
-  if (!report.step_time_s && !report.peak_memory_bytes) {
-    return {};
-  }
-  return {report};
+  return report.step_time_s || report.peak_memory_bytes ? std::optional(report)
+                                                        : std::nullopt;
 }
 
 }  // namespace trials

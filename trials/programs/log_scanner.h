@@ -3,7 +3,6 @@
 #ifndef TRIALS_PROGRAMS_LOG_SCANNER_H_
 #define TRIALS_PROGRAMS_LOG_SCANNER_H_
 
-#include <memory>
 #include <optional>
 #include <regex>
 #include <string>
@@ -64,10 +63,10 @@ class LogScanner {
              double begin_s)
       : patterns_(patterns), sizes_(sizes), last_s_(begin_s) {}
 
-  // The reports in a line that arrived at `now_s`. Lines with impossible
-  // numbers have none.
-  [[nodiscard]] std::vector<TrialReport> Read(std::string_view line,
-                                              double now_s);
+  // The report in a line that arrived at `now_s`. Lines with impossible numbers
+  // have none.
+  [[nodiscard]] std::optional<TrialReport> Read(std::string_view line,
+                                                double now_s);
 
  private:
   [[nodiscard]] std::optional<double> StepTime(

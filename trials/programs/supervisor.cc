@@ -49,21 +49,9 @@ void CloseOthers(std::array<int, 3> kept) {
   ::syscall(SYS_close_range, first, ~0U, 0);
 }
 
-// Writes one character to a control file.
-void WriteControl(const char* path, char text) {
-  const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
-  if (fd >= 0) {
-    (void)TEMP_FAILURE_RETRY(::write(fd, &text, 1));
-    ::close(fd);
-  }
-}
-
 [[noreturn]] void Execute(const SupervisorTask& task) {
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (task.cgroup != nullptr) {
-    WriteControl(task.cgroup_join, '0');  // this process
-  }
   sigset_t signals;
   sigemptyset(&signals);
   for (int signal = 1; signal < NSIG; ++signal) {
@@ -128,9 +116,6 @@ class Supervisor {
   [[noreturn]] void Run() {
     Watch();
     const bool all_gone = KillAll();
-    if (all_gone && task_.cgroup != nullptr) {
-      ::rmdir(task_.cgroup);
-    }
     Say(task_.say, SupervisorWord::Kind::kEnded, status_);
     Say(task_.say, SupervisorWord::Kind::kAllGone, all_gone ? 1 : 0);
     ::_exit(0);
@@ -177,9 +162,6 @@ class Supervisor {
     const double give_up_s = Now() + kGiveUpSeconds;
     while (!Reap()) {
       const bool listed = KillChildren();
-      if (task_.cgroup != nullptr) {
-        WriteControl(task_.cgroup_kill, '1');
-      }
       if (!ended_) {
         ::kill(-program_, SIGKILL);
       } else if (!listed) {

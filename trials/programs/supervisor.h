@@ -25,9 +25,6 @@ struct SupervisorTask {
   char* const* words = nullptr;        // null-terminated
   char* const* environment = nullptr;  // null-terminated
   const char* folder = nullptr;        // null: stay
-  const char* cgroup = nullptr;        // the program is moved to it; null: none
-  const char* cgroup_join = nullptr;   // its cgroup.procs
-  const char* cgroup_kill = nullptr;   // its cgroup.kill
   double patience_s = 0.0;
   int control = -1;  // reads; its end means: end the program
   int output = -1;   // the program's

@@ -2,21 +2,26 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <map>
 #include <optional>
-#include <string_view>
+#include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "common/process.h"
 #include "common/text.h"
-#include "trials/programs/placeholders.h"
 
 namespace trials {
 namespace {
 
 namespace fs = std::filesystem;
+
+bool IsPlaceholder(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || c == '_' || (c >= '0' && c <= '9');
+  });
+}
 
 // Numbers and booleans as such, other texts as strings.
 common::Json JsonValue(const Knob& knob, int value) {
@@ -48,6 +53,74 @@ bool NamesParameter(const CommandOptions& options) {
 
 }  // namespace
 
+int ValueOf(const Knob& knob, const ParallelConfig& config, int batch_size) {
+  const int value = knob.Get(config);
+  return value == 0 && knob.derived
+             ? static_cast<int>(knob.derived(config, batch_size))
+             : value;
+}
+
+std::map<std::string, std::string> Placeholders(const CommandOptions& options,
+                                                const Cluster& cluster,
+                                                const TrialRequest& request) {
+  const ParallelConfig& config = request.candidate.config();
+  std::map<std::string, std::string> values = {
+      {"config", ToString(config, options.knobs)},
+      {"max_steps", std::to_string(request.max_steps)},
+      {"seed", std::to_string(request.seed)},
+      {"gpus", std::to_string(cluster.gpus())},
+      {"nodes", std::to_string(cluster.nodes)},
+      {"gpus_per_node", std::to_string(cluster.gpus_per_node)}};
+  for (const Knob& knob : options.knobs) {
+    values[knob.name] =
+        knob.Text(ValueOf(knob, config, options.workload.batch_size));
+  }
+  return values;
+}
+
+std::string Expand(std::string_view word,
+                   const std::map<std::string, std::string>& values) {
+  std::string text;
+  while (!word.empty()) {
+    const std::size_t open = word.find('{');
+    text += word.substr(0, open);
+    if (open == std::string_view::npos) {
+      break;
+    }
+    word.remove_prefix(open);
+    const bool twice = word.starts_with("{{");
+    const std::size_t begin = twice ? 2 : 1;
+    const std::size_t close = word.find('}');
+    const std::string name(close == std::string_view::npos
+                               ? ""
+                               : word.substr(begin, close - begin));
+    if (!IsPlaceholder(name) && !values.contains(name)) {
+      text += '{';
+      word.remove_prefix(1);
+      continue;
+    }
+    if (twice && word.substr(close).starts_with("}}")) {
+      text += fmt::format("{{{}}}", name);
+      word.remove_prefix(close + 2);
+      continue;
+    }
+    const auto found = values.find(name);
+    if (found == values.end()) {
+      std::vector<std::string> known;
+      for (const auto& [key, value] : values) {
+        known.push_back(key);
+      }
+      throw std::invalid_argument(fmt::format(
+          "unknown placeholder '{{{}}}'{}; known: {}; write "
+          "{{{{{}}}}} for the text itself",
+          name, common::DidYouMean(name, known), fmt::join(known, ", "), name));
+    }
+    text += found->second;
+    word.remove_prefix(close + 1);
+  }
+  return text;
+}
+
 std::vector<std::string> TrialWords(const CommandOptions& options,
                                     const Cluster& cluster,
                                     const TrialRequest& request) {
@@ -70,8 +143,7 @@ std::vector<std::string> TrialWords(const CommandOptions& options,
     words.insert(words.end(), options.rank_wrapper.begin(),
                  options.rank_wrapper.end());
   }
-  const auto values = Placeholders(options.knobs, cluster, request,
-                                   options.workload.batch_size);
+  const auto values = Placeholders(options, cluster, request);
   for (const std::string& word : options.program) {
     words.push_back(Expand(word, values));
   }
@@ -86,8 +158,7 @@ RenderedJob RenderJob(const CommandOptions& options, const Cluster& cluster,
                       const ParallelConfig& config, const fs::path& files) {
   TrialRequest request;
   request.candidate = config;
-  auto values = Placeholders(options.knobs, cluster, request,
-                             options.workload.batch_size);
+  auto values = Placeholders(options, cluster, request);
   values["max_steps"] = "{max_steps}";
   values["seed"] = "{seed}";
   const auto expand = [&values](std::string_view text) {
@@ -118,8 +189,7 @@ RenderedJob RenderTrial(const CommandOptions& options, const Cluster& cluster,
   if (options.adapter == nullptr) {
     return {TrialWords(options, cluster, request), {}, {}};
   }
-  const auto values = Placeholders(options.knobs, cluster, request,
-                                   options.workload.batch_size);
+  const auto values = Placeholders(options, cluster, request);
   RenderedJob job = options.adapter->Render(
       JobOf(options, cluster),
       as_given ? std::nullopt : std::optional(request.candidate.config()),

@@ -1,10 +1,13 @@
-// The command line and the environment of an external training program.
+// The command line and the environment of an external training program, with
+// placeholders such as {tp} and {max_steps}.
 
 #ifndef TRIALS_PROGRAMS_TRIAL_RENDERING_H_
 #define TRIALS_PROGRAMS_TRIAL_RENDERING_H_
 
 #include <filesystem>
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/json.h"
@@ -13,6 +16,23 @@
 #include "trials/trial_runner.h"
 
 namespace trials {
+
+// The value of a parameter; of one that follows from the others and the batch
+// size, the value that it has.
+[[nodiscard]] int ValueOf(const Knob& knob, const ParallelConfig& config,
+                          int batch_size);
+
+// The values of all placeholders by name: every parameter, {config},
+// {max_steps}, {seed}, {gpus}, {nodes} and {gpus_per_node}.
+[[nodiscard]] std::map<std::string, std::string> Placeholders(
+    const CommandOptions& options, const Cluster& cluster,
+    const TrialRequest& request);
+
+// The word with its placeholders replaced: "--tp={tp}" -> "--tp=4". Braces
+// around anything but a name are kept, and "{{name}}" becomes "{name}".
+// Errors: throws std::invalid_argument for an unknown name.
+[[nodiscard]] std::string Expand(
+    std::string_view word, const std::map<std::string, std::string>& values);
 
 // The command line of a trial, with {FIELD} of the configuration, {max_steps},
 // {seed}, {config}, {gpus}, {nodes} and {gpus_per_node} replaced, and prefixed

@@ -46,6 +46,16 @@ constexpr std::array kAliases = {
     Alias{"num_gpus", "gpus"},
 };
 
+// The number that a text is; nothing for other text, NaN and infinity.
+std::optional<double> Finite(const std::string& text) {
+  try {
+    const double value = common::ParseDouble(text);
+    return std::isfinite(value) ? std::optional(value) : std::nullopt;
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 std::string FactName(std::string_view name) {
@@ -121,21 +131,15 @@ std::string Facts::RequireText(std::string_view name) const {
 }
 
 double Facts::Number(std::string_view name) const {
-  const auto found = facts_.find(name);
-  if (found == facts_.end()) {
+  if (!Has(name)) {
     return std::numeric_limits<double>::quiet_NaN();
   }
-  double value = 0.0;
-  try {
-    value = common::ParseDouble(found->second);
-  } catch (const std::invalid_argument&) {
-    value = 0.0;
+  const std::string text = Text(name);
+  const std::optional<double> value = Finite(text);
+  if (!value || *value <= 0.0) {
+    Fail(fmt::format("{} must be a number above 0, not '{}'", name, text));
   }
-  if (!std::isfinite(value) || value <= 0.0) {
-    Fail(fmt::format("{} must be a number above 0, not '{}'", name,
-                     found->second));
-  }
-  return value;
+  return *value;
 }
 
 int Facts::RequireInt(std::string_view name) const {
@@ -153,16 +157,11 @@ int Facts::Int(std::string_view name, int otherwise) const {
 
 double Facts::NonNegative(std::string_view name) const {
   const std::string text = RequireText(name);
-  double value = std::numeric_limits<double>::quiet_NaN();
-  try {
-    value = common::ParseDouble(text);
-  } catch (const std::invalid_argument&) {
-    Fail(fmt::format("{} must be a number, not '{}'", name, text));
+  const std::optional<double> value = Finite(text);
+  if (!value || *value < 0.0) {
+    Fail(fmt::format("{} must be a number from 0, not '{}'", name, text));
   }
-  if (!std::isfinite(value) || value < 0.0) {
-    Fail(fmt::format("{} must be 0 or more, not '{}'", name, text));
-  }
-  return value;
+  return *value;
 }
 
 bool Facts::Flag(std::string_view name, bool otherwise) const {

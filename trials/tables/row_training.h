@@ -81,6 +81,27 @@ class MachineLibrary {
   std::vector<std::filesystem::path> inputs_;
 };
 
+// The model that has the few sizes that tables of measurements contain, and
+// these properties of its family:
+//
+//   gpt    biases everywhere, LayerNorm, learned positions, tied embeddings,
+//          feed-forward of 4 hidden sizes                       (Megatron, MPT)
+//   llama  no biases, RMSNorm, rotary positions, gated feed-forward
+//   bert   as gpt with segments and without the causal mask
+//
+// Required facts: family, layers, hidden_size, attention_heads, sequence_length
+// and vocab_size. Optional: kv_heads, head_size, ffn_size, tied_embeddings,
+// gated_ffn and dropout.
+//
+// If the fact `config` names a Hugging Face config.json ("llama-3-70b" in
+// experiments/workloads/, or a path), the model is that one; of the facts
+// above, only layers, vocab_size, tied_embeddings and dropout then change it.
+[[nodiscard]] Model ModelOf(const Facts& facts);
+
+// The model with its global batch, sequence length and precision. The batch is
+// dp * micro_batch_size * microbatches if all three are known.
+[[nodiscard]] Workload WorkloadOf(const Facts& facts);
+
 // The training of one row.
 struct RowTraining {
   Workload workload;

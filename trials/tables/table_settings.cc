@@ -1,19 +1,15 @@
 #include "trials/tables/table_settings.h"
 
-#include <algorithm>
-#include <utility>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include "common/text.h"
 #include "trials/data_folder.h"
 
 namespace trials {
+namespace {
 
-namespace fs = std::filesystem;
+constexpr const char* kKind = "validation";
 
-TableSettings ReadTableSettings(const fs::path& path) {
+}  // namespace
+
+TableSettings ReadTableSettings(const std::filesystem::path& path) {
   const common::TomlTable table = common::TomlTable::ParseFile(path);
   TableSettings settings;
   settings.name = path.stem().string();
@@ -39,16 +35,7 @@ TableSettings ReadTableSettings(const fs::path& path) {
 }
 
 TableSettings FindTableSettings(const std::string& name) {
-  std::vector<std::string> known;
-  for (TableSettings& settings : AllTableSettings()) {
-    if (settings.name == name) {
-      return std::move(settings);
-    }
-    known.push_back(settings.name);
-  }
-  throw common::InputError(fmt::format("unknown table '{}'{}; known: {}", name,
-                                       common::DidYouMean(name, known),
-                                       fmt::join(known, ", ")));
+  return ReadTableSettings(FindDataFile(kKind, name));
 }
 
 bool Describes(const TableSettings& settings, const std::string& stem,
@@ -58,18 +45,9 @@ bool Describes(const TableSettings& settings, const std::string& stem,
 }
 
 std::vector<TableSettings> AllTableSettings() {
-  std::vector<fs::path> files;
-  for (const auto& entry :
-       fs::directory_iterator(ExperimentsFolder() / "validation")) {
-    if (entry.path().extension() == ".toml") {
-      files.push_back(entry.path());
-    }
-  }
-  std::sort(files.begin(), files.end());
   std::vector<TableSettings> all;
-  all.reserve(files.size());
-  for (const fs::path& file : files) {
-    all.push_back(ReadTableSettings(file));
+  for (const std::string& name : DataFileNames(kKind)) {
+    all.push_back(FindTableSettings(name));
   }
   return all;
 }

@@ -213,7 +213,7 @@ TEST(GaussianProcess, IsTheSameToTheLastBitForAnyOrderOfCandidates) {
 
 // Four families of neighbours; each differs from the next in one knob.
 void AddFamilies(SyntheticProblem& problem) {
-  trials::Families& families = problem.space.families;
+  Families& families = problem.space.families;
   families.values = {{0, 0}, {0, 1}, {1, 1}, {1, 2}};
   for (int i = 0; i < problem.space.size(); ++i) {
     families.of_candidate.push_back(i / 7 % 4);

@@ -130,8 +130,8 @@ TEST(Likelihood, GradientMatchesDifferencesUnderThePriorMeansOfThePaper) {
 
 // Candidates of `count` families, each of which differs from the next in one
 // structural knob.
-trials::Families Chain(int candidates, int count) {
-  trials::Families families;
+Families Chain(int candidates, int count) {
+  Families families;
   for (int f = 0; f < count; ++f) {
     families.values.push_back({f / 2, (f + 1) / 2});
   }

@@ -238,23 +238,6 @@ TEST(Adapters, AllOfThemCanBeRead) {
   EXPECT_GE(Adapter::Names().size(), 6u);
 }
 
-// An adapter with one flag, whose row has these keys.
-Adapter WithFlag(const std::string& keys) {
-  static const fakes::TemporaryFolder folder;
-  fakes::WriteFile(folder.path() / "a.toml",
-                   "[[settings]]\nflag = '--x'\n" + keys + "\n");
-  return Adapter::Read(folder.path() / "a.toml");
-}
-
-TEST(Adapters, ASettingHasOneValueOrNone) {
-  EXPECT_EQ(WithFlag("").settings().size(), 1u);
-  EXPECT_EQ(WithFlag("value = '1'").settings().size(), 1u);
-  for (const char* keys : {"value = '1'\nbool = '1'", "value = '1'\ntext = 'a'",
-                           "value = '1'\nbool = '1'\ntext = 'a'"}) {
-    EXPECT_THROW((void)WithFlag(keys), common::InputError) << keys;
-  }
-}
-
 // An adapter with this text.
 Adapter WithText(const std::string& text) {
   static const fakes::TemporaryFolder folder;
@@ -324,10 +307,12 @@ TEST(Adapters, WithoutAFileKeysAreFlagsIfTheFrameworkTakesThem) {
   EXPECT_THROW((void)words(file, Adapter::Purpose::kTrial), common::InputError);
 }
 
-TEST(Adapters, ASettingHasOneName) {
+TEST(Adapters, ASettingHasOneNameAndAtMostOneValue) {
   for (const char* row :
        {"value = '1'", "flag = ''", "flag = '--x'\nvariable = 'X'\nvalue = '1'",
-        "variable = 'X'", "key = 'x'\nvalue = '1'"}) {
+        "variable = 'X'", "key = 'x'\nvalue = '1'",
+        "flag = '--x'\nvalue = '1'\nbool = '1'",
+        "flag = '--x'\nvalue = '1'\ntext = 'a'"}) {
     EXPECT_THROW((void)WithText(std::string("[[settings]]\n") + row + "\n"),
                  common::InputError)
         << row;

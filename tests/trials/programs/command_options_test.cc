@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "common/toml_table.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace trials::command_options_test {
@@ -19,12 +20,7 @@ CommandOptions Read(const std::string& text) {
 }
 
 std::string ErrorOf(const std::string& text) {
-  try {
-    (void)Read(text);
-  } catch (const common::InputError& e) {
-    return e.what();
-  }
-  return "no error";
+  return fakes::ErrorOf([&] { return Read(text); });
 }
 
 TEST(CommandOptions, TheLogHasOneByteToAGibibyte) {

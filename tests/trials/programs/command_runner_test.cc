@@ -16,7 +16,6 @@
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/custom_knobs.h"
-#include "trials/programs/trial_rendering.h"
 
 namespace trials::command_runner_test {
 
@@ -215,13 +214,6 @@ TEST_F(CommandRunnerTest, TheTimeoutOfTheManifestIsNamed) {
   EXPECT_EQ(trial.message, "cut off after 0.3 s (backend.timeout_s)");
 }
 
-TEST_F(CommandRunnerTest, AProgramThatDoesNotEndAfterItsStepsIsEnded) {
-  const Measurement trial = Run(kStep + kStep + kStep + kStep + "sleep 60\n");
-  EXPECT_EQ(trial.outcome, Outcome::kCompleted);
-  EXPECT_EQ(trial.step_times_s.size(), 3U);
-  EXPECT_LT(trial.duration_s, 30.0);
-}
-
 TEST_F(CommandRunnerTest, OutOfMemoryIsSeenInTheReportAndInTheOutput) {
   Measurement trial = Run(
       "echo 'oppa {\"status\": \"out_of_memory\", \"message\": \"17 GB\"}'");
@@ -300,18 +292,6 @@ TEST_F(CommandRunnerTest, AFileInAnUnknownFormatIsNoTrial) {
   }
 }
 
-TEST_F(CommandRunnerTest, AFloodOfOutputIsBounded) {
-  backend_ += "log_bytes = 10000\n";
-  const Measurement trial =
-      Run("echo first\nhead -c 30000000 /dev/zero | tr '\\0' 'x'\n" +
-          std::string("echo; ") + kStep + kStep + kStep + "echo last\n");
-  EXPECT_EQ(trial.outcome, Outcome::kCompleted);
-  EXPECT_LT(Log().size(), 10100U);
-  EXPECT_THAT(Log(), HasSubstr("first\n"));
-  EXPECT_THAT(Log(), HasSubstr("bytes left out"));
-  EXPECT_THAT(Log(), HasSubstr("last\n"));
-}
-
 TEST_F(CommandRunnerTest, LogsHaveTheUsersUmask) {
   const mode_t before = ::umask(077);
   (void)Run("echo x\n");
@@ -352,10 +332,6 @@ TEST_F(CommandRunnerTest, AProgramThatIsNotThereIsNoTrial) {
 TEST_F(CommandRunnerTest, RanksAreStartedWithSrunInAnAllocationOnly) {
   Write("");
   backend_ += "ranks = \"per-gpu\"\n";
-  const auto words = TrialWords(Options(), cluster_, request_);
-  EXPECT_EQ(words.front(), "srun");
-  EXPECT_THAT(words, testing::Contains("--ntasks=8"));
-  EXPECT_THAT(words, testing::Contains("--nodes=2"));
   ::unsetenv("SLURM_JOB_ID");
   CommandRunner runner(Options(), cluster_);
   EXPECT_THROW((void)runner.Run(request_), common::InputError);

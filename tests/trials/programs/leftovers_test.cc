@@ -1,19 +1,15 @@
 #include "trials/programs/leftovers.h"
 
-#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <mntent.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,40 +22,6 @@
 namespace trials::leftovers_test {
 
 namespace fs = std::filesystem;
-
-// The folder of the cgroup (version 2) of a process; nothing if there is none.
-std::optional<fs::path> CgroupOf(pid_t pid) {
-  std::optional<fs::path> mount;
-  FILE* mounts = ::setmntent("/proc/self/mounts", "r");
-  while (const mntent* entry = ::getmntent(mounts)) {
-    if (!mount && std::string(entry->mnt_type) == "cgroup2") {
-      mount = entry->mnt_dir;
-    }
-  }
-  ::endmntent(mounts);
-  std::ifstream groups("/proc/" + std::to_string(pid) + "/cgroup");
-  for (std::string line; mount && std::getline(groups, line);) {
-    if (line.starts_with("0::/")) {
-      return mount->string() + (line == "0::/" ? "" : line.substr(3));
-    }
-  }
-  return std::nullopt;
-}
-
-// Moves the processes with this word out of the cgroup of their trial.
-void LeaveCgroups(const std::string& mark) {
-  for (const auto& entry : fs::directory_iterator("/proc")) {
-    const std::string line = common::ReadProcFile(entry.path() / "cmdline");
-    if (line.find(mark) == std::string::npos) {
-      continue;
-    }
-    const std::string pid = entry.path().filename();
-    const auto cgroup = CgroupOf(std::stoi(pid));
-    if (cgroup && cgroup->filename().string().starts_with("oppa-")) {
-      std::ofstream(cgroup->parent_path() / "cgroup.procs") << pid << std::endl;
-    }
-  }
-}
 
 void KillBoth(pid_t runner, const fs::path& supervisor) {
   pid_t pid = 0;
@@ -111,7 +73,6 @@ class Leftovers : public testing::Test {
 
 TEST_F(Leftovers, OfAKilledRunnerAndSupervisorAreFoundByTheirEnvironment) {
   LeaveStray(kStray, "");  // no record
-  LeaveCgroups(mark_);
   EndLeftovers(folder_.path());
   EXPECT_EQ(Alive(mark_), 0);
 }
@@ -122,46 +83,6 @@ TEST_F(Leftovers, WithoutTheirEnvironmentAreFoundByTheRecord) {
   EndLeftovers(folder_.path());
   EXPECT_EQ(Alive(mark_), 0);
   EXPECT_FALSE(fs::exists(record));
-}
-
-TEST_F(Leftovers, WithoutEnvironmentAndCgroupAreFoundByTheirStart) {
-  const fs::path record = folder_.path() / "trial.processes";
-  LeaveStray(kClearedStray, record);
-  std::ifstream in(record);
-  std::string space;
-  std::string mark;
-  std::string cgroup;
-  std::getline(in, space);
-  std::getline(in, mark);
-  std::getline(in, cgroup);
-  const std::string rest(std::istreambuf_iterator<char>(in), {});
-  std::ofstream(record) << space << '\n' << mark << "\n\n" << rest;
-  LeaveCgroups(mark_);
-  EndLeftovers(folder_.path());
-  EXPECT_EQ(Alive(mark_), 0);
-  if (!cgroup.empty()) {
-    ::rmdir(cgroup.c_str());
-  }
-}
-
-TEST_F(Leftovers, WithoutEnvironmentAreFoundByTheCgroupAlone) {
-  const fs::path record = folder_.path() / "trial.processes";
-  LeaveStray(kClearedStray, record);
-  std::ifstream in(record);
-  std::string head;
-  std::string line;
-  for (int i = 0; i < 3 && std::getline(in, line); ++i) {
-    head += line + "\n";
-  }
-  if (!line.empty()) {
-    std::ofstream(record) << head;
-  }
-  EndLeftovers(folder_.path());
-  EXPECT_EQ(Alive(mark_), 0);
-  if (line.empty()) {
-    GTEST_SKIP() << "no cgroup can be created here";
-  }
-  EXPECT_FALSE(fs::exists(line));
 }
 
 TEST_F(Leftovers, OfARunnerThatLivesStay) {
@@ -215,11 +136,9 @@ class RecordedProcesses : public testing::Test {
   }
 
   // Ends what a record with these lines names.
-  void End(const std::string& mark, const std::string& cgroup,
-           const std::string& processes) {
+  void End(const std::string& processes) {
     fakes::WriteFile(folder_.path() / "trial.processes",
-                     common::ProcessSpace() + "\n" + mark + "\n" + cgroup +
-                         "\n" + processes);
+                     common::ProcessSpace() + "\nx\n" + processes);
     EndLeftovers(folder_.path());
     EXPECT_FALSE(fs::exists(folder_.path() / "trial.processes"));
   }
@@ -257,13 +176,13 @@ TEST_F(RecordedProcesses, AreOrphansOnlyOfRunnersInThisProcessSpace) {
 
 TEST_F(RecordedProcesses, AreThoseWithTheRecordedStart) {
   const pid_t pid = Start(kLoop);
-  End("x", "", Line(pid, 1));
+  End(Line(pid, 1));
   EXPECT_NE(StartOf(pid), "0");
-  End("x", "", Line(pid, -1));
+  End(Line(pid, -1));
   EXPECT_NE(StartOf(pid), "0");
-  End("x", "", "1 " + StartOf(1) + "\n" + std::to_string(pid) + "\n");
+  End("1 " + StartOf(1) + "\n" + std::to_string(pid) + "\n");
   EXPECT_NE(StartOf(pid), "0");
-  End("x", "", Line(pid));
+  End(Line(pid));
   EXPECT_EQ(Alive(mark_), 0);
 }
 
@@ -271,9 +190,9 @@ TEST_F(RecordedProcesses, IncludeThoseBelowThem) {
   const pid_t pid =
       Start("(setsid /bin/sh -c \"" + kLoop + "\" sh $1 & wait)& wait");
   ASSERT_GE(AliveInTheEnd(mark_, 3), 3);
-  End("x", "", Line(pid, 1));
+  End(Line(pid, 1));
   EXPECT_GE(Alive(mark_), 3);
-  End("x", "", Line(pid));
+  End(Line(pid));
   EXPECT_EQ(AliveInTheEnd(mark_, 0), 0);
 }
 
@@ -282,96 +201,16 @@ TEST_F(RecordedProcesses, IncludeTheSessionOfALeaderThatHasEnded) {
   const std::string line = Line(leader);
   ASSERT_EQ(AliveInTheEnd(mark_, 2), 2);
   // While it lives its session is known by its start.
-  End("x", "", Line(leader, 1));
+  End(Line(leader, 1));
   EXPECT_EQ(AliveInTheEnd(mark_, 2), 2);
   ::kill(leader, SIGKILL);
   ASSERT_EQ(AliveInTheEnd(mark_, 1), 1);
   // A process that began before the leader is not of its session.
-  End("x", "",
-      std::to_string(leader) + " " +
-          std::to_string(std::stol(line.substr(line.find(' '))) + 1000000) +
-          "\n");
+  End(std::to_string(leader) + " " +
+      std::to_string(std::stol(line.substr(line.find(' '))) + 1000000) + "\n");
   EXPECT_EQ(AliveInTheEnd(mark_, 1), 1);
-  End("x", "", line);
+  End(line);
   EXPECT_EQ(AliveInTheEnd(mark_, 0), 0);
-}
-
-TEST_F(RecordedProcesses, OfACgroupAreThoseOfTheMarkOnly) {
-  ProcessRecord record("");
-  const fs::path cgroup = record.cgroup();
-  const auto own = CgroupOf(::getpid());
-  if (!own || ::access((*own / "cgroup.procs").c_str(), W_OK) != 0) {
-    EXPECT_EQ(cgroup, "");
-    GTEST_SKIP() << "no cgroup can be created here";
-  }
-  EXPECT_EQ(cgroup.parent_path(), *own);
-  ASSERT_TRUE(fs::is_directory(cgroup));
-  const std::string id = record.mark().substr(record.mark().find('=') + 1);
-  EXPECT_EQ(cgroup.filename(), "oppa-" + id);
-  const pid_t pid = Start(kLoop);
-  std::ofstream(cgroup / "cgroup.procs") << pid << std::endl;
-  ASSERT_EQ(CgroupOf(pid), cgroup);
-  End(record.mark() + "1", cgroup, "");
-  EXPECT_NE(StartOf(pid), "0");
-  ASSERT_TRUE(fs::exists(cgroup));
-  End(record.mark(), cgroup, "");
-  EXPECT_EQ(AliveInTheEnd(mark_, 0), 0);
-  record.Remove();
-  EXPECT_FALSE(fs::exists(cgroup));
-}
-
-// Folders take the place of cgroups.
-class EndedCgroup : public testing::Test {
- protected:
-  // Ends what a record with this mark and a folder of this name has; returns
-  // the content of the file that kills a cgroup.
-  [[nodiscard]] std::string End(const std::string& mark,
-                                const std::string& name,
-                                const std::string& events) const {
-    const fs::path cgroup = folder_.path() / name;
-    fakes::WriteFile(cgroup / "cgroup.kill", "");
-    fakes::WriteFile(cgroup / "cgroup.events", events);
-    fakes::WriteFile(
-        folder_.path() / "trial.processes",
-        common::ProcessSpace() + "\n" + mark + "\n" + cgroup.string() + "\n");
-    EndLeftovers(folder_.path());
-    return fakes::ReadFile(cgroup / "cgroup.kill");
-  }
-
-  fakes::TemporaryFolder folder_;
-};
-
-TEST_F(EndedCgroup, IsThatOfTheMarkOnly) {
-  const std::string none = "populated 0\nfrozen 0\n";
-  EXPECT_EQ(End("OPPA_PROCESS=a", "oppa-a", none), "1");
-  EXPECT_EQ(End("OPPA_PROCESS=a", "oppa-b", none), "");
-  EXPECT_EQ(End("mark", "oppa-mark", none), "");
-}
-
-TEST_F(EndedCgroup, IsKilledUntilItIsEmpty) {
-  std::atomic<bool> empty = false;
-  std::thread last([&] {
-    const fs::path events = folder_.path() / "oppa-a" / "cgroup.events";
-    while (!fs::exists(events)) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    empty = true;
-    fakes::WriteFile(events, "populated 0\nfrozen 0\n");
-  });
-  EXPECT_EQ(End("OPPA_PROCESS=a", "oppa-a", "populated 1\nfrozen 0\n"), "1");
-  EXPECT_TRUE(empty);
-  last.join();
-}
-
-TEST_F(EndedCgroup, IsRemoved) {
-  const fs::path cgroup = folder_.path() / "oppa-a";
-  fs::create_directory(cgroup);  // cannot be killed, as before Linux 5.14
-  fakes::WriteFile(
-      folder_.path() / "trial.processes",
-      common::ProcessSpace() + "\nOPPA_PROCESS=a\n" + cgroup.string() + "\n");
-  EndLeftovers(folder_.path());
-  EXPECT_FALSE(fs::exists(cgroup));
 }
 
 }  // namespace trials::leftovers_test

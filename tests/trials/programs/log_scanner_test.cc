@@ -2,8 +2,8 @@
 
 #include "trials/programs/log_scanner.h"
 
+#include <optional>
 #include <string>
-#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -23,14 +23,14 @@ TEST(LogScanner, ReadsStepTimeAndMemoryOfMegatron) {
       "throughput per GPU (TFLOP/s/GPU): 40.4 | learning rate: 1.000000E-04 | "
       "global batch size:    64 | lm loss: 3.000000E+00 | loss scale: 1.0 |",
       1.0);
-  ASSERT_EQ(step.size(), 1u);
-  EXPECT_DOUBLE_EQ(*step[0].step_time_s, 4.0125);
+  ASSERT_TRUE(step.has_value());
+  EXPECT_DOUBLE_EQ(*step->step_time_s, 4.0125);
   const auto memory = scanner.Read(
       "[Rank 0] (after 1 iterations) memory (MB) | allocated: 1024.00 | max "
       "allocated: 2048.00 | reserved: 3000.00 | max reserved: 3000.00",
       1.1);
-  ASSERT_EQ(memory.size(), 1u);
-  EXPECT_DOUBLE_EQ(*memory[0].peak_memory_bytes, 2147483648.0);
+  ASSERT_TRUE(memory.has_value());
+  EXPECT_DOUBLE_EQ(*memory->peak_memory_bytes, 2147483648.0);
 }
 
 TEST(LogScanner, TurnsTokensPerSecondOfTorchtitanIntoStepTimesOfOneRank) {
@@ -42,12 +42,12 @@ TEST(LogScanner, TurnsTokensPerSecondOfTorchtitanIntoStepTimesOfOneRank) {
       "\x1b[36mmemory: 66.91GiB(37.51%)  \x1b[34mtps: 8,192  \x1b[36mtflops: "
       "314.71  \x1b[35mmfu: 13.99%\x1b[39m";
   const auto step = scanner.Read(line, 1.0);
-  ASSERT_EQ(step.size(), 1u);
-  EXPECT_DOUBLE_EQ(*step[0].step_time_s, 64.0 * 4096 / (8192 * 8));
-  EXPECT_NEAR(*step[0].peak_memory_bytes, 66.91 * 1073741824, 1.0);
+  ASSERT_TRUE(step.has_value());
+  EXPECT_DOUBLE_EQ(*step->step_time_s, 64.0 * 4096 / (8192 * 8));
+  EXPECT_NEAR(*step->peak_memory_bytes, 66.91 * 1073741824, 1.0);
   const auto other_rank = scanner.Read(line, 1.0);
-  ASSERT_EQ(other_rank.size(), 1u);
-  EXPECT_FALSE(other_rank[0].step_time_s);
+  ASSERT_TRUE(other_rank.has_value());
+  EXPECT_FALSE(other_rank->step_time_s);
 }
 
 TEST(LogScanner, ReadsNumbersOfNanotronWithSuffixes) {
@@ -58,33 +58,32 @@ TEST(LogScanner, ReadsNumbersOfNanotronWithSuffixes) {
       "consumed_tokens: 1.31M | time_per_iteration_ms: 1.22K | "
       "tokens_per_sec: 215K | tokens_per_sec_per_gpu: 26.9K",
       1.0);
-  ASSERT_EQ(step.size(), 1u);
-  EXPECT_DOUBLE_EQ(*step[0].step_time_s, 1.22);
+  ASSERT_TRUE(step.has_value());
+  EXPECT_DOUBLE_EQ(*step->step_time_s, 1.22);
   const auto memory = scanner.Read(
       " Memory usage: 1.00MiB. Peak allocated 456.50MiB. Peak reserved: "
       "500.00MiB",
       1.0);
-  ASSERT_EQ(memory.size(), 1u);
-  EXPECT_DOUBLE_EQ(*memory[0].peak_memory_bytes, 456.5 * 1048576);
+  ASSERT_TRUE(memory.has_value());
+  EXPECT_DOUBLE_EQ(*memory->peak_memory_bytes, 456.5 * 1048576);
 }
 
 TEST(LogScanner, ReadsSamplesPerSecondOfDeepSpeedNextToItsStepLine) {
   const Adapter adapter = Adapter::Find("deepspeed");
   LogScanner scanner(adapter.log(), kSizes, 0.0);
-  EXPECT_TRUE(scanner
-                  .Read("[2026-01-01 02:45:40,722] [INFO] "
-                        "[logging.py:96:log_dist] [Rank 0] step=3, skipped=0, "
-                        "lr=[1.5e-07], mom=[(0.9, 0.999)]",
-                        1.0)
-                  .empty());
+  EXPECT_FALSE(
+      scanner.Read("[2026-01-01 02:45:40,722] [INFO] "
+                   "[logging.py:96:log_dist] [Rank 0] step=3, skipped=0, "
+                   "lr=[1.5e-07], mom=[(0.9, 0.999)]",
+                   1.0));
   const auto step = scanner.Read(
       "[2026-01-01 02:45:40,722] [INFO] [timer.py:260:stop] "
       "epoch=0/micro_step=3/global_step=3, RunningAvgSamplesPerSec=74.6, "
       "CurrSamplesPerSec=128.0, MemAllocated=4.75GB, MaxMemAllocated=15.5GB",
       1.0);
-  ASSERT_EQ(step.size(), 1u);
-  EXPECT_DOUBLE_EQ(*step[0].step_time_s, 0.5);
-  EXPECT_DOUBLE_EQ(*step[0].peak_memory_bytes, 15.5 * 1073741824);
+  ASSERT_TRUE(step.has_value());
+  EXPECT_DOUBLE_EQ(*step->step_time_s, 0.5);
+  EXPECT_DOUBLE_EQ(*step->peak_memory_bytes, 15.5 * 1073741824);
 }
 
 TEST(LogScanner, MeasuresTheTimeBetweenLinesThatEndASteps) {
@@ -93,20 +92,20 @@ TEST(LogScanner, MeasuresTheTimeBetweenLinesThatEndASteps) {
   const std::string line =
       "{'loss': '4.1', 'grad_norm': '2.3', 'learning_rate': '4.5e-05', "
       "'epoch': '0.1'}";
-  EXPECT_DOUBLE_EQ(*scanner.Read(line, 13.0).at(0).step_time_s, 3.0);
-  EXPECT_TRUE(scanner.Read("  0%|          | 0/10", 13.5).empty());
-  EXPECT_DOUBLE_EQ(*scanner.Read(line, 13.75).at(0).step_time_s, 0.75);
+  EXPECT_DOUBLE_EQ(*scanner.Read(line, 13.0)->step_time_s, 3.0);
+  EXPECT_FALSE(scanner.Read("  0%|          | 0/10", 13.5));
+  EXPECT_DOUBLE_EQ(*scanner.Read(line, 13.75)->step_time_s, 0.75);
 }
 
 TEST(LogScanner, IgnoresImpossibleNumbersAndLongLines) {
   const LogPatterns patterns = ReadLogPatterns(
       common::TomlTable::ParseString("step_time_s = 'took ([0-9.e]+) s'", "p"));
   LogScanner scanner(patterns, kSizes, 0.0);
-  EXPECT_TRUE(scanner.Read("took 0 s", 1.0).empty());
-  EXPECT_TRUE(scanner.Read("took 1e9 s", 1.0).empty());
-  EXPECT_TRUE(scanner.Read("took 1.2.3 s", 1.0).empty());
-  EXPECT_TRUE(scanner.Read(std::string(1 << 20, 'x'), 1.0).empty());
-  EXPECT_EQ(scanner.Read("took 2 s", 1.0).size(), 1u);
+  EXPECT_FALSE(scanner.Read("took 0 s", 1.0));
+  EXPECT_FALSE(scanner.Read("took 1e9 s", 1.0));
+  EXPECT_FALSE(scanner.Read("took 1.2.3 s", 1.0));
+  EXPECT_FALSE(scanner.Read(std::string(1 << 20, 'x'), 1.0));
+  EXPECT_TRUE(scanner.Read("took 2 s", 1.0));
 }
 
 TEST(LogPatterns, NamesAnInvalidExpressionAndItsPlace) {
@@ -125,8 +124,8 @@ TEST(LogPatterns, NamesAnInvalidExpressionAndItsPlace) {
 }
 
 // What a scanner with one pattern reads from "x NUMBER".
-std::vector<TrialReport> ReadOne(const std::string& key,
-                                 const std::string& number) {
+std::optional<TrialReport> ReadOne(const std::string& key,
+                                   const std::string& number) {
   const LogPatterns patterns = ReadLogPatterns(
       common::TomlTable::ParseString(key + " = 'x ([-0-9.e+A-Z,]+)'", "p"));
   return LogScanner(patterns, kSizes, 0.0).Read("x " + number, 1.0);
@@ -135,7 +134,7 @@ std::vector<TrialReport> ReadOne(const std::string& key,
 // 64 sequences of 4096 tokens on 8 GPUs.
 TEST(LogScanner, EveryKeyHasItsUnit) {
   const auto step_s = [](const char* key, const char* number) {
-    return ReadOne(key, number).at(0).step_time_s.value();
+    return ReadOne(key, number)->step_time_s.value();
   };
   EXPECT_DOUBLE_EQ(step_s("step_time_s", "2.5"), 2.5);
   EXPECT_DOUBLE_EQ(step_s("step_time_ms", "2500"), 2.5);
@@ -144,7 +143,7 @@ TEST(LogScanner, EveryKeyHasItsUnit) {
   EXPECT_DOUBLE_EQ(step_s("tokens_per_s", "1024"), 64 * 4096 / 1024.0);
   EXPECT_DOUBLE_EQ(step_s("tokens_per_s_per_gpu", "1024"), 8 * 4096 / 1024.0);
   const auto bytes = [](const char* key) {
-    return ReadOne(key, "3").at(0).peak_memory_bytes.value();
+    return ReadOne(key, "3")->peak_memory_bytes.value();
   };
   EXPECT_DOUBLE_EQ(bytes("memory_bytes"), 3.0);
   EXPECT_DOUBLE_EQ(bytes("memory_kib"), 3.0 * 1024);
@@ -156,7 +155,7 @@ TEST(LogScanner, EveryKeyHasItsUnit) {
 
 TEST(LogScanner, NumbersHaveSeparatorsAndSuffixes) {
   const auto value = [](const char* number) {
-    return ReadOne("memory_bytes", number).at(0).peak_memory_bytes.value();
+    return ReadOne("memory_bytes", number)->peak_memory_bytes.value();
   };
   EXPECT_DOUBLE_EQ(value("1,234"), 1234.0);
   EXPECT_DOUBLE_EQ(value("1.5K"), 1.5e3);
@@ -164,8 +163,8 @@ TEST(LogScanner, NumbersHaveSeparatorsAndSuffixes) {
   EXPECT_DOUBLE_EQ(value("1.5B"), 1.5e9);
   EXPECT_DOUBLE_EQ(value("1.5T"), 1.5e12);
   EXPECT_DOUBLE_EQ(value("1.5P"), 1.5e15);
-  EXPECT_TRUE(ReadOne("memory_bytes", "K").empty());
-  EXPECT_TRUE(ReadOne("memory_bytes", ",").empty());
+  EXPECT_FALSE(ReadOne("memory_bytes", "K"));
+  EXPECT_FALSE(ReadOne("memory_bytes", ","));
 }
 
 TEST(LogPatterns, StepsNeedATimeARateOrAnEnd) {

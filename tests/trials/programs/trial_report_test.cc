@@ -121,15 +121,6 @@ TEST(ReportReader, AWordThatIsPartOfANameAnnouncesNothing) {
   }
 }
 
-TEST(ReportReader, EachWordAnnouncesOneObject) {
-  const std::string step = "{\"step_time_s\": 1}";
-  EXPECT_THAT(Steps({"oppa x", step, step}), ElementsAre(1.0));
-  EXPECT_THAT(Steps({"oppa x oppa x", step, step, step}),
-              ElementsAre(1.0, 1.0));
-  EXPECT_THAT(Steps({step + " oppa {\"step_time_s\": 2}"}), ElementsAre(2.0));
-  EXPECT_THAT(Steps({"oppa x", "{" + step}), ElementsAre(1.0));
-}
-
 TEST(ReportReader, ABrokenReportHidesNoneThatFollows) {
   EXPECT_THAT(Steps({"oppa {oppa {\"step_time_s\": 3}"}), ElementsAre(3.0));
   EXPECT_THAT(Steps({"oppa x",

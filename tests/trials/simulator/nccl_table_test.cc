@@ -15,9 +15,9 @@
 #include "common/text.h"
 #include "tests/fakes/paths.h"
 #include "trials/cluster.h"
+#include "trials/data_folder.h"
 #include "trials/simulator/collectives.h"
 #include "trials/simulator/topology.h"
-#include "trials/table_path.h"
 
 namespace trials::nccl_table_test {
 

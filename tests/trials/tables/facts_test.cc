@@ -6,27 +6,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/error.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace trials::facts_test {
 
+using fakes::ErrorOf;
 using ::testing::HasSubstr;
 
 Facts Of(std::string_view value) {
   Facts facts("t.csv:7");
   facts.Add("x", value);
   return facts;
-}
-
-template <typename Read>
-std::string Error(const Read& read) {
-  try {
-    (void)read();
-  } catch (const common::InputError& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 TEST(Facts, HaveOneNameForThoseOfTablesAndHuggingFace) {
@@ -54,7 +45,7 @@ TEST(Facts, NumbersAreAboveZero) {
   EXPECT_EQ(Of("0.05").Number("x"), 0.05);
   EXPECT_TRUE(std::isnan(Of("1").Number("y")));
   for (const char* text : {"0", "-1", "inf", "nan", "one"}) {
-    EXPECT_THAT(Error([&] { return Of(text).Number("x"); }),
+    EXPECT_THAT(ErrorOf([&] { return Of(text).Number("x"); }),
                 HasSubstr("t.csv:7: x must be a number above 0"))
         << text;
   }
@@ -66,7 +57,7 @@ TEST(Facts, IntegersFitIntoAnInt) {
   EXPECT_EQ(Of("7").Int("x", 3), 7);
   EXPECT_EQ(Of("7").Int("y", 3), 3);
   for (const char* text : {"7.5", "2147483648"}) {
-    EXPECT_THAT(Error([&] { return Of(text).RequireInt("x"); }),
+    EXPECT_THAT(ErrorOf([&] { return Of(text).RequireInt("x"); }),
                 HasSubstr("x must be an integer"));
   }
 }
@@ -75,11 +66,11 @@ TEST(Facts, NonNegativeNumbersMayBeZero) {
   EXPECT_EQ(Of("0").NonNegative("x"), 0.0);
   EXPECT_EQ(Of("0.5").NonNegative("x"), 0.5);
   for (const char* text : {"-0.05", "inf"}) {
-    EXPECT_THAT(Error([&] { return Of(text).NonNegative("x"); }),
-                HasSubstr("must be 0 or more"));
+    EXPECT_THAT(ErrorOf([&] { return Of(text).NonNegative("x"); }),
+                HasSubstr("must be a number from 0"));
   }
-  EXPECT_THAT(Error([] { return Of("one").NonNegative("x"); }),
-              HasSubstr("must be a number"));
+  EXPECT_THAT(ErrorOf([] { return Of("one").NonNegative("x"); }),
+              HasSubstr("must be a number from 0"));
 }
 
 TEST(Facts, FlagsAreWords) {
@@ -91,16 +82,16 @@ TEST(Facts, FlagsAreWords) {
   }
   EXPECT_TRUE(Of("1").Flag("y", true));
   EXPECT_FALSE(Of("1").Flag("y", false));
-  EXPECT_THAT(Error([] { return Of("yes").Flag("x", true); }),
+  EXPECT_THAT(ErrorOf([] { return Of("yes").Flag("x", true); }),
               HasSubstr("must be true or false"));
 }
 
 TEST(Facts, AMissingOneIsNamedWithItsScenarioAndTheRemedy) {
   Facts facts("t.csv:7");
-  EXPECT_THAT(Error([&] { return facts.RequireText("layers"); }),
+  EXPECT_THAT(ErrorOf([&] { return facts.RequireText("layers"); }),
               HasSubstr("t.csv:7: 'layers' is not known; add a column"));
   facts.Add("scenario", "a");
-  EXPECT_THAT(Error([&] { return facts.RequireInt("layers"); }),
+  EXPECT_THAT(ErrorOf([&] { return facts.RequireInt("layers"); }),
               HasSubstr("'layers' is not known of scenario 'a'"));
 }
 
@@ -114,13 +105,13 @@ TEST(Facts, ARowHasThoseOfItsColumns) {
   const TableRow second{table, table.rows()[1]};
   EXPECT_EQ(first.Number("dp"), 2.0);
   EXPECT_EQ(first.Cell("none"), "");
-  EXPECT_THAT(Error([&] { return second.Number("dp"); }),
+  EXPECT_THAT(ErrorOf([&] { return second.Number("dp"); }),
               HasSubstr("t.csv:3: dp"));
   Facts facts(second);
   facts.Add(second);
   EXPECT_EQ(facts.all().size(), 3u);
   EXPECT_EQ(facts.Text("layers"), "6");
-  EXPECT_THAT(Error([&] {
+  EXPECT_THAT(ErrorOf([&] {
                 facts.Fail("bad");
                 return 0;
               }),

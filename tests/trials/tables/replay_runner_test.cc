@@ -92,12 +92,6 @@ TEST_F(ReplayRunnerTest, ExactThroughputIsTheInverseOfTheStepTime) {
   EXPECT_EQ(runner.ExactThroughput(ParallelConfig{.tp = 8}), std::nullopt);
 }
 
-TEST_F(ReplayRunnerTest, CandidatesAreTheRowsInTheirOrder) {
-  const ReplayRunner runner = Runner();
-  EXPECT_EQ(runner.space().configs(), runner.table().configs());
-  EXPECT_EQ(runner.space()[0], kFast);
-}
-
 TEST_F(ReplayRunnerTest, PlansAreMeasuredByTheirOwnRowsAndAreNoCandidates) {
   ReplayRunner runner(
       ReplayTable::Read(

@@ -7,13 +7,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/error.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
-#include "trials/table_path.h"
-#include "trials/tables/model_shape.h"
+#include "trials/data_folder.h"
 
 namespace trials::row_training_test {
 
+using fakes::ErrorOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -29,16 +29,6 @@ Facts Training() {
     facts.Add(name, value);
   }
   return facts;
-}
-
-template <typename Read>
-std::string Error(const Read& read) {
-  try {
-    (void)read();
-  } catch (const common::InputError& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 TEST(ModelShape, AFamilyHasItsBiasesPositionsAndFourHiddenSizes) {
@@ -62,7 +52,7 @@ TEST(ModelShape, AFamilyHasItsBiasesPositionsAndFourHiddenSizes) {
   EXPECT_FALSE(ModelOf(facts).attention_bias);
   EXPECT_EQ(ModelOf(facts).max_positions, 0);
   facts.Replace("family", "t5");
-  EXPECT_THAT(Error([&] { return ModelOf(facts); }),
+  EXPECT_THAT(ErrorOf([&] { return ModelOf(facts); }),
               HasSubstr("family 't5' is not known"));
 }
 
@@ -78,13 +68,13 @@ TEST(ModelShape, ATokenChoosesTwoExpertsUnlessTheFactsSayOtherwise) {
 TEST(ModelShape, HeadsDivideTheWidthAndKeyValueHeadsTheHeads) {
   Facts facts = Training();
   facts.Replace("kv_heads", "3");
-  EXPECT_THAT(Error([&] { return ModelOf(facts); }),
+  EXPECT_THAT(ErrorOf([&] { return ModelOf(facts); }),
               HasSubstr("4 attention heads do not go with"));
   facts.Replace("kv_heads", "4");
   facts.Replace("hidden_size", "4");  // heads of one column
   EXPECT_EQ(ModelOf(facts).head_size, 1);
   facts.Replace("hidden_size", "3");
-  EXPECT_THAT(Error([&] { return ModelOf(facts); }),
+  EXPECT_THAT(ErrorOf([&] { return ModelOf(facts); }),
               HasSubstr("do not go with hidden size 3"));
 }
 
@@ -106,7 +96,7 @@ TEST(ModelShape, TheBatchIsGivenOrTheProductOfItsCuts) {
     EXPECT_EQ(WorkloadOf(facts).precision, precision);
   }
   facts.Replace("precision", "int4");
-  EXPECT_THAT(Error([&] { return WorkloadOf(facts); }),
+  EXPECT_THAT(ErrorOf([&] { return WorkloadOf(facts); }),
               HasSubstr("precision 'int4'"));
 }
 
@@ -189,7 +179,7 @@ TEST(RowTraining, AMachineIsReadOnceAndOverridden) {
   EXPECT_EQ(library.FrameworkOf(facts).first, "nanotron");
   Facts unnamed("t.csv:7");
   overrides.framework = "";
-  EXPECT_THAT(Error([&] { return library.FrameworkOf(unnamed).first; }),
+  EXPECT_THAT(ErrorOf([&] { return library.FrameworkOf(unnamed).first; }),
               HasSubstr("the framework of this table is not known"));
 }
 
@@ -224,7 +214,7 @@ TEST(RowTraining, AMeasuredRowHasAStatusAndATimeOrAPeak) {
                      "scenario,status,step_time_s,peak_memory_gb\n" + row);
     const common::CsvTable table =
         common::CsvTable::Read(folder.path() / "t.csv");
-    return Error([&] { return MeasuredFacts({table, table.rows()[0]}); });
+    return ErrorOf([&] { return MeasuredFacts({table, table.rows()[0]}); });
   };
   EXPECT_EQ(read("a,ok,1,\n"), "no error");
   EXPECT_EQ(read("a,ok,,1\n"), "no error");
@@ -259,7 +249,7 @@ TEST(RowTraining, AScenarioIsReadWithTheFactsOfItsRow) {
   EXPECT_EQ(training.rows.at(2).workload.model.layers, 2);
   EXPECT_EQ(training.inputs.back(), folder.path() / "rows_scenarios.csv");
   fakes::WriteFile(folder.path() / "bad.csv", "name\na\n");
-  EXPECT_THAT(Error([&] { return ScenarioFacts(folder.path() / "bad.csv"); }),
+  EXPECT_THAT(ErrorOf([&] { return ScenarioFacts(folder.path() / "bad.csv"); }),
               HasSubstr("bad.csv:1"));
 }
 
@@ -274,15 +264,15 @@ TEST(RowTraining, FrameworksMayBeInTheDataFolderOrNextToTheTables) {
   MachineLibrary library(folder.path() / "other/tables/t.csv", overrides);
   Facts facts("place");
   facts.Add("framework", "mine");
-  EXPECT_EQ(Error([&] { return library.FrameworkOf(facts).first; }),
+  EXPECT_EQ(ErrorOf([&] { return library.FrameworkOf(facts).first; }),
             "no error");
   std::filesystem::create_directory(folder.path() / "other/tables");
   facts.Replace("framework", "near");
-  EXPECT_EQ(Error([&] { return library.FrameworkOf(facts).first; }),
+  EXPECT_EQ(ErrorOf([&] { return library.FrameworkOf(facts).first; }),
             "no error");
   ::unsetenv(kDataVariable);
   facts.Replace("framework", "none");
-  EXPECT_THAT(Error([&] { return library.FrameworkOf(facts).first; }),
+  EXPECT_THAT(ErrorOf([&] { return library.FrameworkOf(facts).first; }),
               HasSubstr("'none' is not in"));
   if (set != nullptr) {
     ::setenv(kDataVariable, before.c_str(), 1);

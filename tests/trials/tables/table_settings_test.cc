@@ -68,7 +68,7 @@ TEST(TableSettings, AllOfTheProjectAreFoundByName) {
     FAIL();
   } catch (const common::InputError& e) {
     EXPECT_THAT(e.what(),
-                AllOf(HasSubstr("unknown table 'no-table'"),
+                AllOf(HasSubstr("'no-table' is not in "),
                       HasSubstr(all.front().name), HasSubstr(all.back().name)));
   }
 }

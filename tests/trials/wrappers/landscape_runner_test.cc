@@ -103,42 +103,6 @@ TEST(LandscapeRunner, AFailedTrialIsUnchanged) {
             FakeRunner::kSetup_s + FakeRunner::kTeardown_s + 60.0);
 }
 
-// 5000 configurations: the mean of normal numbers is within 0.05 of 0 and their
-// standard deviation within 0.03 of 1, and a sixth of them are above 1.
-TEST(Landscape, IndependentDeviationsAreNormal) {
-  const Landscape landscape({.independent = 1.0}, {});
-  double sum = 0.0;
-  double squares = 0.0;
-  int above = 0;
-  constexpr int kConfigs = 5000;
-  for (int dp = 1; dp <= kConfigs; ++dp) {
-    const double e = std::log(landscape.TimeFactor({.dp = dp}));
-    sum += e;
-    squares += e * e;
-    above += e > 1.0 ? 1 : 0;
-  }
-  EXPECT_NEAR(sum / kConfigs, 0.0, 0.05);
-  EXPECT_NEAR(std::sqrt(squares / kConfigs), 1.0, 0.03);
-  EXPECT_NEAR(1.0 * above / kConfigs, 0.1587, 0.02);
-}
-
-TEST(Landscape, TwoKnobsAreAPairAndOneConfigurationDoesNotDeviate) {
-  std::vector<ParallelConfig> configs;
-  for (const int dp : {1, 2, 4, 8}) {
-    for (const int tp : {1, 2, 4, 8}) {
-      configs.push_back({.dp = dp, .tp = tp});
-    }
-  }
-  const Landscape two({.pairs = 0.05}, configs);
-  double squares = 0.0;
-  for (const ParallelConfig& config : configs) {
-    squares += std::pow(std::log(two.TimeFactor(config)), 2.0);
-  }
-  EXPECT_NEAR(std::sqrt(squares / 16), 0.05, 1e-12);
-  const Landscape one({.pairs = 0.05}, {&configs[3], 1});
-  EXPECT_EQ(one.TimeFactor(configs[3]), 1.0);
-}
-
 TEST(Landscape, AKnobWithASingleValueIsInNoPair) {
   const std::vector<ParallelConfig> configs = {{.dp = 1}, {.dp = 2}, {.dp = 4}};
   const Landscape landscape({.pairs = 0.05}, configs);

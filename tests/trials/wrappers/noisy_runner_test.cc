@@ -58,19 +58,25 @@ TEST(NoisyRunner, ScaledByZeroOnlyTheFirstStepDiffersAndIsTheSameInEveryTrial) {
             RunNoisy({}, 1, 30).step_times_s);
 }
 
+// Mean and standard deviation around 0 of the logarithms of some times.
+std::pair<double, double> LogMoments(const std::vector<double>& times) {
+  double sum = 0.0;
+  double squares = 0.0;
+  for (const double time_s : times) {
+    sum += std::log(time_s);
+    squares += std::log(time_s) * std::log(time_s);
+  }
+  const auto n = static_cast<double>(times.size());
+  return {sum / n, std::sqrt(squares / n)};
+}
+
 TEST(NoisyRunner, JitterHasItsStandardDeviation) {
   NoiseOptions options = Silent();
   options.jitter = 0.02;
-  const std::vector<double> steps = RunNoisy(options, 5, 20000).step_times_s;
-  double sum = 0.0;
-  double squares = 0.0;
-  for (const double step_s : steps) {
-    sum += std::log(step_s);
-    squares += std::log(step_s) * std::log(step_s);
-  }
-  const double n = static_cast<double>(steps.size());
-  EXPECT_NEAR(sum / n, 0.0, 1e-3);
-  EXPECT_NEAR(std::sqrt(squares / n), 0.02, 5e-4);
+  const auto [mean, deviation] =
+      LogMoments(RunNoisy(options, 5, 20000).step_times_s);
+  EXPECT_NEAR(mean, 0.0, 1e-3);
+  EXPECT_NEAR(deviation, 0.02, 5e-4);
 }
 
 // Mean square of the logarithms of 100000 steps of a drift of 1%, and their
@@ -150,13 +156,13 @@ TEST(NoisyRunner, TheCallerSeesAndStopsOnNoisyTimes) {
 TEST(NoisyRunner, AnOffsetShiftsAWholeTrial) {
   NoiseOptions options = Silent();
   options.offset = 0.01;
-  double squares = 0.0;
+  std::vector<double> first;
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
     const std::vector<double> steps = RunNoisy(options, seed, 2).step_times_s;
     ASSERT_DOUBLE_EQ(steps[0], steps[1]);
-    squares += std::log(steps[0]) * std::log(steps[0]);
+    first.push_back(steps[0]);
   }
-  EXPECT_NEAR(std::sqrt(squares / 2000), 0.01, 0.001);
+  EXPECT_NEAR(LogMoments(first).second, 0.01, 0.001);
 }
 
 TEST(NoisyRunner, AFailurePassesWithItsCost) {
@@ -210,16 +216,13 @@ TEST(NoisyRunner, TheFirstStepHasAShareAndAConstantMore) {
 TEST(NoisyRunner, TheSetUpVariesByItsJitter) {
   NoiseOptions options = Silent();
   options.setup_jitter = 0.1;
-  double sum = 0.0;
-  double squares = 0.0;
+  std::vector<double> setups;
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
-    const double log =
-        std::log(RunNoisy(options, seed, 1).setup_s / FakeRunner::kSetup_s);
-    sum += log;
-    squares += log * log;
+    setups.push_back(RunNoisy(options, seed, 1).setup_s / FakeRunner::kSetup_s);
   }
-  EXPECT_NEAR(sum / 2000, 0.0, 0.01);
-  EXPECT_NEAR(std::sqrt(squares / 2000), 0.1, 0.01);
+  const auto [mean, deviation] = LogMoments(setups);
+  EXPECT_NEAR(mean, 0.0, 0.01);
+  EXPECT_NEAR(deviation, 0.1, 0.01);
 }
 
 }  // namespace trials::noisy_runner_test

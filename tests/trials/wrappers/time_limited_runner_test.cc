@@ -88,11 +88,6 @@ TEST(TimeLimitedRunner, AStopAfterTheLastStepIsACompletedTrial) {
   EXPECT_EQ(trial.outcome, Outcome::kCompleted);
 }
 
-TEST(TimeLimitedRunner, TheTruthPasses) {
-  const TimeLimitedRunner runner(std::make_unique<FakeRunner>());
-  EXPECT_EQ(runner.ExactThroughput({}), 1.0);
-}
-
 // Steps of a second after a set-up of 10 s, without a tear-down.
 class CountingRunner final : public TrialRunner {
  public:

@@ -1,17 +1,18 @@
-#include "trials/families.h"
+#include "surrogates/families.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace trials::families_test {
+namespace surrogates::families_test {
 
 using ::testing::ElementsAre;
+using trials::SearchSpace;
 
 TEST(Families, AgreeInEveryStructuralKnobAndInNoOther) {
   const SearchSpace space({{.dp = 8},
                            {.dp = 8, .dp_bucket_mb = 64},
                            {.dp = 8, .zero_stage = 1},
-                           {.dp = 8, .grad_checkpoint = kRecomputeFull},
+                           {.dp = 8, .grad_checkpoint = trials::kRecomputeFull},
                            {.dp = 8, .ep = 2},
                            {.dp = 4, .cp = 2},
                            {.dp = 4, .tp = 2},
@@ -35,4 +36,4 @@ TEST(Families, DifferByTheirStructuralKnobs) {
   EXPECT_EQ(families.Differences(0, 2), 4);
 }
 
-}  // namespace trials::families_test
+}  // namespace surrogates::families_test

@@ -1,14 +1,14 @@
 // Families: groups of configurations that distribute a training job in the same
 // way.
 
-#ifndef TRIALS_FAMILIES_H_
-#define TRIALS_FAMILIES_H_
+#ifndef SURROGATES_FAMILIES_H_
+#define SURROGATES_FAMILIES_H_
 
 #include <vector>
 
 #include "trials/search_space.h"
 
-namespace trials {
+namespace surrogates {
 
 // Configurations are of the same family if they agree in every structural knob
 // (Knob::structural): sizes, ZeRO stage, recomputation. Their other differences
@@ -27,8 +27,8 @@ struct Families {
 };
 
 // The families of a space, in the order of their first candidates.
-[[nodiscard]] Families FamiliesOf(const SearchSpace& space);
+[[nodiscard]] Families FamiliesOf(const trials::SearchSpace& space);
 
-}  // namespace trials
+}  // namespace surrogates
 
-#endif  // TRIALS_FAMILIES_H_
+#endif  // SURROGATES_FAMILIES_H_

@@ -1,9 +1,9 @@
-#include "trials/families.h"
+#include "surrogates/families.h"
 
 #include <cstddef>
 #include <map>
 
-namespace trials {
+namespace surrogates {
 
 int Families::Differences(int a, int b) const {
   const std::vector<int>& x = values[a];
@@ -15,9 +15,9 @@ int Families::Differences(int a, int b) const {
   return differences;
 }
 
-Families FamiliesOf(const SearchSpace& space) {
-  std::vector<const Knob*> structural;
-  for (const Knob& knob : space.knobs()) {
+Families FamiliesOf(const trials::SearchSpace& space) {
+  std::vector<const trials::Knob*> structural;
+  for (const trials::Knob& knob : space.knobs()) {
     if (knob.structural) {
       structural.push_back(&knob);
     }
@@ -26,7 +26,7 @@ Families FamiliesOf(const SearchSpace& space) {
   families.of_candidate.reserve(space.size());
   std::map<std::vector<int>, int> known;
   std::vector<int> values(structural.size());
-  for (const ParallelConfig& config : space.configs()) {
+  for (const trials::ParallelConfig& config : space.configs()) {
     for (std::size_t k = 0; k < structural.size(); ++k) {
       values[k] = structural[k]->Get(config);
     }
@@ -45,4 +45,4 @@ Families FamiliesOf(const SearchSpace& space) {
   return families;
 }
 
-}  // namespace trials
+}  // namespace surrogates
