@@ -117,7 +117,7 @@ MemoryBreakdown States(double parameters, int dp) {
   stage.tp = 4;
   stage.parameters = parameters / (4 * 4);
   stage.activations_bytes = 1e12;  // backward is the peak
-  return ComputeMemory(config, stage, 2.0, {});
+  return RankMemory{config, stage, 2.0, Framework{}}.Peak();
 }
 
 // A GPT block of this width with 4-way tensor and sequence parallelism whose
