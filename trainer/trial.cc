@@ -26,7 +26,7 @@ class CpuBackend : public Backend {
   CpuBackend(const LaunchOptions& options, CpuPrecision precision)
       : precision_(precision),
         world_size_(options.world_size),
-        fabric_(options.world_size, options.timeout_s) {}
+        fabric_(options.timeout_s) {}
   [[nodiscard]] std::string description() const override {
     return fmt::format("CPU, {}, {}",
                        precision_ == CpuPrecision::kFloat ? "float" : "double",
