@@ -3,6 +3,7 @@
 #ifndef TRAINER_COMMUNICATOR_H_
 #define TRAINER_COMMUNICATOR_H_
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -13,6 +14,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -104,6 +106,9 @@ class Communicator {
 
 // Why a trial ended before its last step.
 enum class EndReason { kNone, kStopped, kFailed, kOutOfMemory };
+constexpr std::array<std::string_view, 4> NamesOf(EndReason /*reason*/) {
+  return {"completed", "stopped", "failed", "out_of_memory"};
+}
 
 // What connects all ranks of a trial. One object per process; threads of the
 // process that are ranks share it.

@@ -201,20 +201,6 @@ TEST(LayerCost, CollectivesOfTensorAndSequenceParallelism) {
   }
 }
 
-// Without fused attention, the rows of a head of 150 columns are not aligned to
-// 16 bytes (BigScience's 176B model before it had heads of 128 columns).
-TEST(LayerCost, AttentionOfAHeadOf150IsSlowerThanThatOf160) {
-  const auto core_s = [](int head_size) {
-    Workload workload = SmallWorkload();
-    workload.model.head_size = head_size;
-    Framework framework;
-    framework.kernels.flash_attention = false;
-    return Costs(workload, framework, {4.0, 1, false}).block.core_forward_s;
-  };
-  EXPECT_GT(core_s(150), 1.1 * core_s(160));
-  EXPECT_LT(core_s(144), core_s(160));
-}
-
 TEST(LayerCost, LinearLayersIn8BitsAreFasterAndCast) {
   Workload workload = SmallWorkload();
   workload.model.hidden_size = 4096;

@@ -63,19 +63,6 @@ ParallelConfig Config(const std::string& text) {
   return ParseParallelConfig(text);
 }
 
-TEST(Simulator, PartsAddUpToTheStepAndToThePeak) {
-  const Simulator simulator = Small();
-  for (const ParallelConfig& config : Configs()) {
-    const StepReport report = simulator.Simulate(config);
-    EXPECT_NEAR(report.time.Total(), report.step_time_s,
-                1e-9 * report.step_time_s)
-        << ToString(config);
-    EXPECT_DOUBLE_EQ(report.memory.Total(), report.peak_memory_bytes);
-    EXPECT_GE(report.time.bubble_s, 0.0);
-    EXPECT_GE(report.time.data_s, 0.0);
-  }
-}
-
 // Sharding within groups costs memory and saves gathering.
 TEST(Simulator, SmallerZeroGroupsHoldMoreAndGatherLess) {
   Cluster cluster = SmallCluster();
