@@ -92,6 +92,10 @@ TEST(Placement, StagesThatDifferStandOneAfterTheOther) {
   EXPECT_EQ(links.stages[0].first_rank, 0);
   EXPECT_EQ(links.stages[1].first_rank, 4);
   EXPECT_EQ(links.stages[2].first_rank, 6);
+  EXPECT_EQ(links.forward_resharding[0].received_share,
+            0.5);  // of two replicas
+  EXPECT_EQ(links.backward_resharding[0].received_share, 1.0);
+  EXPECT_EQ(links.forward_resharding[1].received_share, 0.0);  // equal stages
   EXPECT_EQ(links.forward[0].hosts, 2);  // host 0 to host 1
   EXPECT_EQ(links.forward[1].hosts, 1);  // both on host 1
   EXPECT_GT(links.forward[1].bandwidth_bytes_per_s,
