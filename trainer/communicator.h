@@ -3,13 +3,21 @@
 #ifndef TRAINER_COMMUNICATOR_H_
 #define TRAINER_COMMUNICATOR_H_
 
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "trainer/device.h"
 #include "trainer/tensor.h"
@@ -98,13 +106,18 @@ class Communicator {
 
 // Why a trial ended before its last step.
 enum class EndReason { kNone, kStopped, kFailed, kOutOfMemory };
+constexpr std::array<std::string_view, 4> NamesOf(EndReason /*reason*/) {
+  return {"completed", "stopped", "failed", "out_of_memory"};
+}
 
 // What connects all ranks of a trial. One object per process; threads of the
 // process that are ranks share it.
 class Fabric {
  public:
+  // `timeout_s`: of an operation that a rank does not enter.
+  explicit Fabric(double timeout_s) : timeout_s_(timeout_s) {}
   virtual ~Fabric() = default;
-  [[nodiscard]] virtual int world_size() const = 0;
+  [[nodiscard]] double timeout_s() const { return timeout_s_; }
   // The end of `rank` in the group of `members` (ascending world ranks, `rank`
   // among them). Every member calls it, in the same order on all ranks.
   // own_stream: operations run next to the compute stream and return events;
@@ -115,9 +128,59 @@ class Fabric {
       bool own_stream, Device& device) = 0;
   // Ends the trial on every rank: pending and later operations throw Aborted.
   // The first reason counts, except that kOutOfMemory wins over kFailed.
-  virtual void Abort(EndReason reason, const std::string& message) = 0;
-  [[nodiscard]] virtual EndReason end_reason() const = 0;
-  [[nodiscard]] virtual std::string end_message() const = 0;
+  virtual void Abort(EndReason reason, const std::string& message) {
+    (void)End(reason, message);
+  }
+  [[nodiscard]] EndReason end_reason() const { return reason_.load(); }
+  [[nodiscard]] std::string end_message() const {
+    const std::lock_guard lock(mutex_);
+    return message_;
+  }
+  // Throws Aborted if the trial has ended.
+  virtual void Check() {
+    if (end_reason() != EndReason::kNone) {
+      throw Aborted(end_message());
+    }
+  }
+  // Waits until ready() holds; `lock` protects what it reads.
+  // Errors: throws Aborted; after timeout_s, aborts the trial with kFailed.
+  template <typename Ready>
+  void WaitFor(std::unique_lock<std::mutex>& lock,
+               std::condition_variable& changed, const std::string& what,
+               Ready ready) {
+    constexpr auto kPoll = std::chrono::milliseconds(20);
+    const auto deadline = std::chrono::steady_clock::now() +
+                          std::chrono::duration<double>(timeout_s_);
+    while (!ready()) {
+      Check();
+      if (std::chrono::steady_clock::now() > deadline) {
+        Abort(EndReason::kFailed,
+              fmt::format("not all ranks entered {} within {} s", what,
+                          timeout_s_));
+      }
+      changed.wait_for(lock, kPoll);
+    }
+  }
+
+ protected:
+  // Ends the trial in this process. False: an earlier reason counts.
+  bool End(EndReason reason, const std::string& message) {
+    const std::lock_guard lock(mutex_);
+    const bool counts =
+        reason_ == EndReason::kNone ||
+        (reason_ == EndReason::kFailed && reason == EndReason::kOutOfMemory);
+    if (counts) {
+      message_ = message;
+      reason_ = reason;
+    }
+    return counts;
+  }
+
+ private:
+  double timeout_s_;
+  mutable std::mutex mutex_;
+  std::atomic<EndReason> reason_ = EndReason::kNone;
+  std::string message_;
 };
 
 }  // namespace trainer

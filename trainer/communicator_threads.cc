@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <thread>
 #include <utility>
@@ -15,8 +16,6 @@
 
 namespace trainer {
 namespace {
-
-constexpr auto kPoll = std::chrono::milliseconds(20);  // for the end of a trial
 
 template <typename T>
 void Reduce(Reduction reduction, std::int64_t count, const T* from, T* to) {
@@ -67,7 +66,10 @@ void ReduceSlice(Reduction reduction, const std::vector<Tensor>& sources,
 class Completion : public Event {
  public:
   explicit Completion(ThreadFabric& fabric) : fabric_(fabric) {}
-  void Wait() override;
+  void Wait() override {
+    std::unique_lock lock(mutex_);
+    fabric_.WaitFor(lock, changed_, "an operation", [this] { return done_; });
+  }
   void Complete() {
     const std::lock_guard lock(mutex_);
     done_ = true;
@@ -104,29 +106,7 @@ struct ThreadFabric::Meeting {
   std::map<std::pair<int, int>, std::deque<Posted>> sends, receives;
 };
 
-template <typename Ready>
-void ThreadFabric::WaitFor(std::unique_lock<std::mutex>& lock,
-                           std::condition_variable& changed,
-                           const std::string& what, Ready ready) {
-  const auto deadline = std::chrono::steady_clock::now() +
-                        std::chrono::duration<double>(timeout_s_);
-  while (!ready()) {
-    Check();
-    if (std::chrono::steady_clock::now() > deadline) {
-      Abort(EndReason::kFailed,
-            fmt::format("not all ranks entered {} within {} s", what,
-                        timeout_s_));
-    }
-    changed.wait_for(lock, kPoll);
-  }
-}
-
 namespace {
-
-void Completion::Wait() {
-  std::unique_lock lock(mutex_);
-  fabric_.WaitFor(lock, changed_, "an operation", [this] { return done_; });
-}
 
 // Runs what it is given in order, on a thread of its own.
 class Stream {
@@ -388,8 +368,7 @@ class ThreadCommunicator : public Communicator {
 
 }  // namespace
 
-ThreadFabric::ThreadFabric(int world_size, double timeout_s)
-    : world_size_(world_size), timeout_s_(timeout_s) {}
+ThreadFabric::ThreadFabric(double timeout_s) : Fabric(timeout_s) {}
 
 ThreadFabric::~ThreadFabric() = default;
 
@@ -407,27 +386,6 @@ std::unique_ptr<Communicator> ThreadFabric::Group(
   return std::make_unique<ThreadCommunicator>(
       *this, meeting, label, static_cast<int>(own - members.begin()), size,
       own_stream);
-}
-
-void ThreadFabric::Abort(EndReason reason, const std::string& message) {
-  const std::lock_guard lock(mutex_);
-  const EndReason before = reason_.load();
-  if (before == EndReason::kNone ||
-      (before == EndReason::kFailed && reason == EndReason::kOutOfMemory)) {
-    message_ = message;
-    reason_ = reason;
-  }
-}
-
-std::string ThreadFabric::end_message() const {
-  const std::lock_guard lock(mutex_);
-  return message_;
-}
-
-void ThreadFabric::Check() const {
-  if (reason_.load() != EndReason::kNone) {
-    throw Aborted(end_message());
-  }
 }
 
 }  // namespace trainer

@@ -11,8 +11,8 @@
 #include "trainer/arena.h"
 #include "trainer/communicator.h"
 #include "trainer/device.h"
+#include "trainer/job.h"
 #include "trainer/mesh.h"
-#include "trainer/model_constants.h"
 #include "trials/model.h"
 #include "trials/parallel_config.h"
 

@@ -135,8 +135,7 @@ class CountingCommunicator : public Communicator {
 
 class CountingFabric : public Fabric {
  public:
-  explicit CountingFabric(int world_size) : world_size_(world_size) {}
-  [[nodiscard]] int world_size() const override { return world_size_; }
+  CountingFabric() : Fabric(/*timeout_s=*/0.0) {}
   [[nodiscard]] std::unique_ptr<Communicator> Group(
       int rank, const std::string& /*name*/, const std::vector<int>& members,
       bool own_stream, Device& /*device*/) override {
@@ -145,14 +144,6 @@ class CountingFabric : public Fabric {
         static_cast<int>(own - members.begin()),
         static_cast<int>(members.size()), own_stream);
   }
-  void Abort(EndReason /*reason*/, const std::string& /*message*/) override {}
-  [[nodiscard]] EndReason end_reason() const override {
-    return EndReason::kNone;
-  }
-  [[nodiscard]] std::string end_message() const override { return ""; }
-
- private:
-  int world_size_;
 };
 
 }  // namespace
@@ -164,7 +155,7 @@ TrialResult CountMemory(Job job, const Device& device) {
     job.memory_bytes = std::numeric_limits<std::int64_t>::max() / 2;
   }
   TrialResult result;
-  CountingFabric fabric(job.ranks());
+  CountingFabric fabric;
   for (int stage = 0; stage < job.config.pp; ++stage) {
     const int first = stage * job.config.cp * job.config.tp;
     CountingDevice counting(device);

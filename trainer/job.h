@@ -4,15 +4,29 @@
 #define TRAINER_JOB_H_
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 #include "common/error.h"
 #include "trainer/device.h"
-#include "trainer/model_constants.h"
 #include "trials/model.h"
 #include "trials/parallel_config.h"
 
 namespace trainer {
+
+// Constants of a model that its results depend on, and its cost does not.
+struct ModelConstants {
+  double norm_epsilon = 1e-5;    // added to the variance in norms
+  double rotary_base = 10000.0;  // of the periods of rotary positions
+};
+
+// Reads layer_norm_epsilon (GPT-2), layer_norm_eps (BERT, ViT) or rms_norm_eps,
+// and rope_theta, of a Hugging Face config.json. Defaults are those of the
+// library, transformers, for each model_type.
+//
+// Errors: throws InputError that names the file and the key.
+[[nodiscard]] ModelConstants ReadModelConstants(
+    const std::filesystem::path& config_json);
 
 // A fault that a rank makes at the beginning of a step, for tests: "die"
 // throws, "hang" sleeps, "leave" ends without an error, "memory" allocates more

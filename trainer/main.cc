@@ -43,16 +43,11 @@ struct Options {
   int scale = 1;
   double learning_rate = 1e-3;
   std::string backend = "cpu";
-  std::string precision;
   std::int64_t memory_bytes = 0;
-  std::string communication;
   std::string report;
   std::string fault;
   bool count = false;
-  double timeout_s = 60.0;
-  std::string rendezvous;
-  int first_rank = 0;
-  int local_ranks = 0;
+  LaunchOptions launch{.local_ranks = 0};  // 0: all
 };
 
 void Define(CLI::App& app, Options& o) {
@@ -82,26 +77,26 @@ void Define(CLI::App& app, Options& o) {
                  "tests")
       ->check(CLI::IsMember({"cpu", "cuda", "emulated"}))
       ->capture_default_str();
-  app.add_option("--precision", o.precision,
+  app.add_option("--precision", o.launch.precision,
                  "cpu: float (default) or double; cuda: bf16 (default) or "
                  "float")
       ->check(CLI::IsMember({"float", "double", "bf16"}));
   app.add_option("--memory", o.memory_bytes,
                  "bytes that a rank can have at most")
       ->check(CLI::PositiveNumber);
-  app.add_option("--comm", o.communication,
+  app.add_option("--comm", o.launch.communication,
                  "threads or nccl (default: what fits)")
       ->check(CLI::IsMember({"threads", "nccl"}));
   app.add_option(
-      "--rendezvous", o.rendezvous,
+      "--rendezvous", o.launch.rendezvous,
       "file of a shared file system where ranks of several processes "
       "meet");
-  app.add_option("--first-rank", o.first_rank,
+  app.add_option("--first-rank", o.launch.first_rank,
                  "first rank of this process (default: SLURM_PROCID times "
                  "--local-ranks)");
-  app.add_option("--local-ranks", o.local_ranks,
+  app.add_option("--local-ranks", o.launch.local_ranks,
                  "ranks of this process (default: all)");
-  app.add_option("--timeout-s", o.timeout_s,
+  app.add_option("--timeout-s", o.launch.timeout_s,
                  "end if a rank does not enter a collective for this long")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -205,17 +200,17 @@ std::string DefaultRendezvous() {
 }
 
 LaunchOptions MakeLaunch(const Options& o, const Job& job) {
-  LaunchOptions launch;
+  LaunchOptions launch = o.launch;
   launch.world_size = job.ranks();
-  launch.local_ranks = o.local_ranks > 0 ? o.local_ranks : job.ranks();
   const char* process = std::getenv("SLURM_PROCID");
-  launch.first_rank = o.local_ranks > 0 && process != nullptr
-                          ? std::atoi(process) * o.local_ranks
-                          : o.first_rank;
-  launch.communication = o.communication;
-  launch.rendezvous = o.rendezvous.empty() ? DefaultRendezvous() : o.rendezvous;
-  launch.timeout_s = o.timeout_s;
-  launch.precision = o.precision;
+  if (launch.local_ranks <= 0) {
+    launch.local_ranks = job.ranks();
+  } else if (process != nullptr) {
+    launch.first_rank = std::atoi(process) * launch.local_ranks;
+  }
+  if (launch.rendezvous.empty()) {
+    launch.rendezvous = DefaultRendezvous();
+  }
   if (launch.first_rank + launch.local_ranks > launch.world_size) {
     throw InputError(fmt::format(
         "invalid ranks {} to {}: the configuration has {}", launch.first_rank,
@@ -253,20 +248,20 @@ std::unique_ptr<Backend> LoadModule(const std::string& name,
 std::unique_ptr<Backend> MakeBackend(const Options& o,
                                      const LaunchOptions& launch) {
   if (o.backend != "cpu") {
-    if (o.precision == "double") {
+    if (launch.precision == "double") {
       throw InputError(fmt::format(
           "--backend {} computes in bf16 or float, not in double", o.backend));
     }
     return LoadModule(o.backend, launch);
   }
-  if (o.precision == "bf16" || o.communication == "nccl") {
+  if (launch.precision == "bf16" || launch.communication == "nccl") {
     throw InputError("--backend cpu has neither bf16 nor nccl");
   }
   if (launch.local_ranks != launch.world_size) {
     throw InputError(
         "--backend cpu runs all ranks in one process; leave out --local-ranks");
   }
-  return trainer::MakeCpuBackend(launch, o.precision == "double"
+  return trainer::MakeCpuBackend(launch, launch.precision == "double"
                                              ? CpuPrecision::kDouble
                                              : CpuPrecision::kFloat);
 }

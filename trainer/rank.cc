@@ -21,8 +21,9 @@ Rank::Rank(const Job& job, int world_rank, std::int64_t memory_bytes,
       data_(job.seed, job.batch_size, job.sequence_length) {
   for (int stage = 0; stage < job.config.pp; ++stage) {
     schedules_.push_back(
-        Schedule(job.config.pp, stage, job.config.microbatches,
-                 job.config.pp > 1 ? job.config.model_chunks : 1));
+        trials::StageActions({job.config.pp, job.config.microbatches,
+                              job.config.pp > 1 ? job.config.model_chunks : 1},
+                             stage));
   }
   context_.timeline.enabled = job.timeline;
   Context& c = context_;
@@ -276,7 +277,7 @@ double Rank::Step(int step) {
   context_.loss_scale = 1.0 / static_cast<double>(labels);
   device_.Zero(loss_.get());
   store_->BeginStep();
-  const std::vector<Action>& own = actions();
+  const std::vector<Action>& own = schedules_[context_.mesh.pp_index];
   for (const Action& action : own) {
     backwards_left_[action.chunk] += action.forward ? 1 : 0;
   }

@@ -15,8 +15,8 @@
 #include "trainer/data.h"
 #include "trainer/job.h"
 #include "trainer/parameters.h"
-#include "trainer/schedule.h"
 #include "trainer/unit.h"
+#include "trials/schedule.h"
 
 namespace trainer {
 
@@ -41,9 +41,6 @@ class Rank {
   [[nodiscard]] const Arena& arena() const { return arena_; }
   [[nodiscard]] Context& context() { return context_; }
   [[nodiscard]] ParameterStore& store() { return *store_; }
-  [[nodiscard]] const std::vector<Action>& actions() const {
-    return schedules_[context_.mesh.pp_index];
-  }
   // Of each group that has more than one rank, by name.
   [[nodiscard]] std::map<std::string, TrafficByOperation> Traffic() const;
 
@@ -63,6 +60,7 @@ class Rank {
     std::size_t taken_at = 0;  // by the action of this place in its schedule
   };
   using Key = std::pair<int, int>;  // microbatch, chunk
+  using Action = trials::Action;
 
   Communicator* AddGroup(const std::string& name,
                          const std::vector<int>& members, bool own_stream);

@@ -11,10 +11,12 @@
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define OPPA_VERSIONS \
-  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+  template <>         \
+  __attribute__((     \
+      target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #define OPPA_INLINE [[gnu::always_inline]] inline
 #else
-#define OPPA_VERSIONS
+#define OPPA_VERSIONS template <>
 #define OPPA_INLINE inline
 #endif
 
@@ -308,7 +310,8 @@ OPPA_INLINE void AdamRowOf(const AdamOptions& options, std::int64_t count,
 
 }  // namespace
 
-// The functions of row_kernels.h for one type. Templates cannot have versions.
+// The functions of row_kernels.h for one type: only specializations can have
+// versions.
 #define OPPA_ROW_KERNELS(T)                                                    \
   OPPA_VERSIONS void SoftmaxRow(std::int64_t valid, std::int64_t count,        \
                                 T scale, T* p) {                               \

@@ -11,14 +11,11 @@
 namespace trainer {
 
 // p[i] = exp(scale (p[i] - max)) / sum for i < valid, 0 up to `count`.
-void SoftmaxRow(std::int64_t valid, std::int64_t count, float scale, float* p);
-void SoftmaxRow(std::int64_t valid, std::int64_t count, double scale,
-                double* p);
+template <typename T>
+void SoftmaxRow(std::int64_t valid, std::int64_t count, T scale, T* p);
 // d[i] = scale p[i] (d[i] - sum_j d[j] p[j]): the gradient of a softmax.
-void SoftmaxGradientRow(std::int64_t count, float scale, const float* p,
-                        float* d);
-void SoftmaxGradientRow(std::int64_t count, double scale, const double* p,
-                        double* d);
+template <typename T>
+void SoftmaxGradientRow(std::int64_t count, T scale, const T* p, T* d);
 
 template <typename T>
 struct NormRow {
@@ -29,50 +26,39 @@ struct NormRow {
   T epsilon = 0;             // of the forward
 };
 // statistics: mean and rstd.
-void NormForwardRow(const NormRow<float>& norm, const float* x, float* y,
-                    float* statistics);
-void NormForwardRow(const NormRow<double>& norm, const double* x, double* y,
-                    double* statistics);
-void NormBackwardRow(const NormRow<float>& norm, const float* dy,
-                     const float* x, const float* statistics, float* dx,
-                     float* dscale, float* dshift);
-void NormBackwardRow(const NormRow<double>& norm, const double* dy,
-                     const double* x, const double* statistics, double* dx,
-                     double* dscale, double* dshift);
+template <typename T>
+void NormForwardRow(const NormRow<T>& norm, const T* x, T* y, T* statistics);
+template <typename T>
+void NormBackwardRow(const NormRow<T>& norm, const T* dy, const T* x,
+                     const T* statistics, T* dx, T* dscale, T* dshift);
 
 // One row; bias may be null. A gated row has 2 cols inputs.
-void ActivationForwardRow(Activation kind, std::int64_t cols, const float* bias,
-                          float* x, float* y);
-void ActivationForwardRow(Activation kind, std::int64_t cols,
-                          const double* bias, double* x, double* y);
-void ActivationBackwardRow(Activation kind, std::int64_t cols, const float* dy,
-                           const float* x, float* dx);
-void ActivationBackwardRow(Activation kind, std::int64_t cols, const double* dy,
-                           const double* x, double* dx);
+template <typename T>
+void ActivationForwardRow(Activation kind, std::int64_t cols, const T* bias,
+                          T* x, T* y);
+template <typename T>
+void ActivationBackwardRow(Activation kind, std::int64_t cols, const T* dy,
+                           const T* x, T* dx);
 
-void AddTo(std::int64_t count, const float* from, float* to);
-void AddTo(std::int64_t count, const double* from, double* to);
+template <typename T>
+void AddTo(std::int64_t count, const T* from, T* to);
 // to += factor * from.
-void AddScaled(std::int64_t count, float factor, const float* from, float* to);
-void AddScaled(std::int64_t count, double factor, const double* from,
-               double* to);
-float Dot(std::int64_t count, const float* a, const float* b);
-double Dot(std::int64_t count, const double* a, const double* b);
-float Maximum(std::int64_t count, const float* x);
-double Maximum(std::int64_t count, const double* x);
+template <typename T>
+void AddScaled(std::int64_t count, T factor, const T* from, T* to);
+template <typename T>
+T Dot(std::int64_t count, const T* a, const T* b);
+template <typename T>
+T Maximum(std::int64_t count, const T* x);
 // sum_i exp(x[i] - shift).
-float SumExp(std::int64_t count, float shift, const float* x);
-double SumExp(std::int64_t count, double shift, const double* x);
+template <typename T>
+T SumExp(std::int64_t count, T shift, const T* x);
 // x[i] = factor exp(x[i] - shift).
-void ScaledExp(std::int64_t count, float shift, float factor, float* x);
-void ScaledExp(std::int64_t count, double shift, double factor, double* x);
+template <typename T>
+void ScaledExp(std::int64_t count, T shift, T factor, T* x);
 
-void AdamRow(const AdamOptions& options, std::int64_t count,
-             const float* gradient, float* master, float* first, float* second,
-             float* weights);
-void AdamRow(const AdamOptions& options, std::int64_t count,
-             const double* gradient, double* master, double* first,
-             double* second, double* weights);
+template <typename T>
+void AdamRow(const AdamOptions& options, std::int64_t count, const T* gradient,
+             T* master, T* first, T* second, T* weights);
 
 }  // namespace trainer
 

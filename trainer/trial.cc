@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "common/fields.h"
 #include "trainer/communicator_threads.h"
 
 namespace trainer {
@@ -26,7 +27,7 @@ class CpuBackend : public Backend {
   CpuBackend(const LaunchOptions& options, CpuPrecision precision)
       : precision_(precision),
         world_size_(options.world_size),
-        fabric_(options.world_size, options.timeout_s) {}
+        fabric_(options.timeout_s) {}
   [[nodiscard]] std::string description() const override {
     return fmt::format("CPU, {}, {}",
                        precision_ == CpuPrecision::kFloat ? "float" : "double",
@@ -154,20 +155,6 @@ bool WaitForRanks(Shared& shared, double patience_s) {
   return true;
 }
 
-std::string_view ReasonName(EndReason reason) {
-  switch (reason) {
-    case EndReason::kNone:
-      return "completed";
-    case EndReason::kStopped:
-      return "stopped";
-    case EndReason::kFailed:
-      return "failed";
-    case EndReason::kOutOfMemory:
-      return "out_of_memory";
-  }
-  return "";
-}
-
 common::Json Regions(const std::array<std::int64_t, kRegions>& bytes) {
   common::Json json = common::Json::object();
   for (int i = 0; i < kRegions; ++i) {
@@ -259,7 +246,7 @@ TrialResult RunTrial(const Job& job, Backend& backend,
 }
 
 common::Json ToJson(const Job& job, const TrialResult& result) {
-  common::Json json = {{"outcome", ReasonName(result.reason)},
+  common::Json json = {{"outcome", common::ToString(result.reason)},
                        {"message", result.message},
                        {"config", trials::ToString(job.config)},
                        {"losses", result.losses},

@@ -12,7 +12,7 @@
 
 #include "common/error.h"
 #include "trials/objective.h"
-#include "trials/simulator/predict.h"
+#include "trials/simulator/simulate_all.h"
 #include "trials/tables/replay_table.h"
 #include "trials/tables/row_training.h"
 

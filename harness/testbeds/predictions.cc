@@ -19,7 +19,7 @@
 #include "common/text.h"
 #include "trials/objective.h"
 #include "trials/simulator/framework.h"
-#include "trials/simulator/predict.h"
+#include "trials/simulator/simulate_all.h"
 
 namespace harness {
 namespace {

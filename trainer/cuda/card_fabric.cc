@@ -1,8 +1,9 @@
 #include "trainer/cuda/card_fabric.h"
 
 #include <algorithm>
-#include <chrono>
+#include <condition_variable>
 #include <deque>
+#include <functional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -59,8 +60,6 @@ struct CardFabric::Meeting {
 };
 
 namespace {
-
-constexpr auto kPoll = std::chrono::milliseconds(20);  // for the end of a trial
 
 void CopyOn(cudaStream_t stream, const std::byte* from, std::byte* to,
             std::int64_t bytes) {
@@ -290,8 +289,7 @@ class CardCommunicator final : public Communicator {
 
 }  // namespace
 
-CardFabric::CardFabric(int world_size, double timeout_s)
-    : world_size_(world_size), timeout_s_(timeout_s) {
+CardFabric::CardFabric(int world_size, double timeout_s) : Fabric(timeout_s) {
   if (world_size > kMostRanks) {
     throw std::invalid_argument(
         fmt::format("{} ranks on one card: at most {} are possible", world_size,
@@ -317,45 +315,6 @@ std::unique_ptr<Communicator> CardFabric::Group(int rank,
       *this, meeting, name, static_cast<int>(own - members.begin()),
       static_cast<int>(members.size()), own_stream,
       dynamic_cast<CudaDevice&>(device));
-}
-
-void CardFabric::Abort(EndReason reason, const std::string& message) {
-  const std::lock_guard lock(mutex_);
-  const bool wins =
-      reason_ == EndReason::kNone ||
-      (reason_ == EndReason::kFailed && reason == EndReason::kOutOfMemory);
-  if (wins) {
-    message_ = message;
-    reason_ = reason;
-  }
-}
-
-std::string CardFabric::end_message() const {
-  const std::lock_guard lock(mutex_);
-  return message_;
-}
-
-void CardFabric::Check() const {
-  if (reason_ != EndReason::kNone) {
-    throw Aborted(end_message());
-  }
-}
-
-void CardFabric::WaitFor(std::unique_lock<std::mutex>& lock,
-                         std::condition_variable& changed,
-                         const std::string& what,
-                         const std::function<bool()>& ready) {
-  const auto end = std::chrono::steady_clock::now() +
-                   std::chrono::duration<double>(timeout_s_);
-  while (!ready()) {
-    Check();
-    if (std::chrono::steady_clock::now() > end) {
-      Abort(EndReason::kFailed,
-            fmt::format("no rank came for {:g} s: {}", timeout_s_, what));
-      Check();
-    }
-    changed.wait_for(lock, kPoll);
-  }
 }
 
 }  // namespace trainer::cuda

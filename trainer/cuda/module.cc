@@ -47,10 +47,8 @@ class CudaBackend final : public Backend {
                              ? options.local_ranks == options.world_size
                              : options.communication == "threads";
     if (threads) {
-      auto fabric =
+      fabric_ =
           std::make_unique<CardFabric>(options.world_size, options.timeout_s);
-      check_ = [fabric = fabric.get()] { fabric->Check(); };
-      fabric_ = std::move(fabric);
       return;
     }
 #ifdef OPPA_EMULATE_CUDA
@@ -64,10 +62,8 @@ class CudaBackend final : public Backend {
       throw std::invalid_argument(
           "NCCL needs --rendezvous, a path that all hosts share");
     }
-    auto fabric = std::make_unique<NcclFabric>(
-        options.world_size, options.rendezvous, options.timeout_s);
-    check_ = [fabric = fabric.get()] { fabric->Check(); };
-    fabric_ = std::move(fabric);
+    fabric_ =
+        std::make_unique<NcclFabric>(options.rendezvous, options.timeout_s);
 #endif
   }
 
@@ -76,7 +72,8 @@ class CudaBackend final : public Backend {
                        width_ == 2 ? "bf16" : "float");
   }
   [[nodiscard]] std::unique_ptr<Device> MakeDevice(int /*rank*/) override {
-    return std::make_unique<CudaDevice>(Gpu(), width_, check_);
+    return std::make_unique<CudaDevice>(Gpu(), width_,
+                                        [this] { fabric_->Check(); });
   }
   [[nodiscard]] Fabric& fabric() override { return *fabric_; }
   [[nodiscard]] std::int64_t MemoryBytes(int /*rank*/) override {
@@ -90,7 +87,6 @@ class CudaBackend final : public Backend {
   int width_;
   std::int64_t bytes_;  // of a rank
   std::unique_ptr<Fabric> fabric_;
-  std::function<void()> check_;
 };
 
 }  // namespace

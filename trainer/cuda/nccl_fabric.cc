@@ -208,10 +208,8 @@ constexpr std::array<EndReason, 3> kReasons = {
 
 }  // namespace
 
-NcclFabric::NcclFabric(int world_size, std::string rendezvous, double timeout_s)
-    : world_size_(world_size),
-      rendezvous_(std::move(rendezvous)),
-      timeout_s_(timeout_s) {}
+NcclFabric::NcclFabric(std::string rendezvous, double timeout_s)
+    : Fabric(timeout_s), rendezvous_(std::move(rendezvous)) {}
 
 std::unique_ptr<Communicator> NcclFabric::Group(int rank,
                                                 const std::string& name,
@@ -236,45 +234,30 @@ std::string NcclFabric::EndFile(EndReason reason) const {
 }
 
 void NcclFabric::Abort(EndReason reason, const std::string& message) {
-  const std::lock_guard lock(mutex_);
-  const bool wins =
-      reason_ == EndReason::kNone ||
-      (reason_ == EndReason::kFailed && reason == EndReason::kOutOfMemory);
-  if (!wins) {
+  if (!End(reason, message)) {
     return;
   }
-  message_ = message;
-  reason_ = reason;
   const std::string part = fmt::format("{}.{}", EndFile(reason), ::getpid());
   std::ofstream(part) << message;
   std::error_code error;
   std::filesystem::rename(part, EndFile(reason), error);
 }
 
-EndReason NcclFabric::end_reason() const { return reason_; }
-
-std::string NcclFabric::end_message() const {
-  const std::lock_guard lock(mutex_);
-  return message_;
-}
-
 void NcclFabric::Check() {
-  std::unique_lock lock(mutex_);
   const auto now = std::chrono::steady_clock::now();
-  if (reason_ == EndReason::kNone && now - looked_ > kLookAgain) {
+  std::unique_lock lock(mutex_);
+  if (end_reason() == EndReason::kNone && now - looked_ > kLookAgain) {
     looked_ = now;
     for (const EndReason reason : kReasons) {
       std::ifstream in(EndFile(reason));
       if (in) {
-        message_.assign(std::istreambuf_iterator<char>(in), {});
-        reason_ = reason;
+        (void)End(reason, std::string(std::istreambuf_iterator<char>(in), {}));
         break;
       }
     }
   }
-  if (reason_ != EndReason::kNone) {
-    throw Aborted(message_);
-  }
+  lock.unlock();
+  Fabric::Check();
 }
 
 }  // namespace trainer::cuda

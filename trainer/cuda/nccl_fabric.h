@@ -3,7 +3,6 @@
 #ifndef TRAINER_CUDA_NCCL_FABRIC_H_
 #define TRAINER_CUDA_NCCL_FABRIC_H_
 
-#include <atomic>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -27,30 +26,21 @@ namespace trainer::cuda {
 // after timeout_s.
 class NcclFabric final : public Fabric {
  public:
-  NcclFabric(int world_size, std::string rendezvous, double timeout_s);
+  NcclFabric(std::string rendezvous, double timeout_s);
 
-  [[nodiscard]] int world_size() const override { return world_size_; }
   [[nodiscard]] std::unique_ptr<Communicator> Group(
       int rank, const std::string& name, const std::vector<int>& members,
       bool own_stream, Device& device) override;
   void Abort(EndReason reason, const std::string& message) override;
-  [[nodiscard]] EndReason end_reason() const override;
-  [[nodiscard]] std::string end_message() const override;
-
   // Throws Aborted if the trial has ended, here or on another rank.
-  void Check();
-  [[nodiscard]] double timeout_s() const { return timeout_s_; }
+  void Check() override;
   [[nodiscard]] const std::string& rendezvous() const { return rendezvous_; }
 
  private:
   [[nodiscard]] std::string EndFile(EndReason reason) const;
 
-  int world_size_;
   std::string rendezvous_;
-  double timeout_s_;
-  mutable std::mutex mutex_;
-  std::atomic<EndReason> reason_ = EndReason::kNone;
-  std::string message_;
+  std::mutex mutex_;
   std::chrono::steady_clock::time_point looked_;  // for files of other ranks
   std::map<std::string, int> groups_;             // made so far, by name
 };

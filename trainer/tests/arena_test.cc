@@ -30,14 +30,6 @@ TEST(Arena, CountsPeaksByRegionAndReusesMemory) {
   EXPECT_EQ(arena.bytes_at_peak(Region::kWorkspace), 0);
 }
 
-TEST(Arena, ThrowsBeyondItsCapacity) {
-  const auto device = MakeCpuDevice(CpuPrecision::kFloat);
-  Arena arena(*device, 4 * kUnit);
-  const Array a(arena, Region::kParameters, 3 * kUnit, 1);
-  EXPECT_THROW((Array(arena, Region::kActivations, kUnit + 1, 1)), OutOfMemory);
-  EXPECT_NO_THROW((Array(arena, Region::kActivations, 1, 1)));
-}
-
 TEST(Arena, FreedNeighborsBecomeOneHoleInAnyOrder) {
   std::array<int, 4> order = {0, 1, 2, 3};
   do {

@@ -146,15 +146,6 @@ TEST_F(CpuDevice, AProductWithoutNumbersChangesNothing) {
   EXPECT_EQ(gemm(1, 1, 1), 4.0);
 }
 
-TEST_F(CpuDevice, BiasesAreAddedToEveryRowAndTheirGradientsSummed) {
-  Memory x({1, 2, 3, 4, 5, 6});
-  Memory bias({10, 20, 30});
-  device_->AddBias(2, 3, bias.get(), x.get());
-  EXPECT_EQ(x.numbers(), (Numbers{11, 22, 33, 14, 25, 36}));
-  device_->BiasBackward(2, 3, x.get(), bias.get());
-  EXPECT_EQ(bias.numbers(), (Numbers{35, 67, 99}));
-}
-
 // Three tokens from the second of sequences of two, whose positions begin at 1;
 // a token has two heads of two columns and a column that is not rotated.
 TEST_F(CpuDevice, HeadsAreRotatedByTheAngleOfTheirPosition) {

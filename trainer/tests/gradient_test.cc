@@ -21,7 +21,7 @@ class Frozen {
  public:
   explicit Frozen(Job job)
       : job_(Still(std::move(job))),
-        fabric_(1, 10.0),
+        fabric_(10.0),
         device_(MakeCpuDevice(CpuPrecision::kDouble)),
         rank_(job_, 0, job_.memory_bytes, fabric_, *device_) {}
 

@@ -1,5 +1,7 @@
 #include "trainer/job.h"
 
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <utility>
@@ -9,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "tests/fakes/temporary_folder.h"
 #include "trainer/tests/tiny.h"
 #include "trials/workload.h"
 
@@ -75,28 +78,17 @@ TEST(CheckJob, ASequenceMayHaveAsManyTokensAsTheModelHasPositions) {
   EXPECT_EQ(Problem(job), "");
 }
 
-TEST(CheckJob, HeadsAreOfPairs) {
-  Job job = TinyJob("llama");
-  for (const int odd : {1, 3, 7}) {
-    job.model.head_size = odd;
-    EXPECT_THAT(Problem(job),
-                HasSubstr("invalid head size " + std::to_string(odd)));
-  }
-}
-
-TEST(CheckJob, TensorParallelRanksShareTheFeedForwardLayer) {
-  Job job = TinyJob("llama", "tp=2");
-  EXPECT_EQ(Problem(job), "");
-  job.model.ffn_size += 1;
-  EXPECT_THAT(Problem(job),
-              HasSubstr("tp must divide the feed-forward size (tp = "
-                        "2, size = " +
-                        std::to_string(job.model.ffn_size)));
-}
-
-TEST(CheckJob, NamesAnInvalidConfiguration) {
+TEST(CheckJob, NamesTheSizeThatDoesNotFit) {
   EXPECT_THAT(Problem(TinyJob("llama", "dp=3")),
               HasSubstr("invalid configuration dp=3"));
+  Job job = TinyJob("llama", "tp=2");
+  EXPECT_EQ(Problem(job), "");
+  job.model.ffn_size = 49;
+  EXPECT_THAT(Problem(job),
+              HasSubstr("tp must divide the feed-forward size (tp = 2, size = "
+                        "49"));
+  job.model.head_size = 3;
+  EXPECT_THAT(Problem(job), HasSubstr("invalid head size 3"));
 }
 
 TEST(Scale, DividesBucketsAsMatrices) {
@@ -115,6 +107,48 @@ TEST(Scale, DividesBucketsAsMatrices) {
                 .sequence_length);
   job.bucket_unit_bytes = 3;
   EXPECT_EQ(Scale(job, 2).bucket_unit_bytes, 1);
+}
+
+ModelConstants Read(const std::string& json) {
+  const fakes::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "config.json";
+  std::ofstream(path) << json;
+  return ReadModelConstants(path);
+}
+
+void Expect(const std::string& json, double norm_epsilon, double rotary_base) {
+  const ModelConstants constants = Read(json);
+  EXPECT_DOUBLE_EQ(constants.norm_epsilon, norm_epsilon) << json;
+  EXPECT_DOUBLE_EQ(constants.rotary_base, rotary_base) << json;
+}
+
+// The defaults of each model's configuration class in transformers.
+TEST(ModelConstants, MissingOnesAreThoseOfTheModelsClass) {
+  Expect(R"({"model_type": "gpt2"})", 1e-5, 1e4);
+  Expect(R"({"model_type": "bert"})", 1e-12, 1e4);
+  Expect(R"({"model_type": "vit"})", 1e-12, 1e4);
+  Expect(R"({"model_type": "mixtral"})", 1e-5, 1e6);
+  Expect(R"({"model_type": "llama"})", 1e-6, 1e4);
+  Expect(R"({"model_type": "qwen2"})", 1e-6, 1e4);
+}
+
+TEST(ModelConstants, TheFileNamesThemAsTheModelsClassDoes) {
+  Expect(R"({"model_type": "gpt2", "layer_norm_epsilon": 0.5})", 0.5, 1e4);
+  Expect(R"({"model_type": "bert", "layer_norm_eps": 0.5})", 0.5, 1e4);
+  Expect(R"({"model_type": "vit", "layer_norm_eps": 0.5})", 0.5, 1e4);
+  Expect(R"({"model_type": "llama", "rms_norm_eps": 0.5, "rope_theta": 7.0})",
+         0.5, 7.0);
+  Expect(R"({"model_type": "llama", "rope_parameters": {"rope_theta": 7.0}})",
+         1e-6, 7.0);
+}
+
+TEST(ModelConstants, TheBaseOfRotaryPositionsIsPositive) {
+  Expect(R"({"model_type": "llama", "rope_theta": 0.05})", 1e-6, 0.05);
+  for (const char* base : {"0", "-1"}) {
+    EXPECT_THROW((void)Read(R"({"model_type": "llama", "rope_theta": )" +
+                            std::string(base) + "}"),
+                 common::InputError);
+  }
 }
 
 }  // namespace trainer::job_test

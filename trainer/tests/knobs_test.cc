@@ -92,14 +92,6 @@ TEST(Knobs, AnExpertMayHaveMoreRowsThanColumns) {
   ExpectLossesOfOneRank(job, "dp=2,ep=2");
 }
 
-// Without tensor parallelism, the router is like all other weights.
-TEST(Knobs, OnlyExpertsHaveBucketsOfTheirOwn) {
-  const TrialResult result = Trained("mixtral", "dp=2,dp_bucket_mb=1000");
-  EXPECT_EQ(Sent(result, "dp reduce", "all-reduce").calls +
-                Sent(result, "expert reduce", "all-reduce").calls,
-            2 * 2);
-}
-
 TEST(Knobs, SmallerBucketsReduceInMoreCalls) {
   const TrialResult small = Trained("llama", "dp=2,tp=1,pp=1,dp_bucket_mb=1");
   const TrialResult large = Trained("llama", "dp=2,tp=1,pp=1,dp_bucket_mb=100");

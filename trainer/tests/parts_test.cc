@@ -1,15 +1,12 @@
-// The communicator of threads, schedules and operators of the CPU.
+// The communicator of threads, and matrix products of the CPU.
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
-#include <set>
-#include <stdexcept>
 #include <string>
 #include <thread>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -19,14 +16,13 @@
 #include "trainer/communicator_threads.h"
 #include "trainer/device_cpu.h"
 #include "trainer/gemm_cpu.h"
-#include "trainer/schedule.h"
 
 namespace trainer::parts_test {
 
 // Runs `work` on each of n ranks in a group.
 template <typename Work>
 void OnRanks(int n, bool own_stream, Work work) {
-  ThreadFabric fabric(n, 10.0);
+  ThreadFabric fabric(10.0);
   std::vector<int> members(n);
   std::iota(members.begin(), members.end(), 0);
   std::vector<std::thread> threads;
@@ -167,7 +163,7 @@ TEST(ThreadCommunicator, SendsDoNotWaitForReceives) {
 }
 
 TEST(ThreadCommunicator, AWaitEndsWhenTheTrialIsAborted) {
-  ThreadFabric fabric(2, 60.0);
+  ThreadFabric fabric(60.0);
   const auto device = MakeCpuDevice(CpuPrecision::kDouble);
   const auto group = fabric.Group(0, "all", {0, 1}, false, *device);
   std::thread other([&] {
@@ -188,7 +184,7 @@ TEST(ThreadFabric, TheFirstReasonCountsButOutOfMemoryExplainsAFailure) {
   constexpr EndReason kFailed = EndReason::kFailed;
   constexpr EndReason kOutOfMemory = EndReason::kOutOfMemory;
   const auto end = [](const Reasons& reasons) {
-    ThreadFabric fabric(1, 1.0);
+    ThreadFabric fabric(1.0);
     for (const EndReason reason : reasons) {
       fabric.Abort(reason, reason == reasons.front() ? "first" : "later");
     }
@@ -207,7 +203,7 @@ TEST(ThreadFabric, TheFirstReasonCountsButOutOfMemoryExplainsAFailure) {
 // The first one has arrived when it is aborted, and must not count for the
 // second one.
 TEST(ThreadCommunicator, QueuedOperationsEndWithTheTrial) {
-  ThreadFabric fabric(2, 60.0);
+  ThreadFabric fabric(60.0);
   const auto device = MakeCpuDevice(CpuPrecision::kDouble);
   auto group = fabric.Group(0, "all", {0, 1}, true, *device);
   std::vector<double> first = {1.0, 1.0};
@@ -220,57 +216,6 @@ TEST(ThreadCommunicator, QueuedOperationsEndWithTheTrial) {
     EXPECT_THROW(Wait(event), Aborted);
   }
   group.reset();  // waits for its thread
-}
-
-// Runs all stages: an action starts when what it needs is done.
-bool Completes(int stages, int microbatches, int chunks) {
-  std::vector<std::vector<Action>> schedules;
-  for (int stage = 0; stage < stages; ++stage) {
-    schedules.push_back(Schedule(stages, stage, microbatches, chunks));
-  }
-  std::set<std::tuple<bool, int, int>> done;  // forward, microbatch, part
-  std::vector<std::size_t> next(stages, 0);
-  bool moved = true;
-  while (moved) {
-    moved = false;
-    for (int stage = 0; stage < stages; ++stage) {
-      if (next[stage] == schedules[stage].size()) {
-        continue;
-      }
-      const Action& a = schedules[stage][next[stage]];
-      const int part = a.chunk * stages + stage;
-      const int last = stages * chunks - 1;
-      const bool ready =
-          a.forward ? part == 0 || done.contains({true, a.microbatch, part - 1})
-          : part == last ? done.contains({true, a.microbatch, part})
-                         : done.contains({false, a.microbatch, part + 1}) &&
-                               done.contains({true, a.microbatch, part});
-      if (ready) {
-        done.insert({a.forward, a.microbatch, part});
-        ++next[stage];
-        moved = true;
-      }
-    }
-  }
-  return done.size() ==
-         static_cast<std::size_t>(2 * microbatches * stages * chunks);
-}
-
-TEST(Schedule, CompletesEveryMicrobatchOnce) {
-  for (const int stages : {1, 2, 3, 4, 8}) {
-    for (const int microbatches : {1, 2, 8, 11}) {
-      EXPECT_TRUE(Completes(stages, microbatches, 1))
-          << stages << " " << microbatches;
-    }
-    for (const int chunks : {2, 3, 4}) {
-      EXPECT_TRUE(Completes(stages, 2 * stages, chunks))
-          << stages << " " << chunks;
-    }
-  }
-}
-
-TEST(Schedule, RejectsInterleavingWithUnevenMicrobatches) {
-  EXPECT_THROW((void)Schedule(4, 0, 6, 2), std::invalid_argument);
 }
 
 // The product of both libraries and of the loop against its definition.

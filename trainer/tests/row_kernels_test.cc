@@ -138,50 +138,6 @@ TEST(RowKernels, NormsDivideByTheDeviationFromTheMeanOrFromZero) {
   ExpectNorms<double>();
 }
 
-// sum_i dy[i] y[i] of a row.
-double Weighted(const std::vector<double>& dy, const std::vector<double>& y) {
-  return Dot(static_cast<std::int64_t>(dy.size()), dy.data(), y.data());
-}
-
-TEST(RowKernels, GradientsOfNormsAreFiniteDifferences) {
-  constexpr double kStep = 1e-5;
-  const std::vector<double> x = {1.0, -2.0, 4.0, 0.5};
-  const std::vector<double> scale = {2.0, 3.0, -1.0, 0.5};
-  const std::vector<double> dy = {0.5, 1.5, -2.0, 3.0};
-  for (const NormKind kind : {NormKind::kLayer, NormKind::kRms}) {
-    std::vector<double> statistics(2);
-    const auto loss = [&](const std::vector<double>& at) {
-      std::vector<double> y(4);
-      NormForwardRow(NormRow<double>{kind, 4, scale.data(), nullptr, 0.25},
-                     at.data(), y.data(), statistics.data());
-      return Weighted(dy, y);
-    };
-    (void)loss(x);
-    std::vector<double> dx = Guarded<double>({1.0, 2.0, 3.0, 4.0});
-    std::vector<double> dscale = Guarded<double>({5.0, 6.0, 7.0, 8.0});
-    std::vector<double> dshift = Guarded<double>({1.0, 1.0, 1.0, 1.0});
-    const std::vector<double> kept = statistics;
-    NormBackwardRow(NormRow<double>{kind, 4, scale.data()}, dy.data(), x.data(),
-                    kept.data(), dx.data(), dscale.data(), dshift.data());
-    std::vector<double> slopes;
-    std::vector<double> dscales;
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      std::vector<double> moved = x;
-      moved[i] += kStep;
-      const double more = loss(moved);
-      moved[i] -= 2 * kStep;
-      const double step = static_cast<double>(i);
-      slopes.push_back(1.0 + step + (more - loss(moved)) / (2 * kStep));
-      dscales.push_back(5.0 + step + dy[i] * (x[i] - kept[0]) * kept[1]);
-    }
-    ExpectNumbers(dx, slopes, 1e-8);
-    ExpectNumbers(dscale, dscales, 1e-12);
-    ExpectNumbers(dshift, {1.5, 2.5, -1.0, 4.0}, 1e-12);
-    NormBackwardRow(NormRow<double>{kind, 4, scale.data()}, dy.data(), x.data(),
-                    kept.data(), dx.data(), dscale.data(), nullptr);
-  }
-}
-
 // The definitions: x Phi(x); Hendrycks & Gimpel's approximation by tanh; and
 // gate / (1 + exp(-gate)) times the other half.
 template <typename T>
@@ -226,40 +182,6 @@ void ExpectActivations() {
 TEST(RowKernels, ActivationsFollowTheirDefinitions) {
   ExpectActivations<float>();
   ExpectActivations<double>();
-}
-
-TEST(RowKernels, GradientsOfActivationsAreFiniteDifferences) {
-  constexpr double kStep = 1e-5;
-  const std::vector<double> in = {-3.0, -0.5, 0.0, 0.25, 1.0, 2.5};
-  for (const Activation kind :
-       {Activation::kGelu, Activation::kGeluTanh, Activation::kSwiGlu}) {
-    const std::int64_t cols = kind == Activation::kSwiGlu ? 3 : 6;
-    std::vector<double> dy = {0.5, 1.5, -2.0, 3.0, 1.0, -1.0};
-    dy.resize(cols);
-    const auto loss = [&](std::vector<double> x) {
-      std::vector<double> y(dy.size());
-      ActivationForwardRow(kind, cols, static_cast<const double*>(nullptr),
-                           x.data(), y.data());
-      return Weighted(dy, y);
-    };
-    std::vector<double> slopes;
-    for (std::size_t i = 0; i < in.size(); ++i) {
-      std::vector<double> moved = in;
-      moved[i] += kStep;
-      const double more = loss(moved);
-      moved[i] -= 2 * kStep;
-      slopes.push_back((more - loss(moved)) / (2 * kStep));
-    }
-    std::vector<double> dx = Guarded<double>(std::vector<double>(6));
-    ActivationBackwardRow(kind, cols, dy.data(), in.data(), dx.data());
-    ExpectNumbers(dx, slopes, 1e-8);
-    // The same in float.
-    const std::vector<float> dy_of(dy.begin(), dy.end());
-    const std::vector<float> in_of(in.begin(), in.end());
-    std::vector<float> dx_of = Guarded<float>(std::vector<double>(6));
-    ActivationBackwardRow(kind, cols, dy_of.data(), in_of.data(), dx_of.data());
-    ExpectNumbers(dx_of, slopes, 1e-5);
-  }
 }
 
 template <typename T>

@@ -9,21 +9,6 @@
 namespace trials {
 namespace {
 
-template <typename Field>
-Field Sum(const LayerCosts& layers, const Chunk& chunk,
-          Field LayerCost::*field) {
-  return SumOfBlocks(layers, chunk.blocks, chunk.dense, field) +
-         SumOfEnds(layers, chunk, field);
-}
-
-// The sum over the blocks that are recomputed fully, which are the first ones.
-template <typename Field>
-Field SumOfRecomputed(const LayerCosts& layers, const Chunk& chunk,
-                      Field LayerCost::*field) {
-  return SumOfBlocks(layers, chunk.recomputed,
-                     std::min(chunk.recomputed, chunk.dense), field);
-}
-
 // Elements of a block on one rank, mean over the blocks.
 double BlockElements(const LayerCosts& layers, const Chunk& chunk) {
   const double elements = layers.block.ParameterCount();
@@ -75,9 +60,9 @@ bool WaitsAtLoss(const StageContext& stage, const Chunk& chunk) {
 // CPU time to issue the kernels that overlap with other kernels.
 double DispatchTime(const StageContext& stage, const Chunk& chunk,
                     double LayerCost::*dispatch_s) {
-  return WaitsAtLoss(stage, chunk)
-             ? SumOfBlocks(stage.layers, chunk.blocks, chunk.dense, dispatch_s)
-             : Sum(stage.layers, chunk, dispatch_s);
+  const ChunkSums sums{stage.layers, chunk};
+  return WaitsAtLoss(stage, chunk) ? sums.Blocks(dispatch_s)
+                                   : sums.All(dispatch_s);
 }
 
 // Adds collectives, and the CPU time of all kernels, to the GPU time of an
@@ -141,31 +126,30 @@ double DispatchOverhead(const Framework& framework, double gpu_s,
 }
 
 TimeBreakdown ForwardTime(const StageContext& stage, const Chunk& chunk) {
-  const LayerCosts& layers = stage.layers;
-  const LayerCost& block = layers.block;
+  const ChunkSums sums{stage.layers, chunk};
+  const LayerCost& block = stage.layers.block;
   const Framework& framework = stage.problem.framework;
   TimeBreakdown time;
-  time.forward_s =
-      SumOfBlocks(layers, chunk.blocks, chunk.dense, &LayerCost::forward_s);
-  time.head_s = SumOfEnds(layers, chunk, &LayerCost::forward_s);
+  time.forward_s = sums.Blocks(&LayerCost::forward_s);
+  time.head_s = sums.Ends(&LayerCost::forward_s);
   time.context_s =
       chunk.blocks * RingTime(stage, block.core_forward_s, block.ring_bytes);
   time.expert_s = ExpertTime(stage, chunk.blocks - chunk.dense);
   AddCollectivesAndDispatch(
-      stage, chunk, Sum(layers, chunk, &LayerCost::forward_collectives),
+      stage, chunk, sums.All(&LayerCost::forward_collectives),
       DispatchTime(stage, chunk, &LayerCost::forward_dispatch_s),
       time.forward_s - chunk.blocks * block.core_forward_s, time);
   time.overhead_s += framework.dispatch.microbatch_overhead_s;
   time.overhead_s += chunk.last ? framework.dispatch.loss_overhead_s : 0.0;
-  time.data_s = GatherParametersTime(Sharded(stage, chunk), stage.links.shards,
-                                     stage.plan.shared, framework,
-                                     time.forward_s + time.head_s);
+  time.data_s =
+      ShardingTime(Pass::kForward, Sharded(stage, chunk), stage.links.shards,
+                   stage.plan.shared, framework, time.forward_s + time.head_s);
   return time;
 }
 
 TimeBreakdown BackwardTime(const StageContext& stage, const Chunk& chunk) {
-  const LayerCosts& layers = stage.layers;
-  const LayerCost& block = layers.block;
+  const ChunkSums sums{stage.layers, chunk};
+  const LayerCost& block = stage.layers.block;
   const Framework& framework = stage.problem.framework;
   const bool accumulate = Accumulates(stage);
   const double blocks = chunk.blocks;
@@ -176,21 +160,14 @@ TimeBreakdown BackwardTime(const StageContext& stage, const Chunk& chunk) {
                           ? blocks - recomputed
                           : 0.0;
   const auto repeated = [&](double LayerCost::*field) {
-    return chunk.selective
-               ? SumOfBlocks(layers, chunk.blocks - chunk.recomputed,
-                             std::max(0, chunk.dense - chunk.recomputed), field)
-               : 0.0;
+    return chunk.selective ? sums.Kept(field) : 0.0;
   };
   TimeBreakdown time;
-  const auto sum = [&](double LayerCost::*field) {
-    return SumOfBlocks(layers, chunk.blocks, chunk.dense, field);
-  };
-  time.backward_s = sum(&LayerCost::backward_s) +
-                    (accumulate ? sum(&LayerCost::accumulate_s) : 0.0);
-  time.head_s =
-      SumOfEnds(layers, chunk, &LayerCost::backward_s) +
-      (accumulate ? SumOfEnds(layers, chunk, &LayerCost::accumulate_s) : 0.0);
-  time.recompute_s = SumOfRecomputed(layers, chunk, &LayerCost::forward_s) +
+  time.backward_s = sums.Blocks(&LayerCost::backward_s) +
+                    (accumulate ? sums.Blocks(&LayerCost::accumulate_s) : 0.0);
+  time.head_s = sums.Ends(&LayerCost::backward_s) +
+                (accumulate ? sums.Ends(&LayerCost::accumulate_s) : 0.0);
+  time.recompute_s = sums.Recomputed(&LayerCost::forward_s) +
                      repeated(&LayerCost::selective_forward_s);
   // Keys and values are sent again, together with the gradients of both.
   time.context_s =
@@ -202,24 +179,22 @@ TimeBreakdown BackwardTime(const StageContext& stage, const Chunk& chunk) {
                             std::max(0, chunk.recomputed - chunk.dense));
   AddCollectivesAndDispatch(
       stage, chunk,
-      Sum(layers, chunk, &LayerCost::backward_collectives) +
-          SumOfRecomputed(layers, chunk, &LayerCost::forward_collectives),
+      sums.All(&LayerCost::backward_collectives) +
+          sums.Recomputed(&LayerCost::forward_collectives),
       DispatchTime(stage, chunk, &LayerCost::backward_dispatch_s) +
-          SumOfRecomputed(layers, chunk, &LayerCost::forward_dispatch_s) +
+          sums.Recomputed(&LayerCost::forward_dispatch_s) +
           repeated(&LayerCost::selective_dispatch_s),
       time.backward_s - blocks * block.core_backward_s, time);
-  time.data_s = GatherAndScatterTime(
-      Sharded(stage, chunk), stage.links.shards, stage.plan.shared, framework,
-      time.backward_s + time.head_s + time.recompute_s);
+  time.data_s = ShardingTime(Pass::kBackward, Sharded(stage, chunk),
+                             stage.links.shards, stage.plan.shared, framework,
+                             time.backward_s + time.head_s + time.recompute_s);
   return time;
 }
 
 double WeightsTime(const StageContext& stage, const Chunk& chunk) {
-  const auto sum = [&](double LayerCost::*field) {
-    return SumOfBlocks(stage.layers, chunk.blocks, chunk.dense, field);
-  };
-  return sum(&LayerCost::weights_s) +
-         (Accumulates(stage) ? sum(&LayerCost::accumulate_s) : 0.0);
+  const ChunkSums sums{stage.layers, chunk};
+  return sums.Blocks(&LayerCost::weights_s) +
+         (Accumulates(stage) ? sums.Blocks(&LayerCost::accumulate_s) : 0.0);
 }
 
 PipelineShape PipelineOf(const StageContext& stage) {

@@ -3,13 +3,33 @@
 #ifndef TRIALS_SIMULATOR_ACTION_TIME_H_
 #define TRIALS_SIMULATOR_ACTION_TIME_H_
 
+#include <algorithm>
+#include <vector>
+
+#include "trials/cluster.h"
+#include "trials/schedule.h"
 #include "trials/simulator/layer_cost.h"
 #include "trials/simulator/placement.h"
-#include "trials/simulator/problem.h"
-#include "trials/simulator/schedule.h"
 #include "trials/simulator/step_report.h"
+#include "trials/workload.h"
 
 namespace trials {
+
+// The inputs of a simulation other than the plan.
+struct Problem {
+  Workload workload;
+  std::vector<Cluster> gpu_types;  // one for each GPU type
+  Framework framework;
+  std::vector<GpuModel> gpus;  // of each gpu_type
+
+  [[nodiscard]] std::vector<int> GpusOfTypes() const {
+    std::vector<int> numbers;
+    for (const Cluster& gpu_type : gpu_types) {
+      numbers.push_back(gpu_type.gpus());
+    }
+    return numbers;
+  }
+};
 
 // Exposed GPU time of tensor-parallel collectives of `bytes` each. A hidden
 // all-gather only slows down the matrix product that runs concurrently. With
@@ -49,21 +69,42 @@ struct StageContext {
   bool contended;  // as above
 };
 
-// The sum of a field of LayerCost over the modules of a chunk.
-template <typename Field>
-[[nodiscard]] Field SumOfEnds(const LayerCosts& layers, const Chunk& chunk,
-                              Field LayerCost::*field) {
-  return (chunk.first ? layers.embedding.*field : Field{}) +
-         (chunk.last ? layers.head.*field : Field{});
-}
+// Sums of a field of LayerCost over modules of a chunk.
+struct ChunkSums {
+  const LayerCosts& layers;
+  const Chunk& chunk;
 
-// The same over `blocks` blocks, of which `dense` have no experts.
-template <typename Field>
-[[nodiscard]] Field SumOfBlocks(const LayerCosts& layers, int blocks, int dense,
-                                Field LayerCost::*field) {
-  return static_cast<double>(blocks - dense) * (layers.block.*field) +
-         static_cast<double>(dense) * (layers.dense_block.*field);
-}
+  template <typename Field>
+  [[nodiscard]] Field All(Field LayerCost::*field) const {
+    return Blocks(field) + Ends(field);
+  }
+  // The embedding and the head.
+  template <typename Field>
+  [[nodiscard]] Field Ends(Field LayerCost::*field) const {
+    return (chunk.first ? layers.embedding.*field : Field{}) +
+           (chunk.last ? layers.head.*field : Field{});
+  }
+  template <typename Field>
+  [[nodiscard]] Field Blocks(Field LayerCost::*field) const {
+    return Of(chunk.blocks, chunk.dense, field);
+  }
+  // The blocks that are recomputed fully, which are the first ones.
+  template <typename Field>
+  [[nodiscard]] Field Recomputed(Field LayerCost::*field) const {
+    return Of(chunk.recomputed, std::min(chunk.recomputed, chunk.dense), field);
+  }
+  // The other blocks.
+  [[nodiscard]] double Kept(double LayerCost::*field) const {
+    return Of(chunk.blocks - chunk.recomputed,
+              std::max(0, chunk.dense - chunk.recomputed), field);
+  }
+  // `blocks` blocks, of which `dense` have no experts.
+  template <typename Field>
+  [[nodiscard]] Field Of(int blocks, int dense, Field LayerCost::*field) const {
+    return static_cast<double>(blocks - dense) * (layers.block.*field) +
+           static_cast<double>(dense) * (layers.dense_block.*field);
+  }
+};
 
 // Time of an action of the stage:
 //

@@ -61,6 +61,11 @@ double Fastest(const std::array<Protocol, 3>& protocols, const GroupLink& link,
   return kBaseLatency + best_s;
 }
 
+// Bytes that each rank of D sends in a ring all-reduce: 2 (D - 1) / D * n.
+double RingAllReduceBytes(int ranks, double bytes) {
+  return 2.0 * (ranks - 1) / ranks * bytes;
+}
+
 double HalfRingTime(const GroupLink& link, double bytes) {
   if (link.size == 1) {
     return 0.0;
@@ -70,10 +75,6 @@ double HalfRingTime(const GroupLink& link, double bytes) {
 }
 
 }  // namespace
-
-double RingAllReduceBytes(int ranks, double bytes) {
-  return 2.0 * (ranks - 1) / ranks * bytes;
-}
 
 double AllReduceTime(const GroupLink& link, double bytes) {
   if (link.size == 1) {

@@ -54,9 +54,6 @@ namespace trials {
 // One message between two ranks.
 [[nodiscard]] double MessageTime(const GroupLink& link, double bytes);
 
-// Bytes that each rank of D sends in a ring all-reduce: 2 (D - 1) / D * n.
-[[nodiscard]] double RingAllReduceBytes(int ranks, double bytes);
-
 }  // namespace trials
 
 #endif  // TRIALS_SIMULATOR_COLLECTIVES_H_

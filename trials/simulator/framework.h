@@ -53,8 +53,6 @@ struct Framework {
     // Tokens of the busiest expert-parallel rank over the mean: the capacity
     // factor of training that GShard and Switch use.
     double expert_imbalance = 1.25;
-
-    friend bool operator==(const Kernels&, const Kernels&) = default;
   } kernels;
 
   struct Recomputation {
@@ -70,9 +68,6 @@ struct Framework {
     // linear layer, and repeats the rest of a block (torchtitan's selective
     // checkpointing by operator). False: it repeats the parts above.
     bool selective_by_operator = false;
-
-    friend bool operator==(const Recomputation&,
-                           const Recomputation&) = default;
   } recomputation;
 
   struct Gradients {
@@ -113,8 +108,6 @@ struct Framework {
     double bucket_unpack_bytes = 2.0;
     // CPU time to move a bucket to a stream of its own and to wait for it.
     double overlap_bucket_s = 40e-6;
-
-    friend bool operator==(const Gradients&, const Gradients&) = default;
   } gradients;
 
   struct Sharding {
@@ -159,8 +152,6 @@ struct Framework {
     // before they are copied to their places (an all-gather into a list of
     // tensors). 0: in place.
     double gather_buffer_elements = 0.0;
-
-    friend bool operator==(const Sharding&, const Sharding&) = default;
   } sharding;
 
   struct Collectives {
@@ -183,8 +174,6 @@ struct Framework {
     // The fraction of a hidden collective's time by which computation slows
     // down. 0: that of the link (OverlapSlowdown in topology.h).
     double overlap_slowdown = 0.0;
-
-    friend bool operator==(const Collectives&, const Collectives&) = default;
   } collectives;
 
   struct Pipeline {
@@ -215,8 +204,6 @@ struct Framework {
     // hosts.
     double p2p_stall_s = 0.0;
     double p2p_stall_hosts = 0.0;
-
-    friend bool operator==(const Pipeline&, const Pipeline&) = default;
   } pipeline;
 
   // CPU time.
@@ -236,8 +223,6 @@ struct Framework {
     // Time that the GPU waits at the loss of every microbatch. The CPU is then
     // not ahead, so the head's time hides no dispatch. 0: no waiting.
     double loss_overhead_s = 0.0;
-
-    friend bool operator==(const Dispatch&, const Dispatch&) = default;
   } dispatch;
 
   struct Optimizer {
@@ -255,8 +240,6 @@ struct Framework {
     // Bytes moved per parameter in mixed precision: weight, moments and
     // gradient in fp32, copies of both in half precision.
     double optimizer_bytes = 36.0;
-
-    friend bool operator==(const Optimizer&, const Optimizer&) = default;
   } optimizer;
 
   struct Allocator {
@@ -285,8 +268,6 @@ struct Framework {
     // Standard deviation of log(peak / predicted peak): how sure it is that a
     // configuration fits (trials/predictions.h).
     double memory_log_stddev = kMemoryLogStddev;
-
-    friend bool operator==(const Allocator&, const Allocator&) = default;
   } allocator;
 
   // Starting, failing and ending a trial.
@@ -301,8 +282,6 @@ struct Framework {
     // From the failure of one rank until every process is gone: the other ranks
     // hang in a collective until the launcher kills them.
     double failure_s = 60.0;
-
-    friend bool operator==(const Launch&, const Launch&) = default;
   } launch;
 
   // Bytes of one element of an accumulated gradient.
@@ -328,7 +307,7 @@ struct Framework {
                                             : zero_bucket_mb * kBucketMegabyte;
   }
 
-  friend bool operator==(const Framework&, const Framework&) = default;
+  friend bool operator==(Framework a, Framework b);
 };
 
 // A constant of a framework under the key that files and tables give it.

@@ -12,10 +12,9 @@ namespace {
 
 double ReduceTime(const GroupLink& link, const SyncOptions& options,
                   double bytes) {
-  return options.kind == SyncKind::kAllReduce
-             ? AllReduceTime(link, bytes)
-             : ReduceScatterTime(link, bytes) +
-                   AllReduceTime(options.across, bytes / link.size);
+  return options.scatter ? ReduceScatterTime(link, bytes) +
+                               AllReduceTime(options.across, bytes / link.size)
+                         : AllReduceTime(link, bytes);
 }
 
 // Fills buckets tensor by tensor and hands each full one to `emit`.
@@ -148,18 +147,6 @@ GatherPlan PlanBroadcasts(const std::vector<SyncModule>& modules,
 }
 
 }  // namespace
-
-std::vector<double> PackBuckets(const std::vector<double>& tensor_bytes,
-                                double bucket_bytes) {
-  std::vector<double> buckets;
-  const auto emit = [&](double bytes) { buckets.push_back(bytes); };
-  Packer packer(bucket_bytes);
-  for (const double bytes : tensor_bytes) {
-    packer.Add(bytes, emit);
-  }
-  packer.Flush(emit);
-  return buckets;
-}
 
 SyncTime ReduceGradients(const std::vector<SyncModule>& modules,
                          const GroupLink& link, const SyncOptions& options,

@@ -19,13 +19,9 @@ struct SyncModule {
   int count = 1;
 };
 
-enum class SyncKind {
-  kAllReduce,      // ZeRO 0 and 1: every rank gets all gradients
-  kReduceScatter,  // ZeRO 2: every rank gets its own shard
-};
-
 struct SyncOptions {
-  SyncKind kind = SyncKind::kAllReduce;
+  // Every rank gets its own shard (ZeRO 2). False: all gradients.
+  bool scatter = false;
   double bucket_bytes = 0.0;  // <= 0: one operation per tensor
   bool overlap = false;       // buckets are sent while backward runs
   // Buckets have a stream of their own, also where backward has ended.
@@ -47,13 +43,9 @@ struct SyncTime {
   double overhead_s = 0.0;  // per-bucket work on the GPU and CPU
 };
 
-// Packs tensors into buckets as PyTorch's DDP and Colossal-AI's ZeRO do: a
-// tensor that does not fit closes the bucket; a tensor is never split.
-// Returns the bytes of each bucket.
-[[nodiscard]] std::vector<double> PackBuckets(
-    const std::vector<double>& tensor_bytes, double bucket_bytes);
-
-// Reduces the gradients of `modules`. With overlap bucket i is packed in time
+// Reduces the gradients of `modules` in buckets as PyTorch's DDP and
+// Colossal-AI's ZeRO do: a tensor that does not fit closes the bucket; a tensor
+// is never split. With overlap bucket i is packed in time
 // p_i by the stream of backward, and starts when this is done and bucket i - 1
 // is,
 //
@@ -92,7 +84,6 @@ struct GatherPlan {
 // `parameter_share` is the size of a parameter over that of its gradient.
 //
 // Source: Colossal-AI, zero/low_level/low_level_optim.py (step).
-
 [[nodiscard]] GatherPlan PlanGather(const std::vector<SyncModule>& modules,
                                     const GroupLink& link, double bucket_bytes,
                                     const Framework& framework,

@@ -5,13 +5,8 @@
 namespace trials {
 namespace {
 
-// One rank of a stage.
-struct Rank {
-  const ParallelConfig& shared;
-  const StageMemory& stage;
-  double element_bytes;
-  const Framework& framework;
-
+// The parts of a rank's memory.
+struct MemoryParts : RankMemory {
   [[nodiscard]] bool mixed() const { return element_bytes < 4.0; }
 
   [[nodiscard]] double ContextBytes() const {
@@ -25,9 +20,8 @@ struct Rank {
   // Elements of the state that ZeRO shards from `zero_stage` on.
   [[nodiscard]] double Elements(int zero_stage) const {
     const bool sharded = shared.zero_stage >= zero_stage;
-    const double share = zero_stage == 1
-                             ? OptimizerShare(shared, stage, framework)
-                             : 1.0 / ShardRanks(shared, stage, framework);
+    const double share =
+        zero_stage == 1 ? OptimizerShare() : 1.0 / ShardRanks();
     const double experts = static_cast<double>(stage.dp) * shared.cp /
                            shared.ep;  // ranks that hold the same ones
     return stage.parameters * (sharded ? share : 1.0) +
@@ -152,31 +146,26 @@ struct Rank {
 
 }  // namespace
 
-double ShardRanks(const ParallelConfig& shared, const StageMemory& stage,
-                  const Framework& framework) {
+double RankMemory::ShardRanks() const {
   return framework.ShardsInGroups(shared.zero_stage) && stage.shard_ranks > 0
              ? stage.shard_ranks
              : static_cast<double>(stage.dp) * shared.cp;
 }
 
-double OptimizerShare(const ParallelConfig& shared, const StageMemory& stage,
-                      const Framework& framework) {
-  const double even = 1.0 / ShardRanks(shared, stage, framework);
+double RankMemory::OptimizerShare() const {
+  const double even = 1.0 / ShardRanks();
   return framework.sharding.broadcast_parameters
              ? std::max(even, stage.largest_tensor / stage.parameters)
              : even;
 }
 
-double StateBytes(const ParallelConfig& shared, const StageMemory& stage,
-                  double element_bytes, const Framework& framework) {
-  const Rank rank{shared, stage, element_bytes, framework};
+double RankMemory::StateBytes() const {
+  const MemoryParts rank{*this};
   return rank.ParameterBytes() + rank.OptimizerBytes() + rank.ContextBytes();
 }
 
-MemoryBreakdown ComputeMemory(const ParallelConfig& shared,
-                              const StageMemory& stage, double element_bytes,
-                              const Framework& framework) {
-  const Rank rank{shared, stage, element_bytes, framework};
+MemoryBreakdown RankMemory::Peak() const {
+  const MemoryParts rank{*this};
   MemoryBreakdown states;
   states.parameters_bytes = rank.ParameterBytes();
   states.optimizer_bytes = rank.OptimizerBytes();
@@ -208,8 +197,8 @@ MemoryBreakdown ComputeMemory(const ParallelConfig& shared,
           : gradients + copies;
 
   MemoryBreakdown& peak = backward.Total() >= step.Total() ? backward : step;
-  if (framework.gradients
-          .flat_gradients) {  // the allocator keeps what the other needs
+  if (framework.gradients.flat_gradients) {
+    // The allocator keeps what the other peak needs.
     peak.pending_bytes += std::min(
         copies, backward.Total() - states.Total() - backward.gradients_bytes);
   }

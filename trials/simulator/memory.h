@@ -27,19 +27,9 @@ struct StageMemory {
   int shard_ranks = 0;
 };
 
-// In these functions `shared` holds the knobs of the whole plan (Plan::shared).
-
-// Ranks over which ZeRO shards parameters, except experts.
-[[nodiscard]] double ShardRanks(const ParallelConfig& shared,
-                                const StageMemory& stage,
-                                const Framework& framework);
-
-// The share of a stage's parameters, except experts, whose optimizer states are
-// on the fullest rank under ZeRO: at least one tensor where tensors are whole.
-[[nodiscard]] double OptimizerShare(const ParallelConfig& shared,
-                                    const StageMemory& stage,
-                                    const Framework& framework);
-
+// The memory of one rank of a stage under ZeRO. `shared` holds the knobs of the
+// whole plan (Plan::shared).
+//
 // Bytes per parameter element e (2 in mixed precision, 4 in fp32), P elements:
 //
 //   parameters e P       (ZeRO 3: / dp; FSDP keeps the masters only)
@@ -57,20 +47,27 @@ struct StageMemory {
 //
 // Source: Rajbhandari et al. (2020), Sec. 3; Colossal-AI's optimizers for
 // what is copied when; Zhao et al. (2023), FSDP. docs/simulator.md, "Memory".
-[[nodiscard]] MemoryBreakdown ComputeMemory(const ParallelConfig& shared,
-                                            const StageMemory& stage,
-                                            double element_bytes,
-                                            const Framework& framework);
+struct RankMemory {
+  const ParallelConfig& shared;
+  const StageMemory& stage;
+  double element_bytes;
+  const Framework& framework;
 
-// The same on a GPU with `capacity_bytes`: an allocator that finds no free
+  [[nodiscard]] MemoryBreakdown Peak() const;
+  // After set-up, before the first step.
+  [[nodiscard]] double StateBytes() const;
+  // Ranks over which ZeRO shards parameters, except experts.
+  [[nodiscard]] double ShardRanks() const;
+  // The share of a stage's parameters, except experts, whose optimizer states
+  // are on the fullest rank under ZeRO: at least one tensor where tensors are
+  // whole.
+  [[nodiscard]] double OptimizerShare() const;
+};
+
+// The peak on a GPU with `capacity_bytes`: an allocator that finds no free
 // block waits for the GPU, which releases the pending memory.
 [[nodiscard]] MemoryBreakdown WhenFull(MemoryBreakdown memory,
                                        double capacity_bytes);
-
-// Memory after set-up, before the first step.
-[[nodiscard]] double StateBytes(const ParallelConfig& shared,
-                                const StageMemory& stage, double element_bytes,
-                                const Framework& framework);
 
 }  // namespace trials
 

@@ -31,17 +31,15 @@ class Run {
         times_(times),
         virtual_(shape.stages * shape.chunks),
         actions_(ActionCount(shape)) {
-    const auto inputs = static_cast<std::size_t>(virtual_) *
-                        static_cast<std::size_t>(shape.microbatches);
-    hidden_arrival_s_.assign(inputs, kNotYet);
-    gradient_arrival_s_.assign(inputs, kNotYet);
+    hidden_arrival_s_.assign(Index(virtual_, 0), kNotYet);
+    gradient_arrival_s_ = hidden_arrival_s_;
     for (int m = 0; m < shape.microbatches; ++m) {
       hidden_arrival_s_[Index(0, m)] = 0.0;  // the data is there
     }
     next_.assign(shape.stages, 0);
     pending_.resize(next_.size());
     timelines_.resize(next_.size());
-    marks_.resize(next_.size() * static_cast<std::size_t>(actions_));
+    marks_.assign(next_.size(), std::vector<Mark>(actions_));
   }
 
   void Execute() {
@@ -62,35 +60,29 @@ class Run {
   [[nodiscard]] std::vector<StageTimeline>& timelines() { return timelines_; }
 
   // Action i of a stage; the last one before only backwards remain.
-  [[nodiscard]] const Mark& At(int s, int i) const {
-    return marks_[static_cast<std::size_t>(s) *
-                      static_cast<std::size_t>(actions_) +
-                  static_cast<std::size_t>(i)];
-  }
+  [[nodiscard]] const Mark& At(int s, int i) const { return marks_[s][i]; }
   [[nodiscard]] int LastAlternating(int s) const {
     return actions_ - WarmupActions(shape_, s) - 1;
   }
 
  private:
   [[nodiscard]] std::size_t Index(int virtual_stage, int microbatch) const {
-    return static_cast<std::size_t>(virtual_stage) *
-               static_cast<std::size_t>(shape_.microbatches) +
-           static_cast<std::size_t>(microbatch);
+    return static_cast<std::size_t>(virtual_stage) * shape_.microbatches +
+           microbatch;
   }
 
   // Runs the actions of a stage whose inputs have arrived.
   bool Advance(int s) {
-    const auto stage = static_cast<std::size_t>(s);
-    StageTimeline& timeline = timelines_[stage];
+    StageTimeline& timeline = timelines_[s];
     bool progress = false;
-    for (int& i = next_[stage]; i < actions_; ++i) {
-      if (i != pending_[stage].index) {
-        pending_[stage] = {i, ActionAt(shape_, s, i)};
+    for (int& i = next_[s]; i < actions_; ++i) {
+      if (i != pending_[s].index) {
+        pending_[s] = {i, ActionAt(shape_, s, i)};
       }
-      const Action action = pending_[stage].action;
+      const Action action = pending_[s].action;
       const int v = action.chunk * shape_.stages + s;
       if (action.weights) {  // its inputs are there
-        const double duration_s = times_.weights_s[stage];
+        const double duration_s = times_.weights_s[s];
         timeline.busy_s += duration_s;
         timeline.end_s += duration_s;
         progress = true;
@@ -107,9 +99,7 @@ class Run {
         timeline.begin_s = timeline.end_s;
       }
       Execute(action, v, timeline);
-      marks_[stage * static_cast<std::size_t>(actions_) +
-             static_cast<std::size_t>(i)] = {timeline.end_s,
-                                             timeline.transfer_s};
+      marks_[s][i] = {timeline.end_s, timeline.transfer_s};
       progress = true;
     }
     return progress;
@@ -117,13 +107,11 @@ class Run {
 
   // The transfer of the input of virtual stage v.
   [[nodiscard]] double IncomingTime(bool forward, int v) const {
-    const std::size_t from =
-        static_cast<std::size_t>((v - 1 + shape_.stages) % shape_.stages);
-    const std::size_t here = static_cast<std::size_t>(v % shape_.stages);
-    if (forward) {
-      return v == 0 ? 0.0 : times_.send_forward_s[from];
+    if (v == (forward ? 0 : virtual_ - 1)) {
+      return 0.0;  // the data, or the loss
     }
-    return v == virtual_ - 1 ? 0.0 : times_.send_backward_s[here];
+    return forward ? times_.send_forward_s[(v - 1) % shape_.stages]
+                   : times_.send_backward_s[v % shape_.stages];
   }
 
   void Wait(StageTimeline& timeline, double arrival_s,
@@ -170,7 +158,7 @@ class Run {
   std::vector<int> next_;                   // action of each stage
   std::vector<Pending> pending_;            // the action that next_ counts
   std::vector<StageTimeline> timelines_;    // end_s is when the stage is free
-  std::vector<Mark> marks_;                 // [stage, action]
+  std::vector<std::vector<Mark>> marks_;    // [stage, action]
 };
 
 // Microbatches after which a filled pipeline repeats itself, and a stage's
@@ -214,8 +202,7 @@ void AddRounds(const PipelineShape& shape, const PipelineTimes& times,
     StageTimeline& timeline = run.timelines()[s];
     double busy_s = 0.0;  // of one microbatch
     for (int v = s; v < shape.chunks * shape.stages; v += shape.stages) {
-      const auto chunk = static_cast<std::size_t>(v);
-      busy_s += times.forward_s[chunk] + times.backward_s[chunk];
+      busy_s += times.forward_s[v] + times.backward_s[v];
     }
     const int last = run.LastAlternating(s);
     const double transfer_s = run.At(s, last).transfer_s -
@@ -233,17 +220,12 @@ void AddRounds(const PipelineShape& shape, const PipelineTimes& times,
 std::vector<StageTimeline> RunPipeline(const PipelineShape& shape,
                                        const PipelineTimes& times) {
   CheckShape(shape);
-  if (shape.zero_bubble) {
-    Run run(shape, times);
-    run.Execute();
-    return std::move(run.timelines());
-  }
   // A run that fills all stages for a while; a longer one if they have not
-  // settled.
+  // settled. A split backward pass is run whole.
   const int round = RoundMicrobatches(shape);
   PipelineShape shorter = shape;
   shorter.microbatches = 6 * shape.stages + 2;
-  for (int attempt = 0; attempt < 2; ++attempt) {
+  for (int attempt = 0; attempt < 2 && !shape.zero_bubble; ++attempt) {
     shorter.microbatches = (shorter.microbatches + round - 1) / round * round;
     if (2 * shorter.microbatches > shape.microbatches) {
       break;

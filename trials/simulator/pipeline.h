@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "trials/simulator/schedule.h"
+#include "trials/schedule.h"
 
 namespace trials {
 

@@ -1,7 +1,6 @@
 #include "trials/simulator/placement.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <numeric>
 
 namespace trials {
@@ -55,23 +54,10 @@ ShardLinks GroupedShards(const Cluster& cluster, const RankGrid& grid,
   const int few_copies = Representatives(copies, replica * dp, node);
   RankGrid small = grid;
   small.dp = few_dp * few_copies;
-  const auto within_size =
-      static_cast<std::size_t>(few_dp) * static_cast<std::size_t>(grid.cp);
-  std::vector<Group> within;
-  std::vector<Group> across;
-  for (const Group& group : Shifted(DpGroups(small), offset)) {
-    const std::size_t first_across = across.size();
-    across.resize(first_across + within_size);
-    for (std::size_t i = 0; i < group.size(); ++i) {
-      if (i % within_size == 0) {
-        within.emplace_back();
-      }
-      within.back().push_back(group[i]);
-      across[first_across + i % within_size].push_back(group[i]);
-    }
-  }
-  return {Extend(RingLink(cluster, within), dp, few_dp),
-          Extend(RingLink(cluster, across), copies, few_copies)};
+  const Parts parts =
+      CutBySize(few_dp * grid.cp, Shifted(DpGroups(small), offset));
+  return {Extend(RingLink(cluster, parts.within), dp, few_dp),
+          Extend(RingLink(cluster, parts.across), copies, few_copies)};
 }
 
 // The links within the stages of a grid that begins at rank `offset`.
@@ -90,9 +76,9 @@ StageLinks LinksOf(const Cluster& cluster, const RankGrid& grid, int ep,
   links.dp = Extend(RingLink(cluster, dp_groups), grid.dp, small.dp);
   links.shards.within = links.dp;
   if (options.shard_within_host) {
-    links.shards.within = RingLink(cluster, WithinHosts(cluster, dp_groups));
-    links.shards.across = Extend(
-        RingLink(cluster, AcrossHosts(cluster, dp_groups)), grid.dp, small.dp);
+    const Parts hosts = CutByHost(cluster, dp_groups);
+    links.shards = {RingLink(cluster, hosts.within),
+                    Extend(RingLink(cluster, hosts.across), grid.dp, small.dp)};
   } else if (options.zero_group_ranks > 0) {
     links.shards = GroupedShards(cluster, grid, offset, options);
   }
@@ -138,10 +124,9 @@ void AddResharding(std::span<const Cluster> gpu_types, const Plan& plan,
     return;
   }
   const auto states = [&](int s) {
-    const auto i = static_cast<std::size_t>(s);
-    const PlanStage& stage = plan.stages[i];
+    const PlanStage& stage = plan.stages[s];
     return HiddenStates{&gpu_types[stage.gpu_type],
-                        links.stages[i].first_rank,
+                        links.stages[s].first_rank,
                         stage.dp,
                         stage.tp,
                         plan.shared.cp,

@@ -22,28 +22,32 @@ double Overlap(const Interval& a, const Interval& b) {
   return std::max(0.0, end - begin);
 }
 
-int RankOf(const HiddenStates& stage, int d, int c, int t) {
-  return stage.first_rank + (d * stage.cp + c) * stage.tp + t;
-}
-
 // The load of one side of the messages: the senders or the receivers.
 class Side {
  public:
   // `outer`: the other side has another GPU type.
-  Side(const Cluster& cluster, bool outer)
-      : cluster_(cluster),
-        network_(outer ? cluster.OuterLink() : cluster.inter) {}
+  Side(const HiddenStates& stage, bool outer)
+      : stage_(stage),
+        cluster_(*stage.cluster),
+        outer_(outer),
+        network_(outer ? cluster_.OuterLink() : cluster_.inter) {}
 
+  [[nodiscard]] int Rank(int d, int c, int t) const {
+    return stage_.first_rank + (d * stage_.cp + c) * stage_.tp + t;
+  }
   [[nodiscard]] int Host(int rank) const {
     return rank / cluster_.gpus_per_node;
   }
 
-  void Add(int rank, double share, bool leaves_host, bool leaves_switch) {
+  // `other`: the rank at the other end of the message.
+  void Add(int rank, int other, double share, bool leaves_host) {
     Load& load = ranks_[rank];
     load.share += share;
     ++load.messages;
     load.leaves_host |= leaves_host;
-    if (leaves_switch) {
+    if (cluster_.gpus_per_switch > 0 &&
+        (!cluster_.peer_access || outer_ ||
+         cluster_.SwitchOf(rank) != cluster_.SwitchOf(other))) {
       uplinks_[cluster_.SwitchOf(rank)] += share;
     }
     if (leaves_host) {
@@ -51,41 +55,29 @@ class Side {
     }
   }
 
-  [[nodiscard]] double SecondsPerByte() const {
-    double slowest = 0.0;
+  [[nodiscard]] Resharding Result() const {
+    Resharding most;
     for (const auto& [rank, load] : ranks_) {
       // A message within a host has the links between two GPUs.
-      slowest = std::max(slowest, load.share / cluster_.RingBytesPerSecond(
-                                                   load.leaves_host ? 1 : 2));
+      const double bandwidth =
+          cluster_.RingBytesPerSecond(load.leaves_host ? 1 : 2);
+      const double latency_s =
+          load.leaves_host ? network_.latency_s : cluster_.intra.latency_s;
+      most.seconds_per_byte =
+          std::max(most.seconds_per_byte, load.share / bandwidth);
+      most.latency_s = std::max(most.latency_s, load.messages * latency_s);
+      most.received_share = std::max(most.received_share, load.share);
     }
     for (const auto& [uplink, share] : uplinks_) {
-      slowest =
-          std::max(slowest, share / cluster_.uplink.bandwidth_bytes_per_s);
+      most.seconds_per_byte = std::max(
+          most.seconds_per_byte, share / cluster_.uplink.bandwidth_bytes_per_s);
     }
     for (const auto& [host, share] : hosts_) {
-      slowest = std::max(slowest, share / (network_.bandwidth_bytes_per_s *
-                                           cluster_.nics_per_node));
+      most.seconds_per_byte = std::max(
+          most.seconds_per_byte,
+          share / (network_.bandwidth_bytes_per_s * cluster_.nics_per_node));
     }
-    return slowest;
-  }
-
-  [[nodiscard]] double Latency() const {
-    double longest_s = 0.0;
-    for (const auto& [rank, load] : ranks_) {
-      longest_s =
-          std::max(longest_s, load.messages * (load.leaves_host
-                                                   ? network_.latency_s
-                                                   : cluster_.intra.latency_s));
-    }
-    return longest_s;
-  }
-
-  [[nodiscard]] double LargestShare() const {
-    double largest = 0.0;
-    for (const auto& [rank, load] : ranks_) {
-      largest = std::max(largest, load.share);
-    }
-    return largest;
+    return most;
   }
 
  private:
@@ -95,88 +87,63 @@ class Side {
     bool leaves_host = false;
   };
 
+  const HiddenStates& stage_;
   const Cluster& cluster_;
+  bool outer_;
   const Link& network_;
   std::map<int, Load> ranks_;
   std::map<int, double> uplinks_;
   std::map<int, double> hosts_;
 };
 
-// The messages of all ranks of two stages.
-class Messages {
- public:
-  Messages(const HiddenStates& from, const HiddenStates& to)
-      : from_(from),
-        to_(to),
-        senders_(*from.cluster, from.cluster != to.cluster),
-        receivers_(*to.cluster, from.cluster != to.cluster) {
-    for (int d = 0; d < to.dp; ++d) {
-      for (int c = 0; c < to.cp; ++c) {
-        for (int t = 0; t < to.tp; ++t) {
-          Fetch(d, c, t);
-        }
-      }
+// Calls send(d, t, share) for the ranks of `from` from which rank (d, c, t) of
+// `to` fetches what it needs.
+template <typename Send>
+void Fetch(const HiddenStates& from, const HiddenStates& to, int d, int t,
+           const Send& send) {
+  const Interval tokens = to.sp ? Interval{t, to.tp} : Interval{0, 1};
+  for (int s = d * from.dp / to.dp; s < from.dp; ++s) {
+    const double sequences = Overlap({s, from.dp}, {d, to.dp});
+    if (sequences <= 0.0) {
+      break;
+    }
+    if (!from.sp) {  // copies take turns
+      send(s, (d * to.tp + t) % from.tp, sequences / tokens.n);
+      continue;
+    }
+    for (int rank = 0; rank < from.tp; ++rank) {
+      send(s, rank, sequences * Overlap({rank, from.tp}, tokens));
     }
   }
-
-  [[nodiscard]] Resharding Result() const {
-    return {std::max(senders_.SecondsPerByte(), receivers_.SecondsPerByte()),
-            std::max(senders_.Latency(), receivers_.Latency()),
-            receivers_.LargestShare()};
-  }
-
- private:
-  // All that one rank needs.
-  void Fetch(int d, int c, int t) {
-    const int receiver = RankOf(to_, d, c, t);
-    const Interval tokens = to_.sp ? Interval{t, to_.tp} : Interval{0, 1};
-    const int first = d * from_.dp / to_.dp;
-    for (int s = first; s < from_.dp; ++s) {
-      const double sequences = Overlap({s, from_.dp}, {d, to_.dp});
-      if (sequences <= 0.0) {
-        break;
-      }
-      if (!from_.sp) {
-        const int copy = (d * to_.tp + t) % from_.tp;
-        Send(RankOf(from_, s, c, copy), receiver,
-             sequences / (to_.sp ? to_.tp : 1));
-        continue;
-      }
-      for (int rank = 0; rank < from_.tp; ++rank) {
-        Send(RankOf(from_, s, c, rank), receiver,
-             sequences * Overlap({rank, from_.tp}, tokens));
-      }
-    }
-  }
-
-  void Send(int sender, int receiver, double share) {
-    if (share <= 0.0) {
-      return;
-    }
-    const Cluster& a = *from_.cluster;
-    const Cluster& b = *to_.cluster;
-    const bool leaves_host =
-        &a != &b || senders_.Host(sender) != receivers_.Host(receiver);
-    const auto leaves_switch = [&](const Cluster& cluster) {
-      return cluster.gpus_per_switch > 0 &&
-             (!cluster.peer_access || &a != &b ||
-              cluster.SwitchOf(sender) != cluster.SwitchOf(receiver));
-    };
-    senders_.Add(sender, share, leaves_host, leaves_switch(a));
-    receivers_.Add(receiver, share, leaves_host, leaves_switch(b));
-  }
-
-  const HiddenStates& from_;
-  const HiddenStates& to_;
-  Side senders_;
-  Side receivers_;
-};
+}
 
 }  // namespace
 
 Resharding Reshard(const HiddenStates& from, const HiddenStates& to) {
   assert(from.cp == to.cp);
-  return Messages(from, to).Result();
+  const bool outer = from.cluster != to.cluster;
+  Side senders(from, outer);
+  Side receivers(to, outer);
+  for (int d = 0; d < to.dp; ++d) {
+    for (int c = 0; c < to.cp; ++c) {
+      for (int t = 0; t < to.tp; ++t) {
+        const int receiver = receivers.Rank(d, c, t);
+        Fetch(from, to, d, t, [&](int from_d, int from_t, double share) {
+          if (share > 0.0) {
+            const int sender = senders.Rank(from_d, c, from_t);
+            const bool leaves_host =
+                outer || senders.Host(sender) != receivers.Host(receiver);
+            senders.Add(sender, receiver, share, leaves_host);
+            receivers.Add(receiver, sender, share, leaves_host);
+          }
+        });
+      }
+    }
+  }
+  const Resharding out = senders.Result();
+  const Resharding in = receivers.Result();
+  return {std::max(out.seconds_per_byte, in.seconds_per_byte),
+          std::max(out.latency_s, in.latency_s), in.received_share};
 }
 
 }  // namespace trials

@@ -17,41 +17,35 @@ struct ShardedChunk {
   double element_bytes = 2.0;     // of compute
 };
 
-// Exposed time of the parameter all-gathers of a chunk in its forward, which
-// computes for `compute_s`. 0 without ZeRO 3.
+enum class Pass { kForward, kBackward };
+
+// Exposed time of what ZeRO 3 communicates for a chunk in one pass, which
+// computes for `compute_s`: forward gathers parameters; backward repeats that
+// and scatters gradients (in fp32 if the framework reduces so). 0 without ZeRO
+// 3.
 //
 // By buckets (Colossal-AI, DeepSpeed): messages of at most a bucket, at least
-// one per block; with overlap_zero_allgather they overlap with computation.
+// one per block; with overlap_zero_allgather and overlap_zero_comm they overlap
+// with computation.
 //
 // By blocks (Framework::sharding.fsdp; prefetching is always on): embedding and
 // head form the outer unit, which is gathered first; then, with B blocks, g to
-// gather one and c to compute it,
+// gather one, r to scatter its gradients and c to compute it,
 //
-//   exposed = g_end + g + (B - 1) max(0, g - c).
-//
-// Hidden communication costs Framework::Slowdown of its time.
-//
-// Source: Rajbhandari et al. (2020), Sec. 7; Zhao et al. (2023), PyTorch FSDP,
-// Sec. 3.3, 4.
-[[nodiscard]] double GatherParametersTime(const ShardedChunk& chunk,
-                                          const ShardLinks& links,
-                                          const ParallelConfig& config,
-                                          const Framework& framework,
-                                          double compute_s);
-
-// The same for backward, which repeats the all-gather and scatters gradients in
-// time r per block (in fp32 if the framework reduces so):
-//
-//   exposed = g + (B - 1) max(0, g + r - c) + r + r_end      by blocks.
+//   exposed = g_end + g + (B - 1) max(0, g - c)                 forward
+//   exposed = g + (B - 1) max(0, g + r - c) + r + r_end         backward.
 //
 // If some of the ranks hold a complete copy together (FSDP's HYBRID_SHARD), g
 // and r are of the ranks `within` a copy, and r includes an all-reduce of the
-// shard `across` the copies.
-[[nodiscard]] double GatherAndScatterTime(const ShardedChunk& chunk,
-                                          const ShardLinks& links,
-                                          const ParallelConfig& config,
-                                          const Framework& framework,
-                                          double compute_s);
+// shard `across` the copies. Hidden communication costs Framework::Slowdown of
+// its time.
+//
+// Source: Rajbhandari et al. (2020), Sec. 7; Zhao et al. (2023), PyTorch FSDP,
+// Sec. 3.3, 4.
+[[nodiscard]] double ShardingTime(Pass pass, const ShardedChunk& chunk,
+                                  const ShardLinks& links,
+                                  const ParallelConfig& config,
+                                  const Framework& framework, double compute_s);
 
 }  // namespace trials
 

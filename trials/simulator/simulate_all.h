@@ -1,4 +1,4 @@
-// Simulation of many configurations or plans on several threads.
+// Simulation of many configurations on several threads.
 
 #ifndef TRIALS_SIMULATOR_SIMULATE_ALL_H_
 #define TRIALS_SIMULATOR_SIMULATE_ALL_H_
@@ -11,19 +11,38 @@
 
 namespace trials {
 
-// Simulates each of `tasks` items: `task(simulator, i)` for i in [0, tasks).
-// Every thread has its own simulator, created by `make`, and takes blocks of
-// consecutive items, which in a SearchSpace share most memoized costs. Each i
-// must write to its own result; then results are the same on any number of
-// threads. Errors: rethrows the first exception of a task after all threads
-// have ended.
-void ForAll(int tasks, int threads, const std::function<Simulator()>& make,
-            const std::function<void(const Simulator&, int)>& task);
-
-// The reports of all configurations, in their order.
+// The reports of all configurations, in their order, on up to `threads` threads
+// with a simulator each; the result does not depend on their number.
+// Errors: rethrows the first exception of a simulation after all threads have
+// ended.
 [[nodiscard]] std::vector<StepReport> SimulateAll(
     std::span<const ParallelConfig> configs, int threads,
     const std::function<Simulator()>& make);
+
+// Training of a workload on a machine, in several configurations.
+struct SimulatedTraining {
+  Workload workload;
+  Cluster cluster;
+  Framework framework;
+  std::vector<ParallelConfig> configs;
+};
+
+// Costs as simulated, NaN for a configuration that the simulator rejects: it is
+// invalid, or the framework does not support it. A configuration that does not
+// fit in memory has a time and a peak, too: those on a GPU with more memory.
+//
+// Note: a framework that refuses fewer microbatches than stages
+// (Framework::pipeline.full_pipeline) is simulated without that rule, because a
+// prediction is not a permission.
+// Shapes: [N], the number of configurations. Units: s; bytes per GPU.
+struct SimulatedCosts {
+  std::vector<double> step_time_s;
+  std::vector<double> peak_memory_bytes;
+};
+
+// Threads are those of SimulateAll.
+[[nodiscard]] SimulatedCosts PredictCosts(const SimulatedTraining& training,
+                                          int threads);
 
 }  // namespace trials
 

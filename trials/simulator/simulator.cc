@@ -1,16 +1,32 @@
 #include "trials/simulator/simulator.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <stdexcept>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include "trials/constraints.h"
-#include "trials/simulator/step.h"
+#include "trials/simulator/stage_balance.h"
 
 namespace trials {
 namespace {
+
+// memo[key], computed as compute(key) at the first use of a key. The function
+// gets the key and nothing else that varies, so a result cannot depend on a
+// value that the key lacks. References stay valid as the map grows, and no map
+// is ever iterated: its order cannot reach a result.
+template <typename Map, typename Compute>
+const typename Map::mapped_type& Memoized(Map& memo,
+                                          const typename Map::key_type& key,
+                                          const Compute& compute) {
+  const auto found = memo.find(key);
+  if (found != memo.end()) {
+    return found->second;
+  }
+  return memo.emplace(key, compute(key)).first->second;
+}
 
 // Throws unless the configuration is one of this problem.
 void Check(const Problem& problem, const ParallelConfig& config) {
@@ -27,51 +43,130 @@ void Check(const Problem& problem, const ParallelConfig& config) {
 
 }  // namespace
 
+std::size_t Simulator::Hash::operator()(const Knobs& c) const {
+  std::uint64_t hash = 0x9e3779b97f4a7c15ULL;
+  for (const int value :
+       {c.dp, c.tp, c.pp, c.cp, c.ep, c.microbatches, c.model_chunks,
+        c.zero_stage, c.zero_bucket_mb, c.dp_bucket_mb, c.grad_checkpoint,
+        8 * (c.sp > 1 ? 1 : 0) + 4 * c.overlap_p2p + 2 * c.overlap_zero_comm +
+            c.overlap_zero_allgather}) {
+    hash = (hash ^ static_cast<std::uint32_t>(value)) * 0xff51afd7ed558ccdULL;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
 Simulator::Simulator(const Workload& workload, std::vector<Cluster> gpu_types,
                      Options options)
-    : model_(workload, std::move(gpu_types), options.framework) {}
+    : problem_{workload,
+               std::move(gpu_types),
+               ForPrecision(options.framework, workload.precision),
+               {}} {
+  if (problem_.gpu_types.empty()) {
+    throw std::invalid_argument(
+        "a simulator needs at least one cluster to run on");
+  }
+  for (const Cluster& gpu_type : problem_.gpu_types) {
+    problem_.gpus.emplace_back(gpu_type.gpu, workload.precision,
+                               problem_.framework.kernels.launch_s);
+  }
+}
 Simulator::Simulator(const Workload& workload, Cluster cluster, Options options)
     : Simulator(workload, std::vector<Cluster>{std::move(cluster)}, options) {}
 Simulator::Simulator(const Workload& workload, Cluster cluster)
     : Simulator(workload, std::move(cluster), Options{}) {}
 
 StepReport Simulator::Simulate(const Plan& plan) const {
-  CheckPlan(plan, problem().workload, problem().GpusOfTypes());
-  const std::vector<StageCost> stages = model_.StageCosts(plan);
-  return FinishStep(problem(), plan.shared, stages,
-                    SynchronizeStages(problem(), plan.shared, stages));
+  CheckPlan(plan, problem_.workload, problem_.GpusOfTypes());
+  const std::vector<StageCost> stages = StageCosts(plan);
+  return FinishStep(problem_, plan.shared, stages,
+                    SynchronizeStages(problem_, plan.shared, stages));
 }
 
 StepReport Simulator::Simulate(const ParallelConfig& config) const {
-  Check(problem(), config);
+  Check(problem_, config);
   const std::vector<StageCost>& stages =
-      Memoized(stages_, StageCostKnobs(config), [&](const Knobs& knobs) {
-        return model_.StageCosts(model_.PlanOf(knobs));
-      });
-  const std::vector<StageSync>& syncs = Memoized(
-      syncs_, StageSyncKnobs(framework(), config), [&](const Knobs& knobs) {
-        return SynchronizeStages(problem(), knobs, stages);
-      });
-  return FinishStep(problem(), config, stages, syncs);
+      Memoized(stages_, StageCostKnobs(config),
+               [&](const Knobs& knobs) { return StageCosts(PlanOf(knobs)); });
+  const std::vector<StageSync>& syncs =
+      Memoized(syncs_, StageSyncKnobs(problem_.framework, config),
+               [&](const Knobs& knobs) {
+                 return SynchronizeStages(problem_, knobs, stages);
+               });
+  return FinishStep(problem_, config, stages, syncs);
+}
+
+Plan Simulator::PlanOf(const ParallelConfig& config) const {
+  const Model& model = problem_.workload.model;
+  Plan plan =
+      problem_.framework.pipeline.balance_stages
+          ? UniformPlan(config, BalanceLayers(model.layers, BlocksInHead(model),
+                                              config.pp * config.model_chunks))
+          : UniformPlan(config, model.layers);
+  if (problem_.gpu_types.size() > 1) {
+    FillTypes(problem_.GpusOfTypes(), plan);
+  }
+  return plan;
+}
+
+const LayerCosts& Simulator::Layers(const Plan& plan, int stage) const {
+  const ParallelConfig& shared = plan.shared;
+  const PlanStage& own = plan.stages[stage];
+  const double sequences = static_cast<double>(problem_.workload.batch_size) /
+                           (static_cast<double>(own.dp) * shared.microbatches);
+  const Shard shard{sequences, own.tp, SplitsTokens(plan, stage), shared.cp,
+                    shared.ep};
+  return Memoized(layers_, {own.gpu_type, shard}, [&](const auto& key) {
+    return ComputeLayerCosts(problem_.workload, problem_.framework,
+                             problem_.gpus[key.first], key.second);
+  });
+}
+
+std::vector<StageCost> Simulator::StageCosts(const Plan& plan) const {
+  const Framework& framework = problem_.framework;
+  const PlacementOptions options{
+      framework.pipeline.pipeline_outermost,
+      framework.sharding.fsdp && framework.sharding.shard_within_host,
+      framework.sharding.zero_group_ranks};
+  const std::optional<StageGrid> grid = GridOf(plan);
+  const PlanLinks placed =
+      grid ? PlanLinks{} : PlacePlan(problem_.gpu_types, plan, options);
+  const PlanLinks& links =
+      grid ? Memoized(links_, *grid,
+                      [&](const StageGrid& key) {
+                        return PlaceGrid(problem_.gpu_types, key, options);
+                      })
+           : placed;
+  const bool contended =
+      plan.shared.pp > 1 &&
+      std::any_of(links.forward.begin(), links.forward.end(),
+                  [](const GroupLink& link) { return link.hosts > 1; });
+  std::vector<StageContext> stages;
+  stages.reserve(plan.stages.size());
+  for (int s = 0; s < plan.shared.pp; ++s) {
+    stages.push_back({problem_, plan, s, problem_.gpus[plan.stages[s].gpu_type],
+                      Layers(plan, s), links.stages[s], contended});
+  }
+  return ComputeStageCosts(stages, links);
 }
 
 double Simulator::SetupTime() const {
+  const Framework::Launch& launch = problem_.framework.launch;
   // Hosts start their processes at the same time.
   const int gpus_per_node =
-      std::ranges::max_element(problem().gpu_types, {}, &Cluster::gpus_per_node)
+      std::ranges::max_element(problem_.gpu_types, {}, &Cluster::gpus_per_node)
           ->gpus_per_node;
   const double weights =
-      4.0 * static_cast<double>(ParameterCount(problem().workload.model));
-  return framework().launch.setup_factor *
-         (framework().launch.launch_process_s +
-          framework().launch.launch_per_local_rank_s * gpus_per_node +
-          framework().launch.group_init_s +
-          framework().launch.group_init_per_rank_s *
-              GpusOf(problem().gpu_types) +
-          weights / framework().launch.weights_bytes_per_s);
+      4.0 * static_cast<double>(ParameterCount(problem_.workload.model));
+  return launch.setup_factor *
+         (launch.launch_process_s +
+          launch.launch_per_local_rank_s * gpus_per_node + launch.group_init_s +
+          launch.group_init_per_rank_s * GpusOf(problem_.gpu_types) +
+          weights / launch.weights_bytes_per_s);
 }
 
 Measurement Simulator::Run(const TrialRequest& request) {
+  const Framework::Launch& launch = problem_.framework.launch;
   const StepReport report = Simulate(request.candidate);
   Measurement measurement;
   measurement.setup_s = SetupTime();
@@ -85,8 +180,7 @@ Measurement Simulator::Run(const TrialRequest& request) {
         report.peak_rank, report.peak_memory_bytes / 1e9,
         report.capacity_bytes / 1e9, LargestComponent(report.memory));
     measurement.duration_s +=
-        (report.model_states_fit ? report.step_time_s : 0.0) +
-        framework().launch.failure_s;
+        (report.model_states_fit ? report.step_time_s : 0.0) + launch.failure_s;
     return measurement;
   }
   measurement.outcome = Outcome::kCompleted;
@@ -100,7 +194,7 @@ Measurement Simulator::Run(const TrialRequest& request) {
       break;
     }
   }
-  measurement.duration_s += framework().launch.teardown_s;
+  measurement.duration_s += launch.teardown_s;
   return measurement;
 }
 

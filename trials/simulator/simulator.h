@@ -3,16 +3,18 @@
 #ifndef TRIALS_SIMULATOR_SIMULATOR_H_
 #define TRIALS_SIMULATOR_SIMULATOR_H_
 
+#include <cstddef>
+#include <map>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "trials/cluster.h"
 #include "trials/plan.h"
 #include "trials/simulator/framework.h"
-#include "trials/simulator/memo.h"
-#include "trials/simulator/plan_model.h"
-#include "trials/simulator/stage_sync.h"
+#include "trials/simulator/placement.h"
+#include "trials/simulator/step.h"
 #include "trials/simulator/step_report.h"
 #include "trials/trial_runner.h"
 #include "trials/workload.h"
@@ -40,6 +42,7 @@ class Simulator final : public TrialRunner {
 
   // One cluster per GPU type. The stages of a configuration fill them in their
   // order; each stage has GPUs of one type.
+  // Errors: throws std::invalid_argument without a cluster.
   Simulator(const Workload& workload, std::vector<Cluster> gpu_types,
             Options options);
   Simulator(const Workload& workload, Cluster cluster, Options options);
@@ -52,6 +55,14 @@ class Simulator final : public TrialRunner {
   [[nodiscard]] StepReport Simulate(const Candidate& candidate) const {
     return candidate.Visit([this](const auto& what) { return Simulate(what); });
   }
+
+  // The plan of a configuration, with layers as the framework distributes them;
+  // its stages fill the GPU types in their order (FillTypes).
+  [[nodiscard]] Plan PlanOf(const ParallelConfig& config) const;
+
+  // The time and memory of a plan's stages up to the end of the pipeline.
+  // Layers and links are memoized: plans share them.
+  [[nodiscard]] std::vector<StageCost> StageCosts(const Plan& plan) const;
 
   // Time from launch to the first step: processes, communicators, weights.
   [[nodiscard]] double SetupTime() const;
@@ -68,17 +79,21 @@ class Simulator final : public TrialRunner {
 
  private:
   using Knobs = ParallelConfig;
+  // Spreads the configurations of a space. Equality compares every knob, so a
+  // knob that is missing here costs time only.
+  struct Hash {
+    std::size_t operator()(const Knobs& knobs) const;
+  };
+  template <typename Value>
+  using Memo = std::unordered_map<Knobs, Value, Hash>;
 
-  [[nodiscard]] const Problem& problem() const { return model_.problem(); }
-  [[nodiscard]] const Framework& framework() const {
-    return problem().framework;
-  }
+  [[nodiscard]] const LayerCosts& Layers(const Plan& plan, int stage) const;
 
-  mutable PlanModel model_;
-  mutable std::unordered_map<Knobs, std::vector<StageCost>, ParallelConfigHash>
-      stages_;
-  mutable std::unordered_map<Knobs, std::vector<StageSync>, ParallelConfigHash>
-      syncs_;
+  Problem problem_;
+  mutable std::map<std::pair<int, Shard>, LayerCosts> layers_;  // by GPU type
+  mutable std::map<StageGrid, PlanLinks> links_;
+  mutable Memo<std::vector<StageCost>> stages_;
+  mutable Memo<std::vector<StageSync>> syncs_;
 };
 
 }  // namespace trials

@@ -1,6 +1,5 @@
 #include "trials/simulator/stage_balance.h"
 
-#include <cstddef>
 #include <utility>
 
 #include <fmt/format.h>
@@ -33,7 +32,7 @@ std::vector<int> BalanceLayers(int layers, double head, int virtual_stages) {
     advance(block);
   }
   advance(layers);  // the final norm
-  const auto head_stage = static_cast<std::size_t>(stage);
+  const int head_stage = stage;
   advance(layers + head);
   advance(layers + head);  // the cast to fp32; the loss comes last
   if (stage != virtual_stages - 1) {

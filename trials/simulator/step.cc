@@ -1,152 +1,287 @@
 #include "trials/simulator/step.h"
 
 #include <algorithm>
-#include <cstddef>
+#include <limits>
 #include <span>
+
+#include "common/units.h"
 
 namespace trials {
 namespace {
 
-// Time of the optimizer on the host: the gradients of a rank's shard arrive,
-// during the backward pass if it overlaps them, processors update the shards of
-// all GPUs of a host, and the weights return.
-double OffloadedOptimizerTime(const Problem& problem,
-                              const ParallelConfig& shared,
-                              const StageCost& stage) {
-  const Framework& framework = problem.framework;
-  const auto gpu_type = static_cast<std::size_t>(stage.gpu_type);
-  const double shards = ShardRanks(shared, stage.memory, framework);
-  const double elements = stage.memory.parameters / shards +
-                          stage.memory.expert_parameters * shared.ep / shards;
-  const double e = problem.gpus[gpu_type].element_bytes();
-  const double bytes =
-      elements *
-      (e + (shared.overlap_zero_comm ? 0.0 : framework.GradientBytes(e)));
-  return bytes / framework.optimizer.host_bytes_per_s +
-         elements * problem.gpu_types[gpu_type].gpus_per_node /
-             framework.optimizer.host_optimizer_elements_per_s;
+// Gradients become complete during the backward pass of a microbatch.
+bool Bucketed(const Framework& framework, const ParallelConfig& shared) {
+  return framework.gradients.reduce_in_backward &&
+         (shared.pp == 1 || framework.gradients.reduce_in_pipeline);
 }
 
-// Time of the optimizer. The casts and copies of its step are issued one by one
-// while the GPU has nothing else to do.
-double OptimizerTime(const Problem& problem, const ParallelConfig& shared,
-                     const StageCost& stage) {
-  const Framework& framework = problem.framework;
-  const bool zero = shared.zero_stage > 0;
-  if (zero && framework.optimizer.offload_optimizer) {
-    return OffloadedOptimizerTime(problem, shared, stage);
-  }
-  const double dispatch_s = framework.dispatch.dispatch_s * stage.tensors *
-                            (zero ? framework.optimizer.zero_step_kernels
-                                  : framework.optimizer.step_kernels);
-  const double share =
-      zero ? OptimizerShare(shared, stage.memory, framework) : 1.0;
-  const double expert_share =
-      zero ? shared.ep / ShardRanks(shared, stage.memory, framework) : 1.0;
-  return std::max(
-      stage.optimizer_s * share + stage.expert_optimizer_s * expert_share,
-      dispatch_s);
+// Gradients are reduced bucket by bucket while backward runs.
+bool Overlaps(const Framework& framework, const ParallelConfig& shared) {
+  return Bucketed(framework, shared) &&
+         (shared.zero_stage == 0 || shared.overlap_zero_comm);
 }
 
-// The first rank of a stage. Ranks fill the GPU types in their order.
-int FirstRank(const Problem& problem, const StageCost& stage) {
-  return GpusOf(std::span(problem.gpu_types)
-                    .first(static_cast<std::size_t>(stage.gpu_type))) +
-         stage.links.first_rank;
-}
-
-// Adds the end of the step of a stage to the report, if the stage ends last.
-// `table_begin_s`: both holders of a tied embedding table have finished.
-void AddTime(const Problem& problem, const ParallelConfig& shared,
-             const StageCost& stage, const StageSync& sync,
-             double table_begin_s, bool first, StepReport& report) {
+// What follows the pipeline on one stage.
+struct StageEnd {
+  const Problem& problem;
+  const ParallelConfig& shared;  // the knobs of the whole plan
+  const StageCost& stage;
   const Framework& framework = problem.framework;
-  double bubble_s = 0.0;
-  double data_s = sync.reduce.exposed_s;
-  if (stage.shared_table_s > 0.0) {
-    bubble_s = table_begin_s - stage.end_s;
-    data_s += stage.shared_table_s;
-  }
-  double overhead_s =
-      sync.reduce.overhead_s + framework.dispatch.step_overhead_s;
-  const double optimizer_s = OptimizerTime(problem, shared, stage);
-  if (shared.zero_stage > 0 && shared.zero_stage < 3) {
-    const SyncTime gather =
-        ExposeGather(sync.gather, shared.overlap_zero_allgather,
-                     stage.begin_s + stage.first_forward_s);
-    // fully_shard frees the gathered parameters after the backward pass of a
-    // microbatch; stages of a pipeline keep them until the last one.
-    const int gathers =
-        framework.sharding.fsdp && shared.zero_stage == 2 && shared.pp == 1
-            ? shared.microbatches
-            : 1;
-    data_s += gathers * gather.exposed_s;
-    overhead_s += gathers * gather.overhead_s;
-  }
-  const double end_s =
-      stage.end_s + bubble_s + data_s + optimizer_s + overhead_s;
-  if (!first && end_s <= report.step_time_s) {
-    return;
-  }
-  report.step_time_s = end_s;
-  report.critical_rank = FirstRank(problem, stage);
-  report.time = stage.time;
-  report.time.bubble_s += bubble_s;
-  report.time.data_s += data_s;
-  report.time.optimizer_s = optimizer_s;
-  report.time.overhead_s += overhead_s;
-}
+  const Cluster& cluster = problem.gpu_types[stage.gpu_type];
+  const GpuModel& gpu = problem.gpus[stage.gpu_type];
+  RankMemory rank = {shared, stage.memory, gpu.element_bytes(), framework};
+  bool zero = shared.zero_stage > 0;
 
-// Adds the memory of a stage, which replaces the peak if it fills its GPU more.
-void AddMemory(const Problem& problem, const ParallelConfig& shared,
-               const StageCost& stage, bool first, StepReport& report) {
-  const Framework& framework = problem.framework;
-  const auto gpu_type = static_cast<std::size_t>(stage.gpu_type);
-  const double gpu_bytes = problem.gpu_types[gpu_type].gpu.memory_bytes;
-  const double element_bytes = problem.gpus[gpu_type].element_bytes();
-  const double capacity = framework.allocator.usable_memory * gpu_bytes;
-  const MemoryBreakdown wanted =
-      ComputeMemory(shared, stage.memory, element_bytes, framework);
-  const MemoryBreakdown memory = WhenFull(wanted, capacity);
-  if (wanted.Total() > framework.allocator.allocator_pressure * gpu_bytes) {
-    report.short_of_memory = true;
+  [[nodiscard]] StageSync Synchronize() const {
+    StageSync sync;
+    if (shared.zero_stage == 3) {
+      return sync;
+    }
+    const bool scatter = shared.zero_stage == 2 ||
+                         (zero && framework.gradients.scatter_gradients);
+    // A pipeline without ZeRO reduces every tensor in place.
+    const bool copies = zero || shared.pp == 1;
+    const double byte_s = ByteTime();
+    const SyncOptions experts{
+        .scatter = scatter,
+        .bucket_bytes = BucketBytes(),
+        .overlap = Overlaps(framework, shared),
+        .own_stream = zero && shared.overlap_zero_comm,
+        .lazy = zero,
+        .pack_s_per_byte =
+            copies ? framework.gradients.bucket_pack_bytes * byte_s : 0.0,
+        .unpack_s_per_byte =
+            copies ? framework.gradients.bucket_unpack_bytes * byte_s : 0.0,
+        .link_share = stage.links.dp.nvlink ? 0.0 : stage.tensor_share};
+    SyncOptions options = experts;
+    if (scatter) {
+      options.across = stage.links.shards.across;
+    }
+    const GroupLink& shards = stage.links.shards.within;
+    AddSync(
+        options, stage.modules, scatter ? shards : stage.links.dp,
+        framework.ShardsInGroups(shared.zero_stage) ? shards : stage.links.dp,
+        sync);
+    AddSync(experts, stage.expert_modules, stage.links.expert_dp,
+            stage.links.expert_dp, sync);
+    if (shared.zero_stage == 2 && !framework.sharding.no_sync) {
+      // A rank keeps only its shard of the gradients, so the gradients of every
+      // microbatch are scattered before the next ones arrive.
+      sync.reduce.exposed_s *= shared.microbatches;
+      sync.reduce.overhead_s *= shared.microbatches;
+    }
+    return sync;
   }
-  report.last_stage_memory = memory;  // stages come in order
-  if (first) {
-    report.first_stage_memory = memory;
+
+  // Adds the end of the step of the stage to the report, if the stage is the
+  // first or ends last. `table_begin_s`: both holders of a tied embedding table
+  // have finished.
+  void AddTime(const StageSync& sync, double table_begin_s, bool first,
+               StepReport& report) const {
+    double bubble_s = 0.0;
+    double data_s = sync.reduce.exposed_s;
+    if (stage.shared_table_s > 0.0) {
+      bubble_s = table_begin_s - stage.end_s;
+      data_s += stage.shared_table_s;
+    }
+    double overhead_s =
+        sync.reduce.overhead_s + framework.dispatch.step_overhead_s;
+    const double optimizer_s = OptimizerTime();
+    if (zero && shared.zero_stage < 3) {
+      const SyncTime gather =
+          ExposeGather(sync.gather, shared.overlap_zero_allgather,
+                       stage.begin_s + stage.first_forward_s);
+      // fully_shard frees the gathered parameters after the backward pass of a
+      // microbatch; stages of a pipeline keep them until the last one.
+      const int gathers =
+          framework.sharding.fsdp && shared.zero_stage == 2 && shared.pp == 1
+              ? shared.microbatches
+              : 1;
+      data_s += gathers * gather.exposed_s;
+      overhead_s += gathers * gather.overhead_s;
+    }
+    const double end_s =
+        stage.end_s + bubble_s + data_s + optimizer_s + overhead_s;
+    if (!first && end_s <= report.step_time_s) {
+      return;
+    }
+    report.step_time_s = end_s;
+    report.critical_rank = FirstRank();
+    report.time = stage.time;
+    report.time.bubble_s += bubble_s;
+    report.time.data_s += data_s;
+    report.time.optimizer_s = optimizer_s;
+    report.time.overhead_s += overhead_s;
   }
-  const double total = memory.Total();
-  if (first ||
-      total * report.capacity_bytes > report.peak_memory_bytes * capacity) {
-    report.peak_memory_bytes = total;
-    report.capacity_bytes = capacity;
-    report.memory = memory;
-    report.peak_rank = FirstRank(problem, stage);
-    report.fits = total <= capacity;
+
+  // Adds the memory of the stage, which replaces the peak if it fills its GPU
+  // more.
+  void AddMemory(bool first, StepReport& report) const {
+    const Framework::Allocator& allocator = framework.allocator;
+    const double capacity = allocator.usable_memory * cluster.gpu.memory_bytes;
+    const MemoryBreakdown wanted = rank.Peak();
+    const MemoryBreakdown memory = WhenFull(wanted, capacity);
+    if (wanted.Total() >
+        allocator.allocator_pressure * cluster.gpu.memory_bytes) {
+      report.short_of_memory = true;
+    }
+    report.last_stage_memory = memory;  // stages come in order
+    if (first) {
+      report.first_stage_memory = memory;
+    }
+    const double total = memory.Total();
+    if (first ||
+        total * report.capacity_bytes > report.peak_memory_bytes * capacity) {
+      report.peak_memory_bytes = total;
+      report.capacity_bytes = capacity;
+      report.memory = memory;
+      report.peak_rank = FirstRank();
+      report.fits = total <= capacity;
+    }
+    if (rank.StateBytes() > capacity) {
+      report.model_states_fit = false;
+    }
   }
-  if (StateBytes(shared, stage.memory, element_bytes, framework) > capacity) {
-    report.model_states_fit = false;
+
+  // Of the GPU's memory.
+  [[nodiscard]] double ByteTime() const {
+    return gpu.MemoryTime(common::kGiga, 0) / common::kGiga;
   }
-}
+
+  [[nodiscard]] double BucketBytes() const {
+    if (zero) {
+      // FSDP: a unit per module.
+      return framework.sharding.fsdp
+                 ? framework.GradientBytes(gpu.element_bytes()) *
+                       stage.memory.largest_module
+                 : framework.ZeroBucketBytes(shared.zero_bucket_mb);
+    }
+    if (!framework.gradients.reduce_in_backward) {
+      return std::numeric_limits<double>::infinity();
+    }
+    return Bucketed(framework, shared) ? shared.dp_bucket_mb * kBucketMegabyte
+                                       : 0.0;
+  }
+
+  // `copy`: the ranks that gather parameters under ZeRO.
+  void AddSync(const SyncOptions& options,
+               const std::vector<SyncModule>& modules, const GroupLink& link,
+               const GroupLink& copy, StageSync& sync) const {
+    if (modules.empty()) {
+      return;
+    }
+    const SyncTime reduce = ReduceGradients(modules, link, options, framework);
+    sync.reduce.exposed_s += reduce.exposed_s;
+    sync.reduce.overhead_s += reduce.overhead_s;
+    if (!zero) {
+      return;
+    }
+    const double e = gpu.element_bytes();
+    const GatherPlan gather =
+        PlanGather(modules, copy, options.bucket_bytes, framework,
+                   e / framework.GradientBytes(e),
+                   framework.sharding.gather_unpack_bytes * ByteTime());
+    GatherPlan& sum = sync.gather;
+    sum.total_s += gather.total_s;
+    sum.overhead_s += gather.overhead_s;
+    sum.overlapped_s += gather.overlapped_s;
+    sum.first_s = std::max(sum.first_s, gather.first_s);
+    sum.overlapped_overhead_s += gather.overlapped_overhead_s;
+    sum.slowdown = std::max(sum.slowdown, gather.slowdown);
+  }
+
+  // The casts and copies of the optimizer's step are issued one by one while
+  // the GPU has nothing else to do.
+  [[nodiscard]] double OptimizerTime() const {
+    const Framework::Optimizer& optimizer = framework.optimizer;
+    if (!zero) {
+      return std::max(stage.optimizer_s + stage.expert_optimizer_s,
+                      framework.dispatch.dispatch_s * stage.tensors *
+                          optimizer.step_kernels);
+    }
+    const double shards = rank.ShardRanks();
+    if (!optimizer.offload_optimizer) {
+      return std::max(stage.optimizer_s * rank.OptimizerShare() +
+                          stage.expert_optimizer_s * (shared.ep / shards),
+                      framework.dispatch.dispatch_s * stage.tensors *
+                          optimizer.zero_step_kernels);
+    }
+    // On the host: the gradients of a rank's shard arrive, during the backward
+    // pass if it overlaps them, processors update the shards of all GPUs of a
+    // host, and the weights return.
+    const double elements = stage.memory.parameters / shards +
+                            stage.memory.expert_parameters * shared.ep / shards;
+    const double e = gpu.element_bytes();
+    const double bytes =
+        elements *
+        (e + (shared.overlap_zero_comm ? 0.0 : framework.GradientBytes(e)));
+    return bytes / optimizer.host_bytes_per_s +
+           elements * cluster.gpus_per_node /
+               optimizer.host_optimizer_elements_per_s;
+  }
+
+  // Ranks fill the GPU types in their order.
+  [[nodiscard]] int FirstRank() const {
+    return GpusOf(std::span(problem.gpu_types).first(stage.gpu_type)) +
+           stage.links.first_rank;
+  }
+};
 
 }  // namespace
+
+std::vector<StageSync> SynchronizeStages(const Problem& problem,
+                                         const ParallelConfig& shared,
+                                         const std::vector<StageCost>& stages) {
+  std::vector<StageSync> syncs;
+  syncs.reserve(stages.size());
+  for (const StageCost& stage : stages) {
+    syncs.push_back(StageEnd{problem, shared, stage}.Synchronize());
+  }
+  return syncs;
+}
+
+ParallelConfig StageSyncKnobs(const Framework& framework,
+                              ParallelConfig config) {
+  const ParallelConfig defaults;
+  const bool bucketed = Bucketed(framework, config);
+  if (config.zero_stage == 0) {
+    config.overlap_zero_comm = defaults.overlap_zero_comm;
+  }
+  config.micro_batch_size = defaults.micro_batch_size;  // follows from others
+  config.overlap_zero_allgather = defaults.overlap_zero_allgather;
+  if (config.zero_stage > 0 || !bucketed) {
+    config.dp_bucket_mb = defaults.dp_bucket_mb;
+  }
+  if (config.zero_stage == 0 || framework.sharding.fsdp ||
+      framework.sharding.zero_bucket_bytes > 0.0) {
+    config.zero_bucket_mb = defaults.zero_bucket_mb;
+  }
+  if (!Overlaps(framework, config)) {  // the time of backward does not matter
+    config.overlap_p2p = defaults.overlap_p2p;
+    config.grad_checkpoint = defaults.grad_checkpoint;
+    config.sp = defaults.sp;
+    if (config.zero_stage != 2) {
+      config.microbatches = defaults.microbatches;
+    }
+  }
+  return config;
+}
 
 StepReport FinishStep(const Problem& problem, const ParallelConfig& shared,
                       const std::vector<StageCost>& stages,
                       const std::vector<StageSync>& syncs) {
-  const Framework& framework = problem.framework;
   StepReport report;
   report.model_states_fit = true;
   const double table_begin_s =
       std::max(stages.front().end_s, stages.back().end_s);
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    AddTime(problem, shared, stages[s], syncs[s], table_begin_s, s == 0,
-            report);
-    AddMemory(problem, shared, stages[s], s == 0, report);
+    const StageEnd end{problem, shared, stages[s]};
+    end.AddTime(syncs[s], table_begin_s, s == 0, report);
+    end.AddMemory(s == 0, report);
   }
   if (report.short_of_memory) {
     const double time_s =
-        shared.microbatches * framework.allocator.allocator_retry_s;
+        shared.microbatches * problem.framework.allocator.allocator_retry_s;
     report.time.overhead_s += time_s;
     report.step_time_s += time_s;
   }

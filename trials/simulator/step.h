@@ -1,4 +1,4 @@
-// The end of a step, after the pipeline.
+// The end of a step: what follows the pipeline on each stage.
 
 #ifndef TRIALS_SIMULATOR_STEP_H_
 #define TRIALS_SIMULATOR_STEP_H_
@@ -6,12 +6,32 @@
 #include <vector>
 
 #include "trials/parallel_config.h"
-#include "trials/simulator/problem.h"
+#include "trials/simulator/gradient_sync.h"
 #include "trials/simulator/stage_cost.h"
-#include "trials/simulator/stage_sync.h"
 #include "trials/simulator/step_report.h"
 
 namespace trials {
+
+// Synchronization of gradients and parameters, the same for every rank of a
+// stage.
+struct StageSync {
+  SyncTime reduce;
+  GatherPlan gather;
+};
+
+// By bucket, DDP exists only without ZeRO and without a pipeline. With a
+// pipeline gradients are complete only after the last microbatch, so nothing
+// overlaps. ZeRO 3 communicates within the actions.
+// Shapes: stages and the result [pp].
+[[nodiscard]] std::vector<StageSync> SynchronizeStages(
+    const Problem& problem, const ParallelConfig& shared,
+    const std::vector<StageCost>& stages);
+
+// The configuration with the default of every knob on which SynchronizeStages
+// does not depend: most of them, unless communication overlaps with backward.
+// It is computed from, and memoized by, these knobs.
+[[nodiscard]] ParallelConfig StageSyncKnobs(const Framework& framework,
+                                            ParallelConfig config);
 
 // Adds what follows the pipeline to each stage: the all-reduce of a tied
 // embedding table, the synchronization, the optimizer. The stage that ends last

@@ -1,6 +1,7 @@
 #include "trials/simulator/topology.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -32,8 +33,8 @@ class Traffic {
 
   void Add(const Edge& edge) {
     if (CrossesUplink(edge)) {
-      ++uplink_out_[Switch(edge.from)];
-      ++uplink_in_[Switch(edge.to)];
+      ++uplink_out_[cluster_.SwitchOf(edge.from)];
+      ++uplink_in_[cluster_.SwitchOf(edge.to)];
     }
     if (CrossesHost(edge)) {
       ++nic_out_[Host(edge.from)];
@@ -43,11 +44,12 @@ class Traffic {
 
   // `own`: bandwidth of the GPUs' own links.
   [[nodiscard]] double Bandwidth(const Edge& edge, double own) const {
-    double bandwidth = std::numeric_limits<double>::infinity();
+    double bandwidth = own;
     if (CrossesUplink(edge)) {
-      const int load =
-          std::max(uplink_out_[Switch(edge.from)], uplink_in_[Switch(edge.to)]);
-      bandwidth = cluster_.uplink.bandwidth_bytes_per_s / load;
+      const int load = std::max(uplink_out_[cluster_.SwitchOf(edge.from)],
+                                uplink_in_[cluster_.SwitchOf(edge.to)]);
+      bandwidth =
+          std::min(bandwidth, cluster_.uplink.bandwidth_bytes_per_s / load);
     }
     if (CrossesHost(edge)) {
       const int load =
@@ -55,22 +57,20 @@ class Traffic {
       bandwidth = std::min(bandwidth,
                            cluster_.inter.bandwidth_bytes_per_s * nics_ / load);
     }
-    return std::min(bandwidth, own);
+    return bandwidth;
   }
 
  private:
-  [[nodiscard]] std::size_t Host(int rank) const {
-    return static_cast<std::size_t>(rank / cluster_.gpus_per_node);
-  }
-  [[nodiscard]] std::size_t Switch(int rank) const {
-    return static_cast<std::size_t>(cluster_.SwitchOf(rank));
+  [[nodiscard]] int Host(int rank) const {
+    return rank / cluster_.gpus_per_node;
   }
   [[nodiscard]] bool CrossesHost(const Edge& edge) const {
     return Host(edge.from) != Host(edge.to);
   }
   [[nodiscard]] bool CrossesUplink(const Edge& edge) const {
     return cluster_.gpus_per_switch > 0 &&
-           (!cluster_.peer_access || Switch(edge.from) != Switch(edge.to));
+           (!cluster_.peer_access ||
+            cluster_.SwitchOf(edge.from) != cluster_.SwitchOf(edge.to));
   }
 
   const Cluster& cluster_;
@@ -151,22 +151,41 @@ bool PassesSomeGpusOfAHost(const Cluster& cluster,
   });
 }
 
-// Puts each rank of a grid into the group with the index (d, p, c, t) -> int,
-// in the order of the ranks.
-template <typename Index>
-std::vector<Group> GroupRanks(const RankGrid& grid, int groups,
-                              const Index& index) {
-  std::vector<Group> result(groups);
-  for (int d = 0; d < grid.dp; ++d) {
-    for (int p = 0; p < grid.pp; ++p) {
-      for (int c = 0; c < grid.cp; ++c) {
-        for (int t = 0; t < grid.tp; ++t) {
-          result[index(d, p, c, t)].push_back(grid.Rank(d, p, t, c));
-        }
+using Key = std::array<int, 4>;
+
+// The ranks for which key(d, p, c, t) is the same, in the order of the keys and
+// of the ranks.
+template <typename KeyOf>
+std::vector<Group> GroupRanks(const RankGrid& grid, const KeyOf& key) {
+  std::map<Key, Group> groups;
+  for (int rank = 0; rank < grid.size(); ++rank) {
+    const int c = rank / grid.tp;
+    const int p = c / grid.cp;
+    groups[key(p / grid.pp, p % grid.pp, c % grid.cp, rank % grid.tp)]
+        .push_back(rank);
+  }
+  std::vector<Group> result;
+  for (auto& [at, group] : groups) {
+    result.push_back(std::move(group));
+  }
+  return result;
+}
+
+// `cut` returns the parts of a group.
+template <typename Cut>
+Parts CutGroups(std::span<const Group> groups, const Cut& cut) {
+  Parts parts;
+  for (const Group& group : groups) {
+    const std::vector<Group> within = cut(group);
+    parts.within.insert(parts.within.end(), within.begin(), within.end());
+    for (std::size_t i = 0; i < within.front().size(); ++i) {
+      Group& across = parts.across.emplace_back();
+      for (const Group& part : within) {
+        across.push_back(part[i]);
       }
     }
   }
-  return result;
+  return parts;
 }
 
 }  // namespace
@@ -182,37 +201,33 @@ double OverlapSlowdown(const Gpu& gpu, double bandwidth_bytes_per_s) {
 }
 
 std::vector<Group> DpGroups(const RankGrid& grid) {
-  return GroupRanks(grid, grid.pp * grid.tp,
-                    [&](int, int p, int, int t) { return p * grid.tp + t; });
+  return GroupRanks(grid, [](int, int p, int, int t) {
+    return Key{0, p, 0, t};
+  });
 }
 
 std::vector<Group> CpGroups(const RankGrid& grid) {
-  return GroupRanks(grid, grid.dp * grid.pp * grid.tp,
-                    [&](int d, int p, int, int t) {
-                      return (d * grid.pp + p) * grid.tp + t;
-                    });
+  return GroupRanks(grid, [](int d, int p, int, int t) {
+    return Key{d, p, 0, t};
+  });
 }
 
 std::vector<Group> TpGroups(const RankGrid& grid) {
-  return GroupRanks(grid, grid.dp * grid.pp * grid.cp,
-                    [&](int d, int p, int c, int) {
-                      return (d * grid.pp + p) * grid.cp + c;
-                    });
+  return GroupRanks(grid, [](int d, int p, int c, int) {
+    return Key{d, p, c, 0};
+  });
 }
 
 std::vector<Group> EpGroups(const RankGrid& grid, int ep) {
-  const int replica = grid.pp * grid.cp * grid.tp;
-  return GroupRanks(grid, grid.dp / ep * replica,
-                    [&](int d, int p, int c, int t) {
-                      return d / ep * replica + grid.Rank(0, p, t, c);
-                    });
+  return GroupRanks(grid, [ep](int d, int p, int c, int t) {
+    return Key{d / ep, p, c, t};
+  });
 }
 
 std::vector<Group> ExpertDpGroups(const RankGrid& grid, int ep) {
-  return GroupRanks(grid, ep * grid.pp * grid.tp,
-                    [&](int d, int p, int, int t) {
-                      return (d % ep * grid.pp + p) * grid.tp + t;
-                    });
+  return GroupRanks(grid, [ep](int d, int p, int, int t) {
+    return Key{d % ep, p, 0, t};
+  });
 }
 
 std::vector<Group> StagePairs(const RankGrid& grid, int from, int to) {
@@ -227,38 +242,30 @@ std::vector<Group> StagePairs(const RankGrid& grid, int from, int to) {
   return groups;
 }
 
-std::vector<Group> WithinHosts(const Cluster& cluster,
-                               std::span<const Group> groups) {
-  std::vector<Group> all;
-  for (const Group& group : groups) {
-    std::map<int, Group> hosts = ByHost(cluster, group);
-    const std::size_t size = hosts.begin()->second.size();
-    for (auto& [host, ranks] : hosts) {
-      if (ranks.size() != size) {
+Parts CutByHost(const Cluster& cluster, std::span<const Group> groups) {
+  return CutGroups(groups, [&cluster](const Group& group) {
+    std::vector<Group> parts;
+    for (auto& [host, ranks] : ByHost(cluster, group)) {
+      parts.push_back(ranks);
+      if (ranks.size() != parts.front().size()) {
         throw std::invalid_argument(fmt::format(
             "sharding within hosts needs as many data-parallel ranks in every "
             "host; there are {} and {}",
-            size, ranks.size()));
+            parts.front().size(), ranks.size()));
       }
-      all.push_back(std::move(ranks));
     }
-  }
-  return all;
+    return parts;
+  });
 }
 
-std::vector<Group> AcrossHosts(const Cluster& cluster,
-                               std::span<const Group> groups) {
-  std::vector<Group> all;
-  for (const Group& group : groups) {
-    const std::vector<Group> hosts = WithinHosts(cluster, {&group, 1});
-    for (std::size_t i = 0; i < hosts.front().size(); ++i) {
-      Group& across = all.emplace_back();
-      for (const Group& host : hosts) {
-        across.push_back(host[i]);
-      }
+Parts CutBySize(int size, std::span<const Group> groups) {
+  return CutGroups(groups, [size](const Group& group) {
+    std::vector<Group> parts;
+    for (auto at = group.begin(); at != group.end(); at += size) {
+      parts.emplace_back(at, at + size);
     }
-  }
-  return all;
+    return parts;
+  });
 }
 
 GroupLink RingLink(const Cluster& cluster, std::span<const Group> groups) {

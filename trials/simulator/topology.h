@@ -80,14 +80,19 @@ using Group = std::vector<int>;
 [[nodiscard]] std::vector<Group> StagePairs(const RankGrid& grid, int from,
                                             int to);
 
-// Each group split by hosts, and the ranks of a group with the same index in
-// their hosts.
+// Each group cut into parts of equal size: the parts, and the ranks of a group
+// with the same index in their parts.
+struct Parts {
+  std::vector<Group> within;
+  std::vector<Group> across;
+};
+// A part is what a group has on one host.
 // Errors: throws std::invalid_argument if a group has more ranks on one host
 // than on another.
-[[nodiscard]] std::vector<Group> WithinHosts(const Cluster& cluster,
-                                             std::span<const Group> groups);
-[[nodiscard]] std::vector<Group> AcrossHosts(const Cluster& cluster,
-                                             std::span<const Group> groups);
+[[nodiscard]] Parts CutByHost(const Cluster& cluster,
+                              std::span<const Group> groups);
+// A part is `size` successive ranks, which must divide a group.
+[[nodiscard]] Parts CutBySize(int size, std::span<const Group> groups);
 
 // A ring through each of the groups, in rank order. Every directed edge loads
 // the resources that it crosses: the uplinks of PCIe switches (both when peer

@@ -29,27 +29,10 @@ class SimulatorAllocations : public fakes::AllocationTest {
   Simulator simulator_{problem_.workload, problem_.cluster};
 };
 
-TEST_F(SimulatorAllocations, AreCountedWhereAScheduleIsNew) {
-  EXPECT_GT(AllocationsOf({{.dp = 8}}), 0);
-}
-
 TEST_F(SimulatorAllocations, NoneWhereAllHasBeenSimulatedBefore) {
   const std::vector<ParallelConfig> all = problem_.Space().configs();
   EXPECT_GT(AllocationsOf(all), 0);
   EXPECT_EQ(AllocationsOf(all), 0);
-}
-
-// A schedule and a bucket size that each came with others.
-TEST_F(SimulatorAllocations, NoneInANewConfigurationOfKnownParts) {
-  const auto config = [](int microbatches, int bucket_mb) {
-    return ParallelConfig{.dp = 4,
-                          .pp = 2,
-                          .zero_stage = 1,
-                          .zero_bucket_mb = bucket_mb,
-                          .microbatches = microbatches};
-  };
-  EXPECT_GT(AllocationsOf({config(8, 16), config(4, 64)}), 0);
-  EXPECT_EQ(AllocationsOf({config(8, 64), config(4, 16)}), 0);
 }
 
 }  // namespace trials::allocation_test

@@ -33,16 +33,6 @@ TEST(AttentionOperators, RotaryEmbeddingsAreTenKernelsOrOne) {
   EXPECT_EQ(block.Of("rotary").backward_kernels, 0.0);
 }
 
-// Scaling and masking in half precision (2 e each), a softmax that writes fp32
-// (e + 4) and a cast (4 + e). Backward: the cast (e + 4), the softmax from
-// result and gradient (12), a cast (4 + e) and the scaling (2 e).
-TEST(AttentionOperators, StoredScoresOfLlamaPassThroughFp32) {
-  const OperatorBytes block = Stored();
-  const double n = kScores;
-  ExpectTraffic(block.Of("softmax"), {(6 * 2 + 8) * n, 4, (4 * 2 + 20) * n, 4});
-  EXPECT_DOUBLE_EQ(block.Block().working_bytes, (2 + 8) * n);
-}
-
 // Scale, mask, softmax, and a dropout that writes a byte of mask: 8 e + 1.
 // Backward reads the mask (2 e + 1), and result and gradient of the softmax
 // (3 e), and scales (2 e).
@@ -92,16 +82,6 @@ TEST(AttentionOperators, StoredAttentionIsTwoProductsOfEveryHead) {
   ExpectTraffic(block.Of("scores"), {half, 1, 2 * half, 2});
 }
 
-// Of each token: input and fp32 copy (norm) twice, inputs of qkv, output, gate
-// and up, queries, keys and values as the products need them, the activation's
-// four; the scores in fp32 and in half precision.
-TEST(AttentionOperators, StoredAttentionOfLlamaKeepsItsScoresTwice) {
-  EXPECT_DOUBLE_EQ(Stored().Block().saved_bytes,
-                   kTokens * (2 * 6 * kHidden + 2 * 3 * kHidden +
-                              2 * 3 * kQuery + 4 * 2 * 2816.0) +
-                       6 * kScores);
-}
-
 // Queries, keys, values and the result, once each forward; backward moves 2.5
 // times as much. In a ring, every rank sees all keys and values.
 TEST(AttentionOperators, FusedAttentionMovesItsInputsAndItsResult) {
@@ -131,17 +111,6 @@ TEST(AttentionOperators, TheRingsRoundsShareTheScores) {
   const double round_s = gpu.FlashTime(
       {.heads = 16, .queries = 1024, .keys = 1024, .head_size = 33});
   EXPECT_DOUBLE_EQ(core_s, 4 * round_s);
-}
-
-// A product of the hidden states for q, k and v each, or one for all of them.
-TEST(AttentionOperators, ProjectionsAreThreeProductsOrOne) {
-  OperatorBytes block;
-  const double three = ProductBytes(kTokens, kQuery, kHidden) +
-                       2 * ProductBytes(kTokens, kKey, kHidden);
-  ExpectTraffic(block.Of("qkv"), {three, 3, 2 * three, 6});
-  block.framework.kernels.fused_operators = true;
-  const double one = ProductBytes(kTokens, kQuery + 2 * kKey, kHidden);
-  ExpectTraffic(block.Of("qkv"), {one, 1, 2 * one, 2});
 }
 
 // DeepSeek-V2, Eq. 9 to 19: queries through a vector of query_rank numbers (or

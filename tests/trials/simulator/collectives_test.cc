@@ -12,13 +12,6 @@ GroupLink Link(int size, int hosts = 1) {
           .inter_latency_s = 1e-5};
 }
 
-TEST(Collectives, ARingAllReduceMovesTwiceTheDataButItsOwnPart) {
-  for (const int ranks : {1, 2, 3, 7, 8, 32}) {
-    EXPECT_DOUBLE_EQ(RingAllReduceBytes(ranks, 1e6),
-                     2.0 * (ranks - 1) / ranks * 1e6);
-  }
-}
-
 // At a gigabyte latencies no longer count.
 TEST(Collectives, LargeMessagesTakeTheTimeOfTheirBytes) {
   constexpr double kBytes = 1e10;

@@ -49,17 +49,6 @@ TEST(FfnOperators, AGatedActivationIsTwoKernelsOrOne) {
   EXPECT_DOUBLE_EQ(block.Block().working_bytes, inner + input / 2);
 }
 
-TEST(FfnOperators, GateAndUpAreTwoProductsOrOne) {
-  OperatorBytes block;
-  const double two = 2 * ProductBytes(kTokens, kFfn, kHidden);
-  const double down = ProductBytes(kTokens, kHidden, kFfn);
-  ExpectTraffic(block.Of("ffn-in"), {two, 2, 2 * two, 4});
-  ExpectTraffic(block.Of("ffn-out"), {down, 1, 2 * down, 2});
-  block.framework.kernels.fused_operators = true;
-  const double one = ProductBytes(kTokens, 2 * kFfn, kHidden);
-  ExpectTraffic(block.Of("ffn-in"), {one, 1, 2 * one, 2});
-}
-
 // torchtitan's rule keeps every second product: of two it keeps the first.
 TEST(FfnOperators, WithoutAGateTheSecondProductIsNotKept) {
   OperatorBytes block;
@@ -113,21 +102,6 @@ TEST(FfnOperators, ExpertsCostTheirRouterTheirCopiesAndTheirProducts) {
   EXPECT_NEAR(block.Of("experts").forward_bytes,
               products + more + 26 * scores + 6 * sorted + 5 * 1.5 * inner,
               1.0);
-}
-
-// Input of the router and of the experts' sorting, fp32 scores, sorted copies
-// twice, and the activation's four.
-TEST(FfnOperators, ExpertsKeepTheirScoresAndSortedCopies) {
-  Experts experts;
-  const OperatorBytes& block = experts.block;
-  OperatorBytes dense;
-  dense.workload.model.ffn_size = 512;
-  const double of_dense = 2 * kTokens * (kHidden + 4 * 512);
-  const double copies = 2 * kTokens;
-  EXPECT_DOUBLE_EQ(
-      block.Block().saved_bytes - dense.Block().saved_bytes + of_dense,
-      2 * kTokens * kHidden + 4 * kTokens * 8 +
-          2 * copies * (2 * kHidden + 4 * 512));
 }
 
 // Every copy of a token travels to its expert and back, and the busiest rank

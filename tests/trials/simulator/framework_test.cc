@@ -31,22 +31,18 @@ std::string ErrorOf(const std::string& text) {
 }
 
 TEST(Framework, EveryShippedFileCanBeRead) {
-  for (const char* name :
-       {"aceso", "colossalai", "deepspeed", "deepspeed-offload", "fsdp2",
-        "fsdp2-accelerate", "fsdp2-zero-bubble", "llm-foundry", "megatron",
-        "megatron-core", "megatron-deepspeed", "megatron-zero-bubble",
-        "nanotron"}) {
-    EXPECT_NO_THROW((void)FindFramework(name)) << name;
+  int files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(
+           ExperimentsFolder() / "frameworks")) {
+    EXPECT_NO_THROW((void)ReadFramework(file.path())) << file.path();
+    EXPECT_NO_THROW((void)ReadFrameworkNotes(file.path())) << file.path();
+    ++files;
   }
-  EXPECT_FALSE(FindFramework("megatron").kernels.flash_attention);
-  EXPECT_TRUE(FindFramework("nanotron").pipeline.balance_stages);
-  EXPECT_TRUE(FindFramework("llm-foundry").sharding.fsdp);
-}
-
-TEST(Framework, AccelerateAccumulatesGradientsWithoutSynchronization) {
-  EXPECT_TRUE(FindFramework("fsdp2-accelerate").sharding.no_sync);
-  EXPECT_FALSE(
-      FindFramework("fsdp2").sharding.no_sync);  // torchtitan reduces each
+  EXPECT_GT(files, 10);
+  const FrameworkNotes nanotron =
+      ReadFrameworkNotes(FindDataFile("frameworks", "nanotron"));
+  EXPECT_THAT(nanotron.rule_sets, testing::ElementsAre("nanotron"));
+  EXPECT_THAT(nanotron.compared_with, testing::ElementsAre("ultrascale"));
 }
 
 // The paper's experiments run on the defaults.
@@ -75,22 +71,6 @@ TEST(Framework, EveryConstantHasAKey) {
   EXPECT_EQ(end, address(&framework + 1));
 }
 
-TEST(Framework, EveryShippedFileSaysWhatItWasComparedWith) {
-  const auto notes = [](const char* name) {
-    return ReadFrameworkNotes(FindDataFile("frameworks", name));
-  };
-  EXPECT_THAT(notes("nanotron").compared_with,
-              testing::ElementsAre("ultrascale"));
-  EXPECT_THAT(notes("fsdp2").compared_with,
-              testing::ElementsAre("torchtitan2024"));
-  EXPECT_THAT(notes("nanotron").rule_sets, testing::ElementsAre("nanotron"));
-  for (const char* name :
-       {"colossalai", "deepspeed", "deepspeed-offload", "fsdp2-zero-bubble"}) {
-    EXPECT_TRUE(notes(name).compared_with.empty()) << name;
-    EXPECT_FALSE(notes(name).rule_sets.empty()) << name;
-  }
-}
-
 TEST(Framework, BadFilesAreNamedWithPlaceAndRule) {
   EXPECT_THAT(ErrorOf("dispatch_s = -1"),
               AllOf(HasSubstr("framework_test.toml:1:14"),
@@ -98,6 +78,15 @@ TEST(Framework, BadFilesAreNamedWithPlaceAndRule) {
   EXPECT_THAT(ErrorOf("shard_within_host = true"),
               HasSubstr("needs fsdp = true"));
   EXPECT_THAT(ErrorOf("dispatsh_s = 1"), HasSubstr("dispatch_s"));
+  for (const char* text :
+       {"attention_forward_speed = 0", "attention_backward_speed = 0",
+        "zero_group_ranks = 1000001", "zero_group_ranks = -1"}) {
+    EXPECT_NE(ErrorOf(text), "no error") << text;
+  }
+  for (const char* text : {"attention_forward_speed = 0.5", "dispatch_s = 0",
+                           "zero_group_ranks = 1000000"}) {
+    EXPECT_EQ(ErrorOf(text), "no error");
+  }
   EXPECT_THROW((void)FindFramework("megatrom"), common::InputError);
 }
 
@@ -109,19 +98,6 @@ TEST(Framework, StepsAreTheSameWhereOnlyStartsAndEndsDiffer) {
   EXPECT_TRUE(HasSameSteps(a, b));
   b.dispatch.dispatch_s += 1e-6;
   EXPECT_FALSE(HasSameSteps(a, b));
-}
-
-TEST(Framework, AttentionHasASpeedAndGroupsAnInteger) {
-  EXPECT_EQ(ErrorOf("attention_forward_speed = 0.5"), "no error");
-  EXPECT_THAT(ErrorOf("attention_forward_speed = 0"),
-              HasSubstr("attention_forward_speed"));
-  EXPECT_THAT(ErrorOf("attention_backward_speed = 0"),
-              HasSubstr("attention_backward_speed"));
-  EXPECT_EQ(ErrorOf("zero_group_ranks = 0"), "no error");
-  EXPECT_EQ(ErrorOf("zero_group_ranks = 1000000"), "no error");
-  EXPECT_THAT(ErrorOf("zero_group_ranks = 1000001"),
-              HasSubstr("zero_group_ranks"));
-  EXPECT_THAT(ErrorOf("zero_group_ranks = -1"), HasSubstr("zero_group_ranks"));
 }
 
 }  // namespace trials::framework_test

@@ -141,19 +141,6 @@ TEST(LayerCost, SelectiveRecomputationNeedNotKeepTheScores) {
   EXPECT_LT(block.core_forward_s, block.forward_s);
 }
 
-TEST(LayerCost, SequenceParallelismSplitsAllReducesIntoTwoCollectives) {
-  const Workload workload{"gpt", Gpt(), 8, 1024, Precision::kFp16};
-  const LayerCost all = Costs(workload, Megatron(), {4, 4, false}).block;
-  const LayerCost split = Costs(workload, Megatron(), {4, 4, true}).block;
-  EXPECT_EQ(split.forward_collectives.all_reduces, 0);
-  EXPECT_EQ(split.forward_collectives.gathers_and_scatters,
-            2 * all.forward_collectives.all_reduces);
-  EXPECT_EQ(split.backward_collectives.gathers_and_scatters,
-            2 * all.backward_collectives.all_reduces);
-  EXPECT_EQ(split.collective_bytes, all.collective_bytes);
-  EXPECT_LT(split.forward_s, all.forward_s);  // norms of 1/4 of the tokens
-}
-
 TEST(LayerCost, ContextsShareTokensButSeeAllKeys) {
   const Framework framework;
   const LayerCosts whole = Costs(SmallWorkload(), framework, {8.0, 1, false});
@@ -164,35 +151,6 @@ TEST(LayerCost, ContextsShareTokensButSeeAllKeys) {
   EXPECT_DOUBLE_EQ(half.block.ring_bytes, whole.block.ring_bytes / 2);
   // Attention is half the work, not a quarter of it.
   EXPECT_GT(half.block.core_forward_s, 0.45 * whole.block.core_forward_s);
-}
-
-TEST(LayerCost, BackwardTakesAboutTwiceTheForward) {
-  const LayerCosts costs = Costs(SmallWorkload(), {}, {4.0, 1, false});
-  EXPECT_GT(costs.block.backward_s, 1.6 * costs.block.forward_s);
-  EXPECT_LT(costs.block.backward_s, 2.6 * costs.block.forward_s);
-}
-
-TEST(LayerCost, FlashAttentionSavesNoScores) {
-  Framework eager;
-  eager.kernels.flash_attention = false;
-  const Shard shard{4.0, 1, false};
-  const LayerCosts with = Costs(SmallWorkload(), {}, shard);
-  const LayerCosts without = Costs(SmallWorkload(), eager, shard);
-  const double score_bytes = 4.0 * 16 * 512 * 512 * (2 + 4);
-  EXPECT_NEAR(without.block.saved_bytes - with.block.saved_bytes, score_bytes,
-              0.01 * score_bytes);
-  EXPECT_LT(with.block.forward_s, without.block.forward_s);
-}
-
-TEST(LayerCost, TheVocabularyHeadGrowsWithTheVocabulary) {
-  Workload small = SmallWorkload();
-  Workload large = small;
-  large.model.vocab_size *= 4;
-  const Shard shard{4.0, 1, false};
-  const LayerCost a = Costs(small, {}, shard).head;
-  const LayerCost b = Costs(large, {}, shard).head;
-  EXPECT_NEAR(b.forward_s / a.forward_s, 4.0, 0.2);
-  EXPECT_DOUBLE_EQ(b.logits_bytes / a.logits_bytes, 4.0);
 }
 
 // GPT-2's 50257 columns are odd; half of them, rounded down, are 8 * 3141.
@@ -241,38 +199,6 @@ TEST(LayerCost, CollectivesOfTensorAndSequenceParallelism) {
       EXPECT_DOUBLE_EQ(cost.collective_bytes, 2.0 * 4 * 1024 * 2048);
     }
   }
-}
-
-TEST(LayerCost, FusedBlocksMultiplyQueriesKeysAndValuesAtOnce) {
-  const Shard shard{4.0, 1, false};
-  const LayerCost apart = Costs(SmallWorkload(), {}, shard).block;
-  const LayerCost fused = Costs(SmallWorkload(), Megatron(), shard).block;
-  // Two matrices fewer for q, k and v, one fewer for gate and up.
-  EXPECT_EQ(fused.parameters.size() + 3, apart.parameters.size());
-  EXPECT_DOUBLE_EQ(fused.ParameterCount(), apart.ParameterCount());
-}
-
-TEST(LayerCost, HalfTheRanksWorkIsMoreThanHalfTheTime) {
-  const LayerCosts one = Costs(SmallWorkload(), {}, {4.0, 1, false});
-  const LayerCosts two = Costs(SmallWorkload(), {}, {4.0, 2, false});
-  EXPECT_LT(two.block.forward_s, one.block.forward_s);
-  EXPECT_GT(two.block.forward_s, 0.5 * one.block.forward_s);
-  EXPECT_EQ(one.block.forward_collectives.all_reduces, 0);
-  EXPECT_EQ(two.block.forward_collectives.all_reduces, 2);
-}
-
-// Without fused attention, the rows of a head of 150 columns are not aligned to
-// 16 bytes (BigScience's 176B model before it had heads of 128 columns).
-TEST(LayerCost, AttentionOfAHeadOf150IsSlowerThanThatOf160) {
-  const auto core_s = [](int head_size) {
-    Workload workload = SmallWorkload();
-    workload.model.head_size = head_size;
-    Framework framework;
-    framework.kernels.flash_attention = false;
-    return Costs(workload, framework, {4.0, 1, false}).block.core_forward_s;
-  };
-  EXPECT_GT(core_s(150), 1.1 * core_s(160));
-  EXPECT_LT(core_s(144), core_s(160));
 }
 
 TEST(LayerCost, LinearLayersIn8BitsAreFasterAndCast) {

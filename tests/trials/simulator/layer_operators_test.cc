@@ -40,26 +40,6 @@ TEST(LayerOperators, ResidualsAreASumAndADropout) {
   ExpectTraffic(block.Of("residual"), {7 * elements, 2, 11 * elements, 4});
 }
 
-TEST(LayerOperators, OnlyModelsWithLearnedPositionsOfTokensHaveDropout) {
-  Model model = Gpt();
-  EXPECT_TRUE(HasDropout(model));
-  model.max_positions = 1;
-  EXPECT_TRUE(HasDropout(model));
-  model.patch_size = 1;  // a vision transformer
-  EXPECT_FALSE(HasDropout(model));
-  EXPECT_FALSE(HasDropout(SmallLlama()));
-  model = Gpt();
-  model.dropout = false;
-  EXPECT_FALSE(HasDropout(model));
-}
-
-TEST(LayerOperators, ValuesHaveTheSizeOfKeysUnlessTheModelGivesOne) {
-  Model model = SmallLlama();
-  EXPECT_EQ(ValueSize(model), 64.0);
-  model.value_head_size = 1;
-  EXPECT_EQ(ValueSize(model), 1.0);
-}
-
 // Tensor parallelism splits heads and columns, context parallelism tokens, and
 // sequence parallelism tokens outside of the linear layers.
 TEST(LayerOperators, ParallelismSplitsTheShape) {
@@ -85,6 +65,36 @@ TEST(LayerOperators, ParallelismSplitsTheShape) {
   EXPECT_FALSE(
       ShapeOf(workload, framework, gpu, {.sequences = 4, .tp = 1, .sp = true})
           .sp);
+}
+
+constexpr double kLaunch_s = 5e-6;
+
+class ModuleTest : public testing::Test {
+ protected:
+  GpuModel gpu_{SmallCluster().gpu, Precision::kBf16, kLaunch_s};
+  Framework framework_;
+};
+
+// Tensor cores need rows that start at multiples of 16 bytes.
+TEST_F(ModuleTest, EitherWidthCanMakeAProductUnaligned) {
+  const auto forward_s = [&](double in, double out) {
+    Module module(gpu_, framework_, nullptr);
+    module.Linear(4096, in, out, false);
+    return module.cost().forward_s;
+  };
+  const double aligned_s = forward_s(4096, 4096);
+  EXPECT_GT(forward_s(4095, 4096), 1.01 * aligned_s);
+  EXPECT_GT(forward_s(4096, 4095), 1.01 * aligned_s);
+  EXPECT_LT(forward_s(4088, 4088), 1.01 * aligned_s);
+}
+
+TEST_F(ModuleTest, APlaceholderIsTheGradientOfAShapeAndKeptOnce) {
+  framework_.gradients.placeholder_gradients = true;
+  Module module(gpu_, framework_, nullptr);
+  module.Linear(16, 1000, 10, false);
+  module.Linear(32, 1000, 10, false);
+  module.Linear(16, 10, 1000, false);
+  EXPECT_EQ(module.cost().placeholder_bytes, 2 * 2.0 * 1000 * 10);
 }
 
 }  // namespace trials::layer_operators_test

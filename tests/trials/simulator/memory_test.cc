@@ -23,9 +23,15 @@ ParallelConfig Zero(int stage) {
   return config;
 }
 
+// The peak with bf16 or, with four bytes an element, in single precision.
+MemoryBreakdown Peak(const ParallelConfig& config, const StageMemory& stage,
+                     const Framework& framework = {},
+                     double element_bytes = 2.0) {
+  return RankMemory{config, stage, element_bytes, framework}.Peak();
+}
+
 double StateGigabytes(int zero_stage) {
-  const MemoryBreakdown memory =
-      ComputeMemory(Zero(zero_stage), Stage(), 2.0, {});
+  const MemoryBreakdown memory = Peak(Zero(zero_stage), Stage());
   return (memory.parameters_bytes + memory.gradients_bytes +
           memory.optimizer_bytes) /
          1e9;
@@ -45,8 +51,7 @@ TEST(Memory, SumsInFp32MakeEighteenBytesPerParameter) {
   Framework framework;
   framework.gradients.fp32_gradients = true;
   const auto bytes = [&](int zero) {
-    const MemoryBreakdown memory =
-        ComputeMemory(Zero(zero), Stage(), 2.0, framework);
+    const MemoryBreakdown memory = Peak(Zero(zero), Stage(), framework);
     return (memory.parameters_bytes + memory.gradients_bytes +
             memory.optimizer_bytes) /
            Stage().parameters;
@@ -65,7 +70,7 @@ TEST(Memory, MessagesWaitForTheGpuUnlessAPipelineStopsTheCpu) {
     ParallelConfig config = Zero(0);
     config.pp = pp;
     config.microbatches = microbatches;
-    return ComputeMemory(config, stage, 2.0, framework).pending_bytes;
+    return Peak(config, stage, framework).pending_bytes;
   };
   EXPECT_DOUBLE_EQ(pending(1, 8), 40e9);
   EXPECT_DOUBLE_EQ(pending(1, 2), 40e9);
@@ -89,8 +94,7 @@ TEST(Memory, FsdpKeepsMastersAndGathersModules) {
   // and two gathered modules with a gradient of one.
   Framework framework;
   framework.sharding.fsdp = framework.gradients.fp32_gradients = true;
-  const MemoryBreakdown memory =
-      ComputeMemory(Zero(3), Stage(), 2.0, framework);
+  const MemoryBreakdown memory = Peak(Zero(3), Stage(), framework);
   EXPECT_DOUBLE_EQ(
       memory.parameters_bytes + memory.gradients_bytes + memory.optimizer_bytes,
       16.0 * Stage().parameters / 64);
@@ -101,8 +105,7 @@ TEST(Memory, Bf16SumsAreInFp32AndFp16GradientsAreNot) {
   Framework framework;
   framework.gradients.bf16_sums = true;
   const auto gradients = [&](Precision precision) {
-    return ComputeMemory(Zero(1), Stage(), 2.0,
-                         ForPrecision(framework, precision))
+    return Peak(Zero(1), Stage(), ForPrecision(framework, precision))
                .gradients_bytes /
            Stage().parameters;
   };
@@ -116,12 +119,11 @@ TEST(Memory, ExpertsAreShardedOverTheRanksThatHoldThem) {
   stage.expert_parameters = 1e9;
   ParallelConfig config = Zero(1);
   config.ep = 8;
-  EXPECT_DOUBLE_EQ(ComputeMemory(config, stage, 2.0, {}).optimizer_bytes,
-                   12e9 / (64 / 8));
+  EXPECT_DOUBLE_EQ(Peak(config, stage).optimizer_bytes, 12e9 / (64 / 8));
 }
 
 TEST(Memory, SinglePrecisionNeedsNoMasterCopy) {
-  const MemoryBreakdown memory = ComputeMemory(Zero(0), Stage(), 4.0, {});
+  const MemoryBreakdown memory = Peak(Zero(0), Stage(), {}, 4.0);
   EXPECT_DOUBLE_EQ(memory.parameters_bytes, 4 * 7.5e9);
   EXPECT_DOUBLE_EQ(memory.optimizer_bytes, 8 * 7.5e9);
 }
@@ -130,17 +132,14 @@ TEST(Memory, WithoutActivationsTheOptimizersStepIsThePeak) {
   StageMemory stage = Stage();
   stage.activations_bytes = 0.0;
   // Half-precision gradients are freed as their fp32 copies are made.
-  EXPECT_DOUBLE_EQ(ComputeMemory(Zero(0), stage, 2.0, {}).gradients_bytes,
-                   4 * 7.5e9);
-  EXPECT_DOUBLE_EQ(ComputeMemory(Zero(1), stage, 2.0, {}).gradients_bytes,
+  EXPECT_DOUBLE_EQ(Peak(Zero(0), stage).gradients_bytes, 4 * 7.5e9);
+  EXPECT_DOUBLE_EQ(Peak(Zero(1), stage).gradients_bytes,
                    (2 + 4.0 / 64) * 7.5e9);
 }
 
 TEST(Memory, LargeBucketsAndOverlapNeedBuffers) {
   ParallelConfig config = Zero(1);
-  const auto buffers = [&] {
-    return ComputeMemory(config, Stage(), 2.0, {}).buffers_bytes;
-  };
+  const auto buffers = [&] { return Peak(config, Stage()).buffers_bytes; };
   config.overlap_zero_comm = false;
   const double small = buffers();
   config.zero_bucket_mb = 1024;
@@ -152,8 +151,8 @@ TEST(Memory, LargeBucketsAndOverlapNeedBuffers) {
 
 TEST(Memory, StatesAfterSetUpAreLessThanThePeak) {
   for (const int zero : {0, 1, 2, 3}) {
-    EXPECT_LT(StateBytes(Zero(zero), Stage(), 2.0, {}),
-              ComputeMemory(Zero(zero), Stage(), 2.0, {}).Total());
+    EXPECT_LT((RankMemory{Zero(zero), Stage(), 2.0, {}}.StateBytes()),
+              Peak(Zero(zero), Stage()).Total());
   }
 }
 
@@ -161,14 +160,13 @@ TEST(Memory, AnOffloadedOptimizerLeavesHalfPrecisionParametersOnly) {
   Framework framework;
   framework.optimizer.offload_optimizer = true;
   for (const int zero : {1, 2}) {
-    const MemoryBreakdown memory =
-        ComputeMemory(Zero(zero), Stage(), 2.0, framework);
+    const MemoryBreakdown memory = Peak(Zero(zero), Stage(), framework);
     EXPECT_DOUBLE_EQ(memory.parameters_bytes, 2.0 * Stage().parameters);
     EXPECT_EQ(memory.optimizer_bytes, 0.0);
     EXPECT_EQ(memory.gradients_bytes, 0.0);
   }
-  EXPECT_EQ(ComputeMemory(Zero(0), Stage(), 2.0, framework),
-            ComputeMemory(Zero(0), Stage(), 2.0, {}));  // needs ZeRO
+  EXPECT_EQ(Peak(Zero(0), Stage(), framework),
+            Peak(Zero(0), Stage()));  // needs ZeRO
 }
 
 }  // namespace trials::memory_test

@@ -2,7 +2,6 @@
 #include <string>
 #include <vector>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/trials/simulator/paper_problem.h"
@@ -11,8 +10,6 @@
 // The simulator on the problems of the experiments, over their whole spaces.
 
 namespace trials::paper_spaces_test {
-
-using ::testing::HasSubstr;
 
 class PaperSpace : public testing::TestWithParam<const char*> {};
 
@@ -129,29 +126,6 @@ TEST(PaperProblems, AnyNumberOfGpusWillDo) {
     EXPECT_GT(report.step_time_s, 0.0);
     EXPECT_NEAR(report.time.Total(), report.step_time_s, 1e-12);
   }
-}
-
-TEST(PaperProblems, MemoryRunsOutDuringSetUpOrInTheFirstStep) {
-  const PaperProblem problem("qwen-8gpu");
-  Simulator simulator(problem.workload, problem.cluster);
-  // States of 16 bytes for each of 1.5 billion parameters: 25 GB.
-  PaperProblem tiny = problem;
-  tiny.cluster.gpu.memory_bytes = 8e9;
-  const Measurement early =
-      Simulator(tiny.workload, tiny.cluster)
-          .Run({.candidate = ParallelConfig{.dp = 8}, .max_steps = 3});
-  EXPECT_EQ(early.outcome, Outcome::kOutOfMemory);
-  EXPECT_THAT(early.message, HasSubstr("during set-up"));
-  const Measurement late = simulator.Run(
-      {.candidate = ParallelConfig{.dp = 8, .zero_stage = 1}, .max_steps = 3});
-  EXPECT_EQ(late.outcome, Outcome::kOutOfMemory);
-  EXPECT_THAT(late.message, HasSubstr("in the first step"));
-  EXPECT_GT(late.duration_s, early.duration_s);
-  EXPECT_TRUE(late.step_times_s.empty());
-  EXPECT_FALSE(late.peak_memory_bytes.has_value());
-  EXPECT_EQ(
-      *simulator.ExactThroughput(ParallelConfig{.dp = 8, .zero_stage = 1}),
-      0.0);
 }
 
 }  // namespace trials::paper_spaces_test

@@ -23,57 +23,40 @@ void ExpectSame(const GroupLink& a, const GroupLink& b) {
 }
 
 // Looking at a few replicas gives what looking at all of them does.
-void ExpectNetworkOfAllReplicas(int gpus_per_node) {
-  for (const char* text : {"dp=64",
-                           "dp=32,tp=2",
-                           "dp=16,tp=4",
-                           "dp=16,pp=4",
-                           "dp=8,tp=8",
-                           "dp=8,tp=2,pp=4",
-                           "dp=8,tp=2,cp=2,pp=2",
-                           "dp=12,cp=2",
-                           "dp=12,cp=2,pp=2",
-                           "dp=12,cp=4,pp=3",
-                           "dp=12,tp=3,cp=2,pp=2",
-                           "dp=4,tp=4,pp=4",
-                           "dp=16,cp=4",
-                           "dp=2,tp=2,pp=16",
-                           "dp=8,tp=3",
-                           "dp=4,tp=3,pp=2",
-                           "dp=20,tp=3",
-                           "dp=6,tp=6",
-                           "dp=9,tp=2",
-                           "dp=15,tp=2",
-                           "dp=8,pp=3,cp=5",
-                           "dp=16,tp=3,pp=3",
-                           "dp=24,tp=2,pp=3,cp=2",
-                           "dp=21"}) {
-    SCOPED_TRACE(testing::Message() << text << " on " << gpus_per_node);
-    const ParallelConfig config = ParseParallelConfig(text);
-    const RankGrid grid{config.dp, config.tp, config.pp, config.cp};
-    const std::vector<Cluster> gpu_types = {Hosts(
-        (grid.size() + gpus_per_node - 1) / gpus_per_node, gpus_per_node)};
-    const PlanLinks links = PlacePlan(gpu_types, UniformPlan(config, 64));
-    const StageLinks& stage = links.stages.back();
-    ExpectSame(stage.dp, RingLink(gpu_types[0], DpGroups(grid)));
-    ExpectSame(stage.tp, RingLink(gpu_types[0], TpGroups(grid)));
-    ExpectSame(stage.cp, RingLink(gpu_types[0], CpGroups(grid)));
-    for (int s = 0; config.pp > 1 && s < config.pp; ++s) {
-      const int next = (s + 1) % config.pp;
-      const auto stage_links = static_cast<std::size_t>(s);
-      ExpectSame(links.forward[stage_links],
-                 MessageLink(gpu_types[0], StagePairs(grid, s, next)));
-      ExpectSame(links.backward[stage_links],
-                 MessageLink(gpu_types[0], StagePairs(grid, next, s)));
-      ExpectSame(links.ends,
-                 RingLink(gpu_types[0], StagePairs(grid, 0, config.pp - 1)));
-    }
+void ExpectNetworkOfAllReplicas(const RankGrid& grid, int gpus_per_node) {
+  SCOPED_TRACE(testing::Message()
+               << "dp=" << grid.dp << ",tp=" << grid.tp << ",pp=" << grid.pp
+               << ",cp=" << grid.cp << " on " << gpus_per_node);
+  const std::vector<Cluster> gpu_types = {
+      Hosts((grid.size() + gpus_per_node - 1) / gpus_per_node, gpus_per_node)};
+  const PlanLinks links = PlaceGrid(
+      gpu_types, {.dp = grid.dp, .tp = grid.tp, .pp = grid.pp, .cp = grid.cp});
+  const StageLinks& stage = links.stages.back();
+  ExpectSame(stage.dp, RingLink(gpu_types[0], DpGroups(grid)));
+  ExpectSame(stage.tp, RingLink(gpu_types[0], TpGroups(grid)));
+  ExpectSame(stage.cp, RingLink(gpu_types[0], CpGroups(grid)));
+  for (int s = 0; grid.pp > 1 && s < grid.pp; ++s) {
+    const int next = (s + 1) % grid.pp;
+    ExpectSame(links.forward[s],
+               MessageLink(gpu_types[0], StagePairs(grid, s, next)));
+    ExpectSame(links.backward[s],
+               MessageLink(gpu_types[0], StagePairs(grid, next, s)));
+    ExpectSame(links.ends,
+               RingLink(gpu_types[0], StagePairs(grid, 0, grid.pp - 1)));
   }
 }
 
 TEST(Placement, RepresentativesSeeTheNetworkOfAllReplicas) {
-  ExpectNetworkOfAllReplicas(4);
-  ExpectNetworkOfAllReplicas(8);
+  for (const int dp : {2, 8, 12, 15}) {
+    for (const int tp : {1, 2, 3, 4}) {
+      for (const int pp : {1, 2, 3}) {
+        for (const int cp : {1, 2, 5}) {
+          ExpectNetworkOfAllReplicas({dp, tp, pp, cp}, 4);
+          ExpectNetworkOfAllReplicas({dp, tp, pp, cp}, 8);
+        }
+      }
+    }
+  }
 }
 
 TEST(Placement, ExpertsAreOverSuccessiveReplicas) {
@@ -109,6 +92,10 @@ TEST(Placement, StagesThatDifferStandOneAfterTheOther) {
   EXPECT_EQ(links.stages[0].first_rank, 0);
   EXPECT_EQ(links.stages[1].first_rank, 4);
   EXPECT_EQ(links.stages[2].first_rank, 6);
+  EXPECT_EQ(links.forward_resharding[0].received_share,
+            0.5);  // of two replicas
+  EXPECT_EQ(links.backward_resharding[0].received_share, 1.0);
+  EXPECT_EQ(links.forward_resharding[1].received_share, 0.0);  // equal stages
   EXPECT_EQ(links.forward[0].hosts, 2);  // host 0 to host 1
   EXPECT_EQ(links.forward[1].hosts, 1);  // both on host 1
   EXPECT_GT(links.forward[1].bandwidth_bytes_per_s,

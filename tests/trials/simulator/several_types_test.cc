@@ -130,19 +130,6 @@ TEST(SeveralTypes, TheJoiningNetworkIsThatBetweenGroupsOnly) {
   EXPECT_EQ(time_s(0.0, {0, 0, 1, 1}), time_s(inter, {0, 0, 1, 1}));
 }
 
-TEST(SeveralTypes, StagesOfUnequalSizesAlsoExchangeOverTheJoiningNetwork) {
-  const auto time_s = [](double outer_bytes_per_s) {
-    std::vector<Cluster> gpu_types = {Hosts(2), Hosts(2)};
-    for (Cluster& gpu_type : gpu_types) {
-      gpu_type.outer = {"join", outer_bytes_per_s, 30e-6};
-    }
-    Plan plan = UniformPlan(ParseParallelConfig("dp=8,pp=2,microbatches=4"), 8);
-    plan.stages[1] = {.dp = 4, .tp = 2, .gpu_type = 1};
-    return On(gpu_types).Simulate(plan).step_time_s;
-  };
-  EXPECT_GT(time_s(1e8), time_s(3e9));
-}
-
 TEST(SeveralTypes, AConfigurationWhoseStageWouldHaveTwoTypesIsRejected) {
   const Simulator simulator = On({Hosts(2), SlowHosts(2)});
   try {

@@ -1,12 +1,12 @@
 #include "trials/simulator/stage_cost.h"
 
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "tests/trials/simulator/problem.h"
 #include "trials/knobs.h"
-#include "trials/simulator/collectives.h"
 #include "trials/simulator/simulator.h"
 
 namespace trials::stage_cost_test {
@@ -152,14 +152,6 @@ TEST(StageCost, TheLastStageSendsToTheFirstWhenInterleaved) {
   EXPECT_GT(with_s - without_s, 6 * 100.0);
 }
 
-TEST(StageCost, OverlappedMessagesHideBehindTheNextAction) {
-  Pipelines pipelines;
-  pipelines.framework.pipeline.p2p_overhead_s = 0.0;
-  const std::string config = "dp=4,pp=2,microbatches=16,model_chunks=2";
-  EXPECT_LT(pipelines.StepTime(config + ",overlap_p2p=1"),
-            pipelines.StepTime(config));
-}
-
 TEST(StageCost, AStageSendsNothingToItself) {
   Plan plan = UniformPlan(ParseParallelConfig("dp=8,microbatches=2"), 8);
   const Simulator simulator(SmallWorkload(), SmallCluster());
@@ -168,6 +160,46 @@ TEST(StageCost, AStageSendsNothingToItself) {
   plan.shared.model_chunks = 2;
   plan.layers = {4, 4};
   EXPECT_EQ(simulator.Simulate(plan).time.pipeline_s, 0.0);
+}
+
+std::vector<StageCost> CostsOf(const char* config) {
+  const Simulator simulator(SmallWorkload(), SmallCluster());
+  return simulator.StageCosts(simulator.PlanOf(ParseParallelConfig(config)));
+}
+
+// Eight blocks on eight, four or two stages.
+TEST(StageCost, ABlockTakesItsShareOfTheStagesBackward) {
+  const auto block_s = [](const char* config, int blocks) {
+    const std::vector<SyncModule> modules = CostsOf(config)[1].modules;
+    EXPECT_EQ(modules.front().count, blocks);
+    return modules.front().backward_s;
+  };
+  const double one_s = block_s("pp=8,microbatches=8", 1);
+  EXPECT_GT(one_s, 0.0);
+  EXPECT_NEAR(block_s("pp=4,microbatches=8", 2), one_s, 0.05 * one_s);
+}
+
+TEST(StageCost, EveryParameterIsInAModuleAndATiedTableInTwo) {
+  const Model model = SmallLlama();
+  for (const char* config :
+       {"dp=8", "pp=2,microbatches=2", "pp=8,microbatches=8"}) {
+    const std::vector<StageCost> stages = CostsOf(config);
+    double elements = 0.0;
+    double held = 0.0;
+    for (const StageCost& stage : stages) {
+      held += stage.memory.parameters;
+      for (const SyncModule& module : stage.modules) {
+        for (const double bytes : module.tensor_bytes) {
+          elements += module.count * bytes / Framework{}.GradientBytes(2.0);
+        }
+      }
+    }
+    const double expected =
+        static_cast<double>(ParameterCount(model)) +
+        (stages.size() > 1 ? 1.0 * model.vocab_size * model.hidden_size : 0.0);
+    EXPECT_EQ(elements, expected) << config;
+    EXPECT_EQ(held, expected) << config;
+  }
 }
 
 }  // namespace trials::stage_cost_test

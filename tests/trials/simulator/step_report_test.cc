@@ -57,23 +57,4 @@ TEST(StepReport, NamesTheLargestPartOfTheMemory) {
   EXPECT_EQ(LargestComponent(memory), "parameters");
 }
 
-TEST(TimeBreakdown, AddsEveryPartSoManyTimes) {
-  TimeBreakdown sum = Report().time;
-  TimeBreakdown other;
-  other.forward_s = 1.0;
-  other.expert_s = 0.25;
-  sum.Add(4.0, other);
-  EXPECT_EQ(sum.forward_s, 4.5);
-  EXPECT_EQ(sum.expert_s, 1.0);
-  EXPECT_EQ(sum.Total(), 7.0);
-}
-
-TEST(LargestComponent, OfTwoEqualOnesTheFirstIsNamed) {
-  MemoryBreakdown memory;
-  memory.gradients_bytes = memory.activations_bytes = 1e9;
-  EXPECT_EQ(LargestComponent(memory), "gradients");
-  memory.activations_bytes = 1.1e9;
-  EXPECT_EQ(LargestComponent(memory), "activations");
-}
-
 }  // namespace trials::step_report_test

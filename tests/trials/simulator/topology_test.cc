@@ -1,6 +1,6 @@
 #include "trials/simulator/topology.h"
 
-#include <cmath>
+#include <functional>
 #include <stdexcept>
 #include <vector>
 
@@ -38,101 +38,84 @@ TEST(Topology, TensorParallelRanksAreNeighboursAndReplicasFarthest) {
                           ElementsAre(4, 6), ElementsAre(5, 7)));
 }
 
-TEST(Topology, HostsOfAGroupFollowFromTheRankOrder) {
-  const Cluster cluster = TwoHosts();
-  const auto hosts = [&](const RankGrid& grid) {
-    return std::vector<int>{RingLink(cluster, DpGroups(grid)).hosts,
-                            RingLink(cluster, TpGroups(grid)).hosts};
-  };
-  EXPECT_THAT(hosts({.dp = 2, .tp = 4, .pp = 1}), ElementsAre(2, 1));
-  EXPECT_THAT(hosts({.dp = 1, .tp = 8, .pp = 1}), ElementsAre(1, 2));
-  EXPECT_THAT(hosts({.dp = 8, .tp = 1, .pp = 1}), ElementsAre(2, 1));
-}
-
-TEST(Topology, AGroupIsCutUpByHostsAndByPlaces) {
+TEST(Topology, AGroupIsCutUpByHostsOrBySize) {
   const Cluster cluster = TwoHosts();
   const std::vector<Group> dp = DpGroups({.dp = 4, .tp = 2, .pp = 1});
-  EXPECT_THAT(WithinHosts(cluster, dp),
-              ElementsAre(ElementsAre(0, 2), ElementsAre(4, 6),
-                          ElementsAre(1, 3), ElementsAre(5, 7)));
-  EXPECT_THAT(AcrossHosts(cluster, dp),
-              ElementsAre(ElementsAre(0, 4), ElementsAre(2, 6),
-                          ElementsAre(1, 5), ElementsAre(3, 7)));
-  // Four rings cross each host's card.
-  EXPECT_DOUBLE_EQ(
-      RingLink(cluster, AcrossHosts(cluster, dp)).bandwidth_bytes_per_s,
-      kNic / 4);
+  for (const Parts& parts : {CutByHost(cluster, dp), CutBySize(2, dp)}) {
+    EXPECT_THAT(parts.within,
+                ElementsAre(ElementsAre(0, 2), ElementsAre(4, 6),
+                            ElementsAre(1, 3), ElementsAre(5, 7)));
+    EXPECT_THAT(parts.across,
+                ElementsAre(ElementsAre(0, 4), ElementsAre(2, 6),
+                            ElementsAre(1, 5), ElementsAre(3, 7)));
+    // Four rings cross each host's card.
+    EXPECT_DOUBLE_EQ(RingLink(cluster, parts.across).bandwidth_bytes_per_s,
+                     kNic / 4);
+  }
   const std::vector<Group> uneven = {{0, 1, 2, 4}};
-  EXPECT_THROW((void)WithinHosts(cluster, uneven), std::invalid_argument);
+  EXPECT_THROW((void)CutByHost(cluster, uneven), std::invalid_argument);
 }
 
-// dp = 8 is one ring that enters each host once; dp = 2, tp = 4 are four rings
-// through the same card.
-TEST(Topology, GroupsShareTheCardOfTheirHost) {
-  const Cluster cluster = TwoHosts();
-  const auto bandwidth = [&](const RankGrid& grid) {
-    return RingLink(cluster, DpGroups(grid)).bandwidth_bytes_per_s;
+// Two hosts of four GPUs and one card, in which rings share what they cross.
+struct Ring {
+  const char* claim;
+  std::function<void(Cluster&)> change;
+  RankGrid grid;
+  std::vector<Group> (*groups)(const RankGrid& grid);
+  double bytes_per_s;
+  int hosts;
+};
+
+TEST(Topology, ARingHasItsShareOfItsSlowestEdge) {
+  const auto one_host = [](bool peer_access) {
+    return [peer_access](Cluster& cluster) {
+      cluster.nodes = 1;
+      cluster.gpus_per_switch = 2;
+      cluster.peer_access = peer_access;
+    };
   };
-  EXPECT_DOUBLE_EQ(bandwidth({.dp = 8, .tp = 1, .pp = 1}), kNic);
-  EXPECT_DOUBLE_EQ(bandwidth({.dp = 4, .tp = 2, .pp = 1}), kNic / 2);
-  EXPECT_DOUBLE_EQ(bandwidth({.dp = 2, .tp = 4, .pp = 1}), kNic / 4);
-}
-
-TEST(Topology, ManyCardsAreNotFasterThanTheGpusLink) {
-  Cluster cluster = TwoHosts();
-  cluster.nics_per_node = 100;
-  EXPECT_DOUBLE_EQ(RingLink(cluster, DpGroups({.dp = 8, .tp = 1, .pp = 1}))
-                       .bandwidth_bytes_per_s,
-                   kIntra);
-}
-
-// Four cards per host; rings through two of its four GPUs use one of them.
-TEST(Topology, RingsThroughSomeGpusOfAHostUseTheirCardsOnly) {
-  Cluster cluster = TwoHosts();
-  cluster.nics_per_node = 4;
-  cluster.ring_nics = 1;
-  const auto bandwidth = [&](const RankGrid& grid) {
-    return RingLink(cluster, DpGroups(grid)).bandwidth_bytes_per_s;
+  const auto some_cards = [](Cluster& cluster) {
+    cluster.nics_per_node = 4;
+    cluster.ring_nics = 1;
   };
-  EXPECT_DOUBLE_EQ(bandwidth({.dp = 8, .tp = 1, .pp = 1}), 4 * kNic);
-  EXPECT_DOUBLE_EQ(bandwidth({.dp = 4, .tp = 2, .pp = 1}), kNic / 2);
-  EXPECT_DOUBLE_EQ(bandwidth({.dp = 2, .tp = 4, .pp = 1}), kNic);
-}
-
-TEST(Topology, ASwitchIsCrossedOnlyBetweenSwitches) {
-  Cluster cluster = TwoHosts();
-  cluster.nodes = 1;
-  cluster.gpus_per_switch = 2;
-  const auto tensor = [&](const RankGrid& grid) {
-    return RingLink(cluster, TpGroups(grid)).bandwidth_bytes_per_s;
-  };
-  EXPECT_DOUBLE_EQ(tensor({.dp = 2, .tp = 2, .pp = 1}), kIntra);
-  EXPECT_DOUBLE_EQ(tensor({.dp = 1, .tp = 4, .pp = 1}), kUplink);
-  // Two pairs, each from one switch to the other.
-  EXPECT_DOUBLE_EQ(RingLink(cluster, DpGroups({.dp = 2, .tp = 2, .pp = 1}))
-                       .bandwidth_bytes_per_s,
-                   kUplink / 2);
-}
-
-TEST(Topology, WithoutPeerAccessEveryCopyCrossesTheUplinks) {
-  Cluster cluster = TwoHosts();
-  cluster.nodes = 1;
-  cluster.gpus_per_switch = 2;
-  cluster.peer_access = false;
-  // Both GPUs of a switch send and receive through one uplink.
-  EXPECT_DOUBLE_EQ(RingLink(cluster, TpGroups({.dp = 2, .tp = 2, .pp = 1}))
-                       .bandwidth_bytes_per_s,
-                   kUplink / 2);
-}
-
-TEST(Topology, HostsWithFewerGpusThanASwitchHaveASwitchEach) {
-  Cluster cluster = TwoHosts();
-  cluster.gpus_per_node = 2;
-  cluster.gpus_per_switch = 4;
-  cluster.peer_access = false;
-  EXPECT_DOUBLE_EQ(RingLink(cluster, TpGroups({.dp = 2, .tp = 2, .pp = 1}))
-                       .bandwidth_bytes_per_s,
-                   kUplink / 2);
+  const auto nothing = [](Cluster&) {};
+  const std::vector<Ring> rings = {
+      {"a ring enters each host once", nothing, {8, 1}, DpGroups, kNic, 2},
+      {"two share a card", nothing, {4, 2}, DpGroups, kNic / 2, 2},
+      {"four share a card", nothing, {2, 4}, DpGroups, kNic / 4, 2},
+      {"within a host", nothing, {2, 4}, TpGroups, kIntra, 1},
+      {"through both hosts", nothing, {1, 8}, TpGroups, kNic, 2},
+      {"cards are not faster than the GPUs' links",
+       [](Cluster& cluster) { cluster.nics_per_node = 100; },
+       {8, 1},
+       DpGroups,
+       kIntra,
+       2},
+      {"all GPUs, all cards", some_cards, {8, 1}, DpGroups, 4 * kNic, 2},
+      {"some GPUs, one card", some_cards, {4, 2}, DpGroups, kNic / 2, 2},
+      {"one GPU, all cards", some_cards, {2, 4}, DpGroups, kNic, 2},
+      {"behind a switch", one_host(true), {2, 2}, TpGroups, kIntra, 1},
+      {"between switches", one_host(true), {1, 4}, TpGroups, kUplink, 1},
+      {"both switches", one_host(true), {2, 2}, DpGroups, kUplink / 2, 1},
+      {"no peer access", one_host(false), {2, 2}, TpGroups, kUplink / 2, 1},
+      {"hosts smaller than a switch",
+       [](Cluster& cluster) {
+         cluster.gpus_per_node = 2;
+         cluster.gpus_per_switch = 4;
+         cluster.peer_access = false;
+       },
+       {2, 2},
+       TpGroups,
+       kUplink / 2,
+       1}};
+  for (const Ring& ring : rings) {
+    Cluster cluster = TwoHosts();
+    ring.change(cluster);
+    const GroupLink link = RingLink(cluster, ring.groups(ring.grid));
+    EXPECT_DOUBLE_EQ(link.bandwidth_bytes_per_s, ring.bytes_per_s)
+        << ring.claim;
+    EXPECT_EQ(link.hosts, ring.hosts) << ring.claim;
+  }
 }
 
 TEST(Topology, AMessageGoesOneWay) {

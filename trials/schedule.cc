@@ -1,4 +1,4 @@
-#include "trials/simulator/schedule.h"
+#include "trials/schedule.h"
 
 #include <algorithm>
 #include <cstddef>

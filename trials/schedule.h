@@ -1,7 +1,7 @@
 // The order of the actions of a pipeline's stages.
 
-#ifndef TRIALS_SIMULATOR_SCHEDULE_H_
-#define TRIALS_SIMULATOR_SCHEDULE_H_
+#ifndef TRIALS_SCHEDULE_H_
+#define TRIALS_SCHEDULE_H_
 
 #include <compare>
 #include <vector>
@@ -70,4 +70,4 @@ void CheckShape(const PipelineShape& shape);
 
 }  // namespace trials
 
-#endif  // TRIALS_SIMULATOR_SCHEDULE_H_
+#endif  // TRIALS_SCHEDULE_H_
