@@ -138,7 +138,8 @@ std::string GpusAndMoney(const harness::Testbed& testbed,
                          double step_time_s) {
   const int gpus = trials::GpusOf(config);
   const double money =
-      1000.0 * trials::StepMoney(step_time_s, gpus, testbed.price_per_gpu_hour);
+      1000.0 * trials::StepMoney(step_time_s, gpus,
+                                 testbed.valuation.price_per_gpu_hour);
   return fmt::format(" {:>6} {:>14}", gpus,
                      money > 0.0 ? fmt::format("{:.4g}", money) : "-");
 }
@@ -149,7 +150,7 @@ std::string GpusAndMoney(const harness::Testbed& testbed,
 void PrintBest(const harness::Testbed& testbed,
                const std::vector<Evaluated>& all) {
   std::vector<harness::Expectation> expected;
-  const trials::RelativePrice price = harness::PriceOf(testbed);
+  const trials::Weight weight = testbed.weight();
   std::vector<double> step_time_s;
   std::vector<double> priced_s;
   std::vector<double> fit_probability;
@@ -163,7 +164,7 @@ void PrintBest(const harness::Testbed& testbed,
                   one.throughput_steps_per_s > 0.0 ? 1.0 : 0.0});
     step_time_s.push_back(expected.back().step_time_s);
     priced_s.push_back(step_time_s.back() *
-                       price((*testbed.space)[one.candidate]));
+                       weight((*testbed.space)[one.candidate]));
     fit_probability.push_back(expected.back().fit_probability);
   }
   const auto fit =
@@ -173,7 +174,7 @@ void PrintBest(const harness::Testbed& testbed,
   fmt::print("{} of {} fit; the best by expected throughput:\n", fit,
              all.size());
   // What differs with the number of GPUs.
-  const bool parts = !testbed.sizes.empty();
+  const bool parts = testbed.machine.resizable();
   fmt::print(
       "{:>10} {:>10} {:>9} {:>8}{}  {}\n", "steps/s", "s/step", "GB", "P(fits)",
       parts ? fmt::format(" {:>6} {:>14}", "GPUs", "USD/1000 steps") : "",
@@ -285,22 +286,22 @@ std::string ShareOfFirst(const std::vector<double>& exact,
 void PrintPredictions(const harness::Testbed& testbed,
                       const trials::Predictions& predictions,
                       const std::vector<double>& exact) {
-  const trials::RelativePrice price = harness::PriceOf(testbed);
+  const trials::Weight weight = testbed.weight();
   trials::Predictions priced = predictions;
   std::vector<double> values = exact;
   for (std::size_t i = 0; i < priced.step_time_s.size(); ++i) {
-    const double one = price((*testbed.space)[static_cast<int>(i)]);
+    const double one = weight((*testbed.space)[static_cast<int>(i)]);
     priced.step_time_s[i] *= one;
     if (!values.empty()) {
       values[i] /= one;
     }
   }
-  const std::vector<int> order = Order(priced, testbed.memory_capacity_bytes);
+  const std::vector<int> order = Order(priced, testbed.machine.memory_bytes());
   fmt::print("predictions: {}; {} of {} fit; the best:\n", predictions.source,
              std::count_if(predictions.peak_memory_bytes.begin(),
                            predictions.peak_memory_bytes.end(),
                            [&testbed](double bytes) {
-                             return bytes <= testbed.memory_capacity_bytes;
+                             return bytes <= testbed.machine.memory_bytes();
                            }),
              predictions.step_time_s.size());
   fmt::print("{:>10} {:>9} {:>13}  {}\n", "s/step", "GB", "exact s/step", "PC");

@@ -333,14 +333,10 @@ void UnknownMethod(const std::string& where, const std::string& name,
 methods::Problem ProblemOf(const Testbed& testbed, int q_max) {
   methods::Problem problem;
   problem.space = testbed.space.get();
-  problem.gpus = testbed.gpus;
-  problem.sizes = testbed.sizes;
-  problem.price = PriceOf(testbed);
-  problem.gpus_per_node = testbed.gpus_per_node;
+  problem.machine = testbed.machine;
+  problem.weight = testbed.weight();
   problem.rank_order = testbed.rank_order;
-  problem.memory_capacity_bytes = testbed.memory_capacity_bytes;
   problem.workload = testbed.workload ? &*testbed.workload : nullptr;
-  problem.gpu_types = testbed.gpu_types;
   problem.runs_plans = testbed.runs_plans;
   problem.described = testbed.described;
   problem.q_max = q_max;

@@ -71,13 +71,13 @@ struct SearchInput {
 // The incumbent of a search (see Trial::incumbent_steps_per_s).
 class Incumbent {
  public:
-  explicit Incumbent(const trials::RelativePrice& price) : price_(price) {}
+  explicit Incumbent(const trials::Weight& weight) : weight_(weight) {}
 
   void Add(const trials::Trial& trial);
   [[nodiscard]] double steps_per_s() const { return steps_per_s_; }
 
  private:
-  trials::RelativePrice price_;
+  trials::Weight weight_;
   double steps_per_s_ = trials::kUnknown;
   double value_ = trials::kUnknown;
 };

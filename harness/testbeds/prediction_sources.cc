@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
-#include "trials/objective.h"
 #include "trials/simulator/predict.h"
 #include "trials/tables/replay_table.h"
 #include "trials/tables/row_training.h"
@@ -19,22 +18,18 @@
 namespace harness {
 namespace {
 
-// A part with all candidates of the space, or one for each number of GPUs.
+// The candidates by their number of GPUs.
 std::vector<SimulatedPart> PartsOf(const trials::SearchSpace& space,
-                                   const std::vector<int>& sizes,
+                                   const trials::Machine& machine,
                                    const trials::Workload& workload,
-                                   const Machine& machine) {
+                                   const System& system) {
   std::vector<SimulatedPart> parts;
-  for (const int gpus :
-       sizes.empty() ? std::vector<int>{machine.cluster.gpus()} : sizes) {
+  for (const int gpus : machine.sizes()) {
     SimulatedPart& part = parts.emplace_back();
     trials::SimulatedTraining training{
-        workload,
-        sizes.empty() ? machine.cluster : WithGpus(machine.cluster, gpus),
-        *machine.framework,
-        {}};
+        workload, WithGpus(system.cluster, gpus), *system.framework, {}};
     for (int i = 0; i < space.size(); ++i) {
-      if (sizes.empty() || trials::GpusOf(space[i]) == gpus) {
+      if (machine.Uses(space[i], gpus)) {
         part.candidates.push_back(i);
         training.configs.push_back(space[i]);
       }
@@ -107,8 +102,8 @@ trials::TrainedJob JobOf(const trials::SearchSpace& space,
 PredictionsByName SimulatedPredictions(const ProblemSpec& problem,
                                        const trials::SearchSpace& space,
                                        const trials::Workload& workload,
-                                       const Machine& own, bool simulated,
-                                       const std::vector<int>& sizes) {
+                                       const System& own, bool simulated,
+                                       const trials::Machine& machine) {
   return [=, &space](const std::string& name) {
     const PredictionSettings settings =
         ReadPredictionSettings(problem.predictions, name);
@@ -117,12 +112,12 @@ PredictionsByName SimulatedPredictions(const ProblemSpec& problem,
                           "facts describe measured tables, and this problem "
                           "has a [workload]: remove one of them");
     }
-    const Machine machine = PredictedMachine(settings, own);
+    const System system = PredictedSystem(settings, own);
     if (simulated) {
-      RejectGroundTruth(settings, machine, own, workload, space);
+      RejectGroundTruth(settings, system, own, workload, space);
     }
-    return SimulatedSource(settings, problem.name, space, machine,
-                           PartsOf(space, sizes, workload, machine));
+    return SimulatedSource(settings, problem.name, space, system,
+                           PartsOf(space, machine, workload, system));
   };
 }
 

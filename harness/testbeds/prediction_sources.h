@@ -22,15 +22,14 @@ namespace harness {
 
 // Simulates the candidates on the machine that [predictions] names, with what
 // it lacks taken from `own`, the machine of the problem. `simulated`: `own`
-// runs the trials, so that predictions for it would be the ground truth. With
-// `sizes`, the numbers of GPUs of candidates, each is simulated on its part of
-// the machine.
+// runs the trials, so that predictions for it would be the ground truth. Of a
+// resizable machine, each candidate is simulated on its part of the system.
 // `space` must outlive the result, here and below.
 // Errors: throw InputError with a place and a remedy.
 [[nodiscard]] PredictionsByName SimulatedPredictions(
     const ProblemSpec& problem, const trials::SearchSpace& space,
-    const trials::Workload& workload, const Machine& own, bool simulated,
-    const std::vector<int>& sizes = {});
+    const trials::Workload& workload, const System& own, bool simulated,
+    const trials::Machine& machine);
 
 // Simulates the scenario of a measured table as its facts describe it.
 // `path` is that of the table, and `architecture` that of the problem's GPU.

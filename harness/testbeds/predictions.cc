@@ -130,7 +130,7 @@ Predictions PredictParts(const trials::SearchSpace& space,
 // The largest ratio of the step times of two machines over the smallest one,
 // over candidates that both can run, evenly spaced in the space; infinite for
 // fewer than two.
-double SpreadOfRatios(const Machine& a, const Machine& b,
+double SpreadOfRatios(const System& a, const System& b,
                       const trials::Workload& workload,
                       const trials::SearchSpace& space) {
   constexpr std::size_t kMost = 64;
@@ -142,12 +142,12 @@ double SpreadOfRatios(const Machine& a, const Machine& b,
     const trials::ParallelConfig& config = all[i * all.size() / count];
     samples[trials::GpusOf(config)].push_back(config);
   }
-  const auto times = [&](const Machine& machine) {
+  const auto times = [&](const System& system) {
     std::vector<double> times_s;
     for (const auto& [gpus, sample] : samples) {
       const std::vector<double> part =
-          trials::PredictCosts({workload, WithGpus(machine.cluster, gpus),
-                                *machine.framework, sample},
+          trials::PredictCosts({workload, WithGpus(system.cluster, gpus),
+                                *system.framework, sample},
                                common::Cores())
               .step_time_s;
       times_s.insert(times_s.end(), part.begin(), part.end());
@@ -173,40 +173,40 @@ double SpreadOfRatios(const Machine& a, const Machine& b,
 
 }  // namespace
 
-Machine PredictedMachine(const PredictionSettings& settings,
-                         const Machine& otherwise) {
-  Machine machine = otherwise;
+System PredictedSystem(const PredictionSettings& settings,
+                       const System& otherwise) {
+  System system = otherwise;
   const auto cluster =
       ClusterFile(settings, otherwise.cluster.gpu.architecture);
   if (!cluster.empty()) {
-    machine.cluster = Resized(settings, trials::ReadCluster(cluster),
-                              otherwise.cluster.gpus());
-    machine.inputs.push_back(cluster);
+    system.cluster = Resized(settings, trials::ReadCluster(cluster),
+                             otherwise.cluster.gpus());
+    system.inputs.push_back(cluster);
   }
-  for (std::filesystem::path& file : trials::GpuFiles(machine.cluster.gpu)) {
-    machine.inputs.push_back(std::move(file));
+  for (std::filesystem::path& file : trials::GpuFiles(system.cluster.gpu)) {
+    system.inputs.push_back(std::move(file));
   }
   const auto framework = FrameworkFile(settings);
   if (!framework.empty()) {
-    machine.framework =
+    system.framework =
         std::make_shared<trials::Framework>(trials::ReadFramework(framework));
-    machine.framework_name = framework.stem().string();
-    machine.inputs.push_back(framework);
+    system.framework_name = framework.stem().string();
+    system.inputs.push_back(framework);
   }
-  return machine;
+  return system;
 }
 
-void RejectGroundTruth(const PredictionSettings& settings,
-                       const Machine& machine, const Machine& ground_truth,
+void RejectGroundTruth(const PredictionSettings& settings, const System& system,
+                       const System& ground_truth,
                        const trials::Workload& workload,
                        const trials::SearchSpace& space) {
   constexpr double kProportional = 1.001;
   std::string reason;
-  if (machine.cluster.gpu.architecture ==
+  if (system.cluster.gpu.architecture ==
           ground_truth.cluster.gpu.architecture &&
-      HasSameSteps(*machine.framework, *ground_truth.framework)) {
+      HasSameSteps(*system.framework, *ground_truth.framework)) {
     reason = "the same simulator runs the trials";
-  } else if (SpreadOfRatios(machine, ground_truth, workload, space) <
+  } else if (SpreadOfRatios(system, ground_truth, workload, space) <
              kProportional) {
     reason = "their step times are proportional to those of the trials";
   } else {
@@ -217,7 +217,7 @@ void RejectGroundTruth(const PredictionSettings& settings,
       "Name another machine in [predictions]: a cluster with other GPUs or "
       "another framework, as in cluster = \"h100-infiniband\", framework = "
       "\"megatron-core\"",
-      settings.table.Where(), machine.cluster.gpu.name, machine.framework_name,
+      settings.table.Where(), system.cluster.gpu.name, system.framework_name,
       reason));
 }
 
@@ -267,13 +267,13 @@ PredictionSource SourceOf(const PredictionSettings& settings,
 PredictionSource SimulatedSource(const PredictionSettings& settings,
                                  const std::string& problem,
                                  const trials::SearchSpace& space,
-                                 const Machine& machine,
+                                 const System& system,
                                  std::vector<SimulatedPart> parts) {
   PredictingModel model;
   model.description = fmt::format(
-      "simulator of {} ({} x {}), {}", machine.cluster.name,
-      machine.cluster.gpus(), machine.cluster.gpu.name, machine.framework_name);
-  for (const std::filesystem::path& file : machine.inputs) {
+      "simulator of {} ({} x {}), {}", system.cluster.name,
+      system.cluster.gpus(), system.cluster.gpu.name, system.framework_name);
+  for (const std::filesystem::path& file : system.inputs) {
     model.identity += fmt::format("file {}\n{}", file.filename().string(),
                                   common::ReadFile(file));
   }

@@ -58,8 +58,8 @@ struct PredictionSettings {
 [[nodiscard]] std::vector<std::string> PredictionNames(
     const common::TomlTable& predictions);
 
-// A machine: hardware and software.
-struct Machine {
+// What is simulated: hardware and software.
+struct System {
   trials::Cluster cluster;
   std::shared_ptr<const trials::Framework> framework;
   std::string framework_name;                 // for display
@@ -79,8 +79,8 @@ struct Machine {
 // Its inputs are those of `otherwise` and the files of the description.
 // Errors: throws InputError for a file that does not exist or cannot provide
 // the GPUs.
-[[nodiscard]] Machine PredictedMachine(const PredictionSettings& settings,
-                                       const Machine& otherwise);
+[[nodiscard]] System PredictedSystem(const PredictionSettings& settings,
+                                     const System& otherwise);
 
 // The sizes of a measured table's scenarios (experiments/validation/): those
 // that the settings name, else those that the table's name selects, else
@@ -100,8 +100,8 @@ struct Machine {
 // that runs the simulated trials: GPUs of the same architecture and a framework
 // with the same steps, or step times that are proportional within 0.1% over a
 // sample of the candidates that both can run.
-void RejectGroundTruth(const PredictionSettings& settings,
-                       const Machine& machine, const Machine& ground_truth,
+void RejectGroundTruth(const PredictionSettings& settings, const System& system,
+                       const System& ground_truth,
                        const trials::Workload& workload,
                        const trials::SearchSpace& space);
 
@@ -152,7 +152,7 @@ struct SimulatedPart {
 // part. One that the simulator rejects has no numbers (see SourceOf).
 [[nodiscard]] PredictionSource SimulatedSource(
     const PredictionSettings& settings, const std::string& problem,
-    const trials::SearchSpace& space, const Machine& machine,
+    const trials::SearchSpace& space, const System& system,
     std::vector<SimulatedPart> parts);
 
 }  // namespace harness

@@ -49,7 +49,7 @@ inline constexpr std::string_view kDefaultFramework = "colossalai";
 
 // The machine of a problem whose framework is not known. `inputs`: files that
 // its predictions depend on and its trials do not.
-[[nodiscard]] Machine DefaultMachine(
+[[nodiscard]] System DefaultSystem(
     const trials::Cluster& cluster,
     std::vector<std::filesystem::path> inputs = {});
 
@@ -79,9 +79,6 @@ void CheckParts(const common::TomlTable& space,
 [[nodiscard]] Testbed TestbedOn(const trials::Workload& workload,
                                 std::span<const trials::Cluster> gpu_types,
                                 trials::SearchSpaceOptions space);
-[[nodiscard]] Testbed TestbedOn(const trials::Workload& workload,
-                                const trials::Cluster& cluster,
-                                const trials::SearchSpaceOptions& space);
 
 }  // namespace harness
 

@@ -35,9 +35,7 @@ class MethodContract : public testing::TestWithParam<std::string> {
       const trials::SearchSpace& space, std::uint64_t seed) const {
     methods::Problem problem;
     problem.space = &space;
-    problem.gpus = 8;
-    problem.gpus_per_node = 4;
-    problem.memory_capacity_bytes = 16e9;
+    problem.machine = {{.gpus = 8, .gpus_per_node = 4, .memory_bytes = 16e9}};
     problem.workload = &workload_;
     problem.q_max = kQMax;
     problem.threads = threads_;

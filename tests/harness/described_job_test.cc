@@ -97,8 +97,7 @@ TEST_F(DescribedJobTest, APlannerEstimatesTheJobThatTheFactsOfATableDescribe) {
   EXPECT_EQ(job->workload.sequence_length, 512);
   ASSERT_EQ(job->space.size(), testbed.space->size());
   const methods::Problem described{.space = &job->space,
-                                   .gpus = 4,
-                                   .gpus_per_node = 4,
+                                   .machine = {{.gpus = 4, .gpus_per_node = 4}},
                                    .workload = &job->workload};
   const trials::Predictions expected =
       methods::EstimatesOf(described, methods::AstraMethodOptions());

@@ -34,7 +34,7 @@ using testing::StartsWith;
 using trials::Outcome;
 
 constexpr int kQMax = 6;
-constexpr trials::RelativePrice kPrice = {8};
+constexpr trials::Weight kPrice = {8};
 
 // All configurations of 4 and of 8 GPUs.
 trials::SearchSpace TwoSizes() {
@@ -66,15 +66,13 @@ struct PricedRunner final : public trials::TrialRunner {
 class MoneySearch : public testing::Test {
  protected:
   std::vector<trials::Trial> Run(const std::string& name,
-                                 const trials::RelativePrice& price,
+                                 const trials::Weight& weight,
                                  trials::TrialRunner& runner, int trials = 16) {
     methods::Problem problem;
     problem.space = &space_;
-    problem.gpus = 8;
-    problem.sizes = {4, 8};
-    problem.price = price;
-    problem.gpus_per_node = 4;
-    problem.memory_capacity_bytes = 64e9;
+    problem.machine = {{.gpus = 8, .gpus_per_node = 4, .memory_bytes = 64e9},
+                       {4, 8}};
+    problem.weight = weight;
     problem.workload = &workload_;
     problem.q_max = kQMax;
     problem.predict = fakes::PredictionsOf(space_);
@@ -138,10 +136,10 @@ TEST_F(MoneySearch, TheIncumbentIsTheCheapestTrialInEveryMethod) {
 TEST_F(MoneySearch, MethodsWithModelsPreferFewerGpusForMoney) {
   for (const std::string name :
        {"predicted-order", "textbook", "astra", "amp", "aceso", "nnscaler"}) {
-    const auto mean_gpus = [&](const trials::RelativePrice& price) {
+    const auto mean_gpus = [&](const trials::Weight& weight) {
       fakes::FakeRunner runner;
       double sum = 0.0;
-      for (const auto& trial : Run(name, price, runner, 6)) {
+      for (const auto& trial : Run(name, weight, runner, 6)) {
         sum += trials::GpusOf(trial.config);
       }
       return sum / 6;
@@ -221,8 +219,8 @@ TEST_F(MoneyManifest, HostsOfAPartAreFull) {
   };
   const Testbed testbed =
       MakeTestbed(with("gpus = [4, 16]\n").problems.front());
-  EXPECT_EQ(testbed.price_per_gpu_hour, 2.5);
-  EXPECT_EQ(testbed.gpus, 32);
+  EXPECT_EQ(testbed.valuation.price_per_gpu_hour, 2.5);
+  EXPECT_EQ(testbed.machine.gpus(), 32);
   try {
     (void)MakeTestbed(with("gpus = [8, 12]\n").problems.front());
     FAIL();
@@ -247,7 +245,7 @@ TEST_F(MoneyManifest, APartIsSimulatedLikeAClusterOfItsSize) {
   for (const int gpus : {2, 4, 8}) {
     const Testbed part = MakeTestbed(
         Read("gpus = [" + std::to_string(gpus) + "]\n").problems.front());
-    EXPECT_EQ(part.gpus, gpus);
+    EXPECT_EQ(part.machine.gpus(), gpus);
     for (const trials::ParallelConfig& config : part.space->configs()) {
       ASSERT_TRUE(whole.space->Find(config));
       ASSERT_EQ(whole.exact->ExactThroughput(config),

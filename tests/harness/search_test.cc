@@ -269,11 +269,10 @@ TEST_F(SearchTest, RecordsHistoryAndStopRuleHaveTheSameIncumbent) {
   methods::OppaOptions options;
   options.throughput = {.warmup_steps = 0, .outlier_iqr = 0.0};
   options.q_min = 6;  // so that every trial completes
-  const methods::Problem problem{.space = &space_,
-                                 .gpus = 8,
-                                 .gpus_per_node = 8,
-                                 .memory_capacity_bytes = 1e12,
-                                 .q_max = 6};
+  const methods::Problem problem{
+      .space = &space_,
+      .machine = {{.gpus = 8, .gpus_per_node = 8, .memory_bytes = 1e12}},
+      .q_max = 6};
   const auto method = methods::MakeOppa(problem, options, 1);
   const SearchSummary summary = Run(*method, {.trials = 6, .q_max = 6});
   const auto records = Records();
@@ -325,12 +324,15 @@ TEST_F(SearchTest, ChargesThinkingOnlyWhenAsked) {
               free[1].elapsed_s + thought_s, 1e-9);
 }
 
-std::vector<trials::Plan> TwoPlans() {
-  std::vector<trials::Plan> plans(2);
-  FromText("microbatches=4 / layers=8 dp=8 tp=1", plans[0]);
-  FromText("microbatches=4 / layers=3 dp=4 tp=1 / layers=5 dp=2 tp=2",
-           plans[1]);
-  return plans;
+trials::Candidate PlanOf(std::string_view text) {
+  trials::Plan plan;
+  FromText(text, plan);
+  return plan;
+}
+
+std::vector<trials::Candidate> TwoPlans() {
+  return {PlanOf("microbatches=4 / layers=8 dp=8 tp=1"),
+          PlanOf("microbatches=4 / layers=3 dp=4 tp=1 / layers=5 dp=2 tp=2")};
 }
 
 std::string FilesOf(const std::filesystem::path& folder) {
@@ -348,7 +350,7 @@ TEST_F(SearchTest, PlansAreTrialsAndCountAsIncumbents) {
   ASSERT_EQ(records.size(), 3U);
   for (int i = 0; i < 2; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    EXPECT_EQ(records[at].plan, ToString(TwoPlans()[at]));
+    EXPECT_EQ(records[at].plan, TwoPlans()[at].Label());
     EXPECT_EQ(CandidateLabel(records[at]), records[at].plan);
     EXPECT_EQ(records[at].candidate, -1);
     EXPECT_EQ(runner_.requests[at].candidate, TwoPlans()[at]);
@@ -387,11 +389,11 @@ TEST_F(SearchTest, ARunWithPlansResumesToTheSameBytesAfterEveryTrial) {
 }
 
 TEST_F(SearchTest, RefusesRecordsOfAnotherPlan) {
-  std::vector<trials::Plan> plans = TwoPlans();
-  methods::FixedOrder method({.space = &space_}, {0}, plans);
+  methods::FixedOrder method({.space = &space_}, {0}, TwoPlans());
   (void)Run(method, {.trials = 2, .q_max = 5});
-  plans[1].layers = {4, 4};
-  methods::FixedOrder other({.space = &space_}, {0}, plans);
+  methods::FixedOrder other(
+      {.space = &space_}, {0},
+      {TwoPlans().front(), PlanOf("layers=4 dp=4 tp=1 / layers=4 dp=4 tp=1")});
   EXPECT_THROW((void)Run(other, {.trials = 3, .q_max = 5}), common::InputError);
 }
 

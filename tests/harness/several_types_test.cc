@@ -76,14 +76,14 @@ TEST_F(SeveralTypes, HaveNeitherPartsNorASinglePrice) {
 
 TEST_F(SeveralTypes, EveryCandidateHasStagesOfOneTypeAndCanBeTried) {
   const Testbed testbed = Make(kBoth);
-  EXPECT_EQ(testbed.gpus, 16);
-  ASSERT_EQ(testbed.gpu_types.size(), 2U);
-  EXPECT_EQ(testbed.gpu_types[1].name, "h100");
-  EXPECT_GT(testbed.gpu_types[1].half_flop_per_s,
-            testbed.gpu_types[0].half_flop_per_s);
-  EXPECT_EQ(testbed.memory_capacity_bytes,
-            std::min(testbed.gpu_types[0].memory_bytes,
-                     testbed.gpu_types[1].memory_bytes));
+  EXPECT_EQ(testbed.machine.gpus(), 16);
+  ASSERT_EQ(testbed.machine.gpu_types().size(), 2U);
+  EXPECT_EQ(testbed.machine.gpu_types()[1].name, "h100");
+  EXPECT_GT(testbed.machine.gpu_types()[1].half_flop_per_s,
+            testbed.machine.gpu_types()[0].half_flop_per_s);
+  EXPECT_EQ(testbed.machine.memory_bytes(),
+            std::min(testbed.machine.gpu_types()[0].memory_bytes,
+                     testbed.machine.gpu_types()[1].memory_bytes));
   ASSERT_GT(testbed.space->size(), 50);
   for (const trials::ParallelConfig& config : testbed.space->configs()) {
     EXPECT_EQ(config.dp * config.cp * config.tp * config.pp, 16);
@@ -109,7 +109,7 @@ TEST_F(SeveralTypes, TheRecordsDependOnTheFilesOfAllTypes) {
 TEST_F(SeveralTypes, OneGroupIsTheClusterThatItIsLike) {
   const Testbed group = Make(std::string(kBoth) + "gpu_type = \"h100\"\n");
   const Testbed alone = Make("file = \"clusters/h100-infiniband.toml\"\n");
-  EXPECT_TRUE(group.gpu_types.empty());
+  EXPECT_FALSE(group.machine.mixed());
   ASSERT_EQ(group.space->configs(), alone.space->configs());
   for (const trials::ParallelConfig& config : group.space->configs()) {
     EXPECT_EQ(group.exact->ExactThroughput(config),
@@ -119,8 +119,8 @@ TEST_F(SeveralTypes, OneGroupIsTheClusterThatItIsLike) {
 
 TEST_F(SeveralTypes, MoreGpusAreMoreHostsOfEveryType) {
   const Testbed testbed = Make(std::string(kBoth) + "gpus = 32\n");
-  EXPECT_EQ(testbed.gpu_types[0].gpus, 16);
-  EXPECT_EQ(testbed.gpu_types[1].gpus, 16);
+  EXPECT_EQ(testbed.machine.gpu_types()[0].gpus, 16);
+  EXPECT_EQ(testbed.machine.gpu_types()[1].gpus, 16);
 }
 
 TEST_F(SeveralTypes, ErrorsNameThePlaceAndTheRemedy) {

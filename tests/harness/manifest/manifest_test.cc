@@ -568,9 +568,9 @@ TEST_F(ManifestTest, ANumberOfGpusTakesAsManyHostsOfTheClusterFile) {
               {"a5000-8", "a100-40gb-roce"}})
             .problems.front());
   };
-  EXPECT_EQ(testbed("32").gpus, 32);
-  EXPECT_EQ(testbed("32").gpus_per_node, 8);
-  EXPECT_EQ(testbed("4").gpus_per_node, 4);
+  EXPECT_EQ(testbed("32").machine.gpus(), 32);
+  EXPECT_EQ(testbed("32").machine.gpus_per_node(), 8);
+  EXPECT_EQ(testbed("4").machine.gpus_per_node(), 4);
   EXPECT_THAT([&] { (void)testbed("12"); },
               ThrowsMessage<common::InputError>(
                   HasSubstr("12 GPUs do not fill hosts of 8")));

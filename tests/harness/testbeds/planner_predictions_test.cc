@@ -65,7 +65,7 @@ TEST_F(PlannerPredictionsTest, PredictionsAreTheEstimatesOfThePlannersModel) {
   const Predictions predictions = testbed.predictions("textbook").predict();
   const methods::TextbookModel model(
       *testbed.workload, {.gpus_per_node = 8,
-                          .memory_bytes = testbed.memory_capacity_bytes,
+                          .memory_bytes = testbed.machine.memory_bytes(),
                           .flops_per_s = 111e12,
                           .intra_node_bytes_per_s = 12e9,
                           .inter_node_bytes_per_s = 100e9});
@@ -106,7 +106,7 @@ TEST_F(PlannerPredictionsTest, AMethodFollowsThePlannerThatItsOptionNames) {
   const auto method =
       MakeMethod(manifest.methods[1], ProblemOf(testbed, 4), /*seed=*/1);
   EXPECT_EQ(method->Suggest()->candidate,
-            Order(predictions, testbed.memory_capacity_bytes).front());
+            Order(predictions, testbed.machine.memory_bytes()).front());
 }
 
 TEST_F(PlannerPredictionsTest, RecordsDependOnPlannerOptionsAndTheirFiles) {

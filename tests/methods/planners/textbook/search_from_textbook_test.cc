@@ -101,9 +101,7 @@ double BestOf(const std::vector<int>& order, const SearchSpace& space) {
 
 Problem ProblemOf(const SearchSpace& space) {
   return {.space = &space,
-          .gpus = 64,
-          .gpus_per_node = 8,
-          .memory_capacity_bytes = 80e9,
+          .machine = {{.gpus = 64, .gpus_per_node = 8, .memory_bytes = 80e9}},
           .q_max = 10};
 }
 
