@@ -64,7 +64,7 @@ void AddOptimum(const Testbed& testbed, trials::ProblemInfo& info) {
     const std::optional<double> exact = testbed.exact->ExactThroughput(config);
     if (!exact) {
       info.optimum_steps_per_s = trials::kUnknown;
-      return;  // a backend without exact throughputs
+      return;  // a testbed without exact throughputs
     }
     if (*exact > 0.0) {
       ++fit;
@@ -92,7 +92,8 @@ void AddPredictions(const Manifest& manifest, const Testbed& testbed,
   std::set<std::string> sources;
   for (const MethodSpec& method : manifest.methods) {
     const auto source =
-        PredictionsOf(method, ProblemOf(testbed, manifest.budget.q_max));
+        Configure(method, ProblemOf(testbed, manifest.budget.q_max))
+            .predictions;
     if (!source || !sources.insert(*source).second) {
       continue;
     }

@@ -41,7 +41,7 @@ struct SearchInput {
   // Its trials are replayed first: the method receives the recorded results and
   // must suggest what is recorded.
   Journal& journal;
-  // Polled before every new trial, and by backends on a real clock during a
+  // Polled before every new trial, and by testbeds on a real clock during a
   // trial; when it returns true the search stops, to be resumed later.
   std::function<bool()> stop = {};
   // Run before the first suggestion of the method; part of its history.

@@ -1,13 +1,13 @@
 #include "harness/testbed.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "common/error.h"
 #include "common/text.h"
-#include "harness/entries.h"
-#include "harness/testbeds/planner_predictions.h"
-#include "harness/testbeds/prediction_sources.h"
+#include "harness/testbeds/predictions.h"
 #include "harness/testbeds/program.h"
 #include "harness/testbeds/replayed.h"
 #include "harness/testbeds/simulated.h"
@@ -43,7 +43,9 @@ std::vector<std::string> TestbedNames() {
 }
 
 const TestbedEntry* FindTestbed(std::string_view name) {
-  return FindByName(TestbedTypes(), name);
+  const auto found =
+      std::ranges::find(TestbedTypes(), name, &TestbedEntry::name);
+  return found == TestbedTypes().end() ? nullptr : &*found;
 }
 
 bool IsSimulated(const ProblemSpec& problem) {
@@ -82,9 +84,7 @@ Testbed MakeTestbed(const ProblemSpec& problem) {
   }
   testbed.simulated = entry->simulated;
   testbed.predictions = Memoized(WithPlanners(problem, testbed));
-  for (const std::string& name : PredictionNames(problem.predictions)) {
-    CheckPlanner(ReadPredictionSettings(problem.predictions, name), testbed);
-  }
+  CheckPlanners(problem, testbed);
   for (const TomlTable* table :
        {&problem.backend, &problem.noise, &problem.workload, &problem.cluster,
         &problem.space, &problem.predictions}) {

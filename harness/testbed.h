@@ -68,7 +68,7 @@ struct TestbedEntry {
   std::string description;
   std::function<Testbed(const ProblemSpec&)> make;
   // The clock is virtual, and the result of a trial is a function of the
-  // request. Other backends need the cluster and real time.
+  // request. Other testbeds need the cluster and real time.
   bool simulated = true;
 };
 

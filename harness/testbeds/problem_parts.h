@@ -1,5 +1,5 @@
-// What the backends of a problem have in common: its cluster, its input files,
-// and a backend without its runner.
+// What the testbeds of a problem have in common: its cluster, its input files,
+// and a testbed without its runner.
 
 #ifndef HARNESS_TESTBEDS_PROBLEM_PARTS_H_
 #define HARNESS_TESTBEDS_PROBLEM_PARTS_H_
@@ -74,7 +74,7 @@ void CheckParts(const common::TomlTable& space,
                 std::vector<trials::Cluster>& gpu_types,
                 trials::SearchSpaceOptions& options);
 
-// A backend that trains the workload on the whole cluster, without its runner.
+// A testbed that trains the workload on the whole cluster, without its runner.
 // With several GPU types, each stage of its configurations has one of them.
 [[nodiscard]] Testbed TestbedOn(const trials::Workload& workload,
                                 std::span<const trials::Cluster> gpu_types,

@@ -15,7 +15,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "harness/provenance.h"
-#include "harness/testbeds/prediction_sources.h"
+#include "harness/testbeds/predictions.h"
 #include "harness/testbeds/problem_parts.h"
 #include "harness/testbeds/simulated.h"
 #include "trials/data_folder.h"
@@ -111,7 +111,7 @@ struct Predicted {
   System system;
 };
 
-// A backend whose trials are a program on the cluster. `by` describes it.
+// A testbed whose trials are a program on the cluster. `by` describes it.
 Testbed ProgramTestbed(const ProblemSpec& problem, const SimulatorSetup& setup,
                        const Predicted& predicted,
                        trials::CommandOptions options, const std::string& by) {

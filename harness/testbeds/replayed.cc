@@ -10,7 +10,7 @@
 
 #include "common/error.h"
 #include "harness/testbeds/noise.h"
-#include "harness/testbeds/prediction_sources.h"
+#include "harness/testbeds/predictions.h"
 #include "harness/testbeds/problem_parts.h"
 #include "trials/custom_knobs.h"
 #include "trials/table_path.h"

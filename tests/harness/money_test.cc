@@ -25,6 +25,7 @@
 #include "tests/fakes/fake_predictions.h"
 #include "tests/fakes/fake_runner.h"
 #include "tests/fakes/temporary_folder.h"
+#include "tests/harness/manifest_checks.h"
 
 namespace harness::money_test {
 
@@ -77,7 +78,7 @@ class MoneySearch : public testing::Test {
     problem.q_max = kQMax;
     problem.predict = fakes::PredictionsOf(space_);
     const auto method =
-        FindMethod(name)->make(problem, common::TomlTable(), /*seed=*/1);
+        FindMethod(name)->configure(problem, common::TomlTable()).make(1);
     const fakes::TemporaryFolder folder;
     Journal journal(folder.path());
     (void)Search({.space = space_,
@@ -172,14 +173,11 @@ class MoneyManifest : public testing::Test {
   std::string Error(const std::string& space,
                     const std::string& objective = "money",
                     const std::string& cluster = "price_per_gpu_hour = 1\n") {
-    try {
-      (void)CheckManifest(Read(space, objective, cluster));
-    } catch (const common::InputError& e) {
-      const std::string message = e.what();
-      EXPECT_EQ(message.find('\n'), std::string::npos) << message;
-      return message.substr(message.find("m.toml"));
-    }
-    return "no error";
+    const std::string message =
+        ErrorOf([&] { return CheckManifest(Read(space, objective, cluster)); });
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    const std::size_t place = message.find("m.toml");
+    return message.substr(place == std::string::npos ? 0 : place);
   }
 
   fakes::ExperimentFolder folder_;
@@ -221,12 +219,10 @@ TEST_F(MoneyManifest, HostsOfAPartAreFull) {
       MakeTestbed(with("gpus = [4, 16]\n").problems.front());
   EXPECT_EQ(testbed.valuation.price_per_gpu_hour, 2.5);
   EXPECT_EQ(testbed.machine.gpus(), 32);
-  try {
-    (void)MakeTestbed(with("gpus = [8, 12]\n").problems.front());
-    FAIL();
-  } catch (const common::InputError& e) {
-    EXPECT_THAT(e.what(), HasSubstr("12 GPUs do not fill hosts"));
-  }
+  EXPECT_THAT(ErrorOf([&] {
+                return MakeTestbed(with("gpus = [8, 12]\n").problems.front());
+              }),
+              HasSubstr("12 GPUs do not fill hosts"));
 }
 
 TEST(ReadSizes, KeepsThePriceHoweverTheGpuIsDescribed) {
@@ -299,13 +295,8 @@ TEST_F(MoneyManifest, AResumedRunHasTheSameRecords) {
 }
 
 TEST_F(MoneyManifest, TheObjectiveIsAnInputOfTheRun) {
-  const auto inputs = [&](const std::string& objective) {
-    const Manifest manifest = Read("gpus = [4, 8]\n", objective);
-    const Testbed testbed = MakeTestbed(manifest.problems.front());
-    const RunSpec run = RunMatrix(manifest).front();
-    return DescribeRun(manifest, run, testbed, "").manifest_hash;
-  };
-  EXPECT_NE(inputs("money"), inputs("time"));
+  EXPECT_NE(HashOf(Read("gpus = [4, 8]\n", "money")),
+            HashOf(Read("gpus = [4, 8]\n", "time")));
 }
 
 }  // namespace harness::money_test

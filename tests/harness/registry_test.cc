@@ -37,11 +37,12 @@ TEST(MethodsMarkdown, ListsEveryMethodAndOption) {
 TEST(Registry, EveryDescribedDefaultIsAValidManifest) {
   const trials::SearchSpace space(std::vector<trials::ParallelConfig>(1));
   const trials::Workload workload = fakes::Decoder{}.Workload();
-  const methods::Problem problem{.space = &space,
-                                 .machine = {{.memory_bytes = 1e9}},
-                                 .workload = &workload,
-                                 .q_max = 10,
-                                 .predict = fakes::PredictionsOf(space)};
+  const methods::Problem problem{
+      .space = &space,
+      .machine = trials::GpuType{.memory_bytes = 1e9},
+      .workload = &workload,
+      .q_max = 10,
+      .predict = fakes::PredictionsOf(space)};
   for (const MethodEntry& method : Methods()) {
     std::string text;
     for (const methods::OptionText& option : method.options) {
@@ -119,8 +120,9 @@ TEST(Registry, TheCostModelIsThePrintedOneAndThePhysicalOneHasItsOwnName) {
 
 TEST(Registry, ATrialMustHaveAStepAfterTheWarmUp) {
   const trials::SearchSpace space(std::vector<trials::ParallelConfig>(1));
-  methods::Problem problem{
-      .space = &space, .machine = {{.memory_bytes = 1e9}}, .q_max = 1};
+  methods::Problem problem{.space = &space,
+                           .machine = trials::GpuType{.memory_bytes = 1e9},
+                           .q_max = 1};
   const MethodSpec random{.name = "random", .base = "random"};
   EXPECT_THAT(
       [&] { (void)MakeMethod(random, problem, 1); },
@@ -134,7 +136,8 @@ TEST(Registry, PlansAreRefusedWhereTrialsCannotRunThem) {
   const trials::SearchSpace space({{.dp = 8}, {.dp = 4, .tp = 2}});
   methods::Problem problem{
       .space = &space,
-      .machine = {{.gpus = 8, .gpus_per_node = 8, .memory_bytes = 80e9}},
+      .machine =
+          trials::GpuType{.gpus = 8, .gpus_per_node = 8, .memory_bytes = 80e9},
       .workload = &workload,
       .q_max = 10};
   const MethodSpec plans{.name = "plans",

@@ -12,6 +12,7 @@
 #include "harness/registry.h"
 #include "harness/testbed.h"
 #include "tests/fakes/experiment_folder.h"
+#include "tests/harness/manifest_checks.h"
 
 namespace harness::several_types_test {
 
@@ -37,17 +38,14 @@ class SeveralTypes : public testing::Test {
 
   std::string ErrorOf(const std::string& cluster,
                       const std::string& more = "") {
-    try {
+    return harness::ErrorOf([&] {
       const Manifest manifest = Read(cluster, more);
       const Testbed testbed = MakeTestbed(manifest.problems.front());
       for (const MethodSpec& method : manifest.methods) {
         (void)MakeMethod(method, ProblemOf(testbed, 4), 1);
       }
       (void)testbed.predictions("");
-    } catch (const common::InputError& e) {
-      return e.what();
-    }
-    return "no error";
+    });
   }
 
   fakes::ExperimentFolder folder_;
@@ -58,14 +56,11 @@ constexpr const char* kBoth = "file = \"clusters/a100-h100.toml\"\n";
 
 TEST_F(SeveralTypes, HaveNeitherPartsNorASinglePrice) {
   (void)Read(std::string(kBoth) + "price_per_gpu_hour = 2\n");
-  const auto error_with = [this](const std::string& setting) -> std::string {
-    try {
-      (void)MakeTestbed(
+  const auto error_with = [this](const std::string& setting) {
+    return harness::ErrorOf([&] {
+      return MakeTestbed(
           ReadManifest(path_, {.settings = {setting}}).problems.front());
-    } catch (const common::InputError& e) {
-      return e.what();
-    }
-    return "no error";
+    });
   };
   EXPECT_THAT(error_with("space.gpus=[8, 16]"),
               HasSubstr("the cluster has 2 GPU types, which are used together: "
@@ -106,7 +101,7 @@ TEST_F(SeveralTypes, TheRecordsDependOnTheFilesOfAllTypes) {
   }
 }
 
-TEST_F(SeveralTypes, OneGroupIsTheClusterThatItIsLike) {
+TEST_F(SeveralTypes, OneTypeIsTheClusterThatItIsLike) {
   const Testbed group = Make(std::string(kBoth) + "gpu_type = \"h100\"\n");
   const Testbed alone = Make("file = \"clusters/h100-infiniband.toml\"\n");
   EXPECT_FALSE(group.machine.mixed());

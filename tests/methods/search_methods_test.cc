@@ -117,10 +117,11 @@ Trace Search(Method& method, const trials::SearchSpace& space, int trials) {
 class SearchMethods : public testing::Test {
  protected:
   trials::SearchSpace space_ = Space();
-  Problem problem_{
-      .space = &space_,
-      .machine = {{.gpus = 8, .gpus_per_node = 8, .memory_bytes = kCapacity}},
-      .q_max = 10};
+  Problem problem_{.space = &space_,
+                   .machine = trials::GpuType{.gpus = 8,
+                                              .gpus_per_node = 8,
+                                              .memory_bytes = kCapacity},
+                   .q_max = 10};
 
   double Optimum() const {
     double best = 0.0;

@@ -46,7 +46,8 @@ class SurrogatePairTest : public testing::Test {
   }
 
   trials::SearchSpace space_ = Space();
-  Problem problem_{.space = &space_, .machine = {{.memory_bytes = kCapacity}}};
+  Problem problem_{.space = &space_,
+                   .machine = trials::GpuType{.memory_bytes = kCapacity}};
 };
 
 // Before the first trial, with money as the objective.
@@ -344,8 +345,9 @@ TEST(SurrogatePair, KnowsBeforeTheFirstTrialWhatFitsIfTheJobIsDescribed) {
   job.workload.sequence_length = 16;
   const auto memory = [&](int layers, bool job_sizes) {
     job.workload.model.layers = layers;
-    Problem problem{.space = &space,
-                    .machine = {{.gpus = 2, .memory_bytes = 80e9}}};
+    Problem problem{
+        .space = &space,
+        .machine = trials::GpuType{.gpus = 2, .memory_bytes = 80e9}};
     problem.described = [&] { return &job; };
     SurrogatePair pair(problem, {.job_sizes = job_sizes});
     (void)pair.Fit(History(space.size()));
@@ -363,7 +365,7 @@ TEST(SurrogatePair, KnowsBeforeTheFirstTrialWhatFitsIfTheJobIsDescribed) {
 TEST(SurrogatePair, FactsThatDescribeNoSingleJobAreNoSizes) {
   const trials::SearchSpace space({{.dp = 2}, {.tp = 2}});
   Problem problem{.space = &space,
-                  .machine = {{.gpus = 2, .memory_bytes = 80e9}}};
+                  .machine = trials::GpuType{.gpus = 2, .memory_bytes = 80e9}};
   problem.described = []() -> const trials::TrainedJob* {
     throw common::InputError("rows train different workloads");
   };
@@ -375,7 +377,8 @@ TEST(SurrogatePair, FactsThatDescribeNoSingleJobAreNoSizes) {
 // candidates and the truth divided by it for odd ones, after each of 18 trials.
 std::vector<double> TrustInPredictions(double scale) {
   const trials::SearchSpace space = Space();
-  Problem problem{.space = &space, .machine = {{.memory_bytes = kCapacity}}};
+  Problem problem{.space = &space,
+                  .machine = trials::GpuType{.memory_bytes = kCapacity}};
   problem.predict = [&](const std::string&) {
     trials::Predictions predictions;
     for (int i = 0; i < space.size(); ++i) {

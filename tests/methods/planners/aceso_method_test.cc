@@ -51,9 +51,9 @@ const trials::Workload& Workload() {
 
 Problem ProblemOf(const trials::SearchSpace& space, double capacity_gb) {
   return {.space = &space,
-          .machine = {{.gpus = 8,
-                       .gpus_per_node = 8,
-                       .memory_bytes = capacity_gb * 1e9}},
+          .machine = trials::GpuType{.gpus = 8,
+                                     .gpus_per_node = 8,
+                                     .memory_bytes = capacity_gb * 1e9},
           .workload = &Workload(),
           .q_max = 10};
 }

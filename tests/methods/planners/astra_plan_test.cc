@@ -80,7 +80,7 @@ int LayersOn(const Plan& plan, int gpu_type) {
 }
 
 TEST_F(AstraPlans, EqualStagesOnOneTypeCostWhatTheirConfigurationCosts) {
-  problem_.machine = {{"", 16, 8, kLarge}};
+  problem_.machine = trials::GpuType{"", 16, 8, kLarge};
   AstraPlanModel model(problem_, {});
   const AstraModel astra =
       AstraModelOf(workload_, 8, trials::RankOrder::kPipelineOutermost, {});
@@ -98,7 +98,7 @@ TEST_F(AstraPlans, TwoTypesOfTheSameGpuCostLikeOne) {
   problem_.machine = TwoTypes(kSlow, kLarge);
   AstraPlanModel two(problem_, {});
   Problem one_problem = problem_;
-  one_problem.machine = {{"", 16, 8, kLarge}};
+  one_problem.machine = trials::GpuType{"", 16, 8, kLarge};
   AstraPlanModel one(one_problem, {});
   for (const ParallelConfig& config : space_.configs()) {
     EXPECT_NEAR(two.CostOf(PlanOfCandidate(problem_, config)).step_time_s,
@@ -179,7 +179,7 @@ TEST_F(AstraPlans, HaveAllSizesWhoseProductIsTheNumberOfGpus) {
   using Sizes = std::set<std::tuple<int, int, int>>;
   constexpr int kGpus = 12;
   workload_.model.layers = 12;
-  problem_.machine = {{"large", kGpus, 4, 1e15, kSlow}};
+  problem_.machine = trials::GpuType{"large", kGpus, 4, 1e15, kSlow};
   std::size_t sizes = 0;
   for (const int tp : {1, 2}) {
     for (const int cp : {1, 2}) {
@@ -250,7 +250,7 @@ TEST_F(AstraPlans, StagesOfDifferentTypesAreOnDifferentHosts) {
 
 // A stage has layers in each of its chunks.
 TEST_F(AstraPlans, FullRecomputationIsThatOfTheLayersOfAllChunks) {
-  problem_.machine = {{"slow", 16, 8, kLarge, kSlow}};
+  problem_.machine = trials::GpuType{"slow", 16, 8, kLarge, kSlow};
   space_ = trials::SearchSpace({{.dp = 4,
                                  .tp = 2,
                                  .pp = 2,

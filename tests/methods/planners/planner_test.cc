@@ -133,7 +133,7 @@ TEST(Planner, PlansForSeveralNumbersOfGpusAreOrderedByMemoryThenTime) {
 
 TEST(Planner, CandidatesAreTriedAsTheyAreAndOnlyOnTheirNumberOfGpus) {
   const trials::SearchSpace space({{.dp = 2}, {.dp = 4}, {.tp = 4}});
-  Problem problem{.space = &space, .machine = {{.gpus = 4}}};
+  Problem problem{.space = &space, .machine = trials::GpuType{.gpus = 4}};
   FakePlanner planner;
   planner.proposals = {{0}, {2}, {1}};
   EXPECT_EQ(TryPlans(problem, planner, 1)->Suggest()->candidate, 0);
@@ -145,7 +145,7 @@ TEST(Planner, CandidatesAreTriedAsTheyAreAndOnlyOnTheirNumberOfGpus) {
 TEST(Planner, EstimatesACandidateOnItsNumberOfGpus) {
   const trials::SearchSpace space(
       {{.dp = 1}, {.dp = 2}, {.tp = 2}, {.dp = 2, .tp = 2}});
-  Problem problem{.space = &space, .machine = {{.gpus = 4}}};
+  Problem problem{.space = &space, .machine = trials::GpuType{.gpus = 4}};
   EXPECT_THAT(EstimatesOf(problem, FakePlanner()).step_time_s,
               ElementsAre(4.0, 4.0, 4.0, 4.0));
   problem.machine = {{.gpus = 4}, {1, 2, 4}};

@@ -21,7 +21,8 @@ class TextbookMethod : public testing::Test {
  protected:
   TextbookMethod() : space_(Configs()) {
     problem_.space = &space_;
-    problem_.machine = {{.gpus = 8, .gpus_per_node = 8, .memory_bytes = 12e9}};
+    problem_.machine =
+        trials::GpuType{.gpus = 8, .gpus_per_node = 8, .memory_bytes = 12e9};
     problem_.q_max = 10;
     problem_.workload = &workload_;
   }
@@ -138,7 +139,8 @@ TEST_F(TextbookMethod, WithAPriceTriesTheCheapestFirst) {
 
 TEST_F(TextbookMethod, TrialsThatShowSlowLinksTurnItFromTensorParallelism) {
   // Everything fits.
-  problem_.machine = {{.gpus = 8, .gpus_per_node = 8, .memory_bytes = 1e12}};
+  problem_.machine =
+      trials::GpuType{.gpus = 8, .gpus_per_node = 8, .memory_bytes = 1e12};
   const TextbookOptions options{.advice = false, .communication_share = 1.0};
   const TextbookModel model(workload_,
                             {.gpus_per_node = 8, .flops_per_s = 312e12});
@@ -158,7 +160,8 @@ TEST_F(TextbookMethod, TrialsThatShowSlowLinksTurnItFromTensorParallelism) {
 }
 
 TEST_F(TextbookMethod, EstimatesAreThoseOfTheModelWithTheseSpeeds) {
-  problem_.machine = {{.gpus = 8, .gpus_per_node = 4, .memory_bytes = 12e9}};
+  problem_.machine =
+      trials::GpuType{.gpus = 8, .gpus_per_node = 4, .memory_bytes = 12e9};
   const TextbookModel model(workload_, {.gpus_per_node = 4,
                                         .memory_bytes = 12e9,
                                         .flops_per_s = 100e12,
