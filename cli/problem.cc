@@ -73,32 +73,27 @@ void PrintDropped(const trials::SearchSpace& space) {
 
 // One candidate, tried without noise.
 struct Evaluated {
-  int candidate = 0;
   trials::Measurement measurement;
   double throughput_steps_per_s = 0.0;
 };
 
-Evaluated Evaluate(const harness::Testbed& testbed, trials::TrialRunner& runner,
-                   int candidate) {
-  trials::TrialRequest request;
-  request.candidate = (*testbed.space)[candidate];
-  Evaluated one;
-  one.candidate = candidate;
-  one.measurement = runner.Run(request);
+Evaluated Evaluate(trials::TrialRunner& runner,
+                   const trials::ParallelConfig& config) {
+  Evaluated one{.measurement = runner.Run({.candidate = config})};
   if (one.measurement.outcome == trials::Outcome::kCompleted) {
     one.throughput_steps_per_s = 1.0 / one.measurement.step_times_s.at(0);
   }
   return one;
 }
 
-// Every core takes a contiguous part of the space, so that its configurations
-// share memoized costs.
+// All candidates. Every core takes a contiguous part of the space, so that its
+// configurations share memoized costs.
 std::vector<Evaluated> EvaluateAll(const harness::Testbed& testbed) {
   const int size = testbed.space->size();
   std::vector<Evaluated> all(size);
   const auto evaluate = [&](trials::TrialRunner& runner, int begin, int end) {
     for (int i = begin; i < end; ++i) {
-      all[i] = Evaluate(testbed, runner, i);
+      all[i] = Evaluate(runner, (*testbed.space)[i]);
     }
   };
   constexpr int kWorthAThread = 2000;
@@ -120,9 +115,10 @@ std::vector<Evaluated> EvaluateAll(const harness::Testbed& testbed) {
 void PrintCsv(const harness::ProblemSpec& problem,
               const harness::Testbed& testbed,
               const std::vector<Evaluated>& all) {
-  for (const Evaluated& one : all) {
-    fmt::print("{},{},{},{},{},{},{}\n", problem.name, one.candidate,
-               testbed.space->knobs().Cells((*testbed.space)[one.candidate]),
+  for (int i = 0; i < testbed.space->size(); ++i) {
+    const Evaluated& one = all[i];
+    fmt::print("{},{},{},{},{},{},{}\n", problem.name, i,
+               testbed.space->knobs().Cells((*testbed.space)[i]),
                ToString(one.measurement.outcome),
                common::ExactText(one.throughput_steps_per_s),
                common::ExactText(one.measurement.peak_memory_bytes.value_or(
@@ -138,7 +134,8 @@ std::string GpusAndMoney(const harness::Testbed& testbed,
                          double step_time_s) {
   const int gpus = trials::GpusOf(config);
   const double money =
-      1000.0 * trials::StepMoney(step_time_s, gpus, testbed.price_per_gpu_hour);
+      1000.0 * trials::StepMoney(step_time_s, gpus,
+                                 testbed.valuation.price_per_gpu_hour);
   return fmt::format(" {:>6} {:>14}", gpus,
                      money > 0.0 ? fmt::format("{:.4g}", money) : "-");
 }
@@ -148,51 +145,50 @@ std::string GpusAndMoney(const harness::Testbed& testbed,
 // trials::TryOrder.
 void PrintBest(const harness::Testbed& testbed,
                const std::vector<Evaluated>& all) {
+  const trials::SearchSpace& space = *testbed.space;
+  const trials::Weight weight = testbed.weight();
   std::vector<harness::Expectation> expected;
-  const trials::RelativePrice price = harness::PriceOf(testbed);
-  std::vector<double> step_time_s;
-  std::vector<double> priced_s;
+  std::vector<double> weighted_s;
   std::vector<double> fit_probability;
-  for (const Evaluated& one : all) {
+  for (int i = 0; i < space.size(); ++i) {
+    const Evaluated& one = all[i];
     expected.push_back(
         testbed.model != nullptr
-            ? testbed.model->Expect((*testbed.space)[one.candidate])
+            ? testbed.model->Expect(space[i])
             : harness::Expectation{
                   1.0 / one.throughput_steps_per_s,
                   one.measurement.peak_memory_bytes.value_or(0.0),
                   one.throughput_steps_per_s > 0.0 ? 1.0 : 0.0});
-    step_time_s.push_back(expected.back().step_time_s);
-    priced_s.push_back(step_time_s.back() *
-                       price((*testbed.space)[one.candidate]));
+    weighted_s.push_back(expected.back().step_time_s * weight(space[i]));
     fit_probability.push_back(expected.back().fit_probability);
   }
-  const auto fit =
-      std::count_if(all.begin(), all.end(), [](const Evaluated& one) {
-        return one.measurement.outcome == trials::Outcome::kCompleted;
-      });
+  const auto fit = std::ranges::count(
+      all, trials::Outcome::kCompleted,
+      [](const Evaluated& one) { return one.measurement.outcome; });
   fmt::print("{} of {} fit; the best by expected throughput:\n", fit,
              all.size());
   // What differs with the number of GPUs.
-  const bool parts = !testbed.sizes.empty();
+  const bool parts = testbed.machine.resizable();
   fmt::print(
       "{:>10} {:>10} {:>9} {:>8}{}  {}\n", "steps/s", "s/step", "GB", "P(fits)",
       parts ? fmt::format(" {:>6} {:>14}", "GPUs", "USD/1000 steps") : "",
       "PC");
-  const std::vector<int> order = trials::TryOrder(priced_s, fit_probability);
+  const std::vector<int> order = trials::TryOrder(weighted_s, fit_probability);
   for (std::size_t i = 0; i < std::min(order.size(), kBestShown); ++i) {
-    const auto at = static_cast<std::size_t>(order[i]);
-    const trials::ParallelConfig& config = (*testbed.space)[all[at].candidate];
+    const auto& [step_time_s, peak_memory_bytes, probability] =
+        expected[order[i]];
+    const trials::ParallelConfig& config = space[order[i]];
     fmt::print("{:>10.4g} {:>10.4g} {:>9.2f} {:>8.2f}{}  {}\n",
-               1.0 / step_time_s[at], step_time_s[at],
-               expected[at].peak_memory_bytes / 1e9, fit_probability[at],
-               parts ? GpusAndMoney(testbed, config, step_time_s[at]) : "",
+               1.0 / step_time_s, step_time_s, peak_memory_bytes / 1e9,
+               probability,
+               parts ? GpusAndMoney(testbed, config, step_time_s) : "",
                ToString(config));
   }
 }
 
 void SimulateAll(const VerbOptions& options,
-                 const harness::ProblemSpec& problem) {
-  const harness::Testbed testbed = harness::MakeTestbed(problem);
+                 const harness::ProblemSpec& problem,
+                 const harness::Testbed& testbed) {
   if (!testbed.simulated) {
     throw InputError(fmt::format(
         "--all: the backend '{}' would run every candidate on your cluster; "
@@ -212,8 +208,9 @@ void SimulateAll(const VerbOptions& options,
   fmt::print("evaluated {} PCs in {:.3f} CPU s\n", all.size(), cpu_s);
 }
 
-void SimulateOne(const harness::ProblemSpec& problem, const std::string& text) {
-  const harness::Testbed testbed = harness::MakeTestbed(problem);
+// The components of a step of one configuration, with notes on it.
+std::string ExplainConfig(const harness::Testbed& testbed,
+                          const std::string& text) {
   if (testbed.model == nullptr) {
     throw InputError(
         fmt::format("--pc: the backend '{}' has no model of a step to print",
@@ -221,12 +218,11 @@ void SimulateOne(const harness::ProblemSpec& problem, const std::string& text) {
   }
   try {
     const trials::Completed pc = trials::Complete(text, *testbed.space);
-    PrintHeading(problem, testbed);
+    std::string report;
     for (const std::string& note : pc.notes) {
-      fmt::print("note: {}\n", note);
+      report += fmt::format("note: {}\n", note);
     }
-    fmt::print("{}", testbed.model->Explain(pc.config));
-    PrintValidation(testbed);
+    return report + testbed.model->Explain(pc.config);
   } catch (const std::invalid_argument& e) {
     throw InputError(fmt::format("--pc {}: {}", text, e.what()));
   }
@@ -246,18 +242,14 @@ trials::Plan PlanOf(const std::string& text) {
   }
 }
 
-void SimulatePlan(const harness::ProblemSpec& problem,
-                  const std::string& text) {
-  const harness::Testbed testbed = harness::MakeTestbed(problem);
+std::string ExplainPlan(const harness::Testbed& testbed,
+                        const std::string& text) {
   if (testbed.model == nullptr || !testbed.model->ExplainsPlans()) {
     throw InputError(fmt::format(
         "--plan: the backend '{}' has no model of a plan", testbed.type));
   }
   try {
-    const std::string report = testbed.model->Explain(PlanOf(text));
-    PrintHeading(problem, testbed);
-    fmt::print("{}", report);
-    PrintValidation(testbed);
+    return testbed.model->Explain(PlanOf(text));
   } catch (const trials::InvalidPlan& e) {
     throw InputError(fmt::format("--plan {}: {}", text, e.reason()));
   }
@@ -285,34 +277,33 @@ std::string ShareOfFirst(const std::vector<double>& exact,
 void PrintPredictions(const harness::Testbed& testbed,
                       const trials::Predictions& predictions,
                       const std::vector<double>& exact) {
-  const trials::RelativePrice price = harness::PriceOf(testbed);
-  trials::Predictions priced = predictions;
+  const trials::SearchSpace& space = *testbed.space;
+  const trials::Weight weight = testbed.weight();
+  const double capacity_bytes = testbed.machine.memory_bytes();
+  trials::Predictions weighted = predictions;
   std::vector<double> values = exact;
-  for (std::size_t i = 0; i < priced.step_time_s.size(); ++i) {
-    const double one = price((*testbed.space)[static_cast<int>(i)]);
-    priced.step_time_s[i] *= one;
+  for (int i = 0; i < space.size(); ++i) {
+    weighted.step_time_s[i] *= weight(space[i]);
     if (!values.empty()) {
-      values[i] /= one;
+      values[i] /= weight(space[i]);
     }
   }
-  const std::vector<int> order = Order(priced, testbed.memory_capacity_bytes);
+  const std::vector<int> order = Order(weighted, capacity_bytes);
   fmt::print("predictions: {}; {} of {} fit; the best:\n", predictions.source,
-             std::count_if(predictions.peak_memory_bytes.begin(),
-                           predictions.peak_memory_bytes.end(),
-                           [&testbed](double bytes) {
-                             return bytes <= testbed.memory_capacity_bytes;
-                           }),
+             std::ranges::count_if(
+                 predictions.peak_memory_bytes,
+                 [&](double bytes) { return bytes <= capacity_bytes; }),
              predictions.step_time_s.size());
   fmt::print("{:>10} {:>9} {:>13}  {}\n", "s/step", "GB", "exact s/step", "PC");
   for (std::size_t i = 0; i < std::min(order.size(), kBestShown); ++i) {
-    const auto at = static_cast<std::size_t>(order[i]);
+    const int at = order[i];
     const std::string known = exact.empty() ? ""
                               : exact[at] == 0.0
                                   ? "out of memory"
                                   : fmt::format("{:.4g}", 1.0 / exact[at]);
     fmt::print("{:>10.4g} {:>9.2f} {:>13}  {}\n", predictions.step_time_s[at],
                predictions.peak_memory_bytes[at] / 1e9, known,
-               ToString((*testbed.space)[order[i]]));
+               ToString(space[at]));
   }
   if (!exact.empty()) {
     fmt::print("best of the first, over the optimum: {}\n",
@@ -325,18 +316,17 @@ void PrintPredictionsCsv(const harness::ProblemSpec& problem,
                          const harness::Testbed& testbed,
                          const trials::Predictions& predictions) {
   for (int i = 0; i < testbed.space->size(); ++i) {
-    const auto at = static_cast<std::size_t>(i);
     fmt::print("{},{},{},{},{},{}\n", problem.name, name, i,
                testbed.space->knobs().Cells((*testbed.space)[i]),
-               common::ExactText(predictions.step_time_s[at]),
-               common::ExactText(predictions.peak_memory_bytes[at]));
+               common::ExactText(predictions.step_time_s[i]),
+               common::ExactText(predictions.peak_memory_bytes[i]));
   }
 }
 
 // Every source of the problem.
 void ShowPredictions(const VerbOptions& options,
-                     const harness::ProblemSpec& problem) {
-  const harness::Testbed testbed = harness::MakeTestbed(problem);
+                     const harness::ProblemSpec& problem,
+                     const harness::Testbed& testbed) {
   std::vector<double> exact;
   for (const trials::ParallelConfig& config : testbed.space->configs()) {
     const std::optional<double> one = testbed.exact->ExactThroughput(config);
@@ -416,10 +406,8 @@ struct SimulateOptions {
 };
 
 int Simulate(const VerbOptions& options, const SimulateOptions& simulate) {
-  const int chosen = static_cast<int>(!simulate.config.empty()) +
-                     static_cast<int>(!simulate.plan.empty()) +
-                     static_cast<int>(simulate.all) +
-                     static_cast<int>(simulate.predictions);
+  const int chosen = !simulate.config.empty() + !simulate.plan.empty() +
+                     simulate.all + simulate.predictions;
   if (chosen != 1) {
     throw InputError(
         "simulate: give one of --pc, --plan, --all or --predictions");
@@ -438,14 +426,18 @@ int Simulate(const VerbOptions& options, const SimulateOptions& simulate) {
   }
   for (const harness::ProblemSpec& problem :
        Chosen(manifest, options.problem)) {
+    const harness::Testbed testbed = harness::MakeTestbed(problem);
     if (simulate.predictions) {
-      ShowPredictions(options, problem);
+      ShowPredictions(options, problem, testbed);
     } else if (simulate.all) {
-      SimulateAll(options, problem);
-    } else if (!simulate.plan.empty()) {
-      SimulatePlan(problem, simulate.plan);
+      SimulateAll(options, problem, testbed);
     } else {
-      SimulateOne(problem, simulate.config);
+      const std::string report = simulate.plan.empty()
+                                     ? ExplainConfig(testbed, simulate.config)
+                                     : ExplainPlan(testbed, simulate.plan);
+      PrintHeading(problem, testbed);
+      fmt::print("{}", report);
+      PrintValidation(testbed);
     }
   }
   return 0;

@@ -50,9 +50,7 @@ Options RecordOptions(VerbOptions& options) {
   Option methods =
       Bind("--methods A,B,...", "use these methods instead of the manifest's",
            options.overrides.methods);
-  for (const harness::MethodEntry& method : harness::Methods()) {
-    methods.choices.push_back(method.name);
-  }
+  methods.choices = harness::MethodNames();
   return {ManifestArgument(options),
           ResultsOption(options),
           Bind("--repeats N",

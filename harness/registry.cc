@@ -1,9 +1,10 @@
 #include "harness/registry.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "common/text.h"
-#include "harness/entries.h"
 #include "methods/guided/cost_model.h"
 #include "methods/guided/predicted_order.h"
 #include "methods/guided/xgboost.h"
@@ -33,58 +34,46 @@ MethodEntry Entry(const std::string& name, const std::string& label,
                   std::unique_ptr<methods::Method> (*make)(
                       const methods::Problem&, const Options&, std::uint64_t),
                   const Options& defaults) {
-  Options described = defaults;
-  MethodEntry entry = {
-      name, label, description,
-      [=](const methods::Problem& problem, const TomlTable& table,
-          std::uint64_t seed) {
-        return make(problem, methods::ReadOptions(table, problem, defaults),
-                    seed);
-      },
-      methods::Describe(OptionsOf(described))};
-  if constexpr (requires(const methods::Problem& problem) {
-                  EstimatesOf(problem, defaults);
-                }) {
-    entry.estimates = [defaults](const methods::Problem& problem,
-                                 const TomlTable& table) {
-      return
-          [problem, options = methods::ReadOptions(table, problem, defaults)] {
-            return EstimatesOf(problem, options);
-          };
-    };
-  }
-  entry.files = [defaults](const methods::Problem& problem,
-                           const TomlTable& table) {
-    Options options = methods::ReadOptions(table, problem, defaults);
-    return methods::FilesOf(OptionsOf(options));
+  constexpr bool kEstimates = requires(const methods::Problem& problem) {
+    EstimatesOf(problem, defaults);
   };
-  if constexpr (requires { PredictionsOf(defaults); }) {
-    entry.predictions = [defaults](const methods::Problem& problem,
-                                   const TomlTable& table) {
-      return PredictionsOf(methods::ReadOptions(table, problem, defaults));
+  Options described = defaults;
+  const auto configure = [=](const methods::Problem& problem,
+                             const TomlTable& table) {
+    Options options = methods::ReadOptions(table, problem, defaults);
+    ConfiguredMethod method;
+    method.files = methods::FilesOf(OptionsOf(options));
+    if constexpr (requires { PredictionsOf(options); }) {
+      method.predictions = PredictionsOf(options);
+    }
+    if constexpr (kEstimates) {
+      method.estimates = [=] { return EstimatesOf(problem, options); };
+    }
+    method.make = [=](std::uint64_t seed) {
+      return make(problem, options, seed);
     };
-  }
-  return entry;
-}
-
-methods::Problem WithDescribedJob(methods::Problem problem) {
-  if (const trials::TrainedJob* job = DescribedJob(problem)) {
-    problem.workload = &job->workload;
-    problem.space = &job->space;
-  }
-  return problem;
+    return method;
+  };
+  return {.name = name,
+          .label = label,
+          .description = description,
+          .configure = configure,
+          .options = methods::Describe(OptionsOf(described)),
+          .estimates = kEstimates};
 }
 
 // A method whose records depend on the job and on the facts that describe it.
 MethodEntry DependsOnJob(MethodEntry entry) {
   entry.reads_workload = true;
-  entry.files = [files = entry.files](const methods::Problem& problem,
-                                      const TomlTable& table) {
-    auto all = files(problem, table);
+  entry.configure = [configure = entry.configure](
+                        const methods::Problem& problem,
+                        const TomlTable& table) {
+    ConfiguredMethod method = configure(problem, table);
     if (const trials::TrainedJob* job = JobIfDescribed(problem)) {
-      all.insert(all.end(), job->facts.begin(), job->facts.end());
+      method.files.insert(method.files.end(), job->facts.begin(),
+                          job->facts.end());
     }
-    return all;
+    return method;
   };
   return entry;
 }
@@ -110,17 +99,28 @@ MethodEntry OnItsOwn(MethodEntry entry) {
 
 // A method that plans for the job, with all settings of its candidates.
 MethodEntry ReadsWorkload(MethodEntry entry) {
-  entry.make = [make = entry.make](const methods::Problem& problem,
-                                   const TomlTable& table, std::uint64_t seed) {
-    return make(WithDescribedJob(problem), table, seed);
-  };
-  if (entry.estimates) {
-    entry.estimates = [estimates = entry.estimates](
-                          const methods::Problem& problem,
-                          const TomlTable& table) {
-      return estimates(WithDescribedJob(problem), table);
+  entry.configure = [configure = entry.configure](
+                        const methods::Problem& problem,
+                        const TomlTable& table) {
+    methods::Problem described = problem;
+    if (const trials::TrainedJob* job = JobIfDescribed(problem)) {
+      described.workload = &job->workload;
+      described.space = &job->space;
+    }
+    ConfiguredMethod method = configure(described, table);
+    // Facts that are incomplete are an error where they are needed.
+    method.make = [problem, make = method.make](std::uint64_t seed) {
+      (void)DescribedJob(problem);
+      return make(seed);
     };
-  }
+    if (method.estimates) {
+      method.estimates = [problem, estimates = method.estimates] {
+        (void)DescribedJob(problem);
+        return estimates();
+      };
+    }
+    return method;
+  };
   return DependsOnJob(std::move(entry));
 }
 
@@ -161,81 +161,54 @@ MethodEntry CostModelPhysical() {
   return entry;
 }
 
-// The methods that a PLANNED combines, with their tables of options.
-struct PlannedParts {
-  methods::PlannedOptions options;
-  const MethodEntry* planner = nullptr;
-  const MethodEntry* then = nullptr;
-  TomlTable planner_table;
-  TomlTable then_table;
-};
-
-PlannedParts PartsOf(const methods::Problem& problem, const TomlTable& table) {
-  PlannedParts parts;
-  parts.options =
-      methods::ReadOptions(table, problem, methods::PlannedOptions());
-  const auto find = [&](const std::string& key, const std::string& name) {
-    const MethodEntry* entry = FindMethod(name);
-    if (entry == nullptr || name == "planned") {
-      table.Fail(key,
-                 fmt::format("{} = '{}': must be the name of another method; "
-                             "`oppa methods` lists them",
-                             key, name));
-    }
-    return entry;
-  };
-  parts.planner = find("planner", parts.options.planner);
-  parts.then = find("then", parts.options.then);
-  if (table.Has("planner_options")) {
-    parts.planner_table = table.GetTable("planner_options");
+// The method that an option of a PLANNED names, with its table of options.
+ConfiguredMethod PartOf(const methods::Problem& problem, const TomlTable& table,
+                        const std::string& key, const std::string& name) {
+  const MethodEntry* entry = FindMethod(name);
+  if (entry == nullptr || name == "planned") {
+    table.Fail(key,
+               fmt::format("{} = '{}': must be the name of another method; "
+                           "`oppa methods` lists them",
+                           key, name));
   }
-  if (table.Has("then_options")) {
-    parts.then_table = table.GetTable("then_options");
-  }
-  return parts;
+  const std::string options = key + "_options";
+  return entry->configure(
+      problem, table.Has(options) ? table.GetTable(options) : TomlTable());
 }
 
 MethodEntry Planned() {
-  MethodEntry entry;
-  entry.name = "planned";
-  entry.label = "PLANNED";
-  entry.description = "the first suggestions of a planner, then another method";
-  entry.reads_workload = true;
-  entry.make = [](const methods::Problem& problem, const TomlTable& table,
-                  std::uint64_t seed) {
-    const PlannedParts parts = PartsOf(problem, table);
-    return std::make_unique<methods::Planned>(
-        problem, parts.options.top,
-        parts.planner->make(problem, parts.planner_table, seed),
-        parts.then->make(problem, parts.then_table, seed));
+  const auto configure = [](const methods::Problem& problem,
+                            const TomlTable& table) {
+    const auto options =
+        methods::ReadOptions(table, problem, methods::PlannedOptions());
+    const ConfiguredMethod planner =
+        PartOf(problem, table, "planner", options.planner);
+    const ConfiguredMethod then = PartOf(problem, table, "then", options.then);
+    if (planner.predictions && then.predictions &&
+        *planner.predictions != *then.predictions) {
+      throw common::InputError(
+          "planned: planner and then must use the same predictions");
+    }
+    ConfiguredMethod method;
+    method.predictions =
+        planner.predictions ? planner.predictions : then.predictions;
+    method.files = planner.files;
+    method.files.insert(method.files.end(), then.files.begin(),
+                        then.files.end());
+    method.make = [=](std::uint64_t seed) {
+      return std::make_unique<methods::Planned>(
+          problem, options.top, planner.make(seed), then.make(seed));
+    };
+    return method;
   };
   methods::PlannedOptions defaults;
-  entry.options = methods::Describe(OptionsOf(defaults));
-  entry.files = [](const methods::Problem& problem, const TomlTable& table) {
-    const PlannedParts parts = PartsOf(problem, table);
-    auto files = parts.planner->files(problem, parts.planner_table);
-    const auto more = parts.then->files(problem, parts.then_table);
-    files.insert(files.end(), more.begin(), more.end());
-    return files;
-  };
-  entry.predictions = [](const methods::Problem& problem,
-                         const TomlTable& table) -> std::optional<std::string> {
-    const PlannedParts parts = PartsOf(problem, table);
-    std::optional<std::string> source;
-    if (parts.planner->predictions) {
-      source = parts.planner->predictions(problem, parts.planner_table);
-    }
-    if (parts.then->predictions) {
-      const auto other = parts.then->predictions(problem, parts.then_table);
-      if (source && other && *source != *other) {
-        throw common::InputError(
-            "planned: planner and then must use the same predictions");
-      }
-      source = source ? source : other;
-    }
-    return source;
-  };
-  return entry;
+  return {
+      .name = "planned",
+      .label = "PLANNED",
+      .description = "the first suggestions of a planner, then another method",
+      .configure = configure,
+      .options = methods::Describe(OptionsOf(defaults)),
+      .reads_workload = true};
 }
 
 std::vector<MethodEntry> ListMethods() {
@@ -319,8 +292,17 @@ const std::vector<MethodEntry>& Methods() {
   return methods;
 }
 
+std::vector<std::string> MethodNames() {
+  std::vector<std::string> names;
+  for (const MethodEntry& method : Methods()) {
+    names.push_back(method.name);
+  }
+  return names;
+}
+
 const MethodEntry* FindMethod(std::string_view name) {
-  return FindByName(Methods(), name);
+  const auto found = std::ranges::find(Methods(), name, &MethodEntry::name);
+  return found == Methods().end() ? nullptr : &*found;
 }
 
 void UnknownMethod(const std::string& where, const std::string& name,
@@ -333,14 +315,10 @@ void UnknownMethod(const std::string& where, const std::string& name,
 methods::Problem ProblemOf(const Testbed& testbed, int q_max) {
   methods::Problem problem;
   problem.space = testbed.space.get();
-  problem.gpus = testbed.gpus;
-  problem.sizes = testbed.sizes;
-  problem.price = PriceOf(testbed);
-  problem.gpus_per_node = testbed.gpus_per_node;
+  problem.machine = testbed.machine;
+  problem.weight = testbed.weight();
   problem.rank_order = testbed.rank_order;
-  problem.memory_capacity_bytes = testbed.memory_capacity_bytes;
   problem.workload = testbed.workload ? &*testbed.workload : nullptr;
-  problem.gpu_types = testbed.gpu_types;
   problem.runs_plans = testbed.runs_plans;
   problem.described = testbed.described;
   problem.q_max = q_max;
@@ -350,25 +328,19 @@ methods::Problem ProblemOf(const Testbed& testbed, int q_max) {
   return problem;
 }
 
-std::optional<std::string> PredictionsOf(const MethodSpec& method,
-                                         const methods::Problem& problem) {
-  const MethodEntry* entry = FindMethod(method.base);
-  return entry->predictions ? entry->predictions(problem, method.options)
-                            : std::nullopt;
-}
-
-std::vector<std::filesystem::path> FilesOf(const MethodSpec& method,
-                                           const methods::Problem& problem) {
-  return FindMethod(method.base)->files(problem, method.options);
+ConfiguredMethod Configure(const MethodSpec& method,
+                           const methods::Problem& problem) {
+  return WithPlace(method.options, "method." + method.name, [&] {
+    return FindMethod(method.base)->configure(problem, method.options);
+  });
 }
 
 std::unique_ptr<methods::Method> MakeMethod(const MethodSpec& method,
                                             const methods::Problem& problem,
                                             std::uint64_t seed) {
-  const MethodEntry* entry = FindMethod(method.base);
-  auto made = WithPlace(method.options, "method." + method.name, [&] {
-    return entry->make(problem, method.options, seed);
-  });
+  const ConfiguredMethod configured = Configure(method, problem);
+  auto made = WithPlace(method.options, "method." + method.name,
+                        [&] { return configured.make(seed); });
   method.options.RejectUnknownKeys();
   const int warmup_steps = made->history().throughput_options().warmup_steps;
   if (problem.q_max <= warmup_steps) {

@@ -33,84 +33,57 @@ trials::ProblemInfo Describe(const Manifest& manifest,
   info.name = problem.name;
   info.description = testbed.description;
   info.backend = testbed.type;
-  info.gpus = testbed.gpus;
+  info.gpus = testbed.machine.gpus();
   info.candidates = testbed.space->size();
   info.q_max = manifest.budget.q_max;
   if (std::isfinite(manifest.budget.time_s)) {
     info.time_budget_s = manifest.budget.time_s;
   }
   info.trial_budget = manifest.budget.trials;
-  if (testbed.memory_capacity_bytes > 0.0) {
-    info.memory_capacity_bytes = testbed.memory_capacity_bytes;
+  if (testbed.machine.memory_bytes() > 0.0) {
+    info.memory_capacity_bytes = testbed.machine.memory_bytes();
   }
   const double tokens = problem.workload.GetDouble("batch_size", 0.0) *
                         problem.workload.GetDouble("sequence_length", 0.0);
   if (testbed.trains_workload && tokens > 0.0) {
     info.tokens_per_step = tokens;
   }
-  if (testbed.objective == trials::Objective::kMoney ||
-      !testbed.sizes.empty()) {
-    info.money = {.objective = testbed.objective,
-                  .gpus = testbed.sizes.empty() ? std::vector<int>{testbed.gpus}
-                                                : testbed.sizes};
-    if (testbed.price_per_gpu_hour > 0.0) {
-      info.money->price_per_gpu_hour = testbed.price_per_gpu_hour;
-    }
-  }
+  info.money = trials::MoneyOf(testbed.valuation, testbed.machine);
   return info;
-}
-
-// A candidate that fits, with its exact throughput.
-using Feasible = std::pair<const trials::ParallelConfig*, double>;
-
-// Adds the Pareto front of all candidates; nothing without a price, and for one
-// number of GPUs, where the fastest candidate is the whole front.
-void AddParetoFront(const Testbed& testbed,
-                    const std::vector<Feasible>& feasible,
-                    trials::ProblemInfo& info) {
-  if (!(testbed.price_per_gpu_hour > 0.0) || testbed.sizes.empty()) {
-    return;
-  }
-  std::vector<trials::TimeAndMoney> points;
-  for (const auto& [config, steps_per_s] : feasible) {
-    const double step_time_s = 1.0 / steps_per_s;
-    points.push_back(
-        {step_time_s, trials::StepMoney(step_time_s, trials::GpusOf(*config),
-                                        testbed.price_per_gpu_hour)});
-  }
-  for (const std::size_t i : trials::ParetoFront(points)) {
-    const auto& [config, steps_per_s] = feasible[i];
-    info.money->pareto.push_back({ToString(*config, testbed.space->knobs()),
-                                  trials::GpusOf(*config), steps_per_s});
-  }
 }
 
 // Adds the result of simulating every candidate without noise.
 void AddOptimum(const Testbed& testbed, trials::ProblemInfo& info) {
-  const trials::RelativePrice price = PriceOf(testbed);
-  std::vector<Feasible> feasible;
+  const trials::Weight weight = testbed.weight();
+  std::vector<trials::ParetoPoint> feasible;
   double best = 0.0;
+  int fit = 0;
+  int optimum_gpus = 0;
   info.optimum_steps_per_s = 0.0;
   for (const trials::ParallelConfig& config : testbed.space->configs()) {
     const std::optional<double> exact = testbed.exact->ExactThroughput(config);
     if (!exact) {
       info.optimum_steps_per_s = trials::kUnknown;
-      return;  // a backend without exact throughputs
+      return;  // a testbed without exact throughputs
     }
     if (*exact > 0.0) {
-      feasible.emplace_back(&config, *exact);
-    }
-    if (*exact / price(config) > best) {
-      best = *exact / price(config);
-      info.optimum_steps_per_s = *exact;
-      info.optimum_config = ToString(config, testbed.space->knobs());
+      ++fit;
       if (info.money) {
-        info.money->optimum_gpus = trials::GpusOf(config);
+        feasible.push_back({ToString(config, testbed.space->knobs()),
+                            trials::GpusOf(config), *exact});
       }
     }
+    if (*exact / weight(config) > best) {
+      best = *exact / weight(config);
+      info.optimum_steps_per_s = *exact;
+      info.optimum_config = ToString(config, testbed.space->knobs());
+      optimum_gpus = trials::GpusOf(config);
+    }
   }
-  info.feasible = static_cast<int>(feasible.size());
-  AddParetoFront(testbed, feasible, info);
+  info.feasible = fit;
+  if (info.money) {
+    info.money->SetExact(optimum_gpus, feasible);
+  }
 }
 
 // Adds the predictions that the experiment's methods start from.
@@ -119,7 +92,8 @@ void AddPredictions(const Manifest& manifest, const Testbed& testbed,
   std::set<std::string> sources;
   for (const MethodSpec& method : manifest.methods) {
     const auto source =
-        PredictionsOf(method, ProblemOf(testbed, manifest.budget.q_max));
+        Configure(method, ProblemOf(testbed, manifest.budget.q_max))
+            .predictions;
     if (!source || !sources.insert(*source).second) {
       continue;
     }

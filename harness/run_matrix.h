@@ -48,7 +48,7 @@ struct RunSpec {
     const Manifest& manifest, const Testbeds& testbeds = {});
 
 // Writes experiment.json and each problem's problem.json, with the exhaustive
-// optimum if the backend can compute exact throughputs.
+// optimum if the testbed can compute exact throughputs.
 void WriteExperiment(const Manifest& manifest,
                      const std::filesystem::path& experiment_folder,
                      const Testbeds& testbeds = {});

@@ -23,8 +23,8 @@ struct RunConditions {
   std::string command;         // that started it, for run.json
   std::function<bool()> stop;  // called before every trial; empty: never
   double lease_timeout_s = Lease::kTimeoutSeconds;
-  // Makes a runner that runs the trials of a backend in other processes; empty:
-  // the backend runs them here.
+  // Makes a runner that runs the trials of a testbed in other processes; empty:
+  // the testbed runs them here.
   std::function<std::unique_ptr<trials::TrialRunner>(Testbed&)>
       make_remote_runner;
 };

@@ -75,7 +75,7 @@ std::vector<trials::FitRecord> FitRecords(
 class Loop {
  public:
   explicit Loop(const SearchInput& input)
-      : in_(input), incumbent_(input.method.history().price()) {}
+      : in_(input), incumbent_(input.method.history().weight()) {}
 
   SearchSummary Run() {
     for (const Trial& trial : in_.journal.committed()) {
@@ -303,7 +303,7 @@ class Loop {
 SearchSummary Search(const SearchInput& input) { return Loop(input).Run(); }
 
 void Incumbent::Add(const Trial& trial) {
-  const double value = trial.throughput.steps_per_s / PriceOf(trial, price_);
+  const double value = trial.throughput.steps_per_s / WeightOf(trial, weight_);
   if (trial.measurement.outcome == Outcome::kCompleted && !std::isnan(value) &&
       !(value <= value_)) {
     value_ = value;

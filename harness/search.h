@@ -41,7 +41,7 @@ struct SearchInput {
   // Its trials are replayed first: the method receives the recorded results and
   // must suggest what is recorded.
   Journal& journal;
-  // Polled before every new trial, and by backends on a real clock during a
+  // Polled before every new trial, and by testbeds on a real clock during a
   // trial; when it returns true the search stops, to be resumed later.
   std::function<bool()> stop = {};
   // Run before the first suggestion of the method; part of its history.
@@ -71,13 +71,13 @@ struct SearchInput {
 // The incumbent of a search (see Trial::incumbent_steps_per_s).
 class Incumbent {
  public:
-  explicit Incumbent(const trials::RelativePrice& price) : price_(price) {}
+  explicit Incumbent(const trials::Weight& weight) : weight_(weight) {}
 
   void Add(const trials::Trial& trial);
   [[nodiscard]] double steps_per_s() const { return steps_per_s_; }
 
  private:
-  trials::RelativePrice price_;
+  trials::Weight weight_;
   double steps_per_s_ = trials::kUnknown;
   double value_ = trials::kUnknown;
 };

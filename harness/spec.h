@@ -1,4 +1,4 @@
-// The problems and methods of a manifest, as the lists of backends and methods
+// The problems and methods of a manifest, as the lists of testbeds and methods
 // read them.
 
 #ifndef HARNESS_SPEC_H_
@@ -6,9 +6,14 @@
 
 #include <filesystem>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "common/error.h"
 #include "common/toml_table.h"
 #include "trials/objective.h"
 
@@ -43,6 +48,21 @@ struct ManifestOverrides {
   std::vector<std::string> settings;  // "backend.failure_s=5"
   bool held_out = false;              // includes the problems that are held out
 };
+
+// Returns the result of `make`. Adds the place of the table to an error that
+// has none.
+template <typename Make>
+auto WithPlace(const common::TomlTable& table, std::string_view name,
+               Make make) {
+  try {
+    return make();
+  } catch (const common::InputError&) {
+    throw;
+  } catch (const std::invalid_argument& e) {
+    throw common::InputError(
+        fmt::format("{}: [{}]: {}", table.Where(), name, e.what()));
+  }
+}
 
 }  // namespace harness
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "common/error.h"
 #include "common/files.h"
@@ -75,55 +76,58 @@ void ReadRecords(const std::filesystem::path& folder,
   }
 }
 
-// Sums over the runs of one method.
-struct MethodTotals {
+// Sums over runs.
+struct Totals {
   int runs = 0;
-  int done = 0;
-  int running = 0;
-  int damaged = 0;
-  int pending = 0;
-  int failed = 0;  // or lost
+  std::map<RunState, int> states;
   int trials = 0;
-  double fraction = 0.0;  // summed over runs
+  double fraction = 0.0;
   double thinking_s = 0.0;
+
+  void Add(const RunStatus& status) {
+    ++runs;
+    ++states[status.state];
+    trials += status.trials;
+    fraction += status.state == RunState::kDone ? 1.0 : status.fraction;
+    thinking_s += status.thinking_s;
+  }
+  [[nodiscard]] int In(RunState state) const {
+    const auto found = states.find(state);
+    return found == states.end() ? 0 : found->second;
+  }
+  [[nodiscard]] int done() const { return In(RunState::kDone); }
 };
 
-void Add(const RunStatus& status, MethodTotals& totals) {
-  ++totals.runs;
-  totals.done += status.state == RunState::kDone ? 1 : 0;
-  totals.running += status.state == RunState::kRunning ? 1 : 0;
-  totals.damaged += status.state == RunState::kDamaged ? 1 : 0;
-  totals.pending += status.state == RunState::kPending ? 1 : 0;
-  totals.failed +=
-      status.state == RunState::kFailed || status.state == RunState::kLost ? 1
-                                                                           : 0;
-  totals.trials += status.trials;
-  totals.fraction += status.state == RunState::kDone ? 1.0 : status.fraction;
-  totals.thinking_s += status.thinking_s;
+Totals TotalsOf(const std::vector<RunStatus>& runs) {
+  Totals totals;
+  for (const RunStatus& status : runs) {
+    totals.Add(status);
+  }
+  return totals;
+}
+
+std::map<const MethodSpec*, Totals> TotalsByMethod(
+    const std::vector<RunStatus>& runs) {
+  std::map<const MethodSpec*, Totals> totals;
+  for (const RunStatus& status : runs) {
+    totals[status.run.method].Add(status);
+  }
+  return totals;
 }
 
 // "  2 pending, 1 failed": the states that have no column.
-std::string Others(const MethodTotals& part) {
-  std::string text;
-  const auto add = [&text](int count, std::string_view what) {
+std::string Others(const Totals& part) {
+  std::vector<std::string> texts;
+  for (const auto& [count, what] :
+       {std::pair(part.In(RunState::kPending), "pending"),
+        std::pair(part.In(RunState::kFailed) + part.In(RunState::kLost),
+                  "failed"),
+        std::pair(part.In(RunState::kDamaged), "damaged")}) {
     if (count > 0) {
-      text += fmt::format("{}{} {}", text.empty() ? "  " : ", ", count, what);
+      texts.push_back(fmt::format("{} {}", count, what));
     }
-  };
-  add(part.pending, "pending");
-  add(part.failed, "failed");
-  add(part.damaged, "damaged");
-  return text;
-}
-
-using TotalsByMethod = std::map<const MethodSpec*, MethodTotals>;
-
-TotalsByMethod Totals(const std::vector<RunStatus>& runs) {
-  TotalsByMethod totals;
-  for (const RunStatus& status : runs) {
-    Add(status, totals[status.run.method]);
   }
-  return totals;
+  return texts.empty() ? "" : fmt::format("  {}", fmt::join(texts, ", "));
 }
 
 // "trial budget; expected gain 0.8%, ...".
@@ -177,15 +181,10 @@ std::vector<RunStatus> ReadStatus(
 }
 
 double SecondsLeft(const std::vector<RunStatus>& runs, int workers) {
-  const TotalsByMethod totals = Totals(runs);
-  MethodTotals all;
-  for (const auto& [method, part] : totals) {
-    all.fraction += part.fraction;
-    all.thinking_s += part.thinking_s;
-  }
+  const Totals all = TotalsOf(runs);
   double left_s = 0.0;
-  for (const auto& [method, part] : totals) {
-    const MethodTotals& known = part.fraction > 0.0 ? part : all;
+  for (const auto& [method, part] : TotalsByMethod(runs)) {
+    const Totals& known = part.fraction > 0.0 ? part : all;
     const double left = part.runs - part.fraction;
     left_s += left > 0.0 ? left * known.thinking_s / known.fraction : 0.0;
   }
@@ -207,17 +206,13 @@ std::string FormatDuration(double seconds) {
 }
 
 double BudgetsSpent(const std::vector<RunStatus>& runs) {
-  double spent = 0.0;
-  for (const auto& [method, part] : Totals(runs)) {
-    spent += part.fraction;
-  }
-  return spent;
+  return TotalsOf(runs).fraction;
 }
 
 std::string FormatStatus(const Manifest& manifest,
                          const std::vector<RunStatus>& runs,
                          std::optional<double> left_s) {
-  const TotalsByMethod totals = Totals(runs);
+  const std::map<const MethodSpec*, Totals> totals = TotalsByMethod(runs);
   std::size_t width = 6;
   for (const MethodSpec& method : manifest.methods) {
     width = std::max(width, method.name.size());
@@ -225,25 +220,21 @@ std::string FormatStatus(const Manifest& manifest,
   std::string text =
       fmt::format("{:{}}  {:>11}  {:>7}  {:>7}  {:>6}\n", "method", width,
                   "done", "running", "trials", "budget");
-  MethodTotals all;
   for (const MethodSpec& method : manifest.methods) {
-    const MethodTotals& part = totals.at(&method);
+    const Totals& part = totals.at(&method);
     text += fmt::format("{:{}}  {:>5}/{:<5}  {:>7}  {:>7}  {:>5.0f}%{}\n",
-                        method.name, width, part.done, part.runs, part.running,
-                        part.trials, 100.0 * part.fraction / part.runs,
-                        Others(part));
-    all.done += part.done;
-    all.runs += part.runs;
-    all.running += part.running;
-    all.trials += part.trials;
+                        method.name, width, part.done(), part.runs,
+                        part.In(RunState::kRunning), part.trials,
+                        100.0 * part.fraction / part.runs, Others(part));
   }
-  text +=
-      fmt::format("{}: {} of {} runs done, {} running, {} trials",
-                  manifest.name, all.done, all.runs, all.running, all.trials);
-  if (all.done < all.runs) {
+  const Totals all = TotalsOf(runs);
+  const int running = all.In(RunState::kRunning);
+  text += fmt::format("{}: {} of {} runs done, {} running, {} trials",
+                      manifest.name, all.done(), all.runs, running, all.trials);
+  if (all.done() < all.runs) {
     text += fmt::format(
         ", about {} left",
-        FormatDuration(left_s.value_or(SecondsLeft(runs, all.running))));
+        FormatDuration(left_s.value_or(SecondsLeft(runs, running))));
   }
   return text + "\n";
 }
@@ -275,9 +266,7 @@ std::string StatusJson(const Manifest& manifest,
   common::Json json;
   json["experiment"] = manifest.name;
   json["runs_total"] = runs.size();
-  json["runs_done"] = std::count_if(
-      runs.begin(), runs.end(),
-      [](const RunStatus& status) { return status.state == RunState::kDone; });
+  json["runs_done"] = TotalsOf(runs).done();
   json["runs"] = common::Json::array();
   for (const RunStatus& status : runs) {
     json["runs"].push_back({{"problem", status.run.problem->name},

@@ -1,13 +1,13 @@
 #include "harness/testbed.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "common/error.h"
 #include "common/text.h"
-#include "harness/entries.h"
-#include "harness/testbeds/planner_predictions.h"
-#include "harness/testbeds/prediction_sources.h"
+#include "harness/testbeds/predictions.h"
 #include "harness/testbeds/program.h"
 #include "harness/testbeds/replayed.h"
 #include "harness/testbeds/simulated.h"
@@ -29,12 +29,6 @@ std::vector<TestbedEntry> ListTestbeds() {
 
 }  // namespace
 
-trials::RelativePrice PriceOf(const Testbed& testbed) {
-  const bool differs =
-      testbed.objective == trials::Objective::kMoney && !testbed.sizes.empty();
-  return {differs ? testbed.gpus : 0};
-}
-
 const std::vector<TestbedEntry>& TestbedTypes() {
   static const std::vector<TestbedEntry> testbeds = ListTestbeds();
   return testbeds;
@@ -49,7 +43,9 @@ std::vector<std::string> TestbedNames() {
 }
 
 const TestbedEntry* FindTestbed(std::string_view name) {
-  return FindByName(TestbedTypes(), name);
+  const auto found =
+      std::ranges::find(TestbedTypes(), name, &TestbedEntry::name);
+  return found == TestbedTypes().end() ? nullptr : &*found;
 }
 
 bool IsSimulated(const ProblemSpec& problem) {
@@ -71,16 +67,16 @@ Testbed MakeTestbed(const ProblemSpec& problem) {
   Testbed testbed = WithPlace(problem.backend, "backend",
                               [&] { return entry->make(problem); });
   testbed.type = type;
-  testbed.objective = problem.objective;
-  const bool money = testbed.objective == trials::Objective::kMoney;
-  if (money && !testbed.gpu_types.empty()) {
+  testbed.valuation.objective = problem.objective;
+  const bool money = problem.objective == trials::Objective::kMoney;
+  if (money && testbed.machine.mixed()) {
     throw InputError(
         fmt::format("{}: the objective \"money\" knows one price, and this "
                     "cluster has {} GPU types: choose one, gpu_type = \"{}\"",
-                    problem.cluster.Where(), testbed.gpu_types.size(),
-                    testbed.gpu_types.front().name));
+                    problem.cluster.Where(), testbed.machine.gpu_types().size(),
+                    testbed.machine.gpu_types().front().name));
   }
-  if (money && !(testbed.price_per_gpu_hour > 0.0)) {
+  if (money && !testbed.valuation.has_price()) {
     throw InputError(
         fmt::format("{}: the objective \"money\" needs the price of a GPU: add "
                     "price_per_gpu_hour, in USD, to [cluster] or to its file",
@@ -88,9 +84,7 @@ Testbed MakeTestbed(const ProblemSpec& problem) {
   }
   testbed.simulated = entry->simulated;
   testbed.predictions = Memoized(WithPlanners(problem, testbed));
-  for (const std::string& name : PredictionNames(problem.predictions)) {
-    CheckPlanner(ReadPredictionSettings(problem.predictions, name), testbed);
-  }
+  CheckPlanners(problem, testbed);
   for (const TomlTable* table :
        {&problem.backend, &problem.noise, &problem.workload, &problem.cluster,
         &problem.space, &problem.predictions}) {

@@ -16,7 +16,7 @@
 #include "harness/spec.h"
 #include "harness/testbeds/predictions.h"
 #include "methods/method.h"
-#include "trials/cluster.h"
+#include "trials/machine.h"
 #include "trials/objective.h"
 #include "trials/rank_order.h"
 #include "trials/search_space.h"
@@ -38,16 +38,10 @@ struct Testbed {
   // Every file that the records depend on.
   std::vector<std::filesystem::path> inputs;
   bool simulated = true;  // see TestbedEntry
-  int gpus = 1;
-  // The numbers of GPUs that candidates use, ascending; empty: `gpus`.
-  std::vector<int> sizes;
-  trials::Objective objective = trials::Objective::kTime;
-  double price_per_gpu_hour = 0.0;  // USD; 0: unknown
-  int gpus_per_node = 1;
+  trials::Machine machine;
+  trials::Valuation valuation;
   // Of the framework that runs the trials.
   trials::RankOrder rank_order = trials::RankOrder::kPipelineOutermost;
-  double memory_capacity_bytes = 0.0;       // per GPU
-  std::vector<methods::GpuType> gpu_types;  // see methods::Problem
   std::unique_ptr<trials::SearchSpace> space;
   std::unique_ptr<trials::TrialRunner> runner;  // with noise and time limit
   trials::TrialRunner* exact = nullptr;         // the inner runner, without
@@ -61,10 +55,12 @@ struct Testbed {
   PredictionsByName predictions;           // see methods::Problem::predict
   std::shared_ptr<const StepModel> model;  // of simulated trials, else null
   std::shared_ptr<ProgramJob> program;     // where trials run one, else null
-};
 
-// The price of candidates as methods see it (methods::Problem::price).
-[[nodiscard]] trials::RelativePrice PriceOf(const Testbed& testbed);
+  // See methods::Problem.
+  [[nodiscard]] trials::Weight weight() const {
+    return valuation.WeightOn(machine);
+  }
+};
 
 // A testbed that a manifest can select as its backend.
 struct TestbedEntry {
@@ -72,7 +68,7 @@ struct TestbedEntry {
   std::string description;
   std::function<Testbed(const ProblemSpec&)> make;
   // The clock is virtual, and the result of a trial is a function of the
-  // request. Other backends need the cluster and real time.
+  // request. Other testbeds need the cluster and real time.
   bool simulated = true;
 };
 

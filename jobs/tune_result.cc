@@ -132,7 +132,7 @@ int Conclude(TuneJob& job, std::vector<Finalist> finalists) {
   PrintOpenPlaceholders(rendered);
   fmt::print("{}: {:.4g} s a step, {:.4g} tokens/s{}{}\n", best.config,
              time.mean_s, tokens_per_s, faster,
-             MemoryText(best, testbed.memory_capacity_bytes));
+             MemoryText(best, testbed.machine.memory_bytes()));
   fmt::print(
       "Also in {} and best.json{}\n", (job.folder() / "best.sh").string(),
       rendered.files.empty() ? ""

@@ -10,23 +10,26 @@
 #include <vector>
 
 #include "methods/method.h"
-#include "trials/plan.h"
+#include "trials/candidate.h"
 
 namespace methods {
 
-// Suggests the first plan, then the first candidate of `order`, that was not
-// tried. Candidates that are not in it are never tried; one may be in it
-// several times.
+// Suggests the first candidate outside the space, then the first one of
+// `order`, that was not tried. Candidates that are not in it are never tried;
+// one may be in it several times.
 class FixedOrder final : public Method {
  public:
   FixedOrder(const Problem& problem, std::vector<int> order,
-             std::vector<trials::Plan> plans = {})
-      : Method(problem), order_(std::move(order)), plans_(std::move(plans)) {}
+             std::vector<trials::Candidate> outside = {})
+      : Method(problem),
+        order_(std::move(order)),
+        outside_(std::move(outside)) {}
 
   std::optional<Suggestion> Suggest() override {
-    for (const trials::Plan& plan : plans_) {
-      if (!history_.HasTried(-1, ToString(plan))) {
-        return Suggestion{.plan = plan, .chosen_by = trials::ChosenBy::kModel};
+    for (const trials::Candidate& other : outside_) {
+      if (!history_.HasTried(-1, other.Label())) {
+        return Suggestion{.outside = other,
+                          .chosen_by = trials::ChosenBy::kModel};
       }
     }
     const auto next = std::find_if(
@@ -43,7 +46,7 @@ class FixedOrder final : public Method {
 
  private:
   std::vector<int> order_;
-  std::vector<trials::Plan> plans_;
+  std::vector<trials::Candidate> outside_;
 };
 
 }  // namespace methods

@@ -56,9 +56,9 @@ bool History::HasTried(int candidate, std::string_view label) const {
 }
 
 Observation History::ValueOf(const trials::Trial& trial) const {
-  const double price = PriceOf(trial, price_);
-  return {trial.throughput.steps_per_s / price,
-          trial.throughput.variance / (price * price)};
+  const double weight = WeightOf(trial, weight_);
+  return {trial.throughput.steps_per_s / weight,
+          trial.throughput.variance / (weight * weight)};
 }
 
 double History::VarianceOfMean(const trials::Trial& trial) const {

@@ -13,7 +13,7 @@
 
 namespace methods {
 
-// What methods maximize, the value of a candidate (trials::RelativePrice), as
+// What methods maximize, the value of a candidate (trials::Weight), as
 // a trial observed it.
 struct Observation {
   double value = trials::kUnknown;
@@ -31,9 +31,9 @@ class History {
   // `throughput` says how the throughput of the trials was estimated.
   explicit History(int candidates,
                    const trials::ThroughputOptions& throughput = {},
-                   const trials::RelativePrice& price = {})
+                   const trials::Weight& weight = {})
       : throughput_options_(throughput),
-        price_(price),
+        weight_(weight),
         tried_(static_cast<std::size_t>(candidates), 0) {}
 
   void Add(const trials::Trial& trial);
@@ -50,7 +50,7 @@ class History {
   // Whether the candidate was tried; one outside the space has the index -1 and
   // is known by its label.
   [[nodiscard]] bool HasTried(int candidate, std::string_view label) const;
-  [[nodiscard]] const trials::RelativePrice& price() const { return price_; }
+  [[nodiscard]] const trials::Weight& weight() const { return weight_; }
   [[nodiscard]] int size() const { return static_cast<int>(trials_.size()); }
   // 1 for candidates that were tried, 0 for the others, [N].
   [[nodiscard]] const std::vector<char>& tried() const { return tried_; }
@@ -99,7 +99,7 @@ class History {
 
  private:
   trials::ThroughputOptions throughput_options_;
-  trials::RelativePrice price_;
+  trials::Weight weight_;
   std::vector<trials::Trial> trials_;
   std::vector<trials::Trial> plans_;
   std::vector<char> tried_;

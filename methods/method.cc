@@ -18,11 +18,11 @@ const trials::TrainedJob* JobIfDescribed(const Problem& problem) {
 }
 
 bool Suggestion::IsIn(const trials::SearchSpace& space) const {
-  return plan || (candidate >= 0 && candidate < space.size());
+  return outside || (candidate >= 0 && candidate < space.size());
 }
 
 trials::Candidate Suggestion::In(const trials::SearchSpace& space) const {
-  return plan ? trials::Candidate(*plan) : trials::Candidate(space[candidate]);
+  return outside ? *outside : trials::Candidate(space[candidate]);
 }
 
 }  // namespace methods

@@ -3,17 +3,17 @@
 #ifndef METHODS_METHOD_H_
 #define METHODS_METHOD_H_
 
-#include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "methods/history.h"
 #include "surrogates/surrogate.h"
 #include "trials/candidate.h"
+#include "trials/machine.h"
 #include "trials/objective.h"
 #include "trials/predictions.h"
 #include "trials/rank_order.h"
@@ -25,34 +25,17 @@
 
 namespace methods {
 
-// The GPUs of one type, as their data sheet describes them.
-struct GpuType {
-  std::string name;  // of the group of hosts
-  int gpus = 0;
-  int gpus_per_node = 1;
-  double memory_bytes = 0.0;     // per GPU
-  double half_flop_per_s = 0.0;  // dense, in 16 bits
-};
-
-// The view that a method has of the problem, without a backend.
+// The view that a method has of the problem, without a testbed.
 struct Problem {
   const trials::SearchSpace* space = nullptr;  // must outlive the method
-  int gpus = 1;
-  // The numbers of GPUs that candidates use, ascending; empty: `gpus`.
-  std::vector<int> sizes;
+  trials::Machine machine;
   // Methods maximize values (History::ValueOf). Step times of their own models
-  // and of `predict` need `Priced`.
-  trials::RelativePrice price;
-  int gpus_per_node = 1;
+  // and of `predict` need `Weighted`.
+  trials::Weight weight;
   trials::RankOrder rank_order = trials::RankOrder::kPipelineOutermost;
-  double memory_capacity_bytes = 0.0;  // per GPU
   // The job, where the manifest describes it; else null. A method that reads it
   // has MethodEntry::reads_workload.
   const trials::Workload* workload = nullptr;
-  // The GPU types of a cluster that has several, as PlanStage::gpu_type numbers
-  // them; else empty. Then gpus_per_node and memory_capacity_bytes are the
-  // smallest of them, and a configuration has stages of one type each.
-  std::vector<GpuType> gpu_types;
   // Trials can run plans, whose stages differ.
   bool runs_plans = false;
   // The job of a measured table that has no `workload`: null where no facts
@@ -66,7 +49,7 @@ struct Problem {
   int threads = 1;
   // Predicts step time and peak memory of every candidate. The argument names a
   // source, a table [predictions.NAME] of the manifest; "" is the table
-  // [predictions] itself. On a simulated backend they describe another machine,
+  // [predictions] itself. On a simulated testbed they describe another machine,
   // so that no method has the ground truth. Empty in tests without a manifest.
   //
   // A method calls it when it is made, so that a missing source is found before
@@ -85,27 +68,22 @@ struct Problem {
 // The problem on each of its numbers of GPUs, with the whole space.
 [[nodiscard]] inline std::vector<Problem> PartsOf(const Problem& problem) {
   std::vector<Problem> parts;
-  for (const int gpus : problem.sizes) {
-    Problem& part = parts.emplace_back(problem);
-    part.gpus = gpus;
-    part.gpus_per_node = std::min(gpus, problem.gpus_per_node);
-    part.sizes = {};
+  for (trials::Machine& machine : problem.machine.Parts()) {
+    parts.emplace_back(problem).machine = std::move(machine);
   }
-  return parts.empty() ? std::vector<Problem>{problem} : parts;
+  return parts;
 }
 
-// The step time, times the relative price: the time of a step that the price of
-// the whole cluster would buy. The fastest candidate becomes the one with the
-// highest value.
-[[nodiscard]] inline double Priced(const Problem& problem, int candidate,
-                                   double step_time_s) {
-  return step_time_s * problem.price((*problem.space)[candidate]);
+// The step time, times its weight: the inverse of the candidate's value.
+[[nodiscard]] inline double Weighted(const Problem& problem, int candidate,
+                                     double step_time_s) {
+  return step_time_s * problem.weight((*problem.space)[candidate]);
 }
-[[nodiscard]] inline trials::Predictions Priced(
+[[nodiscard]] inline trials::Predictions Weighted(
     const Problem& problem, trials::Predictions predictions) {
   for (std::size_t i = 0; i < predictions.step_time_s.size(); ++i) {
     double& time_s = predictions.step_time_s[i];
-    time_s = Priced(problem, static_cast<int>(i), time_s);
+    time_s = Weighted(problem, static_cast<int>(i), time_s);
   }
   return predictions;
 }
@@ -113,9 +91,10 @@ struct Problem {
 // The next trial, and how it may end early.
 struct Suggestion {
   int candidate = -1;  // index into the space, never tried before
-  // What to try instead, with the index -1; only where Problem::runs_plans. Its
-  // text was never tried before, and CheckPlan accepts it.
-  std::optional<trials::Plan> plan;
+  // What to try instead, a plan, with the index -1; only where
+  // Problem::runs_plans. Its label was never tried before, and CheckPlan
+  // accepts it.
+  std::optional<trials::Candidate> outside;
   std::optional<trials::StopRule> stop;  // absent: run all q_max steps
   trials::ChosenBy chosen_by = trials::ChosenBy::kUnspecified;
   // The fits of the surrogates behind this suggestion, by surrogate name.
@@ -141,7 +120,7 @@ class Method {
   // `throughput` defines how the method estimates the throughput of a trial.
   explicit Method(const Problem& problem,
                   const trials::ThroughputOptions& throughput = {})
-      : history_(problem.space->size(), throughput, problem.price) {}
+      : history_(problem.space->size(), throughput, problem.weight) {}
   // For a space of this many candidates, each worth its throughput.
   explicit Method(int candidates) : history_(candidates) {}
   virtual ~Method() = default;

@@ -20,17 +20,18 @@ using surrogates::CostModelForm;
 constexpr std::uint64_t kMemorySeedOffset = 1;
 
 surrogates::ClusterShape ShapeOf(const Problem& problem) {
-  return {problem.gpus, problem.gpus_per_node, problem.rank_order,
-          !problem.sizes.empty()};
+  const trials::Machine& machine = problem.machine;
+  return {machine.gpus(), machine.gpus_per_node(), problem.rank_order,
+          machine.resizable()};
 }
 
 // The prior of the value from that of the throughput: each term of the step
-// time, times the price. A constant has no such terms.
+// time, times the weight. A constant has no such terms.
 surrogates::ParametricMean OfValue(const Problem& problem,
                                    surrogates::ParametricMean prior) {
   if (prior.link == surrogates::ParametricMean::Link::kInverse) {
     for (int i = 0; i < problem.space->size(); ++i) {
-      prior.features.row(i) *= problem.price((*problem.space)[i]);
+      prior.features.row(i) *= problem.weight((*problem.space)[i]);
     }
   }
   return prior;
@@ -48,7 +49,7 @@ surrogates::CostModelChoices ChoicesFor(const Problem& problem,
       described == nullptr ? problem.workload : &described->workload;
   if (workload != nullptr) {
     choices.sizes =
-        surrogates::SizesOf(*workload, problem.memory_capacity_bytes);
+        surrogates::SizesOf(*workload, problem.machine.memory_bytes());
   }
   return choices;
 }
@@ -101,7 +102,7 @@ std::unique_ptr<FittedProcess> MakeMemory(
     return std::make_unique<FittedProcess>(
         space,
         surrogates::PredictedMemoryPrior(predictions,
-                                         problem.memory_capacity_bytes, clip),
+                                         problem.machine.memory_bytes(), clip),
         process);
   }
   if (form == CostModelForm::kPhysical && options.choices.typical_values) {
@@ -165,7 +166,7 @@ SurrogatePair::SurrogatePair(const Problem& problem, const Options& options)
 
 SurrogatePair::SurrogatePair(const Problem& problem, const Options& options,
                              const trials::Predictions& predictions)
-    : capacity_bytes_(problem.memory_capacity_bytes),
+    : capacity_bytes_(problem.machine.memory_bytes()),
       memory_log_stddev_(predictions.memory_log_stddev),
       options_(options),
       encoded_(surrogates::Encode(*problem.space,

@@ -22,7 +22,7 @@
 
 namespace methods {
 
-// Throughput (the value of a candidate, see trials::RelativePrice) and peak
+// Throughput (the value of a candidate, see trials::Weight) and peak
 // memory in units of the capacity, each a Gaussian process over the
 // same embedded candidates.
 class SurrogatePair {

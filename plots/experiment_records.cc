@@ -190,8 +190,8 @@ void ToValues(const trials::ProblemInfo& problem,
   }
   double incumbent = trials::kUnknown;
   for (trials::Trial& trial : trials) {
-    const double factor = trial.IsPlan() ? valuation.FactorOfGpus(problem.gpus)
-                                         : valuation.Factor(trial.config);
+    const double factor =
+        valuation.FactorOfGpus(trials::GpusOf(trial, problem.gpus));
     double& value = trial.throughput.steps_per_s;
     value *= factor;
     trial.throughput.variance *= factor * factor;

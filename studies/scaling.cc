@@ -141,15 +141,15 @@ void ScaleProblem(const StudyOptions& options,
                   const harness::ProblemSpec& problem,
                   const std::vector<int>& gpus, const Sink& sink) {
   const harness::SimulatorSetup setup = harness::ReadSimulatorSetup(problem);
-  if (setup.gpu_types.size() > 1) {
+  if (setup.mixed()) {
     problem.cluster.Fail("file",
                          fmt::format("this study scales a cluster of one GPU "
                                      "type: choose one, group = \"{}\"",
-                                     setup.cluster.name));
+                                     setup.cluster().name));
   }
   std::vector<trials::Cluster> clusters;
   for (const int count : gpus) {
-    clusters.push_back(ScaledCluster(setup.cluster, count));
+    clusters.push_back(ScaledCluster(setup.cluster(), count));
   }
   plots::Table table{.header = {"GPUs", "PCs", "best (s)", "tokens/s/GPU",
                                 "replica (s)", "us/PC", "us alone", "best PC"},
@@ -174,8 +174,8 @@ void ScaleProblem(const StudyOptions& options,
   }
   sink.out << fmt::format(
       "{} x {} tokens on {} like those of {}\n{}", setup.workload.batch_size,
-      setup.workload.sequence_length, setup.cluster.gpu.name,
-      setup.cluster.name, ToText(table));
+      setup.workload.sequence_length, setup.cluster().gpu.name,
+      setup.cluster().name, ToText(table));
   DrawFigures(options, "scale", problem, {ScaleFigure(setup, rows)}, sink);
 }
 

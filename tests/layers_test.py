@@ -36,8 +36,8 @@ PLANNERS = "methods/planners/"
 MAY_INCLUDE_PLANNERS = (PLANNERS, "studies/planners/", "harness/registry.cc")
 
 # Concrete types, and the only files of harness/ and cli/ that may refer to
-# them. harness/prediction*.cc predict by simulation, and problem_parts.cc makes
-# the machine for it. the other files of testbeds/ are those that testbed.cc lists.
+# them. harness/testbeds/predictions.cc predicts by simulation, and problem_parts.cc makes
+# the system for it. The other files of testbeds/ are those that testbed.cc lists.
 # harness/testbeds/noise.* wraps any of them, and cli/contain.cc is the program that the
 # command backend starts on each rank.
 CONCRETE = [
@@ -46,7 +46,6 @@ CONCRETE = [
         {
             "harness/testbeds/noise.cc",
             "harness/testbeds/noise.h",
-            "harness/testbeds/prediction_sources.cc",
             "harness/testbeds/predictions.cc",
             "harness/testbeds/problem_parts.cc",
             "harness/testbeds/program.cc",

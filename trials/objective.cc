@@ -25,9 +25,31 @@ double Valuation::Factor(const ParallelConfig& config) const {
 }
 
 double Valuation::FactorOfGpus(int gpus) const {
-  return objective == Objective::kMoney
-             ? 1.0 / StepMoney(1.0, gpus, price_per_gpu_hour)
-             : 1.0;
+  return IsThroughput() ? 1.0 : 1.0 / StepMoney(1.0, gpus, price_per_gpu_hour);
+}
+
+const ValueNames& Valuation::names() const {
+  static constexpr std::array<ValueNames, 2> kNames = {{
+      {.unit = "steps/s",
+       .quantity = "throughput (steps/s)",
+       .column = "_steps_per_s",
+       .best = "Best throughput",
+       .ratio = "Speed-up",
+       .measured =
+           "measured throughput of the best configuration, with noise, so that "
+           "it can exceed the noise-free optimum; 0 for a run without a "
+           "completed trial"},
+      {.unit = "steps/USD",
+       .quantity = "steps per money (steps/USD)",
+       .column = "_steps_per_usd",
+       .best = "Most steps per money",
+       .ratio = "Steps per money",
+       .measured =
+           "steps for the price of a USD with the cheapest configuration, as "
+           "measured, with noise, so that it can exceed the noise-free "
+           "optimum; 0 for a run without a completed trial"},
+  }};
+  return kNames[static_cast<std::size_t>(objective)];
 }
 
 std::vector<std::size_t> ParetoFront(std::span<const TimeAndMoney> points) {
@@ -46,6 +68,35 @@ std::vector<std::size_t> ParetoFront(std::span<const TimeAndMoney> points) {
     }
   }
   return front;
+}
+
+void MoneyInfo::SetExact(int gpus_of_optimum,
+                         const std::vector<ParetoPoint>& feasible) {
+  optimum_gpus = gpus_of_optimum;
+  if (!(price_per_gpu_hour > 0.0) || gpus.size() == 1) {
+    return;
+  }
+  std::vector<TimeAndMoney> points;
+  for (const ParetoPoint& each : feasible) {
+    const double step_time_s = 1.0 / each.steps_per_s;
+    points.push_back(
+        {step_time_s, StepMoney(step_time_s, each.gpus, price_per_gpu_hour)});
+  }
+  for (const std::size_t i : ParetoFront(points)) {
+    pareto.push_back(feasible[i]);
+  }
+}
+
+std::optional<MoneyInfo> MoneyOf(const Valuation& valuation,
+                                 const Machine& machine) {
+  if (valuation.IsThroughput() && !machine.resizable()) {
+    return std::nullopt;
+  }
+  MoneyInfo money{.objective = valuation.objective, .gpus = machine.sizes()};
+  if (valuation.has_price()) {
+    money.price_per_gpu_hour = valuation.price_per_gpu_hour;
+  }
+  return money;
 }
 
 }  // namespace trials

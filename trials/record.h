@@ -251,38 +251,6 @@ struct RunInfo {
   std::optional<std::vector<SealedFile>> files = std::nullopt;
 };
 
-// A configuration on the Pareto front of step time and money.
-struct ParetoPoint {
-  std::string config;
-  int gpus = 0;
-  double steps_per_s = 0.0;
-};
-
-void VisitFields(common::FieldsOf<ParetoPoint> auto& point, const auto& visit) {
-  visit("config", point.config);
-  visit("gpus", point.gpus);
-  visit("steps_per_s", point.steps_per_s);
-}
-
-// The money of a problem whose candidates use several numbers of GPUs, or whose
-// objective is money.
-struct MoneyInfo {
-  Objective objective = Objective::kTime;
-  double price_per_gpu_hour = kUnknown;  // USD
-  std::vector<int> gpus;                 // of candidates, ascending
-  int optimum_gpus = 0;                  // of the optimum; 0: unknown
-  // Of all configurations, noise-free, the fastest first; empty: unknown.
-  std::vector<ParetoPoint> pareto;
-};
-
-void VisitFields(common::FieldsOf<MoneyInfo> auto& money, const auto& visit) {
-  visit("objective", money.objective);
-  visit("price_per_gpu_hour", money.price_per_gpu_hour);
-  visit("gpus", money.gpus);
-  visit("optimum_gpus", money.optimum_gpus);
-  visit("pareto", money.pareto);
-}
-
 // problem.json: the facts about one problem that figures need.
 struct ProblemInfo {
   std::string name;         // "" when the experiment has no axis

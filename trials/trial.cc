@@ -33,8 +33,12 @@ Trial MakeTrial(int index, const Candidate& candidate, Measurement measurement,
   return trial;
 }
 
-double PriceOf(const Trial& trial, const RelativePrice& price) {
-  return trial.IsPlan() ? 1.0 : price(trial.config);
+int GpusOf(const Trial& trial, int machine_gpus) {
+  return trial.IsPlan() ? machine_gpus : GpusOf(trial.config);
+}
+
+double WeightOf(const Trial& trial, const Weight& weight) {
+  return weight.OfGpus(GpusOf(trial, weight.machine_gpus));
 }
 
 std::vector<CustomValue> CustomValues(const ParallelConfig& config,

@@ -50,7 +50,7 @@ struct Trial {
   ThroughputEstimate throughput;  // by the options of the method
   double elapsed_s = 0.0;         // search time when it ended
   // The throughput of the incumbent: of the completed trials so far, the one
-  // with the highest value (RelativePrice).
+  // with the highest value (Weight).
   double incumbent_steps_per_s = kUnknown;
   double exact_steps_per_s = kUnknown;  // noise-free, where known
   ChosenBy chosen_by = ChosenBy::kUnspecified;
@@ -94,8 +94,11 @@ void VisitFields(common::FieldsOf<Trial> auto& trial, const auto& visit) {
                               Measurement measurement,
                               const ThroughputOptions& options = {});
 
-// The relative price of a trial. Plans use all GPUs.
-[[nodiscard]] double PriceOf(const Trial& trial, const RelativePrice& price);
+// The GPUs of a trial. Plans use all of the machine.
+[[nodiscard]] int GpusOf(const Trial& trial, int machine_gpus);
+
+// What a second of the trial weighs.
+[[nodiscard]] double WeightOf(const Trial& trial, const Weight& weight);
 
 // The values of the knobs that are not built in.
 [[nodiscard]] std::vector<CustomValue> CustomValues(

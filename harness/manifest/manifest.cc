@@ -14,7 +14,6 @@
 #include "common/error.h"
 #include "common/hash.h"
 #include "common/text.h"
-#include "harness/manifest/manifest_methods.h"
 #include "harness/names.h"
 #include "harness/testbed.h"
 #include "plots/report.h"
@@ -46,7 +45,7 @@ constexpr std::array<Axis, 8> kAxes = {{
     {&ProblemSpec::workload, "precision", ""},
 }};
 
-// `simulated`: the clock of the backend is virtual.
+// `simulated`: the clock of the testbed is virtual.
 Budget ReadBudget(const TomlTable& table, bool simulated) {
   Budget budget;
   if (table.Has("time_minutes")) {

@@ -71,8 +71,17 @@ struct Manifest {
 // held-out problems must not be used for choices; "" if no problem is held out.
 [[nodiscard]] std::string HeldOutNote(const Manifest& manifest);
 
+// The methods that [experiment] or the command line names, each with its table
+// [method.NAME] if there is one. Every list in a method's table makes variants
+// of the method, named METHOD-OPTION-VALUE.
+// Errors: throws InputError for an unknown method, a name that cannot be a
+// folder, a method that is listed twice, and an experiment without methods.
+[[nodiscard]] std::vector<MethodSpec> ReadMethods(
+    const common::TomlTable& root, const common::TomlTable& experiment,
+    const ManifestOverrides& overrides);
+
 // Reads a manifest and checks keys, types, folder names and method names.
-// CheckManifest (plan.h) checks the options of methods and the problems.
+// CheckManifest (run_matrix.h) checks the options of methods and the problems.
 // Errors: throws InputError "file:line:column: ..." with the value, the rule
 // and the remedy.
 [[nodiscard]] Manifest ReadManifest(const std::filesystem::path& path,

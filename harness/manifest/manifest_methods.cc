@@ -1,5 +1,3 @@
-#include "harness/manifest/manifest_methods.h"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -11,6 +9,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "harness/manifest/manifest.h"
 #include "harness/names.h"
 #include "harness/registry.h"
 
@@ -55,11 +54,9 @@ std::vector<MethodSpec> ExpandVariants(const MethodSpec& method) {
   return variants;
 }
 
-std::vector<std::string> MethodNames(const TomlTable& tables) {
-  std::vector<std::string> names;
-  for (const MethodEntry& entry : Methods()) {
-    names.push_back(entry.name);
-  }
+// The registered methods and those of tables.
+std::vector<std::string> KnownMethods(const TomlTable& tables) {
+  std::vector<std::string> names = MethodNames();
   for (const std::string& name : tables.Keys()) {
     if (FindMethod(name) == nullptr) {
       names.push_back(name);
@@ -78,7 +75,7 @@ MethodSpec ReadMethod(const TomlTable& tables, const std::string& name) {
   method.base = method.options.GetString("base", name);
   const MethodEntry* entry = FindMethod(method.base);
   if (entry == nullptr) {
-    const std::vector<std::string> known = MethodNames(TomlTable());
+    const std::vector<std::string> known = MethodNames();
     if (method.options.Has("base")) {
       UnknownMethod(method.options.Where("base"), method.base, known);
     }
@@ -98,7 +95,7 @@ MethodSpec ReadMethod(const TomlTable& tables, const std::string& name) {
 // Appends a method and its variants. Names are unique.
 void AppendMethod(const TomlTable& tables, const std::string& name,
                   const std::string& where, std::vector<MethodSpec>& methods) {
-  const std::vector<std::string> known = MethodNames(tables);
+  const std::vector<std::string> known = KnownMethods(tables);
   if (std::find(known.begin(), known.end(), name) == known.end()) {
     UnknownMethod(where, name, known);
   }

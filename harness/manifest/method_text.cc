@@ -11,15 +11,10 @@ namespace harness {
 namespace {
 
 const MethodEntry& RequireMethod(const std::string& name) {
-  const MethodEntry* method = FindMethod(name);
-  if (method != nullptr) {
+  if (const MethodEntry* method = FindMethod(name)) {
     return *method;
   }
-  std::vector<std::string> known;
-  for (const MethodEntry& entry : Methods()) {
-    known.push_back(entry.name);
-  }
-  UnknownMethod("oppa methods", name, known);
+  UnknownMethod("oppa methods", name, MethodNames());
 }
 
 common::Json ToJson(const MethodEntry& method, bool with_options) {

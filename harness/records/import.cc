@@ -96,7 +96,7 @@ Counts ImportInto(const Manifest& manifest, const RunSpec& run,
   }
   std::set<int> tried;
   double elapsed_s = 0.0;
-  Incumbent incumbent(PriceOf(testbed));
+  Incumbent incumbent(testbed.weight());
   for (const Trial& trial : journal.committed()) {
     tried.insert(FindCandidate(trial, *testbed.space).value_or(-1));
     elapsed_s = trial.elapsed_s;

@@ -88,7 +88,7 @@ class Inputs {
 std::string PredictionText(const Manifest& manifest, const MethodSpec& method,
                            const Testbed& testbed) {
   const auto predictions =
-      PredictionsOf(method, ProblemOf(testbed, manifest.budget.q_max));
+      Configure(method, ProblemOf(testbed, manifest.budget.q_max)).predictions;
   return predictions ? testbed.predictions(*predictions).identity : "";
 }
 
@@ -182,7 +182,7 @@ std::vector<RunInput> InputsOf(const Manifest& manifest,
                HashText(common::ReadFile(model)));
   }
   for (const fs::path& file :
-       FilesOf(method, ProblemOf(testbed, manifest.budget.q_max))) {
+       Configure(method, ProblemOf(testbed, manifest.budget.q_max)).files) {
     inputs.Add("file " + file.filename().string(),
                HashText(common::ReadFile(file)));
   }

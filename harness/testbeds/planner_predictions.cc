@@ -1,4 +1,4 @@
-#include "harness/testbeds/planner_predictions.h"
+// Predictions by the model of a planner.
 
 #include <filesystem>
 #include <memory>
@@ -12,8 +12,8 @@
 
 #include "common/files.h"
 #include "common/text.h"
-#include "harness/entries.h"
 #include "harness/registry.h"
+#include "harness/testbeds/prediction_settings.h"
 #include "harness/testbeds/problem_parts.h"
 
 namespace harness {
@@ -36,8 +36,8 @@ View ViewOf(const Testbed& testbed) {
   return view;
 }
 
-MethodEntry::Estimates EstimatesOf(const PredictionSettings& settings,
-                                   const View& view) {
+ConfiguredMethod PlannerOf(const PredictionSettings& settings,
+                           const View& view) {
   const MethodEntry* entry = FindMethod(settings.planner);
   if (entry == nullptr || !entry->estimates) {
     std::vector<std::string> known;
@@ -54,7 +54,7 @@ MethodEntry::Estimates EstimatesOf(const PredictionSettings& settings,
                     common::DidYouMean(settings.planner, known)));
   }
   return WithPlace(settings.table, "predictions", [&] {
-    return entry->estimates(view.problem, settings.planner_options);
+    return entry->configure(view.problem, settings.planner_options);
   });
 }
 
@@ -73,18 +73,14 @@ std::string OptionsText(const common::TomlTable& options) {
 // The options, and the contents of the files that the planner depends on.
 std::string IdentityOf(const PredictionSettings& settings,
                        const ProblemSpec& problem,
-                       const methods::Problem& view) {
+                       const ConfiguredMethod& planner) {
   std::string identity = fmt::format("planner {}\n{}", settings.planner,
                                      settings.planner_options.CanonicalText());
   std::vector<std::filesystem::path> files;
   if (problem.workload.Has("model")) {
     files.push_back(NamedFile(problem.workload, "model"));
   }
-  const MethodEntry* planner = FindMethod(settings.planner);
-  for (std::filesystem::path& file :
-       planner->files(view, settings.planner_options)) {
-    files.push_back(std::move(file));
-  }
+  files.insert(files.end(), planner.files.begin(), planner.files.end());
   for (const std::filesystem::path& file : files) {
     identity += fmt::format("file {}\n{}", file.filename().string(),
                             common::ReadFile(file));
@@ -94,9 +90,13 @@ std::string IdentityOf(const PredictionSettings& settings,
 
 }  // namespace
 
-void CheckPlanner(const PredictionSettings& settings, const Testbed& testbed) {
-  if (!settings.planner.empty()) {
-    (void)EstimatesOf(settings, ViewOf(testbed));
+void CheckPlanners(const ProblemSpec& problem, const Testbed& testbed) {
+  for (const std::string& name : PredictionNames(problem.predictions)) {
+    const PredictionSettings settings =
+        ReadPredictionSettings(problem.predictions, name);
+    if (!settings.planner.empty()) {
+      (void)PlannerOf(settings, ViewOf(testbed));
+    }
   }
 }
 
@@ -118,11 +118,12 @@ PredictionsByName WithPlanners(const ProblemSpec& problem,
         "the {} estimates none of the candidates; name another "
         "planner",
         model.description);
+    const ConfiguredMethod planner = PlannerOf(settings, view);
     // The view outlives the function, whose workload it holds.
-    model.predict = [view, estimates = EstimatesOf(settings, view), settings] {
+    model.predict = [view, estimates = planner.estimates, settings] {
       return WithPlace(settings.table, "predictions", estimates);
     };
-    model.identity = IdentityOf(settings, problem, view.problem);
+    model.identity = IdentityOf(settings, problem, planner);
     return SourceOf(settings, problem.name, *view.problem.space, model);
   };
 }

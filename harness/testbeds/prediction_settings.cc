@@ -1,15 +1,20 @@
-// The settings of predictions: their table, and the files that it names.
+#include "harness/testbeds/prediction_settings.h"
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <random>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/hash.h"
 #include "common/text.h"
-#include "harness/testbeds/predictions.h"
 #include "trials/data_folder.h"
 
 namespace harness {
@@ -91,6 +96,63 @@ std::filesystem::path DataFile(const PredictionSettings& settings,
   } catch (const InputError& e) {
     settings.table.Fail(key, e.what());
   }
+}
+
+// The geometric mean of the values that are not NaN; NaN if none is.
+double MeanOfKnown(const std::vector<double>& values,
+                   const std::vector<int>& members) {
+  double sum = 0.0;
+  int known = 0;
+  for (const int i : members) {
+    const double value = values[i];
+    if (!std::isnan(value)) {
+      sum += std::log(value);
+      ++known;
+    }
+  }
+  return std::exp(sum / known);
+}
+
+// Gives candidates without a prediction, NaN, the mean of their cell, or of all
+// candidates. Returns their number.
+int FillRejected(const trials::SearchSpace& space,
+                 std::vector<double>& values) {
+  std::vector<int> all(values.size());
+  std::iota(all.begin(), all.end(), 0);
+  const double mean = MeanOfKnown(values, all);
+  int rejected = 0;
+  for (const std::vector<int>& cell : space.cells()) {
+    const double mean_of_cell = MeanOfKnown(values, cell);
+    for (const int i : cell) {
+      double& value = values[i];
+      if (std::isnan(value)) {
+        value = std::isnan(mean_of_cell) ? mean : mean_of_cell;
+        ++rejected;
+      }
+    }
+  }
+  return rejected;
+}
+
+// A random permutation of 0 ... size - 1: Fisher and Yates' shuffle, written
+// out because std::shuffle differs between libraries.
+std::vector<std::size_t> Permutation(std::size_t size, std::uint64_t seed) {
+  std::vector<std::size_t> order(size);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::mt19937_64 random(seed);
+  for (std::size_t i = size; i > 1; --i) {
+    std::swap(order[i - 1], order[random() % i]);
+  }
+  return order;
+}
+
+void Permute(const std::vector<std::size_t>& order,
+             std::vector<double>& values) {
+  std::vector<double> permuted(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    permuted[i] = values[order[i]];
+  }
+  values = std::move(permuted);
 }
 
 }  // namespace
@@ -180,6 +242,63 @@ trials::TableSettings FactsOf(const PredictionSettings& settings,
       "(model, batch_size, sequence_length) in this manifest, or facts = "
       "\"NAME\" in [predictions] for those of experiments/validation/NAME.toml",
       settings.table.Where(), table.string()));
+}
+
+std::string Changes(const PredictionSettings& settings) {
+  std::string text;
+  if (settings.time_factor != 1.0) {
+    text += fmt::format("; time x {}", settings.time_factor);
+  }
+  if (settings.memory_factor != 1.0) {
+    text += fmt::format("; memory x {}", settings.memory_factor);
+  }
+  if (settings.permute) {
+    text += "; permuted";
+  }
+  return text;
+}
+
+PredictionSource SourceOf(const PredictionSettings& settings,
+                          const std::string& problem,
+                          const trials::SearchSpace& space,
+                          PredictingModel model) {
+  PredictionSource source;
+  source.description = model.description + Changes(settings);
+  source.identity =
+      fmt::format("memory {}\ntime {}\npermute {}\n{}",
+                  common::ExactText(settings.memory_factor),
+                  common::ExactText(settings.time_factor),
+                  settings.permute ? problem : "", model.identity);
+  source.predict = [settings, problem, &space, model = std::move(model),
+                    description = source.description] {
+    trials::Predictions predictions = model.predict();
+    for (double& time_s : predictions.step_time_s) {
+      time_s *= settings.time_factor;
+    }
+    for (double& bytes : predictions.peak_memory_bytes) {
+      bytes *= settings.memory_factor;
+    }
+    const int missing = FillRejected(space, predictions.step_time_s);
+    FillRejected(space, predictions.peak_memory_bytes);
+    if (missing == space.size()) {
+      throw InputError(
+          fmt::format("{}: {}", settings.table.Where(), model.if_all_missing));
+    }
+    predictions.source = description;
+    if (missing > 0) {
+      predictions.source += fmt::format("; {} of {} candidates {}", missing,
+                                        space.size(), model.missing);
+    }
+    if (settings.permute) {
+      const auto order =
+          Permutation(static_cast<std::size_t>(space.size()),
+                      common::DeriveSeed("predictions/" + problem));
+      Permute(order, predictions.step_time_s);
+      Permute(order, predictions.peak_memory_bytes);
+    }
+    return predictions;
+  };
+  return source;
 }
 
 }  // namespace harness

@@ -3,29 +3,77 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <map>
-#include <numeric>
-#include <random>
+#include <memory>
+#include <optional>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "common/files.h"
-#include "common/hash.h"
 #include "common/parallel.h"
-#include "common/text.h"
+#include "harness/testbeds/prediction_settings.h"
 #include "trials/objective.h"
 #include "trials/simulator/framework.h"
 #include "trials/simulator/simulate_all.h"
+#include "trials/tables/replay_table.h"
+#include "trials/tables/row_training.h"
 
 namespace harness {
 namespace {
 
 using common::InputError;
 using trials::Predictions;
+
+// Candidates that are simulated with one workload on one machine.
+struct SimulatedPart {
+  std::vector<int> candidates;  // indices into the space
+  trials::SimulatedTraining training;
+};
+
+// The candidates by their number of GPUs.
+std::vector<SimulatedPart> PartsOf(const trials::SearchSpace& space,
+                                   const trials::Machine& machine,
+                                   const trials::Workload& workload,
+                                   const System& system) {
+  std::vector<SimulatedPart> parts;
+  for (const int gpus : machine.sizes()) {
+    SimulatedPart& part = parts.emplace_back(SimulatedPart{
+        {}, {workload, WithGpus(system.cluster, gpus), *system.framework, {}}});
+    for (int i = 0; i < space.size(); ++i) {
+      if (machine.Uses(space[i], gpus)) {
+        part.candidates.push_back(i);
+        part.training.configs.push_back(space[i]);
+      }
+    }
+  }
+  return parts;
+}
+
+// The parts of a measured scenario: rows with the same workload and machine.
+std::vector<SimulatedPart> PartsOf(const trials::ReplayTable& table,
+                                   const trials::ScenarioTraining& scenario) {
+  std::vector<SimulatedPart> parts;
+  for (int i = 0; i < static_cast<int>(table.rows().size()); ++i) {
+    const trials::RowTraining& row = scenario.rows.at(table.rows()[i].line);
+    auto part = std::ranges::find_if(parts, [&row](const SimulatedPart& other) {
+      const trials::SimulatedTraining& training = other.training;
+      return training.workload == row.workload &&
+             training.cluster == row.cluster &&
+             training.framework == row.framework;
+    });
+    if (part == parts.end()) {
+      part = parts.insert(part,
+                          {{}, {row.workload, row.cluster, row.framework, {}}});
+    }
+    part->candidates.push_back(i);
+    part->training.configs.push_back(row.config);
+  }
+  return parts;
+}
 
 trials::Cluster Resized(const PredictionSettings& settings,
                         const trials::Cluster& cluster, int gpus) {
@@ -37,77 +85,32 @@ trials::Cluster Resized(const PredictionSettings& settings,
   }
 }
 
-// The geometric mean of the values that are not NaN; NaN if none is.
-double MeanOfKnown(const std::vector<double>& values,
-                   const std::vector<int>& members) {
-  double sum = 0.0;
-  int known = 0;
-  for (const int i : members) {
-    const double value = values[i];
-    if (!std::isnan(value)) {
-      sum += std::log(value);
-      ++known;
-    }
+// The machine that the settings describe, where `otherwise` is that of the
+// problem: with the same number of GPUs, on as many of its own hosts as needed.
+// Its inputs are those of `otherwise` and the files of the description.
+// Errors: throws InputError for a file that does not exist or cannot provide
+// the GPUs.
+System PredictedSystem(const PredictionSettings& settings,
+                       const System& otherwise) {
+  System system = otherwise;
+  const auto cluster =
+      ClusterFile(settings, otherwise.cluster.gpu.architecture);
+  if (!cluster.empty()) {
+    system.cluster = Resized(settings, trials::ReadCluster(cluster),
+                             otherwise.cluster.gpus());
+    system.inputs.push_back(cluster);
   }
-  return std::exp(sum / known);
-}
-
-// Gives candidates without a prediction, NaN, the mean of their cell, or of all
-// candidates. Returns their number.
-int FillRejected(const trials::SearchSpace& space,
-                 std::vector<double>& values) {
-  std::vector<int> all(values.size());
-  std::iota(all.begin(), all.end(), 0);
-  const double mean = MeanOfKnown(values, all);
-  int rejected = 0;
-  for (const std::vector<int>& cell : space.cells()) {
-    const double mean_of_cell = MeanOfKnown(values, cell);
-    for (const int i : cell) {
-      double& value = values[i];
-      if (std::isnan(value)) {
-        value = std::isnan(mean_of_cell) ? mean : mean_of_cell;
-        ++rejected;
-      }
-    }
+  for (std::filesystem::path& file : trials::GpuFiles(system.cluster.gpu)) {
+    system.inputs.push_back(std::move(file));
   }
-  return rejected;
-}
-
-// A random permutation of 0 ... size - 1: Fisher and Yates' shuffle, written
-// out because std::shuffle differs between libraries.
-std::vector<std::size_t> Permutation(std::size_t size, std::uint64_t seed) {
-  std::vector<std::size_t> order(size);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::mt19937_64 random(seed);
-  for (std::size_t i = size; i > 1; --i) {
-    std::swap(order[i - 1], order[random() % i]);
+  const auto framework = FrameworkFile(settings);
+  if (!framework.empty()) {
+    system.framework =
+        std::make_shared<trials::Framework>(trials::ReadFramework(framework));
+    system.framework_name = framework.stem().string();
+    system.inputs.push_back(framework);
   }
-  return order;
-}
-
-void Permute(const std::vector<std::size_t>& order,
-             std::vector<double>& values) {
-  std::vector<double> permuted(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    permuted[i] = values[order[i]];
-  }
-  values = std::move(permuted);
-}
-
-// What the settings change about the predictions, for display: "; memory x
-// 0.5".
-std::string Changes(const PredictionSettings& settings) {
-  std::string text;
-  if (settings.time_factor != 1.0) {
-    text += fmt::format("; time x {}", settings.time_factor);
-  }
-  if (settings.memory_factor != 1.0) {
-    text += fmt::format("; memory x {}", settings.memory_factor);
-  }
-  if (settings.permute) {
-    text += "; permuted";
-  }
-  return text;
+  return system;
 }
 
 Predictions PredictParts(const trials::SearchSpace& space,
@@ -117,7 +120,7 @@ Predictions PredictParts(const trials::SearchSpace& space,
                           .peak_memory_bytes = std::vector(size, std::nan(""))};
   for (const SimulatedPart& part : parts) {
     const trials::SimulatedCosts costs =
-        PredictCosts(*part.training, common::Cores());
+        PredictCosts(part.training, common::Cores());
     for (std::size_t i = 0; i < part.candidates.size(); ++i) {
       const auto at = static_cast<std::size_t>(part.candidates[i]);
       predictions.step_time_s[at] = costs.step_time_s[i];
@@ -127,10 +130,36 @@ Predictions PredictParts(const trials::SearchSpace& space,
   return predictions;
 }
 
+// Predicts the candidates of the space by simulation; each is in exactly one
+// part. One that the simulator rejects has no numbers (see SourceOf).
+PredictionSource SimulatedSource(const PredictionSettings& settings,
+                                 const std::string& problem,
+                                 const trials::SearchSpace& space,
+                                 const System& system,
+                                 std::vector<SimulatedPart> parts) {
+  PredictingModel model;
+  model.description = fmt::format(
+      "simulator of {} ({} x {}), {}", system.cluster.name,
+      system.cluster.gpus(), system.cluster.gpu.name, system.framework_name);
+  for (const std::filesystem::path& file : system.inputs) {
+    model.identity += fmt::format("file {}\n{}", file.filename().string(),
+                                  common::ReadFile(file));
+  }
+  model.missing = "are invalid there";
+  model.if_all_missing = fmt::format(
+      "the predicted machine ({}) runs none of the candidates; "
+      "name another one",
+      model.description + Changes(settings));
+  const auto shared =
+      std::make_shared<const std::vector<SimulatedPart>>(std::move(parts));
+  model.predict = [&space, shared] { return PredictParts(space, *shared); };
+  return SourceOf(settings, problem, space, std::move(model));
+}
+
 // The largest ratio of the step times of two machines over the smallest one,
 // over candidates that both can run, evenly spaced in the space; infinite for
 // fewer than two.
-double SpreadOfRatios(const Machine& a, const Machine& b,
+double SpreadOfRatios(const System& a, const System& b,
                       const trials::Workload& workload,
                       const trials::SearchSpace& space) {
   constexpr std::size_t kMost = 64;
@@ -142,12 +171,12 @@ double SpreadOfRatios(const Machine& a, const Machine& b,
     const trials::ParallelConfig& config = all[i * all.size() / count];
     samples[trials::GpusOf(config)].push_back(config);
   }
-  const auto times = [&](const Machine& machine) {
+  const auto times = [&](const System& system) {
     std::vector<double> times_s;
     for (const auto& [gpus, sample] : samples) {
       const std::vector<double> part =
-          trials::PredictCosts({workload, WithGpus(machine.cluster, gpus),
-                                *machine.framework, sample},
+          trials::PredictCosts({workload, WithGpus(system.cluster, gpus),
+                                *system.framework, sample},
                                common::Cores())
               .step_time_s;
       times_s.insert(times_s.end(), part.begin(), part.end());
@@ -171,42 +200,21 @@ double SpreadOfRatios(const Machine& a, const Machine& b,
                       : highest / lowest;
 }
 
-}  // namespace
-
-Machine PredictedMachine(const PredictionSettings& settings,
-                         const Machine& otherwise) {
-  Machine machine = otherwise;
-  const auto cluster =
-      ClusterFile(settings, otherwise.cluster.gpu.architecture);
-  if (!cluster.empty()) {
-    machine.cluster = Resized(settings, trials::ReadCluster(cluster),
-                              otherwise.cluster.gpus());
-    machine.inputs.push_back(cluster);
-  }
-  for (std::filesystem::path& file : trials::GpuFiles(machine.cluster.gpu)) {
-    machine.inputs.push_back(std::move(file));
-  }
-  const auto framework = FrameworkFile(settings);
-  if (!framework.empty()) {
-    machine.framework =
-        std::make_shared<trials::Framework>(trials::ReadFramework(framework));
-    machine.framework_name = framework.stem().string();
-    machine.inputs.push_back(framework);
-  }
-  return machine;
-}
-
-void RejectGroundTruth(const PredictionSettings& settings,
-                       const Machine& machine, const Machine& ground_truth,
+// Throws InputError, with the reason and a remedy, if the machine is the one
+// that runs the simulated trials: GPUs of the same architecture and a framework
+// with the same steps, or step times that are proportional within 0.1% over a
+// sample of the candidates that both can run.
+void RejectGroundTruth(const PredictionSettings& settings, const System& system,
+                       const System& ground_truth,
                        const trials::Workload& workload,
                        const trials::SearchSpace& space) {
   constexpr double kProportional = 1.001;
   std::string reason;
-  if (machine.cluster.gpu.architecture ==
+  if (system.cluster.gpu.architecture ==
           ground_truth.cluster.gpu.architecture &&
-      HasSameSteps(*machine.framework, *ground_truth.framework)) {
+      HasSameSteps(*system.framework, *ground_truth.framework)) {
     reason = "the same simulator runs the trials";
-  } else if (SpreadOfRatios(machine, ground_truth, workload, space) <
+  } else if (SpreadOfRatios(system, ground_truth, workload, space) <
              kProportional) {
     reason = "their step times are proportional to those of the trials";
   } else {
@@ -217,75 +225,127 @@ void RejectGroundTruth(const PredictionSettings& settings,
       "Name another machine in [predictions]: a cluster with other GPUs or "
       "another framework, as in cluster = \"h100-infiniband\", framework = "
       "\"megatron-core\"",
-      settings.table.Where(), machine.cluster.gpu.name, machine.framework_name,
+      settings.table.Where(), system.cluster.gpu.name, system.framework_name,
       reason));
 }
 
-PredictionSource SourceOf(const PredictionSettings& settings,
-                          const std::string& problem,
-                          const trials::SearchSpace& space,
-                          PredictingModel model) {
-  PredictionSource source;
-  source.description = model.description + Changes(settings);
-  source.identity =
-      fmt::format("memory {}\ntime {}\npermute {}\n{}",
-                  common::ExactText(settings.memory_factor),
-                  common::ExactText(settings.time_factor),
-                  settings.permute ? problem : "", model.identity);
-  source.predict = [settings, problem, &space, model = std::move(model),
-                    description = source.description] {
-    Predictions predictions = model.predict();
-    for (double& time_s : predictions.step_time_s) {
-      time_s *= settings.time_factor;
+trials::TrainedJob JobOf(const trials::SearchSpace& space,
+                         const trials::ReplayTable& table,
+                         const std::filesystem::path& path,
+                         const trials::TableSettings& facts) {
+  const trials::ScenarioTraining scenario =
+      ReadScenarioTraining(path, table.scenario(), facts, {});
+  const trials::Workload& workload = scenario.rows.begin()->second.workload;
+  std::vector<trials::ParallelConfig> configs;
+  for (const auto& row : table.rows()) {
+    const trials::RowTraining& training = scenario.rows.at(row.line);
+    if (training.workload != workload) {
+      throw common::InputError(fmt::format(
+          "{}:{}: this row of {} trains another workload than its first row; "
+          "give [workload] in the manifest",
+          path.string(), row.line, table.scenario()));
     }
-    for (double& bytes : predictions.peak_memory_bytes) {
-      bytes *= settings.memory_factor;
-    }
-    const int missing = FillRejected(space, predictions.step_time_s);
-    FillRejected(space, predictions.peak_memory_bytes);
-    if (missing == space.size()) {
-      throw InputError(
-          fmt::format("{}: {}", settings.table.Where(), model.if_all_missing));
-    }
-    predictions.source = description;
-    if (missing > 0) {
-      predictions.source += fmt::format("; {} of {} candidates {}", missing,
-                                        space.size(), model.missing);
-    }
-    if (settings.permute) {
-      const auto order =
-          Permutation(static_cast<std::size_t>(space.size()),
-                      common::DeriveSeed("predictions/" + problem));
-      Permute(order, predictions.step_time_s);
-      Permute(order, predictions.peak_memory_bytes);
-    }
-    return predictions;
-  };
-  return source;
+    configs.push_back(training.config);
+    configs.back().custom = space[static_cast<int>(configs.size()) - 1].custom;
+  }
+  trials::TrainedJob job{workload,
+                         trials::SearchSpace(std::move(configs), space.knobs()),
+                         {facts.file}};
+  const auto scenarios = trials::ScenariosPath(path, facts, {});
+  if (!scenarios.empty()) {
+    job.facts.push_back(scenarios);
+  }
+  return job;
 }
 
-PredictionSource SimulatedSource(const PredictionSettings& settings,
-                                 const std::string& problem,
-                                 const trials::SearchSpace& space,
-                                 const Machine& machine,
-                                 std::vector<SimulatedPart> parts) {
-  PredictingModel model;
-  model.description = fmt::format(
-      "simulator of {} ({} x {}), {}", machine.cluster.name,
-      machine.cluster.gpus(), machine.cluster.gpu.name, machine.framework_name);
-  for (const std::filesystem::path& file : machine.inputs) {
-    model.identity += fmt::format("file {}\n{}", file.filename().string(),
-                                  common::ReadFile(file));
-  }
-  model.missing = "are invalid there";
-  model.if_all_missing = fmt::format(
-      "the predicted machine ({}) runs none of the candidates; "
-      "name another one",
-      model.description + Changes(settings));
-  model.predict = [&space, parts = std::move(parts)] {
-    return PredictParts(space, parts);
+}  // namespace
+
+PredictionsByName SimulatedPredictions(const ProblemSpec& problem,
+                                       const trials::SearchSpace& space,
+                                       const trials::Workload& workload,
+                                       const System& own, bool simulated,
+                                       const trials::Machine& machine) {
+  return [=, &space](const std::string& name) {
+    const PredictionSettings settings =
+        ReadPredictionSettings(problem.predictions, name);
+    if (!settings.facts.empty()) {
+      settings.table.Fail("facts",
+                          "facts describe measured tables, and this problem "
+                          "has a [workload]: remove one of them");
+    }
+    const System system = PredictedSystem(settings, own);
+    if (simulated) {
+      RejectGroundTruth(settings, system, own, workload, space);
+    }
+    return SimulatedSource(settings, problem.name, space, system,
+                           PartsOf(space, machine, workload, system));
   };
-  return SourceOf(settings, problem, space, std::move(model));
+}
+
+PredictionsByName TablePredictions(const ProblemSpec& problem,
+                                   const trials::SearchSpace& space,
+                                   const trials::ReplayTable& table,
+                                   const std::filesystem::path& path,
+                                   const std::string& architecture) {
+  return [=, &space](const std::string& name) {
+    const PredictionSettings settings =
+        ReadPredictionSettings(problem.predictions, name);
+    const trials::ScenarioTraining scenario = ReadScenarioTraining(
+        path, table.scenario(), FactsOf(settings, path, table.scenario()),
+        {.cluster = ClusterFile(settings, architecture).string(),
+         .framework = FrameworkFile(settings).string()});
+    const trials::RowTraining& first = scenario.rows.begin()->second;
+    return SimulatedSource(
+        settings, problem.name, space,
+        {first.cluster, nullptr,
+         std::filesystem::path(first.framework_name).stem().string(),
+         scenario.inputs},
+        PartsOf(table, scenario));
+  };
+}
+
+std::function<const trials::TrainedJob*()> DescribedJob(
+    const ProblemSpec& problem, const trials::SearchSpace& space,
+    const trials::ReplayTable& table, const std::filesystem::path& path) {
+  struct Memo {
+    bool read = false;
+    std::optional<trials::TrainedJob> job;
+  };
+  return [=, &space,
+          memo = std::make_shared<Memo>()]() -> const trials::TrainedJob* {
+    if (!memo->read) {
+      const auto facts =
+          FindFacts(ReadPredictionSettings(problem.predictions, ""), path,
+                    table.scenario());
+      if (facts) {
+        memo->job = JobOf(space, table, path, *facts);
+      }
+      memo->read = true;
+    }
+    return memo->job ? &*memo->job : nullptr;
+  };
+}
+
+PredictionsByName Memoized(PredictionsByName predictions) {
+  const auto known =
+      std::make_shared<std::map<std::string, PredictionSource>>();
+  return
+      [known, predictions = std::move(predictions)](const std::string& name) {
+        const auto found = known->find(name);
+        if (found != known->end()) {
+          return found->second;
+        }
+        PredictionSource source = predictions(name);
+        const auto predicted =
+            std::make_shared<std::optional<trials::Predictions>>();
+        source.predict = [predicted, predict = source.predict] {
+          if (!*predicted) {
+            *predicted = predict();
+          }
+          return **predicted;
+        };
+        return known->emplace(name, source).first->second;
+      };
 }
 
 }  // namespace harness

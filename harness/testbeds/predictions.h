@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,96 +13,20 @@
 #include "common/toml_table.h"
 #include "harness/spec.h"
 #include "trials/cluster.h"
+#include "trials/machine.h"
 #include "trials/predictions.h"
 #include "trials/search_space.h"
-#include "trials/tables/table_settings.h"
+#include "trials/trained_job.h"
 #include "trials/workload.h"
 
 namespace trials {
+class ReplayTable;
 struct Framework;
-struct SimulatedTraining;
 }  // namespace trials
 
 namespace harness {
 
-// One source of predictions: the keys of a table [predictions.NAME], and the
-// keys of [predictions] that this table lacks.
-struct PredictionSettings {
-  // The machine to simulate. Of several clusters, the first one whose GPU has
-  // another architecture than the problem's is used, or else the last one.
-  std::vector<std::string> clusters;  // names or files; empty: as the problem
-  std::string framework;              // name or file; "": as the problem
-  std::string facts;  // of a measured table; "": those that its name selects
-  // The method whose own model predicts (MethodEntry::estimates) instead of the
-  // simulator, and its options; "": none.
-  std::string planner;
-  common::TomlTable planner_options;
-  // Factors on the predictions, which make them deliberately worse: from 1e-3
-  // to 1e3.
-  double memory_factor = 1.0;
-  double time_factor = 1.0;
-  // Gives each candidate the predictions of another one, drawn at random: its
-  // time and its memory come from the same candidate.
-  bool permute = false;
-  common::TomlTable table;  // for messages
-};
-
-// The settings of a source; "" is the table [predictions].
-// Errors: throws InputError for an unknown name, listing the known ones, for an
-// invalid value and for a table with both a planner and a simulated machine.
-[[nodiscard]] PredictionSettings ReadPredictionSettings(
-    const common::TomlTable& predictions, const std::string& name);
-
-// The names of all sources, "" first.
-[[nodiscard]] std::vector<std::string> PredictionNames(
-    const common::TomlTable& predictions);
-
-// A machine: hardware and software.
-struct Machine {
-  trials::Cluster cluster;
-  std::shared_ptr<const trials::Framework> framework;
-  std::string framework_name;                 // for display
-  std::vector<std::filesystem::path> inputs;  // its files, for run hashes
-};
-
-// The files of the settings' cluster and framework; "" where they name none.
-// `architecture` is that of the problem's GPU.
-// Errors: throws InputError for a file that does not exist.
-[[nodiscard]] std::filesystem::path ClusterFile(
-    const PredictionSettings& settings, const std::string& architecture);
-[[nodiscard]] std::filesystem::path FrameworkFile(
-    const PredictionSettings& settings);
-
-// The machine that the settings describe, where `otherwise` is that of the
-// problem: with the same number of GPUs, on as many of its own hosts as needed.
-// Its inputs are those of `otherwise` and the files of the description.
-// Errors: throws InputError for a file that does not exist or cannot provide
-// the GPUs.
-[[nodiscard]] Machine PredictedMachine(const PredictionSettings& settings,
-                                       const Machine& otherwise);
-
-// The sizes of a measured table's scenarios (experiments/validation/): those
-// that the settings name, else those that the table's name selects, else
-// nothing.
-// Errors: throws InputError for a name of no measured table.
-[[nodiscard]] std::optional<trials::TableSettings> FindFacts(
-    const PredictionSettings& settings, const std::filesystem::path& table,
-    const std::string& scenario);
-
-// The same.
-// Errors: throws InputError with a remedy also if there are none.
-[[nodiscard]] trials::TableSettings FactsOf(const PredictionSettings& settings,
-                                            const std::filesystem::path& table,
-                                            const std::string& scenario);
-
-// Throws InputError, with the reason and a remedy, if the machine is the one
-// that runs the simulated trials: GPUs of the same architecture and a framework
-// with the same steps, or step times that are proportional within 0.1% over a
-// sample of the candidates that both can run.
-void RejectGroundTruth(const PredictionSettings& settings,
-                       const Machine& machine, const Machine& ground_truth,
-                       const trials::Workload& workload,
-                       const trials::SearchSpace& space);
+struct Testbed;
 
 // A source of predictions for one problem.
 struct PredictionSource {
@@ -121,39 +44,59 @@ struct PredictionSource {
 using PredictionsByName =
     std::function<PredictionSource(const std::string& name)>;
 
-// A model that predicts candidates.
-struct PredictingModel {
-  std::string description;  // "simulator of ..."
-  std::string identity;     // what its numbers depend on
-  std::string missing;  // "are invalid there", of candidates without numbers
-  std::string if_all_missing;  // the error where no candidate has numbers
-  // NaN where it has no numbers; without a source.
-  std::function<trials::Predictions()> predict;
+// The names of all sources, "" first.
+[[nodiscard]] std::vector<std::string> PredictionNames(
+    const common::TomlTable& predictions);
+
+// What is simulated: hardware and software.
+struct System {
+  trials::Cluster cluster;
+  std::shared_ptr<const trials::Framework> framework;
+  std::string framework_name;                 // for display
+  std::vector<std::filesystem::path> inputs;  // its files, for run hashes
 };
 
-// The model's predictions with the changes of the settings. A candidate without
-// numbers gets the geometric means of those with the same dp, tp and pp, or of
-// all if those have none, too. Predictions::source counts such candidates.
-// `problem` seeds permutations. `space` must outlive the result.
-// Errors: PredictionSource::predict throws InputError if no candidate has
-// numbers.
-[[nodiscard]] PredictionSource SourceOf(const PredictionSettings& settings,
-                                        const std::string& problem,
-                                        const trials::SearchSpace& space,
-                                        PredictingModel model);
+// Simulates the candidates on the machine that [predictions] names, with what
+// it lacks taken from `own`, the machine of the problem. `simulated`: `own`
+// runs the trials, so that predictions for it would be the ground truth. Of a
+// resizable machine, each candidate is simulated on its part of the system.
+// `space` must outlive the result, here and below.
+// Errors: throw InputError with a place and a remedy.
+[[nodiscard]] PredictionsByName SimulatedPredictions(
+    const ProblemSpec& problem, const trials::SearchSpace& space,
+    const trials::Workload& workload, const System& own, bool simulated,
+    const trials::Machine& machine);
 
-// Candidates that are simulated with one workload on one machine.
-struct SimulatedPart {
-  std::vector<int> candidates;  // indices into the space
-  std::shared_ptr<const trials::SimulatedTraining> training;
-};
+// Simulates the scenario of a measured table as its facts describe it.
+// `path` is that of the table, and `architecture` that of the problem's GPU.
+[[nodiscard]] PredictionsByName TablePredictions(
+    const ProblemSpec& problem, const trials::SearchSpace& space,
+    const trials::ReplayTable& table, const std::filesystem::path& path,
+    const std::string& architecture);
 
-// Predicts the candidates of the space by simulation; each is in exactly one
-// part. One that the simulator rejects has no numbers (see SourceOf).
-[[nodiscard]] PredictionSource SimulatedSource(
-    const PredictionSettings& settings, const std::string& problem,
-    const trials::SearchSpace& space, const Machine& machine,
-    std::vector<SimulatedPart> parts);
+// The job of a measured table, read once, by the facts that [predictions] names
+// or that the table's name selects.
+// Errors: the function throws InputError for facts that are incomplete, and for
+// rows with different workloads.
+[[nodiscard]] std::function<const trials::TrainedJob*()> DescribedJob(
+    const ProblemSpec& problem, const trials::SearchSpace& space,
+    const trials::ReplayTable& table, const std::filesystem::path& path);
+
+// The same sources, each of which is read and predicted once.
+[[nodiscard]] PredictionsByName Memoized(PredictionsByName predictions);
+
+// The sources of a testbed, and those with a planner (`planner = "textbook"` in
+// [predictions] or [predictions.NAME]), whose model estimates every candidate
+// without trials and without the simulator. The planner sees the problem as a
+// method does. The testbed's space must outlive the result; the testbed itself
+// need not.
+// Errors: throws InputError with its place for an unknown planner, one without
+// a model, and invalid options.
+[[nodiscard]] PredictionsByName WithPlanners(const ProblemSpec& problem,
+                                             const Testbed& testbed);
+
+// Reads the planners of all sources: errors as above.
+void CheckPlanners(const ProblemSpec& problem, const Testbed& testbed);
 
 }  // namespace harness
 

@@ -179,8 +179,8 @@ trials::Cluster ReadSizes(const TomlTable& table) {
   return cluster;
 }
 
-Machine DefaultMachine(const trials::Cluster& cluster,
-                       std::vector<std::filesystem::path> inputs) {
+System DefaultSystem(const trials::Cluster& cluster,
+                     std::vector<std::filesystem::path> inputs) {
   return {cluster, std::make_shared<trials::Framework>(),
           std::string(kDefaultFramework), std::move(inputs)};
 }
@@ -230,44 +230,25 @@ void AddFrameworkRules(const ProblemSpec& problem,
 }
 
 Testbed TestbedOn(const trials::Workload& workload,
-                  const trials::Cluster& cluster,
-                  const trials::SearchSpaceOptions& space) {
-  return TestbedOn(workload, {&cluster, 1}, space);
-}
-
-Testbed TestbedOn(const trials::Workload& workload,
                   std::span<const trials::Cluster> gpu_types,
                   trials::SearchSpaceOptions space) {
   Testbed testbed;
   testbed.warning = workload.model.note;
   testbed.workload = workload;
-  testbed.gpus = trials::GpusOf(gpu_types);
-  testbed.sizes = space.gpus;
-  testbed.price_per_gpu_hour = gpu_types.front().gpu.price_per_hour;
-  testbed.gpus_per_node = gpu_types.front().gpus_per_node;
-  testbed.memory_capacity_bytes = gpu_types.front().gpu.memory_bytes;
-  int divisor = 0;  // of the GPUs of all types
-  for (const trials::Cluster& gpu_type : gpu_types) {
-    testbed.gpus_per_node =
-        std::min(testbed.gpus_per_node, gpu_type.gpus_per_node);
-    testbed.memory_capacity_bytes =
-        std::min(testbed.memory_capacity_bytes, gpu_type.gpu.memory_bytes);
-    divisor = std::gcd(divisor, gpu_type.gpus());
-    if (gpu_types.size() > 1) {
-      testbed.gpu_types.push_back(
-          {gpu_type.name, gpu_type.gpus(), gpu_type.gpus_per_node,
-           gpu_type.gpu.memory_bytes, gpu_type.gpu.half_flop_per_s});
-    }
-  }
-  if (gpu_types.size() > 1) {
+  testbed.machine = trials::Machine(gpu_types, space.gpus);
+  testbed.valuation.price_per_gpu_hour = gpu_types.front().gpu.price_per_hour;
+  if (testbed.machine.mixed()) {
     // The stages of a configuration fill the types in their order.
+    const std::vector<int> gpus = testbed.machine.GpusByType();
+    const int divisor =
+        std::accumulate(gpus.begin(), gpus.end(), 0, std::gcd<int, int>);
     space.rules.insert(
         space.rules.begin(),
         trials::Rule::Parse(fmt::format("{} % ($dp * $cp * $tp) != 0", divisor),
                             "a stage has one GPU type", "[cluster]"));
   }
   testbed.space = std::make_unique<trials::SearchSpace>(
-      trials::SearchSpace::Enumerate(workload, testbed.gpus, space));
+      trials::SearchSpace::Enumerate(workload, testbed.machine.gpus(), space));
   const std::string inert = trials::InertLists(space, *testbed.space);
   if (!inert.empty()) {
     testbed.warning += (testbed.warning.empty() ? "" : "; ") + inert;

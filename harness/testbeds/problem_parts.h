@@ -1,5 +1,5 @@
-// What the backends of a problem have in common: its cluster, its input files,
-// and a backend without its runner.
+// What the testbeds of a problem have in common: its cluster, its input files,
+// and a testbed without its runner.
 
 #ifndef HARNESS_TESTBEDS_PROBLEM_PARTS_H_
 #define HARNESS_TESTBEDS_PROBLEM_PARTS_H_
@@ -49,7 +49,7 @@ inline constexpr std::string_view kDefaultFramework = "colossalai";
 
 // The machine of a problem whose framework is not known. `inputs`: files that
 // its predictions depend on and its trials do not.
-[[nodiscard]] Machine DefaultMachine(
+[[nodiscard]] System DefaultSystem(
     const trials::Cluster& cluster,
     std::vector<std::filesystem::path> inputs = {});
 
@@ -74,14 +74,11 @@ void CheckParts(const common::TomlTable& space,
                 std::vector<trials::Cluster>& gpu_types,
                 trials::SearchSpaceOptions& options);
 
-// A backend that trains the workload on the whole cluster, without its runner.
+// A testbed that trains the workload on the whole cluster, without its runner.
 // With several GPU types, each stage of its configurations has one of them.
 [[nodiscard]] Testbed TestbedOn(const trials::Workload& workload,
                                 std::span<const trials::Cluster> gpu_types,
                                 trials::SearchSpaceOptions space);
-[[nodiscard]] Testbed TestbedOn(const trials::Workload& workload,
-                                const trials::Cluster& cluster,
-                                const trials::SearchSpaceOptions& space);
 
 }  // namespace harness
 

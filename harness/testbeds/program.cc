@@ -15,7 +15,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "harness/provenance.h"
-#include "harness/testbeds/prediction_sources.h"
+#include "harness/testbeds/predictions.h"
 #include "harness/testbeds/problem_parts.h"
 #include "harness/testbeds/simulated.h"
 #include "trials/data_folder.h"
@@ -38,8 +38,8 @@ std::vector<std::filesystem::path> LikeFiles(const ProblemSpec& problem) {
 }
 
 // The machine of predictions, with a framework of experiments/frameworks.
-Machine PredictedOn(const ProblemSpec& problem, const trials::Cluster& cluster,
-                    const std::string& framework) {
+System PredictedOn(const ProblemSpec& problem, const trials::Cluster& cluster,
+                   const std::string& framework) {
   const std::filesystem::path file =
       trials::FindDataFile("frameworks", framework);
   std::vector<std::filesystem::path> inputs = LikeFiles(problem);
@@ -52,17 +52,17 @@ Machine PredictedOn(const ProblemSpec& problem, const trials::Cluster& cluster,
 // The machine that the predictions of an adapter's framework describe. Adds the
 // framework's rule sets to the space, and the adapter's file and theirs to the
 // inputs.
-Machine AdaptedMachine(const ProblemSpec& problem,
-                       const trials::Adapter& adapter, SimulatorSetup& setup) {
+System AdaptedSystem(const ProblemSpec& problem, const trials::Adapter& adapter,
+                     SimulatorSetup& setup) {
   setup.inputs.push_back(adapter.file());
   if (adapter.framework().empty()) {
-    return DefaultMachine(setup.cluster, LikeFiles(problem));
+    return DefaultSystem(setup.cluster(), LikeFiles(problem));
   }
   const std::filesystem::path file =
       trials::FindDataFile("frameworks", adapter.framework());
   AddFrameworkRules(problem, file, trials::ReadFrameworkNotes(file).rule_sets,
                     setup.space, setup.inputs);
-  return PredictedOn(problem, setup.cluster, adapter.framework());
+  return PredictedOn(problem, setup.cluster(), adapter.framework());
 }
 
 // A parameter that no setting of the adapter depends on has its default value,
@@ -98,8 +98,8 @@ SimulatorSetup ReadProgramSetup(const ProblemSpec& problem) {
                        "of GPUs with [cluster]");
   }
   return {trials::ReadWorkload(problem.workload),
-          problem.cluster.Has("file") ? ReadCluster(problem.cluster)
-                                      : ReadSizes(problem.cluster),
+          {problem.cluster.Has("file") ? ReadCluster(problem.cluster)
+                                       : ReadSizes(problem.cluster)},
           trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder),
           nullptr};
 }
@@ -107,25 +107,26 @@ SimulatorSetup ReadProgramSetup(const ProblemSpec& problem) {
 // What predictions are for: `workload` is what the program really trains.
 struct Predicted {
   trials::Workload workload;
-  Machine machine;
+  System system;
 };
 
-// A backend whose trials are a program on the cluster. `by` describes it.
+// A testbed whose trials are a program on the cluster. `by` describes it.
 Testbed ProgramTestbed(const ProblemSpec& problem, const SimulatorSetup& setup,
                        const Predicted& predicted,
                        trials::CommandOptions options, const std::string& by) {
   options.rank_wrapper = {ProgramPath(), "contain", "--"};
-  Testbed testbed = TestbedOn(setup.workload, setup.cluster, setup.space);
+  Testbed testbed = TestbedOn(setup.workload, setup.gpu_types, setup.space);
   testbed.inputs = ProblemFiles(problem);
   testbed.inputs.insert(testbed.inputs.end(), setup.inputs.begin(),
                         setup.inputs.end());
   testbed.description = fmt::format(
       "{}, batch {} x {}, by {} on {} ({} x {})", setup.workload.name,
       setup.workload.batch_size, setup.workload.sequence_length, by,
-      setup.cluster.name, setup.cluster.gpus(), setup.cluster.gpu.name);
+      setup.cluster().name, setup.cluster().gpus(), setup.cluster().gpu.name);
   if (problem.cluster.Has("file") || problem.cluster.Has("like")) {
-    testbed.predictions = SimulatedPredictions(
-        problem, *testbed.space, predicted.workload, predicted.machine, false);
+    testbed.predictions =
+        SimulatedPredictions(problem, *testbed.space, predicted.workload,
+                             predicted.system, false, testbed.machine);
   } else {
     testbed.predictions = [where = problem.cluster.Where()](
                               const std::string& /*name*/) -> PredictionSource {
@@ -136,10 +137,11 @@ Testbed ProgramTestbed(const ProblemSpec& problem, const SimulatorSetup& setup,
           where));
     };
   }
-  auto runner = std::make_unique<trials::CommandRunner>(options, setup.cluster);
+  auto runner =
+      std::make_unique<trials::CommandRunner>(options, setup.cluster());
   testbed.exact = runner.get();
   testbed.program =
-      std::make_shared<ProgramJob>(options, setup.cluster, *runner);
+      std::make_shared<ProgramJob>(options, setup.cluster(), *runner);
   testbed.runner = std::move(runner);
   return testbed;
 }
@@ -197,13 +199,13 @@ Testbed MakeCommand(const ProblemSpec& problem) {
   trials::CommandOptions options =
       trials::ReadCommandOptions(problem.backend, setup.space.knobs);
   options.workload = setup.workload;
-  Machine machine = DefaultMachine(setup.cluster, LikeFiles(problem));
+  System system = DefaultSystem(setup.cluster(), LikeFiles(problem));
   if (options.adapter != nullptr) {
-    machine = AdaptedMachine(problem, *options.adapter, setup);
-    FixOtherParameters(problem, options, setup.cluster, setup.space);
+    system = AdaptedSystem(problem, *options.adapter, setup);
+    FixOtherParameters(problem, options, setup.cluster(), setup.space);
   }
   Testbed testbed = ProgramTestbed(
-      problem, setup, {setup.workload, machine}, options,
+      problem, setup, {setup.workload, system}, options,
       std::filesystem::path(options.program.front()).filename().string());
   // The program and the scripts among its arguments.
   constexpr std::uintmax_t kLargestScript = 1 << 20;
@@ -228,7 +230,7 @@ Testbed MakeTrainer(const ProblemSpec& problem) {
   const int scale = table.GetIntIn("scale", 1, 1);
   trials::CommandOptions options =
       trials::ReadTrialOptions(table, setup.space.knobs);
-  options.ranks = ReadTrainerRanks(table, cuda, setup.cluster.gpus());
+  options.ranks = ReadTrainerRanks(table, cuda, setup.cluster().gpus());
   options.program = {
       TrainerPath(table).string(),
       "--model",
@@ -238,7 +240,7 @@ Testbed MakeTrainer(const ProblemSpec& problem) {
       "--backend=" + device,
       "--precision=" + precision,
       fmt::format("--scale={}", scale),
-      fmt::format("--memory={:.0f}", setup.cluster.gpu.memory_bytes)};
+      fmt::format("--memory={:.0f}", setup.cluster().gpu.memory_bytes)};
   if (options.ranks == trials::CommandOptions::Ranks::kPerGpu) {
     options.program.emplace_back("--local-ranks=1");
   }
@@ -246,8 +248,8 @@ Testbed MakeTrainer(const ProblemSpec& problem) {
       problem, setup,
       {trials::Scaled(setup.workload, scale),
        // Its framework file describes CPU ranks.
-       cuda ? DefaultMachine(setup.cluster, LikeFiles(problem))
-            : PredictedOn(problem, setup.cluster, "oppa-train")},
+       cuda ? DefaultSystem(setup.cluster(), LikeFiles(problem))
+            : PredictedOn(problem, setup.cluster(), "oppa-train")},
       std::move(options),
       fmt::format("oppa-train ({}, {}{})", device, precision,
                   scale > 1 ? fmt::format(", scale {}", scale) : ""));

@@ -10,7 +10,7 @@
 
 #include "common/error.h"
 #include "harness/testbeds/noise.h"
-#include "harness/testbeds/prediction_sources.h"
+#include "harness/testbeds/predictions.h"
 #include "harness/testbeds/problem_parts.h"
 #include "trials/custom_knobs.h"
 #include "trials/data_folder.h"
@@ -65,14 +65,15 @@ Testbed MakeReplay(const ProblemSpec& problem) {
   testbed.description =
       fmt::format("measured {} on {} GPUs like {}", table.scenario(),
                   fmt::join(table.sizes(), ", "), cluster.gpu.name);
-  testbed.gpus = table.gpus();
-  if (table.sizes().size() > 1) {
-    testbed.sizes = table.sizes();
-  }
-  testbed.runs_plans = !table.plans().empty() && testbed.sizes.empty();
-  testbed.price_per_gpu_hour = cluster.gpu.price_per_hour;
-  testbed.gpus_per_node = std::min(cluster.gpus_per_node, table.gpus());
-  testbed.memory_capacity_bytes = cluster.gpu.memory_bytes;
+  testbed.machine = {
+      {.name = cluster.name,
+       .gpus = table.gpus(),
+       .gpus_per_node = std::min(cluster.gpus_per_node, table.gpus()),
+       .memory_bytes = cluster.gpu.memory_bytes,
+       .half_flop_per_s = cluster.gpu.half_flop_per_s},
+      table.sizes()};
+  testbed.runs_plans = !table.plans().empty() && !testbed.machine.resizable();
+  testbed.valuation.price_per_gpu_hour = cluster.gpu.price_per_hour;
   testbed.space = std::make_unique<trials::SearchSpace>(table.configs(), knobs);
   if (!problem.workload.Keys().empty()) {
     testbed.workload = trials::ReadWorkload(problem.workload);
@@ -83,9 +84,9 @@ Testbed MakeReplay(const ProblemSpec& problem) {
                              cluster.gpu.architecture)
           : SimulatedPredictions(
                 problem, *testbed.space, *testbed.workload,
-                DefaultMachine(WithGpus(cluster, table.gpus()),
-                               {NamedFile(problem.workload, "model")}),
-                false, testbed.sizes);
+                DefaultSystem(WithGpus(cluster, table.gpus()),
+                              {NamedFile(problem.workload, "model")}),
+                false, testbed.machine);
   if (!testbed.workload) {
     testbed.described = DescribedJob(problem, *testbed.space, table, path);
   }

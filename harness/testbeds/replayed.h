@@ -1,4 +1,4 @@
-// The backend that replays a table of measured configurations.
+// The testbed that replays a table of measured configurations.
 
 #ifndef HARNESS_TESTBEDS_REPLAYED_H_
 #define HARNESS_TESTBEDS_REPLAYED_H_

@@ -13,7 +13,8 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "harness/testbeds/noise.h"
-#include "harness/testbeds/prediction_sources.h"
+#include "harness/testbeds/prediction_settings.h"
+#include "harness/testbeds/predictions.h"
 #include "harness/testbeds/problem_parts.h"
 #include "trials/data_folder.h"
 #include "trials/simulator/error_band.h"
@@ -67,14 +68,14 @@ std::string ValidationLine(const std::string& framework,
 // "a100-8x4 (32 x A100)", with several numbers of GPUs "a100-8x4 (8, 16, 32 x
 // A100)", or all groups: "slow (8 x A100) + fast (8 x H100)".
 std::string NameOf(const std::vector<trials::Cluster>& gpu_types,
-                   const std::vector<int>& sizes) {
+                   const trials::Machine& machine) {
   std::string name;
   for (const trials::Cluster& gpu_type : gpu_types) {
-    name +=
-        fmt::format("{}{} ({} x {})", name.empty() ? "" : " + ", gpu_type.name,
-                    sizes.empty() ? std::to_string(gpu_type.gpus())
-                                  : fmt::format("{}", fmt::join(sizes, ", ")),
-                    gpu_type.gpu.name);
+    name += fmt::format(
+        "{}{} ({} x {})", name.empty() ? "" : " + ", gpu_type.name,
+        machine.mixed() ? std::to_string(gpu_type.gpus())
+                        : fmt::format("{}", fmt::join(machine.sizes(), ", ")),
+        gpu_type.gpu.name);
   }
   return name;
 }
@@ -106,17 +107,17 @@ std::string TypesOf(const std::vector<trials::Cluster>& gpu_types) {
 // none of these types may make them the ground truth.
 PredictionsByName HeterogeneousPredictions(
     const ProblemSpec& problem, const trials::SearchSpace& space,
-    const trials::Workload& workload, const Machine& own,
-    const std::vector<trials::Cluster>& gpu_types) {
+    const trials::Workload& workload, const System& own,
+    const std::vector<trials::Cluster>& gpu_types,
+    const trials::Machine& machine) {
   std::vector<PredictionsByName> by_type;
   for (const trials::Cluster& gpu_type : gpu_types) {
-    Machine machine = own;
-    machine.cluster = gpu_type;
-    machine.cluster.inter = gpu_type.OuterLink();
-    machine.cluster =
-        trials::WithGpus(machine.cluster, trials::GpusOf(gpu_types));
+    System system = own;
+    system.cluster = gpu_type;
+    system.cluster.inter = gpu_type.OuterLink();
+    system.cluster = trials::WithGpus(system.cluster, machine.gpus());
     by_type.push_back(
-        SimulatedPredictions(problem, space, workload, machine, true));
+        SimulatedPredictions(problem, space, workload, system, true, machine));
   }
   return [=](const std::string& name) {
     const PredictionSettings settings =
@@ -158,7 +159,6 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
   setup.space =
       trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder);
   CheckParts(problem.space, setup.gpu_types, setup.space);
-  setup.cluster = setup.gpu_types.front();
   trials::Framework framework;
   setup.inputs = ProblemFiles(problem);
   for (const trials::Cluster& gpu_type : setup.gpu_types) {
@@ -205,12 +205,11 @@ std::string SimulatorSetup::FrameworkName() const {
                                 : framework_name;
 }
 
-StepModel::StepModel(const SimulatorSetup& setup, std::vector<int> sizes,
+StepModel::StepModel(const SimulatorSetup& setup,
+                     const trials::Machine& machine,
                      std::shared_ptr<const trials::Landscape> deviations)
-    : setup_(setup),
-      sizes_(std::move(sizes)),
-      deviations_(std::move(deviations)) {
-  for (const int gpus : sizes_) {
+    : setup_(setup), deviations_(std::move(deviations)) {
+  for (const int gpus : machine.sizes()) {
     simulators_.emplace(gpus, SimulatorOf(gpus));
   }
 }
@@ -226,16 +225,14 @@ std::unique_ptr<trials::Simulator> StepModel::SimulatorOf(int gpus) const {
 }
 
 std::unique_ptr<TrialRunner> StepModel::MakeRunner() const {
-  std::unique_ptr<TrialRunner> runner;
-  if (sizes_.size() == 1) {
-    runner = SimulatorOf(sizes_.front());
-  } else {
-    std::map<int, std::unique_ptr<TrialRunner>> parts;
-    for (const int gpus : sizes_) {
-      parts.emplace(gpus, SimulatorOf(gpus));
-    }
-    runner = std::make_unique<trials::SizedRunner>(std::move(parts));
+  std::map<int, std::unique_ptr<TrialRunner>> parts;
+  for (const auto& [gpus, simulator] : simulators_) {
+    parts.emplace(gpus, SimulatorOf(gpus));
   }
+  std::unique_ptr<TrialRunner> runner =
+      parts.size() == 1
+          ? std::move(parts.begin()->second)
+          : std::make_unique<trials::SizedRunner>(std::move(parts));
   if (deviations_ != nullptr) {
     runner = std::make_unique<trials::LandscapeRunner>(std::move(runner),
                                                        deviations_);
@@ -293,7 +290,7 @@ std::string StepModel::ErrorBands(const trials::ParallelConfig& config,
   }
   const trials::ErrorBands bands = trials::ReadErrorBands(file);
   const trials::Cluster cluster =
-      WithGpus(setup_.cluster, trials::GpusOf(config));
+      WithGpus(setup_.cluster(), trials::GpusOf(config));
   return "\n" + FormatBands(bands,
                             bands.RegimeOf(cluster.gpu.architecture,
                                            setup_.FrameworkName(),
@@ -308,29 +305,28 @@ Testbed MakeSimulator(const ProblemSpec& problem) {
   testbed.inputs = setup.inputs;
   testbed.description = fmt::format(
       "{}, batch {} x {}, on {}{}{}", workload.name, workload.batch_size,
-      workload.sequence_length, NameOf(setup.gpu_types, testbed.sizes),
+      workload.sequence_length, NameOf(setup.gpu_types, testbed.machine),
       setup.framework_name.empty() ? "" : ", framework ", setup.framework_name);
   const trials::LandscapeOptions landscape = ReadLandscape(problem.noise);
   auto deviations = landscape.pairs > 0.0 || landscape.independent > 0.0
                         ? std::make_shared<const trials::Landscape>(
                               landscape, testbed.space->configs())
                         : nullptr;
-  testbed.model = std::make_shared<StepModel>(
-      setup,
-      testbed.sizes.empty() ? std::vector<int>{testbed.gpus} : testbed.sizes,
-      deviations);
-  testbed.runs_plans = testbed.sizes.empty() && deviations == nullptr;
+  testbed.model =
+      std::make_shared<StepModel>(setup, testbed.machine, deviations);
+  testbed.runs_plans = !testbed.machine.resizable() && deviations == nullptr;
   std::unique_ptr<TrialRunner> exact = testbed.model->MakeRunner();
   testbed.exact = exact.get();
   testbed.runner =
       WithNoise(std::move(exact), setup.noise, problem.noise.Where());
-  const Machine own = {
-      setup.cluster, setup.framework, setup.FrameworkName(), {}};
+  const System own = {
+      setup.cluster(), setup.framework, setup.FrameworkName(), {}};
   testbed.predictions =
-      setup.mixed() ? HeterogeneousPredictions(problem, *testbed.space,
-                                               workload, own, setup.gpu_types)
-                    : SimulatedPredictions(problem, *testbed.space, workload,
-                                           own, true, testbed.sizes);
+      setup.mixed()
+          ? HeterogeneousPredictions(problem, *testbed.space, workload, own,
+                                     setup.gpu_types, testbed.machine)
+          : SimulatedPredictions(problem, *testbed.space, workload, own, true,
+                                 testbed.machine);
   testbed.rank_order = setup.framework->pipeline.pipeline_outermost
                            ? trials::RankOrder::kPipelineOutermost
                            : trials::RankOrder::kDataOutermost;

@@ -29,16 +29,18 @@ namespace harness {
 // The input of a simulation.
 struct SimulatorSetup {
   trials::Workload workload;
-  trials::Cluster cluster;
+  // Of each GPU type, at least one.
+  std::vector<trials::Cluster> gpu_types;
   trials::SearchSpaceOptions space;
   std::shared_ptr<const trials::Framework> framework;  // never null
   std::string framework_name;              // "": the default, Colossal-AI
   std::vector<std::string> compared_with;  // see trials::FrameworkNotes
   std::vector<std::filesystem::path> inputs;
-  // Of each GPU type, at least one; `cluster` is the first one.
-  std::vector<trials::Cluster> gpu_types;
   Noise noise;
 
+  [[nodiscard]] const trials::Cluster& cluster() const {
+    return gpu_types.front();
+  }
   [[nodiscard]] bool mixed() const { return gpu_types.size() > 1; }
   [[nodiscard]] std::string FrameworkName() const;
 };
@@ -57,8 +59,7 @@ struct Expectation {
 // if there are any. Two threads must not use one object at the same time.
 class StepModel {
  public:
-  // `sizes`: the numbers of GPUs of candidates; at least one.
-  StepModel(const SimulatorSetup& setup, std::vector<int> sizes,
+  StepModel(const SimulatorSetup& setup, const trials::Machine& machine,
             std::shared_ptr<const trials::Landscape> deviations);
 
   // Runs configurations of every size, without noise.
@@ -70,7 +71,7 @@ class StepModel {
   // The same of a plan, whose stages may differ.
   // Errors: throws trials::InvalidPlan.
   [[nodiscard]] std::string Explain(const trials::Plan& plan) const;
-  [[nodiscard]] bool ExplainsPlans() const { return sizes_.size() == 1; }
+  [[nodiscard]] bool ExplainsPlans() const { return simulators_.size() == 1; }
   // Where its numbers were compared with measurements, in one line.
   [[nodiscard]] std::string Validation() const;
 
@@ -82,7 +83,6 @@ class StepModel {
                                        const trials::StepReport& report) const;
 
   SimulatorSetup setup_;
-  std::vector<int> sizes_;
   std::shared_ptr<const trials::Landscape> deviations_;  // may be null
   // By number of GPUs; the largest one rejects other configurations.
   std::map<int, std::unique_ptr<const trials::Simulator>> simulators_;

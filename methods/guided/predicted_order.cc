@@ -13,8 +13,8 @@ std::unique_ptr<Method> MakePredictedOrder(const Problem& problem,
                                            const PredictedOrderOptions& options,
                                            std::uint64_t /*seed*/) {
   return std::make_unique<FixedOrder>(
-      problem, Order(Priced(problem, problem.predict(options.predictions)),
-                     problem.memory_capacity_bytes));
+      problem, Order(Weighted(problem, problem.predict(options.predictions)),
+                     problem.machine.memory_bytes()));
 }
 
 }  // namespace methods

@@ -39,22 +39,22 @@ class Oppa final : public Method {
   // Eq. 5 ends a trial that is not about to become the one with the highest
   // value: the margin is one of values, and the rule one of throughputs.
   [[nodiscard]] trials::StopRule StopRuleFor(int candidate) const {
-    const double price = problem_.price((*problem_.space)[candidate]);
+    const double weight = problem_.weight((*problem_.space)[candidate]);
     const double best = history_.best_value();
     trials::StopRule rule{.q_min = options_.q_min,
-                          .best_steps_per_s = best * price,
+                          .best_steps_per_s = best * weight,
                           .tau_steps_per_s = 0.0,
                           .throughput = options_.throughput};
     if (options_.theory_tau) {
       rule.confidence_steps_per_s =
-          RunningMeanFactor(options_.theory) * history_.StepNoise() * price;
+          RunningMeanFactor(options_.theory) * history_.StepNoise() * weight;
       return rule;
     }
     double tau = options_.tau;
     if (history_.has_throughput()) {
       tau += options_.tau_share * best;
     }
-    rule.tau_steps_per_s = tau * price;
+    rule.tau_steps_per_s = tau * weight;
     return rule;
   }
 

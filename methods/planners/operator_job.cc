@@ -79,10 +79,10 @@ OperatorModel ModelOf(const Problem& problem, const OperatorJobOptions& options,
   const OperatorJob job{
       .layers = sizes.layers,
       .batch = sizes.batch,
-      .gpus = problem.gpus,
-      .gpus_per_node = problem.gpus_per_node,
+      .gpus = problem.machine.gpus(),
+      .gpus_per_node = problem.machine.gpus_per_node(),
       .memory_limit_mb =
-          options.memory_share * problem.memory_capacity_bytes / kMebi};
+          options.memory_share * problem.machine.memory_bytes() / kMebi};
   if (options.profiles.empty() != options.links.empty()) {
     throw common::InputError(
         "profiles and links: give both files or neither of them");

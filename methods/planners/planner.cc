@@ -20,13 +20,14 @@ std::vector<Planner::Proposal> AllProposals(const Problem& problem,
   for (const Problem& part : PartsOf(problem)) {
     for (Planner::Proposal& proposal : planner.Plans(part, seed)) {
       const int* candidate = std::get_if<int>(&proposal.what);
-      if (candidate == nullptr || problem.sizes.empty() ||
-          trials::GpusOf((*problem.space)[*candidate]) == part.gpus) {
+      if (candidate == nullptr ||
+          problem.machine.Uses((*problem.space)[*candidate],
+                               part.machine.gpus())) {
         all.push_back(std::move(proposal));
       }
     }
   }
-  if (!problem.sizes.empty()) {
+  if (problem.machine.resizable()) {
     std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
       return std::pair(a.tier, a.value) < std::pair(b.tier, b.value);
     });
@@ -35,15 +36,8 @@ std::vector<Planner::Proposal> AllProposals(const Problem& problem,
 }
 
 bool CanRun(const trials::Plan& plan, const Problem& problem) {
-  std::vector<int> gpus;
-  for (const GpuType& gpu_type : problem.gpu_types) {
-    gpus.push_back(gpu_type.gpus);
-  }
-  if (gpus.empty()) {
-    gpus.push_back(problem.gpus);
-  }
   try {
-    CheckPlan(plan, *problem.workload, gpus);
+    CheckPlan(plan, *problem.workload, problem.machine.GpusByType());
   } catch (const trials::InvalidPlan&) {
     return false;
   }
@@ -106,14 +100,15 @@ std::unique_ptr<Method> TryPlans(const Problem& problem, const Planner& planner,
         "the planner has no plan for these GPUs; check its options layers and "
         "batch, and its profiles");
   }
-  std::vector<trials::Plan> plans;
+  std::vector<trials::Candidate> plans;
   std::vector<int> order;
   const MeanSizes* first = nullptr;
   for (const Planner::Proposal& proposal : proposals) {
     if (const auto* plan = std::get_if<trials::Plan>(&proposal.what)) {
       if (CanRun(*plan, problem) &&
-          std::find(plans.begin(), plans.end(), *plan) == plans.end()) {
-        plans.push_back(*plan);
+          std::find(plans.begin(), plans.end(), trials::Candidate(*plan)) ==
+              plans.end()) {
+        plans.emplace_back(*plan);
       }
     } else if (const auto* sizes = std::get_if<MeanSizes>(&proposal.what)) {
       first = first == nullptr ? sizes : first;
@@ -142,7 +137,7 @@ trials::Predictions EstimatesOf(const Problem& problem,
     const Estimator estimator = planner.EstimatorOf(part);
     for (std::size_t i = 0; i < unknown.size(); ++i) {
       const trials::ParallelConfig& config = space[static_cast<int>(i)];
-      if (problem.sizes.empty() || trials::GpusOf(config) == part.gpus) {
+      if (problem.machine.Uses(config, part.machine.gpus())) {
         const Estimate estimate = estimator(config);
         estimates.step_time_s[i] = estimate.step_time_s;
         estimates.peak_memory_bytes[i] = estimate.peak_memory_bytes;

@@ -57,7 +57,7 @@ class Planner {
     std::variant<trials::Plan, MeanSizes, int> what;
     // Between numbers of GPUs, the smaller pair (tier, value) is tried first.
     int tier = 0;        // 0: fits in memory
-    double value = 0.0;  // of tier 0: a step time, times the relative price
+    double value = 0.0;  // of tier 0: a step time, times the weight
   };
 
   virtual ~Planner() = default;

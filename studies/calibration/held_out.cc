@@ -80,7 +80,7 @@ void FitHeldOut(const harness::Manifest& manifest,
             .space = *problem.space,
             .all = all,
             .seen = history.tried(),
-            .memory_capacity_bytes = problem.memory_capacity_bytes});
+            .memory_capacity_bytes = problem.machine.memory_bytes()});
     }
   }
 }

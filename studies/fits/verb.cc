@@ -33,7 +33,7 @@ std::string Interval(const Estimate& estimate) {
 // The sizes of the problem in the manifest.
 surrogates::JobSizes SizesOf(const harness::ProblemSpec& problem) {
   const double capacity_bytes =
-      harness::MakeTestbed(problem).memory_capacity_bytes;
+      harness::MakeTestbed(problem).machine.memory_bytes();
   if (!problem.workload.Has("model")) {
     return {.capacity_bytes = capacity_bytes};
   }

@@ -88,22 +88,16 @@ class Job {
     const int gpus = trials::GpusOf(gpu_types_);
     space_.emplace(trials::SearchSpace::Enumerate(workload_, gpus, options));
     problem_.space = &*space_;
-    problem_.gpus = gpus;
-    problem_.gpus_per_node = gpu_types_.front().gpus_per_node;
-    problem_.memory_capacity_bytes = gpu_types_.front().gpu.memory_bytes;
+    problem_.machine = trials::Machine(gpu_types_);
     problem_.workload = &workload_;
-    for (const trials::Cluster& gpu_type : gpu_types_) {
-      problem_.gpu_types.push_back(
-          {gpu_type.name, gpu_type.gpus(), gpu_type.gpus_per_node,
-           gpu_type.gpu.memory_bytes, gpu_type.gpu.half_flop_per_s});
-    }
+    options_.tflops = gpu_types_.front().gpu.half_flop_per_s / 1e12;
   }
 
   // Tokens per second of the fastest of the first plans, and its text; 0 if
   // none fits.
   [[nodiscard]] double BestOfPlans(std::string& text) {
     const methods::PlanSearchResult found =
-        methods::SearchPlans(problem_, {}, {.top = kTop});
+        methods::SearchPlans(problem_, options_, {.top = kTop});
     double best = 0.0;
     for (const methods::CostedStrategy& each : found.best) {
       const double rate = Simulated(each.plan);
@@ -118,7 +112,7 @@ class Job {
   // By Astra's own model; what it offers beyond a plan is in `search`.
   [[nodiscard]] methods::PlanSearchResult Search(
       const methods::PlanSearchOptions& search) const {
-    return methods::SearchPlans(problem_, {}, search);
+    return methods::SearchPlans(problem_, options_, search);
   }
 
   // Tokens per second of the fastest strategy of such a search; 0: none fits.
@@ -171,6 +165,7 @@ class Job {
   trials::Simulator simulator_;
   std::optional<trials::SearchSpace> space_;
   methods::Problem problem_;
+  methods::AstraMethodOptions options_;  // with the rate of the first type
 };
 
 std::string Thousands(double tokens_per_s) {

@@ -35,14 +35,15 @@ class MethodContract : public testing::TestWithParam<std::string> {
       const trials::SearchSpace& space, std::uint64_t seed) const {
     methods::Problem problem;
     problem.space = &space;
-    problem.gpus = 8;
-    problem.gpus_per_node = 4;
-    problem.memory_capacity_bytes = 16e9;
+    problem.machine =
+        trials::GpuType{.gpus = 8, .gpus_per_node = 4, .memory_bytes = 16e9};
     problem.workload = &workload_;
     problem.q_max = kQMax;
     problem.threads = threads_;
     problem.predict = fakes::PredictionsOf(space);
-    return FindMethod(GetParam())->make(problem, common::TomlTable(), seed);
+    return FindMethod(GetParam())
+        ->configure(problem, common::TomlTable())
+        .make(seed);
   }
 
   // Runs the method in a folder, resuming what is there.

@@ -100,12 +100,12 @@ class TestbedContract : public testing::TestWithParam<std::string> {
 TEST_P(TestbedContract, KnowsItsProblem) {
   EXPECT_EQ(testbed_.type, GetParam());
   EXPECT_FALSE(testbed_.description.empty());
-  EXPECT_EQ(testbed_.gpus, 8);
-  EXPECT_GE(testbed_.gpus_per_node, 1);
-  EXPECT_GT(testbed_.memory_capacity_bytes, 1e9);
+  EXPECT_EQ(testbed_.machine.gpus(), 8);
+  EXPECT_GE(testbed_.machine.gpus_per_node(), 1);
+  EXPECT_GT(testbed_.machine.memory_bytes(), 1e9);
   ASSERT_NE(testbed_.exact, nullptr);
   for (const trials::ParallelConfig& config : testbed_.space->configs()) {
-    EXPECT_EQ(config.dp * config.tp * config.pp, testbed_.gpus);
+    EXPECT_EQ(config.dp * config.tp * config.pp, testbed_.machine.gpus());
   }
   EXPECT_FALSE(Fitting(true).empty());
   EXPECT_FALSE(Fitting(false).empty());

@@ -18,6 +18,7 @@
 #include "harness/run_matrix.h"
 #include "methods/planners/astra/astra.h"
 #include "tests/fakes/experiment_folder.h"
+#include "tests/harness/manifest_checks.h"
 #include "trials/tables/table_settings.h"
 
 namespace harness::described_job_test {
@@ -66,19 +67,8 @@ class DescribedJobTest : public testing::Test {
     return InputsOf(manifest, problem, manifest.methods.front(),
                     MakeTestbed(problem));
   }
-  static std::string Hash(const Manifest& manifest) {
-    const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(InputsOf(manifest, problem, manifest.methods.front(),
-                            MakeTestbed(problem)),
-                   BoundsOf(manifest.budget));
-  }
-  static std::string ErrorOf(const Manifest& manifest) {
-    try {
-      (void)CheckManifest(manifest);
-    } catch (const common::InputError& e) {
-      return e.what();
-    }
-    return "no error";
+  static std::string Error(const Manifest& manifest) {
+    return ErrorOf([&] { return CheckManifest(manifest); });
   }
 
   fakes::ExperimentFolder folder_;
@@ -96,10 +86,10 @@ TEST_F(DescribedJobTest, APlannerEstimatesTheJobThatTheFactsOfATableDescribe) {
   EXPECT_EQ(job->workload.batch_size, 16);
   EXPECT_EQ(job->workload.sequence_length, 512);
   ASSERT_EQ(job->space.size(), testbed.space->size());
-  const methods::Problem described{.space = &job->space,
-                                   .gpus = 4,
-                                   .gpus_per_node = 4,
-                                   .workload = &job->workload};
+  const methods::Problem described{
+      .space = &job->space,
+      .machine = trials::GpuType{.gpus = 4, .gpus_per_node = 4},
+      .workload = &job->workload};
   const trials::Predictions expected =
       methods::EstimatesOf(described, methods::AstraMethodOptions());
   const trials::Predictions predictions = testbed.predictions("").predict();
@@ -127,17 +117,17 @@ TEST_F(DescribedJobTest, PlannersRunOnAMeasuredTableAndOnlyTryItsRows) {
 
 TEST_F(DescribedJobTest, ATableWithoutFactsNeedsAWorkloadForPlannersOnly) {
   WriteTable("mine");
-  EXPECT_EQ(ErrorOf(Read("\"random\"", "", "mine")), "no error");
-  EXPECT_THAT(ErrorOf(Read("\"astra\"", "", "mine")),
+  EXPECT_EQ(Error(Read("\"random\"", "", "mine")), "no error");
+  EXPECT_THAT(Error(Read("\"astra\"", "", "mine")),
               HasSubstr("add [workload] to the manifest, or to [predictions] "
                         "the facts of its table"));
-  EXPECT_THAT(ErrorOf(Read("\"aceso\"", "", "mine")),
+  EXPECT_THAT(Error(Read("\"aceso\"", "", "mine")),
               HasSubstr("layers: give a value, or [workload]"));
-  EXPECT_EQ(ErrorOf(Read("\"aceso\"",
-                         "[method.aceso]\nlayers = 4\nbatch = 16\nhidden = 64\n"
-                         "heads = 4\nfeed_forward = 256\nvocabulary = 100\n"
-                         "sequence_length = 64\n",
-                         "mine")),
+  EXPECT_EQ(Error(Read("\"aceso\"",
+                       "[method.aceso]\nlayers = 4\nbatch = 16\nhidden = 64\n"
+                       "heads = 4\nfeed_forward = 256\nvocabulary = 100\n"
+                       "sequence_length = 64\n",
+                       "mine")),
             "no error");
 }
 
@@ -147,11 +137,11 @@ TEST_F(DescribedJobTest, RowsThatTrainOtherWorkloadsAreRefusedByLine) {
                    "status,step_time_s,sequence_length\n"
                    "vtrain-h1024-mine,4,4,1,1,4,1,ok,1.0,512\n"
                    "vtrain-h1024-mine,4,2,2,1,4,2,ok,1.0,1024\n");
-  EXPECT_THAT(ErrorOf(Read("\"astra\"")),
+  EXPECT_THAT(Error(Read("\"astra\"")),
               HasSubstr("t.csv:3: this row of vtrain-h1024-mine trains another "
                         "workload than its first row"));
   // For these, the job's sizes are a help that they can do without.
-  EXPECT_EQ(ErrorOf(Read("\"oppa\"")), "no error");
+  EXPECT_EQ(Error(Read("\"oppa\"")), "no error");
 }
 
 TEST_F(DescribedJobTest,
@@ -172,15 +162,15 @@ TEST_F(DescribedJobTest,
               Not(Contains(facts)));
 
   const auto before = Inputs(Read("\"astra\""));
-  const std::string hash = Hash(Read("\"astra\""));
-  const std::string random = Hash(Read("\"random\""));
+  const std::string hash = HashOf(Read("\"astra\""));
+  const std::string random = HashOf(Read("\"random\""));
   std::string other = kScenarios;
   other.replace(other.find(",16,512"), 7, ",24,512");
   fakes::WriteFile(folder_.path() / "t_scenarios.csv", other);
   EXPECT_THAT(Changes(before, Inputs(Read("\"astra\""))),
               testing::ElementsAre("file t_scenarios.csv has other content"));
-  EXPECT_NE(Hash(Read("\"astra\"")), hash);
-  EXPECT_EQ(Hash(Read("\"random\"")), random);
+  EXPECT_NE(HashOf(Read("\"astra\"")), hash);
+  EXPECT_EQ(HashOf(Read("\"random\"")), random);
 }
 
 // The options name a path; what is read from it is the input.
@@ -201,12 +191,12 @@ TEST_F(DescribedJobTest, RunsDependOnTheContentOfTheFilesThatOptionsName) {
                     options)}) {
     write("0.5");
     const auto before = Inputs(Read("\"astra\"", more));
-    const std::string hash = Hash(Read("\"astra\"", more));
+    const std::string hash = HashOf(Read("\"astra\"", more));
     EXPECT_EQ(Inputs(Read("\"astra\"", more)), before);
     write("0.6");
     EXPECT_THAT(Changes(before, Inputs(Read("\"astra\"", more))),
                 testing::ElementsAre("file products.csv has other content"));
-    EXPECT_NE(Hash(Read("\"astra\"", more)), hash);
+    EXPECT_NE(HashOf(Read("\"astra\"", more)), hash);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "harness/records/inputs.h"
 #include "harness/run_one.h"
 #include "tests/fakes/experiment_folder.h"
+#include "tests/harness/manifest_checks.h"
 #include "trials/record.h"
 
 namespace harness::growth_test {
@@ -113,14 +114,9 @@ TEST_F(GrowthTest, AChangedKeyIsNamedAndTakenIfAccepted) {
   const auto before = Trials("a");
   const std::vector<std::string> changed = {"budget.trials=5",
                                             "workload.batch_size=32"};
-  try {
-    Search("a", changed);
-    FAIL() << "the change was not noticed";
-  } catch (const common::InputError& e) {
-    EXPECT_THAT(e.what(),
-                AllOf(HasSubstr("workload.batch_size was 64, is 32"),
-                      HasSubstr("--accept-changed"), Not(HasSubstr("remove"))));
-  }
+  EXPECT_THAT(ErrorOf([&] { return Search("a", changed); }),
+              AllOf(HasSubstr("workload.batch_size was 64, is 32"),
+                    HasSubstr("--accept-changed"), Not(HasSubstr("remove"))));
   Search("a", changed, true);
   ASSERT_EQ(Trials("a").size(), 5U);
   EXPECT_EQ(CandidateLabel(Trials("a")[2]), CandidateLabel(before[2]));
@@ -141,12 +137,9 @@ TEST_F(GrowthTest, AChangedFileIsNamed) {
                                              "workload.model=model.json"};
   Search("a", settings);
   fakes::WriteFile(model, fakes::ReadFile(model) + "\n");
-  try {
-    CheckRecords(Read(settings), Folder("a"));
-    FAIL() << "the change was not noticed";
-  } catch (const common::InputError& e) {
-    EXPECT_THAT(e.what(), HasSubstr("file model.json has other content"));
-  }
+  EXPECT_THAT(
+      ErrorOf([&] { return CheckRecords(Read(settings), Folder("a")); }),
+      HasSubstr("file model.json has other content"));
 }
 
 TEST_F(GrowthTest, ImportedTrialsAreObservedAndNotMeasuredAgain) {
@@ -175,13 +168,11 @@ std::string Error(const std::string& text) {
   const fakes::TemporaryFolder folder;
   const fs::path path = folder.path() / "t.csv";
   fakes::WriteFile(path, text);
-  try {
-    std::vector<std::string> notes;
-    (void)ReadTrialTable(path, trials::BuiltInKnobs(), {}, notes);
-    return "";
-  } catch (const common::InputError& e) {
-    return std::string(e.what()).substr(folder.path().string().size() + 1);
-  }
+  std::vector<std::string> notes;
+  return ErrorOf([&] {
+           return ReadTrialTable(path, trials::BuiltInKnobs(), {}, notes);
+         })
+      .substr(folder.path().string().size() + 1);
 }
 
 TEST(ReadTrialTable, NamesThePlaceOfAWrongCell) {

@@ -117,18 +117,14 @@ TEST_F(LocalPoolTest, NeverRunsMoreThanItsWorkers) {
   EXPECT_EQ(most, 2);
 }
 
-TEST_F(LocalPoolTest, WorkersUseOneThreadForNumerics) {
-  LocalPool pool(1);
-  pool.Submit({Shell(
-      0, "test \"$OMP_NUM_THREADS\" = 1 && test \"$OPPA_THREADS\" = 1")});
-  EXPECT_EQ(Finish(pool, 1).at(0).state, State::kSucceeded);
-}
-
-TEST_F(LocalPoolTest, WorkersLearnHowManyThreadsASuggestionMayUse) {
-  LocalPool pool(1, 3);
-  pool.Submit({Shell(
-      0, "test \"$OMP_NUM_THREADS\" = 1 && test \"$OPPA_THREADS\" = 3")});
-  EXPECT_EQ(Finish(pool, 1).at(0).state, State::kSucceeded);
+TEST_F(LocalPoolTest, WorkersUseOneThreadForNumericsAndSomeForSuggestions) {
+  for (const int threads : {1, 3}) {
+    LocalPool pool(1, threads);
+    pool.Submit({Shell(0, fmt::format("test $OMP_NUM_THREADS = 1 && "
+                                      "test $OPPA_THREADS = {}",
+                                      threads))});
+    EXPECT_EQ(Finish(pool, 1).at(0).state, State::kSucceeded);
+  }
 }
 
 TEST_F(LocalPoolTest, EndsItsWorkersAndTheirChildrenWhenItGoes) {

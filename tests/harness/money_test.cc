@@ -25,6 +25,7 @@
 #include "tests/fakes/fake_predictions.h"
 #include "tests/fakes/fake_runner.h"
 #include "tests/fakes/temporary_folder.h"
+#include "tests/harness/manifest_checks.h"
 
 namespace harness::money_test {
 
@@ -34,7 +35,7 @@ using testing::StartsWith;
 using trials::Outcome;
 
 constexpr int kQMax = 6;
-constexpr trials::RelativePrice kPrice = {8};
+constexpr trials::Weight kPrice = {8};
 
 // All configurations of 4 and of 8 GPUs.
 trials::SearchSpace TwoSizes() {
@@ -66,20 +67,18 @@ struct PricedRunner final : public trials::TrialRunner {
 class MoneySearch : public testing::Test {
  protected:
   std::vector<trials::Trial> Run(const std::string& name,
-                                 const trials::RelativePrice& price,
+                                 const trials::Weight& weight,
                                  trials::TrialRunner& runner, int trials = 16) {
     methods::Problem problem;
     problem.space = &space_;
-    problem.gpus = 8;
-    problem.sizes = {4, 8};
-    problem.price = price;
-    problem.gpus_per_node = 4;
-    problem.memory_capacity_bytes = 64e9;
+    problem.machine = {{.gpus = 8, .gpus_per_node = 4, .memory_bytes = 64e9},
+                       {4, 8}};
+    problem.weight = weight;
     problem.workload = &workload_;
     problem.q_max = kQMax;
     problem.predict = fakes::PredictionsOf(space_);
     const auto method =
-        FindMethod(name)->make(problem, common::TomlTable(), /*seed=*/1);
+        FindMethod(name)->configure(problem, common::TomlTable()).make(1);
     const fakes::TemporaryFolder folder;
     Journal journal(folder.path());
     (void)Search({.space = space_,
@@ -138,10 +137,10 @@ TEST_F(MoneySearch, TheIncumbentIsTheCheapestTrialInEveryMethod) {
 TEST_F(MoneySearch, MethodsWithModelsPreferFewerGpusForMoney) {
   for (const std::string name :
        {"predicted-order", "textbook", "astra", "amp", "aceso", "nnscaler"}) {
-    const auto mean_gpus = [&](const trials::RelativePrice& price) {
+    const auto mean_gpus = [&](const trials::Weight& weight) {
       fakes::FakeRunner runner;
       double sum = 0.0;
-      for (const auto& trial : Run(name, price, runner, 6)) {
+      for (const auto& trial : Run(name, weight, runner, 6)) {
         sum += trials::GpusOf(trial.config);
       }
       return sum / 6;
@@ -174,14 +173,11 @@ class MoneyManifest : public testing::Test {
   std::string Error(const std::string& space,
                     const std::string& objective = "money",
                     const std::string& cluster = "price_per_gpu_hour = 1\n") {
-    try {
-      (void)CheckManifest(Read(space, objective, cluster));
-    } catch (const common::InputError& e) {
-      const std::string message = e.what();
-      EXPECT_EQ(message.find('\n'), std::string::npos) << message;
-      return message.substr(message.find("m.toml"));
-    }
-    return "no error";
+    const std::string message =
+        ErrorOf([&] { return CheckManifest(Read(space, objective, cluster)); });
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    const std::size_t place = message.find("m.toml");
+    return message.substr(place == std::string::npos ? 0 : place);
   }
 
   fakes::ExperimentFolder folder_;
@@ -221,14 +217,12 @@ TEST_F(MoneyManifest, HostsOfAPartAreFull) {
   };
   const Testbed testbed =
       MakeTestbed(with("gpus = [4, 16]\n").problems.front());
-  EXPECT_EQ(testbed.price_per_gpu_hour, 2.5);
-  EXPECT_EQ(testbed.gpus, 32);
-  try {
-    (void)MakeTestbed(with("gpus = [8, 12]\n").problems.front());
-    FAIL();
-  } catch (const common::InputError& e) {
-    EXPECT_THAT(e.what(), HasSubstr("12 GPUs do not fill hosts"));
-  }
+  EXPECT_EQ(testbed.valuation.price_per_gpu_hour, 2.5);
+  EXPECT_EQ(testbed.machine.gpus(), 32);
+  EXPECT_THAT(ErrorOf([&] {
+                return MakeTestbed(with("gpus = [8, 12]\n").problems.front());
+              }),
+              HasSubstr("12 GPUs do not fill hosts"));
 }
 
 TEST(ReadSizes, KeepsThePriceHoweverTheGpuIsDescribed) {
@@ -247,7 +241,7 @@ TEST_F(MoneyManifest, APartIsSimulatedLikeAClusterOfItsSize) {
   for (const int gpus : {2, 4, 8}) {
     const Testbed part = MakeTestbed(
         Read("gpus = [" + std::to_string(gpus) + "]\n").problems.front());
-    EXPECT_EQ(part.gpus, gpus);
+    EXPECT_EQ(part.machine.gpus(), gpus);
     for (const trials::ParallelConfig& config : part.space->configs()) {
       ASSERT_TRUE(whole.space->Find(config));
       ASSERT_EQ(whole.exact->ExactThroughput(config),
@@ -301,13 +295,8 @@ TEST_F(MoneyManifest, AResumedRunHasTheSameRecords) {
 }
 
 TEST_F(MoneyManifest, TheObjectiveIsAnInputOfTheRun) {
-  const auto inputs = [&](const std::string& objective) {
-    const Manifest manifest = Read("gpus = [4, 8]\n", objective);
-    const Testbed testbed = MakeTestbed(manifest.problems.front());
-    const RunSpec run = RunMatrix(manifest).front();
-    return DescribeRun(manifest, run, testbed, "").manifest_hash;
-  };
-  EXPECT_NE(inputs("money"), inputs("time"));
+  EXPECT_NE(HashOf(Read("gpus = [4, 8]\n", "money")),
+            HashOf(Read("gpus = [4, 8]\n", "time")));
 }
 
 }  // namespace harness::money_test

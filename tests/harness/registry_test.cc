@@ -37,11 +37,12 @@ TEST(MethodsMarkdown, ListsEveryMethodAndOption) {
 TEST(Registry, EveryDescribedDefaultIsAValidManifest) {
   const trials::SearchSpace space(std::vector<trials::ParallelConfig>(1));
   const trials::Workload workload = fakes::Decoder{}.Workload();
-  const methods::Problem problem{.space = &space,
-                                 .memory_capacity_bytes = 1e9,
-                                 .workload = &workload,
-                                 .q_max = 10,
-                                 .predict = fakes::PredictionsOf(space)};
+  const methods::Problem problem{
+      .space = &space,
+      .machine = trials::GpuType{.memory_bytes = 1e9},
+      .workload = &workload,
+      .q_max = 10,
+      .predict = fakes::PredictionsOf(space)};
   for (const MethodEntry& method : Methods()) {
     std::string text;
     for (const methods::OptionText& option : method.options) {
@@ -119,8 +120,9 @@ TEST(Registry, TheCostModelIsThePrintedOneAndThePhysicalOneHasItsOwnName) {
 
 TEST(Registry, ATrialMustHaveAStepAfterTheWarmUp) {
   const trials::SearchSpace space(std::vector<trials::ParallelConfig>(1));
-  methods::Problem problem{
-      .space = &space, .memory_capacity_bytes = 1e9, .q_max = 1};
+  methods::Problem problem{.space = &space,
+                           .machine = trials::GpuType{.memory_bytes = 1e9},
+                           .q_max = 1};
   const MethodSpec random{.name = "random", .base = "random"};
   EXPECT_THAT(
       [&] { (void)MakeMethod(random, problem, 1); },
@@ -132,12 +134,12 @@ TEST(Registry, ATrialMustHaveAStepAfterTheWarmUp) {
 TEST(Registry, PlansAreRefusedWhereTrialsCannotRunThem) {
   const trials::Workload workload = fakes::Decoder{}.Workload();
   const trials::SearchSpace space({{.dp = 8}, {.dp = 4, .tp = 2}});
-  methods::Problem problem{.space = &space,
-                           .gpus = 8,
-                           .gpus_per_node = 8,
-                           .memory_capacity_bytes = 80e9,
-                           .workload = &workload,
-                           .q_max = 10};
+  methods::Problem problem{
+      .space = &space,
+      .machine =
+          trials::GpuType{.gpus = 8, .gpus_per_node = 8, .memory_bytes = 80e9},
+      .workload = &workload,
+      .q_max = 10};
   const MethodSpec plans{.name = "plans",
                          .base = "aceso",
                          .options = common::TomlTable::ParseString(
@@ -147,7 +149,7 @@ TEST(Registry, PlansAreRefusedWhereTrialsCannotRunThem) {
                   testing::AllOf(HasSubstr("1:"), HasSubstr("cannot run plans"),
                                  HasSubstr("use \"nearest\""))));
   problem.runs_plans = true;
-  EXPECT_TRUE(MakeMethod(plans, problem, 1)->Suggest()->plan);
+  EXPECT_TRUE(MakeMethod(plans, problem, 1)->Suggest()->outside);
 }
 
 TEST(MethodsText, ShowsKeyDefaultRangeAndMeaning) {

@@ -33,14 +33,23 @@ class SearchTest : public testing::Test {
     return all;
   }
 
-  SearchSummary Run(methods::Method& method, const Budget& budget) {
-    Journal journal(folder_.path());
+  // In a folder, with these starts and adopted trials.
+  SearchSummary RunIn(const fakes::TemporaryFolder& folder,
+                      methods::Method& method, const Budget& budget,
+                      const std::vector<methods::Suggestion>& starts = {},
+                      int adopted = 0) {
+    Journal journal(folder.path());
     return Search({.space = space_,
                    .budget = budget,
                    .trial_seed = kSeed,
                    .method = method,
                    .runner = runner_,
-                   .journal = journal});
+                   .journal = journal,
+                   .starts = starts,
+                   .adopted = adopted});
+  }
+  SearchSummary Run(methods::Method& method, const Budget& budget) {
+    return RunIn(folder_, method, budget);
   }
 
   [[nodiscard]] std::vector<trials::Trial> Records() const {
@@ -56,14 +65,8 @@ TEST_F(SearchTest, NeverPassesTheTimeBudgetAndUsesItUp) {
   for (const double budget_s : {1.0, 7.5, 20.0, 33.3}) {
     fakes::TemporaryFolder folder;
     FakeMethod method(AllCandidates());
-    Journal journal(folder.path());
     const SearchSummary summary =
-        Search({.space = space_,
-                .budget = {.time_s = budget_s, .q_max = 5},
-                .trial_seed = kSeed,
-                .method = method,
-                .runner = runner_,
-                .journal = journal});
+        RunIn(folder, method, {.time_s = budget_s, .q_max = 5});
     const auto records = trials::ReadTrials(folder.path());
     double spent_s = 0.0;
     for (const trials::Trial& record : records) {
@@ -81,19 +84,9 @@ TEST_F(SearchTest, StartsPrecedeTheMethodAndAreItsHistory) {
   const std::vector<methods::Suggestion> starts = {
       {.candidate = 6, .chosen_by = trials::ChosenBy::kGiven},
       {.candidate = 2, .chosen_by = trials::ChosenBy::kRandom}};
-  const auto run = [&](methods::Method& method, int trials) {
-    Journal journal(folder_.path());
-    return Search({.space = space_,
-                   .budget = {.trials = trials, .q_max = 2},
-                   .trial_seed = kSeed,
-                   .method = method,
-                   .runner = runner_,
-                   .journal = journal,
-                   .starts = starts});
-  };
   for (const int trials : {1, 2, 4}) {  // resumes within and after the starts
     FakeMethod method({-1, -1, 5, 0});  // from the third trial on
-    (void)run(method, trials);
+    (void)RunIn(folder_, method, {.trials = trials, .q_max = 2}, starts);
     EXPECT_EQ(method.history().size(), trials);
   }
   const auto records = Records();
@@ -104,13 +97,6 @@ TEST_F(SearchTest, StartsPrecedeTheMethodAndAreItsHistory) {
   EXPECT_EQ(records[1].chosen_by, trials::ChosenBy::kRandom);
   EXPECT_EQ(records[2].candidate, 5);
   EXPECT_EQ(records[3].candidate, 0);
-}
-
-TEST_F(SearchTest, StopsAtTheTrialBudget) {
-  FakeMethod method(AllCandidates());
-  const SearchSummary summary = Run(method, {.trials = 4, .q_max = 5});
-  EXPECT_EQ(summary.finish_reason, trials::FinishReason::kTrialBudget);
-  EXPECT_EQ(Records().size(), 4U);
 }
 
 TEST_F(SearchTest, StopsWhenTheExpectedGainIsBelowTheThreshold) {
@@ -157,27 +143,33 @@ TEST_F(SearchTest, EndsWithTheEstimateAfterTheLastTrial) {
   EXPECT_EQ(summary.remaining->expected_gain, 0.1);
 }
 
-TEST_F(SearchTest, StopsWhenTheMethodIsDone) {
-  FakeMethod method({3, 1});
-  EXPECT_EQ(Run(method, {.trials = 9, .q_max = 5}).finish_reason,
-            trials::FinishReason::kMethodDone);
+TEST_F(SearchTest, StopsAtTheBudgetOrWhenTheMethodOrTheSpaceHasNoMore) {
+  using Reason = trials::FinishReason;
+  const struct {
+    std::vector<int> candidates;
+    int budget, trials;
+    Reason reason;
+  } cases[] = {{AllCandidates(), 4, 4, Reason::kTrialBudget},
+               {{3, 1}, 9, 2, Reason::kMethodDone},
+               {AllCandidates(), 999, space_.size(), Reason::kSpaceExhausted}};
+  for (const auto& [candidates, budget, trials, reason] : cases) {
+    const fakes::TemporaryFolder folder;
+    FakeMethod method(candidates);
+    const SearchSummary summary =
+        RunIn(folder, method, {.trials = budget, .q_max = 2});
+    EXPECT_EQ(summary.finish_reason, reason);
+    EXPECT_EQ(summary.trials, trials);
+  }
 }
 
-TEST_F(SearchTest, StopsWhenEveryCandidateWasTried) {
-  FakeMethod method(AllCandidates());
-  EXPECT_EQ(Run(method, {.trials = 999, .q_max = 2}).finish_reason,
-            trials::FinishReason::kSpaceExhausted);
-  EXPECT_EQ(Records().size(), static_cast<std::size_t>(space_.size()));
-}
-
-TEST_F(SearchTest, RefusesAMethodThatRepeatsACandidate) {
-  FakeMethod method({3, 1, 3});
-  EXPECT_THROW(Run(method, {.trials = 9, .q_max = 2}), std::logic_error);
-}
-
-TEST_F(SearchTest, RefusesACandidateThatDoesNotExist) {
-  FakeMethod method({space_.size()});
-  EXPECT_THROW(Run(method, {.trials = 9, .q_max = 2}), std::logic_error);
+TEST_F(SearchTest, RefusesACandidateThatWasTriedOrDoesNotExist) {
+  for (const std::vector<int>& candidates :
+       {std::vector<int>{3, 1, 3}, std::vector<int>{space_.size()}}) {
+    const fakes::TemporaryFolder folder;
+    FakeMethod method(candidates);
+    EXPECT_THROW(RunIn(folder, method, {.trials = 9, .q_max = 2}),
+                 std::logic_error);
+  }
 }
 
 TEST_F(SearchTest, IncumbentIsTheBestOfTrialsThatRanAllTheirSteps) {
@@ -206,36 +198,21 @@ TEST_F(SearchTest, IncumbentIsTheBestOfTrialsThatRanAllTheirSteps) {
 }
 
 TEST_F(SearchTest, ATrialThatReachesItsLastStepIsCompleteHoweverSlow) {
-  FakeMethod method({0});
-  method.stop_below_steps_per_s = 1e9;
-  (void)Run(method, {.trials = 1, .q_max = 2});  // q_min of the rule is 3
-  EXPECT_EQ(Records().at(0).measurement.outcome, Outcome::kCompleted);
-  fakes::TemporaryFolder folder;
-  FakeMethod same({0});
-  same.stop_below_steps_per_s = 1e9;
-  Journal journal(folder.path());
-  (void)Search({.space = space_,
-                .budget = {.trials = 1, .q_max = 3},
-                .trial_seed = kSeed,
-                .method = same,
-                .runner = runner_,
-                .journal = journal});
-  EXPECT_EQ(trials::ReadTrials(folder.path()).at(0).measurement.outcome,
-            Outcome::kCompleted);
+  for (const int q_max : {2, 3}) {  // q_min of the rule is 3
+    const fakes::TemporaryFolder folder;
+    FakeMethod method({0});
+    method.stop_below_steps_per_s = 1e9;
+    (void)RunIn(folder, method, {.trials = 1, .q_max = q_max});
+    EXPECT_EQ(trials::ReadTrials(folder.path()).at(0).measurement.outcome,
+              Outcome::kCompleted);
+  }
 }
 
 TEST_F(SearchTest, NoiseDependsOnTheConfigurationAndNotOnItsTurn) {
   FakeMethod method({2, 5});
   (void)Run(method, {.trials = 2, .q_max = 2});
   FakeMethod other({5, 2});
-  fakes::TemporaryFolder folder;
-  Journal journal(folder.path());
-  (void)Search({.space = space_,
-                .budget = {.trials = 2, .q_max = 2},
-                .trial_seed = kSeed,
-                .method = other,
-                .runner = runner_,
-                .journal = journal});
+  (void)RunIn(fakes::TemporaryFolder(), other, {.trials = 2, .q_max = 2});
   ASSERT_EQ(runner_.requests.size(), 4U);
   EXPECT_EQ(runner_.requests[0].seed, runner_.requests[3].seed);
   EXPECT_EQ(runner_.requests[1].seed, runner_.requests[2].seed);
@@ -269,11 +246,11 @@ TEST_F(SearchTest, RecordsHistoryAndStopRuleHaveTheSameIncumbent) {
   methods::OppaOptions options;
   options.throughput = {.warmup_steps = 0, .outlier_iqr = 0.0};
   options.q_min = 6;  // so that every trial completes
-  const methods::Problem problem{.space = &space_,
-                                 .gpus = 8,
-                                 .gpus_per_node = 8,
-                                 .memory_capacity_bytes = 1e12,
-                                 .q_max = 6};
+  const methods::Problem problem{
+      .space = &space_,
+      .machine =
+          trials::GpuType{.gpus = 8, .gpus_per_node = 8, .memory_bytes = 1e12},
+      .q_max = 6};
   const auto method = methods::MakeOppa(problem, options, 1);
   const SearchSummary summary = Run(*method, {.trials = 6, .q_max = 6});
   const auto records = Records();
@@ -305,16 +282,9 @@ TEST_F(SearchTest, ChargesThinkingOnlyWhenAsked) {
               1e-12);
   fakes::TemporaryFolder folder;
   FakeMethod same({2, 5});
-  Journal journal(folder.path());
-  (void)Search({.space = space_,
-                .budget = {.time_s = 1e6,
-                           .trials = 2,
-                           .q_max = 2,
-                           .charge_thinking = true},
-                .trial_seed = kSeed,
-                .method = same,
-                .runner = runner_,
-                .journal = journal});
+  (void)RunIn(
+      folder, same,
+      {.time_s = 1e6, .trials = 2, .q_max = 2, .charge_thinking = true});
   double thought_s = 0.0;
   const auto times = trials::ReadRows<trials::SuggestionTime>(folder.path());
   for (const auto& row : times.records) {
@@ -325,12 +295,15 @@ TEST_F(SearchTest, ChargesThinkingOnlyWhenAsked) {
               free[1].elapsed_s + thought_s, 1e-9);
 }
 
-std::vector<trials::Plan> TwoPlans() {
-  std::vector<trials::Plan> plans(2);
-  FromText("microbatches=4 / layers=8 dp=8 tp=1", plans[0]);
-  FromText("microbatches=4 / layers=3 dp=4 tp=1 / layers=5 dp=2 tp=2",
-           plans[1]);
-  return plans;
+trials::Candidate PlanOf(std::string_view text) {
+  trials::Plan plan;
+  FromText(text, plan);
+  return plan;
+}
+
+std::vector<trials::Candidate> TwoPlans() {
+  return {PlanOf("microbatches=4 / layers=8 dp=8 tp=1"),
+          PlanOf("microbatches=4 / layers=3 dp=4 tp=1 / layers=5 dp=2 tp=2")};
 }
 
 std::string FilesOf(const std::filesystem::path& folder) {
@@ -348,7 +321,7 @@ TEST_F(SearchTest, PlansAreTrialsAndCountAsIncumbents) {
   ASSERT_EQ(records.size(), 3U);
   for (int i = 0; i < 2; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    EXPECT_EQ(records[at].plan, ToString(TwoPlans()[at]));
+    EXPECT_EQ(records[at].plan, TwoPlans()[at].Label());
     EXPECT_EQ(CandidateLabel(records[at]), records[at].plan);
     EXPECT_EQ(records[at].candidate, -1);
     EXPECT_EQ(runner_.requests[at].candidate, TwoPlans()[at]);
@@ -372,14 +345,8 @@ TEST_F(SearchTest, ARunWithPlansResumesToTheSameBytesAfterEveryTrial) {
     fakes::TemporaryFolder folder;
     for (const int trials : {stop_after, 5}) {
       methods::FixedOrder method = make();
-      Journal journal(folder.path());
       const SearchSummary summary =
-          Search({.space = space_,
-                  .budget = {.trials = trials, .q_max = 5},
-                  .trial_seed = kSeed,
-                  .method = method,
-                  .runner = runner_,
-                  .journal = journal});
+          RunIn(folder, method, {.trials = trials, .q_max = 5});
       EXPECT_EQ(summary.replayed, trials == 5 ? stop_after : 0);
     }
     EXPECT_EQ(FilesOf(folder.path()), FilesOf(folder_.path())) << stop_after;
@@ -387,25 +354,19 @@ TEST_F(SearchTest, ARunWithPlansResumesToTheSameBytesAfterEveryTrial) {
 }
 
 TEST_F(SearchTest, RefusesRecordsOfAnotherPlan) {
-  std::vector<trials::Plan> plans = TwoPlans();
-  methods::FixedOrder method({.space = &space_}, {0}, plans);
+  methods::FixedOrder method({.space = &space_}, {0}, TwoPlans());
   (void)Run(method, {.trials = 2, .q_max = 5});
-  plans[1].layers = {4, 4};
-  methods::FixedOrder other({.space = &space_}, {0}, plans);
+  methods::FixedOrder other(
+      {.space = &space_}, {0},
+      {TwoPlans().front(), PlanOf("layers=4 dp=4 tp=1 / layers=4 dp=4 tp=1")});
   EXPECT_THROW((void)Run(other, {.trials = 3, .q_max = 5}), common::InputError);
 }
 
 TEST_F(SearchTest, AdoptedPlansAreNotTriedAgain) {
   for (const int adopted : {0, 2}) {
     methods::FixedOrder method({.space = &space_}, {4, 2}, TwoPlans());
-    Journal journal(folder_.path());
-    (void)Search({.space = space_,
-                  .budget = {.trials = 2 + adopted / 2, .q_max = 5},
-                  .trial_seed = kSeed,
-                  .method = method,
-                  .runner = runner_,
-                  .journal = journal,
-                  .adopted = adopted});
+    (void)RunIn(folder_, method, {.trials = 2 + adopted / 2, .q_max = 5}, {},
+                adopted);
   }
   ASSERT_EQ(Records().size(), 3U);
   EXPECT_EQ(Records()[2].candidate, 4);

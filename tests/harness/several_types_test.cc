@@ -12,6 +12,7 @@
 #include "harness/registry.h"
 #include "harness/testbed.h"
 #include "tests/fakes/experiment_folder.h"
+#include "tests/harness/manifest_checks.h"
 
 namespace harness::several_types_test {
 
@@ -37,17 +38,14 @@ class SeveralTypes : public testing::Test {
 
   std::string ErrorOf(const std::string& cluster,
                       const std::string& more = "") {
-    try {
+    return harness::ErrorOf([&] {
       const Manifest manifest = Read(cluster, more);
       const Testbed testbed = MakeTestbed(manifest.problems.front());
       for (const MethodSpec& method : manifest.methods) {
         (void)MakeMethod(method, ProblemOf(testbed, 4), 1);
       }
       (void)testbed.predictions("");
-    } catch (const common::InputError& e) {
-      return e.what();
-    }
-    return "no error";
+    });
   }
 
   fakes::ExperimentFolder folder_;
@@ -58,14 +56,11 @@ constexpr const char* kBoth = "file = \"clusters/a100-h100.toml\"\n";
 
 TEST_F(SeveralTypes, HaveNeitherPartsNorASinglePrice) {
   (void)Read(std::string(kBoth) + "price_per_gpu_hour = 2\n");
-  const auto error_with = [this](const std::string& setting) -> std::string {
-    try {
-      (void)MakeTestbed(
+  const auto error_with = [this](const std::string& setting) {
+    return harness::ErrorOf([&] {
+      return MakeTestbed(
           ReadManifest(path_, {.settings = {setting}}).problems.front());
-    } catch (const common::InputError& e) {
-      return e.what();
-    }
-    return "no error";
+    });
   };
   EXPECT_THAT(error_with("space.gpus=[8, 16]"),
               HasSubstr("the cluster has 2 GPU types, which are used together: "
@@ -76,14 +71,14 @@ TEST_F(SeveralTypes, HaveNeitherPartsNorASinglePrice) {
 
 TEST_F(SeveralTypes, EveryCandidateHasStagesOfOneTypeAndCanBeTried) {
   const Testbed testbed = Make(kBoth);
-  EXPECT_EQ(testbed.gpus, 16);
-  ASSERT_EQ(testbed.gpu_types.size(), 2U);
-  EXPECT_EQ(testbed.gpu_types[1].name, "h100");
-  EXPECT_GT(testbed.gpu_types[1].half_flop_per_s,
-            testbed.gpu_types[0].half_flop_per_s);
-  EXPECT_EQ(testbed.memory_capacity_bytes,
-            std::min(testbed.gpu_types[0].memory_bytes,
-                     testbed.gpu_types[1].memory_bytes));
+  EXPECT_EQ(testbed.machine.gpus(), 16);
+  ASSERT_EQ(testbed.machine.gpu_types().size(), 2U);
+  EXPECT_EQ(testbed.machine.gpu_types()[1].name, "h100");
+  EXPECT_GT(testbed.machine.gpu_types()[1].half_flop_per_s,
+            testbed.machine.gpu_types()[0].half_flop_per_s);
+  EXPECT_EQ(testbed.machine.memory_bytes(),
+            std::min(testbed.machine.gpu_types()[0].memory_bytes,
+                     testbed.machine.gpu_types()[1].memory_bytes));
   ASSERT_GT(testbed.space->size(), 50);
   for (const trials::ParallelConfig& config : testbed.space->configs()) {
     EXPECT_EQ(config.dp * config.cp * config.tp * config.pp, 16);
@@ -106,10 +101,10 @@ TEST_F(SeveralTypes, TheRecordsDependOnTheFilesOfAllTypes) {
   }
 }
 
-TEST_F(SeveralTypes, OneGroupIsTheClusterThatItIsLike) {
+TEST_F(SeveralTypes, OneTypeIsTheClusterThatItIsLike) {
   const Testbed group = Make(std::string(kBoth) + "gpu_type = \"h100\"\n");
   const Testbed alone = Make("file = \"clusters/h100-infiniband.toml\"\n");
-  EXPECT_TRUE(group.gpu_types.empty());
+  EXPECT_FALSE(group.machine.mixed());
   ASSERT_EQ(group.space->configs(), alone.space->configs());
   for (const trials::ParallelConfig& config : group.space->configs()) {
     EXPECT_EQ(group.exact->ExactThroughput(config),
@@ -119,8 +114,8 @@ TEST_F(SeveralTypes, OneGroupIsTheClusterThatItIsLike) {
 
 TEST_F(SeveralTypes, MoreGpusAreMoreHostsOfEveryType) {
   const Testbed testbed = Make(std::string(kBoth) + "gpus = 32\n");
-  EXPECT_EQ(testbed.gpu_types[0].gpus, 16);
-  EXPECT_EQ(testbed.gpu_types[1].gpus, 16);
+  EXPECT_EQ(testbed.machine.gpu_types()[0].gpus, 16);
+  EXPECT_EQ(testbed.machine.gpu_types()[1].gpus, 16);
 }
 
 TEST_F(SeveralTypes, ErrorsNameThePlaceAndTheRemedy) {

@@ -17,6 +17,7 @@
 #include "harness/testbed.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
+#include "tests/harness/manifest_checks.h"
 #include "trials/record.h"
 
 namespace harness::starts_test {
@@ -83,12 +84,7 @@ class StartsTest : public testing::Test {
   }
 
   std::string Error(const std::string& experiment) {
-    try {
-      (void)CheckManifest(Read(experiment));
-    } catch (const common::InputError& e) {
-      return e.what();
-    }
-    return "no error";
+    return ErrorOf([&] { return CheckManifest(Read(experiment)); });
   }
 
   std::vector<trials::Trial> Run(const Manifest& manifest,
@@ -167,16 +163,10 @@ TEST_F(StartsTest, AnImpossibleStartIsAnErrorWithItsPlace) {
 }
 
 TEST_F(StartsTest, OnlyStartsThatAreSetAreInTheHashOfARun) {
-  const auto hash = [](const Manifest& manifest) {
-    const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(InputsOf(manifest, problem, manifest.methods.front(),
-                            MakeTestbed(problem)),
-                   BoundsOf(manifest.budget));
-  };
-  const std::string none = hash(Read(""));
-  EXPECT_EQ(hash(Read("start = []\ncommon_starts = 0")), none);
-  EXPECT_NE(hash(Read("common_starts = 3")), none);
-  EXPECT_NE(hash(Read("start = [\"dp=16\"]")), none);
+  const std::string none = HashOf(Read(""));
+  EXPECT_EQ(HashOf(Read("start = []\ncommon_starts = 0")), none);
+  EXPECT_NE(HashOf(Read("common_starts = 3")), none);
+  EXPECT_NE(HashOf(Read("start = [\"dp=16\"]")), none);
 }
 
 }  // namespace harness::starts_test

@@ -62,7 +62,8 @@ TEST_F(AcquisitionAllocations, NoneInASearchWithBothModelsFromTheSecondOn) {
     }
   }
   const trials::SearchSpace space(configs);
-  const Problem problem{.space = &space, .memory_capacity_bytes = 16e9};
+  const Problem problem{.space = &space,
+                        .machine = trials::GpuType{.memory_bytes = 16e9}};
   SurrogatePair pair(problem,
                      {.throughput_prior = surrogates::CostModelForm::kNone,
                       .memory_prior = surrogates::CostModelForm::kNone});

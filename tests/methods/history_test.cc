@@ -116,8 +116,8 @@ TEST(History, StepNoiseIsTheMedianRelativeOneAtTheBest) {
 
 // Half of the GPUs cost half: the same throughput has twice the value, and its
 // variance four times that. Plans use all GPUs.
-TEST(History, ValuesAreThroughputsPerPrice) {
-  History history(2, {}, {.cluster_gpus = 8});
+TEST(History, ValuesAreThroughputsPerWeight) {
+  History history(2, {}, {.machine_gpus = 8});
   trials::Trial trial =
       MakeTrial(0, trials::ParallelConfig{.dp = 4}, Completed(0.5, 1e9));
   trial.throughput.variance = 3.0;

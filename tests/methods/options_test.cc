@@ -48,7 +48,7 @@ TEST(ReadOptions, AGivenValueIsCheckedAgainstTheProblem) {
   const std::vector<Option> options = {
       {"trials", Integer{&trials, 0}, "", "",
        [&](const Problem& problem) -> std::string {
-         return trials > problem.gpus ? "too many" : "";
+         return trials > problem.machine.gpus() ? "too many" : "";
        }}};
   trials = 5;  // a default is not checked
   Read("", options);

@@ -49,7 +49,8 @@ class RemainingTest : public testing::Test {
   }
 
   trials::SearchSpace space_ = Space();
-  Problem problem_{.space = &space_, .memory_capacity_bytes = kCapacity};
+  Problem problem_{.space = &space_,
+                   .machine = trials::GpuType{.memory_bytes = kCapacity}};
   History history_{space_.size()};
 };
 

@@ -118,9 +118,9 @@ class SearchMethods : public testing::Test {
  protected:
   trials::SearchSpace space_ = Space();
   Problem problem_{.space = &space_,
-                   .gpus = 8,
-                   .gpus_per_node = 8,
-                   .memory_capacity_bytes = kCapacity,
+                   .machine = trials::GpuType{.gpus = 8,
+                                              .gpus_per_node = 8,
+                                              .memory_bytes = kCapacity},
                    .q_max = 10};
 
   double Optimum() const {
@@ -493,7 +493,7 @@ TEST_F(PredictedSearch, FirstTrialIsTheFirstOfTheOrderOfPredictions) {
     const auto method = Make(1.0, memory_factor);
     EXPECT_EQ(
         method->Suggest()->candidate,
-        trials::Order(problem_.predict(""), problem_.memory_capacity_bytes)
+        trials::Order(problem_.predict(""), problem_.machine.memory_bytes())
             .front())
         << memory_factor;
   }

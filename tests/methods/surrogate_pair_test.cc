@@ -46,14 +46,14 @@ class SurrogatePairTest : public testing::Test {
   }
 
   trials::SearchSpace space_ = Space();
-  Problem problem_{.space = &space_, .memory_capacity_bytes = kCapacity};
+  Problem problem_{.space = &space_,
+                   .machine = trials::GpuType{.memory_bytes = kCapacity}};
 };
 
 // Before the first trial, with money as the objective.
 TEST_F(SurrogatePairTest, ThePriorOfAValueIsThatOfTheThroughputOverThePrice) {
-  problem_.gpus = 64;
-  problem_.gpus_per_node = 8;
-  problem_.sizes = {1, 64};
+  problem_.machine = {
+      {.gpus = 64, .gpus_per_node = 8, .memory_bytes = kCapacity}, {1, 64}};
   problem_.workload = nullptr;
   problem_.predict = [this](const std::string& /*source*/) {
     trials::Predictions predictions;
@@ -66,8 +66,8 @@ TEST_F(SurrogatePairTest, ThePriorOfAValueIsThatOfTheThroughputOverThePrice) {
   for (const auto form : {surrogates::CostModelForm::kPrinted,
                           surrogates::CostModelForm::kPhysical,
                           surrogates::CostModelForm::kPredicted}) {
-    const auto prior = [&](const trials::RelativePrice& price) {
-      problem_.price = price;
+    const auto prior = [&](const trials::Weight& weight) {
+      problem_.weight = weight;
       SurrogatePair pair(problem_,
                          {.throughput_prior = form,
                           .memory_prior = surrogates::CostModelForm::kNone});
@@ -77,10 +77,10 @@ TEST_F(SurrogatePairTest, ThePriorOfAValueIsThatOfTheThroughputOverThePrice) {
       return throughput.mean;
     };
     const Eigen::VectorXd time = prior({});
-    const trials::RelativePrice price = {64};
-    const Eigen::VectorXd money = prior(price);
+    const trials::Weight weight = {64};
+    const Eigen::VectorXd money = prior(weight);
     for (int i = 0; i < space_.size(); ++i) {
-      ASSERT_NEAR(money[i] * price(space_[i]) / time[i], 1.0, 1e-9) << i;
+      ASSERT_NEAR(money[i] * weight(space_[i]) / time[i], 1.0, 1e-9) << i;
     }
   }
 }
@@ -345,7 +345,9 @@ TEST(SurrogatePair, KnowsBeforeTheFirstTrialWhatFitsIfTheJobIsDescribed) {
   job.workload.sequence_length = 16;
   const auto memory = [&](int layers, bool job_sizes) {
     job.workload.model.layers = layers;
-    Problem problem{.space = &space, .gpus = 2, .memory_capacity_bytes = 80e9};
+    Problem problem{
+        .space = &space,
+        .machine = trials::GpuType{.gpus = 2, .memory_bytes = 80e9}};
     problem.described = [&] { return &job; };
     SurrogatePair pair(problem, {.job_sizes = job_sizes});
     (void)pair.Fit(History(space.size()));
@@ -362,7 +364,8 @@ TEST(SurrogatePair, KnowsBeforeTheFirstTrialWhatFitsIfTheJobIsDescribed) {
 
 TEST(SurrogatePair, FactsThatDescribeNoSingleJobAreNoSizes) {
   const trials::SearchSpace space({{.dp = 2}, {.tp = 2}});
-  Problem problem{.space = &space, .gpus = 2, .memory_capacity_bytes = 80e9};
+  Problem problem{.space = &space,
+                  .machine = trials::GpuType{.gpus = 2, .memory_bytes = 80e9}};
   problem.described = []() -> const trials::TrainedJob* {
     throw common::InputError("rows train different workloads");
   };
@@ -374,7 +377,8 @@ TEST(SurrogatePair, FactsThatDescribeNoSingleJobAreNoSizes) {
 // candidates and the truth divided by it for odd ones, after each of 18 trials.
 std::vector<double> TrustInPredictions(double scale) {
   const trials::SearchSpace space = Space();
-  Problem problem{.space = &space, .memory_capacity_bytes = kCapacity};
+  Problem problem{.space = &space,
+                  .machine = trials::GpuType{.memory_bytes = kCapacity}};
   problem.predict = [&](const std::string&) {
     trials::Predictions predictions;
     for (int i = 0; i < space.size(); ++i) {

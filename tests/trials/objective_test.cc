@@ -17,14 +17,14 @@ TEST(StepMoney, IsTimeTimesGpusTimesPrice) {
   EXPECT_DOUBLE_EQ(StepMoney(900.0, 8, 2.0), 4.0);
 }
 
-TEST(RelativePrice, IsTheShareOfTheClustersGpus) {
+TEST(Weight, IsTheShareOfTheClustersGpus) {
   const ParallelConfig config{.dp = 2, .tp = 2, .pp = 3, .cp = 4};
   EXPECT_EQ(GpusOf(config), 48);
-  EXPECT_DOUBLE_EQ(RelativePrice{96}(config), 0.5);
-  EXPECT_EQ(RelativePrice{}(config), 1.0);
-  EXPECT_EQ(RelativePrice{}.OfGpus(6), 1.0);
-  EXPECT_EQ(RelativePrice{1}.OfGpus(6), 6.0);
-  EXPECT_EQ(RelativePrice{8}.OfGpus(6), 0.75);
+  EXPECT_DOUBLE_EQ(Weight{96}(config), 0.5);
+  EXPECT_EQ(Weight{}(config), 1.0);
+  EXPECT_EQ(Weight{}.OfGpus(6), 1.0);
+  EXPECT_EQ(Weight{1}.OfGpus(6), 6.0);
+  EXPECT_EQ(Weight{8}.OfGpus(6), 0.75);
 }
 
 TEST(Valuation, IsTheThroughputOrTheStepsOfOneDollar) {
@@ -39,7 +39,7 @@ TEST(Valuation, IsTheThroughputOrTheStepsOfOneDollar) {
 
 TEST(Valuation, OrdersConfigurationsLikeTheValuesOfMethods) {
   const Valuation money{Objective::kMoney, 1.7};
-  const RelativePrice price{32};
+  const Weight price{32};
   const double per_value = money.FactorOfGpus(32);
   for (const int dp : {1, 3, 8, 32}) {
     const ParallelConfig config{.dp = dp};

@@ -34,7 +34,7 @@ class AcesoPlanner final : public Planner {
         proposals.push_back(
             {SizesOf(plan.plan, model.job().batch),
              Fits(model, plan.cost) ? 0 : 1,
-             plan.cost.iteration_ms * part.price.OfGpus(part.gpus)});
+             plan.cost.iteration_ms * part.weight.OfGpus(part.machine.gpus())});
       }
     }
     return proposals;
@@ -65,7 +65,7 @@ std::vector<Option> OptionsOf(AcesoMethodOptions& o) {
       "What is tried of each plan: the nearest configuration of the search "
       "space, or the plan itself, in whole layers.");
   judge.check = [&o, check = judge.check](const Problem& problem) {
-    return o.judge == Judge::kPlan && !problem.gpu_types.empty()
+    return o.judge == Judge::kPlan && problem.machine.mixed()
                ? "its plans have GPUs of one type, and this cluster has "
                  "several; use \"nearest\""
                : check(problem);

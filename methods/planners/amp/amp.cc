@@ -16,8 +16,9 @@ namespace {
 
 // All hosts alike.
 AmpCluster ClusterOf(const Problem& problem) {
-  const int hosts = std::max(1, problem.gpus / problem.gpus_per_node);
-  return {problem.gpus / hosts,
+  const int hosts =
+      std::max(1, problem.machine.gpus() / problem.machine.gpus_per_node());
+  return {problem.machine.gpus() / hosts,
           std::vector<double>(static_cast<std::size_t>(hosts), 1.0)};
 }
 
@@ -93,9 +94,9 @@ class AmpPlanner final : public Planner {
     for (const AmpStrategy& strategy : SearchAmp(model)) {
       const bool fits = !options_.memory_filter ||
                         strategy.memory_mb <= operators.job().memory_limit_mb;
-      proposals.push_back(
-          {SizesOf(model, strategy), fits ? 0 : 1,
-           strategy.cost.iteration_ms * part.price.OfGpus(part.gpus)});
+      proposals.push_back({SizesOf(model, strategy), fits ? 0 : 1,
+                           strategy.cost.iteration_ms *
+                               part.weight.OfGpus(part.machine.gpus())});
     }
     std::stable_partition(proposals.begin(), proposals.end(),
                           [](const Proposal& each) { return each.tier == 0; });

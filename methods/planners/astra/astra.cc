@@ -72,9 +72,10 @@ class AstraPlanner final : public Planner {
     }
     const auto key = [&](int candidate) {
       const auto i = static_cast<std::size_t>(candidate);
-      return std::pair(rank[i], rank[i] == 0 ? Priced(part, candidate,
-                                                      estimates.step_time_s[i])
-                                             : bytes[i]);
+      return std::pair(rank[i],
+                       rank[i] == 0
+                           ? Weighted(part, candidate, estimates.step_time_s[i])
+                           : bytes[i]);
     };
     std::stable_sort(order.begin(), order.end(),
                      [&](int a, int b) { return key(a) < key(b); });
@@ -87,21 +88,22 @@ class AstraPlanner final : public Planner {
   }
 
   [[nodiscard]] Estimator EstimatorOf(const Problem& part) const override {
-    if (!part.gpu_types.empty()) {
+    if (part.machine.mixed()) {
       return [part, model = AstraPlanModel(part, options_)](
                  const trials::ParallelConfig& config) mutable -> Estimate {
         const auto cost = model.CostOf(PlanOfCandidate(part, config));
         // Of the smallest GPUs, as if each stage were on them.
         return {cost.step_time_s,
-                cost.memory_share * part.memory_capacity_bytes};
+                cost.memory_share * part.machine.memory_bytes()};
       };
     }
-    return [model = AstraModelOf(AstraWorkload(part), part.gpus_per_node,
-                                 part.rank_order, options_)](
-               const trials::ParallelConfig& config) -> Estimate {
-      const AstraCost cost = model.Cost(config);
-      return {cost.step_time_s, cost.peak_memory_bytes};
-    };
+    return
+        [model = AstraModelOf(AstraWorkload(part), part.machine.gpus_per_node(),
+                              part.rank_order, options_)](
+            const trials::ParallelConfig& config) -> Estimate {
+          const AstraCost cost = model.Cost(config);
+          return {cost.step_time_s, cost.peak_memory_bytes};
+        };
   }
 
  private:
@@ -189,8 +191,8 @@ std::vector<Filter> AstraFilters(const Problem& problem,
                                  const std::vector<double>& memory_bytes) {
   std::map<int, trials::Rule::Context> contexts;  // by number of GPUs
   for (const Problem& part : PartsOf(problem)) {
-    contexts[part.gpus] =
-        trials::RuleContext(AstraWorkload(problem), part.gpus);
+    const int gpus = part.machine.gpus();
+    contexts[gpus] = trials::RuleContext(AstraWorkload(problem), gpus);
   }
   std::vector<Filter> filters;
   for (auto& [name, rule] : AstraRules(problem, options)) {
@@ -205,7 +207,7 @@ std::vector<Filter> AstraFilters(const Problem& problem,
   filters.push_back(
       {"memory",
        [&memory_bytes, most = options.memory_share *
-                              problem.memory_capacity_bytes](int candidate) {
+                              problem.machine.memory_bytes()](int candidate) {
          return memory_bytes[candidate] <= most;
        }});
   return filters;

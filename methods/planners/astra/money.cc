@@ -18,9 +18,10 @@ void AddCluster(const MoneyJob& job, const trials::SearchSpace& space, int gpus,
                 const AstraMethodOptions& options, MoneyResult& result) {
   Problem problem;
   problem.space = &space;
-  problem.gpus = gpus;
-  problem.gpus_per_node = std::min(gpus, job.gpus_per_node);
-  problem.memory_capacity_bytes = job.memory_bytes;
+  problem.machine =
+      trials::GpuType{.gpus = gpus,
+                      .gpus_per_node = std::min(gpus, job.gpus_per_node),
+                      .memory_bytes = job.memory_bytes};
   problem.workload = &job.workload;
   const trials::Predictions estimates = EstimatesOf(problem, options);
   std::vector<int> all(space.size());

@@ -16,14 +16,6 @@ namespace {
 using trials::ParallelConfig;
 using trials::Plan;
 
-std::vector<int> GpusOfTypes(const std::vector<GpuType>& gpu_types) {
-  std::vector<int> gpus;
-  for (const GpuType& gpu_type : gpu_types) {
-    gpus.push_back(gpu_type.gpus);
-  }
-  return gpus;
-}
-
 // The values of a candidate other than its sizes. Its microbatches become the
 // sequences of a microbatch.
 struct Values {
@@ -57,7 +49,7 @@ class Search {
       : problem_(problem),
         model_(problem, options),
         search_(search),
-        gpus_(search.gpus > 0 ? search.gpus : problem.gpus),
+        gpus_(search.gpus > 0 ? search.gpus : problem.machine.gpus()),
         top_(static_cast<std::size_t>(search.top)),
         memory_share_(options.memory_share),
         rules_(AstraRules(problem, options)),
@@ -115,7 +107,7 @@ class Search {
   // All solutions of Eq. 23 for these sizes.
   void AddShares(const ParallelConfig& config) {
     std::vector<AstraGpuType> types;
-    for (const GpuType& gpu_type : model_.gpu_types()) {
+    for (const trials::GpuType& gpu_type : problem_.machine.gpu_types()) {
       types.push_back({.name = gpu_type.name,
                        .limit = gpu_type.gpus / config.cp,
                        .most_layers = problem_.workload->model.layers});
@@ -233,23 +225,15 @@ class Search {
 
 }  // namespace
 
-std::vector<GpuType> GpuTypesOf(const Problem& problem,
-                                const AstraMethodOptions& options) {
-  constexpr double kTera = 1e12;
-  if (!problem.gpu_types.empty()) {
-    return problem.gpu_types;
-  }
-  return {{"", problem.gpus, problem.gpus_per_node,
-           problem.memory_capacity_bytes, kTera * options.tflops}};
-}
-
 AstraPlanModel::AstraPlanModel(const Problem& problem,
                                const AstraMethodOptions& options)
-    : gpu_types_(GpuTypesOf(problem, options)) {
+    : gpu_types_(problem.machine.gpu_types()) {
   constexpr double kTera = 1e12;
-  for (const GpuType& gpu_type : gpu_types_) {
+  for (const trials::GpuType& gpu_type : gpu_types_) {
     AstraMethodOptions own = options;
-    own.tflops = gpu_type.half_flop_per_s / kTera;
+    if (problem.machine.mixed()) {
+      own.tflops = gpu_type.half_flop_per_s / kTera;
+    }
     models_.push_back(AstraModelOf(AstraWorkload(problem),
                                    gpu_type.gpus_per_node,
                                    trials::RankOrder::kPipelineOutermost, own));
@@ -320,9 +304,7 @@ PlanSearchResult SearchPlans(const Problem& problem,
 
 Plan PlanOfCandidate(const Problem& problem, const ParallelConfig& config) {
   Plan plan = UniformPlan(config, AstraWorkload(problem).model.layers);
-  if (!problem.gpu_types.empty()) {
-    FillTypes(GpusOfTypes(problem.gpu_types), plan);
-  }
+  FillTypes(problem.machine.GpusByType(), plan);
   return plan;
 }
 

@@ -19,11 +19,6 @@
 
 namespace methods {
 
-// The GPU types of a problem; of one with a single type, that one, with the
-// rate of `options`.
-[[nodiscard]] std::vector<GpuType> GpuTypesOf(
-    const Problem& problem, const AstraMethodOptions& options);
-
 // What Table 3 has in addition to a plan (see AstraShare). Trials
 // cannot run it.
 struct AstraExtras {
@@ -41,7 +36,8 @@ struct PlanSearchOptions {
 
 // The cost model of plans: each stage by Eqs. 25-28 on its GPU type, the step
 // by Eq. 22, with consecutive stages on consecutive GPUs of a type (pipeline
-// outermost). Blocks are computed once for each type and microbatch.
+// outermost). Several types have the rates of their data sheets, a single one
+// that of the options. Blocks are computed once for each type and microbatch.
 class AstraPlanModel {
  public:
   // Errors: throws InputError without a workload.
@@ -55,16 +51,12 @@ class AstraPlanModel {
   [[nodiscard]] Cost CostOf(const trials::Plan& plan,
                             const AstraExtras& extras = {});
 
-  [[nodiscard]] const std::vector<GpuType>& gpu_types() const {
-    return gpu_types_;
-  }
-
  private:
-  // Pool, dp * microbatches, tp, cp, ep.
+  // GPU type, dp * microbatches, tp, cp, ep.
   using BlockKey = std::tuple<int, int, int, int, int>;
   const AstraBlock& Block(int gpu_type, const trials::ParallelConfig& config);
 
-  std::vector<GpuType> gpu_types_;
+  std::vector<trials::GpuType> gpu_types_;
   std::vector<AstraModel> models_;  // by gpu_type
   std::map<BlockKey, AstraBlock> blocks_;
 };

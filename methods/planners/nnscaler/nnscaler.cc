@@ -38,8 +38,9 @@ class NnScalerPlanner final : public Planner {
     }
     std::vector<Proposal> proposals;
     for (const NnScalerPlan& plan : plans) {
-      proposals.push_back({SizesOf(plan.plan, model.job().batch), fit ? 0 : 1,
-                           plan.iteration_ms * part.price.OfGpus(part.gpus)});
+      proposals.push_back(
+          {SizesOf(plan.plan, model.job().batch), fit ? 0 : 1,
+           plan.iteration_ms * part.weight.OfGpus(part.machine.gpus())});
     }
     return proposals;
   }

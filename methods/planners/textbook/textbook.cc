@@ -21,8 +21,8 @@ TextbookModel ModelOf(const Problem& problem, const TextbookOptions& options) {
   constexpr double kTera = 1e12;
   using common::kGiga;
   return {*problem.workload,
-          {.gpus_per_node = problem.gpus_per_node,
-           .memory_bytes = problem.memory_capacity_bytes,
+          {.gpus_per_node = problem.machine.gpus_per_node(),
+           .memory_bytes = problem.machine.memory_bytes(),
            .flops_per_s = kTera * options.tflops,
            .intra_node_bytes_per_s = kGiga * options.intra_node_gb_per_s,
            .inter_node_bytes_per_s = kGiga * options.inter_node_gb_per_s}};
@@ -31,7 +31,7 @@ TextbookModel ModelOf(const Problem& problem, const TextbookOptions& options) {
 class Textbook final : public Method {
  public:
   Textbook(const Problem& problem, const TextbookOptions& options)
-      : Method(problem), space_(*problem.space), price_(problem.price) {
+      : Method(problem), space_(*problem.space), weight_(problem.weight) {
     const TextbookModel model = ModelOf(problem, options);
     for (const trials::ParallelConfig& config : space_.configs()) {
       steps_.push_back(model.Step(config));
@@ -42,17 +42,17 @@ class Textbook final : public Method {
     const Filtered filtered = ApplyFilters(
         std::move(all),
         TextbookFilters(space_, model,
-                        options.memory_share * problem.memory_capacity_bytes,
+                        options.memory_share * problem.machine.memory_bytes(),
                         options.communication_share));
     for (const int candidate : filtered.kept) {
       passes_[candidate] = 1;
     }
     if (options.advice) {
-      const std::vector<double> priced = PricedTimes();
+      const std::vector<double> weighted = WeightedTimes();
       for (const Problem& part : PartsOf(problem)) {
-        const int advised =
-            NearestUntried(space_, history_.tried(), model.Advise(part.gpus));
-        first_ = IsBetter(advised, first_, priced) ? advised : first_;
+        const int advised = NearestUntried(space_, history_.tried(),
+                                           model.Advise(part.machine.gpus()));
+        first_ = IsBetter(advised, first_, weighted) ? advised : first_;
       }
     }
   }
@@ -84,31 +84,31 @@ class Textbook final : public Method {
     return Calibrate(measurements);
   }
 
-  // The step time of every candidate, times its price.
-  [[nodiscard]] std::vector<double> PricedTimes() const {
+  // The step time of every candidate, times its weight.
+  [[nodiscard]] std::vector<double> WeightedTimes() const {
     const TextbookFactors factors = Factors();
     std::vector<double> times;
     for (const TextbookStep& step : steps_) {
       times.push_back(factors.StepTime(step) *
-                      price_(space_[static_cast<int>(times.size())]));
+                      weight_(space_[static_cast<int>(times.size())]));
     }
     return times;
   }
 
   // One that passes the filters is better than one that does not.
   [[nodiscard]] bool IsBetter(int candidate, int best,
-                              const std::vector<double>& priced) const {
+                              const std::vector<double>& weighted) const {
     const auto i = static_cast<std::size_t>(candidate);
     const auto b = static_cast<std::size_t>(best);
     return best < 0 || passes_[i] > passes_[b] ||
-           (passes_[i] == passes_[b] && priced[i] < priced[b]);
+           (passes_[i] == passes_[b] && weighted[i] < weighted[b]);
   }
 
   [[nodiscard]] int FastestUntried() const {
-    const std::vector<double> priced = PricedTimes();
+    const std::vector<double> weighted = WeightedTimes();
     int best = -1;
     for (int candidate = 0; candidate < space_.size(); ++candidate) {
-      if (!Tried(candidate) && IsBetter(candidate, best, priced)) {
+      if (!Tried(candidate) && IsBetter(candidate, best, weighted)) {
         best = candidate;
       }
     }
@@ -116,7 +116,7 @@ class Textbook final : public Method {
   }
 
   const trials::SearchSpace& space_;
-  trials::RelativePrice price_;
+  trials::Weight weight_;
   std::vector<TextbookStep> steps_;
   std::vector<char> passes_;
   int first_ = -1;

@@ -16,6 +16,7 @@
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
+#include "tests/harness/manifest_checks.h"
 #include "trials/record.h"
 
 namespace harness::manifest_test {
@@ -52,34 +53,22 @@ class ManifestTest : public testing::Test {
   std::string Error(
       const std::vector<std::pair<std::string, std::string>>& changes,
       const ManifestOverrides& overrides = {}) {
-    try {
-      (void)CheckManifest(Read(changes, overrides));
-    } catch (const common::InputError& e) {
-      const std::string message = e.what();
-      EXPECT_EQ(message.find('\n'), std::string::npos) << message;
-      return message.substr(message.find("m.toml") == std::string::npos
-                                ? 0
-                                : message.find("m.toml"));
-    }
-    return "no error";
+    const std::string message =
+        ErrorOf([&] { return CheckManifest(Read(changes, overrides)); });
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    const std::size_t place = message.find("m.toml");
+    return message.substr(place == std::string::npos ? 0 : place);
   }
 
   fakes::ExperimentFolder folder_;
   fs::path path_ = folder_.path() / "m.toml";
 };
 
-std::vector<std::string> MethodNames(const Manifest& manifest) {
+template <typename Part>
+std::vector<std::string> NamesOf(const std::vector<Part>& parts) {
   std::vector<std::string> names;
-  for (const MethodSpec& method : manifest.methods) {
-    names.push_back(method.name);
-  }
-  return names;
-}
-
-std::vector<std::string> ProblemNames(const Manifest& manifest) {
-  std::vector<std::string> names;
-  for (const ProblemSpec& problem : manifest.problems) {
-    names.push_back(problem.name);
+  for (const Part& part : parts) {
+    names.push_back(part.name);
   }
   return names;
 }
@@ -94,8 +83,8 @@ TEST_F(ManifestTest, ReadsWhatIsThereAndDefaultsTheRest) {
   EXPECT_EQ(manifest.budget.trials, 0);
   EXPECT_EQ(manifest.budget.q_max, 10);
   EXPECT_FALSE(manifest.budget.charge_thinking);
-  EXPECT_THAT(ProblemNames(manifest), ElementsAre(""));
-  EXPECT_THAT(MethodNames(manifest), ElementsAre("random", "oppa"));
+  EXPECT_THAT(NamesOf(manifest.problems), ElementsAre(""));
+  EXPECT_THAT(NamesOf(manifest.methods), ElementsAre("random", "oppa"));
   EXPECT_EQ(manifest.methods[1].label, "OPPA");
   EXPECT_EQ(CheckManifest(manifest).at(0).gpus, 8);
 }
@@ -107,7 +96,7 @@ TEST_F(ManifestTest, ListsOfAProblemAreAxes) {
              "\"workloads/bert-base-uncased.json\"]"},
             {"batch_size = 64", "batch_size = [32, 64]"},
             {"sequence_length = 1024", "sequence_length = 512"}});
-  EXPECT_THAT(ProblemNames(manifest),
+  EXPECT_THAT(NamesOf(manifest.problems),
               ElementsAre("qwen2-1.5b-b32", "qwen2-1.5b-b64",
                           "bert-base-uncased-b32", "bert-base-uncased-b64"));
   EXPECT_EQ(manifest.problems[2].workload.RequireInt("batch_size"), 32);
@@ -125,20 +114,20 @@ class HeldOutTest : public ManifestTest {
 
 TEST_F(HeldOutTest, OddProblemsAreLeftOutUnlessRequested) {
   const Manifest manifest = ReadFour("\"odd\"");
-  EXPECT_THAT(ProblemNames(manifest), ElementsAre("b8", "b32"));
+  EXPECT_THAT(NamesOf(manifest.problems), ElementsAre("b8", "b32"));
   EXPECT_THAT(manifest.held_out, ElementsAre("b16", "b64"));
   EXPECT_EQ(HeldOutNote(manifest),
             "m: development half: 2 of 4 problems; --held-out (make "
             "HELD_OUT=1) includes the held-out half\n");
   const Manifest all = ReadFour("\"odd\"", true);
-  EXPECT_THAT(ProblemNames(all), ElementsAre("b8", "b16", "b32", "b64"));
+  EXPECT_THAT(NamesOf(all.problems), ElementsAre("b8", "b16", "b32", "b64"));
   EXPECT_EQ(HeldOutNote(all),
             "m: 2 of 4 problems are held out: results on them must not be used "
             "to choose methods or settings\n");
 }
 
 TEST_F(HeldOutTest, ProblemsAreNamedInAList) {
-  EXPECT_THAT(ProblemNames(ReadFour("[\"b8\"]")),
+  EXPECT_THAT(NamesOf(ReadFour("[\"b8\"]").problems),
               ElementsAre("b16", "b32", "b64"));
   EXPECT_THAT(HeldOutNote(Read()), "");
   EXPECT_THAT(HeldOutNote(Read({}, {.held_out = true})), "");
@@ -165,7 +154,7 @@ TEST_F(HeldOutTest, SeedsAreThoseOfTheWholeManifest) {
 TEST_F(ManifestTest, ListsOfAMethodAreVariants) {
   const Manifest manifest = Read(
       {{"[budget]", "[method.oppa]\nq_min = [1, 5]\ntau = 0.01\n[budget]"}});
-  EXPECT_THAT(MethodNames(manifest),
+  EXPECT_THAT(NamesOf(manifest.methods),
               ElementsAre("random", "oppa-q_min-1", "oppa-q_min-5"));
   EXPECT_EQ(manifest.methods[2].base, "oppa");
   EXPECT_EQ(manifest.methods[2].label, "OPPA q_min=5");
@@ -188,7 +177,7 @@ TEST_F(ManifestTest, OverridesStandInPlaceOfTheManifest) {
   const Manifest manifest =
       Read({}, {.repeats = 7, .methods = {"xgboost", "oppa"}});
   EXPECT_EQ(manifest.repeats, 7);
-  EXPECT_THAT(MethodNames(manifest), ElementsAre("xgboost", "oppa"));
+  EXPECT_THAT(NamesOf(manifest.methods), ElementsAre("xgboost", "oppa"));
 }
 
 TEST_F(ManifestTest, SaysWhatIsWrongAndWhere) {
@@ -249,6 +238,8 @@ TEST_F(ManifestTest, SaysWhatIsWrongAndWhere) {
       {"repeats = 2", "figures = [\"thruput-time\"]", "m.toml:3:12",
        "did you mean 'throughput-time'?"},
       {"repeats = 2", "repeats = ", "m.toml:3:", ""},
+      {"batch_size = 64", "batch_size = [64, 64]", "m.toml:8",
+       "two problems have the name 'b64'"},
       {"methods = [\"random\", \"oppa\"]\n", "", "m.toml:1:1",
        "experiment.methods is missing"},
   };
@@ -287,15 +278,12 @@ TEST_F(ManifestTest, RefusesListsThatMakeTooMuch) {
               HasSubstr("more than 1000000 runs"));
 }
 
-TEST_F(ManifestTest, RefusesProblemsOfOneName) {
-  EXPECT_THAT(Error({{"batch_size = 64", "batch_size = [64, 64]"}}),
-              HasSubstr("two problems have the name 'b64'"));
-}
-
 TEST_F(ManifestTest, RefusesWrongOverrides) {
   EXPECT_THAT(Error({}, {.methods = {"opa"}}),
               HasSubstr("--methods: unknown method 'opa'"));
   EXPECT_THAT(Error({}, {.repeats = 0}), HasSubstr("--repeats 0"));
+  EXPECT_THAT(Error({}, {.settings = {"backend.use=gpu"}}),
+              AllOf(HasSubstr("unknown backend 'gpu'"), HasSubstr("trainer")));
 }
 
 class RunHashTest : public ManifestTest {
@@ -303,10 +291,7 @@ class RunHashTest : public ManifestTest {
   std::string Hash(
       const std::vector<std::pair<std::string, std::string>>& changes) {
     const Manifest manifest = Read(changes);
-    return RunHash(
-        InputsOf(manifest, manifest.problems.back(), manifest.methods.back(),
-                 MakeTestbed(manifest.problems.back())),
-        BoundsOf(manifest.budget));
+    return HashOf(manifest, manifest.methods.size() - 1);
   }
 };
 
@@ -431,19 +416,16 @@ TEST_F(ManifestTest, NoiseComesFromTheFileThatItNames) {
                    "[failure_s]\nvalue = 70\nrange = [5, 600]\n");
   EXPECT_NEAR(failed_s("[noise]\nfile = \"noise.toml\""), failed_s("") + 10,
               1e-9);
-  EXPECT_THAT(
-      Error({{"[workload]", "[noise]\nfile = \"none.toml\"\n[workload]"}}),
-      HasSubstr("no such file"));
-  fakes::WriteFile(folder_.path() / "noise.toml",
-                   "[jitter]\nvalue = 1\nrange = [5, 600]\n");
-  EXPECT_THAT(
-      Error({{"[workload]", "[noise]\nfile = \"noise.toml\"\n[workload]"}}),
-      HasSubstr("around its value"));
-  fakes::WriteFile(folder_.path() / "noise.toml",
-                   "[jiter]\nvalue = 1\nrange = [0, 2]\n");
-  EXPECT_THAT(
-      Error({{"[workload]", "[noise]\nfile = \"noise.toml\"\n[workload]"}}),
-      HasSubstr("did you mean 'jitter'"));
+  const auto error = [this](const std::string& name, const std::string& text) {
+    fakes::WriteFile(folder_.path() / "noise.toml", text);
+    return Error(
+        {{"[workload]", "[noise]\nfile = \"" + name + "\"\n[workload]"}});
+  };
+  EXPECT_THAT(error("none.toml", ""), HasSubstr("no such file"));
+  EXPECT_THAT(error("noise.toml", "[jitter]\nvalue = 1\nrange = [5, 600]\n"),
+              HasSubstr("around its value"));
+  EXPECT_THAT(error("noise.toml", "[jiter]\nvalue = 1\nrange = [0, 2]\n"),
+              HasSubstr("did you mean 'jitter'"));
   fakes::WriteFile(folder_.path() / "noise.toml",
                    "[launch_process_s]\nvalue = 114\nrange = [1, 200]\n");
   EXPECT_GT(failed_s("[noise]\nfile = \"noise.toml\""), failed_s("") + 50.0);
@@ -555,9 +537,9 @@ TEST_F(HeldOutTest, ASettingCannotSelectProblemsWhereSomeAreHeldOut) {
                           HasSubstr("only a run with --held-out can set it"))))
         << setting;
   }
-  EXPECT_THAT(ProblemNames(read("workload.batch_size=[16, 64]", true)),
+  EXPECT_THAT(NamesOf(read("workload.batch_size=[16, 64]", true).problems),
               ElementsAre("b16", "b64"));
-  EXPECT_THAT(ProblemNames(read("backend.failure_s=5", false)),
+  EXPECT_THAT(NamesOf(read("backend.failure_s=5", false).problems),
               ElementsAre("b8", "b32"));
 }
 
@@ -568,9 +550,9 @@ TEST_F(ManifestTest, ANumberOfGpusTakesAsManyHostsOfTheClusterFile) {
               {"a5000-8", "a100-40gb-roce"}})
             .problems.front());
   };
-  EXPECT_EQ(testbed("32").gpus, 32);
-  EXPECT_EQ(testbed("32").gpus_per_node, 8);
-  EXPECT_EQ(testbed("4").gpus_per_node, 4);
+  EXPECT_EQ(testbed("32").machine.gpus(), 32);
+  EXPECT_EQ(testbed("32").machine.gpus_per_node(), 8);
+  EXPECT_EQ(testbed("4").machine.gpus_per_node(), 4);
   EXPECT_THAT([&] { (void)testbed("12"); },
               ThrowsMessage<common::InputError>(
                   HasSubstr("12 GPUs do not fill hosts of 8")));
@@ -629,20 +611,9 @@ TEST_F(ManifestTest, AnotherBackendHasKeysAndRecordsOfItsOwn) {
 }
 
 TEST_F(ManifestTest, TheOwnBackendChangesNothing) {
-  const auto hash = [this](const ManifestOverrides& overrides) {
-    const Manifest manifest = Read({}, overrides);
-    EXPECT_EQ(manifest.name, "m");
-    const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(InputsOf(manifest, problem, manifest.methods.front(),
-                            MakeTestbed(problem)),
-                   BoundsOf(manifest.budget));
-  };
-  EXPECT_EQ(hash({}), hash({.settings = {"backend.use=simulator"}}));
-}
-
-TEST_F(ManifestTest, AnUnknownBackendToUseIsAnError) {
-  EXPECT_THAT(Error({}, {.settings = {"backend.use=gpu"}}),
-              AllOf(HasSubstr("unknown backend 'gpu'"), HasSubstr("trainer")));
+  const Manifest used = Read({}, {.settings = {"backend.use=simulator"}});
+  EXPECT_EQ(used.name, "m");
+  EXPECT_EQ(HashOf(Read()), HashOf(used));
 }
 
 }  // namespace harness::manifest_test

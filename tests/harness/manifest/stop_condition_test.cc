@@ -3,18 +3,14 @@
 #include <gtest/gtest.h>
 
 #include "methods/remaining.h"
+#include "tests/harness/manifest_checks.h"
 
 namespace harness::stop_condition_test {
 
 using trials::Remaining;
 
 std::string ErrorOf(const std::string& text) {
-  try {
-    (void)StopCondition(text);
-  } catch (const common::InputError& e) {
-    return e.what();
-  }
-  return "";
+  return harness::ErrorOf([&] { return StopCondition(text); });
 }
 
 TEST(StopCondition, ComparesTheQuantityThatItNames) {

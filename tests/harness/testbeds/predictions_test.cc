@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,12 +14,13 @@
 
 #include "common/error.h"
 #include "harness/manifest/manifest.h"
-#include "harness/records/inputs.h"
 #include "harness/registry.h"
 #include "harness/run_matrix.h"
 #include "harness/testbed.h"
+#include "methods/planners/textbook/textbook_model.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/temporary_folder.h"
+#include "tests/harness/manifest_checks.h"
 #include "trials/record.h"
 
 namespace harness::predictions_test {
@@ -38,6 +41,11 @@ class PredictionsTest : public testing::Test {
   Manifest ReadText(const std::string& text) {
     fakes::WriteFile(path_, text);
     return ReadManifest(path_, {});
+  }
+
+  // Of a manifest with these lines added; "no error" if there is none.
+  std::string Error(const std::string& more) {
+    return ErrorOf([&] { return CheckManifest(Read(more)); });
   }
 
   // The predictions of a source of the first problem.
@@ -229,66 +237,48 @@ TEST_F(PredictionsTest, AMachineThatRunsNoCandidateIsAnError) {
 }
 
 TEST_F(PredictionsTest, MistakesInTheTableHaveAPlaceAndARemedy) {
-  const auto error = [this](const std::string& more) -> std::string {
-    try {
-      (void)CheckManifest(Read(more));
-    } catch (const common::InputError& e) {
-      return e.what();
-    }
-    return "no error";
-  };
   const std::string other = kOther;
-  EXPECT_THAT(error(other + "memory_factor = -1\n"),
+  EXPECT_THAT(Error(other + "memory_factor = -1\n"),
               HasSubstr("memory_factor"));
   for (const char* key : {"memory_factor", "time_factor"}) {
     for (const char* factor : {"1e-4", "1001", "inf", "nan"}) {
-      EXPECT_THAT(error(fmt::format("{}{} = {}\n", other, key, factor)),
+      EXPECT_THAT(Error(fmt::format("{}{} = {}\n", other, key, factor)),
                   AllOf(HasSubstr("m.toml:"), HasSubstr(key),
                         HasSubstr("must be a number from 0.001 to 1000")));
     }
-    EXPECT_EQ(error(fmt::format("{}{} = 1e3\n", other, key)), "no error");
+    EXPECT_EQ(Error(fmt::format("{}{} = 1e3\n", other, key)), "no error");
   }
-  EXPECT_THAT(error(other + "memroy_factor = 2\n"), HasSubstr("memroy_factor"));
-  EXPECT_THAT(error(other + "facts = \"vtrain\"\n"),
+  EXPECT_THAT(Error(other + "memroy_factor = 2\n"), HasSubstr("memroy_factor"));
+  EXPECT_THAT(Error(other + "facts = \"vtrain\"\n"),
               HasSubstr("facts describe measured tables"));
-  EXPECT_THAT(error("[predictions]\ncluster = \"b200\"\n"),
+  EXPECT_THAT(Error("[predictions]\ncluster = \"b200\"\n"),
               HasSubstr("'b200'"));
-  EXPECT_THAT(error(other + "[predictions.a]\nbatch = 1\n"),
+  EXPECT_THAT(Error(other + "[predictions.a]\nbatch = 1\n"),
               HasSubstr("unknown key 'predictions.a.batch'"));
   EXPECT_THAT(
-      error(other + "[predictions.half]\nmemory_factor = 0.5\n"
+      Error(other + "[predictions.half]\nmemory_factor = 0.5\n"
                     "[method.predicted-order]\npredictions = \"hal\"\n"),
       AllOf(HasSubstr("[predictions.hal]"), HasSubstr("half")));
 }
 
 TEST_F(PredictionsTest, OnlyMethodsThatUsePredictionsDependOnThem) {
-  const auto hash = [](const Manifest& manifest, std::size_t method) {
-    const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(InputsOf(manifest, problem, manifest.methods[method],
-                            MakeTestbed(problem)),
-                   BoundsOf(manifest.budget));
-  };
   const std::string other = kOther;
   const std::string half = other + "memory_factor = 0.5\n";
-  EXPECT_EQ(hash(Read(other), 0), hash(Read(half), 0));
-  EXPECT_EQ(hash(Read(other), 0), hash(Read(""), 0));
-  EXPECT_NE(hash(Read(other), 1), hash(Read(half), 1));
+  EXPECT_EQ(HashOf(Read(other), 0), HashOf(Read(half), 0));
+  EXPECT_EQ(HashOf(Read(other), 0), HashOf(Read(""), 0));
+  EXPECT_NE(HashOf(Read(other), 1), HashOf(Read(half), 1));
   // A table that the method does not use.
-  EXPECT_EQ(hash(Read(other), 1),
-            hash(Read(other + "[predictions.x]\npermute = true\n"), 1));
+  EXPECT_EQ(HashOf(Read(other), 1),
+            HashOf(Read(other + "[predictions.x]\npermute = true\n"), 1));
 }
 
 TEST_F(PredictionsTest, PredictionsOfAReplayDependOnTheContentOfTheModelFile) {
   const auto hash = [this](const std::string& model) {
     fakes::WriteFile(folder_.path() / "model.json", model);
-    const Manifest manifest =
+    return HashOf(
         ReadReplay("mine-8",
                    "[workload]\nmodel = \"model.json\"\nbatch_size = 64\n"
-                   "sequence_length = 1024\n");
-    const ProblemSpec& problem = manifest.problems.front();
-    return RunHash(InputsOf(manifest, problem, manifest.methods.front(),
-                            MakeTestbed(problem)),
-                   BoundsOf(manifest.budget));
+                   "sequence_length = 1024\n"));
   };
   std::string model =
       fakes::ReadFile(folder_.path() / "workloads/llama-3.2-1b.json");
@@ -343,6 +333,166 @@ TEST_F(PredictionsTest, AMeasuredScenarioWithoutFactsNeedsAWorkload) {
 TEST_F(PredictionsTest, AMeasuredProblemMayBePredictedOnItsOwnMachine) {
   // The ground truth is a measurement, which the simulator has not seen.
   EXPECT_NO_THROW((void)CheckManifest(ReadReplay("ultrascale-1b-8", "")));
+}
+
+// By the model of a planner.
+using PlannerPredictions = PredictionsTest;
+
+constexpr const char* kTextbook = R"([predictions.textbook]
+planner = "textbook"
+planner_options = { tflops = 111, intra_node_gb_per_s = 12 }
+[method.predicted-order]
+predictions = "textbook"
+)";
+
+TEST_F(PlannerPredictions, PredictionsAreTheEstimatesOfThePlannersModel) {
+  const Manifest manifest = Read(kTextbook);
+  const Testbed testbed = MakeTestbed(manifest.problems.front());
+  const Predictions predictions = testbed.predictions("textbook").predict();
+  const methods::TextbookModel model(
+      *testbed.workload, {.gpus_per_node = 8,
+                          .memory_bytes = testbed.machine.memory_bytes(),
+                          .flops_per_s = 111e12,
+                          .intra_node_bytes_per_s = 12e9,
+                          .inter_node_bytes_per_s = 100e9});
+  ASSERT_EQ(predictions.step_time_s.size(),
+            static_cast<std::size_t>(testbed.space->size()));
+  for (int i = 0; i < testbed.space->size(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    EXPECT_EQ(predictions.step_time_s[at],
+              model.Step((*testbed.space)[i]).Total());
+    EXPECT_EQ(predictions.peak_memory_bytes[at],
+              model.Memory((*testbed.space)[i]).Total());
+  }
+  EXPECT_EQ(predictions.source,
+            "model of textbook with intra_node_gb_per_s = 12, tflops = 111");
+}
+
+// Predictions of the simulator for the problem's own machine would be.
+TEST_F(PlannerPredictions, APlannersModelIsNotTheGroundTruth) {
+  for (const char* planner : {"textbook", "aceso", "astra"}) {
+    EXPECT_NO_THROW((void)CheckManifest(
+        Read(fmt::format("[predictions]\nplanner = \"{}\"\n", planner))))
+        << planner;
+  }
+}
+
+TEST_F(PlannerPredictions, TheProblemsRecordNamesThePlanner) {
+  WriteExperiment(Read(kTextbook), folder_.path() / "r");
+  const auto info = trials::ReadProblemInfo(folder_.path() / "r");
+  ASSERT_TRUE(info.predictions.has_value());
+  EXPECT_THAT(*info.predictions,
+              ElementsAre(HasSubstr("textbook: model of textbook with")));
+}
+
+TEST_F(PlannerPredictions, AMethodFollowsThePlannerThatItsOptionNames) {
+  const Manifest manifest = Read(kTextbook);
+  const Testbed testbed = MakeTestbed(manifest.problems.front());
+  const Predictions predictions = testbed.predictions("textbook").predict();
+  const auto method =
+      MakeMethod(manifest.methods[1], ProblemOf(testbed, 4), /*seed=*/1);
+  EXPECT_EQ(method->Suggest()->candidate,
+            Order(predictions, testbed.machine.memory_bytes()).front());
+}
+
+TEST_F(PlannerPredictions, RecordsDependOnPlannerOptionsAndTheirFiles) {
+  const auto with = [this](const std::string& planner,
+                           const std::string& options) {
+    return Read(fmt::format(
+        "[predictions]\nplanner = \"{}\"\nplanner_options = {{ {} }}\n",
+        planner, options));
+  };
+  const std::string before = HashOf(with("textbook", "tflops = 111"), 1);
+  EXPECT_EQ(before, HashOf(with("textbook", "tflops = 111"), 1));
+  EXPECT_NE(before, HashOf(with("textbook", "tflops = 112"), 1));
+  EXPECT_NE(before, HashOf(with("astra", "tflops = 111"), 1));
+  EXPECT_EQ(HashOf(with("textbook", "tflops = 111"), 0),
+            HashOf(with("astra", "tflops = 112"), 0));
+
+  const std::filesystem::path table = folder_.path() / "products.csv";
+  const auto of_table = [&](const char* efficiency) {
+    fakes::WriteFile(table,
+                     fmt::format("gpu,operator,shape,efficiency\nX,matmul,"
+                                 "\"m=64, n=64, k=64\",{}\n",
+                                 efficiency));
+    return HashOf(
+        with("astra", fmt::format("efficiencies = \"{}\", efficiency_gpu = "
+                                  "\"X\"",
+                                  table.string())),
+        1);
+  };
+  EXPECT_EQ(of_table("0.5"), of_table("0.5"));
+  EXPECT_NE(of_table("0.5"), of_table("0.6"));
+}
+
+TEST_F(PlannerPredictions, ANamedSourceInheritsThePlannerOrReplacesIt) {
+  const std::string base =
+      "[predictions]\nplanner = \"textbook\"\n"
+      "planner_options = { tflops = 111 }\n";
+  const Manifest half = Read(base + "[predictions.x]\ntime_factor = 0.5\n");
+  const Predictions whole = Predict(half, "");
+  const Predictions changed = Predict(half, "x");
+  EXPECT_EQ(changed.source, "model of textbook with tflops = 111; time x 0.5");
+  EXPECT_EQ(changed.step_time_s[0], 0.5 * whole.step_time_s[0]);
+  // Options of another planner are not inherited.
+  EXPECT_EQ(Predict(Read(base + "[predictions.x]\nplanner = \"astra\"\n"), "x")
+                .source,
+            "model of astra");
+  EXPECT_THAT(
+      Predict(Read(base + "[predictions.x]\ncluster = \"a100-selene\"\n"), "x")
+          .source,
+      HasSubstr("simulator of a100-selene"));
+  EXPECT_EQ(Predict(Read("[predictions]\ncluster = \"a100-selene\"\n"
+                         "[predictions.x]\nplanner = \"textbook\"\n"),
+                    "x")
+                .source,
+            "model of textbook");
+}
+
+TEST_F(PlannerPredictions, MistakesHaveAPlaceAndARemedy) {
+  EXPECT_THAT(Error("[predictions]\nplanner = \"textbok\"\n"),
+              AllOf(HasSubstr("m.toml:"), HasSubstr("planner = 'textbok'"),
+                    HasSubstr("did you mean 'textbook'?")));
+  EXPECT_THAT(Error("[predictions]\nplanner = \"random\"\n"),
+              HasSubstr("must be a method with a model of its own: aceso, amp, "
+                        "astra, nnscaler, textbook"));
+  EXPECT_THAT(Error("[predictions]\nplanner = \"textbook\"\n"
+                    "framework = \"megatron-core\"\n"),
+              AllOf(HasSubstr("m.toml:"),
+                    HasSubstr("planner = 'textbook' predicts without it: "
+                              "remove one of them")));
+  EXPECT_THAT(Error("[predictions]\nplanner_options = { tflops = 1 }\n"),
+              HasSubstr("add planner = \"NAME\""));
+  EXPECT_THAT(Error("[predictions]\nplanner = \"textbook\"\n"
+                    "planner_options = { tflop = 1 }\n"),
+              AllOf(HasSubstr("unknown key"), HasSubstr("tflop")));
+  EXPECT_THAT(Error("[predictions]\nplanner = \"textbook\"\n"
+                    "planner_options = { tflops = -1 }\n"),
+              AllOf(HasSubstr("m.toml:"), HasSubstr("tflops")));
+}
+
+// Aceso's plans have sizes that are powers of two, and no context parallelism.
+TEST_F(PlannerPredictions, CandidatesWithoutAnEstimateAreCounted) {
+  fakes::WriteFile(folder_.path() / "t.csv",
+                   "scenario,gpus,dp,tp,pp,micro_batch_size,microbatches,"
+                   "status,step_time_s\n"
+                   "s,6,6,1,1,1,8,ok,1.0\ns,6,1,2,3,6,8,ok,2.0\n"
+                   "s,6,2,1,3,3,8,ok,3.0\n");
+  fakes::WriteFile(path_,
+                   "[experiment]\nmethods = [\"predicted-order\"]\n"
+                   "[backend]\ntype = \"replay\"\ntable = \"t.csv\"\n"
+                   "scenarios = \"s\"\n[cluster]\n"
+                   "file = \"clusters/h100-efa.toml\"\n"
+                   "[workload]\nmodel = \"workloads/qwen2-1.5b.json\"\n"
+                   "batch_size = 48\nsequence_length = 1024\n"
+                   "[budget]\ntrials = 3\nq_max = 4\n"
+                   "[predictions]\nplanner = \"aceso\"\n");
+  const Predictions predictions = Predict(ReadManifest(path_, {}), "");
+  EXPECT_EQ(predictions.source,
+            "model of aceso; 1 of 3 candidates have no estimate");
+  for (const double time_s : predictions.step_time_s) {
+    EXPECT_GT(time_s, 0.0);
+  }
 }
 
 }  // namespace harness::predictions_test

@@ -16,7 +16,7 @@ class CostModelTest : public testing::Test {
  protected:
   CostModelTest() {
     problem_.space = &space_;
-    problem_.memory_capacity_bytes = kCapacity;
+    problem_.machine = trials::GpuType{.memory_bytes = kCapacity};
     problem_.predict = [this](const std::string&) {
       trials::Predictions predictions;
       for (int i = 0; i < space_.size(); ++i) {

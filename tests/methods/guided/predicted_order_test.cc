@@ -15,7 +15,8 @@ constexpr double kCapacity = 16e9;
 TEST(PredictedOrder, TriesEachCandidateOnceAndWhatCannotFitLast) {
   const trials::SearchSpace space(
       {{.dp = 1}, {.dp = 2}, {.dp = 4}, {.dp = 8}, {.dp = 16}});
-  Problem problem{.space = &space, .memory_capacity_bytes = kCapacity};
+  Problem problem{.space = &space,
+                  .machine = trials::GpuType{.memory_bytes = kCapacity}};
   problem.predict = [](const std::string&) {
     return trials::Predictions{
         .step_time_s = {4.0, 1.0, 0.1, 0.1, 2.0},

@@ -36,8 +36,8 @@ class OppaTest : public testing::Test {
  protected:
   OppaTest() {
     problem_.space = &space_;
-    problem_.gpus = problem_.gpus_per_node = 8;
-    problem_.memory_capacity_bytes = kCapacity;
+    problem_.machine = trials::GpuType{
+        .gpus = 8, .gpus_per_node = 8, .memory_bytes = kCapacity};
     problem_.q_max = 10;
   }
 

@@ -51,9 +51,9 @@ const trials::Workload& Workload() {
 
 Problem ProblemOf(const trials::SearchSpace& space, double capacity_gb) {
   return {.space = &space,
-          .gpus = 8,
-          .gpus_per_node = 8,
-          .memory_capacity_bytes = capacity_gb * 1e9,
+          .machine = trials::GpuType{.gpus = 8,
+                                     .gpus_per_node = 8,
+                                     .memory_bytes = capacity_gb * 1e9},
           .workload = &Workload(),
           .q_max = 10};
 }
@@ -94,7 +94,8 @@ TEST(AcesoMethodTest, PlansAreTriedOnlyWhereAllGpusAreOfOneType) {
         .judge;
   };
   EXPECT_EQ(read("plan"), Judge::kPlan);
-  problem.gpu_types = {{"one", 4, 4, 80e9, 1e14}, {"other", 4, 4, 80e9, 2e14}};
+  problem.machine =
+      trials::Machine({{"one", 4, 4, 80e9, 1e14}, {"other", 4, 4, 80e9, 2e14}});
   EXPECT_EQ(read("nearest"), Judge::kNearest);
   EXPECT_THAT([&] { (void)read("plan"); },
               testing::ThrowsMessage<common::InputError>(
@@ -147,10 +148,10 @@ OperatorModel ModelFor(const Problem& problem,
       LinkTable::Uniform(options.link_gb_per_s, options.between_hosts_gb_per_s),
       {.layers = job.layers,
        .batch = job.batch,
-       .gpus = problem.gpus,
-       .gpus_per_node = problem.gpus_per_node,
-       .memory_limit_mb =
-           options.memory_share * problem.memory_capacity_bytes / 1'048'576.0}};
+       .gpus = problem.machine.gpus(),
+       .gpus_per_node = problem.machine.gpus_per_node(),
+       .memory_limit_mb = options.memory_share *
+                          problem.machine.memory_bytes() / 1'048'576.0}};
 }
 
 TEST(AcesoMethodTest, EstimatesAreTheCostsOfPlansInSecondsAndBytes) {
@@ -262,9 +263,9 @@ trials::Trial TrialOf(const Suggestion& suggestion) {
   trials::Measurement measurement;
   measurement.outcome = trials::Outcome::kCompleted;
   measurement.step_times_s = {1.0, 0.1, 0.1};
-  trials::Trial trial = MakeTrial(suggestion.candidate, {}, measurement);
-  trial.plan = suggestion.plan ? ToString(*suggestion.plan) : "";
-  return trial;
+  return MakeTrial(suggestion.candidate,
+                   suggestion.outside.value_or(trials::Candidate()),
+                   measurement);
 }
 
 TEST(AcesoMethodTest, JudgedAsPlansItTriesItsOwnPlansThenTheSpace) {
@@ -281,11 +282,13 @@ TEST(AcesoMethodTest, JudgedAsPlansItTriesItsOwnPlansThenTheSpace) {
     if (!suggestion) {
       break;
     }
-    if (suggestion->plan) {
+    if (suggestion->outside) {
       EXPECT_EQ(method->history().size(), 0) << "a plan after the space";
-      EXPECT_NO_THROW(CheckPlan(*suggestion->plan, Workload(), {{8}}));
-      EXPECT_EQ(GpusOfType(*suggestion->plan, 0), 8);
-      plans.insert(ToString(*suggestion->plan));
+      trials::Plan plan;
+      FromText(suggestion->outside->Label(), plan);
+      EXPECT_NO_THROW(CheckPlan(plan, Workload(), {{8}}));
+      EXPECT_EQ(GpusOfType(plan, 0), 8);
+      plans.insert(suggestion->outside->Label());
     }
     method->Observe(TrialOf(*suggestion));
   }
@@ -305,10 +308,10 @@ TEST(PlannedTest, TheSecondMethodTakesAPlanAsIncumbentAndNotAsObservation) {
   const Method& then = *made;
   Planned planned(problem, 1, TryPlans(problem, options, 1), std::move(made));
   const Suggestion first = *planned.Suggest();
-  ASSERT_TRUE(first.plan);
+  ASSERT_TRUE(first.outside);
   planned.Observe(TrialOf(first));
   const Suggestion second = *planned.Suggest();
-  EXPECT_FALSE(second.plan);
+  EXPECT_FALSE(second.outside);
   EXPECT_EQ(then.history().best_value(), 10.0);
   EXPECT_EQ(then.history().ThroughputObservations().size(), 0);
 }

@@ -289,9 +289,9 @@ trials::SearchSpace Space() {
 Problem ProblemOf(const trials::SearchSpace& space, double capacity_gb) {
   static const trials::Workload workload = fakes::Decoder{}.Workload();
   return {.space = &space,
-          .gpus = 4,
-          .gpus_per_node = 4,
-          .memory_capacity_bytes = capacity_gb * 1e9,
+          .machine = trials::GpuType{.gpus = 4,
+                                     .gpus_per_node = 4,
+                                     .memory_bytes = capacity_gb * 1e9},
           .workload = &workload,
           .q_max = 10};
 }

@@ -26,8 +26,8 @@ class AstraMethod : public testing::Test {
  protected:
   AstraMethod() : space_(Configs()) {
     problem_.space = &space_;
-    problem_.gpus = problem_.gpus_per_node = 8;
-    problem_.memory_capacity_bytes = 16e9;
+    problem_.machine =
+        trials::GpuType{.gpus = 8, .gpus_per_node = 8, .memory_bytes = 16e9};
     problem_.q_max = 10;
     problem_.workload = &workload_;
   }
@@ -94,7 +94,8 @@ TEST_F(AstraMethod, TriesWhatPassesItsFiltersInTheOrderOfItsEstimates) {
 }
 
 TEST_F(AstraMethod, EstimatesAreThoseOfItsModelWithTheseSpeeds) {
-  problem_.gpus_per_node = 4;
+  problem_.machine =
+      trials::GpuType{.gpus = 8, .gpus_per_node = 4, .memory_bytes = 16e9};
   const AstraModel model(workload_,
                          {.gpus_per_node = 4,
                           .flops_per_s = 100e12,

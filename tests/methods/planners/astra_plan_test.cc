@@ -25,13 +25,15 @@ class AstraPlans : public testing::Test {
  protected:
   AstraPlans() : space_(Configs()) {
     problem_.space = &space_;
-    problem_.gpus = 16;
-    problem_.gpus_per_node = 8;
-    problem_.memory_capacity_bytes = kLarge;
+    problem_.machine = TwoTypes(kFast, kLarge);
     problem_.workload = &workload_;
     problem_.runs_plans = true;
-    problem_.gpu_types = {{"slow", 8, 8, kLarge, kSlow},
-                          {"fast", 8, 8, kLarge, kFast}};
+  }
+
+  // The second one with this rate and memory.
+  static trials::Machine TwoTypes(double flop_per_s, double memory_bytes) {
+    return trials::Machine({{"slow", 8, 8, kLarge, kSlow},
+                            {"second", 8, 8, memory_bytes, flop_per_s}});
   }
 
   // Stages of at most 8 of 16 GPUs.
@@ -78,7 +80,7 @@ int LayersOn(const Plan& plan, int gpu_type) {
 }
 
 TEST_F(AstraPlans, EqualStagesOnOneTypeCostWhatTheirConfigurationCosts) {
-  problem_.gpu_types.clear();
+  problem_.machine = trials::GpuType{"", 16, 8, kLarge};
   AstraPlanModel model(problem_, {});
   const AstraModel astra =
       AstraModelOf(workload_, 8, trials::RankOrder::kPipelineOutermost, {});
@@ -93,10 +95,10 @@ TEST_F(AstraPlans, EqualStagesOnOneTypeCostWhatTheirConfigurationCosts) {
 }
 
 TEST_F(AstraPlans, TwoTypesOfTheSameGpuCostLikeOne) {
-  problem_.gpu_types[1].half_flop_per_s = kSlow;
+  problem_.machine = TwoTypes(kSlow, kLarge);
   AstraPlanModel two(problem_, {});
   Problem one_problem = problem_;
-  one_problem.gpu_types.clear();
+  one_problem.machine = trials::GpuType{"", 16, 8, kLarge};
   AstraPlanModel one(one_problem, {});
   for (const ParallelConfig& config : space_.configs()) {
     EXPECT_NEAR(two.CostOf(PlanOfCandidate(problem_, config)).step_time_s,
@@ -126,7 +128,7 @@ TEST_F(AstraPlans, TheFasterTypeHasMoreLayersAndNoTypeHasMoreGpusThanThereAre) {
 // A quarter of the weights and states of 1.3 billion parameters do not fit.
 TEST_F(AstraPlans, AStageThatDoesNotFitItsTypeIsLeftOut) {
   constexpr double kSmall = 4e9;
-  problem_.gpu_types[1].memory_bytes = kSmall;
+  problem_.machine = TwoTypes(kFast, kSmall);
   const PlanSearchResult result = Find();
   EXPECT_LT(result.fit, result.strategies);
   ASSERT_FALSE(result.best.empty());
@@ -135,7 +137,7 @@ TEST_F(AstraPlans, AStageThatDoesNotFitItsTypeIsLeftOut) {
     EXPECT_LE(each.cost.memory_share, AstraMethodOptions{}.memory_share);
     EXPECT_EQ(model.CostOf(each.plan).memory_share, each.cost.memory_share);
   }
-  problem_.gpu_types[1].memory_bytes = kLarge;
+  problem_.machine = TwoTypes(kFast, kLarge);
   EXPECT_GE(LayersOn(Find().best.front().plan, 1),
             LayersOn(result.best.front().plan, 1));
 }
@@ -177,8 +179,7 @@ TEST_F(AstraPlans, HaveAllSizesWhoseProductIsTheNumberOfGpus) {
   using Sizes = std::set<std::tuple<int, int, int>>;
   constexpr int kGpus = 12;
   workload_.model.layers = 12;
-  problem_.gpus = kGpus;
-  problem_.gpu_types = {{"large", kGpus, 4, 1e15, kSlow}};
+  problem_.machine = trials::GpuType{"large", kGpus, 4, 1e15, kSlow};
   std::size_t sizes = 0;
   for (const int tp : {1, 2}) {
     for (const int cp : {1, 2}) {
@@ -225,8 +226,8 @@ TEST_F(AstraPlans, HaveAllSizesWhoseProductIsTheNumberOfGpus) {
 TEST_F(AstraPlans, UseTheGivenNumberOfGpus) {
   space_ = trials::SearchSpace(
       {{.dp = 1, .microbatches = 8}, {.dp = 1, .pp = 2, .microbatches = 8}});
-  problem_.gpu_types[0].memory_bytes = problem_.gpu_types[1].memory_bytes =
-      1e15;
+  problem_.machine = trials::Machine(
+      {{"slow", 8, 8, 1e15, kSlow}, {"fast", 8, 8, 1e15, kFast}});
   for (const int gpus : {1, 2, 8, 16}) {
     const PlanSearchResult result = Find(gpus, 1000);
     ASSERT_FALSE(result.best.empty()) << gpus;
@@ -238,7 +239,7 @@ TEST_F(AstraPlans, UseTheGivenNumberOfGpus) {
 
 // Two stages of four GPUs are on one host of eight, unless their types differ.
 TEST_F(AstraPlans, StagesOfDifferentTypesAreOnDifferentHosts) {
-  problem_.gpu_types[1].half_flop_per_s = kSlow;
+  problem_.machine = TwoTypes(kSlow, kLarge);
   AstraPlanModel model(problem_, {});
   Plan plan = PlanOfCandidate(problem_, {.dp = 4, .pp = 2, .microbatches = 8});
   plan.stages[0].gpu_type = plan.stages[1].gpu_type = 0;
@@ -249,7 +250,7 @@ TEST_F(AstraPlans, StagesOfDifferentTypesAreOnDifferentHosts) {
 
 // A stage has layers in each of its chunks.
 TEST_F(AstraPlans, FullRecomputationIsThatOfTheLayersOfAllChunks) {
-  problem_.gpu_types = {{"slow", 16, 8, kLarge, kSlow}};
+  problem_.machine = trials::GpuType{"slow", 16, 8, kLarge, kSlow};
   space_ = trials::SearchSpace({{.dp = 4,
                                  .tp = 2,
                                  .pp = 2,
@@ -344,13 +345,10 @@ TEST_F(AstraPlans, TheMethodTriesDistinctPlansBeforeCandidates) {
   while (const auto suggestion = method->Suggest()) {
     trials::Measurement measurement;
     measurement.outcome = trials::Outcome::kOutOfMemory;
-    if (suggestion->plan) {
+    if (suggestion->outside) {
       EXPECT_EQ(candidates, 0);
-      EXPECT_TRUE(plans.insert(ToString(*suggestion->plan)).second);
-      trials::Trial trial =
-          MakeTrial(-1, suggestion->plan->shared, measurement);
-      trial.plan = ToString(*suggestion->plan);
-      method->Observe(trial);
+      EXPECT_TRUE(plans.insert(suggestion->outside->Label()).second);
+      method->Observe(MakeTrial(-1, *suggestion->outside, measurement));
       continue;
     }
     ++candidates;

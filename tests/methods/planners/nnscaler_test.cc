@@ -218,9 +218,9 @@ trials::SearchSpace Space() {
 Problem ProblemOf(const trials::SearchSpace& space, double capacity_gb) {
   static const trials::Workload workload = fakes::Decoder{}.Workload();
   return {.space = &space,
-          .gpus = 4,
-          .gpus_per_node = 4,
-          .memory_capacity_bytes = capacity_gb * 1e9,
+          .machine = trials::GpuType{.gpus = 4,
+                                     .gpus_per_node = 4,
+                                     .memory_bytes = capacity_gb * 1e9},
           .workload = &workload,
           .q_max = 10};
 }
@@ -266,7 +266,8 @@ TEST(NnScalerMethod, SizesThatNoPipelineHasAreAnError) {
   // One layer has at most the GPUs of one host, and one sequence one replica.
   const trials::SearchSpace space = Space();
   Problem problem = ProblemOf(space, 80.0);
-  problem.gpus = 16;
+  problem.machine =
+      trials::GpuType{.gpus = 16, .gpus_per_node = 4, .memory_bytes = 80e9};
   NnScalerOptions options;
   options.layers = options.batch = 1;
   EXPECT_THAT([&] { (void)TryPlans(problem, options, 1); },

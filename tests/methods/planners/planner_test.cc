@@ -22,10 +22,10 @@ struct FakePlanner final : Planner {
 
   [[nodiscard]] std::vector<Proposal> Plans(
       const Problem& part, std::uint64_t /*seed*/) const override {
-    return part.gpus == 4 ? proposals : std::vector<Proposal>();
+    return part.machine.gpus() == 4 ? proposals : std::vector<Proposal>();
   }
   [[nodiscard]] Estimator EstimatorOf(const Problem& part) const override {
-    return [gpus = part.gpus](const ParallelConfig& config) {
+    return [gpus = part.machine.gpus()](const ParallelConfig& config) {
       return Estimate{1.0 * gpus, 10.0 * config.tp};
     };
   }
@@ -36,7 +36,8 @@ std::vector<int> Order(const std::vector<ParallelConfig>& configs,
                        const std::vector<MeanSizes>& plans,
                        std::vector<int> sizes = {}) {
   const trials::SearchSpace space(configs);
-  const Problem problem{.space = &space, .gpus = 4, .sizes = std::move(sizes)};
+  const Problem problem{.space = &space,
+                        .machine = {{.gpus = 4}, std::move(sizes)}};
   FakePlanner planner;
   for (const MeanSizes& plan : plans) {
     const int tier = &plan == &plans.back() ? 0 : 1;  // the last one fits
@@ -132,11 +133,11 @@ TEST(Planner, PlansForSeveralNumbersOfGpusAreOrderedByMemoryThenTime) {
 
 TEST(Planner, CandidatesAreTriedAsTheyAreAndOnlyOnTheirNumberOfGpus) {
   const trials::SearchSpace space({{.dp = 2}, {.dp = 4}, {.tp = 4}});
-  Problem problem{.space = &space, .gpus = 4};
+  Problem problem{.space = &space, .machine = trials::GpuType{.gpus = 4}};
   FakePlanner planner;
   planner.proposals = {{0}, {2}, {1}};
   EXPECT_EQ(TryPlans(problem, planner, 1)->Suggest()->candidate, 0);
-  problem.sizes = {2, 4};
+  problem.machine = {{.gpus = 4}, {2, 4}};
   EXPECT_EQ(TryPlans(problem, planner, 1)->Suggest()->candidate, 2);
   EXPECT_THROW((void)TryPlans(problem, FakePlanner(), 1), common::InputError);
 }
@@ -144,10 +145,10 @@ TEST(Planner, CandidatesAreTriedAsTheyAreAndOnlyOnTheirNumberOfGpus) {
 TEST(Planner, EstimatesACandidateOnItsNumberOfGpus) {
   const trials::SearchSpace space(
       {{.dp = 1}, {.dp = 2}, {.tp = 2}, {.dp = 2, .tp = 2}});
-  Problem problem{.space = &space, .gpus = 4};
+  Problem problem{.space = &space, .machine = trials::GpuType{.gpus = 4}};
   EXPECT_THAT(EstimatesOf(problem, FakePlanner()).step_time_s,
               ElementsAre(4.0, 4.0, 4.0, 4.0));
-  problem.sizes = {1, 2, 4};
+  problem.machine = {{.gpus = 4}, {1, 2, 4}};
   const trials::Predictions sized = EstimatesOf(problem, FakePlanner());
   EXPECT_THAT(sized.step_time_s, ElementsAre(1.0, 2.0, 2.0, 4.0));
   EXPECT_THAT(sized.peak_memory_bytes, ElementsAre(10.0, 10.0, 20.0, 20.0));

@@ -35,14 +35,13 @@ template <typename MakeMethod>
 int GpusOfTheFirstTrial(bool priced, const MakeMethod& make) {
   const trials::SearchSpace space = Space();
   const trials::Workload workload = fakes::Decoder{}.Workload();
-  Problem problem{.space = &space,
-                  .gpus = 8,
-                  .sizes = {1, 8},
-                  .gpus_per_node = 8,
-                  .memory_capacity_bytes = 400e9,
-                  .workload = &workload,
-                  .q_max = 10};
-  problem.price.cluster_gpus = priced ? 8 : 0;
+  Problem problem{
+      .space = &space,
+      .machine = {{.gpus = 8, .gpus_per_node = 8, .memory_bytes = 400e9},
+                  {1, 8}},
+      .workload = &workload,
+      .q_max = 10};
+  problem.weight.machine_gpus = priced ? 8 : 0;
   return trials::GpusOf(space[make(problem)->Suggest()->candidate]);
 }
 

@@ -100,11 +100,11 @@ double BestOf(const std::vector<int>& order, const SearchSpace& space) {
 }
 
 Problem ProblemOf(const SearchSpace& space) {
-  return {.space = &space,
-          .gpus = 64,
-          .gpus_per_node = 8,
-          .memory_capacity_bytes = 80e9,
-          .q_max = 10};
+  return {
+      .space = &space,
+      .machine =
+          trials::GpuType{.gpus = 64, .gpus_per_node = 8, .memory_bytes = 80e9},
+      .q_max = 10};
 }
 
 // "For 512 GPUs, PP and TP of 1 to 8": 16 combinations.

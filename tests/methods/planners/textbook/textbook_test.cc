@@ -21,8 +21,8 @@ class TextbookMethod : public testing::Test {
  protected:
   TextbookMethod() : space_(Configs()) {
     problem_.space = &space_;
-    problem_.gpus = problem_.gpus_per_node = 8;
-    problem_.memory_capacity_bytes = 12e9;
+    problem_.machine =
+        trials::GpuType{.gpus = 8, .gpus_per_node = 8, .memory_bytes = 12e9};
     problem_.q_max = 10;
     problem_.workload = &workload_;
   }
@@ -63,7 +63,7 @@ TEST_F(TextbookMethod, FirstTrialIsTheCandidateNearestToTheAdvice) {
   const auto method = MakeTextbook(problem_, {}, 1);
   const TextbookModel model(
       workload_,
-      {.gpus_per_node = 8, .memory_bytes = problem_.memory_capacity_bytes});
+      {.gpus_per_node = 8, .memory_bytes = problem_.machine.memory_bytes()});
   const ParallelConfig advice = model.Advise(8);
   const ParallelConfig& first = space_[method->Suggest()->candidate];
   EXPECT_EQ(first.tp, advice.tp);
@@ -115,9 +115,10 @@ TEST_F(TextbookMethod, WithAPriceTriesTheCheapestFirst) {
     }
   }
   space_ = trials::SearchSpace(configs);
-  problem_.memory_capacity_bytes = 1e12;  // everything fits
-  problem_.sizes = {1, 2, 4, 8};
-  problem_.price.cluster_gpus = 8;
+  // Everything fits.
+  problem_.machine = {{.gpus = 8, .gpus_per_node = 8, .memory_bytes = 1e12},
+                      {1, 2, 4, 8}};
+  problem_.weight.machine_gpus = 8;
   const TextbookOptions options{.advice = false, .communication_share = 1.0};
   const auto method = MakeTextbook(problem_, options, 1);
   const TextbookModel model(workload_, {.gpus_per_node = 8,
@@ -137,7 +138,9 @@ TEST_F(TextbookMethod, WithAPriceTriesTheCheapestFirst) {
 }
 
 TEST_F(TextbookMethod, TrialsThatShowSlowLinksTurnItFromTensorParallelism) {
-  problem_.memory_capacity_bytes = 1e12;  // everything fits
+  // Everything fits.
+  problem_.machine =
+      trials::GpuType{.gpus = 8, .gpus_per_node = 8, .memory_bytes = 1e12};
   const TextbookOptions options{.advice = false, .communication_share = 1.0};
   const TextbookModel model(workload_,
                             {.gpus_per_node = 8, .flops_per_s = 312e12});
@@ -157,7 +160,8 @@ TEST_F(TextbookMethod, TrialsThatShowSlowLinksTurnItFromTensorParallelism) {
 }
 
 TEST_F(TextbookMethod, EstimatesAreThoseOfTheModelWithTheseSpeeds) {
-  problem_.gpus_per_node = 4;
+  problem_.machine =
+      trials::GpuType{.gpus = 8, .gpus_per_node = 4, .memory_bytes = 12e9};
   const TextbookModel model(workload_, {.gpus_per_node = 4,
                                         .memory_bytes = 12e9,
                                         .flops_per_s = 100e12,
