@@ -96,7 +96,7 @@ class AstraPlanner final : public Planner {
                 cost.memory_share * part.memory_capacity_bytes};
       };
     }
-    return [model = AstraModelOf(AstraWorkload(part), part.gpus_per_node,
+    return [model = AstraModelOf(WorkloadFor("astra", part), part.gpus_per_node,
                                  part.rank_order, options_)](
                const trials::ParallelConfig& config) -> Estimate {
       const AstraCost cost = model.Cost(config);
@@ -109,15 +109,6 @@ class AstraPlanner final : public Planner {
 };
 
 }  // namespace
-
-const trials::Workload& AstraWorkload(const Problem& problem) {
-  if (problem.workload == nullptr) {
-    throw common::InputError(
-        "astra needs the sizes of the model: add [workload] to the manifest, "
-        "or to [predictions] the facts of its table");
-  }
-  return *problem.workload;
-}
 
 trials::ParallelConfig AstraStrategyOf(trials::ParallelConfig config) {
   const trials::ParallelConfig defaults;
@@ -190,7 +181,7 @@ std::vector<Filter> AstraFilters(const Problem& problem,
   std::map<int, trials::Rule::Context> contexts;  // by number of GPUs
   for (const Problem& part : PartsOf(problem)) {
     contexts[part.gpus] =
-        trials::RuleContext(AstraWorkload(problem), part.gpus);
+        trials::RuleContext(WorkloadFor("astra", problem), part.gpus);
   }
   std::vector<Filter> filters;
   for (auto& [name, rule] : AstraRules(problem, options)) {
