@@ -104,9 +104,10 @@ struct Model {
       prior += jacobian * jacobian.transpose();
     }
     const std::vector<int>& at = observations.candidate;
-    const Eigen::VectorXd noise = observations.noise_variance.cwiseMax(
-                                      options.relative_noise_floor * std::exp(h.log_signal_variance)) +
-                                  Eigen::VectorXd::Constant(n, Nugget());
+    const Eigen::VectorXd noise =
+        observations.noise_variance.cwiseMax(options.relative_noise_floor *
+                                             std::exp(h.log_signal_variance)) +
+        Eigen::VectorXd::Constant(n, Nugget());
     Eigen::MatrixXd posterior = prior;
     Prediction prediction;
     prediction.mean = mean;
