@@ -19,118 +19,115 @@ using surrogates::CostModelForm;
 // The two fits draw different starting points.
 constexpr std::uint64_t kMemorySeedOffset = 1;
 
-surrogates::ClusterShape ShapeOf(const Problem& problem) {
-  const trials::Machine& machine = problem.machine;
-  return {machine.gpus(), machine.gpus_per_node(), problem.rank_order,
-          machine.resizable()};
-}
+// Makes the processes of both targets around priors of any form.
+class ProcessMaker {
+ public:
+  ProcessMaker(const Problem& problem, const SurrogatePair::Options& options,
+               const surrogates::EncodedSpace& space)
+      : problem_(problem), options_(options), space_(&space) {}
 
-// The prior of the value from that of the throughput: each term of the step
-// time, times the weight. A constant has no such terms.
-surrogates::ParametricMean OfValue(const Problem& problem,
-                                   surrogates::ParametricMean prior) {
-  if (prior.link == surrogates::ParametricMean::Link::kInverse) {
-    for (int i = 0; i < problem.space->size(); ++i) {
-      prior.features.row(i) *= problem.weight((*problem.space)[i]);
+  // Of one of the targets; `predictions` only matter to a predicted prior.
+  using Made = std::unique_ptr<FittedProcess>;
+  using Make = Made (ProcessMaker::*)(CostModelForm,
+                                      const trials::Predictions&) const;
+
+  [[nodiscard]] Made Throughput(CostModelForm form,
+                                const trials::Predictions& predictions) const {
+    const bool predicted = form == CostModelForm::kPredicted;
+    FittedProcess::Options process = Common();
+    process.fit.nugget = options_.throughput_nugget;
+    process.fit.family.scale =
+        predicted ? options_.predicted_family_error : options_.family_error;
+    process.centers_follow_median = true;
+    process.relative_error =
+        predicted ? options_.predicted_throughput_error : 0.0;
+    surrogates::ParametricMean prior =
+        predicted ? surrogates::PredictedThroughputPrior(predictions)
+                  : surrogates::ThroughputPrior(*problem_.space, Shape(), form,
+                                                Choices(form));
+    // The prior of the value: each term of the step time, times the weight. A
+    // constant has no such terms.
+    if (prior.link == surrogates::ParametricMean::Link::kInverse) {
+      for (int i = 0; i < problem_.space->size(); ++i) {
+        prior.features.row(i) *= problem_.weight((*problem_.space)[i]);
+      }
     }
+    return std::make_unique<FittedProcess>(*space_, std::move(prior), process);
   }
-  return prior;
-}
 
-surrogates::CostModelChoices ChoicesFor(const Problem& problem,
-                                        const SurrogatePair::Options& options,
-                                        CostModelForm form) {
-  surrogates::CostModelChoices choices = options.choices;
-  if (!options.job_sizes || form != CostModelForm::kPhysical) {
+  [[nodiscard]] Made Memory(CostModelForm form,
+                            const trials::Predictions& predictions) const {
+    const bool predicted = form == CostModelForm::kPredicted;
+    FittedProcess::Options process = Common();
+    process.fit.seed += kMemorySeedOffset;
+    process.fit.family.scale = options_.memory_family_error;
+    if (predicted) {
+      process.fit.target_scale = options_.predicted_memory_error;
+    } else if (form == CostModelForm::kPhysical &&
+               options_.choices.typical_values) {
+      process.fit.target_scale = options_.memory_error;
+    }
+    const double clip =
+        options_.clip_at_capacity ? 1.0 : options_.out_of_memory_value;
+    surrogates::ParametricMean prior =
+        predicted ? surrogates::PredictedMemoryPrior(
+                        predictions, problem_.machine.memory_bytes(), clip)
+                  : surrogates::MemoryPrior(*problem_.space, Shape(), form,
+                                            clip, Choices(form));
+    if (!predicted) {
+      prior.clip_gradient = options_.clip_gradient;
+    }
+    return std::make_unique<FittedProcess>(*space_, std::move(prior), process);
+  }
+
+  // One with predictions falls back on the physical form.
+  [[nodiscard]] TrustedProcess Trusted(
+      Make make, CostModelForm form,
+      const trials::Predictions& predictions) const {
+    TrustedProcess::MakeProcess fallback;
+    if (form == CostModelForm::kPredicted) {
+      fallback = [maker = *this, make] {
+        return (maker.*make)(CostModelForm::kPhysical, {});
+      };
+    }
+    return {(this->*make)(form, predictions), std::move(fallback)};
+  }
+
+ private:
+  [[nodiscard]] FittedProcess::Options Common() const {
+    FittedProcess::Options common{
+        .fit = options_.fit,
+        .refit_every_trial_until = options_.refit_every_trial_until,
+        .refit_growth = options_.refit_growth};
+    common.fit.threads = problem_.threads;
+    return common;
+  }
+
+  [[nodiscard]] surrogates::ClusterShape Shape() const {
+    const trials::Machine& machine = problem_.machine;
+    return {machine.gpus(), machine.gpus_per_node(), problem_.rank_order,
+            machine.resizable()};
+  }
+
+  [[nodiscard]] surrogates::CostModelChoices Choices(CostModelForm form) const {
+    surrogates::CostModelChoices choices = options_.choices;
+    if (!options_.job_sizes || form != CostModelForm::kPhysical) {
+      return choices;
+    }
+    const trials::TrainedJob* described = JobIfDescribed(problem_);
+    const trials::Workload* workload =
+        described == nullptr ? problem_.workload : &described->workload;
+    if (workload != nullptr) {
+      choices.sizes =
+          surrogates::SizesOf(*workload, problem_.machine.memory_bytes());
+    }
     return choices;
   }
-  const trials::TrainedJob* described = JobIfDescribed(problem);
-  const trials::Workload* workload =
-      described == nullptr ? problem.workload : &described->workload;
-  if (workload != nullptr) {
-    choices.sizes =
-        surrogates::SizesOf(*workload, problem.machine.memory_bytes());
-  }
-  return choices;
-}
 
-FittedProcess::Options CommonOptions(const Problem& problem,
-                                     const SurrogatePair::Options& options) {
-  FittedProcess::Options common{
-      .fit = options.fit,
-      .refit_every_trial_until = options.refit_every_trial_until,
-      .refit_growth = options.refit_growth};
-  common.fit.threads = problem.threads;
-  return common;
-}
-
-std::unique_ptr<FittedProcess> MakeThroughput(
-    const Problem& problem, const SurrogatePair::Options& options,
-    const surrogates::EncodedSpace& space, CostModelForm form,
-    const trials::Predictions& predictions) {
-  FittedProcess::Options process = CommonOptions(problem, options);
-  process.fit.nugget = options.throughput_nugget;
-  process.fit.family.scale = options.family_error;
-  process.centers_follow_median = true;
-  if (form == CostModelForm::kPredicted) {
-    process.relative_error = options.predicted_throughput_error;
-    process.fit.family.scale = options.predicted_family_error;
-    return std::make_unique<FittedProcess>(
-        space,
-        OfValue(problem, surrogates::PredictedThroughputPrior(predictions)),
-        process);
-  }
-  return std::make_unique<FittedProcess>(
-      space,
-      OfValue(problem, surrogates::ThroughputPrior(
-                           *problem.space, ShapeOf(problem), form,
-                           ChoicesFor(problem, options, form))),
-      process);
-}
-
-std::unique_ptr<FittedProcess> MakeMemory(
-    const Problem& problem, const SurrogatePair::Options& options,
-    const surrogates::EncodedSpace& space, CostModelForm form,
-    const trials::Predictions& predictions) {
-  FittedProcess::Options process = CommonOptions(problem, options);
-  process.fit.seed += kMemorySeedOffset;
-  process.fit.family.scale = options.memory_family_error;
-  const double clip =
-      options.clip_at_capacity ? 1.0 : options.out_of_memory_value;
-  if (form == CostModelForm::kPredicted) {
-    process.fit.target_scale = options.predicted_memory_error;
-    return std::make_unique<FittedProcess>(
-        space,
-        surrogates::PredictedMemoryPrior(predictions,
-                                         problem.machine.memory_bytes(), clip),
-        process);
-  }
-  if (form == CostModelForm::kPhysical && options.choices.typical_values) {
-    process.fit.target_scale = options.memory_error;
-  }
-  surrogates::ParametricMean prior =
-      surrogates::MemoryPrior(*problem.space, ShapeOf(problem), form, clip,
-                              ChoicesFor(problem, options, form));
-  prior.clip_gradient = options.clip_gradient;
-  return std::make_unique<FittedProcess>(space, std::move(prior), process);
-}
-
-// A target's surrogate; one with predictions falls back on the physical form.
-template <typename Make>
-TrustedProcess MakeTrusted(const Problem& problem,
-                           const SurrogatePair::Options& options,
-                           const surrogates::EncodedSpace& space,
-                           CostModelForm form,
-                           const trials::Predictions& predictions, Make make) {
-  TrustedProcess::MakeProcess fallback;
-  if (form == CostModelForm::kPredicted) {
-    fallback = [=, &space] {
-      return make(problem, options, space, CostModelForm::kPhysical, {});
-    };
-  }
-  return {make(problem, options, space, form, predictions),
-          std::move(fallback)};
-}
+  Problem problem_;
+  SurrogatePair::Options options_;
+  const surrogates::EncodedSpace* space_;
+};
 
 trials::Predictions PredictionsFor(const Problem& problem,
                                    const SurrogatePair::Options& options) {
@@ -145,8 +142,10 @@ trials::Predictions PredictionsFor(const Problem& problem,
   return problem.predict(options.predictions);
 }
 
-}  // namespace
-
+// The trust in throughput predictions from which the trial after `trials`
+// others uses them. The first three trials use them unless they have failed.
+// After that, it is the radical inverse of a count, 1/2, 1/4, 3/4, 1/8, 5/8,
+// ..., so that the share of trials that use predictions is the trust in them.
 double TrustThreshold(int trials) {
   constexpr int kFirst = 3;
   if (trials < kFirst) {
@@ -161,6 +160,8 @@ double TrustThreshold(int trials) {
   return inverse;
 }
 
+}  // namespace
+
 SurrogatePair::SurrogatePair(const Problem& problem, const Options& options)
     : SurrogatePair(problem, options, PredictionsFor(problem, options)) {}
 
@@ -174,11 +175,12 @@ SurrogatePair::SurrogatePair(const Problem& problem, const Options& options,
                                       ? surrogates::InactiveKnobs::kNeutral
                                       : surrogates::InactiveKnobs::kDefault,
                                   options.encoding)),
-      throughput_(MakeTrusted(problem, options, encoded_,
-                              options.throughput_prior, predictions,
-                              MakeThroughput)),
-      memory_(MakeTrusted(problem, options, encoded_, options.memory_prior,
-                          predictions, MakeMemory)),
+      throughput_(ProcessMaker(problem, options, encoded_)
+                      .Trusted(&ProcessMaker::Throughput,
+                               options.throughput_prior, predictions)),
+      memory_(ProcessMaker(problem, options, encoded_)
+                  .Trusted(&ProcessMaker::Memory, options.memory_prior,
+                           predictions)),
       threads_(problem.threads) {
   if (options.prior_error > 0.0) {
     prior_perturbation_ =
@@ -241,11 +243,6 @@ std::optional<trials::Remaining> SurrogatePair::EstimateRemaining(
     const History& history) const {
   return methods::EstimateRemaining(history, prediction_, throughput_.process(),
                                     memory_.process());
-}
-
-SurrogatePair::Choice SurrogatePair::ArgMaxConstrainedUcb(
-    double beta, const std::vector<char>& excluded) {
-  return ArgMax({.beta = beta}, excluded);
 }
 
 SurrogatePair::Choice SurrogatePair::ArgMax(ArgMaxOptions options,

@@ -133,11 +133,9 @@ class SurrogatePair {
     double memory_variance = 0.0;
   };
 
-  // The candidate with the highest cUCB among those with excluded[i] == 0 (see
-  // AcquisitionSearch). Predicts memory only for candidates that may win.
-  [[nodiscard]] Choice ArgMaxConstrainedUcb(double beta,
-                                            const std::vector<char>& excluded);
-  // The same for any acquisition function, with the threads of the problem.
+  // The candidate with the highest value of an acquisition function among those
+  // with excluded[i] == 0 (see AcquisitionSearch), with the threads of the
+  // problem. Predicts memory only for candidates that may win.
   [[nodiscard]] Choice ArgMax(ArgMaxOptions options,
                               const std::vector<char>& excluded);
 
@@ -184,12 +182,6 @@ class SurrogatePair {
 // of the paper and the fit of BoTorch, the maximum of the posterior under weak
 // priors.
 [[nodiscard]] SurrogatePair::Options VanillaSurrogates();
-
-// The trust in throughput predictions from which the trial after `trials`
-// others uses them. The first three trials use them unless they have failed.
-// After that, it is the radical inverse of a count, 1/2, 1/4, 3/4, 1/8, 5/8,
-// ..., so that the share of trials that use predictions is the trust in them.
-[[nodiscard]] double TrustThreshold(int trials);
 
 [[nodiscard]] std::vector<Option> OptionsOf(SurrogatePair::Options& options);
 // The option `t_comp` of a method.

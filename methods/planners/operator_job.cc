@@ -108,8 +108,9 @@ OperatorModel ModelOfCandidates(const Problem& problem,
   return ModelOf(problem, options, job);
 }
 
-std::vector<Option> OperatorJobRows(OperatorJobOptions& o) {
-  return {
+std::vector<Option> OperatorJobRows(OperatorJobOptions& o,
+                                    const std::vector<Option>& own) {
+  std::vector<Option> rows = {
       {"profiles", CsvFile{&o.profiles},
        "Profiled operators; without them, those of the sizes below."},
       {"links", CsvFile{&o.links}, "Profiled links of the same machine."},
@@ -135,6 +136,8 @@ std::vector<Option> OperatorJobRows(OperatorJobOptions& o) {
       {"memory_share", Number{&o.memory_share, 1e-3, 1.0},
        "The share of the GPU's memory that a plan may use."},
   };
+  rows.insert(rows.end(), own.begin(), own.end());
+  return rows;
 }
 
 int MicroBatchOf(const trials::ParallelConfig& config, int batch) {

@@ -37,7 +37,9 @@ struct OperatorJobOptions {
   double memory_share = 0.9;  // of the capacity that a plan may use
 };
 
-[[nodiscard]] std::vector<Option> OperatorJobRows(OperatorJobOptions& options);
+// The rows of these options, followed by the planner's own.
+[[nodiscard]] std::vector<Option> OperatorJobRows(
+    OperatorJobOptions& options, const std::vector<Option>& own);
 
 // The job of the options, with the sizes of the workload where they are 0.
 // Errors: throws InputError naming the option where there is no workload.

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "common/error.h"
 #include "methods/fixed_order.h"
 
@@ -145,6 +147,17 @@ trials::Predictions EstimatesOf(const Problem& problem,
     }
   }
   return estimates;
+}
+
+const trials::Workload& WorkloadFor(std::string_view method,
+                                    const Problem& problem) {
+  if (problem.workload == nullptr) {
+    throw common::InputError(fmt::format(
+        "{} needs the sizes of the model: add [workload] to the manifest, or "
+        "to [predictions] the facts of its table",
+        method));
+  }
+  return *problem.workload;
 }
 
 Option JudgeOption(Judge& judge, std::string_view meaning) {

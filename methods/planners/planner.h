@@ -19,6 +19,7 @@
 #include "trials/plan.h"
 #include "trials/predictions.h"
 #include "trials/search_space.h"
+#include "trials/workload.h"
 
 namespace methods {
 
@@ -98,6 +99,11 @@ requires requires(const Options& options) { MakePlanner(options); }
                                               const Options& options) {
   return EstimatesOf(problem, *MakePlanner(options));
 }
+
+// The job, for a method that needs it.
+// Errors: throws InputError with a remedy if the problem has none.
+[[nodiscard]] const trials::Workload& WorkloadFor(std::string_view method,
+                                                  const Problem& problem);
 
 // What is tried of a plan: the nearest configuration of the search space, or
 // the plan itself.

@@ -1,16 +1,46 @@
-// Boosted trees as a surrogate of a search space.
+// Gradient-boosted regression trees, by the XGBoost library, alone and as a
+// surrogate of a search space.
 
 #ifndef SURROGATES_BOOSTED_TREES_BOOSTED_TREES_H_
 #define SURROGATES_BOOSTED_TREES_BOOSTED_TREES_H_
 
-#include <string>
+#include <memory>
 #include <vector>
 
-#include "surrogates/boosted_trees/tree_ensemble.h"
 #include "surrogates/surrogate.h"
 #include "trials/search_space.h"
 
 namespace surrogates {
+
+struct TreeOptions {
+  int rounds = 10;                // >= 1
+  int max_depth = 3;              // >= 1
+  double eta = 0.3;               // in (0, 1]
+  double gamma = 1e-4;            // >= 0
+  double min_child_weight = 1.0;  // >= 0
+  double lambda = 1.0;            // >= 0, L2 on leaf weights
+  double alpha = 0.0;             // >= 0, L1 on leaf weights
+};
+
+// Trees of least squared errors, on one thread.
+//
+// Shapes: rows is [N, columns], row-major; labels [N], N >= 1.
+// Source: Chen & Guestrin (2016).
+// Errors: throws std::runtime_error with the library's message.
+class TreeEnsemble {
+ public:
+  TreeEnsemble(const std::vector<float>& rows, const std::vector<float>& labels,
+               int columns, const TreeOptions& options);
+
+  // The predictions of rows, [M, columns].
+  [[nodiscard]] std::vector<float> Predict(
+      const std::vector<float>& rows) const;
+
+ private:
+  int columns_;
+  std::shared_ptr<void> train_;  // the library's matrix, which outlives its use
+  std::shared_ptr<void> booster_;
+};
 
 // Regression trees on the raw fields of the configurations (no scaling: trees
 // do not need it), target divided by its largest value.

@@ -1,6 +1,11 @@
 // The cost model as App. D of the paper prints it.
 
+#include <array>
 #include <cmath>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "surrogates/cost/term.h"
 
@@ -10,25 +15,34 @@ namespace {
 using trials::ParallelConfig;
 using Read = Reading::Kind;
 
-// The data-parallel group as Eqs. 13-15 place it: how many ranks reduce within
-// a host, how many across, and the fraction of the data that crosses.
-struct DataParallelGroup {
-  double intra_ranks = 1.0;
-  double inter_ranks = 1.0;
-  double inter_fraction = 1.0;
+// The links of a cluster, as names of terms and their meanings say them.
+struct ClusterLink {
+  bool between_hosts;
+  const char* name;
+  const char* place;
+};
+constexpr ClusterLink kClusterLinks[] = {{false, "intra-node", "within a host"},
+                                         {true, "inter-node", "between hosts"}};
+
+// A ring of ranks, and the fraction of the gradients that it reduces.
+struct Ring {
+  double ranks = 1.0;
+  double fraction = 1.0;
 };
 
-DataParallelGroup PlaceDataParallel(const ParallelConfig& config,
-                                    const ClusterShape& shape) {
+// The rings of a data-parallel group as Eqs. 13-15 place it: within a host and
+// between hosts.
+std::array<Ring, 2> RingsOf(const ParallelConfig& config,
+                            const ClusterShape& shape) {
   const double dp = config.dp;
   const double node = shape.gpus_per_node;
   if (!shape.multi_node()) {
-    return {dp, 1.0, 1.0};  // flat intra-node, Eq. 15
+    return {Ring{dp}, Ring{}};  // flat intra-node, Eq. 15
   }
-  if (config.dp > shape.gpus_per_node) {
-    return {node, std::ceil(dp / node), 1.0 / node};  // hierarchical, Eq. 13
+  if (config.dp > shape.gpus_per_node) {  // hierarchical, Eq. 13
+    return {Ring{node}, Ring{std::ceil(dp / node), 1.0 / node}};
   }
-  return {1.0, dp, 1.0};  // flat inter-node, Eq. 14
+  return {Ring{}, Ring{dp}};  // flat inter-node, Eq. 14
 }
 
 double Unscaled(const JobSizes& /*sizes*/) { return 1.0; }
@@ -46,40 +60,7 @@ TypicalValue Share(double share, double log_stddev = 1.5) {
 
 std::vector<CostTerm> PrintedTimeTerms(const ClusterShape& shape,
                                        ComputeTime t_comp) {
-  const auto place = [shape](const ParallelConfig& c) {
-    return PlaceDataParallel(c, shape.Of(c));
-  };
-  const auto intra_volume = [=](const ParallelConfig& c) {
-    return RingVolume(place(c).intra_ranks) / (c.tp * c.pp);
-  };
-  const auto inter_volume = [=](const ParallelConfig& c) {
-    const DataParallelGroup group = place(c);
-    return RingVolume(group.inter_ranks) * group.inter_fraction / (c.tp * c.pp);
-  };
-  const auto tp_operations = [=](const ParallelConfig& c, bool inter) {
-    const bool crosses = shape.Of(c).multi_node() && c.tp > shape.gpus_per_node;
-    return crosses == inter ? c.microbatches : 0;
-  };
-  const auto tp_latency = [=](bool inter) {
-    return [=](const ParallelConfig& c) {
-      return tp_operations(c, inter) * RingLatency(c.tp);
-    };
-  };
-  const auto tp_volume = [=](bool inter) {
-    return [=](const ParallelConfig& c) {
-      return tp_operations(c, inter) * RingVolume(c.tp);
-    };
-  };
-  // "Approximated if N_H > 1": with several hosts some stage boundary lies
-  // between two of them, and the slowest one sets the pace.
-  const auto transfers = [=](bool inter) {
-    return [=](const ParallelConfig& c) {
-      return shape.Of(c).multi_node() == inter
-                 ? 2.0 * c.microbatches * (c.pp - 1.0)
-                 : 0.0;
-    };
-  };
-  return {
+  std::vector<CostTerm> terms = {
       // Eq. 10
       {"compute", "t_comp of Eq. 10",
        [=](const ParallelConfig& c) {
@@ -90,60 +71,80 @@ std::vector<CostTerm> PrintedTimeTerms(const ClusterShape& shape,
                     ? microbatches / c.microbatches / gpus
                     : microbatches / gpus;
        },
-       Share(1.0)},
-      // Eqs. 11-15
-      {"DP latency, intra-node",
-       "one message of the gradients' ring within a host",
-       [=](const ParallelConfig& c) {
-         return RingLatency(place(c).intra_ranks);
-       },
-       Share(0.05),
-       {Read::kLatency, Unscaled}},
-      {"DP volume, intra-node",
-       "all-reduce of all gradients within a host",
-       intra_volume,
-       Share(0.3),
-       {Read::kBandwidth, BytesOfTwoModels}},
-      {"DP latency, inter-node",
-       "one message of the gradients' ring between hosts",
-       [=](const ParallelConfig& c) {
-         return RingLatency(place(c).inter_ranks);
-       },
-       Share(0.05),
-       {Read::kLatency, Unscaled}},
-      {"DP volume, inter-node",
-       "all-reduce of all gradients between hosts",
-       inter_volume,
-       Share(0.6),
-       {Read::kBandwidth, BytesOfTwoModels}},
-      // lambda_Z of Eq. 12: the additional volume of ZeRO-3.
-      {"DP volume ZeRO-3, intra-node",
-       "additional volume of ZeRO-3: lambda_Z of Eq. 12",
-       [=](const ParallelConfig& c) {
-         return c.zero_stage < 3 ? 0.0 : intra_volume(c);
-       },
-       Share(0.2)},
-      {"DP volume ZeRO-3, inter-node",
-       "additional volume of ZeRO-3: lambda_Z of Eq. 12",
-       [=](const ParallelConfig& c) {
-         return c.zero_stage < 3 ? 0.0 : inter_volume(c);
-       },
-       Share(0.4)},
-      // Eq. 16
-      {"TP latency, intra-node", "O_tp messages of Eq. 16 within a host",
-       tp_latency(false), Share(0.05)},
-      {"TP volume, intra-node", "O_tp M_act,tp of Eq. 16 within a host",
-       tp_volume(false), Share(0.3)},
-      {"TP latency, inter-node", "O_tp messages of Eq. 16 between hosts",
-       tp_latency(true), Share(0.05)},
-      {"TP volume, inter-node", "O_tp M_act,tp of Eq. 16 between hosts",
-       tp_volume(true), Share(0.3)},
-      // Eqs. 17-18
-      {"PP transfers, intra-node", "one transfer of Eq. 18", transfers(false),
-       Share(0.05)},
-      {"PP transfers, inter-node", "one transfer of Eq. 18", transfers(true),
-       Share(0.05)},
+       Share(1.0)}};
+  const auto add = [&](const char* name, const ClusterLink& link,
+                       std::string meaning, auto feature, double share,
+                       const Reading& reading = {}) {
+    terms.push_back({fmt::format("{}, {}", name, link.name), std::move(meaning),
+                     feature, Share(share), reading});
   };
+  const auto ring = [shape](const ParallelConfig& c, bool between_hosts) {
+    return RingsOf(c, shape.Of(c))[between_hosts ? 1 : 0];
+  };
+  const auto volume = [ring](const ParallelConfig& c, bool between_hosts) {
+    const Ring own = ring(c, between_hosts);
+    return RingVolume(own.ranks) * own.fraction / (c.tp * c.pp);
+  };
+  // Eqs. 11-15
+  for (const ClusterLink& link : kClusterLinks) {
+    const bool inter = link.between_hosts;
+    add("DP latency", link,
+        fmt::format("one message of the gradients' ring {}", link.place),
+        [=](const ParallelConfig& c) {
+          return RingLatency(ring(c, inter).ranks);
+        },
+        0.05, {Read::kLatency, Unscaled});
+    add("DP volume", link,
+        fmt::format("all-reduce of all gradients {}", link.place),
+        [=](const ParallelConfig& c) { return volume(c, inter); },
+        inter ? 0.6 : 0.3, {Read::kBandwidth, BytesOfTwoModels});
+  }
+  // lambda_Z of Eq. 12: the additional volume of ZeRO-3.
+  for (const ClusterLink& link : kClusterLinks) {
+    const bool inter = link.between_hosts;
+    add(
+        "DP volume ZeRO-3", link,
+        "additional volume of ZeRO-3: lambda_Z of Eq. 12",
+        [=](const ParallelConfig& c) {
+          return c.zero_stage < 3 ? 0.0 : volume(c, inter);
+        },
+        inter ? 0.4 : 0.2);
+  }
+  // Eq. 16
+  for (const ClusterLink& link : kClusterLinks) {
+    const auto operations = [=](const ParallelConfig& c) {
+      const bool crosses =
+          shape.Of(c).multi_node() && c.tp > shape.gpus_per_node;
+      return crosses == link.between_hosts ? c.microbatches : 0;
+    };
+    add(
+        "TP latency", link,
+        fmt::format("O_tp messages of Eq. 16 {}", link.place),
+        [=](const ParallelConfig& c) {
+          return operations(c) * RingLatency(c.tp);
+        },
+        0.05);
+    add(
+        "TP volume", link,
+        fmt::format("O_tp M_act,tp of Eq. 16 {}", link.place),
+        [=](const ParallelConfig& c) {
+          return operations(c) * RingVolume(c.tp);
+        },
+        0.3);
+  }
+  // Eqs. 17-18, "approximated if N_H > 1": with several hosts some stage
+  // boundary lies between two of them, and the slowest one sets the pace.
+  for (const ClusterLink& link : kClusterLinks) {
+    add(
+        "PP transfers", link, "one transfer of Eq. 18",
+        [=](const ParallelConfig& c) {
+          return shape.Of(c).multi_node() == link.between_hosts
+                     ? 2.0 * c.microbatches * (c.pp - 1.0)
+                     : 0.0;
+        },
+        0.05);
+  }
+  return terms;
 }
 
 std::vector<CostTerm> PrintedMemoryTerms(const ClusterShape& shape) {

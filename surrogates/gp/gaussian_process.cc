@@ -51,11 +51,11 @@ Observations Sorted(const Observations& observations) {
 }
 
 HyperparameterBox BoxOf(const ParametricMean& mean,
-                        const GaussianProcess::Options& options, bool nugget,
-                        bool family, int dimensions, double target_scale,
-                        double largest) {
-  const Eigen::Index size =
-      dimensions + 1 + mean.size() + (nugget ? 1 : 0) + (family ? 1 : 0);
+                        const GaussianProcess::Options& options,
+                        const Likelihood::Options& parts, int dimensions,
+                        double target_scale, double largest) {
+  const Eigen::Index size = dimensions + 1 + mean.size() +
+                            (parts.nugget ? 1 : 0) + (parts.family ? 1 : 0);
   HyperparameterBox box{Eigen::VectorXd(size), Eigen::VectorXd(size)};
   box.lower.head(dimensions).setConstant(std::log(options.min_length_scale));
   box.upper.head(dimensions).setConstant(std::log(options.max_length_scale));
@@ -68,16 +68,28 @@ HyperparameterBox BoxOf(const ParametricMean& mean,
     box.upper[i] = coefficient.log_center + reach;
     ++i;
   }
-  if (nugget) {
+  if (parts.nugget) {
     box.lower[i] = 2.0 * std::log(kMinNugget * target_scale);
     box.upper[i] = 2.0 * std::log(kMaxSignal * target_scale);
     ++i;
   }
-  if (family) {
+  if (parts.family) {
     box.lower[i] = 2.0 * std::log(kMinFamily * largest);
     box.upper[i] = 2.0 * std::log(kMaxFamily * largest);
   }
   return box;
+}
+
+Likelihood::Options PartsOf(const GaussianProcess::Options& options) {
+  const bool printed = options.as_printed;
+  const bool kernel = !options.mean_only;
+  return {.iid = !kernel,
+          .relative_noise_floor = options.relative_noise_floor,
+          .with_priors = !printed,
+          .integrate_coefficients = options.integrate_coefficients && !printed,
+          .nugget = options.learn_nugget && kernel && !printed,
+          .family = options.family.scale > 0.0 && kernel && !printed,
+          .family_correlation = options.family.correlation};
 }
 
 }  // namespace
@@ -87,11 +99,8 @@ GaussianProcess::GaussianProcess(const EncodedSpace& space, ParametricMean mean,
     : space_(&space),
       mean_(std::move(mean)),
       options_(options),
-      posterior_({.kernel = !options.mean_only,
-                  .integrate_coefficients = Integrates(),
-                  .nugget = LearnsNugget(),
-                  .family = LearnsFamilies(),
-                  .family_correlation = options.family.correlation}) {
+      parts_(PartsOf(options)),
+      posterior_(parts_) {
   Require(mean_.features.rows() == space.size(),
           "the mean needs one row of features per candidate");
   Require(mean_.features.cols() == mean_.size(),
@@ -144,7 +153,7 @@ KernelPriors GaussianProcess::Priors(double target_scale,
                                      double largest) const {
   KernelPriors priors = KernelPriors::DimensionScaled(
       space_->dimension_count(), target_scale, options_.nugget);
-  if (LearnsFamilies()) {
+  if (parts_.family) {
     priors.family_variance = {
         .log_center = 2.0 * std::log(options_.family.scale * largest),
         .log_stddev = options_.family.log_stddev,
@@ -164,17 +173,7 @@ double GaussianProcess::Largest(const Observations& observations,
 
 Likelihood GaussianProcess::MakeLikelihood(const Observations& observations,
                                            const KernelPriors& priors) const {
-  return {*space_,
-          mean_,
-          observations,
-          priors,
-          {.iid = options_.mean_only,
-           .relative_noise_floor = options_.relative_noise_floor,
-           .with_priors = !options_.as_printed,
-           .integrate_coefficients = Integrates(),
-           .nugget = LearnsNugget(),
-           .family = LearnsFamilies(),
-           .family_correlation = options_.family.correlation}};
+  return {*space_, mean_, observations, priors, parts_};
 }
 
 void GaussianProcess::SetLogCenters(const Eigen::VectorXd& log_centers) {
@@ -214,8 +213,7 @@ FitSummary GaussianProcess::Fit(const Observations& unsorted) {
     }
     fit = MaximiseOverStarts(
         likelihood, starts,
-        BoxOf(mean_, options_, LearnsNugget(), LearnsFamilies(), dimensions,
-              target_scale_, largest_),
+        BoxOf(mean_, options_, parts_, dimensions, target_scale_, largest_),
         search);
   }
   fitted_ = !empty;
@@ -291,17 +289,18 @@ FitSummary GaussianProcess::Summarize() const {
   // The records' name of the nugget is misfit_stddev.
   add(options_.mean_only ? "misfit_stddev" : "signal_stddev",
       std::sqrt(signal_variance));
-  if (LearnsNugget()) {
+  if (parts_.nugget) {
     add("misfit_stddev", std::exp(0.5 * h.log_nugget_variance));
   }
-  if (LearnsFamilies()) {
+  if (parts_.family) {
     add("family_stddev", std::exp(0.5 * h.log_family_variance));
   }
   for (Eigen::Index j = 0; j < mean_.size(); ++j) {
     add(fmt::format("prior[{}]", mean_.coefficients[j].name),
         std::exp(h.log_coefficients[j]));
   }
-  for (Eigen::Index j = 0; Integrates() && j < mean_.size(); ++j) {
+  for (Eigen::Index j = 0; parts_.integrate_coefficients && j < mean_.size();
+       ++j) {
     add(fmt::format("prior_log_stddev[{}]", mean_.coefficients[j].name),
         posterior_.LogCoefficientStddev(j));
   }

@@ -156,16 +156,6 @@ class GaussianProcess {
   }
 
  private:
-  [[nodiscard]] bool Integrates() const {
-    return options_.integrate_coefficients && !options_.as_printed;
-  }
-  [[nodiscard]] bool LearnsNugget() const {
-    return options_.learn_nugget && !options_.as_printed && !options_.mean_only;
-  }
-  [[nodiscard]] bool LearnsFamilies() const {
-    return options_.family.scale > 0.0 && !options_.as_printed &&
-           !options_.mean_only;
-  }
   void Validate(const Observations& observations) const;
   [[nodiscard]] double TargetScale(const Observations& observations,
                                    const Hyperparameters& modes) const;
@@ -182,6 +172,7 @@ class GaussianProcess {
   const EncodedSpace* space_;
   ParametricMean mean_;
   Options options_;
+  Likelihood::Options parts_;  // which parts of the model options_ ask for
 
   bool fitted_ = false;  // the posterior's hyperparameters are an optimum
   double target_scale_ = 1.0;

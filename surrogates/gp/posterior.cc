@@ -64,6 +64,10 @@ struct Posterior::Buffers {
   }
 };
 
+double Posterior::SignalVariance() const {
+  return std::exp(hyperparameters_.log_signal_variance);
+}
+
 double Posterior::NuggetVariance() const {
   return options_.nugget ? std::exp(hyperparameters_.log_nugget_variance) : 0.0;
 }
@@ -82,8 +86,7 @@ void Posterior::SetFamilies(const EncodedSpace& space,
   const Eigen::Index old = family_correlation_.cols();
   const auto n = static_cast<Eigen::Index>(candidates.size());
   family_correlation_.conservativeResize(families.size(), n);
-  const double ratio =
-      FamilyVariance() / std::exp(hyperparameters_.log_signal_variance);
+  const double ratio = FamilyVariance() / SignalVariance();
   for (Eigen::Index i = old; i < n; ++i) {
     const int family = families.of_candidate[candidates[i]];
     for (int other = 0; other < families.size(); ++other) {
@@ -108,7 +111,7 @@ bool Posterior::Condition(const EncodedSpace& space,
   inverse_length_scale_ = hyperparameters_.log_length_scales.unaryExpr(
       [](double log_l) { return std::exp(-log_l); });
   coefficient_ = hyperparameters_.log_coefficients.array().exp();
-  const Eigen::Index n = options_.kernel ? observations.size() : 0;
+  const Eigen::Index n = options_.iid ? 0 : observations.size();
   inverse_factor_.resize(n, n);
   if (n > 0) {
     scaled_points_ = ScaledPoints(space, observations.candidate).transpose();
@@ -117,7 +120,7 @@ bool Posterior::Condition(const EncodedSpace& space,
     inverse_factor_ = inverse;
   }
   family_correlation_.resize(0, 0);
-  if (options_.kernel) {
+  if (!options_.iid) {
     SetFamilies(space, observations.candidate);
   }
   const bool integrates = options_.integrate_coefficients;
@@ -162,7 +165,7 @@ Eigen::MatrixXd Posterior::ScaledPoints(
 bool Posterior::Append(const EncodedSpace& space, const ParametricMean& mean,
                        const Observations& observations, double noise) {
   const Eigen::Index n = weights_.cols();
-  const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
+  const double signal_variance = SignalVariance();
   const Eigen::VectorXd point =
       ScaledPoints(space, {observations.candidate.back()}).col(0);
   Eigen::VectorXd covariance(n);
@@ -297,8 +300,8 @@ void Posterior::PredictTile(const ParametricMean& mean,
   ProductTile(coefficient_.data(), 1, mean.size(), buffers.features.data(),
               buffers.mean.data());
   mean.ApplyLink(buffers.mean, buffers.link);
-  buffers.variance.setConstant(std::exp(hyperparameters_.log_signal_variance) +
-                               FamilyVariance() + NuggetVariance());
+  buffers.variance.setConstant(SignalVariance() + FamilyVariance() +
+                               NuggetVariance());
   if (weights_.cols() > 0) {
     AddObservations(buffers);
   }
@@ -309,7 +312,7 @@ void Posterior::PredictTile(const ParametricMean& mean,
 
 // Adds k_*^T A^-1 (y - m) to the mean and takes |L^-1 k_*|^2 off the variance.
 void Posterior::AddObservations(Buffers& buffers) const {
-  const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
+  const double signal_variance = SignalVariance();
   const auto n = static_cast<int>(weights_.cols());
   MaternTile(scaled_points_.data(), n, static_cast<int>(scaled_points_.cols()),
              buffers.points.data(), buffers.correlation.data());
@@ -348,7 +351,7 @@ void Posterior::AddFamilies(Buffers& buffers) const {
 
 // Adds |L_M^-1 (J_* - J^T A^-1 k_*)|^2 to the variance.
 void Posterior::AddCoefficients(Buffers& buffers) const {
-  const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
+  const double signal_variance = SignalVariance();
   const auto m = static_cast<int>(coefficient_.size());
   ProductTile(coefficient_prior_.data(), m, m, buffers.features.data(),
               buffers.spread.data());
@@ -373,7 +376,7 @@ void Posterior::AddFamilies(const EncodedSpace& space,
     return;
   }
   const double family_variance = FamilyVariance();
-  const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
+  const double signal_variance = SignalVariance();
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const auto column = static_cast<Eigen::Index>(i);
     for (std::size_t j = i; j < candidates.size(); ++j) {
@@ -393,12 +396,12 @@ void Posterior::AddFamilies(const EncodedSpace& space,
 Eigen::MatrixXd Posterior::JointCovariance(
     const EncodedSpace& space, const ParametricMean& mean,
     const std::vector<int>& candidates) const {
-  const double signal_variance = std::exp(hyperparameters_.log_signal_variance);
+  const double signal_variance = SignalVariance();
   const auto size = static_cast<Eigen::Index>(candidates.size());
   const Eigen::Index n = weights_.cols();
   Eigen::MatrixXd covariance = Eigen::MatrixXd::Zero(size, size);
   Eigen::MatrixXd to_observations(n, size);  // k_*
-  if (options_.kernel) {
+  if (!options_.iid) {
     const Eigen::MatrixXd points = ScaledPoints(space, candidates);
     const Eigen::MatrixXd observed = scaled_points_.transpose();
     const auto kernel = [&](const auto& others, Eigen::Index i) {

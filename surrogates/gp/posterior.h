@@ -30,15 +30,8 @@ namespace surrogates {
 // Source: Rasmussen & Williams (2006), Eqs. 2.25, 2.26, 2.41 and 2.42.
 class Posterior {
  public:
-  struct Options {
-    bool kernel = true;
-    bool integrate_coefficients = false;
-    bool nugget = false;
-    bool family = false;
-    double family_correlation = 0.5;  // as in the likelihood
-  };
   Posterior() = default;
-  explicit Posterior(const Options& options) : options_(options) {}
+  explicit Posterior(const Likelihood::Options& options) : options_(options) {}
 
   // Conditions on the likelihood's observations at these hyperparameters. False
   // where their covariance cannot be factorized; then only hyperparameters()
@@ -81,6 +74,7 @@ class Posterior {
  private:
   struct Buffers;  // of one worker of Predict
 
+  [[nodiscard]] double SignalVariance() const;
   [[nodiscard]] double NuggetVariance() const;
   void AddFamilies(const EncodedSpace& space,
                    const std::vector<int>& candidates,
@@ -100,7 +94,7 @@ class Posterior {
   void AddFamilies(Buffers& buffers) const;
   void AddCoefficients(Buffers& buffers) const;
 
-  Options options_;
+  Likelihood::Options options_;
   Hyperparameters hyperparameters_;
   double log_density_ = 0.0;
   double information_gain_ = 0.0;

@@ -52,13 +52,6 @@ constexpr double kFarthest = 700.0;  // exp(-700) is still a normal number
 }  // namespace
 
 OPPA_VERSIONS
-void ExpTile(double* values) {
-  for (int t = 0; t < kTile; ++t) {
-    values[t] = Exp(std::clamp(values[t], -kFarthest, kFarthest));
-  }
-}
-
-OPPA_VERSIONS
 void MaternTile(const double* points, int n, int d, const double* tile,
                 double* correlation) {
   for (int i = 0; i < n; ++i) {

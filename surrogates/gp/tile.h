@@ -36,10 +36,6 @@ void TriangularSquaresTile(const double* lower, int n, const double* k,
 void ProductTile(const double* weights, int m, int n, const double* k,
                  double* out);
 
-// values[t] = exp(values[t]), values clamped to [-700, 700]. Within 2 units in
-// the last place.
-void ExpTile(double* values);
-
 }  // namespace surrogates
 
 #endif  // SURROGATES_GP_TILE_H_

@@ -376,27 +376,6 @@ TEST(AcquisitionSearch, FindsTheLeastInfeasibleOfCandidatesThatDoNotFit) {
   }
 }
 
-// Another unit scales everything alike.
-TEST(AcquisitionSearch, DoesNotDependOnTheUnitOfThroughput) {
-  std::mt19937_64 engine(41);
-  const Beliefs beliefs = RandomBeliefs(3000, engine);
-  ArgMaxSummary expected;
-  const int best = ArgMaxConstrainedUcb(beliefs.throughput, beliefs.excess, 1.0,
-                                        {}, &expected);
-  for (const double unit : {std::ldexp(1.0, -40), std::ldexp(1.0, 40)}) {
-    const surrogates::Prediction throughput{
-        unit * beliefs.throughput.mean,
-        unit * unit * beliefs.throughput.variance};
-    ArgMaxSummary summary;
-    EXPECT_EQ(
-        ArgMaxConstrainedUcb(throughput, beliefs.excess, 1.0, {}, &summary),
-        best);
-    EXPECT_EQ(summary.value, unit * expected.value);
-    EXPECT_EQ(summary.memory_evaluations, expected.memory_evaluations);
-    EXPECT_EQ(summary.exact_evaluations, expected.exact_evaluations);
-  }
-}
-
 TEST(AcquisitionSearch, RejectsOptionsOutsideTheirRange) {
   Beliefs beliefs;
   beliefs.throughput.mean.setOnes(2);
@@ -417,37 +396,6 @@ TEST(AcquisitionSearch, RejectsOptionsOutsideTheirRange) {
   EXPECT_THROW((void)run({.beta = std::nan("")}), std::invalid_argument);
   EXPECT_THROW((void)run({.threads = 0}), std::invalid_argument);
   EXPECT_THROW((void)run({.first_batch = 0}), std::invalid_argument);
-}
-
-// Candidates in another order are the same candidates.
-TEST(AcquisitionSearch, ChoosesTheSameWhereverItStands) {
-  std::mt19937_64 engine(29);
-  const Beliefs beliefs = RandomBeliefs(2000, engine);
-  std::vector<int> order(2000);
-  std::iota(order.begin(), order.end(), 0);
-  const int expected =
-      ArgMaxConstrainedUcb(beliefs.throughput, beliefs.excess, 1.0, {});
-  for (int round = 0; round < 5; ++round) {
-    std::shuffle(order.begin(), order.end(), engine);
-    Beliefs shuffled;
-    shuffled.throughput = {beliefs.throughput.mean(order),
-                           beliefs.throughput.variance(order)};
-    shuffled.excess = {beliefs.excess.mean(order),
-                       beliefs.excess.variance(order)};
-    const int best =
-        ArgMaxConstrainedUcb(shuffled.throughput, shuffled.excess, 1.0, {});
-    EXPECT_EQ(order[best], expected);
-  }
-}
-
-TEST(ArgMaxConstrainedUcb, EvaluatesFewCandidatesExactly) {
-  std::mt19937_64 engine(11);
-  const Beliefs beliefs = RandomBeliefs(20000, engine);
-  ArgMaxSummary summary;
-  const int best = ArgMaxConstrainedUcb(beliefs.throughput, beliefs.excess, 1.0,
-                                        {}, &summary);
-  EXPECT_GE(best, 0);
-  EXPECT_LT(summary.exact_evaluations, 200);
 }
 
 TEST(ArgMaxConstrainedUcb, GivesTheLowestIndexOfEquals) {

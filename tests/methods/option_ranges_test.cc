@@ -87,28 +87,4 @@ TEST(OptionRanges, IncludeTheirEndsAndNothingBeyond) {
   });
 }
 
-// The paper has no nugget, no shared error and no slope above the capacity.
-TEST(PrintedSurrogates, HaveNothingThatThePaperDoesNotHave) {
-  const SurrogatePair::Options printed = PrintedSurrogates();
-  EXPECT_EQ(printed.throughput_prior, surrogates::CostModelForm::kPrinted);
-  EXPECT_EQ(printed.memory_prior, surrogates::CostModelForm::kPrinted);
-  EXPECT_TRUE(printed.fit.as_printed);
-  EXPECT_EQ(printed.family_error, 0.0);
-  EXPECT_TRUE(printed.clip_at_capacity);
-  EXPECT_EQ(printed.clip_gradient, 0.0);
-  EXPECT_EQ(printed.fit.max_length_scale, 1e4);
-  EXPECT_EQ(printed.fit.coefficient_reach, 20.0);
-  EXPECT_FALSE(printed.neutral_inactive_parameters);
-  EXPECT_EQ(printed.encoding, surrogates::SizeScale::kLinear);
-}
-
-TEST(VanillaSurrogates, HaveNoPriorMean) {
-  const SurrogatePair::Options vanilla = VanillaSurrogates();
-  EXPECT_EQ(vanilla.throughput_prior, surrogates::CostModelForm::kNone);
-  EXPECT_EQ(vanilla.memory_prior, surrogates::CostModelForm::kNone);
-  EXPECT_FALSE(vanilla.fit.learn_nugget);
-  EXPECT_EQ(vanilla.family_error, 0.0);
-  EXPECT_EQ(vanilla.prior_error, 0.0);
-}
-
 }  // namespace methods::option_ranges_test

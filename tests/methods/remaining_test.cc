@@ -44,7 +44,7 @@ class RemainingTest : public testing::Test {
                        {.throughput_prior = surrogates::CostModelForm::kNone,
                         .memory_prior = surrogates::CostModelForm::kNone});
     (void)pair.Fit(history_);
-    (void)pair.ArgMaxConstrainedUcb(1.0, history_.tried());
+    (void)pair.ArgMax({.beta = 1.0}, history_.tried());
     return pair.EstimateRemaining(history_);
   }
 
@@ -127,15 +127,6 @@ TEST_F(RemainingTest, IsAbsentWhileOnlyPlansHaveCompleted) {
   EXPECT_FALSE(Estimate());
 }
 
-TEST_F(RemainingTest, CandidateOfTheGainIsUntried) {
-  for (const int i : {0, 12, 30, 2}) {
-    Try(i);
-    const int candidate = Estimate().value().candidate;
-    ASSERT_GE(candidate, 0);
-    EXPECT_EQ(history_.tried()[candidate], 0);
-  }
-}
-
 // The mean of what a candidate has above the incumbent, by integration, times
 // the probability that it fits.
 TEST_F(RemainingTest, ExpectedGainIsTheMeanAboveTheIncumbent) {
@@ -147,7 +138,7 @@ TEST_F(RemainingTest, ExpectedGainIsTheMeanAboveTheIncumbent) {
                      {.throughput_prior = surrogates::CostModelForm::kNone,
                       .memory_prior = surrogates::CostModelForm::kNone});
   (void)pair.Fit(history_);
-  (void)pair.ArgMaxConstrainedUcb(1.0, history_.tried());
+  (void)pair.ArgMax({.beta = 1.0}, history_.tried());
   surrogates::Prediction speed, memory;
   pair.Predict(speed, memory);
   double best = 0.0;
@@ -185,13 +176,6 @@ TEST_F(RemainingTest, DoesNotDependOnTheUnitOfTime) {
   EXPECT_EQ(fast.p_within_1, slow.p_within_1);
   EXPECT_EQ(fast.p_within_5, slow.p_within_5);
   EXPECT_EQ(slow.p_within_5, HighestProbability());
-}
-
-TEST_F(RemainingTest, IsTheSameForTheSameHistory) {
-  for (const int i : {3, 9, 14}) {
-    Try(i);
-  }
-  EXPECT_EQ(Estimate(), Estimate());
 }
 
 // A process that expects 1 everywhere, with this deviation far from candidate
@@ -308,47 +292,6 @@ trials::Trial TrialOf(int candidate, double steps_per_s) {
   trial.throughput.steps_per_s = steps_per_s;
   trial.throughput.variance = 0.0;
   return trial;
-}
-
-// One trial of 1 step a second and two untried candidates.
-TEST(Remaining, TheGainDoesNotDependOnTheOrderOfCandidates) {
-  const trials::SearchSpace space({{.dp = 1}, {.dp = 2}, {.dp = 4}});
-  const surrogates::EncodedSpace encoded = surrogates::Encode(space);
-  const surrogates::GaussianProcess process = AroundOne(encoded, 0.1);
-  surrogates::Prediction prediction;
-  process.Predict(prediction);
-  std::vector<int> order = {0, 1, 2};
-  do {
-    const int tried = order[0];
-    const int better = order[1];
-    const int worse = order[2];
-    History history(space.size());
-    history.Add(TrialOf(tried, 1.0));
-    prediction.mean[tried] = 1.0;
-    prediction.mean[better] = 2.0;
-    prediction.mean[worse] = 1.05;
-    prediction.variance.setConstant(1e-6);
-    const auto remaining =
-        EstimateRemaining(history, prediction, process, process);
-    EXPECT_EQ(remaining->candidate, better);
-    // The better one gains a step a second if it fits.
-    EXPECT_NEAR(remaining->expected_gain, 0.5, 1e-3);
-  } while (std::next_permutation(order.begin(), order.end()));
-}
-
-TEST(Remaining, SlowCandidatesLeaveNothingToGain) {
-  const trials::SearchSpace space({{.dp = 1}, {.dp = 2}, {.dp = 4}});
-  const surrogates::EncodedSpace encoded = surrogates::Encode(space);
-  const surrogates::GaussianProcess process = AroundOne(encoded, 0.1);
-  surrogates::Prediction prediction;
-  process.Predict(prediction);
-  prediction.mean << 1.0, 0.5, 0.2;
-  prediction.variance.setConstant(1e-4);
-  const auto remaining =
-      EstimateRemaining(OneTrial(space), prediction, process, process);
-  EXPECT_GE(remaining->expected_gain, 0.0);
-  EXPECT_LT(remaining->expected_gain, 1e-12);
-  EXPECT_EQ(remaining->p_within_1, HighestProbability());
 }
 
 // A process whose values are all the same number, of which one is measured with

@@ -183,38 +183,6 @@ TEST_F(SearchMethods, EarlyTerminationStopsOnlyTrialsThatAreNotTheBest) {
   EXPECT_GT(stopped, 2);
 }
 
-TEST_F(SearchMethods, WithoutEarlyTerminationEveryTrialRunsToItsEnd) {
-  const auto method = MakeOppa(problem_, {.early_termination = false}, 2);
-  for (const Measurement& measurement :
-       Search(*method, space_, 12).measurements) {
-    EXPECT_NE(measurement.outcome, Outcome::kTerminatedEarly);
-  }
-}
-
-TEST_F(SearchMethods, OppaTriesAtRandomAfterTooManyFailures) {
-  const auto method =
-      MakeOppa(problem_, {.random_trials = 2, .failures_before_random = 3}, 1);
-  // Two trials that work, then nothing does.
-  Measurement works;
-  works.outcome = Outcome::kCompleted;
-  works.step_times_s = {1.0, 1.0, 1.0};
-  works.peak_memory_bytes = 0.5 * kCapacity;
-  Measurement fails;
-  fails.outcome = Outcome::kOutOfMemory;
-  std::vector<ChosenBy> chosen_by;
-  for (int i = 0; i < 9; ++i) {
-    const auto suggestion = method->Suggest();
-    ASSERT_TRUE(suggestion);
-    chosen_by.push_back(suggestion->chosen_by);
-    Observe(suggestion->candidate, i < 2 ? works : fails, *method);
-  }
-  const std::vector<ChosenBy> expected = {
-      ChosenBy::kRandom, ChosenBy::kRandom, ChosenBy::kModel,
-      ChosenBy::kModel,  ChosenBy::kModel,  ChosenBy::kRandom,
-      ChosenBy::kModel,  ChosenBy::kModel,  ChosenBy::kRandom};
-  EXPECT_EQ(chosen_by, expected);
-}
-
 TEST_F(SearchMethods, XgboostLearnsToAvoidWhatFails) {
   const auto method = MakeXgboost(problem_, {}, 3);
   const Trace trace = Search(*method, space_, 25);
@@ -256,35 +224,6 @@ TEST_F(SearchMethods, RandomXgboostAndCostModelDrawTheSameUniformTrials) {
   EXPECT_EQ(xgboost->Suggest()->candidate, uniform);
   EXPECT_EQ(cost_model->Suggest()->candidate, uniform);
   EXPECT_EQ(MakeOppa(problem_, {}, 6)->Suggest()->candidate, cell);
-}
-
-TEST_F(SearchMethods, OppaWithoutRandomTrialsAfterFailuresAsksItsModel) {
-  const auto method =
-      MakeOppa(problem_, {.random_trials = 1, .failures_before_random = 0}, 1);
-  Observe(method->Suggest()->candidate,
-          {.outcome = Outcome::kCompleted,
-           .step_times_s = {1.0, 1.0},
-           .peak_memory_bytes = 0.5 * kCapacity},
-          *method);
-  for (int i = 0; i < 8; ++i) {
-    const auto suggestion = method->Suggest();
-    EXPECT_EQ(suggestion->chosen_by, ChosenBy::kModel) << i;
-    Observe(suggestion->candidate, {.outcome = Outcome::kOutOfMemory}, *method);
-  }
-}
-
-TEST_F(SearchMethods, AblationWithoutBothPartsSharesItsBlindTrialsWithOppa) {
-  const auto oppa = MakeOppa(problem_, {.random_trials = 3}, 6);
-  const auto vanilla = MakeOppa(
-      problem_,
-      {.early_termination = false,
-       .random_trials = 3,
-       .surrogates = {.throughput_prior = surrogates::CostModelForm::kNone,
-                      .memory_prior = surrogates::CostModelForm::kNone}},
-      6);
-  const Trace a = Search(*oppa, space_, 3);
-  const Trace b = Search(*vanilla, space_, 3);
-  EXPECT_EQ(a.candidates, b.candidates);
 }
 
 TEST_F(SearchMethods, ATrialMustBeatTheBestByAShareOfIt) {
@@ -341,15 +280,6 @@ TEST_F(SearchMethods, AWrongPriorIsOvercome) {
   EXPECT_GE(BestFound(Search(*oppa, space_, 25)), 0.95 * Optimum());
 }
 
-TEST(OppaOptions, ADeltaOfOneIsAnError) {
-  const trials::SearchSpace space = Space();
-  const Problem problem{.space = &space, .q_max = 10};
-  const auto table =
-      common::TomlTable::ParseString("theory_delta = 1.0", "x.toml");
-  EXPECT_THROW((void)ReadOptions<OppaOptions>(table, problem),
-               common::InputError);
-}
-
 TEST(OppaOptions, UnknownPriorNamesThePlaceAndTheChoices) {
   const trials::SearchSpace space = Space();
   const Problem problem{.space = &space, .q_max = 10};
@@ -386,35 +316,6 @@ TEST(OppaOptions, AreAllReadAndDescribed) {
   const auto table = common::TomlTable::ParseString(text, "x.toml");
   (void)ReadOptions<OppaOptions>(table, {.q_max = 10});
   EXPECT_NO_THROW(table.RejectUnknownKeys());
-}
-
-// Each default is written once; these are the values that results depend on.
-TEST(OppaOptions, HaveTheDefaultsOfTheResults) {
-  const OppaOptions options;
-  EXPECT_EQ(options.beta, 3.0);
-  EXPECT_EQ(options.acquisition, Acquisition::kConstrainedUcb);
-  EXPECT_EQ(options.alternate_every, 2);
-  EXPECT_EQ(options.random_trials, 1);
-  EXPECT_EQ(options.failures_before_random, 3);
-  EXPECT_EQ(options.q_min, 5);
-  EXPECT_EQ(options.tau_share, 1e-3);
-  const SurrogatePair::Options& pair = options.surrogates;
-  EXPECT_EQ(pair.family_error, 0.3);
-  EXPECT_EQ(pair.memory_family_error, 0.0);
-  EXPECT_EQ(pair.fit.family.correlation, 0.5);
-  EXPECT_EQ(pair.predicted_family_error, 0.1);
-  EXPECT_EQ(pair.predicted_memory_error, 0.05);
-  EXPECT_EQ(pair.predicted_throughput_error, 0.2);
-  EXPECT_EQ(pair.memory_error, 0.2);
-  EXPECT_EQ(pair.throughput_nugget.scale, 0.5);
-  EXPECT_EQ(pair.throughput_nugget.log_stddev, 0.7);
-  EXPECT_EQ(pair.fit.nugget.scale, 0.2);  // of memory
-  EXPECT_EQ(pair.fit.nugget.log_stddev, 1.5);
-  EXPECT_EQ(pair.fit.starts, 10);
-  EXPECT_EQ(pair.out_of_memory_value, 1.1);
-  EXPECT_EQ(pair.memory_noise, 0.002);
-  EXPECT_EQ(pair.memory_scale, 0.025);
-  EXPECT_EQ(CostModelOptions{}.surrogates.fit.starts, 10);
 }
 
 // OPPA-SIM on predictions that are the truth times these factors, in the order
@@ -477,14 +378,6 @@ TEST_F(PredictedSearch, TriesTheLeastMemoryAfterFailuresAlone) {
     smaller += Memory(config) < memory ? 1 : 0;
   }
   EXPECT_LT(smaller, space_.size() / 4);
-}
-
-TEST_F(PredictedSearch, FirstTrialIsOfTheModelAndFitsWithRoomToSpare) {
-  const auto method = Make(1.0, 1.0);
-  const auto suggestion = method->Suggest();
-  EXPECT_EQ(suggestion->chosen_by, ChosenBy::kModel);
-  EXPECT_LT(Memory(space_[suggestion->candidate]), 0.97 * kCapacity);
-  EXPECT_GT(1.0 / StepTime(space_[suggestion->candidate]), 0.9 * Optimum());
 }
 
 // The fastest is predicted to need 0.97 of the memory: worth a try.

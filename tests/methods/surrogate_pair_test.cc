@@ -144,20 +144,6 @@ TEST_F(SurrogatePairTest, MeasurementsArePredictedFromThoseWithAWrongPriorToo) {
   }
 }
 
-TEST_F(SurrogatePairTest, MemoryIsKnownWhereItWasMeasured) {
-  SurrogatePair pair = Make(100);
-  History history(space_.size());
-  for (const int candidate : {0, 9, 18, 27}) {  // tp 1 to 4
-    Try(space_, candidate, history);
-  }
-  (void)pair.Fit(history);
-  surrogates::Prediction throughput, memory;
-  pair.Predict(throughput, memory);
-  for (const int candidate : {0, 9, 18, 27}) {
-    EXPECT_LT(memory.variance[candidate], 0.01);
-  }
-}
-
 // Also where all of them are predicted to exceed the capacity.
 TEST_F(SurrogatePairTest, TheLeastMemoryIsThatOfThePredictionsBeforeTheirClip) {
   problem_.predict = [&](const std::string&) {
@@ -180,35 +166,6 @@ TEST_F(SurrogatePairTest, TheLeastMemoryIsThatOfThePredictionsBeforeTheirClip) {
   std::vector<char> excluded(64, 1);
   excluded[13] = excluded[52] = excluded[60] = 0;  // tp 6, 5 and 5
   EXPECT_EQ(pair.LeastMemory(excluded).candidate, 52);
-}
-
-// Predicted throughput over the probability to fit decides: of candidates that
-// all fit, the fastest one that is not excluded, wherever it is.
-TEST_F(SurrogatePairTest, TheFirstToTryIsTheFastestThatFitsAndIsNotExcluded) {
-  const auto first_after = [&](int fastest, int second, bool exclude) {
-    problem_.predict = [=, this](const std::string&) {
-      trials::Predictions predictions;
-      for (int i = 0; i < space_.size(); ++i) {
-        predictions.step_time_s.push_back(i == fastest  ? 1e3
-                                          : i == second ? 2e3
-                                                        : 4e3);
-        predictions.peak_memory_bytes.push_back(0.01 * kCapacity);
-      }
-      return predictions;
-    };
-    SurrogatePair pair(
-        problem_, {.throughput_prior = surrogates::CostModelForm::kPredicted,
-                   .memory_prior = surrogates::CostModelForm::kPredicted});
-    std::vector<char> excluded(64, 0);
-    excluded[fastest] = exclude ? 1 : 0;
-    const SurrogatePair::Choice choice = pair.FirstToTry(excluded);
-    EXPECT_NEAR(choice.acquisition / choice.throughput_mean, 1.0, 1e-6);
-    return choice.candidate;
-  };
-  EXPECT_EQ(first_after(0, 5, false), 0);
-  EXPECT_EQ(first_after(0, 5, true), 5);
-  EXPECT_EQ(first_after(63, 0, true), 0);
-  EXPECT_EQ(first_after(63, 0, false), 63);
 }
 
 // The memory of each candidate as a share of the capacity; all others need as
@@ -288,8 +245,7 @@ TEST_F(SurrogatePairTest, TheValueOfAChoiceIsThatOfItsBeliefs) {
   for (int i = 0; i < space_.size(); ++i) {
     std::vector<char> excluded(64, 1);
     excluded[i] = 0;
-    const SurrogatePair::Choice choice =
-        pair.ArgMaxConstrainedUcb(1.0, excluded);
+    const SurrogatePair::Choice choice = pair.ArgMax({.beta = 1.0}, excluded);
     const double value =
         ConstrainedUcb({.throughput_mean = throughput.mean[i],
                         .throughput_stddev = std::sqrt(throughput.variance[i]),
@@ -318,7 +274,7 @@ TEST_F(SurrogatePairTest, ChoosesWhatItsOwnPredictionsSay) {
     Try(space_, (i * 13) % 64, history);
     (void)pair.Fit(history);
     const SurrogatePair::Choice choice =
-        pair.ArgMaxConstrainedUcb(1.0, history.tried());
+        pair.ArgMax({.beta = 1.0}, history.tried());
     surrogates::Prediction r, m;
     pair.Predict(r, m);
     ASSERT_EQ(choice.candidate,

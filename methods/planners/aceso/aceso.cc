@@ -3,8 +3,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "methods/planners/aceso/layer_plan.h"
-#include "methods/planners/aceso/uniform_plan.h"
+#include "methods/planners/aceso/conversions.h"
 #include "methods/planners/operators/plan_cost.h"
 
 namespace methods {
@@ -59,7 +58,6 @@ class AcesoPlanner final : public Planner {
 }  // namespace
 
 std::vector<Option> OptionsOf(AcesoMethodOptions& o) {
-  std::vector<Option> rows = OperatorJobRows(o);
   Option judge = JudgeOption(
       o.judge,
       "What is tried of each plan: the nearest configuration of the search "
@@ -70,16 +68,16 @@ std::vector<Option> OptionsOf(AcesoMethodOptions& o) {
                  "several; use \"nearest\""
                : check(problem);
   };
-  const std::vector<Option> own = {
-      std::move(judge),
-      {"budget", Integer{&o.budget, 1},
-       "Plans to explore per number of stages."},
-      {"top", Integer{&o.search.top, 1},
-       "Plans that are tried first, as `judge` says.", "Sec. 5.1"},
-      {"most_hops", Integer{&o.search.most_hops, 1}, "MaxHops.", "Sec. 5.1"},
-  };
-  rows.insert(rows.end(), own.begin(), own.end());
-  return rows;
+  return OperatorJobRows(
+      o, {
+             std::move(judge),
+             {"budget", Integer{&o.budget, 1},
+              "Plans to explore per number of stages."},
+             {"top", Integer{&o.search.top, 1},
+              "Plans that are tried first, as `judge` says.", "Sec. 5.1"},
+             {"most_hops", Integer{&o.search.most_hops, 1}, "MaxHops.",
+              "Sec. 5.1"},
+         });
 }
 
 std::unique_ptr<Planner> MakePlanner(const AcesoMethodOptions& options) {

@@ -12,15 +12,6 @@
 namespace methods {
 namespace {
 
-OperatorChoice& At(OperatorPlan& plan, int op) { return plan.choices[op]; }
-// A product that is not split has no variant: its two profiles differ by noise.
-void Resize(OperatorChoice& choice, int tp_log2, int dp_log2) {
-  choice.tp_log2 = static_cast<std::uint8_t>(tp_log2);
-  choice.dp_log2 = static_cast<std::uint8_t>(dp_log2);
-  choice.variant = tp_log2 == 0 ? std::uint8_t{0} : choice.variant;
-}
-int First(const OperatorPlan& plan, int stage) { return plan.first[stage]; }
-
 // The operators of a stage with one name.
 struct Group {
   double kept_mb = 0.0;  // over all microbatches in flight
@@ -73,7 +64,7 @@ std::optional<OperatorPlan> MoveFewest(const OperatorModel& model,
   };
   OperatorPlan moved;
   int low = -1;  // does not reach the goal
-  int high = First(plan, stage + 1) - First(plan, stage) - 1;
+  int high = plan.end(stage) - plan.begin(stage) - 1;
   if (!after(high, moved)) {
     return std::nullopt;
   }
@@ -151,7 +142,7 @@ void FitRecomputation(const OperatorModel& model, OperatorPlan& plan,
                       int stage) {
   const StageView view = model.ViewOf(plan, stage);
   for (int op = view.begin; op < view.end; ++op) {
-    At(plan, op).recomputed = 0;
+    plan.choices[op].recomputed = 0;
   }
   const double limit_mb = model.job().memory_limit_mb;
   double memory_mb = model.MemoryMb(view);
@@ -166,9 +157,9 @@ void FitRecomputation(const OperatorModel& model, OperatorPlan& plan,
       while (saved_mb < memory_mb - limit_mb &&
              group.recomputed < group.operators.size()) {
         const int op = group.operators[group.recomputed++];
-        At(plan, op).recomputed = 1;
+        plan.choices[op].recomputed = 1;
         if (op + 1 < view.end) {
-          At(plan, op + 1).recomputed = 1;
+          plan.choices[op + 1].recomputed = 1;
         }
         saved_mb += each_mb;
       }
@@ -188,8 +179,8 @@ void FitRecomputation(const OperatorModel& model, OperatorPlan& plan) {
 
 bool ChooseSizes(const OperatorModel& model, OperatorPlan& plan, int stage,
                  int gpus) {
-  const int begin = First(plan, stage);
-  const int end = First(plan, stage + 1);
+  const int begin = plan.begin(stage);
+  const int end = plan.end(stage);
   std::pair<bool, double> best = {true,
                                   std::numeric_limits<double>::infinity()};
   std::vector<OperatorChoice> chosen;
@@ -197,7 +188,7 @@ bool ChooseSizes(const OperatorModel& model, OperatorPlan& plan, int stage,
   const int gpus_log2 = std::countr_zero(static_cast<unsigned>(gpus));
   for (int tp_log2 = 0; tp_log2 <= gpus_log2; ++tp_log2) {
     for (int op = begin; op < end; ++op) {
-      Resize(At(tried, op), tp_log2, gpus_log2 - tp_log2);
+      tried.choices[op].Resize(tp_log2, gpus_log2 - tp_log2);
     }
     if (tried.micro_batch % (gpus >> tp_log2) != 0) {
       continue;
@@ -218,17 +209,13 @@ bool ChooseSizes(const OperatorModel& model, OperatorPlan& plan, int stage,
   return !chosen.empty();
 }
 
-bool Scale(const OperatorModel& model, OperatorPlan& plan, int begin, int end,
-           Size size, int log2_change) {
-  for (int op = begin; op < end; ++op) {
-    OperatorChoice& choice = At(plan, op);
-    const int tp_log2 = choice.tp_log2 + (size == Size::kTp ? log2_change : 0);
-    const int dp_log2 = choice.dp_log2 + (size == Size::kDp ? log2_change : 0);
-    if (tp_log2 < 0 || dp_log2 < 0) {
-      return false;
-    }
-    Resize(choice, tp_log2, dp_log2);
-    if (plan.micro_batch % (1 << choice.dp_log2) != 0 ||
+bool Scale(const OperatorModel& model, OperatorPlan& plan, int stage,
+           const SizeChange& change) {
+  for (int op = plan.begin(stage); op < plan.end(stage); ++op) {
+    OperatorChoice& choice = plan.choices[op];
+    if (!choice.Resize(choice.tp_log2 + change.tp_log2,
+                       choice.dp_log2 + change.dp_log2) ||
+        plan.micro_batch % (1 << choice.dp_log2) != 0 ||
         model.Profile(op, plan.micro_batch, choice) == nullptr) {
       return false;
     }
@@ -237,19 +224,15 @@ bool Scale(const OperatorModel& model, OperatorPlan& plan, int begin, int end,
 }
 
 void MoveOperators(OperatorPlan& plan, int stage, int step, int count) {
-  const auto at = static_cast<std::size_t>(stage);
   const bool forward = step > 0;
-  const int begin = forward ? plan.first[at + 1] - count : plan.first[at];
-  const OperatorChoice neighbor = At(plan, forward ? begin + count : begin - 1);
+  const int begin = forward ? plan.end(stage) - count : plan.begin(stage);
+  const OperatorChoice neighbor =
+      plan.choices[forward ? begin + count : begin - 1];
   for (int op = begin; op < begin + count; ++op) {
-    Resize(At(plan, op), neighbor.tp_log2, neighbor.dp_log2);
-    At(plan, op).recomputed = 0;
+    plan.choices[op].Resize(neighbor.tp_log2, neighbor.dp_log2);
+    plan.choices[op].recomputed = 0;
   }
-  if (forward) {
-    plan.first[at + 1] -= count;
-  } else {
-    plan.first[at] += count;
-  }
+  plan.first[forward ? stage + 1 : stage] -= step * count;
 }
 
 CostedPlan Relay(const OperatorModel& model, const CostedPlan& from,
@@ -287,6 +270,14 @@ CostedPlan Relay(const OperatorModel& model, const CostedPlan& from,
   return current;
 }
 
+std::vector<int> LargestFirst(const std::vector<double>& values) {
+  std::vector<int> order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return values[a] > values[b]; });
+  return order;
+}
+
 std::vector<int> IdlestFirst(const PlanCost& cost) {
   std::vector<double> idle(cost.stages.size());
   for (std::size_t i = 0; i < idle.size(); ++i) {
@@ -294,11 +285,7 @@ std::vector<int> IdlestFirst(const PlanCost& cost) {
     idle[i] = (cost.iteration_ms - cost.stage_iteration_ms[i]) * stage.gpus *
               (stage.recompute_ms > 0.0 ? 0.5 : 1.0);
   }
-  std::vector<int> order(idle.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return idle[a] > idle[b]; });
-  return order;
+  return LargestFirst(idle);
 }
 
 }  // namespace methods

@@ -42,11 +42,14 @@ void FitRecomputation(const OperatorModel& model, OperatorPlan& plan);
 bool ChooseSizes(const OperatorModel& model, OperatorPlan& plan, int stage,
                  int gpus);
 
-// Doubles (or halves) the tensor-parallel (or data-parallel) size of the
-// operators of a stage from `begin` to `end` that can. Returns whether all can.
-enum class Size { kTp, kDp };
+// Changes the sizes of the operators of a stage by powers of two. False, with
+// some of them changed, where one cannot or is not profiled then.
+struct SizeChange {
+  int tp_log2 = 0;
+  int dp_log2 = 0;
+};
 [[nodiscard]] bool Scale(const OperatorModel& model, OperatorPlan& plan,
-                         int begin, int end, Size size, int log2_change);
+                         int stage, const SizeChange& change);
 
 // Moves `count` operators from a stage to the next (step = 1) or previous one
 // (step = -1); they take the sizes of their neighbor there.
@@ -61,6 +64,10 @@ void MoveOperators(OperatorPlan& plan, int stage, int step, int count);
 [[nodiscard]] CostedPlan Relay(const OperatorModel& model,
                                const CostedPlan& from, int bottleneck,
                                std::int64_t& explored);
+
+// The indices of values from the largest to the smallest, equals in their
+// order.
+[[nodiscard]] std::vector<int> LargestFirst(const std::vector<double>& values);
 
 // The stages from the most to the least idle: GPU time that a stage waits for
 // the slowest one, halved where it recomputes (its memory is full).

@@ -4,31 +4,21 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
-#include <limits>
-#include <tuple>
+#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "common/units.h"
-#include "methods/planners/aceso/uniform_plan.h"
+#include "methods/planners/aceso/conversions.h"
+#include "methods/planners/operators/pipeline_program.h"
 
 namespace methods {
 namespace {
 
 using common::kInfinity;
 
-// The best parts of the model from an operator to its end, by operator and
-// GPUs, for a number of stages.
-struct Part {
-  double slowest_ms = kInfinity;
-  double sum_ms = kInfinity;
-  int end = 0;   // of its first stage
-  int gpus = 0;  // of its first stage
-  [[nodiscard]] std::pair<double, double> score() const {
-    return {slowest_ms, sum_ms};
-  }
-};
-
+// The best plans with a microbatch size, one for each number of stages.
 class StageProgram {
  public:
   StageProgram(const OperatorModel& model,
@@ -46,97 +36,62 @@ class StageProgram {
 
   void Run() {
     const int gpus = model_.job().gpus;
+    PipelineProgram program(PipelineProgram::Least::kSlowestThenSum,
+                            static_cast<int>(cuts_.size()) - 1, gpus);
     const int most = std::min(options_.most_stages, gpus);
-    for (int behind = 0; behind < most; ++behind) {
-      parts_.emplace_back(cuts_.size() * static_cast<std::size_t>(gpus + 1));
-      for (std::size_t begin = 0; begin + 1 < cuts_.size(); ++begin) {
-        Extend(behind, begin);
-      }
-      if (std::isfinite(At(behind, 0, gpus).slowest_ms)) {
-        result_.Keep(model_, Rebuilt(behind));
+    for (int stages = 1; stages <= most; ++stages) {
+      program.Solve(stages, [&](const PipelineStage& stage) {
+        return IsBalanced(stage) ? TimeOf(stage, stages - 1) : kInfinity;
+      });
+      if (std::isfinite(program.Best(stages).slowest_ms)) {
+        result_.Keep(model_, PlanOfStages(program.StagesOf(stages)));
       }
     }
   }
 
  private:
-  Part& At(int behind, std::size_t cut, int gpus) {
-    return parts_[behind]
-                 [cut * static_cast<std::size_t>(model_.job().gpus + 1) +
-                  static_cast<std::size_t>(gpus)];
+  // Whether its share of the operators is near its share of the GPUs.
+  [[nodiscard]] bool IsBalanced(const PipelineStage& stage) const {
+    const double share =
+        static_cast<double>(cuts_[stage.end] - cuts_[stage.begin]) /
+        model_.operators() * model_.job().gpus / stage.gpus;
+    return share <= options_.most_operators &&
+           share >= 1.0 / options_.most_operators;
   }
 
-  // The first stage of a part begins at this cut and ends at any later one, if
-  // its share of the operators is near its share of the GPUs.
-  void Extend(int behind, std::size_t begin) {
-    for (std::size_t end = begin + 1; end < cuts_.size(); ++end) {
-      if ((behind == 0) != (end + 1 == cuts_.size())) {
-        continue;
-      }
-      for (int gpus = 1; gpus <= model_.job().gpus; gpus *= 2) {
-        const double share = static_cast<double>(cuts_[end] - cuts_[begin]) /
-                             model_.operators() * model_.job().gpus / gpus;
-        if (share > options_.most_operators ||
-            share < 1.0 / options_.most_operators) {
-          continue;
-        }
-        const StageCost cost = Stage(begin, end, behind, gpus).second;
-        if (cost.memory_mb <= model_.job().memory_limit_mb) {
-          Join(behind, begin, end, gpus, cost.total_ms());
-        }
-      }
+  // With its best sizes; infinite where it does not fit.
+  double TimeOf(const PipelineStage& stage, int behind) {
+    const std::optional<OperatorPlan> plan = Solved(stage, behind);
+    if (!plan) {
+      return kInfinity;
     }
-  }
-
-  void Join(int behind, std::size_t begin, std::size_t end, int gpus,
-            double ms) {
-    for (int all = gpus; all <= model_.job().gpus; ++all) {
-      Part part{ms, ms, static_cast<int>(end), gpus};
-      if (behind > 0) {
-        const Part& rest = At(behind - 1, end, all - gpus);
-        part.slowest_ms = std::max(ms, rest.slowest_ms);
-        part.sum_ms = ms + rest.sum_ms;
-      } else if (all != gpus) {
-        break;
-      }
-      Part& best = At(behind, begin, all);
-      if (part.score() < best.score()) {
-        best = part;
-      }
-    }
+    const StageCost cost = model_.Cost(model_.ViewOf(*plan, 0));
+    return cost.memory_mb <= model_.job().memory_limit_mb ? cost.total_ms()
+                                                          : kInfinity;
   }
 
   // The stage alone, with its best sizes.
-  std::pair<OperatorPlan, StageCost> Stage(std::size_t begin, std::size_t end,
-                                           int behind, int gpus) {
+  std::optional<OperatorPlan> Solved(const PipelineStage& stage, int behind) {
     OperatorPlan plan;
     plan.micro_batch = micro_batch_;
-    plan.first.assign(static_cast<std::size_t>(behind) + 2, cuts_[end]);
-    plan.first[0] = cuts_[begin];
+    plan.first.assign(static_cast<std::size_t>(behind) + 2, cuts_[stage.end]);
+    plan.first[0] = cuts_[stage.begin];
     plan.choices.resize(model_.operators());
     ++result_.explored;
-    if (!ChooseSizes(model_, plan, 0, gpus)) {
-      return {plan, {.compute_ms = kInfinity, .memory_mb = kInfinity}};
-    }
-    const StageCost cost = model_.Cost(model_.ViewOf(plan, 0));
-    return {std::move(plan), cost};
+    return ChooseSizes(model_, plan, 0, stage.gpus) ? std::optional(plan)
+                                                    : std::nullopt;
   }
 
-  OperatorPlan Rebuilt(int behind) {
+  OperatorPlan PlanOfStages(const std::vector<PipelineStage>& stages) {
     OperatorPlan plan;
     plan.micro_batch = micro_batch_;
-    plan.choices.resize(model_.operators());
-    std::size_t begin = 0;
-    int gpus = model_.job().gpus;
-    for (; behind >= 0; --behind) {
-      const Part& part = At(behind, begin, gpus);
-      const auto end = static_cast<std::size_t>(part.end);
-      const OperatorPlan stage = Stage(begin, end, behind, part.gpus).first;
-      plan.first.push_back(cuts_[begin]);
-      std::copy(stage.choices.begin() + cuts_[begin],
-                stage.choices.begin() + cuts_[end],
-                plan.choices.begin() + cuts_[begin]);
-      begin = end;
-      gpus -= part.gpus;
+    auto behind = static_cast<int>(stages.size());
+    for (const PipelineStage& stage : stages) {
+      const OperatorPlan alone = *Solved(stage, --behind);
+      plan.Append(cuts_[stage.begin],
+                  std::span(alone.choices)
+                      .subspan(cuts_[stage.begin],
+                               cuts_[stage.end] - cuts_[stage.begin]));
     }
     plan.first.push_back(model_.operators());
     return plan;
@@ -147,7 +102,6 @@ class StageProgram {
   int micro_batch_;
   BaselineResult& result_;
   std::vector<int> cuts_;
-  std::vector<std::vector<Part>> parts_;  // by stages behind the first
 };
 
 // All plans of stages with `gpus` GPUs each.

@@ -7,7 +7,7 @@
 namespace methods {
 namespace {
 
-// The cost of a stage, and whether it fits.
+// A plan, and the time of one of its stages.
 struct Tried {
   OperatorPlan plan;
   double ms = 0.0;
@@ -31,17 +31,12 @@ std::optional<OperatorPlan> Exchange(const OperatorModel& model,
                                      const OperatorPlan& plan, int stage,
                                      int begin, int step, int tp_change) {
   std::optional<OperatorPlan> changed;
-  const int low = plan.first[stage];
-  const int high = plan.first[static_cast<std::size_t>(stage) + 1];
-  for (int op = begin; op >= low && op < high; op += step) {
+  for (int op = begin; op >= plan.begin(stage) && op < plan.end(stage);
+       op += step) {
     OperatorChoice choice = plan.choices[op];
-    if (choice.tp_log2 + tp_change < 0 || choice.dp_log2 < tp_change) {
-      break;
-    }
-    choice.tp_log2 = static_cast<std::uint8_t>(choice.tp_log2 + tp_change);
-    choice.dp_log2 = static_cast<std::uint8_t>(choice.dp_log2 - tp_change);
-    choice.variant = choice.tp_log2 == 0 ? std::uint8_t{0} : choice.variant;
-    if (plan.micro_batch % (1 << choice.dp_log2) != 0 ||
+    if (!choice.Resize(choice.tp_log2 + tp_change,
+                       choice.dp_log2 - tp_change) ||
+        plan.micro_batch % (1 << choice.dp_log2) != 0 ||
         model.Profile(op, plan.micro_batch, choice) == nullptr) {
       break;
     }
@@ -57,10 +52,10 @@ std::optional<OperatorPlan> Exchange(const OperatorModel& model,
 // the stage gets faster.
 Tried TuneStage(const OperatorModel& model, const CostedPlan& plan, int stage,
                 std::int64_t& explored) {
-  const auto at = static_cast<std::size_t>(stage);
-  Tried best{plan.plan, plan.cost.stages[at].total_ms()};
-  const int end = plan.plan.first[at + 1];
-  for (int op = plan.plan.first[at]; op < end; ++op) {
+  Tried best{plan.plan, plan.cost.stages[stage].total_ms()};
+  const int begin = plan.plan.begin(stage);
+  const int end = plan.plan.end(stage);
+  for (int op = begin; op < end; ++op) {
     if (!model.TraitsOf(op).tunable) {
       continue;
     }
@@ -73,7 +68,7 @@ Tried TuneStage(const OperatorModel& model, const CostedPlan& plan, int stage,
       }
     }
   }
-  for (int op = plan.plan.first[at]; op < end; ++op) {
+  for (int op = begin; op < end; ++op) {
     if (model.TraitsOf(op).tunable && model.table().variants() == 2 &&
         best.plan.choices[op].tp_log2 > 0) {
       OperatorPlan changed = best.plan;

@@ -2,47 +2,30 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
 #include <utility>
 
 namespace methods {
 namespace {
 
 constexpr std::array kPrimitives = {
-    Primitive{PrimitiveKind::kIncOperators, "inc-op#", +1, 0, +1,
-              Partner::kOppositeOperators},
-    Primitive{PrimitiveKind::kDecOperators, "dec-op#", -1, 0, -1,
-              Partner::kOppositeOperators},
-    Primitive{PrimitiveKind::kIncMicroBatch, "inc-mbs", -1, 0, +1,
-              Partner::kNone},
-    Primitive{PrimitiveKind::kDecMicroBatch, "dec-mbs", +1, 0, -1,
-              Partner::kNone},
-    Primitive{PrimitiveKind::kIncDp, "inc-dp", -1, +1, -1,
-              Partner::kOppositeGpus},
-    Primitive{PrimitiveKind::kDecDp, "dec-dp", +1, -1, +1,
-              Partner::kOppositeGpus},
-    Primitive{PrimitiveKind::kIncTp, "inc-tp", -1, +1, -1,
-              Partner::kOppositeGpus},
-    Primitive{PrimitiveKind::kDecTp, "dec-tp", +1, -1, +1,
-              Partner::kOppositeGpus},
-    Primitive{PrimitiveKind::kIncRecomputation, "inc-rc", +1, 0, -1,
-              Partner::kNone},
-    Primitive{PrimitiveKind::kDecRecomputation, "dec-rc", -1, 0, +1,
-              Partner::kNone},
+    Primitive{PrimitiveKind::kIncOperators, {+1, 0, +1}},
+    Primitive{PrimitiveKind::kDecOperators, {-1, 0, -1}},
+    Primitive{PrimitiveKind::kIncMicroBatch, {-1, 0, +1}},
+    Primitive{PrimitiveKind::kDecMicroBatch, {+1, 0, -1}},
+    Primitive{PrimitiveKind::kIncDp, {-1, +1, -1}},
+    Primitive{PrimitiveKind::kDecDp, {+1, -1, +1}},
+    Primitive{PrimitiveKind::kIncTp, {-1, +1, -1}},
+    Primitive{PrimitiveKind::kDecTp, {+1, -1, +1}},
+    Primitive{PrimitiveKind::kIncRecomputation, {+1, 0, -1}},
+    Primitive{PrimitiveKind::kDecRecomputation, {-1, 0, +1}},
 };
 
-int FirstOperator(const OperatorPlan& plan, int stage) {
-  return plan.first[stage];
-}
-
-// Doubles or halves the GPUs of a stage in one dimension.
+// Doubles or halves the GPUs of a stage.
 bool ScaleStage(const OperatorModel& model, OperatorPlan& plan, int stage,
-                Size size, int log2_change) {
-  if (log2_change > 0 && 2 * plan.GpusOf(stage) > model.job().gpus) {
-    return false;
-  }
-  if (!Scale(model, plan, FirstOperator(plan, stage),
-             FirstOperator(plan, stage + 1), size, log2_change)) {
+                const SizeChange& change) {
+  if ((change.tp_log2 + change.dp_log2 > 0 &&
+       2 * plan.GpusOf(stage) > model.job().gpus) ||
+      !Scale(model, plan, stage, change)) {
     return false;
   }
   FitRecomputation(model, plan, stage);
@@ -54,9 +37,10 @@ bool ScalePartner(const OperatorModel& model, OperatorPlan& plan, int stage,
                   int log2_change) {
   std::optional<OperatorPlan> best;
   std::pair<bool, double> best_score;
-  for (const Size size : {Size::kDp, Size::kTp}) {
+  for (const SizeChange change : {SizeChange{.dp_log2 = log2_change},
+                                  SizeChange{.tp_log2 = log2_change}}) {
     OperatorPlan changed = plan;
-    if (ScaleStage(model, changed, stage, size, log2_change)) {
+    if (ScaleStage(model, changed, stage, change)) {
       const StageCost cost = model.Cost(model.ViewOf(changed, stage));
       const std::pair score(cost.memory_mb > model.job().memory_limit_mb,
                             cost.total_ms());
@@ -120,10 +104,10 @@ bool Settle(const OperatorModel& model, OperatorPlan& plan,
 // busiest one when GPUs become free) with which the GPUs add up.
 std::optional<OperatorPlan> ChangeGpus(const OperatorModel& model,
                                        const CostedPlan& from, int stage,
-                                       Size size, int log2_change,
+                                       const SizeChange& change,
                                        std::int64_t& explored) {
   OperatorPlan scaled = from.plan;
-  if (!ScaleStage(model, scaled, stage, size, log2_change)) {
+  if (!ScaleStage(model, scaled, stage, change)) {
     return std::nullopt;
   }
   const int surplus = from.plan.GpusOf(stage) - scaled.GpusOf(stage);
@@ -179,12 +163,6 @@ std::optional<OperatorPlan> ChangeMicroBatch(const OperatorModel& model,
   return plan;
 }
 
-int Change(const Primitive& primitive, int resource) {
-  return resource == 0   ? primitive.computation
-         : resource == 1 ? primitive.communication
-                         : primitive.memory;
-}
-
 }  // namespace
 
 std::span<const Primitive> Primitives() { return kPrimitives; }
@@ -210,16 +188,16 @@ std::optional<CostedPlan> Apply(const OperatorModel& model,
                               kind == PrimitiveKind::kIncMicroBatch);
       break;
     case PrimitiveKind::kIncDp:
-      plan = ChangeGpus(model, from, stage, Size::kDp, +1, explored);
+      plan = ChangeGpus(model, from, stage, {.dp_log2 = +1}, explored);
       break;
     case PrimitiveKind::kDecDp:
-      plan = ChangeGpus(model, from, stage, Size::kDp, -1, explored);
+      plan = ChangeGpus(model, from, stage, {.dp_log2 = -1}, explored);
       break;
     case PrimitiveKind::kIncTp:
-      plan = ChangeGpus(model, from, stage, Size::kTp, +1, explored);
+      plan = ChangeGpus(model, from, stage, {.tp_log2 = +1}, explored);
       break;
     case PrimitiveKind::kDecTp:
-      plan = ChangeGpus(model, from, stage, Size::kTp, -1, explored);
+      plan = ChangeGpus(model, from, stage, {.tp_log2 = -1}, explored);
       break;
     case PrimitiveKind::kIncRecomputation:
     case PrimitiveKind::kDecRecomputation:
@@ -239,17 +217,14 @@ std::optional<CostedPlan> Apply(const OperatorModel& model,
 
 std::vector<int> BottlenecksOf(const OperatorModel& model,
                                const PlanCost& cost) {
-  const bool memory = !Fits(model, cost);
-  std::vector<int> order(cost.stages.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    const auto value = [&](int stage) {
-      const auto at = static_cast<std::size_t>(stage);
-      return memory ? cost.stages[at].memory_mb : cost.stage_iteration_ms[at];
-    };
-    return value(a) > value(b);
-  });
-  return order;
+  if (Fits(model, cost)) {
+    return LargestFirst(cost.stage_iteration_ms);
+  }
+  std::vector<double> memory_mb;
+  for (const StageCost& stage : cost.stages) {
+    memory_mb.push_back(stage.memory_mb);
+  }
+  return LargestFirst(memory_mb);
 }
 
 std::vector<std::vector<PrimitiveKind>> PrimitiveGroups(
@@ -257,7 +232,7 @@ std::vector<std::vector<PrimitiveKind>> PrimitiveGroups(
   std::vector<int> resources = {2};
   if (Fits(model, cost)) {
     std::array<double, 3> sum{};
-    std::array<double, 3> share{};
+    std::vector<double> share(3);
     for (std::size_t i = 0; i < cost.stages.size(); ++i) {
       const StageCost& each = cost.stages[i];
       const std::array<double, 3> consumed = {
@@ -274,9 +249,7 @@ std::vector<std::vector<PrimitiveKind>> PrimitiveGroups(
     for (std::size_t r = 0; r < 3; ++r) {
       share[r] = sum[r] > 0.0 ? share[r] / sum[r] : 0.0;
     }
-    resources = {0, 1, 2};
-    std::stable_sort(resources.begin(), resources.end(),
-                     [&](int a, int b) { return share[a] > share[b]; });
+    resources = LargestFirst(share);
   }
   std::vector<char> listed(kPrimitives.size(), 0);
   std::vector<std::vector<PrimitiveKind>> groups;
@@ -291,7 +264,7 @@ std::vector<std::vector<PrimitiveKind>> PrimitiveGroups(
     groups.push_back(std::move(group));
   };
   for (const int resource : resources) {
-    add([&](const Primitive& p) { return Change(p, resource) < 0; });
+    add([&](const Primitive& p) { return p.change[resource] < 0; });
   }
   if (resources.size() > 1) {
     add([](const Primitive&) { return true; });

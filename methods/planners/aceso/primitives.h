@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "methods/planners/aceso/arguments.h"
@@ -28,21 +27,10 @@ enum class PrimitiveKind {
   kDecRecomputation,
 };
 
-// The primitive that one changes in another stage.
-enum class Partner {
-  kNone,
-  kOppositeOperators,  // the operators go to another stage
-  kOppositeGpus,       // the GPUs come from or go to other stages
-};
-
-// The change of a consumption: decrease, none, increase.
+// Its effect on the consumption of a stage: decrease, none, increase.
 struct Primitive {
   PrimitiveKind kind;
-  std::string_view name;
-  int computation;
-  int communication;
-  int memory;
-  Partner partner;
+  std::array<int, 3> change;  // of computation, communication, memory
 };
 
 // Source: Aceso Table 1.

@@ -1,7 +1,6 @@
 #include "methods/planners/aceso/search.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -20,11 +19,6 @@ namespace methods {
 namespace {
 
 using ScoreOf = std::pair<bool, double>;
-
-std::uint8_t Log2(int size) {
-  return static_cast<std::uint8_t>(
-      std::countr_zero(static_cast<unsigned>(size)));
-}
 
 // GPUs of each stage, powers of two up to `most` that are as equal as possible;
 // empty where they do not add up.
@@ -226,21 +220,15 @@ bool EvenPlan(const OperatorModel& model, int stages, OperatorPlan& plan,
   if (model.job().batch % plan.micro_batch != 0) {
     return false;
   }
-  plan.choices.resize(model.operators());
+  const int length = model.operators() / stages;
   for (int s = 0; s < stages; ++s) {
-    plan.first.push_back(s * (model.operators() / stages));
+    const int tp = std::min(gpus_of[s], most_tp);
+    const int end = s + 1 < stages ? (s + 1) * length : model.operators();
+    plan.Append(s * length,
+                std::vector(static_cast<std::size_t>(end - s * length),
+                            OperatorChoice::Of(tp, gpus_of[s] / tp)));
   }
   plan.first.push_back(model.operators());
-  for (int s = 0; s < stages; ++s) {
-    const int all = gpus_of[s];
-    const int tp = std::min(all, most_tp);
-    for (int op = plan.first[s];
-         op < plan.first[static_cast<std::size_t>(s) + 1]; ++op) {
-      auto& choice = plan.choices[op];
-      choice.tp_log2 = Log2(tp);
-      choice.dp_log2 = Log2(all / tp);
-    }
-  }
   return std::isfinite(model.Cost(plan).iteration_ms);
 }
 

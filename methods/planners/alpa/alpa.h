@@ -11,7 +11,6 @@
 #ifndef METHODS_PLANNERS_ALPA_ALPA_H_
 #define METHODS_PLANNERS_ALPA_ALPA_H_
 
-#include <functional>
 #include <vector>
 
 #include "common/units.h"
@@ -21,24 +20,17 @@
 
 namespace methods {
 
-struct AlpaOptions {
-  int clusters = 16;  // groups of layers, at whose ends stages may begin
-};
-
-// Whether an operator may have a choice; empty: any.
-using ChoiceFilter = std::function<bool(int op, const OperatorChoice&)>;
-
 // The choices of the operators [begin, end) on `gpus` GPUs, a power of two,
 // with the least time of one microbatch without transfers between stages: tp
-// and dp with tp dp = gpus, and the variant, per operator. Every operator that
-// can be is recomputed, as in Alpa's evaluation. Empty where some operator is
-// not profiled for any choice that is `allowed`.
+// and dp with tp dp = gpus, and the variant, per operator. With
+// `recompute`, every operator that can be is recomputed, as in Alpa's
+// evaluation. Empty where some operator is not profiled for any choice.
 //
 // The time is a sum over operators and over neighbors, so the program over the
 // chain is exact.
 [[nodiscard]] std::vector<OperatorChoice> IntraOperator(
     const OperatorModel& model, int begin, int end, int micro_batch, int gpus,
-    bool recompute, const ChoiceFilter& allowed = {});
+    bool recompute);
 
 // A stage with its choices and estimates.
 struct SolvedStage {
@@ -56,8 +48,7 @@ struct SolvedStage {
 // The stage of a view, which names its operators, hosts and microbatch size,
 // with its IntraOperator choices; infinite where there are none.
 [[nodiscard]] SolvedStage SolveStage(const OperatorModel& model, StageView view,
-                                     int gpus, bool recompute,
-                                     const ChoiceFilter& allowed = {});
+                                     int gpus, bool recompute);
 
 // For every microbatch size, with and without recomputation, the plan with the
 // least
@@ -66,10 +57,10 @@ struct SolvedStage {
 //
 // over all partitions into stages and submeshes (powers of two that divide a
 // host, or whole hosts) whose memory fits, where a stage has its IntraOperator
-// choices. `explored` counts stages.
+// choices and begins at one of at most 16 groups of layers. `explored` counts
+// stages.
 // Source: Zheng et al. (2022), Sec. 5, Eqs. 2-4, Alg. 1.
-[[nodiscard]] BaselineResult AlpaPlan(const OperatorModel& model,
-                                      const AlpaOptions& options = {});
+[[nodiscard]] BaselineResult AlpaPlan(const OperatorModel& model);
 
 }  // namespace methods
 

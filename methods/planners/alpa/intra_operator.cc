@@ -16,27 +16,19 @@ using common::kInfinity;
 // All choices of an operator on so many GPUs.
 std::vector<OperatorChoice> ChoicesOf(const OperatorModel& model, int gpus) {
   std::vector<OperatorChoice> choices;
-  int log2 = 0;
-  while ((1 << log2) < gpus) {
-    ++log2;
-  }
-  for (int tp_log2 = 0; tp_log2 <= log2; ++tp_log2) {
+  for (int tp = 1; tp <= gpus; tp *= 2) {
     for (int variant = 0; variant < model.table().variants(); ++variant) {
-      choices.push_back({static_cast<std::uint8_t>(tp_log2),
-                         static_cast<std::uint8_t>(log2 - tp_log2),
-                         static_cast<std::uint8_t>(variant), 0});
+      choices.push_back(OperatorChoice::Of(tp, gpus / tp, variant));
     }
   }
   return choices;
 }
 
-// Time of an operator for one microbatch; infinite where it is not profiled or
-// not allowed.
+// Time of an operator for one microbatch; infinite where it is not profiled.
 double OperatorUs(const OperatorModel& model, int op, int micro_batch,
-                  const OperatorChoice& choice, bool recompute,
-                  const ChoiceFilter& allowed) {
+                  const OperatorChoice& choice, bool recompute) {
   const OperatorProfile* profile = model.Profile(op, micro_batch, choice);
-  if (profile == nullptr || (allowed && !allowed(op, choice))) {
+  if (profile == nullptr) {
     return kInfinity;
   }
   return (recompute && model.TraitsOf(op).recomputable ? 2.0 : 1.0) *
@@ -52,13 +44,11 @@ struct Beginnings {
 
 // Adds an operator, which follows another one in the stage.
 void Append(const OperatorModel& model, int op, int micro_batch, bool recompute,
-            const std::vector<OperatorChoice>& all, const ChoiceFilter& allowed,
-            Beginnings& beginnings) {
+            const std::vector<OperatorChoice>& all, Beginnings& beginnings) {
   std::vector<double> next(all.size(), kInfinity);
   std::vector<std::size_t> before(all.size(), 0);
   for (std::size_t b = 0; b < all.size(); ++b) {
-    const double own =
-        OperatorUs(model, op, micro_batch, all[b], recompute, allowed);
+    const double own = OperatorUs(model, op, micro_batch, all[b], recompute);
     if (!std::isfinite(own)) {
       continue;
     }
@@ -82,16 +72,15 @@ void Append(const OperatorModel& model, int op, int micro_batch, bool recompute,
 
 std::vector<OperatorChoice> IntraOperator(const OperatorModel& model, int begin,
                                           int end, int micro_batch, int gpus,
-                                          bool recompute,
-                                          const ChoiceFilter& allowed) {
+                                          bool recompute) {
   const std::vector<OperatorChoice> all = ChoicesOf(model, gpus);
   Beginnings beginnings;
   for (const OperatorChoice& choice : all) {
     beginnings.us.push_back(
-        OperatorUs(model, begin, micro_batch, choice, recompute, allowed));
+        OperatorUs(model, begin, micro_batch, choice, recompute));
   }
   for (int op = begin + 1; op < end; ++op) {
-    Append(model, op, micro_batch, recompute, all, allowed, beginnings);
+    Append(model, op, micro_batch, recompute, all, beginnings);
   }
   const auto best =
       std::min_element(beginnings.us.begin(), beginnings.us.end());
@@ -101,21 +90,19 @@ std::vector<OperatorChoice> IntraOperator(const OperatorModel& model, int begin,
   std::vector<OperatorChoice> choices(end - begin);
   auto at = static_cast<std::size_t>(best - beginnings.us.begin());
   for (std::size_t i = choices.size(); i > 0; --i) {
-    const bool recomputable =
-        model.TraitsOf(begin + static_cast<int>(i) - 1).recomputable;
+    const int op = begin + static_cast<int>(i) - 1;
     choices[i - 1] = all[at];
-    choices[i - 1].recomputed =
-        static_cast<std::uint8_t>(recompute && recomputable ? 1 : 0);
+    choices[i - 1].recomputed = recompute && model.TraitsOf(op).recomputable;
     at = i > 1 ? beginnings.before[i - 2][at] : 0;
   }
   return choices;
 }
 
 SolvedStage SolveStage(const OperatorModel& model, StageView view, int gpus,
-                       bool recompute, const ChoiceFilter& allowed) {
+                       bool recompute) {
   SolvedStage stage;
   stage.choices = IntraOperator(model, view.begin, view.end, view.micro_batch,
-                                gpus, recompute, allowed);
+                                gpus, recompute);
   if (!stage.choices.empty()) {
     view.choices = stage.choices;
     view.behind = 0;

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "methods/planners/aceso/uniform_plan.h"
+#include "methods/planners/aceso/conversions.h"
 #include "methods/planners/amp/layer_assignment.h"
 
 namespace methods {
@@ -153,11 +153,10 @@ std::vector<AmpStrategy> SearchAmp(const AmpModel& model) {
 }
 
 std::vector<Option> OptionsOf(AmpOptions& o) {
-  std::vector<Option> rows = OperatorJobRows(o);
-  rows.push_back({"memory_filter", Boolean{&o.memory_filter},
-                  "Strategies that need more memory come last; AMP itself has "
-                  "no model of memory."});
-  return rows;
+  return OperatorJobRows(
+      o, {{"memory_filter", Boolean{&o.memory_filter},
+           "Strategies that need more memory come last; AMP itself has no "
+           "model of memory."}});
 }
 
 std::unique_ptr<Planner> MakePlanner(const AmpOptions& options) {

@@ -1,33 +1,23 @@
 #include "methods/planners/amp/amp_model.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
-#include <cstdint>
-#include <limits>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
 
 #include "common/units.h"
-#include "methods/planners/aceso/uniform_plan.h"
+#include "methods/planners/aceso/conversions.h"
 
 namespace methods {
 namespace {
 
 using common::kInfinity;
 
-OperatorChoice ChoiceOf(const AmpSizes& sizes) {
-  const auto log2 = [](int size) {
-    return static_cast<std::uint8_t>(
-        std::countr_zero(static_cast<unsigned>(size)));
-  };
-  return {log2(sizes.tp), log2(sizes.dp), 0, 0};
-}
-
 const OperatorProfile* ProfileOf(const OperatorModel& model, int op,
                                  const AmpSizes& sizes) {
-  return model.Profile(op, sizes.dp * sizes.micro_batch, ChoiceOf(sizes));
+  return model.Profile(op, sizes.dp * sizes.micro_batch,
+                       OperatorChoice::Of(sizes.tp, sizes.dp));
 }
 
 // What precedes the first repeated layer, each layer, and what follows the last
@@ -47,7 +37,67 @@ std::vector<int> AmpLayers(const OperatorModel& model) {
   return first;
 }
 
+// Stages of `high` GPUs in each of `wide` hosts, in the order of `hosts`.
+Placement Rectangles(const std::vector<int>& hosts, int gpus_per_host, int high,
+                     int wide, bool within_hosts_first) {
+  const int rows = gpus_per_host / high;
+  const int columns = static_cast<int>(hosts.size()) / wide;
+  Placement placement;
+  for (int s = 0; s < rows * columns; ++s) {
+    const int column = within_hosts_first ? s / rows : s % columns;
+    const auto first = hosts.begin() + column * wide;
+    std::vector<int> stage;
+    for (int w = 0; w < wide; ++w) {
+      stage.insert(stage.end(), high, *(first + w));
+    }
+    placement.hosts.push_back(std::move(stage));
+  }
+  return placement;
+}
+
+std::vector<std::vector<int>> HostOrders(const AmpCluster& cluster) {
+  std::vector<int> given(cluster.bandwidth.size());
+  std::iota(given.begin(), given.end(), 0);
+  std::vector<int> slowest_first = given;
+  std::stable_sort(slowest_first.begin(), slowest_first.end(),
+                   [&](int a, int b) {
+                     return cluster.bandwidth[a] < cluster.bandwidth[b];
+                   });
+  std::vector<int> fastest_first(slowest_first.rbegin(), slowest_first.rend());
+  if (cluster.bandwidth[slowest_first.front()] ==
+      cluster.bandwidth[slowest_first.back()]) {
+    return {given};
+  }
+  return {given, fastest_first, slowest_first};
+}
+
 }  // namespace
+
+std::vector<Placement> RegularPlacements(const AmpCluster& cluster, int stages,
+                                         int gpus_per_stage) {
+  std::vector<Placement> placements;
+  if (stages * gpus_per_stage != cluster.hosts() * cluster.gpus_per_host) {
+    return placements;
+  }
+  for (const std::vector<int>& hosts : HostOrders(cluster)) {
+    for (int high = 1; high <= cluster.gpus_per_host; ++high) {
+      if (cluster.gpus_per_host % high != 0 || gpus_per_stage % high != 0 ||
+          cluster.hosts() % (gpus_per_stage / high) != 0) {
+        continue;
+      }
+      for (const bool within_hosts_first : {true, false}) {
+        Placement placement =
+            Rectangles(hosts, cluster.gpus_per_host, high,
+                       gpus_per_stage / high, within_hosts_first);
+        if (std::find(placements.begin(), placements.end(), placement) ==
+            placements.end()) {
+          placements.push_back(std::move(placement));
+        }
+      }
+    }
+  }
+  return placements;
+}
 
 AmpModel::AmpModel(const OperatorModel& operators, AmpCluster cluster)
     : operators_(operators),
@@ -182,7 +232,8 @@ OperatorPlan AmpModel::PlanOf(const AmpSizes& sizes,
   for (const int layer : first) {
     plan.first.push_back(layers_[layer]);
   }
-  plan.choices.assign(operators_.operators(), ChoiceOf(sizes));
+  plan.choices.assign(operators_.operators(),
+                      OperatorChoice::Of(sizes.tp, sizes.dp));
   return plan;
 }
 

@@ -97,13 +97,13 @@ class AstraPlanner final : public Planner {
                 cost.memory_share * part.machine.memory_bytes()};
       };
     }
-    return
-        [model = AstraModelOf(AstraWorkload(part), part.machine.gpus_per_node(),
-                              part.rank_order, options_)](
-            const trials::ParallelConfig& config) -> Estimate {
-          const AstraCost cost = model.Cost(config);
-          return {cost.step_time_s, cost.peak_memory_bytes};
-        };
+    return [model = AstraModelOf(WorkloadFor("astra", part),
+                                 part.machine.gpus_per_node(), part.rank_order,
+                                 options_)](
+               const trials::ParallelConfig& config) -> Estimate {
+      const AstraCost cost = model.Cost(config);
+      return {cost.step_time_s, cost.peak_memory_bytes};
+    };
   }
 
  private:
@@ -111,15 +111,6 @@ class AstraPlanner final : public Planner {
 };
 
 }  // namespace
-
-const trials::Workload& AstraWorkload(const Problem& problem) {
-  if (problem.workload == nullptr) {
-    throw common::InputError(
-        "astra needs the sizes of the model: add [workload] to the manifest, "
-        "or to [predictions] the facts of its table");
-  }
-  return *problem.workload;
-}
 
 trials::ParallelConfig AstraStrategyOf(trials::ParallelConfig config) {
   const trials::ParallelConfig defaults;
@@ -192,7 +183,7 @@ std::vector<Filter> AstraFilters(const Problem& problem,
   std::map<int, trials::Rule::Context> contexts;  // by number of GPUs
   for (const Problem& part : PartsOf(problem)) {
     const int gpus = part.machine.gpus();
-    contexts[gpus] = trials::RuleContext(AstraWorkload(problem), gpus);
+    contexts[gpus] = trials::RuleContext(WorkloadFor("astra", problem), gpus);
   }
   std::vector<Filter> filters;
   for (auto& [name, rule] : AstraRules(problem, options)) {

@@ -66,9 +66,6 @@ struct AstraMethodOptions {
 [[nodiscard]] std::vector<std::pair<std::string, trials::Rule>> AstraRules(
     const Problem& problem, const AstraMethodOptions& options);
 
-// The job. Errors: throws InputError if the problem has none.
-[[nodiscard]] const trials::Workload& AstraWorkload(const Problem& problem);
-
 // The candidate's strategy: what its Table 3 lacks or fixes has its value
 // there.
 [[nodiscard]] trials::ParallelConfig AstraStrategyOf(

@@ -7,14 +7,14 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <stdexcept>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "common/csv_table.h"
 #include "common/text.h"
-#include "surrogates/boosted_trees/tree_ensemble.h"
+#include "methods/planners/operators/number_or_nan.h"
+#include "surrogates/boosted_trees/boosted_trees.h"
 
 namespace methods {
 namespace {
@@ -23,15 +23,6 @@ using common::CsvTable;
 
 constexpr int kFeatures = 3;
 
-// The number in a cell; 0, which no cell may be, where it is none.
-double NumberIn(std::string_view text) {
-  try {
-    return common::ParseDouble(text);
-  } catch (const std::invalid_argument&) {
-    return 0.0;
-  }
-}
-
 // The value of "m=" in "b=1, m=4096, k=5120".
 double SizeOf(const CsvTable& table, const CsvTable::Row& row,
               std::string_view name) {
@@ -39,7 +30,7 @@ double SizeOf(const CsvTable& table, const CsvTable::Row& row,
   for (const std::string_view part : common::Split(shape, ',')) {
     const std::string_view text = common::Trim(part);
     if (text.size() > 2 && text.substr(0, 1) == name && text[1] == '=') {
-      const double size = NumberIn(text.substr(2));
+      const double size = NumberOrNan(text.substr(2));
       if (size >= 1.0) {
         return size;
       }
@@ -78,7 +69,7 @@ std::vector<MeasuredProduct> ReadMeasuredProducts(
       continue;
     }
     const std::string_view cell = table.Cell(row, "efficiency");
-    const double efficiency = NumberIn(cell);
+    const double efficiency = NumberOrNan(cell);
     if (!(efficiency > 0.0 && efficiency <= 1.0)) {
       table.Fail(
           row.line,

@@ -1,12 +1,13 @@
 #include "methods/planners/astra/money.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "methods/planners/astra/heterogeneous.h"
+#include "common/units.h"
 
 namespace methods {
 namespace {
@@ -40,21 +41,6 @@ void AddCluster(const MoneyJob& job, const trials::SearchSpace& space, int gpus,
   }
 }
 
-// Replaces all strategies by the optimal ones.
-void KeepOptimal(MoneyResult& result) {
-  std::vector<Strategy> strategies;
-  for (const GpuStrategy& each : result.pool) {
-    strategies.push_back({.samples_per_s = 1.0 / each.step_time_s,
-                          .money = each.money,
-                          .id = static_cast<int>(strategies.size())});
-  }
-  std::vector<GpuStrategy> pool;
-  for (const Strategy& each : OptimalPool(std::move(strategies))) {
-    pool.push_back(result.pool[each.id]);
-  }
-  result.pool = std::move(pool);
-}
-
 }  // namespace
 
 MoneyResult SearchMoney(const MoneyJob& job, int most_gpus,
@@ -73,16 +59,31 @@ MoneyResult SearchMoney(const MoneyJob& job, int most_gpus,
     }
     AddCluster(job, *space, gpus, options, result);
   }
-  KeepOptimal(result);
+  result.pool = OptimalPool(std::move(result.pool));
   return result;
 }
 
-std::optional<GpuStrategy> WithinLimit(const MoneyResult& result,
-                                       double most_money) {
-  const auto first = std::find_if(
-      result.pool.begin(), result.pool.end(),
-      [&](const GpuStrategy& each) { return each.money <= most_money; });
-  return first == result.pool.end() ? std::nullopt : std::optional(*first);
+std::vector<GpuStrategy> OptimalPool(std::vector<GpuStrategy> strategies) {
+  std::stable_sort(strategies.begin(), strategies.end(),
+                   [](const GpuStrategy& a, const GpuStrategy& b) {
+                     return std::pair(a.step_time_s, a.money) <
+                            std::pair(b.step_time_s, b.money);
+                   });
+  std::vector<GpuStrategy> pool;
+  double least_faster = common::kInfinity;  // of strictly faster strategies
+  double least = common::kInfinity;
+  double time_s = 0.0;
+  for (GpuStrategy& strategy : strategies) {
+    if (strategy.step_time_s > time_s) {
+      least_faster = least;
+      time_s = strategy.step_time_s;
+    }
+    least = std::min(least, strategy.money);
+    if (strategy.money <= least_faster) {
+      pool.push_back(std::move(strategy));
+    }
+  }
+  return pool;
 }
 
 }  // namespace methods

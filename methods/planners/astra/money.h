@@ -1,5 +1,5 @@
-// Astra's cost mode: the number of GPUs and the strategy that train fastest
-// within a limit of money.
+// Astra's cost mode: the numbers of GPUs and the strategies that train fastest
+// within any limit of money.
 //
 // This mode answers from the model alone; so it is a function, not a method. In
 // a search for the least money, the method in astra.h orders strategies by it.
@@ -8,7 +8,6 @@
 #define METHODS_PLANNERS_ASTRA_MONEY_H_
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "common/error.h"
@@ -35,12 +34,16 @@ struct GpuStrategy {
   double money = 0.0;  // of the whole training
 };
 
+// The strategies such that no other one has both a higher throughput and less
+// money, the fastest first and, of equally fast ones, the cheapest.
+// Source: Astra Eqs. 30, 31, 33.
+[[nodiscard]] std::vector<GpuStrategy> OptimalPool(
+    std::vector<GpuStrategy> strategies);
+
 struct MoneyResult {
   std::int64_t strategies = 0;
-  std::int64_t fit = 0;  // of them, those that pass the filters
-  // No other strategy has both a higher throughput and less money; the fastest
-  // first.
-  std::vector<GpuStrategy> pool;
+  std::int64_t fit = 0;           // of them, those that pass the filters
+  std::vector<GpuStrategy> pool;  // the optimal ones
 };
 
 // All strategies with 2, 4, 8, ... GPUs, at most `most_gpus`. A number of GPUs
@@ -49,10 +52,6 @@ struct MoneyResult {
 // Source: Astra Eqs. 3, 29-33.
 [[nodiscard]] MoneyResult SearchMoney(const MoneyJob& job, int most_gpus,
                                       const AstraMethodOptions& options);
-
-// The fastest strategy of the pool within a limit of money.
-[[nodiscard]] std::optional<GpuStrategy> WithinLimit(const MoneyResult& result,
-                                                     double most_money);
 
 }  // namespace methods
 

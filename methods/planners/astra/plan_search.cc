@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "methods/planners/astra/heterogeneous.h"
 #include "trials/constraints.h"
 #include "trials/rules.h"
 
@@ -15,6 +14,27 @@ namespace {
 
 using trials::ParallelConfig;
 using trials::Plan;
+
+// Appends the solutions that begin with these shares of the first types.
+void AddSolutions(int stages, int layers, const std::vector<int>& most_stages,
+                  std::vector<TypeShare>& shares,
+                  std::vector<std::vector<TypeShare>>& all) {
+  if (shares.size() == most_stages.size()) {
+    if (stages == 0 && layers == 0) {
+      all.push_back(shares);
+    }
+    return;
+  }
+  const int most = std::min(stages, most_stages[shares.size()]);
+  for (int m = 0; m <= most; ++m) {
+    const int most_layers = m == 0 ? 0 : layers / m;
+    for (int n = m == 0 ? 0 : 1; n <= most_layers; ++n) {
+      shares.push_back({m, n});
+      AddSolutions(stages - m, layers - m * n, most_stages, shares, all);
+      shares.pop_back();
+    }
+  }
+}
 
 // The values of a candidate other than its sizes. Its microbatches become the
 // sequences of a microbatch.
@@ -106,20 +126,15 @@ class Search {
 
   // All solutions of Eq. 23 for these sizes.
   void AddShares(const ParallelConfig& config) {
-    std::vector<AstraGpuType> types;
+    std::vector<int> most_stages;
     for (const trials::GpuType& gpu_type : problem_.machine.gpu_types()) {
-      types.push_back({.name = gpu_type.name,
-                       .limit = gpu_type.gpus / config.cp,
-                       .most_layers = problem_.workload->model.layers});
+      most_stages.push_back(gpu_type.gpus / config.cp /
+                            (config.dp * config.tp));
     }
-    ForEachSolution({.layers = problem_.workload->model.layers,
-                     .stages = config.pp,
-                     .tp = config.tp,
-                     .dp = config.dp,
-                     .microbatches = config.microbatches},
-                    types, [&](const std::vector<TypeShare>& shares) {
-                      AddOrders(config, shares);
-                    });
+    for (const std::vector<TypeShare>& shares :
+         SharesOf(config.pp, problem_.workload->model.layers, most_stages)) {
+      AddOrders(config, shares);
+    }
   }
 
   // The stages of a type follow one another; the types in every order.
@@ -225,6 +240,14 @@ class Search {
 
 }  // namespace
 
+std::vector<std::vector<TypeShare>> SharesOf(
+    int stages, int layers, const std::vector<int>& most_stages) {
+  std::vector<TypeShare> shares;
+  std::vector<std::vector<TypeShare>> all;
+  AddSolutions(stages, layers, most_stages, shares, all);
+  return all;
+}
+
 AstraPlanModel::AstraPlanModel(const Problem& problem,
                                const AstraMethodOptions& options)
     : gpu_types_(problem.machine.gpu_types()) {
@@ -234,7 +257,7 @@ AstraPlanModel::AstraPlanModel(const Problem& problem,
     if (problem.machine.mixed()) {
       own.tflops = gpu_type.half_flop_per_s / kTera;
     }
-    models_.push_back(AstraModelOf(AstraWorkload(problem),
+    models_.push_back(AstraModelOf(WorkloadFor("astra", problem),
                                    gpu_type.gpus_per_node,
                                    trials::RankOrder::kPipelineOutermost, own));
   }
@@ -261,8 +284,8 @@ AstraPlanModel::Cost AstraPlanModel::CostOf(const Plan& plan,
   bool from_host = false;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const trials::PlanStage& stage = plan.stages[s];
-    const auto gpu_type = static_cast<std::size_t>(stage.gpu_type);
-    const AstraModel& model = models_[gpu_type];
+    const trials::GpuType& gpu_type = gpu_types_[stage.gpu_type];
+    const AstraModel& model = models_[stage.gpu_type];
     const ParallelConfig config = StageConfig(plan, static_cast<int>(s));
     const AstraStage one =
         model.StageOf(config, Block(stage.gpu_type, config),
@@ -277,18 +300,17 @@ AstraPlanModel::Cost AstraPlanModel::CostOf(const Plan& plan,
       time_s += model.TransferTime(config, from_host);
     }
     const int gpus = StageGpus(plan, static_cast<int>(s));
-    used[gpu_type] += gpus;
+    used[stage.gpu_type] += gpus;
     if (s + 1 < plan.stages.size()) {
-      const int node = gpu_types_[gpu_type].gpus_per_node;
+      const int node = gpu_type.gpus_per_node;
       from_host = plan.stages[s + 1].gpu_type != stage.gpu_type ||
-                  gpus > node || used[gpu_type] % node == 0;
+                  gpus > node || used[stage.gpu_type] % node == 0;
       time_s += model.TransferTime(config, from_host);
     }
     stage_s.push_back(time_s);
     reduction_s = std::max(reduction_s, one.reduction_s + one.offload_s);
     cost.memory_share =
-        std::max(cost.memory_share,
-                 one.memory_bytes / gpu_types_[gpu_type].memory_bytes);
+        std::max(cost.memory_share, one.memory_bytes / gpu_type.memory_bytes);
   }
   cost.step_time_s = PipelineTime(stage_s, plan.shared.microbatches,
                                   plan.shared.model_chunks) +
@@ -303,7 +325,7 @@ PlanSearchResult SearchPlans(const Problem& problem,
 }
 
 Plan PlanOfCandidate(const Problem& problem, const ParallelConfig& config) {
-  Plan plan = UniformPlan(config, AstraWorkload(problem).model.layers);
+  Plan plan = UniformPlan(config, WorkloadFor("astra", problem).model.layers);
   FillTypes(problem.machine.GpusByType(), plan);
   return plan;
 }

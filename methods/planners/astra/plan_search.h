@@ -19,6 +19,21 @@
 
 namespace methods {
 
+// Stages of one GPU type, and the layers of each of them.
+struct TypeShare {
+  int stages = 0;  // m_i
+  int layers = 0;  // n_i, 0 without stages
+};
+
+// All solutions of
+//
+//   sum m_i = P,  m_i <= l_i / (D T),  sum m_i n_i = N,  n_i >= 1 where m_i > 0
+//
+// for P stages and N layers, where `most_stages` has l_i / (D T) by type.
+// Source: Astra Eq. 23.
+[[nodiscard]] std::vector<std::vector<TypeShare>> SharesOf(
+    int stages, int layers, const std::vector<int>& most_stages);
+
 // What Table 3 has in addition to a plan (see AstraShare). Trials
 // cannot run it.
 struct AstraExtras {

@@ -4,8 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "methods/planners/aceso/uniform_plan.h"
-#include "methods/planners/nnscaler/pipeline_plan.h"
+#include "methods/planners/aceso/conversions.h"
 
 namespace methods {
 namespace {
@@ -27,10 +26,10 @@ class NnScalerPlanner final : public Planner {
       const Problem& part, std::uint64_t /*seed*/) const override {
     const OperatorModel model = ModelOfCandidates(part, options_);
     std::vector<NnScalerPlan> plans =
-        SearchUnderConstraints(model, options_.constraints).plans;
+        SearchUnderConstraints(model, options_.constraints);
     const bool fit = !plans.empty();
     if (!fit) {
-      plans = SearchUnderConstraints(model, options_.constraints, false).plans;
+      plans = SearchUnderConstraints(model, options_.constraints, false);
       std::stable_sort(plans.begin(), plans.end(),
                        [](const auto& a, const auto& b) {
                          return a.memory_mb < b.memory_mb;
@@ -69,18 +68,18 @@ class NnScalerPlanner final : public Planner {
 }  // namespace
 
 std::vector<Option> OptionsOf(NnScalerOptions& o) {
-  std::vector<Option> rows = OperatorJobRows(o);
-  const std::vector<Option> own = {
-      {"most_bubble", Number{&o.constraints.most_bubble, 0.0, 1.0},
-       "The largest share of the bubble in a pipeline; 1: any."},
-      {"least_balance", Number{&o.constraints.least_balance, 0.0, 1.0},
-       "The least work of a stage per GPU, as a share of the mean; its inverse "
-       "is the most. 0: any."},
-      {"most_gpus_of_stage", Integer{&o.constraints.most_gpus_of_stage, 1},
-       "GPUs of a stage, not counting replicas."},
-  };
-  rows.insert(rows.end(), own.begin(), own.end());
-  return rows;
+  return OperatorJobRows(
+      o,
+      {
+          {"most_bubble", Number{&o.constraints.most_bubble, 0.0, 1.0},
+           "The largest share of the bubble in a pipeline; 1: any."},
+          {"least_balance", Number{&o.constraints.least_balance, 0.0, 1.0},
+           "The least work of a stage per GPU, as a share of the mean; its "
+           "inverse "
+           "is the most. 0: any."},
+          {"most_gpus_of_stage", Integer{&o.constraints.most_gpus_of_stage, 1},
+           "GPUs of a stage, not counting replicas."},
+      });
 }
 
 std::unique_ptr<Planner> MakePlanner(const NnScalerOptions& options) {

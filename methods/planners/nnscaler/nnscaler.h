@@ -1,9 +1,9 @@
 // NNSCALER: trials in the order of nnScaler's plans.
 //
 // Built: its planner of pipelines under constraints (pipeline_plan.h) and the
-// constraints themselves (constraints.h): bubble, balance, memory, GPUs of a
-// stage, layers as the only beginnings of stages, and partitions of operators
-// by name. Not built: its three primitives for arbitrary graphs and schedules
+// constraints themselves: bubble, balance, memory, GPUs of a
+// stage, and layers as the only beginnings of stages. Not built: partitions of
+// operators by name, its three primitives for arbitrary graphs and schedules
 // (op-trans, op-assign, op-order), its check of dependencies, its code
 // generation, ZeRO 1, and the memory-constrained choice within a stage: a stage
 // has the fastest choices, and is left out if they do not fit.
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "methods/options.h"
-#include "methods/planners/nnscaler/constraints.h"
+#include "methods/planners/nnscaler/pipeline_plan.h"
 #include "methods/planners/operator_job.h"
 #include "methods/planners/planner.h"
 

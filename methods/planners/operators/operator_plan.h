@@ -3,14 +3,10 @@
 #ifndef METHODS_PLANNERS_OPERATORS_OPERATOR_PLAN_H_
 #define METHODS_PLANNERS_OPERATORS_OPERATOR_PLAN_H_
 
-#include <cstddef>
+#include <bit>
 #include <cstdint>
-#include <filesystem>
-#include <string>
-#include <string_view>
+#include <span>
 #include <vector>
-
-#include "common/error.h"
 
 namespace methods {
 
@@ -20,6 +16,27 @@ struct OperatorChoice {
   std::uint8_t dp_log2 = 0;
   std::uint8_t variant = 0;
   std::uint8_t recomputed = 0;
+
+  [[nodiscard]] static OperatorChoice Of(int tp, int dp, int variant = 0,
+                                         bool recomputed = false) {
+    const auto log2 = [](int size) {
+      return static_cast<std::uint8_t>(
+          std::countr_zero(static_cast<unsigned>(size)));
+    };
+    return {log2(tp), log2(dp), static_cast<std::uint8_t>(variant), recomputed};
+  }
+
+  // Sets the sizes; false, with nothing changed, where one is negative. A
+  // product that is not split has no variant: its two profiles differ by noise.
+  bool Resize(int new_tp_log2, int new_dp_log2) {
+    if (new_tp_log2 < 0 || new_dp_log2 < 0) {
+      return false;
+    }
+    tp_log2 = static_cast<std::uint8_t>(new_tp_log2);
+    dp_log2 = static_cast<std::uint8_t>(new_dp_log2);
+    variant = new_tp_log2 == 0 ? std::uint8_t{0} : variant;
+    return true;
+  }
 
   friend bool operator==(const OperatorChoice&,
                          const OperatorChoice&) = default;
@@ -38,9 +55,17 @@ struct OperatorPlan {
   [[nodiscard]] int stages() const {
     return static_cast<int>(first.size()) - 1;
   }
+  // The operators of a stage.
+  [[nodiscard]] int begin(int stage) const { return first[stage]; }
+  [[nodiscard]] int end(int stage) const { return first[stage + 1]; }
   [[nodiscard]] int GpusOf(int stage) const {
     const OperatorChoice& choice = choices[first[stage]];
     return 1 << (choice.tp_log2 + choice.dp_log2);
+  }
+  // Adds a stage that begins at the operator `begin`, while the end is missing.
+  void Append(int begin, std::span<const OperatorChoice> of_stage) {
+    first.push_back(begin);
+    choices.insert(choices.end(), of_stage.begin(), of_stage.end());
   }
 
   friend bool operator==(const OperatorPlan&, const OperatorPlan&) = default;
@@ -48,26 +73,6 @@ struct OperatorPlan {
 
 // Equal plans have equal hashes.
 [[nodiscard]] std::uint64_t HashOf(const OperatorPlan& plan);
-
-// One line: "4 stages, microbatch 1: 79 x tp1 dp1 (6 recomputed) | ...".
-[[nodiscard]] std::string ToString(const OperatorPlan& plan);
-
-// Reads the JSON file that Aceso's program writes and its runtime trains:
-// micro_batch_size, num_ops_in_each_stage and four lists per stage,
-// model_parallel_size_of_each_op, data_parallel_size_of_each_op, recompute_ops,
-// algo_of_each_op. The size of the batch is in `batch`.
-// Errors: throw InputError that names the file and the key for a missing key, a
-// size that is not a power of two and lists of different lengths.
-struct PlanFile {
-  OperatorPlan plan;
-  int batch = 0;
-};
-[[nodiscard]] PlanFile ParsePlan(std::string_view text,
-                                 const std::string& source);
-[[nodiscard]] PlanFile ReadPlan(const std::filesystem::path& path);
-
-// The inverse of ParsePlan.
-[[nodiscard]] std::string ToJsonText(const PlanFile& file);
 
 }  // namespace methods
 

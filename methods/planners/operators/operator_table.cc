@@ -75,16 +75,14 @@ ProfiledOperator ReadRow(const CsvTable& table, const CsvTable::Row& row) {
 
 std::vector<ProfiledOperator> RowsOf(const CsvTable& table,
                                      std::string_view model) {
-  for (const std::string_view column : {"mbs", "tp", "algo", "op_name"}) {
+  std::vector<std::string_view> columns = {"mbs", "tp", "algo", "op_name"};
+  for (const Column& column : kColumns) {
+    columns.push_back(column.name);
+  }
+  for (const std::string_view column : columns) {
     if (!table.Find(column)) {
       table.Fail(table.header_line(),
                  fmt::format("the column '{}' is missing", column));
-    }
-  }
-  for (const Column& column : kColumns) {
-    if (!table.Find(column.name)) {
-      table.Fail(table.header_line(),
-                 fmt::format("the column '{}' is missing", column.name));
     }
   }
   const bool one_model = !table.Find("model");

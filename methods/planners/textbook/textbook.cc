@@ -5,22 +5,17 @@
 #include <numeric>
 #include <optional>
 
-#include "common/error.h"
 #include "common/units.h"
+#include "methods/planners/planner.h"
 #include "methods/sampling/nearest.h"
 
 namespace methods {
 namespace {
 
 TextbookModel ModelOf(const Problem& problem, const TextbookOptions& options) {
-  if (problem.workload == nullptr) {
-    throw common::InputError(
-        "textbook needs the sizes of the model: add [workload] to the "
-        "manifest, or to [predictions] the facts of its table");
-  }
   constexpr double kTera = 1e12;
   using common::kGiga;
-  return {*problem.workload,
+  return {WorkloadFor("textbook", problem),
           {.gpus_per_node = problem.machine.gpus_per_node(),
            .memory_bytes = problem.machine.memory_bytes(),
            .flops_per_s = kTera * options.tflops,

@@ -2,19 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
-
-#include "common/statistics.h"
 
 namespace methods {
 namespace {
 
 using trials::ParallelConfig;
 
-constexpr double kBytes = 2.0;  // of a parameter or activation
-constexpr double kOptimizerBytesPerParameter =
-    12.0;                             // of a parameter: master, moments
-constexpr double kLayerBytes = 34.0;  // of a layer's activations, per token
+constexpr double kBytes = 2.0;         // of a parameter or activation
+constexpr double kMomentBytes = 12.0;  // of a parameter, with its master copy
+constexpr double kLayerBytes = 34.0;   // of a layer's activations, per token
 
 constexpr double kBestEfficiency = 0.5;
 constexpr double kEfficientTokens = 2048.0;  // of a microbatch
@@ -22,7 +18,7 @@ constexpr double kHidden = 0.8;  // of the computation hides the reduction
 constexpr int kAllReducesOfLayer = 2;
 constexpr int kRecomputedLayers = 2;  // one is kept, one is recomputed
 
-double ErrorRatio(int ranks) { return (ranks - 1.0) / ranks; }
+double OthersShare(int ranks) { return (ranks - 1.0) / ranks; }
 
 // The largest power of two that is at most `most` and divides `number`.
 int PowerOfTwoIn(int number, int most) {
@@ -61,14 +57,11 @@ TextbookStep TextbookModel::Step(const ParallelConfig& config) const {
                     (static_cast<double>(workload_.model.layers) / config.pp) *
                     2.0 * bytes / config.tp / machine_.intra_node_bytes_per_s;
   }
-  if (config.pp > 1) {
-    step.pipeline_s = m * 2.0 * bytes / machine_.inter_node_bytes_per_s;
-  }
   const double link = config.dp * config.tp <= machine_.gpus_per_node
                           ? machine_.intra_node_bytes_per_s
                           : machine_.inter_node_bytes_per_s;
   const double reduction =
-      2.0 * ErrorRatio(config.dp) * kBytes * ParametersPerGpu(config) / link;
+      2.0 * OthersShare(config.dp) * kBytes * ParametersPerGpu(config) / link;
   step.data_s = std::max(0.0, reduction - kHidden * step.compute_s);
   step.bubble_s =
       step.compute_s * (config.pp - 1.0) / (m * config.model_chunks);
@@ -87,7 +80,7 @@ TextbookMemory TextbookModel::Memory(const ParallelConfig& config) const {
   return {
       .parameters = kBytes * parameters * share(3),
       .gradients = kBytes * parameters * share(2),
-      .optimizer = kOptimizerBytesPerParameter * parameters * share(1),
+      .optimizer = kMomentBytes * parameters * share(1),
       .activations = layer * (config.grad_checkpoint == trials::kRecomputeFull
                                   ? std::min<double>(kRecomputedLayers, layers)
                                   : layers)};
@@ -125,9 +118,8 @@ ParallelConfig TextbookModel::Advise(int gpus) const {
                                                                   : 1;
   config.pp = PowerOfTwoIn(model.layers, stages);
   config.dp = std::max(1, left / config.pp);
-  const bool tight =
-      (kBytes + kOptimizerBytesPerParameter) * ParametersPerGpu(config) >
-      kStatesShare * machine_.memory_bytes;
+  const bool tight = (kBytes + kMomentBytes) * ParametersPerGpu(config) >
+                     kStatesShare * machine_.memory_bytes;
   config.zero_stage = !tight || config.dp < 4 ? 1 : config.dp < 8 ? 2 : 3;
   const double inputs = kBytes * workload_.sequence_length * model.hidden_size *
                         model.layers / config.pp;
@@ -183,41 +175,6 @@ TextbookFactors Calibrate(
     return {0.0, y1 / yy};
   }
   return {compute, communication};
-}
-
-TextbookErrors Validate(const std::vector<TextbookMeasurement>& measurements,
-                        const TextbookFactors& factors) {
-  if (measurements.empty()) {
-    throw std::invalid_argument("no measurement to validate with");
-  }
-  TextbookErrors errors;
-  std::vector<double> all;
-  std::vector<double> absolute;
-  for (const TextbookMeasurement& one : measurements) {
-    all.push_back(factors.StepTime(one.predicted) / one.step_time_s - 1.0);
-    absolute.push_back(std::abs(all.back()));
-  }
-  errors.mean = common::Mean(all);
-  errors.mean_absolute = common::Mean(absolute);
-  errors.greatest = *std::max_element(absolute.begin(), absolute.end());
-  std::vector<double> squares;
-  for (const double error : all) {
-    squares.push_back((error - errors.mean) * (error - errors.mean));
-  }
-  errors.deviation = std::sqrt(common::Mean(squares));
-  return errors;
-}
-
-double BubbleShare(int pp, int microbatches) {
-  return (pp - 1.0) / (microbatches + pp - 1.0);
-}
-
-int MicrobatchesForBubble(int pp, double share) {
-  int microbatches = 1;
-  while (BubbleShare(pp, microbatches) > share) {
-    ++microbatches;
-  }
-  return microbatches;
 }
 
 }  // namespace methods

@@ -23,9 +23,8 @@ struct TextbookMachine {
 // The parts of a step, in s.
 struct TextbookStep {
   double compute_s = 0.0;
-  double tensor_s = 0.0;    // all-reduces of tensor parallelism
-  double data_s = 0.0;      // reduction of gradients that is not hidden
-  double pipeline_s = 0.0;  // activations between stages; not in the total
+  double tensor_s = 0.0;  // all-reduces of tensor parallelism
+  double data_s = 0.0;    // reduction of gradients that is not hidden
   double bubble_s = 0.0;
 
   [[nodiscard]] double Communication() const { return tensor_s + data_s; }
@@ -121,23 +120,6 @@ struct TextbookMeasurement {
 // measurement, both factors are the same.
 [[nodiscard]] TextbookFactors Calibrate(
     const std::vector<TextbookMeasurement>& measurements);
-
-// Relative errors (predicted - measured) / measured.
-struct TextbookErrors {
-  double mean = 0.0;
-  double mean_absolute = 0.0;
-  double greatest = 0.0;   // absolute
-  double deviation = 0.0;  // population standard deviation
-};
-// Errors: throws std::invalid_argument without a measurement.
-[[nodiscard]] TextbookErrors Validate(
-    const std::vector<TextbookMeasurement>& measurements,
-    const TextbookFactors& factors);
-
-// (pp - 1) / (microbatches + pp - 1), the share of a bubble in a 1F1B step, and
-// the fewest microbatches with which it is at most `share` > 0.
-[[nodiscard]] double BubbleShare(int pp, int microbatches);
-[[nodiscard]] int MicrobatchesForBubble(int pp, double share);
 
 }  // namespace methods
 

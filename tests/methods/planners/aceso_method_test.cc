@@ -16,7 +16,7 @@
 #include "common/error.h"
 #include "common/toml_table.h"
 #include "methods/planners/aceso/aceso.h"
-#include "methods/planners/aceso/uniform_plan.h"
+#include "methods/planners/aceso/conversions.h"
 #include "methods/planners/operator_job.h"
 #include "methods/planners/planned.h"
 #include "methods/sampling/random.h"
@@ -179,63 +179,6 @@ TEST(AcesoMethodTest, EstimatesAreTheCostsOfPlansInSecondsAndBytes) {
   for (const std::size_t i : {4u, 5u}) {
     EXPECT_TRUE(std::isnan(estimates.step_time_s[i])) << i;
     EXPECT_TRUE(std::isnan(estimates.peak_memory_bytes[i])) << i;
-  }
-}
-
-// The nearest candidate of each of the plans, then all by their distance from
-// the first.
-TEST(AcesoMethodTest, TriesThePlansNeighborsAndThenFollowsTheDistance) {
-  for (const bool accumulates : {false, true}) {
-    std::vector<ParallelConfig> configs = Space().configs();
-    if (accumulates) {
-      for (const int microbatches : {2, 8, 64}) {
-        configs.push_back({.dp = 1, .tp = 8, .microbatches = microbatches});
-        configs.push_back({.dp = 4, .tp = 2, .microbatches = microbatches});
-      }
-    }
-    const trials::SearchSpace space(configs);
-    const Problem problem = ProblemOf(space, 10.0);
-    const AcesoMethodOptions options{.budget = 100};
-    AcesoOptions search = options.search;
-    search.budget = 100;
-    search.seed = 1;
-    const AcesoResult result =
-        SearchAceso(ModelFor(problem, options, {1, 2, 4, 8}), search);
-    ASSERT_GT(result.best.size(), 1u);
-    std::vector<int> expected;
-    const auto nearest = [&](const CostedPlan& plan) {
-      int best = -1;
-      double least = 1e9;
-      for (int i = 0; i < space.size(); ++i) {
-        const double distance =
-            Distance(SizesOf(plan.plan, 64), space[i], accumulates);
-        if (distance < least &&
-            std::count(expected.begin(), expected.end(), i) == 0) {
-          best = i;
-          least = distance;
-        }
-      }
-      return best;
-    };
-    for (const CostedPlan& plan : result.best) {
-      const std::vector<int> before = std::exchange(expected, {});
-      const int candidate = nearest(plan);
-      expected = before;
-      if (std::count(expected.begin(), expected.end(), candidate) == 0) {
-        expected.push_back(candidate);
-      }
-    }
-    while (std::ssize(expected) < space.size()) {
-      expected.push_back(nearest(result.best[0]));
-    }
-    const auto method = TryPlans(problem, options, 1);
-    for (const int candidate : expected) {
-      const auto suggestion = method->Suggest();
-      ASSERT_TRUE(suggestion);
-      EXPECT_EQ(suggestion->candidate, candidate);
-      method->Observe(Failed(space, suggestion->candidate));
-    }
-    EXPECT_FALSE(method->Suggest());
   }
 }
 

@@ -49,27 +49,6 @@ TEST(AcesoTest, FindsTheBestOfTwoStagesByEnumeration) {
   }
 }
 
-TEST(AcesoTest, PlansAreWholeFitAndAreSorted) {
-  const OperatorModel model = SmallModel(8, 4, 900.0);
-  const AcesoResult result = SearchAceso(model, {.budget = 500});
-  ASSERT_FALSE(result.best.empty());
-  double previous = 0.0;
-  for (const CostedPlan& each : result.best) {
-    EXPECT_LE(each.cost.memory_mb, 900.0);
-    EXPECT_GE(each.cost.iteration_ms, previous);
-    previous = each.cost.iteration_ms;
-    EXPECT_NEAR(model.Cost(each.plan).iteration_ms, each.cost.iteration_ms,
-                1e-9);
-    int gpus = 0;
-    for (int s = 0; s < each.plan.stages(); ++s) {
-      gpus += each.plan.GpusOf(s);
-    }
-    EXPECT_EQ(gpus, 4);
-    EXPECT_EQ(each.plan.first.front(), 0);
-    EXPECT_EQ(each.plan.first.back(), model.operators());
-  }
-}
-
 TEST(AcesoTest, ThreadsDoNotChangeTheResult) {
   const OperatorModel model = SmallModel(8, 4, 900.0);
   const AcesoResult one = SearchAceso(model, {.budget = 300});

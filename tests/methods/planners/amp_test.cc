@@ -14,7 +14,6 @@
 #include <gtest/gtest.h>
 
 #include "methods/planners/amp/layer_assignment.h"
-#include "methods/planners/amp/placement.h"
 #include "methods/planners/planner.h"
 #include "tests/fakes/decoders.h"
 #include "tests/methods/planners/profiled_layers.h"

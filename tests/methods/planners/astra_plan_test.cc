@@ -156,6 +156,35 @@ TEST_F(AstraPlans, TheFastestPlanIsNotSlowerThanTheFastestCandidate) {
   EXPECT_LT(Find().best.front().cost.step_time_s, fastest_s);
 }
 
+// At most 4 stages of one type and 2 of the other.
+TEST(SharesOf, AreAllSolutionsOfEquation23) {
+  using Solution = std::tuple<int, int, int, int>;
+  for (const auto& [stages, layers] :
+       {std::pair(4, 24), {1, 4}, {2, 4}, {8, 24}, {3, 2}}) {
+    std::set<Solution> expected;
+    for (int m = 0; m <= 4; ++m) {
+      for (int n = 0; n <= layers; ++n) {
+        for (int h = 0; h <= 2; ++h) {
+          for (int k = 0; k <= layers; ++k) {
+            if (m + h == stages && m * n + h * k == layers &&
+                (m > 0) == (n > 0) && (h > 0) == (k > 0)) {
+              expected.emplace(m, n, h, k);
+            }
+          }
+        }
+      }
+    }
+    std::set<Solution> found;
+    for (const auto& shares : SharesOf(stages, layers, {4, 2})) {
+      EXPECT_TRUE(found
+                      .emplace(shares[0].stages, shares[0].layers,
+                               shares[1].stages, shares[1].layers)
+                      .second);
+    }
+    EXPECT_EQ(found, expected) << stages << ' ' << layers;
+  }
+}
+
 // 24 layers, dp * tp = 8, so two stages, one of each type in both orders: n
 // layers on the first stage, 1 to 23. With full recomputation among the values,
 // 0 to max(n, 24 - n) layers are recomputed.

@@ -47,30 +47,19 @@ int GpusOfTheFirstTrial(bool priced, const MakeMethod& make) {
 
 // Eight GPUs take more than an eighth of the time of one, as they communicate:
 // they are faster, and one GPU is cheaper.
-TEST(Price, DecidesHowManyGpusThePlanOfAcesoUses) {
-  const auto make = [](const Problem& problem) {
-    AcesoMethodOptions options;
-    options.budget = 50;
-    return TryPlans(problem, options, 1);
+TEST(Price, DecidesHowManyGpusAPlannerUses) {
+  const auto expect = [](const auto& options) {
+    const auto make = [&](const Problem& problem) {
+      return TryPlans(problem, options, 1);
+    };
+    EXPECT_EQ(GpusOfTheFirstTrial(false, make), 8);
+    EXPECT_EQ(GpusOfTheFirstTrial(true, make), 1);
   };
-  EXPECT_EQ(GpusOfTheFirstTrial(false, make), 8);
-  EXPECT_EQ(GpusOfTheFirstTrial(true, make), 1);
-}
-
-TEST(Price, DecidesHowManyGpusTheStrategyOfAmpUses) {
-  const auto make = [](const Problem& problem) {
-    return TryPlans(problem, AmpOptions(), 1);
-  };
-  EXPECT_EQ(GpusOfTheFirstTrial(false, make), 8);
-  EXPECT_EQ(GpusOfTheFirstTrial(true, make), 1);
-}
-
-TEST(Price, DecidesHowManyGpusThePlanOfNnScalerUses) {
-  const auto make = [](const Problem& problem) {
-    return TryPlans(problem, NnScalerOptions(), 1);
-  };
-  EXPECT_EQ(GpusOfTheFirstTrial(false, make), 8);
-  EXPECT_EQ(GpusOfTheFirstTrial(true, make), 1);
+  AcesoMethodOptions aceso;
+  aceso.budget = 50;
+  expect(aceso);
+  expect(AmpOptions());
+  expect(NnScalerOptions());
 }
 
 }  // namespace methods::price_test

@@ -29,18 +29,6 @@ TEST(DrawByCell, DrawsEveryCellEquallyOften) {
   EXPECT_NEAR(small_cell, kDraws / 2, 5 * 32);
 }
 
-TEST(DrawByCell, DrawsWithinACellEquallyOften) {
-  const trials::SearchSpace space = Lopsided();
-  const std::vector<char> tried(100, 0);
-  std::map<int, int> counts;
-  for (int seed = 0; seed < 19800; ++seed) {
-    ++counts[Draw(DrawLaw::kCell, space, tried, seed, 0)];
-  }
-  for (int i = 1; i < 100; ++i) {
-    EXPECT_NEAR(counts[i], 100, 55) << i;
-  }
-}
-
 // Chi-square over the 100 candidates, 99 degrees of freedom: mean 99, deviation
 // 14.07. The limit is the quantile 0.9999.
 TEST(DrawUniformly, DrawsEveryCandidateEquallyOften) {

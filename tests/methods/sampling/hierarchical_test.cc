@@ -236,29 +236,4 @@ TEST(Hierarchical, IsRandomAfterItsLevelsAndWhereNothingRan) {
   }
 }
 
-// Neither the same dp nor the same pp alone makes the same sizes.
-TEST(Hierarchical, VariesKnobsOfTheSameSizesOnly) {
-  const trials::SearchSpace space(std::vector<trials::ParallelConfig>{
-      {.dp = 4, .tp = 2, .dp_bucket_mb = 1},
-      {.dp = 4, .tp = 2, .dp_bucket_mb = 1024},
-      {.dp = 4, .pp = 2, .dp_bucket_mb = 1},
-      {.dp = 4, .pp = 2, .dp_bucket_mb = 2},
-      {.dp = 2, .tp = 4, .dp_bucket_mb = 1},
-      {.dp = 2, .tp = 4, .dp_bucket_mb = 2}});
-  Problem problem;
-  problem.space = &space;
-  for (std::uint64_t seed = 0; seed < 10; ++seed) {
-    const auto method = MakeHierarchical(
-        problem, {.parallelism_trials = 3, .trials_per_level = 1}, seed);
-    for (int i = 0; i < 3; ++i) {
-      const int candidate = method->Suggest()->candidate;
-      trials::Measurement measurement;
-      measurement.outcome = trials::Outcome::kCompleted;
-      measurement.step_times_s.assign(4, space[candidate].tp == 2 ? 0.5 : 1.0);
-      method->Observe(MakeTrial(candidate, space[candidate], measurement));
-    }
-    EXPECT_EQ(space[method->Suggest()->candidate].tp, 2) << seed;
-  }
-}
-
 }  // namespace methods::hierarchical_test

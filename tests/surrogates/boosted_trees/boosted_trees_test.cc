@@ -83,18 +83,6 @@ TEST(BoostedTrees, PredictionsScaleWithTheUnitOfTheTarget) {
   }
 }
 
-TEST(BoostedTrees, FitAgainGivesTheSamePrediction) {
-  const trials::SearchSpace space = Space();
-  Prediction first;
-  Prediction second;
-  BoostedTrees trees(space, {});
-  (void)trees.Fit(All(space, 0.3));
-  trees.Predict(first);
-  (void)trees.Fit(All(space, 0.3));
-  trees.Predict(second);
-  EXPECT_EQ(first.mean, second.mean);
-}
-
 TEST(BoostedTrees, PredictZeroBeforeAnyObservation) {
   const trials::SearchSpace space = Space();
   BoostedTrees trees(space, {});

@@ -190,89 +190,6 @@ TEST(PhysicalPriors, SequenceRanksOutsideOfTensorGroupsAreContextRanks) {
   }
 }
 
-TEST(PhysicalCostModel, MoreMicrobatchesOfOneBatchOnlyShrinkTheBubble) {
-  const SearchSpace space(
-      {{.pp = 2, .microbatches = 2}, {.pp = 2, .microbatches = 8}});
-  const ParametricMean mean =
-      ThroughputPrior(space, ClusterShape{2, 2}, CostModelForm::kPhysical);
-  const Eigen::VectorXd compute = Feature(mean, "compute");
-  EXPECT_DOUBLE_EQ(compute[0], (1.0 + 1.0 / 2.0) / 2.0);
-  EXPECT_DOUBLE_EQ(compute[1], (1.0 + 1.0 / 8.0) / 2.0);
-}
-
-TEST(PhysicalCostModel, ZeroShardsStateFromItsStageOn) {
-  const SearchSpace space({{.dp = 4, .zero_stage = 0},
-                           {.dp = 4, .zero_stage = 1},
-                           {.dp = 4, .zero_stage = 2},
-                           {.dp = 4, .zero_stage = 3}});
-  const ParametricMean mean =
-      MemoryPrior(space, ClusterShape{4, 4}, CostModelForm::kPhysical, 1.1);
-  EXPECT_EQ(Feature(mean, "optimizer state"),
-            Eigen::Vector4d(1.0, 0.25, 0.25, 0.25));
-  EXPECT_EQ(Feature(mean, "gradients"), Eigen::Vector4d(1.0, 1.0, 0.25, 0.25));
-  EXPECT_EQ(Feature(mean, "parameters"), Eigen::Vector4d(1.0, 1.0, 1.0, 0.25));
-}
-
-// The value of one term of the physical model for each configuration.
-Eigen::VectorXd Term(const std::vector<ParallelConfig>& configs,
-                     const std::string& name, bool memory) {
-  const trials::SearchSpace space(configs);
-  const ClusterShape shape{8, 8};
-  const ParametricMean mean =
-      memory ? MemoryPrior(space, shape, CostModelForm::kPhysical, 2.0)
-             : ThroughputPrior(space, shape, CostModelForm::kPhysical);
-  for (int j = 0; j < mean.size(); ++j) {
-    if (mean.coefficients[j].name == name) {
-      return mean.features.col(j);
-    }
-  }
-  return Eigen::VectorXd::Zero(0);
-}
-
-TEST(PhysicalCostModel, SpreadExpertsSaveStateAndCostAllToAlls) {
-  const std::vector<ParallelConfig> configs = {
-      {.dp = 8}, {.dp = 8, .ep = 2}, {.dp = 8, .ep = 8}};
-  const Eigen::VectorXd state = Term(configs, "parameters", true);
-  EXPECT_DOUBLE_EQ(state[1], state[0] / 2);
-  EXPECT_DOUBLE_EQ(state[2], state[0] / 8);
-  const Eigen::VectorXd volume = Term(configs, "EP volume, intra-node", false);
-  EXPECT_EQ(volume[0], 0.0);
-  EXPECT_LT(volume[1], volume[2]);
-  // No other rank holds a copy of these experts: nothing is reduced.
-  EXPECT_EQ(Term(configs, "DP volume, intra-node", false)[2], 0.0);
-  EXPECT_EQ(Term({{.dp = 8}, {.tp = 8}}, "EP volume, intra-node", false).size(),
-            0);
-}
-
-// Four replicas of eight stages on hosts of four GPUs. With the pipeline
-// outermost, a host has the four replicas of a stage and reduces their
-// gradients within itself. With data outermost, it has four stages of one
-// replica: four groups, each of four hosts, share its link.
-TEST(PhysicalCostModel, TheOrderOfRanksDecidesWhichGradientsCrossHosts) {
-  const auto between_hosts = [](trials::RankOrder order) {
-    const SearchSpace space({{.dp = 4, .pp = 8}});
-    for (const CostTerm& term : PhysicalTimeTerms({32, 4, order})) {
-      if (term.name == "DP volume, inter-node") {
-        return term.feature(space[0]);
-      }
-    }
-    throw std::out_of_range("no such term");
-  };
-  EXPECT_EQ(between_hosts(trials::RankOrder::kPipelineOutermost), 0.0);
-  EXPECT_DOUBLE_EQ(between_hosts(trials::RankOrder::kDataOutermost),
-                   3.0 / 4.0 * 4.0 / 8.0);
-}
-
-TEST(PhysicalCostModel, ZeroShardsExpertsOverTheirCopiesOnly) {
-  const Eigen::VectorXd state = Term({{.dp = 8, .zero_stage = 1},
-                                      {.dp = 8, .zero_stage = 1, .ep = 4},
-                                      {.dp = 8, .ep = 4}},
-                                     "optimizer state", true);
-  EXPECT_DOUBLE_EQ(state[0], 1.0 / 8);
-  EXPECT_DOUBLE_EQ(state[1], 1.0 / 8);
-  EXPECT_DOUBLE_EQ(state[2], 1.0 / 4);
-}
-
 TEST(CostModelChoices, WithoutTypicalValuesEveryTermIsATenthOfAStep) {
   const SearchSpace space = Sizes(8);
   const CostModelChoices flat{.typical_values = false};
@@ -298,30 +215,6 @@ TEST(CentersFor, MovesTheGuessToTheTypicalThroughput) {
   const Eigen::VectorXd three = mean.EvaluateAll(CentersFor(mean, 3.0));
   EXPECT_TRUE(three.isApprox(3.0 * one, 1e-12));
   EXPECT_THROW((void)CentersFor(mean, 0.0), std::invalid_argument);
-}
-
-TEST(MemoryPrior, IsEquationTwentyOne) {
-  const SearchSpace space({{.dp = 2, .tp = 2, .pp = 2, .microbatches = 4}});
-  const ParametricMean mean =
-      MemoryPrior(space, ClusterShape{8, 8}, CostModelForm::kPrinted, 1.1);
-  ASSERT_EQ(mean.size(), 3);
-  const Eigen::Vector3d log_c(std::log(0.8), std::log(1.6), std::log(0.1));
-  EXPECT_NEAR(mean.EvaluateAll(log_c)[0], 0.8 / 4 + 1.6 / 32 + 0.1, 1e-12);
-  const Eigen::Vector3d large(std::log(8.0), std::log(1.6), std::log(0.1));
-  EXPECT_DOUBLE_EQ(mean.EvaluateAll(large)[0], 1.1);
-}
-
-// The features of a candidate by name; those that vanish are 0.
-std::map<std::string, double> FeaturesOf(const ParametricMean& mean,
-                                         int candidate) {
-  std::map<std::string, double> features;
-  for (int j = 0; j < mean.size(); ++j) {
-    const double value = mean.features(candidate, j);
-    if (value != 0.0) {
-      features[mean.coefficients[j].name] = value;
-    }
-  }
-  return features;
 }
 
 }  // namespace surrogates::cost_model_test

@@ -1,6 +1,5 @@
 // The terms of the cost model, computed by hand.
 
-#include <array>
 #include <map>
 #include <string>
 #include <vector>
@@ -105,6 +104,19 @@ TEST(PhysicalTimeTerms, OfWideTensorParallelism) {
                 {"CP volume", 1.0 / 2.0 / 64.0},
                 {"PP volume", 0.0},
                 {"PP latency", 0.0}});
+}
+
+// ZeRO 2 and 3 keep a shard of the gradients only.
+TEST(PhysicalTimeTerms, ZeroTwoAndThreeReduceInEveryMicrobatch) {
+  for (const int zero_stage : {0, 1, 2, 3}) {
+    const auto reduced = [&](int microbatches) {
+      return ValuesOf(PhysicalTimeTerms({.gpus = 8, .gpus_per_node = 8}),
+                      {.dp = 8,
+                       .zero_stage = zero_stage,
+                       .microbatches = microbatches})["DP volume, intra-node"];
+    };
+    EXPECT_DOUBLE_EQ(reduced(4), (zero_stage >= 2 ? 4.0 : 1.0) * reduced(1));
+  }
 }
 
 // tp = 8 fits on a host of 8, tp = 16 on a single host of 16.
@@ -228,27 +240,6 @@ TEST(PhysicalMemoryTerms, APipelineHoldsAtMostItsMicrobatches) {
                    4.0 / 8.0 / 4.0);
 }
 
-// Ranks of sequence parallelism are those that the other sizes leave, or data-
-// parallel ones.
-TEST(WithSequenceRanks, AreThoseThatOtherSizesLeaveOrDataParallelOnes) {
-  const ClusterShape shape{.gpus = 8, .gpus_per_node = 8};
-  const auto sizes = [&](const ParallelConfig& config) {
-    const ParallelConfig c = WithSequenceRanks(config, shape);
-    return std::array{c.dp, c.tp, c.pp, c.cp, c.sp};
-  };
-  using Sizes = std::array<int, 5>;
-  EXPECT_EQ(sizes({.dp = 2, .tp = 1, .pp = 2, .sp = 2}),
-            (Sizes{2, 1, 2, 2, 1}));
-  EXPECT_EQ(sizes({.dp = 4, .tp = 1, .pp = 2, .sp = 2}),
-            (Sizes{2, 1, 2, 2, 1}));
-  EXPECT_EQ(sizes({.dp = 2, .tp = 1, .pp = 1, .cp = 2, .sp = 2}),
-            (Sizes{2, 1, 1, 4, 1}));
-  EXPECT_EQ(sizes({.dp = 3, .tp = 1, .pp = 2, .sp = 2}),
-            (Sizes{3, 1, 2, 1, 1}));
-  EXPECT_EQ(sizes({.dp = 2, .tp = 4, .pp = 1, .sp = 4}),
-            (Sizes{2, 4, 1, 1, 4}));
-}
-
 TEST(SplitsWithinTp, IsSpOfTheTensorParallelRanks) {
   const ClusterShape shape = {.gpus = 8, .gpus_per_node = 8};
   EXPECT_TRUE(SplitsWithinTp({.dp = 2, .tp = 4, .pp = 1, .sp = 4}, shape));
@@ -280,23 +271,6 @@ TEST(WithSequenceRanks, MakesThemContextParallel) {
   // Neither: sp = 3 does not divide dp = 8.
   EXPECT_EQ(WithSequenceRanks({.dp = 8, .tp = 1, .pp = 1, .sp = 3}, shape),
             (ParallelConfig{.dp = 8, .tp = 1, .pp = 1, .sp = 1}));
-}
-
-// 2 (1 + (pp - 1) / mb) over the ranks that split the batch or its sequences.
-TEST(PhysicalTerms, StagesExchangeTheActivationsOfTheirTokens) {
-  for (const CostTerm& term : PhysicalTimeTerms(kEightHosts)) {
-    if (term.name == "PP volume") {
-      EXPECT_DOUBLE_EQ(
-          term.feature({.dp = 2, .pp = 2, .microbatches = 4, .cp = 2}),
-          2.0 * 1.25 / 4.0);
-      EXPECT_EQ(term.feature({.dp = 2, .microbatches = 4}), 0.0);
-    }
-    if (term.name == "PP latency") {
-      EXPECT_DOUBLE_EQ(term.feature({.dp = 2, .pp = 2, .microbatches = 4}),
-                       2.0 * 5.0);
-      EXPECT_EQ(term.feature({.dp = 2, .microbatches = 4}), 0.0);
-    }
-  }
 }
 
 // Sizes that make every amount another number.

@@ -75,10 +75,4 @@ TEST(PredictedPrior, RejectsPredictionsThatAreNotFiniteAndPositive) {
   }
 }
 
-TEST(PredictedPrior, TimesMayBeShort) {
-  trials::Predictions fast = kPredictions;
-  fast.step_time_s = {1e-3, 2e-3, 4e-3};
-  EXPECT_NEAR(MeanAfter(PredictedThroughputPrior(fast), {})[0], 1e3, 50.0);
-}
-
 }  // namespace surrogates::predicted_prior_test

@@ -226,21 +226,6 @@ TEST(Equation19, EveryKindOfParallelismHasItsOwnCoefficients) {
   }
 }
 
-// Eq. 20: R = 1 / (T_comp + T_comm).
-TEST(Equation20, ThroughputIsTheInverseOfAllTimes) {
-  const ParallelConfig config{.dp = 2, .tp = 2, .pp = 2, .microbatches = 4};
-  const trials::SearchSpace space({config});
-  const ParametricMean mean =
-      ThroughputPrior(space, kOneHost, CostModelForm::kPrinted);
-  ASSERT_EQ(mean.size(), 6);  // compute, DP 2, TP 2, PP
-  Eigen::VectorXd c(6);
-  c << 2.0, 0.01, 0.3, 0.02, 0.04, 0.005;
-  const double time = 2.0 * (4.0 + 1.0) / 4.0 / 8.0 + 0.01 * 2.0 +
-                      0.3 * 0.5 / 4.0 + 0.02 * 4.0 * 2.0 + 0.04 * 4.0 * 0.5 +
-                      0.005 * 8.0;
-  EXPECT_NEAR(mean.EvaluateAll(c.array().log())[0], 1.0 / time, 1e-12);
-}
-
 // Eq. 21: min(m_1 / (pp tp) + m_2 / (n_gpus mb) + m_3, M_0).
 TEST(Equation21, MemoryIsClippedAndStillTellsItsGradient) {
   const trials::SearchSpace space(

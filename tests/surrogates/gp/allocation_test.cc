@@ -18,15 +18,6 @@ GaussianProcess Fitted(const tests::SyntheticProblem& problem, int n) {
   return process;
 }
 
-TEST_F(GaussianProcessAllocations, AreCountedWhereThereAreSome) {
-  EXPECT_GE(Allocations([] {
-              EXPECT_EQ(Eigen::VectorXd::Ones(100).eval().size(), 100);
-            }),
-            1);
-  EXPECT_GE(Allocations([] { EXPECT_EQ(std::vector<int>(100).size(), 100U); }),
-            1);
-}
-
 // As the two models of a search take turns.
 TEST_F(GaussianProcessAllocations,
        NoneInPredictionsOfTwoModelsFromTheSecondOn) {

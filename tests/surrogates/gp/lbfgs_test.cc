@@ -64,15 +64,4 @@ TEST(Lbfgs, UndefinedEverywhereIsNotConverged) {
   EXPECT_EQ(found.x, Constant(2, 0.5));
 }
 
-TEST(Lbfgs, KeepsTheBestOfLimitedEvaluations) {
-  const Eigen::Vector2d start(-1.2, 1.0);
-  Eigen::VectorXd gradient;
-  const LbfgsSummary found =
-      MinimizeLbfgs(Rosenbrock, start, Constant(2, -5.0), Constant(2, 5.0), 10);
-  EXPECT_FALSE(found.converged);
-  EXPECT_LE(found.evaluations, 11);
-  EXPECT_LT(found.value, Rosenbrock(start, &gradient));
-  EXPECT_EQ(found.value, Rosenbrock(found.x, &gradient));
-}
-
 }  // namespace surrogates::lbfgs_test

@@ -163,23 +163,6 @@ TEST(Likelihood, GradientMatchesDifferencesWithFamilies) {
   }
 }
 
-TEST(Likelihood, GradientMatchesDifferencesWithNugget) {
-  const auto problem = tests::MakeSyntheticProblem(500, 5, 9, 1);
-  const Observations observations = tests::Observe(problem, 12, 2);
-  std::mt19937_64 engine(7);
-  for (const bool integrate : {false, true}) {
-    Likelihood likelihood(
-        problem.space, problem.mean, observations,
-        KernelPriors::DimensionScaled(5, 0.3),
-        {.integrate_coefficients = integrate, .nugget = true});
-    EXPECT_EQ(likelihood.parameter_count(), 5 + 1 + 9 + 1);
-    for (int i = 0; i < 5; ++i) {
-      EXPECT_LT(GradientError(likelihood, RandomParameters(likelihood, engine)),
-                1e-7);
-    }
-  }
-}
-
 TEST(Likelihood, GradientMatchesDifferencesWithCoefficientsIntegrated) {
   auto problem = tests::MakeSyntheticProblem(500, 5, 9, 1);
   const Observations observations = tests::Observe(problem, 12, 2);

@@ -46,27 +46,6 @@ TEST(MeasurementPrediction, OneObservationCountsAsOne) {
   EXPECT_NEAR(measured.scale_squared[1], 0.1 * (4.0 + 6.0) / 5.0, 1e-12);
 }
 
-TEST(MeasurementPrediction, WidensWhereLeaveOneOutMissedMore) {
-  const Prediction others{Vector({1.0, 2.0}), Vector({0.1, 0.1})};
-  const auto close = PredictMeasurements(Vector({1.1, 2.1}), others, kThree);
-  const auto far = PredictMeasurements(Vector({2.0, 1.0}), others, kThree);
-  EXPECT_GT(far.scale_squared[1], close.scale_squared[1]);
-}
-
-TEST(MeasurementPrediction, DoesNotDependOnTheUnitOfTheTarget) {
-  const Eigen::VectorXd values = Vector({1.1, 2.5});
-  const Prediction others{Vector({1.0, 2.0}), Vector({0.1, 0.2})};
-  const auto plain = PredictMeasurements(values, others, kThree);
-  for (const double unit : {1e3, 1e-3}) {
-    const double squared = unit * unit;
-    const auto scaled = PredictMeasurements(
-        unit * values, {unit * others.mean, squared * others.variance},
-        {unit * kThree.mean, squared * kThree.variance});
-    EXPECT_TRUE(
-        scaled.scale_squared.isApprox(squared * plain.scale_squared, 1e-12));
-  }
-}
-
 TEST(MeasurementPrediction, TheDensityIsOneAndTheIntervalHoldsItsShare) {
   constexpr double kStep = 0.01;
   constexpr double kScale = 0.5;

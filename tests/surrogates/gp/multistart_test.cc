@@ -50,38 +50,6 @@ TEST_F(MaximiseOverStartsTest, ReportsTheObjectiveAtWhatItReturns) {
   EXPECT_TRUE(fit.converged);
 }
 
-TEST_F(MaximiseOverStartsTest, HalvingSavesEvaluations) {
-  const auto evaluations = [&](int survivors) {
-    return MaximiseOverStarts(likelihood_, starts_, box_,
-                              {.survivors = survivors})
-        .evaluations;
-  };
-  EXPECT_LT(evaluations(2), evaluations(8));
-}
-
-// Observations of one place without noise need jitter in every evaluation.
-TEST_F(MaximiseOverStartsTest, CountsTheRetriesOfAllStarts) {
-  Observations repeated;
-  repeated.candidate.assign(8, 0);
-  repeated.value.setConstant(8, 1.0);
-  repeated.noise_variance.setZero(8);
-  const Likelihood likelihood(problem_.space, problem_.mean, repeated, priors_,
-                              {.relative_noise_floor = 0.0});
-  const HyperparameterFit fit =
-      MaximiseOverStarts(likelihood, starts_, box_, {.threads = 2});
-  EXPECT_GE(fit.jitter_retries, fit.evaluations / 2);
-  EXPECT_GT(fit.evaluations, 8);
-}
-
-TEST_F(MaximiseOverStartsTest, NoStartHasMoreEvaluationsThanAllowed) {
-  const int starts = static_cast<int>(starts_.size());
-  const HyperparameterFit fit =
-      MaximiseOverStarts(likelihood_, starts_, box_, {.max_evaluations = 5});
-  EXPECT_GE(fit.evaluations, starts);
-  EXPECT_LE(fit.evaluations,
-            starts * 6);  // the last one may be exceeded by one
-}
-
 TEST_F(MaximiseOverStartsTest, DoesNotDependOnTheNumberOfThreads) {
   const auto fit = [&](int threads) {
     return MaximiseOverStarts(likelihood_, starts_, box_,
@@ -115,15 +83,6 @@ TEST_F(MaximiseOverStartsTest, KeepsTheFirstOfEqualStarts) {
 TEST_F(MaximiseOverStartsTest, NeedsAStart) {
   EXPECT_THROW((void)MaximiseOverStarts(likelihood_, {}, box_, {}),
                std::invalid_argument);
-}
-
-TEST_F(MaximiseOverStartsTest, StartsFollowFromTheSeed) {
-  const auto starts = [&](std::uint64_t seed) {
-    return StartingPoints(problem_.mean, priors_, observations_, kDimensions, 3,
-                          seed);
-  };
-  EXPECT_EQ(starts(3)[2].log_length_scales, starts(3)[2].log_length_scales);
-  EXPECT_NE(starts(3)[2].log_length_scales, starts(4)[2].log_length_scales);
 }
 
 // Two coefficients, with deviations of 0.5 and 4.
@@ -209,17 +168,6 @@ TEST(StartingPoints, OfTheMeanHaveTheMedianOfTheData) {
       EXPECT_NEAR(values[1] / unit, 7.0, 1e-9);
     }
     EXPECT_EQ(starts[0].log_coefficients, Eigen::Vector2d(1.0, -2.0));
-  }
-}
-
-TEST(StartingPoints, OfOneObservationHaveItsValue) {
-  const ParametricMean mean = TwoTerms(ParametricMean::Link::kLinear);
-  const Observations observations{
-      {1}, Eigen::VectorXd::Constant(1, 7.0), Eigen::VectorXd::Zero(1)};
-  const auto starts = StartingPoints(mean, kPriors, observations, 1, 3, 7);
-  ASSERT_EQ(starts.size(), 3u);
-  for (std::size_t i = 1; i < starts.size(); ++i) {
-    EXPECT_NEAR(mean.EvaluateAll(starts[i].log_coefficients)[1], 7.0, 1e-9);
   }
 }
 

@@ -28,10 +28,10 @@ struct Model {
                     .log_coefficients = Eigen::Vector2d(0.1, -0.2),
                     .log_nugget_variance = std::log(0.02),
                     .log_family_variance = std::log(0.15)};
-  Posterior::Options options;
-  double floor = 0.0;  // of the noise, in units of the signal variance
+  Likelihood::Options options;
 
-  explicit Model(const Posterior::Options& given) : options(given) {
+  explicit Model(const Likelihood::Options& given) : options(given) {
+    options.relative_noise_floor = 0.0;
     problem.space.families.values = {{0, 0}, {0, 1}, {1, 1}, {1, 2}};
     for (int i = 0; i < kCandidates; ++i) {
       problem.space.families.of_candidate.push_back(i / 7 % 4);
@@ -47,14 +47,8 @@ struct Model {
   }
 
   [[nodiscard]] Posterior Condition(const Observations& observations) const {
-    Likelihood likelihood(
-        problem.space, problem.mean, observations,
-        KernelPriors::DimensionScaled(3, 1.0),
-        {.relative_noise_floor = floor,
-         .integrate_coefficients = options.integrate_coefficients,
-         .nugget = options.nugget,
-         .family = options.family,
-         .family_correlation = options.family_correlation});
+    Likelihood likelihood(problem.space, problem.mean, observations,
+                          KernelPriors::DimensionScaled(3, 1.0), options);
     Posterior posterior(options);
     EXPECT_TRUE(
         posterior.Condition(problem.space, observations, h, likelihood));
@@ -110,9 +104,10 @@ struct Model {
       prior += jacobian * jacobian.transpose();
     }
     const std::vector<int>& at = observations.candidate;
-    const Eigen::VectorXd noise = observations.noise_variance.cwiseMax(
-                                      floor * std::exp(h.log_signal_variance)) +
-                                  Eigen::VectorXd::Constant(n, Nugget());
+    const Eigen::VectorXd noise =
+        observations.noise_variance.cwiseMax(options.relative_noise_floor *
+                                             std::exp(h.log_signal_variance)) +
+        Eigen::VectorXd::Constant(n, Nugget());
     Eigen::MatrixXd posterior = prior;
     Prediction prediction;
     prediction.mean = mean;
@@ -147,7 +142,7 @@ void ExpectEqual(const Prediction& a, const Prediction& b) {
   EXPECT_LT((a.variance - b.variance).lpNorm<Eigen::Infinity>(), 1e-11);
 }
 
-constexpr Posterior::Options kParts[] = {
+constexpr Likelihood::Options kParts[] = {
     {},
     {.nugget = true},
     {.family = true, .family_correlation = 0.4},
@@ -159,7 +154,7 @@ constexpr Posterior::Options kParts[] = {
 
 // Of none, of one and of several observations.
 TEST(Posterior, IsTheConditionalDistributionOfTheJointPrior) {
-  for (const Posterior::Options& options : kParts) {
+  for (const Likelihood::Options& options : kParts) {
     const Model model(options);
     const Observations observations = Observe(model.problem, 9, 3);
     for (const int count : {0, 1, 2, 9}) {
@@ -178,7 +173,7 @@ TEST(Posterior, IsTheConditionalDistributionOfTheJointPrior) {
 
 // No observation is factorized again: each has a variance of its own.
 TEST(Posterior, AppendingEachObservationIsConditioningOnAll) {
-  for (const Posterior::Options& options : kParts) {
+  for (const Likelihood::Options& options : kParts) {
     const Model model(options);
     const Observations observations = Observe(model.problem, 9, 3);
     Posterior posterior = model.Condition(First(observations, 0));

@@ -1,9 +1,7 @@
 #include "surrogates/gp/tile.h"
 
-#include <array>
-#include <cmath>
+#include <cstdint>
 #include <random>
-#include <vector>
 
 #include <Eigen/Core>
 #include <gtest/gtest.h>
@@ -19,33 +17,6 @@ RowMatrix Random(int rows, int columns, int seed) {
   std::mt19937_64 engine(static_cast<std::uint64_t>(seed));
   std::normal_distribution<double> normal;
   return RowMatrix::NullaryExpr(rows, columns, [&] { return normal(engine); });
-}
-
-TEST(Tile, ExponentialsAreWithinTwoUnitsInTheLastPlace) {
-  std::mt19937_64 engine(1);
-  std::uniform_real_distribution<double> uniform(-699.0, 699.0);
-  for (int i = 0; i < 2000; ++i) {
-    std::array<double, kTile> values{};
-    for (double& value : values) {
-      value = i % 2 == 0 ? uniform(engine) : 1e-2 * uniform(engine);
-    }
-    const auto arguments = values;
-    ExpTile(values.data());
-    for (std::size_t t = 0; t < values.size(); ++t) {
-      const double expected = std::exp(arguments[t]);
-      ASSERT_NEAR(values[t] / expected, 1.0, 4.5e-16) << arguments[t];
-    }
-  }
-}
-
-TEST(Tile, ExponentialsOfFarValuesAreThoseOfTheEnds) {
-  std::array<double, kTile> values{};
-  values[0] = -1e300;
-  values[1] = 1e300;
-  ExpTile(values.data());
-  EXPECT_NEAR(values[0] / std::exp(-700.0), 1.0, 1e-15);
-  EXPECT_NEAR(values[1] / std::exp(700.0), 1.0, 1e-15);
-  EXPECT_EQ(values[2], 1.0);
 }
 
 TEST(Tile, CorrelationsAreThoseOfTheKernel) {
@@ -86,8 +57,6 @@ TEST(Tile, WritesNothingBehindItsLastRow) {
   };
   const RowMatrix input = Random(40, kTile, 9);
   Eigen::VectorXd one = Eigen::VectorXd::Constant(2 * kTile, 7.0);
-  ExpTile(one.data());
-  expect_sevens(one);
   TriangularSquaresTile(input.data(), 5, input.data(), one.data());
   expect_sevens(one);
   Eigen::VectorXd three = Eigen::VectorXd::Constant(4 * kTile, 7.0);

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "methods/planners/aceso/uniform_plan.h"
+#include "methods/planners/aceso/conversions.h"
 #include "tests/methods/planners/aceso/small_model.h"
 
 namespace methods::baselines_test {

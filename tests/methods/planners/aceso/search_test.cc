@@ -3,16 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <optional>
-#include <random>
-#include <utility>
 #include <vector>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/hash.h"
-#include "methods/planners/aceso/primitives.h"
 #include "tests/methods/planners/aceso/small_model.h"
 
 namespace methods::search_test {
@@ -79,29 +73,6 @@ TEST(SearchAceso, ReturnsTheFastestPlansOfAllNumbersOfStages) {
   }
 }
 
-// Of all plans, a search of unlimited budget evaluates no more than there are,
-// and a search of a limited one continues it: its progress is the beginning.
-TEST(SearchAceso, ALargerBudgetContinuesTheSameSearch) {
-  const OperatorModel model = SmallModel(4, 4, 400.0);
-  const AcesoResult all = SearchAceso(model, {.budget = 3000});
-  for (const int budget : {1, 10, 60, 300}) {
-    const AcesoResult part = SearchAceso(model, {.budget = budget});
-    for (std::size_t i = 0; i < part.traces.size(); ++i) {
-      const AcesoTrace& trace = part.traces[i];
-      if (trace.explored < budget) {  // it ended by itself
-        EXPECT_EQ(trace.explored, all.traces[i].explored);
-      }
-      ASSERT_LE(trace.progress.size(), all.traces[i].progress.size());
-      for (std::size_t j = 0; j < trace.progress.size(); ++j) {
-        EXPECT_EQ(trace.progress[j].iteration_ms,
-                  all.traces[i].progress[j].iteration_ms);
-        EXPECT_EQ(trace.progress[j].explored,
-                  all.traces[i].progress[j].explored);
-      }
-    }
-  }
-}
-
 TEST(SearchAceso, WhereNothingFitsReturnsThePlanWithTheLeastMemory) {
   const OperatorModel model = SmallModel(4, 2, 10.0);
   const AcesoResult result = SearchAceso(model, {.budget = 300});
@@ -141,178 +112,6 @@ TEST(SearchAceso, ARandomOrderIsAFunctionOfTheSeed) {
           .best[0]
           .cost.iteration_ms;
   EXPECT_NEAR(random / heuristic, 1.0, 0.1);
-}
-
-// Algorithms 1 and 2, written with sorted lists.
-class PlainSearch {
- public:
-  PlainSearch(const OperatorModel& model, const AcesoOptions& options,
-              int stages)
-      : model_(model),
-        options_(options),
-        random_(common::DeriveSeed(
-            "aceso", options.seed + static_cast<unsigned>(stages))) {
-    trace_.stages = stages;
-    OperatorPlan even;
-    if (EvenPlan(model, stages, even)) {
-      FitRecomputation(model, even);
-      From(Costed(model, even));
-    }
-  }
-  [[nodiscard]] const AcesoTrace& trace() const { return trace_; }
-
- private:
-  using Scored = std::pair<std::pair<bool, double>, CostedPlan>;
-
-  // Behind the plans that are as good.
-  static void Insert(const Scored& plan, std::vector<Scored>& plans) {
-    auto place = plans.begin();
-    while (place != plans.end() && place->first <= plan.first) {
-      ++place;
-    }
-    plans.insert(place, plan);
-  }
-
-  void From(CostedPlan plan) {
-    Improve(plan);
-    while (trace_.explored < options_.budget) {
-      std::optional<CostedPlan> next = Better(plan);
-      if (next) {
-        plan = *next;
-        if (options_.fine_tune && Fits(model_, plan.cost)) {
-          plan = FineTune(model_, plan, trace_.explored);
-        }
-        Improve(plan);
-      } else if (!later_.empty()) {
-        plan = later_.front().second;
-        later_.erase(later_.begin());
-      } else {
-        return;
-      }
-    }
-  }
-
-  void Improve(const CostedPlan& plan) {
-    seen_.push_back(plan.plan);
-    if (seen_.size() > 1 && Score(model_, plan.cost) >= best_) {
-      return;
-    }
-    best_ = Score(model_, plan.cost);
-    if (Fits(model_, plan.cost)) {
-      trace_.progress.push_back({trace_.explored, plan.cost.iteration_ms});
-    }
-  }
-
-  std::optional<CostedPlan> Better(const CostedPlan& plan) {
-    int tried = 0;
-    for (const int stage : BottlenecksOf(model_, plan.cost)) {
-      ++tried;
-      if (auto better = Hop(plan, stage, 1)) {
-        trace_.bottlenecks.push_back(tried);
-        return better;
-      }
-    }
-    return std::nullopt;
-  }
-
-  std::optional<CostedPlan> Hop(const CostedPlan& plan, int stage, int hop) {
-    if (hop > options_.most_hops || trace_.explored >= options_.budget) {
-      return std::nullopt;
-    }
-    for (const auto& group : Groups(plan, stage)) {
-      std::vector<Scored> next = Next(plan, stage, group);
-      if (!next.empty() && next.front().first < best_) {
-        trace_.hops.push_back(hop);
-        Later({next.begin() + 1, next.end()});
-        return next.front().second;
-      }
-      for (const Scored& each : next) {
-        const int worst = BottlenecksOf(model_, each.second.cost).front();
-        if (auto better = Hop(each.second, worst, hop + 1)) {
-          return better;
-        }
-      }
-      Later(next);
-    }
-    return std::nullopt;
-  }
-
-  // New plans by one primitive each, best first.
-  std::vector<Scored> Next(const CostedPlan& plan, int stage,
-                           const std::vector<PrimitiveKind>& group) {
-    std::vector<Scored> found;
-    for (const PrimitiveKind kind : group) {
-      auto next = Apply(model_, plan, stage, kind, trace_.explored);
-      if (next &&
-          std::find(seen_.begin(), seen_.end(), next->plan) == seen_.end()) {
-        seen_.push_back(next->plan);
-        Insert({Score(model_, next->cost), *next}, found);
-      }
-    }
-    return found;
-  }
-
-  std::vector<std::vector<PrimitiveKind>> Groups(const CostedPlan& plan,
-                                                 int stage) {
-    if (!options_.random_order) {
-      return PrimitiveGroups(model_, plan.cost, stage);
-    }
-    std::vector<std::vector<PrimitiveKind>> groups;
-    for (const Primitive& primitive : Primitives()) {
-      groups.push_back({primitive.kind});
-    }
-    for (std::size_t last = groups.size() - 1; last != 0; --last) {
-      std::swap(groups[last], groups[random_() % (last + 1)]);
-    }
-    return groups;
-  }
-
-  // Plans at most 20% slower than the best one that fit as it does; the 1,000
-  // best of them.
-  void Later(const std::vector<Scored>& plans) {
-    for (const Scored& each : plans) {
-      if (each.first.first == best_.first &&
-          each.first.second / best_.second < 1.2) {
-        Insert(each, later_);
-      }
-      if (later_.size() > 1000) {
-        later_.pop_back();
-      }
-    }
-  }
-
-  const OperatorModel& model_;
-  const AcesoOptions& options_;
-  std::mt19937_64 random_;
-  AcesoTrace trace_;
-  std::pair<bool, double> best_;
-  std::vector<OperatorPlan> seen_;
-  std::vector<Scored> later_;
-};
-
-TEST(SearchAceso, ExploresWhatThePlainAlgorithmExplores) {
-  for (const double limit_mb : {150.0, 300.0, kUnlimited}) {
-    const OperatorModel model = SmallModel(6, 4, limit_mb);
-    for (const AcesoOptions& options :
-         {AcesoOptions{.budget = 2000},
-          AcesoOptions{.most_hops = 2, .budget = 2000},
-          AcesoOptions{.budget = 500, .fine_tune = false},
-          AcesoOptions{.budget = 500, .random_order = true, .seed = 3}}) {
-      for (const AcesoTrace& trace : SearchAceso(model, options).traces) {
-        const PlainSearch plain(model, options, trace.stages);
-        EXPECT_EQ(trace.explored, plain.trace().explored);
-        EXPECT_EQ(trace.hops, plain.trace().hops);
-        EXPECT_EQ(trace.bottlenecks, plain.trace().bottlenecks);
-        ASSERT_EQ(trace.progress.size(), plain.trace().progress.size());
-        for (std::size_t i = 0; i < trace.progress.size(); ++i) {
-          EXPECT_EQ(trace.progress[i].explored,
-                    plain.trace().progress[i].explored);
-          EXPECT_EQ(trace.progress[i].iteration_ms,
-                    plain.trace().progress[i].iteration_ms);
-        }
-      }
-    }
-  }
 }
 
 }  // namespace methods::search_test

@@ -439,4 +439,11 @@ TEST(AstraModel, ExpertParallelismSendsTokensToTheirExpertsAndBack) {
               1.0, 1e-9);
 }
 
+TEST(PipelineTime,
+     APipelineTakesAllStagesAndTheSlowestForEachFurtherMicrobatch) {
+  const std::vector<double> stages = {2.0, 5.0, 3.0};
+  EXPECT_DOUBLE_EQ(PipelineTime(stages, 1), 10.0);
+  EXPECT_DOUBLE_EQ(PipelineTime(stages, 4), 10.0 + 3 * 5.0);
+}
+
 }  // namespace methods::astra_model_test

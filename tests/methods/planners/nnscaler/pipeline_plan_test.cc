@@ -1,4 +1,4 @@
-// Pipelines of a small model, and how many stages the search solves.
+// Pipelines of small models, worked by hand.
 
 #include "methods/planners/nnscaler/pipeline_plan.h"
 
@@ -33,26 +33,26 @@ OperatorModel Chain(double limit_mb) {
                       .memory_limit_mb = limit_mb});
 }
 
-std::vector<double> TimesOf(const ConstrainedSearch& search) {
+std::vector<double> TimesOf(const std::vector<NnScalerPlan>& plans) {
   std::vector<double> ms;
-  for (const NnScalerPlan& each : search.plans) {
+  for (const NnScalerPlan& each : plans) {
     ms.push_back(each.iteration_ms);
   }
   return ms;
 }
 
 // Four stages with three microbatches have a bubble of 3 / 6.
-const PlanConstraints kChain{0.5, 0.5, 8, {}};
+const PlanConstraints kChain{0.5, 0.5, 8};
 
 TEST(NnScalerPipelines, FitIfTheFirstStageHoldsAllMicrobatchesInFlight) {
-  const ConstrainedSearch fits =
+  const std::vector<NnScalerPlan> fits =
       SearchUnderConstraints(Chain(9.0 + 4 * 5.0), kChain);
   ASSERT_THAT(TimesOf(fits), ElementsAre(DoubleNear(6 * 3.0, 1e-9),
                                          DoubleNear(6 * 4.0, 1e-9)));
-  EXPECT_THAT(fits.plans[0].plan.first, ElementsAre(0, 1, 2, 3, 4));
-  EXPECT_NEAR(fits.plans[0].memory_mb, 29.0, 1e-9);
-  EXPECT_TRUE(SearchUnderConstraints(Chain(29.0 - 1e-6), kChain).plans.empty());
-  EXPECT_EQ(SearchUnderConstraints(Chain(1.0), kChain, false).plans.size(), 2U);
+  EXPECT_THAT(fits[0].plan.first, ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_NEAR(fits[0].memory_mb, 29.0, 1e-9);
+  EXPECT_TRUE(SearchUnderConstraints(Chain(29.0 - 1e-6), kChain).empty());
+  EXPECT_EQ(SearchUnderConstraints(Chain(1.0), kChain, false).size(), 2U);
 }
 
 // One layer on two GPUs, which take n = 1, 2 or 4 sequences each: n + 0.1 ms
@@ -70,7 +70,7 @@ TEST(NnScalerPipelines, HaveAllSizesOfReplicasAndMicrobatches) {
   const OperatorModel model = ModelOfRows(
       rows,
       {.batch = 8, .gpus = 2, .gpus_per_node = 2, .memory_limit_mb = 1e6});
-  const ConstrainedSearch search = SearchUnderConstraints(model, {});
+  const std::vector<NnScalerPlan> plans = SearchUnderConstraints(model, {});
   std::vector<double> expected;  // two replicas, or data parallelism
   for (const double recomputed : {0.0, 1.0}) {
     for (const int n : {4, 2, 1}) {
@@ -78,9 +78,9 @@ TEST(NnScalerPipelines, HaveAllSizesOfReplicasAndMicrobatches) {
                       4.0 / n * (3 + recomputed) * (n + 0.1));
     }
   }
-  ASSERT_THAT(TimesOf(search), testing::Pointwise(DoubleNear(1e-9), expected));
-  for (std::size_t i = 0; i < search.plans.size(); ++i) {
-    const OperatorPlan& plan = search.plans[i].plan;
+  ASSERT_THAT(TimesOf(plans), testing::Pointwise(DoubleNear(1e-9), expected));
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const OperatorPlan& plan = plans[i].plan;
     EXPECT_EQ(plan.micro_batch, 8 >> (i / 2 % 3));
     EXPECT_EQ(plan.choices[0].dp_log2, 1);
   }

@@ -25,53 +25,7 @@ const OperatorProfile& Profile(const OperatorTable& table,
   return *profile;
 }
 
-constexpr double kTokens = 2048.0;
-constexpr double kHidden = 2048.0;
 constexpr double kMb = 1024.0 * 1024.0;
-
-// 2 FLOPs for each token and weight at 60 TFLOPs, twice that in backward.
-TEST(AnalyticOperators, ProductsTakeTheTimeOfTheirFlops) {
-  const OperatorTable table = AnalyticOperators({});
-  for (const int micro_batch : {1, 4}) {
-    const OperatorProfile& first =
-        Profile(table, "enc-MLP-GEMM-1", micro_batch, 1);
-    const double us =
-        2 * micro_batch * kTokens * kHidden * 4 * kHidden / 60e12 * 1e6;
-    EXPECT_NEAR(first.forward_us, us, 1e-6 * us);
-    EXPECT_NEAR(first.backward_us, 2 * us, 1e-6 * us);
-    EXPECT_NEAR(first.weights_mb, 2 * 4 * kHidden * kHidden / kMb, 1e-9);
-    EXPECT_NEAR(first.output_mb, 2 * micro_batch * kTokens * 4 * kHidden / kMb,
-                1e-9);
-  }
-}
-
-// The layer that sums over features reduces 2 (t - 1) / t of its 2-byte result
-// in forward; the one before it does so in backward. A gigabyte a second takes
-// a nanosecond for a byte.
-TEST(AnalyticOperators, TensorParallelismReducesOnceEachWay) {
-  AnalyticJob slow;
-  slow.link_gb_per_s = 1.0;
-  const OperatorTable table = AnalyticOperators(slow);
-  AnalyticJob fast;
-  fast.link_gb_per_s = 1e9;
-  const OperatorTable free = AnalyticOperators(fast);
-  const double bytes = 2 * kTokens * kHidden;
-  for (const int tp : {1, 2, 8}) {
-    const double reduce_us = 2.0 * (tp - 1) / tp * bytes / 1e9 * 1e6;
-    const auto difference = [&](const char* name, auto member) {
-      return Profile(table, name, 1, tp).*member -
-             Profile(free, name, 1, tp).*member;
-    };
-    EXPECT_NEAR(difference("enc-MLP-GEMM-2", &OperatorProfile::forward_us),
-                reduce_us, 1e-3);
-    EXPECT_NEAR(difference("enc-MLP-GEMM-2", &OperatorProfile::backward_us),
-                0.0, 1e-3);
-    EXPECT_NEAR(difference("enc-MLP-GEMM-1", &OperatorProfile::backward_us),
-                reduce_us, 1e-3);
-    EXPECT_NEAR(difference("enc-MLP-GEMM-1", &OperatorProfile::forward_us), 0.0,
-                1e-3);
-  }
-}
 
 // 8 tokens of width 8 in 2 sequences; 4 heads, of which pairs share keys and
 // values; a gated layer of width 12, 32 tokens in the vocabulary; two GPUs.

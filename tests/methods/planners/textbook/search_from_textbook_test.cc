@@ -107,12 +107,6 @@ Problem ProblemOf(const SearchSpace& space) {
       .q_max = 10};
 }
 
-// "For 512 GPUs, PP and TP of 1 to 8": 16 combinations.
-TEST(TextbookTest, SixteenParallelismsOf512Gpus) {
-  const SearchSpace space = Space(512);
-  EXPECT_EQ(space.cells().size(), 16U);
-}
-
 TEST(TextbookTest, PruningKeepsTheOptimumAndSavesTrials) {
   const SearchSpace space = Space(64);
   const auto pruned = MakeGrid(ProblemOf(space), {}, 1);
@@ -161,28 +155,6 @@ TEST(TextbookTest, ChildrenAreCandidatesNearTheBestParents) {
     EXPECT_EQ(std::set<int>(order.begin(), order.end()).size(), order.size());
   }
   EXPECT_GT(evolved, drawn);
-}
-
-TEST(TextbookTest, HierarchyVariesSizesThenMemoryThenMicrobatches) {
-  const SearchSpace space = Space(64);
-  const auto method = MakeHierarchical(
-      ProblemOf(space), {.parallelism_trials = 16, .trials_per_level = 2}, 3);
-  const std::vector<int> order = RunMethod(*method, space, 20);
-  std::set<std::pair<int, int>> sizes;
-  for (int i = 0; i < 16; ++i) {
-    sizes.insert({space[order[i]].tp, space[order[i]].pp});
-  }
-  EXPECT_EQ(sizes.size(), 16U);
-  const ParallelConfig memory = space[order[16]];
-  const ParallelConfig microbatches = space[order[18]];
-  const auto same_sizes = [&](const ParallelConfig& c) {
-    return std::any_of(order.begin(), order.begin() + 16, [&](int i) {
-      return space[i].tp == c.tp && space[i].pp == c.pp &&
-             space[i].microbatches == c.microbatches;
-    });
-  };
-  EXPECT_TRUE(same_sizes(memory));
-  EXPECT_FALSE(same_sizes(microbatches));
 }
 
 }  // namespace methods::search_from_textbook_test

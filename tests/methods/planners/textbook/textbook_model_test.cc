@@ -1,10 +1,8 @@
 #include "methods/planners/textbook/textbook_model.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
-#include <stdexcept>
 #include <vector>
 
 #include <Eigen/QR>
@@ -131,7 +129,6 @@ TEST(TextbookModel, PartsOfAStepAreTheirFormulas) {
   EXPECT_DOUBLE_EQ(step.data_s, std::max(0.0, 2 * 0.5 * 2 * parameters / 1e10 -
                                                   0.8 * step.compute_s));
   EXPECT_DOUBLE_EQ(step.bubble_s, step.compute_s / 8);
-  EXPECT_DOUBLE_EQ(step.pipeline_s, 8 * 2 * 2 * tokens * 1024 / 1e10);
   EXPECT_DOUBLE_EQ(
       model.CommunicationShare(config),
       step.Communication() / (step.compute_s + step.Communication()));
@@ -156,79 +153,11 @@ TEST(TextbookModel, AdviceFollowsTheRules) {
   EXPECT_EQ(replicas.microbatches, 2);  // of 16 sequences, 0.6 GB of inputs
 }
 
-// The advice for a small decoder on GPUs that hold this many bytes for each of
-// its parameters.
-struct Advised {
-  int layers = 12;
-  int heads = 16;
-  int gpus = 8;
-  int gpus_per_node = 8;
-  double bytes_per_parameter = 100.0;
-};
-ParallelConfig Advice(const Advised& given) {
-  const trials::Workload workload =
-      Decoder(given.layers, 960, given.heads, 1024, 128, 1000);
-  return TextbookModel(workload, {.gpus_per_node = given.gpus_per_node,
-                                  .memory_bytes = given.bytes_per_parameter *
-                                                  Parameters(workload)})
-      .Advise(given.gpus);
-}
-
-TEST(TextbookModel, AdvisesStagesOfDeepModelsThatDivideTheirLayers) {
-  const auto stages = [](int layers, int gpus) {
-    return Advice({.layers = layers, .gpus = gpus}).pp;
-  };
-  EXPECT_EQ(stages(28, 64), 1);
-  EXPECT_EQ(stages(32, 64), 4);
-  EXPECT_EQ(stages(34, 64), 2);
-  EXPECT_EQ(stages(35, 64), 1);
-  EXPECT_EQ(stages(56, 64), 4);
-  EXPECT_EQ(stages(64, 64), 8);
-  EXPECT_EQ(stages(68, 64), 4);
-  EXPECT_EQ(stages(72, 64), 8);
-  EXPECT_EQ(stages(128, 64), 8);
-  // Fewer GPUs than stages.
-  EXPECT_EQ(stages(64, 8), 8);
-  EXPECT_EQ(stages(64, 7), 4);
-  EXPECT_EQ(stages(32, 4), 4);
-  EXPECT_EQ(stages(32, 3), 1);
-  const ParallelConfig two = Advice({.layers = 34, .gpus = 64});
-  EXPECT_EQ(two.dp, 32);
-  EXPECT_EQ(two.model_chunks, 1);
-  EXPECT_EQ(Advice({.layers = 32, .gpus = 64}).model_chunks, 2);
-}
-
-// Inputs of 12 layers take 2 * 128 * 960 * 12 bytes per sequence.
-TEST(TextbookModel, AdvisesMicrobatchesWhoseInputsTakeAFifthOfTheMemory) {
-  const trials::Workload workload = Decoder(12, 960, 16, 1024, 128, 1000);
-  const auto sequences = [&](double that_fit) {
-    const double inputs = 2.0 * 128 * 960 * 12;
-    const ParallelConfig config =
-        TextbookModel(workload, {.memory_bytes = that_fit * inputs / 0.2})
-            .Advise(4);
-    return 1024 / config.dp / config.microbatches;
-  };
-  // As few GPUs hold them, other rules do not matter to the product.
-  EXPECT_EQ(sequences(1.5), 1);
-  EXPECT_EQ(sequences(2.1), 2);
-  EXPECT_EQ(sequences(7.9), 4);
-  EXPECT_EQ(sequences(8.1), 8);
-  EXPECT_EQ(sequences(17.0), 16);
-  EXPECT_EQ(sequences(100.0), 16);
-  // Four stages keep a quarter each.
-  const trials::Workload deep = Decoder(48, 960, 16, 1024, 128, 1000);
-  const ParallelConfig config =
-      TextbookModel(deep, {.memory_bytes = 8.1 * 2 * 128 * 960 * 12 / 0.2})
-          .Advise(64);
-  ASSERT_EQ(config.pp, 4);
-  EXPECT_EQ(config.microbatches, 1024 / config.dp / 8);
-}
-
 TEST(TextbookModel, CalibrationIsTheLeastSquaresOfTheRelativeErrors) {
   std::vector<TextbookMeasurement> measurements = {
       {{.compute_s = 1.0, .tensor_s = 0.4}, 2.0},
       {{.compute_s = 0.8, .data_s = 0.7, .bubble_s = 0.3}, 2.2},
-      {{.compute_s = 2.0, .pipeline_s = 0.1}, 2.6},
+      {{.compute_s = 2.0}, 2.6},
       {{.compute_s = 0.5, .tensor_s = 0.9, .bubble_s = 0.1}, 1.5}};
   Eigen::MatrixXd predicted(4, 2);
   for (Eigen::Index i = 0; i < 4; ++i) {
@@ -296,45 +225,12 @@ TEST(TextbookModel, CalibrationRecoversTheFactors) {
   const TextbookFactors factors = Calibrate(measurements);
   EXPECT_NEAR(factors.compute, 1.7, 1e-9);
   EXPECT_NEAR(factors.communication, 0.6, 1e-9);
-  EXPECT_NEAR(Validate(measurements, factors).greatest, 0.0, 1e-9);
   measurements.resize(1);
   const TextbookFactors one = Calibrate(measurements);
   EXPECT_NEAR(one.StepTime(measurements[0].predicted),
               measurements[0].step_time_s, 1e-12);
   EXPECT_EQ(one.compute, one.communication);
   EXPECT_EQ(Calibrate({}).compute, 1.0);
-}
-
-TEST(TextbookModel, ValidationHasMeanGreatestAndDeviation) {
-  const std::vector<TextbookMeasurement> measurements = {
-      {{.compute_s = 1.1}, 1.0}, {{.compute_s = 0.7}, 1.0}};
-  const TextbookErrors errors = Validate(measurements, {});
-  EXPECT_NEAR(errors.mean, -0.1, 1e-12);
-  EXPECT_NEAR(errors.mean_absolute, 0.2, 1e-12);
-  EXPECT_NEAR(errors.greatest, 0.3, 1e-12);
-  EXPECT_NEAR(errors.deviation, 0.2, 1e-12);
-  EXPECT_THROW((void)Validate({}, {}), std::invalid_argument);
-  // Errors of 0.1, 0.5 and 0.
-  EXPECT_NEAR(Validate({{{.compute_s = 1.1}, 1.0},
-                        {{.compute_s = 3.0}, 2.0},
-                        {{.compute_s = 1.0}, 1.0}},
-                       {})
-                  .deviation,
-              std::sqrt((0.01 + 0.09 + 0.04) / 3.0), 1e-12);
-}
-
-TEST(TextbookModel, BubblesAreThoseOfTheExercise) {
-  EXPECT_NEAR(BubbleShare(4, 16), 0.158, 0.0005);
-  EXPECT_NEAR(BubbleShare(8, 32), 0.179, 0.0005);
-  EXPECT_EQ(MicrobatchesForBubble(8, BubbleShare(4, 16)), 38);
-  EXPECT_EQ(MicrobatchesForBubble(2, 0.5), 1);
-  EXPECT_EQ(MicrobatchesForBubble(1, 0.1), 1);
-  for (const auto& [pp, ten, five] :
-       {std::array{4, 27, 57}, std::array{8, 63, 133},
-        std::array{16, 135, 285}}) {
-    EXPECT_EQ(MicrobatchesForBubble(pp, 0.10), ten);
-    EXPECT_EQ(MicrobatchesForBubble(pp, 0.05), five);
-  }
 }
 
 }  // namespace methods::textbook_model_test

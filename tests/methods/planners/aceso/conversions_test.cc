@@ -1,6 +1,4 @@
-// Configurations as plans of operators.
-
-#include "methods/planners/aceso/uniform_plan.h"
+#include "methods/planners/aceso/conversions.h"
 
 #include <cmath>
 #include <cstddef>
@@ -9,15 +7,15 @@
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "methods/planners/aceso/aceso.h"
-#include "methods/planners/aceso/baselines.h"
 #include "methods/planners/operators/analytic_operators.h"
-#include "tests/fakes/decoders.h"
+#include "methods/planners/planner.h"
 
-namespace methods::uniform_plan_test {
+namespace methods::conversions_test {
 
+using testing::ElementsAre;
 using trials::ParallelConfig;
 
 OperatorModel Model() {
@@ -104,34 +102,73 @@ TEST(UniformPlan, MoreRecomputationTakesLongerAndNeedsLessMemory) {
   EXPECT_GT(core.memory_mb, all.memory_mb);
 }
 
-// The grid enumerates the same plans on its own.
-TEST(UniformPlan, TheBestOfAllConfigurationsIsThatOfMegatronsGrid) {
-  const OperatorModel model = Model();
-  double best_ms = 1e30;
-  for (const int pp : {1, 2, 4, 8}) {
-    for (int tp = 1; tp <= 8 / pp; tp *= 2) {
-      const int dp = 8 / pp / tp;
-      for (int m = 1; m <= 64; m *= 2) {
-        for (const int checkpoint : {0, 1}) {
-          const auto plan = PlanOf(model, {.dp = dp,
-                                           .tp = tp,
-                                           .pp = pp,
-                                           .microbatches = m,
-                                           .grad_checkpoint = checkpoint});
-          if (!plan) {
-            continue;
-          }
-          const PlanCost cost = model.Cost(*plan);
-          if (cost.memory_mb <= 80'000.0) {
-            best_ms = std::min(best_ms, cost.iteration_ms);
-          }
-        }
-      }
-    }
-  }
-  const BaselineResult grid = MegatronGrid(model);
-  ASSERT_TRUE(grid.best);
-  EXPECT_EQ(grid.best->cost.iteration_ms, best_ms);
+OperatorPlan TwoStages(const OperatorModel& model) {
+  OperatorPlan plan = EqualStages(model, 2);
+  plan.micro_batch = 4;
+  SetSizes(model, 2, 2, trials::kRecomputeNothing, plan);
+  return plan;
 }
 
-}  // namespace methods::uniform_plan_test
+TEST(LayerPlan, OfAConfigurationIsThePlanOfTheConfiguration) {
+  const OperatorModel model = Model();
+  for (const ParallelConfig& config :
+       {ParallelConfig{.dp = 4, .tp = 2, .microbatches = 4},
+        ParallelConfig{.dp = 2, .pp = 4, .microbatches = 16},
+        ParallelConfig{
+            .dp = 4, .pp = 2, .microbatches = 16, .grad_checkpoint = 1}}) {
+    SCOPED_TRACE(ToString(config));
+    const std::optional<OperatorPlan> plan = PlanOf(model, config);
+    ASSERT_TRUE(plan);
+    trials::Plan expected = UniformPlan(config, 24);
+    expected.shared.grad_checkpoint = 0;  // its layers are listed by stage
+    EXPECT_EQ(ToString(LayerPlanOf(model, *plan)), ToString(expected));
+  }
+}
+
+TEST(LayerPlan, StagesBeginAtTheNearestLayer) {
+  const OperatorModel model = Model();
+  const std::vector<int> first = LayersOf(model);
+  const int length = first[1] - first[0];
+  OperatorPlan plan = TwoStages(model);
+  plan.first[1] = first[12] + length / 2 - 1;
+  EXPECT_THAT(LayerPlanOf(model, plan).layers, ElementsAre(12, 12));
+  plan.first[1] = first[12] + (length + 1) / 2;
+  EXPECT_THAT(LayerPlanOf(model, plan).layers, ElementsAre(13, 11));
+  plan.first[1] = 1;  // the embedding alone
+  EXPECT_THAT(LayerPlanOf(model, plan).layers, ElementsAre(0, 24));
+  plan.first[1] = model.operators() - 1;  // the last operator of the head
+  EXPECT_THAT(LayerPlanOf(model, plan).layers, ElementsAre(24, 0));
+}
+
+TEST(LayerPlan, SizesAreThoseOfMostOperatorsOfTheStage) {
+  const OperatorModel model = Model();
+  OperatorPlan plan = TwoStages(model);
+  for (int op = 0; op < plan.first[1]; ++op) {
+    plan.choices[op] = {0, 2, 0, 0};
+  }
+  plan.choices[3] = {2, 0, 0, 0};
+  const trials::Plan layers = LayerPlanOf(model, plan);
+  EXPECT_EQ(layers.stages[0].dp, 4);
+  EXPECT_EQ(layers.stages[0].tp, 1);
+  EXPECT_EQ(layers.stages[1].dp, 2);
+  EXPECT_EQ(layers.stages[1].tp, 2);
+  EXPECT_EQ(layers.shared.microbatches, 16);
+}
+
+TEST(LayerPlan, RecomputedLayersHoldAtLeastTheDroppedActivations) {
+  const OperatorModel model = Model();
+  OperatorPlan plan = TwoStages(model);
+  const std::vector<int> first = LayersOf(model);
+  const auto recompute = [&](int begin, int end) {
+    for (int op = begin; op < end; ++op) {
+      plan.choices[op].recomputed = 1;
+    }
+    return LayerPlanOf(model, plan).stages[0].recomputed_layers;
+  };
+  EXPECT_EQ(recompute(0, 0), 0);
+  EXPECT_EQ(recompute(first[0], first[0] + 3), 1);  // a part of a layer
+  EXPECT_THAT(recompute(first[0], first[5]), testing::AnyOf(5, 6));
+  EXPECT_EQ(LayerPlanOf(model, plan).stages[1].recomputed_layers, 0);
+}
+
+}  // namespace methods::conversions_test
