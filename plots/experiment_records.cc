@@ -185,7 +185,7 @@ std::string WhyNoResult(const std::vector<Run>& runs) {
 void ToValues(const trials::ProblemInfo& problem,
               std::vector<trials::Trial>& trials) {
   const trials::Valuation valuation = problem.valuation();
-  if (valuation.objective == trials::Objective::kTime) {
+  if (valuation.IsThroughput()) {
     return;
   }
   double incumbent = trials::kUnknown;

@@ -270,9 +270,9 @@ class DocsTest(unittest.TestCase):
         self.assertEqual(lines[2], "| of the trials, `oppa` | 8 | 1.23 | 1.20 | `dp=8` |")
 
     def test_a_part_of_a_study_is_the_file_that_it_wrote(self):
-        self.write(self.results / "study-planners/aceso.md", "| new |\n\n")
-        lines, _ = self.table("study planners aceso")
-        self.assertEqual(lines, ["| new |"])
+        self.write(self.results / "study-planners/aceso_layers.csv", "new\n1\n")
+        lines, _ = self.table("study planners aceso layers")
+        self.assertEqual(lines, ["| new |", "| --- |", "| 1 |"])
         lines, errors = self.table("study planners astra")
         self.assertEqual(lines, ["old"])
         self.assertIn("make study-planners", errors)

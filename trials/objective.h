@@ -52,24 +52,32 @@ struct RelativePrice {
 [[nodiscard]] double StepMoney(double step_time_s, int gpus,
                                double price_per_gpu_hour);
 
+// The names of a value in reports.
+struct ValueNames {
+  std::string_view unit;      // "steps/s"
+  std::string_view quantity;  // "throughput (steps/s)", for labels
+  std::string_view column;    // "_steps_per_s", behind names of CSV columns
+  std::string_view best;      // "Best throughput"
+  std::string_view ratio;     // "Speed-up", of two values
+  std::string_view measured;  // what the measured value of a run means
+};
+
 // The value in the unit of reports: steps/s, or steps/USD.
 struct Valuation {
   Objective objective = Objective::kTime;
   double price_per_gpu_hour = 0.0;  // USD; > 0 with kMoney
 
+  [[nodiscard]] bool IsThroughput() const {
+    return objective == Objective::kTime;
+  }
   // The value of a configuration with a throughput of 1 step/s.
   [[nodiscard]] double Factor(const ParallelConfig& config) const;
   // The same of one with this number of GPUs; for the GPUs of the cluster, also
   // the factor of methods' values (RelativePrice).
   [[nodiscard]] double FactorOfGpus(int gpus) const;
-  [[nodiscard]] std::string_view unit() const {
-    return objective == Objective::kMoney ? "steps/USD" : "steps/s";
-  }
-  // "throughput (steps/s)", for labels.
-  [[nodiscard]] std::string_view quantity() const {
-    return objective == Objective::kMoney ? "steps per money (steps/USD)"
-                                          : "throughput (steps/s)";
-  }
+  [[nodiscard]] const ValueNames& names() const;
+  [[nodiscard]] std::string_view unit() const { return names().unit; }
+  [[nodiscard]] std::string_view quantity() const { return names().quantity; }
 };
 
 struct TimeAndMoney {

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "plots/figures/panels.h"
-#include "plots/figures/trial_panel.h"
 #include "plots/pareto.h"
 #include "plots/summary_text.h"
 
@@ -33,8 +32,7 @@ constexpr FigureNeed kCompleted = {
     [](const auto& input) { return AnyRun(input, HasIncumbent); }};
 constexpr FigureNeed kOfTime = {
     "a trial that completed, the objective time", [](const auto& input) {
-      return input.problems.front()->info.valuation().objective ==
-                 trials::Objective::kTime &&
+      return input.problems.front()->info.valuation().IsThroughput() &&
              AnyRun(input, HasIncumbent);
     }};
 constexpr FigureNeed kFront = {
@@ -198,12 +196,12 @@ std::string CaptionOf(const FigureInput& input, FigureSet set, int repeats,
 std::span<const FigureKind> Figures() { return kFigures; }
 
 Table FigureTable() {
-  Table table{.header = {"name", "shows", "paper", "needs"},
-              .all_are_names = true};
+  Table table;
   for (const FigureKind& kind : kFigures) {
-    table.rows.push_back({fmt::format("`{}`", kind.name),
-                          std::string(kind.shows), std::string(kind.paper),
-                          std::string(kind.needs.text)});
+    table.Add({{"name", fmt::format("`{}`", kind.name)},
+               {"shows", kind.shows},
+               {"paper", kind.paper},
+               {"needs", kind.needs.text}});
   }
   return table;
 }

@@ -11,7 +11,7 @@
 #include "plots/curve.h"
 #include "plots/experiment_records.h"
 #include "plots/figure.h"
-#include "plots/figures/drawn.h"
+#include "plots/figures/panels.h"
 #include "plots/table.h"
 
 namespace plots {

@@ -1,4 +1,4 @@
-// The panels that figures are made of.
+// The panels that figures are made of, and the methods that they draw.
 
 #ifndef PLOTS_FIGURES_PANELS_H_
 #define PLOTS_FIGURES_PANELS_H_
@@ -9,9 +9,24 @@
 #include "plots/curve.h"
 #include "plots/experiment_records.h"
 #include "plots/figure.h"
-#include "plots/figures/drawn.h"
+#include "trials/record.h"
 
 namespace plots {
+
+// The methods to be compared, without the ablations and variants of a method
+// (unless there is nothing else); or those with their method.
+enum class Group { kMethods, kAblations };
+
+// A method that is drawn, and its style.
+struct Drawn {
+  const MethodRecords* method = nullptr;
+  LineStyle style;
+};
+
+// The methods of a group that have runs, first the one that has ablations. A
+// method looks the same whether or not the others have runs yet.
+[[nodiscard]] std::vector<Drawn> Select(const ProblemRecords& problem,
+                                        Group group);
 
 // Best throughput against a cost, with the exhaustive optimum.
 [[nodiscard]] Panel ThroughputPanel(const ProblemRecords& problem,
@@ -42,6 +57,20 @@ namespace plots {
 // Precondition: every problem has an optimum and runs of the same methods.
 [[nodiscard]] Panel MeanRatioPanel(
     const std::vector<const ProblemRecords*>& problems);
+
+// The throughput of each trial, with a symbol for its outcome, and the best
+// completed one so far as a line that begins with the first. Trials without
+// throughput are at 0. A prediction of a trial, where there is one, is a point
+// with its 95% interval; shape: one per trial, or none.
+[[nodiscard]] Panel TrialPanel(
+    const std::vector<trials::Trial>& trials,
+    const trials::ProblemInfo& problem,
+    const std::vector<common::Quartiles>& predictions = {});
+
+// The peak memory of each trial in GB, with the same symbols, and the memory of
+// a GPU, at which a trial that ran out of it is drawn if its peak is not known.
+[[nodiscard]] Panel MemoryPanel(const std::vector<trials::Trial>& trials,
+                                const trials::ProblemInfo& problem);
 
 }  // namespace plots
 

@@ -95,7 +95,7 @@ int ReferenceTrial(const std::vector<Trial>& trials) {
 
 }  // namespace
 
-SpeedUp SpeedUpOf(const Trial& trial, const Trial& reference) {
+common::Estimate SpeedUpOf(const Trial& trial, const Trial& reference) {
   const double ratio =
       trial.throughput.steps_per_s / reference.throughput.steps_per_s;
   const double deviation = kNormal95 * std::sqrt(RelativeVariance(trial) +

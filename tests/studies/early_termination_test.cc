@@ -165,9 +165,9 @@ TEST(Theorems, TheoremF5FailsAsPrintedWithoutNoiseAndHoldsMended) {
                                        .noise_levels = {1e-4},
                                        .levels = 8});
   ASSERT_EQ(output.table.rows.size(), 2U);  // both rules
-  for (const std::vector<std::string>& row : output.table.rows) {
-    EXPECT_EQ(row[4], "3/3");
-    EXPECT_EQ(row[5], "0/3");
+  for (const std::vector<plots::Cell>& row : output.table.rows) {
+    EXPECT_EQ(row[4].text, "3/3");
+    EXPECT_EQ(row[5].text, "0/3");
   }
   ASSERT_EQ(output.figures.size(), 2U);
 }
@@ -175,9 +175,9 @@ TEST(Theorems, TheoremF5FailsAsPrintedWithoutNoiseAndHoldsMended) {
 TEST(Theorems, TheoremF8HoldsButItsMarginStopsBetterRoundsToo) {
   const Output output = CheckTheorems(
       {.repeats = 5, .rounds = 40, .q_min = {1}, .noise_levels = {1.0}});
-  const std::vector<std::string>& theory = output.table.rows[0];
-  EXPECT_EQ(theory[7], "0/5");
-  EXPECT_EQ(theory[9], "100.0%");
+  const std::vector<plots::Cell>& theory = output.table.rows[0];
+  EXPECT_EQ(theory[7].text, "0/5");
+  EXPECT_EQ(theory[9].text, "100.0%");
 }
 
 TEST(Comparison, HasARowAndAFigureForEveryFunctionAndNoise) {
@@ -193,8 +193,8 @@ TEST(Comparison, HasARowAndAFigureForEveryFunctionAndNoise) {
 TEST(Demonstration, QueriesBeyondTwentyTellMoreWhereFunctionIsBest) {
   const Output output = DemonstrateRepeats();
   const auto fall = [&](std::size_t row) {
-    const std::vector<std::string>& cells = output.table.rows[row];
-    return 1.0 - std::stod(cells[4]) / std::stod(cells[3]);
+    const std::vector<plots::Cell>& cells = output.table.rows[row];
+    return 1.0 - std::stod(cells[4].text) / std::stod(cells[3].text);
   };
   EXPECT_LT(fall(0), 0.05);
   EXPECT_GT(fall(1), 0.05);

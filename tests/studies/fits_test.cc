@@ -9,7 +9,6 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "studies/fits/fitted_run.h"
-#include "studies/fits/physical_reading.h"
 #include "studies/fits/verb.h"
 #include "surrogates/cost/term.h"
 
