@@ -63,19 +63,35 @@ Cell To(const Reach& to) {
                                    Rounded(to.trials, 2).text, to.runs));
 }
 
-// The checkpoints before the end: for programs the mean and the median, for a
-// terminal two of the means.
+Cell Counts(const MethodSummary& s) {
+  const auto tenths = [](double count) { return std::round(10 * count) / 10; };
+  return Figures(std::isnan(s.trials)
+                     ? ""
+                     : fmt::format("{:g}/{:g}/{:g}", tenths(s.trials),
+                                   tenths(s.terminated_early),
+                                   tenths(s.out_of_memory)));
+}
+
+// The checkpoints before the end; a terminal has one column for two of them.
 void AddCheckpoints(const MethodSummary& s, const View& view, Row& row) {
   for (std::size_t c = 0; c < kEnd; ++c) {
     const std::string count = CheckpointName(c);
-    const bool shown = !view.terminal() || count == "5" || count == "10";
+    const bool shares_column = view.terminal() && count == "10";
+    const double value = s.shares[c].mean.value;
     Cell mean = Interval(s.shares[c].mean, 1, 100.0);
-    mean.text = Percent(s.shares[c].mean.value).text;
-    row.emplace_back(
-        "ratio_after_" + count + "_mean", shown ? "after " + count : "", mean,
-        count == "1" ? "mean of the same after 1 trial, and so on"
-        : view.terminal() && count == "5" ? "mean of the same after 5 trials"
-                                          : "");
+    mean.text = Percent(value).text;
+    if (shares_column && !std::isnan(value)) {
+      mean.text = Percent(s.shares[c - 1].mean.value).text + " " + mean.text;
+    }
+    row.emplace_back("ratio_after_" + count + "_mean",
+                     shares_column     ? "at 5, 10"
+                     : view.terminal() ? ""
+                                       : "after " + count,
+                     mean,
+                     shares_column ? "mean of the same after 5 and 10 trials"
+                     : count == "1"
+                         ? "mean of the same after 1 trial, and so on"
+                         : "");
     row.emplace_back("ratio_after_" + count + "_median", "",
                      s.shares[c].median.value);
   }
@@ -136,10 +152,12 @@ Row RowOf(const SummaryLine& line, const View& view) {
       {"", title("95%: min/trials (runs)", "to 95%"), To(s.reach_95),
        reach_meaning},
       {"", title("99%: min/trials (runs)"), To(s.reach_99)},
-      {"trials", "trials", Rounded(s.trials, 2)},
-      {"terminated_early", "early", Rounded(s.terminated_early, 2),
+      {"", title("", "all/early/OOM"), Counts(s),
+       "trials, those terminated early and out of memory"},
+      {"trials", title("trials"), Rounded(s.trials, 2)},
+      {"terminated_early", title("early"), Rounded(s.terminated_early, 2),
        "trials terminated early"},
-      {"out_of_memory", "OOM", Rounded(s.out_of_memory, 2),
+      {"out_of_memory", title("OOM"), Rounded(s.out_of_memory, 2),
        "trials out of memory"},
       {"thinking_s_per_trial", "pick (ms)", Rounded(s.thinking_s, 2, 1000.0),
        "the method's own time per suggestion"},

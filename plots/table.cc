@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <numeric>
 #include <string_view>
 
@@ -22,37 +23,35 @@ std::size_t Width(std::string_view text) {
       [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
-// What people read of a table.
+// What people read of a table, the header first.
 struct Shown {
-  std::vector<std::string> header;
-  std::vector<std::vector<const Cell*>> rows;
+  std::vector<std::vector<std::string>> lines;
   std::vector<bool> is_name;  // of a column with any name in it
 };
 
 Shown ShownOf(const Table& table) {
   Shown shown;
-  shown.rows.resize(table.rows.size());
+  shown.lines.resize(table.rows.size() + 1);
   for (std::size_t c = 0; c < table.columns.size(); ++c) {
     if (table.columns[c].title.empty()) {
       continue;
     }
-    shown.header.push_back(table.columns[c].title);
-    bool is_name = false;
+    shown.lines[0].push_back(table.columns[c].title);
+    shown.is_name.push_back(false);
     for (std::size_t r = 0; r < table.rows.size(); ++r) {
-      shown.rows[r].push_back(&table.rows[r][c]);
-      is_name = is_name || table.rows[r][c].is_name;
+      const Cell& cell = table.rows[r][c];
+      shown.lines[r + 1].push_back(cell.text);
+      shown.is_name.back() = shown.is_name.back() || cell.is_name;
     }
-    shown.is_name.push_back(is_name);
   }
   return shown;
 }
 
 std::vector<std::size_t> Widths(const Shown& shown) {
-  std::vector<std::size_t> widths;
-  for (std::size_t c = 0; c < shown.header.size(); ++c) {
-    widths.push_back(Width(shown.header[c]));
-    for (const std::vector<const Cell*>& row : shown.rows) {
-      widths[c] = std::max(widths[c], Width(row[c]->text));
+  std::vector<std::size_t> widths(shown.is_name.size(), 0);
+  for (const std::vector<std::string>& line : shown.lines) {
+    for (std::size_t c = 0; c < line.size(); ++c) {
+      widths[c] = std::max(widths[c], Width(line[c]));
     }
   }
   return widths;
@@ -64,41 +63,36 @@ std::size_t LineWidth(const std::vector<std::size_t>& widths) {
          2 * (std::max<std::size_t>(widths.size(), 1) - 1);
 }
 
-// The header's names broken at every space, the last words on the last line.
-std::vector<std::vector<std::string>> WrappedHeader(const Shown& shown) {
+// Breaks the names of the header at every space, the last words on the last of
+// its lines. Returns the number of lines.
+std::size_t BreakHeader(Shown& shown) {
+  const std::vector<std::string> names = shown.lines.front();
   std::size_t lines = 1;
-  for (const std::string& name : shown.header) {
+  for (const std::string& name : names) {
     lines = std::max(lines, common::Split(name, ' ').size());
   }
-  std::vector<std::vector<std::string>> header(
-      lines, std::vector<std::string>(shown.header.size()));
-  for (std::size_t c = 0; c < shown.header.size(); ++c) {
-    const auto words = common::Split(shown.header[c], ' ');
+  shown.lines.front().assign(names.size(), "");
+  shown.lines.insert(shown.lines.begin(), lines - 1, shown.lines.front());
+  for (std::size_t c = 0; c < names.size(); ++c) {
+    const auto words = common::Split(names[c], ' ');
     for (std::size_t w = 0; w < words.size(); ++w) {
-      header[lines - words.size() + w][c] = words[w];
+      shown.lines[lines - words.size() + w][c] = words[w];
     }
   }
-  return header;
+  return lines;
 }
 
-std::string Line(const Shown& shown, const std::vector<std::string>& texts,
+std::string Line(const Shown& shown, std::size_t line,
                  const std::vector<std::size_t>& widths,
                  std::string_view separator) {
-  std::string line;
-  for (std::size_t c = 0; c < texts.size(); ++c) {
-    const std::string padding(widths[c] - Width(texts[c]), ' ');
-    line += c == 0 ? "" : separator;
-    line += shown.is_name[c] ? texts[c] + padding : padding + texts[c];
+  std::string text;
+  for (std::size_t c = 0; c < widths.size(); ++c) {
+    const std::string& cell = shown.lines[line][c];
+    const std::string padding(widths[c] - Width(cell), ' ');
+    text += c == 0 ? "" : separator;
+    text += shown.is_name[c] ? cell + padding : padding + cell;
   }
-  return line;
-}
-
-std::vector<std::string> Texts(const std::vector<const Cell*>& row) {
-  std::vector<std::string> texts;
-  for (const Cell* cell : row) {
-    texts.push_back(cell->text);
-  }
-  return texts;
+  return text;
 }
 
 }  // namespace
@@ -162,27 +156,15 @@ void Table::HideEmpty() {
 
 std::string ToText(const Table& table) {
   constexpr std::size_t kTerminalWidth = 120;
-  const Shown shown = ShownOf(table);
-  std::vector<std::vector<std::string>> headers = {shown.header};
-  std::vector<std::size_t> widths = Widths(shown);
-  if (LineWidth(widths) > kTerminalWidth) {
-    headers = WrappedHeader(shown);
-    Shown narrow = shown;
-    narrow.header.assign(shown.header.size(), "");
-    widths = Widths(narrow);
-    for (const std::vector<std::string>& line : headers) {
-      for (std::size_t c = 0; c < line.size(); ++c) {
-        widths[c] = std::max(widths[c], Width(line[c]));
-      }
-    }
-  }
+  Shown shown = ShownOf(table);
+  const std::size_t header = LineWidth(Widths(shown)) > kTerminalWidth
+                                 ? BreakHeader(shown)
+                                 : std::size_t{1};
+  const std::vector<std::size_t> widths = Widths(shown);
   std::string text;
-  for (const std::vector<std::string>& line : headers) {
-    text += Line(shown, line, widths, "  ") + "\n";
-  }
-  text += std::string(LineWidth(widths), '-') + "\n";
-  for (const std::vector<const Cell*>& row : shown.rows) {
-    text += Line(shown, Texts(row), widths, "  ") + "\n";
+  for (std::size_t i = 0; i < shown.lines.size(); ++i) {
+    text += Line(shown, i, widths, "  ") + "\n";
+    text += i + 1 == header ? std::string(LineWidth(widths), '-') + "\n" : "";
   }
   return text;
 }
@@ -190,41 +172,43 @@ std::string ToText(const Table& table) {
 std::string ToMarkdown(const Table& table) {
   const Shown shown = ShownOf(table);
   const std::vector<std::size_t> widths = Widths(shown);
-  const auto line = [&](const std::vector<std::string>& texts) {
-    return "| " + Line(shown, texts, widths, " | ") + " |\n";
-  };
-  std::string text = line(shown.header) + "|";
-  for (std::size_t c = 0; c < widths.size(); ++c) {
-    text += " " + std::string(std::max<std::size_t>(widths[c], 2) - 1, '-') +
-            (shown.is_name[c] ? "-" : ":") + " |";
-  }
-  text += "\n";
-  for (const std::vector<const Cell*>& row : shown.rows) {
-    text += line(Texts(row));
+  std::string text;
+  for (std::size_t i = 0; i < shown.lines.size(); ++i) {
+    text += "| " + Line(shown, i, widths, " | ") + " |\n";
+    for (std::size_t c = 0; i == 0 && c < widths.size(); ++c) {
+      text += (c == 0 ? "| " : " ") +
+              std::string(std::max<std::size_t>(widths[c], 2) - 1, '-') +
+              (shown.is_name[c] ? "-" : ":") + " |";
+    }
+    text += i == 0 ? "\n" : "";
   }
   return text;
 }
 
 std::string ToHtml(const Table& table, std::string_view id) {
-  const Shown shown = ShownOf(table);
-  std::string html = fmt::format("<table id=\"{}\"><thead><tr>", id);
-  for (std::size_t c = 0; c < shown.header.size(); ++c) {
-    html += fmt::format("<th scope=\"col\"{}>{}</th>",
-                        shown.is_name[c] ? "" : " class=\"n\"",
-                        EscapeHtml(shown.header[c]));
-  }
-  html += "</tr></thead><tbody>\n";
-  for (const std::vector<const Cell*>& row : shown.rows) {
-    html += "<tr>";
-    for (const Cell* cell : row) {
-      html += fmt::format(
-          "<td class=\"{}{}\"{}>{}</td>", cell->is_name ? "" : "n ",
-          cell->style,
-          cell->is_name ? ""
-                        : fmt::format(" data-v=\"{}\"", cell->exact.front()),
-          EscapeHtml(cell->text));
+  std::string head;
+  std::vector<std::string> rows(table.rows.size(), "<tr>");
+  for (std::size_t c = 0; c < table.columns.size(); ++c) {
+    const Field& column = table.columns[c];
+    if (column.title.empty()) {
+      continue;
     }
-    html += "</tr>\n";
+    head += fmt::format("<th scope=\"col\"{}>{}</th>",
+                        column.cell.is_name ? "" : " class=\"n\"",
+                        EscapeHtml(column.title));
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      const Cell& cell = table.rows[r][c];
+      rows[r] += fmt::format("<td class=\"{}{}\"", cell.is_name ? "" : "n ",
+                             cell.style);
+      rows[r] +=
+          cell.is_name ? "" : fmt::format(" data-v=\"{}\"", cell.exact.front());
+      rows[r] += ">" + EscapeHtml(cell.text) + "</td>";
+    }
+  }
+  std::string html = fmt::format(
+      "<table id=\"{}\"><thead><tr>{}</tr></thead><tbody>\n", id, head);
+  for (const std::string& row : rows) {
+    html += row + "</tr>\n";
   }
   return html + "</tbody></table>";
 }
@@ -253,27 +237,18 @@ std::string ToCsv(const Table& table) {
 }
 
 std::string EscapeHtml(std::string_view text) {
+  constexpr std::pair<char, std::string_view> kEntities[] = {{'&', "&amp;"},
+                                                             {'<', "&lt;"},
+                                                             {'>', "&gt;"},
+                                                             {'"', "&quot;"},
+                                                             {'\'', "&#39;"}};
   std::string html;
-  for (const char c : common::Printable(std::string(text))) {
-    switch (c) {
-      case '&':
-        html += "&amp;";
-        break;
-      case '<':
-        html += "&lt;";
-        break;
-      case '>':
-        html += "&gt;";
-        break;
-      case '"':
-        html += "&quot;";
-        break;
-      case '\'':
-        html += "&#39;";
-        break;
-      default:
-        html += c;
-    }
+  for (const char c : common::Printable(text)) {
+    const auto* const entity =
+        std::find_if(std::begin(kEntities), std::end(kEntities),
+                     [c](const auto& one) { return one.first == c; });
+    html += entity == std::end(kEntities) ? std::string_view(&c, 1)
+                                          : entity->second;
   }
   return html;
 }

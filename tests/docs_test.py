@@ -277,6 +277,14 @@ class DocsTest(unittest.TestCase):
         self.assertEqual(lines, ["old"])
         self.assertIn("make study-planners", errors)
 
+    def test_every_table_of_a_study_has_a_line_with_its_conclusion(self):
+        for path in (ROOT / "docs/tables").glob("study_planners_*.csv"):
+            part = path.stem.removeprefix("study_planners_")
+            self.write(self.results / f"study-planners/{part}.md", f"| table |\n\nWhat {part} shows.\n")
+        lines, _ = self.table("conclusions planners")
+        self.assertEqual(lines[0],
+                         "- [aceso_heuristics](study_planners_aceso_heuristics.csv): What aceso_heuristics shows.")
+
     def test_a_table_of_numbers_is_a_csv_file(self):
         self.write_figure4()
         self.document = self.folder / "figure4-tests.csv"

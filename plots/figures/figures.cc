@@ -71,12 +71,9 @@ void AddToCaption(const std::string& sentence, std::string& caption) {
   }
 }
 
-using Panels = std::vector<Panel>;
-
 template <Cost... costs>
 Panels Throughput(const FigureInput& input) {
-  return {ThroughputPanel(*input.problems.front(), input.drawn, costs,
-                          input.options.value)...};
+  return {ThroughputPanel(*input.problems.front(), input.drawn, costs)...};
 }
 
 Panels Trials(const FigureInput& input) {
@@ -84,29 +81,8 @@ Panels Trials(const FigureInput& input) {
                      input.problems.front()->info)};
 }
 
-Panels TrialCount(const FigureInput& input) {
-  return {TrialCountPanel(*input.problems.front(), input.drawn)};
-}
-
-Panels Training(const FigureInput& input) {
-  return TrainingPanels(*input.problems.front(), input.drawn,
-                        input.options.training_hours);
-}
-
-Panels SuggestionTime(const FigureInput& input) {
-  return {ThinkingPanel(input.drawn)};
-}
-
-Panels WhatRemains(const FigureInput& input) {
-  return RemainingPanels(input.drawn);
-}
-
 Panels Pareto(const FigureInput& input) {
   return {ParetoPanel(*input.problems.front())};
-}
-
-Panels MeanRatio(const FigureInput& input) {
-  return {MeanRatioPanel(input.problems)};
 }
 
 using enum FigureSet;
@@ -123,9 +99,9 @@ constexpr FigureKind kFigures[] = {
     {"trials", "throughput and outcome of each trial", "",
      kMethods, kOneRun, Trials},
     {"trials-time", "configurations tried against search time", "Fig. 5a",
-     kMethods, kRun, TrialCount},
+     kMethods, kRun, TrialCountPanels},
     {"training-steps", "training steps completed when training follows the search", "Fig. 5b",
-     kMethods, kOfTime, Training},
+     kMethods, kOfTime, TrainingPanels},
     {"pareto", "money of a step against its time: all trials, and their Pareto front", "",
      kMethods, kFront, Pareto},
     {"ablation", "OPPA and its ablations against search time", "Fig. 7",
@@ -133,11 +109,11 @@ constexpr FigureKind kFigures[] = {
     {"ablation-views", "OPPA and its ablations against time, trials and steps", "Fig. 24",
      kAblations, kAblation, Throughput<kTime, kTrials, kSteps>},
     {"thinking", "suggestion time of each method", "",
-     kMethods, kSuggestionTimes, SuggestionTime},
+     kMethods, kSuggestionTimes, ThinkingPanels},
     {"remaining", "expected gain and probability of being within 5% of the optimum against trials", "",
-     kMethods, kEstimates, WhatRemains},
+     kMethods, kEstimates, RemainingPanels},
     {"overview", "ratio to the optimum against trials, mean over problems", "",
-     kProblems, kOptima, MeanRatio},
+     kProblems, kOptima, MeanRatioPanels},
 };
 // clang-format on
 
@@ -216,10 +192,9 @@ bool AnyConfigurationRan(const ProblemRecords& problem) {
 
 std::optional<Figure> MakeFigure(const FigureKind& kind,
                                  const ExperimentRecords& records,
-                                 const ProblemRecords* problem,
-                                 const FigureOptions& options) {
+                                 const ProblemRecords* problem) {
   const bool of_all = kind.set == kProblems;
-  FigureInput input{.options = options};
+  FigureInput input;
   if (of_all) {
     input.problems = Comparable(records.problems);
   } else if (problem != nullptr) {

@@ -1,5 +1,3 @@
-#include "plots/figures/gnuplot.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "plots/figure_files.h"
 #include "plots/table.h"
 
 namespace plots {
@@ -323,7 +322,7 @@ std::string TextsOf(const Layout& layout) {
              "  unset border\n  unset tics\n  set xrange [0:1]\n"
              "  set yrange [0:1]\n"
              "  set key {} inside center center horizontal maxcols {} Left "
-             "reverse samplen 1.6 spacing 0.9 font ',{}'\n{}"
+             "reverse samplen 3 spacing 1.15 font ',{}'\n{}"
              "  set key off\n  unset label\n",
              any ? "on" : "off", layout.legend_columns, kTextPoints,
              PlotCommand(any ? layout.legend
@@ -515,8 +514,8 @@ std::string Script(const Figure& figure,
                      "  set border 3 linewidth 0.5 linecolor rgb '#444444'\n"
                      "  set tics nomirror out scale 0.4 textcolor rgb "
                      "'#222222'\n"
-                     "  set xtics offset 0,0.2\n"
-                     "  set ytics offset 0.4,0\n"
+                     "  set xtics nomirror offset 0,0.2\n"
+                     "  set ytics nomirror offset 0.4,0\n"
                      "  set grid ytics linetype 1 dashtype solid linewidth 0.4 "
                      "linecolor rgb '#dddddd'\n";
   for (std::size_t i = 0; i < figure.panels.size(); ++i) {

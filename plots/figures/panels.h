@@ -28,35 +28,38 @@ struct Drawn {
 [[nodiscard]] std::vector<Drawn> Select(const ProblemRecords& problem,
                                         Group group);
 
+// The records that a figure is drawn from.
+struct FigureInput {
+  // One; of a figure over problems, all that can be compared.
+  std::vector<const ProblemRecords*> problems;
+  std::vector<Drawn> drawn;  // methods, of the first problem
+};
+
+using Panels = std::vector<Panel>;
+
 // Best throughput against a cost, with the exhaustive optimum.
 [[nodiscard]] Panel ThroughputPanel(const ProblemRecords& problem,
-                                    const std::vector<Drawn>& drawn, Cost cost,
-                                    Value value);
+                                    const std::vector<Drawn>& drawn, Cost cost);
 
 // Configurations tried against search time.
-[[nodiscard]] Panel TrialCountPanel(const ProblemRecords& problem,
-                                    const std::vector<Drawn>& drawn);
+[[nodiscard]] Panels TrialCountPanels(const FigureInput& input);
 
-// Training steps done over `hours` of search and training, and their number
+// Training steps done over a few hours of search and training, and their number
 // at the end with quartile bars.
-[[nodiscard]] std::vector<Panel> TrainingPanels(const ProblemRecords& problem,
-                                                const std::vector<Drawn>& drawn,
-                                                double hours);
+[[nodiscard]] Panels TrainingPanels(const FigureInput& input);
 
 // What was left to gain after each trial, from the first number of trials at
 // which every run has an estimate: the expected gain and the probability that
 // the incumbent is within 5% of the optimum, both in percent.
-[[nodiscard]] std::vector<Panel> RemainingPanels(
-    const std::vector<Drawn>& drawn);
+[[nodiscard]] Panels RemainingPanels(const FigureInput& input);
 
 // The suggestion time of the method for each trial.
-[[nodiscard]] Panel ThinkingPanel(const std::vector<Drawn>& drawn);
+[[nodiscard]] Panels ThinkingPanels(const FigureInput& input);
 
 // Incumbent over the exhaustive optimum, both without noise, against trials:
 // the mean over problems of the medians (and quartiles) over repeats.
 // Precondition: every problem has an optimum and runs of the same methods.
-[[nodiscard]] Panel MeanRatioPanel(
-    const std::vector<const ProblemRecords*>& problems);
+[[nodiscard]] Panels MeanRatioPanels(const FigureInput& input);
 
 // The throughput of each trial, with a symbol for its outcome, and the best
 // completed one so far as a line that begins with the first. Trials without

@@ -1,5 +1,3 @@
-#include "studies/early_termination/comparison.h"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -14,6 +12,7 @@
 #include "common/parallel.h"
 #include "common/quantiles.h"
 #include "plots/curve.h"
+#include "studies/early_termination/early_termination.h"
 #include "studies/early_termination/repeated_search.h"
 
 namespace studies {

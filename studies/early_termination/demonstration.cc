@@ -1,5 +1,3 @@
-#include "studies/early_termination/demonstration.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -13,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "common/units.h"
+#include "studies/early_termination/early_termination.h"
 #include "studies/early_termination/finite_process.h"
 
 namespace studies {

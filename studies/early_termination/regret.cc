@@ -1,5 +1,3 @@
-#include "studies/early_termination/regret.h"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -13,6 +11,7 @@
 #include "common/parallel.h"
 #include "common/quantiles.h"
 #include "methods/confidence.h"
+#include "studies/early_termination/early_termination.h"
 #include "studies/early_termination/finite_process.h"
 #include "studies/early_termination/repeated_search.h"
 

@@ -11,7 +11,7 @@
 #include "common/json.h"
 #include "harness/manifest/manifest.h"
 #include "harness/testbed.h"
-#include "plots/remaining.h"
+#include "plots/experiment_records.h"
 #include "plots/table.h"
 #include "trials/workload.h"
 

@@ -1,5 +1,3 @@
-#include "studies/planners/aceso.h"
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -13,6 +11,7 @@
 #include "methods/planners/aceso/baselines.h"
 #include "methods/planners/aceso/search.h"
 #include "methods/planners/alpa/alpa.h"
+#include "studies/planners/planners.h"
 
 namespace studies {
 namespace {
@@ -88,8 +87,7 @@ OperatorModel PublishedModel(const std::filesystem::path& folder,
 }
 
 Output AcesoSearches(const std::filesystem::path& folder) {
-  Output output;
-  output.name = "aceso_searches";
+  Output output{.name = "aceso_searches"};
   for (const Problem& problem : kProblems) {
     const OperatorModel model =
         PublishedModel(folder, problem.name, problem.layers, problem.gpus);
@@ -124,8 +122,7 @@ Output AcesoSearches(const std::filesystem::path& folder) {
 }
 
 Output AcesoLayers(const std::filesystem::path& folder) {
-  Output output;
-  output.name = "aceso_layers";
+  Output output{.name = "aceso_layers"};
   for (int layers = 8; layers <= 1024; layers *= 2) {
     const OperatorModel model =
         PublishedModel(folder, "gpt_scale-layer", layers, 8);
@@ -171,8 +168,7 @@ void AddHopShares(const AcesoResult& result, plots::Row& row) {
 }  // namespace
 
 Output AcesoHeuristics(const std::filesystem::path& folder) {
-  Output output;
-  output.name = "aceso_heuristics";
+  Output output{.name = "aceso_heuristics"};
   struct Variant {
     const char* label;
     bool random;

@@ -1,5 +1,3 @@
-#include "studies/planners/astra.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -11,6 +9,7 @@
 #include "common/clock.h"
 #include "methods/planners/astra/learned_efficiency.h"
 #include "methods/planners/astra/money.h"
+#include "studies/planners/planners.h"
 #include "trials/data_folder.h"
 
 namespace studies {
@@ -85,8 +84,7 @@ Errors CrossValidate(const std::vector<MeasuredProduct>& measured) {
 }  // namespace
 
 Output AstraEfficiency(const std::filesystem::path& folder) {
-  Output output;
-  output.name = "astra_efficiency";
+  Output output{.name = "astra_efficiency"};
   for (const char* gpu : {"A100-PCIe-80GB", "B200-SXM"}) {
     const std::vector<MeasuredProduct> measured =
         methods::ReadMeasuredProducts(folder / "simumax_operators.csv", gpu);
@@ -122,8 +120,7 @@ Output AstraMoney() {
   const double start = common::CpuSeconds();
   const methods::MoneyResult result = SearchMoney(job, 1024, {});
   const double cpu_s = common::CpuSeconds() - start;
-  Output output;
-  output.name = "astra_money";
+  Output output{.name = "astra_money"};
   int gpus = 0;
   for (const methods::GpuStrategy& each : result.pool) {
     if (each.gpus == gpus) {

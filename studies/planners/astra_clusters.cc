@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 
 #include "methods/planners/astra/plan_search.h"
-#include "studies/planners/astra.h"
+#include "studies/planners/planners.h"
 #include "trials/cluster.h"
 #include "trials/data_folder.h"
 #include "trials/simulator/simulator.h"
@@ -181,8 +181,7 @@ plots::Cell Thousands(double tokens_per_s) {
 
 Output AstraClusters() {
   constexpr int kGpus = 1024;
-  Output output;
-  output.name = "astra_clusters";
+  Output output{.name = "astra_clusters"};
   int ordered = 0;
   for (const PublishedStep& row : kTable2) {
     const auto one = [&](const char* gpu, int gpus) {
@@ -228,8 +227,7 @@ Output AstraClusters() {
 
 Output AstraHalves() {
   const Training training{256, 2048, {1, 2, 4, 8}};
-  Output output;
-  output.name = "astra_halves";
+  Output output{.name = "astra_halves"};
   const trials::Cluster slow = Hosts("A100", 8);
   const trials::Cluster fast = Hosts("H100", 8);
   const std::vector<std::pair<std::string, std::vector<trials::Cluster>>>
@@ -257,8 +255,7 @@ Output AstraHalves() {
 }
 
 Output AstraOffload() {
-  Output output;
-  output.name = "astra_offload";
+  Output output{.name = "astra_offload"};
   for (const auto& [label, model, gpus] :
        {std::tuple{"Llama-2-7B", "llama-2-7b", 8},
         std::tuple{"Llama-2-7B", "llama-2-7b", 64},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <map>
 #include <string>
 #include <utility>
@@ -27,14 +28,8 @@ plots::Cell Decimal(double value) {
 }
 
 std::string_view HalfName(Half half) {
-  switch (half) {
-    case Half::kFitted:
-      return "fitted";
-    case Half::kOther:
-      return "other";
-    default:
-      return "all";
-  }
+  constexpr std::string_view kNames[] = {"all", "fitted", "other"};
+  return kNames[static_cast<std::size_t>(half)];
 }
 
 plots::Cell Counted(const Share& share) {

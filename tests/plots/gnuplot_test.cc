@@ -1,5 +1,3 @@
-#include "plots/figures/gnuplot.h"
-
 #include <cstdlib>
 #include <regex>
 #include <set>
@@ -12,7 +10,6 @@
 
 #include "common/error.h"
 #include "plots/figure_files.h"
-#include "plots/figures/gnuplot_process.h"
 #include "plots/table.h"
 #include "tests/plots/synthetic_experiment.h"
 

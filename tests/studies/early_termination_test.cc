@@ -1,3 +1,5 @@
+#include "studies/early_termination/early_termination.h"
+
 #include <algorithm>
 #include <cmath>
 #include <sstream>
@@ -7,11 +9,8 @@
 #include <Eigen/Cholesky>
 #include <gtest/gtest.h>
 
-#include "studies/early_termination/comparison.h"
-#include "studies/early_termination/demonstration.h"
 #include "studies/early_termination/finite_process.h"
 #include "studies/early_termination/objective.h"
-#include "studies/early_termination/regret.h"
 #include "studies/early_termination/repeated_search.h"
 #include "surrogates/gp/gaussian_process.h"
 
@@ -178,15 +177,6 @@ TEST(Theorems, TheoremF8HoldsButItsMarginStopsBetterRoundsToo) {
   const std::vector<plots::Cell>& theory = output.table.rows[0];
   EXPECT_EQ(theory[7].text, "0/5");
   EXPECT_EQ(theory[9].text, "100.0%");
-}
-
-TEST(Comparison, HasARowAndAFigureForEveryFunctionAndNoise) {
-  std::ostringstream text;
-  const Output output = CompareRules(
-      {.repeats = 1, .rounds = 5, .noise_levels = {0.1}}, {text, text});
-  EXPECT_EQ(output.table.rows.size(), 4U * 4U);
-  EXPECT_EQ(output.figures.size(), 4U);
-  EXPECT_EQ(output.figures.front().panels.size(), 3U);
 }
 
 // The claim that Figs. 11-13 illustrate.

@@ -79,7 +79,7 @@ TEST(FittedAt, TakesTheLastFitAndTheRangeOverTheOnesBefore) {
 
 TEST(FittedAt, IntervalOfACoefficientIsThatOfItsLogarithm) {
   const FittedRun run = FittedAt(Records());
-  const Estimate& e =
+  const common::Estimate& e =
       ByName(run.surrogates[0].coefficients, "DP volume; intra-node").estimate;
   EXPECT_NEAR(e.low, 0.5 * std::exp(-1.96 * 0.2), 1e-4);
   EXPECT_NEAR(e.high, 0.5 * std::exp(1.96 * 0.2), 1e-4);
