@@ -26,7 +26,7 @@ constexpr double kBelowAxes = 0.40;
 constexpr double kXLabelBelow = 0.27;
 constexpr double kYLabelBeside = 0.47;
 constexpr double kLegendRow = 0.125;
-constexpr double kLegendSample = 0.45;  // with the room around it
+constexpr double kLegendSample = 0.55;  // with the room around it
 constexpr double kCaptionRow = 0.105;
 constexpr double kTitleRow = 0.17;
 constexpr double kAboveAxes = 0.08;
@@ -322,7 +322,7 @@ std::string TextsOf(const Layout& layout) {
              "  unset border\n  unset tics\n  set xrange [0:1]\n"
              "  set yrange [0:1]\n"
              "  set key {} inside center center horizontal maxcols {} Left "
-             "reverse samplen 3 spacing 1.15 font ',{}'\n{}"
+             "reverse width 2 samplen 3 spacing 1.15 font ',{}'\n{}"
              "  set key off\n  unset label\n",
              any ? "on" : "off", layout.legend_columns, kTextPoints,
              PlotCommand(any ? layout.legend
