@@ -319,7 +319,8 @@ std::string TextsOf(const Layout& layout) {
          layout.Edges(0.0, layout.width, layout.legend_bottom(),
                       layout.legend_top()) +
          fmt::format(
-             "  unset border\n  unset tics\n  set xrange [0:1]\n"
+             "  unset border\n  unset tics\n  unset logscale\n  set xrange "
+             "[0:1]\n"
              "  set yrange [0:1]\n"
              "  set key {} inside center center horizontal maxcols {} Left "
              "reverse width 2 samplen 3 spacing 1.15 font ',{}'\n{}"
