@@ -141,6 +141,13 @@ TEST(Gnuplot, TheLegendHasEveryLabelOfAnyPanelOnce) {
   }
 }
 
+// The axes of one format do not remain for the legend of the next.
+TEST(Gnuplot, DrawsLogarithmicAxesInEveryFormat) {
+  const fakes::TemporaryFolder folder;
+  EXPECT_EQ(
+      WriteFigures({{folder.path(), {PlainFigure()}}}, AllFormats()).error, "");
+}
+
 // Places of texts: <g transform="translate(x,y)">.
 TEST(Gnuplot, TextsBeginOnThePage) {
   Figure figure = SomeFigure();
