@@ -121,7 +121,7 @@ study-early-termination: build/release/build.ninja ## measure costs and savings 
 study-planners: build/release/build.ninja ## measure planners on published operator profiles (needs OPPA_DATA)
 	@$(call compile,planners_study)
 	@build/release/studies/planners_study $(RESULTS)/study-planners $(OPPA_DATA)/published
-	@scripts/docs --results $(RESULTS) docs/tables/planners.md docs/planners.md
+	@scripts/docs --results $(RESULTS) docs/tables/README.md docs/tables/study_planners_*.csv docs/planners.md
 
 study-sensitivity: program ## vary assumed constants and show where claims hold (REPEATS=10)
 	@$(OPPA) sensitivity experiments/studies/sensitivity.toml --results $(RESULTS) \

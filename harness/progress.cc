@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "plots/remaining.h"
+#include "plots/experiment_records.h"
 
 namespace harness {
 namespace {

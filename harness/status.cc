@@ -15,7 +15,6 @@
 #include "common/text.h"
 #include "harness/records/lease.h"
 #include "plots/experiment_records.h"
-#include "plots/remaining.h"
 
 namespace harness {
 namespace {

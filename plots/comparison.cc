@@ -99,9 +99,7 @@ ComparisonSet CompareAt(const std::string& name,
   return set;
 }
 
-std::string PText(double p) {
-  return std::isnan(p) ? "" : p < 0.001 ? "< 0.001" : fmt::format("{:.3f}", p);
-}
+Cell PValue(double p) { return p < 0.001 ? Cell("< 0.001", p) : Fixed(p, 3); }
 
 }  // namespace
 
@@ -165,69 +163,63 @@ std::vector<ComparisonSet> Compare(const Summary& summary,
 
 namespace {
 
-// A row of comparison.csv.
-struct ComparisonLine {
+struct ComparedMethod {
   ComparisonSet set;
   Comparison one;
 };
 
-Fields FieldsOfComparison(const ComparisonLine& line) {
+Row RowOf(const ComparedMethod& line) {
   const auto& [set, one] = line;
-  return Fields()
-      .Add("problems", set.problems)
-      .Add("after", CheckpointName(set.checkpoint))
-      .Add("method", one.method)
-      .Add("label", one.label)
-      .Add("group", one.is_variant ? "variant" : "rival")
-      .Add("reference", set.reference)
-      .Add("unit", set.over_problems ? "problem" : "repeat")
-      .Add("pairs", one.test.pairs)
-      .Add("difference", one.difference)
-      .Add("wins", one.test.wins)
-      .Add("losses", one.test.losses)
-      .Add("ties", one.test.ties)
-      .Add("wilcoxon_p", one.test.wilcoxon_p)
-      .Add("holm_p", one.holm_p)
-      .Add("sign_p", one.test.sign_p)
-      .Add("rank_biserial", one.test.rank_biserial)
-      .Add("superiority", one.test.superiority)
-      .Add("smallest_holm_p", set.SmallestHolmP(one.is_variant));
+  const common::PairedTest& test = one.test;
+  return {
+      {"problems", "", set.problems},
+      {"after", "", CheckpointName(set.checkpoint)},
+      {"method", "", one.method},
+      {"label",
+       (one.is_variant ? "variant, minus " : "method, minus ") +
+           set.reference_label,
+       one.label},
+      {"group", "", one.is_variant ? "variant" : "rival"},
+      {"reference", "", set.reference},
+      {"unit", "", set.over_problems ? "problem" : "repeat"},
+      {"pairs", "", test.pairs},
+      {"difference", "difference (points)", Interval(one.difference, 1, 100.0),
+       "mean difference of the share of the optimum in percentage points, with "
+       "its bootstrap 95% interval over the units of the test"},
+      {"wins", "", test.wins},
+      {"losses", "", test.losses},
+      {"ties", "", test.ties},
+      {"wilcoxon_p", "", test.wilcoxon_p},
+      {"holm_p", "p (Holm)", PValue(one.holm_p),
+       "Wilcoxon signed-rank test (exact for up to 50 pairs; zeros as Pratt), "
+       "adjusted by Holm within the table"},
+      {"sign_p", "", test.sign_p},
+      {"rank_biserial", "rank-biserial", Fixed(test.rank_biserial, 2),
+       "matched-pairs rank-biserial correlation, -1 to 1"},
+      {"superiority", "superiority", Fixed(test.superiority, 2),
+       "probability that the method is better, ties as a half"},
+      {"", "wins/losses/ties",
+       Figures(fmt::format("{}/{}/{}", test.wins, test.losses, test.ties))},
+      {"smallest_holm_p", "", set.SmallestHolmP(one.is_variant)}};
 }
 
 }  // namespace
 
 std::string ToCsv(const std::vector<ComparisonSet>& sets) {
-  std::vector<ComparisonLine> lines;
+  std::vector<ComparedMethod> lines;
   for (const ComparisonSet& set : sets) {
     for (const Comparison& one : set.methods) {
       lines.push_back({set, one});
     }
   }
-  return ToCsv(lines, FieldsOfComparison);
+  return ToCsv(TableOf(lines, [](const auto& line) { return RowOf(line); }));
 }
 
 Table ComparisonTable(const ComparisonSet& set, bool variants) {
-  Table table{.header = {(variants ? "variant, minus " : "method, minus ") +
-                             set.reference_label,
-                         "difference (points)", "p (Holm)", "rank-biserial",
-                         "superiority", "wins/losses/ties"}};
-  table.meanings = {
-      {"difference (points)",
-       "mean difference of the share of the optimum in percentage points, with "
-       "its bootstrap 95% interval over the units of the test"},
-      {"p (Holm)",
-       "Wilcoxon signed-rank test (exact for up to 50 pairs; zeros as Pratt), "
-       "adjusted by Holm within the table"},
-      {"rank-biserial", "matched-pairs rank-biserial correlation, -1 to 1"},
-      {"superiority", "probability that the method is better, ties as a half"}};
+  Table table;
   for (const Comparison& one : set.methods) {
     if (one.is_variant == variants) {
-      table.rows.push_back({one.label, Interval(one.difference, 100.0, 1),
-                            PText(one.holm_p),
-                            fmt::format("{:.2f}", one.test.rank_biserial),
-                            fmt::format("{:.2f}", one.test.superiority),
-                            fmt::format("{}/{}/{}", one.test.wins,
-                                        one.test.losses, one.test.ties)});
+      table.Add(RowOf(ComparedMethod{set, one}));
     }
   }
   return table;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <map>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,7 +12,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/parallel.h"
-#include "plots/remaining.h"
+#include "common/text.h"
 
 namespace plots {
 namespace {
@@ -88,17 +89,15 @@ void LoadProblems(const std::filesystem::path& experiment_folder,
   }
 }
 
-// Notes of one problem: methods in the same state share a line.
-class Notes {
- public:
-  explicit Notes(const std::string& problem)
-      : prefix_(problem.empty() ? "" : problem + ": ") {}
-
-  // The tasks of one method are in [first, last).
-  void Add(const std::string& method, const Task* first, const Task* last) {
-    std::vector<int> missing;
+// Adds the notes of one problem, whose tasks begin with `task`: methods in the
+// same state share a line.
+void AddNotes(const ProblemRecords& problem, const Task* task, int repeats,
+              std::vector<std::string>& notes) {
+  std::vector<std::pair<std::string, std::string>> lines;  // state, methods
+  for (const MethodRecords& method : problem.methods) {
     std::vector<int> unfinished;
-    for (const Task* task = first; task != last; ++task) {
+    std::vector<int> missing;
+    for (const Task* end = task + repeats; task != end; ++task) {
       if (!task->error.empty()) {
         continue;  // see ExperimentRecords::failures
       }
@@ -108,36 +107,28 @@ class Notes {
         unfinished.push_back(task->run.repeat);
       }
     }
-    AddState("unfinished", unfinished, method);
-    AddState("not begun", missing, method);
-  }
-
-  void AppendTo(std::vector<std::string>& notes) const {
-    for (const auto& [state, methods] : lines_) {
-      notes.push_back(prefix_ + state + methods);
-    }
-  }
-
- private:
-  void AddState(const char* state, const std::vector<int>& repeats,
-                const std::string& method) {
-    if (repeats.empty()) {
-      return;
-    }
-    const std::string text =
-        fmt::format("{}: repeats {} of ", state, Ranges(repeats));
-    for (auto& [known, methods] : lines_) {
-      if (known == text) {
-        methods += ", " + method;
-        return;
+    for (const auto& [state, of] :
+         {std::pair("unfinished", unfinished), {"not begun", missing}}) {
+      if (of.empty()) {
+        continue;
+      }
+      const std::string text =
+          fmt::format("{}: repeats {} of ", state, Ranges(of));
+      const auto known = std::find_if(
+          lines.begin(), lines.end(),
+          [&text](const auto& line) { return line.first == text; });
+      if (known == lines.end()) {
+        lines.emplace_back(text, method.name);
+      } else {
+        known->second += ", " + method.name;
       }
     }
-    lines_.emplace_back(text, method);
   }
-
-  std::string prefix_;
-  std::vector<std::pair<std::string, std::string>> lines_;
-};
+  const std::string& name = problem.info.name;
+  for (const auto& [state, methods] : lines) {
+    notes.push_back((name.empty() ? "" : name + ": ") + state + methods);
+  }
+}
 
 // "out of memory" for kOutOfMemory.
 std::string WordsOf(trials::Outcome outcome) {
@@ -185,7 +176,7 @@ std::string WhyNoResult(const std::vector<Run>& runs) {
 void ToValues(const trials::ProblemInfo& problem,
               std::vector<trials::Trial>& trials) {
   const trials::Valuation valuation = problem.valuation();
-  if (valuation.objective == trials::Objective::kTime) {
+  if (valuation.IsThroughput()) {
     return;
   }
   double incumbent = trials::kUnknown;
@@ -223,9 +214,8 @@ ExperimentRecords LoadExperiment(
 
   Task* task = tasks.data();
   for (ProblemRecords& problem : records.problems) {
-    Notes notes(problem.info.name);
+    AddNotes(problem, task, records.info.repeats, records.notes);
     for (MethodRecords& method : problem.methods) {
-      notes.Add(method.name, task, task + repeats);
       for (std::size_t r = 0; r < repeats; ++r, ++task) {
         if (!task->error.empty()) {
           records.failures.push_back("left out: " + task->error);
@@ -240,7 +230,6 @@ ExperimentRecords LoadExperiment(
             problem.info.name.empty() ? "" : ": ", method.name, why));
       }
     }
-    notes.AppendTo(records.notes);
   }
   return records;
 }
@@ -257,6 +246,40 @@ std::vector<int> Incumbents(const std::vector<trials::Trial>& trials) {
     incumbents.push_back(incumbent);
   }
   return incumbents;
+}
+
+std::map<int, trials::Remaining> RemainingByTrial(
+    const std::vector<trials::FitRecord>& fits) {
+  std::map<int, trials::Remaining> estimates;
+  for (const trials::FitRecord& fit : fits) {
+    if (fit.surrogate == "remaining") {
+      VisitFields(estimates[fit.trial], [&](const char* name, auto& field) {
+        if (fit.parameter == name) {
+          field =
+              static_cast<std::remove_reference_t<decltype(field)>>(fit.value);
+        }
+      });
+    }
+  }
+  return estimates;
+}
+
+std::string RemainingText(const trials::Remaining& remaining) {
+  return fmt::format("expected gain {:.2g}%, within 5% of the optimum: {:.0f}%",
+                     100.0 * remaining.expected_gain,
+                     100.0 * remaining.p_within_5);
+}
+
+void RequireKnown(const std::vector<std::string>& names,
+                  const std::vector<std::string>& known,
+                  const std::string& what) {
+  for (const std::string& name : names) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      throw common::InputError(
+          fmt::format("unknown {} '{}'{}; known: {}", what, name,
+                      common::DidYouMean(name, known), fmt::join(known, ", ")));
+    }
+  }
 }
 
 std::string Ranges(const std::vector<int>& ascending) {

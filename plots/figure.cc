@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "common/text.h"
 #include "plots/table.h"
 
 namespace plots {
@@ -58,36 +58,26 @@ std::vector<std::size_t> FirstColumns(const Panel& panel) {
 }
 
 std::string DataCsv(const Panel& panel) {
-  std::vector<std::string> cells = {panel.x_column};
-  for (const Series& series : panel.series) {
-    if (!HasQuartiles(series.mark)) {
-      cells.push_back(series.name);
-      continue;
-    }
-    for (const char* column : {"median", "q1", "q3"}) {
-      cells.push_back(fmt::format("{}_{}", series.name, column));
-    }
-  }
-  if (!panel.name_column.empty()) {
-    cells.push_back(panel.name_column);
-  }
-  std::string text = CsvRow(cells);
-  for (std::size_t i = 0; i < panel.series.front().band.x.size(); ++i) {
-    cells = {common::ExactText(panel.series.front().band.x[i])};
+  const std::vector<double>& x = panel.series.front().band.x;
+  Table table;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    Row row = {{panel.x_column, x[i]}};
     for (const Series& series : panel.series) {
       const common::Quartiles& y = series.band.y[i];
-      cells.push_back(common::ExactText(y.median));
       if (HasQuartiles(series.mark)) {
-        cells.push_back(common::ExactText(y.q1));
-        cells.push_back(common::ExactText(y.q3));
+        row.emplace_back(series.name + "_median", y.median);
+        row.emplace_back(series.name + "_q1", y.q1);
+        row.emplace_back(series.name + "_q3", y.q3);
+      } else {
+        row.emplace_back(series.name, y.median);
       }
     }
     if (!panel.name_column.empty()) {
-      cells.push_back(panel.names[i]);
+      row.emplace_back(panel.name_column, panel.names[i]);
     }
-    text += CsvRow(cells);
+    table.Add(std::move(row));
   }
-  return text;
+  return ToCsv(table);
 }
 
 }  // namespace plots

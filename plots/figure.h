@@ -15,7 +15,7 @@ namespace plots {
 // The style of one method in every figure of an experiment.
 struct LineStyle {
   std::string color = "#000000";
-  int dash = -1;       // a pattern of figure_layout.cc; -1: solid
+  int dash = -1;       // a pattern of figures/gnuplot.cc; -1: solid
   double width = 1.0;  // points
   int symbol = 0;      // of kScatter, a point type of gnuplot; 0: a circle
 };

@@ -7,8 +7,6 @@
 
 #include "common/error.h"
 #include "common/files.h"
-#include "plots/figures/gnuplot.h"
-#include "plots/figures/gnuplot_process.h"
 
 namespace plots {
 namespace {

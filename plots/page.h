@@ -8,26 +8,19 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/statistics.h"
 #include "plots/experiment_records.h"
+#include "plots/table.h"
 #include "trials/record.h"
 
 namespace plots {
-
-// A number that the search learned, as text: a row of the page.
-struct LearnedNumber {
-  std::string name;      // "TP volume, intra-node"
-  std::string value;     // "61.2"
-  std::string unit;      // "GB/s"
-  std::string interval;  // "[55, 68]", may be empty
-  std::string meaning;
-};
 
 struct PageOptions {
   // The run to show; empty: the first problem, and its reference method.
   std::string problem;
   std::string method;
   int repeat = 1;
-  std::vector<LearnedNumber> learned;
+  Table learned;  // numbers with their meaning
   // Words of the command line to use; empty: the file best.sh of the experiment
   // folder, if there is one.
   std::string command;
@@ -50,14 +43,10 @@ struct PageRun {
   [[nodiscard]] const trials::Trial& First() const { return trials[first]; }
 };
 
-// A ratio with its 95% interval by the noise of the two measurements.
-struct SpeedUp {
-  double ratio = trials::kUnknown;
-  double low = trials::kUnknown;
-  double high = trials::kUnknown;
-};
-[[nodiscard]] SpeedUp SpeedUpOf(const trials::Trial& trial,
-                                const trials::Trial& reference);
+// The ratio of two trials with its 95% interval by the noise of both
+// measurements.
+[[nodiscard]] common::Estimate SpeedUpOf(const trials::Trial& trial,
+                                         const trials::Trial& reference);
 
 // Reads a run. The reference of speed-ups is the first given configuration,
 // else the first trial that completed. Errors: throws InputError for a folder

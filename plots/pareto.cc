@@ -188,62 +188,61 @@ Panel ParetoPanel(const ProblemRecords& problem) {
   return panel;
 }
 
-Table ParetoTable(const ProblemRecords& problem) {
-  Table table{.header = {"Pareto front", "GPUs", "s/step", "USD/1000 steps",
-                         "configuration"},
-              .last_is_name = true};
-  const auto add = [&table](const std::string& of,
-                            const std::vector<CostPoint>& front) {
-    for (const CostPoint& point : front) {
-      table.rows.push_back(
-          {point.method.empty() ? of : fmt::format("{}, {}", of, point.method),
-           std::to_string(point.gpus), Rounded(point.cost.step_time_s, 4),
-           Rounded(1000.0 * point.cost.money, 4), point.config});
-    }
-  };
-  add("trials", FrontOfTrials(TrialCosts(problem)));
-  add("all configurations", FrontOfAll(problem.info));
-  return table;
-}
-
 namespace {
 
-// A row of pareto.csv.
-struct ParetoLine {
+// The rows of both fronts of a problem.
+struct FrontPoint {
   std::string problem;
-  const char* front = "";
+  bool of_trials = true;
   CostPoint point;
 };
 
-Fields FieldsOfPoint(const ParetoLine& line) {
-  return Fields()
-      .Add("problem", line.problem)
-      .Add("front", line.front)
-      .Add("method", line.point.method)
-      .Add("gpus", line.point.gpus)
-      .Add("step_time_s", line.point.cost.step_time_s)
-      .Add("money_per_step_usd", line.point.cost.money)
-      .Add("config", line.point.config);
+std::vector<FrontPoint> BothFronts(const ProblemRecords& problem) {
+  std::vector<FrontPoint> points;
+  for (const CostPoint& point : FrontOfTrials(TrialCosts(problem))) {
+    points.push_back({problem.info.name, true, point});
+  }
+  for (const CostPoint& point : FrontOfAll(problem.info)) {
+    points.push_back({problem.info.name, false, point});
+  }
+  return points;
+}
+
+Row RowOf(const FrontPoint& one) {
+  const CostPoint& point = one.point;
+  return {{"problem", "", one.problem},
+          {"front", "", one.of_trials ? "trials" : "all"},
+          {"", "Pareto front",
+           one.of_trials ? "trials, " + point.method : "all configurations"},
+          {"method", "", point.method},
+          {"gpus", "GPUs", point.gpus},
+          {"step_time_s", "s/step", Rounded(point.cost.step_time_s, 4)},
+          {"money_per_step_usd", "USD/1000 steps",
+           Rounded(point.cost.money, 4, 1000.0)},
+          {"config", "configuration", point.config}};
+}
+
+Table TableOfFronts(const std::vector<FrontPoint>& points) {
+  return TableOf(points, [](const FrontPoint& one) { return RowOf(one); });
 }
 
 }  // namespace
 
+Table ParetoTable(const ProblemRecords& problem) {
+  return TableOfFronts(BothFronts(problem));
+}
+
 std::string ParetoCsv(const ExperimentRecords& records) {
   bool any = false;
-  std::vector<ParetoLine> lines;
+  std::vector<FrontPoint> points;
   for (const ProblemRecords& problem : records.problems) {
-    if (!HasParetoFront(problem.info)) {
-      continue;
-    }
-    any = true;
-    for (const CostPoint& point : FrontOfTrials(TrialCosts(problem))) {
-      lines.push_back({problem.info.name, "trials", point});
-    }
-    for (const CostPoint& point : FrontOfAll(problem.info)) {
-      lines.push_back({problem.info.name, "all", point});
+    if (HasParetoFront(problem.info)) {
+      any = true;
+      const std::vector<FrontPoint> both = BothFronts(problem);
+      points.insert(points.end(), both.begin(), both.end());
     }
   }
-  return any ? ToCsv(lines, FieldsOfPoint) : "";
+  return any ? ToCsv(TableOfFronts(points)) : "";
 }
 
 }  // namespace plots

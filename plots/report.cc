@@ -7,13 +7,11 @@
 
 #include "common/error.h"
 #include "common/quantiles.h"
-#include "common/text.h"
 #include "plots/comparison.h"
 #include "plots/experiment_records.h"
 #include "plots/figure_files.h"
 #include "plots/figures/figures.h"
 #include "plots/pareto.h"
-#include "plots/remaining.h"
 #include "plots/summary.h"
 #include "plots/summary_text.h"
 
@@ -26,17 +24,6 @@ void WriteTable(const fs::path& path, const std::string& content,
                 ReportOutcome& outcome) {
   WriteTextFile(path, content);
   outcome.files.push_back(path);
-}
-
-void CheckNames(const std::vector<std::string>& names,
-                const std::vector<std::string>& known, const char* what) {
-  for (const std::string& name : names) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw common::InputError(
-          fmt::format("unknown {} '{}'{}; known: {}", what, name,
-                      common::DidYouMean(name, known), fmt::join(known, ", ")));
-    }
-  }
 }
 
 // The names of problems and methods are folders of the experiment's.
@@ -105,17 +92,13 @@ std::string ParetoFronts(const ExperimentRecords& records,
 void AddFigures(const fs::path& folder, const ExperimentRecords& records,
                 const std::vector<std::string>& names,
                 const ReportOptions& options, ReportOutcome& outcome) {
-  const FigureOptions figure_options{
-      .training_hours = options.training_hours,
-      .value = options.exact ? Value::kExact : Value::kMeasured};
   std::vector<FigureFolder> folders;
   const auto add = [&](const fs::path& of, const ProblemRecords* problem) {
     folders.push_back({of, {}});
     for (const std::string& name : names) {
       for (const FigureKind& kind : Figures()) {
-        auto figure = kind.name == name
-                          ? MakeFigure(kind, records, problem, figure_options)
-                          : std::nullopt;
+        auto figure = kind.name == name ? MakeFigure(kind, records, problem)
+                                        : std::nullopt;
         if (figure) {
           folders.back().figures.push_back(*std::move(figure));
         }
@@ -149,12 +132,8 @@ const std::vector<std::string>& FigureNames() {
 
 ReportOutcome Report(const std::filesystem::path& experiment_folder,
                      const ReportOptions& options) {
-  CheckNames(options.figures, FigureNames(), "figure");
-  CheckNames(options.formats, ReportOptions{}.formats, "format");
-  if (!(options.training_hours > 0.0)) {
-    throw common::InputError(fmt::format(
-        "{} hours of training: must be positive", options.training_hours));
-  }
+  RequireKnown(options.figures, FigureNames(), "figure");
+  RequireKnown(options.formats, ReportOptions{}.formats, "format");
   const fs::path experiment_json = experiment_folder / "experiment.json";
   ExperimentRecords records = LoadExperiment(experiment_folder);
   CheckFolders(experiment_json, records.info);
@@ -163,10 +142,10 @@ ReportOutcome Report(const std::filesystem::path& experiment_folder,
     for (const trials::ExperimentInfo::Method& method : records.info.methods) {
       methods.push_back(method.name);
     }
-    CheckNames({options.reference}, methods, "method");
+    RequireKnown({options.reference}, methods, "method");
   }
-  CheckNames(records.info.figures, FigureNames(),
-             (experiment_json.string() + ": figure").c_str());
+  RequireKnown(records.info.figures, FigureNames(),
+               (experiment_json.string() + ": figure").c_str());
 
   ReportOutcome outcome{.notes = std::move(records.notes),
                         .failures = std::move(records.failures)};

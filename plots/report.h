@@ -17,12 +17,6 @@ struct ReportOptions {
   std::vector<std::string> figures;
   // "pdf", "svg", "png". Empty: tables, scripts and data, but no pictures.
   std::vector<std::string> formats = {"pdf", "svg", "png"};
-  // Length of search and training together in the figure `training-steps` ("a
-  // few hours" in the paper's Fig. 5b); > 0.
-  double training_hours = 3.0;
-  // Draw the noise-free throughput of the incumbent instead of the measured
-  // one, if the backend provides it.
-  bool exact = false;
   // The method that the others are compared with; "": see DefaultReference.
   std::string reference;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <numeric>
 #include <string_view>
 
@@ -22,14 +23,35 @@ std::size_t Width(std::string_view text) {
       [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
-std::vector<std::size_t> Widths(const Table& table) {
-  std::vector<std::size_t> widths;
-  for (const std::string& cell : table.header) {
-    widths.push_back(Width(cell));
+// What people read of a table, the header first.
+struct Shown {
+  std::vector<std::vector<std::string>> lines;
+  std::vector<bool> is_name;  // of a column with any name in it
+};
+
+Shown ShownOf(const Table& table) {
+  Shown shown;
+  shown.lines.resize(table.rows.size() + 1);
+  for (std::size_t c = 0; c < table.columns.size(); ++c) {
+    if (table.columns[c].title.empty()) {
+      continue;
+    }
+    shown.lines[0].push_back(table.columns[c].title);
+    shown.is_name.push_back(false);
+    for (std::size_t r = 0; r < table.rows.size(); ++r) {
+      const Cell& cell = table.rows[r][c];
+      shown.lines[r + 1].push_back(cell.text);
+      shown.is_name.back() = shown.is_name.back() || cell.is_name;
+    }
   }
-  for (const std::vector<std::string>& row : table.rows) {
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      widths[c] = std::max(widths[c], Width(row[c]));
+  return shown;
+}
+
+std::vector<std::size_t> Widths(const Shown& shown) {
+  std::vector<std::size_t> widths(shown.is_name.size(), 0);
+  for (const std::vector<std::string>& line : shown.lines) {
+    for (std::size_t c = 0; c < line.size(); ++c) {
+      widths[c] = std::max(widths[c], Width(line[c]));
     }
   }
   return widths;
@@ -41,177 +63,192 @@ std::size_t LineWidth(const std::vector<std::size_t>& widths) {
          2 * (std::max<std::size_t>(widths.size(), 1) - 1);
 }
 
-// The header's names broken at every space, the last words on the last line.
-std::vector<std::vector<std::string>> WrappedHeader(const Table& table) {
-  std::vector<std::vector<std::string>> words;
+// Breaks the names of the header at every space, the last words on the last of
+// its lines. Returns the number of lines.
+std::size_t BreakHeader(Shown& shown) {
+  const std::vector<std::string> names = shown.lines.front();
   std::size_t lines = 1;
-  for (const std::string& name : table.header) {
-    std::vector<std::string>& of_name = words.emplace_back();
-    for (const std::string_view word : common::Split(name, ' ')) {
-      of_name.emplace_back(word);
-    }
-    lines = std::max(lines, of_name.size());
+  for (const std::string& name : names) {
+    lines = std::max(lines, common::Split(name, ' ').size());
   }
-  std::vector<std::vector<std::string>> header(
-      lines, std::vector<std::string>(table.header.size()));
-  for (std::size_t c = 0; c < words.size(); ++c) {
-    const std::size_t first = lines - words[c].size();
-    for (std::size_t w = 0; w < words[c].size(); ++w) {
-      header[first + w][c] = words[c][w];
+  shown.lines.front().assign(names.size(), "");
+  shown.lines.insert(shown.lines.begin(), lines - 1, shown.lines.front());
+  for (std::size_t c = 0; c < names.size(); ++c) {
+    const auto words = common::Split(names[c], ' ');
+    for (std::size_t w = 0; w < words.size(); ++w) {
+      shown.lines[lines - words.size() + w][c] = words[w];
     }
   }
-  return header;
+  return lines;
 }
 
-bool IsName(const Table& table, std::size_t column) {
-  return column == 0 || table.all_are_names ||
-         (table.last_is_name && column + 1 == table.header.size());
-}
-
-std::string Padded(const Table& table, const std::vector<std::string>& cells,
-                   const std::vector<std::size_t>& widths,
-                   std::string_view separator) {
-  std::string line;
-  for (std::size_t c = 0; c < cells.size(); ++c) {
-    const std::string padding(widths[c] - Width(cells[c]), ' ');
-    line += c == 0 ? "" : separator;
-    line += IsName(table, c) ? cells[c] + padding : padding + cells[c];
+std::string Line(const Shown& shown, std::size_t line,
+                 const std::vector<std::size_t>& widths,
+                 std::string_view separator) {
+  std::string text;
+  for (std::size_t c = 0; c < widths.size(); ++c) {
+    const std::string& cell = shown.lines[line][c];
+    const std::string padding(widths[c] - Width(cell), ' ');
+    text += c == 0 ? "" : separator;
+    text += shown.is_name[c] ? cell + padding : padding + cell;
   }
-  return line;
+  return text;
 }
 
 }  // namespace
 
+Cell::Cell(double value) : Cell(common::ExactText(value), value) {}
+
+Cell::Cell(std::string shown, double value)
+    : text(std::move(shown)), exact{common::ExactText(value)} {}
+
+Cell Fixed(double value, int decimals, double scale) {
+  return {
+      std::isnan(value) ? "" : fmt::format("{:.{}f}", scale * value, decimals),
+      value};
+}
+
+Cell Rounded(double value, int digits, double scale) {
+  const double scaled = scale * value;
+  if (std::isnan(scaled)) {
+    return {"", value};
+  }
+  if (std::isinf(scaled)) {
+    return {"-", value};
+  }
+  const int before =
+      scaled == 0.0
+          ? 1
+          : static_cast<int>(std::floor(std::log10(std::abs(scaled)))) + 1;
+  return {fmt::format("{:.{}f}", scaled, std::clamp(digits - before, 0, 6)),
+          value};
+}
+
+Cell Interval(const common::Estimate& estimate, int decimals, double scale) {
+  Cell cell = Fixed(estimate.value, decimals, scale);
+  if (!std::isnan(estimate.value) && !std::isnan(estimate.low)) {
+    cell.text += fmt::format(" [{:.{}f}, {:.{}f}]", scale * estimate.low,
+                             decimals, scale * estimate.high, decimals);
+  }
+  cell.exact.push_back(common::ExactText(estimate.low));
+  cell.exact.push_back(common::ExactText(estimate.high));
+  return cell;
+}
+
+void Table::Add(Row row) {
+  std::vector<Cell>& cells = rows.emplace_back();
+  for (const Field& field : row) {
+    cells.push_back(field.cell);
+  }
+  if (columns.empty()) {
+    columns = std::move(row);
+  }
+}
+
+void Table::HideEmpty() {
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    if (std::all_of(rows.begin(), rows.end(),
+                    [c](const auto& row) { return row[c].text.empty(); })) {
+      columns[c].title.clear();
+    }
+  }
+}
+
 std::string ToText(const Table& table) {
   constexpr std::size_t kTerminalWidth = 120;
-  Table fitted = table;
-  std::vector<std::vector<std::string>> headers = {table.header};
-  if (LineWidth(Widths(table)) > kTerminalWidth) {
-    headers = WrappedHeader(table);
-    fitted.header.assign(table.header.size(), "");
-    fitted.rows.insert(fitted.rows.end(), headers.begin(), headers.end());
-  }
-  const std::vector<std::size_t> widths = Widths(fitted);
+  Shown shown = ShownOf(table);
+  const std::size_t header = LineWidth(Widths(shown)) > kTerminalWidth
+                                 ? BreakHeader(shown)
+                                 : std::size_t{1};
+  const std::vector<std::size_t> widths = Widths(shown);
   std::string text;
-  for (const std::vector<std::string>& line : headers) {
-    text += Padded(table, line, widths, "  ") + "\n";
-  }
-  text += std::string(LineWidth(widths), '-') + "\n";
-  for (const std::vector<std::string>& row : table.rows) {
-    text += Padded(table, row, widths, "  ") + "\n";
+  for (std::size_t i = 0; i < shown.lines.size(); ++i) {
+    text += Line(shown, i, widths, "  ") + "\n";
+    text += i + 1 == header ? std::string(LineWidth(widths), '-') + "\n" : "";
   }
   return text;
 }
 
 std::string ToMarkdown(const Table& table) {
-  const std::vector<std::size_t> widths = Widths(table);
-  const auto line = [&](const std::vector<std::string>& cells) {
-    return "| " + Padded(table, cells, widths, " | ") + " |\n";
-  };
-  std::string text = line(table.header) + "|";
-  for (std::size_t c = 0; c < widths.size(); ++c) {
-    text += " " + std::string(std::max<std::size_t>(widths[c], 2) - 1, '-') +
-            (IsName(table, c) ? "-" : ":") + " |";
-  }
-  text += "\n";
-  for (const std::vector<std::string>& row : table.rows) {
-    text += line(row);
+  const Shown shown = ShownOf(table);
+  const std::vector<std::size_t> widths = Widths(shown);
+  std::string text;
+  for (std::size_t i = 0; i < shown.lines.size(); ++i) {
+    text += "| " + Line(shown, i, widths, " | ") + " |\n";
+    for (std::size_t c = 0; i == 0 && c < widths.size(); ++c) {
+      text += (c == 0 ? "| " : " ") +
+              std::string(std::max<std::size_t>(widths[c], 2) - 1, '-') +
+              (shown.is_name[c] ? "-" : ":") + " |";
+    }
+    text += i == 0 ? "\n" : "";
   }
   return text;
 }
 
-std::string ToHtml(const Table& table) {
-  const auto row = [&](const std::vector<std::string>& cells, const char* tag) {
-    std::string html = "<tr>";
-    for (std::size_t c = 0; c < cells.size(); ++c) {
-      html += fmt::format("<{0}{1}>{2}</{0}>", tag,
-                          IsName(table, c) ? "" : " class=\"n\"",
-                          EscapeHtml(cells[c]));
+std::string ToHtml(const Table& table, std::string_view id) {
+  std::string head;
+  std::vector<std::string> rows(table.rows.size(), "<tr>");
+  for (std::size_t c = 0; c < table.columns.size(); ++c) {
+    const Field& column = table.columns[c];
+    if (column.title.empty()) {
+      continue;
     }
-    return html + "</tr>\n";
-  };
-  std::string html =
-      "<table><thead>" + row(table.header, "th") + "</thead><tbody>\n";
-  for (const std::vector<std::string>& cells : table.rows) {
-    html += row(cells, "td");
+    head += fmt::format("<th scope=\"col\"{}>{}</th>",
+                        column.cell.is_name ? "" : " class=\"n\"",
+                        EscapeHtml(column.title));
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      const Cell& cell = table.rows[r][c];
+      rows[r] += fmt::format("<td class=\"{}{}\"", cell.is_name ? "" : "n ",
+                             cell.style);
+      rows[r] +=
+          cell.is_name ? "" : fmt::format(" data-v=\"{}\"", cell.exact.front());
+      rows[r] += ">" + EscapeHtml(cell.text) + "</td>";
+    }
+  }
+  std::string html = fmt::format(
+      "<table id=\"{}\"><thead><tr>{}</tr></thead><tbody>\n", id, head);
+  for (const std::string& row : rows) {
+    html += row + "</tr>\n";
   }
   return html + "</tbody></table>";
 }
 
-Fields& Fields::Add(std::string name, std::string text) {
-  names_.push_back(std::move(name));
-  values_.push_back(std::move(text));
-  return *this;
-}
-
-Fields& Fields::Add(std::string name, const char* text) {
-  return Add(std::move(name), std::string(text));
-}
-
-Fields& Fields::Add(std::string name, double value) {
-  return Add(std::move(name), common::ExactText(value));
-}
-
-Fields& Fields::Add(std::string name, int value) {
-  return Add(std::move(name), std::to_string(value));
-}
-
-Fields& Fields::Add(const std::string& name, const common::Estimate& estimate) {
-  return Add(name, estimate.value)
-      .Add(name + "_low", estimate.low)
-      .Add(name + "_high", estimate.high);
-}
-
-std::string Fields::Header() const { return CsvRow(names_); }
-std::string Fields::Row() const { return CsvRow(values_); }
-
-std::string Interval(const common::Estimate& estimate, double scale,
-                     int decimals) {
-  if (std::isnan(estimate.value)) {
-    return "";
+std::string ToCsv(const Table& table) {
+  std::vector<std::string> names;
+  for (const Field& column : table.columns) {
+    for (std::size_t i = 0; i < column.cell.exact.size(); ++i) {
+      constexpr const char* kLimits[] = {"", "_low", "_high"};
+      if (!column.data.empty()) {
+        names.push_back(column.data + kLimits[i]);
+      }
+    }
   }
-  std::string text = fmt::format("{:.{}f}", scale * estimate.value, decimals);
-  if (!std::isnan(estimate.low)) {
-    text += fmt::format(" [{:.{}f}, {:.{}f}]", scale * estimate.low, decimals,
-                        scale * estimate.high, decimals);
+  std::string csv = CsvRow(names);
+  for (const std::vector<Cell>& row : table.rows) {
+    std::vector<std::string> values;
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      if (!table.columns[c].data.empty()) {
+        values.insert(values.end(), row[c].exact.begin(), row[c].exact.end());
+      }
+    }
+    csv += CsvRow(values);
   }
-  return text;
-}
-
-std::string Rounded(double value, int digits) {
-  if (std::isnan(value)) {
-    return "";
-  }
-  if (std::isinf(value)) {
-    return "-";
-  }
-  const int before =
-      value == 0.0 ? 1 : static_cast<int>(std::floor(std::log10(value))) + 1;
-  return fmt::format("{:.{}f}", value, std::clamp(digits - before, 0, 6));
+  return csv;
 }
 
 std::string EscapeHtml(std::string_view text) {
+  constexpr std::pair<char, std::string_view> kEntities[] = {{'&', "&amp;"},
+                                                             {'<', "&lt;"},
+                                                             {'>', "&gt;"},
+                                                             {'"', "&quot;"},
+                                                             {'\'', "&#39;"}};
   std::string html;
-  for (const char c : common::Printable(std::string(text))) {
-    switch (c) {
-      case '&':
-        html += "&amp;";
-        break;
-      case '<':
-        html += "&lt;";
-        break;
-      case '>':
-        html += "&gt;";
-        break;
-      case '"':
-        html += "&quot;";
-        break;
-      case '\'':
-        html += "&#39;";
-        break;
-      default:
-        html += c;
-    }
+  for (const char c : common::Printable(text)) {
+    const auto* const entity =
+        std::find_if(std::begin(kEntities), std::end(kEntities),
+                     [c](const auto& one) { return one.first == c; });
+    html += entity == std::end(kEntities) ? std::string_view(&c, 1)
+                                          : entity->second;
   }
   return html;
 }

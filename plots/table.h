@@ -1,9 +1,11 @@
-// Tables, and what they are written as: text for a terminal, Markdown, HTML,
-// and CSV for programs.
+// Tables: rows of named values. People read them rounded, in a handy unit;
+// programs read all digits in SI units. Text for a terminal, Markdown, HTML and
+// CSV are renderers of the same rows.
 
 #ifndef PLOTS_TABLE_H_
 #define PLOTS_TABLE_H_
 
+#include <concepts>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -14,63 +16,94 @@
 
 namespace plots {
 
-// Columns of numbers are aligned to the right, those of names to the left: the
-// first, and the last with `last_is_name`. Every row has as many cells as
-// the header.
-struct Table {
-  std::vector<std::string> header;
-  std::vector<std::vector<std::string>> rows;
-  bool last_is_name = false;
-  bool all_are_names = false;
-  // Columns that need an explanation, and their meaning.
-  std::vector<std::pair<std::string, std::string>> meanings;
+// One value.
+struct Cell {
+  // NOLINTBEGIN(google-explicit-constructor): a value is a cell.
+  Cell() = default;
+  Cell(std::string name) : text(name), exact{std::move(name)}, is_name(true) {}
+  Cell(std::string_view name) : Cell(std::string(name)) {}
+  Cell(const char* name) : Cell(std::string(name)) {}
+  Cell(double value);  // with all its digits
+  template <std::integral Count>
+  Cell(Count count)
+      : text(std::to_string(count)), exact{std::to_string(count)} {}
+  // NOLINTEND(google-explicit-constructor)
+  // A number, and how people read it.
+  Cell(std::string shown, double value);
+
+  std::string text;
+  // Of an estimate, the value and its limits; a number that is unknown is "".
+  std::vector<std::string> exact = {""};
+  bool is_name = false;  // aligned to the left
+  std::string style;     // its class in HTML; "": none
 };
+
+// "98.3" for 0.983, times `scale`; "" for unknown.
+[[nodiscard]] Cell Fixed(double value, int decimals, double scale = 1.0);
+
+// Significant digits without an exponent; "" for unknown, "-" for never.
+[[nodiscard]] Cell Rounded(double value, int digits, double scale = 1.0);
+
+// "98.3 [97.9, 99.2]", without limits that are unknown.
+[[nodiscard]] Cell Interval(const common::Estimate& estimate, int decimals,
+                            double scale = 1.0);
+
+// A text of numbers, "3/20", aligned as one.
+[[nodiscard]] inline Cell Figures(std::string text) {
+  Cell cell = std::move(text);
+  cell.is_name = false;
+  return cell;
+}
+
+// A value with the names of its column: for programs, and for people. Only
+// those read it for whom it has a name. An estimate has three columns for
+// programs: NAME, NAME_low and NAME_high.
+struct Field {
+  Field(std::string name, Cell value)
+      : data(name), title(std::move(name)), cell(std::move(value)) {}
+  Field(std::string data_name, std::string title_name, Cell value,
+        std::string explanation = "")
+      : data(std::move(data_name)),
+        title(std::move(title_name)),
+        meaning(std::move(explanation)),
+        cell(std::move(value)) {}
+
+  std::string data;
+  std::string title;
+  std::string meaning;  // of a column that needs an explanation
+  Cell cell;
+};
+using Row = std::vector<Field>;
+
+struct Table {
+  Row columns;  // names, and cells of the right kind
+  std::vector<std::vector<Cell>> rows;
+
+  // The first row names the columns, unless they have names already.
+  void Add(Row row);
+  // Hides the columns from people in which no row has a text.
+  void HideEmpty();
+};
+
+// A row for each thing. The columns are those of a default thing.
+template <typename Thing, typename RowOf>
+[[nodiscard]] Table TableOf(const std::vector<Thing>& things,
+                            const RowOf& row_of) {
+  Table table{.columns = row_of(Thing{})};
+  for (const Thing& thing : things) {
+    table.Add(row_of(thing));
+  }
+  return table;
+}
 
 // Names in the header are broken at spaces where the table would otherwise be
 // wider than 120 columns.
 [[nodiscard]] std::string ToText(const Table& table);
 [[nodiscard]] std::string ToMarkdown(const Table& table);
-// A <table>; text is escaped.
-[[nodiscard]] std::string ToHtml(const Table& table);
-
-// A row of a file for programs: names and values. A number has all its digits
-// and is empty where it is unknown.
-class Fields {
- public:
-  Fields& Add(std::string name, std::string text);
-  Fields& Add(std::string name, const char* text);
-  Fields& Add(std::string name, double value);
-  Fields& Add(std::string name, int value);
-  // NAME, NAME_low and NAME_high.
-  Fields& Add(const std::string& name, const common::Estimate& estimate);
-
-  [[nodiscard]] std::string Header() const;
-  [[nodiscard]] std::string Row() const;
-
- private:
-  std::vector<std::string> names_;
-  std::vector<std::string> values_;
-};
-
-// The fields of each thing under their names, which a thing by default has,
-// too.
-template <typename Thing>
-[[nodiscard]] std::string ToCsv(const std::vector<Thing>& things,
-                                Fields (*fields)(const Thing&)) {
-  std::string text = fields(Thing{}).Header();
-  for (const Thing& thing : things) {
-    text += fields(thing).Row();
-  }
-  return text;
-}
-
-// "98.3 [97.9, 99.2]", times `scale`; "" for unknown, without limits that are
-// unknown.
-[[nodiscard]] std::string Interval(const common::Estimate& estimate,
-                                   double scale, int decimals);
-
-// Significant digits without an exponent; "" for unknown, "-" for never.
-[[nodiscard]] std::string Rounded(double value, int digits);
+// A <table> with this id; text is escaped. Numbers have their digits in the
+// attribute data-v.
+[[nodiscard]] std::string ToHtml(const Table& table, std::string_view id = "");
+[[nodiscard]] std::string ToCsv(const Table& table);
 
 // Text as the content of an HTML element or of an attribute in double quotes.
 [[nodiscard]] std::string EscapeHtml(std::string_view text);

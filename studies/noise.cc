@@ -177,20 +177,20 @@ int Noise(const StudyOptions& options, const NoiseVerbOptions& noise,
   for (const harness::ProblemSpec& problem : manifest.problems) {
     const harness::Testbed testbed = harness::MakeTestbed(problem);
     const std::vector<NoisyTrial> drawn = RunTrials(testbed, noise);
-    plots::Table table{.header = {"PC", "first (s)", "median (s)",
-                                  "estimate (s)", "after 5 (%)"}};
+    plots::Table table;
     for (const NoisyTrial& trial : drawn) {
       const double iqr = trials::ThroughputOptions{}.outlier_iqr;
       const double all_s = EstimatedStep(trial.step_times_s, iqr);
       std::vector<double> five = trial.step_times_s;
       five.resize(std::min<std::size_t>(5, five.size()));
-      table.rows.push_back(
-          {ToString(trial.config),
-           fmt::format("{:.4g}", trial.step_times_s.front()),
-           fmt::format("{:.4g}", common::Median(trial.step_times_s)),
-           fmt::format("{:.4g}", all_s),
-           fmt::format("{:+.2f}",
-                       100.0 * (EstimatedStep(five, iqr) / all_s - 1.0))});
+      const double change = EstimatedStep(five, iqr) / all_s - 1.0;
+      table.Add({{"PC", ToString(trial.config)},
+                 {"first (s)", plots::Rounded(trial.step_times_s.front(), 4)},
+                 {"median (s)",
+                  plots::Rounded(common::Median(trial.step_times_s), 4)},
+                 {"estimate (s)", plots::Rounded(all_s, 4)},
+                 {"after 5 (%)",
+                  plots::Figures(fmt::format("{:+.2f}", 100.0 * change))}});
     }
     sink.out << fmt::format("{}: {} trials of {} steps\n{}",
                             testbed.description, drawn.size(), noise.steps,

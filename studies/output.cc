@@ -17,10 +17,10 @@ int Write(const std::filesystem::path& folder,
   std::filesystem::create_directories(folder);
   plots::FigureFolder figures{.folder = folder / "figures"};
   for (const Output& output : outputs) {
-    if (!output.csv.empty()) {
-      plots::WriteTextFile(folder / (output.name + ".csv"), output.csv);
-    }
-    if (!output.table.header.empty()) {
+    plots::WriteTextFile(
+        folder / (output.name + ".csv"),
+        ToCsv(output.data.columns.empty() ? output.table : output.data));
+    if (!output.table.columns.empty()) {
       plots::WriteTextFile(
           folder / (output.name + ".md"),
           fmt::format("{}\n{}\n", ToMarkdown(output.table), output.conclusion));

@@ -30,11 +30,11 @@ struct StudyOptions {
   harness::ManifestOverrides overrides;
 };
 
-// One part of a study: rows for programs, a table for readers, and figures.
+// One part of a study: a table, and figures.
 struct Output {
   std::string name;                    // of its files
-  std::string csv;                     // <name>.csv, with its header
-  plots::Table table;                  // <name>.md; no header: none
+  plots::Table table;                  // <name>.md and <name>.csv
+  plots::Table data;                   // <name>.csv, if it has other rows
   std::string conclusion;              // under the table, one paragraph
   std::vector<plots::Figure> figures;  // figures/<figure>.*
 };

@@ -151,9 +151,7 @@ void ScaleProblem(const StudyOptions& options,
   for (const int count : gpus) {
     clusters.push_back(ScaledCluster(setup.cluster(), count));
   }
-  plots::Table table{.header = {"GPUs", "PCs", "best (s)", "tokens/s/GPU",
-                                "replica (s)", "us/PC", "us alone", "best PC"},
-                     .last_is_name = true};
+  plots::Table table;
   std::vector<ScaleRow> rows;
   for (const trials::Cluster& cluster : clusters) {
     ScaleRow& row = rows.emplace_back();
@@ -163,14 +161,15 @@ void ScaleProblem(const StudyOptions& options,
     const double tokens = static_cast<double>(setup.workload.batch_size) *
                           setup.workload.sequence_length;
     const bool fits = row.best_s > 0.0;
-    table.rows.push_back(
-        {std::to_string(row.gpus), std::to_string(row.configs),
-         fmt::format("{:.4g}", row.best_s),
-         fmt::format("{:.0f}", fits ? tokens / (row.best_s * row.gpus) : 0.0),
-         fmt::format("{:.4g}", row.replica_s),
-         fmt::format("{:.2f}", row.config_cost_s / kMicro),
-         fmt::format("{:.1f}", row.alone_cost_s / kMicro),
-         fits ? ToString(row.best) : "nothing fits"});
+    table.Add({{"GPUs", row.gpus},
+               {"PCs", row.configs},
+               {"best (s)", plots::Rounded(row.best_s, 4)},
+               {"tokens/s/GPU",
+                plots::Fixed(fits ? tokens / (row.best_s * row.gpus) : 0.0, 0)},
+               {"replica (s)", plots::Rounded(row.replica_s, 4)},
+               {"us/PC", plots::Fixed(row.config_cost_s, 2, 1.0 / kMicro)},
+               {"us alone", plots::Fixed(row.alone_cost_s, 1, 1.0 / kMicro)},
+               {"best PC", fits ? ToString(row.best) : "nothing fits"}});
   }
   sink.out << fmt::format(
       "{} x {} tokens on {} like those of {}\n{}", setup.workload.batch_size,

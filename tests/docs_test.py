@@ -270,12 +270,20 @@ class DocsTest(unittest.TestCase):
         self.assertEqual(lines[2], "| of the trials, `oppa` | 8 | 1.23 | 1.20 | `dp=8` |")
 
     def test_a_part_of_a_study_is_the_file_that_it_wrote(self):
-        self.write(self.results / "study-planners/aceso.md", "| new |\n\n")
-        lines, _ = self.table("study planners aceso")
-        self.assertEqual(lines, ["| new |"])
+        self.write(self.results / "study-planners/aceso_layers.csv", "new\n1\n")
+        lines, _ = self.table("study planners aceso layers")
+        self.assertEqual(lines, ["| new |", "| --- |", "| 1 |"])
         lines, errors = self.table("study planners astra")
         self.assertEqual(lines, ["old"])
         self.assertIn("make study-planners", errors)
+
+    def test_every_table_of_a_study_has_a_line_with_its_conclusion(self):
+        for path in (ROOT / "docs/tables").glob("study_planners_*.csv"):
+            part = path.stem.removeprefix("study_planners_")
+            self.write(self.results / f"study-planners/{part}.md", f"| table |\n\nWhat {part} shows.\n")
+        lines, _ = self.table("conclusions planners")
+        self.assertEqual(lines[0],
+                         "- [aceso_heuristics](study_planners_aceso_heuristics.csv): What aceso_heuristics shows.")
 
     def test_a_table_of_numbers_is_a_csv_file(self):
         self.write_figure4()

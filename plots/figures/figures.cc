@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "plots/figures/panels.h"
-#include "plots/figures/trial_panel.h"
 #include "plots/pareto.h"
 #include "plots/summary_text.h"
 
@@ -33,8 +32,7 @@ constexpr FigureNeed kCompleted = {
     [](const auto& input) { return AnyRun(input, HasIncumbent); }};
 constexpr FigureNeed kOfTime = {
     "a trial that completed, the objective time", [](const auto& input) {
-      return input.problems.front()->info.valuation().objective ==
-                 trials::Objective::kTime &&
+      return input.problems.front()->info.valuation().IsThroughput() &&
              AnyRun(input, HasIncumbent);
     }};
 constexpr FigureNeed kFront = {
@@ -73,12 +71,9 @@ void AddToCaption(const std::string& sentence, std::string& caption) {
   }
 }
 
-using Panels = std::vector<Panel>;
-
 template <Cost... costs>
 Panels Throughput(const FigureInput& input) {
-  return {ThroughputPanel(*input.problems.front(), input.drawn, costs,
-                          input.options.value)...};
+  return {ThroughputPanel(*input.problems.front(), input.drawn, costs)...};
 }
 
 Panels Trials(const FigureInput& input) {
@@ -86,29 +81,8 @@ Panels Trials(const FigureInput& input) {
                      input.problems.front()->info)};
 }
 
-Panels TrialCount(const FigureInput& input) {
-  return {TrialCountPanel(*input.problems.front(), input.drawn)};
-}
-
-Panels Training(const FigureInput& input) {
-  return TrainingPanels(*input.problems.front(), input.drawn,
-                        input.options.training_hours);
-}
-
-Panels SuggestionTime(const FigureInput& input) {
-  return {ThinkingPanel(input.drawn)};
-}
-
-Panels WhatRemains(const FigureInput& input) {
-  return RemainingPanels(input.drawn);
-}
-
 Panels Pareto(const FigureInput& input) {
   return {ParetoPanel(*input.problems.front())};
-}
-
-Panels MeanRatio(const FigureInput& input) {
-  return {MeanRatioPanel(input.problems)};
 }
 
 using enum FigureSet;
@@ -125,9 +99,9 @@ constexpr FigureKind kFigures[] = {
     {"trials", "throughput and outcome of each trial", "",
      kMethods, kOneRun, Trials},
     {"trials-time", "configurations tried against search time", "Fig. 5a",
-     kMethods, kRun, TrialCount},
+     kMethods, kRun, TrialCountPanels},
     {"training-steps", "training steps completed when training follows the search", "Fig. 5b",
-     kMethods, kOfTime, Training},
+     kMethods, kOfTime, TrainingPanels},
     {"pareto", "money of a step against its time: all trials, and their Pareto front", "",
      kMethods, kFront, Pareto},
     {"ablation", "OPPA and its ablations against search time", "Fig. 7",
@@ -135,11 +109,11 @@ constexpr FigureKind kFigures[] = {
     {"ablation-views", "OPPA and its ablations against time, trials and steps", "Fig. 24",
      kAblations, kAblation, Throughput<kTime, kTrials, kSteps>},
     {"thinking", "suggestion time of each method", "",
-     kMethods, kSuggestionTimes, SuggestionTime},
+     kMethods, kSuggestionTimes, ThinkingPanels},
     {"remaining", "expected gain and probability of being within 5% of the optimum against trials", "",
-     kMethods, kEstimates, WhatRemains},
+     kMethods, kEstimates, RemainingPanels},
     {"overview", "ratio to the optimum against trials, mean over problems", "",
-     kProblems, kOptima, MeanRatio},
+     kProblems, kOptima, MeanRatioPanels},
 };
 // clang-format on
 
@@ -198,12 +172,12 @@ std::string CaptionOf(const FigureInput& input, FigureSet set, int repeats,
 std::span<const FigureKind> Figures() { return kFigures; }
 
 Table FigureTable() {
-  Table table{.header = {"name", "shows", "paper", "needs"},
-              .all_are_names = true};
+  Table table;
   for (const FigureKind& kind : kFigures) {
-    table.rows.push_back({fmt::format("`{}`", kind.name),
-                          std::string(kind.shows), std::string(kind.paper),
-                          std::string(kind.needs.text)});
+    table.Add({{"name", fmt::format("`{}`", kind.name)},
+               {"shows", kind.shows},
+               {"paper", kind.paper},
+               {"needs", kind.needs.text}});
   }
   return table;
 }
@@ -218,10 +192,9 @@ bool AnyConfigurationRan(const ProblemRecords& problem) {
 
 std::optional<Figure> MakeFigure(const FigureKind& kind,
                                  const ExperimentRecords& records,
-                                 const ProblemRecords* problem,
-                                 const FigureOptions& options) {
+                                 const ProblemRecords* problem) {
   const bool of_all = kind.set == kProblems;
-  FigureInput input{.options = options};
+  FigureInput input;
   if (of_all) {
     input.problems = Comparable(records.problems);
   } else if (problem != nullptr) {

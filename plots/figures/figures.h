@@ -8,32 +8,18 @@
 #include <string_view>
 #include <vector>
 
-#include "plots/curve.h"
 #include "plots/experiment_records.h"
 #include "plots/figure.h"
-#include "plots/figures/drawn.h"
+#include "plots/figures/panels.h"
 #include "plots/table.h"
 
 namespace plots {
-
-struct FigureOptions {
-  double training_hours = 3.0;  // > 0; see ReportOptions
-  Value value = Value::kMeasured;
-};
 
 // The curves that a figure consists of.
 enum class FigureSet {
   kMethods,    // the compared methods, on one problem
   kAblations,  // OPPA and its ablations, on one problem
   kProblems,   // the compared methods, over all problems
-};
-
-// The records that a figure is drawn from.
-struct FigureInput {
-  // One; with FigureSet::kProblems all that can be compared.
-  std::vector<const ProblemRecords*> problems;
-  std::vector<Drawn> drawn;  // methods, of the first problem
-  FigureOptions options;
 };
 
 // The records that a figure requires.
@@ -48,7 +34,7 @@ struct FigureKind {
   std::string_view paper;  // the figure of the paper; "": none
   FigureSet set = FigureSet::kMethods;
   FigureNeed needs;
-  std::vector<Panel> (*panels)(const FigureInput& input) = nullptr;
+  Panels (*panels)(const FigureInput& input) = nullptr;
 };
 
 [[nodiscard]] std::span<const FigureKind> Figures();
@@ -60,8 +46,7 @@ struct FigureKind {
 // that, or if the records cannot fill it.
 [[nodiscard]] std::optional<Figure> MakeFigure(const FigureKind& kind,
                                                const ExperimentRecords& records,
-                                               const ProblemRecords* problem,
-                                               const FigureOptions& options);
+                                               const ProblemRecords* problem);
 
 // Whether a trial of any run completed.
 [[nodiscard]] bool AnyConfigurationRan(const ProblemRecords& problem);

@@ -1,5 +1,5 @@
-#include "plots/figures/gnuplot.h"
-
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <optional>
@@ -8,10 +8,42 @@
 
 #include <fmt/format.h>
 
-#include "plots/figures/layout.h"
+#include "plots/figure_files.h"
+#include "plots/table.h"
 
 namespace plots {
 namespace {
+
+// Layout in inches and points. One panel fills a column of a two-column paper,
+// several its whole width; nothing is scaled down when the figure is included.
+constexpr double kPanelWidth = 3.5;
+constexpr double kSeveralPanelsWidth = 7.2;
+constexpr double kLeastPanelWidth = 1.8;  // of several
+constexpr double kAxesHeight = 1.75;
+constexpr double kLeft = 0.56;  // room for the numbers and the label
+constexpr double kRight = 0.12;
+constexpr double kBelowAxes = 0.40;
+constexpr double kXLabelBelow = 0.27;
+constexpr double kYLabelBeside = 0.47;
+constexpr double kLegendRow = 0.125;
+constexpr double kLegendSample = 0.55;  // with the room around it
+constexpr double kCaptionRow = 0.105;
+constexpr double kTitleRow = 0.17;
+constexpr double kAboveAxes = 0.08;
+constexpr double kTitleCenter = 0.6;     // of its row, from its upper edge
+constexpr double kCaptionCenter = 0.65;  // of its row, from its lower edge
+constexpr double kProseWidth = 0.54;     // of a character, over the font size
+constexpr double kLabelWidth = 0.62;     // the same, as gnuplot assumes
+constexpr double kPointsPerInch = 72.0;
+constexpr double kTitlePoints = 7.5;
+constexpr double kTextPoints = 6.5;
+constexpr double kSmallPoints = 5.5;  // of text with little room
+
+constexpr std::string_view kReferenceLine =
+    "linecolor rgb '#555555' dashtype (4,3) linewidth 0.7";
+constexpr std::array<std::string_view, 7> kDashes = {
+    "(10,3)", "(4,2)",         "(10,3,2,3)", "(6,4)",
+    "(2,2)",  "(8,2,2,2,2,2)", "(14,5)"};
 
 // Of a quartile band.
 constexpr double kOpacity = 0.08;
@@ -29,6 +61,67 @@ constexpr double kRoomByName = 0.6;  // next to the first and the last
 constexpr double kLineLabelX = 0.015;
 constexpr double kLineLabelAbove = 0.036;
 
+// Text in single quotes, in which gnuplot interprets nothing.
+std::string Quoted(std::string_view text) {
+  // Each apostrophe is in a separate text: gnuplot's '' for it fails at the
+  // beginning of a text and next to another.
+  std::string quoted;
+  bool open = false;
+  for (const char c : text) {
+    if (c == '\'') {
+      quoted += open ? "'.\"'\"" : quoted.empty() ? "\"'\"" : ".\"'\"";
+      open = false;
+      continue;
+    }
+    quoted += open ? "" : quoted.empty() ? "'" : ".'";
+    quoted += c == '\n' ? ' ' : c;
+    open = true;
+  }
+  return quoted.empty() ? "''" : quoted + (open ? "'" : "");
+}
+
+// A format, such as the label of a tic, needs its percent signs doubled.
+std::string QuotedFormat(std::string_view text) {
+  std::string format;
+  for (const char c : text) {
+    format += c == '%' ? "%%" : std::string(1, c);
+  }
+  return Quoted(format);
+}
+
+std::string LineWords(const LineStyle& style) {
+  return fmt::format("linecolor rgb '{}' dashtype {} linewidth {}", style.color,
+                     style.dash < 0 ? "solid" : kDashes[style.dash],
+                     style.width);
+}
+
+std::string PointWords(const LineStyle& style, bool filled) {
+  constexpr int kCircle = 6;
+  constexpr int kDisk = 7;
+  if (style.symbol > 0) {
+    return fmt::format(
+        "pointtype {} pointsize 0.6 linewidth 1.2 linecolor rgb '{}'",
+        style.symbol, style.color);
+  }
+  return fmt::format(
+      "pointtype {} pointsize 0.35 linewidth 0.8 linecolor rgb '{}'",
+      filled ? kDisk : kCircle, style.color);
+}
+
+// As few lines as possible, of as equal length as possible.
+std::vector<std::string> Wrapped(std::string_view text, std::size_t width) {
+  const std::size_t lines = Wrap(text, width).size();
+  while (width > 1 && Wrap(text, width - 1).size() == lines) {
+    --width;
+  }
+  return Wrap(text, width);
+}
+
+std::size_t CharactersIn(double width, double points) {
+  return static_cast<std::size_t>(width * kPointsPerInch /
+                                  (kProseWidth * points));
+}
+
 // A color as gnuplot takes it with a transparency (hexadecimal).
 std::string Transparent(std::string_view transparency,
                         const std::string& color) {
@@ -38,6 +131,203 @@ std::string Transparent(std::string_view transparency,
 // "plot a, \ b, \ c".
 std::string PlotCommand(const std::vector<std::string>& parts) {
   return fmt::format("  plot {}\n", fmt::join(parts, ", \\\n       "));
+}
+
+// Positions and sizes in inches, from the lower left corner.
+struct Layout {
+  double width = 0.0;
+  double height = 0.0;
+  double axes_bottom = 0.0;
+  double axes_top = 0.0;
+  double panel_width = 0.0;
+  std::vector<std::string> title;
+  std::vector<std::string> caption;
+  // What draws nothing but its sample in the legend: every label once.
+  std::vector<std::string> legend;
+  std::size_t legend_columns = 1;
+
+  [[nodiscard]] double legend_bottom() const { return axes_top + kAboveAxes; }
+  [[nodiscard]] double legend_top() const {
+    return height - kTitleRow * static_cast<double>(title.size());
+  }
+  [[nodiscard]] double AxesLeft(std::size_t panel) const {
+    return panel_width * static_cast<double>(panel) + kLeft;
+  }
+  [[nodiscard]] double AxesRight(std::size_t panel) const {
+    return panel_width * static_cast<double>(panel + 1) - kRight;
+  }
+  // "screen x,y".
+  [[nodiscard]] std::string At(double x, double y) const {
+    return fmt::format("screen {:.4f},{:.4f}", x / width, y / height);
+  }
+  // Commands that place the edges of a plot.
+  [[nodiscard]] std::string Edges(double left, double right, double bottom,
+                                  double top) const {
+    return fmt::format(
+        "  set lmargin at screen {:.4f}\n  set rmargin at screen {:.4f}\n"
+        "  set bmargin at screen {:.4f}\n  set tmargin at screen {:.4f}\n",
+        left / width, right / width, bottom / height, top / height);
+  }
+};
+
+// Fills the legend of a layout in as few rows as there is room for, and then in
+// as few columns. Returns the number of rows.
+std::size_t SetLegend(const Figure& figure, double text_width, Layout& layout) {
+  std::vector<std::string> labels;
+  std::size_t longest = 0;
+  for (const Panel& panel : figure.panels) {
+    for (const Series& series : panel.series) {
+      if (series.label.empty() || std::find(labels.begin(), labels.end(),
+                                            series.label) != labels.end()) {
+        continue;
+      }
+      labels.push_back(series.label);
+      longest = std::max(longest, series.label.size());
+      const bool filled = series.mark == Mark::kPoints;
+      layout.legend.push_back(
+          fmt::format("NaN with {} title {}",
+                      filled || series.mark == Mark::kScatter
+                          ? "points " + PointWords(series.style, filled)
+                          : "lines " + LineWords(series.style),
+                      Quoted(series.label)));
+    }
+  }
+  const std::size_t entries = labels.size();
+  if (entries == 0) {
+    return 0;
+  }
+  const double width = kLegendSample + static_cast<double>(longest) *
+                                           kLabelWidth * kTextPoints /
+                                           kPointsPerInch;
+  const auto columns = std::clamp<std::size_t>(
+      static_cast<std::size_t>(text_width / width), 1, entries);
+  const std::size_t rows = (entries + columns - 1) / columns;
+  layout.legend_columns = (entries + rows - 1) / rows;
+  return rows;
+}
+
+Layout LayoutOf(const Figure& figure) {
+  Layout layout;
+  const std::size_t panels = figure.panels.size();
+  layout.width = panels == 1
+                     ? kPanelWidth
+                     : std::max(kSeveralPanelsWidth,
+                                kLeastPanelWidth * static_cast<double>(panels));
+  layout.panel_width = layout.width / static_cast<double>(panels);
+  const double text_width = layout.width - 2.0 * kRight;
+  layout.caption =
+      Wrapped(figure.caption, CharactersIn(text_width, kSmallPoints));
+  layout.title = Wrapped(figure.title, CharactersIn(text_width, kTitlePoints));
+  const std::size_t rows = SetLegend(figure, text_width, layout);
+  layout.axes_bottom =
+      kBelowAxes + kCaptionRow * static_cast<double>(layout.caption.size());
+  layout.axes_top =
+      layout.axes_bottom +
+      (figure.square ? layout.panel_width - kLeft - kRight : kAxesHeight);
+  layout.height = layout.legend_bottom() +
+                  kLegendRow * static_cast<double>(rows) +
+                  kTitleRow * static_cast<double>(layout.title.size());
+  return layout;
+}
+
+// The words after `set terminal` for "pdf", "svg" or "png".
+std::string TerminalOf(std::string_view format, const Layout& layout) {
+  // fontconfig on Debian depends on this font, so every gnuplot there has it.
+  constexpr std::string_view kFont = "DejaVu Sans";
+  // These terminals take a point of a font for 1/72 inch of a screen of 96
+  // dots per inch, and pdfcairo half a point for the unit of line width.
+  constexpr double kFontPointsPerInch = 96.0;
+  constexpr double kPdfLineWidth = 2.0;
+  if (format == "pdf") {
+    return fmt::format(
+        "pdfcairo noenhanced size {}in,{:.3f}in font '{},{}' fontscale {} "
+        "linewidth {} dashlength 1 background rgb 'white'",
+        layout.width, layout.height, kFont, kTextPoints,
+        kPointsPerInch / kFontPointsPerInch, kPdfLineWidth);
+  }
+  // Points of the page, enlarged.
+  constexpr double kPngPixelsPerInch = 300.0;
+  constexpr double kSvgUnitsPerInch = 144.0;
+  const bool png = format == "png";
+  const double per_inch = png ? kPngPixelsPerInch : kSvgUnitsPerInch;
+  return fmt::format(
+      "{} noenhanced size {:.0f},{:.0f}{} font '{},{}' fontscale {:.4f} "
+      "linewidth {:.4f} dashlength 1 background rgb 'white'",
+      png ? "pngcairo" : "svg", layout.width * per_inch,
+      layout.height * per_inch, png ? "" : " dynamic", kFont, kTextPoints,
+      per_inch / kFontPointsPerInch, per_inch / kPointsPerInch);
+}
+
+// The beginning of a script: its terminals and the loop over the formats, which
+// the last lines of the script must close.
+std::string ScriptHead(const std::string& name,
+                       const std::vector<std::string>& formats,
+                       const Layout& layout) {
+  std::string terminals;
+  for (const std::string& format : formats) {
+    terminals += fmt::format("terminal_{} = \"{}\"\n", format,
+                             TerminalOf(format, layout));
+  }
+  return fmt::format(
+      "# Draws the figure '{0}' from the data beside it: gnuplot {0}.gp\n"
+      "reset session\nset encoding utf8\nset datafile separator ','\n{1}"
+      "do for [format in '{2}'] {{\n"
+      "  eval 'set terminal '.value('terminal_'.format)\n"
+      "  set output '{0}.'.format\n",
+      name, terminals, fmt::join(formats, " "));
+}
+
+// Commands that set the labels of a panel's axes. They have explicit positions:
+// terminals do not agree on the size of a character, which gnuplot would use as
+// the unit.
+std::string AxisLabelsOf(const Layout& layout, const Panel& panel,
+                         std::size_t index) {
+  const double left = layout.AxesLeft(index);
+  return fmt::format(
+      "  set label {} at {} center\n  set label {} at {} center rotate by 90\n",
+      Quoted(panel.x_label),
+      layout.At(0.5 * (left + layout.AxesRight(index)),
+                layout.axes_bottom - kXLabelBelow),
+      Quoted(panel.y_label),
+      layout.At(left - kYLabelBeside,
+                0.5 * (layout.axes_bottom + layout.axes_top)));
+}
+
+// Commands that write title and caption, and draw the legend as a plot without
+// axes.
+std::string TextsOf(const Layout& layout) {
+  std::string text;
+  for (std::size_t i = 0; i < layout.title.size(); ++i) {
+    text += fmt::format(
+        "  set label {} at {} center font ',{}'\n", Quoted(layout.title[i]),
+        layout.At(layout.width / 2.0,
+                  layout.height -
+                      kTitleRow * (static_cast<double>(i) + kTitleCenter)),
+        kTitlePoints);
+  }
+  for (std::size_t i = 0; i < layout.caption.size(); ++i) {
+    text += fmt::format(
+        "  set label {} at {} left font ',{}' textcolor rgb '#555555'\n",
+        Quoted(layout.caption[i]),
+        layout.At(kRight, kCaptionRow * (static_cast<double>(
+                                             layout.caption.size() - i - 1) +
+                                         kCaptionCenter)),
+        kSmallPoints);
+  }
+  const bool any = !layout.legend.empty();
+  return text +
+         layout.Edges(0.0, layout.width, layout.legend_bottom(),
+                      layout.legend_top()) +
+         fmt::format(
+             "  unset border\n  unset tics\n  unset logscale\n  set xrange "
+             "[0:1]\n"
+             "  set yrange [0:1]\n"
+             "  set key {} inside center center horizontal maxcols {} Left "
+             "reverse width 2 samplen 3 spacing 1.15 font ',{}'\n{}"
+             "  set key off\n  unset label\n",
+             any ? "on" : "off", layout.legend_columns, kTextPoints,
+             PlotCommand(any ? layout.legend
+                             : std::vector<std::string>{"NaN notitle"}));
 }
 
 // The parts of a panel's plot command.
@@ -55,7 +345,7 @@ class PlotParts {
   std::vector<std::string> Take() {
     for (const double slope : panel_.slopes) {
       parts_.push_back(
-          fmt::format("{}*x with lines {}", slope, ReferenceLineWords()));
+          fmt::format("{}*x with lines {}", slope, kReferenceLine));
     }
     for (std::size_t s = 0; s < columns_.size(); ++s) {
       if (panel_.by_name) {
@@ -69,8 +359,8 @@ class PlotParts {
     }
     // On top, thin: a method that reaches it does not hide it.
     if (panel_.horizontal && !panel_.by_name) {
-      parts_.push_back(fmt::format("{} with lines {}", *panel_.horizontal,
-                                   ReferenceLineWords()));
+      parts_.push_back(
+          fmt::format("{} with lines {}", *panel_.horizontal, kReferenceLine));
     }
     return std::move(parts_);
   }
@@ -186,13 +476,10 @@ std::string PanelOf(const Figure& figure, std::size_t index,
   const auto limit = [&](const std::optional<double>& value) {
     return value ? fmt::format("{}", *value) : std::string("*");
   };
-  std::string text = fmt::format(
-      "  set lmargin at screen {:.4f}\n  set rmargin at screen {:.4f}\n"
-      "  set bmargin at screen {:.4f}\n  set tmargin at screen {:.4f}\n"
-      "  set format xy '%g'\n",
-      AxesLeft(layout, index) / layout.width,
-      AxesRight(layout, index) / layout.width,
-      layout.axes_bottom / layout.height, layout.axes_top / layout.height);
+  std::string text =
+      layout.Edges(layout.AxesLeft(index), layout.AxesRight(index),
+                   layout.axes_bottom, layout.axes_top) +
+      "  set format xy '%g'\n";
   text += AxisLabelsOf(layout, panel, index);
   text += XAxisOf(panel, figure.panels.size());
   text += panel.log_x ? "  set logscale x\n" : "";
@@ -223,22 +510,19 @@ std::string PanelOf(const Figure& figure, std::size_t index,
 std::string Script(const Figure& figure,
                    const std::vector<std::string>& formats) {
   const Layout layout = LayoutOf(figure);
-  const bool several = figure.panels.size() > 1;
-  std::string text = ScriptHead(figure.name, formats, layout);
-  text +=
-      "  set border 3 linewidth 0.5 linecolor rgb '#444444'\n"
-      "  set tics nomirror out scale 0.4 textcolor rgb '#222222'\n"
-      "  set xtics offset 0,0.2\n"
-      "  set ytics offset 0.4,0\n"
-      "  set grid ytics linetype 1 dashtype solid linewidth 0.4 linecolor rgb "
-      "'#dddddd'\n"
-      "  set key off\n";
-  text += TextsOf(layout);
-  text += several ? "  set multiplot\n" : "";
+  std::string text = ScriptHead(figure.name, formats, layout) +
+                     "  set multiplot\n" + TextsOf(layout) +
+                     "  set border 3 linewidth 0.5 linecolor rgb '#444444'\n"
+                     "  set tics nomirror out scale 0.4 textcolor rgb "
+                     "'#222222'\n"
+                     "  set xtics nomirror offset 0,0.2\n"
+                     "  set ytics nomirror offset 0.4,0\n"
+                     "  set grid ytics linetype 1 dashtype solid linewidth 0.4 "
+                     "linecolor rgb '#dddddd'\n";
   for (std::size_t i = 0; i < figure.panels.size(); ++i) {
     text += PanelOf(figure, i, layout);
   }
-  return text + (several ? "  unset multiplot\n" : "") + "  set output\n}\n";
+  return text + "  unset multiplot\n  set output\n}\n";
 }
 
 }  // namespace plots

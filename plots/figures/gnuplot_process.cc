@@ -1,5 +1,3 @@
-#include "plots/figures/gnuplot_process.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
@@ -12,6 +10,7 @@
 #include "common/files.h"
 #include "common/parallel.h"
 #include "common/process.h"
+#include "plots/figure_files.h"
 
 namespace plots {
 namespace {

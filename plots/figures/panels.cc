@@ -199,18 +199,39 @@ void AddWeighted(const Band& band, double weight, bool first, Band& sum) {
 
 }  // namespace
 
+std::vector<Drawn> Select(const ProblemRecords& problem, Group group) {
+  const bool only_families =
+      std::all_of(problem.methods.begin(), problem.methods.end(),
+                  [](const auto& m) { return !m.family.empty(); });
+  std::vector<Drawn> drawn;
+  int index = 0;
+  for (const MethodRecords& method : problem.methods) {
+    const bool head = method.name == method.family;  // of its family
+    const bool in_group = group == Group::kAblations
+                              ? !method.family.empty()
+                              : only_families || head || method.family.empty();
+    if (!in_group) {
+      continue;
+    }
+    const Drawn one{.method = &method,
+                    .style = StyleOf(head ? 0 : index++, head)};
+    if (!method.runs.empty()) {
+      drawn.insert(head ? drawn.begin() : drawn.end(), one);
+    }
+  }
+  return drawn;
+}
+
 Panel ThroughputPanel(const ProblemRecords& problem,
-                      const std::vector<Drawn>& drawn, Cost cost, Value value) {
+                      const std::vector<Drawn>& drawn, Cost cost) {
   const CurvesByMethod curves = CurvesOf(drawn, [&](const Run& run) {
-    return IncumbentCurve(run, problem.info, cost, value);
+    return IncumbentCurve(run, problem.info, cost, Value::kMeasured);
   });
   const double budget = BudgetOf(problem.info, cost);
   const double x_max = std::isfinite(budget) ? budget : LongestLine(curves);
   Panel panel;
   SetXAxis(cost, x_max, panel);
-  panel.y_label =
-      fmt::format("{} {}", value == Value::kExact ? "noise-free" : "best",
-                  problem.info.valuation().quantity());
+  panel.y_label = fmt::format("best {}", problem.info.valuation().quantity());
   if (problem.info.optimum_steps_per_s > 0.0) {
     panel.horizontal = problem.info.optimum_steps_per_s;
     panel.horizontal_label =
@@ -218,8 +239,7 @@ Panel ThroughputPanel(const ProblemRecords& problem,
                     problem.info.optimum_steps_per_s);
   }
   AddSeries(drawn, curves, GridOf(cost, x_max), panel);
-  if (value == Value::kMeasured && panel.horizontal &&
-      Top(panel) > *panel.horizontal) {
+  if (panel.horizontal && Top(panel) > *panel.horizontal) {
     panel.note =
         "Measured throughput includes noise and can exceed the noise-free "
         "optimum.";
@@ -228,9 +248,9 @@ Panel ThroughputPanel(const ProblemRecords& problem,
   return panel;
 }
 
-Panel TrialCountPanel(const ProblemRecords& problem,
-                      const std::vector<Drawn>& drawn) {
-  const CurvesByMethod curves = CurvesOf(drawn, [&](const Run& run) {
+Panels TrialCountPanels(const FigureInput& input) {
+  const ProblemRecords& problem = *input.problems.front();
+  const CurvesByMethod curves = CurvesOf(input.drawn, [&](const Run& run) {
     return TrialCountCurve(run, problem.info);
   });
   const double budget = problem.info.time_budget_s;
@@ -239,14 +259,14 @@ Panel TrialCountPanel(const ProblemRecords& problem,
   SetXAxis(Cost::kTime, x_max, panel);
   panel.y_label = "configurations tried";
   panel.y_min = 0.0;
-  AddSeries(drawn, curves, GridOf(Cost::kTime, x_max), panel);
-  return panel;
+  AddSeries(input.drawn, curves, GridOf(Cost::kTime, x_max), panel);
+  return {std::move(panel)};
 }
 
-std::vector<Panel> TrainingPanels(const ProblemRecords& problem,
-                                  const std::vector<Drawn>& drawn,
-                                  double hours) {
-  const double end_s = hours * kSecondsPerHour;
+Panels TrainingPanels(const FigureInput& input) {
+  const ProblemRecords& problem = *input.problems.front();
+  constexpr double kHours = 3.0;  // "a few hours" in the paper's Fig. 5b
+  const double end_s = kHours * kSecondsPerHour;
   const TimeUnit unit = UnitFor(end_s);
   Panel lines{.name = "time",
               .x_column = "time_s",
@@ -264,9 +284,9 @@ std::vector<Panel> TrainingPanels(const ProblemRecords& problem,
   lines.note += ".";
   Panel ends{.name = "end",
              .x_column = "time_s",
-             .y_label = fmt::format("training steps after {} h", hours),
+             .y_label = fmt::format("training steps after {} h", kHours),
              .by_name = true};
-  for (const Drawn& one : drawn) {
+  for (const Drawn& one : input.drawn) {
     const Series series{.name = one.method->name,
                         .label = one.method->label,
                         .style = one.style};
@@ -280,10 +300,10 @@ std::vector<Panel> TrainingPanels(const ProblemRecords& problem,
   return {std::move(lines), std::move(ends)};
 }
 
-std::vector<Panel> RemainingPanels(const std::vector<Drawn>& drawn) {
+Panels RemainingPanels(const FigureInput& input) {
   std::vector<Drawn> with_estimates;
   double first = 0.0;
-  for (const Drawn& one : drawn) {
+  for (const Drawn& one : input.drawn) {
     bool any = false;
     for (const Run& run : one.method->runs) {
       if (!run.remaining.empty()) {
@@ -327,8 +347,8 @@ std::vector<Panel> RemainingPanels(const std::vector<Drawn>& drawn) {
   return {std::move(gain), std::move(within)};
 }
 
-Panel ThinkingPanel(const std::vector<Drawn>& drawn) {
-  const CurvesByMethod curves = CurvesOf(drawn, ThinkingCurve);
+Panels ThinkingPanels(const FigureInput& input) {
+  const CurvesByMethod curves = CurvesOf(input.drawn, ThinkingCurve);
   const double x_max = LongestLine(curves);
   Panel panel;
   SetXAxis(Cost::kTrials, x_max, panel);
@@ -337,11 +357,12 @@ Panel ThinkingPanel(const std::vector<Drawn>& drawn) {
   panel.log_y = true;
   std::vector<double> grid = GridOf(Cost::kTrials, x_max);
   grid.erase(grid.begin());  // there is no suggestion 0
-  AddSeries(drawn, curves, grid, panel);
-  return panel;
+  AddSeries(input.drawn, curves, grid, panel);
+  return {std::move(panel)};
 }
 
-Panel MeanRatioPanel(const std::vector<const ProblemRecords*>& problems) {
+Panels MeanRatioPanels(const FigureInput& input) {
+  const std::vector<const ProblemRecords*>& problems = input.problems;
   std::vector<CurvesByMethod> curves;
   double x_max = 0.0;
   for (const ProblemRecords* problem : problems) {
@@ -371,7 +392,7 @@ Panel MeanRatioPanel(const std::vector<const ProblemRecords*>& problems) {
     }
   }
   ZoomIn(panel);
-  return panel;
+  return {std::move(panel)};
 }
 
 }  // namespace plots

@@ -1,4 +1,4 @@
-// The panels that figures are made of.
+// The panels that figures are made of, and the methods that they draw.
 
 #ifndef PLOTS_FIGURES_PANELS_H_
 #define PLOTS_FIGURES_PANELS_H_
@@ -9,39 +9,71 @@
 #include "plots/curve.h"
 #include "plots/experiment_records.h"
 #include "plots/figure.h"
-#include "plots/figures/drawn.h"
+#include "trials/record.h"
 
 namespace plots {
 
+// The methods to be compared, without the ablations and variants of a method
+// (unless there is nothing else); or those with their method.
+enum class Group { kMethods, kAblations };
+
+// A method that is drawn, and its style.
+struct Drawn {
+  const MethodRecords* method = nullptr;
+  LineStyle style;
+};
+
+// The methods of a group that have runs, first the one that has ablations. A
+// method looks the same whether or not the others have runs yet.
+[[nodiscard]] std::vector<Drawn> Select(const ProblemRecords& problem,
+                                        Group group);
+
+// The records that a figure is drawn from.
+struct FigureInput {
+  // One; of a figure over problems, all that can be compared.
+  std::vector<const ProblemRecords*> problems;
+  std::vector<Drawn> drawn;  // methods, of the first problem
+};
+
+using Panels = std::vector<Panel>;
+
 // Best throughput against a cost, with the exhaustive optimum.
 [[nodiscard]] Panel ThroughputPanel(const ProblemRecords& problem,
-                                    const std::vector<Drawn>& drawn, Cost cost,
-                                    Value value);
+                                    const std::vector<Drawn>& drawn, Cost cost);
 
 // Configurations tried against search time.
-[[nodiscard]] Panel TrialCountPanel(const ProblemRecords& problem,
-                                    const std::vector<Drawn>& drawn);
+[[nodiscard]] Panels TrialCountPanels(const FigureInput& input);
 
-// Training steps done over `hours` of search and training, and their number
+// Training steps done over a few hours of search and training, and their number
 // at the end with quartile bars.
-[[nodiscard]] std::vector<Panel> TrainingPanels(const ProblemRecords& problem,
-                                                const std::vector<Drawn>& drawn,
-                                                double hours);
+[[nodiscard]] Panels TrainingPanels(const FigureInput& input);
 
 // What was left to gain after each trial, from the first number of trials at
 // which every run has an estimate: the expected gain and the probability that
 // the incumbent is within 5% of the optimum, both in percent.
-[[nodiscard]] std::vector<Panel> RemainingPanels(
-    const std::vector<Drawn>& drawn);
+[[nodiscard]] Panels RemainingPanels(const FigureInput& input);
 
 // The suggestion time of the method for each trial.
-[[nodiscard]] Panel ThinkingPanel(const std::vector<Drawn>& drawn);
+[[nodiscard]] Panels ThinkingPanels(const FigureInput& input);
 
 // Incumbent over the exhaustive optimum, both without noise, against trials:
 // the mean over problems of the medians (and quartiles) over repeats.
 // Precondition: every problem has an optimum and runs of the same methods.
-[[nodiscard]] Panel MeanRatioPanel(
-    const std::vector<const ProblemRecords*>& problems);
+[[nodiscard]] Panels MeanRatioPanels(const FigureInput& input);
+
+// The throughput of each trial, with a symbol for its outcome, and the best
+// completed one so far as a line that begins with the first. Trials without
+// throughput are at 0. A prediction of a trial, where there is one, is a point
+// with its 95% interval; shape: one per trial, or none.
+[[nodiscard]] Panel TrialPanel(
+    const std::vector<trials::Trial>& trials,
+    const trials::ProblemInfo& problem,
+    const std::vector<common::Quartiles>& predictions = {});
+
+// The peak memory of each trial in GB, with the same symbols, and the memory of
+// a GPU, at which a trial that ran out of it is drawn if its peak is not known.
+[[nodiscard]] Panel MemoryPanel(const std::vector<trials::Trial>& trials,
+                                const trials::ProblemInfo& problem);
 
 }  // namespace plots
 

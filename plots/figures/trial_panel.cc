@@ -1,5 +1,3 @@
-#include "plots/figures/trial_panel.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "common/units.h"
+#include "plots/figures/panels.h"
 
 namespace plots {
 namespace {

@@ -37,10 +37,9 @@ figure{overflow-x:auto}svg{display:block;width:100%;min-width:640px;height:auto;
 table{border-collapse:collapse;width:100%;font-size:.875rem;font-variant-numeric:tabular-nums}
 th,td{text-align:left;padding:7px 8px;border-bottom:1px solid var(--line);vertical-align:top}
 th{font-weight:600;vertical-align:bottom}td.n,th.n{text-align:right;white-space:nowrap}
-td.cfg{width:46%;font:.8rem/1.5 ui-monospace,SFMono-Regular,Menlo,"DejaVu Sans Mono",monospace;min-width:15rem;overflow-wrap:anywhere}
-.msg{margin:2px 0 0;color:var(--soft);font-family:system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
-tr.best td{background:color-mix(in srgb,var(--accent) 9%,transparent)}
-tr.best td:first-child{box-shadow:inset 3px 0 0 var(--accent)}
+td.cfg{width:46%;font:.8rem/1.5 ui-monospace,SFMono-Regular,Menlo,"DejaVu Sans Mono",monospace;min-width:15rem;overflow-wrap:anywhere;white-space:pre-line}
+td.best{background:color-mix(in srgb,var(--accent) 9%,transparent)}
+td.best:first-child{box-shadow:inset 3px 0 0 var(--accent)}
 th button{all:unset;display:inline-block;cursor:pointer;border-radius:4px}th button:focus-visible{outline:2px solid var(--accent);outline-offset:2px}
 th button:after{content:"\2195";opacity:.35;margin-left:3px;font-weight:400}
 th[aria-sort=ascending] button:after{content:"\2191";opacity:1}th[aria-sort=descending] button:after{content:"\2193";opacity:1}
@@ -69,8 +68,9 @@ var d=typeof x==='number'?x-y:String(x).localeCompare(String(y));return down?-d:
 rows.forEach(function(r){body.appendChild(r);});
 heads.forEach(function(h,j){h.setAttribute('aria-sort',j===i?(down?'descending':'ascending'):'none');});
 try{sessionStorage.setItem('oppa-sort',i+','+(down?1:0));}catch(e){}}
-heads.forEach(function(h,i){var b=h.querySelector('button');if(!b)return;b.addEventListener('click',function(){
-var s=h.getAttribute('aria-sort');sort(i,s==='none'?h.classList.contains('big'):s==='ascending');});});
+heads.forEach(function(h,i){var b=document.createElement('button');b.type='button';b.textContent=h.textContent;h.replaceChildren(b);
+h.setAttribute('aria-sort',i?'none':'ascending');b.addEventListener('click',function(){
+var s=h.getAttribute('aria-sort');sort(i,s==='none'?h.classList.contains('n'):s==='ascending');});});
 try{var s=sessionStorage.getItem('oppa-sort');if(s){s=s.split(',');sort(+s[0],s[1]==='1');}}catch(e){}
 var copy=document.getElementById('copy');if(copy)copy.addEventListener('click',function(){
 var t=document.getElementById('command').textContent;

@@ -146,17 +146,11 @@ class Page {
   }
 
   [[nodiscard]] std::string Learned() const {
-    if (options_.learned.empty()) {
+    if (options_.learned.rows.empty()) {
       return "";
     }
-    Table table{.header = {"Quantity", "Value", "95%", "Unit", "Meaning"},
-                .all_are_names = true};
-    for (const LearnedNumber& number : options_.learned) {
-      table.rows.push_back({number.name, number.value, number.interval,
-                            number.unit, number.meaning});
-    }
     return Section("What the search learned",
-                   Scrolling(table) +
+                   Scrolling(options_.learned) +
                        "<p class=\"small soft\">Effective numbers: "
                        "communication that overlaps with computation costs "
                        "nothing.</p>");

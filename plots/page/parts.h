@@ -15,24 +15,8 @@ namespace plots {
 extern const std::string_view kPageStyle;
 extern const std::string_view kPageScript;
 
-// "steps/s", or the unit of another objective.
-[[nodiscard]] inline std::string UnitOf(const PageRun& run) {
-  return std::string(run.problem->info.valuation().unit());
-}
-
-// A number with this many significant digits and no exponent, where that is
-// readable; "–" if it is not known.
-[[nodiscard]] std::string PageNumber(double value, int digits = 4);
-
-// "12 s", "3.4 min"; "–" if it is not known.
-[[nodiscard]] std::string Duration(double seconds);
-
 // "dp=8" and so on, a part for each parameter of the configuration.
 [[nodiscard]] std::vector<std::string> ConfigParts(const trials::Trial& trial);
-
-// The free share of a GPU's memory in percent; NaN if it is not known.
-[[nodiscard]] double HeadroomPercent(const PageRun& run,
-                                     const trials::Trial& trial);
 
 // "stopped early"
 [[nodiscard]] std::string OutcomeWords(trials::Outcome outcome);

@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "common/text.h"
 #include "common/units.h"
 #include "plots/page.h"
 
@@ -29,20 +28,17 @@ double RelativeVariance(const Trial& trial) {
   return std::isnan(variance) ? 0.0 : variance / (steps * r * r);
 }
 
-// The records of the name, or an error that lists the names.
+// The records of the name. Errors: see RequireKnown.
 template <typename List, typename NameOf>
 const auto& Named(const List& list, const std::string& name, const char* what,
                   const NameOf& name_of) {
   std::vector<std::string> known;
   for (const auto& one : list) {
-    if (name_of(one) == name) {
-      return one;
-    }
     known.push_back(name_of(one));
   }
-  throw common::InputError(fmt::format("unknown {} '{}'{}; known: {}", what,
-                                       name, common::DidYouMean(name, known),
-                                       fmt::join(known, ", ")));
+  RequireKnown({name}, known, what);
+  return *std::find_if(list.begin(), list.end(),
+                       [&](const auto& one) { return name_of(one) == name; });
 }
 
 // The method to show unless one is named: the one whose name is oppa, else the
@@ -95,7 +91,7 @@ int ReferenceTrial(const std::vector<Trial>& trials) {
 
 }  // namespace
 
-SpeedUp SpeedUpOf(const Trial& trial, const Trial& reference) {
+common::Estimate SpeedUpOf(const Trial& trial, const Trial& reference) {
   const double ratio =
       trial.throughput.steps_per_s / reference.throughput.steps_per_s;
   const double deviation = kNormal95 * std::sqrt(RelativeVariance(trial) +

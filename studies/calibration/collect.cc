@@ -137,10 +137,6 @@ std::optional<plots::Figure> FigureOf(
   return figure.panels.empty() ? std::nullopt : std::optional(figure);
 }
 
-std::string Csv(double value) {
-  return std::isnan(value) ? "" : fmt::format("{}", value);
-}
-
 // "ultrascale-1b-8" of "ultrascale/ultrascale-1b-8".
 std::string FileName(const std::string& problem) {
   return problem.substr(problem.rfind('/') + 1);
@@ -161,40 +157,36 @@ bool Contains(const std::vector<std::string>& names, const std::string& name) {
 
 void ScoreTable::Add(const Fitted& fitted) {
   const Scores scores = Score(fitted.models, fitted.all, fitted.seen);
-  csv_ += fmt::format("{},{},{},\"{}\"", fitted.problem, fitted.repeat,
-                      fitted.trials, fitted.variant.name);
+  plots::Row row = {{"problem", fitted.problem},
+                    {"repeat", fitted.repeat},
+                    {"trials", fitted.trials},
+                    {"surrogate", fitted.variant.name}};
   Sum& sum = sums_[{fitted.variant.name, fitted.trials}];
   for (std::size_t k = 0; k < scores.size(); ++k) {
-    csv_ += "," + Csv(scores[k]);
+    row.emplace_back(kScoreNames[k], scores[k]);
     if (!std::isnan(scores[k])) {
       sum.total[k] += scores[k];
       ++sum.count[k];
     }
   }
-  csv_ += "\n";
+  scores_.Add(std::move(row));
 }
 
 Output ScoreTable::Take() const {
-  Output output{.name = "scores"};
-  output.csv = "problem,repeat,trials,surrogate";
-  output.table.header = {"surrogate", "n"};
-  for (const char* name : kScoreNames) {
-    output.csv += fmt::format(",{}", name);
-    output.table.header.emplace_back(name);
-  }
-  output.csv += "\n" + csv_;
+  Output output{.name = "scores", .data = scores_};
   for (const Variant& variant : Variants()) {
     for (const auto& [key, sum] : sums_) {
       if (key.first != variant.name) {
         continue;
       }
-      std::vector<std::string>& row = output.table.rows.emplace_back();
-      row = {key.first, std::to_string(key.second)};
+      plots::Row row = {{"surrogate", key.first}, {"n", key.second}};
       for (std::size_t k = 0; k < kScoreNames.size(); ++k) {
-        row.push_back(sum.count[k] == 0
-                          ? "-"
-                          : fmt::format("{:.2f}", sum.total[k] / sum.count[k]));
+        row.emplace_back(kScoreNames[k],
+                         sum.count[k] == 0
+                             ? plots::Figures("-")
+                             : plots::Fixed(sum.total[k] / sum.count[k], 2));
       }
+      output.table.Add(std::move(row));
     }
   }
   output.conclusion =
@@ -208,8 +200,8 @@ Output ScoreTable::Take() const {
 }
 
 void PredictionFigures::Add(const Fitted& fitted) {
-  const bool drawn = fitted.trials == 10 || fitted.trials == 20;
-  if (fitted.repeat != 1 || !drawn) {
+  const bool is_shown = fitted.trials == 10 || fitted.trials == 20;
+  if (fitted.repeat != 1 || !is_shown) {
     return;
   }
   if (!Contains(problems_, fitted.problem)) {
@@ -219,10 +211,14 @@ void PredictionFigures::Add(const Fitted& fitted) {
   const std::vector<Point> points = ThroughputPoints(fitted);
   throughput_[fitted.problem][key] = PointPanel(fitted, points, "(steps/s)");
   for (const Point& point : Drawn(points)) {
-    csv_ += fmt::format("{},{},\"{}\",{},{},{},{},{}\n", fitted.problem,
-                        fitted.trials, fitted.variant.name, point.candidate,
-                        point.seen ? 1 : 0, point.measured, point.predicted,
-                        point.stddev);
+    drawn_.Add({{"problem", fitted.problem},
+                {"trials", fitted.trials},
+                {"surrogate", fitted.variant.name},
+                {"candidate", point.candidate},
+                {"tried", point.seen ? 1 : 0},
+                {"measured_steps_per_s", point.measured},
+                {"predicted_steps_per_s", point.predicted},
+                {"predicted_stddev", point.stddev}});
   }
   if (fitted.models.memory.mean.size() == 0) {
     return;
@@ -234,27 +230,17 @@ void PredictionFigures::Add(const Fitted& fitted) {
         PointPanel(fitted, memory, "(% of capacity)");
   }
   const Confusion c = ConfusionOf(fitted.models, fitted.all, fitted.seen);
-  confusion_.rows.push_back({fitted.problem, fitted.variant.name,
-                             std::to_string(fitted.trials),
-                             std::to_string(c.runs_predicted_runs),
-                             std::to_string(c.runs_predicted_fails),
-                             std::to_string(c.fails_predicted_runs),
-                             std::to_string(c.fails_predicted_fails)});
+  confusion_.Add({{"problem", fitted.problem},
+                  {"surrogate", fitted.variant.name},
+                  {"n", fitted.trials},
+                  {"runs; predicted to run", c.runs_predicted_runs},
+                  {"runs; predicted to fail", c.runs_predicted_fails},
+                  {"fails; predicted to run", c.fails_predicted_runs},
+                  {"fails; predicted to fail", c.fails_predicted_fails}});
 }
 
 Output PredictionFigures::Take() const {
-  Output output{.name = "predictions", .table = confusion_};
-  output.csv =
-      "problem,trials,surrogate,candidate,tried,measured_steps_per_s,"
-      "predicted_steps_per_s,predicted_stddev\n" +
-      csv_;
-  output.table.header = {"problem",
-                         "surrogate",
-                         "n",
-                         "runs; predicted to run",
-                         "runs; predicted to fail",
-                         "fails; predicted to run",
-                         "fails; predicted to fail"};
+  Output output{.name = "predictions", .table = confusion_, .data = drawn_};
   output.conclusion =
       "Configurations that were not tried: out of memory or not, by the "
       "prediction of the memory model (Fig. 23).";
@@ -313,8 +299,6 @@ void LengthScaleTable::Add(const Fitted& fitted) {
 
 Output LengthScaleTable::Take() const {
   Output output{.name = "table5"};
-  output.csv = "problem,field,log_length_scale\n";
-  output.table.header = {"field"};
   // Highlights those that the data made clearly shorter than the prior's mode.
   std::map<std::string, double> short_up_to;
   for (const std::string& problem : problems_) {
@@ -322,7 +306,9 @@ Output LengthScaleTable::Take() const {
     for (const auto& [key, value] : logs_) {
       if (key.first == problem) {
         ++dimensions;
-        output.csv += fmt::format("{},{},{}\n", problem, key.second, value);
+        output.data.Add({{"problem", problem},
+                         {"field", key.second},
+                         {"log_length_scale", value}});
       }
     }
     short_up_to[problem] = LogMode(dimensions) - kClearly;
@@ -335,8 +321,6 @@ Output LengthScaleTable::Take() const {
   if (shown.empty()) {
     shown = problems_;
   }
-  output.table.header.insert(output.table.header.end(), shown.begin(),
-                             shown.end());
   for (const std::string& field : fields_) {
     const bool varies =
         std::any_of(shown.begin(), shown.end(), [&](const auto& problem) {
@@ -345,15 +329,17 @@ Output LengthScaleTable::Take() const {
     if (!varies) {
       continue;
     }
-    std::vector<std::string>& row = output.table.rows.emplace_back();
-    row.push_back(field);
+    plots::Row row = {{"field", field}};
     for (const std::string& problem : shown) {
       const auto found = logs_.find({problem, field});
-      row.push_back(found == logs_.end() ? ""
-                    : found->second <= short_up_to[problem]
-                        ? fmt::format("**{:.2f}**", found->second)
-                        : fmt::format("{:.2f}", found->second));
+      plots::Cell cell =
+          plots::Fixed(found == logs_.end() ? kNan : found->second, 2);
+      if (found != logs_.end() && found->second <= short_up_to[problem]) {
+        cell.text = "**" + cell.text + "**";
+      }
+      row.emplace_back(problem, cell);
     }
+    output.table.Add(std::move(row));
   }
   output.conclusion = fmt::format(
       "Logarithms of the length scales of the throughput model after 20 random "

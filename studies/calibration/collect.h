@@ -26,7 +26,7 @@ class ScoreTable {
     Scores total{};
     std::array<int, kScoreNames.size()> count{};
   };
-  std::string csv_;
+  plots::Table scores_;
   std::map<std::pair<std::string, int>, Sum> sums_;
 };
 
@@ -41,7 +41,7 @@ class PredictionFigures {
   // Panels by variant and number of trials.
   using Panels = std::map<std::pair<std::string, int>, plots::Panel>;
 
-  std::string csv_;
+  plots::Table drawn_;
   plots::Table confusion_;
   std::vector<std::string> problems_;  // in order
   std::map<std::string, Panels> throughput_;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "methods/history.h"
-#include "studies/calibration/variants.h"
+#include "studies/calibration/held_out.h"
 
 namespace studies {
 

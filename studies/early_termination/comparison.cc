@@ -1,5 +1,3 @@
-#include "studies/early_termination/comparison.h"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -14,6 +12,7 @@
 #include "common/parallel.h"
 #include "common/quantiles.h"
 #include "plots/curve.h"
+#include "studies/early_termination/early_termination.h"
 #include "studies/early_termination/repeated_search.h"
 
 namespace studies {
@@ -162,17 +161,26 @@ void AddRows(const Objective& objective, double noise, const Cell& cell,
     for (std::size_t repeat = 0; repeat < cell[rule].size(); ++repeat) {
       const Trace& trace = cell[rule][repeat];
       for (std::size_t i = 0; i < trace.best.size(); ++i) {
-        output.csv +=
-            fmt::format("{},{},{},{},{},{},{},{}\n", objective.name, noise,
-                        NameOf(kRules[rule]), repeat + 1, i + 1,
-                        trace.queries[i], trace.best[i], trace.returned[i]);
+        output.data.Add({{"function", objective.name},
+                         {"noise", noise},
+                         {"rule", NameOf(kRules[rule])},
+                         {"repeat", repeat + 1},
+                         {"round", i + 1},
+                         {"queries", trace.queries[i]},
+                         {"best", trace.best[i]},
+                         {"returned", trace.returned[i]}});
       }
     }
-    output.table.rows.push_back(
-        {objective.name, fmt::format("{}", noise), NameOf(kRules[rule]),
-         fmt::format("{:.3f}", LastMedian(cell[rule], &Trace::best)),
-         fmt::format("{:.3f}", LastMedian(cell[rule], &Trace::returned)),
-         fmt::format("{:.0f}", LastMedian(cell[rule], &Trace::queries))});
+    output.table.Add(
+        {{"function", objective.name},
+         {"noise", noise},
+         {"rule", NameOf(kRules[rule])},
+         {"best queried",
+          plots::Fixed(LastMedian(cell[rule], &Trace::best), 3)},
+         {"returned",
+          plots::Fixed(LastMedian(cell[rule], &Trace::returned), 3)},
+         {"queries",
+          plots::Fixed(LastMedian(cell[rule], &Trace::queries), 0)}});
   }
 }
 
@@ -180,9 +188,6 @@ void AddRows(const Objective& objective, double noise, const Cell& cell,
 
 Output CompareRules(const ComparisonOptions& options, const Sink& sink) {
   Output output{.name = "comparison"};
-  output.csv = "function,noise,rule,repeat,round,queries,best,returned\n";
-  output.table.header = {"function",     "noise",    "rule",
-                         "best queried", "returned", "queries"};
   output.conclusion = fmt::format(
       "Medians over {} repeats after {} rounds; 1 is the best value, noise in "
       "units of the range.",

@@ -1,5 +1,3 @@
-#include "studies/early_termination/demonstration.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -13,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "common/units.h"
+#include "studies/early_termination/early_termination.h"
 #include "studies/early_termination/finite_process.h"
 
 namespace studies {
@@ -231,19 +230,19 @@ std::vector<plots::Panel> PanelsOf(const std::vector<Belief>& beliefs,
 
 Output DemonstrateRepeats() {
   Output output{.name = "demonstration"};
-  output.csv = "x,queries,stddev_of_maximum\n";
-  output.table.header = {"queried at", "0", "1", "20", "100"};
   std::vector<std::vector<Belief>> places;
   for (const double x : {2.0, 4.2}) {
     std::vector<Belief>& beliefs = places.emplace_back();
-    std::vector<std::string>& row =
-        output.table.rows.emplace_back(1, fmt::format("x = {}", x));
+    plots::Row row = {{"queried at", fmt::format("x = {}", x)}};
     for (const int queries : kQueries) {
       const Belief& belief = beliefs.emplace_back(After(x, queries));
-      output.csv +=
-          fmt::format("{},{},{}\n", x, queries, belief.stddev_of_maximum);
-      row.push_back(fmt::format("{:.3f}", belief.stddev_of_maximum));
+      output.data.Add({{"x", x},
+                       {"queries", queries},
+                       {"stddev_of_maximum", belief.stddev_of_maximum}});
+      row.emplace_back(std::to_string(queries),
+                       plots::Fixed(belief.stddev_of_maximum, 3));
     }
+    output.table.Add(std::move(row));
   }
   const std::vector<Belief>& worse = places[0];
   const std::vector<Belief>& best = places[1];

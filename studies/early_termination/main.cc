@@ -6,9 +6,7 @@
 
 #include <cstdlib>
 
-#include "studies/early_termination/comparison.h"
-#include "studies/early_termination/demonstration.h"
-#include "studies/early_termination/regret.h"
+#include "studies/early_termination/early_termination.h"
 #include "studies/program.h"
 
 int main(int argc, char** argv) {

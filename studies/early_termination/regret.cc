@@ -1,5 +1,3 @@
-#include "studies/early_termination/regret.h"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -13,6 +11,7 @@
 #include "common/parallel.h"
 #include "common/quantiles.h"
 #include "methods/confidence.h"
+#include "studies/early_termination/early_termination.h"
 #include "studies/early_termination/finite_process.h"
 #include "studies/early_termination/repeated_search.h"
 
@@ -144,8 +143,9 @@ int Exceeding(const std::vector<Run>& runs, RunColumn bound) {
       }));
 }
 
-std::string Share(double part, double whole) {
-  return whole > 0.0 ? fmt::format("{:.1f}%", 100.0 * part / whole) : "-";
+plots::Cell Share(double part, double whole) {
+  return plots::Figures(
+      whole > 0.0 ? fmt::format("{:.1f}%", 100.0 * part / whole) : "-");
 }
 
 // The rounds that are stopped, over all runs of a setting.
@@ -180,24 +180,31 @@ void AddRows(const std::vector<Run>& runs, const Setting& setting,
   for (std::size_t repeat = 0; repeat < runs.size(); ++repeat) {
     const Run& run = runs[repeat];
     for (std::size_t i = 0; i < run.regret.size(); ++i) {
-      output.csv +=
-          fmt::format("{},{},{},{},{},{},{},{}\n", NameOf(setting.rule),
-                      setting.q_min, setting.noise, repeat + 1, i + 1,
-                      run.regret[i], run.printed_bound[i], run.mended_bound[i]);
+      output.data.Add({{"rule", NameOf(setting.rule)},
+                       {"q_min", setting.q_min},
+                       {"noise", setting.noise},
+                       {"repeat", repeat + 1},
+                       {"round", i + 1},
+                       {"regret", run.regret[i]},
+                       {"printed_bound", run.printed_bound[i]},
+                       {"mended_bound", run.mended_bound[i]}});
     }
   }
   const Tally tally = TallyOf(runs);
   const auto of_runs = [&](int count) {
-    return fmt::format("{}/{}", count, runs.size());
+    return plots::Figures(fmt::format("{}/{}", count, runs.size()));
   };
-  output.table.rows.push_back(
-      {NameOf(setting.rule), fmt::format("{}", setting.q_min),
-       fmt::format("{}", setting.noise), fmt::format("{:.1f}", tally.regret),
-       of_runs(Exceeding(runs, &Run::printed_bound)),
-       of_runs(Exceeding(runs, &Run::mended_bound)),
-       of_runs(tally.not_contained), of_runs(tally.runs_with_worse_full),
-       Share(tally.worse_full, tally.worse),
-       Share(tally.better_stopped, tally.better)});
+  output.table.Add(
+      {{"tau", NameOf(setting.rule)},
+       {"q_min", setting.q_min},
+       {"s", setting.noise},
+       {"regret", plots::Fixed(tally.regret, 1)},
+       {"above F.5 as printed", of_runs(Exceeding(runs, &Run::printed_bound))},
+       {"above F.5 mended", of_runs(Exceeding(runs, &Run::mended_bound))},
+       {"break F.3", of_runs(tally.not_contained)},
+       {"break F.8", of_runs(tally.runs_with_worse_full)},
+       {"worse run in full", Share(tally.worse_full, tally.worse)},
+       {"better stopped", Share(tally.better_stopped, tally.better)}});
 }
 
 // The share of rounds that are stopped, one point per rule and noise level.
@@ -231,19 +238,6 @@ plots::Panel StoppedPanel(const std::vector<std::pair<Setting, Tally>>& tallies,
 
 Output CheckTheorems(const RegretOptions& options) {
   Output output{.name = "theorems"};
-  output.csv =
-      "rule,q_min,noise,repeat,round,regret,printed_bound,"
-      "mended_bound\n";
-  output.table.header = {"tau",
-                         "q_min",
-                         "s",
-                         "regret",
-                         "above F.5 as printed",
-                         "above F.5 mended",
-                         "break F.3",
-                         "break F.8",
-                         "worse run in full",
-                         "better stopped"};
   output.conclusion = fmt::format(
       "Median regret, and runs (of {}) in which it exceeds the bound after any "
       "of {} rounds; runs in which f leaves the band of Lemma F.3, or in which "

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <random>
 
@@ -82,31 +83,16 @@ surrogates::Observations ObservationsOf(const std::vector<Round>& rounds,
 }  // namespace
 
 std::string NameOf(Repeats repeats) {
-  switch (repeats) {
-    case Repeats::kOnce:
-      return "once";
-    case Repeats::kAlways:
-      return "always";
-    case Repeats::kFixedTau:
-      return "fixed-tau";
-    case Repeats::kTheoryTau:
-      return "theory-tau";
-  }
-  return "";
+  constexpr const char* kNames[] = {"once", "always", "fixed-tau",
+                                    "theory-tau"};
+  return kNames[static_cast<std::size_t>(repeats)];
 }
 
 std::string LabelOf(Repeats repeats) {
-  switch (repeats) {
-    case Repeats::kOnce:
-      return "one query";
-    case Repeats::kAlways:
-      return "q_max queries";
-    case Repeats::kFixedTau:
-      return "early termination, tau fixed";
-    case Repeats::kTheoryTau:
-      return "early termination, tau_q of Eq. 56";
-  }
-  return "";
+  constexpr const char* kLabels[] = {"one query", "q_max queries",
+                                     "early termination, tau fixed",
+                                     "early termination, tau_q of Eq. 56"};
+  return kLabels[static_cast<std::size_t>(repeats)];
 }
 
 std::vector<Round> SearchWithLearnedKernel(const Objective& objective,

@@ -1,4 +1,5 @@
-// The fitted surrogates of a run, from its records.
+// The fitted surrogates of a run, from its records, and their coefficients as
+// bandwidths, latencies and sizes.
 
 #ifndef STUDIES_FITS_FITTED_RUN_H_
 #define STUDIES_FITS_FITTED_RUN_H_
@@ -8,21 +9,16 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/statistics.h"
+#include "surrogates/cost/term.h"
 #include "trials/record.h"
 
 namespace studies {
 
-// A positive number and its interval.
-struct Estimate {
-  double value = trials::kUnknown;
-  double low = trials::kUnknown;  // NaN: not known
-  double high = trials::kUnknown;
-};
-
 // One number by its name in fits.csv: "dp" for length_scale[dp].
 struct FittedParameter {
   std::string name;
-  Estimate estimate;
+  common::Estimate estimate;
 };
 
 // One surrogate after its last fit.
@@ -37,7 +33,7 @@ struct FittedSurrogate {
       scales;  // signal, family, nugget, noise deviations
   std::vector<FittedParameter> coefficients;
   // Probability of the process with predictions; absent without predictions.
-  std::optional<Estimate> trust;
+  std::optional<common::Estimate> trust;
 };
 
 struct FittedRun {
@@ -50,6 +46,39 @@ struct FittedRun {
 // before that trial.
 [[nodiscard]] FittedRun FittedAt(const std::vector<trials::FitRecord>& records,
                                  int trial = 0, int fits = 5);
+
+// A coefficient in physical units.
+struct Reading {
+  common::Estimate estimate;
+  std::string unit;                // "GB/s", "TFLOP/s", "us", "GB"
+  std::optional<double> expected;  // as derived from the model's shape
+};
+
+// The meaning of a coefficient: "all-reduce of all gradients within a host". ""
+// for an unknown name.
+[[nodiscard]] std::string MeaningOf(const FittedSurrogate& surrogate,
+                                    const std::string& coefficient);
+
+// The unit of the coefficient itself: "s" or "capacity".
+[[nodiscard]] std::string UnitOf(const FittedSurrogate& surrogate);
+
+// The coefficient in physical units where the sizes it needs are known. The
+// rows of the cost model (surrogates/cost/) define it:
+//
+//   compute                6 P tokens / c                TFLOP/s of one GPU
+//   data parallel          2 P b / c, a gather P b / c   GB/s
+//   tensor parallel        8 L tokens h b / c            GB/s
+//                          c / (4 L) per all-reduce      us
+//   pipeline               tokens h b / c                GB/s
+//   memory                 c capacity                    GB
+//
+// with P parameters, b bytes per value, L layers, h the hidden size.
+//
+// Note: these are effective numbers. Communication that overlaps with
+// computation costs nothing, so a bandwidth can exceed that of the link.
+[[nodiscard]] std::optional<Reading> ReadingOf(
+    const FittedSurrogate& surrogate, const FittedParameter& coefficient,
+    const surrogates::JobSizes& sizes);
 
 }  // namespace studies
 

@@ -11,7 +11,7 @@
 #include "common/json.h"
 #include "harness/manifest/manifest.h"
 #include "harness/testbed.h"
-#include "plots/remaining.h"
+#include "plots/experiment_records.h"
 #include "plots/table.h"
 #include "trials/workload.h"
 
@@ -20,14 +20,17 @@ namespace {
 
 using common::Json;
 
-std::string Number(double value) {
-  return std::isnan(value) ? "" : fmt::format("{:.3g}", value);
+using common::Estimate;
+
+plots::Cell Number(double value) {
+  return {std::isnan(value) ? "" : fmt::format("{:.3g}", value), value};
 }
 
-std::string Interval(const Estimate& estimate) {
-  return std::isnan(estimate.low) ? ""
-                                  : fmt::format("{} - {}", Number(estimate.low),
-                                                Number(estimate.high));
+plots::Cell Interval(const Estimate& estimate) {
+  return plots::Figures(std::isnan(estimate.low)
+                            ? ""
+                            : fmt::format("{} - {}", Number(estimate.low).text,
+                                          Number(estimate.high).text));
 }
 
 // The sizes of the problem in the manifest.
@@ -66,11 +69,11 @@ std::pair<surrogates::JobSizes, std::string> FindSizes(
 }
 
 plots::Table KernelTable(const FittedSurrogate& surrogate) {
-  plots::Table table{
-      .header = {"length scale (of the parameter's range)", "", "last fits"}};
-  for (const FittedParameter& value : surrogate.length_scales) {
-    table.rows.push_back(
-        {value.name, Number(value.estimate.value), Interval(value.estimate)});
+  plots::Table table;
+  for (const auto& [name, estimate] : surrogate.length_scales) {
+    table.Add({{"length scale (of the parameter's range)", name},
+               {"value", Number(estimate.value)},
+               {"last fits", Interval(estimate)}});
   }
   return table;
 }
@@ -80,44 +83,43 @@ plots::Table ScaleTable(const FittedSurrogate& surrogate,
   const bool memory = surrogate.name == "memory";
   const bool in_gb = memory && sizes.capacity_bytes > 0.0;
   const double factor = in_gb ? sizes.capacity_bytes / 1e9 : 1.0;
-  plots::Table table{
-      .header = {fmt::format("standard deviation ({})", in_gb    ? "GB"
-                                                        : memory ? "capacity"
-                                                                 : "steps/s"),
-                 "", "last fits"}};
-  const auto words = [](const std::string& name) -> std::string {
-    if (name == "signal_stddev") {
-      return "unexplained by the prior";
-    }
-    if (name == "family_stddev") {
-      return "shared by a family of configurations";
-    }
-    return name == "misfit_stddev" ? "nugget, of single configurations"
-                                   : "noise of a measurement";
+  const char* unit = in_gb ? "GB" : memory ? "capacity" : "steps/s";
+  const auto words = [](const std::string& name) {
+    return name == "signal_stddev"   ? "unexplained by the prior"
+           : name == "family_stddev" ? "shared by a family of configurations"
+           : name == "misfit_stddev" ? "nugget, of single configurations"
+                                     : "noise of a measurement";
   };
-  for (const FittedParameter& value : surrogate.scales) {
-    const Estimate& e = value.estimate;
-    table.rows.push_back(
-        {words(value.name), Number(e.value * factor),
-         Interval({e.value * factor, e.low * factor, e.high * factor})});
+  plots::Table table;
+  for (const auto& [name, e] : surrogate.scales) {
+    table.Add({{fmt::format("standard deviation ({})", unit), words(name)},
+               {"value", Number(e.value * factor)},
+               {"last fits", Interval({e.value * factor, e.low * factor,
+                                       e.high * factor})}});
   }
   return table;
+}
+
+plots::Row RowOf(const std::string& name, const Reading& reading,
+                 const std::string& meaning) {
+  return {{"prior", name},
+          {"value", Number(reading.estimate.value)},
+          {"unit", reading.unit},
+          {"95%", Interval(reading.estimate)},
+          {"by model", Number(reading.expected.value_or(trials::kUnknown))},
+          {"meaning", meaning}};
 }
 
 // In physical units where possible, else unchanged.
 plots::Table CoefficientTable(const FittedSurrogate& surrogate,
                               const surrogates::JobSizes& sizes) {
-  plots::Table table{
-      .header = {"prior", "", "unit", "95%", "by model", "meaning"},
-      .last_is_name = true};
+  plots::Table table;
   for (const FittedParameter& value : surrogate.coefficients) {
-    const Reading reading =
-        ReadingOf(surrogate, value, sizes)
-            .value_or(Reading{value.estimate, UnitOf(surrogate), {}});
-    table.rows.push_back({value.name, Number(reading.estimate.value),
-                          reading.unit, Interval(reading.estimate),
-                          reading.expected ? Number(*reading.expected) : "",
-                          MeaningOf(surrogate, value.name)});
+    table.Add(
+        RowOf(value.name,
+              ReadingOf(surrogate, value, sizes)
+                  .value_or(Reading{value.estimate, UnitOf(surrogate), {}}),
+              MeaningOf(surrogate, value.name)));
   }
   return table;
 }
@@ -185,8 +187,8 @@ std::string FitsText(const trials::RunInfo& run, const FittedRun& fitted,
     text += fmt::format("\n{}\n\n", surrogate.name);
     if (surrogate.trust) {
       text += fmt::format("trust in the predictions: {} (last fits: {})\n\n",
-                          Number(surrogate.trust->value),
-                          Interval(*surrogate.trust));
+                          Number(surrogate.trust->value).text,
+                          Interval(*surrogate.trust).text);
     }
     text += ToText(CoefficientTable(surrogate, sizes));
     for (const plots::Table& table :
@@ -222,9 +224,8 @@ std::string FitsJson(const trials::RunInfo& run, const FittedRun& fitted,
   return common::ToText(json, 2) + "\n";
 }
 
-std::vector<plots::LearnedNumber> LearnedNumbers(
-    const std::filesystem::path& run_folder) {
-  std::vector<plots::LearnedNumber> numbers;
+plots::Table LearnedNumbers(const std::filesystem::path& run_folder) {
+  plots::Table numbers;
   const auto records =
       trials::ReadRows<trials::FitRecord>(run_folder, true).records;
   if (records.empty()) {
@@ -241,10 +242,8 @@ std::vector<plots::LearnedNumber> LearnedNumbers(
   for (const FittedSurrogate& surrogate : fitted.surrogates) {
     for (const FittedParameter& value : surrogate.coefficients) {
       if (const auto reading = ReadingOf(surrogate, value, sizes)) {
-        numbers.push_back({surrogate.name + ": " + value.name,
-                           Number(reading->estimate.value), reading->unit,
-                           Interval(reading->estimate),
-                           MeaningOf(surrogate, value.name)});
+        numbers.Add(RowOf(surrogate.name + ": " + value.name, *reading,
+                          MeaningOf(surrogate, value.name)));
       }
     }
   }

@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "common/error.h"
-#include "plots/page.h"
+#include "plots/table.h"
 #include "studies/fits/fitted_run.h"
-#include "studies/fits/physical_reading.h"
 #include "trials/record.h"
 
 namespace studies {
@@ -33,7 +32,7 @@ struct FitsVerbOptions {
 // The coefficients of a run in physical units, and its standard deviations, as
 // rows of the result page. Empty for a run without fits or whose manifest is
 // gone.
-[[nodiscard]] std::vector<plots::LearnedNumber> LearnedNumbers(
+[[nodiscard]] plots::Table LearnedNumbers(
     const std::filesystem::path& run_folder);
 
 // The same as text and as JSON. `note` is a line about missing sizes.

@@ -1,9 +1,8 @@
-#include "studies/planners/aceso.h"
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -12,6 +11,7 @@
 #include "methods/planners/aceso/baselines.h"
 #include "methods/planners/aceso/search.h"
 #include "methods/planners/alpa/alpa.h"
+#include "studies/planners/planners.h"
 
 namespace studies {
 namespace {
@@ -41,12 +41,23 @@ constexpr std::array kProblems = {
     Problem{"gpt_13B", "GPT-13B", 40, 32, "84.61", "86.23", 13},
 };
 
-std::string SecondsText(const std::optional<methods::CostedPlan>& plan) {
-  return plan ? fmt::format("{:.2f}", plan->cost.iteration_ms * 1e-3) : "none";
+using plots::Figures;
+
+std::string Label(const Problem& problem) {
+  return fmt::format("{}, {} GPUs", problem.label, problem.gpus);
 }
 
-std::string BestText(const AcesoResult& result) {
-  return result.best.empty() ? "none" : SecondsText(result.best.front());
+plots::Cell Decimals(double value, int decimals = 2) {
+  return Figures(fmt::format("{:.{}f}", value, decimals));
+}
+
+plots::Cell SecondsText(const std::optional<methods::CostedPlan>& plan) {
+  return plan ? Decimals(plan->cost.iteration_ms * 1e-3) : Figures("none");
+}
+
+plots::Cell BestText(const AcesoResult& result) {
+  return result.best.empty() ? Figures("none")
+                             : SecondsText(result.best.front());
 }
 
 // A search and the CPU seconds that it took.
@@ -76,21 +87,7 @@ OperatorModel PublishedModel(const std::filesystem::path& folder,
 }
 
 Output AcesoSearches(const std::filesystem::path& folder) {
-  Output output;
-  output.name = "aceso_searches";
-  output.table.header = {"problem",
-                         "published estimate (s)",
-                         "its program, 200 s (s)",
-                         "ours (s)",
-                         "plans explored",
-                         "CPU seconds",
-                         "plans per CPU second",
-                         "Megatron grid (s)",
-                         "dynamic programming (s)",
-                         "stages it explored",
-                         "Alpa's two levels (s)",
-                         "CPU seconds of it"};
-  output.csv = plots::CsvRow(output.table.header);
+  Output output{.name = "aceso_searches"};
   for (const Problem& problem : kProblems) {
     const OperatorModel model =
         PublishedModel(folder, problem.name, problem.layers, problem.gpus);
@@ -102,15 +99,20 @@ Output AcesoSearches(const std::filesystem::path& folder) {
     const auto alpa = methods::AlpaPlan(model);
     const double alpa_s = common::CpuSeconds() - start;
     const std::int64_t explored = timed.result.explored();
-    output.table.rows.push_back(
-        {fmt::format("{}, {} GPUs", problem.label, problem.gpus),
-         problem.published_s, problem.ran_s, BestText(timed.result),
-         fmt::format("{}", explored), fmt::format("{:.2f}", timed.cpu_s),
-         fmt::format("{:.0f}", static_cast<double>(explored) / timed.cpu_s),
-         SecondsText(grid.best), SecondsText(program.best),
-         fmt::format("{}", program.explored), SecondsText(alpa.best),
-         fmt::format("{:.2f}", alpa_s)});
-    output.csv += plots::CsvRow(output.table.rows.back());
+    output.table.Add(
+        {{"problem", Label(problem)},
+         {"published estimate (s)", Figures(problem.published_s)},
+         {"its program, 200 s (s)", Figures(problem.ran_s)},
+         {"ours (s)", BestText(timed.result)},
+         {"plans explored", explored},
+         {"CPU seconds", Decimals(timed.cpu_s)},
+         {"plans per CPU second",
+          Decimals(static_cast<double>(explored) / timed.cpu_s, 0)},
+         {"Megatron grid (s)", SecondsText(grid.best)},
+         {"dynamic programming (s)", SecondsText(program.best)},
+         {"stages it explored", program.explored},
+         {"Alpa's two levels (s)", SecondsText(alpa.best)},
+         {"CPU seconds of it", Decimals(alpa_s)}});
   }
   output.conclusion =
       "Estimated time per iteration of 1,024 sequences, at most 28,000 MB. "
@@ -120,11 +122,7 @@ Output AcesoSearches(const std::filesystem::path& folder) {
 }
 
 Output AcesoLayers(const std::filesystem::path& folder) {
-  Output output;
-  output.name = "aceso_layers";
-  output.table.header = {"layers",          "operators",      "estimate (s)",
-                         "sequences per s", "plans explored", "CPU seconds"};
-  output.csv = plots::CsvRow(output.table.header);
+  Output output{.name = "aceso_layers"};
   for (int layers = 8; layers <= 1024; layers *= 2) {
     const OperatorModel model =
         PublishedModel(folder, "gpt_scale-layer", layers, 8);
@@ -133,13 +131,14 @@ Output AcesoLayers(const std::filesystem::path& folder) {
         timed.result.best.empty()
             ? 0.0
             : timed.result.best.front().cost.iteration_ms * 1e-3;
-    output.table.rows.push_back(
-        {fmt::format("{}", layers), fmt::format("{}", model.operators()),
-         BestText(timed.result),
-         seconds > 0.0 ? fmt::format("{:.2f}", kBatch / seconds) : "",
-         fmt::format("{}", timed.result.explored()),
-         fmt::format("{:.2f}", timed.cpu_s)});
-    output.csv += plots::CsvRow(output.table.rows.back());
+    output.table.Add(
+        {{"layers", layers},
+         {"operators", model.operators()},
+         {"estimate (s)", BestText(timed.result)},
+         {"sequences per s",
+          seconds > 0.0 ? Decimals(kBatch / seconds) : Figures("")},
+         {"plans explored", timed.result.explored()},
+         {"CPU seconds", Decimals(timed.cpu_s)}});
   }
   output.conclusion =
       "Eight V100, 1,024 sequences per iteration; 300 plans per number of "
@@ -149,8 +148,7 @@ Output AcesoLayers(const std::filesystem::path& folder) {
 
 namespace {
 
-// "first bottleneck improves (%)" and "more than one hop (%)" of a search.
-std::array<std::string, 2> HopShares(const AcesoResult& result) {
+void AddHopShares(const AcesoResult& result, plots::Row& row) {
   double first = 0.0;
   double several = 0.0;
   double count = 0.0;
@@ -161,24 +159,16 @@ std::array<std::string, 2> HopShares(const AcesoResult& result) {
       several += trace.hops[i] > 1 ? 1.0 : 0.0;
     }
   }
-  return {fmt::format("{:.0f}", 100.0 * first / count),
-          fmt::format("{:.0f}", 100.0 * several / count)};
+  row.emplace_back("first bottleneck improves (%)",
+                   Decimals(100.0 * first / count, 0));
+  row.emplace_back("more than one hop (%)",
+                   Decimals(100.0 * several / count, 0));
 }
 
 }  // namespace
 
 Output AcesoHeuristics(const std::filesystem::path& folder) {
-  Output output;
-  output.name = "aceso_heuristics";
-  output.table.header = {"problem",
-                         "primitives",
-                         "most hops",
-                         "after 100 plans (s)",
-                         "after 300",
-                         "after 1,000",
-                         "first bottleneck improves (%)",
-                         "more than one hop (%)"};
-  output.csv = plots::CsvRow(output.table.header);
+  Output output{.name = "aceso_heuristics"};
   struct Variant {
     const char* label;
     bool random;
@@ -191,20 +181,20 @@ Output AcesoHeuristics(const std::filesystem::path& folder) {
     const OperatorModel model =
         PublishedModel(folder, problem.name, problem.layers, problem.gpus);
     for (const Variant& variant : kVariants) {
-      std::vector<std::string> row = {
-          fmt::format("{}, {} GPUs", problem.label, problem.gpus),
-          variant.label, fmt::format("{}", variant.hops)};
+      plots::Row row = {{"problem", Label(problem)},
+                        {"primitives", variant.label},
+                        {"most hops", variant.hops}};
       AcesoResult result;
-      for (const int budget : {100, 300, 1000}) {
+      for (const auto& [name, budget] : {std::pair("after 100 plans (s)", 100),
+                                         {"after 300", 300},
+                                         {"after 1,000", 1000}}) {
         result = methods::SearchAceso(model, {.most_hops = variant.hops,
                                               .budget = budget,
                                               .random_order = variant.random});
-        row.push_back(BestText(result));
+        row.emplace_back(name, BestText(result));
       }
-      const std::array<std::string, 2> shares = HopShares(result);
-      row.insert(row.end(), shares.begin(), shares.end());
-      output.csv += plots::CsvRow(row);
-      output.table.rows.push_back(std::move(row));
+      AddHopShares(result, row);
+      output.table.Add(std::move(row));
     }
   }
   output.conclusion =

@@ -1,5 +1,3 @@
-#include "studies/planners/astra.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -11,6 +9,7 @@
 #include "common/clock.h"
 #include "methods/planners/astra/learned_efficiency.h"
 #include "methods/planners/astra/money.h"
+#include "studies/planners/planners.h"
 #include "trials/data_folder.h"
 
 namespace studies {
@@ -42,15 +41,16 @@ double BestOf(const std::vector<MeasuredProduct>& measured,
   return std::exp(sum / static_cast<double>(measured.size()));
 }
 
-std::string ErrorText(std::vector<double> errors) {
+plots::Cell ErrorText(std::vector<double> errors) {
   std::sort(errors.begin(), errors.end());
   double sum = 0.0;
   for (const double error : errors) {
     sum += error;
   }
   const auto size = static_cast<double>(errors.size());
-  return fmt::format("{:.1f} / {:.1f} / {:.1f}", errors[errors.size() / 2],
-                     sum / size, errors[errors.size() * 9 / 10]);
+  return plots::Figures(fmt::format("{:.1f} / {:.1f} / {:.1f}",
+                                    errors[errors.size() / 2], sum / size,
+                                    errors[errors.size() * 9 / 10]));
 }
 
 // The errors of three models on products that they have not seen.
@@ -84,19 +84,16 @@ Errors CrossValidate(const std::vector<MeasuredProduct>& measured) {
 }  // namespace
 
 Output AstraEfficiency(const std::filesystem::path& folder) {
-  Output output;
-  output.name = "astra_efficiency";
-  output.table.header = {"GPU", "products", "constant", "analytic, best fitted",
-                         "boosted trees"};
-  output.csv = plots::CsvRow(output.table.header);
+  Output output{.name = "astra_efficiency"};
   for (const char* gpu : {"A100-PCIe-80GB", "B200-SXM"}) {
     const std::vector<MeasuredProduct> measured =
         methods::ReadMeasuredProducts(folder / "simumax_operators.csv", gpu);
     const Errors errors = CrossValidate(measured);
-    output.table.rows.push_back(
-        {gpu, fmt::format("{}", measured.size()), ErrorText(errors.constant),
-         ErrorText(errors.analytic), ErrorText(errors.learned)});
-    output.csv += plots::CsvRow(output.table.rows.back());
+    output.table.Add({{"GPU", gpu},
+                      {"products", measured.size()},
+                      {"constant", ErrorText(errors.constant)},
+                      {"analytic, best fitted", ErrorText(errors.analytic)},
+                      {"boosted trees", ErrorText(errors.learned)}});
   }
   output.conclusion =
       "Median / mean / 90% quantile of the relative errors in percent, "
@@ -123,22 +120,19 @@ Output AstraMoney() {
   const double start = common::CpuSeconds();
   const methods::MoneyResult result = SearchMoney(job, 1024, {});
   const double cpu_s = common::CpuSeconds() - start;
-  Output output;
-  output.name = "astra_money";
-  output.table.header = {"GPUs", "strategy", "s per step",
-                         "money of 1,000 steps"};
-  output.csv = plots::CsvRow(output.table.header);
+  Output output{.name = "astra_money"};
   int gpus = 0;
   for (const methods::GpuStrategy& each : result.pool) {
     if (each.gpus == gpus) {
       continue;
     }
     gpus = each.gpus;
-    output.table.rows.push_back({fmt::format("{}", each.gpus),
-                                 ToString(each.config),
-                                 fmt::format("{:.2f}", each.step_time_s),
-                                 fmt::format("{:.0f}", each.money)});
-    output.csv += plots::CsvRow(output.table.rows.back());
+    output.table.Add({{"GPUs", each.gpus},
+                      {"strategy", ToString(each.config)},
+                      {"s per step",
+                       plots::Figures(fmt::format("{:.2f}", each.step_time_s))},
+                      {"money of 1,000 steps",
+                       plots::Figures(fmt::format("{:.0f}", each.money))}});
   }
   output.conclusion = fmt::format(
       "The fastest strategy of the optimal pool for each number of GPUs in it. "

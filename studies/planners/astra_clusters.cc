@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 
 #include "methods/planners/astra/plan_search.h"
-#include "studies/planners/astra.h"
+#include "studies/planners/planners.h"
 #include "trials/cluster.h"
 #include "trials/data_folder.h"
 #include "trials/simulator/simulator.h"
@@ -168,29 +168,15 @@ class Job {
   methods::AstraMethodOptions options_;  // with the rate of the first type
 };
 
-std::string Thousands(double tokens_per_s) {
-  return fmt::format("{:.0f}", tokens_per_s / 1000.0);
+plots::Cell Thousands(double tokens_per_s) {
+  return plots::Figures(fmt::format("{:.0f}", tokens_per_s / 1000.0));
 }
 
 }  // namespace
 
 Output AstraClusters() {
   constexpr int kGpus = 1024;
-  Output output;
-  output.name = "astra_clusters";
-  output.table.header = {"model",
-                         "H100",
-                         "H800",
-                         "A800",
-                         "A800 + H100",
-                         "equal stages there",
-                         "H100, half as many",
-                         "mixed / A800, published",
-                         "here",
-                         "mixed / H100, published",
-                         "here",
-                         "fastest plan of the mixed cluster"};
-  output.csv = plots::CsvRow(output.table.header);
+  Output output{.name = "astra_clusters"};
   int ordered = 0;
   for (const PublishedStep& row : kTable2) {
     const auto one = [&](const char* gpu, int gpus) {
@@ -205,14 +191,22 @@ Output AstraClusters() {
     std::string text;
     const double both = mixed.BestOfPlans(text);
     ordered += h100 > h800 && h800 > both && both > a800 ? 1 : 0;
-    output.table.rows.push_back(
-        {row.label, Thousands(h100), Thousands(h800), Thousands(a800),
-         Thousands(both), Thousands(mixed.BestOfEqualStages()), Thousands(half),
-         fmt::format("{:.2f}", row.mixed / row.a800),
-         fmt::format("{:.2f}", both / a800),
-         fmt::format("{:.2f}", row.mixed / row.h100),
-         fmt::format("{:.2f}", both / h100), text});
-    output.csv += plots::CsvRow(output.table.rows.back());
+    const auto ratio = [](double value, double other) {
+      return plots::Figures(fmt::format("{:.2f}", value / other));
+    };
+    output.table.Add(
+        {{"model", row.label},
+         {"H100", Thousands(h100)},
+         {"H800", Thousands(h800)},
+         {"A800", Thousands(a800)},
+         {"A800 + H100", Thousands(both)},
+         {"equal stages there", Thousands(mixed.BestOfEqualStages())},
+         {"H100, half as many", Thousands(half)},
+         {"mixed / A800, published", ratio(row.mixed, row.a800)},
+         {"here", ratio(both, a800)},
+         {"mixed / H100, published", ratio(row.mixed, row.h100)},
+         {"here", ratio(both, h100)},
+         {"fastest plan of the mixed cluster", text}});
   }
   output.conclusion = fmt::format(
       "Thousands of tokens per second on {} GPUs (the mixed cluster has half "
@@ -228,11 +222,7 @@ Output AstraClusters() {
 
 Output AstraHalves() {
   const Training training{256, 2048, {1, 2, 4, 8}};
-  Output output;
-  output.name = "astra_halves";
-  output.table.header = {"cluster",    "equal stages", "Astra's plans",
-                         "strategies", "that fit",     "fastest plan"};
-  output.csv = plots::CsvRow(output.table.header);
+  Output output{.name = "astra_halves"};
   const trials::Cluster slow = Hosts("A100", 8);
   const trials::Cluster fast = Hosts("H100", 8);
   const std::vector<std::pair<std::string, std::vector<trials::Cluster>>>
@@ -244,11 +234,12 @@ Output AstraHalves() {
     std::string text;
     const double plans = job.BestOfPlans(text);
     const methods::PlanSearchResult found = job.Search({.top = 1});
-    output.table.rows.push_back({label, Thousands(job.BestOfEqualStages()),
-                                 Thousands(plans),
-                                 fmt::format("{}", found.strategies),
-                                 fmt::format("{}", found.fit), text});
-    output.csv += plots::CsvRow(output.table.rows.back());
+    output.table.Add({{"cluster", label},
+                      {"equal stages", Thousands(job.BestOfEqualStages())},
+                      {"Astra's plans", Thousands(plans)},
+                      {"strategies", found.strategies},
+                      {"that fit", found.fit},
+                      {"fastest plan", text}});
   }
   output.conclusion = fmt::format(
       "Llama-2-7B, {} sequences of {} tokens, thousands of tokens per second, "
@@ -259,13 +250,7 @@ Output AstraHalves() {
 }
 
 Output AstraOffload() {
-  Output output;
-  output.name = "astra_offload";
-  output.table.header = {"model",    "GPUs",    "strategies",
-                         "that fit", "fastest", "with groups",
-                         "that fit", "fastest", "and offloading",
-                         "that fit", "fastest", "offloads"};
-  output.csv = plots::CsvRow(output.table.header);
+  Output output{.name = "astra_offload"};
   for (const auto& [label, model, gpus] :
        {std::tuple{"Llama-2-7B", "llama-2-7b", 8},
         std::tuple{"Llama-2-7B", "llama-2-7b", 64},
@@ -277,24 +262,25 @@ Output AstraOffload() {
         std::tuple{"GLM-130B", "glm-130b", 32},
         std::tuple{"GLM-130B", "glm-130b", 64}}) {
     const Job job(model, {Hosts("A800", gpus)});
-    std::vector<std::string> cells = {label, fmt::format("{}", gpus)};
+    plots::Row row = {{"model", label}, {"GPUs", gpus}};
     methods::PlanSearchResult last;
-    for (const methods::PlanSearchOptions& search :
-         {methods::PlanSearchOptions{.top = 1},
-          methods::PlanSearchOptions{.top = 1, .groups = true},
-          methods::PlanSearchOptions{
-              .top = 1, .groups = true, .offload = true}}) {
+    for (const auto& [name, search] :
+         {std::pair("strategies", methods::PlanSearchOptions{.top = 1}),
+          {"with groups", {.top = 1, .groups = true}},
+          {"and offloading", {.top = 1, .groups = true, .offload = true}}}) {
       last = job.Search(search);
-      cells.push_back(fmt::format("{}", last.strategies));
-      cells.push_back(fmt::format("{}", last.fit));
-      cells.push_back(last.best.empty() ? "none" : Thousands(job.RateOf(last)));
+      row.emplace_back(name, last.strategies);
+      row.emplace_back("that fit", last.fit);
+      row.emplace_back("fastest", last.best.empty()
+                                      ? plots::Figures("none")
+                                      : Thousands(job.RateOf(last)));
     }
-    cells.emplace_back(!last.best.empty() &&
-                               last.best.front().extras.offload_optimizer
-                           ? "yes"
-                           : "no");
-    output.table.rows.push_back(cells);
-    output.csv += plots::CsvRow(cells);
+    row.emplace_back(
+        "offloads",
+        !last.best.empty() && last.best.front().extras.offload_optimizer
+            ? "yes"
+            : "no");
+    output.table.Add(std::move(row));
   }
   output.conclusion = fmt::format(
       "By Astra's cost model, on A800: recomputation of the first layers of a "

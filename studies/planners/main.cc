@@ -3,11 +3,10 @@
 //   planners_study FOLDER PUBLISHED
 //
 // writes tables below FOLDER; PUBLISHED has aceso_v100_op_profiles.csv,
-// aceso_v100_collectives.csv and simumax_operators.csv. docs/planners.md has
+// aceso_v100_collectives.csv and simumax_operators.csv. docs/tables has
 // the tables.
 
-#include "studies/planners/aceso.h"
-#include "studies/planners/astra.h"
+#include "studies/planners/planners.h"
 #include "studies/program.h"
 
 int main(int argc, char** argv) {

@@ -85,40 +85,33 @@ std::string Joined(const std::vector<std::string>& texts) {
   return texts.empty() ? "-" : fmt::format("{}", fmt::join(texts, "; "));
 }
 
-std::string CsvOf(const SensitivityStudy& study,
-                  const std::vector<ClaimEffect>& effects) {
-  const auto fields = [&](const ClaimEffect& effect) {
+plots::Table EffectTable(const SensitivityStudy& study,
+                         const std::vector<ClaimEffect>& effects) {
+  plots::Table table;
+  for (const ClaimEffect& effect : effects) {
     const Claim& claim = study.claims[effect.claim];
     const Variation& variation = effect.varied->variation;
     const common::Estimate& points = effect.points.mean;
-    return plots::Fields()
-        .Add("claim", claim.text)
-        .Add("better", claim.better)
-        .Add("worse", claim.worse)
-        .Add("experiment", effect.varied->experiment)
-        .Add("constant",
-             variation.constant.empty() ? variation.name : variation.constant)
-        .Add("value", variation.value)
-        .Add("n", effect.points.pairs)
-        .Add("effect_points", points.value)
-        .Add("low_points", points.low)
-        .Add("high_points", points.high)
-        .Add("verdict", std::string(ToString(effect.points.verdict())));
-  };
-  const VariedExperiment none;
-  std::string csv = fields({.varied = &none}).Header();
-  for (const ClaimEffect& effect : effects) {
-    csv += fields(effect).Row();
+    table.Add({{"claim", claim.text},
+               {"better", claim.better},
+               {"worse", claim.worse},
+               {"experiment", effect.varied->experiment},
+               {"constant", variation.constant.empty() ? variation.name
+                                                       : variation.constant},
+               {"value", variation.value},
+               {"n", effect.points.pairs},
+               {"effect_points", points.value},
+               {"low_points", points.low},
+               {"high_points", points.high},
+               {"verdict", ToString(effect.points.verdict())}});
   }
-  return csv;
+  return table;
 }
 
 // A row per claim.
 plots::Table ClaimTable(const SensitivityStudy& study,
                         const std::vector<ClaimEffect>& effects) {
-  plots::Table table{
-      .header = {"claim", "cases", "holds", "open", "turns", "turns at"},
-      .last_is_name = true};
+  plots::Table table;
   for (std::size_t c = 0; c < study.claims.size(); ++c) {
     std::array<int, 3> counts{};
     std::vector<std::string> turns;
@@ -133,11 +126,12 @@ plots::Table ClaimTable(const SensitivityStudy& study,
                                     effect.varied->experiment));
       }
     }
-    table.rows.push_back(
-        {study.claims[c].text,
-         std::to_string(std::accumulate(counts.begin(), counts.end(), 0)),
-         std::to_string(counts[0]), std::to_string(counts[1]),
-         std::to_string(counts[2]), Joined(turns)});
+    table.Add({{"claim", study.claims[c].text},
+               {"cases", std::accumulate(counts.begin(), counts.end(), 0)},
+               {"holds", counts[0]},
+               {"open", counts[1]},
+               {"turns", counts[2]},
+               {"turns at", Joined(turns)}});
   }
   return table;
 }
@@ -163,9 +157,7 @@ std::vector<Group> GroupsOf(const std::vector<ClaimEffect>& effects) {
 // verdict is another one.
 plots::Table ExperimentTable(const SensitivityStudy& study,
                              const std::vector<Group>& groups) {
-  plots::Table table{.header = {"claim", "experiment", "default", "verdict",
-                                "least", "most", "another verdict at"},
-                     .all_are_names = true};
+  plots::Table table;
   for (const Group& group : groups) {
     const ClaimEffect& first = *group.front();
     if (!first.varied->variation.constant.empty()) {
@@ -186,10 +178,13 @@ plots::Table ExperimentTable(const SensitivityStudy& study,
       return fmt::format("{:+.1f} ({})", effect.points.mean.value,
                          Text(effect.varied->variation));
     };
-    table.rows.push_back({study.claims[first.claim].text,
-                          first.varied->experiment, Text(first.points),
-                          std::string(ToString(first.points.verdict())),
-                          extreme(**least), extreme(**most), Joined(others)});
+    table.Add({{"claim", study.claims[first.claim].text},
+               {"experiment", first.varied->experiment},
+               {"default", Text(first.points)},
+               {"verdict", ToString(first.points.verdict())},
+               {"least", extreme(**least)},
+               {"most", extreme(**most)},
+               {"another verdict at", Joined(others)}});
   }
   return table;
 }
@@ -301,8 +296,8 @@ std::vector<Output> SensitivityOutputs(
   const std::vector<Group> groups = GroupsOf(effects);
   Output claims{
       .name = "sensitivity",
-      .csv = CsvOf(study, effects),
       .table = ClaimTable(study, effects),
+      .data = EffectTable(study, effects),
       .conclusion = fmt::format(
           "{}, {} repeats. A case is an experiment under one variation. A "
           "claim holds in a case if the 95% bootstrap interval of its effect "

@@ -169,8 +169,9 @@ double Ratio(const trials::TableRow& row, const std::string& quantity) {
          row.Number("predicted_" + quantity);
 }
 
-std::string PercentText(double share) {
-  return std::isnan(share) ? "-" : fmt::format("{:.0f}%", 100.0 * share);
+plots::Cell Percent(double share) {
+  return {std::isnan(share) ? "-" : fmt::format("{:.0f}%", 100.0 * share),
+          share};
 }
 
 }  // namespace
@@ -234,23 +235,15 @@ void WriteBands(const std::filesystem::path& rows, std::ostream& out) {
   const std::filesystem::path file = trials::ErrorBandsPath();
   plots::WriteTextFile(file, ToToml(BandsOf(read)));
   const std::vector<Calibration> calibration = Calibrate(read);
-  plots::WriteTextFile(rows.parent_path() / "calibration.csv",
-                       plots::ToCsv(
-                           calibration, +[](const Calibration& one) {
-                             return plots::Fields()
-                                 .Add("source", one.source)
-                                 .Add("step_time_rows", one.step_time_rows)
-                                 .Add("step_time_inside", one.step_time_inside)
-                                 .Add("peak_memory_rows", one.peak_memory_rows)
-                                 .Add("peak_memory_inside",
-                                      one.peak_memory_inside);
-                           }));
-  plots::Table table{
-      .header = {"inside the bands of the other sources", "time", "memory"}};
-  for (const Calibration& one : calibration) {
-    table.rows.push_back({one.source, PercentText(one.step_time_inside),
-                          PercentText(one.peak_memory_inside)});
-  }
+  const plots::Table table = plots::TableOf(calibration, [](const Calibration& one) {
+    return plots::Row{
+        {"source", "inside the bands of the other sources", one.source},
+        {"step_time_rows", "", one.step_time_rows},
+        {"step_time_inside", "time", Percent(one.step_time_inside)},
+        {"peak_memory_rows", "", one.peak_memory_rows},
+        {"peak_memory_inside", "memory", Percent(one.peak_memory_inside)}};
+  });
+  plots::WriteTextFile(rows.parent_path() / "calibration.csv", ToCsv(table));
   out << ToText(table) << "wrote " << file.string() << '\n';
 }
 

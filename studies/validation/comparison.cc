@@ -12,7 +12,7 @@
 
 #include "common/quantiles.h"
 #include "common/statistics.h"
-#include "studies/validation/part_time.h"
+#include "studies/validation/prediction.h"
 
 namespace studies {
 namespace {
@@ -23,20 +23,21 @@ constexpr int kLargestAskedFor = 256;  // GPUs; see docs/validation.md
 
 using RowIndices = std::vector<std::size_t>;
 
-// Rows by scenario, in the order of their first row.
-std::vector<std::pair<std::string, RowIndices>> ByScenario(
-    const MeasuredTable& table, const RowIndices& rows) {
-  std::vector<std::pair<std::string, RowIndices>> scenarios;
+// Rows by the name that `name_of` has for their indices, in the order of their
+// first row.
+template <typename NameOf>
+std::vector<std::pair<std::string, RowIndices>> GroupsBy(
+    const RowIndices& rows, const NameOf& name_of) {
+  std::vector<std::pair<std::string, RowIndices>> groups;
   std::map<std::string, std::size_t> place;
   for (const std::size_t i : rows) {
-    const auto [at, is_new] =
-        place.try_emplace(table.rows[i].scenario, scenarios.size());
+    const auto [at, is_new] = place.try_emplace(name_of(i), groups.size());
     if (is_new) {
-      scenarios.emplace_back(table.rows[i].scenario, RowIndices{});
+      groups.emplace_back(at->first, RowIndices{});
     }
-    scenarios[at->second].second.push_back(i);
+    groups[at->second].second.push_back(i);
   }
-  return scenarios;
+  return groups;
 }
 
 // The rows of a scenario by configuration: rows that ran count, by their
@@ -150,7 +151,8 @@ void AddScenarios(const MeasuredTable& table,
                   const RowIndices& rows, Comparison& comparison) {
   std::vector<double> correlations;
   std::vector<double> slowdowns;
-  const auto scenarios = ByScenario(table, rows);
+  const auto scenarios =
+      GroupsBy(rows, [&](std::size_t i) { return table.rows[i].scenario; });
   comparison.scenarios = static_cast<int>(scenarios.size());
   if (ArePartsOfSteps(table, rows)) {
     return;  // they are not used to choose a configuration
@@ -190,15 +192,12 @@ std::vector<Scope> PartScopes(const MeasuredTable& table,
                   [&](std::size_t i) { return IsOfBlock(table.rows[i]); })) {
     scopes.push_back({"block (sum)", IsOfBlock, true});
   }
-  for (const std::size_t i : rows) {
-    const std::string name = PartGroup(table.rows[i]);
-    const bool known =
-        std::any_of(scopes.begin(), scopes.end(),
-                    [&](const Scope& scope) { return scope.name == name; });
-    if (!known) {
-      scopes.push_back(
-          {name, [name](const auto& row) { return PartGroup(row) == name; }});
-    }
+  const auto groups =
+      GroupsBy(rows, [&](std::size_t i) { return PartGroup(table.rows[i]); });
+  for (const auto& group : groups) {
+    scopes.push_back({group.first, [name = group.first](const auto& row) {
+                        return PartGroup(row) == name;
+                      }});
   }
   return scopes;
 }
@@ -250,26 +249,6 @@ std::vector<Scope> ScopesOf(const MeasuredTable& table,
   return scopes;
 }
 
-// Rows with a prediction, by GPU type in the order of their first row.
-std::vector<std::pair<std::string, RowIndices>> ByGpu(
-    const MeasuredTable& table, const std::vector<Prediction>& predictions) {
-  std::vector<std::pair<std::string, RowIndices>> gpus;
-  for (std::size_t i = 0; i < table.rows.size(); ++i) {
-    if (!predictions[i].left_out.empty()) {
-      continue;
-    }
-    const std::string& name = table.rows[i].cluster.gpu.name;
-    auto found = std::find_if(gpus.begin(), gpus.end(), [&](const auto& gpu) {
-      return gpu.first == name;
-    });
-    if (found == gpus.end()) {
-      found = gpus.insert(found, {name, {}});
-    }
-    found->second.push_back(i);
-  }
-  return gpus;
-}
-
 bool IsIn(Half half, const MeasuredRow& row) {
   return half == Half::kAll || half == row.half;
 }
@@ -296,7 +275,15 @@ std::vector<Comparison> Compare(const MeasuredTable& table,
     AddErrors(table, predictions, rows, scope.summed, comparison);
     AddScenarios(table, predictions, rows, comparison);
   };
-  for (const auto& [gpu, all] : ByGpu(table, predictions)) {
+  RowIndices predicted;
+  for (std::size_t i = 0; i < table.rows.size(); ++i) {
+    if (predictions[i].left_out.empty()) {
+      predicted.push_back(i);
+    }
+  }
+  const auto gpus = GroupsBy(
+      predicted, [&](std::size_t i) { return table.rows[i].cluster.gpu.name; });
+  for (const auto& [gpu, all] : gpus) {
     for (const Scope& scope : ScopesOf(table, all)) {
       for (const Half half : {Half::kAll, Half::kFitted, Half::kOther}) {
         add(gpu, all, scope, half);

@@ -17,7 +17,7 @@ struct Comparison {
   std::string gpu;  // GPU type
   // "all", "one host", "several hosts", "up to 256 GPUs", "over 256 GPUs",
   // "within 2x of best" (of its scenario, as measured); or a group of operators
-  // or collectives (part_time.h), whose times are in step_time.
+  // or collectives (prediction.h), whose times are in step_time.
   std::string scope;
   Half half = Half::kAll;
   int rows = 0;  // with a prediction

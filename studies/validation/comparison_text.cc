@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <map>
 #include <string>
 #include <utility>
@@ -17,64 +18,53 @@
 namespace studies {
 namespace {
 
-std::string Percent(double share) {
-  return std::isnan(share) ? "-" : fmt::format("{:.1f}%", 100.0 * share);
+plots::Cell PercentOf(double share) {
+  return {std::isnan(share) ? "-" : fmt::format("{:.1f}%", 100.0 * share),
+          share};
 }
 
-std::string Decimal(double value) {
-  return std::isnan(value) ? "-" : fmt::format("{:.2f}", value);
+plots::Cell Decimal(double value) {
+  return std::isnan(value) ? plots::Figures("-") : plots::Fixed(value, 2);
 }
 
 std::string_view HalfName(Half half) {
-  switch (half) {
-    case Half::kFitted:
-      return "fitted";
-    case Half::kOther:
-      return "other";
-    default:
-      return "all";
-  }
+  constexpr std::string_view kNames[] = {"all", "fitted", "other"};
+  return kNames[static_cast<std::size_t>(half)];
 }
 
-std::string Counted(const Share& share) {
-  return share.of == 0
-             ? "-"
-             : fmt::format("{} {}", share.rows, Percent(share.Value()));
+plots::Cell Counted(const Share& share) {
+  return plots::Figures(
+      share.of == 0
+          ? "-"
+          : fmt::format("{} {}", share.rows, PercentOf(share.Value()).text));
 }
 
 // The errors of step time (t) and peak memory (m), ranks, own pick and memory.
-const std::vector<std::string> kHeading = {
-    "GPU",       "scope",    "half",      "rows",   "scenarios", "t rows",
-    "t mean",    "t median", "t p90",     "t bias", "m rows",    "m mean",
-    "m median",  "m p90",    "Spearman",  "ranked", "slower",    "picks",
-    "oom picks", "oom rows", "precision", "recall", "ran, oom",  "failed, fit"};
-
-std::vector<std::string> Cells(const Comparison& c) {
-  const auto count = [](auto n) { return std::to_string(n); };
-  return {c.gpu,
-          c.scope,
-          std::string(HalfName(c.half)),
-          count(c.rows),
-          count(c.scenarios),
-          count(c.step_time.rows),
-          Percent(c.step_time.mean),
-          Percent(c.step_time.median),
-          Percent(c.step_time.p90),
-          Percent(c.step_time.bias),
-          count(c.peak_memory.rows),
-          Percent(c.peak_memory.mean),
-          Percent(c.peak_memory.median),
-          Percent(c.peak_memory.p90),
-          Decimal(c.spearman),
-          count(c.ranked_scenarios),
-          Percent(c.pick_slowdown),
-          count(c.picks),
-          count(c.failed_picks),
-          count(c.out_of_memory_rows),
-          Decimal(c.out_of_memory.Precision()),
-          Decimal(c.out_of_memory.Recall()),
-          Counted(c.ran_called_oom),
-          Counted(c.failed_called_fit)};
+plots::Row RowOf(const Comparison& c) {
+  return {{"GPU", c.gpu},
+          {"scope", c.scope},
+          {"half", HalfName(c.half)},
+          {"rows", c.rows},
+          {"scenarios", c.scenarios},
+          {"t rows", c.step_time.rows},
+          {"t mean", PercentOf(c.step_time.mean)},
+          {"t median", PercentOf(c.step_time.median)},
+          {"t p90", PercentOf(c.step_time.p90)},
+          {"t bias", PercentOf(c.step_time.bias)},
+          {"m rows", c.peak_memory.rows},
+          {"m mean", PercentOf(c.peak_memory.mean)},
+          {"m median", PercentOf(c.peak_memory.median)},
+          {"m p90", PercentOf(c.peak_memory.p90)},
+          {"Spearman", Decimal(c.spearman)},
+          {"ranked", c.ranked_scenarios},
+          {"slower", PercentOf(c.pick_slowdown)},
+          {"picks", c.picks},
+          {"oom picks", c.failed_picks},
+          {"oom rows", c.out_of_memory_rows},
+          {"precision", Decimal(c.out_of_memory.Precision())},
+          {"recall", Decimal(c.out_of_memory.Recall())},
+          {"ran, oom", Counted(c.ran_called_oom)},
+          {"failed, fit", Counted(c.failed_called_fit)}};
 }
 
 common::Json JsonOf(const ErrorSummary& error) {
@@ -140,14 +130,6 @@ bool RepeatsAll(const Comparison& one, const std::vector<Comparison>& all) {
          });
 }
 
-// The columns of ToCsv after those of the table, for programs that compare rows
-// of different tables.
-constexpr std::string_view kAddedColumns =
-    "predicted_step_time_s,predicted_peak_memory_gb,predicted_status,"
-    "measured_step_time_s,measured_peak_memory_gb,measured_status,row_source,"
-    "row_scenario,row_half,row_part,row_gpu,row_architecture,row_framework,"
-    "row_gpus,row_hosts,row_zero_stage\n";
-
 std::string_view StatusName(const MeasuredRow& row) {
   if (row.peak_memory == PeakMemory::kComputed) {
     return "computed";
@@ -155,27 +137,28 @@ std::string_view StatusName(const MeasuredRow& row) {
   return row.out_of_memory ? "oom" : "ok";
 }
 
-std::string AddedCells(const MeasuredTable& table, const MeasuredRow& row,
-                       const Prediction& prediction) {
-  const auto in_unit = [&row](double bytes) {
-    return common::ExactText(bytes / row.peak_memory_unit_bytes);
-  };
-  std::string text = fmt::format(
-      "{},{},{},{},{},{},", common::ExactText(prediction.step_time_s),
-      in_unit(prediction.peak_memory_bytes), prediction.Status(),
-      common::ExactText(row.step_time_s), in_unit(row.peak_memory_bytes),
-      StatusName(row));
-  for (const std::string_view name :
-       {std::string_view(table.source), std::string_view(row.scenario),
-        HalfName(row.half), std::string_view(row.part.name),
-        std::string_view(row.cluster.gpu.name),
-        std::string_view(row.cluster.gpu.architecture),
-        std::string_view(row.framework_name)
-            .substr(0, row.framework_name.find(' '))}) {
-    text += common::CsvCell(std::string(name)) + ",";
-  }
-  return text + fmt::format("{},{},{}\n", row.cluster.gpus(), row.cluster.nodes,
-                            row.config.zero_stage);
+// The columns of ToCsv after those of the table, for programs that compare rows
+// of different tables.
+plots::Row AddedTo(const std::string& source, const MeasuredRow& row,
+                   const Prediction& prediction) {
+  const double unit = row.peak_memory_unit_bytes;
+  const std::string& framework = row.framework_name;
+  return {{"predicted_step_time_s", prediction.step_time_s},
+          {"predicted_peak_memory_gb", prediction.peak_memory_bytes / unit},
+          {"predicted_status", prediction.Status()},
+          {"measured_step_time_s", row.step_time_s},
+          {"measured_peak_memory_gb", row.peak_memory_bytes / unit},
+          {"measured_status", StatusName(row)},
+          {"row_source", source},
+          {"row_scenario", row.scenario},
+          {"row_half", HalfName(row.half)},
+          {"row_part", row.part.name},
+          {"row_gpu", row.cluster.gpu.name},
+          {"row_architecture", row.cluster.gpu.architecture},
+          {"row_framework", framework.substr(0, framework.find(' '))},
+          {"row_gpus", row.cluster.gpus()},
+          {"row_hosts", row.cluster.nodes},
+          {"row_zero_stage", row.config.zero_stage}};
 }
 
 }  // namespace
@@ -191,10 +174,10 @@ std::string ToText(const MeasuredTable& table,
   }
   std::string text = fmt::format("{}: {}; {} rows\n", table.name, table.title,
                                  table.rows.size());
-  plots::Table rows{.header = kHeading};
+  plots::Table rows;
   for (const Comparison& comparison : comparisons) {
     if (!RepeatsAll(comparison, comparisons)) {
-      rows.rows.push_back(Cells(comparison));
+      rows.Add(RowOf(comparison));
     }
   }
   text += rows.rows.empty() ? "" : plots::ToText(rows);
@@ -212,19 +195,22 @@ std::string ToText(const MeasuredTable& table,
 
 std::string ToCsv(const MeasuredTable& table,
                   const std::vector<Prediction>& predictions) {
-  std::string text;
-  const auto add_cells = [&](const std::vector<std::string>& cells) {
-    for (const std::string& cell : cells) {
-      text += common::CsvCell(cell) + ",";
+  const auto row_of = [&](const std::vector<std::string>& cells,
+                          const plots::Row& added) {
+    plots::Row row;
+    for (std::size_t c = 0; c < cells.size(); ++c) {
+      row.emplace_back(table.csv.header()[c], cells[c]);
     }
+    row.insert(row.end(), added.begin(), added.end());
+    return row;
   };
-  add_cells(table.csv.header());
-  text += kAddedColumns;
+  plots::Table csv{
+      .columns = row_of(table.csv.header(), AddedTo("", MeasuredRow{}, {}))};
   for (std::size_t i = 0; i < predictions.size(); ++i) {
-    add_cells(table.csv.rows()[i].cells);
-    text += AddedCells(table, table.rows[i], predictions[i]);
+    csv.Add(row_of(table.csv.rows()[i].cells,
+                   AddedTo(table.source, table.rows[i], predictions[i])));
   }
-  return text;
+  return plots::ToCsv(csv);
 }
 
 }  // namespace studies

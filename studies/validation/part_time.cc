@@ -1,5 +1,3 @@
-#include "studies/validation/part_time.h"
-
 #include <algorithm>
 #include <limits>
 #include <span>
@@ -7,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "studies/validation/prediction.h"
 #include "trials/simulator/action_time.h"
 #include "trials/simulator/collectives.h"
 

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "studies/validation/part_time.h"
 #include "trials/predictions.h"
 #include "trials/simulator/simulator.h"
 

@@ -18,7 +18,6 @@ using fakes::ReadFile;
 using fakes::TemporaryFolder;
 using plots_test::WriteProblem;
 using plots_test::WriteRun;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 using testing::SizeIs;
@@ -154,17 +153,6 @@ TEST(Compare, AdjustsRivalsAndVariantsSeparately) {
               HasSubstr("too few for p < 0.05: the smallest possible p is "
                         "0.062 among the methods."));
   EXPECT_THAT(text, Not(HasSubstr("among the variants")));
-}
-
-TEST(Compare, LooksAtEveryCheckpoint) {
-  const TemporaryFolder folder;
-  WriteShares(folder.path(),
-              {{"", {{"random", {0.5, 0.6}}, {"oppa", {0.7, 0.7}}}}}, kTwo);
-  std::vector<std::string> names;
-  for (const ComparisonSet& set : CompareIn(folder.path())) {
-    names.push_back(CheckpointName(set.checkpoint));
-  }
-  EXPECT_THAT(names, ElementsAre("1", "3", "5", "10", "20", "end"));
 }
 
 TEST(Compare, KnowsNothingWithoutAnOptimumOrWithOneMethod) {

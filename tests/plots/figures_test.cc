@@ -32,7 +32,7 @@ const FigureKind& Kind(std::string_view name) {
 
 std::optional<Figure> Make(std::string_view name, const fs::path& folder) {
   const ExperimentRecords records = LoadExperiment(folder);
-  return MakeFigure(Kind(name), records, &records.problems.front(), {});
+  return MakeFigure(Kind(name), records, &records.problems.front());
 }
 
 TEST(Figures, HaveNamesOfTheirOwn) {

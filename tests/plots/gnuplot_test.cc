@@ -1,18 +1,15 @@
-#include "plots/figures/gnuplot.h"
-
-#include <cmath>
 #include <cstdlib>
+#include <regex>
 #include <set>
 #include <string>
 #include <utility>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common/error.h"
 #include "plots/figure_files.h"
-#include "plots/figures/gnuplot_process.h"
-#include "plots/figures/layout.h"
 #include "plots/table.h"
 #include "tests/plots/synthetic_experiment.h"
 
@@ -47,22 +44,6 @@ Figure SomeFigure() {
           .panels = {panel}};
 }
 
-TEST(Gnuplot, ScriptIsTheGoldenOne) {
-  plots_test::ExpectGolden("throughput-time.gp",
-                           Script(SomeFigure(), {"pdf", "svg", "png"}));
-}
-
-TEST(Gnuplot, PointsHaveBarsAndNoBand) {
-  Figure figure = SomeFigure();
-  figure.panels[0].series[1].mark = Mark::kPoints;
-  figure.panels[0].slopes = {1.0, 1.2};
-  const std::string script = Script(figure, {"pdf"});
-  EXPECT_THAT(script, HasSubstr("using ($1/60):6:(0):($7-$6) with vectors"));
-  EXPECT_THAT(script, testing::Not(HasSubstr(":6:7 with filledcurves")));
-  EXPECT_THAT(script, HasSubstr("1*x with lines"));
-  EXPECT_THAT(script, HasSubstr("1.2*x with lines"));
-}
-
 // A figure with a series of every mark that has no quartiles.
 Figure PlainFigure() {
   const Band band{.x = {1, 10}, .y = {{2, 2, 2}, {3, 3, 3}}};
@@ -93,44 +74,11 @@ Figure PlainFigure() {
   return figure;
 }
 
-TEST(Gnuplot, MarksWithoutQuartilesHaveOneColumn) {
+TEST(DataCsv, HasOneColumnForMarksWithoutQuartiles) {
   EXPECT_EQ(DataCsv(PlainFigure().panels[0]),
             "gpus,line,steps,points,scenario\n"
             "1,2,2,2,\"a,b\"\n"
             "10,3,3,,c\n");
-  const std::string script = Script(PlainFigure(), {"svg"});
-  EXPECT_THAT(script, HasSubstr("using 1:2 with lines"));
-  EXPECT_THAT(script, HasSubstr("using 1:3 with histeps"));
-  EXPECT_THAT(script, HasSubstr("using 1:4 with points"));
-  EXPECT_THAT(script, testing::Not(HasSubstr("terminal_pdf")));
-}
-
-TEST(Gnuplot, EveryPanelIsDrawnOnItsOwnAxes) {
-  const std::string script = Script(PlainFigure(), {"svg"});
-  const std::size_t first = script.find("  set logscale x\n");
-  const std::size_t unset = script.find("  unset logscale x\n");
-  ASSERT_NE(first, std::string::npos);
-  EXPECT_LT(script.find("plain-1.csv"), unset);
-  EXPECT_GT(script.find("plain-2.csv"), unset);
-  EXPECT_EQ(script.find("  set logscale x\n", first + 1), std::string::npos);
-}
-
-TEST(Gnuplot, TheLegendHasEveryLabelOfAnyPanelOnce) {
-  Figure figure = PlainFigure();
-  figure.panels[1].series[0].label = "another";
-  const Layout layout = LayoutOf(figure);
-  ASSERT_EQ(layout.legend.size(), 3U);  // steps have no label
-  EXPECT_EQ(layout.legend[0].label, "it's, fast");
-  EXPECT_TRUE(layout.legend[1].is_point);
-  EXPECT_EQ(layout.legend[2].label, "another");
-}
-
-TEST(Gnuplot, ASquareFigureHasAxesOfOneLength) {
-  Figure figure = SomeFigure();
-  figure.square = true;
-  const Layout layout = LayoutOf(figure);
-  EXPECT_NEAR(AxesRight(layout, 0) - AxesLeft(layout, 0),
-              layout.axes_top - layout.axes_bottom, 1e-12);
 }
 
 // All texts of an SVG picture, one after the other.
@@ -176,7 +124,55 @@ TEST(Gnuplot, TextsWithQuotesAndPercentSignsAreDrawnAsTheyAre) {
   EXPECT_NE(texts.find(label), texts.rfind(label));
 }
 
-TEST(Gnuplot, DataAreInSiUnitsAndEmptyWhereThereIsNoLine) {
+// What is drawn of a figure, as SVG.
+std::string SvgOf(const Figure& figure) {
+  const fakes::TemporaryFolder folder;
+  EXPECT_EQ(WriteFigures({{folder.path(), {figure}}}, {"svg"}).error, "");
+  return fakes::ReadFile(folder.path() / (figure.name + ".svg"));
+}
+
+TEST(Gnuplot, TheLegendHasEveryLabelOfAnyPanelOnce) {
+  Figure figure = PlainFigure();
+  figure.panels[1].series[0].label = "another";
+  const std::string texts = TextsOfSvg(SvgOf(figure));
+  for (const char* label : {"it's, fast", "A100", "another"}) {
+    EXPECT_NE(texts.find(label), std::string::npos) << label;
+    EXPECT_EQ(texts.find(label), texts.rfind(label)) << label;
+  }
+}
+
+// The axes of one format do not remain for the legend of the next.
+TEST(Gnuplot, DrawsLogarithmicAxesInEveryFormat) {
+  const fakes::TemporaryFolder folder;
+  EXPECT_EQ(
+      WriteFigures({{folder.path(), {PlainFigure()}}}, AllFormats()).error, "");
+}
+
+// Places of texts: <g transform="translate(x,y)">.
+TEST(Gnuplot, TextsBeginOnThePage) {
+  Figure figure = SomeFigure();
+  figure.panels[0].series.resize(5, figure.panels[0].series[0]);
+  for (std::size_t s = 0; s < 5; ++s) {
+    figure.panels[0].series[s].label =
+        fmt::format("OPPA without early termination {}", s);
+  }
+  const std::string svg = SvgOf(figure);
+  const std::regex box("viewBox=\"0 0 ([0-9]+) ([0-9]+)\"");
+  std::smatch size;
+  ASSERT_TRUE(std::regex_search(svg, size, box));
+  const std::regex place("translate\\((-?[0-9.]+),(-?[0-9.]+)\\)");
+  int places = 0;
+  for (auto at = std::sregex_iterator(svg.begin(), svg.end(), place);
+       at != std::sregex_iterator(); ++at, ++places) {
+    for (const int axis : {1, 2}) {
+      EXPECT_GE(std::stod((*at)[axis]), 0.0) << (*at)[0];
+      EXPECT_LE(std::stod((*at)[axis]), std::stod(size[axis])) << (*at)[0];
+    }
+  }
+  EXPECT_GT(places, 10);
+}
+
+TEST(DataCsv, IsInSiUnitsAndEmptyWhereThereIsNoLine) {
   EXPECT_EQ(DataCsv(SomeFigure().panels[0]),
             "time_s,oppa_median,oppa_q1,oppa_q3,"
             "random_median,random_q1,random_q3\n"
@@ -194,28 +190,6 @@ TEST(Gnuplot, StylesDifferInColorAndInDashes) {
   }
   EXPECT_EQ(colors.size(), 8U);
   EXPECT_EQ(dashes.size(), 8U);
-}
-
-TEST(Gnuplot, DrawsEveryFormat) {
-  const fakes::TemporaryFolder folder;
-  const Figure figure = SomeFigure();
-  std::ofstream(folder.path() / "throughput-time.csv")
-      << DataCsv(figure.panels[0]);
-  std::ofstream(folder.path() / "a.gp")
-      << Script(figure, {"pdf", "svg", "png"});
-  ASSERT_EQ(RunGnuplot({{folder.path(),
-                         {"a.gp"},
-                         {"throughput-time.pdf", "throughput-time.svg",
-                          "throughput-time.png"}}}),
-            "");
-  const auto begin = [&](const char* format) {
-    return fakes::ReadFile(folder.path() /
-                           (std::string("throughput-time.") + format))
-        .substr(0, 5);
-  };
-  EXPECT_EQ(begin("pdf"), "%PDF-");
-  EXPECT_EQ(begin("svg"), "<?xml");
-  EXPECT_EQ(begin("png"), std::string("\x89PNG\r"));
 }
 
 TEST(FigureFiles, AFolderThatCannotBeWrittenIsNamedWithTheRemedy) {
@@ -267,12 +241,6 @@ TEST(GnuplotProcess, APictureThatIsCutIsAnErrorAndTheOldOneStays) {
   }
 }
 
-TEST(GnuplotProcess, APictureThatIsMissingIsAnError) {
-  const fakes::TemporaryFolder folder;
-  EXPECT_THAT(RunGnuplot({{folder.path(), {"a.gp"}, {"a.svg"}}}, "true"),
-              HasSubstr("a.svg"));
-}
-
 TEST(GnuplotProcess, ACompletePictureReplacesTheOldOne) {
   const fakes::TemporaryFolder folder;
   fakes::WriteFile(folder.path() / "a.svg", "the old one");
@@ -281,49 +249,45 @@ TEST(GnuplotProcess, ACompletePictureReplacesTheOldOne) {
   EXPECT_EQ(fakes::ReadFile(folder.path() / "a.svg"), "<svg>new</svg>");
 }
 
-TEST(Table, QuotesCellsThatNeedIt) {
-  EXPECT_EQ(CsvRow({"a", "dp=1,tp=2", "say \"x\"", ""}),
-            "a,\"dp=1,tp=2\",\"say \"\"x\"\"\",\n");
-  EXPECT_EQ(CsvRow({"", "b"}), ",b\n");
+Table SomeTable(const std::string& name, const std::string& number) {
+  Table table;
+  table.Add({{name, "é"}, {"data_s", number, Fixed(0.0123, 1, 1000.0)}});
+  table.Add({{name, "a,b"}, {"data_s", number, Fixed(trials::kUnknown, 1)}});
+  return table;
 }
 
-TEST(Table, AlignsByCharactersNotBytes) {
-  EXPECT_EQ(
-      ToText({.header = {"name", "x"}, .rows = {{"é", "1"}, {"bc", "22"}}}),
-      "name   x\n--------\né      1\nbc    22\n");
+TEST(Table, ShowsPeopleRoundedNumbersAndProgramsAllDigits) {
+  const Table table = SomeTable("name", "ms");
+  EXPECT_EQ(ToText(table), "name    ms\n----------\né     12.3\na,b       \n");
+  EXPECT_EQ(ToMarkdown(table),
+            "| name |   ms |\n| ---- | ---: |\n| é    | 12.3 |\n"
+            "| a,b  |      |\n");
+  EXPECT_EQ(ToCsv(table), "name,data_s\né,0.0123\n\"a,b\",\n");
+}
+
+TEST(Table, HasThreeColumnsForTheProgramsOfAnEstimate) {
+  Table table;
+  table.Add({{"share", "of optimum (%)", Interval({0.5, 0.25, 0.75}, 1, 100.0)},
+             {"only_data", "", 1},
+             {"", "only for people", 2}});
+  EXPECT_EQ(ToCsv(table),
+            "share,share_low,share_high,only_data\n0.5,0.25,0.75,1\n");
+  EXPECT_THAT(ToText(table), HasSubstr("50.0 [25.0, 75.0]                2"));
 }
 
 TEST(Table, BreaksNamesOfAHeaderThatIsTooWide) {
-  Table table{.header = {"", "one long name"}, .rows = {{"a", "1"}}};
-  EXPECT_EQ(ToText(table),
-            "   one long name\n----------------\na              1\n");
-  table.header[0] = std::string(110, 'x');
-  const std::string text = ToText(table);
+  const std::string text =
+      ToText(SomeTable(std::string(110, 'x'), "one long name"));
   EXPECT_THAT(text, HasSubstr("   one\n"));
   EXPECT_THAT(text, HasSubstr("  long\n"));
   EXPECT_THAT(text, HasSubstr("x  name\n"));
 }
 
-TEST(FigureLayout, LegendTakesFewRowsAndStaysOnThePage) {
-  Figure figure = SomeFigure();
-  figure.panels[0].series.resize(5, figure.panels[0].series[0]);
-  figure.panels[0].series[3].label = "OPPA without early termination";
-  const Layout layout = LayoutOf(figure);
-  EXPECT_EQ(layout.legend_column_widths.size(), 2U);
-  EXPECT_LE(layout.legend_column_widths[0] + layout.legend_column_widths[1],
-            layout.width);
-}
-
-TEST(FigureLayout, CaptionIsBrokenIntoLinesOfLikeLength) {
-  Figure figure = SomeFigure();
-  figure.caption =
-      "a model of some size, batch 64 x 1024, on a cluster of 8 GPUs; "
-      "simulated cluster; 10 repeats: median and quartiles.";
-  const Layout layout = LayoutOf(figure);
-  ASSERT_EQ(layout.caption.size(), 2U);
-  EXPECT_LT(std::abs(static_cast<int>(layout.caption[0].size()) -
-                     static_cast<int>(layout.caption[1].size())),
-            15);
+TEST(Rounded, HasSignificantDigitsWithoutExponent) {
+  EXPECT_EQ(Rounded(0.42411, 4).text, "0.4241");
+  EXPECT_EQ(Rounded(-0.0042411, 3).text, "-0.00424");
+  EXPECT_EQ(Rounded(1234.5, 4).text, "1234");
+  EXPECT_EQ(Rounded(trials::kUnknown, 4).text, "");
 }
 
 }  // namespace plots::gnuplot_test

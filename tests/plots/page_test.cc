@@ -165,20 +165,12 @@ TEST(SpeedUp, IsTheRatioWithTheNoiseOfBothMeans) {
   a.throughput = {2.0, 0.04, 4};
   Trial b{.steps = 5};
   b.throughput = {1.0, 0.01, 4};
-  const SpeedUp speed = SpeedUpOf(a, b);
-  EXPECT_DOUBLE_EQ(speed.ratio, 2.0);
+  const common::Estimate speed = SpeedUpOf(a, b);
+  EXPECT_DOUBLE_EQ(speed.value, 2.0);
   // Both have a relative variance of 0.01 / 4.
-  EXPECT_NEAR(std::log(speed.high / speed.ratio), 1.959964 * std::sqrt(0.005),
+  EXPECT_NEAR(std::log(speed.high / speed.value), 1.959964 * std::sqrt(0.005),
               1e-12);
   EXPECT_NEAR(speed.low * speed.high, 4.0, 1e-12);
-}
-
-TEST(PageNumber, HasSignificantDigitsWithoutExponent) {
-  EXPECT_EQ(PageNumber(0.42411), "0.4241");
-  EXPECT_EQ(PageNumber(0.0042411, 3), "0.00424");
-  EXPECT_EQ(PageNumber(1234.5), "1234");
-  EXPECT_EQ(PageNumber(0.0), "0");
-  EXPECT_EQ(PageNumber(trials::kUnknown), "–");
 }
 
 }  // namespace plots::page_test

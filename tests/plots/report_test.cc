@@ -63,22 +63,6 @@ TEST(Report, LeavesNoTemporaryFiles) {
   }
 }
 
-TEST(Report, KeepsAblationsApartFromTheOtherMethods) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
-  (void)Report(folder.path(), {.formats = {}});
-  const auto header = [&](const char* name) {
-    const std::string text = ReadFile(folder.path() / "figures" / name);
-    return text.substr(0, text.find('\n'));
-  };
-  EXPECT_EQ(header("throughput-time.csv"),
-            "time_s,oppa_median,oppa_q1,oppa_q3,"
-            "random_median,random_q1,random_q3");
-  EXPECT_EQ(header("ablation.csv"),
-            "time_s,oppa_median,oppa_q1,oppa_q3,"
-            "oppa-bare_median,oppa-bare_q1,oppa-bare_q3");
-}
-
 // A name says nothing: "oppa-like" is a method of its own, "tuned" a variant.
 TEST(Report, KnowsAblationsByTheirFamily) {
   const TemporaryFolder folder;
@@ -288,21 +272,6 @@ TEST(Report, TwoAtOnceLeaveWholeFiles) {
   }
 }
 
-TEST(Report, ACutPictureIsAFailure) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
-  const fs::path gnuplot = folder.path() / "bin" / "gnuplot";
-  fs::create_directories(gnuplot.parent_path());
-  fakes::WriteFile(gnuplot, "#!/bin/sh\necho '<svg>' > thinking.svg\n");
-  fs::permissions(gnuplot, fs::perms::owner_all);
-  const std::string path = std::getenv("PATH");
-  setenv("PATH", (gnuplot.parent_path().string() + ":" + path).c_str(), 1);
-  const ReportOutcome outcome =
-      Report(folder.path(), {.figures = {"thinking"}, .formats = {"svg"}});
-  setenv("PATH", path.c_str(), 1);
-  EXPECT_THAT(outcome.failures, ElementsAre(HasSubstr("thinking.svg")));
-}
-
 TEST(Report, RejectsWhatItDoesNotKnow) {
   const TemporaryFolder folder;
   WriteSmallExperiment(folder.path());
@@ -317,7 +286,6 @@ TEST(Report, RejectsWhatItDoesNotKnow) {
   EXPECT_THAT(message({.figures = {"abalation"}}),
               HasSubstr("did you mean 'ablation'?"));
   EXPECT_THAT(message({.formats = {"gif"}}), HasSubstr("'gif'"));
-  EXPECT_THAT(message({.training_hours = 0.0}), HasSubstr("positive"));
   EXPECT_FALSE(fs::exists(folder.path() / "summary.csv"));
 }
 

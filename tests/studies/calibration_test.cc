@@ -106,7 +106,7 @@ TEST(Calibration, FitsEveryVariantAtEveryNumberOfTrials) {
   EXPECT_EQ(predictions.figures[0].name, "predicted-smoke");
   EXPECT_EQ(predictions.figures[0].panels.size(), 2U);  // ours at 10 and 20
   EXPECT_EQ(predictions.table.rows.size(), 2U);
-  EXPECT_EQ(table5.Take().table.header.back(), "smoke");
+  EXPECT_EQ(table5.Take().table.columns.back().title, "smoke");
 }
 
 }  // namespace studies::calibration_test

@@ -9,7 +9,6 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "studies/fits/fitted_run.h"
-#include "studies/fits/physical_reading.h"
 #include "studies/fits/verb.h"
 #include "surrogates/cost/term.h"
 
@@ -80,7 +79,7 @@ TEST(FittedAt, TakesTheLastFitAndTheRangeOverTheOnesBefore) {
 
 TEST(FittedAt, IntervalOfACoefficientIsThatOfItsLogarithm) {
   const FittedRun run = FittedAt(Records());
-  const Estimate& e =
+  const common::Estimate& e =
       ByName(run.surrogates[0].coefficients, "DP volume; intra-node").estimate;
   EXPECT_NEAR(e.low, 0.5 * std::exp(-1.96 * 0.2), 1e-4);
   EXPECT_NEAR(e.high, 0.5 * std::exp(1.96 * 0.2), 1e-4);

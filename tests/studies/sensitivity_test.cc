@@ -85,14 +85,6 @@ TEST_F(SensitivityTest, RunsThatAVariationDoesNotAffectAreShared) {
   EXPECT_EQ(study.experiments[2].records.at("oppa"), varied.Folder());
 }
 
-TEST_F(SensitivityTest, OneValueOfSeveralKeysIsNamedOnce) {
-  const SensitivityStudy study = Read(
-      "[[vary]]\nname = \"links\"\ncluster.intra_bandwidth_factor = [2.0]\n"
-      "cluster.inter_bandwidth_factor = [2.0]\n");
-  EXPECT_EQ(study.experiments[1].variation.name, "links-2");
-  EXPECT_EQ(study.experiments[1].overrides.settings.size(), 3U);
-}
-
 TEST_F(SensitivityTest, WrongVariationsAreErrorsWithTheirPlace) {
   EXPECT_THAT(
       Error("[[vary]]\nname = \"failure\"\nbackend.failure_s = [5, -5]\n"),

@@ -248,16 +248,6 @@ TEST_F(ValidateTable, GoldenRowsOfReinforcementLearningAreLeftOut) {
   EXPECT_EQ(table.rows.at(2).left_out, "");
 }
 
-TEST_F(ValidateTable, MosaicmlsRowsOfUnknownGpusAreLeftOut) {
-  const fs::path path =
-      Write("m.csv",
-            std::string(kMosaicHeader) +
-                "7b,2048,8,h200,64,64,200,6,2,96,12,26000,3250,196608,amp_bf16,"
-                "DEFAULT,FULL_SHARD,False,False,6658859008,H200\n");
-  const MeasuredTable table = ReadAnyTable(path, {});
-  EXPECT_THAT(table.rows.at(0).left_out, HasSubstr("'h200'"));
-}
-
 TEST_F(ValidateTable, SimumaxsStepsHaveCutModelsAndAllocatedPeaks) {
   const fs::path path = Write(
       "s.csv",
@@ -575,18 +565,6 @@ TEST_F(ValidateTable, HalvesAreByModelInTheOrderOfTheirFirstRow) {
   EXPECT_EQ(all[2].half, Half::kOther);
   EXPECT_EQ(all[2].rows, 1);
   EXPECT_EQ(all[2].scenarios, 1);
-}
-
-TEST_F(ValidateTable, SettingsNameTheModelsThatConstantsMayBeFittedTo) {
-  const fs::path path =
-      Write("ultrascale.csv", std::string(kHeader) +
-                                  "ultrascale-1b-8,8,8,1,1,0,1,32,ok,3,36\n"
-                                  "ultrascale-80b-64,64,1,8,8,0,1,16,ok,2,36\n"
-                                  "ultrascale-8b-8,8,1,8,1,0,1,64,ok,4,19\n");
-  const MeasuredTable table = ReadAnyTable(path, {});
-  EXPECT_EQ(table.rows[0].half, Half::kFitted);
-  EXPECT_EQ(table.rows[1].half, Half::kOther);
-  EXPECT_EQ(table.rows[2].half, Half::kFitted);
 }
 
 TEST_F(ValidateTable, RowsThatRanButAreSaidNotToFitAreCounted) {

@@ -15,7 +15,6 @@ namespace studies::verb_test {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using ::testing::StartsWith;
 
 // Two scenarios: on one host and on two, the second with a value that no
@@ -75,7 +74,7 @@ TEST_F(ValidateVerb, BothAxesOfAPictureCoverAllPointsAlike) {
   (void)Run(false);
   const std::string script = Written("step-time.gp");
   const auto range = [&](const std::string& axis) {
-    const std::size_t begin = script.find("set " + axis + "range [");
+    const std::size_t begin = script.rfind("set " + axis + "range [");
     EXPECT_NE(begin, std::string::npos);
     return script.substr(begin + 5, script.find('\n', begin) - begin - 5);
   };
@@ -83,13 +82,6 @@ TEST_F(ValidateVerb, BothAxesOfAPictureCoverAllPointsAlike) {
   EXPECT_THAT(script, HasSubstr("set logscale x"));
   EXPECT_THAT(script, HasSubstr("set logscale y"));
   EXPECT_THAT(script, HasSubstr("0.8*x with lines"));
-}
-
-TEST_F(ValidateVerb, AFigureWithoutPointsIsNotWritten) {
-  (void)Run(false);
-  EXPECT_FALSE(
-      fs::exists(folder_.path() / "results/validation/table/peak-memory.csv"));
-  EXPECT_THAT(Written("step-time.svg"), Not(HasSubstr("peak memory")));
 }
 
 }  // namespace studies::verb_test

@@ -1,0 +1,278 @@
+// The adapters of tables of training steps.
+
+#include <cmath>
+#include <cstddef>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "common/units.h"
+#include "studies/validation/table_kind.h"
+#include "trials/tables/row_training.h"
+
+namespace studies {
+
+// Tables of measured configurations (docs/replay_tables.md): columns have the
+// names of the facts.
+RowFacts ReadMeasured(const TableRow& row) {
+  RowFacts read(row);
+  read.facts = trials::MeasuredFacts(row);
+  read.tokens = trials::TokensOf(read.facts.Text("scenario"));
+  return read;
+}
+
+// Korthikanti et al. (2022): Table 5 has step times; Fig. 1 has bytes, computed
+// in the paper, of parameters with optimizer and of activations. Fig. 7 has
+// shares of activations only.
+
+namespace {
+
+constexpr double kGbPerGib = 1.073741824;
+
+}  // namespace
+
+RowFacts ReadKorthikanti(const TableRow& row) {
+  RowFacts read(row);
+  Facts& facts = read.facts;
+  facts.Add(row, {"gpus", "tp", "pp", "dp", "gbs", "mbs", "layers", "hidden",
+                  "heads", "seq", "model"});
+  facts.Add("model_chunks", row.Cell("vp"));
+  facts.Add("scenario", row.Cell("model"));
+  facts.Add("sequence_parallel", row.Cell("comm") == "rs_ag" ? "1" : "0");
+  const std::string recompute = row.Cell("recompute");
+  facts.Add("grad_checkpoint", recompute == "full"        ? "1"
+                               : recompute == "attn_only" ? "2"
+                                                          : "0");
+  facts.Add("step_time_s", row.Cell("iteration_time_s"));
+  facts.Add("status", "ok");
+  const double memory = row.Number("par_opt_gib") + row.Number("act_gib");
+  if (!std::isnan(memory)) {
+    facts.Add("peak_memory_gb", fmt::format("{}", memory * kGbPerGib));
+  } else if (!facts.Has("step_time_s")) {
+    read.left_out = "it has neither a step time nor bytes";
+  }
+  read.tokens = {row.Cell("model"), row.Cell("where")};
+  return read;
+}
+
+// MosaicML's LLM Foundry: throughput of MPT models with FSDP.
+
+namespace {
+
+// "1600" of "A100 80GB with 1600 Gbps node-node interconnect"; "" where the
+// section does not say.
+std::string GbpsOf(const std::string& section) {
+  std::size_t end = section.find("Gbps");
+  if (end == std::string::npos) {
+    return "";
+  }
+  while (end > 0 && section[end - 1] == ' ') {
+    --end;
+  }
+  std::size_t begin = end;
+  while (begin > 0 && section[begin - 1] >= '0' && section[begin - 1] <= '9') {
+    --begin;
+  }
+  return section.substr(begin, end - begin);
+}
+
+// PyTorch's names; "hybrid" means within a host.
+void AddSharding(const std::string& strategy, RowFacts& read) {
+  if (strategy == "NO_SHARD") {
+    read.facts.Add("zero_stage", "0");
+  } else if (strategy == "SHARD_GRAD_OP" || strategy == "_HYBRID_SHARD_ZERO2") {
+    read.facts.Add("zero_stage", "2");
+  } else if (strategy == "FULL_SHARD" || strategy == "HYBRID_SHARD") {
+    read.facts.Add("zero_stage", "3");
+  } else {
+    read.left_out = fmt::format("sharding '{}' is not simulated", strategy);
+  }
+  if (strategy.find("HYBRID_SHARD") != std::string::npos) {
+    read.facts.Add("shard_within_host", "1");
+  }
+}
+
+}  // namespace
+
+RowFacts ReadMosaicml(const TableRow& row) {
+  RowFacts read(row);
+  Facts& facts = read.facts;
+  facts.Add("model", "mpt-" + row.Cell("Model"));
+  facts.Add("scenario",
+            fmt::format("{}-{}-{}-{}", row.Cell("Model"), row.Cell("GPU"),
+                        row.Cell("# GPUs"), row.Cell("SeqLen (T)")));
+  facts.Add("sequence_length", row.Cell("SeqLen (T)"));
+  facts.Add("gpus", row.Cell("# GPUs"));
+  facts.Add("dp", row.Cell("# GPUs"));
+  facts.Add("tp", "1");
+  facts.Add("pp", "1");
+  facts.Add("micro_batch_size", row.Cell("MicroBatchSize"));
+  facts.Add("microbatches", row.Cell("GradAccum"));
+  AddSharding(row.Cell("Sharding Strategy"), read);
+  facts.Add("grad_checkpoint",
+            row.Cell("Activation Checkpointing") == "True" ? "1" : "0");
+  facts.Add("host_gbps", GbpsOf(row.Cell("section")));
+  facts.Add("status", "ok");
+  // Sequences a second are rounded to whole numbers, often to 0.
+  const double time_s =
+      row.Number("GlobalBatchSize (T)") / row.Number("Throughput (T/s)");
+  facts.Add("step_time_s", common::ExactText(time_s));
+  const std::string precision = row.Cell("Precision");
+  facts.Add("precision",
+            precision.find("fp8") != std::string::npos ? "fp8" : "bf16");
+  if (row.Cell("Activation CPUOffload") == "True") {
+    read.left_out = "offloading is not simulated";
+  }
+  read.environment = row.Cell("GPU");
+  read.tokens = {row.Cell("section"), row.Cell("MP Mode"), row.Cell("GPU"),
+                 row.Cell("Model")};
+  return read;
+}
+
+// Megatron-LM's continuous integration: step time and peak memory per set of
+// flags, one host of 8 GPUs.
+
+namespace {
+
+// A model under this many hidden units spends its step in the CPU and in the
+// tests' own checks; only its memory is meaningful.
+constexpr double kTinyHidden = 2048;
+constexpr double kGpus = 8;
+
+// "dev_dgx_a100": dev, dgx, a100.
+std::vector<std::string> PartsOf(const std::string& name) {
+  std::vector<std::string> parts;
+  std::istringstream text(name);
+  for (std::string part; std::getline(text, part, '_');) {
+    parts.push_back(part.substr(0, part.find('-')));
+  }
+  return parts;
+}
+
+// The GPU that the name of an environment contains: "a100" of "dev_dgx_a100",
+// "h100" of "dev_dgxh100_coreweave", "gb200" of "dev_dgx_gb200"; "" for none.
+std::string GpuOf(const std::string& environment) {
+  static const std::regex gpu("(gb|gh|rtx|mi|[abhlv])[0-9]{2,4}");
+  std::smatch found;
+  return std::regex_search(environment, found, gpu) ? found.str() : "";
+}
+
+std::string WhyLeftOut(const TableRow& row) {
+  const std::string family = row.Cell("family");
+  for (const std::string& part : PartsOf(row.Cell("case"))) {
+    if (part == "grpo" || part == "rl" || part == "ppo" ||
+        part == "inference") {
+      return "a step of reinforcement learning or inference is not a training "
+             "step";
+    }
+  }
+  if (family != "gpt" && family != "bert" && family != "moe") {
+    return fmt::format("models of the family '{}' are not simulated", family);
+  }
+  for (const std::string_view column :
+       {"gbs", "mbs", "seq", "layers", "hidden", "heads"}) {
+    if (row.Cell(column).empty()) {
+      return fmt::format("'{}' is not published", column);
+    }
+  }
+  if (!row.Cell("fp8").empty() || !row.Cell("fsdp").empty()) {
+    return "8-bit arithmetic and Megatron's FSDP are not simulated";
+  }
+  const std::string expert_tp = row.Cell("etp");
+  if (!expert_tp.empty() && expert_tp != row.Cell("tp")) {
+    return "experts with a tensor parallelism of their own are not simulated";
+  }
+  const auto size = [&](std::string_view column) {
+    const double value = row.Number(column);
+    return value > 0.0 ? value : 1.0;
+  };
+  if (size("tp") * size("pp") * size("cp") > kGpus) {
+    return "more than one host of 8 GPUs, of which nothing is published";
+  }
+  return "";
+}
+
+}  // namespace
+
+RowFacts ReadMegatronGolden(const TableRow& row) {
+  RowFacts read(row);
+  read.left_out = WhyLeftOut(row);
+  Facts& facts = read.facts;
+  facts.Add(row, {"gbs", "mbs", "seq", "layers", "hidden", "heads", "ffn",
+                  "experts", "cp", "ep"});
+  facts.Add("scenario", row.Cell("case"));
+  const std::string family = row.Cell("family");
+  facts.Add("family", family == "moe" ? "gpt" : family);
+  facts.Add("tp", row.Cell("tp"));
+  facts.Add("tp", "1");
+  facts.Add("pp", row.Cell("pp"));
+  facts.Add("pp", "1");
+  facts.Add("model_chunks", row.Cell("vpp"));
+  const double per_stage = row.Number("vpp_layers_per_stage");
+  if (per_stage > 0.0) {
+    facts.Add("model_chunks",
+              fmt::format("{}", row.Number("layers") / facts.RequireInt("pp") /
+                                    per_stage));
+  }
+  facts.Add("zero_stage", row.Cell("dist_opt") == "true" ? "1" : "0");
+  facts.Add("sequence_parallel",
+            row.Cell("seq_parallel") == "true" ? "1" : "0");
+  const std::string recompute = row.Cell("recompute");
+  facts.Add("grad_checkpoint", recompute.empty()          ? "0"
+                               : recompute == "selective" ? "2"
+                                                          : "1");
+  facts.Add("precision", row.Cell("bf16") == "true"   ? "bf16"
+                         : row.Cell("fp16") == "true" ? "fp16"
+                                                      : "fp32");
+  facts.Add("status", "ok");
+  if (row.Number("hidden") >= kTinyHidden) {
+    facts.Add("step_time_s", row.Cell("iter_time_median_s"));
+  }
+  const double memory = row.Number("mem_max_alloc_gib");
+  if (memory > 0.0) {
+    facts.Add("peak_memory_gb",
+              fmt::format("{}", memory * common::kGibi / common::kGiga));
+  } else if (!facts.Has("step_time_s") && read.left_out.empty()) {
+    read.left_out = "neither memory nor the time of a model that is not tiny";
+  }
+  // Transformer Engine splits a sequence for its fused attention only, and the
+  // local implementation has none.
+  if (row.Number("cp") > 1.0) {
+    facts.Add("flash_attention", "true");
+  } else if (row.Cell("impl") == "local") {
+    facts.Add("flash_attention", "false");
+  }
+  read.environment = row.Cell("env");
+  read.tokens.push_back(GpuOf(read.environment));
+  for (const std::string_view column : {"env", "case", "family"}) {
+    const std::string text = row.Cell(column);
+    read.tokens.push_back(text);
+    for (const std::string& part : PartsOf(text)) {
+      read.tokens.push_back(part);
+    }
+  }
+  return read;
+}
+
+// SimuMax: steps of Megatron-LM with models cut to a few layers, on one host.
+RowFacts ReadSimumax(const TableRow& row) {
+  RowFacts read(row);
+  Facts& facts = read.facts;
+  facts.Add("sequence_parallel", row.Cell("sp") == "1" ? "1" : "0");
+  facts.Add(row,
+            {"model", "layers", "gpus", "tp", "pp", "cp", "ep", "dp",
+             "microbatches", "micro_batch_size", "sequence_length", "precision",
+             "cp_communication", "fused_cross_entropy", "step_time_s"});
+  facts.Add("scenario", row.Cell("model"));
+  facts.Add("status", "ok");
+  facts.Add("peak_memory_gb", row.Cell("peak_allocated_gib"));
+  read.tokens = {row.Cell("model")};
+  return read;
+}
+
+}  // namespace studies
