@@ -171,7 +171,6 @@ test-faults: build ## interrupt and damage runs, then check that nothing is lost
 
 test-faults-exhaustive: build ## fail, shorten or kill at each system call of a run and a report (10 minutes)
 	@tests/faults/exhaustive.py $(OPPA) $(if $(EVERY),--every $(EVERY))
-	@tests/faults/no_memory.py $(OPPA) --every $(or $(EVERY),5)
 
 test-newcomer: build ## follow docs/tune-your-job.md with a small PyTorch job (REQUIRED=1 fails without PyTorch)
 	@if python=$$(scripts/torch-python); then scripts/newcomer-test $(OPPA) "$$python"; \

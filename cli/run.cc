@@ -125,9 +125,7 @@ int RunSlurm(const VerbOptions& options, const RunVerbOptions& run_options,
     return missing.empty() && !run_options.no_report ? PrintReport(folder, {})
                                                      : 0;
   }
-  harness::Slurm slurm(submission, folder, [](const harness::Job& job) {
-    return harness::IsFinished(job.log.parent_path());
-  });
+  harness::Slurm slurm(submission, folder);
   slurm.Submit(jobs);
   const std::vector<std::int64_t> ids = slurm.submission().JobIds();
   fmt::print("{}: {} of {} runs submitted as job{} {}, report as job {}\n",

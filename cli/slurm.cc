@@ -5,25 +5,27 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <csignal>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include <fmt/format.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/command_line.h"
-#include "cli/contain.h"
 #include "cli/verb_options.h"
 #include "common/error.h"
+#include "common/files.h"
 #include "common/process.h"
 #include "common/text.h"
 #include "harness/local_pool.h"
 #include "harness/provenance.h"
 #include "harness/records/journal.h"
 #include "harness/run_matrix.h"
-#include "harness/run_one.h"
 #include "harness/slurm/run_task.h"
 #include "harness/slurm/slurm.h"
 #include "harness/slurm/slurm_queue.h"
@@ -32,6 +34,7 @@
 #include "harness/stop.h"
 #include "harness/testbed.h"
 #include "trials/cluster.h"
+#include "trials/programs/contained_process.h"
 
 namespace cli {
 namespace {
@@ -128,23 +131,21 @@ std::string FormatTrialSubmission(const harness::SlurmSubmission& submission,
 std::unique_ptr<trials::TrialRunner> MakeTrialJobs(
     const VerbOptions& options, const harness::Manifest& manifest,
     const harness::RunSpec& run, const harness::Testbed& testbed) {
-  const harness::SlurmOptions slurm = harness::SlurmOptionsFor(manifest.slurm);
-  harness::Job needs;
-  AddNeeds(slurm, *run.problem, needs);
-  const fs::path folder = fs::absolute(ExperimentFolder(options, manifest));
-  return std::make_unique<harness::TrialJobs>(
-      slurm,
-      harness::TrialJobs::Place{.program = harness::ProgramPath(),
-                                .experiment_folder = folder,
-                                .run_folder = run.Folder(folder),
-                                .experiment = manifest.name,
-                                .manifest = fs::absolute(manifest.path),
-                                .settings = manifest.settings,
-                                .problem = run.problem->name,
-                                .nodes = needs.nodes,
-                                .gpus_per_node = needs.gpus_per_node,
-                                .note = PrintLine},
-      *testbed.runner);
+  const harness::SlurmSubmission submission =
+      NewSubmission(options, manifest, "", false);
+  harness::TrialJobs::Search search{
+      .place = submission.place,
+      .options = submission.options,
+      .experiment_folder = fs::absolute(ExperimentFolder(options, manifest)),
+      .task = {.manifest = fs::absolute(manifest.path),
+               .settings = manifest.settings,
+               .problem = run.problem->name,
+               .time_minutes = submission.options.time_minutes},
+      .note = PrintLine};
+  search.run_folder = run.Folder(search.experiment_folder);
+  AddNeeds(search.options, *run.problem, search.needs);
+  return std::make_unique<harness::TrialJobs>(std::move(search),
+                                              *testbed.runner);
 }
 
 std::vector<harness::Job> NotInTheQueue(const fs::path& experiment_folder,
@@ -153,7 +154,8 @@ std::vector<harness::Job> NotInTheQueue(const fs::path& experiment_folder,
   if (submissions.empty()) {
     return jobs;
   }
-  const std::optional<harness::Queue> queue = harness::ReadQueue(submissions);
+  const std::optional<harness::Queue> queue =
+      harness::ReadQueue(submissions.back().place.experiment);
   if (!queue) {
     throw std::runtime_error(
         fmt::format("{}: jobs were submitted before, and squeue does not "
@@ -179,12 +181,9 @@ std::vector<harness::Job> NotInTheQueue(const fs::path& experiment_folder,
 
 void WaitForLastJob(const fs::path& experiment_folder) {
   while (harness::StopSignal() == 0) {
-    const auto submissions = harness::ReadSubmissions(experiment_folder);
-    const std::int64_t last = submissions.back().finish_job_id;
-    const std::optional<harness::Queue> queue =
-        harness::ReadQueue(std::vector<std::int64_t>{last});
-    if (queue) {
-      const auto entry = queue->find({last, -1});
+    const auto last = harness::ReadSubmissions(experiment_folder).back();
+    if (const auto queue = harness::ReadQueue(last.place.experiment)) {
+      const auto entry = queue->find({last.finish_job_id, -1});
       if (entry == queue->end() || !entry->second.IsActive() ||
           entry->second.IsStuck()) {
         return;
@@ -223,39 +222,34 @@ int CancelVerb(const VerbOptions& options) {
       harness::ReadManifest(options.manifest, options.overrides);
   const fs::path folder = ExperimentFolder(options, manifest);
   auto submissions = harness::ReadSubmissions(folder);
-  const std::optional<harness::Queue> queue = harness::ReadQueue(submissions);
-  int tasks = 0;
-  std::vector<std::string> finishers;
-  std::vector<std::string> arrays;
+  std::optional<harness::Queue> queue = harness::Queue();
+  if (!submissions.empty()) {
+    queue = harness::ReadQueue(manifest.name);
+  }
+  const auto states = harness::LatestTasks(submissions, queue);
+  auto cancelled =
+      std::count_if(states.begin(), states.end(),
+                    [](const auto& state) { return state.second.IsActive(); });
+  std::vector<std::int64_t> finishers;
+  std::vector<std::int64_t> others;
   for (harness::SlurmSubmission& submission : submissions) {
-    if (submission.finish_job_id != 0) {
-      finishers.push_back(std::to_string(submission.finish_job_id));
-    }
-    for (const harness::SlurmArray& array : submission.arrays) {
-      if (array.job_id != 0) {
-        arrays.push_back(std::to_string(array.job_id));
-      }
+    for (const std::int64_t id : submission.JobIds()) {
+      (id == submission.finish_job_id ? finishers : others).push_back(id);
     }
     if (!submission.cancelled) {
       submission.cancelled = true;  // so that its last job submits nothing
       harness::WriteSubmission(submission);
     }
   }
-  if (queue) {
-    tasks = static_cast<int>(
-        std::count_if(queue->begin(), queue->end(), [](const auto& entry) {
-          return entry.second.IsActive() && entry.first.second >= 0;
-        }));
-  }
   for (const harness::RunSpec& run : harness::RunMatrix(manifest)) {
     for (const std::int64_t id : harness::TrialJobIds(run.Folder(folder))) {
-      arrays.push_back(std::to_string(id));
-      ++tasks;
+      others.push_back(id);
+      ++cancelled;
     }
   }
   std::string complaint = harness::Cancel(finishers);
   if (complaint.empty()) {
-    complaint = harness::Cancel(arrays);
+    complaint = harness::Cancel(others);
   }
   harness::DropCachedQueue(folder);
   if (!complaint.empty()) {
@@ -264,7 +258,7 @@ int CancelVerb(const VerbOptions& options) {
   fmt::print(
       "{}: {} jobs cancelled; their records are kept, and `oppa run` "
       "resumes from them\n",
-      manifest.name, queue ? std::to_string(tasks) : std::string("all"));
+      manifest.name, queue ? std::to_string(cancelled) : std::string("all"));
   return 0;
 }
 
@@ -273,35 +267,36 @@ int Logs(const VerbOptions& options, const std::string& run_name) {
       harness::ReadManifest(options.manifest, options.overrides);
   const fs::path folder = ExperimentFolder(options, manifest);
   std::vector<std::string> names;
-  for (const harness::RunSpec& run : harness::RunMatrix(manifest)) {
+  const std::vector<harness::RunSpec> runs = harness::RunMatrix(manifest);
+  for (const harness::RunSpec& run : runs) {
     names.push_back(run.Name());
-    if (run.Name() != run_name) {
-      continue;
-    }
-    const auto submissions = harness::ReadSubmissions(folder);
-    fs::path log = run.Folder(folder) / "log.txt";
-    const auto states = harness::LatestTasks(submissions, std::nullopt);
-    if (const auto found = states.find(run_name); found != states.end()) {
-      log = found->second.log;
-    }
-    if (!fs::exists(log) || fs::file_size(log) == 0) {
-      if (const fs::path trial = NewestTrialLog(run.Folder(folder));
-          !trial.empty()) {
-        log = trial;
-      }
-    }
-    if (!fs::exists(log) || fs::file_size(log) == 0) {
-      fmt::print("{}: wrote nothing (its log is {})\n", run_name,
-                 common::Printable(log.string()));
-      return 0;
-    }
-    fmt::print("{}:\n{}\n", common::Printable(log.string()),
-               harness::Tail(log, kLogLines));
-    return 0;
   }
-  throw InputError(fmt::format(
-      "'{}' is not a run of {}{}; `oppa matrix` lists the runs", run_name,
-      manifest.path.string(), common::DidYouMean(run_name, names)));
+  const auto name = std::find(names.begin(), names.end(), run_name);
+  if (name == names.end()) {
+    throw InputError(fmt::format(
+        "'{}' is not a run of {}{}; `oppa matrix` lists the runs", run_name,
+        manifest.path.string(), common::DidYouMean(run_name, names)));
+  }
+  const fs::path run_folder = runs[name - names.begin()].Folder(folder);
+  const auto has_text = [](const fs::path& log) {
+    return fs::exists(log) && fs::file_size(log) > 0;
+  };
+  const auto states =
+      harness::LatestTasks(harness::ReadSubmissions(folder), std::nullopt);
+  const auto task = states.find(run_name);
+  fs::path log =
+      task == states.end() ? run_folder / "log.txt" : task->second.log;
+  if (const fs::path trial = NewestTrialLog(run_folder);
+      !has_text(log) && !trial.empty()) {
+    log = trial;
+  }
+  const std::string shown = common::Printable(log.string());
+  if (has_text(log)) {
+    fmt::print("{}:\n{}\n", shown, harness::Tail(log, kLogLines));
+  } else {
+    fmt::print("{}: wrote nothing (its log is {})\n", run_name, shown);
+  }
+  return 0;
 }
 
 Verb DefineLogs() {
@@ -341,7 +336,37 @@ Verb DefineRunTask() {
           }};
 }
 
-// A rank of a trial on another node.
+// Runs a program as one rank of a trial on another node: with the output of
+// this process as its own, until its end or a signal, which ends all its
+// processes. Returns its exit code, 128 + n after signal n.
+int Contain(const Words& words) {
+  using trials::ContainedProcess;
+  constexpr double kLookSeconds = 0.1;
+  harness::CatchStopSignals();
+  ContainedProcess::Spec spec;
+  spec.words = words;
+  spec.environment = common::CurrentEnvironment();
+  ContainedProcess process(spec);
+  const auto take = [](ContainedProcess::Stream stream, std::string_view text) {
+    const bool is_output = stream == ContainedProcess::Stream::kOutput;
+    try {
+      common::WriteAll(is_output ? STDOUT_FILENO : STDERR_FILENO, "", text);
+    } catch (const std::runtime_error&) {  // there is no reader
+    }
+  };
+  while (process.Read(kLookSeconds, take)) {
+    if (harness::StopSignal() != 0) {
+      process.End();
+    }
+  }
+  if (process.start_error() != 0) {
+    throw std::runtime_error(fmt::format("cannot start {}: {}", words.front(),
+                                         strerror(process.start_error())));
+  }
+  const int status = process.wait_status().value_or(SIGKILL);
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
 Verb DefineContain() {
   const auto program = std::make_shared<Words>();
   Option words = Required(MakeOption(

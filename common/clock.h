@@ -3,13 +3,22 @@
 #ifndef COMMON_CLOCK_H_
 #define COMMON_CLOCK_H_
 
+#include <chrono>
+#include <ctime>
+
 namespace common {
 
 // Seconds of a monotonic clock.
-[[nodiscard]] double SteadySeconds();
+[[nodiscard]] inline double SteadySeconds() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 // Seconds that all threads of this process have computed.
-[[nodiscard]] double CpuSeconds();
+[[nodiscard]] inline double CpuSeconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
 
 }  // namespace common
 

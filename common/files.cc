@@ -19,23 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Closes a descriptor at the end of a scope.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) {
-      ::close(fd_);
-    }
-  }
-  [[nodiscard]] int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 // The rest of an open file; errno in `error`, 0 if all of it was read.
 std::string ReadAll(int fd, int& error) {
   std::string text;
@@ -62,11 +45,17 @@ std::string ReadAll(int fd, int& error) {
 
 }  // namespace
 
+void Descriptor::Close() {
+  if (ok()) {
+    ::close(std::exchange(fd_, -1));
+  }
+}
+
 std::optional<std::string> ReadFileIfExists(const fs::path& path) {
   // Not blocking: opening a FIFO must not wait for a writer.
   const Descriptor file(
       ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) {
+  if (!file.ok()) {
     if (errno == ENOENT || errno == ENOTDIR) {
       return std::nullopt;
     }
@@ -123,7 +112,7 @@ std::vector<fs::path> ListFolder(const fs::path& folder) {
 std::string ReadProcFile(const fs::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   int error = 0;
-  return file.get() < 0 ? "" : ReadAll(file.get(), error);
+  return file.ok() ? ReadAll(file.get(), error) : "";
 }
 
 void CreateFolders(const fs::path& folder) {
@@ -147,7 +136,7 @@ fs::path WriteTemporaryFile(const fs::path& path, std::string_view text) {
   const fs::path temporary = path.string() + fmt::format(".{}", ::getpid());
   const Descriptor file(::open(temporary.c_str(),
                                O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (file.get() < 0) {
+  if (!file.ok()) {
     ThrowErrno(temporary, "create");
   }
   try {
@@ -167,7 +156,7 @@ void ReplaceFile(const fs::path& path, std::string_view text) {
 void StoreFile(const fs::path& path, std::string_view text) {
   const fs::path temporary = WriteTemporaryFile(path, text);
   const Descriptor file(::open(temporary.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0 || ::fsync(file.get()) != 0 ||
+  if (!file.ok() || ::fsync(file.get()) != 0 ||
       ::rename(temporary.c_str(), path.c_str()) != 0) {
     const int error = errno;
     std::error_code none;
@@ -193,7 +182,7 @@ void SyncFolder(const fs::path& folder) {
   const Descriptor open(
       ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   // Some file systems cannot sync folders (EINVAL).
-  if (open.get() >= 0 && ::fsync(open.get()) != 0 &&
+  if (open.ok() && ::fsync(open.get()) != 0 &&
       (errno == EIO || errno == ENOSPC || errno == EDQUOT)) {
     ThrowErrno(folder, "write");
   }

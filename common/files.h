@@ -7,9 +7,29 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace common {
+
+// Owns a file descriptor; negative: there is none, and errno has the reason.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor() { Close(); }
+
+  [[nodiscard]] int get() const { return fd_; }
+  [[nodiscard]] bool ok() const { return fd_ >= 0; }
+  void Close();
+
+ private:
+  int fd_;
+};
 
 // The content of a regular file.
 // Errors: throws InputError "path: reason" when it is missing, is not a regular

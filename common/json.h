@@ -8,6 +8,7 @@
 #include <exception>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -53,28 +54,23 @@ template <std::integral T>
 [[nodiscard]] T ToInteger(const Json& json) {
   constexpr T kLeast = std::numeric_limits<T>::min();
   constexpr T kMost = std::numeric_limits<T>::max();
+  bool fits = false;
   if (json.is_number_unsigned()) {
-    const auto value = json.template get<std::uint64_t>();
-    if (std::in_range<T>(value)) {
-      return static_cast<T>(value);
-    }
+    fits = std::in_range<T>(json.template get<std::uint64_t>());
   } else if (json.is_number_integer()) {
-    const auto value = json.template get<std::int64_t>();
-    if (std::in_range<T>(value)) {
-      return static_cast<T>(value);
-    }
+    fits = std::in_range<T>(json.template get<std::int64_t>());
   } else if (json.is_number_float()) {
     const auto value = json.template get<double>();
     // kMost + 1 is a power of two, thus exact.
-    if (value == std::trunc(value) && value >= static_cast<double>(kLeast) &&
-        value < std::ldexp(1.0, std::numeric_limits<T>::digits)) {
-      return static_cast<T>(value);
-    }
+    fits = value == std::trunc(value) && value >= static_cast<double>(kLeast) &&
+           value < std::ldexp(1.0, std::numeric_limits<T>::digits);
   }
-  throw std::invalid_argument(
-      fmt::format("it must be an integer from {} to "
-                  "{}, not {}",
-                  kLeast, kMost, ToText(json)));
+  if (!fits) {
+    throw std::invalid_argument(
+        fmt::format("it must be an integer from {} to {}, not {}", kLeast,
+                    kMost, ToText(json)));
+  }
+  return json.template get<T>();
 }
 
 // A value as JSON: structs with fields, lists and optional values of them,
@@ -194,6 +190,20 @@ template <HasFields T>
 template <HasFields T>
 [[nodiscard]] T ReadJsonAs(const std::filesystem::path& path) {
   return ParseJsonAs<T>(ReadFile(path), path.string());
+}
+// Nothing if there is no such file.
+template <HasFields T>
+[[nodiscard]] std::optional<T> ReadJsonIfExists(
+    const std::filesystem::path& path) {
+  const std::optional<std::string> text = ReadFileIfExists(path);
+  return text ? std::optional(ParseJsonAs<T>(*text, path.string()))
+              : std::nullopt;
+}
+
+// The inverse: the content of a file.
+template <HasFields T>
+[[nodiscard]] std::string JsonFileText(const T& value, int indent = 1) {
+  return ToText(ToJson(value), indent) + "\n";
 }
 
 }  // namespace common

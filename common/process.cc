@@ -1,23 +1,25 @@
 #include "common/process.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/files.h"
 
 namespace common {
 namespace {
@@ -29,87 +31,29 @@ bool IsPlain(char c) {
          (c >= '0' && c <= '9') || kPlain.find(c) != std::string_view::npos;
 }
 
-struct Pipe {
-  std::array<int, 2> ends{-1, -1};
-  bool ok = ::pipe2(ends.data(), O_CLOEXEC) == 0;
-  Pipe() = default;
-  Pipe(const Pipe&) = delete;
-  Pipe& operator=(const Pipe&) = delete;
-  ~Pipe() {
-    CloseWriter();
-    if (ends[0] >= 0) {
-      ::close(ends[0]);
-    }
-  }
-  void CloseWriter() {
-    if (ends[1] >= 0) {
-      ::close(ends[1]);
-      ends[1] = -1;
-    }
-  }
-};
-
-// The output of a program, read while it runs.
-class Reader {
- public:
-  Reader(const Pipe& output, const Pipe& errors, CommandResult& result)
-      : waiting_{{{output.ends[0], POLLIN, 0}, {errors.ends[0], POLLIN, 0}}},
-        texts_{&result.output, &result.errors} {}
-
-  // Reads what there is, after waiting for it for at most `wait_ms`. False when
-  // there was nothing.
-  bool Read(int wait_ms) {
-    if (::poll(waiting_.data(), waiting_.size(), wait_ms) <= 0) {
-      return false;
-    }
-    for (std::size_t i = 0; i < waiting_.size(); ++i) {
-      if (waiting_[i].fd < 0 || waiting_[i].revents == 0) {
-        continue;
-      }
-      const ssize_t got =
-          ::read(waiting_[i].fd, buffer_.data(), buffer_.size());
-      if (got > 0) {
-        texts_[i]->append(buffer_.data(), static_cast<std::size_t>(got));
-      } else if (got == 0 || errno != EINTR) {
-        waiting_[i].fd = -1;  // poll leaves it alone from now on
-        --open_;
-      }
-    }
-    return true;
-  }
-
-  [[nodiscard]] bool open() const { return open_ > 0; }
-
- private:
-  std::array<pollfd, 2> waiting_;
-  std::array<std::string*, 2> texts_;
-  std::array<char, 65536> buffer_{};
-  int open_ = 2;
-};
-
 int ExitCode(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// Reads until the program ends, or until the time limit, at which its process
+// Waits for the end of a child, or until the time limit, at which its process
 // group is killed. Returns the exit code.
-int ReadToTheEnd(pid_t child, double limit_s, Reader& reader, bool& timed_out) {
-  constexpr int kLookMs = 50;
+int WaitUntil(pid_t child, double limit_s, bool& timed_out) {
+  constexpr std::chrono::milliseconds kLookInterval(5);
   const double end_s = SteadySeconds() + limit_s;
   int status = 0;
-  while (reader.open()) {
-    if (!reader.Read(kLookMs) && ::waitpid(child, &status, WNOHANG) == child) {
-      while (reader.open() && reader.Read(0)) {
-      }
-      return ExitCode(status);
-    }
+  while (::waitpid(child, &status, WNOHANG) == 0) {
     if (SteadySeconds() > end_s) {
       timed_out = true;
       ::kill(-child, SIGKILL);
-      break;
+      return WaitFor(child);
     }
+    std::this_thread::sleep_for(kLookInterval);
   }
-  return WaitFor(child);
+  return ExitCode(status);
+}
+
+std::string Content(const Descriptor& file) {
+  return ReadProcFile(fmt::format("/proc/self/fd/{}", file.get()));
 }
 
 }  // namespace
@@ -164,28 +108,30 @@ CommandResult RunCommand(const std::vector<std::string>& words,
                          const std::vector<std::string>& environment,
                          const std::filesystem::path& folder, double limit_s) {
   CommandResult result;
-  Pipe output;
-  Pipe errors;
-  if (!output.ok || !errors.ok) {
-    result.errors = fmt::format("cannot make a pipe: {}", strerror(errno));
+  // Files in memory, not pipes, which descendants of the program keep open.
+  const Descriptor output(::memfd_create("output", MFD_CLOEXEC));
+  const Descriptor errors(::memfd_create("errors", MFD_CLOEXEC));
+  if (!output.ok() || !errors.ok()) {
+    result.errors =
+        fmt::format("cannot make a file in memory: {}", strerror(errno));
     return result;
   }
+  const bool limited = std::isfinite(limit_s);
   const pid_t child = StartProcess({.words = words,
                                     .environment = environment,
                                     .folder = folder,
-                                    .output = output.ends[1],
-                                    .errors = errors.ends[1],
-                                    .own_group = std::isfinite(limit_s)});
-  const int error = errno;
-  output.CloseWriter();
-  errors.CloseWriter();
+                                    .output = output.get(),
+                                    .errors = errors.get(),
+                                    .own_group = limited});
   if (child < 0) {
     result.errors =
-        fmt::format("cannot start {}: {}", words.front(), strerror(error));
+        fmt::format("cannot start {}: {}", words.front(), strerror(errno));
     return result;
   }
-  Reader reader(output, errors, result);
-  result.exit_code = ReadToTheEnd(child, limit_s, reader, result.timed_out);
+  result.exit_code =
+      limited ? WaitUntil(child, limit_s, result.timed_out) : WaitFor(child);
+  result.output = Content(output);
+  result.errors = Content(errors);
   if (result.timed_out) {
     result.errors += fmt::format("timed out: {} gave no answer within {:g} s",
                                  words.front(), limit_s);

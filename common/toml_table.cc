@@ -1,9 +1,11 @@
 #include "common/toml_table.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,22 +19,16 @@ namespace {
 
 // The type of a value, in words for messages.
 std::string_view Kind(const toml::node& node) {
-  switch (node.type()) {
-    case toml::node_type::string:
-      return "a string";
-    case toml::node_type::integer:
-      return "an integer";
-    case toml::node_type::floating_point:
-      return "a number";
-    case toml::node_type::boolean:
-      return "a boolean";
-    case toml::node_type::array:
-      return "a list";
-    case toml::node_type::table:
-      return "a table";
-    default:
-      return "a date or time";
-  }
+  constexpr std::array<std::string_view, 7> kWords = {
+      "nothing",    "a table",  "a list",   "a string",
+      "an integer", "a number", "a boolean"};
+  const auto index = static_cast<std::size_t>(node.type());
+  return index < kWords.size() ? kWords[index] : "a date or time";
+}
+
+template <typename T>
+std::string_view KindOf() {
+  return Kind(toml::value<T>(T()));
 }
 
 std::string Show(const toml::node& node) {
@@ -164,13 +160,38 @@ struct TomlTable::Node {
         fmt::format("{}: {} is missing: {}", place, Path(key), wanted));
   }
 
+  // Integers are numbers, too, and flags are the integers 0 and 1.
   template <typename T>
-  std::optional<T> Scalar(const toml::node& node, std::string_view key) const;
+  T Scalar(const toml::node& node, std::string_view key) const {
+    if (const auto* value = node.as<T>()) {
+      return value->get();
+    }
+    if constexpr (std::is_same_v<T, double>) {
+      if (const auto* number = node.as_integer()) {
+        return static_cast<double>(number->get());
+      }
+    } else if constexpr (std::is_same_v<T, std::int64_t>) {
+      if (const auto* flag = node.as_boolean()) {
+        return flag->get() ? 1 : 0;
+      }
+    }
+    WrongKind(node, key, KindOf<T>());
+  }
 
   template <typename T>
   std::optional<T> Value(std::string_view key) {
     const toml::node* node = Find(key);
-    return node == nullptr ? std::nullopt : Scalar<T>(*node, key);
+    return node == nullptr ? std::nullopt
+                           : std::optional(Scalar<T>(*node, key));
+  }
+
+  template <typename T>
+  T Require(std::string_view key) {
+    std::optional<T> value = Value<T>(key);
+    if (!value) {
+      Missing(key, fmt::format("{} is needed here", KindOf<T>()));
+    }
+    return *std::move(value);
   }
 
   template <typename T>
@@ -182,10 +203,10 @@ struct TomlTable::Node {
     }
     if (const toml::array* array = node->as_array()) {
       for (const toml::node& element : *array) {
-        values.push_back(*Scalar<T>(element, key));
+        values.push_back(Scalar<T>(element, key));
       }
     } else {
-      values.push_back(*Scalar<T>(*node, key));
+      values.push_back(Scalar<T>(*node, key));
     }
     return values;
   }
@@ -208,48 +229,6 @@ struct TomlTable::Node {
     return node;
   }
 };
-
-template <>
-std::optional<std::string> TomlTable::Node::Scalar(const toml::node& node,
-                                                   std::string_view key) const {
-  if (const auto* text = node.as_string()) {
-    return text->get();
-  }
-  WrongKind(node, key, "a string");
-}
-
-template <>
-std::optional<std::int64_t> TomlTable::Node::Scalar(
-    const toml::node& node, std::string_view key) const {
-  if (const auto* number = node.as_integer()) {
-    return number->get();
-  }
-  if (const auto* flag = node.as_boolean()) {
-    return flag->get() ? 1 : 0;
-  }
-  WrongKind(node, key, "an integer");
-}
-
-template <>
-std::optional<double> TomlTable::Node::Scalar(const toml::node& node,
-                                              std::string_view key) const {
-  if (const auto* number = node.as_floating_point()) {
-    return number->get();
-  }
-  if (const auto* number = node.as_integer()) {
-    return static_cast<double>(number->get());
-  }
-  WrongKind(node, key, "a number");
-}
-
-template <>
-std::optional<bool> TomlTable::Node::Scalar(const toml::node& node,
-                                            std::string_view key) const {
-  if (const auto* flag = node.as_boolean()) {
-    return flag->get();
-  }
-  WrongKind(node, key, "a boolean");
-}
 
 TomlTable::TomlTable() : node_(std::make_shared<Node>()) {}
 
@@ -351,11 +330,7 @@ std::filesystem::path TomlTable::Folder() const {
 }
 
 std::string TomlTable::RequireString(std::string_view key) const {
-  const auto value = node_->Value<std::string>(key);
-  if (!value) {
-    node_->Missing(key, "a string is needed here");
-  }
-  return *value;
+  return node_->Require<std::string>(key);
 }
 
 std::string TomlTable::GetString(std::string_view key,
@@ -364,11 +339,7 @@ std::string TomlTable::GetString(std::string_view key,
 }
 
 std::int64_t TomlTable::RequireInt(std::string_view key) const {
-  const auto value = node_->Value<std::int64_t>(key);
-  if (!value) {
-    node_->Missing(key, "an integer is needed here");
-  }
-  return *value;
+  return node_->Require<std::int64_t>(key);
 }
 
 std::int64_t TomlTable::GetInt(std::string_view key,
@@ -377,11 +348,7 @@ std::int64_t TomlTable::GetInt(std::string_view key,
 }
 
 double TomlTable::RequireDouble(std::string_view key) const {
-  const auto value = node_->Value<double>(key);
-  if (!value) {
-    node_->Missing(key, "a number is needed here");
-  }
-  return *value;
+  return node_->Require<double>(key);
 }
 
 double TomlTable::GetDouble(std::string_view key, double otherwise) const {

@@ -73,17 +73,11 @@ trials::StepSize SizeOf(const ProblemSpec& problem) {
           problem.workload.GetDouble("sequence_length", 0.0)};
 }
 
-// What became of the rows of the files in one run.
-struct Counts {
-  int imported = 0;
-  int tried = 0;
-  int others = 0;     // not in the space
-  std::string first;  // of those
-};
-
-Counts ImportInto(const Manifest& manifest, const RunSpec& run,
-                  const Testbed& testbed, const fs::path& experiment_folder,
-                  const std::vector<Trial>& trials) {
+// Returns what became of the rows of the files, in one line.
+std::string ImportInto(const Manifest& manifest, const RunSpec& run,
+                       const Testbed& testbed,
+                       const fs::path& experiment_folder,
+                       const std::vector<Trial>& trials) {
   const fs::path folder = run.Folder(experiment_folder);
   common::CreateFolders(folder);
   if (IsFinished(folder)) {
@@ -102,17 +96,19 @@ Counts ImportInto(const Manifest& manifest, const RunSpec& run,
     elapsed_s = trial.elapsed_s;
     incumbent.Add(trial);
   }
-  Counts counts;
-  int number = static_cast<int>(journal.committed().size());
+  const int before = static_cast<int>(journal.committed().size());
+  int number = before;
+  int repeated = 0;
+  int others = 0;  // not in the space
+  std::string first_other;
   for (Trial trial : trials) {
     const std::optional<int> candidate = FindCandidate(trial, *testbed.space);
     if (!candidate) {
-      counts.first =
-          counts.others++ == 0 ? CandidateLabel(trial) : counts.first;
+      first_other = others++ == 0 ? CandidateLabel(trial) : first_other;
       continue;
     }
     if (!tried.insert(*candidate).second) {
-      ++counts.tried;
+      ++repeated;
       continue;
     }
     trial.number = ++number;
@@ -121,9 +117,19 @@ Counts ImportInto(const Manifest& manifest, const RunSpec& run,
     incumbent.Add(trial);
     trial.incumbent_steps_per_s = incumbent.steps_per_s();
     journal.Commit(trial, {number, trials::kUnknown, trials::kUnknown}, {});
-    ++counts.imported;
   }
-  return counts;
+  std::string line =
+      fmt::format("{}: {} trials imported", run.Name(), number - before);
+  if (repeated > 0) {
+    line += fmt::format(
+        ", {} left out because their configuration was tried before", repeated);
+  }
+  if (others > 0) {
+    line += fmt::format(
+        ", {} left out because they are not in the search space (first: {})",
+        others, first_other);
+  }
+  return line;
 }
 
 }  // namespace
@@ -183,23 +189,8 @@ std::vector<std::string> ImportTrials(const Manifest& manifest,
     }
   }
   for (const RunSpec& run : RunMatrix(manifest)) {
-    const Counts counts = ImportInto(manifest, run, testbeds.Of(*run.problem),
-                                     experiment_folder, trials[run.problem]);
-    std::string line =
-        fmt::format("{}: {} trials imported", run.Name(), counts.imported);
-    if (counts.tried > 0) {
-      line += fmt::format(
-          ", {} left out because their configuration was tried "
-          "before",
-          counts.tried);
-    }
-    if (counts.others > 0) {
-      line += fmt::format(
-          ", {} left out because they are not in the search "
-          "space (first: {})",
-          counts.others, counts.first);
-    }
-    notes.push_back(std::move(line));
+    notes.push_back(ImportInto(manifest, run, testbeds.Of(*run.problem),
+                               experiment_folder, trials[run.problem]));
   }
   return notes;
 }

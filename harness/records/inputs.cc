@@ -1,8 +1,8 @@
 #include "harness/records/inputs.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <map>
 #include <optional>
@@ -30,10 +30,6 @@ using common::TomlTable;
 using trials::RunInfo;
 using trials::RunInput;
 
-// Limits of a trial on a real clock, and what is kept of its output.
-constexpr std::array<std::string_view, 4> kTrialLimits = {
-    "timeout_s", "silence_s", "patience_s", "log_bytes"};
-
 constexpr std::size_t kLongestValue = 80;
 
 std::string HashText(std::string_view text) {
@@ -47,21 +43,19 @@ class Inputs {
     if (value.size() > kLongestValue) {
       value = "text with hash " + HashText(value);
     }
-    int count = 1;
-    for (const RunInput& input : inputs_) {
-      count +=
-          input.name == name || input.name.starts_with(name + " #") ? 1 : 0;
-    }
-    if (count > 1) {
-      name += fmt::format(" #{}", count);
+    const auto same = std::count_if(
+        inputs_.begin(), inputs_.end(), [&name](const RunInput& input) {
+          return input.name == name || input.name.starts_with(name + " #");
+        });
+    if (same > 0) {
+      name += fmt::format(" #{}", same + 1);
     }
     inputs_.push_back({std::move(name), std::move(value)});
   }
 
   // The lines "key = value" of a table, but for those with one of the keys.
-  template <typename Keys>
   void Add(std::string_view heading, const TomlTable& table,
-           const Keys& left_out) {
+           std::initializer_list<std::string_view> left_out = {}) {
     const std::string text = table.CanonicalText();
     for (const std::string_view line : common::Split(text, '\n')) {
       const std::size_t equals = line.find(" = ");
@@ -74,8 +68,8 @@ class Inputs {
           std::string(line.substr(equals + 3)));
     }
   }
-  void Add(std::string_view heading, const TomlTable& table) {
-    Add(heading, table, std::array<std::string_view, 0>{});
+  void AddFile(const fs::path& file) {
+    Add("file " + file.filename().string(), HashText(common::ReadFile(file)));
   }
 
   std::vector<RunInput> Take() { return std::move(inputs_); }
@@ -126,15 +120,81 @@ Difference DifferenceOf(const RunInfo& on_record, const RunInfo& now) {
       folder.string(), fmt::join(changes, "; ")));
 }
 
-int TrialsOnRecord(const fs::path& folder) {
-  return static_cast<int>(trials::ReadTrials(folder).size());
-}
-
 void MarkUnfinished(RunInfo& info) {
   info.finished = false;
   info.finish_reason = trials::FinishReason::kUnfinished;
   info.remaining.reset();
   info.files.reset();
+}
+
+// What is on record of the run in a folder; nothing without a run.json.
+std::optional<RunInfo> OnRecord(const fs::path& folder) {
+  return common::EntryExists(folder / "run.json")
+             ? std::optional(trials::ReadRunInfo(folder))
+             : std::nullopt;
+}
+
+RecordedRun Summary(const std::optional<RunInfo>& info) {
+  return info ? RecordedRun{info->finished, info->commit} : RecordedRun{};
+}
+
+// Records that the run at `folder`, of which `info` is on record, goes on under
+// the input `now`, whose `accepted` gets the changes.
+void Apply(const Difference& difference, const fs::path& folder, RunInfo info,
+           RunInfo& now) {
+  trials::RequireWhole(folder, info);
+  const Lease lease(folder);
+  if (!difference.changes.empty()) {
+    if (!now.accepted) {
+      now.accepted.emplace();
+    }
+    const auto trials = trials::ReadTrials(folder).size();
+    now.accepted->push_back({static_cast<int>(trials), difference.changes});
+    info.accepted = now.accepted;
+    info.inputs = now.inputs;
+    info.manifest_hash = now.manifest_hash;
+  }
+  if (difference.grows) {
+    MarkUnfinished(info);
+  }
+  info.bounds = difference.grows ? *now.bounds : difference.before;
+  lease.Publish("run.json", ToJson(info));
+}
+
+// A run and what is on record of it.
+struct ComparedRun {
+  fs::path folder;
+  std::optional<RunInfo> on_record;
+  RunInfo now;  // this and the next are set for a run on record
+  Difference difference;
+};
+
+// The runs of RunMatrix.
+std::vector<ComparedRun> Compare(const Manifest& manifest,
+                                 const fs::path& experiment_folder,
+                                 bool accept_changed,
+                                 const Testbeds& testbeds) {
+  // Repeats share the input, which is read once.
+  std::map<std::pair<const ProblemSpec*, const MethodSpec*>, RunInfo> described;
+  std::vector<ComparedRun> compared;
+  for (const RunSpec& run : RunMatrix(manifest)) {
+    const fs::path folder = run.Folder(experiment_folder);
+    ComparedRun& each = compared.emplace_back(
+        ComparedRun{.folder = folder, .on_record = OnRecord(folder)});
+    if (!each.on_record) {
+      continue;
+    }
+    RunInfo& now = described[{run.problem, run.method}];
+    if (!now.inputs) {
+      now = DescribeRun(manifest, run, testbeds.Of(*run.problem), "");
+    }
+    each.now = now;
+    each.difference = DifferenceOf(*each.on_record, now);
+    if (!each.difference.changes.empty() && !accept_changed) {
+      Refuse(folder, each.difference.changes);
+    }
+  }
+  return compared;
 }
 
 }  // namespace
@@ -160,9 +220,10 @@ std::vector<RunInput> InputsOf(const Manifest& manifest,
   inputs.Add("budget.charge_thinking",
              manifest.budget.charge_thinking ? "true" : "false");
   inputs.Add("method", method.base);
-  inputs.Add("method." + method.name, method.options,
-             std::array<std::string_view, 2>{"label", "base"});
-  inputs.Add("backend", problem.backend, kTrialLimits);
+  inputs.Add("method." + method.name, method.options, {"label", "base"});
+  // Limits of a trial on a real clock, and what is kept of its output.
+  inputs.Add("backend", problem.backend,
+             {"timeout_s", "silence_s", "patience_s", "log_bytes"});
   inputs.Add("noise", problem.noise);
   const std::string predictions = PredictionText(manifest, method, testbed);
   const bool is_read =
@@ -173,18 +234,14 @@ std::vector<RunInput> InputsOf(const Manifest& manifest,
   inputs.Add("cluster", problem.cluster);
   inputs.Add("space", problem.space);
   for (const fs::path& file : testbed.inputs) {
-    inputs.Add("file " + file.filename().string(),
-               HashText(common::ReadFile(file)));
+    inputs.AddFile(file);
   }
   if (is_read && !testbed.trains_workload) {
-    const fs::path model = NamedFile(problem.workload, "model");
-    inputs.Add("file " + model.filename().string(),
-               HashText(common::ReadFile(model)));
+    inputs.AddFile(NamedFile(problem.workload, "model"));
   }
   for (const fs::path& file :
        Configure(method, ProblemOf(testbed, manifest.budget.q_max)).files) {
-    inputs.Add("file " + file.filename().string(),
-               HashText(common::ReadFile(file)));
+    inputs.AddFile(file);
   }
   if (!predictions.empty()) {
     inputs.Add("predictions", HashText(predictions));
@@ -268,111 +325,31 @@ void Reopen(const fs::path& run_folder) {
   lease.Publish("run.json", ToJson(info));
 }
 
-namespace {
-
-// Records that the run at `folder`, of which `info` is on record, goes on under
-// the input `now`, whose `accepted` gets the changes.
-void Apply(const Difference& difference, const fs::path& folder, RunInfo info,
-           RunInfo& now) {
-  trials::RequireWhole(folder, info);
-  const Lease lease(folder);
-  if (!difference.changes.empty()) {
-    if (!now.accepted) {
-      now.accepted.emplace();
-    }
-    now.accepted->push_back({TrialsOnRecord(folder), difference.changes});
-    info.accepted = now.accepted;
-    info.inputs = now.inputs;
-    info.manifest_hash = now.manifest_hash;
-  }
-  if (difference.grows) {
-    MarkUnfinished(info);
-  }
-  info.bounds = difference.grows ? *now.bounds : difference.before;
-  lease.Publish("run.json", ToJson(info));
-}
-
-}  // namespace
-
 void PrepareRun(const fs::path& folder, RunInfo& now) {
-  if (!common::EntryExists(folder / "run.json")) {
+  std::optional<RunInfo> info = OnRecord(folder);
+  if (!info) {
     return;
   }
-  RunInfo info = trials::ReadRunInfo(folder);
-  const Difference difference = DifferenceOf(info, now);
+  const Difference difference = DifferenceOf(*info, now);
   if (!difference.changes.empty()) {
     Refuse(folder, difference.changes);
   }
-  now.accepted = info.accepted;
-  if (!difference.None()) {
-    Apply(difference, folder, std::move(info), now);
+  now.accepted = info->accepted;
+  if (difference.grows) {
+    Apply(difference, folder, *std::move(info), now);
   }
 }
-
-namespace {
-
-// A run on record whose input changed or that goes on.
-struct DifferentRun {
-  std::size_t number = 0;  // in RunMatrix
-  fs::path folder;
-  Difference difference;
-  RunInfo on_record;
-  RunInfo now;
-};
-
-// `recorded` gets what is on record of each run of RunMatrix.
-std::vector<DifferentRun> DifferentRuns(const Manifest& manifest,
-                                        const fs::path& experiment_folder,
-                                        bool accept_changed,
-                                        const Testbeds& testbeds,
-                                        std::vector<RecordedRun>& recorded) {
-  // Repeats share the input, which is read once.
-  std::map<std::pair<const ProblemSpec*, const MethodSpec*>, RunInfo> described;
-  std::vector<DifferentRun> different;
-  for (const RunSpec& run : RunMatrix(manifest)) {
-    const std::size_t number = recorded.size();
-    recorded.emplace_back();
-    const fs::path folder = run.Folder(experiment_folder);
-    if (!common::EntryExists(folder / "run.json")) {
-      continue;
-    }
-    const Testbed& testbed = testbeds.Of(*run.problem);
-    RunInfo& now = described[{run.problem, run.method}];
-    if (!now.inputs) {
-      now = DescribeRun(manifest, run, testbed, "");
-    }
-    RunInfo info = trials::ReadRunInfo(folder);
-    recorded.back() = {info.finished, info.commit};
-    Difference difference = DifferenceOf(info, now);
-    if (!difference.changes.empty() && !accept_changed) {
-      Refuse(folder, difference.changes);
-    }
-    if (!difference.None()) {
-      different.push_back(
-          {number, folder, std::move(difference), std::move(info), now});
-    }
-  }
-  return different;
-}
-
-}  // namespace
 
 void CheckRecords(const Manifest& manifest, const fs::path& experiment_folder,
                   const Testbeds& testbeds) {
-  std::vector<RecordedRun> recorded;
-  (void)DifferentRuns(manifest, experiment_folder, false, testbeds, recorded);
+  (void)Compare(manifest, experiment_folder, false, testbeds);
 }
 
 std::vector<RecordedRun> RecordedRuns(const std::vector<RunSpec>& runs,
                                       const fs::path& experiment_folder) {
   std::vector<RecordedRun> recorded;
   for (const RunSpec& run : runs) {
-    recorded.emplace_back();
-    const fs::path folder = run.Folder(experiment_folder);
-    if (common::EntryExists(folder / "run.json")) {
-      const RunInfo info = trials::ReadRunInfo(folder);
-      recorded.back() = {info.finished, info.commit};
-    }
+    recorded.push_back(Summary(OnRecord(run.Folder(experiment_folder))));
   }
   return recorded;
 }
@@ -383,13 +360,16 @@ std::vector<RecordedRun> PrepareRecords(const Manifest& manifest,
                                         const Testbeds& testbeds) {
   std::vector<RecordedRun> recorded;
   // All runs are compared before the first is changed.
-  for (DifferentRun& run : DifferentRuns(manifest, experiment_folder,
-                                         accept_changed, testbeds, recorded)) {
-    run.now.accepted = run.on_record.accepted;
+  for (ComparedRun& run :
+       Compare(manifest, experiment_folder, accept_changed, testbeds)) {
+    recorded.push_back(Summary(run.on_record));
     if (run.difference.grows) {
-      recorded[run.number].finished = false;
+      recorded.back().finished = false;
     }
-    Apply(run.difference, run.folder, std::move(run.on_record), run.now);
+    if (!run.difference.None()) {
+      run.now.accepted = run.on_record->accepted;
+      Apply(run.difference, run.folder, *std::move(run.on_record), run.now);
+    }
   }
   try {
     common::CreateFolders(experiment_folder);

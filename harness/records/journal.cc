@@ -24,12 +24,11 @@ namespace {
 // The number of records that belong to the first `trials` trials.
 template <typename Record>
 std::size_t CountUpTo(const std::vector<Record>& records, std::size_t trials) {
-  std::size_t end = 0;
-  while (end < records.size() &&
-         std::cmp_less_equal(records[end].trial, trials)) {
-    ++end;
-  }
-  return end;
+  return std::find_if(records.begin(), records.end(),
+                      [trials](const Record& record) {
+                        return std::cmp_greater(record.trial, trials);
+                      }) -
+         records.begin();
 }
 
 // Copies the step times to their trials.
@@ -195,23 +194,17 @@ void Journal::Contents::AddUnknownTimes(std::size_t known) {
   }
 }
 
-AppendFile::AppendFile(std::filesystem::path path, int fd)
-    : path_(std::move(path)), fd_(fd) {}
-
-AppendFile::~AppendFile() { ::close(fd_); }
-
-void AppendFile::Append(const std::string& text) {
-  common::WriteAll(fd_, path_, text);
-  if (!text.empty() && ::fdatasync(fd_) != 0) {
-    common::ThrowErrno(path_, "write");
+void AppendFile::Append(const std::string& text) const {
+  common::WriteAll(file.get(), path, text);
+  if (!text.empty() && ::fdatasync(file.get()) != 0) {
+    common::ThrowErrno(path, "write");
   }
 }
 
 template <typename Record>
-std::unique_ptr<AppendFile> Journal::Publish(const std::string& text) const {
+AppendFile Journal::Publish(const std::string& text) const {
   const std::string& name = trials::FileOf<Record>().name;
-  return std::make_unique<AppendFile>(folder_ / name,
-                                      lease_.PublishOpen(name, text));
+  return {folder_ / name, lease_.PublishOpen(name, text)};
 }
 
 Journal::Journal(std::filesystem::path run_folder, double lease_timeout_s,
@@ -264,7 +257,7 @@ bool Journal::CheckFits(const std::vector<trials::FitRecord>& fits) {
       missing += row + "\n";
     }
   }
-  fits_->Append(missing);
+  fits_.Append(missing);
   return true;
 }
 
@@ -275,9 +268,9 @@ void Journal::Commit(const trials::Trial& trial,
   for (const double time_s : trial.measurement.step_times_s) {
     steps.push_back({trial.number, static_cast<int>(steps.size()) + 1, time_s});
   }
-  steps_->Append(RowsOf(steps));
-  fits_->Append(RowsOf(fits));
-  suggestion_times_->Append(ToRow(suggestion_time) + "\n");
+  steps_.Append(RowsOf(steps));
+  fits_.Append(RowsOf(fits));
+  suggestion_times_.Append(ToRow(suggestion_time) + "\n");
   if (const auto plan = PlanRecordOf(trial)) {
     if (!plans_) {
       plans_ = Publish<trials::PlanRecord>();
@@ -287,7 +280,7 @@ void Journal::Commit(const trials::Trial& trial,
   lease_.Check();
   trials::Trial row = trial;
   row.custom = ValuesFor(custom_, trial.custom);
-  trials_->Append(ToRow(row) + "\n");
+  trials_.Append(ToRow(row) + "\n");
   lease_.Check();  // only now is it known that the next holder sees the row
 }
 

@@ -4,11 +4,12 @@
 #define HARNESS_RECORDS_JOURNAL_H_
 
 #include <filesystem>
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/error.h"
+#include "common/files.h"
 #include "harness/records/lease.h"
 #include "trials/record.h"
 
@@ -16,18 +17,11 @@ namespace harness {
 
 // A file that is appended to. Every write is durable when the call returns.
 // Errors: throws std::runtime_error naming the file and the system's reason.
-class AppendFile {
- public:
-  AppendFile(std::filesystem::path path, int fd);  // takes ownership of `fd`
-  ~AppendFile();
-  AppendFile(const AppendFile&) = delete;
-  AppendFile& operator=(const AppendFile&) = delete;
+struct AppendFile {
+  std::filesystem::path path;
+  common::Descriptor file;
 
-  void Append(const std::string& text);
-
- private:
-  std::filesystem::path path_;
-  int fd_ = -1;
+  void Append(const std::string& text) const;
 };
 
 // Append-only records of one run: the CSV files of trials/record.h.
@@ -85,7 +79,7 @@ class Journal {
   struct Contents;
   void Take(Contents contents);
   template <typename Record>
-  [[nodiscard]] std::unique_ptr<AppendFile> Publish(
+  [[nodiscard]] AppendFile Publish(
       const std::string& text = trials::FileOf<Record>().header) const;
 
   friend std::vector<std::string> CheckJournal(
@@ -94,11 +88,8 @@ class Journal {
   std::filesystem::path folder_;
   Lease lease_;
   std::vector<std::string> custom_;
-  std::unique_ptr<AppendFile> trials_;
-  std::unique_ptr<AppendFile> steps_;
-  std::unique_ptr<AppendFile> fits_;
-  std::unique_ptr<AppendFile> suggestion_times_;
-  std::unique_ptr<AppendFile> plans_;  // from the first plan on
+  AppendFile trials_, steps_, fits_, suggestion_times_;
+  std::optional<AppendFile> plans_;  // from the first plan on
   std::vector<trials::Trial> committed_;
   std::vector<std::string> notes_;
   std::vector<std::string> known_fits_;  // rows found in fits.csv

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
-#include <cstring>
+#include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -17,8 +17,9 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/files.h"
-#include "harness/records/lease_file.h"
+#include "common/process_table.h"
+#include "common/text.h"
+#include "harness/provenance.h"
 
 namespace harness {
 namespace {
@@ -29,7 +30,90 @@ constexpr double kBeatsPerTimeout = 5.0;
 constexpr double kWatchIntervalSeconds = 0.05;
 constexpr double kAliveElsewhereSeconds = 60.0;
 
+// The count has a fixed width, so that it is overwritten in place.
+constexpr std::size_t kCountWidth = 20;
+
+// Files with higher epochs are not ours, and the next one always exists.
+constexpr std::int64_t kHighestEpoch = 1'000'000'000'000'000;
+
+// When a process of this host started; "" if there is none.
+std::string StartOf(const std::string& pid) {
+  const std::optional<int> number = common::ParseInt(pid);
+  const auto process = number ? common::FindProcess(*number) : std::nullopt;
+  return process ? process->start : "";
+}
+
 }  // namespace
+
+fs::path LeasePath(const fs::path& folder, std::int64_t epoch) {
+  return folder / fmt::format("{}{}", kLeasePrefix, epoch);
+}
+
+std::optional<std::int64_t> EpochOf(const std::string& name,
+                                    std::string_view prefix) {
+  if (!name.starts_with(prefix)) {
+    return std::nullopt;
+  }
+  const std::string_view epoch = std::string_view(name).substr(prefix.size());
+  return common::ParseInt64(epoch.substr(0, epoch.find('-')), 1,
+                            kHighestEpoch - 1);
+}
+
+std::int64_t HighestEpoch(const fs::path& folder) {
+  std::int64_t highest = 0;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    highest = std::max(
+        highest,
+        EpochOf(entry.path().filename().string(), kLeasePrefix).value_or(0));
+  }
+  return highest;
+}
+
+Holder Holder::Self() {
+  const std::string pid = std::to_string(::getpid());
+  const char* job = std::getenv("SLURM_JOB_ID");
+  return {.count = "0",
+          .host = HostName(),
+          .boot = common::ProcessSpace(),
+          .pid = pid,
+          .start = StartOf(pid),
+          .job = job == nullptr ? "" : job};
+}
+
+std::string Holder::Name() const {
+  return fmt::format("process {} on {}{}{}", pid, host,
+                     job.empty() ? "" : ", Slurm job ", job);
+}
+
+bool Holder::IsHere() const {
+  return host == HostName() && boot == common::ProcessSpace();
+}
+
+bool Holder::IsGone() const {
+  return count == "released" || (IsHere() && StartOf(pid) != start);
+}
+
+std::string Holder::Text() const {
+  return fmt::format("{}|{}|{}|{}|{}|{}\n",
+                     fmt::format("{:<{}}", count, kCountWidth), host, boot, pid,
+                     start, job);
+}
+
+std::optional<Holder> ReadHolder(const fs::path& path) {
+  const std::string text = common::ReadFileIfExists(path).value_or("");
+  const auto cells = common::Split(common::Trim(text), '|');
+  if (cells.size() != 6 || text.back() != '\n') {
+    return std::nullopt;
+  }
+  Holder holder;
+  holder.count = common::Trim(cells[0]);
+  holder.host = cells[1];
+  holder.boot = cells[2];
+  holder.pid = cells[3];
+  holder.start = cells[4];
+  holder.job = cells[5];
+  return holder;
+}
 
 Lease::Lease(fs::path folder, double timeout_s)
     : folder_(std::move(folder)), timeout_s_(timeout_s) {
@@ -47,7 +131,6 @@ Lease::~Lease() {
   beat_.join();
   // Other processes wait longer if it fails.
   (void)Overwrite("released");
-  ::close(fd_);
 }
 
 // Waits until the lease is free and takes the next epoch.
@@ -93,28 +176,28 @@ void Lease::Acquire() {
 // Sets epoch_ unless another process was faster.
 void Lease::Claim(std::int64_t epoch) {
   const fs::path path = LeasePath(folder_, epoch);
-  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd_ < 0) {
+  common::Descriptor file(
+      ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!file.ok()) {
     if (errno == EEXIST) {
       return;
     }
     common::ThrowErrno(path, "create");
   }
   try {
-    common::WriteAll(fd_, path, Holder::Self().Text());
+    common::WriteAll(file.get(), path, Holder::Self().Text());
   } catch (const std::runtime_error&) {
-    ::close(fd_);
     ::unlink(path.c_str());
     throw;
   }
   // A process that was stopped before this line may be too late.
   if (HighestEpoch(folder_) != epoch) {
-    ::close(fd_);
     ::unlink(path.c_str());
     return;
   }
-  ::fsync(fd_);
+  ::fsync(file.get());
   common::SyncFolder(folder_);
+  file_ = std::move(file);
   epoch_ = epoch;
 }
 
@@ -148,7 +231,7 @@ void Lease::Beat() {
     char* const end =
         std::to_chars(text.data(), text.data() + text.size(), ++count).ptr;
     if (Overwrite({text.data(), end})) {  // else, others may acquire the lease
-      ::fsync(fd_);
+      ::fsync(file_.get());
     }
   }
 }
@@ -158,7 +241,7 @@ bool Lease::Overwrite(std::string_view count) const {
   std::array<char, kCountWidth> text{};
   text.fill(' ');
   std::copy(count.begin(), count.end(), text.begin());
-  return ::pwrite(fd_, text.data(), text.size(), 0) >= 0;
+  return ::pwrite(file_.get(), text.data(), text.size(), 0) >= 0;
 }
 
 bool Lease::IsHeld() const {
@@ -168,7 +251,7 @@ bool Lease::IsHeld() const {
     return false;
   }
   struct stat own {};
-  return ::fstat(fd_, &own) == 0 && own.st_ino == found.st_ino &&
+  return ::fstat(file_.get(), &own) == 0 && own.st_ino == found.st_ino &&
          own.st_dev == found.st_dev;
 }
 
@@ -186,19 +269,20 @@ void Lease::Check() const {
       folder_.string(), holder ? holder->Name() : "another process"));
 }
 
-int Lease::PublishOpen(const std::string& name, const std::string& text) const {
+common::Descriptor Lease::PublishOpen(const std::string& name,
+                                      const std::string& text) const {
   const fs::path temporary =
       folder_ / fmt::format("{}{}-{}", kPublishPrefix, epoch_, name);
-  const int fd =
+  common::Descriptor file(
       ::open(temporary.c_str(),
-             O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
-  if (fd < 0) {
+             O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
+  if (!file.ok()) {
     common::ThrowErrno(temporary, "create");
   }
   bool renamed = false;
   try {
-    common::WriteAll(fd, temporary, text);
-    if (::fsync(fd) != 0) {
+    common::WriteAll(file.get(), temporary, text);
+    if (::fsync(file.get()) != 0) {
       common::ThrowErrno(temporary, "write");
     }
     Check();
@@ -212,17 +296,16 @@ int Lease::PublishOpen(const std::string& name, const std::string& text) const {
     common::SyncFolder(folder_);
     Check();
   } catch (...) {
-    ::close(fd);
     if (!renamed) {
       ::unlink(temporary.c_str());
     }
     throw;
   }
-  return fd;
+  return file;
 }
 
 void Lease::Publish(const std::string& name, const std::string& text) const {
-  ::close(PublishOpen(name, text));
+  (void)PublishOpen(name, text);
 }
 
 bool IsLeased(const fs::path& folder) {

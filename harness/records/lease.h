@@ -7,10 +7,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
+
+#include "common/files.h"
 
 namespace harness {
 
@@ -61,8 +64,8 @@ class Lease {
 
   // Replaces the file `name` by one that holds `text`, durably, and returns a
   // descriptor that appends to it, or throws LeaseLost.
-  [[nodiscard]] int PublishOpen(const std::string& name,
-                                const std::string& text) const;
+  [[nodiscard]] common::Descriptor PublishOpen(const std::string& name,
+                                               const std::string& text) const;
   // The same for a file that does not change afterwards.
   void Publish(const std::string& name, const std::string& text) const;
 
@@ -79,7 +82,7 @@ class Lease {
   std::filesystem::path folder_;
   double timeout_s_;
   std::int64_t epoch_ = 0;
-  int fd_ = -1;
+  common::Descriptor file_;
   std::mutex mutex_;
   std::condition_variable ending_;
   bool ends_ = false;
@@ -89,6 +92,44 @@ class Lease {
 // True if the lease is held. A holder on another host counts as alive if its
 // count was raised in the last minute.
 [[nodiscard]] bool IsLeased(const std::filesystem::path& folder);
+
+// The names and contents of lease files.
+inline constexpr std::string_view kLeasePrefix = ".lease-";
+inline constexpr std::string_view kPublishPrefix = ".publish-";
+
+[[nodiscard]] std::filesystem::path LeasePath(
+    const std::filesystem::path& folder, std::int64_t epoch);
+
+// Parses "<prefix><epoch>[-...]" and returns the epoch; nothing for any other
+// name.
+[[nodiscard]] std::optional<std::int64_t> EpochOf(const std::string& name,
+                                                  std::string_view prefix);
+
+// The highest epoch of the leases in the folder; 0: there is none.
+[[nodiscard]] std::int64_t HighestEpoch(const std::filesystem::path& folder);
+
+// The content of a lease file: "count|host|boot|pid|start|job". `boot` is the
+// boot id and the PID namespace.
+struct Holder {
+  std::string count;  // "released" after the end
+  std::string host, boot, pid, start, job;
+
+  // This process, with the first count.
+  [[nodiscard]] static Holder Self();
+
+  // A description of the holder, for messages.
+  [[nodiscard]] std::string Name() const;
+  // In this PID namespace of this boot of this host.
+  [[nodiscard]] bool IsHere() const;
+  // It released the lease, or its process is here and no longer exists.
+  [[nodiscard]] bool IsGone() const;
+  // The content of the file.
+  [[nodiscard]] std::string Text() const;
+};
+
+// Returns nothing for a lease that is not completely written.
+[[nodiscard]] std::optional<Holder> ReadHolder(
+    const std::filesystem::path& path);
 
 }  // namespace harness
 

@@ -2,83 +2,67 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 namespace harness {
 namespace {
 
 constexpr std::size_t kMostExclusions = 8;
 
-JobFailure Diagnose(const JobEvidence& evidence) {
-  using State = SlurmAttempt::State;
-  const JobEnd end = evidence.entry ? evidence.entry->End() : JobEnd::kOther;
-  const State own =
-      evidence.attempt ? evidence.attempt->state : State::kRunning;
-  if (end == JobEnd::kCancelled) {
-    return JobFailure::kCancelled;
+JobVerdict GiveUp(JobFailure failure, std::string reason) {
+  return {failure, JobAction::kGiveUp, std::move(reason)};
+}
+
+JobVerdict AtTimeLimit(const SlurmOptions& options, bool progressed) {
+  if (!options.requeue_until_done) {
+    return GiveUp(JobFailure::kTimeLimit,
+                  "time limit; rerun `oppa run` to resume, or set "
+                  "requeue_until_done");
   }
-  if (own == State::kRefused) {
-    return JobFailure::kRefused;
+  if (!progressed) {
+    return GiveUp(JobFailure::kTimeLimit,
+                  "time limit, and not one trial fitted into it");
   }
-  if (end == JobEnd::kHostMemory) {
-    return JobFailure::kHostMemory;
-  }
-  if (end == JobEnd::kTimeLimit) {
-    return JobFailure::kTimeLimit;
-  }
-  if (end != JobEnd::kMachine && own == State::kTimeLimit) {
-    return JobFailure::kTimeLimit;
-  }
-  if (end != JobEnd::kMachine && own == State::kStopped) {
-    return JobFailure::kStopped;
-  }
-  if (evidence.entry && evidence.entry->IsStuck() &&
-      !evidence.entry->IsLaunchFailedHold()) {
-    return JobFailure::kCannotStart;
-  }
-  if (evidence.excludes_nodes && evidence.entry &&
-      evidence.entry->WaitsForNodes()) {
-    return JobFailure::kExcludedNodes;
-  }
-  return JobFailure::kMachine;
+  return {JobFailure::kTimeLimit, JobAction::kContinue, "time limit"};
 }
 
 }  // namespace
 
 JobVerdict DecideRetry(const SlurmOptions& options,
                        const JobEvidence& evidence) {
-  const JobFailure failure = Diagnose(evidence);
-  switch (failure) {
-    case JobFailure::kCancelled:
-      return {failure, JobAction::kGiveUp, "cancelled"};
-    case JobFailure::kRefused:
-    case JobFailure::kStopped:
-      return {failure, JobAction::kGiveUp, evidence.attempt->message};
-    case JobFailure::kHostMemory:
-      return {failure, JobAction::kGiveUp, evidence.entry->Explain()};
-    case JobFailure::kCannotStart:
-      return {failure, JobAction::kGiveUp, evidence.detail};
-    case JobFailure::kTimeLimit:
-      if (!options.requeue_until_done) {
-        return {failure, JobAction::kGiveUp,
-                "time limit; rerun `oppa run` to resume, or set "
-                "requeue_until_done"};
-      }
-      if (!evidence.progressed) {
-        return {failure, JobAction::kGiveUp,
-                "time limit, and not one trial fitted into it"};
-      }
-      return {failure, JobAction::kContinue, "time limit"};
-    case JobFailure::kExcludedNodes:
-      return {failure, JobAction::kRetryAnywhere, evidence.detail};
-    case JobFailure::kMachine:
-      break;
+  using State = SlurmAttempt::State;
+  const auto& [entry, attempt, detail, failures, excludes_nodes, progressed] =
+      evidence;
+  const JobEnd end = entry ? entry->End() : JobEnd::kOther;
+  const State own = attempt ? attempt->state : State::kRunning;
+  if (end == JobEnd::kCancelled) {
+    return GiveUp(JobFailure::kCancelled, "cancelled");
   }
-  if (evidence.failures >= options.retries) {
-    return {failure, JobAction::kGiveUp,
-            fmt::format("{}; tried {} times", evidence.detail,
-                        evidence.failures + 1)};
+  if (own == State::kRefused) {
+    return GiveUp(JobFailure::kRefused, attempt->message);
   }
-  return {failure, JobAction::kRetryOnOtherNodes, evidence.detail};
+  if (end == JobEnd::kHostMemory) {
+    return GiveUp(JobFailure::kHostMemory, entry->Explain());
+  }
+  // A preempted job gets a signal, too, and stops in an orderly way.
+  if (end == JobEnd::kTimeLimit ||
+      (end != JobEnd::kMachine && own == State::kTimeLimit)) {
+    return AtTimeLimit(options, progressed);
+  }
+  if (end != JobEnd::kMachine && own == State::kStopped) {
+    return GiveUp(JobFailure::kStopped, attempt->message);
+  }
+  if (entry && entry->IsStuck() && !entry->IsLaunchFailedHold()) {
+    return GiveUp(JobFailure::kCannotStart, detail);
+  }
+  if (excludes_nodes && entry && entry->WaitsForNodes()) {
+    return {JobFailure::kExcludedNodes, JobAction::kRetryAnywhere, detail};
+  }
+  if (failures >= options.retries) {
+    return GiveUp(JobFailure::kMachine,
+                  fmt::format("{}; tried {} times", detail, failures + 1));
+  }
+  return {JobFailure::kMachine, JobAction::kRetryOnOtherNodes, detail};
 }
 
 std::vector<std::string> ExtendExclusions(std::vector<std::string> excluded,

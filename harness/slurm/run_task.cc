@@ -28,7 +28,6 @@ namespace harness {
 namespace {
 
 namespace fs = std::filesystem;
-using State = SlurmAttempt::State;
 
 // The time before Slurm's limit at which a run stops by itself.
 constexpr double kMarginSeconds = 120.0;
@@ -48,67 +47,34 @@ SlurmAttempt NewAttempt() {
   return attempt;
 }
 
-std::string OneLine(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
+// Describes in `attempt` how the exception that is being handled ended it.
+void Describe(const std::exception& error, SlurmAttempt& attempt) {
+  using State = SlurmAttempt::State;
+  const bool lost = dynamic_cast<const LeaseLost*>(&error) != nullptr;
+  // Input errors are logic errors.
+  const bool refused = dynamic_cast<const std::logic_error*>(&error) != nullptr;
+  attempt.state = lost      ? State::kLost
+                  : refused ? State::kRefused
+                            : State::kFailed;
+  attempt.message = error.what();
+  std::replace(attempt.message.begin(), attempt.message.end(), '\n', ' ');
 }
 
-// Records in `attempt` how the call ended, also by an exception.
-int Call(const std::vector<std::string>& command, const CallSelf& call,
-         SlurmAttempt& attempt) {
-  try {
-    const int code = call(command);
-    if (code == 0) {
-      attempt.state = State::kDone;
-    } else if (code == kStoppedEarly) {
-      attempt.state = StopSignal() != 0 ? State::kStopped : State::kTimeLimit;
-      attempt.message = StopSignal() != 0
-                            ? fmt::format("stopped by signal {}", StopSignal())
-                            : "stopped before the time limit";
-    } else {
-      attempt.state = State::kRefused;
-      attempt.message = fmt::format("exit code {}", code);
-    }
-    return code;
-  } catch (const LeaseLost& e) {
-    attempt.state = State::kLost;
-    attempt.message = OneLine(e.what());
-    throw;
-  } catch (const std::logic_error& e) {  // input errors are among them
+void Describe(int exit_code, SlurmAttempt& attempt) {
+  using State = SlurmAttempt::State;
+  if (exit_code == 0) {
+    attempt.state = State::kDone;
+  } else if (exit_code != kStoppedEarly) {
     attempt.state = State::kRefused;
-    attempt.message = OneLine(e.what());
-    throw;
-  } catch (const std::exception& e) {
-    attempt.state = State::kFailed;
-    attempt.message = OneLine(e.what());
-    throw;
+    attempt.message = fmt::format("exit code {}", exit_code);
+  } else if (StopSignal() != 0) {
+    attempt.state = State::kStopped;
+    attempt.message = fmt::format("stopped by signal {}", StopSignal());
+  } else {
+    attempt.state = State::kTimeLimit;
+    attempt.message = "stopped before the time limit";
   }
 }
-
-// Writes an attempt when the job starts and ends, also by an exception.
-class AttemptRecord {
- public:
-  AttemptRecord(fs::path folder, int id) : folder_(std::move(folder)), id_(id) {
-    WriteAttempt(folder_, id_, attempt);
-  }
-  ~AttemptRecord() {
-    try {
-      WriteAttempt(folder_, id_, attempt);
-    } catch (const std::exception&) {
-      // The disk is probably full. The state in Slurm has to suffice.
-    }
-  }
-  AttemptRecord(const AttemptRecord&) = delete;
-  AttemptRecord& operator=(const AttemptRecord&) = delete;
-
-  SlurmAttempt attempt = NewAttempt();
-
- private:
-  fs::path folder_;
-  int id_;
-};
-
-fs::path RunFolderOf(const Job& job) { return job.log.parent_path(); }
 
 int TrialsOnRecord(const fs::path& run_folder) {
   try {
@@ -119,31 +85,12 @@ int TrialsOnRecord(const fs::path& run_folder) {
 }
 
 JobVerdict Decide(const SlurmOptions& options, const SlurmTaskState& state) {
-  JobEvidence evidence;
-  evidence.entry = state.entry;
-  evidence.attempt = state.attempt;
-  evidence.detail = state.detail;
-  evidence.failures = state.task.failures;
-  evidence.progressed =
-      TrialsOnRecord(RunFolderOf(state.task.job)) > state.task.trials;
-  return DecideRetry(options, evidence);
-}
-
-void Resubmit(const SlurmSubmission& submission,
-              const fs::path& experiment_folder,
-              const std::vector<SlurmTask>& tasks,
-              const std::vector<std::string>& bad_nodes, const Note& note) {
-  SubmitExcluding(
-      bad_nodes, note, [&](const std::vector<std::string>& excluded) {
-        SlurmSubmission next = submission;
-        next.place.token = NewToken();
-        next.place.folder = SlurmFolder(experiment_folder) / next.place.token;
-        next.place.bad_nodes = excluded;
-        next.finish_job_id = 0;
-        Slurm(next, experiment_folder, [](const Job& job) {
-          return IsFinished(RunFolderOf(job));
-        }).Submit(tasks);
-      });
+  const int trials = TrialsOnRecord(RunFolderOf(state.task.job));
+  return DecideRetry(options, {.entry = state.entry,
+                               .attempt = state.attempt,
+                               .detail = state.detail,
+                               .failures = state.task.failures,
+                               .progressed = trials > state.task.trials});
 }
 
 const ProblemSpec& FindProblem(const Manifest& manifest,
@@ -192,14 +139,31 @@ int RunTask(const fs::path& submission_folder, int base, const CallSelf& call) {
       ReadTask(submission_folder, base + std::atoi(task_id.c_str()));
   const SlurmSubmission submission = ReadSubmission(submission_folder);
   CatchStopSignals();
-  AttemptRecord record(submission_folder, task.job.id);
+  SlurmAttempt attempt = NewAttempt();
+  WriteAttempt(submission_folder, task.job.id, attempt);
   std::vector<std::string> command = task.job.command;
   if (submission.options.time_minutes > 0) {
     command.emplace_back("--stop-after-s");
     command.push_back(fmt::format(
         "{:.0f}", SecondsBeforeLimit(submission.options.time_minutes)));
   }
-  return Call(command, call, record.attempt);
+  const auto record = [&] {
+    try {
+      WriteAttempt(submission_folder, task.job.id, attempt);
+    } catch (const std::exception&) {
+      // The disk is probably full. The state in Slurm has to suffice.
+    }
+  };
+  try {
+    const int code = call(command);
+    Describe(code, attempt);
+    record();
+    return code;
+  } catch (const std::exception& e) {
+    Describe(e, attempt);
+    record();
+    throw;
+  }
 }
 
 int FinishSubmission(const fs::path& submission_folder, const CallSelf& call,
@@ -211,7 +175,7 @@ int FinishSubmission(const fs::path& submission_folder, const CallSelf& call,
     note("cancelled");
     return 0;
   }
-  const std::optional<Queue> queue = ReadQueue(submission.JobIds());
+  const std::optional<Queue> queue = ReadQueue(submission.place.experiment);
   std::vector<SlurmTask> retries;
   std::vector<std::string> bad_nodes = submission.place.bad_nodes;
   int given_up = 0;
@@ -237,7 +201,15 @@ int FinishSubmission(const fs::path& submission_folder, const CallSelf& call,
     retries.push_back(task);
   }
   if (!retries.empty()) {
-    Resubmit(submission, experiment_folder, retries, bad_nodes, note);
+    SubmitExcluding(
+        bad_nodes, note, [&](const std::vector<std::string>& excluded) {
+          SlurmSubmission next = submission;
+          next.place.token = NewToken();
+          next.place.folder = SlurmFolder(experiment_folder) / next.place.token;
+          next.place.bad_nodes = excluded;
+          next.finish_job_id = 0;
+          Slurm(next, experiment_folder).Submit(retries);
+        });
   }
   const int report = submission.report.empty() ? 0 : call(submission.report);
   return given_up > 0 ? 1 : report;

@@ -10,6 +10,8 @@
 #include "common/clock.h"
 #include "common/files.h"
 #include "common/process.h"
+#include "harness/run_one.h"
+#include "harness/slurm/slurm_queue.h"
 #include "harness/slurm/task_status.h"
 
 namespace harness {
@@ -38,11 +40,9 @@ bool MaySubmitMore(const std::vector<SlurmSubmission>& submissions,
 
 }  // namespace
 
-Slurm::Slurm(SlurmSubmission submission, fs::path experiment_folder,
-             IsDone is_done)
+Slurm::Slurm(SlurmSubmission submission, fs::path experiment_folder)
     : submission_(std::move(submission)),
-      experiment_folder_(std::move(experiment_folder)),
-      is_done_(std::move(is_done)) {}
+      experiment_folder_(std::move(experiment_folder)) {}
 
 void Slurm::Submit(const std::vector<Job>& jobs) {
   std::vector<SlurmTask> tasks;
@@ -80,11 +80,7 @@ void Slurm::Submit(const std::vector<SlurmTask>& tasks) {
                environment);
     WriteSubmission(submission_);
   } catch (const std::exception&) {
-    std::vector<std::string> submitted;
-    for (const std::int64_t id : submission_.JobIds()) {
-      submitted.push_back(std::to_string(id));
-    }
-    (void)Cancel(submitted);
+    (void)Cancel(submission_.JobIds());
     submission_.cancelled = true;
     WriteSubmission(submission_);
     throw;
@@ -105,7 +101,7 @@ std::vector<JobReport> Slurm::Poll(double wait_s) {
 
 std::vector<JobReport> Slurm::Look() {
   const auto submissions = ReadSubmissions(experiment_folder_);
-  const std::optional<Queue> queue = ReadQueue(submissions);
+  const std::optional<Queue> queue = ReadQueue(submission_.place.experiment);
   if (!queue) {
     return {};  // the controller does not answer: wait for it
   }
@@ -120,7 +116,7 @@ std::vector<JobReport> Slurm::Look() {
     const auto found = states.find(job.name);
     const SlurmTaskState state =
         found == states.end() ? SlurmTaskState{} : found->second;
-    if (is_done_(job)) {
+    if (IsFinished(RunFolderOf(job))) {
       if (state.kind == SlurmTaskState::Kind::kStuck) {
         stale_jobs.push_back(state.TaskId());
       }

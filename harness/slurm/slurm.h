@@ -4,7 +4,6 @@
 #define HARNESS_SLURM_SLURM_H_
 
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -20,9 +19,9 @@ namespace harness {
 // the machine and then reports. Therefore no process of oppa has to stay alive.
 //
 // Poll calls squeue, at most every few seconds and for all jobs at once, and
-// `is_done` for each job. If a run is done according to its records, the state
-// in Slurm does not matter, and a job of that run that is still held is
-// cancelled. Poll also follows the jobs that the last job submits.
+// reads the records. If a run is done according to its records, the state in
+// Slurm does not matter, and a job of that run that is still held is cancelled.
+// Poll also follows the jobs that the last job submits.
 //
 // The destructor does not cancel jobs.
 //
@@ -31,11 +30,8 @@ namespace harness {
 // is submitted twice.
 class Slurm final : public Dispatcher {
  public:
-  using IsDone = std::function<bool(const Job&)>;
-
   // `submission`: complete except for the arrays.
-  Slurm(SlurmSubmission submission, std::filesystem::path experiment_folder,
-        IsDone is_done);
+  Slurm(SlurmSubmission submission, std::filesystem::path experiment_folder);
 
   void Submit(const std::vector<Job>& jobs) override;
   // With the history of earlier submissions.
@@ -51,7 +47,6 @@ class Slurm final : public Dispatcher {
 
   SlurmSubmission submission_;
   std::filesystem::path experiment_folder_;
-  IsDone is_done_;
   std::map<std::string, Job> waiting_;  // by name, until they have ended
   std::map<std::string, bool> started_;
   double next_look_s_ = 0.0;  // steady clock

@@ -1,10 +1,8 @@
 #include "harness/slurm/slurm_commands.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
-#include <limits>
 #include <map>
 #include <stdexcept>
 #include <thread>
@@ -27,11 +25,12 @@ constexpr std::string_view kVariables =
     "PATH HOME USER LOGNAME SHELL LANG LC_ALL TZ TMPDIR XDG_CONFIG_HOME "
     "OPPA_DATA OPPA_SLURM_SITE LD_LIBRARY_PATH SLURM_CONF CUDA_HOME NCCL_HOME";
 
-// The words that all jobs have in common; `part` is what a job is of its
-// submission.
-std::vector<std::string> Common(const SlurmOptions& options,
-                                const SlurmPlace& place,
-                                const std::string& part) {
+// The command of a job: `part` is what it is of its submission, `needs` are the
+// options that only it has.
+std::vector<std::string> Words(const SlurmOptions& options,
+                               const SlurmPlace& place, const std::string& part,
+                               const std::vector<std::string>& needs,
+                               const std::filesystem::path& output) {
   std::vector<std::string> words = {
       "sbatch",       "--parsable",
       "--no-requeue", "--open-mode=append",
@@ -51,37 +50,27 @@ std::vector<std::string> Common(const SlurmOptions& options,
   if (options.memory_mb > 0) {
     add("mem", fmt::format("{}M", options.memory_mb));
   }
-  if (!place.bad_nodes.empty()) {
-    add("exclude", fmt::format("{}", fmt::join(place.bad_nodes, ",")));
-  }
+  add("exclude", fmt::format("{}", fmt::join(place.bad_nodes, ",")));
   words.insert(words.end(), options.options.begin(), options.options.end());
-  words.push_back("--job-name=" + JobName(place.experiment));
-  words.push_back(fmt::format("--comment=oppa:{}:{}", place.token, part));
+  add("job-name", JobName(place.experiment));
+  add("comment", fmt::format("oppa:{}:{}", place.token, part));
+  words.insert(words.end(), needs.begin(), needs.end());
+  add("output", output.string());
+  words.insert(words.end(),
+               {(place.folder / "task.sh").string(), place.program.string(),
+                place.folder.string(), part});
   return words;
 }
 
-// The output of a job, and what it runs.
-std::vector<std::string> WithScript(std::vector<std::string> words,
-                                    const SlurmPlace& place,
-                                    const std::filesystem::path& output,
-                                    const std::string& part) {
-  words.push_back("--output=" + output.string());
-  words.push_back((place.folder / "task.sh").string());
-  words.push_back(place.program.string());
-  words.push_back(place.folder.string());
-  words.push_back(part);
-  return words;
-}
-
-// The resources of a task.
-void AddResources(const SlurmOptions& options, int nodes, int gpus_per_node,
-                  std::vector<std::string>& words) {
-  words.push_back(fmt::format("--nodes={}", nodes));
-  words.emplace_back("--ntasks-per-node=1");
-  words.push_back(fmt::format("--cpus-per-task={}", options.cpus));
+std::vector<std::string> Resources(const SlurmOptions& options, int nodes,
+                                   int gpus_per_node) {
+  std::vector<std::string> words = {
+      fmt::format("--nodes={}", nodes), "--ntasks-per-node=1",
+      fmt::format("--cpus-per-task={}", options.cpus)};
   if (gpus_per_node > 0) {
     words.push_back(fmt::format("--gres=gpu:{}", gpus_per_node));
   }
+  return words;
 }
 
 constexpr int kSubmitAttempts = 3;
@@ -153,32 +142,30 @@ std::string_view TaskScript() {
 std::vector<std::string> SbatchArray(const SlurmOptions& options,
                                      const SlurmPlace& place,
                                      const SlurmArray& array) {
+  std::vector<std::string> needs =
+      Resources(options, array.nodes, array.gpus_per_node);
+  needs.insert(needs.begin(),
+               "--array=" + ArraySpec(array.tasks, options.max_running));
   const std::string part = std::to_string(array.base);
-  std::vector<std::string> words = Common(options, place, part);
-  words.push_back("--array=" + ArraySpec(array.tasks, options.max_running));
-  AddResources(options, array.nodes, array.gpus_per_node, words);
-  return WithScript(std::move(words), place,
-                    place.folder / "log" / (part + "-%a.txt"), part);
+  return Words(options, place, part, needs,
+               place.folder / "log" / (part + "-%a.txt"));
 }
 
 std::vector<std::string> SbatchFinish(const SlurmOptions& options,
                                       const SlurmPlace& place,
                                       const std::vector<std::int64_t>& arrays) {
-  std::vector<std::string> words = Common(options, place, "finish");
-  words.push_back(
-      fmt::format("--dependency=afterany:{}", fmt::join(arrays, ":")));
-  words.emplace_back("--kill-on-invalid-dep=yes");
-  words.emplace_back("--nodes=1");
-  words.emplace_back("--ntasks=1");
-  return WithScript(std::move(words), place, FinishLog(place.folder), "finish");
+  return Words(options, place, "finish",
+               {fmt::format("--dependency=afterany:{}", fmt::join(arrays, ":")),
+                "--kill-on-invalid-dep=yes", "--nodes=1", "--ntasks=1"},
+               FinishLog(place.folder));
 }
 
 std::vector<std::string> SbatchTrial(const SlurmOptions& options,
                                      const SlurmPlace& place, int nodes,
                                      int gpus_per_node) {
-  std::vector<std::string> words = Common(options, place, "trial");
-  AddResources(options, nodes, gpus_per_node, words);
-  return WithScript(std::move(words), place, place.folder / "log.txt", "trial");
+  return Words(options, place, "trial",
+               Resources(options, nodes, gpus_per_node),
+               place.folder / "log.txt");
 }
 
 std::filesystem::path TaskLog(const std::filesystem::path& folder, int base,
@@ -227,10 +214,8 @@ common::CommandResult RunSlurmCommand(
 }
 
 std::int64_t ParseJobId(std::string_view output) {
-  std::int64_t id = 0;
-  const std::string_view text = common::Trim(output);
-  std::from_chars(text.data(), text.data() + text.size(), id);
-  return std::max<std::int64_t>(id, 0);
+  const std::string_view id = output.substr(0, output.find(';'));
+  return common::ParseInt64(common::Trim(id), 1).value_or(0);
 }
 
 std::int64_t FindComment(std::string_view output, std::string_view comment) {
@@ -246,21 +231,17 @@ std::int64_t FindComment(std::string_view output, std::string_view comment) {
 
 int ParseMaxArraySize(std::string_view output) {
   for (const std::string_view line : common::Split(output, '\n')) {
-    if (!line.starts_with("MaxArraySize")) {
-      continue;
+    if (line.starts_with("MaxArraySize")) {
+      return common::ParseInt(common::Trim(line.substr(line.find('=') + 1)), 1)
+          .value_or(kDefaultMaxArraySize);
     }
-    const std::int64_t size = ParseJobId(line.substr(line.find('=') + 1));
-    return size > 0 && size <= std::numeric_limits<int>::max()
-               ? static_cast<int>(size)
-               : kDefaultMaxArraySize;
   }
   return kDefaultMaxArraySize;
 }
 
 int MaxArraySize() {
   return ParseMaxArraySize(
-      RunSlurmCommand({"scontrol", "show", "config"}, SlurmEnvironment())
-          .output);
+      RunSlurmCommand({"scontrol", "show", "config"}).output);
 }
 
 std::int64_t Sbatch(const std::vector<std::string>& words,
@@ -299,9 +280,15 @@ std::string Cancel(const std::vector<std::string>& jobs) {
   }
   std::vector<std::string> words = {"scancel", "--quiet"};
   words.insert(words.end(), jobs.begin(), jobs.end());
-  const common::CommandResult result =
-      RunSlurmCommand(words, SlurmEnvironment());
+  const common::CommandResult result = RunSlurmCommand(words);
   return result.exit_code == 0 ? "" : std::string(common::Trim(result.errors));
+}
+
+std::string Cancel(const std::vector<std::int64_t>& job_ids) {
+  std::vector<std::string> jobs(job_ids.size());
+  std::transform(job_ids.begin(), job_ids.end(), jobs.begin(),
+                 [](std::int64_t id) { return std::to_string(id); });
+  return Cancel(jobs);
 }
 
 void CheckFolder(const std::filesystem::path& folder) {

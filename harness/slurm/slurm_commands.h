@@ -82,9 +82,9 @@ struct SlurmPlace {
 // an error that may pass.
 [[nodiscard]] common::CommandResult RunSlurmCommand(
     const std::vector<std::string>& words,
-    const std::vector<std::string>& environment);
+    const std::vector<std::string>& environment = SlurmEnvironment());
 
-// The answers of Slurm's commands. The id that `sbatch --parsable` prints
+// The answers of Slurm's commands: the id that `sbatch --parsable` prints
 // ("17", or "17;cluster"), the id in a line "17|comment", and MaxArraySize of
 // `scontrol show config`. 0, and Slurm's default of MaxArraySize, for any other
 // text.
@@ -105,6 +105,7 @@ struct SlurmPlace {
 
 // scancel for these jobs or tasks ("17", "17_3"); its error message, or "".
 std::string Cancel(const std::vector<std::string>& jobs);
+std::string Cancel(const std::vector<std::int64_t>& job_ids);
 
 // Checks that sbatch does not interpret the path: '%' and '\' have a meaning in
 // names of output files.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <limits>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -29,34 +28,35 @@ bool IsPlain(std::string_view text) {
                      [](char c) { return c >= ' ' && c < 127; });
 }
 
-std::string GetWord(const TomlTable& table, std::string_view key,
-                    const std::string& otherwise) {
-  std::string value = table.GetString(key, otherwise);
+// Reads a value over its default.
+void Read(const TomlTable& table, std::string_view key, std::string& value) {
+  value = table.GetString(key, value);
   if (!IsPlain(value)) {
     table.Fail(key, fmt::format("{}: at most {} printable ASCII characters",
                                 key, kMaxLength));
   }
-  return value;
 }
-
-SlurmOptions::Resources GetResources(const TomlTable& table,
-                                     SlurmOptions::Resources otherwise) {
-  if (!table.Has("resources")) {
-    return otherwise;
+void Read(const TomlTable& table, std::string_view key, int& value) {
+  value = table.GetIntIn(key, value, key == "cpus" ? 1 : 0);
+}
+void Read(const TomlTable& table, std::string_view key, bool& value) {
+  value = table.GetBool(key, value);
+}
+void Read(const TomlTable& table, std::string_view key,
+          std::vector<std::string>& values) {
+  if (table.Has(key)) {
+    values = table.GetStrings(key);
   }
-  const std::string value = table.RequireString("resources");
-  if (value == "auto") {
-    return SlurmOptions::Resources::kAuto;
+}
+void Read(const TomlTable& table, std::string_view key,
+          SlurmOptions::Resources& value) {
+  const std::string text =
+      table.GetString(key, std::string(common::ToString(value)));
+  try {
+    common::FromText(text, value);
+  } catch (const common::InputError& e) {
+    table.Fail(key, fmt::format("{}: {}", key, e.what()));
   }
-  if (value == "cluster") {
-    return SlurmOptions::Resources::kCluster;
-  }
-  if (value == "cpu") {
-    return SlurmOptions::Resources::kCpu;
-  }
-  table.Fail(
-      "resources",
-      fmt::format("resources = '{}': must be auto, cluster or cpu", value));
 }
 
 // Checks an option of sbatch. sbatch accepts abbreviations, so abbreviations of
@@ -108,27 +108,12 @@ void CheckVariable(const TomlTable& table, const std::string& variable) {
 SlurmOptions ReadSlurmOptions(const TomlTable& table,
                               const SlurmOptions& defaults) {
   SlurmOptions options = defaults;
-  options.partition = GetWord(table, "partition", defaults.partition);
-  options.account = GetWord(table, "account", defaults.account);
-  options.qos = GetWord(table, "qos", defaults.qos);
-  options.constraint = GetWord(table, "constraint", defaults.constraint);
-  options.time_minutes =
-      table.GetIntIn("time_minutes", defaults.time_minutes, 0);
-  options.cpus = table.GetIntIn("cpus", defaults.cpus, 1);
-  options.memory_mb = table.GetIntIn("memory_mb", defaults.memory_mb, 0);
-  options.resources = GetResources(table, defaults.resources);
-  options.max_running = table.GetIntIn("max_running", defaults.max_running, 0);
-  options.retries = table.GetIntIn("retries", defaults.retries, 0);
-  options.requeue_until_done =
-      table.GetBool("requeue_until_done", defaults.requeue_until_done);
-  if (table.Has("options")) {
-    options.options = table.GetStrings("options");
-  }
+  VisitFields(options, [&table](std::string_view key, auto& value) {
+    Read(table, key, value);
+  });
+  Read(table, "resources", options.resources);
   for (const std::string& option : options.options) {
     CheckOption(table, option);
-  }
-  if (table.Has("environment")) {
-    options.environment = table.GetStrings("environment");
   }
   for (const std::string& variable : options.environment) {
     CheckVariable(table, variable);

@@ -3,11 +3,14 @@
 #ifndef HARNESS_SLURM_SLURM_OPTIONS_H_
 #define HARNESS_SLURM_SLURM_OPTIONS_H_
 
+#include <array>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/error.h"
+#include "common/fields.h"
 #include "common/toml_table.h"
 
 namespace harness {
@@ -34,6 +37,27 @@ struct SlurmOptions {
   std::vector<std::string> options;  // more of sbatch's, "--name=value"
   std::vector<std::string> environment;  // variables that jobs get as well
 };
+
+constexpr std::array<std::string_view, 3> NamesOf(SlurmOptions::Resources) {
+  return {"auto", "cluster", "cpu"};
+}
+
+// Without `resources`, which the arrays of a submission contain.
+void VisitFields(common::FieldsOf<SlurmOptions> auto& options,
+                 const auto& visit) {
+  visit("partition", options.partition);
+  visit("account", options.account);
+  visit("qos", options.qos);
+  visit("constraint", options.constraint);
+  visit("time_minutes", options.time_minutes);
+  visit("cpus", options.cpus);
+  visit("memory_mb", options.memory_mb);
+  visit("max_running", options.max_running);
+  visit("retries", options.retries);
+  visit("requeue_until_done", options.requeue_until_done);
+  visit("options", options.options);
+  visit("environment", options.environment);
+}
 
 // Reads the keys of a [slurm] table over `defaults`.
 // Errors: throws InputError with the place of an invalid value, of an option

@@ -5,24 +5,26 @@
 #include <chrono>
 #include <exception>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include "common/files.h"
 #include "common/text.h"
 #include "harness/slurm/slurm_commands.h"
+#include "harness/slurm/submission.h"
 
 namespace harness {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kCacheFolder = ".slurm";
-constexpr std::string_view kRunsFile = "queue-runs.txt";
-constexpr std::string_view kTrialsFile = "queue-trials.txt";
+fs::path CachePath(const fs::path& experiment_folder) {
+  return SlurmFolder(experiment_folder) / "queue.txt";
+}
 
 // A state of Slurm; `text` is for display, if it differs from the name.
 struct JobState {
@@ -71,100 +73,28 @@ bool IsOneOf(std::string_view text,
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-// Calls squeue for the jobs that `selection`, words of its command line, names.
-std::optional<std::string> CallSqueue(
-    const std::vector<std::string>& selection) {
-  std::vector<std::string> words = {"squeue", "--noheader", "--array",
-                                    "--states=all",
-                                    "--format=%F|%K|%T|%N|%L|%r"};
-  words.insert(words.end(), selection.begin(), selection.end());
-  const common::CommandResult result =
-      RunSlurmCommand(words, SlurmEnvironment());
-  if (result.exit_code != 0 &&
-      result.errors.find("Invalid job id") == std::string::npos) {
-    return std::nullopt;
-  }
-  return result.output;
+// What squeue prints about the jobs of an experiment.
+std::optional<std::string> CallSqueue(const std::string& experiment) {
+  common::CommandResult result = RunSlurmCommand(
+      {"squeue", "--noheader", "--array", "--states=all",
+       "--format=%F|%K|%T|%N|%L|%r", "--name=" + JobName(experiment)});
+  return result.exit_code == 0 ? std::optional(std::move(result.output))
+                               : std::nullopt;
 }
 
-std::string JobList(const std::vector<std::int64_t>& job_ids) {
-  // squeue fails for a single id that Slurm has forgotten, but not for a list
-  // that contains one.
-  return fmt::format("--jobs=1,{}", fmt::join(job_ids, ","));
-}
-
-bool IsFresh(const fs::path& path) {
+// The answer in the file, if that is recent enough.
+std::optional<Queue> ReadCache(const fs::path& path) {
   std::error_code error;
   const auto written = fs::last_write_time(path, error);
   const double age_s =
       std::chrono::duration<double>(fs::file_time_type::clock::now() - written)
           .count();
   // A negative age: the clock was set back.
-  return !error && age_s >= 0.0 && age_s < kQueueCacheSeconds;
-}
-
-// The file holds the key of the cached call, a newline and squeue's output.
-std::optional<Queue> ReadCache(const fs::path& path, const std::string& key) {
-  if (!IsFresh(path)) {
+  if (error || age_s < 0.0 || age_s >= kQueueCacheSeconds) {
     return std::nullopt;
   }
-  const std::string content = common::ReadFileIfExists(path).value_or("");
-  if (!content.starts_with(key + "\n")) {
-    return std::nullopt;
-  }
-  return ParseQueue(std::string_view(content).substr(key.size() + 1));
-}
-
-// Locks a file while this object exists, if the file can be opened.
-class FileLock {
- public:
-  explicit FileLock(const fs::path& path)
-      : fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
-    if (fd_ >= 0) {
-      ::flock(fd_, LOCK_EX);
-    }
-  }
-  ~FileLock() {
-    if (fd_ >= 0) {
-      ::close(fd_);
-    }
-  }
-  FileLock(const FileLock&) = delete;
-  FileLock& operator=(const FileLock&) = delete;
-  [[nodiscard]] bool ok() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
-
-// The answer to a squeue call, from the file if that is recent enough. One
-// process calls squeue; the others wait for its answer.
-std::optional<Queue> CachedSqueue(const fs::path& path,
-                                  const std::vector<std::string>& selection) {
-  const std::string key = fmt::format("{}", fmt::join(selection, " "));
-  if (auto queue = ReadCache(path, key)) {
-    return queue;
-  }
-  std::error_code none;
-  fs::create_directories(path.parent_path(), none);
-  const FileLock lock(path.string() + ".lock");
-  if (lock.ok()) {
-    if (auto queue = ReadCache(path, key)) {
-      return queue;  // another process called squeue meanwhile
-    }
-  }
-  const std::optional<std::string> answer = CallSqueue(selection);
-  if (!answer) {
-    return std::nullopt;
-  }
-  if (lock.ok()) {
-    try {
-      common::ReplaceFile(path, key + "\n" + *answer);
-    } catch (const std::exception&) {
-      // The disk is full: no cache.
-    }
-  }
-  return ParseQueue(*answer);
+  const std::optional<std::string> text = common::ReadFileIfExists(path);
+  return text ? std::optional(ParseQueue(*text)) : std::nullopt;
 }
 
 }  // namespace
@@ -231,33 +161,42 @@ Queue ParseQueue(std::string_view text) {
   return queue;
 }
 
-std::optional<Queue> ReadQueue(const std::vector<std::int64_t>& job_ids) {
-  if (job_ids.empty()) {
-    return Queue{};
-  }
-  const std::optional<std::string> text = CallSqueue({JobList(job_ids)});
+std::optional<Queue> ReadQueue(const std::string& experiment) {
+  const std::optional<std::string> text = CallSqueue(experiment);
   return text ? std::optional(ParseQueue(*text)) : std::nullopt;
 }
 
+// One process calls squeue; the others wait for its answer.
 std::optional<Queue> ReadCachedQueue(const fs::path& experiment_folder,
-                                     const std::vector<std::int64_t>& job_ids) {
-  if (job_ids.empty()) {
-    return Queue{};
+                                     const std::string& experiment) {
+  const fs::path path = CachePath(experiment_folder);
+  if (auto queue = ReadCache(path)) {
+    return queue;
   }
-  return CachedSqueue(experiment_folder / kCacheFolder / kRunsFile,
-                      {JobList(job_ids)});
-}
-
-std::optional<Queue> ReadCachedQueue(const fs::path& experiment_folder,
-                                     const std::string& job_name) {
-  return CachedSqueue(experiment_folder / kCacheFolder / kTrialsFile,
-                      {"--me", "--name=" + job_name});
+  std::error_code none;
+  fs::create_directories(path.parent_path(), none);
+  const common::Descriptor lock(::open((path.string() + ".lock").c_str(),
+                                       O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (lock.ok()) {
+    ::flock(lock.get(), LOCK_EX);
+    if (auto queue = ReadCache(path)) {
+      return queue;  // another process called squeue meanwhile
+    }
+  }
+  const std::optional<std::string> answer = CallSqueue(experiment);
+  if (answer && lock.ok()) {
+    try {
+      common::ReplaceFile(path, *answer);
+    } catch (const std::exception&) {
+      // The disk is full: no cache.
+    }
+  }
+  return answer ? std::optional(ParseQueue(*answer)) : std::nullopt;
 }
 
 void DropCachedQueue(const fs::path& experiment_folder) {
   std::error_code none;
-  fs::remove(experiment_folder / kCacheFolder / kRunsFile, none);
-  fs::remove(experiment_folder / kCacheFolder / kTrialsFile, none);
+  fs::remove(CachePath(experiment_folder), none);
 }
 
 }  // namespace harness

@@ -10,7 +10,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace harness {
 
@@ -53,11 +52,11 @@ using Queue = std::map<std::pair<std::int64_t, int>, QueueEntry>;
 // Parses the lines "%F|%K|%T|%N|%L|%r" of squeue. Other lines are skipped.
 [[nodiscard]] Queue ParseQueue(std::string_view text);
 
-// Reads the state of these jobs with one squeue call. Finished jobs are
+// Reads the state of all jobs with the name of an experiment's jobs, of other
+// users and results folders, too, with one squeue call. Finished jobs are
 // included as long as Slurm lists them. Returns nothing if there is no answer:
 // squeue is not installed, or the controller is down.
-[[nodiscard]] std::optional<Queue> ReadQueue(
-    const std::vector<std::int64_t>& job_ids);
+[[nodiscard]] std::optional<Queue> ReadQueue(const std::string& experiment);
 
 // The maximum age of a cached answer.
 inline constexpr double kQueueCacheSeconds = 3.0;
@@ -68,13 +67,9 @@ inline constexpr double kQueueCacheSeconds = 3.0;
 // one calls squeue.
 [[nodiscard]] std::optional<Queue> ReadCachedQueue(
     const std::filesystem::path& experiment_folder,
-    const std::vector<std::int64_t>& job_ids);
-// All jobs of this user with that name.
-[[nodiscard]] std::optional<Queue> ReadCachedQueue(
-    const std::filesystem::path& experiment_folder,
-    const std::string& job_name);
+    const std::string& experiment);
 
-// Discards cached answers after a change to the queue.
+// Discards a cached answer after a change to the queue.
 void DropCachedQueue(const std::filesystem::path& experiment_folder);
 
 }  // namespace harness

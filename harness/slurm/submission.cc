@@ -17,23 +17,6 @@ namespace harness {
 // Fields of the files below. The functions are found by their arguments
 // (common/json.h), so they cannot be in an unnamed namespace.
 
-// Without `resources`, which the arrays contain.
-void VisitFields(common::FieldsOf<SlurmOptions> auto& options,
-                 const auto& visit) {
-  visit("partition", options.partition);
-  visit("account", options.account);
-  visit("qos", options.qos);
-  visit("constraint", options.constraint);
-  visit("time_minutes", options.time_minutes);
-  visit("cpus", options.cpus);
-  visit("memory_mb", options.memory_mb);
-  visit("max_running", options.max_running);
-  visit("retries", options.retries);
-  visit("requeue_until_done", options.requeue_until_done);
-  visit("options", options.options);
-  visit("environment", options.environment);
-}
-
 void VisitFields(common::FieldsOf<SlurmArray> auto& array, const auto& visit) {
   visit("base", array.base);
   visit("tasks", array.tasks);
@@ -92,8 +75,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string TaskPrefix(int id) { return fmt::format("{{\"id\":{},", id); }
-
 std::vector<std::string_view> Lines(std::string_view text) {
   if (text.ends_with('\n')) {
     text.remove_suffix(1);
@@ -136,7 +117,7 @@ std::string NewToken() {
 
 void WriteSubmission(const SlurmSubmission& submission) {
   common::StoreFile(submission.place.folder / "submission.json",
-                    common::ToText(common::ToJson(submission), 1) + "\n");
+                    common::JsonFileText(submission));
 }
 
 SlurmSubmission ReadSubmission(const fs::path& folder) {
@@ -161,7 +142,7 @@ std::vector<SlurmSubmission> ReadSubmissions(
 void WriteTasks(const fs::path& folder, const std::vector<SlurmTask>& tasks) {
   std::string text;
   for (const SlurmTask& task : tasks) {
-    text += common::ToText(common::ToJson(task)) + "\n";
+    text += common::JsonFileText(task, -1);
   }
   common::StoreFile(folder / "tasks.jsonl", text);
 }
@@ -179,7 +160,7 @@ std::vector<SlurmTask> ReadTasks(const fs::path& folder) {
 SlurmTask ReadTask(const fs::path& folder, int id) {
   const fs::path path = folder / "tasks.jsonl";
   const std::string text = common::ReadFile(path);
-  const std::string prefix = TaskPrefix(id);
+  const std::string prefix = fmt::format("{{\"id\":{},", id);
   for (const std::string_view line : Lines(text)) {
     if (line.starts_with(prefix)) {
       return common::ParseJsonAs<SlurmTask>(line, path.string());
@@ -190,16 +171,11 @@ SlurmTask ReadTask(const fs::path& folder, int id) {
 }
 
 void WriteAttempt(const fs::path& folder, int id, const SlurmAttempt& attempt) {
-  common::StoreFile(AttemptPath(folder, id),
-                    common::ToText(common::ToJson(attempt)) + "\n");
+  common::StoreFile(AttemptPath(folder, id), common::JsonFileText(attempt, -1));
 }
 
 std::optional<SlurmAttempt> ReadAttempt(const fs::path& folder, int id) {
-  const fs::path path = AttemptPath(folder, id);
-  const std::optional<std::string> text = common::ReadFileIfExists(path);
-  return text ? std::optional(
-                    common::ParseJsonAs<SlurmAttempt>(*text, path.string()))
-              : std::nullopt;
+  return common::ReadJsonIfExists<SlurmAttempt>(AttemptPath(folder, id));
 }
 
 }  // namespace harness

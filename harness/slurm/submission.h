@@ -38,6 +38,11 @@ struct SlurmSubmission {
   [[nodiscard]] std::vector<std::int64_t> JobIds() const;
 };
 
+// The folder of the run that a job executes.
+[[nodiscard]] inline std::filesystem::path RunFolderOf(const Job& job) {
+  return job.log.parent_path();
+}
+
 // A job as it was submitted.
 struct SlurmTask {
   Job job;

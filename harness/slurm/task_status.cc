@@ -1,6 +1,7 @@
 #include "harness/slurm/task_status.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -60,26 +61,13 @@ void ApplyAttempt(const SlurmAttempt& attempt, SlurmTaskState& state) {
   }
 }
 
-std::vector<std::int64_t> JobIds(
-    const std::vector<SlurmSubmission>& submissions) {
-  std::vector<std::int64_t> ids;
-  for (const SlurmSubmission& submission : submissions) {
-    const auto more = submission.JobIds();
-    ids.insert(ids.end(), more.begin(), more.end());
-  }
-  return ids;
-}
-
-std::string Describe(const SlurmTaskState& state) {
-  return fmt::format("{}{}", state.detail, state.node.empty() ? "" : " on ") +
-         state.node;
-}
-
 void Add(const SlurmTaskState& state, RunStatus& status) {
   status.log = state.log.string();
   status.node = state.node;
   status.time_left = state.time_left;
-  status.message = Describe(state);
+  status.message = state.node.empty()
+                       ? state.detail
+                       : fmt::format("{} on {}", state.detail, state.node);
   switch (state.kind) {
     case Kind::kPending:
     case Kind::kStuck:
@@ -111,53 +99,22 @@ bool IsSettled(const RunStatus& status) {
   return status.state == RunState::kDone || status.state == RunState::kDamaged;
 }
 
-// Runs that are tasks of arrays.
-void AddTasks(const fs::path& experiment_folder, std::vector<RunStatus>& runs) {
-  const auto submissions = ReadSubmissions(experiment_folder);
-  if (submissions.empty()) {
+// A search that waits for a trial that is a job.
+void AddTrial(const std::optional<Queue>& queue, std::int64_t id,
+              RunStatus& status) {
+  status.message = fmt::format("its trial is job {}", id);
+  const auto found = queue ? queue->find({id, -1}) : Queue::const_iterator();
+  if (!queue || found == queue->end()) {
     return;
   }
-  const auto states = LatestTasks(
-      submissions, ReadCachedQueue(experiment_folder, JobIds(submissions)));
-  for (RunStatus& status : runs) {
-    const auto found = states.find(status.run.Name());
-    if (found != states.end() && !IsSettled(status)) {
-      Add(found->second, status);
-    }
-  }
-}
-
-// Searches that wait for a trial that is a job.
-void AddTrials(const Manifest& manifest, const fs::path& experiment_folder,
-               std::vector<RunStatus>& runs) {
-  std::optional<Queue> queue;
-  bool is_read = false;
-  for (RunStatus& status : runs) {
-    if (IsSettled(status)) {
-      continue;
-    }
-    for (const std::int64_t id :
-         TrialJobIds(status.run.Folder(experiment_folder))) {
-      if (!is_read) {
-        queue = ReadCachedQueue(experiment_folder, JobName(manifest.name));
-        is_read = true;
-      }
-      const auto found =
-          queue ? queue->find({id, -1}) : Queue::const_iterator();
-      if (!queue || found == queue->end()) {
-        status.message = fmt::format("its trial is job {}", id);
-        continue;
-      }
-      const QueueEntry& entry = found->second;
-      status.node = entry.node;
-      status.time_left = entry.time_left;
-      status.message = fmt::format(
-          "its trial is job {}: {}{}{}", id,
-          entry.IsActive() && entry.state != "PENDING" ? "running"
-                                                       : entry.Explain(),
-          entry.node.empty() ? "" : " on ", entry.node);
-    }
-  }
+  const QueueEntry& entry = found->second;
+  status.node = entry.node;
+  status.time_left = entry.time_left;
+  status.message += fmt::format(": {}{}{}",
+                                entry.IsActive() && entry.state != "PENDING"
+                                    ? "running"
+                                    : entry.Explain(),
+                                entry.node.empty() ? "" : " on ", entry.node);
 }
 
 }  // namespace
@@ -222,18 +179,36 @@ std::map<std::string, SlurmTaskState> LatestTasks(
   return latest;
 }
 
-std::optional<Queue> ReadQueue(
-    const std::vector<SlurmSubmission>& submissions) {
-  return ReadQueue(JobIds(submissions));
-}
-
 void AddQueue(const Manifest& manifest, const fs::path& experiment_folder,
               std::vector<RunStatus>& runs) {
-  if (std::all_of(runs.begin(), runs.end(), IsSettled)) {
-    (void)ReadSubmissions(experiment_folder);  // throws for damaged files
-  } else {
-    AddTasks(experiment_folder, runs);
-    AddTrials(manifest, experiment_folder, runs);
+  // Throws for damaged files, also of an experiment that is done.
+  const auto submissions = ReadSubmissions(experiment_folder);
+  bool any = false;
+  std::vector<std::pair<RunStatus*, std::int64_t>> trials;
+  for (RunStatus& status : runs) {
+    if (IsSettled(status)) {
+      continue;
+    }
+    any = any || !submissions.empty();
+    for (const std::int64_t id :
+         TrialJobIds(status.run.Folder(experiment_folder))) {
+      trials.emplace_back(&status, id);
+    }
+  }
+  if (!any && trials.empty()) {
+    return;
+  }
+  const std::optional<Queue> queue =
+      ReadCachedQueue(experiment_folder, manifest.name);
+  const auto states = LatestTasks(submissions, queue);
+  for (RunStatus& status : runs) {
+    const auto found = states.find(status.run.Name());
+    if (found != states.end() && !IsSettled(status)) {
+      Add(found->second, status);
+    }
+  }
+  for (const auto& [status, id] : trials) {
+    AddTrial(queue, id, *status);
   }
 }
 

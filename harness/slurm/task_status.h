@@ -58,10 +58,6 @@ struct SlurmTaskState {
     const std::vector<SlurmSubmission>& submissions,
     const std::optional<Queue>& queue);
 
-// The queue entries of all these submissions, with one squeue call.
-[[nodiscard]] std::optional<Queue> ReadQueue(
-    const std::vector<SlurmSubmission>& submissions);
-
 // Adds the state of Slurm jobs to the runs of an experiment that are not done:
 // pending, running on a node, failed. Calls squeue at most once every
 // kQueueCacheSeconds, however often it is called.

@@ -10,29 +10,11 @@
 #include "common/json.h"
 
 namespace harness {
-namespace {
-
 namespace fs = std::filesystem;
-
-template <typename T>
-std::string TextOf(const T& value) {
-  return common::ToText(common::ToJson(value), 1) + "\n";
-}
-
-template <typename T>
-std::optional<T> ReadIfExists(const fs::path& path) {
-  const std::optional<std::string> text = common::ReadFileIfExists(path);
-  return text ? std::optional(common::ParseJsonAs<T>(*text, path.string()))
-              : std::nullopt;
-}
-
-}  // namespace
 
 fs::path TrialJobsFolder(const fs::path& run_folder) {
   return run_folder / "jobs";
 }
-
-std::string ToJson(const TrialTask& task) { return TextOf(task); }
 
 TrialTask ReadTrialTask(const fs::path& folder) {
   auto task = common::ReadJsonAs<TrialTask>(folder / "trial.json");
@@ -49,24 +31,25 @@ TrialTask ReadTrialTask(const fs::path& folder) {
 }
 
 std::optional<TrialJob> ReadTrialJob(const fs::path& folder) {
-  return ReadIfExists<TrialJob>(folder / "job.json");
+  return common::ReadJsonIfExists<TrialJob>(folder / "job.json");
 }
 
 std::optional<TrialResult> ReadTrialResult(const fs::path& folder) {
-  return ReadIfExists<TrialResult>(folder / "result.json");
+  return common::ReadJsonIfExists<TrialResult>(folder / "result.json");
 }
 
 void WriteTrialTask(const fs::path& folder, const TrialTask& task) {
-  common::StoreFile(folder / "trial.json", TextOf(task));
+  common::StoreFile(folder / "trial.json", common::JsonFileText(task));
 }
 
 void WriteTrialJob(const fs::path& folder, const TrialJob& job) {
-  common::StoreFile(folder / "job.json", TextOf(job));
+  common::StoreFile(folder / "job.json", common::JsonFileText(job));
 }
 
 void WriteTrialResult(const fs::path& folder, const TrialResult& result) {
   const fs::path path = folder / "result.json";
-  const fs::path temporary = common::WriteTemporaryFile(path, TextOf(result));
+  const fs::path temporary =
+      common::WriteTemporaryFile(path, common::JsonFileText(result));
   const int failed = ::link(temporary.c_str(), path.c_str());
   fs::remove(temporary);
   if (failed != 0 && !fs::exists(path)) {

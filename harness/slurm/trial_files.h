@@ -70,7 +70,6 @@ void VisitFields(common::FieldsOf<TrialResult> auto& result,
     const std::filesystem::path& run_folder);
 
 // Numbers survive writing and reading exactly.
-[[nodiscard]] std::string ToJson(const TrialTask& task);
 // Errors: throw InputError when the file cannot be understood; return nothing
 // if there is no file.
 [[nodiscard]] TrialTask ReadTrialTask(const std::filesystem::path& folder);

@@ -10,9 +10,9 @@
 #include <fmt/format.h>
 
 #include "common/clock.h"
-#include "common/error.h"
 #include "common/files.h"
 #include "common/hash.h"
+#include "common/json.h"
 #include "harness/local_pool.h"
 #include "harness/slurm/retry_policy.h"
 #include "harness/slurm/slurm_commands.h"
@@ -30,10 +30,6 @@ constexpr double kPollSeconds = 0.2;  // of the result
 constexpr double kAfterFailureSeconds = 2.0;
 constexpr double kAfterSuccessSeconds = 30.0;
 
-void Sleep() {
-  std::this_thread::sleep_for(std::chrono::duration<double>(kPollSeconds));
-}
-
 Measurement Without(Outcome outcome, double duration_s, std::string why) {
   Measurement measurement;
   measurement.outcome = outcome;
@@ -43,7 +39,7 @@ Measurement Without(Outcome outcome, double duration_s, std::string why) {
   return measurement;
 }
 
-[[noreturn]] void Refuse(const fs::path& folder, const std::string& why) {
+[[noreturn]] void FailTrial(const fs::path& folder, const std::string& why) {
   throw std::runtime_error(fmt::format("{}: {}; its log: {}", folder.string(),
                                        why, (folder / "log.txt").string()));
 }
@@ -51,8 +47,8 @@ Measurement Without(Outcome outcome, double duration_s, std::string why) {
 // The state of a job in the queue while its result is awaited.
 class Watch {
  public:
-  Watch(const TrialJobs::Place& place, const TrialJob& job)
-      : place_(place), job_(job) {}
+  Watch(const TrialJobs::Search& search, const TrialJob& job)
+      : search_(search), job_(job) {}
 
   // True if the job cannot produce a result any more: it ended, is unknown to
   // Slurm, or will not start, and a slow file server had time to show a result.
@@ -63,7 +59,7 @@ class Watch {
     }
     next_s_ = now_s + kQueueCacheSeconds;
     const std::optional<Queue> queue =
-        ReadCachedQueue(place_.experiment_folder, JobName(place_.experiment));
+        ReadCachedQueue(search_.experiment_folder, search_.place.experiment);
     if (!queue) {
       return false;  // the controller does not answer: wait for it
     }
@@ -92,7 +88,7 @@ class Watch {
   }
 
  private:
-  const TrialJobs::Place& place_;
+  const TrialJobs::Search& search_;
   const TrialJob& job_;
   // An older cached answer may precede the submission.
   double next_s_ = common::SteadySeconds() + kQueueCacheSeconds;
@@ -110,42 +106,41 @@ std::optional<std::vector<int>> CustomOf(const trials::ParallelConfig& config) {
 
 }  // namespace
 
-TrialJobs::TrialJobs(SlurmOptions options, Place place,
-                     trials::TrialRunner& local)
-    : options_(std::move(options)), place_(std::move(place)), local_(local) {}
+TrialJobs::TrialJobs(Search search, trials::TrialRunner& local)
+    : search_(std::move(search)), local_(local) {}
 
 Measurement TrialJobs::Run(const trials::TrialRequest& request) {
-  const auto custom = CustomOf(request.candidate.config());
-  const fs::path folder =
-      TrialJobsFolder(place_.run_folder) /
-      fmt::format(
-          "{:016x}",
-          common::DeriveSeed(
-              ToString(request.candidate.config()) +
-              (custom ? fmt::format(",{}", fmt::join(*custom, ",")) : "")));
+  TrialTask task = search_.task;
+  task.custom = CustomOf(request.candidate.config());
+  task.request = request;
+  std::string name = ToString(request.candidate.config());
+  if (task.custom) {
+    name += fmt::format(",{}", fmt::join(*task.custom, ","));
+  }
+  const fs::path folder = TrialJobsFolder(search_.run_folder) /
+                          fmt::format("{:016x}", common::DeriveSeed(name));
   CheckFolder(folder);
-  Prepare(folder, {place_.manifest, place_.settings, place_.problem,
-                   options_.time_minutes, custom, request});
+  Prepare(folder, task);
   TrialJob job = ReadTrialJob(folder).value_or(TrialJob{});
   while (true) {
     if (job.id == 0) {
       Submit(folder, job);
     }
-    Watch watch(place_, job);
+    Watch watch(search_, job);
     std::optional<TrialResult> result;
     while (!(result = ReadTrialResult(folder)) && !watch.HasEnded()) {
       if (request.interrupted && request.interrupted()) {
-        (void)Cancel({std::to_string(job.id)});
+        (void)Cancel(std::vector{job.id});
         fs::remove(folder / "job.json");
         throw trials::TrialInterrupted(
             fmt::format("stopped; job {} was cancelled", job.id));
       }
-      Sleep();
+      std::this_thread::sleep_for(std::chrono::duration<double>(kPollSeconds));
     }
     if (result && !result->refusal.empty()) {
       fs::remove(folder / "result.json");  // the cause may get fixed
       fs::remove(folder / "job.json");
-      Refuse(folder, result->refusal);
+      FailTrial(folder, result->refusal);
     }
     if (result && result->measurement) {
       return *result->measurement;
@@ -158,17 +153,11 @@ Measurement TrialJobs::Run(const trials::TrialRequest& request) {
 
 // Keeps a folder of the same trial, and replaces one of another trial.
 void TrialJobs::Prepare(const fs::path& folder, const TrialTask& task) {
-  std::error_code none;
-  bool same = fs::exists(folder / "trial.json", none);
-  try {
-    same = same && ToJson(ReadTrialTask(folder)) == ToJson(task);
-  } catch (const common::InputError&) {
-    same = false;
-  }
-  if (!same) {
+  if (common::ReadFileIfExists(folder / "trial.json") !=
+      common::JsonFileText(task)) {
     const std::optional<TrialJob> old = ReadTrialJob(folder);
     if (old && old->id != 0) {
-      (void)Cancel({std::to_string(old->id)});
+      (void)Cancel(std::vector{old->id});
     }
     fs::remove_all(folder);
     WriteTrialTask(folder, task);
@@ -178,18 +167,17 @@ void TrialJobs::Prepare(const fs::path& folder, const TrialTask& task) {
 void TrialJobs::Submit(const fs::path& folder, TrialJob& job) const {
   fs::remove(folder / "result.json");
   common::ReplaceFile(folder / "task.sh", TaskScript());
-  SlurmPlace place;
-  place.program = place_.program;
-  place.directory = fs::current_path();
+  SlurmPlace place = search_.place;
   place.folder = folder;
-  place.experiment = place_.experiment;
-  SubmitExcluding(job.bad_nodes, place_.note,
+  const SlurmOptions& options = search_.options;
+  const Job& needs = search_.needs;
+  SubmitExcluding(job.bad_nodes, search_.note,
                   [&](const std::vector<std::string>& excluded) {
                     place.token = NewToken();
                     place.bad_nodes = excluded;
-                    job.id = Sbatch(SbatchTrial(options_, place, place_.nodes,
-                                                place_.gpus_per_node),
-                                    SlurmEnvironment(options_.environment));
+                    job.id = Sbatch(SbatchTrial(options, place, needs.nodes,
+                                                needs.gpus_per_node),
+                                    SlurmEnvironment(options.environment));
                     job.bad_nodes = excluded;
                   });
   WriteTrialJob(folder, job);
@@ -198,18 +186,19 @@ void TrialJobs::Submit(const fs::path& folder, TrialJob& job) const {
 std::optional<Measurement> TrialJobs::Conclude(
     const fs::path& folder, const std::optional<QueueEntry>& entry,
     TrialJob& job) const {
-  JobEvidence evidence;
-  evidence.entry = entry;
-  evidence.detail = entry ? entry->Explain() : "the job is unknown to Slurm";
-  evidence.failures = job.failures;
-  evidence.excludes_nodes = !job.bad_nodes.empty();
-  const JobVerdict verdict = DecideRetry(options_, evidence);
+  const std::string detail =
+      entry ? entry->Explain() : "the job is unknown to Slurm";
+  const JobVerdict verdict =
+      DecideRetry(search_.options, {.entry = entry,
+                                    .detail = detail,
+                                    .failures = job.failures,
+                                    .excludes_nodes = !job.bad_nodes.empty()});
   switch (verdict.failure) {  // time limits and memory are data for the search
     case JobFailure::kTimeLimit:
-      return Without(Outcome::kTimedOut, 60.0 * options_.time_minutes,
-                     evidence.detail);
+      return Without(Outcome::kTimedOut, 60.0 * search_.options.time_minutes,
+                     detail);
     case JobFailure::kHostMemory:
-      return Without(Outcome::kFailed, 0.0, evidence.detail);
+      return Without(Outcome::kFailed, 0.0, detail);
     case JobFailure::kCancelled:
       fs::remove(folder / "job.json");
       throw trials::TrialInterrupted(
@@ -217,12 +206,12 @@ std::optional<Measurement> TrialJobs::Conclude(
     default:
       break;
   }
-  (void)Cancel({std::to_string(job.id)});
+  (void)Cancel(std::vector{job.id});
   if (verdict.action == JobAction::kGiveUp) {
     fs::remove(folder / "job.json");
     const std::string last = Tail(folder / "log.txt", 1);
-    Refuse(folder, fmt::format("{}{}{}", verdict.reason,
-                               last.empty() ? "" : "; last output: ", last));
+    FailTrial(folder, fmt::format("{}{}{}", verdict.reason,
+                                  last.empty() ? "" : "; last output: ", last));
   }
   job.id = 0;
   if (verdict.action == JobAction::kRetryAnywhere) {

@@ -5,10 +5,11 @@
 
 #include <filesystem>
 #include <optional>
-#include <string>
 #include <vector>
 
+#include "harness/dispatcher.h"
 #include "harness/slurm/retry_policy.h"
+#include "harness/slurm/slurm_commands.h"
 #include "harness/slurm/slurm_options.h"
 #include "harness/slurm/slurm_queue.h"
 #include "harness/slurm/trial_files.h"
@@ -31,21 +32,19 @@ namespace harness {
 // was cancelled, and std::runtime_error when the job cannot be run.
 class TrialJobs final : public trials::TrialRunner {
  public:
-  struct Place {
-    std::filesystem::path program;            // of this process
-    std::filesystem::path experiment_folder;  // absolute
-    std::filesystem::path run_folder;         // absolute
-    std::string experiment;
-    std::filesystem::path manifest;     // absolute
-    std::vector<std::string> settings;  // of the manifest
-    std::string problem;
-    int nodes = 1;
-    int gpus_per_node = 0;
+  // What the jobs of a run have in common. All paths are absolute.
+  struct Search {
+    SlurmPlace place;  // complete except for the folder and the token
+    SlurmOptions options;
+    std::filesystem::path experiment_folder;
+    std::filesystem::path run_folder;
+    Job needs;       // nodes and GPUs of a trial
+    TrialTask task;  // complete except for the request
     Note note;
   };
 
   // `local`: the same backend in this process; it must outlive this object.
-  TrialJobs(SlurmOptions options, Place place, trials::TrialRunner& local);
+  TrialJobs(Search search, trials::TrialRunner& local);
 
   [[nodiscard]] trials::Measurement Run(
       const trials::TrialRequest& request) override;
@@ -62,8 +61,7 @@ class TrialJobs final : public trials::TrialRunner {
       const std::filesystem::path& folder,
       const std::optional<QueueEntry>& entry, TrialJob& job) const;
 
-  SlurmOptions options_;
-  Place place_;
+  Search search_;
   trials::TrialRunner& local_;
 };
 

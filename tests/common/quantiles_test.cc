@@ -25,13 +25,6 @@ TEST(Quantiles, AgreeWithType7OfR) {
   EXPECT_DOUBLE_EQ(six.q3, 14);
 }
 
-TEST(Quantiles, OfOneValueAreThatValue) {
-  const Quartiles q = ComputeQuartiles({7});
-  EXPECT_EQ(q.q1, 7);
-  EXPECT_EQ(q.median, 7);
-  EXPECT_EQ(q.q3, 7);
-}
-
 TEST(Quantiles, OfNothingAreUnknown) {
   EXPECT_TRUE(std::isnan(ComputeQuartiles({}).median));
   EXPECT_TRUE(std::isnan(Median({})));

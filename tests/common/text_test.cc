@@ -17,12 +17,6 @@ namespace common::text_test {
 
 using ::testing::ElementsAre;
 
-TEST(Text, TrimRemovesSpaceAtBothEnds) {
-  EXPECT_EQ(Trim(" \t a b\r\n"), "a b");
-  EXPECT_EQ(Trim(" \n "), "");
-  EXPECT_EQ(Trim(""), "");
-}
-
 TEST(Text, SplitKeepsEmptyParts) {
   EXPECT_THAT(Split("a,,b,", ','), ElementsAre("a", "", "b", ""));
   EXPECT_THAT(Split("", ','), ElementsAre(""));

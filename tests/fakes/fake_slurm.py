@@ -110,12 +110,9 @@ def sbatch():
 def squeue():
     if (home / "squeue-down").exists():
         sys.exit("slurm_load_jobs error: Unable to contact slurm controller")
-    wanted = option("--jobs")
     with remembered() as jobs:
         known = list(jobs)
     for job in known:
-        if wanted and str(job["id"]) not in wanted.split(","):
-            continue
         if option("--name") and option("--name") != job["name"]:
             continue
         if option("--format") == "%F|%k":

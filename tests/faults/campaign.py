@@ -33,10 +33,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from small_experiment import manifest_text
+from small_experiment import RECORDS, ROOT, Lost, acknowledged, compile_shim, manifest_text
 
-ROOT = Path(__file__).resolve().parents[2]
-FILES = ("trials.csv", "steps.csv", "fits.csv")
 TRIALS = 24
 MANIFEST = manifest_text("vanilla-bo", TRIALS, q_max=6, more="[slurm]\nretries = 3\n")
 
@@ -54,8 +52,33 @@ for i in 1 2 3 4 5 6; do sleep 0.02; echo 'oppa {"step_time_s": 0.02}'; done
 """
 
 
-class Lost(Exception):
-    """What must not happen."""
+def processes(*words, slurm=False):
+    """With these words in the command line; `slurm`: of the Slurm that SLURM_CONF names."""
+    mark = b"SLURM_CONF=" + os.environ.get("SLURM_CONF", "").encode() + b"\0"
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (entry / "cmdline").read_bytes()
+            if all(word.encode() in line for word in words) and (
+                    not slurm or mark in (entry / "environ").read_bytes()):
+                found.append(int(entry.name))
+        except OSError:
+            pass
+    return found
+
+
+def children(process):
+    """The supervisors of a runner."""
+    text = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    return [int(child) for child in text.split()]
+
+
+def kill(pids, sig=signal.SIGKILL):
+    for pid in pids:
+        try:
+            os.kill(pid, sig)
+        except ProcessLookupError:
+            pass
 
 
 class Campaign:
@@ -65,9 +88,7 @@ class Campaign:
             (work / name).symlink_to(ROOT / "experiments" / name)
         self.manifest = work / "m.toml"
         self.manifest.write_text(MANIFEST)
-        self.shim = work / "faulty_io.so"
-        subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", self.shim,
-                        ROOT / "tests/faults/faulty_io.c", "-ldl"], check=True)
+        self.shim = compile_shim("faulty_calls", work)
         self.number = 0
         self.new_results()
         self.run_again()
@@ -115,12 +136,10 @@ class Campaign:
         return file.read_bytes() if file.exists() else b""
 
     def records(self):
-        return {name: self.read(name) for name in FILES}
+        return {name: self.read(name) for name in RECORDS}
 
     def acknowledged(self):
-        """Rows of thinking.csv of the trials that are on record."""
-        rows = self.read("trials.csv").rpartition(b"\n")[0].split(b"\n")[2:]
-        return self.read("thinking.csv").split(b"\n")[2:2 + len(rows)]
+        return acknowledged(self.folder)
 
     def wait_for_trials(self, count, process=None):
         end = time.monotonic() + 60
@@ -137,15 +156,12 @@ class Campaign:
 
     # Local faults. Each returns what was acknowledged, and whether the run was under way.
 
-    def kill_runner(self, sig=signal.SIGKILL):
+    def signal_runner(self, sig):
         process = self.begin()
         before = self.acknowledged()
         process.send_signal(sig)
         process.communicate()
         return before, len(before) < TRIALS
-
-    def terminate_runner(self):
-        return self.kill_runner(signal.SIGTERM)
 
     def stop_writer(self):
         """It wakes up after another attempt took over, and has to give in."""
@@ -181,27 +197,21 @@ class Campaign:
         return before, len(before) < TRIALS
 
     def bad_disk(self, error):
-        disk = {"LD_PRELOAD": str(self.shim), "FAULTY_PATH": "/vanilla-bo/1/",
-                "FAULTY_CALL": str(self.random.randint(1, 16 * TRIALS)),
-                "FAULTY_ERRNO": str(error), "FAULTY_SHORT": str(self.random.randint(0, 1))}
+        disk = {"LD_PRELOAD": str(self.shim), "FAULT_PATH": "/vanilla-bo/1/", "FAULT_WRITES": "1",
+                "FAULT_CALL": str(self.random.randint(1, 16 * TRIALS)), "FAULT_FOREVER": "1",
+                "FAULT_ERRNO": str(error), "FAULT_KIND": self.random.choice(["error", "short"])}
         process = self.start(**disk)
         complaint = process.communicate()[1]
         if process.returncode and (complaint.count("\n") != 1 or "cannot" not in complaint):
             raise Lost("not one clear line: " + complaint)
         return self.acknowledged(), process.returncode != 0
 
-    def disk_full(self):
-        return self.bad_disk(errno.ENOSPC)
-
-    def disk_broken(self):
-        return self.bad_disk(errno.EIO)
-
     def clock_jump(self):
         jump = self.random.choice([-86400, -3600, 3600, 10 * 365 * 86400])
-        first = self.start(LD_PRELOAD=str(self.shim), FAULTY_CLOCK=str(jump))
+        first = self.start(LD_PRELOAD=str(self.shim), FAULT_CLOCK=str(jump))
         self.wait_for_trials(self.random.randint(0, TRIALS - 3), first)
         before = self.acknowledged()
-        second = self.start(LD_PRELOAD=str(self.shim), FAULTY_CLOCK=str(-jump))
+        second = self.start(LD_PRELOAD=str(self.shim), FAULT_CLOCK=str(-jump))
         first.communicate(), second.communicate()
         if first.returncode != 0:
             raise Lost("a jump of the clock ended the run")
@@ -214,8 +224,8 @@ class Campaign:
         recomputed, and suggestion times may be unknown. Lost steps of a trial on record are
         refused until the file is restored, and so is a finished run whose files have changed.
         """
-        before, under_way = self.kill_runner()
-        names = [n for n in (*FILES, "thinking.csv") if self.read(n).count(b"\n") > 2]
+        before, under_way = self.signal_runner(signal.SIGKILL)
+        names = [n for n in (*RECORDS, "thinking.csv") if self.read(n).count(b"\n") > 2]
         if not names:
             return [], False
         name = self.random.choice(names)
@@ -257,11 +267,11 @@ class Campaign:
         time.sleep(self.random.uniform(0.0, 0.1))
         before = self.acknowledged()
         rows = self.read("trials.csv").split(b"\n")[:2 + len(before)]
-        killed = strike(self, process)
+        strike(self, process)
         process.communicate()
-        if process.returncode == 0 and killed == "runner":
+        if process.returncode == 0 and strike == Campaign.kill_runner:
             raise Lost("the runner was killed and says that it is done")
-        if killed != "both":  # then the next start ends them
+        if strike != Campaign.kill_both:  # then the next start ends them
             self.wait_for_no_strays()
         again = subprocess.run(run, capture_output=True, text=True)
         if again.returncode != 0:
@@ -284,54 +294,26 @@ class Campaign:
             time.sleep(0.05)
         raise Lost(f"{len(left)} processes of trials are left")
 
-    def strays(self, *words):
-        """Processes of trials: (words), or what they leave behind."""
-        mark = str(self.work / "stray").encode()
-        found = []
-        for entry in Path("/proc").iterdir():
-            try:
-                line = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            ours = mark in line or str(self.work / "trial.sh").encode() in line
-            if entry.name.isdigit() and ours and (
-                    not words or any(word.encode() in line for word in words)):
-                found.append(int(entry.name))
-        return found
-
-    def kill_pids(self, pids):
-        for pid in pids:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+    def strays(self):
+        """Processes of trials, or what they leave behind."""
+        return processes(f"{self.work}/stray") + processes(f"{self.work}/trial.sh")
 
     def kill_trial(self, process):
-        self.kill_pids(self.strays("trial.sh"))
-        return "trial"
-
-    def supervisors(self, process):
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
-        return [int(child) for child in children.split()]
+        kill(processes(f"{self.work}/trial.sh"))
 
     def kill_supervisor(self, process):
-        self.kill_pids(self.supervisors(process))
-        return "supervisor"
+        kill(children(process))
 
     def kill_both(self, process):
         """As `pkill -9 oppa` does. A stopped runner cannot react in between."""
         process.send_signal(signal.SIGSTOP)
-        self.kill_pids([*self.supervisors(process), process.pid])
-        return "both"
+        kill([*children(process), process.pid])
 
     def stop_supervisor(self, process):
-        for pid in self.supervisors(process):
-            os.kill(pid, signal.SIGSTOP)
-        return "stopped"
+        kill(children(process), signal.SIGSTOP)
 
-    def kill_runner_in_a_trial(self, process):
+    def kill_runner(self, process):
         process.kill()
-        return "runner"
 
     # Faults of Slurm. The run is an array task.
 
@@ -356,7 +338,7 @@ class Campaign:
             if not down:
                 return
             for node in down:
-                if not self.processes("slurmd\0-N\0" + node + "\0"):
+                if not processes("slurmd\0-N\0" + node + "\0", slurm=True):
                     subprocess.run(["slurmd", "-N", node], check=False)
                 self.slurm("scontrol", "update", "NodeName=" + node, "State=RESUME")
             time.sleep(0.5)
@@ -365,7 +347,7 @@ class Campaign:
     def slurm(self, *words):
         return subprocess.run(words, capture_output=True, text=True).stdout
 
-    def finish_by_slurm(self, before, under_way=None):
+    def finish_by_slurm(self, before):
         """`oppa run --dispatch slurm` again until the record says that it is done."""
         under_way = len(before) < TRIALS
         end = time.monotonic() + 120
@@ -378,71 +360,36 @@ class Campaign:
                 time.sleep(0.1)
         raise Lost("does not come to its end: " + self.slurm("squeue", "-r"))
 
-    def processes(self, *words):
-        """Of this Slurm (SLURM_CONF in the environment), with these words in the command line."""
-        mark = b"SLURM_CONF=" + os.environ["SLURM_CONF"].encode() + b"\0"
-        found = []
-        for entry in Path("/proc").iterdir():
-            try:
-                line = (entry / "cmdline").read_bytes()
-                if (entry.name.isdigit() and all(w.encode() in line for w in words) and
-                        mark in (entry / "environ").read_bytes()):
-                    found.append(int(entry.name))
-            except OSError:
-                pass
-        return found
-
-    def kill(self, *words):
-        for pid in self.processes(*words):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-
-    def slurm_kill_runner(self):
+    def by_slurm(self, strike):
+        """Strikes while the run is under way; then the run has to come to its end."""
         before = self.submit()
-        self.kill("run-task", str(self.results))
+        strike(self)
         return self.finish_by_slurm(before)
 
-    def scancel(self):
-        before = self.submit()
-        self.slurm("scancel", self.job)
-        return self.finish_by_slurm(before)
+    def kill_task(self):
+        kill(processes("run-task", str(self.results), slurm=True))
 
     def requeue(self):
-        before = self.submit()
         self.slurm("scontrol", "update", "JobId=" + self.job, "Requeue=1")
         self.slurm("scontrol", "requeue", self.job)
-        return self.finish_by_slurm(before)
+
+    def node(self):
+        return self.slurm("squeue", "-h", "-j", self.job, "-o", "%N").strip() or "n1"
 
     def drain(self):
-        before = self.submit()
-        node = self.slurm("squeue", "-h", "-j", self.job, "-o", "%N").strip() or "n1"
-        self.slurm("scontrol", "update", "NodeName=" + node, "State=DOWN", "Reason=fault")
-        result = self.finish_by_slurm(before)
-        self.slurm("scontrol", "update", "NodeName=" + node, "State=RESUME")
-        return result
-
-    def kill_slurmstepd(self):
-        before = self.submit()
-        self.kill("slurmstepd")
-        return self.finish_by_slurm(before)
+        self.slurm("scontrol", "update", "NodeName=" + self.node(), "State=DOWN", "Reason=fault")
 
     def kill_slurmd(self):
-        before = self.submit()
-        node = self.slurm("squeue", "-h", "-j", self.job, "-o", "%N").strip() or "n1"
-        self.kill("slurmd\0-N\0" + node + "\0")
-        self.kill("run-task", str(self.results))  # the node is gone
+        node = self.node()
+        kill(processes("slurmd\0-N\0" + node + "\0", slurm=True))
+        self.kill_task()  # the node is gone
         time.sleep(0.5)
         subprocess.run(["slurmd", "-N", node], check=False)
-        return self.finish_by_slurm(before)
 
     def kill_slurmctld(self):
-        before = self.submit()
-        self.kill("slurmctld")
+        kill(processes("slurmctld", slurm=True))
         time.sleep(self.random.uniform(0.1, 1.0))
         subprocess.run(["slurmctld"], check=True)
-        return self.finish_by_slurm(before)
 
     def check(self, before):
         after = self.acknowledged()
@@ -460,7 +407,7 @@ class Campaign:
         self.run_again()
         self.check(before)
         records = self.records()
-        for name in FILES:
+        for name in RECORDS:
             if records[name] != self.expected[name]:
                 raise Lost(f"{name} differs from that of an undisturbed run")
         for _ in range(40):  # another attempt of Slurm's may be just starting
@@ -475,12 +422,12 @@ class Campaign:
 
 
 LOCAL = {
-    "kill -9 of the runner": Campaign.kill_runner,
-    "SIGTERM of the runner": Campaign.terminate_runner,
+    "kill -9 of the runner": lambda c: c.signal_runner(signal.SIGKILL),
+    "SIGTERM of the runner": lambda c: c.signal_runner(signal.SIGTERM),
     "SIGSTOP of a writer, takeover, SIGCONT": Campaign.stop_writer,
     "a second attempt at the same time": Campaign.second_attempt,
-    "ENOSPC on write, fsync or rename": Campaign.disk_full,
-    "EIO on write, fsync or rename": Campaign.disk_broken,
+    "ENOSPC on write, fsync or rename": lambda c: c.bad_disk(errno.ENOSPC),
+    "EIO on write, fsync or rename": lambda c: c.bad_disk(errno.EIO),
     "clock jump, with a second attempt": Campaign.clock_jump,
     "truncated tail": Campaign.truncate,
     "flipped bit in the last row": Campaign.flip,
@@ -488,16 +435,17 @@ LOCAL = {
     "kill -9 of a trial's supervisor": lambda c: c.external(Campaign.kill_supervisor),
     "kill -9 of runner and supervisor": lambda c: c.external(Campaign.kill_both),
     "a trial's supervisor is stopped": lambda c: c.external(Campaign.stop_supervisor),
-    "kill -9 of the runner in a trial": lambda c: c.external(Campaign.kill_runner_in_a_trial),
+    "kill -9 of the runner in a trial": lambda c: c.external(Campaign.kill_runner),
 }
 SLURM = {
-    "kill -9 of the runner under Slurm": Campaign.slurm_kill_runner,
-    "scancel": Campaign.scancel,
-    "scontrol requeue": Campaign.requeue,
-    "node down": Campaign.drain,
-    "kill -9 of slurmstepd": Campaign.kill_slurmstepd,
-    "kill -9 of slurmd": Campaign.kill_slurmd,
-    "kill -9 of slurmctld": Campaign.kill_slurmctld,
+    "kill -9 of the runner under Slurm": lambda c: c.by_slurm(Campaign.kill_task),
+    "scancel": lambda c: c.by_slurm(lambda c: c.slurm("scancel", c.job)),
+    "scontrol requeue": lambda c: c.by_slurm(Campaign.requeue),
+    "node down": lambda c: c.by_slurm(Campaign.drain),
+    "kill -9 of slurmstepd":
+        lambda c: c.by_slurm(lambda c: kill(processes("slurmstepd", slurm=True))),
+    "kill -9 of slurmd": lambda c: c.by_slurm(Campaign.kill_slurmd),
+    "kill -9 of slurmctld": lambda c: c.by_slurm(Campaign.kill_slurmctld),
 }
 
 

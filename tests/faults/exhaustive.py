@@ -28,10 +28,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from small_experiment import manifest_text
+from small_experiment import RECORDS, Lost, acknowledged, compile_shim, copy_experiments, manifest_text
 
-ROOT = Path(__file__).resolve().parents[2]
-RECORDS = ("trials.csv", "steps.csv", "fits.csv")
 TRIALS = 4
 MANIFEST = manifest_text("cost-model", TRIALS, q_max=3)
 KINDS = {"EIO": ("error", errno.EIO), "ENOSPC": ("error", errno.ENOSPC),
@@ -42,10 +40,6 @@ BYTES = {"read", "pread", "write", "pwrite"}
 
 
 RESULTS = object()  # in the words of a command: its results folder
-
-
-class Lost(Exception):
-    """What must not happen."""
 
 
 class Case:
@@ -82,21 +76,13 @@ class Case:
         return [self.suite.program,
                 *(self.results if word == RESULTS else word for word in self.words)]
 
-    def run_folder(self):
-        return self.results / "m/cost-model/1"
-
     def state(self, results):
         files = [results / "m/cost-model/1" / name for name in RECORDS]
         files += [results / "m" / name for name in self.output]
         return {file.name: file.read_bytes() if file.exists() else None for file in files}
 
     def rows(self):
-        """Rows of thinking.csv of the trials that are on record."""
-        def lines(name):
-            file = self.run_folder() / name
-            text = file.read_bytes() if file.exists() else b""
-            return text.rpartition(b"\n")[0].split(b"\n")[2:]
-        return lines("thinking.csv")[:len(lines("trials.csv"))]
+        return acknowledged(self.results / "m/cost-model/1")
 
     def calls(self):
         self.suite.log.write_text("")
@@ -149,15 +135,11 @@ class Suite:
         self.program = program
         self.data = work / "struck-files"
         self.data.mkdir()
-        for name in ("workloads", "clusters", "rules", "hardware", "frameworks", "gpus", "noise"):
-            if (ROOT / "experiments" / name).exists():
-                shutil.copytree(ROOT / "experiments" / name, self.data / name)
+        copy_experiments(self.data)
         self.manifest = self.data / "m.toml"
         self.manifest.write_text(MANIFEST)
         self.log = work / "calls"
-        self.shim = work / "faulty_calls.so"
-        subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", self.shim,
-                        ROOT / "tests/faults/faulty_calls.c", "-ldl"], check=True)
+        self.shim = compile_shim("faulty_calls", work)
         self.finished, self.half = work / "finished", work / "half"
         one = ["run-one", self.manifest, "--method", "cost-model", "--repeat", "1"]
         all_runs = ["run", self.manifest, "--no-report", "--jobs", "1"]

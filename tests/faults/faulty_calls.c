@@ -1,12 +1,17 @@
-// Makes one system call of a process fail. Preloaded before the C library:
+// Makes system calls of a process fail, and its clock jump. Preloaded before the
+// C library:
 //
 //   FAULT_PATH=text     only calls for files with this in their path, of the
 //                       program oppa
+//   FAULT_WRITES=1      only calls that write
 //   FAULT_CALL=n        the n-th of them is struck; 0: none
 //   FAULT_KIND=error    it fails with FAULT_ERRNO, or
 //             =short    it reads or writes half as much, or
 //             =kill     the process is killed before it
+//   FAULT_FOREVER=1     all later ones fail: the disk is full or broken
 //   FAULT_LOG=file      a line per call until then, with its name and path
+//   FAULT_CLOCK=s       the wall clock jumps by this many seconds, forth and
+//                       back, at every seventh look
 
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -20,6 +25,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
@@ -44,16 +50,30 @@ static void Log(const char* call, const char* path) {
   }
 }
 
+static int Writes(const char* call) {
+  static const char* const kNames[] = {
+      "write", "pwrite", "fsync", "fdatasync", "rename"};
+  for (size_t i = 0; i < sizeof kNames / sizeof *kNames; ++i) {
+    if (strcmp(call, kNames[i]) == 0) return 1;
+  }
+  return 0;
+}
+
 // Counts a call; `can_be_short`: it transfers bytes.
 static enum Strike Next(const char* call, const char* path, int can_be_short) {
   const char* wanted = Setting("FAULT_PATH");
   if (*wanted == '\0' || path == NULL || strstr(path, wanted) == NULL ||
-      strcmp(program_invocation_short_name, "oppa") != 0) {
+      strcmp(program_invocation_short_name, "oppa") != 0 ||
+      (atoi(Setting("FAULT_WRITES")) && !Writes(call))) {
     return kNone;
   }
   const int number = __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST);
   const int last = atoi(Setting("FAULT_CALL"));
-  if (last != 0 && number > last) return kNone;
+  if (last != 0 && number > last) {
+    if (!atoi(Setting("FAULT_FOREVER"))) return kNone;
+    errno = atoi(Setting("FAULT_ERRNO"));
+    return kError;
+  }
   Log(call, path);
   if (number != last) return kNone;
   const char* kind = Setting("FAULT_KIND");
@@ -156,4 +176,22 @@ int openat(int fd, const char* path, int flags, ...) {
   }
   if (Next("openat", path, 0) == kError) return -1;
   return REAL(openat)(fd, path, flags, mode);
+}
+
+static time_t Jump(void) {
+  static int looks;
+  const int look = __atomic_add_fetch(&looks, 1, __ATOMIC_SEQ_CST);
+  return look % 14 >= 7 ? atol(Setting("FAULT_CLOCK")) : 0;
+}
+
+int clock_gettime(clockid_t clock, struct timespec* now) {
+  const int result = REAL(clock_gettime)(clock, now);
+  if (clock == CLOCK_REALTIME) now->tv_sec += Jump();
+  return result;
+}
+
+time_t time(time_t* now) {
+  const time_t value = REAL(time)(NULL) + Jump();
+  if (now) *now = value;
+  return value;
 }

@@ -18,7 +18,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from exhaustive import MANIFEST, ROOT
+from exhaustive import MANIFEST
+from small_experiment import ROOT, copy_experiments
 
 LIMIT_S = 40
 NUMBERS = ("0", "-1", "nan", "inf", "-inf", "1e308", "5e-324", "2147483647", "2147483648",
@@ -122,9 +123,7 @@ class Place:
         folder = self.work / "case"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        for name in ("workloads", "clusters", "rules", "hardware", "frameworks", "gpus", "noise"):
-            if (ROOT / "experiments" / name).exists():
-                shutil.copytree(ROOT / "experiments" / name, folder / name)
+        copy_experiments(folder)
         (folder / "m.toml").write_text(MANIFEST)
         for name, content in files.items():
             if name:

@@ -18,10 +18,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from small_experiment import manifest_text
+from small_experiment import RECORDS, ROOT, compile_shim, manifest_text
 
-ROOT = Path(__file__).resolve().parents[2]
-FILES = ("trials.csv", "steps.csv", "fits.csv")
 TRIALS = 4
 MANIFEST = manifest_text("random", TRIALS, q_max=3, experiments=ROOT / "experiments", rule_sets=())
 
@@ -79,7 +77,7 @@ def run(program, manifest, results, **environment):
 
 
 def records(results):
-    return {name: (results / "m/random/1" / name).read_bytes() for name in FILES}
+    return {name: (results / "m/random/1" / name).read_bytes() for name in RECORDS}
 
 
 def lose_power(program, manifest, shim, work, call, expected):
@@ -110,9 +108,7 @@ def main():
     program = Path(sys.argv[1]).resolve()
     with tempfile.TemporaryDirectory(prefix="oppa-power-") as folder:
         work = Path(folder)
-        shim = work / "record_io.so"
-        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", shim,
-                        ROOT / "tests/faults/record_io.c", "-ldl"], check=True)
+        shim = compile_shim("record_io", work)
         manifest = work / "m.toml"
         manifest.write_text(MANIFEST)
         if run(program, manifest, work / "whole").returncode != 0:

@@ -1,26 +1,17 @@
 #!/usr/bin/env bash
 # The fault campaign (campaign.py), on this machine and on a private Slurm, a
-# loss of power before every sync of a run, disks that are really full, and faults at a sample of the system calls
-# and allocations.
+# loss of power before every sync of a run, disks that are really full, faults at
+# a sample of the system calls, odd surroundings and hostile input.
 # FAULTS (215) is how many faults are drawn.
 # usage: [FAULTS=30] tests/faults/run.sh PROGRAM [options of campaign.py]
-set -euo pipefail
-program=$(realpath "$1")
+export SLURMD_TIMEOUT=5 PORT=17200
+source "$(dirname "$0")/../slurm/setup.sh"
 shift
-cd "$(dirname "$0")/../.."
-
-S=$(mktemp -d /tmp/oppa-slurm-XXXXXX)
-export S
-unset "${!SLURM_@}" "${!SBATCH_@}" 2>/dev/null || true
-trap 'status=$?; tests/slurm/slurm-down.sh --purge; exit $status' EXIT
-SLURMD_TIMEOUT=5 PORT=17200 tests/slurm/slurm-up.sh
-export SLURM_CONF=$S/slurm.conf
 faults=${FAULTS:-215}
 by_slurm=$((faults / 6 > 7 ? faults / 6 : 7))
 python3 tests/faults/campaign.py "$program" --faults $((faults - by_slurm)) --slurm "$by_slurm" "$@"
 tests/faults/power_loss.py "$program"
 tests/faults/full_disk.sh "$program"
 tests/faults/exhaustive.py "$program" --every 11
-tests/faults/no_memory.py "$program" --every 101
 tests/faults/surroundings.py "$program"
 tests/faults/hostile_input.py "$program"

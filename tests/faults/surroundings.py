@@ -27,15 +27,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from exhaustive import MANIFEST, ROOT
+from exhaustive import MANIFEST
+from small_experiment import RECORDS, Lost, copy_experiments
 
 LIMIT_S = 40  # a lease that does not name its holder is taken after 20 s
-RECORDS = ("trials.csv", "steps.csv", "fits.csv")
 CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
-
-
-class Lost(Exception):
-    """What must not happen."""
 
 
 def records(results):
@@ -48,9 +44,7 @@ class Place:
 
     def __init__(self, program, work):
         self.program, self.work = program, work
-        for name in ("workloads", "clusters", "rules", "hardware", "frameworks", "gpus", "noise"):
-            if (ROOT / "experiments" / name).exists():
-                shutil.copytree(ROOT / "experiments" / name, work / name)
+        copy_experiments(work)
         (work / "m.toml").write_text(MANIFEST)
         self.whole = work / "whole"
         if self.oppa("run", results=self.whole).returncode != 0:

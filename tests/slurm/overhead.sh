@@ -3,17 +3,9 @@
 # each, alternately, on a private Slurm; from the submission until no task is
 # left in the queue. The run is as small as possible: one random trial. usage:
 # tests/slurm/overhead.sh PROGRAM [TURNS]
-set -euo pipefail
-program=$(realpath "$1")
 turns=${2:-3}
-cd "$(dirname "$0")/../.."
-
-S=$(mktemp -d /tmp/oppa-slurm-XXXXXX)
-export S
-unset "${!SLURM_@}" "${!SBATCH_@}" 2>/dev/null || true
-trap 'status=$?; tests/slurm/slurm-down.sh --purge; exit $status' EXIT
-PORT=17300 tests/slurm/slurm-up.sh
-export SLURM_CONF=$S/slurm.conf
+export PORT=17300
+source "$(dirname "$0")/setup.sh"
 
 for folder in workloads clusters rules; do ln -s "$PWD/experiments/$folder" "$S/$folder"; done
 sed -e 's/^repeats = .*/repeats = 100/' -e 's/^methods = .*/methods = ["random"]/' \

@@ -4,21 +4,9 @@
 #   - records are byte for byte those of the local dispatch
 #   - status, logs and cancel on real jobs
 # usage: tests/slurm/slurm_test.sh PROGRAM
-set -euo pipefail
-program=$(realpath "$1")
-cd "$(dirname "$0")/../.."
-
-export S=${S:-$(mktemp -d /tmp/oppa-slurm-XXXXXX)}
-# A private Slurm is isolated from a Slurm cluster that this machine may belong
-# to.
-unset "${!SLURM_@}" "${!SBATCH_@}" 2>/dev/null || true
-trap 'status=$?; tests/slurm/slurm-down.sh --purge; exit $status' EXIT
-SLURMD_TIMEOUT=5 tests/slurm/slurm-up.sh
-export SLURM_CONF=$S/slurm.conf
+export SLURMD_TIMEOUT=5
+source "$(dirname "$0")/setup.sh"
 manifest=experiments/smoke.toml
-
-fail() { echo "slurm_test: $1" >&2; exit 1; }
-say() { echo "slurm_test: $1 (${SECONDS}s)"; }
 
 same_records() {  # folder folder
   local count=0 file
@@ -27,11 +15,6 @@ same_records() {  # folder folder
     count=$((count + 1))
   done < <(cd "$1" && find . -name trials.csv -o -name steps.csv -o -name fits.csv)
   [ "$count" -ge "$3" ] || fail "only $count record files in $1"
-}
-
-wait_for() {  # seconds, command: until it succeeds
-  local end=$((SECONDS + $1)); shift
-  until "$@"; do [ $SECONDS -lt $end ] || fail "waited in vain for: $*"; sleep 0.5; done
 }
 
 runs_in_state() { "$program" status "$manifest" --results "$S/$1" --json | grep -c "\"state\": \"$2\""; }

@@ -3,18 +3,8 @@
 #   - a run whose trials train a small model, and one with a job for each trial
 #   - no process is left behind when a job is cancelled
 # usage: tests/slurm/trainer_test.sh PROGRAM
-set -euo pipefail
-program=$(realpath "$1")
-cd "$(dirname "$0")/../.."
-
-export S=${S:-$(mktemp -d /tmp/oppa-slurm-XXXXXX)}
-unset "${!SLURM_@}" "${!SBATCH_@}" 2>/dev/null || true
-trap 'status=$?; tests/slurm/slurm-down.sh --purge; exit $status' EXIT
-PORT=17250 SLURMD_TIMEOUT=5 tests/slurm/slurm-up.sh
-export SLURM_CONF=$S/slurm.conf
-
-fail() { echo "trainer_test: $1" >&2; exit 1; }
-say() { echo "trainer_test: $1 (${SECONDS}s)"; }
+export PORT=17250 SLURMD_TIMEOUT=5
+source "$(dirname "$0")/setup.sh"
 
 ln -s "$PWD"/experiments/workloads "$S/workloads"
 ln -s "$PWD"/experiments/clusters "$S/clusters"
@@ -59,10 +49,9 @@ say "a job for each trial"
 manifest long 1 100000
 "$program" run "$S/long.toml" --dispatch slurm --results "$S" --no-report
 trains() { pgrep -f "[o]ppa-train.*--batch-size=8 --sequence-length=512" >/dev/null; }
-for _ in $(seq 100); do trains && break; sleep 0.2; done
-trains || fail "long: no process"
+wait_for 20 trains
 "$program" cancel "$S/long.toml" --results "$S"
-for _ in $(seq 100); do trains || break; sleep 0.2; done
-trains && fail "long: a process is left"
+ended() { ! trains; }
+wait_for 20 ended
 say "no process is left behind after scancel"
 echo "trainer_test: all passed in ${SECONDS}s"

@@ -6,22 +6,9 @@
 #   - --trial-per-job: records as by the local dispatch, also with --set; cancelled, it continues later
 #   - status of jobs that Slurm has forgotten, and of a folder that is not ours
 # usage: tests/slurm/trials_test.sh PROGRAM
-set -euo pipefail
-program=$(realpath "$1")
-cd "$(dirname "$0")/../.."
+export PORT=17150 SLURMD_TIMEOUT=5 MIN_JOB_AGE=5
+source "$(dirname "$0")/setup.sh"
 
-export S=${S:-$(mktemp -d /tmp/oppa-slurm-XXXXXX)}
-unset "${!SLURM_@}" "${!SBATCH_@}" 2>/dev/null || true
-trap 'status=$?; tests/slurm/slurm-down.sh --purge; exit $status' EXIT
-PORT=17150 SLURMD_TIMEOUT=5 MIN_JOB_AGE=5 tests/slurm/slurm-up.sh
-export SLURM_CONF=$S/slurm.conf
-
-fail() { echo "trials_test: $1" >&2; exit 1; }
-say() { echo "trials_test: $1 (${SECONDS}s)"; }
-wait_for() {  # seconds, command: until it succeeds
-  local end=$((SECONDS + $1)); shift
-  until "$@"; do [ $SECONDS -lt $end ] || fail "waited in vain for: $*"; sleep 0.2; done
-}
 trials() { cat "$S/$1/random/1/trials.csv" 2>/dev/null | grep -c '^[0-9]' || true; }
 has_trials() { [ "$(trials "$1")" -ge "$2" ]; }
 # Processes of trials carry this in their command line.

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -143,13 +144,12 @@ TEST_F(LeaseTest, NewHolderDeletesWhatAnOlderOneWasAboutToPublish) {
 
 TEST_F(LeaseTest, LateWritesOfAnOlderHolderGoNowhere) {
   const Lease old(folder_.path(), kTimeout);
-  const int fd = old.PublishOpen("file", "one\n");
+  const common::Descriptor file = old.PublishOpen("file", "one\n");
   // Another host takes over and publishes what it has read.
   WriteFile(folder_.path() / ".lease-2", "released            |far|b|1|1|9\n");
   const Lease next(folder_.path(), kTimeout);
   next.Publish("file", "one\ntwo\n");
-  ASSERT_EQ(::write(fd, "late\n", 5), 5);
-  ::close(fd);
+  ASSERT_EQ(::write(file.get(), "late\n", 5), 5);
   EXPECT_EQ(ReadFile(folder_.path() / "file"), "one\ntwo\n");
 }
 
@@ -178,6 +178,46 @@ TEST_F(LeaseTest, OfManyThatWantItAtOnceOneGetsIt) {
     holders += WEXITSTATUS(status) == 1 ? 1 : 0;
   }
   EXPECT_EQ(holders, 1);
+}
+
+TEST(LeaseFile, NamesAProcessThatIsHere) {
+  const fakes::TemporaryFolder folder;
+  const auto path = LeasePath(folder.path(), 3);
+  fakes::WriteFile(path, Holder::Self().Text());
+  const std::optional<Holder> holder = ReadHolder(path);
+  ASSERT_TRUE(holder);
+  EXPECT_EQ(holder->count, "0");
+  EXPECT_TRUE(holder->IsHere());
+  EXPECT_FALSE(holder->IsGone());
+  EXPECT_EQ(HighestEpoch(folder.path()), 3);
+}
+
+TEST(LeaseFile, SaysNothingWhereverItWasCutOff) {
+  const fakes::TemporaryFolder folder;
+  const auto path = folder.path() / "lease";
+  const std::string text = Holder::Self().Text();
+  for (std::size_t size = 0; size < text.size(); ++size) {
+    fakes::WriteFile(path, text.substr(0, size));
+    EXPECT_FALSE(ReadHolder(path)) << size;
+  }
+}
+
+TEST(LeaseFile, AProcessOfAnotherPidNamespaceMayBeAlive) {
+  Holder holder = Holder::Self();
+  holder.pid = "999999999";  // there is none here
+  EXPECT_TRUE(holder.IsGone());
+  holder.boot = holder.boot.substr(0, holder.boot.find(' ')) + " pid:[1]";
+  EXPECT_FALSE(holder.IsHere());
+  EXPECT_FALSE(holder.IsGone());
+}
+
+TEST(LeaseFile, EpochsAreReadFromNamesThatAWriterGivesOnly) {
+  EXPECT_EQ(EpochOf(".lease-12", kLeasePrefix), 12);
+  EXPECT_EQ(EpochOf(".publish-7-trials.csv", kPublishPrefix), 7);
+  for (const char* name : {".lease-", "trials.csv", ".lease-7abc", ".lease--7",
+                           ".lease-9223372036854775807"}) {
+    EXPECT_EQ(EpochOf(name, kLeasePrefix), std::nullopt) << name;
+  }
 }
 
 }  // namespace harness::lease_test

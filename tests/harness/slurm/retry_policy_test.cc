@@ -36,21 +36,40 @@ JobVerdict Decide(const JobEvidence& evidence, bool requeue = false) {
   return DecideRetry(options, evidence);
 }
 
-TEST(RetryPolicy, RetriesWhatTheMachineFailedOnOtherNodes) {
-  for (const char* state :
-       {"NODE_FAIL", "PREEMPTED", "FAILED", "COMPLETED", "SOMETHING_NEW", ""}) {
-    const JobVerdict verdict = Decide(Evidence(state, State::kRunning));
-    EXPECT_EQ(verdict.failure, JobFailure::kMachine) << state;
-    EXPECT_EQ(verdict.action, JobAction::kRetryOnOtherNodes) << state;
+// What Slurm and the job report, and what becomes of the job.
+struct Case {
+  const char* state;
+  std::optional<State> own;
+  const char* reason;
+  JobFailure failure;
+  JobAction action;
+};
+
+TEST(RetryPolicy, RetriesOnOtherNodesOnlyWhatWouldNotFailAgain) {
+  using enum JobFailure;
+  const auto retry = JobAction::kRetryOnOtherNodes;
+  const auto give_up = JobAction::kGiveUp;
+  for (const auto& [state, own, reason, failure, action] : std::vector<Case>{
+           {"NODE_FAIL", State::kRunning, "", kMachine, retry},
+           {"PREEMPTED", State::kRunning, "", kMachine, retry},
+           {"FAILED", State::kRunning, "", kMachine, retry},
+           {"COMPLETED", State::kRunning, "", kMachine, retry},
+           {"SOMETHING_NEW", State::kRunning, "", kMachine, retry},
+           {"", State::kRunning, "", kMachine, retry},
+           // A preempted job gets a signal and stops in an orderly way.
+           {"PREEMPTED", State::kStopped, "", kMachine, retry},
+           {"PREEMPTED", State::kTimeLimit, "", kMachine, retry},
+           {"PENDING", {}, "launch failed requeued held", kMachine, retry},
+           {"CANCELLED", State::kRefused, "", kCancelled, give_up},
+           {"FAILED", State::kRefused, "", kRefused, give_up},
+           {"COMPLETED", State::kStopped, "", kStopped, give_up},
+           {"OUT_OF_MEMORY", State::kRunning, "", kHostMemory, give_up},
+           {"PENDING", {}, "BadConstraints", kCannotStart, give_up}}) {
+    const JobVerdict verdict = Decide(Evidence(state, own, reason), true);
+    EXPECT_EQ(verdict.failure, failure) << state << reason;
+    EXPECT_EQ(verdict.action, action) << state << reason;
   }
-  // A preempted job gets a signal and stops in an orderly way.
-  for (const State own : {State::kStopped, State::kTimeLimit}) {
-    EXPECT_EQ(Decide(Evidence("PREEMPTED", own)).action,
-              JobAction::kRetryOnOtherNodes);
-  }
-  const JobVerdict held =
-      Decide(Evidence("PENDING", {}, "launch failed requeued held"));
-  EXPECT_EQ(held.action, JobAction::kRetryOnOtherNodes);
+  EXPECT_EQ(Decide(Evidence("FAILED", State::kRefused)).reason, "own words");
 }
 
 TEST(RetryPolicy, GivesUpAfterTheLastRetry) {
@@ -60,24 +79,6 @@ TEST(RetryPolicy, GivesUpAfterTheLastRetry) {
   evidence.failures = 2;
   EXPECT_EQ(Decide(evidence).action, JobAction::kGiveUp);
   EXPECT_EQ(Decide(evidence).reason, "detail; tried 3 times");
-}
-
-TEST(RetryPolicy, GivesUpWhatWouldFailAgain) {
-  const auto failure = [](const JobEvidence& evidence) {
-    const JobVerdict verdict = Decide(evidence, true);
-    EXPECT_EQ(verdict.action, JobAction::kGiveUp);
-    return verdict.failure;
-  };
-  EXPECT_EQ(failure(Evidence("CANCELLED", State::kRefused)),
-            JobFailure::kCancelled);
-  EXPECT_EQ(failure(Evidence("FAILED", State::kRefused)), JobFailure::kRefused);
-  EXPECT_EQ(failure(Evidence("COMPLETED", State::kStopped)),
-            JobFailure::kStopped);
-  EXPECT_EQ(failure(Evidence("OUT_OF_MEMORY", State::kRunning)),
-            JobFailure::kHostMemory);
-  EXPECT_EQ(failure(Evidence("PENDING", {}, "BadConstraints")),
-            JobFailure::kCannotStart);
-  EXPECT_EQ(Decide(Evidence("FAILED", State::kRefused)).reason, "own words");
 }
 
 TEST(RetryPolicy, ContinuesAfterATimeLimitIfAskedToAndIfTrialsWereAdded) {

@@ -88,9 +88,22 @@ class SlurmTest : public testing::Test {
     return calls;
   }
 
+  // What Slurm remembers: this state for every task, or for one of them.
+  void SetState(const std::string& state, const std::string& only = "") {
+    auto jobs = nlohmann::json::parse(fakes::ReadFile(bin_ / "jobs.json"));
+    for (auto& job : jobs) {
+      for (auto& [task, value] : job["tasks"].items()) {
+        if (only.empty() || task == only) {
+          value = state;
+        }
+      }
+    }
+    fakes::WriteFile(bin_ / "jobs.json", jobs.dump());
+  }
+
   // Of the whole experiment: each run's state.
   std::map<std::string, std::string> States() {
-    fs::remove(results_ / "m/.slurm/queue-runs.txt");  // as if time passed
+    fs::remove(results_ / "m/.slurm/queue.txt");  // as if time passed
     EXPECT_EQ(Oppa({"status", "--json"}), 0) << output_;
     std::map<std::string, std::string> states;
     const auto status = nlohmann::json::parse(output_);
@@ -196,13 +209,7 @@ TEST_F(SlurmTest, WhatWaitsForAvoidedNodesIsSubmittedForAnyNode) {
   ASSERT_EQ(Submit(), 0) << output_;
   fs::remove(bin_ / "die");
   // As if the second submission, which avoids n1, still waited.
-  auto jobs = nlohmann::json::parse(fakes::ReadFile(bin_ / "jobs.json"));
-  for (auto& job : jobs) {
-    if (job["tasks"].contains("1")) {
-      job["tasks"]["1"] = "AVOIDING";
-    }
-  }
-  fakes::WriteFile(bin_ / "jobs.json", jobs.dump());
+  SetState("AVOIDING", "1");
   EXPECT_EQ(States()["xgboost/1"], "pending");
   EXPECT_THAT(output_, HasSubstr("n1 is excluded"));
   ASSERT_EQ(Submit(), 0) << output_;
@@ -253,23 +260,12 @@ TEST_F(SlurmTest, FilesOfSubmissionsFollowTheUmask) {
 
 TEST_F(SlurmTest, WhatTheRecordSaysCountsWhateverSlurmSays) {
   ASSERT_EQ(Submit(), 0) << output_;
-  auto jobs = nlohmann::json::parse(fakes::ReadFile(bin_ / "jobs.json"));
-  for (auto& job : jobs) {
-    for (auto& [task, state] : job["tasks"].items()) {
-      state = "NODE_FAIL";
-    }
-  }
-  fakes::WriteFile(bin_ / "jobs.json", jobs.dump());
+  SetState("NODE_FAIL");
   for (const auto& [run, state] : States()) {
     EXPECT_EQ(state, "done") << run;
   }
   // And the other way round: Slurm is content, the records are gone.
-  for (auto& job : jobs) {
-    for (auto& [task, state] : job["tasks"].items()) {
-      state = "COMPLETED";
-    }
-  }
-  fakes::WriteFile(bin_ / "jobs.json", jobs.dump());
+  SetState("COMPLETED");
   fs::remove_all(results_ / "m/random/1");
   EXPECT_NE(States()["random/1"], "done");
 }
@@ -287,9 +283,7 @@ TEST_F(SlurmTest, JobsThatSlurmHasForgottenAndThatLeftNoWordAreLost) {
 TEST_F(SlurmTest, AStaleJobIsCancelledAndItsRunSubmittedAgain) {
   fakes::WriteFile(bin_ / "hold", "");
   ASSERT_EQ(Submit(), 0) << output_;
-  auto jobs = nlohmann::json::parse(fakes::ReadFile(bin_ / "jobs.json"));
-  jobs[0]["tasks"]["0"] = "HELD";
-  fakes::WriteFile(bin_ / "jobs.json", jobs.dump());
+  SetState("HELD", "0");
   EXPECT_EQ(States()["random/1"], "pending");
   EXPECT_THAT(output_, HasSubstr("it will not start by itself"));
   fs::remove(bin_ / "hold");
@@ -352,14 +346,14 @@ TEST_F(SlurmTest, StatusWorksOnResultsThatCannotBeWrittenTo) {
   fakes::WriteFile(bin_ / "hold", "");
   ASSERT_EQ(Submit(), 0) << output_;
   const fs::path slurm = results_ / "m/.slurm";
-  fs::remove(slurm / "queue-runs.txt");
-  fs::remove(slurm / "queue-runs.txt.lock");
-  fs::create_directory_symlink("/proc", slurm / "queue-runs.txt.lock");
+  fs::remove(slurm / "queue.txt");
+  fs::remove(slurm / "queue.txt.lock");
+  fs::create_directory_symlink("/proc", slurm / "queue.txt.lock");
   for (int i = 0; i < 2; ++i) {
     ASSERT_EQ(Oppa({"status", "--all"}), 0) << output_;
     EXPECT_THAT(output_, HasSubstr("pending"));
   }
-  EXPECT_FALSE(fs::exists(slurm / "queue-runs.txt"));
+  EXPECT_FALSE(fs::exists(slurm / "queue.txt"));
 }
 
 TEST_F(SlurmTest, TrialPerJobGivesTheRecordsOfTheLocalPool) {
@@ -420,9 +414,7 @@ TEST_F(SlurmTest, LogsShowTheLastOutputOfARun) {
 }
 
 TEST_F(SlurmTest, ABadSlurmTableIsRefusedBeforeAnythingIsWritten) {
-  std::string text = kManifest;
-  text.replace(text.find("max_running = 3"), 15, "options = [\"--wrap=x\"]");
-  fakes::WriteFile(manifest_, text);
+  Replace("max_running = 3", "options = [\"--wrap=x\"]");
   EXPECT_EQ(Submit(), 2);
   EXPECT_THAT(output_, HasSubstr("m.toml:"));
   EXPECT_FALSE(fs::exists(results_));
