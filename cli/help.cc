@@ -173,12 +173,14 @@ std::string ManPage(const Verbs& verbs) {
       ".TH OPPA 1 \"\" \"{}\" \"User Commands\"\n.SH NAME\noppa \\- {}\n"
       ".SH SYNOPSIS\n.B oppa\n.I COMMAND\n[\\fIARGUMENTS\\fR]\n",
       harness::ProgramVersion(), kPurpose);
-  for (const Section& section : Manual(verbs)) {
+  for (Section section : Manual(verbs)) {
     const bool command = section.level == 3;
-    text += command ? fmt::format(".TP\n\\fB{}\\fR{}\n", Roff(section.title),
-                                  Roff(section.arguments))
-                    : fmt::format(".{} {}\n", section.level == 1 ? "SH" : "SS",
-                                  Roff(section.title));
+    if (section.level == 1) {
+      std::ranges::transform(section.title, section.title.begin(), ::toupper);
+    }
+    text += section.level == 1 ? ".SH " : command ? ".TP\n\\fB" : ".SS ";
+    text += Roff(section.title) + (command ? "\\fR" : "") +
+            Roff(section.arguments) + "\n";
     text += section.text.empty() ? "" : Roff(section.text) + "\n";
     text += command ? ".RS\n" : "";
     for (const Row& row : section.rows) {
