@@ -36,10 +36,6 @@ namespace cli {
 // its exit code. Errors: throws InputError for words that cannot be parsed.
 [[nodiscard]] int Execute(const Words& words);
 
-// Passes the words after the verb to its options. False: help was requested.
-// Errors: throws InputError that names the invalid word.
-[[nodiscard]] bool Parse(const Verb& verb, const Words& words);
-
 // The output of `oppa --help`, `oppa VERB --help`, `oppa man` and `oppa man
 // --markdown`, from the public verbs.
 [[nodiscard]] std::string HelpText(const Verbs& verbs);
