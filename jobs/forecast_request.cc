@@ -174,12 +174,8 @@ std::string RunPlan(const ForecastRequest& request) {
       FindModel(request.model), request.batch_size, request.sequence_length);
   workload.precision = ReadPrecision(request.precision);
   const trials::Cluster node = FindMachine(request.machine);
-  std::vector<MachineSize> sizes;
-  try {
-    sizes = ParseMachineSizes(request.gpus, node.gpus_per_node);
-  } catch (const InputError& e) {
-    throw InputError(fmt::format("--gpus {}: {}", request.gpus, e.what()));
-  }
+  const std::vector<MachineSize> sizes =
+      ParseMachineSizes(request.gpus, node.gpus_per_node);
   if (sizes.size() > 1) {
     return SeveralSizes(request, workload, node, sizes, frameworks);
   }

@@ -57,30 +57,37 @@ MachineSize ParseOne(std::string_view text, int gpus_per_node) {
   return size;
 }
 
+// "8", "2x8" or "8..1024".
+void AddSizes(std::string_view part, int gpus_per_node,
+              std::vector<MachineSize>& sizes) {
+  const std::size_t dots = part.find("..");
+  const MachineSize first = ParseOne(part.substr(0, dots), gpus_per_node);
+  sizes.push_back(first);
+  if (dots == std::string_view::npos) {
+    return;
+  }
+  const MachineSize last = ParseOne(part.substr(dots + 2), gpus_per_node);
+  if (first.gpus() > last.gpus()) {
+    throw InputError(fmt::format(
+        "'{}' ends below its start: write the smaller size first", part));
+  }
+  const int node = std::max(first.gpus_per_node, last.gpus_per_node);
+  for (int gpus = 2 * first.gpus(); gpus <= last.gpus(); gpus *= 2) {
+    sizes.push_back(ParseOne(std::to_string(gpus), node));
+  }
+}
+
 }  // namespace
 
 std::vector<MachineSize> ParseMachineSizes(const std::string& text,
                                            int gpus_per_node) {
   std::vector<MachineSize> sizes;
-  for (const std::string_view part : common::Split(text, ',')) {
-    const std::size_t dots = part.find("..");
-    if (dots == std::string_view::npos) {
-      sizes.push_back(ParseOne(part, gpus_per_node));
-      continue;
+  try {
+    for (const std::string_view part : common::Split(text, ',')) {
+      AddSizes(part, gpus_per_node, sizes);
     }
-    const MachineSize last = ParseOne(part.substr(dots + 2), gpus_per_node);
-    MachineSize size = ParseOne(part.substr(0, dots), gpus_per_node);
-    if (size.gpus() > last.gpus()) {
-      throw InputError(fmt::format(
-          "'{}' ends below its start: write the smaller size first", part));
-    }
-    for (int gpus = size.gpus(); gpus <= last.gpus(); gpus *= 2) {
-      sizes.push_back(
-          gpus == size.gpus()
-              ? size
-              : ParseOne(std::to_string(gpus),
-                         std::max(size.gpus_per_node, last.gpus_per_node)));
-    }
+  } catch (const InputError& e) {
+    throw InputError(fmt::format("--gpus {}: {}", text, e.what()));
   }
   return sizes;
 }

@@ -25,8 +25,8 @@ struct MachineSize {
 // "2x8": 2 nodes of 8 GPUs. "16": 16 GPUs in nodes of `gpus_per_node`; fewer
 // GPUs than that are one node. "8..1024": the first size and its doubles up to
 // the last. "2,4x8": several sizes.
-// Errors: throws InputError for other text, for GPUs that do not fill their
-// nodes, and for more than 65536 GPUs.
+// Errors: throws InputError that names --gpus for other text, for GPUs that do
+// not fill their nodes, and for more than 65536 GPUs.
 [[nodiscard]] std::vector<MachineSize> ParseMachineSizes(
     const std::string& text, int gpus_per_node);
 
