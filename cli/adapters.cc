@@ -11,12 +11,11 @@
 #include "cli/verb_options.h"
 #include "common/error.h"
 #include "common/json.h"
-#include "common/toml_table.h"
-#include "jobs/machine_size.h"
+#include "jobs/job.h"
+#include "jobs/machine.h"
 #include "trials/knobs.h"
 #include "trials/programs/adapter.h"
 #include "trials/programs/command_words.h"
-#include "trials/workload.h"
 
 namespace cli {
 namespace {
@@ -28,6 +27,7 @@ struct AdapterOptions {
   std::string gpus = "1x8";
   int batch = 256;
   int sequence = 0;
+  Words command;
 };
 
 void ListAdapters() {
@@ -38,30 +38,18 @@ void ListAdapters() {
   }
 }
 
-trials::AdapterJob ReadJob(const AdapterOptions& options, const Words& words) {
-  trials::AdapterJob job;
-  job.words = words;
-  job.folder = std::filesystem::current_path();
-  const std::string sequence =
-      options.sequence > 0
-          ? fmt::format("sequence_length = {}\n", options.sequence)
-          : "";
-  const std::string text = fmt::format("model = '{}'\nbatch_size = {}\n{}",
-                                       options.model, options.batch, sequence);
-  job.workload = trials::ReadWorkload(
-      common::TomlTable::ParseString(text, "the command line"));
+// The job with the configuration, as `oppa tune` would run it in use.
+int RenderJob(const AdapterOptions& options, bool json) {
+  const trials::Adapter adapter = trials::Adapter::Find(options.name);
   const jobs::MachineSize size =
       jobs::ParseMachineSizes(options.gpus, 8).front();
+  trials::AdapterJob job;
+  job.words = options.command.empty() ? adapter.command() : options.command;
+  job.folder = std::filesystem::current_path();
+  job.workload = jobs::MakeWorkload(trials::ReadModel(options.model),
+                                    options.batch, options.sequence);
   job.cluster.nodes = size.nodes;
   job.cluster.gpus_per_node = size.gpus_per_node;
-  return job;
-}
-
-// The job with the configuration, as `oppa tune` would run it in use.
-int RenderJob(const AdapterOptions& options, bool json, const Words& command) {
-  const trials::Adapter adapter = trials::Adapter::Find(options.name);
-  const trials::AdapterJob job =
-      ReadJob(options, command.empty() ? adapter.command() : command);
   trials::ParallelConfig config;
   try {
     config = trials::Canonical(trials::ParseParallelConfig(options.config));
@@ -93,7 +81,6 @@ int RenderJob(const AdapterOptions& options, bool json, const Words& command) {
 
 Verbs AdapterVerbs() {
   const auto all = std::make_shared<Bound<AdapterOptions>>();
-  const auto command = std::make_shared<Words>();
   AdapterOptions& own = all->own;
   return {
       {.group = kReference,
@@ -115,8 +102,8 @@ Verbs AdapterVerbs() {
        .examples = {"oppa adapters",
                     "oppa adapters megatron-lm --model config.json --gpus 2x8 "
                     "--pc dp=8,tp=2,zero_stage=1 -- torchrun pretrain_gpt.py"},
-       .command = command,
-       .run = [all, command](const Words&) {
+       .command = std::shared_ptr<Words>(all, &own.command),
+       .run = [all](const Words&) {
          if (all->own.name.empty()) {
            ListAdapters();
            return 0;
@@ -125,7 +112,7 @@ Verbs AdapterVerbs() {
            throw common::InputError(
                "adapters NAME: --pc CONFIG and --model FILE are needed");
          }
-         return RenderJob(all->own, all->verb.json, *command);
+         return RenderJob(all->own, all->verb.json);
        }}};
 }
 

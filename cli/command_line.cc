@@ -4,7 +4,9 @@
 #include <cstdio>
 #include <iterator>
 #include <memory>
+#include <utility>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "cli/page.h"
@@ -12,6 +14,8 @@
 
 namespace cli {
 namespace {
+
+using common::InputError;
 
 Words PublicNames(const Verbs& verbs) {
   Words names;
@@ -39,6 +43,97 @@ Verb DefineHelp(const Verbs& others) {
           }};
 }
 
+void Set(const Option& option, const Words& values) {
+  if (values.size() > 1 && !option.repeated) {
+    throw InputError(fmt::format("{} is given twice", option.name));
+  }
+  for (const std::string& value : values) {
+    try {
+      option.set(value);
+    } catch (const InputError& e) {
+      throw InputError(fmt::format("{} {}: {}", option.name, value, e.what()));
+    }
+  }
+}
+
+// The words that no option consumed: an unknown option explains the others.
+void RejectExtras(const Verb& verb, Words extras) {
+  std::erase(extras, "--");  // CLI11 keeps it
+  if (extras.empty()) {
+    return;
+  }
+  const auto unknown = std::ranges::find_if(extras, [](const auto& word) {
+    return word.size() > 1 && word.starts_with('-');
+  });
+  if (unknown == extras.end()) {
+    throw InputError(
+        fmt::format("{}: unexpected argument '{}'", verb.name, extras.front()));
+  }
+  const std::string name = unknown->substr(0, unknown->find('='));
+  Words known;
+  for (const Option& option : verb.options) {
+    known.push_back(option.name);
+  }
+  throw InputError(
+      fmt::format("{}: unknown option '{}'{}; `oppa help {}` "
+                  "lists the options",
+                  verb.name, name, common::DidYouMean(name, known), verb.name));
+}
+
+// Passes the words after the verb to its options. False: help was requested.
+// Errors: throws InputError that names the invalid word.
+bool Parse(const Verb& verb, const Words& all) {
+  auto end = all.end();
+  if (verb.command != nullptr) {
+    end = std::ranges::find(all, "--");
+    verb.command->assign(end == all.end() ? end : end + 1, all.end());
+  }
+  const Words words(all.begin(), end);
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  bool help = false;
+  app.add_flag("-h,--help", help);
+  std::vector<std::pair<const Option*, CLI::Option*>> added;
+  for (const Option& option : verb.options) {
+    if (option.IsFlag()) {
+      app.add_flag_callback(option.name, [&option] { option.set(""); });
+      continue;
+    }
+    CLI::Option* one = app.add_option(option.name, CLI::callback_t());
+    one->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    if (option.IsArgument() && option.repeated) {
+      one->expected(-1);
+    }
+    added.emplace_back(&option, one);
+  }
+  try {
+    app.parse(Words(words.rbegin(), words.rend()));
+  } catch (const CLI::ParseError& e) {
+    RejectExtras(verb, app.remaining());
+    const std::string reason = e.what();
+    throw InputError(
+        fmt::format("{}: {}", verb.name,
+                    e.get_name() == "ArgumentMismatch"
+                        ? reason.substr(0, reason.find(':')) + " needs a value"
+                        : reason));
+  }
+  if (help) {
+    return false;
+  }
+  RejectExtras(verb, app.remaining());
+  for (const auto& [option, parsed] : added) {
+    Set(*option, parsed->results());
+    if (option->required && parsed->count() == 0) {
+      throw InputError(
+          fmt::format("{}: {} is missing; `oppa help {}` explains "
+                      "the command",
+                      verb.name, option->name, verb.name));
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 Verbs AllVerbs() {
@@ -61,7 +156,7 @@ Verbs PublicVerbs() {
 const Verb& FindVerb(const Verbs& verbs, const std::string& name) {
   const auto found = std::ranges::find(verbs, name, &Verb::name);
   if (found == verbs.end()) {
-    throw common::InputError(
+    throw InputError(
         fmt::format("unknown {} '{}'{}; `oppa help` lists the commands",
                     name.starts_with('-') ? "option" : "command", name,
                     common::DidYouMean(name, PublicNames(verbs))));

@@ -36,18 +36,18 @@ namespace cli {
 // its exit code. Errors: throws InputError for words that cannot be parsed.
 [[nodiscard]] int Execute(const Words& words);
 
-// Passes the words after the verb to its options. False: help was requested.
-// Errors: throws InputError that names the invalid word.
-[[nodiscard]] bool Parse(const Verb& verb, const Words& words);
-
-// The output of `oppa --help`, `oppa VERB --help`, `oppa man`, `oppa man
-// --markdown` and `oppa completion`, from the public verbs.
+// The output of `oppa --help`, `oppa VERB --help`, `oppa man` and `oppa man
+// --markdown`, from the public verbs.
 [[nodiscard]] std::string HelpText(const Verbs& verbs);
 [[nodiscard]] std::string HelpText(const Verb& verb);
 [[nodiscard]] std::string ManPage(const Verbs& verbs);
 [[nodiscard]] std::string ReferencePage(const Verbs& verbs);
-[[nodiscard]] std::string BashCompletion(const Verbs& verbs);
-[[nodiscard]] std::string ZshCompletion(const Verbs& verbs);
+
+// The script that makes bash or zsh ask this program for completions, and its
+// answer: what may follow words of a command line, the last of which is being
+// typed. A line "word:meaning" for each; none where any text or file may.
+[[nodiscard]] std::string CompletionScript(const std::string& shell);
+[[nodiscard]] std::string Completions(const Verbs& verbs, const Words& words);
 
 }  // namespace cli
 

@@ -11,9 +11,9 @@
 #include <fmt/format.h>
 
 #include "cli/command_line.h"
+#include "cli/run.h"
 #include "cli/slurm.h"
 #include "cli/verb_options.h"
-#include "cli/worker_jobs.h"
 #include "common/json.h"
 #include "harness/records/inputs.h"
 #include "harness/run_matrix.h"

@@ -16,18 +16,16 @@ namespace {
 struct PlanVerb {
   jobs::ForecastRequest request;
   std::string file;  // of the command's former meaning
-  bool json = false;
-  bool csv = false;
 };
 
-int Forecast(PlanVerb& own) {
+int Forecast(const PlanVerb& own) {
   if (!own.file.empty()) {
     throw common::InputError(
         fmt::format("plan: unexpected argument '{}'; the run matrix of a "
                     "manifest is printed by `oppa matrix {}`",
                     own.file, own.file));
   }
-  jobs::ForecastRequest& request = own.request;
+  const jobs::ForecastRequest& request = own.request;
   if (request.model.empty() || request.gpus.empty() ||
       request.batch_size == 0 || request.sequence_length == 0) {
     throw common::InputError(
@@ -35,9 +33,6 @@ int Forecast(PlanVerb& own) {
         "--cluster; such as oppa plan --model config.json --gpus 2x8 --gpu "
         "h100 --batch 256 --seq 8192");
   }
-  request.format = own.json  ? jobs::OutputFormat::kJson
-                   : own.csv ? jobs::OutputFormat::kCsv
-                             : jobs::OutputFormat::kText;
   fmt::print("{}", jobs::RunPlan(request));
   return 0;
 }
@@ -71,8 +66,10 @@ Options JobOptions(jobs::ForecastRequest& request) {
   };
 }
 
-Options OutputOptions(PlanVerb& own) {
-  jobs::ForecastRequest& request = own.request;
+Options OutputOptions(jobs::ForecastRequest& request) {
+  const auto print_as = [&request](jobs::OutputFormat format) {
+    return [&request, format](const std::string&) { request.format = format; };
+  };
   return {
       Bind("--headroom PERCENT", "memory that stays free (default: 10)",
            request.headroom_percent),
@@ -92,8 +89,8 @@ Options OutputOptions(PlanVerb& own) {
            request.check),
       Bind("--price PRICE", "price of a GPU hour, with several sizes",
            request.price_per_hour),
-      Bind("--json", "print JSON", own.json),
-      Bind("--csv", "print CSV", own.csv),
+      MakeOption("--json", "print JSON", print_as(jobs::OutputFormat::kJson)),
+      MakeOption("--csv", "print CSV", print_as(jobs::OutputFormat::kCsv)),
   };
 }
 
@@ -112,7 +109,7 @@ Verbs PlanVerbs() {
                                    "none; `oppa matrix FILE` prints the runs "
                                    "of a manifest",
                                    own->file)} +
-                      JobOptions(own->request) + OutputOptions(*own),
+                      JobOptions(own->request) + OutputOptions(own->request),
            .examples = {"oppa plan --model config.json --gpus 2x8 --gpu h100 "
                         "--batch 256 --seq 8192",
                         "oppa plan --model config.json --gpus 8..1024 --gpu "

@@ -44,19 +44,26 @@ Verb DefineMethods() {
 }
 
 Verb DefineCompletion() {
-  const auto script = std::make_shared<std::string (*)(const Verbs&)>();
-  return {.group = kReference,
-          .name = "completion",
-          .summary = "print a completion script for bash or zsh",
-          .options = {Required(Choice("SHELL", "bash or zsh", {"bash", "zsh"},
-                                      [script](const std::string& shell) {
-                                        *script = shell == "bash"
-                                                      ? BashCompletion
-                                                      : ZshCompletion;
-                                      }))},
-          .examples = {"source <(oppa completion bash)"},
-          .run = [script](const Words&) {
-            return Print((*script)(PublicVerbs()));
+  const auto shell = std::make_shared<std::string>();
+  return {
+      .group = kReference,
+      .name = "completion",
+      .summary = "print a completion script for bash or zsh",
+      .options = {Required(
+          Choice("SHELL", "bash or zsh", {"bash", "zsh"},
+                 [shell](const std::string& text) { *shell = text; }))},
+      .examples = {"source <(oppa completion bash)"},
+      .run = [shell](const Words&) { return Print(CompletionScript(*shell)); }};
+}
+
+// The command that the scripts call.
+Verb DefineComplete() {
+  const auto words = std::make_shared<Words>();
+  return {.name = "complete",
+          .summary = "print what may follow words of a command line",
+          .command = words,
+          .run = [words](const Words&) {
+            return Print(Completions(PublicVerbs(), *words));
           }};
 }
 
@@ -96,7 +103,8 @@ Verb DefineVersion() {
 }  // namespace
 
 Verbs ProgramVerbs() {
-  return {DefineMethods(), DefineCompletion(), DefineMan(), DefineVersion()};
+  return {DefineMethods(), DefineCompletion(), DefineComplete(), DefineMan(),
+          DefineVersion()};
 }
 
 }  // namespace cli

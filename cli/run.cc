@@ -18,7 +18,6 @@
 #include "cli/records.h"
 #include "cli/slurm.h"
 #include "cli/verb_options.h"
-#include "cli/worker_jobs.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/parallel.h"
@@ -41,6 +40,45 @@ namespace cli {
 namespace {
 
 constexpr int kMostJobs = 4096;
+
+// The command of one run's worker. It includes the overrides, because they
+// define the methods and repeats.
+std::vector<std::string> WorkerCommand(const VerbOptions& options,
+                                       const harness::RunSpec& run) {
+  std::vector<std::string> command = {harness::ProgramPath(),    "run-one",
+                                      options.manifest.string(), "--results",
+                                      options.results.string(),  "--method",
+                                      run.method->name,          "--repeat",
+                                      std::to_string(run.repeat)};
+  const auto add = [&command](const std::string& flag,
+                              const std::string& value) {
+    command.push_back(flag);
+    command.push_back(value);
+  };
+  if (!options.slurm || options.trial_per_job) {
+    add("--parent", std::to_string(::getpid()));
+  }
+  if (options.trial_per_job) {
+    command.emplace_back("--trial-per-job");
+  }
+  if (!run.problem->name.empty()) {
+    add("--problem", run.problem->name);
+  }
+  if (options.overrides.repeats) {
+    add("--repeats", std::to_string(*options.overrides.repeats));
+  }
+  if (!options.overrides.methods.empty()) {
+    add("--methods",
+        fmt::format("{}", fmt::join(options.overrides.methods, ",")));
+  }
+  for (const std::string& setting : options.overrides.settings) {
+    add("--set", setting);
+  }
+  if (options.overrides.held_out) {
+    command.emplace_back("--held-out");
+  }
+  return command;
+}
 
 // Threads for the suggestions of each run: the number that the user sets, or a
 // fair share of the cores when fewer runs than cores are active at a time.
@@ -155,6 +193,21 @@ int RunSlurm(const VerbOptions& options, const RunVerbOptions& run_options,
 
 }  // namespace
 
+std::vector<harness::Job> MissingJobs(
+    const VerbOptions& options, const std::vector<harness::RunSpec>& runs,
+    const std::vector<harness::RecordedRun>& recorded,
+    const std::filesystem::path& folder) {
+  std::vector<harness::Job> jobs;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (!recorded[i].finished) {
+      jobs.push_back({static_cast<int>(i), runs[i].Name(),
+                      WorkerCommand(options, runs[i]),
+                      runs[i].Folder(folder) / "log.txt"});
+    }
+  }
+  return jobs;
+}
+
 int RunExperiment(const VerbOptions& options,
                   const RunVerbOptions& run_options) {
   const harness::Manifest manifest =
@@ -253,16 +306,12 @@ int RunOneVerb(const VerbOptions& options, const RunOneOptions& run) {
 
 // The command line for records, without the parent's process id, so that it
 // can be repeated.
-std::string CommandLine(const Words& words) {
-  Words kept;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == "--parent") {
-      ++i;
-    } else {
-      kept.push_back(words[i]);
-    }
+std::string CommandLine(Words words) {
+  const auto parent = std::ranges::find(words, "--parent");
+  if (parent != words.end()) {
+    words.erase(parent, parent + 2);
   }
-  return fmt::format("{}", fmt::join(kept, " "));
+  return fmt::format("{}", fmt::join(words, " "));
 }
 
 Verb DefineRun() {

@@ -3,7 +3,14 @@
 #ifndef CLI_RUN_H_
 #define CLI_RUN_H_
 
+#include <filesystem>
+#include <vector>
+
 #include "cli/verb_options.h"
+#include "harness/dispatcher.h"
+#include "harness/manifest/manifest.h"
+#include "harness/records/inputs.h"
+#include "harness/run_matrix.h"
 
 namespace cli {
 
@@ -12,6 +19,14 @@ struct RunVerbOptions {
   bool no_report = false;
   bool wait = false;  // with Slurm: until the end
 };
+
+// A job for each run that is not finished according to `recorded` (as
+// RecordedRuns): a process of this program (`run-one`) with its log in the
+// run's folder. Ids are indices into `runs`; `folder` is the experiment's.
+[[nodiscard]] std::vector<harness::Job> MissingJobs(
+    const VerbOptions& options, const std::vector<harness::RunSpec>& runs,
+    const std::vector<harness::RecordedRun>& recorded,
+    const std::filesystem::path& folder);
 
 // Completes all runs of the experiment, then writes the report. Returns the
 // exit code of `oppa run`: 128 + the signal if one stopped it.

@@ -24,11 +24,9 @@ namespace {
 namespace fs = std::filesystem;
 
 struct TuneVerbOptions {
-  fs::path manifest;
   jobs::InitOptions job;
-  std::string name;
+  std::string name = "tune";
   int finalists = 3;
-  bool accept_changed = false;
 };
 
 Options JobOptions(jobs::InitOptions& job) {
@@ -71,43 +69,34 @@ void WriteManifest(const jobs::InitOptions& job) {
   }
 }
 
-int RunTune(TuneVerbOptions& options, const Words& command,
-            const Words& words) {
-  options.job.command = command;
-  options.job.folder = fs::current_path();
-  if (options.manifest.empty()) {
-    const std::string name = options.name.empty() ? "tune" : options.name;
-    options.job.manifest =
-        options.job.folder / "oppa-results" / (name + ".toml");
-    WriteManifest(options.job);
-    options.manifest = options.job.manifest;
-    fmt::print("manifest: {}\n", common::Printable(options.manifest.string()));
-  } else if (!command.empty()) {
+int RunTune(TuneVerbOptions& options, const Words& words) {
+  jobs::InitOptions& job = options.job;
+  if (job.manifest.empty()) {
+    job.folder = fs::current_path();
+    job.manifest = job.folder / "oppa-results" / (options.name + ".toml");
+    WriteManifest(job);
+    fmt::print("manifest: {}\n", common::Printable(job.manifest.string()));
+  } else if (!job.command.empty()) {
     throw common::InputError(
         "tune: give a manifest or a command line after --, not both");
   }
-  return jobs::Tune({.manifest = options.manifest,
+  return jobs::Tune({.manifest = job.manifest,
                      .command = fmt::format("{}", fmt::join(words, " ")),
-                     .accept_changed = options.accept_changed,
                      .finalists = options.finalists,
                      .write_page = [](const fs::path& folder) {
                        return WriteSearchPage(folder, {});
                      }});
 }
 
-int RunInit(TuneVerbOptions& options, const Words& command) {
-  options.job.command = command;
-  options.job.folder = fs::current_path();
-  options.job.manifest =
-      options.manifest.empty() ? fs::path("tune.toml") : options.manifest;
-  if (fs::exists(options.job.manifest)) {
-    throw common::InputError(
-        fmt::format("{} exists; name another file with --output",
-                    options.job.manifest.string()));
+int RunInit(jobs::InitOptions& job) {
+  job.folder = fs::current_path();
+  if (fs::exists(job.manifest)) {
+    throw common::InputError(fmt::format(
+        "{} exists; name another file with --output", job.manifest.string()));
   }
-  WriteManifest(options.job);
-  fmt::print("{} written; `oppa tune {}` runs it\n",
-             options.job.manifest.string(), options.job.manifest.string());
+  WriteManifest(job);
+  fmt::print("{} written; `oppa tune {}` runs it\n", job.manifest.string(),
+             job.manifest.string());
   return 0;
 }
 
@@ -115,9 +104,8 @@ int RunInit(TuneVerbOptions& options, const Words& command) {
 
 Verbs TuneVerbs() {
   const auto tune = std::make_shared<TuneVerbOptions>();
-  const auto init = std::make_shared<TuneVerbOptions>();
-  const auto tune_command = std::make_shared<Words>();
-  const auto init_command = std::make_shared<Words>();
+  const auto init = std::make_shared<jobs::InitOptions>();
+  init->manifest = "tune.toml";
   return {
       {.group = kJobs,
        .name = "tune",
@@ -132,7 +120,7 @@ Verbs TuneVerbs() {
            Options{Bind("FILE",
                         "manifest that `oppa init` wrote, instead of a "
                         "command line",
-                        tune->manifest)} +
+                        tune->job.manifest)} +
            JobOptions(tune->job) +
            Options{
                Bind("--name NAME", "of the search (default: tune)", tune->name),
@@ -142,25 +130,20 @@ Verbs TuneVerbs() {
                     "--batch 64 --seq 2048 -- torchrun --nproc-per-node=8 "
                     "run_clm.py ...",
                     "oppa tune tune.toml"},
-       .command = tune_command,
-       .run =
-           [tune, tune_command](const Words& words) {
-             return RunTune(*tune, *tune_command, words);
-           }},
+       .command = std::shared_ptr<Words>(tune, &tune->job.command),
+       .run = [tune](const Words& words) { return RunTune(*tune, words); }},
       {.group = kJobs,
        .name = "init",
        .summary = "write the manifest of a search for your training job",
        .description = "The manifest has comments and is for `oppa tune`. The "
                       "words after -- are your command line.",
-       .options = JobOptions(init->job) +
+       .options = JobOptions(*init) +
                   Options{Bind("--output FILE", "(default: tune.toml)",
                                init->manifest)},
        .examples = {"oppa init --framework megatron-lm --model config.json -- "
                     "torchrun --nproc-per-node=8 pretrain_gpt.py ..."},
-       .command = init_command,
-       .run = [init, init_command](const Words&) {
-         return RunInit(*init, *init_command);
-       }}};
+       .command = std::shared_ptr<Words>(init, &init->command),
+       .run = [init](const Words&) { return RunInit(*init); }}};
 }
 
 }  // namespace cli

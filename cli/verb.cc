@@ -22,10 +22,6 @@ Option MakeOption(std::string_view term, std::string help,
           .set = std::move(set)};
 }
 
-void Read(const std::string& /*text*/, Range /*range*/, bool& target) {
-  target = true;
-}
-
 void Read(const std::string& text, Range range, int& target) {
   const std::optional<int> value =
       common::ParseInt(text, range.low, range.high);
@@ -38,10 +34,6 @@ void Read(const std::string& text, Range range, int& target) {
   target = *value;
 }
 
-void Read(const std::string& text, Range range, std::optional<int>& target) {
-  Read(text, range, target.emplace());
-}
-
 void Read(const std::string& text, Range /*range*/, double& target) {
   try {
     target = common::ParseDouble(text);
@@ -50,27 +42,6 @@ void Read(const std::string& text, Range /*range*/, double& target) {
   }
   if (!(target > 0.0) || !std::isfinite(target)) {
     throw InputError("must be a number > 0");
-  }
-}
-
-void Read(const std::string& text, Range /*range*/, std::string& target) {
-  target = text;
-}
-
-void Read(const std::string& text, Range /*range*/,
-          std::filesystem::path& target) {
-  target = text;
-}
-
-void Read(const std::string& text, Range range, std::vector<int>& target) {
-  for (const std::string_view part : common::Split(text, ',')) {
-    Read(std::string(part), range, target.emplace_back());
-  }
-}
-
-void Read(const std::string& text, Range /*range*/, Words& target) {
-  for (const std::string_view part : common::Split(text, ',')) {
-    target.emplace_back(part);
   }
 }
 

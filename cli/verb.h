@@ -5,7 +5,6 @@
 #define CLI_VERB_H_
 
 #include <climits>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/text.h"
 
 namespace cli {
 
@@ -48,14 +48,26 @@ struct Range {
 };
 // Reads a value of an option. Lists are separated by commas.
 // Errors: throw InputError with the rule that the text breaks.
-void Read(const std::string& text, Range range, bool& target);  // true
 void Read(const std::string& text, Range range, int& target);
-void Read(const std::string& text, Range range, std::optional<int>& target);
 void Read(const std::string& text, Range range, double& target);  // > 0
-void Read(const std::string& text, Range range, std::string& target);
-void Read(const std::string& text, Range range, std::filesystem::path& target);
-void Read(const std::string& text, Range range, std::vector<int>& target);
-void Read(const std::string& text, Range range, Words& target);
+inline void Read(const std::string& /*text*/, Range /*range*/, bool& target) {
+  target = true;
+}
+template <typename T>
+requires std::is_assignable_v<T&, const std::string&>
+void Read(const std::string& text, Range /*range*/, T& target) {
+  target = text;
+}
+template <typename T>
+void Read(const std::string& text, Range range, std::optional<T>& target) {
+  Read(text, range, target.emplace());
+}
+template <typename T>
+void Read(const std::string& text, Range range, std::vector<T>& target) {
+  for (const std::string_view part : common::Split(text, ',')) {
+    Read(std::string(part), range, target.emplace_back());
+  }
+}
 
 // An option that is read into `target`, which must outlive it. The help names
 // the default of a number, unless it is 0.
@@ -70,6 +82,17 @@ template <typename T>
       [&target, range](const std::string& text) { Read(text, range, target); });
   option.repeated = requires { target.push_back({}); }
   &&!std::is_same_v<T, std::string>;
+  return option;
+}
+
+// An option whose values, which may have commas, are added to `target`.
+template <typename T>
+[[nodiscard]] Option BindEach(std::string_view term, std::string help,
+                              std::vector<T>& target) {
+  Option option = MakeOption(
+      term, std::move(help),
+      [&target](const std::string& text) { target.emplace_back(text); });
+  option.repeated = true;
   return option;
 }
 

@@ -35,15 +35,10 @@ Option ResultsOption(VerbOptions& options) {
 }
 
 Option SetOption(VerbOptions& options) {
-  Option set =
-      MakeOption("--set KEY=VALUE",
-                 "use this value of a key instead of the manifest's, as in "
-                 "backend.failure_s=5",
-                 [&options](const std::string& text) {
-                   options.overrides.settings.push_back(text);
-                 });
-  set.repeated = true;
-  return set;
+  return BindEach("--set KEY=VALUE",
+                  "use this value of a key instead of the manifest's, as in "
+                  "backend.failure_s=5",
+                  options.overrides.settings);
 }
 
 Options RecordOptions(VerbOptions& options) {
@@ -70,14 +65,9 @@ Option ProblemOption(VerbOptions& options) {
 }
 
 Options GrowthOptions(VerbOptions& options) {
-  Option import =
-      MakeOption("--import FILE.csv",
-                 "add the trials of this table to every run as observations",
-                 [&options](const std::string& text) {
-                   options.imports.emplace_back(text);
-                 });
-  import.repeated = true;
-  return {import,
+  return {BindEach("--import FILE.csv",
+                   "add the trials of this table to every run as observations",
+                   options.imports),
           Bind("--accept-changed",
                "continue with the trials on record although the program, a "
                "file or a key has changed; run.json records what",

@@ -3,19 +3,19 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <memory>
-#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
-#include <Eigen/Dense>
+#include <Eigen/LU>
 #include <fmt/format.h>
 
 #include "common/csv_table.h"
 #include "common/quantiles.h"
+#include "common/statistics.h"
 #include "jobs/job.h"
 #include "trials/knobs.h"
+#include "trials/objective.h"
 #include "trials/record.h"
 #include "trials/simulator/simulator.h"
 #include "trials/tables/measured_rows.h"
@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 // the weight of the prior noise in measurements. Assumptions: computation is
 // predicted better than communication, and the network may be off by a factor
 // of 2.
-constexpr Calibration::Parts kFactorStddev = {0.25, 0.5, 0.7};
+const Calibration::Parts kFactorStddev = {0.25, 0.5, 0.7};
 constexpr double kMemoryStddev = 0.1;
 constexpr double kNoise = 0.08;
 constexpr double kMemoryNoise = 0.05;
@@ -47,50 +47,34 @@ double TQuantile95(double freedom) {
 
 // The predicted parts of a measured step and what was measured.
 struct Sample {
-  Calibration::Parts parts_s{};
+  Calibration::Parts parts_s;
   double log_measured = 0.0;
 };
 
-using Vector = Eigen::Matrix<double, Calibration::kParts, 1>;
-using Matrix = Eigen::Matrix<double, Calibration::kParts, Calibration::kParts>;
-
 // d log(sum_i f_i P_i) / d log f: the share of each part.
-Vector SharesOfParts(const Calibration& at, const Calibration::Parts& parts_s) {
-  Vector shares;
-  for (std::size_t i = 0; i < parts_s.size(); ++i) {
-    shares[static_cast<Eigen::Index>(i)] = at.factors[i] * parts_s[i];
-  }
-  return shares / shares.sum();
+Calibration::Parts SharesOfParts(const Calibration& at,
+                                 const Calibration::Parts& parts_s) {
+  return at.factors.cwiseProduct(parts_s) / at.StepTime(parts_s);
 }
 
 // One Gauss-Newton step to the maximum of the posterior at the present noise.
 void Improve(const std::vector<Sample>& samples, Calibration& fit) {
   const double weight = 1.0 / (fit.noise * fit.noise);
-  Matrix precision = Matrix::Zero();
-  Vector gradient;
-  for (std::size_t i = 0; i < Calibration::kParts; ++i) {
-    const auto at = static_cast<Eigen::Index>(i);
-    precision(at, at) = 1.0 / (kFactorStddev[i] * kFactorStddev[i]);
-    gradient[at] = -precision(at, at) * std::log(fit.factors[i]);
-  }
+  const Eigen::Array3d prior = kFactorStddev.array().square().inverse();
+  Eigen::Matrix3d precision = prior.matrix().asDiagonal();
+  Eigen::Vector3d gradient = -prior * fit.factors.array().log();
   double squares = 0.0;
   for (const Sample& sample : samples) {
-    const Vector shares = SharesOfParts(fit, sample.parts_s);
+    const Eigen::Vector3d shares = SharesOfParts(fit, sample.parts_s);
     const double residual =
         sample.log_measured - std::log(fit.StepTime(sample.parts_s));
     precision += weight * shares * shares.transpose();
     gradient += weight * residual * shares;
     squares += residual * residual;
   }
-  const Matrix covariance = precision.inverse();
-  const Vector step = covariance * gradient;
-  for (std::size_t i = 0; i < Calibration::kParts; ++i) {
-    const auto row = static_cast<Eigen::Index>(i);
-    fit.factors[i] *= std::exp(std::clamp(step[row], -1.0, 1.0));
-    for (std::size_t j = 0; j < Calibration::kParts; ++j) {
-      fit.covariance[i][j] = covariance(row, static_cast<Eigen::Index>(j));
-    }
-  }
+  fit.covariance = precision.inverse();
+  const Eigen::Array3d step = fit.covariance * gradient;
+  fit.factors.array() *= step.max(-1.0).min(1.0).exp();
   fit.noise = std::sqrt((kPriorWeight * kNoise * kNoise + squares) /
                         (kPriorWeight + static_cast<double>(samples.size())));
 }
@@ -111,19 +95,19 @@ void FitPeaks(const std::vector<double>& ratios, Calibration& fit) {
     return;
   }
   const auto n = static_cast<double>(ratios.size());
+  const double prior = 1.0 / (kMemoryStddev * kMemoryStddev);
   double noise = kMemoryNoise;
   double mean = 0.0;
   double precision = 0.0;
   constexpr int kIterations = 20;
   for (int i = 0; i < kIterations; ++i) {
-    precision = 1.0 / (kMemoryStddev * kMemoryStddev) + n / (noise * noise);
-    double sum = 0.0;
+    const double weight = n / (noise * noise);
+    precision = prior + weight;
     double squares = 0.0;
     for (const double ratio : ratios) {
-      sum += ratio / (noise * noise);
       squares += (ratio - mean) * (ratio - mean);
     }
-    mean = sum / precision;
+    mean = weight / precision * common::Mean(ratios);
     noise = std::sqrt((kPriorWeight * kMemoryNoise * kMemoryNoise + squares) /
                       (kPriorWeight + n));
   }
@@ -169,29 +153,6 @@ std::vector<MeasuredStep> ReadCsv(const fs::path& path,
   return steps;
 }
 
-// Simulators of the job on part of its machine, one per number of GPUs and
-// batch.
-class PartMachines {
- public:
-  explicit PartMachines(const Job& job) : job_(job) {}
-
-  [[nodiscard]] const trials::Simulator& Of(int gpus, int batch_size) {
-    auto& simulator = simulators_[{gpus, batch_size}];
-    if (simulator == nullptr) {
-      trials::Workload workload = job_.workload;
-      workload.batch_size = batch_size;
-      simulator = std::make_unique<trials::Simulator>(
-          workload, trials::WithGpus(job_.cluster, gpus),
-          trials::Simulator::Options{job_.framework.framework});
-    }
-    return *simulator;
-  }
-
- private:
-  const Job& job_;
-  std::map<std::pair<int, int>, std::unique_ptr<trials::Simulator>> simulators_;
-};
-
 }  // namespace
 
 Calibration::Parts PartsOf(const trials::TimeBreakdown& time,
@@ -208,20 +169,9 @@ Calibration::Parts PartsOf(const trials::TimeBreakdown& time,
           between_s};
 }
 
-double Calibration::StepTime(const Parts& parts_s) const {
-  return std::inner_product(factors.begin(), factors.end(), parts_s.begin(),
-                            0.0);
-}
-
 double Calibration::BandFactor(const Parts& parts_s) const {
-  const Vector shares = SharesOfParts(*this, parts_s);
-  double variance = noise * noise;
-  for (std::size_t i = 0; i < kParts; ++i) {
-    for (std::size_t j = 0; j < kParts; ++j) {
-      variance += shares[static_cast<Eigen::Index>(i)] * covariance[i][j] *
-                  shares[static_cast<Eigen::Index>(j)];
-    }
-  }
+  const Parts shares = SharesOfParts(*this, parts_s);
+  const double variance = noise * noise + shares.dot(covariance * shares);
   return std::exp(TQuantile95(kPriorWeight + step_times) * std::sqrt(variance));
 }
 
@@ -261,19 +211,27 @@ struct Simulated {
 
 std::vector<Simulated> SimulateSteps(const Job& job,
                                      const std::vector<MeasuredStep>& steps) {
-  PartMachines parts(job);
+  // Those of the job on part of its machine, by number of GPUs and batch.
+  std::map<std::pair<int, int>, trials::Simulator> simulators;
   std::vector<Simulated> simulated;
   std::string reason;
   for (const MeasuredStep& step : steps) {
     const trials::ParallelConfig& config = step.config;
-    const int gpus = config.dp * config.tp * config.pp * config.cp;
-    const int batch =
-        step.batch_size > 0 ? step.batch_size : job.workload.batch_size;
+    const int gpus = trials::GpusOf(config);
+    trials::Workload workload = job.workload;
+    if (step.batch_size > 0) {
+      workload.batch_size = step.batch_size;
+    }
     try {
-      const trials::StepReport report = parts.Of(gpus, batch).Simulate(config);
+      const trials::Cluster cluster = trials::WithGpus(job.cluster, gpus);
+      const trials::Simulator& simulator =
+          simulators
+              .try_emplace({gpus, workload.batch_size}, workload, cluster,
+                           trials::Simulator::Options{job.framework.framework})
+              .first->second;
+      const trials::StepReport report = simulator.Simulate(config);
       simulated.push_back(
-          {&step, report,
-           PartsOf(report.time, config, trials::WithGpus(job.cluster, gpus))});
+          {&step, report, PartsOf(report.time, config, cluster)});
     } catch (const std::invalid_argument& e) {
       reason = e.what();
     }
@@ -320,13 +278,10 @@ CheckedErrors CheckCalibration(const Job& job, const Calibration& calibration,
       errors.inside += 1.0;
     }
   }
-  const auto n = static_cast<double>(before.size());
   errors.rows = static_cast<int>(before.size());
-  errors.inside /= n;
-  errors.mean_before = std::accumulate(before.begin(), before.end(), 0.0) / n;
-  errors.mean_after = std::accumulate(after.begin(), after.end(), 0.0) / n;
-  errors.median_before = common::UpperMedian(before);
-  errors.median_after = common::UpperMedian(after);
+  errors.inside /= errors.rows;
+  errors.before = {common::UpperMedian(before), common::Mean(before)};
+  errors.after = {common::UpperMedian(after), common::Mean(after)};
   return errors;
 }
 

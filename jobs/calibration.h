@@ -4,11 +4,10 @@
 #ifndef JOBS_CALIBRATION_H_
 #define JOBS_CALIBRATION_H_
 
-#include <array>
-#include <cstddef>
 #include <filesystem>
-#include <optional>
 #include <vector>
+
+#include <Eigen/Core>
 
 #include "common/error.h"
 #include "trials/cluster.h"
@@ -45,17 +44,18 @@ struct MeasuredStep {
 struct Calibration {
   int step_times = 0;  // measured ones
   int peaks = 0;
-  static constexpr std::size_t kParts = 3;
-  using Parts = std::array<double, kParts>;
-  Parts factors = {1.0, 1.0, 1.0};
+  using Parts = Eigen::Vector3d;
+  Parts factors = Parts::Ones();
   double memory = 1.0;
-  std::array<Parts, kParts> covariance{};  // of the log factors
-  double noise = 0.0;                      // s
+  Eigen::Matrix3d covariance = Eigen::Matrix3d::Zero();  // of the log factors
+  double noise = 0.0;                                    // s
   // Standard deviation of log(measured / predicted) peak; 0: the framework's.
   double memory_log_stddev = 0.0;
 
   [[nodiscard]] bool empty() const { return step_times == 0 && peaks == 0; }
-  [[nodiscard]] double StepTime(const Parts& parts_s) const;
+  [[nodiscard]] double StepTime(const Parts& parts_s) const {
+    return factors.dot(parts_s);
+  }
   // The factor by which nine of ten measured step times are at most off the
   // calibrated prediction: they are in [T / f, T f].
   [[nodiscard]] double BandFactor(const Parts& parts_s) const;
@@ -85,11 +85,13 @@ struct Calibration {
 // How far predictions of measured steps are off: |predicted / measured - 1|,
 // before and after a calibration.
 struct CheckedErrors {
+  struct Average {
+    double median = 0.0;
+    double mean = 0.0;
+  };
   int rows = 0;
-  double median_before = 0.0;
-  double median_after = 0.0;
-  double mean_before = 0.0;
-  double mean_after = 0.0;
+  Average before;
+  Average after;
   double inside = 0.0;  // share of the rows inside the band; 0 without one
 };
 // Errors: as Calibrate.

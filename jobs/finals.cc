@@ -2,12 +2,24 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
+#include <filesystem>
+#include <functional>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+
+#include "common/files.h"
+#include "common/json.h"
+#include "common/units.h"
+#include "harness/search.h"
+#include "harness/testbeds/program.h"
+#include "trials/programs/trial_rendering.h"
 
 namespace jobs {
 namespace {
+
+namespace fs = std::filesystem;
+using trials::Outcome;
 
 // The unbiased variance; 0 of fewer than two values.
 double Variance(const std::vector<double>& values) {
@@ -24,12 +36,7 @@ double Variance(const std::vector<double>& values) {
 
 }  // namespace
 
-bool HasSteps(const Finalist& finalist) {
-  return std::any_of(finalist.rounds.begin(), finalist.rounds.end(),
-                     [](const auto& round) { return !round.empty(); });
-}
-
-StepTime MeanStepTime(const Finalist& finalist) {
+std::optional<StepTime> MeanStepTime(const Finalist& finalist) {
   std::vector<double> steps;
   std::vector<double> means;
   for (const std::vector<double>& round : finalist.rounds) {
@@ -39,23 +46,22 @@ StepTime MeanStepTime(const Finalist& finalist) {
     }
   }
   if (steps.empty()) {
-    throw std::invalid_argument(finalist.config + " ran no step");
+    return std::nullopt;
   }
   const double of_steps = Variance(steps) / static_cast<double>(steps.size());
   const double of_rounds = Variance(means) / static_cast<double>(means.size());
-  return {common::Mean(steps), std::sqrt(std::max(of_steps, of_rounds)),
-          static_cast<int>(steps.size())};
+  return StepTime{common::Mean(steps), std::sqrt(std::max(of_steps, of_rounds)),
+                  static_cast<int>(steps.size())};
 }
 
 SpeedUp Compare(const StepTime& a, const StepTime& b) {
-  constexpr double kQuantile = 1.96;
   const double log_factor = std::log(b.mean_s / a.mean_s);
   const double error =
       std::hypot(a.standard_error_s / a.mean_s, b.standard_error_s / b.mean_s);
   SpeedUp result;
   result.factor = {std::exp(log_factor),
-                   std::exp(log_factor - kQuantile * error),
-                   std::exp(log_factor + kQuantile * error)};
+                   std::exp(log_factor - common::kNormal95 * error),
+                   std::exp(log_factor + common::kNormal95 * error)};
   result.p =
       error > 0.0
           ? 2.0 * common::NormalProbability(-std::abs(log_factor) / error)
@@ -68,23 +74,242 @@ bool Contends(const Finalist& finalist, const std::vector<Finalist>& all,
   constexpr double kClear = 1.05;
   const auto so_far = [rounds](Finalist one) {
     one.rounds.resize(std::min(rounds, one.rounds.size()));
-    return one;
+    return MeanStepTime(one);
   };
-  const Finalist own = so_far(finalist);
-  if (own.config == kYours || !HasSteps(own)) {
-    return true;
-  }
-  const StepTime time = MeanStepTime(own);
-  return std::none_of(all.begin(), all.end(), [&](const Finalist& each) {
-    const Finalist other = so_far(each);
-    return HasSteps(other) &&
-           Compare(MeanStepTime(other), time).factor.low > kClear;
-  });
+  const std::optional<StepTime> own = so_far(finalist);
+  return finalist.config == kYours || !own ||
+         std::ranges::none_of(all, [&](const Finalist& each) {
+           const std::optional<StepTime> other = so_far(each);
+           return other && Compare(*other, *own).factor.low > kClear;
+         });
 }
 
 std::string ToString(const SpeedUp& speed_up) {
   return fmt::format("{:.2f} times [{:.2f}, {:.2f}]", speed_up.factor.value,
                      speed_up.factor.low, speed_up.factor.high);
+}
+
+// For finals.json.
+void VisitFields(common::FieldsOf<Finalist> auto& finalist, const auto& visit) {
+  visit("config", finalist.config);
+  visit("rounds", finalist.rounds);
+  visit("peak_memory_bytes", finalist.peak_memory_bytes);
+}
+
+namespace {
+
+constexpr std::size_t kRounds = 3;
+
+// The best completed trials, best first, and the job as it is.
+std::vector<Finalist> Choose(const TuneJob& job, int count) {
+  std::vector<trials::Trial> trials = job.Recorded();
+  std::erase_if(trials, [&](const trials::Trial& trial) {
+    return trial.measurement.outcome != Outcome::kCompleted ||
+           !trial.HasThroughput() ||
+           !harness::FindCandidate(trial, *job.testbed().space);
+  });
+  std::ranges::stable_sort(
+      trials, std::greater(),
+      [](const trials::Trial& trial) { return trial.throughput.steps_per_s; });
+  const auto present = job.Present();
+  if (present && trials.size() > 1) {
+    std::erase_if(trials, [&](const trials::Trial& trial) {
+      return trial.config == *present;  // it is measured as "yours"
+    });
+  }
+  trials.resize(
+      std::min(trials.size(), static_cast<std::size_t>(std::max(1, count))));
+  std::vector<Finalist> finalists;
+  for (const trials::Trial& trial : trials) {
+    finalists.push_back({job.Text(trial.config), {}, std::nullopt});
+  }
+  if (present || job.testbed().program->RunsAsGiven()) {
+    finalists.push_back({kYours, {}, std::nullopt});
+  }
+  return finalists;
+}
+
+// What the file has of these finalists.
+void Load(const fs::path& file, std::vector<Finalist>& finalists) {
+  const std::optional<std::string> text = common::ReadFileIfExists(file);
+  if (!text) {
+    return;
+  }
+  for (const common::Json& json : common::ParseJson(*text, file.string())) {
+    const auto known = common::JsonAs<Finalist>(json, file.string());
+    for (Finalist& finalist : finalists) {
+      if (finalist.config == known.config) {
+        finalist = known;
+      }
+    }
+  }
+}
+
+// Adds a round. Returns false if a stop signal interrupts it.
+bool MeasureOnce(TuneJob& job, Finalist& finalist) {
+  try {
+    const trials::Measurement measured =
+        job.Measure(finalist.config == kYours
+                        ? std::nullopt
+                        : std::optional(trials::ParseParallelConfig(
+                              finalist.config, job.testbed().space->knobs())),
+                    job.manifest().budget.q_max);
+    fmt::print("  {}: {}\n", finalist.config, job.Describe(measured));
+    std::vector<double>& steps = finalist.rounds.emplace_back();
+    if (measured.outcome == Outcome::kCompleted &&
+        !measured.step_times_s.empty()) {
+      steps.assign(measured.step_times_s.begin() + 1,  // after the warm-up
+                   measured.step_times_s.end());
+    }
+    if (measured.peak_memory_bytes) {
+      finalist.peak_memory_bytes =
+          std::max(finalist.peak_memory_bytes.value_or(0.0),
+                   *measured.peak_memory_bytes);
+    }
+    return true;
+  } catch (const trials::TrialInterrupted&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+std::vector<Finalist> MeasureFinalists(TuneJob& job, int count) {
+  std::vector<Finalist> finalists = Choose(job, count);
+  const fs::path file = job.folder() / "finals.json";
+  Load(file, finalists);
+  fmt::print("measuring the best {} and yours again, at most {} rounds:\n",
+             finalists.size() - 1, kRounds);
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    for (Finalist& finalist : finalists) {
+      if (finalist.rounds.size() > round ||
+          !Contends(finalist, finalists, round)) {
+        continue;
+      }
+      if (!MeasureOnce(job, finalist)) {
+        return finalists;  // interrupted
+      }
+      common::ReplaceFile(file,
+                          common::ToText(common::ToJson(finalists), 2) + "\n");
+    }
+  }
+  return finalists;
+}
+
+namespace {
+
+// The files with which the user starts the job.
+void WriteBest(const fs::path& folder, const trials::RenderedJob& rendered,
+               const std::string& config, const common::Json& result) {
+  for (const trials::RenderedFile& file : rendered.files) {
+    common::ReplaceFile(file.path, file.content);
+  }
+  const std::string script = fmt::format("#!/bin/sh\n# {}\n{} \"$@\"\n", config,
+                                         trials::CommandLine(rendered));
+  common::ReplaceFile(folder / "best.sh", script);
+  ::chmod((folder / "best.sh").c_str(), 0755);
+  common::ReplaceFile(folder / "best.json", common::ToText(result, 2) + "\n");
+}
+
+void PrintComparison(const std::vector<Finalist>& finalists) {
+  const StepTime best = *MeanStepTime(finalists.front());
+  for (std::size_t i = 1; i < finalists.size(); ++i) {
+    const SpeedUp ahead = Compare(best, *MeanStepTime(finalists[i]));
+    fmt::print("{} is {} as fast as {}{} (p = {:.2g})\n",
+               finalists.front().config, ToString(ahead), finalists[i].config,
+               ahead.Differs() ? "" : ", which is not distinguishable",
+               ahead.p);
+  }
+}
+
+// "; 1.96 times [1.19, 3.23] as fast as yours"
+std::string FasterText(const SpeedUp& speed_up) {
+  return speed_up.Differs()
+             ? fmt::format("; {} as fast as yours", ToString(speed_up))
+             : fmt::format(
+                   "; not distinguishable from yours: {} as fast, p = {:.2f}",
+                   ToString(speed_up), speed_up.p);
+}
+
+std::string MemoryText(const Finalist& best, double capacity_bytes) {
+  if (!best.peak_memory_bytes || !(capacity_bytes > 0.0)) {
+    return "";
+  }
+  const double used = *best.peak_memory_bytes;
+  const double left = capacity_bytes - used;
+  return fmt::format("; peak memory {:.2f} GB, {:.2f} GB ({:.0f}%) left",
+                     used / common::kGiga, left / common::kGiga,
+                     100.0 * left / capacity_bytes);
+}
+
+// Trials had values for them, and the user's job has its own.
+void PrintOpenPlaceholders(const trials::RenderedJob& rendered) {
+  for (const char* name : {"{max_steps}", "{seed}"}) {
+    if (std::ranges::any_of(rendered.words, [&](const std::string& word) {
+          return word.find(name) != std::string::npos;
+        })) {
+      fmt::print("Replace {} by the value that you train with.\n\n", name);
+    }
+  }
+}
+
+}  // namespace
+
+int Conclude(const TuneJob& job, std::vector<Finalist> finalists) {
+  std::optional<StepTime> yours;
+  std::erase_if(finalists, [&yours](const Finalist& each) {
+    const std::optional<StepTime> time = MeanStepTime(each);
+    if (each.config == kYours) {
+      yours = time;
+    }
+    return each.config == kYours || !time;
+  });
+  if (finalists.empty()) {
+    fmt::print("None of the best configurations ran again.\n");
+    return 1;
+  }
+  std::ranges::stable_sort(finalists, {}, [](const Finalist& each) {
+    return MeanStepTime(each)->mean_s;
+  });
+  const Finalist& best = finalists.front();
+  const StepTime time = *MeanStepTime(best);
+  const double tokens_per_s = job.tokens_per_step() / time.mean_s;
+  PrintComparison(finalists);
+  common::Json result = {{"config", best.config},
+                         {"step_time_s", time.mean_s},
+                         {"standard_error_s", time.standard_error_s},
+                         {"steps", time.steps},
+                         {"tokens_per_s", tokens_per_s}};
+  std::string faster;
+  if (yours) {
+    const SpeedUp speed_up = Compare(time, *yours);
+    faster = FasterText(speed_up);
+    result["speed_up"] = {{"value", speed_up.factor.value},
+                          {"low", speed_up.factor.low},
+                          {"high", speed_up.factor.high},
+                          {"p", speed_up.p}};
+  }
+  const harness::Testbed& testbed = job.testbed();
+  const trials::ParallelConfig config =
+      trials::ParseParallelConfig(best.config, testbed.space->knobs());
+  const trials::RenderedJob rendered =
+      testbed.program->Render(config, job.folder() / "best");
+  result["command"] = rendered.words;
+  result["environment"] = rendered.environment;
+  result["parameters"] = trials::ParametersAsJson(testbed.space->knobs(),
+                                                  config, job.batch_size());
+  WriteBest(job.folder(), rendered, best.config, result);
+  fmt::print("\nUse this command line:\n\n  {}\n\n",
+             trials::CommandLine(rendered));
+  PrintOpenPlaceholders(rendered);
+  fmt::print("{}: {:.4g} s a step, {:.4g} tokens/s{}{}\n", best.config,
+             time.mean_s, tokens_per_s, faster,
+             MemoryText(best, testbed.machine.memory_bytes()));
+  fmt::print(
+      "Also in {} and best.json{}\n", (job.folder() / "best.sh").string(),
+      rendered.files.empty() ? ""
+                             : ", with " + rendered.files[0].path.string());
+  return 0;
 }
 
 }  // namespace jobs

@@ -1,4 +1,5 @@
-// Repeated measurements of the best configurations at the end of a search.
+// The end of a search: repeated measurements of the best configurations, their
+// comparison, and the command line to use.
 
 #ifndef JOBS_FINALS_H_
 #define JOBS_FINALS_H_
@@ -8,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "common/fields.h"
 #include "common/statistics.h"
+#include "jobs/tune_job.h"
 
 namespace jobs {
 
@@ -36,11 +37,8 @@ struct StepTime {
   int steps = 0;
 };
 
-// Whether any round has a step.
-[[nodiscard]] bool HasSteps(const Finalist& finalist);
-
-// Errors: throws std::invalid_argument if there is no step.
-[[nodiscard]] StepTime MeanStepTime(const Finalist& finalist);
+// Nothing if no round has a step.
+[[nodiscard]] std::optional<StepTime> MeanStepTime(const Finalist& finalist);
 
 // How many times as fast `a` is as `b`, with its 95% interval on the logarithm:
 // ln(t_b / t_a) +- 1.96 sqrt((se_a / t_a)^2 + (se_b / t_b)^2), and the
@@ -62,6 +60,18 @@ struct SpeedUp {
 
 // "1.23 times [1.18, 1.29]"
 [[nodiscard]] std::string ToString(const SpeedUp& speed_up);
+
+// Runs the best `count` configurations of the search and the job as it is once
+// in each round, as long as they contend, so that a drift of the machine meets
+// all of them. Prints each run. What finals.json has of an interrupted call is
+// not measured again. After a stop signal, returns what has been measured.
+[[nodiscard]] std::vector<Finalist> MeasureFinalists(TuneJob& job, int count);
+
+// Compares the finalists, prints the fastest with its command line, its
+// speed-up over the job as it is and the memory that is left, and writes
+// best.sh, best.json and the framework's own files. Returns the exit code: 1 if
+// no finalist ran.
+[[nodiscard]] int Conclude(const TuneJob& job, std::vector<Finalist> finalists);
 
 }  // namespace jobs
 

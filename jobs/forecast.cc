@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <compare>
+#include <functional>
 #include <map>
 #include <stdexcept>
 #include <tuple>
@@ -13,6 +14,7 @@
 #include "common/error.h"
 #include "common/units.h"
 #include "trials/constraints.h"
+#include "trials/model.h"
 #include "trials/predictions.h"
 
 namespace jobs {
@@ -38,25 +40,30 @@ std::vector<Excluded> ByRule(const trials::SearchSpace& space) {
                           dropped.origin == JobRuleOrigin() ||
                           dropped.rule.starts_with("sp > 1");
     if (!of_grids && dropped.count > 0) {
-      std::string reason = dropped.rule;
+      const bool built_in = dropped.origin == "built in";
+      std::string reason =
+          built_in ? dropped.rule
+                   : fmt::format("{} ({})", dropped.rule, dropped.origin);
       for (const trials::Constraint& constraint : trials::Constraints()) {
-        if (constraint.rule == dropped.rule && dropped.origin == "built in") {
+        if (built_in && constraint.rule == dropped.rule) {
           reason = constraint.requirement;
         }
       }
-      excluded.push_back({dropped.origin == "built in"
-                              ? reason
-                              : fmt::format("{} ({})", reason, dropped.origin),
-                          dropped.count});
+      excluded.push_back({reason, dropped.count});
     }
   }
   return excluded;
 }
 
-struct NamedShare {
-  const char* name;
-  double trials::TimeBreakdown::*value;
-};
+// The throughput of one GPU at this step time.
+double TokensPerSecondPerGpu(const trials::Workload& workload,
+                             const trials::Cluster& cluster,
+                             double step_time_s) {
+  return static_cast<double>(workload.batch_size) * workload.sequence_length /
+         (step_time_s * cluster.gpus());
+}
+
+using NamedShare = std::pair<const char*, double trials::TimeBreakdown::*>;
 constexpr std::array<NamedShare, 12> kShares = {{
     {"compute", &trials::TimeBreakdown::forward_s},
     {"compute", &trials::TimeBreakdown::backward_s},
@@ -74,6 +81,34 @@ constexpr std::array<NamedShare, 12> kShares = {{
 
 }  // namespace
 
+double FlopPerToken(const trials::Workload& workload) {
+  const trials::Model& model = workload.model;
+  double used = static_cast<double>(ActiveParameterCount(model));
+  if (!model.tied_embeddings) {  // a tied table is also the vocabulary head
+    used -= static_cast<double>(EmbeddingParameters(model));
+  }
+  const double tokens = workload.sequence_length;
+  const double window = std::min<double>(tokens, model.window);
+  const double seen =
+      tokens + model.windowed_share * (window - tokens);  // mean over blocks
+  return 6.0 * used +
+         12.0 * model.layers * model.attention_heads * model.head_size * seen;
+}
+
+double ModelFlopUtilization(const trials::Workload& workload,
+                            const trials::Cluster& cluster,
+                            double step_time_s) {
+  const trials::Gpu& gpu = cluster.gpu;
+  const double peak = workload.precision == trials::Precision::kFp32
+                          ? gpu.single_flop_per_s
+                      : workload.precision == trials::Precision::kFp8 &&
+                              gpu.fp8_flop_per_s > 0.0
+                          ? gpu.fp8_flop_per_s
+                          : gpu.half_flop_per_s;
+  return FlopPerToken(workload) *
+         TokensPerSecondPerGpu(workload, cluster, step_time_s) / peak;
+}
+
 Forecaster::Forecaster(Job job, const ForecastOptions& options)
     : job_(std::move(job)),
       options_(options),
@@ -90,10 +125,14 @@ Prediction Forecaster::Predict(const ParallelConfig& config) const {
   const trials::StepReport report = simulator_.Simulate(config);
   const Calibration& calibration = options_.calibration;
   const double peak = calibration.memory * report.peak_memory_bytes;
+  const double step_time_s =
+      calibration.empty()
+          ? report.step_time_s
+          : calibration.StepTime(PartsOf(report.time, config, job_.cluster));
   return {config,
-          calibration.empty() ? report.step_time_s
-                              : calibration.StepTime(
-                                    PartsOf(report.time, config, job_.cluster)),
+          step_time_s,
+          TokensPerSecondPerGpu(job_.workload, job_.cluster, step_time_s),
+          ModelFlopUtilization(job_.workload, job_.cluster, step_time_s),
           peak,
           trials::FitProbability(
               peak, report.capacity_bytes,
@@ -138,10 +177,9 @@ Forecast Forecaster::MakeForecast() const {
   for (auto& [key, layout] : layouts) {
     plan.layouts.push_back(layout);
   }
-  std::stable_sort(plan.layouts.begin(), plan.layouts.end(),
-                   [](const Layout& a, const Layout& b) {
-                     return a.best.step_time_s < b.best.step_time_s;
-                   });
+  std::ranges::stable_sort(plan.layouts, {}, [](const Layout& layout) {
+    return layout.best.step_time_s;
+  });
   plan.excluded.push_back({fmt::format("out of memory (more than {:.1f} GB)",
                                        plan.capacity_bytes / kGiga),
                            out_of_memory});
@@ -150,27 +188,23 @@ Forecast Forecaster::MakeForecast() const {
                            tight});
   plan.excluded.push_back({"the framework refuses it", refused});
   std::erase_if(plan.excluded, [](const Excluded& e) { return e.count == 0; });
-  std::stable_sort(
-      plan.excluded.begin(), plan.excluded.end(),
-      [](const Excluded& a, const Excluded& b) { return a.count > b.count; });
+  std::ranges::stable_sort(plan.excluded, std::greater(), &Excluded::count);
   return plan;
 }
 
 std::string LayoutName(const ParallelConfig& config) {
-  std::string name;
-  const auto add = [&name](const char* label, int value) {
-    if (value > 1) {
-      name += fmt::format("{}{}={}", name.empty() ? "" : " ", label, value);
+  std::vector<std::string> sizes;
+  for (const auto& [name, size] : {std::pair("dp", config.dp),
+                                   {"tp", config.tp},
+                                   {"pp", config.pp},
+                                   {"cp", config.cp},
+                                   {"ep", config.ep}}) {
+    if (size > 1) {
+      sizes.push_back(fmt::format("{}={}", name, size));
     }
-  };
-  add("dp", config.dp);
-  add("tp", config.tp);
-  add("pp", config.pp);
-  add("cp", config.cp);
-  add("ep", config.ep);
-  if (name.empty()) {
-    name = "dp=1";
   }
+  std::string name =
+      sizes.empty() ? "dp=1" : fmt::format("{}", fmt::join(sizes, " "));
   if (config.zero_stage > 0) {
     name += fmt::format(" ZeRO-{}", config.zero_stage);
   }
@@ -184,17 +218,13 @@ std::string LayoutName(const ParallelConfig& config) {
 
 Shares SharesOf(const trials::TimeBreakdown& time) {
   Shares shares;
-  for (const NamedShare& part : kShares) {
-    const double share = time.*(part.value) / time.Total();
-    if (!shares.empty() && shares.back().first == part.name) {
-      shares.back().second += share;
-    } else {
-      shares.emplace_back(part.name, share);
+  for (const auto& [name, value] : kShares) {
+    if (shares.empty() || shares.back().first != name) {
+      shares.emplace_back(name, 0.0);
     }
+    shares.back().second += time.*value / time.Total();
   }
-  std::stable_sort(
-      shares.begin(), shares.end(),
-      [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::ranges::stable_sort(shares, std::greater(), &Shares::value_type::second);
   return shares;
 }
 
@@ -214,7 +244,8 @@ std::string ToString(const Shares& shares) {
 
 namespace {
 
-// The reason why a configuration is not in the space; "" if it is.
+// The reason why a configuration is not offered; "" if it is.
+// Errors: throws trials::InvalidPlan for what the framework cannot run.
 std::string ExcludedBy(const Forecaster& planner,
                        const ParallelConfig& config) {
   const Job& job = planner.job();
@@ -230,23 +261,20 @@ std::string ExcludedBy(const Forecaster& planner,
                          rule.origin());
     }
   }
-  return "";
-}
-
-std::string MemoryReason(const Forecaster& planner, const Prediction& one) {
+  const Prediction one = planner.Predict(config);
   const double allowed = planner.AllowedBytes();
   if (one.peak_memory_bytes <= allowed) {
     return "";
   }
   const double headroom = planner.options().headroom;
-  const trials::StepReport report = planner.Report(one.config);
   return fmt::format(
       "it needs {:.1f} GB, and {:.1f} GB are allowed ({:.1f} GB, {:.0f}% of "
       "which stay free); the largest part is {}; it fits with probability "
       "{:.2f}, and would take {:.3g} s per step",
       one.peak_memory_bytes / kGiga, allowed / kGiga,
       allowed / (1.0 - headroom) / kGiga, 100.0 * headroom,
-      LargestComponent(report.memory), one.fit_probability, one.step_time_s);
+      LargestComponent(planner.Report(config).memory), one.fit_probability,
+      one.step_time_s);
 }
 
 }  // namespace
@@ -265,10 +293,6 @@ std::string Why(const Forecaster& planner, const Forecast& plan,
       return text + fmt::format("not offered: {}\n", excluded);
     }
     const Prediction one = planner.Predict(completed.config);
-    const std::string memory = MemoryReason(planner, one);
-    if (!memory.empty()) {
-      return text + fmt::format("not offered: {}\n", memory);
-    }
     const std::string shares =
         ToString(SharesOf(planner.Report(one.config).time));
     if (plan.layouts.empty() ||

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "common/fields.h"
 #include "jobs/calibration.h"
 #include "jobs/job.h"
 #include "trials/parallel_config.h"
 #include "trials/search_space.h"
-#include "trials/simulator/error_band.h"
 #include "trials/simulator/simulator.h"
 
 namespace jobs {
@@ -23,13 +23,41 @@ struct ForecastOptions {
   Calibration calibration;
 };
 
+// FLOP of the model per token, forward and backward, without recomputation,
+//
+//   6 (N - E) + 12 l h q t,
+//
+// with N parameters that a token uses (of experts, those it is sent to), E
+// parameters of embeddings that are only looked up, l layers, h heads of size q
+// and t tokens of a sequence (of local attention, its window).
+// Source: Chowdhery et al. (2022), "PaLM", App. B; torchtitan computes the
+// same.
+[[nodiscard]] double FlopPerToken(const trials::Workload& workload);
+
+// Model FLOP utilization: the FLOP of the model over those of the GPUs' dense
+// tensor cores in this precision.
+[[nodiscard]] double ModelFlopUtilization(const trials::Workload& workload,
+                                          const trials::Cluster& cluster,
+                                          double step_time_s);
+
 // The prediction of one configuration.
 struct Prediction {
   trials::ParallelConfig config;
   double step_time_s = 0.0;
+  double tokens_per_s_per_gpu = 0.0;
+  double mfu = 0.0;  // ModelFlopUtilization
   double peak_memory_bytes = 0.0;
   double fit_probability = 0.0;
 };
+
+// The numbers of a prediction, under the names that JSON and CSV have.
+void VisitFields(common::FieldsOf<Prediction> auto& one, const auto& visit) {
+  visit("step_time_s", one.step_time_s);
+  visit("tokens_per_s_per_gpu", one.tokens_per_s_per_gpu);
+  visit("mfu", one.mfu);
+  visit("peak_memory_bytes", one.peak_memory_bytes);
+  visit("fit_probability", one.fit_probability);
+}
 
 // The configurations with the same sizes, ZeRO stage and recomputation that
 // leave the headroom free; `best` is the fastest.

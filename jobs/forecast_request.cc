@@ -1,19 +1,16 @@
 #include "jobs/forecast_request.h"
 
-#include <array>
-#include <cstddef>
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "common/json.h"
 #include "common/text.h"
-#include "jobs/calibration.h"
-#include "jobs/efficiency.h"
+#include "common/units.h"
 #include "jobs/forecast.h"
 #include "jobs/forecast_text.h"
 #include "jobs/job.h"
-#include "jobs/machine_size.h"
 
 namespace jobs {
 namespace {
@@ -21,41 +18,20 @@ namespace {
 using common::InputError;
 
 trials::Precision ReadPrecision(const std::string& name) {
-  const std::vector<std::string> known = {"fp32", "fp16", "bf16", "fp8"};
-  for (std::size_t i = 0; i < known.size(); ++i) {
-    if (known[i] == name) {
-      return static_cast<trials::Precision>(i);
-    }
-  }
-  throw InputError(fmt::format("--precision {}: unknown precision{}; known: {}",
-                               name, common::DidYouMean(name, known),
-                               fmt::join(known, ", ")));
-}
-
-trials::Workload MakeWorkload(const ForecastRequest& request) {
-  trials::Workload workload;
-  workload.model = FindModel(request.model);
-  workload.name = workload.model.name;
-  workload.batch_size = request.batch_size;
-  workload.sequence_length = request.sequence_length;
-  workload.precision = ReadPrecision(request.precision);
-  const int positions = workload.model.max_positions;
-  if (positions > 0 && workload.sequence_length > positions) {
+  const auto found = std::ranges::find(kPrecisions, name);
+  if (found == kPrecisions.end()) {
     throw InputError(fmt::format(
-        "--seq {}: the model has learned {} positions; use at most {}",
-        workload.sequence_length, positions, positions));
+        "--precision {}: unknown precision{}; known: {}", name,
+        common::DidYouMean(name, kPrecisions), fmt::join(kPrecisions, ", ")));
   }
-  return workload;
+  return static_cast<trials::Precision>(found - kPrecisions.begin());
 }
 
 Job MakeJob(const ForecastRequest& request, const trials::Workload& workload,
             const trials::Cluster& node, const MachineSize& size,
             const std::string& framework) {
-  return {workload,
-          WithSize(node, size, request.nics_per_node),
-          FindFramework(framework),
-          request.rules,
-          {}};
+  return {workload, WithSize(node, size, request.nics_per_node),
+          FindFramework(framework), request.rules};
 }
 
 ForecastOptions MakeOptions(const ForecastRequest& request, const Job& job) {
@@ -83,12 +59,12 @@ std::string CheckText(const Forecaster& planner,
       "{}: {} measured step times\n  as simulated: median error "
       "{:.1f}%, mean {:.1f}%\n",
       FrameworkLabel(planner.job().framework), errors.rows,
-      100.0 * errors.median_before, 100.0 * errors.mean_before);
+      100.0 * errors.before.median, 100.0 * errors.before.mean);
   if (!calibration.empty()) {
     text += fmt::format(
         "  calibrated:   median error {:.1f}%, mean {:.1f}%; {:.0f}% inside "
         "the band of 90%\n  {}",
-        100.0 * errors.median_after, 100.0 * errors.mean_after,
+        100.0 * errors.after.median, 100.0 * errors.after.mean,
         100.0 * errors.inside, ToString(calibration));
   }
   return text;
@@ -96,17 +72,16 @@ std::string CheckText(const Forecaster& planner,
 
 // One size: one plan per framework.
 std::string OneSize(const ForecastRequest& request, std::vector<Job> jobs) {
-  std::string text =
-      request.format == OutputFormat::kText
-          ? JobText(jobs.front()) +
-                (jobs.front().workload.model.note.empty()
-                     ? ""
-                     : "note: " + jobs.front().workload.model.note + "\n")
-      : request.format == OutputFormat::kCsv ? ForecastCsvHeader()
-                                             : "";
+  std::string text;
+  if (request.format == OutputFormat::kCsv) {
+    text = ForecastCsvHeader();
+  } else if (request.format == OutputFormat::kText) {
+    const std::string& note = jobs.front().workload.model.note;
+    text = JobText(jobs.front()) + (note.empty() ? "" : "note: " + note + "\n");
+  }
   common::Json json = common::Json::array();
   for (Job& job : jobs) {
-    ForecastOptions options = MakeOptions(request, job);
+    const ForecastOptions options = MakeOptions(request, job);
     const Forecaster planner(std::move(job), options);
     const Forecast plan = planner.MakeForecast();
     if (!request.check.empty()) {
@@ -132,30 +107,22 @@ std::string OneSize(const ForecastRequest& request, std::vector<Job> jobs) {
 
 ScalePoint Scale(const ForecastRequest& request, Job job,
                  const MachineSize& size) {
-  ScalePoint point{.size = size, .gpus = size.gpus()};
-  const trials::Workload workload = job.workload;
-  const trials::Cluster cluster = job.cluster;
-  ForecastOptions options = MakeOptions(request, job);
+  ScalePoint point{.size = size};
+  const ForecastOptions options = MakeOptions(request, job);
   try {
-    const Forecaster planner(std::move(job), options);
-    const Forecast plan = planner.MakeForecast();
-    if (plan.layouts.empty()) {
-      point.problem = plan.smallest
-                          ? fmt::format("does not fit: {:.1f} GB at least",
-                                        plan.smallest->peak_memory_bytes / 1e9)
-                          : "no configuration is valid";
-      return point;
+    const Forecast plan = Forecaster(std::move(job), options).MakeForecast();
+    if (!plan.layouts.empty()) {
+      point.best = plan.layouts.front().best;
+    } else {
+      point.problem =
+          plan.smallest
+              ? fmt::format("does not fit: {:.1f} GB at least",
+                            plan.smallest->peak_memory_bytes / common::kGiga)
+              : "no configuration is valid";
     }
-    point.fits = true;
-    point.best = plan.layouts.front().best;
   } catch (const InputError& e) {
     point.problem = e.what();
-    return point;
   }
-  const double step_time_s = point.best.step_time_s;
-  point.tokens_per_s =
-      point.gpus * TokensPerSecondPerGpu(workload, point.gpus, step_time_s);
-  point.mfu = ModelFlopUtilization(workload, cluster, step_time_s);
   return point;
 }
 
@@ -182,8 +149,8 @@ std::string SeveralSizes(const ForecastRequest& request,
       }
       ScalePoint& point =
           points.emplace_back(Scale(request, std::move(job), size));
-      if (point.fits) {
-        const double per_gpu = point.tokens_per_s / point.gpus;
+      if (point.best) {
+        const double per_gpu = point.best->tokens_per_s_per_gpu;
         first = first > 0.0 ? first : per_gpu;
         point.efficiency = per_gpu / first;
       }
@@ -203,14 +170,12 @@ std::string RunPlan(const ForecastRequest& request) {
       request.frameworks.empty()
           ? std::vector<std::string>{"megatron-lm", "torchtitan"}
           : request.frameworks;
-  const trials::Workload workload = MakeWorkload(request);
+  trials::Workload workload = MakeWorkload(
+      FindModel(request.model), request.batch_size, request.sequence_length);
+  workload.precision = ReadPrecision(request.precision);
   const trials::Cluster node = FindMachine(request.machine);
-  std::vector<MachineSize> sizes;
-  try {
-    sizes = ParseMachineSizes(request.gpus, node.gpus_per_node);
-  } catch (const InputError& e) {
-    throw InputError(fmt::format("--gpus {}: {}", request.gpus, e.what()));
-  }
+  const std::vector<MachineSize> sizes =
+      ParseMachineSizes(request.gpus, node.gpus_per_node);
   if (sizes.size() > 1) {
     return SeveralSizes(request, workload, node, sizes, frameworks);
   }

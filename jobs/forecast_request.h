@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "jobs/machine_presets.h"
+#include "jobs/machine.h"
 
 namespace jobs {
 

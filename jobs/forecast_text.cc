@@ -1,16 +1,17 @@
 #include "jobs/forecast_text.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <stdexcept>
 #include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
 
 #include "common/units.h"
-#include "jobs/efficiency.h"
-#include "jobs/launch.h"
 #include "trials/model.h"
 #include "trials/simulator/error_band.h"
 
@@ -18,13 +19,7 @@ namespace jobs {
 namespace {
 
 using common::kGiga;
-constexpr double kSecondsPerHour = 3600.0;
-
-std::string PrecisionName(trials::Precision precision) {
-  constexpr std::array<std::string_view, 4> kNames = {"fp32", "fp16", "bf16",
-                                                      "fp8"};
-  return std::string(kNames.at(static_cast<std::size_t>(precision)));
-}
+namespace fs = std::filesystem;
 
 std::string LinksText(const trials::Cluster& cluster) {
   std::string text = fmt::format("{} {:.3g} GB/s", cluster.intra.name,
@@ -39,15 +34,6 @@ std::string LinksText(const trials::Cluster& cluster) {
 
 int MicroBatch(const Job& job, const trials::ParallelConfig& config) {
   return job.workload.batch_size / (config.dp * config.microbatches);
-}
-
-double FreeShare(const Forecast& plan, const Prediction& one) {
-  return 1.0 - one.peak_memory_bytes / plan.capacity_bytes;
-}
-
-double TokensPerGpu(const Job& job, const Prediction& one) {
-  return TokensPerSecondPerGpu(job.workload, job.cluster.gpus(),
-                               one.step_time_s);
 }
 
 // The bands of the best configuration, as `oppa simulate --pc` prints them, or
@@ -65,9 +51,9 @@ std::string BandText(const Forecaster& planner, const Prediction& best) {
         "the calibration\n",
         best.step_time_s, best.step_time_s / factor, best.step_time_s * factor);
   }
-  const std::filesystem::path file = trials::ErrorBandsPath();
+  const fs::path file = trials::ErrorBandsPath();
   std::error_code error;
-  if (std::filesystem::is_regular_file(file, error)) {
+  if (fs::is_regular_file(file, error)) {
     const trials::ErrorBands bands = trials::ReadErrorBands(file);
     text = FormatBands(
         bands,
@@ -119,7 +105,78 @@ std::string NothingFits(const Forecaster& planner, const Forecast& plan) {
       LargestComponent(report.memory));
 }
 
+// A folder that exists as long as the object.
+class Scratch {
+ public:
+  Scratch() {
+    if (::mkdtemp(path_.data()) == nullptr) {
+      throw std::runtime_error(
+          fmt::format("could not create a folder in {}",
+                      fs::path(path_).parent_path().string()));
+    }
+  }
+  ~Scratch() {
+    std::error_code error;
+    fs::remove_all(path_, error);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  [[nodiscard]] fs::path path() const { return path_; }
+
+ private:
+  std::string path_ = fs::temp_directory_path() / "oppa-plan-XXXXXX";
+};
+
+bool IsConfigFile(const std::string& word) {
+  const std::string extension = fs::path(word).extension().string();
+  return extension == ".json" || extension == ".yaml" || extension == ".toml";
+}
+
+// The usual command on this machine; `empty`: the folder that gets an empty
+// file for each configuration file that the command names.
+std::vector<std::string> UsualWords(const Job& job,
+                                    const trials::Adapter& adapter,
+                                    const fs::path& empty) {
+  std::vector<std::string> words;
+  for (std::string word : adapter.command()) {
+    constexpr std::string_view kPlaceholder = "{gpus_per_node}";
+    const std::size_t at = word.find(kPlaceholder);
+    if (at != std::string::npos) {
+      word.replace(at, kPlaceholder.size(),
+                   std::to_string(job.cluster.gpus_per_node));
+    }
+    if (IsConfigFile(word)) {
+      std::ofstream(empty / word) << (word.ends_with(".json") ? "{}\n" : "");
+    }
+    words.push_back(word);
+    if (words.size() == 1 && word == "torchrun" && job.cluster.nodes > 1) {
+      words.push_back(fmt::format("--nnodes={}", job.cluster.nodes));
+    }
+  }
+  return words;
+}
+
 }  // namespace
+
+std::string LaunchText(const Job& job, const trials::ParallelConfig& config) {
+  if (!job.framework.adapter || job.framework.adapter->command().empty()) {
+    return "";
+  }
+  const trials::Adapter& adapter = *job.framework.adapter;
+  const Scratch scratch;
+  const trials::RenderedJob rendered =
+      adapter.Render({UsualWords(job, adapter, scratch.path()), scratch.path(),
+                      job.workload, job.cluster},
+                     config, trials::Adapter::Purpose::kUse, "", {});
+  std::string text = fmt::format("command ({}): {}\n", adapter.title(),
+                                 trials::CommandLine(rendered));
+  for (const trials::RenderedFile& file : rendered.files) {
+    text += fmt::format("{} with these keys:\n{}", file.path.string(),
+                        file.content);
+    text += file.content.ends_with('\n') ? "" : "\n";
+  }
+  return text;
+}
 
 std::string JobText(const Job& job) {
   const trials::Workload& workload = job.workload;
@@ -129,7 +186,7 @@ std::string JobText(const Job& job) {
       workload.name,
       static_cast<double>(ParameterCount(workload.model)) / kGiga,
       workload.batch_size, workload.sequence_length,
-      PrecisionName(workload.precision),
+      kPrecisions.at(static_cast<std::size_t>(workload.precision)),
       ToString(MachineSize{cluster.nodes, cluster.gpus_per_node}),
       cluster.gpu.name, LinksText(cluster));
 }
@@ -155,11 +212,10 @@ std::string ForecastText(const Forecaster& planner, const Forecast& plan,
     text += fmt::format(
         "  {:>9.0f} {:>4.1f}% {:>7.3g} {:>6.1f} {:>4.0f}% {:>7.2f} {:>9}  {}: "
         "{}\n",
-        TokensPerGpu(job, one),
-        100.0 *
-            ModelFlopUtilization(job.workload, job.cluster, one.step_time_s),
-        one.step_time_s, one.peak_memory_bytes / kGiga,
-        100.0 * FreeShare(plan, one), one.fit_probability,
+        one.tokens_per_s_per_gpu, 100.0 * one.mfu, one.step_time_s,
+        one.peak_memory_bytes / kGiga,
+        100.0 * (1.0 - one.peak_memory_bytes / plan.capacity_bytes),
+        one.fit_probability,
         fmt::format("{} x {}", one.config.microbatches,
                     MicroBatch(job, one.config)),
         LayoutName(one.config),
@@ -174,38 +230,31 @@ std::string ForecastText(const Forecaster& planner, const Forecast& plan,
 common::Json ForecastJson(const Forecaster& planner, const Forecast& plan,
                           int most) {
   const Job& job = planner.job();
-  common::Json json;
-  json["framework"] = job.framework.name;
-  json["adapter"] = job.framework.adapter ? job.framework.adapter->name() : "";
-  json["candidates"] = plan.candidates;
-  json["capacity_bytes"] = plan.capacity_bytes;
-  json["headroom"] = planner.options().headroom;
-  json["layouts"] = common::Json::array();
+  const auto& adapter = job.framework.adapter;
+  common::Json json = {{"framework", job.framework.name},
+                       {"adapter", adapter ? adapter->name() : ""},
+                       {"candidates", plan.candidates},
+                       {"capacity_bytes", plan.capacity_bytes},
+                       {"headroom", planner.options().headroom},
+                       {"layouts", common::Json::array()},
+                       {"excluded", common::Json::array()}};
   for (const Layout& layout : plan.layouts) {
     if (static_cast<int>(json["layouts"].size()) == most) {
       break;
     }
-    const Prediction& one = layout.best;
-    common::Json row;
-    row["layout"] = LayoutName(one.config);
-    row["config"] = ToString(one.config);
-    row["micro_batch_size"] = MicroBatch(job, one.config);
-    row["microbatches"] = one.config.microbatches;
-    row["configurations"] = layout.configurations;
-    row["command"] = LaunchText(job, one.config);
-    row["step_time_s"] = one.step_time_s;
-    row["tokens_per_s_per_gpu"] = TokensPerGpu(job, one);
-    row["mfu"] =
-        ModelFlopUtilization(job.workload, job.cluster, one.step_time_s);
-    row["peak_memory_bytes"] = one.peak_memory_bytes;
-    row["fit_probability"] = one.fit_probability;
-    for (const auto& [name, share] :
-         SharesOf(planner.Report(one.config).time)) {
+    const trials::ParallelConfig& config = layout.best.config;
+    common::Json row = {{"layout", LayoutName(config)},
+                        {"config", ToString(config)},
+                        {"micro_batch_size", MicroBatch(job, config)},
+                        {"microbatches", config.microbatches},
+                        {"configurations", layout.configurations},
+                        {"command", LaunchText(job, config)}};
+    row.update(common::ToJson(layout.best));
+    for (const auto& [name, share] : SharesOf(planner.Report(config).time)) {
       row["shares"][name] = share;
     }
     json["layouts"].push_back(row);
   }
-  json["excluded"] = common::Json::array();
   for (const Excluded& excluded : plan.excluded) {
     json["excluded"].push_back(
         {{"reason", excluded.reason}, {"count", excluded.count}});
@@ -214,24 +263,26 @@ common::Json ForecastJson(const Forecaster& planner, const Forecast& plan,
 }
 
 std::string ForecastCsvHeader() {
-  return fmt::format(
-      "framework,layout,configurations,{},step_time_s,tokens_per_s_per_gpu,mfu,"
-      "peak_memory_bytes,fit_probability\n",
-      trials::BuiltInKnobs().Columns());
+  const Prediction none;
+  std::string text = fmt::format("framework,layout,configurations,{}",
+                                 trials::BuiltInKnobs().Columns());
+  VisitFields(none, [&text](const char* name, double /*value*/) {
+    text += fmt::format(",{}", name);
+  });
+  return text + "\n";
 }
 
 std::string ForecastCsv(const Forecaster& planner, const Forecast& plan) {
-  const Job& job = planner.job();
   std::string text;
   for (const Layout& layout : plan.layouts) {
     const Prediction& one = layout.best;
-    text += fmt::format(
-        "{},{},{},{},{:.6g},{:.6g},{:.4g},{:.6g},{:.4g}\n", job.framework.name,
-        LayoutName(one.config), layout.configurations,
-        trials::BuiltInKnobs().Cells(one.config), one.step_time_s,
-        TokensPerGpu(job, one),
-        ModelFlopUtilization(job.workload, job.cluster, one.step_time_s),
-        one.peak_memory_bytes, one.fit_probability);
+    text += fmt::format("{},{},{},{}", planner.job().framework.name,
+                        LayoutName(one.config), layout.configurations,
+                        trials::BuiltInKnobs().Cells(one.config));
+    VisitFields(one, [&text](const char* /*name*/, double value) {
+      text += fmt::format(",{:.6g}", value);
+    });
+    text += "\n";
   }
   return text;
 }
@@ -251,6 +302,19 @@ std::string ToString(const Calibration& calibration) {
   return text;
 }
 
+namespace {
+
+double TokensPerSecond(const ScalePoint& point) {
+  return point.size.gpus() * point.best->tokens_per_s_per_gpu;
+}
+
+double HoursPerBillionTokens(const ScalePoint& point) {
+  constexpr double kSecondsPerHour = 3600.0;
+  return kGiga / TokensPerSecond(point) / kSecondsPerHour;
+}
+
+}  // namespace
+
 std::string ScaleText(const std::vector<ScalePoint>& points,
                       double price_per_hour) {
   std::string text =
@@ -259,19 +323,20 @@ std::string ScaleText(const std::vector<ScalePoint>& points,
   text += price_per_hour > 0.0 ? fmt::format(" {:>9}", "cost/B") : "";
   text += "  layout\n";
   for (const ScalePoint& point : points) {
-    if (!point.fits) {
-      text += fmt::format("  {:>6} {}\n", point.gpus, point.problem);
+    const int gpus = point.size.gpus();
+    if (!point.best) {
+      text += fmt::format("  {:>6} {}\n", gpus, point.problem);
       continue;
     }
-    const double hours = kGiga / point.tokens_per_s / kSecondsPerHour;
+    const double hours = HoursPerBillionTokens(point);
     text += fmt::format(
-        "  {:>6} {:>10.0f} {:>9.0f} {:>5.0f}% {:>4.1f}% {:>9.3g}", point.gpus,
-        point.tokens_per_s, point.tokens_per_s / point.gpus,
-        100.0 * point.efficiency, 100.0 * point.mfu, hours);
+        "  {:>6} {:>10.0f} {:>9.0f} {:>5.0f}% {:>4.1f}% {:>9.3g}", gpus,
+        TokensPerSecond(point), point.best->tokens_per_s_per_gpu,
+        100.0 * point.efficiency, 100.0 * point.best->mfu, hours);
     if (price_per_hour > 0.0) {
-      text += fmt::format(" {:>9.2f}", hours * point.gpus * price_per_hour);
+      text += fmt::format(" {:>9.2f}", hours * gpus * price_per_hour);
     }
-    text += fmt::format("  {}\n", LayoutName(point.best.config));
+    text += fmt::format("  {}\n", LayoutName(point.best->config));
   }
   return text;
 }
@@ -280,19 +345,19 @@ common::Json ScaleJson(const std::vector<ScalePoint>& points,
                        double price_per_hour) {
   common::Json json = common::Json::array();
   for (const ScalePoint& point : points) {
-    common::Json row;
-    row["gpus"] = point.gpus;
-    row["nodes"] = point.size.nodes;
-    if (point.fits) {
-      const double hours = kGiga / point.tokens_per_s / kSecondsPerHour;
-      row["config"] = ToString(point.best.config);
-      row["step_time_s"] = point.best.step_time_s;
-      row["tokens_per_s"] = point.tokens_per_s;
+    common::Json row = {{"gpus", point.size.gpus()},
+                        {"nodes", point.size.nodes}};
+    if (point.best) {
+      const double hours = HoursPerBillionTokens(point);
+      row["config"] = ToString(point.best->config);
+      row["step_time_s"] = point.best->step_time_s;
+      row["tokens_per_s"] = TokensPerSecond(point);
       row["efficiency"] = point.efficiency;
-      row["mfu"] = point.mfu;
+      row["mfu"] = point.best->mfu;
       row["hours_per_billion_tokens"] = hours;
       if (price_per_hour > 0.0) {
-        row["price_per_billion_tokens"] = hours * point.gpus * price_per_hour;
+        row["price_per_billion_tokens"] =
+            hours * point.size.gpus() * price_per_hour;
       }
     } else {
       row["problem"] = point.problem;

@@ -3,6 +3,7 @@
 #ifndef JOBS_FORECAST_TEXT_H_
 #define JOBS_FORECAST_TEXT_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,20 +28,21 @@ namespace jobs {
 [[nodiscard]] std::string ForecastCsv(const Forecaster& planner,
                                       const Forecast& plan);
 
+// The usual command of the adapter's framework with this configuration, and the
+// keys of the framework's own file, if it has one. "" without an adapter.
+[[nodiscard]] std::string LaunchText(const Job& job,
+                                     const trials::ParallelConfig& config);
+
 // What a calibration learned, in one or two lines.
 [[nodiscard]] std::string ToString(const Calibration& calibration);
 
-// The best layout of a job on machines of several sizes.
+// The best layout of a job on a machine of one of several sizes.
 struct ScalePoint {
   MachineSize size;
-  int gpus = 0;
-  bool fits = false;
-  Prediction best;
-  double tokens_per_s = 0.0;
-  double efficiency =
-      0.0;  // throughput per GPU over that of the first that fits
-  double mfu = 0.0;
+  std::optional<Prediction> best;
   std::string problem;  // why there is none
+  // Throughput per GPU over that of the first that fits.
+  double efficiency = 0.0;
 };
 
 // `price_per_hour`: of a GPU; 0: unknown.

@@ -3,27 +3,155 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <stdexcept>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "jobs/job_draft.h"
+#include "jobs/job.h"
+#include "jobs/machine.h"
 #include "trials/knobs.h"
+#include "trials/objective.h"
 #include "trials/programs/adapter.h"
 
 namespace jobs {
 namespace {
 
 namespace fs = std::filesystem;
+using common::InputError;
 using trials::BuiltInKnobs;
 using trials::Knob;
 
-std::string QuotedList(const std::vector<std::string>& texts) {
-  std::vector<std::string> quoted;
-  for (const std::string& text : texts) {
-    quoted.push_back(TomlString(text));
+// A job before its manifest is written.
+struct JobDraft {
+  Machine machine;
+  trials::AdapterJob job;
+  std::optional<trials::Adapter> adapter;
+  std::optional<trials::ParallelConfig> present;
+  std::vector<std::string> notes;
+  std::optional<Likeness> like;  // without a cluster file
+};
+
+// The number that the command line has for an expression of the adapter's
+// settings.
+double NumberOf(const JobDraft& draft, std::string_view expression,
+                double otherwise) {
+  return draft.adapter ? draft.adapter->PresentNumber(draft.job, expression)
+                             .value_or(otherwise)
+                       : otherwise;
+}
+
+// The sequences of a step: of the option, of the adapter's setting, or of the
+// microbatches of all ranks.
+int BatchSize(const InitOptions& options, const JobDraft& draft) {
+  if (options.batch > 0) {
+    return options.batch;
   }
-  return fmt::format("[{}]", fmt::join(quoted, ", "));
+  if (const double batch = NumberOf(draft, "$batch_size", 0.0); batch >= 1.0) {
+    return static_cast<int>(batch);
+  }
+  const double micro = NumberOf(draft, "$micro_batch_size", 0.0);
+  if (micro >= 1.0) {
+    const double others = NumberOf(draft, "$tp", 1.0) *
+                          NumberOf(draft, "$pp", 1.0) *
+                          NumberOf(draft, "$cp", 1.0);
+    return static_cast<int>(micro * NumberOf(draft, "$microbatches", 1.0) *
+                            draft.machine.size.gpus() / others);
+  }
+  throw InputError(
+      "the command line does not say how many sequences a step has: give "
+      "--batch N (over all ranks)");
+}
+
+int SequenceLength(const InitOptions& options, const JobDraft& draft) {
+  const double length = options.sequence > 0
+                            ? options.sequence
+                            : NumberOf(draft, "$sequence_length", 0.0);
+  if (length >= 1.0) {
+    return static_cast<int>(length);
+  }
+  throw InputError(
+      "the command line does not say how long a sequence is: give --seq N "
+      "(tokens)");
+}
+
+// The machine as detected, with the sizes that the options give. Ranks on a CPU
+// are as many as the present configuration has.
+Machine MachineOf(const InitOptions& options,
+                  const std::optional<trials::ParallelConfig>& present) {
+  const int devices = present ? trials::GpusOf(*present) : 0;
+  Machine machine = DetectMachine(options.command, devices);
+  if (!options.gpus.empty()) {
+    machine.size = ParseMachineSizes(options.gpus, 8).front();
+  }
+  if (options.memory_gib > 0.0) {
+    machine.memory_gib = options.memory_gib;
+  }
+  if (!options.gpu.empty()) {
+    (void)FindMachine({.gpu = options.gpu});  // is it known?
+    machine.product = options.gpu;
+  }
+  if (devices > 0 && devices != machine.size.gpus()) {
+    throw InputError(fmt::format(
+        "--start {}: dp * tp * pp * cp is {}, but the machine has {} x {} "
+        "devices ({}): correct it, or give --gpus NODESxGPUS",
+        options.start, devices, machine.size.nodes, machine.size.gpus_per_node,
+        options.gpus.empty() ? machine.source : "--gpus"));
+  }
+  return machine;
+}
+
+JobDraft DraftJob(const InitOptions& options) {
+  JobDraft draft;
+  if (options.command.empty()) {
+    throw InputError(
+        "your command line is missing: give it after --, as in `... -- "
+        "torchrun train.py`");
+  }
+  if (options.model.empty()) {
+    throw InputError("--model FILE is missing: the config.json of your model");
+  }
+  if (!options.start.empty()) {
+    try {
+      draft.present =
+          trials::Canonical(trials::ParseParallelConfig(options.start));
+    } catch (const std::invalid_argument& e) {
+      throw InputError(fmt::format("--start: {}", e.what()));
+    }
+  }
+  draft.machine = MachineOf(options, draft.present);
+  if (options.cluster.empty()) {
+    draft.like = LikenessOf(draft.machine);
+  }
+  if (!options.framework.empty()) {
+    draft.adapter = trials::Adapter::Find(options.framework, options.folder);
+  }
+  draft.job.words = options.command;
+  draft.job.folder = options.folder;
+  draft.job.cluster.nodes = draft.machine.size.nodes;
+  draft.job.cluster.gpus_per_node = draft.machine.size.gpus_per_node;
+  const int batch = BatchSize(options, draft);
+  draft.job.workload = MakeWorkload(
+      trials::ReadModel(fs::absolute(options.folder / options.model)), batch,
+      SequenceLength(options, draft));
+  if (!draft.present && draft.adapter) {
+    const trials::PresentConfig present = draft.adapter->Present(draft.job);
+    draft.present = present.config;
+    draft.notes = present.notes;
+  }
+  return draft;
+}
+
+// The text as a string of a manifest, with its quotes.
+std::string TomlString(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      quoted += '\\';
+    }
+    quoted += c;
+  }
+  return quoted + '"';
 }
 
 // A path of the user's, relative to the folder of the manifest.
@@ -41,11 +169,9 @@ std::vector<std::string> PlaceholdersOf(
     const std::vector<std::string>& command) {
   std::vector<std::string> names = {"dp"};
   for (const Knob& knob : BuiltInKnobs()) {
-    const bool named =
-        std::any_of(command.begin(), command.end(), [&](const auto& word) {
+    if (std::ranges::any_of(command, [&](const std::string& word) {
           return word.find("{" + knob.name + "}") != std::string::npos;
-        });
-    if (named) {
+        })) {
       names.push_back(knob.group == trials::KnobGroup::kFixed ? "microbatches"
                                                               : knob.name);
     }
@@ -53,150 +179,152 @@ std::vector<std::string> PlaceholdersOf(
   return names;
 }
 
-std::string NumberList(const std::vector<int>& values) {
-  return fmt::format("[{}]", fmt::join(values, ", "));
-}
-
 // The lines of [space].
-std::string SpaceText(const std::vector<std::string>& varied,
-                      const std::optional<trials::Adapter>& adapter,
-                      const trials::AdapterJob& job,
-                      const std::optional<trials::ParallelConfig>& present) {
+std::string SpaceText(const InitOptions& options, const JobDraft& draft) {
+  const std::vector<std::string> varied =
+      draft.adapter ? draft.adapter->Parameters(draft.job)
+                    : PlaceholdersOf(options.command);
   std::string text;
   for (const Knob& knob : BuiltInKnobs()) {
     if (knob.group == trials::KnobGroup::kFixed) {
       continue;
     }
-    const bool varies =
-        std::find(varied.begin(), varied.end(), knob.name) != varied.end();
-    if (!varies) {
-      text += adapter ? ""
-                      : fmt::format("{} = [{}]  # not in your command line\n",
-                                    knob.name, knob.Default());
+    if (std::ranges::find(varied, knob.name) == varied.end()) {
+      text += draft.adapter
+                  ? ""
+                  : fmt::format("{} = [{}]  # not in your command line\n",
+                                knob.name, knob.Default());
       continue;
     }
     std::vector<int> values = {knob.Default()};
-    if (adapter && adapter->space().Has(knob.name)) {
-      values.clear();
-      for (const std::int64_t value : adapter->space().GetInts(knob.name)) {
-        values.push_back(static_cast<int>(value));
-      }
+    if (draft.adapter && draft.adapter->space().Has(knob.name)) {
+      const auto listed = draft.adapter->space().GetInts(knob.name);
+      values = {listed.begin(), listed.end()};
     } else if (knob.grid.values) {
-      values = knob.grid.values(job.workload, job.cluster.gpus());
+      values = knob.grid.values(draft.job.workload, draft.job.cluster.gpus());
     }
-    bool changed = false;
-    if (present && trials::HasEffect(knob, *present) &&
-        std::find(values.begin(), values.end(), knob.Get(*present)) ==
-            values.end()) {
-      values.push_back(knob.Get(*present));
-      std::sort(values.begin(), values.end());
-      changed = true;
+    const bool added =
+        draft.present && trials::HasEffect(knob, *draft.present) &&
+        std::ranges::find(values, knob.Get(*draft.present)) == values.end();
+    if (added) {
+      values.push_back(knob.Get(*draft.present));
+      std::ranges::sort(values);
     }
-    text += fmt::format("{}{} = {}{}\n", changed ? "" : "# ", knob.name,
-                        NumberList(values),
-                        changed ? "  # with your present value" : "");
+    text += fmt::format("{}{} = [{}]{}\n", added ? "" : "# ", knob.name,
+                        fmt::join(values, ", "),
+                        added ? "  # with your present value" : "");
   }
   return text;
 }
 
-bool IsPredicted(const InitOptions& options, const JobDraft& draft) {
-  return !options.cluster.empty() || draft.like.has_value();
-}
-
 std::string ClusterText(const InitOptions& options, const JobDraft& draft) {
+  const Machine& machine = draft.machine;
   if (!options.cluster.empty()) {
     return fmt::format("file = {}\ngpus = {}\n",
                        TomlString(FromManifest(options, options.cluster)),
-                       draft.machine.size.gpus());
+                       machine.size.gpus());
   }
   return fmt::format(
       "# Detected: {}.\nnodes = {}\ngpus_per_node = {}\nmemory_gib = {:.2f}  # "
-      "of "
-      "one device\n{}",
-      draft.machine.source, draft.machine.size.nodes,
-      draft.machine.size.gpus_per_node, draft.machine.memory_gib,
+      "of one device\n{}",
+      machine.source, machine.size.nodes, machine.size.gpus_per_node,
+      machine.memory_gib,
       draft.like
           ? fmt::format("like = {}  # links and speed, for predictions{}\n",
                         TomlString(draft.like->cluster), draft.like->note)
           : "");
 }
 
+constexpr const char* kManifest =
+    R"(# A search for the fastest configuration of a training job, for `oppa tune`.
+# Keys: docs/manifest_format.md, docs/external-trials.md.
+
+[experiment]
+methods = ["{method}"]
+{start}  # your present configuration
+{notes}
+[backend]
+type = "command"
+{framework}folder = {folder}  # in which the program starts
+program = [{program}]
+timeout_s = 1800  # of a trial
+silence_s = 600   # a trial without a step for this long hangs
+
+{log}[workload]
+model = {model}
+batch_size = {batch}  # sequences of a step over all ranks
+sequence_length = {sequence}
+
+[cluster]
+{cluster}
+{predictions}# The parameters that vary, with their values.
+[space]
+{space}
+[budget]
+time_minutes = {minutes}
+trials = {trials}
+q_max = {steps}  # steps of a trial
+stop_when = "gain < 1%"  # expected of the best untried configuration
+)";
+
 // The framework of predictions, where no adapter names one.
-std::string PredictionsText(const InitOptions& options, const JobDraft& draft) {
-  const bool named = draft.adapter && !draft.adapter->framework().empty();
-  return named || !IsPredicted(options, draft)
-             ? ""
-             : "# The simulator predicts every configuration, and the search "
-               "corrects its\n# predictions by trials. Frameworks: "
-               "experiments/frameworks.\n"
-               "[predictions]\nframework = \"generic\"\n\n";
-}
+constexpr const char* kPredictions =
+    R"(# The simulator predicts every configuration, and the search corrects its
+# predictions by trials. Frameworks: experiments/frameworks.
+[predictions]
+framework = "generic"
+
+)";
 
 }  // namespace
 
 std::string ManifestText(const InitOptions& options) {
   const JobDraft draft = DraftJob(options);
-  const std::string start =
-      draft.present
-          ? fmt::format("start = [{}]  # your present configuration\n",
-                        TomlString(trials::ToString(*draft.present)))
-          : "# start = [\"dp=4\"]  # your present configuration\n";
   std::string notes;
   for (const std::string& note : draft.notes) {
     notes += fmt::format("# Note: {}.\n", note);
   }
-  const fs::path here = fs::absolute(options.manifest).parent_path();
+  std::vector<std::string> program;
+  for (const std::string& word : options.command) {
+    program.push_back(TomlString(word));
+  }
+  std::string framework = options.framework;
+  if (framework.ends_with(".toml")) {
+    framework = FromManifest(options, framework);
+  }
   const std::string folder =
-      fs::absolute(options.folder).lexically_proximate(here).string();
-  const std::vector<std::string> varied =
-      draft.adapter ? draft.adapter->Parameters(draft.job)
-                    : PlaceholdersOf(options.command);
+      fs::absolute(options.folder)
+          .lexically_proximate(fs::absolute(options.manifest).parent_path())
+          .string();
+  const bool predicted = !options.cluster.empty() || draft.like.has_value();
+  const bool names_framework =
+      draft.adapter && !draft.adapter->framework().empty();
   return fmt::format(
-      "# A search for the fastest configuration of a training job, for `oppa "
-      "tune`.\n"
-      "# Keys: docs/manifest_format.md, docs/external-trials.md.\n\n"
-      "[experiment]\n"
-      "methods = [\"{}\"]\n{}{}\n"
-      "[backend]\n"
-      "type = \"command\"\n"
-      "{}"
-      "folder = {}  # in which the program starts\n"
-      "program = {}\n"
-      "timeout_s = 1800  # of a trial\n"
-      "silence_s = 600   # a trial without a step for this long hangs\n\n"
-      "{}"
-      "[workload]\n"
-      "model = {}\n"
-      "batch_size = {}  # sequences of a step over all ranks\n"
-      "sequence_length = {}\n\n"
-      "[cluster]\n{}\n"
-      "{}"
-      "# The parameters that vary, with their values.\n"
-      "[space]\n{}\n"
-      "[budget]\n"
-      "time_minutes = {}\n"
-      "trials = {}\n"
-      "q_max = {}  # steps of a trial\n"
-      "stop_when = \"gain < 1%\"  # expected of the best untried "
-      "configuration\n",
-      IsPredicted(options, draft) ? "oppa-sim" : "oppa", start, notes,
-      options.framework.empty()
-          ? ""
-          : fmt::format(
-                "framework = {}\n",
-                TomlString(options.framework.ends_with(".toml")
-                               ? FromManifest(options, options.framework)
-                               : options.framework)),
-      TomlString(folder.empty() ? "." : folder), QuotedList(options.command),
-      options.step_time.empty()
-          ? ""
-          : fmt::format("[backend.log]\nstep_time_s = {}\n\n",
-                        TomlString(options.step_time)),
-      TomlString(FromManifest(options, options.model)),
-      draft.job.workload.batch_size, draft.job.workload.sequence_length,
-      ClusterText(options, draft), PredictionsText(options, draft),
-      SpaceText(varied, draft.adapter, draft.job, draft.present),
-      options.minutes, options.trials, options.steps);
+      kManifest, fmt::arg("method", predicted ? "oppa-sim" : "oppa"),
+      fmt::arg("start", draft.present
+                            ? fmt::format("start = [{}]",
+                                          TomlString(ToString(*draft.present)))
+                            : "# start = [\"dp=4\"]"),
+      fmt::arg("notes", notes),
+      fmt::arg("framework",
+               framework.empty()
+                   ? ""
+                   : fmt::format("framework = {}\n", TomlString(framework))),
+      fmt::arg("folder", TomlString(folder.empty() ? "." : folder)),
+      fmt::arg("program", fmt::join(program, ", ")),
+      fmt::arg("log", options.step_time.empty()
+                          ? ""
+                          : fmt::format("[backend.log]\nstep_time_s = {}\n\n",
+                                        TomlString(options.step_time))),
+      fmt::arg("model", TomlString(FromManifest(options, options.model))),
+      fmt::arg("batch", draft.job.workload.batch_size),
+      fmt::arg("sequence", draft.job.workload.sequence_length),
+      fmt::arg("cluster", ClusterText(options, draft)),
+      fmt::arg("predictions",
+               predicted && !names_framework ? kPredictions : ""),
+      fmt::arg("space", SpaceText(options, draft)),
+      fmt::arg("minutes", options.minutes), fmt::arg("trials", options.trials),
+      fmt::arg("steps", options.steps));
 }
 
 }  // namespace jobs

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "common/text.h"
-#include "jobs/launch.h"
 #include "trials/data_folder.h"
 
 namespace jobs {
@@ -45,8 +45,7 @@ constexpr std::array<Size, 8> kSizes = {{
 void SetSize(std::string_view item, trials::Model& model) {
   const std::size_t equals = item.find('=');
   const std::string_view name = common::Trim(item.substr(0, equals));
-  const auto size = std::find_if(kSizes.begin(), kSizes.end(),
-                                 [&](const Size& s) { return s.name == name; });
+  const auto* size = std::ranges::find(kSizes, name, &Size::name);
   if (size == kSizes.end()) {
     FailSizes(fmt::format("unknown size '{}'", name));
   }
@@ -99,42 +98,50 @@ std::vector<int> DivisorsUpTo(int number, int most) {
   return values;
 }
 
-std::vector<int> PowersUpTo(int most) {
-  std::vector<int> values;
-  for (int value = 1; value <= most; value *= 2) {
-    values.push_back(value);
-  }
-  return values;
-}
+using Values = decltype(trials::SearchSpaceOptions::values);
 
 // Leaves parameters that decide the layout at 1 if the framework's command line
 // cannot set them: training programs on DeepSpeed have no tensor parallelism.
-void KeepWhatIsSet(
-    const Job& job,
-    std::map<std::string, std::vector<int>, std::less<>>& values) {
+void KeepWhatIsSet(const Job& job, Values& values) {
   const std::vector<std::string> set = job.framework.adapter->Parameters(
       {job.framework.adapter->command(), "", job.workload, job.cluster});
   for (const char* name : {"tp", "pp", "cp", "ep", "model_chunks"}) {
-    if (std::find(set.begin(), set.end(), name) == set.end()) {
+    if (std::ranges::find(set, name) == set.end()) {
       values[name] = {1};
     }
   }
 }
 
 // The values of a parameter that an adapter lists, of those that a plan has.
-std::vector<int> Narrowed(
-    const std::map<std::string, std::vector<int>, std::less<>>& values,
-    const common::TomlTable& space, const std::string& name) {
+std::vector<int> Narrowed(const Values& values, const common::TomlTable& space,
+                          const std::string& name) {
+  const std::vector<std::int64_t> listed = space.GetInts(name);
   const auto mine = values.find(name);
-  std::vector<int> narrowed;
-  for (const std::int64_t value : space.GetInts(name)) {
-    if (mine == values.end() ||
-        std::find(mine->second.begin(), mine->second.end(), value) !=
-            mine->second.end()) {
-      narrowed.push_back(static_cast<int>(value));
+  if (mine == values.end()) {
+    return {listed.begin(), listed.end()};
+  }
+  std::vector<int> narrowed = mine->second;
+  std::erase_if(narrowed, [&](int value) {
+    return std::ranges::find(listed, value) == listed.end();
+  });
+  return narrowed.empty() ? mine->second : narrowed;
+}
+
+// The adapter of this name, or the last by name of those whose framework has
+// it; nothing if there is none.
+std::optional<trials::Adapter> FindAdapter(const std::string& name) {
+  const std::vector<std::string> names = trials::Adapter::Names();
+  if (std::ranges::find(names, name) != names.end()) {
+    return trials::Adapter::Find(name);
+  }
+  std::optional<trials::Adapter> last;
+  for (const std::string& candidate : names) {
+    trials::Adapter adapter = trials::Adapter::Find(candidate);
+    if (adapter.framework() == name) {
+      last = std::move(adapter);
     }
   }
-  return narrowed.empty() && mine != values.end() ? mine->second : narrowed;
+  return last;
 }
 
 }  // namespace
@@ -189,6 +196,32 @@ trials::Model FindModel(const std::string& text) {
   return model;
 }
 
+trials::Workload MakeWorkload(const trials::Model& model, int batch_size,
+                              int sequence_length) {
+  const int positions = model.max_positions;
+  const bool images = model.patch_size > 0;
+  trials::Workload workload;
+  workload.name = model.name;
+  workload.model = model;
+  workload.batch_size = batch_size;
+  workload.sequence_length =
+      sequence_length == 0 && images ? positions : sequence_length;
+  if (workload.sequence_length == 0) {
+    throw InputError("--seq N is missing: the tokens of a sequence");
+  }
+  if (images && workload.sequence_length != positions) {
+    throw InputError(
+        fmt::format("--seq {}: an image is {} tokens for {}; use {}",
+                    sequence_length, positions, model.name, positions));
+  }
+  if (positions > 0 && sequence_length > positions) {
+    throw InputError(fmt::format(
+        "--seq {}: the model has learned {} positions; use at most {}",
+        sequence_length, positions, positions));
+  }
+  return workload;
+}
+
 std::string JobRuleOrigin() { return "sequence parallelism comes with tp"; }
 
 std::vector<trials::Rule> JobRules(const Job& job) {
@@ -212,8 +245,6 @@ trials::SearchSpace JobSpace(const Job& job) {
   const trials::Workload& workload = job.workload;
   const int gpus = job.cluster.gpus();
   const int node = job.cluster.gpus_per_node;
-  constexpr int kMostMicroBatch = 32;
-  constexpr int kMostChunks = 8;
   constexpr int kMostContext = 8;
   constexpr int kFewestTokensOfRing = 4096;
   constexpr int kBucketMb = 100;
@@ -223,8 +254,8 @@ trials::SearchSpace JobSpace(const Job& job) {
                                ? DivisorsUpTo(gpus, kMostContext)
                                : std::vector<int>{1}},
                     {"sp", DivisorsUpTo(gpus, node)},
-                    {"micro_batch_size", PowersUpTo(kMostMicroBatch)},
-                    {"model_chunks", PowersUpTo(kMostChunks)},
+                    {"micro_batch_size", {1, 2, 4, 8, 16, 32}},
+                    {"model_chunks", {1, 2, 4, 8}},
                     {"grad_checkpoint", {0, 1, 2}},
                     {"dp_bucket_mb", {kBucketMb}},
                     {"zero_bucket_mb", {kBucketMb}},
@@ -238,12 +269,6 @@ trials::SearchSpace JobSpace(const Job& job) {
         options.values[name] = Narrowed(options.values, space, name);
       }
     }
-  }
-  for (const auto& [name, values] : job.values) {
-    if (name == "microbatches") {
-      options.values.erase("micro_batch_size");
-    }
-    options.values[name] = values;
   }
   options.rules = JobRules(job);
   return trials::SearchSpace::Enumerate(workload, gpus, options);

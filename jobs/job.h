@@ -5,13 +5,12 @@
 #define JOBS_JOB_H_
 
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "common/error.h"
-#include "jobs/machine_size.h"
+#include "jobs/machine.h"
 #include "trials/cluster.h"
 #include "trials/programs/adapter.h"
 #include "trials/rules.h"
@@ -29,7 +28,8 @@ struct FrameworkChoice {
   trials::FrameworkNotes notes;
 };
 
-// The framework of an adapter ("torchtitan"), or a framework ("fsdp2").
+// The framework of an adapter ("torchtitan"), or a framework ("fsdp2") with the
+// last by name of the adapters that have it.
 // Errors: throws InputError for an unknown name, with the known ones.
 [[nodiscard]] FrameworkChoice FindFramework(const std::string& name);
 
@@ -41,15 +41,24 @@ struct Job {
   trials::Cluster cluster;
   FrameworkChoice framework;
   std::vector<std::string> rules;  // the user's, see trials::Rule
-  // Values of parameters instead of those of JobSpace, by name.
-  std::map<std::string, std::vector<int>, std::less<>> values;
 };
+
+// The names of trials::Precision, in its order.
+inline const std::vector<std::string> kPrecisions = {"fp32", "fp16", "bf16",
+                                                     "fp8"};
 
 // A model from a config.json, a folder that contains one, or sizes:
 // "layers=32,hidden=4096,heads=32,kv_heads=8,ffn=14336,vocab=128256", a decoder
 // with the blocks of Llama.
 // Errors: throws InputError.
 [[nodiscard]] trials::Model FindModel(const std::string& text);
+
+// A workload from the values of options. `sequence_length`: 0: that of a model
+// of images.
+// Errors: throws InputError that names --seq.
+[[nodiscard]] trials::Workload MakeWorkload(const trials::Model& model,
+                                            int batch_size,
+                                            int sequence_length);
 
 // The configurations that a plan compares: all sizes, ZeRO stages, microbatch
 // sizes, chunks and kinds of recomputation; communication overlaps computation

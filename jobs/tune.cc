@@ -2,22 +2,23 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <exception>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "common/files.h"
 #include "common/text.h"
+#include "harness/local_pool.h"
 #include "harness/records/inputs.h"
 #include "harness/run_one.h"
 #include "harness/search.h"
 #include "harness/stop.h"
 #include "harness/testbeds/program.h"
-#include "jobs/final_rounds.h"
+#include "jobs/finals.h"
 #include "jobs/tune_job.h"
-#include "jobs/tune_result.h"
-#include "jobs/tune_runner.h"
+#include "trials/trial_runner.h"
 
 namespace jobs {
 namespace {
@@ -26,24 +27,69 @@ namespace fs = std::filesystem;
 using trials::Outcome;
 
 constexpr int kPreflightSteps = 2;
-constexpr std::size_t kLogLines = 15;
+constexpr int kLogLines = 15;
+constexpr int kAlike = 3;
 
 std::string LastLines(const fs::path& log) {
-  const std::optional<std::string> text = common::ReadFileIfExists(log);
-  if (!text) {
-    return "";
+  const std::string lines = harness::Tail(log, kLogLines);
+  std::string text = fmt::format("  the last lines of {}:\n", log.string());
+  for (const std::string_view line : common::Split(lines, '\n')) {
+    text += fmt::format("    {}\n", common::Printable(line));
   }
-  std::vector<std::string_view> lines = common::Split(*text, '\n');
-  while (!lines.empty() && common::Trim(lines.back()).empty()) {
-    lines.pop_back();
-  }
-  const std::size_t begin = lines.size() - std::min(lines.size(), kLogLines);
-  std::string last;
-  for (std::size_t i = begin; i < lines.size(); ++i) {
-    last += fmt::format("    {}\n", common::Printable(lines[i]));
-  }
-  return fmt::format("  the last lines of {}:\n{}", log.string(), last);
+  return lines.empty() ? "" : text;
 }
+
+// Prints each trial when it ends. `inner` and `job` must outlive it.
+class TuneRunner final : public trials::TrialRunner {
+ public:
+  TuneRunner(trials::TrialRunner& inner, const TuneJob& job)
+      : inner_(inner), job_(job) {
+    for (const trials::Trial& trial : job.Recorded()) {
+      ++trials_;
+      any_ran_ = any_ran_ || trial.steps > 0;
+    }
+    if (trials_ > 0) {
+      fmt::print("resumed after trial {}\n", trials_);
+    }
+  }
+
+  [[nodiscard]] trials::Measurement Run(
+      const trials::TrialRequest& request) override {
+    trials::Measurement measurement = inner_.Run(request);
+    const double step_s =
+        1.0 / trials::EstimateThroughput(measurement.step_times_s).steps_per_s;
+    const bool best = measurement.outcome == Outcome::kCompleted &&
+                      (best_s_ == 0.0 || step_s < best_s_);
+    best_s_ = best ? step_s : best_s_;
+    fmt::print("trial {:<3} {}: {}{}\n", ++trials_,
+               job_.Text(request.candidate.config()),
+               job_.Describe(measurement), best ? "  <- best so far" : "");
+    std::fflush(stdout);
+    const bool broken = measurement.outcome == Outcome::kFailed &&
+                        measurement.step_times_s.empty();
+    any_ran_ = any_ran_ || !broken;
+    alike_ = !broken ? 0 : measurement.message == message_ ? alike_ + 1 : 1;
+    message_ = measurement.message;
+    return measurement;
+  }
+  [[nodiscard]] std::optional<double> ExactThroughput(
+      const trials::Candidate& candidate) const override {
+    return inner_.ExactThroughput(candidate);
+  }
+
+  // Whether the search should stop: the first trials failed with the same
+  // message before their first step.
+  [[nodiscard]] bool broken() const { return !any_ran_ && alike_ >= kAlike; }
+
+ private:
+  trials::TrialRunner& inner_;
+  const TuneJob& job_;
+  int trials_ = 0;
+  bool any_ran_ = false;
+  int alike_ = 0;
+  double best_s_ = 0.0;  // step time; 0: none
+  std::string message_;
+};
 
 class Tuning {
  public:
@@ -55,7 +101,7 @@ class Tuning {
     const harness::Testbed& testbed = job_.testbed();
     (void)harness::CheckManifest(manifest, job_.testbeds());
     harness::CatchStopSignals();
-    harness::PrepareRecords(manifest, job_.folder(), options_.accept_changed,
+    harness::PrepareRecords(manifest, job_.folder(), /*accept_changed=*/false,
                             job_.testbeds());
     fmt::print("{}\n{} configurations; results: {}\n", testbed.description,
                testbed.space->size(), job_.folder().string());
@@ -75,31 +121,23 @@ class Tuning {
       return Stopped();
     }
     const int code = Conclude(job_, std::move(finalists));
-    PrintPage();
+    fmt::print("{}", WritePage());
     return code;
   }
 
  private:
-  // A search that is paid for does not end because of its page.
-  void WritePage() const {
-    if (options_.write_page && !job_.Recorded().empty()) {
-      try {
-        (void)options_.write_page(job_.folder());
-      } catch (const std::exception&) {
-        return;  // PrintPage says why
-      }
-    }
-  }
-
-  void PrintPage() const {
+  // Returns a line about the page. A search that is paid for does not end
+  // because of its page.
+  std::string WritePage() const {
     if (!options_.write_page) {
-      return;
+      return "";
     }
     try {
-      fmt::print("Result page: {}\n",
-                 options_.write_page(job_.folder()).string());
+      return fmt::format("Result page: {}\n",
+                         options_.write_page(job_.folder()).string());
     } catch (const std::exception& e) {
-      fmt::print("The result page could not be written: {}\n", e.what());
+      return fmt::format("The result page could not be written: {}\n",
+                         e.what());
     }
   }
 
@@ -118,7 +156,7 @@ class Tuning {
     try {
       const trials::Measurement measured =
           job_.Measure(std::nullopt, kPreflightSteps);
-      fmt::print("{}\n", Describe(measured, job_.tokens_per_step()));
+      fmt::print("{}\n", job_.Describe(measured));
       if (measured.outcome == Outcome::kCompleted) {
         return true;
       }
@@ -138,22 +176,14 @@ class Tuning {
     harness::RunConditions conditions;
     conditions.command = options_.command;
     conditions.stop = [this, &shown] {
-      WritePage();
+      if (!job_.Recorded().empty()) {
+        (void)WritePage();
+      }
       return harness::StopSignal() != 0 ||
-             (shown != nullptr && !shown->broken().empty());
+             (shown != nullptr && shown->broken());
     };
     conditions.make_remote_runner = [&](harness::Testbed& testbed) {
-      const std::vector<trials::Trial> recorded = job_.Recorded();
-      const auto before = static_cast<int>(recorded.size());
-      if (before > 0) {
-        fmt::print("resumed after trial {}\n", before);
-      }
-      const bool any_ran =
-          std::any_of(recorded.begin(), recorded.end(),
-                      [](const auto& trial) { return trial.steps > 0; });
-      auto runner =
-          std::make_unique<TuneRunner>(*testbed.runner, testbed.space->knobs(),
-                                       job_.tokens_per_step(), before, any_ran);
+      auto runner = std::make_unique<TuneRunner>(*testbed.runner, job_);
       shown = runner.get();
       return runner;
     };
@@ -164,15 +194,17 @@ class Tuning {
       return Stopped();
     }
     const std::vector<trials::Trial> trials = job_.Recorded();
-    const auto failed = std::find_if(
-        trials.begin(), trials.end(), [](const trials::Trial& trial) {
-          return trial.measurement.outcome != Outcome::kCompleted &&
-                 trial.measurement.outcome != Outcome::kTerminatedEarly;
-        });
+    const auto outcome = [](const trials::Trial& trial) {
+      return trial.measurement.outcome;
+    };
+    const auto failed = std::ranges::find_if(
+        trials,
+        [](Outcome one) {
+          return one != Outcome::kCompleted && one != Outcome::kTerminatedEarly;
+        },
+        outcome);
     const bool works =
-        std::any_of(trials.begin(), trials.end(), [](const auto& trial) {
-          return trial.measurement.outcome == Outcome::kCompleted;
-        });
+        std::ranges::find(trials, Outcome::kCompleted, outcome) != trials.end();
     if (done && works) {
       PrintEnd(static_cast<int>(trials.size()));
       return 0;

@@ -15,7 +15,6 @@ namespace jobs {
 struct TuneOptions {
   std::filesystem::path manifest;  // of a search with type = "command"
   std::string command;             // the command line of oppa, for records
-  bool accept_changed = false;     // continue records of a changed program
   int finalists = 3;               // measured again at the end; 0: none
   // Writes the result page of a folder and returns its path; called after every
   // trial and at the end. Empty: no page. If it throws, the search continues.

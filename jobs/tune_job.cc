@@ -1,9 +1,13 @@
 #include "jobs/tune_job.h"
 
+#include <algorithm>
+#include <cmath>
 #include <system_error>
 
 #include <fmt/format.h>
 
+#include "common/text.h"
+#include "common/units.h"
 #include "harness/search.h"
 #include "harness/stop.h"
 #include "harness/testbeds/program.h"
@@ -88,6 +92,30 @@ trials::Measurement TuneJob::Measure(
 
 std::string TuneJob::Text(const trials::ParallelConfig& config) const {
   return trials::ToString(config, testbed_.space->knobs());
+}
+
+std::string TuneJob::Describe(const trials::Measurement& measurement) const {
+  std::string text;
+  const double step_s =
+      1.0 / trials::EstimateThroughput(measurement.step_times_s).steps_per_s;
+  if (std::isfinite(step_s)) {
+    text = fmt::format("{:.4g} s a step, {:.4g} tokens/s", step_s,
+                       tokens_ / step_s);
+  }
+  if (measurement.peak_memory_bytes) {
+    text += fmt::format("{}{:.2f} GB", text.empty() ? "" : ", ",
+                        *measurement.peak_memory_bytes / common::kGiga);
+  }
+  if (measurement.outcome == trials::Outcome::kTerminatedEarly) {
+    return text + fmt::format(", slower: stopped after {} steps",
+                              measurement.step_times_s.size());
+  }
+  if (measurement.outcome == trials::Outcome::kCompleted) {
+    return text;
+  }
+  std::string outcome(ToString(measurement.outcome));
+  std::replace(outcome.begin(), outcome.end(), '_', ' ');
+  return fmt::format("{}: {}", outcome, common::Printable(measurement.message));
 }
 
 fs::path TuneJob::LogOf(const trials::ParallelConfig& config) const {

@@ -1,9 +1,9 @@
-// Bad input: a row per mistake, with the exit code and the message that names
+// Bad input: a row per mistake, with the message that names
 // the place, the value, the rule and the remedy. Nothing is written.
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
-#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,17 +11,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/process.h"
-#include "tests/fakes/experiment_folder.h"
-#include "tests/fakes/paths.h"
+#include "tests/fakes/program_test.h"
 
 namespace cli::bad_input_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 using Edits = std::vector<std::pair<std::string, std::string>>;
-using Words = std::vector<std::string>;
 
 // The manifest of all rows before their edits: the simulator, 8 GPUs.
 const std::string kManifest =
@@ -34,11 +32,9 @@ const Edits kCommand = {
 struct Row {
   std::string input;
   Edits edits;
-  Words words = {"matrix", "m.toml"};
-
-  void PrintTo(const Row& row, std::ostream* out) { *out << row.input; }
-  int code = 2;
+  std::string words = "matrix m.toml";
   std::string message;
+  int lines = 1;
   std::map<std::string, std::string> files = {};
 };
 
@@ -99,18 +95,19 @@ std::vector<Row> Rows() {
        .edits = {{"\"random\"", "\"opa\""}},
        .message = "unknown method 'opa' (did you mean 'oppa'?)"},
       {.input = "empty manifest",
-       .words = {"matrix", "empty.toml"},
+       .words = "matrix empty.toml",
        .message = "[experiment]",
        .files = {{"empty.toml", ""}}},
       {.input = "a folder as manifest",
-       .words = {"matrix", "workloads"},
+       .words = "matrix workloads",
        .message = "workloads: is a directory, not a file"},
       {.input = "missing manifest",
-       .words = {"matrix", "none.toml"},
+       .words = "matrix none.toml",
        .message = "none.toml"},
       {.input = "a name with a line break",
        .edits = {{"[experiment]", "[experiment]\nname = \"a\\nb\""}},
-       .message = "cannot be a folder name"},
+       .message = "cannot be a folder name",
+       .lines = 2},
       {.input = "a name that leaves the folder",
        .edits = {{"[experiment]", "[experiment]\nname = \"../../evil\""}},
        .message = "cannot be a folder name"},
@@ -118,7 +115,7 @@ std::vector<Row> Rows() {
        .edits = {{"repeats = 2", "repeats = 0"}},
        .message = "experiment.repeats = 0: must be an integer >= 1"},
       {.input = "negative repeats in an option",
-       .words = {"matrix", "m.toml", "--repeats", "-1"},
+       .words = "matrix m.toml --repeats -1",
        .message = "--repeats"},
       {.input = "replay without its table",
        .edits = replay,
@@ -133,10 +130,10 @@ std::vector<Row> Rows() {
        .edits = {{"[space]", "[space]\nrules = [\"$tp >= 1\"]"}},
        .message = "\"$tp >= 1\" (manifest) dropped"},
       {.input = "unknown field of a configuration",
-       .words = {"simulate", "m.toml", "--pc", "foo=3"},
+       .words = "simulate m.toml --pc foo=3",
        .message = "unknown field 'foo'"},
       {.input = "field that is not a number",
-       .words = {"simulate", "m.toml", "--pc", "dp=nan"},
+       .words = "simulate m.toml --pc dp=nan",
        .message = "invalid value 'nan' for dp"},
       {.input = "table without a column",
        .edits = replay,
@@ -159,10 +156,10 @@ std::vector<Row> Rows() {
        .message = "t.csv",
        .files = {{"t.csv", ""}}},
       {.input = "results folder that is a file",
-       .words = {"run", "m.toml", "--results", "m.toml"},
+       .words = "run m.toml --results m.toml",
        .message = "is not a folder"},
       {.input = "results folder below /proc",
-       .words = {"run", "m.toml", "--results", "/proc/x"},
+       .words = "run m.toml --results /proc/x",
        .message = "/proc/x: cannot create the folder: No such file or "
                   "directory; results need a folder in which you can write"},
       {.input = "missing program",
@@ -177,14 +174,8 @@ std::vector<Row> Rows() {
                   "\"command\"\nprogram = [\"true\", \"{dpp}\"]"}},
        .message = "unknown placeholder '{dpp}' (did you mean 'dp'?)"},
       {.input = "no jobs",
-       .words = {"run", "m.toml", "--jobs", "0"},
+       .words = "run m.toml --jobs 0",
        .message = "--jobs 0: must be an integer from 1 to 4096"},
-      {.input = "jobs that are not a number",
-       .words = {"run", "m.toml", "--jobs", "many"},
-       .message = "--jobs many"},
-      {.input = "too many jobs",
-       .words = {"run", "m.toml", "--jobs", "100000"},
-       .message = "--jobs 100000"},
       {.input = "bucket below 1",
        .edits = {{"dp_bucket_mb = [16]", "dp_bucket_mb = [-1]"}},
        .message = "invalid value '-1' for dp_bucket_mb"},
@@ -198,31 +189,65 @@ std::vector<Row> Rows() {
        .edits = {{"sequence_length = 1024", "sequence_length = 0"}},
        .message = "sequence_length"},
       {.input = "fits of a folder of runs",
-       .words = {"fits", "workloads"},
+       .words = "fits workloads",
        .message = "METHOD/REPEAT"},
       {.input = "misspelled command",
-       .words = {"rnu", "m.toml"},
-       .message = "unknown command 'rnu' (did you mean 'run'?)"},
+       .words = "statu m.toml",
+       .message = "oppa: unknown command 'statu' (did you mean 'status'?)"},
+      {.input = "option before the command",
+       .words = "--results r run",
+       .message = "oppa: unknown option '--results'"},
       {.input = "help for a misspelled command",
-       .words = {"help", "statsu"},
-       .message = "did you mean 'status'?"},
-      {.input = "misspelled option",
-       .words = {"run", "m.toml", "--job", "2"},
-       .message = "run: unknown option '--job' (did you mean '--jobs'?)"},
+       .words = "help rum",
+       .message = "did you mean 'run'?"},
       {.input = "option of another command",
-       .words = {"run", "m.toml", "--method", "oppa"},
-       .message = "unknown option '--method'"},
+       .words = "simulate --model config.json --gpus 16 --all",
+       .message = "unknown option '--model'"},
+      {.input = "jobs beyond their range",
+       .words = "run m.toml --jobs 99999999999",
+       .message = "--jobs 99999999999: must be an integer from 1 to 4096"},
+      {.input = "jobs that are not an integer",
+       .words = "run m.toml --jobs 1.5",
+       .message = "--jobs 1.5: must be an integer from 1 to 4096"},
+      {.input = "jobs that are empty",
+       .words = "run m.toml --jobs ",
+       .message = "--jobs : must be an integer from 1 to 4096"},
+      {.input = "list with a word",
+       .words = "scale m.toml --gpus 8,x",
+       .message = "--gpus 8,x: must be an integer >= 1"},
+      {.input = "misspelled choice",
+       .words = "run m.toml --dispatch slrm",
+       .message = "--dispatch slrm: must be local or slurm (did you mean "
+                  "'slurm'?)"},
+      {.input = "unknown shell",
+       .words = "completion fish",
+       .message = "bash or zsh"},
+      {.input = "nothing to simulate",
+       .words = "simulate m.toml",
+       .message = "--pc, --plan, --all or --predictions"},
+      {.input = "two things to simulate",
+       .words = "simulate m.toml --all --pc dp=8",
+       .message = "--pc, --plan, --all or --predictions"},
+      {.input = "plan of a manifest",
+       .words = "plan m.toml",
+       .message = "`oppa matrix m.toml`"},
+      {.input = "results folder below a file",
+       .words = "status m.toml --results m.toml/results",
+       .message = "is not a folder"},
+      {.input = "misspelled option",
+       .words = "run m.toml --job 2",
+       .message = "run: unknown option '--job' (did you mean '--jobs'?)"},
       {.input = "option without its value",
-       .words = {"run", "m.toml", "--results"},
+       .words = "run m.toml --results",
        .message = "--results needs a value"},
       {.input = "option given twice",
-       .words = {"run", "m.toml", "--jobs", "1", "--jobs", "2"},
+       .words = "run m.toml --jobs 1 --jobs 2",
        .message = "--jobs is given twice"},
       {.input = "missing argument",
-       .words = {"run"},
+       .words = "run",
        .message = "run: FILE is missing"},
       {.input = "superfluous argument",
-       .words = {"status", "m.toml", "n.toml"},
+       .words = "status m.toml n.toml",
        .message = "unexpected argument 'n.toml'"},
       {.input = "own knobs of a simulator",
        .edits = {{"[budget]", "[space.custom]\na = [1, 2]\n[budget]"}},
@@ -232,14 +257,14 @@ std::vector<Row> Rows() {
                  {"[budget]", "[space.custom]\ndp = [1, 2]\n[budget]"}},
        .message = "the name 'dp' is taken by the parameter 'dp'"},
       {.input = "import of a file that is not there",
-       .words = {"import", "m.toml", "none.csv"},
+       .words = "import m.toml none.csv",
        .message = "none.csv"},
       {.input = "import of a wrong cell",
-       .words = {"import", "m.toml", "old.csv"},
+       .words = "import m.toml old.csv",
        .message = "old.csv:2: step_time_s must be a number above 0, not '-1'",
        .files = {{"old.csv", "dp,step_time_s\n8,-1\n"}}},
       {.input = "page of a folder without records",
-       .words = {"page", "workloads"},
+       .words = "page workloads",
        .message = "has no experiment.json"},
       {.input = "start that is not in the space",
        .edits = {{"[experiment]", "[experiment]\nstart = [\"dp=3\"]"}},
@@ -247,39 +272,31 @@ std::vector<Row> Rows() {
   };
 }
 
-class BadInput : public testing::TestWithParam<Row> {
+class BadInput : public fakes::ProgramTest,
+                 public testing::WithParamInterface<Row> {
  protected:
-  void Write(const Row& row) {
+  void WriteInput(const Row& row) {
     std::string manifest = kManifest;
     for (const auto& [from, to] : row.edits) {
       const std::size_t at = manifest.find(from);
       ASSERT_NE(at, std::string::npos) << from;
       manifest.replace(at, from.size(), to);
     }
-    fakes::WriteFile(folder_.path() / "m.toml", manifest);
+    Write("m.toml", manifest);
     for (const auto& [name, text] : row.files) {
-      fakes::WriteFile(folder_.path() / name, text);
+      fakes::WriteFile(Path(name), text);
     }
   }
-
-  common::CommandResult Oppa(Words words) const {
-    words.insert(words.begin(), fakes::ProgramFile().string());
-    return common::RunCommand(words, common::CurrentEnvironment(),
-                              folder_.path());
-  }
-
-  fakes::ExperimentFolder folder_;
 };
 
-TEST_P(BadInput, IsNamedWithTheRuleAndNothingIsWritten) {
+TEST_P(BadInput, IsOneLineWithTheRuleAndNothingIsWritten) {
   const Row& row = GetParam();
-  Write(row);
-  const common::CommandResult result = Oppa(row.words);
-  EXPECT_EQ(result.exit_code, row.code) << result.output << result.errors;
-  EXPECT_THAT(result.errors, HasSubstr("oppa: "));
-  EXPECT_THAT(result.errors, HasSubstr(row.message));
-  EXPECT_THAT(result.errors, Not(HasSubstr("terminate called")));
-  EXPECT_FALSE(fs::exists(folder_.path() / "results"));
+  WriteInput(row);
+  EXPECT_EQ(Oppa(row.words), 2) << Printed();
+  EXPECT_THAT(errors_, StartsWith("oppa: "));
+  EXPECT_EQ(std::ranges::count(errors_, '\n'), row.lines) << errors_;
+  EXPECT_THAT(errors_, HasSubstr(row.message));
+  EXPECT_FALSE(fs::exists(Path("results")));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -295,63 +312,46 @@ INSTANTIATE_TEST_SUITE_P(
 using GoodInput = BadInput;
 
 TEST_F(GoodInput, CarriageReturnsByteOrderMarksCapitalsAndSpacesWork) {
-  Write({});
+  WriteInput({});
   std::string text = "\xef\xbb\xbf" + kManifest;
   for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos;
        at += 2) {
     text.replace(at, 1, "\r\n");
   }
-  fakes::WriteFile(folder_.path() / "My Job.toml", text);
-  const auto result = Oppa({"run", "My Job.toml", "--no-report"});
-  EXPECT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_TRUE(fs::exists(folder_.path() / "results/My Job/random/1/run.json"));
+  Write("My Job.toml", text);
+  EXPECT_EQ(Oppa(Words{"run", "My Job.toml", "--no-report"}), 0) << errors_;
+  EXPECT_TRUE(fs::exists(Path("results/My Job/random/1/run.json")));
 }
 
 TEST_F(GoodInput, OtherTimeoutsContinueASearchOfAProgram) {
-  Write({.edits = kCommand});
-  fakes::WriteFile(folder_.path() / "train.sh",
-                   "#!/bin/sh\nfor i in 1 2 3; do\n"
-                   "echo \"oppa {\\\"step_time_s\\\": 0.01}\"; done\n");
-  fs::permissions(folder_.path() / "train.sh", fs::perms::owner_all);
-  const Words run = {"run", "m.toml", "--no-report", "--repeats", "1"};
-  ASSERT_EQ(Oppa(run).exit_code, 0);
-  Words more = run;
-  more.insert(more.end(),
-              {"--set", "backend.timeout_s=90", "--set", "budget.trials=3"});
-  const auto result = Oppa(more);
-  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  WriteInput({.edits = kCommand});
+  Write("train.sh",
+        "#!/bin/sh\nfor i in 1 2 3; do\n"
+        "echo \"oppa {\\\"step_time_s\\\": 0.01}\"; done\n");
+  const std::string run = "run m.toml --no-report --repeats 1";
+  ASSERT_EQ(Oppa(run), 0);
+  EXPECT_EQ(Oppa(run + " --set backend.timeout_s=90 --set budget.trials=3"), 0)
+      << errors_;
   // A comment in the program is a change, and named.
-  fakes::WriteFile(folder_.path() / "train.sh", "#!/bin/sh\n# new\nexit 3\n");
-  const auto changed = Oppa(run);
-  EXPECT_EQ(changed.exit_code, 2);
-  EXPECT_THAT(changed.errors, HasSubstr("file train.sh has other content"));
-}
-
-TEST_F(GoodInput, TheExitCodeIsNotZeroWhenNoConfigurationWorks) {
-  Write({.edits = kCommand});
-  fakes::WriteFile(folder_.path() / "train.sh",
-                   "#!/bin/sh\necho no such device >&2\nexit 3\n");
-  fs::permissions(folder_.path() / "train.sh", fs::perms::owner_all);
-  const auto result = Oppa({"run", "m.toml", "--no-report", "--repeats", "1"});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.errors, HasSubstr("no trial completed: 2 failed"));
-  EXPECT_THAT(result.errors, HasSubstr("no such device"));
+  Write("train.sh", "#!/bin/sh\n# new\nexit 3\n");
+  EXPECT_EQ(Oppa(run), 2);
+  EXPECT_THAT(errors_, HasSubstr("file train.sh has other content"));
 }
 
 TEST_F(GoodInput, TheExitCodeIsNotZeroForADamagedRun) {
-  Write({});
-  const Words run = {"run", "m.toml", "--no-report", "--repeats", "1"};
-  ASSERT_EQ(Oppa(run).exit_code, 0);
-  const fs::path path = folder_.path() / "results/m/random/1/trials.csv";
-  std::string text = fakes::ReadFile(path);
+  WriteInput({});
+  const std::string run = "run m.toml --no-report --repeats 1";
+  ASSERT_EQ(Oppa(run), 0);
+  const std::string rows = "results/m/random/1/trials.csv";
+  std::string text = Content(rows);
   text.replace(text.rfind("random"), 6, "wandom");
-  fakes::WriteFile(path, text);
-  for (const Words& words : {run, Words{"status", "m.toml", "--repeats", "1"},
-                             Words{"report", "m.toml"}}) {
-    const auto result = Oppa(words);
-    EXPECT_EQ(result.exit_code, 1) << words.front() << result.output;
-    EXPECT_THAT(result.errors, HasSubstr("trials.csv"));
-    EXPECT_THAT(result.errors, Not(HasSubstr("remove")));
+  Write(rows, text);
+  for (const std::string& words :
+       {run, std::string("status m.toml --repeats 1"),
+        std::string("report m.toml")}) {
+    EXPECT_EQ(Oppa(words), 1) << words << output_;
+    EXPECT_THAT(errors_, HasSubstr("trials.csv:"));
+    EXPECT_THAT(errors_, Not(HasSubstr("remove")));
   }
 }
 

@@ -1,19 +1,16 @@
 // Knobs of the user's own, from the manifest to the program and the records.
 
-#include <filesystem>
 #include <string>
+#include <string_view>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/process.h"
-#include "tests/fakes/experiment_folder.h"
-#include "tests/fakes/paths.h"
+#include "tests/fakes/program_test.h"
 #include "trials/record.h"
 
 namespace cli::custom_knobs_test {
 
-namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 constexpr std::string_view kProgram = R"sh(#!/bin/sh
@@ -24,41 +21,30 @@ case $1 in flash) t=0.01 ;; sdpa) t=0.02 ;; *) t=0.04 ;; esac
 for i in 1 2 3 4 5 6; do echo "oppa {\"step_time_s\": $t$i}"; done
 )sh";
 
-class CustomKnobsTest : public testing::Test {
+class CustomKnobsTest : public fakes::ProgramTest {
  protected:
-  int Oppa(const std::string& trials, const std::string& attention) {
-    fakes::WriteFile(
-        folder_.path() / "My Job.toml",
-        "[experiment]\nmethods = [\"oppa\"]\n[backend]\ntype = \"command\"\n"
-        "program = [\"./train.sh\", \"{attention}\"]\n" +
-            std::string(fakes::kWorkload) + std::string(fakes::kCluster) +
-            "[space]\ndp = [8]\ndp_bucket_mb = [16]\nzero_stage = [0]\n"
-            "[space.custom]\nattention = " +
-            attention +
-            "\nchunk = {values = [1, 2, 4], scale = \"log\"}\n"
-            "[budget]\nq_max = 6\ntrials = " +
-            trials + "\n");
-    fakes::WriteFile(folder_.path() / "train.sh", std::string(kProgram));
-    fs::permissions(folder_.path() / "train.sh", fs::perms::owner_all);
-    const common::CommandResult result = common::RunCommand(
-        {fakes::ProgramFile().string(), "run",
-         (folder_.path() / "My Job.toml").string(), "--results",
-         (folder_.path() / "results").string(), "--no-report"},
-        common::CurrentEnvironment());
-    output_ = result.output + result.errors;
-    return result.exit_code;
+  int Search(const std::string& trials, const std::string& attention) {
+    Write("My Job.toml",
+          "[experiment]\nmethods = [\"oppa\"]\n[backend]\ntype = \"command\"\n"
+          "program = [\"./train.sh\", \"{attention}\"]\n" +
+              std::string(fakes::kWorkload) + std::string(fakes::kCluster) +
+              "[space]\ndp = [8]\ndp_bucket_mb = [16]\nzero_stage = [0]\n"
+              "[space.custom]\nattention = " +
+              attention +
+              "\nchunk = {values = [1, 2, 4], scale = \"log\"}\n"
+              "[budget]\nq_max = 6\ntrials = " +
+              trials + "\n");
+    Write("train.sh", kProgram);
+    return Oppa(Words{"run", "My Job.toml", "--no-report"});
   }
-
-  fakes::ExperimentFolder folder_;
-  std::string output_;
 };
 
 TEST_F(CustomKnobsTest, ReachTheProgramAreLearnedAndResumed) {
   const std::string values = "[\"eager\", \"sdpa\", \"flash\"]";
-  ASSERT_EQ(Oppa("5", values), 0) << output_;
-  ASSERT_EQ(Oppa("9", values), 0) << output_;
-  const fs::path run = folder_.path() / "results/My Job/oppa/1";
-  const auto trials = trials::ReadTrials(run);
+  ASSERT_EQ(Search("5", values), 0) << Printed();
+  ASSERT_EQ(Search("9", values), 0) << Printed();
+  const std::string run = "results/My Job/oppa/1";
+  const auto trials = trials::ReadTrials(Path(run));
   ASSERT_EQ(trials.size(), 9U);
   for (const trials::Trial& trial : trials) {
     EXPECT_NE(trial.measurement.outcome, trials::Outcome::kFailed)
@@ -66,7 +52,7 @@ TEST_F(CustomKnobsTest, ReachTheProgramAreLearnedAndResumed) {
     ASSERT_EQ(trial.custom.size(), 2U);
     EXPECT_EQ(trial.custom[0].knob, "attention");
   }
-  const std::string fits = fakes::ReadFile(run / "fits.csv");
+  const std::string fits = Content(run + "/fits.csv");
   for (const char* dimension :
        {"attention=eager", "attention=sdpa", "attention=flash", "chunk"}) {
     EXPECT_THAT(fits, HasSubstr(dimension)) << "no length scale";
@@ -74,9 +60,9 @@ TEST_F(CustomKnobsTest, ReachTheProgramAreLearnedAndResumed) {
 }
 
 TEST_F(CustomKnobsTest, AnAddedValueIsTakenIfAccepted) {
-  ASSERT_EQ(Oppa("2", "[\"sdpa\", \"flash\"]"), 0) << output_;
-  EXPECT_EQ(Oppa("3", "[\"sdpa\", \"flash\", \"eager\"]"), 2);
-  EXPECT_THAT(output_,
+  ASSERT_EQ(Search("2", "[\"sdpa\", \"flash\"]"), 0) << Printed();
+  EXPECT_EQ(Search("3", "[\"sdpa\", \"flash\", \"eager\"]"), 2);
+  EXPECT_THAT(errors_,
               HasSubstr("space.custom.attention[2] = \"eager\" is new"));
 }
 

@@ -1,7 +1,6 @@
 #include "jobs/finals.h"
 
 #include <cmath>
-#include <stdexcept>
 
 #include <gtest/gtest.h>
 
@@ -9,13 +8,13 @@ namespace jobs::finals_test {
 
 TEST(Finals, RoundsThatDifferMakeTheMeanLessCertain) {
   const StepTime alike =
-      MeanStepTime({"a", {{1.0, 1.1, 0.9, 1.0}, {1.0, 1.1, 0.9, 1.0}}, {}});
+      *MeanStepTime({"a", {{1.0, 1.1, 0.9, 1.0}, {1.0, 1.1, 0.9, 1.0}}, {}});
   EXPECT_DOUBLE_EQ(alike.mean_s, 1.0);
   EXPECT_EQ(alike.steps, 8);
   // s^2 = 0.04 / 7 of 8 steps.
   EXPECT_NEAR(alike.standard_error_s, std::sqrt(0.04 / 7.0 / 8.0), 1e-12);
   const StepTime apart =
-      MeanStepTime({"b", {{0.5, 0.5, 0.5, 0.5}, {1.5, 1.5, 1.5, 1.5}}, {}});
+      *MeanStepTime({"b", {{0.5, 0.5, 0.5, 0.5}, {1.5, 1.5, 1.5, 1.5}}, {}});
   EXPECT_DOUBLE_EQ(apart.mean_s, 1.0);
   EXPECT_NEAR(apart.standard_error_s, std::sqrt(0.5 / 2.0), 1e-12);
 }
@@ -54,7 +53,7 @@ TEST(Finals, OnlyAClearlySlowerConfigurationIsNotMeasuredAgain) {
 }
 
 TEST(Finals, ConfigurationsWithoutAStepHaveNoTime) {
-  EXPECT_THROW((void)MeanStepTime({"a", {{}, {}}, {}}), std::invalid_argument);
+  EXPECT_FALSE(MeanStepTime({"a", {{}, {}}, {}}).has_value());
 }
 
 }  // namespace jobs::finals_test

@@ -7,18 +7,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/clock.h"
 #include "common/error.h"
-#include "jobs/efficiency.h"
-#include "jobs/forecast_text.h"
 #include "tests/jobs/job_fixture.h"
 
-namespace jobs::plan_test {
+namespace jobs::forecast_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
 
 // The question of the README: Llama-3-8B on 16 H100.
 TEST(Forecast, OffersDataParallelismWithAccumulationOnSixteenH100) {
@@ -73,16 +68,6 @@ TEST(Forecast, MoreHeadroomOffersLess) {
             half.MakeForecast().layouts.size());
 }
 
-TEST(Forecast, WithoutEnoughMemoryItNamesTheSmallestConfiguration) {
-  Job job = LlamaJob("megatron-core", 1);
-  job.cluster.gpu.memory_bytes = 8e9;
-  const Forecaster planner(job, {});
-  const Forecast plan = planner.MakeForecast();
-  EXPECT_TRUE(plan.layouts.empty());
-  EXPECT_THAT(ForecastText(planner, plan, 5),
-              AllOf(HasSubstr("the smallest needs"), HasSubstr("GB")));
-}
-
 TEST(Forecast, WhyNamesTheRuleTheMemoryOrTheLossOfSpeed) {
   const Forecaster planner(LlamaJob("fsdp2"), {});
   const Forecast plan = planner.MakeForecast();
@@ -111,19 +96,6 @@ TEST(Forecast, SharesAddUpToTheStep) {
     sum += share;
   }
   EXPECT_NEAR(sum, 1.0, 1e-9);
-}
-
-TEST(Forecast, TextJsonAndCsvAgree) {
-  const Forecaster planner(LlamaJob(), {});
-  const Forecast plan = planner.MakeForecast();
-  const common::Json json = ForecastJson(planner, plan, 3);
-  EXPECT_EQ(json["layouts"].size(), 3U);
-  const std::string text = ForecastText(planner, plan, 3);
-  const std::string csv = ForecastCsv(planner, plan);
-  EXPECT_THAT(text, HasSubstr(json["layouts"][0]["config"]));
-  EXPECT_THAT(csv, HasSubstr(json["layouts"][2]["layout"]));
-  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'),
-            static_cast<std::ptrdiff_t>(plan.layouts.size()));
 }
 
 // 6 N + 12 l h s FLOP per token, with N without the embedding.
@@ -171,35 +143,25 @@ TEST(Job, AModelCanBeAFileAFolderOrSizes) {
               HasSubstr("the folder contains no config.json"));
 }
 
-TEST(Machines, NamesAliasesAndOverrides) {
-  EXPECT_EQ(FindMachine({.gpu = "h100"}), FindMachine({.gpu = "H100-SXM"}));
-  EXPECT_EQ(FindMachine({.gpu = "4090"}).gpu.name, "GeForce RTX 4090");
-  EXPECT_DOUBLE_EQ(FindMachine({.gpu = "h100", .inter_gb_per_s = 12})
-                       .inter.bandwidth_bytes_per_s,
-                   12e9);
+TEST(Job, AFrameworkIsFoundByItsAdapterAndByItsOwnName) {
+  EXPECT_EQ(FindFramework("torchtitan").name, "fsdp2");
+  EXPECT_EQ(FindFramework("fsdp2").adapter->name(), "torchtitan");
+  EXPECT_EQ(FindFramework("hf-trainer").name, "fsdp2-accelerate");
+  EXPECT_TRUE(FindFramework("hf-trainer").framework.sharding.no_sync);
+  EXPECT_FALSE(FindFramework("colossalai").adapter);
   try {
-    (void)FindMachine({.gpu = "h10"});
+    (void)FindFramework("torchtitann");
     FAIL();
   } catch (const common::InputError& e) {
-    EXPECT_THAT(e.what(),
-                AllOf(HasSubstr("did you mean 'h100'?"), HasSubstr("mi300x")));
+    EXPECT_THAT(e.what(), HasSubstr("torchtitan"));
   }
 }
 
-TEST(Machines, EveryListedMachineHasAGpuLinksAndANetworkOrSaysSo) {
-  for (const std::string gpu :
-       {"h100-sxm", "h200-sxm", "b200", "a100-sxm-80gb", "a100-sxm-40gb",
-        "v100-sxm2-32gb", "mi300x", "h100-pcie", "a100-pcie-80gb", "l40s",
-        "rtx-4090", "rtx-3080"}) {
-    const trials::Cluster two = WithSize(FindMachine({.gpu = gpu}), {2, 8});
-    EXPECT_EQ(two.gpus(), 16) << gpu;
-    EXPECT_GT(two.gpu.half_flop_per_s, 0.0);
+TEST(Forecast, APlanHasOnlyWhatTheAdapterCanSet) {
+  const Forecaster planner(LlamaJob("deepspeed"), {});
+  for (const trials::ParallelConfig& config : planner.space().configs()) {
+    EXPECT_EQ(config.dp, 16);
   }
-  EXPECT_THROW((void)WithSize(FindMachine({.gpu = "a5000"}), {2, 8}),
-               common::InputError);
-  const trials::Cluster node = FindMachine({.gpu = "h100"});
-  EXPECT_EQ(2 * WithSize(node, {2, 4}).nics_per_node, node.nics_per_node);
-  EXPECT_EQ(WithSize(node, {2, 4}, 3).nics_per_node, 3);
 }
 
-}  // namespace jobs::plan_test
+}  // namespace jobs::forecast_test

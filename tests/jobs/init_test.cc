@@ -10,9 +10,6 @@
 #include "harness/manifest/manifest.h"
 #include "harness/run_matrix.h"
 #include "harness/testbed.h"
-#include "jobs/job_draft.h"
-#include "jobs/machine_detection.h"
-#include "jobs/machine_presets.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace jobs::init_test {
@@ -32,6 +29,9 @@ class InitTest : public testing::Test {
     options_.model = "config.json";
     options_.gpus = "1x4";
     options_.memory_gib = 8.0;
+    options_.batch = 16;
+    options_.sequence = 64;
+    options_.command = {"true", "{microbatches}"};
   }
 
   // The manifest, after a check that it can be run.
@@ -57,7 +57,7 @@ class InitTest : public testing::Test {
 
 TEST_F(InitTest, StartsFromThePresentConfigurationOfTheCommandLine) {
   options_.framework = "hf-trainer";
-  options_.sequence = 64;
+  options_.batch = 0;
   options_.command = {"torchrun", "run_clm.py", "--per_device_train_batch_size",
                       "2", "--gradient_accumulation_steps=8"};
   const std::string text = Write();
@@ -68,20 +68,13 @@ TEST_F(InitTest, StartsFromThePresentConfigurationOfTheCommandLine) {
 
 TEST_F(InitTest, AddsPresentValuesThatNoGridHas) {
   options_.framework = "megatron-lm";
-  options_.command = {"torchrun",
-                      "pretrain_gpt.py",
-                      "--global-batch-size",
-                      "48",
-                      "--seq-length",
-                      "64",
-                      "--micro-batch-size",
-                      "4"};
+  options_.batch = options_.sequence = 0;
+  options_.command = {"torchrun", "pretrain_gpt.py", "--global-batch-size=48",
+                      "--seq-length=64", "--micro-batch-size=4"};
   EXPECT_THAT(Write(), HasSubstr("microbatches = [1, 2, 3, 4"));
 }
 
 TEST_F(InitTest, VariesOnlyThePlaceholdersOfACommandLineWithoutAnAdapter) {
-  options_.batch = 16;
-  options_.sequence = 64;
   options_.command = {"sh", "-c", "train --mb {micro_batch_size} --dp {dp}"};
   const std::string text = Write();
   EXPECT_THAT(text, HasSubstr("zero_stage = [0]  # not in your command line"));
@@ -90,27 +83,22 @@ TEST_F(InitTest, VariesOnlyThePlaceholdersOfACommandLineWithoutAnAdapter) {
 }
 
 TEST_F(InitTest, ReadsStepTimesByThePatternOfAnOption) {
-  options_.command = {"true", "{microbatches}"};
-  options_.batch = 16;
-  options_.sequence = 64;
   options_.step_time = R"(took (\d+\.\d*) "s")";
-  (void)Write();
   EXPECT_THAT(Write(), HasSubstr(R"([backend.log]
 step_time_s = "took (\\d+\\.\\d*) \"s\"")"));
 }
 
-TEST_F(InitTest, RejectsAStartForAnotherNumberOfDevices) {
-  options_.command = {"true", "{microbatches}"};
-  options_.batch = 16;
-  options_.sequence = 64;
+TEST_F(InitTest, RejectsAStartForOtherDevicesAndAnUnknownGpu) {
   options_.start = "dp=8,microbatches=2";
   EXPECT_THAT(Problem(),
               HasSubstr("--start dp=8,microbatches=2: dp * tp * pp * cp is 8, "
                         "but the machine has 1 x 4 devices (--gpus)"));
+  options_.gpu = "x9000";
+  EXPECT_THAT(Problem(), HasSubstr("--gpu x9000: unknown GPU"));
 }
 
 TEST_F(InitTest, NamesTheOptionForWhatTheCommandLineDoesNotSay) {
-  options_.command = {"train"};
+  options_.batch = options_.sequence = 0;
   EXPECT_THAT(Problem(), HasSubstr("--batch N"));
   options_.batch = 8;
   EXPECT_THAT(Problem(), HasSubstr("--seq N"));
@@ -124,7 +112,6 @@ TEST_F(InitTest, NamesTheOptionForWhatTheCommandLineDoesNotSay) {
 TEST_F(InitTest, StartsFromPredictionsForTheUsualHostOfTheGpu) {
   options_.command = {"true", "{microbatches}", "{tp}"};
   options_.batch = 1 << 15;
-  options_.sequence = 64;
   options_.gpu = "h100";
   const auto time_on = [this](const char* gpus) {
     options_.gpus = gpus;
@@ -143,78 +130,6 @@ TEST_F(InitTest, StartsFromPredictionsForTheUsualHostOfTheGpu) {
   };
   // Tensor parallelism over hosts pays for their network.
   EXPECT_GT(time_on("2x2"), time_on("1x4"));
-}
-
-TEST_F(InitTest, RejectsAnUnknownGpuOfAnOption) {
-  options_.command = {"true", "{microbatches}"};
-  options_.batch = 16;
-  options_.sequence = 64;
-  options_.gpu = "x9000";
-  EXPECT_THAT(Problem(), HasSubstr("--gpu x9000: unknown GPU"));
-}
-
-TEST(Likeness, AnotherMachineStandsInForAnUnknownGpuAndIsNamed) {
-  const auto like = [](const std::string& product, int nodes, int gpus) {
-    Machine machine;
-    machine.product = product;
-    machine.size = {nodes, gpus};
-    return LikenessOf(machine);
-  };
-  const auto unknown = like("NVIDIA X9000", 2, 4);
-  ASSERT_TRUE(unknown.has_value());
-  EXPECT_EQ(unknown->cluster, "a100-selene");
-  EXPECT_THAT(unknown->note, HasSubstr("in place of this machine"));
-  const auto known = like("NVIDIA H100 80GB HBM3", 2, 4);
-  ASSERT_TRUE(known.has_value());
-  EXPECT_EQ(known->cluster, "h100-infiniband");
-  EXPECT_EQ(known->note, "");
-  // Its cluster has no network.
-  const auto several = like("NVIDIA RTX A5000", 2, 4);
-  ASSERT_TRUE(several.has_value());
-  EXPECT_EQ(several->cluster, "a100-selene");
-  EXPECT_TRUE(like("", 1, 4).has_value()) << "ranks on a CPU";
-  EXPECT_FALSE(like("", 2, 4).has_value()) << "CPUs of several hosts";
-}
-
-TEST(UsualCluster, IsThatOfTheMostSpecificNameInTheProduct) {
-  EXPECT_EQ(UsualCluster("NVIDIA H100 80GB HBM3"), "h100-infiniband");
-  EXPECT_EQ(UsualCluster("NVIDIA H100 PCIe"), "pcie5-8");
-  EXPECT_EQ(UsualCluster("NVIDIA A100-SXM4-80GB"), "a100-selene");
-  EXPECT_EQ(UsualCluster("NVIDIA A100-SXM4-40GB"), "a100-40gb-roce");
-  EXPECT_EQ(UsualCluster("NVIDIA A100 80GB PCIe"), "pcie4-8");
-  EXPECT_EQ(UsualCluster("Tesla V100-SXM2-32GB"), "v100-dgx1");
-  EXPECT_EQ(UsualCluster("NVIDIA GeForce RTX 4090"), "pcie4-geforce-8");
-  EXPECT_EQ(UsualCluster("h200"), "h200-infiniband");
-  EXPECT_EQ(UsualCluster("NVIDIA X9000"), std::nullopt);
-  EXPECT_EQ(UsualCluster(""), std::nullopt);
-}
-
-TEST(Machine, CountsTheGpusOfNvidiaSmiAndTakesTheLeastMemory) {
-  const Machine machine = ParseNvidiaSmi(
-      "NVIDIA H100 80GB HBM3, 81559\nNVIDIA H100 80GB HBM3, 81408\n");
-  EXPECT_EQ(machine.size.gpus_per_node, 2);
-  EXPECT_DOUBLE_EQ(machine.memory_gib, 79.5);
-  EXPECT_THAT(machine.source, HasSubstr("H100"));
-  EXPECT_EQ(ParseNvidiaSmi("No devices were found\n").size.gpus_per_node, 0);
-}
-
-TEST(Machine, GivesTheCpuTheRanksOfTheStartWithoutThoseOfTorchrun) {
-  if (DetectMachine({"true"}).source != "CPU") {
-    GTEST_SKIP() << "this machine has GPUs or is a Slurm job";
-  }
-  EXPECT_EQ(DetectMachine({"true"}, 3).size.gpus_per_node, 3);
-  EXPECT_EQ(
-      DetectMachine({"torchrun", "--nproc-per-node=2"}, 3).size.gpus_per_node,
-      2);
-}
-
-TEST(Machine, GivesTheCpuTheRanksOfTorchrun) {
-  const Machine machine =
-      DetectMachine({"torchrun", "--nproc_per_node=3", "train.py"});
-  if (machine.source == "CPU") {
-    EXPECT_EQ(machine.size.gpus_per_node, 3);
-    EXPECT_GT(machine.memory_gib, 0.0);
-  }
 }
 
 }  // namespace jobs::init_test

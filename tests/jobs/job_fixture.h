@@ -6,7 +6,7 @@
 #include <string>
 
 #include "jobs/job.h"
-#include "jobs/machine_presets.h"
+#include "jobs/machine.h"
 #include "tests/fakes/paths.h"
 
 namespace jobs {
@@ -17,15 +17,9 @@ inline std::string Llama8b() {
 }
 
 inline Job LlamaJob(const std::string& framework = "fsdp2", int nodes = 2) {
-  trials::Workload workload;
-  workload.model = FindModel(Llama8b());
-  workload.name = workload.model.name;
-  workload.batch_size = 256;
-  workload.sequence_length = 8192;
-  return {workload,
+  return {MakeWorkload(FindModel(Llama8b()), 256, 8192),
           WithSize(FindMachine({.gpu = "h100"}), {nodes, 8}),
           FindFramework(framework),
-          {},
           {}};
 }
 

@@ -4,23 +4,21 @@
 
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/process.h"
 #include "jobs/tune_job.h"
-#include "tests/fakes/paths.h"
-#include "tests/fakes/temporary_folder.h"
+#include "tests/fakes/program_test.h"
 
 namespace jobs::tune_test {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-class TuneTest : public testing::Test {
+class TuneTest : public fakes::ProgramTest {
  protected:
   TuneTest() {
     Write("config.json",
@@ -35,10 +33,6 @@ class TuneTest : public testing::Test {
           "step_time_s = 'took ([0-9.]+)'\nmemory_mib = 'peak ([0-9]+)'\n");
   }
 
-  void Write(const std::string& name, const std::string& text) {
-    fakes::WriteFile(folder_.path() / name, text);
-    fs::permissions(folder_.path() / name, fs::perms::owner_all);
-  }
   // A program that prints the time 0.0M for --accumulate M, and runs `before`.
   void WriteProgram(const std::string& before) {
     Write("train.sh",
@@ -50,66 +44,36 @@ class TuneTest : public testing::Test {
               "  echo \"took 0.0$m$((i % 3 + 1)) peak 100\"\ndone\n");
   }
 
-  common::CommandResult Oppa(const std::vector<std::string>& words) {
-    std::vector<std::string> all = {fakes::ProgramFile().string()};
-    all.insert(all.end(), words.begin(), words.end());
-    return common::RunCommand(all, common::CurrentEnvironment(), folder_.path(),
-                              100.0);
+  // `tune` or `init` for that program.
+  int Start(const std::string& verb, const std::string& options) {
+    return Oppa(verb +
+                " --framework adapter.toml --model config.json --gpus 1x2 "
+                "--memory-gib 8 --batch 16 --seq 64 " +
+                options + " -- ./train.sh --micro 1 --accumulate 8");
   }
-  common::CommandResult Tune() {
-    return Oppa({"tune",
-                 "--framework",
-                 "adapter.toml",
-                 "--model",
-                 "config.json",
-                 "--gpus",
-                 "1x2",
-                 "--memory-gib",
-                 "8",
-                 "--batch",
-                 "16",
-                 "--seq",
-                 "64",
-                 "--trials",
-                 "4",
-                 "--steps",
-                 "6",
-                 "--",
-                 "./train.sh",
-                 "--micro",
-                 "1",
-                 "--accumulate",
-                 "8"});
-  }
-
-  fakes::TemporaryFolder folder_;
+  int Tune() { return Start("tune", "--trials 4 --steps 6"); }
 };
 
 TEST_F(TuneTest, EndsWithACommandLineThatIsFasterThanTheUsers) {
   WriteProgram("");
-  const common::CommandResult run = Tune();
-  EXPECT_EQ(run.exit_code, 0) << run.output << run.errors;
-  EXPECT_THAT(run.output, HasSubstr("preflight"));
-  EXPECT_THAT(run.output,
-              HasSubstr("trial 1   dp=2,tp=1,pp=1,microbatches=8: 0.08"));
-  EXPECT_THAT(run.output, HasSubstr("as fast as yours"));
-  EXPECT_THAT(run.output, HasSubstr("left"));
-  const fs::path results = folder_.path() / "oppa-results" / "tune";
-  const std::string script = fakes::ReadFile(results / "best.sh");
-  EXPECT_THAT(script, HasSubstr("train.sh --micro "));
-  EXPECT_THAT(script, Not(HasSubstr("--accumulate 8")));
-  EXPECT_THAT(script, Not(HasSubstr("--steps")));
-  EXPECT_THAT(fakes::ReadFile(results / "best.json"), HasSubstr("speed_up"));
-  EXPECT_THAT(run.output,
-              HasSubstr("Result page: " + (results / "page.html").string()));
-  EXPECT_THAT(fakes::ReadFile(results / "page.html"),
-              HasSubstr("train.sh --micro "));
-  // The same command finds everything measured, from any folder.
-  const common::CommandResult again =
-      Oppa({"tune", (folder_.path() / "oppa-results" / "tune.toml").string()});
-  EXPECT_EQ(again.exit_code, 0) << again.output << again.errors;
-  EXPECT_THAT(again.output, Not(HasSubstr("trial 1 ")));
-  EXPECT_THAT(again.output, HasSubstr("Use this command line"));
+  EXPECT_EQ(Tune(), 0) << Printed();
+  const std::string results = "oppa-results/tune/";
+  EXPECT_THAT(
+      output_,
+      AllOf(HasSubstr("preflight"),
+            HasSubstr("trial 1   dp=2,tp=1,pp=1,microbatches=8: 0.08"),
+            HasSubstr("as fast as yours"), HasSubstr("left"),
+            HasSubstr("Result page: " + Path(results + "page.html").string())));
+  EXPECT_THAT(
+      Content(results + "best.sh"),
+      AllOf(HasSubstr("train.sh --micro "), Not(HasSubstr("--accumulate 8")),
+            Not(HasSubstr("--steps"))));
+  EXPECT_THAT(Content(results + "best.json"), HasSubstr("speed_up"));
+  EXPECT_THAT(Content(results + "page.html"), HasSubstr("train.sh --micro "));
+  // The same command finds everything measured.
+  EXPECT_EQ(Oppa("tune oppa-results/tune.toml"), 0) << Printed();
+  EXPECT_THAT(output_, AllOf(Not(HasSubstr("trial 1 ")),
+                             HasSubstr("Use this command line")));
 }
 
 TEST_F(TuneTest, PassesTheConfigurationToAProgramThatReadsItItself) {
@@ -130,114 +94,61 @@ TEST_F(TuneTest, PassesTheConfigurationToAProgramThatReadsItItself) {
         "dp_bucket_mb = [25]\ngrad_checkpoint = [0]\n"
         "microbatches = [2]\n[space.custom]\nkernel = [\"slow\", \"it's\"]\n"
         "[budget]\ntrials = 2\nq_max = 3\n");
-  const common::CommandResult run = Oppa({"tune", "own.toml"});
-  EXPECT_EQ(run.exit_code, 0) << run.output << run.errors;
-  EXPECT_THAT(run.output, HasSubstr("\n  OPPA_TRIAL='{"));
-  const fs::path results = folder_.path() / "oppa-results" / "own";
-  EXPECT_THAT(fakes::ReadFile(results / "best.json"),
+  EXPECT_EQ(Oppa("tune own.toml"), 0) << Printed();
+  EXPECT_THAT(output_, HasSubstr("\n  OPPA_TRIAL='{"));
+  EXPECT_THAT(Content("oppa-results/own/best.json"),
               HasSubstr("\"micro_batch_size\": 4"));
-  const common::CommandResult best =
-      common::RunCommand({(results / "best.sh").string()},
-                         common::CurrentEnvironment(), folder_.path(), 100.0);
-  EXPECT_THAT(best.output, HasSubstr("\"microbatches\":2"));
-  EXPECT_THAT(best.output, HasSubstr("\"kernel\":\"it's\""));
+  (void)Call({"oppa-results/own/best.sh"});
+  EXPECT_THAT(output_, AllOf(HasSubstr("\"microbatches\":2"),
+                             HasSubstr("\"kernel\":\"it's\"")));
 }
 
 TEST_F(TuneTest, StartsFromThePredictionsForAClusterFile) {
   WriteProgram("s=99");  // trains on after the last step of a trial
-  const fs::path cluster =
-      fakes::SourceFolder() / "experiments/clusters/h100-infiniband.toml";
-  const common::CommandResult run = Oppa({"tune",
-                                          "--cluster",
-                                          cluster.string(),
-                                          "--gpus",
-                                          "1x2",
-                                          "--model",
-                                          "config.json",
-                                          "--batch",
-                                          "16",
-                                          "--seq",
-                                          "64",
-                                          "--start",
-                                          "dp=2,microbatches=8",
-                                          "--step-time",
-                                          "took ([0-9.]+)",
-                                          "--trials",
-                                          "2",
-                                          "--steps",
-                                          "6",
-                                          "--finalists",
-                                          "1",
-                                          "--",
-                                          "./train.sh",
-                                          "--steps",
-                                          "{max_steps}",
-                                          "--accumulate",
-                                          "{microbatches}"});
-  EXPECT_EQ(run.exit_code, 0) << run.output << run.errors;
-  EXPECT_THAT(run.output, HasSubstr("2 x H100"));
+  EXPECT_EQ(Oppa("tune --cluster clusters/h100-infiniband.toml --gpus 1x2 "
+                 "--model config.json --batch 16 --seq 64 --start "
+                 "dp=2,microbatches=8 --step-time took.([0-9.]+) --trials 2 "
+                 "--steps 6 --finalists 1 -- ./train.sh --steps {max_steps} "
+                 "--accumulate {microbatches}"),
+            0)
+      << Printed();
   // The first trial is the present configuration, and the second one the
   // fastest as predicted, without gradient accumulation.
-  EXPECT_THAT(run.output, HasSubstr("trial 1   dp=2,tp=1,pp=1,microbatches=8"));
-  EXPECT_THAT(run.output, HasSubstr("trial 2   dp=2,tp=1,pp=1:"));
-  EXPECT_THAT(run.output,
-              HasSubstr("train.sh --steps '{max_steps}' --accumulate 1\n"));
-  EXPECT_THAT(run.output, HasSubstr("Replace {max_steps} by the value"));
-  const std::string manifest =
-      fakes::ReadFile(folder_.path() / "oppa-results" / "tune.toml");
-  EXPECT_THAT(manifest, HasSubstr("methods = [\"oppa-sim\"]"));
+  EXPECT_THAT(
+      output_,
+      AllOf(HasSubstr("2 x H100"),
+            HasSubstr("trial 1   dp=2,tp=1,pp=1,microbatches=8"),
+            HasSubstr("trial 2   dp=2,tp=1,pp=1:"),
+            HasSubstr("train.sh --steps '{max_steps}' --accumulate 1\n"),
+            HasSubstr("Replace {max_steps} by the value")));
+  EXPECT_THAT(Content("oppa-results/tune.toml"),
+              HasSubstr("methods = [\"oppa-sim\"]"));
 }
 
 TEST_F(TuneTest, ShowsTheLastLinesOfAPresentConfigurationThatFails) {
   WriteProgram("echo loading; echo 'KeyError: no data' >&2; exit 3");
-  const common::CommandResult run = Tune();
-  EXPECT_EQ(run.exit_code, 1);
-  EXPECT_THAT(run.output, HasSubstr("does not run"));
-  EXPECT_THAT(run.output, HasSubstr("    KeyError: no data"));
-  EXPECT_THAT(run.output, Not(HasSubstr("trial 1")));
+  EXPECT_EQ(Tune(), 1);
+  EXPECT_THAT(output_, AllOf(HasSubstr("does not run"),
+                             HasSubstr("    KeyError: no data"),
+                             Not(HasSubstr("trial 1"))));
 }
 
 TEST_F(TuneTest, StopsAfterThreeTrialsThatFailAlike) {
   // The preflight has two steps.
   WriteProgram("if [ $s != 2 ]; then echo 'no such device' >&2; exit 3; fi");
-  const common::CommandResult run = Tune();
-  EXPECT_EQ(run.exit_code, 1);
-  EXPECT_THAT(run.output, HasSubstr("failed alike"));
-  EXPECT_THAT(run.output, HasSubstr("    no such device"));
-  EXPECT_THAT(run.output, HasSubstr("trial 3"));
-  EXPECT_THAT(run.output, Not(HasSubstr("trial 4")));
+  EXPECT_EQ(Tune(), 1);
+  EXPECT_THAT(output_,
+              AllOf(HasSubstr("failed alike"), HasSubstr("    no such device"),
+                    HasSubstr("trial 3"), Not(HasSubstr("trial 4"))));
 }
 
 TEST_F(TuneTest, RunsTheManifestThatInitWrote) {
   WriteProgram("");
-  const common::CommandResult init = Oppa({"init",
-                                           "--framework",
-                                           "adapter.toml",
-                                           "--model",
-                                           "config.json",
-                                           "--gpus",
-                                           "1x2",
-                                           "--memory-gib",
-                                           "8",
-                                           "--batch",
-                                           "16",
-                                           "--seq",
-                                           "64",
-                                           "--trials",
-                                           "2",
-                                           "--steps",
-                                           "4",
-                                           "--",
-                                           "./train.sh",
-                                           "--micro",
-                                           "1",
-                                           "--accumulate",
-                                           "8"});
-  EXPECT_EQ(init.exit_code, 0) << init.errors;
-  const common::CommandResult run = Oppa({"tune", "tune.toml"});
-  EXPECT_EQ(run.exit_code, 0) << run.output << run.errors;
-  EXPECT_TRUE(fs::exists(folder_.path() / "oppa-results" / "tune" / "best.sh"));
-  EXPECT_EQ(Oppa({"init", "--", "./train.sh"}).exit_code, 2);
+  EXPECT_EQ(Start("init", "--trials 2 --steps 4"), 0) << errors_;
+  EXPECT_EQ(Oppa("tune tune.toml"), 0) << Printed();
+  EXPECT_TRUE(fs::exists(Path("oppa-results/tune/best.sh")));
+  EXPECT_EQ(Oppa("init -- ./train.sh"), 2);
+  EXPECT_THAT(errors_, HasSubstr("tune.toml exists"));
 }
 
 TEST(TuneFolder, DoesNotDependOnTheWorkingDirectory) {

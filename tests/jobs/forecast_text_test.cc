@@ -1,19 +1,17 @@
-#include "jobs/launch.h"
+#include "jobs/forecast_text.h"
 
+#include <algorithm>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/error.h"
-#include "jobs/forecast.h"
 #include "tests/jobs/job_fixture.h"
 
-namespace jobs::launch_test {
+namespace jobs::forecast_text_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::Not;
 
 TEST(Launch, MegatronGetsItsFlagsForTheMachineAndTheConfiguration) {
   const std::string text =
@@ -42,26 +40,31 @@ TEST(Launch, DeepSpeedGetsTheKeysOfItsFile) {
                           HasSubstr("\"stage\": 3")));
 }
 
-TEST(Launch, AFrameworkIsFoundByItsAdapterAndByItsOwnName) {
-  EXPECT_EQ(FindFramework("torchtitan").name, "fsdp2");
-  EXPECT_EQ(FindFramework("fsdp2").adapter->name(), "torchtitan");
-  EXPECT_EQ(FindFramework("hf-trainer").name, "fsdp2-accelerate");
-  EXPECT_TRUE(FindFramework("hf-trainer").framework.sharding.no_sync);
-  EXPECT_FALSE(FindFramework("colossalai").adapter);
+TEST(Launch, AFrameworkWithoutAnAdapterHasNoCommand) {
   EXPECT_EQ(LaunchText(LlamaJob("colossalai"), {.dp = 16}), "");
-  try {
-    (void)FindFramework("torchtitann");
-    FAIL();
-  } catch (const common::InputError& e) {
-    EXPECT_THAT(e.what(), HasSubstr("torchtitan"));
-  }
 }
 
-TEST(Launch, APlanHasOnlyWhatTheAdapterCanSet) {
-  const Forecaster planner(LlamaJob("deepspeed"), {});
-  for (const trials::ParallelConfig& config : planner.space().configs()) {
-    EXPECT_EQ(config.dp, 16);
-  }
+TEST(ForecastText, WithoutEnoughMemoryItNamesTheSmallestConfiguration) {
+  Job job = LlamaJob("megatron-core", 1);
+  job.cluster.gpu.memory_bytes = 8e9;
+  const Forecaster planner(job, {});
+  const Forecast plan = planner.MakeForecast();
+  EXPECT_TRUE(plan.layouts.empty());
+  EXPECT_THAT(ForecastText(planner, plan, 5),
+              AllOf(HasSubstr("the smallest needs"), HasSubstr("GB")));
 }
 
-}  // namespace jobs::launch_test
+TEST(ForecastText, TextJsonAndCsvAgree) {
+  const Forecaster planner(LlamaJob(), {});
+  const Forecast plan = planner.MakeForecast();
+  const common::Json json = ForecastJson(planner, plan, 3);
+  EXPECT_EQ(json["layouts"].size(), 3U);
+  const std::string text = ForecastText(planner, plan, 3);
+  const std::string csv = ForecastCsv(planner, plan);
+  EXPECT_THAT(text, HasSubstr(json["layouts"][0]["config"]));
+  EXPECT_THAT(csv, HasSubstr(json["layouts"][2]["layout"]));
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'),
+            static_cast<std::ptrdiff_t>(plan.layouts.size()));
+}
+
+}  // namespace jobs::forecast_text_test

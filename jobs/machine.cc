@@ -1,0 +1,311 @@
+#include "jobs/machine.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include "common/process.h"
+#include "common/text.h"
+#include "common/toml_table.h"
+#include "common/units.h"
+#include "trials/data_folder.h"
+#include "trials/programs/command_words.h"
+
+namespace jobs {
+namespace {
+
+using common::InputError;
+
+constexpr int kMostGpus = 65536;
+
+int ParseCount(std::string_view text) {
+  const std::optional<int> count = common::ParseInt(text, 1, kMostGpus);
+  if (!count) {
+    throw InputError(
+        fmt::format("invalid number '{}': write NODESxGPUS (2x8), GPUS (16) or "
+                    "GPUS..GPUS (8..1024), with numbers from 1 to {}",
+                    text, kMostGpus));
+  }
+  return *count;
+}
+
+MachineSize ParseOne(std::string_view text, int gpus_per_node) {
+  MachineSize size;
+  const std::size_t cross = text.find('x');
+  if (cross != std::string_view::npos) {
+    size.nodes = ParseCount(text.substr(0, cross));
+    size.gpus_per_node = ParseCount(text.substr(cross + 1));
+  } else {
+    const int gpus = ParseCount(text);
+    size.gpus_per_node = std::min(gpus, gpus_per_node);
+    size.nodes = gpus / size.gpus_per_node;
+    if (size.gpus() != gpus) {
+      throw InputError(fmt::format(
+          "{} GPUs do not fill nodes of {}: write NODESxGPUS, as in {}x{}",
+          gpus, gpus_per_node, size.nodes + 1, gpus_per_node));
+    }
+  }
+  if (size.nodes > kMostGpus / size.gpus_per_node) {
+    throw InputError(fmt::format("'{}' is more than {} GPUs", text, kMostGpus));
+  }
+  return size;
+}
+
+// "8", "2x8" or "8..1024".
+void AddSizes(std::string_view part, int gpus_per_node,
+              std::vector<MachineSize>& sizes) {
+  const std::size_t dots = part.find("..");
+  const MachineSize first = ParseOne(part.substr(0, dots), gpus_per_node);
+  sizes.push_back(first);
+  if (dots == std::string_view::npos) {
+    return;
+  }
+  const MachineSize last = ParseOne(part.substr(dots + 2), gpus_per_node);
+  if (first.gpus() > last.gpus()) {
+    throw InputError(fmt::format(
+        "'{}' ends below its start: write the smaller size first", part));
+  }
+  const int node = std::max(first.gpus_per_node, last.gpus_per_node);
+  for (int gpus = 2 * first.gpus(); gpus <= last.gpus(); gpus *= 2) {
+    sizes.push_back(ParseOne(std::to_string(gpus), node));
+  }
+}
+
+}  // namespace
+
+std::vector<MachineSize> ParseMachineSizes(const std::string& text,
+                                           int gpus_per_node) {
+  std::vector<MachineSize> sizes;
+  try {
+    for (const std::string_view part : common::Split(text, ',')) {
+      AddSizes(part, gpus_per_node, sizes);
+    }
+  } catch (const InputError& e) {
+    throw InputError(fmt::format("--gpus {}: {}", text, e.what()));
+  }
+  return sizes;
+}
+
+std::string ToString(const MachineSize& size) {
+  return size.nodes == 1 ? fmt::format("{} GPU{} (one node)", size.gpus(),
+                                       size.gpus() == 1 ? "" : "s")
+                         : fmt::format("{} GPUs ({} nodes of {})", size.gpus(),
+                                       size.nodes, size.gpus_per_node);
+}
+
+namespace {
+
+// A GPU of machines.toml.
+struct Usual {
+  std::string gpu;                 // the name of its file
+  std::vector<std::string> names;  // that and its aliases
+  std::string cluster;             // its usual host
+};
+
+// The words of a name, in lower case: {"a100", "80gb", "pcie"} of
+// "A100 80GB-PCIe".
+std::vector<std::string> Words(const std::string& name) {
+  std::string text = common::Lower(name);
+  std::ranges::replace(text, '-', ' ');
+  const std::vector<std::string_view> words = common::Split(text, ' ');
+  return {words.begin(), words.end()};
+}
+
+std::vector<Usual> AllUsual() {
+  const common::TomlTable table = common::TomlTable::ParseFile(
+      trials::ExperimentsFolder() / "machines" / "machines.toml");
+  std::vector<Usual> all;
+  for (const std::string& gpu : table.Keys()) {
+    const common::TomlTable entry = table.GetTable(gpu);
+    Usual usual{gpu, entry.GetStrings("aliases"),
+                entry.RequireString("cluster")};
+    usual.names.insert(usual.names.begin(), gpu);
+    all.push_back(std::move(usual));
+  }
+  return all;
+}
+
+Usual FindUsual(const std::string& name) {
+  std::vector<std::string> known;
+  std::vector<std::string> files;
+  const std::string wanted = common::Lower(name);
+  for (const Usual& usual : AllUsual()) {
+    if (std::ranges::find(usual.names, wanted) != usual.names.end()) {
+      return usual;
+    }
+    known.insert(known.end(), usual.names.begin(), usual.names.end());
+    files.push_back(usual.gpu);
+  }
+  throw InputError(fmt::format(
+      "--gpu {}: unknown GPU{}; known: {}; or describe it in a "
+      "cluster file (--cluster)",
+      name, common::DidYouMean(wanted, known), fmt::join(files, ", ")));
+}
+
+}  // namespace
+
+trials::Cluster FindMachine(const MachineOptions& options) {
+  if (options.gpu.empty() && options.cluster.empty()) {
+    throw InputError("give --gpu NAME, such as h100, or --cluster FILE");
+  }
+  const Usual usual = options.gpu.empty() ? Usual{} : FindUsual(options.gpu);
+  const std::string& name =
+      options.cluster.empty() ? usual.cluster : options.cluster;
+  trials::Cluster node =
+      trials::ReadCluster(trials::FindDataFile("clusters", name));
+  if (!usual.gpu.empty()) {
+    node.gpu = trials::FindGpu(usual.gpu);
+  }
+  if (options.intra_gb_per_s > 0.0) {
+    node.intra.bandwidth_bytes_per_s = options.intra_gb_per_s * common::kGiga;
+    node.intra.name = "given link";
+  }
+  if (options.inter_gb_per_s > 0.0) {
+    node.inter.bandwidth_bytes_per_s = options.inter_gb_per_s * common::kGiga;
+    node.inter.name = "given network";
+    constexpr double kUsualLatency = 1e-5;  // seconds
+    if (node.inter.latency_s == 0.0) {
+      node.inter.latency_s = kUsualLatency;
+    }
+  }
+  return node;
+}
+
+trials::Cluster WithSize(trials::Cluster node, const MachineSize& size,
+                         int nics_per_node) {
+  try {
+    node = trials::WithHosts(std::move(node), size.nodes, size.gpus_per_node);
+  } catch (const std::invalid_argument& e) {
+    throw InputError(fmt::format(
+        "{}; write NODESxGPUS, or give the bandwidth of a network with --inter "
+        "GB/s",
+        e.what()));
+  }
+  if (nics_per_node > 0) {
+    node.nics_per_node = nics_per_node;
+  }
+  return node;
+}
+
+std::optional<std::string> UsualCluster(const std::string& product) {
+  const std::vector<std::string> words = Words(product);
+  std::optional<std::string> cluster;
+  std::size_t most = 0;
+  for (const Usual& usual : AllUsual()) {
+    for (const std::string& name : usual.names) {
+      const std::vector<std::string> parts = Words(name);
+      if (parts.size() > most &&
+          std::ranges::all_of(parts, [&](const std::string& part) {
+            return std::ranges::find(words, part) != words.end();
+          })) {
+        most = parts.size();
+        cluster = usual.cluster;
+      }
+    }
+  }
+  return cluster;
+}
+
+namespace {
+
+constexpr double kLimitSeconds = 10.0;  // of nvidia-smi
+
+// 0 for other text.
+int AsCount(std::string_view text) {
+  return common::ParseInt(text, 1, kMostGpus).value_or(0);
+}
+
+int RanksOf(const std::vector<std::string>& command) {
+  for (const char* flag : {"--nproc-per-node", "--num_processes"}) {
+    if (const auto value = trials::FlagValue(command, flag, true)) {
+      return AsCount(*value);
+    }
+  }
+  return 0;
+}
+
+double MemoryGib() {
+  return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<double>(::sysconf(_SC_PAGE_SIZE)) / common::kGibi;
+}
+
+}  // namespace
+
+Machine ParseNvidiaSmi(const std::string& output) {
+  Machine machine;
+  machine.size.gpus_per_node = 0;
+  for (const std::string_view line : common::Split(output, '\n')) {
+    const std::size_t comma = line.rfind(',');
+    if (comma == std::string_view::npos) {
+      continue;
+    }
+    try {
+      const double gib =
+          common::ParseDouble(common::Trim(line.substr(comma + 1))) *
+          common::kMebi / common::kGibi;
+      machine.memory_gib = machine.size.gpus_per_node == 0
+                               ? gib
+                               : std::min(machine.memory_gib, gib);
+      ++machine.size.gpus_per_node;
+      machine.product = common::Trim(line.substr(0, comma));
+      machine.source = "nvidia-smi: " + machine.product;
+    } catch (const std::invalid_argument&) {
+      continue;  // a message
+    }
+  }
+  return machine;
+}
+
+Machine DetectMachine(const std::vector<std::string>& command, int ranks) {
+  const common::CommandResult smi =
+      common::RunCommand({"nvidia-smi", "--query-gpu=name,memory.total",
+                          "--format=csv,noheader,nounits"},
+                         common::CurrentEnvironment(), {}, kLimitSeconds);
+  Machine machine =
+      ParseNvidiaSmi(smi.exit_code == 0 ? smi.output : std::string());
+  const int launched = RanksOf(command);
+  if (machine.size.gpus_per_node == 0) {
+    machine.size.gpus_per_node = std::max(1, launched > 0 ? launched : ranks);
+    machine.memory_gib = MemoryGib() / machine.size.gpus_per_node;
+    machine.source = "CPU";
+  } else if (launched > 0) {
+    machine.size.gpus_per_node = std::min(launched, machine.size.gpus_per_node);
+  }
+  if (const char* nodes = std::getenv("SLURM_JOB_NUM_NODES")) {
+    machine.size.nodes = std::max(1, AsCount(nodes));
+    machine.source += ", Slurm";
+  }
+  return machine;
+}
+
+std::optional<Likeness> LikenessOf(const Machine& machine) {
+  const auto usual = UsualCluster(machine.product);
+  const bool cpu = machine.product.empty();
+  std::vector<Likeness> choices;
+  if (usual) {
+    choices.push_back({*usual, ""});
+  } else if (cpu) {
+    choices.push_back({"cpu-2", ""});
+  }
+  if (!cpu) {
+    choices.push_back({"a100-selene", "; in place of this machine"});
+  }
+  for (const Likeness& choice : choices) {
+    try {
+      (void)WithSize(FindMachine({.gpu = "", .cluster = choice.cluster}),
+                     machine.size);
+      return choice;
+    } catch (const InputError&) {
+      continue;  // it cannot have this size
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace jobs

@@ -1,0 +1,131 @@
+#include "jobs/machine.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+
+namespace jobs::machine_test {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(MachineSize, NodesTimesGpusIsReadLiterally) {
+  EXPECT_THAT(ParseMachineSizes("2x8", 4), ElementsAre(MachineSize{2, 8}));
+  EXPECT_THAT(ParseMachineSizes("3x4", 8), ElementsAre(MachineSize{3, 4}));
+}
+
+TEST(MachineSize, GpusAloneFillNodesOfTheUsualSize) {
+  EXPECT_THAT(ParseMachineSizes("16", 8), ElementsAre(MachineSize{2, 8}));
+  EXPECT_THAT(ParseMachineSizes("4", 8), ElementsAre(MachineSize{1, 4}));
+  EXPECT_THAT(ParseMachineSizes("16", 4), ElementsAre(MachineSize{4, 4}));
+}
+
+TEST(MachineSize, ARangeDoublesFromItsFirstSize) {
+  EXPECT_THAT(ParseMachineSizes("4..32", 8),
+              ElementsAre(MachineSize{1, 4}, MachineSize{1, 8},
+                          MachineSize{2, 8}, MachineSize{4, 8}));
+  EXPECT_THAT(
+      ParseMachineSizes("3x4..12x4", 8),
+      ElementsAre(MachineSize{3, 4}, MachineSize{6, 4}, MachineSize{12, 4}));
+  EXPECT_THAT(ParseMachineSizes("8,64", 8),
+              ElementsAre(MachineSize{1, 8}, MachineSize{8, 8}));
+}
+
+TEST(MachineSize, OtherTextIsRefused) {
+  for (const std::string text :
+       {"", "x", "2x", "x8", "0x8", "-2x8", "12", "two", "8..", "64..8",
+        "2x8x1", "1000000", "60000x8", "8,,16", "1e3"}) {
+    EXPECT_THROW((void)ParseMachineSizes(text, 8), common::InputError) << text;
+  }
+}
+
+TEST(Machine, NamesAliasesAndOverrides) {
+  EXPECT_EQ(FindMachine({.gpu = "h100"}), FindMachine({.gpu = "H100-SXM"}));
+  EXPECT_EQ(FindMachine({.gpu = "4090"}).gpu.name, "GeForce RTX 4090");
+  EXPECT_DOUBLE_EQ(FindMachine({.gpu = "h100", .inter_gb_per_s = 12})
+                       .inter.bandwidth_bytes_per_s,
+                   12e9);
+  try {
+    (void)FindMachine({.gpu = "h10"});
+    FAIL();
+  } catch (const common::InputError& e) {
+    EXPECT_THAT(e.what(),
+                AllOf(HasSubstr("did you mean 'h100'?"), HasSubstr("mi300x")));
+  }
+}
+
+TEST(Machine, EveryListedMachineHasAGpuLinksAndANetworkOrSaysSo) {
+  for (const std::string gpu :
+       {"h100-sxm", "h200-sxm", "b200", "a100-sxm-80gb", "a100-sxm-40gb",
+        "v100-sxm2-32gb", "mi300x", "h100-pcie", "a100-pcie-80gb", "l40s",
+        "rtx-4090", "rtx-3080"}) {
+    const trials::Cluster two = WithSize(FindMachine({.gpu = gpu}), {2, 8});
+    EXPECT_EQ(two.gpus(), 16) << gpu;
+    EXPECT_GT(two.gpu.half_flop_per_s, 0.0);
+  }
+  EXPECT_THROW((void)WithSize(FindMachine({.gpu = "a5000"}), {2, 8}),
+               common::InputError);
+  const trials::Cluster node = FindMachine({.gpu = "h100"});
+  EXPECT_EQ(2 * WithSize(node, {2, 4}).nics_per_node, node.nics_per_node);
+  EXPECT_EQ(WithSize(node, {2, 4}, 3).nics_per_node, 3);
+}
+
+TEST(UsualCluster, IsThatOfTheMostSpecificNameInTheProduct) {
+  EXPECT_EQ(UsualCluster("NVIDIA H100 80GB HBM3"), "h100-infiniband");
+  EXPECT_EQ(UsualCluster("NVIDIA H100 PCIe"), "pcie5-8");
+  EXPECT_EQ(UsualCluster("NVIDIA A100-SXM4-80GB"), "a100-selene");
+  EXPECT_EQ(UsualCluster("NVIDIA A100-SXM4-40GB"), "a100-40gb-roce");
+  EXPECT_EQ(UsualCluster("NVIDIA A100 80GB PCIe"), "pcie4-8");
+  EXPECT_EQ(UsualCluster("Tesla V100-SXM2-32GB"), "v100-dgx1");
+  EXPECT_EQ(UsualCluster("NVIDIA GeForce RTX 4090"), "pcie4-geforce-8");
+  EXPECT_EQ(UsualCluster("h200"), "h200-infiniband");
+  EXPECT_EQ(UsualCluster("NVIDIA X9000"), std::nullopt);
+  EXPECT_EQ(UsualCluster(""), std::nullopt);
+}
+
+TEST(Likeness, AnotherMachineStandsInForAnUnknownGpuAndIsNamed) {
+  const auto like = [](const std::string& product, int nodes, int gpus) {
+    return LikenessOf({.size = {nodes, gpus}, .product = product});
+  };
+  const auto unknown = like("NVIDIA X9000", 2, 4);
+  ASSERT_TRUE(unknown.has_value());
+  EXPECT_EQ(unknown->cluster, "a100-selene");
+  EXPECT_THAT(unknown->note, HasSubstr("in place of this machine"));
+  const auto known = like("NVIDIA H100 80GB HBM3", 2, 4);
+  ASSERT_TRUE(known.has_value());
+  EXPECT_EQ(known->cluster, "h100-infiniband");
+  EXPECT_EQ(known->note, "");
+  // Its cluster has no network.
+  const auto several = like("NVIDIA RTX A5000", 2, 4);
+  ASSERT_TRUE(several.has_value());
+  EXPECT_EQ(several->cluster, "a100-selene");
+  EXPECT_TRUE(like("", 1, 4).has_value()) << "ranks on a CPU";
+  EXPECT_FALSE(like("", 2, 4).has_value()) << "CPUs of several hosts";
+}
+
+TEST(Machine, CountsTheGpusOfNvidiaSmiAndTakesTheLeastMemory) {
+  const Machine machine = ParseNvidiaSmi(
+      "NVIDIA H100 80GB HBM3, 81559\nNVIDIA H100 80GB HBM3, 81408\n");
+  EXPECT_EQ(machine.size.gpus_per_node, 2);
+  EXPECT_DOUBLE_EQ(machine.memory_gib, 79.5);
+  EXPECT_THAT(machine.source, HasSubstr("H100"));
+  EXPECT_EQ(ParseNvidiaSmi("No devices were found\n").size.gpus_per_node, 0);
+}
+
+TEST(Machine, GivesTheCpuTheRanksOfTorchrunOrOfTheStart) {
+  if (DetectMachine({"true"}).source != "CPU") {
+    GTEST_SKIP() << "this machine has GPUs or is a Slurm job";
+  }
+  EXPECT_EQ(DetectMachine({"true"}, 3).size.gpus_per_node, 3);
+  const Machine launched = DetectMachine({"torchrun", "--nproc_per_node=2"}, 3);
+  EXPECT_EQ(launched.size.gpus_per_node, 2);
+  EXPECT_GT(launched.memory_gib, 0.0);
+}
+
+}  // namespace jobs::machine_test
