@@ -90,7 +90,7 @@ double ConfigFile::NumberIn(const std::string& object, const std::string& key,
   };
   const Json from = object.empty() ? json_ : json_.value(object, Json());
   return from.is_object()
-             ? ValueOf(from, key, otherwise, is_number, "a number from 0")
+             ? ValueOf(from, key, otherwise, is_number, "a number, 0 or more")
              : otherwise;
 }
 

@@ -52,30 +52,6 @@ const ValueNames& Valuation::names() const {
   return kNames[static_cast<std::size_t>(objective)];
 }
 
-const ValueNames& Valuation::names() const {
-  static constexpr std::array<ValueNames, 2> kNames = {{
-      {.unit = "steps/s",
-       .quantity = "throughput (steps/s)",
-       .column = "_steps_per_s",
-       .best = "Best throughput",
-       .ratio = "Speed-up",
-       .measured =
-           "measured throughput of the best configuration, with noise, so that "
-           "it can exceed the noise-free optimum; 0 for a run without a "
-           "completed trial"},
-      {.unit = "steps/USD",
-       .quantity = "steps per money (steps/USD)",
-       .column = "_steps_per_usd",
-       .best = "Most steps per money",
-       .ratio = "Steps per money",
-       .measured =
-           "steps for the price of a USD with the cheapest configuration, as "
-           "measured, with noise, so that it can exceed the noise-free "
-           "optimum; 0 for a run without a completed trial"},
-  }};
-  return kNames[static_cast<std::size_t>(objective)];
-}
-
 std::vector<std::size_t> ParetoFront(std::span<const TimeAndMoney> points) {
   std::vector<std::size_t> order(points.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

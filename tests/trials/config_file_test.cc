@@ -49,7 +49,7 @@ TEST_F(ConfigFileTest, NumbersAreFromZero) {
   EXPECT_EQ(file.NumberIn("a", "x", 7.0), 7.0);
   for (const char* key : {"c", "d"}) {
     EXPECT_THAT(fakes::ErrorOf([&] { return file.Number(key, 7.0); }),
-                HasSubstr("must be a number from 0"));
+                HasSubstr("must be a number, 0 or more"));
   }
 }
 

@@ -51,8 +51,9 @@ TEST(ParetoFront, HasNoPointThatAnotherOneBeats) {
   std::mt19937 random(3);
   for (int repeat = 0; repeat < 200; ++repeat) {
     std::vector<TimeAndMoney> points(1 + random() % 12);
+    const auto few = [&] { return static_cast<double>(1 + random() % 5); };
     for (TimeAndMoney& point : points) {  // few values: many ties
-      point = {1.0 + random() % 5, 1.0 + random() % 5};
+      point = {.step_time_s = few(), .money = few()};
     }
     std::vector<std::size_t> expected;
     for (std::size_t i = 0; i < points.size(); ++i) {

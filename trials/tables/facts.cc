@@ -159,7 +159,7 @@ double Facts::NonNegative(std::string_view name) const {
   const std::string text = RequireText(name);
   const std::optional<double> value = Finite(text);
   if (!value || *value < 0.0) {
-    Fail(fmt::format("{} must be a number from 0, not '{}'", name, text));
+    Fail(fmt::format("{} must be a number, 0 or more, not '{}'", name, text));
   }
   return *value;
 }

@@ -67,10 +67,10 @@ TEST(Facts, NonNegativeNumbersMayBeZero) {
   EXPECT_EQ(Of("0.5").NonNegative("x"), 0.5);
   for (const char* text : {"-0.05", "inf"}) {
     EXPECT_THAT(ErrorOf([&] { return Of(text).NonNegative("x"); }),
-                HasSubstr("must be a number from 0"));
+                HasSubstr("must be a number, 0 or more"));
   }
   EXPECT_THAT(ErrorOf([] { return Of("one").NonNegative("x"); }),
-              HasSubstr("must be a number from 0"));
+              HasSubstr("must be a number, 0 or more"));
 }
 
 TEST(Facts, FlagsAreWords) {
