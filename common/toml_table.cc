@@ -162,7 +162,7 @@ struct TomlTable::Node {
 
   // Integers are numbers, too, and flags are the integers 0 and 1.
   template <typename T>
-  T Scalar(const toml::node& node, std::string_view key) const {
+  [[nodiscard]] T Scalar(const toml::node& node, std::string_view key) const {
     if (const auto* value = node.as<T>()) {
       return value->get();
     }

@@ -145,6 +145,7 @@ OppaOptions AsPrinted() {
           .tau_share = 0.0,
           .beta = 1.0,
           .random_trials = 4,
+          .prior_start = false,
           .alternate_every = 0,
           .surrogates = methods::PrintedSurrogates()};
 }

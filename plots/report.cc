@@ -145,7 +145,7 @@ ReportOutcome Report(const std::filesystem::path& experiment_folder,
     RequireKnown({options.reference}, methods, "method");
   }
   RequireKnown(records.info.figures, FigureNames(),
-               (experiment_json.string() + ": figure").c_str());
+               experiment_json.string() + ": figure");
 
   ReportOutcome outcome{.notes = std::move(records.notes),
                         .failures = std::move(records.failures)};

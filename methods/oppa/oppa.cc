@@ -59,15 +59,21 @@ class Oppa final : public Method {
   }
 
   // App. E.1: at the start, and after too many failures in a row. Also as long
-  // as no trial has given a throughput, unless predictions can choose.
+  // as no trial has given a throughput, unless a prior can choose.
   [[nodiscard]] bool WantsRandom() const {
     if (history_.size() < options_.random_trials) {
       return true;
     }
     if (!history_.has_throughput()) {
-      return !PredictionsOf(options_).has_value();
+      return !(options_.prior_start && HasPrior());
     }
     return HasFailedRepeatedly();
+  }
+
+  [[nodiscard]] bool HasPrior() const {
+    constexpr auto kNone = surrogates::CostModelForm::kNone;
+    return options_.surrogates.throughput_prior != kNone ||
+           options_.surrogates.memory_prior != kNone;
   }
 
   [[nodiscard]] bool HasFailedRepeatedly() const {
@@ -201,6 +207,10 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
       {"random_trials", Integer{&o.random_trials, 0},
        "Random trials at the start.", "App. E.1, \"a few\""},
       DrawOption(o.draw, "App. E.1"),
+      {"prior_start", Boolean{&o.prior_start},
+       "Until a trial has a throughput, let the priors choose after the random "
+       "trials at the start; otherwise all these trials are random.",
+       ""},
       {"failures_before_random", Integer{&o.failures_before_random, 0},
        "Failures in a row after which a trial is random; 0: never.",
        "App. E.1, \"too many\""},

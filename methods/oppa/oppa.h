@@ -33,6 +33,7 @@ struct OppaOptions {
   double beta = 3.0;
   int random_trials = 1;
   DrawLaw draw = DrawLaw::kCell;
+  bool prior_start = true;
   int failures_before_random = 3;
   // The acquisition function, and the period at which the other one chooses
   // (0: never).

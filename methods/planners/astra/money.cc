@@ -73,14 +73,14 @@ std::vector<GpuStrategy> OptimalPool(std::vector<GpuStrategy> strategies) {
   double least_faster = common::kInfinity;  // of strictly faster strategies
   double least = common::kInfinity;
   double time_s = 0.0;
-  for (GpuStrategy& strategy : strategies) {
+  for (const GpuStrategy& strategy : strategies) {
     if (strategy.step_time_s > time_s) {
       least_faster = least;
       time_s = strategy.step_time_s;
     }
     least = std::min(least, strategy.money);
     if (strategy.money <= least_faster) {
-      pool.push_back(std::move(strategy));
+      pool.push_back(strategy);
     }
   }
   return pool;

@@ -147,6 +147,21 @@ TEST_F(OppaTest, DrawsAtRandomAfterEveryNthFailureInARow) {
   }
 }
 
+// A prior knows what may fit before any trial has run; without one, nothing
+// does. On measured problems, most first trials fail.
+TEST_F(OppaTest, PriorsChooseAfterAFirstTrialThatFailed) {
+  const auto second_is_random = [&](const OppaOptions& options) {
+    const auto method = MakeOppa(problem_, options, kSeed);
+    method->Observe(Failed(method->Suggest()->candidate));
+    return method->Suggest()->chosen_by == trials::ChosenBy::kRandom;
+  };
+  EXPECT_FALSE(second_is_random({}));
+  EXPECT_TRUE(second_is_random({.prior_start = false}));
+  EXPECT_TRUE(second_is_random(
+      {.surrogates = {.throughput_prior = surrogates::CostModelForm::kNone,
+                      .memory_prior = surrogates::CostModelForm::kNone}}));
+}
+
 TEST(PredictionsOf, AreThoseOfAnyPredictedPrior) {
   using surrogates::CostModelForm;
   const auto uses = [](CostModelForm throughput, CostModelForm memory) {
