@@ -235,14 +235,15 @@ void WriteBands(const std::filesystem::path& rows, std::ostream& out) {
   const std::filesystem::path file = trials::ErrorBandsPath();
   plots::WriteTextFile(file, ToToml(BandsOf(read)));
   const std::vector<Calibration> calibration = Calibrate(read);
-  const plots::Table table = plots::TableOf(calibration, [](const Calibration& one) {
-    return plots::Row{
-        {"source", "inside the bands of the other sources", one.source},
-        {"step_time_rows", "", one.step_time_rows},
-        {"step_time_inside", "time", Percent(one.step_time_inside)},
-        {"peak_memory_rows", "", one.peak_memory_rows},
-        {"peak_memory_inside", "memory", Percent(one.peak_memory_inside)}};
-  });
+  const plots::Table table =
+      plots::TableOf(calibration, [](const Calibration& one) {
+        return plots::Row{
+            {"source", "inside the bands of the other sources", one.source},
+            {"step_time_rows", "", one.step_time_rows},
+            {"step_time_inside", "time", Percent(one.step_time_inside)},
+            {"peak_memory_rows", "", one.peak_memory_rows},
+            {"peak_memory_inside", "memory", Percent(one.peak_memory_inside)}};
+      });
   plots::WriteTextFile(rows.parent_path() / "calibration.csv", ToCsv(table));
   out << ToText(table) << "wrote " << file.string() << '\n';
 }
