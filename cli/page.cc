@@ -60,12 +60,7 @@ int WriteOrWatch(const VerbOptions& options, const PageVerbOptions& own) {
 
 fs::path WriteSearchPage(const fs::path& experiment_folder,
                          plots::PageOptions options) {
-  if (options.learned.rows.empty()) {
-    const plots::PageRun run = plots::LoadPageRun(experiment_folder, options);
-    options.learned = studies::LearnedNumbers(
-        trials::RunFolder(experiment_folder, run.problem->info.name,
-                          run.method->name, options.repeat));
-  }
+  options.learned = studies::LearnedNumbers;
   return plots::WritePage(experiment_folder, options);
 }
 

@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "plots/table.h"
-
 namespace plots {
 namespace {
 
@@ -15,87 +13,57 @@ constexpr double kLevel = 0.05;
 // Shares that differ by rounding only are equal.
 double Quantized(double share) { return std::round(share * 1e9) / 1e9; }
 
-const MethodSummary* Find(const std::vector<MethodSummary>& methods,
-                          const std::string& name) {
-  const auto found =
-      std::find_if(methods.begin(), methods.end(),
-                   [&](const auto& method) { return method.method == name; });
-  return found == methods.end() ? nullptr : &*found;
-}
-
-// Differences by repeat of two methods on one problem.
-std::vector<double> Differences(const MethodSummary& method,
-                                const MethodSummary& reference,
-                                std::size_t checkpoint) {
-  std::vector<double> differences;
-  for (const RunShare& run : method.run_shares) {
-    for (const RunShare& other : reference.run_shares) {
-      if (run.repeat == other.repeat && run.finished && other.finished &&
-          !std::isnan(run.at[checkpoint] - other.at[checkpoint])) {
-        differences.push_back(
-            Quantized(run.at[checkpoint] - other.at[checkpoint]));
+// Separately for rivals and variants.
+void AdjustP(std::vector<Comparison>& methods) {
+  for (const bool variants : {false, true}) {
+    std::vector<double> p;
+    for (const Comparison& method : methods) {
+      p.push_back(method.is_variant == variants ? method.test.wilcoxon_p
+                                                : trials::kUnknown);
+    }
+    const std::vector<double> adjusted = common::Holm(p);
+    for (std::size_t m = 0; m < methods.size(); ++m) {
+      if (methods[m].is_variant == variants) {
+        methods[m].holm_p = adjusted[m];
       }
     }
   }
-  return differences;
 }
 
-Comparison CompareMethod(const MethodSummary& method,
-                         const std::vector<double>& units,
-                         const MethodSummary& reference) {
-  return {
-      .method = method.method,
-      .label = method.label,
-      .is_variant = !method.family.empty() && method.family == reference.family,
-      .difference = common::Bootstrap({units}, common::Statistic::kMean),
-      .test = common::TestPairs(units)};
-}
-
-void AdjustP(bool variants, std::vector<Comparison>& methods) {
-  std::vector<double> p;
-  for (const Comparison& method : methods) {
-    p.push_back(method.is_variant == variants ? method.test.wilcoxon_p
-                                              : trials::kUnknown);
-  }
-  const std::vector<double> adjusted = common::Holm(p);
-  for (std::size_t m = 0; m < methods.size(); ++m) {
-    if (methods[m].is_variant == variants) {
-      methods[m].holm_p = adjusted[m];
-    }
-  }
-}
-
+// Over these problems, whose methods are the same ones in the same order.
 ComparisonSet CompareAt(const std::string& name,
                         const std::vector<const ProblemSummary*>& problems,
                         bool over_problems, std::size_t checkpoint,
-                        const std::string& reference) {
+                        std::size_t reference) {
+  const std::vector<MethodSummary>& methods = problems.front()->methods;
   ComparisonSet set{.problems = name,
                     .checkpoint = checkpoint,
-                    .reference = reference,
+                    .reference = methods[reference].method,
+                    .reference_label = methods[reference].label,
                     .over_problems = over_problems};
-  for (const MethodSummary& method : problems.front()->methods) {
-    const MethodSummary& first = *Find(problems.front()->methods, reference);
-    set.reference_label = first.label;
-    if (method.method == reference) {
-      continue;
-    }
+  for (std::size_t m = 0; m < methods.size(); ++m) {
     std::vector<double> units;
     for (const ProblemSummary* problem : problems) {
       const std::vector<double> repeats =
-          Differences(*Find(problem->methods, method.method),
-                      *Find(problem->methods, reference), checkpoint);
-      if (!set.over_problems) {
+          PairedDifferences(problem->methods[m].run_shares,
+                            problem->methods[reference].run_shares, checkpoint);
+      if (!over_problems) {
         units = repeats;
       } else if (!repeats.empty()) {
         units.push_back(Quantized(common::Mean(repeats)));
       }
     }
-    if (!units.empty()) {
-      set.methods.push_back(CompareMethod(method, units, first));
+    if (m != reference && !units.empty()) {
+      const std::string& family = methods[m].family;
+      set.methods.push_back(
+          {.method = methods[m].method,
+           .label = methods[m].label,
+           .is_variant = !family.empty() && family == methods[reference].family,
+           .difference = common::Bootstrap({units}, common::Statistic::kMean),
+           .test = common::TestPairs(units)});
     }
   }
-  AdjustP(false, set.methods);
-  AdjustP(true, set.methods);
+  AdjustP(set.methods);
   return set;
 }
 
@@ -115,19 +83,20 @@ double ComparisonSet::SmallestHolmP(bool variants) const {
   return std::min(1.0, count * smallest);
 }
 
-std::string DefaultReference(const Summary& summary) {
-  std::string first;
-  for (const ProblemSummary& problem : summary.problems) {
-    for (const MethodSummary& method : problem.methods) {
-      if (method.runs > 0 && method.method == "oppa") {
-        return method.method;
-      }
-      if (method.runs > 0 && first.empty()) {
-        first = method.method;
+std::vector<double> PairedDifferences(const std::vector<RunShare>& runs,
+                                      const std::vector<RunShare>& others,
+                                      std::size_t checkpoint) {
+  std::vector<double> differences;
+  for (const RunShare& run : runs) {
+    for (const RunShare& other : others) {
+      const double difference = run.at[checkpoint] - other.at[checkpoint];
+      if (run.repeat == other.repeat && run.finished && other.finished &&
+          !std::isnan(difference)) {
+        differences.push_back(Quantized(difference));
       }
     }
   }
-  return first;
+  return differences;
 }
 
 std::vector<ComparisonSet> Compare(const Summary& summary,
@@ -136,13 +105,14 @@ std::vector<ComparisonSet> Compare(const Summary& summary,
   const auto add = [&](const std::string& name,
                        const std::vector<const ProblemSummary*>& problems,
                        bool over_problems) {
-    if (problems.empty() ||
-        Find(problems.front()->methods, reference) == nullptr) {
-      return;
-    }
-    for (std::size_t c = 0; c < kCheckpoints.size(); ++c) {
+    const auto& methods = problems.front()->methods;
+    const auto found =
+        std::ranges::find(methods, reference, &MethodSummary::method);
+    for (std::size_t c = 0; found != methods.end() && c < kCheckpoints.size();
+         ++c) {
       ComparisonSet set =
-          CompareAt(name, problems, over_problems, c, reference);
+          CompareAt(name, problems, over_problems, c,
+                    static_cast<std::size_t>(found - methods.begin()));
       if (!set.methods.empty()) {
         sets.push_back(std::move(set));
       }
@@ -163,13 +133,7 @@ std::vector<ComparisonSet> Compare(const Summary& summary,
 
 namespace {
 
-struct ComparedMethod {
-  ComparisonSet set;
-  Comparison one;
-};
-
-Row RowOf(const ComparedMethod& line) {
-  const auto& [set, one] = line;
+Row RowOf(const ComparisonSet& set, const Comparison& one) {
   const common::PairedTest& test = one.test;
   return {
       {"problems", "", set.problems},
@@ -206,20 +170,20 @@ Row RowOf(const ComparedMethod& line) {
 }  // namespace
 
 std::string ToCsv(const std::vector<ComparisonSet>& sets) {
-  std::vector<ComparedMethod> lines;
+  Table table{.columns = RowOf(ComparisonSet{}, Comparison{})};
   for (const ComparisonSet& set : sets) {
     for (const Comparison& one : set.methods) {
-      lines.push_back({set, one});
+      table.Add(RowOf(set, one));
     }
   }
-  return ToCsv(TableOf(lines, [](const auto& line) { return RowOf(line); }));
+  return ToCsv(table);
 }
 
 Table ComparisonTable(const ComparisonSet& set, bool variants) {
   Table table;
   for (const Comparison& one : set.methods) {
     if (one.is_variant == variants) {
-      table.Add(RowOf(ComparedMethod{set, one}));
+      table.Add(RowOf(set, one));
     }
   }
   return table;

@@ -1,4 +1,5 @@
-// Paired comparisons of methods with a reference method.
+// Paired comparisons of methods with a reference method, and the summary of an
+// experiment with them.
 
 #ifndef PLOTS_COMPARISON_H_
 #define PLOTS_COMPARISON_H_
@@ -50,9 +51,11 @@ struct ComparisonSet {
   [[nodiscard]] double SmallestHolmP(bool variants) const;
 };
 
-// The default reference: "oppa" if it has runs, else the first method with
-// runs; "" if there is none.
-[[nodiscard]] std::string DefaultReference(const Summary& summary);
+// Of the repeats that both have finished, where both shares are known, the
+// first minus the second. Shares that differ by rounding only are equal.
+[[nodiscard]] std::vector<double> PairedDifferences(
+    const std::vector<RunShare>& runs, const std::vector<RunShare>& others,
+    std::size_t checkpoint);
 
 // At each checkpoint and over each set of problems. Empty where the optimum is
 // not known, or with one method only.
@@ -67,6 +70,14 @@ struct ComparisonSet {
 
 // Unit, number and reachable p of a set, in a sentence or two.
 [[nodiscard]] std::string Describe(const ComparisonSet& set);
+
+// The summary for readers: rounded, with the comparisons at the end of the
+// budget, the optimum and the best configuration found. On a terminal, with an
+// axis over problems, only the means and the ratio per problem.
+enum class Form { kTerminal, kMarkdown };
+[[nodiscard]] std::string ToText(const Summary& summary,
+                                 const std::vector<ComparisonSet>& comparisons,
+                                 const trials::ExperimentInfo& info, Form form);
 
 }  // namespace plots
 

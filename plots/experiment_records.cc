@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <map>
 #include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "common/error.h"
 #include "common/files.h"
 #include "common/parallel.h"
 #include "common/text.h"
@@ -17,17 +15,16 @@
 namespace plots {
 namespace {
 
-// One run to read: its position and its outcome.
-struct Task {
-  std::size_t problem = 0;
-  std::size_t method = 0;
+// A run as it was read.
+struct Loaded {
   Run run;
   bool exists = false;
   std::string error;
 };
 
-void Load(const std::filesystem::path& folder, Task& task) {
-  Run& run = task.run;
+Loaded Load(const std::filesystem::path& folder, int repeat) {
+  Loaded loaded{.run = {.repeat = repeat}};
+  Run& run = loaded.run;
   try {
     run.trials = trials::ReadTrials(folder);
     run.suggestion_times =
@@ -45,96 +42,58 @@ void Load(const std::filesystem::path& folder, Task& task) {
         run.remaining[static_cast<int>(run.trials.size())] = *info.remaining;
       }
     }
-    task.exists = run.finished || !run.trials.empty();
+    loaded.exists = run.finished || !run.trials.empty();
   } catch (const common::InputError& e) {
-    task.error = e.what();
+    loaded.error = e.what();
   }
+  return loaded;
 }
 
-void LoadAll(const std::filesystem::path& experiment_folder,
-             const ExperimentRecords& records, std::vector<Task>& tasks) {
-  common::ParallelFor(
-      static_cast<int>(tasks.size()), common::Cores(), [&](int, int i) {
-        Task& task = tasks[i];
-        Load(trials::RunFolder(
-                 experiment_folder, records.problems[task.problem].info.name,
-                 records.info.methods[task.method].name, task.run.repeat),
-             task);
-      });
-}
-
-// The problems that have been started, without runs.
-void LoadProblems(const std::filesystem::path& experiment_folder,
-                  ExperimentRecords& records) {
-  for (const std::string& name : records.info.problems) {
-    const std::filesystem::path folder =
-        trials::ProblemFolder(experiment_folder, name);
-    if (!common::EntryExists(folder / "problem.json")) {
-      records.notes.push_back(
-          fmt::format("{}: not begun", name.empty() ? "problem" : name));
-      continue;
-    }
-    ProblemRecords problem{.info = trials::ReadProblemInfo(folder)};
-    problem.info.name = name;
-    if (problem.info.money && problem.info.money->optimum_gpus > 0) {
-      problem.info.optimum_steps_per_s *= problem.info.valuation().FactorOfGpus(
-          problem.info.money->optimum_gpus);
-    }
-    for (const trials::ExperimentInfo::Method& method : records.info.methods) {
-      problem.methods.push_back({.name = method.name,
-                                 .label = method.label,
-                                 .family = method.family.value_or("")});
-    }
-    records.problems.push_back(std::move(problem));
+trials::ProblemInfo ReadProblem(const std::filesystem::path& folder,
+                                const std::string& name) {
+  trials::ProblemInfo info = trials::ReadProblemInfo(folder);
+  info.name = name;
+  if (info.money && info.money->optimum_gpus > 0) {
+    info.optimum_steps_per_s *=
+        info.valuation().FactorOfGpus(info.money->optimum_gpus);
   }
+  return info;
 }
 
-// Adds the notes of one problem, whose tasks begin with `task`: methods in the
-// same state share a line.
-void AddNotes(const ProblemRecords& problem, const Task* task, int repeats,
+// What is missing or unfinished in one problem: methods in the same state share
+// a line. The runs are ordered by method.
+void AddNotes(const std::string& problem, const std::vector<Loaded>& runs,
+              const std::vector<trials::ExperimentInfo::Method>& methods,
               std::vector<std::string>& notes) {
   std::vector<std::pair<std::string, std::string>> lines;  // state, methods
-  for (const MethodRecords& method : problem.methods) {
-    std::vector<int> unfinished;
-    std::vector<int> missing;
-    for (const Task* end = task + repeats; task != end; ++task) {
-      if (!task->error.empty()) {
-        continue;  // see ExperimentRecords::failures
+  const std::size_t repeats = runs.size() / methods.size();
+  for (std::size_t m = 0; m < methods.size(); ++m) {
+    for (const bool begun : {true, false}) {
+      std::vector<int> of;
+      for (std::size_t r = m * repeats; r < (m + 1) * repeats; ++r) {
+        // Those with an error are in ExperimentRecords::failures.
+        if (runs[r].error.empty() && runs[r].exists == begun &&
+            !runs[r].run.finished) {
+          of.push_back(runs[r].run.repeat);
+        }
       }
-      if (!task->exists) {
-        missing.push_back(task->run.repeat);
-      } else if (!task->run.finished) {
-        unfinished.push_back(task->run.repeat);
-      }
-    }
-    for (const auto& [state, of] :
-         {std::pair("unfinished", unfinished), {"not begun", missing}}) {
       if (of.empty()) {
         continue;
       }
-      const std::string text =
-          fmt::format("{}: repeats {} of ", state, Ranges(of));
-      const auto known = std::find_if(
-          lines.begin(), lines.end(),
-          [&text](const auto& line) { return line.first == text; });
+      const std::string state = fmt::format(
+          "{}: repeats {} of ", begun ? "unfinished" : "not begun", Ranges(of));
+      const auto known =
+          std::ranges::find(lines, state, &decltype(lines)::value_type::first);
       if (known == lines.end()) {
-        lines.emplace_back(text, method.name);
+        lines.emplace_back(state, methods[m].name);
       } else {
-        known->second += ", " + method.name;
+        known->second += ", " + methods[m].name;
       }
     }
   }
-  const std::string& name = problem.info.name;
-  for (const auto& [state, methods] : lines) {
-    notes.push_back((name.empty() ? "" : name + ": ") + state + methods);
+  for (const auto& [state, names] : lines) {
+    notes.push_back((problem.empty() ? "" : problem + ": ") + state + names);
   }
-}
-
-// "out of memory" for kOutOfMemory.
-std::string WordsOf(trials::Outcome outcome) {
-  std::string words(ToString(outcome));
-  std::replace(words.begin(), words.end(), '_', ' ');
-  return words;
 }
 
 // "no trial completed: 4 failed (exit code 3), 2 out of memory" where runs
@@ -158,7 +117,7 @@ std::string WhyNoResult(const std::vector<Run>& runs) {
   }
   std::vector<std::string> counts;
   for (const auto& [outcome, count] : outcomes) {
-    counts.push_back(fmt::format("{} {}", count, WordsOf(outcome)));
+    counts.push_back(fmt::format("{} {}", count, OutcomeWords(outcome)));
     if (outcome == trials::Outcome::kFailed) {
       const auto most = std::max_element(
           messages.begin(), messages.end(),
@@ -198,40 +157,69 @@ ExperimentRecords LoadExperiment(
     const std::filesystem::path& experiment_folder) {
   ExperimentRecords records;
   records.info = trials::ReadExperimentInfo(experiment_folder);
-  LoadProblems(experiment_folder, records);
-
-  const auto repeats = static_cast<std::size_t>(records.info.repeats);
-  std::vector<Task> tasks;
-  for (std::size_t p = 0; p < records.problems.size(); ++p) {
-    for (std::size_t m = 0; m < records.info.methods.size(); ++m) {
-      for (std::size_t r = 0; r < repeats; ++r) {
-        tasks.push_back({.problem = p, .method = m});
-        tasks.back().run.repeat = static_cast<int>(r) + 1;
-      }
+  const std::vector<trials::ExperimentInfo::Method>& methods =
+      records.info.methods;
+  const int repeats = records.info.repeats;
+  for (const std::string& name : records.info.problems) {
+    const std::filesystem::path folder =
+        trials::ProblemFolder(experiment_folder, name);
+    if (!common::EntryExists(folder / "problem.json")) {
+      records.notes.push_back(
+          fmt::format("{}: not begun", name.empty() ? "problem" : name));
+      continue;
     }
-  }
-  LoadAll(experiment_folder, records, tasks);
-
-  Task* task = tasks.data();
-  for (ProblemRecords& problem : records.problems) {
-    AddNotes(problem, task, records.info.repeats, records.notes);
-    for (MethodRecords& method : problem.methods) {
-      for (std::size_t r = 0; r < repeats; ++r, ++task) {
-        if (!task->error.empty()) {
-          records.failures.push_back("left out: " + task->error);
-        } else if (task->exists) {
-          ToValues(problem.info, task->run.trials);
-          method.runs.push_back(std::move(task->run));
+    ProblemRecords& problem = records.problems.emplace_back();
+    problem.info = ReadProblem(folder, name);
+    std::vector<Loaded> loaded(methods.size() * repeats);
+    common::ParallelFor(
+        static_cast<int>(loaded.size()), common::Cores(), [&](int, int i) {
+          const int repeat = i % repeats + 1;
+          loaded[i] = Load(trials::RunFolder(experiment_folder, name,
+                                             methods[i / repeats].name, repeat),
+                           repeat);
+        });
+    AddNotes(name, loaded, methods, records.notes);
+    const std::string prefix = name.empty() ? "" : name + ": ";
+    auto next = loaded.begin();
+    for (const trials::ExperimentInfo::Method& of : methods) {
+      MethodRecords& method = problem.methods.emplace_back(
+          MethodRecords{of.name, of.label, of.family.value_or("")});
+      for (const auto end = next + repeats; next != end; ++next) {
+        if (!next->error.empty()) {
+          records.failures.push_back("left out: " + next->error);
+        } else if (next->exists) {
+          ToValues(problem.info, next->run.trials);
+          method.runs.push_back(std::move(next->run));
         }
       }
       if (const std::string why = WhyNoResult(method.runs); !why.empty()) {
-        records.failures.push_back(fmt::format(
-            "{}{}method {}: {}", problem.info.name,
-            problem.info.name.empty() ? "" : ": ", method.name, why));
+        records.failures.push_back(
+            fmt::format("{}method {}: {}", prefix, method.name, why));
       }
     }
   }
   return records;
+}
+
+std::string OutcomeWords(trials::Outcome outcome) {
+  if (outcome == trials::Outcome::kTerminatedEarly) {
+    return "stopped early";
+  }
+  std::string words(ToString(outcome));
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
+}
+
+std::string DefaultReference(std::span<const ProblemRecords> problems) {
+  std::string first;
+  for (const ProblemRecords& problem : problems) {
+    for (const MethodRecords& method : problem.methods) {
+      if (!method.runs.empty() && (first.empty() || method.name == "oppa")) {
+        first = method.name;
+      }
+    }
+  }
+  return first;
 }
 
 std::vector<int> Incumbents(const std::vector<trials::Trial>& trials) {

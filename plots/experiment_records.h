@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -61,10 +62,18 @@ void ToValues(const trials::ProblemInfo& problem,
 [[nodiscard]] ExperimentRecords LoadExperiment(
     const std::filesystem::path& experiment_folder);
 
+// The method that others are compared with, and that a page shows: "oppa" if it
+// has runs, else the first method with runs; "" if there is none.
+[[nodiscard]] std::string DefaultReference(
+    std::span<const ProblemRecords> problems);
+
 // After each trial, the index of the incumbent as recorded: the best completed
 // trial so far (the first of equals); -1 while there is none.
 [[nodiscard]] std::vector<int> Incumbents(
     const std::vector<trials::Trial>& trials);
+
+// "out of memory", "stopped early".
+[[nodiscard]] std::string OutcomeWords(trials::Outcome outcome);
 
 // The estimates in fits.csv by the trial that they were made before.
 [[nodiscard]] std::map<int, trials::Remaining> RemainingByTrial(

@@ -4,10 +4,12 @@
 #define PLOTS_PAGE_H_
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "common/error.h"
+#include "common/quantiles.h"
 #include "common/statistics.h"
 #include "plots/experiment_records.h"
 #include "plots/table.h"
@@ -20,7 +22,8 @@ struct PageOptions {
   std::string problem;
   std::string method;
   int repeat = 1;
-  Table learned;  // numbers with their meaning
+  // Numbers that a run learned, with their meaning; empty: none.
+  std::function<Table(const std::filesystem::path& run_folder)> learned;
   // Words of the command line to use; empty: the file best.sh of the experiment
   // folder, if there is one.
   std::string command;
@@ -31,11 +34,12 @@ struct PageRun {
   ExperimentRecords experiment;
   const ProblemRecords* problem = nullptr;
   const MethodRecords* method = nullptr;
+  std::filesystem::path folder;
   trials::RunInfo info;
   std::vector<trials::Trial> trials;
-  // Predicted throughput of each trial before it ran; NaN where unknown.
-  std::vector<double> predicted_steps_per_s;
-  std::vector<double> predicted_stddev;
+  // Predicted throughput of each trial before it ran: the mean and the limits
+  // of its 95% interval; NaN where unknown.
+  std::vector<common::Quartiles> predictions;
   int best = -1;   // index of the incumbent; -1: none completed
   int first = -1;  // the configuration that speed-ups refer to; -1: none
 

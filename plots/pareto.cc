@@ -3,13 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>
-
-#include "common/text.h"
-#include "plots/table.h"
 
 namespace plots {
 namespace {
@@ -26,21 +22,10 @@ CostPoint PointOf(const trials::ProblemInfo& problem, double steps_per_s,
 
 common::Quartiles Point(double y) { return {.q1 = y, .median = y, .q3 = y}; }
 
-// The step times of all points, ascending.
-using Times = std::vector<double>;
-
-Times TimesOf(const std::vector<std::vector<CostPoint>>& lists) {
-  std::multiset<double> times;
-  for (const std::vector<CostPoint>& points : lists) {
-    for (const CostPoint& point : points) {
-      times.insert(point.cost.step_time_s);
-    }
-  }
-  return {times.begin(), times.end()};
-}
-
-// One point per time; those of equal times take one of these each.
-Band Scattered(const Times& times, const std::vector<CostPoint>& points) {
+// All points over the same times, ascending, as many of a time as points have
+// it; those of equal times take one of these each.
+Band Scattered(const std::vector<double>& times,
+               const std::vector<CostPoint>& points) {
   Band band{.x = times,
             .y = std::vector(times.size(), Point(trials::kUnknown))};
   for (const CostPoint& point : points) {
@@ -56,14 +41,13 @@ Band Scattered(const Times& times, const std::vector<CostPoint>& points) {
 }
 
 // The least money of a step that takes at most a time.
-Band StaircaseOf(const Times& times, const std::vector<CostPoint>& front) {
+Band StaircaseOf(const std::vector<double>& times,
+                 const std::vector<CostPoint>& front) {
   Band band{.x = times};
   for (const double time : times) {
     double money = trials::kUnknown;
     for (const CostPoint& point : front) {
-      if (point.cost.step_time_s <= time) {
-        money = point.cost.money;
-      }
+      money = point.cost.step_time_s <= time ? point.cost.money : money;
     }
     band.y.push_back(Point(money));
   }
@@ -127,55 +111,54 @@ std::vector<CostPoint> FrontOfAll(const trials::ProblemInfo& problem) {
 
 Panel ParetoPanel(const ProblemRecords& problem) {
   constexpr double kRoom = 1.6;  // beyond the fronts
+  constexpr int kDot = 7;        // of gnuplot
+  constexpr int kCircle = 6;
   const std::vector<CostPoint> tried = TrialCosts(problem);
   const std::vector<CostPoint> front = FrontOfTrials(tried);
   const std::vector<CostPoint> all = FrontOfAll(problem.info);
-  const Times times = TimesOf({tried, all});
+  std::vector<double> times;
+  for (const auto* points : {&tried, &all}) {
+    for (const CostPoint& point : *points) {
+      times.push_back(point.cost.step_time_s);
+    }
+  }
+  std::sort(times.begin(), times.end());
   Panel panel{.name = "pareto",
               .x_column = "step_time_s",
               .x_label = "time of a step (s)",
               .y_label = "money of a step (USD)",
               .y_min = 0.0};
+  panel.series = {{.name = "trials",
+                   .label = "trials",
+                   .style = {.color = "#999999", .symbol = kDot},
+                   .band = Scattered(times, tried),
+                   .mark = Mark::kScatter}};
   double most_money = 0.0;
-  for (const auto* points : {&front, &all}) {
-    for (const CostPoint& point : *points) {
+  const auto add = [&](const std::string& name, const std::string& label,
+                       LineStyle style, int symbol,
+                       const std::vector<CostPoint>& points) {
+    for (const CostPoint& point : points) {
       panel.x_max = std::max(panel.x_max, kRoom * point.cost.step_time_s);
       most_money = std::max(most_money, kRoom * point.cost.money);
     }
-  }
-  panel.y_max = most_money;
-  constexpr int kDot = 7;  // of gnuplot
-  constexpr int kCircle = 6;
-  const LineStyle gray{.color = "#999999", .symbol = kDot};
-  LineStyle found = StyleOf(0, true);
-  found.symbol = kDot;
-  LineStyle exhaustive = ThinStyle(0, true);
-  exhaustive.symbol = kCircle;
-  panel.series.push_back({.name = "trials",
-                          .label = "trials",
-                          .style = gray,
-                          .band = Scattered(times, tried),
-                          .mark = Mark::kScatter});
-  if (!all.empty()) {
-    panel.series.push_back({.name = "front_of_all",
-                            .label = "front of all configurations, noise-free",
-                            .style = exhaustive,
-                            .band = StaircaseOf(times, all),
+    style.symbol = symbol;
+    panel.series.push_back({.name = name,
+                            .label = label,
+                            .style = style,
+                            .band = StaircaseOf(times, points),
                             .mark = Mark::kStairs});
-    panel.series.push_back({.name = "on_front_of_all",
-                            .style = exhaustive,
-                            .band = Scattered(times, all),
+    panel.series.push_back({.name = "on_" + name,
+                            .style = style,
+                            .band = Scattered(times, points),
                             .mark = Mark::kScatter});
+  };
+  if (!all.empty()) {
+    add("front_of_all", "front of all configurations, noise-free",
+        ThinStyle(0, true), kCircle, all);
   }
-  panel.series.push_back({.name = "front_of_trials",
-                          .label = "Pareto front of the trials",
-                          .style = found,
-                          .band = StaircaseOf(times, front),
-                          .mark = Mark::kStairs});
-  panel.series.push_back({.name = "on_front_of_trials",
-                          .style = found,
-                          .band = Scattered(times, front),
-                          .mark = Mark::kScatter});
+  add("front_of_trials", "Pareto front of the trials", StyleOf(0, true), kDot,
+      front);
+  panel.y_max = most_money;
   const bool hidden =
       std::any_of(tried.begin(), tried.end(), [&](const CostPoint& point) {
         return point.cost.step_time_s > panel.x_max ||
@@ -188,61 +171,33 @@ Panel ParetoPanel(const ProblemRecords& problem) {
   return panel;
 }
 
-namespace {
-
-// The rows of both fronts of a problem.
-struct FrontPoint {
-  std::string problem;
-  bool of_trials = true;
-  CostPoint point;
-};
-
-std::vector<FrontPoint> BothFronts(const ProblemRecords& problem) {
-  std::vector<FrontPoint> points;
-  for (const CostPoint& point : FrontOfTrials(TrialCosts(problem))) {
-    points.push_back({problem.info.name, true, point});
-  }
-  for (const CostPoint& point : FrontOfAll(problem.info)) {
-    points.push_back({problem.info.name, false, point});
-  }
-  return points;
-}
-
-Row RowOf(const FrontPoint& one) {
-  const CostPoint& point = one.point;
-  return {{"problem", "", one.problem},
-          {"front", "", one.of_trials ? "trials" : "all"},
-          {"", "Pareto front",
-           one.of_trials ? "trials, " + point.method : "all configurations"},
-          {"method", "", point.method},
-          {"gpus", "GPUs", point.gpus},
-          {"step_time_s", "s/step", Rounded(point.cost.step_time_s, 4)},
-          {"money_per_step_usd", "USD/1000 steps",
-           Rounded(point.cost.money, 4, 1000.0)},
-          {"config", "configuration", point.config}};
-}
-
-Table TableOfFronts(const std::vector<FrontPoint>& points) {
-  return TableOf(points, [](const FrontPoint& one) { return RowOf(one); });
-}
-
-}  // namespace
-
-Table ParetoTable(const ProblemRecords& problem) {
-  return TableOfFronts(BothFronts(problem));
-}
-
-std::string ParetoCsv(const ExperimentRecords& records) {
-  bool any = false;
-  std::vector<FrontPoint> points;
-  for (const ProblemRecords& problem : records.problems) {
-    if (HasParetoFront(problem.info)) {
-      any = true;
-      const std::vector<FrontPoint> both = BothFronts(problem);
-      points.insert(points.end(), both.begin(), both.end());
+Table ParetoTable(std::span<const ProblemRecords> problems) {
+  const auto row_of = [&](const std::string& problem, const CostPoint& point) {
+    const bool of_trials = !point.method.empty();
+    return Row{{"problem", problems.size() > 1 ? "problem" : "", problem},
+               {"front", "", of_trials ? "trials" : "all"},
+               {"", "Pareto front",
+                of_trials ? "trials, " + point.method : "all configurations"},
+               {"method", "", point.method},
+               {"gpus", "GPUs", point.gpus},
+               {"step_time_s", "s/step", Rounded(point.cost.step_time_s, 4)},
+               {"money_per_step_usd", "USD/1000 steps",
+                Rounded(point.cost.money, 4, 1000.0)},
+               {"config", "configuration", point.config}};
+  };
+  Table table{.columns = row_of("", {})};
+  for (const ProblemRecords& problem : problems) {
+    if (!HasParetoFront(problem.info)) {
+      continue;
+    }
+    for (const auto& front :
+         {FrontOfTrials(TrialCosts(problem)), FrontOfAll(problem.info)}) {
+      for (const CostPoint& point : front) {
+        table.Add(row_of(problem.info.name, point));
+      }
     }
   }
-  return any ? ToCsv(TableOfFronts(points)) : "";
+  return table;
 }
 
 }  // namespace plots

@@ -4,6 +4,7 @@
 #ifndef PLOTS_PARETO_H_
 #define PLOTS_PARETO_H_
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,12 +40,8 @@ struct CostPoint {
 // Money of a step against its time: all trials, both fronts.
 [[nodiscard]] Panel ParetoPanel(const ProblemRecords& problem);
 
-// Both fronts, one row per configuration.
-[[nodiscard]] Table ParetoTable(const ProblemRecords& problem);
-
-// The same of all problems that have a front, in SI units and USD; "" if none
-// has.
-[[nodiscard]] std::string ParetoCsv(const ExperimentRecords& records);
+// Both fronts of each problem that has them, one row per configuration.
+[[nodiscard]] Table ParetoTable(std::span<const ProblemRecords> problems);
 
 }  // namespace plots
 

@@ -1,11 +1,9 @@
 #include "plots/report.h"
 
-#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "common/error.h"
 #include "common/quantiles.h"
 #include "plots/comparison.h"
 #include "plots/experiment_records.h"
@@ -13,7 +11,6 @@
 #include "plots/figures/figures.h"
 #include "plots/pareto.h"
 #include "plots/summary.h"
-#include "plots/summary_text.h"
 
 namespace plots {
 namespace {
@@ -69,21 +66,6 @@ std::string RemainingLines(const ExperimentRecords& records) {
           RemainingText(
               {.expected_gain = common::ComputeQuartiles(gains).median,
                .p_within_5 = common::ComputeQuartiles(within_5).median}));
-    }
-  }
-  return text;
-}
-
-// The tables of the Pareto fronts, each under the name of its problem.
-std::string ParetoFronts(const ExperimentRecords& records,
-                         const std::string& heading,
-                         std::string (*to_text)(const Table&)) {
-  std::string text;
-  for (const ProblemRecords& problem : records.problems) {
-    if (HasParetoFront(problem.info)) {
-      text += fmt::format("\n{}Step time and money{}{}\n\n{}", heading,
-                          problem.info.name.empty() ? "" : ", ",
-                          problem.info.name, to_text(ParetoTable(problem)));
     }
   }
   return text;
@@ -149,31 +131,30 @@ ReportOutcome Report(const std::filesystem::path& experiment_folder,
 
   ReportOutcome outcome{.notes = std::move(records.notes),
                         .failures = std::move(records.failures)};
-  for (const ProblemRecords& problem : records.problems) {
-    const bool any_run =
-        std::any_of(problem.methods.begin(), problem.methods.end(),
-                    [](const auto& method) { return !method.runs.empty(); });
-    if (any_run && !AnyConfigurationRan(problem)) {
-      outcome.notes.push_back(fmt::format(
-          "{}{}no configuration ran: figures of the throughput are not drawn",
-          problem.info.name, problem.info.name.empty() ? "" : ": "));
-    }
-  }
   const Summary summary = Summarize(records);
-  const std::vector<ComparisonSet> comparisons =
-      Compare(summary, options.reference.empty() ? DefaultReference(summary)
-                                                 : options.reference);
-  outcome.summary = ToText(summary, comparisons, records.info) +
-                    RemainingLines(records) + ParetoFronts(records, "", ToText);
+  const std::vector<ComparisonSet> comparisons = Compare(
+      summary, options.reference.empty() ? DefaultReference(records.problems)
+                                         : options.reference);
+  const Table pareto = ParetoTable(records.problems);
+  const auto text = [&](Form form) {
+    std::string all = ToText(summary, comparisons, records.info, form);
+    if (form == Form::kTerminal) {
+      all += RemainingLines(records);
+    }
+    if (!pareto.rows.empty()) {
+      const bool terminal = form == Form::kTerminal;
+      all += fmt::format("\n{}Step time and money\n\n{}", terminal ? "" : "## ",
+                         terminal ? ToText(pareto) : ToMarkdown(pareto));
+    }
+    return all;
+  };
+  outcome.summary = text(Form::kTerminal);
   WriteTable(experiment_folder / "summary.csv", ToCsv(summary), outcome);
   WriteTable(experiment_folder / "comparison.csv", ToCsv(comparisons), outcome);
-  if (const std::string front = ParetoCsv(records); !front.empty()) {
-    WriteTable(experiment_folder / "pareto.csv", front, outcome);
+  if (!pareto.rows.empty()) {
+    WriteTable(experiment_folder / "pareto.csv", ToCsv(pareto), outcome);
   }
-  WriteTable(experiment_folder / "summary.md",
-             ToMarkdown(summary, comparisons, records.info) +
-                 ParetoFronts(records, "## ", ToMarkdown),
-             outcome);
+  WriteTable(experiment_folder / "summary.md", text(Form::kMarkdown), outcome);
 
   const std::vector<std::string>& names =
       !options.figures.empty()        ? options.figures

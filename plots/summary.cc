@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <functional>
 #include <utility>
 
@@ -34,9 +33,7 @@ double MedianOf(const std::vector<Run>& runs, const RunNumber& of) {
   return AnyUnknown(values) ? trials::kUnknown : common::Median(values);
 }
 
-common::Quartiles QuartilesOf(const std::vector<Run>& runs,
-                              const RunNumber& of) {
-  const std::vector<double> values = Over(runs, of);
+common::Quartiles QuartilesOf(const std::vector<double>& values) {
   return AnyUnknown(values) ? common::Quartiles{}
                             : common::ComputeQuartiles(values);
 }
@@ -58,11 +55,6 @@ double MeanThinking(const Run& run) {
     }
   }
   return common::Mean(known);
-}
-
-// The final value of an incumbent curve.
-double Last(const StepCurve& curve) {
-  return curve.y.empty() ? 0.0 : curve.y.back();
 }
 
 // The first cost at which the curve is at least `target`.
@@ -110,15 +102,6 @@ void SetBest(const std::vector<Run>& runs, MethodSummary& summary) {
   }
 }
 
-std::vector<double> SharesAt(const MethodSummary& summary,
-                             std::size_t checkpoint) {
-  std::vector<double> shares;
-  for (const RunShare& run : summary.run_shares) {
-    shares.push_back(run.at[checkpoint]);
-  }
-  return shares;
-}
-
 // The shares over the runs of a method on some problems.
 std::array<Share, kCheckpoints.size()> SharesOf(
     const std::vector<const MethodSummary*>& problems) {
@@ -128,10 +111,11 @@ std::array<Share, kCheckpoints.size()> SharesOf(
     std::vector<double> medians;
     common::Quartiles quartiles{0.0, 0.0, 0.0};
     for (const MethodSummary* problem : problems) {
-      strata.push_back(SharesAt(*problem, c));
-      const auto one = AnyUnknown(strata.back())
-                           ? common::Quartiles{}
-                           : common::ComputeQuartiles(strata.back());
+      std::vector<double>& shares_of_runs = strata.emplace_back();
+      for (const RunShare& run : problem->run_shares) {
+        shares_of_runs.push_back(run.at[c]);
+      }
+      const common::Quartiles one = QuartilesOf(shares_of_runs);
       medians.push_back(one.median);
       quartiles.q1 += one.q1 / static_cast<double>(problems.size());
       quartiles.q3 += one.q3 / static_cast<double>(problems.size());
@@ -148,31 +132,6 @@ std::array<Share, kCheckpoints.size()> SharesOf(
   return shares;
 }
 
-// Everything that is relative to the exhaustive optimum.
-void SetShares(const std::vector<Run>& runs, const trials::ProblemInfo& problem,
-               MethodSummary& summary) {
-  if (!(problem.optimum_steps_per_s > 0.0)) {
-    return;
-  }
-  for (const Run& run : runs) {
-    const StepCurve curve =
-        IncumbentCurve(run, problem, Cost::kTrials, Value::kExact);
-    RunShare& share = summary.run_shares.emplace_back();
-    share.repeat = run.repeat;
-    share.finished = run.finished;
-    for (std::size_t c = 0; c < kCheckpoints.size(); ++c) {
-      share.at[c] =
-          (c == kEnd ? Last(curve) : ValueAt(curve, kCheckpoints[c])) /
-          problem.optimum_steps_per_s;
-    }
-  }
-  summary.shares = SharesOf({&summary});
-  if (!std::isnan(summary.shares[kEnd].mean.value)) {
-    summary.reach_95 = ReachOf(runs, problem, 0.95);
-    summary.reach_99 = ReachOf(runs, problem, 0.99);
-  }
-}
-
 MethodSummary SummarizeMethod(const MethodRecords& method,
                               const trials::ProblemInfo& problem, int repeats) {
   const std::vector<Run>& runs = method.runs;
@@ -187,9 +146,10 @@ MethodSummary SummarizeMethod(const MethodRecords& method,
   if (runs.empty()) {
     return summary;
   }
-  summary.throughput = QuartilesOf(runs, [&](const Run& run) {
-    return Last(IncumbentCurve(run, problem, Cost::kTrials, Value::kMeasured));
-  });
+  summary.throughput = QuartilesOf(Over(runs, [&](const Run& run) {
+    return ValueAt(
+        IncumbentCurve(run, problem, Cost::kTrials, Value::kMeasured), kNever);
+  }));
   if (problem.time_budget_s > 0.0) {
     summary.throughput_halfway = MedianOf(runs, [&](const Run& run) {
       return ValueAt(
@@ -197,7 +157,12 @@ MethodSummary SummarizeMethod(const MethodRecords& method,
           0.5 * problem.time_budget_s);
     });
   }
-  SetShares(runs, problem, summary);
+  summary.run_shares = RunSharesOf(runs, problem);
+  summary.shares = SharesOf({&summary});
+  if (!std::isnan(summary.shares[kEnd].mean.value)) {
+    summary.reach_95 = ReachOf(runs, problem, 0.95);
+    summary.reach_99 = ReachOf(runs, problem, 0.99);
+  }
   summary.trials = MedianOf(runs, [](const Run& run) {
     return static_cast<double>(run.trials.size());
   });
@@ -240,6 +205,12 @@ std::vector<std::size_t> Comparable(
   return comparable;
 }
 
+bool IsHeldOut(const trials::ExperimentInfo& info, const std::string& problem) {
+  return info.held_out.has_value() &&
+         std::find(info.held_out->begin(), info.held_out->end(), problem) !=
+             info.held_out->end();
+}
+
 MethodSummary MeanOf(const Summary& summary, const MeanSummary& mean_over,
                      std::size_t method) {
   std::vector<const MethodSummary*> problems;
@@ -270,10 +241,11 @@ MethodSummary MeanOf(const Summary& summary, const MeanSummary& mean_over,
   return mean;
 }
 
-void AddMean(const std::string& name,
+void AddMean(const std::string& half,
              const std::function<bool(const std::string&)>& in_half,
              Summary& summary) {
-  MeanSummary mean{.name = name,
+  MeanSummary mean{.name = half.empty() ? "(mean)" : "(mean " + half + ")",
+                   .half = half,
                    .problems = Comparable(summary.problems, in_half)};
   if (mean.problems.empty()) {
     return;
@@ -305,21 +277,35 @@ Summary Summarize(const ExperimentRecords& records) {
     return summary;
   }
   AddMean(
-      "(mean)", [](const auto& /*problem*/) { return true; }, summary);
+      "", [](const auto& /*problem*/) { return true; }, summary);
   if (RunsHeldOut(records.info)) {
     const auto held_out = [&](const std::string& problem) {
       return IsHeldOut(records.info, problem);
     };
-    AddMean("(mean development)", std::not_fn(held_out), summary);
-    AddMean("(mean held-out)", held_out, summary);
+    AddMean("development", std::not_fn(held_out), summary);
+    AddMean("held-out", held_out, summary);
   }
   return summary;
 }
 
-bool IsHeldOut(const trials::ExperimentInfo& info, const std::string& problem) {
-  return info.held_out.has_value() &&
-         std::find(info.held_out->begin(), info.held_out->end(), problem) !=
-             info.held_out->end();
+std::vector<RunShare> RunSharesOf(const std::vector<Run>& runs,
+                                  const trials::ProblemInfo& problem) {
+  std::vector<RunShare> shares;
+  for (const Run& run : runs) {
+    if (!(problem.optimum_steps_per_s > 0.0)) {
+      break;
+    }
+    const StepCurve curve =
+        IncumbentCurve(run, problem, Cost::kTrials, Value::kExact);
+    RunShare& share = shares.emplace_back();
+    share.repeat = run.repeat;
+    share.finished = run.finished;
+    for (std::size_t c = 0; c < kCheckpoints.size(); ++c) {
+      share.at[c] = ValueAt(curve, c == kEnd ? kNever : kCheckpoints[c]) /
+                    problem.optimum_steps_per_s;
+    }
+  }
+  return shares;
 }
 
 bool RunsHeldOut(const trials::ExperimentInfo& info) {

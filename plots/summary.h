@@ -1,4 +1,4 @@
-// The results of an experiment, as numbers.
+// The results of an experiment.
 
 #ifndef PLOTS_SUMMARY_H_
 #define PLOTS_SUMMARY_H_
@@ -92,6 +92,7 @@ struct ProblemSummary {
 // every method that has any runs has some.
 struct MeanSummary {
   std::string name;  // "(mean)", "(mean development)", "(mean held-out)"
+  std::string half;  // "", "development", "held-out"
   std::vector<std::size_t> problems;  // of Summary::problems, ascending
   std::vector<MethodSummary> methods;
 };
@@ -105,16 +106,26 @@ struct Summary {
 
 [[nodiscard]] Summary Summarize(const ExperimentRecords& records);
 
+// The shares of all runs; empty where the optimum is not known.
+[[nodiscard]] std::vector<RunShare> RunSharesOf(
+    const std::vector<Run>& runs, const trials::ProblemInfo& problem);
+
 // The objective, which all problems of an experiment share.
 [[nodiscard]] inline trials::Valuation ValuationOf(const Summary& summary) {
   return summary.problems.empty() ? trials::Valuation{}
                                   : summary.problems.front().info.valuation();
 }
 
-// Whether a problem is held out, and whether the experiment runs any that is.
-[[nodiscard]] bool IsHeldOut(const trials::ExperimentInfo& info,
-                             const std::string& problem);
+// Whether the experiment runs any problem that is held out.
 [[nodiscard]] bool RunsHeldOut(const trials::ExperimentInfo& info);
+
+// A row per problem and method, then the means as problem "(mean)". SI units,
+// unknown numbers empty, infinity "inf"; columns in docs/figures.md.
+[[nodiscard]] std::string ToCsv(const Summary& summary);
+
+// "simulated cluster", "replayed measurements", ...: how tables and figures
+// name a backend.
+[[nodiscard]] std::string BackendName(const std::string& backend);
 
 }  // namespace plots
 

@@ -1,5 +1,3 @@
-#include "plots/summary_text.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,29 +6,19 @@
 
 #include <fmt/format.h>
 
+#include "plots/comparison.h"
+#include "plots/summary.h"
 #include "plots/table.h"
 
 namespace plots {
 namespace {
 
-// Who reads a text: a document has a column for every number; a terminal has
-// room for 120 characters.
-enum class Reader { kDocument, kTerminal };
-
 // What the cells of a table have in common.
 struct View {
   trials::Valuation valuation;
-  Reader reader = Reader::kDocument;
   int repeats = 1;
   int decimals = 3;     // of a throughput
   bool ratios = false;  // there is a share of the optimum
-  [[nodiscard]] bool terminal() const { return reader == Reader::kTerminal; }
-};
-
-// A method on a problem, or on average.
-struct SummaryLine {
-  MethodSummary method;
-  trials::ProblemInfo info;
 };
 
 Cell Percent(double ratio) { return Fixed(ratio, 1, 100.0); }
@@ -41,17 +29,28 @@ Cell Runs(const MethodSummary& s) {
              : Figures(fmt::format("{}/{}", s.finished, s.repeats));
 }
 
-// A median with its quartiles, or on a terminal that has the ratio, too,
-// without; "none" where no run has an incumbent.
+// A median, and its quartiles where there is room; "none" where no run has an
+// incumbent.
 Cell Throughput(const MethodSummary& s, const View& view) {
   const common::Quartiles& q = s.throughput;
-  const bool quartiles = view.repeats != 1 && !(view.terminal() && view.ratios);
+  const bool quartiles = view.repeats != 1 && !view.ratios;
   const Cell shown = Interval({.value = q.median,
                                .low = quartiles ? q.q1 : trials::kUnknown,
                                .high = q.q3},
                               view.decimals);
   const bool none = s.best_config.empty() && q.q3 == 0.0;
   return {none ? "none" : shown.text, q.median};
+}
+
+// "25.0 48.7": after 5 and 10 trials.
+Cell Checkpoints(const MethodSummary& s) {
+  constexpr std::size_t kAfter5 = 2;
+  static_assert(kCheckpoints[kAfter5] == 5 && kCheckpoints[kAfter5 + 1] == 10);
+  const double after_10 = s.shares[kAfter5 + 1].mean.value;
+  return Figures(std::isnan(after_10)
+                     ? ""
+                     : Percent(s.shares[kAfter5].mean.value).text + " " +
+                           Percent(after_10).text);
 }
 
 // "3.2/8 (10)": minutes, trials, runs.
@@ -72,43 +71,12 @@ Cell Counts(const MethodSummary& s) {
                                    tenths(s.out_of_memory)));
 }
 
-// The checkpoints before the end; a terminal has one column for two of them.
-void AddCheckpoints(const MethodSummary& s, const View& view, Row& row) {
-  for (std::size_t c = 0; c < kEnd; ++c) {
-    const std::string count = CheckpointName(c);
-    const bool shares_column = view.terminal() && count == "10";
-    const double value = s.shares[c].mean.value;
-    Cell mean = Interval(s.shares[c].mean, 1, 100.0);
-    mean.text = Percent(value).text;
-    if (shares_column && !std::isnan(value)) {
-      mean.text = Percent(s.shares[c - 1].mean.value).text + " " + mean.text;
-    }
-    row.emplace_back("ratio_after_" + count + "_mean",
-                     shares_column     ? "at 5, 10"
-                     : view.terminal() ? ""
-                                       : "after " + count,
-                     mean,
-                     shares_column ? "mean of the same after 5 and 10 trials"
-                     : count == "1"
-                         ? "mean of the same after 1 trial, and so on"
-                         : "");
-    row.emplace_back("ratio_after_" + count + "_median", "",
-                     s.shares[c].median.value);
-  }
-}
-
-// All columns, for programs and for people. A terminal has room for 120
-// characters, so that it has fewer.
-Row RowOf(const SummaryLine& line, const View& view) {
-  const MethodSummary& s = line.method;
+// All columns for programs, and for people as many as a terminal of 120
+// characters has room for.
+Row RowOf(const MethodSummary& s, const trials::ProblemInfo& info,
+          const View& view) {
   const Share& end = s.shares[kEnd];
   const std::string per(view.valuation.names().column);
-  const auto title = [&](const char* document, const char* terminal = "") {
-    return std::string(view.terminal() ? terminal : document);
-  };
-  const std::string reach_meaning =
-      "minutes/trials until it reaches 95% of the optimum (runs that do); - "
-      "unless more than half of the runs do";
   Row row = {
       {"problem", "", s.problem},
       {"method", "", s.method},
@@ -118,30 +86,25 @@ Row RowOf(const SummaryLine& line, const View& view) {
       {"runs", "", s.runs},
       {"", "runs", Runs(s)},
       {"finished", "", s.finished},
-      {"throughput_median" + per,
-       std::string(view.terminal() ? view.valuation.unit()
-                                   : view.valuation.quantity()),
+      {"throughput_median" + per, std::string(view.valuation.unit()),
        Throughput(s, view), std::string(view.valuation.names().measured)},
       {"throughput_q1" + per, "", s.throughput.q1},
       {"throughput_q3" + per, "", s.throughput.q3},
-      {"throughput_halfway" + per, title("halfway"),
-       Fixed(s.throughput_halfway, view.decimals),
-       "throughput after half of the search time"},
+      {"throughput_halfway" + per, "", s.throughput_halfway},
       {"ratio_mean", "of optimum (%)", Interval(end.mean, 1, 100.0),
-       "noise-free throughput of the configuration returned over that of the "
-       "best of all, mean over repeats"},
-      {"ratio_median", title("median (%)"), Interval(end.median, 1, 100.0),
-       "median of the same"},
-      {"", title("", "median"), Percent(end.median.value),
-       "median of the same"},
+       "noise-free throughput of the configuration returned over that "
+       "of the best of all, mean over repeats"},
+      {"ratio_median", "", Interval(end.median, 1)},
+      {"", "median", Percent(end.median.value), "median of the same"},
       {"ratio_q1", "", end.q1},
       {"ratio_q3", "", end.q3},
-      {"", title("quartiles (%)"),
-       Figures(view.repeats == 1 || std::isnan(end.q1)
-                   ? ""
-                   : Percent(end.q1).text + ", " + Percent(end.q3).text),
-       "its quartiles over repeats"}};
-  AddCheckpoints(s, view, row);
+      {"", "at 5, 10", Checkpoints(s),
+       "mean of the same after 5 and 10 trials"}};
+  for (std::size_t c = 0; c < kEnd; ++c) {
+    const std::string after = "ratio_after_" + CheckpointName(c);
+    row.emplace_back(after + "_mean", "", Interval(s.shares[c].mean, 1));
+    row.emplace_back(after + "_median", "", s.shares[c].median.value);
+  }
   for (const auto& [percent, to] :
        {std::pair("95", s.reach_95), {"99", s.reach_99}}) {
     row.emplace_back(fmt::format("time_to_{}_s", percent), "", to.time_s);
@@ -149,23 +112,21 @@ Row RowOf(const SummaryLine& line, const View& view) {
     row.emplace_back(fmt::format("runs_to_{}", percent), "", to.runs);
   }
   const Row rest = {
-      {"", title("95%: min/trials (runs)", "to 95%"), To(s.reach_95),
-       reach_meaning},
-      {"", title("99%: min/trials (runs)"), To(s.reach_99)},
-      {"", title("", "all/early/OOM"), Counts(s),
+      {"", "to 95%", To(s.reach_95),
+       "minutes/trials until it reaches 95% of the optimum (runs that do); - "
+       "unless more than half of the runs do"},
+      {"", "all/early/OOM", Counts(s),
        "trials, those terminated early and out of memory"},
-      {"trials", title("trials"), Rounded(s.trials, 2)},
-      {"terminated_early", title("early"), Rounded(s.terminated_early, 2),
-       "trials terminated early"},
-      {"out_of_memory", title("OOM"), Rounded(s.out_of_memory, 2),
-       "trials out of memory"},
+      {"trials", "", s.trials},
+      {"terminated_early", "", s.terminated_early},
+      {"out_of_memory", "", s.out_of_memory},
       {"thinking_s_per_trial", "pick (ms)", Rounded(s.thinking_s, 2, 1000.0),
        "the method's own time per suggestion"},
       {"best" + per, "", s.best_steps_per_s},
       {"best_config", "", s.best_config},
-      {"optimum" + per, "", line.info.optimum_steps_per_s},
-      {"optimum_config", "", line.info.optimum_config},
-      {"backend", "", line.info.backend}};
+      {"optimum" + per, "", info.optimum_steps_per_s},
+      {"optimum_config", "", info.optimum_config},
+      {"backend", "", info.backend}};
   row.insert(row.end(), rest.begin(), rest.end());
   return row;
 }
@@ -186,14 +147,18 @@ int Decimals(const std::vector<MethodSummary>& methods) {
 }
 
 // A row per method, without the columns that are empty throughout.
-Table MethodTable(const std::vector<MethodSummary>& methods, View view) {
-  view.decimals = Decimals(methods);
+Table MethodTable(const std::vector<MethodSummary>& methods,
+                  const trials::Valuation& valuation, int repeats) {
+  View view{.valuation = valuation,
+            .repeats = repeats,
+            .decimals = Decimals(methods)};
   view.ratios = std::any_of(methods.begin(), methods.end(), [](const auto& s) {
     return !std::isnan(s.shares[kEnd].mean.value);
   });
-  Table table = TableOf(methods, [&](const MethodSummary& s) {
-    return RowOf(SummaryLine{s, {}}, view);
-  });
+  Table table;
+  for (const MethodSummary& s : methods) {
+    table.Add(RowOf(s, {}, view));
+  }
   table.HideEmpty();
   return table;
 }
@@ -207,31 +172,6 @@ Table RatioTable(const Summary& summary) {
       row.emplace_back(s.label, Percent(s.shares[kEnd].mean.value));
     }
     table.Add(std::move(row));
-  }
-  return table;
-}
-
-// The optimum, and the best configuration of each method.
-Table ConfigTable(const ProblemSummary& problem) {
-  const bool exact = std::any_of(problem.methods.begin(), problem.methods.end(),
-                                 [](const auto& s) { return s.best_is_exact; });
-  Table table;
-  const auto add = [&](const std::string& name, double value,
-                       const std::string& config) {
-    table.Add({{"best configuration", name},
-               {fmt::format("{}{}", exact ? "noise-free " : "",
-                            problem.info.valuation().unit()),
-                Rounded(value, 4)},
-               {"configuration", config}});
-  };
-  if (problem.info.optimum_steps_per_s > 0.0) {
-    add("exhaustive optimum", problem.info.optimum_steps_per_s,
-        problem.info.optimum_config);
-  }
-  for (const MethodSummary& s : problem.methods) {
-    if (!s.best_config.empty()) {
-      add(s.label, s.best_steps_per_s, s.best_config);
-    }
   }
   return table;
 }
@@ -258,29 +198,24 @@ std::string Describe(const ProblemSummary& problem) {
   return text + "\n";
 }
 
-// A line if there are runs, but no trial of them completed.
-std::string NothingRan(const ProblemSummary& problem) {
+// The best configuration of all methods; or, if there are runs, that there is
+// none.
+std::string BestFound(const ProblemSummary& problem) {
+  const MethodSummary* best = nullptr;
   bool any_run = false;
   for (const MethodSummary& s : problem.methods) {
     any_run = any_run || s.runs > 0;
-    if (!s.best_config.empty()) {
-      return "";
+    if (!s.best_config.empty() &&
+        (best == nullptr || s.best_steps_per_s > best->best_steps_per_s)) {
+      best = &s;
     }
   }
-  return any_run ? "no configuration ran: no trial completed\n" : "";
-}
-
-std::string BestFound(const ProblemSummary& problem) {
-  const auto best =
-      std::max_element(problem.methods.begin(), problem.methods.end(),
-                       [](const MethodSummary& a, const MethodSummary& b) {
-                         return std::isnan(a.best_steps_per_s) ||
-                                a.best_steps_per_s < b.best_steps_per_s;
-                       });
-  if (best == problem.methods.end() || best->best_config.empty()) {
-    return NothingRan(problem);
+  if (best == nullptr) {
+    return any_run ? "no configuration ran: no trial completed, and figures of "
+                     "the throughput are not drawn\n\n"
+                   : "";
   }
-  return fmt::format("best found, {}: {} {}: {} ({})\n",
+  return fmt::format("best found, {}: {} {}: {} ({})\n\n",
                      best->best_is_exact ? "noise-free" : "measured",
                      Rounded(best->best_steps_per_s, 4).text,
                      problem.info.valuation().unit(), best->best_config,
@@ -292,38 +227,38 @@ std::string Lines(const std::string& legend) {
   return fmt::format("{}\n", fmt::join(Wrap(legend, kWidth), "\n"));
 }
 
-std::string MeanTitle(const MeanSummary& mean,
+std::string MeanTitle(const MeanSummary& mean, const Summary& summary,
                       const trials::ExperimentInfo& info) {
-  const std::string half =
-      mean.name == "(mean)" ? "" : mean.name.substr(sizeof("(mean"));
   return fmt::format(
-      "Mean over {} of {} problems{}, {} repeat{}", mean.problems.size(),
+      "Mean over {} of {} problems{}, {} repeat{} ({})", mean.problems.size(),
       info.problems.size(),
-      half.empty() ? "" : ": " + half.substr(0, half.size() - 1) + " half",
-      info.repeats, info.repeats == 1 ? "" : "s");
+      mean.half.empty() ? "" : fmt::format(": {} half", mean.half),
+      info.repeats, info.repeats == 1 ? "" : "s",
+      BackendName(summary.problems.front().info.backend));
 }
 
-// Which problems are held out, if any; a line.
+// Which problems are held out, if any; a paragraph.
 std::string Halves(const trials::ExperimentInfo& info) {
   if (!info.held_out.has_value()) {
     return "";
   }
   if (!RunsHeldOut(info)) {
     return fmt::format(
-        "Development half: {} problems; {} held-out are left out.\n",
+        "Development half: {} problems; {} held-out are left out.\n\n",
         info.problems.size(), info.held_out->size());
   }
   return fmt::format(
-      "Held-out half, whose results must not be used to choose settings: {}.\n",
+      "Held-out half, whose results must not be used to choose settings: "
+      "{}.\n\n",
       fmt::join(*info.held_out, ", "));
 }
 
-// The parts of a summary for one reader.
+// The parts of a summary.
 class Document {
  public:
   Document(const Summary& summary, const std::vector<ComparisonSet>& sets,
-           const trials::ExperimentInfo& info, Reader reader)
-      : summary_(summary), sets_(sets), info_(info), reader_(reader) {
+           const trials::ExperimentInfo& info, Form form)
+      : summary_(summary), sets_(sets), info_(info), form_(form) {
     if (info.repeats != 1) {
       legend_ =
           "[95% intervals] are bootstrap intervals over repeats within the "
@@ -333,25 +268,17 @@ class Document {
 
   std::string Text() {
     std::string text =
-        Heading("#", info_.title.empty() ? info_.name : info_.title);
-    const std::string halves = Halves(info_);
-    text += halves + (halves.empty() || terminal() ? "" : "\n");
+        Heading("# ", info_.title.empty() ? info_.name : info_.title) +
+        Halves(info_);
     for (const MeanSummary& mean : summary_.means) {
-      text += Heading(
-          "##",
-          MeanTitle(mean, info_) +
-              (terminal()
-                   ? fmt::format(
-                         " ({})",
-                         BackendName(summary_.problems.front().info.backend))
-                   : ""));
-      text += (terminal() ? "\n" : "") + Methods(mean.methods);
-      text += Comparisons(mean.name) + "\n";
+      text += Heading("## ", MeanTitle(mean, summary_, info_));
+      text += Methods(mean.methods);
+      text += Comparisons(mean.name);
     }
     if (!summary_.means.empty()) {
-      text += Render(RatioTable(summary_)) + (terminal() ? "" : "\n");
+      text += Render(RatioTable(summary_));
     }
-    if (summary_.means.empty() || !terminal()) {
+    if (summary_.means.empty() || form_ == Form::kMarkdown) {
       for (const ProblemSummary& problem : summary_.problems) {
         text += Problem(problem);
       }
@@ -360,31 +287,29 @@ class Document {
   }
 
  private:
-  [[nodiscard]] bool terminal() const { return reader_ == Reader::kTerminal; }
-
   [[nodiscard]] std::string Heading(std::string_view level,
                                     const std::string& title) const {
-    return terminal() ? title + "\n" : fmt::format("{} {}\n\n", level, title);
+    return fmt::format("{}{}\n\n", form_ == Form::kMarkdown ? level : "",
+                       title);
   }
 
-  // The table; the meaning of each of its columns is added to the legend once.
+  // The table; the meaning of each of its columns is added to the legend, once,
+  // in the order of the calls.
   std::string Render(const Table& table) {
+    const bool markdown = form_ == Form::kMarkdown;
     for (const Field& column : table.columns) {
-      const std::string entry =
-          fmt::format("{0}{1}{0}: {2}.", terminal() ? "" : "`", column.title,
-                      column.meaning);
+      const std::string entry = fmt::format(
+          "{0}{1}{0}: {2}.", markdown ? "`" : "", column.title, column.meaning);
       if (!column.title.empty() && !column.meaning.empty() &&
           legend_.find(entry) == std::string::npos) {
         legend_ += (legend_.empty() ? "" : " ") + entry;
       }
     }
-    return terminal() ? plots::ToText(table) : plots::ToMarkdown(table);
+    return (markdown ? ToMarkdown(table) : plots::ToText(table)) + "\n";
   }
 
   std::string Methods(const std::vector<MethodSummary>& methods) {
-    return Render(MethodTable(methods, {.valuation = ValuationOf(summary_),
-                                        .reader = reader_,
-                                        .repeats = info_.repeats}));
+    return Render(MethodTable(methods, ValuationOf(summary_), info_.repeats));
   }
 
   // Comparisons with the reference at the end of the budget over one set of
@@ -397,64 +322,51 @@ class Document {
       }
       for (const bool variants : {false, true}) {
         const Table table = ComparisonTable(set, variants);
-        text += table.rows.empty() ? "" : "\n" + Render(table);
+        text += table.rows.empty() ? "" : Render(table);
       }
-      text += "\n" + Lines(Describe(set));
+      text += Lines(Describe(set)) + "\n";
     }
     return text;
   }
 
   std::string Problem(const ProblemSummary& problem) {
-    std::string text;
-    if (!problem.info.name.empty()) {
-      text += (terminal() ? "\n" : "") + Heading("##", problem.info.name);
-    }
-    text += Describe(problem) + "\n" + Methods(problem.methods);
-    text += summary_.means.empty() ? Comparisons(problem.info.name) : "";
-    if (terminal()) {
-      return text + BestFound(problem);
-    }
-    const std::string nothing = NothingRan(problem);
-    return text + "\n" +
-           (nothing.empty() ? Render(ConfigTable(problem)) : nothing) + "\n";
+    const std::string& name = problem.info.name;
+    std::string text = name.empty() ? "" : Heading("## ", name);
+    text += Describe(problem) + "\n";
+    text += Methods(problem.methods);
+    text += summary_.means.empty() ? Comparisons(name) : "";
+    return text + BestFound(problem);
   }
 
   const Summary& summary_;
   const std::vector<ComparisonSet>& sets_;
   const trials::ExperimentInfo& info_;
-  Reader reader_;
+  Form form_;
   std::string legend_;
 };
 
 }  // namespace
 
 std::string ToCsv(const Summary& summary) {
-  std::vector<SummaryLine> lines;
+  const View view{.valuation = ValuationOf(summary)};
+  Table table{.columns = RowOf(MethodSummary{}, {}, view)};
   for (const ProblemSummary& problem : summary.problems) {
     for (const MethodSummary& s : problem.methods) {
-      lines.push_back({s, problem.info});
+      table.Add(RowOf(s, problem.info, view));
     }
   }
   for (const MeanSummary& mean : summary.means) {
     for (const MethodSummary& s : mean.methods) {
-      lines.push_back({s, {}});
+      table.Add(RowOf(s, {}, view));
     }
   }
-  const View view{.valuation = ValuationOf(summary)};
-  return ToCsv(TableOf(
-      lines, [&](const SummaryLine& line) { return RowOf(line, view); }));
-}
-
-std::string ToMarkdown(const Summary& summary,
-                       const std::vector<ComparisonSet>& comparisons,
-                       const trials::ExperimentInfo& info) {
-  return Document(summary, comparisons, info, Reader::kDocument).Text();
+  return ToCsv(table);
 }
 
 std::string ToText(const Summary& summary,
                    const std::vector<ComparisonSet>& comparisons,
-                   const trials::ExperimentInfo& info) {
-  return Document(summary, comparisons, info, Reader::kTerminal).Text();
+                   const trials::ExperimentInfo& info, Form form) {
+  return Document(summary, comparisons, info, form).Text();
 }
 
 std::string BackendName(const std::string& backend) {

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <iterator>
 #include <numeric>
-#include <string_view>
 
 #include <fmt/format.h>
 

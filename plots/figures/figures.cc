@@ -9,7 +9,7 @@
 
 #include "plots/figures/panels.h"
 #include "plots/pareto.h"
-#include "plots/summary_text.h"
+#include "plots/summary.h"
 
 namespace plots {
 namespace {

@@ -1,16 +1,23 @@
 #include "plots/page.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <map>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "common/files.h"
 #include "common/text.h"
-#include "plots/page/parts.h"
+#include "common/units.h"
+#include "plots/figure_files.h"
+#include "plots/figures/panels.h"
+#include "plots/page/assets.h"
 #include "plots/pareto.h"
-#include "plots/table.h"
 
 namespace plots {
 namespace {
@@ -19,6 +26,273 @@ namespace fs = std::filesystem;
 
 using trials::Outcome;
 using trials::Trial;
+
+// "dp=8" and so on, a part for each parameter of the configuration.
+std::vector<std::string> ConfigParts(const Trial& trial) {
+  const std::string label = trials::CandidateLabel(trial);
+  const std::vector<std::string_view> parts = common::Split(label, ',');
+  return {parts.begin(), parts.end()};
+}
+
+// "25%"; "" stays what it is.
+Cell With(const std::string& unit, Cell number) {
+  number.text += number.text.empty() ? "" : unit;
+  return number;
+}
+
+// "12 s", "3.4 min"; "" if it is not known.
+Cell Duration(double seconds) {
+  return seconds < 90.0     ? With(" s", Rounded(seconds, 3))
+         : seconds < 5400.0 ? With(" min", Rounded(seconds, 3, 1.0 / 60.0))
+                            : With(" h", Rounded(seconds, 3, 1.0 / 3600.0));
+}
+
+// The free share of a GPU's memory; NaN if it is not known.
+double Headroom(const PageRun& run, const Trial& trial) {
+  const auto& capacity = run.problem->info.memory_capacity_bytes;
+  return capacity && trial.measurement.peak_memory_bytes
+             ? 1.0 - *trial.measurement.peak_memory_bytes / *capacity
+             : trials::kUnknown;
+}
+
+Figure FigureOf(const PageRun& run) {
+  const trials::ExperimentInfo& info = run.experiment.info;
+  Figure figure{
+      .name = "search",
+      .title = info.title.empty() ? info.name : info.title,
+      .panels = {TrialPanel(run.trials, run.problem->info, run.predictions)}};
+  figure.caption = figure.panels.front().note;
+  Panel memory = MemoryPanel(run.trials, run.problem->info);
+  const bool any_known = std::ranges::any_of(memory.series, [](const auto& s) {
+    return std::ranges::any_of(
+        s.band.y, [](const auto& y) { return !std::isnan(y.median); });
+  });
+  if (any_known) {
+    figure.panels.push_back(std::move(memory));
+  }
+  return figure;
+}
+
+// What an <svg> element inside of HTML needs of an SVG file: no prolog, names
+// of namespaces or title.
+std::string Inline(std::string svg) {
+  const auto cut = [&svg](std::string_view begin, std::string_view end) {
+    const std::size_t from = svg.find(begin);
+    const std::size_t to = svg.find(end, from);
+    if (from != std::string::npos && to != std::string::npos) {
+      svg.erase(from, to + end.size() - from);
+    }
+  };
+  cut("<?xml", "?>\n");
+  cut("xmlns=\"", "\"\n");
+  cut("xmlns:xlink=\"", "\"\n");
+  cut("<title>", "</desc>");
+  return svg;
+}
+
+// "27,797"
+std::string Thousands(double value) {
+  std::string digits = fmt::format("{:.0f}", value);
+  for (std::size_t at = digits.size(); at > 3;) {
+    at -= 3;
+    digits.insert(at, ",");
+  }
+  return digits;
+}
+
+// Why the given configuration is not the reference of speed-ups; "" if it is,
+// or if none is given.
+std::string GivenThatFailed(const PageRun& run) {
+  for (const Trial& trial : run.trials) {
+    if (trial.chosen_by == trials::ChosenBy::kGiven) {
+      return trial.measurement.outcome == Outcome::kCompleted
+                 ? ""
+                 : fmt::format(" (the given one: {})",
+                               OutcomeWords(trial.measurement.outcome));
+    }
+  }
+  return "";
+}
+
+std::string Card(const std::string& name, const std::string& value,
+                 const std::string& note, const char* style = "") {
+  return fmt::format(
+      "<div class=\"card{}\"><span class=\"name\">{}</span><b>{}</b>"
+      "<span>{}</span></div>",
+      style, name, value, note);
+}
+
+std::string BestCard(const PageRun& run) {
+  const double value = run.Best().throughput.steps_per_s;
+  const trials::Valuation valuation = run.problem->info.valuation();
+  const double rate = value / valuation.Factor(run.Best().config);
+  const auto& tokens = run.problem->info.tokens_per_step;
+  return Card(
+      std::string(valuation.names().best),
+      fmt::format("{} <small>{}</small>", Rounded(value, 4).text,
+                  valuation.unit()),
+      fmt::format(
+          "{} per step{}, trial {}", Duration(1.0 / rate).text,
+          tokens ? fmt::format(", {} tokens/s", Thousands(*tokens * rate)) : "",
+          run.Best().number),
+      " lead");
+}
+
+std::string SpeedUpCard(const PageRun& run) {
+  const bool given = run.First().chosen_by == trials::ChosenBy::kGiven;
+  const std::string reference =
+      given ? "the present configuration"
+            : "the first configuration that ran" + GivenThatFailed(run);
+  if (run.first == run.best) {
+    return Card("Speed-up", "none", "over " + reference);
+  }
+  const common::Estimate speed = SpeedUpOf(run.Best(), run.First());
+  return Card(std::string(run.problem->info.valuation().names().ratio),
+              fmt::format("{:.2f}×", speed.value),
+              fmt::format("[{:.2f}, {:.2f}] over {}", speed.low, speed.high,
+                          reference));
+}
+
+std::string MemoryCard(const PageRun& run) {
+  const auto& peak = run.Best().measurement.peak_memory_bytes;
+  if (!peak) {
+    return "";
+  }
+  const double headroom = 100.0 * Headroom(run, run.Best());
+  const auto& capacity = run.problem->info.memory_capacity_bytes;
+  return Card(
+      "Peak memory",
+      Rounded(*peak / common::kGiga, 3).text + " <small>GB</small>",
+      std::isnan(headroom)
+          ? std::string("of a GPU")
+          : fmt::format("of {} GB, {:.0f}% free{}",
+                        Rounded(*capacity / common::kGiga, 3).text, headroom,
+                        headroom < 10.0 ? ": little to spare" : ""));
+}
+
+// What all configurations have in common.
+std::set<std::string> CommonParts(const PageRun& run) {
+  std::set<std::string> fixed;
+  std::map<std::string, std::size_t> counts;
+  for (const Trial& trial : run.trials) {
+    for (const std::string& part : ConfigParts(trial)) {
+      ++counts[part];
+    }
+  }
+  for (const auto& [part, count] : counts) {
+    if (count == run.trials.size() && run.trials.size() > 1) {
+      fixed.insert(part);
+    }
+  }
+  return fixed;
+}
+
+// The parts of a configuration that are not fixed, as text.
+std::string Varying(const Trial& trial, const std::set<std::string>& fixed) {
+  std::string text;
+  for (const std::string& part : ConfigParts(trial)) {
+    if (!fixed.contains(part)) {
+      text += (text.empty() ? "" : ", ") + part;
+    }
+  }
+  return text.empty() ? "as below" : text;
+}
+
+// The i-th trial of the run.
+Row RowOf(const PageRun& run, std::size_t i,
+          const std::set<std::string>& fixed) {
+  const Trial& trial = run.trials[i];
+  const auto& measured = trial.measurement;
+  const common::Quartiles& predicted = run.predictions[i];
+  const double rate =
+      trial.HasThroughput() ? trial.throughput.steps_per_s : trials::kUnknown;
+  const double ratio = run.first >= 0 && !std::isnan(rate)
+                           ? SpeedUpOf(trial, run.First()).value
+                           : trials::kUnknown;
+  Row row = {
+      {"#", trial.number},
+      {"Outcome", OutcomeWords(measured.outcome)},
+      {std::string(run.problem->info.valuation().unit()), Rounded(rate, 4)},
+      {"Speed-up", With("×", Fixed(ratio, 2))},
+      {"Predicted (95%)",
+       With(" ± " + Rounded(predicted.q3 - predicted.median, 2).text,
+            Rounded(predicted.median, 3))},
+      {"Peak GB", Rounded(measured.peak_memory_bytes.value_or(trials::kUnknown),
+                          3, 1.0 / common::kGiga)},
+      {"Free", With("%", Fixed(Headroom(run, trial), 0, 100.0))},
+      {"Took", Duration(measured.duration_s)},
+      {"Configuration", Varying(trial, fixed) +
+                            (measured.message.empty() ? "" : "\n") +
+                            measured.message},
+      {"Chosen by", ToString(trial.chosen_by)}};
+  row[1].cell.style = fmt::format("o-{}", ToString(measured.outcome));
+  row[8].cell.style = "cfg";
+  if (static_cast<int>(i) == run.best) {
+    for (Field& field : row) {
+      field.cell.style += " best";
+    }
+  }
+  return row;
+}
+
+// Throughput and memory of each trial as an inline SVG, by the same code as the
+// figures of a report, which writes search.{svg,csv,gp} into `folder`; or a
+// paragraph with the reason why there is none.
+std::string TrialFigure(const PageRun& run,
+                        const std::filesystem::path& folder) {
+  const Figure figure = FigureOf(run);
+  const FigureFiles written = WriteFigures({{folder, {figure}}}, {"svg"});
+  if (!written.error.empty()) {
+    return fmt::format("<p class=\"soft\">No figure: {}</p>",
+                       EscapeHtml(written.error));
+  }
+  return "<figure>" +
+         Inline(common::ReadFileIfExists(folder / (figure.name + ".svg"))
+                    .value_or("")) +
+         "</figure>";
+}
+
+// The numbers at the top of the page.
+std::string PageCards(const PageRun& run) {
+  std::string cards;
+  if (run.best >= 0) {
+    cards += BestCard(run) + SpeedUpCard(run) + MemoryCard(run);
+  }
+  std::map<Outcome, int> counts;
+  for (const Trial& trial : run.trials) {
+    ++counts[trial.measurement.outcome];
+  }
+  std::string outcomes;
+  for (const auto& [outcome, count] : counts) {
+    outcomes += fmt::format("{}{} {}", outcomes.empty() ? "" : ", ", count,
+                            OutcomeWords(outcome));
+  }
+  cards += Card("Trials", std::to_string(run.trials.size()), outcomes);
+  cards += Card(
+      "Search time",
+      Duration(run.trials.empty() ? 0.0 : run.trials.back().elapsed_s).text,
+      run.problem->info.backend == "command" ? "on the machine"
+                                             : "on a virtual clock");
+  return "<div class=\"cards\">" + cards + "</div>\n";
+}
+
+// The trials, whose columns the page's script sorts; "" without any.
+std::string TrialTable(const PageRun& run) {
+  if (run.trials.empty()) {
+    return "";
+  }
+  const std::set<std::string> fixed = CommonParts(run);
+  Table table;
+  for (std::size_t i = 0; i < run.trials.size(); ++i) {
+    table.Add(RowOf(run, i, fixed));
+  }
+  return "<div class=\"scroll\">" + ToHtml(table, "trials") + "</div>" +
+         (fixed.empty()
+              ? ""
+              : fmt::format(
+                    "<p class=\"small soft\">In all trials: {}.</p>",
+                    EscapeHtml(fmt::format("{}", fmt::join(fixed, ", ")))));
+}
 
 class Page {
  public:
@@ -140,17 +414,19 @@ class Page {
       return "";
     }
     return Section("Step time and money",
-                   Scrolling(ParetoTable(*run_.problem)) +
+                   Scrolling(ParetoTable({run_.problem, 1})) +
                        "<p class=\"small soft\">Over all runs of the "
                        "problem.</p>");
   }
 
   [[nodiscard]] std::string Learned() const {
-    if (options_.learned.rows.empty()) {
+    const Table learned =
+        options_.learned ? options_.learned(run_.folder) : Table();
+    if (learned.rows.empty()) {
       return "";
     }
     return Section("What the search learned",
-                   Scrolling(options_.learned) +
+                   Scrolling(learned) +
                        "<p class=\"small soft\">Effective numbers: "
                        "communication that overlaps with computation costs "
                        "nothing.</p>");

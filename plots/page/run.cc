@@ -41,37 +41,27 @@ const auto& Named(const List& list, const std::string& name, const char* what,
                        [&](const auto& one) { return name_of(one) == name; });
 }
 
-// The method to show unless one is named: the one whose name is oppa, else the
-// first that has a run.
-const MethodRecords& DefaultMethod(const ProblemRecords& problem) {
-  const MethodRecords* chosen = nullptr;
-  for (const MethodRecords& method : problem.methods) {
-    const bool runs = !method.runs.empty();
-    if (runs && (chosen == nullptr || method.name == "oppa")) {
-      chosen = &method;
-    }
-  }
-  return chosen == nullptr ? problem.methods.front() : *chosen;
-}
-
-void ReadPredictions(const fs::path& folder, PageRun& run) {
-  const std::size_t n = run.trials.size();
+void ReadPredictions(PageRun& run) {
   const trials::ProblemInfo& info = run.problem->info;
   const double factor = info.valuation().FactorOfGpus(info.gpus);
-  run.predicted_steps_per_s.assign(n, trials::kUnknown);
-  run.predicted_stddev.assign(n, trials::kUnknown);
+  run.predictions.resize(run.trials.size());
   for (const trials::FitRecord& fit :
-       trials::ReadRows<trials::FitRecord>(folder, true).records) {
+       trials::ReadRows<trials::FitRecord>(run.folder, true).records) {
     if (fit.surrogate != "choice" || fit.trial < 1 ||
-        std::cmp_greater(fit.trial, n)) {
+        std::cmp_greater(fit.trial, run.trials.size())) {
       continue;
     }
-    const auto at = static_cast<std::size_t>(fit.trial) - 1;
+    common::Quartiles& one = run.predictions[fit.trial - 1];
     if (fit.parameter == "throughput_mean") {
-      run.predicted_steps_per_s[at] = factor * fit.value;
+      one.median = factor * fit.value;
     } else if (fit.parameter == "throughput_variance") {
-      run.predicted_stddev[at] = factor * std::sqrt(fit.value);
+      one.q3 = kNormal95 * factor * std::sqrt(fit.value);  // half the interval
     }
+  }
+  for (common::Quartiles& one : run.predictions) {
+    one = {.q1 = std::max(one.median - one.q3, 0.0),
+           .median = one.median,
+           .q3 = one.median + one.q3};
   }
 }
 
@@ -111,17 +101,19 @@ PageRun LoadPageRun(const fs::path& experiment_folder,
           ? &run.experiment.problems.front()
           : &Named(run.experiment.problems, options.problem, "problem",
                    [](const auto& one) { return one.info.name; });
-  run.method = options.method.empty()
-                   ? &DefaultMethod(*run.problem)
-                   : &Named(run.problem->methods, options.method, "method",
+  const std::string method = options.method.empty()
+                                 ? DefaultReference({run.problem, 1})
+                                 : options.method;
+  run.method = method.empty()
+                   ? &run.problem->methods.front()
+                   : &Named(run.problem->methods, method, "method",
                             [](const auto& one) { return one.name; });
-  const fs::path folder =
-      trials::RunFolder(experiment_folder, run.problem->info.name,
-                        run.method->name, options.repeat);
-  run.info = trials::ReadRunInfo(folder);
-  run.trials = trials::ReadTrials(folder);
+  run.folder = trials::RunFolder(experiment_folder, run.problem->info.name,
+                                 run.method->name, options.repeat);
+  run.info = trials::ReadRunInfo(run.folder);
+  run.trials = trials::ReadTrials(run.folder);
   ToValues(run.problem->info, run.trials);
-  ReadPredictions(folder, run);
+  ReadPredictions(run);
   run.best = run.trials.empty() ? -1 : Incumbents(run.trials).back();
   run.first = ReferenceTrial(run.trials);
   return run;

@@ -9,9 +9,9 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "harness/records/check.h"
+#include "plots/comparison.h"
 #include "plots/experiment_records.h"
 #include "plots/summary.h"
-#include "plots/summary_text.h"
 #include "tests/fuzz/input_file.h"
 #include "tests/fuzz/rows.h"
 
@@ -42,9 +42,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
         plots::LoadExperiment(fuzz::Folder() / "m");
     const plots::Summary summary = plots::Summarize(records);
     const auto comparison =
-        plots::Compare(summary, plots::DefaultReference(summary));
+        plots::Compare(summary, plots::DefaultReference(records.problems));
     (void)plots::ToCsv(summary);
-    (void)plots::ToText(summary, comparison, records.info);
+    (void)plots::ToText(summary, comparison, records.info,
+                        plots::Form::kMarkdown);
   } catch (const common::InputError&) {
   }
   return 0;

@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include "plots/report.h"
-#include "plots/summary_text.h"
 #include "tests/plots/synthetic_experiment.h"
 
 namespace plots::comparison_test {
@@ -172,10 +171,9 @@ TEST(DefaultReference, IsOppaOrTheFirstMethodWithRuns) {
   const TemporaryFolder folder;
   WriteShares(folder.path(),
               {{"", {{"random", {0.5, 0.6}}, {"oppa", {0.7, 0.7}}}}}, kTwo);
-  EXPECT_EQ(DefaultReference(Summarize(LoadExperiment(folder.path()))), "oppa");
+  EXPECT_EQ(DefaultReference(LoadExperiment(folder.path()).problems), "oppa");
   std::filesystem::remove_all(folder.path() / "oppa");
-  EXPECT_EQ(DefaultReference(Summarize(LoadExperiment(folder.path()))),
-            "random");
+  EXPECT_EQ(DefaultReference(LoadExperiment(folder.path()).problems), "random");
 }
 
 TEST(Report, ComparesWithTheRequestedReference) {

@@ -10,7 +10,6 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
-#include "plots/page/parts.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/record.h"
 

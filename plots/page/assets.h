@@ -1,10 +1,13 @@
 // The style and the script of the result page.
 
-#include "plots/page/parts.h"
+#ifndef PLOTS_PAGE_ASSETS_H_
+#define PLOTS_PAGE_ASSETS_H_
+
+#include <string_view>
 
 namespace plots {
 
-const std::string_view kPageStyle = R"css(
+inline constexpr std::string_view kPageStyle = R"css(
 :root{color-scheme:light dark;--bg:#fbfbfa;--card:#fff;--ink:#1c1e21;--soft:#5b616a;--line:#e2e4e7;
 --accent:#0b6e8f;--ok:#0072b2;--early:#5d6b78;--oom:#c4510a;--fail:#a5366f;
 --time:#8a6500;--good:#0f7a4f;--warn:#a34b00;--chip:#eef3f6}
@@ -57,7 +60,7 @@ table{font-size:8pt}td.cfg{min-width:0}th,td{padding:3px 5px}th{white-space:norm
 figure{margin:0}
 )css";
 
-const std::string_view kPageScript = R"js(
+inline constexpr std::string_view kPageScript = R"js(
 (function(){
 var table=document.getElementById('trials');if(!table)return;
 var body=table.tBodies[0],heads=[].slice.call(table.tHead.rows[0].cells);
@@ -80,3 +83,5 @@ if(document.body.hasAttribute('data-live'))setTimeout(function(){location.reload
 )js";
 
 }  // namespace plots
+
+#endif  // PLOTS_PAGE_ASSETS_H_
