@@ -14,12 +14,9 @@
 #include "cli/verb_options.h"
 #include "harness/stop.h"
 #include "studies/fits/verb.h"
-#include "studies/noise.h"
 #include "studies/output.h"
-#include "studies/scaling.h"
-#include "studies/sensitivity/effects.h"
-#include "studies/sensitivity/variations.h"
-#include "studies/validation/verb.h"
+#include "studies/sensitivity/sensitivity.h"
+#include "studies/verbs.h"
 
 namespace cli {
 namespace {
@@ -113,10 +110,11 @@ int Sensitivity(const VerbOptions& options, const SensitivityVerbOptions& own) {
     }
     code = std::max(code, run);
   }
-  return std::max(code, studies::Write(study.folder,
-                                       studies::SensitivityOutputs(
-                                           study, studies::ClaimEffects(study)),
-                                       kSink));
+  return std::max(code,
+                  studies::Write(study.folder,
+                                 {studies::SensitivityOutput(
+                                     study, studies::ClaimEffects(study))},
+                                 kSink));
 }
 
 Verb DefineSensitivity() {

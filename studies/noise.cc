@@ -1,11 +1,10 @@
-#include "studies/noise.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <ostream>
+#include <numeric>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,7 +14,7 @@
 #include "common/error.h"
 #include "common/quantiles.h"
 #include "harness/testbed.h"
-#include "studies/output.h"
+#include "studies/verbs.h"
 #include "trials/measurement.h"
 
 namespace studies {
@@ -29,40 +28,30 @@ struct NoisyTrial {
   std::vector<double> step_times_s;
 };
 
-// A configuration that fits, of a cell of sizes that is not yet drawn if there
-// is one; -1 if the cell has none.
-int DrawFitting(const harness::Testbed& testbed, const std::vector<int>& cell,
-                std::mt19937_64& random) {
-  std::vector<int> fitting;
-  for (const int i : cell) {
-    if (testbed.exact->ExactThroughput((*testbed.space)[i]).value_or(0.0) >
-        0.0) {
-      fitting.push_back(i);
-    }
-  }
-  return fitting.empty() ? -1 : fitting[random() % fitting.size()];
+std::string ShortLabel(const ParallelConfig& config) {
+  return fmt::format("dp {}, tp {}, pp {}", config.dp, config.tp, config.pp);
 }
 
 // Trials of configurations drawn among those that fit, of different sizes.
 std::vector<NoisyTrial> RunTrials(const harness::Testbed& testbed,
                                   const NoiseVerbOptions& noise) {
   std::mt19937_64 random(static_cast<std::uint64_t>(noise.seed));
-  std::vector<std::vector<int>> cells = testbed.space->cells();
+  std::vector<int> rest(testbed.space->size());
+  std::iota(rest.begin(), rest.end(), 0);
+  std::set<std::string> sizes;
   std::vector<NoisyTrial> drawn;
-  while (!cells.empty() && std::ssize(drawn) < noise.trials) {
-    const auto which =
-        cells.begin() + static_cast<std::ptrdiff_t>(random() % cells.size());
-    const int candidate = DrawFitting(testbed, *which, random);
-    cells.erase(which);
-    if (candidate < 0) {
-      continue;
+  while (!rest.empty() && std::ssize(drawn) < noise.trials) {
+    std::swap(rest[random() % rest.size()], rest.back());
+    const ParallelConfig& config = (*testbed.space)[rest.back()];
+    rest.pop_back();
+    if (testbed.exact->ExactThroughput(config).value_or(0.0) > 0.0 &&
+        sizes.insert(ShortLabel(config)).second) {
+      trials::TrialRequest request;
+      request.candidate = config;
+      request.max_steps = noise.steps;
+      request.seed = random();
+      drawn.push_back({config, testbed.runner->Run(request).step_times_s});
     }
-    NoisyTrial& trial = drawn.emplace_back();
-    trials::TrialRequest request;
-    request.candidate = trial.config = (*testbed.space)[candidate];
-    request.max_steps = noise.steps;
-    request.seed = random();
-    trial.step_times_s = testbed.runner->Run(request).step_times_s;
   }
   if (drawn.empty()) {
     throw InputError("noise: no configuration of the problem fits");
@@ -70,28 +59,20 @@ std::vector<NoisyTrial> RunTrials(const harness::Testbed& testbed,
   return drawn;
 }
 
-double EstimatedStep(const std::vector<double>& step_times_s,
-                     double outlier_iqr) {
+double EstimatedStep(
+    const std::vector<double>& step_times_s,
+    double outlier_iqr = trials::ThroughputOptions{}.outlier_iqr) {
   trials::ThroughputOptions options;
   options.outlier_iqr = outlier_iqr;
   return 1.0 / trials::EstimateThroughput(step_times_s, options).steps_per_s;
 }
 
-std::string ShortLabel(const ParallelConfig& config) {
-  return fmt::format("dp {}, tp {}, pp {}", config.dp, config.tp, config.pp);
-}
-
-// The x axis covers the points of the first series.
-plots::Panel PanelOf(const std::string& x_column, const std::string& x_label,
-                     const std::string& y_label,
-                     std::vector<plots::Series> series) {
-  plots::Panel panel{.x_column = x_column,
-                     .x_label = x_label,
-                     .y_label = y_label,
-                     .x_min = series.front().band.x.front(),
-                     .x_max = series.front().band.x.back()};
-  panel.series = std::move(series);
-  return panel;
+// From the first steps alone.
+double EstimatedEarly(const std::vector<double>& step_times_s,
+                      std::size_t steps) {
+  std::vector<double> first = step_times_s;
+  first.resize(std::min(steps, first.size()));
+  return EstimatedStep(first);
 }
 
 // Fig. 3: every step, and the estimate of the step time.
@@ -101,19 +82,18 @@ plots::Figure StepsFigure(const std::vector<NoisyTrial>& drawn) {
     const auto& times = drawn[i].step_times_s;
     const int style = static_cast<int>(i);
     const std::vector<double> steps = Counting(static_cast<int>(times.size()));
-    const double estimate_s =
-        EstimatedStep(times, trials::ThroughputOptions{}.outlier_iqr);
-    series.push_back(Line(ShortLabel(drawn[i].config), plots::ThinStyle(style),
-                          steps, times));
-    series.push_back(Line("", plots::ThinStyle(style, true), steps,
-                          std::vector<double>(times.size(), estimate_s)));
-    series.back().name = series[2 * i].name + " estimate";
+    const std::string label = ShortLabel(drawn[i].config);
+    series.push_back(Line(label, plots::ThinStyle(style), steps, times));
+    series.push_back(
+        Line("", plots::ThinStyle(style, true), steps,
+             std::vector<double>(times.size(), EstimatedStep(times))));
+    series.back().name = label + " estimate";
   }
   return {.name = "noise-steps",
           .title = "Step times of simulated trials",
           .caption = "Dashed: 1 / throughput as estimated from all steps.",
-          .panels = {
-              PanelOf("step", "training step", "time (s)", std::move(series))}};
+          .panels = {PanelOver("step", "training step", "time (s)",
+                               std::move(series))}};
 }
 
 // Fig. 10: the mean against the threshold, relative to the one in use.
@@ -124,8 +104,7 @@ plots::Figure ThresholdFigure(const std::vector<NoisyTrial>& drawn) {
     thresholds.push_back(0.25 * quarter);
   }
   for (std::size_t i = 0; i < drawn.size(); ++i) {
-    const double usual_s = EstimatedStep(
-        drawn[i].step_times_s, trials::ThroughputOptions{}.outlier_iqr);
+    const double usual_s = EstimatedStep(drawn[i].step_times_s);
     std::vector<double> ratios;
     for (const double threshold : thresholds) {
       ratios.push_back(EstimatedStep(drawn[i].step_times_s, threshold) /
@@ -135,10 +114,11 @@ plots::Figure ThresholdFigure(const std::vector<NoisyTrial>& drawn) {
                           plots::ThinStyle(static_cast<int>(i)), thresholds,
                           ratios));
   }
-  return {.name = "noise-threshold",
-          .title = "Outlier threshold",
-          .panels = {PanelOf("threshold", "threshold (inter-quartile ranges)",
-                             "mean step time / that at 2", std::move(series))}};
+  return {
+      .name = "noise-threshold",
+      .title = "Outlier threshold",
+      .panels = {PanelOver("threshold", "threshold (inter-quartile ranges)",
+                           "mean step time / that at 2", std::move(series))}};
 }
 
 // Fig. 15: the estimate after this many steps.
@@ -152,13 +132,9 @@ plots::Figure LengthFigure(const std::vector<NoisyTrial>& drawn) {
       // The first step would hide all others.
       steps.push_back(static_cast<double>(step + 1));
       times_s.push_back(trial.step_times_s[step]);
-      estimates_s.push_back(EstimatedStep(
-          std::vector<double>(trial.step_times_s.begin(),
-                              trial.step_times_s.begin() +
-                                  static_cast<std::ptrdiff_t>(step) + 1),
-          trials::ThroughputOptions{}.outlier_iqr));
+      estimates_s.push_back(EstimatedEarly(trial.step_times_s, step + 1));
     }
-    figure.panels.push_back(PanelOf(
+    figure.panels.push_back(PanelOver(
         "step", fmt::format("step ({})", ShortLabel(trial.config)), "time (s)",
         {Line("step", plots::ThinStyle(0), steps, times_s),
          Line("1 / throughput so far", plots::ThinStyle(1, true), steps,
@@ -168,39 +144,37 @@ plots::Figure LengthFigure(const std::vector<NoisyTrial>& drawn) {
   return figure;
 }
 
+Output OutputOf(const harness::ProblemSpec& problem,
+                const NoiseVerbOptions& noise) {
+  const harness::Testbed testbed = harness::MakeTestbed(problem);
+  const std::vector<NoisyTrial> drawn = RunTrials(testbed, noise);
+  Output output{
+      .name = "noise",
+      .conclusion = fmt::format("{}: {} trials of {} steps.",
+                                testbed.description, drawn.size(), noise.steps),
+      .figures = {StepsFigure(drawn), ThresholdFigure(drawn),
+                  LengthFigure(drawn)}};
+  for (const NoisyTrial& trial : drawn) {
+    const std::vector<double>& times = trial.step_times_s;
+    const double all_s = EstimatedStep(times);
+    const double change = 100.0 * (EstimatedEarly(times, 5) / all_s - 1.0);
+    output.table.Add(
+        {{"PC", ToString(trial.config)},
+         {"first (s)", plots::Rounded(times.front(), 4)},
+         {"median (s)", plots::Rounded(common::Median(times), 4)},
+         {"estimate (s)", plots::Rounded(all_s, 4)},
+         {"after 5 (%)", {fmt::format("{:+.2f}", change), change}}});
+  }
+  return output;
+}
+
 }  // namespace
 
 int Noise(const StudyOptions& options, const NoiseVerbOptions& noise,
           const Sink& sink) {
-  const harness::Manifest manifest =
-      harness::ReadManifest(options.manifest, options.overrides);
-  for (const harness::ProblemSpec& problem : manifest.problems) {
-    const harness::Testbed testbed = harness::MakeTestbed(problem);
-    const std::vector<NoisyTrial> drawn = RunTrials(testbed, noise);
-    plots::Table table;
-    for (const NoisyTrial& trial : drawn) {
-      const double iqr = trials::ThroughputOptions{}.outlier_iqr;
-      const double all_s = EstimatedStep(trial.step_times_s, iqr);
-      std::vector<double> five = trial.step_times_s;
-      five.resize(std::min<std::size_t>(5, five.size()));
-      const double change = EstimatedStep(five, iqr) / all_s - 1.0;
-      table.Add({{"PC", ToString(trial.config)},
-                 {"first (s)", plots::Rounded(trial.step_times_s.front(), 4)},
-                 {"median (s)",
-                  plots::Rounded(common::Median(trial.step_times_s), 4)},
-                 {"estimate (s)", plots::Rounded(all_s, 4)},
-                 {"after 5 (%)",
-                  plots::Figures(fmt::format("{:+.2f}", 100.0 * change))}});
-    }
-    sink.out << fmt::format("{}: {} trials of {} steps\n{}",
-                            testbed.description, drawn.size(), noise.steps,
-                            ToText(table));
-    DrawFigures(
-        options, "noise", problem,
-        {StepsFigure(drawn), ThresholdFigure(drawn), LengthFigure(drawn)},
-        sink);
-  }
-  return 0;
+  return WriteEach(
+      options, "noise",
+      [&](const auto& problem) { return OutputOf(problem, noise); }, sink);
 }
 
 }  // namespace studies

@@ -39,19 +39,18 @@ int Write(const std::filesystem::path& folder,
   return 0;
 }
 
-void DrawFigures(const StudyOptions& options, std::string_view verb,
-                 const harness::ProblemSpec& problem,
-                 std::vector<plots::Figure> figures, const Sink& sink) {
-  const std::filesystem::path folder =
-      options.results / verb / options.manifest.stem() / problem.name;
-  const std::string error =
-      plots::WriteFigures({{folder, std::move(figures)}}, plots::AllFormats())
-          .error;
-  if (error.empty()) {
-    sink.out << "figures in " << folder.string() << '\n';
-  } else {
-    sink.notes << verb << ": " << error << '\n';
+int WriteEach(const StudyOptions& options, std::string_view verb,
+              const std::function<Output(const harness::ProblemSpec&)>& study,
+              const Sink& sink) {
+  const harness::Manifest manifest =
+      harness::ReadManifest(options.manifest, options.overrides);
+  int code = 0;
+  for (const harness::ProblemSpec& problem : manifest.problems) {
+    code = std::max(code, Write(options.results / verb /
+                                    options.manifest.stem() / problem.name,
+                                {study(problem)}, sink));
   }
+  return code;
 }
 
 plots::Band LineBand(const std::vector<double>& x, const std::vector<double>& y,
@@ -73,12 +72,22 @@ plots::Series Line(const std::string& label, const plots::LineStyle& style,
           .mark = plots::Mark::kLine};
 }
 
-plots::Band BandOver(const std::vector<double>& x,
-                     const std::vector<std::vector<double>>& runs,
+plots::Panel PanelOver(const std::string& x_column, const std::string& x_label,
+                       const std::string& y_label,
+                       std::vector<plots::Series> series) {
+  return {.x_column = x_column,
+          .x_label = x_label,
+          .y_label = y_label,
+          .x_min = series.front().band.x.front(),
+          .x_max = series.front().band.x.back(),
+          .series = std::move(series)};
+}
+
+plots::Band BandOver(const std::vector<std::vector<double>>& runs,
                      Spread spread) {
-  plots::Band band{.x = x};
+  plots::Band band{.x = Counting(static_cast<int>(runs.front().size()))};
   std::vector<double> values(runs.size());
-  for (std::size_t i = 0; i < x.size(); ++i) {
+  for (std::size_t i = 0; i < band.x.size(); ++i) {
     for (std::size_t r = 0; r < runs.size(); ++r) {
       values[r] = runs[r][i];
     }

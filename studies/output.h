@@ -4,6 +4,7 @@
 #define STUDIES_OUTPUT_H_
 
 #include <filesystem>
+#include <functional>
 #include <iosfwd>
 #include <string>
 #include <string_view>
@@ -45,12 +46,12 @@ struct Output {
 [[nodiscard]] int Write(const std::filesystem::path& folder,
                         const std::vector<Output>& outputs, const Sink& sink);
 
-// Draws figures in results/<verb>/<manifest>[/<problem>] and writes their
-// location, or the reason why there are no pictures. Errors: throws InputError
-// if the folder cannot be written.
-void DrawFigures(const StudyOptions& options, std::string_view verb,
-                 const harness::ProblemSpec& problem,
-                 std::vector<plots::Figure> figures, const Sink& sink);
+// The same for each problem of the manifest: what `study` makes of it goes into
+// <results>/<verb>/<manifest>[/<problem>]. The largest exit code.
+[[nodiscard]] int WriteEach(
+    const StudyOptions& options, std::string_view verb,
+    const std::function<Output(const harness::ProblemSpec&)>& study,
+    const Sink& sink);
 
 // Points with a band between `low` and `high`. Shapes: all [n].
 [[nodiscard]] plots::Band LineBand(const std::vector<double>& x,
@@ -64,12 +65,27 @@ void DrawFigures(const StudyOptions& options, std::string_view verb,
                                  const std::vector<double>& x,
                                  const std::vector<double>& y);
 
-// At every x the median and the quartiles of all runs, or their whole range.
-// Shapes: runs are [n] each, x is [n].
+// The x axis covers the points of the first series.
+[[nodiscard]] plots::Panel PanelOver(const std::string& x_column,
+                                     const std::string& x_label,
+                                     const std::string& y_label,
+                                     std::vector<plots::Series> series);
+
+// At 1, 2, ..., n, the median and the quartiles of all runs, or their whole
+// range. Shapes: runs are [n] each.
 enum class Spread { kQuartiles, kRange };
-[[nodiscard]] plots::Band BandOver(const std::vector<double>& x,
-                                   const std::vector<std::vector<double>>& runs,
+[[nodiscard]] plots::Band BandOver(const std::vector<std::vector<double>>& runs,
                                    Spread spread);
+template <typename Run>
+[[nodiscard]] plots::Band BandOver(const std::vector<Run>& runs,
+                                   std::vector<double> Run::*column,
+                                   Spread spread) {
+  std::vector<std::vector<double>> values;
+  for (const Run& run : runs) {
+    values.push_back(run.*column);
+  }
+  return BandOver(values, spread);
+}
 
 // 1, 2, ..., n.
 [[nodiscard]] std::vector<double> Counting(int n);

@@ -1,9 +1,5 @@
-#include "studies/scaling.h"
-
 #include <algorithm>
-#include <cstddef>
 #include <limits>
-#include <ostream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,7 +7,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "harness/testbeds/simulated.h"
-#include "studies/output.h"
+#include "studies/verbs.h"
 #include "trials/simulator/simulate_all.h"
 
 namespace studies {
@@ -89,57 +85,44 @@ void SimulateReplica(const harness::SimulatorSetup& setup,
   row.alone_cost_s = (common::CpuSeconds() - begin_s) / kTimes;
 }
 
-plots::Panel ScalePanel(const std::string& name, const std::string& y_label,
-                        const std::vector<ScaleRow>& rows,
-                        std::vector<plots::Series> series) {
-  plots::Panel panel{.name = name,
-                     .x_column = "gpus",
-                     .x_label = "GPUs",
-                     .y_label = y_label,
-                     .log_x = true,
-                     .log_y = true,
-                     .x_min = static_cast<double>(rows.front().gpus),
-                     .x_max = static_cast<double>(rows.back().gpus)};
-  panel.series = std::move(series);
-  return panel;
-}
-
 plots::Figure ScaleFigure(const harness::SimulatorSetup& setup,
                           const std::vector<ScaleRow>& rows) {
   int style = 0;
-  const auto line = [&](const std::string& label, auto value) {
+  const auto line = [&](const std::string& label, double ScaleRow::*value,
+                        double unit) {
     std::vector<double> gpus;
     std::vector<double> y;
     for (const ScaleRow& row : rows) {
       gpus.push_back(row.gpus);
       // 0: nothing to draw.
-      y.push_back(value(row) > 0.0 ? value(row)
+      y.push_back(row.*value > 0.0 ? row.*value / unit
                                    : std::numeric_limits<double>::quiet_NaN());
     }
     return Line(label, plots::ThinStyle(style++), gpus, y);
   };
-  const plots::Series best =
+  const auto panel = [](const std::string& name, const std::string& y_label,
+                        std::vector<plots::Series> series) {
+    plots::Panel drawn = PanelOver("gpus", "GPUs", y_label, std::move(series));
+    drawn.name = name;
+    drawn.log_x = drawn.log_y = true;
+    return drawn;
+  };
+  // In the order of their styles.
+  const std::vector<plots::Series> lines = {
       line(fmt::format("fastest, batch {}", setup.workload.batch_size),
-           [](const ScaleRow& row) { return row.best_s; });
-  const plots::Series replica =
-      line("tp 4, pp 2 copied, 8 x dp",
-           [](const ScaleRow& row) { return row.replica_s; });
-  const plots::Series whole =
-      line("simulated with its whole space",
-           [](const ScaleRow& row) { return row.config_cost_s / kMicro; });
-  const plots::Series alone = line("simulated alone", [](const ScaleRow& row) {
-    return row.alone_cost_s / kMicro;
-  });
+           &ScaleRow::best_s, 1.0),
+      line("tp 4, pp 2 copied, 8 x dp", &ScaleRow::replica_s, 1.0),
+      line("simulated with its whole space", &ScaleRow::config_cost_s, kMicro),
+      line("simulated alone", &ScaleRow::alone_cost_s, kMicro)};
   return {.name = "scale",
           .title = setup.workload.name,
-          .panels = {ScalePanel("step", "step (s)", rows, {best, replica}),
-                     ScalePanel("cost", "CPU time per configuration (us)", rows,
-                                {whole, alone})}};
+          .panels = {panel("step", "step (s)", {lines[0], lines[1]}),
+                     panel("cost", "CPU time per configuration (us)",
+                           {lines[2], lines[3]})}};
 }
 
-void ScaleProblem(const StudyOptions& options,
-                  const harness::ProblemSpec& problem,
-                  const std::vector<int>& gpus, const Sink& sink) {
+Output OutputOf(const harness::ProblemSpec& problem,
+                const std::vector<int>& gpus) {
   const harness::SimulatorSetup setup = harness::ReadSimulatorSetup(problem);
   if (setup.mixed()) {
     problem.cluster.Fail("file",
@@ -151,31 +134,33 @@ void ScaleProblem(const StudyOptions& options,
   for (const int count : gpus) {
     clusters.push_back(ScaledCluster(setup.cluster(), count));
   }
-  plots::Table table;
+  const double tokens = static_cast<double>(setup.workload.batch_size) *
+                        setup.workload.sequence_length;
+  Output output{.name = "scale",
+                .conclusion = fmt::format(
+                    "{} x {} tokens on {} like those of {}.",
+                    setup.workload.batch_size, setup.workload.sequence_length,
+                    setup.cluster().gpu.name, setup.cluster().name)};
   std::vector<ScaleRow> rows;
   for (const trials::Cluster& cluster : clusters) {
     ScaleRow& row = rows.emplace_back();
     row.gpus = cluster.gpus();
     SimulateReplica(setup, cluster, row);
     SimulateSpace(setup, cluster, row);
-    const double tokens = static_cast<double>(setup.workload.batch_size) *
-                          setup.workload.sequence_length;
     const bool fits = row.best_s > 0.0;
-    table.Add({{"GPUs", row.gpus},
-               {"PCs", row.configs},
-               {"best (s)", plots::Rounded(row.best_s, 4)},
-               {"tokens/s/GPU",
-                plots::Fixed(fits ? tokens / (row.best_s * row.gpus) : 0.0, 0)},
-               {"replica (s)", plots::Rounded(row.replica_s, 4)},
-               {"us/PC", plots::Fixed(row.config_cost_s, 2, 1.0 / kMicro)},
-               {"us alone", plots::Fixed(row.alone_cost_s, 1, 1.0 / kMicro)},
-               {"best PC", fits ? ToString(row.best) : "nothing fits"}});
+    output.table.Add(
+        {{"GPUs", row.gpus},
+         {"PCs", row.configs},
+         {"best (s)", plots::Rounded(row.best_s, 4)},
+         {"tokens/s/GPU",
+          plots::Fixed(fits ? tokens / (row.best_s * row.gpus) : 0.0, 0)},
+         {"replica (s)", plots::Rounded(row.replica_s, 4)},
+         {"us/PC", plots::Fixed(row.config_cost_s, 2, 1.0 / kMicro)},
+         {"us alone", plots::Fixed(row.alone_cost_s, 1, 1.0 / kMicro)},
+         {"best PC", fits ? ToString(row.best) : "nothing fits"}});
   }
-  sink.out << fmt::format(
-      "{} x {} tokens on {} like those of {}\n{}", setup.workload.batch_size,
-      setup.workload.sequence_length, setup.cluster().gpu.name,
-      setup.cluster().name, ToText(table));
-  DrawFigures(options, "scale", problem, {ScaleFigure(setup, rows)}, sink);
+  output.figures = {ScaleFigure(setup, rows)};
+  return output;
 }
 
 }  // namespace
@@ -186,12 +171,9 @@ int Scale(const StudyOptions& options, const ScaleOptions& scale,
   for (int count = 8; scale.gpus.empty() && count <= 16384; count *= 2) {
     gpus.push_back(count);
   }
-  const harness::Manifest manifest =
-      harness::ReadManifest(options.manifest, options.overrides);
-  for (const harness::ProblemSpec& problem : manifest.problems) {
-    ScaleProblem(options, problem, gpus, sink);
-  }
-  return 0;
+  return WriteEach(
+      options, "scale",
+      [&](const auto& problem) { return OutputOf(problem, gpus); }, sink);
 }
 
 }  // namespace studies

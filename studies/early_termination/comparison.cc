@@ -86,30 +86,20 @@ plots::Series SeriesOf(std::size_t rule, plots::Band band) {
           .band = std::move(band)};
 }
 
-plots::Panel AgainstRounds(const Cell& cell, Column column, int rounds) {
-  plots::Panel panel{.x_column = "round",
-                     .x_label = "round",
-                     .x_min = 1.0,
-                     .x_max = static_cast<double>(rounds)};
+plots::Panel AgainstRounds(const Cell& cell, const std::string& name,
+                           const std::string& y_label, Column column) {
+  std::vector<plots::Series> series;
   for (std::size_t rule = 0; rule < kRules.size(); ++rule) {
-    std::vector<std::vector<double>> runs;
-    for (const Trace& trace : cell[rule]) {
-      runs.push_back(trace.*column);
-    }
-    panel.series.push_back(
-        SeriesOf(rule, BandOver(Counting(rounds), runs, Spread::kQuartiles)));
+    series.push_back(
+        SeriesOf(rule, BandOver(cell[rule], column, Spread::kQuartiles)));
   }
+  plots::Panel panel = PanelOver("round", "round", y_label, std::move(series));
+  panel.name = name;
   return panel;
 }
 
 plots::Panel ReturnedAgainstQueries(const Cell& cell, double most) {
-  plots::Panel panel{.name = "returned",
-                     .x_column = "queries",
-                     .x_label = "queries",
-                     .y_label = "value returned",
-                     .x_max = most,
-                     .y_min = 0.0,
-                     .y_max = 1.05};
+  std::vector<plots::Series> series;
   for (std::size_t rule = 0; rule < kRules.size(); ++rule) {
     std::vector<plots::StepCurve> curves;
     for (const Trace& trace : cell[rule]) {
@@ -118,21 +108,24 @@ plots::Panel ReturnedAgainstQueries(const Cell& cell, double most) {
                         .known_to = trace.queries.back(),
                         .keeps_last = true});
     }
-    panel.series.push_back(
+    series.push_back(
         SeriesOf(rule, Aggregate(curves, plots::UniformGrid(0.0, most, 201))));
   }
+  plots::Panel panel =
+      PanelOver("queries", "queries", "value returned", std::move(series));
+  panel.name = "returned";
+  panel.y_min = 0.0;
+  panel.y_max = 1.05;
   return panel;
 }
 
 plots::Figure FigureOf(const Objective& objective, double noise,
                        const Cell& cell, const ComparisonOptions& options) {
-  plots::Panel best = AgainstRounds(cell, &Trace::best, options.rounds);
-  best.name = "best";
-  best.y_label = "best value queried";
+  plots::Panel best =
+      AgainstRounds(cell, "best", "best value queried", &Trace::best);
   best.y_max = 1.02;
-  plots::Panel queries = AgainstRounds(cell, &Trace::queries, options.rounds);
-  queries.name = "queries";
-  queries.y_label = "queries";
+  plots::Panel queries =
+      AgainstRounds(cell, "queries", "queries", &Trace::queries);
   queries.log_y = true;
   return {
       .name = fmt::format("fig14-{}-noise-{}", objective.name, noise),

@@ -2,7 +2,6 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <random>
 #include <string>
 #include <utility>
@@ -10,9 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "common/units.h"
 #include "studies/early_termination/early_termination.h"
-#include "studies/early_termination/finite_process.h"
+#include "studies/early_termination/repeated_search.h"
 
 namespace studies {
 namespace {
@@ -22,7 +20,6 @@ constexpr int kLevels = 201;
 constexpr double kLengthScale = 0.7 / kDomain;
 constexpr double kNoise = 1.0;      // of one query
 constexpr double kSeenNoise = 0.1;  // of the points known at the start
-using common::kNan;
 constexpr std::array<double, 3> kSeen = {0.6, 3.3, 4.9};
 constexpr std::array<int, 4> kQueries = {0, 1, 20, 100};
 constexpr int kDraws = 8000;
@@ -59,19 +56,22 @@ double MeanOf(double x, int queries) {
   return sum / queries;
 }
 
+struct Observation {
+  double x = 0.0;
+  double value = 0.0;
+  double noise = 0.0;
+};
+
 // The posterior after this many queries of x.
 struct Belief {
   double x = 0.0;
   int queries = 0;
+  std::vector<Observation> observed;
   FiniteProcess process;
   std::vector<double> where;  // probability (%) of the maximum, per bin of x
   std::vector<double> how_large;  // density of the maximum, per bin
   double stddev_of_maximum = 0.0;
 };
-
-void Observe(double x, double value, double noise, FiniteProcess& process) {
-  process.Observe(IndexOf(x), value, noise * noise);
-}
 
 Belief After(double x, int queries) {
   Belief belief{.x = x,
@@ -81,10 +81,14 @@ Belief After(double x, int queries) {
                 .where = std::vector<double>(kBins, 0.0),
                 .how_large = std::vector<double>(kBins, 0.0)};
   for (const double seen : kSeen) {
-    Observe(seen, Truth(seen), kSeenNoise, belief.process);
+    belief.observed.push_back({seen, Truth(seen), kSeenNoise});
   }
   if (queries > 0) {
-    Observe(x, MeanOf(x, queries), kNoise / std::sqrt(queries), belief.process);
+    belief.observed.push_back(
+        {x, MeanOf(x, queries), kNoise / std::sqrt(queries)});
+  }
+  for (const Observation& one : belief.observed) {
+    belief.process.Observe(IndexOf(one.x), one.value, one.noise * one.noise);
   }
   const Eigen::MatrixXd draws = Draw(belief.process, kDraws, 1);
   Eigen::ArrayXd maxima(kDraws);
@@ -103,54 +107,11 @@ Belief After(double x, int queries) {
   return belief;
 }
 
-std::vector<double> Centers(double low, double high) {
-  std::vector<double> centers;
-  for (int i = 0; i < kBins; ++i) {
-    centers.push_back(low + (high - low) * (i + 0.5) / kBins);
-  }
-  return centers;
-}
-
-plots::Series Observed(const Belief& belief, const std::vector<double>& axis) {
-  std::vector<double> y(axis.size(), kNan);
-  std::vector<double> low = y;
-  std::vector<double> high = y;
-  const auto set = [&](double x, double value, double noise) {
-    const auto i = static_cast<std::size_t>(IndexOf(x));
-    y[i] = value;
-    low[i] = value - noise;
-    high[i] = value + noise;
-  };
-  for (const double seen : kSeen) {
-    set(seen, Truth(seen), kSeenNoise);
-  }
-  if (belief.queries > 0) {
-    set(belief.x, MeanOf(belief.x, belief.queries),
-        kNoise / std::sqrt(belief.queries));
-  }
-  return {.name = "observed",
-          .label = "observed",
-          .style = plots::StyleOf(5, false),
-          .band = LineBand(axis, y, low, high),
-          .mark = plots::Mark::kPoints};
-}
-
 std::string Times(int queries) {
   return queries == 1 ? "1 query" : fmt::format("{} queries", queries);
 }
 
 plots::Panel PosteriorPanel(const Belief& belief) {
-  const std::vector<double> axis = Axis();
-  std::vector<double> truth;
-  std::vector<double> mean;
-  std::vector<double> low;
-  std::vector<double> high;
-  for (int i = 0; i < kLevels; ++i) {
-    truth.push_back(Truth(axis[i]));
-    mean.push_back(belief.process.mean()[i]);
-    low.push_back(mean.back() - belief.process.stddev(i));
-    high.push_back(mean.back() + belief.process.stddev(i));
-  }
   plots::Panel panel{
       .name = fmt::format("{}", belief.queries),
       .x_column = "x",
@@ -160,18 +121,45 @@ plots::Panel PosteriorPanel(const Belief& belief) {
       .y_min = -2.5,
       .y_max = 2.5,
       .vertical = belief.x};
+  plots::Band posterior{.x = Axis()};
+  plots::Band truth{.x = posterior.x};
+  plots::Band observed{.x = posterior.x};
+  for (int i = 0; i < kLevels; ++i) {
+    const double mean = belief.process.mean()[i];
+    const double stddev = belief.process.stddev(i);
+    const double f = Truth(posterior.x[i]);
+    posterior.y.push_back({mean - stddev, mean, mean + stddev});
+    truth.y.push_back({f, f, f});
+  }
+  observed.y.resize(kLevels);
+  for (const Observation& one : belief.observed) {
+    observed.y[IndexOf(one.x)] = {one.value - one.noise, one.value,
+                                  one.value + one.noise};
+  }
   panel.series = {{.name = "posterior",
                    .label = "mean and standard deviation",
                    .style = plots::StyleOf(0, true),
-                   .band = LineBand(axis, mean, low, high)},
-                  Line("f", plots::StyleOf(1, false), axis, truth),
-                  Observed(belief, axis)};
+                   .band = posterior},
+                  {.name = "f",
+                   .label = "f",
+                   .style = plots::StyleOf(1, false),
+                   .band = truth,
+                   .mark = plots::Mark::kLine},
+                  {.name = "observed",
+                   .label = "observed",
+                   .style = plots::StyleOf(5, false),
+                   .band = observed,
+                   .mark = plots::Mark::kPoints}};
   return panel;
 }
 
 plots::Panel BinPanel(const Belief& belief, const std::string& x_label,
                       const std::string& y_label, double low, double high,
-                      const std::vector<double>& values) {
+                      double y_max, const std::vector<double>& values) {
+  std::vector<double> centers;
+  for (int i = 0; i < kBins; ++i) {
+    centers.push_back(low + (high - low) * (i + 0.5) / kBins);
+  }
   plots::Panel panel{
       .name = fmt::format("{}", belief.queries),
       .x_column = "x",
@@ -179,26 +167,23 @@ plots::Panel BinPanel(const Belief& belief, const std::string& x_label,
       .y_label = y_label,
       .x_min = low,
       .x_max = high,
-      .y_min = 0.0};
-  panel.series = {
-      Line("belief", plots::StyleOf(0, true), Centers(low, high), values)};
+      .y_min = 0.0,
+      .y_max = y_max};
+  panel.series = {Line("belief", plots::StyleOf(0, true), centers, values)};
   panel.series.front().mark = plots::Mark::kStep;
   return panel;
 }
 
 plots::Panel WherePanel(const Belief& belief) {
   plots::Panel panel = BinPanel(belief, "x of the maximum", "probability (%)",
-                                0.0, kDomain, belief.where);
-  panel.y_max = 40.0;
+                                0.0, kDomain, 40.0, belief.where);
   panel.vertical = belief.x;
   return panel;
 }
 
 plots::Panel HowLargePanel(const Belief& belief) {
-  plots::Panel panel = BinPanel(belief, "largest f", "density", kLeastMaximum,
-                                kMostMaximum, belief.how_large);
-  panel.y_max = 3.5;
-  return panel;
+  return BinPanel(belief, "largest f", "density", kLeastMaximum, kMostMaximum,
+                  3.5, belief.how_large);
 }
 
 plots::Figure FigureOf(const std::string& name, const std::string& title,
@@ -233,16 +218,14 @@ Output DemonstrateRepeats() {
   std::vector<std::vector<Belief>> places;
   for (const double x : {2.0, 4.2}) {
     std::vector<Belief>& beliefs = places.emplace_back();
-    plots::Row row = {{"queried at", fmt::format("x = {}", x)}};
     for (const int queries : kQueries) {
       const Belief& belief = beliefs.emplace_back(After(x, queries));
-      output.data.Add({{"x", x},
-                       {"queries", queries},
-                       {"stddev_of_maximum", belief.stddev_of_maximum}});
-      row.emplace_back(std::to_string(queries),
-                       plots::Fixed(belief.stddev_of_maximum, 3));
+      output.table.Add(
+          {{"x", "queried at x", plots::Fixed(x, 1)},
+           {"queries", queries},
+           {"stddev_of_maximum", "standard deviation of the largest f",
+            plots::Fixed(belief.stddev_of_maximum, 3)}});
     }
-    output.table.Add(std::move(row));
   }
   const std::vector<Belief>& worse = places[0];
   const std::vector<Belief>& best = places[1];
@@ -252,7 +235,7 @@ Output DemonstrateRepeats() {
   };
   output.conclusion = fmt::format(
       "Standard deviation of the belief about the largest f after so many "
-      "queries of one place. From 20 to 100 queries it falls by {:.0f}% where "
+      "queries. From 20 to 100 queries it falls by {:.0f}% where "
       "f is not best, by {:.0f}% where it is.",
       fall(worse), fall(best));
   output.figures = {

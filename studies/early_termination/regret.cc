@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <string>
 #include <utility>
@@ -12,7 +13,6 @@
 #include "common/quantiles.h"
 #include "methods/confidence.h"
 #include "studies/early_termination/early_termination.h"
-#include "studies/early_termination/finite_process.h"
 #include "studies/early_termination/repeated_search.h"
 
 namespace studies {
@@ -99,8 +99,6 @@ std::vector<Run> RunSetting(const Setting& setting,
   return runs;
 }
 
-using RunColumn = std::vector<double> Run::*;
-
 plots::Panel RegretPanel(const std::vector<Run>& runs, const Setting& setting) {
   const int rounds = static_cast<int>(runs.front().regret.size());
   plots::Panel panel{.name = fmt::format("noise-{}", setting.noise),
@@ -111,16 +109,12 @@ plots::Panel RegretPanel(const std::vector<Run>& runs, const Setting& setting) {
                      .x_min = 1.0,
                      .x_max = static_cast<double>(rounds)};
   const auto add = [&](const std::string& name, const std::string& label,
-                       plots::LineStyle style, RunColumn column) {
-    std::vector<std::vector<double>> values;
-    for (const Run& run : runs) {
-      values.push_back(run.*column);
-    }
-    panel.series.push_back(
-        {.name = name,
-         .label = label,
-         .style = std::move(style),
-         .band = BandOver(Counting(rounds), values, Spread::kRange)});
+                       plots::LineStyle style,
+                       std::vector<double> Run::*column) {
+    panel.series.push_back({.name = name,
+                            .label = label,
+                            .style = std::move(style),
+                            .band = BandOver(runs, column, Spread::kRange)});
   };
   add("regret", "regret", plots::StyleOf(0, true), &Run::regret);
   add("printed", "bound of Theorem F.5 as printed", plots::StyleOf(0, false),
@@ -128,51 +122,6 @@ plots::Panel RegretPanel(const std::vector<Run>& runs, const Setting& setting) {
   add("mended", "bound with Eq. 43 mended", plots::StyleOf(1, false),
       &Run::mended_bound);
   return panel;
-}
-
-// Runs in which the regret exceeds the bound after any round.
-int Exceeding(const std::vector<Run>& runs, RunColumn bound) {
-  return static_cast<int>(
-      std::count_if(runs.begin(), runs.end(), [&](const Run& run) {
-        for (std::size_t i = 0; i < run.regret.size(); ++i) {
-          if (run.regret[i] > (run.*bound)[i]) {
-            return true;
-          }
-        }
-        return false;
-      }));
-}
-
-plots::Cell Share(double part, double whole) {
-  return plots::Figures(
-      whole > 0.0 ? fmt::format("{:.1f}%", 100.0 * part / whole) : "-");
-}
-
-// The rounds that are stopped, over all runs of a setting.
-struct Tally {
-  double regret = 0.0;    // in the end, median
-  int not_contained = 0;  // runs
-  int worse = 0;
-  int worse_full = 0;
-  int better = 0;
-  int better_stopped = 0;
-  int runs_with_worse_full = 0;
-};
-
-Tally TallyOf(const std::vector<Run>& runs) {
-  Tally tally;
-  std::vector<double> regrets;
-  for (const Run& run : runs) {
-    regrets.push_back(run.regret.back());
-    tally.not_contained += run.contained ? 0 : 1;
-    tally.worse += run.worse;
-    tally.worse_full += run.worse_full;
-    tally.better += run.better;
-    tally.better_stopped += run.better_stopped;
-    tally.runs_with_worse_full += run.worse_full > 0 ? 1 : 0;
-  }
-  tally.regret = common::Median(regrets);
-  return tally;
 }
 
 void AddRows(const std::vector<Run>& runs, const Setting& setting,
@@ -190,48 +139,42 @@ void AddRows(const std::vector<Run>& runs, const Setting& setting,
                        {"mended_bound", run.mended_bound[i]}});
     }
   }
-  const Tally tally = TallyOf(runs);
-  const auto of_runs = [&](int count) {
-    return plots::Figures(fmt::format("{}/{}", count, runs.size()));
+  std::vector<double> last;
+  for (const Run& run : runs) {
+    last.push_back(run.regret.back());
+  }
+  const auto of_runs = [&](const std::function<bool(const Run&)>& holds) {
+    return plots::Figures(fmt::format(
+        "{}/{}", std::count_if(runs.begin(), runs.end(), holds), runs.size()));
+  };
+  const auto exceeds = [](std::vector<double> Run::*bound) {
+    return [bound](const Run& run) {  // after any round
+      return std::ranges::mismatch(run.regret, run.*bound, std::less_equal())
+                 .in1 != run.regret.end();
+    };
+  };
+  const auto share = [&](int Run::*part, int Run::*whole) {
+    double some = 0.0;
+    double all = 0.0;
+    for (const Run& run : runs) {
+      some += run.*part;
+      all += run.*whole;
+    }
+    return plots::Figures(all > 0.0 ? fmt::format("{:.1f}%", 100.0 * some / all)
+                                    : "-");
   };
   output.table.Add(
       {{"tau", NameOf(setting.rule)},
        {"q_min", setting.q_min},
        {"s", setting.noise},
-       {"regret", plots::Fixed(tally.regret, 1)},
-       {"above F.5 as printed", of_runs(Exceeding(runs, &Run::printed_bound))},
-       {"above F.5 mended", of_runs(Exceeding(runs, &Run::mended_bound))},
-       {"break F.3", of_runs(tally.not_contained)},
-       {"break F.8", of_runs(tally.runs_with_worse_full)},
-       {"worse run in full", Share(tally.worse_full, tally.worse)},
-       {"better stopped", Share(tally.better_stopped, tally.better)}});
-}
-
-// The share of rounds that are stopped, one point per rule and noise level.
-plots::Panel StoppedPanel(const std::vector<std::pair<Setting, Tally>>& tallies,
-                          bool better) {
-  plots::Panel panel{.name = better ? "better" : "worse",
-                     .x_column = "setting",
-                     .y_label = better ? "stopped of the better (%)"
-                                       : "stopped of the worse (%)",
-                     .by_name = true,
-                     .y_min = 0.0,
-                     .y_max = 105.0};
-  for (const auto& [setting, tally] : tallies) {
-    const double whole = better ? tally.better : tally.worse;
-    const double part =
-        better ? tally.better_stopped : tally.worse - tally.worse_full;
-    const double share = whole > 0.0 ? 100.0 * part / whole
-                                     : std::numeric_limits<double>::quiet_NaN();
-    const bool theory = setting.rule == Repeats::kTheoryTau;
-    panel.series.push_back(
-        {.name = fmt::format("{}-{}", NameOf(setting.rule), setting.noise),
-         .label =
-             fmt::format("{}, {}", theory ? "Eq. 56" : "fixed", setting.noise),
-         .style = plots::StyleOf(0, theory),
-         .band = LineBand({1.0}, {share}, {share}, {share})});
-  }
-  return panel;
+       {"regret", plots::Fixed(common::Median(last), 1)},
+       {"above F.5 as printed", of_runs(exceeds(&Run::printed_bound))},
+       {"above F.5 mended", of_runs(exceeds(&Run::mended_bound))},
+       {"break F.3", of_runs([](const Run& run) { return !run.contained; })},
+       {"break F.8",
+        of_runs([](const Run& run) { return run.worse_full > 0; })},
+       {"worse run in full", share(&Run::worse_full, &Run::worse)},
+       {"better stopped", share(&Run::better_stopped, &Run::better)}});
 }
 
 }  // namespace
@@ -251,36 +194,26 @@ Output CheckTheorems(const RegretOptions& options) {
   const Eigen::MatrixXd kernel = MaternMatrix(points, options.length_scale);
   const std::string caption = fmt::format(
       "{} random functions of RKHS norm {} on a {} x {} grid, known "
-      "Matern-5/2 kernel, q_max = {}, delta = {}",
+      "Matern-5/2 kernel, q_max = {}, delta = {}; median and range.",
       options.repeats, options.rkhs_norm, options.levels, options.levels,
       options.q_max, options.delta);
   for (const int q_min : options.q_min) {
-    std::vector<std::pair<Setting, Tally>> tallies;
     plots::Figure regret{
         .name = fmt::format("regret-q_min-{}", q_min),
         .title = fmt::format("Regret and its bound, q_min = {}", q_min),
-        .caption = caption + "; median and range."};
+        .caption = caption};
     for (const Repeats rule : kRegretRules) {
       for (const double noise : options.noise_levels) {
         const Setting setting{rule, q_min, noise};
         const std::vector<Run> runs =
             RunSetting(setting, options, points, kernel);
         AddRows(runs, setting, output);
-        tallies.emplace_back(setting, TallyOf(runs));
         if (rule == Repeats::kTheoryTau) {
           regret.panels.push_back(RegretPanel(runs, setting));
         }
       }
     }
     output.figures.push_back(std::move(regret));
-    output.figures.push_back(
-        {.name = fmt::format("stopped-q_min-{}", q_min),
-         .title = fmt::format("What is stopped early, q_min = {}", q_min),
-         .caption = caption +
-                    ". Worse: than an earlier round; better: than all of "
-                    "them. By rule (tau_q of Eq. 56, or tau = 0.001) and s.",
-         .panels = {StoppedPanel(tallies, false),
-                    StoppedPanel(tallies, true)}});
   }
   return output;
 }

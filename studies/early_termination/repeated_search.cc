@@ -1,12 +1,10 @@
 #include "studies/early_termination/repeated_search.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <random>
 
-#include "studies/early_termination/finite_process.h"
 #include "surrogates/gp/gaussian_process.h"
 
 namespace studies {

@@ -1,5 +1,3 @@
-#include "studies/sensitivity/effects.h"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -11,59 +9,43 @@
 
 #include <fmt/format.h>
 
-#include "common/quantiles.h"
-#include "common/text.h"
-#include "plots/curve.h"
-#include "plots/experiment_records.h"
+#include "plots/comparison.h"
+#include "studies/sensitivity/sensitivity.h"
 
 namespace studies {
 namespace {
 
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-
-// problem -> repeat -> percent of the optimum, of finished runs.
-using Shares = std::map<std::string, std::map<int, double>>;
+// By problem.
+using Shares = std::map<std::string, std::vector<plots::RunShare>>;
 
 Shares SharesOf(const plots::ExperimentRecords& records,
                 const std::string& method) {
   Shares shares;
   for (const plots::ProblemRecords& problem : records.problems) {
     for (const plots::MethodRecords& each : problem.methods) {
-      if (each.name != method || !(problem.info.optimum_steps_per_s > 0.0)) {
-        continue;
-      }
-      for (const plots::Run& run : each.runs) {
-        if (!run.finished) {
-          continue;
-        }
-        const plots::StepCurve curve = plots::IncumbentCurve(
-            run, problem.info, plots::Cost::kTrials, plots::Value::kExact);
-        shares[problem.info.name][run.repeat] =
-            100.0 * (curve.y.empty() ? 0.0 : curve.y.back()) /
-            problem.info.optimum_steps_per_s;
+      if (each.name == method) {
+        shares[problem.info.name] = plots::RunSharesOf(each.runs, problem.info);
       }
     }
   }
   return shares;
 }
 
-// By problem.
+// In points at the end of the budget, by problem.
 std::vector<std::vector<double>> Differences(const Shares& better,
                                              const Shares& worse) {
   std::vector<std::vector<double>> differences;
-  for (const auto& [problem, repeats] : better) {
+  for (const auto& [problem, runs] : better) {
     const auto other = worse.find(problem);
-    if (other == worse.end()) {
-      continue;
+    std::vector<double> points =
+        other == worse.end()
+            ? std::vector<double>()
+            : plots::PairedDifferences(runs, other->second, plots::kEnd);
+    for (double& one : points) {
+      one *= 100.0;
     }
-    std::vector<double> of_problem;
-    for (const auto& [repeat, share] : repeats) {
-      if (other->second.contains(repeat)) {
-        of_problem.push_back(share - other->second.at(repeat));
-      }
-    }
-    if (!of_problem.empty()) {
-      differences.push_back(std::move(of_problem));
+    if (!points.empty()) {
+      differences.push_back(std::move(points));
     }
   }
   return differences;
@@ -74,15 +56,6 @@ std::string Text(const Variation& variation) {
   return variation.constant.empty()
              ? "default"
              : fmt::format("{} = {}", variation.constant, variation.value);
-}
-
-std::string Text(const Effect& effect) {
-  return fmt::format("{:+.1f} [{:+.1f}, {:+.1f}]", effect.mean.value,
-                     effect.mean.low, effect.mean.high);
-}
-
-std::string Joined(const std::vector<std::string>& texts) {
-  return texts.empty() ? "-" : fmt::format("{}", fmt::join(texts, "; "));
 }
 
 plots::Table EffectTable(const SensitivityStudy& study,
@@ -114,6 +87,8 @@ plots::Table ClaimTable(const SensitivityStudy& study,
   plots::Table table;
   for (std::size_t c = 0; c < study.claims.size(); ++c) {
     std::array<int, 3> counts{};
+    double least = std::numeric_limits<double>::infinity();
+    double most = -least;
     std::vector<std::string> turns;
     for (const ClaimEffect& effect : effects) {
       if (static_cast<std::size_t>(effect.claim) != c) {
@@ -121,120 +96,71 @@ plots::Table ClaimTable(const SensitivityStudy& study,
       }
       const Verdict verdict = effect.points.verdict();
       ++counts.at(static_cast<std::size_t>(verdict));
+      least = std::min(least, effect.points.mean.value);
+      most = std::max(most, effect.points.mean.value);
       if (verdict == Verdict::kTurns) {
         turns.push_back(fmt::format("{} ({})", Text(effect.varied->variation),
                                     effect.varied->experiment));
       }
     }
-    table.Add({{"claim", study.claims[c].text},
-               {"cases", std::accumulate(counts.begin(), counts.end(), 0)},
-               {"holds", counts[0]},
-               {"open", counts[1]},
-               {"turns", counts[2]},
-               {"turns at", Joined(turns)}});
-  }
-  return table;
-}
-
-// The effects of a claim in an experiment, the default first.
-using Group = std::vector<const ClaimEffect*>;
-
-std::vector<Group> GroupsOf(const std::vector<ClaimEffect>& effects) {
-  std::map<std::pair<int, std::string>, std::size_t> places;
-  std::vector<Group> groups;
-  for (const ClaimEffect& effect : effects) {
-    const auto [place, first] = places.try_emplace(
-        {effect.claim, effect.varied->experiment}, groups.size());
-    if (first) {
-      groups.emplace_back();
-    }
-    groups[place->second].push_back(&effect);
-  }
-  return groups;
-}
-
-// A row per claim and experiment: the effect at the defaults, and where the
-// verdict is another one.
-plots::Table ExperimentTable(const SensitivityStudy& study,
-                             const std::vector<Group>& groups) {
-  plots::Table table;
-  for (const Group& group : groups) {
-    const ClaimEffect& first = *group.front();
-    if (!first.varied->variation.constant.empty()) {
-      continue;  // no records of the default yet
-    }
-    const auto [least, most] = std::minmax_element(
-        group.begin(), group.end(), [](const auto* a, const auto* b) {
-          return a->points.mean.value < b->points.mean.value;
-        });
-    std::vector<std::string> others;
-    for (const ClaimEffect* effect : group) {
-      if (effect->points.verdict() != first.points.verdict()) {
-        others.push_back(fmt::format("{} ({})", Text(effect->varied->variation),
-                                     ToString(effect->points.verdict())));
-      }
-    }
-    const auto extreme = [](const ClaimEffect& effect) {
-      return fmt::format("{:+.1f} ({})", effect.points.mean.value,
-                         Text(effect.varied->variation));
-    };
-    table.Add({{"claim", study.claims[first.claim].text},
-               {"experiment", first.varied->experiment},
-               {"default", Text(first.points)},
-               {"verdict", ToString(first.points.verdict())},
-               {"least", extreme(**least)},
-               {"most", extreme(**most)},
-               {"another verdict at", Joined(others)}});
+    const int cases = std::accumulate(counts.begin(), counts.end(), 0);
+    table.Add(
+        {{"claim", study.claims[c].text},
+         {"cases", cases},
+         {"holds", counts[0]},
+         {"open", counts[1]},
+         {"turns", counts[2]},
+         {"effects (points)",
+          cases == 0 ? "-" : fmt::format("{:+.1f} to {:+.1f}", least, most)},
+         {"turns at",
+          turns.empty() ? "-" : fmt::format("{}", fmt::join(turns, "; "))}});
   }
   return table;
 }
 
 // A panel per experiment, a point per variation.
 plots::Figure FigureOf(const SensitivityStudy& study, int claim,
-                       const std::vector<Group>& groups) {
+                       const std::vector<ClaimEffect>& effects) {
   const Claim& about = study.claims[claim];
   plots::Figure figure{
       .name = fmt::format("{}-over-{}", about.better, about.worse),
       .title = about.text};
+  plots::Panel empty{.x_column = "number",
+                     .y_label = "effect (points)",
+                     .x_min = 0.0,
+                     .x_max = static_cast<double>(study.variations.size() + 1),
+                     .horizontal = 0.0,
+                     .series = {{.name = "effect",
+                                 .style = plots::ThinStyle(0),
+                                 .mark = plots::Mark::kPoints}},
+                     .name_column = "variation"};
   std::vector<std::string> legend;
-  for (std::size_t v = 0; v < study.variations.size(); ++v) {
-    legend.push_back(fmt::format("{}: {}", v + 1, Text(study.variations[v])));
+  for (const Variation& variation : study.variations) {
+    empty.names.push_back(variation.name);
+    legend.push_back(
+        fmt::format("{}: {}", empty.names.size(), Text(variation)));
   }
+  plots::Band& band = empty.series.front().band;
+  band.x = Counting(static_cast<int>(study.variations.size()));
+  band.y.resize(band.x.size());
   figure.caption =
       fmt::format("Effect in points of the optimum, mean and 95% interval. {}.",
                   fmt::join(legend, ", "));
-  for (const Group& group : groups) {
-    if (group.front()->claim != claim) {
+  for (const ClaimEffect& effect : effects) {
+    if (effect.claim != claim) {
       continue;
     }
-    const std::string& experiment = group.front()->varied->experiment;
-    plots::Panel panel{
-        .name = experiment,
-        .x_column = "number",
-        .x_label = experiment,
-        .y_label = "effect (points)",
-        .x_min = 0.0,
-        .x_max = static_cast<double>(study.variations.size() + 1),
-        .horizontal = 0.0,
-        .name_column = "variation"};
-    plots::Series series{.name = "effect",
-                         .style = plots::ThinStyle(0),
-                         .mark = plots::Mark::kPoints};
-    for (std::size_t v = 0; v < study.variations.size(); ++v) {
-      const auto found =
-          std::find_if(group.begin(), group.end(), [&](const auto* effect) {
-            return effect->varied->variation == study.variations[v];
-          });
-      series.band.x.push_back(static_cast<double>(v + 1));
-      series.band.y.push_back(
-          found == group.end() ? common::Quartiles{kUnknown, kUnknown, kUnknown}
-                               : common::Quartiles{(*found)->points.mean.low,
-                                                   (*found)->points.mean.value,
-                                                   (*found)->points.mean.high});
-      panel.names.push_back(study.variations[v].name);
+    const std::string& experiment = effect.varied->experiment;
+    if (figure.panels.empty() || figure.panels.back().name != experiment) {
+      plots::Panel& panel = figure.panels.emplace_back(empty);
+      panel.name = panel.x_label = experiment;
     }
-    panel.series = {std::move(series)};
-    figure.panels.push_back(std::move(panel));
+    const auto at =
+        std::ranges::find(study.variations, effect.varied->variation) -
+        study.variations.begin();
+    const common::Estimate& points = effect.points.mean;
+    figure.panels.back().series.front().band.y[at] = {points.low, points.value,
+                                                      points.high};
   }
   return figure;
 }
@@ -291,10 +217,9 @@ std::vector<ClaimEffect> ClaimEffects(const SensitivityStudy& study) {
   return effects;
 }
 
-std::vector<Output> SensitivityOutputs(
-    const SensitivityStudy& study, const std::vector<ClaimEffect>& effects) {
-  const std::vector<Group> groups = GroupsOf(effects);
-  Output claims{
+Output SensitivityOutput(const SensitivityStudy& study,
+                         const std::vector<ClaimEffect>& effects) {
+  Output output{
       .name = "sensitivity",
       .table = ClaimTable(study, effects),
       .data = EffectTable(study, effects),
@@ -306,18 +231,12 @@ std::vector<Output> SensitivityOutputs(
           "is no effect, a few percent of the cases hold and as many turn.",
           study.title, study.repeats)};
   for (std::size_t c = 0; c < study.claims.size(); ++c) {
-    plots::Figure figure = FigureOf(study, static_cast<int>(c), groups);
+    plots::Figure figure = FigureOf(study, static_cast<int>(c), effects);
     if (!figure.panels.empty()) {
-      claims.figures.push_back(std::move(figure));
+      output.figures.push_back(std::move(figure));
     }
   }
-  Output by_experiment{
-      .name = "claims-by-experiment",
-      .table = ExperimentTable(study, groups),
-      .conclusion =
-          "Effects in points (percent of the optimum) with 95% "
-          "bootstrap intervals."};
-  return {std::move(claims), std::move(by_experiment)};
+  return output;
 }
 
 }  // namespace studies

@@ -1,7 +1,4 @@
-#include "studies/sensitivity/variations.h"
-
 #include <algorithm>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -13,6 +10,7 @@
 #include "harness/records/inputs.h"
 #include "harness/run_matrix.h"
 #include "harness/testbed.h"
+#include "studies/sensitivity/sensitivity.h"
 
 namespace studies {
 namespace {
@@ -53,8 +51,11 @@ std::vector<Variation> WithValues(const std::vector<Variation>& variations,
   return varied;
 }
 
-// [[vary]] is a part of a manifest, below a name: every list is an axis.
-Axis ReadAxis(const TomlTable& table) {
+// [[vary]] is a part of a manifest, below a name: every list is an axis. Its
+// variations are added to `all`, where their names must be new.
+Axis ReadAxis(const TomlTable& table,
+              const std::vector<std::string>& experiments,
+              std::vector<Variation>& all) {
   const std::string constant = table.RequireString("name");
   Axis axis{{{.name = constant, .constant = constant}},
             table.GetStrings("experiments"),
@@ -80,6 +81,20 @@ Axis ReadAxis(const TomlTable& table) {
   }
   for (const Variation& variation : axis.variations) {
     harness::CheckName(table, "name", "variation", variation.name);
+    if (std::ranges::find(all, variation.name, &Variation::name) != all.end()) {
+      table.Fail("name",
+                 fmt::format("two variations have the name '{}': rename one",
+                             variation.name));
+    }
+    all.push_back(variation);
+  }
+  for (const std::string& name : axis.experiments) {
+    if (std::ranges::find(experiments, name) == experiments.end()) {
+      table.Fail("experiments",
+                 fmt::format("unknown experiment '{}'{}; known: {}", name,
+                             common::DidYouMean(name, experiments),
+                             fmt::join(experiments, ", ")));
+    }
   }
   return axis;
 }
@@ -104,7 +119,7 @@ std::vector<std::string> MethodsOf(const std::vector<Claim>& claims) {
   std::vector<std::string> methods;
   for (const Claim& claim : claims) {
     for (const std::string& method : {claim.better, claim.worse}) {
-      if (std::find(methods.begin(), methods.end(), method) == methods.end()) {
+      if (std::ranges::find(methods, method) == methods.end()) {
         methods.push_back(method);
       }
     }
@@ -117,8 +132,7 @@ std::string HashOf(const harness::Manifest& manifest,
                    const harness::Testbeds& testbeds,
                    const std::string& method) {
   const auto found =
-      std::find_if(manifest.methods.begin(), manifest.methods.end(),
-                   [&](const auto& each) { return each.name == method; });
+      std::ranges::find(manifest.methods, method, &harness::MethodSpec::name);
   if (found == manifest.methods.end()) {
     throw InputError(fmt::format(
         "{}: method '{}' has a list of values for an option, so it is several: "
@@ -166,32 +180,6 @@ VariedExperiment Vary(const std::filesystem::path& path,
   return varied;
 }
 
-// Adds the variations of a [[vary]] table, whose names are new.
-void AddVariations(const TomlTable& vary,
-                   const std::vector<Variation>& variations,
-                   std::vector<Variation>& all) {
-  for (const Variation& next : variations) {
-    for (const Variation& other : all) {
-      if (other.name == next.name) {
-        vary.Fail("name",
-                  fmt::format("two variations have the name '{}': rename one",
-                              next.name));
-      }
-    }
-    all.push_back(next);
-  }
-}
-
-void CheckExperiments(const Axis& axis, const std::vector<std::string>& known) {
-  for (const std::string& name : axis.experiments) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw InputError(fmt::format(
-          "{}: unknown experiment '{}'{}; known: {}", axis.place, name,
-          common::DidYouMean(name, known), fmt::join(known, ", ")));
-    }
-  }
-}
-
 }  // namespace
 
 SensitivityStudy ReadSensitivityStudy(const std::filesystem::path& manifest,
@@ -205,33 +193,29 @@ SensitivityStudy ReadSensitivityStudy(const std::filesystem::path& manifest,
   study.repeats = repeats.value_or(table.GetIntIn("repeats", 10, 1));
   study.claims = ReadClaims(root);
   study.variations = {Variation()};
-  std::vector<Axis> axes = {{study.variations, {}, root.Where()}};
-  for (const TomlTable& vary : root.GetTables("vary")) {
-    AddVariations(vary, axes.emplace_back(ReadAxis(vary)).variations,
-                  study.variations);
-  }
   const std::vector<std::string> files = table.GetStrings("experiments");
   if (files.empty()) {
     throw InputError(fmt::format(
         "{}: study.experiments is missing: name at least one manifest",
         table.Where()));
   }
-  root.RejectUnknownKeys();
-
   std::vector<std::string> names;
   for (const std::string& file : files) {
     names.push_back(std::filesystem::path(file).stem().string());
   }
-  for (const Axis& axis : axes) {
-    CheckExperiments(axis, names);
+  std::vector<Axis> axes = {{study.variations, {}, root.Where()}};
+  for (const TomlTable& vary : root.GetTables("vary")) {
+    axes.push_back(ReadAxis(vary, names, study.variations));
   }
+  root.RejectUnknownKeys();
+
   const std::vector<std::string> methods = MethodsOf(study.claims);
   for (std::size_t i = 0; i < files.size(); ++i) {
     std::map<std::string, std::filesystem::path> owners;
     for (const Axis& axis : axes) {
       if (!axis.experiments.empty() &&
-          std::find(axis.experiments.begin(), axis.experiments.end(),
-                    names[i]) == axis.experiments.end()) {
+          std::ranges::find(axis.experiments, names[i]) ==
+              axis.experiments.end()) {
         continue;
       }
       for (const Variation& variation : axis.variations) {

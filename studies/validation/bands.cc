@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "common/statistics.h"
-#include "common/text.h"
 #include "plots/figure_files.h"
+#include "plots/table.h"
 #include "studies/validation/statistics.h"
 #include "trials/tables/facts.h"
 
@@ -78,9 +78,10 @@ class Regimes {
     }
   }
 
+  // Of one of the rows that is a step.
   [[nodiscard]] trials::ErrorRegime Of(const LeftOutRow& row) const {
-    return {Another(architectures_, row.architecture, row.source),
-            Another(frameworks_, row.framework, row.source), row.hosts,
+    return {architectures_.at(row.architecture).size() > 1,
+            frameworks_.at(row.framework).size() > 1, row.hosts,
             row.zero_stage};
   }
 
@@ -94,17 +95,9 @@ class Regimes {
   }
 
  private:
-  using Sources = std::map<std::string, std::set<std::string>>;
-
-  static bool Another(const Sources& all, const std::string& name,
-                      const std::string& source) {
-    const auto found = all.find(name);
-    return found != all.end() &&
-           found->second.size() > found->second.count(source);
-  }
-
-  Sources architectures_;
-  Sources frameworks_;
+  // The sources of each name.
+  std::map<std::string, std::set<std::string>> architectures_;
+  std::map<std::string, std::set<std::string>> frameworks_;
 };
 
 // The bands of one quantity, from the rows of all sources but one.
@@ -138,30 +131,6 @@ Share InsideOf(const std::vector<LeftOutRow>& rows, const Regimes& regimes,
     }
   }
   return inside;
-}
-
-// Those of every source with steps.
-std::map<std::string, Share> InsideBySource(const std::vector<LeftOutRow>& rows,
-                                            Value value) {
-  const Regimes regimes(rows);
-  std::map<std::string, Share> shares;
-  for (const LeftOutRow& row : rows) {
-    if (row.is_step && !shares.contains(row.source)) {
-      shares[row.source] = InsideOf(rows, regimes, row.source, value);
-    }
-  }
-  return shares;
-}
-
-// The mean over sources that have such rows.
-double MeanOf(const std::map<std::string, Share>& shares) {
-  std::vector<double> values;
-  for (const auto& [source, share] : shares) {
-    if (share.of > 0) {
-      values.push_back(share.Value());
-    }
-  }
-  return common::Mean(values);
 }
 
 double Ratio(const trials::TableRow& row, const std::string& quantity) {
@@ -214,17 +183,35 @@ ErrorBands BandsOf(const std::vector<LeftOutRow>& rows) {
 }
 
 std::vector<Calibration> Calibrate(const std::vector<LeftOutRow>& rows) {
-  const auto time = InsideBySource(rows, &LeftOutRow::step_time);
-  const auto memory = InsideBySource(rows, &LeftOutRow::peak_memory);
+  const Regimes regimes(rows);
+  std::map<std::string, Calibration> by_source;
+  for (const LeftOutRow& row : rows) {
+    if (row.is_step) {
+      by_source[row.source].source = row.source;
+    }
+  }
+  Calibration total{.source = "all"};
+  const auto add = [&](Value value, int Calibration::*rows_of,
+                       double Calibration::*inside_of) {
+    std::vector<double> shares;  // of sources with such rows
+    for (auto& [source, one] : by_source) {
+      const Share inside = InsideOf(rows, regimes, source, value);
+      one.*rows_of = inside.of;
+      one.*inside_of = inside.Value();
+      total.*rows_of += inside.of;
+      if (inside.of > 0) {
+        shares.push_back(inside.Value());
+      }
+    }
+    total.*inside_of = common::Mean(shares);
+  };
+  add(&LeftOutRow::step_time, &Calibration::step_time_rows,
+      &Calibration::step_time_inside);
+  add(&LeftOutRow::peak_memory, &Calibration::peak_memory_rows,
+      &Calibration::peak_memory_inside);
   std::vector<Calibration> all;
-  Calibration total{.source = "all",
-                    .step_time_inside = MeanOf(time),
-                    .peak_memory_inside = MeanOf(memory)};
-  for (const auto& [source, share] : time) {
-    const Share& peak = memory.at(source);
-    all.push_back({source, share.of, share.Value(), peak.of, peak.Value()});
-    total.step_time_rows += share.of;
-    total.peak_memory_rows += peak.of;
+  for (const auto& [source, one] : by_source) {
+    all.push_back(one);
   }
   all.push_back(total);
   return all;

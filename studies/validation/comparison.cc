@@ -5,14 +5,12 @@
 #include <cstddef>
 #include <functional>
 #include <iterator>
-#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "common/quantiles.h"
 #include "common/statistics.h"
-#include "studies/validation/prediction.h"
 
 namespace studies {
 namespace {
@@ -105,13 +103,13 @@ void AddFailures(const MeasuredRow& row, const Prediction& prediction,
   if (row.peak_memory == PeakMemory::kComputed) {
     return;
   }
-  OutOfMemoryCounts& counts = comparison.out_of_memory;
+  if (!prediction.fits) {
+    comparison.precision.Count(row.out_of_memory);
+  }
   if (row.out_of_memory) {
-    ++comparison.out_of_memory_rows;
-    ++(prediction.fits ? counts.measured_only : counts.both);
+    comparison.recall.Count(!prediction.fits);
     comparison.failed_called_fit.Count(prediction.fits);
   } else {
-    counts.predicted_only += prediction.fits ? 0 : 1;
     comparison.ran_called_oom.Count(!prediction.fits &&
                                     prediction.refused.empty());
   }
@@ -249,10 +247,6 @@ std::vector<Scope> ScopesOf(const MeasuredTable& table,
   return scopes;
 }
 
-bool IsIn(Half half, const MeasuredRow& row) {
-  return half == Half::kAll || half == row.half;
-}
-
 }  // namespace
 
 std::vector<Comparison> Compare(const MeasuredTable& table,
@@ -262,7 +256,8 @@ std::vector<Comparison> Compare(const MeasuredTable& table,
                        const Scope& scope, Half half) {
     RowIndices rows;
     std::copy_if(all.begin(), all.end(), std::back_inserter(rows), [&](auto i) {
-      return scope.holds(table.rows[i]) && IsIn(half, table.rows[i]);
+      const MeasuredRow& row = table.rows[i];
+      return scope.holds(row) && (half == Half::kAll || half == row.half);
     });
     if (rows.empty()) {
       return;

@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 
 #include "common/json.h"
-#include "common/text.h"
 #include "plots/table.h"
 #include "studies/validation/comparison.h"
 
@@ -60,9 +59,9 @@ plots::Row RowOf(const Comparison& c) {
           {"slower", PercentOf(c.pick_slowdown)},
           {"picks", c.picks},
           {"oom picks", c.failed_picks},
-          {"oom rows", c.out_of_memory_rows},
-          {"precision", Decimal(c.out_of_memory.Precision())},
-          {"recall", Decimal(c.out_of_memory.Recall())},
+          {"oom rows", c.recall.of},
+          {"precision", Decimal(c.precision.Value())},
+          {"recall", Decimal(c.recall.Value())},
           {"ran, oom", Counted(c.ran_called_oom)},
           {"failed, fit", Counted(c.failed_called_fit)}};
 }
@@ -96,9 +95,9 @@ common::Json JsonOf(const Comparison& c) {
           {"picks", c.picks},
           {"failed_picks", c.failed_picks},
           {"pick_slowdown", ToJson(c.pick_slowdown)},
-          {"out_of_memory_rows", c.out_of_memory_rows},
-          {"precision", ToJson(c.out_of_memory.Precision())},
-          {"recall", ToJson(c.out_of_memory.Recall())},
+          {"out_of_memory_rows", c.recall.of},
+          {"precision", ToJson(c.precision.Value())},
+          {"recall", ToJson(c.recall.Value())},
           {"ran_called_out_of_memory", JsonOf(c.ran_called_oom)},
           {"failed_called_fit", JsonOf(c.failed_called_fit)}};
 }

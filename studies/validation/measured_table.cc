@@ -4,23 +4,13 @@
 #include <cstddef>
 #include <initializer_list>
 #include <map>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <system_error>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "common/error.h"
-#include "common/text.h"
 #include "common/units.h"
-#include "studies/validation/table_kind.h"
 #include "trials/data_folder.h"
-#include "trials/tables/facts.h"
 #include "trials/tables/table_settings.h"
 
 namespace studies {
@@ -32,8 +22,6 @@ using common::CsvTable;
 using common::InputError;
 using trials::TableSettings;
 
-using common::kGiga;
-constexpr double kBytesPerGib = 1024.0 * 1024.0 * 1024.0;
 constexpr std::string_view kMeasured = "measured";
 
 // The value that a fact names; the first one if the fact is missing.
@@ -50,26 +38,6 @@ T Choice(const Facts& facts, std::string_view key,
   }
   facts.Fail(fmt::format("{} '{}' is not known here; known: {}", key, name,
                          fmt::join(known, ", ")));
-}
-
-PeakMemory PeakMemoryOf(const Facts& facts) {
-  return Choice<PeakMemory>(facts, "peak_memory",
-                            {{"allocated", PeakMemory::kAllocated},
-                             {"reserved", PeakMemory::kReserved},
-                             {"device", PeakMemory::kDevice},
-                             {"computed", PeakMemory::kComputed}});
-}
-
-PeakRank PeakRankOf(const Facts& facts) {
-  return Choice<PeakRank>(facts, "peak_rank",
-                          {{"fullest", PeakRank::kFullest},
-                           {"first", PeakRank::kFirst},
-                           {"last", PeakRank::kLast}});
-}
-
-double PeakMemoryUnitOf(const Facts& facts) {
-  return Choice<double>(facts, "peak_memory_unit",
-                        {{"GB", kGiga}, {"GiB", kBytesPerGib}});
 }
 
 void Describe(const Facts& facts, trials::MachineLibrary& library,
@@ -89,8 +57,15 @@ void Describe(const Facts& facts, trials::MachineLibrary& library,
   row.framework_name = std::move(training.framework_name);
   row.framework = training.framework;
   row.config = training.config;
-  row.peak_memory = PeakMemoryOf(facts);
-  row.peak_rank = PeakRankOf(facts);
+  row.peak_memory = Choice<PeakMemory>(facts, "peak_memory",
+                                       {{"allocated", PeakMemory::kAllocated},
+                                        {"reserved", PeakMemory::kReserved},
+                                        {"device", PeakMemory::kDevice},
+                                        {"computed", PeakMemory::kComputed}});
+  row.peak_rank = Choice<PeakRank>(facts, "peak_rank",
+                                   {{"fullest", PeakRank::kFullest},
+                                    {"first", PeakRank::kFirst},
+                                    {"last", PeakRank::kLast}});
 }
 
 // A reason of the adapter or of the settings; or that the settings name no
@@ -164,7 +139,9 @@ MeasuredTable Load(const fs::path& path, const TableSettings& settings,
     row.left_out = WhyLeftOut(read, overrides);
     row.part = read.part;
     row.out_of_memory = read.facts.Text("status") == "oom";
-    row.peak_memory_unit_bytes = PeakMemoryUnitOf(read.facts);
+    row.peak_memory_unit_bytes =
+        Choice<double>(read.facts, "peak_memory_unit",
+                       {{"GB", common::kGiga}, {"GiB", common::kGibi}});
     if (!row.out_of_memory) {
       row.step_time_s = read.facts.Number("step_time_s");
       row.peak_memory_bytes = read.facts.Has("peak_memory_bytes")

@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
+#include <cmath>
 #include <string>
 #include <string_view>
 
 #include <fmt/format.h>
 
-#include "common/error.h"
 #include "common/text.h"
 #include "common/units.h"
-#include "studies/validation/table_kind.h"
+#include "studies/validation/measured_table.h"
 
 namespace studies {
 
@@ -193,42 +192,30 @@ constexpr double kTera = 1e12;
 // The values of a shape, "b=1, m=4096, k=5120, layout=TN".
 class Shape {
  public:
-  explicit Shape(const TableRow& row) : row_(row), text_(row.Cell("shape")) {
-    for (const std::string_view part : common::Split(text_, ',')) {
+  explicit Shape(const TableRow& row) : values_(row) {
+    const std::string text = row.Cell("shape");
+    for (const std::string_view part : common::Split(text, ',')) {
       const std::string_view pair = common::Trim(part);
       const std::size_t equals = pair.find('=');
       if (equals != std::string_view::npos) {
-        values_.emplace(pair.substr(0, equals), pair.substr(equals + 1));
+        values_.Add(pair.substr(0, equals), pair.substr(equals + 1));
       }
     }
   }
-  Shape(const Shape&) = delete;
-  Shape& operator=(const Shape&) = delete;
 
-  [[nodiscard]] std::string_view Text(std::string_view key) const {
-    const auto found = values_.find(key);
-    return found == values_.end() ? "" : found->second;
+  [[nodiscard]] std::string Text(std::string_view key) const {
+    return values_.Text(trials::FactName(key));
   }
   [[nodiscard]] double Number(std::string_view key) const {
-    double number = 0.0;
-    try {
-      number = common::ParseDouble(Text(key));
-    } catch (const common::InputError&) {  // reported below, with its row
-      number = 0.0;
-    }
-    if (!(number > 0.0)) {
-      row_.table.Fail(
-          row_.csv.line,
-          fmt::format("the shape '{}' needs a number above 0 for {}", text_,
-                      key));
+    const double number = values_.Number(trials::FactName(key));
+    if (std::isnan(number)) {
+      values_.Fail(fmt::format("the shape needs a number above 0 for {}", key));
     }
     return number;
   }
 
  private:
-  const TableRow& row_;
-  std::string text_;
-  std::map<std::string_view, std::string_view> values_;
+  Facts values_;
 };
 
 double BytesOf(std::string_view type) {
@@ -261,7 +248,7 @@ void ReadGrouped(const Shape& shape, std::string& family, TimedPart& part) {
   const double rows = shape.Number("M");
   const double out = shape.Number("N");
   const double in = shape.Number("K");
-  const std::string_view stage = shape.Text("stage");
+  const std::string stage = shape.Text("stage");
   trials::Gemm gemm{groups, rows, out, in};
   if (stage == "bwd_grad_act") {
     gemm = {groups, rows, in, out};

@@ -1,18 +1,15 @@
 // The adapters of tables of training steps.
 
 #include <cmath>
-#include <cstddef>
 #include <regex>
-#include <sstream>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "common/text.h"
 #include "common/units.h"
-#include "studies/validation/table_kind.h"
+#include "studies/validation/measured_table.h"
 #include "trials/tables/row_training.h"
 
 namespace studies {
@@ -30,12 +27,6 @@ RowFacts ReadMeasured(const TableRow& row) {
 // in the paper, of parameters with optimizer and of activations. Fig. 7 has
 // shares of activations only.
 
-namespace {
-
-constexpr double kGbPerGib = 1.073741824;
-
-}  // namespace
-
 RowFacts ReadKorthikanti(const TableRow& row) {
   RowFacts read(row);
   Facts& facts = read.facts;
@@ -52,7 +43,8 @@ RowFacts ReadKorthikanti(const TableRow& row) {
   facts.Add("status", "ok");
   const double memory = row.Number("par_opt_gib") + row.Number("act_gib");
   if (!std::isnan(memory)) {
-    facts.Add("peak_memory_gb", fmt::format("{}", memory * kGbPerGib));
+    facts.Add("peak_memory_gb",
+              fmt::format("{}", memory * (common::kGibi / common::kGiga)));
   } else if (!facts.Has("step_time_s")) {
     read.left_out = "it has neither a step time nor bytes";
   }
@@ -67,18 +59,9 @@ namespace {
 // "1600" of "A100 80GB with 1600 Gbps node-node interconnect"; "" where the
 // section does not say.
 std::string GbpsOf(const std::string& section) {
-  std::size_t end = section.find("Gbps");
-  if (end == std::string::npos) {
-    return "";
-  }
-  while (end > 0 && section[end - 1] == ' ') {
-    --end;
-  }
-  std::size_t begin = end;
-  while (begin > 0 && section[begin - 1] >= '0' && section[begin - 1] <= '9') {
-    --begin;
-  }
-  return section.substr(begin, end - begin);
+  static const std::regex gbps("([0-9]+) *Gbps");
+  std::smatch found;
+  return std::regex_search(section, found, gbps) ? found[1].str() : "";
 }
 
 // PyTorch's names; "hybrid" means within a host.
@@ -147,9 +130,8 @@ constexpr double kGpus = 8;
 // "dev_dgx_a100": dev, dgx, a100.
 std::vector<std::string> PartsOf(const std::string& name) {
   std::vector<std::string> parts;
-  std::istringstream text(name);
-  for (std::string part; std::getline(text, part, '_');) {
-    parts.push_back(part.substr(0, part.find('-')));
+  for (const std::string_view part : common::Split(name, '_')) {
+    parts.emplace_back(part.substr(0, part.find('-')));
   }
   return parts;
 }

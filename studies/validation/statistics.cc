@@ -3,19 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <numeric>
 
 #include "common/quantiles.h"
 #include "common/statistics.h"
 #include "trials/predictions.h"
 
 namespace studies {
-namespace {
-
-double PartOf(int part, int rest) { return Share{part, part + rest}.Value(); }
-
-}  // namespace
-
 ErrorSummary SummariseErrors(const std::vector<double>& predicted,
                              const std::vector<double>& measured) {
   std::vector<double> errors;
@@ -57,12 +50,6 @@ double Spearman(const std::vector<double>& x, const std::vector<double>& y) {
   }
   return aa > 0.0 && bb > 0.0 ? ab / std::sqrt(aa * bb) : kUndefined;
 }
-
-double OutOfMemoryCounts::Precision() const {
-  return PartOf(both, predicted_only);
-}
-
-double OutOfMemoryCounts::Recall() const { return PartOf(both, measured_only); }
 
 std::optional<Pick> PickOf(const std::vector<Candidate>& all) {
   std::vector<double> predicted_s;

@@ -30,18 +30,6 @@ struct ErrorSummary {
 [[nodiscard]] double Spearman(const std::vector<double>& x,
                               const std::vector<double>& y);
 
-// Predicted against measured "out of memory".
-struct OutOfMemoryCounts {
-  int both = 0;
-  int predicted_only = 0;
-  int measured_only = 0;
-
-  // Of those predicted to run out, the share that did; NaN for none.
-  [[nodiscard]] double Precision() const;
-  // Of those that ran out, the share that was predicted; NaN for none.
-  [[nodiscard]] double Recall() const;
-};
-
 // A number of rows out of others.
 struct Share {
   int rows = 0;

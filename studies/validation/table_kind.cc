@@ -1,11 +1,10 @@
-#include "studies/validation/table_kind.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "common/error.h"
 #include "common/text.h"
+#include "studies/validation/measured_table.h"
 #include "trials/tables/measured_rows.h"
 
 namespace studies {
@@ -19,12 +18,9 @@ std::vector<std::string_view> Lacking(const TableKind& kind,
                                       const CsvTable& table) {
   std::vector<std::string_view> lacking;
   for (const std::string_view column : kind.columns) {
-    const bool there = std::any_of(table.header().begin(), table.header().end(),
-                                   [&](const std::string& name) {
-                                     return name == column ||
-                                            trials::ColumnName(name) == column;
-                                   });
-    if (!there) {
+    if (std::ranges::none_of(table.header(), [&](const std::string& name) {
+          return name == column || trials::ColumnName(name) == column;
+        })) {
       lacking.push_back(column);
     }
   }
@@ -83,27 +79,22 @@ const TableKind& FindTableKind(std::string_view name) {
 }
 
 const TableKind& KindOf(const CsvTable& table) {
-  const TableKind* nearest = nullptr;
-  double best = 2.0;
-  for (const TableKind& kind : TableKinds()) {
-    const double share = static_cast<double>(Lacking(kind, table).size()) /
-                         static_cast<double>(kind.columns.size());
-    if (share < best) {
-      best = share;
-      nearest = &kind;
-    }
-  }
-  const std::vector<std::string_view> lacking = Lacking(*nearest, table);
+  const auto share = [&](const TableKind& kind) {
+    return static_cast<double>(Lacking(kind, table).size()) /
+           static_cast<double>(kind.columns.size());
+  };
+  const TableKind& nearest = *std::ranges::min_element(TableKinds(), {}, share);
+  const std::vector<std::string_view> lacking = Lacking(nearest, table);
   if (lacking.empty()) {
-    return *nearest;
+    return nearest;
   }
   table.Fail(
       table.header_line(),
       fmt::format("the column '{}' is missing: a table of the kind '{}' has "
                   "the columns {}; add it, or rename the column that has it "
                   "(docs/validation.md describes every kind)",
-                  lacking.front(), nearest->name,
-                  fmt::join(nearest->columns, ", ")));
+                  lacking.front(), nearest.name,
+                  fmt::join(nearest.columns, ", ")));
 }
 
 }  // namespace studies

@@ -1,8 +1,6 @@
-#include "studies/validation/verb.h"
-
 #include <algorithm>
 #include <cstddef>
-#include <optional>
+#include <limits>
 #include <ostream>
 #include <utility>
 
@@ -14,98 +12,74 @@
 #include "studies/output.h"
 #include "studies/validation/bands.h"
 #include "studies/validation/comparison.h"
-#include "studies/validation/prediction.h"
+#include "studies/verbs.h"
 
 namespace studies {
 namespace {
 
 using common::kGiga;
 
-// Rows that have both values, with one color for each kind of cluster.
-struct Points {
-  std::vector<double> measured;
-  std::vector<double> predicted;
-  std::vector<std::string> groups;
-  std::vector<std::string> scenarios;
-
-  void Add(const MeasuredRow& row, double measured_one, double predicted_one) {
-    if (measured_one > 0.0 && predicted_one > 0.0) {
-      measured.push_back(measured_one);
-      predicted.push_back(predicted_one);
-      groups.push_back(
-          fmt::format("{}: {}", row.cluster.gpu.name,
-                      row.cluster.nodes == 1 ? "one host" : "several hosts"));
-      scenarios.push_back(row.scenario);
-    }
-  }
-};
-
-// Logarithmic axes of one range; `quantity` has its unit: "step time (s)".
-// Nothing without points. Source of the form: Aceso, Figs. 15 and 16.
+// A point for each row that has both values, with one color for each kind of
+// cluster, on logarithmic axes of one range; `quantity` has its unit: "step
+// time (s)". Nothing without points. Source of the form: Aceso, Figs. 15
+// and 16.
 std::vector<plots::Figure> Scatter(const std::string& name,
-                                   const std::string& title,
-                                   const std::string& quantity,
-                                   const Points& points) {
-  if (points.measured.empty()) {
-    return {};
-  }
+                                   const std::string& quantity, double unit,
+                                   const MeasuredTable& table,
+                                   double MeasuredRow::*measured,
+                                   const std::vector<Prediction>& predictions,
+                                   double Prediction::*predicted) {
   constexpr double kMargin = 1.25;
-  const auto [least_x, most_x] = std::ranges::minmax(points.measured);
-  const auto [least_y, most_y] = std::ranges::minmax(points.predicted);
   plots::Panel panel{.x_column = "measured",
                      .x_label = "measured " + quantity,
                      .y_label = "predicted " + quantity,
                      .log_x = true,
                      .log_y = true,
-                     .x_min = std::min(least_x, least_y) / kMargin,
-                     .x_max = std::max(most_x, most_y) * kMargin,
+                     .x_min = std::numeric_limits<double>::infinity(),
                      .slopes = {1.0, 1.2, 0.8},
-                     .name_column = "scenario",
-                     .names = points.scenarios};
-  panel.y_min = panel.x_min;
-  panel.y_max = panel.x_max;
-  for (const std::string& group : points.groups) {
-    if (std::ranges::find(panel.series, group, &plots::Series::label) !=
-        panel.series.end()) {
-      continue;
-    }
-    std::vector<double> y = points.predicted;
-    for (std::size_t i = 0; i < y.size(); ++i) {
-      y[i] = points.groups[i] == group ? y[i] : kUndefined;
-    }
-    const int index = static_cast<int>(panel.series.size());
-    panel.series.push_back(
-        Line(group, plots::StyleOf(index, false), points.measured, y));
-    panel.series.back().mark = plots::Mark::kScatter;
-  }
-  return {{.name = name,
-           .title = title,
-           .caption = "Dashed: predicted = measured, and 20% above and below.",
-           .panels = {std::move(panel)},
-           .square = true}};
-}
-
-void Draw(const MeasuredTable& table,
-          const std::vector<Prediction>& predictions,
-          const std::filesystem::path& folder, const Sink& sink) {
-  Points time;
-  Points memory;
+                     .name_column = "scenario"};
+  std::vector<double> all_x;
   for (std::size_t i = 0; i < predictions.size(); ++i) {
     const MeasuredRow& row = table.rows[i];
-    time.Add(row, row.step_time_s, predictions[i].step_time_s);
-    memory.Add(row, row.peak_memory_bytes / kGiga,
-               predictions[i].peak_memory_bytes / kGiga);
+    const double x = row.*measured / unit;
+    const double y = predictions[i].*predicted / unit;
+    if (!(x > 0.0 && y > 0.0)) {
+      continue;
+    }
+    const std::string group =
+        fmt::format("{}: {}", row.cluster.gpu.name,
+                    row.cluster.nodes == 1 ? "one host" : "several hosts");
+    if (std::ranges::find(panel.series, group, &plots::Series::label) ==
+        panel.series.end()) {
+      const int index = static_cast<int>(panel.series.size());
+      panel.series.push_back({.name = group,
+                              .label = group,
+                              .style = plots::StyleOf(index, false),
+                              .mark = plots::Mark::kScatter});
+      panel.series.back().band.y.resize(all_x.size());
+    }
+    for (plots::Series& series : panel.series) {
+      series.band.y.push_back(series.label == group ? common::Quartiles{y, y, y}
+                                                    : common::Quartiles{});
+    }
+    all_x.push_back(x);
+    panel.names.push_back(row.scenario);
+    panel.x_min = std::min({panel.x_min, x / kMargin, y / kMargin});
+    panel.x_max = std::max({panel.x_max, x * kMargin, y * kMargin});
   }
-  const std::string error =
-      plots::WriteFigures(
-          {{folder, Scatter("step-time", table.title, "step time (s)", time)},
-           {folder,
-            Scatter("peak-memory", table.title, "peak memory (GB)", memory)}},
-          plots::AllFormats())
-          .error;
-  if (!error.empty()) {
-    sink.notes << "validate: " << error << '\n';
+  for (plots::Series& series : panel.series) {
+    series.band.x = all_x;
   }
+  panel.y_min = panel.x_min;
+  panel.y_max = panel.x_max;
+  plots::Figure figure{
+      .name = name,
+      .title = table.title,
+      .caption = "Dashed: predicted = measured, and 20% above and below.",
+      .panels = {std::move(panel)},
+      .square = true};
+  return all_x.empty() ? std::vector<plots::Figure>()
+                       : std::vector{std::move(figure)};
 }
 
 void ValidateOne(const MeasuredTable& table, const ValidateOptions& options,
@@ -120,7 +94,19 @@ void ValidateOne(const MeasuredTable& table, const ValidateOptions& options,
     const std::filesystem::path folder =
         options.results / "validation" / table.name;
     plots::WriteTextFile(folder / "comparison.json", json);
-    Draw(table, predictions, folder, sink);
+    const std::string error =
+        plots::WriteFigures(
+            {{folder, Scatter("step-time", "step time (s)", 1.0, table,
+                              &MeasuredRow::step_time_s, predictions,
+                              &Prediction::step_time_s)},
+             {folder, Scatter("peak-memory", "peak memory (GB)", kGiga, table,
+                              &MeasuredRow::peak_memory_bytes, predictions,
+                              &Prediction::peak_memory_bytes)}},
+            plots::AllFormats())
+            .error;
+    if (!error.empty()) {
+      sink.notes << "validate: " << error << '\n';
+    }
   }
 }
 
@@ -138,18 +124,13 @@ int Validate(const ValidateOptions& options, const Sink& sink) {
     sink.out << (done++ > 0 && !options.json ? "\n" : "");
     ValidateOne(table, options, sink);
   };
-  std::string missing;
+  std::vector<std::string> missing;
   for (const std::string& name : names) {
-    if (chosen) {
+    if (chosen || KnownTablePath(name)) {
       one(ReadKnownTable(name, options.overrides));
-      continue;
+    } else {
+      missing.push_back(name);
     }
-    const std::optional<std::filesystem::path> path = KnownTablePath(name);
-    if (!path) {
-      missing += (missing.empty() ? "" : ", ") + name;
-      continue;
-    }
-    one(ReadKnownTable(name, options.overrides));
   }
   if (!options.table.empty()) {
     one(ReadAnyTable(options.table, options.overrides));
@@ -158,7 +139,7 @@ int Validate(const ValidateOptions& options, const Sink& sink) {
     sink.notes << fmt::format(
         "validate: missing tables: {}; set OPPA_DATA to the folder of measured "
         "and published tables (docs/validation.md)\n",
-        missing);
+        fmt::join(missing, ", "));
   }
   return done > 0 ? 0 : 1;
 }

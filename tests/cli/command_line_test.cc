@@ -372,7 +372,8 @@ TEST_F(CommandLineTest, ScaleTakesWholeHostsAndTheirNetwork) {
   Edit("clusters/a5000-8.toml", "clusters/h100-efa.toml");
   ASSERT_EQ(Oppa("scale m.toml --gpus 8,64"), 0);
   for (const char* panel : {"scale-step.csv", "scale-cost.csv"}) {
-    const std::string data = Content(fmt::format("results/scale/m/{}", panel));
+    const std::string data =
+        Content(fmt::format("results/scale/m/figures/{}", panel));
     EXPECT_THAT(data, HasSubstr("\n64,"));
     EXPECT_EQ(std::count(data.begin(), data.end(), '\n'), 1 + 2);
   }
@@ -385,7 +386,8 @@ TEST_F(CommandLineTest, NoiseDrawsTheSameTrialsEveryTime) {
               0);
     std::string data;
     for (const char* name : {"steps", "threshold", "length-1", "length-2"}) {
-      data += Content(fmt::format("{}/noise/m/noise-{}.csv", results, name));
+      data += Content(
+          fmt::format("{}/noise/m/figures/noise-{}.csv", results, name));
     }
     // Every step, 23 thresholds, and all but the first step of two trials.
     EXPECT_EQ(std::count(data.begin(), data.end(), '\n'), 21 + 24 + 2 * 20);

@@ -9,8 +9,6 @@
 #include <Eigen/Cholesky>
 #include <gtest/gtest.h>
 
-#include "studies/early_termination/finite_process.h"
-#include "studies/early_termination/objective.h"
 #include "studies/early_termination/repeated_search.h"
 #include "surrogates/gp/gaussian_process.h"
 
@@ -168,7 +166,7 @@ TEST(Theorems, TheoremF5FailsAsPrintedWithoutNoiseAndHoldsMended) {
     EXPECT_EQ(row[4].text, "3/3");
     EXPECT_EQ(row[5].text, "0/3");
   }
-  ASSERT_EQ(output.figures.size(), 2U);
+  EXPECT_EQ(output.figures.size(), 1U);
 }
 
 TEST(Theorems, TheoremF8HoldsButItsMarginStopsBetterRoundsToo) {
@@ -182,12 +180,15 @@ TEST(Theorems, TheoremF8HoldsButItsMarginStopsBetterRoundsToo) {
 // The claim that Figs. 11-13 illustrate.
 TEST(Demonstration, QueriesBeyondTwentyTellMoreWhereFunctionIsBest) {
   const Output output = DemonstrateRepeats();
-  const auto fall = [&](std::size_t row) {
-    const std::vector<plots::Cell>& cells = output.table.rows[row];
-    return 1.0 - std::stod(cells[4].text) / std::stod(cells[3].text);
+  // Rows: after 0, 1, 20 and 100 queries of either place.
+  const auto fall = [&](std::size_t first) {
+    const auto stddev = [&](std::size_t row) {
+      return std::stod(output.table.rows[row][2].text);
+    };
+    return 1.0 - stddev(first + 3) / stddev(first + 2);
   };
   EXPECT_LT(fall(0), 0.05);
-  EXPECT_GT(fall(1), 0.05);
+  EXPECT_GT(fall(4), 0.05);
   EXPECT_EQ(output.figures.size(), 4U);
 }
 

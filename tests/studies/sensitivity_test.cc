@@ -1,3 +1,5 @@
+#include "studies/sensitivity/sensitivity.h"
+
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -6,8 +8,6 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
-#include "studies/sensitivity/effects.h"
-#include "studies/sensitivity/variations.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/paths.h"
 

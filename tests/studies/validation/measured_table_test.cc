@@ -12,7 +12,6 @@
 #include "common/csv_table.h"
 #include "common/error.h"
 #include "studies/validation/comparison.h"
-#include "studies/validation/prediction.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 

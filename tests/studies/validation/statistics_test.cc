@@ -35,14 +35,6 @@ TEST(ValidateStatistics, ARankCorrelationNeedsTwoDifferentValues) {
   EXPECT_TRUE(std::isnan(Spearman({1, 1, 1}, {1, 2, 3})));
 }
 
-TEST(ValidateStatistics, PrecisionIsOfThePredictedAndRecallOfTheMeasured) {
-  const OutOfMemoryCounts counts{
-      .both = 6, .predicted_only = 2, .measured_only = 4};
-  EXPECT_DOUBLE_EQ(counts.Precision(), 0.75);
-  EXPECT_DOUBLE_EQ(counts.Recall(), 0.6);
-  EXPECT_TRUE(std::isnan(OutOfMemoryCounts{}.Precision()));
-}
-
 TEST(ValidateStatistics, ThePickIsTheFastestThatIsLikelyToFit) {
   const auto pick = PickOf({{.measured_s = 1.0, .predicted_s = 3.0},
                             {.measured_s = 1.2, .predicted_s = 2.0},

@@ -1,5 +1,3 @@
-#include "studies/validation/verb.h"
-
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -8,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "common/json.h"
+#include "studies/verbs.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 

@@ -1,16 +1,20 @@
-// The runs of a sensitivity study: experiments under variations of constants.
+// A sensitivity study: experiments under variations of constants, and where
+// claims hold.
 
-#ifndef STUDIES_SENSITIVITY_VARIATIONS_H_
-#define STUDIES_SENSITIVITY_VARIATIONS_H_
+#ifndef STUDIES_SENSITIVITY_SENSITIVITY_H_
+#define STUDIES_SENSITIVITY_SENSITIVITY_H_
 
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/error.h"
+#include "common/statistics.h"
 #include "harness/spec.h"
+#include "studies/output.h"
 
 namespace studies {
 
@@ -66,6 +70,44 @@ struct SensitivityStudy {
     const std::filesystem::path& manifest, const std::filesystem::path& results,
     std::optional<int> repeats = {});
 
+// The interval of the effect is above 0, contains 0, or is below 0.
+enum class Verdict { kHolds, kOpen, kTurns };
+[[nodiscard]] std::string_view ToString(Verdict verdict);
+
+// The mean difference of pairs, with the same weight for every problem, and its
+// bootstrap interval (common::Bootstrap). With fewer than kFewestPairs, the
+// verdict is open: with 5 pairs, a sign test cannot reject at 5% even if all
+// differences have the same sign.
+struct Effect {
+  static constexpr int kFewestPairs = 6;
+
+  int pairs = 0;
+  common::Estimate mean;
+
+  [[nodiscard]] Verdict verdict() const;
+};
+[[nodiscard]] Effect EffectOf(
+    const std::vector<std::vector<double>>& differences);
+
+// A claim in one experiment under one variation: the effect in points (percent
+// of the exhaustive optimum) of the noise-free throughput of the incumbent at
+// the end of the budget. A pair is a repeat of a problem, in which the methods
+// have the same seeds.
+struct ClaimEffect {
+  int claim = 0;  // of SensitivityStudy::claims
+  const VariedExperiment* varied = nullptr;
+  Effect points;
+};
+
+// Reads the records. Combinations without a finished pair are left out.
+[[nodiscard]] std::vector<ClaimEffect> ClaimEffects(
+    const SensitivityStudy& study);
+
+// sensitivity.csv (a row per effect), sensitivity.md (a row per claim), and a
+// figure for each claim.
+[[nodiscard]] Output SensitivityOutput(const SensitivityStudy& study,
+                                       const std::vector<ClaimEffect>& effects);
+
 }  // namespace studies
 
-#endif  // STUDIES_SENSITIVITY_VARIATIONS_H_
+#endif  // STUDIES_SENSITIVITY_SENSITIVITY_H_

@@ -1,0 +1,67 @@
+// The studies that are verbs of the program.
+
+#ifndef STUDIES_VERBS_H_
+#define STUDIES_VERBS_H_
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "studies/output.h"
+#include "trials/tables/row_training.h"
+
+namespace studies {
+
+// noise: shows simulated trials of the problem in the same way as the paper
+// shows real ones: step times of a few configurations (Fig. 3), the estimate
+// against the threshold of outlier removal (Fig. 10) and against the number of
+// steps (Fig. 15).
+struct NoiseVerbOptions {
+  int trials = 4;
+  int steps = 100;
+  int seed = 1;
+};
+[[nodiscard]] int Noise(const StudyOptions& options,
+                        const NoiseVerbOptions& noise, const Sink& sink);
+
+// scale: runs the problem on an increasing number of hosts of its cluster. For
+// each number of GPUs it reports the fastest configuration of the whole space
+// at the manifest's batch, the time of one fixed replica (tp, pp and
+// microbatches of `replica`) copied over all GPUs, and the cost of simulation:
+// CPU microseconds per configuration of the space, and of one configuration
+// that shares nothing with another.
+// Errors: throws InputError for a backend other than the simulator, and for a
+// number of GPUs that does not fill whole hosts.
+struct ScaleOptions {
+  std::vector<int> gpus;  // empty: 8, 16, ... 16384
+};
+[[nodiscard]] int Scale(const StudyOptions& options, const ScaleOptions& scale,
+                        const Sink& sink);
+
+// validate: compares the simulator with published measurements.
+struct ValidateOptions {
+  std::vector<std::string> names;  // of known tables; empty: all of them
+  std::filesystem::path table;     // another one; empty: none
+  trials::TableOverrides overrides;
+  // Instead of comparing: rows of scripts/leave-one-out, from which error bands
+  // are written (bands.h).
+  std::filesystem::path bands;
+  bool no_figures = false;
+  bool csv = false;   // rows with predictions instead of numbers
+  bool json = false;  // the numbers, one JSON object per line and table
+  std::filesystem::path results = "results";
+};
+
+// Writes the numbers of each table to the sink and draws
+//
+//   <results>/validation/<table>/step-time.{pdf,svg,png,csv,gp}
+//   <results>/validation/<table>/peak-memory.{...}
+//   <results>/validation/<table>/comparison.json  (the numbers)
+//
+// Returns 0, or 1 if no table was found.
+[[nodiscard]] int Validate(const ValidateOptions& options, const Sink& sink);
+
+}  // namespace studies
+
+#endif  // STUDIES_VERBS_H_
