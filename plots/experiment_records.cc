@@ -65,34 +65,31 @@ trials::ProblemInfo ReadProblem(const std::filesystem::path& folder,
 void AddNotes(const std::string& problem, const std::vector<Loaded>& runs,
               const std::vector<trials::ExperimentInfo::Method>& methods,
               std::vector<std::string>& notes) {
-  std::vector<std::pair<std::string, std::string>> lines;  // state, methods
-  const std::size_t repeats = runs.size() / methods.size();
-  for (std::size_t m = 0; m < methods.size(); ++m) {
-    for (const bool begun : {true, false}) {
+  std::map<std::string, std::vector<std::string>> methods_by_state;
+  auto next = runs.begin();
+  for (const trials::ExperimentInfo::Method& method : methods) {
+    const auto begin = next;
+    next += static_cast<std::ptrdiff_t>(runs.size() / methods.size());
+    for (const bool begun : {false, true}) {
       std::vector<int> of;
-      for (std::size_t r = m * repeats; r < (m + 1) * repeats; ++r) {
+      for (auto one = begin; one != next; ++one) {
         // Those with an error are in ExperimentRecords::failures.
-        if (runs[r].error.empty() && runs[r].exists == begun &&
-            !runs[r].run.finished) {
-          of.push_back(runs[r].run.repeat);
+        if (one->error.empty() && one->exists == begun && !one->run.finished) {
+          of.push_back(one->run.repeat);
         }
       }
-      if (of.empty()) {
-        continue;
-      }
-      const std::string state = fmt::format(
-          "{}: repeats {} of ", begun ? "unfinished" : "not begun", Ranges(of));
-      const auto known =
-          std::ranges::find(lines, state, &decltype(lines)::value_type::first);
-      if (known == lines.end()) {
-        lines.emplace_back(state, methods[m].name);
-      } else {
-        known->second += ", " + methods[m].name;
+      if (!of.empty()) {
+        methods_by_state[fmt::format("{}: repeats {} of",
+                                     begun ? "unfinished" : "not begun",
+                                     Ranges(of))]
+            .push_back(method.name);
       }
     }
   }
-  for (const auto& [state, names] : lines) {
-    notes.push_back((problem.empty() ? "" : problem + ": ") + state + names);
+  for (const auto& [state, names] : methods_by_state) {
+    notes.push_back(fmt::format("{}{}{} {}", problem,
+                                problem.empty() ? "" : ": ", state,
+                                fmt::join(names, ", ")));
   }
 }
 

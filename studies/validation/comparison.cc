@@ -108,7 +108,6 @@ void AddFailures(const MeasuredRow& row, const Prediction& prediction,
   }
   if (row.out_of_memory) {
     comparison.recall.Count(!prediction.fits);
-    comparison.failed_called_fit.Count(prediction.fits);
   } else {
     comparison.ran_called_oom.Count(!prediction.fits &&
                                     prediction.refused.empty());

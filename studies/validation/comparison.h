@@ -68,10 +68,8 @@ struct Comparison {
   // Of the prediction that a row runs out of memory or is refused.
   Share precision;
   Share recall;  // out of the rows that ran out of memory
-  // Predicted to need too much memory, though they ran; and predicted to fit,
-  // though they did not.
-  Share ran_called_oom;     // of the rows that ran
-  Share failed_called_fit;  // of the rows that failed
+  // Predicted to need too much memory, out of the rows that ran.
+  Share ran_called_oom;
 };
 
 // One comparison for every GPU type, every scope that contains some of its

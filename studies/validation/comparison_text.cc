@@ -31,39 +31,26 @@ std::string_view HalfName(Half half) {
   return kNames[static_cast<std::size_t>(half)];
 }
 
-plots::Cell Counted(const Share& share) {
-  return plots::Figures(
-      share.of == 0
-          ? "-"
-          : fmt::format("{} {}", share.rows, PercentOf(share.Value()).text));
-}
-
-// The errors of step time (t) and peak memory (m), ranks, own pick and memory.
+// The errors of step time (t) and peak memory (m), ranks, own pick and memory:
+// what a line has room for.
 plots::Row RowOf(const Comparison& c) {
   return {{"GPU", c.gpu},
           {"scope", c.scope},
           {"half", HalfName(c.half)},
           {"rows", c.rows},
           {"scenarios", c.scenarios},
-          {"t rows", c.step_time.rows},
           {"t mean", PercentOf(c.step_time.mean)},
           {"t median", PercentOf(c.step_time.median)},
           {"t p90", PercentOf(c.step_time.p90)},
           {"t bias", PercentOf(c.step_time.bias)},
-          {"m rows", c.peak_memory.rows},
           {"m mean", PercentOf(c.peak_memory.mean)},
           {"m median", PercentOf(c.peak_memory.median)},
           {"m p90", PercentOf(c.peak_memory.p90)},
           {"Spearman", Decimal(c.spearman)},
-          {"ranked", c.ranked_scenarios},
           {"slower", PercentOf(c.pick_slowdown)},
-          {"picks", c.picks},
-          {"oom picks", c.failed_picks},
           {"oom rows", c.recall.of},
           {"precision", Decimal(c.precision.Value())},
-          {"recall", Decimal(c.recall.Value())},
-          {"ran, oom", Counted(c.ran_called_oom)},
-          {"failed, fit", Counted(c.failed_called_fit)}};
+          {"recall", Decimal(c.recall.Value())}};
 }
 
 common::Json JsonOf(const ErrorSummary& error) {
@@ -99,7 +86,8 @@ common::Json JsonOf(const Comparison& c) {
           {"precision", ToJson(c.precision.Value())},
           {"recall", ToJson(c.recall.Value())},
           {"ran_called_out_of_memory", JsonOf(c.ran_called_oom)},
-          {"failed_called_fit", JsonOf(c.failed_called_fit)}};
+          {"failed_called_fit",
+           JsonOf(Share{c.recall.of - c.recall.rows, c.recall.of})}};
 }
 
 }  // namespace

@@ -44,9 +44,9 @@ TEST(ExperimentRecords, SayWhichRunsAreMissingOrUnfinished) {
   WriteRun(folder.path(), "", "random", 1, {{kOutOfMemory, 5}},
            trials::FinishReason::kUnfinished);
   const ExperimentRecords records = LoadExperiment(folder.path());
-  EXPECT_THAT(records.notes, ElementsAre("unfinished: repeats 1 of random",
+  EXPECT_THAT(records.notes, ElementsAre("not begun: repeats 1-3 of oppa",
                                          "not begun: repeats 3 of random",
-                                         "not begun: repeats 1-3 of oppa"));
+                                         "unfinished: repeats 1 of random"));
   EXPECT_EQ(records.problems[0].methods[0].runs.size(), 2U);
   EXPECT_FALSE(records.problems[0].methods[0].runs[0].finished);
 }
