@@ -81,6 +81,12 @@ std::string ShortLabel(const ParallelConfig& config) {
   return fmt::format("dp {}, tp {}, pp {}", config.dp, config.tp, config.pp);
 }
 
+std::string SimulatedNoise(const std::string& explanation) {
+  return "Simulated trials: the noise follows the model of docs/simulator.md, "
+         "with constants that are assumed or fitted elsewhere. " +
+         explanation;
+}
+
 // The x axis covers the points of the first series.
 plots::Panel PanelOf(const std::string& x_column, const std::string& x_label,
                      const std::string& y_label,
@@ -111,7 +117,8 @@ plots::Figure StepsFigure(const std::vector<NoisyTrial>& drawn) {
   }
   return {.name = "noise-steps",
           .title = "Step times of simulated trials",
-          .caption = "Dashed: 1 / throughput as estimated from all steps.",
+          .caption = SimulatedNoise(
+              "Dashed: 1 / throughput as estimated from all steps."),
           .panels = {
               PanelOf("step", "training step", "time (s)", std::move(series))}};
 }
@@ -132,18 +139,23 @@ plots::Figure ThresholdFigure(const std::vector<NoisyTrial>& drawn) {
                        usual_s);
     }
     series.push_back(Line(ShortLabel(drawn[i].config),
-                          plots::ThinStyle(static_cast<int>(i)), thresholds,
-                          ratios));
+                          plots::StyleOf(static_cast<int>(i), false),
+                          thresholds, ratios));
   }
   return {.name = "noise-threshold",
           .title = "Outlier threshold",
+          .caption = SimulatedNoise("Measurements further than this from the "
+                                    "median are left out."),
           .panels = {PanelOf("threshold", "threshold (inter-quartile ranges)",
                              "mean step time / that at 2", std::move(series))}};
 }
 
 // Fig. 15: the estimate after this many steps.
 plots::Figure LengthFigure(const std::vector<NoisyTrial>& drawn) {
-  plots::Figure figure{.name = "noise-length", .title = "Length of a trial"};
+  plots::Figure figure{
+      .name = "noise-length",
+      .title = "Length of a trial",
+      .caption = SimulatedNoise("The first step is left out.")};
   for (const NoisyTrial& trial : drawn) {
     std::vector<double> steps;
     std::vector<double> times_s;
