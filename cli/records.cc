@@ -100,6 +100,7 @@ int ReportTogether(const VerbOptions& options, const ReportVerbOptions& own) {
   plots::RequireKnown(own.report.figures, plots::FigureNames(), "figure");
   std::vector<plots::ExperimentRecords> experiments;
   std::string names;
+  Words failures;
   Words manifests = {options.manifest};
   manifests.insert(manifests.end(), own.with.begin(), own.with.end());
   for (const std::string& path : manifests) {
@@ -109,6 +110,8 @@ int ReportTogether(const VerbOptions& options, const ReportVerbOptions& own) {
         plots::LoadExperiment(ExperimentFolder(options, manifest)));
     names += (names.empty() ? "" : "+") + manifest.name;
     PrintNotes(experiments.back().notes);
+    failures.insert(failures.end(), experiments.back().failures.begin(),
+                    experiments.back().failures.end());
   }
   const std::filesystem::path folder = options.results / "joint" / names;
   const plots::FigureFiles written = plots::WriteFigures(
@@ -116,7 +119,10 @@ int ReportTogether(const VerbOptions& options, const ReportVerbOptions& own) {
       own.report.formats);
   fmt::print("{} files in {}\n", written.files.size(),
              common::Printable(folder.string()));
-  return PrintFailures(written.error.empty() ? Words() : Words{written.error});
+  if (!written.error.empty()) {
+    failures.push_back(written.error);
+  }
+  return PrintFailures(failures);
 }
 
 int Report(const VerbOptions& options, const ReportVerbOptions& own) {

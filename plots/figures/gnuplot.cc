@@ -59,8 +59,9 @@ constexpr std::string_view kBarWords = "linewidth 0.6";
 constexpr double kRadius = 1.0 / 110.0;  // of the axis
 // The same where each series has a place, 1 apart, on the x axis.
 constexpr std::string_view kBarByNameWords = "linewidth 1.2 pointtype 0";
-constexpr double kRadiusByName = 0.06;
-constexpr double kRoomByName = 0.6;  // next to the first and the last
+constexpr double kRadiusByName = 0.01;   // over the number of places
+constexpr double kRoomByName = 0.6;      // next to the first and the last
+constexpr std::size_t kMostAslant = 10;  // names; more are upright
 // The label of a horizontal line, as shares of the axes.
 constexpr double kLineLabelX = 0.015;
 constexpr double kLineLabelAbove = 0.042;
@@ -132,12 +133,12 @@ std::string SampleOf(const Series& series) {
              : "lines " + line;
 }
 
-// Lines that do not break inside a short text in parentheses or quotes, nor in
-// a number of things ("8 x A100"). None for no text.
+// Lines that do not break inside a short text in parentheses or quotes, in a
+// number of things ("8 x A100"), and before the last word. None for no text.
 std::vector<std::string> Wrapped(const std::string& text, std::size_t width) {
   constexpr char kGlue = '\x1f';
   static const std::regex kWhole(
-      R"re(\([^()]{1,45}\)|"[^"]{1,45}"|\S+( x \S+)+|\d+ repeats?)re");
+      R"re(\([^()]{1,45}\)|"[^"]{1,45}"|\S+( x \S+)+|\d+ repeats?|\S+ \S+$)re");
   std::string glued = text;
   for (std::sregex_iterator at(text.begin(), text.end(), kWhole), end;
        at != end; ++at) {
@@ -150,6 +151,11 @@ std::vector<std::string> Wrapped(const std::string& text, std::size_t width) {
     std::replace(line.begin(), line.end(), kGlue, ' ');
   }
   return lines;
+}
+
+double TextWidth(const std::string& text, double points) {
+  return static_cast<double>(text.size()) * kProseWidth * points /
+         kPointsPerInch;
 }
 
 std::size_t CharactersIn(double width, double points) {
@@ -176,6 +182,7 @@ struct Layout {
   std::size_t rows = 1;
   double panel_width = 0.0;
   double axes_height = 0.0;
+  double below_axes = kBelowAxes;
   double row_height = 0.0;  // with all that is around the axes
   std::vector<std::string> title;
   std::vector<std::string> caption;
@@ -199,7 +206,7 @@ struct Layout {
     return panel_width * static_cast<double>(panel % columns + 1) - kRight;
   }
   [[nodiscard]] double AxesBottom(std::size_t panel) const {
-    return caption_height() + kBelowAxes +
+    return caption_height() + below_axes +
            row_height * static_cast<double>(rows - 1 - panel / columns);
   }
   [[nodiscard]] double AxesTop(std::size_t panel) const {
@@ -273,7 +280,16 @@ Layout LayoutOf(const Figure& figure) {
   const bool titles =
       std::any_of(figure.panels.begin(), figure.panels.end(),
                   [](const Panel& panel) { return !panel.title.empty(); });
-  layout.row_height = kBelowAxes + layout.axes_height + kAboveAxes +
+  for (const Panel& panel : figure.panels) {
+    for (const Series& series : panel.series) {
+      if (panel.by_name && panel.series.size() > kMostAslant) {
+        layout.below_axes =
+            std::max(layout.below_axes,
+                     kAboveAxes + TextWidth(series.label, kSmallPoints));
+      }
+    }
+  }
+  layout.row_height = layout.below_axes + layout.axes_height + kAboveAxes +
                       (titles ? kPanelTitleRow : 0.0);
   layout.height = layout.legend_bottom() +
                   kLegendRow * static_cast<double>(rows) +
@@ -336,11 +352,15 @@ std::string AxisLabelsOf(const Layout& layout, const Panel& panel,
   const double left = layout.AxesLeft(index);
   const double bottom = layout.AxesBottom(index);
   const double top = layout.AxesTop(index);
+  // Under the center of the axes, but not beyond the panel.
+  const double center =
+      std::min(0.5 * (left + layout.AxesRight(index)),
+               left - kLeft + layout.panel_width -
+                   0.5 * TextWidth(panel.x_label, kTextPoints));
   return fmt::format(
       "  set label {} at {} center\n  set label {} at {} center rotate by 90\n"
       "  set label {} at {} center\n",
-      Quoted(panel.x_label),
-      layout.At(0.5 * (left + layout.AxesRight(index)), bottom - kXLabelBelow),
+      Quoted(panel.x_label), layout.At(center, bottom - kXLabelBelow),
       Quoted(panel.y_label),
       layout.At(left - kYLabelBeside, 0.5 * (bottom + top)),
       Quoted(panel.title),
@@ -492,7 +512,9 @@ class PlotParts {
     Add(fmt::format("({}):{}:{}:{}", s + 1, y, y + 1, y + 2),
         fmt::format("yerrorbars linecolor rgb '{}' {}", style.color,
                     kBarByNameWords));
-    Add(fmt::format("({}):{}:({})", s + 1, y, kRadiusByName), Circles(style));
+    Add(fmt::format("({}):{}:({})", s + 1, y,
+                    kRadiusByName * static_cast<double>(columns_.size())),
+        Circles(style));
   }
 
   static std::string Circles(const LineStyle& style) {
@@ -535,8 +557,9 @@ std::string XAxisOf(const Panel& panel, std::size_t columns) {
         fmt::format("{} {}", QuotedFormat(series.label), tics.size() + 1));
   }
   return fmt::format(
-      "  set xtics ({}) rotate by 20 right font ',{}'\n  set xrange [{}:{}]\n",
-      fmt::join(tics, ", "), kSmallPoints, 1.0 - kRoomByName,
+      "  set xtics ({}) rotate by {} right font ',{}'\n  set xrange [{}:{}]\n",
+      fmt::join(tics, ", "), tics.size() > kMostAslant ? 90 : 20, kSmallPoints,
+      1.0 - kRoomByName,
       static_cast<double>(panel.series.size()) + kRoomByName);
 }
 
