@@ -51,12 +51,10 @@ constexpr std::array<std::string_view, 7> kDashes = {
 
 constexpr double kOpacity = 0.08;  // of a quartile band
 constexpr std::size_t kSymbolsPerLine = 7;
-constexpr double kSymbolSize = 0.6;
 constexpr std::string_view kEdgeWords = "dashtype solid linewidth 0.4";
-// Points with bars. A circle has its size in units of the x axis, so it is the
-// same in every terminal; a point is not.
+constexpr double kSmallPoint = 0.6;  // over the size of a symbol
+constexpr double kRadius = 0.015;    // of a point with bars
 constexpr std::string_view kBarWords = "linewidth 0.6";
-constexpr double kRadius = 1.0 / 110.0;  // of the axis
 // The same where each series has a place, 1 apart, on the x axis.
 constexpr std::string_view kBarByNameWords = "linewidth 1.2 pointtype 0";
 constexpr double kRadiusByName = 0.01;   // over the number of places
@@ -100,8 +98,9 @@ std::string LineWords(const LineStyle& style) {
                      style.width);
 }
 
+// `symbol` is a variable of the script: terminals do not agree on a point.
 std::string SymbolWords(int symbol, double size) {
-  return fmt::format("pointtype {} pointsize {}", symbol, size);
+  return fmt::format("pointtype {} pointsize {}*symbol", symbol, size);
 }
 
 std::string PointWords(const LineStyle& style, bool filled) {
@@ -109,8 +108,9 @@ std::string PointWords(const LineStyle& style, bool filled) {
   constexpr int kDisk = 7;
   const bool symbol = style.symbol > 0 && !filled;
   return fmt::format("{} linewidth {} linecolor rgb '{}'",
-                     symbol ? SymbolWords(style.symbol, kSymbolSize)
-                            : SymbolWords(filled ? kDisk : kCircle, 0.35),
+                     symbol
+                         ? SymbolWords(style.symbol, 1.0)
+                         : SymbolWords(filled ? kDisk : kCircle, kSmallPoint),
                      symbol ? 1.0 : 0.8, style.color);
 }
 
@@ -127,10 +127,9 @@ std::string SampleOf(const Series& series) {
     return "points " + PointWords(series.style, filled);
   }
   const std::string line = LineWords(series.style);
-  return HasSymbols(series)
-             ? fmt::format("linespoints {} {}", line,
-                           SymbolWords(series.style.symbol, kSymbolSize))
-             : "lines " + line;
+  return HasSymbols(series) ? fmt::format("linespoints {} {}", line,
+                                          SymbolWords(series.style.symbol, 1.0))
+                            : "lines " + line;
 }
 
 // Lines that do not break inside a short text in parentheses or quotes, in a
@@ -340,6 +339,7 @@ std::string ScriptHead(const std::string& name,
       "reset session\nset encoding utf8\nset datafile separator ','\n{1}"
       "do for [format in '{2}'] {{\n"
       "  eval 'set terminal '.value('terminal_'.format)\n"
+      "  symbol = format eq 'pdf' ? 0.47 : format eq 'png' ? 1.0 : 1.15\n"
       "  set output '{0}.'.format\n",
       name, terminals, fmt::join(formats, " "));
 }
@@ -408,9 +408,11 @@ std::string TextsOf(const Layout& layout) {
 // The parts of a panel's plot command.
 class PlotParts {
  public:
-  PlotParts(const Panel& panel, std::string data)
+  // `radius`: of a point, over the width of the axes.
+  PlotParts(const Panel& panel, std::string data, double radius)
       : panel_(panel),
         data_(std::move(data)),
+        radius_(radius),
         x_(panel.x_unit == 1.0 ? "1" : fmt::format("($1/{})", panel.x_unit)),
         columns_(FirstColumns(panel)) {}
 
@@ -488,7 +490,7 @@ class PlotParts {
                         Transparent("90", series.style.color), kBarWords));
         Add(fmt::format(
                 "{}:({:g})", xy,
-                kRadius * (panel_.x_max - panel_.x_min) / panel_.x_unit),
+                radius_ * (panel_.x_max - panel_.x_min) / panel_.x_unit),
             Circles(series.style));
         break;
     }
@@ -524,6 +526,7 @@ class PlotParts {
 
   const Panel& panel_;
   std::string data_;
+  double radius_;
   std::string x_;
   std::vector<std::size_t> columns_;
   std::vector<std::string> parts_;
@@ -593,7 +596,9 @@ std::string PanelOf(const Figure& figure, std::size_t index,
         *panel.vertical / panel.x_unit);
   }
   const std::string data = Quoted(DataFileName(figure, index)) + " skip 1";
-  text += PlotCommand(PlotParts(panel, data).Take());
+  const double radius =
+      kRadius / (layout.AxesRight(index) - layout.AxesLeft(index));
+  text += PlotCommand(PlotParts(panel, data, radius).Take());
   text += panel.log_x ? "  unset logscale x\n" : "";
   return text + "  unset label\n  unset arrow\n";  // not again in the next
 }
