@@ -18,6 +18,9 @@
 #include "harness/slurm/task_status.h"
 #include "harness/status.h"
 #include "harness/testbed.h"
+#include "plots/experiment_records.h"
+#include "plots/figure_files.h"
+#include "plots/figures/figures.h"
 #include "plots/report.h"
 
 namespace cli {
@@ -87,10 +90,48 @@ int Import(const VerbOptions& options) {
   return 0;
 }
 
-int Report(const VerbOptions& options, const plots::ReportOptions& report) {
+struct ReportVerbOptions {
+  plots::ReportOptions report;
+  Words with;  // manifests
+};
+
+// Draws the figures of several experiments as one, below results/joint.
+int ReportTogether(const VerbOptions& options, const ReportVerbOptions& own) {
+  plots::RequireKnown(own.report.figures, plots::FigureNames(), "figure");
+  std::vector<plots::ExperimentRecords> experiments;
+  std::string names;
+  Words failures;
+  Words manifests = {options.manifest};
+  manifests.insert(manifests.end(), own.with.begin(), own.with.end());
+  for (const std::string& path : manifests) {
+    const harness::Manifest manifest =
+        harness::ReadManifest(path, options.overrides);
+    experiments.push_back(
+        plots::LoadExperiment(ExperimentFolder(options, manifest)));
+    names += (names.empty() ? "" : "+") + manifest.name;
+    PrintNotes(experiments.back().notes);
+    failures.insert(failures.end(), experiments.back().failures.begin(),
+                    experiments.back().failures.end());
+  }
+  const std::filesystem::path folder = options.results / "joint" / names;
+  const plots::FigureFiles written = plots::WriteFigures(
+      {{folder, plots::JointFigures(experiments, own.report.figures)}},
+      own.report.formats);
+  fmt::print("{} files in {}\n", written.files.size(),
+             common::Printable(folder.string()));
+  if (!written.error.empty()) {
+    failures.push_back(written.error);
+  }
+  return PrintFailures(failures);
+}
+
+int Report(const VerbOptions& options, const ReportVerbOptions& own) {
+  if (!own.with.empty()) {
+    return ReportTogether(options, own);
+  }
   const harness::Manifest manifest =
       harness::ReadManifest(options.manifest, options.overrides);
-  return PrintReport(ExperimentFolder(options, manifest), report);
+  return PrintReport(ExperimentFolder(options, manifest), own.report);
 }
 
 Verb DefineStatus() {
@@ -156,21 +197,28 @@ Verb DefineImport() {
 }
 
 Verb DefineReport() {
-  const auto all = std::make_shared<Bound<plots::ReportOptions>>();
+  const auto all = std::make_shared<Bound<ReportVerbOptions>>();
+  plots::ReportOptions& report = all->own.report;
   return {.group = kExperiments,
           .name = "report",
           .summary = "write tables and figures from the records",
           .options = {ManifestArgument(all->verb), ResultsOption(all->verb),
                       SetOption(all->verb),
                       Bind("--figures A,B,...", "draw only these figures",
-                           all->own.figures),
+                           report.figures),
+                      Bind("--with A.toml,B.toml,...",
+                           "draw the figures of these experiments with its own "
+                           "as one, below results/joint",
+                           all->own.with),
                       Bind("--reference METHOD",
                            "compare the others with this method (default: "
                            "oppa, or the first)",
-                           all->own.reference)},
+                           report.reference)},
           .examples = {"oppa report experiments/smoke.toml",
                        "oppa report experiments/qwen-8gpu.toml --figures "
-                       "throughput-time"},
+                       "throughput-time",
+                       "oppa report experiments/bert-8gpu.toml --with "
+                       "experiments/qwen-8gpu.toml --figures ablation-views"},
           .run = [all](const Words&) { return Report(all->verb, all->own); }};
 }
 

@@ -7,34 +7,64 @@
 
 #include <fmt/format.h>
 
+#include "common/text.h"
 #include "plots/table.h"
 
 namespace plots {
 namespace {
 
-constexpr std::array<std::string_view, 7> kColors = {
-    "#0072B2", "#009E73", "#CC79A7", "#E69F00",
-    "#56B4E9", "#000000", "#999999"};
-constexpr std::string_view kEmphasisColor = "#D55E00";
+constexpr std::array<std::string_view, 8> kColors = {
+    "#D55E00", "#0072B2", "#009E73", "#CC79A7",
+    "#E69F00", "#56B4E9", "#000000", "#999999"};
+// Point types of gnuplot: filled disk, square, triangle, diamond, inverted
+// triangle and pentagon; open circle, square and triangle.
+constexpr std::array<int, 9> kSymbols = {7, 5, 9, 13, 11, 15, 6, 4, 8};
+constexpr std::size_t kDashPatterns = 7;  // of figures/gnuplot.cc
+
+// The methods in the order of their styles. The first eight, which the paper's
+// figures show, have colors of their own; so have OPPA and its ablations.
+constexpr std::string_view kStyledMethods =
+    "oppa random xgboost cost-model vanilla-bo oppa-sim oppa-paper grid "
+    "predicted-order oppa-no-prior oppa-no-early-termination "
+    "oppa-no-prior-no-early-termination oppa-paper-no-prior "
+    "oppa-paper-no-early-termination oppa-no-throughput-prior "
+    "oppa-paper-neither oppa-no-memory-prior aceso amp nnscaler astra textbook "
+    "evolutionary hierarchical cost-model-physical planned";
+
+LineStyle StyleAt(std::size_t i) {
+  return {.color = std::string(kColors[i % kColors.size()]),
+          .dash = i == 0 ? -1 : static_cast<int>((i - 1) % kDashPatterns),
+          .width = 1.1,
+          .symbol = kSymbols[i % kSymbols.size()]};
+}
 
 }  // namespace
 
 LineStyle StyleOf(int index, bool emphasized) {
-  if (emphasized) {
-    return {.color = std::string(kEmphasisColor), .dash = -1, .width = 2.0};
+  return StyleAt(emphasized ? 0 : 1 + static_cast<std::size_t>(index));
+}
+
+std::vector<LineStyle> StylesOf(const std::vector<std::string>& methods) {
+  static const auto listed = common::Split(kStyledMethods, ' ');
+  std::size_t next = listed.size();
+  std::vector<LineStyle> styles;
+  for (const std::string& method : methods) {
+    const auto found = std::find(listed.begin(), listed.end(), method);
+    styles.push_back(
+        StyleAt(found == listed.end()
+                    ? next++
+                    : static_cast<std::size_t>(found - listed.begin())));
   }
-  const auto i = static_cast<std::size_t>(index) % kColors.size();
-  return {.color = std::string(kColors[i]),
-          .dash = static_cast<int>(i),
-          .width = std::max(0.9, 1.4 - 0.15 * static_cast<double>(i))};
+  return styles;
 }
 
 LineStyle ThinStyle(int index, bool dashed) {
   constexpr int kShortDashes = 1;
-  constexpr double kWidth = 0.8;
-  return {.color = StyleOf(index, false).color,
-          .dash = dashed ? kShortDashes : -1,
-          .width = kWidth};
+  LineStyle style = StyleOf(index, false);
+  style.dash = dashed ? kShortDashes : -1;
+  style.width = 0.8;
+  style.symbol = dashed ? 0 : style.symbol;
+  return style;
 }
 
 bool HasQuartiles(Mark mark) {

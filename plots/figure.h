@@ -12,22 +12,25 @@
 
 namespace plots {
 
-// The style of one method in every figure of an experiment.
 struct LineStyle {
   std::string color = "#000000";
   int dash = -1;       // a pattern of figures/gnuplot.cc; -1: solid
   double width = 1.0;  // points
-  int symbol = 0;      // of kScatter, a point type of gnuplot; 0: a circle
+  int symbol = 0;      // a point type of gnuplot; 0: none, of kScatter a circle
 };
 
-// The palette of Okabe and Ito (2008) for color-blind readers, without its
-// yellow, which is hard to see on white paper. An emphasized line is solid and
-// thicker. Other lines differ in dashes as well as in color, for grayscale
-// prints, and each is thinner than the one before, which is drawn under it:
-// lines that coincide stay visible.
+// The palette of Okabe and Ito (2008) for color-blind readers, with gray
+// instead of its yellow, which is hard to see on white paper. Styles differ in
+// dashes and symbols as well as in color, for grayscale prints, and are equally
+// thick. Only the emphasized one is solid.
 [[nodiscard]] LineStyle StyleOf(int index, bool emphasized);
 
-// The color of StyleOf(index, false) in a thin solid line, or a dashed one.
+// The styles of the methods of an experiment: the same in every figure, by the
+// list in figure.cc. Methods that are not in it have the next ones, in order.
+[[nodiscard]] std::vector<LineStyle> StylesOf(
+    const std::vector<std::string>& methods);
+
+// The same in a thin solid line, or in a dashed one without symbols.
 [[nodiscard]] LineStyle ThinStyle(int index, bool dashed = false);
 
 // How a series is drawn.
@@ -54,6 +57,7 @@ struct Series {
 // Axes with series in them.
 struct Panel {
   std::string name;      // in the data file's name, with several panels
+  std::string title;     // above the axes; "": none
   std::string x_column;  // of the data file: "time_s"
   std::string x_label;
   std::string y_label;
@@ -81,9 +85,11 @@ struct Panel {
 struct Figure {
   std::string name;  // of its files
   std::string title;
-  std::string caption;        // small, under the axes; wrapped
-  std::vector<Panel> panels;  // side by side
-  bool square = false;        // axes as high as they are wide
+  std::string about;    // the first clause of the caption: what was measured
+  std::string caption;  // small, under the axes; wrapped
+  std::vector<Panel> panels;
+  std::size_t columns = 0;  // panels side by side; 0: all
+  bool square = false;      // axes as high as they are wide
 };
 
 // The data of a panel: x, then per series its median or, where the mark has

@@ -75,6 +75,12 @@ double EstimatedEarly(const std::vector<double>& step_times_s,
   return EstimatedStep(first);
 }
 
+std::string SimulatedNoise(const std::string& explanation) {
+  return "Simulated trials: the noise follows the model of docs/simulator.md, "
+         "with constants that are assumed or fitted elsewhere. " +
+         explanation;
+}
+
 // Fig. 3: every step, and the estimate of the step time.
 plots::Figure StepsFigure(const std::vector<NoisyTrial>& drawn) {
   std::vector<plots::Series> series;
@@ -91,7 +97,8 @@ plots::Figure StepsFigure(const std::vector<NoisyTrial>& drawn) {
   }
   return {.name = "noise-steps",
           .title = "Step times of simulated trials",
-          .caption = "Dashed: 1 / throughput as estimated from all steps.",
+          .caption = SimulatedNoise(
+              "Dashed: 1 / throughput as estimated from all steps."),
           .panels = {PanelOver("step", "training step", "time (s)",
                                std::move(series))}};
 }
@@ -111,19 +118,24 @@ plots::Figure ThresholdFigure(const std::vector<NoisyTrial>& drawn) {
                        usual_s);
     }
     series.push_back(Line(ShortLabel(drawn[i].config),
-                          plots::ThinStyle(static_cast<int>(i)), thresholds,
-                          ratios));
+                          plots::StyleOf(static_cast<int>(i), false),
+                          thresholds, ratios));
   }
   return {
       .name = "noise-threshold",
       .title = "Outlier threshold",
+      .caption = SimulatedNoise("Measurements further than this from the "
+                                "median are left out."),
       .panels = {PanelOver("threshold", "threshold (inter-quartile ranges)",
                            "mean step time / that at 2", std::move(series))}};
 }
 
 // Fig. 15: the estimate after this many steps.
 plots::Figure LengthFigure(const std::vector<NoisyTrial>& drawn) {
-  plots::Figure figure{.name = "noise-length", .title = "Length of a trial"};
+  plots::Figure figure{
+      .name = "noise-length",
+      .title = "Length of a trial",
+      .caption = SimulatedNoise("The first step is left out.")};
   for (const NoisyTrial& trial : drawn) {
     std::vector<double> steps;
     std::vector<double> times_s;

@@ -1,6 +1,7 @@
 #include "plots/figures/figures.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -143,15 +144,21 @@ bool AllFinished(const std::vector<Drawn>& drawn, int repeats) {
   });
 }
 
-std::string CaptionOf(const FigureInput& input, FigureSet set, int repeats,
+std::string AboutOf(const FigureInput& input, FigureSet set) {
+  if (set == kProblems) {
+    return fmt::format("Mean over {} problems", input.problems.size());
+  }
+  const trials::ProblemInfo& problem = input.problems.front()->info;
+  const bool one_source =
+      problem.predictions && problem.predictions->size() == 1;
+  return fmt::format("{}{}{}", problem.description,
+                     one_source ? "; predictions: " : "",
+                     one_source ? problem.predictions->front() : "");
+}
+
+std::string CaptionOf(const FigureInput& input, int repeats,
                       const Panels& panels) {
   const trials::ProblemInfo& problem = input.problems.front()->info;
-  const std::string head =
-      set == kProblems
-          ? fmt::format("Mean over {} problems", input.problems.size())
-          : problem.description;
-  const bool one_source = set != kProblems && problem.predictions &&
-                          problem.predictions->size() == 1;
   const bool quartiles =
       std::any_of(panels.begin(), panels.end(), [](const Panel& panel) {
         return std::any_of(
@@ -159,9 +166,7 @@ std::string CaptionOf(const FigureInput& input, FigureSet set, int repeats,
             [](const Series& series) { return HasQuartiles(series.mark); });
       });
   return fmt::format(
-      "{}{}{}{}{}; {} repeat{}{}{}.", head, head.empty() ? "" : "; ",
-      BackendName(problem.backend), one_source ? "; predictions: " : "",
-      one_source ? problem.predictions->front() : "", repeats,
+      "{}; {} repeat{}{}{}.", BackendName(problem.backend), repeats,
       repeats == 1 ? "" : "s",
       AllFinished(input.drawn, repeats) ? "" : " (not all finished)",
       repeats == 1 || !quartiles ? "" : ": median and quartiles");
@@ -215,8 +220,8 @@ std::optional<Figure> MakeFigure(const FigureKind& kind,
                          : records.info.title.empty() ? records.info.name
                                                       : records.info.title,
                 .panels = kind.panels(input)};
-  figure.caption =
-      CaptionOf(input, kind.set, records.info.repeats, figure.panels);
+  figure.about = AboutOf(input, kind.set);
+  figure.caption = CaptionOf(input, records.info.repeats, figure.panels);
   for (const Panel& panel : figure.panels) {
     if (!panel.by_name && !(panel.x_max > 0.0)) {
       return std::nullopt;
@@ -229,6 +234,72 @@ std::optional<Figure> MakeFigure(const FigureKind& kind,
     }
   }
   return figure;
+}
+
+namespace {
+
+struct NamedFigure {
+  std::string name;  // of its problem, in file names
+  Figure figure;
+};
+
+Figure Join(const std::vector<NamedFigure>& figures) {
+  constexpr std::size_t kMostColumns = 4;
+  constexpr std::size_t kLetters = 26;
+  const std::size_t of_one = figures.front().figure.panels.size();
+  Figure joint = figures.front().figure;
+  joint.title.clear();
+  joint.about.clear();
+  joint.panels.clear();
+  joint.columns = of_one > 1 ? of_one : std::min(figures.size(), kMostColumns);
+  for (const auto& [name, figure] : figures) {
+    for (const Panel& panel : figure.panels) {
+      Panel& added = joint.panels.emplace_back(panel);
+      added.name = of_one > 1 ? name + "-" + panel.name : name;
+      const std::size_t index = joint.panels.size() - 1;
+      added.title = index < kLetters
+                        ? fmt::format("({}) {}", static_cast<char>('a' + index),
+                                      figure.title)
+                        : figure.title;
+    }
+    // A sentence ends with a full stop and a space.
+    for (std::size_t begin = 0; begin < figure.caption.size();) {
+      const std::size_t end =
+          std::min(figure.caption.find(". ", begin), figure.caption.size() - 1);
+      AddToCaption(figure.caption.substr(begin, end + 1 - begin),
+                   joint.caption);
+      begin = end + 2;
+    }
+  }
+  char& first = joint.caption.front();
+  first = static_cast<char>(std::toupper(static_cast<unsigned char>(first)));
+  return joint;
+}
+
+}  // namespace
+
+std::vector<Figure> JointFigures(
+    const std::vector<ExperimentRecords>& experiments,
+    const std::vector<std::string>& names) {
+  std::vector<Figure> joint;
+  for (const FigureKind& kind : kFigures) {
+    std::vector<NamedFigure> found;
+    for (const ExperimentRecords& records : experiments) {
+      for (const ProblemRecords& problem : records.problems) {
+        if (auto figure = MakeFigure(kind, records, &problem)) {
+          found.push_back({problem.info.name.empty() ? records.info.name
+                                                     : problem.info.name,
+                           *std::move(figure)});
+        }
+      }
+    }
+    const bool chosen = names.empty() || std::find(names.begin(), names.end(),
+                                                   kind.name) != names.end();
+    if (chosen && found.size() > 1) {
+      joint.push_back(Join(found));
+    }
+  }
+  return joint;
 }
 
 }  // namespace plots

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -47,6 +48,13 @@ struct FigureKind {
 [[nodiscard]] std::optional<Figure> MakeFigure(const FigureKind& kind,
                                                const ExperimentRecords& records,
                                                const ProblemRecords* problem);
+
+// The figures of single problems, those of several experiments as one: the
+// panels of each problem, under its title, and one legend. `names` is the
+// choice of figures; empty: all.
+[[nodiscard]] std::vector<Figure> JointFigures(
+    const std::vector<ExperimentRecords>& experiments,
+    const std::vector<std::string>& names);
 
 // Whether a trial of any run completed.
 [[nodiscard]] bool AnyConfigurationRan(const ProblemRecords& problem);

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstddef>
 #include <optional>
+#include <regex>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -20,15 +22,17 @@ constexpr double kPanelWidth = 3.5;
 constexpr double kSeveralPanelsWidth = 7.2;
 constexpr double kLeastPanelWidth = 1.8;  // of several
 constexpr double kAxesHeight = 1.75;
-constexpr double kLeft = 0.56;  // room for the numbers and the label
+constexpr double kHighestAxes = 1.2;  // over their width
+constexpr double kLeft = 0.56;        // room for the numbers and the label
 constexpr double kRight = 0.12;
 constexpr double kBelowAxes = 0.40;
 constexpr double kXLabelBelow = 0.27;
 constexpr double kYLabelBeside = 0.47;
 constexpr double kLegendRow = 0.125;
-constexpr double kLegendSample = 0.55;  // with the room around it
+constexpr double kLegendSample = 0.5;  // with the room around it
 constexpr double kCaptionRow = 0.105;
 constexpr double kTitleRow = 0.17;
+constexpr double kPanelTitleRow = 0.13;
 constexpr double kAboveAxes = 0.08;
 constexpr double kTitleCenter = 0.6;     // of its row, from its upper edge
 constexpr double kCaptionCenter = 0.65;  // of its row, from its lower edge
@@ -45,21 +49,20 @@ constexpr std::array<std::string_view, 7> kDashes = {
     "(10,3)", "(4,2)",         "(10,3,2,3)", "(6,4)",
     "(2,2)",  "(8,2,2,2,2,2)", "(14,5)"};
 
-// Of a quartile band.
-constexpr double kOpacity = 0.08;
-constexpr double kEmphasizedOpacity = 0.18;
+constexpr double kOpacity = 0.08;  // of a quartile band
+constexpr std::size_t kSymbolsPerLine = 7;
 constexpr std::string_view kEdgeWords = "dashtype solid linewidth 0.4";
-// Points with bars. A circle has its size in units of the x axis, so it is the
-// same in every terminal; a point is not.
+constexpr double kSmallPoint = 0.6;  // over the size of a symbol
+constexpr double kRadius = 0.015;    // of a point with bars
 constexpr std::string_view kBarWords = "linewidth 0.6";
-constexpr double kRadius = 1.0 / 150.0;  // of the axis
 // The same where each series has a place, 1 apart, on the x axis.
 constexpr std::string_view kBarByNameWords = "linewidth 1.2 pointtype 0";
-constexpr double kRadiusByName = 0.06;
-constexpr double kRoomByName = 0.6;  // next to the first and the last
+constexpr double kRadiusByName = 0.01;   // over the number of places
+constexpr double kRoomByName = 0.6;      // next to the first and the last
+constexpr std::size_t kMostAslant = 10;  // names; more are upright
 // The label of a horizontal line, as shares of the axes.
 constexpr double kLineLabelX = 0.015;
-constexpr double kLineLabelAbove = 0.036;
+constexpr double kLineLabelAbove = 0.042;
 
 // Text in single quotes, in which gnuplot interprets nothing.
 std::string Quoted(std::string_view text) {
@@ -95,26 +98,63 @@ std::string LineWords(const LineStyle& style) {
                      style.width);
 }
 
+// `symbol` is a variable of the script: terminals do not agree on a point.
+std::string SymbolWords(int symbol, double size) {
+  return fmt::format("pointtype {} pointsize {}*symbol", symbol, size);
+}
+
 std::string PointWords(const LineStyle& style, bool filled) {
   constexpr int kCircle = 6;
   constexpr int kDisk = 7;
-  if (style.symbol > 0) {
-    return fmt::format(
-        "pointtype {} pointsize 0.6 linewidth 1.2 linecolor rgb '{}'",
-        style.symbol, style.color);
-  }
-  return fmt::format(
-      "pointtype {} pointsize 0.35 linewidth 0.8 linecolor rgb '{}'",
-      filled ? kDisk : kCircle, style.color);
+  const bool symbol = style.symbol > 0 && !filled;
+  return fmt::format("{} linewidth {} linecolor rgb '{}'",
+                     symbol
+                         ? SymbolWords(style.symbol, 1.0)
+                         : SymbolWords(filled ? kDisk : kCircle, kSmallPoint),
+                     symbol ? 1.0 : 0.8, style.color);
 }
 
-// As few lines as possible, of as equal length as possible.
-std::vector<std::string> Wrapped(std::string_view text, std::size_t width) {
-  const std::size_t lines = Wrap(text, width).size();
-  while (width > 1 && Wrap(text, width - 1).size() == lines) {
-    --width;
+// Whether the line of a series has symbols on it.
+bool HasSymbols(const Series& series) {
+  return series.style.symbol > 0 &&
+         (series.mark == Mark::kBand || series.mark == Mark::kLine);
+}
+
+// The sample of a series in the legend.
+std::string SampleOf(const Series& series) {
+  const bool filled = series.mark == Mark::kPoints;
+  if (filled || series.mark == Mark::kScatter) {
+    return "points " + PointWords(series.style, filled);
   }
-  return Wrap(text, width);
+  const std::string line = LineWords(series.style);
+  return HasSymbols(series) ? fmt::format("linespoints {} {}", line,
+                                          SymbolWords(series.style.symbol, 1.0))
+                            : "lines " + line;
+}
+
+// Lines that do not break inside a short text in parentheses or quotes, in a
+// number of things ("8 x A100"), and before the last word. None for no text.
+std::vector<std::string> Wrapped(const std::string& text, std::size_t width) {
+  constexpr char kGlue = '\x1f';
+  static const std::regex kWhole(
+      R"re(\([^()]{1,45}\)|"[^"]{1,45}"|\S+( x \S+)+|\d+ repeats?|\S+ \S+$)re");
+  std::string glued = text;
+  for (std::sregex_iterator at(text.begin(), text.end(), kWhole), end;
+       at != end; ++at) {
+    const auto begin = glued.begin() + at->position();
+    std::replace(begin, begin + at->length(), ' ', kGlue);
+  }
+  std::vector<std::string> lines =
+      text.empty() ? std::vector<std::string>() : Wrap(glued, width);
+  for (std::string& line : lines) {
+    std::replace(line.begin(), line.end(), kGlue, ' ');
+  }
+  return lines;
+}
+
+double TextWidth(const std::string& text, double points) {
+  return static_cast<double>(text.size()) * kProseWidth * points /
+         kPointsPerInch;
 }
 
 std::size_t CharactersIn(double width, double points) {
@@ -137,24 +177,39 @@ std::string PlotCommand(const std::vector<std::string>& parts) {
 struct Layout {
   double width = 0.0;
   double height = 0.0;
-  double axes_bottom = 0.0;
-  double axes_top = 0.0;
+  std::size_t columns = 1;  // of panels
+  std::size_t rows = 1;
   double panel_width = 0.0;
+  double axes_height = 0.0;
+  double below_axes = kBelowAxes;
+  double row_height = 0.0;  // with all that is around the axes
   std::vector<std::string> title;
   std::vector<std::string> caption;
   // What draws nothing but its sample in the legend: every label once.
   std::vector<std::string> legend;
   std::size_t legend_columns = 1;
 
-  [[nodiscard]] double legend_bottom() const { return axes_top + kAboveAxes; }
+  [[nodiscard]] double caption_height() const {
+    return kCaptionRow * static_cast<double>(caption.size());
+  }
+  [[nodiscard]] double legend_bottom() const {
+    return caption_height() + row_height * static_cast<double>(rows);
+  }
   [[nodiscard]] double legend_top() const {
     return height - kTitleRow * static_cast<double>(title.size());
   }
   [[nodiscard]] double AxesLeft(std::size_t panel) const {
-    return panel_width * static_cast<double>(panel) + kLeft;
+    return panel_width * static_cast<double>(panel % columns) + kLeft;
   }
   [[nodiscard]] double AxesRight(std::size_t panel) const {
-    return panel_width * static_cast<double>(panel + 1) - kRight;
+    return panel_width * static_cast<double>(panel % columns + 1) - kRight;
+  }
+  [[nodiscard]] double AxesBottom(std::size_t panel) const {
+    return caption_height() + below_axes +
+           row_height * static_cast<double>(rows - 1 - panel / columns);
+  }
+  [[nodiscard]] double AxesTop(std::size_t panel) const {
+    return AxesBottom(panel) + axes_height;
   }
   // "screen x,y".
   [[nodiscard]] std::string At(double x, double y) const {
@@ -183,13 +238,8 @@ std::size_t SetLegend(const Figure& figure, double text_width, Layout& layout) {
       }
       labels.push_back(series.label);
       longest = std::max(longest, series.label.size());
-      const bool filled = series.mark == Mark::kPoints;
-      layout.legend.push_back(
-          fmt::format("NaN with {} title {}",
-                      filled || series.mark == Mark::kScatter
-                          ? "points " + PointWords(series.style, filled)
-                          : "lines " + LineWords(series.style),
-                      Quoted(series.label)));
+      layout.legend.push_back(fmt::format(
+          "NaN with {} title {}", SampleOf(series), Quoted(series.label)));
     }
   }
   const std::size_t entries = labels.size();
@@ -209,21 +259,37 @@ std::size_t SetLegend(const Figure& figure, double text_width, Layout& layout) {
 Layout LayoutOf(const Figure& figure) {
   Layout layout;
   const std::size_t panels = figure.panels.size();
-  layout.width = panels == 1
-                     ? kPanelWidth
-                     : std::max(kSeveralPanelsWidth,
-                                kLeastPanelWidth * static_cast<double>(panels));
-  layout.panel_width = layout.width / static_cast<double>(panels);
+  layout.columns = figure.columns > 0 ? figure.columns : panels;
+  layout.rows = (panels + layout.columns - 1) / layout.columns;
+  const auto columns = static_cast<double>(layout.columns);
+  layout.width = layout.columns == 1 ? kPanelWidth
+                                     : std::max(kSeveralPanelsWidth,
+                                                kLeastPanelWidth * columns);
+  layout.panel_width = layout.width / columns;
   const double text_width = layout.width - 2.0 * kRight;
-  layout.caption =
-      Wrapped(figure.caption, CharactersIn(text_width, kSmallPoints));
+  const char* between = figure.about.empty() ? "" : "; ";
+  layout.caption = Wrapped(figure.about + between + figure.caption,
+                           CharactersIn(text_width, kSmallPoints));
   layout.title = Wrapped(figure.title, CharactersIn(text_width, kTitlePoints));
   const std::size_t rows = SetLegend(figure, text_width, layout);
-  layout.axes_bottom =
-      kBelowAxes + kCaptionRow * static_cast<double>(layout.caption.size());
-  layout.axes_top =
-      layout.axes_bottom +
-      (figure.square ? layout.panel_width - kLeft - kRight : kAxesHeight);
+  const double axes_width = layout.panel_width - kLeft - kRight;
+  layout.axes_height = figure.square
+                           ? axes_width
+                           : std::min(kAxesHeight, kHighestAxes * axes_width);
+  const bool titles =
+      std::any_of(figure.panels.begin(), figure.panels.end(),
+                  [](const Panel& panel) { return !panel.title.empty(); });
+  for (const Panel& panel : figure.panels) {
+    for (const Series& series : panel.series) {
+      if (panel.by_name && panel.series.size() > kMostAslant) {
+        layout.below_axes =
+            std::max(layout.below_axes,
+                     kAboveAxes + TextWidth(series.label, kSmallPoints));
+      }
+    }
+  }
+  layout.row_height = layout.below_axes + layout.axes_height + kAboveAxes +
+                      (titles ? kPanelTitleRow : 0.0);
   layout.height = layout.legend_bottom() +
                   kLegendRow * static_cast<double>(rows) +
                   kTitleRow * static_cast<double>(layout.title.size());
@@ -273,24 +339,33 @@ std::string ScriptHead(const std::string& name,
       "reset session\nset encoding utf8\nset datafile separator ','\n{1}"
       "do for [format in '{2}'] {{\n"
       "  eval 'set terminal '.value('terminal_'.format)\n"
+      "  symbol = format eq 'pdf' ? 0.47 : format eq 'png' ? 1.0 : 1.15\n"
       "  set output '{0}.'.format\n",
       name, terminals, fmt::join(formats, " "));
 }
 
-// Commands that set the labels of a panel's axes. They have explicit positions:
-// terminals do not agree on the size of a character, which gnuplot would use as
-// the unit.
+// Commands that set the labels of a panel's axes and its title. They have
+// explicit positions: terminals do not agree on the size of a character, which
+// gnuplot would use as the unit.
 std::string AxisLabelsOf(const Layout& layout, const Panel& panel,
                          std::size_t index) {
   const double left = layout.AxesLeft(index);
+  const double bottom = layout.AxesBottom(index);
+  const double top = layout.AxesTop(index);
+  // Under the center of the axes, but not beyond the panel.
+  const double center =
+      std::min(0.5 * (left + layout.AxesRight(index)),
+               left - kLeft + layout.panel_width -
+                   0.5 * TextWidth(panel.x_label, kTextPoints));
   return fmt::format(
-      "  set label {} at {} center\n  set label {} at {} center rotate by 90\n",
-      Quoted(panel.x_label),
-      layout.At(0.5 * (left + layout.AxesRight(index)),
-                layout.axes_bottom - kXLabelBelow),
+      "  set label {} at {} center\n  set label {} at {} center rotate by 90\n"
+      "  set label {} at {} center\n",
+      Quoted(panel.x_label), layout.At(center, bottom - kXLabelBelow),
       Quoted(panel.y_label),
-      layout.At(left - kYLabelBeside,
-                0.5 * (layout.axes_bottom + layout.axes_top)));
+      layout.At(left - kYLabelBeside, 0.5 * (bottom + top)),
+      Quoted(panel.title),
+      layout.At(left - kLeft + 0.5 * layout.panel_width,
+                top + kAboveAxes + 0.5 * kPanelTitleRow));
 }
 
 // Commands that write title and caption, and draw the legend as a plot without
@@ -323,7 +398,7 @@ std::string TextsOf(const Layout& layout) {
              "[0:1]\n"
              "  set yrange [0:1]\n"
              "  set key {} inside center center horizontal maxcols {} Left "
-             "reverse width 2 samplen 3 spacing 1.15 font ',{}'\n{}"
+             "reverse width 2 samplen 2.8 spacing 1.15 font ',{}'\n{}"
              "  set key off\n  unset label\n",
              any ? "on" : "off", layout.legend_columns, kTextPoints,
              PlotCommand(any ? layout.legend
@@ -333,15 +408,18 @@ std::string TextsOf(const Layout& layout) {
 // The parts of a panel's plot command.
 class PlotParts {
  public:
-  PlotParts(const Panel& panel, std::string data)
+  // `radius`: of a point, over the width of the axes.
+  PlotParts(const Panel& panel, std::string data, double radius)
       : panel_(panel),
         data_(std::move(data)),
+        radius_(radius),
         x_(panel.x_unit == 1.0 ? "1" : fmt::format("($1/{})", panel.x_unit)),
         columns_(FirstColumns(panel)) {}
 
   // Bands lie under all lines, their edges drawn thinly. Series are drawn in
-  // their order, so that thin dashed lines lie on the thick solid one of the
-  // first and all can be seen where they coincide.
+  // their order, so that dashed lines lie on the solid one of the first, and
+  // each has its symbols at places of its own: all can be seen where they
+  // coincide.
   std::vector<std::string> Take() {
     for (const double slope : panel_.slopes) {
       parts_.push_back(
@@ -356,6 +434,9 @@ class PlotParts {
     }
     for (std::size_t s = 0; s < columns_.size() && !panel_.by_name; ++s) {
       AddSeries(s);
+    }
+    for (std::size_t s = 0; s < columns_.size() && !panel_.by_name; ++s) {
+      AddSymbols(s);
     }
     // On top, thin: a method that reaches it does not hide it.
     if (panel_.horizontal && !panel_.by_name) {
@@ -377,8 +458,7 @@ class PlotParts {
     Add(fmt::format("{}:{}:{}", x_, q1, q3),
         fmt::format("filledcurves fillcolor rgb '{}' fillstyle transparent "
                     "solid {} noborder",
-                    style.color,
-                    style.dash < 0 ? kEmphasizedOpacity : kOpacity));
+                    style.color, kOpacity));
     for (const std::size_t edge : {q1, q3}) {
       Add(fmt::format("{}:{}", x_, edge),
           fmt::format("lines linecolor {} {}", Transparent("a0", style.color),
@@ -410,9 +490,21 @@ class PlotParts {
                         Transparent("90", series.style.color), kBarWords));
         Add(fmt::format(
                 "{}:({:g})", xy,
-                kRadius * (panel_.x_max - panel_.x_min) / panel_.x_unit),
+                radius_ * (panel_.x_max - panel_.x_min) / panel_.x_unit),
             Circles(series.style));
         break;
+    }
+  }
+
+  void AddSymbols(std::size_t s) {
+    const Series& series = panel_.series[s];
+    if (HasSymbols(series)) {
+      const std::size_t count = columns_.size();
+      const std::size_t step =
+          std::max(count, series.band.x.size() / kSymbolsPerLine);
+      parts_.push_back(fmt::format(
+          "{} every {}::{} using {}:{} with points {}", data_, step,
+          s * step / count, x_, columns_[s], PointWords(series.style, false)));
     }
   }
 
@@ -422,7 +514,9 @@ class PlotParts {
     Add(fmt::format("({}):{}:{}:{}", s + 1, y, y + 1, y + 2),
         fmt::format("yerrorbars linecolor rgb '{}' {}", style.color,
                     kBarByNameWords));
-    Add(fmt::format("({}):{}:({})", s + 1, y, kRadiusByName), Circles(style));
+    Add(fmt::format("({}):{}:({})", s + 1, y,
+                    kRadiusByName * static_cast<double>(columns_.size())),
+        Circles(style));
   }
 
   static std::string Circles(const LineStyle& style) {
@@ -432,6 +526,7 @@ class PlotParts {
 
   const Panel& panel_;
   std::string data_;
+  double radius_;
   std::string x_;
   std::vector<std::size_t> columns_;
   std::vector<std::string> parts_;
@@ -439,10 +534,10 @@ class PlotParts {
 
 // Steps of 1, 2 or 5 times a power of ten, so that a narrow panel has room for
 // the numbers; otherwise gnuplot chooses.
-std::string TicsOf(double range, std::size_t panels) {
-  constexpr std::size_t kNarrow = 4;
+std::string TicsOf(double range, std::size_t columns) {
+  constexpr std::size_t kNarrow = 3;
   constexpr double kMostTics = 5.0;
-  if (panels < kNarrow || !(range > 0.0)) {
+  if (columns < kNarrow || !(range > 0.0)) {
     return "autofreq";
   }
   double step = std::pow(10.0, std::floor(std::log10(range / kMostTics)));
@@ -452,12 +547,12 @@ std::string TicsOf(double range, std::size_t panels) {
   return fmt::format("{:g}", step);
 }
 
-std::string XAxisOf(const Panel& panel, std::size_t panels) {
+std::string XAxisOf(const Panel& panel, std::size_t columns) {
   if (!panel.by_name) {
     return fmt::format(
         "  set xtics {} norotate font ',{}'\n  set xrange [{}:{}]\n",
-        TicsOf((panel.x_max - panel.x_min) / panel.x_unit, panels), kTextPoints,
-        panel.x_min / panel.x_unit, panel.x_max / panel.x_unit);
+        TicsOf((panel.x_max - panel.x_min) / panel.x_unit, columns),
+        kTextPoints, panel.x_min / panel.x_unit, panel.x_max / panel.x_unit);
   }
   std::vector<std::string> tics;
   for (const Series& series : panel.series) {
@@ -465,8 +560,9 @@ std::string XAxisOf(const Panel& panel, std::size_t panels) {
         fmt::format("{} {}", QuotedFormat(series.label), tics.size() + 1));
   }
   return fmt::format(
-      "  set xtics ({}) rotate by 20 right font ',{}'\n  set xrange [{}:{}]\n",
-      fmt::join(tics, ", "), kSmallPoints, 1.0 - kRoomByName,
+      "  set xtics ({}) rotate by {} right font ',{}'\n  set xrange [{}:{}]\n",
+      fmt::join(tics, ", "), tics.size() > kMostAslant ? 90 : 20, kSmallPoints,
+      1.0 - kRoomByName,
       static_cast<double>(panel.series.size()) + kRoomByName);
 }
 
@@ -478,10 +574,10 @@ std::string PanelOf(const Figure& figure, std::size_t index,
   };
   std::string text =
       layout.Edges(layout.AxesLeft(index), layout.AxesRight(index),
-                   layout.axes_bottom, layout.axes_top) +
+                   layout.AxesBottom(index), layout.AxesTop(index)) +
       "  set format xy '%g'\n";
   text += AxisLabelsOf(layout, panel, index);
-  text += XAxisOf(panel, figure.panels.size());
+  text += XAxisOf(panel, layout.columns);
   text += panel.log_x ? "  set logscale x\n" : "";
   text += fmt::format("  {} logscale y\n  set yrange [{}:{}]\n",
                       panel.log_y ? "set" : "unset", limit(panel.y_min),
@@ -500,7 +596,9 @@ std::string PanelOf(const Figure& figure, std::size_t index,
         *panel.vertical / panel.x_unit);
   }
   const std::string data = Quoted(DataFileName(figure, index)) + " skip 1";
-  text += PlotCommand(PlotParts(panel, data).Take());
+  const double radius =
+      kRadius / (layout.AxesRight(index) - layout.AxesLeft(index));
+  text += PlotCommand(PlotParts(panel, data, radius).Take());
   text += panel.log_x ? "  unset logscale x\n" : "";
   return text + "  unset label\n  unset arrow\n";  // not again in the next
 }

@@ -111,25 +111,22 @@ double Top(const Panel& panel) {
   return top;
 }
 
-// Fits the y axis to the values that the methods reach after a quarter of the
-// search: on an axis from 0 the lines of good methods would coincide.
+// Fits the y axis to the medians of the methods once three quarters of their
+// runs have a configuration: on an axis from 0 the lines of good methods would
+// coincide.
 void ZoomIn(Panel& panel) {
-  constexpr double kEarly = 0.25;      // of the x axis
-  constexpr double kRoom = 1.4;        // below the top, over the range
+  constexpr double kRoom = 1.06;       // below the top, over the range
   constexpr double kLeastRange = 0.1;  // over the top
   constexpr double kLabelRoom = 0.09;  // above the top, over the axis
   const double top = std::max(panel.horizontal.value_or(0.0), Top(panel));
   double low = std::numeric_limits<double>::infinity();
   for (const Series& series : panel.series) {
-    double late = trials::kUnknown;
     for (std::size_t i = 0; i < series.band.y.size(); ++i) {
-      if (std::isnan(late) &&
-          series.band.x[i] >=
-              panel.x_min + kEarly * (panel.x_max - panel.x_min)) {
-        late = series.band.y[i].median;
+      const common::Quartiles& y = series.band.y[i];
+      if (y.q1 > 0.0 && series.band.x[i] >= panel.x_min) {
+        low = std::min(low, y.median);
       }
     }
-    low = std::isnan(late) ? low : std::min(low, late);
   }
   if (!(top > 0.0)) {
     return;
@@ -203,20 +200,20 @@ std::vector<Drawn> Select(const ProblemRecords& problem, Group group) {
   const bool only_families =
       std::all_of(problem.methods.begin(), problem.methods.end(),
                   [](const auto& m) { return !m.family.empty(); });
-  std::vector<Drawn> drawn;
-  int index = 0;
+  std::vector<std::string> names;
   for (const MethodRecords& method : problem.methods) {
+    names.push_back(method.name);
+  }
+  const std::vector<LineStyle> styles = StylesOf(names);
+  std::vector<Drawn> drawn;
+  for (std::size_t m = 0; m < names.size(); ++m) {
+    const MethodRecords& method = problem.methods[m];
     const bool head = method.name == method.family;  // of its family
     const bool in_group = group == Group::kAblations
                               ? !method.family.empty()
                               : only_families || head || method.family.empty();
-    if (!in_group) {
-      continue;
-    }
-    const Drawn one{.method = &method,
-                    .style = StyleOf(head ? 0 : index++, head)};
-    if (!method.runs.empty()) {
-      drawn.insert(head ? drawn.begin() : drawn.end(), one);
+    if (in_group && !method.runs.empty()) {
+      drawn.insert(head ? drawn.begin() : drawn.end(), {&method, styles[m]});
     }
   }
   return drawn;
@@ -235,14 +232,12 @@ Panel ThroughputPanel(const ProblemRecords& problem,
   if (problem.info.optimum_steps_per_s > 0.0) {
     panel.horizontal = problem.info.optimum_steps_per_s;
     panel.horizontal_label =
-        fmt::format("exhaustive optimum, noise-free ({:.3g})",
-                    problem.info.optimum_steps_per_s);
+        fmt::format("optimum ({:.3g})", problem.info.optimum_steps_per_s);
+    panel.note = "Dotted: the best of all configurations, without noise.";
   }
   AddSeries(drawn, curves, GridOf(cost, x_max), panel);
   if (panel.horizontal && Top(panel) > *panel.horizontal) {
-    panel.note =
-        "Measured throughput includes noise and can exceed the noise-free "
-        "optimum.";
+    panel.note += " Measured throughput includes noise and can exceed it.";
   }
   ZoomIn(panel);
   return panel;
@@ -377,7 +372,7 @@ Panels MeanRatioPanels(const FigureInput& input) {
   SetXAxis(Cost::kTrials, x_max, panel);
   panel.y_label = "ratio to the optimum";
   panel.horizontal = 1.0;
-  panel.horizontal_label = "best of all configurations";
+  panel.horizontal_label = "optimum";
   const std::vector<double> grid = GridOf(Cost::kTrials, x_max);
   for (std::size_t p = 0; p < problems.size(); ++p) {
     Panel one;

@@ -1,5 +1,5 @@
-// Calibration of the surrogates: fitted to few trials, compared with the
-// measurements of the other configurations.
+// Calibration of the surrogates: fitted to the trials of searches, compared
+// with the measurements of the other configurations.
 //
 //   calibration_study FOLDER REPEATS MANIFEST...
 //
@@ -9,7 +9,7 @@
 
 #include "harness/manifest/manifest.h"
 #include "studies/calibration/collect.h"
-#include "studies/calibration/held_out.h"
+#include "studies/calibration/surrogates.h"
 #include "studies/program.h"
 
 int main(int argc, char** argv) {
@@ -25,12 +25,13 @@ int main(int argc, char** argv) {
           for (const harness::ProblemSpec& spec : manifest.problems) {
             sink.notes << manifest.name << ' ' << spec.name << '\n';
             for (int repeat = 1; repeat <= repeats; ++repeat) {
-              studies::FitHeldOut(manifest, spec, repeat, studies::Variants(),
-                                  [&](const studies::Fitted& fitted) {
-                                    scores.Add(fitted);
-                                    predictions.Add(fitted);
-                                    length_scales.Add(fitted);
-                                  });
+              studies::FitToSearches(manifest, spec, repeat,
+                                     studies::Variants(),
+                                     [&](const studies::Fitted& fitted) {
+                                       scores.Add(fitted);
+                                       predictions.Add(fitted);
+                                       length_scales.Add(fitted);
+                                     });
             }
           }
         }

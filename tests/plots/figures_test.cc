@@ -3,10 +3,13 @@
 #include <cstdlib>
 #include <set>
 #include <string>
+#include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/text.h"
 #include "plots/figure_files.h"
 #include "tests/plots/synthetic_experiment.h"
 
@@ -77,14 +80,14 @@ TEST(Figures, SayWhyAMeasuredThroughputExceedsTheOptimum) {
   const TemporaryFolder folder;
   WriteSmallExperiment(folder.path());
   EXPECT_THAT(Make("throughput-time", folder.path())->caption,
-              Not(HasSubstr("noise")));
+              Not(HasSubstr("exceed")));
   for (const int repeat : {1, 2, 3}) {
     WriteRun(folder.path(), "", "oppa", repeat,
              {{kCompleted, 60, 10, 2.04, 2.0}});
   }
   EXPECT_THAT(Make("throughput-time", folder.path())->caption,
               HasSubstr("Measured throughput includes noise and can exceed "
-                        "the noise-free optimum."));
+                        "it."));
 }
 
 TEST(Figures, OfTheThroughputAreNotDrawnWhenNoConfigurationRan) {
@@ -102,6 +105,98 @@ TEST(Figures, OfTheThroughputAreNotDrawnWhenNoConfigurationRan) {
   }
   EXPECT_TRUE(Make("trials-time", folder.path()));
   EXPECT_TRUE(Make("thinking", folder.path()));
+}
+
+// Records that fill every figure: two problems with estimates and money, and
+// one with a single run.
+ExperimentRecords RecordsForAll(const fs::path& folder) {
+  WriteSmallExperiment(folder);
+  ExperimentRecords records = LoadExperiment(folder);
+  ProblemRecords& problem = records.problems.front();
+  problem.info.money = {.price_per_gpu_hour = 2.0, .gpus = {1, 2}};
+  for (MethodRecords& method : problem.methods) {
+    for (Run& run : method.runs) {
+      run.remaining = {{1, {.expected_gain = 0.5, .p_within_5 = 0.1}},
+                       {2, {.expected_gain = 0.2, .p_within_5 = 0.4}}};
+    }
+  }
+  records.problems.push_back(problem);
+  records.problems.back().info.name = "other";
+  return records;
+}
+
+std::string Rgb(const std::string& color) {
+  const auto part = [&](std::size_t at) {
+    return std::stoi(color.substr(at, 2), nullptr, 16);
+  };
+  return fmt::format("rgb({:3}, {:3}, {:3})", part(1), part(3), part(5));
+}
+
+int Count(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos;
+       at = text.find(part, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+TEST(Figures, ShowEverySeriesLabelAndUnit) {
+  const TemporaryFolder folder;
+  const ExperimentRecords records = RecordsForAll(folder.path());
+  ExperimentRecords one_run = records;
+  one_run.problems.resize(1);
+  one_run.problems[0].methods.resize(2);
+  one_run.problems[0].methods[0].runs.clear();
+  one_run.problems[0].methods[1].runs.resize(1);
+  std::vector<Figure> figures = JointFigures({records}, {});
+  for (const FigureKind& kind : Figures()) {
+    const ExperimentRecords& from = kind.name == "trials" ? one_run : records;
+    const auto figure = MakeFigure(
+        kind, from,
+        kind.set == FigureSet::kProblems ? nullptr : &from.problems.front());
+    ASSERT_TRUE(figure) << kind.name;
+    figures.push_back(*figure);
+    figures.back().name += "-alone";
+  }
+  ASSERT_EQ(WriteFigures({{folder.path(), figures}}, {"svg"}).error, "");
+  for (const Figure& figure : figures) {
+    const std::string svg =
+        fakes::ReadFile(folder.path() / (figure.name + ".svg"));
+    SCOPED_TRACE(figure.name);
+    for (const Panel& panel : figure.panels) {
+      for (const std::string& text : {panel.x_label, panel.y_label, panel.title,
+                                      panel.horizontal_label}) {
+        EXPECT_THAT(svg, HasSubstr(text));
+      }
+      EXPECT_THAT(panel.x_label + panel.y_label,
+                  testing::ContainsRegex("\\(.+\\)|trial|steps|ratio"))
+          << "no unit";
+      for (const Series& series : panel.series) {
+        EXPECT_THAT(svg, HasSubstr(series.label));
+        // In the legend, if it is there, and in the axes.
+        EXPECT_GE(Count(common::Lower(svg), Rgb(series.style.color)),
+                  series.label.empty() || panel.by_name ? 1 : 2)
+            << series.name;
+      }
+    }
+  }
+}
+
+TEST(Figures, OfSeveralProblemsHaveTheirTitlesAndOneLegend) {
+  const TemporaryFolder folder;
+  const ExperimentRecords records = RecordsForAll(folder.path());
+  const std::vector<Figure> joint =
+      JointFigures({records, records}, {"throughput-time", "ablation-views"});
+  ASSERT_EQ(joint.size(), 2U);
+  EXPECT_EQ(joint[0].panels.size(), 4U);
+  EXPECT_EQ(joint[0].panels[0].title, "(a) A small experiment");
+  EXPECT_EQ(joint[0].panels[3].title, "(d) other");
+  EXPECT_EQ(joint[0].panels[0].series[0].style.color,
+            joint[0].panels[3].series[0].style.color);
+  EXPECT_EQ(Count(joint[0].caption, "3 repeats"), 1);
+  EXPECT_EQ(joint[1].columns, 3U);  // time, trials and steps of a problem
+  EXPECT_EQ(joint[1].panels.size(), 12U);
 }
 
 }  // namespace plots::figures_test

@@ -1,4 +1,5 @@
 #include <cstdlib>
+#include <map>
 #include <regex>
 #include <set>
 #include <string>
@@ -181,15 +182,65 @@ TEST(DataCsv, IsInSiUnitsAndEmptyWhereThereIsNoLine) {
             "600,1.95,1.9,2,,,\n");
 }
 
-TEST(Gnuplot, StylesDifferInColorAndInDashes) {
-  std::set<std::string> colors = {StyleOf(0, true).color};
-  std::set<int> dashes = {StyleOf(0, true).dash};
-  for (int i = 0; i < 7; ++i) {
-    colors.insert(StyleOf(i, false).color);
-    dashes.insert(StyleOf(i, false).dash);
+TEST(Styles, OfMethodsDifferInColorAndInGray) {
+  const std::vector<std::string> compared = {
+      "random",   "xgboost", "cost-model", "vanilla-bo", "oppa",
+      "oppa-sim", "mine",    "theirs",     "planned"};
+  const std::vector<std::string> ablations = {
+      "oppa", "oppa-paper", "oppa-no-prior", "oppa-no-early-termination",
+      "oppa-no-prior-no-early-termination"};
+  for (const auto& methods : {compared, ablations}) {
+    std::set<std::pair<std::string, int>> colored;
+    std::set<std::pair<int, int>> gray;
+    for (const LineStyle& style : StylesOf(methods)) {
+      colored.insert({style.color, style.dash});
+      gray.insert({style.dash, style.symbol});
+      EXPECT_EQ(style.width, StylesOf({"oppa"}).front().width);
+    }
+    EXPECT_EQ(colored.size(), methods.size());
+    EXPECT_EQ(gray.size(), methods.size());
   }
-  EXPECT_EQ(colors.size(), 8U);
-  EXPECT_EQ(dashes.size(), 8U);
+}
+
+TEST(Styles, OfAMethodAreTheSameBesideOthers) {
+  const LineStyle alone = StylesOf({"oppa-sim"}).front();
+  const LineStyle beside = StylesOf({"mine", "random", "oppa-sim"}).back();
+  EXPECT_EQ(alone.color, beside.color);
+  EXPECT_EQ(alone.dash, beside.dash);
+  EXPECT_EQ(alone.symbol, beside.symbol);
+}
+
+TEST(Gnuplot, LinesThatCoincideHaveTheirSymbolsAtDifferentPlaces) {
+  Figure figure = SomeFigure();
+  Panel& panel = figure.panels[0];
+  panel.series[1].band = panel.series[0].band =
+      Band{.x = {0, 100, 200, 300, 400, 500, 600},
+           .y = std::vector<common::Quartiles>(7, {1, 1.5, 1.75})};
+  const std::string svg = SvgOf(figure);
+  // Places in units of the page, of symbols of each color.
+  const std::regex symbol(
+      "#gpPt[0-9]+' transform='translate\\(([0-9.]+),([0-9.]+)\\)[^>]*"
+      "color='rgb\\(([^)]*)\\)'");
+  std::map<std::string, std::set<std::string>> places;  // in the axes
+  for (auto at = std::sregex_iterator(svg.begin(), svg.end(), symbol);
+       at != std::sregex_iterator(); ++at) {
+    places[(*at)[3]].insert((*at)[1]);
+  }
+  ASSERT_EQ(places.size(), 2U);
+  for (const std::string& place : places.begin()->second) {
+    EXPECT_FALSE(places.rbegin()->second.contains(place)) << place;
+  }
+}
+
+TEST(Gnuplot, ACaptionDoesNotBreakInsideAName) {
+  for (std::size_t length = 30; length < 110; ++length) {
+    Figure figure = SomeFigure();
+    figure.caption = std::string(length, 'x') +
+                     " on a100-selene (8 x A100-SXM4-80GB), batch 64 x 1024.";
+    const std::string script = Script(figure, {"svg"});
+    EXPECT_THAT(script, HasSubstr("(8 x A100-SXM4-80GB)")) << length;
+    EXPECT_THAT(script, HasSubstr("64 x 1024")) << length;
+  }
 }
 
 TEST(FigureFiles, AFolderThatCannotBeWrittenIsNamedWithTheRemedy) {

@@ -1,11 +1,11 @@
-#include <set>
+#include <algorithm>
+#include <map>
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "studies/calibration/collect.h"
-#include "studies/calibration/held_out.h"
-#include "studies/calibration/scores.h"
+#include "studies/calibration/surrogates.h"
 #include "tests/fakes/paths.h"
 
 namespace studies::calibration_test {
@@ -42,11 +42,11 @@ Models SomeModels() {
 TEST(Scores, AreThoseOfTheirDefinitionsOnFiveCandidates) {
   const Scores scores = Score(SomeModels(), Five(), {0, 0, 0, 0, 0});
   // Errors of 0.5, 0.5 and 0.1 at a deviation of 0.2.
-  EXPECT_DOUBLE_EQ(scores[1], 1.0 / 3.0);
-  EXPECT_DOUBLE_EQ(scores[2], 1.0);
+  EXPECT_DOUBLE_EQ(scores[0], 1.0 / 3.0);
+  EXPECT_DOUBLE_EQ(scores[1], 1.0);
+  EXPECT_DOUBLE_EQ(scores[2], 0.5);
   EXPECT_DOUBLE_EQ(scores[3], 0.5);
-  EXPECT_DOUBLE_EQ(scores[4], 0.5);
-  EXPECT_EQ(scores[5], 0.0);  // candidate 3: said to run and be the fastest
+  EXPECT_EQ(scores[4], 0.0);  // candidate 3: said to run and be the fastest
 }
 
 TEST(Scores, IntervalsAreThoseThatPeopleAreTold) {
@@ -54,18 +54,19 @@ TEST(Scores, IntervalsAreThoseThatPeopleAreTold) {
   models.reported = {models.throughput.mean,
                      Eigen::VectorXd::Constant(5, 0.04)};
   const Scores reported = Score(models, Five(), {0, 0, 0, 0, 0});
-  EXPECT_DOUBLE_EQ(reported[1], 1.0);  // errors of 0.5 within 0.2 t_4
+  EXPECT_DOUBLE_EQ(reported[0], 1.0);  // errors of 0.5 within 0.2 t_4
   const Scores searched = Score(SomeModels(), Five(), {0, 0, 0, 0, 0});
-  EXPECT_NEAR(reported[7] / searched[7], 2.776445 / 1.959964, 1e-6);
-  EXPECT_EQ(reported[2], searched[2]);
-  EXPECT_EQ(reported[5], searched[5]);  // the pick is the search's
+  EXPECT_EQ(reported[1], searched[1]);
 }
 
 TEST(Scores, WhatWasSeenDoesNotCount) {
-  const Scores scores = Score(SomeModels(), Five(), {1, 0, 0, 1, 0});
-  EXPECT_DOUBLE_EQ(scores[1], 0.5);
-  EXPECT_DOUBLE_EQ(scores[4], 1.0);
-  EXPECT_DOUBLE_EQ(scores[5], 2.0 / 3.0);  // candidate 1 of at best 3
+  Models models = SomeModels();
+  models.memory.mean[3] = 1.1;
+  const Scores scores = Score(models, Five(), {1, 0, 0, 1, 0});
+  EXPECT_DOUBLE_EQ(scores[0], 0.5);
+  EXPECT_DOUBLE_EQ(scores[3], 1.0);
+  // Candidate 1 of at best 3: the best prediction of all that fit.
+  EXPECT_DOUBLE_EQ(scores[4], 2.0 / 3.0);
 }
 
 TEST(Scores, ConfusionCountsEveryUnseenConfigurationOnce) {
@@ -76,37 +77,32 @@ TEST(Scores, ConfusionCountsEveryUnseenConfigurationOnce) {
   EXPECT_EQ(c.fails_predicted_fails, 1);
 }
 
-TEST(Calibration, FitsEveryVariantAtEveryNumberOfTrials) {
+TEST(Calibration, FitsEverySurrogateToTheTrialsOfItsOwnSearch) {
   const harness::Manifest manifest =
       harness::ReadManifest(fakes::SourceFolder() / "experiments/smoke.toml");
-  std::vector<Variant> variants = Variants();
-  std::erase_if(variants, [](const Variant& variant) {
-    return variant.name != "ours" && variant.name != "xgboost";
-  });
-  std::set<int> trials;
+  std::map<std::string, std::vector<char>> seen;
   ScoreTable scores;
   PredictionFigures figures;
   LengthScaleTable table5;
-  FitHeldOut(manifest, manifest.problems.front(), 1, variants,
-             [&](const Fitted& fitted) {
-               trials.insert(fitted.trials);
-               int ran = 0;
-               for (const auto& entry : fitted.all.trials()) {
-                 ran += entry.HasThroughput() && fitted.seen[entry.candidate];
-               }
-               EXPECT_EQ(ran, fitted.trials);
-               scores.Add(fitted);
-               figures.Add(fitted);
-               table5.Add(fitted);
-             });
-  EXPECT_EQ(trials, (std::set<int>{4, 8, 10, 20, 40}));
-  EXPECT_EQ(scores.Take().table.rows.size(), 10U);
+  FitToSearches(manifest, manifest.problems.front(), 1, Variants(),
+                [&](const Fitted& fitted) {
+                  EXPECT_EQ(
+                      std::count(fitted.seen.begin(), fitted.seen.end(), 1),
+                      fitted.trials);
+                  seen[fitted.variant.name] = fitted.seen;
+                  scores.Add(fitted);
+                  figures.Add(fitted);
+                  table5.Add(fitted);
+                });
+  EXPECT_EQ(seen["ours"], seen["ours, as searched"]);
+  EXPECT_NE(seen["ours"], seen["vanilla BO"]);
+  EXPECT_EQ(scores.Take().table.rows.size(), 2 * Variants().size());
   const Output predictions = figures.Take();
-  ASSERT_EQ(predictions.figures.size(), 3U);
+  ASSERT_EQ(predictions.figures.size(), 2U);
   EXPECT_EQ(predictions.figures[0].name, "predicted-smoke");
-  EXPECT_EQ(predictions.figures[0].panels.size(), 2U);  // ours at 10 and 20
-  EXPECT_EQ(predictions.table.rows.size(), 2U);
-  EXPECT_EQ(table5.Take().table.columns.back().title, "smoke");
+  EXPECT_EQ(predictions.figures[0].panels.size(), 8U);
+  EXPECT_EQ(predictions.figures[1].panels.size(), 3U);
+  EXPECT_EQ(table5.Take().table.columns.back().title, "smoke, OPPA");
 }
 
 }  // namespace studies::calibration_test
