@@ -15,7 +15,6 @@
 #include "common/csv_table.h"
 #include "common/files.h"
 #include "common/text.h"
-#include "common/toml_table.h"
 #include "plots/curve.h"
 #include "plots/experiment_records.h"
 #include "plots/summary.h"
@@ -24,8 +23,8 @@
 namespace studies {
 namespace {
 
+namespace fs = std::filesystem;
 using common::CsvTable;
-using common::InputError;
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
@@ -38,16 +37,19 @@ enum class ClaimVerdict { kHolds, kOpen, kFails, kUntestable, kNoRecords };
 constexpr std::array<std::string_view, 5> kClaimVerdicts = {
     "holds", "open", "does not hold", "cannot be tested here", "no records"};
 
-// [[claim]] of the file.
+// A row of the file.
 struct PaperClaim {
-  std::string id, source, place, text, paper, command, note, untestable;
-  std::string experiment;
-  std::vector<std::string> methods, rivals;
-  std::string table;
-  std::vector<std::pair<std::string, std::vector<std::string>>> rows;
-  std::string quantity = "share";
-  std::string criterion = "x > 0";
-  std::string where;  // for messages
+  const CsvTable& file;
+  const CsvTable::Row& row;
+
+  std::string operator[](std::string_view column) const {
+    return std::string(file.Cell(row, column));
+  }
+  // Separated by spaces; one empty word where the cell is empty.
+  std::vector<std::string> Words(std::string_view column) const {
+    const auto words = common::Split(file.Cell(row, column), ' ');
+    return {words.begin(), words.end()};
+  }
 };
 
 // The evidence of a method for a claim.
@@ -64,34 +66,38 @@ struct Evidence {
   ClaimVerdict verdict = ClaimVerdict::kNoRecords;
 };
 
-// NaN where a value that the expression reads is unknown.
-double ValueOf(const std::string& expression, NamedValues values,
-               const std::string& where) {
+// The value of the expression in a column; NaN where it reads an unknown one.
+double ValueOf(const PaperClaim& claim, std::string_view column,
+               NamedValues values) {
   mu::Parser parser;
   std::vector<std::string> known;
   for (auto& [name, value] : values) {
     parser.DefineVar(name, &value);
     known.push_back(name);
   }
+  const std::string expression = claim[column];
+  const auto fail = [&](const std::string& message) {
+    claim.file.Fail(claim.row.line,
+                    fmt::format("{} \"{}\": {}", column, expression, message));
+  };
   try {
     parser.SetExpr(expression);
     for (const auto& [name, _] : parser.GetUsedVar()) {
-      if (const auto used = values.find(name); used == values.end()) {
-        throw InputError(fmt::format(
-            "{}: \"{}\": unknown value '{}'{}; known: {}", where, expression,
-            name, common::DidYouMean(name, known), fmt::join(known, ", ")));
+      const auto used = values.find(name);
+      if (used == values.end()) {
+        fail(fmt::format("unknown value '{}'{}; known: {}", name,
+                         common::DidYouMean(name, known),
+                         fmt::join(known, ", ")));
       } else if (std::isnan(used->second)) {
         return kNone;
       }
     }
     return parser.Eval();
   } catch (const mu::ParserError& e) {
-    throw InputError(
-        fmt::format("{}: \"{}\": {}", where, expression, e.GetMsg()));
+    fail(e.GetMsg());
   }
+  return kNone;
 }
-
-// --- evidence of records -----------------------------------------------------
 
 NamedValues ValuesOf(const plots::Run& run, const trials::ProblemInfo& info) {
   const auto curve = [&](plots::Cost cost, plots::Value value) {
@@ -136,9 +142,10 @@ NamedValues ValuesOf(const plots::Run& run, const trials::ProblemInfo& info) {
   return values;
 }
 
-// The quantity of each finished run, by its problem and repeat.
+// By problem and repeat, or by the first cell of a row.
 using Quantities = std::map<std::pair<std::string, int>, double>;
 
+// The quantity of each finished run.
 Quantities QuantitiesOf(const PaperClaim& claim,
                         const plots::ExperimentRecords& records,
                         const std::string& method) {
@@ -148,7 +155,7 @@ Quantities QuantitiesOf(const PaperClaim& claim,
       for (const plots::Run& run : each.runs) {
         if (each.name == method && run.finished) {
           quantities[{problem.info.name, run.repeat}] =
-              ValueOf(claim.quantity, ValuesOf(run, problem.info), claim.where);
+              ValueOf(claim, "quantity", ValuesOf(run, problem.info));
         }
       }
     }
@@ -161,38 +168,32 @@ Quantities QuantitiesOf(const PaperClaim& claim,
 ClaimVerdict VerdictOf(const PaperClaim& claim, const common::Estimate& x) {
   int holds = 0;
   for (const double value : {x.value, x.low, x.high}) {
-    holds +=
-        ValueOf(claim.criterion, {{"x", value}}, claim.where) > 0.0 ? 1 : 0;
+    holds += ValueOf(claim, "criterion", {{"x", value}}) > 0.0 ? 1 : 0;
   }
   return holds == 3   ? ClaimVerdict::kHolds
          : holds == 0 ? ClaimVerdict::kFails
                       : ClaimVerdict::kOpen;
 }
 
-// The evidence against a rival; against none if there is no name.
-Evidence EvidenceAgainst(const std::string& rival, const PaperClaim& claim,
-                         const plots::ExperimentRecords& records,
-                         const std::string& method) {
+// The evidence of these quantities against those of a rival.
+Evidence EvidenceOf(const PaperClaim& claim, const Quantities& own,
+                    const std::string& rival, const Quantities& others) {
   std::vector<double> values;
-  const Quantities others = QuantitiesOf(claim, records, rival);
-  for (const auto& [run, value] : QuantitiesOf(claim, records, method)) {
+  for (const auto& [key, value] : own) {
     if (rival.empty()) {
       values.push_back(value);
-    } else if (others.contains(run)) {
-      values.push_back(value - others.at(run));
+    } else if (others.contains(key)) {
+      values.push_back(value - others.at(key));
     }
   }
-  Evidence evidence{.method = method,
-                    .rival = rival,
+  Evidence evidence{.rival = rival,
                     .x = common::Bootstrap({values}, common::Statistic::kMean),
                     .n = static_cast<int>(values.size())};
   if (!rival.empty()) {
     evidence.rank_biserial = common::TestPairs(values).rank_biserial;
   }
   if (!values.empty()) {
-    evidence.verdict = evidence.n < Evidence::kFewestRuns
-                           ? ClaimVerdict::kOpen
-                           : VerdictOf(claim, evidence.x);
+    evidence.verdict = VerdictOf(claim, evidence.x);
   }
   return evidence;
 }
@@ -202,20 +203,22 @@ Evidence EvidenceAgainst(const std::string& rival, const PaperClaim& claim,
 Evidence WorstEvidence(const PaperClaim& claim,
                        const plots::ExperimentRecords& records,
                        const std::string& method) {
+  const Quantities own = QuantitiesOf(claim, records, method);
   std::vector<Evidence> all;
-  for (const std::string& name : claim.rivals) {
-    all.push_back(
-        EvidenceAgainst(name.starts_with("+") ? method + name.substr(1) : name,
-                        claim, records, method));
+  for (const std::string& name : claim.Words("rivals")) {
+    const std::string rival =
+        name.starts_with("+") ? method + name.substr(1) : name;
+    Evidence& next = all.emplace_back(
+        EvidenceOf(claim, own, rival, QuantitiesOf(claim, records, rival)));
+    next.method = method;
+    if (next.n > 0 && next.n < Evidence::kFewestRuns) {
+      next.verdict = ClaimVerdict::kOpen;
+    }
   }
-  return all.empty()
-             ? EvidenceAgainst("", claim, records, method)
-             : *std::ranges::max_element(all, {}, [](const Evidence& each) {
-                 return std::pair(each.verdict, -std::abs(each.x.value));
-               });
+  return *std::ranges::max_element(all, {}, [](const Evidence& each) {
+    return std::pair(each.verdict, -std::abs(each.x.value));
+  });
 }
-
-// --- evidence of tables ------------------------------------------------------
 
 // "published estimate (s)" -> "published_estimate_s".
 std::string AsName(std::string_view column) {
@@ -223,42 +226,63 @@ std::string AsName(std::string_view column) {
   for (const char c : common::Lower(column)) {
     if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
       name += c;
-    } else if (!name.empty() && name.back() != '_') {
+    } else if (!name.ends_with('_')) {
       name += '_';
     }
   }
   return name.ends_with('_') ? name.substr(0, name.size() - 1) : name;
 }
 
-Evidence TableEvidence(const PaperClaim& claim,
-                       const std::filesystem::path& path) {
-  Evidence evidence;
-  const CsvTable table = CsvTable::Read(path);
-  std::vector<double> values;
+// "problem=a|b;most hops=7": whether the cells are among these.
+bool IsSelected(const std::string& filter, const CsvTable& table,
+                const CsvTable::Row& row) {
+  return filter.empty() ||
+         std::ranges::all_of(
+             common::Split(filter, ';'), [&](std::string_view part) {
+               const std::size_t equals = part.find('=');
+               return std::ranges::count(
+                          common::Split(part.substr(equals + 1), '|'),
+                          table.Cell(row, part.substr(0, equals))) > 0;
+             });
+}
+
+// The quantity of each selected row, by its first cell.
+Quantities QuantitiesOf(const PaperClaim& claim, const CsvTable& table,
+                        const std::string& filter) {
+  Quantities quantities;
+  std::map<std::string, int> occurrences;
   for (const CsvTable::Row& row : table.rows()) {
-    const bool selected =
-        std::ranges::all_of(claim.rows, [&](const auto& filter) {
-          return std::ranges::count(filter.second,
-                                    table.Cell(row, filter.first)) > 0;
-        });
+    if (!IsSelected(filter, table, row)) {
+      continue;
+    }
     NamedValues named;
-    for (std::size_t c = 0; selected && c < row.cells.size(); ++c) {
+    std::map<std::string, int> columns;
+    for (std::size_t c = 0; c < row.cells.size(); ++c) {
+      std::string name = AsName(table.header()[c]);
+      if (const int count = ++columns[name]; count > 1) {
+        name += fmt::format("_{}", count);
+      }
+      named[name] = kNone;
       try {
-        named[AsName(table.header()[c])] = common::ParseDouble(row.cells[c]);
-      } catch (const std::invalid_argument&) {
-        named[AsName(table.header()[c])] = kNone;
+        named[name] = common::ParseDouble(row.cells[c]);
+      } catch (const std::invalid_argument&) {  // a text
       }
     }
-    const double value =
-        selected ? ValueOf(claim.quantity, named, claim.where) : kNone;
-    if (!std::isnan(value)) {
-      values.push_back(value);
-    }
+    const std::string& key = row.cells.front();
+    quantities[{key, ++occurrences[key]}] = ValueOf(claim, "quantity", named);
   }
-  if (!values.empty()) {
-    const double mean = common::Mean(values);
-    evidence.x = {mean, mean, mean};
-    evidence.n = static_cast<int>(values.size());
+  std::erase_if(quantities,
+                [](const auto& each) { return std::isnan(each.second); });
+  return quantities;
+}
+
+Evidence TableEvidence(const PaperClaim& claim, const fs::path& path) {
+  const CsvTable table = CsvTable::Read(path);
+  Evidence evidence =
+      EvidenceOf(claim, QuantitiesOf(claim, table, claim["rows"]),
+                 claim["rivals"], QuantitiesOf(claim, table, claim["rivals"]));
+  if (evidence.n > 0) {  // numbers of a table are exact
+    evidence.x.low = evidence.x.high = evidence.x.value;
     evidence.verdict = VerdictOf(claim, evidence.x);
   }
   return evidence;
@@ -266,9 +290,8 @@ Evidence TableEvidence(const PaperClaim& claim,
 
 // Where the sensitivity study varies the experiment: "holds in 27 of 30 cases;
 // turns at reading = microbatch".
-std::string TurnsOf(const PaperClaim& claim,
-                    const std::filesystem::path& path) {
-  if (claim.experiment.empty() || !common::IsFile(path)) {
+std::string TurnsOf(const PaperClaim& claim, const fs::path& path) {
+  if (!common::IsFile(path)) {
     return "";
   }
   const CsvTable table = CsvTable::Read(path);
@@ -276,18 +299,16 @@ std::string TurnsOf(const PaperClaim& claim,
   int cases = 0;
   std::vector<std::string> turns;
   for (const CsvTable::Row& row : table.rows()) {
-    const auto cell = [&](std::string_view name) {
-      return std::string(table.Cell(row, name));
-    };
-    if (cell("experiment") == claim.experiment &&
-        std::ranges::count(claim.methods, cell("better")) > 0 &&
-        std::ranges::count(claim.rivals, cell("worse")) > 0) {
+    const PaperClaim cell{table, row};
+    if (cell["experiment"] == claim["evidence"] &&
+        std::ranges::count(claim.Words("methods"), cell["better"]) > 0 &&
+        std::ranges::count(claim.Words("rivals"), cell["worse"]) > 0) {
       ++cases;
-      holds += cell("verdict") == "holds" ? 1 : 0;
-      if (cell("verdict") == "turns") {
-        turns.push_back(fmt::format("{} = {} ({} against {})", cell("constant"),
-                                    cell("value"), cell("better"),
-                                    cell("worse")));
+      holds += cell["verdict"] == "holds" ? 1 : 0;
+      if (cell["verdict"] == "turns") {
+        turns.push_back(fmt::format("{} = {} ({} against {})", cell["constant"],
+                                    cell["value"], cell["better"],
+                                    cell["worse"]));
       }
     }
   }
@@ -297,139 +318,73 @@ std::string TurnsOf(const PaperClaim& claim,
                                   fmt::join(turns, ", "));
 }
 
-PaperClaim ReadPaperClaim(const common::TomlTable& table) {
-  PaperClaim claim{.id = table.RequireString("id"),
-                   .source = table.RequireString("source"),
-                   .place = table.RequireString("place"),
-                   .text = table.RequireString("text"),
-                   .paper = table.GetString("paper", ""),
-                   .command = table.GetString("command", ""),
-                   .note = table.GetString("note", ""),
-                   .untestable = table.GetString("untestable", ""),
-                   .experiment = table.GetString("experiment", ""),
-                   .methods = table.GetStrings("methods"),
-                   .rivals = table.GetStrings("rivals"),
-                   .table = table.GetString("table", ""),
-                   .where = table.Where()};
-  const common::TomlTable rows = table.GetTable("rows");
-  for (const std::string& column : rows.Keys()) {
-    claim.rows.emplace_back(column, rows.GetStrings(column));
-  }
-  if (const auto tests = table.GetStrings("tests"); !tests.empty()) {
-    claim.table = "claims/tests.csv";
-    claim.rows = {{"test", tests}};
-    claim.quantity = "passed";
-    claim.criterion = "x == 1";
-    claim.command = "make claims";
-  }
-  claim.quantity = table.GetString("quantity", claim.quantity);
-  claim.criterion = table.GetString("criterion", claim.criterion);
-  if (!claim.experiment.empty() && claim.command.empty()) {
-    claim.command = "make exp-" + claim.experiment;
-  }
-  if (!claim.experiment.empty() && claim.methods.empty()) {
-    claim.methods = {"oppa-paper", "oppa"};
-  }
-  if (claim.experiment.empty() + claim.table.empty() +
-          claim.untestable.empty() !=
-      2) {
-    throw InputError(fmt::format(
-        "{}: claim '{}' needs one of experiment, table, tests and untestable",
-        claim.where, claim.id));
-  }
-  return claim;
-}
-
+// People read the texts in docs/claims.md, beside each other.
 plots::Row RowOf(const PaperClaim& claim, const Evidence& evidence,
                  const std::string& turns) {
-  const auto verdict =
-      kClaimVerdicts.at(static_cast<std::size_t>(evidence.verdict));
-  const bool explain = evidence.verdict == ClaimVerdict::kFails ||
-                       evidence.verdict == ClaimVerdict::kOpen;
-  const std::string remark = !claim.untestable.empty() ? claim.untestable
-                             : explain                 ? claim.note
-                                                       : "";
-  // People read the texts in docs/claims.md, beside each other.
-  return {{"id", claim.id},
-          {"source", "", claim.source},
-          {"place", "", claim.place},
-          {"claim", "", claim.text},
-          {"paper", "", claim.paper},
-          {"method", evidence.method},
-          {"quantity", "", claim.quantity},
-          {"criterion", claim.criterion},
-          {"rival", evidence.rival},
-          {"n", evidence.n},
-          {"x", plots::Interval(evidence.x, 2)},
-          {"rank_biserial", "r", plots::Fixed(evidence.rank_biserial, 2)},
-          {"verdict", verdict},
-          {"remark", "", remark},
-          {"turns", "", turns},
-          {"command", "", claim.command}};
+  plots::Row row;
+  for (const std::string& column : claim.file.header()) {
+    const bool is_short = column == "id" || column == "criterion";
+    row.emplace_back(column, is_short ? column : "", claim[column]);
+  }
+  const auto verdict = static_cast<std::size_t>(evidence.verdict);
+  row.insert(row.end(),
+             {{"method", evidence.method},
+              {"rival", evidence.rival},
+              {"n", evidence.n},
+              {"x", plots::Interval(evidence.x, 2)},
+              {"rank_biserial", "r", plots::Fixed(evidence.rank_biserial, 2)},
+              {"verdict", kClaimVerdicts.at(verdict)},
+              {"turns", "", turns}});
+  return row;
 }
 
 }  // namespace
 
-std::vector<Output> JudgeClaims(const std::filesystem::path& file,
-                                const std::filesystem::path& results) {
-  const common::TomlTable root = common::TomlTable::ParseFile(file);
-  std::vector<PaperClaim> claims;
-  for (const common::TomlTable& table : root.GetTables("claim")) {
-    claims.push_back(ReadPaperClaim(table));
-  }
-  root.RejectUnknownKeys();
-
+std::vector<Output> JudgeClaims(const fs::path& path, const fs::path& results) {
+  const CsvTable file = CsvTable::Read(path);
   std::map<std::string, plots::ExperimentRecords> experiments;
-  std::map<std::string, std::array<int, 5>> counts;
   Output ledger{.name = "claims"};
-  for (const PaperClaim& claim : claims) {
-    const std::filesystem::path table = results / claim.table;
-    const std::filesystem::path folder = results / claim.experiment;
+  std::array<int, kClaimVerdicts.size()> counts{};
+  for (const CsvTable::Row& row : file.rows()) {
+    const PaperClaim claim{file, row};
+    const std::string name = claim["evidence"];
     std::vector<Evidence> evidence;
-    if (!claim.untestable.empty()) {
+    if (name.empty()) {
       evidence.push_back({.verdict = ClaimVerdict::kUntestable});
-    } else if (claim.experiment.empty()) {
-      evidence.push_back(common::IsFile(table) ? TableEvidence(claim, table)
-                                               : Evidence{});
-    } else if (common::IsFile(folder / "experiment.json")) {
-      const auto [found, is_new] = experiments.try_emplace(claim.experiment);
-      if (is_new) {
-        found->second = plots::LoadExperiment(folder);
-      }
-      for (const std::string& method : claim.methods) {
-        evidence.push_back(WorstEvidence(claim, found->second, method));
-      }
+    } else if (name.ends_with(".csv")) {
+      evidence.push_back(common::IsFile(results / name)
+                             ? TableEvidence(claim, results / name)
+                             : Evidence{});
     } else {
-      for (const std::string& method : claim.methods) {
-        evidence.push_back({.method = method});
+      const bool recorded = common::IsFile(results / name / "experiment.json");
+      if (recorded && !experiments.contains(name)) {
+        experiments[name] = plots::LoadExperiment(results / name);
+      }
+      for (const std::string& method : claim.Words("methods")) {
+        evidence.push_back(recorded
+                               ? WorstEvidence(claim, experiments[name], method)
+                               : Evidence{.method = method});
       }
     }
     const std::string turns =
         TurnsOf(claim, results / "sensitivity/sensitivity.csv");
     for (const Evidence& each : evidence) {
       ledger.table.Add(RowOf(claim, each, turns));
-      const std::string separator = each.method.empty() ? "" : ", ";
-      ++counts[claim.source + separator + each.method].at(
-          static_cast<std::size_t>(each.verdict));
+      ++counts.at(static_cast<std::size_t>(each.verdict));
     }
   }
-  ledger.table.HideEmpty();
-  ledger.conclusion =
+  std::vector<std::string> totals;
+  for (std::size_t v = 0; v < counts.size(); ++v) {
+    totals.push_back(fmt::format("{} {}", counts.at(v), kClaimVerdicts.at(v)));
+  }
+  ledger.conclusion = fmt::format(
       "x is a mean with its 95% bootstrap interval over runs, or an exact "
       "number of a table. A difference from a rival is paired by repeat, and r "
       "is its rank-biserial correlation; of several rivals, the one with the "
       "worst verdict is shown. A claim is open if its criterion holds for a "
-      "part of the interval only, or with fewer than 6 runs.";
-  Output summary{.name = "claims-by-source",
-                 .conclusion = "Numbers of claims by verdict."};
-  for (const auto& [group, numbers] : counts) {
-    plots::Row row = {{"source, method", group}};
-    for (std::size_t v = 0; v < numbers.size(); ++v) {
-      row.emplace_back(std::string(kClaimVerdicts.at(v)), numbers.at(v));
-    }
-    summary.table.Add(std::move(row));
-  }
-  return {std::move(ledger), std::move(summary)};
+      "part of the interval only, or with fewer than {} runs. Rows: {}.",
+      Evidence::kFewestRuns, fmt::join(totals, ", "));
+  return {std::move(ledger)};
 }
 
 }  // namespace studies

@@ -11,15 +11,15 @@
 
 namespace studies {
 
-// claims.{csv,md}, a row per claim and method, and claims-by-source.{csv,md}.
-// The comment at the head of experiments/studies/claims.toml describes the
-// format of the file; `results` has the evidence.
+// claims.{csv,md}, a row per claim and method. The comment at the head of
+// experiments/studies/claims.csv describes the format of the file; `results`
+// has the evidence.
 //
-// Errors: throws InputError "file:line:column: ..." for a claim that cannot be
+// Errors: throws InputError "file:line: ..." for a claim that cannot be
 // understood, and for evidence that is damaged. Evidence that is missing is a
 // verdict.
 [[nodiscard]] std::vector<Output> JudgeClaims(
-    const std::filesystem::path& file, const std::filesystem::path& results);
+    const std::filesystem::path& path, const std::filesystem::path& results);
 
 }  // namespace studies
 

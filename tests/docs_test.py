@@ -174,7 +174,7 @@ class DocsTest(unittest.TestCase):
         lines, _ = self.table("table4")
         self.assertTrue(lines[2].startswith("| DP size | 8 | 8 | 4-8 | 4-8 | 4 | 8 | 4-8 |"), lines[2])
         rows = {line.split(" | ")[0]: line for line in lines}
-        self.assertIn("| DP bucket size | 1-64 | 128 | 1-64 | 1-64 |", rows["| DP bucket size"])
+        self.assertIn("| DP bucket size | 1-64 | 128 | 1 | 1 |", rows["| DP bucket size"])
         self.assertIn("| ZeRO bucket size | - | - | - | - |", rows["| ZeRO bucket size"])
         self.assertIn("| Grad. checkpointing | True | True | True/False |", rows["| Grad. checkpointing"])
 
@@ -187,7 +187,7 @@ class DocsTest(unittest.TestCase):
     def test_claims_show_both_methods_and_are_counted_by_verdict(self):
         self.write(self.results / "claims/claims.csv",
                    "id,source,place,claim,paper,method,quantity,criterion,rival,n,x,x_low,x_high,rank_biserial,verdict,"
-                   "remark,turns,command\n"
+                   "note,turns,command\n"
                    "a,OPPA,Fig. 1,c,first,oppa-paper,share,x > 0,random,30,-1,-2,-0.5,-0.3,does not hold,why,,make e\n"
                    "a,OPPA,Fig. 1,c,first,oppa,share,x > 0,random,30,5,4,6,0.9,holds,,turns at x,make e\n"
                    "b,Aceso,Exp. 8,d,2%,,,,,0,,,,,cannot be tested here,needs V100,,\n")

@@ -68,7 +68,9 @@ class PaperTest(unittest.TestCase):
     def test_quick_has_few_repeats_one_problem_and_a_folder_of_its_own(self):
         self.run_script("--quick", OPPA_DATA=self.make_data())
         calls = self.calls.read_text()
-        self.assertIn(f"RESULTS={self.folder}/quick REPEATS=3 SENSITIVITY={self.folder}/quick/sensitivity.toml", calls)
+        settings = f"RESULTS={self.folder}/quick SENSITIVITY={self.folder}/quick/sensitivity.toml"
+        self.assertRegex(calls, f"exp-qwen-8gpu .*{settings} REPEATS=3")
+        self.assertRegex(calls, f"exp-suite-8gpu .*{settings} REPEATS=1")
         self.assertNotIn("leave-one-out", calls)
         study = tomllib.loads((self.folder / "quick/sensitivity.toml").read_text())
         self.assertEqual(study["study"]["experiments"], [f"{ROOT}/experiments/qwen-8gpu.toml"])

@@ -10,7 +10,6 @@
 #include <gtest/gtest.h>
 
 #include "common/csv_table.h"
-#include "studies/published_data.h"
 #include "tests/fakes/error_of.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
@@ -24,19 +23,20 @@ using trials::Outcome;
 
 class ClaimsTest : public testing::Test {
  protected:
-  // Judges one claim; the rows of claims.csv.
-  common::CsvTable Judge(const std::string& claim) {
+  // Judges one claim, the cells from `evidence` to `criterion`; returns the
+  // rows of claims.csv.
+  common::CsvTable Judge(const std::string& cells) {
     fakes::WriteFile(file(),
-                     "[[claim]]\nid = \"a\"\nsource = \"S\"\nplace = "
-                     "\"Fig. 1\"\ntext = \"c\"\n" +
-                         claim);
+                     "# a comment\nid,note,evidence,rows,methods,rivals,"
+                     "quantity,criterion\na,why," +
+                         cells + "\n");
     const auto outputs = JudgeClaims(file(), results());
     fakes::WriteFile(results() / "claims.csv", ToCsv(outputs.front().table));
     return common::CsvTable::Read(results() / "claims.csv");
   }
 
-  std::string Verdict(const std::string& claim) {
-    const common::CsvTable table = Judge(claim);
+  std::string Verdict(const std::string& cells) {
+    const common::CsvTable table = Judge(cells);
     return std::string(table.Cell(table.rows().front(), "verdict"));
   }
 
@@ -63,48 +63,46 @@ class ClaimsTest : public testing::Test {
   }
 
   [[nodiscard]] std::filesystem::path file() const {
-    return folder_.path() / "claims.toml";
+    return folder_.path() / "claims.csv";
   }
   [[nodiscard]] std::filesystem::path results() const {
     return folder_.path() / "results";
   }
 
-  static constexpr const char* kBeatsRandom =
-      "experiment = \"e\"\nmethods = [\"oppa\"]\nrivals = [\"random\"]\n";
   fakes::TemporaryFolder folder_;
 };
 
 TEST_F(ClaimsTest, HoldsForAllOfTheIntervalFailsForNoneAndIsOpenBetween) {
   WriteRuns({1.9, 2.0, 1.8, 1.9, 2.0, 1.9}, {1.0, 1.1, 1.2, 1.0, 1.1, 1.3});
-  EXPECT_EQ(Verdict(kBeatsRandom), "holds");
-  EXPECT_EQ(Verdict(std::string(kBeatsRandom) + "criterion = \"x > 60\"\n"),
-            "does not hold");
+  EXPECT_EQ(Verdict("e,,oppa,random,share,x > 0"), "holds");
+  EXPECT_EQ(Verdict("e,,oppa,random,share,x > 60"), "does not hold");
   WriteRuns({1.9, 1.0, 1.8, 1.0, 2.0, 1.0}, {1.0, 1.9, 1.2, 1.8, 1.1, 1.9});
-  EXPECT_EQ(Verdict(kBeatsRandom), "open");
+  EXPECT_EQ(Verdict("e,,oppa,random,share,x > 0"), "open");
+}
+
+TEST_F(ClaimsTest, TheEffectIsTheMeanPairedDifferenceInPoints) {
+  WriteRuns({2.0, 1.8, 2.0, 1.8, 2.0, 1.8}, {1.0, 1.0, 1.0, 1.0, 1.0, 1.0});
+  const common::CsvTable table = Judge("e,,oppa,random,share,x > 0");
+  const auto& row = table.rows().front();
+  EXPECT_DOUBLE_EQ(std::stod(std::string(table.Cell(row, "x"))), 45.0);
+  EXPECT_EQ(table.Cell(row, "n"), "6");
+  EXPECT_EQ(table.Cell(row, "rank_biserial"), "1");
 }
 
 TEST_F(ClaimsTest, FewerThanSixRunsLeaveItOpen) {
   WriteRuns({1.9, 2.0, 1.8, 1.9, 2.0}, {1.0, 1.1, 1.2, 1.0, 1.1});
-  EXPECT_EQ(Verdict(kBeatsRandom), "open");
+  EXPECT_EQ(Verdict("e,,oppa,random,share,x > 0"), "open");
 }
 
 TEST_F(ClaimsTest, QuantitiesAreExpressionsOverARunAndItsChoice) {
   WriteRuns({1.9, 2.0, 1.8, 1.9, 2.0, 1.9}, {1.0, 1.1, 1.2, 1.0, 1.1, 1.3});
-  const std::string oppa = "experiment = \"e\"\nmethods = [\"oppa\"]\n";
-  const common::CsvTable table = Judge(oppa +
-                                       "quantity = \"dp == 4 && trials == 1\"\n"
-                                       "criterion = \"x == 1\"\n");
-  EXPECT_EQ(table.Cell(table.rows().front(), "verdict"), "holds");
-  EXPECT_EQ(Verdict(oppa + "quantity = \"minutes_to_95\"\nrivals = "
-                           "[\"random\"]\ncriterion = \"x < 0\"\n"),
-            "holds");
+  EXPECT_EQ(Verdict("e,,oppa,,dp == 4 && trials == 1,x == 1"), "holds");
+  EXPECT_EQ(Verdict("e,,oppa,random,minutes_to_95,x < 0"), "holds");
 }
 
 TEST_F(ClaimsTest, OfSeveralRivalsTheWorstVerdictCounts) {
   WriteRuns({1.9, 2.0, 1.8, 1.9, 2.0, 1.9}, {1.0, 1.1, 1.2, 1.0, 1.1, 1.3});
-  const common::CsvTable table = Judge(
-      "experiment = \"e\"\nmethods = [\"oppa\"]\n"
-      "rivals = [\"random\", \"+-other\"]\n");
+  const common::CsvTable table = Judge("e,,oppa,random +-other,share,x > 0");
   EXPECT_EQ(table.Cell(table.rows().front(), "rival"), "oppa-other");
   EXPECT_EQ(table.Cell(table.rows().front(), "verdict"), "no records");
 }
@@ -112,53 +110,55 @@ TEST_F(ClaimsTest, OfSeveralRivalsTheWorstVerdictCounts) {
 TEST_F(ClaimsTest, RowsOfATableAreSelectedByTheirCells) {
   fakes::WriteFile(results() / "study/t.csv",
                    "problem,ours (s),grid (s)\na,1,2\nb,3,2\nc,1,\n");
-  const std::string table =
-      "table = \"study/t.csv\"\ncriterion = \"x == 1\"\n"
-      "quantity = \"ours_s <= grid_s\"\n";
-  EXPECT_EQ(Verdict(table), "does not hold");
-  EXPECT_EQ(Verdict(table + "rows = { problem = [\"a\", \"c\"] }\n"), "holds");
+  EXPECT_EQ(Verdict("study/t.csv,,,,ours_s <= grid_s,x == 1"), "does not hold");
+  EXPECT_EQ(Verdict("study/t.csv,problem=a|c,,,ours_s <= grid_s,x == 1"),
+            "holds");
+  EXPECT_EQ(Verdict("study/t.csv,problem=b;ours (s)=1,,,ours_s,x == 1"),
+            "no records");
+}
+
+TEST_F(ClaimsTest, RowsOfATableArePairedByTheirFirstColumn) {
+  fakes::WriteFile(results() / "t.csv",
+                   "problem,search,s,here,here\na,new,1,5,6\na,old,3,5,6\n"
+                   "b,old,4,5,6\nb,new,5,5,6\n");
+  const common::CsvTable table = Judge("t.csv,search=new,,search=old,s,x < 0");
+  EXPECT_EQ(table.Cell(table.rows().front(), "x"), "-0.5");
+  EXPECT_EQ(table.Cell(table.rows().front(), "verdict"), "holds");
+  EXPECT_EQ(Verdict("t.csv,search=new,,,here == 5 && here_2 == 6,x == 1"),
+            "holds");
 }
 
 TEST_F(ClaimsTest, MissingEvidenceIsAVerdict) {
-  EXPECT_EQ(Verdict(kBeatsRandom), "no records");
-  EXPECT_EQ(Verdict("table = \"none.csv\"\n"), "no records");
-  EXPECT_EQ(Verdict("tests = [\"A.B\"]\n"), "no records");
-  EXPECT_EQ(Verdict("untestable = \"needs a GPU\"\n"), "cannot be tested here");
+  EXPECT_EQ(Verdict("e,,oppa,random,share,x > 0"), "no records");
+  EXPECT_EQ(Verdict("none.csv,,,,a,x > 0"), "no records");
+  EXPECT_EQ(Verdict(",,,,,"), "cannot be tested here");
 }
 
-TEST_F(ClaimsTest, AFailedTestFailsTheClaim) {
-  fakes::WriteFile(results() / "claims/tests.csv",
-                   "test,passed\nA.B,1\nA.C,0\n");
-  EXPECT_EQ(Verdict("tests = [\"A.B\"]\n"), "holds");
-  EXPECT_EQ(Verdict("tests = [\"A.B\", \"A.C\"]\n"), "does not hold");
+TEST_F(ClaimsTest, ItSaysWhereTheSensitivityStudyTurns) {
+  fakes::WriteFile(results() / "sensitivity/sensitivity.csv",
+                   "better,worse,experiment,constant,value,verdict\n"
+                   "oppa,random,e,,,holds\noppa,random,e,failure,5,turns\n"
+                   "oppa,xgboost,e,failure,5,turns\n");
+  const common::CsvTable table = Judge("e,,oppa,random,share,x > 0");
+  EXPECT_EQ(table.Cell(table.rows().front(), "turns"),
+            "holds in 1 of 2 cases; turns at failure = 5 (oppa against "
+            "random)");
 }
 
 TEST_F(ClaimsTest, MistakesNameTheirPlaceAndWhatIsKnown) {
   WriteRuns({1, 1}, {1, 1});
-  const auto error = [&](const std::string& claim) {
-    return fakes::ErrorOf([&] { (void)Judge(claim); });
-  };
+  EXPECT_THAT(fakes::ErrorOf([&] { (void)Judge("e,,oppa,random,shar,x > 0"); }),
+              AllOf(HasSubstr("claims.csv:3: quantity \"shar\""),
+                    HasSubstr("unknown value 'shar' (did you mean 'share'?)")));
   EXPECT_THAT(
-      error(std::string(kBeatsRandom) + "quantity = \"shar\"\n"),
-      AllOf(HasSubstr("claims.toml:1"), HasSubstr("unknown value 'shar'"),
-            HasSubstr("did you mean 'share'?")));
-  EXPECT_THAT(error("paper = \"1\"\n"),
-              HasSubstr("needs one of experiment, table, tests"));
-  EXPECT_THAT(error("experimnt = \"e\"\nuntestable = \"x\"\n"),
-              HasSubstr("did you mean 'experiment'?"));
+      fakes::ErrorOf([&] { (void)Judge("e,,oppa,random,share +,x > 0"); }),
+      HasSubstr("claims.csv:3: quantity \"share +\""));
 }
 
 TEST_F(ClaimsTest, TheShippedLedgerCanBeReadWithoutRecords) {
   const auto outputs = JudgeClaims(
-      fakes::SourceFolder() / "experiments/studies/claims.toml", results());
+      fakes::SourceFolder() / "experiments/studies/claims.csv", results());
   EXPECT_GT(outputs.front().table.rows.size(), 60U);
-}
-
-TEST(PublishedData, TablesThatComeWithTheProjectHaveTheirCheckValues) {
-  const PublishedData data = FindPublishedData();
-  EXPECT_FALSE(data.any_differs) << ToText(data.table);
-  EXPECT_THAT(ToCsv(data.table), AllOf(HasSubstr("measured/vtrain.csv"),
-                                       HasSubstr("planners-vtrain")));
 }
 
 }  // namespace studies::claims_test
