@@ -76,13 +76,14 @@ int PublishedTables(bool csv) {
     shown.insert(shown.begin() + 1, {"state", state});
     table.Add(std::move(shown));
   }
-  std::cout << (csv ? ToCsv(table)
-                    : ToText(table) +
-                          "\nTables `here` come with this project. For a "
-                          "missing one, convert what its publisher distributes "
-                          "(docs/replay_tables.md), and set OPPA_DATA to the "
-                          "folder that has it. Without it, the experiments "
-                          "that use it do not run; all others do.\n");
+  std::cout
+      << (csv ? ToCsv(table)
+              : ToText(table) +
+                    "\nTables `here` come with this project. For a missing "
+                    "one, convert what its publisher distributes\n"
+                    "(docs/replay_tables.md), and set OPPA_DATA to the "
+                    "folder that has it. Without it, only the\n"
+                    "experiments that use it do not run.\n");
   return any_differs ? 1 : 0;
 }
 

@@ -142,27 +142,23 @@ NamedValues ValuesOf(const plots::Run& run, const trials::ProblemInfo& info) {
   return values;
 }
 
-// By problem and repeat, or by the first cell of a row.
-using Quantities = std::map<std::pair<std::string, int>, double>;
+// Runs by problem and repeat, or rows by their first cell.
+using Items = std::map<std::pair<std::string, int>, NamedValues>;
 
-// The quantity of each finished run.
-Quantities QuantitiesOf(const PaperClaim& claim,
-                        const plots::ExperimentRecords& records,
-                        const std::string& method) {
-  Quantities quantities;
+// The finished runs of a method.
+Items RunsOf(const plots::ExperimentRecords& records,
+             const std::string& method) {
+  Items items;
   for (const plots::ProblemRecords& problem : records.problems) {
     for (const plots::MethodRecords& each : problem.methods) {
       for (const plots::Run& run : each.runs) {
         if (each.name == method && run.finished) {
-          quantities[{problem.info.name, run.repeat}] =
-              ValueOf(claim, "quantity", ValuesOf(run, problem.info));
+          items[{problem.info.name, run.repeat}] = ValuesOf(run, problem.info);
         }
       }
     }
   }
-  std::erase_if(quantities,
-                [](const auto& each) { return std::isnan(each.second); });
-  return quantities;
+  return items;
 }
 
 ClaimVerdict VerdictOf(const PaperClaim& claim, const common::Estimate& x) {
@@ -175,15 +171,20 @@ ClaimVerdict VerdictOf(const PaperClaim& claim, const common::Estimate& x) {
                       : ClaimVerdict::kOpen;
 }
 
-// The evidence of these quantities against those of a rival.
-Evidence EvidenceOf(const PaperClaim& claim, const Quantities& own,
-                    const std::string& rival, const Quantities& others) {
+// The evidence of these items against those of a rival.
+Evidence EvidenceOf(const PaperClaim& claim, const Items& own,
+                    const std::string& rival, const Items& others) {
   std::vector<double> values;
-  for (const auto& [key, value] : own) {
-    if (rival.empty()) {
+  for (const auto& [key, named] : own) {
+    double value = ValueOf(claim, "quantity", named);
+    if (!rival.empty()) {
+      const auto other = others.find(key);
+      value -= other == others.end()
+                   ? kNone
+                   : ValueOf(claim, "quantity", other->second);
+    }
+    if (!std::isnan(value)) {
       values.push_back(value);
-    } else if (others.contains(key)) {
-      values.push_back(value - others.at(key));
     }
   }
   Evidence evidence{.rival = rival,
@@ -203,13 +204,13 @@ Evidence EvidenceOf(const PaperClaim& claim, const Quantities& own,
 Evidence WorstEvidence(const PaperClaim& claim,
                        const plots::ExperimentRecords& records,
                        const std::string& method) {
-  const Quantities own = QuantitiesOf(claim, records, method);
+  const Items own = RunsOf(records, method);
   std::vector<Evidence> all;
   for (const std::string& name : claim.Words("rivals")) {
     const std::string rival =
         name.starts_with("+") ? method + name.substr(1) : name;
-    Evidence& next = all.emplace_back(
-        EvidenceOf(claim, own, rival, QuantitiesOf(claim, records, rival)));
+    Evidence& next =
+        all.emplace_back(EvidenceOf(claim, own, rival, RunsOf(records, rival)));
     next.method = method;
     if (next.n > 0 && next.n < Evidence::kFewestRuns) {
       next.verdict = ClaimVerdict::kOpen;
@@ -233,29 +234,34 @@ std::string AsName(std::string_view column) {
   return name.ends_with('_') ? name.substr(0, name.size() - 1) : name;
 }
 
-// "problem=a|b;most hops=7": whether the cells are among these.
-bool IsSelected(const std::string& filter, const CsvTable& table,
-                const CsvTable::Row& row) {
+// "problem=a|b;most hops=7": whether for each column one text, or every text,
+// `holds`.
+template <typename Condition>
+bool Matches(const std::string& filter, bool every, const Condition& holds) {
   return filter.empty() ||
          std::ranges::all_of(
              common::Split(filter, ';'), [&](std::string_view part) {
                const std::size_t equals = part.find('=');
-               return std::ranges::count(
-                          common::Split(part.substr(equals + 1), '|'),
-                          table.Cell(row, part.substr(0, equals))) > 0;
+               const auto one = [&](std::string_view text) {
+                 return holds(part.substr(0, equals), text);
+               };
+               const auto texts = common::Split(part.substr(equals + 1), '|');
+               return every ? std::ranges::all_of(texts, one)
+                            : std::ranges::any_of(texts, one);
              });
 }
 
-// The quantity of each selected row, by its first cell.
-Quantities QuantitiesOf(const PaperClaim& claim, const CsvTable& table,
-                        const std::string& filter) {
-  Quantities quantities;
+Items RowsOf(const CsvTable& table, const std::string& filter) {
+  Items items;
   std::map<std::string, int> occurrences;
   for (const CsvTable::Row& row : table.rows()) {
-    if (!IsSelected(filter, table, row)) {
+    if (!Matches(filter, false, [&](auto column, auto text) {
+          return table.Cell(row, column) == text;
+        })) {
       continue;
     }
-    NamedValues named;
+    const std::string& key = row.cells.front();
+    NamedValues& named = items[{key, ++occurrences[key]}];
     std::map<std::string, int> columns;
     for (std::size_t c = 0; c < row.cells.size(); ++c) {
       std::string name = AsName(table.header()[c]);
@@ -268,19 +274,24 @@ Quantities QuantitiesOf(const PaperClaim& claim, const CsvTable& table,
       } catch (const std::invalid_argument&) {  // a text
       }
     }
-    const std::string& key = row.cells.front();
-    quantities[{key, ++occurrences[key]}] = ValueOf(claim, "quantity", named);
   }
-  std::erase_if(quantities,
-                [](const auto& each) { return std::isnan(each.second); });
-  return quantities;
+  return items;
 }
 
 Evidence TableEvidence(const PaperClaim& claim, const fs::path& path) {
   const CsvTable table = CsvTable::Read(path);
+  const bool is_complete =
+      Matches(claim["rows"], true, [&](auto column, auto text) {
+        return std::ranges::any_of(table.rows(), [&](const auto& row) {
+          return table.Cell(row, column) == text;
+        });
+      });
+  if (!is_complete) {
+    return {};
+  }
   Evidence evidence =
-      EvidenceOf(claim, QuantitiesOf(claim, table, claim["rows"]),
-                 claim["rivals"], QuantitiesOf(claim, table, claim["rivals"]));
+      EvidenceOf(claim, RowsOf(table, claim["rows"]), claim["rivals"],
+                 RowsOf(table, claim["rivals"]));
   if (evidence.n > 0) {  // numbers of a table are exact
     evidence.x.low = evidence.x.high = evidence.x.value;
     evidence.verdict = VerdictOf(claim, evidence.x);

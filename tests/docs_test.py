@@ -186,13 +186,13 @@ class DocsTest(unittest.TestCase):
 
     def test_claims_show_both_methods_and_are_counted_by_verdict(self):
         self.write(self.results / "claims/claims.csv",
-                   "id,source,place,claim,paper,method,quantity,criterion,rival,n,x,x_low,x_high,rank_biserial,verdict,"
+                   "id,source,place,claim,paper,method,rivals,quantity,criterion,rival,n,x,x_low,x_high,rank_biserial,verdict,"
                    "note,turns,command\n"
-                   "a,OPPA,Fig. 1,c,first,oppa-paper,share,x > 0,random,30,-1,-2,-0.5,-0.3,does not hold,why,,make e\n"
-                   "a,OPPA,Fig. 1,c,first,oppa,share,x > 0,random,30,5,4,6,0.9,holds,,turns at x,make e\n"
-                   "b,Aceso,Exp. 8,d,2%,,,,,0,,,,,cannot be tested here,needs V100,,\n")
+                   "a,OPPA,Fig. 1,c,first,oppa-paper,random,share,x > 0,random,30,-1,-2,-0.5,-0.3,does not hold,why,,make e\n"
+                   "a,OPPA,Fig. 1,c,first,oppa,random,share,x > 0,random,30,5,4,6,0.9,holds,,turns at x,make e\n"
+                   "b,Aceso,Exp. 8,d,2%,,,,,,0,,,,,cannot be tested here,needs V100,,\n")
         lines, _ = self.table("claims OPPA")
-        self.assertEqual(lines[2], "| c (Fig. 1) | first | x > 0; x: share | "
+        self.assertEqual(lines[2], "| c (Fig. 1) | first | x > 0; x: difference in share | "
                                    "oppa-paper **does not hold**; x = -1.00 [-2.00, -0.50] against random; r -0.30<br>"
                                    "oppa **holds**; x = 5.00 [4.00, 6.00] against random; r 0.90<br>`make e` | why |")
         lines, _ = self.table("claims-brief")

@@ -117,6 +117,13 @@ TEST_F(ClaimsTest, RowsOfATableAreSelectedByTheirCells) {
             "no records");
 }
 
+TEST_F(ClaimsTest, EveryTextThatItListsMustHaveARow) {
+  fakes::WriteFile(results() / "claims/tests.csv", "test,passed\nA.b,1\n");
+  EXPECT_EQ(Verdict("claims/tests.csv,test=A.b,,,passed,x == 1"), "holds");
+  EXPECT_EQ(Verdict("claims/tests.csv,test=A.b|A.c,,,passed,x == 1"),
+            "no records");
+}
+
 TEST_F(ClaimsTest, RowsOfATableArePairedByTheirFirstColumn) {
   fakes::WriteFile(results() / "t.csv",
                    "problem,search,s,here,here\na,new,1,5,6\na,old,3,5,6\n"
