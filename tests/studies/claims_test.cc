@@ -14,6 +14,7 @@
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 #include "tests/plots/synthetic_experiment.h"
+#include "trials/search_space.h"
 
 namespace studies::claims_test {
 
@@ -166,6 +167,21 @@ TEST_F(ClaimsTest, TheShippedLedgerCanBeReadWithoutRecords) {
   const auto outputs = JudgeClaims(
       fakes::SourceFolder() / "experiments/studies/claims.csv", results());
   EXPECT_GT(outputs.front().table.rows.size(), 60U);
+}
+
+// A worked example of the chapter, which no other test has.
+TEST(ChapterExercise1, SixteenCombinationsOf512GpusAreValid) {
+  trials::Workload workload;
+  workload.model.layers = 64;
+  workload.model.attention_heads = workload.model.kv_heads = 64;
+  workload.batch_size = 4096;
+  workload.sequence_length = 8;
+  const trials::SearchSpace space = trials::SearchSpace::Enumerate(
+      workload, 512,
+      {.values = {{"dp", {1, 2, 4, 8, 16, 32, 64, 128, 256, 512}},
+                  {"pp", {1, 2, 4, 8}},
+                  {"tp", {1, 2, 4, 8}}}});
+  EXPECT_EQ(space.cells().size(), 16U);
 }
 
 }  // namespace studies::claims_test
