@@ -328,6 +328,15 @@ class DocsTest(unittest.TestCase):
         self.assertEqual((self.folder / "images/p.png").read_text(), "new")
         self.assertEqual((self.folder / "images/q.png").read_text(), "kept")
 
+    def test_the_files_that_differ_can_be_written_to_another_folder(self):
+        self.write(self.results / "claims/claims.csv", "id,source,verdict\na,OPPA,holds\n")
+        before = (ROOT / "README.md").read_text()
+        run = subprocess.run([sys.executable, SCRIPT, "--results", self.results, "--out", self.folder / "out", "README.md"],
+                             cwd=ROOT, capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("| OPPA | 1 | 0 | 0 | 0 | 0 |", (self.folder / "out/README.md").read_text())
+        self.assertEqual((ROOT / "README.md").read_text(), before)
+
     def test_an_unknown_part_is_an_error(self):
         self.write(self.document, "<!-- generated: nothing -->\n<!-- end -->\n")
         run = self.run_script()
