@@ -24,9 +24,9 @@ empty       :=
 space       := $(empty) $(empty)
 
 .DEFAULT_GOAL := help
-.PHONY: $(shell awk -F: '/^[a-z-]+( [a-z]+)*:.*\#\#/ { print $$1 }' $(firstword $(MAKEFILE_LIST))) \
+.PHONY: $(shell awk -F: '/^[a-z-]+( [a-z-]+)*:.*\#\#/ { print $$1 }' $(firstword $(MAKEFILE_LIST))) \
         help program benchmark-programs \
-        $(foreach verb,exp matrix status report,$(addprefix $(verb)-,$(EXPERIMENTS)))
+        $(foreach verb,exp matrix status report noise,$(addprefix $(verb)-,$(EXPERIMENTS)))
 
 cmake_build := cmake --build --preset release
 # $(call compile,TARGETS) builds these targets.
@@ -90,8 +90,17 @@ $(addprefix status-,$(EXPERIMENTS)): status-%: $$(call needs,$$*) ## show the pr
 $(addprefix report-,$(EXPERIMENTS)): report-%: $$(call needs,$$*) ## write its figures and tables again
 	@$(OPPA) report experiments/$*.toml --results $(RESULTS) $(use_backend)
 
-paper: build ## run every manifest and study and write all tables; rerun to resume (HELD_OUT=1 adds the held-out half)
-	@scripts/paper RESULTS=$(RESULTS)
+paper paper-quick: build ## run every manifest and study, write all tables; rerun to resume (HELD_OUT=1; -quick: 3 repeats)
+	@scripts/paper $(if $(filter %-quick,$@),--quick) RESULTS=$(RESULTS)
+
+claims: program ## judge the claims of the papers by the results (docs/claims.md)
+	@mkdir -p $(RESULTS)/claims
+	@ctest --preset release --tests-regex "$$(grep -o 'test=[^,]*' experiments/studies/claims.csv | cut -d= -f2 | paste -sd '|')" | \
+	  awk 'BEGIN { print "test,passed" } / Test +#/ { print $$4 "," ($$0 ~ /Passed/ ? 1 : 0) }' >$(RESULTS)/claims/tests.csv
+	@$(OPPA) claims --results $(RESULTS)
+
+$(addprefix noise-,$(EXPERIMENTS)): noise-%: program ## draw the step times of simulated trials (Figs. 3, 10, 15)
+	@$(OPPA) noise experiments/$*.toml --results $(RESULTS)
 
 ##@ Studies
 
@@ -103,7 +112,7 @@ validate-leave-one-out: program ## predict every published source without the co
 	@$(OPPA) validate --bands $(RESULTS)/validation/leave-one-out/rows.csv
 
 docs: program ## write the generated parts of README.md and docs/ from results (CHECK=1: compare)
-	@scripts/docs --results $(RESULTS) $(if $(CHECK),--check)
+	@scripts/docs --results $(RESULTS) $(if $(CHECK),--check) $(DOCS)
 
 STUDY_MANIFESTS ?= $(if $(OPPA_DATA),experiments/ultrascale.toml experiments/vtrain.toml) $(FIGURE4:%=experiments/%.toml)
 
@@ -121,10 +130,9 @@ study-early-termination: build/release/build.ninja ## measure costs and savings 
 study-planners: build/release/build.ninja ## measure planners on published operator profiles (needs OPPA_DATA)
 	@$(call compile,planners_study)
 	@build/release/studies/planners_study $(RESULTS)/study-planners $(OPPA_DATA)/published
-	@scripts/docs --results $(RESULTS) docs/tables/README.md docs/tables/study_planners_*.csv docs/planners.md
 
 study-sensitivity: program ## vary assumed constants and show where claims hold (REPEATS=10)
-	@$(OPPA) sensitivity experiments/studies/sensitivity.toml --results $(RESULTS) \
+	@$(OPPA) sensitivity $(or $(SENSITIVITY),experiments/studies/sensitivity.toml) --results $(RESULTS) \
 	  $(if $(REPEATS),--repeats $(REPEATS)) $(if $(JOBS),--jobs $(JOBS))
 
 study-stopping: program ## measure the estimate of the remaining gain and what stop conditions save and lose (REPEATS=10)

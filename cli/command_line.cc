@@ -140,7 +140,8 @@ Verbs AllVerbs() {
   Verbs all;
   for (const auto group :
        {PlanVerbs, TuneVerbs, MatrixVerbs, RunVerbs, RecordVerbs, PageVerbs,
-        SlurmVerbs, ProblemVerbs, StudyVerbs, AdapterVerbs, ProgramVerbs}) {
+        SlurmVerbs, ProblemVerbs, StudyVerbs, ClaimVerbs, AdapterVerbs,
+        ProgramVerbs}) {
     std::ranges::move(group(), std::back_inserter(all));
   }
   all.push_back(DefineHelp(all));

@@ -22,6 +22,7 @@ namespace cli {
 [[nodiscard]] Verbs SlurmVerbs();    // slurm.cc
 [[nodiscard]] Verbs ProblemVerbs();  // problem.cc
 [[nodiscard]] Verbs StudyVerbs();    // studies.cc
+[[nodiscard]] Verbs ClaimVerbs();    // claims.cc
 [[nodiscard]] Verbs ProgramVerbs();  // program.cc
 
 // All of them, in the order of the help.

@@ -1,9 +1,12 @@
 """Checks scripts/paper with a program instead of make."""
 
+import importlib.machinery
+import importlib.util
 import os
 import pathlib
 import subprocess
 import tempfile
+import tomllib
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -20,31 +23,63 @@ class PaperTest(unittest.TestCase):
         self.make.write_text(f'#!/bin/sh\necho "$@" >> {self.calls}\ntest "$2" != exp-smoke\n')
         self.make.chmod(0o755)
 
-    def run_script(self, **environment):
+    def run_script(self, *words, **environment):
         clean = {name: value for name, value in os.environ.items() if name != "OPPA_DATA"}
-        return subprocess.run([SCRIPT, f"RESULTS={self.folder}"], capture_output=True, text=True, check=False,
+        return subprocess.run([SCRIPT, f"RESULTS={self.folder}", *words], capture_output=True, text=True, check=False,
                               env={**clean, "MAKE": str(self.make), **environment})
 
-    def test_every_manifest_is_a_step_and_the_tables_come_last(self):
-        self.run_script(OPPA_DATA="/data")
+    def make_data(self):
+        """A folder with all published tables, which are empty."""
+        for table in ("measured/ultrascale.csv", "published/aceso_v100_op_profiles.csv", "published/korthikanti2022.csv"):
+            (self.folder / "data" / table).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / "data" / table).write_text("")
+        return str(self.folder / "data")
+
+    def test_every_manifest_and_study_is_a_step_and_the_claims_come_last(self):
+        run = self.run_script("CHECK=1", OPPA_DATA=self.make_data())
         calls = self.calls.read_text().splitlines()
+        end = f" RESULTS={self.folder} CHECK=1"
         for manifest in (ROOT / "experiments").glob("*.toml"):
             check = self.assertNotIn if manifest.stem.startswith("qwen-1gpu") else self.assertIn  # needs a GPU
-            check(f"--no-print-directory exp-{manifest.stem} RESULTS={self.folder}", calls)
-        self.assertIn(f"--no-print-directory validate RESULTS={self.folder}", calls)
+            check(f"--no-print-directory exp-{manifest.stem}{end}", calls)
+        for study in ("noise-qwen-8gpu", "study-planners", "study-trainer", "validate"):
+            self.assertIn(f"--no-print-directory {study}{end}", calls)
+        self.assertEqual(f"--no-print-directory claims{end}", calls[-2])
         self.assertIn("--no-print-directory docs", calls[-1])
+        self.assertRegex(run.stdout, r"\[3/\d+\] exp-\S+: runs \(0 minutes so far\)")
 
-    def test_steps_that_need_published_tables_are_skipped_with_a_reason(self):
+    def test_the_time_left_follows_from_the_steps_that_ran(self):
+        loader = importlib.machinery.SourceFileLoader("paper", str(SCRIPT))
+        script = importlib.util.module_from_spec(importlib.util.spec_from_loader("paper", loader))
+        loader.exec_module(script)
+        expected = {"resumed": 1000.0, "ran": 60.0, "next": 120.0}
+        self.assertEqual(script.time_left(expected, {"resumed": 0.5, "ran": 90.0}, 300.0), ", about 10 minutes left")
+        self.assertEqual(script.time_left(expected, {"resumed": 0.5}, 1.0), "")
+
+    def test_steps_that_need_missing_tables_are_skipped_with_a_reason(self):
         run = self.run_script()
-        self.assertNotIn("exp-vtrain", self.calls.read_text())
-        self.assertIn("exp-tiny-cpu-replay", self.calls.read_text())  # its table is in experiments/
-        self.assertIn("skipped: exp-vtrain: OPPA_DATA is not set", run.stdout)
-        self.assertIn("skipped: validate: OPPA_DATA is not set", run.stdout)
+        calls = self.calls.read_text()
+        self.assertNotIn("exp-ultrascale", calls)
+        self.assertIn("exp-vtrain", calls)  # its table is in experiments/
+        self.assertIn("skipped: exp-ultrascale: measured/ultrascale.csv is missing, see `oppa data`", run.stdout)
+        self.assertIn("skipped: study-planners: published/aceso", run.stdout)
+        self.assertIn("made: exp-vtrain (", run.stdout)
+
+    def test_quick_has_few_repeats_one_problem_and_a_folder_of_its_own(self):
+        self.run_script("--quick", OPPA_DATA=self.make_data())
+        calls = self.calls.read_text()
+        settings = f"RESULTS={self.folder}/quick SENSITIVITY={self.folder}/quick/sensitivity.toml"
+        self.assertRegex(calls, f"exp-qwen-8gpu .*{settings} REPEATS=3")
+        self.assertRegex(calls, f"exp-suite-8gpu .*{settings} REPEATS=1")
+        self.assertNotIn("leave-one-out", calls)
+        study = tomllib.loads((self.folder / "quick/sensitivity.toml").read_text())
+        self.assertEqual(study["study"]["experiments"], [f"{ROOT}/experiments/qwen-8gpu.toml"])
+        self.assertFalse([each for each in study["vary"] if "experiments" in each])
 
     def test_a_failed_step_does_not_stop_the_others_and_is_named(self):
         run = self.run_script()
         self.assertEqual(run.returncode, 1)
-        self.assertIn("failed: exp-smoke\n", run.stdout)
+        self.assertIn("failed: exp-smoke (", run.stdout)
         self.assertIn("exp-vit-8gpu", self.calls.read_text())
 
     def test_a_study_that_has_its_output_is_skipped(self):

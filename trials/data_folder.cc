@@ -106,6 +106,9 @@ fs::path ResolveTablePath(const std::string& name,
   if (common::IsFile(manifest_folder / path)) {
     return manifest_folder / path;
   }
+  if (common::IsFile(ExperimentsFolder() / path)) {
+    return ExperimentsFolder() / path;
+  }
   throw common::InputError(
       fmt::format("there is no table {}{} and no {}",
                   data.empty() ? name : (data / path).string(),

@@ -32,13 +32,13 @@ inline constexpr const char* kExperimentsVariable = "OPPA_EXPERIMENTS";
 // The names of the files of a kind, <folder>/<kind>/*.toml, sorted.
 [[nodiscard]] std::vector<std::string> DataFileNames(const std::string& kind);
 
-// The environment variable that names the folder of measured tables. They are
-// not part of the project; their publishers distribute them.
+// The environment variable that names the folder of measured tables. Most are
+// not part of the project; their publishers distribute them (`oppa data`).
 inline constexpr const char* kDataVariable = "OPPA_DATA";
 
 // The path of a table that a manifest names: an absolute name is used
 // unchanged; a relative one is searched in the folder named by OPPA_DATA, then
-// in the manifest's.
+// in the manifest's, then in ExperimentsFolder().
 // Errors: throws InputError naming the places that were searched and, if
 // OPPA_DATA is unset or is not a folder, how to set it.
 [[nodiscard]] std::filesystem::path ResolveTablePath(

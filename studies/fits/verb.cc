@@ -26,7 +26,7 @@ plots::Cell Number(double value) {
   return {std::isnan(value) ? "" : fmt::format("{:.3g}", value), value};
 }
 
-plots::Cell Interval(const Estimate& estimate) {
+plots::Cell IntervalCell(const Estimate& estimate) {
   return plots::Figures(std::isnan(estimate.low)
                             ? ""
                             : fmt::format("{} - {}", Number(estimate.low).text,
@@ -73,7 +73,7 @@ plots::Table KernelTable(const FittedSurrogate& surrogate) {
   for (const auto& [name, estimate] : surrogate.length_scales) {
     table.Add({{"length scale (of the parameter's range)", name},
                {"value", Number(estimate.value)},
-               {"last fits", Interval(estimate)}});
+               {"last fits", IntervalCell(estimate)}});
   }
   return table;
 }
@@ -94,8 +94,8 @@ plots::Table ScaleTable(const FittedSurrogate& surrogate,
   for (const auto& [name, e] : surrogate.scales) {
     table.Add({{fmt::format("standard deviation ({})", unit), words(name)},
                {"value", Number(e.value * factor)},
-               {"last fits", Interval({e.value * factor, e.low * factor,
-                                       e.high * factor})}});
+               {"last fits", IntervalCell({e.value * factor, e.low * factor,
+                                           e.high * factor})}});
   }
   return table;
 }
@@ -105,7 +105,7 @@ plots::Row RowOf(const std::string& name, const Reading& reading,
   return {{"prior", name},
           {"value", Number(reading.estimate.value)},
           {"unit", reading.unit},
-          {"95%", Interval(reading.estimate)},
+          {"95%", IntervalCell(reading.estimate)},
           {"by model", Number(reading.expected.value_or(trials::kUnknown))},
           {"meaning", meaning}};
 }
@@ -188,7 +188,7 @@ std::string FitsText(const trials::RunInfo& run, const FittedRun& fitted,
     if (surrogate.trust) {
       text += fmt::format("trust in the predictions: {} (last fits: {})\n\n",
                           Number(surrogate.trust->value).text,
-                          Interval(*surrogate.trust).text);
+                          IntervalCell(*surrogate.trust).text);
     }
     text += ToText(CoefficientTable(surrogate, sizes));
     for (const plots::Table& table :

@@ -90,8 +90,12 @@ TEST_F(DataFolderTest, AFileIsFoundByItsNameOrByItsPath) {
               HasSubstr("'sub/b100' is not in"));
 }
 
-TEST_F(DataFolderTest, DataFolderComesBeforeTheManifestsFolder) {
+TEST_F(DataFolderTest,
+       DataFolderComesBeforeTheManifestsFolderAndThatBeforeTheProjects) {
   ::unsetenv(kDataVariable);
+  experiments_.Set(folder_.path() / "project");
+  const auto in_project = Write("project/measured/a.csv");
+  EXPECT_EQ(ResolveTablePath("measured/a.csv", folder_.path()), in_project);
   const auto in_data = Write("data/measured/a.csv");
   const auto beside = Write("measured/a.csv");
   EXPECT_EQ(ResolveTablePath("measured/a.csv", folder_.path()), beside);

@@ -1,0 +1,187 @@
+// The ledger of claims, on small records and tables.
+
+#include "studies/claims.h"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/csv_table.h"
+#include "tests/fakes/error_of.h"
+#include "tests/fakes/paths.h"
+#include "tests/fakes/temporary_folder.h"
+#include "tests/plots/synthetic_experiment.h"
+#include "trials/search_space.h"
+
+namespace studies::claims_test {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using trials::Outcome;
+
+class ClaimsTest : public testing::Test {
+ protected:
+  // Judges one claim, the cells from `evidence` to `criterion`; returns the
+  // rows of claims.csv.
+  common::CsvTable Judge(const std::string& cells) {
+    fakes::WriteFile(file(),
+                     "# a comment\nid,note,evidence,rows,methods,rivals,"
+                     "quantity,criterion\na,why," +
+                         cells + "\n");
+    const auto outputs = JudgeClaims(file(), results());
+    fakes::WriteFile(results() / "claims.csv", ToCsv(outputs.front().table));
+    return common::CsvTable::Read(results() / "claims.csv");
+  }
+
+  std::string Verdict(const std::string& cells) {
+    const common::CsvTable table = Judge(cells);
+    return std::string(table.Cell(table.rows().front(), "verdict"));
+  }
+
+  // Two methods with these noise-free throughputs, of which the optimum is 2.
+  void WriteRuns(const std::vector<double>& ours,
+                 const std::vector<double>& rival) {
+    const auto folder = results() / "e";
+    std::filesystem::create_directories(folder);
+    trials::Write(folder,
+                  trials::ExperimentInfo{
+                      .name = "e",
+                      .problems = {""},
+                      .methods = {{"oppa", "OPPA"}, {"random", "RANDOM"}},
+                      .repeats = static_cast<int>(ours.size())});
+    plots_test::WriteProblem(folder, plots_test::SmallProblem());
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+      const int repeat = static_cast<int>(i) + 1;
+      plots_test::WriteRun(folder, "", "oppa", repeat,
+                           {{Outcome::kCompleted, 60, 5, ours[i], ours[i], 4}});
+      plots_test::WriteRun(
+          folder, "", "random", repeat,
+          {{Outcome::kCompleted, 600, 9, rival[i], rival[i], 1}});
+    }
+  }
+
+  [[nodiscard]] std::filesystem::path file() const {
+    return folder_.path() / "claims.csv";
+  }
+  [[nodiscard]] std::filesystem::path results() const {
+    return folder_.path() / "results";
+  }
+
+  fakes::TemporaryFolder folder_;
+};
+
+TEST_F(ClaimsTest, HoldsForAllOfTheIntervalFailsForNoneAndIsOpenBetween) {
+  WriteRuns({1.9, 2.0, 1.8, 1.9, 2.0, 1.9}, {1.0, 1.1, 1.2, 1.0, 1.1, 1.3});
+  EXPECT_EQ(Verdict("e,,oppa,random,share,x > 0"), "holds");
+  EXPECT_EQ(Verdict("e,,oppa,random,share,x > 60"), "does not hold");
+  WriteRuns({1.9, 1.0, 1.8, 1.0, 2.0, 1.0}, {1.0, 1.9, 1.2, 1.8, 1.1, 1.9});
+  EXPECT_EQ(Verdict("e,,oppa,random,share,x > 0"), "open");
+}
+
+TEST_F(ClaimsTest, TheEffectIsTheMeanPairedDifferenceInPoints) {
+  WriteRuns({2.0, 1.8, 2.0, 1.8, 2.0, 1.8}, {1.0, 1.0, 1.0, 1.0, 1.0, 1.0});
+  const common::CsvTable table = Judge("e,,oppa,random,share,x > 0");
+  const auto& row = table.rows().front();
+  EXPECT_DOUBLE_EQ(std::stod(std::string(table.Cell(row, "x"))), 45.0);
+  EXPECT_EQ(table.Cell(row, "n"), "6");
+  EXPECT_EQ(table.Cell(row, "rank_biserial"), "1");
+}
+
+TEST_F(ClaimsTest, FewerThanSixRunsLeaveItOpen) {
+  WriteRuns({1.9, 2.0, 1.8, 1.9, 2.0}, {1.0, 1.1, 1.2, 1.0, 1.1});
+  EXPECT_EQ(Verdict("e,,oppa,random,share,x > 0"), "open");
+}
+
+TEST_F(ClaimsTest, QuantitiesAreExpressionsOverARunAndItsChoice) {
+  WriteRuns({1.9, 2.0, 1.8, 1.9, 2.0, 1.9}, {1.0, 1.1, 1.2, 1.0, 1.1, 1.3});
+  EXPECT_EQ(Verdict("e,,oppa,,dp == 4 && trials == 1,x == 1"), "holds");
+  EXPECT_EQ(Verdict("e,,oppa,random,minutes_to_95,x < 0"), "holds");
+}
+
+TEST_F(ClaimsTest, OfSeveralRivalsTheWorstVerdictCounts) {
+  WriteRuns({1.9, 2.0, 1.8, 1.9, 2.0, 1.9}, {1.0, 1.1, 1.2, 1.0, 1.1, 1.3});
+  const common::CsvTable table = Judge("e,,oppa,random +-other,share,x > 0");
+  EXPECT_EQ(table.Cell(table.rows().front(), "rival"), "oppa-other");
+  EXPECT_EQ(table.Cell(table.rows().front(), "verdict"), "no records");
+}
+
+TEST_F(ClaimsTest, RowsOfATableAreSelectedByTheirCells) {
+  fakes::WriteFile(results() / "study/t.csv",
+                   "problem,ours (s),grid (s)\na,1,2\nb,3,2\nc,1,\n");
+  EXPECT_EQ(Verdict("study/t.csv,,,,ours_s <= grid_s,x == 1"), "does not hold");
+  EXPECT_EQ(Verdict("study/t.csv,problem=a|c,,,ours_s <= grid_s,x == 1"),
+            "holds");
+  EXPECT_EQ(Verdict("study/t.csv,problem=b;ours (s)=1,,,ours_s,x == 1"),
+            "no records");
+}
+
+TEST_F(ClaimsTest, EveryTextThatItListsMustHaveARow) {
+  fakes::WriteFile(results() / "claims/tests.csv", "test,passed\nA.b,1\n");
+  EXPECT_EQ(Verdict("claims/tests.csv,test=A.b,,,passed,x == 1"), "holds");
+  EXPECT_EQ(Verdict("claims/tests.csv,test=A.b|A.c,,,passed,x == 1"),
+            "no records");
+}
+
+TEST_F(ClaimsTest, RowsOfATableArePairedByTheirFirstColumn) {
+  fakes::WriteFile(results() / "t.csv",
+                   "problem,search,s,here,here\na,new,1,5,6\na,old,3,5,6\n"
+                   "b,old,4,5,6\nb,new,5,5,6\n");
+  const common::CsvTable table = Judge("t.csv,search=new,,search=old,s,x < 0");
+  EXPECT_EQ(table.Cell(table.rows().front(), "x"), "-0.5");
+  EXPECT_EQ(table.Cell(table.rows().front(), "verdict"), "holds");
+  EXPECT_EQ(Verdict("t.csv,search=new,,,here == 5 && here_2 == 6,x == 1"),
+            "holds");
+}
+
+TEST_F(ClaimsTest, MissingEvidenceIsAVerdict) {
+  EXPECT_EQ(Verdict("e,,oppa,random,share,x > 0"), "no records");
+  EXPECT_EQ(Verdict("none.csv,,,,a,x > 0"), "no records");
+  EXPECT_EQ(Verdict(",,,,,"), "cannot be tested here");
+}
+
+TEST_F(ClaimsTest, ItSaysWhereTheSensitivityStudyTurns) {
+  fakes::WriteFile(results() / "sensitivity/sensitivity.csv",
+                   "better,worse,experiment,constant,value,verdict\n"
+                   "oppa,random,e,,,holds\noppa,random,e,failure,5,turns\n"
+                   "oppa,xgboost,e,failure,5,turns\n");
+  const common::CsvTable table = Judge("e,,oppa,random,share,x > 0");
+  EXPECT_EQ(table.Cell(table.rows().front(), "turns"),
+            "holds in 1 of 2 cases; turns at failure = 5 (oppa against "
+            "random)");
+}
+
+TEST_F(ClaimsTest, MistakesNameTheirPlaceAndWhatIsKnown) {
+  WriteRuns({1, 1}, {1, 1});
+  EXPECT_THAT(fakes::ErrorOf([&] { (void)Judge("e,,oppa,random,shar,x > 0"); }),
+              AllOf(HasSubstr("claims.csv:3: quantity \"shar\""),
+                    HasSubstr("unknown value 'shar' (did you mean 'share'?)")));
+  EXPECT_THAT(
+      fakes::ErrorOf([&] { (void)Judge("e,,oppa,random,share +,x > 0"); }),
+      HasSubstr("claims.csv:3: quantity \"share +\""));
+}
+
+TEST_F(ClaimsTest, TheShippedLedgerCanBeReadWithoutRecords) {
+  const auto outputs = JudgeClaims(
+      fakes::SourceFolder() / "experiments/studies/claims.csv", results());
+  EXPECT_GT(outputs.front().table.rows.size(), 60U);
+}
+
+// A worked example of the chapter, which no other test has.
+TEST(ChapterExercise1, SixteenCombinationsOf512GpusAreValid) {
+  trials::Workload workload;
+  workload.model.layers = 64;
+  workload.model.attention_heads = workload.model.kv_heads = 64;
+  workload.batch_size = 4096;
+  workload.sequence_length = 8;
+  const trials::SearchSpace space = trials::SearchSpace::Enumerate(
+      workload, 512,
+      {.values = {{"dp", {1, 2, 4, 8, 16, 32, 64, 128, 256, 512}},
+                  {"pp", {1, 2, 4, 8}},
+                  {"tp", {1, 2, 4, 8}}}});
+  EXPECT_EQ(space.cells().size(), 16U);
+}
+
+}  // namespace studies::claims_test
