@@ -174,6 +174,46 @@ std::filesystem::path TrainerPath(const TomlTable& table) {
 // one process, which srun may start ("per-node").
 trials::CommandOptions::Ranks ReadTrainerRanks(const TomlTable& table,
                                                bool cuda, int gpus) {
+// The knobs that oppa-train applies (docs/trainer.md).
+constexpr std::array<std::string_view, 16> kTrainerKnobs = {
+    "dp",
+    "tp",
+    "pp",
+    "dp_bucket_mb",
+    "zero_stage",
+    "zero_bucket_mb",
+    "overlap_zero_comm",
+    "overlap_zero_allgather",
+    "microbatches",
+    "model_chunks",
+    "overlap_p2p",
+    "grad_checkpoint",
+    "micro_batch_size",
+    "ep",
+    "cp",
+    "sp"};
+
+// Errors: throws InputError for a space that varies any other knob, which would
+// have no effect.
+void CheckTrainerKnobs(const ProblemSpec& problem,
+                       const trials::SearchSpaceOptions& space) {
+  for (const trials::Knob& knob : space.knobs) {
+    const auto given = space.values.find(knob.name);
+    const bool varies = given == space.values.end()
+                            ? static_cast<bool>(knob.grid.values)
+                            : given->second != std::vector{knob.Default()};
+    if (varies &&
+        std::ranges::find(kTrainerKnobs, knob.name) == kTrainerKnobs.end()) {
+      problem.space.Fail(
+          knob.texts.empty() ? knob.name : "custom",
+          fmt::format("oppa-train does not apply the knob '{}', so its values "
+                      "would have no effect: remove it, or run a program that "
+                      "does with the backend 'command'",
+                      knob.name));
+    }
+  }
+}
+
   using Ranks = trials::CommandOptions::Ranks;
   std::vector<std::string> choices = {"one", "per-node"};
   if (cuda) {
@@ -226,6 +266,7 @@ Testbed MakeTrainer(const ProblemSpec& problem) {
   const bool cuda = device == "cuda";
   const std::string precision =
       cuda ? ReadChoice(table, "precision", {"bf16", "float"})
+  CheckTrainerKnobs(problem, setup.space);
            : ReadChoice(table, "precision", {"float", "double"});
   const int scale = table.GetIntIn("scale", 1, 1);
   trials::CommandOptions options =
