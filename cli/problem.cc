@@ -20,7 +20,7 @@
 #include "harness/testbeds/simulated.h"
 #include "trials/custom_knobs.h"
 #include "trials/knobs.h"
-#include "trials/plan_file.h"
+#include "trials/plan.h"
 #include "trials/search_space.h"
 
 namespace cli {
