@@ -308,14 +308,6 @@ void CheckTables(const TomlTable& root) {
 
 }  // namespace
 
-std::string Starts::Text() const {
-  std::string text;
-  for (const std::string& config : configs) {
-    text += fmt::format("start {}\n", config);
-  }
-  return common == 0 ? text : fmt::format("{}common_starts {}\n", text, common);
-}
-
 std::uint64_t Manifest::MethodSeed(const ProblemSpec& problem,
                                    int repeat) const {
   return common::DeriveSeed(fmt::format("method/{}/{}", seed, problem.name),
