@@ -76,9 +76,9 @@ void LoadProblems(const std::filesystem::path& experiment_folder,
     }
     ProblemRecords problem{.info = trials::ReadProblemInfo(folder)};
     problem.info.name = name;
-    if (problem.info.money && problem.info.money->optimum_gpus > 0) {
+    if (problem.info.trade_off && problem.info.trade_off->optimum_gpus > 0) {
       problem.info.optimum_steps_per_s *= problem.info.valuation().FactorOfGpus(
-          problem.info.money->optimum_gpus);
+          problem.info.trade_off->optimum_gpus);
     }
     for (const trials::ExperimentInfo::Method& method : records.info.methods) {
       problem.methods.push_back({.name = method.name,

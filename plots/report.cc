@@ -81,7 +81,7 @@ std::string ParetoFronts(const ExperimentRecords& records,
   std::string text;
   for (const ProblemRecords& problem : records.problems) {
     if (HasParetoFront(problem.info)) {
-      text += fmt::format("\n{}Step time and money{}{}\n\n{}", heading,
+      text += fmt::format("\n{}{}{}{}\n\n{}", heading, trials::kCost.title,
                           problem.info.name.empty() ? "" : ", ",
                           problem.info.name, to_text(ParetoTable(problem)));
     }

@@ -281,11 +281,10 @@ struct ProblemInfo {
   // The predictions that methods start from, one line for each source. Absent:
   // no method of the experiment uses any.
   std::optional<std::vector<std::string>> predictions = std::nullopt;
-  std::optional<MoneyInfo> money = std::nullopt;  // absent: time alone
+  std::optional<TradeOff> trade_off = std::nullopt;  // absent: time alone
 
   [[nodiscard]] Valuation valuation() const {
-    return money ? Valuation{money->objective, money->price_per_gpu_hour}
-                 : Valuation{};
+    return trade_off ? trade_off->valuation() : Valuation{};
   }
 };
 

@@ -33,8 +33,11 @@ using common::TomlTable;
 // The file of the cluster that predictions simulate, where it is not that of
 // the trials.
 std::vector<std::filesystem::path> LikeFiles(const ProblemSpec& problem) {
-  return problem.cluster.Has("like") ? std::vector{LikeFile(problem.cluster)}
-                                     : std::vector<std::filesystem::path>();
+  std::vector<std::filesystem::path> files;
+  if (problem.cluster.Has("like")) {
+    files.push_back(trials::FindDataFile("clusters", problem.cluster, "like"));
+  }
+  return files;
 }
 
 // The machine of predictions, with a framework of experiments/frameworks.
@@ -83,7 +86,7 @@ void FixOtherParameters(const ProblemSpec& problem,
   for (const trials::Knob& knob : space.knobs) {
     const bool built_in = trials::BuiltInKnobs().Find(knob.name) != nullptr;
     if (built_in && knob.group != trials::KnobGroup::kFixed &&
-        std::find(varied.begin(), varied.end(), knob.name) == varied.end()) {
+        std::ranges::find(varied, knob.name) == varied.end()) {
       space.values.emplace(knob.name, std::vector<int>{knob.Default()});
     }
   }
@@ -115,7 +118,8 @@ Testbed ProgramTestbed(const ProblemSpec& problem, const SimulatorSetup& setup,
                        const Predicted& predicted,
                        trials::CommandOptions options, const std::string& by) {
   options.rank_wrapper = {ProgramPath(), "contain", "--"};
-  Testbed testbed = TestbedOn(setup.workload, setup.gpu_types, setup.space);
+  Testbed testbed =
+      TestbedOn(setup.workload, {&setup.cluster(), 1}, setup.space);
   testbed.inputs = ProblemFiles(problem);
   testbed.inputs.insert(testbed.inputs.end(), setup.inputs.begin(),
                         setup.inputs.end());
@@ -150,7 +154,7 @@ Testbed ProgramTestbed(const ProblemSpec& problem, const SimulatorSetup& setup,
 std::string ReadChoice(const TomlTable& table, std::string_view key,
                        const std::vector<std::string>& choices) {
   const std::string value = table.GetString(key, choices.front());
-  if (std::find(choices.begin(), choices.end(), value) == choices.end()) {
+  if (std::ranges::find(choices, value) == choices.end()) {
     table.Fail(key, fmt::format("invalid value '{}' for {}; known: {}", value,
                                 key, fmt::join(choices, ", ")));
   }
@@ -170,10 +174,6 @@ std::filesystem::path TrainerPath(const TomlTable& table) {
   return path;
 }
 
-// Several GPUs have a process each. All ranks of a CPU, or of one GPU, are in
-// one process, which srun may start ("per-node").
-trials::CommandOptions::Ranks ReadTrainerRanks(const TomlTable& table,
-                                               bool cuda, int gpus) {
 // The knobs that oppa-train applies (docs/trainer.md).
 constexpr std::array<std::string_view, 16> kTrainerKnobs = {
     "dp",
@@ -214,6 +214,10 @@ void CheckTrainerKnobs(const ProblemSpec& problem,
   }
 }
 
+// Several GPUs have a process each. All ranks of a CPU, or of one GPU, are in
+// one process, which srun may start ("per-node").
+trials::CommandOptions::Ranks ReadTrainerRanks(const TomlTable& table,
+                                               bool cuda, int gpus) {
   using Ranks = trials::CommandOptions::Ranks;
   std::vector<std::string> choices = {"one", "per-node"};
   if (cuda) {
@@ -262,11 +266,11 @@ Testbed MakeCommand(const ProblemSpec& problem) {
 Testbed MakeTrainer(const ProblemSpec& problem) {
   const TomlTable& table = problem.backend;
   const SimulatorSetup setup = ReadProgramSetup(problem);
+  CheckTrainerKnobs(problem, setup.space);
   const std::string device = ReadChoice(table, "device", {"cuda", "cpu"});
   const bool cuda = device == "cuda";
   const std::string precision =
       cuda ? ReadChoice(table, "precision", {"bf16", "float"})
-  CheckTrainerKnobs(problem, setup.space);
            : ReadChoice(table, "precision", {"float", "double"});
   const int scale = table.GetIntIn("scale", 1, 1);
   trials::CommandOptions options =

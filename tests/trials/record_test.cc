@@ -202,11 +202,11 @@ TEST_F(RecordFiles, OnlyAProblemWithPricesHasMoney) {
   ProblemInfo problem;
   Write(folder_.path(), problem);
   EXPECT_FALSE(has_money());
-  EXPECT_FALSE(ReadProblemInfo(folder_.path()).money.has_value());
-  problem.money.emplace();
+  EXPECT_FALSE(ReadProblemInfo(folder_.path()).trade_off.has_value());
+  problem.trade_off.emplace();
   Write(folder_.path(), problem);
   EXPECT_TRUE(has_money());
-  EXPECT_TRUE(ReadProblemInfo(folder_.path()).money.has_value());
+  EXPECT_TRUE(ReadProblemInfo(folder_.path()).trade_off.has_value());
 }
 
 // Two columns of one's own, and two cells too few.
