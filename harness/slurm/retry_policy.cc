@@ -68,15 +68,13 @@ JobVerdict DecideRetry(const SlurmOptions& options,
 std::vector<std::string> ExtendExclusions(std::vector<std::string> excluded,
                                           const std::string& node) {
   // Slurm also writes "n[1-4]", "(null)" and nothing.
-  const bool is_one =
-      !node.empty() && std::all_of(node.begin(), node.end(), [](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-               (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
-      });
-  if (is_one &&
-      std::find(excluded.begin(), excluded.end(), node) == excluded.end()) {
+  const bool is_one = !node.empty() && std::ranges::all_of(node, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
+  });
+  if (is_one && std::ranges::find(excluded, node) == excluded.end()) {
     excluded.push_back(node);
-    std::sort(excluded.begin(), excluded.end());
+    std::ranges::sort(excluded);
   }
   if (excluded.size() > kMostExclusions) {
     excluded.clear();
