@@ -240,13 +240,14 @@ std::optional<Measurement> TrialJobs::Conclude(
                                     .detail = detail,
                                     .failures = job.failures,
                                     .excludes_nodes = !job.bad_nodes.empty()});
-  switch (verdict.failure) {  // time limits and memory are data for the search
-    case JobFailure::kTimeLimit:
+  // Time limits and memory are data for the search.
+  switch (entry ? entry->End() : JobEnd::kOther) {
+    case JobEnd::kTimeLimit:
       return Without(Outcome::kTimedOut, 60.0 * search_.options.time_minutes,
                      detail);
-    case JobFailure::kHostMemory:
+    case JobEnd::kHostMemory:
       return Without(Outcome::kFailed, 0.0, detail);
-    case JobFailure::kCancelled:
+    case JobEnd::kCancelled:
       fs::remove(folder / "job.json");
       throw trials::TrialInterrupted(
           fmt::format("job {} was cancelled", job.id));
