@@ -267,11 +267,12 @@ TEST_F(MoneyManifest, TheOptimumIsTheCheapestAndTheFrontThatOfAllCandidates) {
     least = steps_per_s > 0.0 ? std::min(least, gpus / steps_per_s) : least;
   }
   ASSERT_TRUE(info.trade_off);
-  EXPECT_DOUBLE_EQ(info.trade_off->optimum_gpus / info.optimum_steps_per_s, least);
+  EXPECT_DOUBLE_EQ(info.trade_off->optimum_gpus / info.optimum_steps_per_s,
+                   least);
   ASSERT_FALSE(info.trade_off->pareto.empty());
-  EXPECT_DOUBLE_EQ(
-      info.trade_off->pareto.back().gpus / info.trade_off->pareto.back().steps_per_s,
-      least);
+  EXPECT_DOUBLE_EQ(info.trade_off->pareto.back().gpus /
+                       info.trade_off->pareto.back().steps_per_s,
+                   least);
   for (const trials::ParetoPoint& point : info.trade_off->pareto) {
     EXPECT_EQ(point.steps_per_s, fastest[point.gpus]);
   }

@@ -62,8 +62,7 @@ TEST(ParetoFront, HasNoPointThatAnotherOneBeats) {
       bool best = true;
       for (std::size_t j = 0; j < points.size(); ++j) {
         const TimeAndCost& b = points[j];
-        const bool as_good =
-            b.step_time_s <= a.step_time_s && b.cost <= a.cost;
+        const bool as_good = b.step_time_s <= a.step_time_s && b.cost <= a.cost;
         const bool better = b.step_time_s < a.step_time_s || b.cost < a.cost;
         best = best && !(as_good && (better || j < i));
       }
