@@ -118,8 +118,8 @@ int Matrix(const VerbOptions& options) {
                problem.description, problem.backend);
   }
   fmt::print("\n{}", harness::FormatRuns(runs));
-  const auto done = std::count_if(
-      runs.begin(), runs.end(), [](const harness::RunStatus& status) {
+  const auto done =
+      std::ranges::count_if(runs, [](const harness::RunStatus& status) {
         return status.state == harness::RunState::kDone;
       });
   fmt::print("\n{} runs = {} problems x {} methods x {} repeats; {} to do\n",

@@ -88,7 +88,7 @@ Options OutputOptions(jobs::ForecastRequest& request) {
            "print how far predictions of other measured trials are off",
            request.check),
       Bind("--price PRICE", "price of a GPU hour, with several sizes",
-           request.price_per_hour),
+           request.valuation.price_per_gpu_hour),
       MakeOption("--json", "print JSON", print_as(jobs::OutputFormat::kJson)),
       MakeOption("--csv", "print CSV", print_as(jobs::OutputFormat::kCsv)),
   };

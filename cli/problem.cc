@@ -20,7 +20,7 @@
 #include "harness/testbeds/simulated.h"
 #include "trials/custom_knobs.h"
 #include "trials/knobs.h"
-#include "trials/plan_file.h"
+#include "trials/plan.h"
 #include "trials/search_space.h"
 
 namespace cli {
@@ -127,17 +127,15 @@ void PrintCsv(const harness::ProblemSpec& problem,
   }
 }
 
-// "     8          1.234": the GPUs of a configuration and the money of 1,000
-// steps, if the price is known.
-std::string GpusAndMoney(const harness::Testbed& testbed,
-                         const trials::ParallelConfig& config,
-                         double step_time_s) {
+// "     8          1.234": the GPUs of a configuration and the cost of 1,000
+// steps, if it is known.
+std::string GpusAndCost(const harness::Testbed& testbed,
+                        const trials::ParallelConfig& config,
+                        double step_time_s) {
   const int gpus = trials::GpusOf(config);
-  const double money =
-      1000.0 * trials::StepMoney(step_time_s, gpus,
-                                 testbed.valuation.price_per_gpu_hour);
+  const double cost = 1000.0 * testbed.valuation.CostOf(step_time_s, gpus);
   return fmt::format(" {:>6} {:>14}", gpus,
-                     money > 0.0 ? fmt::format("{:.4g}", money) : "-");
+                     cost > 0.0 ? fmt::format("{:.4g}", cost) : "-");
 }
 
 // The configurations to try first, by the objective: those that fit by
@@ -167,11 +165,13 @@ void PrintBest(const harness::Testbed& testbed,
       [](const Evaluated& one) { return one.measurement.outcome; });
   fmt::print("{} of {} fit; the best by expected throughput:\n", fit,
              all.size());
-  // What differs with the number of GPUs.
-  const bool parts = testbed.machine.resizable();
+  const bool has_choice =
+      trials::TradeOff::Of(testbed.valuation, testbed.machine).has_value();
   fmt::print(
       "{:>10} {:>10} {:>9} {:>8}{}  {}\n", "steps/s", "s/step", "GB", "P(fits)",
-      parts ? fmt::format(" {:>6} {:>14}", "GPUs", "USD/1000 steps") : "",
+      has_choice
+          ? fmt::format(" {:>6} {:>14}", "GPUs", trials::kCost.per_thousand)
+          : "",
       "PC");
   const std::vector<int> order = trials::TryOrder(weighted_s, fit_probability);
   for (std::size_t i = 0; i < std::min(order.size(), kBestShown); ++i) {
@@ -181,7 +181,7 @@ void PrintBest(const harness::Testbed& testbed,
     fmt::print("{:>10.4g} {:>10.4g} {:>9.2f} {:>8.2f}{}  {}\n",
                1.0 / step_time_s, step_time_s, peak_memory_bytes / 1e9,
                probability,
-               parts ? GpusAndMoney(testbed, config, step_time_s) : "",
+               has_choice ? GpusAndCost(testbed, config, step_time_s) : "",
                ToString(config));
   }
 }
@@ -259,13 +259,13 @@ std::string ExplainPlan(const harness::Testbed& testbed,
 // the optimum: "1: 0.775, 3: 0.871".
 std::string ShareOfFirst(const std::vector<double>& exact,
                          const std::vector<int>& order) {
-  const double optimum = *std::max_element(exact.begin(), exact.end());
+  const double optimum = *std::ranges::max_element(exact);
   std::string text;
   double best = 0.0;
   constexpr std::array<std::size_t, 5> kShown = {1, 3, 5, 10, 20};
   for (std::size_t i = 0; i < order.size() && i < kShown.back(); ++i) {
     best = std::max(best, exact[order[i]]);
-    if (std::find(kShown.begin(), kShown.end(), i + 1) != kShown.end()) {
+    if (std::ranges::find(kShown, i + 1) != kShown.end()) {
       text += fmt::format("{}{}: {:.3f}", text.empty() ? "" : ", ", i + 1,
                           best / optimum);
     }

@@ -129,8 +129,8 @@ int Workers(const VerbOptions& options, const RunVerbOptions& run_options,
 
 // Finished runs are kept; a changed program would give different results.
 void NoteOtherCommits(const std::vector<harness::RecordedRun>& recorded) {
-  const auto others = std::count_if(
-      recorded.begin(), recorded.end(), [](const harness::RecordedRun& run) {
+  const auto others =
+      std::ranges::count_if(recorded, [](const harness::RecordedRun& run) {
         return run.finished && run.commit != harness::BuildCommit().hash;
       });
   if (others > 0) {

@@ -227,9 +227,8 @@ int CancelVerb(const VerbOptions& options) {
     queue = harness::ReadQueue(manifest.name);
   }
   const auto states = harness::LatestTasks(submissions, queue);
-  auto cancelled =
-      std::count_if(states.begin(), states.end(),
-                    [](const auto& state) { return state.second.IsActive(); });
+  auto cancelled = std::ranges::count_if(
+      states, [](const auto& state) { return state.second.IsActive(); });
   std::vector<std::int64_t> finishers;
   std::vector<std::int64_t> others;
   for (harness::SlurmSubmission& submission : submissions) {
@@ -271,7 +270,7 @@ int Logs(const VerbOptions& options, const std::string& run_name) {
   for (const harness::RunSpec& run : runs) {
     names.push_back(run.Name());
   }
-  const auto name = std::find(names.begin(), names.end(), run_name);
+  const auto name = std::ranges::find(names, run_name);
   if (name == names.end()) {
     throw InputError(fmt::format(
         "'{}' is not a run of {}{}; `oppa matrix` lists the runs", run_name,

@@ -109,6 +109,16 @@ class TomlTable {
   // Throws InputError "where: message" at the key's value.
   [[noreturn]] void Fail(std::string_view key,
                          const std::string& message) const;
+  // The result of `call`, which reads the key's value: its error gets the
+  // place.
+  template <typename Call>
+  decltype(auto) At(std::string_view key, const Call& call) const {
+    try {
+      return call();
+    } catch (const std::invalid_argument& e) {
+      Fail(key, e.what());
+    }
+  }
 
   // Throws unless every key was requested (here and in sub-tables obtained from
   // this object and its copies).

@@ -1,14 +1,11 @@
 #include "harness/local_pool.h"
 
-#include <algorithm>
 #include <cassert>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <new>
-#include <stdexcept>
 #include <string_view>
 #include <thread>
 #include <utility>

@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 9> kReserved = {
     "summary.md",  "experiment.json", "problem.json"};
 
 bool IsReserved(std::string_view name) {
-  return std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end();
+  return std::ranges::find(kReserved, name) != kReserved.end();
 }
 
 bool IsSafe(char c) {
@@ -35,8 +35,8 @@ bool IsSafeInName(char c) {
 
 bool IsSafeName(std::string_view name) {
   return !name.empty() && name.size() <= kMaxNameLength &&
-         std::all_of(name.begin(), name.end(), IsSafeInName) &&
-         name[0] != '.' && name[0] != '_' && name[0] != '-' && name[0] != ' ' &&
+         std::ranges::all_of(name, IsSafeInName) && name[0] != '.' &&
+         name[0] != '_' && name[0] != '-' && name[0] != ' ' &&
          name.back() != ' ' && !IsReserved(name);
 }
 

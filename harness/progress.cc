@@ -67,8 +67,7 @@ void Progress::Update(double now_s) {
     Clear();
     const std::string text = FormatStatus(manifest_, runs_, SecondsLeft());
     fmt::print(out_, "{}", text);
-    painted_lines_ =
-        static_cast<int>(std::count(text.begin(), text.end(), '\n'));
+    painted_lines_ = static_cast<int>(std::ranges::count(text, '\n'));
   } else if (!first) {
     int trials = 0;
     double best = trials::kUnknown;
@@ -123,8 +122,8 @@ std::string Progress::TimeLeft() const {
 }
 
 std::size_t Progress::Done() const {
-  return static_cast<std::size_t>(std::count_if(
-      runs_.begin(), runs_.end(),
+  return static_cast<std::size_t>(std::ranges::count_if(
+      runs_,
       [](const RunStatus& status) { return status.state == RunState::kDone; }));
 }
 

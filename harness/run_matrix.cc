@@ -2,20 +2,14 @@
 
 #include <cmath>
 #include <cstdio>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "common/error.h"
-#include "common/files.h"
-#include "common/hash.h"
-#include "common/text.h"
 #include "harness/registry.h"
 #include "harness/slurm/slurm_options.h"
 #include "harness/starts.h"
@@ -48,7 +42,7 @@ trials::ProblemInfo Describe(const Manifest& manifest,
   if (testbed.trains_workload && tokens > 0.0) {
     info.tokens_per_step = tokens;
   }
-  info.money = trials::MoneyOf(testbed.valuation, testbed.machine);
+  info.trade_off = trials::TradeOff::Of(testbed.valuation, testbed.machine);
   return info;
 }
 
@@ -68,7 +62,7 @@ void AddOptimum(const Testbed& testbed, trials::ProblemInfo& info) {
     }
     if (*exact > 0.0) {
       ++fit;
-      if (info.money) {
+      if (info.trade_off) {
         feasible.push_back({ToString(config, testbed.space->knobs()),
                             trials::GpusOf(config), *exact});
       }
@@ -81,8 +75,8 @@ void AddOptimum(const Testbed& testbed, trials::ProblemInfo& info) {
     }
   }
   info.feasible = fit;
-  if (info.money) {
-    info.money->SetExact(optimum_gpus, feasible);
+  if (info.trade_off) {
+    info.trade_off->SetExact(optimum_gpus, feasible);
   }
 }
 

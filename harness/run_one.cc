@@ -1,8 +1,6 @@
 #include "harness/run_one.h"
 
 #include <cstdlib>
-#include <string_view>
-#include <system_error>
 
 #include <fmt/format.h>
 

@@ -131,9 +131,8 @@ class Loop {
   [[nodiscard]] bool Matches(const Trial& recorded,
                              const methods::Suggestion& suggestion) const {
     return recorded.candidate == suggestion.candidate &&
-           (recorded.IsPlan() || recorded.custom.empty()
-                ? CandidateLabel(recorded) == LabelOf(suggestion)
-                : FindCandidate(recorded, in_.space) == suggestion.candidate);
+           (CandidateLabel(recorded) == LabelOf(suggestion) ||
+            FindCandidate(recorded, in_.space) == suggestion.candidate);
   }
 
   void Count(const Trial& trial) {
@@ -154,17 +153,10 @@ class Loop {
   void Adopt(const Trial& recorded) {
     Count(recorded);
     in_.journal.SkipFits(recorded.number);
-    Trial trial = recorded;
-    if (!recorded.IsPlan()) {
-      const std::optional<int> candidate = FindCandidate(recorded, in_.space);
-      if (!candidate) {
-        return;
-      }
-      trial.candidate = *candidate;
-      trial.config = in_.space[*candidate];
-    }
-    if (!history().HasTried(trial.candidate, CandidateLabel(trial))) {
-      clock_.Measure([&] { in_.method.Observe(trial); });
+    const std::optional<Trial> trial = TrialIn(in_.space, recorded);
+    if (trial &&
+        !history().HasTried(trial->candidate, CandidateLabel(*trial))) {
+      clock_.Measure([&] { in_.method.Observe(*trial); });
     }
   }
 
@@ -309,35 +301,6 @@ void Incumbent::Add(const Trial& trial) {
     value_ = value;
     steps_per_s_ = trial.throughput.steps_per_s;
   }
-}
-
-std::vector<std::string> CustomNames(const trials::SearchSpace& space) {
-  std::vector<std::string> names;
-  for (const trials::CustomValue& custom :
-       CustomValues(trials::ParallelConfig{}, space.knobs())) {
-    names.push_back(custom.knob);
-  }
-  return names;
-}
-
-std::optional<int> FindCandidate(const Trial& trial,
-                                 const trials::SearchSpace& space) {
-  trials::ParallelConfig config = trial.config;
-  for (const trials::CustomValue& custom : trial.custom) {
-    const trials::Knob* const knob = space.knobs().Find(custom.knob);
-    if (custom.value.empty()) {
-      continue;
-    }
-    if (knob == nullptr) {
-      return std::nullopt;
-    }
-    try {
-      knob->SetChecked(config, custom.value);
-    } catch (const std::invalid_argument&) {
-      return std::nullopt;  // the value is no longer listed
-    }
-  }
-  return trial.IsPlan() ? std::nullopt : space.Find(config);
 }
 
 }  // namespace harness

@@ -82,16 +82,6 @@ class Incumbent {
   double value_ = trials::kUnknown;
 };
 
-// The knobs of a space that are not built in.
-[[nodiscard]] std::vector<std::string> CustomNames(
-    const trials::SearchSpace& space);
-
-// The candidate of a trial whose number of the candidate is of another space;
-// absent if it is none of this one. A knob that the trial lacks has its
-// default.
-[[nodiscard]] std::optional<int> FindCandidate(
-    const trials::Trial& trial, const trials::SearchSpace& space);
-
 // Relative to the budget: a remaining time budget below this is rounding error.
 inline constexpr double kBudgetSlack = 1e-9;
 

@@ -60,7 +60,7 @@ std::vector<methods::Suggestion> StartsOf(const Manifest& manifest,
   std::iota(open.begin(), open.end(), 0);
   for (const std::string& text : manifest.starts.configs) {
     const int candidate = FindStart(manifest, problem, text, space);
-    const auto at = std::find(open.begin(), open.end(), candidate);
+    const auto at = std::ranges::find(open, candidate);
     if (at == open.end()) {
       throw common::InputError(fmt::format(
           "{}: start '{}' is {}, which is already named; remove one",

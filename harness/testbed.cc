@@ -13,24 +13,14 @@
 #include "harness/testbeds/simulated.h"
 
 namespace harness {
-namespace {
 
-using common::InputError;
-using common::TomlTable;
-
-std::vector<TestbedEntry> ListTestbeds() {
-  return {
+const std::vector<TestbedEntry>& TestbedTypes() {
+  static const std::vector<TestbedEntry> testbeds = {
       {"simulator", "a GPU cluster in software", MakeSimulator},
       {"replay", "a table of measured configurations", MakeReplay},
       {"command", "a training program of your own", MakeCommand, false},
       {"trainer", "the training program of this project", MakeTrainer, false},
   };
-}
-
-}  // namespace
-
-const std::vector<TestbedEntry>& TestbedTypes() {
-  static const std::vector<TestbedEntry> testbeds = ListTestbeds();
   return testbeds;
 }
 
@@ -68,24 +58,17 @@ Testbed MakeTestbed(const ProblemSpec& problem) {
                               [&] { return entry->make(problem); });
   testbed.type = type;
   testbed.valuation.objective = problem.objective;
-  const bool money = problem.objective == trials::Objective::kMoney;
-  if (money && testbed.machine.mixed()) {
-    throw InputError(
-        fmt::format("{}: the objective \"money\" knows one price, and this "
-                    "cluster has {} GPU types: choose one, gpu_type = \"{}\"",
-                    problem.cluster.Where(), testbed.machine.gpu_types().size(),
-                    testbed.machine.gpu_types().front().name));
-  }
-  if (money && !testbed.valuation.has_price()) {
-    throw InputError(
-        fmt::format("{}: the objective \"money\" needs the price of a GPU: add "
-                    "price_per_gpu_hour, in USD, to [cluster] or to its file",
-                    problem.cluster.Where()));
+  if (const std::string why = testbed.valuation.ProblemOn(testbed.machine);
+      !why.empty()) {
+    throw common::InputError(
+        fmt::format("{}: {}", problem.cluster.Where(), why));
   }
   testbed.simulated = entry->simulated;
+  // A plan uses the whole machine.
+  testbed.runs_plans = testbed.runs_plans && !testbed.machine.resizable();
   testbed.predictions = Memoized(WithPlanners(problem, testbed));
   CheckPlanners(problem, testbed);
-  for (const TomlTable* table :
+  for (const common::TomlTable* table :
        {&problem.backend, &problem.noise, &problem.workload, &problem.cluster,
         &problem.space, &problem.predictions}) {
     table->RejectUnknownKeys();

@@ -18,9 +18,7 @@
 #include "methods/method.h"
 #include "trials/machine.h"
 #include "trials/objective.h"
-#include "trials/rank_order.h"
 #include "trials/search_space.h"
-#include "trials/trained_job.h"
 #include "trials/trial_runner.h"
 #include "trials/workload.h"
 

@@ -1,6 +1,5 @@
 #include "jobs/calibration.h"
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 #include <stdexcept>

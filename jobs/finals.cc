@@ -11,9 +11,9 @@
 #include "common/files.h"
 #include "common/json.h"
 #include "common/units.h"
-#include "harness/search.h"
 #include "harness/testbeds/program.h"
 #include "trials/programs/trial_rendering.h"
+#include "trials/trial.h"
 
 namespace jobs {
 namespace {
@@ -106,7 +106,7 @@ std::vector<Finalist> Choose(const TuneJob& job, int count) {
   std::erase_if(trials, [&](const trials::Trial& trial) {
     return trial.measurement.outcome != Outcome::kCompleted ||
            !trial.HasThroughput() ||
-           !harness::FindCandidate(trial, *job.testbed().space);
+           !FindCandidate(trial, *job.testbed().space);
   });
   std::ranges::stable_sort(
       trials, std::greater(),

@@ -155,9 +155,9 @@ std::string SeveralSizes(const ForecastRequest& request,
         point.efficiency = per_gpu / first;
       }
     }
-    json[framework] = ScaleJson(points, request.price_per_hour);
+    json[framework] = ScaleJson(points, request.valuation);
     text += fmt::format("\n{}\n{}", framework,
-                        ScaleText(points, request.price_per_hour));
+                        ScaleText(points, request.valuation));
   }
   return request.format == OutputFormat::kJson ? common::ToText(json, 2) + "\n"
                                                : text;

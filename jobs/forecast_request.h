@@ -9,6 +9,7 @@
 
 #include "common/error.h"
 #include "jobs/machine.h"
+#include "trials/objective.h"
 
 namespace jobs {
 
@@ -25,9 +26,9 @@ struct ForecastRequest {
   std::vector<std::string> frameworks;  // empty: megatron-lm, torchtitan
   double headroom_percent = 10.0;       // in (0, 100)
   std::vector<std::string> rules;
-  int layouts = 5;  // shown
-  std::string why;  // a configuration
-  double price_per_hour = 0.0;
+  int layouts = 5;                  // shown
+  std::string why;                  // a configuration
+  trials::Valuation valuation;      // its price, with several sizes
   std::filesystem::path calibrate;  // empty: no calibration
   std::filesystem::path check;      // measured trials to compare with
   OutputFormat format = OutputFormat::kText;

@@ -2,24 +2,18 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <stdexcept>
 #include <string_view>
-#include <system_error>
 
 #include <fmt/format.h>
 
 #include "common/units.h"
+#include "harness/testbeds/simulated.h"
 #include "trials/model.h"
-#include "trials/simulator/error_band.h"
 
 namespace jobs {
 namespace {
 
 using common::kGiga;
-namespace fs = std::filesystem;
 
 std::string LinksText(const trials::Cluster& cluster) {
   std::string text = fmt::format("{} {:.3g} GB/s", cluster.intra.name,
@@ -42,7 +36,6 @@ std::string BandText(const Forecaster& planner, const Prediction& best) {
   const Job& job = planner.job();
   const trials::StepReport report = planner.Report(best.config);
   const Calibration& calibration = planner.options().calibration;
-  std::string text;
   if (!calibration.empty()) {
     const double factor =
         calibration.BandFactor(PartsOf(report.time, best.config, job.cluster));
@@ -51,26 +44,11 @@ std::string BandText(const Forecaster& planner, const Prediction& best) {
         "the calibration\n",
         best.step_time_s, best.step_time_s / factor, best.step_time_s * factor);
   }
-  const fs::path file = trials::ErrorBandsPath();
-  std::error_code error;
-  if (fs::is_regular_file(file, error)) {
-    const trials::ErrorBands bands = trials::ReadErrorBands(file);
-    text = FormatBands(
-        bands,
-        bands.RegimeOf(job.cluster.gpu.architecture, job.framework.name,
-                       job.cluster.nodes, best.config.zero_stage),
-        report);
-  }
-  const std::vector<std::string>& compared = job.framework.notes.compared_with;
-  text += compared.empty()
-              ? fmt::format("{}: not validated\n", job.framework.name)
-              : fmt::format("{}: compared with published measurements ({})\n",
-                            job.framework.name, fmt::join(compared, ", "));
-  const std::string& validated = job.cluster.gpu.validated;
-  return text + fmt::format("{}: {}\n", job.cluster.gpu.name,
-                            validated.empty()
-                                ? "not validated: its constants are estimates"
-                                : "validated with " + validated);
+  return harness::ErrorBandsOf(job.cluster, job.framework.name,
+                               best.config.zero_stage, report) +
+         harness::ValidationOf(job.framework.name,
+                               job.framework.notes.compared_with) +
+         "\n" + harness::ValidationOf(job.cluster.gpu);
 }
 
 std::string ExcludedText(const Forecast& plan) {
@@ -105,38 +83,9 @@ std::string NothingFits(const Forecaster& planner, const Forecast& plan) {
       LargestComponent(report.memory));
 }
 
-// A folder that exists as long as the object.
-class Scratch {
- public:
-  Scratch() {
-    if (::mkdtemp(path_.data()) == nullptr) {
-      throw std::runtime_error(
-          fmt::format("could not create a folder in {}",
-                      fs::path(path_).parent_path().string()));
-    }
-  }
-  ~Scratch() {
-    std::error_code error;
-    fs::remove_all(path_, error);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  [[nodiscard]] fs::path path() const { return path_; }
-
- private:
-  std::string path_ = fs::temp_directory_path() / "oppa-plan-XXXXXX";
-};
-
-bool IsConfigFile(const std::string& word) {
-  const std::string extension = fs::path(word).extension().string();
-  return extension == ".json" || extension == ".yaml" || extension == ".toml";
-}
-
-// The usual command on this machine; `empty`: the folder that gets an empty
-// file for each configuration file that the command names.
+// The usual command on this machine.
 std::vector<std::string> UsualWords(const Job& job,
-                                    const trials::Adapter& adapter,
-                                    const fs::path& empty) {
+                                    const trials::Adapter& adapter) {
   std::vector<std::string> words;
   for (std::string word : adapter.command()) {
     constexpr std::string_view kPlaceholder = "{gpus_per_node}";
@@ -144,9 +93,6 @@ std::vector<std::string> UsualWords(const Job& job,
     if (at != std::string::npos) {
       word.replace(at, kPlaceholder.size(),
                    std::to_string(job.cluster.gpus_per_node));
-    }
-    if (IsConfigFile(word)) {
-      std::ofstream(empty / word) << (word.ends_with(".json") ? "{}\n" : "");
     }
     words.push_back(word);
     if (words.size() == 1 && word == "torchrun" && job.cluster.nodes > 1) {
@@ -163,11 +109,10 @@ std::string LaunchText(const Job& job, const trials::ParallelConfig& config) {
     return "";
   }
   const trials::Adapter& adapter = *job.framework.adapter;
-  const Scratch scratch;
-  const trials::RenderedJob rendered =
-      adapter.Render({UsualWords(job, adapter, scratch.path()), scratch.path(),
-                      job.workload, job.cluster},
-                     config, trials::Adapter::Purpose::kUse, "", {});
+  // Below no folder: the configuration files that it names are empty.
+  const trials::RenderedJob rendered = adapter.Render(
+      {UsualWords(job, adapter), "/dev/null", job.workload, job.cluster},
+      config, trials::Adapter::Purpose::kUse, "", {});
   std::string text = fmt::format("command ({}): {}\n", adapter.title(),
                                  trials::CommandLine(rendered));
   for (const trials::RenderedFile& file : rendered.files) {
@@ -308,19 +253,25 @@ double TokensPerSecond(const ScalePoint& point) {
   return point.size.gpus() * point.best->tokens_per_s_per_gpu;
 }
 
-double HoursPerBillionTokens(const ScalePoint& point) {
+// Of a billion tokens.
+double HoursOf(const ScalePoint& point) {
   constexpr double kSecondsPerHour = 3600.0;
   return kGiga / TokensPerSecond(point) / kSecondsPerHour;
+}
+
+double CostOf(const ScalePoint& point, const trials::Valuation& valuation) {
+  return valuation.CostOf(kGiga / TokensPerSecond(point), point.size.gpus());
 }
 
 }  // namespace
 
 std::string ScaleText(const std::vector<ScalePoint>& points,
-                      double price_per_hour) {
+                      const trials::Valuation& valuation) {
+  const bool priced = valuation.CostOf(1.0, 1) > 0.0;
   std::string text =
       fmt::format("  {:>6} {:>10} {:>9} {:>6} {:>5} {:>9}", "GPUs", "tok/s",
                   "tok/s/GPU", "effic.", "MFU", "h/B tok");
-  text += price_per_hour > 0.0 ? fmt::format(" {:>9}", "cost/B") : "";
+  text += priced ? fmt::format(" {:>9}", "cost/B") : "";
   text += "  layout\n";
   for (const ScalePoint& point : points) {
     const int gpus = point.size.gpus();
@@ -328,13 +279,12 @@ std::string ScaleText(const std::vector<ScalePoint>& points,
       text += fmt::format("  {:>6} {}\n", gpus, point.problem);
       continue;
     }
-    const double hours = HoursPerBillionTokens(point);
     text += fmt::format(
         "  {:>6} {:>10.0f} {:>9.0f} {:>5.0f}% {:>4.1f}% {:>9.3g}", gpus,
         TokensPerSecond(point), point.best->tokens_per_s_per_gpu,
-        100.0 * point.efficiency, 100.0 * point.best->mfu, hours);
-    if (price_per_hour > 0.0) {
-      text += fmt::format(" {:>9.2f}", hours * gpus * price_per_hour);
+        100.0 * point.efficiency, 100.0 * point.best->mfu, HoursOf(point));
+    if (priced) {
+      text += fmt::format(" {:>9.2f}", CostOf(point, valuation));
     }
     text += fmt::format("  {}\n", LayoutName(point.best->config));
   }
@@ -342,22 +292,20 @@ std::string ScaleText(const std::vector<ScalePoint>& points,
 }
 
 common::Json ScaleJson(const std::vector<ScalePoint>& points,
-                       double price_per_hour) {
+                       const trials::Valuation& valuation) {
   common::Json json = common::Json::array();
   for (const ScalePoint& point : points) {
     common::Json row = {{"gpus", point.size.gpus()},
                         {"nodes", point.size.nodes}};
     if (point.best) {
-      const double hours = HoursPerBillionTokens(point);
       row["config"] = ToString(point.best->config);
       row["step_time_s"] = point.best->step_time_s;
       row["tokens_per_s"] = TokensPerSecond(point);
       row["efficiency"] = point.efficiency;
       row["mfu"] = point.best->mfu;
-      row["hours_per_billion_tokens"] = hours;
-      if (price_per_hour > 0.0) {
-        row["price_per_billion_tokens"] =
-            hours * point.size.gpus() * price_per_hour;
+      row["hours_per_billion_tokens"] = HoursOf(point);
+      if (const double cost = CostOf(point, valuation); cost > 0.0) {
+        row["price_per_billion_tokens"] = cost;
       }
     } else {
       row["problem"] = point.problem;

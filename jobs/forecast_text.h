@@ -45,11 +45,11 @@ struct ScalePoint {
   double efficiency = 0.0;
 };
 
-// `price_per_hour`: of a GPU; 0: unknown.
+// With the cost of a billion tokens where `valuation` knows it.
 [[nodiscard]] std::string ScaleText(const std::vector<ScalePoint>& points,
-                                    double price_per_hour);
+                                    const trials::Valuation& valuation);
 [[nodiscard]] common::Json ScaleJson(const std::vector<ScalePoint>& points,
-                                     double price_per_hour);
+                                     const trials::Valuation& valuation);
 
 }  // namespace jobs
 

@@ -13,7 +13,6 @@
 #include "harness/local_pool.h"
 #include "harness/records/inputs.h"
 #include "harness/run_one.h"
-#include "harness/search.h"
 #include "harness/stop.h"
 #include "harness/testbeds/program.h"
 #include "jobs/finals.h"

@@ -8,9 +8,9 @@
 
 #include "common/text.h"
 #include "common/units.h"
-#include "harness/search.h"
 #include "harness/stop.h"
 #include "harness/testbeds/program.h"
+#include "trials/trial.h"
 #include "trials/trial_runner.h"
 
 namespace jobs {
@@ -58,9 +58,7 @@ std::vector<trials::Trial> TuneJob::Recorded() const {
   }
   std::vector<trials::Trial> trials = trials::ReadTrials(run_folder_);
   for (trials::Trial& trial : trials) {
-    if (const auto candidate = harness::FindCandidate(trial, *testbed_.space)) {
-      trial.config = (*testbed_.space)[*candidate];
-    }
+    trial = TrialIn(*testbed_.space, trial).value_or(trial);
   }
   return trials;
 }
@@ -114,7 +112,7 @@ std::string TuneJob::Describe(const trials::Measurement& measurement) const {
     return text;
   }
   std::string outcome(ToString(measurement.outcome));
-  std::replace(outcome.begin(), outcome.end(), '_', ' ');
+  std::ranges::replace(outcome, '_', ' ');
   return fmt::format("{}: {}", outcome, common::Printable(measurement.message));
 }
 

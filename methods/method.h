@@ -16,10 +16,8 @@
 #include "trials/machine.h"
 #include "trials/objective.h"
 #include "trials/predictions.h"
-#include "trials/rank_order.h"
 #include "trials/remaining.h"
 #include "trials/search_space.h"
-#include "trials/trained_job.h"
 #include "trials/trial.h"
 #include "trials/workload.h"
 

@@ -53,9 +53,9 @@ trials::ProblemInfo ReadProblem(const std::filesystem::path& folder,
                                 const std::string& name) {
   trials::ProblemInfo info = trials::ReadProblemInfo(folder);
   info.name = name;
-  if (info.money && info.money->optimum_gpus > 0) {
+  if (info.trade_off && info.trade_off->optimum_gpus > 0) {
     info.optimum_steps_per_s *=
-        info.valuation().FactorOfGpus(info.money->optimum_gpus);
+        info.valuation().FactorOfGpus(info.trade_off->optimum_gpus);
   }
   return info;
 }

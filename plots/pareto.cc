@@ -13,9 +13,7 @@ namespace {
 CostPoint PointOf(const trials::ProblemInfo& problem, double steps_per_s,
                   int gpus, std::string config) {
   const double step_time_s = 1.0 / steps_per_s;
-  return {.cost = {step_time_s,
-                   trials::StepMoney(step_time_s, gpus,
-                                     problem.money->price_per_gpu_hour)},
+  return {.cost = {step_time_s, problem.valuation().CostOf(step_time_s, gpus)},
           .gpus = gpus,
           .config = std::move(config)};
 }
@@ -35,21 +33,21 @@ Band Scattered(const std::vector<double>& times,
     while (!std::isnan(band.y[at].median)) {
       ++at;
     }
-    band.y[at] = Point(point.cost.money);
+    band.y[at] = Point(point.cost.cost);
   }
   return band;
 }
 
-// The least money of a step that takes at most a time.
+// The least cost of a step that takes at most a time.
 Band StaircaseOf(const std::vector<double>& times,
                  const std::vector<CostPoint>& front) {
   Band band{.x = times};
   for (const double time : times) {
-    double money = trials::kUnknown;
+    double cost = trials::kUnknown;
     for (const CostPoint& point : front) {
-      money = point.cost.step_time_s <= time ? point.cost.money : money;
+      cost = point.cost.step_time_s <= time ? point.cost.cost : cost;
     }
-    band.y.push_back(Point(money));
+    band.y.push_back(Point(cost));
   }
   return band;
 }
@@ -57,8 +55,7 @@ Band StaircaseOf(const std::vector<double>& times,
 }  // namespace
 
 bool HasParetoFront(const trials::ProblemInfo& problem) {
-  return problem.money && problem.money->gpus.size() > 1 &&
-         problem.money->price_per_gpu_hour > 0.0;
+  return problem.trade_off && problem.trade_off->HasFront();
 }
 
 std::vector<CostPoint> TrialCosts(const ProblemRecords& problem) {
@@ -86,7 +83,7 @@ std::vector<CostPoint> TrialCosts(const ProblemRecords& problem) {
 
 std::vector<CostPoint> FrontOfTrials(const std::vector<CostPoint>& trials) {
   std::vector<CostPoint> completed;
-  std::vector<trials::TimeAndMoney> costs;
+  std::vector<trials::TimeAndCost> costs;
   for (const CostPoint& point : trials) {
     if (point.completed) {
       completed.push_back(point);
@@ -102,7 +99,7 @@ std::vector<CostPoint> FrontOfTrials(const std::vector<CostPoint>& trials) {
 
 std::vector<CostPoint> FrontOfAll(const trials::ProblemInfo& problem) {
   std::vector<CostPoint> front;
-  for (const trials::ParetoPoint& point : problem.money->pareto) {
+  for (const trials::ParetoPoint& point : problem.trade_off->pareto) {
     front.push_back(
         PointOf(problem, point.steps_per_s, point.gpus, point.config));
   }
@@ -126,20 +123,20 @@ Panel ParetoPanel(const ProblemRecords& problem) {
   Panel panel{.name = "pareto",
               .x_column = "step_time_s",
               .x_label = "time of a step (s)",
-              .y_label = "money of a step (USD)",
+              .y_label = std::string(trials::kCost.quantity),
               .y_min = 0.0};
   panel.series = {{.name = "trials",
                    .label = "trials",
                    .style = {.color = "#999999", .symbol = kDot},
                    .band = Scattered(times, tried),
                    .mark = Mark::kScatter}};
-  double most_money = 0.0;
+  double most = 0.0;
   const auto add = [&](const std::string& name, const std::string& label,
                        LineStyle style, int symbol,
                        const std::vector<CostPoint>& points) {
     for (const CostPoint& point : points) {
       panel.x_max = std::max(panel.x_max, kRoom * point.cost.step_time_s);
-      most_money = std::max(most_money, kRoom * point.cost.money);
+      most = std::max(most, kRoom * point.cost.cost);
     }
     style.symbol = symbol;
     panel.series.push_back({.name = name,
@@ -158,11 +155,10 @@ Panel ParetoPanel(const ProblemRecords& problem) {
   }
   add("front_of_trials", "Pareto front of the trials", StyleOf(0, true), kDot,
       front);
-  panel.y_max = most_money;
+  panel.y_max = most;
   const bool hidden =
       std::any_of(tried.begin(), tried.end(), [&](const CostPoint& point) {
-        return point.cost.step_time_s > panel.x_max ||
-               point.cost.money > most_money;
+        return point.cost.step_time_s > panel.x_max || point.cost.cost > most;
       });
   panel.note = fmt::format(
       "Trials of all methods and repeats; the front is that of trials that "
@@ -181,8 +177,9 @@ Table ParetoTable(std::span<const ProblemRecords> problems) {
                {"method", "", point.method},
                {"gpus", "GPUs", point.gpus},
                {"step_time_s", "s/step", Rounded(point.cost.step_time_s, 4)},
-               {"money_per_step_usd", "USD/1000 steps",
-                Rounded(point.cost.money, 4, 1000.0)},
+               {std::string(trials::kCost.column),
+                std::string(trials::kCost.per_thousand),
+                Rounded(point.cost.cost, 4, 1000.0)},
                {"config", "configuration", point.config}};
   };
   Table table{.columns = row_of("", {})};

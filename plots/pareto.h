@@ -1,4 +1,4 @@
-// The Pareto front of step time and money, where candidates use several numbers
+// The Pareto front of step time and cost, where candidates use several numbers
 // of GPUs whose price is known.
 
 #ifndef PLOTS_PARETO_H_
@@ -17,7 +17,7 @@ namespace plots {
 
 // A configuration as measured, or, without a method, without noise.
 struct CostPoint {
-  trials::TimeAndMoney cost;
+  trials::TimeAndCost cost;
   int gpus = 0;
   std::string config;
   std::string method;      // its label; "": none
@@ -37,7 +37,7 @@ struct CostPoint {
 [[nodiscard]] std::vector<CostPoint> FrontOfAll(
     const trials::ProblemInfo& problem);
 
-// Money of a step against its time: all trials, both fronts.
+// The cost of a step against its time: all trials, both fronts.
 [[nodiscard]] Panel ParetoPanel(const ProblemRecords& problem);
 
 // Both fronts of each problem that has them, one row per configuration.

@@ -143,7 +143,8 @@ ReportOutcome Report(const std::filesystem::path& experiment_folder,
     }
     if (!pareto.rows.empty()) {
       const bool terminal = form == Form::kTerminal;
-      all += fmt::format("\n{}Step time and money\n\n{}", terminal ? "" : "## ",
+      all += fmt::format("\n{}{}\n\n{}", terminal ? "" : "## ",
+                         trials::kCost.title,
                          terminal ? ToText(pareto) : ToMarkdown(pareto));
     }
     return all;

@@ -4,7 +4,9 @@
 #define TRIALS_CANDIDATE_H_
 
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "common/fields.h"
@@ -32,6 +34,14 @@ class Candidate {
   // The configuration; of a plan, that of its first stage.
   [[nodiscard]] const ParallelConfig& config() const { return config_; }
   [[nodiscard]] bool IsPlan() const { return plan_.has_value(); }
+
+  // Errors: throws std::logic_error for a plan, which the backend cannot run.
+  void RejectPlan(std::string_view backend) const {
+    if (plan_) {
+      throw std::logic_error("the backend '" + std::string(backend) +
+                             "' cannot run the plan " + Label());
+    }
+  }
 
   // The result of `call` for the configuration or for the plan.
   template <typename Call>

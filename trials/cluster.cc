@@ -46,11 +46,10 @@ Gpu ReadGpu(const common::TomlTable& table) {
   gpu.architecture = table.GetString("architecture", "generic");
   gpu.name = generic ? table.GetString("name", "generic GPU")
                      : table.RequireString("name");
-  try {
-    (void)FindGpuArchitecture(gpu.architecture);
-  } catch (const common::InputError& error) {
-    table.Fail("architecture", error.what());
-  }
+  const GpuArchitecture& architecture =
+      table.At("architecture", [&gpu]() -> const GpuArchitecture& {
+        return FindGpuArchitecture(gpu.architecture);
+      });
   gpu.memory_bytes = MemoryBytes(table);
   gpu.memory_bandwidth_bytes_per_s =
       table.RequirePositive("memory_bandwidth_gb_per_s") * kGiga;
@@ -70,17 +69,8 @@ Gpu ReadGpu(const common::TomlTable& table) {
     gpu.fp8_flop_per_s = table.RequirePositive("fp8_tflops") * kTera;
   }
   gpu.power_fraction = table.GetPositive("power_fraction", 1.0);
-  gpu.validated = table.GetString(
-      "validated", FindGpuArchitecture(gpu.architecture).validated);
+  gpu.validated = table.GetString("validated", architecture.validated);
   return gpu;
-}
-
-Gpu ReadGpuOf(const common::TomlTable& cluster) {
-  try {
-    return FindGpu(cluster.RequireString("gpu"), cluster.Folder());
-  } catch (const common::InputError& error) {
-    cluster.Fail("gpu", error.what());
-  }
 }
 
 Link ReadLink(const common::TomlTable& table) {
@@ -130,6 +120,12 @@ Gpu FindGpu(const std::string& name, const std::filesystem::path& from) {
   return gpu;
 }
 
+Gpu FindGpu(const common::TomlTable& table) {
+  return table.At("gpu", [&table] {
+    return FindGpu(table.RequireString("gpu"), table.Folder());
+  });
+}
+
 std::vector<std::filesystem::path> GpuFiles(const Gpu& gpu) {
   std::vector<std::filesystem::path> files = {
       FindDataFile("hardware", gpu.architecture)};
@@ -149,6 +145,11 @@ double Cluster::RingBytesPerSecond(int gpus_of_host) const {
                                 ? rings.size()
                                 : static_cast<std::size_t>(gpus_of_host) - 1;
   return intra.bandwidth_bytes_per_s * rings[std::min(place, rings.size()) - 1];
+}
+
+void ReadChanges(const common::TomlTable& table, Cluster& cluster) {
+  double& price = cluster.gpu.price_per_hour;
+  price = table.GetPositive("price_per_gpu_hour", price);
 }
 
 namespace {
@@ -202,8 +203,8 @@ Cluster ReadHosts(const common::TomlTable& table, const std::string& name) {
   cluster.gpus_per_node = table.RequireIntIn("gpus_per_node", 1, kMostParts);
   cluster.gpu = !table.Has("gpu") || table.IsTable("gpu")
                     ? ReadGpu(table.RequireTable("gpu"))
-                    : ReadGpuOf(table);
-  cluster.gpu.price_per_hour = table.GetPositive("price_per_gpu_hour", 0.0);
+                    : FindGpu(table);
+  ReadChanges(table, cluster);
 
   const common::TomlTable intra = table.RequireTable("intra");
   cluster.intra = ReadLink(intra);
@@ -230,23 +231,12 @@ Cluster ReadHosts(const common::TomlTable& table, const std::string& name) {
   return cluster;
 }
 
-// The cluster file that a GPU type is like.
-std::filesystem::path LikeFile(const common::TomlTable& gpu_type) {
-  try {
-    return FindDataFile("clusters", gpu_type.RequireString("like"),
-                        gpu_type.Folder());
-  } catch (const common::InputError& e) {
-    gpu_type.Fail("like", e.what());
-  }
-}
-
 // Its hosts, as many as the type has.
 Cluster ReadHostsLike(const common::TomlTable& gpu_type) {
-  Cluster cluster = ReadCluster(LikeFile(gpu_type));
+  Cluster cluster = ReadCluster(FindDataFile("clusters", gpu_type, "like"));
   try {
     cluster.name = gpu_type.GetString("name", cluster.name);
-    cluster.gpu.price_per_hour =
-        gpu_type.GetPositive("price_per_gpu_hour", cluster.gpu.price_per_hour);
+    ReadChanges(gpu_type, cluster);
     const int gpus_per_node = gpu_type.GetIntIn(
         "gpus_per_node", cluster.gpus_per_node, 1, kMostParts);
     return WithHosts(std::move(cluster),
@@ -326,7 +316,7 @@ std::vector<std::filesystem::path> GpuTypeFiles(
   }
   for (const common::TomlTable& gpu_type : table.GetTables("gpu_type")) {
     if (gpu_type.Has("like")) {
-      files.push_back(LikeFile(gpu_type));
+      files.push_back(FindDataFile("clusters", gpu_type, "like"));
     }
   }
   return files;

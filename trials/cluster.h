@@ -10,6 +10,10 @@
 
 #include "common/error.h"
 
+namespace common {
+class TomlTable;
+}  // namespace common
+
 namespace trials {
 
 // One GPU, from its datasheet. SI units; files give GB, GB/s, TFLOPS.
@@ -46,6 +50,9 @@ struct Gpu {
 // for an invalid file.
 [[nodiscard]] Gpu FindGpu(const std::string& name,
                           const std::filesystem::path& from = {});
+
+// The one that the key `gpu` of a table names.
+[[nodiscard]] Gpu FindGpu(const common::TomlTable& table);
 
 // The data files that a GPU was read from in addition to the cluster's.
 [[nodiscard]] std::vector<std::filesystem::path> GpuFiles(const Gpu& gpu);
@@ -119,6 +126,10 @@ struct Cluster {
 // Errors: throws std::invalid_argument for several hosts without [inter], and
 // for more GPUs per host than [intra] has rings for.
 [[nodiscard]] Cluster WithHosts(Cluster cluster, int nodes, int gpus_per_node);
+
+// The keys of a GPU type or of a manifest's [cluster] that change what a file
+// says of the cluster: price_per_gpu_hour.
+void ReadChanges(const common::TomlTable& table, Cluster& cluster);
 
 // Reads a cluster file (experiments/clusters/*.toml; format in
 // docs/cluster_format.md). Its GPU is a table [gpu] or the name of a preset,

@@ -127,7 +127,7 @@ std::string Values(const Constraint& constraint, const ParallelConfig& config,
   const auto is_other = [](unsigned char c) {
     return std::isalnum(c) == 0 && c != '_';
   };
-  std::replace_if(words.begin(), words.end(), is_other, ' ');
+  std::ranges::replace_if(words, is_other, ' ');
   std::string text;
   for (const auto& [name, value] : known) {
     if (words.find(" " + name + " ") != std::string::npos) {

@@ -105,7 +105,7 @@ KnobScale ReadScale(const TomlTable& table, const std::string& name, Type type,
   if (scale == "linear") {
     return KnobScale::kLinear;
   }
-  if (*std::min_element(numbers.begin(), numbers.end()) <= 0.0) {
+  if (*std::ranges::min_element(numbers) <= 0.0) {
     table.Fail("scale",
                fmt::format("{} has a value that is not above 0, which has no "
                            "logarithm: use scale = \"linear\"",
@@ -153,7 +153,7 @@ void CheckKeys(const TomlTable& custom, const TomlTable& table,
                const std::string& name) {
   const std::vector<std::string> known = {"values", "scale"};
   for (const std::string& key : table.Keys()) {
-    if (std::find(known.begin(), known.end(), key) == known.end()) {
+    if (std::ranges::find(known, key) == known.end()) {
       table.Fail(key, fmt::format("unknown key '{}' of {}{}; known: {}", key,
                                   name, common::DidYouMean(key, known),
                                   fmt::join(known, ", ")));
@@ -171,7 +171,7 @@ bool IsRecordColumn(std::string_view name) {
   const std::string& header = FileOf<Trial>().header;
   const auto columns = common::Split(
       common::Trim(std::string_view(header).substr(header.find('\n'))), ',');
-  return std::find(columns.begin(), columns.end(), name) != columns.end();
+  return std::ranges::find(columns, name) != columns.end();
 }
 
 }  // namespace
@@ -195,11 +195,7 @@ KnobSet ReadCustomKnobs(const TomlTable& space, const KnobSet& base) {
                               name));
     }
     Knob knob = ReadKnob(table, is_table ? "values" : name, name);
-    try {
-      knobs = knobs.With(std::move(knob));
-    } catch (const std::invalid_argument& e) {
-      custom.Fail(name, e.what());
-    }
+    knobs = custom.At(name, [&] { return knobs.With(std::move(knob)); });
   }
   return knobs;
 }

@@ -8,6 +8,7 @@
 
 #include "common/files.h"
 #include "common/text.h"
+#include "common/toml_table.h"
 
 namespace trials {
 namespace {
@@ -77,6 +78,13 @@ fs::path FindDataFile(const std::string& kind, const std::string& name,
   throw common::InputError(
       fmt::format("'{}' is not in {}{}; known: {}", name, folder.string(),
                   common::DidYouMean(name, known), fmt::join(known, ", ")));
+}
+
+fs::path FindDataFile(const std::string& kind, const common::TomlTable& table,
+                      std::string_view key) {
+  return table.At(key, [&] {
+    return FindDataFile(kind, table.RequireString(key), table.Folder());
+  });
 }
 
 std::vector<std::string> DataFileNames(const std::string& kind) {

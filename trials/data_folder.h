@@ -5,9 +5,14 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/error.h"
+
+namespace common {
+class TomlTable;
+}  // namespace common
 
 namespace trials {
 
@@ -28,6 +33,11 @@ inline constexpr const char* kExperimentsVariable = "OPPA_EXPERIMENTS";
 [[nodiscard]] std::filesystem::path FindDataFile(
     const std::string& kind, const std::string& name,
     const std::filesystem::path& from = {});
+
+// The same for the value of a key, whose place errors have.
+[[nodiscard]] std::filesystem::path FindDataFile(const std::string& kind,
+                                                 const common::TomlTable& table,
+                                                 std::string_view key);
 
 // The names of the files of a kind, <folder>/<kind>/*.toml, sorted.
 [[nodiscard]] std::vector<std::string> DataFileNames(const std::string& kind);

@@ -1,7 +1,9 @@
 #include "trials/gpu_architecture.h"
 
+#include <array>
 #include <map>
 #include <mutex>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -11,47 +13,52 @@
 namespace trials {
 namespace {
 
-double Positive(const common::TomlTable& table, std::string_view key,
-                double most) {
-  const double value = table.RequireDouble(key);
-  if (!(value > 0.0) || value > most) {
-    table.Fail(key, fmt::format("{} is {}: must be above 0 and at most {}", key,
-                                value, most));
-  }
-  return value;
-}
-
-double OptionalShare(const common::TomlTable& table, std::string_view key,
-                     double fallback, double most) {
-  return table.Has(key) ? Positive(table, key, most) : fallback;
-}
+// A number of the file, above 0 and at most `most`.
+struct RateKey {
+  std::string_view key;
+  double GpuArchitecture::*value;
+  double most = 1.0;
+  bool required = true;  // otherwise it may be 0, without a key
+};
+constexpr double kMostFlash = 2.0;
+constexpr double kMostTail = 10.0;
+constexpr double kMostColumns = 4096.0;
+constexpr std::array<RateKey, 13> kRates = {{
+    {"tensor_fraction", &GpuArchitecture::tensor_fraction},
+    {"single_fraction", &GpuArchitecture::single_fraction},
+    {"memory_fraction", &GpuArchitecture::memory_fraction},
+    {"fp8_fraction", &GpuArchitecture::fp8_fraction, 1.0, false},
+    {"flash_fraction", &GpuArchitecture::flash_fraction, kMostFlash},
+    {"flash_backward_fraction", &GpuArchitecture::flash_backward_fraction,
+     kMostFlash},
+    {"flash_tail", &GpuArchitecture::flash_tail, kMostTail, false},
+    {"flash_backward_tail", &GpuArchitecture::flash_backward_tail, kMostTail,
+     false},
+    {"softmax_columns", &GpuArchitecture::softmax_columns, kMostColumns, false},
+    {"tile_overhead", &GpuArchitecture::tile_overhead, kMostColumns},
+    {"epilogue_share", &GpuArchitecture::epilogue_share, 1.0, false},
+    {"wave_overlap", &GpuArchitecture::wave_overlap, 1.0, false},
+    {"unaligned_fraction", &GpuArchitecture::unaligned_fraction},
+}};
 
 }  // namespace
 
 GpuArchitecture ReadGpuArchitecture(const std::filesystem::path& path) {
-  constexpr double kMostOverhead = 4096.0;
-  constexpr double kMostFlash = 2.0;
-  constexpr double kMostTail = 10.0;
   const common::TomlTable table = common::TomlTable::ParseFile(path);
   GpuArchitecture architecture;
   architecture.name = path.stem().string();
-  architecture.tensor_fraction = Positive(table, "tensor_fraction", 1.0);
-  architecture.single_fraction = Positive(table, "single_fraction", 1.0);
-  architecture.memory_fraction = Positive(table, "memory_fraction", 1.0);
-  architecture.fp8_fraction = OptionalShare(table, "fp8_fraction", 0.0, 1.0);
-  architecture.flash_fraction = Positive(table, "flash_fraction", kMostFlash);
-  architecture.flash_backward_fraction =
-      Positive(table, "flash_backward_fraction", kMostFlash);
-  architecture.flash_tail = OptionalShare(table, "flash_tail", 0.0, kMostTail);
-  architecture.flash_backward_tail =
-      OptionalShare(table, "flash_backward_tail", 0.0, kMostTail);
-  architecture.softmax_columns =
-      OptionalShare(table, "softmax_columns", 0.0, kMostOverhead);
-  architecture.tile_overhead = Positive(table, "tile_overhead", kMostOverhead);
-  architecture.epilogue_share =
-      OptionalShare(table, "epilogue_share", 0.0, 1.0);
-  architecture.wave_overlap = OptionalShare(table, "wave_overlap", 0.0, 1.0);
-  architecture.unaligned_fraction = Positive(table, "unaligned_fraction", 1.0);
+  for (const RateKey& rate : kRates) {
+    if (!rate.required && !table.Has(rate.key)) {
+      continue;
+    }
+    const double value = table.RequireDouble(rate.key);
+    if (!(value > 0.0) || value > rate.most) {
+      table.Fail(rate.key, fmt::format("{} is {}: must be above 0 and at most "
+                                       "{}",
+                                       rate.key, value, rate.most));
+    }
+    architecture.*(rate.value) = value;
+  }
   architecture.validated = table.GetString("validated", "");
   table.RejectUnknownKeys();
   return architecture;

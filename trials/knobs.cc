@@ -4,7 +4,6 @@
 #include <cmath>
 #include <optional>
 #include <stdexcept>
-#include <system_error>
 
 #include <fmt/format.h>
 
@@ -196,7 +195,7 @@ bool IsLetter(char c) {
 
 bool IsName(std::string_view text) {
   return !text.empty() && IsLetter(text.front()) && text.back() != ' ' &&
-         std::all_of(text.begin(), text.end(), [](char c) {
+         std::ranges::all_of(text, [](char c) {
            return IsLetter(c) || c == '_' || c == '-' || c == ' ' ||
                   (c >= '0' && c <= '9');
          });
@@ -236,7 +235,7 @@ void Knob::SetChecked(ParallelConfig& config, std::int64_t value) const {
 
 void Knob::SetChecked(ParallelConfig& config, std::string_view text) const {
   if (!texts.empty()) {
-    const auto found = std::find(texts.begin(), texts.end(), text);
+    const auto found = std::ranges::find(texts, text);
     if (found == texts.end()) {
       throw std::invalid_argument(InvalidValue(text));
     }
@@ -336,8 +335,7 @@ KnobSet KnobSet::With(Knob knob) const {
 const Knob* KnobSet::Find(std::string_view name) const {
   const auto found = std::find_if(begin(), end(), [&](const Knob& knob) {
     return knob.name == name ||
-           std::find(knob.aliases.begin(), knob.aliases.end(), name) !=
-               knob.aliases.end();
+           std::ranges::find(knob.aliases, name) != knob.aliases.end();
   });
   return found == end() ? nullptr : &*found;
 }
@@ -453,7 +451,7 @@ bool HasEffect(const Knob& knob, const ParallelConfig& config,
 
 std::string GridProblem(const Knob& knob, const std::vector<int>& values) {
   if (knob.group != kFixed || values.size() < 2 ||
-      std::find(values.begin(), values.end(), knob.Default()) == values.end()) {
+      std::ranges::find(values, knob.Default()) == values.end()) {
     return "";
   }
   return fmt::format(

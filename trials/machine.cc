@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "trials/objective.h"
 
 namespace trials {
@@ -30,6 +32,12 @@ Machine::Machine(std::span<const Cluster> gpu_types, std::vector<int> sizes)
   if (sizes_.empty()) {
     sizes_ = {gpus()};
   }
+}
+
+std::string Machine::SeveralTypes() const {
+  return mixed() ? fmt::format("{} GPU types: choose one, gpu_type = \"{}\"",
+                               gpu_types_.size(), gpu_types_.front().name)
+                 : "";
 }
 
 int Machine::gpus() const {

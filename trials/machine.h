@@ -43,6 +43,8 @@ class Machine {
   [[nodiscard]] const std::vector<int>& sizes() const { return sizes_; }
   // The configurations have stages of different types.
   [[nodiscard]] bool mixed() const { return gpu_types_.size() > 1; }
+  // "2 GPU types: choose one, gpu_type = "a100"", for errors; "" of one type.
+  [[nodiscard]] std::string SeveralTypes() const;
   // Candidates use different numbers of GPUs.
   [[nodiscard]] bool resizable() const { return sizes_.size() > 1; }
 

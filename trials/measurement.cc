@@ -15,7 +15,7 @@ namespace {
 std::vector<double> WithoutOutliers(const std::vector<double>& times,
                                     double outlier_iqr) {
   std::vector<double> sorted = times;
-  std::sort(sorted.begin(), sorted.end());
+  std::ranges::sort(sorted);
   const double median = common::SortedQuantile(sorted, 0.5);
   const double iqr = common::SortedQuantile(sorted, 0.75) -
                      common::SortedQuantile(sorted, 0.25);

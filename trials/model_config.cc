@@ -332,8 +332,8 @@ Model ReadModel(const std::filesystem::path& config_json) {
   if (model.type.empty()) {
     file.Fail("the key 'model_type' is missing");
   }
-  const auto* const found = std::find_if(
-      kArchitectures.begin(), kArchitectures.end(),
+  const auto* const found = std::ranges::find_if(
+      kArchitectures,
       [&](const Architecture& known) { return known.type == model.type; });
   (found == kArchitectures.end() ? DescribeUnknown : found->describe)(file,
                                                                       model);

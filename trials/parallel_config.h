@@ -23,6 +23,17 @@ enum Recomputation : int {
   kRecomputeSelective = 2,
 };
 
+// The order in which a framework numbers the ranks of its groups, the outermost
+// group first. Tensor-parallel ranks are always neighbors.
+enum class RankOrder {
+  // (pipeline, data, tensor): data-parallel ranks are tp apart, and stages are
+  // the first to be on different hosts. Megatron-LM, DeepSpeed, nanotron.
+  kPipelineOutermost,
+  // (data, pipeline, tensor): stages are tp apart, and data-parallel ranks are
+  // a whole replica apart. Colossal-AI.
+  kDataOutermost,
+};
+
 // One parallelism configuration (PC) of a training job.
 //
 // The defaults are those of the framework that the paper used (Colossal-AI). An

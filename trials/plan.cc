@@ -33,8 +33,7 @@ void CheckShape(const Plan& plan, const Model& model) {
                      shared.pp, shared.model_chunks, plan.layers.size()));
   }
   const int sum = std::accumulate(plan.layers.begin(), plan.layers.end(), 0);
-  if (sum != model.layers ||
-      *std::min_element(plan.layers.begin(), plan.layers.end()) < 0) {
+  if (sum != model.layers || *std::ranges::min_element(plan.layers) < 0) {
     Fail(plan,
          fmt::format("the layers of the stages are {}: they must be 0 or more "
                      "and add up to the model's {}",

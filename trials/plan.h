@@ -3,6 +3,7 @@
 #ifndef TRIALS_PLAN_H_
 #define TRIALS_PLAN_H_
 
+#include <filesystem>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -65,6 +66,21 @@ void SetLayers(const std::vector<std::vector<int>>& by_stage, Plan& plan);
 // The inverse, up to members of `shared` without a meaning.
 // Errors: throws std::invalid_argument naming the part and the rule.
 void FromText(std::string_view text, Plan& plan);
+
+// Reads a plan from JSON:
+//
+//   {"shared": "zero_stage=1,microbatches=16",
+//    "stages": [{"layers": 10, "dp": 2, "tp": 1},
+//               {"layers": 14, "dp": 1, "tp": 2, "recomputed_layers": 7}]}
+//
+// `shared` has the knobs of all stages; dp, tp and pp belong to the stages.
+// `layers` is a list, one number for each model chunk, if there are several.
+// `recomputed_layers` is 0, and so is `gpu_type`, an index into the clusters of
+// a heterogeneous simulation. Errors: throw InputError with the file, the stage
+// and the key for a missing, unknown or wrong key.
+[[nodiscard]] Plan ParsePlanText(std::string_view text,
+                                 const std::string& source);
+[[nodiscard]] Plan ReadPlanFile(const std::filesystem::path& path);
 
 // The number of blocks of each virtual stage: an even split, with the remainder
 // one each on the middle stages.

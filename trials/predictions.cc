@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <numeric>
 
 #include "common/statistics.h"
@@ -59,10 +58,10 @@ std::vector<int> TryOrder(const std::vector<double>& step_time_s,
   const auto expected = [&](int i) {
     return At(fit_probability, i) / At(step_time_s, i);
   };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return expected(a) > expected(b); });
-  const auto first = std::find(order.begin(), order.end(),
-                               FirstToTry(step_time_s, fit_probability));
+  std::ranges::stable_sort(
+      order, [&](int a, int b) { return expected(a) > expected(b); });
+  const auto first =
+      std::ranges::find(order, FirstToTry(step_time_s, fit_probability));
   if (first != order.end()) {
     std::rotate(order.begin(), first, first + 1);
   }

@@ -29,13 +29,17 @@ constexpr std::string_view kName<SuggestionTime> = "thinking";
 template <>
 constexpr std::string_view kName<PlanRecord> = "plans";
 
+bool IsListed(const auto& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
 // The cells of a row, taken from left to right, once its check value is seen
 // to be right.
 class RowReader {
  public:
-  RowReader(std::string_view row, std::size_t columns,
-            const std::vector<std::string>& custom)
-      : custom_(custom) {
+  // `plain`: the number of columns of a file without other knobs.
+  RowReader(std::string_view row, std::size_t plain, const KnobColumns& columns)
+      : columns_(columns) {
     const std::size_t comma = row.rfind(',');
     const std::string_view body = row.substr(0, comma);
     if (comma == std::string_view::npos ||
@@ -45,9 +49,11 @@ class RowReader {
           "the row does not match its check value: it was damaged or edited");
     }
     cells_ = common::Split(body, ',');
-    if (cells_.size() != columns + custom.size()) {
+    const std::size_t expected =
+        plain + columns.custom.size() - columns.absent.size();
+    if (cells_.size() != expected) {
       throw InputError(fmt::format("{} cells where {} are expected",
-                                   cells_.size(), columns + custom.size()));
+                                   cells_.size(), expected));
     }
   }
 
@@ -81,14 +87,16 @@ class RowReader {
 
   void Read(ParallelConfig& config) {
     for (const Knob& knob : BuiltInKnobs()) {
-      int value = 0;
-      Read(value);
-      knob.Set(config, value);
+      if (!IsListed(columns_.absent, knob.name)) {
+        int value = 0;
+        Read(value);
+        knob.Set(config, value);
+      }
     }
   }
 
   void Read(std::vector<CustomValue>& values) {
-    for (const std::string& knob : custom_) {
+    for (const std::string& knob : columns_.custom) {
       values.push_back({knob, std::string(Next())});
     }
   }
@@ -101,7 +109,7 @@ class RowReader {
  private:
   std::string_view Next() { return cells_[next_++]; }
 
-  const std::vector<std::string>& custom_;
+  const KnobColumns& columns_;
   std::vector<std::string_view> cells_;
   std::size_t next_ = 0;
 };
@@ -131,15 +139,17 @@ void Append(E value, std::string& row) {
 }
 
 template <typename Record>
-RecordFile MakeFile(const std::vector<std::string>& custom = {}) {
+RecordFile MakeFile(const KnobColumns& columns = {}) {
   std::string header = fmt::format("# oppa {} 1\n", kName<Record>);
   const Record none;
   VisitFields(none, [&](const char* name, const auto& field) {
     using Field = std::remove_cvref_t<decltype(field)>;
     if constexpr (std::is_same_v<Field, ParallelConfig>) {
-      header += BuiltInKnobs().Columns() + ",";
+      for (const Knob& knob : BuiltInKnobs()) {
+        header += IsListed(columns.absent, knob.name) ? "" : knob.name + ",";
+      }
     } else if constexpr (std::is_same_v<Field, std::vector<CustomValue>>) {
-      for (const std::string& knob : custom) {
+      for (const std::string& knob : columns.custom) {
         header += knob + ",";
       }
     } else {
@@ -149,36 +159,41 @@ RecordFile MakeFile(const std::vector<std::string>& custom = {}) {
   return {fmt::format("{}.csv", kName<Record>), header + "check\n"};
 }
 
-// The custom columns in the header of `text`: those behind the configuration
-// that a header without them lacks. Nothing for another header.
+// The columns in the header of `text`: custom ones are those behind the
+// configuration that a new file lacks. Nothing for another header.
 template <typename Record>
-std::optional<std::vector<std::string>> CustomColumns(std::string_view text) {
+std::optional<KnobColumns> ColumnsOf(std::string_view text) {
   const auto cells = [](std::string_view header) {
     const std::size_t line = header.find('\n') + 1;
     return common::Split(header.substr(line, header.find('\n', line) - line),
                          ',');
   };
-  std::vector<std::string> custom;
+  KnobColumns columns;
   if constexpr (std::is_same_v<Record, Trial>) {
     const std::vector<std::string_view> plain = cells(FileOf<Trial>().header);
-    for (const std::string_view column : cells(text)) {
-      if (std::ranges::find(plain, column) == plain.end()) {
-        custom.emplace_back(column);
+    const std::vector<std::string_view> own = cells(text);
+    for (const std::string_view column : own) {
+      if (!IsListed(plain, column)) {
+        columns.custom.emplace_back(column);
+      }
+    }
+    for (const Knob& knob : BuiltInKnobs()) {
+      if (!knob.required && !IsListed(own, knob.name)) {
+        columns.absent.push_back(knob.name);
       }
     }
   }
-  return text.starts_with(MakeFile<Record>(custom).header)
-             ? std::optional(std::move(custom))
+  return text.starts_with(MakeFile<Record>(columns).header)
+             ? std::optional(std::move(columns))
              : std::nullopt;
 }
 
 }  // namespace
 
 std::string AsCell(std::string text) {
-  std::replace(text.begin(), text.end(), ',', ';');
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r'; },
-      ' ');
+  std::ranges::replace(text, ',', ';');
+  std::ranges::replace_if(
+      text, [](char c) { return c == '\n' || c == '\r'; }, ' ');
   return text;
 }
 
@@ -188,8 +203,8 @@ const RecordFile& FileOf() {
   return file;
 }
 
-std::string TrialsHeader(const std::vector<std::string>& custom) {
-  return MakeFile<Trial>(custom).header;
+std::string TrialsHeader(const KnobColumns& columns) {
+  return MakeFile<Trial>(columns).header;
 }
 
 template <typename Record>
@@ -202,12 +217,10 @@ std::string ToRow(const Record& record) {
 }
 
 template <typename Record>
-Record ParseRow(std::string_view row, const std::vector<std::string>& custom) {
+Record ParseRow(std::string_view row, const KnobColumns& columns) {
   const std::string& header = FileOf<Record>().header;
   RowReader reader(
-      row,
-      static_cast<std::size_t>(std::count(header.begin(), header.end(), ',')),
-      custom);
+      row, static_cast<std::size_t>(std::ranges::count(header, ',')), columns);
   Record record;
   VisitFields(record,
               [&reader](const char*, auto& field) { reader.Read(field); });
@@ -225,23 +238,22 @@ Rows<Record> ReadRows(const std::filesystem::path& run_folder,
     rows.text = file.header;
     return rows;
   }
-  const auto custom = CustomColumns<Record>(rows.text);
-  if (!custom) {
+  const auto columns = ColumnsOf<Record>(rows.text);
+  if (!columns) {
     throw InputError(
         fmt::format("{}:1: written by another version of the program: use "
                     "another --results folder, or move {} away",
                     path.string(), run_folder.string()));
   }
-  rows.custom = *custom;
-  if constexpr (std::is_same_v<Record, Trial>) {
-    rows.ends.front() = TrialsHeader(rows.custom).size();
-  }
+  rows.columns = *columns;
+  rows.ends.front() = MakeFile<Record>(rows.columns).header.size();
   std::size_t end = 0;
   while ((end = rows.text.find('\n', rows.ends.back())) != std::string::npos) {
     const std::size_t begin = rows.ends.back();
     try {
       rows.records.push_back(ParseRow<Record>(
-          std::string_view(rows.text).substr(begin, end - begin), rows.custom));
+          std::string_view(rows.text).substr(begin, end - begin),
+          rows.columns));
       rows.ends.push_back(end + 1);
     } catch (const InputError& e) {
       if (drop_damaged_end &&
@@ -256,10 +268,10 @@ Rows<Record> ReadRows(const std::filesystem::path& run_folder,
   return rows;
 }
 
-#define OPPA_RECORD(Record)                                                    \
-  template const RecordFile& FileOf<Record>();                                 \
-  template std::string ToRow(const Record&);                                   \
-  template Record ParseRow(std::string_view, const std::vector<std::string>&); \
+#define OPPA_RECORD(Record)                                       \
+  template const RecordFile& FileOf<Record>();                    \
+  template std::string ToRow(const Record&);                      \
+  template Record ParseRow(std::string_view, const KnobColumns&); \
   template Rows<Record> ReadRows(const std::filesystem::path&, bool)
 OPPA_RECORD(Trial);
 OPPA_RECORD(StepRecord);

@@ -87,8 +87,17 @@ struct RecordFile {
   std::string header;  // version line and column names, each with its newline
 };
 
-// The file of trials with a column for each of these knobs.
-[[nodiscard]] std::string TrialsHeader(const std::vector<std::string>& custom);
+// The columns of trials.csv that depend on who wrote it.
+struct KnobColumns {
+  std::vector<std::string> custom;  // knobs that are not built in
+  // Built-in knobs without a column, because they are newer than the file: its
+  // trials have their defaults, which is how programs behaved before.
+  std::vector<std::string> absent = {};
+
+  friend bool operator==(const KnobColumns&, const KnobColumns&) = default;
+};
+
+[[nodiscard]] std::string TrialsHeader(const KnobColumns& columns);
 
 // The functions below exist for Trial, StepRecord, FitRecord, SuggestionTime
 // and PlanRecord. Columns follow from the field lists.
@@ -103,19 +112,19 @@ template <typename Record>
 template <typename Record>
 [[nodiscard]] std::string ToRow(const Record& record);
 
-// The inverse of ToRow; `custom`: the knobs of TrialsHeader.
+// The inverse of ToRow; `columns`: those of TrialsHeader.
 // Errors: throws InputError that describes the error.
 template <typename Record>
 [[nodiscard]] Record ParseRow(std::string_view row,
-                              const std::vector<std::string>& custom = {});
+                              const KnobColumns& columns = {});
 
 // The complete rows of a file.
 template <typename Record>
 struct Rows {
   std::vector<Record> records;
-  std::vector<std::string> custom;  // see TrialsHeader
-  std::string text;                 // of the file, from its header on
-  std::vector<std::size_t> ends;    // in `text`: of the header and of each row
+  KnobColumns columns;            // see TrialsHeader
+  std::string text;               // of the file, from its header on
+  std::vector<std::size_t> ends;  // in `text`: of the header and of each row
 
   // The header and the first `count` rows.
   [[nodiscard]] std::string Head(std::size_t count) const {
@@ -272,11 +281,10 @@ struct ProblemInfo {
   // The predictions that methods start from, one line for each source. Absent:
   // no method of the experiment uses any.
   std::optional<std::vector<std::string>> predictions = std::nullopt;
-  std::optional<MoneyInfo> money = std::nullopt;  // absent: time alone
+  std::optional<TradeOff> trade_off = std::nullopt;  // absent: time alone
 
   [[nodiscard]] Valuation valuation() const {
-    return money ? Valuation{money->objective, money->price_per_gpu_hour}
-                 : Valuation{};
+    return trade_off ? trade_off->valuation() : Valuation{};
   }
 };
 

@@ -49,8 +49,8 @@ void VisitFields(common::FieldsOf<ProblemInfo> auto& info, const auto& visit) {
   visit("predictions", info.predictions);
   // Other problems have no such key.
   if (!std::is_const_v<std::remove_reference_t<decltype(info)>> ||
-      info.money.has_value()) {
-    visit("money", info.money);
+      info.trade_off.has_value()) {
+    visit("money", info.trade_off);
   }
 }
 

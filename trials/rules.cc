@@ -42,8 +42,8 @@ constexpr std::array<ContextVariable, 11> kContextVariables = {{
 // clang-format on
 
 bool IsContextVariable(std::string_view name) {
-  return std::any_of(kContextVariables.begin(), kContextVariables.end(),
-                     [&](const auto& each) { return each.name == name; });
+  return std::ranges::any_of(
+      kContextVariables, [&](const auto& each) { return each.name == name; });
 }
 
 double Remainder(double a, double b) {
@@ -127,7 +127,7 @@ class Translator {
                             fmt::join(known, ", ")));
     }
     std::string variable = knob == nullptr ? name : knob->name;
-    if (std::find(names_.begin(), names_.end(), variable) == names_.end()) {
+    if (std::ranges::find(names_, variable) == names_.end()) {
       names_.push_back(variable);
     }
     return variable;

@@ -1,7 +1,6 @@
 #include "trials/schedule.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <stdexcept>
 
 #include <fmt/format.h>

@@ -64,16 +64,15 @@ std::vector<PC> Combinations(const PC& base, const Family& family,
   }
   std::vector<PC> canonical;
   for (PC& config : raw) {
-    const bool first = std::all_of(
-        family.grids.begin(), family.grids.end(), [&](const auto& row) {
-          const auto& [knob, grid] = row;
-          if (!knob->active.holds || knob->active.holds(config)) {
-            return true;
-          }
-          const bool is_first = knob->Get(config) == grid.front();
-          knob->Set(config, knob->Default());
-          return is_first;
-        });
+    const bool first = std::ranges::all_of(family.grids, [&](const auto& row) {
+      const auto& [knob, grid] = row;
+      if (!knob->active.holds || knob->active.holds(config)) {
+        return true;
+      }
+      const bool is_first = knob->Get(config) == grid.front();
+      knob->Set(config, knob->Default());
+      return is_first;
+    });
     if (first) {
       canonical.push_back(config);
     }
@@ -118,7 +117,7 @@ class Enumeration {
       }
       Extend(sizes, 0);
     }
-    std::sort(configs_.begin(), configs_.end());
+    std::ranges::sort(configs_);
   }
 
   // Of the sizes, with their grids: "dp in [1, 2], tp in [1, 2]".
@@ -185,7 +184,7 @@ class Enumeration {
         ++dropped_[inverse_.place].count;
       }
     }
-    std::sort(inverse_.grid->begin(), inverse_.grid->end());
+    std::ranges::sort(*inverse_.grid);
   }
 
   Family MakeFamily(KnobGroup group, const SearchSpaceOptions& options) {
@@ -201,7 +200,7 @@ class Enumeration {
       } else if (knob.grid.values) {
         grid = knob.grid.values(context_.workload, context_.gpus);
       }
-      std::sort(grid.begin(), grid.end());
+      std::ranges::sort(grid);
       grid.erase(std::unique(grid.begin(), grid.end()), grid.end());
       family.grids.emplace_back(&knob, std::move(grid));
     }
@@ -322,11 +321,10 @@ SearchSpace::SearchSpace(std::vector<ParallelConfig> configs, KnobSet knobs)
       configs_(std::move(configs)),
       sorted_(configs_.size()) {
   std::iota(sorted_.begin(), sorted_.end(), 0);
-  std::sort(sorted_.begin(), sorted_.end(),
-            [this](int a, int b) { return (*this)[a] < (*this)[b]; });
-  const auto same = std::adjacent_find(
-      sorted_.begin(), sorted_.end(),
-      [this](int a, int b) { return (*this)[a] == (*this)[b]; });
+  std::ranges::sort(sorted_,
+                    [this](int a, int b) { return (*this)[a] < (*this)[b]; });
+  const auto same = std::ranges::adjacent_find(
+      sorted_, [this](int a, int b) { return (*this)[a] == (*this)[b]; });
   if (same != sorted_.end()) {
     throw common::InputError(fmt::format("the configuration {} is listed twice",
                                          ToString((*this)[*same], knobs_)));
@@ -362,7 +360,7 @@ SearchSpace SearchSpace::Enumerate(const Workload& workload, int gpus,
       dropped[i].count += enumeration.dropped()[i].count;
     }
   }
-  std::sort(configs.begin(), configs.end());
+  std::ranges::sort(configs);
   SearchSpace space(std::move(configs), options.knobs);
   space.dropped_ = std::move(dropped);
   space.batch_size_ = workload.batch_size;
@@ -384,9 +382,8 @@ namespace {
 using Settings = std::vector<std::pair<const Knob*, int>>;
 
 bool Names(const Settings& settings, const Knob& knob) {
-  return std::any_of(
-      settings.begin(), settings.end(),
-      [&](const auto& setting) { return setting.first == &knob; });
+  return std::ranges::any_of(
+      settings, [&](const auto& setting) { return setting.first == &knob; });
 }
 
 // Replaces the settings of knobs that follow from others: micro_batch_size=2
@@ -445,7 +442,7 @@ Completed Complete(std::string_view text, const SearchSpace& space) {
   std::optional<std::pair<double, double>> least;
   const ParallelConfig wanted = completed.config;
   for (const ParallelConfig& config : space.configs()) {
-    if (std::any_of(kept.begin(), kept.end(), [&](const Knob* knob) {
+    if (std::ranges::any_of(kept, [&](const Knob* knob) {
           return knob->Get(config) != knob->Get(wanted);
         })) {
       continue;
@@ -483,15 +480,14 @@ std::string InertLists(const SearchSpaceOptions& options,
   for (const auto& [name, values] : options.values) {
     const Knob* const knob = space.knobs().Find(name);
     if (knob == nullptr || !knob->active.holds ||
-        std::all_of(values.begin(), values.end(),
-                    [&](int value) { return value == knob->Default(); })) {
+        std::ranges::all_of(
+            values, [&](int value) { return value == knob->Default(); })) {
       continue;
     }
     const bool used =
-        std::any_of(space.configs().begin(), space.configs().end(),
-                    [&](const ParallelConfig& config) {
-                      return HasEffect(*knob, config, space.knobs());
-                    });
+        std::ranges::any_of(space.configs(), [&](const ParallelConfig& config) {
+          return HasEffect(*knob, config, space.knobs());
+        });
     if (!used) {
       text += fmt::format(
           "{}the list of {} has no effect: no configuration "

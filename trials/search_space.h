@@ -114,6 +114,15 @@ class SearchSpace {
   int batch_size_ = 0;
 };
 
+// The job that the rows of a measured table train: a workload, and the
+// candidates of the table in its order with the settings that its columns lack,
+// such as recomputation in every row.
+struct TrainedJob {
+  Workload workload;
+  SearchSpace space;
+  std::vector<std::filesystem::path> facts;  // the files that describe it
+};
+
 // A partial configuration from the user, completed from a space.
 struct Completed {
   ParallelConfig config;

@@ -3,7 +3,6 @@
 #include <set>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -45,13 +44,9 @@ std::vector<int> ReadGrid(const common::TomlTable& table,
                           const std::string& key, const Knob& knob) {
   std::set<int> values;
   for (const std::int64_t value : table.GetInts(key)) {
-    try {
-      ParallelConfig config;
-      knob.SetChecked(config, value);
-      values.insert(knob.Get(config));
-    } catch (const std::invalid_argument& e) {
-      table.Fail(key, e.what());
-    }
+    ParallelConfig config;
+    table.At(key, [&] { knob.SetChecked(config, value); });
+    values.insert(knob.Get(config));
   }
   if (values.empty()) {
     table.Fail(key,

@@ -1,11 +1,13 @@
 #include "trials/trial.h"
 
 #include <cmath>
+#include <stdexcept>
 #include <utility>
 #include <variant>
 
 #include "trials/knobs.h"
 #include "trials/record.h"
+#include "trials/search_space.h"
 
 namespace trials {
 
@@ -50,6 +52,46 @@ std::vector<CustomValue> CustomValues(const ParallelConfig& config,
     }
   }
   return values;
+}
+
+std::vector<std::string> CustomNames(const SearchSpace& space) {
+  std::vector<std::string> names;
+  for (const CustomValue& custom :
+       CustomValues(ParallelConfig{}, space.knobs())) {
+    names.push_back(custom.knob);
+  }
+  return names;
+}
+
+std::optional<int> FindCandidate(const Trial& trial, const SearchSpace& space) {
+  ParallelConfig config = trial.config;
+  for (const CustomValue& custom : trial.custom) {
+    const Knob* const knob = space.knobs().Find(custom.knob);
+    if (custom.value.empty()) {
+      continue;
+    }
+    if (knob == nullptr) {
+      return std::nullopt;
+    }
+    try {
+      knob->SetChecked(config, custom.value);
+    } catch (const std::invalid_argument&) {
+      return std::nullopt;  // the value is no longer listed
+    }
+  }
+  return trial.IsPlan() ? std::nullopt : space.Find(config);
+}
+
+std::optional<Trial> TrialIn(const SearchSpace& space, Trial trial) {
+  if (!trial.IsPlan()) {
+    const std::optional<int> candidate = FindCandidate(trial, space);
+    if (!candidate) {
+      return std::nullopt;
+    }
+    trial.candidate = *candidate;
+    trial.config = space[*candidate];
+  }
+  return trial;
 }
 
 std::string CandidateLabel(const Trial& trial) {

@@ -5,6 +5,7 @@
 #define TRIALS_TRIAL_H_
 
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -17,6 +18,8 @@
 #include "trials/parallel_config.h"
 
 namespace trials {
+
+class SearchSpace;
 
 // How a candidate was chosen; kGiven: named in the manifest;
 // kImported: measured elsewhere.
@@ -103,6 +106,18 @@ void VisitFields(common::FieldsOf<Trial> auto& trial, const auto& visit) {
 // The values of the knobs that are not built in.
 [[nodiscard]] std::vector<CustomValue> CustomValues(
     const ParallelConfig& config, const KnobSet& knobs);
+
+// Their names.
+[[nodiscard]] std::vector<std::string> CustomNames(const SearchSpace& space);
+
+// The candidate of a trial whose number of the candidate is of another space;
+// absent if it is none of this one. A knob that the trial lacks has its
+// default.
+[[nodiscard]] std::optional<int> FindCandidate(const Trial& trial,
+                                               const SearchSpace& space);
+// The trial with that number and configuration, or, of a plan, as it is.
+[[nodiscard]] std::optional<Trial> TrialIn(const SearchSpace& space,
+                                           Trial trial);
 
 // The configuration or plan that was tried, for display and for comparison:
 // ToString with the knobs of the space.

@@ -21,8 +21,8 @@ namespace trials {
 // The input of a trial. It does not identify the method that requests the
 // trial.
 struct TrialRequest {
-  // A backend that cannot run plans throws (RejectPlan); methods suggest them
-  // only where Problem::runs_plans.
+  // A backend that cannot run plans throws (Candidate::RejectPlan); methods
+  // suggest them only where Problem::runs_plans.
   Candidate candidate;
   int max_steps = 1;       // q_max > 0
   std::uint64_t seed = 0;  // all randomness of the trial comes from here
@@ -86,15 +86,6 @@ class TrialRunner {
   [[nodiscard]] virtual std::optional<double> ExactThroughput(
       const Candidate& candidate) const = 0;
 };
-
-// Errors: throws std::logic_error for a request of a plan.
-inline void RejectPlan(const TrialRequest& request, std::string_view backend) {
-  if (request.candidate.IsPlan()) {
-    throw std::logic_error("the backend '" + std::string(backend) +
-                           "' cannot run the plan " +
-                           request.candidate.Label());
-  }
-}
 
 }  // namespace trials
 

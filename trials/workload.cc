@@ -22,7 +22,7 @@ int Divide(int value, int factor, int least) {
 
 Precision ParsePrecision(std::string_view name) {
   const auto names = NamesOf(Precision{});
-  const auto found = std::find(names.begin(), names.end(), name);
+  const auto found = std::ranges::find(names, name);
   if (found == names.end()) {
     const std::vector<std::string> known(names.begin(), names.end());
     throw common::InputError(fmt::format("unknown precision '{}'{}; known: {}",
@@ -47,11 +47,9 @@ Workload ReadWorkload(const common::TomlTable& table) {
   workload.sequence_length = images && !table.Has("sequence_length")
                                  ? positions
                                  : table.RequireIntIn("sequence_length", 1);
-  try {
-    workload.precision = ParsePrecision(table.GetString("precision", "bf16"));
-  } catch (const common::InputError& e) {
-    table.Fail("precision", e.what());
-  }
+  workload.precision = table.At("precision", [&table] {
+    return ParsePrecision(table.GetString("precision", "bf16"));
+  });
   if (images && workload.sequence_length != positions) {
     table.Fail(
         "sequence_length",

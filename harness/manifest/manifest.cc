@@ -64,11 +64,7 @@ Budget ReadBudget(const TomlTable& table, bool simulated) {
   budget.charge_thinking = table.GetBool("charge_thinking", !simulated);
   if (table.Has("stop_when")) {
     const std::string text = table.RequireString("stop_when");
-    try {
-      budget.stop_when.emplace(text);
-    } catch (const InputError& e) {
-      table.Fail("stop_when", e.what());
-    }
+    table.At("stop_when", [&] { budget.stop_when.emplace(text); });
   }
   return budget;
 }
@@ -234,7 +230,7 @@ std::vector<std::string> ReadHeldOut(const TomlTable& experiment,
     held_out = odd;
   }
   for (const std::string& name : held_out) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
+    if (std::ranges::find(known, name) == known.end()) {
       experiment.Fail("held_out",
                       fmt::format("unknown problem '{}'{}; known: \"odd\" "
                                   "for every other problem, {}",
@@ -283,7 +279,7 @@ std::vector<std::string> ReadFigures(const TomlTable& experiment) {
       return {};
     }
     const std::string name = table.RequireString("figures");
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
+    if (std::ranges::find(known, name) == known.end()) {
       table.Fail("figures", fmt::format("unknown figure '{}'{}; known: {}",
                                         name, common::DidYouMean(name, known),
                                         fmt::join(known, ", ")));
@@ -298,7 +294,7 @@ void CheckTables(const TomlTable& root) {
       "experiment", "backend",     "noise",  "workload", "cluster",
       "space",      "predictions", "budget", "slurm",    "method"};
   for (const std::string& key : root.Keys()) {
-    if (std::find(known.begin(), known.end(), key) == known.end()) {
+    if (std::ranges::find(known, key) == known.end()) {
       root.Fail(key, fmt::format("unknown key '{}'{}; known: {}", key,
                                  common::DidYouMean(key, known),
                                  fmt::join(known, ", ")));
@@ -307,14 +303,6 @@ void CheckTables(const TomlTable& root) {
 }
 
 }  // namespace
-
-std::string Starts::Text() const {
-  std::string text;
-  for (const std::string& config : configs) {
-    text += fmt::format("start {}\n", config);
-  }
-  return common == 0 ? text : fmt::format("{}common_starts {}\n", text, common);
-}
 
 std::uint64_t Manifest::MethodSeed(const ProblemSpec& problem,
                                    int repeat) const {
@@ -372,8 +360,8 @@ Manifest ReadManifest(const std::filesystem::path& path,
   manifest.runs_held_out = overrides.held_out;
   if (!overrides.held_out) {
     std::erase_if(manifest.problems, [&](const ProblemSpec& problem) {
-      return std::find(manifest.held_out.begin(), manifest.held_out.end(),
-                       problem.name) != manifest.held_out.end();
+      return std::ranges::find(manifest.held_out, problem.name) !=
+             manifest.held_out.end();
     });
   }
   const std::size_t runs_per_repeat =

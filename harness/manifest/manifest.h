@@ -33,9 +33,6 @@ struct Starts {
   std::vector<std::string> configs;  // "dp=8,zero_stage=1"
   int common = 0;                    // drawn after these; >= 0
   std::string where;                 // "file:line:column"
-
-  // For the hash of a run; "" if there are none.
-  [[nodiscard]] std::string Text() const;
 };
 
 // An experiment. Format: docs/manifest_format.md.

@@ -29,7 +29,7 @@ constexpr std::size_t kMostMethods = 1000;
 std::vector<MethodSpec> ExpandVariants(const MethodSpec& method) {
   std::vector<MethodSpec> variants{method};
   for (const std::string& key : method.options.Keys()) {
-    if (std::find(kOwnKeys.begin(), kOwnKeys.end(), key) != kOwnKeys.end()) {
+    if (std::ranges::find(kOwnKeys, key) != kOwnKeys.end()) {
       continue;
     }
     std::vector<MethodSpec> expanded;
@@ -96,15 +96,15 @@ MethodSpec ReadMethod(const TomlTable& tables, const std::string& name) {
 void AppendMethod(const TomlTable& tables, const std::string& name,
                   const std::string& where, std::vector<MethodSpec>& methods) {
   const std::vector<std::string> known = KnownMethods(tables);
-  if (std::find(known.begin(), known.end(), name) == known.end()) {
+  if (std::ranges::find(known, name) == known.end()) {
     UnknownMethod(where, name, known);
   }
   for (MethodSpec& variant : ExpandVariants(ReadMethod(tables, name))) {
     CheckName(tables, name, "method", variant.name);
-    const bool twice = std::any_of(methods.begin(), methods.end(),
-                                   [&variant](const MethodSpec& other) {
-                                     return other.name == variant.name;
-                                   });
+    const bool twice =
+        std::ranges::any_of(methods, [&variant](const MethodSpec& other) {
+          return other.name == variant.name;
+        });
     if (twice) {
       throw InputError(fmt::format(
           "{}: method '{}' is listed twice: remove one", where, variant.name));

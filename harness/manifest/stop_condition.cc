@@ -1,6 +1,5 @@
 #include "harness/manifest/stop_condition.h"
 
-#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <stdexcept>
@@ -32,17 +31,11 @@ StopCondition::StopCondition(std::string_view text) {
                     "\"gain < 1%\" or \"p_within_5 > 90%\"",
                     text, problem));
   };
-  const auto trim = [](std::string_view part) {
-    const std::size_t begin = part.find_first_not_of(' ');
-    return begin == std::string_view::npos
-               ? std::string_view()
-               : part.substr(begin, part.find_last_not_of(' ') - begin + 1);
-  };
   const std::size_t comparison = text.find_first_of("<>");
   if (comparison == std::string_view::npos) {
     fail("a comparison (< or >) is missing");
   }
-  const std::string_view name = trim(text.substr(0, comparison));
+  const std::string_view name = common::Trim(text.substr(0, comparison));
   for (const Quantity& quantity : kQuantities) {
     if (quantity.name == name) {
       quantity_ = &quantity;
@@ -58,11 +51,11 @@ StopCondition::StopCondition(std::string_view text) {
     fail(fmt::format("{} must be compared with {}", quantity_->name,
                      quantity_->comparison));
   }
-  std::string_view number = trim(text.substr(comparison + 1));
+  std::string_view number = common::Trim(text.substr(comparison + 1));
   if (!number.ends_with('%')) {
     fail("a percentage must end in %");
   }
-  number = trim(number.substr(0, number.size() - 1));
+  number = common::Trim(number.substr(0, number.size() - 1));
   try {
     percent_ = number.empty() ? 0.0 : common::ParseDouble(number);
   } catch (const std::invalid_argument&) {

@@ -62,7 +62,7 @@ CheckSummary CheckRecordsBelow(const fs::path& results) {
   for (const fs::directory_entry& file : entry) {
     files.push_back(file.path());
   }
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   CheckSummary summary;
   for (const fs::path& file : files) {
     CheckFile(file, summary);

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "common/csv_table.h"
-#include "common/error.h"
 #include "common/files.h"
 #include "harness/records/inputs.h"
 #include "harness/records/journal.h"
@@ -151,7 +150,7 @@ std::vector<Trial> ReadTrialTable(const fs::path& path,
         "no column has the speed of a trial: give step_time_s, step_time_ms, "
         "throughput_steps_per_s, samples_per_s or tokens_per_s");
   }
-  if (std::none_of(knobs.begin(), knobs.end(), [&](const trials::Knob& knob) {
+  if (std::ranges::none_of(knobs, [&](const trials::Knob& knob) {
         return columns.names.contains(knob.name);
       })) {
     fail("no column is a parameter of a configuration, such as dp");

@@ -43,8 +43,8 @@ class Inputs {
     if (value.size() > kLongestValue) {
       value = "text with hash " + HashText(value);
     }
-    const auto same = std::count_if(
-        inputs_.begin(), inputs_.end(), [&name](const RunInput& input) {
+    const auto same =
+        std::ranges::count_if(inputs_, [&name](const RunInput& input) {
           return input.name == name || input.name.starts_with(name + " #");
         });
     if (same > 0) {
@@ -60,7 +60,7 @@ class Inputs {
     for (const std::string_view line : common::Split(text, '\n')) {
       const std::size_t equals = line.find(" = ");
       if (equals == std::string_view::npos ||
-          std::find(left_out.begin(), left_out.end(), line.substr(0, equals)) !=
+          std::ranges::find(left_out, line.substr(0, equals)) !=
               left_out.end()) {
         continue;
       }
@@ -277,8 +277,8 @@ std::vector<std::string> Changes(const std::vector<RunInput>& before,
                                  const std::vector<RunInput>& now) {
   const auto find = [](const std::vector<RunInput>& inputs,
                        const std::string& name) {
-    return std::find_if(inputs.begin(), inputs.end(),
-                        [&](const auto& input) { return input.name == name; });
+    return std::ranges::find_if(
+        inputs, [&](const auto& input) { return input.name == name; });
   };
   std::vector<std::string> changes;
   for (const RunInput& was : before) {

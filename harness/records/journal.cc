@@ -24,10 +24,10 @@ namespace {
 // The number of records that belong to the first `trials` trials.
 template <typename Record>
 std::size_t CountUpTo(const std::vector<Record>& records, std::size_t trials) {
-  return std::find_if(records.begin(), records.end(),
-                      [trials](const Record& record) {
-                        return std::cmp_greater(record.trial, trials);
-                      }) -
+  return std::ranges::find_if(records,
+                              [trials](const Record& record) {
+                                return std::cmp_greater(record.trial, trials);
+                              }) -
          records.begin();
 }
 
@@ -76,7 +76,7 @@ void NoteDropped(const trials::Rows<Record>& rows, std::size_t kept,
 std::vector<std::string> Union(std::vector<std::string> names,
                                const std::vector<std::string>& others) {
   for (const std::string& name : others) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) {
+    if (std::ranges::find(names, name) == names.end()) {
       names.push_back(name);
     }
   }
@@ -89,9 +89,8 @@ std::vector<trials::CustomValue> ValuesFor(
     const std::vector<trials::CustomValue>& values) {
   std::vector<trials::CustomValue> all;
   for (const std::string& knob : knobs) {
-    const auto found =
-        std::find_if(values.begin(), values.end(),
-                     [&](const auto& value) { return value.knob == knob; });
+    const auto found = std::ranges::find_if(
+        values, [&](const auto& value) { return value.knob == knob; });
     all.push_back({knob, found == values.end() ? "" : found->value});
   }
   return all;
@@ -143,14 +142,14 @@ void Journal::Contents::TakeTrials(const trials::Rows<trials::Trial>& rows,
                                    std::size_t count) {
   committed.assign(rows.records.begin(),
                    rows.records.begin() + static_cast<std::ptrdiff_t>(count));
-  if (rows.custom == custom) {
+  if (rows.columns == trials::KnobColumns{custom}) {
     trials = rows.Head(count);
     return;
   }
   for (trials::Trial& trial : committed) {
     trial.custom = ValuesFor(custom, trial.custom);
   }
-  trials = trials::TrialsHeader(custom) + RowsOf(committed);
+  trials = trials::TrialsHeader({custom}) + RowsOf(committed);
 }
 
 Journal::Contents::Contents(const std::filesystem::path& folder,
@@ -163,7 +162,7 @@ Journal::Contents::Contents(const std::filesystem::path& folder,
   const auto times = ReadRows<trials::SuggestionTime>(folder, true);
   const auto plan_rows = ReadRows<trials::PlanRecord>(folder, true);
   const std::size_t count = rows.records.size() - dropped;
-  custom = Union(rows.custom, knobs);
+  custom = Union(rows.columns.custom, knobs);
   NoteDropped(rows, rows.records.size(), notes);
   TakeTrials(rows, count);
   steps = Head(folder, step_rows, count);

@@ -216,7 +216,7 @@ void Lease::RemoveOlder() const {
       older.push_back(*epoch);
     }
   }
-  std::sort(older.begin(), older.end());
+  std::ranges::sort(older);
   for (const std::int64_t epoch : older) {
     ::unlink(LeasePath(folder_, epoch).c_str());
   }

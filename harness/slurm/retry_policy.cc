@@ -9,21 +9,20 @@ namespace {
 
 constexpr std::size_t kMostExclusions = 8;
 
-JobVerdict GiveUp(JobFailure failure, std::string reason) {
-  return {failure, JobAction::kGiveUp, std::move(reason)};
+JobVerdict GiveUp(std::string reason) {
+  return {JobAction::kGiveUp, std::move(reason)};
 }
 
 JobVerdict AtTimeLimit(const SlurmOptions& options, bool progressed) {
   if (!options.requeue_until_done) {
-    return GiveUp(JobFailure::kTimeLimit,
-                  "time limit; rerun `oppa run` to resume, or set "
-                  "requeue_until_done");
+    return GiveUp(
+        "time limit; rerun `oppa run` to resume, or set "
+        "requeue_until_done");
   }
   if (!progressed) {
-    return GiveUp(JobFailure::kTimeLimit,
-                  "time limit, and not one trial fitted into it");
+    return GiveUp("time limit, and not one trial fitted into it");
   }
-  return {JobFailure::kTimeLimit, JobAction::kContinue, "time limit"};
+  return {JobAction::kContinue, "time limit"};
 }
 
 }  // namespace
@@ -36,13 +35,13 @@ JobVerdict DecideRetry(const SlurmOptions& options,
   const JobEnd end = entry ? entry->End() : JobEnd::kOther;
   const State own = attempt ? attempt->state : State::kRunning;
   if (end == JobEnd::kCancelled) {
-    return GiveUp(JobFailure::kCancelled, "cancelled");
+    return GiveUp("cancelled");
   }
   if (own == State::kRefused) {
-    return GiveUp(JobFailure::kRefused, attempt->message);
+    return GiveUp(attempt->message);
   }
   if (end == JobEnd::kHostMemory) {
-    return GiveUp(JobFailure::kHostMemory, entry->Explain());
+    return GiveUp(entry->Explain());
   }
   // A preempted job gets a signal, too, and stops in an orderly way.
   if (end == JobEnd::kTimeLimit ||
@@ -50,33 +49,30 @@ JobVerdict DecideRetry(const SlurmOptions& options,
     return AtTimeLimit(options, progressed);
   }
   if (end != JobEnd::kMachine && own == State::kStopped) {
-    return GiveUp(JobFailure::kStopped, attempt->message);
+    return GiveUp(attempt->message);
   }
   if (entry && entry->IsStuck() && !entry->IsLaunchFailedHold()) {
-    return GiveUp(JobFailure::kCannotStart, detail);
+    return GiveUp(detail);
   }
   if (excludes_nodes && entry && entry->WaitsForNodes()) {
-    return {JobFailure::kExcludedNodes, JobAction::kRetryAnywhere, detail};
+    return {JobAction::kRetryAnywhere, detail};
   }
   if (failures >= options.retries) {
-    return GiveUp(JobFailure::kMachine,
-                  fmt::format("{}; tried {} times", detail, failures + 1));
+    return GiveUp(fmt::format("{}; tried {} times", detail, failures + 1));
   }
-  return {JobFailure::kMachine, JobAction::kRetryOnOtherNodes, detail};
+  return {JobAction::kRetryOnOtherNodes, detail};
 }
 
 std::vector<std::string> ExtendExclusions(std::vector<std::string> excluded,
                                           const std::string& node) {
   // Slurm also writes "n[1-4]", "(null)" and nothing.
-  const bool is_one =
-      !node.empty() && std::all_of(node.begin(), node.end(), [](char c) {
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-               (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
-      });
-  if (is_one &&
-      std::find(excluded.begin(), excluded.end(), node) == excluded.end()) {
+  const bool is_one = !node.empty() && std::ranges::all_of(node, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
+  });
+  if (is_one && std::ranges::find(excluded, node) == excluded.end()) {
     excluded.push_back(node);
-    std::sort(excluded.begin(), excluded.end());
+    std::ranges::sort(excluded);
   }
   if (excluded.size() > kMostExclusions) {
     excluded.clear();

@@ -19,18 +19,6 @@
 
 namespace harness {
 
-// The reason why a job has no result.
-enum class JobFailure {
-  kCancelled,
-  kRefused,        // bad input or a defect: the next attempt would fail too
-  kHostMemory,     // Slurm killed it
-  kTimeLimit,      // Slurm's limit, or the job stopped by itself before it
-  kStopped,        // by a signal
-  kCannotStart,    // held, or a constraint that cannot be satisfied
-  kExcludedNodes,  // waits for nodes that a retry has excluded
-  kMachine,        // node failure, preemption, killed process, or unknown
-};
-
 enum class JobAction {
   kRetryOnOtherNodes,  // the failure counts against SlurmOptions::retries
   kRetryAnywhere,      // without node exclusions; does not count
@@ -49,7 +37,6 @@ struct JobEvidence {
 };
 
 struct JobVerdict {
-  JobFailure failure = JobFailure::kMachine;
   JobAction action = JobAction::kGiveUp;
   std::string reason;  // one line to display
 };

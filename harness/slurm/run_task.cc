@@ -5,7 +5,6 @@
 #include <exception>
 #include <optional>
 #include <stdexcept>
-#include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -18,7 +17,7 @@
 #include "harness/slurm/slurm.h"
 #include "harness/slurm/submission.h"
 #include "harness/slurm/task_status.h"
-#include "harness/slurm/trial_files.h"
+#include "harness/slurm/trial_jobs.h"
 #include "harness/stop.h"
 #include "harness/testbed.h"
 #include "harness/testbeds/program.h"
@@ -57,7 +56,7 @@ void Describe(const std::exception& error, SlurmAttempt& attempt) {
                   : refused ? State::kRefused
                             : State::kFailed;
   attempt.message = error.what();
-  std::replace(attempt.message.begin(), attempt.message.end(), '\n', ' ');
+  std::ranges::replace(attempt.message, '\n', ' ');
 }
 
 void Describe(int exit_code, SlurmAttempt& attempt) {

@@ -36,7 +36,7 @@ using CallSelf = std::function<int(const std::vector<std::string>&)>;
     const std::filesystem::path& submission_folder, const CallSelf& call,
     const Note& note);
 
-// A trial that is a job: runs the trial of a folder (trial_files.h) with the
+// A trial that is a job: runs the trial of a folder (trial_jobs.h) with the
 // backend of its problem and writes the result there. On a real clock it stops
 // before Slurm's limit. Returns the exit code: 0, or kStoppedEarly after a
 // signal.

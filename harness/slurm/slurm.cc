@@ -29,9 +29,8 @@ void Sleep(double seconds) {
 // True while the last job of a submission may still submit more jobs.
 bool MaySubmitMore(const std::vector<SlurmSubmission>& submissions,
                    const Queue& queue) {
-  return std::any_of(
-      submissions.begin(), submissions.end(),
-      [&queue](const SlurmSubmission& submission) {
+  return std::ranges::any_of(
+      submissions, [&queue](const SlurmSubmission& submission) {
         const auto found = queue.find({submission.finish_job_id, -1});
         return found != queue.end() && found->second.IsActive() &&
                !found->second.IsStuck();

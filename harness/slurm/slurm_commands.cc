@@ -107,7 +107,7 @@ std::vector<SlurmArray> MakeArrays(const std::vector<Job>& jobs,
   }
   std::vector<SlurmArray> result;
   for (auto& [key, array] : arrays) {
-    std::sort(array.tasks.begin(), array.tasks.end());
+    std::ranges::sort(array.tasks);
     result.push_back(std::move(array));
   }
   return result;
@@ -246,9 +246,9 @@ int MaxArraySize() {
 
 std::int64_t Sbatch(const std::vector<std::string>& words,
                     const std::vector<std::string>& environment) {
-  const auto comment = std::find_if(
-      words.begin(), words.end(),
-      [](const std::string& word) { return word.starts_with("--comment="); });
+  const auto comment = std::ranges::find_if(words, [](const std::string& word) {
+    return word.starts_with("--comment=");
+  });
   common::CommandResult result;
   for (int attempt = 1; attempt <= kSubmitAttempts; ++attempt) {
     result = RunSlurmCommand(words, environment);
@@ -268,7 +268,7 @@ std::int64_t Sbatch(const std::vector<std::string>& words,
     }
   }
   std::string why(common::Trim(result.errors));
-  std::replace(why.begin(), why.end(), '\n', ' ');
+  std::ranges::replace(why, '\n', ' ');
   throw std::runtime_error(fmt::format(
       "sbatch: {}; command: {}", why.empty() ? "no job id in its output" : why,
       common::ShellLine(words)));

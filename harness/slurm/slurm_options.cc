@@ -24,8 +24,7 @@ constexpr std::array<std::string_view, 24> kOwnOptions = {
 
 bool IsPlain(std::string_view text) {
   return text.size() <= kMaxLength &&
-         std::all_of(text.begin(), text.end(),
-                     [](char c) { return c >= ' ' && c < 127; });
+         std::ranges::all_of(text, [](char c) { return c >= ' ' && c < 127; });
 }
 
 // Reads a value over its default.
@@ -66,7 +65,7 @@ void CheckOption(const TomlTable& table, const std::string& option) {
   const std::string_view name = text.substr(0, text.find('='));
   const bool well_formed =
       IsPlain(option) && name.size() > 2 && name.starts_with("--") &&
-      std::all_of(name.begin(), name.end(), [](char c) {
+      std::ranges::all_of(name, [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
       });
   if (!well_formed) {
@@ -75,10 +74,10 @@ void CheckOption(const TomlTable& table, const std::string& option) {
                            "--name=value, one per element",
                            option));
   }
-  const bool own = std::any_of(kOwnOptions.begin(), kOwnOptions.end(),
-                               [&](std::string_view known) {
-                                 return known.starts_with(name.substr(2));
-                               });
+  const bool own =
+      std::ranges::any_of(kOwnOptions, [&](std::string_view known) {
+        return known.starts_with(name.substr(2));
+      });
   if (own) {
     table.Fail("options",
                fmt::format("option '{}' is set by oppa: use the key of [slurm] "
@@ -90,7 +89,7 @@ void CheckOption(const TomlTable& table, const std::string& option) {
 void CheckVariable(const TomlTable& table, const std::string& variable) {
   const std::string name = variable.substr(0, variable.find('='));
   const bool well_formed =
-      !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+      !name.empty() && std::ranges::all_of(name, [](char c) {
         return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
                (c >= '0' && c <= '9') || c == '_';
       });

@@ -62,15 +62,14 @@ constexpr std::array<JobState, 24> kStates = {{
 }};
 
 const JobState* FindState(std::string_view name) {
-  const auto* const found =
-      std::find_if(kStates.begin(), kStates.end(),
-                   [name](const JobState& row) { return row.name == name; });
+  const auto* const found = std::ranges::find_if(
+      kStates, [name](const JobState& row) { return row.name == name; });
   return found == kStates.end() ? nullptr : found;
 }
 
 bool IsOneOf(std::string_view text,
              std::initializer_list<std::string_view> list) {
-  return std::find(list.begin(), list.end(), text) != list.end();
+  return std::ranges::find(list, text) != list.end();
 }
 
 // What squeue prints about the jobs of an experiment.

@@ -17,8 +17,7 @@ using Kind = SlurmTaskState::Kind;
 const SlurmArray* ArrayOf(const SlurmSubmission& submission, const Job& job) {
   for (const SlurmArray& array : submission.arrays) {
     if (array.nodes == job.nodes && array.gpus_per_node == job.gpus_per_node &&
-        std::binary_search(array.tasks.begin(), array.tasks.end(),
-                           job.id - array.base)) {
+        std::ranges::binary_search(array.tasks, job.id - array.base)) {
       return &array;
     }
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/files.h"
@@ -106,6 +107,52 @@ std::optional<std::vector<int>> CustomOf(const trials::ParallelConfig& config) {
 
 }  // namespace
 
+fs::path TrialJobsFolder(const fs::path& run_folder) {
+  return run_folder / "jobs";
+}
+
+TrialTask ReadTrialTask(const fs::path& folder) {
+  auto task = common::ReadJsonAs<TrialTask>(folder / "trial.json");
+  trials::Candidate& candidate = task.request.candidate;
+  if (task.custom) {
+    trials::ParallelConfig config = candidate.config();
+    auto& custom = config.custom;
+    std::copy_n(task.custom->begin(),
+                std::min(task.custom->size(), custom.size()), custom.begin());
+    candidate = config;
+  }
+  StopBy(task.request.stop_rule, task.request);
+  return task;
+}
+
+std::optional<TrialJob> ReadTrialJob(const fs::path& folder) {
+  return common::ReadJsonIfExists<TrialJob>(folder / "job.json");
+}
+
+std::optional<TrialResult> ReadTrialResult(const fs::path& folder) {
+  return common::ReadJsonIfExists<TrialResult>(folder / "result.json");
+}
+
+void WriteTrialTask(const fs::path& folder, const TrialTask& task) {
+  common::StoreFile(folder / "trial.json", common::JsonFileText(task));
+}
+
+void WriteTrialJob(const fs::path& folder, const TrialJob& job) {
+  common::StoreFile(folder / "job.json", common::JsonFileText(job));
+}
+
+void WriteTrialResult(const fs::path& folder, const TrialResult& result) {
+  const fs::path path = folder / "result.json";
+  const fs::path temporary =
+      common::WriteTemporaryFile(path, common::JsonFileText(result));
+  const int failed = ::link(temporary.c_str(), path.c_str());
+  fs::remove(temporary);
+  if (failed != 0 && !fs::exists(path)) {
+    throw std::runtime_error(
+        fmt::format("{}: could not be created", path.string()));
+  }
+}
+
 TrialJobs::TrialJobs(Search search, trials::TrialRunner& local)
     : search_(std::move(search)), local_(local) {}
 
@@ -193,13 +240,14 @@ std::optional<Measurement> TrialJobs::Conclude(
                                     .detail = detail,
                                     .failures = job.failures,
                                     .excludes_nodes = !job.bad_nodes.empty()});
-  switch (verdict.failure) {  // time limits and memory are data for the search
-    case JobFailure::kTimeLimit:
+  // Time limits and memory are data for the search.
+  switch (entry ? entry->End() : JobEnd::kOther) {
+    case JobEnd::kTimeLimit:
       return Without(Outcome::kTimedOut, 60.0 * search_.options.time_minutes,
                      detail);
-    case JobFailure::kHostMemory:
+    case JobEnd::kHostMemory:
       return Without(Outcome::kFailed, 0.0, detail);
-    case JobFailure::kCancelled:
+    case JobEnd::kCancelled:
       fs::remove(folder / "job.json");
       throw trials::TrialInterrupted(
           fmt::format("job {} was cancelled", job.id));

@@ -52,7 +52,7 @@ std::map<std::string, double, std::less<>> ReadValues(
   }
   std::map<std::string, double, std::less<>> values;
   for (const std::string& key : file.Keys()) {
-    if (std::find(known.begin(), known.end(), key) == known.end()) {
+    if (std::ranges::find(known, key) == known.end()) {
       file.Fail(key, fmt::format("unknown key '{}'{}", key,
                                  common::DidYouMean(key, known)));
     }

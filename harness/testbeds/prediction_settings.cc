@@ -91,11 +91,9 @@ constexpr std::array<std::string_view, 8> kSettings = {
 std::filesystem::path DataFile(const PredictionSettings& settings,
                                std::string_view key, const std::string& kind,
                                const std::string& name) {
-  try {
+  return settings.table.At(key, [&] {
     return trials::FindDataFile(kind, name, settings.table.Folder());
-  } catch (const InputError& e) {
-    settings.table.Fail(key, e.what());
-  }
+  });
 }
 
 // The geometric mean of the values that are not NaN; NaN if none is.
@@ -160,7 +158,7 @@ void Permute(const std::vector<std::size_t>& order,
 std::vector<std::string> PredictionNames(const TomlTable& predictions) {
   std::vector<std::string> names = {""};
   for (const std::string& key : predictions.Keys()) {
-    if (std::find(kSettings.begin(), kSettings.end(), key) == kSettings.end()) {
+    if (std::ranges::find(kSettings, key) == kSettings.end()) {
       names.push_back(key);
     }
   }
@@ -175,7 +173,7 @@ PredictionSettings ReadPredictionSettings(const TomlTable& predictions,
     return settings;
   }
   const std::vector<std::string> known = PredictionNames(predictions);
-  if (std::find(known.begin(), known.end(), name) == known.end()) {
+  if (std::ranges::find(known, name) == known.end()) {
     throw InputError(fmt::format(
         "{}: there is no table [predictions.{}]{}", predictions.Where(), name,
         known.size() == 1
@@ -211,16 +209,14 @@ std::optional<trials::TableSettings> FindFacts(
     const std::string& scenario) {
   constexpr std::string_view kMeasured = "measured";
   if (!settings.facts.empty()) {
-    try {
-      trials::TableSettings facts = trials::FindTableSettings(settings.facts);
-      if (facts.kind != kMeasured) {
-        throw InputError(fmt::format("'{}' describes a table of another kind",
-                                     settings.facts));
-      }
-      return facts;
-    } catch (const InputError& e) {
-      settings.table.Fail("facts", e.what());
+    trials::TableSettings facts = settings.table.At(
+        "facts", [&] { return trials::FindTableSettings(settings.facts); });
+    if (facts.kind != kMeasured) {
+      settings.table.Fail("facts",
+                          fmt::format("'{}' describes a table of another kind",
+                                      settings.facts));
     }
+    return facts;
   }
   for (trials::TableSettings& facts : trials::AllTableSettings()) {
     if (facts.kind == kMeasured &&

@@ -16,7 +16,6 @@
 #include "trials/machine.h"
 #include "trials/predictions.h"
 #include "trials/search_space.h"
-#include "trials/trained_job.h"
 #include "trials/workload.h"
 
 namespace trials {

@@ -22,11 +22,6 @@ using common::TomlTable;
 
 namespace {
 
-void SetPrice(const TomlTable& table, trials::Cluster& cluster) {
-  double& price = cluster.gpu.price_per_hour;
-  price = table.GetPositive("price_per_gpu_hour", price);
-}
-
 // Why so many GPUs leave a host unfilled; "" if they do not.
 std::string UnfilledHosts(const trials::Cluster& cluster, int gpus) {
   return gpus > cluster.gpus_per_node && gpus % cluster.gpus_per_node != 0
@@ -115,7 +110,7 @@ std::vector<trials::Cluster> ReadClusters(const TomlTable& table) {
     gpu_types = {ChosenType(table, gpu_types)};
   }
   for (trials::Cluster& gpu_type : gpu_types) {
-    SetPrice(table, gpu_type);
+    trials::ReadChanges(table, gpu_type);
   }
   if (!table.Has("gpus")) {
     return gpu_types;
@@ -142,40 +137,26 @@ trials::Cluster ReadCluster(const TomlTable& table) {
   return std::move(gpu_types.front());
 }
 
-std::filesystem::path LikeFile(const TomlTable& table) {
-  try {
-    return trials::FindDataFile("clusters", table.RequireString("like"),
-                                table.Folder());
-  } catch (const common::InputError& e) {
-    table.Fail("like", e.what());
-  }
-}
-
 trials::Cluster ReadSizes(const TomlTable& table) {
   trials::Cluster cluster;
   cluster.gpu.name = "devices";
   cluster.nodes = table.GetIntIn("nodes", 1, 1);
   cluster.gpus_per_node = table.RequireIntIn("gpus_per_node", 1);
   if (table.Has("like")) {
-    try {
-      cluster = trials::WithHosts(trials::ReadCluster(LikeFile(table)),
-                                  cluster.nodes, cluster.gpus_per_node);
-    } catch (const std::invalid_argument& e) {
-      table.Fail("like", e.what());
-    }
+    const auto file = trials::FindDataFile("clusters", table, "like");
+    cluster = table.At("like", [&] {
+      return trials::WithHosts(trials::ReadCluster(file), cluster.nodes,
+                               cluster.gpus_per_node);
+    });
   }
   cluster.name = "this cluster";
   if (table.Has("gpu")) {
-    try {
-      cluster.gpu = trials::FindGpu(table.RequireString("gpu"), table.Folder());
-    } catch (const common::InputError& e) {
-      table.Fail("gpu", e.what());
-    }
+    cluster.gpu = trials::FindGpu(table);
   } else if (table.Has("memory_gib") || !table.Has("like")) {
     using common::kGibi;
     cluster.gpu.memory_bytes = kGibi * table.RequirePositive("memory_gib");
   }
-  SetPrice(table, cluster);
+  trials::ReadChanges(table, cluster);
   return cluster;
 }
 
@@ -212,7 +193,7 @@ void AddFrameworkRules(const ProblemSpec& problem,
                        std::vector<std::filesystem::path>& inputs) {
   const std::vector<std::string> named = problem.space.GetStrings("rule_sets");
   for (const std::string& name : names) {
-    if (std::find(named.begin(), named.end(), name) != named.end()) {
+    if (std::ranges::find(named, name) != named.end()) {
       continue;
     }
     const std::string file = name + ".rules";
@@ -236,7 +217,7 @@ Testbed TestbedOn(const trials::Workload& workload,
   testbed.warning = workload.model.note;
   testbed.workload = workload;
   testbed.machine = trials::Machine(gpu_types, space.gpus);
-  testbed.valuation.price_per_gpu_hour = gpu_types.front().gpu.price_per_hour;
+  testbed.valuation = trials::Valuation::Of(gpu_types.front().gpu);
   if (testbed.machine.mixed()) {
     // The stages of a configuration fill the types in their order.
     const std::vector<int> gpus = testbed.machine.GpusByType();

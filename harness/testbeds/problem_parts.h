@@ -38,14 +38,10 @@ inline constexpr std::string_view kDefaultFramework = "colossalai";
     const common::TomlTable& table);
 
 // A cluster of which the manifest has the sizes: nodes, gpus_per_node, and gpu
-// or memory_gib. With like = "h100-infiniband" (LikeFile), its links and GPU
-// are those of that cluster file, so that it can be simulated.
+// or memory_gib. With like = "h100-infiniband", its links and GPU are those of
+// that cluster file, so that it can be simulated.
 // Errors: throws InputError with the place in the manifest.
 [[nodiscard]] trials::Cluster ReadSizes(const common::TomlTable& table);
-
-// The cluster file that `like` names: a path relative to the manifest, or a
-// name in experiments/clusters.
-[[nodiscard]] std::filesystem::path LikeFile(const common::TomlTable& table);
 
 // The machine of a problem whose framework is not known. `inputs`: files that
 // its predictions depend on and its trials do not.

@@ -33,8 +33,11 @@ using common::TomlTable;
 // The file of the cluster that predictions simulate, where it is not that of
 // the trials.
 std::vector<std::filesystem::path> LikeFiles(const ProblemSpec& problem) {
-  return problem.cluster.Has("like") ? std::vector{LikeFile(problem.cluster)}
-                                     : std::vector<std::filesystem::path>();
+  std::vector<std::filesystem::path> files;
+  if (problem.cluster.Has("like")) {
+    files.push_back(trials::FindDataFile("clusters", problem.cluster, "like"));
+  }
+  return files;
 }
 
 // The machine of predictions, with a framework of experiments/frameworks.
@@ -83,7 +86,7 @@ void FixOtherParameters(const ProblemSpec& problem,
   for (const trials::Knob& knob : space.knobs) {
     const bool built_in = trials::BuiltInKnobs().Find(knob.name) != nullptr;
     if (built_in && knob.group != trials::KnobGroup::kFixed &&
-        std::find(varied.begin(), varied.end(), knob.name) == varied.end()) {
+        std::ranges::find(varied, knob.name) == varied.end()) {
       space.values.emplace(knob.name, std::vector<int>{knob.Default()});
     }
   }
@@ -115,7 +118,8 @@ Testbed ProgramTestbed(const ProblemSpec& problem, const SimulatorSetup& setup,
                        const Predicted& predicted,
                        trials::CommandOptions options, const std::string& by) {
   options.rank_wrapper = {ProgramPath(), "contain", "--"};
-  Testbed testbed = TestbedOn(setup.workload, setup.gpu_types, setup.space);
+  Testbed testbed =
+      TestbedOn(setup.workload, {&setup.cluster(), 1}, setup.space);
   testbed.inputs = ProblemFiles(problem);
   testbed.inputs.insert(testbed.inputs.end(), setup.inputs.begin(),
                         setup.inputs.end());
@@ -150,7 +154,7 @@ Testbed ProgramTestbed(const ProblemSpec& problem, const SimulatorSetup& setup,
 std::string ReadChoice(const TomlTable& table, std::string_view key,
                        const std::vector<std::string>& choices) {
   const std::string value = table.GetString(key, choices.front());
-  if (std::find(choices.begin(), choices.end(), value) == choices.end()) {
+  if (std::ranges::find(choices, value) == choices.end()) {
     table.Fail(key, fmt::format("invalid value '{}' for {}; known: {}", value,
                                 key, fmt::join(choices, ", ")));
   }
@@ -168,6 +172,46 @@ std::filesystem::path TrainerPath(const TomlTable& table) {
                            path.string()));
   }
   return path;
+}
+
+// The knobs that oppa-train applies (docs/trainer.md).
+constexpr std::array<std::string_view, 16> kTrainerKnobs = {
+    "dp",
+    "tp",
+    "pp",
+    "dp_bucket_mb",
+    "zero_stage",
+    "zero_bucket_mb",
+    "overlap_zero_comm",
+    "overlap_zero_allgather",
+    "microbatches",
+    "model_chunks",
+    "overlap_p2p",
+    "grad_checkpoint",
+    "micro_batch_size",
+    "ep",
+    "cp",
+    "sp"};
+
+// Errors: throws InputError for a space that varies any other knob, which would
+// have no effect.
+void CheckTrainerKnobs(const ProblemSpec& problem,
+                       const trials::SearchSpaceOptions& space) {
+  for (const trials::Knob& knob : space.knobs) {
+    const auto given = space.values.find(knob.name);
+    const bool varies = given == space.values.end()
+                            ? static_cast<bool>(knob.grid.values)
+                            : given->second != std::vector{knob.Default()};
+    if (varies &&
+        std::ranges::find(kTrainerKnobs, knob.name) == kTrainerKnobs.end()) {
+      problem.space.Fail(
+          knob.texts.empty() ? knob.name : "custom",
+          fmt::format("oppa-train does not apply the knob '{}', so its values "
+                      "would have no effect: remove it, or run a program that "
+                      "does with the backend 'command'",
+                      knob.name));
+    }
+  }
 }
 
 // Several GPUs have a process each. All ranks of a CPU, or of one GPU, are in
@@ -222,6 +266,7 @@ Testbed MakeCommand(const ProblemSpec& problem) {
 Testbed MakeTrainer(const ProblemSpec& problem) {
   const TomlTable& table = problem.backend;
   const SimulatorSetup setup = ReadProgramSetup(problem);
+  CheckTrainerKnobs(problem, setup.space);
   const std::string device = ReadChoice(table, "device", {"cuda", "cpu"});
   const bool cuda = device == "cuda";
   const std::string precision =

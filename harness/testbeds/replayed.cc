@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "common/error.h"
 #include "harness/testbeds/noise.h"
 #include "harness/testbeds/predictions.h"
 #include "harness/testbeds/problem_parts.h"
@@ -18,42 +17,21 @@
 #include "trials/tables/replay_table.h"
 
 namespace harness {
-namespace {
-
-using common::InputError;
-using common::TomlTable;
-
-std::filesystem::path ReplayTablePath(const TomlTable& table) {
-  try {
-    return trials::ResolveTablePath(table.RequireString("table"),
-                                    table.Folder());
-  } catch (const InputError& e) {
-    table.Fail("table", e.what());
-  }
-}
-
-trials::ReplayTable ReadTable(const TomlTable& table,
-                              const std::filesystem::path& path,
-                              const trials::KnobSet& knobs) {
-  try {
-    return trials::ReplayTable::Read(path, table.RequireString("scenarios"),
-                                     knobs);
-  } catch (const InputError& e) {
-    table.Fail("scenarios", e.what());
-  }
-}
-
-}  // namespace
-
 Testbed MakeReplay(const ProblemSpec& problem) {
   const trials::Cluster cluster = ReadCluster(problem.cluster);
-  const std::filesystem::path path = ReplayTablePath(problem.backend);
+  const common::TomlTable& backend = problem.backend;
+  const std::filesystem::path path = backend.At("table", [&backend] {
+    return trials::ResolveTablePath(backend.RequireString("table"),
+                                    backend.Folder());
+  });
   const trials::KnobSet knobs = trials::ReadCustomKnobs(problem.space);
-  const trials::ReplayTable table = ReadTable(problem.backend, path, knobs);
+  const trials::ReplayTable table = backend.At("scenarios", [&] {
+    return trials::ReplayTable::Read(path, backend.RequireString("scenarios"),
+                                     knobs);
+  });
   trials::ReplayRunner::Options options;
-  options.setup_s =
-      GetNotNegative(problem.backend, "setup_s", options.setup_s) *
-      GetNotNegative(problem.backend, "setup_factor", 1.0);
+  options.setup_s = GetNotNegative(backend, "setup_s", options.setup_s) *
+                    GetNotNegative(backend, "setup_factor", 1.0);
   const Noise noise = ReadNoise(problem);
   options.failure_s = noise.costs.failure_s.value_or(options.failure_s);
   Testbed testbed;
@@ -72,8 +50,8 @@ Testbed MakeReplay(const ProblemSpec& problem) {
        .memory_bytes = cluster.gpu.memory_bytes,
        .half_flop_per_s = cluster.gpu.half_flop_per_s},
       table.sizes()};
-  testbed.runs_plans = !table.plans().empty() && !testbed.machine.resizable();
-  testbed.valuation.price_per_gpu_hour = cluster.gpu.price_per_hour;
+  testbed.runs_plans = !table.plans().empty();
+  testbed.valuation = trials::Valuation::Of(cluster.gpu);
   testbed.space = std::make_unique<trials::SearchSpace>(table.configs(), knobs);
   if (!problem.workload.Keys().empty()) {
     testbed.workload = trials::ReadWorkload(problem.workload);

@@ -21,7 +21,6 @@
 #include "trials/simulator/framework.h"
 #include "trials/simulator/simulator.h"
 #include "trials/wrappers/landscape_runner.h"
-#include "trials/wrappers/sized_runner.h"
 
 namespace harness {
 namespace {
@@ -53,18 +52,6 @@ trials::Cluster WithLinkFactors(trials::Cluster cluster,
   return cluster;
 }
 
-// "nanotron: compared with ultrascale".
-std::string ValidationLine(const std::string& framework,
-                           const std::vector<std::string>& tables) {
-  return tables.empty()
-             ? fmt::format(
-                   "{}: not validated (no comparison with published "
-                   "measurements)",
-                   framework)
-             : fmt::format("{}: compared with published measurements ({})",
-                           framework, fmt::join(tables, ", "));
-}
-
 // "a100-8x4 (32 x A100)", with several numbers of GPUs "a100-8x4 (8, 16, 32 x
 // A100)", or all groups: "slow (8 x A100) + fast (8 x H100)".
 std::string NameOf(const std::vector<trials::Cluster>& gpu_types,
@@ -78,19 +65,6 @@ std::string NameOf(const std::vector<trials::Cluster>& gpu_types,
         gpu_type.gpu.name);
   }
   return name;
-}
-
-// A line for each GPU type: with which measurements it was compared.
-std::string ValidationOf(const std::vector<trials::Cluster>& gpu_types) {
-  std::string text;
-  for (const trials::Cluster& gpu_type : gpu_types) {
-    const std::string& validated = gpu_type.gpu.validated;
-    text += fmt::format("{}: {}\n", gpu_type.gpu.name,
-                        validated.empty()
-                            ? "not validated: its constants are estimates"
-                            : "validated with " + validated);
-  }
-  return text;
 }
 
 // The GPU types by the numbers that plans have.
@@ -163,20 +137,14 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
   setup.inputs = ProblemFiles(problem);
   for (const trials::Cluster& gpu_type : setup.gpu_types) {
     for (std::filesystem::path& file : trials::GpuFiles(gpu_type.gpu)) {
-      if (std::find(setup.inputs.begin(), setup.inputs.end(), file) ==
-          setup.inputs.end()) {
+      if (std::ranges::find(setup.inputs, file) == setup.inputs.end()) {
         setup.inputs.push_back(std::move(file));
       }
     }
   }
   if (problem.backend.Has("framework")) {
-    const std::string name = problem.backend.RequireString("framework");
-    std::filesystem::path file;
-    try {
-      file = trials::FindDataFile("frameworks", name, problem.backend.Folder());
-    } catch (const InputError& e) {
-      problem.backend.Fail("framework", e.what());
-    }
+    const std::filesystem::path file =
+        trials::FindDataFile("frameworks", problem.backend, "framework");
     framework = trials::ReadFramework(file);
     setup.framework_name = file.stem().string();
     setup.inputs.push_back(file);
@@ -205,34 +173,52 @@ std::string SimulatorSetup::FrameworkName() const {
                                 : framework_name;
 }
 
+// The simulators of a machine, one for each of its sizes.
+class StepModel::Parts final : public TrialRunner {
+ public:
+  Parts(const SimulatorSetup& setup, const std::vector<int>& sizes) {
+    for (const int gpus : sizes) {
+      std::vector<trials::Cluster> gpu_types = setup.gpu_types;
+      if (!setup.mixed()) {
+        gpu_types.front() = WithGpus(std::move(gpu_types.front()), gpus);
+      }
+      parts_.emplace(gpus, std::make_unique<trials::Simulator>(
+                               setup.workload, std::move(gpu_types),
+                               trials::Simulator::Options{*setup.framework}));
+    }
+  }
+
+  // Plans are of the whole machine, which has one size where they are tried.
+  // The largest part rejects a configuration of another number of GPUs.
+  [[nodiscard]] trials::Simulator& Of(
+      const trials::Candidate& candidate) const {
+    const auto found = parts_.find(trials::GpusOf(candidate.config()));
+    return *(found == parts_.end() ? *parts_.rbegin() : *found).second;
+  }
+  [[nodiscard]] trials::Measurement Run(
+      const trials::TrialRequest& request) override {
+    return Of(request.candidate).Run(request);
+  }
+  [[nodiscard]] std::optional<double> ExactThroughput(
+      const trials::Candidate& candidate) const override {
+    return Of(candidate).ExactThroughput(candidate);
+  }
+
+ private:
+  // By number of GPUs.
+  std::map<int, std::unique_ptr<trials::Simulator>> parts_;
+};
+
 StepModel::StepModel(const SimulatorSetup& setup,
                      const trials::Machine& machine,
                      std::shared_ptr<const trials::Landscape> deviations)
-    : setup_(setup), deviations_(std::move(deviations)) {
-  for (const int gpus : machine.sizes()) {
-    simulators_.emplace(gpus, SimulatorOf(gpus));
-  }
-}
-
-std::unique_ptr<trials::Simulator> StepModel::SimulatorOf(int gpus) const {
-  std::vector<trials::Cluster> gpu_types = setup_.gpu_types;
-  if (!setup_.mixed()) {
-    gpu_types.front() = WithGpus(std::move(gpu_types.front()), gpus);
-  }
-  return std::make_unique<trials::Simulator>(
-      setup_.workload, std::move(gpu_types),
-      trials::Simulator::Options{*setup_.framework});
-}
+    : setup_(setup),
+      sizes_(machine.sizes()),
+      deviations_(std::move(deviations)),
+      parts_(std::make_shared<const Parts>(setup_, sizes_)) {}
 
 std::unique_ptr<TrialRunner> StepModel::MakeRunner() const {
-  std::map<int, std::unique_ptr<TrialRunner>> parts;
-  for (const auto& [gpus, simulator] : simulators_) {
-    parts.emplace(gpus, SimulatorOf(gpus));
-  }
-  std::unique_ptr<TrialRunner> runner =
-      parts.size() == 1
-          ? std::move(parts.begin()->second)
-          : std::make_unique<trials::SizedRunner>(std::move(parts));
+  std::unique_ptr<TrialRunner> runner = std::make_unique<Parts>(setup_, sizes_);
   if (deviations_ != nullptr) {
     runner = std::make_unique<trials::LandscapeRunner>(std::move(runner),
                                                        deviations_);
@@ -240,15 +226,8 @@ std::unique_ptr<TrialRunner> StepModel::MakeRunner() const {
   return runner;
 }
 
-trials::StepReport StepModel::Simulate(
-    const trials::ParallelConfig& config) const {
-  const auto found = simulators_.find(trials::GpusOf(config));
-  return (found == simulators_.end() ? *simulators_.rbegin() : *found)
-      .second->Simulate(config);
-}
-
 Expectation StepModel::Expect(const trials::ParallelConfig& config) const {
-  const trials::StepReport report = Simulate(config);
+  const trials::StepReport report = parts_->Of(config).Simulate(config);
   const double factor =
       deviations_ == nullptr ? 1.0 : deviations_->TimeFactor(config);
   return {
@@ -258,9 +237,13 @@ Expectation StepModel::Expect(const trials::ParallelConfig& config) const {
 }
 
 std::string StepModel::Explain(const trials::ParallelConfig& config) const {
-  const trials::StepReport report = Simulate(config);
+  const trials::StepReport report = parts_->Of(config).Simulate(config);
+  std::string validation;
+  for (const trials::Cluster& gpu_type : setup_.gpu_types) {
+    validation += ValidationOf(gpu_type.gpu);
+  }
   return FormatReport(ToString(config), report) + ErrorBands(config, report) +
-         ValidationOf(setup_.gpu_types) +
+         validation +
          (deviations_ == nullptr
               ? ""
               : fmt::format("[noise] landscape: step time x {:.4f}\n",
@@ -268,34 +251,56 @@ std::string StepModel::Explain(const trials::ParallelConfig& config) const {
 }
 
 std::string StepModel::Explain(const trials::Plan& plan) const {
-  return FormatReport(ToString(plan),
-                      simulators_.begin()->second->Simulate(plan)) +
+  return FormatReport(ToString(plan), parts_->Of(plan).Simulate(plan)) +
          (setup_.mixed() ? TypesOf(setup_.gpu_types) : "");
 }
 
 std::string StepModel::Validation() const {
-  return ValidationLine(setup_.FrameworkName(), setup_.compared_with);
+  return ValidationOf(setup_.FrameworkName(), setup_.compared_with);
 }
 
-// How far measurements of comparable runs are from a report; nothing without
-// the file of bands, and with several GPU types, which no measurement has.
+// Nothing with several GPU types, which no measurement has.
 std::string StepModel::ErrorBands(const trials::ParallelConfig& config,
                                   const trials::StepReport& report) const {
   if (setup_.mixed()) {
     return "\n";
   }
+  const std::string bands =
+      ErrorBandsOf(WithGpus(setup_.cluster(), trials::GpusOf(config)),
+                   setup_.FrameworkName(), config.zero_stage, report);
+  return bands.empty() ? "" : "\n" + bands;
+}
+
+std::string ValidationOf(const std::string& framework,
+                         const std::vector<std::string>& tables) {
+  return tables.empty()
+             ? fmt::format(
+                   "{}: not validated (no comparison with published "
+                   "measurements)",
+                   framework)
+             : fmt::format("{}: compared with published measurements ({})",
+                           framework, fmt::join(tables, ", "));
+}
+
+std::string ValidationOf(const trials::Gpu& gpu) {
+  return fmt::format("{}: {}\n", gpu.name,
+                     gpu.validated.empty()
+                         ? "not validated: its constants are estimates"
+                         : "validated with " + gpu.validated);
+}
+
+std::string ErrorBandsOf(const trials::Cluster& cluster,
+                         const std::string& framework, int zero_stage,
+                         const trials::StepReport& report) {
   const std::filesystem::path file = trials::ErrorBandsPath();
   if (!common::IsFile(file)) {
     return "";
   }
   const trials::ErrorBands bands = trials::ReadErrorBands(file);
-  const trials::Cluster cluster =
-      WithGpus(setup_.cluster(), trials::GpusOf(config));
-  return "\n" + FormatBands(bands,
-                            bands.RegimeOf(cluster.gpu.architecture,
-                                           setup_.FrameworkName(),
-                                           cluster.nodes, config.zero_stage),
-                            report);
+  return FormatBands(bands,
+                     bands.RegimeOf(cluster.gpu.architecture, framework,
+                                    cluster.nodes, zero_stage),
+                     report);
 }
 
 Testbed MakeSimulator(const ProblemSpec& problem) {
@@ -314,7 +319,7 @@ Testbed MakeSimulator(const ProblemSpec& problem) {
                         : nullptr;
   testbed.model =
       std::make_shared<StepModel>(setup, testbed.machine, deviations);
-  testbed.runs_plans = !testbed.machine.resizable() && deviations == nullptr;
+  testbed.runs_plans = deviations == nullptr;
   std::unique_ptr<TrialRunner> exact = testbed.model->MakeRunner();
   testbed.exact = exact.get();
   testbed.runner =

@@ -4,7 +4,6 @@
 #define HARNESS_TESTBEDS_SIMULATED_H_
 
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,7 +18,6 @@
 
 namespace trials {
 class Landscape;
-class Simulator;
 struct Framework;
 struct StepReport;
 }  // namespace trials
@@ -71,22 +69,32 @@ class StepModel {
   // The same of a plan, whose stages may differ.
   // Errors: throws trials::InvalidPlan.
   [[nodiscard]] std::string Explain(const trials::Plan& plan) const;
-  [[nodiscard]] bool ExplainsPlans() const { return simulators_.size() == 1; }
+  [[nodiscard]] bool ExplainsPlans() const { return sizes_.size() == 1; }
   // Where its numbers were compared with measurements, in one line.
   [[nodiscard]] std::string Validation() const;
 
  private:
-  [[nodiscard]] std::unique_ptr<trials::Simulator> SimulatorOf(int gpus) const;
-  [[nodiscard]] trials::StepReport Simulate(
-      const trials::ParallelConfig& config) const;
+  class Parts;
   [[nodiscard]] std::string ErrorBands(const trials::ParallelConfig& config,
                                        const trials::StepReport& report) const;
 
   SimulatorSetup setup_;
+  std::vector<int> sizes_;
   std::shared_ptr<const trials::Landscape> deviations_;  // may be null
-  // By number of GPUs; the largest one rejects other configurations.
-  std::map<int, std::unique_ptr<const trials::Simulator>> simulators_;
+  std::shared_ptr<const Parts> parts_;
 };
+
+// "nanotron: compared with published measurements (ultrascale)".
+[[nodiscard]] std::string ValidationOf(const std::string& framework,
+                                       const std::vector<std::string>& tables);
+// With which measurements the simulated GPU was compared, a line.
+[[nodiscard]] std::string ValidationOf(const trials::Gpu& gpu);
+// How far measurements of comparable runs are from a report; "" without the
+// file of bands.
+[[nodiscard]] std::string ErrorBandsOf(const trials::Cluster& cluster,
+                                       const std::string& framework,
+                                       int zero_stage,
+                                       const trials::StepReport& report);
 
 [[nodiscard]] Testbed MakeSimulator(const ProblemSpec& problem);
 

@@ -413,7 +413,7 @@ class Page {
     if (!HasParetoFront(run_.problem->info)) {
       return "";
     }
-    return Section("Step time and money",
+    return Section(std::string(trials::kCost.title),
                    Scrolling(ParetoTable({run_.problem, 1})) +
                        "<p class=\"small soft\">Over all runs of the "
                        "problem.</p>");

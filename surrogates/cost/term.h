@@ -10,7 +10,6 @@
 #include "surrogates/parametric_mean.h"
 #include "trials/objective.h"
 #include "trials/parallel_config.h"
-#include "trials/rank_order.h"
 #include "trials/workload.h"
 
 namespace surrogates {

@@ -266,13 +266,14 @@ TEST_F(MoneyManifest, TheOptimumIsTheCheapestAndTheFrontThatOfAllCandidates) {
     fastest[gpus] = std::max(fastest[gpus], steps_per_s);
     least = steps_per_s > 0.0 ? std::min(least, gpus / steps_per_s) : least;
   }
-  ASSERT_TRUE(info.money);
-  EXPECT_DOUBLE_EQ(info.money->optimum_gpus / info.optimum_steps_per_s, least);
-  ASSERT_FALSE(info.money->pareto.empty());
-  EXPECT_DOUBLE_EQ(
-      info.money->pareto.back().gpus / info.money->pareto.back().steps_per_s,
-      least);
-  for (const trials::ParetoPoint& point : info.money->pareto) {
+  ASSERT_TRUE(info.trade_off);
+  EXPECT_DOUBLE_EQ(info.trade_off->optimum_gpus / info.optimum_steps_per_s,
+                   least);
+  ASSERT_FALSE(info.trade_off->pareto.empty());
+  EXPECT_DOUBLE_EQ(info.trade_off->pareto.back().gpus /
+                       info.trade_off->pareto.back().steps_per_s,
+                   least);
+  for (const trials::ParetoPoint& point : info.trade_off->pareto) {
     EXPECT_EQ(point.steps_per_s, fastest[point.gpus]);
   }
 }

@@ -34,7 +34,7 @@ void WriteParts(const fs::path& experiment, trials::Objective objective,
   problem.gpus = 4;
   problem.optimum_steps_per_s = 1.25;
   problem.optimum_config = "dp=2,tp=1,pp=1";
-  problem.money = {
+  problem.trade_off = {
       .objective = objective,
       .price_per_gpu_hour = kPrice,
       .gpus = std::move(gpus),
@@ -49,7 +49,7 @@ void WriteParts(const fs::path& experiment, trials::Objective objective,
                         {Outcome::kOutOfMemory, 50}});
 }
 
-TEST(ParetoFront, OfTrialsHasCompletedOnesWithTheirTimeAndMoney) {
+TEST(ParetoFront, OfTrialsHasCompletedOnesWithTheirTimeAndCost) {
   for (const auto objective :
        {trials::Objective::kTime, trials::Objective::kMoney}) {
     const TemporaryFolder folder;
@@ -61,14 +61,14 @@ TEST(ParetoFront, OfTrialsHasCompletedOnesWithTheirTimeAndMoney) {
     ASSERT_EQ(front.size(), 2U);
     EXPECT_EQ(front[0].gpus, 4);
     EXPECT_NEAR(front[0].cost.step_time_s, 1.0 / 1.6, 1e-12);
-    EXPECT_NEAR(front[0].cost.money, 4.0 / 1.6, 1e-12);
+    EXPECT_NEAR(front[0].cost.cost, 4.0 / 1.6, 1e-12);
     EXPECT_EQ(front[1].gpus, 2);
     EXPECT_NEAR(front[1].cost.step_time_s, 1.0, 1e-12);
-    EXPECT_NEAR(front[1].cost.money, 2.0, 1e-12);
+    EXPECT_NEAR(front[1].cost.cost, 2.0, 1e-12);
     const std::vector<CostPoint> all =
         FrontOfAll(records.problems.front().info);
     ASSERT_EQ(all.size(), 2U);
-    EXPECT_NEAR(all[1].cost.money, 1.6, 1e-12);
+    EXPECT_NEAR(all[1].cost.cost, 1.6, 1e-12);
   }
 }
 

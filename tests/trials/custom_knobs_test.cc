@@ -84,7 +84,7 @@ TEST(CustomKnobs, AreColumnsOfRecordsWithoutChangingOthers) {
   trial.custom = {{"attention", "flash"}, {"Fused Adam", "on"}};
   fakes::WriteFile(
       folder.path() / "trials.csv",
-      TrialsHeader({"attention", "Fused Adam"}) + ToRow(trial) + "\n");
+      TrialsHeader({{"attention", "Fused Adam"}}) + ToRow(trial) + "\n");
   const Trial read = ReadTrials(folder.path()).front();
   EXPECT_EQ(read.custom, trial.custom);
   EXPECT_EQ(CandidateLabel(read),

@@ -12,9 +12,10 @@ namespace trials::objective_test {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(StepMoney, IsTimeTimesGpusTimesPrice) {
+TEST(Valuation, CostIsTimeTimesGpusTimesPrice) {
   // A quarter of an hour on 8 GPUs at 2 USD.
-  EXPECT_DOUBLE_EQ(StepMoney(900.0, 8, 2.0), 4.0);
+  EXPECT_DOUBLE_EQ(Valuation::Of({.price_per_hour = 2.0}).CostOf(900.0, 8),
+                   4.0);
 }
 
 TEST(Weight, IsTheShareOfTheClustersGpus) {
@@ -33,7 +34,7 @@ TEST(Valuation, IsTheThroughputOrTheStepsOfOneDollar) {
   const Valuation money{Objective::kMoney, 3.6};
   const double steps_per_s = 5.0;
   EXPECT_DOUBLE_EQ(steps_per_s * money.Factor(config),
-                   1.0 / StepMoney(1.0 / steps_per_s, 4, 3.6));
+                   1.0 / money.CostOf(1.0 / steps_per_s, 4));
   EXPECT_EQ(money.unit(), "steps/USD");
 }
 
@@ -50,20 +51,19 @@ TEST(Valuation, OrdersConfigurationsLikeTheValuesOfMethods) {
 TEST(ParetoFront, HasNoPointThatAnotherOneBeats) {
   std::mt19937 random(3);
   for (int repeat = 0; repeat < 200; ++repeat) {
-    std::vector<TimeAndMoney> points(1 + random() % 12);
+    std::vector<TimeAndCost> points(1 + random() % 12);
     const auto few = [&] { return static_cast<double>(1 + random() % 5); };
-    for (TimeAndMoney& point : points) {  // few values: many ties
-      point = {.step_time_s = few(), .money = few()};
+    for (TimeAndCost& point : points) {  // few values: many ties
+      point = {.step_time_s = few(), .cost = few()};
     }
     std::vector<std::size_t> expected;
     for (std::size_t i = 0; i < points.size(); ++i) {
-      const TimeAndMoney& a = points[i];
+      const TimeAndCost& a = points[i];
       bool best = true;
       for (std::size_t j = 0; j < points.size(); ++j) {
-        const TimeAndMoney& b = points[j];
-        const bool as_good =
-            b.step_time_s <= a.step_time_s && b.money <= a.money;
-        const bool better = b.step_time_s < a.step_time_s || b.money < a.money;
+        const TimeAndCost& b = points[j];
+        const bool as_good = b.step_time_s <= a.step_time_s && b.cost <= a.cost;
+        const bool better = b.step_time_s < a.step_time_s || b.cost < a.cost;
         best = best && !(as_good && (better || j < i));
       }
       if (best) {
@@ -79,7 +79,7 @@ TEST(ParetoFront, HasNoPointThatAnotherOneBeats) {
 
 TEST(ParetoFront, OfNothingIsEmptyAndOfEqualPointsIsTheFirst) {
   EXPECT_THAT(ParetoFront({}), IsEmpty());
-  const std::vector<TimeAndMoney> equal = {{2.0, 1.0}, {2.0, 1.0}};
+  const std::vector<TimeAndCost> equal = {{2.0, 1.0}, {2.0, 1.0}};
   EXPECT_THAT(ParetoFront(equal), ElementsAre(0));
 }
 

@@ -1,5 +1,3 @@
-#include "trials/plan_file.h"
-
 #include <string>
 
 #include <gmock/gmock.h>
@@ -7,6 +5,7 @@
 
 #include "tests/fakes/error_of.h"
 #include "tests/trials/simulator/problem.h"
+#include "trials/plan.h"
 #include "trials/simulator/simulator.h"
 
 namespace trials::plan_file_test {

@@ -328,8 +328,8 @@ TEST(PlanRequest, LandscapesAndTablesRefusePlans) {
   const TrialRequest request{.candidate = FourStages()};
   LandscapeRunner landscape(std::make_unique<Simulator>(Small()), nullptr);
   EXPECT_THROW((void)landscape.Run(request), std::logic_error);
-  EXPECT_THROW(RejectPlan(request, "replay"), std::logic_error);
-  EXPECT_NO_THROW(RejectPlan({}, "replay"));
+  EXPECT_THROW(request.candidate.RejectPlan("replay"), std::logic_error);
+  EXPECT_NO_THROW(Candidate().RejectPlan("replay"));
 }
 
 TEST(Plan, TypesAreFilledOneAfterTheOther) {

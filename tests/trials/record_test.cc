@@ -182,7 +182,7 @@ TEST_F(RecordFiles, InfoFilesReadBack) {
 // that has others after it.
 TEST_F(RecordFiles, OnlyADamagedEndIsDropped) {
   const std::string row = ToRow(Trial{.number = 1}) + "\n";
-  const std::string text = TrialsHeader({}) + row;
+  const std::string text = FileOf<Trial>().header + row;
   fakes::WriteFile(folder_.path() / "trials.csv", text + "damaged\n");
   EXPECT_EQ(ReadRows<Trial>(folder_.path(), true).records.size(), 1u);
   EXPECT_THROW((void)ReadRows<Trial>(folder_.path(), false),
@@ -202,11 +202,11 @@ TEST_F(RecordFiles, OnlyAProblemWithPricesHasMoney) {
   ProblemInfo problem;
   Write(folder_.path(), problem);
   EXPECT_FALSE(has_money());
-  EXPECT_FALSE(ReadProblemInfo(folder_.path()).money.has_value());
-  problem.money.emplace();
+  EXPECT_FALSE(ReadProblemInfo(folder_.path()).trade_off.has_value());
+  problem.trade_off.emplace();
   Write(folder_.path(), problem);
   EXPECT_TRUE(has_money());
-  EXPECT_TRUE(ReadProblemInfo(folder_.path()).money.has_value());
+  EXPECT_TRUE(ReadProblemInfo(folder_.path()).trade_off.has_value());
 }
 
 // Two columns of one's own, and two cells too few.
@@ -216,7 +216,7 @@ TEST_F(RecordFiles, ARowWithMissingCellsIsAnErrorWithBothNumbers) {
   const auto columns = [](const std::string& text) {
     return static_cast<int>(std::count(text.begin(), text.end(), ','));
   };
-  const std::string header = TrialsHeader({"a", "b"});
+  const std::string header = TrialsHeader({{"a", "b"}});
   const std::string without = ToRow(SomeTrial());
   ASSERT_EQ(columns(header), columns(without) + 2);
   fakes::WriteFile(folder_.path() / "trials.csv", header + without + "\n");
@@ -237,6 +237,22 @@ TEST(Record, ACellOfANumberHasNothingElse) {
     EXPECT_THROW((void)ParseRow<StepRecord>(row(body)), common::InputError)
         << body;
   }
+}
+
+// As a file has it that was written before the knobs cp and sp were added.
+TEST_F(RecordFiles, AKnobWithoutAColumnHasItsDefault) {
+  std::string header = FileOf<Trial>().header;
+  header.erase(header.find(",cp,sp"), std::string(",cp,sp").size());
+  std::string row = ToRow(SomeTrial());
+  row.resize(row.rfind(','));
+  row.erase(row.find(",1,1,terminated"), std::string(",1,1").size());
+  fakes::WriteFile(
+      folder_.path() / "trials.csv",
+      fmt::format("{}{},{:08x}\n", header, row, common::RowCheck(row)));
+  const Rows<Trial> rows = ReadRows<Trial>(folder_.path());
+  ASSERT_EQ(rows.records.size(), 1U);
+  EXPECT_EQ(ToRow(rows.records.front()), ToRow(SomeTrial()));
+  EXPECT_EQ(rows.columns.absent, (std::vector<std::string>{"cp", "sp"}));
 }
 
 // A header that has neither the columns nor one's own in their place.

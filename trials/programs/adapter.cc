@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <stdexcept>
 #include <utility>
 
@@ -202,9 +201,9 @@ std::optional<ConfigValue> Adapter::ValueOf(const AdapterSetting& setting,
   }
   ConfigValue value{ConfigValue::Type::kString,
                     expand ? expand(setting.text) : setting.text};
-  if (!value.text.empty() &&
-      std::all_of(value.text.begin(), value.text.end(),
-                  [](char c) { return c >= '0' && c <= '9'; })) {
+  if (!value.text.empty() && std::ranges::all_of(value.text, [](char c) {
+        return c >= '0' && c <= '9';
+      })) {
     value.type = ConfigValue::Type::kNumber;
   }
   return value;
@@ -222,11 +221,10 @@ std::vector<Adapter::SettingValue> Adapter::Values(
     }
     auto value =
         ValueOf(setting, config.value_or(ParallelConfig()), context, expand);
-    const auto same =
-        std::find_if(values.begin(), values.end(), [&](const auto& each) {
-          return each.first->name == setting.name &&
-                 each.first->kind == setting.kind;
-        });
+    const auto same = std::ranges::find_if(values, [&](const auto& each) {
+      return each.first->name == setting.name &&
+             each.first->kind == setting.kind;
+    });
     if (same == values.end()) {
       values.emplace_back(&setting, std::move(value));
     } else if (!same->second) {

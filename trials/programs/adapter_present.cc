@@ -1,7 +1,6 @@
 // What a job's command line and configuration file say now.
 
 #include <algorithm>
-#include <map>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -51,10 +50,10 @@ std::vector<std::string> ParametersOf(const AdapterSetting& setting) {
                           : name);
     }
   }
-  std::reverse(names.begin(), names.end());
+  std::ranges::reverse(names);
   // The number of data-parallel ranks follows from the other sizes.
-  if (std::any_of(names.begin(), names.end(),
-                  [](const std::string& name) { return name != "dp"; })) {
+  if (std::ranges::any_of(
+          names, [](const std::string& name) { return name != "dp"; })) {
     std::erase(names, "dp");
   }
   return names;
@@ -124,7 +123,7 @@ std::vector<std::string> Adapter::Parameters(const AdapterJob& job) const {
   }
   std::vector<std::string> ordered;
   for (const Knob& knob : BuiltInKnobs()) {
-    if (std::find(used.begin(), used.end(), knob.name) != used.end()) {
+    if (std::ranges::find(used, knob.name) != used.end()) {
       ordered.push_back(knob.name);
     }
   }
@@ -173,10 +172,9 @@ class Adapter::PresentSearch {
   };
 
   void Add(const AdapterSetting& setting, std::optional<std::string> present) {
-    const auto same =
-        std::find_if(groups_.begin(), groups_.end(), [&](const Group& group) {
-          return group.rows.front()->name == setting.name;
-        });
+    const auto same = std::ranges::find_if(groups_, [&](const Group& group) {
+      return group.rows.front()->name == setting.name;
+    });
     Group& group = same == groups_.end() ? groups_.emplace_back() : *same;
     group.rows.push_back(&setting);
     group.present = std::move(present);
@@ -205,11 +203,10 @@ class Adapter::PresentSearch {
       return SameText(value->text, *group.present);
     }
     if (group.present) {  // what the framework uses without the setting
-      return std::any_of(group.rows.begin(), group.rows.end(),
-                         [&](const AdapterSetting* row) {
-                           return !row->otherwise.empty() &&
-                                  SameText(row->otherwise, *group.present);
-                         });
+      return std::ranges::any_of(group.rows, [&](const AdapterSetting* row) {
+        return !row->otherwise.empty() &&
+               SameText(row->otherwise, *group.present);
+      });
     }
     // A number that the job lacks is left to the framework.
     return !value || value->type == ConfigValue::Type::kNumber;

@@ -1,9 +1,7 @@
 #include "trials/programs/command_options.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
-#include <stdexcept>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -48,12 +46,10 @@ std::vector<std::string> ReadLauncher(const common::TomlTable& table) {
 
 void ReadAdapter(const common::TomlTable& table, CommandOptions& options) {
   if (table.Has("framework")) {
-    try {
-      options.adapter = std::make_shared<const Adapter>(
+    options.adapter = table.At("framework", [&table] {
+      return std::make_shared<const Adapter>(
           Adapter::Find(table.RequireString("framework"), table.Folder()));
-    } catch (const common::InputError& e) {
-      table.Fail("framework", e.what());
-    }
+    });
     const std::vector<std::string>& texts =
         options.adapter->log().out_of_memory;
     options.out_of_memory.insert(options.out_of_memory.end(), texts.begin(),
@@ -79,11 +75,8 @@ void ReadProgram(const common::TomlTable& table, CommandOptions& options) {
     if (word.find('\0') != std::string::npos) {
       table.Fail("program", "a word cannot hold a NUL byte");
     }
-    try {
-      (void)Expand(word, Placeholders(options, {}, {}));
-    } catch (const std::invalid_argument& e) {
-      table.Fail("program", e.what());
-    }
+    (void)table.At("program",
+                   [&] { return Expand(word, Placeholders(options, {}, {})); });
   }
   std::string& program = options.program.front();
   if (program.find('/') == std::string::npos) {

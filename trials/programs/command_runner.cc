@@ -34,9 +34,8 @@ constexpr std::size_t kMostFileName = 200;
 // The name of a trial's files.
 std::string FileName(const ParallelConfig& config, const KnobSet& knobs) {
   std::string name = ToString(config, knobs);
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == '/' || c == ' '; },
-      '_');
+  std::ranges::replace_if(
+      name, [](char c) { return c == '/' || c == ' '; }, '_');
   return name.size() > kMostFileName
              ? fmt::format("{:016x}", common::DeriveSeed(name))
              : name;
@@ -295,7 +294,7 @@ CommandRunner::CommandRunner(CommandOptions options, Cluster cluster)
     : options_(std::move(options)), cluster_(std::move(cluster)) {}
 
 Measurement CommandRunner::Run(const TrialRequest& request) {
-  RejectPlan(request, "command");
+  request.candidate.RejectPlan("command");
   if (options_.ranks != CommandOptions::Ranks::kOne &&
       std::getenv("SLURM_JOB_ID") == nullptr) {
     throw common::InputError(

@@ -123,7 +123,7 @@ bool KillMarked(const Predicate& is_ours) {
   bool found = false;
   for (const auto& [pid, process] : common::ListProcesses()) {
     const auto marks = MarksOf(pid);
-    if (pid != ::getpid() && std::any_of(marks.begin(), marks.end(), is_ours)) {
+    if (pid != ::getpid() && std::ranges::any_of(marks, is_ours)) {
       found = ::kill(pid, SIGKILL) == 0 || found;
     }
   }

@@ -1,6 +1,5 @@
 #include "trials/programs/log_scanner.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <stdexcept>
@@ -84,13 +83,6 @@ std::optional<double> Find(const std::regex& expression,
 }
 
 }  // namespace
-
-bool LogPatterns::HasSteps() const {
-  return ends_step.has_value() ||
-         std::any_of(patterns.begin(), patterns.end(), [](const auto& each) {
-           return each.quantity != Quantity::kMemory;
-         });
-}
 
 LogPatterns ReadLogPatterns(const common::TomlTable& table) {
   LogPatterns patterns;

@@ -41,8 +41,6 @@ struct LogPatterns {
   // the line before is that of the step.
   std::optional<std::regex> ends_step;
   std::vector<std::string> out_of_memory;
-
-  [[nodiscard]] bool HasSteps() const;
 };
 
 // Errors: throws InputError with the place of an unknown key and of an invalid

@@ -38,7 +38,7 @@ void Say(int fd, SupervisorWord::Kind kind, int value) {
 // Closes every descriptor from 3 on except these, so that no pipe of another
 // trial, and no record, is held open by a process that outlives us.
 void CloseOthers(std::array<int, 3> kept) {
-  std::sort(kept.begin(), kept.end());
+  std::ranges::sort(kept);
   int first = STDERR_FILENO + 1;
   for (const int fd : kept) {
     if (fd >= first) {

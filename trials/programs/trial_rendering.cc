@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 bool IsPlaceholder(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) {
     return (c >= 'a' && c <= 'z') || c == '_' || (c >= '0' && c <= '9');
   });
 }
@@ -42,12 +42,10 @@ bool NamesParameter(const CommandOptions& options) {
   for (const Knob& knob : options.knobs) {
     names.push_back(knob.name);
   }
-  return std::any_of(names.begin(), names.end(), [&](const auto& name) {
-    return std::any_of(options.program.begin(), options.program.end(),
-                       [&](const std::string& word) {
-                         return word.find("{" + name + "}") !=
-                                std::string::npos;
-                       });
+  return std::ranges::any_of(names, [&](const auto& name) {
+    return std::ranges::any_of(options.program, [&](const std::string& word) {
+      return word.find("{" + name + "}") != std::string::npos;
+    });
   });
 }
 

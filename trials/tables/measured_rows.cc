@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
 #include <stdexcept>
 
@@ -35,8 +34,8 @@ constexpr std::array<MeasureColumn, 3> kPeaks = {
      {kPeak, MeasureKind::kMemory, common::kGiga}}};
 
 bool Lists(std::span<const MeasureColumn> columns, std::string_view name) {
-  return std::any_of(columns.begin(), columns.end(),
-                     [&](const auto& column) { return column.name == name; });
+  return std::ranges::any_of(
+      columns, [&](const auto& column) { return column.name == name; });
 }
 
 // The names of outcomes that tools and tables use.
@@ -179,7 +178,7 @@ MeasuredColumns CheckColumns(const common::CsvTable& table,
       continue;  // a table may have several units
     }
     if (knobs.Find(name) == nullptr && name != "status" &&
-        std::find(others.begin(), others.end(), name) == others.end()) {
+        std::ranges::find(others, name) == others.end()) {
       columns.unknown.push_back(column);
       continue;
     }

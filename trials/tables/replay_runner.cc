@@ -1,7 +1,6 @@
 #include "trials/tables/replay_runner.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <string>
 #include <utility>
 
@@ -30,12 +29,9 @@ ReplayRunner::ReplayRunner(ReplayTable table, const Options& options)
   }
 }
 
-ReplayRunner::ReplayRunner(ReplayTable table)
-    : ReplayRunner(std::move(table), Options{}) {}
-
 Measurement ReplayRunner::Run(const TrialRequest& request) {
   if (table_.plans().empty()) {
-    RejectPlan(request, "a table without plans");
+    request.candidate.RejectPlan("a table without plans");
   }
   Measurement measurement{.setup_s = options_.setup_s,
                           .duration_s = options_.setup_s};
@@ -73,15 +69,20 @@ std::optional<double> ReplayRunner::ExactThroughput(
   return ThroughputOf(Find(candidate));
 }
 
-const ReplayRow* ReplayRunner::Find(const Candidate& candidate) const {
-  if (!candidate.IsPlan()) {
-    const std::optional<int> index = space_.Find(candidate.config());
-    return index ? &table_.rows()[*index] : nullptr;
-  }
+const ReplayRow* ReplayRunner::Find(const ParallelConfig& config) const {
+  const std::optional<int> index = space_.Find(config);
+  return index ? &table_.rows()[*index] : nullptr;
+}
+
+const ReplayRow* ReplayRunner::Find(const Plan& plan) const {
   const auto row = std::ranges::find(
-      table_.plans(), candidate.Label(),
+      table_.plans(), ToString(plan),
       [](const ReplayRow& each) { return each.candidate.Label(); });
   return row == table_.plans().end() ? nullptr : &*row;
+}
+
+const ReplayRow* ReplayRunner::Find(const Candidate& candidate) const {
+  return candidate.Visit([this](const auto& what) { return Find(what); });
 }
 
 }  // namespace trials

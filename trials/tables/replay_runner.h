@@ -33,7 +33,6 @@ class ReplayRunner final : public TrialRunner {
 
   // Errors: throws InputError if an option violates its inequality.
   ReplayRunner(ReplayTable table, const Options& options);
-  explicit ReplayRunner(ReplayTable table);
 
   [[nodiscard]] Measurement Run(const TrialRequest& request) override;
 
@@ -47,6 +46,8 @@ class ReplayRunner final : public TrialRunner {
 
  private:
   [[nodiscard]] const ReplayRow* Find(const Candidate& candidate) const;
+  [[nodiscard]] const ReplayRow* Find(const ParallelConfig& config) const;
+  [[nodiscard]] const ReplayRow* Find(const Plan& plan) const;
 
   ReplayTable table_;
   SearchSpace space_;

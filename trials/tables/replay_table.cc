@@ -221,7 +221,7 @@ std::vector<std::string> ScenarioNames(const std::filesystem::path& path) {
   std::vector<std::string> names;
   for (const CsvTable::Row& row : csv.rows()) {
     const std::string_view name = csv.Cell(row, "scenario");
-    if (std::find(names.begin(), names.end(), name) == names.end()) {
+    if (std::ranges::find(names, name) == names.end()) {
       names.emplace_back(name);
     }
   }

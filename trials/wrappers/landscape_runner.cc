@@ -27,7 +27,7 @@ Landscape::Landscape(const LandscapeOptions& options,
                      std::span<const ParallelConfig> configs)
     : options_(options) {
   for (const Knob& knob : BuiltInKnobs()) {
-    if (std::any_of(configs.begin(), configs.end(), [&](const auto& config) {
+    if (std::ranges::any_of(configs, [&](const auto& config) {
           return knob.Get(config) != knob.Get(configs.front());
         })) {
       knobs_.push_back(knob);
@@ -80,7 +80,7 @@ LandscapeRunner::LandscapeRunner(std::unique_ptr<TrialRunner> runner,
     : runner_(std::move(runner)), landscape_(std::move(landscape)) {}
 
 Measurement LandscapeRunner::Run(const TrialRequest& request) {
-  RejectPlan(request, "simulator with a landscape");
+  request.candidate.RejectPlan("simulator with a landscape");
   const double factor = landscape_->TimeFactor(request.candidate.config());
   TrialRequest inner = request;
   if (request.on_step) {
@@ -98,9 +98,6 @@ Measurement LandscapeRunner::Run(const TrialRequest& request) {
 
 std::optional<double> LandscapeRunner::ExactThroughput(
     const Candidate& candidate) const {
-  if (candidate.IsPlan()) {
-    return std::nullopt;
-  }
   std::optional<double> exact = runner_->ExactThroughput(candidate);
   if (exact) {
     *exact /= landscape_->TimeFactor(candidate.config());

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "trials/parallel_config.h"
-#include "trials/rank_order.h"
 #include "trials/workload.h"
 
 namespace methods {

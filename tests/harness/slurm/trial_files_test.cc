@@ -1,5 +1,3 @@
-#include "harness/slurm/trial_files.h"
-
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -11,6 +9,7 @@
 #include "common/error.h"
 #include "common/fields.h"
 #include "common/json.h"
+#include "harness/slurm/trial_jobs.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace harness::trial_files_test {

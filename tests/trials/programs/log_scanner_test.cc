@@ -167,16 +167,4 @@ TEST(LogScanner, NumbersHaveSeparatorsAndSuffixes) {
   EXPECT_FALSE(ReadOne("memory_bytes", ","));
 }
 
-TEST(LogPatterns, StepsNeedATimeARateOrAnEnd) {
-  const auto has_steps = [](const std::string& text) {
-    return ReadLogPatterns(common::TomlTable::ParseString(text, "p"))
-        .HasSteps();
-  };
-  EXPECT_TRUE(has_steps("steps_per_s = '(1)'"));
-  EXPECT_TRUE(has_steps("ends_step = 'end'"));
-  EXPECT_FALSE(has_steps("memory_mib = '(1)'"));
-  EXPECT_TRUE(has_steps("memory_mib = '(1)'\nstep_time_s = '(1)'"));
-  EXPECT_FALSE(has_steps(""));
-}
-
 }  // namespace trials::log_scanner_test
