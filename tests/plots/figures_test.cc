@@ -113,7 +113,7 @@ ExperimentRecords RecordsForAll(const fs::path& folder) {
   WriteSmallExperiment(folder);
   ExperimentRecords records = LoadExperiment(folder);
   ProblemRecords& problem = records.problems.front();
-  problem.info.money = {.price_per_gpu_hour = 2.0, .gpus = {1, 2}};
+  problem.info.trade_off = {.price_per_gpu_hour = 2.0, .gpus = {1, 2}};
   for (MethodRecords& method : problem.methods) {
     for (Run& run : method.runs) {
       run.remaining = {{1, {.expected_gain = 0.5, .p_within_5 = 0.1}},
