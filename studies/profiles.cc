@@ -85,7 +85,8 @@ Contenders Compared(const Contenders& all,
     compared.push_back(Find(all, name));
   }
   for (std::size_t i = 0; i < compared.size(); ++i) {
-    compared = On(ProblemsOf(compared[i]), std::move(compared));
+    const std::set<std::string> own = ProblemsOf(compared[i]);
+    compared = On(own, std::move(compared));
   }
   if (compared.empty() || compared.front().attempts.empty()) {
     throw common::InputError(
@@ -320,8 +321,9 @@ plots::Row StepRow(const std::string& problem, const Strata& shares,
       {"rank_biserial", "rank-biserial", plots::Fixed(test.rank_biserial, 2)}};
 }
 
-void AddSteps(const Contenders& all, const std::string& chain,
-              plots::Table& table) {
+// The steps of a chain, and all of them together: on each problem, and as means
+// over problems.
+void AddSteps(const Contenders& all, const std::string& chain, Output& output) {
   const auto names = common::Split(chain, ',');
   const auto problems = SharesOf(all, chain);
   Strata whole;
@@ -329,18 +331,21 @@ void AddSteps(const Contenders& all, const std::string& chain,
     whole.push_back(shares);
   }
   const auto add = [&](std::size_t from, std::size_t to) {
-    const auto add_row = [&](const std::string& problem, const Strata& shares) {
-      plots::Row row = StepRow(problem, shares, from, to);
-      row.insert(row.begin(),
-                 {{"from", Find(all, std::string(names[from])).label},
-                  {"to", Find(all, std::string(names[to])).label}});
-      table.Add(std::move(row));
+    const auto row = [&](const std::string& problem, const Strata& shares) {
+      plots::Row cells = StepRow(problem, shares, from, to);
+      cells.insert(cells.begin(),
+                   {{"from", Find(all, std::string(names[from])).label},
+                    {"to", Find(all, std::string(names[to])).label}});
+      return cells;
     };
     for (const auto& [problem, shares] : problems) {
-      add_row(problem, {shares});
+      output.data.Add(row(problem, {shares}));
     }
-    if (whole.size() > 1) {
-      add_row("(mean)", whole);
+    if (whole.size() == 1) {
+      output.table.Add(row(problems.begin()->first, whole));
+    } else if (!whole.empty()) {
+      output.table.Add(row("(mean)", whole));
+      output.data.Add(row("(mean)", whole));
     }
   };
   for (std::size_t to = 1; to < names.size(); ++to) {
@@ -432,6 +437,7 @@ std::vector<Output> Profiles(const Contenders& contenders,
           "ended, over the number of runs that reached it.",
       .figures = {RuntimeProfile(compared, false)}};
   AddTargets("(all)", compared, targets.table);
+  targets.data = targets.table;
   for (const std::string& problem : ProblemsOf(compared.front())) {
     AddTargets(problem, On({problem}, compared), targets.data);
   }
@@ -455,7 +461,7 @@ std::vector<Output> Profiles(const Contenders& contenders,
                    "end, paired by repeat: 95% bootstrap intervals over "
                    "repeats, Wilcoxon's signed-rank test without adjustment."});
     for (const std::string& chain : options.steps) {
-      AddSteps(contenders, chain, steps.table);
+      AddSteps(contenders, chain, steps);
     }
   }
   return outputs;
