@@ -309,9 +309,10 @@ plots::Row StepRow(const std::string& problem, const Strata& shares,
        plots::Interval(StratifiedBootstrap(shares, mean_of(from, to)), 1,
                        100.0)},
       {"part", "part (%)",
-       from == 0 && to == last
-           ? plots::Cell()
-           : plots::Interval(StratifiedBootstrap(shares, part), 0, 100.0)},
+       plots::Interval(from == 0 && to == last
+                           ? common::Estimate()
+                           : StratifiedBootstrap(shares, part),
+                       0, 100.0)},
       {"pairs", "", test.pairs},
       {"", "better/worse/equal",
        plots::Figures(test.pairs == 0 ? ""
