@@ -464,6 +464,7 @@ std::vector<Output> Profiles(const Contenders& contenders,
     for (const std::string& chain : options.steps) {
       AddSteps(contenders, chain, steps);
     }
+    steps.table.HideEmpty();
   }
   return outputs;
 }

@@ -99,11 +99,12 @@ TEST(Profiles, TargetsCountAllRunsOfAllProblems) {
               ElementsAre("66.7", "66.7", "33.3", "0.0", "0.0", "100.0",
                           "100.0", "100.0", "100.0", "100.0"));
   // (2 + 4 + 2) / 2, (4 + 4 + 2) / 2 with 0.9 on b, (4 + 4 + 4) / 1.
+  EXPECT_THAT(Texts(targets.table, "expected trials"),
+              ElementsAre("4.00", "5.00", "12.0", "-", "-", "1.33", "1.67",
+                          "2.00", "2.00", "2.00"));
   EXPECT_THAT(
-      Texts(targets.table, "expected trials"),
-      ElementsAre("4", "5", "12", "-", "-", "1.33", "1.67", "2", "2", "2"));
-  EXPECT_THAT(Texts(targets.table, "RANDOM: times the trials"),
-              ElementsAre("1", "1", "1", "", "", "3", "3", "6", "-", "-"));
+      Texts(targets.table, "RANDOM: times the trials"),
+      ElementsAre("1.0", "1.0", "1.0", "", "", "3.0", "3.0", "6.0", "-", "-"));
   // The profile of RANDOM at 80%, after 1, 2, 3 and 4 trials.
   const plots::Figure& trials = targets.figures.front();
   ASSERT_EQ(trials.panels.size(), 5U);
