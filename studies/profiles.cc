@@ -409,8 +409,8 @@ Contenders LoadContenders(const std::vector<std::string>& folders) {
                         "shares of it; leave the experiment out",
                         folder, problem.info.name));
       }
-      const std::string name = std::filesystem::path(folder).filename() /
-                               std::filesystem::path(problem.info.name);
+      std::string name = std::filesystem::path(folder).filename();
+      name += problem.info.name.empty() ? "" : "/" + problem.info.name;
       for (const plots::MethodRecords& method : problem.methods) {
         auto found =
             std::ranges::find(contenders, method.name, &Contender::name);

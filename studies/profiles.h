@@ -16,7 +16,7 @@ namespace studies {
 
 // A finished run, in shares of the optimum without noise.
 struct Attempt {
-  std::string problem;  // EXPERIMENT/PROBLEM
+  std::string problem;  // EXPERIMENT or EXPERIMENT/PROBLEM
   int repeat = 0;
   plots::StepCurve by_trials;
   plots::StepCurve by_time;  // s

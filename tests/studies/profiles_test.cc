@@ -140,6 +140,7 @@ TEST(Profiles, ReadFinishedRunsAndNameAMissingMethod) {
       LoadContenders({(folder.path() / "small").string()});
   ASSERT_EQ(contenders.size(), 3U);
   EXPECT_EQ(contenders[0].attempts.size(), 3U);
+  EXPECT_EQ(contenders[0].attempts[0].problem, "small");
   EXPECT_DOUBLE_EQ(contenders[0].attempts[2].share(), 0.96);
   EXPECT_THAT([&] { (void)Profiles(contenders, {.methods = {"opa"}}); },
               testing::ThrowsMessage<common::InputError>(
