@@ -131,6 +131,14 @@ study-planners: build/release/build.ninja ## measure planners on published opera
 	@$(call compile,planners_study)
 	@build/release/studies/planners_study $(RESULTS)/study-planners $(OPPA_DATA)/published
 
+PROFILED = $(foreach name,bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu,$(RESULTS)/$(name))
+study-profiles: program ## compare methods by runtime profiles, and say what each part of OPPA adds (after make figures)
+	@build/release/oppa profiles $(PROFILED) --out $(RESULTS)/study-profiles \
+	  --methods random,xgboost,cost-model,vanilla-bo,oppa-paper,oppa \
+	  --steps vanilla-bo,vanilla-bo-beta-3,oppa-no-prior-no-early-termination,oppa-no-early-termination,oppa \
+	  --steps vanilla-bo,oppa-paper-neither,oppa-paper-no-early-termination,oppa-paper \
+	  --steps oppa-paper-no-prior,oppa-paper --steps oppa-paper-neither,oppa-paper
+
 study-sensitivity: program ## vary assumed constants and show where claims hold (REPEATS=10)
 	@$(OPPA) sensitivity $(or $(SENSITIVITY),experiments/studies/sensitivity.toml) --results $(RESULTS) \
 	  $(if $(REPEATS),--repeats $(REPEATS)) $(if $(JOBS),--jobs $(JOBS))

@@ -1,4 +1,4 @@
-// fits, noise, scale, sensitivity, validate.
+// fits, noise, profiles, scale, sensitivity, validate.
 
 #include <algorithm>
 #include <cstddef>
@@ -15,6 +15,7 @@
 #include "harness/stop.h"
 #include "studies/fits/verb.h"
 #include "studies/output.h"
+#include "studies/profiles.h"
 #include "studies/sensitivity/sensitivity.h"
 #include "studies/verbs.h"
 
@@ -63,6 +64,43 @@ Verb DefineNoise() {
       .examples = {"oppa noise experiments/qwen-8gpu.toml"},
       .run = [all](const Words&) {
         return studies::Noise(all->verb.Study(), all->own, kSink);
+      }};
+}
+
+struct ProfilesVerbOptions {
+  studies::ProfilesOptions profiles;
+  std::filesystem::path out = "results/study-profiles";
+};
+
+Verb DefineProfiles() {
+  const auto own = std::make_shared<ProfilesVerbOptions>();
+  return {
+      .group = kStudies,
+      .name = "profiles",
+      .summary = "show how soon methods reach targets, over experiments",
+      .description =
+          "Reads the finished runs of experiments with a known optimum and "
+          "writes runtime and performance profiles, expected running times "
+          "and interquartile means over all their problems.",
+      .options = {Required(Bind("FOLDER", "results/EXPERIMENT, one or more",
+                                own->profiles.folders)),
+                  Bind("--methods A,B,...",
+                       "compare these methods (default: all)",
+                       own->profiles.methods),
+                  BindEach("--steps A,B,...",
+                           "what each of these methods adds to the one before",
+                           own->profiles.steps),
+                  Bind("--out FOLDER",
+                       "where to write (default: results/study-profiles)",
+                       own->out)},
+      .examples = {"oppa profiles results/qwen-8gpu results/bert-8gpu "
+                   "--methods random,vanilla-bo,oppa"},
+      .run = [own](const Words&) {
+        return studies::Write(
+            own->out,
+            studies::Profiles(studies::LoadContenders(own->profiles.folders),
+                              own->profiles),
+            kSink);
       }};
 }
 
@@ -184,8 +222,8 @@ Verb DefineValidate() {
 }  // namespace
 
 Verbs StudyVerbs() {
-  return {DefineFits(), DefineNoise(), DefineScale(), DefineSensitivity(),
-          DefineValidate()};
+  return {DefineFits(),  DefineNoise(),       DefineProfiles(),
+          DefineScale(), DefineSensitivity(), DefineValidate()};
 }
 
 }  // namespace cli

@@ -100,15 +100,14 @@ Option PredictionsOption(std::string& source) {
 std::vector<Option> OptionsOf(trials::ThroughputOptions& o) {
   return {
       {"outlier_iqr", Number{&o.outlier_iqr, 0.0},
-       "Steps further from the quartiles than this many interquartile ranges "
-       "are outliers.",
+       "Steps at least this many interquartile ranges from the median are "
+       "outliers; 0: none.",
        "App. F.2"},
       {"warmup_steps", Integer{&o.warmup_steps, 0},
        "Steps at the start of a trial that do not count.", "App. F.2"},
       {"variance_of_mean", Boolean{&o.variance_of_mean},
        "Let the variance of a throughput be that of the mean over its steps; "
-       "as "
-       "printed it is that of one step.",
+       "as printed it is that of one step.",
        "Eq. 28"}};
 }
 

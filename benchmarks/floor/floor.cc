@@ -12,7 +12,7 @@
 #include "benchmarks/stopwatch.h"
 #include "benchmarks/suggestion/arguments.h"
 #include "benchmarks/suggestion/task.h"
-#include "surrogates/gp/lbfgs.h"
+#include "surrogates/gp/minimize.h"
 
 namespace benchmarks {
 namespace {
@@ -20,8 +20,8 @@ namespace {
 constexpr int kStarts = 5;
 
 // The same box and spread of starts as GaussianProcess has without priors.
-std::vector<surrogates::LbfgsSummary> MaximiseFromAll(const FloorData& data,
-                                                      int threads) {
+std::vector<surrogates::Minimum> MaximiseFromAll(const FloorData& data,
+                                                 int threads) {
   const Eigen::Index d = data.points.rows();
   const double level = data.value.mean();
   const double spread = std::sqrt((data.value.array() - level).square().mean());
@@ -43,11 +43,11 @@ std::vector<surrogates::LbfgsSummary> MaximiseFromAll(const FloorData& data,
     start[d + 1] = level;
     starts.push_back(start);
   }
-  std::vector<surrogates::LbfgsSummary> ends(kStarts);
+  std::vector<surrogates::Minimum> ends(kStarts);
   const auto work = [&](int worker) {
     FloorLikelihood likelihood(data);
     for (int i = worker; i < kStarts; i += threads) {
-      ends[i] = surrogates::MinimizeLbfgs(
+      ends[i] = surrogates::Minimize(
           [&](const Eigen::VectorXd& x, Eigen::VectorXd* gradient) {
             return likelihood.Evaluate(x, gradient);
           },

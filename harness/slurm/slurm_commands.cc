@@ -64,9 +64,11 @@ std::vector<std::string> Words(const SlurmOptions& options,
 
 std::vector<std::string> Resources(const SlurmOptions& options, int nodes,
                                    int gpus_per_node) {
-  std::vector<std::string> words = {
-      fmt::format("--nodes={}", nodes), "--ntasks-per-node=1",
-      fmt::format("--cpus-per-task={}", options.cpus)};
+  // The ranks of a node share the cores of its task.
+  const int cpus = options.cpus > 0 ? options.cpus : std::max(1, gpus_per_node);
+  std::vector<std::string> words = {fmt::format("--nodes={}", nodes),
+                                    "--ntasks-per-node=1",
+                                    fmt::format("--cpus-per-task={}", cpus)};
   if (gpus_per_node > 0) {
     words.push_back(fmt::format("--gres=gpu:{}", gpus_per_node));
   }

@@ -71,10 +71,18 @@ class Xgboost final : public Method {
 }  // namespace
 
 std::vector<Option> OptionsOf(XgboostOptions& o) {
+  using surrogates::TreeObjective;
   surrogates::BoostedTrees::Options& trees = o.trees;
   return {{"random_trials", Integer{&o.random_trials, 1},
            "Random trials before the first fit.", "App. H.2"},
           DrawOption(o.draw, ""),
+          {"objective",
+           ChoiceOf(trees.objective,
+                    {{"rank", TreeObjective::kPairwiseRanking},
+                     {"squared_error", TreeObjective::kSquaredError}}),
+           "What the trees learn: the order of pairs of trials, as in "
+           "DeepSpeed's autotuner, or their throughputs.",
+           "App. H.2"},
           {"rounds", Integer{&trees.rounds, 1}, "Trees of a fit.", ""},
           {"max_depth", Integer{&trees.max_depth, 1}, "Depth of a tree.", ""},
           {"eta", Number{&trees.eta, 1e-6, 1.0}, "Learning rate.", ""},

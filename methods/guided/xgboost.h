@@ -18,7 +18,8 @@ namespace methods {
 // Fits boosted trees to the throughput of all trials so far (a failed trial
 // counts as zero) and tries the untried candidate with the highest prediction.
 //
-// Source: OPPA App. H.2; the settings are those of DeepSpeed's autotuner: two
+// Source: OPPA App. H.2; the settings are those of DeepSpeed's autotuner
+// (deepspeed/autotuning/tuner/): trees that rank pairs (`rank:pairwise`), two
 // trials before the first fit and no random exploration after it (its 20% of
 // random trials is unreachable code). It draws an index into its list of
 // configurations; the first of the two is always the first of the list, which
@@ -28,7 +29,8 @@ namespace methods {
 struct XgboostOptions {
   int random_trials = 2;
   DrawLaw draw = DrawLaw::kUniform;
-  surrogates::BoostedTrees::Options trees;
+  surrogates::BoostedTrees::Options trees{
+      .objective = surrogates::TreeObjective::kPairwiseRanking};
 };
 
 [[nodiscard]] std::vector<Option> OptionsOf(XgboostOptions& options);

@@ -42,7 +42,9 @@ TreeEnsemble::TreeEnsemble(const std::vector<float>& rows,
   Check(XGBoosterCreate(cached.data(), cached.size(), &handle));
   booster_.reset(handle, [](void* booster) { XGBoosterFree(booster); });
   const std::vector<std::pair<std::string, std::string>> parameters = {
-      {"objective", "reg:squarederror"},
+      {"objective", options.objective == TreeObjective::kPairwiseRanking
+                        ? "rank:pairwise"
+                        : "reg:squarederror"},
       {"tree_method", "exact"},
       {"max_depth", std::to_string(options.max_depth)},
       {"eta", fmt::format("{}", options.eta)},

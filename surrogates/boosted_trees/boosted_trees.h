@@ -12,7 +12,12 @@
 
 namespace surrogates {
 
+// What trees are fitted to: the labels, or their order. Predictions of an order
+// have no unit.
+enum class TreeObjective { kSquaredError, kPairwiseRanking };
+
 struct TreeOptions {
+  TreeObjective objective = TreeObjective::kSquaredError;
   int rounds = 10;                // >= 1
   int max_depth = 3;              // >= 1
   double eta = 0.3;               // in (0, 1]
@@ -22,10 +27,12 @@ struct TreeOptions {
   double alpha = 0.0;             // >= 0, L1 on leaf weights
 };
 
-// Trees of least squared errors, on one thread.
+// Boosted trees, on one thread.
 //
 // Shapes: rows is [N, columns], row-major; labels [N], N >= 1.
 // Source: Chen & Guestrin (2016).
+// Note: version 1 of the library, which is linked, ranks one random partner of
+// each row in a round; later versions compare all pairs with the best 32 rows.
 // Errors: throws std::runtime_error with the library's message.
 class TreeEnsemble {
  public:
@@ -45,8 +52,8 @@ class TreeEnsemble {
 // Regression trees on the raw fields of the configurations (no scaling: trees
 // do not need it), target divided by its largest value.
 //
-// Source: Chen & Guestrin (2016); settings of DeepSpeed's autotuner, with
-// squared error instead of its pairwise ranking, as in OPPA App. H.2.
+// Source: Chen & Guestrin (2016); the defaults are the settings of DeepSpeed's
+// autotuner but for the objective, which it sets to pairwise ranking.
 // Errors: throws std::runtime_error with the library's message.
 // Note: trees give no uncertainty; Prediction::variance is zero.
 class BoostedTrees {

@@ -208,8 +208,11 @@ FitSummary GaussianProcess::Fit(const Observations& unsorted) {
   if (!empty) {
     FitOptions search{.threads = options_.threads};
     if (options_.as_printed) {
-      // Without priors the starts end far apart: every one runs to convergence.
-      search.survivors = static_cast<int>(starts.size());
+      // Without priors, the starts end far apart: every one runs to
+      // convergence. The clip of the memory prior and the wide box make L-BFGS
+      // stop early (docs/decisions/0002-gp-fit.md).
+      search.minimizer = Minimizer::kSlsqp;
+      search.screening_evaluations = search.max_evaluations;
     }
     fit = MaximiseOverStarts(
         likelihood, starts,

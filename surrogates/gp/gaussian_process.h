@@ -24,7 +24,7 @@ namespace surrogates {
 //
 // where l, s and the coefficients c are learned together: the maximum of
 // their posterior (or, `as_printed`, of the marginal likelihood), found by
-// box-constrained L-BFGS from several starts. docs/decisions/0002-gp-fit.md has
+// a search in a box from several starts. docs/decisions/0002-gp-fit.md has
 // the reasons for the priors, the starts and the treatment of small noise.
 //
 // Targets are never centered: throughput and memory are positive, X = 0 means

@@ -8,7 +8,7 @@
 
 #include "common/parallel.h"
 #include "common/quantiles.h"
-#include "surrogates/gp/lbfgs.h"
+#include "surrogates/gp/minimize.h"
 
 namespace surrogates {
 namespace {
@@ -119,7 +119,7 @@ HyperparameterFit MaximiseOverStarts(const Likelihood& likelihood,
   const int workers = std::min(options.threads, count);
   // An evaluation keeps buffers, so each worker has its own copy.
   std::vector<Likelihood> copies(workers, likelihood);
-  std::vector<LbfgsSummary> searches(starts.size());
+  std::vector<Minimum> searches(starts.size());
   for (std::size_t i = 0; i < starts.size(); ++i) {
     searches[i].x = likelihood.Pack(starts[i]);
   }
@@ -134,10 +134,10 @@ HyperparameterFit MaximiseOverStarts(const Likelihood& likelihood,
         *gradient = -*gradient;
         return value;
       };
-      LbfgsSummary& search = searches[order[place]];
+      Minimum& search = searches[order[place]];
       const int before = search.evaluations;
-      search =
-          MinimizeLbfgs(objective, search.x, box.lower, box.upper, evaluations);
+      search = Minimize(objective, search.x, box.lower, box.upper, evaluations,
+                        options.minimizer);
       search.evaluations += before;
     });
     // Stable: the first of equals stays in front.
@@ -152,11 +152,11 @@ HyperparameterFit MaximiseOverStarts(const Likelihood& likelihood,
             options.max_evaluations - options.screening_evaluations);
   }
 
-  const LbfgsSummary& best = searches[order.front()];
+  const Minimum& best = searches[order.front()];
   HyperparameterFit fit{.best = likelihood.Unpack(best.x),
                         .log_posterior = -best.value,
                         .converged = best.converged};
-  for (const LbfgsSummary& search : searches) {
+  for (const Minimum& search : searches) {
     fit.evaluations += search.evaluations;
   }
   for (const Likelihood& copy : copies) {

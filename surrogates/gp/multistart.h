@@ -9,6 +9,7 @@
 #include <Eigen/Core>
 
 #include "surrogates/gp/likelihood.h"
+#include "surrogates/gp/minimize.h"
 #include "surrogates/parametric_mean.h"
 #include "surrogates/surrogate.h"
 
@@ -50,6 +51,7 @@ struct HyperparameterFit {
 };
 
 struct FitOptions {
+  Minimizer minimizer = Minimizer::kLbfgs;
   int max_evaluations = 250;  // of one start, >= 1
   // Successive halving: every start has this many evaluations, and the best
   // `survivors` of them then run to convergence.

@@ -100,12 +100,18 @@ TEST(Registry, AnAblationRemovesOneThing) {
       {"oppa-no-prior", {"throughput_prior", "memory_prior"}},
       {"oppa-no-early-termination", {"early_termination"}},
       {"oppa-no-prior-no-early-termination",
+       {"throughput_prior", "memory_prior", "early_termination"}},
+      {"oppa-paper-no-prior", {"throughput_prior", "memory_prior"}},
+      {"oppa-paper-no-early-termination", {"early_termination"}},
+      {"oppa-paper-neither",
        {"throughput_prior", "memory_prior", "early_termination"}}};
   for (const auto& [name, keys] : removed) {
+    const std::string whole =
+        name.starts_with("oppa-paper") ? "oppa-paper" : "oppa";
     ASSERT_NE(FindMethod(name), nullptr) << name;
     Keys different;
     for (const methods::OptionText& option : FindMethod(name)->options) {
-      if (option.value != Default("oppa", option.key)) {
+      if (option.value != Default(whole, option.key)) {
         different.insert(option.key);
       }
     }

@@ -39,6 +39,26 @@ TEST(BoostedTrees, LearnAStepInOneField) {
   }
 }
 
+TEST(BoostedTrees, RankingLearnsTheOrderAndNotTheScale) {
+  const trials::SearchSpace space = Space();
+  BoostedTrees trees(space, {.objective = TreeObjective::kPairwiseRanking});
+  Prediction prediction;
+  Prediction steeper;
+  Observations observations = All(space, 1.0);
+  (void)trees.Fit(observations);
+  trees.Predict(prediction);
+  for (int i = 0; i < space.size(); ++i) {
+    EXPECT_EQ(prediction.mean[i] > 1.0, space[i].dp >= 4) << i;
+  }
+  // Another distance in the same order, with the same largest value.
+  for (double& value : observations.value) {
+    value = value < 2.0 ? 0.1 : value;
+  }
+  (void)trees.Fit(observations);
+  trees.Predict(steeper);
+  EXPECT_EQ(prediction.mean, steeper.mean);
+}
+
 // Without regularization, each round halves what is left of a difference.
 TEST(BoostedTrees, EveryRoundRemovesItsShareOfTheError) {
   const trials::SearchSpace space = Space();

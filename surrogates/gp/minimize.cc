@@ -1,4 +1,4 @@
-#include "surrogates/gp/lbfgs.h"
+#include "surrogates/gp/minimize.h"
 
 #include <cmath>
 #include <memory>
@@ -14,7 +14,7 @@ constexpr double kUndefined = 1e30;
 struct Call {
   const Objective* objective = nullptr;
   Eigen::VectorXd x, gradient;
-  LbfgsSummary best;
+  Minimum best;
 };
 
 double Evaluate(unsigned size, const double* x, double* gradient, void* data) {
@@ -37,12 +37,13 @@ double Evaluate(unsigned size, const double* x, double* gradient, void* data) {
 
 }  // namespace
 
-LbfgsSummary MinimizeLbfgs(const Objective& objective,
-                           const Eigen::VectorXd& start,
-                           const Eigen::VectorXd& lower,
-                           const Eigen::VectorXd& upper, int max_evaluations) {
+Minimum Minimize(const Objective& objective, const Eigen::VectorXd& start,
+                 const Eigen::VectorXd& lower, const Eigen::VectorXd& upper,
+                 int max_evaluations, Minimizer minimizer) {
   const std::unique_ptr<nlopt_opt_s, decltype(&nlopt_destroy)> search(
-      nlopt_create(NLOPT_LD_LBFGS, static_cast<unsigned>(start.size())),
+      nlopt_create(
+          minimizer == Minimizer::kSlsqp ? NLOPT_LD_SLSQP : NLOPT_LD_LBFGS,
+          static_cast<unsigned>(start.size())),
       &nlopt_destroy);
   Call call{.objective = &objective};
   nlopt_set_min_objective(search.get(), Evaluate, &call);
