@@ -92,16 +92,22 @@ class Job {
   struct Best {
     double tokens_per_s = 0.0;
     trials::Plan plan;
+    std::int64_t strategies = 0;  // that pass the rules
+    double search_s = 0.0;        // CPU seconds, without the simulator
   };
   [[nodiscard]] Best BestOfPlans(const std::string& rules = "") {
     methods::AstraMethodOptions options = options_;
     options.rules = rules;
-    Best best;
-    for (methods::CostedStrategy& each :
-         methods::SearchPlans(problem_, options, {.top = kTop}).best) {
+    const double start = common::CpuSeconds();
+    methods::PlanSearchResult found =
+        methods::SearchPlans(problem_, options, {.top = kTop});
+    Best best{.strategies = found.strategies,
+              .search_s = common::CpuSeconds() - start};
+    for (methods::CostedStrategy& each : found.best) {
       const double rate = Simulated(each.plan);
       if (rate > best.tokens_per_s) {
-        best = {rate, std::move(each.plan)};
+        best.tokens_per_s = rate;
+        best.plan = std::move(each.plan);
       }
     }
     return best;
@@ -242,11 +248,8 @@ Output AstraScale() {
   };
   for (const auto& [label, model] : kModels) {
     double first = 0.0;  // tokens per second of a GPU
-    for (const int gpus : {32, 64, 128, 256, 1024, 4096}) {
+    for (const int gpus : {64, 256, 1024, 4096}) {
       Job job(model, {Hosts("A800", gpus)});
-      const double start = common::CpuSeconds();
-      const std::int64_t strategies = job.Search({.top = 1}).strategies;
-      const double search_s = common::CpuSeconds() - start;
       const Job::Best best = job.BestOfPlans();
       const double rate = best.tokens_per_s;
       first = first > 0.0 ? first : rate / gpus;
@@ -268,10 +271,10 @@ Output AstraScale() {
                                    : share(0.0, 0.0)},
            {"rules of thumb", share(job.RulesOfThumb(), rate)},
            {"strategies, published", text("strategies")},
-           {"here", strategies},
+           {"here", best.strategies},
            {"search and simulation (s), published", text("end to end")},
            {"CPU seconds here",
-            plots::Figures(fmt::format("{:.2f}", search_s))}});
+            plots::Figures(fmt::format("{:.2f}", best.search_s))}});
     }
   }
   output.conclusion = fmt::format(

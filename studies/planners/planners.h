@@ -40,7 +40,7 @@ namespace studies {
 // Table 2.
 [[nodiscard]] Output AstraClusters();
 
-// Astra's plans on 32 to 4,096 GPUs, next to its Table 1, data parallelism
+// Astra's plans on 64 to 4,096 GPUs, next to its Table 1, data parallelism
 // alone, communication without overlap and rules of thumb: Figs. 5, 8, 9, 11.
 [[nodiscard]] Output AstraScale();
 

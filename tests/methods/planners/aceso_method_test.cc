@@ -186,13 +186,14 @@ TEST(AcesoMethodTest, EstimatesAreTheCostsOfPlansInSecondsAndBytes) {
 // never act.
 TEST(AcesoMethodTest, EveryChangeOfSizesWithinAStageHasATime) {
   const trials::SearchSpace space = Space();
-  const OperatorModel model = ModelFor(ProblemOf(space, 80.0), {}, {1, 4});
+  const OperatorModel model =
+      ModelFor(ProblemOf(space, 80.0), {}, {1, 2, 4, 8});
   int conversions = 0;
   for (int op = 1; op < model.operators(); ++op) {
     for (const int tp : {1, 2, 4}) {
       for (const auto& [a, b] : {std::pair(tp, 2 * tp), {2 * tp, tp}}) {
         const double us = model.ConversionUs(
-            op, 32, OperatorChoice::Of(a, 8 / a), OperatorChoice::Of(b, 8 / b));
+            op, 8, OperatorChoice::Of(a, 8 / a), OperatorChoice::Of(b, 8 / b));
         EXPECT_TRUE(std::isfinite(us)) << op << ": " << a << " to " << b;
         conversions += us > 0.0 ? 1 : 0;
       }
