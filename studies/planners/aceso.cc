@@ -15,7 +15,6 @@
 #include "methods/planners/aceso/search.h"
 #include "methods/planners/alpa/alpa.h"
 #include "studies/planners/planners.h"
-#include "studies/planners/published.h"
 
 namespace studies {
 namespace {
@@ -37,8 +36,6 @@ struct Problem {
   int layers;
   int gpus;
   int cut_every;  // of the dynamic programming, for its time; 0: left out
-
-  [[nodiscard]] bool convolutional() const { return layers == 1; }
 };
 constexpr std::array kProblems = {
     Problem{"gpt_350M", "GPT-3 0.35B", 24, 1, 0},
@@ -327,38 +324,28 @@ namespace {
 // of two. An operator has a tp and a dp, which fill its stage, a power of two
 // of GPUs, and `own` further choices.
 double LogPlans(int operators, int gpus, bool stages, int own) {
-  const auto choices = [own](int gpus_of_stage) {
-    return std::log10((std::log2(gpus_of_stage) + 1.0) * own);
-  };
-  if (!stages) {
-    return operators * choices(gpus);
-  }
-  const auto add = [](double a, double b) {
-    const double most = std::max(a, b);
-    return std::isinf(most) ? most
-                            : most + std::log10(std::pow(10.0, a - most) +
-                                                std::pow(10.0, b - most));
-  };
-  // plans[g]: of the operators so far on g GPUs. open[g][k]: of them, those
-  // whose last stage, of 2^k GPUs, may go on.
-  std::vector<double> plans(gpus + 1, -common::kInfinity);
-  plans[0] = 0.0;
   const int sizes = static_cast<int>(std::log2(gpus)) + 1;
-  std::vector<std::vector<double>> open(
-      gpus + 1, std::vector<double>(sizes, -common::kInfinity));
+  if (!stages) {
+    return operators * std::log10(1.0 * sizes * own);
+  }
+  // Of the operators so far: plans[g] on g GPUs; open[g][k], of them, those
+  // whose last stage has 2^k GPUs. At most 10^4932.
+  std::vector<long double> plans(gpus + 1, 0.0L);
+  plans[0] = 1.0L;
+  std::vector<std::vector<long double>> open(
+      gpus + 1, std::vector<long double>(sizes, 0.0L));
   for (int op = 0; op < operators; ++op) {
-    std::vector<double> next(gpus + 1, -common::kInfinity);
-    for (int g = gpus; g > 0; --g) {
+    std::vector<long double> next(gpus + 1, 0.0L);
+    for (int g = 1; g <= gpus; ++g) {
       for (int k = 0; k < sizes; ++k) {
-        const int size = 1 << k;
-        const double begun = size <= g ? plans[g - size] : -common::kInfinity;
-        open[g][k] = add(open[g][k], begun) + choices(size);
-        next[g] = add(next[g], open[g][k]);
+        const long double begun = (1 << k) <= g ? plans[g - (1 << k)] : 0.0L;
+        open[g][k] = (open[g][k] + begun) * ((k + 1) * own);
+        next[g] += open[g][k];
       }
     }
     plans = std::move(next);
   }
-  return plans[gpus];
+  return static_cast<double>(std::log10(plans[gpus]));
 }
 
 }  // namespace

@@ -16,7 +16,6 @@
 #include "methods/planners/astra/plan_search.h"
 #include "methods/planners/textbook/textbook_model.h"
 #include "studies/planners/planners.h"
-#include "studies/planners/published.h"
 #include "trials/cluster.h"
 #include "trials/data_folder.h"
 #include "trials/simulator/simulator.h"
