@@ -310,7 +310,7 @@ class DocsTest(unittest.TestCase):
             self.write(self.results / f"study-planners/{part}.md", f"| table |\n\nWhat {part} shows.\n")
         lines, _ = self.table("conclusions planners")
         self.assertEqual(lines[0],
-                         "- [aceso_heuristics](study_planners_aceso_heuristics.csv): What aceso_heuristics shows.")
+                         "- [aceso_accuracy](study_planners_aceso_accuracy.csv): What aceso_accuracy shows.")
 
     def test_a_table_of_numbers_is_a_csv_file(self):
         self.write_figure4()

@@ -71,6 +71,7 @@ OperatorJobSizes JobOf(const OperatorJobOptions& options,
   gpt.tflops = options.tflops;
   gpt.memory_gb_per_s = options.memory_gb_per_s;
   gpt.link_gb_per_s = options.link_gb_per_s;
+  gpt.between_hosts_gb_per_s = options.between_hosts_gb_per_s;
   return job;
 }
 
@@ -88,10 +89,13 @@ OperatorModel ModelOf(const Problem& problem, const OperatorJobOptions& options,
         "profiles and links: give both files or neither of them");
   }
   if (options.profiles.empty()) {
-    return {AnalyticOperators(sizes.analytic),
-            LinkTable::Uniform(options.link_gb_per_s,
-                               options.between_hosts_gb_per_s),
-            job};
+    AnalyticJob analytic = sizes.analytic;
+    analytic.gpus_per_node = job.gpus_per_node;
+    return {
+        AnalyticOperators(analytic),
+        LinkTable::Uniform(options.link_gb_per_s,
+                           options.between_hosts_gb_per_s, job.gpus_per_node),
+        job};
   }
   return {OperatorTable::Read(options.profiles, options.profiled_model),
           LinkTable::Read(options.links, options.profiled_model), job};

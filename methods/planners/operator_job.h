@@ -33,7 +33,7 @@ struct OperatorJobOptions {
   double tflops = AnalyticJob().tflops;
   double memory_gb_per_s = AnalyticJob().memory_gb_per_s;
   double link_gb_per_s = AnalyticJob().link_gb_per_s;
-  double between_hosts_gb_per_s = 12.0;
+  double between_hosts_gb_per_s = AnalyticJob().between_hosts_gb_per_s;
   double memory_share = 0.9;  // of the capacity that a plan may use
 };
 

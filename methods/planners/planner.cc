@@ -21,6 +21,9 @@ std::vector<Planner::Proposal> AllProposals(const Problem& problem,
   std::vector<Planner::Proposal> all;
   for (const Problem& part : PartsOf(problem)) {
     for (Planner::Proposal& proposal : planner.Plans(part, seed)) {
+      if (auto* sizes = std::get_if<MeanSizes>(&proposal.what)) {
+        sizes->gpus = problem.machine.resizable() ? part.machine.gpus() : 0;
+      }
       const int* candidate = std::get_if<int>(&proposal.what);
       if (candidate == nullptr ||
           problem.machine.Uses((*problem.space)[*candidate],
@@ -90,10 +93,11 @@ std::unique_ptr<Method> TryPlans(const Problem& problem, const Planner& planner,
     return space[i].pp == 1 && space[i].microbatches > 1;
   });
   const auto by_distance_from = [&](const MeanSizes& sizes) {
-    return [&](int a, int b) {
-      return Distance(sizes, space[a], accumulates) <
-             Distance(sizes, space[b], accumulates);
+    const auto key = [&](int i) {
+      return std::pair(sizes.gpus > 0 && trials::GpusOf(space[i]) != sizes.gpus,
+                       Distance(sizes, space[i], accumulates));
     };
+    return [key](int a, int b) { return key(a) < key(b); };
   };
   const std::vector<Planner::Proposal> proposals =
       AllProposals(problem, planner, seed);

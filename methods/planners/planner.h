@@ -33,6 +33,7 @@ struct MeanSizes {
   double pp = 1.0;
   double microbatches = 1.0;
   bool recomputes = false;
+  int gpus = 0;  // if > 0, those of the configurations that are nearest
 };
 [[nodiscard]] MeanSizes SizesOf(const OperatorPlan& plan, int batch);
 // The sum of the differences of the logarithms to base 2 of dp, tp, pp and

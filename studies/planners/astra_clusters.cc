@@ -1,5 +1,5 @@
 // Clusters of one and of two GPU types by Astra's search, and the trials of its
-// plans: the setting of its Table 2.
+// plans: the settings of its tables and figures.
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,9 @@
 
 #include <fmt/format.h>
 
+#include "common/clock.h"
 #include "methods/planners/astra/plan_search.h"
+#include "methods/planners/textbook/textbook_model.h"
 #include "studies/planners/planners.h"
 #include "trials/cluster.h"
 #include "trials/data_folder.h"
@@ -29,24 +31,15 @@ struct Training {
   std::vector<int> model_chunks = {1};
 };
 
-// Tokens per second that Table 2 prints for 1,024 GPUs.
-struct PublishedStep {
-  const char* label;
-  const char* model;
-  double h100;
-  double h800;
-  double a800;
-  double mixed;
-};
-constexpr std::array<PublishedStep, 7> kTable2 = {{
-    {"Llama-2-7B", "llama-2-7b", 10148287, 9024716, 3966756, 5240609},
-    {"Llama-2-13B", "llama-2-13b", 5721253, 4937998, 2187876, 3040095},
-    {"Llama-2-70B", "llama-2-70b", 1233850, 1174362, 458719, 654206},
-    {"Llama-3-8B", "llama-3-8b", 9167338, 7610698, 3586433, 4660743},
-    {"Llama-3-70B", "llama-3-70b", 1129568, 1079507, 425660, 626050},
-    {"GLM-67B", "glm-67b", 1288107, 1218933, 483384, 699978},
-    {"GLM-130B", "glm-130b", 508377, 491088, 202137, 300193},
-}};
+// The models of its experiments: their labels there and their workloads.
+constexpr std::array<std::pair<const char*, const char*>, 7> kModels = {
+    {{"Llama-2-7B", "llama-2-7b"},
+     {"Llama-2-13B", "llama-2-13b"},
+     {"Llama-2-70B", "llama-2-70b"},
+     {"Llama-3-8B", "llama-3-8b"},
+     {"Llama-3-70B", "llama-3-70b"},
+     {"GLM-67B", "glm-67b"},
+     {"GLM-130B", "glm-130b"}}};
 
 // Hosts with eight GPUs of one type. A800 and H800 are A100 and H100 with 8 of
 // their 12 and 18 NVLinks (NVIDIA's data sheets).
@@ -93,20 +86,51 @@ class Job {
     options_.tflops = gpu_types_.front().gpu.half_flop_per_s / 1e12;
   }
 
-  // Tokens per second of the fastest of the first plans, and its text; 0 if
-  // none fits.
-  [[nodiscard]] double BestOfPlans(std::string& text) {
-    const methods::PlanSearchResult found =
-        methods::SearchPlans(problem_, options_, {.top = kTop});
-    double best = 0.0;
-    for (const methods::CostedStrategy& each : found.best) {
+  // The fastest of the first plans of a search; 0 tokens per second if none
+  // fits. Strategies for which the rules are true are left out.
+  struct Best {
+    double tokens_per_s = 0.0;
+    trials::Plan plan;
+    std::int64_t strategies = 0;  // that pass the rules
+    double search_s = 0.0;        // CPU seconds, without the simulator
+  };
+  [[nodiscard]] Best BestOfPlans(const std::string& rules = "") {
+    methods::AstraMethodOptions options = options_;
+    options.rules = rules;
+    const double start = common::CpuSeconds();
+    methods::PlanSearchResult found =
+        methods::SearchPlans(problem_, options, {.top = kTop});
+    Best best{.strategies = found.strategies,
+              .search_s = common::CpuSeconds() - start};
+    for (methods::CostedStrategy& each : found.best) {
       const double rate = Simulated(each.plan);
-      if (rate > best) {
-        best = rate;
-        text = ToString(each.plan);
+      if (rate > best.tokens_per_s) {
+        best.tokens_per_s = rate;
+        best.plan = std::move(each.plan);
       }
     }
     return best;
+  }
+
+  // Tokens per second of the plan whose communication does not overlap.
+  [[nodiscard]] double WithoutOverlap(trials::Plan plan) {
+    plan.shared.overlap_zero_comm = plan.shared.overlap_zero_allgather =
+        plan.shared.overlap_p2p = false;
+    return Simulated(plan);
+  }
+
+  // Tokens per second of the textbook's rules of thumb; 0: they do not fit.
+  [[nodiscard]] double RulesOfThumb() {
+    const trials::Cluster& cluster = gpu_types_.front();
+    const methods::TextbookModel model(
+        workload_, {.gpus_per_node = cluster.gpus_per_node,
+                    .memory_bytes = cluster.gpu.memory_bytes});
+    try {
+      return Simulated(methods::PlanOfCandidate(
+          problem_, model.Advise(problem_.machine.gpus())));
+    } catch (const trials::InvalidPlan&) {
+      return 0.0;
+    }
   }
 
   // By Astra's own model; what it offers beyond a plan is in `search`.
@@ -176,47 +200,115 @@ plots::Cell Thousands(double tokens_per_s) {
 
 Output AstraClusters() {
   constexpr int kGpus = 1024;
+  const Published published("astra");
   Output output{.name = "astra_clusters"};
   int ordered = 0;
-  for (const PublishedStep& row : kTable2) {
-    const auto one = [&](const char* gpu, int gpus) {
-      std::string text;
-      return Job(row.model, {Hosts(gpu, gpus)}).BestOfPlans(text);
+  for (const auto& [label, model] : kModels) {
+    plots::Row row = {{"model", label}};
+    const auto add = [&, label = label](const char* gpus, double rate) {
+      row.emplace_back(fmt::format("{}, published", gpus),
+                       Thousands(published.Value("Table 2", label, gpus)));
+      row.emplace_back("here", Thousands(rate));
+      return rate;
     };
-    const double h100 = one("H100", kGpus);
-    const double h800 = one("H800", kGpus);
-    const double a800 = one("A800", kGpus);
-    const double half = one("H100", kGpus / 2);
-    Job mixed(row.model, {Hosts("A800", kGpus / 2), Hosts("H100", kGpus / 2)});
-    std::string text;
-    const double both = mixed.BestOfPlans(text);
+    const auto one = [&, model = model](const char* gpu, int gpus) {
+      return Job(model, {Hosts(gpu, gpus)}).BestOfPlans().tokens_per_s;
+    };
+    const double h100 = add("H100", one("H100", kGpus));
+    const double h800 = add("H800", one("H800", kGpus));
+    const double a800 = add("A800", one("A800", kGpus));
+    Job mixed(model, {Hosts("A800", kGpus / 2), Hosts("H100", kGpus / 2)});
+    const Job::Best best = mixed.BestOfPlans();
+    const double both = add("A800 + H100", best.tokens_per_s);
     ordered += h100 > h800 && h800 > both && both > a800 ? 1 : 0;
-    const auto ratio = [](double value, double other) {
-      return plots::Figures(fmt::format("{:.2f}", value / other));
-    };
-    output.table.Add(
-        {{"model", row.label},
-         {"H100", Thousands(h100)},
-         {"H800", Thousands(h800)},
-         {"A800", Thousands(a800)},
-         {"A800 + H100", Thousands(both)},
-         {"equal stages there", Thousands(mixed.BestOfEqualStages())},
-         {"H100, half as many", Thousands(half)},
-         {"mixed / A800, published", ratio(row.mixed, row.a800)},
-         {"here", ratio(both, a800)},
-         {"mixed / H100, published", ratio(row.mixed, row.h100)},
-         {"here", ratio(both, h100)},
-         {"fastest plan of the mixed cluster", text}});
+    row.insert(row.end(),
+               {{"equal stages there", Thousands(mixed.BestOfEqualStages())},
+                {"H100, half as many", Thousands(one("H100", kGpus / 2))},
+                {"fastest plan of the mixed cluster", ToString(best.plan)}});
+    output.table.Add(std::move(row));
   }
   output.conclusion = fmt::format(
-      "Thousands of tokens per second on {} GPUs (the mixed cluster has half "
-      "of "
-      "each type), simulated: the fastest of the first {} plans of the search. "
-      "{} sequences of {} tokens, Megatron Core; the publication prints "
-      "neither, nor the shares of the types. The order H100 > H800 > mixed > "
-      "A800 of its Table 2 holds for {} of {} models.",
+      "Its Table 2 in thousands of tokens per second on {} GPUs (the mixed "
+      "cluster has half of each type), simulated: the fastest of the first {} "
+      "plans of the search. {} sequences of {} tokens, Megatron Core; the "
+      "publication prints neither, nor the shares of the types. The order H100 "
+      "> H800 > mixed > A800 of its Table 2 holds for {} of {} models.",
       kGpus, kTop, Training().batch, Training().sequence_length, ordered,
-      kTable2.size());
+      kModels.size());
+  return output;
+}
+
+Output AstraScale() {
+  const Published published("astra");
+  Output output{.name = "astra_scale"};
+  const auto share = [](double rate, double of) {
+    return plots::Figures(
+        rate > 0.0 && of > 0.0 ? fmt::format("{:.2f}", rate / of) : "none");
+  };
+  for (const auto& [label, model] : kModels) {
+    double first = 0.0;  // tokens per second of a GPU
+    for (const int gpus : {64, 256, 1024, 4096}) {
+      Job job(model, {Hosts("A800", gpus)});
+      const Job::Best best = job.BestOfPlans();
+      const double rate = best.tokens_per_s;
+      first = first > 0.0 ? first : rate / gpus;
+      const auto text = [&, label = label](const char* series) {
+        return plots::Figures(
+            published.Text("Table 1", fmt::format("{}, {}", label, series),
+                           fmt::format("{}", gpus)));
+      };
+      output.table.Add(
+          {{"model", label},
+           {"GPUs", gpus},
+           {"tokens/s of a GPU",
+            plots::Figures(fmt::format("{:.0f}", rate / gpus))},
+           {"of the fewest GPUs'", share(rate / gpus, first)},
+           {"only data parallelism",
+            share(job.BestOfPlans("$tp > 1 || $pp > 1").tokens_per_s, rate)},
+           {"without overlap", rate > 0.0
+                                   ? share(job.WithoutOverlap(best.plan), rate)
+                                   : share(0.0, 0.0)},
+           {"rules of thumb", share(job.RulesOfThumb(), rate)},
+           {"strategies, published", text("strategies")},
+           {"here", best.strategies},
+           {"search and simulation (s), published", text("end to end")},
+           {"CPU seconds here",
+            plots::Figures(fmt::format("{:.2f}", best.search_s))}});
+    }
+  }
+  output.conclusion = fmt::format(
+      "Its Figs. 5, 8, 9 and 11 and Table 1: Astra's plan on A800, simulated "
+      "as above, and other plans relative to it. Rules of thumb are those of "
+      "the textbook, in the place of the experts' plans of Fig. 5, which are "
+      "not published. \"none\" does not fit. {} sequences of {} tokens at "
+      "every "
+      "scale. Counts of strategies are not comparable: Table 1 prints neither "
+      "its batch nor the values of each parameter.",
+      Training().batch, Training().sequence_length);
+  return output;
+}
+
+Output AstraMixed() {
+  Output output{.name = "astra_mixed"};
+  for (const auto& [label, model] : kModels) {
+    for (const int gpus : {64, 256, 1024}) {
+      Job job(model, {Hosts("A800", gpus / 2), Hosts("H100", gpus / 2)});
+      const double best = job.BestOfPlans().tokens_per_s;
+      const double equal = job.BestOfEqualStages();
+      output.table.Add(
+          {{"model", label},
+           {"GPUs", gpus},
+           {"Astra's plan", Thousands(best)},
+           {"best of equal stages", Thousands(equal)},
+           {"ratio",
+            plots::Figures(equal > 0.0 ? fmt::format("{:.2f}", best / equal)
+                                       : "none")}});
+    }
+  }
+  output.conclusion =
+      "Its Fig. 6: half A800, half H100, thousands of tokens per second, "
+      "simulated. Equal stages, the fastest of all, take the place of the "
+      "experts' plans, which are not published.";
   return output;
 }
 
@@ -231,15 +323,14 @@ Output AstraHalves() {
                   {"8 A100 + 8 H100", {slow, fast}}};
   for (const auto& [label, gpu_types] : clusters) {
     Job job("llama-2-7b", gpu_types, training);
-    std::string text;
-    const double plans = job.BestOfPlans(text);
+    const Job::Best best = job.BestOfPlans();
     const methods::PlanSearchResult found = job.Search({.top = 1});
     output.table.Add({{"cluster", label},
                       {"equal stages", Thousands(job.BestOfEqualStages())},
-                      {"Astra's plans", Thousands(plans)},
+                      {"Astra's plans", Thousands(best.tokens_per_s)},
                       {"strategies", found.strategies},
                       {"that fit", found.fit},
-                      {"fastest plan", text}});
+                      {"fastest plan", ToString(best.plan)}});
   }
   output.conclusion = fmt::format(
       "Llama-2-7B, {} sequences of {} tokens, thousands of tokens per second, "

@@ -6,6 +6,8 @@
 // aceso_v100_collectives.csv and simumax_operators.csv. docs/tables has
 // the tables.
 
+#include <vector>
+
 #include "studies/planners/planners.h"
 #include "studies/program.h"
 
@@ -13,13 +15,16 @@ int main(int argc, char** argv) {
   return studies::RunProgram(
       argc == 3, "planners_study FOLDER PUBLISHED",
       [&](const studies::Sink& sink) {
-        return studies::Write(
-            argv[1],
-            {studies::AcesoSearches(argv[2]), studies::AcesoLayers(argv[2]),
-             studies::AcesoHeuristics(argv[2]),
-             studies::AstraEfficiency(argv[2]), studies::AstraMoney(),
-             studies::AstraHalves(), studies::AstraClusters(),
-             studies::AstraOffload()},
-            sink);
+        std::vector<studies::Output> outputs = studies::AcesoSearches(argv[2]);
+        for (const studies::Output& output :
+             {studies::AcesoLayers(argv[2]), studies::AcesoHeuristics(argv[2]),
+              studies::AcesoAccuracy(), studies::AcesoSpace(),
+              studies::AstraEfficiency(argv[2]), studies::AstraMoney(),
+              studies::AstraHalves(), studies::AstraClusters(),
+              studies::AstraScale(), studies::AstraMixed(),
+              studies::AstraOffload()}) {
+          outputs.push_back(output);
+        }
+        return studies::Write(argv[1], outputs, sink);
       });
 }

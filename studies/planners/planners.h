@@ -3,30 +3,69 @@
 #ifndef STUDIES_PLANNERS_PLANNERS_H_
 #define STUDIES_PLANNERS_PLANNERS_H_
 
+#include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "common/csv_table.h"
 #include "common/error.h"
-#include "methods/planners/operators/plan_cost.h"
 #include "studies/output.h"
+#include "trials/data_folder.h"
 
 namespace studies {
 
-// The model of a published problem: a name in the profiles, on V100-32GB with 8
-// GPUs per host and a limit of 28,000 MB, as the published program has it.
-// `folder` has aceso_v100_op_profiles.csv and aceso_v100_collectives.csv.
-// Errors: throws InputError for a missing file or an unknown name.
-[[nodiscard]] methods::OperatorModel PublishedModel(
-    const std::filesystem::path& folder, const std::string& name, int layers,
-    int gpus);
+// Values that a paper prints: results/published/PAPER.csv.
+class Published {
+ public:
+  // Errors: throws InputError for a file that cannot be read.
+  explicit Published(const std::string& paper)
+      : table_(
+            common::CsvTable::Read(trials::ExperimentsFolder().parent_path() /
+                                   "results/published" / (paper + ".csv"))) {}
 
-// Published estimates, ours, and those of the baselines: Exps. 1, 2, 4.
-[[nodiscard]] Output AcesoSearches(const std::filesystem::path& folder);
+  // As printed; "" where the paper has no value.
+  [[nodiscard]] std::string Text(std::string_view place,
+                                 std::string_view series,
+                                 std::string_view x) const {
+    for (const common::CsvTable::Row& row : table_.rows()) {
+      if (table_.Cell(row, "figure_or_table") == place &&
+          table_.Cell(row, "series") == series && table_.Cell(row, "x") == x) {
+        return std::string(table_.Cell(row, "value"));
+      }
+    }
+    return "";
+  }
+
+  // NaN where the paper has no value.
+  [[nodiscard]] double Value(std::string_view place, std::string_view series,
+                             std::string_view x) const {
+    const std::string text = Text(place, series, x);
+    return text.empty() ? std::nan("") : std::strtod(text.c_str(), nullptr);
+  }
+
+ private:
+  common::CsvTable table_;
+};
+
+// On published profiles; `folder` has aceso_v100_op_profiles.csv and
+// aceso_v100_collectives.csv. Errors: throw InputError for a missing file.
+//
+// Estimates, ours and published, of 15 models next to those of the baselines,
+// and the cost of the searches: Exps. 1, 2, 4.
+[[nodiscard]] std::vector<Output> AcesoSearches(
+    const std::filesystem::path& folder);
 // 8 to 1,024 layers on 8 GPUs: Exp. 3.
 [[nodiscard]] Output AcesoLayers(const std::filesystem::path& folder);
 // Hops and bottlenecks of improving iterations, limits of hops, random
-// primitives: Exps. 5, 6.
+// primitives, other starts: Exps. 5 to 7.
 [[nodiscard]] Output AcesoHeuristics(const std::filesystem::path& folder);
+// Published predictions and measurements: Exps. 8, 9.
+[[nodiscard]] Output AcesoAccuracy();
+// The size of the search space: Fig. 1.
+[[nodiscard]] Output AcesoSpace();
 
 // The error of efficiencies of matrix products, in ten-fold cross-validation.
 // `folder` has simumax_operators.csv.
@@ -39,6 +78,13 @@ namespace studies {
 // Astra's plans on clusters of one and of two GPU types, simulated, next to its
 // Table 2.
 [[nodiscard]] Output AstraClusters();
+
+// Astra's plans on 64 to 4,096 GPUs, next to its Table 1, data parallelism
+// alone, communication without overlap and rules of thumb: Figs. 5, 8, 9, 11.
+[[nodiscard]] Output AstraScale();
+
+// Astra's plans on two GPU types next to equal stages: Fig. 6.
+[[nodiscard]] Output AstraMixed();
 
 // Astra's plans on a small cluster of two GPU types and on each half of it.
 [[nodiscard]] Output AstraHalves();

@@ -22,7 +22,6 @@ namespace methods {
 struct AcesoMethodOptions : OperatorJobOptions {
   Judge judge = Judge::kNearest;
   AcesoOptions search;
-  int budget = 200;  // plans per number of stages
 };
 
 [[nodiscard]] std::vector<Option> OptionsOf(AcesoMethodOptions& options);

@@ -124,6 +124,49 @@ void TryStages(const OperatorModel& model, int gpus, OperatorPlan plan,
   }
 }
 
+// Where the stages of a pipeline begin: equally many layers in each. Of an
+// encoder and a decoder, each has its own stages, all ways to share them out.
+std::vector<OperatorPlan> EqualPipelines(const OperatorModel& model,
+                                         int stages) {
+  const std::vector<int> encoder = LayersOf(model);
+  std::vector<int> decoder;
+  for (int op = 0; op < model.operators(); ++op) {
+    if (model.table().names()[model.NameOf(op)] == "dec-1st-layernorm") {
+      decoder.push_back(op);
+    }
+  }
+  const auto divides = [](int parts, const std::vector<int>& layers) {
+    return parts > 0 && layers.size() % static_cast<std::size_t>(parts) == 0;
+  };
+  // The layers of a convolutional model differ: any number of stages will do.
+  const bool alike = model.job().layers > 1;
+  std::vector<OperatorPlan> plans;
+  if (decoder.empty() || stages == 1) {
+    if (!alike || divides(stages, encoder)) {
+      plans.push_back(EqualStages(model, stages));
+    }
+    return plans;
+  }
+  for (int before = 1; before < stages; ++before) {
+    const int after = stages - before;
+    if (!divides(before, encoder) || !divides(after, decoder)) {
+      continue;
+    }
+    OperatorPlan& plan = plans.emplace_back();
+    for (int s = 0; s < before; ++s) {
+      plan.first.push_back(s == 0 ? 0 : encoder[s * encoder.size() / before]);
+    }
+    for (int s = 0; s < after; ++s) {
+      // The decoder's embedding is in its first stage.
+      plan.first.push_back(decoder[s * decoder.size() / after] -
+                           (s == 0 ? 1 : 0));
+    }
+    plan.first.push_back(model.operators());
+    plan.choices.resize(model.operators());
+  }
+  return plans;
+}
+
 }  // namespace
 
 void BaselineResult::Keep(const OperatorModel& model, OperatorPlan plan) {
@@ -139,11 +182,13 @@ BaselineResult MegatronGrid(const OperatorModel& model) {
   const int count = static_cast<int>(LayersOf(model).size());
   const int gpus = model.job().gpus;
   for (int stages = 1; stages <= std::min(gpus, count); ++stages) {
-    if (gpus % stages != 0 || count % stages != 0 ||
+    if (gpus % stages != 0 ||
         !std::has_single_bit(static_cast<unsigned>(gpus / stages))) {
       continue;
     }
-    TryStages(model, gpus / stages, EqualStages(model, stages), result);
+    for (OperatorPlan& plan : EqualPipelines(model, stages)) {
+      TryStages(model, gpus / stages, std::move(plan), result);
+    }
   }
   return result;
 }

@@ -20,8 +20,9 @@ struct BaselineResult {
 };
 
 // Megatron-LM's plans: one tp, dp, microbatch size and recomputation for the
-// whole model, stages of equally many layers. All of them are estimated.
-// Source: Aceso Sec. 5, "Baseline systems".
+// whole model, stages of equally many layers, those of an encoder apart from
+// those of a decoder. All of them are estimated.
+// Source: Aceso Sec. 5, "Baseline systems"; the published program.
 [[nodiscard]] BaselineResult MegatronGrid(const OperatorModel& model);
 
 // Dynamic programming over (operators, GPUs, stages) for every microbatch size:

@@ -13,6 +13,7 @@
 
 #include "common/hash.h"
 #include "common/parallel.h"
+#include "methods/planners/aceso/conversions.h"
 #include "methods/planners/aceso/primitives.h"
 
 namespace methods {
@@ -20,14 +21,15 @@ namespace {
 
 using ScoreOf = std::pair<bool, double>;
 
-// GPUs of each stage, powers of two up to `most` that are as equal as possible;
-// empty where they do not add up.
-std::vector<int> GpusOfStages(int gpus, int stages, int most) {
+// GPUs of each stage, powers of two up to `most`: as equal as possible or, from
+// the last stage on, as many as possible. Empty where they do not add up.
+std::vector<int> GpusOfStages(int gpus, int stages, int most, bool equal) {
   std::vector<int> gpus_of(stages, 1);
   int sum = stages;
   for (bool changed = true; sum < gpus && changed;) {
     changed = false;
-    for (int& each : gpus_of) {
+    for (int s = 0; s < stages && (equal || !changed); ++s) {
+      int& each = gpus_of[equal ? s : stages - 1 - s];
       if (each <= gpus - sum && 2 * each <= most) {
         sum += each;
         each *= 2;
@@ -53,7 +55,7 @@ class StageSearch {
 
   void Run() {
     OperatorPlan first;
-    if (!EvenPlan(model_, trace_.stages, first, replicate_)) {
+    if (!FirstPlan(model_, trace_.stages, options_.start, replicate_, first)) {
       return;
     }
     FitRecomputation(model_, first);
@@ -181,7 +183,7 @@ class StageSearch {
 
   const OperatorModel& model_;
   const AcesoOptions& options_;
-  bool replicate_;  // see EvenPlan
+  bool replicate_;  // see FirstPlan
   std::mt19937_64 random_;
   AcesoTrace trace_;
   std::vector<CostedPlan> best_;  // fastest first
@@ -201,15 +203,26 @@ std::int64_t AcesoResult::explored() const {
   return sum;
 }
 
-bool EvenPlan(const OperatorModel& model, int stages, OperatorPlan& plan,
-              bool replicate) {
+bool FirstPlan(const OperatorModel& model, int stages, AcesoStart start,
+               bool replicate, OperatorPlan& plan) {
   const int gpus = model.job().gpus;
   const int most_tp = model.table().largest_tp();
-  if (stages > gpus || stages > model.operators()) {
+  const int most_stages = start == AcesoStart::kUnevenOperators
+                              ? static_cast<int>(LayersOf(model).size())
+                              : model.operators();
+  if (stages > gpus || stages > most_stages) {
     return false;
   }
+  std::vector<int> begins;
+  for (int s = 0; s < stages; ++s) {
+    begins.push_back(s == 0 || start != AcesoStart::kUnevenOperators
+                         ? s * (model.operators() / stages)
+                         : LayersOf(model)[s]);
+  }
+  begins.push_back(model.operators());
   const std::vector<int> gpus_of =
-      GpusOfStages(gpus, stages, replicate ? gpus : most_tp);
+      GpusOfStages(gpus, stages, replicate ? gpus : most_tp,
+                   start != AcesoStart::kUnevenGpus);
   if (gpus_of.empty()) {
     return false;
   }
@@ -220,13 +233,11 @@ bool EvenPlan(const OperatorModel& model, int stages, OperatorPlan& plan,
   if (model.job().batch % plan.micro_batch != 0) {
     return false;
   }
-  const int length = model.operators() / stages;
   for (int s = 0; s < stages; ++s) {
     const int tp = std::min(gpus_of[s], most_tp);
-    const int end = s + 1 < stages ? (s + 1) * length : model.operators();
-    plan.Append(s * length,
-                std::vector(static_cast<std::size_t>(end - s * length),
-                            OperatorChoice::Of(tp, gpus_of[s] / tp)));
+    plan.Append(begins[s], std::vector<OperatorChoice>(
+                               begins[s + 1] - begins[s],
+                               OperatorChoice::Of(tp, gpus_of[s] / tp)));
   }
   plan.first.push_back(model.operators());
   return std::isfinite(model.Cost(plan).iteration_ms);

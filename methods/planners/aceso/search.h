@@ -12,12 +12,19 @@
 
 namespace methods {
 
+// The plan that a search starts from: equally many operators in every stage on
+// about equally many GPUs; one layer in every stage but the last; the GPUs in
+// the last stages. Source: Aceso Exp. 7; the published program.
+enum class AcesoStart { kEven, kUnevenOperators, kUnevenGpus };
+
 struct AcesoOptions {
+  AcesoStart start = AcesoStart::kEven;
   int most_hops = 7;     // MaxHops
   int most_stages = 16;  // of the stage counts that are searched
   // Plans to explore per stage count. The search has no clock, so that it is
-  // reproducible; the program measures its time.
-  std::int64_t budget = 20'000;
+  // reproducible. The published program searches for 200 s, and explores 52 to
+  // 125 plans per second.
+  int budget = 20'000;
   int top = 5;                // plans to return
   bool random_order = false;  // instead of Heuristic 2 (Exp. 5)
   bool fine_tune = true;
@@ -57,18 +64,20 @@ struct AcesoResult {
 // fine-tunes single operators. When no bottleneck leads to a better plan, it
 // continues with the best plan that it has seen and not explored. If no number
 // of stages has an even partition by tensor parallelism, all start with one
-// that replicates (EvenPlan).
+// that replicates (FirstPlan).
 //
 // Source: Aceso Sec. 3-4, App. B.
 [[nodiscard]] AcesoResult SearchAceso(const OperatorModel& model,
                                       const AcesoOptions& options);
 
-// An even partition into stages with the smallest microbatch and tensor
-// parallelism only, or, to `replicate`, with data parallelism of the GPUs
-// beyond the largest profiled tensor-parallel size. Nothing where the GPUs
-// cannot be divided so. Note: the published program has the first kind only.
-[[nodiscard]] bool EvenPlan(const OperatorModel& model, int stages,
-                            OperatorPlan& plan, bool replicate = false);
+// A start with the smallest microbatch and tensor parallelism only, or, to
+// `replicate`, with data parallelism of the GPUs beyond the largest profiled
+// tensor-parallel size. False where the GPUs cannot be divided so, and where
+// there are fewer layers than stages. Note: the published program has the first
+// kind only.
+[[nodiscard]] bool FirstPlan(const OperatorModel& model, int stages,
+                             AcesoStart start, bool replicate,
+                             OperatorPlan& plan);
 
 // Op-level adjustments of a plan: from each operator to an end of its stage, tp
 // for dp or dp for tp; then the other variant of each operator. Keeps the best

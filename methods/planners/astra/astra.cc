@@ -11,6 +11,7 @@
 #include "methods/planners/astra/learned_efficiency.h"
 #include "methods/planners/astra/plan_search.h"
 #include "methods/sampling/nearest.h"
+#include "trials/objective.h"
 #include "trials/rules.h"
 
 namespace methods {
@@ -55,20 +56,27 @@ class AstraPlanner final : public Planner {
            SearchPlans(part, options_,
                        {.gpus = options_.gpus, .top = options_.top})
                .best) {
-        proposals.push_back({std::move(each.plan)});
+        if (IsWithinMoney(
+                options_.gpus > 0 ? options_.gpus : part.machine.gpus(),
+                each.cost.step_time_s)) {
+          proposals.push_back({std::move(each.plan)});
+        }
       }
     }
     const trials::Predictions estimates = EstimatesOf(part, *this);
     const std::vector<double>& bytes = estimates.peak_memory_bytes;
     std::vector<int> order(bytes.size());
     std::iota(order.begin(), order.end(), 0);
-    // 0: passes all filters, 1: all but memory, 2: not the rules.
+    // 0: passes all filters, 1: all but memory, 2: not the rules or the limit.
     std::vector<int> rank(bytes.size(), 2);
     std::vector<Filter> filters = AstraFilters(part, options_, bytes);
     const Filter memory = std::move(filters.back());
     filters.pop_back();
     for (const int candidate : ApplyFilters(order, filters).kept) {
-      rank[candidate] = memory.keeps(candidate) ? 0 : 1;
+      if (IsWithinMoney(part.machine.gpus(),
+                        estimates.step_time_s[candidate])) {
+        rank[candidate] = memory.keeps(candidate) ? 0 : 1;
+      }
     }
     const auto key = [&](int candidate) {
       const auto i = static_cast<std::size_t>(candidate);
@@ -107,6 +115,13 @@ class AstraPlanner final : public Planner {
   }
 
  private:
+  [[nodiscard]] bool IsWithinMoney(int gpus, double step_time_s) const {
+    return options_.most_money == 0.0 ||
+           options_.steps * trials::StepMoney(step_time_s, gpus,
+                                              options_.price_per_hour) <=
+               options_.most_money;
+  }
+
   AstraMethodOptions options_;
 };
 
@@ -158,6 +173,12 @@ std::vector<Option> OptionsOf(AstraMethodOptions& o) {
        "Eqs. 13-14"},
       {"rules", Text{&o.rules, "an expression as in [space] rules"},
        "Strategies for which it is true are left out.", "Eqs. 10-19"},
+      {"most_money", Number{&o.most_money, 0.0},
+       "Strategies whose `steps` cost more come last; 0: no limit.", "Eq. 33"},
+      {"price_per_hour", Number{&o.price_per_hour, 0.0},
+       "Money for an hour of a GPU, for that limit.", "Eq. 32"},
+      {"steps", Number{&o.steps, 0.0}, "Steps that the limit is for.",
+       "Eq. 32"},
   };
 }
 

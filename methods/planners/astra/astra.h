@@ -30,11 +30,11 @@ namespace methods {
 // sizes and overlaps) are one strategy, whose first trial is the candidate
 // nearest to that table: overlaps on, default buckets.
 //
-// Strategies that pass the filters of rules and of memory come first, in the
-// order of their estimated step time; then those that pass the rules only, in
-// the order of their memory; then the others. Further candidates of the same
-// strategies follow in the same order. It learns nothing from trials. It needs
-// Problem::workload.
+// Strategies that pass the filters of rules, of money and of memory come first,
+// in the order of their estimated step time; then those that pass all but
+// memory, in the order of their memory; then the others. Further candidates of
+// the same strategies follow in the same order. It learns nothing from trials.
+// It needs Problem::workload.
 //
 // On several GPU types, a candidate has equal stages, and `tflops` are those of
 // the data sheets. With Judge::kPlan, the `top` plans of SearchPlans that
@@ -56,6 +56,10 @@ struct AstraMethodOptions {
   double memory_share = 0.9;  // of the capacity
   bool flash_attention = true;
   std::string rules;
+  // Mode 3: a limit on the money of so many steps at a price of a GPU; 0: none.
+  double most_money = 0.0;
+  double price_per_hour = 1.0;
+  double steps = 1.0;
 };
 
 [[nodiscard]] std::vector<Option> OptionsOf(AstraMethodOptions& options);

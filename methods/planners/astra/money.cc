@@ -8,11 +8,10 @@
 #include <fmt/format.h>
 
 #include "common/units.h"
+#include "trials/objective.h"
 
 namespace methods {
 namespace {
-
-constexpr double kHour = 3600.0;
 
 // The strategies of one cluster that pass the filters.
 void AddCluster(const MoneyJob& job, const trials::SearchSpace& space, int gpus,
@@ -37,7 +36,7 @@ void AddCluster(const MoneyJob& job, const trials::SearchSpace& space, int gpus,
     const double time_s = estimates.step_time_s[candidate];
     result.pool.push_back(
         {gpus, space[candidate], time_s,
-         job.steps * time_s / kHour * gpus * job.price_per_hour});
+         job.steps * trials::StepMoney(time_s, gpus, job.price_per_hour)});
   }
 }
 

@@ -220,10 +220,23 @@ class Search {
 
   void KeepBest() {
     std::stable_sort(result_.best.begin(), result_.best.end(),
-                     [](const CostedStrategy& a, const CostedStrategy& b) {
-                       return a.cost.step_time_s < b.cost.step_time_s;
+                     [this](const CostedStrategy& a, const CostedStrategy& b) {
+                       return a.cost.step_time_s != b.cost.step_time_s
+                                  ? a.cost.step_time_s < b.cost.step_time_s
+                                  : PeakOf(a.plan) < PeakOf(b.plan);
                      });
     result_.best.resize(std::min(result_.best.size(), top_));
+  }
+
+  // FLOP/s of the GPUs that a plan uses.
+  [[nodiscard]] double PeakOf(const Plan& plan) const {
+    double sum = 0.0;
+    for (int type = 0;
+         type < static_cast<int>(problem_.machine.gpu_types().size()); ++type) {
+      sum += GpusOfType(plan, type) *
+             problem_.machine.gpu_types()[type].half_flop_per_s;
+    }
+    return sum;
   }
 
   const Problem& problem_;

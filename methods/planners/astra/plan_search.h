@@ -83,9 +83,11 @@ struct CostedStrategy {
 };
 
 struct PlanSearchResult {
-  std::int64_t strategies = 0;       // that pass the rules
-  std::int64_t fit = 0;              // of them, those that fit in memory
-  std::vector<CostedStrategy> best;  // that fit, the fastest first
+  std::int64_t strategies = 0;  // that pass the rules
+  std::int64_t fit = 0;         // of them, those that fit in memory
+  // That fit, the fastest first; of equally fast ones, the cheapest (Eq. 33),
+  // as if prices were proportional to the FLOP/s of the data sheets.
+  std::vector<CostedStrategy> best;
 };
 
 // All solutions of Eq. 23 for all sizes with dp * cp * tp * pp = GPUs, in every

@@ -84,8 +84,9 @@ LinkTable LinkTable::Read(const std::filesystem::path& path,
 }
 
 LinkTable LinkTable::Uniform(double within_hosts_gb_per_s,
-                             double between_hosts_gb_per_s) {
+                             double between_hosts_gb_per_s, int gpus_per_node) {
   LinkTable table;
+  table.gpus_per_node_ = gpus_per_node;
   table.gb_per_s_ = {std::vector{within_hosts_gb_per_s},
                      std::vector{between_hosts_gb_per_s}};
   return table;
@@ -104,6 +105,12 @@ double LinkTable::TransferUs(double mb, bool between_hosts) const {
 double LinkTable::CollectiveUs(Collective kind, int ranks, double mb) const {
   if (kind == Collective::kSplit) {
     return 0.0;
+  }
+  if (gpus_per_node_ > 0) {
+    const double rate = gb_per_s_[ranks > gpus_per_node_ ? 1 : 0].front();
+    const double tensors =
+        kind == Collective::kAllGather ? ranks - 1.0 : (ranks - 1.0) / ranks;
+    return tensors * mb / (rate * kMbPerUs);
   }
   const auto found = collectives_.find({kind, ranks});
   if (found != collectives_.end()) {

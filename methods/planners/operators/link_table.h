@@ -30,21 +30,25 @@ class LinkTable {
   [[nodiscard]] static LinkTable Read(const std::filesystem::path& path,
                                       std::string_view model);
 
-  // The same bandwidth for all sizes, and no collectives.
+  // The same bandwidth for all sizes, without latency.
   [[nodiscard]] static LinkTable Uniform(double within_hosts_gb_per_s,
-                                         double between_hosts_gb_per_s);
+                                         double between_hosts_gb_per_s,
+                                         int gpus_per_node);
 
   // Time of a transfer at the bandwidth of the next smaller profiled size.
   [[nodiscard]] double TransferUs(double mb, bool between_hosts) const;
 
-  // Time of a collective over so many GPUs. Only exact sizes are profiled:
-  // those of the model's own tensors, rounded, or one less. Infinite where none
-  // is, so that no plan rests on a time that was not measured.
+  // Time of a collective over so many GPUs, each of which has `mb`. Only exact
+  // sizes are profiled: those of the model's own tensors, rounded, or one less.
+  // Infinite where none is, so that no plan rests on a time that was not
+  // measured. Over uniform links, a GPU receives what the others send it: r - 1
+  // tensors in an all-gather, (r - 1) / r of one in an all-to-all.
   [[nodiscard]] double CollectiveUs(Collective kind, int ranks,
                                     double mb) const;
 
  private:
   std::array<std::vector<double>, 2> gb_per_s_;  // by "between hosts"
+  int gpus_per_node_ = 0;                        // of uniform links
   // By kind and ranks: (size in MB, ms).
   std::map<std::pair<Collective, int>, std::map<int, double>> collectives_;
 };

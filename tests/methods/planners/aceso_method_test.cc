@@ -71,7 +71,7 @@ TEST(AcesoMethodTest, TheFirstTrialFitsTheModel) {
   AcesoMethodOptions options;
   options.hidden = 512;
   options.layers = 4;
-  options.budget = 200;
+  options.search.budget = 200;
   const ParallelConfig small =
       space[TryPlans(ProblemOf(space, 80.0), options, 1)->Suggest()->candidate];
   EXPECT_EQ(small.grad_checkpoint, 0);
@@ -105,7 +105,7 @@ TEST(AcesoMethodTest, PlansAreTriedOnlyWhereAllGpusAreOfOneType) {
 TEST(AcesoMethodTest, WhereNothingFitsTheFirstTrialNeedsLittleMemory) {
   const trials::SearchSpace space = Space();
   AcesoMethodOptions options;
-  options.budget = 50;
+  options.search.budget = 50;
   const ParallelConfig first =
       space[TryPlans(ProblemOf(space, 0.5), options, 1)->Suggest()->candidate];
   EXPECT_EQ(first.dp, 1);
@@ -143,15 +143,15 @@ OperatorModel ModelFor(const Problem& problem,
                        const std::vector<int>& micro_batches) {
   OperatorJobSizes job = JobOf(options, problem.workload);
   job.analytic.micro_batches = micro_batches;
-  return {
-      AnalyticOperators(job.analytic),
-      LinkTable::Uniform(options.link_gb_per_s, options.between_hosts_gb_per_s),
-      {.layers = job.layers,
-       .batch = job.batch,
-       .gpus = problem.machine.gpus(),
-       .gpus_per_node = problem.machine.gpus_per_node(),
-       .memory_limit_mb = options.memory_share *
-                          problem.machine.memory_bytes() / 1'048'576.0}};
+  return {AnalyticOperators(job.analytic),
+          LinkTable::Uniform(options.link_gb_per_s,
+                             options.between_hosts_gb_per_s, 8),
+          {.layers = job.layers,
+           .batch = job.batch,
+           .gpus = problem.machine.gpus(),
+           .gpus_per_node = problem.machine.gpus_per_node(),
+           .memory_limit_mb = options.memory_share *
+                              problem.machine.memory_bytes() / 1'048'576.0}};
 }
 
 TEST(AcesoMethodTest, EstimatesAreTheCostsOfPlansInSecondsAndBytes) {
@@ -182,11 +182,31 @@ TEST(AcesoMethodTest, EstimatesAreTheCostsOfPlansInSecondsAndBytes) {
   }
 }
 
+// Without profiles, fine-tuning had no time for any change of layout, and could
+// never act.
+TEST(AcesoMethodTest, EveryChangeOfSizesWithinAStageHasATime) {
+  const trials::SearchSpace space = Space();
+  const OperatorModel model =
+      ModelFor(ProblemOf(space, 80.0), {}, {1, 2, 4, 8});
+  int conversions = 0;
+  for (int op = 1; op < model.operators(); ++op) {
+    for (const int tp : {1, 2, 4}) {
+      for (const auto& [a, b] : {std::pair(tp, 2 * tp), {2 * tp, tp}}) {
+        const double us = model.ConversionUs(
+            op, 8, OperatorChoice::Of(a, 8 / a), OperatorChoice::Of(b, 8 / b));
+        EXPECT_TRUE(std::isfinite(us)) << op << ": " << a << " to " << b;
+        conversions += us > 0.0 ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(conversions, 4 * model.operators());
+}
+
 TEST(PlannedTest, ThePlannerChoosesTheFirstTrialsOnly) {
   const trials::SearchSpace space = Space();
   const Problem problem = ProblemOf(space, 80.0);
   AcesoMethodOptions options;
-  options.budget = 100;
+  options.search.budget = 100;
   Planned planned(problem, 2, TryPlans(problem, options, 1),
                   MakeRandom(problem, {}, 7));
   const auto planner = TryPlans(problem, options, 1);
@@ -217,7 +237,7 @@ TEST(AcesoMethodTest, JudgedAsPlansItTriesItsOwnPlansThenTheSpace) {
   problem.runs_plans = true;
   AcesoMethodOptions options;
   options.judge = Judge::kPlan;
-  options.budget = 200;
+  options.search.budget = 200;
   const auto method = TryPlans(problem, options, 1);
   std::set<std::string> plans;
   for (int i = 0; i < space.size() + options.search.top; ++i) {
@@ -246,7 +266,7 @@ TEST(PlannedTest, TheSecondMethodTakesAPlanAsIncumbentAndNotAsObservation) {
   problem.runs_plans = true;
   AcesoMethodOptions options;
   options.judge = Judge::kPlan;
-  options.budget = 100;
+  options.search.budget = 100;
   auto made = MakeRandom(problem, {}, 7);
   const Method& then = *made;
   Planned planned(problem, 1, TryPlans(problem, options, 1), std::move(made));

@@ -63,8 +63,8 @@ TEST(AcesoTest, StagesAreReplicatedWhereTensorParallelismLeavesGpus) {
   const OperatorModel model = SmallModel(8, 64, 1e9);
   const int most_tp = model.table().largest_tp();
   OperatorPlan plan;
-  EXPECT_FALSE(EvenPlan(model, 2, plan));
-  ASSERT_TRUE(EvenPlan(model, 2, plan, true));
+  EXPECT_FALSE(FirstPlan(model, 2, AcesoStart::kEven, false, plan));
+  ASSERT_TRUE(FirstPlan(model, 2, AcesoStart::kEven, true, plan));
   for (const OperatorChoice& choice : plan.choices) {
     EXPECT_EQ(1 << choice.tp_log2, most_tp);
     EXPECT_EQ(1 << choice.dp_log2, 32 / most_tp);

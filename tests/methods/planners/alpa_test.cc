@@ -20,8 +20,8 @@ namespace methods::alpa_test {
 
 OperatorModel Model(int layers, int gpus, double memory_limit_mb,
                     int batch = 16, double between_hosts_gb_per_s = 12.0) {
-  return {AnalyticOperators({.largest_tp = 4}),
-          LinkTable::Uniform(100.0, between_hosts_gb_per_s),
+  return {AnalyticOperators({.largest_tp = 2}),
+          LinkTable::Uniform(100.0, between_hosts_gb_per_s, 8),
           {.layers = layers,
            .batch = batch,
            .gpus = gpus,

@@ -155,7 +155,7 @@ OperatorModel Model(double weights_mb, double output_mb) {
     }
   }
   return {OperatorTable::Of(rows),
-          LinkTable::Uniform(100.0, 10.0),
+          LinkTable::Uniform(100.0, 10.0, 8),
           {.layers = 2,
            .batch = 8,
            .gpus = 4,

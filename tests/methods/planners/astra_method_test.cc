@@ -171,6 +171,29 @@ TEST_F(AstraMethod, WhatARuleMatchesIsTriedLast) {
 
 // A table in which only products of narrow matrices are efficient favors
 // tensor parallelism, which makes them.
+// Mode 3: what costs more than the limit comes last.
+TEST_F(AstraMethod, StrategiesWithinTheLimitOfMoneyAreTriedFirst) {
+  AstraMethodOptions options;
+  options.price_per_hour = 2.0;
+  options.steps = 1000.0;
+  const trials::Predictions estimates = EstimatesOf(problem_, options);
+  const auto money = [&](int candidate) {
+    return 1000.0 * estimates.step_time_s[candidate] / 3600.0 * 8 * 2.0;
+  };
+  const std::vector<int> unlimited = OrderOf(options);
+  options.most_money = 0.5 * (money(unlimited[1]) + money(unlimited[2]));
+  const std::vector<int> order = OrderOf(options);
+  EXPECT_EQ(order[0], unlimited[0]);
+  EXPECT_EQ(order[1], unlimited[1]);
+  EXPECT_EQ(order.size(), unlimited.size());
+  for (int i = 2; i < static_cast<int>(order.size()); ++i) {
+    EXPECT_TRUE(money(order[i]) > options.most_money ||
+                estimates.peak_memory_bytes[order[i]] > 0.9 * 16e9 ||
+                space_[order[i]].grad_checkpoint == trials::kRecomputeSelective)
+        << i;
+  }
+}
+
 TEST_F(AstraMethod, LearnsTheEfficiencyOfProductsFromATable) {
   const fakes::TemporaryFolder folder;
   std::string text = "gpu,operator,shape,efficiency\n";

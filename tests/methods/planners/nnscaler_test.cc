@@ -25,7 +25,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 OperatorModel Model(int layers, int gpus, double limit_mb, int batch = 8) {
   return {AnalyticOperators({.largest_tp = 4, .micro_batches = {1, 2, 4}}),
-          LinkTable::Uniform(100.0, 12.0),
+          LinkTable::Uniform(100.0, 12.0, 8),
           {.layers = layers,
            .batch = batch,
            .gpus = gpus,

@@ -128,7 +128,8 @@ TEST(Planner, PlansForSeveralNumbersOfGpusAreOrderedByMemoryThenTime) {
   const std::vector<ParallelConfig> configs = {{.dp = 1}, {.dp = 2}, {.dp = 4}};
   const std::vector<MeanSizes> plans = {{.dp = 4}, {.dp = 1}, {.dp = 2}};
   EXPECT_THAT(Order(configs, plans), ElementsAre(2, 0, 1));
-  EXPECT_THAT(Order(configs, plans, {2, 4}), ElementsAre(1, 0, 2));
+  // Each plan is one for 2 and one for 4 GPUs, and tried on as many.
+  EXPECT_THAT(Order(configs, plans, {2, 4}), ElementsAre(2, 1, 0));
 }
 
 TEST(Planner, CandidatesAreTriedAsTheyAreAndOnlyOnTheirNumberOfGpus) {

@@ -56,7 +56,7 @@ TEST(Price, DecidesHowManyGpusAPlannerUses) {
     EXPECT_EQ(GpusOfTheFirstTrial(true, make), 1);
   };
   AcesoMethodOptions aceso;
-  aceso.budget = 50;
+  aceso.search.budget = 50;
   expect(aceso);
   expect(AmpOptions());
   expect(NnScalerOptions());

@@ -25,7 +25,7 @@ inline ProfiledOperator Unprofiled(std::string name, int micro_batch, int tp) {
 // A transfer of 1 MB takes 0.01 ms within hosts and 1 ms between them.
 inline OperatorModel ModelOfRows(const std::vector<ProfiledOperator>& rows,
                                  const OperatorJob& job) {
-  return {OperatorTable::Of(rows), LinkTable::Uniform(100.0, 1.0), job};
+  return {OperatorTable::Of(rows), LinkTable::Uniform(100.0, 1.0, 8), job};
 }
 
 }  // namespace methods

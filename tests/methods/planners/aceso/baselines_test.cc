@@ -10,6 +10,7 @@
 
 #include "methods/planners/aceso/conversions.h"
 #include "tests/methods/planners/aceso/small_model.h"
+#include "tests/methods/planners/profiled_layers.h"
 
 namespace methods::baselines_test {
 
@@ -180,6 +181,27 @@ TEST(MegatronGrid, IsTheBestOfAllUniformPlans) {
     }
   }
   EXPECT_GT(pipelines, 0);
+}
+
+// Four layers of an encoder, 1 ms each, and of a decoder, 3 ms each. Only four
+// stages fit in memory: 4 layers cannot be three stages, so that two are left
+// for each, of 2, 2, 6 and 6 ms.
+TEST(MegatronGrid, AnEncoderAndADecoderHaveStagesOfTheirOwn) {
+  std::vector<ProfiledOperator> rows;
+  for (const auto& [name, us] : {std::pair("encoder-embedding", 0.0),
+                                 {"enc-1st-layernorm", 1000.0},
+                                 {"decoder-embedding", 0.0},
+                                 {"dec-1st-layernorm", 3000.0},
+                                 {"t5-post-process", 0.0}}) {
+    rows.push_back(
+        {name, 1, 1, 0, {.forward_us = us, .weights_mb = us / 1000.0}});
+  }
+  const OperatorModel model = ModelOfRows(
+      rows, {.layers = 4, .batch = 4, .gpus = 4, .memory_limit_mb = 60.0});
+  const BaselineResult grid = MegatronGrid(model);
+  ASSERT_TRUE(grid.best);
+  EXPECT_EQ(grid.best->plan.first, (std::vector<int>{0, 3, 5, 8, 11}));
+  EXPECT_DOUBLE_EQ(grid.best->cost.iteration_ms, 16.0 + 3 * 6.0);
 }
 
 }  // namespace methods::baselines_test

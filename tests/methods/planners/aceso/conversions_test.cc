@@ -20,7 +20,7 @@ using trials::ParallelConfig;
 
 OperatorModel Model() {
   return {AnalyticOperators({}),
-          LinkTable::Uniform(100.0, 12.0),
+          LinkTable::Uniform(100.0, 12.0, 8),
           {.layers = 24,
            .batch = 64,
            .gpus = 8,

@@ -80,11 +80,31 @@ TEST(SearchAceso, WhereNothingFitsReturnsThePlanWithTheLeastMemory) {
   ASSERT_EQ(result.least_memory.size(), 1u);
   for (const int stages : {1, 2}) {
     OperatorPlan even;
-    ASSERT_TRUE(EvenPlan(model, stages, even));
+    ASSERT_TRUE(FirstPlan(model, stages, AcesoStart::kEven, false, even));
     FitRecomputation(model, even);
     EXPECT_LE(result.least_memory[0].cost.memory_mb,
               model.Cost(even).memory_mb);
   }
+}
+
+// Exp. 7: one layer in each stage but the last, or equally many operators and
+// most GPUs in the last stages.
+TEST(SearchAceso, StartsFromUnequalPlansEndAsFastAsFromEqualOnes) {
+  const OperatorModel model = SmallModel(6, 4, 400.0);
+  OperatorPlan plan;
+  ASSERT_TRUE(FirstPlan(model, 3, AcesoStart::kUnevenOperators, false, plan));
+  EXPECT_EQ(plan.first, (std::vector<int>{0, 4, 7, model.operators()}));
+  ASSERT_TRUE(FirstPlan(model, 3, AcesoStart::kUnevenGpus, false, plan));
+  EXPECT_EQ(plan.GpusOf(0), 1);
+  EXPECT_EQ(plan.GpusOf(2), 2);
+  const auto best_ms = [&model](AcesoStart start) {
+    return SearchAceso(model, {.start = start, .budget = 2000})
+        .best[0]
+        .cost.iteration_ms;
+  };
+  const double even = best_ms(AcesoStart::kEven);
+  EXPECT_NEAR(best_ms(AcesoStart::kUnevenOperators) / even, 1.0, 0.05);
+  EXPECT_NEAR(best_ms(AcesoStart::kUnevenGpus) / even, 1.0, 0.05);
 }
 
 // Primitives in random order find what the heuristic order finds, in other

@@ -41,7 +41,8 @@ AnalyticJob Tiny() {
 }
 constexpr double kFast = 1e15;
 
-// One GPU's share, worked by hand, in numbers of 2 bytes.
+// One GPU's share, worked by hand, in numbers of 2 bytes. What is sent on has
+// the residual, 64 numbers, and beside the scores the values, 16.
 struct Share {
   const char* name;
   double flops;
@@ -52,25 +53,25 @@ struct Share {
 };
 constexpr std::array<Share, 16> kTinyShares = {{
     {"encoder-embedding", 0, 2 * 64, 32 * 8 / 2, 64 / 2, 64},
-    {"enc-1st-layernorm", 0, 2 * 64, 0, 64, 64},
+    {"enc-1st-layernorm", 0, 2 * 64, 0, 64, 128},
     // To 8 features of queries, 4 of keys and 4 of values.
     {"enc-attention-qkv", 8 * 2 * 8 * 8, 8 * (8 + 16) / 2, 8 * 8, 64, 128},
     // Two heads with 8 times 4 scores of 2 features.
-    {"enc-attention-score", 2 * 8 * 4 * 2 * 2, 32 + 16 + 64, 0, 32 + 16, 64},
-    {"enc-attention-softmax", 0, 2 * 64, 0, 64, 64},
-    {"enc-attention-dropout", 0, 2 * 64 + 64 / 2, 0, 64, 64},
-    {"enc-attention-context", 2 * 8 * 4 * 2 * 2, 32 + 16 + 64, 0, 16, 64},
-    {"enc-attention-dense", 8 * 2 * 4 * 8, 8 * (8 + 8) / 2, 4 * 8, 32, 64},
+    {"enc-attention-score", 2 * 8 * 4 * 2 * 2, 32 + 16 + 64, 0, 32 + 16, 144},
+    {"enc-attention-softmax", 0, 2 * 64, 0, 64, 144},
+    {"enc-attention-dropout", 0, 2 * 64 + 64 / 2, 0, 64, 144},
+    {"enc-attention-context", 2 * 8 * 4 * 2 * 2, 32 + 16 + 64, 0, 16, 96},
+    {"enc-attention-dense", 8 * 2 * 4 * 8, 8 * (8 + 8) / 2, 4 * 8, 32, 128},
     {"enc-post-attention-dropout", 0, 3 * 64, 0, 64 / 2, 64},
-    {"enc-2nd-layernorm", 0, 2 * 64, 0, 64, 64},
-    {"enc-MLP-GEMM-1", 8 * 2 * 8 * 12, 8 * (8 + 24) / 2, 8 * 12, 64, 192},
-    {"enc-MLP-gelu", 0, 3 * 8 * 6, 0, 2 * 8 * 6, 64},
-    {"enc-MLP-GEMM-2", 8 * 2 * 6 * 8, 8 * (12 + 8) / 2, 6 * 8, 8 * 6, 64},
+    {"enc-2nd-layernorm", 0, 2 * 64, 0, 64, 128},
+    {"enc-MLP-GEMM-1", 8 * 2 * 8 * 12, 8 * (8 + 24) / 2, 8 * 12, 64, 160},
+    {"enc-MLP-gelu", 0, 3 * 8 * 6, 0, 2 * 8 * 6, 112},
+    {"enc-MLP-GEMM-2", 8 * 2 * 6 * 8, 8 * (12 + 8) / 2, 6 * 8, 8 * 6, 128},
     {"enc-post-MLP-dropout", 0, 3 * 64, 0, 64 / 2, 64},
     {"final-layernorm", 0, 2 * 64, 0, 64, 64},
-    // The input, and half of the logits.
+    // Keeps the input and half of the logits, and sends nothing on.
     {"gpt-post-process", 8 * 2 * 8 * 16, 8 * (8 + 32) / 2, 8 * 16, 64 + 8 * 16,
-     256},
+     0},
 }};
 
 TEST(AnalyticOperators, ShareTheWorkOfATinyModelAsWorkedByHand) {
@@ -103,6 +104,25 @@ TEST(AnalyticOperators, ShareTheWorkOfATinyModelAsWorkedByHand) {
   }
 }
 
+// The program adds the transfer of a stage's last output to its time, also that
+// of the last stage, whose output is nothing: with the logits there, nnScaler
+// had 81% of the optimum of Llama-3.2-1B on 16 GPUs instead of 100%.
+TEST(AnalyticOperators, SendOnWhatAcesosProfilesOfGpt13BSay) {
+  const OperatorTable table = AnalyticOperators({.hidden = 2048,
+                                                 .heads = 32,
+                                                 .kv_heads = 32,
+                                                 .feed_forward = 8192,
+                                                 .sequence_length = 2048,
+                                                 .vocabulary = 51'200});
+  constexpr std::array kMbOfHalf = {32, 64, 80, 560, 560, 560, 48, 64,
+                                    32, 64, 96, 96,  64,  32,  32, 0};
+  for (std::size_t i = 0; i < kMbOfHalf.size(); ++i) {
+    const std::string& name = table.names()[i];
+    EXPECT_DOUBLE_EQ(Profile(table, name, 4, 2).output_mb, kMbOfHalf[i])
+        << name;
+  }
+}
+
 // 2 bytes of 64 numbers, at 128 bytes per us.
 TEST(AnalyticOperators, EveryResultThatIsSplitIsReducedOnce) {
   AnalyticJob job = Tiny();
@@ -121,6 +141,11 @@ TEST(AnalyticOperators, EveryResultThatIsSplitIsReducedOnce) {
                 1e-9)
         << share.name;
   }
+  job.gpus_per_node = 1;  // twice as slow
+  job.between_hosts_gb_per_s = 0.064;
+  EXPECT_NEAR(
+      Profile(AnalyticOperators(job), "enc-MLP-GEMM-2", 2, 2).forward_us, 2,
+      1e-9);
 }
 
 }  // namespace methods::analytic_operators_test

@@ -1,8 +1,10 @@
 #include "methods/planners/textbook/textbook.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <numeric>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -184,6 +186,22 @@ TEST_F(TextbookMethod, NeedsAWorkload) {
   EXPECT_THAT([&] { (void)MakeTextbook(problem_, {}, 1); },
               testing::ThrowsMessage<common::InputError>(
                   testing::HasSubstr("[workload]")));
+}
+
+// Exercise 1: tp and pp of 1 to 8 on 512 GPUs. Enumerated by the search space,
+// whose sizes are those that multiply to the GPUs.
+TEST(SearchSpace, HasTheSixteenSizesOfTheExercise) {
+  trials::Workload workload = fakes::Decoder{}.Workload();
+  workload.batch_size = 4096;
+  trials::SearchSpaceOptions options;
+  options.values = {{"tp", {1, 2, 4, 8}}, {"pp", {1, 2, 4, 8}}};
+  const auto space = trials::SearchSpace::Enumerate(workload, 512, options);
+  std::set<std::array<int, 3>> sizes;
+  for (const ParallelConfig& config : space.configs()) {
+    EXPECT_EQ(config.dp * config.tp * config.pp, 512);
+    sizes.insert({config.dp, config.tp, config.pp});
+  }
+  EXPECT_EQ(sizes.size(), 16U);
 }
 
 TEST(Filters, CountWhatEachRemovesFromTheRest) {
