@@ -16,12 +16,16 @@ run_options  := $(matrix_options) $(if $(JOBS),--jobs $(JOBS)) $(if $(WAIT),--wa
 
 # The four experiments of Fig. 4 of the paper.
 FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
+FIGURE24 := bert-8gpu qwen-8gpu
+side_by_side = experiments/$(firstword $1).toml --with \
+  $(subst $(space),$(comma),$(patsubst %,experiments/%.toml,$(wordlist 2,9,$1))) --results $(RESULTS)
 
 # Tests that need the tables of OPPA_DATA.
 published_tests := PublishedTables|PublishedPlans|PublishedProfiles
 
 empty       :=
 space       := $(empty) $(empty)
+comma       := ,
 
 .DEFAULT_GOAL := help
 .PHONY: $(shell awk -F: '/^[a-z-]+( [a-z-]+)*:.*\#\#/ { print $$1 }' $(firstword $(MAKEFILE_LIST))) \
@@ -60,7 +64,9 @@ $(addprefix exp-,$(EXPERIMENTS)): exp-%: $$(call needs,$$*) ## run or resume an 
 exp-%:
 	@echo "make: unknown experiment '$*'; known: $(EXPERIMENTS)" >&2; exit 2
 
-figures: $(addprefix exp-,$(FIGURE4)) ## run the four experiments of Fig. 4
+figures: $(addprefix exp-,$(FIGURE4)) ## run the four experiments of Fig. 4, and draw them side by side
+	@$(OPPA) report $(call side_by_side,$(FIGURE4)) --figures throughput-time,throughput-trials,throughput-steps
+	@$(OPPA) report $(call side_by_side,$(FIGURE24)) --figures ablation-views
 
 build: build/release/build.ninja ## build oppa and the trainer
 	@$(call compile,oppa oppa-train)
@@ -93,7 +99,7 @@ $(addprefix report-,$(EXPERIMENTS)): report-%: $$(call needs,$$*) ## write its f
 paper paper-quick: build ## run every manifest and study, write all tables; rerun to resume (HELD_OUT=1; -quick: 3 repeats)
 	@scripts/paper $(if $(filter %-quick,$@),--quick) RESULTS=$(RESULTS)
 
-claims: program ## judge the claims of the papers by the results (docs/claims.md)
+claims: program ## judge the claims of the papers by the results (docs/tables/claims.md)
 	@mkdir -p $(RESULTS)/claims
 	@ctest --preset release --tests-regex "$$(grep -o 'test=[^,]*' experiments/studies/claims.csv | cut -d= -f2 | paste -sd '|')" | \
 	  awk 'BEGIN { print "test,passed" } / Test +#/ { print $$4 "," ($$0 ~ /Passed/ ? 1 : 0) }' >$(RESULTS)/claims/tests.csv

@@ -329,7 +329,7 @@ std::string TurnsOf(const PaperClaim& claim, const fs::path& path) {
                                   fmt::join(turns, ", "));
 }
 
-// People read the texts in docs/claims.md, beside each other.
+// People read the texts in docs/tables/claims.md, beside each other.
 plots::Row RowOf(const PaperClaim& claim, const Evidence& evidence,
                  const std::string& turns) {
   plots::Row row;

@@ -116,9 +116,9 @@ class AstraPlanner final : public Planner {
 
  private:
   [[nodiscard]] bool IsWithinMoney(int gpus, double step_time_s) const {
+    const trials::Valuation cost{.price_per_gpu_hour = options_.price_per_hour};
     return options_.most_money == 0.0 ||
-           options_.steps * trials::StepMoney(step_time_s, gpus,
-                                              options_.price_per_hour) <=
+           options_.steps * cost.CostOf(step_time_s, gpus) <=
                options_.most_money;
   }
 

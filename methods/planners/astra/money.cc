@@ -32,11 +32,11 @@ void AddCluster(const MoneyJob& job, const trials::SearchSpace& space, int gpus,
           .kept;
   result.strategies += space.size();
   result.fit += static_cast<std::int64_t>(kept.size());
+  const trials::Valuation cost{.price_per_gpu_hour = job.price_per_hour};
   for (const int candidate : kept) {
     const double time_s = estimates.step_time_s[candidate];
-    result.pool.push_back(
-        {gpus, space[candidate], time_s,
-         job.steps * trials::StepMoney(time_s, gpus, job.price_per_hour)});
+    result.pool.push_back({gpus, space[candidate], time_s,
+                           job.steps * cost.CostOf(time_s, gpus)});
   }
 }
 
