@@ -89,6 +89,12 @@ Options OutputOptions(jobs::ForecastRequest& request) {
            request.check),
       Bind("--price PRICE", "price of a GPU hour, with several sizes",
            request.valuation.price_per_gpu_hour),
+      Bind("--most-money MONEY",
+           "find the fastest training that costs at most this; with --price "
+           "and --steps",
+           request.most_money),
+      Bind("--steps N", "steps of the training, with --most-money",
+           request.steps),
       MakeOption("--json", "print JSON", print_as(jobs::OutputFormat::kJson)),
       MakeOption("--csv", "print CSV", print_as(jobs::OutputFormat::kCsv)),
   };

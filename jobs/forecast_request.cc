@@ -16,6 +16,7 @@ namespace jobs {
 namespace {
 
 using common::InputError;
+using trials::ParallelConfig;
 
 trials::Precision ReadPrecision(const std::string& name) {
   const auto found = std::ranges::find(kPrecisions, name);
@@ -126,19 +127,64 @@ ScalePoint Scale(const ForecastRequest& request, Job job,
   return point;
 }
 
-// Several sizes: the best layout of each.
+// A whole training with the best layout of one size and framework.
+struct Training {
+  std::string framework;
+  int gpus = 0;
+  ParallelConfig config;
+  double hours = 0.0;
+  double money = 0.0;
+};
+
+std::string ToString(const Training& one) {
+  return fmt::format("{} on {} GPUs, {}: {:.3g} h for {:.2f}", one.framework,
+                     one.gpus, LayoutName(one.config), one.hours, one.money);
+}
+
+// The fastest one that the limit allows, the cheapest of equally fast ones. On
+// one size, the fastest layout is also the cheapest.
+// Source: Astra Eqs. 32, 33.
+const Training& FastestWithin(const ForecastRequest& request,
+                              const std::vector<Training>& trainings) {
+  if (trainings.empty()) {
+    throw InputError(fmt::format(
+        "--most-money {}: no configuration fits into the memory of --gpus {}; "
+        "use more GPUs, GPUs with more memory or a smaller --headroom",
+        request.most_money, request.gpus));
+  }
+  const Training* best = nullptr;
+  for (const Training& one : trainings) {
+    if (one.money <= request.most_money &&
+        (best == nullptr || std::pair(one.hours, one.money) <
+                                std::pair(best->hours, best->money))) {
+      best = &one;
+    }
+  }
+  if (best == nullptr) {
+    throw InputError(fmt::format(
+        "--most-money {}: no plan trains {} steps for that; the cheapest is {}",
+        request.most_money, request.steps,
+        ToString(*std::ranges::min_element(trainings, {}, &Training::money))));
+  }
+  return *best;
+}
+
+// Several sizes: the best layout of each; with a limit, one size, too.
 std::string SeveralSizes(const ForecastRequest& request,
                          const trials::Workload& workload,
                          const trials::Cluster& node,
                          const std::vector<MachineSize>& sizes,
                          const std::vector<std::string>& frameworks) {
   if (!request.why.empty() || request.format == OutputFormat::kCsv) {
-    throw InputError(fmt::format("{} needs one size of the machine, not {}",
-                                 request.why.empty() ? "--csv" : "--why",
-                                 request.gpus));
+    throw InputError(fmt::format(
+        "{} {}", request.why.empty() ? "--csv" : "--why",
+        sizes.size() > 1 ? "needs one size of the machine, not " + request.gpus
+                         : "shows all layouts: leave --most-money out"));
   }
   std::string text;
   common::Json json;
+  constexpr double kSecondsPerHour = 3600.0;
+  std::vector<Training> trainings;
   for (const std::string& framework : frameworks) {
     std::vector<ScalePoint> points;
     double first = 0.0;
@@ -153,11 +199,26 @@ std::string SeveralSizes(const ForecastRequest& request,
         const double per_gpu = point.best->tokens_per_s_per_gpu;
         first = first > 0.0 ? first : per_gpu;
         point.efficiency = per_gpu / first;
+        const double seconds = request.steps * point.best->step_time_s;
+        trainings.push_back({framework, size.gpus(), point.best->config,
+                             seconds / kSecondsPerHour,
+                             request.valuation.CostOf(seconds, size.gpus())});
       }
     }
     json[framework] = ScaleJson(points, request.valuation);
     text += fmt::format("\n{}\n{}", framework,
                         ScaleText(points, request.valuation));
+  }
+  if (request.most_money > 0.0) {
+    const Training& best = FastestWithin(request, trainings);
+    text +=
+        fmt::format("\nfastest {} steps within {}: {}\n{}\n", request.steps,
+                    request.most_money, ToString(best), ToString(best.config));
+    json["within_limit"] = {{"framework", best.framework},
+                            {"gpus", best.gpus},
+                            {"config", ToString(best.config)},
+                            {"hours", best.hours},
+                            {"money", best.money}};
   }
   return request.format == OutputFormat::kJson ? common::ToText(json, 2) + "\n"
                                                : text;
@@ -176,7 +237,14 @@ std::string RunPlan(const ForecastRequest& request) {
   const trials::Cluster node = FindMachine(request.machine);
   const std::vector<MachineSize> sizes =
       ParseMachineSizes(request.gpus, node.gpus_per_node);
-  if (sizes.size() > 1) {
+  const bool limited = request.most_money > 0.0;
+  if (limited != (request.steps > 0.0) ||
+      (limited && !(request.valuation.price_per_gpu_hour > 0.0))) {
+    throw InputError(
+        "--most-money, --steps and --price belong together: the limit, the "
+        "steps of the training, and the price of a GPU hour");
+  }
+  if (sizes.size() > 1 || limited) {
     return SeveralSizes(request, workload, node, sizes, frameworks);
   }
   std::vector<Job> jobs;

@@ -26,15 +26,19 @@ struct ForecastRequest {
   std::vector<std::string> frameworks;  // empty: megatron-lm, torchtitan
   double headroom_percent = 10.0;       // in (0, 100)
   std::vector<std::string> rules;
-  int layouts = 5;                  // shown
-  std::string why;                  // a configuration
-  trials::Valuation valuation;      // its price, with several sizes
+  int layouts = 5;              // shown
+  std::string why;              // a configuration
+  trials::Valuation valuation;  // its price, with several sizes
+  // What the steps of the training may cost; 0: no limit. Needs the price.
+  double most_money = 0.0;
+  double steps = 0.0;
   std::filesystem::path calibrate;  // empty: no calibration
   std::filesystem::path check;      // measured trials to compare with
   OutputFormat format = OutputFormat::kText;
 };
 
-// What the command prints. Several sizes: how the job scales.
+// What the command prints. Several sizes: how the job scales. A limit on money:
+// also the fastest training within it.
 // Errors: throws InputError that names the option.
 [[nodiscard]] std::string RunPlan(const ForecastRequest& request);
 

@@ -51,6 +51,34 @@ TEST_F(ForecastCommand, SeveralSizesShowEfficiencyAndPrice) {
                              HasSubstr("  32 ")));
 }
 
+// Where GPUs scale worse, more of them cost more: the limit decides.
+TEST_F(ForecastCommand, ALimitOnMoneyGivesTheFastestTrainingWithinIt) {
+  const auto within = [this](const std::string& limit) {
+    return Forecast(
+        "--framework fsdp2 --price 2 --steps 1000 --json "
+        "--most-money " +
+            limit,
+        "8..32");
+  };
+  ASSERT_EQ(within("1e9"), 0) << errors_;
+  const auto all = nlohmann::json::parse(output_);
+  const auto cost = [&all](int i) {
+    const auto& point = all["fsdp2"][i];
+    return 1000 * point["step_time_s"].get<double>() / 3600 * 2 *
+           point["gpus"].get<double>();
+  };
+  ASSERT_LT(cost(0), cost(1));
+  ASSERT_LT(cost(1), cost(2));
+  EXPECT_EQ(all["within_limit"]["gpus"], 32);
+  ASSERT_EQ(within(std::to_string(0.5 * (cost(1) + cost(2)))), 0);
+  const auto best = nlohmann::json::parse(output_)["within_limit"];
+  EXPECT_EQ(best["gpus"], 16);
+  EXPECT_NEAR(best["money"], cost(1), 1e-6 * cost(1));
+  EXPECT_EQ(within("1"), 2);
+  EXPECT_THAT(errors_, HasSubstr("--most-money 1: no plan trains 1000 steps "
+                                 "for that; the cheapest is fsdp2 on 8 GPUs"));
+}
+
 TEST_F(ForecastCommand, BadInputNamesTheOptionAndTheRemedy) {
   const auto refused = [this](const std::string& words,
                               const std::string& gpus = "2x8",
@@ -67,6 +95,8 @@ TEST_F(ForecastCommand, BadInputNamesTheOptionAndTheRemedy) {
   EXPECT_THAT(refused("--headroom 100"), HasSubstr("percentage < 100"));
   EXPECT_THAT(refused("--calibrate none"), HasSubstr("no such CSV file"));
   EXPECT_THAT(refused("--csv", "8..16"), HasSubstr("needs one size"));
+  EXPECT_THAT(refused("--most-money 5 --price 2"),
+              HasSubstr("--most-money, --steps and --price belong together"));
   EXPECT_THAT(refused("--rule $tpp>1"), HasSubstr("did you mean 'tp'?"));
   EXPECT_EQ(Oppa("plan"), 2);
   EXPECT_THAT(errors_, HasSubstr("--model, --gpus, --batch and --seq"));
