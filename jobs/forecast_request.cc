@@ -144,29 +144,25 @@ std::string ToString(const Training& one) {
 // The fastest one that the limit allows, the cheapest of equally fast ones. On
 // one size, the fastest layout is also the cheapest.
 // Source: Astra Eqs. 32, 33.
-const Training& FastestWithin(const ForecastRequest& request,
-                              const std::vector<Training>& trainings) {
-  if (trainings.empty()) {
-    throw InputError(fmt::format(
-        "--most-money {}: no configuration fits into the memory of --gpus {}; "
-        "use more GPUs, GPUs with more memory or a smaller --headroom",
-        request.most_money, request.gpus));
+Training FastestWithin(const ForecastRequest& request,
+                       std::vector<Training> trainings) {
+  std::ranges::sort(trainings, {}, [](const Training& one) {
+    return std::pair(one.hours, one.money);
+  });
+  const auto best = std::ranges::find_if(trainings, [&](const Training& one) {
+    return one.money <= request.most_money;
+  });
+  if (best != trainings.end()) {
+    return *best;
   }
-  const Training* best = nullptr;
-  for (const Training& one : trainings) {
-    if (one.money <= request.most_money &&
-        (best == nullptr || std::pair(one.hours, one.money) <
-                                std::pair(best->hours, best->money))) {
-      best = &one;
-    }
-  }
-  if (best == nullptr) {
-    throw InputError(fmt::format(
-        "--most-money {}: no plan trains {} steps for that; the cheapest is {}",
-        request.most_money, request.steps,
-        ToString(*std::ranges::min_element(trainings, {}, &Training::money))));
-  }
-  return *best;
+  const auto cheapest =
+      std::ranges::min_element(trainings, {}, &Training::money);
+  throw InputError(fmt::format(
+      "--most-money {}: no plan trains {} steps for that; {}",
+      request.most_money, request.steps,
+      trainings.empty()
+          ? "none fits into memory: use more GPUs or a smaller --headroom"
+          : "the cheapest is " + ToString(*cheapest)));
 }
 
 // Several sizes: the best layout of each; with a limit, one size, too.
@@ -176,10 +172,10 @@ std::string SeveralSizes(const ForecastRequest& request,
                          const std::vector<MachineSize>& sizes,
                          const std::vector<std::string>& frameworks) {
   if (!request.why.empty() || request.format == OutputFormat::kCsv) {
-    throw InputError(fmt::format(
-        "{} {}", request.why.empty() ? "--csv" : "--why",
-        sizes.size() > 1 ? "needs one size of the machine, not " + request.gpus
-                         : "shows all layouts: leave --most-money out"));
+    throw InputError(
+        fmt::format("{} needs one size of the machine, not {}{}",
+                    request.why.empty() ? "--csv" : "--why", request.gpus,
+                    request.steps > 0 ? " with --most-money" : ""));
   }
   std::string text;
   common::Json json;
@@ -210,7 +206,7 @@ std::string SeveralSizes(const ForecastRequest& request,
                         ScaleText(points, request.valuation));
   }
   if (request.most_money > 0.0) {
-    const Training& best = FastestWithin(request, trainings);
+    const Training best = FastestWithin(request, trainings);
     text +=
         fmt::format("\nfastest {} steps within {}: {}\n{}\n", request.steps,
                     request.most_money, ToString(best), ToString(best.config));
