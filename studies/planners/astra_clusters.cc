@@ -1,11 +1,12 @@
 // Clusters of one and of two GPU types by Astra's search, and the trials of its
-// plans: the settings of its tables and figures.
+// plans: the settings of its tables and figures. Measured steps on mixed GPUs.
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -13,6 +14,9 @@
 #include <fmt/format.h>
 
 #include "common/clock.h"
+#include "common/csv_table.h"
+#include "common/quantiles.h"
+#include "common/text.h"
 #include "methods/planners/astra/plan_search.h"
 #include "methods/planners/textbook/textbook_model.h"
 #include "studies/planners/planners.h"
@@ -196,7 +200,104 @@ plots::Cell Thousands(double tokens_per_s) {
   return plots::Figures(fmt::format("{:.0f}", tokens_per_s / 1000.0));
 }
 
+// The seconds of a step of OPT-350M with the slowest kind of replica, simulated
+// and by Astra's model: `types` has the GPU types of the stages of each kind.
+using StepTimes = std::array<double, 2>;
+StepTimes SlowestReplica(trials::Plan plan, std::string_view types,
+                         std::vector<trials::Cluster> clusters,
+                         trials::Precision precision) {
+  trials::Workload workload;
+  workload.model = trials::ReadModel(trials::ExperimentsFolder() /
+                                     "workloads/opt-350m.json");
+  workload.batch_size = 2 * plan.stages.front().dp * plan.shared.microbatches;
+  workload.sequence_length = 2048;
+  workload.precision = precision;
+  const trials::Simulator simulator(workload, clusters,
+                                    {trials::ReadFramework(trials::FindDataFile(
+                                        "frameworks", "megatron-deepspeed"))});
+  for (trials::Cluster& cluster : clusters) {
+    if (precision == trials::Precision::kFp32) {
+      cluster.gpu.half_flop_per_s = cluster.gpu.single_flop_per_s;
+    }
+  }
+  methods::Problem problem;
+  problem.machine = trials::Machine(clusters);
+  problem.workload = &workload;
+  methods::AstraMethodOptions options;  // data sheets: PCIe 3.0 x16, 1 Gb/s
+  options.intra_node_gb_per_s = 15.75;
+  options.inter_node_gb_per_s = 0.125;
+  methods::AstraPlanModel astra(problem, options);
+  StepTimes slowest = {};
+  for (const std::string_view replica : common::Split(types, ';')) {
+    for (std::size_t s = 0; s < replica.size(); ++s) {
+      plan.stages[s].gpu_type = replica[s] - '0';
+    }
+    slowest = {std::max(slowest[0], simulator.Simulate(plan).step_time_s),
+               std::max(slowest[1], astra.CostOf(plan).step_time_s)};
+  }
+  return slowest;
+}
+
 }  // namespace
+
+Output MixedMeasured() {
+  const auto table =
+      common::CsvTable::Read(trials::ExperimentsFolder().parent_path() /
+                             "results/published/sailor2025.csv");
+  Output output{.name = "mixed_measured"};
+  std::array<std::vector<double>, 4> ratios;  // by model; then in parts
+  for (const common::CsvTable::Row& row : table.rows()) {
+    const auto cell = [&](const char* column) {
+      return std::string(table.Cell(row, column));
+    };
+    trials::Plan plan;
+    FromText(cell("plan"), plan);
+    const double measured_s = std::stod(cell("step_time_s"));
+    plots::Row line = {{"run", cell("name")},
+                       {"GPU types", cell("types")},
+                       {"plan", ToString(plan)},
+                       {"measured", plots::Fixed(measured_s, 1)}};
+    std::array<std::vector<double>, 2> varied;
+    for (const double links : {1.0, 4.0}) {
+      auto clusters = trials::ReadClusters(
+          trials::FindDataFile("clusters", cell("cluster")));
+      for (trials::Cluster& cluster : clusters) {
+        cluster.intra.bandwidth_bytes_per_s *= links;
+      }
+      for (const auto precision :
+           {trials::Precision::kFp32, trials::Precision::kFp16}) {
+        for (const int sp : {1, plan.stages.front().tp}) {
+          plan.shared.sp = sp;
+          const StepTimes times =
+              SlowestReplica(plan, cell("types"), clusters, precision);
+          varied[0].push_back(times[0]);
+          varied[1].push_back(times[1]);
+        }
+      }
+    }
+    for (const std::size_t model : {0, 1}) {
+      const std::vector<double>& times = varied[model];
+      const auto [low, high] = std::ranges::minmax(times);
+      line.insert(line.end(), {{model == 0 ? "simulated" : "Astra's model",
+                                plots::Fixed(times[0], 1)},
+                               {"in parts", plots::Fixed(times[1], 1)},
+                               {"least", plots::Fixed(low, 1)},
+                               {"most", plots::Fixed(high, 1)}});
+      ratios[model].push_back(times[0] / measured_s);
+      ratios[model + 2].push_back(times[1] / measured_s);
+    }
+    output.table.Add(std::move(line));
+  }
+  output.conclusion = fmt::format(
+      "Seconds per step of Sailor's runs on mixed GPUs, nothing fitted to "
+      "them. GPU types of the stages of each kind of replica: 0 RTX 3090, 1 "
+      "Titan RTX, 2 RTX 2080. The median ratio to the measurement is {:.2f} "
+      "simulated and {:.2f} by Astra's model; {:.2f} and {:.2f} if each "
+      "tensor-parallel rank sends only its part of a message between stages.",
+      common::Median(ratios[0]), common::Median(ratios[1]),
+      common::Median(ratios[2]), common::Median(ratios[3]));
+  return output;
+}
 
 Output AstraClusters() {
   constexpr int kGpus = 1024;

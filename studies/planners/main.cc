@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
               studies::AstraEfficiency(argv[2]), studies::AstraMoney(),
               studies::AstraHalves(), studies::AstraClusters(),
               studies::AstraScale(), studies::AstraMixed(),
-              studies::AstraOffload()}) {
+              studies::AstraOffload(), studies::MixedMeasured()}) {
           outputs.push_back(output);
         }
         return studies::Write(argv[1], outputs, sink);

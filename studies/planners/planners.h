@@ -86,6 +86,10 @@ class Published {
 // Astra's plans on two GPU types next to equal stages: Fig. 6.
 [[nodiscard]] Output AstraMixed();
 
+// Published steps on mixed GPUs, next to the simulator and to Astra's model of
+// plans: results/published/sailor2025.csv.
+[[nodiscard]] Output MixedMeasured();
+
 // Astra's plans on a small cluster of two GPU types and on each half of it.
 [[nodiscard]] Output AstraHalves();
 

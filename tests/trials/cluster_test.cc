@@ -126,7 +126,8 @@ TEST(Cluster, AnUnknownArchitectureNamesTheNearestKnown) {
 TEST(Cluster, EveryFileIsReadAndNumbersOfWholeGpusAreOfTheRightSize) {
   const std::set<std::string> without_gpus = {"cpu-2", "cpu-4",
                                               "h200-shared-4"};
-  const std::set<std::string> several_types = {"a100-h100"};
+  const std::set<std::string> several_types = {"a100-h100", "sailor-mit-2",
+                                               "sailor-mit-8"};
   int files = 0;
   for (const auto& entry :
        std::filesystem::directory_iterator(ShippedFile("").parent_path())) {
@@ -137,7 +138,7 @@ TEST(Cluster, EveryFileIsReadAndNumbersOfWholeGpusAreOfTheRightSize) {
     }
     ++files;
     if (several_types.contains(entry.path().stem().string())) {
-      EXPECT_EQ(ReadClusters(entry.path()).size(), 2U);
+      EXPECT_GE(ReadClusters(entry.path()).size(), 2U);
       continue;
     }
     const Cluster cluster = ReadCluster(entry.path());
