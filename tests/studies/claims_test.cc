@@ -1,7 +1,5 @@
 // The ledger of claims, on small records and tables.
 
-#include "studies/claims.h"
-
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -10,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "common/csv_table.h"
+#include "studies/verbs.h"
 #include "tests/fakes/error_of.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
