@@ -1,7 +1,5 @@
 // claims, data.
 
-#include "studies/claims.h"
-
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -15,6 +13,7 @@
 #include "common/files.h"
 #include "common/hash.h"
 #include "plots/table.h"
+#include "studies/verbs.h"
 #include "trials/data_folder.h"
 
 namespace cli {

@@ -70,10 +70,7 @@ void RejectExtras(const Verb& verb, Words extras) {
         fmt::format("{}: unexpected argument '{}'", verb.name, extras.front()));
   }
   const std::string name = unknown->substr(0, unknown->find('='));
-  Words known;
-  for (const Option& option : verb.options) {
-    known.push_back(option.name);
-  }
+  const Words known = common::NamesIn(verb.options, &Option::name);
   throw InputError(
       fmt::format("{}: unknown option '{}'{}; `oppa help {}` "
                   "lists the options",

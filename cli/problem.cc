@@ -36,16 +36,11 @@ std::vector<harness::ProblemSpec> Chosen(const harness::Manifest& manifest,
   if (name.empty()) {
     return manifest.problems;
   }
-  std::vector<std::string> known;
-  for (const harness::ProblemSpec& problem : manifest.problems) {
-    if (problem.name == name) {
-      return {problem};
-    }
-    known.push_back(problem.name);
-  }
-  throw InputError(fmt::format("--problem {}: unknown{}; known: {}", name,
-                               common::DidYouMean(name, known),
-                               fmt::join(known, ", ")));
+  common::RequireKnown(
+      name, common::NamesIn(manifest.problems, &harness::ProblemSpec::name),
+      "--problem");
+  return {
+      *std::ranges::find(manifest.problems, name, &harness::ProblemSpec::name)};
 }
 
 void PrintHeading(const harness::ProblemSpec& problem,

@@ -97,7 +97,7 @@ struct ReportVerbOptions {
 
 // Draws the figures of several experiments as one, below results/joint.
 int ReportTogether(const VerbOptions& options, const ReportVerbOptions& own) {
-  plots::RequireKnown(own.report.figures, plots::FigureNames(), "figure");
+  common::RequireKnown(own.report.figures, plots::FigureNames(), "figure");
   std::vector<plots::ExperimentRecords> experiments;
   std::string names;
   Words failures;

@@ -97,7 +97,7 @@ CsvTable CsvTable::Read(const std::filesystem::path& path, Rows rows) {
 }
 
 std::optional<std::size_t> CsvTable::Find(std::string_view name) const {
-  const auto found = std::find(header_.begin(), header_.end(), name);
+  const auto found = std::ranges::find(header_, name);
   if (found == header_.end()) {
     return std::nullopt;
   }

@@ -53,7 +53,7 @@ template <Named E>
 template <Named E>
 void FromText(std::string_view text, E& value) {
   constexpr auto kNames = NamesOf(E{});
-  const auto found = std::find(kNames.begin(), kNames.end(), text);
+  const auto found = std::ranges::find(kNames, text);
   if (found == kNames.end()) {
     throw InputError(fmt::format("unknown name '{}': expected '{}'", text,
                                  fmt::join(kNames, "', '")));

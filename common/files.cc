@@ -105,7 +105,7 @@ std::vector<fs::path> ListFolder(const fs::path& folder) {
   if (error && error != std::errc::no_such_file_or_directory) {
     FailToRead(folder, fmt::format("cannot be listed: {}", error.message()));
   }
-  std::sort(paths.begin(), paths.end());
+  std::ranges::sort(paths);
   return paths;
 }
 

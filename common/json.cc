@@ -16,8 +16,7 @@ std::string LineAndColumn(std::string_view text, std::size_t byte) {
       text.substr(0, std::min(byte == 0 ? 0 : byte - 1, text.size()));
   const std::size_t newline = before.rfind('\n');
   const std::size_t begin = newline == std::string_view::npos ? 0 : newline + 1;
-  return fmt::format("{}:{}",
-                     std::count(before.begin(), before.end(), '\n') + 1,
+  return fmt::format("{}:{}", std::ranges::count(before, '\n') + 1,
                      before.size() - begin + 1);
 }
 

@@ -153,7 +153,7 @@ std::string ShellLine(const std::vector<std::string>& words) {
   std::string line;
   for (const std::string& word : words) {
     line += line.empty() ? "" : " ";
-    if (!word.empty() && std::all_of(word.begin(), word.end(), IsPlain)) {
+    if (!word.empty() && std::ranges::all_of(word, IsPlain)) {
       line += word;
       continue;
     }

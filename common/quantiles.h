@@ -38,7 +38,7 @@ struct Quartiles {
 }
 
 [[nodiscard]] inline Quartiles ComputeQuartiles(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   return {.q1 = SortedQuantile(values, 0.25),
           .median = SortedQuantile(values, 0.5),
           .q3 = SortedQuantile(values, 0.75)};

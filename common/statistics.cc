@@ -13,8 +13,7 @@ namespace common {
 namespace {
 
 bool AnyNan(const std::vector<double>& values) {
-  return std::any_of(values.begin(), values.end(),
-                     [](double v) { return std::isnan(v); });
+  return std::ranges::any_of(values, [](double v) { return std::isnan(v); });
 }
 
 double Of(Statistic statistic, const std::vector<double>& values) {
@@ -25,6 +24,27 @@ double Of(Statistic statistic, const std::vector<double>& values) {
 // between implementations; the engine does not.
 std::size_t Index(std::mt19937_64& engine, std::size_t n) {
   return static_cast<std::size_t>(((engine() >> 32U) * n) >> 32U);
+}
+
+template <typename Strata, typename OfStrata>
+Estimate Resample(const Strata& strata, const OfStrata& statistic,
+                  const BootstrapOptions& options) {
+  Estimate estimate{.value = statistic(strata)};
+  std::mt19937_64 engine(options.seed);
+  std::vector<double> resampled(options.resamples);
+  Strata drawn = strata;
+  for (double& value : resampled) {
+    for (std::size_t s = 0; s < strata.size(); ++s) {
+      for (auto& one : drawn[s]) {
+        one = strata[s][Index(engine, strata[s].size())];
+      }
+    }
+    value = statistic(drawn);
+  }
+  std::ranges::sort(resampled);
+  estimate.low = SortedQuantile(resampled, 0.025);
+  estimate.high = SortedQuantile(resampled, 0.975);
+  return estimate;
 }
 
 // Ranks of |d|, doubled so that mean ranks of ties are integers.
@@ -88,8 +108,8 @@ double Mean(const std::vector<double>& values) {
 std::vector<double> Ranks(const std::vector<double>& values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](auto a, auto b) { return values[a] < values[b]; });
+  std::ranges::stable_sort(
+      order, [&](auto a, auto b) { return values[a] < values[b]; });
   std::vector<double> ranks(values.size());
   for (std::size_t begin = 0; begin < order.size();) {
     std::size_t end = begin;
@@ -120,23 +140,21 @@ Estimate Bootstrap(const std::vector<std::vector<double>>& strata,
   if (!enough || strata.empty()) {
     return estimate;
   }
-  std::mt19937_64 engine(options.seed);
-  std::vector<double> resampled(options.resamples);
-  std::vector<double> drawn;
-  for (double& value : resampled) {
-    for (std::size_t s = 0; s < strata.size(); ++s) {
-      drawn.resize(strata[s].size());
-      for (double& one : drawn) {
-        one = strata[s][Index(engine, strata[s].size())];
-      }
-      values[s] = Of(statistic, drawn);
-    }
-    value = Mean(values);
-  }
-  std::sort(resampled.begin(), resampled.end());
-  estimate.low = SortedQuantile(resampled, 0.025);
-  estimate.high = SortedQuantile(resampled, 0.975);
-  return estimate;
+  return Resample(
+      strata,
+      [&](const auto& drawn) {
+        for (std::size_t s = 0; s < drawn.size(); ++s) {
+          values[s] = Of(statistic, drawn[s]);
+        }
+        return Mean(values);
+      },
+      options);
+}
+
+Estimate Bootstrap(const Strata& strata,
+                   const std::function<double(const Strata&)>& statistic,
+                   const BootstrapOptions& options) {
+  return Resample(strata, statistic, options);
 }
 
 PairedTest TestPairs(const std::vector<double>& differences) {
@@ -190,8 +208,8 @@ std::vector<double> Holm(const std::vector<double>& p) {
       order.push_back(i);
     }
   }
-  std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return p[a] < p[b]; });
+  std::ranges::sort(order,
+                    [&](std::size_t a, std::size_t b) { return p[a] < p[b]; });
   std::vector<double> adjusted = p;
   double largest = 0.0;
   for (std::size_t j = 0; j < order.size(); ++j) {

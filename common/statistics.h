@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <numbers>
 #include <vector>
@@ -65,6 +66,13 @@ struct BootstrapOptions {
 [[nodiscard]] Estimate Bootstrap(const std::vector<std::vector<double>>& strata,
                                  Statistic statistic,
                                  const BootstrapOptions& options = {});
+
+// The same for any statistic of strata whose elements have several numbers,
+// which are drawn together. A stratum may have one element.
+using Strata = std::vector<std::vector<std::vector<double>>>;
+[[nodiscard]] Estimate Bootstrap(
+    const Strata& strata, const std::function<double(const Strata&)>& statistic,
+    const BootstrapOptions& options = {});
 
 // Paired differences: counts of the signs, effect sizes and two-sided p-values.
 //

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "common/error.h"
+
 namespace common {
 
 std::string_view Trim(std::string_view text) {
@@ -109,6 +111,26 @@ std::string DidYouMean(std::string_view name,
     return "";
   }
   return fmt::format(" (did you mean '{}'?)", *best);
+}
+
+std::string UnknownName(std::string_view what, std::string_view name,
+                        std::span<const std::string> known) {
+  return fmt::format("unknown {} '{}'{}; known: {}", what, name,
+                     DidYouMean(name, known), fmt::join(known, ", "));
+}
+
+void RequireKnown(std::string_view name, std::span<const std::string> known,
+                  std::string_view what) {
+  if (std::ranges::find(known, name) == known.end()) {
+    throw InputError(UnknownName(what, name, known));
+  }
+}
+
+void RequireKnown(std::span<const std::string> names,
+                  std::span<const std::string> known, std::string_view what) {
+  for (const std::string& name : names) {
+    RequireKnown(name, known, what);
+  }
 }
 
 std::string ExactText(double value) {

@@ -4,6 +4,7 @@
 #define COMMON_TEXT_H_
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <span>
@@ -34,6 +35,28 @@ inline constexpr int kDeepestNesting = 100;
 // near enough to be helpful.
 [[nodiscard]] std::string DidYouMean(std::string_view name,
                                      std::span<const std::string> known);
+
+// "unknown method 'opa' (did you mean 'oppa'?); known: oppa, random".
+[[nodiscard]] std::string UnknownName(std::string_view what,
+                                      std::string_view name,
+                                      std::span<const std::string> known);
+
+// Of each thing what `name` returns, or the member that it points to.
+template <typename Things, typename NameOf>
+[[nodiscard]] std::vector<std::string> NamesIn(const Things& things,
+                                               const NameOf& name) {
+  std::vector<std::string> names;
+  for (const auto& thing : things) {
+    names.emplace_back(std::invoke(name, thing));
+  }
+  return names;
+}
+
+// Errors: throws InputError (UnknownName) for a name that is not known.
+void RequireKnown(std::string_view name, std::span<const std::string> known,
+                  std::string_view what);
+void RequireKnown(std::span<const std::string> names,
+                  std::span<const std::string> known, std::string_view what);
 
 // The shortest text that reads back as the same double ("" for NaN): what
 // records hold, so that equal values are equal bytes.

@@ -317,7 +317,7 @@ std::vector<std::string> TomlTable::Keys() const {
                       std::string(key.str())});
     }
   }
-  std::sort(keys.begin(), keys.end());
+  std::ranges::sort(keys);
   std::vector<std::string> names;
   for (auto& [at, key] : keys) {
     names.push_back(std::move(key));

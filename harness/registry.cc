@@ -328,11 +328,7 @@ const std::vector<MethodEntry>& Methods() {
 }
 
 std::vector<std::string> MethodNames() {
-  std::vector<std::string> names;
-  for (const MethodEntry& method : Methods()) {
-    names.push_back(method.name);
-  }
-  return names;
+  return common::NamesIn(Methods(), &MethodEntry::name);
 }
 
 const MethodEntry* FindMethod(std::string_view name) {
@@ -342,9 +338,8 @@ const MethodEntry* FindMethod(std::string_view name) {
 
 void UnknownMethod(const std::string& where, const std::string& name,
                    const std::vector<std::string>& known) {
-  throw common::InputError(
-      fmt::format("{}: unknown method '{}'{}; known: {}", where, name,
-                  common::DidYouMean(name, known), fmt::join(known, ", ")));
+  throw common::InputError(where + ": " +
+                           common::UnknownName("method", name, known));
 }
 
 methods::Problem ProblemOf(const Testbed& testbed, int q_max) {

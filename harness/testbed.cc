@@ -25,11 +25,7 @@ const std::vector<TestbedEntry>& TestbedTypes() {
 }
 
 std::vector<std::string> TestbedNames() {
-  std::vector<std::string> names;
-  for (const TestbedEntry& testbed : TestbedTypes()) {
-    names.push_back(testbed.name);
-  }
-  return names;
+  return common::NamesIn(TestbedTypes(), &TestbedEntry::name);
 }
 
 const TestbedEntry* FindTestbed(std::string_view name) {
@@ -48,11 +44,8 @@ Testbed MakeTestbed(const ProblemSpec& problem) {
   const std::string type = problem.backend.RequireString("type");
   const TestbedEntry* entry = FindTestbed(type);
   if (entry == nullptr) {
-    const std::vector<std::string> known = TestbedNames();
-    problem.backend.Fail(
-        "type",
-        fmt::format("unknown backend '{}'{}; known: {}", type,
-                    common::DidYouMean(type, known), fmt::join(known, ", ")));
+    problem.backend.Fail("type",
+                         common::UnknownName("backend", type, TestbedNames()));
   }
   Testbed testbed = WithPlace(problem.backend, "backend",
                               [&] { return entry->make(problem); });

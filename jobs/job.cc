@@ -31,14 +31,10 @@ constexpr std::array<Size, 8> kSizes = {{
 }};
 
 [[noreturn]] void FailSizes(const std::string& reason) {
-  std::vector<std::string_view> names;
-  for (const Size& size : kSizes) {
-    names.push_back(size.name);
-  }
   throw InputError(fmt::format(
       "--model: {}; give a config.json, its folder, or sizes: {}, such as "
       "layers=32,hidden=4096,heads=32,kv_heads=8,ffn=14336,vocab=128256",
-      reason, fmt::join(names, ", ")));
+      reason, fmt::join(common::NamesIn(kSizes, &Size::name), ", ")));
 }
 
 void SetSize(std::string_view item, trials::Model& model) {

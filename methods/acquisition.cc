@@ -411,7 +411,7 @@ void AcquisitionSearch::TakeBatch(std::size_t size,
     batch_.push_back(it->candidate);
   }
   open_.erase(first, open_.end());
-  std::sort(batch_.begin(), batch_.end());
+  std::ranges::sort(batch_);
   excess(batch_, excess_.Head(static_cast<Eigen::Index>(size)));
   summary_.memory_evaluations += static_cast<int>(size);
 }
@@ -438,7 +438,7 @@ void AcquisitionSearch::BoundBatch(const surrogates::Prediction& throughput,
   std::erase_if(bounds_, [&](const Bounded& place) {
     return !(place.bound >= summary_.value);  // or NaN
   });
-  std::sort(bounds_.begin(), bounds_.end(), Before);
+  std::ranges::sort(bounds_, Before);
 }
 
 // Step 3. The places of a batch are in the order of its candidates.

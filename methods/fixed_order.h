@@ -32,9 +32,9 @@ class FixedOrder final : public Method {
                           .chosen_by = trials::ChosenBy::kModel};
       }
     }
-    const auto next = std::find_if(
-        order_.begin(), order_.end(),
-        [this](int candidate) { return history_.tried()[candidate] == 0; });
+    const auto next = std::ranges::find_if(order_, [this](int candidate) {
+      return history_.tried()[candidate] == 0;
+    });
     if (next == order_.end()) {
       return std::nullopt;
     }

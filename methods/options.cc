@@ -74,7 +74,7 @@ struct Reader {
   void operator()(const Choice& option) const {
     const auto& names = option.names;
     const std::string name = table.GetString(key, names[option.chosen]);
-    const auto found = std::find(names.begin(), names.end(), name);
+    const auto found = std::ranges::find(names, name);
     if (found == names.end()) {
       Fail(name, common::DidYouMean(name, names), RangeOf(option));
     }
@@ -115,7 +115,7 @@ void ReadOptions(const common::TomlTable& table, const Problem& problem,
                  const std::vector<Option>& options) {
   const std::vector<std::string> keys = table.Keys();
   const auto given = [&keys](const std::string& key) {
-    return std::find(keys.begin(), keys.end(), key) != keys.end();
+    return std::ranges::find(keys, key) != keys.end();
   };
   for (const Option& option : options) {
     std::visit(Reader{table, option.key}, option.value);

@@ -207,9 +207,9 @@ std::string Describe(const ComparisonSet& set) {
   std::vector<std::string> smallest;
   for (const bool variants : {false, true}) {
     const double p = set.SmallestHolmP(variants);
-    const bool any = std::any_of(
-        set.methods.begin(), set.methods.end(),
-        [&](const auto& one) { return one.is_variant == variants; });
+    const bool any = std::ranges::any_of(set.methods, [&](const auto& one) {
+      return one.is_variant == variants;
+    });
     if (any && p >= kLevel) {
       smallest.push_back(fmt::format("{:.2g} among the {}", p,
                                      variants ? "variants" : "methods"));

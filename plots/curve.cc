@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <functional>
 
+#include "common/units.h"
+
 namespace plots {
 namespace {
-
-constexpr double kForever = std::numeric_limits<double>::infinity();
 
 // Beyond its last trial a run is known if waiting longer cannot change it.
 double KnownTo(const Run& run, const trials::ProblemInfo& problem, Cost cost,
@@ -17,7 +17,7 @@ double KnownTo(const Run& run, const trials::ProblemInfo& problem, Cost cost,
                     run.finish_reason == trials::FinishReason::kSpaceExhausted;
   const bool spent =
       cost == Cost::kTime && std::isfinite(problem.time_budget_s);
-  return run.finished && (done || spent) ? kForever : last_x;
+  return run.finished && (done || spent) ? common::kInfinity : last_x;
 }
 
 double CostOf(const trials::Trial& trial, Cost cost, double before) {
@@ -35,8 +35,15 @@ double CostOf(const trials::Trial& trial, Cost cost, double before) {
 }  // namespace
 
 double ValueAt(const StepCurve& curve, double x) {
-  const auto after = std::upper_bound(curve.x.begin(), curve.x.end(), x);
+  const auto after = std::ranges::upper_bound(curve.x, x);
   return after == curve.x.begin() ? 0.0 : curve.y[after - curve.x.begin() - 1];
+}
+
+double FirstReached(const StepCurve& curve, double target) {
+  const auto found = std::ranges::find_if(
+      curve.y, [&](double value) { return value >= target; });
+  return found == curve.y.end() ? common::kInfinity
+                                : curve.x[found - curve.y.begin()];
 }
 
 StepCurve IncumbentCurve(const Run& run, const trials::ProblemInfo& problem,
@@ -122,7 +129,7 @@ double LineEnd(const std::vector<StepCurve>& curves) {
   if (ends.empty()) {
     return 0.0;
   }
-  std::sort(ends.begin(), ends.end(), std::greater<>());
+  std::ranges::sort(ends, std::greater<>());
   return ends[(ends.size() + 1) / 2 - 1];
 }
 

@@ -33,6 +33,9 @@ struct StepCurve {
 
 [[nodiscard]] double ValueAt(const StepCurve& curve, double x);
 
+// The first x at which the curve is at least `target`; infinity if none is.
+[[nodiscard]] double FirstReached(const StepCurve& curve, double target);
+
 // The throughput (steps/s) of the incumbent, the best of the completed trials
 // so far. A run without an incumbent has 0 steps/s: it has not found a
 // configuration that works.

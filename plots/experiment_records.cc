@@ -10,7 +10,6 @@
 
 #include "common/files.h"
 #include "common/parallel.h"
-#include "common/text.h"
 
 namespace plots {
 namespace {
@@ -116,8 +115,8 @@ std::string WhyNoResult(const std::vector<Run>& runs) {
   for (const auto& [outcome, count] : outcomes) {
     counts.push_back(fmt::format("{} {}", count, OutcomeWords(outcome)));
     if (outcome == trials::Outcome::kFailed) {
-      const auto most = std::max_element(
-          messages.begin(), messages.end(),
+      const auto most = std::ranges::max_element(
+          messages,
           [](const auto& a, const auto& b) { return a.second < b.second; });
       counts.back() += most->first.empty() ? "" : " (" + most->first + ")";
     }
@@ -253,18 +252,6 @@ std::string RemainingText(const trials::Remaining& remaining) {
   return fmt::format("expected gain {:.2g}%, within 5% of the optimum: {:.0f}%",
                      100.0 * remaining.expected_gain,
                      100.0 * remaining.p_within_5);
-}
-
-void RequireKnown(const std::vector<std::string>& names,
-                  const std::vector<std::string>& known,
-                  const std::string& what) {
-  for (const std::string& name : names) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw common::InputError(
-          fmt::format("unknown {} '{}'{}; known: {}", what, name,
-                      common::DidYouMean(name, known), fmt::join(known, ", ")));
-    }
-  }
 }
 
 std::string Ranges(const std::vector<int>& ascending) {

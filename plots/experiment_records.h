@@ -82,12 +82,6 @@ void ToValues(const trials::ProblemInfo& problem,
 // "expected gain 0.83%, within 5% of the optimum: 93%".
 [[nodiscard]] std::string RemainingText(const trials::Remaining& remaining);
 
-// Errors: throws InputError for a name that is not known, with the nearest and
-// all that are; `what` names its kind.
-void RequireKnown(const std::vector<std::string>& names,
-                  const std::vector<std::string>& known,
-                  const std::string& what);
-
 // "1-3, 7" for {1, 2, 3, 7}.
 [[nodiscard]] std::string Ranges(const std::vector<int>& ascending);
 

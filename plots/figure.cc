@@ -49,7 +49,7 @@ std::vector<LineStyle> StylesOf(const std::vector<std::string>& methods) {
   std::size_t next = listed.size();
   std::vector<LineStyle> styles;
   for (const std::string& method : methods) {
-    const auto found = std::find(listed.begin(), listed.end(), method);
+    const auto found = std::ranges::find(listed, method);
     styles.push_back(
         StyleAt(found == listed.end()
                     ? next++

@@ -28,7 +28,7 @@ Band Scattered(const std::vector<double>& times,
             .y = std::vector(times.size(), Point(trials::kUnknown))};
   for (const CostPoint& point : points) {
     auto at = static_cast<std::size_t>(
-        std::lower_bound(times.begin(), times.end(), point.cost.step_time_s) -
+        std::ranges::lower_bound(times, point.cost.step_time_s) -
         times.begin());
     while (!std::isnan(band.y[at].median)) {
       ++at;
@@ -119,7 +119,7 @@ Panel ParetoPanel(const ProblemRecords& problem) {
       times.push_back(point.cost.step_time_s);
     }
   }
-  std::sort(times.begin(), times.end());
+  std::ranges::sort(times);
   Panel panel{.name = "pareto",
               .x_column = "step_time_s",
               .x_label = "time of a step (s)",
@@ -156,10 +156,9 @@ Panel ParetoPanel(const ProblemRecords& problem) {
   add("front_of_trials", "Pareto front of the trials", StyleOf(0, true), kDot,
       front);
   panel.y_max = most;
-  const bool hidden =
-      std::any_of(tried.begin(), tried.end(), [&](const CostPoint& point) {
-        return point.cost.step_time_s > panel.x_max || point.cost.cost > most;
-      });
+  const bool hidden = std::ranges::any_of(tried, [&](const CostPoint& point) {
+    return point.cost.step_time_s > panel.x_max || point.cost.cost > most;
+  });
   panel.note = fmt::format(
       "Trials of all methods and repeats; the front is that of trials that "
       "completed{}.",

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "common/quantiles.h"
+#include "common/text.h"
 #include "plots/comparison.h"
 #include "plots/experiment_records.h"
 #include "plots/figure_files.h"
@@ -102,32 +103,26 @@ void AddFigures(const fs::path& folder, const ExperimentRecords& records,
 }  // namespace
 
 const std::vector<std::string>& FigureNames() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> all;
-    for (const FigureKind& kind : Figures()) {
-      all.emplace_back(kind.name);
-    }
-    return all;
-  }();
+  static const std::vector<std::string> names =
+      common::NamesIn(Figures(), &FigureKind::name);
   return names;
 }
 
 ReportOutcome Report(const std::filesystem::path& experiment_folder,
                      const ReportOptions& options) {
-  RequireKnown(options.figures, FigureNames(), "figure");
-  RequireKnown(options.formats, ReportOptions{}.formats, "format");
+  common::RequireKnown(options.figures, FigureNames(), "figure");
+  common::RequireKnown(options.formats, ReportOptions{}.formats, "format");
   const fs::path experiment_json = experiment_folder / "experiment.json";
   ExperimentRecords records = LoadExperiment(experiment_folder);
   CheckFolders(experiment_json, records.info);
   if (!options.reference.empty()) {
-    std::vector<std::string> methods;
-    for (const trials::ExperimentInfo::Method& method : records.info.methods) {
-      methods.push_back(method.name);
-    }
-    RequireKnown({options.reference}, methods, "method");
+    common::RequireKnown(options.reference,
+                         common::NamesIn(records.info.methods,
+                                         &trials::ExperimentInfo::Method::name),
+                         "method");
   }
-  RequireKnown(records.info.figures, FigureNames(),
-               experiment_json.string() + ": figure");
+  common::RequireKnown(records.info.figures, FigureNames(),
+                       experiment_json.string() + ": figure");
 
   ReportOutcome outcome{.notes = std::move(records.notes),
                         .failures = std::move(records.failures)};

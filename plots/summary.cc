@@ -5,12 +5,11 @@
 #include <functional>
 #include <utility>
 
+#include "common/units.h"
 #include "plots/curve.h"
 
 namespace plots {
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 using RunNumber = std::function<double(const Run&)>;
 
@@ -24,8 +23,7 @@ std::vector<double> Over(const std::vector<Run>& runs, const RunNumber& of) {
 
 // If a value is unknown in one run, the result is unknown.
 bool AnyUnknown(const std::vector<double>& values) {
-  return std::any_of(values.begin(), values.end(),
-                     [](double v) { return std::isnan(v); });
+  return std::ranges::any_of(values, [](double v) { return std::isnan(v); });
 }
 
 double MedianOf(const std::vector<Run>& runs, const RunNumber& of) {
@@ -40,8 +38,8 @@ common::Quartiles QuartilesOf(const std::vector<double>& values) {
 
 RunNumber CountOf(trials::Outcome outcome) {
   return [outcome](const Run& run) {
-    return static_cast<double>(std::count_if(
-        run.trials.begin(), run.trials.end(), [&](const auto& trial) {
+    return static_cast<double>(
+        std::ranges::count_if(run.trials, [&](const auto& trial) {
           return trial.measurement.outcome == outcome;
         }));
   };
@@ -57,16 +55,6 @@ double MeanThinking(const Run& run) {
   return common::Mean(known);
 }
 
-// The first cost at which the curve is at least `target`.
-double FirstReached(const StepCurve& curve, double target) {
-  for (std::size_t i = 0; i < curve.y.size(); ++i) {
-    if (curve.y[i] >= target) {
-      return curve.x[i];
-    }
-  }
-  return kNever;
-}
-
 Reach ReachOf(const std::vector<Run>& runs, const trials::ProblemInfo& problem,
               double fraction) {
   const double target = fraction * problem.optimum_steps_per_s;
@@ -79,9 +67,8 @@ Reach ReachOf(const std::vector<Run>& runs, const trials::ProblemInfo& problem,
   const std::vector<double> times_s = first(Cost::kTime);
   return {.time_s = common::Median(times_s),
           .trials = common::Median(first(Cost::kTrials)),
-          .runs = static_cast<int>(
-              std::count_if(times_s.begin(), times_s.end(),
-                            [](double t) { return std::isfinite(t); }))};
+          .runs = static_cast<int>(std::ranges::count_if(
+              times_s, [](double t) { return std::isfinite(t); }))};
 }
 
 void SetBest(const std::vector<Run>& runs, MethodSummary& summary) {
@@ -141,14 +128,15 @@ MethodSummary SummarizeMethod(const MethodRecords& method,
                         .family = method.family,
                         .repeats = repeats,
                         .runs = static_cast<int>(runs.size())};
-  summary.finished = static_cast<int>(std::count_if(
-      runs.begin(), runs.end(), [](const Run& run) { return run.finished; }));
+  summary.finished = static_cast<int>(
+      std::ranges::count_if(runs, [](const Run& run) { return run.finished; }));
   if (runs.empty()) {
     return summary;
   }
   summary.throughput = QuartilesOf(Over(runs, [&](const Run& run) {
     return ValueAt(
-        IncumbentCurve(run, problem, Cost::kTrials, Value::kMeasured), kNever);
+        IncumbentCurve(run, problem, Cost::kTrials, Value::kMeasured),
+        common::kInfinity);
   }));
   if (problem.time_budget_s > 0.0) {
     summary.throughput_halfway = MedianOf(runs, [&](const Run& run) {
@@ -189,8 +177,8 @@ std::vector<std::size_t> Comparable(
     const std::function<bool(const std::string&)>& in_half) {
   std::vector<std::size_t> comparable;
   const auto has_runs = [&](std::size_t m) {
-    return std::any_of(problems.begin(), problems.end(),
-                       [&](const auto& p) { return p.methods[m].runs > 0; });
+    return std::ranges::any_of(
+        problems, [&](const auto& p) { return p.methods[m].runs > 0; });
   };
   for (std::size_t p = 0; p < problems.size(); ++p) {
     const ProblemSummary& problem = problems[p];
@@ -301,16 +289,17 @@ std::vector<RunShare> RunSharesOf(const std::vector<Run>& runs,
     share.repeat = run.repeat;
     share.finished = run.finished;
     for (std::size_t c = 0; c < kCheckpoints.size(); ++c) {
-      share.at[c] = ValueAt(curve, c == kEnd ? kNever : kCheckpoints[c]) /
-                    problem.optimum_steps_per_s;
+      share.at[c] =
+          ValueAt(curve, c == kEnd ? common::kInfinity : kCheckpoints[c]) /
+          problem.optimum_steps_per_s;
     }
   }
   return shares;
 }
 
 bool RunsHeldOut(const trials::ExperimentInfo& info) {
-  return std::any_of(info.problems.begin(), info.problems.end(),
-                     [&](const auto& name) { return IsHeldOut(info, name); });
+  return std::ranges::any_of(
+      info.problems, [&](const auto& name) { return IsHeldOut(info, name); });
 }
 
 }  // namespace plots

@@ -152,7 +152,7 @@ Table MethodTable(const std::vector<MethodSummary>& methods,
   View view{.valuation = valuation,
             .repeats = repeats,
             .decimals = Decimals(methods)};
-  view.ratios = std::any_of(methods.begin(), methods.end(), [](const auto& s) {
+  view.ratios = std::ranges::any_of(methods, [](const auto& s) {
     return !std::isnan(s.shares[kEnd].mean.value);
   });
   Table table;

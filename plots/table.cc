@@ -16,9 +16,9 @@ namespace {
 // Characters as they are counted on a terminal: UTF-8 continuation bytes take
 // no room.
 std::size_t Width(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(),
-      [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+  }));
 }
 
 // What people read of a table, the header first.
@@ -145,8 +145,8 @@ void Table::Add(Row row) {
 
 void Table::HideEmpty() {
   for (std::size_t c = 0; c < columns.size(); ++c) {
-    if (std::all_of(rows.begin(), rows.end(),
-                    [c](const auto& row) { return row[c].text.empty(); })) {
+    if (std::ranges::all_of(
+            rows, [c](const auto& row) { return row[c].text.empty(); })) {
       columns[c].title.clear();
     }
   }

@@ -1,5 +1,3 @@
-#include "studies/claims.h"
-
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -18,6 +16,7 @@
 #include "plots/curve.h"
 #include "plots/experiment_records.h"
 #include "plots/summary.h"
+#include "studies/verbs.h"
 #include "trials/knobs.h"
 
 namespace studies {
@@ -25,8 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using common::CsvTable;
-
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 // Named values of a run or of a row of a table; NaN where unknown.
 using NamedValues = std::map<std::string, double>;
@@ -62,7 +59,7 @@ struct Evidence {
   std::string rival;  // of the worst verdict; "": none
   common::Estimate x = {};
   int n = 0;
-  double rank_biserial = kNone;
+  double rank_biserial = trials::kUnknown;
   ClaimVerdict verdict = ClaimVerdict::kNoRecords;
 };
 
@@ -89,14 +86,14 @@ double ValueOf(const PaperClaim& claim, std::string_view column,
                          common::DidYouMean(name, known),
                          fmt::join(known, ", ")));
       } else if (std::isnan(used->second)) {
-        return kNone;
+        return trials::kUnknown;
       }
     }
     return parser.Eval();
   } catch (const mu::ParserError& e) {
     fail(e.GetMsg());
   }
-  return kNone;
+  return trials::kUnknown;
 }
 
 NamedValues ValuesOf(const plots::Run& run, const trials::ProblemInfo& info) {
@@ -105,11 +102,8 @@ NamedValues ValuesOf(const plots::Run& run, const trials::ProblemInfo& info) {
   };
   // The first cost at which a share of 95% was reached; all of it without one.
   const auto to_95 = [&](plots::Cost cost, double all) {
-    const plots::StepCurve shares = curve(cost, plots::Value::kExact);
-    const auto found = std::ranges::find_if(shares.y, [&](double y) {
-      return y >= 0.95 * info.optimum_steps_per_s;
-    });
-    return found == shares.y.end() ? all : shares.x[found - shares.y.begin()];
+    return std::min(all, FirstReached(curve(cost, plots::Value::kExact),
+                                      0.95 * info.optimum_steps_per_s));
   };
   const auto last = [](const plots::StepCurve& of) {
     return of.y.empty() ? 0.0 : of.y.back();
@@ -122,8 +116,9 @@ NamedValues ValuesOf(const plots::Run& run, const trials::ProblemInfo& info) {
   }
   const plots::StepCurve exact =
       curve(plots::Cost::kTrials, plots::Value::kExact);
-  const double percent =
-      info.optimum_steps_per_s > 0.0 ? 100.0 / info.optimum_steps_per_s : kNone;
+  const double percent = info.optimum_steps_per_s > 0.0
+                             ? 100.0 / info.optimum_steps_per_s
+                             : trials::kUnknown;
   NamedValues values = {
       {"share", percent * last(exact)},
       {"steps_per_s", last(curve(plots::Cost::kTime, plots::Value::kMeasured))},
@@ -136,8 +131,9 @@ NamedValues ValuesOf(const plots::Run& run, const trials::ProblemInfo& info) {
   const std::vector<int> incumbents = plots::Incumbents(run.trials);
   const int choice = incumbents.empty() ? -1 : incumbents.back();
   for (const trials::Knob& knob : trials::BuiltInKnobs()) {
-    values[knob.name] =
-        choice < 0 ? kNone : knob.Number(knob.Get(run.trials[choice].config));
+    values[knob.name] = choice < 0
+                            ? trials::kUnknown
+                            : knob.Number(knob.Get(run.trials[choice].config));
   }
   return values;
 }
@@ -180,7 +176,7 @@ Evidence EvidenceOf(const PaperClaim& claim, const Items& own,
     if (!rival.empty()) {
       const auto other = others.find(key);
       value -= other == others.end()
-                   ? kNone
+                   ? trials::kUnknown
                    : ValueOf(claim, "quantity", other->second);
     }
     if (!std::isnan(value)) {
@@ -268,7 +264,7 @@ Items RowsOf(const CsvTable& table, const std::string& filter) {
       if (const int count = ++columns[name]; count > 1) {
         name += fmt::format("_{}", count);
       }
-      named[name] = kNone;
+      named[name] = trials::kUnknown;
       try {
         named[name] = common::ParseDouble(row.cells[c]);
       } catch (const std::invalid_argument&) {  // a text

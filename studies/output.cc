@@ -94,8 +94,7 @@ plots::Band BandOver(const std::vector<std::vector<double>>& runs,
     common::Quartiles& y =
         band.y.emplace_back(common::ComputeQuartiles(values));
     if (spread == Spread::kRange) {
-      const auto [low, high] =
-          std::minmax_element(values.begin(), values.end());
+      const auto [low, high] = std::ranges::minmax_element(values);
       y.q1 = *low;
       y.q3 = *high;
     }

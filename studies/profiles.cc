@@ -4,25 +4,25 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
-#include <limits>
 #include <map>
-#include <random>
 #include <set>
 
 #include <fmt/format.h>
 
-#include "common/quantiles.h"
 #include "common/text.h"
+#include "common/units.h"
 #include "plots/experiment_records.h"
 
 namespace studies {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::array<double, 5> kTargets = {0.80, 0.90, 0.95, 0.98, 0.99};
 constexpr int kPoints = 101;  // of an axis that is no count
 
 using Contenders = std::vector<Contender>;
+using common::Strata;
+using SharesByProblem =
+    std::map<std::string, Strata::value_type>;  // by problem
 
 Attempt AttemptOf(const plots::Run& run, const std::string& problem,
                   const trials::ProblemInfo& info) {
@@ -43,19 +43,9 @@ Attempt AttemptOf(const plots::Run& run, const std::string& problem,
           .budget_s = info.time_budget_s};
 }
 
-// The first cost at which the curve is at least `target`.
-double CostTo(const plots::StepCurve& curve, double target) {
-  const auto found = std::ranges::find_if(
-      curve.y, [&](double share) { return share >= target; });
-  return found == curve.y.end() ? kNever : curve.x[found - curve.y.begin()];
-}
-
 const Contender& Find(const Contenders& contenders, const std::string& name) {
-  std::vector<std::string> known;
-  for (const Contender& contender : contenders) {
-    known.push_back(contender.name);
-  }
-  plots::RequireKnown({name}, known, "method");
+  common::RequireKnown(name, common::NamesIn(contenders, &Contender::name),
+                       "method");
   return *std::ranges::find(contenders, name, &Contender::name);
 }
 
@@ -102,7 +92,7 @@ double ExpectedCost(const Contender& contender, double target, bool time) {
   std::vector<double> spent;
   for (const Attempt& attempt : contender.attempts) {
     to_target.push_back(
-        CostTo(time ? attempt.by_time : attempt.by_trials, target));
+        FirstReached(time ? attempt.by_time : attempt.by_trials, target));
     spent.push_back(time ? attempt.time_s : attempt.trials);
   }
   return ExpectedRunningTime(to_target, spent);
@@ -193,8 +183,9 @@ plots::Figure RuntimeProfile(const Contenders& contenders, bool over_time) {
         over_time ? plots::UniformGrid(0.0, 1.0, kPoints)
                   : Counting(static_cast<int>(most)),
         [=](const Attempt& attempt, double at) {
-          return (over_time ? CostTo(attempt.by_time, target) / attempt.budget_s
-                            : CostTo(attempt.by_trials, target)) <= at;
+          return (over_time
+                      ? FirstReached(attempt.by_time, target) / attempt.budget_s
+                      : FirstReached(attempt.by_trials, target)) <= at;
         }));
   }
   return figure;
@@ -216,8 +207,7 @@ plots::Figure PerformanceProfile(const Contenders& contenders) {
 
 // The final shares of the methods of a chain, by problem, for every repeat that
 // all of them have.
-std::map<std::string, Strata::value_type> SharesOf(const Contenders& all,
-                                                   const std::string& chain) {
+SharesByProblem SharesOf(const Contenders& all, const std::string& chain) {
   std::map<std::string, std::map<int, std::vector<double>>> found;
   std::size_t methods = 0;
   for (const std::string_view name : common::Split(chain, ',')) {
@@ -226,7 +216,7 @@ std::map<std::string, Strata::value_type> SharesOf(const Contenders& all,
       found[attempt.problem][attempt.repeat].push_back(attempt.share());
     }
   }
-  std::map<std::string, Strata::value_type> shares;
+  SharesByProblem shares;
   for (const auto& [problem, repeats] : found) {
     for (const auto& [repeat, values] : repeats) {
       if (values.size() == methods) {
@@ -235,6 +225,14 @@ std::map<std::string, Strata::value_type> SharesOf(const Contenders& all,
     }
   }
   return shares;
+}
+
+Strata ProblemsIn(const SharesByProblem& shares) {
+  Strata problems;
+  for (const auto& [problem, runs] : shares) {
+    problems.push_back(runs);
+  }
+  return problems;
 }
 
 double MeanOver(const Strata& strata,
@@ -253,10 +251,7 @@ double MeanOver(const Strata& strata,
 plots::Table ScoreTable(const Contenders& contenders) {
   plots::Table table;
   for (const Contender& contender : contenders) {
-    Strata strata;
-    for (const auto& [problem, runs] : SharesOf(contenders, contender.name)) {
-      strata.push_back(runs);
-    }
+    const Strata strata = ProblemsIn(SharesOf(contenders, contender.name));
     const auto interquartile = [](const Strata& drawn) {
       std::vector<double> all;
       for (const auto& runs : drawn) {
@@ -269,15 +264,15 @@ plots::Table ScoreTable(const Contenders& contenders) {
     const auto mean = [](const Strata& drawn) {
       return MeanOver(drawn, [](const auto& run) { return run.front(); });
     };
-    table.Add({{"method", "", contender.name},
-               {"label", "method", contender.label},
-               {"problems", strata.size()},
-               {"runs", contender.attempts.size()},
-               {"interquartile_mean", "interquartile mean (%)",
-                plots::Interval(StratifiedBootstrap(strata, interquartile), 1,
-                                100.0)},
-               {"mean", "mean (%)",
-                plots::Interval(StratifiedBootstrap(strata, mean), 1, 100.0)}});
+    table.Add(
+        {{"method", "", contender.name},
+         {"label", "method", contender.label},
+         {"problems", strata.size()},
+         {"runs", contender.attempts.size()},
+         {"interquartile_mean", "interquartile mean (%)",
+          plots::Interval(common::Bootstrap(strata, interquartile), 1, 100.0)},
+         {"mean", "mean (%)",
+          plots::Interval(common::Bootstrap(strata, mean), 1, 100.0)}});
   }
   return table;
 }
@@ -306,12 +301,11 @@ plots::Row StepRow(const std::string& problem, const Strata& shares,
   return {
       {"problem", problem},
       {"difference", "difference (points)",
-       plots::Interval(StratifiedBootstrap(shares, mean_of(from, to)), 1,
-                       100.0)},
+       plots::Interval(common::Bootstrap(shares, mean_of(from, to)), 1, 100.0)},
       {"part", "part (%)",
        plots::Interval(from == 0 && to == last
                            ? common::Estimate()
-                           : StratifiedBootstrap(shares, part),
+                           : common::Bootstrap(shares, part),
                        0, 100.0)},
       {"pairs", "", test.pairs},
       {"", "better/worse/equal",
@@ -327,10 +321,7 @@ plots::Row StepRow(const std::string& problem, const Strata& shares,
 void AddSteps(const Contenders& all, const std::string& chain, Output& output) {
   const auto names = common::Split(chain, ',');
   const auto problems = SharesOf(all, chain);
-  Strata whole;
-  for (const auto& [problem, shares] : problems) {
-    whole.push_back(shares);
-  }
+  const Strata whole = ProblemsIn(problems);
   const auto add = [&](std::size_t from, std::size_t to) {
     const auto row = [&](const std::string& problem, const Strata& shares) {
       plots::Row cells = StepRow(problem, shares, from, to);
@@ -367,35 +358,13 @@ double ExpectedRunningTime(const std::vector<double>& to_target,
     total += std::min(to_target[i], spent[i]);
     reached += std::isfinite(to_target[i]) ? 1 : 0;
   }
-  return reached > 0 ? total / reached : kNever;
+  return reached > 0 ? total / reached : common::kInfinity;
 }
 
 double InterquartileMean(std::vector<double> values) {
   std::ranges::sort(values);
   const auto cut = static_cast<std::ptrdiff_t>(values.size() / 4);
   return common::Mean({values.begin() + cut, values.end() - cut});
-}
-
-common::Estimate StratifiedBootstrap(
-    const Strata& strata,
-    const std::function<double(const Strata&)>& statistic) {
-  constexpr int kResamples = 2000;
-  std::mt19937_64 engine(1);
-  std::vector<double> values;
-  Strata drawn = strata;
-  for (int resample = 0; resample < kResamples; ++resample) {
-    for (std::size_t s = 0; s < strata.size(); ++s) {
-      for (std::vector<double>& run : drawn[s]) {
-        // A uniform index; the distributions of libraries differ.
-        run = strata[s][((engine() >> 32U) * strata[s].size()) >> 32U];
-      }
-    }
-    values.push_back(statistic(drawn));
-  }
-  std::ranges::sort(values);
-  return {.value = statistic(strata),
-          .low = common::SortedQuantile(values, 0.025),
-          .high = common::SortedQuantile(values, 0.975)};
 }
 
 Contenders LoadContenders(const std::vector<std::string>& folders) {

@@ -1,10 +1,9 @@
-// How surely and how soon methods reach targets, over the problems of several
+// How reliably and how soon methods reach targets, over the problems of several
 // experiments.
 
 #ifndef STUDIES_PROFILES_H_
 #define STUDIES_PROFILES_H_
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -51,18 +50,6 @@ struct Contender {
 // The mean without the lowest and the highest floor(n / 4) of n > 0 values:
 // scipy.stats.trim_mean(values, 0.25).
 [[nodiscard]] double InterquartileMean(std::vector<double> values);
-
-// Numbers of each run, by problem and run.
-using Strata = std::vector<std::vector<std::vector<double>>>;
-
-// A statistic with its 95% percentile interval over 2000 resamples, each of
-// which draws as many runs of every problem with replacement.
-//
-// Source: Agarwal et al., "Deep reinforcement learning at the edge of the
-// statistical precipice" (NeurIPS 2021), sec. 4.
-[[nodiscard]] common::Estimate StratifiedBootstrap(
-    const Strata& strata,
-    const std::function<double(const Strata&)>& statistic);
 
 // The finished runs of all methods in these folders (results/EXPERIMENT).
 // Errors: throws InputError for a problem whose optimum is not known.

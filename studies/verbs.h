@@ -39,6 +39,16 @@ struct ScaleOptions {
 [[nodiscard]] int Scale(const StudyOptions& options, const ScaleOptions& scale,
                         const Sink& sink);
 
+// claims: the ledger of the claims that papers make, decided by records and
+// tables: claims.{csv,md}, a row per claim and method. The comment at the head
+// of experiments/studies/claims.csv describes the format of the file; `results`
+// has the evidence.
+// Errors: throws InputError "file:line: ..." for a claim that cannot be
+// understood, and for evidence that is damaged. Evidence that is missing is a
+// verdict.
+[[nodiscard]] std::vector<Output> JudgeClaims(
+    const std::filesystem::path& path, const std::filesystem::path& results);
+
 // validate: compares the simulator with published measurements.
 struct ValidateOptions {
   std::vector<std::string> names;  // of known tables; empty: all of them

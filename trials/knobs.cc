@@ -351,13 +351,8 @@ const Knob& KnobSet::Require(std::string_view name) const {
   if (const Knob* knob = Find(name)) {
     return *knob;
   }
-  std::vector<std::string> known;
-  for (const Knob& knob : *this) {
-    known.push_back(knob.name);
-  }
-  throw std::invalid_argument(fmt::format("unknown field '{}'{}; known: {}",
-                                          name, common::DidYouMean(name, known),
-                                          fmt::join(known, ", ")));
+  throw std::invalid_argument(
+      common::UnknownName("field", name, common::NamesIn(*this, &Knob::name)));
 }
 
 std::string KnobSet::Columns() const {

@@ -280,10 +280,8 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
 // Another decoder, read as Llama. Keys of structures that Llama lacks are
 // errors.
 void DescribeUnknown(const ConfigFile& file, Model& model) {
-  std::vector<std::string> known;
-  for (const Architecture& architecture : kArchitectures) {
-    known.emplace_back(architecture.type);
-  }
+  const std::vector<std::string> known =
+      common::NamesIn(kArchitectures, &Architecture::type);
   const std::string unknown =
       fmt::format("unknown model_type '{}'{}", model.type,
                   common::DidYouMean(model.type, known));

@@ -115,10 +115,7 @@ class Translator {
     const Knob* knob = knobs_.Find(name);
     if (knob == nullptr && !IsContextVariable(name) &&
         knobs_.FindFlag(name) == nullptr) {
-      std::vector<std::string> known;
-      for (const Knob& each : knobs_) {
-        known.push_back(each.name);
-      }
+      std::vector<std::string> known = common::NamesIn(knobs_, &Knob::name);
       for (const ContextVariable& each : kContextVariables) {
         known.emplace_back(each.name);
       }

@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "common/text.h"
 #include "trials/knobs.h"
 #include "trials/record.h"
 #include "trials/search_space.h"
@@ -55,12 +56,8 @@ std::vector<CustomValue> CustomValues(const ParallelConfig& config,
 }
 
 std::vector<std::string> CustomNames(const SearchSpace& space) {
-  std::vector<std::string> names;
-  for (const CustomValue& custom :
-       CustomValues(ParallelConfig{}, space.knobs())) {
-    names.push_back(custom.knob);
-  }
-  return names;
+  return common::NamesIn(CustomValues(ParallelConfig{}, space.knobs()),
+                         &CustomValue::knob);
 }
 
 std::optional<int> FindCandidate(const Trial& trial, const SearchSpace& space) {

@@ -22,14 +22,9 @@ int Divide(int value, int factor, int least) {
 
 Precision ParsePrecision(std::string_view name) {
   const auto names = NamesOf(Precision{});
-  const auto found = std::ranges::find(names, name);
-  if (found == names.end()) {
-    const std::vector<std::string> known(names.begin(), names.end());
-    throw common::InputError(fmt::format("unknown precision '{}'{}; known: {}",
-                                         name, common::DidYouMean(name, known),
-                                         fmt::join(known, ", ")));
-  }
-  return static_cast<Precision>(found - names.begin());
+  common::RequireKnown(
+      name, std::vector<std::string>(names.begin(), names.end()), "precision");
+  return static_cast<Precision>(std::ranges::find(names, name) - names.begin());
 }
 
 Workload ReadWorkload(const common::TomlTable& table) {

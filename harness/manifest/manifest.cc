@@ -129,9 +129,9 @@ std::string UsedBackend(const ManifestOverrides& overrides) {
     }
   }
   if (!type.empty() && FindTestbed(type) == nullptr) {
-    throw InputError(fmt::format("--set {}{}: unknown backend '{}'; known: {}",
-                                 kUseBackend, type, type,
-                                 fmt::join(TestbedNames(), ", ")));
+    throw InputError(
+        fmt::format("--set {}{}: {}", kUseBackend, type,
+                    common::UnknownName("backend", type, TestbedNames())));
   }
   return type;
 }
@@ -280,9 +280,7 @@ std::vector<std::string> ReadFigures(const TomlTable& experiment) {
     }
     const std::string name = table.RequireString("figures");
     if (std::ranges::find(known, name) == known.end()) {
-      table.Fail("figures", fmt::format("unknown figure '{}'{}; known: {}",
-                                        name, common::DidYouMean(name, known),
-                                        fmt::join(known, ", ")));
+      table.Fail("figures", common::UnknownName("figure", name, known));
     }
   }
   return experiment.GetStrings("figures");
@@ -295,9 +293,7 @@ void CheckTables(const TomlTable& root) {
       "space",      "predictions", "budget", "slurm",    "method"};
   for (const std::string& key : root.Keys()) {
     if (std::ranges::find(known, key) == known.end()) {
-      root.Fail(key, fmt::format("unknown key '{}'{}; known: {}", key,
-                                 common::DidYouMean(key, known),
-                                 fmt::join(known, ", ")));
+      root.Fail(key, common::UnknownName("key", key, known));
     }
   }
 }

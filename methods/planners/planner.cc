@@ -33,7 +33,7 @@ std::vector<Planner::Proposal> AllProposals(const Problem& problem,
     }
   }
   if (problem.machine.resizable()) {
-    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    std::ranges::stable_sort(all, [](const auto& a, const auto& b) {
       return std::pair(a.tier, a.value) < std::pair(b.tier, b.value);
     });
   }
@@ -89,7 +89,7 @@ std::unique_ptr<Method> TryPlans(const Problem& problem, const Planner& planner,
   const trials::SearchSpace& space = *problem.space;
   std::vector<int> all(space.size());
   std::iota(all.begin(), all.end(), 0);
-  const bool accumulates = std::any_of(all.begin(), all.end(), [&space](int i) {
+  const bool accumulates = std::ranges::any_of(all, [&space](int i) {
     return space[i].pp == 1 && space[i].microbatches > 1;
   });
   const auto by_distance_from = [&](const MeanSizes& sizes) {
@@ -112,20 +112,18 @@ std::unique_ptr<Method> TryPlans(const Problem& problem, const Planner& planner,
   for (const Planner::Proposal& proposal : proposals) {
     if (const auto* plan = std::get_if<trials::Plan>(&proposal.what)) {
       if (CanRun(*plan, problem) &&
-          std::find(plans.begin(), plans.end(), trials::Candidate(*plan)) ==
-              plans.end()) {
+          std::ranges::find(plans, trials::Candidate(*plan)) == plans.end()) {
         plans.emplace_back(*plan);
       }
     } else if (const auto* sizes = std::get_if<MeanSizes>(&proposal.what)) {
       first = first == nullptr ? sizes : first;
-      order.push_back(
-          *std::min_element(all.begin(), all.end(), by_distance_from(*sizes)));
+      order.push_back(*std::ranges::min_element(all, by_distance_from(*sizes)));
     } else {
       order.push_back(std::get<int>(proposal.what));
     }
   }
   if (first != nullptr) {
-    std::stable_sort(all.begin(), all.end(), by_distance_from(*first));
+    std::ranges::stable_sort(all, by_distance_from(*first));
     order.insert(order.end(), all.begin(), all.end());
   }
   return std::make_unique<FixedOrder>(problem, std::move(order),

@@ -46,9 +46,9 @@ class Evolutionary final : public Method {
     const auto value = [this](const Trial* trial) {
       return trial->HasThroughput() ? history_.ValueOf(*trial).value : 0.0;
     };
-    std::stable_sort(
-        members.begin(), members.end(),
-        [&](const Trial* a, const Trial* b) { return value(a) > value(b); });
+    std::ranges::stable_sort(members, [&](const Trial* a, const Trial* b) {
+      return value(a) > value(b);
+    });
     members.resize(std::min(members.size(),
                             static_cast<std::size_t>(options_.population)));
     return members;

@@ -53,7 +53,7 @@ class Grid final : public Method {
   [[nodiscard]] bool Pruned(int candidate) const {
     const std::vector<Trial>& trials = history_.trials();
     return options_.prune &&
-           std::any_of(trials.begin(), trials.end(), [&](const Trial& trial) {
+           std::ranges::any_of(trials, [&](const Trial& trial) {
              return trial.measurement.outcome ==
                         trials::Outcome::kOutOfMemory &&
                     NeedsMore((*problem_.space)[candidate],

@@ -34,7 +34,7 @@ bool SameSizes(const ParallelConfig& a, const ParallelConfig& b) {
 // Whether two configurations of the same sizes differ in these knobs only.
 bool DifferIn(const std::set<std::string_view>& names, const ParallelConfig& a,
               const ParallelConfig& b, const trials::KnobSet& knobs) {
-  return std::all_of(knobs.begin(), knobs.end(), [&](const trials::Knob& knob) {
+  return std::ranges::all_of(knobs, [&](const trials::Knob& knob) {
     return names.empty() || knob.Get(a) == knob.Get(b) ||
            names.contains(knob.name);
   });
@@ -86,11 +86,10 @@ class Hierarchical final : public Method {
       goal.microbatches = microbatches[microbatches.size() / 2];
       goal.grad_checkpoint = trials::kRecomputeFull;
       goal.zero_stage = 3;
-      chosen.push_back(
-          *std::min_element(cell.begin(), cell.end(), [&](int a, int b) {
-            return Distance(space()[a], goal, space().knobs()) <
-                   Distance(space()[b], goal, space().knobs());
-          }));
+      chosen.push_back(*std::ranges::min_element(cell, [&](int a, int b) {
+        return Distance(space()[a], goal, space().knobs()) <
+               Distance(space()[b], goal, space().knobs());
+      }));
     }
     std::mt19937_64 random(
         common::DeriveSeed("hierarchical/" + std::to_string(seed_)));
@@ -107,8 +106,8 @@ class Hierarchical final : public Method {
     const int parallelisms =
         std::min(options_.parallelism_trials, static_cast<int>(first_.size()));
     if (left < parallelisms) {
-      const auto open = std::find_if(first_.begin(), first_.end(),
-                                     [&](int c) { return !Tried(c); });
+      const auto open =
+          std::ranges::find_if(first_, [&](int c) { return !Tried(c); });
       return open == first_.end() ? -1 : *open;
     }
     const int best = Best();

@@ -20,11 +20,9 @@ bool HasIncumbent(const Run& run) {
 }
 
 bool AnyRun(const FigureInput& input, bool (*has)(const Run& run)) {
-  return std::any_of(input.drawn.begin(), input.drawn.end(),
-                     [&](const Drawn& one) {
-                       return std::any_of(one.method->runs.begin(),
-                                          one.method->runs.end(), has);
-                     });
+  return std::ranges::any_of(input.drawn, [&](const Drawn& one) {
+    return std::ranges::any_of(one.method->runs, has);
+  });
 }
 
 constexpr FigureNeed kRun = {"a run", [](const auto&) { return true; }};
@@ -136,11 +134,11 @@ std::vector<const ProblemRecords*> Comparable(
 }
 
 bool AllFinished(const std::vector<Drawn>& drawn, int repeats) {
-  return std::all_of(drawn.begin(), drawn.end(), [&](const Drawn& one) {
+  return std::ranges::all_of(drawn, [&](const Drawn& one) {
     const std::vector<Run>& runs = one.method->runs;
     return std::ssize(runs) == repeats &&
-           std::all_of(runs.begin(), runs.end(),
-                       [](const Run& run) { return run.finished; });
+           std::ranges::all_of(runs,
+                               [](const Run& run) { return run.finished; });
   });
 }
 
@@ -159,12 +157,11 @@ std::string AboutOf(const FigureInput& input, FigureSet set) {
 std::string CaptionOf(const FigureInput& input, int repeats,
                       const Panels& panels) {
   const trials::ProblemInfo& problem = input.problems.front()->info;
-  const bool quartiles =
-      std::any_of(panels.begin(), panels.end(), [](const Panel& panel) {
-        return std::any_of(
-            panel.series.begin(), panel.series.end(),
-            [](const Series& series) { return HasQuartiles(series.mark); });
-      });
+  const bool quartiles = std::ranges::any_of(panels, [](const Panel& panel) {
+    return std::ranges::any_of(panel.series, [](const Series& series) {
+      return HasQuartiles(series.mark);
+    });
+  });
   return fmt::format(
       "{}; {} repeat{}{}{}.", BackendName(problem.backend), repeats,
       repeats == 1 ? "" : "s",
@@ -188,11 +185,9 @@ Table FigureTable() {
 }
 
 bool AnyConfigurationRan(const ProblemRecords& problem) {
-  return std::any_of(problem.methods.begin(), problem.methods.end(),
-                     [](const auto& method) {
-                       return std::any_of(method.runs.begin(),
-                                          method.runs.end(), HasIncumbent);
-                     });
+  return std::ranges::any_of(problem.methods, [](const auto& method) {
+    return std::ranges::any_of(method.runs, HasIncumbent);
+  });
 }
 
 std::optional<Figure> MakeFigure(const FigureKind& kind,
@@ -293,8 +288,8 @@ std::vector<Figure> JointFigures(
         }
       }
     }
-    const bool chosen = names.empty() || std::find(names.begin(), names.end(),
-                                                   kind.name) != names.end();
+    const bool chosen =
+        names.empty() || std::ranges::find(names, kind.name) != names.end();
     if (chosen && found.size() > 1) {
       joint.push_back(Join(found));
     }

@@ -232,8 +232,8 @@ std::size_t SetLegend(const Figure& figure, double text_width, Layout& layout) {
   std::size_t longest = 0;
   for (const Panel& panel : figure.panels) {
     for (const Series& series : panel.series) {
-      if (series.label.empty() || std::find(labels.begin(), labels.end(),
-                                            series.label) != labels.end()) {
+      if (series.label.empty() ||
+          std::ranges::find(labels, series.label) != labels.end()) {
         continue;
       }
       labels.push_back(series.label);
@@ -276,9 +276,8 @@ Layout LayoutOf(const Figure& figure) {
   layout.axes_height = figure.square
                            ? axes_width
                            : std::min(kAxesHeight, kHighestAxes * axes_width);
-  const bool titles =
-      std::any_of(figure.panels.begin(), figure.panels.end(),
-                  [](const Panel& panel) { return !panel.title.empty(); });
+  const bool titles = std::ranges::any_of(
+      figure.panels, [](const Panel& panel) { return !panel.title.empty(); });
   for (const Panel& panel : figure.panels) {
     for (const Series& series : panel.series) {
       if (panel.by_name && panel.series.size() > kMostAslant) {

@@ -104,8 +104,8 @@ std::string RunGnuplot(const std::vector<GnuplotJob>& jobs,
                         const auto at = static_cast<std::size_t>(i);
                         errors[at] = RunOne(jobs[at], program);
                       });
-  const auto first = std::find_if(errors.begin(), errors.end(),
-                                  [](const auto& e) { return !e.empty(); });
+  const auto first =
+      std::ranges::find_if(errors, [](const auto& e) { return !e.empty(); });
   return first == errors.end() ? "" : *first;
 }
 

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "common/text.h"
+
 namespace plots {
 namespace {
 
@@ -197,13 +199,10 @@ void AddWeighted(const Band& band, double weight, bool first, Band& sum) {
 }  // namespace
 
 std::vector<Drawn> Select(const ProblemRecords& problem, Group group) {
-  const bool only_families =
-      std::all_of(problem.methods.begin(), problem.methods.end(),
-                  [](const auto& m) { return !m.family.empty(); });
-  std::vector<std::string> names;
-  for (const MethodRecords& method : problem.methods) {
-    names.push_back(method.name);
-  }
+  const bool only_families = std::ranges::all_of(
+      problem.methods, [](const auto& m) { return !m.family.empty(); });
+  const std::vector<std::string> names =
+      common::NamesIn(problem.methods, &MethodRecords::name);
   const std::vector<LineStyle> styles = StylesOf(names);
   std::vector<Drawn> drawn;
   for (std::size_t m = 0; m < names.size(); ++m) {

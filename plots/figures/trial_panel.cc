@@ -112,8 +112,8 @@ Panel TrialPanel(const std::vector<trials::Trial>& trials,
         return trial.HasThroughput() ? trial.throughput.steps_per_s : 0.0;
       },
       panel);
-  if (std::any_of(predictions.begin(), predictions.end(),
-                  [](const auto& y) { return !std::isnan(y.median); })) {
+  if (std::ranges::any_of(
+          predictions, [](const auto& y) { return !std::isnan(y.median); })) {
     Series series{.name = "predicted",
                   .label = "predicted before the trial (95%)",
                   .style = {.color = "#8a949d"},

@@ -379,8 +379,7 @@ class Page {
     std::string chips;
     bool moved_any = false;
     for (const std::string& part : ConfigParts(run_.Best())) {
-      const bool moved =
-          std::find(first.begin(), first.end(), part) == first.end();
+      const bool moved = std::ranges::find(first, part) == first.end();
       moved_any = moved_any || moved;
       chips += fmt::format("<li{}>{}</li>", moved ? " class=\"moved\"" : "",
                            EscapeHtml(part));

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "common/text.h"
 #include "common/units.h"
 #include "plots/page.h"
 
@@ -32,13 +33,9 @@ double RelativeVariance(const Trial& trial) {
 template <typename List, typename NameOf>
 const auto& Named(const List& list, const std::string& name, const char* what,
                   const NameOf& name_of) {
-  std::vector<std::string> known;
-  for (const auto& one : list) {
-    known.push_back(name_of(one));
-  }
-  RequireKnown({name}, known, what);
-  return *std::find_if(list.begin(), list.end(),
-                       [&](const auto& one) { return name_of(one) == name; });
+  common::RequireKnown(name, common::NamesIn(list, name_of), what);
+  return *std::ranges::find_if(
+      list, [&](const auto& one) { return name_of(one) == name; });
 }
 
 void ReadPredictions(PageRun& run) {

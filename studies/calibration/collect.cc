@@ -29,18 +29,17 @@ struct Point {
 // Every seen point and an even choice of the others, with the best one, by
 // measurement.
 std::vector<Point> Drawn(std::vector<Point> points) {
-  std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) {
+  std::ranges::sort(points, [](const Point& a, const Point& b) {
     return a.measured > b.measured;
   });
-  const auto held_out = static_cast<std::size_t>(
-      std::count_if(points.begin(), points.end(),
-                    [](const Point& point) { return !point.seen; }));
+  const auto held_out = static_cast<std::size_t>(std::ranges::count_if(
+      points, [](const Point& point) { return !point.seen; }));
   const std::size_t stride = 1 + held_out / kPointsDrawn;
   std::size_t index = 0;
   std::erase_if(points, [&](const Point& point) {
     return !point.seen && index++ % stride != 0;
   });
-  std::reverse(points.begin(), points.end());
+  std::ranges::reverse(points);
   return points;
 }
 
@@ -113,7 +112,7 @@ std::string FileName(const std::string& problem) {
 }
 
 bool Contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
+  return std::ranges::find(names, name) != names.end();
 }
 
 }  // namespace

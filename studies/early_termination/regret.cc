@@ -144,8 +144,8 @@ void AddRows(const std::vector<Run>& runs, const Setting& setting,
     last.push_back(run.regret.back());
   }
   const auto of_runs = [&](const std::function<bool(const Run&)>& holds) {
-    return plots::Figures(fmt::format(
-        "{}/{}", std::count_if(runs.begin(), runs.end(), holds), runs.size()));
+    return plots::Figures(
+        fmt::format("{}/{}", std::ranges::count_if(runs, holds), runs.size()));
   };
   const auto exceeds = [](std::vector<double> Run::*bound) {
     return [bound](const Run& run) {  // after any round

@@ -115,8 +115,7 @@ FittedRun FittedAt(const std::vector<trials::FitRecord>& records, int trial,
     if ((trial == 0 || record.trial <= trial) &&
         record.parameter == "log_posterior" && record.surrogate != "choice") {
       run.trial = std::max(run.trial, record.trial);
-      if (std::find(surrogates.begin(), surrogates.end(), record.surrogate) ==
-          surrogates.end()) {
+      if (std::ranges::find(surrogates, record.surrogate) == surrogates.end()) {
         surrogates.push_back(record.surrogate);
       }
     }
@@ -142,8 +141,8 @@ using surrogates::CostTerm;
 using Kind = surrogates::Reading::Kind;
 
 bool Has(const FittedSurrogate& surrogate, std::string_view name) {
-  return std::any_of(
-      surrogate.coefficients.begin(), surrogate.coefficients.end(),
+  return std::ranges::any_of(
+      surrogate.coefficients,
       [&](const FittedParameter& value) { return value.name == name; });
 }
 

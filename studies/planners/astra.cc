@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "common/clock.h"
+#include "common/statistics.h"
 #include "methods/planners/astra/learned_efficiency.h"
 #include "methods/planners/astra/money.h"
 #include "studies/planners/planners.h"
@@ -42,15 +43,10 @@ double BestOf(const std::vector<MeasuredProduct>& measured,
 }
 
 plots::Cell ErrorText(std::vector<double> errors) {
-  std::sort(errors.begin(), errors.end());
-  double sum = 0.0;
-  for (const double error : errors) {
-    sum += error;
-  }
-  const auto size = static_cast<double>(errors.size());
-  return plots::Figures(fmt::format("{:.1f} / {:.1f} / {:.1f}",
-                                    errors[errors.size() / 2], sum / size,
-                                    errors[errors.size() * 9 / 10]));
+  std::ranges::sort(errors);
+  return plots::Figures(
+      fmt::format("{:.1f} / {:.1f} / {:.1f}", errors[errors.size() / 2],
+                  common::Mean(errors), errors[errors.size() * 9 / 10]));
 }
 
 // The errors of three models on products that they have not seen.

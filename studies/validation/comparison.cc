@@ -185,8 +185,8 @@ struct Scope {
 std::vector<Scope> PartScopes(const MeasuredTable& table,
                               const RowIndices& rows) {
   std::vector<Scope> scopes;
-  if (std::any_of(rows.begin(), rows.end(),
-                  [&](std::size_t i) { return IsOfBlock(table.rows[i]); })) {
+  if (std::ranges::any_of(
+          rows, [&](std::size_t i) { return IsOfBlock(table.rows[i]); })) {
     scopes.push_back({"block (sum)", IsOfBlock, true});
   }
   const auto groups =
@@ -236,9 +236,8 @@ std::vector<Scope> ScopesOf(const MeasuredTable& table,
   };
   std::vector<Scope> scopes = {{"all", [](const auto&) { return true; }}};
   for (const Scope& scope : candidates) {
-    const auto count = std::count_if(
-        rows.begin(), rows.end(),
-        [&](std::size_t i) { return scope.holds(table.rows[i]); });
+    const auto count = std::ranges::count_if(
+        rows, [&](std::size_t i) { return scope.holds(table.rows[i]); });
     if (count > 0 && count < static_cast<std::ptrdiff_t>(rows.size())) {
       scopes.push_back(scope);
     }

@@ -111,7 +111,7 @@ namespace {
 // A half that contains all rows of its scope, which another line has.
 bool RepeatsAll(const Comparison& one, const std::vector<Comparison>& all) {
   return one.half != Half::kAll &&
-         std::any_of(all.begin(), all.end(), [&](const Comparison& other) {
+         std::ranges::any_of(all, [&](const Comparison& other) {
            return other.half == Half::kAll && other.gpu == one.gpu &&
                   other.scope == one.scope && other.rows == one.rows;
          });

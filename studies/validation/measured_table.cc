@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/text.h"
 #include "common/units.h"
 #include "trials/data_folder.h"
 #include "trials/tables/table_settings.h"
@@ -97,8 +98,8 @@ class Halves {
       return Half::kOther;
     }
     if (fitted_) {
-      const bool fitted = std::any_of(
-          tokens.begin(), tokens.end(), [this](const std::string& token) {
+      const bool fitted =
+          std::ranges::any_of(tokens, [this](const std::string& token) {
             return std::find(fitted_->begin(), fitted_->end(), token) !=
                    fitted_->end();
           });
@@ -178,10 +179,10 @@ TableSettings SettingsFor(const fs::path& path) {
   const std::string scenario =
       csv.rows().empty() ? ""
                          : std::string(csv.Cell(csv.rows()[0], "scenario"));
-  const auto found = std::find_if(alike.begin(), alike.end(),
-                                  [&](const TableSettings& settings) {
-                                    return Describes(settings, stem, scenario);
-                                  });
+  const auto found =
+      std::ranges::find_if(alike, [&](const TableSettings& settings) {
+        return Describes(settings, stem, scenario);
+      });
   if (found != alike.end()) {
     return *found;
   }
@@ -205,11 +206,7 @@ trials::ScenarioFacts ScenariosFor(const fs::path& path,
 }  // namespace
 
 std::vector<std::string> KnownTables() {
-  std::vector<std::string> names;
-  for (const TableSettings& settings : trials::AllTableSettings()) {
-    names.push_back(settings.name);
-  }
-  return names;
+  return common::NamesIn(trials::AllTableSettings(), &TableSettings::name);
 }
 
 std::optional<fs::path> KnownTablePath(const std::string& name) {

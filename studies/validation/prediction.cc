@@ -113,9 +113,8 @@ double OperatorTime(const MeasuredRow& row) {
                             tp, row.config.sp > 1};
   const std::vector<trials::OperatorCost> operators =
       trials::ComputeOperatorCosts(row.workload, framework, gpu, shard);
-  const auto found =
-      std::find_if(operators.begin(), operators.end(),
-                   [&](const auto& one) { return one.name == row.part.name; });
+  const auto found = std::ranges::find_if(
+      operators, [&](const auto& one) { return one.name == row.part.name; });
   if (found == operators.end()) {
     return std::numeric_limits<double>::quiet_NaN();
   }

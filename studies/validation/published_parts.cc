@@ -69,9 +69,8 @@ RowFacts ReadAcesoOperators(const TableRow& row) {
   RowFacts read(row);
   const std::string model = row.Cell("model");
   const std::string name = row.Cell("op_name");
-  const auto* known =
-      std::find_if(kOperators.begin(), kOperators.end(),
-                   [&](const Known& one) { return one.name == name; });
+  const auto* known = std::ranges::find_if(
+      kOperators, [&](const Known& one) { return one.name == name; });
   read.left_out =
       WhyLeftOut(model, row.Cell("algo"), known != kOperators.end());
   if (known != kOperators.end()) {

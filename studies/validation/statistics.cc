@@ -25,7 +25,7 @@ ErrorSummary SummariseErrors(const std::vector<double>& predicted,
   if (errors.empty()) {
     return summary;
   }
-  std::sort(errors.begin(), errors.end());
+  std::ranges::sort(errors);
   summary.mean = common::Mean(errors);
   summary.median = common::SortedQuantile(errors, 0.5);
   summary.p90 = common::SortedQuantile(errors, 0.9);

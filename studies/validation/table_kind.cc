@@ -66,16 +66,9 @@ std::span<const TableKind> TableKinds() {
 }
 
 const TableKind& FindTableKind(std::string_view name) {
-  std::vector<std::string> known;
-  for (const TableKind& kind : TableKinds()) {
-    if (kind.name == name) {
-      return kind;
-    }
-    known.emplace_back(kind.name);
-  }
-  throw InputError(fmt::format("unknown kind of table '{}'{}; known: {}", name,
-                               common::DidYouMean(name, known),
-                               fmt::join(known, ", ")));
+  common::RequireKnown(name, common::NamesIn(TableKinds(), &TableKind::name),
+                       "kind of table");
+  return *std::ranges::find(TableKinds(), name, &TableKind::name);
 }
 
 const TableKind& KindOf(const CsvTable& table) {

@@ -180,4 +180,25 @@ TEST(Bootstrap, KnowsNoIntervalOfOneValueAndNothingOfAnUnknownOne) {
   EXPECT_TRUE(std::isnan(Bootstrap({}, Statistic::kMean).value));
 }
 
+TEST(Bootstrap, DrawsTheNumbersOfARunTogetherWithinItsStratum) {
+  const auto first_of_both = [](const Strata& drawn) {
+    return drawn[0][0][0] + drawn[1][0][0];
+  };
+  // Problems differ, the runs of each are equal.
+  const Estimate equal =
+      Bootstrap(Strata{{{1.0}, {1.0}}, {{5.0}, {5.0}, {5.0}}}, first_of_both);
+  EXPECT_EQ(equal.low, 6.0);
+  EXPECT_EQ(equal.high, 6.0);
+  const Estimate mixed =
+      Bootstrap(Strata{{{0.0}, {1.0}}, {{5.0}}}, first_of_both);
+  EXPECT_EQ(mixed.value, 5.0);
+  EXPECT_EQ(mixed.low, 5.0);
+  EXPECT_EQ(mixed.high, 6.0);
+  const Estimate together = Bootstrap(
+      Strata{{{0.0, 1.0}, {1.0, 2.0}}},
+      [](const Strata& drawn) { return drawn[0][0][1] - drawn[0][0][0]; });
+  EXPECT_EQ(together.low, 1.0);
+  EXPECT_EQ(together.high, 1.0);
+}
+
 }  // namespace common::statistics_test

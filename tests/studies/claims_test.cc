@@ -1,7 +1,5 @@
 // The ledger of claims, on small records and tables.
 
-#include "studies/claims.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -14,6 +12,7 @@
 
 #include "common/csv_table.h"
 #include "harness/registry.h"
+#include "studies/verbs.h"
 #include "tests/fakes/error_of.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"

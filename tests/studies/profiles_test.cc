@@ -36,22 +36,6 @@ TEST(InterquartileMean, AgreesWithScipy) {
   }
 }
 
-TEST(StratifiedBootstrap, ResamplesRunsWithinTheirProblem) {
-  const auto first_of_both = [](const Strata& drawn) {
-    return drawn[0][0][0] + drawn[1][0][0];
-  };
-  // Problems differ, the runs of each are equal.
-  const common::Estimate equal = StratifiedBootstrap(
-      {{{1.0}, {1.0}}, {{5.0}, {5.0}, {5.0}}}, first_of_both);
-  EXPECT_EQ(equal.low, 6.0);
-  EXPECT_EQ(equal.high, 6.0);
-  const common::Estimate mixed =
-      StratifiedBootstrap({{{0.0}, {1.0}}, {{5.0}}}, first_of_both);
-  EXPECT_EQ(mixed.value, 5.0);
-  EXPECT_EQ(mixed.low, 5.0);
-  EXPECT_EQ(mixed.high, 6.0);
-}
-
 // A run that reaches these shares of the optimum after 1, 2, ... trials.
 Attempt Reaching(const std::string& problem, int repeat,
                  const std::vector<double>& shares) {

@@ -37,9 +37,7 @@ std::vector<std::string> ReadLauncher(const common::TomlTable& table) {
     for (const auto& [key, words] : launchers) {
       known.push_back(key);
     }
-    table.Fail("launcher", fmt::format("unknown launcher '{}'{}; known: {}",
-                                       name, common::DidYouMean(name, known),
-                                       fmt::join(known, ", ")));
+    table.Fail("launcher", common::UnknownName("launcher", name, known));
   }
   return found->second;
 }

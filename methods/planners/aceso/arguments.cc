@@ -35,9 +35,9 @@ std::vector<Group> GroupsOf(const OperatorModel& model,
     }
   }
   std::erase_if(groups, [](const Group& g) { return !(g.kept_mb > 0.0); });
-  std::stable_sort(
-      groups.begin(), groups.end(),
-      [](const auto& a, const auto& b) { return a.kept_mb > b.kept_mb; });
+  std::ranges::stable_sort(groups, [](const auto& a, const auto& b) {
+    return a.kept_mb > b.kept_mb;
+  });
   return groups;
 }
 
@@ -103,17 +103,16 @@ std::optional<OperatorPlan> RelayTo(const OperatorModel& model,
 
 int Slowest(const PlanCost& cost, bool memory) {
   const auto worst =
-      std::max_element(cost.stages.begin(), cost.stages.end(),
-                       [&](const auto& a, const auto& b) {
-                         return ValueOf(a, memory) < ValueOf(b, memory);
-                       });
+      std::ranges::max_element(cost.stages, [&](const auto& a, const auto& b) {
+        return ValueOf(a, memory) < ValueOf(b, memory);
+      });
   return static_cast<int>(worst - cost.stages.begin());
 }
 
 int PartnerOf(const PlanCost& cost, int bottleneck, bool memory) {
   if (memory) {
-    const auto best = std::min_element(
-        cost.stages.begin(), cost.stages.end(),
+    const auto best = std::ranges::min_element(
+        cost.stages,
         [](const auto& a, const auto& b) { return a.memory_mb < b.memory_mb; });
     return static_cast<int>(best - cost.stages.begin());
   }
@@ -273,8 +272,8 @@ CostedPlan Relay(const OperatorModel& model, const CostedPlan& from,
 std::vector<int> LargestFirst(const std::vector<double>& values) {
   std::vector<int> order(values.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return values[a] > values[b]; });
+  std::ranges::stable_sort(order,
+                           [&](int a, int b) { return values[a] > values[b]; });
   return order;
 }
 

@@ -19,8 +19,7 @@ bool Recomputes(const OperatorModel& model, int op,
                 trials::Recomputation recomputation) {
   if (recomputation == trials::kRecomputeSelective) {
     const std::string_view name = model.table().names()[model.NameOf(op)];
-    return std::find(kAttentionCore.begin(), kAttentionCore.end(), name) !=
-           kAttentionCore.end();
+    return std::ranges::find(kAttentionCore, name) != kAttentionCore.end();
   }
   return recomputation == trials::kRecomputeFull &&
          model.TraitsOf(op).recomputable;
@@ -32,7 +31,7 @@ bool IsPowerOfTwo(int size) {
 
 // The number of layers before an operator, to the nearest one.
 int LayersBefore(const std::vector<int>& first, int operators, int op) {
-  const auto next = std::upper_bound(first.begin(), first.end(), op);
+  const auto next = std::ranges::upper_bound(first, op);
   const int begun = static_cast<int>(next - first.begin());
   if (begun == 0) {
     return 0;
@@ -49,11 +48,10 @@ trials::PlanStage StageSizes(const OperatorPlan& plan, int stage) {
   for (int op = plan.begin(stage); op < plan.end(stage); ++op) {
     ++operators[plan.choices[op].tp_log2];
   }
-  const int tp_log2 = std::max_element(operators.begin(), operators.end(),
-                                       [](const auto& a, const auto& b) {
-                                         return a.second < b.second;
-                                       })
-                          ->first;
+  const int tp_log2 =
+      std::ranges::max_element(operators, [](const auto& a, const auto& b) {
+        return a.second < b.second;
+      })->first;
   const int tp = 1 << tp_log2;
   return {.dp = plan.GpusOf(stage) / tp, .tp = tp};
 }

@@ -83,9 +83,9 @@ bool Settle(const OperatorModel& model, OperatorPlan& plan,
     };
     std::vector<int> order = idlest;
     if (surplus > 0) {
-      std::reverse(order.begin(), order.end());
+      std::ranges::reverse(order);
     }
-    const auto found = std::find_if(order.begin(), order.end(), usable);
+    const auto found = std::ranges::find_if(order, usable);
     return found == order.end() ? -1 : *found;
   };
   if (!scale(first)) {
@@ -114,7 +114,7 @@ std::optional<OperatorPlan> ChangeGpus(const OperatorModel& model,
   const std::vector<int> idlest = IdlestFirst(from.cost);
   std::vector<int> partners = idlest;
   if (surplus > 0) {
-    std::reverse(partners.begin(), partners.end());
+    std::ranges::reverse(partners);
   }
   for (const int partner : partners) {
     if (partner == stage || (surplus < 0 && scaled.GpusOf(partner) == 1)) {
@@ -140,8 +140,7 @@ int NextMicroBatch(const OperatorModel& model, int micro_batch, bool up) {
   if (!up && micro_batch > largest) {
     return micro_batch / 2;
   }
-  const auto at =
-      std::lower_bound(profiled.begin(), profiled.end(), micro_batch);
+  const auto at = std::ranges::lower_bound(profiled, micro_batch);
   if (!up) {
     return at == profiled.begin() ? 0 : *(at - 1);
   }

@@ -114,9 +114,9 @@ class StageSearch {
         }
       }
       // Best performance first.
-      std::stable_sort(
-          found.begin(), found.end(),
-          [](const auto& a, const auto& b) { return a.first < b.first; });
+      std::ranges::stable_sort(found, [](const auto& a, const auto& b) {
+        return a.first < b.first;
+      });
       if (!found.empty() && found[0].first < best_score_) {
         hops_ = hop + 1;
         CostedPlan better = std::move(found[0].second);
@@ -226,8 +226,7 @@ bool FirstPlan(const OperatorModel& model, int stages, AcesoStart start,
   if (gpus_of.empty()) {
     return false;
   }
-  const int most_dp =
-      std::max(1, *std::max_element(gpus_of.begin(), gpus_of.end()) / most_tp);
+  const int most_dp = std::max(1, *std::ranges::max_element(gpus_of) / most_tp);
   plan = {};
   plan.micro_batch = most_dp * model.table().micro_batches().front();
   if (model.job().batch % plan.micro_batch != 0) {
@@ -264,8 +263,8 @@ std::vector<StageSearch> SearchStages(const OperatorModel& model,
 AcesoResult SearchAceso(const OperatorModel& model,
                         const AcesoOptions& options) {
   std::vector<StageSearch> searches = SearchStages(model, options, false);
-  if (std::all_of(searches.begin(), searches.end(),
-                  [](const auto& search) { return search.best().empty(); })) {
+  if (std::ranges::all_of(
+          searches, [](const auto& search) { return search.best().empty(); })) {
     searches = SearchStages(model, options, true);
   }
   AcesoResult result;
@@ -277,7 +276,7 @@ AcesoResult SearchAceso(const OperatorModel& model,
     result.traces.push_back(search.trace());
     all.insert(all.end(), search.best().begin(), search.best().end());
   }
-  std::stable_sort(all.begin(), all.end(), better);
+  std::ranges::stable_sort(all, better);
   for (const CostedPlan& plan : all) {
     if (Fits(model, plan.cost)) {
       result.best.push_back(plan);

@@ -39,7 +39,7 @@ class InterOperator {
         bounds.push_back(stage.ms);
       }
     }
-    std::sort(bounds.begin(), bounds.end());
+    std::ranges::sort(bounds);
     bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
     const OperatorJob& job = model_.job();
     const int microbatches = job.batch / micro_batch_;

@@ -82,8 +82,7 @@ std::vector<OperatorChoice> IntraOperator(const OperatorModel& model, int begin,
   for (int op = begin + 1; op < end; ++op) {
     Append(model, op, micro_batch, recompute, all, beginnings);
   }
-  const auto best =
-      std::min_element(beginnings.us.begin(), beginnings.us.end());
+  const auto best = std::ranges::min_element(beginnings.us);
   if (!std::isfinite(*best)) {
     return {};
   }

@@ -26,9 +26,8 @@ AmpCluster ClusterOf(const Problem& problem) {
 std::optional<AmpStrategy> BestOf(const AmpModel& model,
                                   const AmpSizes& sizes) {
   const std::vector<double> layer_ms = model.LayerMs(sizes);
-  const bool profiled =
-      std::all_of(layer_ms.begin(), layer_ms.end(),
-                  [](double ms) { return std::isfinite(ms); });
+  const bool profiled = std::ranges::all_of(
+      layer_ms, [](double ms) { return std::isfinite(ms); });
   const int microbatches = model.MicrobatchesOf(sizes);
   std::optional<AmpStrategy> best;
   if (!profiled || microbatches == 0) {
@@ -145,10 +144,9 @@ std::vector<AmpStrategy> SearchAmp(const AmpModel& model) {
       }
     }
   }
-  std::stable_sort(strategies.begin(), strategies.end(),
-                   [](const auto& a, const auto& b) {
-                     return a.cost.iteration_ms < b.cost.iteration_ms;
-                   });
+  std::ranges::stable_sort(strategies, [](const auto& a, const auto& b) {
+    return a.cost.iteration_ms < b.cost.iteration_ms;
+  });
   return strategies;
 }
 

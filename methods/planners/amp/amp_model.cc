@@ -59,10 +59,9 @@ std::vector<std::vector<int>> HostOrders(const AmpCluster& cluster) {
   std::vector<int> given(cluster.bandwidth.size());
   std::iota(given.begin(), given.end(), 0);
   std::vector<int> slowest_first = given;
-  std::stable_sort(slowest_first.begin(), slowest_first.end(),
-                   [&](int a, int b) {
-                     return cluster.bandwidth[a] < cluster.bandwidth[b];
-                   });
+  std::ranges::stable_sort(slowest_first, [&](int a, int b) {
+    return cluster.bandwidth[a] < cluster.bandwidth[b];
+  });
   std::vector<int> fastest_first(slowest_first.rbegin(), slowest_first.rend());
   if (cluster.bandwidth[slowest_first.front()] ==
       cluster.bandwidth[slowest_first.back()]) {
@@ -89,8 +88,7 @@ std::vector<Placement> RegularPlacements(const AmpCluster& cluster, int stages,
         Placement placement =
             Rectangles(hosts, cluster.gpus_per_host, high,
                        gpus_per_stage / high, within_hosts_first);
-        if (std::find(placements.begin(), placements.end(), placement) ==
-            placements.end()) {
+        if (std::ranges::find(placements, placement) == placements.end()) {
           placements.push_back(std::move(placement));
         }
       }
@@ -219,8 +217,7 @@ AmpCost AmpModel::Cost(const AmpSizes& sizes, const Placement& placement,
   };
   cost.iteration_ms =
       sum(cost.stage_ms) + sum(cost.transfer_ms) +
-      (MicrobatchesOf(sizes) - 1) *
-          *std::max_element(cost.stage_ms.begin(), cost.stage_ms.end()) +
+      (MicrobatchesOf(sizes) - 1) * *std::ranges::max_element(cost.stage_ms) +
       cost.reduce_ms;
   return cost;
 }

@@ -40,7 +40,7 @@ class AssignmentProgram {
         }
       }
     }
-    std::sort(bounds.begin(), bounds.end());
+    std::ranges::sort(bounds);
     // Equal up to rounding: the largest of them admits what the others do.
     std::vector<double> distinct;
     for (const double bound : bounds) {

@@ -85,8 +85,8 @@ class AstraPlanner final : public Planner {
                            ? Weighted(part, candidate, estimates.step_time_s[i])
                            : bytes[i]);
     };
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int a, int b) { return key(a) < key(b); });
+    std::ranges::stable_sort(order,
+                             [&](int a, int b) { return key(a) < key(b); });
     const std::size_t strategies = FirstOfStrategies(*part.space, order);
     for (std::size_t i = 0; i < order.size(); ++i) {
       const auto [tier, value] = key(order[i]);

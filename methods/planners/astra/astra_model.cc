@@ -63,7 +63,7 @@ bool SpansHosts(int stride, int ranks, int gpus_per_node) {
 double PipelineTime(std::span<const double> stages, int microbatches,
                     int chunks) {
   const double sum = std::accumulate(stages.begin(), stages.end(), 0.0);
-  const double slowest = *std::max_element(stages.begin(), stages.end());
+  const double slowest = *std::ranges::max_element(stages);
   return chunks == 1 ? sum + (microbatches - 1) * slowest
                      : (sum - slowest) / chunks + microbatches * slowest;
 }

@@ -96,9 +96,9 @@ ProductEfficiency LearnEfficiency(
     rows.insert(rows.end(), features.begin(), features.end());
     labels.push_back(static_cast<float>(each.efficiency));
   }
-  const auto range = std::minmax_element(labels.begin(), labels.end());
-  const double least = *range.first;
-  const double most = *range.second;
+  const auto range = std::ranges::minmax_element(labels);
+  const double least = *range.min;
+  const double most = *range.max;
   const auto trees = std::make_shared<const surrogates::TreeEnsemble>(
       rows, labels, kFeatures,
       surrogates::TreeOptions{

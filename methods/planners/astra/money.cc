@@ -63,11 +63,11 @@ MoneyResult SearchMoney(const MoneyJob& job, int most_gpus,
 }
 
 std::vector<GpuStrategy> OptimalPool(std::vector<GpuStrategy> strategies) {
-  std::stable_sort(strategies.begin(), strategies.end(),
-                   [](const GpuStrategy& a, const GpuStrategy& b) {
-                     return std::pair(a.step_time_s, a.money) <
-                            std::pair(b.step_time_s, b.money);
-                   });
+  std::ranges::stable_sort(strategies,
+                           [](const GpuStrategy& a, const GpuStrategy& b) {
+                             return std::pair(a.step_time_s, a.money) <
+                                    std::pair(b.step_time_s, b.money);
+                           });
   std::vector<GpuStrategy> pool;
   double least_faster = common::kInfinity;  // of strictly faster strategies
   double least = common::kInfinity;

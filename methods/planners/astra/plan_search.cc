@@ -78,7 +78,7 @@ class Search {
   PlanSearchResult Run() {
     const std::set<Values> all =
         ValuesOf(*problem_.space, problem_.workload->batch_size);
-    partial_ = std::any_of(all.begin(), all.end(), [](const Values& values) {
+    partial_ = std::ranges::any_of(all, [](const Values& values) {
       return values.config.grad_checkpoint == trials::kRecomputeFull;
     });
     for (const Values& values : all) {
@@ -112,10 +112,10 @@ class Search {
   }
 
   [[nodiscard]] bool Passes(const ParallelConfig& config) const {
-    return std::none_of(rules_.begin(), rules_.end(),
-                        [&](const auto& rule) {
-                          return rule.second.Matches(config, context_);
-                        }) &&
+    return std::ranges::none_of(rules_,
+                                [&](const auto& rule) {
+                                  return rule.second.Matches(config, context_);
+                                }) &&
            trials::ConfigProblem(config, {.workload = *problem_.workload,
                                           .any_gpus = true,
                                           .replicated_kv_heads = true,
@@ -219,12 +219,12 @@ class Search {
   }
 
   void KeepBest() {
-    std::stable_sort(result_.best.begin(), result_.best.end(),
-                     [this](const CostedStrategy& a, const CostedStrategy& b) {
-                       return a.cost.step_time_s != b.cost.step_time_s
-                                  ? a.cost.step_time_s < b.cost.step_time_s
-                                  : PeakOf(a.plan) < PeakOf(b.plan);
-                     });
+    std::ranges::stable_sort(
+        result_.best, [this](const CostedStrategy& a, const CostedStrategy& b) {
+          return a.cost.step_time_s != b.cost.step_time_s
+                     ? a.cost.step_time_s < b.cost.step_time_s
+                     : PeakOf(a.plan) < PeakOf(b.plan);
+        });
     result_.best.resize(std::min(result_.best.size(), top_));
   }
 

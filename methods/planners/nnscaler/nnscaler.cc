@@ -30,10 +30,9 @@ class NnScalerPlanner final : public Planner {
     const bool fit = !plans.empty();
     if (!fit) {
       plans = SearchUnderConstraints(model, options_.constraints, false);
-      std::stable_sort(plans.begin(), plans.end(),
-                       [](const auto& a, const auto& b) {
-                         return a.memory_mb < b.memory_mb;
-                       });
+      std::ranges::stable_sort(plans, [](const auto& a, const auto& b) {
+        return a.memory_mb < b.memory_mb;
+      });
     }
     std::vector<Proposal> proposals;
     for (const NnScalerPlan& plan : plans) {

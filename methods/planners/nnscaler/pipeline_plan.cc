@@ -177,7 +177,7 @@ bool IsBalanced(const PlanConstraints& constraints, double share) {
 
 double PipelineMs(const std::vector<double>& stage_ms, int microbatches) {
   return (microbatches + static_cast<int>(stage_ms.size()) - 1) *
-         *std::max_element(stage_ms.begin(), stage_ms.end());
+         *std::ranges::max_element(stage_ms);
 }
 
 std::vector<NnScalerPlan> SearchUnderConstraints(
@@ -205,10 +205,9 @@ std::vector<NnScalerPlan> SearchUnderConstraints(
       }
     }
   }
-  std::stable_sort(plans.begin(), plans.end(),
-                   [](const auto& a, const auto& b) {
-                     return a.iteration_ms < b.iteration_ms;
-                   });
+  std::ranges::stable_sort(plans, [](const auto& a, const auto& b) {
+    return a.iteration_ms < b.iteration_ms;
+  });
   return plans;
 }
 

@@ -145,8 +145,7 @@ OperatorTable OperatorTable::Of(const std::vector<ProfiledOperator>& rows) {
   table.profiles_.resize(size);
   table.known_.assign(size, 0);
   for (const ProfiledOperator& row : rows) {
-    const auto name =
-        std::find(table.names_.begin(), table.names_.end(), row.name);
+    const auto name = std::ranges::find(table.names_, row.name);
     if (name == table.names_.end()) {
       throw common::InputError(fmt::format(
           "the operator '{}' is missing in the first rows", row.name));

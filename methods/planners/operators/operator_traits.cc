@@ -8,7 +8,7 @@ namespace {
 
 bool Contains(std::string_view name,
               std::initializer_list<std::string_view> parts) {
-  return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) {
+  return std::ranges::any_of(parts, [&](std::string_view part) {
     return name.find(part) != std::string_view::npos;
   });
 }
