@@ -111,7 +111,7 @@ class TomlTable {
                          const std::string& message) const;
   // The result of `call`, which reads the key's value: its error gets the
   // place.
-  template <typename Call>
+  template <typename Call>  // NOLINTNEXTLINE(modernize-use-nodiscard): void
   decltype(auto) At(std::string_view key, const Call& call) const {
     try {
       return call();

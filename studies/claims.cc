@@ -43,7 +43,7 @@ struct PaperClaim {
     return std::string(file.Cell(row, column));
   }
   // Separated by spaces; one empty word where the cell is empty.
-  std::vector<std::string> Words(std::string_view column) const {
+  [[nodiscard]] std::vector<std::string> Words(std::string_view column) const {
     const auto words = common::Split(file.Cell(row, column), ' ');
     return {words.begin(), words.end()};
   }

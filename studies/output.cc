@@ -75,12 +75,13 @@ plots::Series Line(const std::string& label, const plots::LineStyle& style,
 plots::Panel PanelOver(const std::string& x_column, const std::string& x_label,
                        const std::string& y_label,
                        std::vector<plots::Series> series) {
-  return {.x_column = x_column,
-          .x_label = x_label,
-          .y_label = y_label,
-          .x_min = series.front().band.x.front(),
-          .x_max = series.front().band.x.back(),
-          .series = std::move(series)};
+  plots::Panel panel{.x_column = x_column,
+                     .x_label = x_label,
+                     .y_label = y_label,
+                     .x_min = series.front().band.x.front(),
+                     .x_max = series.front().band.x.back()};
+  panel.series = std::move(series);
+  return panel;
 }
 
 plots::Band BandOver(const std::vector<std::vector<double>>& runs,

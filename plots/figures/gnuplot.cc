@@ -136,11 +136,11 @@ std::string SampleOf(const Series& series) {
 // number of things ("8 x A100"), and before the last word. None for no text.
 std::vector<std::string> Wrapped(const std::string& text, std::size_t width) {
   constexpr char kGlue = '\x1f';
-  static const std::regex kWhole(
+  static const std::regex whole(
       R"re(\([^()]{1,45}\)|"[^"]{1,45}"|\S+( x \S+)+|\d+ repeats?|\S+ \S+$)re");
   std::string glued = text;
-  for (std::sregex_iterator at(text.begin(), text.end(), kWhole), end;
-       at != end; ++at) {
+  for (std::sregex_iterator at(text.begin(), text.end(), whole), end; at != end;
+       ++at) {
     const auto begin = glued.begin() + at->position();
     std::replace(begin, begin + at->length(), ' ', kGlue);
   }
@@ -205,8 +205,9 @@ struct Layout {
     return panel_width * static_cast<double>(panel % columns + 1) - kRight;
   }
   [[nodiscard]] double AxesBottom(std::size_t panel) const {
+    const std::size_t rows_below = rows - 1 - panel / columns;
     return caption_height() + below_axes +
-           row_height * static_cast<double>(rows - 1 - panel / columns);
+           row_height * static_cast<double>(rows_below);
   }
   [[nodiscard]] double AxesTop(std::size_t panel) const {
     return AxesBottom(panel) + axes_height;
