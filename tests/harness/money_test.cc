@@ -77,8 +77,9 @@ class MoneySearch : public testing::Test {
     problem.workload = &workload_;
     problem.q_max = kQMax;
     problem.predict = fakes::PredictionsOf(space_);
-    const auto method =
-        FindMethod(name)->configure(problem, common::TomlTable()).make(1);
+    const auto options = common::TomlTable::ParseString(
+        std::string_view(name) == "aceso" ? "budget = 200" : "", "m.toml");
+    const auto method = FindMethod(name)->configure(problem, options).make(1);
     const fakes::TemporaryFolder folder;
     Journal journal(folder.path());
     (void)Search({.space = space_,
