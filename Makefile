@@ -99,7 +99,8 @@ $(addprefix report-,$(EXPERIMENTS)): report-%: $$(call needs,$$*) ## write its f
 paper paper-quick: build ## run every manifest and study, write all tables; rerun to resume (HELD_OUT=1; -quick: 3 repeats)
 	@scripts/paper $(if $(filter %-quick,$@),--quick) RESULTS=$(RESULTS)
 
-claims: program ## judge the claims of the papers by the results (docs/tables/claims.md)
+claims: build/release/build.ninja ## judge the claims of the papers by the results (docs/tables/claims.md)
+	@$(call compile,oppa trials_tests methods_tests studies_tests)
 	@mkdir -p $(RESULTS)/claims
 	@ctest --preset release --tests-regex "$$(grep -o 'test=[^,]*' experiments/studies/claims.csv | cut -d= -f2 | paste -sd '|')" | \
 	  awk 'BEGIN { print "test,passed" } / Test +#/ { print $$4 "," ($$0 ~ /Passed/ ? 1 : 0) }' >$(RESULTS)/claims/tests.csv
@@ -137,9 +138,8 @@ study-planners: build/release/build.ninja ## measure planners on published opera
 	@$(call compile,planners_study)
 	@build/release/studies/planners_study $(RESULTS)/study-planners $(OPPA_DATA)/published
 
-PROFILED = $(foreach name,bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu,$(RESULTS)/$(name))
 study-profiles: program ## compare methods by runtime profiles, and say what each part of OPPA adds (after make figures)
-	@build/release/oppa profiles $(PROFILED) --out $(RESULTS)/study-profiles \
+	@$(OPPA) profiles $(FIGURE4:%=$(RESULTS)/%) --out $(RESULTS)/study-profiles \
 	  --methods random,xgboost,cost-model,vanilla-bo,oppa-paper,oppa \
 	  --steps vanilla-bo,vanilla-bo-beta-3,oppa-no-prior-no-early-termination,oppa-no-early-termination,oppa \
 	  --steps vanilla-bo,oppa-paper-neither,oppa-paper-no-early-termination,oppa-paper \

@@ -179,7 +179,6 @@ std::string SeveralSizes(const ForecastRequest& request,
   }
   std::string text;
   common::Json json;
-  constexpr double kSecondsPerHour = 3600.0;
   std::vector<Training> trainings;
   for (const std::string& framework : frameworks) {
     std::vector<ScalePoint> points;
@@ -197,7 +196,7 @@ std::string SeveralSizes(const ForecastRequest& request,
         point.efficiency = per_gpu / first;
         const double seconds = request.steps * point.best->step_time_s;
         trainings.push_back({framework, size.gpus(), point.best->config,
-                             seconds / kSecondsPerHour,
+                             seconds / common::kSecondsPerHour,
                              request.valuation.CostOf(seconds, size.gpus())});
       }
     }

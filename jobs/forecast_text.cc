@@ -255,8 +255,7 @@ double TokensPerSecond(const ScalePoint& point) {
 
 // Of a billion tokens.
 double HoursOf(const ScalePoint& point) {
-  constexpr double kSecondsPerHour = 3600.0;
-  return kGiga / TokensPerSecond(point) / kSecondsPerHour;
+  return kGiga / TokensPerSecond(point) / common::kSecondsPerHour;
 }
 
 double CostOf(const ScalePoint& point, const trials::Valuation& valuation) {

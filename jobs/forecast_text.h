@@ -9,6 +9,7 @@
 
 #include "common/json.h"
 #include "jobs/forecast.h"
+#include "trials/objective.h"
 
 namespace jobs {
 

@@ -10,9 +10,6 @@ namespace {
 
 constexpr double kLevel = 0.05;
 
-// Shares that differ by rounding only are equal.
-double Quantized(double share) { return std::round(share * 1e9) / 1e9; }
-
 // Separately for rivals and variants.
 void AdjustP(std::vector<Comparison>& methods) {
   for (const bool variants : {false, true}) {
@@ -82,6 +79,8 @@ double ComparisonSet::SmallestHolmP(bool variants) const {
   }
   return std::min(1.0, count * smallest);
 }
+
+double Quantized(double share) { return std::round(share * 1e9) / 1e9; }
 
 std::vector<double> PairedDifferences(const std::vector<RunShare>& runs,
                                       const std::vector<RunShare>& others,

@@ -51,8 +51,11 @@ struct ComparisonSet {
   [[nodiscard]] double SmallestHolmP(bool variants) const;
 };
 
+// Shares, or differences of them, that differ by rounding only are equal.
+[[nodiscard]] double Quantized(double share);
+
 // Of the repeats that both have finished, where both shares are known, the
-// first minus the second. Shares that differ by rounding only are equal.
+// first minus the second, quantized.
 [[nodiscard]] std::vector<double> PairedDifferences(
     const std::vector<RunShare>& runs, const std::vector<RunShare>& others,
     std::size_t checkpoint);

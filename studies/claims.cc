@@ -3,6 +3,7 @@
 #include <cctype>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -82,9 +83,7 @@ double ValueOf(const PaperClaim& claim, std::string_view column,
     for (const auto& [name, _] : parser.GetUsedVar()) {
       const auto used = values.find(name);
       if (used == values.end()) {
-        fail(fmt::format("unknown value '{}'{}; known: {}", name,
-                         common::DidYouMean(name, known),
-                         fmt::join(known, ", ")));
+        fail(common::UnknownName("value", name, known));
       } else if (std::isnan(used->second)) {
         return trials::kUnknown;
       }
@@ -297,11 +296,7 @@ Evidence TableEvidence(const PaperClaim& claim, const fs::path& path) {
 
 // Where the sensitivity study varies the experiment: "holds in 27 of 30 cases;
 // turns at reading = microbatch".
-std::string TurnsOf(const PaperClaim& claim, const fs::path& path) {
-  if (!common::IsFile(path)) {
-    return "";
-  }
-  const CsvTable table = CsvTable::Read(path);
+std::string TurnsOf(const PaperClaim& claim, const CsvTable& table) {
   int holds = 0;
   int cases = 0;
   std::vector<std::string> turns;
@@ -350,6 +345,11 @@ plots::Row RowOf(const PaperClaim& claim, const Evidence& evidence,
 std::vector<Output> JudgeClaims(const fs::path& path, const fs::path& results) {
   const CsvTable file = CsvTable::Read(path);
   std::map<std::string, plots::ExperimentRecords> experiments;
+  std::optional<CsvTable> sensitivity;
+  if (const fs::path varied = results / "sensitivity/sensitivity.csv";
+      common::IsFile(varied)) {
+    sensitivity = CsvTable::Read(varied);
+  }
   Output ledger{.name = "claims"};
   std::array<int, kClaimVerdicts.size()> counts{};
   for (const CsvTable::Row& row : file.rows()) {
@@ -374,7 +374,7 @@ std::vector<Output> JudgeClaims(const fs::path& path, const fs::path& results) {
       }
     }
     const std::string turns =
-        TurnsOf(claim, results / "sensitivity/sensitivity.csv");
+        sensitivity ? TurnsOf(claim, *sensitivity) : std::string();
     for (const Evidence& each : evidence) {
       ledger.table.Add(RowOf(claim, each, turns));
       ++counts.at(static_cast<std::size_t>(each.verdict));

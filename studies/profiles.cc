@@ -11,6 +11,7 @@
 
 #include "common/text.h"
 #include "common/units.h"
+#include "plots/comparison.h"
 #include "plots/experiment_records.h"
 
 namespace studies {
@@ -291,7 +292,7 @@ plots::Row StepRow(const std::string& problem, const Strata& shares,
   };
   std::vector<double> differences;
   for (const std::vector<double>& run : shares.front()) {
-    differences.push_back(std::round((run[to] - run[from]) * 1e9) / 1e9);
+    differences.push_back(plots::Quantized(run[to] - run[from]));
   }
   const auto part = [=](const Strata& drawn) {
     return mean_of(from, to)(drawn) / mean_of(0, last)(drawn);

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "common/units.h"
+
 namespace trials {
 int GpusOf(const ParallelConfig& config) {
   return config.dp * config.tp * config.pp * config.cp;
@@ -27,8 +29,7 @@ std::string Valuation::ProblemOn(const Machine& machine) const {
 }
 
 double Valuation::CostOf(double step_time_s, int gpus) const {
-  constexpr double kHour = 3600.0;
-  return step_time_s / kHour * gpus * price_per_gpu_hour;
+  return step_time_s / common::kSecondsPerHour * gpus * price_per_gpu_hour;
 }
 
 double Valuation::Factor(const ParallelConfig& config) const {

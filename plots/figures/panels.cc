@@ -10,12 +10,14 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
+#include "common/units.h"
 
 namespace plots {
 namespace {
 
+using common::kSecondsPerHour;
+
 constexpr int kGridPoints = 601;  // every 2 s of 20 minutes
-constexpr double kSecondsPerHour = 3600.0;
 
 struct TimeUnit {
   double seconds = 1.0;

@@ -228,8 +228,8 @@ Output PredictionFigures::Take() const {
     if (const auto memory = memory_.find(problem); memory != memory_.end()) {
       add("memory", problem,
           "Peak memory after 20 trials of a search, the first repeat; "
-          "failures: "
-          "configurations that run out of memory and were not tried.",
+          "failures: configurations that run out of memory and were not "
+          "tried.",
           memory->second,
           {{"as printed", 20}, {"ours", 20}, {"vanilla BO", 20}}, 3);
     }

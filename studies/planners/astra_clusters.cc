@@ -252,7 +252,7 @@ Output MixedMeasured() {
     };
     trials::Plan plan;
     FromText(cell("plan"), plan);
-    const double measured_s = std::stod(cell("step_time_s"));
+    const double measured_s = common::ParseDouble(cell("step_time_s"));
     plots::Row line = {{"run", cell("name")},
                        {"GPU types", cell("types")},
                        {"plan", ToString(plan)},
@@ -382,9 +382,8 @@ Output AstraScale() {
       "as above, and other plans relative to it. Rules of thumb are those of "
       "the textbook, in the place of the experts' plans of Fig. 5, which are "
       "not published. \"none\" does not fit. {} sequences of {} tokens at "
-      "every "
-      "scale. Counts of strategies are not comparable: Table 1 prints neither "
-      "its batch nor the values of each parameter.",
+      "every scale. Counts of strategies are not comparable: Table 1 prints "
+      "neither its batch nor the values of each parameter.",
       Training().batch, Training().sequence_length);
   return output;
 }

@@ -91,9 +91,7 @@ Axis ReadAxis(const TomlTable& table,
   for (const std::string& name : axis.experiments) {
     if (std::ranges::find(experiments, name) == experiments.end()) {
       table.Fail("experiments",
-                 fmt::format("unknown experiment '{}'{}; known: {}", name,
-                             common::DidYouMean(name, experiments),
-                             fmt::join(experiments, ", ")));
+                 common::UnknownName("experiment", name, experiments));
     }
   }
   return axis;
