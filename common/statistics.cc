@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numbers>
 #include <numeric>
 #include <random>
 #include <stdexcept>
@@ -200,6 +201,32 @@ PairedTest TestPairs(const std::vector<double>& differences) {
 }
 
 double SmallestP(int pairs) { return std::min(1.0, std::ldexp(2.0, -pairs)); }
+
+double StudentP(const std::vector<double>& values) {
+  const auto n = static_cast<double>(values.size());
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
+  double squares = 0.0;
+  for (const double value : values) {
+    squares += (value - mean) * (value - mean);
+  }
+  if (n < 2 || squares == 0.0) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  const double freedom = n - 1;
+  const double t = std::abs(mean) / std::sqrt(squares / freedom / n);
+  const double angle = std::atan(t / std::sqrt(freedom));
+  // P(|T| < t) is a sum of powers of the cosine: even ones for an even number
+  // of degrees of freedom, odd ones otherwise.
+  const bool odd = values.size() % 2 == 0;
+  double term = odd ? std::cos(angle) : 1.0;
+  double sum = 0.0;
+  for (double k = odd ? 2 : 1; k < freedom; k += 2) {
+    sum += term;
+    term *= k / (k + 1) * std::pow(std::cos(angle), 2);
+  }
+  sum *= std::sin(angle);
+  return 1.0 - (odd ? (angle + sum) * 2.0 * std::numbers::inv_pi : sum);
+}
 
 std::vector<double> Holm(const std::vector<double>& p) {
   std::vector<std::size_t> order;

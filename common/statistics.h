@@ -115,6 +115,18 @@ inline constexpr int kExactPairs = 50;
 // 5 pairs it is above 0.05.
 [[nodiscard]] double SmallestP(int pairs);
 
+// Two-sided p-value of t = mean / (s / sqrt(n)) with n - 1 degrees of freedom;
+// s is the standard deviation of the n values. NaN with fewer than two values,
+// or if all are equal. With the mean difference of two methods on each of n
+// problems, in balanced data, it is the test of the mixed-effects model
+//
+//   y_ijk = m_j + b_i + (mb)_ij + e_ijk
+//
+// of problems i, methods j and repeats k in which b, mb and e are random.
+//
+// Source: Abramowitz and Stegun (1964), 26.7.3 and 26.7.4.
+[[nodiscard]] double StudentP(const std::vector<double>& values);
+
 // Holm's adjusted p-values, in the given order: with p sorted ascending,
 // max over j <= i of min(1, (m - j + 1) p_j). NaN stays NaN and does not count.
 //

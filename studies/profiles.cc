@@ -137,7 +137,8 @@ void AddTargets(const std::string& problem, const Contenders& contenders,
   }
 }
 
-// The share of the runs of each method for which `holds` is true at x.
+// The share of the runs of each method for which `holds` is true at x: a line
+// with two points at each x, since gnuplot begins a dash anew at every step.
 plots::Panel SharePanel(
     const Contenders& contenders, plots::Panel panel,
     const std::vector<double>& x,
@@ -149,14 +150,16 @@ plots::Panel SharePanel(
   int style = 0;
   for (const Contender& contender : contenders) {
     const bool head = contender.name == "oppa";
+    std::vector<double> corners;
     std::vector<double> y;
     for (const double at : x) {
-      y.push_back(ShareOf(contender,
-                          [&](const Attempt& run) { return holds(run, at); }));
+      const double share = ShareOf(
+          contender, [&](const Attempt& run) { return holds(run, at); });
+      corners.insert(corners.end(), {at, at});
+      y.insert(y.end(), {y.empty() ? share : y.back(), share});
     }
-    panel.series.push_back(
-        Line(contender.label, plots::StyleOf(head ? 0 : style++, head), x, y));
-    panel.series.back().mark = plots::Mark::kStairs;
+    panel.series.push_back(Line(
+        contender.label, plots::StyleOf(head ? 0 : style++, head), corners, y));
   }
   return panel;
 }
@@ -297,6 +300,10 @@ plots::Row StepRow(const std::string& problem, const Strata& shares,
   const auto part = [=](const Strata& drawn) {
     return mean_of(from, to)(drawn) / mean_of(0, last)(drawn);
   };
+  std::vector<double> of_problems;
+  for (const auto& runs : shares) {
+    of_problems.push_back(mean_of(from, to)({runs}));
+  }
   const common::PairedTest test = common::TestPairs(
       shares.size() == 1 ? differences : std::vector<double>());
   return {
@@ -314,7 +321,9 @@ plots::Row StepRow(const std::string& problem, const Strata& shares,
                                       : fmt::format("{}/{}/{}", test.wins,
                                                     test.losses, test.ties))},
       {"wilcoxon_p", "p", plots::Rounded(test.wilcoxon_p, 2)},
-      {"rank_biserial", "rank-biserial", plots::Fixed(test.rank_biserial, 2)}};
+      {"rank_biserial", "rank-biserial", plots::Fixed(test.rank_biserial, 2)},
+      {"mixed_p", "p over problems",
+       plots::Rounded(common::StudentP(of_problems), 2)}};
 }
 
 // The steps of a chain, and all of them together: on each problem, and as means

@@ -130,6 +130,22 @@ TEST(Holm, DoesNotCountWhatIsUnknown) {
 constexpr BootstrapOptions kMany = {.resamples = 200000};
 constexpr double kResampling = 0.0015;
 
+// Half of the values are m - 1, the others m + 1.
+TEST(StudentP, IsFivePercentAtTheTabulatedQuantiles) {
+  const std::pair<int, double> quantiles[] = {
+      {2, 12.70620}, {4, 3.18245}, {6, 2.57058}, {30, 2.04523}};
+  for (const auto& [n, t] : quantiles) {
+    const double m = t / std::sqrt(n - 1);
+    std::vector<double> values(n / 2, m - 1);
+    values.resize(n, m + 1);
+    EXPECT_NEAR(StudentP(values), 0.05, 1e-6) << n;
+  }
+  EXPECT_NEAR(StudentP({4.30265 / std::sqrt(3.0) - 1, 4.30265 / std::sqrt(3.0),
+                        4.30265 / std::sqrt(3.0) + 1}),
+              0.05, 1e-6);
+  EXPECT_TRUE(std::isnan(StudentP({1.0, 1.0})));
+}
+
 TEST(Bootstrap, HasThePercentileIntervalOfAMean) {
   const Estimate mean = Bootstrap({kShares}, Statistic::kMean, kMany);
   EXPECT_DOUBLE_EQ(mean.value, 0.9);
