@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <string_view>
 #include <system_error>
 
 #include "common/files.h"

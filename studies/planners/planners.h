@@ -3,7 +3,6 @@
 #ifndef STUDIES_PLANNERS_PLANNERS_H_
 #define STUDIES_PLANNERS_PLANNERS_H_
 
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <string>

@@ -2,9 +2,7 @@
 
 #include <cmath>
 #include <cstdio>
-#include <memory>
 #include <string>
-#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,5 @@
 #include "jobs/init.h"
 
-#include <filesystem>
 #include <string>
 
 #include <gmock/gmock.h>

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -14,7 +12,6 @@
 
 #include "methods/planners/aceso/conversions.h"
 #include "methods/planners/alpa/alpa.h"
-#include "methods/planners/nnscaler/pipeline_plan.h"
 #include "methods/planners/operators/analytic_operators.h"
 #include "methods/planners/planner.h"
 #include "tests/fakes/decoders.h"

@@ -1,6 +1,5 @@
 #include "trials/programs/adapter.h"
 
-#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>

@@ -1,12 +1,11 @@
 // Pipelines of small models, worked by hand.
 
-#include "methods/planners/nnscaler/pipeline_plan.h"
-
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "methods/planners/nnscaler/nnscaler.h"
 #include "tests/methods/planners/profiled_layers.h"
 
 namespace methods::pipeline_plan_test {
