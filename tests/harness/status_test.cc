@@ -7,7 +7,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "harness/progress.h"
 #include "harness/records/journal.h"
 #include "tests/fakes/temporary_folder.h"
 

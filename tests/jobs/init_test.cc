@@ -1,5 +1,6 @@
 #include "jobs/init.h"
 
+#include <filesystem>
 #include <string>
 
 #include <gmock/gmock.h>

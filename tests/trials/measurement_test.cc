@@ -1,6 +1,7 @@
 #include "trials/measurement.h"
 
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 #include <vector>
 

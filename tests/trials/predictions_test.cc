@@ -1,5 +1,6 @@
 #include "trials/predictions.h"
 
+#include <numeric>
 #include <random>
 #include <vector>
 

@@ -1,5 +1,6 @@
 #include "surrogates/gp/posterior.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <vector>

@@ -3,8 +3,10 @@
 #ifndef TESTS_SURROGATES_GP_SYNTHETIC_PROBLEM_H_
 #define TESTS_SURROGATES_GP_SYNTHETIC_PROBLEM_H_
 
+#include <cmath>
 #include <random>
 #include <string>
+#include <vector>
 
 #include <Eigen/Core>
 

@@ -1,5 +1,6 @@
 #include "trials/programs/adapter.h"
 
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>

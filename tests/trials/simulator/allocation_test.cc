@@ -1,5 +1,6 @@
 // The allocations of a simulation.
 
+#include <cstddef>
 #include <vector>
 
 #include <gtest/gtest.h>

@@ -1,5 +1,7 @@
 #include "trials/simulator/gpu_model.h"
 
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "common/error.h"

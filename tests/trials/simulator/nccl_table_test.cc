@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>

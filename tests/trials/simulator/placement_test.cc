@@ -1,5 +1,6 @@
 #include "trials/simulator/placement.h"
 
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>

@@ -2,6 +2,7 @@
 // assume.
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <random>
 #include <vector>

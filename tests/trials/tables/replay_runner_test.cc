@@ -1,6 +1,7 @@
 #include "trials/tables/replay_runner.h"
 
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
