@@ -77,11 +77,6 @@ OperatorModel ModelOf(const std::filesystem::path& folder,
   return ModelOf(folder, problem.name, problem.layers, problem.gpus);
 }
 
-plots::Cell Decimals(double value, int decimals = 2) {
-  return Figures(std::isfinite(value) ? fmt::format("{:.{}f}", value, decimals)
-                                      : "none");
-}
-
 // Infinite where no plan fits.
 double SecondsOf(const std::optional<methods::CostedPlan>& plan) {
   return plan ? plan->cost.iteration_ms * 1e-3 : common::kInfinity;
