@@ -192,7 +192,7 @@ plots::Cell Thousands(double tokens_per_s) {
 }
 
 // "none" where one of the rates is 0.
-plots::Cell Share(double rate, double of) {
+plots::Cell RateRatio(double rate, double of) {
   return Decimals(rate > 0.0 && of > 0.0 ? rate / of : common::kInfinity);
 }
 
@@ -351,12 +351,13 @@ Output AstraScale() {
           {{"model", label},
            {"GPUs", gpus},
            {"tokens/s of a GPU", Decimals(rate / gpus, 0)},
-           {"of the fewest GPUs'", Share(rate / gpus, first)},
+           {"of the fewest GPUs'", RateRatio(rate / gpus, first)},
            {"only data parallelism",
-            Share(job.BestOfPlans("$tp > 1 || $pp > 1").tokens_per_s, rate)},
+            RateRatio(job.BestOfPlans("$tp > 1 || $pp > 1").tokens_per_s,
+                      rate)},
            {"without overlap",
-            Share(rate > 0.0 ? job.WithoutOverlap(best.plan) : 0.0, rate)},
-           {"rules of thumb", Share(job.RulesOfThumb(), rate)},
+            RateRatio(rate > 0.0 ? job.WithoutOverlap(best.plan) : 0.0, rate)},
+           {"rules of thumb", RateRatio(job.RulesOfThumb(), rate)},
            {"strategies, published", text("strategies")},
            {"here", best.strategies},
            {"search and simulation (s), published", text("end to end")},
