@@ -1,6 +1,5 @@
 // plan.
 
-#include <filesystem>
 #include <memory>
 #include <string>
 

@@ -1,7 +1,5 @@
 // status, check, import, report.
 
-#include "cli/records.h"
-
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -10,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "cli/command_line.h"
+#include "cli/run.h"
 #include "cli/verb_options.h"
 #include "common/text.h"
 #include "harness/records/check.h"

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "cli/command_line.h"
-#include "cli/records.h"
 #include "cli/slurm.h"
 #include "cli/verb_options.h"
 #include "common/clock.h"
@@ -23,7 +22,6 @@
 #include "common/parallel.h"
 #include "common/text.h"
 #include "harness/local_pool.h"
-#include "harness/progress.h"
 #include "harness/provenance.h"
 #include "harness/records/import.h"
 #include "harness/records/inputs.h"

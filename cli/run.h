@@ -1,9 +1,11 @@
-// Runs of an experiment, for the verbs that start them.
+// Runs of an experiment and what is printed about its records, for several
+// verbs.
 
 #ifndef CLI_RUN_H_
 #define CLI_RUN_H_
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "cli/verb_options.h"
@@ -11,6 +13,7 @@
 #include "harness/manifest/manifest.h"
 #include "harness/records/inputs.h"
 #include "harness/run_matrix.h"
+#include "plots/report.h"
 
 namespace cli {
 
@@ -34,6 +37,17 @@ struct RunVerbOptions {
 // records that cannot be used.
 [[nodiscard]] int RunExperiment(const VerbOptions& options,
                                 const RunVerbOptions& run_options);
+
+void PrintNotes(const std::vector<std::string>& notes);
+
+// Prints why the records are not a complete result, on standard error. Returns
+// the exit code.
+[[nodiscard]] int PrintFailures(const std::vector<std::string>& failures);
+
+// Writes the tables and figures of an experiment and prints the summary.
+// Returns the exit code.
+[[nodiscard]] int PrintReport(const std::filesystem::path& folder,
+                              const plots::ReportOptions& options);
 
 }  // namespace cli
 

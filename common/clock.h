@@ -4,7 +4,6 @@
 #define COMMON_CLOCK_H_
 
 #include <chrono>
-#include <ctime>
 
 namespace common {
 

@@ -3,7 +3,6 @@
 #include <cassert>
 #include <chrono>
 #include <csignal>
-#include <cstdint>
 #include <cstring>
 #include <new>
 #include <string_view>

@@ -4,7 +4,6 @@
 #define METHODS_FIXED_ORDER_H_
 
 #include <algorithm>
-#include <cstddef>
 #include <optional>
 #include <utility>
 #include <vector>

@@ -124,8 +124,8 @@ class Method {
   virtual ~Method() = default;
 
   // The next trial, or nothing when the method is done. Called once before
-  // each Observe, except that of a start (harness/starts.h), and once more for
-  // the estimate at the end of a search.
+  // each Observe, except that of a start (harness/run_matrix.h), and once more
+  // for the estimate at the end of a search.
   [[nodiscard]] virtual std::optional<Suggestion> Suggest() = 0;
 
   // Adds the trial of the last suggestion, or a start, estimated by the options

@@ -1,7 +1,6 @@
 #include "methods/remaining.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <random>

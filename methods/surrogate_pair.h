@@ -3,7 +3,6 @@
 #ifndef METHODS_SURROGATE_PAIR_H_
 #define METHODS_SURROGATE_PAIR_H_
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

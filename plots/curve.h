@@ -3,7 +3,6 @@
 #ifndef PLOTS_CURVE_H_
 #define PLOTS_CURVE_H_
 
-#include <limits>
 #include <vector>
 
 #include "common/quantiles.h"

@@ -1,7 +1,6 @@
 #include "plots/figure_files.h"
 
 #include <cstddef>
-#include <fstream>
 
 #include <fmt/format.h>
 

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/process_table.h"
+#include "common/process.h"
 #include "common/text.h"
 #include "harness/provenance.h"
 

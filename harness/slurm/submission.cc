@@ -1,7 +1,6 @@
 #include "harness/slurm/submission.h"
 
 #include <ctime>
-#include <random>
 #include <string_view>
 
 #include <fmt/format.h>

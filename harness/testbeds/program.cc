@@ -1,7 +1,6 @@
 #include "harness/testbeds/program.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>

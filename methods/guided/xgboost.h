@@ -10,7 +10,7 @@
 
 #include "methods/method.h"
 #include "methods/options.h"
-#include "methods/sampling/draw.h"
+#include "methods/sampling/random.h"
 #include "surrogates/boosted_trees/boosted_trees.h"
 
 namespace methods {

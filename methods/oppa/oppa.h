@@ -14,7 +14,7 @@
 #include "methods/confidence.h"
 #include "methods/method.h"
 #include "methods/options.h"
-#include "methods/sampling/draw.h"
+#include "methods/sampling/random.h"
 #include "methods/surrogate_pair.h"
 
 namespace methods {

@@ -4,11 +4,10 @@
 #include <cstddef>
 #include <optional>
 #include <random>
-#include <utility>
 
 #include "common/hash.h"
-#include "methods/sampling/draw.h"
 #include "methods/sampling/nearest.h"
+#include "methods/sampling/random.h"
 
 namespace methods {
 namespace {

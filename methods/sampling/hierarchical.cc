@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "common/hash.h"
-#include "methods/sampling/draw.h"
 #include "methods/sampling/nearest.h"
+#include "methods/sampling/random.h"
 
 namespace methods {
 namespace {

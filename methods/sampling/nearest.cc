@@ -1,7 +1,6 @@
 #include "methods/sampling/nearest.h"
 
 #include <cmath>
-#include <cstddef>
 #include <limits>
 
 namespace methods {

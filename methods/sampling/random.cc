@@ -1,9 +1,48 @@
 #include "methods/sampling/random.h"
 
+#include <numeric>
+#include <random>
+#include <utility>
+
+#include "common/hash.h"
 #include "methods/history.h"
 
 namespace methods {
 namespace {
+
+template <typename T>
+const T& OneOf(const std::vector<T>& from, std::mt19937_64& engine) {
+  return from[std::uniform_int_distribution<std::size_t>(
+      0, from.size() - 1)(engine)];
+}
+
+// The untried candidates in groups: one of all of them, or one per cell.
+std::vector<std::vector<int>> Groups(DrawLaw law,
+                                     const trials::SearchSpace& space,
+                                     const std::vector<char>& tried) {
+  std::vector<std::vector<int>> groups;
+  const auto add = [&](const std::vector<int>& candidates) {
+    std::vector<int> untried;
+    for (const int candidate : candidates) {
+      if (tried[candidate] == 0) {
+        untried.push_back(candidate);
+      }
+    }
+    if (!untried.empty()) {
+      groups.push_back(std::move(untried));
+    }
+  };
+  if (law == DrawLaw::kUniform) {
+    std::vector<int> all(space.size());
+    std::iota(all.begin(), all.end(), 0);
+    add(all);
+    return groups;
+  }
+  for (const std::vector<int>& cell : space.cells()) {
+    add(cell);
+  }
+  return groups;
+}
 
 class Random final : public Method {
  public:
@@ -25,6 +64,36 @@ class Random final : public Method {
 };
 
 }  // namespace
+
+int Draw(DrawLaw law, const trials::SearchSpace& space,
+         const std::vector<char>& tried, std::uint64_t seed, int trial) {
+  const std::vector<std::vector<int>> groups = Groups(law, space, tried);
+  if (groups.empty()) {
+    return -1;
+  }
+  std::mt19937_64 engine(common::DeriveSeed(std::to_string(seed),
+                                            static_cast<std::uint64_t>(trial)));
+  return OneOf(OneOf(groups, engine), engine);
+}
+
+Suggestion SuggestRandom(const Problem& problem, const History& history,
+                         DrawLaw law, std::uint64_t seed) {
+  Suggestion suggestion;
+  suggestion.candidate =
+      Draw(law, *problem.space, history.tried(), seed, history.size());
+  suggestion.chosen_by = trials::ChosenBy::kRandom;
+  return suggestion;
+}
+
+Option DrawOption(DrawLaw& law, const std::string& reference) {
+  return {
+      "draw",
+      ChoiceOf(law, {{"uniform", DrawLaw::kUniform}, {"cell", DrawLaw::kCell}}),
+      "Distribution of random trials: uniform over the untried "
+      "configurations, or first over the (dp, tp, pp) that have one and then "
+      "over their untried configurations.",
+      reference};
+}
 
 std::unique_ptr<Method> MakeRandom(const Problem& problem,
                                    const RandomOptions& options,

@@ -3,7 +3,6 @@
 #ifndef PLOTS_FIGURES_PANELS_H_
 #define PLOTS_FIGURES_PANELS_H_
 
-#include <string>
 #include <vector>
 
 #include "plots/curve.h"

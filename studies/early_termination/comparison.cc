@@ -2,7 +2,6 @@
 #include <array>
 #include <cstddef>
 #include <limits>
-#include <ostream>
 #include <string>
 #include <utility>
 

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <iosfwd>
 #include <string>
-#include <vector>
 
 #include "common/error.h"
 #include "plots/table.h"

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -76,11 +75,6 @@ OperatorModel ModelOf(const std::filesystem::path& folder, const char* name,
 OperatorModel ModelOf(const std::filesystem::path& folder,
                       const Problem& problem) {
   return ModelOf(folder, problem.name, problem.layers, problem.gpus);
-}
-
-plots::Cell Decimals(double value, int decimals = 2) {
-  return Figures(std::isfinite(value) ? fmt::format("{:.{}f}", value, decimals)
-                                      : "none");
 }
 
 // Infinite where no plan fits.

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <string>
 #include <vector>
 
 #include <fmt/format.h>
@@ -102,10 +101,7 @@ Output AstraMoney() {
   constexpr double kPrice = 2.0;
   constexpr double kSteps = 1000.0;
   methods::MoneyJob job;
-  job.workload.model = trials::ReadModel(trials::ExperimentsFolder() /
-                                         "workloads/llama-2-7b.json");
-  job.workload.batch_size = 1024;
-  job.workload.sequence_length = 2048;
+  job.workload = WorkloadOf("llama-2-7b", 1024, 2048);
   job.price_per_hour = kPrice;
   job.steps = kSteps;
   job.space.values = {{"dp_bucket_mb", {25}},
@@ -125,10 +121,8 @@ Output AstraMoney() {
     gpus = each.gpus;
     output.table.Add({{"GPUs", each.gpus},
                       {"strategy", ToString(each.config)},
-                      {"s per step",
-                       plots::Figures(fmt::format("{:.2f}", each.step_time_s))},
-                      {"money of 1,000 steps",
-                       plots::Figures(fmt::format("{:.0f}", each.money))}});
+                      {"s per step", Decimals(each.step_time_s)},
+                      {"money of 1,000 steps", Decimals(each.money, 0)}});
   }
   output.conclusion = fmt::format(
       "The fastest strategy of the optimal pool for each number of GPUs in it. "

@@ -17,6 +17,7 @@
 #include "common/csv_table.h"
 #include "common/quantiles.h"
 #include "common/text.h"
+#include "common/units.h"
 #include "methods/planners/astra/plan_search.h"
 #include "methods/planners/textbook/textbook_model.h"
 #include "studies/planners/planners.h"
@@ -69,7 +70,7 @@ class Job {
  public:
   Job(const std::string& model, std::vector<trials::Cluster> gpu_types,
       const Training& training = {})
-      : workload_(WorkloadOf(model, training)),
+      : workload_(WorkloadOf(model, training.batch, training.sequence_length)),
         gpu_types_(std::move(gpu_types)),
         simulator_(workload_, gpu_types_, {Megatron()}) {
     trials::SearchSpaceOptions options;
@@ -168,16 +169,6 @@ class Job {
   }
 
  private:
-  static trials::Workload WorkloadOf(const std::string& model,
-                                     const Training& training) {
-    trials::Workload workload;
-    workload.model = trials::ReadModel(trials::ExperimentsFolder() /
-                                       "workloads" / (model + ".json"));
-    workload.batch_size = training.batch;
-    workload.sequence_length = training.sequence_length;
-    return workload;
-  }
-
   [[nodiscard]] double Tokens() const {
     return static_cast<double>(workload_.batch_size) *
            workload_.sequence_length;
@@ -197,7 +188,12 @@ class Job {
 };
 
 plots::Cell Thousands(double tokens_per_s) {
-  return plots::Figures(fmt::format("{:.0f}", tokens_per_s / 1000.0));
+  return Decimals(tokens_per_s / 1000.0, 0);
+}
+
+// "none" where one of the rates is 0.
+plots::Cell RateRatio(double rate, double of) {
+  return Decimals(rate > 0.0 && of > 0.0 ? rate / of : common::kInfinity);
 }
 
 // The seconds of a step of OPT-350M with the slowest kind of replica, simulated
@@ -206,11 +202,8 @@ using StepTimes = std::array<double, 2>;
 StepTimes SlowestReplica(trials::Plan plan, std::string_view types,
                          std::vector<trials::Cluster> clusters,
                          trials::Precision precision) {
-  trials::Workload workload;
-  workload.model = trials::ReadModel(trials::ExperimentsFolder() /
-                                     "workloads/opt-350m.json");
-  workload.batch_size = 2 * plan.stages.front().dp * plan.shared.microbatches;
-  workload.sequence_length = 2048;
+  trials::Workload workload = WorkloadOf(
+      "opt-350m", 2 * plan.stages.front().dp * plan.shared.microbatches, 2048);
   workload.precision = precision;
   const trials::Simulator simulator(workload, clusters,
                                     {trials::ReadFramework(trials::FindDataFile(
@@ -342,10 +335,6 @@ Output AstraClusters() {
 Output AstraScale() {
   const Published published("astra");
   Output output{.name = "astra_scale"};
-  const auto share = [](double rate, double of) {
-    return plots::Figures(
-        rate > 0.0 && of > 0.0 ? fmt::format("{:.2f}", rate / of) : "none");
-  };
   for (const auto& [label, model] : kModels) {
     double first = 0.0;  // tokens per second of a GPU
     for (const int gpus : {64, 256, 1024, 4096}) {
@@ -361,20 +350,18 @@ Output AstraScale() {
       output.table.Add(
           {{"model", label},
            {"GPUs", gpus},
-           {"tokens/s of a GPU",
-            plots::Figures(fmt::format("{:.0f}", rate / gpus))},
-           {"of the fewest GPUs'", share(rate / gpus, first)},
+           {"tokens/s of a GPU", Decimals(rate / gpus, 0)},
+           {"of the fewest GPUs'", RateRatio(rate / gpus, first)},
            {"only data parallelism",
-            share(job.BestOfPlans("$tp > 1 || $pp > 1").tokens_per_s, rate)},
-           {"without overlap", rate > 0.0
-                                   ? share(job.WithoutOverlap(best.plan), rate)
-                                   : share(0.0, 0.0)},
-           {"rules of thumb", share(job.RulesOfThumb(), rate)},
+            RateRatio(job.BestOfPlans("$tp > 1 || $pp > 1").tokens_per_s,
+                      rate)},
+           {"without overlap",
+            RateRatio(rate > 0.0 ? job.WithoutOverlap(best.plan) : 0.0, rate)},
+           {"rules of thumb", RateRatio(job.RulesOfThumb(), rate)},
            {"strategies, published", text("strategies")},
            {"here", best.strategies},
            {"search and simulation (s), published", text("end to end")},
-           {"CPU seconds here",
-            plots::Figures(fmt::format("{:.2f}", best.search_s))}});
+           {"CPU seconds here", Decimals(best.search_s)}});
     }
   }
   output.conclusion = fmt::format(
@@ -395,14 +382,12 @@ Output AstraMixed() {
       Job job(model, {Hosts("A800", gpus / 2), Hosts("H100", gpus / 2)});
       const double best = job.BestOfPlans().tokens_per_s;
       const double equal = job.BestOfEqualStages();
-      output.table.Add(
-          {{"model", label},
-           {"GPUs", gpus},
-           {"Astra's plan", Thousands(best)},
-           {"best of equal stages", Thousands(equal)},
-           {"ratio",
-            plots::Figures(equal > 0.0 ? fmt::format("{:.2f}", best / equal)
-                                       : "none")}});
+      output.table.Add({{"model", label},
+                        {"GPUs", gpus},
+                        {"Astra's plan", Thousands(best)},
+                        {"best of equal stages", Thousands(equal)},
+                        {"ratio", Decimals(equal > 0.0 ? best / equal
+                                                       : common::kInfinity)}});
     }
   }
   output.conclusion =

@@ -10,10 +10,13 @@
 #include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "common/csv_table.h"
 #include "common/error.h"
 #include "studies/output.h"
 #include "trials/data_folder.h"
+#include "trials/workload.h"
 
 namespace studies {
 
@@ -49,6 +52,23 @@ class Published {
  private:
   common::CsvTable table_;
 };
+
+// A number for people; "none" where it is not finite.
+[[nodiscard]] inline plots::Cell Decimals(double value, int decimals = 2) {
+  return plots::Figures(
+      std::isfinite(value) ? fmt::format("{:.{}f}", value, decimals) : "none");
+}
+
+// A job of a model in experiments/workloads.
+[[nodiscard]] inline trials::Workload WorkloadOf(const std::string& model,
+                                                 int batch, int length) {
+  trials::Workload workload;
+  workload.model = trials::ReadModel(trials::ExperimentsFolder() / "workloads" /
+                                     (model + ".json"));
+  workload.batch_size = batch;
+  workload.sequence_length = length;
+  return workload;
+}
 
 // On published profiles; `folder` has aceso_v100_op_profiles.csv and
 // aceso_v100_collectives.csv. Errors: throw InputError for a missing file.

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,7 +1,5 @@
 // `oppa data` lists published tables.
 
-#include <cstdlib>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

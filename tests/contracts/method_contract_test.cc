@@ -2,7 +2,6 @@
 // listed in the registry.
 
 #include <algorithm>
-#include <cctype>
 #include <memory>
 #include <set>
 #include <string>

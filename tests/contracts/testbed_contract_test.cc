@@ -2,9 +2,6 @@
 // tested by being listed in the registry, and by a problem for it in
 // ProblemFor. For a real clock see tests/trials/programs/.
 
-#include <cstdlib>
-#include <filesystem>
-#include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>

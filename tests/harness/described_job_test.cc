@@ -1,6 +1,5 @@
 // Planners on measured tables, and the files that identify their runs.
 
-#include <algorithm>
 #include <cstddef>
 #include <filesystem>
 #include <string>

@@ -1,6 +1,5 @@
 #include "harness/search.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <set>

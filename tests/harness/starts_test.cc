@@ -1,7 +1,5 @@
-#include "harness/starts.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <set>
 #include <string>

@@ -2,14 +2,11 @@
 
 #include <cmath>
 #include <cstdio>
-#include <memory>
 #include <string>
-#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "harness/progress.h"
 #include "harness/records/journal.h"
 #include "tests/fakes/temporary_folder.h"
 

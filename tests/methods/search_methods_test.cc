@@ -2,9 +2,7 @@
 // answers.
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <functional>
 #include <memory>
 #include <numeric>
 #include <random>

@@ -1,6 +1,5 @@
 #include "plots/comparison.h"
 
-#include <cmath>
 #include <optional>
 #include <string>
 #include <vector>

@@ -1,4 +1,3 @@
-#include <cstdlib>
 #include <map>
 #include <regex>
 #include <set>

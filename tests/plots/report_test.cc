@@ -1,6 +1,5 @@
 #include "plots/report.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <vector>

@@ -1,6 +1,5 @@
 #include "studies/sensitivity/sensitivity.h"
 
-#include <filesystem>
 #include <string>
 #include <vector>
 

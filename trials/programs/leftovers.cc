@@ -15,7 +15,7 @@
 
 #include "common/files.h"
 #include "common/hash.h"
-#include "common/process_table.h"
+#include "common/process.h"
 #include "common/text.h"
 
 namespace trials {

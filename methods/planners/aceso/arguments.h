@@ -5,7 +5,6 @@
 #define METHODS_PLANNERS_ACESO_ARGUMENTS_H_
 
 #include <cstdint>
-#include <limits>
 #include <utility>
 #include <vector>
 

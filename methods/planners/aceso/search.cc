@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <random>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 
@@ -20,6 +20,19 @@ namespace methods {
 namespace {
 
 using ScoreOf = std::pair<bool, double>;
+
+// Equal plans have equal hashes.
+std::uint64_t HashOf(const OperatorPlan& plan) {
+  const auto bytes = [](const auto& values) {
+    return std::string_view(reinterpret_cast<const char*>(values.data()),
+                            values.size() * sizeof(values[0]));
+  };
+  static_assert(sizeof(OperatorChoice) == 4);  // no padding
+  const std::uint64_t choices = common::Hash(bytes(plan.choices));
+  return common::DeriveSeed(
+      bytes(plan.first),
+      choices + static_cast<std::uint64_t>(plan.micro_batch));
+}
 
 // GPUs of each stage, powers of two up to `most`: as equal as possible or, from
 // the last stage on, as many as possible. Empty where they do not add up.

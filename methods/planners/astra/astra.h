@@ -21,7 +21,6 @@
 #include "methods/options.h"
 #include "methods/planners/astra/astra_model.h"
 #include "methods/planners/planner.h"
-#include "methods/sampling/filters.h"
 #include "trials/rules.h"
 
 namespace methods {

@@ -71,9 +71,6 @@ struct OperatorPlan {
   friend bool operator==(const OperatorPlan&, const OperatorPlan&) = default;
 };
 
-// Equal plans have equal hashes.
-[[nodiscard]] std::uint64_t HashOf(const OperatorPlan& plan);
-
 }  // namespace methods
 
 #endif  // METHODS_PLANNERS_OPERATORS_OPERATOR_PLAN_H_

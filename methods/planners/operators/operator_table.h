@@ -4,7 +4,6 @@
 #define METHODS_PLANNERS_OPERATORS_OPERATOR_TABLE_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>

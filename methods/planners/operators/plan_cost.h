@@ -4,7 +4,6 @@
 #define METHODS_PLANNERS_OPERATORS_PLAN_COST_H_
 
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "common/error.h"

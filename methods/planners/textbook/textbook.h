@@ -9,8 +9,8 @@
 
 #include "methods/method.h"
 #include "methods/options.h"
+#include "methods/planners/planner.h"
 #include "methods/planners/textbook/textbook_model.h"
-#include "methods/sampling/filters.h"
 
 namespace methods {
 

@@ -2,9 +2,7 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <thread>

@@ -1,9 +1,7 @@
 // ACESO and PLANNED as methods.
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>

@@ -13,7 +13,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "methods/planners/amp/layer_assignment.h"
 #include "methods/planners/planner.h"
 #include "tests/fakes/decoders.h"
 #include "tests/methods/planners/profiled_layers.h"

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <filesystem>
 #include <numeric>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>

@@ -1,10 +1,10 @@
-#include "methods/sampling/draw.h"
-
 #include <cmath>
 #include <map>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "methods/sampling/random.h"
 
 namespace methods::draw_test {
 

@@ -1,7 +1,5 @@
 #include "methods/sampling/nearest.h"
 
-#include <vector>
-
 #include <gtest/gtest.h>
 
 namespace methods::nearest_test {

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "common/files.h"
-#include "common/process_table.h"
+#include "common/process.h"
 #include "common/text.h"
 #include "tests/fakes/temporary_folder.h"
 #include "tests/trials/programs/contained.h"

@@ -1,7 +1,6 @@
 #include "trials/wrappers/landscape_runner.h"
 
 #include <cmath>
-#include <cstdint>
 #include <memory>
 #include <vector>
 

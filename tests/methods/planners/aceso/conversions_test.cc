@@ -1,7 +1,5 @@
 #include "methods/planners/aceso/conversions.h"
 
-#include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>

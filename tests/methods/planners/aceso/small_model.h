@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <fstream>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>

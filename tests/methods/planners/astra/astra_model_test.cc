@@ -1,7 +1,6 @@
 #include "methods/planners/astra/astra_model.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 #include <vector>

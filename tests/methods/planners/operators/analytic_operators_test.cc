@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <set>
 #include <string>
-#include <vector>
 
 #include <gtest/gtest.h>
 

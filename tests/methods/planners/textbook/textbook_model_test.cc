@@ -1,8 +1,6 @@
 #include "methods/planners/textbook/textbook_model.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstddef>
 #include <vector>
 
 #include <Eigen/QR>

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <numeric>
 #include <set>
-#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
