@@ -78,8 +78,16 @@ void AddFusedCore(const LayerShape& shape, Module& module) {
   const double inner = shape.query + shape.result;
   module.Flash({shape.sequences * shape.heads, part, part * VisibleShare(shape),
                 inner / (2.0 * shape.heads), shape.model.causal,
-                e * shape.tokens * (inner / shape.cp + kv)},
+                e * shape.tokens * (inner / shape.cp + kv),
+                shape.framework.kernels.cudnn_attention},
                static_cast<int>(shape.cp));
+  const Framework::Kernels& kernels = shape.framework.kernels;
+  if (shape.cp > 1 && kernels.merge_forward_bytes > 0.0) {
+    const double merged = shape.cp * shape.tokens * shape.result;
+    const int rounds = static_cast<int>(shape.cp);
+    module.Elementwise(kernels.merge_forward_bytes * merged, rounds,
+                       kernels.merge_backward_bytes * merged, rounds);
+  }
   // The result is copied for the next product unless the kernel writes it in
   // that order.
   module.Save(e * shape.tokens *
