@@ -151,7 +151,7 @@ void AddProjections(const LayerShape& shape, Module& module) {
     module.Linear(shape.tokens, hidden, key, bias);
     module.Linear(shape.tokens, hidden, key, bias, 1.0);
   }
-  module.Save(LinearInputBytes(shape));
+  module.Save(module.InputBytes(LinearInputBytes(shape)));
   module.EndOperator("qkv");
   AddQkNorm(shape, module);
 }
@@ -190,7 +190,7 @@ void AddLatentProjections(const LayerShape& shape, Module& module) {
   if (shape.framework.recomputation.recompute_latent) {
     module.Repeat(before, joined);  // the core keeps them otherwise
   }
-  module.Save(LinearInputBytes(shape));
+  module.Save(module.InputBytes(LinearInputBytes(shape)));
   module.EndOperator("qkv");
 }
 
@@ -207,7 +207,11 @@ void AddAttention(const LayerShape& shape, Module& module) {
   AddCore(shape, module);
   module.Linear(shape.tokens, shape.result, shape.hidden,
                 shape.model.output_bias);
-  module.Save(shape.element_bytes * shape.tokens * shape.result);
+  const double result_bytes = shape.element_bytes * shape.tokens * shape.result;
+  module.Save(result_bytes);
+  if (module.fp8()) {  // the core's backward needs it in half precision
+    module.Save(module.InputBytes(result_bytes));
+  }
   module.EndOperator("output");
 }
 

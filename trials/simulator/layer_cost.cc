@@ -26,7 +26,7 @@ void AddBlock(const LayerShape& shape, Module& module) {
     const LayerCost before = module.cost();
     norms(1);
     if (framework.recomputation.recompute_norms) {
-      module.Repeat(before, LinearInputBytes(shape));
+      module.Repeat(before, module.InputBytes(LinearInputBytes(shape)));
     }
   };
   module.AllowFp8();
