@@ -554,8 +554,8 @@ TEST_F(ValidateTable, EightBitsWithoutTheirRateAreLeftOutNotOutOfMemory) {
       Write("t.csv",
             "precision,cluster,scenario,gpus,dp,tp,pp,zero_stage,"
             "micro_batch_size,microbatches,status,step_time_s\n"
-            "fp8,a100-efa,ultrascale-1b-8,8,8,1,1,0,1,32,ok,2.5\n"
-            "bf16,a100-efa,ultrascale-1b-8,8,8,1,1,0,1,32,ok,2.5\n"),
+            "fp8,a100-selene,ultrascale-1b-8,8,8,1,1,0,1,32,ok,2.5\n"
+            "bf16,a100-selene,ultrascale-1b-8,8,8,1,1,0,1,32,ok,2.5\n"),
       {});
   const std::vector<Prediction> predictions = Predict(table);
   EXPECT_EQ(predictions[0].Status(), "left_out");
