@@ -23,7 +23,7 @@ struct RateKey {
 constexpr double kMostFlash = 2.0;
 constexpr double kMostTail = 10.0;
 constexpr double kMostColumns = 4096.0;
-constexpr std::array<RateKey, 13> kRates = {{
+constexpr std::array<RateKey, 15> kRates = {{
     {"tensor_fraction", &GpuArchitecture::tensor_fraction},
     {"single_fraction", &GpuArchitecture::single_fraction},
     {"memory_fraction", &GpuArchitecture::memory_fraction},
@@ -31,6 +31,9 @@ constexpr std::array<RateKey, 13> kRates = {{
     {"flash_fraction", &GpuArchitecture::flash_fraction, kMostFlash},
     {"flash_backward_fraction", &GpuArchitecture::flash_backward_fraction,
      kMostFlash},
+    {"cudnn_fraction", &GpuArchitecture::cudnn_fraction, kMostFlash, false},
+    {"cudnn_backward_fraction", &GpuArchitecture::cudnn_backward_fraction,
+     kMostFlash, false},
     {"flash_tail", &GpuArchitecture::flash_tail, kMostTail, false},
     {"flash_backward_tail", &GpuArchitecture::flash_backward_tail, kMostTail,
      false},

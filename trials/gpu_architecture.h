@@ -25,6 +25,9 @@ struct GpuArchitecture {
   // of 128. Above 1 where the power limit slows GEMMs more than attention.
   double flash_fraction = 0.0;
   double flash_backward_fraction = 0.0;
+  // The same of cuDNN's fused attention; without a key, the values above.
+  double cudnn_fraction = 0.0;
+  double cudnn_backward_fraction = 0.0;
   // The end of fused attention, when ever fewer multiprocessors work: in blocks
   // of 128 queries with all their keys.
   double flash_tail = 0.0;

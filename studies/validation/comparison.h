@@ -25,7 +25,7 @@ struct Prediction {
   std::string refused;           // why the configuration is invalid
   std::string left_out;          // why there is no prediction
 
-  // "ok", "oom" (does not run) or "left_out".
+  // "ok", "oom", "refused" (an invalid configuration) or "left_out".
   [[nodiscard]] std::string Status() const;
 };
 

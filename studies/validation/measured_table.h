@@ -93,6 +93,7 @@ struct TableKind {
 [[nodiscard]] RowFacts ReadMosaicml(const TableRow& row);
 [[nodiscard]] RowFacts ReadMegatronGolden(const TableRow& row);
 [[nodiscard]] RowFacts ReadSimumax(const TableRow& row);
+[[nodiscard]] RowFacts ReadLayouts(const TableRow& row);
 [[nodiscard]] RowFacts ReadGpuOperators(const TableRow& row);
 [[nodiscard]] RowFacts ReadAcesoOperators(const TableRow& row);
 [[nodiscard]] RowFacts ReadAcesoCollectives(const TableRow& row);

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "common/error.h"
 #include "studies/validation/comparison.h"
 #include "trials/predictions.h"
 #include "trials/simulator/action_time.h"
@@ -201,7 +202,7 @@ std::string Prediction::Status() const {
   if (!left_out.empty()) {
     return "left_out";
   }
-  return fits ? "ok" : "oom";
+  return !refused.empty() ? "refused" : fits ? "ok" : "oom";
 }
 
 std::vector<Prediction> Predict(const MeasuredTable& table) {
@@ -229,6 +230,8 @@ std::vector<Prediction> Predict(const MeasuredTable& table) {
           row.framework.allocator.memory_log_stddev);
     } catch (const trials::InvalidPlan& e) {
       prediction.refused = e.reason();
+    } catch (const common::InputError& e) {  // a GPU without fp8
+      prediction.left_out = e.what();
     } catch (const std::invalid_argument& e) {  // by its framework
       prediction.refused = e.what();
     }

@@ -1,8 +1,12 @@
 // The adapters of tables of training steps.
 
+#include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <regex>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -254,6 +258,98 @@ RowFacts ReadSimumax(const TableRow& row) {
   facts.Add("status", "ok");
   facts.Add("peak_memory_gb", row.Cell("peak_allocated_gib"));
   read.tokens = {row.Cell("model")};
+  return read;
+}
+
+// Layouts of several frameworks, models and GPUs, as tables of many sources
+// have them: a name for each, which the settings explain.
+
+namespace {
+
+// The word of a cell, of these: its value.
+std::string WordIn(
+    const std::string& cell,
+    std::initializer_list<std::pair<std::string_view, std::string_view>>
+        words) {
+  for (const auto& [word, value] : words) {
+    if (cell.find(word) != std::string::npos) {
+      return std::string(value);
+    }
+  }
+  return "";
+}
+
+// Of the fullest stage, of "46.77;36.59".
+std::string Largest(const std::string& numbers) {
+  double largest = 0.0;
+  for (const std::string_view number : common::Split(numbers, ';')) {
+    largest = std::max(largest, common::ParseDouble(number));
+  }
+  return fmt::format("{}", largest);
+}
+
+void AddPeak(const TableRow& row, Facts& facts) {
+  facts.Add(row, {"peak_memory_bytes"});
+  for (const std::string_view column :
+       {"peak_allocated_gib", "peak_reserved_or_device_gib",
+        "peak_memory_gib_per_stage"}) {
+    const std::string cell = row.Cell(column);
+    facts.Add("peak_memory_gb", cell.empty() ? "" : Largest(cell));
+  }
+  facts.Add("peak_memory_unit",
+            WordIn(row.Cell("memory_unit"), {{"GiB", "GiB"}, {"GB", "GB"}}));
+}
+
+}  // namespace
+
+RowFacts ReadLayouts(const TableRow& row) {
+  RowFacts read(row);
+  Facts& facts = read.facts;
+  facts.Add(row, {"model", "layers", "seq", "gpus", "dp", "tp", "pp", "cp",
+                  "ep", "zero_stage", "micro_batch_size", "microbatches",
+                  "global_batch", "status"});
+  facts.Add("status", "ok");
+  facts.Add("scenario",
+            fmt::format("{} {}", row.Cell("model"), row.Cell("gpus")));
+  facts.Add("model_chunks", row.Cell("vpp"));
+  facts.Add("precision", WordIn(row.Cell("precision"), {{"fp8", "fp8"},
+                                                        {"bf16", "bf16"},
+                                                        {"fp16", "fp16"},
+                                                        {"fp32", "fp32"}}));
+  const std::string fsdp = row.Cell("fsdp");
+  facts.Add("zero_stage", WordIn(fsdp, {{"ZeRO-2", "2"},
+                                        {"ZeRO-3", "3"},
+                                        {"SDP", "3"},
+                                        {"1", "3"},
+                                        {"DDP", "0"}}));
+  facts.Add("shard_within_host", fsdp == "HSDP" ? "1" : "");
+  const std::string recompute = row.Cell("recompute");
+  const std::string parts =
+      WordIn(recompute, {{"full", "1"}, {"selective", "2"}, {"none", "0"}});
+  facts.Add("grad_checkpoint", recompute == "core_attn" ? "2" : parts);
+  if (!recompute.empty() && !facts.Has("grad_checkpoint")) {
+    read.left_out = fmt::format("recomputation of '{}' alone", recompute);
+  }
+  AddPeak(row, facts);
+  facts.Add(row, {"step_time_s"});
+  const double tokens_per_s = row.Number("tokens_per_s_gpu");
+  if (tokens_per_s > 0.0 && facts.Has("global_batch_size")) {
+    facts.Add("step_time_s",
+              common::ExactText(facts.Number("global_batch_size") *
+                                facts.Number("sequence_length") /
+                                (tokens_per_s * facts.RequireInt("gpus"))));
+  } else if (!facts.Has("step_time_s") && !facts.Has("peak_memory_gb")) {
+    read.left_out = "neither the time of a step nor memory is published";
+  }
+  read.environment = row.Cell("gpu");
+  for (const std::string_view column :
+       {"model", "framework", "precision", "schedule", "other", "gpu"}) {
+    read.tokens.push_back(row.Cell(column));
+  }
+  read.tokens.push_back(fmt::format("pp {}", row.Cell("pp")));
+  read.tokens.insert(
+      read.tokens.begin(),
+      fmt::format("{} {}", read.environment, row.Cell("gpu_memory_gib")));
   return read;
 }
 

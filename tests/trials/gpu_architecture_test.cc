@@ -16,9 +16,9 @@ namespace trials::gpu_architecture_test {
 using ::testing::HasSubstr;
 
 TEST(GpuArchitecture, EveryShippedFileHoldsShares) {
-  for (const char* name :
-       {"volta", "ampere_ga100", "ampere_ga102", "ampere_ga102_geforce",
-        "hopper", "blackwell", "ada", "ada_geforce", "cdna3", "generic"}) {
+  for (const char* name : {"volta", "ampere_ga100", "ampere_ga102",
+                           "ampere_ga102_geforce", "hopper", "blackwell", "ada",
+                           "ada_geforce", "cdna3", "cdna4", "generic"}) {
     const GpuArchitecture& architecture = FindGpuArchitecture(name);
     EXPECT_EQ(architecture.name, name);
     EXPECT_GE(architecture.tensor_fraction, 0.4) << name;
@@ -39,6 +39,7 @@ TEST(GpuArchitecture, NumbersHaveLimits) {
       {"tensor_fraction", 1},    {"single_fraction", 1},
       {"memory_fraction", 1},    {"fp8_fraction", 1},
       {"flash_fraction", 2},     {"flash_backward_fraction", 2},
+      {"cudnn_fraction", 2},     {"cudnn_backward_fraction", 2},
       {"flash_tail", 10},        {"flash_backward_tail", 10},
       {"softmax_columns", 4096}, {"tile_overhead", 4096},
       {"epilogue_share", 1},     {"wave_overlap", 1},

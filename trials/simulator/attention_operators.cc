@@ -78,8 +78,16 @@ void AddFusedCore(const LayerShape& shape, Module& module) {
   const double inner = shape.query + shape.result;
   module.Flash({shape.sequences * shape.heads, part, part * VisibleShare(shape),
                 inner / (2.0 * shape.heads), shape.model.causal,
-                e * shape.tokens * (inner / shape.cp + kv)},
+                e * shape.tokens * (inner / shape.cp + kv),
+                shape.framework.kernels.cudnn_attention},
                static_cast<int>(shape.cp));
+  const Framework::Kernels& kernels = shape.framework.kernels;
+  if (shape.cp > 1 && kernels.merge_forward_bytes > 0.0) {
+    const double merged = shape.cp * shape.tokens * shape.result;
+    const int rounds = static_cast<int>(shape.cp);
+    module.Elementwise(kernels.merge_forward_bytes * merged, rounds,
+                       kernels.merge_backward_bytes * merged, rounds);
+  }
   // The result is copied for the next product unless the kernel writes it in
   // that order.
   module.Save(e * shape.tokens *
@@ -143,7 +151,7 @@ void AddProjections(const LayerShape& shape, Module& module) {
     module.Linear(shape.tokens, hidden, key, bias);
     module.Linear(shape.tokens, hidden, key, bias, 1.0);
   }
-  module.Save(LinearInputBytes(shape));
+  module.Save(module.InputBytes(LinearInputBytes(shape)));
   module.EndOperator("qkv");
   AddQkNorm(shape, module);
 }
@@ -182,7 +190,7 @@ void AddLatentProjections(const LayerShape& shape, Module& module) {
   if (shape.framework.recomputation.recompute_latent) {
     module.Repeat(before, joined);  // the core keeps them otherwise
   }
-  module.Save(LinearInputBytes(shape));
+  module.Save(module.InputBytes(LinearInputBytes(shape)));
   module.EndOperator("qkv");
 }
 
@@ -199,7 +207,11 @@ void AddAttention(const LayerShape& shape, Module& module) {
   AddCore(shape, module);
   module.Linear(shape.tokens, shape.result, shape.hidden,
                 shape.model.output_bias);
-  module.Save(shape.element_bytes * shape.tokens * shape.result);
+  const double result_bytes = shape.element_bytes * shape.tokens * shape.result;
+  module.Save(result_bytes);
+  if (module.fp8()) {  // the core's backward needs it in half precision
+    module.Save(module.InputBytes(result_bytes));
+  }
   module.EndOperator("output");
 }
 

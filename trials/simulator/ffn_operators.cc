@@ -19,7 +19,7 @@ void AddActivationKernels(const LayerShape& shape, double rows, double ffn,
                                : 0.0;
   if (!shape.model.gated_ffn) {
     module.Elementwise(2 * e * inner, 1, 3 * e * inner, 1);
-    module.Save(2 * e * inner);
+    module.Save(e * inner + module.InputBytes(e * inner));
     module.Temporary((shape.framework.kernels.fused_operators ? 1 : 2) * e *
                          inner +
                      out_bytes);
@@ -30,8 +30,9 @@ void AddActivationKernels(const LayerShape& shape, double rows, double ffn,
   module.Elementwise((fused ? 3 : 5) * e * inner, fused ? 1 : 2,
                      (fused ? 5 : 9) * e * inner + 3 * e * rows * shape.hidden,
                      fused ? 2 : 4);
-  module.Save((fused && shape.framework.kernels.fused_gate ? 3 : 4) * e *
-              inner);
+  module.Save((fused && shape.framework.kernels.fused_gate ? 2 : 3) * e *
+                  inner +
+              module.InputBytes(e * inner));
   module.Temporary((fused ? 2 : 3) * e * inner + out_bytes);
 }
 
@@ -90,7 +91,7 @@ void AddSharedExperts(const LayerShape& shape, Module& module) {
 }  // namespace
 
 void AddFeedForward(const LayerShape& shape, Module& module) {
-  module.Save(LinearInputBytes(shape));
+  module.Save(module.InputBytes(LinearInputBytes(shape)));
   AddProducts(shape, shape.ffn, "ffn-in", "activation", "ffn-out", module);
 }
 

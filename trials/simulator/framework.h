@@ -29,7 +29,11 @@ struct Framework {
     // Attention without stored scores: Hugging Face models take PyTorch's
     // scaled_dot_product_attention by default since release 4.36.
     bool flash_attention = true;
+    bool cudnn_attention = false;  // cuDNN's kernels (Transformer Engine)
     bool fused_operators = false;  // fused norm, rotary, softmax, activation
+    // False: norms work in fp32, operator by operator, although others are
+    // fused (a model in Python without Apex or torch.compile).
+    bool fused_norms = true;
     // False: the gated activation is two operators and keeps silu(gate) for
     // backward too.
     bool fused_gate = true;
@@ -37,10 +41,17 @@ struct Framework {
     // place (Transformer Engine's cross-entropy).
     bool fused_cross_entropy = false;
     double launch_s = 2e-6;  // gap between two kernels on the GPU; > 0
+    // Speed of matrix products in a step relative to calls alone, which the
+    // GPU's file describes: layouts that need copies, products beside others.
+    double gemm_speed = 1.0;
     // Speed of fused attention relative to the kernels that the GPU's file
     // describes (FlashAttention-2); > 0.
     double attention_forward_speed = 1.0;
     double attention_backward_speed = 1.0;
+    // Bytes moved per element of the result to merge the attention of one block
+    // of a context with that of the others, forward and backward.
+    double merge_forward_bytes = 0.0;
+    double merge_backward_bytes = 0.0;
     // Bytes moved per score by the fused softmax of attention without flash.
     double score_forward_bytes = 4.0;
     double score_backward_bytes = 6.0;
@@ -162,6 +173,13 @@ struct Framework {
     // Under sequence parallelism backward repeats the all-gather of the inputs
     // of linear layers (Megatron-LM). False: forward keeps the gathered inputs.
     bool gather_again = true;
+    // With fp8, all-gathers of activations and of parameters move 8 bits
+    // (Transformer Engine's quantized inputs, fp8_param_gather).
+    bool fp8_gathers = false;
+    // Bytes that a GPU moves in its memory per byte of a tensor-parallel
+    // all-gather or reduce-scatter: DTensor cuts and joins along the sequence,
+    // which is not the outermost dimension.
+    double collective_copy_bytes = 0.0;
     // CPU time to issue a tensor-parallel collective, and the increase for each
     // additional host of its group.
     double message_dispatch_s = 0.0;

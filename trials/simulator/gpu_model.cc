@@ -45,10 +45,11 @@ GpuModel::GpuModel(const Gpu& gpu, Precision precision, double launch_s)
       element_bytes_(ElementBytes(precision)),
       launch_s_(launch_s) {
   // PyTorch leaves TF32 off for matrix products: fp32 runs on the fp32 units.
-  flop_per_s_ = precision == Precision::kFp32
-                    ? single_flop_per_s_
-                    : gpu.half_flop_per_s * architecture_.tensor_fraction *
-                          gpu.power_fraction;
+  const bool fp32 = precision == Precision::kFp32;
+  flash_flop_per_s_ = fp32
+                          ? single_flop_per_s_
+                          : gpu.half_flop_per_s * architecture_.tensor_fraction;
+  flop_per_s_ = flash_flop_per_s_ * (fp32 ? 1.0 : gpu.power_fraction);
   if (precision == Precision::kFp8) {
     fp8_flop_per_s_ =
         gpu.fp8_flop_per_s * architecture_.fp8_fraction * gpu.power_fraction;
@@ -79,7 +80,8 @@ double GpuModel::GemmTime(const Gemm& gemm) const {
       gemm.batch *
       ((gemm.fp8 ? 1.0 : element_bytes_) * (gemm.m * gemm.k + gemm.k * gemm.n) +
        result_bytes * gemm.m * gemm.n);
-  const double k_0 = architecture_.tile_overhead;
+  const double k_0 = architecture_.tile_overhead *
+                     (gemm.fp8 ? fp8_flop_per_s_ / flop_per_s_ : 1.0);
   const double overlap = architecture_.wave_overlap;
   // Of an element of a tile.
   const double epilogue_s = architecture_.epilogue_share * result_bytes *
@@ -118,9 +120,12 @@ double GpuModel::FlashTime(const Attention& attention, bool backward) const {
   const double head =
       kHeadMultiple * std::ceil(attention.head_size / kHeadMultiple);
   const double columns = architecture_.softmax_columns;
-  const double rate_per_sm = flop_per_s_ / multiprocessors_ *
-                             (backward ? architecture_.flash_backward_fraction
-                                       : architecture_.flash_fraction) *
+  const double flash = backward ? architecture_.flash_backward_fraction
+                                : architecture_.flash_fraction;
+  const double cudnn = backward ? architecture_.cudnn_backward_fraction
+                                : architecture_.cudnn_fraction;
+  const double rate_per_sm = flash_flop_per_s_ / multiprocessors_ *
+                             (attention.cudnn && cudnn > 0.0 ? cudnn : flash) *
                              (1.0 + columns / kReferenceHead) /
                              (1.0 + columns / head);
   const double blocks =

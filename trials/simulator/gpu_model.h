@@ -37,6 +37,7 @@ struct Attention {
   double head_size = 0.0;
   bool causal = true;
   double bytes = 0.0;  // queries, keys, values, result
+  bool cudnn = false;  // cuDNN's kernels, not FlashAttention-2's
 };
 
 // Roofline with tile and wave quantization,
@@ -53,9 +54,11 @@ struct Attention {
 //
 // minimized over the tile shapes and split-K factors that a BLAS library
 // chooses from. k_0 is the prologue and epilogue of a tile, in columns of k; o
-// is the overlap of waves. Batched products (of attention heads) whose rows are
-// not aligned run without tensor cores: in BigScience's runs on A100, heads of
-// 108, 150 and 450 columns cost what products at the fp32 rate would.
+// is the overlap of waves. In 8 bits k_0 grows with the rate: filling a tile
+// takes the time that memory needs to answer. Batched products (of attention
+// heads) whose rows are not aligned run without tensor cores: in BigScience's
+// runs on A100, heads of 108, 150 and 450 columns cost what products at the
+// fp32 rate would.
 //
 // Fused attention gives each block of 128 queries (backward: keys) to a
 // multiprocessor,
@@ -96,6 +99,9 @@ class GpuModel {
   double flop_per_s_;  // reached by large GEMMs
   double fp8_flop_per_s_ = 0.0;
   double single_flop_per_s_;  // without tensor cores
+  // Before power_fraction: fused attention draws less power than products, so
+  // the board's limit does not slow it.
+  double flash_flop_per_s_;
   double bytes_per_s_;
   double multiprocessors_;
   double element_bytes_;

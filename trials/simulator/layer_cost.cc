@@ -26,7 +26,7 @@ void AddBlock(const LayerShape& shape, Module& module) {
     const LayerCost before = module.cost();
     norms(1);
     if (framework.recomputation.recompute_norms) {
-      module.Repeat(before, LinearInputBytes(shape));
+      module.Repeat(before, module.InputBytes(LinearInputBytes(shape)));
     }
   };
   module.AllowFp8();
@@ -50,8 +50,12 @@ void AddBlock(const LayerShape& shape, Module& module) {
   // Parallel layers share their input and the sum of their results.
   const double layers = model.parallel_layers ? 1 : 2;
   if (shape.sp) {
+    // Of the bytes in half precision.
+    const double gather =
+        module.fp8() && framework.collectives.fp8_gathers ? 0.5 : 1.0;
     const double repeated = framework.collectives.gather_again ? layers : 0;
-    module.Communicate({0, 2 * layers, 0}, {0, 2 * layers, repeated}, bytes);
+    const double both = layers * (1 + gather);  // a gather and a scatter
+    module.Communicate({0, both, 0}, {0, both, gather * repeated}, bytes);
   } else if (shape.tp > 1) {
     module.Communicate({layers}, {layers}, bytes);
   }

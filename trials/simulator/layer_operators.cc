@@ -61,7 +61,7 @@ double Module::LinearProducts(double experts, double rows, double in,
   const auto time_s = [&](double m, double n, double k) {
     Gemm gemm{experts, m, n, k, aligned};
     gemm.fp8 = fp8_;
-    return gpu_.GemmTime(gemm);
+    return gpu_.GemmTime(gemm) / framework_.kernels.gemm_speed;
   };
   const double forward_s = time_s(rows, out, in);
   const double weights_s = time_s(in, out, rows);
@@ -90,7 +90,8 @@ void Module::Product(const Gemm& gemm) {
   const bool aligned =
       Aligned(e * gemm.m) && Aligned(e * gemm.n) && Aligned(e * gemm.k);
   const auto time_s = [&](double m, double n, double k) {
-    return gpu_.GemmTime({gemm.batch, m, n, k, aligned});
+    return gpu_.GemmTime({gemm.batch, m, n, k, aligned}) /
+           framework_.kernels.gemm_speed;
   };
   cost_.forward_s += time_s(gemm.m, gemm.n, gemm.k);
   cost_.backward_s +=
@@ -130,6 +131,16 @@ void Module::Communicate(const Collectives& forward,
   cost_.forward_collectives = forward;
   cost_.backward_collectives = backward;
   cost_.collective_bytes = bytes;
+  const double copy_bytes = framework_.collectives.collective_copy_bytes;
+  if (copy_bytes > 0.0) {
+    const auto copies = [](const Collectives& of) {
+      return of.gathers_and_scatters + of.hidden_gathers;
+    };
+    Elementwise(copy_bytes * copies(forward) * bytes,
+                static_cast<int>(copies(forward)),
+                copy_bytes * copies(backward) * bytes,
+                static_cast<int>(copies(backward)));
+  }
 }
 
 void Module::AddDispatch(double forward_s, double backward_s) {
@@ -208,7 +219,9 @@ LayerShape ShapeOf(const Workload& workload, const Framework& framework,
 // works in fp32: cast, square, mean, scale, cast, weight.
 void AddRowNorm(const LayerShape& shape, double elements, Module& module) {
   const double e = shape.element_bytes;
-  if (shape.model.norm_bias || shape.framework.kernels.fused_operators) {
+  const Framework::Kernels& kernels = shape.framework.kernels;
+  if (kernels.fused_norms &&
+      (shape.model.norm_bias || kernels.fused_operators)) {
     module.Elementwise(2 * e * elements, 1, 4 * e * elements, 2);
     module.Save(e * elements);
   } else {

@@ -30,6 +30,11 @@ class Module {
 
   // From here on, linear layers multiply in 8 bits if the GPU model does.
   void AllowFp8() { fp8_ = gpu_.fp8(); }
+  [[nodiscard]] bool fp8() const { return fp8_; }
+  // Kept of the input of a linear layer: its quantized copy, in 8 bits.
+  [[nodiscard]] double InputBytes(double bytes) const {
+    return fp8_ ? bytes / gpu_.element_bytes() : bytes;
+  }
 
   // A linear layer: rows [rows, in] times weight [in, out]. `kept`: the share
   // of its results that selective recomputation by operator keeps.
@@ -64,7 +69,7 @@ class Module {
 
   void Parameter(double elements);
 
-  // Tensor-parallel collectives of `bytes` each.
+  // Tensor-parallel collectives of `bytes` each, and the copies around them.
   void Communicate(const Collectives& forward, const Collectives& backward,
                    double bytes);
 

@@ -177,9 +177,11 @@ struct StageEnd {
       return;
     }
     const double e = gpu.element_bytes();
+    const double gathered =  // bytes of a parameter
+        gpu.fp8() && framework.collectives.fp8_gathers ? 1.0 : e;
     const GatherPlan gather =
         PlanGather(modules, copy, options.bucket_bytes, framework,
-                   e / framework.GradientBytes(e),
+                   gathered / framework.GradientBytes(e),
                    framework.sharding.gather_unpack_bytes * ByteTime());
     GatherPlan& sum = sync.gather;
     sum.total_s += gather.total_s;

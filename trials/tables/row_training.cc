@@ -45,6 +45,11 @@ void Complete(Facts& facts) {
     facts.Add("dp", fmt::format("{}", facts.RequireInt("gpus") / ranks));
   }
   const int dp = facts.RequireInt("dp");
+  if (facts.Has("microbatches") && !facts.Has("micro_batch_size")) {
+    const int size = facts.RequireInt("global_batch_size") /
+                     (dp * facts.RequireInt("microbatches"));
+    facts.Add("micro_batch_size", fmt::format("{}", std::max(1, size)));
+  }
   if (facts.Has("micro_batch_size") && !facts.Has("microbatches")) {
     const int microbatches = facts.RequireInt("global_batch_size") /
                              (dp * facts.RequireInt("micro_batch_size"));

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -543,8 +544,50 @@ TEST_F(ValidateTable, CsvHasTheTablesColumnsThenPredictionsAndMachines) {
   // One that fits, one that does not, one with more stages than blocks.
   EXPECT_THAT(csv, HasSubstr(",ok,3.3,36.7,ok,"));
   EXPECT_THAT(csv, HasSubstr(",oom,,,oom,"));
-  EXPECT_THAT(csv, EndsWith("32,8,oom,,,,,oom,,,oom,t,ultrascale-1b-64,fitted,,"
-                            "H100-SXM5-80GB,hopper,nanotron,64,8,0\n"));
+  EXPECT_THAT(csv,
+              EndsWith("32,8,oom,,,,,refused,,,oom,t,ultrascale-1b-64,fitted,,"
+                       "H100-SXM5-80GB,hopper,nanotron,64,8,0\n"));
+}
+
+TEST_F(ValidateTable, EightBitsWithoutTheirRateAreLeftOutNotOutOfMemory) {
+  const MeasuredTable table = ReadAnyTable(
+      Write("t.csv",
+            "precision,cluster,scenario,gpus,dp,tp,pp,zero_stage,"
+            "micro_batch_size,microbatches,status,step_time_s\n"
+            "fp8,a100-selene,ultrascale-1b-8,8,8,1,1,0,1,32,ok,2.5\n"
+            "bf16,a100-selene,ultrascale-1b-8,8,8,1,1,0,1,32,ok,2.5\n"),
+      {});
+  const std::vector<Prediction> predictions = Predict(table);
+  EXPECT_EQ(predictions[0].Status(), "left_out");
+  EXPECT_THAT(predictions[0].left_out, HasSubstr("has no fp8"));
+  EXPECT_EQ(predictions[1].Status(), "ok");
+}
+
+TEST_F(ValidateTable, LayoutsHaveABatchOrAStepAndAreExplainedByName) {
+  const MeasuredTable table = ReadAnyTable(
+      Write("misc_small_tables.csv",
+            "model,framework,gpu,gpus,seq,precision,dp,tp,pp,cp,fsdp,"
+            "micro_batch_size,global_batch,recompute,status,step_time_s,"
+            "tokens_per_s_gpu\n"
+            "LLAMA3-8B,nemo 24,H100,8,8192,fp8,,1,1,2,,1,128,,ok,,11879\n"
+            "llama-7b,fsdp1 + compile,H100-80GB,96,4096,bf16,,,,,HSDP,2,,none,"
+            "ok,0.85,9600\n"
+            "llama-7b,fsdp1 + compile,L4,96,4096,bf16,,,,,HSDP,2,,none,ok,1,1\n"
+            "llama-7b,fsdp1 + compile,H100-80GB,96,4096,bf16,,,,,HSDP,2,,mlp,"
+            "ok,1,1\n"),
+      {});
+  const MeasuredRow& nemo = table.rows.at(0);
+  EXPECT_NEAR(nemo.step_time_s, 128 * 8192 / (11879.0 * 8), 1e-9);
+  EXPECT_EQ(nemo.config.dp, 4);
+  EXPECT_EQ(nemo.config.microbatches, 32);
+  EXPECT_EQ(nemo.workload.precision, trials::Precision::kFp8);
+  EXPECT_EQ(nemo.workload.model.kv_heads, 8);
+  const MeasuredRow& hybrid = table.rows.at(1);
+  EXPECT_EQ(hybrid.step_time_s, 0.85);
+  EXPECT_EQ(hybrid.config.zero_stage, 3);
+  EXPECT_TRUE(hybrid.framework.sharding.shard_within_host);
+  EXPECT_THAT(table.rows.at(2).left_out, HasSubstr("'L4' is not known"));
+  EXPECT_THAT(table.rows.at(3).left_out, HasSubstr("'mlp'"));
 }
 
 TEST_F(ValidateTable, HalvesAreByModelInTheOrderOfTheirFirstRow) {

@@ -54,6 +54,8 @@ TEST(GpuModel, ABoardWithLessPowerMultipliesSlowerAndCopiesAsItsMemoryAllows) {
   const Gemm large{1, 8192, 8192, 8192};
   EXPECT_NEAR(sxm.GemmTime(large) / pcie.GemmTime(large), 0.9325, 0.01);
   EXPECT_NEAR(sxm.MemoryTime(1e9) / pcie.MemoryTime(1e9), 1935.0 / 2039, 0.01);
+  const Attention attention{64, 4096, 4096, 128};
+  EXPECT_DOUBLE_EQ(sxm.FlashTime(attention), pcie.FlashTime(attention));
 }
 
 TEST(GpuModel, ProductsIn8BitsAreFasterAndGpusWithoutThemRefused) {
@@ -62,6 +64,13 @@ TEST(GpuModel, ProductsIn8BitsAreFasterAndGpusWithoutThemRefused) {
   const double bf16_s = gpu.GemmTime(gemm);
   gemm.fp8 = true;
   EXPECT_LT(gpu.GemmTime(gemm), bf16_s / 1.5);
+  const auto gain = [&gpu](double k) {
+    Gemm product{1, 8192, 8192, k};
+    const double half_s = gpu.GemmTime(product);
+    product.fp8 = true;
+    return half_s / gpu.GemmTime(product);
+  };
+  EXPECT_LT(gain(1024), 0.95 * gain(8192));
   EXPECT_THROW((void)Of("a100-sxm-80gb", Precision::kFp8), common::InputError);
 }
 
@@ -89,6 +98,20 @@ TEST(GpuModel, FusedAttentionIsLessEfficientWithFewHeadsAndShortSequences) {
   EXPECT_GT(FlashSeconds(4, 4096, 128) / 4, 1.5 * usual);
   EXPECT_GT(FlashSeconds(64 * 64, 512, 128) / 64, 1.2 * usual);
   EXPECT_LT(FlashSeconds(64, 16384, 128) / 64 / 16, usual);
+}
+
+// Shah et al. (2024), FlashAttention-3: 16k tokens, heads of 128, no mask.
+TEST(GpuModel, FusedAttentionOnH100HasThePublishedRates) {
+  const auto tflops = [](bool cudnn, bool backward) {
+    Attention attention{16, 16384, 16384, 128, /*causal=*/false};
+    attention.cudnn = cudnn;
+    const double flop = (backward ? 10.0 : 4.0) * 16 * 16384.0 * 16384 * 128;
+    return flop / Of("h100-sxm").FlashTime(attention, backward) / 1e12;
+  };
+  EXPECT_NEAR(tflops(false, false), 370, 0.07 * 370);
+  EXPECT_NEAR(tflops(false, true), 322, 0.07 * 322);
+  EXPECT_NEAR(tflops(true, false), 600, 0.07 * 600);
+  EXPECT_NEAR(tflops(true, true), 516, 0.07 * 516);
 }
 
 TEST(GpuModel, TimeOfFusedAttentionNeverFallsWithHeadsTokensOrHeadSize) {

@@ -201,6 +201,47 @@ TEST(LayerCost, CollectivesOfTensorAndSequenceParallelism) {
   }
 }
 
+TEST(LayerCost, GathersIn8BitsMoveHalfTheBytesAndScattersAll) {
+  Framework framework;
+  framework.collectives.fp8_gathers = true;
+  const auto block = [&](Precision precision) {
+    const GpuModel gpu(FindGpu("h100-sxm"), precision, 2e-6);
+    return ComputeLayerCosts(SmallWorkload(), framework, gpu, {4, 2, true})
+        .block;
+  };
+  const LayerCost bf16 = block(Precision::kBf16);
+  EXPECT_EQ(bf16.forward_collectives.gathers_and_scatters, 4);
+  const LayerCost fp8 = block(Precision::kFp8);
+  EXPECT_EQ(fp8.collective_bytes, bf16.collective_bytes);
+  EXPECT_EQ(fp8.forward_collectives.gathers_and_scatters, 2 * 0.5 + 2);
+  EXPECT_EQ(fp8.backward_collectives.hidden_gathers, 2 * 0.5);
+}
+
+TEST(LayerCost, CopiesAroundCollectivesAndMergedBlocksTakeTheirBytes) {
+  const auto forward_s = [](const Framework& framework, const Shard& shard) {
+    return Costs(SmallWorkload(), framework, shard).block.forward_s;
+  };
+  const Workload workload = SmallWorkload();
+  const double e = 2;
+  const double tokens = 4.0 * workload.sequence_length;
+  const GpuModel gpu(SmallCluster().gpu, Precision::kBf16, 2e-6);
+  Framework copies;
+  copies.collectives.collective_copy_bytes = 2;
+  const Shard tensor{4, 2, true};
+  EXPECT_NEAR(
+      forward_s(copies, tensor) - forward_s({}, tensor),
+      gpu.MemoryTime(4 * 2 * e * tokens * workload.model.hidden_size, 4), 1e-9);
+  EXPECT_EQ(forward_s(copies, {4}), forward_s({}, {4}));
+  Framework merges;
+  merges.kernels.merge_forward_bytes = 42;
+  Shard context{4};
+  EXPECT_EQ(forward_s(merges, context), forward_s({}, context));
+  context.cp = 2;
+  EXPECT_NEAR(forward_s(merges, context) - forward_s({}, context),
+              gpu.MemoryTime(42 * tokens * workload.model.hidden_size, 2),
+              1e-9);
+}
+
 TEST(LayerCost, LinearLayersIn8BitsAreFasterAndCast) {
   Workload workload = SmallWorkload();
   workload.model.hidden_size = 4096;
