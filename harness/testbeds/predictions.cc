@@ -191,7 +191,9 @@ PredictionSource SimulatedSource(const PredictionSettings& settings,
         settings.calibration,
         surrogates::CalibratedJob::Of(shared->front().training.workload,
                                       system.cluster, system.framework_name));
-    model.description += ", calibrated";
+    model.description += calibration->note.empty()
+                             ? ", calibrated"
+                             : ", calibrated with another model";
     model.identity += ToToml(*calibration);
   }
   model.predict = [&space, shared, calibration] {
