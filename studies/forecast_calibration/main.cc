@@ -229,23 +229,24 @@ Output Curves(int draws) {
           for (const int learned : kRows) {
             const Errors errors = ErrorsAfter(scenarios, learned, draws);
             x.push_back(learned);
-            y.push_back(100.0 * common::Mean(errors.mean));
+            y.push_back(common::Mean(errors.mean));
             const bool calibrated = learned > 0;
             output.table.Add(
                 {{"source", source},
                  {"framework",
                   framework.empty() ? own_framework + " (own)" : framework},
                  {"scenarios", scenarios.size()},
-                 {"rows learned", learned},
-                 {"mean error (%)", plots::Fixed(y.back(), 1)},
-                 {"median (%)",
+                 {"rows_learned", "rows learned", learned},
+                 {"mean_error", "mean error (%)",
+                  plots::Fixed(y.back(), 1, 100.0)},
+                 {"median_error", "median (%)",
                   plots::Fixed(common::Mean(errors.median), 1, 100.0)},
-                 {"inside the band (%)",
+                 {"inside", "inside the band (%)",
                   calibrated ? plots::Fixed(common::Mean(errors.inside), 0, 100)
-                             : plots::Cell("-")},
-                 {"high / low",
+                             : plots::Cell()},
+                 {"width", "high / low",
                   calibrated ? plots::Fixed(common::Median(errors.width), 2)
-                             : plots::Cell("-")}});
+                             : plots::Cell()}});
           }
           lines.push_back(Line(framework.empty() ? own_framework : framework,
                                plots::ThinStyle(static_cast<int>(lines.size())),
@@ -253,7 +254,7 @@ Output Curves(int draws) {
         }
         if (!lines.empty()) {
           plots::Panel panel =
-              PanelOver("rows", "rows learned", "mean error (%)", lines);
+              PanelOver("rows", "rows learned", "mean error", lines);
           panel.name = source;
           panel.title = source;
           figure.panels.push_back(std::move(panel));
