@@ -206,7 +206,9 @@ struct RestPrior {
 };
 
 std::vector<RestPrior> RestPriors() {
-  std::vector<RestPrior> priors = {{1e-6, 1.0, 1.0}};  // no rest
+  // What is shared with no other configuration: runs of one differ less than
+  // predictions of several. An assumption.
+  std::vector<RestPrior> priors = {{0.8, 0.2, 0.01}};
   for (const double variance : {0.25, 1.0, 4.0}) {
     for (const double share : {0.5, 0.95}) {
       for (const double length : {0.3, 1.0, 3.0}) {
@@ -319,11 +321,11 @@ CalibratedTimes::CalibratedTimes(const Calibration& calibration,
   const std::vector<RestPrior> priors = RestPriors();
   Eigen::ArrayXd weights(static_cast<Eigen::Index>(priors.size()));
   std::ranges::transform(priors, weights.begin(), condition);
-  // No rest weighs twice as much as all others.
-  constexpr double kNoRest = 2.0;
+  // A rest of each configuration alone weighs twice as much as all others.
+  constexpr double kAlone = 2.0;
   const auto others = static_cast<double>(priors.size() - 1);
   weights = (weights - weights.maxCoeff()).exp();
-  weights.tail(weights.size() - 1) /= kNoRest * others;
+  weights.tail(weights.size() - 1) /= kAlone * others;
   weights /= weights.sum();
   rest_.setZero(count);
   Eigen::ArrayXd squares = Eigen::ArrayXd::Zero(count);

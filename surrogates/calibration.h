@@ -85,7 +85,8 @@ struct CalibratedJob {
 // from the median residual, because there may be two maxima; its covariance is
 // that of the last step. Factors without evidence keep their prior: trials on
 // one host say nothing about the network. The amplitude, the length and the
-// share of g in the scatter are averaged over a grid by their likelihood.
+// share of g in the scatter are averaged over a grid by their likelihood, with
+// a g that no two configurations share among them.
 //
 // A peak is log M = log(predicted) + m + e_M. Measured peaks have a density of
 // t_4; rows that ran out of memory say M > capacity, those that ran without a

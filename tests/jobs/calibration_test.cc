@@ -75,11 +75,16 @@ const trials::ParallelConfig kOther = {
 
 TEST(Calibration, FindsTheFactorsThatMeasurementsWereMadeWith) {
   const Job job = LlamaJob("fsdp2", 1);
-  const Calibration fit = Calibrate(job, Measured(job, 1.3, 1.8, 0.01));
+  MeasuredSteps measured = Measured(job, 1.3, 1.8, 0.01);
+  const std::vector<MeasuredStep> once = measured.steps;
+  for (int i = 0; i < 9; ++i) {  // enough to overcome the prior
+    measured.steps.insert(measured.steps.end(), once.begin(), once.end());
+  }
+  const Calibration fit = Calibrate(job, measured);
   EXPECT_NEAR(fit.factors[surrogates::kComputation], 1.3, 0.05);
   EXPECT_NEAR(fit.factors[surrogates::kInHosts], 1.8, 0.35);
   EXPECT_NEAR(fit.memory, 1.05, 0.02);
-  EXPECT_EQ(fit.step_times, static_cast<int>(Configs().size()));
+  EXPECT_EQ(fit.step_times, static_cast<int>(10 * Configs().size()));
 }
 
 TEST(Calibration, AStalledRowAmongOthersMovesNothing) {
@@ -105,10 +110,9 @@ TEST(Calibration, APredictionThatIsRightStays) {
 TEST(Calibration, AMeasuredRowMovesItsOwnConfigurationMost) {
   const Job job = LlamaJob("fsdp2", 1);
   MeasuredSteps measured = Measured(job, 1.0, 1.0, 0.0);
-  MeasuredStep& slow = measured.steps[0];
-  slow.step_time_s *= 1.5;
+  measured.steps[0].step_time_s *= 1.5;
   // Measured again, so that it is no stall.
-  measured.steps.insert(measured.steps.end(), 4, MeasuredStep(slow));
+  measured.steps.insert(measured.steps.end(), 4, measured.steps[0]);
   const Calibration fit = Calibrate(job, measured);
   const auto moved = [&](const trials::ParallelConfig& config) {
     return PredictedOn(job, fit, config) / PredictedOn(job, {}, config);
