@@ -130,6 +130,10 @@ study-calibration: build/release/build.ninja ## measure the calibration of the s
 	@$(call compile,calibration_study)
 	@build/release/studies/calibration_study $(RESULTS)/study-calibration $(or $(REPEATS),2) $(STUDY_MANIFESTS)
 
+study-forecast-calibration: build/release/build.ninja ## measure how a few measured rows correct predictions (DRAWS=20; needs OPPA_DATA)
+	@$(call compile,forecast_calibration_study)
+	@build/release/studies/forecast_calibration_study $(RESULTS)/study-forecast-calibration $(or $(DRAWS),20)
+
 study-early-termination: build/release/build.ninja ## measure costs and savings of early termination, and check its theorems (REPEATS=10)
 	@$(call compile,early_termination_study)
 	@build/release/studies/early_termination_study $(RESULTS)/study-early-termination $(REPEATS)

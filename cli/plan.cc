@@ -83,6 +83,11 @@ Options OutputOptions(jobs::ForecastRequest& request) {
            "scale predictions to measured trials: a results folder, or a CSV "
            "file with parameters and step_time_s",
            request.calibrate),
+      Bind("--save-calibration FILE",
+           "write what --calibrate learned, for --calibration",
+           request.save_calibration),
+      Bind("--calibration FILE", "a saved calibration, instead of --calibrate",
+           request.calibration),
       Bind("--check RESULTS",
            "print how far predictions of other measured trials are off",
            request.check),

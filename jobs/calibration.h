@@ -5,19 +5,19 @@
 #define JOBS_CALIBRATION_H_
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
-#include <Eigen/Core>
-
 #include "common/error.h"
-#include "trials/cluster.h"
+#include "surrogates/calibration.h"
 #include "trials/parallel_config.h"
-#include "trials/simulator/step_report.h"
 #include "trials/workload.h"
 
 namespace jobs {
 
 struct Job;
+
+using surrogates::Calibration;
 
 // One measured configuration.
 struct MeasuredStep {
@@ -27,60 +27,27 @@ struct MeasuredStep {
   double peak_memory_bytes = 0.0;  // 0: unknown
 };
 
-// Factors of predictions. A step takes
-//
-//   log T = log(sum_i f_i P_i) + e,   e ~ N(0, s^2),
-//
-// where the parts P_i are the predicted computation, the exposed communication
-// within nodes, and that between nodes. The log f_i have normal priors around
-// 0, and s an inverse-gamma prior; the posterior is approximated around its
-// maximum (Laplace), and the band of a prediction is that of a Student's t. A
-// part that no measurement contains keeps the width of its prior: trials on one
-// node say nothing about the network. Peaks have one factor with a normal
-// prior.
-//
-// Source: MacKay (1992), "Bayesian interpolation"; Gelman et al., "Bayesian
-// data analysis", Sec. 14.
-struct Calibration {
-  int step_times = 0;  // measured ones
-  int peaks = 0;
-  using Parts = Eigen::Vector3d;
-  Parts factors = Parts::Ones();
-  double memory = 1.0;
-  Eigen::Matrix3d covariance = Eigen::Matrix3d::Zero();  // of the log factors
-  double noise = 0.0;                                    // s
-  // Standard deviation of log(measured / predicted) peak; 0: the framework's.
-  double memory_log_stddev = 0.0;
-
-  [[nodiscard]] bool empty() const { return step_times == 0 && peaks == 0; }
-  [[nodiscard]] double StepTime(const Parts& parts_s) const {
-    return factors.dot(parts_s);
-  }
-  // The factor by which nine of ten measured step times are at most off the
-  // calibrated prediction: they are in [T / f, T f].
-  [[nodiscard]] double BandFactor(const Parts& parts_s) const;
+struct MeasuredSteps {
+  std::vector<MeasuredStep> steps;
+  std::string
+      note;  // why they may not be of the job; "": nothing speaks for it
 };
-
-// The parts of a step on this machine. Communication is between nodes if its
-// group is larger than a node: that of the innermost groups, tensor and context
-// parallelism, by their size, and that of all others on several nodes.
-[[nodiscard]] Calibration::Parts PartsOf(const trials::TimeBreakdown& time,
-                                         const trials::ParallelConfig& config,
-                                         const trials::Cluster& cluster);
 
 // Reads measured steps: a CSV file with the columns of trials::MeasuredRow,
 // among them a step time or throughput and every parameter that is not at its
-// default (rows that did not run are left out); or a folder with results of
-// this program. `workload` converts samples/s and tokens/s.
-// Errors: throws InputError with file:line.
-[[nodiscard]] std::vector<MeasuredStep> ReadMeasuredSteps(
-    const std::filesystem::path& path, const trials::Workload& workload);
+// default (rows that failed are left out, unless they ran out of memory); or a
+// folder with results of this program, whose trials should be measured ones of
+// this model. The job's workload converts samples/s and tokens/s.
+// Errors: throws InputError with file:line; of a folder, for trials with
+// another number of tokens per step.
+[[nodiscard]] MeasuredSteps ReadMeasuredSteps(const std::filesystem::path& path,
+                                              const Job& job);
 
 // Learns from measured steps of a job's model and framework on any number of
 // its nodes.
 // Errors: throws InputError if none of them can be simulated.
 [[nodiscard]] Calibration Calibrate(const Job& job,
-                                    const std::vector<MeasuredStep>& steps);
+                                    const MeasuredSteps& measured);
 
 // How far predictions of measured steps are off: |predicted / measured - 1|,
 // before and after a calibration.

@@ -113,7 +113,8 @@ Forecaster::Forecaster(Job job, const ForecastOptions& options)
     : job_(std::move(job)),
       options_(options),
       space_(JobSpace(job_)),
-      simulator_(job_.workload, job_.cluster, {job_.framework.framework}) {}
+      simulator_(job_.workload, job_.cluster, {job_.framework.framework}),
+      times_(options.calibration, space_.configs()) {}
 
 double Forecaster::AllowedBytes() const {
   return (1.0 - options_.headroom) *
@@ -121,14 +122,19 @@ double Forecaster::AllowedBytes() const {
          job_.cluster.gpu.memory_bytes;
 }
 
+surrogates::CalibratedTimes::Time Forecaster::TimeOf(
+    const ParallelConfig& config, const trials::StepReport& report) const {
+  return times_.Of(config,
+                   surrogates::StepPartsOf(report.time, config, job_.cluster));
+}
+
 Prediction Forecaster::Predict(const ParallelConfig& config) const {
   const trials::StepReport report = simulator_.Simulate(config);
   const Calibration& calibration = options_.calibration;
   const double peak = calibration.memory * report.peak_memory_bytes;
-  const double step_time_s =
-      calibration.empty()
-          ? report.step_time_s
-          : calibration.StepTime(PartsOf(report.time, config, job_.cluster));
+  const double step_time_s = calibration.step_times == 0
+                                 ? report.step_time_s
+                                 : TimeOf(config, report).step_time_s;
   return {config,
           step_time_s,
           TokensPerSecondPerGpu(job_.workload, job_.cluster, step_time_s),

@@ -97,6 +97,10 @@ class Forecaster {
   }
   // Memory that a configuration may use.
   [[nodiscard]] double AllowedBytes() const;
+  // As calibrated, with its band.
+  [[nodiscard]] surrogates::CalibratedTimes::Time TimeOf(
+      const trials::ParallelConfig& config,
+      const trials::StepReport& report) const;
 
   [[nodiscard]] const Job& job() const { return job_; }
   [[nodiscard]] const ForecastOptions& options() const { return options_; }
@@ -107,6 +111,7 @@ class Forecaster {
   ForecastOptions options_;
   trials::SearchSpace space_;
   trials::Simulator simulator_;
+  surrogates::CalibratedTimes times_;
 };
 
 // The sizes that a layout has: "dp=16, ZeRO 3, full recomputation".

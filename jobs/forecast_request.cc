@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "common/files.h"
 #include "common/json.h"
 #include "common/text.h"
 #include "common/units.h"
@@ -44,7 +45,15 @@ ForecastOptions MakeOptions(const ForecastRequest& request, const Job& job) {
   ForecastOptions options{request.headroom_percent / kPercent, {}};
   if (!request.calibrate.empty()) {
     options.calibration =
-        Calibrate(job, ReadMeasuredSteps(request.calibrate, job.workload));
+        Calibrate(job, ReadMeasuredSteps(request.calibrate, job));
+  } else if (!request.calibration.empty()) {
+    options.calibration = surrogates::ReadCalibration(
+        request.calibration,
+        surrogates::CalibratedJob::Of(job.workload, job.cluster,
+                                      job.framework.name));
+  }
+  if (!request.save_calibration.empty()) {
+    common::ReplaceFile(request.save_calibration, ToToml(options.calibration));
   }
   return options;
 }
@@ -53,9 +62,8 @@ ForecastOptions MakeOptions(const ForecastRequest& request, const Job& job) {
 std::string CheckText(const Forecaster& planner,
                       const std::filesystem::path& path) {
   const Calibration& calibration = planner.options().calibration;
-  const CheckedErrors errors =
-      CheckCalibration(planner.job(), calibration,
-                       ReadMeasuredSteps(path, planner.job().workload));
+  const CheckedErrors errors = CheckCalibration(
+      planner.job(), calibration, ReadMeasuredSteps(path, planner.job()).steps);
   std::string text = fmt::format(
       "{}: {} measured step times\n  as simulated: median error "
       "{:.1f}%, mean {:.1f}%\n",
@@ -238,6 +246,19 @@ std::string RunPlan(const ForecastRequest& request) {
     throw InputError(
         "--most-money, --steps and --price belong together: the limit, the "
         "steps of the training, and the price of a GPU hour");
+  }
+  if (!request.calibration.empty() && !request.calibrate.empty()) {
+    throw InputError(
+        "--calibration and --calibrate exclude each other: a saved calibration "
+        "or measured trials");
+  }
+  if (!request.save_calibration.empty() &&
+      (request.calibrate.empty() || frameworks.size() > 1 ||
+       sizes.size() > 1)) {
+    throw InputError(fmt::format(
+        "--save-calibration {}: it needs --calibrate RESULTS, one --framework "
+        "and one size of the machine",
+        request.save_calibration.string()));
   }
   if (sizes.size() > 1 || limited) {
     return SeveralSizes(request, workload, node, sizes, frameworks);

@@ -32,8 +32,10 @@ struct ForecastRequest {
   // What the steps of the training may cost; 0: no limit. Needs the price.
   double most_money = 0.0;
   double steps = 0.0;
-  std::filesystem::path calibrate;  // empty: no calibration
-  std::filesystem::path check;      // measured trials to compare with
+  std::filesystem::path calibrate;         // empty: no calibration
+  std::filesystem::path calibration;       // a saved one, instead
+  std::filesystem::path save_calibration;  // a file for that of `calibrate`
+  std::filesystem::path check;             // measured trials to compare with
   OutputFormat format = OutputFormat::kText;
 };
 

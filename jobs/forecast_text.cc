@@ -35,10 +35,8 @@ int MicroBatch(const Job& job, const trials::ParallelConfig& config) {
 std::string BandText(const Forecaster& planner, const Prediction& best) {
   const Job& job = planner.job();
   const trials::StepReport report = planner.Report(best.config);
-  const Calibration& calibration = planner.options().calibration;
-  if (!calibration.empty()) {
-    const double factor =
-        calibration.BandFactor(PartsOf(report.time, best.config, job.cluster));
+  if (planner.options().calibration.step_times > 0) {
+    const double factor = planner.TimeOf(best.config, report).band;
     return fmt::format(
         "step time {:.3g} s: {:.3g} to {:.3g} s with a probability of 90%, by "
         "the calibration\n",
@@ -233,16 +231,24 @@ std::string ForecastCsv(const Forecaster& planner, const Forecast& plan) {
 }
 
 std::string ToString(const Calibration& calibration) {
-  std::string text = fmt::format(
-      "calibrated on {} measured step times: computation x {:.3f}, "
-      "communication in nodes x {:.3f}, between nodes x {:.3f}, remaining "
-      "scatter {:.1f}%\n",
-      calibration.step_times, calibration.factors[0], calibration.factors[1],
-      calibration.factors[2], 100.0 * calibration.noise);
-  if (calibration.peaks > 0) {
-    text += fmt::format("and on {} peaks: memory x {:.3f}, within {:.1f}%\n",
-                        calibration.peaks, calibration.memory,
-                        100.0 * calibration.memory_log_stddev);
+  using surrogates::StepPart;
+  const auto& factors = calibration.factors;
+  std::string text = calibration.note;
+  if (calibration.step_times > 0) {
+    text += fmt::format(
+        "calibrated on {} measured step times: computation x {:.3f}, launches "
+        "x {:.3f}, communication in nodes x {:.3f}, between nodes x {:.3f}, "
+        "messages x {:.3f}, remaining scatter {:.1f}%\n",
+        calibration.step_times, factors[StepPart::kComputation],
+        factors[StepPart::kLaunches], factors[StepPart::kInHosts],
+        factors[StepPart::kNetwork], factors[StepPart::kMessages],
+        100.0 * calibration.noise);
+  }
+  if (calibration.memory_log_stddev > 0.0) {
+    text += fmt::format(
+        "memory x {:.3f}, within {:.1f}%, by peaks and {} rows out of memory\n",
+        calibration.memory, 100.0 * calibration.memory_log_stddev,
+        calibration.bounds);
   }
   return text;
 }

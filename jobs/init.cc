@@ -272,9 +272,30 @@ constexpr const char* kPredictions =
     R"(# The simulator predicts every configuration, and the search corrects its
 # predictions by trials. Frameworks: experiments/frameworks.
 [predictions]
-framework = "generic"
-
+{framework}{calibration}
 )";
+
+std::string PredictionsText(const InitOptions& options, bool predicted,
+                            bool names_framework) {
+  if (!predicted && !options.calibration.empty()) {
+    throw InputError(fmt::format(
+        "--calibration {}: nothing is predicted without a machine: give --gpu "
+        "or --cluster",
+        options.calibration));
+  }
+  if (!predicted || (names_framework && options.calibration.empty())) {
+    return "";
+  }
+  return fmt::format(
+      kPredictions,
+      fmt::arg("framework", names_framework ? "" : "framework = \"generic\"\n"),
+      fmt::arg("calibration",
+               options.calibration.empty()
+                   ? ""
+                   : fmt::format("calibration = {}\n",
+                                 TomlString(FromManifest(
+                                     options, options.calibration)))));
+}
 
 }  // namespace
 
@@ -321,7 +342,7 @@ std::string ManifestText(const InitOptions& options) {
       fmt::arg("sequence", draft.job.workload.sequence_length),
       fmt::arg("cluster", ClusterText(options, draft)),
       fmt::arg("predictions",
-               predicted && !names_framework ? kPredictions : ""),
+               PredictionsText(options, predicted, names_framework)),
       fmt::arg("space", SpaceText(options, draft)),
       fmt::arg("minutes", options.minutes), fmt::arg("trials", options.trials),
       fmt::arg("steps", options.steps));

@@ -21,6 +21,7 @@ struct InitOptions {
   double memory_gib = 0.0;           // of a device; 0: as detected
   std::string gpu;                   // "h100"; "": as detected
   std::string cluster;               // a cluster file or ""
+  std::string calibration;           // a saved one of predictions, or ""
   int batch = 0;                     // 0: as the command line says
   int sequence = 0;
   std::string start;  // the present configuration; "": as the adapter reads it

@@ -34,8 +34,8 @@ double ReadFactor(const TomlTable& table, std::string_view key,
 }
 
 // The keys that describe a simulated machine.
-constexpr std::array<std::string_view, 3> kMachine = {"cluster", "framework",
-                                                      "facts"};
+constexpr std::array<std::string_view, 4> kMachine = {"cluster", "framework",
+                                                      "facts", "calibration"};
 
 // A planner replaces an inherited machine, and a machine an inherited planner.
 void ReadPlanner(const TomlTable& table, PredictionSettings& settings) {
@@ -54,6 +54,7 @@ void ReadPlanner(const TomlTable& table, PredictionSettings& settings) {
     settings.clusters.clear();
     settings.framework.clear();
     settings.facts.clear();
+    settings.calibration.clear();
     settings.planner = table.RequireString("planner");
     settings.planner_options = TomlTable();
   }
@@ -76,6 +77,10 @@ void ReadKeys(const TomlTable& table, PredictionSettings& settings) {
   }
   settings.framework = table.GetString("framework", settings.framework);
   settings.facts = table.GetString("facts", settings.facts);
+  if (table.Has("calibration")) {
+    settings.calibration =
+        (table.Folder() / table.RequireString("calibration")).string();
+  }
   settings.memory_factor =
       ReadFactor(table, "memory_factor", settings.memory_factor);
   settings.time_factor = ReadFactor(table, "time_factor", settings.time_factor);
@@ -83,8 +88,8 @@ void ReadKeys(const TomlTable& table, PredictionSettings& settings) {
 }
 
 // The keys of [predictions] that are settings. Every other key is a source.
-constexpr std::array<std::string_view, 8> kSettings = {
-    "cluster",         "framework",     "facts",       "planner",
+constexpr std::array<std::string_view, 9> kSettings = {
+    "cluster",         "framework",     "facts",       "calibration", "planner",
     "planner_options", "memory_factor", "time_factor", "permute"};
 
 // The path of a data file that a setting names.

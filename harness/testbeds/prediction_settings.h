@@ -30,6 +30,8 @@ struct PredictionSettings {
   // of the simulator, and its options; "": none.
   std::string planner;
   common::TomlTable planner_options;
+  // A file of surrogates::ToToml, which corrects simulated times; "": none.
+  std::string calibration;
   // Factors on the predictions, which make them deliberately worse: from 1e-3
   // to 1e3.
   double memory_factor = 1.0;

@@ -16,9 +16,11 @@
 #include "common/files.h"
 #include "common/parallel.h"
 #include "harness/testbeds/prediction_settings.h"
+#include "surrogates/calibration.h"
 #include "trials/objective.h"
 #include "trials/simulator/framework.h"
 #include "trials/simulator/simulate_all.h"
+#include "trials/simulator/simulator.h"
 #include "trials/tables/replay_table.h"
 #include "trials/tables/row_training.h"
 
@@ -113,19 +115,50 @@ System PredictedSystem(const PredictionSettings& settings,
   return system;
 }
 
-Predictions PredictParts(const trials::SearchSpace& space,
-                         const std::vector<SimulatedPart>& parts) {
+// Corrects step times; NaN stays.
+void CalibrateTimes(const trials::SimulatedTraining& training,
+                    const surrogates::Calibration& calibration,
+                    trials::SimulatedCosts& costs) {
+  const surrogates::CalibratedTimes times(calibration, training.configs);
+  const trials::Simulator simulator(training.workload, training.cluster,
+                                    {training.framework});
+  for (std::size_t i = 0; i < training.configs.size(); ++i) {
+    costs.peak_memory_bytes[i] *= calibration.memory;
+    if (calibration.step_times > 0 && !std::isnan(costs.step_time_s[i])) {
+      const trials::ParallelConfig& config = training.configs[i];
+      try {
+        costs.step_time_s[i] =
+            times
+                .Of(config,
+                    surrogates::StepPartsOf(simulator.Simulate(config).time,
+                                            config, training.cluster))
+                .step_time_s;
+      } catch (const std::invalid_argument&) {
+        costs.step_time_s[i] *= calibration.factors[surrogates::kComputation];
+      }
+    }
+  }
+}
+
+Predictions PredictParts(
+    const trials::SearchSpace& space, const std::vector<SimulatedPart>& parts,
+    const std::optional<surrogates::Calibration>& calibration) {
   const auto size = static_cast<std::size_t>(space.size());
   Predictions predictions{.step_time_s = std::vector(size, std::nan("")),
                           .peak_memory_bytes = std::vector(size, std::nan(""))};
   for (const SimulatedPart& part : parts) {
-    const trials::SimulatedCosts costs =
-        PredictCosts(part.training, common::Cores());
+    trials::SimulatedCosts costs = PredictCosts(part.training, common::Cores());
+    if (calibration) {
+      CalibrateTimes(part.training, *calibration, costs);
+    }
     for (std::size_t i = 0; i < part.candidates.size(); ++i) {
       const auto at = static_cast<std::size_t>(part.candidates[i]);
       predictions.step_time_s[at] = costs.step_time_s[i];
       predictions.peak_memory_bytes[at] = costs.peak_memory_bytes[i];
     }
+  }
+  if (calibration && calibration->memory_log_stddev > 0.0) {
+    predictions.memory_log_stddev = calibration->memory_log_stddev;
   }
   return predictions;
 }
@@ -152,7 +185,20 @@ PredictionSource SimulatedSource(const PredictionSettings& settings,
       model.description + Changes(settings));
   const auto shared =
       std::make_shared<const std::vector<SimulatedPart>>(std::move(parts));
-  model.predict = [&space, shared] { return PredictParts(space, *shared); };
+  std::optional<surrogates::Calibration> calibration;
+  if (!settings.calibration.empty()) {
+    calibration = surrogates::ReadCalibration(
+        settings.calibration,
+        surrogates::CalibratedJob::Of(shared->front().training.workload,
+                                      system.cluster, system.framework_name));
+    model.description += calibration->note.empty()
+                             ? ", calibrated"
+                             : ", calibrated with another model";
+    model.identity += ToToml(*calibration);
+  }
+  model.predict = [&space, shared, calibration] {
+    return PredictParts(space, *shared, calibration);
+  };
   return SourceOf(settings, problem, space, std::move(model));
 }
 

@@ -94,6 +94,8 @@ TEST_F(ForecastCommand, BadInputNamesTheOptionAndTheRemedy) {
   EXPECT_THAT(refused("--why dq=3"), HasSubstr("did you mean 'dp'?"));
   EXPECT_THAT(refused("--headroom 100"), HasSubstr("percentage < 100"));
   EXPECT_THAT(refused("--calibrate none"), HasSubstr("no such CSV file"));
+  EXPECT_THAT(refused("--save-calibration c.toml"),
+              HasSubstr("it needs --calibrate RESULTS"));
   EXPECT_THAT(refused("--csv", "8..16"), HasSubstr("needs one size"));
   EXPECT_THAT(refused("--most-money 5 --price 2"),
               HasSubstr("--most-money, --steps and --price belong together"));

@@ -66,6 +66,13 @@ TEST_F(InitTest, StartsFromThePresentConfigurationOfTheCommandLine) {
   EXPECT_THAT(text, HasSubstr("# microbatches = [1, 2, 4"));
 }
 
+TEST_F(InitTest, PredictionsTakeASavedCalibration) {
+  options_.gpu = "a100";
+  options_.calibration = "c.toml";
+  EXPECT_THAT(ManifestText(options_), HasSubstr("calibration = "));
+  EXPECT_THAT(ManifestText(options_), HasSubstr("[predictions]"));
+}
+
 TEST_F(InitTest, AddsPresentValuesThatNoGridHas) {
   options_.framework = "megatron-lm";
   options_.batch = options_.sequence = 0;
