@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <stdexcept>
+#include <iterator>
 
 #include <Eigen/LU>
 #include <fmt/format.h>
@@ -170,6 +170,19 @@ void FitMemory(const std::vector<CalibrationRow>& rows, double stddev,
       std::sqrt(variance + kPeakScatter * kPeakScatter);
 }
 
+// The knobs that matter to PointOf.
+ParallelConfig KnobsOfPoint(const ParallelConfig& c) {
+  return {.dp = c.dp,
+          .tp = c.tp,
+          .pp = c.pp,
+          .zero_stage = c.zero_stage,
+          .microbatches = c.microbatches,
+          .model_chunks = c.model_chunks,
+          .grad_checkpoint = c.grad_checkpoint,
+          .ep = c.ep,
+          .cp = c.cp};
+}
+
 // A configuration as a point: doublings of its sizes, and its states, in a cube
 // with sides of about 1.
 Eigen::VectorXd PointOf(const ParallelConfig& c) {
@@ -291,7 +304,7 @@ CalibratedTimes::CalibratedTimes(const Calibration& calibration,
   if (residuals.empty()) {
     return;
   }
-  configs_ = configs;
+  std::ranges::transform(configs, std::back_inserter(configs_), KnobsOfPoint);
   std::ranges::sort(configs_);
   configs_.erase(std::unique(configs_.begin(), configs_.end()), configs_.end());
   const EncodedSpace space = SpaceOf(configs_, residuals);
@@ -352,8 +365,9 @@ CalibratedTimes::Time CalibratedTimes::Of(const ParallelConfig& config,
   const StepParts shares = times_s / times_s.sum();
   double rest = 0.0;
   double variance = calibration_.noise * calibration_.noise;
-  const auto found = std::ranges::lower_bound(configs_, config);
-  if (found != configs_.end() && *found == config) {
+  const ParallelConfig knobs = KnobsOfPoint(config);
+  const auto found = std::ranges::lower_bound(configs_, knobs);
+  if (found != configs_.end() && *found == knobs) {
     rest = rest_[found - configs_.begin()];
     variance = variance_[found - configs_.begin()];
   }

@@ -140,7 +140,8 @@ class CalibratedTimes {
     double band = 1.0;
   };
 
-  // Predicts the rest g of these configurations at once; any other has none.
+  // Predicts the rest g of these configurations at once; any other has none,
+  // unless it differs from them in buckets and overlaps only.
   CalibratedTimes(const Calibration& calibration,
                   const std::vector<trials::ParallelConfig>& configs);
 
@@ -149,7 +150,7 @@ class CalibratedTimes {
 
  private:
   Calibration calibration_;
-  std::vector<trials::ParallelConfig> configs_;  // sorted
+  std::vector<trials::ParallelConfig> configs_;  // sorted, one per point
   Eigen::VectorXd rest_;                         // mean of g
   Eigen::VectorXd variance_;                     // of g
 };

@@ -115,7 +115,9 @@ TEST(Calibration, AMeasuredRowMovesItsOwnConfigurationMost) {
   measured.steps.insert(measured.steps.end(), 4, measured.steps[0]);
   const Calibration fit = Calibrate(job, measured);
   const auto moved = [&](const trials::ParallelConfig& config) {
-    return PredictedOn(job, fit, config) / PredictedOn(job, {}, config);
+    const surrogates::CalibratedTimes times(fit, {config});
+    return times.Of(config, PartsOn(job, config)).step_time_s /
+           PredictedOn(job, {}, config);
   };
   EXPECT_GT(moved(Configs()[0]), 1.2);
   EXPECT_NEAR(moved(Configs().back()), 1.0, 0.1);
