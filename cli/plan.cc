@@ -71,14 +71,23 @@ Options OutputOptions(jobs::ForecastRequest& request) {
   };
   return {
       Bind("--headroom PERCENT", "memory that stays free (default: 10)",
-           request.headroom_percent),
+           request.headroom_percent, {.low = 0}),
       Bind("--rule EXPRESSION",
            "exclude configurations for which this is true: '$tp > 4'",
            request.rules),
       Bind("--layouts N", "print this number of layouts", request.layouts),
       Bind("--why CONFIG",
-           "explain why a configuration is not offered: dp=8,tp=2,...",
+           "explain the best configuration with these values, or why none is "
+           "offered: dp=8,tp=2 or a layout as printed",
            request.why),
+      Bind("--log FILES",
+           "compare a run with its forecast: the log of the framework, a trace "
+           "of PyTorch's profiler (JSON), or both: run.log,trace.json",
+           request.logs),
+      Bind("--config CONFIG",
+           "the configuration of that run: dp=8,tp=2,... (default: as the log "
+           "of Megatron-LM has it)",
+           request.config),
       Bind("--calibrate RESULTS",
            "scale predictions to measured trials: a results folder, or a CSV "
            "file with parameters and step_time_s",

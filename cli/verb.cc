@@ -34,14 +34,16 @@ void Read(const std::string& text, Range range, int& target) {
   target = *value;
 }
 
-void Read(const std::string& text, Range /*range*/, double& target) {
+void Read(const std::string& text, Range range, double& target) {
+  const bool or_zero = range.low == 0;
   try {
     target = common::ParseDouble(text);
   } catch (const std::invalid_argument&) {
-    target = 0.0;
+    target = -1.0;
   }
-  if (!(target > 0.0) || !std::isfinite(target)) {
-    throw InputError("must be a number > 0");
+  if (!(target > 0.0 || (or_zero && target == 0.0)) || !std::isfinite(target)) {
+    throw InputError(or_zero ? "must be a number >= 0"
+                             : "must be a number > 0");
   }
 }
 

@@ -49,7 +49,8 @@ struct Range {
 // Reads a value of an option. Lists are separated by commas.
 // Errors: throw InputError with the rule that the text breaks.
 void Read(const std::string& text, Range range, int& target);
-void Read(const std::string& text, Range range, double& target);  // > 0
+// > 0; a range that begins at 0 also allows 0.
+void Read(const std::string& text, Range range, double& target);
 inline void Read(const std::string& /*text*/, Range /*range*/, bool& target) {
   target = true;
 }

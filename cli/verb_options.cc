@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "harness/registry.h"
+#include "jobs/tune_job.h"
 
 namespace cli {
 
@@ -22,7 +23,13 @@ fs::path ExperimentFolder(const VerbOptions& options,
                                          options.results.string(),
                                          above.string()));
   }
-  return options.results / manifest.name;
+  const fs::path usual = options.results / manifest.name;
+  const fs::path tuned = jobs::TuneFolder(options.manifest, manifest.name);
+  return options.results == VerbOptions().results &&
+                 !fs::exists(usual, error) &&
+                 fs::exists(tuned / "experiment.json", error)
+             ? tuned
+             : usual;
 }
 
 Option ManifestArgument(VerbOptions& options) {

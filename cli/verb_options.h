@@ -31,8 +31,9 @@ struct VerbOptions {
   }
 };
 
-// results/<experiment>. Errors: throws InputError where that cannot be a folder
-// because `results` is a file or is below one.
+// results/<experiment>; the folder of `oppa tune` where that has the records of
+// this manifest and results/ has none. Errors: throws InputError where that
+// cannot be a folder because `results` is a file or is below one.
 [[nodiscard]] std::filesystem::path ExperimentFolder(
     const VerbOptions& options, const harness::Manifest& manifest);
 

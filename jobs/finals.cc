@@ -275,31 +275,49 @@ int Conclude(const TuneJob& job, std::vector<Finalist> finalists) {
   const StepTime time = *MeanStepTime(best);
   const double tokens_per_s = job.tokens_per_step() / time.mean_s;
   PrintComparison(finalists);
-  common::Json result = {{"config", best.config},
-                         {"step_time_s", time.mean_s},
-                         {"standard_error_s", time.standard_error_s},
-                         {"steps", time.steps},
-                         {"tokens_per_s", tokens_per_s}};
   std::string faster;
+  bool keep = false;
+  common::Json speed;
   if (yours) {
     const SpeedUp speed_up = Compare(time, *yours);
+    keep = !speed_up.Differs() || speed_up.factor.value < 1.0;
     faster = FasterText(speed_up);
-    result["speed_up"] = {{"value", speed_up.factor.value},
-                          {"low", speed_up.factor.low},
-                          {"high", speed_up.factor.high},
-                          {"p", speed_up.p}};
+    speed = {{"config", best.config},
+             {"value", speed_up.factor.value},
+             {"low", speed_up.factor.low},
+             {"high", speed_up.factor.high},
+             {"p", speed_up.p}};
+  }
+  const StepTime recommended = keep ? *yours : time;
+  common::Json result = {
+      {"config", keep ? kYours : best.config},
+      {"step_time_s", recommended.mean_s},
+      {"standard_error_s", recommended.standard_error_s},
+      {"steps", recommended.steps},
+      {"tokens_per_s", job.tokens_per_step() / recommended.mean_s}};
+  if (yours) {
+    result["speed_up"] = speed;
   }
   const harness::Testbed& testbed = job.testbed();
-  const trials::ParallelConfig config =
-      trials::ParseParallelConfig(best.config, testbed.space->knobs());
+  const std::optional<trials::ParallelConfig> config =
+      keep ? job.Present()
+           : trials::ParseParallelConfig(best.config, testbed.space->knobs());
   const trials::RenderedJob rendered =
-      testbed.program->Render(config, job.folder() / "best");
+      keep ? trials::RenderedJob{job.run().problem->backend.GetStrings(
+                                     "program"),
+                                 {},
+                                 {}}
+           : testbed.program->Render(*config, job.folder() / "best");
   result["command"] = rendered.words;
   result["environment"] = rendered.environment;
-  result["parameters"] = trials::ParametersAsJson(testbed.space->knobs(),
-                                                  config, job.batch_size());
-  WriteBest(job.folder(), rendered, best.config, result);
-  fmt::print("\nUse this command line:\n\n  {}\n\n",
+  if (config) {
+    result["parameters"] = trials::ParametersAsJson(testbed.space->knobs(),
+                                                    *config, job.batch_size());
+  }
+  WriteBest(job.folder(), rendered, result["config"], result);
+  fmt::print("\n{}:\n\n  {}\n\n",
+             keep ? "Keep yours: no configuration is measurably faster"
+                  : "Use this command line",
              trials::CommandLine(rendered));
   PrintOpenPlaceholders(rendered);
   fmt::print("{}: {:.4g} s a step, {:.4g} tokens/s{}{}\n", best.config,

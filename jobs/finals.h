@@ -69,8 +69,9 @@ struct SpeedUp {
 
 // Compares the finalists, prints the fastest with its command line, its
 // speed-up over the job as it is and the memory that is left, and writes
-// best.sh, best.json and the framework's own files. Returns the exit code: 1 if
-// no finalist ran.
+// best.sh, best.json and the framework's own files; where none is measurably
+// faster than the job as it is, the command line is the user's own. Returns the
+// exit code: 1 if no finalist ran.
 [[nodiscard]] int Conclude(const TuneJob& job, std::vector<Finalist> finalists);
 
 }  // namespace jobs

@@ -42,8 +42,10 @@ std::vector<Excluded> ByRule(const trials::SearchSpace& space) {
     if (!of_grids && dropped.count > 0) {
       const bool built_in = dropped.origin == "built in";
       std::string reason =
-          built_in ? dropped.rule
-                   : fmt::format("{} ({})", dropped.rule, dropped.origin);
+          built_in
+              ? dropped.rule
+              : fmt::format("{} ({})", RuleReason(dropped.origin, dropped.rule),
+                            dropped.origin);
       for (const trials::Constraint& constraint : trials::Constraints()) {
         if (built_in && constraint.rule == dropped.rule) {
           reason = constraint.requirement;
@@ -246,80 +248,6 @@ std::string ToString(const Shares& shares) {
     }
   }
   return text;
-}
-
-namespace {
-
-// The reason why a configuration is not offered; "" if it is.
-// Errors: throws trials::InvalidPlan for what the framework cannot run.
-std::string ExcludedBy(const Forecaster& planner,
-                       const ParallelConfig& config) {
-  const Job& job = planner.job();
-  const std::string problem =
-      ConfigProblem(config, {job.workload, job.cluster.gpus()});
-  if (!problem.empty()) {
-    return problem;
-  }
-  const auto context = trials::RuleContext(job.workload, job.cluster.gpus());
-  for (const trials::Rule& rule : JobRules(job)) {
-    if (rule.Matches(config, context)) {
-      return fmt::format("the rule \"{}\" ({}) excludes it", rule.expression(),
-                         rule.origin());
-    }
-  }
-  const Prediction one = planner.Predict(config);
-  const double allowed = planner.AllowedBytes();
-  if (one.peak_memory_bytes <= allowed) {
-    return "";
-  }
-  const double headroom = planner.options().headroom;
-  return fmt::format(
-      "it needs {:.1f} GB, and {:.1f} GB are allowed ({:.1f} GB, {:.0f}% of "
-      "which stay free); the largest part is {}; it fits with probability "
-      "{:.2f}, and would take {:.3g} s per step",
-      one.peak_memory_bytes / kGiga, allowed / kGiga,
-      allowed / (1.0 - headroom) / kGiga, 100.0 * headroom,
-      LargestComponent(planner.Report(config).memory), one.fit_probability,
-      one.step_time_s);
-}
-
-}  // namespace
-
-std::string Why(const Forecaster& planner, const Forecast& plan,
-                const std::string& config) {
-  std::string text;
-  try {
-    const trials::Completed completed = Complete(config, planner.space());
-    text = ToString(completed.config) + "\n";
-    for (const std::string& note : completed.notes) {
-      text += fmt::format("note: {}\n", note);
-    }
-    const std::string excluded = ExcludedBy(planner, completed.config);
-    if (!excluded.empty()) {
-      return text + fmt::format("not offered: {}\n", excluded);
-    }
-    const Prediction one = planner.Predict(completed.config);
-    const std::string shares =
-        ToString(SharesOf(planner.Report(one.config).time));
-    if (plan.layouts.empty() ||
-        one.step_time_s <= plan.layouts.front().best.step_time_s) {
-      return text + fmt::format("the fastest: {:.3g} s per step; {}\n",
-                                one.step_time_s, shares);
-    }
-    const Prediction& best = plan.layouts.front().best;
-    return text +
-           fmt::format(
-               "{:.3g} s per step, {:.1f}% slower than {} ({:.3g} s); {}, "
-               "against {}\n",
-               one.step_time_s,
-               100.0 * (one.step_time_s / best.step_time_s - 1.0),
-               LayoutName(best.config), best.step_time_s, shares,
-               ToString(SharesOf(planner.Report(best.config).time)));
-  } catch (const trials::InvalidPlan& e) {
-    return text + fmt::format("not offered: {}\n", e.reason());
-  } catch (const std::invalid_argument& e) {
-    throw common::InputError(fmt::format("--why {}: {}", config, e.what()));
-  }
 }
 
 }  // namespace jobs

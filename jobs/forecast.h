@@ -124,12 +124,6 @@ using Shares = std::vector<std::pair<std::string, double>>;
 // "compute 74%, recomputation 20%"
 [[nodiscard]] std::string ToString(const Shares& shares);
 
-// Whether, and why not, a configuration is in the plan, in sentences: the rule
-// that excludes it, its memory, or how much slower it is than the best.
-// Errors: throws InputError for text that is not a configuration.
-[[nodiscard]] std::string Why(const Forecaster& planner, const Forecast& plan,
-                              const std::string& config);
-
 }  // namespace jobs
 
 #endif  // JOBS_FORECAST_H_

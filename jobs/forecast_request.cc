@@ -1,6 +1,7 @@
 #include "jobs/forecast_request.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,9 +10,11 @@
 #include "common/json.h"
 #include "common/text.h"
 #include "common/units.h"
+#include "jobs/advice.h"
 #include "jobs/forecast.h"
 #include "jobs/forecast_text.h"
 #include "jobs/job.h"
+#include "jobs/run_comparison.h"
 
 namespace jobs {
 namespace {
@@ -91,15 +94,33 @@ std::string OneSize(const ForecastRequest& request, std::vector<Job> jobs) {
   common::Json json = common::Json::array();
   for (Job& job : jobs) {
     const ForecastOptions options = MakeOptions(request, job);
-    const Forecaster planner(std::move(job), options);
+    std::optional<Forecaster> made;
+    (void)JobRules(job);  // an error in a rule is the user's
+    try {
+      made.emplace(job, options);
+    } catch (const InputError& e) {  // no configuration is valid
+      const std::string problem =
+          fmt::format("{}: {}\n{}", FrameworkLabel(job.framework), e.what(),
+                      WorkingChanges(job, options));
+      if (jobs.size() == 1) {
+        throw InputError(std::string(common::Trim(problem)));
+      }
+      text += request.format == OutputFormat::kText ? "\n" + problem : "";
+      json.push_back({{"framework", job.framework.name}, {"problem", problem}});
+      continue;
+    }
+    const Forecaster& planner = *made;
     const Forecast plan = planner.MakeForecast();
     if (!request.check.empty()) {
       text += "\n" + CheckText(planner, request.check);
+    } else if (!request.logs.empty()) {
+      text += fmt::format("\n{}: {}", FrameworkLabel(planner.job().framework),
+                          CompareRun(planner, request.logs, request.config));
     } else if (!request.why.empty()) {
       text += fmt::format("\n{}: {}", planner.job().framework.name,
                           Why(planner, plan, request.why));
     } else if (request.format == OutputFormat::kCsv) {
-      text += ForecastCsv(planner, plan);
+      text += ForecastCsv(planner, plan, request.layouts);
     } else if (request.format == OutputFormat::kJson) {
       json.push_back(ForecastJson(planner, plan, request.layouts));
     } else {
@@ -259,6 +280,14 @@ std::string RunPlan(const ForecastRequest& request) {
         "--save-calibration {}: it needs --calibrate RESULTS, one --framework "
         "and one size of the machine",
         request.save_calibration.string()));
+  }
+  if (!request.logs.empty() && (frameworks.size() > 1 || sizes.size() > 1)) {
+    throw InputError(
+        "--log needs one --framework and one size of the machine: those of the "
+        "run");
+  }
+  if (request.logs.empty() && !request.config.empty()) {
+    throw InputError("--config is the configuration of a run: give its --log");
   }
   if (sizes.size() > 1 || limited) {
     return SeveralSizes(request, workload, node, sizes, frameworks);

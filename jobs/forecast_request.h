@@ -24,11 +24,13 @@ struct ForecastRequest {
   int sequence_length = 0;  // tokens, > 0
   std::string precision = "bf16";
   std::vector<std::string> frameworks;  // empty: megatron-lm, torchtitan
-  double headroom_percent = 10.0;       // in (0, 100)
+  double headroom_percent = 10.0;       // in [0, 100)
   std::vector<std::string> rules;
-  int layouts = 5;              // shown
-  std::string why;              // a configuration
-  trials::Valuation valuation;  // its price, with several sizes
+  int layouts = 5;                          // shown
+  std::string why;                          // a configuration, see Why
+  std::vector<std::filesystem::path> logs;  // of a run, see CompareRun
+  std::string config;                       // of that run; "": as logged
+  trials::Valuation valuation;              // its price, with several sizes
   // What the steps of the training may cost; 0: no limit. Needs the price.
   double most_money = 0.0;
   double steps = 0.0;

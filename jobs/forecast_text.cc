@@ -8,6 +8,7 @@
 
 #include "common/units.h"
 #include "harness/testbeds/simulated.h"
+#include "jobs/advice.h"
 #include "trials/model.h"
 
 namespace jobs {
@@ -28,25 +29,6 @@ std::string LinksText(const trials::Cluster& cluster) {
 
 int MicroBatch(const Job& job, const trials::ParallelConfig& config) {
   return job.workload.batch_size / (config.dp * config.microbatches);
-}
-
-// The bands of the best configuration, as `oppa simulate --pc` prints them, or
-// that of the calibration.
-std::string BandText(const Forecaster& planner, const Prediction& best) {
-  const Job& job = planner.job();
-  const trials::StepReport report = planner.Report(best.config);
-  if (planner.options().calibration.step_times > 0) {
-    const double factor = planner.TimeOf(best.config, report).band;
-    return fmt::format(
-        "step time {:.3g} s: {:.3g} to {:.3g} s with a probability of 90%, by "
-        "the calibration\n",
-        best.step_time_s, best.step_time_s / factor, best.step_time_s * factor);
-  }
-  return harness::ErrorBandsOf(job.cluster, job.framework.name,
-                               best.config.zero_stage, report) +
-         harness::ValidationOf(job.framework.name,
-                               job.framework.notes.compared_with) +
-         "\n" + harness::ValidationOf(job.cluster.gpu);
 }
 
 std::string ExcludedText(const Forecast& plan) {
@@ -73,12 +55,13 @@ std::string NothingFits(const Forecaster& planner, const Forecast& plan) {
   }
   const trials::StepReport report = planner.Report(plan.smallest->config);
   return fmt::format(
-      "no configuration leaves {:.0f}% of {:.1f} GB free; the smallest needs "
-      "{:.1f} GB: {} (most of it: {})\nuse more GPUs, GPUs with more memory, a "
-      "smaller --headroom or shorter sequences\n",
-      100.0 * planner.options().headroom, plan.capacity_bytes / kGiga,
-      plan.smallest->peak_memory_bytes / kGiga, ToString(plan.smallest->config),
-      LargestComponent(report.memory));
+             "no configuration leaves {:.0f}% of {:.1f} GB free; the smallest "
+             "needs "
+             "{:.1f} GB: {} (most of it: {})\n",
+             100.0 * planner.options().headroom, plan.capacity_bytes / kGiga,
+             plan.smallest->peak_memory_bytes / kGiga,
+             ToString(plan.smallest->config), LargestComponent(report.memory)) +
+         WorkingChanges(planner.job(), planner.options());
 }
 
 // The usual command on this machine.
@@ -101,6 +84,23 @@ std::vector<std::string> UsualWords(const Job& job,
 }
 
 }  // namespace
+
+std::string BandText(const Forecaster& planner, const Prediction& best) {
+  const Job& job = planner.job();
+  const trials::StepReport report = planner.Report(best.config);
+  if (planner.options().calibration.step_times > 0) {
+    const double factor = planner.TimeOf(best.config, report).band;
+    return fmt::format(
+        "step time {:.3g} s: {:.3g} to {:.3g} s with a probability of 90%, by "
+        "the calibration\n",
+        best.step_time_s, best.step_time_s / factor, best.step_time_s * factor);
+  }
+  return harness::ErrorBandsOf(job.cluster, job.framework.name,
+                               best.config.zero_stage, report) +
+         harness::ValidationOf(job.framework.name,
+                               job.framework.notes.compared_with) +
+         "\n" + harness::ValidationOf(job.cluster.gpu);
+}
 
 std::string LaunchText(const Job& job, const trials::ParallelConfig& config) {
   if (!job.framework.adapter || job.framework.adapter->command().empty()) {
@@ -167,6 +167,7 @@ std::string ForecastText(const Forecaster& planner, const Forecast& plan,
   const Prediction& best = plan.layouts.front().best;
   return text + fmt::format("fastest: {}\n", ToString(best.config)) +
          LaunchText(job, best.config) + BandText(planner, best) +
+         MemoryText(planner, best) + AdviceText(planner, plan) +
          ExcludedText(plan);
 }
 
@@ -215,9 +216,13 @@ std::string ForecastCsvHeader() {
   return text + "\n";
 }
 
-std::string ForecastCsv(const Forecaster& planner, const Forecast& plan) {
+std::string ForecastCsv(const Forecaster& planner, const Forecast& plan,
+                        int most) {
   std::string text;
   for (const Layout& layout : plan.layouts) {
+    if (most-- <= 0) {
+      break;
+    }
     const Prediction& one = layout.best;
     text += fmt::format("{},{},{},{}", planner.job().framework.name,
                         LayoutName(one.config), layout.configurations,

@@ -17,22 +17,26 @@ namespace jobs {
 [[nodiscard]] std::string JobText(const Job& job);
 
 // The first `most` layouts, one a line; the fastest configuration with its
-// error band; what was excluded, and why.
+// error band and AdviceText; what was excluded, and why.
 [[nodiscard]] std::string ForecastText(const Forecaster& planner,
                                        const Forecast& plan, int most);
 
 [[nodiscard]] common::Json ForecastJson(const Forecaster& planner,
                                         const Forecast& plan, int most);
 
-// A header, and one row per layout.
+// A header, and one row for each of the first `most` layouts.
 [[nodiscard]] std::string ForecastCsvHeader();
 [[nodiscard]] std::string ForecastCsv(const Forecaster& planner,
-                                      const Forecast& plan);
+                                      const Forecast& plan, int most);
 
 // The usual command of the adapter's framework with this configuration, and the
 // keys of the framework's own file, if it has one. "" without an adapter.
 [[nodiscard]] std::string LaunchText(const Job& job,
                                      const trials::ParallelConfig& config);
+
+// The bands of the prediction of a configuration, in lines.
+[[nodiscard]] std::string BandText(const Forecaster& planner,
+                                   const Prediction& best);
 
 // What a calibration learned, in one or two lines.
 [[nodiscard]] std::string ToString(const Calibration& calibration);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/units.h"
 #include "jobs/job.h"
 #include "jobs/machine.h"
 #include "trials/knobs.h"
@@ -84,12 +85,16 @@ Machine MachineOf(const InitOptions& options,
   if (!options.gpus.empty()) {
     machine.size = ParseMachineSizes(options.gpus, 8).front();
   }
+  if (!options.gpu.empty()) {
+    const trials::Gpu gpu = FindMachine({.gpu = options.gpu}).gpu;
+    if (machine.product.empty()) {  // a login node: the job runs elsewhere
+      machine.memory_gib = gpu.memory_bytes / common::kGibi;
+      machine.source = "--gpu " + options.gpu;
+    }
+    machine.product = options.gpu;
+  }
   if (options.memory_gib > 0.0) {
     machine.memory_gib = options.memory_gib;
-  }
-  if (!options.gpu.empty()) {
-    (void)FindMachine({.gpu = options.gpu});  // is it known?
-    machine.product = options.gpu;
   }
   if (devices > 0 && devices != machine.size.gpus()) {
     throw InputError(fmt::format(

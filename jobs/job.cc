@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "common/files.h"
 #include "common/text.h"
 #include "trials/data_folder.h"
 
@@ -236,6 +237,41 @@ std::vector<trials::Rule> JobRules(const Job& job) {
   return all;
 }
 
+std::string RuleReason(const std::string& origin,
+                       const std::string& expression) {
+  const std::string content =
+      common::ReadFileIfExists(trials::ExperimentsFolder() / "rules" /
+                               (origin + ".rules"))
+          .value_or("");
+  std::string comment;
+  for (const std::string_view line : common::Split(content, '\n')) {
+    const std::string_view text = common::Trim(line);
+    if (text.starts_with('#')) {
+      comment += (comment.empty() ? "" : " ");
+      comment += common::Trim(text.substr(1));
+    } else if (text == expression && !comment.empty()) {
+      const std::size_t end = comment.find(". ");
+      return comment.substr(0, std::min(end, comment.size() - 1));
+    } else if (text.empty()) {
+      comment.clear();
+    }
+  }
+  return expression;
+}
+
+namespace {
+
+// Selective recomputation saves memory: it repeats more than an attention that
+// stores no scores anyway.
+bool SelectiveSaves(const trials::Framework& framework) {
+  const auto& parts = framework.recomputation;
+  return !framework.kernels.flash_attention || parts.selective_by_operator ||
+         parts.recompute_activation || parts.recompute_norms ||
+         parts.recompute_latent;
+}
+
+}  // namespace
+
 trials::SearchSpace JobSpace(const Job& job) {
   const trials::Workload& workload = job.workload;
   const int gpus = job.cluster.gpus();
@@ -251,7 +287,9 @@ trials::SearchSpace JobSpace(const Job& job) {
                     {"sp", DivisorsUpTo(gpus, node)},
                     {"micro_batch_size", {1, 2, 4, 8, 16, 32}},
                     {"model_chunks", {1, 2, 4, 8}},
-                    {"grad_checkpoint", {0, 1, 2}},
+                    {"grad_checkpoint", SelectiveSaves(job.framework.framework)
+                                            ? std::vector<int>{0, 1, 2}
+                                            : std::vector<int>{0, 1}},
                     {"dp_bucket_mb", {kBucketMb}},
                     {"zero_bucket_mb", {kBucketMb}},
                     {"overlap_zero_comm", {1}},

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/json.h"
 #include "common/quantiles.h"
 #include "common/statistics.h"
 #include "plots/experiment_records.h"
@@ -40,7 +41,12 @@ struct PageRun {
   // Predicted throughput of each trial before it ran: the mean and the limits
   // of its 95% interval; NaN where unknown.
   std::vector<common::Quartiles> predictions;
-  int best = -1;   // index of the incumbent; -1: none completed
+  // best.json of a finished search: what repeated measurements of the best
+  // configurations concluded; null without them.
+  common::Json finals;
+  // The index of the configuration that finals recommend, else of the
+  // incumbent; -1: none completed.
+  int best = -1;
   int first = -1;  // the configuration that speed-ups refer to; -1: none
 
   [[nodiscard]] const trials::Trial& Best() const { return trials[best]; }

@@ -164,7 +164,8 @@ class Enumeration {
         }
       }
       dropped_.push_back(
-          {fmt::format("no number of {} gives this {}", other, knob.name),
+          {fmt::format("a rank's batch has no whole number of {} of this {}",
+                       other, knob.name),
            "built in", 0});
     }
   }
@@ -283,7 +284,7 @@ std::string NothingLeft(int gpus,
       [](auto sum, const auto& each) { return sum + each.count; });
   return fmt::format(
       "none of the {} configurations of {} GPUs is valid; \"{}\" ({}) dropped "
-      "{} of them: widen the grids or drop the rule",
+      "{} of them",
       all, gpus, most->rule, most->origin, most->count);
 }
 
@@ -301,7 +302,10 @@ Enumeration EnumerateGpus(const Workload& workload, int gpus,
                        gpus, enumeration.Sizes()));
   }
   if (enumeration.configs().empty()) {
-    FailAt(options.where, NothingLeft(gpus, enumeration.dropped()));
+    const std::string reason = NothingLeft(gpus, enumeration.dropped());
+    FailAt(options.where, options.where.empty()
+                              ? reason
+                              : reason + ": widen the grids or drop the rule");
   }
   return enumeration;
 }

@@ -122,6 +122,31 @@ std::string Card(const std::string& name, const std::string& value,
       style, name, value, note);
 }
 
+// The result of repeated measurements.
+std::string FinalCards(const common::Json& finals) {
+  const bool keep = finals["config"] == "yours";
+  const double step_s = finals["step_time_s"].get<double>();
+  std::string cards =
+      Card(keep ? "Yours, measured again" : "Best, measured again",
+           Rounded(step_s, 4).text + " <small>s per step</small>",
+           fmt::format("{} tokens/s, {} steps",
+                       Thousands(finals["tokens_per_s"].get<double>()),
+                       finals["steps"].get<int>()),
+           " lead");
+  if (finals.contains("speed_up")) {
+    const common::Json& speed = finals["speed_up"];
+    const double p = speed["p"].get<double>();
+    cards += Card(
+        keep ? "Speed-up of the best other" : "Speed-up",
+        fmt::format("{:.2f}×", speed["value"].get<double>()),
+        fmt::format("[{:.2f}, {:.2f}] over yours, {}{}",
+                    speed["low"].get<double>(), speed["high"].get<double>(),
+                    p < 0.001 ? "p &lt; 0.001" : fmt::format("p = {:.2g}", p),
+                    keep ? ": keep yours" : ""));
+  }
+  return cards;
+}
+
 std::string BestCard(const PageRun& run) {
   const double value = run.Best().throughput.steps_per_s;
   const trials::Valuation valuation = run.problem->info.valuation();
@@ -256,7 +281,9 @@ std::string TrialFigure(const PageRun& run,
 std::string PageCards(const PageRun& run) {
   std::string cards;
   if (run.best >= 0) {
-    cards += BestCard(run) + SpeedUpCard(run) + MemoryCard(run);
+    cards += (run.finals.is_null() ? BestCard(run) + SpeedUpCard(run)
+                                   : FinalCards(run.finals)) +
+             MemoryCard(run);
   }
   std::map<Outcome, int> counts;
   for (const Trial& trial : run.trials) {
@@ -397,7 +424,10 @@ class Page {
           "<p class=\"small soft\">Outlined: different from the "
           "configuration that the speed-up refers to.</p>";
     }
-    return Section("Best configuration", content);
+    return Section(run_.finals.is_object() && run_.finals["config"] == "yours"
+                       ? "Keep your configuration"
+                       : "Best configuration",
+                   content);
   }
 
   [[nodiscard]] std::string Figures() const {

@@ -76,6 +76,22 @@ int ReferenceTrial(const std::vector<Trial>& trials) {
   return first;
 }
 
+void ReadFinals(const fs::path& experiment_folder, PageRun& run) {
+  const fs::path file = experiment_folder / "best.json";
+  if (!run.info.finished || run.best < 0 || !common::IsFile(file)) {
+    return;
+  }
+  run.finals = common::ReadJson(file);
+  if (run.finals["config"] == "yours") {
+    run.best = run.first;
+  }
+  for (std::size_t i = 0; i < run.trials.size(); ++i) {
+    if (trials::CandidateLabel(run.trials[i]) == run.finals["config"]) {
+      run.best = static_cast<int>(i);
+    }
+  }
+}
+
 }  // namespace
 
 common::Estimate SpeedUpOf(const Trial& trial, const Trial& reference) {
@@ -113,6 +129,7 @@ PageRun LoadPageRun(const fs::path& experiment_folder,
   ReadPredictions(run);
   run.best = run.trials.empty() ? -1 : Incumbents(run.trials).back();
   run.first = ReferenceTrial(run.trials);
+  ReadFinals(experiment_folder, run);
   return run;
 }
 

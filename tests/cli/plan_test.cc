@@ -1,5 +1,6 @@
 // The command `oppa plan`.
 
+#include <algorithm>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -43,6 +44,8 @@ TEST_F(ForecastCommand, JsonAndCsvAreParsable) {
   EXPECT_GT(json[0]["layouts"][0]["mfu"], 0.2);
   ASSERT_EQ(Forecast("--csv --framework fsdp2"), 0);
   EXPECT_THAT(output_, testing::StartsWith("framework,layout,"));
+  ASSERT_EQ(Forecast("--csv --framework fsdp2 --layouts 2 --headroom 0"), 0);
+  EXPECT_EQ(std::ranges::count(output_, '\n'), 3);
 }
 
 TEST_F(ForecastCommand, SeveralSizesShowEfficiencyAndPrice) {

@@ -1,6 +1,7 @@
 #include "jobs/forecast.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <set>
 #include <string>
 
@@ -8,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "jobs/advice.h"
 #include "tests/jobs/job_fixture.h"
 
 namespace jobs::forecast_test {
@@ -68,23 +70,95 @@ TEST(Forecast, MoreHeadroomOffersLess) {
             half.MakeForecast().layouts.size());
 }
 
-TEST(Forecast, WhyNamesTheRuleTheMemoryOrTheLossOfSpeed) {
+TEST(Forecast, WhyNamesTheReasonTheMemoryOrTheLossOfSpeed) {
   const Forecaster planner(LlamaJob("fsdp2"), {});
   const Forecast plan = planner.MakeForecast();
   const auto why = [&](const std::string& config) {
     return Why(planner, plan, config);
   };
   EXPECT_THAT(why("dp=16,zero_stage=1,mbs=1"),
-              HasSubstr("the rule \"$zero_stage = 1\" (fsdp2) excludes it"));
+              AllOf(HasSubstr("fully_shard always shards gradients and "
+                              "optimizer states together"),
+                    HasSubstr("the nearest that is offered: dp=16 ZeRO-")));
   EXPECT_THAT(why("dp=3,tp=2"), HasSubstr("must be the number of GPUs"));
   EXPECT_THAT(why("dp=16,zero_stage=3,mbs=16"),
               AllOf(HasSubstr("not offered: it needs"),
-                    HasSubstr("the largest part is activations")));
+                    HasSubstr("the nearest that is offered: dp=16 ZeRO-3")));
   EXPECT_THAT(why("dp=2,tp=8,sp=8,zero_stage=3,mbs=1"),
               HasSubstr("% slower than dp=16 ZeRO-3"));
   EXPECT_THAT(why(ToString(plan.layouts.front().best.config)),
               HasSubstr("the fastest"));
   EXPECT_THROW((void)why("dq=3"), common::InputError);
+  // Values that are not named are the best ones, and every layout has its name.
+  EXPECT_THAT(why("dp=16"), HasSubstr("the fastest"));
+  for (const Layout& layout : plan.layouts) {
+    EXPECT_THAT(why(LayoutName(layout.best.config)),
+                HasSubstr(ToString(layout.best.config) + "\n"));
+  }
+}
+
+// A change of the request that the answer names gives a layout.
+TEST(Forecast, WhereNothingIsOfferedTheNamedChangesWork) {
+  Job job = LlamaJob("deepspeed");  // data parallelism only
+  job.workload.batch_size = 250;
+  EXPECT_THROW(Forecaster(job, {}), common::InputError);
+  EXPECT_THAT(WorkingChanges(job, {}), HasSubstr("--batch 256 ("));
+  job.workload.batch_size = 256;
+  EXPECT_FALSE(Forecaster(job, {}).MakeForecast().layouts.empty());
+
+  Job replicated = LlamaJob("hf-trainer");
+  EXPECT_TRUE(Forecaster(replicated, {}).MakeForecast().layouts.empty());
+  EXPECT_THAT(WorkingChanges(replicated, {}),
+              AllOf(HasSubstr("--framework torchtitan"),
+                    testing::Not(HasSubstr("--gpus"))))
+      << "replicas need the same memory on any number of GPUs";
+}
+
+TEST(Forecast, FusedAttentionHasNoSelectiveRecomputationThatSavesNothing) {
+  const auto has_selective = [](const char* framework) {
+    const trials::SearchSpace space = JobSpace(LlamaJob(framework));
+    return std::ranges::any_of(space.configs(), [](const auto& config) {
+      return config.grad_checkpoint == trials::kRecomputeSelective;
+    });
+  };
+  EXPECT_FALSE(has_selective("megatron-core"));
+  EXPECT_TRUE(has_selective("megatron"));  // stores scores
+  EXPECT_TRUE(has_selective("fsdp2"));     // by operator
+}
+
+TEST(Advice, TheUnknownThatChangesTheChoiceDoesSoWhereItSays) {
+  const Forecaster planner(LlamaJob("megatron-core"), {});
+  const Forecast plan = planner.MakeForecast();
+  const std::string text = AdviceText(planner, plan);
+  EXPECT_THAT(text, AllOf(HasSubstr("one step away in any parameter: at worst"),
+                          HasSubstr("the order of sums")));
+  // It names the link if and only if a link 3.7 times as fast makes another
+  // layout more than 1% faster.
+  const trials::ParallelConfig chosen = plan.layouts.front().best.config;
+  Job fast = LlamaJob("megatron-core");
+  fast.cluster.intra.bandwidth_bytes_per_s *= 3.7;
+  const Forecaster other(fast, {});
+  const bool changes =
+      other.Predict(chosen).step_time_s >
+      1.01 * other.MakeForecast().layouts.front().best.step_time_s;
+  EXPECT_EQ(text.find("the link in a node above") != std::string::npos, changes)
+      << text;
+}
+
+TEST(Advice, AllocatedReservedAndDeviceMemoryAscend) {
+  const Forecaster planner(LlamaJob(), {});
+  const Prediction best = planner.MakeForecast().layouts.front().best;
+  double allocated = 0.0;
+  double reserved = 0.0;
+  double device = 0.0;
+  ASSERT_EQ(std::sscanf(MemoryText(planner, best).c_str(),
+                        "its memory: %lf GB allocated, %lf GB reserved by the "
+                        "allocator, %lf GB on the device",
+                        &allocated, &reserved, &device),
+            3);
+  EXPECT_LT(allocated, reserved);
+  EXPECT_LT(reserved, device);
+  EXPECT_NEAR(device, best.peak_memory_bytes / 1e9, 0.051);
 }
 
 TEST(Forecast, SharesAddUpToTheStep) {

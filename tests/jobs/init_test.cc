@@ -3,13 +3,16 @@
 #include <filesystem>
 #include <string>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "common/units.h"
 #include "harness/manifest/manifest.h"
 #include "harness/run_matrix.h"
 #include "harness/testbed.h"
+#include "jobs/machine.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace jobs::init_test {
@@ -114,6 +117,18 @@ TEST_F(InitTest, NamesTheOptionForWhatTheCommandLineDoesNotSay) {
   EXPECT_THAT(Problem(), HasSubstr("--model FILE"));
   options_.command = {};
   EXPECT_THAT(Problem(), HasSubstr("after --"));
+}
+
+TEST_F(InitTest, OnALoginNodeADeviceHasTheMemoryOfTheNamedGpu) {
+  if (!DetectMachine({}).product.empty()) {
+    GTEST_SKIP() << "this machine has GPUs";
+  }
+  options_.memory_gib = 0.0;
+  options_.gpu = "h100";
+  EXPECT_THAT(Write(), HasSubstr(fmt::format(
+                           "memory_gib = {:.2f}",
+                           FindMachine({.gpu = "h100"}).gpu.memory_bytes /
+                               common::kGibi)));
 }
 
 TEST_F(InitTest, StartsFromPredictionsForTheUsualHostOfTheGpu) {

@@ -76,6 +76,32 @@ TEST_F(TuneTest, EndsWithACommandLineThatIsFasterThanTheUsers) {
                              HasSubstr("Use this command line")));
 }
 
+// What takes the same time everywhere is not worth a change; terminal, page and
+// best.json say so alike, and other verbs find the records.
+TEST_F(TuneTest, KeepsYoursWhereNothingIsFaster) {
+  Write("train.sh",
+        "#!/bin/sh\nwhile [ $# -gt 0 ]; do\n"
+        "  case $1 in --steps) s=$2; shift ;; esac\n  shift\ndone\n"
+        "for i in $(seq $s); do echo \"took 0.0$((i % 3 + 3))\"; done\n");
+  EXPECT_EQ(Tune(), 0) << Printed();
+  EXPECT_THAT(output_,
+              AllOf(HasSubstr("Keep yours: no configuration is measurably "
+                              "faster:\n\n  ./train.sh --micro 1 "
+                              "--accumulate 8\n"),
+                    Not(HasSubstr("Use this command line"))));
+  const std::string results = "oppa-results/tune/";
+  EXPECT_THAT(Content(results + "best.json"),
+              HasSubstr("\"config\": \"yours\""));
+  EXPECT_THAT(Content(results + "best.sh"),
+              HasSubstr("./train.sh --micro 1 --accumulate 8 "));
+  EXPECT_THAT(Content(results + "page.html"),
+              AllOf(HasSubstr("Keep your configuration"),
+                    HasSubstr("Yours, measured again")));
+  EXPECT_EQ(Oppa("status oppa-results/tune.toml"), 0);
+  EXPECT_THAT(output_, HasSubstr("1 of 1"));
+  EXPECT_EQ(Oppa("report oppa-results/tune.toml"), 0) << Printed();
+}
+
 TEST_F(TuneTest, PassesTheConfigurationToAProgramThatReadsItItself) {
   Write("train.sh",
         "#!/bin/sh\nif [ -z \"$OPPA_MAX_STEPS\" ]; then\n"

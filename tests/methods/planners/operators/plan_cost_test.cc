@@ -214,13 +214,6 @@ TEST_F(PlanCostTest, SizesOutOfTheirRangeAreRejected) {
   EXPECT_FALSE(is_read(row, "gpt-post-process,1,2,8,"));
 }
 
-TEST(OperatorPlans, EqualHashesAreThoseOfEqualPlans) {
-  const OperatorPlan plan = Plan({0, 3, 6}, "010011", 1);
-  EXPECT_EQ(HashOf(plan), HashOf(Plan({0, 3, 6}, "010011", 1)));
-  EXPECT_NE(HashOf(plan), HashOf(Plan({0, 2, 6}, "010011", 1)));
-  EXPECT_NE(HashOf(plan), HashOf(Plan({0, 3, 6}, "010010", 1)));
-}
-
 // The file that Aceso's program writes and its runtime trains.
 struct PlanFile {
   OperatorPlan plan;

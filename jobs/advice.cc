@@ -1,0 +1,564 @@
+#include "jobs/advice.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/text.h"
+#include "common/units.h"
+#include "trials/constraints.h"
+#include "trials/knobs.h"
+#include "trials/simulator/layer_operators.h"
+
+namespace jobs {
+namespace {
+
+using common::kGiga;
+using trials::Knob;
+using trials::ParallelConfig;
+using Settings = std::vector<std::pair<const Knob*, int>>;
+
+// With what derived parameters are: the size of a microbatch.
+int ValueOf(const Knob& knob, const ParallelConfig& config, const Job& job) {
+  const int value = knob.Get(config);
+  return value == 0 && knob.derived
+             ? static_cast<int>(knob.derived(config, job.workload.batch_size))
+             : value;
+}
+
+// "dp=8,zero_stage=1" of "dp=8 ZeRO-1", a name by LayoutName.
+std::string AsSettings(std::string text) {
+  const std::array<std::pair<std::string_view, std::string_view>, 4> names = {
+      {{" full recomputation", ",grad_checkpoint=1"},
+       {" selective recomputation", ",grad_checkpoint=2"},
+       {"ZeRO-", "zero_stage="},
+       {" ", ","}}};
+  for (const auto& [name, setting] : names) {
+    for (std::size_t at = text.find(name); at != std::string::npos;
+         at = text.find(name, at)) {
+      text.replace(at, name.size(), setting);
+    }
+  }
+  return text;
+}
+
+bool HasAll(const Settings& settings, const ParallelConfig& config,
+            const Job& job) {
+  return std::ranges::all_of(settings, [&](const auto& setting) {
+    return ValueOf(*setting.first, config, job) == setting.second;
+  });
+}
+
+// Of configurations: the fastest that leaves the headroom free, else the one
+// that needs least memory; nothing if the framework refuses all.
+std::optional<Prediction> BestOf(const Forecaster& planner,
+                                 const std::vector<ParallelConfig>& configs) {
+  std::optional<Prediction> best;
+  const auto rank = [&](const Prediction& one) {
+    const double allowed = planner.AllowedBytes();
+    return std::pair(std::max(one.peak_memory_bytes, allowed), one.step_time_s);
+  };
+  for (const ParallelConfig& config : configs) {
+    try {
+      const Prediction one = planner.Predict(config);
+      best = !best || rank(one) < rank(*best) ? one : best;
+    } catch (const trials::InvalidPlan&) {
+      continue;
+    }
+  }
+  return best;
+}
+
+bool Fits(const Forecaster& planner, const Prediction& one) {
+  return one.peak_memory_bytes <= planner.AllowedBytes();
+}
+
+std::string MemoryReason(const Forecaster& planner, const Prediction& one) {
+  const double allowed = planner.AllowedBytes();
+  const double headroom = planner.options().headroom;
+  return fmt::format(
+      "it needs {:.1f} GB, and {:.1f} GB are allowed ({:.1f} GB, {:.0f}% of "
+      "which stay free); the largest part is {}; it fits with probability "
+      "{:.2f}, and would take {:.3g} s per step",
+      one.peak_memory_bytes / kGiga, allowed / kGiga,
+      allowed / (1.0 - headroom) / kGiga, 100.0 * headroom,
+      LargestComponent(planner.Report(one.config).memory), one.fit_probability,
+      one.step_time_s);
+}
+
+// Why a configuration that is not in the space is excluded; "" if it only has
+// values that a plan does not vary.
+std::string ExcludedBy(const Job& job, const ParallelConfig& config) {
+  const std::string problem =
+      ConfigProblem(config, {job.workload, job.cluster.gpus()});
+  if (!problem.empty()) {
+    return problem;
+  }
+  const auto context = trials::RuleContext(job.workload, job.cluster.gpus());
+  for (const trials::Rule& rule : JobRules(job)) {
+    if (rule.Matches(config, context)) {
+      return fmt::format("{} ({})",
+                         RuleReason(rule.origin(), rule.expression()),
+                         rule.origin());
+    }
+  }
+  return "";
+}
+
+// The layout that differs in the fewest of the settings.
+std::string NearestText(const Forecaster& planner, const Forecast& plan,
+                        const Settings& settings) {
+  if (plan.layouts.empty()) {
+    return WorkingChanges(planner.job(), planner.options());
+  }
+  const auto nearest =
+      std::ranges::min_element(plan.layouts, {}, [&](const Layout& layout) {
+        const auto differs = [&](const auto& setting) {
+          return ValueOf(*setting.first, layout.best.config, planner.job()) !=
+                 setting.second;
+        };
+        return std::pair(std::ranges::count_if(settings, differs),
+                         layout.best.step_time_s);
+      });
+  return fmt::format("the nearest that is offered: {}, {:.3g} s per step: {}\n",
+                     LayoutName(nearest->best.config),
+                     nearest->best.step_time_s, ToString(nearest->best.config));
+}
+
+std::string ComparedText(const Forecaster& planner, const Forecast& plan,
+                         const Prediction& one) {
+  const auto shares = [&](const Prediction& of) {
+    return ToString(SharesOf(planner.Report(of.config).time));
+  };
+  const Prediction& best = plan.layouts.front().best;
+  if (one.step_time_s <= best.step_time_s) {
+    return fmt::format("the fastest: {:.3g} s per step; {}\n", one.step_time_s,
+                       shares(one));
+  }
+  return fmt::format(
+      "{:.3g} s per step, {:.1f}% slower than {} ({:.3g} s); {}, against {}\n",
+      one.step_time_s, 100.0 * (one.step_time_s / best.step_time_s - 1.0),
+      LayoutName(best.config), best.step_time_s, shares(one), shares(best));
+}
+
+// Of all values that are not named, the best.
+std::string Explain(const Forecaster& planner, const Forecast& plan,
+                    const std::string& text) {
+  const Job& job = planner.job();
+  const bool is_name = text.find(' ') != std::string::npos;
+  const std::string settings_text = AsSettings(text);
+  const Settings settings = trials::ParseSettings(settings_text);
+  std::vector<ParallelConfig> found;
+  for (const ParallelConfig& config : planner.space().configs()) {
+    if (HasAll(settings, config, job) &&
+        (!is_name || LayoutName(config) == text)) {
+      found.push_back(config);
+    }
+  }
+  std::optional<Prediction> one = BestOf(planner, found);
+  std::string answer;
+  if (!one) {
+    trials::Completed completed = Complete(settings_text, planner.space());
+    const bool has_sizes = std::ranges::any_of(settings, [](const auto& each) {
+      return each.first->group == trials::KnobGroup::kSizes;
+    });
+    if (!has_sizes && !plan.layouts.empty()) {  // those of the fastest
+      completed = {plan.layouts.front().best.config, {}};
+      for (const auto& [knob, value] : settings) {
+        knob->Set(completed.config, value);
+      }
+    }
+    answer = ToString(completed.config) + "\n";
+    for (const std::string& note : completed.notes) {
+      answer += fmt::format("note: {}\n", note);
+    }
+    const std::string excluded = ExcludedBy(job, completed.config);
+    if (!excluded.empty()) {
+      return answer + fmt::format("not offered: {}\n", excluded) +
+             NearestText(planner, plan, settings);
+    }
+    one = planner.Predict(completed.config);
+  } else {
+    answer = ToString(one->config) + "\n";
+  }
+  return answer +
+         (Fits(planner, *one)
+              ? ComparedText(planner, plan, *one)
+              : fmt::format("not offered: {}\n", MemoryReason(planner, *one)) +
+                    NearestText(planner, plan, settings));
+}
+
+}  // namespace
+
+std::string Why(const Forecaster& planner, const Forecast& plan,
+                const std::string& config) {
+  try {
+    return Explain(planner, plan, config);
+  } catch (const trials::InvalidPlan& e) {
+    return fmt::format("{}\nnot offered: {}\n", config, e.reason());
+  } catch (const std::invalid_argument& e) {
+    throw common::InputError(fmt::format("--why {}: {}", config, e.what()));
+  }
+}
+
+namespace {
+
+// The i-th change of a kind, the smallest first: applies it and returns its
+// option; "" if there is none.
+using Change = std::string (*)(int i, Job& job, ForecastOptions& options);
+constexpr std::array<Change, 5> kChanges = {
+    [](int i, Job& /*job*/, ForecastOptions& options) -> std::string {
+      const double percent = i == 0 ? 5.0 : 0.0;
+      if (i > 1 || percent >= 100.0 * options.headroom) {
+        return "";
+      }
+      options.headroom = percent / 100.0;
+      return fmt::format("--headroom {}", percent);
+    },
+    [](int i, Job& job, ForecastOptions& /*options*/) -> std::string {
+      if (i > 0) {
+        return "";
+      }
+      const int gpus = job.cluster.gpus();
+      int& batch = job.workload.batch_size;
+      batch = (batch / gpus + 1) * gpus;
+      return fmt::format("--batch {}", batch);
+    },
+    [](int i, Job& job, ForecastOptions& /*options*/) -> std::string {
+      constexpr int kMostDoublings = 7;
+      const MachineSize size{job.cluster.nodes << (i + 1),
+                             job.cluster.gpus_per_node};
+      if (i == kMostDoublings || job.cluster.inter.bandwidth_bytes_per_s <= 0) {
+        return "";
+      }
+      job.cluster = WithSize(job.cluster, size);
+      return fmt::format("--gpus {}x{}", size.nodes, size.gpus_per_node);
+    },
+    [](int i, Job& job, ForecastOptions& /*options*/) -> std::string {
+      constexpr std::array kNames = {"torchtitan", "megatron-lm"};
+      if (i == std::ssize(kNames)) {
+        return "";
+      }
+      job.framework = FindFramework(kNames.at(i));
+      return fmt::format("--framework {}", kNames.at(i));
+    },
+    [](int i, Job& job, ForecastOptions& /*options*/) -> std::string {
+      constexpr int kShortest = 256;
+      int& tokens = job.workload.sequence_length;
+      tokens >>= i + 1;
+      return tokens < kShortest || job.workload.model.patch_size > 0
+                 ? ""
+                 : fmt::format("--seq {}", tokens);
+    }};
+
+}  // namespace
+
+std::string WorkingChanges(const Job& job, const ForecastOptions& options) {
+  std::vector<std::string> working;
+  for (const Change change : kChanges) {
+    for (int i = 0;; ++i) {
+      try {
+        Job changed = job;
+        ForecastOptions changed_options = options;
+        const std::string option = change(i, changed, changed_options);
+        if (option.empty()) {
+          break;
+        }
+        const Forecast plan =
+            Forecaster(std::move(changed), changed_options).MakeForecast();
+        if (!plan.layouts.empty()) {
+          const Prediction& best = plan.layouts.front().best;
+          working.push_back(fmt::format("{} ({}, {:.3g} s per step)", option,
+                                        LayoutName(best.config),
+                                        best.step_time_s));
+          break;
+        }
+      } catch (const common::InputError&) {
+        continue;  // nothing is valid
+      }
+    }
+  }
+  if (working.empty()) {
+    return "no single change of the request makes one possible: a smaller "
+           "model, GPUs with more memory (--gpu), or several of --framework "
+           "torchtitan, --gpus, --batch and --seq\n";
+  }
+  return fmt::format("what makes one possible: {}\n",
+                     fmt::join(working, "; or "));
+}
+
+std::string MemoryText(const Forecaster& planner, const Prediction& one) {
+  const trials::StepReport report = planner.Report(one.config);
+  const double scale = one.peak_memory_bytes / report.memory.Total();
+  const double reserved =
+      one.peak_memory_bytes - scale * report.memory.context_bytes;
+  const double allocated = reserved - scale * report.memory.allocator_bytes;
+  return fmt::format(
+      "its memory: {:.1f} GB allocated, {:.1f} GB reserved by the allocator, "
+      "{:.1f} GB on the device with CUDA and NCCL; the last must fit into "
+      "{:.1f} "
+      "GB, and mostly {} decide it\n",
+      allocated / kGiga, reserved / kGiga, one.peak_memory_bytes / kGiga,
+      planner.AllowedBytes() / (1.0 - planner.options().headroom) / kGiga,
+      LargestComponent(report.memory));
+}
+
+namespace {
+
+// The parameters of which a step is tried; the others follow the best.
+constexpr std::array kSteps = {"tp",
+                               "pp",
+                               "cp",
+                               "ep",
+                               "zero_stage",
+                               "grad_checkpoint",
+                               "micro_batch_size"};
+
+// The best configurations that differ from `best` in a step of one parameter.
+struct Neighbor {
+  std::string step;     // "tp=4"
+  bool shards = false;  // more: a larger size or ZeRO stage
+  Prediction one;
+};
+
+std::vector<Neighbor> NeighborsOf(const Forecaster& planner,
+                                  const ParallelConfig& best) {
+  const Job& job = planner.job();
+  const auto knob = [](const char* name) -> const Knob& {
+    return trials::BuiltInKnobs().Require(name);
+  };
+  // Configurations that differ in one of them, by its place and value.
+  std::map<std::pair<std::size_t, int>, std::vector<ParallelConfig>> others;
+  for (const ParallelConfig& config : planner.space().configs()) {
+    std::vector<std::size_t> different;
+    for (std::size_t i = 0; i < kSteps.size(); ++i) {
+      if (ValueOf(knob(kSteps[i]), config, job) !=
+          ValueOf(knob(kSteps[i]), best, job)) {
+        different.push_back(i);
+      }
+    }
+    if (different.size() == 1) {
+      const std::size_t i = different.front();
+      others[{i, ValueOf(knob(kSteps[i]), config, job)}].push_back(config);
+    }
+  }
+  std::vector<Neighbor> neighbors;
+  for (std::size_t i = 0; i < kSteps.size(); ++i) {
+    const int own = ValueOf(knob(kSteps[i]), best, job);
+    const auto above = others.upper_bound({i, own});
+    for (const bool up : {false, true}) {
+      if (up ? above == others.end() : above == others.begin()) {
+        continue;
+      }
+      const auto& [key, configs] = up ? *above : *std::prev(above);
+      const auto one = key.first == i ? BestOf(planner, configs) : std::nullopt;
+      if (one) {
+        neighbors.push_back(
+            {fmt::format("{}={}", kSteps[i], key.second), up && i < 5, *one});
+      }
+    }
+  }
+  return neighbors;
+}
+
+std::string NeighborText(const Forecaster& planner, const Prediction& best) {
+  const Neighbor* worst = nullptr;
+  std::vector<std::string> too_large;
+  std::vector<std::string> costly;
+  const std::vector<Neighbor> neighbors = NeighborsOf(planner, best.config);
+  for (const Neighbor& each : neighbors) {
+    const double more = each.one.peak_memory_bytes - best.peak_memory_bytes;
+    if (each.shards && more > 0.01 * best.peak_memory_bytes) {
+      costly.push_back(fmt::format("{} by {:.1f} GB", each.step, more / kGiga));
+    }
+    if (!Fits(planner, each.one)) {
+      too_large.push_back(each.step);
+    } else if (worst == nullptr ||
+               each.one.step_time_s > worst->one.step_time_s) {
+      worst = &each;
+    }
+  }
+  std::string text;
+  if (worst != nullptr) {
+    text = fmt::format(
+        "one step away in any parameter: at worst {:.0f}% slower ({})",
+        100.0 * (worst->one.step_time_s / best.step_time_s - 1.0), worst->step);
+  }
+  if (!too_large.empty()) {
+    text += fmt::format("{}too large for the memory: {}",
+                        text.empty() ? "one step away, " : "; ",
+                        fmt::join(too_large, ", "));
+  }
+  text += text.empty() ? "" : "\n";
+  return costly.empty() ? text
+                        : text + fmt::format(
+                                     "note: more sharding needs more "
+                                     "memory here: {}\n",
+                                     fmt::join(costly, ", "));
+}
+
+// A quantity that a plan assumes.
+struct Unknown {
+  std::string name;
+  std::function<void(Job&, double factor)> scale;
+  std::function<std::string(double factor)> value;
+};
+
+std::vector<Unknown> UnknownsOf(const Job& job) {
+  std::vector<Unknown> unknowns;
+  const auto add_link = [&](const char* name,
+                            trials::Link trials::Cluster::*link) {
+    unknowns.push_back(
+        {name,
+         [link](Job& changed, double factor) {
+           (changed.cluster.*link).bandwidth_bytes_per_s *= factor;
+         },
+         [&job, link](double factor) {
+           return fmt::format(
+               "{:.3g} GB/s",
+               factor * (job.cluster.*link).bandwidth_bytes_per_s / kGiga);
+         }});
+  };
+  if (job.cluster.nodes > 1) {
+    add_link("a network card", &trials::Cluster::inter);
+  }
+  if (job.cluster.gpus_per_node > 1) {
+    add_link("the link in a node", &trials::Cluster::intra);
+  }
+  unknowns.push_back({"matrix products",
+                      [](Job& changed, double factor) {
+                        changed.cluster.gpu.power_fraction *= factor;
+                      },
+                      [](double factor) {
+                        return fmt::format("{:.2f} of the assumed rate",
+                                           factor);
+                      }});
+  if (job.workload.model.experts > 0) {
+    const double now = job.framework.framework.kernels.expert_imbalance;
+    unknowns.push_back(
+        {"the busiest expert rank",
+         [](Job& changed, double factor) {
+           changed.framework.framework.kernels.expert_imbalance *= factor;
+         },
+         [now](double factor) {
+           return fmt::format("{:.2f} times the mean", factor * now);
+         }});
+  }
+  return unknowns;
+}
+
+// The fastest of layouts near the first one where an unknown has another value.
+class Contest {
+ public:
+  Contest(const Forecaster& planner, const Forecast& plan) : planner_(planner) {
+    constexpr double kNear = 1.5;
+    constexpr std::size_t kMost = 40;
+    const double best_s = plan.layouts.front().best.step_time_s;
+    for (const Layout& layout : plan.layouts) {
+      if (layout.best.step_time_s <= kNear * best_s &&
+          entries_.size() < kMost) {
+        entries_.push_back(
+            {&layout.best, layout.best.step_time_s /
+                               planner.Report(layout.best.config).step_time_s});
+      }
+    }
+  }
+
+  // Nothing if the first one stays within 1% of the fastest.
+  [[nodiscard]] const Prediction* Winner(const Unknown& unknown,
+                                         double factor) const {
+    constexpr double kClear = 1.01;
+    Job job = planner_.job();
+    unknown.scale(job, factor);
+    const trials::Simulator simulator(job.workload, job.cluster,
+                                      {job.framework.framework});
+    const Prediction* winner = nullptr;
+    double winner_s = 0.0;
+    double first_s = 0.0;
+    for (const auto& [one, calibrated] : entries_) {
+      const double time_s =
+          calibrated * simulator.Simulate(one->config).step_time_s;
+      first_s = winner == nullptr ? time_s : first_s;
+      if (winner == nullptr || time_s < winner_s) {
+        winner = one;
+        winner_s = time_s;
+      }
+    }
+    return first_s > kClear * winner_s ? winner : nullptr;
+  }
+
+ private:
+  const Forecaster& planner_;
+  std::vector<std::pair<const Prediction*, double>>
+      entries_;  // first: the pick
+};
+
+std::string UnknownsText(const Forecaster& planner, const Forecast& plan) {
+  const Contest contest(planner, plan);
+  std::vector<std::string> changes;
+  for (const Unknown& unknown : UnknownsOf(planner.job())) {
+    for (const double ratio : {0.9, 1.1}) {
+      constexpr double kFurthest = 4.0;
+      for (double factor = ratio;
+           factor > 1.0 / kFurthest && factor < kFurthest; factor *= ratio) {
+        if (const Prediction* winner = contest.Winner(unknown, factor)) {
+          changes.push_back(fmt::format(
+              "{} {} {}: {}", unknown.name, ratio < 1.0 ? "below" : "above",
+              unknown.value(factor / std::sqrt(ratio)),
+              LayoutName(winner->config)));
+          break;
+        }
+      }
+    }
+  }
+  return changes.empty()
+             ? "the choice stays if bandwidths or the rate of matrix products "
+               "are up to 4 times lower or higher\n"
+             : fmt::format("another layout is faster with {}\n",
+                           fmt::join(changes, "; "));
+}
+
+// What training with a configuration changes in addition to its speed.
+std::string ChangesText(const Job& job, const ParallelConfig& config) {
+  std::vector<std::string> changes;
+  const trials::Workload& workload = job.workload;
+  const trials::Framework framework =
+      ForPrecision(job.framework.framework, workload.precision);
+  if (workload.precision == trials::Precision::kFp8) {
+    changes.emplace_back("matrix products in 8 bits");
+  }
+  if (workload.precision != trials::Precision::kFp32 &&
+      config.microbatches > 1 && !framework.gradients.fp32_gradients &&
+      !(framework.sharding.fsdp && !framework.sharding.no_sync)) {
+    changes.emplace_back("gradients of microbatches summed in 16 bits");
+  }
+  if (HasDropout(workload.model) && job.cluster.gpus() > 1) {
+    changes.emplace_back("the random numbers of dropout");
+  }
+  return fmt::format(
+      "besides speed it changes: {}the order of sums; the batch stays {} "
+      "sequences\n",
+      changes.empty() ? "only " : fmt::format("{}, ", fmt::join(changes, ", ")),
+      workload.batch_size);
+}
+
+}  // namespace
+
+std::string AdviceText(const Forecaster& planner, const Forecast& plan) {
+  const Prediction& best = plan.layouts.front().best;
+  return NeighborText(planner, best) + UnknownsText(planner, plan) +
+         ChangesText(planner.job(), best.config);
+}
+
+}  // namespace jobs
