@@ -249,8 +249,12 @@ namespace {
 std::string ExcludedBy(const Forecaster& planner,
                        const ParallelConfig& config) {
   const Job& job = planner.job();
-  const std::string problem =
-      ConfigProblem(config, {job.workload, job.cluster.gpus()});
+  const std::string problem = ConfigProblem(
+      config,
+      {.workload = job.workload,
+       .gpus = job.cluster.gpus(),
+       .ends_as_layers = job.framework.framework.pipeline.ends_as_layers,
+       .whole_experts = job.framework.framework.experts.whole_experts});
   if (!problem.empty()) {
     return problem;
   }

@@ -26,9 +26,10 @@ struct ForecastRequest {
   std::vector<std::string> frameworks;  // empty: megatron-lm, torchtitan
   double headroom_percent = 10.0;       // in (0, 100)
   std::vector<std::string> rules;
-  int layouts = 5;              // shown
-  std::string why;              // a configuration
-  trials::Valuation valuation;  // its price, with several sizes
+  std::vector<std::string> constants;  // of the framework: "KEY=VALUE"
+  int layouts = 5;                     // shown
+  std::string why;                     // a configuration
+  trials::Valuation valuation;         // its price, with several sizes
   // What the steps of the training may cost; 0: no limit. Needs the price.
   double most_money = 0.0;
   double steps = 0.0;

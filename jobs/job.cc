@@ -244,13 +244,15 @@ trials::SearchSpace JobSpace(const Job& job) {
   constexpr int kFewestTokensOfRing = 4096;
   constexpr int kBucketMb = 100;
   trials::SearchSpaceOptions options;
+  options.ends_as_layers = job.framework.framework.pipeline.ends_as_layers;
+  options.whole_experts = job.framework.framework.experts.whole_experts;
   options.values = {{"tp", DivisorsUpTo(gpus, node)},
                     {"cp", workload.sequence_length >= kFewestTokensOfRing
                                ? DivisorsUpTo(gpus, kMostContext)
                                : std::vector<int>{1}},
                     {"sp", DivisorsUpTo(gpus, node)},
                     {"micro_batch_size", {1, 2, 4, 8, 16, 32}},
-                    {"model_chunks", {1, 2, 4, 8}},
+                    {"model_chunks", {1, 2, 3, 4, 5, 6, 8, 10, 12}},
                     {"grad_checkpoint", {0, 1, 2}},
                     {"dp_bucket_mb", {kBucketMb}},
                     {"zero_bucket_mb", {kBucketMb}},
