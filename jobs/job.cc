@@ -93,6 +93,14 @@ std::vector<int> DivisorsUpTo(int number, int most) {
   return values;
 }
 
+// Powers of two, and what divides the layers.
+std::vector<int> ChunkCounts(int layers) {
+  constexpr int kMostChunks = 12;
+  std::vector<int> counts = DivisorsUpTo(layers, kMostChunks);
+  counts.insert(counts.end(), {1, 2, 4, 8});
+  return counts;  // a grid sorts them and drops what it has twice
+}
+
 using Values = decltype(trials::SearchSpaceOptions::values);
 
 // Leaves parameters that decide the layout at 1 if the framework's command line
@@ -252,7 +260,7 @@ trials::SearchSpace JobSpace(const Job& job) {
                                : std::vector<int>{1}},
                     {"sp", DivisorsUpTo(gpus, node)},
                     {"micro_batch_size", {1, 2, 4, 8, 16, 32}},
-                    {"model_chunks", {1, 2, 3, 4, 5, 6, 8, 10, 12}},
+                    {"model_chunks", ChunkCounts(workload.model.layers)},
                     {"grad_checkpoint", {0, 1, 2}},
                     {"dp_bucket_mb", {kBucketMb}},
                     {"zero_bucket_mb", {kBucketMb}},
