@@ -75,6 +75,10 @@ Options OutputOptions(jobs::ForecastRequest& request) {
       Bind("--rule EXPRESSION",
            "exclude configurations for which this is true: '$tp > 4'",
            request.rules),
+      Bind("--constant KEY=VALUE",
+           "change a constant of the framework: expert_imbalance=1.0 (balanced "
+           "experts), expert_overlap=1.0, token_once_per_host=true",
+           request.constants),
       Bind("--layouts N", "print this number of layouts", request.layouts),
       Bind("--why CONFIG",
            "explain the best configuration with these values, or why none is "

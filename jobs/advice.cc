@@ -100,8 +100,12 @@ std::string MemoryReason(const Forecaster& planner, const Prediction& one) {
 // Why a configuration that is not in the space is excluded; "" if it only has
 // values that a plan does not vary.
 std::string ExcludedBy(const Job& job, const ParallelConfig& config) {
-  const std::string problem =
-      ConfigProblem(config, {job.workload, job.cluster.gpus()});
+  const std::string problem = ConfigProblem(
+      config,
+      {.workload = job.workload,
+       .gpus = job.cluster.gpus(),
+       .ends_as_layers = job.framework.framework.pipeline.ends_as_layers,
+       .whole_experts = job.framework.framework.experts.whole_experts});
   if (!problem.empty()) {
     return problem;
   }

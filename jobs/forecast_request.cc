@@ -35,8 +35,14 @@ trials::Precision ReadPrecision(const std::string& name) {
 Job MakeJob(const ForecastRequest& request, const trials::Workload& workload,
             const trials::Cluster& node, const MachineSize& size,
             const std::string& framework) {
-  return {workload, WithSize(node, size, request.nics_per_node),
+  Job job{workload, WithSize(node, size, request.nics_per_node),
           FindFramework(framework), request.rules};
+  for (const std::string& constant : request.constants) {
+    trials::ChangeFramework(
+        common::TomlTable::ParseString(constant, "--constant"),
+        job.framework.framework);
+  }
+  return job;
 }
 
 ForecastOptions MakeOptions(const ForecastRequest& request, const Job& job) {

@@ -26,6 +26,7 @@ struct ForecastRequest {
   std::vector<std::string> frameworks;  // empty: megatron-lm, torchtitan
   double headroom_percent = 10.0;       // in [0, 100)
   std::vector<std::string> rules;
+  std::vector<std::string> constants;       // of the framework: "KEY=VALUE"
   int layouts = 5;                          // shown
   std::string why;                          // a configuration, see Why
   std::vector<std::filesystem::path> logs;  // of a run, see CompareRun

@@ -83,6 +83,21 @@ std::vector<std::string> UsualWords(const Job& job,
   return words;
 }
 
+// What is assumed about experts.
+std::string ExpertsText(const Job& job) {
+  const auto& experts = job.framework.framework.experts;
+  if (job.workload.model.experts == 0) {
+    return "";
+  }
+  return fmt::format(
+      "assumed: the busiest rank computes {:.3g} times the mean tokens of its "
+      "experts; {:.0f}% of their messages can overlap with computation; a "
+      "token crosses the network once for each {} (--constant "
+      "expert_imbalance=..., expert_overlap=..., token_once_per_host=...)\n",
+      experts.expert_imbalance, 100.0 * std::min(1.0, experts.expert_overlap),
+      experts.token_once_per_host ? "host" : "expert");
+}
+
 }  // namespace
 
 std::string BandText(const Forecaster& planner, const Prediction& best) {
@@ -142,6 +157,7 @@ std::string ForecastText(const Forecaster& planner, const Forecast& plan,
       "GB free\n",
       FrameworkLabel(job.framework), plan.layouts.size(), plan.candidates,
       100.0 * planner.options().headroom, plan.capacity_bytes / kGiga);
+  text += ExpertsText(job);
   if (plan.layouts.empty()) {
     return text + NothingFits(planner, plan) + ExcludedText(plan);
   }

@@ -94,6 +94,14 @@ std::vector<int> DivisorsUpTo(int number, int most) {
   return values;
 }
 
+// Powers of two, and what divides the layers.
+std::vector<int> ChunkCounts(int layers) {
+  constexpr int kMostChunks = 12;
+  std::vector<int> counts = DivisorsUpTo(layers, kMostChunks);
+  counts.insert(counts.end(), {1, 2, 4, 8});
+  return counts;  // a grid sorts them and drops what it has twice
+}
+
 using Values = decltype(trials::SearchSpaceOptions::values);
 
 // Leaves parameters that decide the layout at 1 if the framework's command line
@@ -280,13 +288,15 @@ trials::SearchSpace JobSpace(const Job& job) {
   constexpr int kFewestTokensOfRing = 4096;
   constexpr int kBucketMb = 100;
   trials::SearchSpaceOptions options;
+  options.ends_as_layers = job.framework.framework.pipeline.ends_as_layers;
+  options.whole_experts = job.framework.framework.experts.whole_experts;
   options.values = {{"tp", DivisorsUpTo(gpus, node)},
                     {"cp", workload.sequence_length >= kFewestTokensOfRing
                                ? DivisorsUpTo(gpus, kMostContext)
                                : std::vector<int>{1}},
                     {"sp", DivisorsUpTo(gpus, node)},
                     {"micro_batch_size", {1, 2, 4, 8, 16, 32}},
-                    {"model_chunks", {1, 2, 4, 8}},
+                    {"model_chunks", ChunkCounts(workload.model.layers)},
                     {"grad_checkpoint", SelectiveSaves(job.framework.framework)
                                             ? std::vector<int>{0, 1, 2}
                                             : std::vector<int>{0, 1}},

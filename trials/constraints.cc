@@ -54,10 +54,14 @@ constexpr std::array kConstraints = {
         "pp * model_chunks > layers",
         "pp * model_chunks must not exceed the number of layers", kPipeline,
         [](const PC& c, const Context& p) {
-          return !p.empty_stages && std::int64_t{c.pp} * c.model_chunks >
-                                        p.workload.model.layers;
+          constexpr int kEnds = 2;  // embedding and head
+          return !p.empty_stages &&
+                 std::int64_t{c.pp} * c.model_chunks >
+                     p.workload.model.layers + (p.ends_as_layers ? kEnds : 0);
         },
-        "in plans, which list the layers of each stage"},
+        "in plans, which list the layers of each stage; by up to 2 in "
+        "simulations and for frameworks with `ends_as_layers`, where embedding "
+        "and head may be stages of their own"},
     Constraint{
         "batch_size % (dp * microbatches) != 0",
         "dp * microbatches must divide the batch size", kPipeline,
@@ -85,7 +89,12 @@ constexpr std::array kConstraints = {
         "dp % ep != 0",
         "ep must divide dp: experts are distributed over data-parallel ranks",
         kOther,
-        [](const PC& c, const Context&) { return c.dp % c.ep != 0; }},
+        [](const PC& c, const Context& p) {
+          return (p.whole_experts ? std::int64_t{c.dp} * c.tp * c.cp : c.dp) %
+                     c.ep != 0;
+        },
+        "for frameworks with `whole_experts`, where ep must divide "
+        "dp * tp * cp"},
     Constraint{
         "ep > 1 && (experts = 0 || experts % ep != 0)",
         "ep must divide the number of experts", kOther,

@@ -23,6 +23,9 @@ struct ConstraintContext {
   bool replicated_kv_heads = false;
   bool empty_stages = false;
   int unfilled_stages = 0;  // stages without a microbatch of their own
+  // As the fields of Framework.
+  bool ends_as_layers = false;
+  bool whole_experts = false;
 };
 
 // One row. Rows are in the order of the groups, sizes first.

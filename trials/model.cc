@@ -59,6 +59,7 @@ std::int64_t Attention(const Model& model) {
 Model DenseModel(const Model& model) {
   Model dense = model;
   dense.experts = dense.experts_per_token = dense.shared_ffn_size = 0;
+  dense.expert_groups = dense.groups_per_token = 0;
   dense.shared_expert_gate = dense.router_bias = false;
   dense.ffn_size = model.dense_ffn_size;
   dense.dense_layers = 0;

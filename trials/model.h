@@ -63,6 +63,10 @@ struct Model {
   // `experts` feed-forward layers, which a router chooses. 0: one dense layer.
   int experts = 0;
   int experts_per_token = 0;
+  // A token's experts are in at most groups_per_token of `expert_groups`
+  // groups, which are on hosts of their own (DeepSeek). 0: no groups.
+  int expert_groups = 0;
+  int groups_per_token = 0;
   bool router_bias = false;         // corrects the choice (DeepSeek-V3)
   int shared_ffn_size = 0;          // experts that every token goes through
   bool shared_expert_gate = false;  // weights their result (Qwen2-MoE)

@@ -219,6 +219,8 @@ void DescribeDeepSeek(const ConfigFile& file, Model& model) {
   }
   CheckEveryBlockHasExperts(file, "moe_layer_freq");
   AddExperts(file, "n_routed_experts", model);
+  model.expert_groups = file.Size("n_group", 0);
+  model.groups_per_token = file.Size("topk_group", model.expert_groups);
   model.dense_layers = static_cast<int>(
       std::min<double>(model.layers, file.Number("first_k_dense_replace", 0)));
   model.dense_ffn_size = model.ffn_size;

@@ -80,6 +80,20 @@ std::vector<int> DistributeLayers(int layers, int virtual_stages) {
   return result;
 }
 
+std::string LayoutText(const std::vector<int>& layers) {
+  const auto blocks = [](int count) {
+    return count == 0 ? "" : count == 1 ? "t" : fmt::format("t*{}", count);
+  };
+  std::string text = "E" + blocks(layers.front()) + "|";
+  for (auto at = layers.begin() + 1; at < layers.end() - 1;) {
+    const auto end = std::find_if(at, layers.end() - 1,
+                                  [at](int count) { return count != *at; });
+    text += fmt::format("({}|)*{}", blocks(*at), end - at);
+    at = end;
+  }
+  return text + blocks(layers.back()) + "L";
+}
+
 void SetLayers(const std::vector<std::vector<int>>& by_stage, Plan& plan) {
   plan.shared.pp = static_cast<int>(by_stage.size());
   plan.shared.model_chunks = static_cast<int>(by_stage.front().size());

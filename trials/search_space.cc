@@ -85,7 +85,10 @@ class Enumeration {
   Enumeration(const Workload& workload, int gpus,
               const SearchSpaceOptions& options)
       : rules_(options.rules),
-        context_{workload, gpus},
+        context_{.workload = workload,
+                 .gpus = gpus,
+                 .ends_as_layers = options.ends_as_layers,
+                 .whole_experts = options.whole_experts},
         rule_context_(RuleContext(workload, gpus)),
         where_(options.where) {
     for (const auto& [name, values] : options.values) {

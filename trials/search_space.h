@@ -36,6 +36,9 @@ struct SearchSpaceOptions {
   // cluster.
   std::vector<int> gpus;
   std::string where;  // "file:line:column" for messages, may be empty
+  // As the fields of Framework; they relax constraints (ConstraintContext).
+  bool ends_as_layers = false;
+  bool whole_experts = false;
 };
 
 // Reads the [space] table of a manifest: `rule_sets = ["colossalai"]` (files

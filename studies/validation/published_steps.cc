@@ -170,8 +170,8 @@ std::string WhyLeftOut(const TableRow& row) {
     return "8-bit arithmetic and Megatron's FSDP are not simulated";
   }
   const std::string expert_tp = row.Cell("etp");
-  if (!expert_tp.empty() && expert_tp != row.Cell("tp")) {
-    return "experts with a tensor parallelism of their own are not simulated";
+  if (!expert_tp.empty() && expert_tp != "1" && expert_tp != row.Cell("tp")) {
+    return "experts split over some tensor-parallel ranks are not simulated";
   }
   const auto size = [&](std::string_view column) {
     const double value = row.Number(column);
@@ -198,6 +198,9 @@ RowFacts ReadMegatronGolden(const TableRow& row) {
   facts.Add("tp", "1");
   facts.Add("pp", row.Cell("pp"));
   facts.Add("pp", "1");
+  if (row.Number("ep") > 1.0 && row.Number("tp") > 1.0) {  // its default is tp
+    facts.Add("whole_experts", row.Cell("etp") == "1" ? "true" : "false");
+  }
   facts.Add("model_chunks", row.Cell("vpp"));
   const double per_stage = row.Number("vpp_layers_per_stage");
   if (per_stage > 0.0) {

@@ -66,6 +66,15 @@ TEST(Plan, LayersAreDealtOutEvenlyWithTheRestInTheMiddle) {
   }
 }
 
+// Llama 3.1 405B: 126 layers, embedding and head on 16 stages of 8 chunks.
+TEST(Plan, EmbeddingAndHeadAreStagesWhereLayersDoNotFill) {
+  const std::vector<int> layers = DistributeLayers(126, 16 * 8);
+  EXPECT_EQ(layers.front() + layers.back(), 0);
+  EXPECT_EQ(std::count(layers.begin(), layers.end(), 1), 126);
+  EXPECT_EQ(LayoutText(layers), "E|(t|)*126L");
+  EXPECT_EQ(LayoutText(DistributeLayers(61, 8)), "Et*7|(t*7|)*1(t*8|)*5t*7L");
+}
+
 // Four stages on the eight GPUs of the small problem.
 Plan FourStages() {
   return UniformPlan(ParseParallelConfig("dp=2,tp=1,pp=4,microbatches=8"), 8);

@@ -12,6 +12,7 @@
 #include "common/process.h"
 #include "common/text.h"
 #include "trials/data_folder.h"
+#include "trials/plan.h"
 #include "trials/programs/command_words.h"
 
 namespace trials {
@@ -22,6 +23,8 @@ using common::InputError;
 using common::TomlTable;
 
 constexpr const char* kFolder = "adapters";
+// A text that is replaced by that of the stages' layers.
+constexpr const char* kLayout = "{layout}";
 
 std::optional<Rule> ReadRule(const TomlTable& row, std::string_view key) {
   if (!row.Has(key)) {
@@ -198,6 +201,13 @@ std::optional<ConfigValue> Adapter::ValueOf(const AdapterSetting& setting,
                                    setting.name, setting.integer->expression(),
                                    e.what(), ToString(config)));
     }
+  }
+  if (setting.text == kLayout) {  // as a number: a job may lack it
+    const double layers = context.find("layers")->second;
+    return ConfigValue{
+        ConfigValue::Type::kNumber,
+        LayoutText(DistributeLayers(static_cast<int>(layers),
+                                    config.pp * config.model_chunks))};
   }
   ConfigValue value{ConfigValue::Type::kString,
                     expand ? expand(setting.text) : setting.text};

@@ -32,10 +32,20 @@ double RingTime(const StageContext& stage, double core_s, double bytes) {
           stage.problem.framework.Slowdown(stage.links.cp.slowdown) * hidden_s);
 }
 
-double ExpertTime(const StageContext& stage, double blocks) {
+// Exposed time of the all-to-alls of some blocks beside `compute_s`.
+double ExpertTime(const StageContext& stage, double blocks, double compute_s) {
+  const Framework& framework = stage.problem.framework;
   const LayerCost& block = stage.layers.block;
-  return blocks * block.all_to_alls *
-         AllToAllTime(stage.links.ep, block.all_to_all_bytes);
+  const GroupLink& ep = stage.links.ep;
+  double bytes = block.all_to_all_bytes;
+  if (framework.experts.token_once_per_host && ep.hosts > 1) {
+    const Model& model = stage.problem.workload.model;
+    bytes *= HostsOfToken(model, ep.hosts) / model.experts_per_token;
+  }
+  const double time_s = blocks * block.all_to_alls * AllToAllTime(ep, bytes);
+  const double hidden_s = std::min(
+      std::min(1.0, framework.experts.expert_overlap) * time_s, compute_s);
+  return time_s - (1.0 - framework.Slowdown(ep.slowdown)) * hidden_s;
 }
 
 ShardedChunk Sharded(const StageContext& stage, const Chunk& chunk) {
@@ -86,6 +96,16 @@ void AddCollectivesAndDispatch(const StageContext& stage, const Chunk& chunk,
 
 }  // namespace
 
+double HostsOfToken(const Model& model, int hosts) {
+  const double reached =
+      model.expert_groups == 0
+          ? hosts
+          : std::ceil(static_cast<double>(hosts) * model.groups_per_token /
+                      model.expert_groups);
+  return reached *
+         (1.0 - std::pow(1.0 - 1.0 / reached, model.experts_per_token));
+}
+
 double CollectiveTime(const Framework& framework, const GroupLink& tp,
                       double bytes, const Collectives& collectives,
                       double product_s) {
@@ -134,7 +154,7 @@ TimeBreakdown ForwardTime(const StageContext& stage, const Chunk& chunk) {
   time.head_s = sums.Ends(&LayerCost::forward_s);
   time.context_s =
       chunk.blocks * RingTime(stage, block.core_forward_s, block.ring_bytes);
-  time.expert_s = ExpertTime(stage, chunk.blocks - chunk.dense);
+  time.expert_s = ExpertTime(stage, chunk.blocks - chunk.dense, time.forward_s);
   AddCollectivesAndDispatch(
       stage, chunk, sums.All(&LayerCost::forward_collectives),
       DispatchTime(stage, chunk, &LayerCost::forward_dispatch_s),
@@ -174,9 +194,9 @@ TimeBreakdown BackwardTime(const StageContext& stage, const Chunk& chunk) {
       blocks * RingTime(stage, block.core_backward_s, 2 * block.ring_bytes) +
       (recomputed + core) *
           RingTime(stage, block.core_forward_s, block.ring_bytes);
-  time.expert_s =
-      ExpertTime(stage, blocks - chunk.dense +
-                            std::max(0, chunk.recomputed - chunk.dense));
+  time.expert_s = ExpertTime(
+      stage, blocks - chunk.dense + std::max(0, chunk.recomputed - chunk.dense),
+      time.backward_s + time.recompute_s);
   AddCollectivesAndDispatch(
       stage, chunk,
       sums.All(&LayerCost::backward_collectives) +

@@ -45,6 +45,14 @@ struct Problem {
                                     const Collectives& collectives,
                                     double product_s = 0.0);
 
+// The expected number of hosts, of those that share the experts, with one of a
+// token's k experts: H (1 - (1 - 1/H)^k), where H is limited to the hosts of
+// the groups that a token may use.
+//
+// Source: DeepSeek-V3 (2024), Sec. 2.1.2, node-limited routing; Sec. 3.2.2, a
+// token is sent to each node once.
+[[nodiscard]] double HostsOfToken(const Model& model, int hosts);
+
 // CPU time to issue tensor-parallel collectives. `contended`: a pipeline keeps
 // messages between hosts in transit.
 [[nodiscard]] double IssueTime(const Framework& framework, const GroupLink& tp,

@@ -98,27 +98,29 @@ void AddFeedForward(const LayerShape& shape, Module& module) {
 void AddExperts(const LayerShape& shape, Module& module) {
   const double e = shape.element_bytes;
   const double hidden = shape.hidden;
-  const double scores = shape.tokens * shape.model.experts;
+  // Ranks that hold whole experts divide the tokens that they send.
+  const double tokens = shape.tokens * shape.expert_tp / shape.tp;
+  const double scores = tokens * shape.model.experts;
   module.Save(e * shape.outer_tokens * hidden);
-  module.Linear(shape.tokens, hidden, shape.model.experts,
-                shape.model.router_bias);
+  module.Linear(tokens, hidden, shape.model.experts, shape.model.router_bias);
   // Softmax and top-k in fp32, positions within each expert, mask.
   module.Elementwise((e + 24) * scores, 6, (e + 12) * scores, 4);
   module.Save(4 * scores);
   // Sorting by expert, and the weighted sum of the results.
-  const double copies = shape.tokens * shape.model.experts_per_token;
+  const double copies = tokens * shape.model.experts_per_token;
   module.Elementwise(6 * e * copies * hidden, 4, 7 * e * copies * hidden, 5);
   module.Save(2 * e * copies * hidden);
   module.Temporary(2 * e * copies * hidden);
-  const double imbalance = shape.framework.kernels.expert_imbalance;
+  const double imbalance = shape.framework.experts.expert_imbalance;
   const double local = shape.model.experts / shape.ep;
   const double rows = copies * imbalance / local;
-  module.ExpertLinear(local, rows, hidden, shape.ffn);
+  const double ffn = shape.model.ffn_size / shape.expert_tp;
+  module.ExpertLinear(local, rows, hidden, ffn);
   if (shape.model.gated_ffn) {
-    module.ExpertLinear(local, rows, hidden, shape.ffn);
+    module.ExpertLinear(local, rows, hidden, ffn);
   }
-  AddActivation(shape, rows * local, shape.ffn, module);
-  module.ExpertLinear(local, rows, shape.ffn, hidden);
+  AddActivation(shape, rows * local, ffn, module);
+  module.ExpertLinear(local, rows, ffn, hidden);
   if (shape.ep > 1) {
     module.cost().all_to_alls = 2;
     module.cost().all_to_all_bytes = e * copies * imbalance * hidden;

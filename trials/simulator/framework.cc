@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "common/toml_table.h"
 #include "trials/data_folder.h"
 
 namespace trials {
@@ -42,8 +41,8 @@ void ReadField(const common::TomlTable& table, const FrameworkField& field) {
 }  // namespace
 
 std::vector<FrameworkField> FieldsOf(Framework& framework) {
-  auto& [kernels, recomputation, gradients, sharding, collectives, pipeline,
-         dispatch, optimizer, allocator, launch] = framework;
+  auto& [kernels, experts, recomputation, gradients, sharding, collectives,
+         pipeline, dispatch, optimizer, allocator, launch] = framework;
   return {
       {"flash_attention", &kernels.flash_attention},
       {"cudnn_attention", &kernels.cudnn_attention},
@@ -64,7 +63,10 @@ std::vector<FrameworkField> FieldsOf(Framework& framework) {
       {"loss_forward_bytes", &kernels.loss_forward_bytes},
       {"loss_backward_bytes", &kernels.loss_backward_bytes},
       {"loss_bytes_per_logit", &kernels.loss_bytes_per_logit},
-      {"expert_imbalance", &kernels.expert_imbalance},
+      {"whole_experts", &experts.whole_experts},
+      {"expert_imbalance", &experts.expert_imbalance, /*positive=*/true},
+      {"expert_overlap", &experts.expert_overlap},
+      {"token_once_per_host", &experts.token_once_per_host},
       {"recompute_core", &recomputation.recompute_core},
       {"recompute_activation", &recomputation.recompute_activation},
       {"recompute_norms", &recomputation.recompute_norms},
@@ -101,6 +103,7 @@ std::vector<FrameworkField> FieldsOf(Framework& framework) {
       {"network_contention", &collectives.network_contention},
       {"overlap_slowdown", &collectives.overlap_slowdown},
       {"pipeline_outermost", &pipeline.pipeline_outermost},
+      {"ends_as_layers", &pipeline.ends_as_layers},
       {"balance_stages", &pipeline.balance_stages},
       {"keep_outputs", &pipeline.keep_outputs},
       {"full_pipeline", &pipeline.full_pipeline},
@@ -172,6 +175,11 @@ Framework ReadFramework(const std::filesystem::path& path) {
   (void)table.GetStrings("rules");  // see ReadFrameworkNotes
   (void)table.GetStrings("compared_with");
   Framework framework;
+  ChangeFramework(table, framework);
+  return framework;
+}
+
+void ChangeFramework(const common::TomlTable& table, Framework& framework) {
   for (const FrameworkField& field : FieldsOf(framework)) {
     ReadField(table, field);
   }
@@ -184,7 +192,6 @@ Framework ReadFramework(const std::filesystem::path& path) {
     }
   }
   table.RejectUnknownKeys();
-  return framework;
 }
 
 Framework ForPrecision(Framework framework, Precision precision) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/toml_table.h"
 #include "trials/predictions.h"
 #include "trials/workload.h"
 
@@ -61,10 +62,25 @@ struct Framework {
     double loss_backward_bytes = 34.0;
     double loss_bytes_per_logit = 16.0;  // held: fp32 logits, shifted copy,
                                          // softmax, gradient
-    // Tokens of the busiest expert-parallel rank over the mean: the capacity
-    // factor of training that GShard and Switch use.
-    double expert_imbalance = 1.25;
   } kernels;
+
+  struct Experts {
+    // With ep > 1 every expert is whole on its rank, and experts are
+    // distributed over the tp * cp * dp ranks of a stage, each of which sends
+    // its own tokens (Megatron-LM's expert-tensor-parallel-size 1). False: an
+    // expert is split over tp ranks, and ep divides dp.
+    bool whole_experts = false;
+    // Tokens of the busiest expert-parallel rank over the mean: the capacity
+    // factor of training that GShard and Switch use. 1: forced balance.
+    double expert_imbalance = 1.25;
+    // The share of all-to-alls that may overlap with the computation of another
+    // microbatch (Megatron-LM's overlap-moe-expert-parallel-comm, DualPipe), at
+    // most 1.
+    double expert_overlap = 0.0;
+    // A token crosses the network once for each host with one of its experts,
+    // whose GPUs pass it on (DeepEP, HybridEP). False: once for each expert.
+    bool token_once_per_host = false;
+  } experts;
 
   struct Recomputation {
     // The parts that selective recomputation repeats (Megatron-LM's
@@ -199,6 +215,10 @@ struct Framework {
     // and nanotron have them: neighboring stages are on different hosts first.
     // False: (data, pipeline, tensor), Colossal-AI's.
     bool pipeline_outermost = false;
+    // The first and the last stage may hold the embedding or the head alone
+    // (Megatron-LM's pipeline-model-parallel-layout, torchtitan's
+    // pipeline_parallel_first_stage_less_layers).
+    bool ends_as_layers = false;
     // Blocks are distributed by cost, where the vocabulary head counts as a
     // number of blocks (nanotron). False: evenly.
     bool balance_stages = false;
@@ -307,6 +327,10 @@ struct Framework {
     return gradients.fp32_gradients ? 4.0 : element_bytes;
   }
 
+  [[nodiscard]] bool HasWholeExperts(int ep) const {
+    return experts.whole_experts && ep > 1;
+  }
+
   // Groups of ranks that hold a complete copy exist under this ZeRO stage:
   // HYBRID_SHARD is a way of stages 2 and 3, zero_group_ranks of all.
   [[nodiscard]] bool ShardsInGroups(int zero_stage) const {
@@ -345,6 +369,11 @@ struct FrameworkField {
 
 // Errors: throws InputError with file:line:column.
 [[nodiscard]] Framework ReadFramework(const std::filesystem::path& path);
+
+// Sets the constants that a table has.
+// Errors: throws InputError for a value out of range and for a key that is no
+// constant.
+void ChangeFramework(const common::TomlTable& table, Framework& framework);
 
 // The framework as it trains in this precision: resolves bf16_sums.
 [[nodiscard]] Framework ForPrecision(Framework framework, Precision precision);

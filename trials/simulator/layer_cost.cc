@@ -47,8 +47,11 @@ void AddBlock(const LayerShape& shape, Module& module) {
   AddResidual(shape, module);
   module.EndOperator("residual");
   const double bytes = shape.element_bytes * shape.tokens * shape.hidden;
-  // Parallel layers share their input and the sum of their results.
-  const double layers = model.parallel_layers ? 1 : 2;
+  // Parallel layers share their input and the sum of their results. Whole
+  // experts take the tokens as sequence parallelism divides them.
+  const bool apart = model.experts > 0 && shape.expert_tp < shape.tp &&
+                     model.shared_ffn_size == 0 && shape.sp;
+  const double layers = model.parallel_layers || apart ? 1 : 2;
   if (shape.sp) {
     // Of the bytes in half precision.
     const double gather =

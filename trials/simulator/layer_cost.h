@@ -20,6 +20,9 @@ struct Shard {
   bool sp = false;  // norms and residuals are split over the tp ranks too
   int cp = 1;       // ranks that share the tokens of a sequence
   int ep = 1;       // ranks that share the experts
+  // Experts are not split over the tp ranks (Framework::experts), each of which
+  // sends its own part of the tokens to them.
+  bool whole_experts = false;
 
   friend auto operator<=>(const Shard&, const Shard&) = default;
 };

@@ -110,6 +110,7 @@ struct LayerShape {
   double tp;
   double cp;
   double ep;
+  double expert_tp;     // tp ranks that share an expert: tp or 1
   bool sp;              // with tp > 1
   double tokens;        // inside tensor-parallel layers
   double outer_tokens;  // outside: 1/tp of them with sequence parallelism

@@ -22,10 +22,8 @@ struct MemoryParts : RankMemory {
     const bool sharded = shared.zero_stage >= zero_stage;
     const double share =
         zero_stage == 1 ? OptimizerShare() : 1.0 / ShardRanks();
-    const double experts = static_cast<double>(stage.dp) * shared.cp /
-                           shared.ep;  // ranks that hold the same ones
     return stage.parameters * (sharded ? share : 1.0) +
-           stage.expert_parameters / (sharded ? experts : 1.0);
+           stage.expert_parameters / (sharded ? stage.expert_ranks : 1.0);
   }
 
   [[nodiscard]] double ParameterBytes() const {
@@ -150,6 +148,11 @@ double RankMemory::ShardRanks() const {
   return framework.ShardsInGroups(shared.zero_stage) && stage.shard_ranks > 0
              ? stage.shard_ranks
              : static_cast<double>(stage.dp) * shared.cp;
+}
+
+double RankMemory::ExpertShardRanks() const {
+  return std::max(1.0, ShardRanks() * stage.expert_ranks /
+                           (static_cast<double>(stage.dp) * shared.cp));
 }
 
 double RankMemory::OptimizerShare() const {

@@ -15,6 +15,7 @@ struct StageMemory {
   int tp = 1;
   double parameters = 0.0;         // elements on one rank
   double expert_parameters = 0.0;  // additional, with ep > 1
+  int expert_ranks = 1;            // that hold the same experts
   double largest_tensor = 0.0;     // elements
   double largest_module = 0.0;     // elements; gathered whole by ZeRO 3
   double activations_bytes = 0.0;  // saved by all microbatches in flight
@@ -40,8 +41,9 @@ struct StageMemory {
 //                        (ZeRO 1, 2, 3: / dp)
 //
 // where dp includes context-parallel ranks, is limited to a host for FSDP that
-// shards within hosts and to Framework::sharding.zero_group_ranks, and is dp /
-// ep for experts on ep ranks. The result is the larger of two peaks: backward
+// shards within hosts and to Framework::sharding.zero_group_ranks, and is
+// StageMemory::expert_ranks for experts on ep ranks: dp / ep, tp times as many
+// where experts are whole. The result is the larger of two peaks: backward
 // (saved activations, logits, buckets; with one microbatch, gradients replace
 // the activations) and the optimizer's step (fp32 copies of the gradients).
 //
@@ -58,6 +60,8 @@ struct RankMemory {
   [[nodiscard]] double StateBytes() const;
   // Ranks over which ZeRO shards parameters, except experts.
   [[nodiscard]] double ShardRanks() const;
+  // The same for experts.
+  [[nodiscard]] double ExpertShardRanks() const;
   // The share of a stage's parameters, except experts, whose optimizer states
   // are on the fullest rank under ZeRO: at least one tensor where tensors are
   // whole.

@@ -83,12 +83,16 @@ StageLinks LinksOf(const Cluster& cluster, const RankGrid& grid, int ep,
     links.shards = GroupedShards(cluster, grid, offset, options);
   }
   if (ep > 1) {
-    const int blocks = Representatives(grid.dp / ep, replica * ep, node);
-    small.dp = blocks * ep;
-    links.ep = AllToAllLink(cluster, Shifted(EpGroups(small, ep), offset));
-    links.expert_dp =
-        Extend(RingLink(cluster, Shifted(ExpertDpGroups(small, ep), offset)),
-               grid.dp / ep, blocks);
+    const bool whole = options.whole_experts;
+    // Data-parallel ranks of whole groups.
+    const int dp = whole ? ep / std::gcd(ep, grid.tp * grid.cp) : ep;
+    const int blocks = Representatives(grid.dp / dp, replica * dp, node);
+    small.dp = blocks * dp;
+    links.ep =
+        AllToAllLink(cluster, Shifted(EpGroups(small, ep, whole), offset));
+    links.expert_dp = Extend(
+        RingLink(cluster, Shifted(ExpertDpGroups(small, ep, whole), offset)),
+        grid.dp / dp, blocks);
   } else {
     links.expert_dp = links.dp;
   }

@@ -41,6 +41,7 @@ struct PlacementOptions {
   bool pipeline_outermost = false;  // as the fields of Framework
   bool shard_within_host = false;
   int zero_group_ranks = 0;
+  bool whole_experts = false;
 };
 
 // The sizes and the GPU type of equal stages.

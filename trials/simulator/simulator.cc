@@ -35,7 +35,9 @@ void Check(const Problem& problem, const ParallelConfig& config) {
                .gpus = GpusOf(problem.gpu_types),
                .replicated_kv_heads = true,
                .unfilled_stages =
-                   problem.framework.pipeline.full_pipeline ? 1 : config.pp});
+                   problem.framework.pipeline.full_pipeline ? 1 : config.pp,
+               .ends_as_layers = true,
+               .whole_experts = problem.framework.experts.whole_experts});
   if (!broken.empty()) {
     throw InvalidPlan(ToString(config), broken);
   }
@@ -114,8 +116,9 @@ const LayerCosts& Simulator::Layers(const Plan& plan, int stage) const {
   const PlanStage& own = plan.stages[stage];
   const double sequences = static_cast<double>(problem_.workload.batch_size) /
                            (static_cast<double>(own.dp) * shared.microbatches);
-  const Shard shard{sequences, own.tp, SplitsTokens(plan, stage), shared.cp,
-                    shared.ep};
+  const Shard shard{
+      sequences, own.tp,    SplitsTokens(plan, stage),
+      shared.cp, shared.ep, problem_.framework.HasWholeExperts(shared.ep)};
   return Memoized(layers_, {own.gpu_type, shard}, [&](const auto& key) {
     return ComputeLayerCosts(problem_.workload, problem_.framework,
                              problem_.gpus[key.first], key.second);
@@ -127,7 +130,7 @@ std::vector<StageCost> Simulator::StageCosts(const Plan& plan) const {
   const PlacementOptions options{
       framework.pipeline.pipeline_outermost,
       framework.sharding.fsdp && framework.sharding.shard_within_host,
-      framework.sharding.zero_group_ranks};
+      framework.sharding.zero_group_ranks, framework.experts.whole_experts};
   const std::optional<StageGrid> grid = GridOf(plan);
   const PlanLinks placed =
       grid ? PlanLinks{} : PlacePlan(problem_.gpu_types, plan, options);

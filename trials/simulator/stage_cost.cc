@@ -132,6 +132,7 @@ void AddMemory(const StageContext& stage, const std::vector<Chunk>& chunks,
       (stage.stage == shared.pp - 1 ? layers.head.placeholder_bytes : 0.0);
   memory.collective_bytes = layers.block.collective_bytes;
   memory.shard_ranks = stage.links.shards.within.size;
+  memory.expert_ranks = stage.links.expert_dp.size;
 }
 
 // Adam reads and writes fp32 weight and moments; in mixed precision it also

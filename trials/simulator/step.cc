@@ -204,15 +204,16 @@ struct StageEnd {
     const double shards = rank.ShardRanks();
     if (!optimizer.offload_optimizer) {
       return std::max(stage.optimizer_s * rank.OptimizerShare() +
-                          stage.expert_optimizer_s * (shared.ep / shards),
+                          stage.expert_optimizer_s / rank.ExpertShardRanks(),
                       framework.dispatch.dispatch_s * stage.tensors *
                           optimizer.zero_step_kernels);
     }
     // On the host: the gradients of a rank's shard arrive, during the backward
     // pass if it overlaps them, processors update the shards of all GPUs of a
     // host, and the weights return.
-    const double elements = stage.memory.parameters / shards +
-                            stage.memory.expert_parameters * shared.ep / shards;
+    const double elements =
+        stage.memory.parameters / shards +
+        stage.memory.expert_parameters / rank.ExpertShardRanks();
     const double e = gpu.element_bytes();
     const double bytes =
         elements *

@@ -218,15 +218,18 @@ std::vector<Group> TpGroups(const RankGrid& grid) {
   });
 }
 
-std::vector<Group> EpGroups(const RankGrid& grid, int ep) {
-  return GroupRanks(grid, [ep](int d, int p, int c, int t) {
-    return Key{d / ep, p, c, t};
+std::vector<Group> EpGroups(const RankGrid& grid, int ep, bool whole_experts) {
+  return GroupRanks(grid, [&](int d, int p, int c, int t) {
+    return whole_experts ? Key{grid.InStage(d, t, c) / ep, p, 0, 0}
+                         : Key{d / ep, p, c, t};
   });
 }
 
-std::vector<Group> ExpertDpGroups(const RankGrid& grid, int ep) {
-  return GroupRanks(grid, [ep](int d, int p, int, int t) {
-    return Key{d % ep, p, 0, t};
+std::vector<Group> ExpertDpGroups(const RankGrid& grid, int ep,
+                                  bool whole_experts) {
+  return GroupRanks(grid, [&](int d, int p, int c, int t) {
+    return whole_experts ? Key{grid.InStage(d, t, c) % ep, p, 0, 0}
+                         : Key{d % ep, p, 0, t};
   });
 }
 

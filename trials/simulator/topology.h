@@ -24,6 +24,10 @@ struct RankGrid {
   [[nodiscard]] int Rank(int d, int p, int t, int c = 0) const {
     return ((d * pp + p) * cp + c) * tp + t;
   }
+  // The index of a rank among those of its stage.
+  [[nodiscard]] int InStage(int d, int t, int c) const {
+    return (d * cp + c) * tp + t;
+  }
   [[nodiscard]] int size() const { return dp * tp * pp * cp; }
 };
 
@@ -73,10 +77,13 @@ using Group = std::vector<int>;
 [[nodiscard]] std::vector<Group> DpGroups(const RankGrid& grid);
 [[nodiscard]] std::vector<Group> TpGroups(const RankGrid& grid);
 [[nodiscard]] std::vector<Group> CpGroups(const RankGrid& grid);
-// `ep` successive data-parallel ranks share the experts; the ranks that hold
-// the same experts reduce their gradients.
-[[nodiscard]] std::vector<Group> EpGroups(const RankGrid& grid, int ep);
-[[nodiscard]] std::vector<Group> ExpertDpGroups(const RankGrid& grid, int ep);
+// `ep` successive data-parallel ranks, or, with whole experts, `ep` successive
+// ranks of a stage share the experts; the ranks that hold the same experts
+// reduce their gradients.
+[[nodiscard]] std::vector<Group> EpGroups(const RankGrid& grid, int ep,
+                                          bool whole_experts = false);
+[[nodiscard]] std::vector<Group> ExpertDpGroups(const RankGrid& grid, int ep,
+                                                bool whole_experts = false);
 [[nodiscard]] std::vector<Group> StagePairs(const RankGrid& grid, int from,
                                             int to);
 

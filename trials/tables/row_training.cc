@@ -1,6 +1,7 @@
 #include "trials/tables/row_training.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdlib>
@@ -100,14 +101,43 @@ void DescribeFamily(const Facts& facts, Model& model) {
   }
 }
 
+// Sizes that a row may give in addition to a model's config.
+struct ModelSize {
+  std::string_view name;
+  int Model::*value;
+};
+constexpr std::array kModelSizes = {
+    ModelSize{"layers", &Model::layers},
+    ModelSize{"hidden_size", &Model::hidden_size},
+    ModelSize{"attention_heads", &Model::attention_heads},
+    ModelSize{"kv_heads", &Model::kv_heads},
+    ModelSize{"head_size", &Model::head_size},
+    ModelSize{"ffn_size", &Model::ffn_size},
+    ModelSize{"vocab_size", &Model::vocab_size},
+    ModelSize{"experts", &Model::experts},
+    ModelSize{"experts_per_token", &Model::experts_per_token},
+    ModelSize{"expert_groups", &Model::expert_groups},
+    ModelSize{"groups_per_token", &Model::groups_per_token},
+    ModelSize{"shared_ffn_size", &Model::shared_ffn_size},
+    ModelSize{"dense_layers", &Model::dense_layers},
+    ModelSize{"dense_ffn_size", &Model::dense_ffn_size}};
+
 Model FromConfig(const Facts& facts) {
   const std::string name = facts.Text("config");
   Model model =
       ReadModel(name.ends_with(".json")
                     ? fs::path(name)
                     : ExperimentsFolder() / "workloads" / (name + ".json"));
-  model.layers = facts.Int("layers", model.layers);
-  model.vocab_size = facts.Int("vocab_size", model.vocab_size);
+  for (const ModelSize& size : kModelSizes) {
+    if (facts.Has(size.name)) {
+      model.*(size.value) = static_cast<int>(facts.NonNegative(size.name));
+    }
+  }
+  if (model.dense_layers > model.layers && facts.Has("dense_layers")) {
+    facts.Fail(fmt::format("dense_layers {} of {} layers: give at most those",
+                           model.dense_layers, model.layers));
+  }
+  model.dense_layers = std::min(model.dense_layers, model.layers);
   model.tied_embeddings = facts.Flag("tied_embeddings", model.tied_embeddings);
   model.dropout = facts.Flag("dropout", model.dropout);
   model.name = facts.Text("model", name);

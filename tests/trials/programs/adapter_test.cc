@@ -69,6 +69,18 @@ TEST_F(AdapterTest, GivesMegatronItsFlagsUnderTheirConditions) {
   EXPECT_THAT(all, HasSubstr("--micro-batch-size 2"));
 }
 
+// 24 layers on 20 chunks: the middle ones have two.
+TEST_F(AdapterTest, GivesMegatronTheLayersOfUnequalStages) {
+  job_.words = {"torchrun", "pretrain_gpt.py",
+                "--decoder-first-pipeline-num-layers", "3"};
+  const std::string line =
+      Line("megatron-lm", "dp=4,tp=1,pp=4,microbatches=8,model_chunks=5");
+  EXPECT_THAT(line, HasSubstr("--pipeline-model-parallel-layout "
+                              "'Et|(t|)*7(t*2|)*4(t|)*7tL'"));
+  EXPECT_THAT(line, Not(HasSubstr("virtual")));
+  EXPECT_THAT(line, Not(HasSubstr("decoder-first")));
+}
+
 TEST_F(AdapterTest, SetsTheVariableThatMegatronNeedsForTensorParallelism) {
   job_.words = {"torchrun", "pretrain_gpt.py"};
   EXPECT_THAT(CommandLine(Render("megatron-lm", "dp=8,tp=2,pp=1")),
@@ -179,6 +191,9 @@ TEST_F(AdapterTest, ReadsThePresentConfigurationOfEveryFramework) {
        "dp=2,tp=2,pp=4,zero_stage=1,zero_bucket_mb=64,microbatches=16,"
        "model_chunks=2,grad_checkpoint=2,sp=2"},
       {"megatron-lm", {"pretrain_gpt.py"}, "dp=16,tp=1,pp=1,dp_bucket_mb=4"},
+      {"megatron-lm",
+       {"pretrain_gpt.py"},
+       "dp=4,tp=1,pp=4,microbatches=8,model_chunks=5"},
       {"deepspeed",
        {"train.py", "--deepspeed_config", "ds.json"},
        "dp=16,tp=1,pp=1,zero_stage=2,zero_bucket_mb=256"},

@@ -1,5 +1,7 @@
 #include "trials/simulator/action_time.h"
 
+#include <set>
+
 #include <gtest/gtest.h>
 
 #include "trials/simulator/collectives.h"
@@ -46,6 +48,29 @@ TEST(CollectiveTime, OverlapLeavesAChunkAndTheSlowdown) {
   EXPECT_DOUBLE_EQ(time_s(1e9), gather_s * (1.0 - 0.75 * 0.75));
   EXPECT_DOUBLE_EQ(time_s(0.4 * gather_s),
                    gather_s * (1.0 - 0.75 * 0.75 * 0.4));
+}
+
+// Brute force over the hosts of three experts.
+TEST(HostsOfToken, IsTheMeanOverAllChoices) {
+  Model model;
+  model.experts_per_token = 3;
+  const auto mean = [](int hosts) {
+    double sum = 0.0;
+    for (int a = 0; a < hosts; ++a) {
+      for (int b = 0; b < hosts; ++b) {
+        for (int c = 0; c < hosts; ++c) {
+          sum += static_cast<double>(std::set<int>{a, b, c}.size());
+        }
+      }
+    }
+    return sum / (hosts * hosts * hosts);
+  };
+  EXPECT_NEAR(HostsOfToken(model, 4), mean(4), 1e-12);
+  // DeepSeek-V3: four of eight groups.
+  model.expert_groups = 8;
+  model.groups_per_token = 4;
+  EXPECT_NEAR(HostsOfToken(model, 8), mean(4), 1e-12);
+  EXPECT_NEAR(HostsOfToken(model, 2), 1.0, 1e-12);
 }
 
 TEST(IssueTime, GrowsWithMessagesHostsAndContention) {

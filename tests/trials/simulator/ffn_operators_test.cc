@@ -67,7 +67,7 @@ class Experts {
     model.experts = 8;
     model.experts_per_token = 2;
     model.ffn_size = 512;
-    block.framework.kernels.expert_imbalance = 1.0;
+    block.framework.experts.expert_imbalance = 1.0;
   }
   OperatorBytes block;
 };
@@ -95,7 +95,7 @@ TEST(FfnOperators, ExpertsCostTheirRouterTheirCopiesAndTheirProducts) {
   // Sorted copies in both directions.
   EXPECT_DOUBLE_EQ(block.Block().working_bytes, 2 * sorted);
   // The busiest rank has 1.5 times the rows of the mean.
-  block.framework.kernels.expert_imbalance = 1.5;
+  block.framework.experts.expert_imbalance = 1.5;
   const double more = 8 * 2 * ProductBytes(1.5 * rows, 512, kHidden) +
                       8 * ProductBytes(1.5 * rows, kHidden, 512) - products +
                       ProductBytes(kTokens, 8, kHidden);
@@ -108,11 +108,24 @@ TEST(FfnOperators, ExpertsCostTheirRouterTheirCopiesAndTheirProducts) {
 // sets the pace.
 TEST(FfnOperators, ExpertRanksExchangeEveryCopy) {
   Experts experts;
-  experts.block.framework.kernels.expert_imbalance = 1.5;
+  experts.block.framework.experts.expert_imbalance = 1.5;
   experts.block.shard.ep = 4;
   EXPECT_EQ(experts.block.Block().all_to_alls, 2);
   EXPECT_DOUBLE_EQ(experts.block.Block().all_to_all_bytes,
                    1.5 * 2 * 2 * kTokens * kHidden);
+}
+
+// Each of two tensor-parallel ranks sends half of the tokens to whole experts.
+TEST(FfnOperators, WholeExpertsTakeTheTokensOfEachTensorParallelRank) {
+  Experts experts;
+  experts.block.shard.ep = 4;
+  experts.block.shard.tp = 2;
+  const LayerCost split = experts.block.Block();
+  experts.block.shard.whole_experts = true;
+  const LayerCost whole = experts.block.Block();
+  EXPECT_DOUBLE_EQ(whole.all_to_all_bytes, split.all_to_all_bytes / 2);
+  EXPECT_DOUBLE_EQ(whole.ExpertParameterCount(),
+                   2 * split.ExpertParameterCount());
 }
 
 // A dense layer, the sum of its result with that of the chosen experts, and a

@@ -119,6 +119,7 @@ TEST(Memory, ExpertsAreShardedOverTheRanksThatHoldThem) {
   stage.expert_parameters = 1e9;
   ParallelConfig config = Zero(1);
   config.ep = 8;
+  stage.expert_ranks = 64 / 8;
   EXPECT_DOUBLE_EQ(Peak(config, stage).optimizer_bytes, 12e9 / (64 / 8));
 }
 

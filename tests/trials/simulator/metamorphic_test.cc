@@ -369,4 +369,34 @@ TEST(Metamorphic, ExpertParallelismSplitsTheExpertsOnly) {
   }
 }
 
+// Experts that span tensor-parallel ranks take no more memory than experts that
+// are split over them, and overlap, balance and messages per host save time.
+TEST(Metamorphic, WholeExpertsOverlapAndBalanceSaveTime) {
+  const PaperProblem problem("moe-8gpu");
+  Framework framework = FindFramework("megatron-core");
+  const auto simulate = [&](const char* config) {
+    Cluster hosts = problem.cluster;
+    hosts.nodes = 2;
+    hosts.gpus_per_node /= 2;
+    hosts.inter = {"network", 10e9, 1e-5};
+    return Simulator(problem.workload, hosts, Simulator::Options{framework})
+        .Simulate(ParseParallelConfig(config));
+  };
+  const StepReport whole = simulate("dp=4,tp=2,sp=2,ep=8");
+  framework.experts.whole_experts = false;
+  const StepReport split = simulate("dp=4,tp=2,sp=2,ep=4");
+  EXPECT_NEAR(States(whole.memory), States(split.memory),
+              1e-3 * States(split.memory));
+  EXPECT_THROW((void)simulate("dp=4,tp=2,sp=2,ep=8"), InvalidPlan);
+  framework.experts.whole_experts = true;
+  framework.experts.expert_imbalance = 1.0;
+  const StepReport balanced = simulate("dp=4,tp=2,sp=2,ep=8");
+  EXPECT_LT(balanced.time.forward_s, whole.time.forward_s);
+  framework.experts.token_once_per_host = true;
+  const StepReport once = simulate("dp=4,tp=2,sp=2,ep=8");
+  EXPECT_LT(once.time.expert_s, balanced.time.expert_s);
+  framework.experts.expert_overlap = 1.0;
+  EXPECT_LT(simulate("dp=4,tp=2,sp=2,ep=8").time.expert_s, once.time.expert_s);
+}
+
 }  // namespace trials::metamorphic_test

@@ -82,6 +82,28 @@ TEST(Placement, ExpertsAreOverSuccessiveReplicas) {
   }
 }
 
+// Whole experts: groups of successive ranks of a stage, whatever their tp.
+TEST(Placement, WholeExpertsSpanTensorAndDataParallelRanks) {
+  const PlacementOptions whole{.whole_experts = true};
+  for (const char* text :
+       {"dp=16,tp=2,ep=32", "dp=16,tp=2,ep=4", "dp=16,tp=4,ep=2,pp=2",
+        "dp=12,cp=2,tp=2,ep=6", "dp=6,tp=4,ep=12", "dp=32,tp=2,ep=64"}) {
+    SCOPED_TRACE(text);
+    const ParallelConfig config = ParseParallelConfig(text);
+    const RankGrid grid{config.dp, config.tp, config.pp, config.cp};
+    const std::vector<Cluster> hosts = {Hosts(32)};
+    const StageLinks links =
+        PlacePlan(hosts, UniformPlan(config, 8), whole).stages.front();
+    EXPECT_EQ(links.ep.size, config.ep);
+    EXPECT_EQ(links.expert_dp.size,
+              config.dp * config.tp * config.cp / config.ep);
+    ExpectSame(links.ep,
+               AllToAllLink(hosts[0], EpGroups(grid, config.ep, true)));
+    ExpectSame(links.expert_dp,
+               RingLink(hosts[0], ExpertDpGroups(grid, config.ep, true)));
+  }
+}
+
 TEST(Placement, StagesThatDifferStandOneAfterTheOther) {
   Plan plan = UniformPlan(ParseParallelConfig("pp=3"), 6);
   plan.stages[0] = {.dp = 1, .tp = 4};

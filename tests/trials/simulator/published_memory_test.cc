@@ -93,7 +93,7 @@ TEST(PublishedMemory, DeepSeekUnderMegatronIsWithinOnePercent) {
   };
   Framework framework = FindFramework("megatron-core");
   framework.kernels.fused_cross_entropy = true;
-  framework.kernels.expert_imbalance = 1.0;
+  framework.experts.expert_imbalance = 1.0;
   for (const auto& [name, pp, allocated_gib] :
        {Run{"deepseek-v2", 1, 45.63}, Run{"deepseek-v2", 2, 44.70},
         Run{"deepseek-v3", 1, 104.3}, Run{"deepseek-v3", 2, 114.0}}) {

@@ -112,6 +112,31 @@ TEST(Simulator, ScatteringTheGradientsOfZero1IsCheaperThanReducingThem) {
   EXPECT_LT(With(framework, text).time.data_s, reduced_s);
 }
 
+// Qwen3-235B with TP 2, EP 32, DP 16 and PP 8, DeepSeek-V3 with TP 2, EP 64,
+// DP 32 and PP 16, Llama 3.1 405B with PP 16 and 8 chunks.
+TEST(Simulator, AcceptsPublishedRecipes) {
+  Workload workload = SmallWorkload();
+  workload.batch_size = 512;
+  Model& model = workload.model;
+  const auto simulate = [&](int layers, int experts, const char* config) {
+    model.layers = layers;
+    model.experts = experts;
+    model.experts_per_token = experts > 0 ? 8 : 0;
+    const ParallelConfig parsed = ParseParallelConfig(config);
+    Cluster cluster = SmallCluster();
+    cluster.nodes = parsed.dp * parsed.tp * parsed.pp / cluster.gpus_per_node;
+    const Simulator simulator(workload, cluster,
+                              {FindFramework("megatron-core")});
+    return simulator.Simulate(parsed).step_time_s;
+  };
+  EXPECT_GT(simulate(94, 128, "dp=16,tp=2,pp=8,ep=32,microbatches=16,sp=2"),
+            0.0);
+  EXPECT_GT(simulate(61, 256, "dp=32,tp=2,pp=16,ep=64,microbatches=16,sp=2"),
+            0.0);
+  EXPECT_GT(simulate(126, 0, "dp=1,tp=8,pp=16,microbatches=32,model_chunks=8"),
+            0.0);
+}
+
 // Every way to split a model with experts over the 8 GPUs.
 TEST(Simulator, PartsAddUpWithContextsExpertsAndRecomputation) {
   Workload workload = SmallWorkload();

@@ -27,6 +27,7 @@ class StepEnd {
     stage.memory.dp = 8;
     stage.memory.parameters = 8e6;
     stage.memory.expert_parameters = 4e6;
+    stage.memory.expert_ranks = 4;
     stage.optimizer_s = 8.0;
     stage.expert_optimizer_s = 4.0;
     stages.assign(1, stage);

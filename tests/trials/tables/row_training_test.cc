@@ -109,6 +109,20 @@ TEST(ModelShape, AConfigOfHuggingFaceHasOtherLayersWhereTheFactsSaySo) {
   EXPECT_EQ(ModelOf(facts).hidden_size, 768);
 }
 
+TEST(ModelShape, SizesBesideAConfigTakeEffect) {
+  Facts facts("place");
+  facts.Add("config", "deepseek-v3");
+  facts.Add("layers", "4");
+  EXPECT_EQ(ModelOf(facts).dense_layers, 3);
+  facts.Add("dense_layers", "0");
+  facts.Add("experts", "64");
+  EXPECT_EQ(ModelOf(facts).dense_layers, 0);
+  EXPECT_EQ(ModelOf(facts).experts, 64);
+  facts.Replace("dense_layers", "5");
+  EXPECT_THAT(ErrorOf([&] { return ModelOf(facts); }),
+              HasSubstr("dense_layers 5 of 4 layers"));
+}
+
 // Eight GPUs are two stages of two tensor-parallel ranks, twice. A batch of 48
 // is 48 / (2 x 3) microbatches.
 TEST(RowTraining, SizesFollowFromTheOthers) {
