@@ -337,7 +337,7 @@ TEST_F(CommandLineTest, SimulateSaysHowSureItIs) {
   EXPECT_THAT(
       output_,
       AllOf(HasSubstr("\nstep time "), HasSubstr(" s in nine of ten cases ("),
-            HasSubstr("\npeak memory "), HasSubstr(": CPU-bound code)")));
+            HasSubstr("\npeak memory "), HasSubstr(": ordinary code)")));
   ASSERT_EQ(Oppa("simulate m.toml --all"), 0);
   EXPECT_THAT(output_, AllOf(HasSubstr("P(fits)"),
                              HasSubstr("colossalai: not validated")));

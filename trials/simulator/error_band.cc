@@ -71,9 +71,10 @@ std::string Line(std::string_view quantity, std::string_view unit, double value,
   }
   return text + fmt::format(
                     "{:.3g} to {:.3g} {} in nine of ten cases ({} published "
-                    "rows of {} source{}: {} code)\n",
+                    "rows of {} source{}: {}code)\n",
                     band.low * value, band.high * value, unit, band.rows,
-                    band.sources, band.sources == 1 ? "" : "s", name);
+                    band.sources, band.sources == 1 ? "" : "s",
+                    name == "all" ? "all kinds of " : name + " ");
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ TEST(ErrorBands, TheReportHasTheIntervalInItsUnits) {
   const std::string text = FormatBands(bands, "tuned", report);
   EXPECT_THAT(text,
               HasSubstr("step time 2 s: 1.5 to 2.66 s in nine of ten cases (30 "
-                        "published rows of 2 sources: all code)"));
+                        "published rows of 2 sources: all kinds of code)"));
   EXPECT_THAT(text,
               HasSubstr("peak memory 10 GB: no comparable published rows"));
 }
