@@ -174,9 +174,7 @@ MeasuredSteps ReadMeasuredSteps(const fs::path& path, const Job& job) {
 Calibration Calibrate(const Job& job, const MeasuredSteps& measured) {
   Calibration calibration = surrogates::Calibrate(
       SimulateSteps(job, measured.steps),
-      surrogates::CalibrationPrior::Of(
-          job.cluster, job.framework.name,
-          job.framework.framework.allocator.memory_log_stddev));
+      surrogates::CalibrationPrior::Of(job.framework.framework));
   calibration.job = surrogates::CalibratedJob::Of(job.workload, job.cluster,
                                                   job.framework.name);
   calibration.note = measured.note;

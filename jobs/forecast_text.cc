@@ -110,8 +110,7 @@ std::string BandText(const Forecaster& planner, const Prediction& best) {
         "the calibration\n",
         best.step_time_s, best.step_time_s / factor, best.step_time_s * factor);
   }
-  return harness::ErrorBandsOf(job.cluster, job.framework.name,
-                               best.config.zero_stage, report) +
+  return harness::ErrorBandsOf(job.framework.framework, report) +
          harness::ValidationOf(job.framework.name,
                                job.framework.notes.compared_with) +
          "\n" + harness::ValidationOf(job.cluster.gpu);

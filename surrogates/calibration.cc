@@ -267,15 +267,13 @@ CalibratedJob CalibratedJob::Of(const trials::Workload& workload,
                   workload.sequence_length)};
 }
 
-CalibrationPrior CalibrationPrior::Of(const trials::Cluster& cluster,
-                                      const std::string& framework,
-                                      double memory_stddev) {
+CalibrationPrior CalibrationPrior::Of(const trials::Framework& framework) {
   const trials::ErrorBands bands =
       trials::ReadErrorBands(trials::ErrorBandsPath());
-  const trials::ErrorBand band = trials::ErrorBands::Of(
-      bands.step_time, bands.RegimeOf(cluster.gpu.architecture, framework,
-                                      cluster.nodes, /*zero_stage=*/0));
-  CalibrationPrior prior{.memory_stddev = memory_stddev};
+  const trials::ErrorBand band =
+      trials::ErrorBands::Of(bands.step_time, framework.kind).second;
+  CalibrationPrior prior{.memory_stddev =
+                             framework.allocator.memory_log_stddev};
   if (band.rows > 0) {
     prior.scatter = 0.5 * std::log(band.high / band.low) / kCauchy95;
   }

@@ -12,6 +12,7 @@
 #include "common/error.h"
 #include "trials/cluster.h"
 #include "trials/parallel_config.h"
+#include "trials/simulator/framework.h"
 #include "trials/simulator/step_report.h"
 #include "trials/workload.h"
 
@@ -46,12 +47,10 @@ struct CalibrationPrior {
   double scatter = 0.1;        // s_0 below
   double memory_stddev = 0.1;  // of log(peak / predicted peak)
 
-  // Nine of ten sources are inside the error band of the machine and framework:
-  // s_0 is the logarithm of half of it over the 95% quantile of Cauchy's
-  // distribution. So it is narrow where published rows validate the framework.
-  [[nodiscard]] static CalibrationPrior Of(const trials::Cluster& cluster,
-                                           const std::string& framework,
-                                           double memory_stddev);
+  // Nine of ten sources are inside the error band of the framework's kind of
+  // code: s_0 is the logarithm of half of it over the 95% quantile of Cauchy's
+  // distribution.
+  [[nodiscard]] static CalibrationPrior Of(const trials::Framework& framework);
 };
 
 // What a calibration holds for: its factors for a kind of GPU and a framework,

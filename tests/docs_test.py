@@ -239,9 +239,10 @@ class DocsTest(unittest.TestCase):
 
     def test_calibration_of_bands_is_by_source(self):
         self.write(self.results / "validation/leave-one-out/calibration.csv",
-                   "source,step_time_rows,step_time_inside,peak_memory_rows,peak_memory_inside\nall,100,0.893,0,\n")
+                   "source,step_time_rows,step_time_inside,step_time_width,width_after_one,peak_memory_rows,"
+                   "peak_memory_inside\nall,100,0.893,2.5,1.4,0,\n")
         lines, _ = self.table("band-calibration")
-        self.assertEqual(lines[2], "| all | 100 | 89 | 0 | |")
+        self.assertEqual(lines[2], "| all | 100 | 89 | 2.50 | 1.40 | 0 | |")
 
     def test_calibration_is_the_mean_over_problems_and_repeats(self):
         self.write(self.results / "study-calibration" / "scores.csv",

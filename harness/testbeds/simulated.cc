@@ -241,7 +241,7 @@ std::string StepModel::Explain(const trials::ParallelConfig& config) const {
   for (const trials::Cluster& gpu_type : setup_.gpu_types) {
     validation += ValidationOf(gpu_type.gpu);
   }
-  return FormatReport(ToString(config), report) + ErrorBands(config, report) +
+  return FormatReport(ToString(config), report) + ErrorBands(report) +
          validation +
          (deviations_ == nullptr
               ? ""
@@ -259,14 +259,11 @@ std::string StepModel::Validation() const {
 }
 
 // Nothing with several GPU types, which no measurement has.
-std::string StepModel::ErrorBands(const trials::ParallelConfig& config,
-                                  const trials::StepReport& report) const {
+std::string StepModel::ErrorBands(const trials::StepReport& report) const {
   if (setup_.mixed()) {
     return "\n";
   }
-  const std::string bands =
-      ErrorBandsOf(WithGpus(setup_.cluster(), trials::GpusOf(config)),
-                   setup_.FrameworkName(), config.zero_stage, report);
+  const std::string bands = ErrorBandsOf(*setup_.framework, report);
   return bands.empty() ? "" : "\n" + bands;
 }
 
@@ -288,18 +285,13 @@ std::string ValidationOf(const trials::Gpu& gpu) {
                          : "validated with " + gpu.validated);
 }
 
-std::string ErrorBandsOf(const trials::Cluster& cluster,
-                         const std::string& framework, int zero_stage,
+std::string ErrorBandsOf(const trials::Framework& framework,
                          const trials::StepReport& report) {
   const std::filesystem::path file = trials::ErrorBandsPath();
   if (!common::IsFile(file)) {
     return "";
   }
-  const trials::ErrorBands bands = trials::ReadErrorBands(file);
-  return FormatBands(bands,
-                     bands.RegimeOf(cluster.gpu.architecture, framework,
-                                    cluster.nodes, zero_stage),
-                     report);
+  return FormatBands(trials::ReadErrorBands(file), framework.kind, report);
 }
 
 Testbed MakeSimulator(const ProblemSpec& problem) {

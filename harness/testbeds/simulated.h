@@ -75,8 +75,7 @@ class StepModel {
 
  private:
   class Parts;
-  [[nodiscard]] std::string ErrorBands(const trials::ParallelConfig& config,
-                                       const trials::StepReport& report) const;
+  [[nodiscard]] std::string ErrorBands(const trials::StepReport& report) const;
 
   SimulatorSetup setup_;
   std::vector<int> sizes_;
@@ -91,9 +90,7 @@ class StepModel {
 [[nodiscard]] std::string ValidationOf(const trials::Gpu& gpu);
 // How far measurements of comparable runs are from a report; "" without the
 // file of bands.
-[[nodiscard]] std::string ErrorBandsOf(const trials::Cluster& cluster,
-                                       const std::string& framework,
-                                       int zero_stage,
+[[nodiscard]] std::string ErrorBandsOf(const trials::Framework& framework,
                                        const trials::StepReport& report);
 
 [[nodiscard]] Testbed MakeSimulator(const ProblemSpec& problem);

@@ -111,9 +111,7 @@ std::vector<Scenario> ScenariosOf(const MeasuredTable& table, Half half,
               .first->second.Simulate(row.config);
       Scenario& scenario = by_name[row.scenario];
       if (scenario.rows.empty()) {
-        scenario.prior = surrogates::CalibrationPrior::Of(
-            row.cluster, FrameworkOf(row),
-            row.framework.allocator.memory_log_stddev);
+        scenario.prior = surrogates::CalibrationPrior::Of(row.framework);
       }
       scenario.rows.push_back({.config = row.config,
                                .parts_s = surrogates::StepPartsOf(

@@ -54,7 +54,8 @@ std::vector<Candidate> CandidatesOf(const MeasuredTable& table,
     candidate.predicted_s = prediction.refused.empty()
                                 ? prediction.step_time_s
                                 : std::numeric_limits<double>::infinity();
-    candidate.fit_probability = prediction.fit_probability;
+    candidate.fit_probability =
+        prediction.refused.empty() ? prediction.fit_probability : 0.0;
     std::vector<double> times;
     for (const std::size_t i : repeats) {
       if (!std::isnan(table.rows[i].step_time_s)) {
@@ -97,10 +98,10 @@ std::vector<double> SumByConfiguration(const MeasuredTable& table,
 }
 
 // Whether rows that ran are predicted to run. A peak that the publisher
-// computed is no run.
+// computed is no run, and a crash says nothing about memory.
 void AddFailures(const MeasuredRow& row, const Prediction& prediction,
                  Comparison& comparison) {
-  if (row.peak_memory == PeakMemory::kComputed) {
+  if (row.peak_memory == PeakMemory::kComputed || row.failed) {
     return;
   }
   if (!prediction.fits) {
@@ -233,6 +234,7 @@ std::vector<Scope> ScopesOf(const MeasuredTable& table,
       {"over 256 GPUs",
        [](const auto& row) { return row.cluster.gpus() > kLargestAskedFor; }},
       NearTheBest(table, rows),
+      {"clean", [](const auto& row) { return row.clean; }},
   };
   std::vector<Scope> scopes = {{"all", [](const auto&) { return true; }}};
   for (const Scope& scope : candidates) {

@@ -21,9 +21,10 @@ struct Prediction {
   double step_time_s = std::numeric_limits<double>::quiet_NaN();
   double peak_memory_bytes = std::numeric_limits<double>::quiet_NaN();
   bool fits = false;
-  double fit_probability = 0.0;  // trials::FitProbability
-  std::string refused;           // why the configuration is invalid
-  std::string left_out;          // why there is no prediction
+  // trials::FitProbability; NaN if refused.
+  double fit_probability = std::numeric_limits<double>::quiet_NaN();
+  std::string refused;   // why the configuration is invalid
+  std::string left_out;  // why there is no prediction
 
   // "ok", "oom", "refused" (an invalid configuration) or "left_out".
   [[nodiscard]] std::string Status() const;
@@ -51,7 +52,8 @@ struct Prediction {
 struct Comparison {
   std::string gpu;  // GPU type
   // "all", "one host", "several hosts", "up to 256 GPUs", "over 256 GPUs",
-  // "within 2x of best" (of its scenario, as measured); or a group of operators
+  // "within 2x of best" (of its scenario, as measured), "clean"
+  // (MeasuredRow::clean); or a group of operators
   // or collectives (PartGroup), whose times are in step_time.
   std::string scope;
   Half half = Half::kAll;

@@ -121,7 +121,7 @@ std::string_view StatusName(const MeasuredRow& row) {
   if (row.peak_memory == PeakMemory::kComputed) {
     return "computed";
   }
-  return row.out_of_memory ? "oom" : "ok";
+  return row.out_of_memory ? "oom" : row.failed ? "failed" : "ok";
 }
 
 // The columns of ToCsv after those of the table, for programs that compare rows
@@ -145,7 +145,10 @@ plots::Row AddedTo(const std::string& source, const MeasuredRow& row,
           {"row_framework", framework.substr(0, framework.find(' '))},
           {"row_gpus", row.cluster.gpus()},
           {"row_hosts", row.cluster.nodes},
-          {"row_zero_stage", row.config.zero_stage}};
+          {"row_zero_stage", row.config.zero_stage},
+          {"row_kind", row.framework.kind},
+          {"row_clean", row.clean ? 1 : 0},
+          {"predicted_fit_probability", prediction.fit_probability}};
 }
 
 }  // namespace

@@ -69,6 +69,16 @@ void Describe(const Facts& facts, trials::MachineLibrary& library,
                                     {"last", PeakRank::kLast}});
 }
 
+// Whether the job ran after the mend of its pipeline, if it has one, and on a
+// network as fast as the settings say that it is.
+bool IsClean(const Facts& facts, const MeasuredRow& row) {
+  const bool mended =
+      row.config.pp == 1 || facts.Flag("after_pp_fix", /*otherwise=*/true);
+  const bool slow =
+      facts.Number("allreduce_gbs") < facts.Number("fast_allreduce_gbs");
+  return mended && !slow;
+}
+
 // A reason of the adapter or of the settings; or that the settings name no
 // cluster for the environment of the row, which is then not simulated as
 // another one.
@@ -140,10 +150,11 @@ MeasuredTable Load(const fs::path& path, const TableSettings& settings,
     row.left_out = WhyLeftOut(read, overrides);
     row.part = read.part;
     row.out_of_memory = read.facts.Text("status") == "oom";
+    row.failed = read.facts.Text("status") == "failed";
     row.peak_memory_unit_bytes =
         Choice<double>(read.facts, "peak_memory_unit",
                        {{"GB", common::kGiga}, {"GiB", common::kGibi}});
-    if (!row.out_of_memory) {
+    if (!row.out_of_memory && !row.failed) {
       row.step_time_s = read.facts.Number("step_time_s");
       row.peak_memory_bytes = read.facts.Has("peak_memory_bytes")
                                   ? read.facts.Number("peak_memory_bytes")
@@ -161,6 +172,7 @@ MeasuredTable Load(const fs::path& path, const TableSettings& settings,
       }
     }
     row.half = halves.Of(row, read.tokens);
+    row.clean = row.out_of_memory || (!row.failed && IsClean(read.facts, row));
   }
   return table;
 }

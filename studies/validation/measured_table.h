@@ -17,6 +17,7 @@
 #include "trials/knobs.h"
 #include "trials/simulator/framework.h"
 #include "trials/simulator/gpu_model.h"
+#include "trials/simulator/step_report.h"
 #include "trials/tables/facts.h"
 #include "trials/tables/row_training.h"
 #include "trials/workload.h"
@@ -101,10 +102,7 @@ struct TableKind {
 
 // A table and its rows.
 
-// The publisher's definition of the peak: bytes that PyTorch's allocator handed
-// out, bytes that it reserved, or all bytes of the process; or computed from
-// formulas: model states and saved activations.
-enum class PeakMemory { kComputed, kAllocated, kReserved, kDevice };
+using trials::PeakMemory;
 
 // The rank of that peak: the fullest one, or the rank that writes the log, the
 // first or the last one (of the first or the last stage).
@@ -131,6 +129,10 @@ struct MeasuredRow {
   PeakRank peak_rank = PeakRank::kFullest;
   double peak_memory_unit_bytes = 1e9;  // of the table's own column
   bool out_of_memory = false;
+  bool failed = false;  // for another reason: a crash, a time-out
+  // The job was in the state that the simulator describes (docs/validation.md,
+  // "States of a job"); rows that do not run are in any state.
+  bool clean = true;
   // NaN: not published.
   double step_time_s = std::numeric_limits<double>::quiet_NaN();
   double peak_memory_bytes = std::numeric_limits<double>::quiet_NaN();

@@ -56,21 +56,6 @@ const trials::MemoryBreakdown& MemoryOf(const trials::StepReport& report,
   return report.memory;
 }
 
-double BytesOf(const trials::MemoryBreakdown& memory, PeakMemory kind) {
-  if (kind == PeakMemory::kComputed) {
-    return memory.parameters_bytes + memory.gradients_bytes +
-           memory.optimizer_bytes + memory.activations_bytes;
-  }
-  double bytes = memory.Total();
-  if (kind != PeakMemory::kDevice) {
-    bytes -= memory.context_bytes;
-  }
-  if (kind == PeakMemory::kAllocated) {
-    bytes -= memory.allocator_bytes;
-  }
-  return bytes;
-}
-
 using trials::GpuModel;
 
 // The link of one tensor-parallel group.
@@ -223,7 +208,7 @@ std::vector<Prediction> Predict(const MeasuredTable& table) {
       const trials::StepReport report = simulators.Of(row).Simulate(row.config);
       prediction.step_time_s = report.step_time_s;
       prediction.peak_memory_bytes =
-          BytesOf(MemoryOf(report, row.peak_rank), row.peak_memory);
+          MemoryOf(report, row.peak_rank).Bytes(row.peak_memory);
       prediction.fits = report.fits;
       prediction.fit_probability = trials::FitProbability(
           report.peak_memory_bytes, report.capacity_bytes,

@@ -89,6 +89,9 @@ void AddCollectivesAndDispatch(const StageContext& stage, const Chunk& chunk,
                      collectives, products > 0.0 ? product_s / products : 0.0);
   const double gpu_s =
       time.Total() - (WaitsAtLoss(stage, chunk) ? time.head_s : 0.0);
+  if (tp.hosts > 1 && framework.collectives.message_host_s > 0.0) {
+    dispatch_s += time.tensor_s;  // the CPU waits for each message
+  }
   time.overhead_s = DispatchOverhead(
       framework, gpu_s,
       dispatch_s + IssueTime(framework, tp, collectives, stage.contended));
@@ -124,14 +127,14 @@ double CollectiveTime(const Framework& framework, const GroupLink& tp,
 
 double IssueTime(const Framework& framework, const GroupLink& tp,
                  const Collectives& collectives, bool contended) {
-  const double one_s = framework.collectives.message_dispatch_s +
-                       framework.collectives.message_host_dispatch_s *
-                           static_cast<double>(tp.hosts - 1);
   const double slowdown =
       contended ? std::max(1.0, framework.collectives.network_contention *
                                     std::sqrt(static_cast<double>(tp.size)))
                 : 1.0;
-  return collectives.Count() * one_s * slowdown;
+  return collectives.Count() *
+         (slowdown * framework.collectives.message_dispatch_s +
+          framework.collectives.message_host_s *
+              static_cast<double>(tp.hosts - 1));
 }
 
 double DispatchOverhead(const Framework& framework, double gpu_s,

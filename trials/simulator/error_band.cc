@@ -1,9 +1,10 @@
 #include "trials/simulator/error_band.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "common/toml_table.h"
 #include "common/units.h"
@@ -12,88 +13,95 @@
 namespace trials {
 namespace {
 
-constexpr int kFewHosts = 32;
-constexpr int kShardsParameters = 3;
+// The 95% quantile of the normal distribution.
+constexpr double kNormalQuantile = 1.6448536269514722;
 
-std::string_view HostsName(int hosts) {
-  return hosts == 1           ? "one host"
-         : hosts <= kFewHosts ? "2 to 32 hosts"
-                              : "more than 32 hosts";
+// The 95% quantile of Student's t distribution, within 0.3% from 3 degrees of
+// freedom. Source: Abramowitz and Stegun (1964), 26.7.5.
+double StudentQuantile(double n) {
+  const double z = kNormalQuantile;
+  const double z2 = z * z;
+  return z + z * (z2 + 1.0) / (4.0 * n) +
+         z * ((5.0 * z2 + 16.0) * z2 + 3.0) / (96.0 * n * n) +
+         z * (((3.0 * z2 + 19.0) * z2 + 17.0) * z2 - 15.0) /
+             (384.0 * n * n * n);
 }
 
-ErrorBands::ByRegime ReadBands(const common::TomlTable& table) {
-  ErrorBands::ByRegime bands;
-  for (const std::string& regime : table.Keys()) {
-    const common::TomlTable row = table.RequireTable(regime);
-    bands[regime] = {.low = row.RequirePositive("low"),
-                     .high = row.RequirePositive("high"),
-                     .rows = row.RequireIntIn("rows", 1),
-                     .sources = row.RequireIntIn("sources", 1)};
+// Half of a band, in logarithms.
+double HalfWidth(const ErrorBand& band) {
+  return std::hypot(StudentQuantile(band.freedom) * std::sqrt(band.between),
+                    kNormalQuantile * std::sqrt(band.within));
+}
+
+ErrorBands::ByKind ReadBands(const common::TomlTable& table) {
+  ErrorBands::ByKind bands;
+  for (const std::string& kind : table.Keys()) {
+    const common::TomlTable row = table.RequireTable(kind);
+    ErrorBand& band = bands[kind];
+    band = {.mean = row.RequireDouble("mean"),
+            .between = row.RequirePositive("between"),
+            .within = row.RequirePositive("within"),
+            .freedom = row.RequirePositive("freedom"),
+            .rows = row.RequireIntIn("rows", 1),
+            .sources = row.RequireIntIn("sources", 1)};
+    band.SetInterval();
   }
   return bands;
 }
 
 std::string BandsText(std::string_view quantity,
-                      const ErrorBands::ByRegime& bands) {
+                      const ErrorBands::ByKind& bands) {
   std::string text;
-  for (const auto& [regime, band] : bands) {
+  for (const auto& [kind, band] : bands) {
     text += fmt::format(
-        "\n[{}.\"{}\"]\nlow = {:.4g}\nhigh = {:.4g}\nrows = {}\nsources = {}\n",
-        quantity, regime, band.low, band.high, band.rows, band.sources);
+        "\n[{}.\"{}\"]  # {:.2f} to {:.2f}\nmean = {:.4g}\nbetween = {:.4g}\n"
+        "within = {:.4g}\nfreedom = {:g}\nrows = {}\nsources = {}\n",
+        quantity, kind, band.low, band.high, band.mean, band.between,
+        band.within, band.freedom, band.rows, band.sources);
   }
   return text;
 }
 
 std::string Line(std::string_view quantity, std::string_view unit, double value,
-                 const ErrorRegime& regime, const ErrorBand& band) {
-  std::string text = fmt::format("{} {:.3g} {}: ", quantity, value, unit);
-  text += band.rows == 0
-              ? std::string("no comparable published rows")
-              : fmt::format(
-                    "{:.3g} to {:.3g} {} in nine of ten cases ({} published "
-                    "rows of {} source{}: {})",
-                    band.low * value, band.high * value, unit, band.rows,
-                    band.sources, band.sources == 1 ? "" : "s", band.regime);
-  if (!band.validated) {
-    text += fmt::format("; not validated: {}", regime.Names().front());
+                 const ErrorBands::ByKind& bands, const std::string& kind) {
+  const auto [name, band] = ErrorBands::Of(bands, kind);
+  const std::string text = fmt::format("{} {:.3g} {}: ", quantity, value, unit);
+  if (band.rows == 0) {
+    return text + "no comparable published rows\n";
   }
-  return text + "\n";
+  return text + fmt::format(
+                    "{:.3g} to {:.3g} {} in nine of ten cases ({} published "
+                    "rows of {} source{}: {}code)\n",
+                    band.low * value, band.high * value, unit, band.rows,
+                    band.sources, band.sources == 1 ? "" : "s",
+                    name == "all" ? "all kinds of " : name + " ");
 }
 
 }  // namespace
 
-std::array<std::string, ErrorRegime::kLevels> ErrorRegime::Names() const {
-  const std::string gpu = gpu_seen ? "seen GPU" : "unseen GPU";
-  const std::string with = fmt::format(
-      "{}, {} framework", gpu, framework_validated ? "validated" : "new");
-  const std::string on = fmt::format("{}, {}", with, HostsName(hosts));
-  return {
-      fmt::format("{}, {}", on,
-                  zero_stage == kShardsParameters ? "ZeRO 3" : "ZeRO 0 to 2"),
-      on, with, gpu, "all"};
+void ErrorBand::SetInterval() {
+  low = std::min(1.0, std::exp(mean - HalfWidth(*this)));
+  high = std::max(1.0, std::exp(mean + HalfWidth(*this)));
 }
 
-ErrorRegime ErrorBands::RegimeOf(std::string_view architecture,
-                                 std::string_view framework, int hosts,
-                                 int zero_stage) const {
-  const auto has = [](const std::vector<std::string>& names,
-                      std::string_view name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  return {has(architectures, architecture), has(frameworks, framework), hosts,
-          zero_stage};
+ErrorBand ErrorBand::After(std::span<const double> own_logs) const {
+  const auto count = static_cast<double>(own_logs.size());
+  const double sum = std::accumulate(own_logs.begin(), own_logs.end(), 0.0);
+  ErrorBand band = *this;
+  band.between = 1.0 / (1.0 / between + count / within);
+  band.mean = band.between * (mean / between + sum / within);
+  band.low = std::exp(band.mean - HalfWidth(band));
+  band.high = std::exp(band.mean + HalfWidth(band));
+  return band;
 }
 
-ErrorBand ErrorBands::Of(const ByRegime& bands, const ErrorRegime& regime) {
-  const auto names = regime.Names();
-  for (const std::string& name : names) {
+std::pair<std::string, ErrorBand> ErrorBands::Of(const ByKind& bands,
+                                                 const std::string& kind) {
+  for (const std::string& name : {kind, std::string("all")}) {
     const auto found = bands.find(name);
     if (found != bands.end() && found->second.rows >= kFewestRows &&
-        (found->second.sources >= kFewestSources || name == names.back())) {
-      ErrorBand band = found->second;
-      band.regime = name;
-      band.validated = bands.contains(names.front());
-      return band;
+        (found->second.sources >= kFewestSources || name == "all")) {
+      return *found;
     }
   }
   return {};
@@ -106,8 +114,6 @@ std::filesystem::path ErrorBandsPath() {
 ErrorBands ReadErrorBands(const std::filesystem::path& path) {
   const common::TomlTable table = common::TomlTable::ParseFile(path);
   ErrorBands bands;
-  bands.architectures = table.GetStrings("architectures");
-  bands.frameworks = table.GetStrings("frameworks");
   bands.step_time = ReadBands(table.GetTable("step_time"));
   bands.peak_memory = ReadBands(table.GetTable("peak_memory"));
   table.RejectUnknownKeys();
@@ -115,28 +121,21 @@ ErrorBands ReadErrorBands(const std::filesystem::path& path) {
 }
 
 std::string ToToml(const ErrorBands& bands) {
-  const auto list = [](const std::vector<std::string>& names) {
-    return names.empty() ? std::string("[]")
-                         : fmt::format("[\"{}\"]", fmt::join(names, "\", \""));
-  };
-  return fmt::format(
-             "# Intervals for the ratio measured / predicted of another source "
-             "(nine in ten),\n# from published rows, each source predicted "
-             "without the constants fitted to it.\n# Generated by make "
-             "validate-leave-one-out; do not edit. Meaning: "
-             "docs/validation.md.\narchitectures = {}\nframeworks = {}\n",
-             list(bands.architectures), list(bands.frameworks)) +
+  return "# Intervals for the ratio measured / predicted of another source "
+         "(nine in ten), by\n# kind of code, from published rows, each source "
+         "predicted without the constants\n# fitted to it. Generated by make "
+         "validate-leave-one-out; do not edit.\n# Meaning: "
+         "docs/validation.md.\n" +
          BandsText("step_time", bands.step_time) +
          BandsText("peak_memory", bands.peak_memory);
 }
 
-std::string FormatBands(const ErrorBands& bands, const ErrorRegime& regime,
+std::string FormatBands(const ErrorBands& bands, const std::string& kind,
                         const StepReport& report) {
   using common::kGiga;
-  return Line("step time", "s", report.step_time_s, regime,
-              ErrorBands::Of(bands.step_time, regime)) +
-         Line("peak memory", "GB", report.peak_memory_bytes / kGiga, regime,
-              ErrorBands::Of(bands.peak_memory, regime));
+  return Line("step time", "s", report.step_time_s, bands.step_time, kind) +
+         Line("peak memory", "GB", report.peak_memory_bytes / kGiga,
+              bands.peak_memory, kind);
 }
 
 }  // namespace trials

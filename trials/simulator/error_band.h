@@ -1,85 +1,81 @@
-// How far measurements are from the simulator's predictions, by regime.
+// How far measurements are from the simulator's predictions, by kind of code.
 
 #ifndef TRIALS_SIMULATOR_ERROR_BAND_H_
 #define TRIALS_SIMULATOR_ERROR_BAND_H_
 
-#include <array>
-#include <cstddef>
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <span>
 #include <string>
-#include <string_view>
-#include <vector>
+#include <utility>
 
 #include "common/error.h"
 #include "trials/simulator/step_report.h"
 
 namespace trials {
 
-// What an error depends on: whether published rows cover the architecture of
-// the GPU and the framework, the number of hosts, and whether parameters are
-// sharded.
-struct ErrorRegime {
-  bool gpu_seen = false;
-  bool framework_validated = false;
-  int hosts = 1;
-  int zero_stage = 0;
-
-  // Its name, then those of the coarser regimes that contain it, "all" last:
-  // "seen GPU, validated framework, one host, ZeRO 3"; "..., one host"; ...
-  static constexpr std::size_t kLevels = 5;
-  [[nodiscard]] std::array<std::string, kLevels> Names() const;
-};
-
 // The interval that a ratio measured / predicted of another source is in with a
 // probability of nine in ten,
 //
 //   measured in [low, high] * predicted,  low <= 1 <= high,
-//   [low, high] = exp(m -+ t sqrt(b (1 + 1/S) + w)),
+//   [low, high] = exp(m -+ sqrt(t^2 b (1 + 1/S) + z^2 w)),
 //
-// from the published rows of a regime. Every one of the S sources is predicted
-// without the constants that were fitted to it, and has the same weight,
-// whatever its number of rows: m is the mean over sources of the mean of
-// log(measured / predicted) in a source, b the variance of these means, w the
-// mean over sources of the variance within one, and t the 95% quantile of
-// Student's t with S - 1 degrees of freedom.
+// from the published rows of frameworks of one kind (Framework::kind). Every
+// one of the S sources is predicted without the constants that were fitted to
+// it, and has the same weight, whatever its number of rows: m is the mean over
+// sources of the mean of log(measured / predicted) in a source, b the variance
+// of these means, w the geometric mean over sources of the variance within one,
+// t the 95% quantile of Student's t with the degrees of freedom of b, and z
+// that of the normal distribution. The variances of a kind are moderated by
+// those of all sources, b0 and w0, which count as kPrior further sources:
 //
-// Source: the prediction interval of a random-effects model, for a row instead
+//   b = (kPrior b0 + (S - 1) b') / (kPrior + S - 1), which is its freedom, too.
+//
+// k rows of the source itself, whose logarithms have the mean r, tell its own
+// mean. Then, with B = b (1 + 1/S),
+//
+//   [low, high] = exp(p -+ sqrt(t^2 v + z^2 w)),
+//   v = 1 / (1 / B + k / w),  p = v (m / B + k r / w).
+//
+// Sources: the prediction interval of a random-effects model, for a row instead
 // of the mean of a source: Higgins, Thompson and Spiegelhalter, "A
-// re-evaluation of random-effects meta-analysis" (2009). Units: ratios.
+// re-evaluation of random-effects meta-analysis" (2009); moderated variances:
+// Smyth, "Linear models and empirical Bayes methods" (2004). Units: ratios.
 struct ErrorBand {
-  double low = std::numeric_limits<double>::quiet_NaN();
-  double high = std::numeric_limits<double>::quiet_NaN();
+  static constexpr double kPrior = 4.0;
+
+  double mean = 0.0;     // m
+  double between = 0.0;  // b (1 + 1/S), a variance of logarithms
+  double within = 0.0;   // w
+  double freedom = 1.0;  // of b
   int rows = 0;
   int sources = 0;
-  // Set by ErrorBands::Of: the regime that the rows belong to, and whether the
-  // finest one has any.
-  std::string regime;
-  bool validated = false;
+  double low = std::numeric_limits<double>::quiet_NaN();
+  double high = std::numeric_limits<double>::quiet_NaN();
+
+  // Sets low and high.
+  void SetInterval();
+  // The band after rows of the source itself, given log(measured / predicted).
+  // Precondition: between, within > 0.
+  [[nodiscard]] ErrorBand After(std::span<const double> own_logs) const;
 };
 
-// The bands of step_time and peak_memory.
-class ErrorBands {
- public:
-  // A regime with fewer rows or sources has the band of the next coarser one;
-  // the errors of one source say little about another.
+// The bands of step_time and peak_memory, by kind of code, and of "all".
+struct ErrorBands {
+  // A kind with fewer rows or sources has the band of all.
   static constexpr int kFewestRows = 20;
-  static constexpr int kFewestSources = 4;
+  static constexpr int kFewestSources = 2;
 
-  using ByRegime = std::map<std::string, ErrorBand, std::less<>>;
+  using ByKind = std::map<std::string, ErrorBand, std::less<>>;
 
-  std::vector<std::string> architectures;  // with published rows
-  std::vector<std::string> frameworks;
-  ByRegime step_time;
-  ByRegime peak_memory;
+  ByKind step_time;
+  ByKind peak_memory;
 
-  [[nodiscard]] ErrorRegime RegimeOf(std::string_view architecture,
-                                     std::string_view framework, int hosts,
-                                     int zero_stage) const;
-  // A band without rows if even "all" has too few rows.
-  [[nodiscard]] static ErrorBand Of(const ByRegime& bands,
-                                    const ErrorRegime& regime);
+  // The name of the band for a kind, and the band: "all" if the kind has too
+  // few rows. No rows if all have.
+  [[nodiscard]] static std::pair<std::string, ErrorBand> Of(
+      const ByKind& bands, const std::string& kind);
 };
 
 // The file that `oppa validate --bands` writes.
@@ -90,7 +86,7 @@ class ErrorBands {
 
 // Two lines for a report: the bands of its step time and its peak.
 [[nodiscard]] std::string FormatBands(const ErrorBands& bands,
-                                      const ErrorRegime& regime,
+                                      const std::string& kind,
                                       const StepReport& report);
 
 }  // namespace trials

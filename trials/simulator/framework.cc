@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "common/text.h"
+#include "common/toml_table.h"
 #include "trials/data_folder.h"
 
 namespace trials {
@@ -42,7 +44,7 @@ void ReadField(const common::TomlTable& table, const FrameworkField& field) {
 
 std::vector<FrameworkField> FieldsOf(Framework& framework) {
   auto& [kernels, experts, recomputation, gradients, sharding, collectives,
-         pipeline, dispatch, optimizer, allocator, launch] = framework;
+         pipeline, dispatch, optimizer, allocator, launch, kind] = framework;
   return {
       {"flash_attention", &kernels.flash_attention},
       {"cudnn_attention", &kernels.cudnn_attention},
@@ -99,7 +101,7 @@ std::vector<FrameworkField> FieldsOf(Framework& framework) {
       {"fp8_gathers", &collectives.fp8_gathers},
       {"collective_copy_bytes", &collectives.collective_copy_bytes},
       {"message_dispatch_s", &collectives.message_dispatch_s},
-      {"message_host_dispatch_s", &collectives.message_host_dispatch_s},
+      {"message_host_s", &collectives.message_host_s},
       {"network_contention", &collectives.network_contention},
       {"overlap_slowdown", &collectives.overlap_slowdown},
       {"pipeline_outermost", &pipeline.pipeline_outermost},
@@ -110,8 +112,6 @@ std::vector<FrameworkField> FieldsOf(Framework& framework) {
       {"zero_bubble", &pipeline.zero_bubble},
       {"receives_occupy_gpu", &pipeline.receives_occupy_gpu},
       {"p2p_overhead_s", &pipeline.p2p_overhead_s},
-      {"p2p_stall_s", &pipeline.p2p_stall_s},
-      {"p2p_stall_hosts", &pipeline.p2p_stall_hosts},
       {"dispatch_s", &dispatch.dispatch_s},
       {"dispatch_backward_s", &dispatch.dispatch_backward_s},
       {"block_dispatch_s", &dispatch.block_dispatch_s},
@@ -148,6 +148,12 @@ std::vector<FrameworkField> FieldsOf(Framework& framework) {
   };
 }
 
+const std::vector<std::string>& CodeKinds() {
+  static const std::vector<std::string> kinds = {"tuned", "ordinary",
+                                                 "CPU-bound"};
+  return kinds;
+}
+
 bool operator==(Framework a, Framework b) {
   return std::ranges::equal(
       FieldsOf(a), FieldsOf(b),
@@ -182,6 +188,12 @@ Framework ReadFramework(const std::filesystem::path& path) {
 void ChangeFramework(const common::TomlTable& table, Framework& framework) {
   for (const FrameworkField& field : FieldsOf(framework)) {
     ReadField(table, field);
+  }
+  framework.kind = table.GetString("kind", framework.kind);
+  try {
+    common::RequireKnown(framework.kind, CodeKinds(), "kind of code");
+  } catch (const common::InputError& e) {
+    table.Fail("kind", e.what());
   }
   for (const auto& [key, on] :
        {std::pair{"shard_within_host", framework.sharding.shard_within_host},

@@ -197,13 +197,14 @@ struct Framework {
     // which is not the outermost dimension.
     double collective_copy_bytes = 0.0;
     // CPU time to issue a tensor-parallel collective, and the increase for each
-    // additional host of its group.
+    // additional host of its group; where there is one, the CPU also waits for
+    // the end of a collective between hosts before it issues the next one.
     double message_dispatch_s = 0.0;
-    double message_host_dispatch_s = 0.0;
-    // That time grows by the factor max(1, network_contention * sqrt(tp)) while
-    // a pipeline has messages between hosts in transit: the network's progress
-    // threads take processors from the ranks, and a collective waits for the
-    // last rank.
+    double message_host_s = 0.0;
+    // The first of these grows by the factor max(1, network_contention *
+    // sqrt(tp)) while a pipeline has messages between hosts in transit: the
+    // network's progress threads take processors from the ranks, and a
+    // collective waits for the last rank.
     double network_contention = 0.0;
     // The fraction of a hidden collective's time by which computation slows
     // down. 0: that of the link (OverlapSlowdown in topology.h).
@@ -237,11 +238,6 @@ struct Framework {
     bool receives_occupy_gpu = true;
     double p2p_overhead_s = 0.25e-3;  // one stage-to-stage message: Python,
                                       // batch_isend_irecv
-    // The time for which the sender and the receiver of a message between
-    // stages on different hosts both wait, in jobs of at least p2p_stall_hosts
-    // hosts.
-    double p2p_stall_s = 0.0;
-    double p2p_stall_hosts = 0.0;
   } pipeline;
 
   // CPU time.
@@ -322,6 +318,10 @@ struct Framework {
     double failure_s = 60.0;
   } launch;
 
+  // The kind of its code, with which errors of predictions vary (error_band.h);
+  // one of CodeKinds().
+  std::string kind = "ordinary";
+
   // Bytes of one element of an accumulated gradient.
   [[nodiscard]] double GradientBytes(double element_bytes) const {
     return gradients.fp32_gradients ? 4.0 : element_bytes;
@@ -351,6 +351,10 @@ struct Framework {
 
   friend bool operator==(Framework a, Framework b);
 };
+
+// "tuned": fused kernels and overlapped communication, by the maker of the GPU;
+// "CPU-bound": a step waits for Python between kernels; "ordinary": neither.
+[[nodiscard]] const std::vector<std::string>& CodeKinds();
 
 // A constant of a framework under the key that files and tables give it.
 // Numbers are at least 0, or greater if they are positive.

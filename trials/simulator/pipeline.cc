@@ -116,8 +116,7 @@ class Run {
 
   void Wait(StageTimeline& timeline, double arrival_s,
             double incoming_s) const {
-    const double receive_s = incoming_s > 0.0 ? times_.receive_s : 0.0;
-    const double wait_s = std::max(arrival_s - timeline.end_s, receive_s);
+    const double wait_s = std::max(arrival_s - timeline.end_s, 0.0);
     const double transfer_s = std::min(wait_s, incoming_s);
     timeline.transfer_s += transfer_s;
     timeline.bubble_s += wait_s - transfer_s;

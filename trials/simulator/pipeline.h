@@ -18,8 +18,6 @@ struct PipelineTimes {
   // from stage s + 1 to s. [stages]
   std::vector<double> send_forward_s;
   std::vector<double> send_backward_s;
-  // The time of a transfer that its receiver cannot compute either.
-  double receive_s = 0.0;
   // True: a send overlaps with the next action. False: the sender waits for it.
   bool overlap = false;
   // Gradients of weights, not included in backward_s; with a split backward

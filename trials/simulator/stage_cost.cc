@@ -168,29 +168,15 @@ void AddContents(const StageContext& stage, const std::vector<Chunk>& chunks,
   AddOptimizer(stage, cost);
 }
 
-// The time for which both ends of a message wait
-// (Framework::pipeline.p2p_stall_s).
-double StallTime(const Problem& problem, const GroupLink& link) {
-  int hosts = 0;
-  for (const Cluster& gpu_type : problem.gpu_types) {
-    hosts += gpu_type.nodes;
-  }
-  const Framework& framework = problem.framework;
-  return link.hosts > 1 && hosts >= framework.pipeline.p2p_stall_hosts
-             ? framework.pipeline.p2p_stall_s
-             : 0.0;
-}
-
 // Time of the hidden states from a stage to the next one, or of their gradients
 // back.
 double SendTime(const StageContext& from, int to, const GroupLink& link,
                 const std::vector<Resharding>& reshardings) {
   const ParallelConfig& shared = from.plan.shared;
   const double overhead_s =
-      StallTime(from.problem, link) +
-      (shared.model_chunks > 1 && shared.overlap_p2p
-           ? 0.0  // issued during computation
-           : from.problem.framework.pipeline.p2p_overhead_s);
+      shared.model_chunks > 1 && shared.overlap_p2p
+          ? 0.0  // issued during computation
+          : from.problem.framework.pipeline.p2p_overhead_s;
   const double rank_bytes = from.layers.boundary_bytes;
   if (!Resharded(from.plan, from.stage, to)) {
     return MessageTime(link, rank_bytes) + overhead_s;
@@ -217,7 +203,6 @@ void AddTransfers(const std::vector<StageContext>& stages,
                                                     links.backward_resharding)
                                          : 0.0);
   }
-  times.receive_s = StallTime(stages.front().problem, links.forward.front());
   times.overlap = shared.model_chunks > 1 && shared.overlap_p2p;
 }
 

@@ -90,6 +90,21 @@ void TimeBreakdown::Add(double times, const TimeBreakdown& other) {
 
 double MemoryBreakdown::Total() const { return Sum(*this, kMemoryComponents); }
 
+double MemoryBreakdown::Bytes(PeakMemory counted) const {
+  switch (counted) {
+    case PeakMemory::kComputed:
+      return parameters_bytes + gradients_bytes + optimizer_bytes +
+             activations_bytes;
+    case PeakMemory::kAllocated:
+      return Total() - context_bytes - allocator_bytes;
+    case PeakMemory::kReserved:
+      return Total() - context_bytes;
+    case PeakMemory::kDevice:
+      break;
+  }
+  return Total();
+}
+
 std::string LargestComponent(const MemoryBreakdown& memory) {
   const auto* largest =
       std::max_element(kMemoryComponents.begin(), kMemoryComponents.end(),

@@ -32,6 +32,11 @@ struct TimeBreakdown {
   friend bool operator==(const TimeBreakdown&, const TimeBreakdown&) = default;
 };
 
+// What a peak counts: model states and saved activations (as formulas do), the
+// bytes that PyTorch's allocator has handed out, those that it has reserved, or
+// all bytes of the process on the device, which are those that must fit.
+enum class PeakMemory { kComputed, kAllocated, kReserved, kDevice };
+
 // Memory of one rank at its peak, in bytes.
 struct MemoryBreakdown {
   double parameters_bytes = 0.0;
@@ -46,6 +51,7 @@ struct MemoryBreakdown {
   double context_bytes = 0.0;  // CUDA, cuBLAS and NCCL outside the allocator
 
   [[nodiscard]] double Total() const;
+  [[nodiscard]] double Bytes(PeakMemory counted) const;
   friend bool operator==(const MemoryBreakdown&,
                          const MemoryBreakdown&) = default;
 };

@@ -28,9 +28,10 @@ constexpr std::array<MeasureColumn, 5> kSpeeds = {
      {"throughput_steps_per_s", MeasureKind::kSteps},
      {"samples_per_s", MeasureKind::kSamples},
      {"tokens_per_s", MeasureKind::kTokens}}};
-constexpr std::array<MeasureColumn, 3> kPeaks = {
+constexpr std::array<MeasureColumn, 4> kPeaks = {
     {{"peak_memory_bytes", MeasureKind::kMemory},
      {"peak_memory_mib", MeasureKind::kMemory, 1048576.0},
+     {"reserved_gib", MeasureKind::kMemory, common::kGibi},
      {kPeak, MeasureKind::kMemory, common::kGiga}}};
 
 bool Lists(std::span<const MeasureColumn> columns, std::string_view name) {
@@ -41,9 +42,11 @@ bool Lists(std::span<const MeasureColumn> columns, std::string_view name) {
 // The names of outcomes that tools and tables use.
 Outcome ParseOutcome(std::string_view text) {
   static const std::map<std::string_view, Outcome> other = {
-      {"ok", Outcome::kCompleted},    {"success", Outcome::kCompleted},
-      {"oom", Outcome::kOutOfMemory}, {"timeout", Outcome::kTimedOut},
-      {"error", Outcome::kFailed},    {"crash", Outcome::kFailed}};
+      {"ok", Outcome::kCompleted},      {"success", Outcome::kCompleted},
+      {"oom", Outcome::kOutOfMemory},   {"timeout", Outcome::kTimedOut},
+      {"error", Outcome::kFailed},      {"crash", Outcome::kFailed},
+      {"Success", Outcome::kCompleted}, {"OOM", Outcome::kOutOfMemory},
+      {"Other", Outcome::kFailed}};
   if (const auto found = other.find(text); found != other.end()) {
     return found->second;
   }

@@ -311,8 +311,10 @@ Facts MeasuredFacts(const TableRow& table_row) {
   Facts& facts = row.facts;
   (void)facts.RequireText("scenario");
   (void)facts.RequireText("status");
-  const bool ran = row.Ran();
-  facts.Replace("status", ran ? "ok" : "oom");
+  const bool failed =
+      row.outcome == Outcome::kFailed || row.outcome == Outcome::kTimedOut;
+  const bool ran = !failed && row.Ran();
+  facts.Replace("status", ran ? "ok" : failed ? "failed" : "oom");
   facts.Add("step_time_s", common::ExactText(row.step_time_s));
   if (!facts.Has("peak_memory_gb")) {
     facts.Add("peak_memory_bytes", common::ExactText(row.peak_memory_bytes));

@@ -13,8 +13,7 @@ namespace studies::bands_test {
 void Add(const std::string& source, double log_ratio,
          std::vector<LeftOutRow>& all) {
   all.push_back({.source = source,
-                 .architecture = "hopper",
-                 .framework = "nanotron",
+                 .kind = "CPU-bound",
                  .step_time = std::exp(log_ratio),
                  .peak_memory = std::exp(log_ratio)});
 }
@@ -46,7 +45,8 @@ TEST(ErrorBands, AreThePredictionIntervalsOfARandomEffectsModel) {
   }
   const trials::ErrorBand band = BandsOf(rows).step_time.at("all");
   const double between = (0.15 * 0.15 + 0.05 * 0.05) * 2.0 / 3.0;
-  const double half = 2.3534 * std::sqrt(between * 1.25 + 0.05 * 0.05);
+  const double half =
+      std::hypot(2.3534 * std::sqrt(between * 1.25), 1.645 * 0.05);
   EXPECT_NEAR(std::log(band.low), 0.15 - half, 2e-3);
   EXPECT_NEAR(std::log(band.high), 0.15 + half, 2e-3);
   EXPECT_EQ(band.rows, 8);
@@ -102,15 +102,21 @@ TEST(ErrorBands, ASourceWithManyRowsHasNoMoreWeight) {
   EXPECT_EQ(often.rows, 330);
 }
 
-TEST(ErrorBands, AMachineIsSeenIfAnotherSourceHasIt) {
+// Few sources of one kind say little about how much these differ.
+TEST(ErrorBands, TheVariancesOfAKindAreModeratedByThoseOfAll) {
   std::vector<LeftOutRow> rows;
-  Add("a", 0.9, 1.1, 30, rows);
-  EXPECT_TRUE(BandsOf(rows).step_time.contains("unseen GPU"));
-  EXPECT_FALSE(BandsOf(rows).step_time.contains("seen GPU"));
-  Add("b", 0.9, 1.1, 30, rows);
-  EXPECT_TRUE(BandsOf(rows).step_time.contains("seen GPU"));
-  EXPECT_TRUE(BandsOf(rows).step_time.contains(
-      "seen GPU, validated framework, one host, ZeRO 0 to 2"));
+  for (int i = 0; i < 6; ++i) {
+    Add(std::string(1, static_cast<char>('a' + i)), 0.7 + 0.1 * i,
+        0.9 + 0.1 * i, 30, rows);
+  }
+  for (LeftOutRow& row : rows) {
+    row.kind = row.source < "c" ? "ordinary" : "tuned";
+  }
+  const trials::ErrorBands::ByKind bands = BandsOf(rows).step_time;
+  EXPECT_LT(bands.at("ordinary").mean, bands.at("tuned").mean);
+  EXPECT_EQ(bands.at("ordinary").freedom, 1 + trials::ErrorBand::kPrior);
+  EXPECT_GT(bands.at("ordinary").between, 0.01);
+  EXPECT_LT(bands.at("ordinary").between, bands.at("all").between * 1.5);
 }
 
 TEST(ErrorBands, OperatorsAreNotSteps) {
@@ -135,6 +141,22 @@ TEST(ErrorBands, CalibrationIsByTheBandsOfOtherSources) {
   EXPECT_LT(all[1].step_time_inside, 0.2);
   EXPECT_DOUBLE_EQ(all[2].step_time_inside,
                    0.5 * (1.0 + all[1].step_time_inside));
+}
+
+// Of rows with a probability of 0.75, two of three ran.
+TEST(Reliability, IsTheShareThatRanByThePredictedProbability) {
+  std::vector<LeftOutRow> rows;
+  Add("a", 0.9, 1.1, 3, rows);
+  for (LeftOutRow& row : rows) {
+    row.fit_probability = 0.75;
+  }
+  rows.front().ran = false;
+  Add("always ran", 0.9, 1.1, 3, rows);
+  const plots::Panel panel = Reliability(rows).panels.at(0);
+  ASSERT_EQ(panel.series.size(), 2U);
+  EXPECT_EQ(panel.series[0].label, "a (3 rows, Brier 0.229)");
+  EXPECT_DOUBLE_EQ(panel.series[0].band.y[7].median, 2.0 / 3.0);
+  EXPECT_EQ(panel.series[1].name, "all");
 }
 
 }  // namespace studies::bands_test

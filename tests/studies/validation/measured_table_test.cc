@@ -539,14 +539,14 @@ TEST_F(ValidateTable, CsvHasTheTablesColumnsThenPredictionsAndMachines) {
                  "measured_step_time_s,measured_peak_memory_gb,measured_status,"
                  "row_source,row_scenario,row_half,row_part,row_gpu,"
                  "row_architecture,row_framework,row_gpus,row_hosts,"
-                 "row_zero_stage\n"
+                 "row_zero_stage,row_kind,row_clean,predicted_fit_probability\n"
                  "\"a, b\",ultrascale-1b-8,8,8,1,1,0,1,32,ok,3.3,36.7,"));
   // One that fits, one that does not, one with more stages than blocks.
   EXPECT_THAT(csv, HasSubstr(",ok,3.3,36.7,ok,"));
   EXPECT_THAT(csv, HasSubstr(",oom,,,oom,"));
   EXPECT_THAT(csv,
               EndsWith("32,8,oom,,,,,refused,,,oom,t,ultrascale-1b-64,fitted,,"
-                       "H100-SXM5-80GB,hopper,nanotron,64,8,0\n"));
+                       "H100-SXM5-80GB,hopper,nanotron,64,8,0,CPU-bound,1,\n"));
 }
 
 TEST_F(ValidateTable, EightBitsWithoutTheirRateAreLeftOutNotOutOfMemory) {
@@ -608,6 +608,31 @@ TEST_F(ValidateTable, HalvesAreByModelInTheOrderOfTheirFirstRow) {
   EXPECT_EQ(all[2].half, Half::kOther);
   EXPECT_EQ(all[2].rows, 1);
   EXPECT_EQ(all[2].scenarios, 1);
+}
+
+// A job on a slow network, or with a pipeline from before its mend, is not
+// clean; a crash says nothing about memory.
+TEST_F(ValidateTable, StatesOfAJobAreToldApart) {
+  const fs::path path = Write(
+      "ultrascale_raw.csv",
+      "scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,outcome,"
+      "step_time_s,reserved_gib,after_pp_fix,allreduce_gbs\n"
+      "1b-16,16,16,1,1,0,1,16,Success,3,20,False,400\n"
+      "1b-16,16,8,1,2,0,1,32,Success,3,20,False,400\n"
+      "1b-16,16,8,1,2,0,1,32,Success,3,20,True,400\n"
+      "1b-16,16,8,1,2,0,1,32,Success,3,20,True,20\n"
+      "1b-16,16,16,1,1,0,16,1,OOM,,,False,20\n"
+      "1b-16,16,16,1,1,0,1,16,Other,,,False,400\n");
+  const MeasuredTable table = ReadAnyTable(path, {});
+  std::vector<bool> clean;
+  for (const MeasuredRow& row : table.rows) {
+    clean.push_back(row.clean);
+  }
+  EXPECT_THAT(clean,
+              testing::ElementsAre(true, false, true, false, true, false));
+  const Comparison all = Compare(table, Predict(table)).front();
+  EXPECT_EQ(all.recall.of, 1);
+  EXPECT_EQ(all.ran_called_oom.of, 4);
 }
 
 TEST_F(ValidateTable, RowsThatRanButAreSaidNotToFitAreCounted) {

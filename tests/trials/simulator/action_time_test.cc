@@ -76,17 +76,15 @@ TEST(HostsOfToken, IsTheMeanOverAllChoices) {
 TEST(IssueTime, GrowsWithMessagesHostsAndContention) {
   Framework framework;
   framework.collectives.message_dispatch_s = 3.0;
-  framework.collectives.message_host_dispatch_s = 2.0;
+  framework.collectives.message_host_s = 2.0;
   const Collectives six{
       .all_reduces = 1.0, .gathers_and_scatters = 2.0, .hidden_gathers = 3.0};
   EXPECT_DOUBLE_EQ(IssueTime(framework, Group(4), six, false), 6 * 3.0);
-  EXPECT_DOUBLE_EQ(IssueTime(framework, Group(16, 4), six, false),
-                   6 * (3.0 + 3 * 2.0));
   framework.collectives.network_contention = 0.5;
   EXPECT_DOUBLE_EQ(IssueTime(framework, Group(16, 4), six, false),
                    6 * (3.0 + 3 * 2.0));
   EXPECT_DOUBLE_EQ(IssueTime(framework, Group(16, 4), six, true),
-                   6 * (3.0 + 3 * 2.0) * 0.5 * 4);
+                   6 * (3.0 * 0.5 * 4 + 3 * 2.0));
   // Never shorter than without contention.
   EXPECT_DOUBLE_EQ(IssueTime(framework, Group(2), six, true), 6 * 3.0);
 }

@@ -1,7 +1,10 @@
 #include "trials/simulator/error_band.h"
 
+#include <array>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,45 +15,43 @@ namespace trials::error_band_test {
 
 using ::testing::HasSubstr;
 
-ErrorBand Band(double low, double high, int rows) {
-  return {.low = low,
-          .high = high,
-          .rows = rows,
-          .sources = ErrorBands::kFewestSources};
+// With variances of 0.01 between sources and within each.
+ErrorBand Band(double mean, int rows) {
+  ErrorBand band{.mean = mean,
+                 .between = 0.01,
+                 .within = 0.01,
+                 .freedom = 3.0,
+                 .rows = rows,
+                 .sources = ErrorBands::kFewestSources};
+  band.SetInterval();
+  return band;
 }
 
-const ErrorRegime kSeen{true, true, 1, 0};
-
-TEST(ErrorBands, ARegimeWithFewRowsOrSourcesHasTheBandOfTheCoarserOne) {
-  ErrorBands::ByRegime bands;
-  bands["all"] = Band(0.5, 2.0, 100);
-  EXPECT_EQ(ErrorBands::Of(bands, kSeen).high, 2.0);
-  EXPECT_FALSE(ErrorBands::Of(bands, kSeen).validated);
-  ErrorBand& finest = bands[kSeen.Names()[0]];
-  finest = Band(0.9, 1.1, ErrorBands::kFewestRows - 1);
-  bands[kSeen.Names()[2]] = Band(0.8, 1.2, ErrorBands::kFewestRows);
-  EXPECT_EQ(ErrorBands::Of(bands, kSeen).high, 1.2);
-  EXPECT_TRUE(ErrorBands::Of(bands, kSeen).validated);
-  ++finest.rows;
-  EXPECT_EQ(ErrorBands::Of(bands, kSeen).high, 1.1);
-  --finest.sources;
-  EXPECT_EQ(ErrorBands::Of(bands, kSeen).high, 1.2);
-  EXPECT_EQ(ErrorBands::Of({}, kSeen).rows, 0);
+TEST(ErrorBands, AKindWithFewRowsOrSourcesHasTheBandOfAll) {
+  ErrorBands::ByKind bands;
+  const auto mean = [&] { return ErrorBands::Of(bands, "tuned").second.mean; };
+  EXPECT_EQ(ErrorBands::Of(bands, "tuned").second.rows, 0);
+  bands["all"] = Band(0.3, 100);
+  EXPECT_EQ(mean(), 0.3);
+  ErrorBand& tuned = bands["tuned"];
+  tuned = Band(0.1, ErrorBands::kFewestRows - 1);
+  EXPECT_EQ(mean(), 0.3);
+  ++tuned.rows;
+  EXPECT_EQ(mean(), 0.1);
+  --tuned.sources;
+  EXPECT_EQ(mean(), 0.3);
 }
 
-TEST(ErrorBands, RegimesAreNamedFromTheFinestToAll) {
-  const auto names = [](int hosts, int zero_stage) {
-    return ErrorRegime{true, false, hosts, zero_stage}.Names();
-  };
-  EXPECT_THAT(names(8, 0),
-              testing::ElementsAre(
-                  "seen GPU, new framework, 2 to 32 hosts, ZeRO 0 to 2",
-                  "seen GPU, new framework, 2 to 32 hosts",
-                  "seen GPU, new framework", "seen GPU", "all"));
-  EXPECT_EQ(names(2, 0), names(32, 2));
-  EXPECT_NE(names(1, 0), names(2, 0));
-  EXPECT_NE(names(32, 0), names(33, 0));
-  EXPECT_THAT(names(2, 3)[0], HasSubstr("ZeRO 3"));
+// Rows of the source itself move the band to their mean and make it narrower,
+// down to the scatter within a source.
+TEST(ErrorBands, OwnRowsNarrowTheBand) {
+  const ErrorBand band = Band(0.0, 100);
+  const ErrorBand one = band.After(std::array{0.4});
+  EXPECT_NEAR(one.mean, 0.2, 1e-12);
+  EXPECT_LT(one.high / one.low, band.high / band.low);
+  const ErrorBand many = band.After(std::vector<double>(1000, 0.4));
+  EXPECT_NEAR(many.mean, 0.4, 1e-3);
+  EXPECT_NEAR(many.high / many.low, std::exp(2 * 1.645 * 0.1), 1e-2);
 }
 
 TEST(ErrorBands, TheShippedBandsCanBeRead) {
@@ -60,43 +61,35 @@ TEST(ErrorBands, TheShippedBandsCanBeRead) {
 TEST(ErrorBands, AFileIsReadAsItWasWritten) {
   const fakes::TemporaryFolder folder;
   ErrorBands bands;
-  bands.architectures = {"hopper"};
-  bands.frameworks = {"nanotron", "megatron"};
-  bands.step_time["all"] = Band(0.75, 1.5, 30);
-  bands.peak_memory[kSeen.Names()[0]] = Band(0.9, 1.25, 40);
+  bands.step_time["all"] = Band(0.1, 30);
+  bands.peak_memory["tuned"] = Band(-0.1, 40);
   fakes::WriteFile(folder.path() / "bands.toml", ToToml(bands));
   const ErrorBands read = ReadErrorBands(folder.path() / "bands.toml");
   EXPECT_EQ(ToToml(read), ToToml(bands));
-  EXPECT_TRUE(read.RegimeOf("hopper", "nanotron", 1, 0).gpu_seen);
-  EXPECT_FALSE(read.RegimeOf("volta", "nanotron", 1, 0).gpu_seen);
-  EXPECT_FALSE(read.RegimeOf("hopper", "aceso", 1, 0).framework_validated);
+  EXPECT_EQ(read.step_time.at("all").high, bands.step_time.at("all").high);
 }
 
 TEST(ErrorBands, TheReportHasTheIntervalInItsUnits) {
   ErrorBands bands;
-  bands.step_time["all"] = Band(0.75, 1.5, 30);
+  bands.step_time["all"] = Band(0.0, 30);
   StepReport report;
   report.step_time_s = 2.0;
   report.peak_memory_bytes = 10e9;
-  const std::string text = FormatBands(bands, kSeen, report);
+  const std::string text = FormatBands(bands, "tuned", report);
   EXPECT_THAT(text,
-              HasSubstr("step time 2 s: 1.5 to 3 s in nine of ten cases (30 "
-                        "published rows of 4 sources: all); not "
-                        "validated: seen GPU, validated framework, one host"));
+              HasSubstr("step time 2 s: 1.5 to 2.66 s in nine of ten cases (30 "
+                        "published rows of 2 sources: all kinds of code)"));
   EXPECT_THAT(text,
               HasSubstr("peak memory 10 GB: no comparable published rows"));
-  bands.step_time["all"].sources = 1;
-  EXPECT_THAT(FormatBands(bands, kSeen, report),
-              HasSubstr("(30 published rows of 1 source: all)"));
 }
 
 TEST(ErrorBands, ABandWithoutRowsOrSourcesIsRefused) {
   const fakes::TemporaryFolder folder;
   const auto read = [&](int rows, int sources) {
     const std::filesystem::path path = folder.path() / "bands.toml";
-    std::ofstream(path) << "architectures = []\nframeworks = []\n"
-                        << "[step_time.all]\nlow = 0.5\nhigh = 2.0\nrows = "
-                        << rows << "\nsources = " << sources << "\n";
+    std::ofstream(path) << "[step_time.all]\nmean = 0\nbetween = 0.01\n"
+                        << "within = 0.01\nfreedom = 3\nrows = " << rows
+                        << "\nsources = " << sources << "\n";
     return ReadErrorBands(path);
   };
   EXPECT_EQ(read(1, 1).step_time.at("all").sources, 1);

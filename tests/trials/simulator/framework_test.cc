@@ -68,10 +68,12 @@ TEST(Framework, EveryConstantHasAKey) {
         },
         field.value);
   }
-  EXPECT_EQ(end, address(&framework + 1));
+  EXPECT_EQ(end, address(&framework.kind));
 }
 
 TEST(Framework, BadFilesAreNamedWithPlaceAndRule) {
+  EXPECT_THAT(ErrorOf("kind = \"tunde\""),
+              testing::HasSubstr("kind of code 'tunde'"));
   EXPECT_THAT(ErrorOf("dispatch_s = -1"),
               AllOf(HasSubstr("framework_test.toml:1:14"),
                     HasSubstr("must be 0 or more")));

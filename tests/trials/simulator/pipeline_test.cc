@@ -73,8 +73,7 @@ std::vector<StageTimeline> RunAllActions(const PipelineShape& shape,
         };
         StageTimeline& own = timelines[stage];
         const double arrives_in_s = incoming_s(action.forward, v);
-        const double wait_s = std::max(
-            arrives_in_s > 0.0 ? times.receive_s : 0.0, arrival_s - own.end_s);
+        const double wait_s = std::max(0.0, arrival_s - own.end_s);
         own.transfer_s += std::min(wait_s, arrives_in_s);
         own.bubble_s += std::max(0.0, wait_s - arrives_in_s);
         own.end_s += wait_s;
@@ -135,7 +134,6 @@ TEST(Pipeline, EndsAsIfEveryActionHadRun) {
             PipelineTimes times = Uniform(shape, 0.05);
             times.overlap = overlap;
             if (unequal) {
-              times.receive_s = 0.02;
               for (auto* each : {&times.forward_s, &times.backward_s}) {
                 for (double& time : *each) {
                   time = time_s(random);

@@ -25,46 +25,9 @@ class Pipelines {
   [[nodiscard]] double StepTime(const std::string& config) const {
     return Simulate(config).step_time_s;
   }
-  // What a stall of a second adds to a step.
-  [[nodiscard]] double Stalled(const std::string& config, double hosts) {
-    framework.pipeline.p2p_stall_hosts = hosts;
-    framework.pipeline.p2p_stall_s = 0.0;
-    const double without_s = StepTime(config);
-    framework.pipeline.p2p_stall_s = 1.0;
-    return StepTime(config) - without_s;
-  }
 };
 
 // A microbatch goes forward and back: two messages, one after the other.
-TEST(StageCost, OneMicrobatchWaitsForEachStallOnce) {
-  Pipelines pipelines;
-  pipelines.framework.pipeline.pipeline_outermost =
-      true;  // a host for each stage
-  EXPECT_NEAR(pipelines.Stalled("dp=4,pp=2,microbatches=1", 2.0), 2.0, 1e-9);
-  // Four stages on two hosts: one of the three links is between hosts.
-  EXPECT_NEAR(pipelines.Stalled("dp=2,pp=4,microbatches=1", 2.0), 2.0, 1e-9);
-}
-
-TEST(StageCost, MessagesStallBetweenHostsOfLargeJobsOnly) {
-  Pipelines pipelines;
-  EXPECT_EQ(pipelines.Stalled("dp=4,pp=2,microbatches=1", 2.0), 0.0);
-  EXPECT_EQ(pipelines.Stalled("dp=4,tp=2,microbatches=4", 0.0), 0.0);
-  pipelines.framework.pipeline.pipeline_outermost = true;
-  EXPECT_EQ(pipelines.Stalled("dp=4,pp=2,microbatches=1", 3.0), 0.0);
-  EXPECT_GT(pipelines.Stalled("dp=4,pp=2,microbatches=1", 1.0), 1.0);
-}
-
-// In a filled pipeline, each microbatch costs a stage a message that it sends
-// and one that it receives, which has arrived before the stage is ready.
-TEST(StageCost, AFilledPipelineStallsTwiceForEachMicrobatch) {
-  Pipelines pipelines;
-  pipelines.framework.pipeline.pipeline_outermost = true;
-  const double four_s = pipelines.Stalled("dp=4,pp=2,microbatches=4", 2.0);
-  const double eight_s = pipelines.Stalled("dp=4,pp=2,microbatches=8", 2.0);
-  EXPECT_NEAR(eight_s - four_s, 2.0 * 4, 1e-6);
-}
-
-// The overhead of a message adds up in the same way.
 TEST(StageCost, OneMicrobatchPaysTheOverheadOfTwoMessages) {
   Pipelines pipelines;
   pipelines.framework.pipeline.p2p_overhead_s = 0.0;
