@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "jobs/launch.h"
 #include "jobs/machine.h"
 #include "trials/objective.h"
 
@@ -35,6 +36,7 @@ struct ForecastRequest {
   std::filesystem::path calibrate;  // empty: no calibration
   std::filesystem::path check;      // measured trials to compare with
   OutputFormat format = OutputFormat::kText;
+  LaunchFolder write;  // the fastest configuration; no path: it is not written
 };
 
 // What the command prints. Several sizes: how the job scales. A limit on money:

@@ -8,6 +8,7 @@
 
 #include "common/units.h"
 #include "harness/testbeds/simulated.h"
+#include "jobs/launch.h"
 #include "trials/model.h"
 
 namespace jobs {
@@ -83,45 +84,7 @@ std::string NothingFits(const Forecaster& planner, const Forecast& plan) {
       LargestComponent(report.memory));
 }
 
-// The usual command on this machine.
-std::vector<std::string> UsualWords(const Job& job,
-                                    const trials::Adapter& adapter) {
-  std::vector<std::string> words;
-  for (std::string word : adapter.command()) {
-    constexpr std::string_view kPlaceholder = "{gpus_per_node}";
-    const std::size_t at = word.find(kPlaceholder);
-    if (at != std::string::npos) {
-      word.replace(at, kPlaceholder.size(),
-                   std::to_string(job.cluster.gpus_per_node));
-    }
-    words.push_back(word);
-    if (words.size() == 1 && word == "torchrun" && job.cluster.nodes > 1) {
-      words.push_back(fmt::format("--nnodes={}", job.cluster.nodes));
-    }
-  }
-  return words;
-}
-
 }  // namespace
-
-std::string LaunchText(const Job& job, const trials::ParallelConfig& config) {
-  if (!job.framework.adapter || job.framework.adapter->command().empty()) {
-    return "";
-  }
-  const trials::Adapter& adapter = *job.framework.adapter;
-  // Below no folder: the configuration files that it names are empty.
-  const trials::RenderedJob rendered = adapter.Render(
-      {UsualWords(job, adapter), "/dev/null", job.workload, job.cluster},
-      config, trials::Adapter::Purpose::kUse, "", {});
-  std::string text = fmt::format("command ({}): {}\n", adapter.title(),
-                                 trials::CommandLine(rendered));
-  for (const trials::RenderedFile& file : rendered.files) {
-    text += fmt::format("{} with these keys:\n{}", file.path.string(),
-                        file.content);
-    text += file.content.ends_with('\n') ? "" : "\n";
-  }
-  return text;
-}
 
 std::string JobText(const Job& job) {
   const trials::Workload& workload = job.workload;
@@ -192,8 +155,8 @@ common::Json ForecastJson(const Forecaster& planner, const Forecast& plan,
                         {"config", ToString(config)},
                         {"micro_batch_size", MicroBatch(job, config)},
                         {"microbatches", config.microbatches},
-                        {"configurations", layout.configurations},
-                        {"command", LaunchText(job, config)}};
+                        {"configurations", layout.configurations}};
+    row.update(LaunchJson(job, config));
     row.update(common::ToJson(layout.best));
     for (const auto& [name, share] : SharesOf(planner.Report(config).time)) {
       row["shares"][name] = share;

@@ -29,11 +29,6 @@ namespace jobs {
 [[nodiscard]] std::string ForecastCsv(const Forecaster& planner,
                                       const Forecast& plan);
 
-// The usual command of the adapter's framework with this configuration, and the
-// keys of the framework's own file, if it has one. "" without an adapter.
-[[nodiscard]] std::string LaunchText(const Job& job,
-                                     const trials::ParallelConfig& config);
-
 // What a calibration learned, in one or two lines.
 [[nodiscard]] std::string ToString(const Calibration& calibration);
 
