@@ -43,10 +43,11 @@ int RenderJob(const AdapterOptions& options, bool json) {
   const jobs::MachineSize size =
       jobs::ParseMachineSizes(options.gpus, 8).front();
   trials::AdapterJob job;
-  job.words = options.command.empty() ? adapter.command() : options.command;
+  job.words = options.command;
   job.folder = std::filesystem::current_path();
   job.workload = jobs::MakeWorkload(trials::ReadModel(options.model),
                                     options.batch, options.sequence);
+  job.config_json = options.model;
   job.cluster.nodes = size.nodes;
   job.cluster.gpus_per_node = size.gpus_per_node;
   trials::ParallelConfig config;
@@ -56,7 +57,10 @@ int RenderJob(const AdapterOptions& options, bool json) {
     throw common::InputError(fmt::format("--pc: {}", e.what()));
   }
   const trials::RenderedJob rendered =
-      adapter.Render(job, config, trials::Adapter::Purpose::kUse, ".", nullptr);
+      job.words.empty()
+          ? adapter.RenderUsual(job, config, ".")
+          : adapter.Render(job, config, trials::Adapter::Purpose::kUse, ".",
+                           nullptr);
   if (!json) {
     fmt::print("{}\n", trials::CommandLine(rendered));
     for (const trials::RenderedFile& file : rendered.files) {
@@ -64,11 +68,10 @@ int RenderJob(const AdapterOptions& options, bool json) {
     }
     return 0;
   }
-  common::Json document = {{"adapter", adapter.name()},
-                           {"checked", adapter.checked()},
-                           {"words", rendered.words},
-                           {"environment", rendered.environment},
-                           {"files", common::Json::object()}};
+  common::Json document = {
+      {"adapter", adapter.name()}, {"checked", adapter.checked()},
+      {"words", rendered.words},   {"environment", rendered.environment},
+      {"notes", rendered.notes},   {"files", common::Json::object()}};
   for (const trials::RenderedFile& file : rendered.files) {
     document["files"][file.path.string()] = file.content;
   }
@@ -87,8 +90,9 @@ Verbs AdapterVerbs() {
        .summary = "list the training frameworks that oppa can start",
        .description =
            "With a name and a configuration, prints the command line and the "
-           "files of a job with that configuration. The words after -- are "
-           "your command line, of which the rest stays as it is.",
+           "files of a job with that configuration: the usual ones, or the "
+           "words "
+           "after -- as your command line, of which the rest stays as it is.",
        .options = {Bind("NAME", "the adapter", own.name),
                    Bind("--pc CONFIG", "\"dp=4,tp=2,zero_stage=1\"",
                         own.config),

@@ -36,7 +36,8 @@ Job MakeJob(const ForecastRequest& request, const trials::Workload& workload,
             const trials::Cluster& node, const MachineSize& size,
             const std::string& framework) {
   Job job{workload, WithSize(node, size, request.nics_per_node),
-          FindFramework(framework), request.rules};
+          FindFramework(framework), request.rules,
+          FindConfigJson(request.model)};
   for (const std::string& constant : request.constants) {
     trials::ChangeFramework(
         common::TomlTable::ParseString(constant, "--constant"),
@@ -88,6 +89,20 @@ std::string CheckText(const Forecaster& planner,
   return text;
 }
 
+// Writes the fastest configuration; of several frameworks, each into its own
+// folder.
+std::string Written(const LaunchFolder& write, const Job& job,
+                    const Forecast& plan, bool several) {
+  if (plan.layouts.empty()) {
+    return "nothing is written: no layout fits\n";
+  }
+  LaunchFolder folder = write;
+  if (several && job.framework.adapter) {
+    folder.path /= job.framework.adapter->name();
+  }
+  return WriteLaunch(job, plan.layouts.front().best.config, folder);
+}
+
 // One size: one plan per framework.
 std::string OneSize(const ForecastRequest& request, std::vector<Job> jobs) {
   std::string text;
@@ -98,6 +113,7 @@ std::string OneSize(const ForecastRequest& request, std::vector<Job> jobs) {
     text = JobText(jobs.front()) + (note.empty() ? "" : "note: " + note + "\n");
   }
   common::Json json = common::Json::array();
+  const bool several = jobs.size() > 1;
   for (Job& job : jobs) {
     const ForecastOptions options = MakeOptions(request, job);
     std::optional<Forecaster> made;
@@ -117,6 +133,10 @@ std::string OneSize(const ForecastRequest& request, std::vector<Job> jobs) {
     }
     const Forecaster& planner = *made;
     const Forecast plan = planner.MakeForecast();
+    const std::string written =
+        request.write.path.empty()
+            ? ""
+            : Written(request.write, planner.job(), plan, several);
     if (!request.check.empty()) {
       text += "\n" + CheckText(planner, request.check);
     } else if (!request.logs.empty()) {
@@ -132,7 +152,7 @@ std::string OneSize(const ForecastRequest& request, std::vector<Job> jobs) {
     } else {
       const Calibration& calibration = planner.options().calibration;
       text += "\n" + (calibration.empty() ? "" : ToString(calibration)) +
-              ForecastText(planner, plan, request.layouts);
+              ForecastText(planner, plan, request.layouts) + written;
     }
   }
   if (request.format == OutputFormat::kJson && request.why.empty()) {
@@ -206,11 +226,14 @@ std::string SeveralSizes(const ForecastRequest& request,
                          const trials::Cluster& node,
                          const std::vector<MachineSize>& sizes,
                          const std::vector<std::string>& frameworks) {
-  if (!request.why.empty() || request.format == OutputFormat::kCsv) {
-    throw InputError(
-        fmt::format("{} needs one size of the machine, not {}{}",
-                    request.why.empty() ? "--csv" : "--why", request.gpus,
-                    request.steps > 0 ? " with --most-money" : ""));
+  if (!request.why.empty() || !request.write.path.empty() ||
+      request.format == OutputFormat::kCsv) {
+    throw InputError(fmt::format(
+        "{} needs one size of the machine, not {}{}",
+        !request.why.empty()          ? "--why"
+        : !request.write.path.empty() ? "--write"
+                                      : "--csv",
+        request.gpus, request.steps > 0 ? " with --most-money" : ""));
   }
   std::string text;
   common::Json json;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "jobs/launch.h"
 #include "jobs/machine.h"
 #include "trials/objective.h"
 
@@ -40,6 +41,7 @@ struct ForecastRequest {
   std::filesystem::path save_calibration;  // a file for that of `calibrate`
   std::filesystem::path check;             // measured trials to compare with
   OutputFormat format = OutputFormat::kText;
+  LaunchFolder write;  // the fastest configuration; no path: it is not written
 };
 
 // What the command prints. Several sizes: how the job scales. A limit on money:

@@ -9,6 +9,7 @@
 #include "common/units.h"
 #include "harness/testbeds/simulated.h"
 #include "jobs/advice.h"
+#include "jobs/launch.h"
 #include "trials/model.h"
 
 namespace jobs {
@@ -64,25 +65,6 @@ std::string NothingFits(const Forecaster& planner, const Forecast& plan) {
          WorkingChanges(planner.job(), planner.options());
 }
 
-// The usual command on this machine.
-std::vector<std::string> UsualWords(const Job& job,
-                                    const trials::Adapter& adapter) {
-  std::vector<std::string> words;
-  for (std::string word : adapter.command()) {
-    constexpr std::string_view kPlaceholder = "{gpus_per_node}";
-    const std::size_t at = word.find(kPlaceholder);
-    if (at != std::string::npos) {
-      word.replace(at, kPlaceholder.size(),
-                   std::to_string(job.cluster.gpus_per_node));
-    }
-    words.push_back(word);
-    if (words.size() == 1 && word == "torchrun" && job.cluster.nodes > 1) {
-      words.push_back(fmt::format("--nnodes={}", job.cluster.nodes));
-    }
-  }
-  return words;
-}
-
 // What is assumed about experts.
 std::string ExpertsText(const Job& job) {
   const auto& experts = job.framework.framework.experts;
@@ -114,25 +96,6 @@ std::string BandText(const Forecaster& planner, const Prediction& best) {
          harness::ValidationOf(job.framework.name,
                                job.framework.notes.compared_with) +
          "\n" + harness::ValidationOf(job.cluster.gpu);
-}
-
-std::string LaunchText(const Job& job, const trials::ParallelConfig& config) {
-  if (!job.framework.adapter || job.framework.adapter->command().empty()) {
-    return "";
-  }
-  const trials::Adapter& adapter = *job.framework.adapter;
-  // Below no folder: the configuration files that it names are empty.
-  const trials::RenderedJob rendered = adapter.Render(
-      {UsualWords(job, adapter), "/dev/null", job.workload, job.cluster},
-      config, trials::Adapter::Purpose::kUse, "", {});
-  std::string text = fmt::format("command ({}): {}\n", adapter.title(),
-                                 trials::CommandLine(rendered));
-  for (const trials::RenderedFile& file : rendered.files) {
-    text += fmt::format("{} with these keys:\n{}", file.path.string(),
-                        file.content);
-    text += file.content.ends_with('\n') ? "" : "\n";
-  }
-  return text;
 }
 
 std::string JobText(const Job& job) {
@@ -206,8 +169,8 @@ common::Json ForecastJson(const Forecaster& planner, const Forecast& plan,
                         {"config", ToString(config)},
                         {"micro_batch_size", MicroBatch(job, config)},
                         {"microbatches", config.microbatches},
-                        {"configurations", layout.configurations},
-                        {"command", LaunchText(job, config)}};
+                        {"configurations", layout.configurations}};
+    row.update(LaunchJson(job, config));
     row.update(common::ToJson(layout.best));
     for (const auto& [name, share] : SharesOf(planner.Report(config).time)) {
       row["shares"][name] = share;

@@ -29,11 +29,6 @@ namespace jobs {
 [[nodiscard]] std::string ForecastCsv(const Forecaster& planner,
                                       const Forecast& plan, int most);
 
-// The usual command of the adapter's framework with this configuration, and the
-// keys of the framework's own file, if it has one. "" without an adapter.
-[[nodiscard]] std::string LaunchText(const Job& job,
-                                     const trials::ParallelConfig& config);
-
 // The bands of the prediction of a configuration, in lines.
 [[nodiscard]] std::string BandText(const Forecaster& planner,
                                    const Prediction& best);

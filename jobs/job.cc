@@ -131,16 +131,15 @@ std::vector<int> Narrowed(const Values& values, const common::TomlTable& space,
   return narrowed.empty() ? mine->second : narrowed;
 }
 
-// The adapter of this name, or the last by name of those whose framework has
-// it; nothing if there is none.
+// The adapter of this name or alias, or the last by name of those whose
+// framework has it; nothing if there is none.
 std::optional<trials::Adapter> FindAdapter(const std::string& name) {
-  const std::vector<std::string> names = trials::Adapter::Names();
-  if (std::ranges::find(names, name) != names.end()) {
-    return trials::Adapter::Find(name);
-  }
   std::optional<trials::Adapter> last;
-  for (const std::string& candidate : names) {
+  for (const std::string& candidate : trials::Adapter::Names()) {
     trials::Adapter adapter = trials::Adapter::Find(candidate);
+    if (adapter.IsCalled(name)) {
+      return adapter;
+    }
     if (adapter.framework() == name) {
       last = std::move(adapter);
     }
@@ -154,7 +153,7 @@ FrameworkChoice FindFramework(const std::string& name) {
   FrameworkChoice choice;
   choice.adapter = FindAdapter(name);
   const std::string framework = choice.adapter &&
-                                        choice.adapter->name() == name &&
+                                        choice.adapter->IsCalled(name) &&
                                         !choice.adapter->framework().empty()
                                     ? choice.adapter->framework()
                                     : name;
@@ -177,21 +176,26 @@ std::string FrameworkLabel(const FrameworkChoice& choice) {
              : choice.name;
 }
 
-trials::Model FindModel(const std::string& text) {
+std::filesystem::path FindConfigJson(const std::string& text) {
+  const std::filesystem::path path = text;
   std::error_code error;
-  std::filesystem::path path = text;
-  if (std::filesystem::is_directory(path, error)) {
-    path /= "config.json";
-    if (!std::filesystem::is_regular_file(path, error)) {
-      throw InputError(
-          fmt::format("--model {}: the folder contains no config.json", text));
-    }
-  }
-  if (!std::filesystem::exists(path, error) && text.find('=') != text.npos) {
+  return !std::filesystem::exists(path, error)        ? ""
+         : std::filesystem::is_directory(path, error) ? path / "config.json"
+                                                      : path;
+}
+
+trials::Model FindModel(const std::string& text) {
+  const std::filesystem::path path = FindConfigJson(text);
+  if (path.empty() && text.find('=') != text.npos) {
     return ModelOfSizes(text);
   }
-  if (!std::filesystem::exists(path, error)) {
+  if (path.empty()) {
     FailSizes(fmt::format("there is no file '{}'", text));
+  }
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    throw InputError(
+        fmt::format("--model {}: the folder contains no config.json", text));
   }
   trials::Model model = trials::ReadModel(path);
   if (path.filename() == "config.json" && model.name == "config") {

@@ -40,7 +40,8 @@ struct Job {
   trials::Workload workload;
   trials::Cluster cluster;
   FrameworkChoice framework;
-  std::vector<std::string> rules;  // the user's, see trials::Rule
+  std::vector<std::string> rules;          // the user's, see trials::Rule
+  std::filesystem::path config_json = {};  // of the model, if it has one
 };
 
 // The names of trials::Precision, in its order.
@@ -52,6 +53,8 @@ inline const std::vector<std::string> kPrecisions = {"fp32", "fp16", "bf16",
 // with the blocks of Llama.
 // Errors: throws InputError.
 [[nodiscard]] trials::Model FindModel(const std::string& text);
+// That config.json; empty for sizes.
+[[nodiscard]] std::filesystem::path FindConfigJson(const std::string& text);
 
 // A workload from the values of options. `sequence_length`: 0: that of a model
 // of images.

@@ -131,6 +131,26 @@ std::vector<Usual> AllUsual() {
   return all;
 }
 
+// The GPU of the most specific name whose words the product has.
+std::optional<Usual> UsualOf(const std::string& product) {
+  const std::vector<std::string> words = Words(product);
+  std::optional<Usual> found;
+  std::size_t most = 0;
+  for (const Usual& usual : AllUsual()) {
+    for (const std::string& name : usual.names) {
+      const std::vector<std::string> parts = Words(name);
+      if (parts.size() > most &&
+          std::ranges::all_of(parts, [&](const std::string& part) {
+            return std::ranges::find(words, part) != words.end();
+          })) {
+        most = parts.size();
+        found = usual;
+      }
+    }
+  }
+  return found;
+}
+
 Usual FindUsual(const std::string& name) {
   std::vector<std::string> known;
   std::vector<std::string> files;
@@ -142,9 +162,19 @@ Usual FindUsual(const std::string& name) {
     known.insert(known.end(), usual.names.begin(), usual.names.end());
     files.push_back(usual.gpu);
   }
+  if (wanted.starts_with("tpu")) {
+    throw InputError(fmt::format("--gpu {}: TPUs are not supported; known: {}",
+                                 name, fmt::join(files, ", ")));
+  }
+  // As nvidia-smi prints it.
+  const auto product =
+      wanted.find(' ') == std::string::npos ? std::nullopt : UsualOf(wanted);
+  if (product) {
+    return *product;
+  }
   throw InputError(fmt::format(
-      "--gpu {}: unknown GPU{}; known: {}; or describe it in a "
-      "cluster file (--cluster)",
+      "--gpu {}: unknown GPU{}; known: {}; an H800 or A800 is an h100 or a100 "
+      "with --intra 165; or describe it in a cluster file (--cluster)",
       name, common::DidYouMean(wanted, known), fmt::join(files, ", ")));
 }
 
@@ -194,22 +224,8 @@ trials::Cluster WithSize(trials::Cluster node, const MachineSize& size,
 }
 
 std::optional<std::string> UsualCluster(const std::string& product) {
-  const std::vector<std::string> words = Words(product);
-  std::optional<std::string> cluster;
-  std::size_t most = 0;
-  for (const Usual& usual : AllUsual()) {
-    for (const std::string& name : usual.names) {
-      const std::vector<std::string> parts = Words(name);
-      if (parts.size() > most &&
-          std::ranges::all_of(parts, [&](const std::string& part) {
-            return std::ranges::find(words, part) != words.end();
-          })) {
-        most = parts.size();
-        cluster = usual.cluster;
-      }
-    }
-  }
-  return cluster;
+  const std::optional<Usual> usual = UsualOf(product);
+  return usual ? std::optional(usual->cluster) : std::nullopt;
 }
 
 namespace {

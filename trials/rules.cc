@@ -20,25 +20,64 @@ namespace {
 
 struct ContextVariable {
   std::string_view name;
-  int (*value)(const Workload& workload, int gpus);
+  double (*value)(const Workload& workload, int gpus);
 };
 
 // clang-format off
 using W = const Workload&;
-constexpr std::array<ContextVariable, 11> kContextVariables = {{
-    {"num_gpus", [](W, int gpus) { return gpus; }},
-    {"layers", [](W w, int) { return w.model.layers; }},
-    {"heads", [](W w, int) { return w.model.attention_heads; }},
-    {"kv_heads", [](W w, int) { return w.model.kv_heads; }},
-    {"hidden_size", [](W w, int) { return w.model.hidden_size; }},
-    {"ffn_size", [](W w, int) { return w.model.ffn_size; }},
-    {"vocab_size", [](W w, int) { return w.model.vocab_size; }},
-    {"experts", [](W w, int) { return w.model.experts; }},
-    {"batch_size", [](W w, int) { return w.batch_size; }},
-    {"sequence_length", [](W w, int) { return w.sequence_length; }},
+template <auto member>
+double SizeOf(W w, int /*gpus*/) {
+  return static_cast<double>(w.model.*member);
+}
+constexpr auto kContextVariables = std::to_array<ContextVariable>({
+    {"num_gpus", [](W, int gpus) -> double { return gpus; }},
+    {"layers", SizeOf<&Model::layers>},
+    {"heads", SizeOf<&Model::attention_heads>},
+    {"kv_heads", SizeOf<&Model::kv_heads>},
+    {"hidden_size", SizeOf<&Model::hidden_size>},
+    {"ffn_size", SizeOf<&Model::ffn_size>},
+    {"vocab_size", SizeOf<&Model::vocab_size>},
+    {"experts", SizeOf<&Model::experts>},
+    {"batch_size", [](W w, int) -> double { return w.batch_size; }},
+    {"sequence_length", [](W w, int) -> double {
+       return w.sequence_length;
+     }},
     {"precision_bits",
-     [](W w, int) { return w.precision == Precision::kFp32 ? 32 : 16; }},
-}};
+     [](W w, int) { return w.precision == Precision::kFp32 ? 32.0 : 16.0; }},
+    {"fp16", [](W w, int) { return w.precision == Precision::kFp16 ? 1.0 : 0.0; }},
+    {"fp8", [](W w, int) { return w.precision == Precision::kFp8 ? 1.0 : 0.0; }},
+    {"head_size", SizeOf<&Model::head_size>},
+    {"max_positions", SizeOf<&Model::max_positions>},
+    {"gated_ffn", SizeOf<&Model::gated_ffn>},
+    {"attention_bias", SizeOf<&Model::attention_bias>},
+    {"ffn_bias", SizeOf<&Model::ffn_bias>},
+    {"norm_bias", SizeOf<&Model::norm_bias>},
+    {"norms", SizeOf<&Model::norms>},
+    {"tied_embeddings", SizeOf<&Model::tied_embeddings>},
+    {"dropout", SizeOf<&Model::dropout>},
+    {"parallel_layers", SizeOf<&Model::parallel_layers>},
+    {"qk_norm", SizeOf<&Model::qk_norm>},
+    {"rotary_share", SizeOf<&Model::rotary_share>},
+    {"window", SizeOf<&Model::window>},
+    {"windowed_share", SizeOf<&Model::windowed_share>},
+    {"kv_rank", SizeOf<&Model::kv_rank>},
+    {"query_rank", SizeOf<&Model::query_rank>},
+    {"rope_head_size", SizeOf<&Model::rope_head_size>},
+    {"value_head_size", SizeOf<&Model::value_head_size>},
+    {"experts_per_token", SizeOf<&Model::experts_per_token>},
+    {"router_bias", SizeOf<&Model::router_bias>},
+    {"shared_ffn_size", SizeOf<&Model::shared_ffn_size>},
+    {"shared_expert_gate", SizeOf<&Model::shared_expert_gate>},
+    {"dense_layers", SizeOf<&Model::dense_layers>},
+    {"dense_ffn_size", SizeOf<&Model::dense_ffn_size>},
+    {"moe_layers", [](W w, int) -> double {
+       return w.model.layers - w.model.dense_layers;
+     }},
+    // No cost depends on these; a config.json may say otherwise.
+    {"rope_theta", [](W, int) { return 10000.0; }},
+    {"rope_scaling", [](W, int) { return 1.0; }},
+    {"norm_epsilon", [](W, int) { return 1e-5; }},
+});
 // clang-format on
 
 bool IsContextVariable(std::string_view name) {

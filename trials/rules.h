@@ -46,7 +46,8 @@ class Rule {
 
   // Values of the variables that do not come from the configuration: num_gpus,
   // layers, heads, kv_heads, hidden_size, ffn_size, vocab_size, experts,
-  // batch_size, sequence_length, precision_bits.
+  // batch_size, sequence_length, precision_bits, and the other properties of a
+  // model that a command which trains it needs.
   using Context = std::map<std::string, double, std::less<>>;
 
   [[nodiscard]] bool Matches(const ParallelConfig& config,

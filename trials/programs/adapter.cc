@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <map>
 #include <stdexcept>
 #include <utility>
 
@@ -11,9 +13,11 @@
 #include "common/files.h"
 #include "common/process.h"
 #include "common/text.h"
+#include "trials/config_file.h"
 #include "trials/data_folder.h"
 #include "trials/plan.h"
 #include "trials/programs/command_words.h"
+#include "trials/programs/trial_rendering.h"
 
 namespace trials {
 namespace {
@@ -38,7 +42,8 @@ AdapterSetting ReadSetting(const TomlTable& row) {
   const std::pair<const char*, AdapterSetting::Kind> kinds[] = {
       {"flag", AdapterSetting::Kind::kFlag},
       {"key", AdapterSetting::Kind::kKey},
-      {"variable", AdapterSetting::Kind::kVariable}};
+      {"variable", AdapterSetting::Kind::kVariable},
+      {"note", AdapterSetting::Kind::kNote}};
   int names = 0;
   for (const auto& [key, kind] : kinds) {
     if (row.Has(key)) {
@@ -49,7 +54,7 @@ AdapterSetting ReadSetting(const TomlTable& row) {
   }
   if (names != 1 || setting.name.empty()) {
     throw InputError(fmt::format(
-        "{}: a setting has one of flag, key and variable", row.Where()));
+        "{}: a setting has one of flag, key, variable and note", row.Where()));
   }
   setting.when = ReadRule(row, "when");
   setting.integer = ReadRule(row, "value");
@@ -59,15 +64,19 @@ AdapterSetting ReadSetting(const TomlTable& row) {
                      static_cast<int>(setting.boolean.has_value()) +
                      static_cast<int>(row.Has("text"));
   setting.has_value = values == 1;
-  if (values > 1 ||
-      (values == 0 && setting.kind != AdapterSetting::Kind::kFlag)) {
+  const bool is_note = setting.kind == AdapterSetting::Kind::kNote;
+  if (values > (is_note ? 0 : 1) ||
+      (values == 0 && setting.kind != AdapterSetting::Kind::kFlag &&
+       !is_note)) {
     throw InputError(
         fmt::format("{}: '{}' has one of value, bool and text; only a flag may "
-                    "have none",
+                    "have none, and a note has none",
                     row.Where(), setting.name));
   }
   setting.otherwise = row.Has("default") ? row.RequireText("default") : "";
   setting.trial = row.GetBool("trial", false);
+  setting.launch = row.GetBool("launch", is_note);
+  setting.types = row.GetStrings("types");
   setting.file_only = row.GetBool("file_only", false);
   row.RejectUnknownKeys();
   return setting;
@@ -90,6 +99,35 @@ std::optional<std::string> NamedFile(const std::vector<std::string>& options,
     }
   }
   return std::nullopt;
+}
+
+// The variables of expressions, with the numbers of the config.json on which no
+// cost depends.
+Rule::Context ContextOf(const AdapterJob& job) {
+  Rule::Context context = RuleContext(job.workload, job.cluster.gpus());
+  if (job.config_json.empty()) {
+    return context;
+  }
+  const ConfigFile file(job.config_json);
+  // Version 5 of the library has the numbers of positions in one object.
+  const auto rope = [&](const char* key, double otherwise) {
+    return file.NumberIn("rope_parameters", key, otherwise);
+  };
+  context["rope_theta"] =
+      rope("rope_theta", file.Number("rope_theta", context["rope_theta"]));
+  context["rope_scaling"] =
+      rope("factor", file.NumberIn("rope_scaling", "factor", 1.0));
+  context["norm_epsilon"] =
+      file.Number("rms_norm_eps",
+                  file.Number("layer_norm_epsilon", context["norm_epsilon"]));
+  return context;
+}
+
+// Without an exponent, which YAML 1.1 reads as text.
+std::string Decimal(double value) {
+  std::string text = fmt::format("{:.12f}", value);
+  text.erase(text.find_last_not_of('0') + 1);
+  return text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
 }
 
 // Sets or removes the flag of a setting; a key without a file is a flag, too.
@@ -116,7 +154,9 @@ Adapter Adapter::Read(const fs::path& file) {
   adapter.title_ = table.GetString("title", adapter.name_);
   adapter.framework_ = table.GetString("framework", "");
   adapter.checked_ = table.GetString("checked", "");
+  adapter.aliases_ = table.GetStrings("aliases");
   adapter.command_ = table.GetStrings("command");
+  adapter.on_nodes_ = table.GetStrings("on_nodes");
   if (table.Has("file")) {
     const TomlTable config = table.RequireTable("file");
     adapter.config_file_ = ConfigFile();
@@ -128,6 +168,7 @@ Adapter Adapter::Read(const fs::path& file) {
     }
     found.options = config.GetStrings("option");
     found.keys_as_flags = config.GetBool("keys_as_flags", false);
+    found.text = config.GetString("text", "");
     config.RejectUnknownKeys();
   }
   for (const TomlTable& row : table.GetTables("settings")) {
@@ -145,16 +186,23 @@ Adapter Adapter::Read(const fs::path& file) {
 }
 
 Adapter Adapter::Find(const std::string& name, const fs::path& from) {
+  for (const std::string& known : Names()) {
+    if (Adapter adapter = Read(FindDataFile(kFolder, known));
+        adapter.IsCalled(name)) {
+      return adapter;
+    }
+  }
   return Read(FindDataFile(kFolder, name, from));
 }
 
 std::vector<std::string> Adapter::Names() { return DataFileNames(kFolder); }
 
 std::optional<Adapter::FoundFile> Adapter::FindFile(const AdapterJob& job,
-                                                    bool required) const {
+                                                    Purpose purpose) const {
   if (!config_file_) {
     return std::nullopt;
   }
+  const bool required = purpose == Purpose::kTrial;
   const auto named = NamedFile(config_file_->options, job);
   if (!named || named->empty()) {
     if (required && !config_file_->keys_as_flags) {
@@ -165,7 +213,11 @@ std::optional<Adapter::FoundFile> Adapter::FindFile(const AdapterJob& job,
     }
     return std::nullopt;
   }
-  FoundFile found{job.folder / *named, ""};
+  FoundFile found{job.folder / *named, config_file_->text};
+  if (purpose == Purpose::kLaunch) {
+    return found;
+  }
+  found.text.clear();
   std::error_code error;
   if (required || fs::is_regular_file(found.path, error)) {
     found.text = common::ReadFile(found.path);
@@ -222,11 +274,16 @@ std::optional<ConfigValue> Adapter::ValueOf(const AdapterSetting& setting,
 std::vector<Adapter::SettingValue> Adapter::Values(
     const AdapterJob& job, const std::optional<ParallelConfig>& config,
     Purpose purpose, bool has_file, const Expand& expand) const {
-  const bool is_trial = purpose == Purpose::kTrial;
-  const Rule::Context context = RuleContext(job.workload, job.cluster.gpus());
+  const Rule::Context context = ContextOf(job);
   std::vector<SettingValue> values;
   for (const AdapterSetting& setting : settings_) {
-    if ((setting.trial ? !is_trial : !config) || !Applies(setting, has_file)) {
+    const bool wanted = setting.trial    ? purpose == Purpose::kTrial
+                        : setting.launch ? purpose == Purpose::kLaunch
+                                         : config.has_value();
+    if (!wanted || !Applies(setting, has_file) ||
+        (!setting.types.empty() &&
+         std::ranges::find(setting.types, job.workload.model.type) ==
+             setting.types.end())) {
       continue;
     }
     auto value =
@@ -271,10 +328,14 @@ RenderedJob Adapter::Render(const AdapterJob& job,
                             Purpose purpose, const fs::path& files,
                             const Expand& expand) const {
   RenderedJob rendered{job.words, {}, {}};
-  std::optional<FoundFile> found = FindFile(job, purpose == Purpose::kTrial);
+  std::optional<FoundFile> found = FindFile(job, purpose);
   for (const auto& [setting, value] :
        Values(job, config, purpose, found.has_value(), expand)) {
-    if (setting->kind == AdapterSetting::Kind::kVariable) {
+    if (setting->kind == AdapterSetting::Kind::kNote) {
+      if (value) {
+        rendered.notes.push_back(setting->name);
+      }
+    } else if (setting->kind == AdapterSetting::Kind::kVariable) {
       if (value) {
         rendered.environment.push_back(
             fmt::format("{}={}", setting->name, value->text));
@@ -291,6 +352,32 @@ RenderedJob Adapter::Render(const AdapterJob& job,
     SetPath(path, rendered.words);
   }
   return rendered;
+}
+
+RenderedJob Adapter::RenderUsual(AdapterJob job, const ParallelConfig& config,
+                                 const fs::path& files) const {
+  std::map<std::string, std::string> texts = {
+      {"nodes", std::to_string(job.cluster.nodes)},
+      {"gpus", std::to_string(job.cluster.gpus())},
+      {"gpus_per_node", std::to_string(job.cluster.gpus_per_node)},
+      {"config_json", job.config_json.empty()
+                          ? "config.json"
+                          : fs::absolute(job.config_json).string()}};
+  for (const auto& [name, value] : ContextOf(job)) {
+    texts.emplace(name, Decimal(value));
+  }
+  const Expand expand = [&texts](std::string_view text) {
+    return trials::Expand(text, texts);
+  };
+  job.words.clear();
+  for (const std::string& word : command_) {
+    if (word != "{on_nodes}") {
+      job.words.push_back(expand(word));
+    } else if (job.cluster.nodes > 1) {
+      std::ranges::transform(on_nodes_, std::back_inserter(job.words), expand);
+    }
+  }
+  return Render(job, config, Purpose::kLaunch, files, expand);
 }
 
 std::string CommandLine(const RenderedJob& job) {

@@ -4,6 +4,7 @@
 #ifndef TRIALS_PROGRAMS_ADAPTER_H_
 #define TRIALS_PROGRAMS_ADAPTER_H_
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -25,9 +26,9 @@ namespace trials {
 
 // One row of an adapter's `settings`: a command-line flag, a key of the
 // framework's file or an environment variable, its value, and the condition
-// under which the job has it.
+// under which the job has it; or a note for the user.
 struct AdapterSetting {
-  enum class Kind { kFlag, kKey, kVariable };
+  enum class Kind { kFlag, kKey, kVariable, kNote };
   Kind kind = Kind::kFlag;
   std::string name;             // "--micro-batch-size", "optimizer.zero_stage"
   std::optional<Rule> when;     // absent: always
@@ -37,6 +38,10 @@ struct AdapterSetting {
   bool has_value = false;       // false: a flag without a value
   std::string otherwise;        // `default`: what the framework uses without it
   bool trial = false;  // only in trials: the number of steps, no checkpoints
+  // Only in a job that starts from nothing (Purpose::kLaunch): a job of the
+  // user's own has it, such as the sizes of the model.
+  bool launch = false;
+  std::vector<std::string> types;  // Model::type; empty: any
   bool file_only =
       false;  // a key that has no flag (see Adapter::keys_as_flags)
 };
@@ -47,6 +52,7 @@ struct AdapterJob {
   std::filesystem::path folder;    // in which it starts
   Workload workload;
   Cluster cluster;
+  std::filesystem::path config_json = {};  // of the model, if it has one
 };
 
 struct RenderedFile {
@@ -58,6 +64,7 @@ struct RenderedJob {
   std::vector<std::string> words;
   std::vector<std::string> environment;  // "NAME=value"
   std::vector<RenderedFile> files;
+  std::vector<std::string> notes = {};  // what the user has to know or do
 };
 
 // What starts the job in a POSIX shell: NAME=value ... words.
@@ -74,17 +81,27 @@ class Adapter {
   enum class Purpose {
     kTrial,  // with the settings that only trials have
     kUse,    // the command line for the user
+    // The usual command, with the sizes of the model and complete files.
+    kLaunch,
   };
   // Replaces the placeholders of a text ("{max_steps}").
   using Expand = std::function<std::string(std::string_view)>;
 
   // Errors: throws InputError with file:line:column.
   [[nodiscard]] static Adapter Read(const std::filesystem::path& file);
-  // "megatron-lm", or a path that ends in .toml, relative to `from`.
+  // "megatron-lm", an alias of it, or a path that ends in .toml, relative to
+  // `from`.
   [[nodiscard]] static Adapter Find(const std::string& name,
                                     const std::filesystem::path& from = {});
   // The names of the adapters that come with the program.
   [[nodiscard]] static std::vector<std::string> Names();
+
+  // The usual command on the machine of the job, with that configuration and
+  // complete: it trains the model of the job, whose words do not count.
+  // Errors: as Render.
+  [[nodiscard]] RenderedJob RenderUsual(
+      AdapterJob job, const ParallelConfig& config,
+      const std::filesystem::path& files) const;
 
   // The job with that configuration; without one, the job as it is (and what
   // trials need). Flags that exist keep their place; others are added at the
@@ -114,11 +131,16 @@ class Adapter {
       const AdapterJob& job) const;
 
   [[nodiscard]] const std::string& name() const { return name_; }
+  // By its name or an alias.
+  [[nodiscard]] bool IsCalled(const std::string& name) const {
+    return name == name_ || std::ranges::find(aliases_, name) != aliases_.end();
+  }
   [[nodiscard]] const std::string& title() const { return title_; }
   // The file in experiments/frameworks/ that says what the framework can do and
   // how long it takes; "" if there is none.
   [[nodiscard]] const std::string& framework() const { return framework_; }
-  // What users of the framework type; empty if there is nothing usual.
+  // What users of the framework type, with placeholders; empty if there is
+  // nothing usual.
   [[nodiscard]] const std::vector<std::string>& command() const {
     return command_;
   }
@@ -138,6 +160,7 @@ class Adapter {
     ConfigFormat format = ConfigFormat::kJson;
     std::vector<std::string> options;  // that name it: "--deepspeed_config"
     bool keys_as_flags = false;  // --KEY VALUE where the job names no file
+    std::string text;  // of a complete file; Purpose::kLaunch sets its keys
   };
   // The file that a job names, with its text; no file if it names none.
   struct FoundFile {
@@ -162,7 +185,7 @@ class Adapter {
   void SetPath(const std::filesystem::path& path,
                std::vector<std::string>& words) const;
   [[nodiscard]] std::optional<FoundFile> FindFile(const AdapterJob& job,
-                                                  bool required) const;
+                                                  Purpose purpose) const;
   [[nodiscard]] std::optional<ConfigValue> ValueOf(
       const AdapterSetting& setting, const ParallelConfig& config,
       const Rule::Context& context, const Expand& expand) const;
@@ -177,7 +200,9 @@ class Adapter {
   std::string title_;
   std::string framework_;
   std::string checked_;
+  std::vector<std::string> aliases_;
   std::vector<std::string> command_;
+  std::vector<std::string> on_nodes_;  // words of {on_nodes}, on several nodes
   std::filesystem::path file_;
   std::vector<AdapterSetting> settings_;
   std::optional<ConfigFile> config_file_;

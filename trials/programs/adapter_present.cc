@@ -101,7 +101,7 @@ std::optional<std::string> Adapter::PresentText(
 
 std::optional<double> Adapter::PresentNumber(
     const AdapterJob& job, std::string_view expression) const {
-  const std::optional<FoundFile> found = FindFile(job, false);
+  const std::optional<FoundFile> found = FindFile(job, Purpose::kUse);
   for (const AdapterSetting& setting : settings_) {
     if (setting.integer && setting.integer->expression() == expression &&
         Applies(setting, found.has_value())) {
@@ -113,10 +113,10 @@ std::optional<double> Adapter::PresentNumber(
 }
 
 std::vector<std::string> Adapter::Parameters(const AdapterJob& job) const {
-  const bool has_file = FindFile(job, false).has_value();
+  const bool has_file = FindFile(job, Purpose::kUse).has_value();
   std::vector<std::string> used = {"dp"};
   for (const AdapterSetting& setting : settings_) {
-    if (!setting.trial && Applies(setting, has_file)) {
+    if (!setting.trial && !setting.launch && Applies(setting, has_file)) {
       const auto names = ParametersOf(setting);
       used.insert(used.end(), names.begin(), names.end());
     }
@@ -137,9 +137,10 @@ class Adapter::PresentSearch {
       : adapter_(adapter),
         gpus_(job.cluster.gpus()),
         context_(RuleContext(job.workload, gpus_)) {
-    const std::optional<FoundFile> found = adapter.FindFile(job, false);
+    const std::optional<FoundFile> found = adapter.FindFile(job, Purpose::kUse);
     for (const AdapterSetting& setting : adapter.settings_) {
-      if (!setting.trial && adapter.Applies(setting, found.has_value()) &&
+      if (!setting.trial && !setting.launch &&
+          adapter.Applies(setting, found.has_value()) &&
           setting.kind != AdapterSetting::Kind::kVariable) {
         Add(setting, adapter.PresentText(setting, job, found));
       }
