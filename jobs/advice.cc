@@ -266,40 +266,73 @@ constexpr std::array<Change, 5> kChanges = {
                  : fmt::format("--seq {}", tokens);
     }};
 
+// "--seq 4096 (dp=16 ZeRO-3, 4.1 s per step)" where the changed request gives a
+// layout, else "".
+std::string IfWorking(const std::string& changes, const Job& job,
+                      const ForecastOptions& options) {
+  try {
+    const Forecast plan = Forecaster(job, options).MakeForecast();
+    if (!plan.layouts.empty()) {
+      const Prediction& best = plan.layouts.front().best;
+      return fmt::format("{} ({}, {:.3g} s per step)", changes,
+                         LayoutName(best.config), best.step_time_s);
+    }
+  } catch (const common::InputError&) {
+    return "";  // no configuration is valid
+  }
+  return "";
+}
+
+// The first that works of changing framework, batch and number of GPUs at once.
+std::string SeveralChanges(Job job, const ForecastOptions& options) {
+  constexpr int kMostTimes = 64;
+  job.framework = FindFramework("torchtitan");
+  const trials::Cluster own = job.cluster;
+  const int batch = job.workload.batch_size;
+  const int most = own.inter.bandwidth_bytes_per_s > 0.0 ? kMostTimes : 1;
+  for (int times = 1; times <= most; times *= 2) {
+    const MachineSize size{times * own.nodes, own.gpus_per_node};
+    job.cluster = WithSize(own, size);
+    job.workload.batch_size =
+        (batch + size.gpus() - 1) / size.gpus() * size.gpus();
+    const std::string working = IfWorking(
+        fmt::format("--framework torchtitan --gpus {}x{} --batch {}",
+                    size.nodes, size.gpus_per_node, job.workload.batch_size),
+        job, options);
+    if (!working.empty()) {
+      return working;
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string WorkingChanges(const Job& job, const ForecastOptions& options) {
   std::vector<std::string> working;
   for (const Change change : kChanges) {
     for (int i = 0;; ++i) {
-      try {
-        Job changed = job;
-        ForecastOptions changed_options = options;
-        const std::string option = change(i, changed, changed_options);
-        if (option.empty()) {
-          break;
-        }
-        const Forecast plan =
-            Forecaster(std::move(changed), changed_options).MakeForecast();
-        if (!plan.layouts.empty()) {
-          const Prediction& best = plan.layouts.front().best;
-          working.push_back(fmt::format("{} ({}, {:.3g} s per step)", option,
-                                        LayoutName(best.config),
-                                        best.step_time_s));
-          break;
-        }
-      } catch (const common::InputError&) {
-        continue;  // nothing is valid
+      Job changed = job;
+      ForecastOptions changed_options = options;
+      const std::string option = change(i, changed, changed_options);
+      if (option.empty()) {
+        break;
+      }
+      const std::string text = IfWorking(option, changed, changed_options);
+      if (!text.empty()) {
+        working.push_back(text);
+        break;
       }
     }
   }
   if (working.empty()) {
-    return "no single change of the request makes one possible: a smaller "
-           "model, GPUs with more memory (--gpu), or several of --framework "
-           "torchtitan, --gpus, --batch and --seq\n";
+    working.push_back(SeveralChanges(job, options));
   }
-  return fmt::format("what makes one possible: {}\n",
-                     fmt::join(working, "; or "));
+  return working.front().empty()
+             ? "more GPUs of this kind do not help: give GPUs with more memory "
+               "(--gpu), or a smaller model\n"
+             : fmt::format("what makes one possible: {}\n",
+                           fmt::join(working, "; or "));
 }
 
 std::string MemoryText(const Forecaster& planner, const Prediction& one) {

@@ -77,21 +77,17 @@ Part GroupOf(std::string name, const common::Json& args,
              const ParallelConfig& config) {
   const std::string group =
       common::Lower(args.value("Process Group Description", ""));
-  constexpr std::array<std::pair<std::string_view, Part>, 15> kGroups = {
-      {{"tensor", kTensor},
-       {"mesh_tp", kTensor},
-       {"context", kContext},
-       {"mesh_cp", kContext},
-       {"expert", kExperts},
-       {"mesh_ep", kExperts},
-       {"pipeline", kPipeline},
-       {"mesh_pp", kPipeline},
-       {"data", kData},
+  // "EXPERT_DATA_PARALLEL_GROUP" and "mesh_dp_shard_cp" reduce gradients.
+  constexpr std::array<std::pair<std::string_view, Part>, 10> kGroups = {
+      {{"data", kData},
        {"dp", kData},
-       {"fsdp", kData},
+       {"tensor", kTensor},
        {"tp", kTensor},
+       {"context", kContext},
        {"cp", kContext},
+       {"expert", kExperts},
        {"ep", kExperts},
+       {"pipeline", kPipeline},
        {"pp", kPipeline}}};
   for (const auto& [word, part] : kGroups) {
     if (group.find(word) != std::string::npos) {

@@ -116,6 +116,20 @@ TEST_F(PageTest, NamesTheSpeedUpAndTheHeadroom) {
                     Not(HasSubstr(">nan"))));
 }
 
+// Repeated measurements reverse the order of the search: their result counts.
+TEST_F(PageTest, HasTheResultOfTheFinals) {
+  Add(Outcome::kCompleted, 1.0);
+  Add(Outcome::kCompleted, 1.5);
+  fakes::WriteFile(folder_.path() / "best.json",
+                   R"({"config": "yours", "step_time_s": 0.9, "steps": 57,
+                       "tokens_per_s": 12380.4, "speed_up": {"value": 0.95,
+                       "low": 0.74, "high": 1.21, "p": 0.66}})");
+  EXPECT_THAT(Html(), AllOf(HasSubstr("Keep your configuration"),
+                            HasSubstr("12,380 tokens/s"), HasSubstr("0.95×"),
+                            HasSubstr("[0.74, 1.21] over yours, p = 0.66"),
+                            Not(HasSubstr("Best configuration"))));
+}
+
 TEST_F(PageTest, SaysWhyWhereNothingRan) {
   Add(Outcome::kFailed, 0.0, "exit code 3: no module named 'torch'");
   const std::string html = Html();
