@@ -338,15 +338,16 @@ std::string WorkingChanges(const Job& job, const ForecastOptions& options) {
 std::string MemoryText(const Forecaster& planner, const Prediction& one) {
   const trials::StepReport report = planner.Report(one.config);
   const double scale = one.peak_memory_bytes / report.memory.Total();
-  const double reserved =
-      one.peak_memory_bytes - scale * report.memory.context_bytes;
-  const double allocated = reserved - scale * report.memory.allocator_bytes;
+  const auto bytes = [&](trials::PeakMemory counted) {
+    return scale * report.memory.Bytes(counted) / kGiga;
+  };
   return fmt::format(
       "its memory: {:.1f} GB allocated, {:.1f} GB reserved by the allocator, "
       "{:.1f} GB on the device with CUDA and NCCL; the last must fit into "
       "{:.1f} "
       "GB, and mostly {} decide it\n",
-      allocated / kGiga, reserved / kGiga, one.peak_memory_bytes / kGiga,
+      bytes(trials::PeakMemory::kAllocated),
+      bytes(trials::PeakMemory::kReserved), bytes(trials::PeakMemory::kDevice),
       planner.AllowedBytes() / (1.0 - planner.options().headroom) / kGiga,
       LargestComponent(report.memory));
 }
@@ -482,11 +483,11 @@ std::vector<Unknown> UnknownsOf(const Job& job) {
                                            factor);
                       }});
   if (job.workload.model.experts > 0) {
-    const double now = job.framework.framework.kernels.expert_imbalance;
+    const double now = job.framework.framework.experts.expert_imbalance;
     unknowns.push_back(
         {"the busiest expert rank",
          [](Job& changed, double factor) {
-           changed.framework.framework.kernels.expert_imbalance *= factor;
+           changed.framework.framework.experts.expert_imbalance *= factor;
          },
          [now](double factor) {
            return fmt::format("{:.2f} times the mean", factor * now);
