@@ -220,9 +220,10 @@ double StudentP(const std::vector<double>& values) {
   const bool odd = values.size() % 2 == 0;
   double term = odd ? std::cos(angle) : 1.0;
   double sum = 0.0;
-  for (double k = odd ? 2 : 1; k < freedom; k += 2) {
+  for (std::size_t k = odd ? 2 : 1; k + 1 < values.size(); k += 2) {
     sum += term;
-    term *= k / (k + 1) * std::pow(std::cos(angle), 2);
+    term *= static_cast<double>(k) / static_cast<double>(k + 1) *
+            std::pow(std::cos(angle), 2);
   }
   sum *= std::sin(angle);
   return 1.0 - (odd ? (angle + sum) * 2.0 * std::numbers::inv_pi : sum);

@@ -370,30 +370,37 @@ struct Neighbor {
   Prediction one;
 };
 
-std::vector<Neighbor> NeighborsOf(const Forecaster& planner,
-                                  const ParallelConfig& best) {
+int StepValue(std::size_t i, const ParallelConfig& config, const Job& job) {
+  return ValueOf(trials::BuiltInKnobs().Require(kSteps[i]), config, job);
+}
+
+// The configurations that differ from `best` in one parameter, by its place in
+// kSteps and its value.
+std::map<std::pair<std::size_t, int>, std::vector<ParallelConfig>> OneApart(
+    const Forecaster& planner, const ParallelConfig& best) {
   const Job& job = planner.job();
-  const auto knob = [](const char* name) -> const Knob& {
-    return trials::BuiltInKnobs().Require(name);
-  };
-  // Configurations that differ in one of them, by its place and value.
   std::map<std::pair<std::size_t, int>, std::vector<ParallelConfig>> others;
   for (const ParallelConfig& config : planner.space().configs()) {
     std::vector<std::size_t> different;
     for (std::size_t i = 0; i < kSteps.size(); ++i) {
-      if (ValueOf(knob(kSteps[i]), config, job) !=
-          ValueOf(knob(kSteps[i]), best, job)) {
+      if (StepValue(i, config, job) != StepValue(i, best, job)) {
         different.push_back(i);
       }
     }
     if (different.size() == 1) {
       const std::size_t i = different.front();
-      others[{i, ValueOf(knob(kSteps[i]), config, job)}].push_back(config);
+      others[{i, StepValue(i, config, job)}].push_back(config);
     }
   }
+  return others;
+}
+
+std::vector<Neighbor> NeighborsOf(const Forecaster& planner,
+                                  const ParallelConfig& best) {
+  const auto others = OneApart(planner, best);
   std::vector<Neighbor> neighbors;
   for (std::size_t i = 0; i < kSteps.size(); ++i) {
-    const int own = ValueOf(knob(kSteps[i]), best, job);
+    const int own = StepValue(i, best, planner.job());
     const auto above = others.upper_bound({i, own});
     for (const bool up : {false, true}) {
       if (up ? above == others.end() : above == others.begin()) {

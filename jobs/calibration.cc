@@ -106,7 +106,7 @@ std::vector<MeasuredStep> ReadCsv(const fs::path& path,
   return steps;
 }
 
-using surrogates::CalibrationRow;
+using harness::CalibrationRow;
 
 // The measured steps beside their simulation.
 std::vector<CalibrationRow> SimulateSteps(
@@ -130,7 +130,7 @@ std::vector<CalibrationRow> SimulateSteps(
                            trials::Simulator::Options{job.framework.framework})
               .first->second.Simulate(config);
       rows.push_back({config,
-                      surrogates::StepPartsOf(report.time, config, cluster),
+                      harness::StepPartsOf(report.time, config, cluster),
                       step.step_time_s, report.peak_memory_bytes,
                       step.peak_memory_bytes, report.capacity_bytes});
     } catch (const std::invalid_argument& e) {
@@ -172,11 +172,11 @@ MeasuredSteps ReadMeasuredSteps(const fs::path& path, const Job& job) {
 }
 
 Calibration Calibrate(const Job& job, const MeasuredSteps& measured) {
-  Calibration calibration = surrogates::Calibrate(
+  Calibration calibration = harness::Calibrate(
       SimulateSteps(job, measured.steps),
-      surrogates::CalibrationPrior::Of(job.framework.framework));
-  calibration.job = surrogates::CalibratedJob::Of(job.workload, job.cluster,
-                                                  job.framework.name);
+      harness::CalibrationPrior::Of(job.framework.framework));
+  calibration.job =
+      harness::CalibratedJob::Of(job.workload, job.cluster, job.framework.name);
   calibration.note = measured.note;
   return calibration;
 }
@@ -190,7 +190,7 @@ CheckedErrors CheckCalibration(const Job& job, const Calibration& calibration,
   for (const CalibrationRow& row : rows) {
     configs.push_back(row.config);
   }
-  const surrogates::CalibratedTimes times(calibration, configs);
+  const harness::CalibratedTimes times(calibration, configs);
   std::vector<double> before;
   std::vector<double> after;
   CheckedErrors errors;

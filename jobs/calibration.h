@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "surrogates/calibration.h"
+#include "harness/testbeds/calibration.h"
 #include "trials/parallel_config.h"
 #include "trials/workload.h"
 
@@ -17,7 +17,7 @@ namespace jobs {
 
 struct Job;
 
-using surrogates::Calibration;
+using harness::Calibration;
 
 // One measured configuration.
 struct MeasuredStep {

@@ -124,10 +124,10 @@ double Forecaster::AllowedBytes() const {
          job_.cluster.gpu.memory_bytes;
 }
 
-surrogates::CalibratedTimes::Time Forecaster::TimeOf(
+harness::CalibratedTimes::Time Forecaster::TimeOf(
     const ParallelConfig& config, const trials::StepReport& report) const {
   return times_.Of(config,
-                   surrogates::StepPartsOf(report.time, config, job_.cluster));
+                   harness::StepPartsOf(report.time, config, job_.cluster));
 }
 
 Prediction Forecaster::Predict(const ParallelConfig& config) const {

@@ -98,7 +98,7 @@ class Forecaster {
   // Memory that a configuration may use.
   [[nodiscard]] double AllowedBytes() const;
   // As calibrated, with its band.
-  [[nodiscard]] surrogates::CalibratedTimes::Time TimeOf(
+  [[nodiscard]] harness::CalibratedTimes::Time TimeOf(
       const trials::ParallelConfig& config,
       const trials::StepReport& report) const;
 
@@ -111,7 +111,7 @@ class Forecaster {
   ForecastOptions options_;
   trials::SearchSpace space_;
   trials::Simulator simulator_;
-  surrogates::CalibratedTimes times_;
+  harness::CalibratedTimes times_;
 };
 
 // The sizes that a layout has: "dp=16, ZeRO 3, full recomputation".

@@ -57,10 +57,10 @@ ForecastOptions MakeOptions(const ForecastRequest& request, const Job& job) {
     options.calibration =
         Calibrate(job, ReadMeasuredSteps(request.calibrate, job));
   } else if (!request.calibration.empty()) {
-    options.calibration = surrogates::ReadCalibration(
+    options.calibration = harness::ReadCalibration(
         request.calibration,
-        surrogates::CalibratedJob::Of(job.workload, job.cluster,
-                                      job.framework.name));
+        harness::CalibratedJob::Of(job.workload, job.cluster,
+                                   job.framework.name));
   }
   if (!request.save_calibration.empty()) {
     common::ReplaceFile(request.save_calibration, ToToml(options.calibration));
@@ -103,6 +103,25 @@ std::string Written(const LaunchFolder& write, const Job& job,
   return WriteLaunch(job, plan.layouts.front().best.config, folder);
 }
 
+// The answer to a question about a configuration or a run; nothing if only a
+// plan is asked for.
+std::optional<std::string> AnswerText(const ForecastRequest& request,
+                                      const Forecaster& planner,
+                                      const Forecast& plan) {
+  if (!request.check.empty()) {
+    return CheckText(planner, request.check);
+  }
+  if (!request.logs.empty()) {
+    return FrameworkLabel(planner.job().framework) + ": " +
+           CompareRun(planner, request.logs, request.config);
+  }
+  if (!request.why.empty()) {
+    return planner.job().framework.name + ": " +
+           Why(planner, plan, request.why);
+  }
+  return std::nullopt;
+}
+
 // One size: one plan per framework.
 std::string OneSize(const ForecastRequest& request, std::vector<Job> jobs) {
   std::string text;
@@ -137,14 +156,8 @@ std::string OneSize(const ForecastRequest& request, std::vector<Job> jobs) {
         request.write.path.empty()
             ? ""
             : Written(request.write, planner.job(), plan, several);
-    if (!request.check.empty()) {
-      text += "\n" + CheckText(planner, request.check);
-    } else if (!request.logs.empty()) {
-      text += fmt::format("\n{}: {}", FrameworkLabel(planner.job().framework),
-                          CompareRun(planner, request.logs, request.config));
-    } else if (!request.why.empty()) {
-      text += fmt::format("\n{}: {}", planner.job().framework.name,
-                          Why(planner, plan, request.why));
+    if (const auto answer = AnswerText(request, planner, plan)) {
+      text += "\n" + *answer;
     } else if (request.format == OutputFormat::kCsv) {
       text += ForecastCsv(planner, plan, request.layouts);
     } else if (request.format == OutputFormat::kJson) {

@@ -214,7 +214,7 @@ std::string ForecastCsv(const Forecaster& planner, const Forecast& plan,
 }
 
 std::string ToString(const Calibration& calibration) {
-  using surrogates::StepPart;
+  using harness::StepPart;
   const auto& factors = calibration.factors;
   std::string text = calibration.note;
   if (calibration.step_times > 0) {

@@ -175,9 +175,9 @@ void ReadTrace(const common::Json& trace, const std::string& file,
 
 // Of a progress bar: "12/100 [00:31<03:47, 2.58s/it]"; nothing in other lines.
 std::optional<double> ProgressBarTime(const std::string& line) {
-  static const std::regex kRate(R"(, +([0-9.]+)(s/it|it/s)[\],])");
+  static const std::regex rate(R"(, +([0-9.]+)(s/it|it/s)[\],])");
   std::smatch match;
-  if (line.size() > 4096 || !std::regex_search(line, match, kRate)) {
+  if (line.size() > 4096 || !std::regex_search(line, match, rate)) {
     return std::nullopt;
   }
   const double number = common::ParseDouble(match[1].str());
@@ -220,12 +220,12 @@ void ReadLog(const std::string& text, const Job& job, Run& run) {
 // The command line whose arguments Megatron-LM lists in its log:
 // "  tensor_model_parallel_size ...................... 2".
 std::vector<std::string> LoggedWords(const std::string& log) {
-  static const std::regex kArgument(R"(([a-z0-9_]+) \.{3,} (\S+)\s*$)");
+  static const std::regex argument(R"(([a-z0-9_]+) \.{3,} (\S+)\s*$)");
   std::vector<std::string> words;
   for (const std::string_view line : common::Split(log, '\n')) {
     std::smatch match;
     const std::string text(line.substr(0, 400));
-    if (std::regex_search(text, match, kArgument) && match[2] != "False" &&
+    if (std::regex_search(text, match, argument) && match[2] != "False" &&
         match[2] != "None") {
       words.push_back("--" + match[1].str());
       std::ranges::replace(words.back(), '_', '-');

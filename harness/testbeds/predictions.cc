@@ -15,8 +15,8 @@
 
 #include "common/files.h"
 #include "common/parallel.h"
+#include "harness/testbeds/calibration.h"
 #include "harness/testbeds/prediction_settings.h"
-#include "surrogates/calibration.h"
 #include "trials/objective.h"
 #include "trials/simulator/framework.h"
 #include "trials/simulator/simulate_all.h"
@@ -117,9 +117,9 @@ System PredictedSystem(const PredictionSettings& settings,
 
 // Corrects step times; NaN stays.
 void CalibrateTimes(const trials::SimulatedTraining& training,
-                    const surrogates::Calibration& calibration,
+                    const Calibration& calibration,
                     trials::SimulatedCosts& costs) {
-  const surrogates::CalibratedTimes times(calibration, training.configs);
+  const CalibratedTimes times(calibration, training.configs);
   const trials::Simulator simulator(training.workload, training.cluster,
                                     {training.framework});
   for (std::size_t i = 0; i < training.configs.size(); ++i) {
@@ -129,20 +129,19 @@ void CalibrateTimes(const trials::SimulatedTraining& training,
       try {
         costs.step_time_s[i] =
             times
-                .Of(config,
-                    surrogates::StepPartsOf(simulator.Simulate(config).time,
-                                            config, training.cluster))
+                .Of(config, StepPartsOf(simulator.Simulate(config).time, config,
+                                        training.cluster))
                 .step_time_s;
       } catch (const std::invalid_argument&) {
-        costs.step_time_s[i] *= calibration.factors[surrogates::kComputation];
+        costs.step_time_s[i] *= calibration.factors[kComputation];
       }
     }
   }
 }
 
-Predictions PredictParts(
-    const trials::SearchSpace& space, const std::vector<SimulatedPart>& parts,
-    const std::optional<surrogates::Calibration>& calibration) {
+Predictions PredictParts(const trials::SearchSpace& space,
+                         const std::vector<SimulatedPart>& parts,
+                         const std::optional<Calibration>& calibration) {
   const auto size = static_cast<std::size_t>(space.size());
   Predictions predictions{.step_time_s = std::vector(size, std::nan("")),
                           .peak_memory_bytes = std::vector(size, std::nan(""))};
@@ -185,12 +184,12 @@ PredictionSource SimulatedSource(const PredictionSettings& settings,
       model.description + Changes(settings));
   const auto shared =
       std::make_shared<const std::vector<SimulatedPart>>(std::move(parts));
-  std::optional<surrogates::Calibration> calibration;
+  std::optional<Calibration> calibration;
   if (!settings.calibration.empty()) {
-    calibration = surrogates::ReadCalibration(
+    calibration = ReadCalibration(
         settings.calibration,
-        surrogates::CalibratedJob::Of(shared->front().training.workload,
-                                      system.cluster, system.framework_name));
+        CalibratedJob::Of(shared->front().training.workload, system.cluster,
+                          system.framework_name));
     model.description += calibration->note.empty()
                              ? ", calibrated"
                              : ", calibrated with another model";

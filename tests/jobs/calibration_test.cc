@@ -36,12 +36,11 @@ std::vector<trials::ParallelConfig> Configs() {
   return configs;
 }
 
-using surrogates::StepParts;
+using harness::StepParts;
 
 StepParts PartsOn(const Job& job, const trials::ParallelConfig& config) {
   const Forecaster planner(job, {});
-  return surrogates::StepPartsOf(planner.Report(config).time, config,
-                                 job.cluster);
+  return harness::StepPartsOf(planner.Report(config).time, config, job.cluster);
 }
 
 // Measurements on a machine whose computation and other parts take these
@@ -54,7 +53,7 @@ MeasuredSteps Measured(const Job& job, double compute, double other,
   MeasuredSteps measured;
   for (const trials::ParallelConfig& config : Configs()) {
     StepParts factors = StepParts::Constant(other);
-    factors[surrogates::kComputation] = compute;
+    factors[harness::kComputation] = compute;
     measured.steps.push_back({config, 0,
                               factors.dot(PartsOn(job, config)) *
                                   std::exp(noise > 0.0 ? normal(random) : 0.0),
@@ -81,8 +80,8 @@ TEST(Calibration, FindsTheFactorsThatMeasurementsWereMadeWith) {
     measured.steps.insert(measured.steps.end(), once.begin(), once.end());
   }
   const Calibration fit = Calibrate(job, measured);
-  EXPECT_NEAR(fit.factors[surrogates::kComputation], 1.3, 0.05);
-  EXPECT_NEAR(fit.factors[surrogates::kInHosts], 1.8, 0.35);
+  EXPECT_NEAR(fit.factors[harness::kComputation], 1.3, 0.05);
+  EXPECT_NEAR(fit.factors[harness::kInHosts], 1.8, 0.35);
   EXPECT_NEAR(fit.memory, 1.05, 0.02);
   EXPECT_EQ(fit.step_times, static_cast<int>(10 * Configs().size()));
 }
@@ -115,7 +114,7 @@ TEST(Calibration, AMeasuredRowMovesItsOwnConfigurationMost) {
   measured.steps.insert(measured.steps.end(), 4, measured.steps[0]);
   const Calibration fit = Calibrate(job, measured);
   const auto moved = [&](const trials::ParallelConfig& config) {
-    const surrogates::CalibratedTimes times(fit, {config});
+    const harness::CalibratedTimes times(fit, {config});
     return times.Of(config, PartsOn(job, config)).step_time_s /
            PredictedOn(job, {}, config);
   };
@@ -154,10 +153,10 @@ TEST(Calibration, TheBandContainsTheTruthAndAnUnseenNetworkWidensIt) {
   const Calibration fit = Calibrate(job, steps);
   EXPECT_LT(CheckCalibration(job, fit, steps.steps).after.mean, 0.06);
   EXPECT_GT(CheckCalibration(job, fit, steps.steps).inside, 0.7);
-  const surrogates::CalibratedTimes times(fit, {});
+  const harness::CalibratedTimes times(fit, {});
   StepParts parts_s = PartsOn(job, kOther);
   const double without = times.Of(kOther, parts_s).band;
-  std::swap(parts_s[surrogates::kComputation], parts_s[surrogates::kNetwork]);
+  std::swap(parts_s[harness::kComputation], parts_s[harness::kNetwork]);
   EXPECT_GT(times.Of(kOther, parts_s).band, without);
 }
 
@@ -177,9 +176,9 @@ TEST(Calibration, ASavedOneMakesTheSameForecastForItsMachineOnly) {
   const auto path = folder.path() / "calibration.toml";
   fakes::WriteFile(path, ToToml(fit));
   const auto read = [&](const Job& other) {
-    return surrogates::ReadCalibration(
-        path, surrogates::CalibratedJob::Of(other.workload, other.cluster,
-                                            other.framework.name));
+    return harness::ReadCalibration(
+        path, harness::CalibratedJob::Of(other.workload, other.cluster,
+                                         other.framework.name));
   };
   const Calibration same = read(job);
   EXPECT_EQ(ToToml(same), ToToml(fit));

@@ -122,8 +122,8 @@ TEST(Forecast, FusedAttentionHasNoSelectiveRecomputationThatSavesNothing) {
     });
   };
   EXPECT_FALSE(has_selective("megatron-core"));
-  EXPECT_TRUE(has_selective("megatron"));  // stores scores
-  EXPECT_TRUE(has_selective("fsdp2"));     // by operator
+  EXPECT_TRUE(has_selective("megatron-deepspeed"));  // stores scores
+  EXPECT_TRUE(has_selective("fsdp2"));               // by operator
 }
 
 TEST(Advice, TheUnknownThatChangesTheChoiceDoesSoWhereItSays) {

@@ -89,14 +89,15 @@ TEST(Profiles, TargetsCountAllRunsOfAllProblems) {
   EXPECT_THAT(
       Texts(targets.table, "RANDOM: times the trials"),
       ElementsAre("1.0", "1.0", "1.0", "", "", "3.0", "3.0", "6.0", "-", "-"));
-  // The profile of RANDOM at 80%, after 1, 2, 3 and 4 trials.
+  // The profile of RANDOM at 80%, before and after 1, 2, 3 and 4 trials.
   const plots::Figure& trials = targets.figures.front();
   ASSERT_EQ(trials.panels.size(), 5U);
   std::vector<double> shares;
   for (const common::Quartiles& y : trials.panels[0].series[0].band.y) {
     shares.push_back(y.median);
   }
-  EXPECT_THAT(shares, ElementsAre(0.0, 2.0 / 3, 2.0 / 3, 2.0 / 3));
+  EXPECT_THAT(shares, ElementsAre(0.0, 0.0, 0.0, 2.0 / 3, 2.0 / 3, 2.0 / 3,
+                                  2.0 / 3, 2.0 / 3));
 }
 
 TEST(Profiles, StepsArePairedByRepeatAndSumToTheWhole) {

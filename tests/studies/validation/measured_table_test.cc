@@ -345,7 +345,8 @@ TEST_F(ValidateTable, GoldenCasesWithExpertsHaveThemAndTheirChoices) {
   EXPECT_EQ(table.rows[0].workload.model.experts_per_token, 1);
   EXPECT_EQ(table.rows[0].config.ep, 2);
   EXPECT_EQ(table.rows[1].workload.model.experts_per_token, 2);
-  EXPECT_THAT(table.rows[2].left_out, HasSubstr("experts"));
+  EXPECT_FALSE(table.rows[0].framework.experts.whole_experts);
+  EXPECT_TRUE(table.rows[2].framework.experts.whole_experts);
   const std::vector<Prediction> predictions = Predict(table);
   EXPECT_GT(predictions[1].peak_memory_bytes,
             1.1 * predictions[0].peak_memory_bytes);

@@ -368,7 +368,7 @@ TEST_F(CommandRunnerTest, NamesAnUnknownLauncherAndFramework) {
   backend_ += "launcher = \"torchrum\"\n";
   Write("");
   EXPECT_THROW((void)Options(), common::InputError);
-  backend_ = "program = [\"./train.sh\"]\nframework = \"megatron\"\n";
+  backend_ = "program = [\"./train.sh\"]\nframework = \"megatrom\"\n";
   EXPECT_THROW((void)Options(), common::InputError);
 }
 

@@ -1,7 +1,7 @@
 // Predictions of a simulator corrected by measured steps.
 
-#ifndef SURROGATES_CALIBRATION_H_
-#define SURROGATES_CALIBRATION_H_
+#ifndef HARNESS_TESTBEDS_CALIBRATION_H_
+#define HARNESS_TESTBEDS_CALIBRATION_H_
 
 #include <filesystem>
 #include <string>
@@ -16,7 +16,7 @@
 #include "trials/simulator/step_report.h"
 #include "trials/workload.h"
 
-namespace surrogates {
+namespace harness {
 
 // The parts of a predicted step that machines and frameworks stretch alike.
 enum StepPart { kComputation, kLaunches, kInHosts, kNetwork, kMessages };
@@ -154,6 +154,6 @@ class CalibratedTimes {
   Eigen::VectorXd variance_;                     // of g
 };
 
-}  // namespace surrogates
+}  // namespace harness
 
-#endif  // SURROGATES_CALIBRATION_H_
+#endif  // HARNESS_TESTBEDS_CALIBRATION_H_

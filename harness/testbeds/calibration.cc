@@ -1,4 +1,4 @@
-#include "surrogates/calibration.h"
+#include "harness/testbeds/calibration.h"
 
 #include <algorithm>
 #include <array>
@@ -16,10 +16,15 @@
 #include "surrogates/gp/measurement.h"
 #include "trials/simulator/error_band.h"
 
-namespace surrogates {
+namespace harness {
 namespace {
 
 using common::ExactText;
+using surrogates::ConstantMean;
+using surrogates::EncodedSpace;
+using surrogates::GaussianProcess;
+using surrogates::MeasurementPrediction;
+using surrogates::Observations;
 using trials::ParallelConfig;
 
 // The names of StepPart.
@@ -347,7 +352,7 @@ CalibratedTimes::CalibratedTimes(const Calibration& calibration,
       continue;
     }
     condition(priors[i]);
-    Prediction prediction;
+    surrogates::Prediction prediction;
     process.Predict(prediction);
     const Eigen::ArrayXd g = prediction.mean.head(count).array() - 1.0;
     rest_.array() += weight * g;
@@ -457,4 +462,4 @@ Calibration ReadCalibration(const std::filesystem::path& path,
   return calibration;
 }
 
-}  // namespace surrogates
+}  // namespace harness
