@@ -44,6 +44,8 @@ CONCRETE = [
     ({"harness/registry.cc"}, re.compile(r"methods/(?!oppa/families)[a-z_]+/")),
     (
         {
+            "harness/testbeds/calibration.cc",
+            "harness/testbeds/calibration.h",
             "harness/testbeds/noise.cc",
             "harness/testbeds/noise.h",
             "harness/testbeds/predictions.cc",

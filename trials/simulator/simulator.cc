@@ -59,7 +59,7 @@ std::size_t Simulator::Hash::operator()(const Knobs& c) const {
 }
 
 Simulator::Simulator(const Workload& workload, std::vector<Cluster> gpu_types,
-                     Options options)
+                     const Options& options)
     : problem_{workload,
                std::move(gpu_types),
                ForPrecision(options.framework, workload.precision),
@@ -73,7 +73,8 @@ Simulator::Simulator(const Workload& workload, std::vector<Cluster> gpu_types,
                                problem_.framework.kernels.launch_s);
   }
 }
-Simulator::Simulator(const Workload& workload, Cluster cluster, Options options)
+Simulator::Simulator(const Workload& workload, Cluster cluster,
+                     const Options& options)
     : Simulator(workload, std::vector<Cluster>{std::move(cluster)}, options) {}
 Simulator::Simulator(const Workload& workload, Cluster cluster)
     : Simulator(workload, std::move(cluster), Options{}) {}

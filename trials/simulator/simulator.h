@@ -44,8 +44,8 @@ class Simulator final : public TrialRunner {
   // order; each stage has GPUs of one type.
   // Errors: throws std::invalid_argument without a cluster.
   Simulator(const Workload& workload, std::vector<Cluster> gpu_types,
-            Options options);
-  Simulator(const Workload& workload, Cluster cluster, Options options);
+            const Options& options);
+  Simulator(const Workload& workload, Cluster cluster, const Options& options);
   Simulator(const Workload& workload, Cluster cluster);
 
   [[nodiscard]] StepReport Simulate(const Plan& plan) const;
