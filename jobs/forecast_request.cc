@@ -328,6 +328,10 @@ std::string RunPlan(const ForecastRequest& request) {
         "--log needs one --framework and one size of the machine: those of the "
         "run");
   }
+  if (request.write.path.empty() &&
+      (request.write.slurm || request.write.force)) {
+    throw InputError("--slurm and --force belong to --write DIR");
+  }
   if (request.logs.empty() && !request.config.empty()) {
     throw InputError("--config is the configuration of a run: give its --log");
   }

@@ -87,7 +87,8 @@ constexpr std::array kConstraints = {
         }},
     Constraint{
         "dp % ep != 0",
-        "ep must divide dp: experts are distributed over data-parallel ranks",
+        "ep must divide dp (dp * tp * cp if a rank holds whole experts): experts "
+        "are distributed over these ranks",
         kOther,
         [](const PC& c, const Context& p) {
           return (p.whole_experts ? std::int64_t{c.dp} * c.tp * c.cp : c.dp) %
