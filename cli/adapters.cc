@@ -91,8 +91,8 @@ Verbs AdapterVerbs() {
        .description =
            "With a name and a configuration, prints the command line and the "
            "files of a job with that configuration: the usual ones, or the "
-           "words "
-           "after -- as your command line, of which the rest stays as it is.",
+           "words after -- as your command line, of which the rest stays as it "
+           "is.",
        .options = {Bind("NAME", "the adapter", own.name),
                    Bind("--pc CONFIG", "\"dp=4,tp=2,zero_stage=1\"",
                         own.config),

@@ -344,8 +344,7 @@ std::string MemoryText(const Forecaster& planner, const Prediction& one) {
   return fmt::format(
       "its memory: {:.1f} GB allocated, {:.1f} GB reserved by the allocator, "
       "{:.1f} GB on the device with CUDA and NCCL; the last must fit into "
-      "{:.1f} "
-      "GB, and mostly {} decide it\n",
+      "{:.1f} GB, and mostly {} decide it\n",
       bytes(trials::PeakMemory::kAllocated),
       bytes(trials::PeakMemory::kReserved), bytes(trials::PeakMemory::kDevice),
       planner.AllowedBytes() / (1.0 - planner.options().headroom) / kGiga,

@@ -62,9 +62,6 @@ ForecastOptions MakeOptions(const ForecastRequest& request, const Job& job) {
         harness::CalibratedJob::Of(job.workload, job.cluster,
                                    job.framework.name));
   }
-  if (!request.save_calibration.empty()) {
-    common::ReplaceFile(request.save_calibration, ToToml(options.calibration));
-  }
   return options;
 }
 
@@ -135,6 +132,10 @@ std::string OneSize(const ForecastRequest& request, std::vector<Job> jobs) {
   const bool several = jobs.size() > 1;
   for (Job& job : jobs) {
     const ForecastOptions options = MakeOptions(request, job);
+    if (!request.save_calibration.empty()) {
+      common::ReplaceFile(request.save_calibration,
+                          ToToml(options.calibration));
+    }
     std::optional<Forecaster> made;
     (void)JobRules(job);  // an error in a rule is the user's
     try {

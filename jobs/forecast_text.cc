@@ -57,8 +57,7 @@ std::string NothingFits(const Forecaster& planner, const Forecast& plan) {
   const trials::StepReport report = planner.Report(plan.smallest->config);
   return fmt::format(
              "no configuration leaves {:.0f}% of {:.1f} GB free; the smallest "
-             "needs "
-             "{:.1f} GB: {} (most of it: {})\n",
+             "needs {:.1f} GB: {} (most of it: {})\n",
              100.0 * planner.options().headroom, plan.capacity_bytes / kGiga,
              plan.smallest->peak_memory_bytes / kGiga,
              ToString(plan.smallest->config), LargestComponent(report.memory)) +

@@ -49,7 +49,6 @@ std::vector<FrameworkField> FieldsOf(Framework& framework) {
       {"flash_attention", &kernels.flash_attention},
       {"cudnn_attention", &kernels.cudnn_attention},
       {"fused_operators", &kernels.fused_operators},
-      {"fused_norms", &kernels.fused_norms},
       {"fused_gate", &kernels.fused_gate},
       {"fused_cross_entropy", &kernels.fused_cross_entropy},
       {"launch_s", &kernels.launch_s},

@@ -32,9 +32,6 @@ struct Framework {
     bool flash_attention = true;
     bool cudnn_attention = false;  // cuDNN's kernels (Transformer Engine)
     bool fused_operators = false;  // fused norm, rotary, softmax, activation
-    // False: norms work in fp32, operator by operator, although others are
-    // fused (a model in Python without Apex or torch.compile).
-    bool fused_norms = true;
     // False: the gated activation is two operators and keeps silu(gate) for
     // backward too.
     bool fused_gate = true;
