@@ -119,15 +119,21 @@ std::optional<std::string> AnswerText(const ForecastRequest& request,
   return std::nullopt;
 }
 
+// What stands above the plans.
+std::string HeaderText(OutputFormat format, const Job& job) {
+  if (format == OutputFormat::kCsv) {
+    return ForecastCsvHeader();
+  }
+  if (format == OutputFormat::kJson) {
+    return "";
+  }
+  const std::string& note = job.workload.model.note;
+  return JobText(job) + (note.empty() ? "" : "note: " + note + "\n");
+}
+
 // One size: one plan per framework.
 std::string OneSize(const ForecastRequest& request, std::vector<Job> jobs) {
-  std::string text;
-  if (request.format == OutputFormat::kCsv) {
-    text = ForecastCsvHeader();
-  } else if (request.format == OutputFormat::kText) {
-    const std::string& note = jobs.front().workload.model.note;
-    text = JobText(jobs.front()) + (note.empty() ? "" : "note: " + note + "\n");
-  }
+  std::string text = HeaderText(request.format, jobs.front());
   common::Json json = common::Json::array();
   const bool several = jobs.size() > 1;
   for (Job& job : jobs) {
