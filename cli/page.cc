@@ -10,7 +10,7 @@
 #include "common/error.h"
 #include "harness/manifest/manifest.h"
 #include "harness/stop.h"
-#include "studies/fits/verb.h"
+#include "studies/fits.h"
 
 namespace cli {
 namespace {

@@ -13,7 +13,7 @@
 #include "cli/run.h"
 #include "cli/verb_options.h"
 #include "harness/stop.h"
-#include "studies/fits/verb.h"
+#include "studies/fits.h"
 #include "studies/output.h"
 #include "studies/profiles.h"
 #include "studies/sensitivity/sensitivity.h"

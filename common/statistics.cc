@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "common/quantiles.h"
+#include "common/ranges.h"
 
 namespace common {
 namespace {
@@ -52,11 +53,8 @@ Estimate Resample(const Strata& strata, const OfStrata& statistic,
 std::vector<int> DoubledRanks(std::vector<double> d) {
   std::transform(d.begin(), d.end(), d.begin(),
                  [](double v) { return std::abs(v); });
-  std::vector<int> doubled;
-  for (const double rank : Ranks(d)) {
-    doubled.push_back(static_cast<int>(2.0 * rank));
-  }
-  return doubled;
+  return Map(Ranks(d),
+             [](double rank) { return static_cast<int>(2.0 * rank); });
 }
 
 // P(W <= w) where W is the sum of the ranks that fair coins pick.
@@ -107,8 +105,7 @@ double Mean(const std::vector<double>& values) {
 }
 
 std::vector<double> Ranks(const std::vector<double>& values) {
-  std::vector<std::size_t> order(values.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
+  auto order = Indices<std::size_t>(values.size());
   std::ranges::stable_sort(
       order, [&](auto a, auto b) { return values[a] < values[b]; });
   std::vector<double> ranks(values.size());

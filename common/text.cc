@@ -157,6 +157,14 @@ double ParseDouble(std::string_view text) {
   return value;
 }
 
+double NumberOrNan(std::string_view text) {
+  try {
+    return ParseDouble(text);
+  } catch (const std::invalid_argument&) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+}
+
 std::optional<std::int64_t> ParseInt64(std::string_view text, std::int64_t low,
                                        std::int64_t high) {
   std::int64_t value = 0;

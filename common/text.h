@@ -66,6 +66,9 @@ void RequireKnown(std::span<const std::string> names,
 // Errors: throws std::invalid_argument for anything else.
 [[nodiscard]] double ParseDouble(std::string_view text);
 
+// The same; NaN also for other text.
+[[nodiscard]] double NumberOrNan(std::string_view text);
+
 // The integer that the whole text is; nothing for other text, and for an
 // integer outside of [low, high].
 [[nodiscard]] std::optional<std::int64_t> ParseInt64(

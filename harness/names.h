@@ -6,7 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include "common/error.h"
 #include "common/toml_table.h"
 
 namespace harness {

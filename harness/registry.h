@@ -12,7 +12,6 @@
 #include <string_view>
 #include <vector>
 
-#include "common/error.h"
 #include "common/toml_table.h"
 #include "harness/spec.h"
 #include "harness/testbed.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <numeric>
 #include <optional>
 #include <random>
 #include <set>
@@ -16,6 +15,7 @@
 
 #include "common/error.h"
 #include "common/hash.h"
+#include "common/ranges.h"
 #include "harness/registry.h"
 #include "harness/slurm/slurm_options.h"
 #include "trials/parallel_config.h"
@@ -145,8 +145,7 @@ std::vector<methods::Suggestion> StartsOf(const Manifest& manifest,
                                           int repeat,
                                           const trials::SearchSpace& space) {
   std::vector<methods::Suggestion> starts;
-  std::vector<int> open(space.size());
-  std::iota(open.begin(), open.end(), 0);
+  std::vector<int> open = common::Indices(space.size());
   for (const std::string& text : manifest.starts.configs) {
     const int candidate = FindStart(manifest, problem, text, space);
     const auto at = std::ranges::find(open, candidate);

@@ -8,7 +8,6 @@
 #include <memory>
 #include <string>
 
-#include "common/error.h"
 #include "harness/manifest/manifest.h"
 #include "harness/records/lease.h"
 #include "harness/run_matrix.h"

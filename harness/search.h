@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "harness/manifest/manifest.h"
 #include "harness/records/journal.h"
 #include "methods/method.h"

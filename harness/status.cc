@@ -13,6 +13,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/json.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "harness/records/lease.h"
 #include "plots/experiment_records.h"
@@ -183,11 +184,9 @@ RunStatus ReadRunStatus(const RunSpec& run, const Budget& budget,
 
 std::vector<RunStatus> ReadStatus(
     const Manifest& manifest, const std::filesystem::path& experiment_folder) {
-  std::vector<RunStatus> runs;
-  for (const RunSpec& run : RunMatrix(manifest)) {
-    runs.push_back(ReadRunStatus(run, manifest.budget, experiment_folder));
-  }
-  return runs;
+  return common::Map(RunMatrix(manifest), [&](const RunSpec& run) {
+    return ReadRunStatus(run, manifest.budget, experiment_folder);
+  });
 }
 
 double SecondsLeft(const std::vector<RunStatus>& runs, int workers) {

@@ -12,7 +12,6 @@
 #include <string_view>
 #include <vector>
 
-#include "common/error.h"
 #include "harness/spec.h"
 #include "harness/testbeds/predictions.h"
 #include "methods/method.h"

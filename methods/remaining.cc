@@ -9,6 +9,7 @@
 
 #include <Eigen/Cholesky>
 
+#include "common/ranges.h"
 #include "common/statistics.h"
 
 namespace methods {
@@ -82,11 +83,7 @@ std::vector<int> Take(std::vector<Ranked>& ranked, int count) {
       ranked.begin() + std::min<std::ptrdiff_t>(count, std::ssize(ranked));
   std::partial_sort(ranked.begin(), end, ranked.end());
   ranked.erase(end, ranked.end());
-  std::vector<int> candidates;
-  for (const Ranked& one : ranked) {
-    candidates.push_back(one.candidate);
-  }
-  return candidates;
+  return common::Map(ranked, &Ranked::candidate);
 }
 
 using Trials = std::vector<trials::Trial>;

@@ -16,7 +16,6 @@
 #include "surrogates/encoding.h"
 #include "surrogates/gp/gaussian_process.h"
 #include "surrogates/gp/measurement.h"
-#include "surrogates/parametric_mean.h"
 #include "trials/remaining.h"
 
 namespace methods {

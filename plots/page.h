@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "common/json.h"
 #include "common/quantiles.h"
 #include "common/statistics.h"

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "common/ranges.h"
+
 namespace plots {
 namespace {
 
@@ -90,11 +92,8 @@ std::vector<CostPoint> FrontOfTrials(const std::vector<CostPoint>& trials) {
       costs.push_back(point.cost);
     }
   }
-  std::vector<CostPoint> front;
-  for (const std::size_t i : trials::ParetoFront(costs)) {
-    front.push_back(completed[i]);
-  }
-  return front;
+  return common::Map(trials::ParetoFront(costs),
+                     [&](std::size_t i) { return completed[i]; });
 }
 
 std::vector<CostPoint> FrontOfAll(const trials::ProblemInfo& problem) {

@@ -17,6 +17,7 @@
 #include "plots/curve.h"
 #include "plots/experiment_records.h"
 #include "plots/summary.h"
+#include "studies/sensitivity/sensitivity.h"
 #include "studies/verbs.h"
 #include "trials/knobs.h"
 
@@ -52,10 +53,6 @@ struct PaperClaim {
 
 // The evidence of a method for a claim.
 struct Evidence {
-  // With fewer runs, the verdict is open: with 5 pairs, a sign test cannot
-  // reject at 5% even if all differences have the same sign.
-  static constexpr int kFewestRuns = 6;
-
   std::string method;
   std::string rival;  // of the worst verdict; "": none
   common::Estimate x = {};
@@ -207,7 +204,7 @@ Evidence WorstEvidence(const PaperClaim& claim,
     Evidence& next =
         all.emplace_back(EvidenceOf(claim, own, rival, RunsOf(records, rival)));
     next.method = method;
-    if (next.n > 0 && next.n < Evidence::kFewestRuns) {
+    if (next.n > 0 && next.n < Effect::kFewestPairs) {
       next.verdict = ClaimVerdict::kOpen;
     }
   }
@@ -263,11 +260,7 @@ Items RowsOf(const CsvTable& table, const std::string& filter) {
       if (const int count = ++columns[name]; count > 1) {
         name += fmt::format("_{}", count);
       }
-      named[name] = trials::kUnknown;
-      try {
-        named[name] = common::ParseDouble(row.cells[c]);
-      } catch (const std::invalid_argument&) {  // a text
-      }
+      named[name] = common::NumberOrNan(row.cells[c]);
     }
   }
   return items;
@@ -390,7 +383,7 @@ std::vector<Output> JudgeClaims(const fs::path& path, const fs::path& results) {
       "is its rank-biserial correlation; of several rivals, the one with the "
       "worst verdict is shown. A claim is open if its criterion holds for a "
       "part of the interval only, or with fewer than {} runs. Rows: {}.",
-      Evidence::kFewestRuns, fmt::join(totals, ", "));
+      Effect::kFewestPairs, fmt::join(totals, ", "));
   return {std::move(ledger)};
 }
 

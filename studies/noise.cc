@@ -2,7 +2,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <numeric>
 #include <random>
 #include <set>
 #include <string>
@@ -13,6 +12,7 @@
 
 #include "common/error.h"
 #include "common/quantiles.h"
+#include "common/ranges.h"
 #include "harness/testbed.h"
 #include "studies/verbs.h"
 #include "trials/measurement.h"
@@ -36,8 +36,7 @@ std::string ShortLabel(const ParallelConfig& config) {
 std::vector<NoisyTrial> RunTrials(const harness::Testbed& testbed,
                                   const NoiseVerbOptions& noise) {
   std::mt19937_64 random(static_cast<std::uint64_t>(noise.seed));
-  std::vector<int> rest(testbed.space->size());
-  std::iota(rest.begin(), rest.end(), 0);
+  std::vector<int> rest = common::Indices(testbed.space->size());
   std::set<std::string> sizes;
   std::vector<NoisyTrial> drawn;
   while (!rest.empty() && std::ssize(drawn) < noise.trials) {
@@ -112,11 +111,9 @@ plots::Figure ThresholdFigure(const std::vector<NoisyTrial>& drawn) {
   }
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     const double usual_s = EstimatedStep(drawn[i].step_times_s);
-    std::vector<double> ratios;
-    for (const double threshold : thresholds) {
-      ratios.push_back(EstimatedStep(drawn[i].step_times_s, threshold) /
-                       usual_s);
-    }
+    const auto ratios = common::Map(thresholds, [&](double threshold) {
+      return EstimatedStep(drawn[i].step_times_s, threshold) / usual_s;
+    });
     series.push_back(Line(ShortLabel(drawn[i].config),
                           plots::StyleOf(static_cast<int>(i), false),
                           thresholds, ratios));

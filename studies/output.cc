@@ -2,11 +2,16 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <exception>
+#include <iostream>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "common/quantiles.h"
+#include "common/ranges.h"
+#include "harness/manifest/manifest.h"
 #include "plots/figure_files.h"
 
 namespace studies {
@@ -52,14 +57,18 @@ int WriteEach(const StudyOptions& options, std::string_view verb,
   return code;
 }
 
-plots::Band LineBand(const std::vector<double>& x, const std::vector<double>& y,
-                     const std::vector<double>& low,
-                     const std::vector<double>& high) {
-  plots::Band band{.x = x};
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    band.y.push_back({.q1 = low[i], .median = y[i], .q3 = high[i]});
+int RunProgram(bool arguments_are_valid, std::string_view usage,
+               const std::function<int(const Sink&)>& study) {
+  if (!arguments_are_valid) {
+    std::cerr << "usage: " << usage << '\n';
+    return 2;
   }
-  return band;
+  try {
+    return study({std::cout, std::cerr});
+  } catch (const std::exception& e) {
+    std::cerr << e.what() << '\n';
+    return 2;
+  }
 }
 
 plots::Series Line(const std::string& label, const plots::LineStyle& style,
@@ -67,7 +76,11 @@ plots::Series Line(const std::string& label, const plots::LineStyle& style,
   return {.name = label,
           .label = label,
           .style = style,
-          .band = LineBand(x, y, y, y),
+          .band = {.x = x,
+                   .y = common::Map(y,
+                                    [](double at) {
+                                      return common::Quartiles{at, at, at};
+                                    })},
           .mark = plots::Mark::kLine};
 }
 
@@ -103,10 +116,8 @@ plots::Band BandOver(const std::vector<std::vector<double>>& runs,
 }
 
 std::vector<double> Counting(int n) {
-  std::vector<double> x;
-  for (int i = 1; i <= n; ++i) {
-    x.push_back(i);
-  }
+  std::vector<double> x(n);
+  std::iota(x.begin(), x.end(), 1.0);
   return x;
 }
 

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/error.h"
-#include "harness/manifest/manifest.h"
+#include "common/ranges.h"
+#include "harness/spec.h"
 #include "plots/figure.h"
 #include "plots/table.h"
 
@@ -53,11 +53,10 @@ struct Output {
     const std::function<Output(const harness::ProblemSpec&)>& study,
     const Sink& sink);
 
-// Points with a band between `low` and `high`. Shapes: all [n].
-[[nodiscard]] plots::Band LineBand(const std::vector<double>& x,
-                                   const std::vector<double>& y,
-                                   const std::vector<double>& low,
-                                   const std::vector<double>& high);
+// The main function of a study: runs it and returns the program's exit code, 2
+// with one line on standard error for wrong arguments and for an error.
+[[nodiscard]] int RunProgram(bool arguments_are_valid, std::string_view usage,
+                             const std::function<int(const Sink&)>& study);
 
 // A line through these points; its column is named by the label.
 [[nodiscard]] plots::Series Line(const std::string& label,
@@ -80,11 +79,7 @@ template <typename Run>
 [[nodiscard]] plots::Band BandOver(const std::vector<Run>& runs,
                                    std::vector<double> Run::*column,
                                    Spread spread) {
-  std::vector<std::vector<double>> values;
-  for (const Run& run : runs) {
-    values.push_back(run.*column);
-  }
-  return BandOver(values, spread);
+  return BandOver(common::Map(runs, column), spread);
 }
 
 // 1, 2, ..., n.

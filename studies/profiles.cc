@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "common/ranges.h"
 #include "common/text.h"
 #include "common/units.h"
 #include "plots/comparison.h"
@@ -232,11 +233,7 @@ SharesByProblem SharesOf(const Contenders& all, const std::string& chain) {
 }
 
 Strata ProblemsIn(const SharesByProblem& shares) {
-  Strata problems;
-  for (const auto& [problem, runs] : shares) {
-    problems.push_back(runs);
-  }
-  return problems;
+  return common::Map(shares, &SharesByProblem::value_type::second);
 }
 
 double MeanOver(const Strata& strata,
@@ -293,17 +290,15 @@ plots::Row StepRow(const std::string& problem, const Strata& shares,
       });
     };
   };
-  std::vector<double> differences;
-  for (const std::vector<double>& run : shares.front()) {
-    differences.push_back(plots::Quantized(run[to] - run[from]));
-  }
+  const auto differences =
+      common::Map(shares.front(), [&](const std::vector<double>& run) {
+        return plots::Quantized(run[to] - run[from]);
+      });
   const auto part = [=](const Strata& drawn) {
     return mean_of(from, to)(drawn) / mean_of(0, last)(drawn);
   };
-  std::vector<double> of_problems;
-  for (const auto& runs : shares) {
-    of_problems.push_back(mean_of(from, to)({runs}));
-  }
+  const auto of_problems = common::Map(
+      shares, [&](const auto& runs) { return mean_of(from, to)({runs}); });
   const common::PairedTest test = common::TestPairs(
       shares.size() == 1 ? differences : std::vector<double>());
   return {

@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 #include "common/error.h"
+#include "common/ranges.h"
 #include "harness/testbeds/simulated.h"
 #include "studies/verbs.h"
 #include "trials/simulator/simulate_all.h"
@@ -130,10 +131,8 @@ Output OutputOf(const harness::ProblemSpec& problem,
                                      "type: choose one, group = \"{}\"",
                                      setup.cluster().name));
   }
-  std::vector<trials::Cluster> clusters;
-  for (const int count : gpus) {
-    clusters.push_back(ScaledCluster(setup.cluster(), count));
-  }
+  const auto clusters = common::Map(
+      gpus, [&](int count) { return ScaledCluster(setup.cluster(), count); });
   const double tokens = static_cast<double>(setup.workload.batch_size) *
                         setup.workload.sequence_length;
   Output output{.name = "scale",

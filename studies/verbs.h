@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "studies/output.h"
 #include "trials/tables/row_training.h"
 

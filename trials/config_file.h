@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <string>
 
-#include "common/error.h"
 #include "common/json.h"
 
 namespace trials {

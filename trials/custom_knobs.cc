@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -12,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "common/ranges.h"
 #include "common/text.h"
 #include "trials/record.h"
 
@@ -128,8 +128,7 @@ Knob ReadKnob(const TomlTable& table, const std::string& key,
       table.Fail(key, fmt::format("{}: {}", name, e.what()));
     }
   }
-  std::vector<int> indices(texts.size());
-  std::iota(indices.begin(), indices.end(), 0);
+  std::vector<int> indices = common::Indices(texts.size());
   Knob knob;
   knob.name = name;
   knob.label = name;

@@ -7,7 +7,6 @@
 #ifndef TRIALS_CUSTOM_KNOBS_H_
 #define TRIALS_CUSTOM_KNOBS_H_
 
-#include "common/error.h"
 #include "common/toml_table.h"
 #include "trials/knobs.h"
 

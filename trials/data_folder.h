@@ -8,8 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "common/error.h"
-
 namespace common {
 class TomlTable;
 }  // namespace common

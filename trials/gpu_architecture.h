@@ -7,8 +7,6 @@
 #include <string>
 #include <string_view>
 
-#include "common/error.h"
-
 namespace trials {
 
 // Properties of an architecture, from experiments/hardware/<name>.toml, where

@@ -248,12 +248,7 @@ void Knob::SetChecked(ParallelConfig& config, std::string_view text) const {
   }
   // Integers may be written as 4.0: so do programs whose columns have empty
   // cells.
-  double value = 0.0;
-  try {
-    value = common::ParseDouble(text);
-  } catch (const std::invalid_argument&) {
-    value = std::nan("");
-  }
+  const double value = common::NumberOrNan(text);
   if (!(std::abs(value) <= kNoLimit) || value != std::trunc(value)) {
     throw std::invalid_argument(InvalidValue(text));
   }

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "common/ranges.h"
 #include "trials/objective.h"
 
 namespace trials {
@@ -46,11 +47,7 @@ int Machine::gpus() const {
 }
 
 std::vector<int> Machine::GpusByType() const {
-  std::vector<int> gpus;
-  for (const GpuType& gpu_type : gpu_types_) {
-    gpus.push_back(gpu_type.gpus);
-  }
-  return gpus;
+  return common::Map(gpu_types_, &GpuType::gpus);
 }
 
 int Machine::gpus_per_node() const {

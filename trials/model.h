@@ -7,8 +7,6 @@
 #include <filesystem>
 #include <string>
 
-#include "common/error.h"
-
 namespace trials {
 
 // The shape of a transformer, as far as cost depends on it.

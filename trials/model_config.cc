@@ -2,7 +2,6 @@
 // are those of the library, transformers, for each model_type.
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "common/ranges.h"
 #include "common/units.h"
 
 namespace trials {
@@ -41,8 +41,7 @@ double Valuation::FactorOfGpus(int gpus) const {
 }
 
 std::vector<std::size_t> ParetoFront(std::span<const TimeAndCost> points) {
-  std::vector<std::size_t> order(points.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
+  auto order = common::Indices<std::size_t>(points.size());
   std::ranges::stable_sort(order, [&](std::size_t a, auto b) {
     return std::pair(points[a].step_time_s, points[a].cost) <
            std::pair(points[b].step_time_s, points[b].cost);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
+#include "common/ranges.h"
 #include "common/statistics.h"
 
 namespace trials {
@@ -53,8 +53,7 @@ int FirstToTry(const std::vector<double>& step_time_s,
 
 std::vector<int> TryOrder(const std::vector<double>& step_time_s,
                           const std::vector<double>& fit_probability) {
-  std::vector<int> order(step_time_s.size());
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<int> order = common::Indices(step_time_s.size());
   const auto expected = [&](int i) {
     return At(fit_probability, i) / At(step_time_s, i);
   };
@@ -69,11 +68,11 @@ std::vector<int> TryOrder(const std::vector<double>& step_time_s,
 }
 
 std::vector<int> Order(const Predictions& predictions, double capacity_bytes) {
-  std::vector<double> probability;
-  for (const double bytes : predictions.peak_memory_bytes) {
-    probability.push_back(
-        FitProbability(bytes, capacity_bytes, predictions.memory_log_stddev));
-  }
+  const auto probability =
+      common::Map(predictions.peak_memory_bytes, [&](double bytes) {
+        return FitProbability(bytes, capacity_bytes,
+                              predictions.memory_log_stddev);
+      });
   std::vector<int> order = TryOrder(predictions.step_time_s, probability);
   const auto hopeless =
       std::stable_partition(order.begin(), order.end(),

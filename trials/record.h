@@ -19,7 +19,6 @@
 #include <string_view>
 #include <vector>
 
-#include "common/error.h"
 #include "common/fields.h"
 #include "trials/objective.h"
 #include "trials/remaining.h"

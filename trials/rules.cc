@@ -1,7 +1,6 @@
 #include "trials/rules.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <mutex>
 #include <regex>

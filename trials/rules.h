@@ -7,10 +7,8 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "common/error.h"
 #include "trials/knobs.h"
 #include "trials/workload.h"
 

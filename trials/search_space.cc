@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "common/ranges.h"
 #include "trials/constraints.h"
 
 namespace trials {
@@ -326,8 +327,7 @@ double Position(const Knob& knob, int value) {
 SearchSpace::SearchSpace(std::vector<ParallelConfig> configs, KnobSet knobs)
     : knobs_(std::move(knobs)),
       configs_(std::move(configs)),
-      sorted_(configs_.size()) {
-  std::iota(sorted_.begin(), sorted_.end(), 0);
+      sorted_(common::Indices(configs_.size())) {
   std::ranges::sort(sorted_,
                     [this](int a, int b) { return (*this)[a] < (*this)[b]; });
   const auto same = std::ranges::adjacent_find(

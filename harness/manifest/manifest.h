@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "common/toml_table.h"
 #include "harness/manifest/stop_condition.h"
 #include "harness/spec.h"

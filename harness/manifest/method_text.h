@@ -5,8 +5,6 @@
 
 #include <string>
 
-#include "common/error.h"
-
 namespace harness {
 
 // All methods, one per line; or the options of one method.

@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
-
 namespace harness {
 
 struct CheckSummary {

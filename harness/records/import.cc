@@ -17,7 +17,6 @@
 #include "harness/search.h"
 #include "harness/testbed.h"
 #include "trials/tables/measured_rows.h"
-#include "trials/workload.h"
 
 namespace harness {
 namespace {

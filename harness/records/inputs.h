@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "harness/manifest/manifest.h"
 #include "harness/run_matrix.h"
 #include "harness/testbed.h"

@@ -1,7 +1,6 @@
 #include "harness/records/journal.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include <fmt/format.h>

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "common/files.h"
 #include "harness/records/lease.h"
 #include "trials/record.h"

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "common/quantiles.h"
+#include "common/ranges.h"
 #include "common/statistics.h"
 #include "common/text.h"
 #include "common/toml_table.h"
@@ -118,10 +119,9 @@ void FitTimes(const std::vector<CalibrationRow>& rows, double prior_scatter,
   if (rows.empty()) {
     return;
   }
-  std::vector<double> ratios;
-  for (const CalibrationRow& row : rows) {
-    ratios.push_back(ResidualOf(row, StepParts::Ones()));
-  }
+  const auto ratios = common::Map(rows, [](const CalibrationRow& row) {
+    return ResidualOf(row, StepParts::Ones());
+  });
   FactorFit fit = FitFrom(0.0, rows, prior_scatter);
   const FactorFit moved = FitFrom(common::Median(ratios), rows, prior_scatter);
   if (moved.log_posterior > fit.log_posterior) {
@@ -391,13 +391,8 @@ std::string ToToml(const Calibration& calibration) {
       calibration.job.framework, calibration.job.workload,
       calibration.step_times, calibration.bounds, ExactText(calibration.noise),
       ExactText(calibration.memory), ExactText(calibration.memory_log_stddev),
-      [&] {
-        std::vector<std::string> cells;
-        for (const double value : calibration.covariance.reshaped()) {
-          cells.push_back(ExactText(value));
-        }
-        return fmt::format("{}", fmt::join(cells, ", "));
-      }());
+      fmt::join(common::Map(calibration.covariance.reshaped(), ExactText),
+                ", "));
   for (int i = 0; i < kStepParts; ++i) {
     text += fmt::format("{} = {}\n", kPartNames[i],
                         ExactText(calibration.factors[i]));

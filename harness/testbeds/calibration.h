@@ -9,7 +9,6 @@
 
 #include <Eigen/Core>
 
-#include "common/error.h"
 #include "trials/cluster.h"
 #include "trials/parallel_config.h"
 #include "trials/simulator/framework.h"

@@ -42,15 +42,15 @@ constexpr std::array<std::pair<std::string_view, double NoiseOptions::*>, 10>
     }};
 
 // The values of the file, by key.
-std::map<std::string, double, std::less<>> ReadValues(
-    const std::filesystem::path& path) {
+using Values = std::map<std::string, double, std::less<>>;
+Values ReadValues(const std::filesystem::path& path) {
   const TomlTable file = TomlTable::ParseFile(path);
   std::vector<std::string> known = {std::string(kFailure),
                                     std::string(kLaunch)};
   for (const auto& [key, field] : kFields) {
     known.emplace_back(key);
   }
-  std::map<std::string, double, std::less<>> values;
+  Values values;
   for (const std::string& key : file.Keys()) {
     if (std::ranges::find(known, key) == known.end()) {
       file.Fail(key, fmt::format("unknown key '{}'{}", key,
@@ -97,8 +97,7 @@ double GetNotNegative(const TomlTable& table, std::string_view key,
 Noise ReadNoise(const ProblemSpec& problem) {
   const TomlTable& table = problem.noise;
   Noise noise{.file = NoiseFile(table)};
-  const auto values = noise.file ? ReadValues(*noise.file)
-                                 : std::map<std::string, double, std::less<>>();
+  const Values values = noise.file ? ReadValues(*noise.file) : Values();
   const auto of_file = [&](std::string_view key) -> std::optional<double> {
     const auto found = values.find(key);
     return found == values.end() ? std::nullopt : std::optional(found->second);

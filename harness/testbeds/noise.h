@@ -9,7 +9,6 @@
 #include <optional>
 #include <string_view>
 
-#include "common/error.h"
 #include "common/toml_table.h"
 #include "harness/spec.h"
 #include "trials/trial_runner.h"

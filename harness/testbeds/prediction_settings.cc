@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <random>
 #include <string_view>
 #include <utility>
@@ -14,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "common/hash.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "trials/data_folder.h"
 
@@ -120,9 +120,7 @@ double MeanOfKnown(const std::vector<double>& values,
 // candidates. Returns their number.
 int FillRejected(const trials::SearchSpace& space,
                  std::vector<double>& values) {
-  std::vector<int> all(values.size());
-  std::iota(all.begin(), all.end(), 0);
-  const double mean = MeanOfKnown(values, all);
+  const double mean = MeanOfKnown(values, common::Indices(values.size()));
   int rejected = 0;
   for (const std::vector<int>& cell : space.cells()) {
     const double mean_of_cell = MeanOfKnown(values, cell);
@@ -140,8 +138,7 @@ int FillRejected(const trials::SearchSpace& space,
 // A random permutation of 0 ... size - 1: Fisher and Yates' shuffle, written
 // out because std::shuffle differs between libraries.
 std::vector<std::size_t> Permutation(std::size_t size, std::uint64_t seed) {
-  std::vector<std::size_t> order(size);
-  std::iota(order.begin(), order.end(), std::size_t{0});
+  auto order = common::Indices<std::size_t>(size);
   std::mt19937_64 random(seed);
   for (std::size_t i = size; i > 1; --i) {
     std::swap(order[i - 1], order[random() % i]);

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "common/toml_table.h"
 #include "harness/testbeds/predictions.h"
 #include "trials/predictions.h"

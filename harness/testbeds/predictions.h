@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "common/toml_table.h"
 #include "harness/spec.h"
 #include "trials/cluster.h"

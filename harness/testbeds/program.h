@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <utility>
 
-#include "common/error.h"
 #include "harness/spec.h"
 #include "harness/testbed.h"
 #include "trials/cluster.h"

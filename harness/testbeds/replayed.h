@@ -3,7 +3,6 @@
 #ifndef HARNESS_TESTBEDS_REPLAYED_H_
 #define HARNESS_TESTBEDS_REPLAYED_H_
 
-#include "common/error.h"
 #include "harness/spec.h"
 #include "harness/testbed.h"
 

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "harness/spec.h"
 #include "harness/testbed.h"
 #include "harness/testbeds/noise.h"

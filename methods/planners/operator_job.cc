@@ -1,6 +1,7 @@
 #include "methods/planners/operator_job.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -24,45 +25,67 @@ std::vector<int> MicroBatchesOf(const trials::SearchSpace& space, int batch,
   return {sizes.begin(), sizes.end()};
 }
 
+// A size of the model as an option; 0: that of the workload.
+struct SizeOption {
+  const char* key;
+  int OperatorJobOptions::*given;
+  int AnalyticJob::*size;  // null: of OperatorJobSizes
+  int (*of)(const trials::Workload&);
+  const char* meaning;
+};
+using trials::Workload;
+constexpr std::array kSizeOptions = {
+    SizeOption{"layers", &OperatorJobOptions::layers, nullptr,
+               [](const Workload& w) { return w.model.layers; },
+               "Layers of the model; 0, also below: that of [workload]."},
+    SizeOption{"batch", &OperatorJobOptions::batch, nullptr,
+               [](const Workload& w) { return w.batch_size; },
+               "Sequences per step."},
+    SizeOption{"hidden", &OperatorJobOptions::hidden, &AnalyticJob::hidden,
+               [](const Workload& w) { return w.model.hidden_size; },
+               "Width of the model."},
+    SizeOption{"heads", &OperatorJobOptions::heads, &AnalyticJob::heads,
+               [](const Workload& w) { return w.model.attention_heads; },
+               "Attention heads."},
+    SizeOption{
+        "feed_forward", &OperatorJobOptions::feed_forward,
+        &AnalyticJob::feed_forward,
+        [](const Workload& w) {
+          return w.model.ffn_size * std::max(1, w.model.experts_per_token);
+        },
+        "Width of the feed-forward layer; a given one has two matrices."},
+    SizeOption{"sequence_length", &OperatorJobOptions::sequence_length,
+               &AnalyticJob::sequence_length,
+               [](const Workload& w) { return w.sequence_length; },
+               "Tokens of a sequence."},
+    SizeOption{
+        "vocabulary", &OperatorJobOptions::vocabulary, &AnalyticJob::vocabulary,
+        [](const Workload& w) { return std::max(w.model.vocab_size, 1); },
+        "Tokens of the vocabulary."}};
+
 }  // namespace
 
 OperatorJobSizes JobOf(const OperatorJobOptions& options,
                        const trials::Workload* workload) {
-  const auto pick = [workload](const char* key, int given,
-                               auto size_of) -> int {
-    if (given > 0) {
-      return given;
-    }
-    if (workload == nullptr) {
+  const auto pick = [&](const SizeOption& option) {
+    if (options.*option.given == 0 && workload == nullptr) {
       throw common::InputError(fmt::format(
-          "{}: give a value, or [workload] from which it is read", key));
+          "{}: give a value, or [workload] from which it is read", option.key));
     }
-    return size_of(*workload);
+    return options.*option.given > 0 ? options.*option.given
+                                     : option.of(*workload);
   };
-  using trials::Workload;
-  OperatorJobSizes job;
-  job.layers = pick("layers", options.layers,
-                    [](const Workload& w) { return w.model.layers; });
-  job.batch = pick("batch", options.batch,
-                   [](const Workload& w) { return w.batch_size; });
+  OperatorJobSizes job{.layers = pick(kSizeOptions[0]),
+                       .batch = pick(kSizeOptions[1])};
   if (!options.profiles.empty()) {
     return job;
   }
   AnalyticJob& gpt = job.analytic;
-  gpt.hidden = pick("hidden", options.hidden,
-                    [](const Workload& w) { return w.model.hidden_size; });
-  gpt.heads = pick("heads", options.heads,
-                   [](const Workload& w) { return w.model.attention_heads; });
-  gpt.feed_forward =
-      pick("feed_forward", options.feed_forward, [](const Workload& w) {
-        return w.model.ffn_size * std::max(1, w.model.experts_per_token);
-      });
-  gpt.sequence_length =
-      pick("sequence_length", options.sequence_length,
-           [](const Workload& w) { return w.sequence_length; });
-  gpt.vocabulary =
-      pick("vocabulary", options.vocabulary,
-           [](const Workload& w) { return std::max(w.model.vocab_size, 1); });
+  for (const SizeOption& option : kSizeOptions) {
+    if (option.size != nullptr) {
+      gpt.*option.size = pick(option);
+    }
+  }
   gpt.kv_heads = workload == nullptr || options.heads > 0
                      ? gpt.heads
                      : workload->model.kv_heads;
@@ -120,16 +143,12 @@ std::vector<Option> OperatorJobRows(OperatorJobOptions& o,
       {"links", CsvFile{&o.links}, "Profiled links of the same machine."},
       {"profiled_model", Text{&o.profiled_model, "a name in the profiles"},
        "The model of the profiles."},
-      {"layers", Integer{&o.layers, 0},
-       "Layers of the model; 0, also below: that of [workload]."},
-      {"batch", Integer{&o.batch, 0}, "Sequences per step."},
-      {"hidden", Integer{&o.hidden, 0}, "Width of the model."},
-      {"heads", Integer{&o.heads, 0}, "Attention heads."},
-      {"feed_forward", Integer{&o.feed_forward, 0},
-       "Width of the feed-forward layer; a given one has two matrices."},
-      {"sequence_length", Integer{&o.sequence_length, 0},
-       "Tokens of a sequence."},
-      {"vocabulary", Integer{&o.vocabulary, 0}, "Tokens of the vocabulary."},
+  };
+  for (const SizeOption& option : kSizeOptions) {
+    rows.push_back(
+        {option.key, Integer{&(o.*option.given), 0}, option.meaning});
+  }
+  const std::vector<Option> speeds = {
       {"tflops", Number{&o.tflops, 1e-3}, "That matrix products reach."},
       {"memory_gb_per_s", Number{&o.memory_gb_per_s, 1e-3},
        "That other operators reach."},
@@ -140,6 +159,7 @@ std::vector<Option> OperatorJobRows(OperatorJobOptions& o,
       {"memory_share", Number{&o.memory_share, 1e-3, 1.0},
        "The share of the GPU's memory that a plan may use."},
   };
+  rows.insert(rows.end(), speeds.begin(), speeds.end());
   rows.insert(rows.end(), own.begin(), own.end());
   return rows;
 }

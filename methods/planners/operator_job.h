@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "methods/method.h"
 #include "methods/options.h"
 #include "methods/planners/operators/analytic_operators.h"

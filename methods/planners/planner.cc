@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <numeric>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "common/ranges.h"
 #include "methods/fixed_order.h"
 
 namespace methods {
@@ -87,8 +88,7 @@ double Distance(const MeanSizes& plan, const trials::ParallelConfig& config,
 std::unique_ptr<Method> TryPlans(const Problem& problem, const Planner& planner,
                                  std::uint64_t seed) {
   const trials::SearchSpace& space = *problem.space;
-  std::vector<int> all(space.size());
-  std::iota(all.begin(), all.end(), 0);
+  std::vector<int> all = common::Indices(space.size());
   const bool accumulates = std::ranges::any_of(all, [&space](int i) {
     return space[i].pp == 1 && space[i].microbatches > 1;
   });

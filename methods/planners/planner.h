@@ -7,7 +7,6 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -18,7 +17,6 @@
 #include "trials/parallel_config.h"
 #include "trials/plan.h"
 #include "trials/predictions.h"
-#include "trials/search_space.h"
 #include "trials/workload.h"
 
 namespace methods {
@@ -112,30 +110,6 @@ enum class Judge { kNearest, kPlan };
 
 // The option `judge`; trials must be able to run plans for Judge::kPlan.
 [[nodiscard]] Option JudgeOption(Judge& judge, std::string_view meaning);
-
-// A reason to leave candidates out.
-struct Filter {
-  std::string name;
-  std::function<bool(int candidate)> keeps;
-};
-
-struct Filtered {
-  std::vector<int> kept;
-  // Candidates that each filter removed from those that the earlier ones kept.
-  std::vector<int> removed;
-};
-
-[[nodiscard]] inline Filtered ApplyFilters(std::vector<int> candidates,
-                                           const std::vector<Filter>& filters) {
-  Filtered result{std::move(candidates), {}};
-  for (const Filter& filter : filters) {
-    result.removed.push_back(
-        static_cast<int>(std::erase_if(result.kept, [&filter](int candidate) {
-          return !filter.keeps(candidate);
-        })));
-  }
-  return result;
-}
 
 }  // namespace methods
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "common/hash.h"
+#include "common/ranges.h"
 #include "methods/sampling/nearest.h"
 #include "methods/sampling/random.h"
 
@@ -74,10 +75,8 @@ class Hierarchical final : public Method {
   [[nodiscard]] std::vector<int> Representatives() const {
     std::vector<int> chosen;
     for (const std::vector<int>& cell : space().cells()) {
-      std::vector<int> microbatches;
-      for (const int candidate : cell) {
-        microbatches.push_back(space()[candidate].microbatches);
-      }
+      std::vector<int> microbatches = common::Map(
+          cell, [&](int candidate) { return space()[candidate].microbatches; });
       std::nth_element(microbatches.begin(),
                        microbatches.begin() +
                            static_cast<std::ptrdiff_t>(microbatches.size() / 2),

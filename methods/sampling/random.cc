@@ -1,10 +1,10 @@
 #include "methods/sampling/random.h"
 
-#include <numeric>
 #include <random>
 #include <utility>
 
 #include "common/hash.h"
+#include "common/ranges.h"
 #include "methods/history.h"
 
 namespace methods {
@@ -33,9 +33,7 @@ std::vector<std::vector<int>> Groups(DrawLaw law,
     }
   };
   if (law == DrawLaw::kUniform) {
-    std::vector<int> all(space.size());
-    std::iota(all.begin(), all.end(), 0);
-    add(all);
+    add(common::Indices(space.size()));
     return groups;
   }
   for (const std::vector<int>& cell : space.cells()) {

@@ -1,16 +1,13 @@
-#include "studies/calibration/collect.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <optional>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "common/quantiles.h"
 #include "common/units.h"
-#include "plots/table.h"
+#include "studies/calibration/calibration.h"
 
 namespace studies {
 namespace {
@@ -117,7 +114,7 @@ bool Contains(const std::vector<std::string>& names, const std::string& name) {
 
 }  // namespace
 
-void ScoreTable::Add(const Fitted& fitted) {
+void Collection::Add(const Fitted& fitted) {
   const Scores scores = Score(fitted.models, fitted.all, fitted.seen);
   plots::Row row = {{"problem", fitted.problem},
                     {"repeat", fitted.repeat},
@@ -128,9 +125,17 @@ void ScoreTable::Add(const Fitted& fitted) {
   }
   scores_.Add(std::move(row));
   by_surrogate_[{fitted.variant.name, fitted.trials}].push_back(scores);
+  if (fitted.repeat == 1) {
+    AddPredictions(fitted);
+    AddLengthScales(fitted);
+  }
 }
 
-Output ScoreTable::Take() const {
+std::vector<Output> Collection::Take() const {
+  return {TakePredictions(), TakeLengthScales(), TakeScores()};
+}
+
+Output Collection::TakeScores() const {
   Output output{.name = "scores", .data = scores_};
   for (const auto& [key, scores] : by_surrogate_) {
     plots::Row row = {{"surrogate", key.first}, {"n", key.second}};
@@ -154,14 +159,11 @@ Output ScoreTable::Take() const {
   return output;
 }
 
-void PredictionFigures::Add(const Fitted& fitted) {
-  if (fitted.repeat != 1) {
-    return;
-  }
+void Collection::AddPredictions(const Fitted& fitted) {
   if (!Contains(problems_, fitted.problem)) {
     problems_.push_back(fitted.problem);
   }
-  const std::pair<std::string, int> key{fitted.variant.name, fitted.trials};
+  const Key key{fitted.variant.name, fitted.trials};
   const std::vector<Point> points = Drawn(PointsOf(fitted, false));
   throughput_[fitted.problem][key] = PointPanel(fitted, points, "steps/s");
   if (fitted.models.memory.mean.size() == 0) {
@@ -186,15 +188,14 @@ void PredictionFigures::Add(const Fitted& fitted) {
                   {"fails; predicted to fail", c.fails_predicted_fails}});
 }
 
-Output PredictionFigures::Take() const {
+Output Collection::TakePredictions() const {
   Output output{.name = "out_of_memory", .table = confusion_};
   output.conclusion =
       "Configurations that were not tried: out of memory or not, by the "
       "prediction of the memory model (Fig. 23).";
-  using Keys = std::vector<std::pair<std::string, int>>;
   const auto add = [&](const std::string& name, const std::string& problem,
                        const std::string& caption, const Panels& panels,
-                       const Keys& chosen, std::size_t columns) {
+                       const std::vector<Key>& chosen, std::size_t columns) {
     plots::Figure figure{.name = name + "-" + FileName(problem),
                          .title = FileName(problem),
                          .caption = caption,
@@ -237,11 +238,11 @@ Output PredictionFigures::Take() const {
   return output;
 }
 
-void LengthScaleTable::Add(const Fitted& fitted) {
-  constexpr int kTrials = 20;
+void Collection::AddLengthScales(const Fitted& fitted) {
+  constexpr int kTableTrials = 20;
   constexpr std::string_view kPrefix = "length_scale[";
   const std::string& variant = fitted.variant.name;
-  if (fitted.repeat != 1 || fitted.trials != kTrials ||
+  if (fitted.trials != kTableTrials ||
       (variant != "ours" && variant != "as printed")) {
     return;
   }
@@ -258,10 +259,10 @@ void LengthScaleTable::Add(const Fitted& fitted) {
     const std::string field = parameter.name.substr(
         kPrefix.size(), parameter.name.size() - kPrefix.size() - 1);
     const double log = std::log(parameter.value);
-    data_.Add({{"problem", fitted.problem},
-               {"surrogate", variant},
-               {"field", field},
-               {"log_length_scale", log}});
+    length_scales_.Add({{"problem", fitted.problem},
+                        {"surrogate", variant},
+                        {"field", field},
+                        {"log_length_scale", log}});
     if (shown && !Contains(fields_, field)) {
       fields_.push_back(field);
     }
@@ -269,8 +270,8 @@ void LengthScaleTable::Add(const Fitted& fitted) {
   }
 }
 
-Output LengthScaleTable::Take() const {
-  Output output{.name = "table5", .data = data_};
+Output Collection::TakeLengthScales() const {
+  Output output{.name = "table5", .data = length_scales_};
   for (const std::string& field : fields_) {
     plots::Row row = {{"field", field}};
     for (const std::string& column : columns_) {

@@ -8,35 +8,26 @@
 #include <cstdlib>
 
 #include "harness/manifest/manifest.h"
-#include "studies/calibration/collect.h"
-#include "studies/calibration/surrogates.h"
-#include "studies/program.h"
+#include "studies/calibration/calibration.h"
+#include "studies/output.h"
 
 int main(int argc, char** argv) {
   const int repeats = argc > 2 ? std::atoi(argv[2]) : 0;
   return studies::RunProgram(
       argc >= 4 && repeats >= 1, "calibration_study FOLDER REPEATS MANIFEST...",
       [&](const studies::Sink& sink) {
-        studies::ScoreTable scores;
-        studies::PredictionFigures predictions;
-        studies::LengthScaleTable length_scales;
+        studies::Collection collection;
         for (int i = 3; i < argc; ++i) {
           const harness::Manifest manifest = harness::ReadManifest(argv[i]);
           for (const harness::ProblemSpec& spec : manifest.problems) {
             sink.notes << manifest.name << ' ' << spec.name << '\n';
             for (int repeat = 1; repeat <= repeats; ++repeat) {
-              studies::FitToSearches(manifest, spec, repeat,
-                                     studies::Variants(),
-                                     [&](const studies::Fitted& fitted) {
-                                       scores.Add(fitted);
-                                       predictions.Add(fitted);
-                                       length_scales.Add(fitted);
-                                     });
+              studies::FitToSearches(
+                  manifest, spec, repeat, studies::Variants(),
+                  [&](const auto& fitted) { collection.Add(fitted); });
             }
           }
         }
-        return studies::Write(
-            argv[1], {predictions.Take(), length_scales.Take(), scores.Take()},
-            sink);
+        return studies::Write(argv[1], collection.Take(), sink);
       });
 }

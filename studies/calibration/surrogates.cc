@@ -1,5 +1,3 @@
-#include "studies/calibration/surrogates.h"
-
 #include <cmath>
 #include <limits>
 #include <map>
@@ -12,6 +10,7 @@
 #include "harness/testbed.h"
 #include "methods/guided/cost_model.h"
 #include "methods/surrogate_pair.h"
+#include "studies/calibration/calibration.h"
 #include "studies/validation/statistics.h"
 #include "surrogates/boosted_trees/boosted_trees.h"
 

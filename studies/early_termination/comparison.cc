@@ -10,6 +10,7 @@
 #include "common/hash.h"
 #include "common/parallel.h"
 #include "common/quantiles.h"
+#include "common/ranges.h"
 #include "plots/curve.h"
 #include "studies/early_termination/early_termination.h"
 #include "studies/early_termination/repeated_search.h"
@@ -140,11 +141,8 @@ plots::Figure FigureOf(const Objective& objective, double noise,
 }
 
 double LastMedian(const std::vector<Trace>& traces, Column column) {
-  std::vector<double> values;
-  for (const Trace& trace : traces) {
-    values.push_back((trace.*column).back());
-  }
-  return common::Median(values);
+  return common::Median(common::Map(
+      traces, [&](const Trace& trace) { return (trace.*column).back(); }));
 }
 
 void AddRows(const Objective& objective, double noise, const Cell& cell,

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "common/ranges.h"
 #include "studies/early_termination/early_termination.h"
 #include "studies/early_termination/repeated_search.h"
 
@@ -200,16 +201,6 @@ plots::Figure FigureOf(const std::string& name, const std::string& title,
           .panels = std::move(panels)};
 }
 
-template <typename MakePanel>
-std::vector<plots::Panel> PanelsOf(const std::vector<Belief>& beliefs,
-                                   const MakePanel& make) {
-  std::vector<plots::Panel> panels;
-  for (const Belief& belief : beliefs) {
-    panels.push_back(make(belief));
-  }
-  return panels;
-}
-
 }  // namespace
 
 Output DemonstrateRepeats() {
@@ -239,12 +230,12 @@ Output DemonstrateRepeats() {
       fall(worse), fall(best));
   output.figures = {
       FigureOf("fig11-posterior", "Repeated queries where f is not best",
-               PanelsOf(worse, PosteriorPanel)),
+               common::Map(worse, PosteriorPanel)),
       FigureOf("fig11-optimum", "Where the maximum may be",
-               PanelsOf(worse, WherePanel)),
+               common::Map(worse, WherePanel)),
       FigureOf("fig12-maximum",
                "How large the maximum may be, queries at x = 2",
-               PanelsOf(worse, HowLargePanel)),
+               common::Map(worse, HowLargePanel)),
       FigureOf("fig13-maximum", "Repeated queries where f is best",
                {PosteriorPanel(best[2]), HowLargePanel(best[2]),
                 PosteriorPanel(best[3]), HowLargePanel(best[3])})};

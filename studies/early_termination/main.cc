@@ -7,7 +7,6 @@
 #include <cstdlib>
 
 #include "studies/early_termination/early_termination.h"
-#include "studies/program.h"
 
 int main(int argc, char** argv) {
   const int repeats = argc > 2 ? std::atoi(argv[2]) : 10;

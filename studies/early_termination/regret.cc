@@ -11,6 +11,7 @@
 #include "common/hash.h"
 #include "common/parallel.h"
 #include "common/quantiles.h"
+#include "common/ranges.h"
 #include "methods/confidence.h"
 #include "studies/early_termination/early_termination.h"
 #include "studies/early_termination/repeated_search.h"
@@ -139,10 +140,8 @@ void AddRows(const std::vector<Run>& runs, const Setting& setting,
                        {"mended_bound", run.mended_bound[i]}});
     }
   }
-  std::vector<double> last;
-  for (const Run& run : runs) {
-    last.push_back(run.regret.back());
-  }
+  const auto last =
+      common::Map(runs, [](const Run& run) { return run.regret.back(); });
   const auto of_runs = [&](const std::function<bool(const Run&)>& holds) {
     return plots::Figures(
         fmt::format("{}/{}", std::ranges::count_if(runs, holds), runs.size()));

@@ -22,11 +22,11 @@
 #include <vector>
 
 #include "common/quantiles.h"
+#include "common/ranges.h"
 #include "common/statistics.h"
 #include "harness/testbeds/calibration.h"
 #include "plots/figure.h"
 #include "studies/output.h"
-#include "studies/program.h"
 #include "studies/validation/measured_table.h"
 #include "trials/simulator/simulator.h"
 
@@ -98,11 +98,8 @@ void AddDraw(const Scenario& scenario, const std::vector<CalibrationRow>& rows,
       {rows.begin(), rows.begin() + learned}, scenario.prior);
   const std::vector<CalibrationRow> others(rows.begin() + kRows.back(),
                                            rows.end());
-  std::vector<trials::ParallelConfig> configs;
-  for (const CalibrationRow& row : others) {
-    configs.push_back(row.config);
-  }
-  const harness::CalibratedTimes times(calibration, configs);
+  const harness::CalibratedTimes times(
+      calibration, common::Map(others, &CalibrationRow::config));
   std::vector<double> off, inside, widths;
   for (const CalibrationRow& row : others) {
     const auto [step_s, band] = times.Of(row.config, row.parts_s);

@@ -113,8 +113,8 @@ auto Timed(const Call& call) {
   return std::pair(std::move(result), common::CpuSeconds() - start);
 }
 
-}  // namespace
-
+// Estimates, ours and published, of 15 models next to those of the baselines,
+// and the cost of the searches: Exps. 1, 2, 4.
 std::vector<Output> AcesoSearches(const std::filesystem::path& folder) {
   const Published published("aceso");
   Output throughput{.name = "aceso_throughput"};
@@ -172,6 +172,7 @@ std::vector<Output> AcesoSearches(const std::filesystem::path& folder) {
   return {std::move(throughput), std::move(cost)};
 }
 
+// 8 to 1,024 layers on 8 GPUs: Exp. 3.
 Output AcesoLayers(const std::filesystem::path& folder) {
   const Published published("aceso");
   Output output{.name = "aceso_layers"};
@@ -201,8 +202,6 @@ Output AcesoLayers(const std::filesystem::path& folder) {
   return output;
 }
 
-namespace {
-
 void AddHopShares(const AcesoResult& result, plots::Row& row) {
   double first = 0.0;
   double several = 0.0;
@@ -220,31 +219,27 @@ void AddHopShares(const AcesoResult& result, plots::Row& row) {
                    Decimals(100.0 * several / count, 0));
 }
 
-}  // namespace
-
+// Hops and bottlenecks of improving iterations, limits of hops, random
+// primitives, other starts: Exps. 5 to 7.
 Output AcesoHeuristics(const std::filesystem::path& folder) {
   const Published published("aceso");
   Output output{.name = "aceso_heuristics"};
-  const std::vector<std::pair<const char*, AcesoOptions>> variants = {
-      {"Aceso", {.budget = kBudget}},
-      {"at most 1 hop", {.most_hops = 1, .budget = kBudget}},
-      {"at most 11 hops", {.most_hops = 11, .budget = kBudget}},
-      {"random primitives, seed 1",
-       {.budget = kBudget, .random_order = true, .seed = 1}},
-      {"random primitives, seed 2",
-       {.budget = kBudget, .random_order = true, .seed = 2}},
-      {"random primitives, seed 3",
-       {.budget = kBudget, .random_order = true, .seed = 3}},
-      {"from unequal operators",
-       {.start = AcesoStart::kUnevenOperators, .budget = kBudget}},
-      {"from unequal GPUs",
-       {.start = AcesoStart::kUnevenGpus, .budget = kBudget}}};
+  std::vector<std::pair<const char*, AcesoOptions>> variants = {
+      {"Aceso", {}},
+      {"at most 1 hop", {.most_hops = 1}},
+      {"at most 11 hops", {.most_hops = 11}},
+      {"random primitives, seed 1", {.random_order = true, .seed = 1}},
+      {"random primitives, seed 2", {.random_order = true, .seed = 2}},
+      {"random primitives, seed 3", {.random_order = true, .seed = 3}},
+      {"from unequal operators", {.start = AcesoStart::kUnevenOperators}},
+      {"from unequal GPUs", {.start = AcesoStart::kUnevenGpus}}};
   for (const Problem& problem : kProblems) {
     if (problem.cut_every == 0) {
       continue;  // the paper's curves are of GPT-3 and Wide-ResNet
     }
     const OperatorModel model = ModelOf(folder, problem);
-    for (const auto& [label, options] : variants) {
+    for (auto& [label, options] : variants) {
+      options.budget = kBudget;
       const AcesoResult result = SearchAceso(model, options);
       plots::Row row = {
           {"problem", fmt::format("{}, {} GPUs", problem.label, problem.gpus)},
@@ -265,6 +260,7 @@ Output AcesoHeuristics(const std::filesystem::path& folder) {
   return output;
 }
 
+// Published predictions and measurements: Exps. 8, 9.
 Output AcesoAccuracy() {
   const Published published("aceso");
   Output output{.name = "aceso_accuracy"};
@@ -312,8 +308,6 @@ Output AcesoAccuracy() {
   return output;
 }
 
-namespace {
-
 // log10 of the number of plans of so many operators on so many GPUs, a power
 // of two. An operator has a tp and a dp, which fill its stage, a power of two
 // of GPUs, and `own` further choices.
@@ -342,8 +336,7 @@ double LogPlans(int operators, int gpus, bool stages, int own) {
   return static_cast<double>(std::log10(plans[gpus]));
 }
 
-}  // namespace
-
+// The size of the search space: Fig. 1.
 Output AcesoSpace() {
   constexpr int kGpus = 16;
   constexpr int kOperators = 13;  // of a layer
@@ -362,6 +355,15 @@ Output AcesoSpace() {
       "one microbatch size, by mechanisms. Stages have powers of two of GPUs. "
       "The paper draws Fig. 1 and does not print its numbers.";
   return output;
+}
+
+}  // namespace
+
+std::vector<Output> AcesoOutputs(const std::filesystem::path& folder) {
+  std::vector<Output> outputs = AcesoSearches(folder);
+  outputs.insert(outputs.end(), {AcesoLayers(folder), AcesoHeuristics(folder),
+                                 AcesoAccuracy(), AcesoSpace()});
+  return outputs;
 }
 
 }  // namespace studies

@@ -1,16 +1,19 @@
+#include "methods/planners/astra/astra.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "common/clock.h"
+#include "common/ranges.h"
 #include "common/statistics.h"
 #include "methods/planners/astra/learned_efficiency.h"
-#include "methods/planners/astra/money.h"
 #include "studies/planners/planners.h"
-#include "trials/data_folder.h"
+#include "trials/objective.h"
 
 namespace studies {
 namespace {
@@ -23,12 +26,9 @@ constexpr std::size_t kFolds = 10;
 // Relative errors, in percent.
 std::vector<double> ErrorsOf(const ProductEfficiency& efficiency,
                              const std::vector<MeasuredProduct>& measured) {
-  std::vector<double> errors;
-  for (const MeasuredProduct& each : measured) {
-    errors.push_back(
-        100.0 * std::abs(efficiency(each.product) / each.efficiency - 1.0));
-  }
-  return errors;
+  return common::Map(measured, [&](const MeasuredProduct& each) {
+    return 100.0 * std::abs(efficiency(each.product) / each.efficiency - 1.0);
+  });
 }
 
 // The factor with which the logarithmic errors have a mean of 0.
@@ -76,8 +76,7 @@ Errors CrossValidate(const std::vector<MeasuredProduct>& measured) {
   return errors;
 }
 
-}  // namespace
-
+// The error of efficiencies of matrix products, in ten-fold cross-validation.
 Output AstraEfficiency(const std::filesystem::path& folder) {
   Output output{.name = "astra_efficiency"};
   for (const char* gpu : {"A100-PCIe-80GB", "B200-SXM"}) {
@@ -97,40 +96,75 @@ Output AstraEfficiency(const std::filesystem::path& folder) {
   return output;
 }
 
+// The optimal pool of Llama-2-7B on 2 to 1,024 A100.
 Output AstraMoney() {
   constexpr double kPrice = 2.0;
   constexpr double kSteps = 1000.0;
-  methods::MoneyJob job;
-  job.workload = WorkloadOf("llama-2-7b", 1024, 2048);
-  job.price_per_hour = kPrice;
-  job.steps = kSteps;
-  job.space.values = {{"dp_bucket_mb", {25}},
-                      {"zero_stage", {0, 1}},
-                      {"zero_bucket_mb", {24}},
-                      {"overlap_zero_comm", {1}},
-                      {"overlap_zero_allgather", {1}}};
+  constexpr int kMostGpus = 1024;
+  const trials::Workload workload = WorkloadOf("llama-2-7b", 1024, 2048);
+  trials::SearchSpaceOptions options;
+  options.values = {{"dp_bucket_mb", {25}},
+                    {"zero_stage", {0, 1}},
+                    {"zero_bucket_mb", {24}},
+                    {"overlap_zero_comm", {1}},
+                    {"overlap_zero_allgather", {1}}};
+  for (int gpus = 2; gpus <= kMostGpus; gpus *= 2) {
+    options.gpus.push_back(gpus);
+  }
   const double start = common::CpuSeconds();
-  const methods::MoneyResult result = SearchMoney(job, 1024, {});
+  const auto space =
+      trials::SearchSpace::Enumerate(workload, kMostGpus, options);
+  methods::Problem problem;
+  problem.space = &space;
+  problem.workload = &workload;
+  problem.machine = {
+      {.gpus = kMostGpus, .gpus_per_node = 8, .memory_bytes = 80e9},
+      options.gpus};
+  const trials::Valuation price{.price_per_gpu_hour = kPrice};
+  const auto planner = MakePlanner(methods::AstraMethodOptions());
+  std::vector<int> fit;
+  std::vector<trials::TimeAndCost> costs;
+  for (const methods::Problem& part : PartsOf(problem)) {
+    const int gpus = part.machine.gpus();
+    for (const auto& proposal : planner->Plans(part, 0)) {
+      const int candidate = std::get<int>(proposal.what);
+      // Its other candidates of the same strategy have three tiers more.
+      if (proposal.tier % 3 == 0 &&
+          problem.machine.Uses(space[candidate], gpus)) {
+        fit.push_back(candidate);
+        costs.push_back(
+            {proposal.value, kSteps * price.CostOf(proposal.value, gpus)});
+      }
+    }
+  }
+  const std::vector<std::size_t> pool = trials::ParetoFront(costs);
   const double cpu_s = common::CpuSeconds() - start;
   Output output{.name = "astra_money"};
   int gpus = 0;
-  for (const methods::GpuStrategy& each : result.pool) {
-    if (each.gpus == gpus) {
+  for (const std::size_t i : pool) {
+    const trials::ParallelConfig& config = space[fit[i]];
+    if (trials::GpusOf(config) == gpus) {
       continue;
     }
-    gpus = each.gpus;
-    output.table.Add({{"GPUs", each.gpus},
-                      {"strategy", ToString(each.config)},
-                      {"s per step", Decimals(each.step_time_s)},
-                      {"money of 1,000 steps", Decimals(each.money, 0)}});
+    gpus = trials::GpusOf(config);
+    output.table.Add({{"GPUs", gpus},
+                      {"strategy", ToString(config)},
+                      {"s per step", Decimals(costs[i].step_time_s)},
+                      {"money of 1,000 steps", Decimals(costs[i].cost, 0)}});
   }
   output.conclusion = fmt::format(
       "The fastest strategy of the optimal pool for each number of GPUs in it. "
       "Llama-2-7B, 1,024 sequences of 2,048 tokens, A100 of 80 GB with 8 per "
       "host at {:.0f} units of money per hour: {} strategies on 2 to 1,024 "
       "GPUs, of which {} pass the filters, in {:.2f} CPU seconds.",
-      kPrice, result.strategies, result.fit, cpu_s);
+      kPrice, space.size(), fit.size(), cpu_s);
   return output;
+}
+
+}  // namespace
+
+std::vector<Output> AstraOutputs(const std::filesystem::path& folder) {
+  return {AstraEfficiency(folder), AstraMoney()};
 }
 
 }  // namespace studies

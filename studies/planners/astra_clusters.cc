@@ -231,8 +231,8 @@ StepTimes SlowestReplica(trials::Plan plan, std::string_view types,
   return slowest;
 }
 
-}  // namespace
-
+// Published steps on mixed GPUs, next to the simulator and to Astra's model of
+// plans.
 Output MixedMeasured() {
   const auto table =
       common::CsvTable::Read(trials::ExperimentsFolder().parent_path() /
@@ -292,6 +292,7 @@ Output MixedMeasured() {
   return output;
 }
 
+// One and two GPU types, next to its Table 2.
 Output AstraClusters() {
   constexpr int kGpus = 1024;
   const Published published("astra");
@@ -332,6 +333,8 @@ Output AstraClusters() {
   return output;
 }
 
+// 64 to 4,096 GPUs, next to its Table 1, data parallelism alone, communication
+// without overlap and rules of thumb: Figs. 5, 8, 9, 11.
 Output AstraScale() {
   const Published published("astra");
   Output output{.name = "astra_scale"};
@@ -375,6 +378,7 @@ Output AstraScale() {
   return output;
 }
 
+// Two GPU types next to equal stages: Fig. 6.
 Output AstraMixed() {
   Output output{.name = "astra_mixed"};
   for (const auto& [label, model] : kModels) {
@@ -397,6 +401,7 @@ Output AstraMixed() {
   return output;
 }
 
+// A small cluster of two GPU types and each half of it.
 Output AstraHalves() {
   const Training training{256, 2048, {1, 2, 4, 8}};
   Output output{.name = "astra_halves"};
@@ -425,38 +430,36 @@ Output AstraHalves() {
   return output;
 }
 
+// What uniform recomputation in groups and an optimizer on the host add to its
+// search, by its own model.
 Output AstraOffload() {
   Output output{.name = "astra_offload"};
-  for (const auto& [label, model, gpus] :
-       {std::tuple{"Llama-2-7B", "llama-2-7b", 8},
-        std::tuple{"Llama-2-7B", "llama-2-7b", 64},
-        std::tuple{"Llama-2-13B", "llama-2-13b", 8},
-        std::tuple{"Llama-2-13B", "llama-2-13b", 64},
-        std::tuple{"Llama-2-70B", "llama-2-70b", 16},
-        std::tuple{"Llama-2-70B", "llama-2-70b", 32},
-        std::tuple{"Llama-2-70B", "llama-2-70b", 64},
-        std::tuple{"GLM-130B", "glm-130b", 32},
-        std::tuple{"GLM-130B", "glm-130b", 64}}) {
-    const Job job(model, {Hosts("A800", gpus)});
-    plots::Row row = {{"model", label}, {"GPUs", gpus}};
-    methods::PlanSearchResult last;
-    for (const auto& [name, search] :
-         {std::pair("strategies", methods::PlanSearchOptions{.top = 1}),
-          {"with groups", {.top = 1, .groups = true}},
-          {"and offloading", {.top = 1, .groups = true, .offload = true}}}) {
-      last = job.Search(search);
-      row.emplace_back(name, last.strategies);
-      row.emplace_back("that fit", last.fit);
-      row.emplace_back("fastest", last.best.empty()
-                                      ? plots::Figures("none")
-                                      : Thousands(job.RateOf(last)));
+  const std::pair<int, std::vector<int>> settings[] = {
+      {0, {8, 64}}, {1, {8, 64}}, {2, {16, 32, 64}}, {6, {32, 64}}};
+  for (const auto& [index, sizes] : settings) {
+    for (const int gpus : sizes) {
+      const auto& [label, model] = kModels.at(index);
+      const Job job(model, {Hosts("A800", gpus)});
+      plots::Row row = {{"model", label}, {"GPUs", gpus}};
+      methods::PlanSearchResult last;
+      for (const auto& [name, search] :
+           {std::pair("strategies", methods::PlanSearchOptions{.top = 1}),
+            {"with groups", {.top = 1, .groups = true}},
+            {"and offloading", {.top = 1, .groups = true, .offload = true}}}) {
+        last = job.Search(search);
+        row.emplace_back(name, last.strategies);
+        row.emplace_back("that fit", last.fit);
+        row.emplace_back("fastest", last.best.empty()
+                                        ? plots::Figures("none")
+                                        : Thousands(job.RateOf(last)));
+      }
+      row.emplace_back(
+          "offloads",
+          !last.best.empty() && last.best.front().extras.offload_optimizer
+              ? "yes"
+              : "no");
+      output.table.Add(std::move(row));
     }
-    row.emplace_back(
-        "offloads",
-        !last.best.empty() && last.best.front().extras.offload_optimizer
-            ? "yes"
-            : "no");
-    output.table.Add(std::move(row));
   }
   output.conclusion = fmt::format(
       "By Astra's cost model, on A800: recomputation of the first layers of a "
@@ -464,6 +467,13 @@ Output AstraOffload() {
       "Thousands of tokens per second; {} sequences of {} tokens.",
       Training().batch, Training().sequence_length);
   return output;
+}
+
+}  // namespace
+
+std::vector<Output> AstraPlanOutputs() {
+  return {AstraHalves(), AstraClusters(), AstraScale(),
+          AstraMixed(),  AstraOffload(),  MixedMeasured()};
 }
 
 }  // namespace studies

@@ -11,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "common/error.h"
 #include "common/statistics.h"
 #include "harness/spec.h"
 #include "studies/output.h"

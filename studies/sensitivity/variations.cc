@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "common/toml_table.h"
 #include "harness/manifest/manifest.h"
@@ -197,10 +198,9 @@ SensitivityStudy ReadSensitivityStudy(const std::filesystem::path& manifest,
         "{}: study.experiments is missing: name at least one manifest",
         table.Where()));
   }
-  std::vector<std::string> names;
-  for (const std::string& file : files) {
-    names.push_back(std::filesystem::path(file).stem().string());
-  }
+  const auto names = common::Map(files, [](const std::filesystem::path& file) {
+    return file.stem().string();
+  });
   std::vector<Axis> axes = {{study.variations, {}, root.Where()}};
   for (const TomlTable& vary : root.GetTables("vary")) {
     axes.push_back(ReadAxis(vary, names, study.variations));

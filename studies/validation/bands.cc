@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "common/ranges.h"
 #include "common/statistics.h"
 #include "plots/figure_files.h"
 #include "plots/table.h"
@@ -190,10 +191,8 @@ std::vector<Calibration> Calibrate(const std::vector<LeftOutRow>& rows) {
       &Calibration::step_time_inside);
   add(&LeftOutRow::peak_memory, &Calibration::peak_memory_rows,
       &Calibration::peak_memory_inside);
-  std::vector<Calibration> all;
-  for (const auto& [source, one] : by_source) {
-    all.push_back(one);
-  }
+  std::vector<Calibration> all = common::Map(
+      by_source, &std::map<std::string, Calibration>::value_type::second);
   all.push_back(total);
   return all;
 }

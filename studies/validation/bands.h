@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "common/csv_table.h"
-#include "common/error.h"
 #include "plots/figure.h"
 #include "trials/simulator/error_band.h"
 

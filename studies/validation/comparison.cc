@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/quantiles.h"
+#include "common/ranges.h"
 #include "common/statistics.h"
 
 namespace studies {
@@ -90,11 +91,7 @@ std::vector<double> SumByConfiguration(const MeasuredTable& table,
     const MeasuredRow& row = table.rows[rows[i]];
     sums[{row.scenario, row.config}] += values[i];
   }
-  std::vector<double> all;
-  for (const auto& [key, sum] : sums) {
-    all.push_back(sum);
-  }
-  return all;
+  return common::Map(sums, &decltype(sums)::value_type::second);
 }
 
 // Whether rows that ran are predicted to run. A peak that the publisher

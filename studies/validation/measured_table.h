@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "common/csv_table.h"
-#include "common/error.h"
 #include "trials/cluster.h"
 #include "trials/knobs.h"
 #include "trials/simulator/framework.h"

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
-#include <ostream>
 #include <utility>
 
 #include <fmt/format.h>

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "surrogates/parametric_mean.h"
 #include "trials/objective.h"
 #include "trials/parallel_config.h"
 #include "trials/workload.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <stdexcept>
 #include <string_view>
 #include <tuple>
@@ -11,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "common/ranges.h"
 #include "surrogates/gp/multistart.h"
 
 namespace surrogates {
@@ -33,8 +33,7 @@ void Require(bool condition, std::string_view what) {
 // Sorted, so that results are the same to the last bit for any order of the
 // same observations.
 Observations Sorted(const Observations& observations) {
-  std::vector<int> order(observations.candidate.size());
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<int> order = common::Indices(observations.candidate.size());
   const auto key = [&](int i) {
     return std::tuple(observations.candidate[i], observations.value[i],
                       observations.noise_variance[i]);

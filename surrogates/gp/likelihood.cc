@@ -1,7 +1,6 @@
 #include "surrogates/gp/likelihood.h"
 
 #include <cmath>
-#include <limits>
 #include <numbers>
 
 #include <Eigen/Cholesky>

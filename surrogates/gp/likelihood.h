@@ -4,7 +4,6 @@
 #define SURROGATES_GP_LIKELIHOOD_H_
 
 #include <limits>
-#include <vector>
 
 #include <Eigen/Core>
 

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <random>
 #include <stdexcept>
 
 #include "common/parallel.h"
 #include "common/quantiles.h"
+#include "common/ranges.h"
 #include "surrogates/gp/minimize.h"
 
 namespace surrogates {
@@ -123,8 +123,7 @@ HyperparameterFit MaximiseOverStarts(const Likelihood& likelihood,
   for (std::size_t i = 0; i < starts.size(); ++i) {
     searches[i].x = likelihood.Pack(starts[i]);
   }
-  std::vector<int> order(starts.size());
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<int> order = common::Indices(starts.size());
   const auto advance = [&](int starts_left, int evaluations) {
     common::ParallelFor(starts_left, workers, [&](int worker, int place) {
       Likelihood& copy = copies[worker];

@@ -3,7 +3,6 @@
 #ifndef TESTS_FAKES_TEMPORARY_FOLDER_H_
 #define TESTS_FAKES_TEMPORARY_FOLDER_H_
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>

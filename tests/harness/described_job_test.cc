@@ -9,16 +9,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/error.h"
 #include "harness/manifest/manifest.h"
-#include "harness/records/check.h"
 #include "harness/records/inputs.h"
 #include "harness/registry.h"
 #include "harness/run_matrix.h"
 #include "methods/planners/astra/astra.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/harness/manifest_checks.h"
-#include "trials/tables/table_settings.h"
 
 namespace harness::described_job_test {
 

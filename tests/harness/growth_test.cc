@@ -8,7 +8,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/error.h"
 #include "harness/manifest/manifest.h"
 #include "harness/records/import.h"
 #include "harness/records/inputs.h"

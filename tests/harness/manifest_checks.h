@@ -9,7 +9,6 @@
 #include "common/error.h"
 #include "harness/manifest/manifest.h"
 #include "harness/records/inputs.h"
-#include "harness/run_matrix.h"
 #include "harness/testbed.h"
 
 namespace harness {

@@ -9,7 +9,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/error.h"
 #include "harness/manifest/manifest.h"
 #include "harness/registry.h"
 #include "harness/run_matrix.h"

@@ -7,7 +7,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/error.h"
 #include "harness/manifest/manifest.h"
 #include "harness/registry.h"
 #include "harness/testbed.h"

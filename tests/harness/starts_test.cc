@@ -9,7 +9,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "harness/records/inputs.h"
 #include "harness/run_matrix.h"
 #include "harness/run_one.h"
 #include "harness/testbed.h"

@@ -1,11 +1,11 @@
+#include "studies/calibration/calibration.h"
+
 #include <algorithm>
 #include <map>
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "studies/calibration/collect.h"
-#include "studies/calibration/surrogates.h"
 #include "tests/fakes/paths.h"
 
 namespace studies::calibration_test {
@@ -81,28 +81,25 @@ TEST(Calibration, FitsEverySurrogateToTheTrialsOfItsOwnSearch) {
   const harness::Manifest manifest =
       harness::ReadManifest(fakes::SourceFolder() / "experiments/smoke.toml");
   std::map<std::string, std::vector<char>> seen;
-  ScoreTable scores;
-  PredictionFigures figures;
-  LengthScaleTable table5;
+  Collection collection;
   FitToSearches(manifest, manifest.problems.front(), 1, Variants(),
                 [&](const Fitted& fitted) {
                   EXPECT_EQ(
                       std::count(fitted.seen.begin(), fitted.seen.end(), 1),
                       fitted.trials);
                   seen[fitted.variant.name] = fitted.seen;
-                  scores.Add(fitted);
-                  figures.Add(fitted);
-                  table5.Add(fitted);
+                  collection.Add(fitted);
                 });
   EXPECT_EQ(seen["ours"], seen["ours, as searched"]);
   EXPECT_NE(seen["ours"], seen["vanilla BO"]);
-  EXPECT_EQ(scores.Take().table.rows.size(), 2 * Variants().size());
-  const Output predictions = figures.Take();
+  const std::vector<Output> outputs = collection.Take();
+  EXPECT_EQ(outputs[2].table.rows.size(), 2 * Variants().size());
+  const Output& predictions = outputs[0];
   ASSERT_EQ(predictions.figures.size(), 2U);
   EXPECT_EQ(predictions.figures[0].name, "predicted-smoke");
   EXPECT_EQ(predictions.figures[0].panels.size(), 8U);
   EXPECT_EQ(predictions.figures[1].panels.size(), 3U);
-  EXPECT_EQ(table5.Take().table.columns.back().title, "smoke, OPPA");
+  EXPECT_EQ(outputs[1].table.columns.back().title, "smoke, OPPA");
 }
 
 }  // namespace studies::calibration_test

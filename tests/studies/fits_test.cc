@@ -1,3 +1,5 @@
+#include "studies/fits.h"
+
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
@@ -8,8 +10,6 @@
 
 #include "common/error.h"
 #include "common/text.h"
-#include "studies/fits/fitted_run.h"
-#include "studies/fits/verb.h"
 #include "surrogates/cost/term.h"
 
 namespace studies::fits_test {

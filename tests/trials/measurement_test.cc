@@ -1,7 +1,6 @@
 #include "trials/measurement.h"
 
 #include <cmath>
-#include <limits>
 #include <stdexcept>
 #include <vector>
 

@@ -1,6 +1,5 @@
 #include "trials/predictions.h"
 
-#include <numeric>
 #include <random>
 #include <vector>
 

@@ -8,7 +8,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/error.h"
 #include "common/toml_table.h"
 #include "tests/fakes/error_of.h"
 #include "tests/fakes/paths.h"

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "common/ranges.h"
 #include "trials/cluster.h"
 #include "trials/schedule.h"
 #include "trials/simulator/layer_cost.h"
@@ -23,11 +24,7 @@ struct Problem {
   std::vector<GpuModel> gpus;  // of each gpu_type
 
   [[nodiscard]] std::vector<int> GpusOfTypes() const {
-    std::vector<int> numbers;
-    for (const Cluster& gpu_type : gpu_types) {
-      numbers.push_back(gpu_type.gpus());
-    }
-    return numbers;
+    return common::Map(gpu_types, &Cluster::gpus);
   }
 };
 

@@ -10,7 +10,6 @@
 #include <string>
 #include <utility>
 
-#include "common/error.h"
 #include "trials/simulator/step_report.h"
 
 namespace trials {

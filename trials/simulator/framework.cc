@@ -1,7 +1,6 @@
 #include "trials/simulator/framework.h"
 
 #include <algorithm>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <variant>

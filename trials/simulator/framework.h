@@ -9,7 +9,6 @@
 #include <variant>
 #include <vector>
 
-#include "common/error.h"
 #include "common/toml_table.h"
 #include "trials/predictions.h"
 #include "trials/workload.h"

@@ -5,8 +5,6 @@
 
 #include <vector>
 
-#include "trials/workload.h"
-
 namespace trials {
 
 // The vocabulary head in units of a block, by parameters in products of

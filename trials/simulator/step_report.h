@@ -6,8 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include "trials/parallel_config.h"
-
 namespace trials {
 
 // The step of the critical rank (the one that ends last). The components add up

@@ -48,12 +48,8 @@ constexpr std::array kAliases = {
 
 // The number that a text is; nothing for other text, NaN and infinity.
 std::optional<double> Finite(const std::string& text) {
-  try {
-    const double value = common::ParseDouble(text);
-    return std::isfinite(value) ? std::optional(value) : std::nullopt;
-  } catch (const std::invalid_argument&) {
-    return std::nullopt;
-  }
+  const double value = common::NumberOrNan(text);
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
 }  // namespace

@@ -5,12 +5,10 @@
 
 #include <initializer_list>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include "common/csv_table.h"
-#include "common/error.h"
 #include "common/toml_table.h"
 
 namespace trials {

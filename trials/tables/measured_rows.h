@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "common/csv_table.h"
-#include "common/error.h"
 #include "trials/knobs.h"
 #include "trials/measurement.h"
 #include "trials/parallel_config.h"

@@ -1,7 +1,6 @@
 #include "trials/tables/replay_runner.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include <fmt/format.h>

@@ -5,7 +5,6 @@
 
 #include <optional>
 
-#include "common/error.h"
 #include "trials/search_space.h"
 #include "trials/simulator/framework.h"
 #include "trials/tables/replay_table.h"

@@ -4,12 +4,10 @@
 #define TRIALS_TABLES_REPLAY_TABLE_H_
 
 #include <filesystem>
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "trials/candidate.h"
 #include "trials/knobs.h"
 #include "trials/measurement.h"

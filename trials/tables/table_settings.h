@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "common/toml_table.h"
 #include "trials/tables/facts.h"
 

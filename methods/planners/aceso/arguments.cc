@@ -5,8 +5,10 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
+#include <functional>
 #include <optional>
+
+#include "common/ranges.h"
 
 namespace methods {
 namespace {
@@ -34,9 +36,7 @@ std::vector<Group> GroupsOf(const OperatorModel& model,
     }
   }
   std::erase_if(groups, [](const Group& g) { return !(g.kept_mb > 0.0); });
-  std::ranges::stable_sort(groups, [](const auto& a, const auto& b) {
-    return a.kept_mb > b.kept_mb;
-  });
+  std::ranges::stable_sort(groups, std::greater(), &Group::kept_mb);
   return groups;
 }
 
@@ -101,18 +101,16 @@ std::optional<OperatorPlan> RelayTo(const OperatorModel& model,
 }
 
 int Slowest(const PlanCost& cost, bool memory) {
-  const auto worst =
-      std::ranges::max_element(cost.stages, [&](const auto& a, const auto& b) {
-        return ValueOf(a, memory) < ValueOf(b, memory);
-      });
+  const auto worst = std::ranges::max_element(
+      cost.stages, {},
+      [&](const StageCost& stage) { return ValueOf(stage, memory); });
   return static_cast<int>(worst - cost.stages.begin());
 }
 
 int PartnerOf(const PlanCost& cost, int bottleneck, bool memory) {
   if (memory) {
-    const auto best = std::ranges::min_element(
-        cost.stages,
-        [](const auto& a, const auto& b) { return a.memory_mb < b.memory_mb; });
+    const auto best =
+        std::ranges::min_element(cost.stages, {}, &StageCost::memory_mb);
     return static_cast<int>(best - cost.stages.begin());
   }
   const std::vector<int> order = IdlestFirst(cost);
@@ -269,10 +267,9 @@ CostedPlan Relay(const OperatorModel& model, const CostedPlan& from,
 }
 
 std::vector<int> LargestFirst(const std::vector<double>& values) {
-  std::vector<int> order(values.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order,
-                           [&](int a, int b) { return values[a] > values[b]; });
+  std::vector<int> order = common::Indices(values.size());
+  std::ranges::stable_sort(order, std::greater(),
+                           [&](int i) { return values[i]; });
   return order;
 }
 

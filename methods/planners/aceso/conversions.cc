@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <string_view>
+#include <utility>
 
 namespace methods {
 namespace {
@@ -48,10 +49,9 @@ trials::PlanStage StageSizes(const OperatorPlan& plan, int stage) {
   for (int op = plan.begin(stage); op < plan.end(stage); ++op) {
     ++operators[plan.choices[op].tp_log2];
   }
-  const int tp_log2 =
-      std::ranges::max_element(operators, [](const auto& a, const auto& b) {
-        return a.second < b.second;
-      })->first;
+  const int tp_log2 = std::ranges::max_element(
+                          operators, {}, &std::pair<const int, int>::second)
+                          ->first;
   const int tp = 1 << tp_log2;
   return {.dp = plan.GpusOf(stage) / tp, .tp = tp};
 }

@@ -4,18 +4,21 @@
 #include <cstddef>
 #include <utility>
 
+#include "common/ranges.h"
+
 namespace methods {
 namespace {
 
+// In the order of PrimitiveKind.
 constexpr std::array kPrimitives = {
     Primitive{PrimitiveKind::kIncOperators, {+1, 0, +1}},
     Primitive{PrimitiveKind::kDecOperators, {-1, 0, -1}},
     Primitive{PrimitiveKind::kIncMicroBatch, {-1, 0, +1}},
     Primitive{PrimitiveKind::kDecMicroBatch, {+1, 0, -1}},
-    Primitive{PrimitiveKind::kIncDp, {-1, +1, -1}},
-    Primitive{PrimitiveKind::kDecDp, {+1, -1, +1}},
-    Primitive{PrimitiveKind::kIncTp, {-1, +1, -1}},
-    Primitive{PrimitiveKind::kDecTp, {+1, -1, +1}},
+    Primitive{PrimitiveKind::kIncDp, {-1, +1, -1}, {.dp_log2 = +1}},
+    Primitive{PrimitiveKind::kDecDp, {+1, -1, +1}, {.dp_log2 = -1}},
+    Primitive{PrimitiveKind::kIncTp, {-1, +1, -1}, {.tp_log2 = +1}},
+    Primitive{PrimitiveKind::kDecTp, {+1, -1, +1}, {.tp_log2 = -1}},
     Primitive{PrimitiveKind::kIncRecomputation, {+1, 0, -1}},
     Primitive{PrimitiveKind::kDecRecomputation, {-1, 0, +1}},
 };
@@ -187,16 +190,12 @@ std::optional<CostedPlan> Apply(const OperatorModel& model,
                               kind == PrimitiveKind::kIncMicroBatch);
       break;
     case PrimitiveKind::kIncDp:
-      plan = ChangeGpus(model, from, stage, {.dp_log2 = +1}, explored);
-      break;
     case PrimitiveKind::kDecDp:
-      plan = ChangeGpus(model, from, stage, {.dp_log2 = -1}, explored);
-      break;
     case PrimitiveKind::kIncTp:
-      plan = ChangeGpus(model, from, stage, {.tp_log2 = +1}, explored);
-      break;
     case PrimitiveKind::kDecTp:
-      plan = ChangeGpus(model, from, stage, {.tp_log2 = -1}, explored);
+      plan = ChangeGpus(model, from, stage,
+                        kPrimitives[static_cast<std::size_t>(kind)].sizes,
+                        explored);
       break;
     case PrimitiveKind::kIncRecomputation:
     case PrimitiveKind::kDecRecomputation:
@@ -219,11 +218,7 @@ std::vector<int> BottlenecksOf(const OperatorModel& model,
   if (Fits(model, cost)) {
     return LargestFirst(cost.stage_iteration_ms);
   }
-  std::vector<double> memory_mb;
-  for (const StageCost& stage : cost.stages) {
-    memory_mb.push_back(stage.memory_mb);
-  }
-  return LargestFirst(memory_mb);
+  return LargestFirst(common::Map(cost.stages, &StageCost::memory_mb));
 }
 
 std::vector<std::vector<PrimitiveKind>> PrimitiveGroups(

@@ -31,6 +31,7 @@ enum class PrimitiveKind {
 struct Primitive {
   PrimitiveKind kind;
   std::array<int, 3> change;  // of computation, communication, memory
+  SizeChange sizes = {};      // of a primitive that exchanges GPUs
 };
 
 // Source: Aceso Table 1.

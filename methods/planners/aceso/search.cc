@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <string_view>
@@ -13,6 +14,7 @@
 
 #include "common/hash.h"
 #include "common/parallel.h"
+#include "common/ranges.h"
 #include "methods/planners/aceso/conversions.h"
 #include "methods/planners/aceso/primitives.h"
 
@@ -127,9 +129,8 @@ class StageSearch {
         }
       }
       // Best performance first.
-      std::ranges::stable_sort(found, [](const auto& a, const auto& b) {
-        return a.first < b.first;
-      });
+      std::ranges::stable_sort(found, {},
+                               &std::pair<ScoreOf, CostedPlan>::first);
       if (!found.empty() && found[0].first < best_score_) {
         hops_ = hop + 1;
         CostedPlan better = std::move(found[0].second);
@@ -209,11 +210,8 @@ class StageSearch {
 }  // namespace
 
 std::int64_t AcesoResult::explored() const {
-  std::int64_t sum = 0;
-  for (const AcesoTrace& trace : traces) {
-    sum += trace.explored;
-  }
-  return sum;
+  const auto explored = common::Map(traces, &AcesoTrace::explored);
+  return std::accumulate(explored.begin(), explored.end(), std::int64_t{0});
 }
 
 bool FirstPlan(const OperatorModel& model, int stages, AcesoStart start,
@@ -281,15 +279,13 @@ AcesoResult SearchAceso(const OperatorModel& model,
     searches = SearchStages(model, options, true);
   }
   AcesoResult result;
-  const auto better = [&](const CostedPlan& a, const CostedPlan& b) {
-    return Score(model, a.cost) < Score(model, b.cost);
-  };
   std::vector<CostedPlan> all;
   for (const StageSearch& search : searches) {
     result.traces.push_back(search.trace());
     all.insert(all.end(), search.best().begin(), search.best().end());
   }
-  std::ranges::stable_sort(all, better);
+  std::ranges::stable_sort(
+      all, {}, [&](const CostedPlan& plan) { return Score(model, plan.cost); });
   for (const CostedPlan& plan : all) {
     if (Fits(model, plan.cost)) {
       result.best.push_back(plan);

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/error.h"
 #include "methods/planners/aceso/arguments.h"
 #include "methods/planners/operators/plan_cost.h"
 

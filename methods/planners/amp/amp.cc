@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "common/ranges.h"
 #include "common/units.h"
 #include "methods/planners/aceso/conversions.h"
 
@@ -60,12 +61,10 @@ Placement Rectangles(const std::vector<int>& hosts, int gpus_per_host, int high,
 }
 
 std::vector<std::vector<int>> HostOrders(const AmpCluster& cluster) {
-  std::vector<int> given(cluster.bandwidth.size());
-  std::iota(given.begin(), given.end(), 0);
+  const std::vector<int> given = common::Indices(cluster.bandwidth.size());
   std::vector<int> slowest_first = given;
-  std::ranges::stable_sort(slowest_first, [&](int a, int b) {
-    return cluster.bandwidth[a] < cluster.bandwidth[b];
-  });
+  std::ranges::stable_sort(slowest_first, {},
+                           [&](int host) { return cluster.bandwidth[host]; });
   std::vector<int> fastest_first(slowest_first.rbegin(), slowest_first.rend());
   if (cluster.bandwidth[slowest_first.front()] ==
       cluster.bandwidth[slowest_first.back()]) {
@@ -73,8 +72,6 @@ std::vector<std::vector<int>> HostOrders(const AmpCluster& cluster) {
   }
   return {given, fastest_first, slowest_first};
 }
-
-using common::kInfinity;
 
 class AssignmentProgram {
  public:
@@ -204,13 +201,6 @@ std::optional<AmpStrategy> BestOf(const AmpModel& model,
   return best;
 }
 
-MeanSizes SizesOf(const AmpModel& model, const AmpStrategy& strategy) {
-  const AmpSizes& sizes = strategy.sizes;
-  return {static_cast<double>(sizes.dp), static_cast<double>(sizes.tp),
-          static_cast<double>(sizes.pp),
-          static_cast<double>(model.MicrobatchesOf(sizes)), false};
-}
-
 // Stages of equally many layers, as a LayerAssignment.
 std::vector<int> EqualLayers(const AmpModel& model, int stages) {
   std::vector<int> first;
@@ -245,7 +235,9 @@ class AmpPlanner final : public Planner {
     for (const AmpStrategy& strategy : SearchAmp(model)) {
       const bool fits = !options_.memory_filter ||
                         strategy.memory_mb <= operators.job().memory_limit_mb;
-      proposals.push_back({SizesOf(model, strategy), fits ? 0 : 1,
+      proposals.push_back({SizesOf(model.PlanOf(strategy.sizes, strategy.first),
+                                   operators.job().batch),
+                           fits ? 0 : 1,
                            strategy.cost.iteration_ms *
                                part.weight.OfGpus(part.machine.gpus())});
     }
@@ -480,8 +472,8 @@ std::vector<AmpStrategy> SearchAmp(const AmpModel& model) {
       }
     }
   }
-  std::ranges::stable_sort(strategies, [](const auto& a, const auto& b) {
-    return a.cost.iteration_ms < b.cost.iteration_ms;
+  std::ranges::stable_sort(strategies, {}, [](const AmpStrategy& strategy) {
+    return strategy.cost.iteration_ms;
   });
   return strategies;
 }

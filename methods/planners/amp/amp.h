@@ -15,7 +15,6 @@
 #include <memory>
 #include <vector>
 
-#include "common/error.h"
 #include "methods/options.h"
 #include "methods/planners/operator_job.h"
 #include "methods/planners/operators/operator_plan.h"

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
-#include <numeric>
 #include <utility>
 
-#include "common/error.h"
+#include "common/ranges.h"
 #include "common/units.h"
 #include "methods/planners/astra/learned_efficiency.h"
 #include "methods/planners/astra/plan_search.h"
@@ -65,17 +64,17 @@ class AstraPlanner final : public Planner {
     }
     const trials::Predictions estimates = EstimatesOf(part, *this);
     const std::vector<double>& bytes = estimates.peak_memory_bytes;
-    std::vector<int> order(bytes.size());
-    std::iota(order.begin(), order.end(), 0);
+    std::vector<int> order = common::Indices(bytes.size());
     // 0: passes all filters, 1: all but memory, 2: not the rules or the limit.
     std::vector<int> rank(bytes.size(), 2);
-    std::vector<Filter> filters = AstraFilters(part, options_, bytes);
-    const Filter memory = std::move(filters.back());
-    filters.pop_back();
-    for (const int candidate : ApplyFilters(order, filters).kept) {
-      if (IsWithinMoney(part.machine.gpus(),
-                        estimates.step_time_s[candidate])) {
-        rank[candidate] = memory.keeps(candidate) ? 0 : 1;
+    const int gpus = part.machine.gpus();
+    const auto is_left_out = AstraRules(part, options_, gpus);
+    const double most_bytes =
+        options_.memory_share * part.machine.memory_bytes();
+    for (const int candidate : order) {
+      if (!is_left_out((*part.space)[candidate]) &&
+          IsWithinMoney(gpus, estimates.step_time_s[candidate])) {
+        rank[candidate] = bytes[candidate] <= most_bytes ? 0 : 1;
       }
     }
     const auto key = [&](int candidate) {
@@ -182,47 +181,23 @@ std::vector<Option> OptionsOf(AstraMethodOptions& o) {
   };
 }
 
-std::vector<std::pair<std::string, trials::Rule>> AstraRules(
-    const Problem& problem, const AstraMethodOptions& options) {
-  std::vector<std::pair<std::string, trials::Rule>> rules;
-  const auto add = [&](const std::string& name, const std::string& expression) {
-    rules.emplace_back(name, trials::Rule::Parse(expression, "astra", "rules",
-                                                 problem.space->knobs()));
+std::function<bool(const trials::ParallelConfig&)> AstraRules(
+    const Problem& problem, const AstraMethodOptions& options, int gpus) {
+  std::vector<trials::Rule> rules;
+  for (const std::string& expression :
+       {std::string(options.flash_attention ? kFlashAttentionRule : ""),
+        options.rules}) {
+    if (!expression.empty()) {
+      rules.push_back(trials::Rule::Parse(expression, "astra", "rules",
+                                          problem.space->knobs()));
+    }
+  }
+  return [rules, context = trials::RuleContext(WorkloadFor("astra", problem),
+                                               gpus)](const auto& config) {
+    return std::ranges::any_of(rules, [&](const trials::Rule& rule) {
+      return rule.Matches(config, context);
+    });
   };
-  if (options.flash_attention) {
-    add("flash attention", kFlashAttentionRule);
-  }
-  if (!options.rules.empty()) {
-    add("rules", options.rules);
-  }
-  return rules;
-}
-
-std::vector<Filter> AstraFilters(const Problem& problem,
-                                 const AstraMethodOptions& options,
-                                 const std::vector<double>& memory_bytes) {
-  std::map<int, trials::Rule::Context> contexts;  // by number of GPUs
-  for (const Problem& part : PartsOf(problem)) {
-    const int gpus = part.machine.gpus();
-    contexts[gpus] = trials::RuleContext(WorkloadFor("astra", problem), gpus);
-  }
-  std::vector<Filter> filters;
-  for (auto& [name, rule] : AstraRules(problem, options)) {
-    filters.push_back(
-        {name, [&space = *problem.space, rule = rule, contexts](int candidate) {
-           const auto own = contexts.find(trials::GpusOf(space[candidate]));
-           return !rule.Matches(
-               space[candidate],
-               own == contexts.end() ? contexts.rbegin()->second : own->second);
-         }});
-  }
-  filters.push_back(
-      {"memory",
-       [&memory_bytes, most = options.memory_share *
-                              problem.machine.memory_bytes()](int candidate) {
-         return memory_bytes[candidate] <= most;
-       }});
-  return filters;
 }
 
 AstraModel AstraModelOf(const trials::Workload& workload, int gpus_per_node,

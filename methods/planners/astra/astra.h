@@ -6,22 +6,22 @@
 // chunks), sequence parallelism, distributed optimizer (ZeRO stage),
 // recomputation granularity and expert-parallel size, as far as the space has
 // them. With Judge::kPlan, its strategies are plans: of its mode 2 on several
-// GPU types, and with recomputation of some layers (plan_search.h). Mode 3 is
-// in money.h.
+// GPU types, and with recomputation of some layers (plan_search.h). Its
+// mode 3, the optimal pool, is the Pareto front of Planner::Plans on several
+// numbers of GPUs.
 
 #ifndef METHODS_PLANNERS_ASTRA_ASTRA_H_
 #define METHODS_PLANNERS_ASTRA_ASTRA_H_
 
+#include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "methods/method.h"
 #include "methods/options.h"
 #include "methods/planners/astra/astra_model.h"
 #include "methods/planners/planner.h"
-#include "trials/rules.h"
 
 namespace methods {
 
@@ -63,24 +63,17 @@ struct AstraMethodOptions {
 
 [[nodiscard]] std::vector<Option> OptionsOf(AstraMethodOptions& options);
 
-// Its rules by name: "flash attention" (its rule 1, where it is on), "rules"
-// (where there are any). What matches one is left out.
-// Errors: throws InputError for rules that cannot be understood.
-[[nodiscard]] std::vector<std::pair<std::string, trials::Rule>> AstraRules(
-    const Problem& problem, const AstraMethodOptions& options);
+// Its rules for so many GPUs: its rule 1 where flash attention is on, and those
+// of the options. Whether a strategy matches one and is left out.
+// Errors: throws InputError for rules that cannot be understood, and if the
+// problem has no workload.
+[[nodiscard]] std::function<bool(const trials::ParallelConfig&)> AstraRules(
+    const Problem& problem, const AstraMethodOptions& options, int gpus);
 
 // The candidate's strategy: what its Table 3 lacks or fixes has its value
 // there.
 [[nodiscard]] trials::ParallelConfig AstraStrategyOf(
     trials::ParallelConfig config);
-
-// The filters by name: "flash attention" (its rule 1, where it is on), "rules"
-// (where there are any), "memory". `memory_bytes` has the estimates of all
-// candidates and must outlive the result, like the problem.
-// Errors: throws InputError for rules that cannot be understood.
-[[nodiscard]] std::vector<Filter> AstraFilters(
-    const Problem& problem, const AstraMethodOptions& options,
-    const std::vector<double>& memory_bytes);
 
 // The model with these options, for the GPUs of a host and an order of ranks.
 // Errors: throws InputError for a table that cannot be read.

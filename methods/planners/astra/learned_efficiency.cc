@@ -6,13 +6,13 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "common/csv_table.h"
 #include "common/text.h"
-#include "methods/planners/operators/number_or_nan.h"
 #include "surrogates/boosted_trees/boosted_trees.h"
 
 namespace methods {
@@ -29,7 +29,7 @@ double SizeOf(const CsvTable& table, const CsvTable::Row& row,
   for (const std::string_view part : common::Split(shape, ',')) {
     const std::string_view text = common::Trim(part);
     if (text.size() > 2 && text.substr(0, 1) == name && text[1] == '=') {
-      const double size = NumberOrNan(text.substr(2));
+      const double size = common::NumberOrNan(text.substr(2));
       if (size >= 1.0) {
         return size;
       }
@@ -68,7 +68,7 @@ std::vector<MeasuredProduct> ReadMeasuredProducts(
       continue;
     }
     const std::string_view cell = table.Cell(row, "efficiency");
-    const double efficiency = NumberOrNan(cell);
+    const double efficiency = common::NumberOrNan(cell);
     if (!(efficiency > 0.0 && efficiency <= 1.0)) {
       table.Fail(
           row.line,

@@ -4,11 +4,9 @@
 #define METHODS_PLANNERS_ASTRA_LEARNED_EFFICIENCY_H_
 
 #include <filesystem>
-#include <string>
 #include <string_view>
 #include <vector>
 
-#include "common/error.h"
 #include "methods/planners/astra/astra_model.h"
 
 namespace methods {

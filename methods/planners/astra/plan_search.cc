@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <set>
-#include <string>
 #include <utility>
 
+#include "common/ranges.h"
 #include "trials/constraints.h"
-#include "trials/rules.h"
 
 namespace methods {
 namespace {
@@ -72,8 +72,7 @@ class Search {
         gpus_(search.gpus > 0 ? search.gpus : problem.machine.gpus()),
         top_(static_cast<std::size_t>(search.top)),
         memory_share_(options.memory_share),
-        rules_(AstraRules(problem, options)),
-        context_(trials::RuleContext(*problem.workload, gpus_)) {}
+        is_left_out_(AstraRules(problem, options, gpus_)) {}
 
   PlanSearchResult Run() {
     const std::set<Values> all =
@@ -112,10 +111,7 @@ class Search {
   }
 
   [[nodiscard]] bool Passes(const ParallelConfig& config) const {
-    return std::ranges::none_of(rules_,
-                                [&](const auto& rule) {
-                                  return rule.second.Matches(config, context_);
-                                }) &&
+    return !is_left_out_(config) &&
            trials::ConfigProblem(config, {.workload = *problem_.workload,
                                           .any_gpus = true,
                                           .replicated_kv_heads = true,
@@ -126,11 +122,10 @@ class Search {
 
   // All solutions of Eq. 23 for these sizes.
   void AddShares(const ParallelConfig& config) {
-    std::vector<int> most_stages;
-    for (const trials::GpuType& gpu_type : problem_.machine.gpu_types()) {
-      most_stages.push_back(gpu_type.gpus / config.cp /
-                            (config.dp * config.tp));
-    }
+    const std::vector<int> most_stages = common::Map(
+        problem_.machine.gpu_types(), [&](const trials::GpuType& gpu_type) {
+          return gpu_type.gpus / config.cp / (config.dp * config.tp);
+        });
     for (const std::vector<TypeShare>& shares :
          SharesOf(config.pp, problem_.workload->model.layers, most_stages)) {
       AddOrders(config, shares);
@@ -245,8 +240,7 @@ class Search {
   int gpus_;
   std::size_t top_;
   double memory_share_;
-  std::vector<std::pair<std::string, trials::Rule>> rules_;
-  trials::Rule::Context context_;
+  std::function<bool(const ParallelConfig&)> is_left_out_;
   bool partial_ = false;  // the space has full recomputation
   PlanSearchResult result_;
 };

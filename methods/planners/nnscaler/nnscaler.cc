@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "common/ranges.h"
 #include "common/units.h"
 #include "methods/planners/aceso/conversions.h"
 #include "methods/planners/alpa/alpa.h"
@@ -159,14 +160,6 @@ void Replicate(int replicas, OperatorPlan& plan) {
   }
 }
 
-double PipelineMsOf(const PlanCost& cost, int microbatches) {
-  std::vector<double> stage_ms;
-  for (const StageCost& stage : cost.stages) {
-    stage_ms.push_back(stage.total_ms());
-  }
-  return PipelineMs(stage_ms, microbatches);
-}
-
 class NnScalerPlanner final : public Planner {
  public:
   explicit NnScalerPlanner(const NnScalerOptions& options)
@@ -180,9 +173,7 @@ class NnScalerPlanner final : public Planner {
     const bool fit = !plans.empty();
     if (!fit) {
       plans = SearchUnderConstraints(model, options_.constraints, false);
-      std::ranges::stable_sort(plans, [](const auto& a, const auto& b) {
-        return a.memory_mb < b.memory_mb;
-      });
+      std::ranges::stable_sort(plans, {}, &NnScalerPlan::memory_mb);
     }
     std::vector<Proposal> proposals;
     for (const NnScalerPlan& plan : plans) {
@@ -205,7 +196,8 @@ class NnScalerPlanner final : public Planner {
         return {};
       }
       return EstimateOf(
-          PipelineMsOf(cost, model.job().batch / plan->micro_batch),
+          PipelineMs(common::Map(cost.stages, &StageCost::total_ms),
+                     model.job().batch / plan->micro_batch),
           cost.memory_mb);
     };
   }
@@ -261,9 +253,7 @@ std::vector<NnScalerPlan> SearchUnderConstraints(
       }
     }
   }
-  std::ranges::stable_sort(plans, [](const auto& a, const auto& b) {
-    return a.iteration_ms < b.iteration_ms;
-  });
+  std::ranges::stable_sort(plans, {}, &NnScalerPlan::iteration_ms);
   return plans;
 }
 
@@ -275,8 +265,7 @@ std::vector<Option> OptionsOf(NnScalerOptions& o) {
            "The largest share of the bubble in a pipeline; 1: any."},
           {"least_balance", Number{&o.constraints.least_balance, 0.0, 1.0},
            "The least work of a stage per GPU, as a share of the mean; its "
-           "inverse "
-           "is the most. 0: any."},
+           "inverse is the most. 0: any."},
           {"most_gpus_of_stage", Integer{&o.constraints.most_gpus_of_stage, 1},
            "GPUs of a stage, not counting replicas."},
       });

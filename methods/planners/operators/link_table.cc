@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "common/error.h"
 #include "common/files.h"
 #include "common/text.h"
-#include "methods/planners/operators/number_or_nan.h"
 
 namespace methods {
 namespace {
@@ -20,7 +20,7 @@ std::vector<double> Numbers(const std::vector<std::string_view>& cells,
                             const std::string& place) {
   std::vector<double> numbers;
   for (std::size_t i = 1; i < cells.size(); ++i) {
-    const double number = NumberOrNan(cells[i]);
+    const double number = common::NumberOrNan(cells[i]);
     if (!(number >= 0.0)) {
       throw common::InputError(fmt::format(
           "{}: '{}': must be a number, at least 0", place, cells[i]));

@@ -10,8 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/error.h"
-
 namespace methods {
 
 // A change of the layout of a tensor; kSplit needs no communication.

@@ -10,7 +10,8 @@
 #include <fmt/ranges.h>
 
 #include "common/csv_table.h"
-#include "methods/planners/operators/number_or_nan.h"
+#include "common/error.h"
+#include "common/text.h"
 
 namespace methods {
 namespace {
@@ -37,7 +38,7 @@ constexpr std::array kColumns = {
 double NumberAt(const CsvTable& table, const CsvTable::Row& row,
                 std::string_view column, double least) {
   const std::string_view text = table.Cell(row, column);
-  const double value = NumberOrNan(text);
+  const double value = common::NumberOrNan(text);
   if (!(value >= least)) {
     table.Fail(row.line,
                fmt::format("{} = '{}': must be a number of at least {}", column,

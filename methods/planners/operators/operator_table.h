@@ -9,8 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "common/error.h"
-
 namespace methods {
 
 // One operator on one GPU: its share of one microbatch. Megabytes are 2^20

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "common/error.h"
 #include "common/units.h"
 
 namespace methods {

@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "common/error.h"
 #include "methods/planners/operators/link_table.h"
 #include "methods/planners/operators/operator_plan.h"
 #include "methods/planners/operators/operator_table.h"

@@ -1,12 +1,11 @@
 #include "methods/planners/textbook/textbook.h"
 
-#include <algorithm>
 #include <cstddef>
-#include <numeric>
 #include <optional>
 
 #include "common/units.h"
 #include "methods/planners/planner.h"
+#include "methods/planners/textbook/textbook_model.h"
 #include "methods/sampling/nearest.h"
 
 namespace methods {
@@ -28,19 +27,13 @@ class Textbook final : public Method {
   Textbook(const Problem& problem, const TextbookOptions& options)
       : Method(problem), space_(*problem.space), weight_(problem.weight) {
     const TextbookModel model = ModelOf(problem, options);
+    const double most_bytes =
+        options.memory_share * problem.machine.memory_bytes();
     for (const trials::ParallelConfig& config : space_.configs()) {
       steps_.push_back(model.Step(config));
-    }
-    std::vector<int> all(steps_.size());
-    std::iota(all.begin(), all.end(), 0);
-    passes_.assign(steps_.size(), 0);
-    const Filtered filtered = ApplyFilters(
-        std::move(all),
-        TextbookFilters(space_, model,
-                        options.memory_share * problem.machine.memory_bytes(),
-                        options.communication_share));
-    for (const int candidate : filtered.kept) {
-      passes_[candidate] = 1;
+      passes_.push_back(model.Memory(config).Total() <= most_bytes &&
+                        model.CommunicationShare(config) <=
+                            options.communication_share);
     }
     if (options.advice) {
       const std::vector<double> weighted = WeightedTimes();
@@ -113,24 +106,11 @@ class Textbook final : public Method {
   const trials::SearchSpace& space_;
   trials::Weight weight_;
   std::vector<TextbookStep> steps_;
-  std::vector<char> passes_;
+  std::vector<char> passes_;  // the filters
   int first_ = -1;
 };
 
 }  // namespace
-
-std::vector<Filter> TextbookFilters(const trials::SearchSpace& space,
-                                    const TextbookModel& model,
-                                    double memory_bytes,
-                                    double communication_share) {
-  return {{"memory",
-           [&space, &model, memory_bytes](int candidate) {
-             return model.Memory(space[candidate]).Total() <= memory_bytes;
-           }},
-          {"communication", [&space, &model, communication_share](int i) {
-             return model.CommunicationShare(space[i]) <= communication_share;
-           }}};
-}
 
 std::vector<Option> OptionsOf(TextbookOptions& o) {
   return {

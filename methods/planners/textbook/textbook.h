@@ -10,7 +10,6 @@
 #include "methods/method.h"
 #include "methods/options.h"
 #include "methods/planners/planner.h"
-#include "methods/planners/textbook/textbook_model.h"
 
 namespace methods {
 
@@ -32,11 +31,6 @@ struct TextbookOptions {
 };
 
 [[nodiscard]] std::vector<Option> OptionsOf(TextbookOptions& options);
-
-// The filters by name: "memory", "communication".
-[[nodiscard]] std::vector<Filter> TextbookFilters(
-    const trials::SearchSpace& space, const TextbookModel& model,
-    double memory_bytes, double communication_share);
 
 // Step time and memory of every candidate by TextbookModel, without trials.
 // Errors: throws InputError if the problem has no workload, as MakeTextbook.

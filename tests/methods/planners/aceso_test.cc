@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include "methods/planners/aceso/baselines.h"
-#include "methods/planners/aceso/primitives.h"
 #include "methods/planners/aceso/search.h"
 #include "tests/methods/planners/aceso/small_model.h"
 

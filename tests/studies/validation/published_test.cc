@@ -2,7 +2,6 @@
 // bounds are slightly above the values that docs/simulator.md reports.
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>

@@ -4,7 +4,6 @@
 #include <limits>
 #include <numbers>
 #include <random>
-#include <tuple>
 #include <vector>
 
 #include <Eigen/LU>

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <random>
 #include <string>
-#include <vector>
 
 #include <Eigen/Core>
 

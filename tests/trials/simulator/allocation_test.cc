@@ -1,6 +1,5 @@
 // The allocations of a simulation.
 
-#include <cstddef>
 #include <vector>
 
 #include <gtest/gtest.h>

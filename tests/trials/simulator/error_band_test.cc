@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/error.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace trials::error_band_test {

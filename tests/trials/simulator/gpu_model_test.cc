@@ -1,7 +1,5 @@
 #include "trials/simulator/gpu_model.h"
 
-#include <string>
-
 #include <gtest/gtest.h>
 
 #include "common/error.h"

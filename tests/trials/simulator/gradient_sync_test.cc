@@ -6,8 +6,6 @@
 
 #include <gtest/gtest.h>
 
-#include "trials/simulator/collectives.h"
-
 namespace trials::gradient_sync_test {
 
 constexpr double kMega = 1e6;

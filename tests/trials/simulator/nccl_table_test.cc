@@ -5,7 +5,6 @@
 #include <cmath>
 #include <filesystem>
 #include <numeric>
-#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>

@@ -1,6 +1,5 @@
 #include "trials/simulator/placement.h"
 
-#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>

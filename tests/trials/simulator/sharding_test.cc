@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "tests/trials/simulator/problem.h"
-#include "trials/simulator/collectives.h"
 #include "trials/simulator/simulator.h"
 
 namespace trials::sharding_test {

@@ -2,7 +2,6 @@
 // assume.
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <random>
 #include <vector>

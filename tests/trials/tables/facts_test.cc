@@ -1,7 +1,6 @@
 #include "trials/tables/facts.h"
 
 #include <cmath>
-#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,6 @@
 #include "trials/tables/replay_runner.h"
 
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 #include <gmock/gmock.h>

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <set>
 #include <string>
 
 #include <gmock/gmock.h>

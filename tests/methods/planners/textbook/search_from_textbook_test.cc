@@ -9,8 +9,6 @@
 
 #include "methods/sampling/evolutionary.h"
 #include "methods/sampling/grid.h"
-#include "methods/sampling/hierarchical.h"
-#include "methods/sampling/nearest.h"
 #include "trials/search_space.h"
 
 namespace methods::search_from_textbook_test {

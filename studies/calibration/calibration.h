@@ -1,18 +1,21 @@
 // The surrogates of the compared methods, each fitted to the first trials of a
 // search of its method, and their predictions beside measurements.
 
-#ifndef STUDIES_CALIBRATION_SURROGATES_H_
-#define STUDIES_CALIBRATION_SURROGATES_H_
+#ifndef STUDIES_CALIBRATION_CALIBRATION_H_
+#define STUDIES_CALIBRATION_CALIBRATION_H_
 
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/manifest/manifest.h"
 #include "methods/history.h"
 #include "methods/method.h"
+#include "studies/output.h"
 #include "surrogates/gp/measurement.h"
 #include "surrogates/surrogate.h"
 
@@ -92,6 +95,44 @@ struct Confusion {
                                     const methods::History& all,
                                     const std::vector<char>& seen);
 
+// Collects the predictions of the surrogates into tables and figures:
+//
+//   scores         scores of every fit, and their means over problems and
+//   repeats out_of_memory  confusion matrices in the first repeat, with figures
+//   of
+//                  predicted against measured throughput (Figs. 6, 20-22) and
+//                  memory (Fig. 23)
+//   table5         the logarithms of the length scales that the paper's OPPA
+//   and
+//                  ours learned from 20 trials of the first repeat
+class Collection {
+ public:
+  void Add(const Fitted& fitted);
+  [[nodiscard]] std::vector<Output> Take() const;
+
+ private:
+  // Of a variant fitted to a number of trials.
+  using Key = std::pair<std::string, int>;
+  using Panels = std::map<Key, plots::Panel>;
+
+  void AddPredictions(const Fitted& fitted);
+  void AddLengthScales(const Fitted& fitted);
+  [[nodiscard]] Output TakePredictions() const;
+  [[nodiscard]] Output TakeLengthScales() const;
+  [[nodiscard]] Output TakeScores() const;
+
+  plots::Table scores_;
+  std::map<Key, std::vector<Scores>> by_surrogate_;
+  plots::Table confusion_;
+  std::vector<std::string> problems_;  // in order
+  std::map<std::string, Panels> throughput_;
+  std::map<std::string, Panels> memory_;
+  plots::Table length_scales_;
+  std::vector<std::string> fields_;
+  std::vector<std::string> columns_;
+  std::map<std::pair<std::string, std::string>, double> logs_;
+};
+
 }  // namespace studies
 
-#endif  // STUDIES_CALIBRATION_SURROGATES_H_
+#endif  // STUDIES_CALIBRATION_CALIBRATION_H_

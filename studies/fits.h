@@ -1,15 +1,17 @@
-// The fitted surrogates of a run, from its records, and their coefficients as
-// bandwidths, latencies and sizes.
+// fits: the fitted surrogates of a run, from its records, and their
+// coefficients as bandwidths, latencies and sizes.
 
-#ifndef STUDIES_FITS_FITTED_RUN_H_
-#define STUDIES_FITS_FITTED_RUN_H_
+#ifndef STUDIES_FITS_H_
+#define STUDIES_FITS_H_
 
+#include <filesystem>
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "common/statistics.h"
+#include "plots/table.h"
 #include "surrogates/cost/term.h"
 #include "trials/record.h"
 
@@ -29,8 +31,7 @@ struct FittedParameter {
 struct FittedSurrogate {
   std::string name;  // "throughput", "memory"
   std::vector<FittedParameter> length_scales;
-  std::vector<FittedParameter>
-      scales;  // signal, family, nugget, noise deviations
+  std::vector<FittedParameter> scales;  // of signal, family, nugget, noise
   std::vector<FittedParameter> coefficients;
   // Probability of the process with predictions; absent without predictions.
   std::optional<common::Estimate> trust;
@@ -80,6 +81,36 @@ struct Reading {
     const FittedSurrogate& surrogate, const FittedParameter& coefficient,
     const surrogates::JobSizes& sizes);
 
+struct FitsVerbOptions {
+  std::filesystem::path run_folder;  // results/<experiment>/.../<repeat>
+  int trial = 0;                     // as of this trial; 0: the last one
+  // Replaces the one that run.json names.
+  std::filesystem::path manifest;
+  bool json = false;
+};
+
+// Writes the fitted parameters of a run to `out`. Sizes for physical units come
+// from the run's manifest with the settings of the run; without it coefficients
+// are unchanged, with a note. Returns the program's exit code. Errors: throws
+// InputError when the folder holds no run or no fits.
+[[nodiscard]] int Fits(const FitsVerbOptions& options, std::ostream& out);
+
+// The coefficients of a run in physical units, and its standard deviations, as
+// rows of the result page. Empty for a run without fits or whose manifest is
+// gone.
+[[nodiscard]] plots::Table LearnedNumbers(
+    const std::filesystem::path& run_folder);
+
+// The same as text and as JSON. `note` is a line about missing sizes.
+[[nodiscard]] std::string FitsText(const trials::RunInfo& run,
+                                   const FittedRun& fitted,
+                                   const surrogates::JobSizes& sizes,
+                                   const std::string& note);
+[[nodiscard]] std::string FitsJson(const trials::RunInfo& run,
+                                   const FittedRun& fitted,
+                                   const surrogates::JobSizes& sizes,
+                                   const std::string& note);
+
 }  // namespace studies
 
-#endif  // STUDIES_FITS_FITTED_RUN_H_
+#endif  // STUDIES_FITS_H_

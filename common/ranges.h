@@ -1,0 +1,34 @@
+// Lists from lists.
+
+#ifndef COMMON_RANGES_H_
+#define COMMON_RANGES_H_
+
+#include <cstddef>
+#include <functional>
+#include <numeric>
+#include <type_traits>
+#include <vector>
+
+namespace common {
+
+// Of each thing what `of` returns, or the member that it points to.
+template <typename Things, typename Of>
+[[nodiscard]] auto Map(const Things& things, const Of& of) {
+  std::vector<std::decay_t<decltype(std::invoke(of, *things.begin()))>> mapped;
+  for (const auto& thing : things) {
+    mapped.push_back(std::invoke(of, thing));
+  }
+  return mapped;
+}
+
+// 0, 1, ..., count - 1.
+template <typename Index = int>
+[[nodiscard]] std::vector<Index> Indices(std::size_t count) {
+  std::vector<Index> indices(count);
+  std::iota(indices.begin(), indices.end(), Index{0});
+  return indices;
+}
+
+}  // namespace common
+
+#endif  // COMMON_RANGES_H_
