@@ -302,12 +302,14 @@ int Conclude(const TuneJob& job, std::vector<Finalist> finalists) {
   const std::optional<trials::ParallelConfig> config =
       keep ? job.Present()
            : trials::ParseParallelConfig(best.config, testbed.space->knobs());
+  // A command line with placeholders is none that runs, unlike the user's own.
   const trials::RenderedJob rendered =
-      keep ? trials::RenderedJob{job.run().problem->backend.GetStrings(
-                                     "program"),
-                                 {},
-                                 {}}
-           : testbed.program->Render(*config, job.folder() / "best");
+      keep && testbed.program->RunsAsGiven()
+          ? trials::RenderedJob{job.run().problem->backend.GetStrings(
+                                    "program"),
+                                {},
+                                {}}
+          : testbed.program->Render(*config, job.folder() / "best");
   result["command"] = rendered.words;
   result["environment"] = rendered.environment;
   if (config) {

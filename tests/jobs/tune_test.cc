@@ -102,6 +102,22 @@ TEST_F(TuneTest, KeepsYoursWhereNothingIsFaster) {
   EXPECT_EQ(Oppa("report oppa-results/tune.toml"), 0) << Printed();
 }
 
+// A command line with placeholders is no command line of the user's.
+TEST_F(TuneTest, KeepsTheValuesThatStandForPlaceholders) {
+  Write("train.sh",
+        "#!/bin/sh\nfor i in $(seq 6); do echo \"took 0.0$((i % 3 + 3))\"; "
+        "done\n");
+  EXPECT_EQ(Oppa("tune --model config.json --gpus 1x2 --memory-gib 8 --batch "
+                 "16 --seq 64 --trials 2 --steps 6 --start "
+                 "dp=2,microbatches=4 --step-time took.([0-9.]+) -- "
+                 "./train.sh --micro {micro_batch_size} --accumulate "
+                 "{microbatches}"),
+            0)
+      << Printed();
+  EXPECT_THAT(output_, AllOf(HasSubstr("Keep yours"),
+                             HasSubstr("train.sh --micro 2 --accumulate 4\n")));
+}
+
 TEST_F(TuneTest, PassesTheConfigurationToAProgramThatReadsItItself) {
   Write("train.sh",
         "#!/bin/sh\nif [ -z \"$OPPA_MAX_STEPS\" ]; then\n"
