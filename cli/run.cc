@@ -165,9 +165,10 @@ int SubmitRuns(const VerbOptions& options, const RunVerbOptions& run_options,
   harness::Slurm slurm(submission, folder);
   slurm.Submit(jobs);
   const std::vector<std::int64_t> ids = slurm.submission().JobIds();
-  fmt::print("{}: {} of {} runs submitted as job{} {}, report as job {}\n",
+  fmt::print("{}: {} of {} runs submitted as job{} {}, {} as job {}\n",
              manifest.name, jobs.size(), runs.size(), ids.size() > 2 ? "s" : "",
-             fmt::join(ids.begin(), ids.end() - 1, ", "), ids.back());
+             fmt::join(ids.begin(), ids.end() - 1, ", "),
+             run_options.no_report ? "retries" : "report", ids.back());
   if (!run_options.wait) {
     return 0;
   }

@@ -262,7 +262,9 @@ int Logs(const VerbOptions& options, const std::string& run_name) {
   for (const harness::RunSpec& run : runs) {
     names.push_back(run.Name());
   }
-  const auto name = std::ranges::find(names, run_name);
+  const auto name = run_name.empty() && names.size() == 1
+                        ? names.begin()
+                        : std::ranges::find(names, run_name);
   if (name == names.end()) {
     throw InputError(fmt::format(
         "'{}' is not a run of {}{}; `oppa matrix` lists the runs", run_name,
@@ -274,7 +276,7 @@ int Logs(const VerbOptions& options, const std::string& run_name) {
   };
   const auto states =
       harness::LatestTasks(harness::ReadSubmissions(folder), std::nullopt);
-  const auto task = states.find(run_name);
+  const auto task = states.find(*name);
   fs::path log =
       task == states.end() ? run_folder / "log.txt" : task->second.log;
   if (const fs::path trial = harness::NewestLog(run_folder);
@@ -285,7 +287,7 @@ int Logs(const VerbOptions& options, const std::string& run_name) {
   if (has_text(log)) {
     fmt::print("{}:\n{}\n", shown, harness::Tail(log, kLogLines));
   } else {
-    fmt::print("{}: wrote nothing (its log is {})\n", run_name, shown);
+    fmt::print("{}: wrote nothing (its log is {})\n", *name, shown);
   }
   return 0;
 }
@@ -295,7 +297,9 @@ Verb DefineLogs() {
   Options options = RecordOptions(all->verb);
   options.insert(
       options.begin() + 1,
-      Required(Bind("RUN", "name of the run, as in `oppa matrix`", all->own)));
+      Bind("RUN",
+           "name of the run, as in `oppa matrix` (default: the only one)",
+           all->own));
   return {.group = kExperiments,
           .name = "logs",
           .summary = "show the last output of a run",

@@ -134,9 +134,9 @@ int TuneInAJob(const TuneVerbOptions& options, const Words& words) {
                     std::to_string(options.finalists)},
         .log = run.Folder(folder) / "log.txt"}});
   fmt::print(
-      "`oppa status FILE`, `oppa logs FILE {}` and `oppa cancel FILE` take {}; "
-      "rerun the same command for the result, or to resume\n",
-      run.Name(), manifest.path.string());
+      "oppa status, logs and cancel take {}; rerun the same command for the "
+      "result, or to resume\n",
+      manifest.path.string());
   return code;
 }
 

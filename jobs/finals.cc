@@ -251,10 +251,11 @@ void PrintOpenPlaceholders(const trials::RenderedJob& rendered) {
       fmt::print("Replace {} by the value that you train with.\n\n", name);
     }
   }
-  if (trials::CommandLine(rendered).find("{node_rank}") != std::string::npos) {
+  if (trials::CommandLine(rendered).find("{master_addr}") !=
+      std::string::npos) {
     fmt::print(
-        "Start it on every node, with the number of the node (0, 1, ...) for "
-        "{{node_rank}} and the first node for {{master_addr}}.\n\n");
+        "Start it on every node, with the first node for {{master_addr}} and "
+        "the number of the node for {{node_rank}}.\n\n");
   }
 }
 

@@ -96,18 +96,16 @@ trials::Measurement TuneJob::Measure(
   request.seed = manifest_.seed;
   request.interrupted = [] { return harness::StopSignal() != 0; };
   harness::ProgramJob& program = *testbed_.program;
-  const bool as_given = !config && program.RunsAsGiven();
   program.KeepLogs(folder_ / harness::kChecksFolder);
-  program.RunAsGiven(as_given);
+  program.RunAsGiven(!config && program.RunsAsGiven());
   struct Restore {
     harness::ProgramJob& program;
     ~Restore() { program.RunAsGiven(false); }
   } restore{program};
   try {
-    return trial_jobs_
-               ? trial_jobs_(*this, harness::TrialCheck{as_given, round})
-                     ->Run(request)
-               : testbed_.runner->Run(request);
+    return trial_jobs_ ? trial_jobs_(*this, harness::TrialCheck{!config, round})
+                             ->Run(request)
+                       : testbed_.runner->Run(request);
   } catch (const trials::TrialInterrupted& e) {
     interrupted_ = true;
     fmt::print("{}\n", e.what());

@@ -58,7 +58,7 @@ WordList OnNodes(WordList words) {
   trials::RemoveFlag(words, "--standalone", false);
   words.insert(words.begin() + index + 1,
                {"--nnodes={nodes}", "--rdzv_id=oppa", "--rdzv_backend=c10d",
-                "--rdzv_endpoint={master_addr}:29500"});
+                "--rdzv_endpoint={master_addr}:{master_port}"});
   return words;
 }
 

@@ -113,7 +113,8 @@ trials::Measurement Measure(const fs::path& folder, TrialTask& task) {
   const Testbed testbed = MakeTestbed(FindProblem(manifest, task.problem));
   if (testbed.program != nullptr) {
     testbed.program->KeepLogs(folder);
-    testbed.program->RunAsGiven(task.check && task.check->as_given);
+    testbed.program->RunAsGiven(task.check && task.check->yours &&
+                                testbed.program->RunsAsGiven());
   }
   if (!testbed.simulated && task.time_minutes > 0) {
     task.request.time_limit_s = std::min(task.request.time_limit_s,

@@ -32,12 +32,12 @@ namespace harness {
 inline constexpr const char* kChecksFolder = "checks";
 
 struct TrialCheck {
-  bool as_given = false;  // see ProgramJob::RunAsGiven
-  int round = 0;          // tells measurements of a configuration apart
+  bool yours = false;  // of the user's own job, as it is
+  int round = 0;       // tells measurements of a configuration apart
 };
 
 void VisitFields(common::FieldsOf<TrialCheck> auto& check, const auto& visit) {
-  visit("as_given", check.as_given);
+  visit("yours", check.yours);
   visit("round", check.round);
 }
 

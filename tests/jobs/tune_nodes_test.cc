@@ -34,7 +34,7 @@ std::string OnNodesLine(const std::string& line) {
 TEST(OnNodes, AddsARendezvousToTorchrunForOneNode) {
   const std::string added =
       "torchrun --nnodes={nodes} --rdzv_id=oppa --rdzv_backend=c10d "
-      "--rdzv_endpoint={master_addr}:29500 ";
+      "--rdzv_endpoint={master_addr}:{master_port} ";
   EXPECT_EQ(OnNodesLine("torchrun --standalone --nproc-per-node=8 t.py"),
             added + "--nproc-per-node=8 t.py");
   EXPECT_EQ(OnNodesLine("env A=1 /opt/torchrun t.py --lr 1"),

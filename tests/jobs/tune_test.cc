@@ -207,7 +207,7 @@ TEST_F(TuneTest, RunsOnTheHostsOfAFileAndEndsATrialOnAllOfThem) {
                                       HasSubstr("1 of node-a, it's")));
   EXPECT_THAT(Content("hosts-used"), HasSubstr("node-a\nme@node-b\n"));
   EXPECT_THAT(Content("lines"), Not(HasSubstr("SECRET")));
-  EXPECT_THAT(Content("oppa-results/tune/oppa-sim/1/trials.csv"),
+  EXPECT_THAT(Content("oppa-results/tune/oppa/1/trials.csv"),
               HasSubstr("out_of_memory"));
   EXPECT_NE(::kill(std::stoi(Content("waits")), 0), 0);  // it has ended
   EXPECT_THAT(Content("oppa-results/tune/best.sh"), HasSubstr("{node_rank}"));

@@ -159,11 +159,14 @@ class RunningTrial {
       return;
     }
     if (IsComplete()) {  // it may tear down and report its peak
-      // A program that does not read oppa's settings may train on and on.
+      // A program that does not read oppa's settings may train on and on. The
+      // ranks of several nodes need more time to end.
       constexpr double kPatienceOfLog = 2.0;
       if (now_s - last_report_s_ >
           std::min(options_.patience_s,
-                   scanner_ ? kPatienceOfLog : options_.patience_s)) {
+                   scanner_ && options_.ranks == CommandOptions::Ranks::kOne
+                       ? kPatienceOfLog
+                       : options_.patience_s)) {
         process_.End();
       }
     } else if (now_s - begin_s_ >= limit_s_) {

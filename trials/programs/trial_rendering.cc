@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/hash.h"
 #include "common/process.h"
 #include "common/text.h"
 #include "trials/programs/rank_launch.h"
@@ -23,6 +24,10 @@ bool IsPlaceholder(std::string_view text) {
     return (c >= 'a' && c <= 'z') || c == '_' || (c >= '0' && c <= '9');
   });
 }
+
+// Of {master_port}, below those that systems give to clients.
+constexpr int kFirstPort = 20000;
+constexpr int kPorts = 10000;
 
 // Numbers and booleans as such, other texts as strings.
 common::Json JsonValue(const Knob& knob, int value) {
@@ -73,7 +78,13 @@ std::map<std::string, std::string> Placeholders(const CommandOptions& options,
       // Each node replaces it (RunRank).
       {"node_rank",
        options.ranks == CommandOptions::Ranks::kOne ? "0" : "{node_rank}"},
-      {"master_addr", MasterAddress(options)}};
+      {"master_addr", MasterAddress(options)},
+      // Another one than the last trial's, which may still be in use.
+      {"master_port",
+       std::to_string(kFirstPort +
+                      common::DeriveSeed(ToString(config, options.knobs),
+                                         request.seed + request.max_steps) %
+                          kPorts)}};
   for (const Knob& knob : options.knobs) {
     values[knob.name] =
         knob.Text(ValueOf(knob, config, options.workload.batch_size));
@@ -147,6 +158,7 @@ RenderedJob RenderJob(const CommandOptions& options, const Cluster& cluster,
   for (const char* name : {"max_steps", "seed", "node_rank", "master_addr"}) {
     values[name] = fmt::format("{{{}}}", name);
   }
+  values["master_port"] = "29500";
   const auto expand = [&values](std::string_view text) {
     return Expand(text, values);
   };

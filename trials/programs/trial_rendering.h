@@ -23,8 +23,8 @@ namespace trials {
                           int batch_size);
 
 // The values of all placeholders by name: every parameter, {config},
-// {max_steps}, {seed}, {gpus}, {nodes}, {gpus_per_node}, {node_rank} and
-// {master_addr}.
+// {max_steps}, {seed}, {gpus}, {nodes}, {gpus_per_node}, {node_rank},
+// {master_addr} and {master_port}.
 [[nodiscard]] std::map<std::string, std::string> Placeholders(
     const CommandOptions& options, const Cluster& cluster,
     const TrialRequest& request);
