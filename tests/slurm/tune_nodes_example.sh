@@ -23,7 +23,7 @@ options=(--gpus 2x2 --model config.json --batch 16 --seq 64 --start dp=4,microba
 show() {  # words: prints and runs them
   echo "\$ $(printf '%q ' "$@" | sed 's/ $//')"
   local begin=$SECONDS
-  "$@" 2>&1 | sed "s#$S#~/job#g"
+  "$@" 2>&1 | sed -u "s#$S#~/job#g"
   echo "# $((SECONDS - begin)) s"
 }
 for way in ${3:-search trial srun hosts}; do
