@@ -211,6 +211,11 @@ test-slurm: build ## run the Slurm tests on a private Slurm (root)
 	@tests/slurm/slurm_test.sh $(OPPA)
 	@tests/slurm/trials_test.sh $(OPPA)
 	@tests/slurm/trainer_test.sh $(OPPA)
+	@tests/slurm/tune_test.sh $(OPPA)
+
+example-nodes: build ## tune a PyTorch job on two nodes as in docs/tune-your-job.md, on a private Slurm (root)
+	@scripts/install-deps --slurm
+	@python=$$(scripts/torch-python) && tests/slurm/tune_nodes_example.sh $(OPPA) "$$python"
 
 test-torch: build ## tune PyTorch DDP, FSDP, pipelining and Trainer programs on CPU ranks (10 minutes)
 	@python=$$(scripts/torch-python --venv transformers accelerate) && scripts/torch-tests $(OPPA) "$$python"

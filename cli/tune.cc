@@ -11,11 +11,16 @@
 
 #include "cli/command_line.h"
 #include "cli/page.h"
+#include "cli/run.h"
+#include "cli/slurm.h"
 #include "cli/verb_options.h"
 #include "common/error.h"
 #include "common/files.h"
 #include "common/text.h"
+#include "harness/provenance.h"
+#include "harness/records/inputs.h"
 #include "jobs/init.h"
+#include "jobs/tune_job.h"
 
 namespace cli {
 namespace {
@@ -57,6 +62,17 @@ Options JobOptions(jobs::InitOptions& job) {
            "where your log has the seconds of a step: 'took ([0-9.]+) s' "
            "(default: as the adapter reads them)",
            job.step_time),
+      Choice("--slurm WHAT",
+             "submit jobs from a login node: one for the whole search (search) "
+             "or one for each trial (trial)",
+             {"search", "trial"},
+             [&job](const auto& text) { job.nodes.slurm = text; }),
+      Bind("--sbatch OPTIONS",
+           "options of these jobs: \"--partition=a100 --time=4:00:00\"",
+           job.nodes.sbatch),
+      Bind("--hostfile FILE",
+           "hosts on which ssh starts the command, one on each line",
+           job.nodes.hostfile),
       Bind("--minutes N", "budget of the search", job.minutes),
       Bind("--trials N", "most trials", job.trials),
       Bind("--steps N", "steps of a trial", job.steps)};
@@ -71,6 +87,59 @@ void WriteManifest(const jobs::InitOptions& job) {
   }
 }
 
+VerbOptions VerbOptionsOf(const harness::Manifest& manifest) {
+  VerbOptions options;
+  options.manifest = manifest.path;
+  options.results =
+      jobs::TuneFolder(manifest.path, manifest.name).parent_path();
+  return options;
+}
+
+int TuneHere(const TuneVerbOptions& options, const Words& words) {
+  jobs::TuneOptions tune{.manifest = options.job.manifest,
+                         .command = fmt::format("{}", fmt::join(words, " ")),
+                         .finalists = options.finalists,
+                         .write_page = [](const fs::path& folder) {
+                           return WriteSearchPage(folder, {});
+                         }};
+  if (options.job.nodes.slurm == "trial") {
+    tune.trial_jobs = [](const jobs::TuneJob& job, const auto& check) {
+      return MakeTrialJobs(VerbOptionsOf(job.manifest()), job.manifest(),
+                           job.run(), job.testbed(), check);
+    };
+  }
+  return jobs::Tune(tune);
+}
+
+// Submits the search as a job, unless it is in the queue or has ended.
+int TuneInAJob(const TuneVerbOptions& options, const Words& words) {
+  const harness::Manifest manifest =
+      harness::ReadManifest(options.job.manifest);
+  const VerbOptions verb = VerbOptionsOf(manifest);
+  const harness::Testbeds testbeds;
+  (void)harness::CheckManifest(manifest, testbeds);
+  const fs::path folder = ExperimentFolder(verb, manifest);
+  const auto recorded =
+      harness::PrepareRecords(manifest, folder, false, testbeds);
+  if (recorded.front().finished && fs::exists(folder / "best.json")) {
+    return TuneHere(options, words);  // nothing is left to measure
+  }
+  harness::WriteExperiment(manifest, folder, testbeds);
+  const harness::RunSpec run = harness::RunMatrix(manifest).front();
+  const int code = SubmitRuns(
+      verb, {.no_report = true}, manifest,
+      {{.name = run.Name(),
+        .command = {harness::ProgramPath(), "tune",
+                    fs::absolute(manifest.path).string(), "--finalists",
+                    std::to_string(options.finalists)},
+        .log = run.Folder(folder) / "log.txt"}});
+  fmt::print(
+      "oppa status, logs and cancel take {}; rerun the same command for the "
+      "result, or to resume\n",
+      manifest.path.string());
+  return code;
+}
+
 int RunTune(TuneVerbOptions& options, const Words& words) {
   jobs::InitOptions& job = options.job;
   if (job.manifest.empty()) {
@@ -82,12 +151,7 @@ int RunTune(TuneVerbOptions& options, const Words& words) {
     throw common::InputError(
         "tune: give a manifest or a command line after --, not both");
   }
-  return jobs::Tune({.manifest = job.manifest,
-                     .command = fmt::format("{}", fmt::join(words, " ")),
-                     .finalists = options.finalists,
-                     .write_page = [](const fs::path& folder) {
-                       return WriteSearchPage(folder, {});
-                     }});
+  return (job.nodes.slurm == "search" ? TuneInAJob : TuneHere)(options, words);
 }
 
 int RunInit(jobs::InitOptions& job) {
@@ -131,7 +195,11 @@ Verbs TuneVerbs() {
        .examples = {"oppa tune --framework hf-trainer --model config.json "
                     "--batch 64 --seq 2048 -- torchrun --nproc-per-node=8 "
                     "run_clm.py ...",
-                    "oppa tune tune.toml"},
+                    "oppa tune tune.toml",
+                    "oppa tune --slurm search --sbatch \"--partition=a100 "
+                    "--time=4:00:00\" --gpus 2x8 --gpu a100 --framework "
+                    "megatron-lm --model config.json -- torchrun "
+                    "--nproc-per-node=8 pretrain_gpt.py ..."},
        .command = std::shared_ptr<Words>(tune, &tune->job.command),
        .run = [tune](const Words& words) { return RunTune(*tune, words); }},
       {.group = kJobs,

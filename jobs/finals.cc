@@ -148,12 +148,12 @@ void Load(const fs::path& file, std::vector<Finalist>& finalists) {
 // Adds a round. Returns false if a stop signal interrupts it.
 bool MeasureOnce(TuneJob& job, Finalist& finalist) {
   try {
-    const trials::Measurement measured =
-        job.Measure(finalist.config == kYours
-                        ? std::nullopt
-                        : std::optional(trials::ParseParallelConfig(
-                              finalist.config, job.testbed().space->knobs())),
-                    job.manifest().budget.q_max);
+    const trials::Measurement measured = job.Measure(
+        finalist.config == kYours
+            ? std::nullopt
+            : std::optional(trials::ParseParallelConfig(
+                  finalist.config, job.testbed().space->knobs())),
+        job.manifest().budget.q_max, static_cast<int>(finalist.rounds.size()));
     fmt::print("  {}: {}\n", finalist.config, job.Describe(measured));
     std::vector<double>& steps = finalist.rounds.emplace_back();
     if (measured.outcome == Outcome::kCompleted &&
@@ -250,6 +250,12 @@ void PrintOpenPlaceholders(const trials::RenderedJob& rendered) {
         })) {
       fmt::print("Replace {} by the value that you train with.\n\n", name);
     }
+  }
+  if (trials::CommandLine(rendered).find("{master_addr}") !=
+      std::string::npos) {
+    fmt::print(
+        "Start it on every node, with the first node for {{master_addr}} and "
+        "the number of the node for {{node_rank}}.\n\n");
   }
 }
 

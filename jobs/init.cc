@@ -14,6 +14,7 @@
 #include "trials/knobs.h"
 #include "trials/objective.h"
 #include "trials/programs/adapter.h"
+#include "trials/programs/rank_launch.h"
 
 namespace jobs {
 namespace {
@@ -82,6 +83,10 @@ Machine MachineOf(const InitOptions& options,
                   const std::optional<trials::ParallelConfig>& present) {
   const int devices = present ? trials::GpusOf(*present) : 0;
   Machine machine = DetectMachine(options.command, devices);
+  if (!options.nodes.hostfile.empty()) {
+    machine.size.nodes = static_cast<int>(
+        trials::ReadHosts(options.folder / options.nodes.hostfile).size());
+  }
   if (!options.gpus.empty()) {
     machine.size = ParseMachineSizes(options.gpus, 8).front();
   }
@@ -124,6 +129,11 @@ JobDraft DraftJob(const InitOptions& options) {
       throw InputError(fmt::format("--start: {}", e.what()));
     }
   }
+  if (!options.nodes.slurm.empty() && options.gpus.empty()) {
+    throw InputError(
+        "--slurm: give --gpus NODESxGPUS, such as 2x8: trials do not run on "
+        "this machine");
+  }
   draft.machine = MachineOf(options, draft.present);
   if (options.cluster.empty()) {
     draft.like = LikenessOf(draft.machine);
@@ -131,7 +141,8 @@ JobDraft DraftJob(const InitOptions& options) {
   if (!options.framework.empty()) {
     draft.adapter = trials::Adapter::Find(options.framework, options.folder);
   }
-  draft.job.words = options.command;
+  draft.job.words =
+      draft.machine.size.nodes > 1 ? OnNodes(options.command) : options.command;
   draft.job.folder = options.folder;
   draft.job.cluster.nodes = draft.machine.size.nodes;
   draft.job.cluster.gpus_per_node = draft.machine.size.gpus_per_node;
@@ -252,7 +263,7 @@ methods = ["{method}"]
 type = "command"
 {framework}folder = {folder}  # in which the program starts
 program = [{program}]
-timeout_s = 1800  # of a trial
+{ranks}timeout_s = 1800  # of a trial
 silence_s = 600   # a trial without a step for this long hangs
 
 {log}[workload]
@@ -270,7 +281,7 @@ time_minutes = {minutes}
 trials = {trials}
 q_max = {steps}  # steps of a trial
 stop_when = "gain < 1%"  # expected of the best untried configuration
-)";
+{slurm})";
 
 // The framework of predictions, where no adapter names one.
 constexpr const char* kPredictions =
@@ -311,7 +322,7 @@ std::string ManifestText(const InitOptions& options) {
     notes += fmt::format("# Note: {}.\n", note);
   }
   std::vector<std::string> program;
-  for (const std::string& word : options.command) {
+  for (const std::string& word : draft.job.words) {
     program.push_back(TomlString(word));
   }
   std::string framework = options.framework;
@@ -325,6 +336,12 @@ std::string ManifestText(const InitOptions& options) {
   const bool predicted = !options.cluster.empty() || draft.like.has_value();
   const bool names_framework =
       draft.adapter && !draft.adapter->framework().empty();
+  const std::string ranks =
+      options.nodes.hostfile.empty()
+          ? RanksText(options.command, draft.machine.size.nodes)
+          : fmt::format(
+                "hostfile = {}  # ssh starts the program on its hosts\n",
+                TomlString(FromManifest(options, options.nodes.hostfile)));
   return fmt::format(
       kManifest, fmt::arg("method", predicted ? "oppa-sim" : "oppa"),
       fmt::arg("start", draft.present
@@ -337,7 +354,12 @@ std::string ManifestText(const InitOptions& options) {
                    ? ""
                    : fmt::format("framework = {}\n", TomlString(framework))),
       fmt::arg("folder", TomlString(folder.empty() ? "." : folder)),
-      fmt::arg("program", fmt::join(program, ", ")),
+      fmt::arg("program", fmt::join(program, ", ")), fmt::arg("ranks", ranks),
+      fmt::arg("slurm",
+               SlurmText(options.nodes, draft.machine.product.empty() &&
+                                                options.cluster.empty()
+                                            ? draft.machine.size.gpus_per_node
+                                            : 0)),
       fmt::arg("log", options.step_time.empty()
                           ? ""
                           : fmt::format("[backend.log]\nstep_time_s = {}\n\n",

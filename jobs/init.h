@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "jobs/tune_nodes.h"
 
 namespace jobs {
 
@@ -29,6 +30,7 @@ struct InitOptions {
   int minutes = 30;
   int trials = 24;
   int steps = 20;
+  NodeOptions nodes;
 };
 
 // The commented manifest. Its search starts from the job's present

@@ -13,6 +13,7 @@
 #include "harness/local_pool.h"
 #include "harness/records/inputs.h"
 #include "harness/run_one.h"
+#include "harness/slurm/run_task.h"
 #include "harness/stop.h"
 #include "harness/testbeds/program.h"
 #include "jobs/finals.h"
@@ -38,11 +39,13 @@ std::string LastLines(const fs::path& log) {
   return lines.empty() ? "" : text;
 }
 
-// Prints each trial when it ends. `inner` and `job` must outlive it.
+// Prints each trial when it ends. `local` and `job` must outlive it.
 class TuneRunner final : public trials::TrialRunner {
  public:
-  TuneRunner(trials::TrialRunner& inner, const TuneJob& job)
-      : inner_(inner), job_(job) {
+  TuneRunner(trials::TrialRunner& local, const TuneJob& job)
+      : remote_(job.RemoteRunner()),
+        inner_(remote_ == nullptr ? local : *remote_),
+        job_(job) {
     for (const trials::Trial& trial : job.Recorded()) {
       ++trials_;
       any_ran_ = any_ran_ || trial.steps > 0;
@@ -79,8 +82,11 @@ class TuneRunner final : public trials::TrialRunner {
   // Whether the search should stop: the first trials failed with the same
   // message before their first step.
   [[nodiscard]] bool broken() const { return !any_ran_ && alike_ >= kAlike; }
+  // Of the search so far.
+  [[nodiscard]] int trials() const { return trials_; }
 
  private:
+  std::unique_ptr<trials::TrialRunner> remote_;  // may be null
   trials::TrialRunner& inner_;
   const TuneJob& job_;
   int trials_ = 0;
@@ -93,7 +99,7 @@ class TuneRunner final : public trials::TrialRunner {
 class Tuning {
  public:
   explicit Tuning(const TuneOptions& options)
-      : options_(options), job_(options.manifest) {}
+      : options_(options), job_(options.manifest, options.trial_jobs) {}
 
   int Run() {
     const harness::Manifest& manifest = job_.manifest();
@@ -104,11 +110,14 @@ class Tuning {
                             job_.testbeds());
     fmt::print("{}\n{} configurations; results: {}\n", testbed.description,
                testbed.space->size(), job_.folder().string());
+    if (!harness::IsFinished(job_.run_folder())) {
+      fmt::print("{}", job_.Nodes());
+    }
     if (!testbed.warning.empty()) {
       fmt::print("note: {}\n", testbed.warning);
     }
     if (job_.Recorded().empty() && !Preflight()) {
-      return harness::StopSignal() != 0 ? Stopped() : 1;
+      return job_.interrupted() ? Stopped() : 1;
     }
     harness::WriteExperiment(manifest, job_.folder(), job_.testbeds());
     if (const int code = Search(); code != 0) {
@@ -116,7 +125,7 @@ class Tuning {
     }
     std::vector<Finalist> finalists =
         MeasureFinalists(job_, options_.finalists);
-    if (harness::StopSignal() != 0) {
+    if (job_.interrupted()) {
       return Stopped();
     }
     const int code = Conclude(job_, std::move(finalists));
@@ -142,7 +151,8 @@ class Tuning {
 
   static int Stopped() {
     fmt::print("interrupted; rerun the same command to resume\n");
-    return 128 + harness::StopSignal();
+    return harness::StopSignal() != 0 ? 128 + harness::StopSignal()
+                                      : harness::kStoppedEarly;
   }
 
   bool Preflight() {
@@ -172,10 +182,12 @@ class Tuning {
 
   int Search() {
     TuneRunner* shown = nullptr;
+    int on_page = 0;  // trials
     harness::RunConditions conditions;
     conditions.command = options_.command;
-    conditions.stop = [this, &shown] {
-      if (!job_.Recorded().empty()) {
+    conditions.stop = [this, &shown, &on_page] {
+      if (shown != nullptr && shown->trials() != on_page) {
+        on_page = shown->trials();
         (void)WritePage();
       }
       return harness::StopSignal() != 0 ||
@@ -189,7 +201,7 @@ class Tuning {
     const bool done =
         harness::RunOne(job_.manifest(), job_.run(), job_.folder(), conditions,
                         job_.testbeds());
-    if (!done && harness::StopSignal() != 0) {
+    if (!done && (shown == nullptr || !shown->broken())) {
       return Stopped();
     }
     const std::vector<trials::Trial> trials = job_.Recorded();
@@ -219,8 +231,8 @@ class Tuning {
             : fmt::format("{} ({}): {}\n{}", job_.Text(failed->config),
                           ToString(failed->measurement.outcome),
                           common::Printable(failed->measurement.message),
-                          LastLines(job_.run_folder() / "trials" /
-                                    (job_.Text(failed->config) + ".log"))));
+                          LastLines(harness::NewestLog(
+                              job_.run_folder(), job_.Text(failed->config)))));
     return 1;
   }
 

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "common/text.h"
 #include "common/units.h"
+#include "harness/local_pool.h"
 #include "harness/stop.h"
 #include "harness/testbeds/program.h"
 #include "trials/trial.h"
@@ -37,12 +39,13 @@ harness::Manifest ReadSearch(const fs::path& path) {
 
 }  // namespace
 
-TuneJob::TuneJob(const fs::path& manifest)
+TuneJob::TuneJob(const fs::path& manifest, MakeTrialJobs trial_jobs)
     : manifest_(ReadSearch(manifest)),
       folder_(TuneFolder(manifest, manifest_.name)),
       run_(harness::RunMatrix(manifest_).front()),
       run_folder_(run_.Folder(folder_)),
-      testbed_(testbeds_.Of(*run_.problem)) {
+      testbed_(testbeds_.Of(*run_.problem)),
+      trial_jobs_(std::move(trial_jobs)) {
   tokens_ = static_cast<double>(
       batch_size() * run_.problem->workload.RequireInt("sequence_length"));
 }
@@ -71,21 +74,43 @@ std::optional<trials::ParallelConfig> TuneJob::Present() const {
       .config;
 }
 
+std::string TuneJob::Nodes() const {
+  const std::string nodes =
+      trial_jobs_ ? "a job of Slurm for each" : testbed_.program->Nodes();
+  return nodes.empty() ? "" : fmt::format("trials run with {}\n", nodes);
+}
+
+std::unique_ptr<trials::TrialRunner> TuneJob::RemoteRunner() const {
+  return trial_jobs_ ? trial_jobs_(*this, std::nullopt) : nullptr;
+}
+
+bool TuneJob::interrupted() const {
+  return interrupted_ || harness::StopSignal() != 0;
+}
+
 trials::Measurement TuneJob::Measure(
-    const std::optional<trials::ParallelConfig>& config, int steps) {
+    const std::optional<trials::ParallelConfig>& config, int steps, int round) {
   trials::TrialRequest request;
   request.candidate = config.value_or(Present().value_or((*testbed_.space)[0]));
   request.max_steps = steps;
   request.seed = manifest_.seed;
   request.interrupted = [] { return harness::StopSignal() != 0; };
   harness::ProgramJob& program = *testbed_.program;
-  program.KeepLogs(folder_ / "checks");
+  program.KeepLogs(folder_ / harness::kChecksFolder);
   program.RunAsGiven(!config && program.RunsAsGiven());
   struct Restore {
     harness::ProgramJob& program;
     ~Restore() { program.RunAsGiven(false); }
   } restore{program};
-  return testbed_.runner->Run(request);
+  try {
+    return trial_jobs_ ? trial_jobs_(*this, harness::TrialCheck{!config, round})
+                             ->Run(request)
+                       : testbed_.runner->Run(request);
+  } catch (const trials::TrialInterrupted& e) {
+    interrupted_ = true;
+    fmt::print("{}\n", e.what());
+    throw;
+  }
 }
 
 std::string TuneJob::Text(const trials::ParallelConfig& config) const {
@@ -117,7 +142,7 @@ std::string TuneJob::Describe(const trials::Measurement& measurement) const {
 }
 
 fs::path TuneJob::LogOf(const trials::ParallelConfig& config) const {
-  return folder_ / "checks" / (Text(config) + ".log");
+  return harness::NewestLog(folder_ / harness::kChecksFolder, Text(config));
 }
 
 fs::path TuneFolder(const fs::path& manifest, const std::string& name) {

@@ -4,6 +4,8 @@
 #define JOBS_TUNE_JOB_H_
 
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,19 +13,36 @@
 #include "common/error.h"
 #include "harness/manifest/manifest.h"
 #include "harness/run_matrix.h"
+#include "harness/slurm/trial_jobs.h"
 #include "harness/testbed.h"
 #include "trials/measurement.h"
 #include "trials/parallel_config.h"
 #include "trials/record.h"
+#include "trials/trial_runner.h"
 
 namespace jobs {
+
+class TuneJob;
+
+// Makes a runner whose trials are jobs of Slurm: those of the search, or one
+// outside of it.
+using MakeTrialJobs = std::function<std::unique_ptr<trials::TrialRunner>(
+    const TuneJob& job, const std::optional<harness::TrialCheck>& check)>;
 
 class TuneJob {
  public:
   TuneJob(const TuneJob&) = delete;
+  // `trial_jobs`: empty if trials run in this process.
   // Errors: throws InputError for a manifest that is not of one search with a
   // program.
-  explicit TuneJob(const std::filesystem::path& manifest);
+  explicit TuneJob(const std::filesystem::path& manifest,
+                   MakeTrialJobs trial_jobs = {});
+
+  // A line about where trials run; "" on this machine.
+  // Errors: as DescribeNodes.
+  [[nodiscard]] std::string Nodes() const;
+  // A runner of the trials of the search in jobs; null if they run here.
+  [[nodiscard]] std::unique_ptr<trials::TrialRunner> RemoteRunner() const;
 
   [[nodiscard]] const harness::Manifest& manifest() const { return manifest_; }
   [[nodiscard]] const harness::RunSpec& run() const { return run_; }
@@ -46,9 +65,13 @@ class TuneJob {
   [[nodiscard]] std::optional<trials::ParallelConfig> Present() const;
 
   // Runs the job with a configuration, or as it is, outside of the search.
-  // Errors: throws trials::TrialInterrupted after a stop signal.
+  // Errors: throws trials::TrialInterrupted after a stop signal and when nodes
+  // are lost, and prints why.
   [[nodiscard]] trials::Measurement Measure(
-      const std::optional<trials::ParallelConfig>& config, int steps);
+      const std::optional<trials::ParallelConfig>& config, int steps,
+      int round = 0);
+  // A stop signal, or a measurement that threw TrialInterrupted.
+  [[nodiscard]] bool interrupted() const;
 
   [[nodiscard]] std::string Text(const trials::ParallelConfig& config) const;
 
@@ -68,7 +91,9 @@ class TuneJob {
   std::filesystem::path run_folder_;
   harness::Testbeds testbeds_;
   harness::Testbed& testbed_;
+  MakeTrialJobs trial_jobs_;
   double tokens_ = 0.0;
+  bool interrupted_ = false;
 };
 
 // The folder of the results of a manifest: oppa-results/NAME next to it, or

@@ -116,7 +116,10 @@ struct Predicted {
 Testbed ProgramTestbed(const ProblemSpec& problem, const SimulatorSetup& setup,
                        const Predicted& predicted,
                        trials::CommandOptions options, const std::string& by) {
-  options.rank_wrapper = {ProgramPath(), "contain", "--"};
+  // A rank ends before srun or ssh is killed.
+  options.rank_wrapper = {
+      ProgramPath(), "contain",
+      fmt::format("--patience-s={:g}", options.patience_s / 2.0)};
   Testbed testbed =
       TestbedOn(setup.workload, {&setup.cluster(), 1}, setup.space);
   testbed.inputs = ProblemFiles(problem);

@@ -4,6 +4,7 @@
 #define HARNESS_TESTBEDS_PROGRAM_H_
 
 #include <filesystem>
+#include <string>
 #include <utility>
 
 #include "common/error.h"
@@ -12,6 +13,7 @@
 #include "trials/cluster.h"
 #include "trials/programs/adapter.h"
 #include "trials/programs/command_runner.h"
+#include "trials/programs/rank_launch.h"
 
 namespace harness {
 
@@ -34,6 +36,11 @@ class ProgramJob {
   [[nodiscard]] trials::RenderedJob Render(
       const trials::ParallelConfig& config,
       const std::filesystem::path& files) const;
+
+  // Where and how the ranks of several nodes start; see trials::DescribeNodes.
+  [[nodiscard]] std::string Nodes() const {
+    return trials::DescribeNodes(options_, cluster_);
+  }
 
   // Keeps the output of trials in the folder.
   void KeepLogs(const std::filesystem::path& folder) {

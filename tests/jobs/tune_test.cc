@@ -2,6 +2,8 @@
 
 #include "jobs/tune.h"
 
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -182,6 +184,51 @@ TEST_F(TuneTest, StopsAfterThreeTrialsThatFailAlike) {
   EXPECT_THAT(output_,
               AllOf(HasSubstr("failed alike"), HasSubstr("    no such device"),
                     HasSubstr("trial 3"), Not(HasSubstr("trial 4"))));
+}
+
+// With an ssh that starts the command on this machine.
+TEST_F(TuneTest, RunsOnTheHostsOfAFileAndEndsATrialOnAllOfThem) {
+  Write("ssh",
+        "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do\n"
+        "  [ \"$1\" = -o ] && shift\n  shift\ndone\n"
+        "echo $1 >> hosts-used\nshift\necho \"$*\" >> lines\n"
+        "exec setsid -w sh -c \"$*\"\n");
+  Write("hosts", "node-a slots=1\nme@node-b # the other\n");
+  // The second host runs out of memory, and the first one waits for it.
+  Write("train.sh",
+        "#!/bin/sh\necho \"$3 of $4, $NCCL_DEBUG\" >> ranks\n"
+        "if [ $1 = 8 ]; then\n"
+        "  [ $3 = 1 ] && { echo 'CUDA out of memory' >&2; exit 3; }\n"
+        "  echo $$ > waits; sleep 60\nfi\n"
+        "[ $3 = 0 ] || exit 0\n"
+        "for i in $(seq $2); do echo \"took 0.$1$((i % 3))\"; done\n");
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", (Path("").string() + ":" + path).c_str(), 1);
+  ::setenv("NCCL_DEBUG", "it's \"here\"", 1);
+  ::setenv("SECRET", "word", 1);  // not for the list of processes
+  const int code = Oppa(
+      "tune --hostfile hosts --gpus 2x1 --memory-gib 8 --model config.json "
+      "--batch 16 --seq 64 --trials 4 --steps 4 --finalists 1 --start "
+      "dp=2,microbatches=8 --step-time took.([0-9.]+) -- ./train.sh "
+      "{micro_batch_size} {max_steps} {node_rank} {master_addr}");
+  const int few = Oppa(
+      "tune --name few --hostfile hosts --gpus 4x1 --memory-gib 8 --model "
+      "config.json --batch 16 --seq 64 --start dp=4 -- ./train.sh");
+  const std::string refused = errors_;
+  ::setenv("PATH", path.c_str(), 1);
+  ::unsetenv("NCCL_DEBUG");
+  ::unsetenv("SECRET");
+  ASSERT_EQ(code, 0) << Content("oppa-results/tune.toml");
+  EXPECT_THAT(Content("ranks"), AllOf(HasSubstr("0 of node-a, it's \"here\""),
+                                      HasSubstr("1 of node-a, it's")));
+  EXPECT_THAT(Content("hosts-used"), HasSubstr("node-a\nme@node-b\n"));
+  EXPECT_THAT(Content("lines"), Not(HasSubstr("SECRET")));
+  EXPECT_THAT(Content("oppa-results/tune/oppa/1/trials.csv"),
+              HasSubstr("out_of_memory"));
+  EXPECT_NE(::kill(std::stoi(Content("waits")), 0), 0);  // it has ended
+  EXPECT_THAT(Content("oppa-results/tune/best.sh"), HasSubstr("{node_rank}"));
+  EXPECT_EQ(few, 2);
+  EXPECT_THAT(refused, HasSubstr("the hostfile has 2 of 4 nodes"));
 }
 
 TEST_F(TuneTest, RunsTheManifestThatInitWrote) {

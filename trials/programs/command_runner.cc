@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -18,6 +17,7 @@
 #include "trials/programs/contained_process.h"
 #include "trials/programs/leftovers.h"
 #include "trials/programs/log_scanner.h"
+#include "trials/programs/rank_launch.h"
 #include "trials/programs/trial_log.h"
 #include "trials/programs/trial_rendering.h"
 #include "trials/programs/trial_report.h"
@@ -91,10 +91,20 @@ class RunningTrial {
           error == ENOEXEC ? " (a script begins with a line like #!/bin/sh)"
                            : ""));
     }
-    if (interrupted_) {
+    // A signal that ended the ranks may arrive here after their end.
+    if (interrupted_ || (!decided_ && !IsComplete() && request_.interrupted &&
+                         request_.interrupted())) {
       throw TrialInterrupted("the trial was ended before its time");
     }
-    return Judge();
+    Measurement measurement = Judge();
+    if (measurement.outcome == Outcome::kFailed && !decided_) {
+      const std::string lost = LostNodes(options_, process_.wait_status());
+      if (!lost.empty()) {
+        throw TrialInterrupted(
+            fmt::format("the trial has no result: {}", lost));
+      }
+    }
+    return measurement;
   }
 
  private:
@@ -149,11 +159,14 @@ class RunningTrial {
       return;
     }
     if (IsComplete()) {  // it may tear down and report its peak
-      // A program that does not read oppa's settings may train on and on.
+      // A program that does not read oppa's settings may train on and on. The
+      // ranks of several nodes need more time to end.
       constexpr double kPatienceOfLog = 2.0;
       if (now_s - last_report_s_ >
           std::min(options_.patience_s,
-                   scanner_ ? kPatienceOfLog : options_.patience_s)) {
+                   scanner_ && options_.ranks == CommandOptions::Ranks::kOne
+                       ? kPatienceOfLog
+                       : options_.patience_s)) {
         process_.End();
       }
     } else if (now_s - begin_s_ >= limit_s_) {
@@ -295,13 +308,7 @@ CommandRunner::CommandRunner(CommandOptions options, Cluster cluster)
 
 Measurement CommandRunner::Run(const TrialRequest& request) {
   request.candidate.RejectPlan("command");
-  if (options_.ranks != CommandOptions::Ranks::kOne &&
-      std::getenv("SLURM_JOB_ID") == nullptr) {
-    throw common::InputError(
-        "[backend] ranks are started with srun, and this is not in an "
-        "allocation of Slurm: give --dispatch slurm, or ranks = \"one\" and a "
-        "program that starts them itself");
-  }
+  (void)DescribeNodes(options_, cluster_);
   ContainedProcess::Spec spec;
   const std::string name = FileName(request.candidate.config(), options_.knobs);
   const fs::path folder =
