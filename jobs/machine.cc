@@ -173,8 +173,8 @@ Usual FindUsual(const std::string& name) {
     return *product;
   }
   throw InputError(fmt::format(
-      "--gpu {}: unknown GPU{}; known: {}; an H800 or A800 is an h100 or a100 "
-      "with --intra 165; or describe it in a cluster file (--cluster)",
+      "--gpu {}: unknown GPU{}; known: {}; or describe it in a cluster file "
+      "(--cluster)",
       name, common::DidYouMean(wanted, known), fmt::join(files, ", ")));
 }
 

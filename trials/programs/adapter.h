@@ -26,9 +26,10 @@ namespace trials {
 
 // One row of an adapter's `settings`: a command-line flag, a key of the
 // framework's file or an environment variable, its value, and the condition
-// under which the job has it; or a note for the user.
+// under which the job has it; or a sentence for the user: a note, or why the
+// framework cannot train the model.
 struct AdapterSetting {
-  enum class Kind { kFlag, kKey, kVariable, kNote };
+  enum class Kind { kFlag, kKey, kVariable, kNote, kRefusal };
   Kind kind = Kind::kFlag;
   std::string name;             // "--micro-batch-size", "optimizer.zero_stage"
   std::optional<Rule> when;     // absent: always
@@ -58,6 +59,7 @@ struct AdapterJob {
 struct RenderedFile {
   std::filesystem::path path;
   std::string content;
+  bool program = false;  // what the command starts
 };
 
 struct RenderedJob {
@@ -65,6 +67,7 @@ struct RenderedJob {
   std::vector<std::string> environment;  // "NAME=value"
   std::vector<RenderedFile> files;
   std::vector<std::string> notes = {};  // what the user has to know or do
+  std::string refusal = {};  // why the framework cannot train the model
 };
 
 // What starts the job in a POSIX shell: NAME=value ... words.
@@ -206,6 +209,7 @@ class Adapter {
   std::filesystem::path file_;
   std::vector<AdapterSetting> settings_;
   std::optional<ConfigFile> config_file_;
+  RenderedFile program_;  // of the usual command; without a path: the user's
   LogPatterns log_;
   common::TomlTable space_;
 };
