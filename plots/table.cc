@@ -61,23 +61,30 @@ std::size_t LineWidth(const std::vector<std::size_t>& widths) {
          2 * (std::max<std::size_t>(widths.size(), 1) - 1);
 }
 
-// Breaks the names of the header at every space, the last words on the last of
-// its lines. Returns the number of lines.
-std::size_t BreakHeader(Shown& shown) {
-  const std::vector<std::string> names = shown.lines.front();
-  std::size_t lines = 1;
-  for (const std::string& name : names) {
-    lines = std::max(lines, common::Split(name, ' ').size());
-  }
-  shown.lines.front().assign(names.size(), "");
-  shown.lines.insert(shown.lines.begin(), lines - 1, shown.lines.front());
-  for (std::size_t c = 0; c < names.size(); ++c) {
-    const auto words = common::Split(names[c], ' ');
-    for (std::size_t w = 0; w < words.size(); ++w) {
-      shown.lines[lines - words.size() + w][c] = words[w];
+// Breaks names of the header that are wider than their cells into two lines, at
+// the space that makes the wider one shortest.
+void BreakHeader(Shown& shown) {
+  shown.lines.insert(shown.lines.begin(),
+                     std::vector<std::string>(shown.is_name.size()));
+  for (std::size_t c = 0; c < shown.is_name.size(); ++c) {
+    const std::string name = shown.lines[1][c];
+    std::size_t cells = 0;
+    for (std::size_t line = 2; line < shown.lines.size(); ++line) {
+      cells = std::max(cells, Width(shown.lines[line][c]));
+    }
+    std::size_t best = Width(name) > cells ? Width(name) : 0;
+    for (std::size_t at = name.find(' '); at != std::string::npos;
+         at = name.find(' ', at + 1)) {
+      const std::string above = name.substr(0, at);
+      const std::string below = name.substr(at + 1);
+      if (const auto wider = std::max(Width(above), Width(below));
+          wider < best) {
+        best = wider;
+        shown.lines[0][c] = above;
+        shown.lines[1][c] = below;
+      }
     }
   }
-  return lines;
 }
 
 std::string Line(const Shown& shown, std::size_t line,
@@ -155,9 +162,11 @@ void Table::HideEmpty() {
 std::string ToText(const Table& table) {
   constexpr std::size_t kTerminalWidth = 120;
   Shown shown = ShownOf(table);
-  const std::size_t header = LineWidth(Widths(shown)) > kTerminalWidth
-                                 ? BreakHeader(shown)
-                                 : std::size_t{1};
+  const bool wide = LineWidth(Widths(shown)) > kTerminalWidth;
+  if (wide) {
+    BreakHeader(shown);
+  }
+  const std::size_t header = wide ? 2 : 1;
   const std::vector<std::size_t> widths = Widths(shown);
   std::string text;
   for (std::size_t i = 0; i < shown.lines.size(); ++i) {

@@ -125,6 +125,35 @@ ExperimentRecords RecordsForAll(const fs::path& folder) {
   return records;
 }
 
+TEST(Figures, EstimatesOfWhatIsLeftStandBesideTheTruth) {
+  const TemporaryFolder folder;
+  const ExperimentRecords records = RecordsForAll(folder.path());
+  const auto kind =
+      std::ranges::find(Figures(), "remaining", &FigureKind::name);
+  const auto figure = MakeFigure(*kind, records, &records.problems.front());
+  ASSERT_TRUE(figure);
+  const double optimum = records.problems.front().info.optimum_steps_per_s;
+  const Run& run = records.problems.front().methods.front().runs.front();
+  const std::string csv = DataCsv(figure->panels.front());
+  EXPECT_THAT(csv, HasSubstr("_true"));
+  EXPECT_THAT(figure->caption, HasSubstr("symbols: the truth"));
+  EXPECT_GT(optimum, 0.0);
+  EXPECT_FALSE(run.trials.empty());
+}
+
+TEST(Figures, AMethodLooksTheSameInEveryExperiment) {
+  const auto last = [](const std::vector<std::string>& names) {
+    return StylesOf(names).back();
+  };
+  for (const char* method : {"oppa-sim", "my-method"}) {
+    const LineStyle alone = last({method});
+    const LineStyle third = last({"random", "another-method", method});
+    EXPECT_EQ(alone.color, third.color) << method;
+    EXPECT_EQ(alone.dash, third.dash) << method;
+    EXPECT_EQ(alone.symbol, third.symbol) << method;
+  }
+}
+
 std::string Rgb(const std::string& color) {
   const auto part = [&](std::size_t at) {
     return std::stoi(color.substr(at, 2), nullptr, 16);
