@@ -61,30 +61,29 @@ std::size_t LineWidth(const std::vector<std::size_t>& widths) {
          2 * (std::max<std::size_t>(widths.size(), 1) - 1);
 }
 
-// Breaks names of the header that are wider than their cells into two lines, at
-// the space that makes the wider one shortest.
-void BreakHeader(Shown& shown) {
-  shown.lines.insert(shown.lines.begin(),
-                     std::vector<std::string>(shown.is_name.size()));
+// Wraps the names of the header at `limit` characters, or at the width of their
+// cells if that is larger; the last line of each name is on the last line.
+Shown WithBrokenHeader(const Shown& shown, std::size_t limit) {
+  Shown broken{.lines = {}, .is_name = shown.is_name};
+  std::vector<std::vector<std::string>> names;
+  std::size_t lines = 1;
   for (std::size_t c = 0; c < shown.is_name.size(); ++c) {
-    const std::string name = shown.lines[1][c];
-    std::size_t cells = 0;
-    for (std::size_t line = 2; line < shown.lines.size(); ++line) {
-      cells = std::max(cells, Width(shown.lines[line][c]));
+    std::size_t width = limit;
+    for (std::size_t line = 1; line < shown.lines.size(); ++line) {
+      width = std::max(width, Width(shown.lines[line][c]));
     }
-    std::size_t best = Width(name) > cells ? Width(name) : 0;
-    for (std::size_t at = name.find(' '); at != std::string::npos;
-         at = name.find(' ', at + 1)) {
-      const std::string above = name.substr(0, at);
-      const std::string below = name.substr(at + 1);
-      if (const auto wider = std::max(Width(above), Width(below));
-          wider < best) {
-        best = wider;
-        shown.lines[0][c] = above;
-        shown.lines[1][c] = below;
-      }
+    lines = std::max(lines,
+                     names.emplace_back(Wrap(shown.lines[0][c], width)).size());
+  }
+  broken.lines.assign(lines, std::vector<std::string>(names.size()));
+  for (std::size_t c = 0; c < names.size(); ++c) {
+    for (std::size_t w = 0; w < names[c].size(); ++w) {
+      broken.lines[lines - names[c].size() + w][c] = names[c][w];
     }
   }
+  broken.lines.insert(broken.lines.end(), shown.lines.begin() + 1,
+                      shown.lines.end());
+  return broken;
 }
 
 std::string Line(const Shown& shown, std::size_t line,
@@ -162,11 +161,12 @@ void Table::HideEmpty() {
 std::string ToText(const Table& table) {
   constexpr std::size_t kTerminalWidth = 120;
   Shown shown = ShownOf(table);
-  const bool wide = LineWidth(Widths(shown)) > kTerminalWidth;
-  if (wide) {
-    BreakHeader(shown);
+  const std::size_t rows = shown.lines.size() - 1;
+  for (std::size_t limit = kTerminalWidth;
+       limit > 0 && LineWidth(Widths(shown)) > kTerminalWidth; --limit) {
+    shown = WithBrokenHeader(ShownOf(table), limit);
   }
-  const std::size_t header = wide ? 2 : 1;
+  const std::size_t header = shown.lines.size() - rows;
   const std::vector<std::size_t> widths = Widths(shown);
   std::string text;
   for (std::size_t i = 0; i < shown.lines.size(); ++i) {
