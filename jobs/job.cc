@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "common/files.h"
 #include "common/text.h"
 #include "trials/data_folder.h"
 
@@ -247,28 +246,6 @@ std::vector<trials::Rule> JobRules(const Job& job) {
     all.push_back(trials::Rule::Parse(rule, "--rule", "--rule"));
   }
   return all;
-}
-
-std::string RuleReason(const std::string& origin,
-                       const std::string& expression) {
-  const std::string content =
-      common::ReadFileIfExists(trials::ExperimentsFolder() / "rules" /
-                               (origin + ".rules"))
-          .value_or("");
-  std::string comment;
-  for (const std::string_view line : common::Split(content, '\n')) {
-    const std::string_view text = common::Trim(line);
-    if (text.starts_with('#')) {
-      comment += (comment.empty() ? "" : " ");
-      comment += common::Trim(text.substr(1));
-    } else if (text == expression && !comment.empty()) {
-      const std::size_t end = comment.find(". ");
-      return comment.substr(0, std::min(end, comment.size() - 1));
-    } else if (text.empty()) {
-      comment.clear();
-    }
-  }
-  return expression;
 }
 
 namespace {

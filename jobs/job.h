@@ -72,10 +72,6 @@ inline const std::vector<std::string> kPrecisions = {"fp32", "fp16", "bf16",
 // Its rules; the origin of those that are no framework's and no user's.
 [[nodiscard]] std::vector<trials::Rule> JobRules(const Job& job);
 [[nodiscard]] std::string JobRuleOrigin();
-// Why there is a rule, in words: the first sentence of the comment above it in
-// its rule set; the expression where there is none.
-[[nodiscard]] std::string RuleReason(const std::string& origin,
-                                     const std::string& expression);
 
 }  // namespace jobs
 

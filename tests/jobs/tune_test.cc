@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <string>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "jobs/tune_job.h"
 #include "tests/fakes/program_test.h"
@@ -118,6 +120,33 @@ TEST_F(TuneTest, KeepsTheValuesThatStandForPlaceholders) {
       << Printed();
   EXPECT_THAT(output_, AllOf(HasSubstr("Keep yours"),
                              HasSubstr("train.sh --micro 2 --accumulate 4\n")));
+}
+
+// Terminal, page and best.json have one result, that of the finals.
+TEST_F(TuneTest, FinalsThatReverseTheOrderOfTheSearchDecideEverywhere) {
+  // After the preflight and the search of two trials, the winner is slow.
+  WriteProgram(
+      "n=$(cat n 2>/dev/null || echo 0)\necho $((n + 1)) >n\n"
+      "if [ $n -ge 3 ] && [ $m != 8 ]; then m=9; fi");
+  EXPECT_EQ(Tune(), 0) << Printed();
+  const std::string results = "oppa-results/tune/";
+  const auto best = nlohmann::json::parse(Content(results + "best.json"));
+  EXPECT_EQ(best["config"], "yours") << Printed();
+  const auto& speed = best["speed_up"];
+  const std::string factor =
+      fmt::format("{:.2f}", speed["value"].get<double>());
+  const std::string interval =
+      fmt::format("[{:.2f}, {:.2f}]", speed["low"].get<double>(),
+                  speed["high"].get<double>());
+  const auto has_command = HasSubstr("--accumulate 8");
+  EXPECT_THAT(output_,
+              AllOf(has_command, HasSubstr(factor + " times " + interval +
+                                           " as fast as "
+                                           "yours")));
+  EXPECT_THAT(Content(results + "best.sh"), has_command);
+  EXPECT_THAT(Content(results + "page.html"),
+              AllOf(has_command, HasSubstr("Keep your configuration"),
+                    HasSubstr(factor + "×"), HasSubstr(interval + " over")));
 }
 
 TEST_F(TuneTest, PassesTheConfigurationToAProgramThatReadsItItself) {
