@@ -102,12 +102,35 @@ class Loop {
            Left() <= kBudgetSlack * in_.budget.time_s;
   }
 
-  std::optional<methods::Suggestion> Suggest() {
-    while (next_start_ < in_.starts.size()) {
-      const methods::Suggestion& start = in_.starts[next_start_++];
-      if (!IsTried(start)) {
-        return start;
-      }
+  // The next start that was not tried; nullptr after the last.
+  const methods::Suggestion* NextStart() {
+    while (next_start_ < in_.starts.size() &&
+           IsTried(in_.starts[next_start_])) {
+      ++next_start_;
+    }
+    return next_start_ < in_.starts.size() ? &in_.starts[next_start_] : nullptr;
+  }
+
+  // What the user wanted next when the trial was recorded; else nothing.
+  std::optional<methods::Suggestion> NextOnRecord(const Trial& recorded) {
+    const std::optional<int> candidate =
+        recorded.chosen_by == trials::ChosenBy::kGiven && NextStart() == nullptr
+            ? FindCandidate(recorded, in_.space)
+            : std::nullopt;
+    return candidate ? std::optional(methods::Suggestion{
+                           .candidate = *candidate,
+                           .chosen_by = trials::ChosenBy::kGiven})
+                     : std::nullopt;
+  }
+
+  // `next`: what the user wants.
+  std::optional<methods::Suggestion> Suggest(
+      std::optional<methods::Suggestion> next = std::nullopt) {
+    if (const methods::Suggestion* start = NextStart()) {
+      return *start;
+    }
+    if (next) {
+      return next;
     }
     auto suggestion = clock_.Measure([this] { return in_.method.Suggest(); });
     estimates_ = estimates_ || (suggestion && suggestion->remaining);
@@ -161,7 +184,8 @@ class Loop {
   }
 
   void Replay(const Trial& recorded) {
-    const std::optional<methods::Suggestion> suggestion = Suggest();
+    const std::optional<methods::Suggestion> suggestion =
+        Suggest(NextOnRecord(recorded));
     const int number = summary_.trials + 1;
     const bool exists = suggestion && suggestion->IsIn(in_.space);
     Trial trial = recorded;
@@ -211,7 +235,8 @@ class Loop {
     if (in_.stop && in_.stop()) {
       return false;
     }
-    const std::optional<methods::Suggestion> suggestion = Suggest();
+    const std::optional<methods::Suggestion> suggestion =
+        Suggest(in_.next && NextStart() == nullptr ? in_.next() : std::nullopt);
     if (!suggestion) {
       return Finish(FinishReason::kMethodDone);
     }

@@ -229,6 +229,21 @@ trials::CommandOptions::Ranks ReadTrainerRanks(const TomlTable& table,
   return value == "one" ? Ranks::kOne : Ranks::kPerNode;
 }
 
+class ClientRunner final : public trials::TrialRunner {
+ public:
+  [[nodiscard]] trials::Measurement Run(
+      const trials::TrialRequest& /*request*/) override {
+    throw common::InputError(
+        "backend.type = \"client\": a client of `oppa serve FILE` runs these "
+        "trials (docs/python.md); `oppa run` needs type = \"command\" and a "
+        "program");
+  }
+  [[nodiscard]] std::optional<double> ExactThroughput(
+      const trials::Candidate& /*candidate*/) const override {
+    return std::nullopt;
+  }
+};
+
 }  // namespace
 
 trials::RenderedJob ProgramJob::Render(
@@ -259,6 +274,18 @@ Testbed MakeCommand(const ProblemSpec& problem) {
       testbed.inputs.push_back(file);
     }
   }
+  return testbed;
+}
+
+Testbed MakeClient(const ProblemSpec& problem) {
+  const SimulatorSetup setup = ReadProgramSetup(problem);
+  Testbed testbed = ProgramTestbed(
+      problem, setup,
+      {setup.workload, DefaultSystem(setup.cluster(), LikeFiles(problem))}, {},
+      "a client");
+  testbed.program = nullptr;
+  testbed.runner = std::make_unique<ClientRunner>();
+  testbed.exact = testbed.runner.get();
   return testbed;
 }
 

@@ -49,6 +49,9 @@ class ProgramJob {
 // A program that the manifest names. Format: docs/external-trials.md.
 [[nodiscard]] Testbed MakeCommand(const ProblemSpec& problem);
 
+// Trials that a client of `oppa serve` runs; see docs/python.md.
+[[nodiscard]] Testbed MakeClient(const ProblemSpec& problem);
+
 // oppa-train, next to the program oppa, with the model, batch and sequence
 // length of [workload] and the memory of a GPU of [cluster] as its capacity.
 [[nodiscard]] Testbed MakeTrainer(const ProblemSpec& problem);
