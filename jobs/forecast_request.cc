@@ -165,6 +165,7 @@ std::string OneSize(const ForecastRequest& request, std::vector<Job> jobs) {
             : Written(request.write, planner.job(), plan, several);
     if (const auto answer = AnswerText(request, planner, plan)) {
       text += "\n" + *answer;
+      json.push_back({{"framework", job.framework.name}, {"text", *answer}});
     } else if (request.format == OutputFormat::kCsv) {
       text += ForecastCsv(planner, plan, request.layouts);
     } else if (request.format == OutputFormat::kJson) {
@@ -175,7 +176,7 @@ std::string OneSize(const ForecastRequest& request, std::vector<Job> jobs) {
               ForecastText(planner, plan, request.layouts) + written;
     }
   }
-  if (request.format == OutputFormat::kJson && request.why.empty()) {
+  if (request.format == OutputFormat::kJson) {
     return common::ToText(json, 2) + "\n";
   }
   return text;

@@ -170,7 +170,7 @@ class Session {
                     return RunTrial(request);
                   });
             }};
-    constexpr double kWaitSeconds = 30.0;
+    constexpr double kWaitSeconds = 10.0;
     constexpr std::chrono::milliseconds kPause(100);
     const double until_s = common::SteadySeconds() + kWaitSeconds;
     while (true) {

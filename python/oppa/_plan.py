@@ -54,8 +54,9 @@ class Plan:
         return self.layouts[0]
 
     def why(self, config: str) -> str:
-        """Why the best configuration with these values ("dp=8,tp=2") is slower, or is not offered."""
-        return run([*self.words, "--why", config]).strip()
+        """Why the best configuration with these values ("dp=8,tp=2") is slower, or is not offered, by framework."""
+        answers: List[Dict[str, str]] = json.loads(run([*self.words, "--why", config, "--json"]))
+        return "\n\n".join(answer.get("text") or answer["problem"] for answer in answers).strip()
 
     def _problem(self) -> str:
         reasons = [each.get("problem") or f"{each['framework']}: no layout fits: " +
@@ -92,11 +93,13 @@ def plan(model: Union[str, "os.PathLike[str]", Mapping[str, Any]], *, gpus: Unio
 
 def _layout(framework: Mapping[str, Any], row: Mapping[str, Any]) -> Layout:
     def band(name: str) -> Optional[Band]:
-        value = row.get(name)
-        return (value["low"], value["high"]) if value else None
+        # The program gives that of the fastest layout. It is relative to the prediction.
+        value = framework.get("bands", {}).get(name)
+        scale = row[name] / framework["layouts"][0][name]
+        return (value[0] * scale, value[1] * scale) if value else None
 
     config = {name: int(value) for name, value in (pair.split("=") for pair in row["config"].split(","))}
     memory = Memory(row["peak_memory_bytes"], framework["capacity_bytes"], row["fit_probability"],
-                    band("peak_memory_band_bytes"))
+                    band("peak_memory_bytes"))
     return Layout(framework["framework"], row["layout"], config, row["command"], row["step_time_s"],
-                  row["tokens_per_s_per_gpu"], row["mfu"], band("step_time_band_s"), memory, list(row["notes"]), row)
+                  row["tokens_per_s_per_gpu"], row["mfu"], band("step_time_s"), memory, list(row["notes"]), row)

@@ -24,7 +24,10 @@ def find_program() -> str:
     Raises OppaError where there is none.
     """
     if os.environ.get("OPPA"):
-        return os.environ["OPPA"]
+        named = shutil.which(os.environ["OPPA"])
+        if named is None:
+            raise OppaError(f"OPPA={os.environ['OPPA']}: this is no program; unset it, or set it to the path of oppa")
+        return os.path.abspath(named)
     package = Path(__file__).resolve().parent
     folders = [
         Path(sys.executable).parent,

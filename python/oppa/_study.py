@@ -4,6 +4,7 @@ from __future__ import annotations
 import csv
 import os
 import tempfile
+import weakref
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Literal, Mapping, Optional, Sequence, Union
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Literal, Mapping, O
 from ._program import OppaError, Server, run
 
 if TYPE_CHECKING:
-    import pandas
+    import pandas  # type: ignore[import-untyped, unused-ignore]
 
 Config = Dict[str, Any]
 State = Literal["complete", "pruned", "memory_out", "failed", "timed_out"]
@@ -84,6 +85,9 @@ class Trial:
         return f"Trial({self.number}, {self.config})"
 
 
+_studies: "weakref.WeakSet[Study]" = weakref.WeakSet()
+
+
 class Study:
     """A search. create_study() makes it."""
 
@@ -92,6 +96,10 @@ class Study:
         self._import_words = list(import_words)
         self._queue: List[Any] = []
         self._server: Optional[Server] = None
+        for other in list(_studies):  # such as that of a notebook's cell that runs again
+            if other._words == self._words:
+                other.close()
+        _studies.add(self)
         hello = self._serving().hello
         self.name: str = hello["name"]
         self.description: str = hello["description"]
@@ -157,6 +165,12 @@ class Study:
             config = row.pop("config")
             rows.append({**row, **{f"params_{name}": value for name, value in config.items()}})
         return pandas.DataFrame(rows)
+
+    @property
+    def parameters(self) -> Dict[str, List[Any]]:
+        """The values of each parameter in the search space. Not all combinations are possible."""
+        parameters: Dict[str, List[Any]] = self._request("space")["parameters"]
+        return parameters
 
     def plan(self, count: int = 10) -> List[Mapping[str, Any]]:
         """The configurations that the predictions would try first, as {"config", "label", "predicted"}."""

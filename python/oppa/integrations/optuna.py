@@ -38,6 +38,7 @@ class OppaSampler(BaseSampler):
     def __init__(self, study: oppa.Study) -> None:
         self.study = study
         self.max_steps = study.max_steps
+        self._parameters = study.parameters
         self._next: Optional[oppa.Trial] = None
         self._number: Optional[int] = None  # of Optuna's trial that runs
         self._peak: Optional[float] = None
@@ -45,8 +46,8 @@ class OppaSampler(BaseSampler):
 
     def config(self, trial: optuna.Trial) -> Dict[str, Any]:
         """The configuration of a trial, whose parameters Optuna records."""
-        return {name: trial.suggest_categorical(name, [value])
-                for name, value in self.trial_of(trial).config.items()}
+        self.trial_of(trial)
+        return {name: trial.suggest_categorical(name, values) for name, values in self._parameters.items()}
 
     def trial_of(self, trial: AnyTrial) -> oppa.Trial:
         """The trial of oppa that runs as a trial of Optuna."""

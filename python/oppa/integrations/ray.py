@@ -9,8 +9,8 @@
     ray.tune.Tuner(train, tune_config=ray.tune.TuneConfig(search_alg=search, num_samples=-1),
                    run_config=ray.tune.RunConfig(stop=search.should_stop)).fit()
 
-Every step is reported. A program that runs out of memory reports {"state": "memory_out"} and returns. One trial runs at
-a time.
+Every step is reported. A program that runs out of memory reports {"step_time_s": math.inf, "state": "memory_out"} and
+returns. One trial runs at a time.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ray.tune.search import Searcher
 import oppa
 
 
-class OppaSearch(Searcher):  # type: ignore[misc]
+class OppaSearch(Searcher):
     """Suggests the configurations of a search of oppa, which keeps the records and decides when to stop."""
 
     def __init__(self, study: oppa.Study) -> None:
@@ -71,9 +71,9 @@ class OppaSearch(Searcher):  # type: ignore[misc]
     def _take(self, trial_id: str, result: Dict[str, Any]) -> None:
         if self._trial is None or trial_id != self._id:
             return
-        if "state" in result:
-            self._state = result["state"]
         if "peak_memory_bytes" in result:
             self._peak = max(self._peak or 0.0, result["peak_memory_bytes"])
-        if "step_time_s" in result:
+        if "state" in result:
+            self._state = result["state"]
+        elif "step_time_s" in result:
             self._trial.report(result["step_time_s"], result["training_iteration"])
