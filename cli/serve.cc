@@ -21,10 +21,9 @@ Verbs ServeVerbs() {
        .summary = "run a search whose trials are yours, over JSON lines",
        .description =
            "Reads requests from standard input and writes answers to standard "
-           "output, one JSON object in a line: ask for a configuration, report "
-           "steps, tell the result. For programs in any language; Python has "
-           "the package oppa. The records are those of `oppa run`, so a search "
-           "resumes after a kill.",
+           "output, one JSON object in a line, for programs in any language; "
+           "Python has the package oppa. The records are those of `oppa run`, "
+           "so a search resumes after a kill.",
        .options =
            {Required(Bind("FILE", "manifest of one search", own->manifest)),
             Bind("--results FOLDER",

@@ -80,7 +80,9 @@ class Loop {
   SearchSummary Run() {
     for (const Trial& trial : in_.journal.committed()) {
       if (trial.number <= in_.adopted ||
-          trial.chosen_by == trials::ChosenBy::kImported) {
+          trial.chosen_by == trials::ChosenBy::kImported ||
+          (trial.chosen_by == trials::ChosenBy::kGiven &&
+           NextStart() == nullptr)) {  // SearchInput::next
         Adopt(trial);
       } else {
         Replay(trial);
@@ -111,26 +113,9 @@ class Loop {
     return next_start_ < in_.starts.size() ? &in_.starts[next_start_] : nullptr;
   }
 
-  // What the user wanted next when the trial was recorded; else nothing.
-  std::optional<methods::Suggestion> NextOnRecord(const Trial& recorded) {
-    const std::optional<int> candidate =
-        recorded.chosen_by == trials::ChosenBy::kGiven && NextStart() == nullptr
-            ? FindCandidate(recorded, in_.space)
-            : std::nullopt;
-    return candidate ? std::optional(methods::Suggestion{
-                           .candidate = *candidate,
-                           .chosen_by = trials::ChosenBy::kGiven})
-                     : std::nullopt;
-  }
-
-  // `next`: what the user wants.
-  std::optional<methods::Suggestion> Suggest(
-      std::optional<methods::Suggestion> next = std::nullopt) {
+  std::optional<methods::Suggestion> Suggest() {
     if (const methods::Suggestion* start = NextStart()) {
       return *start;
-    }
-    if (next) {
-      return next;
     }
     auto suggestion = clock_.Measure([this] { return in_.method.Suggest(); });
     estimates_ = estimates_ || (suggestion && suggestion->remaining);
@@ -184,8 +169,7 @@ class Loop {
   }
 
   void Replay(const Trial& recorded) {
-    const std::optional<methods::Suggestion> suggestion =
-        Suggest(NextOnRecord(recorded));
+    const std::optional<methods::Suggestion> suggestion = Suggest();
     const int number = summary_.trials + 1;
     const bool exists = suggestion && suggestion->IsIn(in_.space);
     Trial trial = recorded;
@@ -235,8 +219,11 @@ class Loop {
     if (in_.stop && in_.stop()) {
       return false;
     }
-    const std::optional<methods::Suggestion> suggestion =
-        Suggest(in_.next && NextStart() == nullptr ? in_.next() : std::nullopt);
+    std::optional<methods::Suggestion> suggestion =
+        in_.next && NextStart() == nullptr ? in_.next() : std::nullopt;
+    if (!suggestion) {
+      suggestion = Suggest();
+    }
     if (!suggestion) {
       return Finish(FinishReason::kMethodDone);
     }

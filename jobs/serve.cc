@@ -4,7 +4,6 @@
 #include <chrono>
 #include <deque>
 #include <exception>
-#include <functional>
 #include <istream>
 #include <map>
 #include <memory>
@@ -20,17 +19,16 @@
 #include <fmt/format.h>
 
 #include "common/clock.h"
-#include "common/files.h"
 #include "common/json.h"
 #include "common/text.h"
 #include "harness/manifest/manifest.h"
-#include "harness/provenance.h"
 #include "harness/records/inputs.h"
 #include "harness/records/lease.h"
 #include "harness/registry.h"
 #include "harness/run_matrix.h"
 #include "harness/run_one.h"
 #include "harness/testbed.h"
+#include "harness/testbeds/program.h"
 #include "jobs/tune_job.h"
 #include "trials/predictions.h"
 #include "trials/programs/trial_rendering.h"
@@ -46,32 +44,6 @@ using common::Json;
 using trials::Measurement;
 using trials::Outcome;
 
-constexpr int kProtocol = 1;
-
-harness::Manifest ReadServed(const ServeOptions& options) {
-  harness::Manifest manifest =
-      harness::ReadManifest(options.manifest, options.overrides);
-  if (manifest.problems.size() != 1 || manifest.methods.size() != 1 ||
-      manifest.repeats != 1 ||
-      harness::IsSimulated(manifest.problems.front())) {
-    throw InputError(fmt::format(
-        "{}: `oppa serve` takes one search whose trials a client runs (one "
-        "problem, one method, repeats = 1, type = \"client\" or \"command\"); "
-        "`oppa run` takes all others",
-        options.manifest.string()));
-  }
-  return manifest;
-}
-
-// A field of a request; `otherwise` where it is missing.
-template <typename T>
-T Field(const Json& request, const char* name, T otherwise) {
-  if (!request.value(name, Json()).is_null()) {
-    common::FromField(request, name, otherwise);
-  }
-  return otherwise;
-}
-
 double RequireIn(std::string_view name, double value, double least,
                  double most) {
   if (!(value >= least && value <= most)) {
@@ -82,47 +54,10 @@ double RequireIn(std::string_view name, double value, double least,
   return value;
 }
 
-Json Failure(const std::exception& e) {
-  const bool input =
-      dynamic_cast<const std::invalid_argument*>(&e) != nullptr ||
-      dynamic_cast<const Json::exception*>(&e) != nullptr;
-  return {{"error", e.what()}, {"kind", input ? "input" : "program"}};
+double RequireStepTime(double time_s) {
+  return RequireIn("step_time_s", time_s, trials::kLeastStepSeconds,
+                   trials::kMostStepSeconds);
 }
-
-// {"dp": 4, "zero_stage": 1} as "dp=4,zero_stage=1"; a text as it is.
-std::string ConfigText(const Json& config, const trials::KnobSet& knobs) {
-  if (config.is_string()) {
-    return config.get<std::string>();
-  }
-  std::string text;
-  for (const auto& [name, value] : config.items()) {
-    const trials::Knob* knob = knobs.Find(name);
-    const bool flag =
-        value.is_boolean() && knob != nullptr && knob->texts.empty();
-    text += fmt::format("{}{}={}", text.empty() ? "" : ",", name,
-                        flag                ? (value.get<bool>() ? "1" : "0")
-                        : value.is_string() ? value.get<std::string>()
-                                            : common::ToText(value));
-  }
-  return text;
-}
-
-// The client as the program of trials.
-class ClientRunner final : public trials::TrialRunner {
- public:
-  using Call = std::function<Measurement(const trials::TrialRequest&)>;
-  explicit ClientRunner(Call run) : run_(std::move(run)) {}
-  [[nodiscard]] Measurement Run(const trials::TrialRequest& request) override {
-    return run_(request);
-  }
-  [[nodiscard]] std::optional<double> ExactThroughput(
-      const trials::Candidate& /*candidate*/) const override {
-    return std::nullopt;
-  }
-
- private:
-  Call run_;
-};
 
 class Session {
  public:
@@ -130,7 +65,7 @@ class Session {
       : options_(options),
         in_(in),
         out_(out),
-        manifest_(ReadServed(options)),
+        manifest_(ReadSearch(options.manifest, options.overrides, true)),
         run_(harness::RunMatrix(manifest_).front()),
         folder_(options.results.empty()
                     ? TuneFolder(options.manifest, manifest_.name)
@@ -148,11 +83,7 @@ class Session {
       return;  // the client has gone
     }
     ended_ = ToString(trials::ReadRunInfo(run_folder_).finish_reason);
-    Greet();
-    AnswerPending();
-    while (Await({"ask"}, "the search has ended: " + ended_)) {
-      pending_ = "ask";
-      AnswerPending();
+    while (AwaitAsk()) {  // and answers that there is none
     }
   }
 
@@ -165,23 +96,22 @@ class Session {
         .next = [this] { return TakeEnqueued(); },
         .make_remote_runner =
             [this](harness::Testbed& /*testbed*/) {
-              return std::make_unique<ClientRunner>(
+              return std::make_unique<harness::CallRunner>(
                   [this](const trials::TrialRequest& request) {
                     return RunTrial(request);
                   });
             }};
-    constexpr double kWaitSeconds = 10.0;
+    constexpr int kTries = 100;
     constexpr std::chrono::milliseconds kPause(100);
-    const double until_s = common::SteadySeconds() + kWaitSeconds;
-    while (true) {
+    for (int tries = 1;; ++tries) {
       try {
         return harness::RunOne(manifest_, run_, folder_, conditions, testbeds_);
       } catch (const harness::LeaseLost&) {
-        if (greeted_ || common::SteadySeconds() > until_s) {
+        if (greeted_ || tries == kTries) {
           throw;
         }
-        std::this_thread::sleep_for(kPause);
       }
+      std::this_thread::sleep_for(kPause);
     }
   }
 
@@ -199,14 +129,14 @@ class Session {
     while (std::getline(in_, line)) {
       try {
         Json request = common::ParseObject(line, "request");
-        const std::string op = Field<std::string>(request, "op", "");
+        const std::string op = request.value("op", "");
         common::RequireKnown(op, ops, "op");
         if (std::ranges::find(wanted, op) != wanted.end()) {
           return request;
         }
         Send(Answer(op, request, rule));
       } catch (const std::exception& e) {
-        Send(Failure(e));
+        Send(Json::object({{"error", e.what()}}));
       }
     }
     return std::nullopt;
@@ -222,13 +152,13 @@ class Session {
       return {{"op", op}, {"trials", Trials()}};
     }
     if (op == "plan") {
-      return Plan(Field(request, "count", 10));
+      return Plan(request.value("count", 10));
     }
     if (op == "space") {
       return Space();
     }
-    if (op == "enqueue" && ended_.empty()) {
-      return Enqueue(request.at("config"));
+    if (op == "enqueue" && ended_.is_null()) {
+      return Enqueue(request.at("config").get<std::string>());
     }
     throw InputError(fmt::format("{}: {}", op, rule));
   }
@@ -239,8 +169,7 @@ class Session {
       return;
     }
     Send({{"op", "hello"},
-          {"protocol", kProtocol},
-          {"version", harness::Version()},
+          {"protocol", 1},
           {"name", manifest_.name},
           {"description", testbed_.description},
           {"folder", fs::absolute(folder_).string()},
@@ -248,15 +177,18 @@ class Session {
           {"max_steps", manifest_.budget.q_max},
           {"candidates", space_.size()},
           {"trials", Recorded().size()},
-          {"ended", Ended()}});
+          {"ended", ended_}});
   }
 
   // Between two trials. False: the client has gone.
   bool AwaitAsk() {
     Greet();
     AnswerPending();
-    pending_ =
-        Await({"ask"}, "no trial is running; `ask` for one first") ? "ask" : "";
+    pending_ = Await({"ask"}, ended_.is_null()
+                                  ? "no trial is running; `ask` for one first"
+                                  : "the search has ended")
+                   ? "ask"
+                   : "";
     return !pending_.empty();
   }
 
@@ -265,18 +197,12 @@ class Session {
     if (const std::string op = std::exchange(pending_, ""); !op.empty()) {
       Send({{"op", op},
             {"trial", op == "tell" ? Trials().back() : Json()},
-            {"ended", Ended()}});
+            {"ended", ended_}});
     }
   }
 
-  [[nodiscard]] Json Ended() const {
-    return ended_.empty() ? Json() : Json(ended_);
-  }
-
   [[nodiscard]] std::vector<trials::Trial> Recorded() const {
-    return common::EntryExists(run_folder_ / "trials.csv")
-               ? trials::ReadTrials(run_folder_)
-               : std::vector<trials::Trial>();
+    return trials::ReadTrials(run_folder_);
   }
 
   [[nodiscard]] Json ConfigJson(const trials::ParallelConfig& config) const {
@@ -320,36 +246,35 @@ class Session {
   }
 
   // Errors: throws InputError where the manifest does not describe the machine.
-  const trials::Predictions& Predicted() {
-    if (!predictions_) {
-      const methods::Problem problem =
-          harness::ProblemOf(testbed_, manifest_.budget.q_max);
-      const auto source = harness::Configure(*run_.method, problem).predictions;
-      predictions_ = testbed_.predictions(source.value_or("")).predict();
-    }
-    return *predictions_;
+  [[nodiscard]] trials::Predictions Predicted() const {
+    const methods::Problem problem =
+        harness::ProblemOf(testbed_, manifest_.budget.q_max);
+    const auto source = harness::Configure(*run_.method, problem).predictions;
+    return testbed_.predictions(source.value_or("")).predict();
   }
 
-  Json PredictedJson(int candidate) {
+  // A candidate to try; null for predictions that there are not.
+  [[nodiscard]] Json CandidateJson(int candidate) const {
+    Json predicted;
     try {
-      const trials::Predictions& all = Predicted();
-      return {{"step_time_s", all.step_time_s[candidate]},
-              {"peak_memory_bytes", all.peak_memory_bytes[candidate]}};
-    } catch (const InputError&) {
-      return nullptr;
+      const trials::Predictions all = Predicted();
+      predicted = {{"step_time_s", all.step_time_s[candidate]},
+                   {"peak_memory_bytes", all.peak_memory_bytes[candidate]}};
+    } catch (const InputError&) {  // the manifest does not describe the machine
     }
+    return {{"config", ConfigJson(space_[candidate])},
+            {"label", ToString(space_[candidate], space_.knobs())},
+            {"predicted", predicted}};
   }
 
   // The candidates that the predictions would try first.
-  Json Plan(int count) {
+  [[nodiscard]] Json Plan(int count) const {
     std::vector<int> order =
         trials::Order(Predicted(), testbed_.machine.memory_bytes());
     order.resize(std::clamp<std::size_t>(count, 0, order.size()));
     Json layouts = Json::array();
     for (const int candidate : order) {
-      layouts.push_back({{"config", ConfigJson(space_[candidate])},
-                         {"label", ToString(space_[candidate], space_.knobs())},
-                         {"predicted", PredictedJson(candidate)}});
+      layouts.push_back(CandidateJson(candidate));
     }
     return {{"op", "plan"},
             {"source", Predicted().source},
@@ -379,8 +304,7 @@ class Session {
     return 0;
   }
 
-  Json Enqueue(const Json& config) {
-    const std::string text = ConfigText(config, space_.knobs());
+  Json Enqueue(const std::string& text) {
     const auto candidate = space_.Find(Complete(text, space_).config);
     if (!candidate) {
       throw InputError(
@@ -412,18 +336,13 @@ class Session {
   // Passes the trial to the client until it is told.
   Measurement RunTrial(const trials::TrialRequest& request) {
     const auto number = static_cast<int>(Recorded().size()) + 1;
-    const trials::ParallelConfig& config = request.candidate.config();
+    Json trial = {{"number", number},
+                  {"max_steps", request.max_steps},
+                  {"seed", request.seed},
+                  {"time_limit_s", common::ToJson(request.time_limit_s)}};
+    trial.update(CandidateJson(*space_.Find(request.candidate.config())));
     pending_ = "";
-    Send({{"op", "ask"},
-          {"trial",
-           {{"number", number},
-            {"config", ConfigJson(config)},
-            {"label", ToString(config, space_.knobs())},
-            {"max_steps", request.max_steps},
-            {"seed", request.seed},
-            {"time_limit_s", common::ToJson(request.time_limit_s)},
-            {"predicted", PredictedJson(*space_.Find(config))}}},
-          {"ended", nullptr}});
+    Send({{"op", "ask"}, {"trial", trial}, {"ended", nullptr}});
     const double begin_s = common::SteadySeconds();
     const std::string rule = fmt::format(
         "trial {} is running, and one trial runs at a time: `tell` its result "
@@ -440,8 +359,7 @@ class Session {
           return measured;
         }
         const double time_s =
-            RequireIn("step_time_s", message->at("step_time_s").get<double>(),
-                      trials::kLeastStepSeconds, trials::kMostStepSeconds);
+            RequireStepTime(message->at("step_time_s").get<double>());
         bool prune = false;
         if (std::cmp_less(steps.size(), request.max_steps)) {
           steps.push_back(time_s);
@@ -451,7 +369,7 @@ class Session {
               {"steps", steps.size()},
               {"should_prune", prune}});
       } catch (const std::exception& e) {
-        Send(Failure(e));
+        Send(Json::object({{"error", e.what()}}));
       }
     }
     throw trials::TrialInterrupted("");
@@ -461,10 +379,13 @@ class Session {
   static Measurement Told(const Json& message,
                           const std::vector<double>& reported, int max_steps,
                           double duration_s) {
-    Measurement measured;
-    common::FromField(message, "outcome", measured.outcome);
+    Json all = {{"step_times_s", reported},
+                {"setup_s", 0.0},
+                {"duration_s", duration_s},
+                {"message", ""}};
+    all.update(message);
+    auto measured = common::JsonAs<Measurement>(all, "tell");
     std::vector<double>& steps = measured.step_times_s;
-    steps = Field(message, "step_times_s", reported);
     if (std::cmp_greater(steps.size(), max_steps)) {
       steps.resize(max_steps);
     }
@@ -480,16 +401,11 @@ class Session {
       throw InputError("a trial that was terminated early needs step_times_s");
     }
     for (const double time_s : steps) {
-      RequireIn("step_times_s", time_s, trials::kLeastStepSeconds,
-                trials::kMostStepSeconds);
+      RequireStepTime(time_s);
     }
-    common::FromField(message, "peak_memory_bytes", measured.peak_memory_bytes);
     RequireIn("peak_memory_bytes", measured.peak_memory_bytes.value_or(0.0),
               0.0, trials::kMostMemoryBytes);
-    measured.message = Field<std::string>(message, "message", "");
-    measured.duration_s =
-        RequireIn("duration_s", Field(message, "duration_s", duration_s), 0.0,
-                  trials::kMostStepSeconds);
+    RequireIn("duration_s", measured.duration_s, 0.0, trials::kMostStepSeconds);
     measured.setup_s = std::max(
         measured.duration_s - std::accumulate(steps.begin(), steps.end(), 0.0),
         0.0);
@@ -506,11 +422,10 @@ class Session {
   harness::Testbeds testbeds_;
   harness::Testbed& testbed_;
   const trials::SearchSpace& space_;
-  std::optional<trials::Predictions> predictions_;
   std::deque<int> queue_;  // candidates that the user wants next
   std::string pending_;    // the operation that waits for an answer; "": none
   bool greeted_ = false;
-  std::string ended_;  // why the search has; "": it has not
+  Json ended_;  // why the search has; null: it has not
 };
 
 }  // namespace
@@ -520,7 +435,7 @@ int Serve(const ServeOptions& options, std::istream& in, std::ostream& out) {
     Session(options, in, out).Run();
     return 0;
   } catch (const std::exception& e) {
-    out << common::ToText(Failure(e)) << std::endl;
+    out << common::ToText(Json::object({{"error", e.what()}})) << std::endl;
     throw;
   }
 }

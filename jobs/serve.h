@@ -20,15 +20,12 @@ struct ServeOptions {
   std::string command;  // the command line of oppa, for records
 };
 
-// Reads a request from each line of `in` and writes one answer to a line of
-// `out`, after a first line that describes the search. Both are JSON objects
-// (docs/schemas/serve.json). The records are those of `oppa run` and of `oppa
-// tune`, so any of them continues the search of another. Returns 0 at the end
-// of `in`; a trial that is running then is not recorded.
-//
-// A wrong request is answered by an error and changes nothing.
-// Errors: throws InputError for a manifest that is not of one search with real
-// trials, and as RunOne, each after an answer with the error.
+// Reads a request from each line of `in` and writes an answer to a line of
+// `out`, after a first line that describes the search: JSON objects
+// (docs/schemas/serve.json). The records are those of `oppa run` and `oppa
+// tune`. Returns 0 at the end of `in`; a trial that is running then is not
+// recorded. A wrong request is answered by an error and changes nothing.
+// Errors: as ReadSearch and RunOne, each after an answer with the error.
 int Serve(const ServeOptions& options, std::istream& in, std::ostream& out);
 
 }  // namespace jobs

@@ -229,21 +229,6 @@ trials::CommandOptions::Ranks ReadTrainerRanks(const TomlTable& table,
   return value == "one" ? Ranks::kOne : Ranks::kPerNode;
 }
 
-class ClientRunner final : public trials::TrialRunner {
- public:
-  [[nodiscard]] trials::Measurement Run(
-      const trials::TrialRequest& /*request*/) override {
-    throw common::InputError(
-        "backend.type = \"client\": a client of `oppa serve FILE` runs these "
-        "trials (docs/python.md); `oppa run` needs type = \"command\" and a "
-        "program");
-  }
-  [[nodiscard]] std::optional<double> ExactThroughput(
-      const trials::Candidate& /*candidate*/) const override {
-    return std::nullopt;
-  }
-};
-
 }  // namespace
 
 trials::RenderedJob ProgramJob::Render(
@@ -284,7 +269,13 @@ Testbed MakeClient(const ProblemSpec& problem) {
       {setup.workload, DefaultSystem(setup.cluster(), LikeFiles(problem))}, {},
       "a client");
   testbed.program = nullptr;
-  testbed.runner = std::make_unique<ClientRunner>();
+  testbed.runner = std::make_unique<CallRunner>(
+      [](const trials::TrialRequest& /*request*/) -> trials::Measurement {
+        throw common::InputError(
+            "backend.type = \"client\": a client of `oppa serve FILE` runs "
+            "these trials (docs/python.md); `oppa run` needs type = "
+            "\"command\" and a program");
+      });
   testbed.exact = testbed.runner.get();
   return testbed;
 }

@@ -4,6 +4,8 @@
 #define HARNESS_TESTBEDS_PROGRAM_H_
 
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <utility>
 
 #include "common/error.h"
@@ -12,8 +14,28 @@
 #include "trials/cluster.h"
 #include "trials/programs/adapter.h"
 #include "trials/programs/command_runner.h"
+#include "trials/trial_runner.h"
 
 namespace harness {
+
+// Trials that a function runs, on a real clock.
+class CallRunner final : public trials::TrialRunner {
+ public:
+  using Call = std::function<trials::Measurement(const trials::TrialRequest&)>;
+  explicit CallRunner(Call call) : call_(std::move(call)) {}
+
+  [[nodiscard]] trials::Measurement Run(
+      const trials::TrialRequest& request) override {
+    return call_(request);
+  }
+  [[nodiscard]] std::optional<double> ExactThroughput(
+      const trials::Candidate& /*candidate*/) const override {
+    return std::nullopt;  // unknown without a trial
+  }
+
+ private:
+  Call call_;
+};
 
 // The program that trials run: the user's job.
 class ProgramJob {

@@ -1,18 +1,16 @@
 """Parallelism configurations of training jobs: predict them, and search for them by short trials.
 
     plan = oppa.plan("config.json", gpus="2x8", gpu="h100", batch=256, seq=8192)
-    print(plan.best.command)
-
+    plan.best.command
     study = oppa.create_study("tune.toml", load_if_exists=True)
     for trial in study:
         study.tell(trial, step_times=train(trial.config, trial.max_steps))
 
-In a training program that `oppa tune` starts:
-
+    # in a training program that `oppa tune` starts
     for batch in oppa.steps(loader):
         train_step(batch)
 
-The package has no dependencies; the work is done by the program `oppa` (docs/python.md).
+docs/python.md describes it.
 """
 from ._program import OppaError, find_program
 from ._plan import Layout, Memory, Plan, plan

@@ -50,18 +50,14 @@ class Plan:
     def best(self) -> Layout:
         """The fastest layout. Raises OppaError with the reasons where none fits."""
         if not self.layouts:
-            raise OppaError(self._problem())
+            raise OppaError("\n".join(each.get("problem") or f"{each['framework']}: no layout fits: " + "; ".join(
+                f"{one['count']} {one['reason']}" for one in each["excluded"]) for each in self.raw))
         return self.layouts[0]
 
     def why(self, config: str) -> str:
         """Why the best configuration with these values ("dp=8,tp=2") is slower, or is not offered, by framework."""
         answers: List[Dict[str, str]] = json.loads(run([*self.words, "--why", config, "--json"]))
         return "\n\n".join(answer.get("text") or answer["problem"] for answer in answers).strip()
-
-    def _problem(self) -> str:
-        reasons = [each.get("problem") or f"{each['framework']}: no layout fits: " +
-                   "; ".join(f"{one['count']} {one['reason']}" for one in each["excluded"]) for each in self.raw]
-        return "\n".join(reasons)
 
 
 def plan(model: Union[str, "os.PathLike[str]", Mapping[str, Any]], *, gpus: Union[str, int], batch: int, seq: int,

@@ -1,6 +1,7 @@
 """The program `oppa`: where it is, one call of it, and a conversation with `oppa serve`."""
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -90,11 +91,9 @@ class Server:
 
     def close_pipes(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
-            try:
+            with contextlib.suppress(OSError):
                 assert pipe is not None
                 pipe.close()
-            except OSError:
-                pass
 
     def _answer(self) -> Any:
         assert self._process.stdout is not None

@@ -183,7 +183,7 @@ class Study:
         Parameters that are left out have the nearest possible value to their default. What was not asked when this
         process ends is forgotten.
         """
-        completed: Config = self._request("enqueue", config=config)["config"]
+        completed: Config = self._request("enqueue", config=_text(config))["config"]
         self._queue.append(completed)
         return completed
 
@@ -213,12 +213,6 @@ class Study:
             self._server.close()
             self._server = None
 
-    def __enter__(self) -> "Study":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def __del__(self) -> None:
         if getattr(self, "_server", None) is not None:
             self.close()
@@ -230,7 +224,7 @@ class Study:
         if self._server is None:
             self._server = Server(self._words)
             for config in self._queue:
-                self._server.request("enqueue", config=config)
+                self._server.request("enqueue", config=_text(config))
         return self._server
 
     def _request(self, op: str, **fields: Any) -> Any:
@@ -259,6 +253,13 @@ def create_study(manifest: Union[str, "os.PathLike[str]"], storage: Union[str, "
         raise OppaError(f"{study.folder} has {trials} trials: load_if_exists=True continues them, and another storage "
                         "or experiment.name begins a new search")
     return study
+
+
+def _text(config: Union[Config, str]) -> str:
+    if isinstance(config, str):
+        return config
+    return ",".join(f"{name}={str(value).lower() if isinstance(value, bool) else value}"
+                    for name, value in config.items())
 
 
 def _frozen(fields: Mapping[str, Any]) -> FrozenTrial:

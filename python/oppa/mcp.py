@@ -38,7 +38,7 @@ _SEARCH = [
     _tool("best", "The best completed trial.", {}, []),
     _tool("trials", "All trials on record.", {}, []),
     _tool("space", "The values of each parameter.", {}, []),
-    _tool("enqueue", "Try a configuration next.", {"config": {"type": ["object", "string"]}}, ["config"]),
+    _tool("enqueue", "Try a configuration next.", {"config": {"type": "string", "description": "dp=4,pp=2"}}, ["config"]),
 ]
 
 

@@ -66,7 +66,7 @@ TEST_F(ServeTest, AWrongRequestChangesNothing) {
       {R"({"op": "report", "trial": 7, "step_time_s": 1})", "trial"},
       {tell + R"("fine"})", "outcome"},
       {tell + R"("completed"})", "2 step_times_s, not 0"},
-      {tell + R"("completed", "step_times_s": [1, 0]})", "step_times_s"},
+      {tell + R"("completed", "step_times_s": [1, 0]})", "step_time_s"},
       {tell + R"("failed", "peak_memory_bytes": -1})", "peak_memory_bytes"}};
   std::string requests = kAsk;
   for (const auto& [request, message] : wrong) {

@@ -1,1 +1,1 @@
-"""Libraries that use oppa, or that it reports from. Each module needs its library."""
+"""Optuna, Ray Tune, Transformers and Lightning. Each module needs its library."""

@@ -1,4 +1,4 @@
-"""A sampler and a pruner of Optuna.
+"""A sampler and a pruner of Optuna, from version 5 on.
 
     sampler = OppaSampler(oppa.create_study("tune.toml"))
     study = optuna.create_study(sampler=sampler, pruner=OppaPruner(sampler))
@@ -20,6 +20,7 @@ The objective is a step time in seconds, to be minimized. Every step is reported
 """
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Dict, Optional, Sequence, Union
 
 import optuna
@@ -65,10 +66,7 @@ class OppaSampler(BaseSampler):
     def out_of_memory(self, trial: optuna.Trial) -> float:
         """Marks a trial that ran out of memory, as a constraint that is violated. Returns its objective."""
         self._out_of_memory = True
-        if hasattr(trial, "set_constraint"):
-            trial.set_constraint("memory", 1.0)
-        else:  # before Optuna 5
-            trial.storage.set_trial_system_attr(trial._trial_id, "constraints", (1.0,))
+        trial.set_constraint("memory", 1.0)
         return float("inf")
 
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> Dict[str, BaseDistribution]:
@@ -106,10 +104,8 @@ class OppaSampler(BaseSampler):
         try:
             self._next = self.study.ask()
         except oppa.SearchEnded:
-            try:
+            with contextlib.suppress(RuntimeError):  # not in optimize(): the next trial fails with SearchEnded
                 study.stop()
-            except RuntimeError:  # not in optimize(): the next trial fails with SearchEnded
-                pass
 
 
 class OppaPruner(optuna.pruners.BasePruner):
