@@ -80,7 +80,9 @@ class Loop {
   SearchSummary Run() {
     for (const Trial& trial : in_.journal.committed()) {
       if (trial.number <= in_.adopted ||
-          trial.chosen_by == trials::ChosenBy::kImported) {
+          trial.chosen_by == trials::ChosenBy::kImported ||
+          (trial.chosen_by == trials::ChosenBy::kGiven &&
+           NextStart() == nullptr)) {  // SearchInput::next
         Adopt(trial);
       } else {
         Replay(trial);
@@ -102,12 +104,18 @@ class Loop {
            Left() <= kBudgetSlack * in_.budget.time_s;
   }
 
+  // The next start that was not tried; nullptr after the last.
+  const methods::Suggestion* NextStart() {
+    while (next_start_ < in_.starts.size() &&
+           IsTried(in_.starts[next_start_])) {
+      ++next_start_;
+    }
+    return next_start_ < in_.starts.size() ? &in_.starts[next_start_] : nullptr;
+  }
+
   std::optional<methods::Suggestion> Suggest() {
-    while (next_start_ < in_.starts.size()) {
-      const methods::Suggestion& start = in_.starts[next_start_++];
-      if (!IsTried(start)) {
-        return start;
-      }
+    if (const methods::Suggestion* start = NextStart()) {
+      return *start;
     }
     auto suggestion = clock_.Measure([this] { return in_.method.Suggest(); });
     estimates_ = estimates_ || (suggestion && suggestion->remaining);
@@ -211,7 +219,11 @@ class Loop {
     if (in_.stop && in_.stop()) {
       return false;
     }
-    const std::optional<methods::Suggestion> suggestion = Suggest();
+    std::optional<methods::Suggestion> suggestion =
+        in_.next && NextStart() == nullptr ? in_.next() : std::nullopt;
+    if (!suggestion) {
+      suggestion = Suggest();
+    }
     if (!suggestion) {
       return Finish(FinishReason::kMethodDone);
     }

@@ -50,6 +50,9 @@ struct SearchInput {
   // observes those that are candidates or plans, as it does imported ones, and
   // need not suggest them. Imported trials do not count for the budget.
   int adopted = 0;
+  // What the user wants next, after the starts, instead of a suggestion of the
+  // method; in records it is `given`. Empty: nothing.
+  std::function<std::optional<methods::Suggestion>()> next = {};
 };
 
 // Runs one search on a virtual clock. The clock advances by the cost of each

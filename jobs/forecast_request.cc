@@ -173,6 +173,7 @@ std::string OneSize(const ForecastRequest& request, std::vector<Job> jobs) {
         .best = FastestOf(plan)};
     if (const auto answer = AnswerText(request, planner, plan)) {
       text += "\n" + *answer;
+      json.push_back({{"framework", job.framework.name}, {"text", *answer}});
     } else if (request.format == OutputFormat::kCsv) {
       text += ForecastCsv(planner, plan, request.layouts);
     } else if (request.format == OutputFormat::kJson) {
@@ -185,7 +186,7 @@ std::string OneSize(const ForecastRequest& request, std::vector<Job> jobs) {
               CostText(point, request.valuation) + written;
     }
   }
-  if (request.format == OutputFormat::kJson && !request.why) {
+  if (request.format == OutputFormat::kJson) {
     return common::ToText(json, 2) + "\n";
   }
   return text;

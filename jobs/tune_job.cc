@@ -23,21 +23,25 @@ using common::InputError;
 
 constexpr const char* kResults = "oppa-results";
 
-harness::Manifest ReadSearch(const fs::path& path) {
-  harness::Manifest manifest = harness::ReadManifest(path);
+}  // namespace
+
+harness::Manifest ReadSearch(const fs::path& path,
+                             const harness::ManifestOverrides& overrides,
+                             bool clients) {
+  harness::Manifest manifest = harness::ReadManifest(path, overrides);
+  const harness::ProblemSpec& problem = manifest.problems.front();
   if (manifest.problems.size() != 1 || manifest.methods.size() != 1 ||
-      manifest.repeats != 1 ||
-      harness::IsSimulated(manifest.problems.front())) {
+      manifest.repeats != 1 || harness::IsSimulated(problem) ||
+      (!clients && problem.backend.GetString("type", "") == "client")) {
     throw InputError(fmt::format(
-        "{}: `oppa tune` takes one search with a training program (one "
-        "problem, one method, repeats = 1, type = \"command\"); `oppa run` "
-        "takes all others",
-        path.string()));
+        "{}: `oppa {}` takes one search with a training program (one problem, "
+        "one method, repeats = 1, type = \"command\"{}); `oppa run` takes all "
+        "others",
+        path.string(), clients ? "serve" : "tune",
+        clients ? " or \"client\"" : ""));
   }
   return manifest;
 }
-
-}  // namespace
 
 TuneJob::TuneJob(const fs::path& manifest, MakeTrialJobs trial_jobs)
     : manifest_(ReadSearch(manifest)),

@@ -96,6 +96,13 @@ class TuneJob {
   bool interrupted_ = false;
 };
 
+// `clients`: a client of `oppa serve` may run the trials.
+// Errors: throws InputError for a manifest that is not of one search with a
+// program.
+[[nodiscard]] harness::Manifest ReadSearch(
+    const std::filesystem::path& path,
+    const harness::ManifestOverrides& overrides = {}, bool clients = false);
+
 // The folder of the results of a manifest: oppa-results/NAME next to it, or
 // NAME next to it where the manifest is in a folder oppa-results. It does not
 // depend on the working directory.

@@ -265,6 +265,24 @@ Testbed MakeCommand(const ProblemSpec& problem) {
   return testbed;
 }
 
+Testbed MakeClient(const ProblemSpec& problem) {
+  const SimulatorSetup setup = ReadProgramSetup(problem);
+  Testbed testbed = ProgramTestbed(
+      problem, setup,
+      {setup.workload, DefaultSystem(setup.cluster(), LikeFiles(problem))}, {},
+      "a client");
+  testbed.program = nullptr;
+  testbed.runner = std::make_unique<CallRunner>(
+      [](const trials::TrialRequest& /*request*/) -> trials::Measurement {
+        throw common::InputError(
+            "backend.type = \"client\": a client of `oppa serve FILE` runs "
+            "these trials (docs/python.md); `oppa run` needs type = "
+            "\"command\" and a program");
+      });
+  testbed.exact = testbed.runner.get();
+  return testbed;
+}
+
 Testbed MakeTrainer(const ProblemSpec& problem) {
   const TomlTable& table = problem.backend;
   const SimulatorSetup setup = ReadProgramSetup(problem);

@@ -4,6 +4,8 @@
 #define HARNESS_TESTBEDS_PROGRAM_H_
 
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -14,8 +16,28 @@
 #include "trials/programs/adapter.h"
 #include "trials/programs/command_runner.h"
 #include "trials/programs/rank_launch.h"
+#include "trials/trial_runner.h"
 
 namespace harness {
+
+// Trials that a function runs, on a real clock.
+class CallRunner final : public trials::TrialRunner {
+ public:
+  using Call = std::function<trials::Measurement(const trials::TrialRequest&)>;
+  explicit CallRunner(Call call) : call_(std::move(call)) {}
+
+  [[nodiscard]] trials::Measurement Run(
+      const trials::TrialRequest& request) override {
+    return call_(request);
+  }
+  [[nodiscard]] std::optional<double> ExactThroughput(
+      const trials::Candidate& /*candidate*/) const override {
+    return std::nullopt;  // unknown without a trial
+  }
+
+ private:
+  Call call_;
+};
 
 // The program that trials run: the user's job.
 class ProgramJob {
@@ -55,6 +77,9 @@ class ProgramJob {
 
 // A program that the manifest names. Format: docs/external-trials.md.
 [[nodiscard]] Testbed MakeCommand(const ProblemSpec& problem);
+
+// Trials that a client of `oppa serve` runs; see docs/python.md.
+[[nodiscard]] Testbed MakeClient(const ProblemSpec& problem);
 
 // oppa-train, next to the program oppa, with the model, batch and sequence
 // length of [workload] and the memory of a GPU of [cluster] as its capacity.

@@ -2,8 +2,10 @@
 
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -96,6 +98,36 @@ TEST_F(SearchTest, StartsPrecedeTheMethodAndAreItsHistory) {
   EXPECT_EQ(records[1].chosen_by, trials::ChosenBy::kRandom);
   EXPECT_EQ(records[2].candidate, 5);
   EXPECT_EQ(records[3].candidate, 0);
+}
+
+TEST_F(SearchTest, WhatTheUserWantsNextFollowsTheStartsAndReplays) {
+  const std::vector<methods::Suggestion> starts = {
+      {.candidate = 6, .chosen_by = trials::ChosenBy::kGiven}};
+  const auto run = [&](int trials, std::optional<int> wanted) {
+    FakeMethod method({-1, -1, 5, 0});
+    Journal journal(folder_.path());
+    (void)Search({.space = space_,
+                  .budget = {.trials = trials, .q_max = 2},
+                  .trial_seed = kSeed,
+                  .method = method,
+                  .runner = runner_,
+                  .journal = journal,
+                  .starts = starts,
+                  .next = [&]() -> std::optional<methods::Suggestion> {
+                    const auto next = std::exchange(wanted, std::nullopt);
+                    return next ? std::optional(methods::Suggestion{
+                                      .candidate = *next,
+                                      .chosen_by = trials::ChosenBy::kGiven})
+                                : std::nullopt;
+                  }});
+  };
+  run(2, 3);
+  run(4, std::nullopt);  // the method has no suggestion for trial 2
+  std::vector<int> candidates;
+  for (const trials::Trial& trial : Records()) {
+    candidates.push_back(trial.candidate);
+  }
+  EXPECT_EQ(candidates, (std::vector<int>{6, 3, 5, 0}));
 }
 
 TEST_F(SearchTest, StopsWhenTheExpectedGainIsBelowTheThreshold) {
