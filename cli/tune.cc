@@ -57,7 +57,16 @@ Options JobOptions(jobs::InitOptions& job) {
            "where your log has the seconds of a step: 'took ([0-9.]+) s' "
            "(default: as the adapter reads them)",
            job.step_time),
-      Bind("--minutes N", "budget of the search", job.minutes),
+      BindEach(
+          "--vary KNOB[=V1,V2,...]",
+          "vary only this parameter and others so named, with these values",
+          job.vary),
+      BindEach("--fix KNOB=VALUE", "do not vary this parameter", job.fix),
+      Bind("--price PRICE", "USD of a GPU hour, for the cost of a step",
+           job.price),
+      Bind("--minutes N",
+           "budget of the search and of the repeated measurements",
+           job.minutes),
       Bind("--trials N", "most trials", job.trials),
       Bind("--steps N", "steps of a trial", job.steps)};
 }

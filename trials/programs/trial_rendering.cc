@@ -153,12 +153,9 @@ AdapterJob JobOf(const CommandOptions& options, const Cluster& cluster) {
 }
 
 RenderedJob RenderJob(const CommandOptions& options, const Cluster& cluster,
-                      const ParallelConfig& config, const fs::path& files) {
-  TrialRequest request;
-  request.candidate = config;
-  auto values = Placeholders(options, cluster, request);
-  values["max_steps"] = "{max_steps}";
-  values["seed"] = "{seed}";
+                      const TrialRequest& request, const fs::path& files) {
+  const ParallelConfig& config = request.candidate.config();
+  const auto values = Placeholders(options, cluster, request);
   const auto expand = [&values](std::string_view text) {
     return Expand(text, values);
   };
