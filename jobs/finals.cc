@@ -102,17 +102,18 @@ namespace {
 
 constexpr std::size_t kRounds = 3;
 
-// The best completed trials, best first, and the job as it is.
+// The best trials, completed ones first, and the job as it is.
 std::vector<Finalist> Choose(const TuneJob& job, int count) {
   std::vector<trials::Trial> trials = job.Recorded();
   std::erase_if(trials, [&](const trials::Trial& trial) {
-    return trial.measurement.outcome != Outcome::kCompleted ||
-           !trial.HasThroughput() ||
+    return !trial.HasThroughput() ||
            !FindCandidate(trial, *job.testbed().space);
   });
   std::ranges::stable_sort(
-      trials, std::greater(),
-      [](const trials::Trial& trial) { return trial.throughput.steps_per_s; });
+      trials, std::greater(), [](const trials::Trial& trial) {
+        return std::pair(trial.measurement.outcome == Outcome::kCompleted,
+                         trial.throughput.steps_per_s);
+      });
   const auto present = job.Present();
   if (present && trials.size() > 1) {
     std::erase_if(trials, [&](const trials::Trial& trial) {
@@ -197,9 +198,13 @@ std::vector<Finalist> MeasureFinalists(TuneJob& job, int count) {
         needed_s += round > 0 ? so_far_s / static_cast<double>(round) : 0.0;
       }
     }
-    if (next.empty() || (round > 0 && needed_s > limit_s)) {
-      fmt::print("{}", next.empty() ? "" : "no time is left for more rounds\n");
+    if (next.empty() || (round > 1 && needed_s > limit_s)) {
+      fmt::print("{}",
+                 next.empty() ? "" : "no time is left for a third round\n");
       break;
+    }
+    if (round % 2 == 1) {
+      std::ranges::reverse(next);  // a drift helps none of them
     }
     const std::string what = fmt::format("round {} of {}", round + 1, kRounds);
     fmt::print("measuring the best again, {}, {}\n", what,
@@ -303,7 +308,8 @@ int Conclude(const TuneJob& job, std::vector<Finalist> finalists) {
   common::Json speed;
   if (yours) {
     const SpeedUp speed_up = Compare(time, *yours);
-    keep = !speed_up.Differs() || speed_up.factor.value < 1.0;
+    keep = !speed_up.Differs() || speed_up.factor.value < 1.0 ||
+           (job.Present() && best.config == job.Text(*job.Present()));
     faster = FasterText(speed_up);
     speed = {{"config", best.config},
              {"value", speed_up.factor.value},

@@ -132,6 +132,14 @@ TEST_F(TuneTest, KeepsYoursWhereNothingIsFaster) {
   EXPECT_EQ(Oppa("report oppa-results/tune.toml"), 0) << Printed();
 }
 
+// The only configuration that works is the present one.
+TEST_F(TuneTest, DoesNotRecommendYoursAsAnother) {
+  WriteProgram("if [ $m != 8 ]; then exit 3; fi");
+  EXPECT_EQ(Tune(), 0) << Printed();
+  EXPECT_THAT(output_, AllOf(HasSubstr("Keep yours"),
+                             Not(HasSubstr("Use this command line"))));
+}
+
 // A command line with placeholders is no command line of the user's.
 TEST_F(TuneTest, KeepsTheValuesThatStandForPlaceholders) {
   Write("train.sh",
