@@ -73,7 +73,16 @@ Options JobOptions(jobs::InitOptions& job) {
       Bind("--hostfile FILE",
            "hosts on which ssh starts the command, one on each line",
            job.nodes.hostfile),
-      Bind("--minutes N", "budget of the search", job.minutes),
+      BindEach(
+          "--vary KNOB[=V1,V2,...]",
+          "vary only this parameter and others so named, with these values",
+          job.vary),
+      BindEach("--fix KNOB=VALUE", "do not vary this parameter", job.fix),
+      Bind("--price PRICE", "USD of a GPU hour, for the cost of a step",
+           job.price),
+      Bind("--minutes N",
+           "budget of the search and of the repeated measurements",
+           job.minutes),
       Bind("--trials N", "most trials", job.trials),
       Bind("--steps N", "steps of a trial", job.steps)};
 }

@@ -63,6 +63,12 @@ inline const std::vector<std::string> kPrecisions = {"fp32", "fp16", "bf16",
                                             int batch_size,
                                             int sequence_length);
 
+// The divisors of a number, ascending, as far as they are at most `most`.
+[[nodiscard]] std::vector<int> DivisorsUpTo(int number, int most);
+// Sizes of context parallelism that are worth a try.
+[[nodiscard]] std::vector<int> ContextSizes(const trials::Workload& workload,
+                                            int gpus);
+
 // The configurations that a plan compares: all sizes, ZeRO stages, microbatch
 // sizes, chunks and kinds of recomputation; communication overlaps computation
 // where it can, and buckets have one size. Rules exclude what the framework

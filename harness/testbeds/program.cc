@@ -234,12 +234,6 @@ trials::CommandOptions::Ranks ReadTrainerRanks(const TomlTable& table,
 
 }  // namespace
 
-trials::RenderedJob ProgramJob::Render(
-    const trials::ParallelConfig& config,
-    const std::filesystem::path& files) const {
-  return trials::RenderJob(options_, cluster_, config, files);
-}
-
 Testbed MakeCommand(const ProblemSpec& problem) {
   SimulatorSetup setup = ReadProgramSetup(problem);
   trials::CommandOptions options =

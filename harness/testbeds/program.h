@@ -16,6 +16,7 @@
 #include "trials/programs/adapter.h"
 #include "trials/programs/command_runner.h"
 #include "trials/programs/rank_launch.h"
+#include "trials/programs/trial_rendering.h"
 #include "trials/trial_runner.h"
 
 namespace harness {
@@ -54,10 +55,16 @@ class ProgramJob {
   // Precondition: RunsAsGiven() or !as_given.
   void RunAsGiven(bool as_given) { runner_.RunAsGiven(as_given); }
 
-  // The job with a configuration, with its files in the given folder.
+  // The job with the configuration of a request, with its files in the given
+  // folder.
   [[nodiscard]] trials::RenderedJob Render(
-      const trials::ParallelConfig& config,
-      const std::filesystem::path& files) const;
+      const trials::TrialRequest& request,
+      const std::filesystem::path& files) const {
+    return trials::RenderJob(options_, cluster_, request, files);
+  }
+  [[nodiscard]] const trials::CommandOptions& options() const {
+    return options_;
+  }
 
   // Where and how the ranks of several nodes start; see trials::DescribeNodes.
   [[nodiscard]] std::string Nodes() const {

@@ -132,14 +132,27 @@ TEST_F(SearchTest, WhatTheUserWantsNextFollowsTheStartsAndReplays) {
 
 TEST_F(SearchTest, StopsWhenTheExpectedGainIsBelowTheThreshold) {
   FakeMethod method(AllCandidates());
-  method.gains = {0.2, 0.01, 0.0099, 0.5};
+  method.gains = {0.2, 0.01, 0.009, 0.5};
   const SearchSummary summary =
       Run(method,
           {.trials = 8, .q_max = 5, .stop_when = StopCondition("gain < 1%")});
   EXPECT_EQ(summary.finish_reason, trials::FinishReason::kStopCondition);
   EXPECT_EQ(Records().size(), 3U);
   ASSERT_TRUE(summary.remaining);
-  EXPECT_EQ(summary.remaining->expected_gain, 0.0099);
+  EXPECT_EQ(summary.remaining->expected_gain, 0.009);
+}
+
+TEST_F(SearchTest, DoesNotStopWhereNoiseMayHideMoreThanTheThreshold) {
+  for (const double jitter : {0.0, 1.0}) {  // up to twice the time
+    const fakes::TemporaryFolder folder;
+    FakeMethod method(AllCandidates());
+    method.gains = {0.2, 0.001, 0.001, 0.001, 0.001};
+    runner_.jitter = jitter;
+    const SearchSummary summary = RunIn(
+        folder, method,
+        {.trials = 5, .q_max = 5, .stop_when = StopCondition("gain < 1%")});
+    EXPECT_EQ(summary.trials, jitter == 0.0 ? 2 : 5);
+  }
 }
 
 // As after a crash between the last trial and the end of the run.

@@ -65,7 +65,10 @@ TEST_F(TuneTest, EndsWithACommandLineThatIsFasterThanTheUsers) {
   EXPECT_THAT(
       output_,
       AllOf(HasSubstr("preflight"),
-            HasSubstr("trial 1   dp=2,tp=1,pp=1,microbatches=8: 0.08"),
+            HasSubstr("next: at most 4 trials of 6 steps in 20 minutes, then "
+                      "at most 12 runs"),
+            HasSubstr("trial 1 of 4 (0.0 of 20 min)  "
+                      "dp=2,tp=1,pp=1,microbatches=8: 0.08"),
             HasSubstr("as fast as yours"), HasSubstr("left"),
             HasSubstr("Result page: " + Path(results + "page.html").string())));
   EXPECT_THAT(
@@ -77,7 +80,34 @@ TEST_F(TuneTest, EndsWithACommandLineThatIsFasterThanTheUsers) {
   // The same command finds everything measured.
   EXPECT_EQ(Oppa("tune oppa-results/tune.toml"), 0) << Printed();
   EXPECT_THAT(output_, AllOf(Not(HasSubstr("trial 1 ")),
-                             HasSubstr("Use this command line")));
+                             HasSubstr("Use this command line"),
+                             Not(HasSubstr("measuring"))));
+}
+
+// 20 steps are asked for, and the program has its own number.
+TEST_F(TuneTest, SaysThatAProgramEndsByItselfBeforeATrial) {
+  Write("train.sh",
+        "#!/bin/sh\nfor i in $(seq ${OWN_STEPS:-10}); do echo \"took 0.0$i\"; "
+        "done\n");
+  const std::string command =
+      "tune --model config.json --gpus 1x2 --memory-gib 8 --batch 16 --seq 64 "
+      "--step-time took.([0-9.]+) -- ./train.sh --accumulate {microbatches}";
+  EXPECT_EQ(Oppa(command), 1) << Printed();
+  EXPECT_THAT(output_, AllOf(HasSubstr("write {max_steps} where"),
+                             HasSubstr("or give --steps 10"),
+                             Not(HasSubstr("trial 1"))));
+  Write("train.sh", "#!/bin/sh\necho done\n");
+  EXPECT_EQ(Oppa(command), 1);
+  EXPECT_THAT(output_, HasSubstr("has no step time: give --step-time"));
+}
+
+TEST_F(TuneTest, CountsMoney) {
+  WriteProgram("");
+  EXPECT_EQ(Start("tune", "--price 3.6 --trials 2 --steps 4"), 0) << Printed();
+  // 2 GPUs and 1,024 tokens of a step: 0.002 USD a second.
+  EXPECT_THAT(output_, HasSubstr(" USD a step, "));
+  EXPECT_THAT(Content("oppa-results/tune/best.json"),
+              HasSubstr("usd_per_billion_tokens"));
 }
 
 // What takes the same time everywhere is not worth a change; terminal, page and
@@ -104,6 +134,14 @@ TEST_F(TuneTest, KeepsYoursWhereNothingIsFaster) {
   EXPECT_EQ(Oppa("status oppa-results/tune.toml"), 0);
   EXPECT_THAT(output_, HasSubstr("1 of 1"));
   EXPECT_EQ(Oppa("report oppa-results/tune.toml"), 0) << Printed();
+}
+
+// The only configuration that works is the present one.
+TEST_F(TuneTest, DoesNotRecommendYoursAsAnother) {
+  WriteProgram("if [ $m != 8 ]; then exit 3; fi");
+  EXPECT_EQ(Tune(), 0) << Printed();
+  EXPECT_THAT(output_, AllOf(HasSubstr("Keep yours"),
+                             Not(HasSubstr("Use this command line"))));
 }
 
 // A command line with placeholders is no command line of the user's.
@@ -190,10 +228,13 @@ TEST_F(TuneTest, StartsFromThePredictionsForAClusterFile) {
   EXPECT_THAT(
       output_,
       AllOf(HasSubstr("2 x H100"),
-            HasSubstr("trial 1   dp=2,tp=1,pp=1,microbatches=8"),
-            HasSubstr("trial 2   dp=2,tp=1,pp=1:"),
-            HasSubstr("train.sh --steps '{max_steps}' --accumulate 1\n"),
-            HasSubstr("Replace {max_steps} by the value")));
+            HasSubstr("min)  dp=2,tp=1,pp=1,microbatches=8"),
+            HasSubstr("min)  dp=2,tp=1,pp=1:"),
+            HasSubstr("train.sh --steps 6 --accumulate 1\n"),
+            HasSubstr("It has the 6 steps of a trial: write your own.")));
+  EXPECT_THAT(Content("oppa-results/tune/best.sh"),
+              AllOf(HasSubstr("# It has the 6 steps of a trial"),
+                    HasSubstr("train.sh --steps 6 ")));
   EXPECT_THAT(Content("oppa-results/tune.toml"),
               HasSubstr("methods = [\"oppa-sim\"]"));
 }

@@ -93,15 +93,15 @@ std::string ToText(double value) {
   return fmt::format("{:.0f}", std::round(value));
 }
 
-// The word that names a file: of the first option that the job has.
-std::optional<std::string> NamedFile(const std::vector<std::string>& options,
-                                     const AdapterJob& job) {
-  for (const std::string& option : options) {
-    if (auto value = FlagValue(job.words, option, true)) {
-      return value;
-    }
-  }
-  return std::nullopt;
+// The first word that names a file of the format.
+template <typename Words>
+auto FindFileWord(Words& words, ConfigFormat format) {
+  return std::ranges::find_if(words, [format](const std::string& word) {
+    const std::string extension = fs::path(word).extension();
+    return !word.starts_with('-') &&
+           (extension == fmt::format(".{}", common::ToString(format)) ||
+            (format == ConfigFormat::kYaml && extension == ".yml"));
+  });
 }
 
 // The variables of expressions, with the numbers of the config.json on which no
@@ -212,13 +212,14 @@ std::optional<Adapter::FoundFile> Adapter::FindFile(const AdapterJob& job,
     return std::nullopt;
   }
   const bool required = purpose == Purpose::kTrial;
-  const auto named = NamedFile(config_file_->options, job);
+  const auto named = NamedFile(job);
   if (!named || named->empty()) {
     if (required && !config_file_->keys_as_flags) {
       throw InputError(fmt::format(
-          "the command line of {} has no {} FILE, whose keys a trial sets",
-          name_,
-          config_file_->options.empty() ? "option" : config_file_->options[0]));
+          "the command line of {} has no {}, whose keys a trial sets", name_,
+          config_file_->options.empty()
+              ? fmt::format("FILE.{}", common::ToString(config_file_->format))
+              : config_file_->options[0] + " FILE"));
     }
     return std::nullopt;
   }
@@ -323,8 +324,23 @@ void Adapter::SetKey(const std::string& name,
   }
 }
 
+std::optional<std::string> Adapter::NamedFile(const AdapterJob& job) const {
+  for (const std::string& option : config_file_->options) {
+    if (auto value = FlagValue(job.words, option, true)) {
+      return value;
+    }
+  }
+  const auto word = FindFileWord(job.words, config_file_->format);
+  return config_file_->options.empty() && word != job.words.end()
+             ? std::optional(*word)
+             : std::nullopt;
+}
+
 void Adapter::SetPath(const fs::path& path,
                       std::vector<std::string>& words) const {
+  if (config_file_->options.empty()) {
+    *FindFileWord(words, config_file_->format) = path.string();
+  }
   for (const std::string& option : config_file_->options) {
     if (FlagValue(words, option, true)) {
       SetFlagWord(words, option, true, path.string());

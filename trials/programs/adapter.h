@@ -31,7 +31,9 @@ namespace trials {
 struct AdapterSetting {
   enum class Kind { kFlag, kKey, kVariable, kNote, kRefusal };
   Kind kind = Kind::kFlag;
-  std::string name;             // "--micro-batch-size", "optimizer.zero_stage"
+  // "--micro-batch-size" (other forms: command_words.h),
+  // "optimizer.zero_stage"
+  std::string name;
   std::optional<Rule> when;     // absent: always
   std::optional<Rule> integer;  // `value`: an expression
   std::optional<Rule> boolean;  // `bool`: an expression, written true or false
@@ -161,7 +163,9 @@ class Adapter {
   // The framework's own configuration file.
   struct ConfigFile {
     ConfigFormat format = ConfigFormat::kJson;
-    std::vector<std::string> options;  // that name it: "--deepspeed_config"
+    // That name it: "--deepspeed_config". Empty: the first word with the
+    // format's extension is the file.
+    std::vector<std::string> options;
     bool keys_as_flags = false;  // --KEY VALUE where the job names no file
     std::string text;  // of a complete file; Purpose::kLaunch sets its keys
   };
@@ -184,7 +188,10 @@ class Adapter {
   // Sets or removes a key of the file.
   void SetKey(const std::string& name, const std::optional<ConfigValue>& value,
               FoundFile& found) const;
-  // Makes the options that name the file name `path`.
+  // The user's file, as a job names it.
+  [[nodiscard]] std::optional<std::string> NamedFile(
+      const AdapterJob& job) const;
+  // Makes the words that name the file name `path`.
   void SetPath(const std::filesystem::path& path,
                std::vector<std::string>& words) const;
   [[nodiscard]] std::optional<FoundFile> FindFile(const AdapterJob& job,

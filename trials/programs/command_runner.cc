@@ -15,6 +15,7 @@
 #include "common/files.h"
 #include "common/hash.h"
 #include "trials/programs/contained_process.h"
+#include "trials/programs/error_line.h"
 #include "trials/programs/leftovers.h"
 #include "trials/programs/log_scanner.h"
 #include "trials/programs/rank_launch.h"
@@ -112,6 +113,7 @@ class RunningTrial {
   struct Source {
     bool has_reports = true;
     bool is_output = true;  // of the program: it may have any text
+    int number = 0;
     LineReader lines;
     ReportReader reports;
   };
@@ -192,6 +194,7 @@ class RunningTrial {
   void Take(std::string_view line, Source& source) {
     if (source.is_output) {
       LookForMemory(line);
+      error_.Read(line, source.number);
     }
     if (source.has_reports) {
       ReadReports(line, source.reports);
@@ -237,6 +240,7 @@ class RunningTrial {
     }
     if (report.step_time_s && !IsComplete()) {
       if (result_.step_times_s.empty()) {
+        error_.Forget();
         result_.setup_s =
             std::max(last_report_s_ - begin_s_ - *report.step_time_s, 0.0);
       }
@@ -269,7 +273,7 @@ class RunningTrial {
       result_.message = says_out_of_memory_;
     } else {
       result_.outcome = Outcome::kFailed;
-      const std::string last = log_.LastLine();
+      const std::string last = error_.text();
       result_.message = fmt::format(
           "{} after {} of {} steps{}{}{}", HowItEnded(process_.wait_status()),
           result_.step_times_s.size(), request_.max_steps,
@@ -289,7 +293,8 @@ class RunningTrial {
   ReportFile report_file_;
   Source file_{.is_output = false};
   Source output_;
-  Source errors_{.has_reports = false};
+  Source errors_{.has_reports = false, .number = 1};
+  ErrorLine error_;
   std::string broken_report_;
   Measurement result_;
   std::optional<Outcome> decided_;

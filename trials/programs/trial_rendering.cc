@@ -151,11 +151,10 @@ AdapterJob JobOf(const CommandOptions& options, const Cluster& cluster) {
 }
 
 RenderedJob RenderJob(const CommandOptions& options, const Cluster& cluster,
-                      const ParallelConfig& config, const fs::path& files) {
-  TrialRequest request;
-  request.candidate = config;
+                      const TrialRequest& request, const fs::path& files) {
+  const ParallelConfig& config = request.candidate.config();
   auto values = Placeholders(options, cluster, request);
-  for (const char* name : {"max_steps", "seed", "node_rank", "master_addr"}) {
+  for (const char* name : {"node_rank", "master_addr"}) {
     values[name] = fmt::format("{{{}}}", name);
   }
   values["master_port"] = "29500";

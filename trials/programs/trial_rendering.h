@@ -51,13 +51,14 @@ namespace trials {
                                       const std::filesystem::path& files,
                                       bool as_given = false);
 
-// The job with a configuration, for the user: without what only trials need.
-// {max_steps}, {seed}, {node_rank} and {master_addr} stay. A program whose
+// The job with a configuration, for the user: without what an adapter adds for
+// trials. {max_steps} and {seed} are those of the request, {node_rank} and
+// {master_addr} stay. A program whose
 // words name no parameter reads them from OPPA_TRIAL, which is in the
 // environment of the job.
 [[nodiscard]] RenderedJob RenderJob(const CommandOptions& options,
                                     const Cluster& cluster,
-                                    const ParallelConfig& config,
+                                    const TrialRequest& request,
                                     const std::filesystem::path& files);
 
 // The job that the manifest describes, without a configuration.

@@ -76,18 +76,14 @@ TEST_F(TrialRendering, HostsGetTheProgramBySsh) {
 
 // A program whose words name no parameter reads them from the environment.
 TEST_F(TrialRendering, AProgramGetsItsParametersInWordsOrInTheEnvironment) {
-  EXPECT_THAT(RenderJob(options_, cluster_, request_.candidate.config(), "")
-                  .environment,
+  EXPECT_THAT(RenderJob(options_, cluster_, request_, "").environment,
               IsEmpty());
   options_.program = {"train", "--config={config}"};
-  EXPECT_THAT(RenderJob(options_, cluster_, request_.candidate.config(), "")
-                  .environment,
+  EXPECT_THAT(RenderJob(options_, cluster_, request_, "").environment,
               IsEmpty());
   options_.program = {"train", "--steps={max_steps}", "--gpus={gpus}"};
-  const RenderedJob job =
-      RenderJob(options_, cluster_, request_.candidate.config(), "");
-  EXPECT_THAT(job.words,
-              ElementsAre("train", "--steps={max_steps}", "--gpus=8"));
+  const RenderedJob job = RenderJob(options_, cluster_, request_, "");
+  EXPECT_THAT(job.words, ElementsAre("train", "--steps=7", "--gpus=8"));
   ASSERT_EQ(job.environment.size(), 1u);
   const std::string& variable = job.environment.front();
   ASSERT_TRUE(variable.starts_with("OPPA_TRIAL="));
