@@ -206,8 +206,8 @@ test-page: program ## open the result page in headless Chromium
 	@scripts/install-deps --page
 	@python3 tests/page_in_browser_test.py $(OPPA) results/page-screenshots
 
-test-python: program ## test the Python package, mypy and the notebook (installs 6 GB in build/python-venv once; PYTHON_VENV=)
-	@scripts/python-tests $(OPPA)
+test-python: program ## test the Python package, mypy and the notebook (installs 6 GB in build/python-venv once; PYTHON_VENV=, LIBRARIES=small)
+	@LIBRARIES=$(LIBRARIES) scripts/python-tests $(OPPA)
 
 test-slurm: build ## run the Slurm tests on a private Slurm (root)
 	@scripts/install-deps --slurm

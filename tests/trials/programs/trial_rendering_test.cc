@@ -66,9 +66,8 @@ TEST_F(TrialRendering, HostsGetTheProgramBySsh) {
       TrialWords(options_, cluster_, request_),
       ElementsAre("oppa", "contain", "--hosts", "me@a,b", "--folder", "/job",
                   "--", "env", "X=1", "train", "{node_rank}", "a"));
-  EXPECT_THAT(
-      RenderJob(options_, cluster_, request_.candidate.config(), "").words,
-      ElementsAre("train", "{node_rank}", "{master_addr}"));
+  EXPECT_THAT(RenderJob(options_, cluster_, request_, "").words,
+              ElementsAre("train", "{node_rank}", "{master_addr}"));
   options_.ranks = CommandOptions::Ranks::kOne;  // on one node
   EXPECT_THAT(TrialWords(options_, cluster_, request_),
               ElementsAre("train", "0", "localhost"));
