@@ -16,6 +16,8 @@
 #include "common/files.h"
 #include "common/text.h"
 #include "jobs/init.h"
+#include "jobs/profile.h"
+#include "jobs/tune_job.h"
 
 namespace cli {
 namespace {
@@ -26,6 +28,7 @@ struct TuneVerbOptions {
   jobs::InitOptions job;
   std::string name = "tune";
   int finalists = 3;
+  fs::path profile;
 };
 
 Options JobOptions(jobs::InitOptions& job) {
@@ -86,6 +89,13 @@ int RunTune(TuneVerbOptions& options, const Words& words) {
     job.folder = fs::current_path();
     job.manifest = job.folder / "oppa-results" / (options.name + ".toml");
     WriteManifest(job);
+    if (!options.profile.empty()) {
+      const jobs::TuneJob written(job.manifest);
+      if (const auto next = jobs::Profile(options.profile, written).Fastest()) {
+        job.next = written.Text(*next);
+        WriteManifest(job);
+      }
+    }
     fmt::print("manifest: {}\n", common::Printable(job.manifest.string()));
   } else if (!job.command.empty()) {
     throw common::InputError(
@@ -94,6 +104,7 @@ int RunTune(TuneVerbOptions& options, const Words& words) {
   return jobs::Tune({.manifest = job.manifest,
                      .command = fmt::format("{}", fmt::join(words, " ")),
                      .finalists = options.finalists,
+                     .profile = options.profile,
                      .write_page = [](const fs::path& folder) {
                        return WriteSearchPage(folder, {});
                      }});
@@ -136,7 +147,11 @@ Verbs TuneVerbs() {
            Options{
                Bind("--name NAME", "of the search (default: tune)", tune->name),
                Bind("--finalists N", "configurations measured again at the end",
-                    tune->finalists)},
+                    tune->finalists),
+               Bind("--profile FILE",
+                    "trace of your present job by PyTorch's profiler: what it "
+                    "says is slow is tried first",
+                    tune->profile)},
        .examples = {"oppa tune --framework hf-trainer --model config.json "
                     "--batch 64 --seq 2048 -- torchrun --nproc-per-node=8 "
                     "run_clm.py ...",

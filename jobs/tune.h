@@ -16,6 +16,7 @@ struct TuneOptions {
   std::filesystem::path manifest;  // of a search with type = "command"
   std::string command;             // the command line of oppa, for records
   int finalists = 3;               // measured again at the end; 0: none
+  std::filesystem::path profile;   // of the present job (Profile); "": none
   // Writes the result page of a folder and returns its path; called after every
   // trial and at the end. Empty: no page. If it throws, the search continues.
   std::function<std::filesystem::path(const std::filesystem::path&)> write_page;

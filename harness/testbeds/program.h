@@ -41,6 +41,8 @@ class ProgramJob {
   [[nodiscard]] const trials::CommandOptions& options() const {
     return options_;
   }
+  // As predictions see it.
+  [[nodiscard]] const trials::Cluster& cluster() const { return cluster_; }
 
   // Keeps the output of trials in the folder.
   void KeepLogs(const std::filesystem::path& folder) {
