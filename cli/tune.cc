@@ -20,6 +20,7 @@
 #include "harness/provenance.h"
 #include "harness/records/inputs.h"
 #include "jobs/init.h"
+#include "jobs/profile.h"
 #include "jobs/tune_job.h"
 
 namespace cli {
@@ -31,6 +32,7 @@ struct TuneVerbOptions {
   jobs::InitOptions job;
   std::string name = "tune";
   int finalists = 3;
+  fs::path profile;
 };
 
 Options JobOptions(jobs::InitOptions& job) {
@@ -108,6 +110,7 @@ int TuneHere(const TuneVerbOptions& options, const Words& words) {
   jobs::TuneOptions tune{.manifest = options.job.manifest,
                          .command = fmt::format("{}", fmt::join(words, " ")),
                          .finalists = options.finalists,
+                         .profile = options.profile,
                          .write_page = [](const fs::path& folder) {
                            return WriteSearchPage(folder, {});
                          }};
@@ -135,13 +138,17 @@ int TuneInAJob(const TuneVerbOptions& options, const Words& words) {
   }
   harness::WriteExperiment(manifest, folder, testbeds);
   const harness::RunSpec run = harness::RunMatrix(manifest).front();
-  const int code = SubmitRuns(
-      verb, {.no_report = true}, manifest,
-      {{.name = run.Name(),
-        .command = {harness::ProgramPath(), "tune",
-                    fs::absolute(manifest.path).string(), "--finalists",
-                    std::to_string(options.finalists)},
-        .log = run.Folder(folder) / "log.txt"}});
+  std::vector<std::string> command = {
+      harness::ProgramPath(), "tune", fs::absolute(manifest.path).string(),
+      "--finalists", std::to_string(options.finalists)};
+  if (!options.profile.empty()) {
+    command.insert(command.end(),
+                   {"--profile", fs::absolute(options.profile).string()});
+  }
+  const int code = SubmitRuns(verb, {.no_report = true}, manifest,
+                              {{.name = run.Name(),
+                                .command = std::move(command),
+                                .log = run.Folder(folder) / "log.txt"}});
   fmt::print(
       "oppa status, logs and cancel take {}; rerun the same command for the "
       "result, or to resume\n",
@@ -155,6 +162,13 @@ int RunTune(TuneVerbOptions& options, const Words& words) {
     job.folder = fs::current_path();
     job.manifest = job.folder / "oppa-results" / (options.name + ".toml");
     WriteManifest(job);
+    if (!options.profile.empty()) {
+      const jobs::TuneJob written(job.manifest);
+      if (const auto next = jobs::Profile(options.profile, written).Fastest()) {
+        job.next = written.Text(*next);
+        WriteManifest(job);
+      }
+    }
     fmt::print("manifest: {}\n", common::Printable(job.manifest.string()));
   } else if (!job.command.empty()) {
     throw common::InputError(
@@ -200,7 +214,11 @@ Verbs TuneVerbs() {
            Options{
                Bind("--name NAME", "of the search (default: tune)", tune->name),
                Bind("--finalists N", "configurations measured again at the end",
-                    tune->finalists)},
+                    tune->finalists),
+               Bind("--profile FILE",
+                    "trace of your present job by PyTorch's profiler: what it "
+                    "says is slow is tried first",
+                    tune->profile)},
        .examples = {"oppa tune --framework hf-trainer --model config.json "
                     "--batch 64 --seq 2048 -- torchrun --nproc-per-node=8 "
                     "run_clm.py ...",

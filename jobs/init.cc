@@ -513,11 +513,14 @@ std::string ManifestText(const InitOptions& options) {
                 TomlString(FromManifest(options, options.nodes.hostfile)));
   return fmt::format(
       kManifest, fmt::arg("method", predicted ? "oppa-sim" : "oppa"),
-      fmt::arg("start", draft.present
-                            ? fmt::format("{}start = [{}]",
-                                          space.HasPresent() ? "" : "# ",
-                                          TomlString(ToString(*draft.present)))
-                            : "# start = [\"dp=4\"]"),
+      fmt::arg(
+          "start",
+          draft.present
+              ? fmt::format(
+                    "{}start = [{}{}]", space.HasPresent() ? "" : "# ",
+                    TomlString(ToString(*draft.present)),
+                    options.next.empty() ? "" : ", " + TomlString(options.next))
+              : "# start = [\"dp=4\"]"),
       fmt::arg("notes", notes),
       fmt::arg("framework",
                framework.empty()

@@ -26,6 +26,7 @@ struct InitOptions {
   int batch = 0;                     // 0: as the command line says
   int sequence = 0;
   std::string start;  // the present configuration; "": as the adapter reads it
+  std::string next;   // tried after `start`; "": none
   std::string step_time;  // pattern of seconds in the log; "": the adapter's
   std::vector<std::string> vary;  // "zero_stage=0,1", "tp"; empty: all
   std::vector<std::string> fix;   // "tp=2"

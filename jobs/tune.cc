@@ -5,12 +5,14 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "common/files.h"
+#include "common/json.h"
 #include "common/text.h"
 #include "common/units.h"
 #include "harness/local_pool.h"
@@ -20,6 +22,7 @@
 #include "harness/stop.h"
 #include "harness/testbeds/program.h"
 #include "jobs/finals.h"
+#include "jobs/profile.h"
 #include "jobs/tune_job.h"
 #include "trials/programs/error_line.h"
 #include "trials/trial_runner.h"
@@ -127,7 +130,11 @@ class TuneRunner final : public trials::TrialRunner {
 class Tuning {
  public:
   explicit Tuning(const TuneOptions& options)
-      : options_(options), job_(options.manifest, options.trial_jobs) {}
+      : options_(options), job_(options.manifest, options.trial_jobs) {
+    if (!options.profile.empty()) {
+      profile_.emplace(options.profile, job_);
+    }
+  }
 
   int Run() {
     const harness::Manifest& manifest = job_.manifest();
@@ -144,6 +151,9 @@ class Tuning {
           "{}: nothing can vary: the space has one configuration, {}; list "
           "more values in [space], or give --vary",
           options_.manifest.string(), job_.Text((*testbed.space)[0])));
+    }
+    if (profile_) {
+      fmt::print("{}", profile_->Text());
     }
     if (!harness::IsFinished(job_.run_folder())) {
       fmt::print("{}", job_.Nodes());
@@ -164,6 +174,16 @@ class Tuning {
       return Stopped();
     }
     const int code = Conclude(job_, std::move(finalists));
+    if (profile_ && code == 0) {
+      const auto best = common::ReadJson(job_.folder() / "best.json")
+                            .at("config")
+                            .get<std::string>();
+      fmt::print(
+          "{}", profile_->LimitText(
+                    best == kYours ? job_.First()
+                                   : trials::ParseParallelConfig(
+                                         best, job_.testbed().space->knobs())));
+    }
     fmt::print("{}", WritePage());
     return code;
   }
@@ -331,6 +351,7 @@ class Tuning {
 
   TuneOptions options_;
   TuneJob job_;
+  std::optional<Profile> profile_;
 };
 
 }  // namespace

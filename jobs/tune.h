@@ -18,6 +18,7 @@ struct TuneOptions {
   std::string command;             // the command line of oppa, for records
   int finalists = 3;               // measured again at the end; 0: none
   MakeTrialJobs trial_jobs;        // empty: trials run in this process
+  std::filesystem::path profile;   // of the present job (Profile); "": none
   // Writes the result page of a folder and returns its path; called after every
   // trial and at the end. Empty: no page. If it throws, the search continues.
   std::function<std::filesystem::path(const std::filesystem::path&)> write_page;

@@ -65,6 +65,8 @@ class ProgramJob {
   [[nodiscard]] const trials::CommandOptions& options() const {
     return options_;
   }
+  // As predictions see it.
+  [[nodiscard]] const trials::Cluster& cluster() const { return cluster_; }
 
   // Where and how the ranks of several nodes start; see trials::DescribeNodes.
   [[nodiscard]] std::string Nodes() const {
