@@ -178,6 +178,29 @@ bool MeasureOnce(TuneJob& job, Finalist& finalist, const std::string& what) {
   }
 }
 
+struct Round {
+  std::vector<Finalist*> runs;
+  double needed_s = 0.0;  // for them and for what has run
+};
+
+// `round` counts from 0.
+Round NextRound(std::vector<Finalist>& finalists, std::size_t round) {
+  Round next;
+  for (Finalist& finalist : finalists) {
+    const double so_far_s = finalist.duration_s.value_or(0.0);
+    next.needed_s += so_far_s;
+    if (finalist.rounds.size() <= round &&
+        Contends(finalist, finalists, round)) {
+      next.runs.push_back(&finalist);
+      next.needed_s += round > 0 ? so_far_s / static_cast<double>(round) : 0.0;
+    }
+  }
+  if (round % 2 == 1) {
+    std::ranges::reverse(next.runs);  // a drift helps none of them
+  }
+  return next;
+}
+
 }  // namespace
 
 std::vector<Finalist> MeasureFinalists(TuneJob& job, int count) {
@@ -188,24 +211,11 @@ std::vector<Finalist> MeasureFinalists(TuneJob& job, int count) {
   const double limit_s = job.manifest().budget.time_s / kSearchShare -
                          (trials.empty() ? 0.0 : trials.back().elapsed_s);
   for (std::size_t round = 0; round < kRounds; ++round) {
-    std::vector<Finalist*> next;  // runs of this round
-    double needed_s = 0.0;        // for them and for what has run
-    for (Finalist& finalist : finalists) {
-      const double so_far_s = finalist.duration_s.value_or(0.0);
-      needed_s += so_far_s;
-      if (finalist.rounds.size() <= round &&
-          Contends(finalist, finalists, round)) {
-        next.push_back(&finalist);
-        needed_s += round > 0 ? so_far_s / static_cast<double>(round) : 0.0;
-      }
-    }
+    const auto [next, needed_s] = NextRound(finalists, round);
     if (next.empty() || (round > 1 && needed_s > limit_s)) {
       fmt::print("{}",
                  next.empty() ? "" : "no time is left for a third round\n");
       break;
-    }
-    if (round % 2 == 1) {
-      std::ranges::reverse(next);  // a drift helps none of them
     }
     const std::string what = fmt::format("round {} of {}", round + 1, kRounds);
     fmt::print("measuring the best again, {}, {}\n", what,

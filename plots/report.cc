@@ -43,8 +43,34 @@ void CheckFolders(const fs::path& experiment_json,
   }
 }
 
-// What methods say is left to gain after the last trial, beside the truth where
-// the optimum is known: over all finished runs of each method that says it.
+// What a method said was left to gain after its last trials, and the truth
+// where the optimum is known.
+struct Gains {
+  std::vector<double> said;
+  std::vector<double> said_within_5;
+  std::vector<double> real;
+  std::vector<double> real_within_5;
+
+  void Add(const std::vector<Run>& runs, const trials::ProblemInfo& problem) {
+    const std::vector<RunShare> shares = RunSharesOf(runs, problem);
+    for (std::size_t r = 0; r < runs.size(); ++r) {
+      const auto last =
+          runs[r].remaining.find(static_cast<int>(runs[r].trials.size()));
+      if (!runs[r].finished || last == runs[r].remaining.end()) {
+        continue;
+      }
+      said.push_back(last->second.expected_gain);
+      said_within_5.push_back(last->second.p_within_5);
+      if (!shares.empty()) {
+        constexpr double kWithin5 = 0.95;
+        real.push_back(1.0 / shares[r].at[kEnd] - 1.0);
+        real_within_5.push_back(shares[r].at[kEnd] >= kWithin5 ? 1.0 : 0.0);
+      }
+    }
+  }
+};
+
+// Over all finished runs of each method that says it.
 Table RemainingTable(const ExperimentRecords& records) {
   const auto median = [](const std::vector<double>& values) {
     return values.empty() ? trials::kUnknown
@@ -52,39 +78,22 @@ Table RemainingTable(const ExperimentRecords& records) {
   };
   Table table;
   for (std::size_t m = 0; m < records.info.methods.size(); ++m) {
-    std::vector<double> gains;
-    std::vector<double> within_5;
-    std::vector<double> true_gains;
-    std::vector<double> true_within_5;
+    Gains gains;
     for (const ProblemRecords& problem : records.problems) {
-      const std::vector<Run>& runs = problem.methods[m].runs;
-      const std::vector<RunShare> shares = RunSharesOf(runs, problem.info);
-      for (std::size_t r = 0; r < runs.size(); ++r) {
-        const auto last =
-            runs[r].remaining.find(static_cast<int>(runs[r].trials.size()));
-        if (!runs[r].finished || last == runs[r].remaining.end()) {
-          continue;
-        }
-        gains.push_back(last->second.expected_gain);
-        within_5.push_back(last->second.p_within_5);
-        if (!shares.empty()) {
-          constexpr double kWithin5 = 0.95;
-          true_gains.push_back(1.0 / shares[r].at[kEnd] - 1.0);
-          true_within_5.push_back(shares[r].at[kEnd] >= kWithin5 ? 1.0 : 0.0);
-        }
-      }
+      gains.Add(problem.methods[m].runs, problem.info);
     }
-    if (!gains.empty()) {
+    if (!gains.said.empty()) {
       table.Add(
           {{"left to gain after the last trial", records.info.methods[m].label},
-           {"runs", gains.size()},
-           {"said, median (%)", Rounded(median(gains), 2, 100.0)},
-           {"true, median (%)", Rounded(median(true_gains), 2, 100.0)},
-           {"within 5%: said (%)", Fixed(median(within_5), 0, 100.0)},
-           {"true (%)",
-            Fixed(true_within_5.empty() ? trials::kUnknown
-                                        : common::Mean(true_within_5),
-                  0, 100.0)}});
+           {"runs", gains.said.size()},
+           {"said, median (%)", Rounded(median(gains.said), 2, 100.0)},
+           {"true, median (%)", Rounded(median(gains.real), 2, 100.0)},
+           {"within 5%: said (%)",
+            Fixed(median(gains.said_within_5), 0, 100.0)},
+           {"true (%)", Fixed(gains.real_within_5.empty()
+                                  ? trials::kUnknown
+                                  : common::Mean(gains.real_within_5),
+                              0, 100.0)}});
     }
   }
   table.HideEmpty();

@@ -283,7 +283,8 @@ TEST_F(TuneTest, RunsOnTheHostsOfAFileAndEndsATrialOnAllOfThem) {
       "{micro_batch_size} {max_steps} {node_rank} {master_addr}");
   const int few = Oppa(
       "tune --name few --hostfile hosts --gpus 4x1 --memory-gib 8 --model "
-      "config.json --batch 16 --seq 64 --start dp=4 -- ./train.sh");
+      "config.json --batch 16 --seq 64 --start dp=4 -- ./train.sh "
+      "{micro_batch_size}");
   const std::string refused = errors_;
   ::setenv("PATH", path.c_str(), 1);
   ::unsetenv("NCCL_DEBUG");
