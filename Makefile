@@ -206,11 +206,19 @@ test-page: program ## open the result page in headless Chromium
 	@scripts/install-deps --page
 	@python3 tests/page_in_browser_test.py $(OPPA) results/page-screenshots
 
+test-python: program ## test the Python package, mypy and the notebook (installs 6 GB in build/python-venv once; PYTHON_VENV=, LIBRARIES=small)
+	@LIBRARIES=$(LIBRARIES) scripts/python-tests $(OPPA)
+
 test-slurm: build ## run the Slurm tests on a private Slurm (root)
 	@scripts/install-deps --slurm
 	@tests/slurm/slurm_test.sh $(OPPA)
 	@tests/slurm/trials_test.sh $(OPPA)
 	@tests/slurm/trainer_test.sh $(OPPA)
+	@tests/slurm/tune_test.sh $(OPPA)
+
+example-nodes: build ## tune a PyTorch job on two nodes as in docs/tune-your-job.md, on a private Slurm (root)
+	@scripts/install-deps --slurm
+	@python=$$(scripts/torch-python) && tests/slurm/tune_nodes_example.sh $(OPPA) "$$python"
 
 test-torch: build ## tune PyTorch DDP, FSDP, pipelining and Trainer programs on CPU ranks (10 minutes)
 	@python=$$(scripts/torch-python --venv transformers accelerate) && scripts/torch-tests $(OPPA) "$$python"

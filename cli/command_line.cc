@@ -136,9 +136,9 @@ bool Parse(const Verb& verb, const Words& all) {
 Verbs AllVerbs() {
   Verbs all;
   for (const auto group :
-       {PlanVerbs, TuneVerbs, MatrixVerbs, RunVerbs, RecordVerbs, PageVerbs,
-        SlurmVerbs, ProblemVerbs, StudyVerbs, ClaimVerbs, AdapterVerbs,
-        ProgramVerbs}) {
+       {PlanVerbs, TuneVerbs, ServeVerbs, MatrixVerbs, RunVerbs, RecordVerbs,
+        PageVerbs, SlurmVerbs, ProblemVerbs, StudyVerbs, ClaimVerbs,
+        AdapterVerbs, ProgramVerbs}) {
     std::ranges::move(group(), std::back_inserter(all));
   }
   all.push_back(DefineHelp(all));

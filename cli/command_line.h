@@ -16,6 +16,7 @@ namespace cli {
 [[nodiscard]] Verbs PlanVerbs();     // plan.cc
 [[nodiscard]] Verbs AdapterVerbs();  // adapters.cc
 [[nodiscard]] Verbs TuneVerbs();     // tune.cc
+[[nodiscard]] Verbs ServeVerbs();    // serve.cc
 [[nodiscard]] Verbs MatrixVerbs();   // matrix.cc
 [[nodiscard]] Verbs RunVerbs();      // run.cc
 [[nodiscard]] Verbs RecordVerbs();   // records.cc

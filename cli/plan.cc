@@ -37,6 +37,7 @@ int Forecast(const PlanVerb& own) {
 }
 
 Options JobOptions(jobs::ForecastRequest& request) {
+  constexpr Range kSizes{1, 1 << 24};
   return {
       Bind("--model MODEL",
            "config.json of Hugging Face, a folder that contains one, or sizes: "
@@ -46,8 +47,9 @@ Options JobOptions(jobs::ForecastRequest& request) {
            "nodes x GPUs (2x8), GPUs (16), or sizes to compare (8..1024)",
            request.gpus),
       Bind("--gpu NAME", "kind of GPU, such as h100", request.machine.gpu),
-      Bind("--batch N", "sequences per step over all GPUs", request.batch_size),
-      Bind("--seq N", "tokens of a sequence", request.sequence_length),
+      Bind("--batch N", "sequences per step over all GPUs", request.batch_size,
+           kSizes),
+      Bind("--seq N", "tokens of a sequence", request.sequence_length, kSizes),
       Bind("--precision NAME", "fp32, fp16, bf16 (default) or fp8",
            request.precision),
       Bind("--framework A,B,...",
@@ -112,7 +114,7 @@ Options OutputOptions(jobs::ForecastRequest& request) {
            request.write.slurm),
       Bind("--force", "with --write, replace files that differ",
            request.write.force),
-      Bind("--price PRICE", "price of a GPU hour, with several sizes",
+      Bind("--price PRICE", "price of a GPU hour",
            request.valuation.price_per_gpu_hour),
       Bind("--most-money MONEY",
            "find the fastest training that costs at most this; with --price "

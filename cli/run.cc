@@ -139,10 +139,11 @@ void NoteOtherCommits(const std::vector<harness::RecordedRun>& recorded) {
   }
 }
 
-// Submits the runs to Slurm; with --wait, shows their progress until the end.
-int RunSlurm(const VerbOptions& options, const RunVerbOptions& run_options,
-             const harness::Manifest& manifest,
-             const std::vector<harness::Job>& missing) {
+}  // namespace
+
+int SubmitRuns(const VerbOptions& options, const RunVerbOptions& run_options,
+               const harness::Manifest& manifest,
+               const std::vector<harness::Job>& missing) {
   const std::filesystem::path folder = ExperimentFolder(options, manifest);
   harness::SlurmSubmission submission = NewSubmission(
       options, manifest, harness::NewToken(), !run_options.no_report);
@@ -164,9 +165,10 @@ int RunSlurm(const VerbOptions& options, const RunVerbOptions& run_options,
   harness::Slurm slurm(submission, folder);
   slurm.Submit(jobs);
   const std::vector<std::int64_t> ids = slurm.submission().JobIds();
-  fmt::print("{}: {} of {} runs submitted as job{} {}, report as job {}\n",
+  fmt::print("{}: {} of {} runs submitted as job{} {}, {} as job {}\n",
              manifest.name, jobs.size(), runs.size(), ids.size() > 2 ? "s" : "",
-             fmt::join(ids.begin(), ids.end() - 1, ", "), ids.back());
+             fmt::join(ids.begin(), ids.end() - 1, ", "),
+             run_options.no_report ? "retries" : "report", ids.back());
   if (!run_options.wait) {
     return 0;
   }
@@ -188,8 +190,6 @@ int RunSlurm(const VerbOptions& options, const RunVerbOptions& run_options,
   const int code = PrintFailures(plots::LoadExperiment(folder).failures);
   return failed > 0 ? 1 : code;
 }
-
-}  // namespace
 
 std::vector<harness::Job> MissingJobs(
     const VerbOptions& options, const std::vector<harness::RunSpec>& runs,
@@ -231,7 +231,7 @@ int RunExperiment(const VerbOptions& options,
   const std::vector<harness::Job> jobs =
       MissingJobs(options, runs, recorded, folder);
   if (options.slurm && !options.trial_per_job) {
-    return RunSlurm(options, run_options, manifest, jobs);
+    return SubmitRuns(options, run_options, manifest, jobs);
   }
   const int workers = Workers(options, run_options, manifest);
   int failed = 0;
@@ -266,9 +266,8 @@ namespace {
 struct RunOneOptions {
   std::string method;
   int repeat = 1;
-  int parent = 0;             // process id: end when it ends; 0: ignore
-  double lease_s = 20.0;      // see lease.h
-  double stop_after_s = 0.0;  // stop before the next trial; 0: never
+  int parent = 0;         // process id: end when it ends; 0: ignore
+  double lease_s = 20.0;  // see lease.h
   std::string command;
 };
 
@@ -283,14 +282,10 @@ int RunOneVerb(const VerbOptions& options, const RunOneOptions& run) {
       harness::ReadManifest(options.manifest, options.overrides);
   const harness::RunSpec spec =
       harness::FindRun(manifest, options.problem, run.method, run.repeat);
-  const double stop_s = common::SteadySeconds() + run.stop_after_s;
   harness::RunConditions conditions;
   conditions.command = run.command;
   conditions.lease_timeout_s = run.lease_s;
-  conditions.stop = [&run, stop_s] {
-    return harness::StopSignal() != 0 ||
-           (run.stop_after_s > 0.0 && common::SteadySeconds() >= stop_s);
-  };
+  conditions.stop = [] { return harness::StopSignal() != 0; };
   if (options.trial_per_job) {
     harness::CatchStopSignals();  // so that the job is cancelled
     conditions.make_remote_runner = [&](const harness::Testbed& testbed) {
@@ -349,20 +344,18 @@ Verb DefineRun() {
 Verb DefineRunOne() {
   const auto all = std::make_shared<Bound<RunOneOptions>>();
   RunOneOptions& run = all->own;
-  return {
-      .name = "run-one",
-      .summary = "complete one run in this process",
-      .options = RecordOptions(all->verb) + DispatchOptions(all->verb) +
-                 Options{ProblemOption(all->verb),
-                         Required(Bind("--method NAME", "", run.method)),
-                         Required(Bind("--repeat N", "", run.repeat)),
-                         Bind("--parent PID", "", run.parent),
-                         Bind("--lease-s SECONDS", "", run.lease_s),
-                         Bind("--stop-after-s SECONDS", "", run.stop_after_s)},
-      .run = [all](const Words& words) {
-        all->own.command = CommandLine(words);
-        return RunOneVerb(all->verb, all->own);
-      }};
+  return {.name = "run-one",
+          .summary = "complete one run in this process",
+          .options = RecordOptions(all->verb) + DispatchOptions(all->verb) +
+                     Options{ProblemOption(all->verb),
+                             Required(Bind("--method NAME", "", run.method)),
+                             Required(Bind("--repeat N", "", run.repeat)),
+                             Bind("--parent PID", "", run.parent),
+                             Bind("--lease-s SECONDS", "", run.lease_s)},
+          .run = [all](const Words& words) {
+            all->own.command = CommandLine(words);
+            return RunOneVerb(all->verb, all->own);
+          }};
 }
 
 }  // namespace

@@ -38,6 +38,12 @@ struct RunVerbOptions {
 [[nodiscard]] int RunExperiment(const VerbOptions& options,
                                 const RunVerbOptions& run_options);
 
+// Submits the runs to Slurm, except those that are in its queue; with --wait,
+// shows their progress until the end. Returns the exit code.
+int SubmitRuns(const VerbOptions& options, const RunVerbOptions& run_options,
+               const harness::Manifest& manifest,
+               const std::vector<harness::Job>& missing);
+
 void PrintNotes(const std::vector<std::string>& notes);
 
 // Prints why the records are not a complete result, on standard error. Returns

@@ -5,16 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <csignal>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include <fmt/format.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "cli/command_line.h"
 #include "cli/verb_options.h"
@@ -33,8 +29,10 @@
 #include "harness/slurm/trial_jobs.h"
 #include "harness/stop.h"
 #include "harness/testbed.h"
+#include "harness/testbeds/problem_parts.h"
+#include "jobs/tune_job.h"
 #include "trials/cluster.h"
-#include "trials/programs/contained_process.h"
+#include "trials/programs/rank_launch.h"
 
 namespace cli {
 namespace {
@@ -47,30 +45,17 @@ constexpr int kLogLines = 200;
 // Nodes and GPUs that a run occupies.
 void AddNeeds(const harness::SlurmOptions& options,
               const harness::ProblemSpec& problem, harness::Job& job) {
-  if (options.resources == harness::SlurmOptions::Resources::kCpu ||
-      (options.resources == harness::SlurmOptions::Resources::kAuto &&
-       harness::IsSimulated(problem))) {
+  using Resources = harness::SlurmOptions::Resources;
+  const bool cpu = options.resources == Resources::kCpu;
+  if (harness::IsSimulated(problem) &&
+      options.resources != Resources::kCluster) {
     return;
   }
-  const trials::Cluster cluster = trials::ReadCluster(
-      problem.cluster.Folder() / problem.cluster.RequireString("file"));
+  const trials::Cluster cluster = problem.cluster.Has("file")
+                                      ? harness::ReadCluster(problem.cluster)
+                                      : harness::ReadSizes(problem.cluster);
   job.nodes = cluster.nodes;
-  job.gpus_per_node = cluster.gpus_per_node;
-}
-
-// The output of the last trial of a run with a training program; "" if none.
-fs::path NewestTrialLog(const fs::path& run_folder) {
-  fs::path newest;
-  fs::file_time_type newest_time;
-  std::error_code none;
-  for (const auto& entry : fs::recursive_directory_iterator(run_folder, none)) {
-    if (entry.path().extension() == ".log" && entry.is_regular_file(none) &&
-        (newest.empty() || entry.last_write_time(none) > newest_time)) {
-      newest = entry.path();
-      newest_time = entry.last_write_time(none);
-    }
-  }
-  return newest;
+  job.gpus_per_node = cpu ? 0 : cluster.gpus_per_node;
 }
 
 void PrintLine(const std::string& line) { fmt::print("{}\n", line); }
@@ -130,7 +115,8 @@ std::string FormatTrialSubmission(const harness::SlurmSubmission& submission,
 
 std::unique_ptr<trials::TrialRunner> MakeTrialJobs(
     const VerbOptions& options, const harness::Manifest& manifest,
-    const harness::RunSpec& run, const harness::Testbed& testbed) {
+    const harness::RunSpec& run, const harness::Testbed& testbed,
+    const std::optional<harness::TrialCheck>& check) {
   const harness::SlurmSubmission submission =
       NewSubmission(options, manifest, "", false);
   harness::TrialJobs::Search search{
@@ -140,9 +126,11 @@ std::unique_ptr<trials::TrialRunner> MakeTrialJobs(
       .task = {.manifest = fs::absolute(manifest.path),
                .settings = manifest.settings,
                .problem = run.problem->name,
-               .time_minutes = submission.options.time_minutes},
+               .time_minutes = submission.options.time_minutes,
+               .check = check},
       .note = PrintLine};
-  search.run_folder = run.Folder(search.experiment_folder);
+  search.run_folder = check ? search.experiment_folder / harness::kChecksFolder
+                            : run.Folder(search.experiment_folder);
   AddNeeds(search.options, *run.problem, search.needs);
   return std::make_unique<harness::TrialJobs>(std::move(search),
                                               *testbed.runner);
@@ -240,12 +228,14 @@ int CancelVerb(const VerbOptions& options) {
       harness::WriteSubmission(submission);
     }
   }
+  std::vector<std::int64_t> trials =
+      harness::TrialJobIds(folder / harness::kChecksFolder);
   for (const harness::RunSpec& run : harness::RunMatrix(manifest)) {
-    for (const std::int64_t id : harness::TrialJobIds(run.Folder(folder))) {
-      others.push_back(id);
-      ++cancelled;
-    }
+    const auto of_run = harness::TrialJobIds(run.Folder(folder));
+    trials.insert(trials.end(), of_run.begin(), of_run.end());
   }
+  others.insert(others.end(), trials.begin(), trials.end());
+  cancelled += std::ssize(trials);
   std::string complaint = harness::Cancel(finishers);
   if (complaint.empty()) {
     complaint = harness::Cancel(others);
@@ -255,9 +245,11 @@ int CancelVerb(const VerbOptions& options) {
     throw std::runtime_error("scancel: " + complaint);
   }
   fmt::print(
-      "{}: {} jobs cancelled; their records are kept, and `oppa run` "
-      "resumes from them\n",
-      manifest.name, queue ? std::to_string(cancelled) : std::string("all"));
+      "{}: {} jobs cancelled; their records are kept, and `oppa {}` resumes "
+      "from them\n",
+      manifest.name, queue ? std::to_string(cancelled) : std::string("all"),
+      folder == jobs::TuneFolder(options.manifest, manifest.name) ? "tune"
+                                                                  : "run");
   return 0;
 }
 
@@ -270,7 +262,9 @@ int Logs(const VerbOptions& options, const std::string& run_name) {
   for (const harness::RunSpec& run : runs) {
     names.push_back(run.Name());
   }
-  const auto name = std::ranges::find(names, run_name);
+  const auto name = run_name.empty() && names.size() == 1
+                        ? names.begin()
+                        : std::ranges::find(names, run_name);
   if (name == names.end()) {
     throw InputError(fmt::format(
         "'{}' is not a run of {}{}; `oppa matrix` lists the runs", run_name,
@@ -282,10 +276,10 @@ int Logs(const VerbOptions& options, const std::string& run_name) {
   };
   const auto states =
       harness::LatestTasks(harness::ReadSubmissions(folder), std::nullopt);
-  const auto task = states.find(run_name);
+  const auto task = states.find(*name);
   fs::path log =
       task == states.end() ? run_folder / "log.txt" : task->second.log;
-  if (const fs::path trial = NewestTrialLog(run_folder);
+  if (const fs::path trial = harness::NewestLog(run_folder);
       !has_text(log) && !trial.empty()) {
     log = trial;
   }
@@ -293,7 +287,7 @@ int Logs(const VerbOptions& options, const std::string& run_name) {
   if (has_text(log)) {
     fmt::print("{}:\n{}\n", shown, harness::Tail(log, kLogLines));
   } else {
-    fmt::print("{}: wrote nothing (its log is {})\n", run_name, shown);
+    fmt::print("{}: wrote nothing (its log is {})\n", *name, shown);
   }
   return 0;
 }
@@ -303,7 +297,9 @@ Verb DefineLogs() {
   Options options = RecordOptions(all->verb);
   options.insert(
       options.begin() + 1,
-      Required(Bind("RUN", "name of the run, as in `oppa matrix`", all->own)));
+      Bind("RUN",
+           "name of the run, as in `oppa matrix` (default: the only one)",
+           all->own));
   return {.group = kExperiments,
           .name = "logs",
           .summary = "show the last output of a run",
@@ -335,46 +331,21 @@ Verb DefineRunTask() {
           }};
 }
 
-// Runs a program as one rank of a trial on another node: with the output of
-// this process as its own, until its end or a signal, which ends all its
-// processes. Returns its exit code, 128 + n after signal n.
-int Contain(const Words& words) {
-  using trials::ContainedProcess;
-  constexpr double kLookSeconds = 0.1;
-  harness::CatchStopSignals();
-  ContainedProcess::Spec spec;
-  spec.words = words;
-  spec.environment = common::CurrentEnvironment();
-  ContainedProcess process(spec);
-  const auto take = [](ContainedProcess::Stream stream, std::string_view text) {
-    const bool is_output = stream == ContainedProcess::Stream::kOutput;
-    try {
-      common::WriteAll(is_output ? STDOUT_FILENO : STDERR_FILENO, "", text);
-    } catch (const std::runtime_error&) {  // there is no reader
-    }
-  };
-  while (process.Read(kLookSeconds, take)) {
-    if (harness::StopSignal() != 0) {
-      process.End();
-    }
-  }
-  if (process.start_error() != 0) {
-    throw std::runtime_error(fmt::format("cannot start {}: {}", words.front(),
-                                         strerror(process.start_error())));
-  }
-  const int status = process.wait_status().value_or(SIGKILL);
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
+// Runs the program of a trial on a node, or on each host.
 Verb DefineContain() {
-  const auto program = std::make_shared<Words>();
-  Option words = Required(MakeOption(
-      "WORDS", "", [program](const auto& word) { program->push_back(word); }));
-  words.repeated = true;
+  const auto task = std::make_shared<trials::RankTask>();
   return {.name = "contain",
           .summary = "execute a program and end all its processes",
-          .options = {words},
-          .run = [program](const Words&) { return Contain(*program); }};
+          .options = {Bind("--hosts A,B,...", "", task->hosts),
+                      Bind("--remote", "", task->remote),
+                      Bind("--folder FOLDER", "", task->folder),
+                      Bind("--patience-s N", "", task->patience_s, Range{0})},
+          .command = std::shared_ptr<Words>(task, &task->words),
+          .run = [task](const Words&) {
+            harness::CatchStopSignals();
+            return trials::RunRanks(*task, harness::ProgramPath(),
+                                    [] { return harness::StopSignal() != 0; });
+          }};
 }
 
 }  // namespace

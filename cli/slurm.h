@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "harness/manifest/manifest.h"
 #include "harness/run_matrix.h"
 #include "harness/slurm/submission.h"
+#include "harness/slurm/trial_jobs.h"
 #include "harness/testbed.h"
 
 namespace cli {
@@ -40,11 +42,12 @@ namespace cli {
     const harness::SlurmSubmission& submission,
     const harness::Manifest& manifest);
 
-// A runner that submits every trial of a run as a job (trial_jobs.h). `backend`
-// must outlive it.
+// A runner that submits every trial of a run as a job (trial_jobs.h). `testbed`
+// must outlive it. `check`: for measurements outside of the search.
 [[nodiscard]] std::unique_ptr<trials::TrialRunner> MakeTrialJobs(
     const VerbOptions& options, const harness::Manifest& manifest,
-    const harness::RunSpec& run, const harness::Testbed& testbed);
+    const harness::RunSpec& run, const harness::Testbed& testbed,
+    const std::optional<harness::TrialCheck>& check = {});
 
 // Waits until the last job of the newest submission has finished or a signal
 // arrives.

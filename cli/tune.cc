@@ -11,11 +11,17 @@
 
 #include "cli/command_line.h"
 #include "cli/page.h"
+#include "cli/run.h"
+#include "cli/slurm.h"
 #include "cli/verb_options.h"
 #include "common/error.h"
 #include "common/files.h"
 #include "common/text.h"
+#include "harness/provenance.h"
+#include "harness/records/inputs.h"
 #include "jobs/init.h"
+#include "jobs/profile.h"
+#include "jobs/tune_job.h"
 
 namespace cli {
 namespace {
@@ -26,6 +32,7 @@ struct TuneVerbOptions {
   jobs::InitOptions job;
   std::string name = "tune";
   int finalists = 3;
+  fs::path profile;
 };
 
 Options JobOptions(jobs::InitOptions& job) {
@@ -57,7 +64,27 @@ Options JobOptions(jobs::InitOptions& job) {
            "where your log has the seconds of a step: 'took ([0-9.]+) s' "
            "(default: as the adapter reads them)",
            job.step_time),
-      Bind("--minutes N", "budget of the search", job.minutes),
+      Choice("--slurm WHAT",
+             "submit jobs from a login node: one for the whole search (search) "
+             "or one for each trial (trial)",
+             {"search", "trial"},
+             [&job](const auto& text) { job.nodes.slurm = text; }),
+      Bind("--sbatch OPTIONS",
+           "options of these jobs: \"--partition=a100 --time=4:00:00\"",
+           job.nodes.sbatch),
+      Bind("--hostfile FILE",
+           "hosts on which ssh starts the command, one on each line",
+           job.nodes.hostfile),
+      BindEach(
+          "--vary KNOB[=V1,V2,...]",
+          "vary only this parameter and others so named, with these values",
+          job.vary),
+      BindEach("--fix KNOB=VALUE", "do not vary this parameter", job.fix),
+      Bind("--price PRICE", "USD of a GPU hour, for the cost of a step",
+           job.price),
+      Bind("--minutes N",
+           "budget of the search and of the repeated measurements",
+           job.minutes),
       Bind("--trials N", "most trials", job.trials),
       Bind("--steps N", "steps of a trial", job.steps)};
 }
@@ -71,23 +98,83 @@ void WriteManifest(const jobs::InitOptions& job) {
   }
 }
 
+VerbOptions VerbOptionsOf(const harness::Manifest& manifest) {
+  VerbOptions options;
+  options.manifest = manifest.path;
+  options.results =
+      jobs::TuneFolder(manifest.path, manifest.name).parent_path();
+  return options;
+}
+
+int TuneHere(const TuneVerbOptions& options, const Words& words) {
+  jobs::TuneOptions tune{.manifest = options.job.manifest,
+                         .command = fmt::format("{}", fmt::join(words, " ")),
+                         .finalists = options.finalists,
+                         .profile = options.profile,
+                         .write_page = [](const fs::path& folder) {
+                           return WriteSearchPage(folder, {});
+                         }};
+  if (options.job.nodes.slurm == "trial") {
+    tune.trial_jobs = [](const jobs::TuneJob& job, const auto& check) {
+      return MakeTrialJobs(VerbOptionsOf(job.manifest()), job.manifest(),
+                           job.run(), job.testbed(), check);
+    };
+  }
+  return jobs::Tune(tune);
+}
+
+// Submits the search as a job, unless it is in the queue or has ended.
+int TuneInAJob(const TuneVerbOptions& options, const Words& words) {
+  const harness::Manifest manifest =
+      harness::ReadManifest(options.job.manifest);
+  const VerbOptions verb = VerbOptionsOf(manifest);
+  const harness::Testbeds testbeds;
+  (void)harness::CheckManifest(manifest, testbeds);
+  const fs::path folder = ExperimentFolder(verb, manifest);
+  const auto recorded =
+      harness::PrepareRecords(manifest, folder, false, testbeds);
+  if (recorded.front().finished && fs::exists(folder / "best.json")) {
+    return TuneHere(options, words);  // nothing is left to measure
+  }
+  harness::WriteExperiment(manifest, folder, testbeds);
+  const harness::RunSpec run = harness::RunMatrix(manifest).front();
+  std::vector<std::string> command = {
+      harness::ProgramPath(), "tune", fs::absolute(manifest.path).string(),
+      "--finalists", std::to_string(options.finalists)};
+  if (!options.profile.empty()) {
+    command.insert(command.end(),
+                   {"--profile", fs::absolute(options.profile).string()});
+  }
+  const int code = SubmitRuns(verb, {.no_report = true}, manifest,
+                              {{.name = run.Name(),
+                                .command = std::move(command),
+                                .log = run.Folder(folder) / "log.txt"}});
+  fmt::print(
+      "oppa status, logs and cancel take {}; rerun the same command for the "
+      "result, or to resume\n",
+      manifest.path.string());
+  return code;
+}
+
 int RunTune(TuneVerbOptions& options, const Words& words) {
   jobs::InitOptions& job = options.job;
   if (job.manifest.empty()) {
     job.folder = fs::current_path();
     job.manifest = job.folder / "oppa-results" / (options.name + ".toml");
     WriteManifest(job);
+    if (!options.profile.empty()) {
+      const jobs::TuneJob written(job.manifest);
+      if (const auto next = jobs::Profile(options.profile, written).Fastest()) {
+        job.next = written.Text(*next);
+        WriteManifest(job);
+      }
+    }
     fmt::print("manifest: {}\n", common::Printable(job.manifest.string()));
   } else if (!job.command.empty()) {
     throw common::InputError(
         "tune: give a manifest or a command line after --, not both");
   }
-  return jobs::Tune({.manifest = job.manifest,
-                     .command = fmt::format("{}", fmt::join(words, " ")),
-                     .finalists = options.finalists,
-                     .write_page = [](const fs::path& folder) {
-                       return WriteSearchPage(folder, {});
-                     }});
+  return (job.nodes.slurm == "search" ? TuneInAJob : TuneHere)(options, words);
 }
 
 int RunInit(jobs::InitOptions& job) {
@@ -127,11 +214,19 @@ Verbs TuneVerbs() {
            Options{
                Bind("--name NAME", "of the search (default: tune)", tune->name),
                Bind("--finalists N", "configurations measured again at the end",
-                    tune->finalists)},
+                    tune->finalists),
+               Bind("--profile FILE",
+                    "trace of your present job by PyTorch's profiler: what it "
+                    "says is slow is tried first",
+                    tune->profile)},
        .examples = {"oppa tune --framework hf-trainer --model config.json "
                     "--batch 64 --seq 2048 -- torchrun --nproc-per-node=8 "
                     "run_clm.py ...",
-                    "oppa tune tune.toml"},
+                    "oppa tune tune.toml",
+                    "oppa tune --slurm search --sbatch \"--partition=a100 "
+                    "--time=4:00:00\" --gpus 2x8 --gpu a100 --framework "
+                    "megatron-lm --model config.json -- torchrun "
+                    "--nproc-per-node=8 pretrain_gpt.py ..."},
        .command = std::shared_ptr<Words>(tune, &tune->job.command),
        .run = [tune](const Words& words) { return RunTune(*tune, words); }},
       {.group = kJobs,

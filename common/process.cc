@@ -70,8 +70,12 @@ pid_t StartProcess(ProcessOptions options) {
   if (!options.folder.empty()) {
     posix_spawn_file_actions_addchdir_np(&actions, options.folder.c_str());
   }
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null",
-                                   O_RDONLY, 0);
+  if (options.input >= 0) {
+    posix_spawn_file_actions_adddup2(&actions, options.input, STDIN_FILENO);
+  } else {
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null",
+                                     O_RDONLY, 0);
+  }
   if (options.output >= 0) {
     posix_spawn_file_actions_adddup2(&actions, options.output, STDOUT_FILENO);
   }

@@ -21,13 +21,13 @@ struct ProcessOptions {
   std::vector<std::string> words;        // the program, looked up in PATH
   std::vector<std::string> environment;  // "NAME=value"
   std::filesystem::path folder;          // working directory; empty: this one
-  int output = -1;         // descriptor of its stdout; -1: that of this process
+  int input = -1;          // descriptor of its stdin; -1: /dev/null
+  int output = -1;         // of its stdout; -1: that of this process
   int errors = -1;         // of its stderr
   bool own_group = false;  // its own process group, default signal handling
 };
 
-// Starts a program that reads /dev/null. Returns its process id, or -1 with
-// the reason in errno.
+// Starts a program. Returns its process id, or -1 with the reason in errno.
 [[nodiscard]] pid_t StartProcess(ProcessOptions options);
 
 // Waits for the end of a child: its exit code, or 128 + n after signal n.

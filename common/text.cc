@@ -181,6 +181,19 @@ std::optional<int> ParseInt(std::string_view text, int low, int high) {
   return value ? std::optional(static_cast<int>(*value)) : std::nullopt;
 }
 
+std::string Thousands(double value) {
+  constexpr double kFewDigits = 100.0;
+  if (std::abs(value) < kFewDigits) {
+    return fmt::format("{:.3g}", value);
+  }
+  std::string digits = fmt::format("{:.0f}", value);
+  for (std::size_t at = digits.size(); at > 3;) {
+    at -= 3;
+    digits.insert(at, ",");
+  }
+  return digits;
+}
+
 std::string Lower(std::string_view text) {
   std::string lower(text);
   std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {

@@ -79,6 +79,9 @@ void RequireKnown(std::span<const std::string> names,
     std::string_view text, int low = std::numeric_limits<int>::min(),
     int high = std::numeric_limits<int>::max());
 
+// "27,797"; "0.0412" with three digits below 100.
+[[nodiscard]] std::string Thousands(double value);
+
 // With lower-case letters (ASCII).
 [[nodiscard]] std::string Lower(std::string_view text);
 

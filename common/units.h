@@ -12,6 +12,7 @@ inline constexpr double kMega = 1e6;
 inline constexpr double kGiga = 1e9;
 inline constexpr double kMebi = 1024.0 * 1024.0;
 inline constexpr double kGibi = 1024.0 * 1024.0 * 1024.0;
+inline constexpr double kSecondsPerMinute = 60.0;
 inline constexpr double kSecondsPerHour = 3600.0;
 inline constexpr double kNormal95 =
     1.959964;  // two-sided 95% of a normal distribution

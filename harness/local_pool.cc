@@ -188,4 +188,21 @@ std::string Tail(const std::filesystem::path& log, int lines) {
                          : common::Trim(trimmed.substr(begin)));
 }
 
+std::filesystem::path NewestLog(const std::filesystem::path& folder,
+                                const std::string& stem) {
+  std::filesystem::path newest;
+  std::filesystem::file_time_type newest_time;
+  std::error_code none;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(folder, none)) {
+    if (entry.path().extension() == ".log" && entry.is_regular_file(none) &&
+        (stem.empty() || entry.path().stem() == stem) &&
+        (newest.empty() || entry.last_write_time(none) > newest_time)) {
+      newest = entry.path();
+      newest_time = entry.last_write_time(none);
+    }
+  }
+  return newest;
+}
+
 }  // namespace harness

@@ -44,6 +44,11 @@ class LocalPool final : public Dispatcher {
 // The last `lines` lines of a log, for a message about a job that failed.
 [[nodiscard]] std::string Tail(const std::filesystem::path& log, int lines);
 
+// The newest file STEM.log anywhere below the folder; any *.log if `stem` is
+// empty. "" if there is none.
+[[nodiscard]] std::filesystem::path NewestLog(
+    const std::filesystem::path& folder, const std::string& stem = "");
+
 }  // namespace harness
 
 #endif  // HARNESS_LOCAL_POOL_H_

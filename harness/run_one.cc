@@ -135,7 +135,8 @@ bool RunOne(const Manifest& manifest, const RunSpec& run,
        .journal = journal,
        .stop = conditions.stop,
        .starts = StartsOf(manifest, *run.problem, run.repeat, *testbed.space),
-       .adopted = adopted});
+       .adopted = adopted,
+       .next = conditions.next});
   if (summary.finish_reason == trials::FinishReason::kUnfinished) {
     if (!summary.stop_reason.empty()) {
       fmt::print(stderr, "{}\n", summary.stop_reason);

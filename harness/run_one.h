@@ -6,21 +6,25 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "harness/manifest/manifest.h"
 #include "harness/records/lease.h"
 #include "harness/run_matrix.h"
 #include "harness/testbed.h"
+#include "methods/method.h"
 #include "trials/record.h"
 #include "trials/trial_runner.h"
 
 namespace harness {
 
-// Conditions of a run that do not affect its records.
+// Conditions of a run that are not its input.
 struct RunConditions {
   std::string command;         // that started it, for run.json
   std::function<bool()> stop;  // called before every trial; empty: never
+  // What the user wants tried next; see SearchInput::next.
+  std::function<std::optional<methods::Suggestion>()> next = {};
   double lease_timeout_s = Lease::kTimeoutSeconds;
   // Makes a runner that runs the trials of a testbed in other processes; empty:
   // the testbed runs them here.

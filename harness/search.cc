@@ -1,5 +1,6 @@
 #include "harness/search.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <stdexcept>
@@ -11,6 +12,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/hash.h"
+#include "common/statistics.h"
 
 namespace harness {
 namespace {
@@ -80,7 +82,9 @@ class Loop {
   SearchSummary Run() {
     for (const Trial& trial : in_.journal.committed()) {
       if (trial.number <= in_.adopted ||
-          trial.chosen_by == trials::ChosenBy::kImported) {
+          trial.chosen_by == trials::ChosenBy::kImported ||
+          (trial.chosen_by == trials::ChosenBy::kGiven &&
+           NextStart() == nullptr)) {  // SearchInput::next
         Adopt(trial);
       } else {
         Replay(trial);
@@ -102,12 +106,18 @@ class Loop {
            Left() <= kBudgetSlack * in_.budget.time_s;
   }
 
+  // The next start that was not tried; nullptr after the last.
+  const methods::Suggestion* NextStart() {
+    while (next_start_ < in_.starts.size() &&
+           IsTried(in_.starts[next_start_])) {
+      ++next_start_;
+    }
+    return next_start_ < in_.starts.size() ? &in_.starts[next_start_] : nullptr;
+  }
+
   std::optional<methods::Suggestion> Suggest() {
-    while (next_start_ < in_.starts.size()) {
-      const methods::Suggestion& start = in_.starts[next_start_++];
-      if (!IsTried(start)) {
-        return start;
-      }
+    if (const methods::Suggestion* start = NextStart()) {
+      return *start;
     }
     auto suggestion = clock_.Measure([this] { return in_.method.Suggest(); });
     estimates_ = estimates_ || (suggestion && suggestion->remaining);
@@ -211,12 +221,15 @@ class Loop {
     if (in_.stop && in_.stop()) {
       return false;
     }
-    const std::optional<methods::Suggestion> suggestion = Suggest();
+    std::optional<methods::Suggestion> suggestion =
+        in_.next && NextStart() == nullptr ? in_.next() : std::nullopt;
+    if (!suggestion) {
+      suggestion = Suggest();
+    }
     if (!suggestion) {
       return Finish(FinishReason::kMethodDone);
     }
-    if (in_.budget.stop_when && suggestion->remaining &&
-        in_.budget.stop_when->IsMet(*suggestion->remaining)) {
+    if (suggestion->remaining && ShouldStop(*suggestion->remaining)) {
       summary_.remaining = suggestion->remaining;
       return Finish(FinishReason::kStopCondition);
     }
@@ -237,6 +250,20 @@ class Loop {
       summary_.stop_reason = e.what();
       return false;
     }
+  }
+
+  // The best value is a mean of noisy steps, and the highest of many, so it may
+  // be above the truth. With its standard error s relative to it,
+  // E[(X + Y)^+] <= E[X^+] + E[Y^+] of the gain X and the error Y ~ N(0, s)
+  // bounds the expected gain over the true value: s / sqrt(2 pi) more, which is
+  // 0 without noise.
+  [[nodiscard]] bool ShouldStop(trials::Remaining remaining) const {
+    const double steps = std::max(in_.budget.q_max - 1, 1);  // but the warm-up
+    if (const double noise = history().StepNoise(); noise > 0.0) {
+      remaining.expected_gain += common::NormalDensity(0.0) * noise /
+                                 (history().best_value() * std::sqrt(steps));
+    }
+    return in_.budget.stop_when && in_.budget.stop_when->IsMet(remaining);
   }
 
   void Check(const methods::Suggestion& suggestion) const {

@@ -49,6 +49,9 @@ struct SearchInput {
   // observes those that are candidates or plans, as it does imported ones, and
   // need not suggest them. Imported trials do not count for the budget.
   int adopted = 0;
+  // What the user wants next, after the starts, instead of a suggestion of the
+  // method; in records it is `given`. Empty: nothing.
+  std::function<std::optional<methods::Suggestion>()> next = {};
 };
 
 // Runs one search on a virtual clock. The clock advances by the cost of each
@@ -56,7 +59,8 @@ struct SearchInput {
 // limit of a trial is the remaining budget, so the search never exceeds it: a
 // trial that is cut off has timed out and is never the incumbent. A budget with
 // `stop_when` ends the search as soon as a suggestion comes with an estimate
-// that meets it; that suggestion is not tried.
+// that meets it, with the noise of the best trial added to its gain; that
+// suggestion is not tried.
 //
 // The incumbent has the highest value (History::ValueOf, by the method's own
 // options) among trials that ran all q_max steps.

@@ -144,7 +144,7 @@ std::string Number(double value) {
 }
 
 constexpr double kRepaintSeconds = 0.5;
-constexpr double kPlainLineSeconds = 30.0;
+constexpr double kPlainLineSeconds = 30.0;  // at first
 
 // "12 trials, best 0.4312 steps/s".
 std::string Trials(int count, double best, std::string_view unit) {
@@ -240,10 +240,9 @@ std::string FormatStatus(const Manifest& manifest,
   const int running = all.In(RunState::kRunning);
   text += fmt::format("{}: {} of {} runs done, {} running, {} trials",
                       manifest.name, all.done(), all.runs, running, all.trials);
-  if (all.done() < all.runs) {
-    text += fmt::format(
-        ", about {} left",
-        FormatDuration(left_s.value_or(SecondsLeft(runs, running))));
+  const double left = left_s.value_or(SecondsLeft(runs, running));
+  if (all.done() < all.runs && std::isfinite(left)) {
+    text += fmt::format(", about {} left", FormatDuration(left));
   }
   return text + "\n";
 }
@@ -314,12 +313,12 @@ void Progress::RunEnded(int run, const std::string& problem) {
   if (!problem.empty()) {
     Clear();
     fmt::print(out_, "{}: failed: {}\n", name, problem);
-  } else if (!terminal_) {
-    fmt::print(out_, "{}: {}{}{}; {}{}\n", name,
-               Trials(status.trials, status.incumbent_value, status.unit),
-               status.remaining ? ", " : "",
-               status.remaining ? plots::RemainingText(*status.remaining) : "",
-               RunsDone(), TimeLeft());
+  } else if (!terminal_ && Done() >= next_line_) {
+    constexpr std::size_t kLines = 20;
+    while (next_line_ <= Done()) {
+      next_line_ += std::max<std::size_t>(1, runs_.size() / kLines);
+    }
+    PrintLine();
   }
   std::fflush(out_);
 }
@@ -332,9 +331,14 @@ void Progress::Update(double now_s) {
   const bool first = std::isinf(next_update_s_);
   if (first) {
     begin_s_ = now_s;
-    spent_before_ = BudgetsSpent(runs_);
+    for (const auto& [method, part] : TotalsByMethod(runs_)) {
+      spent_before_[method] = part.fraction;
+    }
+    next_line_ += Done();
   }
-  next_update_s_ = now_s + (terminal_ ? kRepaintSeconds : kPlainLineSeconds);
+  next_update_s_ =
+      now_s + (terminal_ ? kRepaintSeconds
+                         : std::max(kPlainLineSeconds, now_s - begin_s_));
   Refresh();
   if (terminal_) {
     Clear();
@@ -342,22 +346,25 @@ void Progress::Update(double now_s) {
     fmt::print(out_, "{}", text);
     painted_lines_ = static_cast<int>(std::ranges::count(text, '\n'));
   } else if (!first) {
-    int trials = 0;
-    double best = trials::kUnknown;
-    std::string_view unit;
-    for (const RunStatus& status : runs_) {
-      trials += status.trials;
-      best = std::fmax(best, status.incumbent_value);
-      unit = status.trials > 0 ? status.unit : unit;
-    }
-    // Throughputs of different problems cannot be compared.
-    fmt::print(out_, "{}; {}{}\n", RunsDone(),
-               manifest_.problems.size() == 1
-                   ? Trials(trials, best, unit)
-                   : fmt::format("{} trials", trials),
-               TimeLeft());
+    PrintLine();
   }
   std::fflush(out_);
+}
+
+void Progress::PrintLine() {
+  int trials = 0;
+  double best = trials::kUnknown;
+  std::string_view unit;
+  for (const RunStatus& status : runs_) {
+    trials += status.trials;
+    best = std::fmax(best, status.incumbent_value);
+    unit = status.trials > 0 ? status.unit : unit;
+  }
+  // Throughputs of different problems cannot be compared.
+  fmt::print(out_, "{}; {}{}\n", RunsDone(),
+             manifest_.problems.size() == 1 ? Trials(trials, best, unit)
+                                            : fmt::format("{} trials", trials),
+             TimeLeft());
 }
 
 void Progress::Clear() {
@@ -379,9 +386,15 @@ void Progress::Refresh() {
 }
 
 double Progress::SecondsLeft() const {
-  const double spent = BudgetsSpent(runs_);
-  const double left = static_cast<double>(runs_.size()) - spent;
-  return (now_s_ - begin_s_) * left / (spent - spent_before_);
+  constexpr double kOverheadSeconds = 0.1;  // of a run on a virtual clock
+  double left = 0.0;
+  double spent = 0.0;
+  for (const auto& [method, part] : TotalsByMethod(runs_)) {
+    const double weight = part.thinking_s / part.fraction + kOverheadSeconds;
+    left += weight * (part.runs - part.fraction);  // NaN without any progress
+    spent += weight * (part.fraction - spent_before_.at(method));
+  }
+  return (now_s_ - begin_s_) * left / spent;
 }
 
 std::string Progress::RunsDone() const {
@@ -389,9 +402,10 @@ std::string Progress::RunsDone() const {
 }
 
 std::string Progress::TimeLeft() const {
-  return Done() == runs_.size()
+  const double left_s = SecondsLeft();
+  return Done() == runs_.size() || !std::isfinite(left_s)
              ? ""
-             : fmt::format(", about {} left", FormatDuration(SecondsLeft()));
+             : fmt::format(", about {} left", FormatDuration(left_s));
 }
 
 std::size_t Progress::Done() const {

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -85,8 +86,9 @@ struct RunStatus {
                                      const std::vector<RunStatus>& runs);
 
 // On a terminal: a table with a row per method that is redrawn. Otherwise (a
-// file, CI): a line for each run that ends and one every 30 s. All values come
-// from the records.
+// file, CI): about twenty lines, one for each twentieth of the runs that has
+// ended, and others at growing distances while none ends; and one for each
+// failure. All values come from the records.
 class Progress {
  public:
   Progress(const Manifest& manifest, std::filesystem::path experiment_folder,
@@ -105,7 +107,9 @@ class Progress {
 
  private:
   void Refresh();
-  // At the pace since the first Update; NaN before there is any progress.
+  void PrintLine();
+  // At the pace since the first Update, if budgets of each method take as long
+  // as those of it before; NaN before every method has made progress.
   [[nodiscard]] double SecondsLeft() const;
   [[nodiscard]] std::size_t Done() const;
   [[nodiscard]] std::string RunsDone() const;  // "3 of 8 runs done"
@@ -120,7 +124,8 @@ class Progress {
   double next_update_s_;
   double begin_s_ = 0.0;
   double now_s_ = 0.0;
-  double spent_before_ = 0.0;  // budgets, see BudgetsSpent
+  std::map<const MethodSpec*, double> spent_before_;  // budgets
+  std::size_t next_line_ = 1;  // runs done, at which a line is due
 };
 
 }  // namespace harness

@@ -1,7 +1,10 @@
 #include "harness/stop.h"
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
+
+#include <unistd.h>
 
 namespace harness {
 namespace {
@@ -18,6 +21,11 @@ void CatchStopSignals() {
   sigemptyset(&action.sa_mask);
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
+  ::sigaction(SIGALRM, &action, nullptr);
+}
+
+void StopAfter(double seconds) {
+  ::alarm(static_cast<unsigned int>(std::max(1.0, seconds)));
 }
 
 int StopSignal() { return stop_signal; }

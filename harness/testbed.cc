@@ -19,6 +19,8 @@ const std::vector<TestbedEntry>& TestbedTypes() {
       {"simulator", "a GPU cluster in software", MakeSimulator},
       {"replay", "a table of measured configurations", MakeReplay},
       {"command", "a training program of your own", MakeCommand, false},
+      {"client", "a client of `oppa serve`, such as a Python program",
+       MakeClient, false},
       {"trainer", "the training program of this project", MakeTrainer, false},
   };
   return testbeds;

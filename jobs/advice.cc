@@ -19,6 +19,7 @@
 #include "common/units.h"
 #include "trials/constraints.h"
 #include "trials/knobs.h"
+#include "trials/objective.h"
 #include "trials/simulator/layer_operators.h"
 
 namespace jobs {
@@ -112,32 +113,66 @@ std::string ExcludedBy(const Job& job, const ParallelConfig& config) {
   const auto context = trials::RuleContext(job.workload, job.cluster.gpus());
   for (const trials::Rule& rule : JobRules(job)) {
     if (rule.Matches(config, context)) {
-      return fmt::format("{} ({})",
-                         RuleReason(rule.origin(), rule.expression()),
-                         rule.origin());
+      return fmt::format("{} ({})", rule.reason(), rule.origin());
     }
   }
   return "";
 }
 
-// The layout that differs in the fewest of the settings.
+// Removes settings that have no effect with the others. Returns notes.
+std::string DropWithoutEffect(const Forecaster& planner, Settings& settings) {
+  const std::vector<ParallelConfig>& configs = planner.space().configs();
+  std::string notes;
+  const Settings all = settings;
+  std::erase_if(settings, [&](const auto& setting) {
+    const auto& [knob, value] = setting;
+    Settings others = all;
+    std::erase(others, setting);
+    bool any = false;
+    bool active = !knob->active.holds;
+    for (const ParallelConfig& config : configs) {
+      if (!active && HasAll(others, config, planner.job())) {
+        any = true;
+        active = knob->active.holds(config);
+      }
+    }
+    const bool inert = any && !active;
+    if (inert) {
+      notes += fmt::format(
+          "note: {}={} is ignored: it has an effect only if "
+          "{}\n",
+          knob->name, value, knob->active.text);
+    }
+    return inert;
+  });
+  return notes;
+}
+
+// The offered layout that differs in the fewest of the settings.
+// Precondition: there is one.
+const Prediction& Nearest(const Job& job, const Forecast& plan,
+                          const Settings& settings) {
+  const auto rank = [&](const Layout& layout) {
+    return std::pair(std::ranges::count_if(
+                         settings,
+                         [&](const auto& setting) {
+                           return ValueOf(*setting.first, layout.best.config,
+                                          job) != setting.second;
+                         }),
+                     layout.best.step_time_s);
+  };
+  return std::ranges::min_element(plan.layouts, {}, rank)->best;
+}
+
 std::string NearestText(const Forecaster& planner, const Forecast& plan,
                         const Settings& settings) {
   if (plan.layouts.empty()) {
     return WorkingChanges(planner.job(), planner.options());
   }
-  const auto nearest =
-      std::ranges::min_element(plan.layouts, {}, [&](const Layout& layout) {
-        const auto differs = [&](const auto& setting) {
-          return ValueOf(*setting.first, layout.best.config, planner.job()) !=
-                 setting.second;
-        };
-        return std::pair(std::ranges::count_if(settings, differs),
-                         layout.best.step_time_s);
-      });
+  const Prediction& nearest = Nearest(planner.job(), plan, settings);
   return fmt::format("the nearest that is offered: {}, {:.3g} s per step: {}\n",
-                     LayoutName(nearest->best.config),
-                     nearest->best.step_time_s, ToString(nearest->best.config));
+                     LayoutName(nearest.config), nearest.step_time_s,
+                     ToString(nearest.config));
 }
 
 std::string ComparedText(const Forecaster& planner, const Forecast& plan,
@@ -156,13 +191,40 @@ std::string ComparedText(const Forecaster& planner, const Forecast& plan,
       LayoutName(best.config), best.step_time_s, shares(one), shares(best));
 }
 
+// The values that the settings do not have are those of the nearest layout, so
+// that only the settings can be what is refused. Where its sizes do not go with
+// them, the others are 1, and dp follows.
+ParallelConfig WithOthers(const Forecaster& planner, const Forecast& plan,
+                          const Settings& settings) {
+  const int gpus = planner.job().cluster.gpus();
+  ParallelConfig config;
+  if (!plan.layouts.empty()) {
+    config = Nearest(planner.job(), plan, settings).config;
+  }
+  const auto set = [&] {
+    config.sp = 1;
+    for (const auto& [knob, value] : settings) {
+      knob->Set(config, value);
+    }
+    config.sp = config.sp == 1 ? config.tp : config.sp;  // as in every plan
+  };
+  set();
+  if (trials::GpusOf(config) != gpus) {
+    config.dp = config.tp = config.pp = config.cp = config.ep = 1;
+    set();
+    const int named = trials::GpusOf(config);
+    config.dp *= config.dp == 1 && gpus % named == 0 ? gpus / named : 1;
+  }
+  return trials::Canonical(config, planner.space().knobs());
+}
+
 // Of all values that are not named, the best.
 std::string Explain(const Forecaster& planner, const Forecast& plan,
                     const std::string& text) {
   const Job& job = planner.job();
   const bool is_name = text.find(' ') != std::string::npos;
-  const std::string settings_text = AsSettings(text);
-  const Settings settings = trials::ParseSettings(settings_text);
+  Settings settings = trials::ParseSettings(AsSettings(text));
+  const std::string notes = DropWithoutEffect(planner, settings);
   std::vector<ParallelConfig> found;
   for (const ParallelConfig& config : planner.space().configs()) {
     if (HasAll(settings, config, job) &&
@@ -171,30 +233,16 @@ std::string Explain(const Forecaster& planner, const Forecast& plan,
     }
   }
   std::optional<Prediction> one = BestOf(planner, found);
-  std::string answer;
+  const ParallelConfig config =
+      one ? one->config : WithOthers(planner, plan, settings);
+  const std::string answer = ToString(config) + "\n" + notes;
   if (!one) {
-    trials::Completed completed = Complete(settings_text, planner.space());
-    const bool has_sizes = std::ranges::any_of(settings, [](const auto& each) {
-      return each.first->group == trials::KnobGroup::kSizes;
-    });
-    if (!has_sizes && !plan.layouts.empty()) {  // those of the fastest
-      completed = {plan.layouts.front().best.config, {}};
-      for (const auto& [knob, value] : settings) {
-        knob->Set(completed.config, value);
-      }
-    }
-    answer = ToString(completed.config) + "\n";
-    for (const std::string& note : completed.notes) {
-      answer += fmt::format("note: {}\n", note);
-    }
-    const std::string excluded = ExcludedBy(job, completed.config);
+    const std::string excluded = ExcludedBy(job, config);
     if (!excluded.empty()) {
       return answer + fmt::format("not offered: {}\n", excluded) +
              NearestText(planner, plan, settings);
     }
-    one = planner.Predict(completed.config);
-  } else {
-    answer = ToString(one->config) + "\n";
+    one = planner.Predict(config);
   }
   return answer +
          (Fits(planner, *one)
@@ -207,8 +255,8 @@ std::string Explain(const Forecaster& planner, const Forecast& plan,
 
 std::string Why(const Forecaster& planner, const Forecast& plan,
                 const std::string& config) {
-  try {
-    return Explain(planner, plan, config);
+  try {  // a line as printed has the shares of the step after the layout
+    return Explain(planner, plan, config.substr(0, config.find(": ")));
   } catch (const trials::InvalidPlan& e) {
     return fmt::format("{}\nnot offered: {}\n", config, e.reason());
   } catch (const std::invalid_argument& e) {
@@ -217,6 +265,28 @@ std::string Why(const Forecaster& planner, const Forecast& plan,
 }
 
 namespace {
+
+// Doubles the GPUs as often as `times` says, at first those of a small node,
+// and returns the option; "" if the machine cannot have them.
+std::string Grow(int times, Job& job) {
+  constexpr int kUsualNode = 8;
+  constexpr int kMostDoublings = 7;
+  MachineSize size{job.cluster.nodes, job.cluster.gpus_per_node};
+  for (int i = 0; i < times; ++i) {
+    const bool in_node =
+        size.nodes == 1 && 2 * size.gpus_per_node <= kUsualNode;
+    (in_node ? size.gpus_per_node : size.nodes) *= 2;
+  }
+  if (times > kMostDoublings) {
+    return "";
+  }
+  try {
+    job.cluster = WithSize(job.cluster, size);
+  } catch (const common::InputError&) {
+    return "";
+  }
+  return fmt::format("--gpus {}x{}", size.nodes, size.gpus_per_node);
+}
 
 // The i-th change of a kind, the smallest first: applies it and returns its
 // option; "" if there is none.
@@ -240,14 +310,7 @@ constexpr std::array<Change, 5> kChanges = {
       return fmt::format("--batch {}", batch);
     },
     [](int i, Job& job, ForecastOptions& /*options*/) -> std::string {
-      constexpr int kMostDoublings = 7;
-      const MachineSize size{job.cluster.nodes << (i + 1),
-                             job.cluster.gpus_per_node};
-      if (i == kMostDoublings || job.cluster.inter.bandwidth_bytes_per_s <= 0) {
-        return "";
-      }
-      job.cluster = WithSize(job.cluster, size);
-      return fmt::format("--gpus {}x{}", size.nodes, size.gpus_per_node);
+      return Grow(i + 1, job);
     },
     [](int i, Job& job, ForecastOptions& /*options*/) -> std::string {
       constexpr std::array kNames = {"torchtitan", "megatron-lm"};
@@ -284,23 +347,27 @@ std::string IfWorking(const std::string& changes, const Job& job,
 }
 
 // The first that works of changing framework, batch and number of GPUs at once.
-std::string SeveralChanges(Job job, const ForecastOptions& options) {
-  constexpr int kMostTimes = 64;
-  job.framework = FindFramework("torchtitan");
-  const trials::Cluster own = job.cluster;
-  const int batch = job.workload.batch_size;
-  const int most = own.inter.bandwidth_bytes_per_s > 0.0 ? kMostTimes : 1;
-  for (int times = 1; times <= most; times *= 2) {
-    const MachineSize size{times * own.nodes, own.gpus_per_node};
-    job.cluster = WithSize(own, size);
-    job.workload.batch_size =
-        (batch + size.gpus() - 1) / size.gpus() * size.gpus();
-    const std::string working = IfWorking(
-        fmt::format("--framework torchtitan --gpus {}x{} --batch {}",
-                    size.nodes, size.gpus_per_node, job.workload.batch_size),
-        job, options);
-    if (!working.empty()) {
-      return working;
+std::string SeveralChanges(const Job& job, const ForecastOptions& options) {
+  for (const bool own : {true, false}) {
+    for (int times = 0;; ++times) {
+      Job changed = job;
+      const std::string size = Grow(times, changed);
+      if (size.empty()) {
+        break;
+      }
+      if (!own) {
+        changed.framework = FindFramework("torchtitan");
+      }
+      const int gpus = changed.cluster.gpus();
+      int& batch = changed.workload.batch_size;
+      batch = (batch + gpus - 1) / gpus * gpus;
+      const std::string working = IfWorking(
+          fmt::format("{}{} --batch {}", own ? "" : "--framework torchtitan ",
+                      size, batch),
+          changed, options);
+      if (!working.empty()) {
+        return working;
+      }
     }
   }
   return "";

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 
 #include "common/files.h"
@@ -94,23 +95,25 @@ void VisitFields(common::FieldsOf<Finalist> auto& finalist, const auto& visit) {
   visit("config", finalist.config);
   visit("rounds", finalist.rounds);
   visit("peak_memory_bytes", finalist.peak_memory_bytes);
+  visit("duration_s", finalist.duration_s);
 }
 
 namespace {
 
 constexpr std::size_t kRounds = 3;
 
-// The best completed trials, best first, and the job as it is.
+// The best trials, completed ones first, and the job as it is.
 std::vector<Finalist> Choose(const TuneJob& job, int count) {
   std::vector<trials::Trial> trials = job.Recorded();
   std::erase_if(trials, [&](const trials::Trial& trial) {
-    return trial.measurement.outcome != Outcome::kCompleted ||
-           !trial.HasThroughput() ||
+    return !trial.HasThroughput() ||
            !FindCandidate(trial, *job.testbed().space);
   });
   std::ranges::stable_sort(
-      trials, std::greater(),
-      [](const trials::Trial& trial) { return trial.throughput.steps_per_s; });
+      trials, std::greater(), [](const trials::Trial& trial) {
+        return std::pair(trial.measurement.outcome == Outcome::kCompleted,
+                         trial.throughput.steps_per_s);
+      });
   const auto present = job.Present();
   if (present && trials.size() > 1) {
     std::erase_if(trials, [&](const trials::Trial& trial) {
@@ -146,15 +149,18 @@ void Load(const fs::path& file, std::vector<Finalist>& finalists) {
 }
 
 // Adds a round. Returns false if a stop signal interrupts it.
-bool MeasureOnce(TuneJob& job, Finalist& finalist) {
+bool MeasureOnce(TuneJob& job, Finalist& finalist, const std::string& what) {
   try {
     const trials::Measurement measured =
         job.Measure(finalist.config == kYours
                         ? std::nullopt
                         : std::optional(trials::ParseParallelConfig(
                               finalist.config, job.testbed().space->knobs())),
-                    job.manifest().budget.q_max);
+                    job.manifest().budget.q_max, what,
+                    static_cast<int>(finalist.rounds.size()));
     fmt::print("  {}: {}\n", finalist.config, job.Describe(measured));
+    finalist.duration_s =
+        finalist.duration_s.value_or(0.0) + measured.duration_s;
     std::vector<double>& steps = finalist.rounds.emplace_back();
     if (measured.outcome == Outcome::kCompleted &&
         !measured.step_times_s.empty()) {
@@ -172,21 +178,50 @@ bool MeasureOnce(TuneJob& job, Finalist& finalist) {
   }
 }
 
+struct Round {
+  std::vector<Finalist*> runs;
+  double needed_s = 0.0;  // for them and for what has run
+};
+
+// `round` counts from 0.
+Round NextRound(std::vector<Finalist>& finalists, std::size_t round) {
+  Round next;
+  for (Finalist& finalist : finalists) {
+    const double so_far_s = finalist.duration_s.value_or(0.0);
+    next.needed_s += so_far_s;
+    if (finalist.rounds.size() <= round &&
+        Contends(finalist, finalists, round)) {
+      next.runs.push_back(&finalist);
+      next.needed_s += round > 0 ? so_far_s / static_cast<double>(round) : 0.0;
+    }
+  }
+  if (round % 2 == 1) {
+    std::ranges::reverse(next.runs);  // a drift helps none of them
+  }
+  return next;
+}
+
 }  // namespace
 
 std::vector<Finalist> MeasureFinalists(TuneJob& job, int count) {
   std::vector<Finalist> finalists = Choose(job, count);
   const fs::path file = job.folder() / "finals.json";
   Load(file, finalists);
-  fmt::print("measuring the best {} and yours again, at most {} rounds:\n",
-             finalists.size() - 1, kRounds);
+  const std::vector<trials::Trial> trials = job.Recorded();
+  const double limit_s = job.manifest().budget.time_s / kSearchShare -
+                         (trials.empty() ? 0.0 : trials.back().elapsed_s);
   for (std::size_t round = 0; round < kRounds; ++round) {
-    for (Finalist& finalist : finalists) {
-      if (finalist.rounds.size() > round ||
-          !Contends(finalist, finalists, round)) {
-        continue;
-      }
-      if (!MeasureOnce(job, finalist)) {
+    const auto [next, needed_s] = NextRound(finalists, round);
+    if (next.empty() || (round > 1 && needed_s > limit_s)) {
+      fmt::print("{}",
+                 next.empty() ? "" : "no time is left for a third round\n");
+      break;
+    }
+    const std::string what = fmt::format("round {} of {}", round + 1, kRounds);
+    fmt::print("measuring the best again, {}, {}\n", what,
+               Count(next.size(), "run"));
+    for (Finalist* const finalist : next) {
+      if (!MeasureOnce(job, *finalist, what)) {
         return finalists;  // interrupted
       }
       common::ReplaceFile(file,
@@ -198,27 +233,44 @@ std::vector<Finalist> MeasureFinalists(TuneJob& job, int count) {
 
 namespace {
 
+// About what the command line has of a trial, with a newline; "" if nothing.
+std::string NoteOnTrials(const TuneJob& job) {
+  const std::string words = fmt::format(
+      "{}", fmt::join(job.testbed().program->options().program, " "));
+  return words.find("{max_steps}") == words.npos
+             ? ""
+             : fmt::format("It has the {} steps of a trial: write your own.\n",
+                           job.manifest().budget.q_max);
+}
+
 // The files with which the user starts the job.
 void WriteBest(const fs::path& folder, const trials::RenderedJob& rendered,
-               const std::string& config, const common::Json& result) {
+               const std::string& comment, const common::Json& result) {
   for (const trials::RenderedFile& file : rendered.files) {
     common::ReplaceFile(file.path, file.content);
   }
-  const std::string script = fmt::format("#!/bin/sh\n# {}\n{} \"$@\"\n", config,
+  const std::string script = fmt::format("#!/bin/sh\n# {}{} \"$@\"\n", comment,
                                          trials::CommandLine(rendered));
   common::ReplaceFile(folder / "best.sh", script);
   ::chmod((folder / "best.sh").c_str(), 0755);
   common::ReplaceFile(folder / "best.json", common::ToText(result, 2) + "\n");
 }
 
+// "p = 0.012", "p < 0.001"
+std::string PText(double p) {
+  constexpr double kLeast = 0.001;
+  return p < kLeast ? fmt::format("p < {}", kLeast)
+                    : fmt::format("p = {:.2g}", p);
+}
+
 void PrintComparison(const std::vector<Finalist>& finalists) {
   const StepTime best = *MeanStepTime(finalists.front());
   for (std::size_t i = 1; i < finalists.size(); ++i) {
     const SpeedUp ahead = Compare(best, *MeanStepTime(finalists[i]));
-    fmt::print("{} is {} as fast as {}{} (p = {:.2g})\n",
-               finalists.front().config, ToString(ahead), finalists[i].config,
+    fmt::print("{} is {} as fast as {}{} ({})\n", finalists.front().config,
+               ToString(ahead), finalists[i].config,
                ahead.Differs() ? "" : ", which is not distinguishable",
-               ahead.p);
+               PText(ahead.p));
   }
 }
 
@@ -226,9 +278,8 @@ void PrintComparison(const std::vector<Finalist>& finalists) {
 std::string FasterText(const SpeedUp& speed_up) {
   return speed_up.Differs()
              ? fmt::format("; {} as fast as yours", ToString(speed_up))
-             : fmt::format(
-                   "; not distinguishable from yours: {} as fast, p = {:.2f}",
-                   ToString(speed_up), speed_up.p);
+             : fmt::format("; not distinguishable from yours: {} as fast, {}",
+                           ToString(speed_up), PText(speed_up.p));
 }
 
 std::string MemoryText(const Finalist& best, double capacity_bytes) {
@@ -240,17 +291,6 @@ std::string MemoryText(const Finalist& best, double capacity_bytes) {
   return fmt::format("; peak memory {:.2f} GB, {:.2f} GB ({:.0f}%) left",
                      used / common::kGiga, left / common::kGiga,
                      100.0 * left / capacity_bytes);
-}
-
-// Trials had values for them, and the user's job has its own.
-void PrintOpenPlaceholders(const trials::RenderedJob& rendered) {
-  for (const char* name : {"{max_steps}", "{seed}"}) {
-    if (std::ranges::any_of(rendered.words, [&](const std::string& word) {
-          return word.find(name) != std::string::npos;
-        })) {
-      fmt::print("Replace {} by the value that you train with.\n\n", name);
-    }
-  }
 }
 
 }  // namespace
@@ -273,14 +313,14 @@ int Conclude(const TuneJob& job, std::vector<Finalist> finalists) {
   });
   const Finalist& best = finalists.front();
   const StepTime time = *MeanStepTime(best);
-  const double tokens_per_s = job.tokens_per_step() / time.mean_s;
   PrintComparison(finalists);
   std::string faster;
   bool keep = false;
   common::Json speed;
   if (yours) {
     const SpeedUp speed_up = Compare(time, *yours);
-    keep = !speed_up.Differs() || speed_up.factor.value < 1.0;
+    keep = !speed_up.Differs() || speed_up.factor.value < 1.0 ||
+           (job.Present() && best.config == job.Text(*job.Present()));
     faster = FasterText(speed_up);
     speed = {{"config", best.config},
              {"value", speed_up.factor.value},
@@ -295,6 +335,11 @@ int Conclude(const TuneJob& job, std::vector<Finalist> finalists) {
       {"standard_error_s", recommended.standard_error_s},
       {"steps", recommended.steps},
       {"tokens_per_s", job.tokens_per_step() / recommended.mean_s}};
+  if (const double cost = job.CostOf(recommended.mean_s); cost > 0.0) {
+    result["usd_per_step"] = cost;
+    result["usd_per_billion_tokens"] =
+        common::kGiga / job.tokens_per_step() * cost;
+  }
   if (yours) {
     result["speed_up"] = speed;
   }
@@ -302,27 +347,38 @@ int Conclude(const TuneJob& job, std::vector<Finalist> finalists) {
   const std::optional<trials::ParallelConfig> config =
       keep ? job.Present()
            : trials::ParseParallelConfig(best.config, testbed.space->knobs());
+  // A command line with placeholders is none that runs, unlike the user's own.
   const trials::RenderedJob rendered =
-      keep ? trials::RenderedJob{job.run().problem->backend.GetStrings(
-                                     "program"),
-                                 {},
-                                 {}}
-           : testbed.program->Render(*config, job.folder() / "best");
+      keep && testbed.program->RunsAsGiven()
+          ? trials::RenderedJob{job.run().problem->backend.GetStrings(
+                                    "program"),
+                                {},
+                                {}}
+          : testbed.program->Render(job.RequestOf(*config),
+                                    job.folder() / "best");
   result["command"] = rendered.words;
   result["environment"] = rendered.environment;
   if (config) {
     result["parameters"] = trials::ParametersAsJson(testbed.space->knobs(),
                                                     *config, job.batch_size());
   }
-  WriteBest(job.folder(), rendered, result["config"], result);
+  const std::string note = NoteOnTrials(job);
+  WriteBest(job.folder(), rendered,
+            result["config"].get<std::string>() +
+                (note.empty() ? "\n" : "\n# " + note),
+            result);
   fmt::print("\n{}:\n\n  {}\n\n",
              keep ? "Keep yours: no configuration is measurably faster"
                   : "Use this command line",
              trials::CommandLine(rendered));
-  PrintOpenPlaceholders(rendered);
-  fmt::print("{}: {:.4g} s a step, {:.4g} tokens/s{}{}\n", best.config,
-             time.mean_s, tokens_per_s, faster,
-             MemoryText(best, testbed.machine.memory_bytes()));
+  if (trials::CommandLine(rendered).find("{master_addr}") !=
+      std::string::npos) {
+    fmt::print(
+        "Start it on every node, with the first node for {{master_addr}} and "
+        "the number of the node for {{node_rank}}.\n\n");
+  }
+  fmt::print("{}{}: {}{}{}\n", note, best.config, job.SpeedText(time.mean_s),
+             faster, MemoryText(best, testbed.machine.memory_bytes()));
   fmt::print(
       "Also in {} and best.json{}\n", (job.folder() / "best.sh").string(),
       rendered.files.empty() ? ""

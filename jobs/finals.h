@@ -22,6 +22,7 @@ struct Finalist {
   // Step times without the first step, one list for each round that succeeded.
   std::vector<std::vector<double>> rounds;
   std::optional<double> peak_memory_bytes;
+  std::optional<double> duration_s = std::nullopt;  // of all rounds
 };
 
 // The mean time of a step with its standard error. Rounds are independent
@@ -61,10 +62,12 @@ struct SpeedUp {
 // "1.23 times [1.18, 1.29]"
 [[nodiscard]] std::string ToString(const SpeedUp& speed_up);
 
-// Runs the best `count` configurations of the search and the job as it is once
-// in each round, as long as they contend, so that a drift of the machine meets
-// all of them. Prints each run. What finals.json has of an interrupted call is
-// not measured again. After a stop signal, returns what has been measured.
+// Runs the best `count` configurations of the search, also those that were
+// stopped early, perhaps because of noise, and the job as it is once in each
+// round, as long as they contend, so that a drift of the machine meets
+// all of them; a third round only if it fits into the minutes.
+// Prints each run. What finals.json has of an interrupted call is not measured
+// again. After a stop signal, returns what has been measured.
 [[nodiscard]] std::vector<Finalist> MeasureFinalists(TuneJob& job, int count);
 
 // Compares the finalists, prints the fastest with its command line, its

@@ -13,7 +13,6 @@
 
 #include "common/error.h"
 #include "common/units.h"
-#include "trials/constraints.h"
 #include "trials/model.h"
 #include "trials/predictions.h"
 
@@ -41,17 +40,10 @@ std::vector<Excluded> ByRule(const trials::SearchSpace& space) {
                           dropped.rule.starts_with("sp > 1");
     if (!of_grids && dropped.count > 0) {
       const bool built_in = dropped.origin == "built in";
-      std::string reason =
-          built_in
-              ? dropped.rule
-              : fmt::format("{} ({})", RuleReason(dropped.origin, dropped.rule),
-                            dropped.origin);
-      for (const trials::Constraint& constraint : trials::Constraints()) {
-        if (built_in && constraint.rule == dropped.rule) {
-          reason = constraint.requirement;
-        }
-      }
-      excluded.push_back({reason, dropped.count});
+      excluded.push_back(
+          {built_in ? dropped.reason
+                    : fmt::format("{} ({})", dropped.reason, dropped.origin),
+           dropped.count});
     }
   }
   return excluded;

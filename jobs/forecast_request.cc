@@ -23,7 +23,7 @@ using common::InputError;
 using trials::ParallelConfig;
 
 trials::Precision ReadPrecision(const std::string& name) {
-  const auto found = std::ranges::find(kPrecisions, name);
+  const auto found = std::ranges::find(kPrecisions, common::Lower(name));
   if (found == kPrecisions.end()) {
     throw InputError(fmt::format(
         "--precision {}: unknown precision{}; known: {}", name,
@@ -112,11 +112,16 @@ std::optional<std::string> AnswerText(const ForecastRequest& request,
     return FrameworkLabel(planner.job().framework) + ": " +
            CompareRun(planner, request.logs, request.config);
   }
-  if (!request.why.empty()) {
+  if (request.why) {
     return planner.job().framework.name + ": " +
-           Why(planner, plan, request.why);
+           Why(planner, plan, *request.why);
   }
   return std::nullopt;
+}
+
+std::optional<Prediction> FastestOf(const Forecast& plan) {
+  return plan.layouts.empty() ? std::nullopt
+                              : std::optional(plan.layouts.front().best);
 }
 
 // What stands above the plans.
@@ -163,19 +168,25 @@ std::string OneSize(const ForecastRequest& request, std::vector<Job> jobs) {
         request.write.path.empty()
             ? ""
             : Written(request.write, planner.job(), plan, several);
+    const ScalePoint point{
+        .size = {job.cluster.nodes, job.cluster.gpus_per_node},
+        .best = FastestOf(plan)};
     if (const auto answer = AnswerText(request, planner, plan)) {
       text += "\n" + *answer;
+      json.push_back({{"framework", job.framework.name}, {"text", *answer}});
     } else if (request.format == OutputFormat::kCsv) {
       text += ForecastCsv(planner, plan, request.layouts);
     } else if (request.format == OutputFormat::kJson) {
       json.push_back(ForecastJson(planner, plan, request.layouts));
+      json.back().update(CostJson(point, request.valuation));
     } else {
       const Calibration& calibration = planner.options().calibration;
       text += "\n" + (calibration.empty() ? "" : ToString(calibration)) +
-              ForecastText(planner, plan, request.layouts) + written;
+              ForecastText(planner, plan, request.layouts) +
+              CostText(point, request.valuation) + written;
     }
   }
-  if (request.format == OutputFormat::kJson && request.why.empty()) {
+  if (request.format == OutputFormat::kJson) {
     return common::ToText(json, 2) + "\n";
   }
   return text;
@@ -187,9 +198,8 @@ ScalePoint Scale(const ForecastRequest& request, Job job,
   const ForecastOptions options = MakeOptions(request, job);
   try {
     const Forecast plan = Forecaster(std::move(job), options).MakeForecast();
-    if (!plan.layouts.empty()) {
-      point.best = plan.layouts.front().best;
-    } else {
+    point.best = FastestOf(plan);
+    if (!point.best) {
       point.problem =
           plan.smallest
               ? fmt::format("does not fit: {:.1f} GB at least",
@@ -246,11 +256,11 @@ std::string SeveralSizes(const ForecastRequest& request,
                          const trials::Cluster& node,
                          const std::vector<MachineSize>& sizes,
                          const std::vector<std::string>& frameworks) {
-  if (!request.why.empty() || !request.write.path.empty() ||
+  if (request.why || !request.write.path.empty() ||
       request.format == OutputFormat::kCsv) {
     throw InputError(fmt::format(
         "{} needs one size of the machine, not {}{}",
-        !request.why.empty()          ? "--why"
+        request.why                   ? "--why"
         : !request.write.path.empty() ? "--write"
                                       : "--csv",
         request.gpus, request.steps > 0 ? " with --most-money" : ""));
@@ -310,6 +320,11 @@ std::string RunPlan(const ForecastRequest& request) {
   const trials::Cluster node = FindMachine(request.machine);
   const std::vector<MachineSize> sizes =
       ParseMachineSizes(request.gpus, node.gpus_per_node);
+  if (request.why && request.why->empty()) {
+    throw InputError(
+        "--why: it is empty; give values, such as dp=8,tp=2, or a "
+        "layout as printed");
+  }
   const bool limited = request.most_money > 0.0;
   if (limited != (request.steps > 0.0) ||
       (limited && !(request.valuation.price_per_gpu_hour > 0.0))) {

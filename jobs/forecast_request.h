@@ -4,6 +4,7 @@
 #define JOBS_FORECAST_REQUEST_H_
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,10 +30,10 @@ struct ForecastRequest {
   std::vector<std::string> rules;
   std::vector<std::string> constants;       // of the framework: "KEY=VALUE"
   int layouts = 5;                          // shown
-  std::string why;                          // a configuration, see Why
+  std::optional<std::string> why;           // a configuration, see Why
   std::vector<std::filesystem::path> logs;  // of a run, see CompareRun
   std::string config;                       // of that run; "": as logged
-  trials::Valuation valuation;              // its price, with several sizes
+  trials::Valuation valuation;              // the price of a GPU hour
   // What the steps of the training may cost; 0: no limit. Needs the price.
   double most_money = 0.0;
   double steps = 0.0;

@@ -6,11 +6,13 @@
 
 #include <fmt/format.h>
 
+#include "common/text.h"
 #include "common/units.h"
 #include "harness/testbeds/simulated.h"
 #include "jobs/advice.h"
 #include "jobs/launch.h"
 #include "trials/model.h"
+#include "trials/simulator/error_band.h"
 
 namespace jobs {
 namespace {
@@ -30,6 +32,10 @@ std::string LinksText(const trials::Cluster& cluster) {
 
 int MicroBatch(const Job& job, const trials::ParallelConfig& config) {
   return job.workload.batch_size / (config.dp * config.microbatches);
+}
+
+const std::string& PrecisionName(const trials::Workload& workload) {
+  return kPrecisions.at(static_cast<std::size_t>(workload.precision));
 }
 
 std::string ExcludedText(const Forecast& plan) {
@@ -104,8 +110,7 @@ std::string JobText(const Job& job) {
       "{}: {:.3g} billion parameters, batch {} x {} tokens, {}\n{}, {}; {}\n",
       workload.name,
       static_cast<double>(ParameterCount(workload.model)) / kGiga,
-      workload.batch_size, workload.sequence_length,
-      kPrecisions.at(static_cast<std::size_t>(workload.precision)),
+      workload.batch_size, workload.sequence_length, PrecisionName(workload),
       ToString(MachineSize{cluster.nodes, cluster.gpus_per_node}),
       cluster.gpu.name, LinksText(cluster));
 }
@@ -148,12 +153,59 @@ std::string ForecastText(const Forecaster& planner, const Forecast& plan,
          ExcludedText(plan);
 }
 
+namespace {
+
+// "step_time_s": [low, high], where the measurement is expected with 90%.
+common::Json BandsJson(const Forecaster& planner, const Prediction& best) {
+  common::Json bands;
+  const auto add = [&bands](const char* name, double value, double low,
+                            double high) {
+    bands[name] = {low * value, high * value};
+  };
+  if (planner.options().calibration.step_times > 0) {
+    const double factor =
+        planner.TimeOf(best.config, planner.Report(best.config)).band;
+    add("step_time_s", best.step_time_s, 1.0 / factor, factor);
+    return bands;
+  }
+  using trials::ErrorBands;
+  const ErrorBands all = trials::ReadErrorBands(trials::ErrorBandsPath());
+  const std::string& kind = planner.job().framework.framework.kind;
+  const auto time = ErrorBands::Of(all.step_time, kind).second;
+  const auto memory = ErrorBands::Of(all.peak_memory, kind).second;
+  add("step_time_s", best.step_time_s, time.low, time.high);
+  add("peak_memory_bytes", best.peak_memory_bytes, memory.low, memory.high);
+  return bands;
+}
+
+common::Json Lines(const std::string& text) {
+  common::Json lines = common::Json::array();
+  for (const std::string_view line : common::Split(text, '\n')) {
+    if (!line.empty()) {
+      lines.push_back(line);
+    }
+  }
+  return lines;
+}
+
+}  // namespace
+
 common::Json ForecastJson(const Forecaster& planner, const Forecast& plan,
                           int most) {
   const Job& job = planner.job();
   const auto& adapter = job.framework.adapter;
+  const trials::Cluster& cluster = job.cluster;
   common::Json json = {{"framework", job.framework.name},
                        {"adapter", adapter ? adapter->name() : ""},
+                       {"model", job.workload.name},
+                       {"parameters", ParameterCount(job.workload.model)},
+                       {"batch_size", job.workload.batch_size},
+                       {"sequence_length", job.workload.sequence_length},
+                       {"precision", PrecisionName(job.workload)},
+                       {"nodes", cluster.nodes},
+                       {"gpus_per_node", cluster.gpus_per_node},
+                       {"gpu", cluster.gpu.name},
+                       {"links", LinksText(cluster)},
                        {"candidates", plan.candidates},
                        {"capacity_bytes", plan.capacity_bytes},
                        {"headroom", planner.options().headroom},
@@ -176,6 +228,11 @@ common::Json ForecastJson(const Forecaster& planner, const Forecast& plan,
     }
     json["layouts"].push_back(row);
   }
+  if (!plan.layouts.empty()) {
+    json["bands"] = BandsJson(planner, plan.layouts.front().best);
+  }
+  json["advice"] = Lines(plan.layouts.empty() ? NothingFits(planner, plan)
+                                              : AdviceText(planner, plan));
   for (const Excluded& excluded : plan.excluded) {
     json["excluded"].push_back(
         {{"reason", excluded.reason}, {"count", excluded.count}});
@@ -252,6 +309,30 @@ double CostOf(const ScalePoint& point, const trials::Valuation& valuation) {
 
 }  // namespace
 
+std::string CostText(const ScalePoint& point,
+                     const trials::Valuation& valuation) {
+  const common::Json cost = CostJson(point, valuation);
+  return cost.empty()
+             ? ""
+             : fmt::format(
+                   "cost: {:.4g} per step, {:.2f} per billion tokens, at "
+                   "{:.4g} per GPU hour\n",
+                   cost["price_per_step"].get<double>(),
+                   cost["price_per_billion_tokens"].get<double>(),
+                   valuation.price_per_gpu_hour);
+}
+
+common::Json CostJson(const ScalePoint& point,
+                      const trials::Valuation& valuation) {
+  common::Json json = common::Json::object();
+  if (point.best && valuation.CostOf(1.0, 1) > 0.0) {
+    json["price_per_step"] =
+        valuation.CostOf(point.best->step_time_s, point.size.gpus());
+    json["price_per_billion_tokens"] = CostOf(point, valuation);
+  }
+  return json;
+}
+
 std::string ScaleText(const std::vector<ScalePoint>& points,
                       const trials::Valuation& valuation) {
   const bool priced = valuation.CostOf(1.0, 1) > 0.0;
@@ -291,9 +372,7 @@ common::Json ScaleJson(const std::vector<ScalePoint>& points,
       row["efficiency"] = point.efficiency;
       row["mfu"] = point.best->mfu;
       row["hours_per_billion_tokens"] = HoursOf(point);
-      if (const double cost = CostOf(point, valuation); cost > 0.0) {
-        row["price_per_billion_tokens"] = cost;
-      }
+      row.update(CostJson(point, valuation));
     } else {
       row["problem"] = point.problem;
     }

@@ -17,7 +17,8 @@ namespace jobs {
 [[nodiscard]] std::string JobText(const Job& job);
 
 // The first `most` layouts, one a line; the fastest configuration with its
-// error band and AdviceText; what was excluded, and why.
+// error band and AdviceText; what was excluded, and why. JSON also has the job
+// and its machine.
 [[nodiscard]] std::string ForecastText(const Forecaster& planner,
                                        const Forecast& plan, int most);
 
@@ -47,6 +48,11 @@ struct ScalePoint {
 
 // With the cost of a billion tokens where `valuation` knows it.
 [[nodiscard]] std::string ScaleText(const std::vector<ScalePoint>& points,
+                                    const trials::Valuation& valuation);
+// Of a step and a billion tokens, in a line; "" without a price or a layout.
+[[nodiscard]] std::string CostText(const ScalePoint& point,
+                                   const trials::Valuation& valuation);
+[[nodiscard]] common::Json CostJson(const ScalePoint& point,
                                     const trials::Valuation& valuation);
 [[nodiscard]] common::Json ScaleJson(const std::vector<ScalePoint>& points,
                                      const trials::Valuation& valuation);

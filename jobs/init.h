@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "jobs/tune_nodes.h"
 
 namespace jobs {
 
@@ -25,18 +26,26 @@ struct InitOptions {
   int batch = 0;                     // 0: as the command line says
   int sequence = 0;
   std::string start;  // the present configuration; "": as the adapter reads it
+  std::string next;   // tried after `start`; "": none
   std::string step_time;  // pattern of seconds in the log; "": the adapter's
-  int minutes = 30;
+  std::vector<std::string> vary;  // "zero_stage=0,1", "tp"; empty: all
+  std::vector<std::string> fix;   // "tp=2"
+  double price = 0.0;             // USD of a GPU hour; 0: unknown
+  int minutes = 30;  // of the search and of the repeated measurements
   int trials = 24;
   int steps = 20;
+  NodeOptions nodes;
 };
 
 // The commented manifest. Its search starts from the job's present
 // configuration and varies the parameters that the adapter sets or that are
 // placeholders of the command line. Its prior is the simulator, for the
-// usual host of the GPU or for ranks on a CPU.
+// usual host of the GPU or for ranks on a CPU. `vary` and `fix` narrow its
+// space: a parameter that they do not name varies, too, unless `vary` names
+// some, and otherwise has its present value; dp follows from the other sizes.
 // Errors: throws InputError for what the command line does not say and the
-// options lack, with the option to give.
+// options lack, with the option to give; for a job in which nothing can vary;
+// for a parameter that it does not set.
 [[nodiscard]] std::string ManifestText(const InitOptions& options);
 
 }  // namespace jobs

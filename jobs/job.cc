@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "common/files.h"
 #include "common/text.h"
 #include "trials/data_folder.h"
 
@@ -84,16 +83,6 @@ trials::Model ModelOfSizes(const std::string& text) {
   return model;
 }
 
-std::vector<int> DivisorsUpTo(int number, int most) {
-  std::vector<int> values;
-  for (int value = 1; value <= std::min(number, most); ++value) {
-    if (number % value == 0) {
-      values.push_back(value);
-    }
-  }
-  return values;
-}
-
 // Powers of two, and what divides the layers.
 std::vector<int> ChunkCounts(int layers) {
   constexpr int kMostChunks = 12;
@@ -148,6 +137,24 @@ std::optional<trials::Adapter> FindAdapter(const std::string& name) {
 }
 
 }  // namespace
+
+std::vector<int> DivisorsUpTo(int number, int most) {
+  std::vector<int> values;
+  for (int value = 1; value <= std::min(number, most); ++value) {
+    if (number % value == 0) {
+      values.push_back(value);
+    }
+  }
+  return values;
+}
+
+std::vector<int> ContextSizes(const trials::Workload& workload, int gpus) {
+  constexpr int kMostContext = 8;
+  constexpr int kFewestTokensOfRing = 4096;
+  return workload.sequence_length >= kFewestTokensOfRing
+             ? DivisorsUpTo(gpus, kMostContext)
+             : std::vector<int>{1};
+}
 
 FrameworkChoice FindFramework(const std::string& name) {
   FrameworkChoice choice;
@@ -249,28 +256,6 @@ std::vector<trials::Rule> JobRules(const Job& job) {
   return all;
 }
 
-std::string RuleReason(const std::string& origin,
-                       const std::string& expression) {
-  const std::string content =
-      common::ReadFileIfExists(trials::ExperimentsFolder() / "rules" /
-                               (origin + ".rules"))
-          .value_or("");
-  std::string comment;
-  for (const std::string_view line : common::Split(content, '\n')) {
-    const std::string_view text = common::Trim(line);
-    if (text.starts_with('#')) {
-      comment += (comment.empty() ? "" : " ");
-      comment += common::Trim(text.substr(1));
-    } else if (text == expression && !comment.empty()) {
-      const std::size_t end = comment.find(". ");
-      return comment.substr(0, std::min(end, comment.size() - 1));
-    } else if (text.empty()) {
-      comment.clear();
-    }
-  }
-  return expression;
-}
-
 namespace {
 
 // Selective recomputation saves memory: it repeats more than an attention that
@@ -288,16 +273,12 @@ trials::SearchSpace JobSpace(const Job& job) {
   const trials::Workload& workload = job.workload;
   const int gpus = job.cluster.gpus();
   const int node = job.cluster.gpus_per_node;
-  constexpr int kMostContext = 8;
-  constexpr int kFewestTokensOfRing = 4096;
   constexpr int kBucketMb = 100;
   trials::SearchSpaceOptions options;
   options.ends_as_layers = job.framework.framework.pipeline.ends_as_layers;
   options.whole_experts = job.framework.framework.experts.whole_experts;
   options.values = {{"tp", DivisorsUpTo(gpus, node)},
-                    {"cp", workload.sequence_length >= kFewestTokensOfRing
-                               ? DivisorsUpTo(gpus, kMostContext)
-                               : std::vector<int>{1}},
+                    {"cp", ContextSizes(workload, gpus)},
                     {"sp", DivisorsUpTo(gpus, node)},
                     {"micro_batch_size", {1, 2, 4, 8, 16, 32}},
                     {"model_chunks", ChunkCounts(workload.model.layers)},

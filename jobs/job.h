@@ -63,6 +63,12 @@ inline const std::vector<std::string> kPrecisions = {"fp32", "fp16", "bf16",
                                             int batch_size,
                                             int sequence_length);
 
+// The divisors of a number, ascending, as far as they are at most `most`.
+[[nodiscard]] std::vector<int> DivisorsUpTo(int number, int most);
+// Sizes of context parallelism that are worth a try.
+[[nodiscard]] std::vector<int> ContextSizes(const trials::Workload& workload,
+                                            int gpus);
+
 // The configurations that a plan compares: all sizes, ZeRO stages, microbatch
 // sizes, chunks and kinds of recomputation; communication overlaps computation
 // where it can, and buckets have one size. Rules exclude what the framework
@@ -72,10 +78,6 @@ inline const std::vector<std::string> kPrecisions = {"fp32", "fp16", "bf16",
 // Its rules; the origin of those that are no framework's and no user's.
 [[nodiscard]] std::vector<trials::Rule> JobRules(const Job& job);
 [[nodiscard]] std::string JobRuleOrigin();
-// Why there is a rule, in words: the first sentence of the comment above it in
-// its rule set; the expression where there is none.
-[[nodiscard]] std::string RuleReason(const std::string& origin,
-                                     const std::string& expression);
 
 }  // namespace jobs
 

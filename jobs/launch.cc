@@ -102,11 +102,16 @@ std::string LaunchText(const Job& job, const trials::ParallelConfig& config) {
   if (!launch) {
     return "";
   }
-  std::string text = fmt::format(
-      "command ({}): {}\n", job.framework.adapter->title(), Command(*launch));
+  const std::string& title = job.framework.adapter->title();
+  if (!launch->refusal.empty()) {
+    return fmt::format("no command ({}): {}\n", title, launch->refusal);
+  }
+  std::string text = fmt::format("command ({}): {}\n", title, Command(*launch));
   for (const trials::RenderedFile& file : launch->files) {
-    text += fmt::format("{} with these keys:\n{}", file.path.string(),
-                        file.content);
+    text += file.program
+                ? fmt::format("{}: --write DIR writes it\n", file.path.string())
+                : fmt::format("{} with these keys:\n{}", file.path.string(),
+                              file.content);
   }
   for (const std::string& note : launch->notes) {
     text += fmt::format("note: {}\n", note);
@@ -117,8 +122,12 @@ std::string LaunchText(const Job& job, const trials::ParallelConfig& config) {
 common::Json LaunchJson(const Job& job, const trials::ParallelConfig& config) {
   common::Json json = {{"command", ""},
                        {"files", common::Json::object()},
-                       {"notes", common::Json::array()}};
-  if (const auto launch = RenderLaunch(job, config)) {
+                       {"notes", common::Json::array()},
+                       {"refusal", ""}};
+  const auto launch = RenderLaunch(job, config);
+  if (launch && !launch->refusal.empty()) {
+    json["refusal"] = launch->refusal;
+  } else if (launch) {
     json["command"] = Command(*launch);
     for (const trials::RenderedFile& file : launch->files) {
       json["files"][file.path.string()] = file.content;
@@ -136,6 +145,10 @@ std::string WriteLaunch(const Job& job, const trials::ParallelConfig& config,
     throw InputError(fmt::format(
         "--write: no adapter starts {}; --framework takes {}",
         job.framework.name, fmt::join(trials::Adapter::Names(), ", ")));
+  }
+  if (!launch->refusal.empty()) {
+    throw InputError(fmt::format(
+        "--write: {}: {}", job.framework.adapter->title(), launch->refusal));
   }
   const fs::path script = path / (folder.slurm ? "job.sbatch" : "launch.sh");
   launch->files.push_back({script, Script(job, config, *launch, folder.slurm)});

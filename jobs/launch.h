@@ -24,7 +24,7 @@ namespace jobs {
 // The same as text; "" without an adapter.
 [[nodiscard]] std::string LaunchText(const Job& job,
                                      const trials::ParallelConfig& config);
-// {"command": ..., "files": {name: content}, "notes": [...]}
+// {"command": ..., "files": {name: content}, "notes": [...], "refusal": ""}
 [[nodiscard]] common::Json LaunchJson(const Job& job,
                                       const trials::ParallelConfig& config);
 
@@ -37,8 +37,9 @@ struct LaunchFolder {
 
 // Writes the script that starts the job (launch.sh, or job.sbatch) and the
 // files of the framework. Returns a line for each.
-// Errors: throws InputError for a framework without an adapter and, before
-// anything is written, for a file that exists with another content.
+// Errors: throws InputError for a framework without an adapter or that cannot
+// train the model and, before anything is written, for a file that exists with
+// another content.
 [[nodiscard]] std::string WriteLaunch(const Job& job,
                                       const trials::ParallelConfig& config,
                                       const LaunchFolder& folder);

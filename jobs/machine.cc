@@ -173,8 +173,8 @@ Usual FindUsual(const std::string& name) {
     return *product;
   }
   throw InputError(fmt::format(
-      "--gpu {}: unknown GPU{}; known: {}; an H800 or A800 is an h100 or a100 "
-      "with --intra 165; or describe it in a cluster file (--cluster)",
+      "--gpu {}: unknown GPU{}; known: {}; or describe it in a cluster file "
+      "(--cluster)",
       name, common::DidYouMean(wanted, known), fmt::join(files, ", ")));
 }
 
@@ -213,9 +213,12 @@ trials::Cluster WithSize(trials::Cluster node, const MachineSize& size,
     node = trials::WithHosts(std::move(node), size.nodes, size.gpus_per_node);
   } catch (const std::invalid_argument& e) {
     throw InputError(fmt::format(
-        "{}; write NODESxGPUS, or give the bandwidth of a network with --inter "
-        "GB/s",
-        e.what()));
+        "{}; {}", e.what(),
+        size.nodes > 1 && !(node.inter.bandwidth_bytes_per_s > 0.0)
+            ? "write NODESxGPUS, or give the bandwidth of a network with "
+              "--inter GB/s"
+            : "write NODESxGPUS with so many GPUs of a node at most, or "
+              "describe the node in a file (--cluster)"));
   }
   if (nics_per_node > 0) {
     node.nics_per_node = nics_per_node;

@@ -30,39 +30,6 @@ using common::InputError;
 using trials::ParallelConfig;
 using trials::TimeBreakdown;
 
-// Parts of a step, in the order in which they count where several run at once.
-enum Part {
-  kCompute,
-  kTensor,
-  kContext,
-  kExperts,
-  kData,
-  kPipeline,
-  kGaps,
-  kIdle
-};
-constexpr std::array kPartNames = {"computation",
-                                   "exposed tensor-parallel communication",
-                                   "exposed context-parallel communication",
-                                   "exposed expert-parallel communication",
-                                   "exposed data-parallel communication",
-                                   "pipeline (transfers and waiting)",
-                                   "launch gaps",
-                                   "idle"};
-using Parts = std::array<double, kPartNames.size()>;  // seconds of a step
-
-Parts PartsOf(const TimeBreakdown& time) {
-  return {time.forward_s + time.backward_s + time.recompute_s + time.head_s +
-              time.optimizer_s,
-          time.tensor_s,
-          time.context_s,
-          time.expert_s,
-          time.data_s,
-          time.pipeline_s + time.bubble_s,
-          time.overhead_s,
-          0.0};
-}
-
 struct Run {
   std::vector<double> step_times_s;
   double peak_memory_bytes = 0.0;
@@ -107,8 +74,8 @@ Part GroupOf(std::string name, const common::Json& args,
 }
 
 // The parts of the profiled steps of one GPU. Times are in microseconds.
-void ReadTrace(const common::Json& trace, const std::string& file,
-               const ParallelConfig& config, Run& run) {
+void ReadEvents(const common::Json& trace, const std::string& file,
+                const ParallelConfig& config, Run& run) {
   constexpr double kMicro = 1e-6;
   constexpr double kLongestLaunchGap = 100.0;
   std::vector<std::tuple<double, Part, int>> changes;  // begins and ends
@@ -139,7 +106,7 @@ void ReadTrace(const common::Json& trace, const std::string& file,
   }
   if (changes.empty()) {
     throw InputError(
-        fmt::format("--log {}: the trace has no kernels of a GPU: profile with "
+        fmt::format("{}: the trace has no kernels of a GPU: profile with "
                     "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
                     file));
   }
@@ -171,6 +138,17 @@ void ReadTrace(const common::Json& trace, const std::string& file,
   }
   run.parts = parts;
   run.traced_step_s = kMicro * (end - begin) / count;
+}
+
+// Errors: throws InputError for a text that is not a trace.
+void ReadTrace(const std::string& text, const std::string& file,
+               const ParallelConfig& config, Run& run) {
+  try {
+    ReadEvents(common::ParseJson(text, file), file, config, run);
+  } catch (const common::Json::exception& e) {
+    throw InputError(fmt::format("{}: not a trace of PyTorch's profiler: {}",
+                                 file, e.what()));
+  }
 }
 
 // Of a progress bar: "12/100 [00:31<03:47, 2.58s/it]"; nothing in other lines.
@@ -292,6 +270,24 @@ std::string PartsText(const Parts& run, const Parts& forecast,
 
 }  // namespace
 
+Parts PartsOf(const trials::TimeBreakdown& time) {
+  return {time.forward_s + time.backward_s + time.recompute_s + time.head_s +
+              time.optimizer_s,
+          time.tensor_s,
+          time.context_s,
+          time.expert_s,
+          time.data_s,
+          time.pipeline_s + time.bubble_s,
+          time.overhead_s,
+          0.0};
+}
+
+Parts ReadProfile(const fs::path& trace, const ParallelConfig& config) {
+  Run run;
+  ReadTrace(common::ReadFile(trace), trace.string(), config, run);
+  return *run.parts;
+}
+
 std::string CompareRun(const Forecaster& planner,
                        const std::vector<fs::path>& files,
                        const std::string& config_text) {
@@ -309,12 +305,7 @@ std::string CompareRun(const Forecaster& planner,
   }
   const ParallelConfig config = ConfigOf(planner, config_text, run.log);
   for (const auto& [file, text] : traces) {
-    try {
-      ReadTrace(common::ParseJson(text, file), file, config, run);
-    } catch (const common::Json::exception& e) {
-      throw InputError(fmt::format(
-          "--log {}: not a trace of PyTorch's profiler: {}", file, e.what()));
-    }
+    ReadTrace(text, "--log " + file, config, run);
   }
   if (run.step_times_s.empty() && !run.parts) {
     throw InputError(fmt::format(

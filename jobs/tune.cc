@@ -1,22 +1,30 @@
 #include "jobs/tune.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "common/files.h"
+#include "common/json.h"
 #include "common/text.h"
+#include "common/units.h"
 #include "harness/local_pool.h"
 #include "harness/records/inputs.h"
 #include "harness/run_one.h"
+#include "harness/slurm/run_task.h"
 #include "harness/stop.h"
 #include "harness/testbeds/program.h"
 #include "jobs/finals.h"
+#include "jobs/profile.h"
 #include "jobs/tune_job.h"
+#include "trials/programs/error_line.h"
 #include "trials/trial_runner.h"
 
 namespace jobs {
@@ -26,26 +34,36 @@ namespace fs = std::filesystem;
 using trials::Outcome;
 
 constexpr int kPreflightSteps = 2;
-constexpr int kLogLines = 15;
+constexpr std::size_t kLogLines = 15;
 constexpr int kAlike = 3;
 
-std::string LastLines(const fs::path& log) {
-  const std::string lines = harness::Tail(log, kLogLines);
-  std::string text = fmt::format("  the last lines of {}:\n", log.string());
-  for (const std::string_view line : common::Split(lines, '\n')) {
-    text += fmt::format("    {}\n", common::Printable(line));
+// The lines of a log that end with the error.
+std::string ErrorLines(const fs::path& log) {
+  const std::string content = common::ReadFileIfExists(log).value_or("");
+  const std::vector<std::string_view> lines = common::Split(content, '\n');
+  trials::ErrorLine error;
+  for (const std::string_view line : lines) {
+    error.Read(line);
   }
-  return lines.empty() ? "" : text;
+  const std::size_t end = error.lines();
+  std::string text = fmt::format("  lines of {}:\n", log.string());
+  for (std::size_t i = end - std::min(end, kLogLines); i < end; ++i) {
+    text += fmt::format("    {}\n", common::Printable(lines[i]));
+  }
+  return end == 0 ? "" : text;
 }
 
-// Prints each trial when it ends. `inner` and `job` must outlive it.
+// Prints each trial when it ends. `local` and `job` must outlive it.
 class TuneRunner final : public trials::TrialRunner {
  public:
-  TuneRunner(trials::TrialRunner& inner, const TuneJob& job)
-      : inner_(inner), job_(job) {
+  TuneRunner(trials::TrialRunner& local, const TuneJob& job)
+      : remote_(job.RemoteRunner()),
+        inner_(remote_ == nullptr ? local : *remote_),
+        job_(job) {
     for (const trials::Trial& trial : job.Recorded()) {
       ++trials_;
       any_ran_ = any_ran_ || trial.steps > 0;
+      elapsed_s_ = trial.elapsed_s;
     }
     if (trials_ > 0) {
       fmt::print("resumed after trial {}\n", trials_);
@@ -54,14 +72,16 @@ class TuneRunner final : public trials::TrialRunner {
 
   [[nodiscard]] trials::Measurement Run(
       const trials::TrialRequest& request) override {
-    trials::Measurement measurement = inner_.Run(request);
+    const std::string title = Title();
+    trials::Measurement measurement = inner_.Run(WithStatus(request, title));
+    ShowStatus("");
+    elapsed_s_ += measurement.duration_s;
     const double step_s =
         1.0 / trials::EstimateThroughput(measurement.step_times_s).steps_per_s;
     const bool best = measurement.outcome == Outcome::kCompleted &&
                       (best_s_ == 0.0 || step_s < best_s_);
     best_s_ = best ? step_s : best_s_;
-    fmt::print("trial {:<3} {}: {}{}\n", ++trials_,
-               job_.Text(request.candidate.config()),
+    fmt::print("{}  {}: {}{}\n", title, job_.Text(request.candidate.config()),
                job_.Describe(measurement), best ? "  <- best so far" : "");
     std::fflush(stdout);
     const bool broken = measurement.outcome == Outcome::kFailed &&
@@ -79,11 +99,28 @@ class TuneRunner final : public trials::TrialRunner {
   // Whether the search should stop: the first trials failed with the same
   // message before their first step.
   [[nodiscard]] bool broken() const { return !any_ran_ && alike_ >= kAlike; }
+  // Of the search so far.
+  [[nodiscard]] int trials() const { return trials_; }
 
  private:
+  std::unique_ptr<trials::TrialRunner> remote_;  // may be null
+  // "trial 3 of 24 (2.1 of 20 min)": the time at its start.
+  std::string Title() {
+    const harness::Budget& budget = job_.manifest().budget;
+    const auto of = [](double most) {
+      return most > 0.0 && std::isfinite(most) ? fmt::format(" of {:.3g}", most)
+                                               : "";
+    };
+    return fmt::format("trial {}{} ({:.1f}{} min)", ++trials_,
+                       of(budget.trials),
+                       elapsed_s_ / common::kSecondsPerMinute,
+                       of(budget.time_s / common::kSecondsPerMinute));
+  }
+
   trials::TrialRunner& inner_;
   const TuneJob& job_;
   int trials_ = 0;
+  double elapsed_s_ = 0.0;
   bool any_ran_ = false;
   int alike_ = 0;
   double best_s_ = 0.0;  // step time; 0: none
@@ -93,7 +130,11 @@ class TuneRunner final : public trials::TrialRunner {
 class Tuning {
  public:
   explicit Tuning(const TuneOptions& options)
-      : options_(options), job_(options.manifest) {}
+      : options_(options), job_(options.manifest, options.trial_jobs) {
+    if (!options.profile.empty()) {
+      profile_.emplace(options.profile, job_);
+    }
+  }
 
   int Run() {
     const harness::Manifest& manifest = job_.manifest();
@@ -102,13 +143,26 @@ class Tuning {
     harness::CatchStopSignals();
     harness::PrepareRecords(manifest, job_.folder(), /*accept_changed=*/false,
                             job_.testbeds());
-    fmt::print("{}\n{} configurations; results: {}\n", testbed.description,
-               testbed.space->size(), job_.folder().string());
+    fmt::print("{}\n{}; results: {}\n", testbed.description,
+               Count(testbed.space->size(), "configuration"),
+               job_.folder().string());
+    if (testbed.space->size() == 1) {
+      throw common::InputError(fmt::format(
+          "{}: nothing can vary: the space has one configuration, {}; list "
+          "more values in [space], or give --vary",
+          options_.manifest.string(), job_.Text((*testbed.space)[0])));
+    }
+    if (profile_) {
+      fmt::print("{}", profile_->Text());
+    }
+    if (!harness::IsFinished(job_.run_folder())) {
+      fmt::print("{}", job_.Nodes());
+    }
     if (!testbed.warning.empty()) {
       fmt::print("note: {}\n", testbed.warning);
     }
     if (job_.Recorded().empty() && !Preflight()) {
-      return harness::StopSignal() != 0 ? Stopped() : 1;
+      return job_.interrupted() ? Stopped() : 1;
     }
     harness::WriteExperiment(manifest, job_.folder(), job_.testbeds());
     if (const int code = Search(); code != 0) {
@@ -116,10 +170,20 @@ class Tuning {
     }
     std::vector<Finalist> finalists =
         MeasureFinalists(job_, options_.finalists);
-    if (harness::StopSignal() != 0) {
+    if (job_.interrupted()) {
       return Stopped();
     }
     const int code = Conclude(job_, std::move(finalists));
+    if (profile_ && code == 0) {
+      const auto best = common::ReadJson(job_.folder() / "best.json")
+                            .at("config")
+                            .get<std::string>();
+      fmt::print(
+          "{}", profile_->LimitText(
+                    best == kYours ? job_.First()
+                                   : trials::ParseParallelConfig(
+                                         best, job_.testbed().space->knobs())));
+    }
     fmt::print("{}", WritePage());
     return code;
   }
@@ -141,41 +205,91 @@ class Tuning {
   }
 
   static int Stopped() {
+    ShowStatus("");
     fmt::print("interrupted; rerun the same command to resume\n");
-    return 128 + harness::StopSignal();
+    return harness::StopSignal() != 0 ? 128 + harness::StopSignal()
+                                      : harness::kStoppedEarly;
   }
 
+  // Runs a few steps; as many as a trial has where the program does not read
+  // their number, and may end before.
   bool Preflight() {
-    if (!job_.testbed().program->RunsAsGiven() && !job_.Present()) {
-      return true;  // the present configuration is not known
-    }
-    fmt::print("preflight: your configuration for {} steps ... ",
-               kPreflightSteps);
-    std::fflush(stdout);
+    const bool known = job_.testbed().program->RunsAsGiven() || job_.Present();
+    const bool passes = PassesSteps();
+    const int steps = passes ? kPreflightSteps : job_.manifest().budget.q_max;
+    const std::string what = fmt::format(
+        "preflight: {} for {} steps",
+        known ? "your configuration" : job_.Text(job_.First()), steps);
+    trials::Measurement measured;
     try {
-      const trials::Measurement measured =
-          job_.Measure(std::nullopt, kPreflightSteps);
-      fmt::print("{}\n", job_.Describe(measured));
-      if (measured.outcome == Outcome::kCompleted) {
-        return true;
-      }
+      measured = job_.Measure(std::nullopt, steps, what);
     } catch (const trials::TrialInterrupted&) {
       return false;
     }
-    fmt::print(
-        "Your present configuration does not run, so no search starts. Correct "
-        "the command line, or name another configuration as start.\n{}",
-        LastLines(
-            job_.LogOf(job_.Present().value_or((*job_.testbed().space)[0]))));
+    fmt::print("{}: {}\n", what, job_.Describe(measured));
+    if (measured.outcome == Outcome::kCompleted ||
+        (!known && measured.outcome == Outcome::kOutOfMemory)) {
+      PrintPlan();
+      return true;
+    }
+    fmt::print("{} does not run, so no search starts. {}\n{}",
+               known ? "Your present configuration" : "It",
+               Remedy(measured, passes), ErrorLines(job_.LogOf(job_.First())));
     return false;
+  }
+
+  // Whether the program gets the number of steps of a trial.
+  [[nodiscard]] bool PassesSteps() const {
+    const trials::CommandOptions& options = job_.testbed().program->options();
+    std::vector<std::string> texts = options.program;
+    if (options.adapter != nullptr) {
+      texts = common::NamesIn(options.adapter->settings(),
+                              &trials::AdapterSetting::text);
+    }
+    return std::ranges::any_of(texts, [](const std::string& text) {
+      return text.find("{max_steps}") != std::string::npos;
+    });
+  }
+
+  static std::string Remedy(const trials::Measurement& measured, bool passes) {
+    const bool exits = measured.message.starts_with("exit code 0 ");
+    if (exits && measured.step_times_s.empty()) {
+      return "Its output has no step time: give --step-time REGEX, a framework "
+             "(--framework), or report steps (docs/external-trials.md).";
+    }
+    if (exits && !passes) {
+      return fmt::format(
+          "It ended by itself: write {{max_steps}} where your command line has "
+          "the number of steps, as in --steps {{max_steps}} (in an adapter: "
+          "text = \"{{max_steps}}\", trial = true), or give --steps {}.",
+          measured.step_times_s.size());
+    }
+    return "Correct the command line, or name another configuration as start.";
+  }
+
+  void PrintPlan() const {
+    const harness::Budget& budget = job_.manifest().budget;
+    const double minutes = budget.time_s / common::kSecondsPerMinute;
+    fmt::print(
+        "next: at most {} of {} steps{}, then at most {} that measure the best "
+        "and yours again{}\n",
+        Count(budget.trials, "trial"), budget.q_max,
+        std::isfinite(minutes) ? fmt::format(" in {:.3g} minutes", minutes)
+                               : "",
+        Count(3U * (options_.finalists + 1U), "run"),
+        std::isfinite(minutes)
+            ? fmt::format("; {:.3g} minutes in all", minutes / kSearchShare)
+            : "");
   }
 
   int Search() {
     TuneRunner* shown = nullptr;
+    int on_page = 0;  // trials
     harness::RunConditions conditions;
     conditions.command = options_.command;
-    conditions.stop = [this, &shown] {
-      if (!job_.Recorded().empty()) {
+    conditions.stop = [this, &shown, &on_page] {
+      if (shown != nullptr && shown->trials() != on_page) {
+        on_page = shown->trials();
         (void)WritePage();
       }
       return harness::StopSignal() != 0 ||
@@ -189,7 +303,7 @@ class Tuning {
     const bool done =
         harness::RunOne(job_.manifest(), job_.run(), job_.folder(), conditions,
                         job_.testbeds());
-    if (!done && harness::StopSignal() != 0) {
+    if (!done && (shown == nullptr || !shown->broken())) {
       return Stopped();
     }
     const std::vector<trials::Trial> trials = job_.Recorded();
@@ -210,7 +324,8 @@ class Tuning {
     }
     fmt::print(
         "{}. The first failure was {}\n",
-        done ? fmt::format("None of {} configurations works", trials.size())
+        done ? fmt::format("None of {} works",
+                           Count(trials.size(), "configuration"))
              : "The first trials failed alike, and the search stops: "
                "correct the program or the command line and rerun the "
                "same command",
@@ -219,14 +334,14 @@ class Tuning {
             : fmt::format("{} ({}): {}\n{}", job_.Text(failed->config),
                           ToString(failed->measurement.outcome),
                           common::Printable(failed->measurement.message),
-                          LastLines(job_.run_folder() / "trials" /
-                                    (job_.Text(failed->config) + ".log"))));
+                          ErrorLines(harness::NewestLog(
+                              job_.run_folder(), job_.Text(failed->config)))));
     return 1;
   }
 
   void PrintEnd(int trials) const {
     const trials::RunInfo info = trials::ReadRunInfo(job_.run_folder());
-    fmt::print("{} trials; the search ended: {}{}\n", trials,
+    fmt::print("{}; the search ended: {}{}\n", Count(trials, "trial"),
                ToString(info.finish_reason),
                info.remaining
                    ? fmt::format(" (expected gain of another trial {:.1f}%)",
@@ -236,6 +351,7 @@ class Tuning {
 
   TuneOptions options_;
   TuneJob job_;
+  std::optional<Profile> profile_;
 };
 
 }  // namespace

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "common/text.h"
 #include "common/units.h"
+#include "harness/local_pool.h"
 #include "harness/stop.h"
 #include "harness/testbeds/program.h"
 #include "trials/trial.h"
@@ -21,28 +25,33 @@ using common::InputError;
 
 constexpr const char* kResults = "oppa-results";
 
-harness::Manifest ReadSearch(const fs::path& path) {
-  harness::Manifest manifest = harness::ReadManifest(path);
+}  // namespace
+
+harness::Manifest ReadSearch(const fs::path& path,
+                             const harness::ManifestOverrides& overrides,
+                             bool clients) {
+  harness::Manifest manifest = harness::ReadManifest(path, overrides);
+  const harness::ProblemSpec& problem = manifest.problems.front();
   if (manifest.problems.size() != 1 || manifest.methods.size() != 1 ||
-      manifest.repeats != 1 ||
-      harness::IsSimulated(manifest.problems.front())) {
+      manifest.repeats != 1 || harness::IsSimulated(problem) ||
+      (!clients && problem.backend.GetString("type", "") == "client")) {
     throw InputError(fmt::format(
-        "{}: `oppa tune` takes one search with a training program (one "
-        "problem, one method, repeats = 1, type = \"command\"); `oppa run` "
-        "takes all others",
-        path.string()));
+        "{}: `oppa {}` takes one search with a training program (one problem, "
+        "one method, repeats = 1, type = \"command\"{}); `oppa run` takes all "
+        "others",
+        path.string(), clients ? "serve" : "tune",
+        clients ? " or \"client\"" : ""));
   }
   return manifest;
 }
 
-}  // namespace
-
-TuneJob::TuneJob(const fs::path& manifest)
+TuneJob::TuneJob(const fs::path& manifest, MakeTrialJobs trial_jobs)
     : manifest_(ReadSearch(manifest)),
       folder_(TuneFolder(manifest, manifest_.name)),
       run_(harness::RunMatrix(manifest_).front()),
       run_folder_(run_.Folder(folder_)),
-      testbed_(testbeds_.Of(*run_.problem)) {
+      testbed_(testbeds_.Of(*run_.problem)),
+      trial_jobs_(std::move(trial_jobs)) {
   tokens_ = static_cast<double>(
       batch_size() * run_.problem->workload.RequireInt("sequence_length"));
 }
@@ -71,21 +80,76 @@ std::optional<trials::ParallelConfig> TuneJob::Present() const {
       .config;
 }
 
+std::string TuneJob::Nodes() const {
+  const std::string nodes =
+      trial_jobs_ ? "a job of Slurm for each" : testbed_.program->Nodes();
+  return nodes.empty() ? "" : fmt::format("trials run with {}\n", nodes);
+}
+
+std::unique_ptr<trials::TrialRunner> TuneJob::RemoteRunner() const {
+  return trial_jobs_ ? trial_jobs_(*this, std::nullopt) : nullptr;
+}
+
+bool TuneJob::interrupted() const {
+  return interrupted_ || harness::StopSignal() != 0;
+}
+
+trials::ParallelConfig TuneJob::First() const {
+  const std::string text = fmt::format("dp={}", testbed_.machine.gpus());
+  return Present().value_or(trials::Complete(text, *testbed_.space).config);
+}
+
 trials::Measurement TuneJob::Measure(
-    const std::optional<trials::ParallelConfig>& config, int steps) {
-  trials::TrialRequest request;
-  request.candidate = config.value_or(Present().value_or((*testbed_.space)[0]));
+    const std::optional<trials::ParallelConfig>& config, int steps,
+    const std::string& what, int round) {
+  trials::TrialRequest request = RequestOf(config.value_or(First()));
   request.max_steps = steps;
-  request.seed = manifest_.seed;
   request.interrupted = [] { return harness::StopSignal() != 0; };
   harness::ProgramJob& program = *testbed_.program;
-  program.KeepLogs(folder_ / "checks");
+  program.KeepLogs(folder_ / harness::kChecksFolder);
   program.RunAsGiven(!config && program.RunsAsGiven());
   struct Restore {
     harness::ProgramJob& program;
     ~Restore() { program.RunAsGiven(false); }
   } restore{program};
-  return testbed_.runner->Run(request);
+  request = WithStatus(std::move(request), what);
+  try {
+    trials::Measurement measured =
+        trial_jobs_ ? trial_jobs_(*this, harness::TrialCheck{!config, round})
+                          ->Run(request)
+                    : testbed_.runner->Run(request);
+    ShowStatus("");
+    return measured;
+  } catch (const trials::TrialInterrupted& e) {
+    interrupted_ = true;
+    fmt::print("{}\n", e.what());
+    throw;
+  }
+}
+
+trials::TrialRequest TuneJob::RequestOf(
+    const trials::ParallelConfig& config) const {
+  trials::TrialRequest request;
+  request.candidate = config;
+  request.max_steps = manifest_.budget.q_max;
+  request.seed = manifest_.seed;
+  return request;
+}
+
+double TuneJob::CostOf(double step_s) const {
+  const double cost =
+      testbed_.valuation.CostOf(step_s, testbed_.machine.gpus());
+  return cost > 0.0 ? cost : 0.0;
+}
+
+std::string TuneJob::SpeedText(double step_s) const {
+  std::string text = fmt::format("{:.4g} s a step, {} tokens/s", step_s,
+                                 common::Thousands(tokens_ / step_s));
+  if (const double cost = CostOf(step_s); cost > 0.0) {
+    text += fmt::format(", {:.3g} USD a step, {} USD per billion tokens", cost,
+                        common::Thousands(common::kGiga / tokens_ * cost));
+  }
+  return text;
 }
 
 std::string TuneJob::Text(const trials::ParallelConfig& config) const {
@@ -97,8 +161,7 @@ std::string TuneJob::Describe(const trials::Measurement& measurement) const {
   const double step_s =
       1.0 / trials::EstimateThroughput(measurement.step_times_s).steps_per_s;
   if (std::isfinite(step_s)) {
-    text = fmt::format("{:.4g} s a step, {:.4g} tokens/s", step_s,
-                       tokens_ / step_s);
+    text = SpeedText(step_s);
   }
   if (measurement.peak_memory_bytes) {
     text += fmt::format("{}{:.2f} GB", text.empty() ? "" : ", ",
@@ -117,7 +180,31 @@ std::string TuneJob::Describe(const trials::Measurement& measurement) const {
 }
 
 fs::path TuneJob::LogOf(const trials::ParallelConfig& config) const {
-  return folder_ / "checks" / (Text(config) + ".log");
+  return harness::NewestLog(folder_ / harness::kChecksFolder, Text(config));
+}
+
+void ShowStatus(const std::string& text) {
+  static const bool terminal = ::isatty(STDOUT_FILENO) != 0;
+  if (terminal) {
+    fmt::print("\r\x1b[K{}", text);
+    std::fflush(stdout);
+  }
+}
+
+trials::TrialRequest WithStatus(trials::TrialRequest request,
+                                const std::string& what) {
+  ShowStatus(what + ": starts");
+  request.on_step = [what, steps = request.max_steps, step = 0,
+                     inner =
+                         std::move(request.on_step)](double time_s) mutable {
+    ShowStatus(fmt::format("{}: step {} of {}", what, ++step, steps));
+    return !inner || inner(time_s);
+  };
+  return request;
+}
+
+std::string Count(std::size_t number, const std::string& what) {
+  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
 }
 
 fs::path TuneFolder(const fs::path& manifest, const std::string& name) {

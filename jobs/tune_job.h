@@ -4,6 +4,8 @@
 #define JOBS_TUNE_JOB_H_
 
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,19 +13,36 @@
 #include "common/error.h"
 #include "harness/manifest/manifest.h"
 #include "harness/run_matrix.h"
+#include "harness/slurm/trial_jobs.h"
 #include "harness/testbed.h"
 #include "trials/measurement.h"
 #include "trials/parallel_config.h"
 #include "trials/record.h"
+#include "trials/trial_runner.h"
 
 namespace jobs {
+
+class TuneJob;
+
+// Makes a runner whose trials are jobs of Slurm: those of the search, or one
+// outside of it.
+using MakeTrialJobs = std::function<std::unique_ptr<trials::TrialRunner>(
+    const TuneJob& job, const std::optional<harness::TrialCheck>& check)>;
 
 class TuneJob {
  public:
   TuneJob(const TuneJob&) = delete;
+  // `trial_jobs`: empty if trials run in this process.
   // Errors: throws InputError for a manifest that is not of one search with a
   // program.
-  explicit TuneJob(const std::filesystem::path& manifest);
+  explicit TuneJob(const std::filesystem::path& manifest,
+                   MakeTrialJobs trial_jobs = {});
+
+  // A line about where trials run; "" on this machine.
+  // Errors: as DescribeNodes.
+  [[nodiscard]] std::string Nodes() const;
+  // A runner of the trials of the search in jobs; null if they run here.
+  [[nodiscard]] std::unique_ptr<trials::TrialRunner> RemoteRunner() const;
 
   [[nodiscard]] const harness::Manifest& manifest() const { return manifest_; }
   [[nodiscard]] const harness::RunSpec& run() const { return run_; }
@@ -45,17 +64,35 @@ class TuneJob {
   // The configuration with which the job is compared: the user's own.
   [[nodiscard]] std::optional<trials::ParallelConfig> Present() const;
 
-  // Runs the job with a configuration, or as it is, outside of the search.
-  // Errors: throws trials::TrialInterrupted after a stop signal.
+  // The same, or where it is not known the plainest data parallelism.
+  [[nodiscard]] trials::ParallelConfig First() const;
+
+  // Runs the job with a configuration, or as it is, outside of the search, with
+  // a status that begins with `what`.
+  // Errors: throws trials::TrialInterrupted after a stop signal and when nodes
+  // are lost, and prints why.
   [[nodiscard]] trials::Measurement Measure(
-      const std::optional<trials::ParallelConfig>& config, int steps);
+      const std::optional<trials::ParallelConfig>& config, int steps,
+      const std::string& what, int round = 0);
+  // A stop signal, or a measurement that threw TrialInterrupted.
+  [[nodiscard]] bool interrupted() const;
+
+  // A trial of a configuration.
+  [[nodiscard]] trials::TrialRequest RequestOf(
+      const trials::ParallelConfig& config) const;
 
   [[nodiscard]] std::string Text(const trials::ParallelConfig& config) const;
 
-  // One line about a measurement: "0.412 s a step, 39768 tokens/s, 3.1 GB",
+  // One line about a measurement: "0.412 s a step, 39,768 tokens/s, 3.10 GB",
   // "out of memory: ...".
   [[nodiscard]] std::string Describe(
       const trials::Measurement& measurement) const;
+
+  // "0.412 s a step, 39,768 tokens/s", and what they cost where the manifest
+  // has the price of a GPU.
+  [[nodiscard]] std::string SpeedText(double step_s) const;
+  // USD of a step; 0: unknown.
+  [[nodiscard]] double CostOf(double step_s) const;
 
   // The log of a configuration outside of the search.
   [[nodiscard]] std::filesystem::path LogOf(
@@ -68,8 +105,29 @@ class TuneJob {
   std::filesystem::path run_folder_;
   harness::Testbeds testbeds_;
   harness::Testbed& testbed_;
+  MakeTrialJobs trial_jobs_;
   double tokens_ = 0.0;
+  bool interrupted_ = false;
 };
+
+// `clients`: a client of `oppa serve` may run the trials.
+// Errors: throws InputError for a manifest that is not of one search with a
+// program.
+[[nodiscard]] harness::Manifest ReadSearch(
+    const std::filesystem::path& path,
+    const harness::ManifestOverrides& overrides = {}, bool clients = false);
+
+// Of the minutes that a user gives: the rest is for repeated measurements.
+inline constexpr double kSearchShare = 2.0 / 3.0;
+
+// On a terminal, replaces the line that is being written; "" ends it.
+void ShowStatus(const std::string& text);
+// The request with a status that counts its steps.
+[[nodiscard]] trials::TrialRequest WithStatus(trials::TrialRequest request,
+                                              const std::string& what);
+
+// "1 configuration", "24 configurations"
+[[nodiscard]] std::string Count(std::size_t number, const std::string& what);
 
 // The folder of the results of a manifest: oppa-results/NAME next to it, or
 // NAME next to it where the manifest is in a folder oppa-results. It does not

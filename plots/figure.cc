@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "common/hash.h"
 #include "common/text.h"
 #include "plots/table.h"
 
@@ -46,13 +47,12 @@ LineStyle StyleOf(int index, bool emphasized) {
 
 std::vector<LineStyle> StylesOf(const std::vector<std::string>& methods) {
   static const auto listed = common::Split(kStyledMethods, ' ');
-  std::size_t next = listed.size();
   std::vector<LineStyle> styles;
   for (const std::string& method : methods) {
     const auto found = std::ranges::find(listed, method);
     styles.push_back(
         StyleAt(found == listed.end()
-                    ? next++
+                    ? listed.size() + common::Hash(method) % kColors.size()
                     : static_cast<std::size_t>(found - listed.begin())));
   }
   return styles;

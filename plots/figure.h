@@ -25,8 +25,8 @@ struct LineStyle {
 // thick. Only the emphasized one is solid.
 [[nodiscard]] LineStyle StyleOf(int index, bool emphasized);
 
-// The styles of the methods of an experiment: the same in every figure, by the
-// list in figure.cc. Methods that are not in it have the next ones, in order.
+// The styles of methods, the same in every figure of every experiment: by the
+// list in figure.cc, or by the name of a method that is not in it.
 [[nodiscard]] std::vector<LineStyle> StylesOf(
     const std::vector<std::string>& methods);
 

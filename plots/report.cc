@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "common/quantiles.h"
+#include "common/statistics.h"
 #include "common/text.h"
 #include "plots/comparison.h"
 #include "plots/experiment_records.h"
@@ -42,34 +43,61 @@ void CheckFolders(const fs::path& experiment_json,
   }
 }
 
-// "remaining after the last trial, OPPA, ...: expected gain ...": medians over
-// all finished runs, one line for each method that estimates it.
-std::string RemainingLines(const ExperimentRecords& records) {
-  std::string text;
-  for (std::size_t m = 0; m < records.info.methods.size(); ++m) {
-    std::vector<double> gains;
-    std::vector<double> within_5;
-    for (const ProblemRecords& problem : records.problems) {
-      for (const Run& run : problem.methods[m].runs) {
-        const auto last =
-            run.remaining.find(static_cast<int>(run.trials.size()));
-        if (run.finished && last != run.remaining.end()) {
-          gains.push_back(last->second.expected_gain);
-          within_5.push_back(last->second.p_within_5);
-        }
+// What a method said was left to gain after its last trials, and the truth
+// where the optimum is known.
+struct Gains {
+  std::vector<double> said;
+  std::vector<double> said_within_5;
+  std::vector<double> real;
+  std::vector<double> real_within_5;
+
+  void Add(const std::vector<Run>& runs, const trials::ProblemInfo& problem) {
+    const std::vector<RunShare> shares = RunSharesOf(runs, problem);
+    for (std::size_t r = 0; r < runs.size(); ++r) {
+      const auto last =
+          runs[r].remaining.find(static_cast<int>(runs[r].trials.size()));
+      if (!runs[r].finished || last == runs[r].remaining.end()) {
+        continue;
+      }
+      said.push_back(last->second.expected_gain);
+      said_within_5.push_back(last->second.p_within_5);
+      if (!shares.empty()) {
+        constexpr double kWithin5 = 0.95;
+        real.push_back(1.0 / shares[r].at[kEnd] - 1.0);
+        real_within_5.push_back(shares[r].at[kEnd] >= kWithin5 ? 1.0 : 0.0);
       }
     }
-    if (!gains.empty()) {
-      const std::size_t runs = gains.size();
-      text += fmt::format(
-          "remaining after the last trial, {}, median of {} runs: {}\n",
-          records.info.methods[m].label, runs,
-          RemainingText(
-              {.expected_gain = common::ComputeQuartiles(gains).median,
-               .p_within_5 = common::ComputeQuartiles(within_5).median}));
+  }
+};
+
+// Over all finished runs of each method that says it.
+Table RemainingTable(const ExperimentRecords& records) {
+  const auto median = [](const std::vector<double>& values) {
+    return values.empty() ? trials::kUnknown
+                          : common::ComputeQuartiles(values).median;
+  };
+  Table table;
+  for (std::size_t m = 0; m < records.info.methods.size(); ++m) {
+    Gains gains;
+    for (const ProblemRecords& problem : records.problems) {
+      gains.Add(problem.methods[m].runs, problem.info);
+    }
+    if (!gains.said.empty()) {
+      table.Add(
+          {{"left to gain after the last trial", records.info.methods[m].label},
+           {"runs", gains.said.size()},
+           {"said, median (%)", Rounded(median(gains.said), 2, 100.0)},
+           {"true, median (%)", Rounded(median(gains.real), 2, 100.0)},
+           {"within 5%: said (%)",
+            Fixed(median(gains.said_within_5), 0, 100.0)},
+           {"true (%)", Fixed(gains.real_within_5.empty()
+                                  ? trials::kUnknown
+                                  : common::Mean(gains.real_within_5),
+                              0, 100.0)}});
     }
   }
-  return text;
+  table.HideEmpty();
+  return table;
 }
 
 void AddFigures(const fs::path& folder, const ExperimentRecords& records,
@@ -134,7 +162,8 @@ ReportOutcome Report(const std::filesystem::path& experiment_folder,
   const auto text = [&](Form form) {
     std::string all = ToText(summary, comparisons, records.info, form);
     if (form == Form::kTerminal) {
-      all += RemainingLines(records);
+      const Table remaining = RemainingTable(records);
+      all += remaining.rows.empty() ? "" : "\n" + ToText(remaining);
     }
     if (!pareto.rows.empty()) {
       const bool terminal = form == Form::kTerminal;

@@ -53,22 +53,11 @@ Cell Checkpoints(const MethodSummary& s) {
                            Percent(after_10).text);
 }
 
-// "3.2/8 (10)": minutes, trials, runs.
-Cell To(const Reach& to) {
-  return Figures(std::isnan(to.time_s)
-                     ? ""
-                     : fmt::format("{}/{} ({})",
-                                   Rounded(to.time_s, 2, 1.0 / 60.0).text,
-                                   Rounded(to.trials, 2).text, to.runs));
-}
-
-Cell Counts(const MethodSummary& s) {
-  const auto tenths = [](double count) { return std::round(10 * count) / 10; };
-  return Figures(std::isnan(s.trials)
-                     ? ""
-                     : fmt::format("{:g}/{:g}/{:g}", tenths(s.trials),
-                                   tenths(s.terminated_early),
-                                   tenths(s.out_of_memory)));
+// A median of counts.
+Cell Tenths(double count) {
+  return {
+      std::isnan(count) ? "" : fmt::format("{:g}", std::round(10 * count) / 10),
+      count};
 }
 
 // All columns for programs, and for people as many as a terminal of 120
@@ -92,14 +81,13 @@ Row RowOf(const MethodSummary& s, const trials::ProblemInfo& info,
       {"throughput_q3" + per, "", s.throughput.q3},
       {"throughput_halfway" + per, "", s.throughput_halfway},
       {"ratio_mean", "of optimum (%)", Interval(end.mean, 1, 100.0),
-       "noise-free throughput of the configuration returned over that "
-       "of the best of all, mean over repeats"},
+       "noise-free throughput of the result over that of the best of all, "
+       "mean"},
       {"ratio_median", "", Interval(end.median, 1)},
-      {"", "median", Percent(end.median.value), "median of the same"},
+      {"", "median", Percent(end.median.value)},
       {"ratio_q1", "", end.q1},
       {"ratio_q3", "", end.q3},
-      {"", "at 5, 10", Checkpoints(s),
-       "mean of the same after 5 and 10 trials"}};
+      {"", "after 5, 10", Checkpoints(s), "mean after so many trials"}};
   for (std::size_t c = 0; c < kEnd; ++c) {
     const std::string after = "ratio_after_" + CheckpointName(c);
     row.emplace_back(after + "_mean", "", Interval(s.shares[c].mean, 1));
@@ -112,16 +100,14 @@ Row RowOf(const MethodSummary& s, const trials::ProblemInfo& info,
     row.emplace_back(fmt::format("runs_to_{}", percent), "", to.runs);
   }
   const Row rest = {
-      {"", "to 95%", To(s.reach_95),
-       "minutes/trials until it reaches 95% of the optimum (runs that do); - "
-       "unless more than half of the runs do"},
-      {"", "all/early/OOM", Counts(s),
-       "trials, those terminated early and out of memory"},
-      {"trials", "", s.trials},
-      {"terminated_early", "", s.terminated_early},
-      {"out_of_memory", "", s.out_of_memory},
+      {"", "min to 95%", Rounded(s.reach_95.time_s, 2, 1.0 / 60.0),
+       "minutes until 95%, median (-: most runs do not reach it)"},
+      {"trials", "trials", Tenths(s.trials)},
+      {"terminated_early", "early", Tenths(s.terminated_early),
+       "trials stopped early"},
+      {"out_of_memory", "OOM", Tenths(s.out_of_memory), "trials out of memory"},
       {"thinking_s_per_trial", "pick (ms)", Rounded(s.thinking_s, 2, 1000.0),
-       "the method's own time per suggestion"},
+       "own time per trial"},
       {"best" + per, "", s.best_steps_per_s},
       {"best_config", "", s.best_config},
       {"optimum" + per, "", info.optimum_steps_per_s},
@@ -198,16 +184,26 @@ std::string Describe(const ProblemSummary& problem) {
   return text + "\n";
 }
 
-// The best configuration of all methods; or, if there are runs, that there is
-// none.
+// The best configuration of all methods, and who found it, the best method
+// first; or, if there are runs, that there is none.
 std::string BestFound(const ProblemSummary& problem) {
   const MethodSummary* best = nullptr;
   bool any_run = false;
+  int finders = 0;
   for (const MethodSummary& s : problem.methods) {
     any_run = any_run || s.runs > 0;
-    if (!s.best_config.empty() &&
-        (best == nullptr || s.best_steps_per_s > best->best_steps_per_s)) {
+    if (s.best_config.empty()) {
+      continue;
+    }
+    const bool same =
+        best != nullptr && s.best_steps_per_s == best->best_steps_per_s;
+    if (best == nullptr || s.best_steps_per_s > best->best_steps_per_s) {
       best = &s;
+      finders = 1;
+    } else if (same) {
+      ++finders;
+      best =
+          s.shares[kEnd].mean.value > best->shares[kEnd].mean.value ? &s : best;
     }
   }
   if (best == nullptr) {
@@ -215,11 +211,12 @@ std::string BestFound(const ProblemSummary& problem) {
                      "the throughput are not drawn\n\n"
                    : "";
   }
-  return fmt::format("best found, {}: {} {}: {} ({})\n\n",
-                     best->best_is_exact ? "noise-free" : "measured",
-                     Rounded(best->best_steps_per_s, 4).text,
-                     problem.info.valuation().unit(), best->best_config,
-                     best->label);
+  return fmt::format(
+      "best found, {}: {} {}: {} ({}{})\n\n",
+      best->best_is_exact ? "noise-free" : "measured",
+      Rounded(best->best_steps_per_s, 4).text, problem.info.valuation().unit(),
+      best->best_config, best->label,
+      finders == 1 ? "" : fmt::format(" and {} more", finders - 1));
 }
 
 std::string Lines(const std::string& legend) {
@@ -260,9 +257,7 @@ class Document {
            const trials::ExperimentInfo& info, Form form)
       : summary_(summary), sets_(sets), info_(info), form_(form) {
     if (info.repeats != 1) {
-      legend_ =
-          "[95% intervals] are bootstrap intervals over repeats within the "
-          "problems shown.";
+      legend_ = "[95% intervals]: bootstrap over repeats within problems.";
     }
   }
 

@@ -61,23 +61,29 @@ std::size_t LineWidth(const std::vector<std::size_t>& widths) {
          2 * (std::max<std::size_t>(widths.size(), 1) - 1);
 }
 
-// Breaks the names of the header at every space, the last words on the last of
-// its lines. Returns the number of lines.
-std::size_t BreakHeader(Shown& shown) {
-  const std::vector<std::string> names = shown.lines.front();
+// Wraps the names of the header at `limit` characters, or at the width of their
+// cells if that is larger; the last line of each name is on the last line.
+Shown WithBrokenHeader(const Shown& shown, std::size_t limit) {
+  Shown broken{.lines = {}, .is_name = shown.is_name};
+  std::vector<std::vector<std::string>> names;
   std::size_t lines = 1;
-  for (const std::string& name : names) {
-    lines = std::max(lines, common::Split(name, ' ').size());
+  for (std::size_t c = 0; c < shown.is_name.size(); ++c) {
+    std::size_t width = limit;
+    for (std::size_t line = 1; line < shown.lines.size(); ++line) {
+      width = std::max(width, Width(shown.lines[line][c]));
+    }
+    lines = std::max(lines,
+                     names.emplace_back(Wrap(shown.lines[0][c], width)).size());
   }
-  shown.lines.front().assign(names.size(), "");
-  shown.lines.insert(shown.lines.begin(), lines - 1, shown.lines.front());
+  broken.lines.assign(lines, std::vector<std::string>(names.size()));
   for (std::size_t c = 0; c < names.size(); ++c) {
-    const auto words = common::Split(names[c], ' ');
-    for (std::size_t w = 0; w < words.size(); ++w) {
-      shown.lines[lines - words.size() + w][c] = words[w];
+    for (std::size_t w = 0; w < names[c].size(); ++w) {
+      broken.lines[lines - names[c].size() + w][c] = names[c][w];
     }
   }
-  return lines;
+  broken.lines.insert(broken.lines.end(), shown.lines.begin() + 1,
+                      shown.lines.end());
+  return broken;
 }
 
 std::string Line(const Shown& shown, std::size_t line,
@@ -155,9 +161,12 @@ void Table::HideEmpty() {
 std::string ToText(const Table& table) {
   constexpr std::size_t kTerminalWidth = 120;
   Shown shown = ShownOf(table);
-  const std::size_t header = LineWidth(Widths(shown)) > kTerminalWidth
-                                 ? BreakHeader(shown)
-                                 : std::size_t{1};
+  const std::size_t rows = shown.lines.size() - 1;
+  for (std::size_t limit = kTerminalWidth;
+       limit > 0 && LineWidth(Widths(shown)) > kTerminalWidth; --limit) {
+    shown = WithBrokenHeader(ShownOf(table), limit);
+  }
+  const std::size_t header = shown.lines.size() - rows;
   const std::vector<std::size_t> widths = Widths(shown);
   std::string text;
   for (std::size_t i = 0; i < shown.lines.size(); ++i) {

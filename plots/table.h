@@ -96,8 +96,8 @@ template <typename Thing, typename RowOf>
   return table;
 }
 
-// Names in the header are broken at spaces where the table would otherwise be
-// wider than 120 columns.
+// Names in the header are broken into as few lines as make the table at most
+// 120 columns wide.
 [[nodiscard]] std::string ToText(const Table& table);
 [[nodiscard]] std::string ToMarkdown(const Table& table);
 // A <table> with this id; text is escaped. Numbers have their digits in the

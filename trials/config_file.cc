@@ -22,7 +22,9 @@ ConfigFile::ConfigFile(std::filesystem::path path) : path_(std::move(path)) {
                "config.json");
   }
   if (!common::IsFile(path_)) {
-    Fail("no such file (a Hugging Face config.json is needed)");
+    Fail(std::filesystem::exists(path_, error)
+             ? "this is not a regular file: name a Hugging Face config.json"
+             : "no such file (a Hugging Face config.json is needed)");
   }
   json_ = common::ReadJson(path_);
   if (!json_.is_object()) {

@@ -294,6 +294,15 @@ void DescribeUnknown(const ConfigFile& file, Model& model) {
                             fmt::join(known, ", ")));
     }
   }
+  for (const char* key :
+       {"hidden_size", "num_hidden_layers", "num_attention_heads"}) {
+    if (!file.Has(key)) {
+      file.Fail(
+          fmt::format("{} without '{}' is not a decoder that can be read "
+                      "as llama; known: {}",
+                      unknown, key, fmt::join(known, ", ")));
+    }
+  }
   model.note = unknown +
                ": read as llama (RMSNorm, rotary positions, gated feed-forward "
                "layer without biases)";

@@ -251,6 +251,7 @@ Rule Rule::Parse(const std::string& expression, const std::string& origin,
   Rule rule;
   rule.expression_ = expression;
   rule.origin_ = origin;
+  rule.reason_ = expression;
   rule.compiled_ = std::make_shared<Compiled>(knobs);
   Compiled& compiled = *rule.compiled_;
   for (const std::string& name : translator.names()) {
@@ -332,14 +333,25 @@ std::vector<Rule> ReadRuleSet(const std::filesystem::path& path,
   }
   const std::string content = common::ReadFile(path);
   std::vector<Rule> rules;
+  std::string comment;
   int number = 0;
   for (const std::string_view line : common::Split(content, '\n')) {
     ++number;
     const std::string_view text = common::Trim(line.substr(0, line.find('#')));
+    const std::string_view whole = common::Trim(line);
     if (!text.empty()) {
       rules.push_back(Rule::Parse(std::string(text), path.stem().string(),
                                   fmt::format("{}:{}", path.string(), number),
                                   knobs));
+      if (!comment.empty()) {
+        rules.back().SetReason(comment.substr(
+            0, std::min(comment.find(". "), comment.size() - 1)));
+      }
+    } else if (whole.empty()) {
+      comment.clear();
+    } else {
+      comment += fmt::format("{}{}", comment.empty() ? "" : " ",
+                             common::Trim(whole.substr(1)));
     }
   }
   return rules;

@@ -59,16 +59,21 @@ class Rule {
 
   [[nodiscard]] const std::string& expression() const { return expression_; }
   [[nodiscard]] const std::string& origin() const { return origin_; }
+  // Why there is the rule, a sentence; the expression where nothing says it.
+  [[nodiscard]] const std::string& reason() const { return reason_; }
+  void SetReason(std::string reason) { reason_ = std::move(reason); }
 
  private:
   struct Compiled;
   std::string expression_;
   std::string origin_;
+  std::string reason_;
   std::shared_ptr<Compiled> compiled_;
 };
 
 // Reads a rule set: a text file, one rule a line, `#` starts a comment. The
-// set's name is the file's without its extension.
+// set's name is the file's without its extension. The reason of a rule is the
+// first sentence of the comment above it, up to an empty line.
 // Errors: throws InputError for a missing file, and "file:line: ..." for a rule
 // that cannot be understood.
 [[nodiscard]] std::vector<Rule> ReadRuleSet(

@@ -109,7 +109,7 @@ class Enumeration {
     FindListedInverse(options);
     built_in_ = dropped_.size();
     for (const Rule& rule : rules_) {
-      dropped_.push_back({rule.expression(), rule.origin(), 0});
+      dropped_.push_back({rule.expression(), rule.reason(), rule.origin(), 0});
     }
   }
 
@@ -167,10 +167,10 @@ class Enumeration {
           }
         }
       }
-      dropped_.push_back(
-          {fmt::format("a rank's batch has no whole number of {} of this {}",
-                       other, knob.name),
-           "built in", 0});
+      const std::string rule =
+          fmt::format("a rank's batch has no whole number of {} of this {}",
+                      other, knob.name);
+      dropped_.push_back({rule, rule, "built in", 0});
     }
   }
 
@@ -212,7 +212,9 @@ class Enumeration {
     for (const Constraint& constraint : Constraints()) {
       if (constraint.group == group) {
         family.constraints.emplace_back(&constraint, dropped_.size());
-        dropped_.push_back({std::string(constraint.rule), "built in", 0});
+        dropped_.push_back({std::string(constraint.rule),
+                            std::string(constraint.requirement), "built in",
+                            0});
       }
     }
     return family;
@@ -289,7 +291,7 @@ std::string NothingLeft(int gpus,
   return fmt::format(
       "none of the {} configurations of {} GPUs is valid; \"{}\" ({}) dropped "
       "{} of them",
-      all, gpus, most->rule, most->origin, most->count);
+      all, gpus, most->reason, most->origin, most->count);
 }
 
 // The configurations of one number of GPUs.

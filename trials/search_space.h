@@ -62,6 +62,7 @@ class SearchSpace {
   // A rule that dropped nothing is listed with 0.
   struct Dropped {
     std::string rule;
+    std::string reason;  // in words, if the rule says it
     std::string origin;  // "built in", a rule set's name, "manifest"
     std::int64_t count = 0;
   };

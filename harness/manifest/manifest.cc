@@ -12,11 +12,13 @@
 #include <fmt/ranges.h>
 
 #include "common/error.h"
+#include "common/files.h"
 #include "common/hash.h"
 #include "common/text.h"
 #include "harness/names.h"
 #include "harness/testbed.h"
 #include "plots/report.h"
+#include "trials/data_folder.h"
 
 namespace harness {
 namespace {
@@ -197,6 +199,9 @@ std::vector<ProblemSpec> ReadProblems(const TomlTable& root,
   problem.space = root.GetTable("space");
   problem.predictions = root.GetTable("predictions");
   problem.rules_folder = root.Folder() / "rules";
+  if (!common::EntryExists(problem.rules_folder)) {
+    problem.rules_folder = trials::ExperimentsFolder() / "rules";
+  }
   return ExpandAxes(problem);
 }
 

@@ -1,6 +1,7 @@
 #include "harness/slurm/run_task.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <optional>
@@ -61,12 +62,13 @@ void Describe(const std::exception& error, SlurmAttempt& attempt) {
 
 void Describe(int exit_code, SlurmAttempt& attempt) {
   using State = SlurmAttempt::State;
+  const bool by_signal = StopSignal() != 0 && StopSignal() != SIGALRM;
   if (exit_code == 0) {
     attempt.state = State::kDone;
-  } else if (exit_code != kStoppedEarly) {
+  } else if (exit_code != kStoppedEarly && StopSignal() == 0) {
     attempt.state = State::kRefused;
     attempt.message = fmt::format("exit code {}", exit_code);
-  } else if (StopSignal() != 0) {
+  } else if (by_signal) {
     attempt.state = State::kStopped;
     attempt.message = fmt::format("stopped by signal {}", StopSignal());
   } else {
@@ -111,6 +113,8 @@ trials::Measurement Measure(const fs::path& folder, TrialTask& task) {
   const Testbed testbed = MakeTestbed(FindProblem(manifest, task.problem));
   if (testbed.program != nullptr) {
     testbed.program->KeepLogs(folder);
+    testbed.program->RunAsGiven(task.check && task.check->yours &&
+                                testbed.program->RunsAsGiven());
   }
   if (!testbed.simulated && task.time_minutes > 0) {
     task.request.time_limit_s = std::min(task.request.time_limit_s,
@@ -140,11 +144,8 @@ int RunTask(const fs::path& submission_folder, int base, const CallSelf& call) {
   CatchStopSignals();
   SlurmAttempt attempt = NewAttempt();
   WriteAttempt(submission_folder, task.job.id, attempt);
-  std::vector<std::string> command = task.job.command;
   if (submission.options.time_minutes > 0) {
-    command.emplace_back("--stop-after-s");
-    command.push_back(fmt::format(
-        "{:.0f}", SecondsBeforeLimit(submission.options.time_minutes)));
+    StopAfter(SecondsBeforeLimit(submission.options.time_minutes));
   }
   const auto record = [&] {
     try {
@@ -154,7 +155,7 @@ int RunTask(const fs::path& submission_folder, int base, const CallSelf& call) {
     }
   };
   try {
-    const int code = call(command);
+    const int code = call(task.job.command);
     Describe(code, attempt);
     record();
     return code;

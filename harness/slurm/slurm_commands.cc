@@ -23,7 +23,8 @@ constexpr std::size_t kMaxJobName = 64;
 // Of the caller's environment, what a job gets.
 constexpr std::string_view kVariables =
     "PATH HOME USER LOGNAME SHELL LANG LC_ALL TZ TMPDIR XDG_CONFIG_HOME "
-    "OPPA_DATA OPPA_SLURM_SITE LD_LIBRARY_PATH SLURM_CONF CUDA_HOME NCCL_HOME";
+    "OPPA_DATA OPPA_SLURM_SITE LD_LIBRARY_PATH SLURM_CONF CUDA_HOME NCCL_HOME "
+    "PYTHONPATH VIRTUAL_ENV CONDA_PREFIX HF_HOME";
 
 // The command of a job: `part` is what it is of its submission, `needs` are the
 // options that only it has.

@@ -1,6 +1,7 @@
 #include "harness/slurm/submission.h"
 
 #include <ctime>
+#include <random>
 #include <string_view>
 
 #include <fmt/format.h>

@@ -28,6 +28,19 @@
 
 namespace harness {
 
+// The folder, below the experiment's, of measurements outside of the search.
+inline constexpr const char* kChecksFolder = "checks";
+
+struct TrialCheck {
+  bool yours = false;  // of the user's own job, as it is
+  int round = 0;       // tells measurements of a configuration apart
+};
+
+void VisitFields(common::FieldsOf<TrialCheck> auto& check, const auto& visit) {
+  visit("yours", check.yours);
+  visit("round", check.round);
+}
+
 struct TrialTask {
   std::filesystem::path manifest;
   std::vector<std::string> settings;  // of the manifest: ManifestOverrides
@@ -35,6 +48,7 @@ struct TrialTask {
   int time_minutes = 0;               // Slurm's limit; 0: unknown
   // ParallelConfig::custom of the request; absent: all are 0.
   std::optional<std::vector<int>> custom = std::nullopt;
+  std::optional<TrialCheck> check = std::nullopt;
   trials::TrialRequest request;  // on_step applies stop_rule and nothing else
 };
 
@@ -44,6 +58,7 @@ void VisitFields(common::FieldsOf<TrialTask> auto& task, const auto& visit) {
   visit("problem", task.problem);
   visit("time_minutes", task.time_minutes);
   visit("custom", task.custom);
+  visit("check", task.check);
   visit("request", task.request);
 }
 

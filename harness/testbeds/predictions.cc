@@ -265,13 +265,16 @@ void RejectGroundTruth(const PredictionSettings& settings, const System& system,
   } else {
     return;
   }
+  const char* const other = ground_truth.cluster.gpu.architecture == "hopper"
+                                ? "a100-selene"
+                                : "h100-infiniband";
   throw InputError(fmt::format(
       "{}: predictions of {} with the framework {} are the ground truth: {}. "
       "Name another machine in [predictions]: a cluster with other GPUs or "
-      "another framework, as in cluster = \"h100-infiniband\", framework = "
+      "another framework, as in cluster = \"{}\", framework = "
       "\"megatron-core\"",
       settings.table.Where(), system.cluster.gpu.name, system.framework_name,
-      reason));
+      reason, other));
 }
 
 trials::TrainedJob JobOf(const trials::SearchSpace& space,

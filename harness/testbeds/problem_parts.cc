@@ -94,13 +94,23 @@ std::filesystem::path NamedFile(const TomlTable& table, std::string_view key) {
   return table.Folder() / table.RequireString(key);
 }
 
+// A path relative to the manifest, or a name in experiments/clusters.
+std::filesystem::path ClusterFileOf(const TomlTable& table) {
+  const std::string name = table.RequireString("file");
+  if (name.find('/') == std::string::npos && !name.ends_with(".toml")) {
+    return trials::FindDataFile("clusters", table, "file");
+  }
+  return NamedFile(table, "file");
+}
+
 std::vector<trials::Cluster> ReadClusters(const TomlTable& table) {
-  const std::filesystem::path file = NamedFile(table, "file");
+  const std::filesystem::path file = ClusterFileOf(table);
   if (!common::IsFile(file)) {
     table.Fail("file",
-               fmt::format("no such cluster file: {} (paths are relative to "
-                           "the manifest)",
-                           file.string()));
+               fmt::format("no such cluster file: {} (a path relative to the "
+                           "manifest, or a name: {})",
+                           file.string(),
+                           fmt::join(trials::DataFileNames("clusters"), ", ")));
   }
   std::vector<trials::Cluster> gpu_types = trials::ReadClusters(file);
   if (table.Has("group")) {
@@ -170,7 +180,7 @@ std::vector<std::filesystem::path> ProblemFiles(const ProblemSpec& problem) {
   std::vector<std::filesystem::path> files = {
       NamedFile(problem.workload, "model")};
   if (problem.cluster.Has("file")) {
-    files.push_back(NamedFile(problem.cluster, "file"));
+    files.push_back(ClusterFileOf(problem.cluster));
     for (std::filesystem::path& like : trials::GpuTypeFiles(files.back())) {
       files.push_back(std::move(like));
     }

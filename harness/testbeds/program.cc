@@ -116,7 +116,10 @@ struct Predicted {
 Testbed ProgramTestbed(const ProblemSpec& problem, const SimulatorSetup& setup,
                        const Predicted& predicted,
                        trials::CommandOptions options, const std::string& by) {
-  options.rank_wrapper = {ProgramPath(), "contain", "--"};
+  // A rank ends before srun or ssh is killed.
+  options.rank_wrapper = {
+      ProgramPath(), "contain",
+      fmt::format("--patience-s={:g}", options.patience_s / 2.0)};
   Testbed testbed =
       TestbedOn(setup.workload, {&setup.cluster(), 1}, setup.space);
   testbed.inputs = ProblemFiles(problem);
@@ -231,12 +234,6 @@ trials::CommandOptions::Ranks ReadTrainerRanks(const TomlTable& table,
 
 }  // namespace
 
-trials::RenderedJob ProgramJob::Render(
-    const trials::ParallelConfig& config,
-    const std::filesystem::path& files) const {
-  return trials::RenderJob(options_, cluster_, config, files);
-}
-
 Testbed MakeCommand(const ProblemSpec& problem) {
   SimulatorSetup setup = ReadProgramSetup(problem);
   trials::CommandOptions options =
@@ -259,6 +256,24 @@ Testbed MakeCommand(const ProblemSpec& problem) {
       testbed.inputs.push_back(file);
     }
   }
+  return testbed;
+}
+
+Testbed MakeClient(const ProblemSpec& problem) {
+  const SimulatorSetup setup = ReadProgramSetup(problem);
+  Testbed testbed = ProgramTestbed(
+      problem, setup,
+      {setup.workload, DefaultSystem(setup.cluster(), LikeFiles(problem))}, {},
+      "a client");
+  testbed.program = nullptr;
+  testbed.runner = std::make_unique<CallRunner>(
+      [](const trials::TrialRequest& /*request*/) -> trials::Measurement {
+        throw common::InputError(
+            "backend.type = \"client\": a client of `oppa serve FILE` runs "
+            "these trials (docs/python.md); `oppa run` needs type = "
+            "\"command\" and a program");
+      });
+  testbed.exact = testbed.runner.get();
   return testbed;
 }
 

@@ -4,6 +4,9 @@
 #define HARNESS_TESTBEDS_PROGRAM_H_
 
 #include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "harness/spec.h"
@@ -11,8 +14,30 @@
 #include "trials/cluster.h"
 #include "trials/programs/adapter.h"
 #include "trials/programs/command_runner.h"
+#include "trials/programs/rank_launch.h"
+#include "trials/programs/trial_rendering.h"
+#include "trials/trial_runner.h"
 
 namespace harness {
+
+// Trials that a function runs, on a real clock.
+class CallRunner final : public trials::TrialRunner {
+ public:
+  using Call = std::function<trials::Measurement(const trials::TrialRequest&)>;
+  explicit CallRunner(Call call) : call_(std::move(call)) {}
+
+  [[nodiscard]] trials::Measurement Run(
+      const trials::TrialRequest& request) override {
+    return call_(request);
+  }
+  [[nodiscard]] std::optional<double> ExactThroughput(
+      const trials::Candidate& /*candidate*/) const override {
+    return std::nullopt;  // unknown without a trial
+  }
+
+ private:
+  Call call_;
+};
 
 // The program that trials run: the user's job.
 class ProgramJob {
@@ -29,10 +54,23 @@ class ProgramJob {
   // Precondition: RunsAsGiven() or !as_given.
   void RunAsGiven(bool as_given) { runner_.RunAsGiven(as_given); }
 
-  // The job with a configuration, with its files in the given folder.
+  // The job with the configuration of a request, with its files in the given
+  // folder.
   [[nodiscard]] trials::RenderedJob Render(
-      const trials::ParallelConfig& config,
-      const std::filesystem::path& files) const;
+      const trials::TrialRequest& request,
+      const std::filesystem::path& files) const {
+    return trials::RenderJob(options_, cluster_, request, files);
+  }
+  [[nodiscard]] const trials::CommandOptions& options() const {
+    return options_;
+  }
+  // As predictions see it.
+  [[nodiscard]] const trials::Cluster& cluster() const { return cluster_; }
+
+  // Where and how the ranks of several nodes start; see trials::DescribeNodes.
+  [[nodiscard]] std::string Nodes() const {
+    return trials::DescribeNodes(options_, cluster_);
+  }
 
   // Keeps the output of trials in the folder.
   void KeepLogs(const std::filesystem::path& folder) {
@@ -47,6 +85,9 @@ class ProgramJob {
 
 // A program that the manifest names. Format: docs/external-trials.md.
 [[nodiscard]] Testbed MakeCommand(const ProblemSpec& problem);
+
+// Trials that a client of `oppa serve` runs; see docs/python.md.
+[[nodiscard]] Testbed MakeClient(const ProblemSpec& problem);
 
 // oppa-train, next to the program oppa, with the model, batch and sequence
 // length of [workload] and the memory of a GPU of [cluster] as its capacity.

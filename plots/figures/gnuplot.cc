@@ -550,7 +550,7 @@ std::string TicsOf(double range, std::size_t columns) {
 std::string XAxisOf(const Panel& panel, std::size_t columns) {
   if (!panel.by_name) {
     return fmt::format(
-        "  set xtics {} norotate font ',{}'\n  set xrange [{}:{}]\n",
+        "  set xtics {} norotate center font ',{}'\n  set xrange [{}:{}]\n",
         TicsOf((panel.x_max - panel.x_min) / panel.x_unit, columns),
         kTextPoints, panel.x_min / panel.x_unit, panel.x_max / panel.x_unit);
   }

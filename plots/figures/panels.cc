@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "common/statistics.h"
 #include "common/text.h"
 #include "common/units.h"
 
@@ -87,11 +88,12 @@ void SetXAxis(Cost cost, double x_max, Panel& panel) {
   }
 }
 
+// Trials from 1 on, or from 0 if there is only one.
 std::vector<double> GridOf(Cost cost, double x_max) {
-  return cost == Cost::kTrials
-             ? UniformGrid(0.0, std::ceil(x_max),
-                           static_cast<int>(std::ceil(x_max)) + 1)
-             : UniformGrid(0.0, x_max, kGridPoints);
+  const int trials = static_cast<int>(std::ceil(x_max));
+  return cost != Cost::kTrials ? UniformGrid(0.0, x_max, kGridPoints)
+         : trials > 1          ? UniformGrid(1.0, trials, trials)
+                               : UniformGrid(0.0, 1.0, 2);
 }
 
 void AddSeries(const std::vector<Drawn>& drawn, const CurvesByMethod& curves,
@@ -296,7 +298,46 @@ Panels TrainingPanels(const FigureInput& input) {
   return {std::move(lines), std::move(ends)};
 }
 
+namespace {
+
+// What a run had really left to gain after a number of trials, in percent.
+double TrueGain(double share) { return 100.0 * (1.0 / share - 1.0); }
+
+// 100 if it was within 5%, else 0.
+double TrueWithin5(double share) {
+  constexpr double kWithin5 = 0.95;
+  return share >= kWithin5 ? 100.0 : 0.0;
+}
+
+// The mean truth over the runs that had an estimate then, as symbols; `truth`
+// is of the share of the optimum that the incumbent has.
+Series TruthOf(const Drawn& one, const trials::ProblemInfo& problem,
+               const std::vector<double>& grid, double (*truth)(double)) {
+  Series series{.name = one.method->name + "_true",
+                .label = "",
+                .style = one.style,
+                .band = {.x = grid, .y = {}},
+                .mark = Mark::kScatter};
+  for (const double trial : grid) {
+    std::vector<double> values;
+    for (const Run& run : one.method->runs) {
+      const double exact = ValueAt(
+          IncumbentCurve(run, problem, Cost::kTrials, Value::kExact), trial);
+      if (run.remaining.contains(static_cast<int>(trial)) && exact > 0.0) {
+        values.push_back(truth(exact / problem.optimum_steps_per_s));
+      }
+    }
+    const double mean =
+        values.empty() ? trials::kUnknown : common::Mean(values);
+    series.band.y.push_back({.q1 = mean, .median = mean, .q3 = mean});
+  }
+  return series;
+}
+
+}  // namespace
+
 Panels RemainingPanels(const FigureInput& input) {
+  const trials::ProblemInfo& problem = input.problems.front()->info;
   std::vector<Drawn> with_estimates;
   double first = 0.0;
   for (const Drawn& one : input.drawn) {
@@ -312,7 +353,8 @@ Panels RemainingPanels(const FigureInput& input) {
     }
   }
   const auto panel_of = [&](const char* name, const char* label,
-                            double trials::Remaining::*value) {
+                            double trials::Remaining::*value,
+                            double (*truth)(double)) {
     const CurvesByMethod curves =
         CurvesOf(with_estimates, [value](const Run& run) {
           StepCurve curve{.keeps_last = false};
@@ -332,12 +374,22 @@ Panels RemainingPanels(const FigureInput& input) {
     std::vector<double> grid = GridOf(Cost::kTrials, x_max);
     std::erase_if(grid, [&](double x) { return x < panel.x_min; });
     AddSeries(with_estimates, curves, grid, panel);
+    if (problem.optimum_steps_per_s > 0.0) {
+      for (Series& series : panel.series) {
+        series.style.symbol = 0;
+      }
+      for (const Drawn& one : with_estimates) {
+        panel.series.push_back(TruthOf(one, problem, grid, truth));
+      }
+      panel.note =
+          "Lines: as the method estimates it; symbols: the truth, mean.";
+    }
     return panel;
   };
-  Panel gain =
-      panel_of("gain", "expected gain (%)", &trials::Remaining::expected_gain);
+  Panel gain = panel_of("gain", "left to gain (%)",
+                        &trials::Remaining::expected_gain, TrueGain);
   Panel within = panel_of("within-5", "probability of being within 5% (%)",
-                          &trials::Remaining::p_within_5);
+                          &trials::Remaining::p_within_5, TrueWithin5);
   within.y_min = 0.0;
   within.y_max = 100.0;
   return {std::move(gain), std::move(within)};
@@ -352,7 +404,7 @@ Panels ThinkingPanels(const FigureInput& input) {
   panel.y_label = "suggestion time (s)";
   panel.log_y = true;
   std::vector<double> grid = GridOf(Cost::kTrials, x_max);
-  grid.erase(grid.begin());  // there is no suggestion 0
+  std::erase(grid, 0.0);  // there is no suggestion 0
   AddSeries(input.drawn, curves, grid, panel);
   return {std::move(panel)};
 }

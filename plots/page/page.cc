@@ -90,16 +90,6 @@ std::string Inline(std::string svg) {
   return svg;
 }
 
-// "27,797"
-std::string Thousands(double value) {
-  std::string digits = fmt::format("{:.0f}", value);
-  for (std::size_t at = digits.size(); at > 3;) {
-    at -= 3;
-    digits.insert(at, ",");
-  }
-  return digits;
-}
-
 // Why the given configuration is not the reference of speed-ups; "" if it is,
 // or if none is given.
 std::string GivenThatFailed(const PageRun& run) {
@@ -130,7 +120,7 @@ std::string FinalCards(const common::Json& finals) {
       Card(keep ? "Yours, measured again" : "Best, measured again",
            Rounded(step_s, 4).text + " <small>s per step</small>",
            fmt::format("{} tokens/s, {} steps",
-                       Thousands(finals["tokens_per_s"].get<double>()),
+                       common::Thousands(finals["tokens_per_s"].get<double>()),
                        finals["steps"].get<int>()),
            " lead");
   if (finals.contains("speed_up")) {
@@ -156,10 +146,11 @@ std::string BestCard(const PageRun& run) {
       std::string(valuation.names().best),
       fmt::format("{} <small>{}</small>", Rounded(value, 4).text,
                   valuation.unit()),
-      fmt::format(
-          "{} per step{}, trial {}", Duration(1.0 / rate).text,
-          tokens ? fmt::format(", {} tokens/s", Thousands(*tokens * rate)) : "",
-          run.Best().number),
+      fmt::format("{} per step{}, trial {}", Duration(1.0 / rate).text,
+                  tokens ? fmt::format(", {} tokens/s",
+                                       common::Thousands(*tokens * rate))
+                         : "",
+                  run.Best().number),
       " lead");
 }
 

@@ -41,7 +41,16 @@ TEST_F(ForecastCommand, JsonAndCsvAreParsable) {
   const auto json = nlohmann::json::parse(output_);
   ASSERT_EQ(json.size(), 1U);
   EXPECT_EQ(json[0]["layouts"].size(), 2U);
-  EXPECT_GT(json[0]["layouts"][0]["mfu"], 0.2);
+  const auto& best = json[0]["layouts"][0];
+  EXPECT_GT(best["mfu"], 0.2);
+  EXPECT_LT(json[0]["bands"]["step_time_s"][0], best["step_time_s"]);
+  EXPECT_GT(json[0]["bands"]["peak_memory_bytes"][1],
+            best["peak_memory_bytes"]);
+  EXPECT_EQ(json[0]["model"], "llama-3-8b");
+  EXPECT_EQ(json[0]["batch_size"], 256);
+  EXPECT_EQ(json[0]["nodes"], 2);
+  EXPECT_EQ(json[0]["gpu"], "H100-SXM5-80GB");
+  EXPECT_GE(json[0]["advice"].size(), 3U);
   ASSERT_EQ(Forecast("--csv --framework fsdp2"), 0);
   EXPECT_THAT(output_, testing::StartsWith("framework,layout,"));
   ASSERT_EQ(Forecast("--csv --framework fsdp2 --layouts 2 --headroom 0"), 0);
@@ -52,6 +61,15 @@ TEST_F(ForecastCommand, SeveralSizesShowEfficiencyAndPrice) {
   ASSERT_EQ(Forecast("--framework fsdp2 --price 2", "8..32"), 0);
   EXPECT_THAT(output_, AllOf(HasSubstr("effic."), HasSubstr("cost/B"),
                              HasSubstr("  32 ")));
+}
+
+TEST_F(ForecastCommand, APriceShowsWhatAStepCosts) {
+  ASSERT_EQ(Forecast("--framework fsdp2 --price 2 --json"), 0);
+  const auto json = nlohmann::json::parse(output_)[0];
+  const double step_s = json["layouts"][0]["step_time_s"];
+  EXPECT_NEAR(json["price_per_step"], 16 * 2 * step_s / 3600, 1e-9);
+  ASSERT_EQ(Forecast("--framework fsdp2 --price 2"), 0);
+  EXPECT_THAT(output_, HasSubstr("cost: 0.1"));
 }
 
 // Where GPUs scale worse, more of them cost more: the limit decides.
@@ -95,6 +113,14 @@ TEST_F(ForecastCommand, BadInputNamesTheOptionAndTheRemedy) {
               HasSubstr("--framework megatronn: "));
   EXPECT_THAT(refused("--precision bf61"), HasSubstr("did you mean 'bf16'?"));
   EXPECT_THAT(refused("--why dq=3"), HasSubstr("did you mean 'dp'?"));
+  EXPECT_THAT(refused("--why ="), HasSubstr("--why"));
+  EXPECT_EQ(
+      Oppa(Words{"plan", "--model", "workloads/llama-3-8b.json", "--gpus", "8",
+                 "--gpu", "h100", "--batch", "8", "--seq", "512", "--why", ""}),
+      2);
+  EXPECT_THAT(errors_, HasSubstr("--why: it is empty"));
+  EXPECT_EQ(Forecast("--precision BF16 --layouts 1"), 0) << errors_;
+  EXPECT_THAT(refused("", "2x9", "v100"), HasSubstr("so many GPUs of a node"));
   EXPECT_THAT(refused("--headroom 100"), HasSubstr("percentage < 100"));
   EXPECT_THAT(refused("--calibrate none"), HasSubstr("no such CSV file"));
   EXPECT_THAT(refused("--save-calibration c.toml"),
@@ -103,6 +129,16 @@ TEST_F(ForecastCommand, BadInputNamesTheOptionAndTheRemedy) {
   EXPECT_THAT(refused("--most-money 5 --price 2"),
               HasSubstr("--most-money, --steps and --price belong together"));
   EXPECT_THAT(refused("--rule $tpp>1"), HasSubstr("did you mean 'tp'?"));
+  const auto model = [this](const std::string& name) {
+    EXPECT_EQ(Oppa("plan --model " + name +
+                   " --gpus 8 --gpu h100 --batch 8 --seq 512"),
+              2);
+    return errors_;
+  };
+  Write("mamba.json", R"({"model_type": "mamba", "hidden_size": 768,
+      "num_hidden_layers": 24, "vocab_size": 50280})");
+  EXPECT_THAT(model("mamba.json"), HasSubstr("is not a decoder"));
+  EXPECT_THAT(model("/dev/null"), HasSubstr("not a regular file"));
   EXPECT_EQ(Oppa("plan"), 2);
   EXPECT_THAT(errors_, HasSubstr("--model, --gpus, --batch and --seq"));
 }

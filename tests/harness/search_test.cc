@@ -2,8 +2,10 @@
 
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -98,16 +100,59 @@ TEST_F(SearchTest, StartsPrecedeTheMethodAndAreItsHistory) {
   EXPECT_EQ(records[3].candidate, 0);
 }
 
+TEST_F(SearchTest, WhatTheUserWantsNextFollowsTheStartsAndReplays) {
+  const std::vector<methods::Suggestion> starts = {
+      {.candidate = 6, .chosen_by = trials::ChosenBy::kGiven}};
+  const auto run = [&](int trials, std::optional<int> wanted) {
+    FakeMethod method({-1, -1, 5, 0});
+    Journal journal(folder_.path());
+    (void)Search({.space = space_,
+                  .budget = {.trials = trials, .q_max = 2},
+                  .trial_seed = kSeed,
+                  .method = method,
+                  .runner = runner_,
+                  .journal = journal,
+                  .starts = starts,
+                  .next = [&]() -> std::optional<methods::Suggestion> {
+                    const auto next = std::exchange(wanted, std::nullopt);
+                    return next ? std::optional(methods::Suggestion{
+                                      .candidate = *next,
+                                      .chosen_by = trials::ChosenBy::kGiven})
+                                : std::nullopt;
+                  }});
+  };
+  run(2, 3);
+  run(4, std::nullopt);  // the method has no suggestion for trial 2
+  std::vector<int> candidates;
+  for (const trials::Trial& trial : Records()) {
+    candidates.push_back(trial.candidate);
+  }
+  EXPECT_EQ(candidates, (std::vector<int>{6, 3, 5, 0}));
+}
+
 TEST_F(SearchTest, StopsWhenTheExpectedGainIsBelowTheThreshold) {
   FakeMethod method(AllCandidates());
-  method.gains = {0.2, 0.01, 0.0099, 0.5};
+  method.gains = {0.2, 0.01, 0.009, 0.5};
   const SearchSummary summary =
       Run(method,
           {.trials = 8, .q_max = 5, .stop_when = StopCondition("gain < 1%")});
   EXPECT_EQ(summary.finish_reason, trials::FinishReason::kStopCondition);
   EXPECT_EQ(Records().size(), 3U);
   ASSERT_TRUE(summary.remaining);
-  EXPECT_EQ(summary.remaining->expected_gain, 0.0099);
+  EXPECT_EQ(summary.remaining->expected_gain, 0.009);
+}
+
+TEST_F(SearchTest, DoesNotStopWhereNoiseMayHideMoreThanTheThreshold) {
+  for (const double jitter : {0.0, 1.0}) {  // up to twice the time
+    const fakes::TemporaryFolder folder;
+    FakeMethod method(AllCandidates());
+    method.gains = {0.2, 0.001, 0.001, 0.001, 0.001};
+    runner_.jitter = jitter;
+    const SearchSummary summary = RunIn(
+        folder, method,
+        {.trials = 5, .q_max = 5, .stop_when = StopCondition("gain < 1%")});
+    EXPECT_EQ(summary.trials, jitter == 0.0 ? 2 : 5);
+  }
 }
 
 // As after a crash between the last trial and the end of the run.

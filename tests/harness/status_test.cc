@@ -1,5 +1,6 @@
 #include "harness/status.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <string>
@@ -13,6 +14,7 @@
 namespace harness::status_test {
 
 using testing::HasSubstr;
+using testing::Not;
 
 class StatusTest : public testing::Test {
  protected:
@@ -108,11 +110,40 @@ TEST_F(StatusTest, ProgressWritesPlainLinesWhereThereIsNoTerminal) {
   text.resize(std::fread(text.data(), 1, text.size(), out));
   std::fclose(out);
   EXPECT_EQ(text,
-            "fast/1: 10 trials, best 0.25 steps/s; 1 of 4 runs done, about 3 s "
-            "left\n"
+            "1 of 4 runs done; 10 trials, best 0.25 steps/s\n"
             "slow/1: failed: exit code 3: no luck\n"
-            "1 of 4 runs done; 10 trials, best 0.25 steps/s, about 3 min 00 s "
-            "left\n");
+            "1 of 4 runs done; 10 trials, best 0.25 steps/s\n")
+      << "nothing is known about the time of `slow`";
+}
+
+TEST_F(StatusTest, ProgressOfManyRunsIsAboutTwentyLines) {
+  manifest_.repeats = 150;
+  std::FILE* out = std::tmpfile();
+  ASSERT_NE(out, nullptr);
+  {
+    Progress progress(manifest_, folder_.path(), /*terminal=*/false, out);
+    progress.Update(0.0);
+    // Budgets of `slow` take twelve times as long.
+    double now_s = 0.0;
+    for (int run = 0; run < 300; ++run) {
+      const bool slow = run % 2 == 1;
+      Record(slow ? "slow" : "fast", run / 2 + 1, 1, slow ? 12.0 : 1.0, true);
+      now_s += slow ? 1.2 : 0.1;
+      progress.Update(now_s);
+      progress.RunEnded(run, "");
+    }
+  }
+  std::rewind(out);
+  std::string text(8192, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), out));
+  std::fclose(out);
+  const auto lines = std::ranges::count(text, '\n');
+  EXPECT_GE(lines, 20);
+  EXPECT_LE(lines, 25) << text;
+  // 16 of 300 runs took 10.4 of 195 s.
+  EXPECT_THAT(text, HasSubstr("16 of 300 runs done; 16 trials, best 0.25 "
+                              "steps/s, about 3 min 05 s left"));
+  EXPECT_THAT(text, Not(HasSubstr("about 4 min")));
 }
 
 TEST(FormatDuration, SpeaksToPeople) {

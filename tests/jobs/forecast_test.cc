@@ -80,6 +80,9 @@ TEST(Forecast, WhyNamesTheReasonTheMemoryOrTheLossOfSpeed) {
               AllOf(HasSubstr("fully_shard always shards gradients and "
                               "optimizer states together"),
                     HasSubstr("the nearest that is offered: dp=16 ZeRO-")));
+  EXPECT_THAT(why("dp=2,pp=8,zero_stage=1"),
+              HasSubstr("fully_shard always shards"))
+      << "the other values do not break a rule";
   EXPECT_THAT(why("dp=3,tp=2"), HasSubstr("must be the number of GPUs"));
   EXPECT_THAT(why("dp=16,zero_stage=3,mbs=16"),
               AllOf(HasSubstr("not offered: it needs"),
@@ -89,6 +92,13 @@ TEST(Forecast, WhyNamesTheReasonTheMemoryOrTheLossOfSpeed) {
   EXPECT_THAT(why(ToString(plan.layouts.front().best.config)),
               HasSubstr("the fastest"));
   EXPECT_THROW((void)why("dq=3"), common::InputError);
+  EXPECT_THAT(why("dp=16,model_chunks=2"),
+              AllOf(HasSubstr("note: model_chunks=2 is ignored"),
+                    HasSubstr("the fastest")))
+      << "what has no effect does not bring default microbatches with it";
+  // A line of the plan, as printed.
+  EXPECT_THAT(why("dp=16 ZeRO-3: compute 93%, links (data) 7%"),
+              HasSubstr("the fastest"));
   // Values that are not named are the best ones, and every layout has its name.
   EXPECT_THAT(why("dp=16"), HasSubstr("the fastest"));
   for (const Layout& layout : plan.layouts) {
@@ -112,6 +122,13 @@ TEST(Forecast, WhereNothingIsOfferedTheNamedChangesWork) {
               AllOf(HasSubstr("--framework torchtitan"),
                     testing::Not(HasSubstr("--gpus"))))
       << "replicas need the same memory on any number of GPUs";
+}
+
+TEST(Forecast, MoreGpusAreThoseOfTheNodeFirst) {
+  Job job = LlamaJob("fsdp2", 1);
+  job.cluster = WithSize(job.cluster, {1, 1});
+  EXPECT_TRUE(Forecaster(job, {}).MakeForecast().layouts.empty());
+  EXPECT_THAT(WorkingChanges(job, {}), HasSubstr("--gpus 1x"));
 }
 
 TEST(Forecast, FusedAttentionHasNoSelectiveRecomputationThatSavesNothing) {

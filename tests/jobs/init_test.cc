@@ -17,6 +17,7 @@
 
 namespace jobs::init_test {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -90,6 +91,73 @@ TEST_F(InitTest, VariesOnlyThePlaceholdersOfACommandLineWithoutAnAdapter) {
   EXPECT_THAT(text, HasSubstr("zero_stage = [0]  # not in your command line"));
   EXPECT_THAT(text, HasSubstr("\ntp = [1]"));
   EXPECT_THAT(text, Not(HasSubstr("\nmicrobatches = ")));
+}
+
+TEST_F(InitTest, SaysWhereNothingCanVary) {
+  options_.command = {"torchrun", "train.py"};
+  EXPECT_THAT(Problem(),
+              AllOf(HasSubstr("nothing can vary"), HasSubstr("--framework"),
+                    HasSubstr("{micro_batch_size}")));
+}
+
+TEST_F(InitTest, VariesWhatAPlanRecommends) {
+  fakes::WriteFile(folder_.path() / "config.json",
+                   "{\"model_type\": \"gpt2\", \"n_embd\": 64, \"n_head\": "
+                   "4, \"n_layer\": 4, \"n_positions\": 4096, "
+                   "\"vocab_size\": 256}");
+  options_.sequence = 4096;
+  options_.framework = "megatron-lm";
+  options_.command = {"torchrun",
+                      "pretrain_gpt.py",
+                      "--micro-batch-size",
+                      "1",
+                      "--tensor-model-parallel-size",
+                      "4",
+                      "--sequence-parallel"};
+  const std::string text = Write();
+  EXPECT_THAT(text, HasSubstr("\ncp = [1, 2, 4]\n"));
+  EXPECT_THAT(text, HasSubstr("\nsp = [1, 2, 4]\n"));
+  EXPECT_THAT(text, HasSubstr("start = [\"dp=1,tp=4,pp=1,"));
+  EXPECT_THAT(text, HasSubstr("sp=4"));
+  // All gradients are 1.8 MB.
+  EXPECT_THAT(text, HasSubstr("\ndp_bucket_mb = [1, 4]\n"));
+  // Rules of FSDP2 turn it on with tensor parallelism.
+  options_.framework = "torchtitan";
+  options_.command = {"torchrun", "-m", "torchtitan.train",
+                      "--training.local_batch_size=1",
+                      "--parallelism.tensor_parallel_degree=2"};
+  EXPECT_THAT(Write(),
+              AllOf(HasSubstr("\nsp = [1, 2, 4]\n"), HasSubstr("sp=2")));
+}
+
+TEST_F(InitTest, OptionsNarrowTheSpace) {
+  options_.framework = "hf-trainer";
+  options_.command = {"torchrun", "run_clm.py", "--per_device_train_batch_size",
+                      "2", "--gradient_accumulation_steps=2"};
+  options_.vary = {"grad_checkpoint", "mbs=1,2,4"};
+  std::string text = Write();
+  EXPECT_THAT(text, HasSubstr("\nmicro_batch_size = [1, 2, 4]\n"));
+  EXPECT_THAT(text, HasSubstr("\n# grad_checkpoint = [0, 1]\n"));
+  EXPECT_THAT(text, HasSubstr("\ndp_bucket_mb = [25]\n"));
+  EXPECT_THAT(text, Not(HasSubstr("microbatches = ")));
+  options_.vary = {};
+  options_.fix = {"microbatches=1"};
+  text = Write();
+  EXPECT_THAT(text, HasSubstr("\nmicrobatches = [1]\n"));
+  EXPECT_THAT(text, HasSubstr("\n# start = ")) << "it has other values";
+  EXPECT_THAT(text, HasSubstr("# grad_checkpoint = [0, 1]"));
+
+  options_.fix = {"tp=2"};
+  EXPECT_THAT(Problem(), HasSubstr("--fix tp=2: the command line does not set "
+                                   "tp; it sets dp, dp_bucket_mb"));
+  options_.fix = {"microbatches"};
+  EXPECT_THAT(Problem(), HasSubstr("give one value"));
+  options_.fix = {};
+  options_.vary = {"gradcheckpoint=1"};
+  EXPECT_THAT(Problem(), HasSubstr("did you mean 'grad_checkpoint'"));
+  options_.vary = {"grad_checkpoint=7"};
+  EXPECT_THAT(Problem(), HasSubstr("--vary grad_checkpoint=7: invalid value "
+                                   "'7'"));
 }
 
 TEST_F(InitTest, ReadsStepTimesByThePatternOfAnOption) {

@@ -75,9 +75,15 @@ TEST(Launch, TorchtitanTrainsThatModelOrSaysThatItHasNone) {
   EXPECT_THAT(LaunchText(job, {.dp = 4, .pp = 4, .microbatches = 16}),
               HasSubstr("--training.disable_cuda_graphs"));
   job.workload.model.layers = 40;
-  EXPECT_THAT(LaunchText(job, kZero3),
-              AllOf(HasSubstr("--config MY_CONFIG"),
-                    HasSubstr("has no configuration")));
+  EXPECT_THAT(
+      LaunchText(job, kZero3),
+      AllOf(HasSubstr("no command (torchtitan"),
+            HasSubstr("has no configuration"), Not(HasSubstr("torchrun"))));
+  EXPECT_EQ(LaunchJson(job, kZero3)["command"], "");
+  const fakes::TemporaryFolder folder;
+  EXPECT_THROW((void)WriteLaunch(job, kZero3, {.path = folder.path()}),
+               common::InputError);
+  EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
 TEST(Launch, FilesAreComplete) {
@@ -91,6 +97,16 @@ TEST(Launch, FilesAreComplete) {
                  {.dp = 8, .tp = 2, .microbatches = 32, .sp = 2}),
       AllOf(HasSubstr("  tp: 2\n"), HasSubstr("    num_hidden_layers: 32\n"),
             HasSubstr("lr_decay_style: cosine")));
+}
+
+TEST(Launch, AProgramIsWrittenBesideItsFile) {
+  const fakes::TemporaryFolder folder;
+  const Job job = LlamaOfItsFile("deepspeed");
+  (void)WriteLaunch(job, kZero3, {.path = folder.path()});
+  const fs::path program = folder.path() / "train_deepspeed.py";
+  EXPECT_THAT(common::ReadFile(program), HasSubstr("deepspeed.initialize"));
+  EXPECT_THAT(common::ReadFile(folder.path() / "launch.sh"),
+              HasSubstr(program.string()));
 }
 
 TEST(Launch, AFrameworkWithoutAnAdapterHasNoCommand) {
@@ -135,6 +151,12 @@ TEST(FindFramework, TakesNaturalNames) {
 TEST(FindMachine, TakesWhatNvidiaSmiPrintsAndSaysThatTpusAreNotSupported) {
   EXPECT_EQ(FindMachine({.gpu = "NVIDIA H100 80GB HBM3"}).gpu.name,
             FindMachine({.gpu = "h100"}).gpu.name);
+  EXPECT_EQ(FindMachine({.gpu = "NVIDIA GeForce RTX 5090"}).gpu.name,
+            FindMachine({.gpu = "5090"}).gpu.name);
+  for (const char* gpu : {"gb200", "b300", "h800", "h20", "a800", "mi325x",
+                          "mi355x", "l4", "a10", "rtx-5090"}) {
+    EXPECT_FALSE(FindMachine({.gpu = gpu}).gpu.name.empty()) << gpu;
+  }
   try {
     (void)FindMachine({.gpu = "tpu-v5e"});
     FAIL();

@@ -2,11 +2,15 @@
 
 #include "jobs/tune.h"
 
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "jobs/tune_job.h"
 #include "tests/fakes/program_test.h"
@@ -61,7 +65,10 @@ TEST_F(TuneTest, EndsWithACommandLineThatIsFasterThanTheUsers) {
   EXPECT_THAT(
       output_,
       AllOf(HasSubstr("preflight"),
-            HasSubstr("trial 1   dp=2,tp=1,pp=1,microbatches=8: 0.08"),
+            HasSubstr("next: at most 4 trials of 6 steps in 20 minutes, then "
+                      "at most 12 runs"),
+            HasSubstr("trial 1 of 4 (0.0 of 20 min)  "
+                      "dp=2,tp=1,pp=1,microbatches=8: 0.08"),
             HasSubstr("as fast as yours"), HasSubstr("left"),
             HasSubstr("Result page: " + Path(results + "page.html").string())));
   EXPECT_THAT(
@@ -73,7 +80,34 @@ TEST_F(TuneTest, EndsWithACommandLineThatIsFasterThanTheUsers) {
   // The same command finds everything measured.
   EXPECT_EQ(Oppa("tune oppa-results/tune.toml"), 0) << Printed();
   EXPECT_THAT(output_, AllOf(Not(HasSubstr("trial 1 ")),
-                             HasSubstr("Use this command line")));
+                             HasSubstr("Use this command line"),
+                             Not(HasSubstr("measuring"))));
+}
+
+// 20 steps are asked for, and the program has its own number.
+TEST_F(TuneTest, SaysThatAProgramEndsByItselfBeforeATrial) {
+  Write("train.sh",
+        "#!/bin/sh\nfor i in $(seq ${OWN_STEPS:-10}); do echo \"took 0.0$i\"; "
+        "done\n");
+  const std::string command =
+      "tune --model config.json --gpus 1x2 --memory-gib 8 --batch 16 --seq 64 "
+      "--step-time took.([0-9.]+) -- ./train.sh --accumulate {microbatches}";
+  EXPECT_EQ(Oppa(command), 1) << Printed();
+  EXPECT_THAT(output_, AllOf(HasSubstr("write {max_steps} where"),
+                             HasSubstr("or give --steps 10"),
+                             Not(HasSubstr("trial 1"))));
+  Write("train.sh", "#!/bin/sh\necho done\n");
+  EXPECT_EQ(Oppa(command), 1);
+  EXPECT_THAT(output_, HasSubstr("has no step time: give --step-time"));
+}
+
+TEST_F(TuneTest, CountsMoney) {
+  WriteProgram("");
+  EXPECT_EQ(Start("tune", "--price 3.6 --trials 2 --steps 4"), 0) << Printed();
+  // 2 GPUs and 1,024 tokens of a step: 0.002 USD a second.
+  EXPECT_THAT(output_, HasSubstr(" USD a step, "));
+  EXPECT_THAT(Content("oppa-results/tune/best.json"),
+              HasSubstr("usd_per_billion_tokens"));
 }
 
 // What takes the same time everywhere is not worth a change; terminal, page and
@@ -100,6 +134,57 @@ TEST_F(TuneTest, KeepsYoursWhereNothingIsFaster) {
   EXPECT_EQ(Oppa("status oppa-results/tune.toml"), 0);
   EXPECT_THAT(output_, HasSubstr("1 of 1"));
   EXPECT_EQ(Oppa("report oppa-results/tune.toml"), 0) << Printed();
+}
+
+// The only configuration that works is the present one.
+TEST_F(TuneTest, DoesNotRecommendYoursAsAnother) {
+  WriteProgram("if [ $m != 8 ]; then exit 3; fi");
+  EXPECT_EQ(Tune(), 0) << Printed();
+  EXPECT_THAT(output_, AllOf(HasSubstr("Keep yours"),
+                             Not(HasSubstr("Use this command line"))));
+}
+
+// A command line with placeholders is no command line of the user's.
+TEST_F(TuneTest, KeepsTheValuesThatStandForPlaceholders) {
+  Write("train.sh",
+        "#!/bin/sh\nfor i in $(seq 6); do echo \"took 0.0$((i % 3 + 3))\"; "
+        "done\n");
+  EXPECT_EQ(Oppa("tune --model config.json --gpus 1x2 --memory-gib 8 --batch "
+                 "16 --seq 64 --trials 2 --steps 6 --start "
+                 "dp=2,microbatches=4 --step-time took.([0-9.]+) -- "
+                 "./train.sh --micro {micro_batch_size} --accumulate "
+                 "{microbatches}"),
+            0)
+      << Printed();
+  EXPECT_THAT(output_, AllOf(HasSubstr("Keep yours"),
+                             HasSubstr("train.sh --micro 2 --accumulate 4\n")));
+}
+
+// Terminal, page and best.json have one result, that of the finals.
+TEST_F(TuneTest, FinalsThatReverseTheOrderOfTheSearchDecideEverywhere) {
+  // After the preflight and the search of two trials, the winner is slow.
+  WriteProgram(
+      "n=$(cat n 2>/dev/null || echo 0)\necho $((n + 1)) >n\n"
+      "if [ $n -ge 3 ] && [ $m != 8 ]; then m=9; fi");
+  EXPECT_EQ(Tune(), 0) << Printed();
+  const std::string results = "oppa-results/tune/";
+  const auto best = nlohmann::json::parse(Content(results + "best.json"));
+  EXPECT_EQ(best["config"], "yours") << Printed();
+  const auto& speed = best["speed_up"];
+  const std::string factor =
+      fmt::format("{:.2f}", speed["value"].get<double>());
+  const std::string interval =
+      fmt::format("[{:.2f}, {:.2f}]", speed["low"].get<double>(),
+                  speed["high"].get<double>());
+  const auto has_command = HasSubstr("--accumulate 8");
+  EXPECT_THAT(output_,
+              AllOf(has_command, HasSubstr(factor + " times " + interval +
+                                           " as fast as "
+                                           "yours")));
+  EXPECT_THAT(Content(results + "best.sh"), has_command);
+  EXPECT_THAT(Content(results + "page.html"),
+              AllOf(has_command, HasSubstr("Keep your configuration"),
+                    HasSubstr(factor + "×"), HasSubstr(interval + " over")));
 }
 
 TEST_F(TuneTest, PassesTheConfigurationToAProgramThatReadsItItself) {
@@ -143,10 +228,13 @@ TEST_F(TuneTest, StartsFromThePredictionsForAClusterFile) {
   EXPECT_THAT(
       output_,
       AllOf(HasSubstr("2 x H100"),
-            HasSubstr("trial 1   dp=2,tp=1,pp=1,microbatches=8"),
-            HasSubstr("trial 2   dp=2,tp=1,pp=1:"),
-            HasSubstr("train.sh --steps '{max_steps}' --accumulate 1\n"),
-            HasSubstr("Replace {max_steps} by the value")));
+            HasSubstr("min)  dp=2,tp=1,pp=1,microbatches=8"),
+            HasSubstr("min)  dp=2,tp=1,pp=1:"),
+            HasSubstr("train.sh --steps 6 --accumulate 1\n"),
+            HasSubstr("It has the 6 steps of a trial: write your own.")));
+  EXPECT_THAT(Content("oppa-results/tune/best.sh"),
+              AllOf(HasSubstr("# It has the 6 steps of a trial"),
+                    HasSubstr("train.sh --steps 6 ")));
   EXPECT_THAT(Content("oppa-results/tune.toml"),
               HasSubstr("methods = [\"oppa-sim\"]"));
 }
@@ -166,6 +254,52 @@ TEST_F(TuneTest, StopsAfterThreeTrialsThatFailAlike) {
   EXPECT_THAT(output_,
               AllOf(HasSubstr("failed alike"), HasSubstr("    no such device"),
                     HasSubstr("trial 3"), Not(HasSubstr("trial 4"))));
+}
+
+// With an ssh that starts the command on this machine.
+TEST_F(TuneTest, RunsOnTheHostsOfAFileAndEndsATrialOnAllOfThem) {
+  Write("ssh",
+        "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do\n"
+        "  [ \"$1\" = -o ] && shift\n  shift\ndone\n"
+        "echo $1 >> hosts-used\nshift\necho \"$*\" >> lines\n"
+        "exec setsid -w sh -c \"$*\"\n");
+  Write("hosts", "node-a slots=1\nme@node-b # the other\n");
+  // The second host runs out of memory, and the first one waits for it.
+  Write("train.sh",
+        "#!/bin/sh\necho \"$3 of $4, $NCCL_DEBUG\" >> ranks\n"
+        "if [ $1 = 8 ]; then\n"
+        "  [ $3 = 1 ] && { echo 'CUDA out of memory' >&2; exit 3; }\n"
+        "  echo $$ > waits; sleep 60\nfi\n"
+        "[ $3 = 0 ] || exit 0\n"
+        "for i in $(seq $2); do echo \"took 0.$1$((i % 3))\"; done\n");
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", (Path("").string() + ":" + path).c_str(), 1);
+  ::setenv("NCCL_DEBUG", "it's \"here\"", 1);
+  ::setenv("SECRET", "word", 1);  // not for the list of processes
+  const int code = Oppa(
+      "tune --hostfile hosts --gpus 2x1 --memory-gib 8 --model config.json "
+      "--batch 16 --seq 64 --trials 4 --steps 4 --finalists 1 --start "
+      "dp=2,microbatches=8 --step-time took.([0-9.]+) -- ./train.sh "
+      "{micro_batch_size} {max_steps} {node_rank} {master_addr}");
+  const int few = Oppa(
+      "tune --name few --hostfile hosts --gpus 4x1 --memory-gib 8 --model "
+      "config.json --batch 16 --seq 64 --start dp=4 -- ./train.sh "
+      "{micro_batch_size}");
+  const std::string refused = errors_;
+  ::setenv("PATH", path.c_str(), 1);
+  ::unsetenv("NCCL_DEBUG");
+  ::unsetenv("SECRET");
+  ASSERT_EQ(code, 0) << Content("oppa-results/tune.toml");
+  EXPECT_THAT(Content("ranks"), AllOf(HasSubstr("0 of node-a, it's \"here\""),
+                                      HasSubstr("1 of node-a, it's")));
+  EXPECT_THAT(Content("hosts-used"), HasSubstr("node-a\nme@node-b\n"));
+  EXPECT_THAT(Content("lines"), Not(HasSubstr("SECRET")));
+  EXPECT_THAT(Content("oppa-results/tune/oppa/1/trials.csv"),
+              HasSubstr("out_of_memory"));
+  EXPECT_NE(::kill(std::stoi(Content("waits")), 0), 0);  // it has ended
+  EXPECT_THAT(Content("oppa-results/tune/best.sh"), HasSubstr("{node_rank}"));
+  EXPECT_EQ(few, 2);
+  EXPECT_THAT(refused, HasSubstr("the hostfile has 2 of 4 nodes"));
 }
 
 TEST_F(TuneTest, RunsTheManifestThatInitWrote) {

@@ -1,5 +1,6 @@
 #include "plots/figures/figures.h"
 
+#include <cmath>
 #include <cstdlib>
 #include <set>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "common/text.h"
 #include "plots/figure_files.h"
+#include "plots/summary.h"
 #include "tests/plots/synthetic_experiment.h"
 
 namespace plots::figures_test {
@@ -123,6 +125,50 @@ ExperimentRecords RecordsForAll(const fs::path& folder) {
   records.problems.push_back(problem);
   records.problems.back().info.name = "other";
   return records;
+}
+
+TEST(Figures, EstimatesOfWhatIsLeftStandBesideTheTruth) {
+  const TemporaryFolder folder;
+  const ExperimentRecords records = RecordsForAll(folder.path());
+  const auto kind =
+      std::ranges::find(Figures(), "remaining", &FigureKind::name);
+  const auto figure = MakeFigure(*kind, records, &records.problems.front());
+  ASSERT_TRUE(figure);
+  EXPECT_THAT(figure->caption, HasSubstr("symbols: the truth"));
+  int compared = 0;
+  for (const Series& series : figure->panels.front().series) {
+    for (const MethodRecords& method : records.problems.front().methods) {
+      if (series.name != method.name + "_true") {
+        continue;
+      }
+      double sum = 0.0;  // what was left after the first trial
+      const auto shares =
+          RunSharesOf(method.runs, records.problems.front().info);
+      for (const RunShare& share : shares) {
+        sum += 100.0 * (1.0 / share.at[0] - 1.0);
+      }
+      const double mean = sum / static_cast<double>(shares.size());
+      if (std::isfinite(mean)) {
+        ASSERT_EQ(series.band.x.front(), 1.0);
+        EXPECT_NEAR(series.band.y.front().median, mean, 1e-9) << series.name;
+        ++compared;
+      }
+    }
+  }
+  EXPECT_GT(compared, 0);
+}
+
+TEST(Figures, AMethodLooksTheSameInEveryExperiment) {
+  const auto last = [](const std::vector<std::string>& names) {
+    return StylesOf(names).back();
+  };
+  for (const char* method : {"oppa-sim", "my-method"}) {
+    const LineStyle alone = last({method});
+    const LineStyle third = last({"random", "another-method", method});
+    EXPECT_EQ(alone.color, third.color) << method;
+    EXPECT_EQ(alone.dash, third.dash) << method;
+    EXPECT_EQ(alone.symbol, third.symbol) << method;
+  }
 }
 
 std::string Rgb(const std::string& color) {

@@ -166,8 +166,7 @@ TEST(SummaryText, SaysWhichNumbersAreMeasuredAndWhichAreNoiseFree) {
   const std::string text = TextOf(folder.path());
   EXPECT_THAT(text, HasSubstr("exhaustive optimum, noise-free: 2.000"));
   EXPECT_THAT(text, HasSubstr("best found, noise-free: 2.000"));
-  EXPECT_THAT(text, HasSubstr("steps/s: measured throughput of the\nbest "
-                              "configuration, with noise"));
+  EXPECT_THAT(text, HasSubstr("steps/s: measured throughput"));
 }
 
 TEST(SummaryText, CallsTheBestMeasuredWhereNoiseFreeIsUnknown) {
@@ -188,7 +187,7 @@ TEST(SummaryText, ExplainsOnlyTheColumnsThatAreShown) {
   EXPECT_THAT(TextOf(folder.path()), HasSubstr("to 95%:"));
   WriteProblem(folder.path(), {.backend = "command", .time_budget_s = 600.0});
   const std::string text = TextOf(folder.path());
-  for (const char* absent : {"to 95%", "of optimum", "at 5, 10"}) {
+  for (const char* absent : {"to 95%", "of optimum", "after 5, 10"}) {
     EXPECT_THAT(text, Not(HasSubstr(absent)));
   }
   EXPECT_THAT(text, HasSubstr("pick (ms): "));

@@ -189,11 +189,14 @@ TEST(Rules, ColossalAiDropsHighZeroStagesUnderAPipelineAndInFp32) {
 TEST(Rules, ReadsARuleSetWithCommentsAndNamesTheLineOfAnError) {
   const fakes::TemporaryFolder folder;
   const std::filesystem::path path = folder.path() / "mine.rules";
-  std::ofstream(path) << "# why\n\n$pp > 2  # because\n$tp > 2\n";
+  std::ofstream(path) << "# a set\n\n$pp > 2  # because\n\n"
+                         "# Links are\n# slow. Source: us.\n$tp > 2\n";
   const std::vector<Rule> rules = ReadRuleSet(path);
   ASSERT_EQ(rules.size(), 2U);
   EXPECT_EQ(rules[0].expression(), "$pp > 2");
   EXPECT_EQ(rules[0].origin(), "mine");
+  EXPECT_EQ(rules[0].reason(), "$pp > 2");
+  EXPECT_EQ(rules[1].reason(), "Links are slow");
   std::ofstream(path) << "# why\n$nope > 2\n";
   EXPECT_THAT(fakes::ErrorOf([&] { return ReadRuleSet(path); }),
               StartsWith(path.string() + ":2: rule \"$nope > 2\""));

@@ -231,7 +231,7 @@ TEST_F(WorkloadTest, ModelErrorsNameTheFileAndTheKey) {
                     HasSubstr("did you mean 'llama'?"),
                     HasSubstr("known: bert, qwen2, llama, mixtral, vit")));
   EXPECT_THAT(ModelError(R"({"model_type": "lama"})"),
-              HasSubstr("the key 'num_hidden_layers' is missing"));
+              HasSubstr("without 'hidden_size' is not a decoder"));
   EXPECT_THAT(ModelError("{}"), HasSubstr("'model_type' is missing"));
   EXPECT_THAT(ModelError(R"({"model_type": "qwen2"})"),
               HasSubstr("the key 'num_hidden_layers' is missing"));

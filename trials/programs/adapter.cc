@@ -43,7 +43,8 @@ AdapterSetting ReadSetting(const TomlTable& row) {
       {"flag", AdapterSetting::Kind::kFlag},
       {"key", AdapterSetting::Kind::kKey},
       {"variable", AdapterSetting::Kind::kVariable},
-      {"note", AdapterSetting::Kind::kNote}};
+      {"note", AdapterSetting::Kind::kNote},
+      {"refusal", AdapterSetting::Kind::kRefusal}};
   int names = 0;
   for (const auto& [key, kind] : kinds) {
     if (row.Has(key)) {
@@ -54,7 +55,8 @@ AdapterSetting ReadSetting(const TomlTable& row) {
   }
   if (names != 1 || setting.name.empty()) {
     throw InputError(fmt::format(
-        "{}: a setting has one of flag, key, variable and note", row.Where()));
+        "{}: a setting has one of flag, key, variable, note and refusal",
+        row.Where()));
   }
   setting.when = ReadRule(row, "when");
   setting.integer = ReadRule(row, "value");
@@ -64,18 +66,19 @@ AdapterSetting ReadSetting(const TomlTable& row) {
                      static_cast<int>(setting.boolean.has_value()) +
                      static_cast<int>(row.Has("text"));
   setting.has_value = values == 1;
-  const bool is_note = setting.kind == AdapterSetting::Kind::kNote;
-  if (values > (is_note ? 0 : 1) ||
+  const bool is_sentence = setting.kind == AdapterSetting::Kind::kNote ||
+                           setting.kind == AdapterSetting::Kind::kRefusal;
+  if (values > (is_sentence ? 0 : 1) ||
       (values == 0 && setting.kind != AdapterSetting::Kind::kFlag &&
-       !is_note)) {
+       !is_sentence)) {
     throw InputError(
         fmt::format("{}: '{}' has one of value, bool and text; only a flag may "
-                    "have none, and a note has none",
+                    "have none, and a sentence has none",
                     row.Where(), setting.name));
   }
   setting.otherwise = row.Has("default") ? row.RequireText("default") : "";
   setting.trial = row.GetBool("trial", false);
-  setting.launch = row.GetBool("launch", is_note);
+  setting.launch = row.GetBool("launch", is_sentence);
   setting.types = row.GetStrings("types");
   setting.file_only = row.GetBool("file_only", false);
   row.RejectUnknownKeys();
@@ -90,15 +93,15 @@ std::string ToText(double value) {
   return fmt::format("{:.0f}", std::round(value));
 }
 
-// The word that names a file: of the first option that the job has.
-std::optional<std::string> NamedFile(const std::vector<std::string>& options,
-                                     const AdapterJob& job) {
-  for (const std::string& option : options) {
-    if (auto value = FlagValue(job.words, option, true)) {
-      return value;
-    }
-  }
-  return std::nullopt;
+// The first word that names a file of the format.
+template <typename Words>
+auto FindFileWord(Words& words, ConfigFormat format) {
+  return std::ranges::find_if(words, [format](const std::string& word) {
+    const std::string extension = fs::path(word).extension();
+    return !word.starts_with('-') &&
+           (extension == fmt::format(".{}", common::ToString(format)) ||
+            (format == ConfigFormat::kYaml && extension == ".yml"));
+  });
 }
 
 // The variables of expressions, with the numbers of the config.json on which no
@@ -171,6 +174,12 @@ Adapter Adapter::Read(const fs::path& file) {
     found.text = config.GetString("text", "");
     config.RejectUnknownKeys();
   }
+  if (table.Has("program")) {
+    const TomlTable program = table.RequireTable("program");
+    adapter.program_ = {program.RequireString("path"),
+                        program.RequireString("text"), true};
+    program.RejectUnknownKeys();
+  }
   for (const TomlTable& row : table.GetTables("settings")) {
     adapter.settings_.push_back(ReadSetting(row));
     if (adapter.settings_.back().kind == AdapterSetting::Kind::kKey &&
@@ -203,13 +212,14 @@ std::optional<Adapter::FoundFile> Adapter::FindFile(const AdapterJob& job,
     return std::nullopt;
   }
   const bool required = purpose == Purpose::kTrial;
-  const auto named = NamedFile(config_file_->options, job);
+  const auto named = NamedFile(job);
   if (!named || named->empty()) {
     if (required && !config_file_->keys_as_flags) {
       throw InputError(fmt::format(
-          "the command line of {} has no {} FILE, whose keys a trial sets",
-          name_,
-          config_file_->options.empty() ? "option" : config_file_->options[0]));
+          "the command line of {} has no {}, whose keys a trial sets", name_,
+          config_file_->options.empty()
+              ? fmt::format("FILE.{}", common::ToString(config_file_->format))
+              : config_file_->options[0] + " FILE"));
     }
     return std::nullopt;
   }
@@ -314,8 +324,23 @@ void Adapter::SetKey(const std::string& name,
   }
 }
 
+std::optional<std::string> Adapter::NamedFile(const AdapterJob& job) const {
+  for (const std::string& option : config_file_->options) {
+    if (auto value = FlagValue(job.words, option, true)) {
+      return value;
+    }
+  }
+  const auto word = FindFileWord(job.words, config_file_->format);
+  return config_file_->options.empty() && word != job.words.end()
+             ? std::optional(*word)
+             : std::nullopt;
+}
+
 void Adapter::SetPath(const fs::path& path,
                       std::vector<std::string>& words) const {
+  if (config_file_->options.empty()) {
+    *FindFileWord(words, config_file_->format) = path.string();
+  }
   for (const std::string& option : config_file_->options) {
     if (FlagValue(words, option, true)) {
       SetFlagWord(words, option, true, path.string());
@@ -334,6 +359,10 @@ RenderedJob Adapter::Render(const AdapterJob& job,
     if (setting->kind == AdapterSetting::Kind::kNote) {
       if (value) {
         rendered.notes.push_back(setting->name);
+      }
+    } else if (setting->kind == AdapterSetting::Kind::kRefusal) {
+      if (value && rendered.refusal.empty()) {
+        rendered.refusal = setting->name;
       }
     } else if (setting->kind == AdapterSetting::Kind::kVariable) {
       if (value) {
@@ -356,10 +385,13 @@ RenderedJob Adapter::Render(const AdapterJob& job,
 
 RenderedJob Adapter::RenderUsual(AdapterJob job, const ParallelConfig& config,
                                  const fs::path& files) const {
+  const fs::path program = files / program_.path;
   std::map<std::string, std::string> texts = {
       {"nodes", std::to_string(job.cluster.nodes)},
       {"gpus", std::to_string(job.cluster.gpus())},
       {"gpus_per_node", std::to_string(job.cluster.gpus_per_node)},
+      {"program", program.string()},
+      {"folder", files.empty() ? "." : files.string()},
       {"config_json", job.config_json.empty()
                           ? "config.json"
                           : fs::absolute(job.config_json).string()}};
@@ -377,7 +409,16 @@ RenderedJob Adapter::RenderUsual(AdapterJob job, const ParallelConfig& config,
       std::ranges::transform(on_nodes_, std::back_inserter(job.words), expand);
     }
   }
-  return Render(job, config, Purpose::kLaunch, files, expand);
+  RenderedJob rendered = Render(job, config, Purpose::kLaunch, files, expand);
+  if (job.config_json.empty() && rendered.refusal.empty() &&
+      std::ranges::find(settings_, "{config_json}", &AdapterSetting::text) !=
+          settings_.end()) {
+    rendered.refusal = "it reads a config.json: --model FILE";
+  }
+  if (!program_.path.empty()) {
+    rendered.files.push_back({program, program_.content, true});
+  }
+  return rendered;
 }
 
 std::string CommandLine(const RenderedJob& job) {

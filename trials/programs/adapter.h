@@ -26,11 +26,14 @@ namespace trials {
 
 // One row of an adapter's `settings`: a command-line flag, a key of the
 // framework's file or an environment variable, its value, and the condition
-// under which the job has it; or a note for the user.
+// under which the job has it; or a sentence for the user: a note, or why the
+// framework cannot train the model.
 struct AdapterSetting {
-  enum class Kind { kFlag, kKey, kVariable, kNote };
+  enum class Kind { kFlag, kKey, kVariable, kNote, kRefusal };
   Kind kind = Kind::kFlag;
-  std::string name;             // "--micro-batch-size", "optimizer.zero_stage"
+  // "--micro-batch-size" (other forms: command_words.h),
+  // "optimizer.zero_stage"
+  std::string name;
   std::optional<Rule> when;     // absent: always
   std::optional<Rule> integer;  // `value`: an expression
   std::optional<Rule> boolean;  // `bool`: an expression, written true or false
@@ -58,6 +61,7 @@ struct AdapterJob {
 struct RenderedFile {
   std::filesystem::path path;
   std::string content;
+  bool program = false;  // what the command starts
 };
 
 struct RenderedJob {
@@ -65,6 +69,7 @@ struct RenderedJob {
   std::vector<std::string> environment;  // "NAME=value"
   std::vector<RenderedFile> files;
   std::vector<std::string> notes = {};  // what the user has to know or do
+  std::string refusal = {};  // why the framework cannot train the model
 };
 
 // What starts the job in a POSIX shell: NAME=value ... words.
@@ -158,7 +163,9 @@ class Adapter {
   // The framework's own configuration file.
   struct ConfigFile {
     ConfigFormat format = ConfigFormat::kJson;
-    std::vector<std::string> options;  // that name it: "--deepspeed_config"
+    // That name it: "--deepspeed_config". Empty: the first word with the
+    // format's extension is the file.
+    std::vector<std::string> options;
     bool keys_as_flags = false;  // --KEY VALUE where the job names no file
     std::string text;  // of a complete file; Purpose::kLaunch sets its keys
   };
@@ -181,7 +188,10 @@ class Adapter {
   // Sets or removes a key of the file.
   void SetKey(const std::string& name, const std::optional<ConfigValue>& value,
               FoundFile& found) const;
-  // Makes the options that name the file name `path`.
+  // The user's file, as a job names it.
+  [[nodiscard]] std::optional<std::string> NamedFile(
+      const AdapterJob& job) const;
+  // Makes the words that name the file name `path`.
   void SetPath(const std::filesystem::path& path,
                std::vector<std::string>& words) const;
   [[nodiscard]] std::optional<FoundFile> FindFile(const AdapterJob& job,
@@ -206,6 +216,7 @@ class Adapter {
   std::filesystem::path file_;
   std::vector<AdapterSetting> settings_;
   std::optional<ConfigFile> config_file_;
+  RenderedFile program_;  // of the usual command; without a path: the user's
   LogPatterns log_;
   common::TomlTable space_;
 };

@@ -10,6 +10,7 @@
 #include "common/fields.h"
 #include "common/text.h"
 #include "trials/knobs.h"
+#include "trials/programs/rank_launch.h"
 #include "trials/programs/trial_rendering.h"
 
 namespace trials {
@@ -99,10 +100,22 @@ CommandOptions ReadCommandOptions(const common::TomlTable& table,
   options.program.insert(options.program.begin(), launcher.begin(),
                          launcher.end());
   ReadAdapter(table, options);
+  if (table.Has("hostfile")) {
+    options.hosts = table.At("hostfile", [&] {
+      return ReadHosts(table.Folder() / table.RequireString("hostfile"));
+    });
+  }
+  const std::string usual = options.hosts.empty() ? "one" : "per-node";
   try {
-    common::FromText(table.GetString("ranks", "one"), options.ranks);
+    common::FromText(table.GetString("ranks", usual), options.ranks);
   } catch (const common::InputError& e) {
     table.Fail("ranks", fmt::format("ranks: {}", e.what()));
+  }
+  if (!options.hosts.empty() &&
+      options.ranks != CommandOptions::Ranks::kPerNode) {
+    table.Fail("ranks",
+               "ssh starts one process on each host of the hostfile: "
+               "ranks = \"per-node\"");
   }
   return options;
 }

@@ -24,7 +24,7 @@ struct CommandOptions {
   // The number of processes of the program, and how they are started.
   enum class Ranks {
     kOne,      // oppa starts one; it may start others (torchrun, mpirun)
-    kPerNode,  // srun, one on each node of the cluster
+    kPerNode,  // srun or ssh, one on each node of the cluster
     kPerGpu,   // srun, one for each GPU
   };
   KnobSet knobs = BuiltInKnobs();
@@ -32,7 +32,8 @@ struct CommandOptions {
   std::vector<std::string> environment;  // "NAME=value", additional
   std::filesystem::path folder;          // where it starts
   Ranks ranks = Ranks::kOne;
-  std::vector<std::string> rank_wrapper;  // words ahead of those of each rank
+  std::vector<std::string> hosts;         // with per-node: for ssh; empty: srun
+  std::vector<std::string> rank_wrapper;  // `oppa contain`, for each rank
   double timeout_s = 3600.0;              // of a trial; > 0
   double silence_s = 600.0;               // without a report: hung; > 0
   double patience_s = 10.0;               // from SIGTERM to SIGKILL; >= 0

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -16,8 +15,10 @@
 #include "common/files.h"
 #include "common/hash.h"
 #include "trials/programs/contained_process.h"
+#include "trials/programs/error_line.h"
 #include "trials/programs/leftovers.h"
 #include "trials/programs/log_scanner.h"
+#include "trials/programs/rank_launch.h"
 #include "trials/programs/trial_log.h"
 #include "trials/programs/trial_rendering.h"
 #include "trials/programs/trial_report.h"
@@ -91,10 +92,20 @@ class RunningTrial {
           error == ENOEXEC ? " (a script begins with a line like #!/bin/sh)"
                            : ""));
     }
-    if (interrupted_) {
+    // A signal that ended the ranks may arrive here after their end.
+    if (interrupted_ || (!decided_ && !IsComplete() && request_.interrupted &&
+                         request_.interrupted())) {
       throw TrialInterrupted("the trial was ended before its time");
     }
-    return Judge();
+    Measurement measurement = Judge();
+    if (measurement.outcome == Outcome::kFailed && !decided_) {
+      const std::string lost = LostNodes(options_, process_.wait_status());
+      if (!lost.empty()) {
+        throw TrialInterrupted(
+            fmt::format("the trial has no result: {}", lost));
+      }
+    }
+    return measurement;
   }
 
  private:
@@ -102,6 +113,7 @@ class RunningTrial {
   struct Source {
     bool has_reports = true;
     bool is_output = true;  // of the program: it may have any text
+    int number = 0;
     LineReader lines;
     ReportReader reports;
   };
@@ -149,11 +161,14 @@ class RunningTrial {
       return;
     }
     if (IsComplete()) {  // it may tear down and report its peak
-      // A program that does not read oppa's settings may train on and on.
+      // A program that does not read oppa's settings may train on and on. The
+      // ranks of several nodes need more time to end.
       constexpr double kPatienceOfLog = 2.0;
       if (now_s - last_report_s_ >
           std::min(options_.patience_s,
-                   scanner_ ? kPatienceOfLog : options_.patience_s)) {
+                   scanner_ && options_.ranks == CommandOptions::Ranks::kOne
+                       ? kPatienceOfLog
+                       : options_.patience_s)) {
         process_.End();
       }
     } else if (now_s - begin_s_ >= limit_s_) {
@@ -179,6 +194,7 @@ class RunningTrial {
   void Take(std::string_view line, Source& source) {
     if (source.is_output) {
       LookForMemory(line);
+      error_.Read(line, source.number);
     }
     if (source.has_reports) {
       ReadReports(line, source.reports);
@@ -224,6 +240,7 @@ class RunningTrial {
     }
     if (report.step_time_s && !IsComplete()) {
       if (result_.step_times_s.empty()) {
+        error_.Forget();
         result_.setup_s =
             std::max(last_report_s_ - begin_s_ - *report.step_time_s, 0.0);
       }
@@ -256,7 +273,7 @@ class RunningTrial {
       result_.message = says_out_of_memory_;
     } else {
       result_.outcome = Outcome::kFailed;
-      const std::string last = log_.LastLine();
+      const std::string last = error_.text();
       result_.message = fmt::format(
           "{} after {} of {} steps{}{}{}", HowItEnded(process_.wait_status()),
           result_.step_times_s.size(), request_.max_steps,
@@ -276,7 +293,8 @@ class RunningTrial {
   ReportFile report_file_;
   Source file_{.is_output = false};
   Source output_;
-  Source errors_{.has_reports = false};
+  Source errors_{.has_reports = false, .number = 1};
+  ErrorLine error_;
   std::string broken_report_;
   Measurement result_;
   std::optional<Outcome> decided_;
@@ -295,13 +313,7 @@ CommandRunner::CommandRunner(CommandOptions options, Cluster cluster)
 
 Measurement CommandRunner::Run(const TrialRequest& request) {
   request.candidate.RejectPlan("command");
-  if (options_.ranks != CommandOptions::Ranks::kOne &&
-      std::getenv("SLURM_JOB_ID") == nullptr) {
-    throw common::InputError(
-        "[backend] ranks are started with srun, and this is not in an "
-        "allocation of Slurm: give --dispatch slurm, or ranks = \"one\" and a "
-        "program that starts them itself");
-  }
+  (void)DescribeNodes(options_, cluster_);
   ContainedProcess::Spec spec;
   const std::string name = FileName(request.candidate.config(), options_.knobs);
   const fs::path folder =

@@ -29,7 +29,8 @@ namespace trials {
 // The first trial begins after EndLeftovers (leftovers.h).
 //
 // Errors: Run throws std::runtime_error when the program cannot be started,
-// InputError for ranks outside an allocation of Slurm, and TrialInterrupted.
+// InputError as DescribeNodes, and TrialInterrupted, also for nodes that are
+// lost (rank_launch.h).
 class CommandRunner final : public TrialRunner {
  public:
   CommandRunner(CommandOptions options, Cluster cluster);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include <fmt/format.h>
+
 namespace trials {
 namespace {
 
@@ -19,30 +21,79 @@ bool SameName(std::string_view a, std::string_view b) {
          });
 }
 
+bool IsKey(std::string_view flag) {
+  return !flag.starts_with('-') && !flag.starts_with('_');
+}
+
+// Whether the value follows '=' in the same word, whatever the words show.
+bool IsJoined(std::string_view flag) {
+  return flag.ends_with('=') || IsKey(flag);
+}
+
+std::string_view NameOf(std::string_view flag) {
+  return flag.substr(0, flag.find('='));
+}
+
 // The words [begin, end) of a flag, of which the value is in the first one if
 // it follows '='.
 struct FlagValueSpan {
   std::size_t begin;
   std::size_t end;
-  std::size_t equals;  // npos: there is none
+  std::size_t equals;    // npos: there is none
+  bool negated = false;  // "--noflag"
 };
+
+bool IsNegation(std::string_view word, std::string_view name) {
+  return name.starts_with("--") &&
+         (SameName(word, fmt::format("--no{}", name.substr(2))) ||
+          SameName(word, fmt::format("--no{}", name.substr(1))));
+}
 
 std::optional<FlagValueSpan> Find(const Words& words, std::string_view flag,
                                   bool has_value) {
+  const std::string_view wanted = NameOf(flag);
   for (std::size_t i = words.size(); i-- > 0;) {
     const std::string_view word = words[i];
-    if (!word.starts_with('-')) {
-      continue;
-    }
     const std::size_t equals = word.find('=');
-    if (!SameName(word.substr(0, equals), flag)) {
+    const bool joined = equals != std::string::npos;
+    std::string_view name = word.substr(0, equals);
+    if (IsKey(flag) && joined) {  // "++key=value"
+      name.remove_prefix(std::min(name.find_first_not_of('+'), name.size()));
+    }
+    if (IsKey(flag) ? !joined : !word.starts_with('-')) {
       continue;
     }
-    const bool next = equals == std::string::npos && i + 1 < words.size() &&
-                      (has_value || IsBoolean(words[i + 1]));
-    return FlagValueSpan{i, i + (next ? 2 : 1), equals};
+    if (!joined && IsNegation(word, wanted)) {
+      return FlagValueSpan{i, i + 1, equals, true};
+    }
+    if (SameName(name, wanted)) {
+      const bool next = !joined && !IsJoined(flag) && i + 1 < words.size() &&
+                        (has_value || IsBoolean(words[i + 1]));
+      return FlagValueSpan{i, i + (next ? 2U : 1U), equals};
+    }
   }
   return std::nullopt;
+}
+
+// Whether some option of the program, after the words of its launcher, is
+// written "--flag=value", and none "--flag value".
+bool ShowsJoinedOptions(const Words& words) {
+  auto word = std::ranges::find_if(words, [](const std::string& each) {
+    return each == "-m" || each.ends_with(".py");
+  });
+  word = word == words.end() ? words.begin() : word;
+  bool joined = false;
+  for (; word != words.end(); ++word) {
+    if (!word->starts_with("--")) {
+      continue;
+    }
+    if (word->find('=') != std::string::npos) {
+      joined = true;
+    } else if (word + 1 != words.end() && !(word + 1)->starts_with('-')) {
+      return false;
+    }
+  }
+  return joined;
 }
 
 }  // namespace
@@ -53,28 +104,35 @@ std::optional<std::string> FlagValue(const Words& words, std::string_view flag,
   if (!span) {
     return std::nullopt;
   }
-  if (span->equals != std::string::npos) {
-    return words[span->begin].substr(span->equals + 1);
-  }
   const bool next = span->end - span->begin == 2;
-  if (!has_value) {  // "--flag False" is a flag that is off
-    const bool off = next && (words[span->begin + 1] == "False" ||
-                              words[span->begin + 1] == "false");
-    return off ? std::nullopt : std::optional<std::string>("");
+  std::string value;
+  if (span->equals != std::string::npos) {
+    value = words[span->begin].substr(span->equals + 1);
+  } else if (next) {
+    value = words[span->begin + 1];
+  } else if (span->negated || IsJoined(flag)) {
+    value = span->negated ? "false" : "true";
   }
-  return next ? words[span->begin + 1] : "";
+  if (has_value) {
+    return value;
+  }
+  // "--flag False" is a flag that is off.
+  return value == "False" || value == "false" ? std::nullopt
+                                              : std::optional<std::string>("");
 }
 
 void SetFlagWord(Words& words, std::string_view flag, bool has_value,
                  const std::string& value) {
+  const bool joined = IsJoined(flag) || ShowsJoinedOptions(words);
   const FlagValueSpan span =
       Find(words, flag, has_value)
           .value_or(
               FlagValueSpan{words.size(), words.size(), std::string::npos});
-  const bool exists = span.begin < words.size();
+  const bool exists = span.begin < words.size() && !span.negated;
   Words set = {exists ? words[span.begin].substr(0, span.equals)
-                      : std::string(flag)};
-  if (has_value && span.equals != std::string::npos) {
+                      : std::string(NameOf(flag))};
+  if (has_value && (span.equals != std::string::npos || IsJoined(flag) ||
+                    (!exists && joined))) {
     set.front() += "=" + value;
   } else if (has_value) {
     set.push_back(value);
@@ -85,6 +143,9 @@ void SetFlagWord(Words& words, std::string_view flag, bool has_value,
 
 void RemoveFlag(Words& words, std::string_view flag, bool has_value) {
   while (const auto span = Find(words, flag, has_value)) {
+    if (span->negated) {
+      return;
+    }
     words.erase(words.begin() + span->begin, words.begin() + span->end);
   }
 }

@@ -1,4 +1,12 @@
 // Flags in the words of a command line.
+//
+// A flag is named as the program takes it:
+//
+//   --flag    "--flag value" or "--flag=value"
+//   --flag=   "--flag=value" only, "--flag" for "--flag=true" (absl, nanoGPT)
+//   a.flag    "a.flag=value", also after "+" or "++" (Hydra)
+//
+// "--noflag" and "--no-flag" are the value "false" of a flag with dashes.
 
 #ifndef TRIALS_PROGRAMS_COMMAND_WORDS_H_
 #define TRIALS_PROGRAMS_COMMAND_WORDS_H_
@@ -10,19 +18,20 @@
 
 namespace trials {
 
-// The value of a flag that is written "--flag value" or "--flag=value"; "" for
-// a flag without a value, nothing if the words lack the flag. Names may be
-// written with '-' or '_'. The last one counts.
+// The value of a flag; "" for one without a value, nothing if the words lack
+// the flag or turn one without a value off. Names may be written with '-' or
+// '_'. The last one counts.
 [[nodiscard]] std::optional<std::string> FlagValue(
     const std::vector<std::string>& words, std::string_view flag,
     bool has_value);
 
-// Sets the flag where it is, or adds it at the end. `value` is ignored for a
-// flag without a value.
+// Sets the flag where it is, or adds it at the end, as "--flag=value" where the
+// options of the program are written so. `value` is ignored for a flag without
+// a value.
 void SetFlagWord(std::vector<std::string>& words, std::string_view flag,
                  bool has_value, const std::string& value);
 
-// Removes the flag and its value wherever they are.
+// Removes the flag and its value wherever they are; not "--noflag".
 void RemoveFlag(std::vector<std::string>& words, std::string_view flag,
                 bool has_value);
 

@@ -8,12 +8,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "common/text.h"
-
 namespace trials {
 namespace {
-
-constexpr std::size_t kLastBytes = 4096;
 
 // Keeps the last `most` bytes of a growing text; returns the number of bytes
 // dropped.
@@ -61,8 +57,6 @@ TrialLog::~TrialLog() {
 }
 
 void TrialLog::Append(std::string_view text) {
-  last_ += text.substr(text.size() - std::min(text.size(), kLastBytes));
-  KeepEnd(last_, kLastBytes);
   const std::string_view first = text.substr(0, half_ - head_);
   Write(first);
   head_ += first.size();
@@ -70,13 +64,6 @@ void TrialLog::Append(std::string_view text) {
   if (tail_.size() >= 2 * half_) {  // now and then, not with every piece
     left_out_ += KeepEnd(tail_, half_);
   }
-}
-
-std::string TrialLog::LastLine() const {
-  const std::string_view text = common::Trim(last_);
-  const std::size_t end = text.rfind('\n');
-  return std::string(common::Trim(
-      end == std::string_view::npos ? text : text.substr(end + 1)));
 }
 
 void TrialLog::Write(std::string_view text) {

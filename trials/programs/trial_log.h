@@ -24,9 +24,6 @@ class TrialLog {
 
   void Append(std::string_view text);
 
-  // The last line that is not empty, for a message.
-  [[nodiscard]] std::string LastLine() const;
-
  private:
   void Write(std::string_view text);
 
@@ -35,7 +32,6 @@ class TrialLog {
   std::size_t head_ = 0;        // bytes in the file
   std::string tail_;            // at most 2 * half_
   std::uint64_t left_out_ = 0;  // bytes dropped from tail_
-  std::string last_;            // the end of all, for LastLine
 };
 
 }  // namespace trials

@@ -9,8 +9,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/hash.h"
 #include "common/process.h"
 #include "common/text.h"
+#include "trials/programs/rank_launch.h"
 
 namespace trials {
 namespace {
@@ -22,6 +24,10 @@ bool IsPlaceholder(std::string_view text) {
     return (c >= 'a' && c <= 'z') || c == '_' || (c >= '0' && c <= '9');
   });
 }
+
+// Of {master_port}, below those that systems give to clients.
+constexpr int kFirstPort = 20000;
+constexpr int kPorts = 10000;
 
 // Numbers and booleans as such, other texts as strings.
 common::Json JsonValue(const Knob& knob, int value) {
@@ -68,7 +74,17 @@ std::map<std::string, std::string> Placeholders(const CommandOptions& options,
       {"seed", std::to_string(request.seed)},
       {"gpus", std::to_string(cluster.gpus())},
       {"nodes", std::to_string(cluster.nodes)},
-      {"gpus_per_node", std::to_string(cluster.gpus_per_node)}};
+      {"gpus_per_node", std::to_string(cluster.gpus_per_node)},
+      // Each node replaces it (RunRank).
+      {"node_rank",
+       options.ranks == CommandOptions::Ranks::kOne ? "0" : "{node_rank}"},
+      {"master_addr", MasterAddress(options)},
+      // Another one than the last trial's, which may still be in use.
+      {"master_port",
+       std::to_string(kFirstPort +
+                      common::DeriveSeed(ToString(config, options.knobs),
+                                         request.seed + request.max_steps) %
+                          kPorts)}};
   for (const Knob& knob : options.knobs) {
     values[knob.name] =
         knob.Text(ValueOf(knob, config, options.workload.batch_size));
@@ -122,25 +138,7 @@ std::string Expand(std::string_view word,
 std::vector<std::string> TrialWords(const CommandOptions& options,
                                     const Cluster& cluster,
                                     const TrialRequest& request) {
-  std::vector<std::string> words;
-  if (options.ranks != CommandOptions::Ranks::kOne) {
-    const int per_node = options.ranks == CommandOptions::Ranks::kPerGpu
-                             ? cluster.gpus_per_node
-                             : 1;
-    // The job has one task a node, with all its cores: --overcommit shares
-    // them among the ranks.
-    words = {"srun",
-             fmt::format("--nodes={}", cluster.nodes),
-             fmt::format("--ntasks={}", cluster.nodes * per_node),
-             fmt::format("--ntasks-per-node={}", per_node),
-             "--overcommit",
-             "--kill-on-bad-exit=1",
-             "--input=none",
-             "--export=ALL",
-             "--chdir=" + options.folder.string()};
-    words.insert(words.end(), options.rank_wrapper.begin(),
-                 options.rank_wrapper.end());
-  }
+  std::vector<std::string> words = LaunchWords(options, cluster);
   const auto values = Placeholders(options, cluster, request);
   for (const std::string& word : options.program) {
     words.push_back(Expand(word, values));
@@ -153,12 +151,13 @@ AdapterJob JobOf(const CommandOptions& options, const Cluster& cluster) {
 }
 
 RenderedJob RenderJob(const CommandOptions& options, const Cluster& cluster,
-                      const ParallelConfig& config, const fs::path& files) {
-  TrialRequest request;
-  request.candidate = config;
+                      const TrialRequest& request, const fs::path& files) {
+  const ParallelConfig& config = request.candidate.config();
   auto values = Placeholders(options, cluster, request);
-  values["max_steps"] = "{max_steps}";
-  values["seed"] = "{seed}";
+  for (const char* name : {"node_rank", "master_addr"}) {
+    values[name] = fmt::format("{{{}}}", name);
+  }
+  values["master_port"] = "29500";
   const auto expand = [&values](std::string_view text) {
     return Expand(text, values);
   };
@@ -195,6 +194,8 @@ RenderedJob RenderTrial(const CommandOptions& options, const Cluster& cluster,
       [&values](std::string_view text) { return Expand(text, values); });
   CommandOptions rendered = options;
   rendered.program = std::move(job.words);
+  rendered.environment.insert(rendered.environment.end(),
+                              job.environment.begin(), job.environment.end());
   job.words = TrialWords(rendered, cluster, request);
   return job;
 }

@@ -23,7 +23,8 @@ namespace trials {
                           int batch_size);
 
 // The values of all placeholders by name: every parameter, {config},
-// {max_steps}, {seed}, {gpus}, {nodes} and {gpus_per_node}.
+// {max_steps}, {seed}, {gpus}, {nodes}, {gpus_per_node}, {node_rank},
+// {master_addr} and {master_port}.
 [[nodiscard]] std::map<std::string, std::string> Placeholders(
     const CommandOptions& options, const Cluster& cluster,
     const TrialRequest& request);
@@ -34,9 +35,8 @@ namespace trials {
 [[nodiscard]] std::string Expand(
     std::string_view word, const std::map<std::string, std::string>& values);
 
-// The command line of a trial, with {FIELD} of the configuration, {max_steps},
-// {seed}, {config}, {gpus}, {nodes} and {gpus_per_node} replaced, and prefixed
-// with srun if there are ranks.
+// The command line of a trial, with its placeholders replaced and LaunchWords
+// (rank_launch.h) ahead.
 [[nodiscard]] std::vector<std::string> TrialWords(const CommandOptions& options,
                                                   const Cluster& cluster,
                                                   const TrialRequest& request);
@@ -51,12 +51,14 @@ namespace trials {
                                       const std::filesystem::path& files,
                                       bool as_given = false);
 
-// The job with a configuration, for the user: without what only trials need.
-// {max_steps} and {seed} stay. A program whose words name no parameter reads
-// them from OPPA_TRIAL, which is in the environment of the job.
+// The job with a configuration, for the user: without what an adapter adds for
+// trials. {max_steps} and {seed} are those of the request, {node_rank} and
+// {master_addr} stay. A program whose
+// words name no parameter reads them from OPPA_TRIAL, which is in the
+// environment of the job.
 [[nodiscard]] RenderedJob RenderJob(const CommandOptions& options,
                                     const Cluster& cluster,
-                                    const ParallelConfig& config,
+                                    const TrialRequest& request,
                                     const std::filesystem::path& files);
 
 // The job that the manifest describes, without a configuration.

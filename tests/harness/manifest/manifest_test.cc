@@ -73,6 +73,22 @@ std::vector<std::string> NamesOf(const std::vector<Part>& parts) {
   return names;
 }
 
+// Clusters and rule sets are found by their names from any folder.
+TEST_F(ManifestTest, AManifestMayBeOutsideOfTheExperiments) {
+  const fakes::TemporaryFolder elsewhere;
+  std::string text = kGood;
+  const auto replace = [&text](const std::string& from, const std::string& to) {
+    ASSERT_NE(text.find(from), std::string::npos);
+    text.replace(text.find(from), from.size(), to);
+  };
+  const std::string model = "workloads/qwen2-1.5b.json";
+  replace(model, (folder_.path() / model).string());
+  replace("clusters/a5000-8.toml", "a5000-8");
+  fakes::WriteFile(elsewhere.path() / "own.toml", text);
+  const Manifest manifest = ReadManifest(elsewhere.path() / "own.toml");
+  EXPECT_GT(MakeTestbed(manifest.problems.front()).space->size(), 0);
+}
+
 TEST_F(ManifestTest, ReadsWhatIsThereAndDefaultsTheRest) {
   const Manifest manifest = Read();
   EXPECT_EQ(manifest.name, "m");

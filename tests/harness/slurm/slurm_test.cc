@@ -219,14 +219,6 @@ TEST_F(SlurmTest, WhatWaitsForAvoidedNodesIsSubmittedForAnyNode) {
   EXPECT_EQ(States()["xgboost/1"], "done");
 }
 
-TEST_F(SlurmTest, ARunIsToldWhenToStopBeforeSlurmsLimit) {
-  Replace("max_running = 3", "time_minutes = 1");
-  ASSERT_EQ(Submit(), 0) << output_;
-  const std::string command =
-      fakes::ReadFile(folder_.path() / "results/m/random/1/run.json");
-  EXPECT_THAT(command, HasSubstr("--stop-after-s 48"));
-}
-
 TEST_F(SlurmTest, NamesAndPathsOutOfTheResultsFolderAreRefused) {
   for (const char* name :
        {"../m", "a/b", ".", "..", "a b ", "$(x)", "-x", ""}) {

@@ -99,6 +99,25 @@ TEST_F(PredictionsTest, ASimulatedProblemRejectsPredictionsOfItsOwnMachine) {
       (void)CheckManifest(Read("[predictions]\ncluster = \"v100-dgx1\"\n")));
 }
 
+// The machine that the message names is accepted, whatever runs the trials.
+TEST_F(PredictionsTest, TheRemedyIsAnotherMachine) {
+  for (const auto& [machine, other] : {std::pair("a5000-8", "h100-infiniband"),
+                                       {"h100-infiniband", "a100-selene"}}) {
+    const std::string problem =
+        "[experiment]\nmethods = [\"oppa-sim\"]\n"
+        "[backend]\ntype = \"simulator\"\nframework = \"megatron-core\"\n"
+        "[workload]\nmodel = \"workloads/qwen2-1.5b.json\"\nbatch_size = 64\n"
+        "sequence_length = 1024\n[cluster]\nfile = \"" +
+        std::string(machine) + "\"\n[budget]\ntrials = 3\nq_max = 4\n";
+    EXPECT_THAT([&] { (void)CheckManifest(ReadText(problem)); },
+                ThrowsMessage<common::InputError>(
+                    HasSubstr("cluster = \"" + std::string(other) + "\"")));
+    EXPECT_NO_THROW((void)CheckManifest(
+        ReadText(problem + "[predictions]\ncluster = \"" + other +
+                 "\"\nframework = \"megatron-core\"\n")));
+  }
+}
+
 TEST_F(PredictionsTest, ACopyOfTheClusterFileIsStillTheGroundTruth) {
   std::filesystem::copy_file(folder_.path() / "clusters/a5000-8.toml",
                              folder_.path() / "copy.toml");

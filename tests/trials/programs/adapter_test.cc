@@ -111,6 +111,33 @@ TEST_F(AdapterTest, ReplacesTheUsersFlagsWhereTheyAre) {
   EXPECT_THAT(words, Not(Contains("--use-distributed-optimizer")));
 }
 
+// Keys of Hydra, flags of absl, and a file that no option names.
+TEST_F(AdapterTest, WritesTheFormsOfThePrograms) {
+  const auto file = folder_.path() / "own.toml";
+  const std::string adapter = file.string();
+  fakes::WriteFile(
+      file,
+      "settings = [\n"
+      "  {flag = \"train.micro\", value = \"$micro_batch_size\"},\n"
+      "  {flag = \"--accumulate=\", value = \"$microbatches\"},\n"
+      "  {flag = \"--remat=\", bool = \"$grad_checkpoint\"},\n"
+      "  {key = \"zero.stage\", value = \"$zero_stage\"},\n"
+      "]\n[file]\nformat = \"yaml\"\n");
+  job_.words = {"train.py", "run.yml", "++train.micro=2", "--noremat"};
+  fakes::WriteFile(folder_.path() / "run.yml", "zero:\n  stage: 1\n");
+  const PresentConfig present = Adapter::Find(adapter).Present(job_);
+  EXPECT_EQ(present.config.zero_stage, 1);
+  EXPECT_EQ(present.config.microbatches, 2);
+  EXPECT_EQ(present.config.grad_checkpoint, 0);
+  const RenderedJob job = Render(adapter,
+                                 "dp=16,tp=1,pp=1,microbatches=4,zero_stage=2,"
+                                 "grad_checkpoint=1");
+  EXPECT_THAT(job.words,
+              ElementsAre("train.py", job.files.at(0).path.string(),
+                          "++train.micro=1", "--remat=true", "--accumulate=4"));
+  EXPECT_THAT(job.files.at(0).content, HasSubstr("stage: 2"));
+}
+
 TEST_F(AdapterTest, LimitsOnlyTrialsToAFewStepsWithoutCheckpoints) {
   job_.words = {"pretrain_gpt.py", "--train-iters", "5000", "--save", "ckpt"};
   const std::string trial = common::ShellLine(

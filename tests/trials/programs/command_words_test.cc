@@ -63,6 +63,41 @@ TEST(CommandWords, SetsAFlagWhereItIsOrAddsItAtTheEnd) {
               ElementsAre("a", "--x", "b"));
 }
 
+TEST(CommandWords, ReadsAndSetsKeysOfHydra) {
+  Words words = {"train.py", "opt.lr=1", "+trainer.steps=5", "x"};
+  EXPECT_EQ(FlagValue(words, "trainer.steps", true), "5");
+  EXPECT_EQ(FlagValue(words, "steps", true), std::nullopt);
+  SetFlagWord(words, "trainer.steps", true, "7");
+  SetFlagWord(words, "micro", true, "2");
+  RemoveFlag(words, "opt.lr", true);
+  EXPECT_THAT(words,
+              ElementsAre("train.py", "+trainer.steps=7", "x", "micro=2"));
+}
+
+TEST(CommandWords, ReadsAndSetsFlagsOfAbsl) {
+  Words words = {"train.py", "--remat", "--noamp", "--no-log"};
+  EXPECT_EQ(FlagValue(words, "--remat=", true), "true");
+  EXPECT_EQ(FlagValue(words, "--amp=", true), "false");
+  EXPECT_EQ(FlagValue(words, "--log", false), std::nullopt);
+  RemoveFlag(words, "--log", false);  // it is off already
+  SetFlagWord(words, "--amp=", true, "true");
+  SetFlagWord(words, "--remat=", true, "false");
+  SetFlagWord(words, "--steps=", true, "7");
+  EXPECT_THAT(words, ElementsAre("train.py", "--remat=false", "--amp=true",
+                                 "--no-log", "--steps=7"));
+}
+
+TEST(CommandWords, AddsAFlagInTheFormOfTheOthers) {
+  const auto add = [](Words words) {
+    SetFlagWord(words, "--x", true, "7");
+    return words.back();
+  };
+  EXPECT_EQ(add({"torchrun", "--nproc", "2", "a.py", "--b=1"}), "--x=7");
+  EXPECT_EQ(add({"torchrun", "--nproc=2", "a.py", "--b", "1"}), "7");
+  EXPECT_EQ(add({"torchrun", "--nproc=2", "a.py", "--on"}), "7");
+  EXPECT_EQ(add({"torchrun", "-m", "a", "--b=1", "--c", "1"}), "7");
+}
+
 TEST(CommandWords, RemovesAFlagWhereverItIs) {
   const auto without = [](Words words, bool has_value) {
     RemoveFlag(words, "--x", has_value);

@@ -51,28 +51,11 @@ TEST(TrialLog, TheFirstHalfIsInTheFileAtOnce) {
   EXPECT_EQ(fakes::ReadFile(folder.path() / "trial.log"), "abcde");
 }
 
-TEST(TrialLog, TheLastLineIsTheLastOneWithText) {
-  TrialLog log("", 10);
-  EXPECT_EQ(log.LastLine(), "");
-  log.Append("one");
-  EXPECT_EQ(log.LastLine(), "one");
-  log.Append("\ntwo");
-  EXPECT_EQ(log.LastLine(), "two");
-  log.Append(" words \n\n  \n");
-  EXPECT_EQ(log.LastLine(), "two words");
-  // Of a long line, the last 4 KiB.
-  log.Append(std::string(5000, 'x'));
-  EXPECT_EQ(log.LastLine(), std::string(4096, 'x'));
-  log.Append(std::string(10, 'y'));
-  EXPECT_EQ(log.LastLine(), std::string(4086, 'x') + std::string(10, 'y'));
-}
-
 // A full disk ends the log, not the trial.
 TEST(TrialLog, WithoutSpaceTheTrialContinues) {
   TrialLog log("/dev/full", 10);
   log.Append("one\n");
-  log.Append("two\n");
-  EXPECT_EQ(log.LastLine(), "two");
+  EXPECT_NO_THROW(log.Append("two\n"));
 }
 
 }  // namespace trials::trial_log_test

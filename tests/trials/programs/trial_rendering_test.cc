@@ -48,27 +48,41 @@ TEST_F(TrialRendering, RanksAreStartedOnEachNodeOrGpu) {
       TrialWords(options_, cluster_, request_),
       ElementsAre("srun", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1",
                   "--overcommit", "--kill-on-bad-exit=1", "--input=none",
-                  "--export=ALL", "--chdir=/job", "wrap", "train", "--tp=2"));
+                  "--export=ALL", "--chdir=/job", "wrap", "--", "train",
+                  "--tp=2"));
   options_.ranks = CommandOptions::Ranks::kPerGpu;
   const auto words = TrialWords(options_, cluster_, request_);
   EXPECT_EQ(words.at(2), "--ntasks=8");
   EXPECT_EQ(words.at(3), "--ntasks-per-node=4");
 }
 
+TEST_F(TrialRendering, HostsGetTheProgramBySsh) {
+  options_.rank_wrapper = {"oppa", "contain"};
+  options_.ranks = CommandOptions::Ranks::kPerNode;
+  options_.hosts = {"me@a", "b", "c"};
+  options_.environment = {"X=1"};
+  options_.program = {"train", "{node_rank}", "{master_addr}"};
+  EXPECT_THAT(
+      TrialWords(options_, cluster_, request_),
+      ElementsAre("oppa", "contain", "--hosts", "me@a,b", "--folder", "/job",
+                  "--", "env", "X=1", "train", "{node_rank}", "a"));
+  EXPECT_THAT(RenderJob(options_, cluster_, request_, "").words,
+              ElementsAre("train", "{node_rank}", "{master_addr}"));
+  options_.ranks = CommandOptions::Ranks::kOne;  // on one node
+  EXPECT_THAT(TrialWords(options_, cluster_, request_),
+              ElementsAre("train", "0", "localhost"));
+}
+
 // A program whose words name no parameter reads them from the environment.
 TEST_F(TrialRendering, AProgramGetsItsParametersInWordsOrInTheEnvironment) {
-  EXPECT_THAT(RenderJob(options_, cluster_, request_.candidate.config(), "")
-                  .environment,
+  EXPECT_THAT(RenderJob(options_, cluster_, request_, "").environment,
               IsEmpty());
   options_.program = {"train", "--config={config}"};
-  EXPECT_THAT(RenderJob(options_, cluster_, request_.candidate.config(), "")
-                  .environment,
+  EXPECT_THAT(RenderJob(options_, cluster_, request_, "").environment,
               IsEmpty());
   options_.program = {"train", "--steps={max_steps}", "--gpus={gpus}"};
-  const RenderedJob job =
-      RenderJob(options_, cluster_, request_.candidate.config(), "");
-  EXPECT_THAT(job.words,
-              ElementsAre("train", "--steps={max_steps}", "--gpus=8"));
+  const RenderedJob job = RenderJob(options_, cluster_, request_, "");
+  EXPECT_THAT(job.words, ElementsAre("train", "--steps=7", "--gpus=8"));
   ASSERT_EQ(job.environment.size(), 1u);
   const std::string& variable = job.environment.front();
   ASSERT_TRUE(variable.starts_with("OPPA_TRIAL="));

@@ -1,0 +1,36 @@
+// Where the trials of a job run: on this machine, in allocations of Slurm, or
+// over ssh on the hosts of a file.
+
+#ifndef JOBS_TUNE_NODES_H_
+#define JOBS_TUNE_NODES_H_
+
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+
+namespace jobs {
+
+struct NodeOptions {
+  std::string slurm;     // "search": a job for all trials; "trial": for each
+  std::string sbatch;    // options of sbatch: "--partition=a100 --time=60"
+  std::string hostfile;  // relative to the folder in which it is typed
+};
+
+// The command line for one of several nodes: torchrun without a rendezvous gets
+// one at {master_addr}.
+[[nodiscard]] std::vector<std::string> OnNodes(std::vector<std::string> words);
+
+// The line of [backend] by which srun starts the command on the nodes; "" on
+// one node and for a command that starts its ranks itself.
+[[nodiscard]] std::string RanksText(const std::vector<std::string>& words,
+                                    int nodes);
+
+// The table [slurm]; "" without options of Slurm. With `cpus` > 0, jobs get so
+// many cores of a node and no GPUs.
+// Errors: throws InputError for what is not an option of sbatch.
+[[nodiscard]] std::string SlurmText(const NodeOptions& options, int cpus);
+
+}  // namespace jobs
+
+#endif  // JOBS_TUNE_NODES_H_

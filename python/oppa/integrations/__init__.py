@@ -1,0 +1,1 @@
+"""Optuna, Ray Tune, Transformers and Lightning. Each module needs its library."""

@@ -1,0 +1,125 @@
+"""A sampler and a pruner of Optuna, from version 5 on.
+
+    sampler = OppaSampler(oppa.create_study("tune.toml"))
+    study = optuna.create_study(sampler=sampler, pruner=OppaPruner(sampler))
+
+    def objective(trial):
+        config = sampler.config(trial)
+        try:
+            for step in range(1, sampler.max_steps + 1):
+                trial.report(train_step(config), step)
+                if trial.should_prune():
+                    raise optuna.TrialPruned
+        except torch.OutOfMemoryError:
+            return sampler.out_of_memory(trial)
+        return step_time(config)
+
+    study.optimize(objective)
+
+The objective is a step time in seconds, to be minimized. Every step is reported, from 1. One trial runs at a time.
+"""
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Dict, Optional, Sequence, Union
+
+import optuna
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler
+from optuna.trial import FrozenTrial, TrialState
+
+import oppa
+
+AnyTrial = Union[optuna.Trial, FrozenTrial]
+
+
+class OppaSampler(BaseSampler):
+    """Suggests the configurations of a search of oppa, which keeps the records and decides when to stop."""
+
+    def __init__(self, study: oppa.Study) -> None:
+        self.study = study
+        self.max_steps = study.max_steps
+        self._parameters = study.parameters
+        self._next: Optional[oppa.Trial] = None
+        self._number: Optional[int] = None  # of Optuna's trial that runs
+        self._peak: Optional[float] = None
+        self._out_of_memory = False
+
+    def config(self, trial: optuna.Trial) -> Dict[str, Any]:
+        """The configuration of a trial, whose parameters Optuna records."""
+        self.trial_of(trial)
+        return {name: trial.suggest_categorical(name, values) for name, values in self._parameters.items()}
+
+    def trial_of(self, trial: AnyTrial) -> oppa.Trial:
+        """The trial of oppa that runs as a trial of Optuna."""
+        if self._number not in (None, trial.number):
+            raise oppa.OppaError(f"trial {self._number} of Optuna is running, and one trial runs at a time: n_jobs=1")
+        if self._next is None:
+            self._next = self.study.ask()
+        self._number = trial.number
+        return self._next
+
+    def peak_memory(self, peak_memory_bytes: float) -> None:
+        """The peak memory of the running trial."""
+        self._peak = max(peak_memory_bytes, self._peak or 0.0)
+
+    def out_of_memory(self, trial: optuna.Trial) -> float:
+        """Marks a trial that ran out of memory, as a constraint that is violated. Returns its objective."""
+        self._out_of_memory = True
+        trial.set_constraint("memory", 1.0)
+        return float("inf")
+
+    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> Dict[str, BaseDistribution]:
+        return {}
+
+    def sample_relative(self, study: optuna.Study, trial: FrozenTrial,
+                        search_space: Dict[str, BaseDistribution]) -> Dict[str, Any]:
+        return {}
+
+    def sample_independent(self, study: optuna.Study, trial: FrozenTrial, param_name: str,
+                           param_distribution: BaseDistribution) -> Any:
+        config = self.trial_of(trial).config
+        if param_name not in config:
+            raise oppa.OppaError(f"unknown parameter '{param_name}'; known: {', '.join(config)}")
+        value = config[param_name]
+        try:
+            inside = param_distribution._contains(param_distribution.to_internal_repr(value))
+        except ValueError:
+            inside = False
+        if not inside:
+            raise oppa.OppaError(f"{param_name} = {value} is in the search space of the manifest and not in "
+                                 f"{param_distribution}: restrict [space], or use sampler.config(trial)")
+        return value
+
+    def after_trial(self, study: optuna.Study, trial: FrozenTrial, state: TrialState,
+                    values: Optional[Sequence[float]]) -> None:
+        if self._next is None or self._number != trial.number:
+            return
+        running, self._next, self._number = self._next, None, None
+        peak, self._peak = self._peak, None
+        names: Dict[TrialState, oppa.State] = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned"}
+        told: oppa.State = "memory_out" if self._out_of_memory else names.get(state, "failed")
+        self._out_of_memory = False
+        self.study.tell(running, state=told, step_times=_step_times(trial), peak_memory_bytes=peak)
+        try:
+            self._next = self.study.ask()
+        except oppa.SearchEnded:
+            with contextlib.suppress(RuntimeError):  # not in optimize(): the next trial fails with SearchEnded
+                study.stop()
+
+
+class OppaPruner(optuna.pruners.BasePruner):
+    """Prunes the trials that are unlikely to beat the best one of the search."""
+
+    def __init__(self, sampler: OppaSampler) -> None:
+        self._sampler = sampler
+
+    def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
+        running = self._sampler.trial_of(trial)
+        for step, time_s in enumerate(_step_times(trial), 1):
+            running.report(time_s, step)
+        return running.should_prune()
+
+
+def _step_times(trial: FrozenTrial) -> "list[float]":
+    return [time_s for _, time_s in sorted(trial.intermediate_values.items())]

@@ -1,0 +1,84 @@
+"""`python -m oppa.mcp [FILE.toml [STORAGE]]`: oppa as tools of the Model Context Protocol, on standard input and output.
+
+With a manifest, the tools drive its search; without one, there is only `plan`.
+"""
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any, Dict, List, Mapping, Optional
+
+from ._plan import plan
+from ._program import OppaError
+from ._study import _OUTCOMES, Study, create_study
+
+_NUMBER = {"type": "number"}
+_STRING = {"type": "string"}
+_INTEGER = {"type": "integer"}
+
+
+def _tool(name: str, description: str, properties: Mapping[str, Any], required: List[str]) -> Dict[str, Any]:
+    return {"name": name, "description": description,
+            "inputSchema": {"type": "object", "properties": properties, "required": required}}
+
+
+_PLAN = _tool("plan", "Predict the fastest parallel layouts of a training job, with the command to start each.", {
+    "model": {"type": "string", "description": "config.json, its folder, or layers=32,hidden=4096,heads=32,..."},
+    "gpus": {"type": "string", "description": "nodes x GPUs: 2x8"}, "gpu": {"type": "string", "description": "h100"},
+    "batch": {"type": "integer", "description": "sequences of a step over all GPUs"},
+    "seq": {"type": "integer", "description": "tokens of a sequence"}, "framework": _STRING,
+    "why": {"type": "string", "description": "explain the best configuration with these values: dp=8,tp=2"},
+}, ["model", "gpus", "batch", "seq"])
+_SEARCH = [
+    _tool("ask", "The next configuration to try. It runs until it is told; one at a time.", {}, []),
+    _tool("tell", "Record the result of the running trial.", {
+        "trial": _INTEGER, "outcome": {"enum": list(_OUTCOMES.values())},
+        "step_times_s": {"type": "array", "items": _NUMBER, "description": "of all max_steps, the first one included"},
+        "peak_memory_bytes": _NUMBER, "message": _STRING}, ["trial", "outcome"]),
+    _tool("best", "The best completed trial.", {}, []),
+    _tool("trials", "All trials on record.", {}, []),
+    _tool("space", "The values of each parameter.", {}, []),
+    _tool("enqueue", "Try a configuration next.", {"config": {"type": "string", "description": "dp=4,pp=2"}}, ["config"]),
+]
+
+
+def _call(study: Optional[Study], name: str, arguments: Dict[str, Any]) -> Any:
+    if name == "plan":
+        why = arguments.pop("why", None)
+        found = plan(**arguments)
+        return found.why(why) if why else [dict(one.raw, framework=one.framework) for one in found.layouts[:5]]
+    if study is None:
+        raise OppaError(f"{name} needs a manifest: python -m oppa.mcp FILE.toml")
+    return study._request(name, **arguments)
+
+
+def _answer(study: Optional[Study], method: str, params: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+    if method == "initialize":
+        return {"protocolVersion": params.get("protocolVersion", "2025-06-18"), "capabilities": {"tools": {}},
+                "serverInfo": {"name": "oppa", "version": "1"}}
+    if method == "tools/list":
+        return {"tools": [_PLAN, *(_SEARCH if study else [])]}
+    if method == "tools/call":
+        try:
+            result = _call(study, params["name"], dict(params.get("arguments") or {}))
+            text, failed = result if isinstance(result, str) else json.dumps(result), False
+        except (OppaError, TypeError) as error:
+            text, failed = str(error), True
+        return {"content": [{"type": "text", "text": text}], "isError": failed}
+    return {} if method == "ping" else None
+
+
+def main(words: List[str]) -> None:
+    study = create_study(words[0], words[1] if len(words) > 1 else None, load_if_exists=True) if words else None
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "id" not in request:
+            continue  # a notification
+        result = _answer(study, request["method"], request.get("params") or {})
+        error = {"code": -32601, "message": f"unknown method {request['method']}"}
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"],
+                          **({"error": error} if result is None else {"result": result})}), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

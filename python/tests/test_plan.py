@@ -1,0 +1,54 @@
+"""Plans by Python, and the JSON of the program."""
+import json
+
+import jsonschema
+import pytest
+
+import oppa
+from conftest import ROOT
+
+MODEL = {"layers": 32, "hidden": 4096, "heads": 32, "ffn": 14336, "vocab": 128256}
+JOB = {"gpus": "1x8", "gpu": "h100", "batch": 64, "seq": 2048}
+
+
+def validate(name, value):
+    jsonschema.Draft202012Validator(json.loads((ROOT / f"docs/schemas/{name}.json").read_text())).validate(value)
+
+
+def test_the_best_layout_is_the_fastest_that_fits():
+    plan = oppa.plan(MODEL, **JOB, framework=["megatron-lm", "torchtitan"])
+    validate("plan", plan.raw)
+    assert {layout.framework for layout in plan.layouts} == {"megatron-core", "fsdp2"}
+    best = plan.best
+    assert best.tokens_per_second_per_gpu == max(one.tokens_per_second_per_gpu for one in plan.layouts)
+    assert best.config["dp"] * best.config["tp"] * best.config["pp"] == 8
+    assert "torchrun" in best.command and 0 < best.mfu < 1
+    assert best.memory.peak_bytes < best.memory.capacity_bytes
+    assert (best.band is None) == ("bands" not in plan.raw[0])
+    for band, value in [] if best.band is None else [(best.band, best.step_time_s), (best.memory.band, best.memory.peak_bytes)]:
+        assert band[0] < value < band[1]
+
+
+def test_says_why_a_layout_is_not_the_best():
+    plan = oppa.plan(MODEL, **JOB, framework="megatron-lm")
+    validate("why", json.loads(oppa._program.run([*plan.words, "--why", "dp=8,tp=1", "--json"])))
+    assert "slower than" in plan.why("dp=8,tp=1")
+
+
+def test_names_the_reason_where_nothing_fits():
+    plan = oppa.plan(MODEL, **{**JOB, "gpus": "1x1"}, framework="megatron-lm")
+    assert plan.layouts == []
+    with pytest.raises(oppa.OppaError, match="out of memory"):
+        plan.best
+    with pytest.raises(oppa.OppaError, match="h10"):
+        oppa.plan(MODEL, **{**JOB, "gpu": "h10"})
+
+
+def test_tune_writes_the_command_to_use(manifest, tmp_path):
+    output = oppa._program.run(["tune", str(manifest), "--finalists", "1"])
+    assert "Use this command line" in output
+    best = json.loads((tmp_path / "oppa-results/job/best.json").read_text())
+    validate("best", best)
+    assert best["command"] == [str(tmp_path / "job.py")]
+    study = oppa.create_study(manifest, load_if_exists=True)  # the same search, in the same folder
+    assert study.folder == tmp_path / "oppa-results/job" and len(study.trials) == 9

@@ -1,0 +1,154 @@
+"""A search by Python: the records of the command line, also after a kill."""
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+import drive
+import job
+import oppa
+
+FOLDER = Path(__file__).parent
+
+
+def measured(trials):
+    """What does not depend on the clock."""
+    return [(one.config, one.state, one.step_times, one.peak_memory_bytes, one.chosen_by) for one in trials]
+
+
+def recorded(storage):
+    """The files of a search, without the times of suggestions and what names the run."""
+    folder = storage / "job/oppa/1"
+    return {name: (folder / name).read_text() for name in ("trials.csv", "steps.csv", "fits.csv")}
+
+
+def drive_in_process(manifest, storage, *event):
+    environment = {**os.environ, "PYTHONPATH": f"{FOLDER.parent}:{FOLDER}"}
+    return subprocess.Popen([sys.executable, FOLDER / "drive.py", manifest, storage, *map(str, event)],
+                            env=environment)
+
+
+def test_has_the_trials_of_the_command_line(manifest, tmp_path):
+    oppa._program.run(["run", str(manifest), "--results", str(tmp_path / "run"), "--no-report"])
+    by_program = oppa.create_study(manifest, tmp_path / "run", load_if_exists=True)
+    study = oppa.create_study(manifest, tmp_path / "python")
+    drive.run(study)
+    assert measured(study.trials) == measured(by_program.trials)
+    assert {"complete", "pruned"} <= {one.state for one in study.trials}
+
+
+def test_a_killed_process_resumes_to_the_same_records(manifest, tmp_path):
+    assert drive_in_process(manifest, tmp_path / "whole").wait() == 0
+    whole = recorded(tmp_path / "whole")
+    for event in range(1, 50, 8):
+        storage = tmp_path / f"event-{event}"
+        assert drive_in_process(manifest, storage, event).wait() == -9
+        assert drive_in_process(manifest, storage).wait() == 0
+        assert recorded(storage) == whole, event
+    random.seed(1)
+    storage = tmp_path / "at-any-time"
+    for _ in range(6):
+        process = drive_in_process(manifest, storage)
+        time.sleep(random.uniform(0.1, 0.8))
+        process.kill()
+        process.wait()
+    assert drive_in_process(manifest, storage).wait() == 0
+    assert recorded(storage) == whole
+
+
+def test_the_command_line_continues_a_search_of_python(manifest, tmp_path):
+    study = oppa.create_study(manifest, tmp_path)
+    for _ in range(3):
+        trial = study.ask()
+        study.tell(trial, state="timed_out", message="too slow")
+    study.close()
+    oppa._program.run(["run", str(manifest), "--results", str(tmp_path), "--no-report"])
+    trials = study.trials
+    assert [one.state for one in trials[:3]] == ["timed_out"] * 3
+    assert len(trials) == 9
+    with pytest.raises(oppa.SearchEnded, match="trial budget"):
+        study.ask()
+
+
+def test_an_enqueued_trial_is_next_and_resumes(manifest, tmp_path):
+    study = oppa.create_study(manifest, tmp_path)
+    study.tell(study.ask(), state="failed")
+    config = study.enqueue_trial({"dp": 2, "pp": 4, "microbatches": 4})
+    assert (config["dp"], config["tp"], config["pp"], config["microbatches"]) == (2, 1, 4, 4)
+    trial = study.ask()
+    assert trial.config == config
+    study.tell(trial, step_times=[0.5] * 6)
+    with pytest.raises(oppa.OppaError, match="was tried as trial 2"):
+        study.enqueue_trial(config)
+    with pytest.raises(oppa.OppaError, match="dp=3.*not in the search space.*oppa space"):
+        study.enqueue_trial("dp=3")
+    study.close()  # the next request reads the records again
+    drive.run(study)
+    assert [one.chosen_by for one in study.trials[1:3]] == ["given", "model"]
+
+
+def test_an_added_trial_is_not_tried_and_can_be_the_best(manifest, tmp_path):
+    study = oppa.create_study(manifest, tmp_path, method="oppa-sim")
+    first, second = (one["config"] for one in study.plan(2))
+    study.add_trial(first, step_time_s=0.01, peak_memory_bytes=5e9)
+    study.add_trial(second, state="memory_out")
+    drive.run(study)
+    assert [one.state for one in study.trials[:2]] == ["complete", "memory_out"]
+    assert [one.config for one in study.trials].count(first) == 1
+    assert study.best_trial.number == 1
+    assert len(study.trials) == 2 + 9
+    with pytest.raises(oppa.OppaError, match="tried before"):
+        study.add_trial(first, step_time_s=0.01)
+
+
+def test_trials_have_predictions_and_a_table(manifest, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    study = oppa.create_study(manifest, tmp_path, settings=["budget.trials=2"])
+    trial = study.ask()
+    assert trial.predicted.step_time_s > 0 and trial.predicted.peak_memory_bytes > 1e9
+    with pytest.raises(oppa.OppaError, match="no trial is complete"):
+        study.best_trial
+    study.tell(trial, step_times=[1.0, 0.5, 0.5, 0.5, 0.5, 0.5])
+    table = study.trials_dataframe()
+    assert isinstance(table, pandas.DataFrame)
+    assert table.loc[0, "params_dp"] == trial.config["dp"] and table.loc[0, "step_time_s"] == pytest.approx(0.5)
+
+
+def test_errors_have_the_words_of_the_program(manifest, tmp_path):
+    with pytest.raises(oppa.OppaError, match="none.toml"):
+        oppa.create_study(tmp_path / "none.toml")
+    with pytest.raises(oppa.OppaError, match="unknown method 'opa'.*did you mean 'oppa'"):
+        oppa.create_study(manifest, tmp_path, method="opa")
+    study = oppa.create_study(manifest, tmp_path)
+    with pytest.raises(oppa.OppaError, match="no trial is running"):
+        study.tell(1)
+    trial = study.ask()
+    with pytest.raises(oppa.OppaError, match="trial 1 is running"):
+        study.ask()
+    for wrong, message in [({"step_times": [1.0]}, "6 step_times_s"), ({"step_times": [1.0] * 5 + [-1]}, "step_times_s"),
+                           ({"step_times": [1.0] * 6, "peak_memory_bytes": -1}, "peak_memory_bytes"),
+                           ({"state": "pruned"}, "step_times_s"), ({"state": "fine"}, "unknown state")]:
+        with pytest.raises((oppa.OppaError, jsonschema.ValidationError), match=message):
+            study.tell(trial, **wrong)
+    study.tell(trial, step_times=[1.0] * 6)  # nothing of this changed the trial
+    with pytest.raises(oppa.OppaError, match="load_if_exists"):
+        oppa.create_study(manifest, tmp_path)
+    manifest.write_text(manifest.read_text().replace("batch_size = 64", "batch_size = 32"))
+    with pytest.raises(oppa.OppaError, match="workload.batch_size was 64, is 32"):
+        oppa.create_study(manifest, tmp_path, load_if_exists=True)
+
+
+def test_a_manifest_without_a_program_is_for_clients_only(manifest, tmp_path):
+    manifest.write_text(manifest.read_text().replace('"command"\nprogram = ["./job.py"]', '"client"'))
+    study = oppa.create_study(manifest, tmp_path / "python")
+    drive.run(study)
+    assert len(study.trials) == 9
+    with pytest.raises(oppa.OppaError):
+        oppa._program.run(["run", str(manifest), "--results", str(tmp_path / "run")])
+    log = (tmp_path / "run/job/oppa/1/log.txt").read_text()
+    assert "oppa serve" in log
