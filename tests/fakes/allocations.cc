@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstddef>
 
-
 #if defined(__GLIBC__) && !OPPA_SANITIZED
 #define OPPA_COUNTS_ALLOCATIONS 1
 #else
