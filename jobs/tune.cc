@@ -284,16 +284,17 @@ class Tuning {
 
   int Search() {
     TuneRunner* shown = nullptr;
-    int on_page = 0;  // trials
+    int on_page = 0;      // trials
+    bool broken = false;  // the runner does not outlive the search
     harness::RunConditions conditions;
     conditions.command = options_.command;
-    conditions.stop = [this, &shown, &on_page] {
+    conditions.stop = [this, &shown, &on_page, &broken] {
       if (shown != nullptr && shown->trials() != on_page) {
         on_page = shown->trials();
         (void)WritePage();
       }
-      return harness::StopSignal() != 0 ||
-             (shown != nullptr && shown->broken());
+      broken = shown != nullptr && shown->broken();
+      return harness::StopSignal() != 0 || broken;
     };
     conditions.make_remote_runner = [&](harness::Testbed& testbed) {
       auto runner = std::make_unique<TuneRunner>(*testbed.runner, job_);
@@ -303,7 +304,7 @@ class Tuning {
     const bool done =
         harness::RunOne(job_.manifest(), job_.run(), job_.folder(), conditions,
                         job_.testbeds());
-    if (!done && (shown == nullptr || !shown->broken())) {
+    if (!done && !broken) {
       return Stopped();
     }
     const std::vector<trials::Trial> trials = job_.Recorded();
