@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cstddef>
 
+#include "tests/fakes/sanitizers.h"
+
 #if defined(__GLIBC__) && !OPPA_SANITIZED
 #define OPPA_COUNTS_ALLOCATIONS 1
 #else
