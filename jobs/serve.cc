@@ -245,19 +245,23 @@ class Session {
     return best == trials.end() ? Json() : Trials()[best - trials.begin()];
   }
 
+  // Of every candidate, made once.
   // Errors: throws InputError where the manifest does not describe the machine.
-  [[nodiscard]] trials::Predictions Predicted() const {
-    const methods::Problem problem =
-        harness::ProblemOf(testbed_, manifest_.budget.q_max);
-    const auto source = harness::Configure(*run_.method, problem).predictions;
-    return testbed_.predictions(source.value_or("")).predict();
+  [[nodiscard]] const trials::Predictions& Predicted() {
+    if (!predicted_) {
+      const methods::Problem problem =
+          harness::ProblemOf(testbed_, manifest_.budget.q_max);
+      const auto source = harness::Configure(*run_.method, problem).predictions;
+      predicted_ = testbed_.predictions(source.value_or("")).predict();
+    }
+    return *predicted_;
   }
 
   // A candidate to try; null for predictions that there are not.
-  [[nodiscard]] Json CandidateJson(int candidate) const {
+  [[nodiscard]] Json CandidateJson(int candidate) {
     Json predicted;
     try {
-      const trials::Predictions all = Predicted();
+      const trials::Predictions& all = Predicted();
       predicted = {{"step_time_s", all.step_time_s[candidate]},
                    {"peak_memory_bytes", all.peak_memory_bytes[candidate]}};
     } catch (const InputError&) {  // the manifest does not describe the machine
@@ -268,7 +272,7 @@ class Session {
   }
 
   // The candidates that the predictions would try first.
-  [[nodiscard]] Json Plan(int count) const {
+  [[nodiscard]] Json Plan(int count) {
     std::vector<int> order =
         trials::Order(Predicted(), testbed_.machine.memory_bytes());
     order.resize(std::clamp<std::size_t>(count, 0, order.size()));
@@ -393,8 +397,7 @@ class Session {
         std::cmp_less(steps.size(), max_steps)) {
       throw InputError(
           fmt::format("a completed trial has {} step_times_s, not {}: report "
-                      "every step, or "
-                      "tell the outcome terminated_early",
+                      "every step, or tell the outcome terminated_early",
                       max_steps, steps.size()));
     }
     if (measured.outcome == Outcome::kTerminatedEarly && steps.empty()) {
@@ -422,6 +425,7 @@ class Session {
   harness::Testbeds testbeds_;
   harness::Testbed& testbed_;
   const trials::SearchSpace& space_;
+  std::optional<trials::Predictions> predicted_;
   std::deque<int> queue_;  // candidates that the user wants next
   std::string pending_;    // the operation that waits for an answer; "": none
   bool greeted_ = false;
