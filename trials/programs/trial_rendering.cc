@@ -29,6 +29,18 @@ bool IsPlaceholder(std::string_view text) {
 constexpr int kFirstPort = 20000;
 constexpr int kPorts = 10000;
 
+// Whether the job is told the address of its first node, for which Slurm has to
+// be asked.
+bool NamesMaster(const CommandOptions& options) {
+  const auto names = [](std::string_view text) {
+    return text.find("{master_addr}") != std::string_view::npos;
+  };
+  return std::ranges::any_of(options.program, names) ||
+         (options.adapter != nullptr &&
+          std::ranges::any_of(options.adapter->settings(), names,
+                              &AdapterSetting::text));
+}
+
 // Numbers and booleans as such, other texts as strings.
 common::Json JsonValue(const Knob& knob, int value) {
   const std::string text = knob.Text(value);
@@ -75,10 +87,10 @@ std::map<std::string, std::string> Placeholders(const CommandOptions& options,
       {"gpus", std::to_string(cluster.gpus())},
       {"nodes", std::to_string(cluster.nodes)},
       {"gpus_per_node", std::to_string(cluster.gpus_per_node)},
-      // Each node replaces it (RunRank).
+      // Each node replaces it (RunRanks).
       {"node_rank",
        options.ranks == CommandOptions::Ranks::kOne ? "0" : "{node_rank}"},
-      {"master_addr", MasterAddress(options)},
+      {"master_addr", NamesMaster(options) ? MasterAddress(options) : ""},
       // Another one than the last trial's, which may still be in use.
       {"master_port",
        std::to_string(kFirstPort +

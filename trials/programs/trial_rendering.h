@@ -24,7 +24,7 @@ namespace trials {
 
 // The values of all placeholders by name: every parameter, {config},
 // {max_steps}, {seed}, {gpus}, {nodes}, {gpus_per_node}, {node_rank},
-// {master_addr} and {master_port}.
+// {master_addr} ("" where the job does not name it) and {master_port}.
 [[nodiscard]] std::map<std::string, std::string> Placeholders(
     const CommandOptions& options, const Cluster& cluster,
     const TrialRequest& request);
@@ -53,9 +53,8 @@ namespace trials {
 
 // The job with a configuration, for the user: without what an adapter adds for
 // trials. {max_steps} and {seed} are those of the request, {node_rank} and
-// {master_addr} stay. A program whose
-// words name no parameter reads them from OPPA_TRIAL, which is in the
-// environment of the job.
+// {master_addr} stay. A program whose words name no parameter reads them from
+// OPPA_TRIAL, which is in the environment of the job.
 [[nodiscard]] RenderedJob RenderJob(const CommandOptions& options,
                                     const Cluster& cluster,
                                     const TrialRequest& request,
