@@ -35,10 +35,6 @@ bool IsPlain(char c) {
          (c >= '0' && c <= '9') || kPlain.find(c) != std::string_view::npos;
 }
 
-int ExitCode(int status) {
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 // Waits for the end of a child, or until the time limit, at which its process
 // group is killed. Returns the exit code.
 int WaitUntil(pid_t child, double limit_s, bool& timed_out) {
@@ -63,6 +59,10 @@ std::string Content(const Descriptor& file) {
 namespace fs = std::filesystem;
 
 }  // namespace
+
+int ExitCode(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
 
 pid_t StartProcess(ProcessOptions options) {
   posix_spawn_file_actions_t actions;

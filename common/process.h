@@ -27,6 +27,10 @@ struct ProcessOptions {
   bool own_group = false;  // its own process group, default signal handling
 };
 
+// The exit code of a process with this status (waitpid(2)); 128 + n after
+// signal n.
+[[nodiscard]] int ExitCode(int status);
+
 // Starts a program. Returns its process id, or -1 with the reason in errno.
 [[nodiscard]] pid_t StartProcess(ProcessOptions options);
 

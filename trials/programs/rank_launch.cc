@@ -208,10 +208,6 @@ bool InputEnded() {
   return ::poll(&input, 1, 0) > 0 && ::read(STDIN_FILENO, &ignored, 1) == 0;
 }
 
-int ExitCodeOf(int status) {
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 int RunHere(const RankTask& task, const std::function<bool()>& stop) {
   ContainedProcess::Spec spec;
   spec.words = WithNodeRank(task.words, EnvironmentValue("SLURM_NODEID"));
@@ -236,7 +232,7 @@ int RunHere(const RankTask& task, const std::function<bool()>& stop) {
                                          spec.words.front(),
                                          strerror(process.start_error())));
   }
-  const int code = ExitCodeOf(process.wait_status().value_or(SIGKILL));
+  const int code = common::ExitCode(process.wait_status().value_or(SIGKILL));
   return task.remote ? std::min(code, kSshFailed - 1) : code;
 }
 
@@ -293,7 +289,7 @@ int RunOnHosts(const RankTask& task, const std::string& oppa,
     int status = 0;
     const pid_t ended = ::waitpid(-1, &status, WNOHANG);
     if (running.erase(ended) > 0) {
-      code = code == 0 ? ExitCodeOf(status) : code;
+      code = code == 0 ? common::ExitCode(status) : code;
       continue;
     }
     const double now_s = common::SteadySeconds();
