@@ -59,6 +59,7 @@ AdapterSetting ReadSetting(const TomlTable& row) {
         row.Where()));
   }
   setting.when = ReadRule(row, "when");
+  setting.without = row.GetString("without", "");
   setting.integer = ReadRule(row, "value");
   setting.boolean = ReadRule(row, "bool");
   setting.text = row.GetString("text", "");
@@ -186,6 +187,12 @@ Adapter Adapter::Read(const fs::path& file) {
         !adapter.config_file_) {
       row.Fail("key", "a key needs a table [file]");
     }
+    const std::string& without = adapter.settings_.back().without;
+    if (!without.empty() &&
+        std::ranges::find(adapter.settings_, without, &AdapterSetting::name) ==
+            adapter.settings_.end()) {
+      row.Fail("without", fmt::format("no setting above is '{}'", without));
+    }
   }
   adapter.log_ = ReadLogPatterns(table.GetTable("log"));
   adapter.space_ = table.GetTable("space");
@@ -290,7 +297,12 @@ std::vector<Adapter::SettingValue> Adapter::Values(
     const bool wanted = setting.trial    ? purpose == Purpose::kTrial
                         : setting.launch ? purpose == Purpose::kLaunch
                                          : config.has_value();
-    if (!wanted || !Applies(setting, has_file) ||
+    const bool needless =
+        !setting.without.empty() &&
+        std::ranges::any_of(values, [&setting](const SettingValue& each) {
+          return each.second && each.first->name == setting.without;
+        });
+    if (!wanted || needless || !Applies(setting, has_file) ||
         (!setting.types.empty() &&
          std::ranges::find(setting.types, job.workload.model.type) ==
              setting.types.end())) {

@@ -35,6 +35,7 @@ struct AdapterSetting {
   // "optimizer.zero_stage"
   std::string name;
   std::optional<Rule> when;     // absent: always
+  std::string without;          // only if no setting of that name has a value
   std::optional<Rule> integer;  // `value`: an expression
   std::optional<Rule> boolean;  // `bool`: an expression, written true or false
   std::string text;             // `text`: as it is; it may have placeholders
