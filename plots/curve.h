@@ -18,6 +18,14 @@ enum class Cost { kTime, kTrials, kSteps };
 // backend provides it.
 enum class Value { kMeasured, kExact };
 
+// What a run with this share of the optimum has really left to gain, as a share
+// of its throughput, and whether that is little.
+[[nodiscard]] inline double TrueGain(double share) { return 1.0 / share - 1.0; }
+[[nodiscard]] inline bool IsWithin5(double share) {
+  constexpr double kWithin5 = 0.95;
+  return share >= kWithin5;
+}
+
 // One run as a step function of its cost: y[i] holds from x[i] on, until
 // x[i + 1]; before x[0] it is 0.
 struct StepCurve {

@@ -8,6 +8,7 @@
 #include "common/statistics.h"
 #include "common/text.h"
 #include "plots/comparison.h"
+#include "plots/curve.h"
 #include "plots/experiment_records.h"
 #include "plots/figure_files.h"
 #include "plots/figures/figures.h"
@@ -62,9 +63,9 @@ struct Gains {
       said.push_back(last->second.expected_gain);
       said_within_5.push_back(last->second.p_within_5);
       if (!shares.empty()) {
-        constexpr double kWithin5 = 0.95;
-        real.push_back(1.0 / shares[r].at[kEnd] - 1.0);
-        real_within_5.push_back(shares[r].at[kEnd] >= kWithin5 ? 1.0 : 0.0);
+        const double share = shares[r].at[kEnd];
+        real.push_back(TrueGain(share));
+        real_within_5.push_back(IsWithin5(share) ? 1.0 : 0.0);
       }
     }
   }

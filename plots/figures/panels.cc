@@ -300,15 +300,6 @@ Panels TrainingPanels(const FigureInput& input) {
 
 namespace {
 
-// What a run had really left to gain after a number of trials, in percent.
-double TrueGain(double share) { return 100.0 * (1.0 / share - 1.0); }
-
-// 100 if it was within 5%, else 0.
-double TrueWithin5(double share) {
-  constexpr double kWithin5 = 0.95;
-  return share >= kWithin5 ? 100.0 : 0.0;
-}
-
 // The mean truth over the runs that had an estimate then, as symbols; `truth`
 // is of the share of the optimum that the incumbent has.
 Series TruthOf(const Drawn& one, const trials::ProblemInfo& problem,
@@ -386,10 +377,13 @@ Panels RemainingPanels(const FigureInput& input) {
     }
     return panel;
   };
-  Panel gain = panel_of("gain", "left to gain (%)",
-                        &trials::Remaining::expected_gain, TrueGain);
+  Panel gain =
+      panel_of("gain", "left to gain (%)", &trials::Remaining::expected_gain,
+               [](double share) { return 100.0 * TrueGain(share); });
   Panel within = panel_of("within-5", "probability of being within 5% (%)",
-                          &trials::Remaining::p_within_5, TrueWithin5);
+                          &trials::Remaining::p_within_5, [](double share) {
+                            return IsWithin5(share) ? 100.0 : 0.0;
+                          });
   within.y_min = 0.0;
   within.y_max = 100.0;
   return {std::move(gain), std::move(within)};
