@@ -72,6 +72,7 @@ class TuneRunner final : public trials::TrialRunner {
 
   [[nodiscard]] trials::Measurement Run(
       const trials::TrialRequest& request) override {
+    ++trials_;
     const std::string title = Title();
     trials::Measurement measurement = inner_.Run(WithStatus(request, title));
     ShowStatus("");
@@ -103,20 +104,19 @@ class TuneRunner final : public trials::TrialRunner {
   [[nodiscard]] int trials() const { return trials_; }
 
  private:
-  std::unique_ptr<trials::TrialRunner> remote_;  // may be null
   // "trial 3 of 24 (2.1 of 20 min)": the time at its start.
-  std::string Title() {
+  [[nodiscard]] std::string Title() const {
     const harness::Budget& budget = job_.manifest().budget;
     const auto of = [](double most) {
       return most > 0.0 && std::isfinite(most) ? fmt::format(" of {:.3g}", most)
                                                : "";
     };
-    return fmt::format("trial {}{} ({:.1f}{} min)", ++trials_,
-                       of(budget.trials),
+    return fmt::format("trial {}{} ({:.1f}{} min)", trials_, of(budget.trials),
                        elapsed_s_ / common::kSecondsPerMinute,
                        of(budget.time_s / common::kSecondsPerMinute));
   }
 
+  std::unique_ptr<trials::TrialRunner> remote_;  // may be null
   trials::TrialRunner& inner_;
   const TuneJob& job_;
   int trials_ = 0;
