@@ -42,7 +42,7 @@ def find_program() -> str:
         found = shutil.which("oppa", path=str(folder))
         if found:
             return found
-    raise OppaError("the program oppa was not found: install the package oppa-planner, or set OPPA to its path")
+    raise OppaError("the program oppa was not found: run `make build` or `make install` in its repository, or set OPPA to its path")
 
 
 def _message(text: str) -> str:
