@@ -64,10 +64,10 @@ struct SpeedUp {
 
 // Runs the best `count` configurations of the search, also those that were
 // stopped early, perhaps because of noise, and the job as it is once in each
-// round, as long as they contend, so that a drift of the machine meets
-// all of them; a third round only if it fits into the minutes.
-// Prints each run. What finals.json has of an interrupted call is not measured
-// again. After a stop signal, returns what has been measured.
+// round, as long as they contend, so that a drift of the machine meets all of
+// them; a third round only if it fits into the minutes. Prints each run. What
+// finals.json has of an interrupted call is not measured again. After a stop
+// signal, returns what has been measured.
 [[nodiscard]] std::vector<Finalist> MeasureFinalists(TuneJob& job, int count);
 
 // Compares the finalists, prints the fastest with its command line, its

@@ -84,9 +84,7 @@ std::string SlurmText(const NodeOptions& options, int cpus) {
   std::string text = "\n# Jobs of Slurm: docs/slurm.md.\n[slurm]\n";
   if (cpus > 0) {
     text += fmt::format(
-        "resources = \"cpu\"  # no GPUs without --gpu\ncpus = "
-        "{}\n",
-        cpus);
+        "resources = \"cpu\"  # no GPUs without --gpu\ncpus = {}\n", cpus);
   }
   WordList others;
   for (const std::string_view word : common::Split(options.sbatch, ' ')) {

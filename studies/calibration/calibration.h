@@ -98,13 +98,12 @@ struct Confusion {
 // Collects the predictions of the surrogates into tables and figures:
 //
 //   scores         scores of every fit, and their means over problems and
-//   repeats out_of_memory  confusion matrices in the first repeat, with figures
-//   of
+//                  repeats
+//   out_of_memory  confusion matrices in the first repeat, with figures of
 //                  predicted against measured throughput (Figs. 6, 20-22) and
 //                  memory (Fig. 23)
 //   table5         the logarithms of the length scales that the paper's OPPA
-//   and
-//                  ours learned from 20 trials of the first repeat
+//                  and ours learned from 20 trials of the first repeat
 class Collection {
  public:
   void Add(const Fitted& fitted);
