@@ -218,6 +218,7 @@ int FinishSubmission(const fs::path& submission_folder, const CallSelf& call,
 int RunTrial(const fs::path& folder) {
   CatchStopSignals();
   TrialTask task = ReadTrialTask(folder);
+  const std::int64_t job = std::atoll(Variable("SLURM_JOB_ID").c_str());
   TrialResult result;
   try {
     result.measurement = Measure(folder, task);
@@ -225,10 +226,10 @@ int RunTrial(const fs::path& folder) {
     return kStoppedEarly;  // the state in Slurm has to suffice
   } catch (const std::exception& e) {
     result.refusal = e.what();
-    WriteTrialResult(folder, result);
+    WriteTrialResult(folder, job, result);
     throw;
   }
-  WriteTrialResult(folder, result);
+  WriteTrialResult(folder, job, result);
   return 0;
 }
 

@@ -31,15 +31,6 @@ constexpr double kPollSeconds = 0.2;  // of the result
 constexpr double kAfterFailureSeconds = 2.0;
 constexpr double kAfterSuccessSeconds = 30.0;
 
-Measurement Without(Outcome outcome, double duration_s, std::string why) {
-  Measurement measurement;
-  measurement.outcome = outcome;
-  measurement.setup_s = duration_s;
-  measurement.duration_s = duration_s;
-  measurement.message = std::move(why);
-  return measurement;
-}
-
 [[noreturn]] void FailTrial(const fs::path& folder, const std::string& why) {
   throw std::runtime_error(fmt::format("{}: {}; its log: {}", folder.string(),
                                        why, (folder / "log.txt").string()));
@@ -105,6 +96,23 @@ std::optional<std::vector<int>> CustomOf(const trials::ParallelConfig& config) {
   return std::vector<int>(config.custom.begin(), config.custom.end());
 }
 
+// A file for each job: one that was cancelled may still write its result.
+fs::path ResultFile(const fs::path& folder, std::int64_t job) {
+  return folder / fmt::format("result-{}.json", job);
+}
+
+// What a job that could not write a result stands for.
+Measurement Store(const fs::path& folder, const TrialJob& job, Outcome outcome,
+                  double duration_s, const std::string& why) {
+  TrialResult result;
+  result.measurement = Measurement{.outcome = outcome,
+                                   .setup_s = duration_s,
+                                   .duration_s = duration_s,
+                                   .message = why};
+  WriteTrialResult(folder, job.id, result);
+  return *result.measurement;
+}
+
 }  // namespace
 
 fs::path TrialJobsFolder(const fs::path& run_folder) {
@@ -129,8 +137,9 @@ std::optional<TrialJob> ReadTrialJob(const fs::path& folder) {
   return common::ReadJsonIfExists<TrialJob>(folder / "job.json");
 }
 
-std::optional<TrialResult> ReadTrialResult(const fs::path& folder) {
-  return common::ReadJsonIfExists<TrialResult>(folder / "result.json");
+std::optional<TrialResult> ReadTrialResult(const fs::path& folder,
+                                           std::int64_t job) {
+  return common::ReadJsonIfExists<TrialResult>(ResultFile(folder, job));
 }
 
 void WriteTrialTask(const fs::path& folder, const TrialTask& task) {
@@ -141,8 +150,9 @@ void WriteTrialJob(const fs::path& folder, const TrialJob& job) {
   common::StoreFile(folder / "job.json", common::JsonFileText(job));
 }
 
-void WriteTrialResult(const fs::path& folder, const TrialResult& result) {
-  const fs::path path = folder / "result.json";
+void WriteTrialResult(const fs::path& folder, std::int64_t job,
+                      const TrialResult& result) {
+  const fs::path path = ResultFile(folder, job);
   const fs::path temporary =
       common::WriteTemporaryFile(path, common::JsonFileText(result));
   const int failed = ::link(temporary.c_str(), path.c_str());
@@ -160,22 +170,16 @@ Measurement TrialJobs::Run(const trials::TrialRequest& request) {
   TrialTask task = search_.task;
   task.custom = CustomOf(request.candidate.config());
   task.request = request;
-  std::string name = ToString(request.candidate.config());
-  if (task.custom) {
-    name += fmt::format(",{}", fmt::join(*task.custom, ","));
-  }
-  const fs::path folder = TrialJobsFolder(search_.run_folder) /
-                          fmt::format("{:016x}", common::DeriveSeed(name));
+  const fs::path folder = FolderOf(task);
   CheckFolder(folder);
-  Prepare(folder, task);
   TrialJob job = ReadTrialJob(folder).value_or(TrialJob{});
   while (true) {
     if (job.id == 0) {
-      Submit(folder, job);
+      Submit(folder, task, job);
     }
     Watch watch(search_, job);
     std::optional<TrialResult> result;
-    while (!(result = ReadTrialResult(folder)) && !watch.HasEnded()) {
+    while (!(result = ReadTrialResult(folder, job.id)) && !watch.HasEnded()) {
       if (request.interrupted && request.interrupted()) {
         (void)Cancel(std::vector{job.id});
         fs::remove(folder / "job.json");
@@ -185,8 +189,7 @@ Measurement TrialJobs::Run(const trials::TrialRequest& request) {
       std::this_thread::sleep_for(std::chrono::duration<double>(kPollSeconds));
     }
     if (result && !result->refusal.empty()) {
-      fs::remove(folder / "result.json");  // the cause may get fixed
-      fs::remove(folder / "job.json");
+      fs::remove(folder / "job.json");  // the cause may get fixed
       FailTrial(folder, result->refusal);
     }
     if (result && result->measurement) {
@@ -198,21 +201,18 @@ Measurement TrialJobs::Run(const trials::TrialRequest& request) {
   }
 }
 
-// Keeps a folder of the same trial, and replaces one of another trial.
-void TrialJobs::Prepare(const fs::path& folder, const TrialTask& task) {
-  if (common::ReadFileIfExists(folder / "trial.json") !=
-      common::JsonFileText(task)) {
-    const std::optional<TrialJob> old = ReadTrialJob(folder);
-    if (old && old->id != 0) {
-      (void)Cancel(std::vector{old->id});
-    }
-    fs::remove_all(folder);
-    WriteTrialTask(folder, task);
-  }
+// The time that is left to the search tells no trials apart.
+fs::path TrialJobs::FolderOf(const TrialTask& task) const {
+  TrialTask key = task;
+  key.request.time_limit_s = trials::TrialRequest().time_limit_s;
+  const std::uint64_t hash = common::DeriveSeed(common::JsonFileText(key));
+  return TrialJobsFolder(search_.run_folder) / fmt::format("{:016x}", hash);
 }
 
-void TrialJobs::Submit(const fs::path& folder, TrialJob& job) const {
-  fs::remove(folder / "result.json");
+void TrialJobs::Submit(const fs::path& folder, const TrialTask& task,
+                       TrialJob& job) const {
+  (void)Cancel(TrialJobIds(search_.run_folder));
+  WriteTrialTask(folder, task);
   common::ReplaceFile(folder / "task.sh", TaskScript());
   SlurmPlace place = search_.place;
   place.folder = folder;
@@ -243,10 +243,10 @@ std::optional<Measurement> TrialJobs::Conclude(
   // Time limits and memory are data for the search.
   switch (entry ? entry->End() : JobEnd::kOther) {
     case JobEnd::kTimeLimit:
-      return Without(Outcome::kTimedOut, 60.0 * search_.options.time_minutes,
-                     detail);
+      return Store(folder, job, Outcome::kTimedOut,
+                   60.0 * search_.options.time_minutes, detail);
     case JobEnd::kHostMemory:
-      return Without(Outcome::kFailed, 0.0, detail);
+      return Store(folder, job, Outcome::kFailed, 0.0, detail);
     case JobEnd::kCancelled:
       fs::remove(folder / "job.json");
       throw trials::TrialInterrupted(
@@ -277,7 +277,7 @@ std::vector<std::int64_t> TrialJobIds(const fs::path& run_folder) {
   for (const fs::path& folder :
        common::ListFolder(TrialJobsFolder(run_folder))) {
     const std::optional<TrialJob> job = ReadTrialJob(folder);
-    if (job && job->id != 0 && !fs::exists(folder / "result.json")) {
+    if (job && job->id != 0 && !fs::exists(ResultFile(folder, job->id))) {
       ids.push_back(job->id);
     }
   }

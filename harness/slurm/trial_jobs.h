@@ -1,10 +1,10 @@
 // A runner that submits every trial to Slurm as a separate job, and the files
 // of such a trial:
 //
-//   <run folder>/jobs/<configuration's hash>/
-//       trial.json    the request, and where the problem is described
-//       job.json      the job that was submitted for it
-//       result.json   the measurement, or why there is none
+//   <run folder>/jobs/<hash of the request without its time limit>/
+//       trial.json          the request, and where the problem is described
+//       job.json            the job that was submitted for it
+//       result-<job>.json   its measurement, or why there is none
 //       task.sh, log.txt
 
 #ifndef HARNESS_SLURM_TRIAL_JOBS_H_
@@ -97,24 +97,24 @@ void VisitFields(common::FieldsOf<TrialResult> auto& result,
 [[nodiscard]] std::optional<TrialJob> ReadTrialJob(
     const std::filesystem::path& folder);
 [[nodiscard]] std::optional<TrialResult> ReadTrialResult(
-    const std::filesystem::path& folder);
+    const std::filesystem::path& folder, std::int64_t job);
 
 void WriteTrialTask(const std::filesystem::path& folder, const TrialTask& task);
 void WriteTrialJob(const std::filesystem::path& folder, const TrialJob& job);
-// Does not overwrite a result that another attempt has already written.
-void WriteTrialResult(const std::filesystem::path& folder,
+// Does not overwrite a result that another attempt of the job has written.
+void WriteTrialResult(const std::filesystem::path& folder, std::int64_t job,
                       const TrialResult& result);
 
-// Submits a trial and waits for its result.json or for its end in the queue
+// Submits a trial and waits for its result or for its end in the queue
 // (one squeue call for all searches of the experiment, slurm_queue.h). The job,
 // `oppa run-task FOLDER trial`, uses the backend of the problem, so the
 // measurement equals that of a local trial. Time in the queue does not count as
 // search time.
 //
 // If an earlier start of the search has submitted the trial, Run waits for that
-// job. After failures of the machine it submits the trial again
-// (retry_policy.h). Slurm's time limit is kTimedOut, and out of host memory is
-// kFailed: both are data.
+// job, and cancels any other job that the earlier start left. After failures of
+// the machine it submits the trial again (retry_policy.h). Slurm's time limit
+// is kTimedOut, and out of host memory is kFailed: both are data.
 //
 // Errors: Run throws TrialInterrupted when the search has to stop or the job
 // was cancelled, and std::runtime_error when the job cannot be run.
@@ -142,8 +142,9 @@ class TrialJobs final : public trials::TrialRunner {
   }
 
  private:
-  void Prepare(const std::filesystem::path& folder, const TrialTask& task);
-  void Submit(const std::filesystem::path& folder, TrialJob& job) const;
+  [[nodiscard]] std::filesystem::path FolderOf(const TrialTask& task) const;
+  void Submit(const std::filesystem::path& folder, const TrialTask& task,
+              TrialJob& job) const;
   // The measurement of a job that ended without a result; nothing: retry.
   [[nodiscard]] std::optional<trials::Measurement> Conclude(
       const std::filesystem::path& folder,

@@ -97,8 +97,8 @@ TEST_P(TrialFilesTest, EveryFieldOfARequestReachesTheJob) {
 TEST_P(TrialFilesTest, EveryFieldOfAMeasurementReachesTheSearch) {
   TrialResult result;
   Filler(GetParam()).Fill(result.measurement);
-  WriteTrialResult(folder_.path(), result);
-  const auto read = ReadTrialResult(folder_.path());
+  WriteTrialResult(folder_.path(), 7, result);
+  const auto read = ReadTrialResult(folder_.path(), 7);
   ASSERT_TRUE(read);
   EXPECT_EQ(common::JsonFileText(*read), common::JsonFileText(result));
 }
@@ -119,12 +119,17 @@ TEST(TrialFiles, ARequestWithoutAStopRuleStaysWithoutOne) {
   EXPECT_EQ(ReadTrialTask(folder.path()).request.time_limit_s, kInfinity);
 }
 
-TEST(TrialFiles, AResultStaysWhenAnotherAttemptComesLater) {
+TEST(TrialFiles, AResultStaysWhenAnotherAttemptOfTheJobComesLater) {
   const fakes::TemporaryFolder folder;
-  EXPECT_FALSE(ReadTrialResult(folder.path()));
-  WriteTrialResult(folder.path(), {.refusal = "first"});
-  WriteTrialResult(folder.path(), {.refusal = "second"});
-  EXPECT_EQ(ReadTrialResult(folder.path())->refusal, "first");
+  WriteTrialResult(folder.path(), 7, {.refusal = "first"});
+  WriteTrialResult(folder.path(), 7, {.refusal = "second"});
+  EXPECT_EQ(ReadTrialResult(folder.path(), 7)->refusal, "first");
+}
+
+TEST(TrialFiles, TheLateResultOfACancelledJobIsNotThatOfItsSuccessor) {
+  const fakes::TemporaryFolder folder;
+  WriteTrialResult(folder.path(), 7, {.refusal = "cancelled"});
+  EXPECT_FALSE(ReadTrialResult(folder.path(), 8));
 }
 
 TEST(TrialFiles, AFileThatIsCutOffIsNamed) {
