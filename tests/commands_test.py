@@ -14,8 +14,8 @@ from links_test import ROOT, pages
 TARGETS = set(re.findall(r"[\w-]+", " ".join(re.findall(r"^([\w -]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))))
 FOLDERS = "benchmarks|cli|common|docs|examples|experiments|harness|jobs|methods|plots|python|results/published|scripts|studies|" \
           "surrogates|tests|trainer|trials"
-# What a page tells the reader to write, or that is in the repository of another project.
-ELSEWHERE = ("experiments/gpus/l40.toml", "methods/sampling/neighbor.h", "docs/performance.md", "benchmarks/llama3_h100")
+# What a page tells the reader to write.
+ELSEWHERE = ("experiments/gpus/l40.toml", "methods/sampling/neighbor.h")
 
 
 @functools.cache
