@@ -121,6 +121,12 @@ validate-leave-one-out: program ## predict every published source without the co
 docs: program ## write the generated parts of README.md and docs/ from results (CHECK=1: compare)
 	@scripts/docs --results $(RESULTS) $(if $(CHECK),--check) $(DOCS)
 
+docs-site: ## build the documentation site in build/docs-site (installs MkDocs in build/docs-venv once)
+	@test -x build/docs-venv/bin/mkdocs || { python3 -m venv build/docs-venv && \
+	  build/docs-venv/bin/pip install --quiet 'mkdocs-material>=9.5,<10' 'mkdocstrings[python]>=0.26,<2' \
+  mdx_truly_sane_lists; }
+	@build/docs-venv/bin/python scripts/docs-site
+
 STUDY_MANIFESTS ?= $(if $(OPPA_DATA),experiments/ultrascale.toml experiments/vtrain.toml) $(FIGURE4:%=experiments/%.toml)
 
 STOPPING_MANIFESTS ?= $(if $(OPPA_DATA),experiments/ultrascale.toml experiments/vtrain.toml) \

@@ -294,6 +294,11 @@ class DocsTest(unittest.TestCase):
         lines, _ = self.table("pareto m")
         self.assertEqual(lines[2], "| of the trials, `oppa` | 8 | 1.23 | 1.20 | `dp=8` |")
 
+    def test_layouts_of_a_plan_are_without_the_details_of_the_fastest(self):
+        self.write(self.program, "#!/bin/sh\nprintf 'job\\n\\na (b):\\n  1 dp=2\\nfastest: dp=2\\nnot offered:\\n   9  rule\\n\\nc (d):\\n'\n")
+        lines, _ = self.table("plan --gpus 8")
+        self.assertEqual(lines, ["    oppa plan --gpus 8", "", "```text", "job", "", "a (b):", "  1 dp=2", "", "c (d):", "```"])
+
     def test_a_part_of_a_study_is_the_file_that_it_wrote(self):
         self.write(self.results / "study-planners/aceso_layers.csv", "new\n1\n")
         lines, _ = self.table("study planners aceso layers")
