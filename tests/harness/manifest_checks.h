@@ -1,7 +1,6 @@
 // What the tests of manifests read from one: errors, and hashes of runs.
 
-#ifndef TESTS_HARNESS_MANIFEST_CHECKS_H_
-#define TESTS_HARNESS_MANIFEST_CHECKS_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -33,5 +32,3 @@ inline std::string HashOf(const Manifest& manifest, std::size_t method = 0) {
 }
 
 }  // namespace harness
-
-#endif  // TESTS_HARNESS_MANIFEST_CHECKS_H_

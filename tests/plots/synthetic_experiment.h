@@ -1,7 +1,6 @@
 // Small experiments written through trials/record.h, for the tests of plots/.
 
-#ifndef TESTS_PLOTS_SYNTHETIC_EXPERIMENT_H_
-#define TESTS_PLOTS_SYNTHETIC_EXPERIMENT_H_
+#pragma once
 
 #include <cmath>
 #include <cstdlib>
@@ -147,5 +146,3 @@ inline void ExpectGolden(const std::string& name, const std::string& text) {
 }
 
 }  // namespace plots_test
-
-#endif  // TESTS_PLOTS_SYNTHETIC_EXPERIMENT_H_

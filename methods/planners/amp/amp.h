@@ -8,8 +8,7 @@
 // on large clusters, and its launcher. Its model has no memory; the option
 // `memory_filter` adds that of Aceso's model.
 
-#ifndef METHODS_PLANNERS_AMP_AMP_H_
-#define METHODS_PLANNERS_AMP_AMP_H_
+#pragma once
 
 #include <cstddef>
 #include <memory>
@@ -184,5 +183,3 @@ struct AmpOptions : OperatorJobOptions {
 [[nodiscard]] std::unique_ptr<Planner> MakePlanner(const AmpOptions& options);
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_AMP_AMP_H_
