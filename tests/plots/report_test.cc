@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/error.h"
+#include "tests/fakes/error_of.h"
 #include "tests/plots/synthetic_experiment.h"
 
 namespace plots::report_test {
@@ -271,12 +272,7 @@ TEST(Report, RejectsWhatItDoesNotKnow) {
   const TemporaryFolder folder;
   WriteSmallExperiment(folder.path());
   const auto message = [&](const ReportOptions& options) {
-    try {
-      (void)Report(folder.path(), options);
-    } catch (const common::InputError& e) {
-      return std::string(e.what());
-    }
-    return std::string();
+    return fakes::ErrorOf([&] { return Report(folder.path(), options); });
   };
   EXPECT_THAT(message({.figures = {"abalation"}}),
               HasSubstr("did you mean 'ablation'?"));
