@@ -18,6 +18,7 @@ namespace plots::report_test {
 namespace fs = std::filesystem;
 using fakes::ReadFile;
 using fakes::TemporaryFolder;
+using plots_test::SmallExperiment;
 using plots_test::WriteSmallExperiment;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -25,8 +26,7 @@ using testing::IsEmpty;
 using testing::Not;
 
 TEST(Report, WritesEveryFigureInEveryFormatWithItsData) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   const ReportOutcome outcome = Report(folder.path());
   EXPECT_THAT(outcome.notes, IsEmpty());
   EXPECT_THAT(outcome.failures, IsEmpty());
@@ -51,8 +51,7 @@ TEST(Report, WritesEveryFigureInEveryFormatWithItsData) {
 }
 
 TEST(Report, LeavesNoTemporaryFiles) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   (void)Report(folder.path(), {.formats = {"svg"}});
   for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {
     EXPECT_THAT(entry.path().extension(),
@@ -65,8 +64,7 @@ TEST(Report, LeavesNoTemporaryFiles) {
 
 // A name says nothing: "oppa-like" is a method of its own, "tuned" a variant.
 TEST(Report, KnowsAblationsByTheirFamily) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   trials::ExperimentInfo info = trials::ReadExperimentInfo(folder.path());
   info.methods = {{"oppa-like", "another method"},
                   {"oppa", "OPPA", "oppa"},
@@ -94,8 +92,7 @@ TEST(Report, KnowsAblationsByTheirFamily) {
 }
 
 TEST(Report, DrawsTheFinalThroughputToTheEndOfTheBudget) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   (void)Report(folder.path(), {.figures = {"throughput-time"}, .formats = {}});
   const std::string csv =
       ReadFile(folder.path() / "figures" / "throughput-time.csv");
@@ -103,8 +100,7 @@ TEST(Report, DrawsTheFinalThroughputToTheEndOfTheBudget) {
 }
 
 TEST(Report, NamesTheBackendInEveryFigure) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   (void)Report(folder.path(), {.formats = {}});
   int scripts = 0;
   for (const auto& entry : fs::directory_iterator(folder.path() / "figures")) {
@@ -117,8 +113,7 @@ TEST(Report, NamesTheBackendInEveryFigure) {
 }
 
 TEST(Report, DrawsOnlyWhatTheManifestAsksForUnlessToldOtherwise) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   trials::ExperimentInfo info = trials::ReadExperimentInfo(folder.path());
   info.figures = {"thinking"};
   trials::Write(folder.path(), info);
@@ -130,8 +125,7 @@ TEST(Report, DrawsOnlyWhatTheManifestAsksForUnlessToldOtherwise) {
 }
 
 TEST(Report, WorksWhileTheExperimentRuns) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   fs::remove_all(folder.path() / "random");
   fs::remove_all(folder.path() / "oppa" / "2");
   const ReportOutcome outcome = Report(folder.path(), {.formats = {}});
@@ -141,8 +135,7 @@ TEST(Report, WorksWhileTheExperimentRuns) {
 }
 
 TEST(Report, WorksBeforeTheFirstTrial) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   for (const char* method : {"random", "oppa", "oppa-bare"}) {
     fs::remove_all(folder.path() / method);
   }
@@ -180,8 +173,7 @@ TEST(Report, DrawsEachProblemAndAnOverview) {
 }
 
 TEST(Report, KeepsTablesScriptsAndDataWhenGnuplotIsMissing) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   const std::string path = std::getenv("PATH");
   setenv("PATH", folder.path().c_str(), 1);
   const ReportOutcome outcome = Report(folder.path());
@@ -195,8 +187,7 @@ TEST(Report, KeepsTablesScriptsAndDataWhenGnuplotIsMissing) {
 }
 
 TEST(Report, SaysThatNoConfigurationRan) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   for (const char* method : {"random", "oppa", "oppa-bare"}) {
     for (const int repeat : {1, 2, 3}) {
       plots_test::WriteRun(folder.path(), "", method, repeat,
@@ -235,8 +226,7 @@ TEST(Report, RefusesNamesThatLeaveTheFolderOfTheExperiment) {
 
 // Two processes, each with many reports of the same folder.
 TEST(Report, TwoAtOnceLeaveWholeFiles) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   std::vector<pid_t> children;
   for (int child = 0; child < 2; ++child) {
     children.push_back(::fork());
@@ -269,8 +259,7 @@ TEST(Report, TwoAtOnceLeaveWholeFiles) {
 }
 
 TEST(Report, RejectsWhatItDoesNotKnow) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   const auto message = [&](const ReportOptions& options) {
     return fakes::ErrorOf([&] { return Report(folder.path(), options); });
   };

@@ -134,6 +134,11 @@ inline void WriteSmallExperiment(const std::filesystem::path& experiment) {
   }
 }
 
+// A folder with that experiment.
+struct SmallExperiment : fakes::TemporaryFolder {
+  SmallExperiment() { WriteSmallExperiment(path()); }
+};
+
 // The text is that of tests/golden/<name>. With OPPA_UPDATE_GOLDEN set in the
 // environment the file is written instead; review its changes.
 inline void ExpectGolden(const std::string& name, const std::string& text) {
