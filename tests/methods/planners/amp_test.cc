@@ -16,6 +16,7 @@
 #include "methods/planners/planner.h"
 #include "tests/fakes/decoders.h"
 #include "tests/methods/planners/profiled_layers.h"
+#include "tests/methods/trials.h"
 
 namespace methods::amp_test {
 
@@ -43,12 +44,6 @@ Matrix<int> Partitions(int layers, int stages) {
   };
   divide();
   return all;
-}
-
-trials::Measurement Failure() {
-  trials::Measurement measurement;
-  measurement.outcome = trials::Outcome::kOutOfMemory;
-  return measurement;
 }
 
 double MsOf(const std::vector<int>& first, const std::vector<double>& layer_ms,
@@ -280,13 +275,9 @@ Problem ProblemOf(const trials::SearchSpace& space, double capacity_gb) {
 TEST(AmpMethod, TriesEveryCandidateOnceInTheOrderOfItsStrategies) {
   const trials::SearchSpace space = Space();
   const auto method = TryPlans(ProblemOf(space, 80.0), AmpOptions(), 1);
-  std::vector<int> order;
-  while (const auto suggestion = method->Suggest()) {
-    order.push_back(suggestion->candidate);
-    method->Observe(MakeTrial(suggestion->candidate,
-                              space[suggestion->candidate], Failure()));
-  }
-  EXPECT_THAT(order, testing::UnorderedElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(
+      tests::TryAll(*method, space, [](int) { return tests::OutOfMemory(); }),
+      testing::UnorderedElementsAre(0, 1, 2, 3, 4));
 }
 
 TEST(AmpMethod, MemoryCountsWithTheFilterOnly) {
