@@ -1,7 +1,6 @@
 // The cost of a benchmark: time and memory.
 
-#ifndef BENCHMARKS_STOPWATCH_H_
-#define BENCHMARKS_STOPWATCH_H_
+#pragma once
 
 #include <chrono>
 
@@ -43,5 +42,3 @@ inline double PeakMemoryMb() {
 }
 
 }  // namespace benchmarks
-
-#endif  // BENCHMARKS_STOPWATCH_H_

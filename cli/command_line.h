@@ -1,8 +1,7 @@
 // The command line: all verbs, the parser that turns words into a call of a
 // verb, and the help.
 
-#ifndef CLI_COMMAND_LINE_H_
-#define CLI_COMMAND_LINE_H_
+#pragma once
 
 #include <string>
 
@@ -52,5 +51,3 @@ namespace cli {
 [[nodiscard]] std::string Completions(const Verbs& verbs, const Words& words);
 
 }  // namespace cli
-
-#endif  // CLI_COMMAND_LINE_H_

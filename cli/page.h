@@ -1,7 +1,6 @@
 // The verb `page`, and the page of a search with what the search learned.
 
-#ifndef CLI_PAGE_H_
-#define CLI_PAGE_H_
+#pragma once
 
 #include <filesystem>
 
@@ -19,5 +18,3 @@ std::filesystem::path WriteSearchPage(
 [[nodiscard]] Verbs PageVerbs();
 
 }  // namespace cli
-
-#endif  // CLI_PAGE_H_

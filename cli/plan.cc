@@ -12,19 +12,7 @@
 namespace cli {
 namespace {
 
-struct PlanVerb {
-  jobs::ForecastRequest request;
-  std::string file;  // of the command's former meaning
-};
-
-int Forecast(const PlanVerb& own) {
-  if (!own.file.empty()) {
-    throw common::InputError(
-        fmt::format("plan: unexpected argument '{}'; the run matrix of a "
-                    "manifest is printed by `oppa matrix {}`",
-                    own.file, own.file));
-  }
-  const jobs::ForecastRequest& request = own.request;
+int Forecast(const jobs::ForecastRequest& request) {
   if (request.model.empty() || request.gpus.empty() ||
       request.batch_size == 0 || request.sequence_length == 0) {
     throw common::InputError(
@@ -130,7 +118,7 @@ Options OutputOptions(jobs::ForecastRequest& request) {
 }  // namespace
 
 Verbs PlanVerbs() {
-  const auto own = std::make_shared<PlanVerb>();
+  const auto request = std::make_shared<jobs::ForecastRequest>();
   return {{.group = kJobs,
            .name = "plan",
            .summary = "find fast layouts for a training job by simulation",
@@ -138,16 +126,12 @@ Verbs PlanVerbs() {
                "Predicts every configuration of the job and prints the fastest "
                "layouts with their throughput, memory and limits, and what was "
                "excluded. It needs no GPU and no manifest.",
-           .options = Options{Bind("FILE",
-                                   "none; `oppa matrix FILE` prints the runs "
-                                   "of a manifest",
-                                   own->file)} +
-                      JobOptions(own->request) + OutputOptions(own->request),
+           .options = JobOptions(*request) + OutputOptions(*request),
            .examples = {"oppa plan --model config.json --gpus 2x8 --gpu h100 "
                         "--batch 256 --seq 8192",
                         "oppa plan --model config.json --gpus 8..1024 --gpu "
                         "h100 --batch 1024 --seq 8192 --price 2.5"},
-           .run = [own](const Words&) { return Forecast(*own); }}};
+           .run = [request](const Words&) { return Forecast(*request); }}};
 }
 
 }  // namespace cli

@@ -1,8 +1,7 @@
 // Runs of an experiment and what is printed about its records, for several
 // verbs.
 
-#ifndef CLI_RUN_H_
-#define CLI_RUN_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -56,5 +55,3 @@ void PrintNotes(const std::vector<std::string>& notes);
                               const plots::ReportOptions& options);
 
 }  // namespace cli
-
-#endif  // CLI_RUN_H_

@@ -1,7 +1,6 @@
 // The parts of `run`, `plan` and `status` that use Slurm.
 
-#ifndef CLI_SLURM_H_
-#define CLI_SLURM_H_
+#pragma once
 
 #include <filesystem>
 #include <memory>
@@ -57,5 +56,3 @@ void WaitForLastJob(const std::filesystem::path& experiment_folder);
     const std::filesystem::path& experiment_folder);
 
 }  // namespace cli
-
-#endif  // CLI_SLURM_H_

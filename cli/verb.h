@@ -1,8 +1,7 @@
 // The vocabulary of the command line: each verb is data that its group returns.
 // Parser, help, man page, reference page and completion derive from it.
 
-#ifndef CLI_VERB_H_
-#define CLI_VERB_H_
+#pragma once
 
 #include <climits>
 #include <functional>
@@ -129,5 +128,3 @@ inline constexpr const char* kStudies = "Studies";
 inline constexpr const char* kReference = "Reference";
 
 }  // namespace cli
-
-#endif  // CLI_VERB_H_

@@ -1,7 +1,6 @@
 // The options that the verbs that read a manifest share.
 
-#ifndef CLI_VERB_OPTIONS_H_
-#define CLI_VERB_OPTIONS_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -57,5 +56,3 @@ struct Bound {
 };
 
 }  // namespace cli
-
-#endif  // CLI_VERB_OPTIONS_H_

@@ -1,7 +1,6 @@
 // Clocks of this process.
 
-#ifndef COMMON_CLOCK_H_
-#define COMMON_CLOCK_H_
+#pragma once
 
 #include <chrono>
 
@@ -20,5 +19,3 @@ namespace common {
 }
 
 }  // namespace common
-
-#endif  // COMMON_CLOCK_H_

@@ -1,7 +1,6 @@
 // A CSV file with a header line, read into memory.
 
-#ifndef COMMON_CSV_TABLE_H_
-#define COMMON_CSV_TABLE_H_
+#pragma once
 
 #include <cstddef>
 #include <filesystem>
@@ -60,5 +59,3 @@ class CsvTable {
 [[nodiscard]] std::string CsvCell(std::string_view text);
 
 }  // namespace common
-
-#endif  // COMMON_CSV_TABLE_H_

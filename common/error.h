@@ -1,7 +1,6 @@
 // The error for bad input.
 
-#ifndef COMMON_ERROR_H_
-#define COMMON_ERROR_H_
+#pragma once
 
 #include <stdexcept>
 
@@ -16,5 +15,3 @@ class InputError : public std::invalid_argument {
 };
 
 }  // namespace common
-
-#endif  // COMMON_ERROR_H_

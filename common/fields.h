@@ -1,8 +1,7 @@
 // The reflection that generic readers and writers use: the fields of a type and
 // its text form.
 
-#ifndef COMMON_FIELDS_H_
-#define COMMON_FIELDS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -69,5 +68,3 @@ concept HasText = requires(T& value) {
 };
 
 }  // namespace common
-
-#endif  // COMMON_FIELDS_H_

@@ -1,7 +1,6 @@
 // Reads whole files, and replaces files atomically.
 
-#ifndef COMMON_FILES_H_
-#define COMMON_FILES_H_
+#pragma once
 
 #include <filesystem>
 #include <optional>
@@ -90,5 +89,3 @@ void SyncFolder(const std::filesystem::path& folder);
                              std::string_view verb);
 
 }  // namespace common
-
-#endif  // COMMON_FILES_H_

@@ -1,7 +1,6 @@
 // Hashes that are the same on every machine: seeds and checksums.
 
-#ifndef COMMON_HASH_H_
-#define COMMON_HASH_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -22,5 +21,3 @@ namespace common {
 [[nodiscard]] std::uint32_t RowCheck(std::string_view row);
 
 }  // namespace common
-
-#endif  // COMMON_HASH_H_

@@ -1,7 +1,6 @@
 // JSON files. Parsing and printing are compiled once, here.
 
-#ifndef COMMON_JSON_H_
-#define COMMON_JSON_H_
+#pragma once
 
 #include <cmath>
 #include <concepts>
@@ -207,5 +206,3 @@ template <HasFields T>
 }
 
 }  // namespace common
-
-#endif  // COMMON_JSON_H_

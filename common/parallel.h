@@ -1,7 +1,6 @@
 // A loop whose iterations run on several threads.
 
-#ifndef COMMON_PARALLEL_H_
-#define COMMON_PARALLEL_H_
+#pragma once
 
 #include <algorithm>
 #include <atomic>
@@ -58,5 +57,3 @@ void ParallelFor(int count, int threads, const Work& work, int grain = 1) {
 }
 
 }  // namespace common
-
-#endif  // COMMON_PARALLEL_H_

@@ -1,8 +1,7 @@
 // Other programs: how they are started, and the processes of this host as
 // listed in /proc.
 
-#ifndef COMMON_PROCESS_H_
-#define COMMON_PROCESS_H_
+#pragma once
 
 #include <filesystem>
 #include <limits>
@@ -82,5 +81,3 @@ struct ProcessEntry {
 [[nodiscard]] std::map<pid_t, ProcessEntry> ListProcesses();
 
 }  // namespace common
-
-#endif  // COMMON_PROCESS_H_

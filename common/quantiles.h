@@ -1,7 +1,6 @@
 // Quantiles, medians and quartiles of samples.
 
-#ifndef COMMON_QUANTILES_H_
-#define COMMON_QUANTILES_H_
+#pragma once
 
 #include <algorithm>
 #include <cmath>
@@ -68,5 +67,3 @@ struct Quartiles {
 }
 
 }  // namespace common
-
-#endif  // COMMON_QUANTILES_H_

@@ -1,7 +1,6 @@
 // Lists from lists.
 
-#ifndef COMMON_RANGES_H_
-#define COMMON_RANGES_H_
+#pragma once
 
 #include <cstddef>
 #include <functional>
@@ -30,5 +29,3 @@ template <typename Index = int>
 }
 
 }  // namespace common
-
-#endif  // COMMON_RANGES_H_

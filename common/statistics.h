@@ -1,8 +1,7 @@
 // The normal distribution; intervals, paired tests and effect sizes for
 // comparisons of methods.
 
-#ifndef COMMON_STATISTICS_H_
-#define COMMON_STATISTICS_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -134,5 +133,3 @@ inline constexpr int kExactPairs = 50;
 [[nodiscard]] std::vector<double> Holm(const std::vector<double>& p);
 
 }  // namespace common
-
-#endif  // COMMON_STATISTICS_H_

@@ -1,7 +1,6 @@
 // Small helpers for text that users write: manifests, tables, flags.
 
-#ifndef COMMON_TEXT_H_
-#define COMMON_TEXT_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -86,5 +85,3 @@ void RequireKnown(std::span<const std::string> names,
 [[nodiscard]] std::string Lower(std::string_view text);
 
 }  // namespace common
-
-#endif  // COMMON_TEXT_H_

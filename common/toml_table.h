@@ -1,7 +1,6 @@
 // Reads TOML files that users write: every error has a place and a remedy.
 
-#ifndef COMMON_TOML_TABLE_H_
-#define COMMON_TOML_TABLE_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -133,5 +132,3 @@ class TomlTable {
 };
 
 }  // namespace common
-
-#endif  // COMMON_TOML_TABLE_H_

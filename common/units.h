@@ -1,8 +1,7 @@
 // Factors of units and the two constants of floating-point numbers that every
 // layer needs.
 
-#ifndef COMMON_UNITS_H_
-#define COMMON_UNITS_H_
+#pragma once
 
 #include <limits>
 
@@ -20,5 +19,3 @@ inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace common
-
-#endif  // COMMON_UNITS_H_

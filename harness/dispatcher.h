@@ -1,8 +1,7 @@
 // The interface of dispatchers, which execute runs: a local GPU type or a batch
 // system.
 
-#ifndef HARNESS_DISPATCHER_H_
-#define HARNESS_DISPATCHER_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -43,5 +42,3 @@ class Dispatcher {
 };
 
 }  // namespace harness
-
-#endif  // HARNESS_DISPATCHER_H_

@@ -1,7 +1,6 @@
 // Executes jobs as processes of this machine, several at a time.
 
-#ifndef HARNESS_LOCAL_POOL_H_
-#define HARNESS_LOCAL_POOL_H_
+#pragma once
 
 #include <deque>
 #include <filesystem>
@@ -50,5 +49,3 @@ class LocalPool final : public Dispatcher {
     const std::filesystem::path& folder, const std::string& stem = "");
 
 }  // namespace harness
-
-#endif  // HARNESS_LOCAL_POOL_H_

@@ -1,7 +1,6 @@
 // Names that are used as folder names.
 
-#ifndef HARNESS_NAMES_H_
-#define HARNESS_NAMES_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -25,5 +24,3 @@ void CheckName(const common::TomlTable& table, std::string_view key,
 [[nodiscard]] std::string NamePart(const std::string& value);
 
 }  // namespace harness
-
-#endif  // HARNESS_NAMES_H_

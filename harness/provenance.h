@@ -1,7 +1,6 @@
 // The provenance of records: program, commit and host.
 
-#ifndef HARNESS_PROVENANCE_H_
-#define HARNESS_PROVENANCE_H_
+#pragma once
 
 #include <string>
 
@@ -28,5 +27,3 @@ struct Commit {
 [[nodiscard]] std::string ProgramPath();
 
 }  // namespace harness
-
-#endif  // HARNESS_PROVENANCE_H_

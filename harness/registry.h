@@ -1,7 +1,6 @@
 // The one place that names concrete methods.
 
-#ifndef HARNESS_REGISTRY_H_
-#define HARNESS_REGISTRY_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -85,5 +84,3 @@ struct MethodEntry {
     std::uint64_t seed);
 
 }  // namespace harness
-
-#endif  // HARNESS_REGISTRY_H_

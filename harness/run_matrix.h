@@ -1,7 +1,6 @@
 // The run matrix of an experiment and the description of its problems.
 
-#ifndef HARNESS_RUN_MATRIX_H_
-#define HARNESS_RUN_MATRIX_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -66,5 +65,3 @@ void WriteExperiment(const Manifest& manifest,
                      const Testbeds& testbeds = {});
 
 }  // namespace harness
-
-#endif  // HARNESS_RUN_MATRIX_H_

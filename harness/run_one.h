@@ -1,7 +1,6 @@
 // Executes one run from its start, or resumes it.
 
-#ifndef HARNESS_RUN_ONE_H_
-#define HARNESS_RUN_ONE_H_
+#pragma once
 
 #include <filesystem>
 #include <functional>
@@ -55,5 +54,3 @@ bool RunOne(const Manifest& manifest, const RunSpec& run,
 [[nodiscard]] bool IsFinished(const std::filesystem::path& run_folder);
 
 }  // namespace harness
-
-#endif  // HARNESS_RUN_ONE_H_

@@ -1,7 +1,6 @@
 // The loop of one run: suggest, try, observe, until the budget is spent.
 
-#ifndef HARNESS_SEARCH_H_
-#define HARNESS_SEARCH_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -89,5 +88,3 @@ class Incumbent {
 inline constexpr double kBudgetSlack = 1e-9;
 
 }  // namespace harness
-
-#endif  // HARNESS_SEARCH_H_

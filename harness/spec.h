@@ -1,8 +1,7 @@
 // The problems and methods of a manifest, as the lists of testbeds and methods
 // read them.
 
-#ifndef HARNESS_SPEC_H_
-#define HARNESS_SPEC_H_
+#pragma once
 
 #include <filesystem>
 #include <optional>
@@ -65,5 +64,3 @@ auto WithPlace(const common::TomlTable& table, std::string_view name,
 }
 
 }  // namespace harness
-
-#endif  // HARNESS_SPEC_H_

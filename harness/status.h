@@ -1,8 +1,7 @@
 // The progress of an experiment, read from its records only, and its display by
 // `oppa run`.
 
-#ifndef HARNESS_STATUS_H_
-#define HARNESS_STATUS_H_
+#pragma once
 
 #include <cstdio>
 #include <filesystem>
@@ -129,5 +128,3 @@ class Progress {
 };
 
 }  // namespace harness
-
-#endif  // HARNESS_STATUS_H_

@@ -1,7 +1,6 @@
 // Requests to stop: Ctrl-C, SIGTERM, a time limit.
 
-#ifndef HARNESS_STOP_H_
-#define HARNESS_STOP_H_
+#pragma once
 
 namespace harness {
 
@@ -15,5 +14,3 @@ void StopAfter(double seconds);
 [[nodiscard]] int StopSignal();
 
 }  // namespace harness
-
-#endif  // HARNESS_STOP_H_

@@ -1,7 +1,6 @@
 // What a testbed is, and the list of testbeds.
 
-#ifndef HARNESS_TESTBED_H_
-#define HARNESS_TESTBED_H_
+#pragma once
 
 #include <filesystem>
 #include <functional>
@@ -92,5 +91,3 @@ class Testbeds {
 };
 
 }  // namespace harness
-
-#endif  // HARNESS_TESTBED_H_

@@ -8,7 +8,6 @@
 #include <map>
 #include <optional>
 #include <stdexcept>
-#include <tuple>
 #include <utility>
 #include <vector>
 

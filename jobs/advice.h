@@ -1,8 +1,7 @@
 // What a reader of a plan does next: why a configuration is not offered, what
 // to change where none is, and how sure the first one is.
 
-#ifndef JOBS_ADVICE_H_
-#define JOBS_ADVICE_H_
+#pragma once
 
 #include <string>
 
@@ -38,5 +37,3 @@ namespace jobs {
                                      const Forecast& plan);
 
 }  // namespace jobs
-
-#endif  // JOBS_ADVICE_H_

@@ -1,8 +1,7 @@
 // Measured step times and peaks, from which a plan learns how far predictions
 // are off.
 
-#ifndef JOBS_CALIBRATION_H_
-#define JOBS_CALIBRATION_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -67,5 +66,3 @@ struct CheckedErrors {
     const std::vector<MeasuredStep>& steps);
 
 }  // namespace jobs
-
-#endif  // JOBS_CALIBRATION_H_

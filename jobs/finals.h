@@ -1,8 +1,7 @@
 // The end of a search: repeated measurements of the best configurations, their
 // comparison, and the command line to use.
 
-#ifndef JOBS_FINALS_H_
-#define JOBS_FINALS_H_
+#pragma once
 
 #include <cstddef>
 #include <optional>
@@ -78,5 +77,3 @@ struct SpeedUp {
 [[nodiscard]] int Conclude(const TuneJob& job, std::vector<Finalist> finalists);
 
 }  // namespace jobs
-
-#endif  // JOBS_FINALS_H_

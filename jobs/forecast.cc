@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <compare>
 #include <functional>
 #include <map>
-#include <stdexcept>
 #include <tuple>
 #include <utility>
 

@@ -1,7 +1,6 @@
 // The plan of a job: every configuration predicted, grouped by layout.
 
-#ifndef JOBS_FORECAST_H_
-#define JOBS_FORECAST_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -125,5 +124,3 @@ using Shares = std::vector<std::pair<std::string, double>>;
 [[nodiscard]] std::string ToString(const Shares& shares);
 
 }  // namespace jobs
-
-#endif  // JOBS_FORECAST_H_

@@ -1,7 +1,6 @@
 // The command `oppa plan`: from its options to its output.
 
-#ifndef JOBS_FORECAST_REQUEST_H_
-#define JOBS_FORECAST_REQUEST_H_
+#pragma once
 
 #include <filesystem>
 #include <optional>
@@ -51,5 +50,3 @@ struct ForecastRequest {
 [[nodiscard]] std::string RunPlan(const ForecastRequest& request);
 
 }  // namespace jobs
-
-#endif  // JOBS_FORECAST_REQUEST_H_

@@ -1,7 +1,6 @@
 // A plan as text, JSON and CSV.
 
-#ifndef JOBS_FORECAST_TEXT_H_
-#define JOBS_FORECAST_TEXT_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -58,5 +57,3 @@ struct ScalePoint {
                                      const trials::Valuation& valuation);
 
 }  // namespace jobs
-
-#endif  // JOBS_FORECAST_TEXT_H_

@@ -1,7 +1,6 @@
 // Writes the manifest of a search for a training job.
 
-#ifndef JOBS_INIT_H_
-#define JOBS_INIT_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -49,5 +48,3 @@ struct InitOptions {
 [[nodiscard]] std::string ManifestText(const InitOptions& options);
 
 }  // namespace jobs
-
-#endif  // JOBS_INIT_H_

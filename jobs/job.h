@@ -1,8 +1,7 @@
 // A training job whose configuration is to be chosen, and the space to choose
 // from.
 
-#ifndef JOBS_JOB_H_
-#define JOBS_JOB_H_
+#pragma once
 
 #include <filesystem>
 #include <optional>
@@ -80,5 +79,3 @@ inline const std::vector<std::string> kPrecisions = {"fp32", "fp16", "bf16",
 [[nodiscard]] std::string JobRuleOrigin();
 
 }  // namespace jobs
-
-#endif  // JOBS_JOB_H_

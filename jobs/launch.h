@@ -1,8 +1,7 @@
 // The command and the files that train the model of a job with one
 // configuration.
 
-#ifndef JOBS_LAUNCH_H_
-#define JOBS_LAUNCH_H_
+#pragma once
 
 #include <filesystem>
 #include <optional>
@@ -45,5 +44,3 @@ struct LaunchFolder {
                                       const LaunchFolder& folder);
 
 }  // namespace jobs
-
-#endif  // JOBS_LAUNCH_H_

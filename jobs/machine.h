@@ -1,8 +1,7 @@
 // The machine of a job: how many GPUs it has, which, and the links between
 // them.
 
-#ifndef JOBS_MACHINE_H_
-#define JOBS_MACHINE_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -90,5 +89,3 @@ struct Likeness {
 [[nodiscard]] std::optional<Likeness> LikenessOf(const Machine& machine);
 
 }  // namespace jobs
-
-#endif  // JOBS_MACHINE_H_

@@ -1,7 +1,6 @@
 // What a profile of the present job says about its search.
 
-#ifndef JOBS_PROFILE_H_
-#define JOBS_PROFILE_H_
+#pragma once
 
 #include <filesystem>
 #include <optional>
@@ -51,5 +50,3 @@ class Profile {
 };
 
 }  // namespace jobs
-
-#endif  // JOBS_PROFILE_H_

@@ -1,7 +1,6 @@
 // A real run beside the forecast of its configuration.
 
-#ifndef JOBS_RUN_COMPARISON_H_
-#define JOBS_RUN_COMPARISON_H_
+#pragma once
 
 #include <array>
 #include <filesystem>
@@ -58,5 +57,3 @@ using Parts = std::array<double, kPartNames.size()>;  // seconds of a step
     const std::string& config);
 
 }  // namespace jobs
-
-#endif  // JOBS_RUN_COMPARISON_H_

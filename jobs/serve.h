@@ -1,7 +1,6 @@
 // A search whose trials a client runs.
 
-#ifndef JOBS_SERVE_H_
-#define JOBS_SERVE_H_
+#pragma once
 
 #include <filesystem>
 #include <iosfwd>
@@ -29,5 +28,3 @@ struct ServeOptions {
 int Serve(const ServeOptions& options, std::istream& in, std::ostream& out);
 
 }  // namespace jobs
-
-#endif  // JOBS_SERVE_H_

@@ -1,8 +1,7 @@
 // Finds a faster configuration of a training job: preflight, search, repeated
 // measurements of the best, and the command line to use.
 
-#ifndef JOBS_TUNE_H_
-#define JOBS_TUNE_H_
+#pragma once
 
 #include <filesystem>
 #include <functional>
@@ -33,5 +32,3 @@ struct TuneOptions {
 [[nodiscard]] int Tune(const TuneOptions& options);
 
 }  // namespace jobs
-
-#endif  // JOBS_TUNE_H_

@@ -1,7 +1,6 @@
 // A training job that is tuned: its search, its records and its runs.
 
-#ifndef JOBS_TUNE_JOB_H_
-#define JOBS_TUNE_JOB_H_
+#pragma once
 
 #include <filesystem>
 #include <functional>
@@ -136,5 +135,3 @@ void ShowStatus(const std::string& text);
     const std::filesystem::path& manifest, const std::string& name);
 
 }  // namespace jobs
-
-#endif  // JOBS_TUNE_JOB_H_

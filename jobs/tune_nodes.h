@@ -1,8 +1,7 @@
 // Where the trials of a job run: on this machine, in allocations of Slurm, or
 // over ssh on the hosts of a file.
 
-#ifndef JOBS_TUNE_NODES_H_
-#define JOBS_TUNE_NODES_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -32,5 +31,3 @@ struct NodeOptions {
 [[nodiscard]] std::string SlurmText(const NodeOptions& options, int cpus);
 
 }  // namespace jobs
-
-#endif  // JOBS_TUNE_NODES_H_

@@ -1,8 +1,7 @@
 // Acquisition functions under a memory constraint, and the candidate with the
 // highest value.
 
-#ifndef METHODS_ACQUISITION_H_
-#define METHODS_ACQUISITION_H_
+#pragma once
 
 #include <functional>
 #include <vector>
@@ -170,5 +169,3 @@ class AcquisitionSearch {
     const std::vector<char>& excluded, ArgMaxSummary* summary = nullptr);
 
 }  // namespace methods
-
-#endif  // METHODS_ACQUISITION_H_

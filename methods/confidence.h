@@ -1,7 +1,6 @@
 // Bounds of the theory of early termination, with probability 1 - delta.
 
-#ifndef METHODS_CONFIDENCE_H_
-#define METHODS_CONFIDENCE_H_
+#pragma once
 
 namespace methods {
 
@@ -51,5 +50,3 @@ struct Assumption {
                                  double kernel_variance);
 
 }  // namespace methods
-
-#endif  // METHODS_CONFIDENCE_H_

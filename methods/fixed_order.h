@@ -1,7 +1,6 @@
 // A method that tries candidates in an order that no trial changes.
 
-#ifndef METHODS_FIXED_ORDER_H_
-#define METHODS_FIXED_ORDER_H_
+#pragma once
 
 #include <algorithm>
 #include <optional>
@@ -49,5 +48,3 @@ class FixedOrder final : public Method {
 };
 
 }  // namespace methods
-
-#endif  // METHODS_FIXED_ORDER_H_

@@ -1,7 +1,6 @@
 // The trials of a run so far, in the forms that methods need.
 
-#ifndef METHODS_HISTORY_H_
-#define METHODS_HISTORY_H_
+#pragma once
 
 #include <limits>
 #include <string_view>
@@ -108,5 +107,3 @@ class History {
 };
 
 }  // namespace methods
-
-#endif  // METHODS_HISTORY_H_

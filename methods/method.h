@@ -1,7 +1,6 @@
 // The interface of a search method.
 
-#ifndef METHODS_METHOD_H_
-#define METHODS_METHOD_H_
+#pragma once
 
 #include <cstddef>
 #include <functional>
@@ -142,5 +141,3 @@ class Method {
 };
 
 }  // namespace methods
-
-#endif  // METHODS_METHOD_H_

@@ -2,8 +2,7 @@
 // manifest, its errors, `oppa methods NAME` and docs/methods.md derive from the
 // rows.
 
-#ifndef METHODS_OPTIONS_H_
-#define METHODS_OPTIONS_H_
+#pragma once
 
 #include <filesystem>
 #include <functional>
@@ -118,5 +117,3 @@ struct OptionText {
     const std::vector<Option>& options);
 
 }  // namespace methods
-
-#endif  // METHODS_OPTIONS_H_

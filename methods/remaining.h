@@ -1,7 +1,6 @@
 // An estimate of how much a search may still gain, from its two surrogates.
 
-#ifndef METHODS_REMAINING_H_
-#define METHODS_REMAINING_H_
+#pragma once
 
 #include <optional>
 
@@ -56,5 +55,3 @@ inline constexpr int kSamples = 1024;
     const surrogates::GaussianProcess& memory);
 
 }  // namespace methods
-
-#endif  // METHODS_REMAINING_H_

@@ -1,7 +1,6 @@
 // The two surrogates of constrained search: throughput and memory.
 
-#ifndef METHODS_SURROGATE_PAIR_H_
-#define METHODS_SURROGATE_PAIR_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -186,5 +185,3 @@ class SurrogatePair {
 [[nodiscard]] Option ComputeTimeOption(SurrogatePair::Options& options);
 
 }  // namespace methods
-
-#endif  // METHODS_SURROGATE_PAIR_H_

@@ -1,7 +1,6 @@
 // A surrogate that learns how far to trust the predictions behind its prior.
 
-#ifndef METHODS_TRUSTED_PROCESS_H_
-#define METHODS_TRUSTED_PROCESS_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -150,5 +149,3 @@ class TrustedProcess {
 };
 
 }  // namespace methods
-
-#endif  // METHODS_TRUSTED_PROCESS_H_

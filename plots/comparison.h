@@ -1,8 +1,7 @@
 // Paired comparisons of methods with a reference method, and the summary of an
 // experiment with them.
 
-#ifndef PLOTS_COMPARISON_H_
-#define PLOTS_COMPARISON_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -83,5 +82,3 @@ enum class Form { kTerminal, kMarkdown };
                                  const trials::ExperimentInfo& info, Form form);
 
 }  // namespace plots
-
-#endif  // PLOTS_COMPARISON_H_

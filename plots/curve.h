@@ -1,7 +1,6 @@
 // The best throughput of a run over its cost, and the median over repeats.
 
-#ifndef PLOTS_CURVE_H_
-#define PLOTS_CURVE_H_
+#pragma once
 
 #include <vector>
 
@@ -86,5 +85,3 @@ struct Band {
                                               int points);
 
 }  // namespace plots
-
-#endif  // PLOTS_CURVE_H_

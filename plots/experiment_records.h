@@ -1,7 +1,6 @@
 // All records of an experiment in memory.
 
-#ifndef PLOTS_EXPERIMENT_RECORDS_H_
-#define PLOTS_EXPERIMENT_RECORDS_H_
+#pragma once
 
 #include <filesystem>
 #include <map>
@@ -85,5 +84,3 @@ void ToValues(const trials::ProblemInfo& problem,
 [[nodiscard]] std::string Ranges(const std::vector<int>& ascending);
 
 }  // namespace plots
-
-#endif  // PLOTS_EXPERIMENT_RECORDS_H_

@@ -1,7 +1,6 @@
 // The contents of a figure, independent of how it is drawn.
 
-#ifndef PLOTS_FIGURE_H_
-#define PLOTS_FIGURE_H_
+#pragma once
 
 #include <cstddef>
 #include <optional>
@@ -104,5 +103,3 @@ struct Figure {
 [[nodiscard]] std::string DataFileName(const Figure& figure, std::size_t panel);
 
 }  // namespace plots
-
-#endif  // PLOTS_FIGURE_H_

@@ -1,7 +1,6 @@
 // Writes figures to files.
 
-#ifndef PLOTS_FIGURE_FILES_H_
-#define PLOTS_FIGURE_FILES_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -58,5 +57,3 @@ void WriteTextFile(const std::filesystem::path& path,
                    const std::string& content);
 
 }  // namespace plots
-
-#endif  // PLOTS_FIGURE_FILES_H_

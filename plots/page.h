@@ -1,7 +1,6 @@
 // The result page of a search: one HTML file without references to others.
 
-#ifndef PLOTS_PAGE_H_
-#define PLOTS_PAGE_H_
+#pragma once
 
 #include <filesystem>
 #include <functional>
@@ -71,5 +70,3 @@ std::filesystem::path WritePage(const std::filesystem::path& experiment_folder,
                                 const PageOptions& options = {});
 
 }  // namespace plots
-
-#endif  // PLOTS_PAGE_H_

@@ -1,8 +1,7 @@
 // The Pareto front of step time and cost, where candidates use several numbers
 // of GPUs whose price is known.
 
-#ifndef PLOTS_PARETO_H_
-#define PLOTS_PARETO_H_
+#pragma once
 
 #include <span>
 #include <string>
@@ -44,5 +43,3 @@ struct CostPoint {
 [[nodiscard]] Table ParetoTable(std::span<const ProblemRecords> problems);
 
 }  // namespace plots
-
-#endif  // PLOTS_PARETO_H_

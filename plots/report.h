@@ -1,7 +1,6 @@
 // Turns a folder of records into tables and figures.
 
-#ifndef PLOTS_REPORT_H_
-#define PLOTS_REPORT_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -52,5 +51,3 @@ struct ReportOutcome {
     const ReportOptions& options = {});
 
 }  // namespace plots
-
-#endif  // PLOTS_REPORT_H_

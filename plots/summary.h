@@ -1,7 +1,6 @@
 // The results of an experiment.
 
-#ifndef PLOTS_SUMMARY_H_
-#define PLOTS_SUMMARY_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -128,5 +127,3 @@ struct Summary {
 [[nodiscard]] std::string BackendName(const std::string& backend);
 
 }  // namespace plots
-
-#endif  // PLOTS_SUMMARY_H_

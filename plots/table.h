@@ -2,8 +2,7 @@
 // programs read all digits in SI units. Text for a terminal, Markdown, HTML and
 // CSV are renderers of the same rows.
 
-#ifndef PLOTS_TABLE_H_
-#define PLOTS_TABLE_H_
+#pragma once
 
 #include <concepts>
 #include <cstddef>
@@ -117,5 +116,3 @@ template <typename Thing, typename RowOf>
 [[nodiscard]] std::string CsvRow(const std::vector<std::string>& cells);
 
 }  // namespace plots
-
-#endif  // PLOTS_TABLE_H_

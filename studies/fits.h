@@ -1,8 +1,7 @@
 // fits: the fitted surrogates of a run, from its records, and their
 // coefficients as bandwidths, latencies and sizes.
 
-#ifndef STUDIES_FITS_H_
-#define STUDIES_FITS_H_
+#pragma once
 
 #include <filesystem>
 #include <iosfwd>
@@ -112,5 +111,3 @@ struct FitsVerbOptions {
                                    const std::string& note);
 
 }  // namespace studies
-
-#endif  // STUDIES_FITS_H_

@@ -1,7 +1,6 @@
 // The output of a study: tables and figures in one folder.
 
-#ifndef STUDIES_OUTPUT_H_
-#define STUDIES_OUTPUT_H_
+#pragma once
 
 #include <filesystem>
 #include <functional>
@@ -86,5 +85,3 @@ template <typename Run>
 [[nodiscard]] std::vector<double> Counting(int n);
 
 }  // namespace studies
-
-#endif  // STUDIES_OUTPUT_H_

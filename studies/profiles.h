@@ -1,8 +1,7 @@
 // How reliably and how soon methods reach targets, over the problems of several
 // experiments.
 
-#ifndef STUDIES_PROFILES_H_
-#define STUDIES_PROFILES_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -70,5 +69,3 @@ struct ProfilesOptions {
     const std::vector<Contender>& contenders, const ProfilesOptions& options);
 
 }  // namespace studies
-
-#endif  // STUDIES_PROFILES_H_

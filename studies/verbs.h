@@ -1,7 +1,6 @@
 // The studies that are verbs of the program.
 
-#ifndef STUDIES_VERBS_H_
-#define STUDIES_VERBS_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -72,5 +71,3 @@ struct ValidateOptions {
 [[nodiscard]] int Validate(const ValidateOptions& options, const Sink& sink);
 
 }  // namespace studies
-
-#endif  // STUDIES_VERBS_H_

@@ -1,7 +1,6 @@
 // The encoding of configurations as points of the unit cube.
 
-#ifndef SURROGATES_ENCODING_H_
-#define SURROGATES_ENCODING_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -63,5 +62,3 @@ struct EncodedSpace {
     SizeScale sizes = SizeScale::kLog2);
 
 }  // namespace surrogates
-
-#endif  // SURROGATES_ENCODING_H_

@@ -1,8 +1,7 @@
 // Families: groups of configurations that distribute a training job in the same
 // way.
 
-#ifndef SURROGATES_FAMILIES_H_
-#define SURROGATES_FAMILIES_H_
+#pragma once
 
 #include <vector>
 
@@ -30,5 +29,3 @@ struct Families {
 [[nodiscard]] Families FamiliesOf(const trials::SearchSpace& space);
 
 }  // namespace surrogates
-
-#endif  // SURROGATES_FAMILIES_H_

@@ -1,7 +1,6 @@
 // Prior means with learnable, named, positive coefficients.
 
-#ifndef SURROGATES_PARAMETRIC_MEAN_H_
-#define SURROGATES_PARAMETRIC_MEAN_H_
+#pragma once
 
 #include <limits>
 #include <optional>
@@ -84,5 +83,3 @@ struct ParametricMean {
                                           double log_stddev = 1.0);
 
 }  // namespace surrogates
-
-#endif  // SURROGATES_PARAMETRIC_MEAN_H_

@@ -1,7 +1,6 @@
 // The input and output of a surrogate: measurements and predictions.
 
-#ifndef SURROGATES_SURROGATE_H_
-#define SURROGATES_SURROGATE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -60,5 +59,3 @@ struct FitSummary {
 };
 
 }  // namespace surrogates
-
-#endif  // SURROGATES_SURROGATE_H_

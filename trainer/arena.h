@@ -1,7 +1,6 @@
 // The memory of a rank: one slab, from which everything is allocated.
 
-#ifndef TRAINER_ARENA_H_
-#define TRAINER_ARENA_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -113,5 +112,3 @@ class Array {
 };
 
 }  // namespace trainer
-
-#endif  // TRAINER_ARENA_H_

@@ -1,7 +1,6 @@
 // Attention on the CPU, in blocks of queries.
 
-#ifndef TRAINER_ATTENTION_CPU_H_
-#define TRAINER_ATTENTION_CPU_H_
+#pragma once
 
 #include "trainer/device.h"
 
@@ -40,5 +39,3 @@ class CpuAttention {
 };
 
 }  // namespace trainer
-
-#endif  // TRAINER_ATTENTION_CPU_H_

@@ -1,7 +1,6 @@
 // The interface of what ranks exchange: groups of ranks and their collectives.
 
-#ifndef TRAINER_COMMUNICATOR_H_
-#define TRAINER_COMMUNICATOR_H_
+#pragma once
 
 #include <array>
 #include <atomic>
@@ -184,5 +183,3 @@ class Fabric {
 };
 
 }  // namespace trainer
-
-#endif  // TRAINER_COMMUNICATOR_H_

@@ -1,7 +1,6 @@
 // Ranks that are threads of this process.
 
-#ifndef TRAINER_COMMUNICATOR_THREADS_H_
-#define TRAINER_COMMUNICATOR_THREADS_H_
+#pragma once
 
 #include <map>
 #include <memory>
@@ -37,5 +36,3 @@ class ThreadFabric : public Fabric {
 };
 
 }  // namespace trainer
-
-#endif  // TRAINER_COMMUNICATOR_THREADS_H_

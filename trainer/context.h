@@ -1,7 +1,6 @@
 // What the parts of a model need of their rank.
 
-#ifndef TRAINER_CONTEXT_H_
-#define TRAINER_CONTEXT_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -164,5 +163,3 @@ struct Context {
 };
 
 }  // namespace trainer
-
-#endif  // TRAINER_CONTEXT_H_

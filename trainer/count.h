@@ -1,7 +1,6 @@
 // The memory of a configuration, counted without running it.
 
-#ifndef TRAINER_COUNT_H_
-#define TRAINER_COUNT_H_
+#pragma once
 
 #include "trainer/device.h"
 #include "trainer/job.h"
@@ -21,5 +20,3 @@ namespace trainer {
 [[nodiscard]] TrialResult CountMemory(Job job, const Device& device);
 
 }  // namespace trainer
-
-#endif  // TRAINER_COUNT_H_

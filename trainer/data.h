@@ -1,7 +1,6 @@
 // The training data: pseudo-random, a function of seed, step and sample.
 
-#ifndef TRAINER_DATA_H_
-#define TRAINER_DATA_H_
+#pragma once
 
 #include <cstdint>
 
@@ -42,5 +41,3 @@ class Data {
 };
 
 }  // namespace trainer
-
-#endif  // TRAINER_DATA_H_

@@ -1,8 +1,7 @@
 // The interface of what computes: memory, matrix products, the operators of a
 // transformer block and Adam.
 
-#ifndef TRAINER_DEVICE_H_
-#define TRAINER_DEVICE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -231,5 +230,3 @@ class Device {
 };
 
 }  // namespace trainer
-
-#endif  // TRAINER_DEVICE_H_

@@ -1,8 +1,7 @@
 // The CPU as a device: one thread per rank, oneDNN or OpenBLAS for matrix
 // products where they were found, own loops for the rest.
 
-#ifndef TRAINER_DEVICE_CPU_H_
-#define TRAINER_DEVICE_CPU_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -22,5 +21,3 @@ enum class CpuPrecision { kFloat, kDouble };
 [[nodiscard]] std::string CpuLibraries();
 
 }  // namespace trainer
-
-#endif  // TRAINER_DEVICE_CPU_H_

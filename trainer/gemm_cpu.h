@@ -1,7 +1,6 @@
 // Matrix products of one thread on the CPU.
 
-#ifndef TRAINER_GEMM_CPU_H_
-#define TRAINER_GEMM_CPU_H_
+#pragma once
 
 #include "trainer/device.h"
 
@@ -20,5 +19,3 @@ void LoopGemm(const GemmShape& shape, const double* a, const double* b,
               double* c);
 
 }  // namespace trainer
-
-#endif  // TRAINER_GEMM_CPU_H_

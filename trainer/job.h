@@ -1,7 +1,6 @@
 // What a trial of the trainer trains, and on what.
 
-#ifndef TRAINER_JOB_H_
-#define TRAINER_JOB_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -68,5 +67,3 @@ struct Job {
 void CheckJob(const Job& job);
 
 }  // namespace trainer
-
-#endif  // TRAINER_JOB_H_

@@ -1,7 +1,6 @@
 // Where a rank is in the grid of a parallel configuration.
 
-#ifndef TRAINER_MESH_H_
-#define TRAINER_MESH_H_
+#pragma once
 
 #include <vector>
 
@@ -53,5 +52,3 @@ struct Mesh {
 };
 
 }  // namespace trainer
-
-#endif  // TRAINER_MESH_H_

@@ -1,7 +1,6 @@
 // Two matrices with an activation between them.
 
-#ifndef TRAINER_MLP_H_
-#define TRAINER_MLP_H_
+#pragma once
 
 #include "trainer/unit.h"
 
@@ -29,5 +28,3 @@ struct Mlp {
 };
 
 }  // namespace trainer
-
-#endif  // TRAINER_MLP_H_

@@ -1,8 +1,7 @@
 // What a device module (a shared library that oppa-train loads, such as
 // libtrainer_cuda.so) exports.
 
-#ifndef TRAINER_MODULE_H_
-#define TRAINER_MODULE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -41,5 +40,3 @@ using ModuleEntry = Backend* (*)(const LaunchOptions& options,
                                  const char** error);
 
 }  // namespace trainer
-
-#endif  // TRAINER_MODULE_H_

@@ -1,8 +1,7 @@
 // The parameters of a rank: buckets that are generated, gathered, reduced and
 // updated as a whole.
 
-#ifndef TRAINER_PARAMETERS_H_
-#define TRAINER_PARAMETERS_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -142,5 +141,3 @@ class ParameterStore {
 };
 
 }  // namespace trainer
-
-#endif  // TRAINER_PARAMETERS_H_

@@ -1,7 +1,6 @@
 // Weights as a function of their place, the same on every device.
 
-#ifndef TRAINER_RANDOM_H_
-#define TRAINER_RANDOM_H_
+#pragma once
 
 #include <cstdint>
 
@@ -35,5 +34,3 @@ OPPA_HOST_DEVICE inline double Normal(std::uint64_t key, std::uint64_t index) {
 }
 
 }  // namespace trainer
-
-#endif  // TRAINER_RANDOM_H_

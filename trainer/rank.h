@@ -1,7 +1,6 @@
 // One rank: its part of the model, its groups and the execution of steps.
 
-#ifndef TRAINER_RANK_H_
-#define TRAINER_RANK_H_
+#pragma once
 
 #include <deque>
 #include <map>
@@ -104,5 +103,3 @@ class Rank {
 };
 
 }  // namespace trainer
-
-#endif  // TRAINER_RANK_H_

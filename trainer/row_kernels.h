@@ -1,8 +1,7 @@
 // The operators on rows of the CPU device, vectorized for several processors.
 // Each exists for float and double and does what device.h says about it.
 
-#ifndef TRAINER_ROW_KERNELS_H_
-#define TRAINER_ROW_KERNELS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -61,5 +60,3 @@ void AdamRow(const AdamOptions& options, std::int64_t count, const T* gradient,
              T* master, T* first, T* second, T* weights);
 
 }  // namespace trainer
-
-#endif  // TRAINER_ROW_KERNELS_H_

@@ -1,7 +1,6 @@
 // A view of numbers in the memory of a device.
 
-#ifndef TRAINER_TENSOR_H_
-#define TRAINER_TENSOR_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -27,5 +26,3 @@ struct Tensor {
 };
 
 }  // namespace trainer
-
-#endif  // TRAINER_TENSOR_H_

@@ -1,7 +1,6 @@
 // A trial: all ranks of this process, step by step.
 
-#ifndef TRAINER_TRIAL_H_
-#define TRAINER_TRIAL_H_
+#pragma once
 
 #include <array>
 #include <functional>
@@ -66,5 +65,3 @@ using StepDone = std::function<void(int step, double step_time_s, double loss)>;
 [[nodiscard]] common::Json ToJson(const Job& job, const TrialResult& result);
 
 }  // namespace trainer
-
-#endif  // TRAINER_TRIAL_H_

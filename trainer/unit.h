@@ -1,7 +1,6 @@
 // The interfaces of the parts of a model.
 
-#ifndef TRAINER_UNIT_H_
-#define TRAINER_UNIT_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -120,5 +119,3 @@ struct Norm {
                                              Parameter* table);
 
 }  // namespace trainer
-
-#endif  // TRAINER_UNIT_H_

@@ -1,7 +1,6 @@
 // What a trial runs: a configuration of a search space, or a plan.
 
-#ifndef TRIALS_CANDIDATE_H_
-#define TRIALS_CANDIDATE_H_
+#pragma once
 
 #include <optional>
 #include <stdexcept>
@@ -71,5 +70,3 @@ class Candidate {
 };
 
 }  // namespace trials
-
-#endif  // TRIALS_CANDIDATE_H_

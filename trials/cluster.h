@@ -1,7 +1,6 @@
 // The hardware: GPUs, hosts, links.
 
-#ifndef TRIALS_CLUSTER_H_
-#define TRIALS_CLUSTER_H_
+#pragma once
 
 #include <filesystem>
 #include <span>
@@ -157,5 +156,3 @@ void ReadChanges(const common::TomlTable& table, Cluster& cluster);
                                             int gpus);
 
 }  // namespace trials
-
-#endif  // TRIALS_CLUSTER_H_

@@ -1,7 +1,6 @@
 // A Hugging Face config.json.
 
-#ifndef TRIALS_CONFIG_FILE_H_
-#define TRIALS_CONFIG_FILE_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -52,5 +51,3 @@ class ConfigFile {
 };
 
 }  // namespace trials
-
-#endif  // TRIALS_CONFIG_FILE_H_

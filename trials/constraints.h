@@ -1,8 +1,7 @@
 // The constraints of every configuration: one list that enumeration, the
 // simulator, plans, `oppa space --why` and docs/search_space.md share.
 
-#ifndef TRIALS_CONSTRAINTS_H_
-#define TRIALS_CONSTRAINTS_H_
+#pragma once
 
 #include <span>
 #include <string>
@@ -54,5 +53,3 @@ struct Constraint {
 [[nodiscard]] std::string ConstraintTable();
 
 }  // namespace trials
-
-#endif  // TRIALS_CONSTRAINTS_H_

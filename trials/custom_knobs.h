@@ -4,8 +4,7 @@
 //   attention = ["flash", "sdpa"]
 //   chunk = {values = [1, 2, 4], scale = "log"}
 
-#ifndef TRIALS_CUSTOM_KNOBS_H_
-#define TRIALS_CUSTOM_KNOBS_H_
+#pragma once
 
 #include "common/toml_table.h"
 #include "trials/knobs.h"
@@ -23,5 +22,3 @@ namespace trials {
                                       const KnobSet& base = BuiltInKnobs());
 
 }  // namespace trials
-
-#endif  // TRIALS_CUSTOM_KNOBS_H_

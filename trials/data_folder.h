@@ -1,7 +1,6 @@
 // The location of data files: those of the program, and measured tables.
 
-#ifndef TRIALS_DATA_FOLDER_H_
-#define TRIALS_DATA_FOLDER_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -53,5 +52,3 @@ inline constexpr const char* kDataVariable = "OPPA_DATA";
     const std::string& name, const std::filesystem::path& manifest_folder);
 
 }  // namespace trials
-
-#endif  // TRIALS_DATA_FOLDER_H_

@@ -1,7 +1,6 @@
 // The fraction of its datasheet rates that a GPU architecture achieves.
 
-#ifndef TRIALS_GPU_ARCHITECTURE_H_
-#define TRIALS_GPU_ARCHITECTURE_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -56,5 +55,3 @@ struct GpuArchitecture {
 [[nodiscard]] const GpuArchitecture& FindGpuArchitecture(std::string_view name);
 
 }  // namespace trials
-
-#endif  // TRIALS_GPU_ARCHITECTURE_H_

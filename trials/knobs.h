@@ -1,8 +1,7 @@
 // The knobs of a parallelism configuration: one table, from which all code that
 // iterates over knobs derives.
 
-#ifndef TRIALS_KNOBS_H_
-#define TRIALS_KNOBS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -215,5 +214,3 @@ class KnobSet {
 [[nodiscard]] std::string KnobTable(const KnobSet& knobs = BuiltInKnobs());
 
 }  // namespace trials
-
-#endif  // TRIALS_KNOBS_H_

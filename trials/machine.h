@@ -1,7 +1,6 @@
 // The machine that the candidates of a problem run on.
 
-#ifndef TRIALS_MACHINE_H_
-#define TRIALS_MACHINE_H_
+#pragma once
 
 #include <span>
 #include <string>
@@ -65,5 +64,3 @@ class Machine {
 };
 
 }  // namespace trials
-
-#endif  // TRIALS_MACHINE_H_

@@ -1,7 +1,6 @@
 // The result of a trial: step times, memory, cost, and how it ended.
 
-#ifndef TRIALS_MEASUREMENT_H_
-#define TRIALS_MEASUREMENT_H_
+#pragma once
 
 #include <array>
 #include <limits>
@@ -139,5 +138,3 @@ void VisitFields(common::FieldsOf<StopRule> auto& rule, const auto& visit) {
                               const std::vector<double>& step_times_s);
 
 }  // namespace trials
-
-#endif  // TRIALS_MEASUREMENT_H_

@@ -1,7 +1,6 @@
 // The shape of a transformer.
 
-#ifndef TRIALS_MODEL_H_
-#define TRIALS_MODEL_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -102,5 +101,3 @@ struct Model {
 [[nodiscard]] std::int64_t ActiveParameterCount(const Model& model);
 
 }  // namespace trials
-
-#endif  // TRIALS_MODEL_H_

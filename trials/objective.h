@@ -1,7 +1,6 @@
 // What a search optimizes: the time of a step, or what it costs.
 
-#ifndef TRIALS_OBJECTIVE_H_
-#define TRIALS_OBJECTIVE_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -194,5 +193,3 @@ void VisitFields(common::FieldsOf<TradeOff> auto& trade_off,
 }
 
 }  // namespace trials
-
-#endif  // TRIALS_OBJECTIVE_H_

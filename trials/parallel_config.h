@@ -1,7 +1,6 @@
 // The parallelism configuration, which a search optimizes.
 
-#ifndef TRIALS_PARALLEL_CONFIG_H_
-#define TRIALS_PARALLEL_CONFIG_H_
+#pragma once
 
 #include <array>
 #include <compare>
@@ -84,5 +83,3 @@ struct ParallelConfig {
     std::string_view text, const KnobSet& knobs = BuiltInKnobs());
 
 }  // namespace trials
-
-#endif  // TRIALS_PARALLEL_CONFIG_H_

@@ -1,7 +1,6 @@
 // A training plan whose stages may differ.
 
-#ifndef TRIALS_PLAN_H_
-#define TRIALS_PLAN_H_
+#pragma once
 
 #include <filesystem>
 #include <span>
@@ -156,5 +155,3 @@ void CheckPlan(const Plan& plan, const Workload& workload,
                std::span<const int> gpus);
 
 }  // namespace trials
-
-#endif  // TRIALS_PLAN_H_

@@ -1,7 +1,6 @@
 // Predictions of candidates that were made before any trial.
 
-#ifndef TRIALS_PREDICTIONS_H_
-#define TRIALS_PREDICTIONS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -66,5 +65,3 @@ struct Predictions {
                                      double capacity_bytes);
 
 }  // namespace trials
-
-#endif  // TRIALS_PREDICTIONS_H_

@@ -7,8 +7,7 @@
 //
 // docs/record_format.md gives column, unit and meaning of each.
 
-#ifndef TRIALS_RECORD_H_
-#define TRIALS_RECORD_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -348,5 +347,3 @@ void RequireWhole(const std::filesystem::path& run_folder, const RunInfo& info);
     const std::string& method, int repeat);
 
 }  // namespace trials
-
-#endif  // TRIALS_RECORD_H_

@@ -1,7 +1,6 @@
 // An estimate of how much a search may still gain.
 
-#ifndef TRIALS_REMAINING_H_
-#define TRIALS_REMAINING_H_
+#pragma once
 
 #include "common/fields.h"
 
@@ -33,5 +32,3 @@ void VisitFields(common::FieldsOf<Remaining> auto& remaining,
 }
 
 }  // namespace trials
-
-#endif  // TRIALS_REMAINING_H_

@@ -1,7 +1,6 @@
 // Rules that drop configurations, as expressions over their fields.
 
-#ifndef TRIALS_RULES_H_
-#define TRIALS_RULES_H_
+#pragma once
 
 #include <filesystem>
 #include <map>
@@ -83,5 +82,3 @@ class Rule {
 [[nodiscard]] Rule::Context RuleContext(const Workload& workload, int gpus);
 
 }  // namespace trials
-
-#endif  // TRIALS_RULES_H_

@@ -1,7 +1,6 @@
 // The order of the actions of a pipeline's stages.
 
-#ifndef TRIALS_SCHEDULE_H_
-#define TRIALS_SCHEDULE_H_
+#pragma once
 
 #include <compare>
 #include <vector>
@@ -69,5 +68,3 @@ void CheckShape(const PipelineShape& shape);
                                                int stage);
 
 }  // namespace trials
-
-#endif  // TRIALS_SCHEDULE_H_

@@ -1,7 +1,6 @@
 // All valid parallelism configurations of a problem, each exactly once.
 
-#ifndef TRIALS_SEARCH_SPACE_H_
-#define TRIALS_SEARCH_SPACE_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -152,5 +151,3 @@ struct Completed {
                                      const SearchSpace& space);
 
 }  // namespace trials
-
-#endif  // TRIALS_SEARCH_SPACE_H_

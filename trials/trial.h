@@ -1,8 +1,7 @@
 // One trial of a search: its configuration, its measurement and the estimates
 // derived from it.
 
-#ifndef TRIALS_TRIAL_H_
-#define TRIALS_TRIAL_H_
+#pragma once
 
 #include <array>
 #include <optional>
@@ -124,5 +123,3 @@ void VisitFields(common::FieldsOf<Trial> auto& trial, const auto& visit) {
 [[nodiscard]] std::string CandidateLabel(const Trial& trial);
 
 }  // namespace trials
-
-#endif  // TRIALS_TRIAL_H_

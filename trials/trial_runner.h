@@ -1,7 +1,6 @@
 // The interface of a backend: runs one trial.
 
-#ifndef TRIALS_TRIAL_RUNNER_H_
-#define TRIALS_TRIAL_RUNNER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -86,5 +85,3 @@ class TrialRunner {
 };
 
 }  // namespace trials
-
-#endif  // TRIALS_TRIAL_RUNNER_H_

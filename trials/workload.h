@@ -1,7 +1,6 @@
 // The training job: a transformer and the settings it is trained with.
 
-#ifndef TRIALS_WORKLOAD_H_
-#define TRIALS_WORKLOAD_H_
+#pragma once
 
 #include <array>
 #include <string>
@@ -47,5 +46,3 @@ struct Workload {
 [[nodiscard]] Workload Scaled(Workload workload, int factor);
 
 }  // namespace trials
-
-#endif  // TRIALS_WORKLOAD_H_

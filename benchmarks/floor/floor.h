@@ -6,8 +6,7 @@
 // -Ofast, it shows what the hardware allows; benchmarks/suggestion.py sets our
 // own suggestion next to it. Both use the same minimizer from the same starts.
 
-#ifndef BENCHMARKS_FLOOR_FLOOR_H_
-#define BENCHMARKS_FLOOR_FLOOR_H_
+#pragma once
 
 #include <Eigen/Core>
 
@@ -47,5 +46,3 @@ int FloorArgMax(const FloorData& data, const FloorLikelihood& likelihood,
                 const Eigen::MatrixXd& candidates, double beta, int threads);
 
 }  // namespace benchmarks
-
-#endif  // BENCHMARKS_FLOOR_FLOOR_H_

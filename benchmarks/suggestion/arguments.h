@@ -1,7 +1,6 @@
 // The arguments that benchmarks/suggestion.py passes to its programs.
 
-#ifndef BENCHMARKS_SUGGESTION_ARGUMENTS_H_
-#define BENCHMARKS_SUGGESTION_ARGUMENTS_H_
+#pragma once
 
 #include <stdexcept>
 #include <string>
@@ -51,5 +50,3 @@ struct Arguments {
 };
 
 }  // namespace benchmarks
-
-#endif  // BENCHMARKS_SUGGESTION_ARGUMENTS_H_

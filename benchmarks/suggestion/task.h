@@ -1,7 +1,6 @@
 // The problems on which suggestions are timed.
 
-#ifndef BENCHMARKS_SUGGESTION_TASK_H_
-#define BENCHMARKS_SUGGESTION_TASK_H_
+#pragma once
 
 #include "surrogates/encoding.h"
 #include "surrogates/parametric_mean.h"
@@ -33,5 +32,3 @@ inline constexpr int kMaxCandidates = 10'000'000;
     const surrogates::ParametricMean& mean, int count, double ripple);
 
 }  // namespace benchmarks
-
-#endif  // BENCHMARKS_SUGGESTION_TASK_H_

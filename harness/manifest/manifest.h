@@ -1,8 +1,7 @@
 // The manifest: the file that describes an experiment (problems, methods and
 // repeats).
 
-#ifndef HARNESS_MANIFEST_MANIFEST_H_
-#define HARNESS_MANIFEST_MANIFEST_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -84,5 +83,3 @@ struct Manifest {
                                     const ManifestOverrides& overrides = {});
 
 }  // namespace harness
-
-#endif  // HARNESS_MANIFEST_MANIFEST_H_

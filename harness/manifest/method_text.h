@@ -1,7 +1,6 @@
 // The registered methods and their options as text, for `oppa methods`.
 
-#ifndef HARNESS_MANIFEST_METHOD_TEXT_H_
-#define HARNESS_MANIFEST_METHOD_TEXT_H_
+#pragma once
 
 #include <string>
 
@@ -16,5 +15,3 @@ namespace harness {
 [[nodiscard]] std::string MethodsMarkdown();
 
 }  // namespace harness
-
-#endif  // HARNESS_MANIFEST_METHOD_TEXT_H_

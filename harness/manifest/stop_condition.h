@@ -1,7 +1,6 @@
 // The condition under which a run ends before its budget is spent.
 
-#ifndef HARNESS_MANIFEST_STOP_CONDITION_H_
-#define HARNESS_MANIFEST_STOP_CONDITION_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -33,5 +32,3 @@ class StopCondition {
 };
 
 }  // namespace harness
-
-#endif  // HARNESS_MANIFEST_STOP_CONDITION_H_

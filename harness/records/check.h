@@ -1,7 +1,6 @@
 // Checks that records are what was written.
 
-#ifndef HARNESS_RECORDS_CHECK_H_
-#define HARNESS_RECORDS_CHECK_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -24,5 +23,3 @@ struct CheckSummary {
     const std::filesystem::path& results);
 
 }  // namespace harness
-
-#endif  // HARNESS_RECORDS_CHECK_H_

@@ -1,7 +1,6 @@
 // Imports trials that were measured elsewhere, as observations.
 
-#ifndef HARNESS_RECORDS_IMPORT_H_
-#define HARNESS_RECORDS_IMPORT_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -39,5 +38,3 @@ std::vector<std::string> ImportTrials(
     const Testbeds& testbeds = {});
 
 }  // namespace harness
-
-#endif  // HARNESS_RECORDS_IMPORT_H_

@@ -1,7 +1,6 @@
 // The input that the trials of a run depend on, by name.
 
-#ifndef HARNESS_RECORDS_INPUTS_H_
-#define HARNESS_RECORDS_INPUTS_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -75,5 +74,3 @@ void PrepareRun(const std::filesystem::path& run_folder, trials::RunInfo& now);
 void Reopen(const std::filesystem::path& run_folder);
 
 }  // namespace harness
-
-#endif  // HARNESS_RECORDS_INPUTS_H_

@@ -1,7 +1,6 @@
 // The journal: the records of a run that is in progress.
 
-#ifndef HARNESS_RECORDS_JOURNAL_H_
-#define HARNESS_RECORDS_JOURNAL_H_
+#pragma once
 
 #include <filesystem>
 #include <optional>
@@ -101,5 +100,3 @@ class Journal {
 std::vector<std::string> CheckJournal(const std::filesystem::path& run_folder);
 
 }  // namespace harness
-
-#endif  // HARNESS_RECORDS_JOURNAL_H_

@@ -1,7 +1,6 @@
 // The exclusive right to write the records of a run, with takeover.
 
-#ifndef HARNESS_RECORDS_LEASE_H_
-#define HARNESS_RECORDS_LEASE_H_
+#pragma once
 
 #include <condition_variable>
 #include <cstdint>
@@ -132,5 +131,3 @@ struct Holder {
     const std::filesystem::path& path);
 
 }  // namespace harness
-
-#endif  // HARNESS_RECORDS_LEASE_H_

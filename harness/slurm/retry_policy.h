@@ -2,8 +2,7 @@
 // result. Runs (run_task.h) and trials that are jobs (trial_jobs.h) share this
 // policy.
 
-#ifndef HARNESS_SLURM_RETRY_POLICY_H_
-#define HARNESS_SLURM_RETRY_POLICY_H_
+#pragma once
 
 #include <functional>
 #include <optional>
@@ -70,5 +69,3 @@ void SubmitExcluding(const std::vector<std::string>& excluded, const Note& note,
 }
 
 }  // namespace harness
-
-#endif  // HARNESS_SLURM_RETRY_POLICY_H_

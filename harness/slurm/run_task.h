@@ -1,7 +1,6 @@
 // The Slurm jobs: one run, the last job of a submission, or one trial.
 
-#ifndef HARNESS_SLURM_RUN_TASK_H_
-#define HARNESS_SLURM_RUN_TASK_H_
+#pragma once
 
 #include <filesystem>
 #include <functional>
@@ -44,5 +43,3 @@ using CallSelf = std::function<int(const std::vector<std::string>&)>;
 [[nodiscard]] int RunTrial(const std::filesystem::path& folder);
 
 }  // namespace harness
-
-#endif  // HARNESS_SLURM_RUN_TASK_H_

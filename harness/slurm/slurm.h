@@ -1,7 +1,6 @@
 // Executes jobs as array tasks of Slurm.
 
-#ifndef HARNESS_SLURM_SLURM_H_
-#define HARNESS_SLURM_SLURM_H_
+#pragma once
 
 #include <filesystem>
 #include <map>
@@ -59,5 +58,3 @@ class Slurm final : public Dispatcher {
                                            int max_array_size);
 
 }  // namespace harness
-
-#endif  // HARNESS_SLURM_SLURM_H_

@@ -1,7 +1,6 @@
 // The commands of Slurm that submit and cancel jobs.
 
-#ifndef HARNESS_SLURM_SLURM_COMMANDS_H_
-#define HARNESS_SLURM_SLURM_COMMANDS_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -113,5 +112,3 @@ std::string Cancel(const std::vector<std::int64_t>& job_ids);
 void CheckFolder(const std::filesystem::path& folder);
 
 }  // namespace harness
-
-#endif  // HARNESS_SLURM_SLURM_COMMANDS_H_

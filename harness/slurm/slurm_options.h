@@ -1,7 +1,6 @@
 // The Slurm settings of a site and of a manifest.
 
-#ifndef HARNESS_SLURM_SLURM_OPTIONS_H_
-#define HARNESS_SLURM_SLURM_OPTIONS_H_
+#pragma once
 
 #include <array>
 #include <filesystem>
@@ -74,5 +73,3 @@ void VisitFields(common::FieldsOf<SlurmOptions> auto& options,
 [[nodiscard]] SlurmOptions SlurmOptionsFor(const common::TomlTable& manifest);
 
 }  // namespace harness
-
-#endif  // HARNESS_SLURM_SLURM_OPTIONS_H_

@@ -1,7 +1,6 @@
 // The state of jobs according to squeue.
 
-#ifndef HARNESS_SLURM_SLURM_QUEUE_H_
-#define HARNESS_SLURM_SLURM_QUEUE_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -73,5 +72,3 @@ inline constexpr double kQueueCacheSeconds = 3.0;
 void DropCachedQueue(const std::filesystem::path& experiment_folder);
 
 }  // namespace harness
-
-#endif  // HARNESS_SLURM_SLURM_QUEUE_H_

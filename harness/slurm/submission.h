@@ -10,8 +10,7 @@
 //
 // A token begins with the time of the submission, so that names sort by age.
 
-#ifndef HARNESS_SLURM_SUBMISSION_H_
-#define HARNESS_SLURM_SUBMISSION_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -97,5 +96,3 @@ void WriteAttempt(const std::filesystem::path& folder, int id,
     const std::filesystem::path& folder, int id);
 
 }  // namespace harness
-
-#endif  // HARNESS_SLURM_SUBMISSION_H_

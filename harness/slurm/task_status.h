@@ -1,8 +1,7 @@
 // The status of jobs that were submitted to Slurm, from submissions, attempts
 // and the queue.
 
-#ifndef HARNESS_SLURM_TASK_STATUS_H_
-#define HARNESS_SLURM_TASK_STATUS_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -66,5 +65,3 @@ void AddQueue(const Manifest& manifest,
               std::vector<RunStatus>& runs);
 
 }  // namespace harness
-
-#endif  // HARNESS_SLURM_TASK_STATUS_H_

@@ -7,8 +7,7 @@
 //       result-<job>.json   its measurement, or why there is none
 //       task.sh, log.txt
 
-#ifndef HARNESS_SLURM_TRIAL_JOBS_H_
-#define HARNESS_SLURM_TRIAL_JOBS_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -159,5 +158,3 @@ class TrialJobs final : public trials::TrialRunner {
     const std::filesystem::path& run_folder);
 
 }  // namespace harness
-
-#endif  // HARNESS_SLURM_TRIAL_JOBS_H_

@@ -1,7 +1,6 @@
 // Predictions of a simulator corrected by measured steps.
 
-#ifndef HARNESS_TESTBEDS_CALIBRATION_H_
-#define HARNESS_TESTBEDS_CALIBRATION_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -154,5 +153,3 @@ class CalibratedTimes {
 };
 
 }  // namespace harness
-
-#endif  // HARNESS_TESTBEDS_CALIBRATION_H_

@@ -1,8 +1,7 @@
 // The noise and the failures of trials, from a manifest and a file of measured
 // values.
 
-#ifndef HARNESS_TESTBEDS_NOISE_H_
-#define HARNESS_TESTBEDS_NOISE_H_
+#pragma once
 
 #include <filesystem>
 #include <memory>
@@ -50,5 +49,3 @@ struct Noise {
     std::string_view where);
 
 }  // namespace harness
-
-#endif  // HARNESS_TESTBEDS_NOISE_H_

@@ -1,7 +1,6 @@
 // The settings of a source of predictions, and a source with a model.
 
-#ifndef HARNESS_TESTBEDS_PREDICTION_SETTINGS_H_
-#define HARNESS_TESTBEDS_PREDICTION_SETTINGS_H_
+#pragma once
 
 #include <filesystem>
 #include <functional>
@@ -95,5 +94,3 @@ struct PredictingModel {
                                         PredictingModel model);
 
 }  // namespace harness
-
-#endif  // HARNESS_TESTBEDS_PREDICTION_SETTINGS_H_

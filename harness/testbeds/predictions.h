@@ -1,7 +1,6 @@
 // The predictions of candidates that an experiment passes to methods.
 
-#ifndef HARNESS_TESTBEDS_PREDICTIONS_H_
-#define HARNESS_TESTBEDS_PREDICTIONS_H_
+#pragma once
 
 #include <filesystem>
 #include <functional>
@@ -97,5 +96,3 @@ struct System {
 void CheckPlanners(const ProblemSpec& problem, const Testbed& testbed);
 
 }  // namespace harness
-
-#endif  // HARNESS_TESTBEDS_PREDICTIONS_H_

@@ -1,8 +1,7 @@
 // What the testbeds of a problem have in common: its cluster, its input files,
 // and a testbed without its runner.
 
-#ifndef HARNESS_TESTBEDS_PROBLEM_PARTS_H_
-#define HARNESS_TESTBEDS_PROBLEM_PARTS_H_
+#pragma once
 
 #include <filesystem>
 #include <span>
@@ -76,5 +75,3 @@ void CheckParts(const common::TomlTable& space,
                                 trials::SearchSpaceOptions space);
 
 }  // namespace harness
-
-#endif  // HARNESS_TESTBEDS_PROBLEM_PARTS_H_

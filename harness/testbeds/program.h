@@ -1,7 +1,6 @@
 // The testbeds whose trials are programs on the cluster, in wall-clock time.
 
-#ifndef HARNESS_TESTBEDS_PROGRAM_H_
-#define HARNESS_TESTBEDS_PROGRAM_H_
+#pragma once
 
 #include <filesystem>
 #include <functional>
@@ -94,5 +93,3 @@ class ProgramJob {
 [[nodiscard]] Testbed MakeTrainer(const ProblemSpec& problem);
 
 }  // namespace harness
-
-#endif  // HARNESS_TESTBEDS_PROGRAM_H_

@@ -1,7 +1,6 @@
 // The testbed that replays a table of measured configurations.
 
-#ifndef HARNESS_TESTBEDS_REPLAYED_H_
-#define HARNESS_TESTBEDS_REPLAYED_H_
+#pragma once
 
 #include "harness/spec.h"
 #include "harness/testbed.h"
@@ -13,5 +12,3 @@ namespace harness {
 [[nodiscard]] Testbed MakeReplay(const ProblemSpec& problem);
 
 }  // namespace harness
-
-#endif  // HARNESS_TESTBEDS_REPLAYED_H_

@@ -1,7 +1,6 @@
 // The testbed that simulates a cluster.
 
-#ifndef HARNESS_TESTBEDS_SIMULATED_H_
-#define HARNESS_TESTBEDS_SIMULATED_H_
+#pragma once
 
 #include <filesystem>
 #include <memory>
@@ -95,5 +94,3 @@ class StepModel {
 [[nodiscard]] Testbed MakeSimulator(const ProblemSpec& problem);
 
 }  // namespace harness
-
-#endif  // HARNESS_TESTBEDS_SIMULATED_H_

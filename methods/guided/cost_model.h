@@ -1,8 +1,7 @@
 // COST-MODEL: fits a cost model to a few random trials, then tries its best
 // candidate.
 
-#ifndef METHODS_GUIDED_COST_MODEL_H_
-#define METHODS_GUIDED_COST_MODEL_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -43,5 +42,3 @@ struct CostModelOptions {
     std::uint64_t seed);
 
 }  // namespace methods
-
-#endif  // METHODS_GUIDED_COST_MODEL_H_

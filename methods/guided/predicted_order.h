@@ -1,7 +1,6 @@
 // PREDICTED ORDER: tries candidates in the order of predictions.
 
-#ifndef METHODS_GUIDED_PREDICTED_ORDER_H_
-#define METHODS_GUIDED_PREDICTED_ORDER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -33,5 +32,3 @@ struct PredictedOrderOptions {
     std::uint64_t seed);
 
 }  // namespace methods
-
-#endif  // METHODS_GUIDED_PREDICTED_ORDER_H_

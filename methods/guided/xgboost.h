@@ -1,8 +1,7 @@
 // XGBOOST: always tries the candidate that boosted trees predict to be the
 // best.
 
-#ifndef METHODS_GUIDED_XGBOOST_H_
-#define METHODS_GUIDED_XGBOOST_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -40,5 +39,3 @@ struct XgboostOptions {
                                                   std::uint64_t seed);
 
 }  // namespace methods
-
-#endif  // METHODS_GUIDED_XGBOOST_H_

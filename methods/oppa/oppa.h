@@ -1,8 +1,7 @@
 // OPPA: constrained Bayesian optimization with a prior derived from the costs
 // of parallel training, and with early termination of bad trials.
 
-#ifndef METHODS_OPPA_OPPA_H_
-#define METHODS_OPPA_OPPA_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -59,5 +58,3 @@ struct OppaOptions {
                                                std::uint64_t seed);
 
 }  // namespace methods
-
-#endif  // METHODS_OPPA_OPPA_H_

@@ -1,7 +1,6 @@
 // The job of a planner over operators, from the options of its method.
 
-#ifndef METHODS_PLANNERS_OPERATOR_JOB_H_
-#define METHODS_PLANNERS_OPERATOR_JOB_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -69,5 +68,3 @@ struct OperatorJobSizes {
 [[nodiscard]] Estimate EstimateOf(double iteration_ms, double memory_mb);
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_OPERATOR_JOB_H_

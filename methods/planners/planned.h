@@ -1,7 +1,6 @@
 // PLANNED: a planner's first suggestions, then another method.
 
-#ifndef METHODS_PLANNERS_PLANNED_H_
-#define METHODS_PLANNERS_PLANNED_H_
+#pragma once
 
 #include <cstddef>
 #include <memory>
@@ -78,5 +77,3 @@ class Planned final : public Method {
 };
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_PLANNED_H_

@@ -1,7 +1,6 @@
 // The interface of a planner, and the method that tries its plans.
 
-#ifndef METHODS_PLANNERS_PLANNER_H_
-#define METHODS_PLANNERS_PLANNER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -112,5 +111,3 @@ enum class Judge { kNearest, kPlan };
 [[nodiscard]] Option JudgeOption(Judge& judge, std::string_view meaning);
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_PLANNER_H_

@@ -1,7 +1,6 @@
 // EVOLUTIONARY: crossover and mutation of the best configurations.
 
-#ifndef METHODS_SAMPLING_EVOLUTIONARY_H_
-#define METHODS_SAMPLING_EVOLUTIONARY_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -36,5 +35,3 @@ struct EvolutionaryOptions {
     std::uint64_t seed);
 
 }  // namespace methods
-
-#endif  // METHODS_SAMPLING_EVOLUTIONARY_H_

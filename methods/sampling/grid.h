@@ -1,7 +1,6 @@
 // GRID: all configurations in their order, without those that must fail.
 
-#ifndef METHODS_SAMPLING_GRID_H_
-#define METHODS_SAMPLING_GRID_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -35,5 +34,3 @@ struct GridOptions {
                              const trials::ParallelConfig& failed);
 
 }  // namespace methods
-
-#endif  // METHODS_SAMPLING_GRID_H_

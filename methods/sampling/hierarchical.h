@@ -1,7 +1,6 @@
 // HIERARCHICAL: parallelism first, then memory, then microbatches.
 
-#ifndef METHODS_SAMPLING_HIERARCHICAL_H_
-#define METHODS_SAMPLING_HIERARCHICAL_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -33,5 +32,3 @@ struct HierarchicalOptions {
     std::uint64_t seed);
 
 }  // namespace methods
-
-#endif  // METHODS_SAMPLING_HIERARCHICAL_H_

@@ -1,7 +1,6 @@
 // The candidate nearest to a configuration that need not be a candidate.
 
-#ifndef METHODS_SAMPLING_NEAREST_H_
-#define METHODS_SAMPLING_NEAREST_H_
+#pragma once
 
 #include <vector>
 
@@ -22,5 +21,3 @@ namespace methods {
                                  const trials::ParallelConfig& config);
 
 }  // namespace methods
-
-#endif  // METHODS_SAMPLING_NEAREST_H_

@@ -1,8 +1,7 @@
 // RANDOM: random configurations until the budget is spent; and the random
 // trials that all methods share.
 
-#ifndef METHODS_SAMPLING_RANDOM_H_
-#define METHODS_SAMPLING_RANDOM_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -60,5 +59,3 @@ struct RandomOptions {
                                                  std::uint64_t seed);
 
 }  // namespace methods
-
-#endif  // METHODS_SAMPLING_RANDOM_H_

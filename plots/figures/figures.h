@@ -1,7 +1,6 @@
 // The figures of a report, as a table: a new figure is one row in figures.cc.
 
-#ifndef PLOTS_FIGURES_FIGURES_H_
-#define PLOTS_FIGURES_FIGURES_H_
+#pragma once
 
 #include <optional>
 #include <span>
@@ -60,5 +59,3 @@ struct FigureKind {
 [[nodiscard]] bool AnyConfigurationRan(const ProblemRecords& problem);
 
 }  // namespace plots
-
-#endif  // PLOTS_FIGURES_FIGURES_H_

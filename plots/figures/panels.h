@@ -1,7 +1,6 @@
 // The panels that figures are made of, and the methods that they draw.
 
-#ifndef PLOTS_FIGURES_PANELS_H_
-#define PLOTS_FIGURES_PANELS_H_
+#pragma once
 
 #include <vector>
 
@@ -75,5 +74,3 @@ using Panels = std::vector<Panel>;
                                 const trials::ProblemInfo& problem);
 
 }  // namespace plots
-
-#endif  // PLOTS_FIGURES_PANELS_H_

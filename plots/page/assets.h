@@ -1,7 +1,6 @@
 // The style and the script of the result page.
 
-#ifndef PLOTS_PAGE_ASSETS_H_
-#define PLOTS_PAGE_ASSETS_H_
+#pragma once
 
 #include <string_view>
 
@@ -83,5 +82,3 @@ if(document.body.hasAttribute('data-live'))setTimeout(function(){location.reload
 )js";
 
 }  // namespace plots
-
-#endif  // PLOTS_PAGE_ASSETS_H_

@@ -1,8 +1,7 @@
 // The surrogates of the compared methods, each fitted to the first trials of a
 // search of its method, and their predictions beside measurements.
 
-#ifndef STUDIES_CALIBRATION_CALIBRATION_H_
-#define STUDIES_CALIBRATION_CALIBRATION_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -133,5 +132,3 @@ class Collection {
 };
 
 }  // namespace studies
-
-#endif  // STUDIES_CALIBRATION_CALIBRATION_H_

@@ -1,8 +1,7 @@
 // The parts of the study: a demonstration, a comparison of rules on test
 // functions, and a check of the theorems.
 
-#ifndef STUDIES_EARLY_TERMINATION_EARLY_TERMINATION_H_
-#define STUDIES_EARLY_TERMINATION_EARLY_TERMINATION_H_
+#pragma once
 
 #include <vector>
 
@@ -64,5 +63,3 @@ struct RegretOptions {
 [[nodiscard]] Output CheckTheorems(const RegretOptions& options);
 
 }  // namespace studies
-
-#endif  // STUDIES_EARLY_TERMINATION_EARLY_TERMINATION_H_

@@ -1,8 +1,7 @@
 // Bayesian optimization with repeated queries that may be stopped early, on
 // functions over a few candidates.
 
-#ifndef STUDIES_EARLY_TERMINATION_REPEATED_SEARCH_H_
-#define STUDIES_EARLY_TERMINATION_REPEATED_SEARCH_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -129,5 +128,3 @@ struct Round {
     const SearchOptions& options, std::uint64_t seed);
 
 }  // namespace studies
-
-#endif  // STUDIES_EARLY_TERMINATION_REPEATED_SEARCH_H_

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <variant>
 #include <vector>
 
 #include <fmt/format.h>

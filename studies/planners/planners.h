@@ -1,7 +1,6 @@
 // Aceso on its published profiles; Astra's efficiencies, plans and cost mode.
 
-#ifndef STUDIES_PLANNERS_PLANNERS_H_
-#define STUDIES_PLANNERS_PLANNERS_H_
+#pragma once
 
 #include <cmath>
 #include <cstdlib>
@@ -85,5 +84,3 @@ class Published {
 [[nodiscard]] std::vector<Output> AstraPlanOutputs();
 
 }  // namespace studies
-
-#endif  // STUDIES_PLANNERS_PLANNERS_H_

@@ -1,8 +1,7 @@
 // A sensitivity study: experiments under variations of constants, and where
 // claims hold.
 
-#ifndef STUDIES_SENSITIVITY_SENSITIVITY_H_
-#define STUDIES_SENSITIVITY_SENSITIVITY_H_
+#pragma once
 
 #include <filesystem>
 #include <map>
@@ -108,5 +107,3 @@ struct ClaimEffect {
                                        const std::vector<ClaimEffect>& effects);
 
 }  // namespace studies
-
-#endif  // STUDIES_SENSITIVITY_SENSITIVITY_H_

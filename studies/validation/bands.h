@@ -1,7 +1,6 @@
 // Error bands from predictions of sources that no constant was fitted to.
 
-#ifndef STUDIES_VALIDATION_BANDS_H_
-#define STUDIES_VALIDATION_BANDS_H_
+#pragma once
 
 #include <filesystem>
 #include <iosfwd>
@@ -60,5 +59,3 @@ struct Calibration {
 void WriteBands(const std::filesystem::path& rows, std::ostream& out);
 
 }  // namespace studies
-
-#endif  // STUDIES_VALIDATION_BANDS_H_

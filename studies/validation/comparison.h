@@ -1,8 +1,7 @@
 // The simulator's predictions for the rows of a table, and their comparison
 // with the measurements, for groups of rows.
 
-#ifndef STUDIES_VALIDATION_COMPARISON_H_
-#define STUDIES_VALIDATION_COMPARISON_H_
+#pragma once
 
 #include <limits>
 #include <string>
@@ -97,5 +96,3 @@ struct Comparison {
                                 const std::vector<Prediction>& predictions);
 
 }  // namespace studies
-
-#endif  // STUDIES_VALIDATION_COMPARISON_H_

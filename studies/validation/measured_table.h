@@ -1,7 +1,6 @@
 // A table of measurements in which each row has its own problem.
 
-#ifndef STUDIES_VALIDATION_MEASURED_TABLE_H_
-#define STUDIES_VALIDATION_MEASURED_TABLE_H_
+#pragma once
 
 #include <filesystem>
 #include <limits>
@@ -167,5 +166,3 @@ using trials::TableOverrides;
     const std::string& name);
 
 }  // namespace studies
-
-#endif  // STUDIES_VALIDATION_MEASURED_TABLE_H_

@@ -1,7 +1,6 @@
 // Error statistics of predictions relative to measurements.
 
-#ifndef STUDIES_VALIDATION_STATISTICS_H_
-#define STUDIES_VALIDATION_STATISTICS_H_
+#pragma once
 
 #include <limits>
 #include <optional>
@@ -64,5 +63,3 @@ struct Pick {
 [[nodiscard]] std::optional<Pick> PickOf(const std::vector<Candidate>& all);
 
 }  // namespace studies
-
-#endif  // STUDIES_VALIDATION_STATISTICS_H_

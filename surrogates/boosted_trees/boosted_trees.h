@@ -1,8 +1,7 @@
 // Gradient-boosted regression trees, by the XGBoost library, alone and as a
 // surrogate of a search space.
 
-#ifndef SURROGATES_BOOSTED_TREES_BOOSTED_TREES_H_
-#define SURROGATES_BOOSTED_TREES_BOOSTED_TREES_H_
+#pragma once
 
 #include <memory>
 #include <vector>
@@ -75,5 +74,3 @@ class BoostedTrees {
 };
 
 }  // namespace surrogates
-
-#endif  // SURROGATES_BOOSTED_TREES_BOOSTED_TREES_H_

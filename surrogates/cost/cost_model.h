@@ -1,7 +1,6 @@
 // The analytical cost model of parallel training, as prior means.
 
-#ifndef SURROGATES_COST_COST_MODEL_H_
-#define SURROGATES_COST_COST_MODEL_H_
+#pragma once
 
 #include <Eigen/Core>
 
@@ -111,5 +110,3 @@ struct CostModelChoices {
                                          const CostModelChoices& choices = {});
 
 }  // namespace surrogates
-
-#endif  // SURROGATES_COST_COST_MODEL_H_

@@ -1,7 +1,6 @@
 // A deliberate error of the prior mean, for studies of wrong priors.
 
-#ifndef SURROGATES_COST_MISSPECIFICATION_H_
-#define SURROGATES_COST_MISSPECIFICATION_H_
+#pragma once
 
 #include <cstdint>
 
@@ -25,5 +24,3 @@ namespace surrogates {
                                                std::uint64_t seed);
 
 }  // namespace surrogates
-
-#endif  // SURROGATES_COST_MISSPECIFICATION_H_

@@ -1,8 +1,7 @@
 // Prior means that are predictions of every candidate with corrected scale and
 // offset.
 
-#ifndef SURROGATES_COST_PREDICTED_PRIOR_H_
-#define SURROGATES_COST_PREDICTED_PRIOR_H_
+#pragma once
 
 #include "surrogates/parametric_mean.h"
 #include "trials/predictions.h"
@@ -40,5 +39,3 @@ namespace surrogates {
     const trials::Predictions& predictions, double capacity_bytes, double clip);
 
 }  // namespace surrogates
-
-#endif  // SURROGATES_COST_PREDICTED_PRIOR_H_

@@ -1,7 +1,6 @@
 // The size of a training job, estimated from its first measurements.
 
-#ifndef SURROGATES_COST_SHARED_SCALE_H_
-#define SURROGATES_COST_SHARED_SCALE_H_
+#pragma once
 
 #include <vector>
 
@@ -41,5 +40,3 @@ namespace surrogates {
                                              double log_scale);
 
 }  // namespace surrogates
-
-#endif  // SURROGATES_COST_SHARED_SCALE_H_

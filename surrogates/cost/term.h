@@ -1,7 +1,6 @@
 // A term of the analytical cost model: one row contains all of its properties.
 
-#ifndef SURROGATES_COST_TERM_H_
-#define SURROGATES_COST_TERM_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -154,5 +153,3 @@ enum class ComputeTime { kOfBatch, kOfMicrobatch };
 }
 
 }  // namespace surrogates
-
-#endif  // SURROGATES_COST_TERM_H_

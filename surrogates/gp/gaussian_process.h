@@ -1,7 +1,6 @@
 // A Gaussian process with a parametric prior mean.
 
-#ifndef SURROGATES_GP_GAUSSIAN_PROCESS_H_
-#define SURROGATES_GP_GAUSSIAN_PROCESS_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -182,5 +181,3 @@ class GaussianProcess {
 };
 
 }  // namespace surrogates
-
-#endif  // SURROGATES_GP_GAUSSIAN_PROCESS_H_

@@ -1,7 +1,6 @@
 // The covariance between configurations.
 
-#ifndef SURROGATES_GP_KERNEL_H_
-#define SURROGATES_GP_KERNEL_H_
+#pragma once
 
 #include <Eigen/Core>
 
@@ -34,5 +33,3 @@ void MaternCorrelation(Eigen::Ref<const Eigen::ArrayXd> squared_distance,
     const Eigen::MatrixXd& points);
 
 }  // namespace surrogates
-
-#endif  // SURROGATES_GP_KERNEL_H_

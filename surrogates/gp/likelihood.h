@@ -1,7 +1,6 @@
 // The likelihood of hyperparameters given the observations, and its gradient.
 
-#ifndef SURROGATES_GP_LIKELIHOOD_H_
-#define SURROGATES_GP_LIKELIHOOD_H_
+#pragma once
 
 #include <limits>
 
@@ -195,5 +194,3 @@ class Likelihood {
 };
 
 }  // namespace surrogates
-
-#endif  // SURROGATES_GP_LIKELIHOOD_H_

@@ -1,7 +1,6 @@
 // The predictive distribution of a configuration's next measurement.
 
-#ifndef SURROGATES_GP_MEASUREMENT_H_
-#define SURROGATES_GP_MEASUREMENT_H_
+#pragma once
 
 #include <Eigen/Core>
 
@@ -51,5 +50,3 @@ struct MeasurementPrediction {
                                         double scale_squared);
 
 }  // namespace surrogates
-
-#endif  // SURROGATES_GP_MEASUREMENT_H_

@@ -1,7 +1,6 @@
 // Minimization of a smooth function in a box, by NLopt.
 
-#ifndef SURROGATES_GP_MINIMIZE_H_
-#define SURROGATES_GP_MINIMIZE_H_
+#pragma once
 
 #include <functional>
 
@@ -39,5 +38,3 @@ enum class Minimizer { kLbfgs, kSlsqp };
                                Minimizer minimizer = Minimizer::kLbfgs);
 
 }  // namespace surrogates
-
-#endif  // SURROGATES_GP_MINIMIZE_H_

@@ -1,7 +1,6 @@
 // The fit of hyperparameters: starting points and a search from each.
 
-#ifndef SURROGATES_GP_MULTISTART_H_
-#define SURROGATES_GP_MULTISTART_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -69,5 +68,3 @@ struct FitOptions {
     const HyperparameterBox& box, const FitOptions& options);
 
 }  // namespace surrogates
-
-#endif  // SURROGATES_GP_MULTISTART_H_

@@ -1,7 +1,6 @@
 // The posterior of a Gaussian process.
 
-#ifndef SURROGATES_GP_POSTERIOR_H_
-#define SURROGATES_GP_POSTERIOR_H_
+#pragma once
 
 #include <vector>
 
@@ -117,5 +116,3 @@ class Posterior {
 };
 
 }  // namespace surrogates
-
-#endif  // SURROGATES_GP_POSTERIOR_H_

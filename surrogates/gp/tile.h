@@ -1,7 +1,6 @@
 // The inner loops of a prediction, for a tile of candidates at a time.
 
-#ifndef SURROGATES_GP_TILE_H_
-#define SURROGATES_GP_TILE_H_
+#pragma once
 
 namespace surrogates {
 
@@ -37,5 +36,3 @@ void ProductTile(const double* weights, int m, int n, const double* k,
                  double* out);
 
 }  // namespace surrogates
-
-#endif  // SURROGATES_GP_TILE_H_

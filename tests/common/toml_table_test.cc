@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace common::toml_table_test {
@@ -25,12 +26,7 @@ TomlTable Parse(const std::string& text) {
 }
 
 std::string Error(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const InputError& e) {
-    return e.what();
-  }
-  return "no error";
+  return fakes::ErrorOf([&] { action(); });
 }
 
 TEST(TomlTable, ReadsScalarsAndGivesDefaults) {

@@ -1,7 +1,6 @@
 // Counts the memory allocations of a piece of code.
 
-#ifndef TESTS_FAKES_ALLOCATIONS_H_
-#define TESTS_FAKES_ALLOCATIONS_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -32,5 +31,3 @@ class AllocationTest : public testing::Test {
 };
 
 }  // namespace fakes
-
-#endif  // TESTS_FAKES_ALLOCATIONS_H_

@@ -1,7 +1,6 @@
 // Workloads of decoders with round sizes.
 
-#ifndef TESTS_FAKES_DECODERS_H_
-#define TESTS_FAKES_DECODERS_H_
+#pragma once
 
 #include "trials/workload.h"
 
@@ -33,5 +32,3 @@ struct Decoder {
 };
 
 }  // namespace fakes
-
-#endif  // TESTS_FAKES_DECODERS_H_

@@ -1,7 +1,6 @@
 // The message of an error.
 
-#ifndef TESTS_FAKES_ERROR_OF_H_
-#define TESTS_FAKES_ERROR_OF_H_
+#pragma once
 
 #include <stdexcept>
 #include <string>
@@ -21,5 +20,3 @@ template <typename Call>
 }
 
 }  // namespace fakes
-
-#endif  // TESTS_FAKES_ERROR_OF_H_

@@ -1,8 +1,7 @@
 // A small experiment on the simulator, with its manifest and its records in a
 // separate folder.
 
-#ifndef TESTS_FAKES_EXPERIMENT_FOLDER_H_
-#define TESTS_FAKES_EXPERIMENT_FOLDER_H_
+#pragma once
 
 #include <filesystem>
 #include <map>
@@ -67,5 +66,3 @@ file = "clusters/a5000-8.toml"
 }
 
 }  // namespace fakes
-
-#endif  // TESTS_FAKES_EXPERIMENT_FOLDER_H_

@@ -1,7 +1,6 @@
 // A method for tests that tries a list of candidates in order.
 
-#ifndef TESTS_FAKES_FAKE_METHOD_H_
-#define TESTS_FAKES_FAKE_METHOD_H_
+#pragma once
 
 #include <cstddef>
 #include <optional>
@@ -51,5 +50,3 @@ struct FakeMethod final : public methods::Method {
 };
 
 }  // namespace fakes
-
-#endif  // TESTS_FAKES_FAKE_METHOD_H_

@@ -1,7 +1,6 @@
 // Predictions of a search space without a simulator.
 
-#ifndef TESTS_FAKES_FAKE_PREDICTIONS_H_
-#define TESTS_FAKES_FAKE_PREDICTIONS_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -27,5 +26,3 @@ PredictionsOf(const trials::SearchSpace& space) {
 }
 
 }  // namespace fakes
-
-#endif  // TESTS_FAKES_FAKE_PREDICTIONS_H_

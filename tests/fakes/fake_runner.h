@@ -1,7 +1,6 @@
 // A backend for tests, simple enough that every result is known.
 
-#ifndef TESTS_FAKES_FAKE_RUNNER_H_
-#define TESTS_FAKES_FAKE_RUNNER_H_
+#pragma once
 
 #include <optional>
 #include <random>
@@ -103,5 +102,3 @@ inline trials::SearchSpace SmallSpace(int gpus) {
 }
 
 }  // namespace fakes
-
-#endif  // TESTS_FAKES_FAKE_RUNNER_H_

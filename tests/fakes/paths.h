@@ -1,7 +1,6 @@
 // The paths of the project's files and of its program, for tests.
 
-#ifndef TESTS_FAKES_PATHS_H_
-#define TESTS_FAKES_PATHS_H_
+#pragma once
 
 #include <filesystem>
 
@@ -14,5 +13,3 @@ namespace fakes {
 [[nodiscard]] std::filesystem::path ProgramFile();
 
 }  // namespace fakes
-
-#endif  // TESTS_FAKES_PATHS_H_

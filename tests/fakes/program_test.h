@@ -1,7 +1,6 @@
 // Tests of the program from the user's perspective.
 
-#ifndef TESTS_FAKES_PROGRAM_TEST_H_
-#define TESTS_FAKES_PROGRAM_TEST_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -65,5 +64,3 @@ class ProgramTest : public testing::Test {
 };
 
 }  // namespace fakes
-
-#endif  // TESTS_FAKES_PROGRAM_TEST_H_

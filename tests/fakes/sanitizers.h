@@ -1,7 +1,6 @@
 // Whether the address or the thread sanitizer is built in: OPPA_SANITIZED.
 
-#ifndef TESTS_FAKES_SANITIZERS_H_
-#define TESTS_FAKES_SANITIZERS_H_
+#pragma once
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // GCC
 #define OPPA_SANITIZED 1
@@ -13,5 +12,3 @@
 #ifndef OPPA_SANITIZED
 #define OPPA_SANITIZED 0
 #endif
-
-#endif  // TESTS_FAKES_SANITIZERS_H_

@@ -1,7 +1,6 @@
 // A folder that is deleted when the test ends.
 
-#ifndef TESTS_FAKES_TEMPORARY_FOLDER_H_
-#define TESTS_FAKES_TEMPORARY_FOLDER_H_
+#pragma once
 
 #include <filesystem>
 #include <fstream>
@@ -51,5 +50,3 @@ inline void WriteFile(const std::filesystem::path& path,
 }
 
 }  // namespace fakes
-
-#endif  // TESTS_FAKES_TEMPORARY_FOLDER_H_

@@ -1,7 +1,6 @@
 // Passes the input of a fuzz target to code that reads a file.
 
-#ifndef TESTS_FUZZ_INPUT_FILE_H_
-#define TESTS_FUZZ_INPUT_FILE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -39,5 +38,3 @@ inline std::string_view Text(const std::uint8_t* data, std::size_t size) {
 }
 
 }  // namespace fuzz
-
-#endif  // TESTS_FUZZ_INPUT_FILE_H_

@@ -1,7 +1,6 @@
 // Rows of records for fuzz targets.
 
-#ifndef TESTS_FUZZ_ROWS_H_
-#define TESTS_FUZZ_ROWS_H_
+#pragma once
 
 #include <array>
 #include <cstdio>
@@ -32,5 +31,3 @@ inline std::string Rows(std::string_view text) {
 }
 
 }  // namespace fuzz
-
-#endif  // TESTS_FUZZ_ROWS_H_

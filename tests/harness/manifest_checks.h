@@ -1,28 +1,18 @@
 // What the tests of manifests read from one: errors, and hashes of runs.
 
-#ifndef TESTS_HARNESS_MANIFEST_CHECKS_H_
-#define TESTS_HARNESS_MANIFEST_CHECKS_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
 
-#include "common/error.h"
 #include "harness/manifest/manifest.h"
 #include "harness/records/inputs.h"
 #include "harness/testbed.h"
+#include "tests/fakes/error_of.h"
 
 namespace harness {
 
-// The message of the InputError of a call; "no error" without one.
-template <typename Call>
-std::string ErrorOf(const Call& call) {
-  try {
-    (void)call();
-  } catch (const common::InputError& e) {
-    return e.what();
-  }
-  return "no error";
-}
+using fakes::ErrorOf;
 
 // The hash of the run of a method of the manifest on its last problem.
 inline std::string HashOf(const Manifest& manifest, std::size_t method = 0) {
@@ -33,5 +23,3 @@ inline std::string HashOf(const Manifest& manifest, std::size_t method = 0) {
 }
 
 }  // namespace harness
-
-#endif  // TESTS_HARNESS_MANIFEST_CHECKS_H_

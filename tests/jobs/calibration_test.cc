@@ -13,6 +13,7 @@
 
 #include "common/error.h"
 #include "jobs/forecast.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 #include "tests/jobs/job_fixture.h"
@@ -199,12 +200,7 @@ class MeasuredFile : public testing::Test {
     return ReadMeasuredSteps(folder_.path() / "t.csv", LlamaJob()).steps;
   }
   std::string Error(const std::string& text) {
-    try {
-      (void)Read(text);
-    } catch (const common::InputError& e) {
-      return e.what();
-    }
-    return "";
+    return fakes::ErrorOf([&] { return Read(text); });
   }
   fakes::TemporaryFolder folder_;
 };

@@ -13,6 +13,7 @@
 #include "harness/run_matrix.h"
 #include "harness/testbed.h"
 #include "jobs/machine.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace jobs::init_test {
@@ -47,12 +48,7 @@ class InitTest : public testing::Test {
   }
 
   [[nodiscard]] std::string Problem() const {
-    try {
-      (void)ManifestText(options_);
-    } catch (const common::InputError& e) {
-      return e.what();
-    }
-    return "";
+    return fakes::ErrorOf([&] { return ManifestText(options_); });
   }
 
   fakes::TemporaryFolder folder_;

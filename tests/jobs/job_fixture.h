@@ -1,7 +1,6 @@
 // Jobs for tests: Llama-3-8B on H100.
 
-#ifndef TESTS_JOBS_JOB_FIXTURE_H_
-#define TESTS_JOBS_JOB_FIXTURE_H_
+#pragma once
 
 #include <string>
 
@@ -24,5 +23,3 @@ inline Job LlamaJob(const std::string& framework = "fsdp2", int nodes = 2) {
 }
 
 }  // namespace jobs
-
-#endif  // TESTS_JOBS_JOB_FIXTURE_H_

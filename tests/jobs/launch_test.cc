@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "common/files.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
 #include "tests/jobs/job_fixture.h"
 
@@ -157,12 +158,8 @@ TEST(FindMachine, TakesWhatNvidiaSmiPrintsAndSaysThatTpusAreNotSupported) {
                           "mi355x", "l4", "a10", "rtx-5090"}) {
     EXPECT_FALSE(FindMachine({.gpu = gpu}).gpu.name.empty()) << gpu;
   }
-  try {
-    (void)FindMachine({.gpu = "tpu-v5e"});
-    FAIL();
-  } catch (const common::InputError& e) {
-    EXPECT_THAT(e.what(), HasSubstr("TPUs are not supported"));
-  }
+  EXPECT_THAT(fakes::ErrorOf([&] { return FindMachine({.gpu = "tpu-v5e"}); }),
+              HasSubstr("TPUs are not supported"));
 }
 
 }  // namespace jobs::launch_test

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/error.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
 #include "tests/jobs/job_fixture.h"
 
@@ -130,12 +130,7 @@ TEST_F(RunComparisonTest, ATraceSaysWhichPartIsSlow) {
 TEST_F(RunComparisonTest, SaysWhatIsMissing) {
   const auto problem = [this](const std::string& text,
                               const std::string& config) {
-    try {
-      (void)Compare("megatron-lm", text, config);
-    } catch (const common::InputError& e) {
-      return std::string(e.what());
-    }
-    return std::string();
+    return fakes::ErrorOf([&] { return Compare("megatron-lm", text, config); });
   };
   EXPECT_THAT(problem("hello\n", kConfig), HasSubstr("no step time found"));
   EXPECT_THAT(problem("hello\n", ""), HasSubstr("--config dp=8"));

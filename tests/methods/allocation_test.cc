@@ -6,6 +6,7 @@
 
 #include "methods/surrogate_pair.h"
 #include "tests/fakes/allocations.h"
+#include "tests/methods/trials.h"
 
 namespace methods::allocation_test {
 
@@ -26,11 +27,8 @@ TEST_F(AcquisitionAllocations, NoneInASearchWithBothModelsFromTheSecondOn) {
                       .memory_prior = surrogates::CostModelForm::kNone});
   History history(space.size());
   for (int i = 0; i < 8; ++i) {
-    trials::Measurement measurement;
-    measurement.outcome = trials::Outcome::kCompleted;
-    measurement.step_times_s = {1.0 / (i + 1), 1.0 / (i + 1)};
-    measurement.peak_memory_bytes = 1e9 * (i + 1);
-    history.Add(MakeTrial(397 * i, space[397 * i], measurement));
+    history.Add(MakeTrial(397 * i, space[397 * i],
+                          tests::Completed(1.0 / (i + 1), 1e9 * (i + 1))));
   }
   (void)pair.Fit(history);
   std::vector<char> excluded = history.tried();

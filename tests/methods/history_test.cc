@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/methods/trials.h"
+
 namespace methods::history_test {
 
 using trials::MakeTrial;
@@ -12,18 +14,11 @@ using trials::Measurement;
 using trials::Outcome;
 
 Measurement Completed(double step_s, double memory_bytes) {
-  Measurement measurement;
-  measurement.outcome = Outcome::kCompleted;
-  measurement.step_times_s = {10.0 * step_s, step_s, step_s};
-  measurement.peak_memory_bytes = memory_bytes;
-  return measurement;
+  return tests::Completed({10.0 * step_s, step_s, step_s}, memory_bytes);
 }
 
 Measurement OutOfMemory() {
-  Measurement measurement;
-  measurement.outcome = Outcome::kOutOfMemory;
-  measurement.step_times_s = {0.01};
-  return measurement;
+  return {.outcome = Outcome::kOutOfMemory, .step_times_s = {0.01}};
 }
 
 TEST(History, OutOfMemoryTellsNothingOfThroughput) {
@@ -101,11 +96,10 @@ TEST(History, StepNoiseIsTheMedianRelativeOneAtTheBest) {
   History history(4);
   EXPECT_EQ(history.StepNoise(), 0.0);
   const auto add = [&](int candidate, double steps_per_s, double scatter) {
-    Measurement measurement;
-    measurement.outcome = Outcome::kCompleted;
-    measurement.step_times_s = {9.0, 1.0 / (steps_per_s * (1.0 + scatter)),
-                                1.0 / (steps_per_s * (1.0 - scatter))};
-    history.Add(MakeTrial(candidate, {}, measurement));
+    history.Add(
+        MakeTrial(candidate, {},
+                  tests::Completed({9.0, 1.0 / (steps_per_s * (1.0 + scatter)),
+                                    1.0 / (steps_per_s * (1.0 - scatter))})));
   };
   add(0, 1.0, 0.01);
   add(1, 4.0, 0.02);

@@ -7,19 +7,16 @@
 #include <gtest/gtest.h>
 
 #include "methods/surrogate_pair.h"
+#include "tests/fakes/grid.h"
+#include "tests/methods/trials.h"
 
 namespace methods::remaining_test {
 
 constexpr double kCapacity = 16e9;
 
 trials::SearchSpace Space() {
-  std::vector<trials::ParallelConfig> configs;
-  for (int dp = 1; dp <= 8; ++dp) {
-    for (int tp = 1; tp <= 4; ++tp) {
-      configs.push_back({.dp = dp, .tp = tp});
-    }
-  }
-  return trials::SearchSpace(configs);
+  return trials::SearchSpace(
+      fakes::Grid({{"dp", {1, 2, 3, 4, 5, 6, 7, 8}}, {"tp", {1, 2, 3, 4}}}));
 }
 
 class RemainingTest : public testing::Test {
@@ -104,24 +101,14 @@ TEST_F(RemainingTest, AFasterPlanLeavesLessToGain) {
     Try(i);
   }
   const trials::Remaining before = Estimate().value();
-  trials::Measurement measurement;
-  measurement.outcome = trials::Outcome::kCompleted;
-  measurement.step_times_s = {0.1, 0.1, 0.1, 0.1};  // dp = 8 takes 0.175
-  trials::Trial plan = MakeTrial(-1, {}, measurement);
-  plan.plan = "layers=8 dp=8 tp=1";
-  history_.Add(plan);
+  history_.Add(tests::CompletedPlan(0.1));  // dp = 8 takes 0.175
   const trials::Remaining after = Estimate().value();
   EXPECT_LT(after.expected_gain, 0.5 * before.expected_gain);
   EXPECT_GT(after.p_within_5, before.p_within_5);
 }
 
 TEST_F(RemainingTest, IsAbsentWhileOnlyPlansHaveCompleted) {
-  trials::Measurement measurement;
-  measurement.outcome = trials::Outcome::kCompleted;
-  measurement.step_times_s = {0.1, 0.1, 0.1, 0.1};
-  trials::Trial plan = MakeTrial(-1, {}, measurement);
-  plan.plan = "layers=8 dp=8 tp=1";
-  history_.Add(plan);
+  history_.Add(tests::CompletedPlan(0.1));
   EXPECT_FALSE(Estimate());
 }
 
@@ -197,12 +184,8 @@ surrogates::GaussianProcess AroundOne(const surrogates::EncodedSpace& space,
 
 // One trial, of candidate 0, with one step a second.
 History OneTrial(const trials::SearchSpace& space) {
-  trials::Measurement measurement;
-  measurement.outcome = trials::Outcome::kCompleted;
-  measurement.step_times_s.assign(4, 1.0);
-  measurement.peak_memory_bytes = kCapacity;
   History history(space.size());
-  history.Add(MakeTrial(0, space[0], measurement));
+  history.Add(MakeTrial(0, space[0], tests::Completed(1.0, kCapacity)));
   return history;
 }
 
@@ -244,9 +227,8 @@ TEST(Remaining, WithinIsAShareOfTheHighestThroughput) {
   surrogates::Prediction prediction;
   process.Predict(prediction);
   const auto after = [&](double gap) {
-    trials::Measurement measurement;
+    trials::Measurement measurement = tests::Completed(1.0 - gap);
     measurement.outcome = trials::Outcome::kTerminatedEarly;
-    measurement.step_times_s.assign(4, 1.0 - gap);
     History history = OneTrial(space);
     history.Add(MakeTrial(1, space[1], measurement));
     return EstimateRemaining(history, prediction, process, process).value();
@@ -283,10 +265,8 @@ TEST(Remaining, TheGainIsThatOfTheCandidateWithTheMost) {
 
 // A trial of this throughput without noise.
 trials::Trial TrialOf(int candidate, double steps_per_s) {
-  trials::Measurement measurement;
-  measurement.outcome = trials::Outcome::kCompleted;
-  measurement.step_times_s.assign(4, 1.0 / steps_per_s);
-  trials::Trial trial = MakeTrial(candidate, {}, measurement);
+  trials::Trial trial =
+      MakeTrial(candidate, {}, tests::Completed(1.0 / steps_per_s));
   trial.throughput.steps_per_s = steps_per_s;
   trial.throughput.variance = 0.0;
   return trial;

@@ -17,6 +17,7 @@
 #include "methods/guided/xgboost.h"
 #include "methods/oppa/oppa.h"
 #include "methods/sampling/random.h"
+#include "tests/fakes/error_of.h"
 
 namespace methods::search_methods_test {
 
@@ -283,14 +284,10 @@ TEST(OppaOptions, UnknownPriorNamesThePlaceAndTheChoices) {
   const Problem problem{.space = &space, .q_max = 10};
   const auto table =
       common::TomlTable::ParseString("throughput_prior = \"magic\"", "x.toml");
-  try {
-    (void)ReadOptions<OppaOptions>(table, problem);
-    FAIL();
-  } catch (const common::InputError& e) {
-    const std::string message = e.what();
-    EXPECT_NE(message.find("x.toml:1:20"), std::string::npos) << message;
-    EXPECT_NE(message.find("physical"), std::string::npos) << message;
-  }
+  const std::string message =
+      fakes::ErrorOf([&] { return ReadOptions<OppaOptions>(table, problem); });
+  EXPECT_NE(message.find("x.toml:1:20"), std::string::npos) << message;
+  EXPECT_NE(message.find("physical"), std::string::npos) << message;
 }
 
 TEST(OppaOptions, MoreStepsBeforeStoppingThanATrialHasIsAnError) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -11,29 +12,26 @@
 #include "common/error.h"
 #include "methods/trusted_process.h"
 #include "surrogates/cost/misspecification.h"
+#include "tests/fakes/grid.h"
+#include "tests/methods/trials.h"
 
 namespace methods::surrogate_pair_test {
 
 constexpr double kCapacity = 16e9;
 
 trials::SearchSpace Space() {
-  std::vector<trials::ParallelConfig> configs;
-  for (int dp = 1; dp <= 8; ++dp) {
-    for (int tp = 1; tp <= 8; ++tp) {
-      configs.push_back({.dp = dp, .tp = tp});
-    }
-  }
-  return trials::SearchSpace(configs);
+  return trials::SearchSpace(fakes::Grid(
+      {{"dp", {1, 2, 3, 4, 5, 6, 7, 8}}, {"tp", {1, 2, 3, 4, 5, 6, 7, 8}}}));
 }
 
-void Try(const trials::SearchSpace& space, int candidate, History& history) {
-  trials::Measurement measurement;
-  measurement.outcome = trials::Outcome::kCompleted;
-  const double step_s =
-      1.0 / space[candidate].dp + 0.1 * std::sin(space[candidate].tp);
-  measurement.step_times_s = {step_s, 1.01 * step_s, 0.99 * step_s, step_s};
-  measurement.peak_memory_bytes = 0.1 * kCapacity * space[candidate].tp;
-  history.Add(MakeTrial(candidate, space[candidate], measurement));
+void Try(const trials::SearchSpace& space, int candidate, History& history,
+         double offset_s = 0.0) {
+  const double s = offset_s + 1.0 / space[candidate].dp +
+                   0.1 * std::sin(space[candidate].tp);
+  history.Add(
+      MakeTrial(candidate, space[candidate],
+                tests::Completed({s, 1.01 * s, 0.99 * s, s},
+                                 0.1 * kCapacity * space[candidate].tp)));
 }
 
 class SurrogatePairTest : public testing::Test {
@@ -55,14 +53,9 @@ TEST_F(SurrogatePairTest, ThePriorOfAValueIsThatOfTheThroughputOverThePrice) {
   problem_.machine = {
       {.gpus = 64, .gpus_per_node = 8, .memory_bytes = kCapacity}, {1, 64}};
   problem_.workload = nullptr;
-  problem_.predict = [this](const std::string& /*source*/) {
-    trials::Predictions predictions;
-    for (const trials::ParallelConfig& config : space_.configs()) {
-      predictions.step_time_s.push_back(3.0 / config.dp + 0.2 * config.tp);
-      predictions.peak_memory_bytes.push_back(0.5 * kCapacity);
-    }
-    return predictions;
-  };
+  problem_.predict = tests::PredictionsBy(space_.size(), [this](int i) {
+    return std::pair(3.0 / space_[i].dp + 0.2 * space_[i].tp, 0.5 * kCapacity);
+  });
   for (const auto form : {surrogates::CostModelForm::kPrinted,
                           surrogates::CostModelForm::kPhysical,
                           surrogates::CostModelForm::kPredicted}) {
@@ -146,15 +139,9 @@ TEST_F(SurrogatePairTest, MeasurementsArePredictedFromThoseWithAWrongPriorToo) {
 
 // Also where all of them are predicted to exceed the capacity.
 TEST_F(SurrogatePairTest, TheLeastMemoryIsThatOfThePredictionsBeforeTheirClip) {
-  problem_.predict = [&](const std::string&) {
-    trials::Predictions predictions;
-    for (int i = 0; i < space_.size(); ++i) {
-      predictions.step_time_s.push_back(1.0);
-      predictions.peak_memory_bytes.push_back(
-          kCapacity * (2.0 + space_[i].tp + 0.1 * (i / 8)));
-    }
-    return predictions;
-  };
+  problem_.predict = tests::PredictionsBy(space_.size(), [this](int i) {
+    return std::pair(1.0, kCapacity * (2.0 + space_[i].tp + 0.1 * (i / 8)));
+  });
   SurrogatePair pair(problem_,
                      {.throughput_prior = surrogates::CostModelForm::kPredicted,
                       .memory_prior = surrogates::CostModelForm::kPredicted});
@@ -176,17 +163,15 @@ class FirstToTryTest : public SurrogatePairTest {
                               const std::vector<double>& shares,
                               double log_stddev,
                               const std::vector<int>& allowed) {
-    problem_.predict = [&](const std::string&) {
-      trials::Predictions predictions;
-      for (std::size_t i = 0; i < 64; ++i) {
-        predictions.step_time_s.push_back(
-            step_time_s[std::min(i, step_time_s.size() - 1)]);
-        predictions.peak_memory_bytes.push_back(
-            kCapacity * shares[std::min(i, shares.size() - 1)]);
-      }
-      predictions.memory_log_stddev = log_stddev;
-      return predictions;
+    const auto at = [](const std::vector<double>& values, int i) {
+      return values[std::min(static_cast<std::size_t>(i), values.size() - 1)];
     };
+    problem_.predict = tests::PredictionsBy(
+        64,
+        [=](int i) {
+          return std::pair(at(step_time_s, i), kCapacity * at(shares, i));
+        },
+        log_stddev);
     SurrogatePair pair(
         problem_, {.throughput_prior = surrogates::CostModelForm::kPredicted,
                    .memory_prior = surrogates::CostModelForm::kPredicted});
@@ -233,11 +218,10 @@ TEST_F(SurrogatePairTest, TheValueOfAChoiceIsThatOfItsBeliefs) {
   SurrogatePair pair = Make(100);
   History history(space_.size());
   for (const int candidate : {0, 9, 18, 27, 36, 45}) {
-    trials::Measurement measurement;
-    measurement.outcome = trials::Outcome::kCompleted;
-    measurement.step_times_s.assign(4, 1.0 / (1.0 + space_[candidate].tp));
-    measurement.peak_memory_bytes = 0.25 * kCapacity * space_[candidate].tp;
-    history.Add(MakeTrial(candidate, space_[candidate], measurement));
+    const int tp = space_[candidate].tp;
+    history.Add(
+        MakeTrial(candidate, space_[candidate],
+                  tests::Completed(1.0 / (1.0 + tp), 0.25 * kCapacity * tp)));
   }
   (void)pair.Fit(history);
   surrogates::Prediction throughput, memory;
@@ -335,31 +319,18 @@ std::vector<double> TrustInPredictions(double scale) {
   const trials::SearchSpace space = Space();
   Problem problem{.space = &space,
                   .machine = trials::GpuType{.memory_bytes = kCapacity}};
-  problem.predict = [&](const std::string&) {
-    trials::Predictions predictions;
-    for (int i = 0; i < space.size(); ++i) {
-      const double step_s =
-          1.0 / space[i].dp + 0.1 * std::sin(space[i].tp) + 0.2;
-      predictions.step_time_s.push_back(i * 7 % 3 == 0 ? step_s * scale
-                                                       : step_s / scale);
-      predictions.peak_memory_bytes.push_back(0.1 * kCapacity * space[i].tp);
-    }
-    return predictions;
-  };
+  problem.predict = tests::PredictionsBy(space.size(), [&](int i) {
+    const double step_s = 1.0 / space[i].dp + 0.1 * std::sin(space[i].tp) + 0.2;
+    return std::pair(i * 7 % 3 == 0 ? step_s * scale : step_s / scale,
+                     0.1 * kCapacity * space[i].tp);
+  });
   SurrogatePair pair(problem,
                      {.throughput_prior = surrogates::CostModelForm::kPredicted,
                       .memory_prior = surrogates::CostModelForm::kPredicted});
   History history(space.size());
   std::vector<double> trust;
   for (int i = 0; i < 18; ++i) {
-    const int candidate = i * 13 % 64;
-    const double step_s =
-        1.0 / space[candidate].dp + 0.1 * std::sin(space[candidate].tp) + 0.2;
-    trials::Measurement measurement;
-    measurement.outcome = trials::Outcome::kCompleted;
-    measurement.step_times_s = {step_s, 1.01 * step_s, 0.99 * step_s, step_s};
-    measurement.peak_memory_bytes = 0.1 * kCapacity * space[candidate].tp;
-    history.Add(MakeTrial(candidate, space[candidate], measurement));
+    Try(space, i * 13 % 64, history, 0.2);
     trust.push_back(Parameter(pair.Fit(history).front().summary, "trust"));
   }
   return trust;

@@ -11,16 +11,15 @@
 namespace plots::experiment_records_test {
 
 using fakes::TemporaryFolder;
+using plots_test::SmallExperiment;
 using plots_test::WriteRun;
-using plots_test::WriteSmallExperiment;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using enum trials::Outcome;
 
 TEST(ExperimentRecords, HoldEveryRunInTheOrderOfTheManifest) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   const ExperimentRecords records = LoadExperiment(folder.path());
   EXPECT_THAT(records.notes, IsEmpty());
   ASSERT_EQ(records.problems.size(), 1U);
@@ -37,8 +36,7 @@ TEST(ExperimentRecords, HoldEveryRunInTheOrderOfTheManifest) {
 }
 
 TEST(ExperimentRecords, SayWhichRunsAreMissingOrUnfinished) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   std::filesystem::remove_all(folder.path() / "oppa");
   std::filesystem::remove_all(folder.path() / "random" / "3");
   WriteRun(folder.path(), "", "random", 1, {{kOutOfMemory, 5}},
@@ -52,8 +50,7 @@ TEST(ExperimentRecords, SayWhichRunsAreMissingOrUnfinished) {
 }
 
 TEST(ExperimentRecords, LeaveOutADamagedRunAndSaySo) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   std::ofstream(folder.path() / "oppa/2/trials.csv", std::ios::app)
       << "this is no row\n";
   const ExperimentRecords records = LoadExperiment(folder.path());
@@ -65,8 +62,7 @@ TEST(ExperimentRecords, LeaveOutADamagedRunAndSaySo) {
 // One repeat without a completed trial is a result of a comparison; a method
 // without any is not, once a run of it has finished.
 TEST(ExperimentRecords, SayWhyAMethodHasNoResult) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   EXPECT_THAT(LoadExperiment(folder.path()).failures, IsEmpty());
   for (const int repeat : {1, 2, 3}) {
     WriteRun(folder.path(), "", "random", repeat,
@@ -87,8 +83,7 @@ TEST(ExperimentRecords, SayWhyAMethodHasNoResult) {
 }
 
 TEST(ExperimentRecords, IgnoreTheRowThatIsBeingWritten) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   std::ofstream(folder.path() / "oppa/2/trials.csv", std::ios::app) << "4,2,";
   EXPECT_EQ(LoadExperiment(folder.path())
                 .problems[0]

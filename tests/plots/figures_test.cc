@@ -19,6 +19,7 @@ namespace plots::figures_test {
 
 namespace fs = std::filesystem;
 using fakes::TemporaryFolder;
+using plots_test::SmallExperiment;
 using plots_test::WriteProblem;
 using plots_test::WriteRun;
 using plots_test::WriteSmallExperiment;
@@ -66,8 +67,7 @@ TEST(Figures, StandInTheDocumentationAsInTheTable) {
 }
 
 TEST(Figures, WithOneRepeatHaveNoMedianInTheirCaption) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   EXPECT_THAT(Make("throughput-time", folder.path())->caption,
               HasSubstr("; 3 repeats: median and quartiles."));
   trials::ExperimentInfo info = trials::ReadExperimentInfo(folder.path());
@@ -79,8 +79,7 @@ TEST(Figures, WithOneRepeatHaveNoMedianInTheirCaption) {
 }
 
 TEST(Figures, SayWhyAMeasuredThroughputExceedsTheOptimum) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   EXPECT_THAT(Make("throughput-time", folder.path())->caption,
               Not(HasSubstr("exceed")));
   for (const int repeat : {1, 2, 3}) {
@@ -93,8 +92,7 @@ TEST(Figures, SayWhyAMeasuredThroughputExceedsTheOptimum) {
 }
 
 TEST(Figures, OfTheThroughputAreNotDrawnWhenNoConfigurationRan) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   for (const char* method : {"random", "oppa", "oppa-bare"}) {
     for (const int repeat : {1, 2, 3}) {
       WriteRun(folder.path(), "", method, repeat,

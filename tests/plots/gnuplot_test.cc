@@ -11,6 +11,7 @@
 #include "common/error.h"
 #include "plots/figure_files.h"
 #include "plots/table.h"
+#include "tests/fakes/error_of.h"
 #include "tests/plots/synthetic_experiment.h"
 
 namespace plots::gnuplot_test {
@@ -243,13 +244,11 @@ TEST(Gnuplot, ACaptionDoesNotBreakInsideAName) {
 }
 
 TEST(FigureFiles, AFolderThatCannotBeWrittenIsNamedWithTheRemedy) {
-  try {
-    (void)WriteFigures({{"/proc/none", {SomeFigure()}}}, {});
-    FAIL() << "/proc/none was written";
-  } catch (const common::InputError& e) {
-    EXPECT_THAT(e.what(), HasSubstr("/proc/none"));
-    EXPECT_THAT(e.what(), HasSubstr("choose another folder (--results)"));
-  }
+  EXPECT_THAT(fakes::ErrorOf([&] {
+                return WriteFigures({{"/proc/none", {SomeFigure()}}}, {});
+              }),
+              testing::AllOf(HasSubstr("/proc/none"),
+                             HasSubstr("choose another folder (--results)")));
 }
 
 TEST(GnuplotProcess, SaysHowToGetGnuplotWhenItIsMissing) {

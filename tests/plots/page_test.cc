@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/record.h"
 
@@ -165,12 +166,9 @@ TEST_F(PageTest, WorksBeforeTheFirstTrial) {
 TEST_F(PageTest, ListsTheMethodsInsteadOfAnUnknownOne) {
   Add(Outcome::kCompleted, 1.0);
   (void)Html();
-  try {
-    (void)WritePage(folder_.path(), {.method = "opa"});
-    FAIL();
-  } catch (const common::InputError& e) {
-    EXPECT_THAT(e.what(), HasSubstr("did you mean 'oppa'?"));
-  }
+  EXPECT_THAT(fakes::ErrorOf(
+                  [&] { return WritePage(folder_.path(), {.method = "opa"}); }),
+              HasSubstr("did you mean 'oppa'?"));
 }
 
 TEST(SpeedUp, IsTheRatioWithTheNoiseOfBothMeans) {

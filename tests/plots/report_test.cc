@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/error.h"
+#include "tests/fakes/error_of.h"
 #include "tests/plots/synthetic_experiment.h"
 
 namespace plots::report_test {
@@ -17,6 +18,7 @@ namespace plots::report_test {
 namespace fs = std::filesystem;
 using fakes::ReadFile;
 using fakes::TemporaryFolder;
+using plots_test::SmallExperiment;
 using plots_test::WriteSmallExperiment;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -24,8 +26,7 @@ using testing::IsEmpty;
 using testing::Not;
 
 TEST(Report, WritesEveryFigureInEveryFormatWithItsData) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   const ReportOutcome outcome = Report(folder.path());
   EXPECT_THAT(outcome.notes, IsEmpty());
   EXPECT_THAT(outcome.failures, IsEmpty());
@@ -50,8 +51,7 @@ TEST(Report, WritesEveryFigureInEveryFormatWithItsData) {
 }
 
 TEST(Report, LeavesNoTemporaryFiles) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   (void)Report(folder.path(), {.formats = {"svg"}});
   for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {
     EXPECT_THAT(entry.path().extension(),
@@ -64,8 +64,7 @@ TEST(Report, LeavesNoTemporaryFiles) {
 
 // A name says nothing: "oppa-like" is a method of its own, "tuned" a variant.
 TEST(Report, KnowsAblationsByTheirFamily) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   trials::ExperimentInfo info = trials::ReadExperimentInfo(folder.path());
   info.methods = {{"oppa-like", "another method"},
                   {"oppa", "OPPA", "oppa"},
@@ -93,8 +92,7 @@ TEST(Report, KnowsAblationsByTheirFamily) {
 }
 
 TEST(Report, DrawsTheFinalThroughputToTheEndOfTheBudget) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   (void)Report(folder.path(), {.figures = {"throughput-time"}, .formats = {}});
   const std::string csv =
       ReadFile(folder.path() / "figures" / "throughput-time.csv");
@@ -102,8 +100,7 @@ TEST(Report, DrawsTheFinalThroughputToTheEndOfTheBudget) {
 }
 
 TEST(Report, NamesTheBackendInEveryFigure) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   (void)Report(folder.path(), {.formats = {}});
   int scripts = 0;
   for (const auto& entry : fs::directory_iterator(folder.path() / "figures")) {
@@ -116,8 +113,7 @@ TEST(Report, NamesTheBackendInEveryFigure) {
 }
 
 TEST(Report, DrawsOnlyWhatTheManifestAsksForUnlessToldOtherwise) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   trials::ExperimentInfo info = trials::ReadExperimentInfo(folder.path());
   info.figures = {"thinking"};
   trials::Write(folder.path(), info);
@@ -129,8 +125,7 @@ TEST(Report, DrawsOnlyWhatTheManifestAsksForUnlessToldOtherwise) {
 }
 
 TEST(Report, WorksWhileTheExperimentRuns) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   fs::remove_all(folder.path() / "random");
   fs::remove_all(folder.path() / "oppa" / "2");
   const ReportOutcome outcome = Report(folder.path(), {.formats = {}});
@@ -140,8 +135,7 @@ TEST(Report, WorksWhileTheExperimentRuns) {
 }
 
 TEST(Report, WorksBeforeTheFirstTrial) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   for (const char* method : {"random", "oppa", "oppa-bare"}) {
     fs::remove_all(folder.path() / method);
   }
@@ -179,8 +173,7 @@ TEST(Report, DrawsEachProblemAndAnOverview) {
 }
 
 TEST(Report, KeepsTablesScriptsAndDataWhenGnuplotIsMissing) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   const std::string path = std::getenv("PATH");
   setenv("PATH", folder.path().c_str(), 1);
   const ReportOutcome outcome = Report(folder.path());
@@ -194,8 +187,7 @@ TEST(Report, KeepsTablesScriptsAndDataWhenGnuplotIsMissing) {
 }
 
 TEST(Report, SaysThatNoConfigurationRan) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   for (const char* method : {"random", "oppa", "oppa-bare"}) {
     for (const int repeat : {1, 2, 3}) {
       plots_test::WriteRun(folder.path(), "", method, repeat,
@@ -234,8 +226,7 @@ TEST(Report, RefusesNamesThatLeaveTheFolderOfTheExperiment) {
 
 // Two processes, each with many reports of the same folder.
 TEST(Report, TwoAtOnceLeaveWholeFiles) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   std::vector<pid_t> children;
   for (int child = 0; child < 2; ++child) {
     children.push_back(::fork());
@@ -268,15 +259,9 @@ TEST(Report, TwoAtOnceLeaveWholeFiles) {
 }
 
 TEST(Report, RejectsWhatItDoesNotKnow) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   const auto message = [&](const ReportOptions& options) {
-    try {
-      (void)Report(folder.path(), options);
-    } catch (const common::InputError& e) {
-      return std::string(e.what());
-    }
-    return std::string();
+    return fakes::ErrorOf([&] { return Report(folder.path(), options); });
   };
   EXPECT_THAT(message({.figures = {"abalation"}}),
               HasSubstr("did you mean 'ablation'?"));

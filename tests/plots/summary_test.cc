@@ -14,9 +14,9 @@
 namespace plots::summary_test {
 
 using fakes::TemporaryFolder;
+using plots_test::SmallExperiment;
 using plots_test::WriteProblem;
 using plots_test::WriteRun;
-using plots_test::WriteSmallExperiment;
 using testing::HasSubstr;
 using testing::Not;
 using enum trials::Outcome;
@@ -32,14 +32,13 @@ std::string TextOf(const std::filesystem::path& folder,
                 records.info, form);
 }
 
-Summary SmallSummary(const TemporaryFolder& folder) {
-  WriteSmallExperiment(folder.path());
+Summary SmallSummary() {
+  const SmallExperiment folder;
   return Summarize(LoadExperiment(folder.path()));
 }
 
 TEST(Summary, ThroughputIsTheMeasuredOneOfTheIncumbentAndNoneCountsAsZero) {
-  const TemporaryFolder folder;
-  const Summary summary = SmallSummary(folder);
+  const Summary summary = SmallSummary();
   const MethodSummary& random = summary.problems[0].methods[0];
   EXPECT_EQ(random.runs, 3);
   EXPECT_DOUBLE_EQ(random.throughput.median, 1.01);  // of 0, 1.01 and 1.9
@@ -48,8 +47,7 @@ TEST(Summary, ThroughputIsTheMeasuredOneOfTheIncumbentAndNoneCountsAsZero) {
 }
 
 TEST(Summary, RatioIsThatOfTheNoiseFreeThroughput) {
-  const TemporaryFolder folder;
-  const Summary summary = SmallSummary(folder);
+  const Summary summary = SmallSummary();
   EXPECT_DOUBLE_EQ(summary.problems[0].methods[0].shares[kEnd].median.value,
                    0.5);
   EXPECT_DOUBLE_EQ(summary.problems[0].methods[0].shares[kEnd].q3, 0.73);
@@ -60,8 +58,7 @@ TEST(Summary, RatioIsThatOfTheNoiseFreeThroughput) {
 }
 
 TEST(Summary, ReachIsTheMedianAndInfiniteUnlessMoreThanHalfArrive) {
-  const TemporaryFolder folder;
-  const Summary summary = SmallSummary(folder);
+  const Summary summary = SmallSummary();
   const MethodSummary& random = summary.problems[0].methods[0];
   EXPECT_EQ(random.reach_95.runs, 1);
   EXPECT_TRUE(std::isinf(random.reach_95.time_s));
@@ -73,8 +70,7 @@ TEST(Summary, ReachIsTheMedianAndInfiniteUnlessMoreThanHalfArrive) {
 }
 
 TEST(Summary, CountsTrialsByOutcomeAndAveragesThinking) {
-  const TemporaryFolder folder;
-  const Summary summary = SmallSummary(folder);
+  const Summary summary = SmallSummary();
   const MethodSummary& random = summary.problems[0].methods[0];
   EXPECT_DOUBLE_EQ(random.trials, 1.0);         // of 1, 1 and 3
   EXPECT_DOUBLE_EQ(random.out_of_memory, 1.0);  // of 0, 1 and 1
@@ -83,16 +79,14 @@ TEST(Summary, CountsTrialsByOutcomeAndAveragesThinking) {
 }
 
 TEST(Summary, NamesTheBestConfigurationOverRepeats) {
-  const TemporaryFolder folder;
-  const Summary summary = SmallSummary(folder);
+  const Summary summary = SmallSummary();
   const MethodSummary& random = summary.problems[0].methods[0];
   EXPECT_DOUBLE_EQ(random.best_steps_per_s, 1.92);
   EXPECT_EQ(random.best_config, "dp=2,tp=1,pp=1");
 }
 
 TEST(Summary, KnowsNoRatioWithoutAnOptimum) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   WriteProblem(folder.path(), {.backend = "replay", .time_budget_s = 600.0});
   const Summary summary = Summarize(LoadExperiment(folder.path()));
   const MethodSummary& oppa = summary.problems[0].methods[1];
@@ -103,28 +97,29 @@ TEST(Summary, KnowsNoRatioWithoutAnOptimum) {
 
 // Two problems with optimum 2, one method, one run of 25 trials each: the
 // noise-free incumbent is 0.5 after 10 trials, `late` from trial 15 on.
-void WriteTwoProblems(const std::filesystem::path& folder) {
-  trials::Write(folder, trials::ExperimentInfo{.name = "two",
-                                               .title = "Two problems",
-                                               .problems = {"a", "b"},
-                                               .methods = {{"oppa", "OPPA"}},
-                                               .repeats = 1});
-  for (const auto& [name, late] :
-       {std::pair<std::string, double>("a", 1.0), {"b", 1.8}}) {
-    WriteProblem(folder, plots_test::SmallProblem(name));
-    std::vector<plots_test::ShortTrial> trials;
-    for (int i = 1; i <= 25; ++i) {
-      const double exact = i < 15 ? 0.5 : late;
-      trials.push_back({kCompleted, 60.0 * i, 10, exact + 0.01, exact});
+struct TwoProblems : TemporaryFolder {
+  TwoProblems() {
+    trials::Write(path(), trials::ExperimentInfo{.name = "two",
+                                                 .title = "Two problems",
+                                                 .problems = {"a", "b"},
+                                                 .methods = {{"oppa", "OPPA"}},
+                                                 .repeats = 1});
+    for (const auto& [name, late] :
+         {std::pair<std::string, double>("a", 1.0), {"b", 1.8}}) {
+      WriteProblem(path(), plots_test::SmallProblem(name));
+      std::vector<plots_test::ShortTrial> trials;
+      for (int i = 1; i <= 25; ++i) {
+        const double exact = i < 15 ? 0.5 : late;
+        trials.push_back({kCompleted, 60.0 * i, 10, exact + 0.01, exact});
+      }
+      WriteRun(path(), name, "oppa", 1, trials,
+               trials::FinishReason::kTrialBudget);
     }
-    WriteRun(folder, name, "oppa", 1, trials,
-             trials::FinishReason::kTrialBudget);
   }
-}
+};
 
 TEST(Summary, MeansOverProblemsAreThoseOfTheirMeansAndMedians) {
-  const TemporaryFolder folder;
-  WriteTwoProblems(folder.path());
+  const TwoProblems folder;
   const Summary summary = Summarize(LoadExperiment(folder.path()));
   ASSERT_EQ(summary.means.size(), 1U);
   EXPECT_EQ(summary.means[0].problems.size(), 2U);
@@ -138,8 +133,7 @@ TEST(Summary, MeansOverProblemsAreThoseOfTheirMeansAndMedians) {
 }
 
 TEST(Summary, MeanLeavesOutAProblemThatIsNotCompleteYet) {
-  const TemporaryFolder folder;
-  WriteTwoProblems(folder.path());
+  const TwoProblems folder;
   std::filesystem::remove_all(folder.path() / "b" / "oppa");
   const Summary summary = Summarize(LoadExperiment(folder.path()));
   EXPECT_EQ(summary.means[0].problems.size(), 1U);
@@ -148,21 +142,18 @@ TEST(Summary, MeanLeavesOutAProblemThatIsNotCompleteYet) {
 }
 
 TEST(SummaryText, CsvIsTheGoldenOne) {
-  const TemporaryFolder folder;
-  WriteTwoProblems(folder.path());
+  const TwoProblems folder;
   plots_test::ExpectGolden("summary.csv",
                            ToCsv(Summarize(LoadExperiment(folder.path()))));
 }
 
 TEST(SummaryText, TerminalTextWithAnAxisOverProblemsIsTheGoldenOne) {
-  const TemporaryFolder folder;
-  WriteTwoProblems(folder.path());
+  const TwoProblems folder;
   plots_test::ExpectGolden("summary.txt", TextOf(folder.path()));
 }
 
 TEST(SummaryText, SaysWhichNumbersAreMeasuredAndWhichAreNoiseFree) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   const std::string text = TextOf(folder.path());
   EXPECT_THAT(text, HasSubstr("exhaustive optimum, noise-free: 2.000"));
   EXPECT_THAT(text, HasSubstr("best found, noise-free: 2.000"));
@@ -170,8 +161,7 @@ TEST(SummaryText, SaysWhichNumbersAreMeasuredAndWhichAreNoiseFree) {
 }
 
 TEST(SummaryText, CallsTheBestMeasuredWhereNoiseFreeIsUnknown) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   WriteProblem(folder.path(), {.backend = "command", .time_budget_s = 600.0});
   for (const char* method : {"random", "oppa", "oppa-bare"}) {
     for (const int repeat : {1, 2, 3}) {
@@ -182,8 +172,7 @@ TEST(SummaryText, CallsTheBestMeasuredWhereNoiseFreeIsUnknown) {
 }
 
 TEST(SummaryText, ExplainsOnlyTheColumnsThatAreShown) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   EXPECT_THAT(TextOf(folder.path()), HasSubstr("to 95%:"));
   WriteProblem(folder.path(), {.backend = "command", .time_budget_s = 600.0});
   const std::string text = TextOf(folder.path());
@@ -194,8 +183,7 @@ TEST(SummaryText, ExplainsOnlyTheColumnsThatAreShown) {
 }
 
 TEST(SummaryText, HasNoQuartilesOfOneRepeat) {
-  const TemporaryFolder folder;
-  WriteTwoProblems(folder.path());
+  const TwoProblems folder;
   const std::string text = TextOf(folder.path());
   EXPECT_THAT(text, HasSubstr("Mean over 2 of 2 problems, 1 repeat ("));
   EXPECT_THAT(text, Not(HasSubstr("[")));
@@ -203,8 +191,7 @@ TEST(SummaryText, HasNoQuartilesOfOneRepeat) {
 }
 
 TEST(SummaryText, MarkdownHasEveryProblem) {
-  const TemporaryFolder folder;
-  WriteTwoProblems(folder.path());
+  const TwoProblems folder;
   const std::string text = TextOf(folder.path(), Form::kMarkdown);
   EXPECT_THAT(text, HasSubstr("\n## a\n\na small model on 2 GPUs;"));
   EXPECT_THAT(text, HasSubstr("\n## b\n"));
@@ -213,8 +200,7 @@ TEST(SummaryText, MarkdownHasEveryProblem) {
 }
 
 TEST(SummaryText, SaysHowManyRunsAreFinished) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   WriteRun(folder.path(), "", "oppa", 2, {{kOutOfMemory, 5}},
            trials::FinishReason::kUnfinished);
   EXPECT_THAT(TextOf(folder.path()), HasSubstr(" 2/3 "));
@@ -222,8 +208,7 @@ TEST(SummaryText, SaysHowManyRunsAreFinished) {
 
 // The budget is 600 s. Trials after half of it do not count.
 TEST(Summary, HalfwayIsWhatStandsWhenHalfOfTheTimeBudgetIsSpent) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   for (const int repeat : {1, 2, 3}) {
     WriteRun(folder.path(), "", "oppa", repeat,
              {{kCompleted, 60, 10, 1.25, 1.5}, {kCompleted, 400, 10, 1.75, 2}});
@@ -235,8 +220,7 @@ TEST(Summary, HalfwayIsWhatStandsWhenHalfOfTheTimeBudgetIsSpent) {
 
 // Half of the runs arriving is not enough for a time that can be printed.
 TEST(Summary, ReachIsInfiniteWhereExactlyHalfArrive) {
-  const TemporaryFolder folder;
-  WriteSmallExperiment(folder.path());
+  const SmallExperiment folder;
   std::filesystem::remove_all(folder.path() / "oppa" / "3");
   WriteRun(folder.path(), "", "oppa", 2, {{kCompleted, 60, 10, 1.5, 1.5}});
   const Summary summary = Summarize(LoadExperiment(folder.path()));

@@ -1,7 +1,6 @@
 // Small experiments written through trials/record.h, for the tests of plots/.
 
-#ifndef TESTS_PLOTS_SYNTHETIC_EXPERIMENT_H_
-#define TESTS_PLOTS_SYNTHETIC_EXPERIMENT_H_
+#pragma once
 
 #include <cmath>
 #include <cstdlib>
@@ -135,6 +134,11 @@ inline void WriteSmallExperiment(const std::filesystem::path& experiment) {
   }
 }
 
+// A folder with that experiment.
+struct SmallExperiment : fakes::TemporaryFolder {
+  SmallExperiment() { WriteSmallExperiment(path()); }
+};
+
 // The text is that of tests/golden/<name>. With OPPA_UPDATE_GOLDEN set in the
 // environment the file is written instead; review its changes.
 inline void ExpectGolden(const std::string& name, const std::string& text) {
@@ -147,5 +151,3 @@ inline void ExpectGolden(const std::string& name, const std::string& text) {
 }
 
 }  // namespace plots_test
-
-#endif  // TESTS_PLOTS_SYNTHETIC_EXPERIMENT_H_

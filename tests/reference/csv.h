@@ -1,7 +1,6 @@
 // Tables of reference numbers.
 
-#ifndef TESTS_REFERENCE_CSV_H_
-#define TESTS_REFERENCE_CSV_H_
+#pragma once
 
 #include <algorithm>
 #include <fstream>
@@ -32,5 +31,3 @@ inline std::vector<std::vector<double>> ReadNumbers(const std::string& path) {
 }
 
 }  // namespace tests
-
-#endif  // TESTS_REFERENCE_CSV_H_

@@ -1,7 +1,6 @@
 // The small Gaussian process of gp_reference.json.
 
-#ifndef TESTS_REFERENCE_GP_REFERENCE_H_
-#define TESTS_REFERENCE_GP_REFERENCE_H_
+#pragma once
 
 #include <cmath>
 #include <fstream>
@@ -86,5 +85,3 @@ inline GpReference ReadGpReference() {
 }
 
 }  // namespace tests
-
-#endif  // TESTS_REFERENCE_GP_REFERENCE_H_

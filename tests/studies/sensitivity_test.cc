@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/error.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/paths.h"
 
@@ -37,12 +37,7 @@ class SensitivityTest : public testing::Test {
   }
 
   std::string Error(const std::string& text) {
-    try {
-      (void)Read(text);
-    } catch (const common::InputError& e) {
-      return e.what();
-    }
-    return "no error";
+    return fakes::ErrorOf([&] { return Read(text); });
   }
 
   fakes::ExperimentFolder folder_;

@@ -1,7 +1,6 @@
 // Attention that never stores its scores.
 
-#ifndef TRAINER_CUDA_ATTENTION_H_
-#define TRAINER_CUDA_ATTENTION_H_
+#pragma once
 
 #include "trainer/cuda/platform.h"
 #include "trainer/device.h"
@@ -26,5 +25,3 @@ void AttentionForward(const AttentionArgs& args, cudaStream_t stream);
 void AttentionBackward(const AttentionArgs& args, cudaStream_t stream);
 
 }  // namespace trainer::cuda
-
-#endif  // TRAINER_CUDA_ATTENTION_H_

@@ -1,7 +1,6 @@
 // Attention without tensor cores: for float, and for heads of any size.
 
-#ifndef TRAINER_CUDA_ATTENTION_PLAIN_H_
-#define TRAINER_CUDA_ATTENTION_PLAIN_H_
+#pragma once
 
 #include "trainer/cuda/attention_tiles.h"
 #include "trainer/device.h"
@@ -20,5 +19,3 @@ void PlainAttentionBackward(const AttentionArgs& args,
                             const AttentionSizes& sizes, cudaStream_t stream);
 
 }  // namespace trainer::cuda
-
-#endif  // TRAINER_CUDA_ATTENTION_PLAIN_H_

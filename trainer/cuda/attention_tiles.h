@@ -1,8 +1,7 @@
 // What the kernels of attention share: sizes, tiles in shared memory and their
 // products on tensor cores.
 
-#ifndef TRAINER_CUDA_ATTENTION_TILES_H_
-#define TRAINER_CUDA_ATTENTION_TILES_H_
+#pragma once
 
 #include "trainer/cuda/numeric.h"
 
@@ -137,5 +136,3 @@ __device__ __forceinline__ void Store(const float (&sums)[kSize / 8][4],
 }
 
 }  // namespace trainer::cuda
-
-#endif  // TRAINER_CUDA_ATTENTION_TILES_H_

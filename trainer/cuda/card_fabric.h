@@ -1,7 +1,6 @@
 // Ranks that are threads of this process and share one card.
 
-#ifndef TRAINER_CUDA_CARD_FABRIC_H_
-#define TRAINER_CUDA_CARD_FABRIC_H_
+#pragma once
 
 #include <map>
 #include <memory>
@@ -40,5 +39,3 @@ class CardFabric final : public Fabric {
 };
 
 }  // namespace trainer::cuda
-
-#endif  // TRAINER_CUDA_CARD_FABRIC_H_

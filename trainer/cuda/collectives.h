@@ -1,7 +1,6 @@
 // Sums over the buffers of ranks that share a card.
 
-#ifndef TRAINER_CUDA_COLLECTIVES_H_
-#define TRAINER_CUDA_COLLECTIVES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -26,5 +25,3 @@ void ReduceBuffers(bool maximum, int width, std::int64_t size,
                    cudaStream_t stream);
 
 }  // namespace trainer::cuda
-
-#endif  // TRAINER_CUDA_COLLECTIVES_H_

@@ -1,7 +1,6 @@
 // A GPU as the device of one rank.
 
-#ifndef TRAINER_CUDA_CUDA_DEVICE_H_
-#define TRAINER_CUDA_CUDA_DEVICE_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -89,5 +88,3 @@ class CudaDevice final : public Device {
 };
 
 }  // namespace trainer::cuda
-
-#endif  // TRAINER_CUDA_CUDA_DEVICE_H_

@@ -1,7 +1,6 @@
 // From the width of a tensor to the type of its elements.
 
-#ifndef TRAINER_CUDA_DISPATCH_H_
-#define TRAINER_CUDA_DISPATCH_H_
+#pragma once
 
 #include <stdexcept>
 #include <string>
@@ -42,5 +41,3 @@ void WithTypes(int first, int second, const F& f) {
 }
 
 }  // namespace trainer::cuda
-
-#endif  // TRAINER_CUDA_DISPATCH_H_

@@ -6,8 +6,7 @@
 // What differs from a GPU: concurrency (data races between blocks or streams do
 // not show) and the matrix products of cuBLASLt.
 
-#ifndef TRAINER_CUDA_EMULATION_H_
-#define TRAINER_CUDA_EMULATION_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -105,5 +104,3 @@ inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
 }
 
 }  // namespace trainer::cuda
-
-#endif  // TRAINER_CUDA_EMULATION_H_

@@ -1,7 +1,6 @@
 // Matrix products on a GPU.
 
-#ifndef TRAINER_CUDA_GEMM_H_
-#define TRAINER_CUDA_GEMM_H_
+#pragma once
 
 #include <memory>
 
@@ -24,5 +23,3 @@ class GemmRunner {
 [[nodiscard]] std::unique_ptr<GemmRunner> MakeGemmRunner(void* workspace);
 
 }  // namespace trainer::cuda
-
-#endif  // TRAINER_CUDA_GEMM_H_

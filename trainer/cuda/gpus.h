@@ -1,7 +1,6 @@
 // The GPUs that this process can use.
 
-#ifndef TRAINER_CUDA_GPUS_H_
-#define TRAINER_CUDA_GPUS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -18,5 +17,3 @@ namespace trainer::cuda {
 [[nodiscard]] int LocalRank();
 
 }  // namespace trainer::cuda
-
-#endif  // TRAINER_CUDA_GPUS_H_

@@ -1,7 +1,6 @@
 // Transfers from one rank to another.
 
-#ifndef TRAINER_CUDA_NCCL_CHANNEL_H_
-#define TRAINER_CUDA_NCCL_CHANNEL_H_
+#pragma once
 
 #include <condition_variable>
 #include <deque>
@@ -47,5 +46,3 @@ class NcclChannel {
 };
 
 }  // namespace trainer::cuda
-
-#endif  // TRAINER_CUDA_NCCL_CHANNEL_H_

@@ -1,7 +1,6 @@
 // A communicator of NCCL and what it takes to make, use and end one.
 
-#ifndef TRAINER_CUDA_NCCL_CONNECTION_H_
-#define TRAINER_CUDA_NCCL_CONNECTION_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -37,5 +36,3 @@ void PollUntil(NcclFabric& fabric, const std::string& what,
                const std::function<bool()>& ready);
 
 }  // namespace trainer::cuda
-
-#endif  // TRAINER_CUDA_NCCL_CONNECTION_H_

@@ -1,7 +1,6 @@
 // Ranks that are processes with a GPU each, on one or several hosts.
 
-#ifndef TRAINER_CUDA_NCCL_FABRIC_H_
-#define TRAINER_CUDA_NCCL_FABRIC_H_
+#pragma once
 
 #include <chrono>
 #include <map>
@@ -46,5 +45,3 @@ class NcclFabric final : public Fabric {
 };
 
 }  // namespace trainer::cuda
-
-#endif  // TRAINER_CUDA_NCCL_FABRIC_H_

@@ -1,8 +1,7 @@
 // Numbers in kernels: bfloat16, reductions over a block, and the tensor-core
 // instructions that attention uses.
 
-#ifndef TRAINER_CUDA_NUMERIC_H_
-#define TRAINER_CUDA_NUMERIC_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -189,5 +188,3 @@ __device__ __forceinline__ void LoadMatrices(const Bf16* row,
 }
 
 }  // namespace trainer::cuda
-
-#endif  // TRAINER_CUDA_NUMERIC_H_

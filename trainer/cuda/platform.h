@@ -1,8 +1,7 @@
 // The CUDA runtime, or the part of it that the trainer uses, on the CPU
 // (emulation.h), and how kernels are launched on either.
 
-#ifndef TRAINER_CUDA_PLATFORM_H_
-#define TRAINER_CUDA_PLATFORM_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -105,5 +104,3 @@ __device__ __forceinline__ std::int64_t FlatStride() {
 #endif
 
 }  // namespace trainer::cuda
-
-#endif  // TRAINER_CUDA_PLATFORM_H_

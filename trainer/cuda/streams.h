@@ -1,7 +1,6 @@
 // Streams and events of CUDA that release themselves.
 
-#ifndef TRAINER_CUDA_STREAMS_H_
-#define TRAINER_CUDA_STREAMS_H_
+#pragma once
 
 #include <memory>
 
@@ -48,5 +47,3 @@ class Mark {
 using MarkPtr = std::shared_ptr<const Mark>;
 
 }  // namespace trainer::cuda
-
-#endif  // TRAINER_CUDA_STREAMS_H_

@@ -1,7 +1,6 @@
 // Tiny models, configurations of the whole space, and trials of them.
 
-#ifndef TRAINER_TESTS_TINY_H_
-#define TRAINER_TESTS_TINY_H_
+#pragma once
 
 #include <random>
 #include <stdexcept>
@@ -122,5 +121,3 @@ inline trials::ParallelConfig DrawConfig(const Job& job,
 }
 
 }  // namespace trainer::testing
-
-#endif  // TRAINER_TESTS_TINY_H_

@@ -1,8 +1,7 @@
 // How a training framework is given a configuration, and what it prints: data
 // files, experiments/adapters/*.toml.
 
-#ifndef TRIALS_PROGRAMS_ADAPTER_H_
-#define TRIALS_PROGRAMS_ADAPTER_H_
+#pragma once
 
 #include <algorithm>
 #include <filesystem>
@@ -223,5 +222,3 @@ class Adapter {
 };
 
 }  // namespace trials
-
-#endif  // TRIALS_PROGRAMS_ADAPTER_H_

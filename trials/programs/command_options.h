@@ -1,7 +1,6 @@
 // The settings of an external training program in a manifest.
 
-#ifndef TRIALS_PROGRAMS_COMMAND_OPTIONS_H_
-#define TRIALS_PROGRAMS_COMMAND_OPTIONS_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -63,5 +62,3 @@ constexpr std::array<std::string_view, 3> NamesOf(
     const common::TomlTable& table, const KnobSet& knobs = BuiltInKnobs());
 
 }  // namespace trials
-
-#endif  // TRIALS_PROGRAMS_COMMAND_OPTIONS_H_

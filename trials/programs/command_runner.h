@@ -1,7 +1,6 @@
 // A backend that runs any training program.
 
-#ifndef TRIALS_PROGRAMS_COMMAND_RUNNER_H_
-#define TRIALS_PROGRAMS_COMMAND_RUNNER_H_
+#pragma once
 
 #include <filesystem>
 #include <optional>
@@ -57,5 +56,3 @@ class CommandRunner final : public TrialRunner {
 };
 
 }  // namespace trials
-
-#endif  // TRIALS_PROGRAMS_COMMAND_RUNNER_H_

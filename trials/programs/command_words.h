@@ -8,8 +8,7 @@
 //
 // "--noflag" and "--no-flag" are the value "false" of a flag with dashes.
 
-#ifndef TRIALS_PROGRAMS_COMMAND_WORDS_H_
-#define TRIALS_PROGRAMS_COMMAND_WORDS_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -36,5 +35,3 @@ void RemoveFlag(std::vector<std::string>& words, std::string_view flag,
                 bool has_value);
 
 }  // namespace trials
-
-#endif  // TRIALS_PROGRAMS_COMMAND_WORDS_H_

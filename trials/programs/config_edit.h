@@ -1,7 +1,6 @@
 // Changes single keys of a configuration file and leaves the rest as it is.
 
-#ifndef TRIALS_PROGRAMS_CONFIG_EDIT_H_
-#define TRIALS_PROGRAMS_CONFIG_EDIT_H_
+#pragma once
 
 #include <array>
 #include <optional>
@@ -52,5 +51,3 @@ struct ConfigValue {
                                           std::string_view path);
 
 }  // namespace trials
-
-#endif  // TRIALS_PROGRAMS_CONFIG_EDIT_H_

@@ -1,7 +1,6 @@
 // A program that leaves no processes behind.
 
-#ifndef TRIALS_PROGRAMS_CONTAINED_PROCESS_H_
-#define TRIALS_PROGRAMS_CONTAINED_PROCESS_H_
+#pragma once
 
 #include <array>
 #include <filesystem>
@@ -86,5 +85,3 @@ class ContainedProcess {
 };
 
 }  // namespace trials
-
-#endif  // TRIALS_PROGRAMS_CONTAINED_PROCESS_H_

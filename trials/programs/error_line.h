@@ -1,7 +1,6 @@
 // What the output of a training program says about its failure.
 
-#ifndef TRIALS_PROGRAMS_ERROR_LINE_H_
-#define TRIALS_PROGRAMS_ERROR_LINE_H_
+#pragma once
 
 #include <cstddef>
 #include <set>
@@ -54,5 +53,3 @@ class ErrorLine {
 };
 
 }  // namespace trials
-
-#endif  // TRIALS_PROGRAMS_ERROR_LINE_H_

@@ -1,7 +1,6 @@
 // Finds and ends processes of a trial whose supervisor was killed.
 
-#ifndef TRIALS_PROGRAMS_LEFTOVERS_H_
-#define TRIALS_PROGRAMS_LEFTOVERS_H_
+#pragma once
 
 #include <filesystem>
 #include <map>
@@ -63,5 +62,3 @@ inline constexpr const char* kProcessRecordExtension = ".processes";
 void EndLeftovers(const std::filesystem::path& folder);
 
 }  // namespace trials
-
-#endif  // TRIALS_PROGRAMS_LEFTOVERS_H_

@@ -1,7 +1,6 @@
 // Reads step times and memory from the log lines of a training framework.
 
-#ifndef TRIALS_PROGRAMS_LOG_SCANNER_H_
-#define TRIALS_PROGRAMS_LOG_SCANNER_H_
+#pragma once
 
 #include <optional>
 #include <regex>
@@ -77,5 +76,3 @@ class LogScanner {
 };
 
 }  // namespace trials
-
-#endif  // TRIALS_PROGRAMS_LOG_SCANNER_H_

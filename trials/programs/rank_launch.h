@@ -1,8 +1,7 @@
 // How the processes of a trial are started on several nodes: with srun in an
 // allocation of Slurm, or with ssh on the hosts of a file.
 
-#ifndef TRIALS_PROGRAMS_RANK_LAUNCH_H_
-#define TRIALS_PROGRAMS_RANK_LAUNCH_H_
+#pragma once
 
 #include <filesystem>
 #include <functional>
@@ -60,5 +59,3 @@ struct RankTask {
                            const std::function<bool()>& stop);
 
 }  // namespace trials
-
-#endif  // TRIALS_PROGRAMS_RANK_LAUNCH_H_

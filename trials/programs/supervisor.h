@@ -1,7 +1,6 @@
 // The supervisor of a contained process.
 
-#ifndef TRIALS_PROGRAMS_SUPERVISOR_H_
-#define TRIALS_PROGRAMS_SUPERVISOR_H_
+#pragma once
 
 namespace trials {
 
@@ -37,5 +36,3 @@ struct SupervisorTask {
 [[noreturn]] void Supervise(const SupervisorTask& task);
 
 }  // namespace trials
-
-#endif  // TRIALS_PROGRAMS_SUPERVISOR_H_

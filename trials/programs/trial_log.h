@@ -1,7 +1,6 @@
 // The log of a trial: its output in a file of bounded size.
 
-#ifndef TRIALS_PROGRAMS_TRIAL_LOG_H_
-#define TRIALS_PROGRAMS_TRIAL_LOG_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -35,5 +34,3 @@ class TrialLog {
 };
 
 }  // namespace trials
-
-#endif  // TRIALS_PROGRAMS_TRIAL_LOG_H_

@@ -1,8 +1,7 @@
 // The command line and the environment of an external training program, with
 // placeholders such as {tp} and {max_steps}.
 
-#ifndef TRIALS_PROGRAMS_TRIAL_RENDERING_H_
-#define TRIALS_PROGRAMS_TRIAL_RENDERING_H_
+#pragma once
 
 #include <filesystem>
 #include <map>
@@ -77,5 +76,3 @@ namespace trials {
     const TrialRequest& request);
 
 }  // namespace trials
-
-#endif  // TRIALS_PROGRAMS_TRIAL_RENDERING_H_

@@ -1,7 +1,6 @@
 // The reports that a training program prints or writes for oppa.
 
-#ifndef TRIALS_PROGRAMS_TRIAL_REPORT_H_
-#define TRIALS_PROGRAMS_TRIAL_REPORT_H_
+#pragma once
 
 #include <filesystem>
 #include <functional>
@@ -89,5 +88,3 @@ class ReportFile {
 };
 
 }  // namespace trials
-
-#endif  // TRIALS_PROGRAMS_TRIAL_REPORT_H_

@@ -1,7 +1,6 @@
 // Time of one action: forward or backward of a microbatch through a chunk.
 
-#ifndef TRIALS_SIMULATOR_ACTION_TIME_H_
-#define TRIALS_SIMULATOR_ACTION_TIME_H_
+#pragma once
 
 #include <algorithm>
 #include <vector>
@@ -135,5 +134,3 @@ struct ChunkSums {
 [[nodiscard]] PipelineShape PipelineOf(const StageContext& stage);
 
 }  // namespace trials
-
-#endif  // TRIALS_SIMULATOR_ACTION_TIME_H_

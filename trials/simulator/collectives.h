@@ -1,7 +1,6 @@
 // Time of collectives and messages.
 
-#ifndef TRIALS_SIMULATOR_COLLECTIVES_H_
-#define TRIALS_SIMULATOR_COLLECTIVES_H_
+#pragma once
 
 #include "trials/simulator/topology.h"
 
@@ -55,5 +54,3 @@ namespace trials {
 [[nodiscard]] double MessageTime(const GroupLink& link, double bytes);
 
 }  // namespace trials
-
-#endif  // TRIALS_SIMULATOR_COLLECTIVES_H_

@@ -1,7 +1,6 @@
 // How far measurements are from the simulator's predictions, by kind of code.
 
-#ifndef TRIALS_SIMULATOR_ERROR_BAND_H_
-#define TRIALS_SIMULATOR_ERROR_BAND_H_
+#pragma once
 
 #include <filesystem>
 #include <limits>
@@ -89,5 +88,3 @@ struct ErrorBands {
                                       const StepReport& report);
 
 }  // namespace trials
-
-#endif  // TRIALS_SIMULATOR_ERROR_BAND_H_

@@ -15,6 +15,7 @@ namespace trials {
 namespace {
 
 constexpr int kMostRanks = 1'000'000;
+constexpr bool kAbove0 = true;  // FrameworkField::positive
 
 void ReadField(const common::TomlTable& table, const FrameworkField& field) {
   std::visit(
@@ -39,23 +40,34 @@ void ReadField(const common::TomlTable& table, const FrameworkField& field) {
       field.value);
 }
 
+std::vector<FrameworkField> FieldsOf(Framework::Launch& launch) {
+  return {
+      {"launch_process_s", &launch.launch_process_s},
+      {"launch_per_local_rank_s", &launch.launch_per_local_rank_s},
+      {"group_init_s", &launch.group_init_s},
+      {"group_init_per_rank_s", &launch.group_init_per_rank_s},
+      {"weights_bytes_per_s", &launch.weights_bytes_per_s},
+      {"setup_factor", &launch.setup_factor},
+      {"teardown_s", &launch.teardown_s},
+      {"failure_s", &launch.failure_s},
+  };
+}
+
 }  // namespace
 
 std::vector<FrameworkField> FieldsOf(Framework& framework) {
   auto& [kernels, experts, recomputation, gradients, sharding, collectives,
          pipeline, dispatch, optimizer, allocator, launch, kind] = framework;
-  return {
+  std::vector<FrameworkField> fields = {
       {"flash_attention", &kernels.flash_attention},
       {"cudnn_attention", &kernels.cudnn_attention},
       {"fused_operators", &kernels.fused_operators},
       {"fused_gate", &kernels.fused_gate},
       {"fused_cross_entropy", &kernels.fused_cross_entropy},
       {"launch_s", &kernels.launch_s},
-      {"gemm_speed", &kernels.gemm_speed, /*positive=*/true},
-      {"attention_forward_speed", &kernels.attention_forward_speed,
-       /*positive=*/true},
-      {"attention_backward_speed", &kernels.attention_backward_speed,
-       /*positive=*/true},
+      {"gemm_speed", &kernels.gemm_speed, kAbove0},
+      {"attention_forward_speed", &kernels.attention_forward_speed, kAbove0},
+      {"attention_backward_speed", &kernels.attention_backward_speed, kAbove0},
       {"merge_forward_bytes", &kernels.merge_forward_bytes},
       {"merge_backward_bytes", &kernels.merge_backward_bytes},
       {"score_forward_bytes", &kernels.score_forward_bytes},
@@ -64,7 +76,7 @@ std::vector<FrameworkField> FieldsOf(Framework& framework) {
       {"loss_backward_bytes", &kernels.loss_backward_bytes},
       {"loss_bytes_per_logit", &kernels.loss_bytes_per_logit},
       {"whole_experts", &experts.whole_experts},
-      {"expert_imbalance", &experts.expert_imbalance, /*positive=*/true},
+      {"expert_imbalance", &experts.expert_imbalance, kAbove0},
       {"expert_overlap", &experts.expert_overlap},
       {"token_once_per_host", &experts.token_once_per_host},
       {"recompute_core", &recomputation.recompute_core},
@@ -135,15 +147,11 @@ std::vector<FrameworkField> FieldsOf(Framework& framework) {
       {"allocator_pressure", &allocator.allocator_pressure},
       {"allocator_retry_s", &allocator.allocator_retry_s},
       {"memory_log_stddev", &allocator.memory_log_stddev},
-      {"launch_process_s", &launch.launch_process_s},
-      {"launch_per_local_rank_s", &launch.launch_per_local_rank_s},
-      {"group_init_s", &launch.group_init_s},
-      {"group_init_per_rank_s", &launch.group_init_per_rank_s},
-      {"weights_bytes_per_s", &launch.weights_bytes_per_s},
-      {"setup_factor", &launch.setup_factor},
-      {"teardown_s", &launch.teardown_s},
-      {"failure_s", &launch.failure_s},
   };
+  for (const FrameworkField& field : FieldsOf(launch)) {
+    fields.push_back(field);
+  }
+  return fields;
 }
 
 const std::vector<std::string>& CodeKinds() {

@@ -1,7 +1,6 @@
 // The constants of the training framework on which time and memory depend.
 
-#ifndef TRIALS_SIMULATOR_FRAMEWORK_H_
-#define TRIALS_SIMULATOR_FRAMEWORK_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -395,5 +394,3 @@ struct FrameworkNotes {
 [[nodiscard]] Framework FindFramework(const std::string& name);
 
 }  // namespace trials
-
-#endif  // TRIALS_SIMULATOR_FRAMEWORK_H_

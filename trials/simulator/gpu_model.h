@@ -1,7 +1,6 @@
 // Time of matrix products and memory traffic on a GPU.
 
-#ifndef TRIALS_SIMULATOR_GPU_MODEL_H_
-#define TRIALS_SIMULATOR_GPU_MODEL_H_
+#pragma once
 
 #include "trials/cluster.h"
 #include "trials/gpu_architecture.h"
@@ -111,5 +110,3 @@ class GpuModel {
 [[nodiscard]] double ElementBytes(Precision precision);
 
 }  // namespace trials
-
-#endif  // TRIALS_SIMULATOR_GPU_MODEL_H_

@@ -1,8 +1,7 @@
 // Data parallelism and ZeRO: the time that synchronizing gradients and
 // parameters adds to a step.
 
-#ifndef TRIALS_SIMULATOR_GRADIENT_SYNC_H_
-#define TRIALS_SIMULATOR_GRADIENT_SYNC_H_
+#pragma once
 
 #include <vector>
 
@@ -97,5 +96,3 @@ struct GatherPlan {
                                     double slack_s);
 
 }  // namespace trials
-
-#endif  // TRIALS_SIMULATOR_GRADIENT_SYNC_H_

@@ -1,7 +1,6 @@
 // Time and memory of a transformer block, of the embedding and of the head.
 
-#ifndef TRIALS_SIMULATOR_LAYER_COST_H_
-#define TRIALS_SIMULATOR_LAYER_COST_H_
+#pragma once
 
 #include <compare>
 #include <string_view>
@@ -142,5 +141,3 @@ struct OperatorCost {
     const Shard& shard);
 
 }  // namespace trials
-
-#endif  // TRIALS_SIMULATOR_LAYER_COST_H_

@@ -1,7 +1,6 @@
 // The operators of a model's modules, and the sum of their costs.
 
-#ifndef TRIALS_SIMULATOR_LAYER_OPERATORS_H_
-#define TRIALS_SIMULATOR_LAYER_OPERATORS_H_
+#pragma once
 
 #include <algorithm>
 #include <set>
@@ -153,5 +152,3 @@ void AddFeedForward(const LayerShape& shape, Module& module);
 void AddExperts(const LayerShape& shape, Module& module);
 
 }  // namespace trials
-
-#endif  // TRIALS_SIMULATOR_LAYER_OPERATORS_H_

@@ -1,7 +1,6 @@
 // Peak memory of one rank.
 
-#ifndef TRIALS_SIMULATOR_MEMORY_H_
-#define TRIALS_SIMULATOR_MEMORY_H_
+#pragma once
 
 #include "trials/parallel_config.h"
 #include "trials/simulator/framework.h"
@@ -74,5 +73,3 @@ struct RankMemory {
                                        double capacity_bytes);
 
 }  // namespace trials
-
-#endif  // TRIALS_SIMULATOR_MEMORY_H_

@@ -1,7 +1,6 @@
 // Execution of a pipeline schedule, event by event.
 
-#ifndef TRIALS_SIMULATOR_PIPELINE_H_
-#define TRIALS_SIMULATOR_PIPELINE_H_
+#pragma once
 
 #include <vector>
 
@@ -61,5 +60,3 @@ struct StageTimeline {
     const std::vector<double>& saved_bytes_per_chunk);
 
 }  // namespace trials
-
-#endif  // TRIALS_SIMULATOR_PIPELINE_H_

@@ -1,7 +1,6 @@
 // The ranks of a plan's groups, and the links between them.
 
-#ifndef TRIALS_SIMULATOR_PLACEMENT_H_
-#define TRIALS_SIMULATOR_PLACEMENT_H_
+#pragma once
 
 #include <compare>
 #include <optional>
@@ -74,5 +73,3 @@ struct StageGrid {
                                   const PlacementOptions& options = {});
 
 }  // namespace trials
-
-#endif  // TRIALS_SIMULATOR_PLACEMENT_H_

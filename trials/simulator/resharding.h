@@ -1,8 +1,7 @@
 // Transfer of hidden states between stages that divide a microbatch
 // differently.
 
-#ifndef TRIALS_SIMULATOR_RESHARDING_H_
-#define TRIALS_SIMULATOR_RESHARDING_H_
+#pragma once
 
 #include "trials/cluster.h"
 
@@ -51,5 +50,3 @@ struct Resharding {
                                  const HiddenStates& to);
 
 }  // namespace trials
-
-#endif  // TRIALS_SIMULATOR_RESHARDING_H_

@@ -1,7 +1,6 @@
 // ZeRO 3: all-gathers of parameters for every use.
 
-#ifndef TRIALS_SIMULATOR_SHARDING_H_
-#define TRIALS_SIMULATOR_SHARDING_H_
+#pragma once
 
 #include "trials/parallel_config.h"
 #include "trials/simulator/framework.h"
@@ -48,5 +47,3 @@ enum class Pass { kForward, kBackward };
                                   const Framework& framework, double compute_s);
 
 }  // namespace trials
-
-#endif  // TRIALS_SIMULATOR_SHARDING_H_

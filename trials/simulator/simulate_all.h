@@ -1,7 +1,6 @@
 // Simulation of many configurations on several threads.
 
-#ifndef TRIALS_SIMULATOR_SIMULATE_ALL_H_
-#define TRIALS_SIMULATOR_SIMULATE_ALL_H_
+#pragma once
 
 #include <functional>
 #include <span>
@@ -45,5 +44,3 @@ struct SimulatedCosts {
                                           int threads);
 
 }  // namespace trials
-
-#endif  // TRIALS_SIMULATOR_SIMULATE_ALL_H_

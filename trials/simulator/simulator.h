@@ -1,7 +1,6 @@
 // A GPU cluster in software: the default backend.
 
-#ifndef TRIALS_SIMULATOR_SIMULATOR_H_
-#define TRIALS_SIMULATOR_SIMULATOR_H_
+#pragma once
 
 #include <cstddef>
 #include <map>
@@ -97,5 +96,3 @@ class Simulator final : public TrialRunner {
 };
 
 }  // namespace trials
-
-#endif  // TRIALS_SIMULATOR_SIMULATOR_H_

@@ -1,7 +1,6 @@
 // Distribution of a model's blocks over pipeline stages by their cost.
 
-#ifndef TRIALS_SIMULATOR_STAGE_BALANCE_H_
-#define TRIALS_SIMULATOR_STAGE_BALANCE_H_
+#pragma once
 
 #include <vector>
 
@@ -25,5 +24,3 @@ namespace trials {
                                              int virtual_stages);
 
 }  // namespace trials
-
-#endif  // TRIALS_SIMULATOR_STAGE_BALANCE_H_

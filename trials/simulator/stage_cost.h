@@ -1,7 +1,6 @@
 // The time and memory of every stage up to the end of the pipeline.
 
-#ifndef TRIALS_SIMULATOR_STAGE_COST_H_
-#define TRIALS_SIMULATOR_STAGE_COST_H_
+#pragma once
 
 #include <vector>
 
@@ -48,5 +47,3 @@ struct StageCost {
 [[nodiscard]] ParallelConfig StageCostKnobs(ParallelConfig config);
 
 }  // namespace trials
-
-#endif  // TRIALS_SIMULATOR_STAGE_COST_H_

@@ -1,7 +1,6 @@
 // The end of a step: what follows the pipeline on each stage.
 
-#ifndef TRIALS_SIMULATOR_STEP_H_
-#define TRIALS_SIMULATOR_STEP_H_
+#pragma once
 
 #include <vector>
 
@@ -44,5 +43,3 @@ struct StageSync {
                                     const std::vector<StageSync>& syncs);
 
 }  // namespace trials
-
-#endif  // TRIALS_SIMULATOR_STEP_H_

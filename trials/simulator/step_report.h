@@ -1,7 +1,6 @@
 // The result of a simulation: time of a step and memory of a GPU by component.
 
-#ifndef TRIALS_SIMULATOR_STEP_REPORT_H_
-#define TRIALS_SIMULATOR_STEP_REPORT_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -84,5 +83,3 @@ struct StepReport {
                                        const StepReport& report);
 
 }  // namespace trials
-
-#endif  // TRIALS_SIMULATOR_STEP_REPORT_H_

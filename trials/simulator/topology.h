@@ -1,8 +1,7 @@
 // The location of each rank, and the links between ranks when all groups of one
 // kind communicate at the same time.
 
-#ifndef TRIALS_SIMULATOR_TOPOLOGY_H_
-#define TRIALS_SIMULATOR_TOPOLOGY_H_
+#pragma once
 
 #include <span>
 #include <vector>
@@ -126,5 +125,3 @@ struct Parts {
                                     std::span<const Group> groups);
 
 }  // namespace trials
-
-#endif  // TRIALS_SIMULATOR_TOPOLOGY_H_

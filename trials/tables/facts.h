@@ -1,7 +1,6 @@
 // Named facts about one row of a table, collected from several sources.
 
-#ifndef TRIALS_TABLES_FACTS_H_
-#define TRIALS_TABLES_FACTS_H_
+#pragma once
 
 #include <initializer_list>
 #include <map>
@@ -80,5 +79,3 @@ class Facts {
 [[nodiscard]] std::string FactName(std::string_view name);
 
 }  // namespace trials
-
-#endif  // TRIALS_TABLES_FACTS_H_

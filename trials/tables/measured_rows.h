@@ -1,8 +1,7 @@
 // Rows of tables of measured configurations, with their columns under all their
 // names and in all their units.
 
-#ifndef TRIALS_TABLES_MEASURED_ROWS_H_
-#define TRIALS_TABLES_MEASURED_ROWS_H_
+#pragma once
 
 #include <optional>
 #include <set>
@@ -78,5 +77,3 @@ MeasuredColumns CheckColumns(const common::CsvTable& table,
                              const std::vector<std::string_view>& others);
 
 }  // namespace trials
-
-#endif  // TRIALS_TABLES_MEASURED_ROWS_H_

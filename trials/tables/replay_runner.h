@@ -1,7 +1,6 @@
 // A backend that answers from a table of published measurements.
 
-#ifndef TRIALS_TABLES_REPLAY_RUNNER_H_
-#define TRIALS_TABLES_REPLAY_RUNNER_H_
+#pragma once
 
 #include <optional>
 
@@ -54,5 +53,3 @@ class ReplayRunner final : public TrialRunner {
 };
 
 }  // namespace trials
-
-#endif  // TRIALS_TABLES_REPLAY_RUNNER_H_

@@ -1,7 +1,6 @@
 // A table of parallelism configurations with published measurements.
 
-#ifndef TRIALS_TABLES_REPLAY_TABLE_H_
-#define TRIALS_TABLES_REPLAY_TABLE_H_
+#pragma once
 
 #include <filesystem>
 #include <optional>
@@ -86,5 +85,3 @@ class ReplayTable {
     const std::filesystem::path& path);
 
 }  // namespace trials
-
-#endif  // TRIALS_TABLES_REPLAY_TABLE_H_

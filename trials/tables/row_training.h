@@ -1,7 +1,6 @@
 // The training that a row of a table of measurements describes.
 
-#ifndef TRIALS_TABLES_ROW_TRAINING_H_
-#define TRIALS_TABLES_ROW_TRAINING_H_
+#pragma once
 
 #include <cstddef>
 #include <filesystem>
@@ -144,5 +143,3 @@ struct ScenarioTraining {
     const TableSettings& settings, const TableOverrides& overrides);
 
 }  // namespace trials
-
-#endif  // TRIALS_TABLES_ROW_TRAINING_H_

@@ -1,7 +1,6 @@
 // Facts that a published table does not contain.
 
-#ifndef TRIALS_TABLES_TABLE_SETTINGS_H_
-#define TRIALS_TABLES_TABLE_SETTINGS_H_
+#pragma once
 
 #include <filesystem>
 #include <optional>
@@ -60,5 +59,3 @@ struct TableSettings {
 [[nodiscard]] std::vector<TableSettings> AllTableSettings();
 
 }  // namespace trials
-
-#endif  // TRIALS_TABLES_TABLE_SETTINGS_H_

@@ -1,8 +1,7 @@
 // Systematic deviations from the step times of a simulator, which show how much
 // a result depends on the structure of the simulator.
 
-#ifndef TRIALS_WRAPPERS_LANDSCAPE_RUNNER_H_
-#define TRIALS_WRAPPERS_LANDSCAPE_RUNNER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -66,5 +65,3 @@ class LandscapeRunner final : public TrialRunner {
 };
 
 }  // namespace trials
-
-#endif  // TRIALS_WRAPPERS_LANDSCAPE_RUNNER_H_

@@ -1,7 +1,6 @@
 // Adds the noise of a real cluster to the step times of any runner.
 
-#ifndef TRIALS_WRAPPERS_NOISY_RUNNER_H_
-#define TRIALS_WRAPPERS_NOISY_RUNNER_H_
+#pragma once
 
 #include <memory>
 
@@ -61,5 +60,3 @@ class NoisyRunner final : public TrialRunner {
 };
 
 }  // namespace trials
-
-#endif  // TRIALS_WRAPPERS_NOISY_RUNNER_H_

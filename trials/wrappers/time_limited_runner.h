@@ -1,7 +1,6 @@
 // Enforces TrialRequest::time_limit_s on backends with a virtual clock.
 
-#ifndef TRIALS_WRAPPERS_TIME_LIMITED_RUNNER_H_
-#define TRIALS_WRAPPERS_TIME_LIMITED_RUNNER_H_
+#pragma once
 
 #include <memory>
 
@@ -33,5 +32,3 @@ class TimeLimitedRunner final : public TrialRunner {
 };
 
 }  // namespace trials
-
-#endif  // TRIALS_WRAPPERS_TIME_LIMITED_RUNNER_H_

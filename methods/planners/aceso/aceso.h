@@ -1,7 +1,6 @@
 // ACESO: trials in the order of Aceso's plans.
 
-#ifndef METHODS_PLANNERS_ACESO_ACESO_H_
-#define METHODS_PLANNERS_ACESO_ACESO_H_
+#pragma once
 
 #include <memory>
 #include <vector>
@@ -35,5 +34,3 @@ struct AcesoMethodOptions : OperatorJobOptions {
     const AcesoMethodOptions& options);
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_ACESO_ACESO_H_

@@ -1,8 +1,7 @@
 // The arguments of Aceso's primitives: which operators to recompute, which
 // sizes a stage uses, how many operators to move.
 
-#ifndef METHODS_PLANNERS_ACESO_ARGUMENTS_H_
-#define METHODS_PLANNERS_ACESO_ARGUMENTS_H_
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -73,5 +72,3 @@ void MoveOperators(OperatorPlan& plan, int stage, int step, int count);
 [[nodiscard]] std::vector<int> IdlestFirst(const PlanCost& cost);
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_ACESO_ARGUMENTS_H_

@@ -1,7 +1,6 @@
 // What Aceso is compared with, on the same performance model.
 
-#ifndef METHODS_PLANNERS_ACESO_BASELINES_H_
-#define METHODS_PLANNERS_ACESO_BASELINES_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -41,5 +40,3 @@ struct DynamicProgrammingOptions {
     const OperatorModel& model, const DynamicProgrammingOptions& options);
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_ACESO_BASELINES_H_

@@ -1,8 +1,7 @@
 // Plans of operators from configurations, and as plans of layers, which trials
 // can run.
 
-#ifndef METHODS_PLANNERS_ACESO_CONVERSIONS_H_
-#define METHODS_PLANNERS_ACESO_CONVERSIONS_H_
+#pragma once
 
 #include <optional>
 #include <vector>
@@ -49,5 +48,3 @@ void SetSizes(const OperatorModel& model, int tp, int dp,
                                        const OperatorPlan& plan);
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_ACESO_CONVERSIONS_H_

@@ -1,7 +1,6 @@
 // Aceso's reconfiguration primitives and the choice among them.
 
-#ifndef METHODS_PLANNERS_ACESO_PRIMITIVES_H_
-#define METHODS_PLANNERS_ACESO_PRIMITIVES_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -63,5 +62,3 @@ struct Primitive {
     const OperatorModel& model, const PlanCost& cost, int stage);
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_ACESO_PRIMITIVES_H_

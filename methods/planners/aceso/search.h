@@ -1,7 +1,6 @@
 // Aceso: search for a plan by alleviating one bottleneck after the other.
 
-#ifndef METHODS_PLANNERS_ACESO_SEARCH_H_
-#define METHODS_PLANNERS_ACESO_SEARCH_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -86,5 +85,3 @@ struct AcesoResult {
                                   std::int64_t& explored);
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_ACESO_SEARCH_H_

@@ -8,8 +8,7 @@
 // shardings beyond the profiled ones, and its runtime. Profiles stand in for
 // its compilation and profiling of every stage.
 
-#ifndef METHODS_PLANNERS_ALPA_ALPA_H_
-#define METHODS_PLANNERS_ALPA_ALPA_H_
+#pragma once
 
 #include <vector>
 
@@ -63,5 +62,3 @@ struct SolvedStage {
 [[nodiscard]] BaselineResult AlpaPlan(const OperatorModel& model);
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_ALPA_ALPA_H_

@@ -10,7 +10,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "common/ranges.h"
 #include "common/units.h"
 #include "methods/planners/aceso/conversions.h"
 
@@ -42,35 +41,21 @@ std::vector<int> AmpLayers(const OperatorModel& model) {
   return first;
 }
 
-// Stages of `high` GPUs in each of `wide` hosts, in the order of `hosts`.
-Placement Rectangles(const std::vector<int>& hosts, int gpus_per_host, int high,
-                     int wide, bool within_hosts_first) {
-  const int rows = gpus_per_host / high;
-  const int columns = static_cast<int>(hosts.size()) / wide;
+// Stages of `high` GPUs in each of `wide` hosts.
+Placement Rectangles(const AmpCluster& cluster, int high, int wide,
+                     bool within_hosts_first) {
+  const int rows = cluster.gpus_per_host / high;
+  const int columns = cluster.hosts / wide;
   Placement placement;
   for (int s = 0; s < rows * columns; ++s) {
     const int column = within_hosts_first ? s / rows : s % columns;
-    const auto first = hosts.begin() + column * wide;
     std::vector<int> stage;
     for (int w = 0; w < wide; ++w) {
-      stage.insert(stage.end(), high, *(first + w));
+      stage.insert(stage.end(), high, column * wide + w);
     }
     placement.hosts.push_back(std::move(stage));
   }
   return placement;
-}
-
-std::vector<std::vector<int>> HostOrders(const AmpCluster& cluster) {
-  const std::vector<int> given = common::Indices(cluster.bandwidth.size());
-  std::vector<int> slowest_first = given;
-  std::ranges::stable_sort(slowest_first, {},
-                           [&](int host) { return cluster.bandwidth[host]; });
-  std::vector<int> fastest_first(slowest_first.rbegin(), slowest_first.rend());
-  if (cluster.bandwidth[slowest_first.front()] ==
-      cluster.bandwidth[slowest_first.back()]) {
-    return {given};
-  }
-  return {given, fastest_first, slowest_first};
 }
 
 class AssignmentProgram {
@@ -163,12 +148,10 @@ class AssignmentProgram {
   std::vector<std::vector<std::size_t>> begin_;
 };
 
-// All hosts alike.
 AmpCluster ClusterOf(const Problem& problem) {
   const int hosts =
       std::max(1, problem.machine.gpus() / problem.machine.gpus_per_node());
-  return {problem.machine.gpus() / hosts,
-          std::vector<double>(static_cast<std::size_t>(hosts), 1.0)};
+  return {problem.machine.gpus() / hosts, hosts};
 }
 
 // The strategy of these sizes with the best placement and layers, if any.
@@ -272,33 +255,28 @@ class AmpPlanner final : public Planner {
 std::vector<Placement> RegularPlacements(const AmpCluster& cluster, int stages,
                                          int gpus_per_stage) {
   std::vector<Placement> placements;
-  if (stages * gpus_per_stage != cluster.hosts() * cluster.gpus_per_host) {
+  if (stages * gpus_per_stage != cluster.hosts * cluster.gpus_per_host) {
     return placements;
   }
-  for (const std::vector<int>& hosts : HostOrders(cluster)) {
-    for (int high = 1; high <= cluster.gpus_per_host; ++high) {
-      if (cluster.gpus_per_host % high != 0 || gpus_per_stage % high != 0 ||
-          cluster.hosts() % (gpus_per_stage / high) != 0) {
-        continue;
-      }
-      for (const bool within_hosts_first : {true, false}) {
-        Placement placement =
-            Rectangles(hosts, cluster.gpus_per_host, high,
-                       gpus_per_stage / high, within_hosts_first);
-        if (std::ranges::find(placements, placement) == placements.end()) {
-          placements.push_back(std::move(placement));
-        }
+  for (int high = 1; high <= cluster.gpus_per_host; ++high) {
+    if (cluster.gpus_per_host % high != 0 || gpus_per_stage % high != 0 ||
+        cluster.hosts % (gpus_per_stage / high) != 0) {
+      continue;
+    }
+    for (const bool within_hosts_first : {true, false}) {
+      Placement placement =
+          Rectangles(cluster, high, gpus_per_stage / high, within_hosts_first);
+      if (std::ranges::find(placements, placement) == placements.end()) {
+        placements.push_back(std::move(placement));
       }
     }
   }
   return placements;
 }
 
-AmpModel::AmpModel(const OperatorModel& operators, AmpCluster cluster)
-    : operators_(operators),
-      cluster_(std::move(cluster)),
-      layers_(AmpLayers(operators)) {
-  if (cluster_.hosts() * cluster_.gpus_per_host != operators.job().gpus) {
+AmpModel::AmpModel(const OperatorModel& operators, const AmpCluster& cluster)
+    : operators_(operators), cluster_(cluster), layers_(AmpLayers(operators)) {
+  if (cluster_.hosts * cluster_.gpus_per_host != operators.job().gpus) {
     throw std::invalid_argument("the cluster has another number of GPUs");
   }
 }
@@ -323,9 +301,7 @@ std::vector<double> AmpModel::LayerMs(const AmpSizes& sizes) const {
 }
 
 double AmpModel::LinkMs(double mb, int host, int other) const {
-  const auto factor = [this](int of) { return cluster_.bandwidth[of]; };
-  return 1e-3 * operators_.links().TransferUs(mb, host != other) /
-         std::min(factor(host), factor(other));
+  return 1e-3 * operators_.links().TransferUs(mb, host != other);
 }
 
 double AmpModel::TransferMs(const AmpSizes& sizes, const std::vector<int>& from,

@@ -1,15 +1,14 @@
 // AMP: trials in the order of AMP's strategies.
 //
-// Built: the cost model for clusters whose hosts have unequal bandwidths, the
-// placement of stages on hosts (regular tilings only), the dynamic program that
-// assigns uneven layers to stages for each microbatch size, and the search over
-// all sizes. Not built: GPUs of several types (AMP's own profiles have one,
-// too), its simulated annealing, which replaces the enumeration of placements
-// on large clusters, and its launcher. Its model has no memory; the option
+// Built: the cost model, the placement of stages on hosts (regular tilings
+// only), the dynamic program that assigns uneven layers to stages for each
+// microbatch size, and the search over all sizes. Not built: hosts of unequal
+// bandwidths and GPUs of several types (AMP's own profiles have one, too), its
+// simulated annealing, which replaces the enumeration of placements on large
+// clusters, and its launcher. Its model has no memory; the option
 // `memory_filter` adds that of Aceso's model.
 
-#ifndef METHODS_PLANNERS_AMP_AMP_H_
-#define METHODS_PLANNERS_AMP_AMP_H_
+#pragma once
 
 #include <cstddef>
 #include <memory>
@@ -23,14 +22,9 @@
 
 namespace methods {
 
-// Hosts with the same number of GPUs. `bandwidth` has a factor for the links of
-// each host, within it and to others: a transfer between hosts has the smaller
-// factor of both.
 struct AmpCluster {
   int gpus_per_host = 1;
-  std::vector<double> bandwidth;  // [hosts], > 0
-
-  [[nodiscard]] int hosts() const { return static_cast<int>(bandwidth.size()); }
+  int hosts = 1;
 };
 
 // The host of every GPU. GPU k of a stage has the tensor-parallel rank k % tp
@@ -43,9 +37,8 @@ struct Placement {
 
 // The regular placements of stages with so many GPUs: a stage is a rectangle of
 // h GPUs in each of w hosts, the same for all stages, and stages follow each
-// other within hosts first or across hosts first. If the hosts differ, also
-// with the fastest hosts first and with the slowest first. None is twice in the
-// result. Tilings that mix rectangles of two shapes are not built.
+// other within hosts first or across hosts first. None is twice in the result.
+// Tilings that mix rectangles of two shapes are not built.
 // Source: the published program of Li et al. (2022), which tiles the cluster.
 [[nodiscard]] std::vector<Placement> RegularPlacements(
     const AmpCluster& cluster, int stages, int gpus_per_stage);
@@ -85,7 +78,7 @@ class AmpModel {
   // The operator model must outlive it.
   // Errors: throws std::invalid_argument if the cluster and the operator model
   // have different numbers of GPUs.
-  AmpModel(const OperatorModel& operators, AmpCluster cluster);
+  AmpModel(const OperatorModel& operators, const AmpCluster& cluster);
 
   [[nodiscard]] const OperatorModel& operators() const { return operators_; }
   [[nodiscard]] const AmpCluster& cluster() const { return cluster_; }
@@ -184,5 +177,3 @@ struct AmpOptions : OperatorJobOptions {
 [[nodiscard]] std::unique_ptr<Planner> MakePlanner(const AmpOptions& options);
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_AMP_AMP_H_

@@ -10,8 +10,7 @@
 // mode 3, the optimal pool, is the Pareto front of Planner::Plans on several
 // numbers of GPUs.
 
-#ifndef METHODS_PLANNERS_ASTRA_ASTRA_H_
-#define METHODS_PLANNERS_ASTRA_ASTRA_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -87,5 +86,3 @@ struct AstraMethodOptions {
     const AstraMethodOptions& options);
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_ASTRA_ASTRA_H_

@@ -1,7 +1,6 @@
 // Astra's cost model: time and memory of a strategy from its operators.
 
-#ifndef METHODS_PLANNERS_ASTRA_ASTRA_MODEL_H_
-#define METHODS_PLANNERS_ASTRA_ASTRA_MODEL_H_
+#pragma once
 
 #include <functional>
 #include <span>
@@ -157,5 +156,3 @@ class AstraModel {
 };
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_ASTRA_ASTRA_MODEL_H_

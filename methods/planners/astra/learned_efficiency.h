@@ -1,7 +1,6 @@
 // The efficiency of matrix products, learned from measurements.
 
-#ifndef METHODS_PLANNERS_ASTRA_LEARNED_EFFICIENCY_H_
-#define METHODS_PLANNERS_ASTRA_LEARNED_EFFICIENCY_H_
+#pragma once
 
 #include <filesystem>
 #include <string_view>
@@ -36,5 +35,3 @@ struct MeasuredProduct {
     const std::filesystem::path& path, std::string_view gpu);
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_ASTRA_LEARNED_EFFICIENCY_H_

@@ -4,8 +4,7 @@
 // values of all other parameters that a search space has. On one GPU type it is
 // mode 1 with recomputation of some layers.
 
-#ifndef METHODS_PLANNERS_ASTRA_PLAN_SEARCH_H_
-#define METHODS_PLANNERS_ASTRA_PLAN_SEARCH_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -109,5 +108,3 @@ struct PlanSearchResult {
     const Problem& problem, const trials::ParallelConfig& config);
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_ASTRA_PLAN_SEARCH_H_

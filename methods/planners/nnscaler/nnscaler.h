@@ -8,8 +8,7 @@
 // memory-constrained choice within a stage: a stage has the fastest choices,
 // and is left out if they do not fit.
 
-#ifndef METHODS_PLANNERS_NNSCALER_NNSCALER_H_
-#define METHODS_PLANNERS_NNSCALER_NNSCALER_H_
+#pragma once
 
 #include <memory>
 #include <vector>
@@ -87,5 +86,3 @@ struct NnScalerOptions : OperatorJobOptions {
     const NnScalerOptions& options);
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_NNSCALER_NNSCALER_H_

@@ -1,7 +1,6 @@
 // Operators of a GPT from its sizes, where no profiles exist.
 
-#ifndef METHODS_PLANNERS_OPERATORS_ANALYTIC_OPERATORS_H_
-#define METHODS_PLANNERS_OPERATORS_ANALYTIC_OPERATORS_H_
+#pragma once
 
 #include <vector>
 
@@ -37,5 +36,3 @@ struct AnalyticJob {
 [[nodiscard]] OperatorTable AnalyticOperators(const AnalyticJob& job);
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_OPERATORS_ANALYTIC_OPERATORS_H_

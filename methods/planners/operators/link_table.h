@@ -1,7 +1,6 @@
 // Profiled links of a cluster: point-to-point bandwidths and collectives.
 
-#ifndef METHODS_PLANNERS_OPERATORS_LINK_TABLE_H_
-#define METHODS_PLANNERS_OPERATORS_LINK_TABLE_H_
+#pragma once
 
 #include <array>
 #include <filesystem>
@@ -52,5 +51,3 @@ class LinkTable {
 };
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_OPERATORS_LINK_TABLE_H_

@@ -1,7 +1,6 @@
 // A plan that chooses for each operator.
 
-#ifndef METHODS_PLANNERS_OPERATORS_OPERATOR_PLAN_H_
-#define METHODS_PLANNERS_OPERATORS_OPERATOR_PLAN_H_
+#pragma once
 
 #include <bit>
 #include <cstdint>
@@ -72,5 +71,3 @@ struct OperatorPlan {
 };
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_OPERATORS_OPERATOR_PLAN_H_

@@ -1,7 +1,6 @@
 // Profiled costs of the operators of a model.
 
-#ifndef METHODS_PLANNERS_OPERATORS_OPERATOR_TABLE_H_
-#define METHODS_PLANNERS_OPERATORS_OPERATOR_TABLE_H_
+#pragma once
 
 #include <cstddef>
 #include <filesystem>
@@ -97,5 +96,3 @@ class OperatorTable {
 };
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_OPERATORS_OPERATOR_TABLE_H_

@@ -1,7 +1,6 @@
 // The properties of an operator that its profile does not have.
 
-#ifndef METHODS_PLANNERS_OPERATORS_OPERATOR_TRAITS_H_
-#define METHODS_PLANNERS_OPERATORS_OPERATOR_TRAITS_H_
+#pragma once
 
 #include <array>
 #include <string_view>
@@ -56,5 +55,3 @@ struct Conversion {
 [[nodiscard]] Conversion Convert(const Place& from, const Place& to);
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_OPERATORS_OPERATOR_TRAITS_H_

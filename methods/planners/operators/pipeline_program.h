@@ -1,7 +1,6 @@
 // The dynamic program by which planners join stages to pipelines.
 
-#ifndef METHODS_PLANNERS_OPERATORS_PIPELINE_PROGRAM_H_
-#define METHODS_PLANNERS_OPERATORS_PIPELINE_PROGRAM_H_
+#pragma once
 
 #include <functional>
 #include <vector>
@@ -65,5 +64,3 @@ class PipelineProgram {
 };
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_OPERATORS_PIPELINE_PROGRAM_H_

@@ -1,7 +1,6 @@
 // Aceso's performance model: time and memory of a plan.
 
-#ifndef METHODS_PLANNERS_OPERATORS_PLAN_COST_H_
-#define METHODS_PLANNERS_OPERATORS_PLAN_COST_H_
+#pragma once
 
 #include <span>
 #include <vector>
@@ -138,5 +137,3 @@ class OperatorModel {
 };
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_OPERATORS_PLAN_COST_H_

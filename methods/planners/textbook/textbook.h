@@ -1,7 +1,6 @@
 // TEXTBOOK: rules of thumb, then the order of a calibrated performance model.
 
-#ifndef METHODS_PLANNERS_TEXTBOOK_TEXTBOOK_H_
-#define METHODS_PLANNERS_TEXTBOOK_TEXTBOOK_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -41,5 +40,3 @@ struct TextbookOptions {
     const Problem& problem, const TextbookOptions& options, std::uint64_t seed);
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_TEXTBOOK_TEXTBOOK_H_

@@ -1,8 +1,7 @@
 // The analytical performance model of a textbook, with its constraints and its
 // rules for a first configuration.
 
-#ifndef METHODS_PLANNERS_TEXTBOOK_TEXTBOOK_MODEL_H_
-#define METHODS_PLANNERS_TEXTBOOK_TEXTBOOK_MODEL_H_
+#pragma once
 
 #include <vector>
 
@@ -122,5 +121,3 @@ struct TextbookMeasurement {
     const std::vector<TextbookMeasurement>& measurements);
 
 }  // namespace methods
-
-#endif  // METHODS_PLANNERS_TEXTBOOK_TEXTBOOK_MODEL_H_

@@ -1,10 +1,12 @@
 #include "methods/guided/cost_model.h"
 
 #include <memory>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "tests/methods/trials.h"
 
 namespace methods::cost_model_test {
 
@@ -17,14 +19,9 @@ class CostModelTest : public testing::Test {
   CostModelTest() {
     problem_.space = &space_;
     problem_.machine = trials::GpuType{.memory_bytes = kCapacity};
-    problem_.predict = [this](const std::string&) {
-      trials::Predictions predictions;
-      for (int i = 0; i < space_.size(); ++i) {
-        predictions.step_time_s.push_back(StepTime(i));
-        predictions.peak_memory_bytes.push_back(Memory(i));
-      }
-      return predictions;
-    };
+    problem_.predict = tests::PredictionsBy(space_.size(), [this](int i) {
+      return std::pair(StepTime(i), Memory(i));
+    });
     options_.random_trials = 2;
     options_.surrogates.throughput_prior =
         surrogates::CostModelForm::kPredicted;
@@ -45,23 +42,10 @@ class CostModelTest : public testing::Test {
   [[nodiscard]] std::vector<int> Search(std::uint64_t seed) const {
     const std::unique_ptr<Method> method =
         MakeCostModel(problem_, options_, seed);
-    std::vector<int> tried;
-    while (const auto suggestion = method->Suggest()) {
-      const int i = suggestion->candidate;
-      tried.push_back(i);
-      trials::Measurement measurement;
-      measurement.outcome = IsLast(i) ? trials::Outcome::kOutOfMemory
-                                      : trials::Outcome::kCompleted;
-      if (!IsLast(i)) {
-        measurement.step_times_s.assign(4, StepTime(i));
-        measurement.peak_memory_bytes = Memory(i);
-      }
-      method->Observe(MakeTrial(i, space_[i], measurement));
-      if (tried.size() > 10) {
-        break;
-      }
-    }
-    return tried;
+    return tests::TryAll(*method, space_, [this](int i) {
+      return IsLast(i) ? tests::OutOfMemory()
+                       : tests::Completed(StepTime(i), Memory(i));
+    });
   }
 
   trials::SearchSpace space_{std::vector<trials::ParallelConfig>{
@@ -106,13 +90,8 @@ TEST_F(CostModelTest, WhereNothingRunsEverythingIsTriedOnce) {
 
 // Trials that ran in spite of it are no reason to try another one.
 TEST_F(CostModelTest, EndsWhereNothingIsPredictedToFit) {
-  problem_.predict = [this](const std::string&) {
-    const auto count = static_cast<std::size_t>(space_.size());
-    trials::Predictions predictions;
-    predictions.step_time_s.assign(count, 1.0);
-    predictions.peak_memory_bytes.assign(count, 4 * kCapacity);
-    return predictions;
-  };
+  problem_.predict = tests::PredictionsBy(
+      space_.size(), [](int) { return std::pair(1.0, 4 * kCapacity); });
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     const std::unique_ptr<Method> method =
         MakeCostModel(problem_, options_, seed);

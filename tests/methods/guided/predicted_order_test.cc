@@ -2,10 +2,11 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "tests/methods/trials.h"
 
 namespace methods::predicted_order_test {
 
@@ -23,15 +24,10 @@ TEST(PredictedOrder, TriesEachCandidateOnceAndWhatCannotFitLast) {
         .peak_memory_bytes = {1e9, 1e9, 100 * kCapacity, 50 * kCapacity, 1e9}};
   };
   const std::unique_ptr<Method> method = MakePredictedOrder(problem, {}, 1);
-  std::vector<int> order;
-  while (const auto suggestion = method->Suggest()) {
-    ASSERT_LT(order.size(), 5U);
-    EXPECT_EQ(method->Suggest()->candidate, suggestion->candidate);
-    order.push_back(suggestion->candidate);
-    trials::Measurement measurement;
-    measurement.outcome = trials::Outcome::kFailed;  // it learns nothing
-    method->Observe(MakeTrial(order.back(), space[order.back()], measurement));
-  }
+  EXPECT_EQ(method->Suggest()->candidate, 1);
+  const auto order = tests::TryAll(*method, space, [](int) {
+    return trials::Measurement{};  // it learns nothing
+  });
   EXPECT_THAT(order, testing::ElementsAre(1, 4, 0, 3, 2));
 }
 

@@ -4,11 +4,14 @@
 
 #include <cmath>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "methods/surrogate_pair.h"
+#include "tests/fakes/grid.h"
+#include "tests/methods/trials.h"
 
 namespace methods::oppa_test {
 
@@ -17,18 +20,10 @@ constexpr std::uint64_t kSeed = 3;
 
 // Eight families of three buckets each.
 trials::SearchSpace Space() {
-  std::vector<trials::ParallelConfig> configs;
-  for (const int tp : {1, 2, 4, 8}) {
-    for (const int microbatches : {1, 4}) {
-      for (const int bucket : {1, 24, 96}) {
-        configs.push_back({.dp = 8 / tp,
-                           .tp = tp,
-                           .dp_bucket_mb = bucket,
-                           .microbatches = microbatches});
-      }
-    }
-  }
-  return trials::SearchSpace(configs);
+  return trials::SearchSpace(fakes::Grid({{"tp", {1, 2, 4, 8}},
+                                          {"microbatches", {1, 4}},
+                                          {"dp_bucket_mb", {1, 24, 96}}},
+                                         {}, 8));
 }
 
 class OppaTest : public testing::Test {
@@ -42,17 +37,14 @@ class OppaTest : public testing::Test {
 
   [[nodiscard]] trials::Trial Ran(int candidate) const {
     const trials::ParallelConfig& config = space_[candidate];
-    trials::Measurement measurement;
-    measurement.outcome = trials::Outcome::kCompleted;
-    measurement.step_times_s.assign(4, 1.0 + 0.2 * std::log2(config.tp) +
-                                           0.1 * config.microbatches +
-                                           0.001 * config.dp_bucket_mb);
-    measurement.peak_memory_bytes = 0.5 * kCapacity / config.tp;
-    return MakeTrial(candidate, config, measurement);
+    return MakeTrial(candidate, config,
+                     tests::Completed(1.0 + 0.2 * std::log2(config.tp) +
+                                          0.1 * config.microbatches +
+                                          0.001 * config.dp_bucket_mb,
+                                      0.5 * kCapacity / config.tp));
   }
   [[nodiscard]] trials::Trial Failed(int candidate) const {
-    return MakeTrial(candidate, space_[candidate],
-                     {.outcome = trials::Outcome::kOutOfMemory});
+    return MakeTrial(candidate, space_[candidate], tests::OutOfMemory());
   }
 
   // The surrogates of the method, which learn from the same histories.
@@ -102,16 +94,13 @@ TEST_F(OppaTest, ChoosesByTheFunctionOfItsTurn) {
 // Predictions choose the first trial as a user would, who risks a failure for a
 // faster configuration, and the second one by the mean.
 TEST_F(OppaTest, OnlyTheFirstTrialIsThePredictedFirstToTry) {
-  problem_.predict = [&](const std::string&) {
-    trials::Predictions predictions;
-    for (int i = 0; i < space_.size(); ++i) {
-      predictions.step_time_s.push_back(i % 2 == 0 ? 1.0 : 1.3);
-      predictions.peak_memory_bytes.push_back(kCapacity *
-                                              (i % 2 == 0 ? 1.15 : 0.1));
-    }
-    predictions.memory_log_stddev = 0.5;
-    return predictions;
-  };
+  problem_.predict = tests::PredictionsBy(
+      space_.size(),
+      [](int i) {
+        return i % 2 == 0 ? std::pair(1.0, 1.15 * kCapacity)
+                          : std::pair(1.3, 0.1 * kCapacity);
+      },
+      0.5);
   OppaOptions options{.random_trials = 0};
   options.surrogates.throughput_prior = surrogates::CostModelForm::kPredicted;
   options.surrogates.memory_prior = surrogates::CostModelForm::kPredicted;

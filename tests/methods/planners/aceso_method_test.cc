@@ -19,25 +19,19 @@
 #include "methods/planners/planned.h"
 #include "methods/sampling/random.h"
 #include "tests/fakes/decoders.h"
+#include "tests/fakes/grid.h"
+#include "tests/methods/trials.h"
 
 namespace methods::aceso_method_test {
 
 using trials::ParallelConfig;
 
 trials::SearchSpace Space() {
-  std::vector<ParallelConfig> configs;
-  for (const int pp : {1, 2, 4, 8}) {
-    for (const int tp : {1, 2, 4, 8}) {
-      for (const int checkpoint : {0, 1}) {
-        if (8 % (pp * tp) == 0) {
-          configs.push_back({.dp = 8 / pp / tp,
-                             .tp = tp,
-                             .pp = pp,
-                             .microbatches = pp > 1 ? 16 : 1,
-                             .grad_checkpoint = checkpoint});
-        }
-      }
-    }
+  auto configs = fakes::Grid(
+      {{"pp", {1, 2, 4, 8}}, {"tp", {1, 2, 4, 8}}, {"grad_checkpoint", {0, 1}}},
+      {}, 8);
+  for (ParallelConfig& config : configs) {
+    config.microbatches = config.pp > 1 ? 16 : 1;
   }
   return trials::SearchSpace(configs);
 }
@@ -54,12 +48,6 @@ Problem ProblemOf(const trials::SearchSpace& space, double capacity_gb) {
                                      .memory_bytes = capacity_gb * 1e9},
           .workload = &Workload(),
           .q_max = 10};
-}
-
-trials::Trial Failed(const trials::SearchSpace& space, int candidate) {
-  trials::Measurement measurement;
-  measurement.outcome = trials::Outcome::kOutOfMemory;
-  return MakeTrial(candidate, space[candidate], measurement);
 }
 
 // A small model fits everywhere: no model parallelism, no recomputation. A
@@ -213,7 +201,8 @@ TEST(PlannedTest, ThePlannerChoosesTheFirstTrialsOnly) {
     const int expected = (i < 2 ? planner : then)->Suggest()->candidate;
     const int candidate = planned.Suggest()->candidate;
     EXPECT_EQ(candidate, expected) << i;
-    const trials::Trial trial = Failed(space, candidate);
+    const trials::Trial trial =
+        MakeTrial(candidate, space[candidate], tests::OutOfMemory());
     planned.Observe(trial);
     planner->Observe(trial);
     then->Observe(trial);
@@ -221,12 +210,9 @@ TEST(PlannedTest, ThePlannerChoosesTheFirstTrialsOnly) {
 }
 
 trials::Trial TrialOf(const Suggestion& suggestion) {
-  trials::Measurement measurement;
-  measurement.outcome = trials::Outcome::kCompleted;
-  measurement.step_times_s = {1.0, 0.1, 0.1};
   return MakeTrial(suggestion.candidate,
                    suggestion.outside.value_or(trials::Candidate()),
-                   measurement);
+                   tests::Completed({1.0, 0.1, 0.1}));
 }
 
 TEST(AcesoMethodTest, JudgedAsPlansItTriesItsOwnPlansThenTheSpace) {

@@ -12,7 +12,9 @@
 #include "common/error.h"
 #include "methods/planners/astra/astra.h"
 #include "tests/fakes/decoders.h"
+#include "tests/fakes/grid.h"
 #include "tests/fakes/temporary_folder.h"
+#include "tests/methods/trials.h"
 
 namespace methods::astra_method_test {
 
@@ -30,20 +32,12 @@ class AstraMethod : public testing::Test {
   }
 
   static std::vector<ParallelConfig> Configs() {
-    std::vector<ParallelConfig> configs;
-    for (const int tp : {1, 2, 4, 8}) {
-      for (const int pp : {1, 2, 4, 8}) {
-        for (const int checkpoint : {0, 1, 2}) {
-          if (tp * pp <= 8) {
-            configs.push_back({.dp = 8 / tp / pp,
-                               .tp = tp,
-                               .pp = pp,
-                               .zero_stage = 8 / tp / pp > 1 ? 1 : 0,
-                               .microbatches = 8,
-                               .grad_checkpoint = checkpoint});
-          }
-        }
-      }
+    auto configs = fakes::Grid({{"tp", {1, 2, 4, 8}},
+                                {"pp", {1, 2, 4, 8}},
+                                {"grad_checkpoint", {0, 1, 2}}},
+                               {.microbatches = 8}, 8);
+    for (ParallelConfig& config : configs) {
+      config.zero_stage = config.dp > 1 ? 1 : 0;
     }
     return configs;
   }
@@ -51,16 +45,8 @@ class AstraMethod : public testing::Test {
   // All candidates in the order in which the method tries them.
   [[nodiscard]] std::vector<int> OrderOf(
       const AstraMethodOptions& options) const {
-    const auto method = TryPlans(problem_, options, 1);
-    std::vector<int> order;
-    while (const auto suggestion = method->Suggest()) {
-      order.push_back(suggestion->candidate);
-      trials::Measurement measurement;
-      measurement.outcome = trials::Outcome::kOutOfMemory;
-      method->Observe(MakeTrial(suggestion->candidate,
-                                space_[suggestion->candidate], measurement));
-    }
-    return order;
+    return tests::TryAll(*TryPlans(problem_, options, 1), space_,
+                         [](int) { return tests::OutOfMemory(); });
   }
 
   trials::Workload workload_ = fakes::Decoder{}.Workload();

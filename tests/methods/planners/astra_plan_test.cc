@@ -11,6 +11,8 @@
 
 #include "methods/planners/astra/plan_search.h"
 #include "tests/fakes/decoders.h"
+#include "tests/fakes/grid.h"
+#include "tests/methods/trials.h"
 
 namespace methods::astra_plan_test {
 
@@ -38,26 +40,11 @@ class AstraPlans : public testing::Test {
 
   // Stages of at most 8 of 16 GPUs.
   static std::vector<ParallelConfig> Configs() {
-    std::vector<ParallelConfig> configs;
-    for (const int tp : {1, 2, 4}) {
-      for (const int pp : {2, 4, 8}) {
-        for (const int microbatches : {4, 8}) {
-          for (const int checkpoint : {0, 1}) {
-            configs.push_back({.dp = 16 / tp / pp,
-                               .tp = tp,
-                               .pp = pp,
-                               .microbatches = microbatches,
-                               .grad_checkpoint = checkpoint});
-          }
-        }
-      }
-    }
-    configs.erase(std::remove_if(configs.begin(), configs.end(),
-                                 [](const ParallelConfig& config) {
-                                   return config.dp < 1;
-                                 }),
-                  configs.end());
-    return configs;
+    return fakes::Grid({{"tp", {1, 2, 4}},
+                        {"pp", {2, 4, 8}},
+                        {"microbatches", {4, 8}},
+                        {"grad_checkpoint", {0, 1}}},
+                       {}, 16);
   }
 
   [[nodiscard]] PlanSearchResult Find(int gpus = 0, int top = 50) const {
@@ -372,17 +359,17 @@ TEST_F(AstraPlans, TheMethodTriesDistinctPlansBeforeCandidates) {
   std::set<std::string> plans;
   int candidates = 0;
   while (const auto suggestion = method->Suggest()) {
-    trials::Measurement measurement;
-    measurement.outcome = trials::Outcome::kOutOfMemory;
     if (suggestion->outside) {
       EXPECT_EQ(candidates, 0);
       EXPECT_TRUE(plans.insert(suggestion->outside->Label()).second);
-      method->Observe(MakeTrial(-1, *suggestion->outside, measurement));
+      method->Observe(
+          MakeTrial(-1, *suggestion->outside, tests::OutOfMemory()));
       continue;
     }
     ++candidates;
     method->Observe(MakeTrial(suggestion->candidate,
-                              space_[suggestion->candidate], measurement));
+                              space_[suggestion->candidate],
+                              tests::OutOfMemory()));
   }
   EXPECT_EQ(plans.size(), 10U);
   EXPECT_EQ(candidates, space_.size());

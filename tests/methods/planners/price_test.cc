@@ -8,22 +8,18 @@
 #include "methods/planners/amp/amp.h"
 #include "methods/planners/nnscaler/nnscaler.h"
 #include "tests/fakes/decoders.h"
+#include "tests/fakes/grid.h"
 
 namespace methods::price_test {
 
 // One GPU, or eight in every shape.
 trials::SearchSpace Space() {
-  std::vector<trials::ParallelConfig> configs = {{.microbatches = 1}};
-  for (const int tp : {1, 2, 4, 8}) {
-    for (const int pp : {1, 2, 4, 8}) {
-      if (8 % (tp * pp) == 0) {
-        configs.push_back({.dp = 8 / tp / pp,
-                           .tp = tp,
-                           .pp = pp,
-                           .microbatches = pp > 1 ? 8 : 1});
-      }
-    }
+  auto configs =
+      fakes::Grid({{"tp", {1, 2, 4, 8}}, {"pp", {1, 2, 4, 8}}}, {}, 8);
+  for (trials::ParallelConfig& config : configs) {
+    config.microbatches = config.pp > 1 ? 8 : 1;
   }
+  configs.insert(configs.begin(), trials::ParallelConfig{});
   return trials::SearchSpace(configs);
 }
 

@@ -1,7 +1,6 @@
 // Models of few operators whose profiles a test writes down.
 
-#ifndef TESTS_METHODS_PLANNERS_PROFILED_LAYERS_H_
-#define TESTS_METHODS_PLANNERS_PROFILED_LAYERS_H_
+#pragma once
 
 #include <string>
 #include <utility>
@@ -29,5 +28,3 @@ inline OperatorModel ModelOfRows(const std::vector<ProfiledOperator>& rows,
 }
 
 }  // namespace methods
-
-#endif  // TESTS_METHODS_PLANNERS_PROFILED_LAYERS_H_

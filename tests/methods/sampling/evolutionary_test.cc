@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "methods/sampling/nearest.h"
+#include "tests/fakes/grid.h"
 #include "trials/search_space.h"
 #include "trials/trial.h"
 
@@ -17,16 +18,9 @@ using trials::SearchSpace;
 
 // Sizes are far from each other, so that no other size is the nearest.
 SearchSpace Space() {
-  std::vector<ParallelConfig> configs;
-  for (const int dp : {2, 512}) {
-    for (const int bucket : {4, 16, 64, 256}) {
-      for (const int zero : {0, 1, 2}) {
-        configs.push_back(
-            {.dp = dp, .dp_bucket_mb = bucket, .zero_stage = zero});
-      }
-    }
-  }
-  return SearchSpace(configs);
+  return SearchSpace(fakes::Grid({{"dp", {2, 512}},
+                                  {"dp_bucket_mb", {4, 16, 64, 256}},
+                                  {"zero_stage", {0, 1, 2}}}));
 }
 
 // A candidate after trials of four with dp = 2, of which the one with the

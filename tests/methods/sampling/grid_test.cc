@@ -1,14 +1,15 @@
 #include "methods/sampling/grid.h"
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace methods::grid_test {
+#include "tests/methods/trials.h"
 
-using trials::Outcome;
+namespace methods::grid_test {
 
 // What it tries where the listed candidates run out of memory.
 std::vector<int> Search(const trials::SearchSpace& space,
@@ -16,20 +17,10 @@ std::vector<int> Search(const trials::SearchSpace& space,
   Problem problem;
   problem.space = &space;
   const std::unique_ptr<Method> method = MakeGrid(problem, {}, 1);
-  std::vector<int> tried;
-  while (const auto suggestion = method->Suggest()) {
-    tried.push_back(suggestion->candidate);
-    trials::Measurement measurement;
-    measurement.outcome = Outcome::kCompleted;
-    measurement.step_times_s.assign(4, 1.0);
-    for (const int candidate : too_large) {
-      if (candidate == tried.back()) {
-        measurement = {.outcome = Outcome::kOutOfMemory};
-      }
-    }
-    method->Observe(MakeTrial(tried.back(), space[tried.back()], measurement));
-  }
-  return tried;
+  return tests::TryAll(*method, space, [&](int candidate) {
+    return std::ranges::count(too_large, candidate) > 0 ? tests::OutOfMemory()
+                                                        : tests::Completed(1.0);
+  });
 }
 
 // Full recomputation saves more than that of attention, and this more than

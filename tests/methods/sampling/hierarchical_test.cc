@@ -10,6 +10,8 @@
 
 #include "methods/history.h"
 #include "methods/sampling/nearest.h"
+#include "tests/fakes/grid.h"
+#include "tests/methods/trials.h"
 
 namespace methods::hierarchical_test {
 
@@ -21,22 +23,11 @@ std::vector<int> Search(const trials::SearchSpace& space, int fastest,
   problem.space = &space;
   const std::unique_ptr<Method> method = MakeHierarchical(problem, {}, 1);
   if (after_plan) {
-    trials::Measurement measurement;
-    measurement.outcome = trials::Outcome::kCompleted;
-    measurement.step_times_s.assign(4, 0.1);
-    trials::Trial plan = MakeTrial(-1, {}, measurement);
-    plan.plan = "layers=8 dp=8 tp=1";
-    method->Observe(plan);
+    method->Observe(tests::CompletedPlan(0.1));
   }
-  std::vector<int> tried;
-  while (const auto suggestion = method->Suggest()) {
-    tried.push_back(suggestion->candidate);
-    trials::Measurement measurement;
-    measurement.outcome = trials::Outcome::kCompleted;
-    measurement.step_times_s.assign(4, tried.back() == fastest ? 0.5 : 1.0);
-    method->Observe(MakeTrial(tried.back(), space[tried.back()], measurement));
-  }
-  return tried;
+  return tests::TryAll(*method, space, [fastest](int candidate) {
+    return tests::Completed(candidate == fastest ? 0.5 : 1.0);
+  });
 }
 
 // The representatives of the two sizes are the only ones with ZeRO 3.
@@ -67,25 +58,15 @@ TEST(Hierarchical, VariesTheFastestSizesNextWhicheverCandidateItIs) {
 // Three cells with every combination of some knobs of each level; cells of
 // fewer microbatches are smaller.
 trials::SearchSpace Levels() {
-  std::vector<trials::ParallelConfig> configs;
-  for (const int tp : {1, 2, 4}) {
-    for (const int microbatches : {1, 2, 4, 8, 16}) {
-      for (const int zero_stage : {0, 2, 3}) {
-        for (const int recomputation : {0, 1}) {
-          for (const int bucket : {25, 100}) {
-            if (microbatches <= 4 * tp) {
-              configs.push_back({.dp = 8 / tp,
-                                 .tp = tp,
-                                 .dp_bucket_mb = bucket,
-                                 .zero_stage = zero_stage,
-                                 .microbatches = microbatches,
-                                 .grad_checkpoint = recomputation});
-            }
-          }
-        }
-      }
-    }
-  }
+  auto configs = fakes::Grid({{"tp", {1, 2, 4}},
+                              {"microbatches", {1, 2, 4, 8, 16}},
+                              {"zero_stage", {0, 2, 3}},
+                              {"grad_checkpoint", {0, 1}},
+                              {"dp_bucket_mb", {25, 100}}},
+                             {}, 8);
+  std::erase_if(configs, [](const trials::ParallelConfig& config) {
+    return config.microbatches > 4 * config.tp;
+  });
   return trials::SearchSpace(configs);
 }
 
@@ -144,8 +125,7 @@ TEST(Hierarchical, EveryLevelVariesItsKnobsOfTheBestTrial) {
       trials::Measurement measurement;
       const double step_s = trial % 3 == 0 ? 1.0 - 0.01 * trial : 2.0;
       if (trial != 1) {
-        measurement.outcome = trials::Outcome::kCompleted;
-        measurement.step_times_s.assign(4, step_s);
+        measurement = tests::Completed(step_s);
         if (step_s < least_s) {
           least_s = step_s;
           best = suggestion->candidate;
@@ -201,15 +181,9 @@ std::vector<trials::ChosenBy> ChosenAfter(const trials::SearchSpace& space,
   std::vector<trials::ChosenBy> chosen;
   while (const auto suggestion = method->Suggest()) {
     chosen.push_back(suggestion->chosen_by);
-    trials::Measurement measurement;
-    if (step_s > 0.0) {
-      measurement.outcome = trials::Outcome::kCompleted;
-      measurement.step_times_s.assign(4, step_s);
-    } else {
-      measurement.outcome = trials::Outcome::kOutOfMemory;
-    }
-    method->Observe(MakeTrial(suggestion->candidate,
-                              space[suggestion->candidate], measurement));
+    method->Observe(MakeTrial(
+        suggestion->candidate, space[suggestion->candidate],
+        step_s > 0.0 ? tests::Completed(step_s) : tests::OutOfMemory()));
   }
   return chosen;
 }

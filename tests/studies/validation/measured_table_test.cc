@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "common/csv_table.h"
 #include "common/error.h"
 #include "studies/validation/comparison.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 
@@ -28,18 +28,16 @@ using ::testing::StartsWith;
 class ValidateTable : public ::testing::Test {
  protected:
   fs::path Write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_.path() / name) << text;
+    fakes::WriteFile(folder_.path() / name, text);
     return folder_.path() / name;
+  }
+  MeasuredTable Table(const std::string& name, const std::string& text) const {
+    return ReadAnyTable(Write(name, text), {});
   }
 
   static std::string ErrorOf(const fs::path& path,
                              const TableOverrides& overrides = {}) {
-    try {
-      (void)ReadAnyTable(path, overrides);
-    } catch (const common::InputError& e) {
-      return e.what();
-    }
-    return "no error";
+    return fakes::ErrorOf([&] { return ReadAnyTable(path, overrides); });
   }
 
   fakes::TemporaryFolder folder_;
@@ -50,11 +48,10 @@ constexpr const char* kHeader =
     "step_time_s,peak_memory_gb\n";
 
 TEST_F(ValidateTable, TheNameOfAScenarioTellsSizesClusterAndFramework) {
-  const fs::path path =
-      Write("elsewhere.csv", std::string(kHeader) +
+  const MeasuredTable table =
+      Table("elsewhere.csv", std::string(kHeader) +
                                  "ultrascale-3b-16,16,2,8,1,1,4,32,ok,3.5,20\n"
                                  "ultrascale-3b-16,16,16,1,1,0,16,1,oom,,\n");
-  const MeasuredTable table = ReadAnyTable(path, {});
   EXPECT_EQ(table.name, "elsewhere");
   ASSERT_EQ(table.rows.size(), 2U);
   const MeasuredRow& row = table.rows[0];
@@ -79,9 +76,8 @@ TEST_F(ValidateTable, AFileOfScenariosBesideTheTableIsRead) {
   Write("vtrain_mine_scenarios.csv",
         "scenario,global_batch_size,d_model,num_attention_heads,num_layers,"
         "seq_len\nx,16,1024,16,12,1024\n");
-  const fs::path path = Write(
+  const MeasuredTable table = Table(
       "vtrain_mine.csv", std::string(kHeader) + "x,2,1,2,1,0,2,8,ok,0.5,\n");
-  const MeasuredTable table = ReadAnyTable(path, {});
   const MeasuredRow& row = table.rows.at(0);
   EXPECT_EQ(row.workload.model.layers, 12);
   EXPECT_EQ(row.workload.model.hidden_size, 1024);
@@ -137,7 +133,7 @@ TEST_F(ValidateTable, ACellThatMeansNothingIsNamed) {
 }
 
 TEST_F(ValidateTable, KorthikantisRowsKeepRecomputationAndChunks) {
-  const fs::path path = Write(
+  const MeasuredTable table = Table(
       "k.csv",
       "# source\n"
       "where,model,mode,gpus,tp,pp,dp,vp,gbs,mbs,recompute,comm,layers,hidden,"
@@ -147,7 +143,6 @@ TEST_F(ValidateTable, KorthikantisRowsKeepRecomputationAndChunks) {
       ",,,13.75\n"
       "fig1,megatron-22B,none,8,8,1,1,1,4,4,none,ar,48,6144,64,2048,45,55,,\n"
       "fig7,megatron-22B,none,8,8,1,1,1,4,4,none,ar,48,6144,64,2048,,,100,\n");
-  const MeasuredTable table = ReadAnyTable(path, {});
   const MeasuredRow& row = table.rows.at(0);
   EXPECT_EQ(row.config.grad_checkpoint, trials::kRecomputeSelective);
   EXPECT_EQ(row.config.sp, row.config.tp);
@@ -166,7 +161,7 @@ constexpr const char* kMosaicHeader =
     "Checkpointing,Activation CPUOffload,NumParams,section\n";
 
 TEST_F(ValidateTable, MosaicmlsThroughputInTokensBecomesAStepTime) {
-  const fs::path path = Write(
+  const MeasuredTable table = Table(
       "m.csv",
       std::string(kMosaicHeader) +
           "7b,2048,8,a100_80gb,64,64,200,6,2,96,12,26000,3250,196608,amp_bf16,"
@@ -175,7 +170,6 @@ TEST_F(ValidateTable, MosaicmlsThroughputInTokensBecomesAStepTime) {
           "amp_bf16,DEFAULT,HYBRID_SHARD,False,False,6658859008,A100\n"
           "9z,2048,8,a100_80gb,64,64,200,6,2,96,12,26000,3250,196608,amp_bf16,"
           "DEFAULT,FULL_SHARD,False,False,1,A100\n");
-  const MeasuredTable table = ReadAnyTable(path, {});
   const MeasuredRow& row = table.rows.at(0);
   EXPECT_DOUBLE_EQ(row.step_time_s, 196608.0 / 26000.0);
   EXPECT_EQ(row.config.zero_stage, 3);
@@ -190,7 +184,7 @@ TEST_F(ValidateTable, MosaicmlsThroughputInTokensBecomesAStepTime) {
 }
 
 TEST_F(ValidateTable, MegatronsGoldenValuesAreMemoryInGib) {
-  const fs::path path = Write(
+  const MeasuredTable table = Table(
       "g.csv",
       "case,family,env,iter_time_median_s,mem_max_alloc_gib,tp,pp,vpp,"
       "vpp_layers_per_stage,cp,ep,mbs,gbs,seq,layers,hidden,heads,ffn,experts,"
@@ -198,7 +192,6 @@ TEST_F(ValidateTable, MegatronsGoldenValuesAreMemoryInGib) {
       "a,gpt,dev_dgx_a100,0.2,2,2,2,,3,,,4,32,1024,12,512,8,,,true,,,full,true,"
       ",\n"
       "b,t5,dev_dgx_a100,0.2,2,2,2,,,,,4,32,1024,12,512,8,,,,,,,true,,\n");
-  const MeasuredTable table = ReadAnyTable(path, {});
   const MeasuredRow& row = table.rows.at(0);
   EXPECT_EQ(row.config.dp, 2);
   EXPECT_EQ(row.config.model_chunks, 2);  // 12 layers, 2 stages, 3 a chunk
@@ -215,14 +208,19 @@ constexpr const char* kGoldenHeader =
 constexpr const char* kGoldenSizes =
     ",2,2,2,,,,,4,32,1024,12,512,8,,,,,,,true,,,te,\n";
 
-TEST_F(ValidateTable, GoldenRowsOfUnknownEnvironmentsAreLeftOut) {
+// Rows of this case, family and environment.
+std::string Golden(const std::vector<std::string>& rows) {
   std::string text = kGoldenHeader;
-  for (const char* row : {"te,gpt,dev_dgx_a100", "te,gpt,dev_dgxh100_coreweave",
-                          "te,gpt,dev_dgx_gb200", "te,gpt,dev_cluster"}) {
-    text += row;
-    text += kGoldenSizes;
+  for (const std::string& row : rows) {
+    text += row + kGoldenSizes;
   }
-  const fs::path path = Write("g.csv", text);
+  return text;
+}
+
+TEST_F(ValidateTable, GoldenRowsOfUnknownEnvironmentsAreLeftOut) {
+  const fs::path path = Write(
+      "g.csv", Golden({"te,gpt,dev_dgx_a100", "te,gpt,dev_dgxh100_coreweave",
+                       "te,gpt,dev_dgx_gb200", "te,gpt,dev_cluster"}));
   const MeasuredTable table = ReadAnyTable(path, {});
   EXPECT_EQ(table.rows.at(0).cluster.gpu.architecture, "ampere_ga100");
   EXPECT_EQ(table.rows.at(1).cluster.gpu.architecture, "hopper");
@@ -235,27 +233,22 @@ TEST_F(ValidateTable, GoldenRowsOfUnknownEnvironmentsAreLeftOut) {
 }
 
 TEST_F(ValidateTable, GoldenRowsOfReinforcementLearningAreLeftOut) {
-  std::string text = kGoldenHeader;
-  for (const char* row :
-       {"gpt_grpo_tp1_pp1,gpt,dev_dgx_a100",
-        "gpt_inference_tp1,gpt,dev_dgx_a100", "gpt_tp1,gpt,dev_dgx_a100"}) {
-    text += row;
-    text += kGoldenSizes;
-  }
-  const MeasuredTable table = ReadAnyTable(Write("g.csv", text), {});
+  const MeasuredTable table =
+      Table("g.csv", Golden({"gpt_grpo_tp1_pp1,gpt,dev_dgx_a100",
+                             "gpt_inference_tp1,gpt,dev_dgx_a100",
+                             "gpt_tp1,gpt,dev_dgx_a100"}));
   EXPECT_THAT(table.rows.at(0).left_out, HasSubstr("reinforcement learning"));
   EXPECT_THAT(table.rows.at(1).left_out, HasSubstr("inference"));
   EXPECT_EQ(table.rows.at(2).left_out, "");
 }
 
 TEST_F(ValidateTable, SimumaxsStepsHaveCutModelsAndAllocatedPeaks) {
-  const fs::path path = Write(
+  const MeasuredTable table = Table(
       "s.csv",
       "case,model,layers,gpus,tp,pp,cp,ep,dp,microbatches,micro_batch_size,"
       "sequence_length,precision,sp,cp_communication,fused_cross_entropy,"
       "step_time_s,peak_allocated_gib\n"
       "a,llama3-70b,12,8,4,1,1,1,2,4,1,4096,bf16,1,,1,0.41,39.07\n");
-  const MeasuredTable table = ReadAnyTable(path, {});
   const MeasuredRow& row = table.rows.at(0);
   EXPECT_EQ(row.workload.model.layers, 12);
   EXPECT_EQ(row.workload.model.kv_heads, 8);
@@ -288,14 +281,13 @@ TEST_F(ValidateTable, InternevosRowsShardInGroupsThatTheirNamesContain) {
   const std::string sizes =
       ",8,8,1,1,1,2,4,ok,4,llama,32,4096,32,103168,2048,a100-selene,"
       "megatron-core\n";
-  const fs::path path =
-      Write("internevo.csv",
+  const MeasuredTable table =
+      Table("internevo.csv",
             "scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,"
             "status,step_time_s,family,layers,hidden_size,attention_heads,"
             "vocab_size,sequence_length,cluster,framework\nie-tp1-z-1" +
                 sizes + "ie-tp1-z8" + sizes + "ie-tp2-z4" + sizes +
                 "ie-flops-ck1" + sizes);
-  const MeasuredTable table = ReadAnyTable(path, {});
   std::vector<int> groups;
   for (const MeasuredRow& row : table.rows) {
     groups.push_back(row.framework.sharding.zero_group_ranks);
@@ -309,11 +301,10 @@ TEST_F(ValidateTable, ARowMayChangeConstantsOfItsFramework) {
   const std::string header =
       "scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,"
       "status,step_time_s,overlap_slowdown,flash_attention\n";
-  const fs::path path =
-      Write("ultrascale.csv", header +
+  const MeasuredTable table =
+      Table("ultrascale.csv", header +
                                   "1b-8,8,8,1,1,0,1,32,ok,3,0,0\n"
                                   "1b-8,8,8,1,1,0,1,32,ok,3,,\n");
-  const MeasuredTable table = ReadAnyTable(path, {});
   EXPECT_EQ(table.rows.at(0).framework.collectives.overlap_slowdown, 0.0);
   EXPECT_FALSE(table.rows.at(0).framework.kernels.flash_attention);
   EXPECT_EQ(table.rows.at(0).framework_name,
@@ -326,7 +317,7 @@ TEST_F(ValidateTable, ARowMayChangeConstantsOfItsFramework) {
 }
 
 TEST_F(ValidateTable, GoldenCasesWithExpertsHaveThemAndTheirChoices) {
-  const fs::path path = Write(
+  const MeasuredTable table = Table(
       "g.csv",
       "case,family,env,mem_max_alloc_gib,tp,pp,vpp,vpp_layers_per_stage,cp,ep,"
       "etp,mbs,gbs,seq,layers,hidden,heads,ffn,experts,dist_opt,fsdp,"
@@ -339,7 +330,6 @@ TEST_F(ValidateTable, GoldenCasesWithExpertsHaveThemAndTheirChoices) {
       "te,\n"
       "te_etp1,moe,dev_dgx_a100,2,2,1,,,,2,1,4,32,1024,12,512,8,,8,,,,,true,,,"
       "te,\n");
-  const MeasuredTable table = ReadAnyTable(path, {});
   ASSERT_EQ(table.rows.size(), 3U);
   EXPECT_EQ(table.rows[0].workload.model.experts, 8);
   EXPECT_EQ(table.rows[0].workload.model.experts_per_token, 1);
@@ -353,19 +343,14 @@ TEST_F(ValidateTable, GoldenCasesWithExpertsHaveThemAndTheirChoices) {
 }
 
 TEST_F(ValidateTable, TheNameOfAGoldenCaseTellsItsAttention) {
-  const fs::path path = Write(
-      "g.csv",
-      "case,family,env,mem_max_alloc_gib,tp,pp,vpp,vpp_layers_per_stage,cp,ep,"
-      "mbs,gbs,seq,layers,hidden,heads,ffn,experts,dist_opt,fsdp,seq_parallel,"
-      "recompute,bf16,fp16,fp8,impl,iter_time_median_s\n"
-      "te_plain,gpt,dev_a100,2,2,2,,,,,4,32,1024,12,512,8,,,,,,,true,,,te,\n"
-      "te_resume,gpt,dev_a100,2,2,2,,,,,4,32,1024,12,512,8,,,,,,,true,,,te,\n"
-      "te_resume,gpt,lts_dgxa100_dracooci-x,2,2,2,,,,,4,32,1024,12,512,8,,,,,,,"
-      "true,,,"
-      "te,\n"
-      "resume,gpt,dev_a100,2,2,2,,,,,4,32,1024,12,512,8,,,,,,,true,,,local,\n"
-      "te_cp,gpt,dev_a100,2,2,2,,,2,,4,32,1024,12,512,8,,,,,,,true,,,te,\n");
-  const MeasuredTable table = ReadAnyTable(path, {});
+  const MeasuredTable table =
+      Table("g.csv",
+            Golden({"te_plain,gpt,dev_a100", "te_resume,gpt,dev_a100",
+                    "te_resume,gpt,lts_dgxa100_dracooci-x"}) +
+                "resume,gpt,dev_a100,2,2,2,,,,,4,32,1024,12,512,8,,,,,,,true,,,"
+                "local,\n"
+                "te_cp,gpt,dev_a100,2,2,2,,,2,,4,32,1024,12,512,8,,,,,,,true,,,"
+                "te,\n");
   ASSERT_EQ(table.rows.size(), 5U);
   const auto flash = [&](std::size_t row) {
     return table.rows[row].framework.kernels.flash_attention;
@@ -396,14 +381,9 @@ TEST_F(ValidateTable, PeaksAreThoseOfTheRankAndKindThatTheTableTells) {
   EXPECT_LT(predict("first", "computed"), predict("first", "allocated"));
   EXPECT_LT(predict("first", "allocated"), first);
   EXPECT_LT(first, predict("first", "device"));
-  try {
-    predict("middle", "reserved");
-    ADD_FAILURE() << "a rank of the middle";
-  } catch (const common::InputError& e) {
-    EXPECT_THAT(e.what(),
-                AllOf(HasSubstr("t.csv:2"), HasSubstr("peak_rank 'middle'"),
-                      HasSubstr("known: fullest, first, last")));
-  }
+  EXPECT_THAT(fakes::ErrorOf([&] { return predict("middle", "reserved"); }),
+              AllOf(HasSubstr("t.csv:2"), HasSubstr("peak_rank 'middle'"),
+                    HasSubstr("known: fullest, first, last")));
 }
 
 TEST_F(ValidateTable, CsvPredictsInTheUnitOfTheTable) {
@@ -424,7 +404,7 @@ TEST_F(ValidateTable, CsvPredictsInTheUnitOfTheTable) {
 }
 
 TEST_F(ValidateTable, CallsOnAGpuAreTimedByTheShareOfTheRateThatTheyReach) {
-  const fs::path path = Write(
+  const MeasuredTable table = Table(
       "calls.csv",
       "gpu,peak_tflops,operator,shape,efficiency\n"
       "a100-sxm-80gb,312,matmul,\"b=1, m=4096, k=1024, n=8192, layout=TN, "
@@ -434,7 +414,6 @@ TEST_F(ValidateTable, CallsOnAGpuAreTimedByTheShareOfTheRateThatTheyReach) {
       "a100-sxm-80gb,312,sdp_bwd,\"batch=1, seq_len=4096, head_num=32, "
       "kv_head_num=8, qk_head_dim=128, v_head_dim=128\",1.0\n"
       "a100-sxm-80gb,312,conv,\"b=1\",0.5\n");
-  const MeasuredTable table = ReadAnyTable(path, {});
   const std::vector<Prediction> predictions = Predict(table);
   EXPECT_NEAR(table.rows[0].step_time_s, 68.72e9 / (0.8 * 312e12), 1e-8);
   // The products of one layer are one family, in whatever direction.
@@ -448,8 +427,8 @@ TEST_F(ValidateTable, CallsOnAGpuAreTimedByTheShareOfTheRateThatTheyReach) {
 }
 
 TEST_F(ValidateTable, AcesosOperatorsAreTimedWithTheirAllReduces) {
-  const fs::path path =
-      Write("o.csv",
+  const MeasuredTable table =
+      Table("o.csv",
             "model,mbs,tp,algo,op_name,forward-compute,backward-compute\n"
             "gpt_1_3B,4,1,0,enc-attention-dense,800,1600\n"
             "gpt_1_3B,4,4,0,enc-attention-dense,900,400\n"
@@ -458,7 +437,6 @@ TEST_F(ValidateTable, AcesosOperatorsAreTimedWithTheirAllReduces) {
             "gpt_1_3B,8,1,0,enc-attention-dense,10000000,10000000\n"
             "resnet_2B,4,1,0,conv1,900,400\n"
             "t5_3B,4,1,0,dec-attention-dense,900,400\n");
-  const MeasuredTable table = ReadAnyTable(path, {});
   const MeasuredRow& whole = table.rows.at(0);
   EXPECT_DOUBLE_EQ(whole.step_time_s, 2.4e-3);
   EXPECT_EQ(whole.part.name, "output");
@@ -484,11 +462,10 @@ TEST_F(ValidateTable, AcesosOperatorsAreTimedWithTheirAllReduces) {
 }
 
 TEST_F(ValidateTable, CollectivesAreGroupedByTheirGpus) {
-  const fs::path nccl = Write("n.csv",
-                              "gpu,ngpus,bytes,out_of_place_us\n"
-                              "v100,2,1000000000,44643\n"
-                              "v100,8,1000000000,13021\n");
-  const MeasuredTable table = ReadAnyTable(nccl, {});
+  const MeasuredTable table = Table("n.csv",
+                                    "gpu,ngpus,bytes,out_of_place_us\n"
+                                    "v100,2,1000000000,44643\n"
+                                    "v100,8,1000000000,13021\n");
   const std::vector<Prediction> predictions = Predict(table);
   // 2 (D - 1) / D bytes over one ring of 22.4 GB/s, and over six.
   EXPECT_NEAR(predictions[0].step_time_s, 1e9 / 22.4e9, 1e-4);
@@ -502,14 +479,14 @@ TEST_F(ValidateTable, CollectivesAreGroupedByTheirGpus) {
 }
 
 TEST_F(ValidateTable, AcesosCollectivesHaveRowsOfThreeCells) {
-  const fs::path path = Write("c.csv",
-                              "p2p_inter_node,1,2,4,8\n"
-                              "p2p_inter_node,3.88,4.45,4.50,5.10\n"
-                              "prim_gpt_13B_all_gather_4gpus,data_size(MB),ms\n"
-                              "prim_gpt_13B_all_gather_4gpus,10,1.5\n"
-                              "prim_gpt_13B_all_gather_4gpus,0,0.1\n"
-                              "prim_gpt_13B_all_reduce_8gpus,99,1000000000\n");
-  const MeasuredTable table = ReadAnyTable(path, {});
+  const MeasuredTable table =
+      Table("c.csv",
+            "p2p_inter_node,1,2,4,8\n"
+            "p2p_inter_node,3.88,4.45,4.50,5.10\n"
+            "prim_gpt_13B_all_gather_4gpus,data_size(MB),ms\n"
+            "prim_gpt_13B_all_gather_4gpus,10,1.5\n"
+            "prim_gpt_13B_all_gather_4gpus,0,0.1\n"
+            "prim_gpt_13B_all_reduce_8gpus,99,1000000000\n");
   EXPECT_THAT(table.rows.at(0).left_out, HasSubstr("messages"));
   EXPECT_THAT(table.rows[1].left_out, HasSubstr("titles"));
   const MeasuredRow& row = table.rows[2];
@@ -523,14 +500,13 @@ TEST_F(ValidateTable, AcesosCollectivesHaveRowsOfThreeCells) {
 }
 
 TEST_F(ValidateTable, CsvHasTheTablesColumnsThenPredictionsAndMachines) {
-  const fs::path path = Write(
+  const MeasuredTable table = Table(
       "t.csv",
       "note,scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,"
       "status,step_time_s,peak_memory_gb\n"
       "\"a, b\",ultrascale-1b-8,8,8,1,1,0,1,32,ok,3.3,36.7\n"
       ",ultrascale-1b-8,8,8,1,1,0,32,1,oom,,\n"
       ",ultrascale-1b-64,64,1,1,64,0,32,8,oom,,\n");
-  const MeasuredTable table = ReadAnyTable(path, {});
   const std::string csv = ToCsv(table, Predict(table));
   EXPECT_THAT(
       csv,
@@ -551,13 +527,12 @@ TEST_F(ValidateTable, CsvHasTheTablesColumnsThenPredictionsAndMachines) {
 }
 
 TEST_F(ValidateTable, EightBitsWithoutTheirRateAreLeftOutNotOutOfMemory) {
-  const MeasuredTable table = ReadAnyTable(
-      Write("t.csv",
+  const MeasuredTable table =
+      Table("t.csv",
             "precision,cluster,scenario,gpus,dp,tp,pp,zero_stage,"
             "micro_batch_size,microbatches,status,step_time_s\n"
             "fp8,a100-selene,ultrascale-1b-8,8,8,1,1,0,1,32,ok,2.5\n"
-            "bf16,a100-selene,ultrascale-1b-8,8,8,1,1,0,1,32,ok,2.5\n"),
-      {});
+            "bf16,a100-selene,ultrascale-1b-8,8,8,1,1,0,1,32,ok,2.5\n");
   const std::vector<Prediction> predictions = Predict(table);
   EXPECT_EQ(predictions[0].Status(), "left_out");
   EXPECT_THAT(predictions[0].left_out, HasSubstr("has no fp8"));
@@ -565,8 +540,8 @@ TEST_F(ValidateTable, EightBitsWithoutTheirRateAreLeftOutNotOutOfMemory) {
 }
 
 TEST_F(ValidateTable, LayoutsHaveABatchOrAStepAndAreExplainedByName) {
-  const MeasuredTable table = ReadAnyTable(
-      Write("misc_small_tables.csv",
+  const MeasuredTable table =
+      Table("misc_small_tables.csv",
             "model,framework,gpu,gpus,seq,precision,dp,tp,pp,cp,fsdp,"
             "micro_batch_size,global_batch,recompute,status,step_time_s,"
             "tokens_per_s_gpu\n"
@@ -575,8 +550,7 @@ TEST_F(ValidateTable, LayoutsHaveABatchOrAStepAndAreExplainedByName) {
             "ok,0.85,9600\n"
             "llama-7b,fsdp1 + compile,L4,96,4096,bf16,,,,,HSDP,2,,none,ok,1,1\n"
             "llama-7b,fsdp1 + compile,H100-80GB,96,4096,bf16,,,,,HSDP,2,,mlp,"
-            "ok,1,1\n"),
-      {});
+            "ok,1,1\n");
   const MeasuredRow& nemo = table.rows.at(0);
   EXPECT_NEAR(nemo.step_time_s, 128 * 8192 / (11879.0 * 8), 1e-9);
   EXPECT_EQ(nemo.config.dp, 4);
@@ -592,14 +566,13 @@ TEST_F(ValidateTable, LayoutsHaveABatchOrAStepAndAreExplainedByName) {
 }
 
 TEST_F(ValidateTable, HalvesAreByModelInTheOrderOfTheirFirstRow) {
-  const fs::path path = Write(
+  const MeasuredTable table = Table(
       "mine.csv",
       "scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,status,"
       "step_time_s,layers,hidden_size,attention_heads,sequence_length,cluster\n"
       "a,8,8,1,1,0,1,32,ok,3,12,1024,16,1024,h100-efa\n"
       "b,8,8,1,1,0,1,16,ok,2,24,1024,16,1024,h100-efa\n"
       "c,8,4,2,1,0,1,64,ok,4,12,1024,16,1024,h100-efa\n");
-  const MeasuredTable table = ReadAnyTable(path, {});
   const std::vector<Comparison> all = Compare(table, Predict(table));
   ASSERT_GE(all.size(), 3U);
   EXPECT_EQ(all[0].half, Half::kAll);
@@ -614,7 +587,7 @@ TEST_F(ValidateTable, HalvesAreByModelInTheOrderOfTheirFirstRow) {
 // A job on a slow network, or with a pipeline from before its mend, is not
 // clean; a crash says nothing about memory.
 TEST_F(ValidateTable, StatesOfAJobAreToldApart) {
-  const fs::path path = Write(
+  const MeasuredTable table = Table(
       "ultrascale_raw.csv",
       "scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,outcome,"
       "step_time_s,reserved_gib,after_pp_fix,allreduce_gbs\n"
@@ -624,7 +597,6 @@ TEST_F(ValidateTable, StatesOfAJobAreToldApart) {
       "1b-16,16,8,1,2,0,1,32,Success,3,20,True,20\n"
       "1b-16,16,16,1,1,0,16,1,OOM,,,False,20\n"
       "1b-16,16,16,1,1,0,1,16,Other,,,False,400\n");
-  const MeasuredTable table = ReadAnyTable(path, {});
   std::vector<bool> clean;
   for (const MeasuredRow& row : table.rows) {
     clean.push_back(row.clean);
@@ -637,14 +609,13 @@ TEST_F(ValidateTable, StatesOfAJobAreToldApart) {
 }
 
 TEST_F(ValidateTable, RowsThatRanButAreSaidNotToFitAreCounted) {
-  const fs::path path =
-      Write("ultrascale.csv", std::string(kHeader) +
+  const MeasuredTable table =
+      Table("ultrascale.csv", std::string(kHeader) +
                                   "ultrascale-1b-8,8,8,1,1,0,1,32,ok,3,36\n"
                                   "ultrascale-1b-8,8,8,1,1,0,32,1,ok,2,36\n"
                                   "ultrascale-1b-8,8,8,1,1,0,1,32,oom,,\n"
                                   "ultrascale-1b-8,8,8,1,1,0,32,1,oom,,\n"
                                   "ultrascale-1b-8,8,8,1,1,0,32,1,oom,,\n");
-  const MeasuredTable table = ReadAnyTable(path, {});
   const std::vector<Prediction> predictions = Predict(table);
   const std::vector<Comparison> all = Compare(table, predictions);
   EXPECT_EQ(all[0].ran_called_oom.rows, 1);
@@ -658,14 +629,13 @@ TEST_F(ValidateTable, RowsThatRanButAreSaidNotToFitAreCounted) {
 }
 
 TEST_F(ValidateTable, RowsNearTheBestOfTheirScenarioAreASubset) {
-  const fs::path path =
-      Write("ultrascale.csv", std::string(kHeader) +
+  const MeasuredTable table =
+      Table("ultrascale.csv", std::string(kHeader) +
                                   "ultrascale-1b-8,8,8,1,1,0,1,32,ok,3,36\n"
                                   "ultrascale-1b-8,8,8,1,1,0,2,16,ok,6,36\n"
                                   "ultrascale-1b-8,8,8,1,1,0,4,8,ok,6.1,36\n"
                                   "ultrascale-1b-8,8,8,1,1,0,8,4,oom,,\n"
                                   "ultrascale-8b-8,8,1,8,1,0,1,64,ok,40,19\n");
-  const MeasuredTable table = ReadAnyTable(path, {});
   const std::vector<Comparison> all = Compare(table, Predict(table));
   const auto near = std::find_if(all.begin(), all.end(), [](const auto& c) {
     return c.scope == "within 2x of best";
@@ -675,10 +645,9 @@ TEST_F(ValidateTable, RowsNearTheBestOfTheirScenarioAreASubset) {
 }
 
 TEST_F(ValidateTable, ARefusedRowThatRanIsNotCalledOutOfMemory) {
-  const fs::path path = Write(
+  const MeasuredTable table = Table(
       "ultrascale.csv",
       std::string(kHeader) + "ultrascale-1b-64,64,1,1,64,0,32,8,ok,3,36\n");
-  const MeasuredTable table = ReadAnyTable(path, {});
   const std::vector<Comparison> all = Compare(table, Predict(table));
   EXPECT_EQ(all[0].ran_called_oom.rows, 0);
   EXPECT_EQ(all[0].ran_called_oom.of, 1);

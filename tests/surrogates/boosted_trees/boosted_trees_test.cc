@@ -5,16 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/fakes/grid.h"
+
 namespace surrogates::boosted_trees_test {
 
 trials::SearchSpace Space() {
-  std::vector<trials::ParallelConfig> configs;
-  for (const int dp : {1, 2, 4, 8}) {
-    for (const int zero : {0, 1, 2}) {
-      configs.push_back({.dp = dp, .zero_stage = zero});
-    }
-  }
-  return trials::SearchSpace(configs);
+  return trials::SearchSpace(
+      fakes::Grid({{"dp", {1, 2, 4, 8}}, {"zero_stage", {0, 1, 2}}}));
 }
 
 Observations All(const trials::SearchSpace& space, double unit) {

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "surrogates/cost/cost_model.h"
+#include "tests/fakes/grid.h"
 #include "tests/reference/gp_reference.h"
 #include "tests/surrogates/gp/synthetic_problem.h"
 
@@ -62,17 +63,38 @@ TEST(Likelihood, AgreesWithReferenceToTenDigits) {
             1e-13);
 }
 
+// With each part of the covariance, with all of them, and with half of the
+// noise at its floor.
 TEST(Likelihood, GradientMatchesDifferencesAtRandomPoints) {
-  const auto problem = tests::MakeSyntheticProblem(500, 12, 22, 1);
-  const Observations observations = tests::Observe(problem, 25, 2);
+  auto problem = tests::MakeSyntheticProblem(500, 5, 9, 1);
+  Families& families = problem.space.families;
+  families.values = {{0, 0}, {0, 1}, {1, 1}, {1, 2}, {2, 2}, {2, 3}, {3, 3}};
+  for (int i = 0; i < 500; ++i) {
+    families.of_candidate.push_back(i % 7);
+  }
+  Observations observations = tests::Observe(problem, 12, 2);
+  for (int i = 0; i < 12; i += 2) {
+    observations.noise_variance[i] = 0.0;
+  }
   std::mt19937_64 engine(3);
-  for (const bool with_priors : {false, true}) {
-    Likelihood likelihood(problem.space, problem.mean, observations,
-                          KernelPriors::DimensionScaled(12, 0.3),
-                          {.with_priors = with_priors});
-    for (int i = 0; i < 10; ++i) {
-      EXPECT_LT(GradientError(likelihood, RandomParameters(likelihood, engine)),
-                1e-7);
+  for (const auto link :
+       {ParametricMean::Link::kInverse, ParametricMean::Link::kLinear}) {
+    problem.mean.link = link;
+    for (const Likelihood::Options& options :
+         {kMarginal, Likelihood::Options{.relative_noise_floor = 1e-2},
+          Likelihood::Options{.iid = true, .integrate_coefficients = true},
+          Likelihood::Options{.integrate_coefficients = true},
+          Likelihood::Options{.family = true},
+          Likelihood::Options{.integrate_coefficients = true,
+          .nugget = true,
+          .family = true}}) {
+      Likelihood likelihood(problem.space, problem.mean, observations,
+                            KernelPriors::DimensionScaled(5, 0.3), options);
+      for (int i = 0; i < 5; ++i) {
+        EXPECT_LT(
+            GradientError(likelihood, RandomParameters(likelihood, engine)),
+            1e-6);
+      }
     }
   }
 }
@@ -81,20 +103,13 @@ TEST(Likelihood, GradientMatchesDifferencesAtRandomPoints) {
 // learned in addition to them. Memory stays below its clip: above, the gradient
 // is damped on purpose (see ParametricMean).
 TEST(Likelihood, GradientMatchesDifferencesUnderThePriorMeansOfThePaper) {
-  std::vector<trials::ParallelConfig> configs;
-  for (const int dp : {1, 2, 4, 8, 16}) {
-    for (const int tp : {1, 2, 4, 8, 16}) {
-      for (const int mb : {1, 2, 8}) {
-        if (16 % (dp * tp) == 0) {
-          configs.push_back({.dp = dp,
-                             .tp = tp,
-                             .pp = 16 / dp / tp,
-                             .zero_stage = dp > 1 ? mb % 3 : 0,
-                             .microbatches = mb,
-                             .grad_checkpoint = mb == 2});
-        }
-      }
-    }
+  auto configs = fakes::Grid({{"tp", {1, 2, 4, 8, 16}},
+                              {"pp", {1, 2, 4, 8, 16}},
+                              {"microbatches", {1, 2, 8}}},
+                             {}, 16);
+  for (trials::ParallelConfig& config : configs) {
+    config.zero_stage = config.dp > 1 ? config.microbatches % 3 : 0;
+    config.grad_checkpoint = config.microbatches == 2;
   }
   const trials::SearchSpace space(configs);
   const EncodedSpace encoded = Encode(space);
@@ -127,61 +142,6 @@ TEST(Likelihood, GradientMatchesDifferencesUnderThePriorMeansOfThePaper) {
   }
 }
 
-// Candidates of `count` families, each of which differs from the next in one
-// structural knob.
-Families Chain(int candidates, int count) {
-  Families families;
-  for (int f = 0; f < count; ++f) {
-    families.values.push_back({f / 2, (f + 1) / 2});
-  }
-  for (int i = 0; i < candidates; ++i) {
-    families.of_candidate.push_back(i % count);
-  }
-  return families;
-}
-
-TEST(Likelihood, GradientMatchesDifferencesWithFamilies) {
-  auto problem = tests::MakeSyntheticProblem(500, 5, 9, 1);
-  problem.space.families = Chain(500, 7);
-  const Observations observations = tests::Observe(problem, 12, 2);
-  std::mt19937_64 engine(7);
-  for (const bool integrate : {false, true}) {
-    for (const bool nugget : {false, true}) {
-      Likelihood likelihood(problem.space, problem.mean, observations,
-                            KernelPriors::DimensionScaled(5, 0.3),
-                            {.integrate_coefficients = integrate,
-                             .nugget = nugget,
-                             .family = true});
-      EXPECT_EQ(likelihood.parameter_count(), 5 + 1 + 9 + (nugget ? 2 : 1));
-      for (int i = 0; i < 5; ++i) {
-        EXPECT_LT(
-            GradientError(likelihood, RandomParameters(likelihood, engine)),
-            1e-7);
-      }
-    }
-  }
-}
-
-TEST(Likelihood, GradientMatchesDifferencesWithCoefficientsIntegrated) {
-  auto problem = tests::MakeSyntheticProblem(500, 5, 9, 1);
-  const Observations observations = tests::Observe(problem, 12, 2);
-  std::mt19937_64 engine(5);
-  for (const auto link :
-       {ParametricMean::Link::kInverse, ParametricMean::Link::kLinear}) {
-    problem.mean.link = link;
-    for (const bool iid : {false, true}) {
-      Likelihood likelihood(problem.space, problem.mean, observations,
-                            KernelPriors::DimensionScaled(5, 0.3),
-                            {.iid = iid, .integrate_coefficients = true});
-      for (int i = 0; i < 5; ++i) {
-        EXPECT_LT(
-            GradientError(likelihood, RandomParameters(likelihood, engine)),
-            1e-7);
-      }
-    }
-  }
-}
-
 TEST(Likelihood, IntegratingALinearMeanIsAddingItToTheCovariance) {
   // Log-coefficients of small spread: the mean is linear in them, and
   // y ~ N(m, A + J S J^T) up to the fit term, which is taken at the optimum.
@@ -208,21 +168,6 @@ TEST(Likelihood, IntegratingALinearMeanIsAddingItToTheCovariance) {
   const Eigen::MatrixXd wide = a + scaled * scaled.transpose();
   EXPECT_NEAR(difference, -0.5 * std::log(wide.determinant() / a.determinant()),
               1e-10);
-}
-
-TEST(Likelihood, GradientMatchesDifferencesWhereNoiseStandsAtItsFloor) {
-  const auto problem = tests::MakeSyntheticProblem(500, 4, 5, 1);
-  Observations observations = tests::Observe(problem, 12, 2);
-  for (int i = 0; i < 12; i += 2) {
-    observations.noise_variance[i] = 0.0;
-  }
-  Likelihood likelihood(problem.space, problem.mean, observations, {},
-                        {.relative_noise_floor = 1e-2, .with_priors = false});
-  std::mt19937_64 engine(4);
-  for (int i = 0; i < 5; ++i) {
-    EXPECT_LT(GradientError(likelihood, RandomParameters(likelihood, engine)),
-              1e-6);
-  }
 }
 
 TEST(Likelihood, OfWhiteNuggetsIsThatOfIndependentNormals) {

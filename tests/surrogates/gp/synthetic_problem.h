@@ -1,7 +1,6 @@
 // Problems with a known answer for tests of the Gaussian process.
 
-#ifndef TESTS_SURROGATES_GP_SYNTHETIC_PROBLEM_H_
-#define TESTS_SURROGATES_GP_SYNTHETIC_PROBLEM_H_
+#pragma once
 
 #include <cmath>
 #include <random>
@@ -77,5 +76,3 @@ inline surrogates::Observations Observe(const SyntheticProblem& problem,
 }
 
 }  // namespace tests
-
-#endif  // TESTS_SURROGATES_GP_SYNTHETIC_PROBLEM_H_

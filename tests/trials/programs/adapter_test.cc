@@ -10,6 +10,7 @@
 
 #include "common/error.h"
 #include "common/process.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/knobs.h"
 
@@ -195,12 +196,11 @@ TEST_F(AdapterTest, GivesTorchtitanFlagsWhereTheJobNamesNoFile) {
 
 TEST_F(AdapterTest, NamesTheOptionOfAConfigurationFileThatIsMissing) {
   job_.words = {"run_train.py"};
-  try {
-    (void)Render("nanotron", "dp=16,tp=1,pp=1", Adapter::Purpose::kTrial);
-    FAIL();
-  } catch (const common::InputError& e) {
-    EXPECT_THAT(e.what(), HasSubstr("--config-file FILE"));
-  }
+  EXPECT_THAT(fakes::ErrorOf([&] {
+                return Render("nanotron", "dp=16,tp=1,pp=1",
+                              Adapter::Purpose::kTrial);
+              }),
+              HasSubstr("--config-file FILE"));
 }
 
 TEST_F(AdapterTest, ReadsThePresentConfigurationOfEveryFramework) {

@@ -1,7 +1,6 @@
 // Programs of a test that are contained, and what is alive of them.
 
-#ifndef TESTS_TRIALS_PROGRAMS_CONTAINED_H_
-#define TESTS_TRIALS_PROGRAMS_CONTAINED_H_
+#pragma once
 
 #include <chrono>
 #include <filesystem>
@@ -103,5 +102,3 @@ inline pid_t StartRunner(ContainedProcess::Spec spec,
 }
 
 }  // namespace trials
-
-#endif  // TESTS_TRIALS_PROGRAMS_CONTAINED_H_

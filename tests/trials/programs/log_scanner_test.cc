@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "common/toml_table.h"
+#include "tests/fakes/error_of.h"
 #include "trials/programs/adapter.h"
 
 namespace trials::log_scanner_test {
@@ -110,12 +111,9 @@ TEST(LogScanner, IgnoresImpossibleNumbersAndLongLines) {
 
 TEST(LogPatterns, NamesAnInvalidExpressionAndItsPlace) {
   const auto read = [](const std::string& text) {
-    try {
-      (void)ReadLogPatterns(common::TomlTable::ParseString(text, "p"));
-    } catch (const common::InputError& e) {
-      return std::string(e.what());
-    }
-    return std::string();
+    return fakes::ErrorOf([&] {
+      return ReadLogPatterns(common::TomlTable::ParseString(text, "p"));
+    });
   };
   EXPECT_NE(read("step_time_s = '('").find("p:1:15"), std::string::npos);
   EXPECT_NE(read("step_time_s = 'took'").find("parentheses"),

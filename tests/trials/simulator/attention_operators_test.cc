@@ -4,97 +4,9 @@
 
 namespace trials::attention_operators_test {
 
-// SmallLlama has 16 heads of 64 for queries and 8 for keys; 4 sequences of 512.
+// 4 sequences of 512.
 constexpr double kTokens = 4.0 * 512;
 constexpr double kHidden = 1024;
-constexpr double kQuery = 16 * 64;
-constexpr double kKey = 8 * 64;
-constexpr double kScores = 4.0 * 16 * 512 * 512;
-
-OperatorBytes Stored() {
-  OperatorBytes block;
-  block.framework.kernels.flash_attention = false;
-  return block;
-}
-
-// Of q and k each: a half is negated (2 halves moved), both are concatenated
-// (2), two products with a table (2 each), their sum (3): 10 values of each
-// element in 5 kernels. A fused kernel reads and writes each element.
-TEST(AttentionOperators, RotaryEmbeddingsAreTenKernelsOrOne) {
-  OperatorBytes block;
-  const double bytes = 2 * kTokens * (kQuery + kKey);
-  ExpectTraffic(block.Of("rotary"), {10 * bytes, 10, 10 * bytes, 10});
-  block.workload.model.rotary_share = 0.25;
-  ExpectTraffic(block.Of("rotary"), {2.5 * bytes, 10, 2.5 * bytes, 10});
-  block.framework.kernels.fused_operators = true;
-  ExpectTraffic(block.Of("rotary"), {0.5 * bytes, 1, 0.5 * bytes, 1});
-  block.workload.model.max_positions = 1;  // a table of learned positions
-  EXPECT_EQ(block.Of("rotary").forward_bytes, 0.0);
-  EXPECT_EQ(block.Of("rotary").backward_kernels, 0.0);
-}
-
-// Scale, mask, softmax, and a dropout that writes a byte of mask: 8 e + 1.
-// Backward reads the mask (2 e + 1), and result and gradient of the softmax
-// (3 e), and scales (2 e).
-TEST(AttentionOperators, StoredScoresOfGptHaveADropout) {
-  OperatorBytes block = Stored();
-  block.workload.model = Gpt();
-  const double n = kScores;  // 16 heads, too
-  ExpectTraffic(block.Of("softmax"), {17 * n, 4, 15 * n, 3});
-  EXPECT_DOUBLE_EQ(block.Block().working_bytes, 3 * 2 * n);
-  // Korthikanti et al. (2022), Eq. 1, holds with and without fusion.
-  EXPECT_DOUBLE_EQ(block.Block().saved_bytes,
-                   512.0 * 4 * 2048 * (34 + 5.0 * 16 * 512 / 2048));
-}
-
-// A fused softmax moves what the framework says, and the dropout after it
-// reads and writes scores and writes, or reads, the mask.
-TEST(AttentionOperators, FusedSoftmaxAndDropoutAreAKernelEach) {
-  OperatorBytes block = Stored();
-  block.framework.kernels.fused_operators = true;
-  block.framework.kernels.score_forward_bytes = 4.5;
-  block.framework.kernels.score_backward_bytes = 7.0;
-  const double n = kScores;
-  ExpectTraffic(block.Of("softmax"), {4.5 * n, 1, 7.0 * n, 1});
-  EXPECT_DOUBLE_EQ(block.Block().working_bytes, 2 * 2 * n);
-  EXPECT_EQ(block.Of("dropout").forward_kernels, 0.0);
-  block.workload.model = Gpt();
-  ExpectTraffic(block.Of("dropout"), {5 * n, 1, 5 * n, 1});
-}
-
-// Products of every head: q k^T and scores v, with both gradients. Keys and
-// values of 8 heads are read and written for 16 (1.5 of each), and the result
-// is copied to be contiguous.
-TEST(AttentionOperators, StoredAttentionIsTwoProductsOfEveryHead) {
-  OperatorBytes block = Stored();
-  const double product = 4 * 16 * ProductBytes(512, 512, 64);
-  const double copies = 3 * 2 * kTokens * kQuery;
-  const double result = 2 * 2 * kTokens * kQuery;
-  ExpectTraffic(block.Of("scores"),
-                {copies + product, 3, copies + 2 * product, 4});
-  ExpectTraffic(block.Of("context"),
-                {product + result, 2, 2 * product + result, 3});
-  block.workload.model.kv_heads = 16;
-  ExpectTraffic(block.Of("scores"), {product, 1, 2 * product, 2});
-  // Half of the queries and all keys on each of two ranks.
-  block.shard.cp = 2;
-  const double half = 4 * 16 * ProductBytes(256, 512, 64);
-  ExpectTraffic(block.Of("scores"), {half, 1, 2 * half, 2});
-}
-
-// Queries, keys, values and the result, once each forward; backward moves 2.5
-// times as much. In a ring, every rank sees all keys and values.
-TEST(AttentionOperators, FusedAttentionMovesItsInputsAndItsResult) {
-  OperatorBytes block;
-  const double bytes = 2 * kTokens * (2 * kQuery + 2 * kKey);
-  ExpectTraffic(block.Of("core"), {bytes, 1, 2.5 * bytes, 2});
-  EXPECT_DOUBLE_EQ(block.Block().core_forward_s, bytes);
-  EXPECT_DOUBLE_EQ(block.Block().core_backward_s, 2.5 * bytes);
-  EXPECT_DOUBLE_EQ(block.Block().ring_bytes, 2 * kTokens * 2 * kKey);
-  block.shard.cp = 2;
-  const double ring = 2 * (kTokens / 2 * 2 * kQuery + kTokens * 2 * kKey);
-  ExpectTraffic(block.Of("core"), {ring, 2, 2.5 * ring, 4});
-}
 
 // The rounds of a ring are squares of scores; heads of 34 and of 32 columns are
 // as much work as two of 33.

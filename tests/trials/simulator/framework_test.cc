@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/data_folder.h"
 
@@ -22,12 +23,7 @@ std::string ErrorOf(const std::string& text) {
   const fakes::TemporaryFolder folder;
   const std::filesystem::path path = folder.path() / "framework_test.toml";
   std::ofstream(path) << text;
-  try {
-    (void)ReadFramework(path);
-  } catch (const common::InputError& e) {
-    return e.what();
-  }
-  return "no error";
+  return fakes::ErrorOf([&] { return ReadFramework(path); });
 }
 
 TEST(Framework, EveryShippedFileCanBeRead) {

@@ -6,40 +6,6 @@
 
 namespace trials::layer_operators_test {
 
-constexpr double kTokens = 4.0 * 512;
-
-// One kernel reads and writes each element; backward moves 4 values in two
-// kernels. RMSNorm in Python casts to fp32 and back: 7 kernels that move 5
-// values in half precision and 7 in fp32, and backward 6 and 13 in 10.
-TEST(LayerOperators, NormsAreOneKernelOrSeven) {
-  OperatorBytes block;
-  const double elements = kTokens * 1024;
-  ExpectTraffic(block.Of("final-norm"),
-                {(10 + 28) * elements, 7, (12 + 52) * elements, 10});
-  block.workload.precision = Precision::kFp32;
-  ExpectTraffic(block.Of("final-norm"),
-                {(20 + 28) * elements, 7, (24 + 52) * elements, 10});
-  block.workload.precision = Precision::kBf16;
-  block.framework.kernels.fused_operators = true;
-  ExpectTraffic(block.Of("final-norm"), {4 * elements, 1, 8 * elements, 2});
-  block.framework.kernels.fused_operators = false;
-  block.workload.model.norm_bias = true;
-  ExpectTraffic(block.Of("final-norm"), {4 * elements, 1, 8 * elements, 2});
-}
-
-// A sum reads two and writes one. A dropout before it reads, writes and writes
-// a byte of mask; fused with the sum it only adds the mask.
-TEST(LayerOperators, ResidualsAreASumAndADropout) {
-  OperatorBytes block;
-  double elements = 2 * kTokens * 1024;  // of both
-  ExpectTraffic(block.Of("residual"), {6 * elements, 2, 6 * elements, 2});
-  block.workload.model = Gpt();
-  elements = 2 * kTokens * 2048;
-  ExpectTraffic(block.Of("residual"), {11 * elements, 4, 11 * elements, 4});
-  block.framework.kernels.fused_operators = true;
-  ExpectTraffic(block.Of("residual"), {7 * elements, 2, 11 * elements, 4});
-}
-
 // Tensor parallelism splits heads and columns, context parallelism tokens, and
 // sequence parallelism tokens outside of the linear layers.
 TEST(LayerOperators, ParallelismSplitsTheShape) {

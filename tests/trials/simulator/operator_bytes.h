@@ -1,7 +1,6 @@
 // Bytes and kernels of a model's operators.
 
-#ifndef TESTS_TRIALS_SIMULATOR_OPERATOR_BYTES_H_
-#define TESTS_TRIALS_SIMULATOR_OPERATOR_BYTES_H_
+#pragma once
 
 #include <string_view>
 
@@ -80,5 +79,3 @@ inline double ProductBytes(double m, double n, double k) {
 }
 
 }  // namespace trials
-
-#endif  // TESTS_TRIALS_SIMULATOR_OPERATOR_BYTES_H_

@@ -1,7 +1,6 @@
 // The problems of the experiments, for tests of the simulator.
 
-#ifndef TESTS_TRIALS_SIMULATOR_PAPER_PROBLEM_H_
-#define TESTS_TRIALS_SIMULATOR_PAPER_PROBLEM_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -44,5 +43,3 @@ struct PaperProblem {
 };
 
 }  // namespace trials
-
-#endif  // TESTS_TRIALS_SIMULATOR_PAPER_PROBLEM_H_

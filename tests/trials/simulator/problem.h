@@ -1,7 +1,6 @@
 // Small problems for the tests of the simulator.
 
-#ifndef TESTS_TRIALS_SIMULATOR_PROBLEM_H_
-#define TESTS_TRIALS_SIMULATOR_PROBLEM_H_
+#pragma once
 
 #include "trials/cluster.h"
 #include "trials/workload.h"
@@ -63,5 +62,3 @@ inline Cluster SmallCluster() {
 }
 
 }  // namespace trials
-
-#endif  // TESTS_TRIALS_SIMULATOR_PROBLEM_H_

@@ -1,7 +1,6 @@
 // A table written to a temporary folder, for tests.
 
-#ifndef TESTS_TRIALS_TABLES_TABLE_FILE_H_
-#define TESTS_TRIALS_TABLES_TABLE_FILE_H_
+#pragma once
 
 #include <filesystem>
 #include <fstream>
@@ -27,5 +26,3 @@ class TableFile : public ::testing::Test {
 };
 
 }  // namespace trials
-
-#endif  // TESTS_TRIALS_TABLES_TABLE_FILE_H_

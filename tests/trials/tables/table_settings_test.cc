@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 
@@ -63,14 +64,9 @@ TEST(TableSettings, AllOfTheProjectAreFoundByName) {
   for (const TableSettings& settings : all) {
     EXPECT_EQ(FindTableSettings(settings.name).file, settings.file);
   }
-  try {
-    (void)FindTableSettings("no-table");
-    FAIL();
-  } catch (const common::InputError& e) {
-    EXPECT_THAT(e.what(),
-                AllOf(HasSubstr("'no-table' is not in "),
-                      HasSubstr(all.front().name), HasSubstr(all.back().name)));
-  }
+  EXPECT_THAT(fakes::ErrorOf([&] { return FindTableSettings("no-table"); }),
+              AllOf(HasSubstr("'no-table' is not in "),
+                    HasSubstr(all.front().name), HasSubstr(all.back().name)));
 }
 
 TEST(TableSettings, DescribeATableByItsStemOrItsScenario) {

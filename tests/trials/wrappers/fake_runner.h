@@ -1,7 +1,6 @@
 // A runner whose every step takes one second.
 
-#ifndef TESTS_TRIALS_WRAPPERS_FAKE_RUNNER_H_
-#define TESTS_TRIALS_WRAPPERS_FAKE_RUNNER_H_
+#pragma once
 
 #include <optional>
 
@@ -48,5 +47,3 @@ class FakeRunner final : public TrialRunner {
 };
 
 }  // namespace trials
-
-#endif  // TESTS_TRIALS_WRAPPERS_FAKE_RUNNER_H_

@@ -6,26 +6,17 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/fakes/grid.h"
 #include "tests/trials/wrappers/fake_runner.h"
 
 namespace trials::landscape_runner_test {
 
 std::vector<ParallelConfig> Space() {
-  std::vector<ParallelConfig> configs;
-  for (const int tp : {1, 2, 4, 8}) {
-    for (const int pp : {2, 4, 8, 16}) {
-      for (const int microbatches : {16, 32, 64, 128}) {
-        for (const int checkpoint : {0, 1, 2}) {
-          configs.push_back({.dp = 2,
-                             .tp = tp,
-                             .pp = pp,
-                             .microbatches = microbatches,
-                             .grad_checkpoint = checkpoint});
-        }
-      }
-    }
-  }
-  return configs;
+  return fakes::Grid({{"tp", {1, 2, 4, 8}},
+                      {"pp", {2, 4, 8, 16}},
+                      {"microbatches", {16, 32, 64, 128}},
+                      {"grad_checkpoint", {0, 1, 2}}},
+                     {.dp = 2});
 }
 
 // Mean and standard deviation of the logarithm of the factors of a space.

@@ -1,8 +1,7 @@
 // A model whose operators have two variants and costs without a pattern, for
 // tests of choices.
 
-#ifndef TESTS_METHODS_PLANNERS_ACESO_RUGGED_MODEL_H_
-#define TESTS_METHODS_PLANNERS_ACESO_RUGGED_MODEL_H_
+#pragma once
 
 #include <cstdint>
 #include <fstream>
@@ -64,5 +63,3 @@ inline OperatorModel RuggedModel(std::uint64_t seed, double limit_mb) {
 }
 
 }  // namespace methods
-
-#endif  // TESTS_METHODS_PLANNERS_ACESO_RUGGED_MODEL_H_

@@ -1,7 +1,6 @@
 // A model of few operators with round costs, for tests of plans.
 
-#ifndef TESTS_METHODS_PLANNERS_ACESO_SMALL_MODEL_H_
-#define TESTS_METHODS_PLANNERS_ACESO_SMALL_MODEL_H_
+#pragma once
 
 #include <cstdint>
 #include <fstream>
@@ -78,5 +77,3 @@ inline OperatorPlan PlanOfStages(const OperatorModel& model, int micro_batch,
 }
 
 }  // namespace methods
-
-#endif  // TESTS_METHODS_PLANNERS_ACESO_SMALL_MODEL_H_

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace methods::learned_efficiency_test {
@@ -68,12 +69,7 @@ TEST(LearnedEfficiency, ReadsTheProductsOfOneGpu) {
   EXPECT_EQ(read("X,312,matmul,\"m=1, n=1, k=1\",1e-3\n").size(), 1U);
 
   const auto error = [&](const std::string& rows) -> std::string {
-    try {
-      (void)read(rows);
-    } catch (const common::InputError& e) {
-      return e.what();
-    }
-    return "no error";
+    return fakes::ErrorOf([&] { return read(rows); });
   };
   EXPECT_THAT(error("X,1,matmul,\"m=8, k=16\",0.5\n"),
               AllOf(HasSubstr("t.csv:3"), HasSubstr("must contain n")));

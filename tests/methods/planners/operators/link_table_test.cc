@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace methods::link_table_test {
@@ -117,12 +118,7 @@ TEST(LinkTable, NeedsTheBandwidthsWithinAndBetweenHosts) {
 
 TEST(LinkTable, NamesTheLineOfAMistake) {
   const auto error = [](const std::string& rows) -> std::string {
-    try {
-      (void)Read(rows);
-    } catch (const common::InputError& e) {
-      return e.what();
-    }
-    return "no error";
+    return fakes::ErrorOf([&] { return Read(rows); });
   };
   EXPECT_THAT(error("prim_tiny_all_gather_2gpus,4,0.5,1\n"),
               testing::HasSubstr("links.csv:5: must have a size and a time"));

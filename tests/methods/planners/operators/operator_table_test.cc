@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/error.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace methods::operator_table_test {
@@ -26,12 +26,7 @@ OperatorTable Read(const std::string& rows,
 }
 
 std::string Error(const std::string& rows) {
-  try {
-    (void)Read(rows);
-  } catch (const common::InputError& e) {
-    return e.what();
-  }
-  return "none";
+  return fakes::ErrorOf([&] { return Read(rows); });
 }
 
 TEST(OperatorTable, FindsEachRowByItsSizesAndNothingElse) {
@@ -83,7 +78,7 @@ TEST(OperatorTable, NamesTheLineAndTheRangeOfAMistake) {
   const auto row = [](const std::string& sizes) {
     return sizes + ",a,1,2,3,4,5,6,7,8\n";
   };
-  EXPECT_EQ(Error(row("4096,1024,7")), "none");
+  EXPECT_EQ(Error(row("4096,1024,7")), "no error");
   EXPECT_THAT(Error(row("4097,1,0")),
               HasSubstr("mbs = 4097: must be an integer from 1 to 4096"));
   EXPECT_THAT(Error(row("1,2048,0")),
@@ -99,7 +94,7 @@ TEST(OperatorTable, NamesTheLineAndTheRangeOfAMistake) {
   EXPECT_THAT(Error("1,1,0,a,-1,2,3,4,5,6,7,8\n"),
               HasSubstr("forward-compute = '-1': must be a number of at least "
                         "0"));
-  EXPECT_EQ(Error("1,1,0,a,0,0,0,0,0,0,0,0\n"), "none");
+  EXPECT_EQ(Error("1,1,0,a,0,0,0,0,0,0,0,0\n"), "no error");
   EXPECT_THAT(Error("1,1,0,a,1,2,3,4,5,6,7,8\n1,2,0,b,1,2,3,4,5,6,7,8\n"),
               HasSubstr("the operator 'b' is missing in the first rows"));
 }

@@ -9,11 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common/error.h"
 #include "common/files.h"
 #include "common/json.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 
@@ -184,25 +186,19 @@ TEST_F(PlanCostTest, UnprofiledChoicesAreInfinite) {
 TEST_F(PlanCostTest, BadTablesAreRejectedWithTheirLine) {
   std::string text = kTable;
   text.replace(text.find("1000,2000"), 4, "-5");
-  try {
-    const auto table = OperatorTable::Read(Write("bad.csv", text), "tiny");
-    FAIL();
-  } catch (const common::InputError& e) {
-    EXPECT_NE(std::string(e.what()).find("bad.csv:4"), std::string::npos)
-        << e.what();
-  }
+  EXPECT_THAT(fakes::ErrorOf([&] {
+                return OperatorTable::Read(Write("bad.csv", text), "tiny");
+              }),
+              testing::HasSubstr("bad.csv:4"));
 }
 
 TEST_F(PlanCostTest, SizesOutOfTheirRangeAreRejected) {
   const auto is_read = [&](const std::string& from, const std::string& to) {
     std::string text = kTable;
     text.replace(text.find(from), from.size(), to);
-    try {
-      (void)OperatorTable::Read(Write("sizes.csv", text), "tiny");
-      return true;
-    } catch (const common::InputError&) {
-      return false;
-    }
+    return fakes::ErrorOf([&] {
+             return OperatorTable::Read(Write("sizes.csv", text), "tiny");
+           }) == "no error";
   };
   const std::string row = "gpt-post-process,1,2,0,";
   EXPECT_TRUE(is_read(row, "gpt-post-process,1,1024,0,"));

@@ -9,37 +9,22 @@
 
 #include "methods/sampling/evolutionary.h"
 #include "methods/sampling/grid.h"
+#include "tests/fakes/grid.h"
+#include "tests/methods/trials.h"
 #include "trials/search_space.h"
 
 namespace methods::search_from_textbook_test {
 
-using trials::Measurement;
-using trials::Outcome;
 using trials::ParallelConfig;
 using trials::SearchSpace;
 
 SearchSpace Space(int gpus) {
-  std::vector<ParallelConfig> configs;
-  for (int pp = 1; pp <= 8; pp *= 2) {
-    for (int tp = 1; tp <= 8; tp *= 2) {
-      if (gpus % (pp * tp) != 0) {
-        continue;
-      }
-      for (const int microbatches : {8, 16, 32}) {
-        for (const int zero : {0, 1}) {
-          for (const int recompute : {0, 1}) {
-            configs.push_back({.dp = gpus / pp / tp,
-                               .tp = tp,
-                               .pp = pp,
-                               .zero_stage = zero,
-                               .microbatches = microbatches,
-                               .grad_checkpoint = recompute});
-          }
-        }
-      }
-    }
-  }
-  return SearchSpace(configs);
+  return SearchSpace(fakes::Grid({{"pp", {1, 2, 4, 8}},
+                                  {"tp", {1, 2, 4, 8}},
+                                  {"microbatches", {8, 16, 32}},
+                                  {"zero_stage", {0, 1}},
+                                  {"grad_checkpoint", {0, 1}}},
+                                 {}, gpus));
 }
 
 // Steps per second: the bubble, tensor parallelism, recomputation.
@@ -67,14 +52,10 @@ std::vector<int> RunMethod(Method& method, const SearchSpace& space,
       break;
     }
     const ParallelConfig& config = space[suggestion->candidate];
-    Measurement measurement;
-    measurement.outcome = Outcome::kOutOfMemory;
-    if (Fits(config)) {
-      measurement.outcome = Outcome::kCompleted;
-      measurement.peak_memory_bytes = 1e9;
-      measurement.step_times_s.assign(8, 1.0 / Speed(config));
-    }
-    method.Observe(MakeTrial(suggestion->candidate, config, measurement));
+    method.Observe(MakeTrial(suggestion->candidate, config,
+                             Fits(config)
+                                 ? tests::Completed(1.0 / Speed(config), 1e9)
+                                 : tests::OutOfMemory()));
     order.push_back(suggestion->candidate);
   }
   return order;

@@ -10,7 +10,10 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "methods/planners/textbook/textbook_model.h"
 #include "tests/fakes/decoders.h"
+#include "tests/fakes/grid.h"
+#include "tests/methods/trials.h"
 #include "trials/search_space.h"
 
 namespace methods::textbook_test {
@@ -28,30 +31,14 @@ class TextbookMethod : public testing::Test {
   }
 
   static std::vector<ParallelConfig> Configs() {
-    std::vector<ParallelConfig> configs;
-    for (const int tp : {1, 2, 4, 8}) {
-      for (const int pp : {1, 2, 4}) {
-        for (const int stage : {0, 1}) {
-          if (tp * pp <= 8) {
-            configs.push_back({.dp = 8 / tp / pp,
-                               .tp = tp,
-                               .pp = pp,
-                               .zero_stage = stage,
-                               .microbatches = 8,
-                               .grad_checkpoint = trials::kRecomputeFull});
-          }
-        }
-      }
-    }
-    return configs;
+    return fakes::Grid(
+        {{"tp", {1, 2, 4, 8}}, {"pp", {1, 2, 4}}, {"zero_stage", {0, 1}}},
+        {.microbatches = 8, .grad_checkpoint = trials::kRecomputeFull}, 8);
   }
 
   void Observe(Method& method, int candidate, double step_time_s) const {
-    trials::Measurement measurement;
-    measurement.outcome = trials::Outcome::kCompleted;
-    measurement.peak_memory_bytes = 1e9;
-    measurement.step_times_s.assign(10, step_time_s);
-    method.Observe(MakeTrial(candidate, space_[candidate], measurement));
+    method.Observe(MakeTrial(candidate, space_[candidate],
+                             tests::Completed(step_time_s, 1e9)));
   }
 
   trials::Workload workload_ = fakes::Decoder{}.Workload();
@@ -103,17 +90,11 @@ TEST_F(TextbookMethod, TriesThoseThatPassTheFiltersFirstInTheOrderOfTheModel) {
 
 // Trials have values: throughputs over prices.
 TEST_F(TextbookMethod, WithAPriceTriesTheCheapestFirst) {
-  std::vector<ParallelConfig> configs;
-  for (const int dp : {1, 2, 4, 8}) {
-    for (const int tp : {1, 2, 4, 8}) {
-      if (dp * tp <= 8) {
-        configs.push_back({.dp = dp,
-                           .tp = tp,
-                           .microbatches = 8,
-                           .grad_checkpoint = trials::kRecomputeFull});
-      }
-    }
-  }
+  std::vector<ParallelConfig> configs = fakes::Grid(
+      {{"dp", {1, 2, 4, 8}}, {"tp", {1, 2, 4, 8}}},
+      {.microbatches = 8, .grad_checkpoint = trials::kRecomputeFull});
+  std::erase_if(configs,
+                [](const ParallelConfig& c) { return c.dp * c.tp > 8; });
   space_ = trials::SearchSpace(configs);
   // Everything fits.
   problem_.machine = {{.gpus = 8, .gpus_per_node = 8, .memory_bytes = 1e12},
