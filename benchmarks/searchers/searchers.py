@@ -1,0 +1,297 @@
+#!/usr/bin/env python3
+"""The searchers of this project beside Optuna's and BoTorch on the problems of a manifest, in one run.
+
+    benchmarks/searchers/searchers.py [--repeats 10] [--methods oppa,oppa-sim,...] [--peers tpe,gp,...] [--oppa PROGRAM]
+        [--results build/searchers] [MANIFEST...]
+
+Every searcher has the same configurations, trials and failures, and its own defaults. Its result after k trials is
+the best throughput without noise among the configurations that it tried and that ran, divided by the best of all.
+Methods of oppa see steps with the noise of the manifest; peers see the throughput without noise, which favors them.
+Peers know the parameters of this space only; a configuration that they ask for again costs them nothing.
+
+  tpe, gp      Optuna's TPESampler and GPSampler, one parameter after another; out of memory is a violated constraint
+  botorch      two Gaussian processes with BoTorch's defaults: the logarithm of the throughput, and whether a trial ran,
+               as 1 or -1; log expected improvement plus the log of the probability of running, over all
+               configurations, after five random trials
+  botorch-sim  the same with predictions as means: of the throughput, and of the memory of trials that ran; it begins
+               with the first configuration of `predicted-order`
+
+Prints means over problems with intervals by bootstrap over problems. The records of oppa and peers.csv (the results
+after each trial, CPU seconds per suggestion) are kept: rerun it to resume.
+`make bench-searchers` runs it with PyTorch, Optuna and BoTorch of PyPI.
+"""
+
+import argparse
+import collections
+import csv
+import functools
+import itertools
+import json
+import math
+import os
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+TRIALS = 20
+AFTER = [3, 5, 10, 20]
+STARTS = 5
+NOT_KNOBS = {"problem", "source", "candidate", "outcome", "throughput_steps_per_s", "peak_memory_bytes", "setup_s",
+             "step_time_s", "micro_batch_size"}
+COLUMNS = ["problem", "searcher", "repeat", *(str(k + 1) for k in range(TRIALS)), "cpu_s_per_suggestion"]
+
+
+class Problem:
+    """Configurations, and of each the throughput (0: it did not run), the peak memory, and what is predicted."""
+
+    def __init__(self, info, rows, predictions):
+        self.name = info["name"]
+        knobs = [knob for knob in rows[0] if knob not in NOT_KNOBS and len({row[knob] for row in rows}) > 1]
+        self.candidates = [{knob: float(row[knob]) for knob in knobs} for row in rows]
+        self.values = {knob: sorted({one[knob] for one in self.candidates}) for knob in knobs}
+        self.value = [float(row["throughput_steps_per_s"]) if row["outcome"] == "completed" else 0.0 for row in rows]
+        capacity = info.get("memory_capacity_bytes") or math.inf
+        self.memory = [float(row["peak_memory_bytes"] or "nan") / capacity for row in rows]
+        known = {row["candidate"]: row for row in predictions}
+        known = [known.get(row["candidate"], collections.defaultdict(str)) for row in rows]
+        self.predicted_step_s = [float(row["step_time_s"] or "inf") for row in known]
+        self.predicted_memory = [float(row["peak_memory_bytes"] or "nan") / capacity for row in known]
+
+    def points(self):
+        """Configurations as rows in the unit cube, sizes by their logarithms."""
+        def scaled(knob, value):
+            low, high, place = (math.log2(one + 1.0) for one in (*self.values[knob][::len(self.values[knob]) - 1], value))
+            return (place - low) / (high - low)
+        return [[scaled(knob, value) for knob, value in one.items()] for one in self.candidates]
+
+    def first_predicted(self):
+        fits = [not memory > 1.0 for memory in self.predicted_memory]
+        return min(range(len(fits)), key=lambda one: (not fits[one], self.predicted_step_s[one]))
+
+
+class Trials:
+    """The trials of one search."""
+
+    def __init__(self, problem, seed):
+        self.problem = problem
+        self.random = random.Random(seed)
+        self.tried = []
+
+    def run(self, candidate):
+        if candidate not in self.tried:
+            self.tried.append(candidate)
+        return self.problem.value[candidate]
+
+    def ran(self):
+        return [one for one in self.tried if self.problem.value[one] > 0.0]
+
+    def untried(self):
+        return sorted(set(range(len(self.problem.candidates))) - set(self.tried))
+
+    def left(self):
+        return min(TRIALS, len(self.problem.candidates)) - len(self.tried)
+
+    def run_random(self, count):
+        for candidate in self.random.sample(self.untried(), min(count, self.left())):
+            self.run(candidate)
+
+
+def curve(values, optimum):
+    """The result after each trial, of the throughputs in the order of the trials."""
+    best = list(itertools.accumulate(values[:TRIALS], max))
+    return [one / optimum for one in best + best[-1:] * (TRIALS - len(best))]
+
+
+def search_optuna(sampler, trials, seed):
+    import optuna
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    problem = trials.problem
+    study = optuna.create_study(direction="maximize", sampler=getattr(optuna.samplers, sampler)(
+        seed=seed, constraints_func=lambda trial: trial.user_attrs["constraint"]))
+    for _ in range(20 * TRIALS):
+        if trials.left() == 0:
+            return
+        trial = study.ask()
+        left = range(len(problem.candidates))
+        for knob, every in problem.values.items():
+            values = sorted({problem.candidates[one][knob] for one in left})
+            # A parameter to which earlier ones leave fewer values is a parameter of its own.
+            name = knob if values == every else f"{knob} of {values}"
+            value = values[trial.suggest_int(name, 0, len(values) - 1) if len(values) > 1 else 0]
+            left = [one for one in left if problem.candidates[one][knob] == value]
+        result = trials.run(left[0])
+        trial.set_user_attr("constraint", [0.0 if result else 1.0])
+        study.tell(trial, result or min((problem.value[one] for one in trials.ran()), default=0.0))
+    trials.run_random(TRIALS)  # it asks for the same configurations again and again
+
+
+def search_botorch(with_predictions, trials, seed):
+    import torch
+    from botorch.fit import fit_gpytorch_mll
+    from botorch.models import SingleTaskGP
+    from gpytorch.mlls import ExactMarginalLogLikelihood
+    torch.manual_seed(seed)
+    problem = trials.problem
+    points = torch.tensor(problem.points(), dtype=torch.double)
+    value, memory = (torch.log(torch.tensor(one, dtype=torch.double)) for one in (problem.value, problem.memory))
+    mean_value = mean_memory = torch.zeros(len(points), dtype=torch.double)
+    if with_predictions:
+        mean_value, mean_memory = (torch.log(torch.tensor(one, dtype=torch.double))
+                                   for one in (problem.predicted_step_s, problem.predicted_memory))
+        mean_value = -mean_value
+    normal = torch.distributions.Normal(0.0, 1.0)
+
+    def posterior(rows, targets, left, sd_without=1.0):
+        """Means and standard deviations; without two observations those of `sd_without`."""
+        if len(rows) < 2:
+            return torch.zeros(len(left), dtype=torch.double), torch.full((len(left),), sd_without, dtype=torch.double)
+        gp = SingleTaskGP(points[rows], targets[:, None])
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(gp.likelihood, gp))
+        with torch.no_grad():
+            parts = [gp.posterior(part[:, None, :]) for part in points[left].split(4096)]
+            return (torch.cat([one.mean.flatten() for one in parts]),
+                    torch.cat([one.variance.flatten() for one in parts]).sqrt())
+
+    def log_ei(z):
+        direct = torch.exp(normal.log_prob(z)) + z * normal.cdf(z)
+        tail = normal.log_prob(z) - 2.0 * torch.log(z.abs().clamp_min(1.0))
+        return torch.where(z > -5.0, torch.log(direct.clamp_min(1e-300)), tail)
+
+    if with_predictions:
+        trials.run(problem.first_predicted())
+    else:
+        trials.run_random(STARTS)
+    while trials.left() > 0:
+        left, ran = trials.untried(), trials.ran()
+        mean, sd = posterior(ran, value[ran] - mean_value[ran], left)
+        mean = mean + mean_value[left]
+        score = torch.log(sd) + log_ei((mean - value[ran].max()) / sd) if ran else mean
+        if not with_predictions:
+            outcome = torch.tensor([1.0 if one in ran else -1.0 for one in trials.tried], dtype=torch.double)
+            if len(set(outcome.tolist())) > 1:
+                mean, sd = posterior(trials.tried, outcome, left)
+                score = score + normal.cdf(mean / sd).clamp_min(1e-12).log()
+        elif not mean_memory[left].isnan().any():
+            measured = [one for one in ran if not memory[one].isnan()]
+            mean, sd = posterior(measured, memory[measured] - mean_memory[measured], left, sd_without=0.2)
+            score = score + normal.cdf(-(mean + mean_memory[left]) / sd).clamp_min(1e-12).log()
+        trials.run(left[int(score.argmax())])
+
+
+PEERS = {
+    "random": lambda trials, seed: trials.run_random(TRIALS),
+    "tpe": functools.partial(search_optuna, "TPESampler"),
+    "gp": functools.partial(search_optuna, "GPSampler"),
+    "botorch": functools.partial(search_botorch, False),
+    "botorch-sim": functools.partial(search_botorch, True),
+}
+
+
+def run_oppa(options, command, manifest, *more):
+    subprocess_options = {"stdout": subprocess.PIPE} if command == "simulate" else {}
+    return subprocess.run([options.oppa, command, manifest, *more], check=True, text=True, **subprocess_options).stdout
+
+
+def read_problems(options, manifest, records):
+    rows = {}
+    for what in ("--all", "--predictions"):
+        rows[what] = collections.defaultdict(list)
+        for row in csv.DictReader(run_oppa(options, "simulate", manifest, what, "--csv").splitlines()):
+            rows[what][row["problem"]].append(row)
+    infos = [json.loads(path.read_text()) for path in sorted(records.glob("*/problem.json"))]
+    return [Problem(info, rows["--all"][info["name"]], rows["--predictions"][info["name"]]) for info in infos]
+
+
+def read_table(path):
+    if not path.exists():
+        return []
+    with open(path) as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def row_of(problem, searcher, repeat, values, cpu_s):
+    return dict(zip(COLUMNS, (problem.name, searcher, repeat, *curve(values, max(problem.value)), cpu_s)))
+
+
+def oppa_rows(options, records, problem):
+    for method in options.methods:
+        for repeat in range(1, options.repeats + 1):
+            run = records / problem.name / method / str(repeat)
+            values = [float(row["exact_steps_per_s"] or 0.0) if row["outcome"] == "completed" else 0.0
+                      for row in read_table(run / "trials.csv")]
+            cpu_s = statistics.mean(float(row["cpu_s"]) for row in read_table(run / "thinking.csv"))
+            yield row_of(problem, method, repeat, values, cpu_s)
+
+
+def peer_rows(options, path, problems):
+    rows = {(row["problem"], row["searcher"], int(row["repeat"])): row for row in read_table(path)}
+    with open(path, "a") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        if not rows:
+            writer.writeheader()
+        for key in itertools.product(problems, options.peers, range(1, options.repeats + 1)):
+            problem, peer, repeat = key
+            if (problem.name, peer, repeat) not in rows:
+                print(f"{problem.name}, {peer}, repeat {repeat}", file=sys.stderr, flush=True)
+                trials = Trials(problem, repeat)
+                begin = time.process_time()
+                PEERS[peer](trials, repeat)
+                row = row_of(problem, peer, repeat, [problem.value[one] for one in trials.tried],
+                             (time.process_time() - begin) / len(trials.tried))
+                rows[problem.name, peer, repeat] = row
+                writer.writerow(row)
+                file.flush()
+            yield rows[problem.name, peer, repeat]
+
+
+def show(rows, searchers):
+    """Means over problems, with 95% intervals by bootstrap over problems."""
+    print("| searcher | " + " | ".join(f"after {k}" for k in AFTER) + " | CPU s per suggestion |")
+    print("| --- |" + " ---: |" * (len(AFTER) + 1))
+    for searcher in searchers:
+        own = [row for row in rows if row["searcher"] == searcher]
+        cells = []
+        for k in AFTER:
+            by_problem = collections.defaultdict(list)
+            for row in own:
+                by_problem[row["problem"]].append(float(row[str(k)]))
+            means = [statistics.mean(values) for values in by_problem.values()]
+            draws = random.Random(1)
+            resampled = sorted(statistics.mean(draws.choices(means, k=len(means))) for _ in range(2000))
+            cells.append(f"{statistics.mean(means):.3f} [{resampled[50]:.2f}, {resampled[1949]:.2f}]")
+        cpu_s = statistics.median(float(row["cpu_s_per_suggestion"]) for row in own)
+        print(f"| {searcher} | " + " | ".join(cells) + f" | {cpu_s:.3f} |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("manifests", nargs="*", type=pathlib.Path, default=[ROOT / "experiments/suite-8gpu.toml"])
+    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--methods", type=lambda text: text.split(","),
+                        default=["oppa", "oppa-sim", "predicted-order", "vanilla-bo"])
+    parser.add_argument("--peers", type=lambda text: text.split(","), default=list(PEERS))
+    parser.add_argument("--held-out", action="store_true", help="include the problems that the manifest holds out")
+    parser.add_argument("--oppa", default=ROOT / "build/release/oppa")
+    parser.add_argument("--results", type=pathlib.Path, default=ROOT / "build/searchers")
+    options = parser.parse_args()
+    os.environ.update(OMP_NUM_THREADS="1")
+    warnings.simplefilter("ignore")
+    for manifest in options.manifests:
+        run_oppa(options, "run", manifest, "--methods", ",".join(options.methods), "--repeats", str(options.repeats),
+                 "--set", f"budget.trials={TRIALS}", "--results", options.results, "--no-report",
+                 *(["--held-out"] if options.held_out else []))
+        records = options.results / manifest.stem
+        problems = read_problems(options, manifest, records)
+        rows = [row for problem in problems for row in oppa_rows(options, records, problem)]
+        rows += peer_rows(options, records / "peers.csv", problems)
+        print(f"{manifest.stem}: {len(problems)} problems, {options.repeats} repeats, found / best, mean [95%]")
+        show(rows, options.methods + options.peers)
+
+
+if __name__ == "__main__":
+    main()
