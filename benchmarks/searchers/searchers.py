@@ -31,6 +31,7 @@ import math
 import os
 import pathlib
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -282,9 +283,14 @@ def main():
     os.environ.update(OMP_NUM_THREADS="1")
     warnings.simplefilter("ignore")
     for manifest in options.manifests:
+        if options.held_out:  # `oppa simulate` shows no problems that are held out
+            options.results.mkdir(parents=True, exist_ok=True)
+            text = re.sub("(?m)^held_out.*\n", "", manifest.read_text())
+            text = re.sub(r'"(?=[a-z]+/[^"]+\.(toml|json)")', f'"{manifest.resolve().parent}/', text)
+            manifest = options.results / manifest.name
+            manifest.write_text(text)
         run_oppa(options, "run", manifest, "--methods", ",".join(options.methods), "--repeats", str(options.repeats),
-                 "--set", f"budget.trials={TRIALS}", "--results", options.results, "--no-report",
-                 *(["--held-out"] if options.held_out else []))
+                 "--set", f"budget.trials={TRIALS}", "--results", options.results, "--no-report")
         records = options.results / manifest.stem
         problems = read_problems(options, manifest, records)
         rows = [row for problem in problems for row in oppa_rows(options, records, problem)]
