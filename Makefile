@@ -82,6 +82,14 @@ test: build/release/build.ninja ## build everything and run every test except th
 	@$(if $(OPPA_DATA),,echo "$$(ctest --preset release -N --tests-regex '$(published_tests)' | sed -n 's/Total Tests: //p') \
 	  tests of published tables were not run: set OPPA_DATA (docs/replay_tables.md)")
 
+wheel: | deps ## build build/dist/oppa_planner-*.whl, which pip installs on any Linux with glibc 2.28 (docs/python.md)
+	@rm -rf build/dist
+	@python3 -m pip wheel --quiet --no-deps --wheel-dir build/dist .
+
+dist: wheel ## build build/dist/oppa.tar.gz for machines without pip: oppa/bin/oppa with data, man page and Python package
+	@python3 -m pip install --quiet --no-deps --no-compile --target build/dist/oppa build/dist/oppa_planner-*.whl
+	@tar -C build/dist --owner=0 --group=0 -czf build/dist/oppa.tar.gz oppa
+
 clean: ## remove build/, keep the results
 	@rm -rf build
 
@@ -214,6 +222,9 @@ test-page: program ## open the result page in headless Chromium
 
 test-python: program ## test the Python package, mypy and the notebook (installs 6 GB in build/python-venv once; PYTHON_VENV=, LIBRARIES=small)
 	@LIBRARIES=$(LIBRARIES) scripts/python-tests $(OPPA)
+
+test-wheel: program wheel ## install the wheel here, and where SYSTEMS="bullseye bookworm trixie" asks for it, in these (root, debootstrap)
+	@scripts/wheel-test build/dist/oppa_planner-*.whl $(OPPA) $(SYSTEMS)
 
 test-slurm: build ## run the Slurm tests on a private Slurm (root)
 	@scripts/install-deps --slurm

@@ -67,9 +67,6 @@ int ExitCode(int status) {
 pid_t StartProcess(ProcessOptions options) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  if (!options.folder.empty()) {
-    posix_spawn_file_actions_addchdir_np(&actions, options.folder.c_str());
-  }
   if (options.input >= 0) {
     posix_spawn_file_actions_adddup2(&actions, options.input, STDIN_FILENO);
   } else {
@@ -116,7 +113,7 @@ int WaitFor(pid_t child) {
 
 CommandResult RunCommand(const std::vector<std::string>& words,
                          const std::vector<std::string>& environment,
-                         const std::filesystem::path& folder, double limit_s) {
+                         double limit_s) {
   CommandResult result;
   // Files in memory, not pipes, which descendants of the program keep open.
   const Descriptor output(::memfd_create("output", MFD_CLOEXEC));
@@ -129,7 +126,6 @@ CommandResult RunCommand(const std::vector<std::string>& words,
   const bool limited = std::isfinite(limit_s);
   const pid_t child = StartProcess({.words = words,
                                     .environment = environment,
-                                    .folder = folder,
                                     .output = output.get(),
                                     .errors = errors.get(),
                                     .own_group = limited});

@@ -3,7 +3,6 @@
 
 #pragma once
 
-#include <filesystem>
 #include <limits>
 #include <map>
 #include <optional>
@@ -19,7 +18,6 @@ namespace common {
 struct ProcessOptions {
   std::vector<std::string> words;        // the program, looked up in PATH
   std::vector<std::string> environment;  // "NAME=value"
-  std::filesystem::path folder;          // working directory; empty: this one
   int input = -1;          // descriptor of its stdin; -1: /dev/null
   int output = -1;         // of its stdout; -1: that of this process
   int errors = -1;         // of its stderr
@@ -49,7 +47,6 @@ struct CommandResult {
 [[nodiscard]] CommandResult RunCommand(
     const std::vector<std::string>& words,
     const std::vector<std::string>& environment,
-    const std::filesystem::path& folder = {},
     double limit_s = std::numeric_limits<double>::infinity());
 
 // Pointers into `words`, a null pointer last, as exec(3) and posix_spawn(3)

@@ -285,7 +285,7 @@ Machine DetectMachine(const std::vector<std::string>& command, int ranks) {
   const common::CommandResult smi =
       common::RunCommand({"nvidia-smi", "--query-gpu=name,memory.total",
                           "--format=csv,noheader,nounits"},
-                         common::CurrentEnvironment(), {}, kLimitSeconds);
+                         common::CurrentEnvironment(), kLimitSeconds);
   Machine machine =
       ParseNvidiaSmi(smi.exit_code == 0 ? smi.output : std::string());
   const int launched = RanksOf(command);

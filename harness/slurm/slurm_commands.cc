@@ -213,7 +213,7 @@ common::CommandResult RunSlurmCommand(
     const std::vector<std::string>& environment) {
   // Slurm itself gives up after MessageTimeout, 10 s by default.
   constexpr double kLimitSeconds = 120.0;
-  return common::RunCommand(words, environment, {}, kLimitSeconds);
+  return common::RunCommand(words, environment, kLimitSeconds);
 }
 
 std::int64_t ParseJobId(std::string_view output) {

@@ -80,6 +80,7 @@ BoostedTrees::BoostedTrees(const trials::SearchSpace& space,
     }
   }
   prediction_ = Eigen::VectorXd::Zero(space.size());
+  (void)MakeMatrix({0.0F}, 1);  // a missing library is an error before a trial
 }
 
 FitSummary BoostedTrees::Fit(const Observations& observations) {

@@ -21,9 +21,8 @@ TEST(RunCommand, KeepsBothOutputsAndTheExitCode) {
 
 TEST(RunCommand, EndsACommandThatHangsWithAllItsProcesses) {
   const double begin_s = SteadySeconds();
-  const CommandResult result =
-      RunCommand({"sh", "-c", "echo out; sleep 60 & sleep 60"},
-                 CurrentEnvironment(), {}, 0.3);
+  const CommandResult result = RunCommand(
+      {"sh", "-c", "echo out; sleep 60 & sleep 60"}, CurrentEnvironment(), 0.3);
   EXPECT_LT(SteadySeconds() - begin_s, 30.0);
   EXPECT_TRUE(result.timed_out);
   EXPECT_EQ(result.output, "out\n");

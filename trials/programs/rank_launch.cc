@@ -52,7 +52,7 @@ int EnvironmentNumber(const char* name) {
 // The first line that a command of Slurm prints; "" if it fails.
 std::string AskSlurm(const std::vector<std::string>& words) {
   const common::CommandResult result = common::RunCommand(
-      words, common::CurrentEnvironment(), {}, kSlurmAnswerSeconds);
+      words, common::CurrentEnvironment(), kSlurmAnswerSeconds);
   return result.exit_code != 0 ? ""
                                : std::string(common::Trim(result.output.substr(
                                      0, result.output.find('\n'))));

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
+#include <limits>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -35,6 +36,19 @@ void Say(int fd, SupervisorWord::Kind kind, int value) {
   (void)TEMP_FAILURE_RETRY(::write(fd, &word, sizeof word));
 }
 
+// close_range(2), also on Linux before 5.11, which lacks it or its flag.
+void CloseRange(int first, int last, unsigned int flags) {
+  if (::syscall(SYS_close_range, first, last, flags) == 0) {
+    return;
+  }
+  constexpr long kMost = 65536;  // where the limit is none
+  const long end =
+      std::min<long>(last, std::min(::sysconf(_SC_OPEN_MAX), kMost));
+  for (int fd = first; fd <= end; ++fd) {
+    flags == 0 ? ::close(fd) : ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+  }
+}
+
 // Closes every descriptor from 3 on except these, so that no pipe of another
 // trial, and no record, is held open by a process that outlives us.
 void CloseOthers(std::array<int, 3> kept) {
@@ -42,11 +56,11 @@ void CloseOthers(std::array<int, 3> kept) {
   int first = STDERR_FILENO + 1;
   for (const int fd : kept) {
     if (fd >= first) {
-      ::syscall(SYS_close_range, first, fd - 1, 0);  // none if that is empty
+      CloseRange(first, fd - 1, 0);  // none if that is empty
       first = fd + 1;
     }
   }
-  ::syscall(SYS_close_range, first, ~0U, 0);
+  CloseRange(first, std::numeric_limits<int>::max(), 0);
 }
 
 [[noreturn]] void Execute(const SupervisorTask& task) {
@@ -63,7 +77,7 @@ void CloseOthers(std::array<int, 3> kept) {
   ::dup2(task.output, STDOUT_FILENO);
   ::dup2(task.errors, STDERR_FILENO);
   constexpr unsigned int kCloseOnExec = 4;  // CLOSE_RANGE_CLOEXEC
-  ::syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, kCloseOnExec);
+  CloseRange(STDERR_FILENO + 1, std::numeric_limits<int>::max(), kCloseOnExec);
   int error = 0;
   if (task.folder != nullptr && ::chdir(task.folder) != 0) {
     error = errno;

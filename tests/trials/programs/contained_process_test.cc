@@ -1,8 +1,10 @@
 #include "trials/programs/contained_process.h"
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +14,10 @@
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -265,13 +271,41 @@ TEST(ContainedProcess,
   EXPECT_EQ(Alive(mark), 0);
 }
 
-TEST(ContainedProcess, HoldsNoDescriptorOfOurs) {
+// The descriptors of a program that starts while we have a file `record` open.
+std::string DescriptorsOfAProgram() {
   fakes::TemporaryFolder folder;
   const std::ofstream record(folder.path() / "record");
   ContainedProcess process(Shell("ls -l /proc/$$/fd; readlink /proc/$$/fd/0"));
-  const std::string output = Drain(process);
+  return Drain(process);
+}
+
+TEST(ContainedProcess, HoldsNoDescriptorOfOurs) {
+  const std::string output = DescriptorsOfAProgram();
   EXPECT_EQ(output.find("record"), std::string::npos) << output;
   EXPECT_NE(output.find("/dev/null"), std::string::npos) << output;
+}
+
+TEST(ContainedProcess, HoldsNoDescriptorOfOursWhereLinuxLacksCloseRange) {
+  const pid_t old_linux = ::fork();
+  if (old_linux == 0) {
+    std::array<sock_filter, 4> filter = {
+        {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close_range, 0, 1),
+         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)}};
+    const sock_fprog program{filter.size(), filter.data()};
+    const bool set =
+        ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+        ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+    const std::string output = set ? DescriptorsOfAProgram() : "record";
+    ::_exit(output.find("record") == std::string::npos &&
+                    output.find("/dev/null") != std::string::npos
+                ? 0
+                : 1);
+  }
+  int status = -1;
+  ::waitpid(old_linux, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 // Processes are listed again and again, but not only when the program starts.
