@@ -335,11 +335,7 @@ int Conclude(const TuneJob& job, std::vector<Finalist> finalists) {
       {"standard_error_s", recommended.standard_error_s},
       {"steps", recommended.steps},
       {"tokens_per_s", job.tokens_per_step() / recommended.mean_s}};
-  if (const double cost = job.CostOf(recommended.mean_s); cost > 0.0) {
-    result["usd_per_step"] = cost;
-    result["usd_per_billion_tokens"] =
-        common::kGiga / job.tokens_per_step() * cost;
-  }
+  result.update(job.CostOf(recommended.mean_s));
   if (yours) {
     result["speed_up"] = speed;
   }

@@ -398,10 +398,13 @@ class SpaceDraft {
 
 std::string ClusterText(const InitOptions& options, const JobDraft& draft) {
   const Machine& machine = draft.machine;
-  const std::string price =
+  std::string price =
       options.price > 0.0
           ? fmt::format("price_per_gpu_hour = {}  # USD\n", options.price)
           : "";
+  if (options.power_w > 0.0) {
+    price += fmt::format("power_per_gpu_w = {}\n", options.power_w);
+  }
   if (!options.cluster.empty()) {
     return fmt::format("file = {}\ngpus = {}\n{}",
                        TomlString(FromManifest(options, options.cluster)),
