@@ -82,6 +82,8 @@ Options JobOptions(jobs::InitOptions& job) {
       BindEach("--fix KNOB=VALUE", "do not vary this parameter", job.fix),
       Bind("--price PRICE", "USD of a GPU hour, for the cost of a step",
            job.price),
+      Bind("--power WATTS", "power of a GPU, for the energy of a step",
+           job.power_w),
       Bind("--minutes N",
            "budget of the search and of the repeated measurements",
            job.minutes),

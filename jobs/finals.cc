@@ -335,11 +335,7 @@ int Conclude(const TuneJob& job, std::vector<Finalist> finalists) {
       {"standard_error_s", recommended.standard_error_s},
       {"steps", recommended.steps},
       {"tokens_per_s", job.tokens_per_step() / recommended.mean_s}};
-  if (const double cost = job.CostOf(recommended.mean_s); cost > 0.0) {
-    result["usd_per_step"] = cost;
-    result["usd_per_billion_tokens"] =
-        common::kGiga / job.tokens_per_step() * cost;
-  }
+  result.update(job.CostOf(recommended.mean_s));
   if (yours) {
     result["speed_up"] = speed;
   }
@@ -371,11 +367,15 @@ int Conclude(const TuneJob& job, std::vector<Finalist> finalists) {
              keep ? "Keep yours: no configuration is measurably faster"
                   : "Use this command line",
              trials::CommandLine(rendered));
-  if (trials::CommandLine(rendered).find("{master_addr}") !=
-      std::string::npos) {
+  const auto names = [line = trials::CommandLine(rendered)](const char* word) {
+    return line.find(word) != std::string::npos;
+  };
+  if (names("{master_addr}")) {
     fmt::print(
-        "Start it on every node, with the first node for {{master_addr}} and "
-        "the number of the node for {{node_rank}}.\n\n");
+        "Start it on every node, with the first node for {{master_addr}}{}."
+        "\n\n",
+        names("{node_rank}") ? " and the number of the node for {node_rank}"
+                             : "");
   }
   fmt::print("{}{}: {}{}{}\n", note, best.config, job.SpeedText(time.mean_s),
              faster, MemoryText(best, testbed.machine.memory_bytes()));

@@ -124,6 +124,36 @@ bool Has(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
+// The parameters that the adapter sets, or that are placeholders in the command
+// line.
+std::vector<std::string> VariedBy(const InitOptions& options,
+                                  const JobDraft& draft) {
+  if (draft.adapter) {
+    std::vector<std::string> names = draft.adapter->Parameters(draft.job);
+    if (draft.implies_sp) {
+      names.emplace_back("sp");
+    }
+    return names;
+  }
+  std::vector<std::string> names = {"dp"};
+  for (const Knob& knob : BuiltInKnobs()) {
+    if (std::ranges::any_of(options.command, [&](const std::string& word) {
+          return word.find("{" + knob.name + "}") != std::string::npos;
+        })) {
+      names.push_back(knob.group == trials::KnobGroup::kFixed ? "microbatches"
+                                                              : knob.name);
+    }
+  }
+  if (names.size() == 1) {
+    throw InputError(
+        "nothing can vary: name the adapter of your framework with --framework "
+        "(`oppa adapters`; docs/adapters.md for one of your own), or write "
+        "placeholders where your command line has values, as in --batch "
+        "{micro_batch_size} --accumulate {microbatches} --steps {max_steps}");
+  }
+  return names;
+}
+
 JobDraft DraftJob(const InitOptions& options) {
   JobDraft draft;
   if (options.command.empty()) {
@@ -153,6 +183,8 @@ JobDraft DraftJob(const InitOptions& options) {
   }
   if (!options.framework.empty()) {
     draft.adapter = trials::Adapter::Find(options.framework, options.folder);
+  } else {
+    static_cast<void>(VariedBy(options, draft));  // fails before sizes do
   }
   draft.job.words =
       draft.machine.size.nodes > 1 ? OnNodes(options.command) : options.command;
@@ -198,36 +230,6 @@ std::string FromManifest(const InitOptions& options, const fs::path& path) {
   return relative.empty() || relative.begin()->string() == ".."
              ? target.lexically_normal().string()
              : relative.string();
-}
-
-// The parameters that the adapter sets, or that are placeholders in the command
-// line.
-std::vector<std::string> VariedBy(const InitOptions& options,
-                                  const JobDraft& draft) {
-  if (draft.adapter) {
-    std::vector<std::string> names = draft.adapter->Parameters(draft.job);
-    if (draft.implies_sp) {
-      names.emplace_back("sp");
-    }
-    return names;
-  }
-  std::vector<std::string> names = {"dp"};
-  for (const Knob& knob : BuiltInKnobs()) {
-    if (std::ranges::any_of(options.command, [&](const std::string& word) {
-          return word.find("{" + knob.name + "}") != std::string::npos;
-        })) {
-      names.push_back(knob.group == trials::KnobGroup::kFixed ? "microbatches"
-                                                              : knob.name);
-    }
-  }
-  if (names.size() == 1) {
-    throw InputError(
-        "nothing can vary: name the adapter of your framework with --framework "
-        "(`oppa adapters`; docs/adapters.md for one of your own), or write "
-        "placeholders where your command line has values, as in --batch "
-        "{micro_batch_size} --accumulate {microbatches} --steps {max_steps}");
-  }
-  return names;
 }
 
 // The values of a parameter that a manifest does not list.
@@ -398,10 +400,13 @@ class SpaceDraft {
 
 std::string ClusterText(const InitOptions& options, const JobDraft& draft) {
   const Machine& machine = draft.machine;
-  const std::string price =
+  std::string price =
       options.price > 0.0
           ? fmt::format("price_per_gpu_hour = {}  # USD\n", options.price)
           : "";
+  if (options.power_w > 0.0) {
+    price += fmt::format("power_per_gpu_w = {}\n", options.power_w);
+  }
   if (!options.cluster.empty()) {
     return fmt::format("file = {}\ngpus = {}\n{}",
                        TomlString(FromManifest(options, options.cluster)),

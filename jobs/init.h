@@ -30,6 +30,7 @@ struct InitOptions {
   std::vector<std::string> vary;  // "zero_stage=0,1", "tp"; empty: all
   std::vector<std::string> fix;   // "tp=2"
   double price = 0.0;             // USD of a GPU hour; 0: unknown
+  double power_w = 0.0;           // of a GPU; 0: unknown
   int minutes = 30;  // of the search and of the repeated measurements
   int trials = 24;
   int steps = 20;

@@ -1,6 +1,7 @@
 #include "jobs/tune_job.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <system_error>
@@ -13,6 +14,7 @@
 #include "common/units.h"
 #include "harness/local_pool.h"
 #include "harness/stop.h"
+#include "harness/testbeds/problem_parts.h"
 #include "harness/testbeds/program.h"
 #include "trials/trial.h"
 #include "trials/trial_runner.h"
@@ -24,6 +26,7 @@ namespace fs = std::filesystem;
 using common::InputError;
 
 constexpr const char* kResults = "oppa-results";
+constexpr double kJoulePerKwh = 3.6e6;
 
 }  // namespace
 
@@ -136,18 +139,36 @@ trials::TrialRequest TuneJob::RequestOf(
   return request;
 }
 
-double TuneJob::CostOf(double step_s) const {
-  const double cost =
-      testbed_.valuation.CostOf(step_s, testbed_.machine.gpus());
-  return cost > 0.0 ? cost : 0.0;
+common::Json TuneJob::CostOf(double step_s) const {
+  common::Json cost = common::Json::object();
+  const double steps = common::kGiga / tokens_;  // of a billion tokens
+  const int gpus = testbed_.machine.gpus();
+  if (const double usd = testbed_.valuation.CostOf(step_s, gpus); usd > 0.0) {
+    cost["usd_per_step"] = usd;
+    cost["usd_per_billion_tokens"] = steps * usd;
+  }
+  if (const double power_w = harness::PowerOfGpu(*run_.problem);
+      power_w > 0.0) {
+    const double joule = step_s * gpus * power_w;
+    cost["joule_per_step"] = joule;
+    cost["kwh_per_billion_tokens"] = steps * joule / kJoulePerKwh;
+  }
+  return cost;
 }
 
 std::string TuneJob::SpeedText(double step_s) const {
   std::string text = fmt::format("{:.4g} s a step, {} tokens/s", step_s,
                                  common::Thousands(tokens_ / step_s));
-  if (const double cost = CostOf(step_s); cost > 0.0) {
-    text += fmt::format(", {:.3g} USD a step, {} USD per billion tokens", cost,
-                        common::Thousands(common::kGiga / tokens_ * cost));
+  const common::Json cost = CostOf(step_s);
+  for (const auto& [unit, step, unit_of_tokens, tokens] :
+       {std::array{"USD", "usd_per_step", "USD", "usd_per_billion_tokens"},
+        std::array{"J", "joule_per_step", "kWh", "kwh_per_billion_tokens"}}) {
+    if (cost.contains(step)) {
+      text += fmt::format(", {:.3g} {} a step, {} {} per billion tokens",
+                          cost[step].get<double>(), unit,
+                          common::Thousands(cost[tokens].get<double>()),
+                          unit_of_tokens);
+    }
   }
   return text;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/json.h"
 #include "harness/manifest/manifest.h"
 #include "harness/run_matrix.h"
 #include "harness/slurm/trial_jobs.h"
@@ -88,10 +89,11 @@ class TuneJob {
       const trials::Measurement& measurement) const;
 
   // "0.412 s a step, 39,768 tokens/s", and what they cost where the manifest
-  // has the price of a GPU.
+  // has the price or the power of a GPU.
   [[nodiscard]] std::string SpeedText(double step_s) const;
-  // USD of a step; 0: unknown.
-  [[nodiscard]] double CostOf(double step_s) const;
+  // What the manifest has a price or a power for: usd_per_step and
+  // usd_per_billion_tokens, joule_per_step and kwh_per_billion_tokens.
+  [[nodiscard]] common::Json CostOf(double step_s) const;
 
   // The log of a configuration outside of the search.
   [[nodiscard]] std::filesystem::path LogOf(

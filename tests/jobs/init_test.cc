@@ -89,8 +89,9 @@ TEST_F(InitTest, VariesOnlyThePlaceholdersOfACommandLineWithoutAnAdapter) {
   EXPECT_THAT(text, Not(HasSubstr("\nmicrobatches = ")));
 }
 
-TEST_F(InitTest, SaysWhereNothingCanVary) {
+TEST_F(InitTest, SaysWhereNothingCanVaryBeforeItAsksForSizes) {
   options_.command = {"torchrun", "train.py"};
+  options_.batch = options_.sequence = 0;
   EXPECT_THAT(Problem(),
               AllOf(HasSubstr("nothing can vary"), HasSubstr("--framework"),
                     HasSubstr("{micro_batch_size}")));

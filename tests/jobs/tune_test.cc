@@ -101,13 +101,20 @@ TEST_F(TuneTest, SaysThatAProgramEndsByItselfBeforeATrial) {
   EXPECT_THAT(output_, HasSubstr("has no step time: give --step-time"));
 }
 
-TEST_F(TuneTest, CountsMoney) {
+TEST_F(TuneTest, CountsMoneyAndEnergyOfWhichThePriceAndThePowerAreGiven) {
   WriteProgram("");
-  EXPECT_EQ(Start("tune", "--price 3.6 --trials 2 --steps 4"), 0) << Printed();
-  // 2 GPUs and 1,024 tokens of a step: 0.002 USD a second.
-  EXPECT_THAT(output_, HasSubstr(" USD a step, "));
-  EXPECT_THAT(Content("oppa-results/tune/best.json"),
-              HasSubstr("usd_per_billion_tokens"));
+  EXPECT_EQ(Start("tune", "--price 3.6 --power 500 --trials 2 --steps 4"), 0)
+      << Printed();
+  EXPECT_THAT(output_, AllOf(HasSubstr(" USD a step, "),
+                             HasSubstr(" J a step, "), HasSubstr(" kWh per ")));
+  const auto best =
+      nlohmann::json::parse(Content("oppa-results/tune/best.json"));
+  // 2 GPUs and 1,024 tokens of a step: 0.002 USD and 1000 J a second.
+  const double step_s = best["step_time_s"];
+  EXPECT_NEAR(best["usd_per_step"], 0.002 * step_s, 1e-9);
+  EXPECT_NEAR(best["joule_per_step"], 1000.0 * step_s, 1e-6);
+  EXPECT_NEAR(best["kwh_per_billion_tokens"],
+              1e9 / 1024 * 1000.0 * step_s / 3.6e6, 1e-3);
 }
 
 // What takes the same time everywhere is not worth a change; terminal, page and

@@ -171,6 +171,10 @@ TEST_F(AdapterTest, SetsKeysInACopyOfTheUsersDeepSpeedFile) {
   EXPECT_EQ(get("bf16.enabled"), "true");
   EXPECT_EQ(fakes::ReadFile(folder_.path() / "ds.json").find("33554432"),
             std::string::npos);
+  // Its usual level, warning, hides the step times.
+  EXPECT_THAT(
+      Render("deepspeed", "dp=16", Adapter::Purpose::kTrial).files[0].content,
+      HasSubstr("\"log_level\": \"info\""));
 }
 
 TEST_F(AdapterTest, GivesTorchtitanFlagsWhereTheJobNamesNoFile) {
