@@ -17,7 +17,7 @@
 
 #include "cli/command_line.h"
 #include "common/error.h"
-#include "common/text.h"
+#include "common/output.h"
 
 namespace {
 
@@ -52,8 +52,7 @@ std::string Shortened(std::string message) {
 
 int Fail(const char* message, int code) {
   try {
-    (void)std::fprintf(stderr, "oppa: %s\n",
-                       Shortened(common::Printable(message)).c_str());
+    (void)std::fprintf(stderr, "oppa: %s\n", Shortened(message).c_str());
     return code;
   } catch (const std::bad_alloc&) {
     return FailWithoutMemory();
@@ -103,6 +102,7 @@ void PrepareProcess() {
   } while (fd >= 0 && fd <= STDERR_FILENO);
   ::close(fd);
   (void)std::signal(SIGCHLD, SIG_DFL);
+  common::FilterOutput();
 }
 
 }  // namespace

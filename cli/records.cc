@@ -26,14 +26,14 @@ namespace cli {
 
 int PrintFailures(const std::vector<std::string>& failures) {
   for (const std::string& failure : failures) {
-    fmt::print(stderr, "oppa: {}\n", common::Printable(failure));
+    fmt::print(stderr, "oppa: {}\n", failure);
   }
   return failures.empty() ? 0 : 1;
 }
 
 void PrintNotes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) {
-    fmt::print("note: {}\n", common::Printable(note));
+    fmt::print("note: {}\n", note);
   }
 }
 
@@ -42,8 +42,7 @@ int PrintReport(const std::filesystem::path& folder,
   const plots::ReportOutcome outcome = plots::Report(folder, options);
   fmt::print("{}", outcome.summary);
   PrintNotes(outcome.notes);
-  fmt::print("{} files in {}\n", outcome.files.size(),
-             common::Printable(folder.string()));
+  fmt::print("{} files in {}\n", outcome.files.size(), folder.string());
   return PrintFailures(outcome.failures);
 }
 
@@ -116,8 +115,7 @@ int ReportTogether(const VerbOptions& options, const ReportVerbOptions& own) {
   const plots::FigureFiles written = plots::WriteFigures(
       {{folder, plots::JointFigures(experiments, own.report.figures)}},
       own.report.formats);
-  fmt::print("{} files in {}\n", written.files.size(),
-             common::Printable(folder.string()));
+  fmt::print("{} files in {}\n", written.files.size(), folder.string());
   if (!written.error.empty()) {
     failures.push_back(written.error);
   }
@@ -149,8 +147,7 @@ int Check(const std::filesystem::path& results) {
   const harness::CheckSummary summary = harness::CheckRecordsBelow(results);
   PrintNotes(summary.notes);
   fmt::print("{}: {} finished runs are whole, {} are unfinished",
-             common::Printable(results.string()), summary.finished,
-             summary.unfinished);
+             results.string(), summary.finished, summary.unfinished);
   if (summary.unsealed > 0) {
     fmt::print(", {} were finished by a version without seals",
                summary.unsealed);

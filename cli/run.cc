@@ -20,7 +20,6 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/parallel.h"
-#include "common/text.h"
 #include "harness/local_pool.h"
 #include "harness/provenance.h"
 #include "harness/records/import.h"
@@ -252,7 +251,7 @@ int RunExperiment(const VerbOptions& options,
     fmt::print(
         "{} of {} runs failed; their output is in log.txt of each run's "
         "folder under {}\n",
-        failed, jobs.size(), common::Printable(folder.string()));
+        failed, jobs.size(), folder.string());
   }
   const int code = run_options.no_report
                        ? PrintFailures(plots::LoadExperiment(folder).failures)

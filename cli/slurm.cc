@@ -17,7 +17,6 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/process.h"
-#include "common/text.h"
 #include "harness/local_pool.h"
 #include "harness/provenance.h"
 #include "harness/records/journal.h"
@@ -163,7 +162,7 @@ std::vector<harness::Job> NotInTheQueue(const fs::path& experiment_folder,
     }
     free.push_back(job);
   }
-  (void)harness::Cancel(stale_jobs);
+  (void)harness::Cancel(stale_jobs, submissions.back().place.experiment);
   return free;
 }
 
@@ -236,9 +235,9 @@ int CancelVerb(const VerbOptions& options) {
   }
   others.insert(others.end(), trials.begin(), trials.end());
   cancelled += std::ssize(trials);
-  std::string complaint = harness::Cancel(finishers);
+  std::string complaint = harness::Cancel(finishers, manifest.name);
   if (complaint.empty()) {
-    complaint = harness::Cancel(others);
+    complaint = harness::Cancel(others, manifest.name);
   }
   harness::DropCachedQueue(folder);
   if (!complaint.empty()) {
@@ -283,11 +282,10 @@ int Logs(const VerbOptions& options, const std::string& run_name) {
       !has_text(log) && !trial.empty()) {
     log = trial;
   }
-  const std::string shown = common::Printable(log.string());
   if (has_text(log)) {
-    fmt::print("{}:\n{}\n", shown, harness::Tail(log, kLogLines));
+    fmt::print("{}:\n{}\n", log.string(), harness::Tail(log, kLogLines));
   } else {
-    fmt::print("{}: wrote nothing (its log is {})\n", *name, shown);
+    fmt::print("{}: wrote nothing (its log is {})\n", *name, log.string());
   }
   return 0;
 }

@@ -16,7 +16,8 @@
 #include "cli/verb_options.h"
 #include "common/error.h"
 #include "common/files.h"
-#include "common/text.h"
+#include "common/hash.h"
+#include "harness/names.h"
 #include "harness/provenance.h"
 #include "harness/records/inputs.h"
 #include "jobs/init.h"
@@ -32,6 +33,7 @@ struct TuneVerbOptions {
   jobs::InitOptions job;
   std::string name = "tune";
   int finalists = 3;
+  bool accept_changed = false;
   fs::path profile;
 };
 
@@ -91,13 +93,29 @@ Options JobOptions(jobs::InitOptions& job) {
       Bind("--steps N", "steps of a trial", job.steps)};
 }
 
-// Writes the manifest unless it has this content already.
+constexpr const char* kCheck = "# check ";
+
+// With a last line that shows whether the text was edited.
+std::string Checked(const std::string& text) {
+  return fmt::format("{}{}{:016x}: an edited file is not replaced\n", text,
+                     kCheck, common::Hash(text));
+}
+
+// Writes the manifest of a command line unless it has this content already.
+// Errors: throws InputError if it would replace what the user wrote.
 void WriteManifest(const jobs::InitOptions& job) {
-  const std::string text = jobs::ManifestText(job);
-  if (common::ReadFileIfExists(job.manifest) != text) {
-    common::CreateFolders(fs::absolute(job.manifest).parent_path());
-    common::ReplaceFile(job.manifest, text);
+  const std::string text = Checked(jobs::ManifestText(job));
+  const auto old = common::ReadFileIfExists(job.manifest);
+  if (old == text) {
+    return;
   }
+  if (old && Checked(old->substr(0, old->rfind(kCheck))) != *old) {
+    throw common::InputError(fmt::format(
+        "{0}: it was edited, or another version wrote it: `oppa tune {0}` runs "
+        "it; for this command line, give another --name",
+        job.manifest.string()));
+  }
+  common::ReplaceFile(job.manifest, text);
 }
 
 VerbOptions VerbOptionsOf(const harness::Manifest& manifest) {
@@ -112,6 +130,7 @@ int TuneHere(const TuneVerbOptions& options, const Words& words) {
   jobs::TuneOptions tune{.manifest = options.job.manifest,
                          .command = fmt::format("{}", fmt::join(words, " ")),
                          .finalists = options.finalists,
+                         .accept_changed = options.accept_changed,
                          .profile = options.profile,
                          .write_page = [](const fs::path& folder) {
                            return WriteSearchPage(folder, {});
@@ -133,8 +152,8 @@ int TuneInAJob(const TuneVerbOptions& options, const Words& words) {
   const harness::Testbeds testbeds;
   (void)harness::CheckManifest(manifest, testbeds);
   const fs::path folder = ExperimentFolder(verb, manifest);
-  const auto recorded =
-      harness::PrepareRecords(manifest, folder, false, testbeds);
+  const auto recorded = harness::PrepareRecords(
+      manifest, folder, options.accept_changed, testbeds);
   if (recorded.front().finished && fs::exists(folder / "best.json")) {
     return TuneHere(options, words);  // nothing is left to measure
   }
@@ -158,12 +177,26 @@ int TuneInAJob(const TuneVerbOptions& options, const Words& words) {
   return code;
 }
 
-int RunTune(TuneVerbOptions& options, const Words& words) {
+int TuneManifest(const TuneVerbOptions& options, const Words& words) {
+  return (options.job.nodes.slurm == "search" ? TuneInAJob : TuneHere)(options,
+                                                                       words);
+}
+
+// Writes the manifest of a command line and runs it. Where bad input ends that,
+// the manifest is as it was.
+int TuneCommand(TuneVerbOptions& options, const Words& words) {
   jobs::InitOptions& job = options.job;
-  if (job.manifest.empty()) {
-    job.folder = fs::current_path();
-    job.manifest = job.folder / "oppa-results" / (options.name + ".toml");
-    WriteManifest(job);
+  if (!harness::IsSafeName(options.name)) {
+    throw common::InputError(fmt::format(
+        "--name '{}': use letters, digits, '.', '_' and '-', a letter or digit "
+        "first",
+        options.name));
+  }
+  job.folder = fs::current_path();
+  job.manifest = job.folder / "oppa-results" / (options.name + ".toml");
+  const auto old = common::ReadFileIfExists(job.manifest);
+  WriteManifest(job);
+  try {
     if (!options.profile.empty()) {
       const jobs::TuneJob written(job.manifest);
       if (const auto next = jobs::Profile(options.profile, written).Fastest()) {
@@ -171,12 +204,27 @@ int RunTune(TuneVerbOptions& options, const Words& words) {
         WriteManifest(job);
       }
     }
-    fmt::print("manifest: {}\n", common::Printable(job.manifest.string()));
-  } else if (!job.command.empty()) {
+    fmt::print("manifest: {}\n", job.manifest.string());
+    return TuneManifest(options, words);
+  } catch (const common::InputError&) {
+    if (old) {
+      common::ReplaceFile(job.manifest, *old);
+    } else {
+      fs::remove(job.manifest);
+    }
+    throw;
+  }
+}
+
+int RunTune(TuneVerbOptions& options, const Words& words) {
+  if (options.job.manifest.empty()) {
+    return TuneCommand(options, words);
+  }
+  if (!options.job.command.empty()) {
     throw common::InputError(
         "tune: give a manifest or a command line after --, not both");
   }
-  return (job.nodes.slurm == "search" ? TuneInAJob : TuneHere)(options, words);
+  return TuneManifest(options, words);
 }
 
 int RunInit(jobs::InitOptions& job) {
@@ -185,7 +233,7 @@ int RunInit(jobs::InitOptions& job) {
     throw common::InputError(fmt::format(
         "{} exists; name another file with --output", job.manifest.string()));
   }
-  WriteManifest(job);
+  common::ReplaceFile(job.manifest, jobs::ManifestText(job));
   fmt::print("{} written; `oppa tune {}` runs it\n", job.manifest.string(),
              job.manifest.string());
   return 0;
@@ -217,6 +265,9 @@ Verbs TuneVerbs() {
                Bind("--name NAME", "of the search (default: tune)", tune->name),
                Bind("--finalists N", "configurations measured again at the end",
                     tune->finalists),
+               Bind("--accept-changed",
+                    "continue although the program or the manifest changed",
+                    tune->accept_changed),
                Bind("--profile FILE",
                     "trace of your present job by PyTorch's profiler: what it "
                     "says is slow is tried first",

@@ -41,9 +41,10 @@ void Read(const std::string& text, Range range, double& target) {
   } catch (const std::invalid_argument&) {
     target = -1.0;
   }
-  if (!(target > 0.0 || (or_zero && target == 0.0)) || !std::isfinite(target)) {
-    throw InputError(or_zero ? "must be a number >= 0"
-                             : "must be a number > 0");
+  constexpr double kMost = 1e15;  // beyond what a result can be computed from
+  if (!(target > 0.0 || (or_zero && target == 0.0)) || !(target <= kMost)) {
+    throw InputError(fmt::format("must be a number {} 0, at most {:g}",
+                                 or_zero ? ">=" : ">", kMost));
   }
 }
 

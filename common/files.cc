@@ -150,6 +150,12 @@ fs::path WriteTemporaryFile(const fs::path& path, std::string_view text) {
 }
 
 void ReplaceFile(const fs::path& path, std::string_view text) {
+  std::error_code none;
+  const fs::file_status status = fs::status(path, none);
+  if (fs::exists(status) && !fs::is_regular_file(status)) {
+    throw std::runtime_error(
+        fmt::format("{}: it is not a regular file", path.string()));
+  }
   fs::rename(WriteTemporaryFile(path, text), path);
 }
 

@@ -5,10 +5,13 @@
 #include <fmt/format.h>
 
 #include "common/files.h"
+#include "common/hash.h"
 #include "common/text.h"
 
 namespace common {
 namespace {
+
+constexpr const char* kCheck = "check";
 
 // "line:column", counted from 1, of a byte that is counted from 1.
 std::string LineAndColumn(std::string_view text, std::size_t byte) {
@@ -18,6 +21,10 @@ std::string LineAndColumn(std::string_view text, std::size_t byte) {
   const std::size_t begin = newline == std::string_view::npos ? 0 : newline + 1;
   return fmt::format("{}:{}", std::ranges::count(before, '\n') + 1,
                      before.size() - begin + 1);
+}
+
+std::string CheckOf(const Json& json) {
+  return fmt::format("{:016x}", Hash(ToText(json)));
 }
 
 }  // namespace
@@ -60,6 +67,26 @@ Json ReadJson(const std::filesystem::path& path) {
 
 std::string ToText(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string SealedText(Json json) {
+  json[kCheck] = CheckOf(json);
+  return ToText(json, 2) + "\n";
+}
+
+bool Unseal(Json& json, const std::string& source) {
+  if (!json.is_object() || !json.contains(kCheck)) {
+    return false;
+  }
+  const Json check = json[kCheck];
+  json.erase(kCheck);
+  if (CheckOf(json) != check) {
+    throw InputError(fmt::format(
+        "{}: it does not match its check value: it was damaged or edited; "
+        "restore it, or move it away",
+        source));
+  }
+  return true;
 }
 
 }  // namespace common

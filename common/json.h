@@ -37,6 +37,15 @@ using Json = nlohmann::ordered_json;
 // are not UTF-8 are replaced by U+FFFD.
 [[nodiscard]] std::string ToText(const Json& json, int indent = -1);
 
+// The content of a file with this object and a last key "check": a hash of the
+// rest, by which Unseal finds damage.
+[[nodiscard]] std::string SealedText(Json json);
+
+// Removes that key. Returns whether there was one: files of earlier versions
+// have none.
+// Errors: throws InputError if the rest is not what was sealed.
+bool Unseal(Json& json, const std::string& source);
+
 // A list of structs with fields or of numbers that may be NaN or infinite.
 template <typename T>
 concept IsListOfFields = requires(T& list) {
@@ -197,6 +206,15 @@ template <HasFields T>
   const std::optional<std::string> text = ReadFileIfExists(path);
   return text ? std::optional(ParseJsonAs<T>(*text, path.string()))
               : std::nullopt;
+}
+
+// The struct in a file of SealedText, or of an earlier version.
+// Errors: as ReadJsonAs and Unseal.
+template <HasFields T>
+[[nodiscard]] T ReadSealedAs(const std::filesystem::path& path) {
+  Json json = ParseObject(ReadFile(path), path.string());
+  (void)Unseal(json, path.string());
+  return JsonAs<T>(json, path.string());
 }
 
 // The inverse: the content of a file.

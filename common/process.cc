@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,15 +36,21 @@ bool IsPlain(char c) {
          (c >= '0' && c <= '9') || kPlain.find(c) != std::string_view::npos;
 }
 
-// Waits for the end of a child, or until the time limit, at which its process
-// group is killed. Returns the exit code.
-int WaitUntil(pid_t child, double limit_s, bool& timed_out) {
+off_t SizeOf(const Descriptor& file) {
+  struct stat info {};
+  return ::fstat(file.get(), &info) == 0 ? info.st_size : 0;
+}
+
+// Waits for the end of a child, or until `why_end` returns a reason to kill its
+// process group. Returns the exit code.
+int WaitUntil(pid_t child, const std::function<std::string()>& why_end,
+              CommandResult& result) {
   constexpr std::chrono::milliseconds kLookInterval(5);
-  const double end_s = SteadySeconds() + limit_s;
   int status = 0;
   while (::waitpid(child, &status, WNOHANG) == 0) {
-    if (SteadySeconds() > end_s) {
-      timed_out = true;
+    result.errors = why_end();
+    if (!result.errors.empty()) {
+      result.cut_off = true;
       ::kill(-child, SIGKILL);
       return WaitFor(child);
     }
@@ -113,7 +120,7 @@ int WaitFor(pid_t child) {
 
 CommandResult RunCommand(const std::vector<std::string>& words,
                          const std::vector<std::string>& environment,
-                         double limit_s) {
+                         double limit_s, const std::function<bool()>& stop) {
   CommandResult result;
   // Files in memory, not pipes, which descendants of the program keep open.
   const Descriptor output(::memfd_create("output", MFD_CLOEXEC));
@@ -134,14 +141,20 @@ CommandResult RunCommand(const std::vector<std::string>& words,
         fmt::format("cannot start {}: {}", words.front(), strerror(errno));
     return result;
   }
+  const auto why_end = [&, end_s = SteadySeconds() + limit_s] {
+    constexpr off_t kMostOutput = 64 << 20;
+    return SteadySeconds() > end_s
+               ? fmt::format("timed out: {} gave no answer within {:g} s",
+                             words.front(), limit_s)
+           : stop && stop() ? fmt::format("{} was interrupted", words.front())
+           : SizeOf(output) + SizeOf(errors) > kMostOutput
+               ? fmt::format("{} printed too much", words.front())
+               : std::string();
+  };
   result.exit_code =
-      limited ? WaitUntil(child, limit_s, result.timed_out) : WaitFor(child);
+      limited ? WaitUntil(child, why_end, result) : WaitFor(child);
   result.output = Content(output);
-  result.errors = Content(errors);
-  if (result.timed_out) {
-    result.errors += fmt::format("timed out: {} gave no answer within {:g} s",
-                                 words.front(), limit_s);
-  }
+  result.errors = Content(errors) + result.errors;
   return result;
 }
 

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -35,19 +36,21 @@ struct ProcessOptions {
 [[nodiscard]] int WaitFor(pid_t child);
 
 struct CommandResult {
-  int exit_code = 127;     // 127: it could not be started; 128 + n: signal n
-  bool timed_out = false;  // killed at its time limit
-  std::string output;      // stdout
-  std::string errors;      // stderr
+  int exit_code = 127;   // 127: it could not be started; 128 + n: signal n
+  bool cut_off = false;  // killed at a limit; `errors` ends with the reason
+  std::string output;    // stdout
+  std::string errors;    // stderr
 };
 
 // Runs a program to its end and keeps what it printed. Descendants that outlive
 // it are not waited for. With a time limit, the program is in a process group
-// of its own, which is killed at the limit.
+// of its own, which is killed at the limit, when it has printed 64 MiB, and
+// when `stop` returns true.
 [[nodiscard]] CommandResult RunCommand(
     const std::vector<std::string>& words,
     const std::vector<std::string>& environment,
-    double limit_s = std::numeric_limits<double>::infinity());
+    double limit_s = std::numeric_limits<double>::infinity(),
+    const std::function<bool()>& stop = {});
 
 // Pointers into `words`, a null pointer last, as exec(3) and posix_spawn(3)
 // expect them. They are valid as long as `words` is not changed.

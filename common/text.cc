@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "common/output.h"
 
 namespace common {
 
@@ -35,14 +36,7 @@ std::vector<std::string_view> Split(std::string_view text, char separator) {
 }
 
 std::string Printable(std::string_view text) {
-  std::string printable(text);
-  std::replace_if(
-      printable.begin(), printable.end(),
-      [](unsigned char c) {
-        return (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
-      },
-      '?');
-  return printable;
+  return PrintableText().Take(text);
 }
 
 bool IsTooDeep(std::string_view text) {

@@ -13,6 +13,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/json.h"
+#include "common/output.h"
 #include "common/ranges.h"
 #include "common/text.h"
 #include "harness/records/lease.h"
@@ -370,9 +371,8 @@ void Progress::PrintLine() {
 void Progress::Clear() {
   if (painted_lines_ > 0) {
     // To the start of the block, then erase from there on.
-    fmt::print(out_, "\x1b[{}F\x1b[J", painted_lines_);
+    common::WriteControl(out_, fmt::format("\x1b[{}F\x1b[J", painted_lines_));
     painted_lines_ = 0;
-    std::fflush(out_);
   }
 }
 

@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/stat.h>
 
 #include "common/files.h"
 #include "common/json.h"
@@ -91,11 +90,39 @@ std::string ToString(const SpeedUp& speed_up) {
 }
 
 // For finals.json.
+void VisitFields(common::FieldsOf<Finals> auto& finals, const auto& visit) {
+  visit("trials", finals.trials);
+  visit("finalists", finals.finalists);
+}
 void VisitFields(common::FieldsOf<Finalist> auto& finalist, const auto& visit) {
   visit("config", finalist.config);
   visit("rounds", finalist.rounds);
   visit("peak_memory_bytes", finalist.peak_memory_bytes);
   visit("duration_s", finalist.duration_s);
+}
+
+Finals ReadFinals(const fs::path& file) {
+  const std::optional<std::string> text = common::ReadFileIfExists(file);
+  common::Json json =
+      text ? common::ParseJson(*text, file.string()) : common::Json();
+  if (!common::Unseal(json, file.string())) {
+    return {};
+  }
+  auto finals = common::JsonAs<Finals>(json, file.string());
+  for (const Finalist& each : finals.finalists) {
+    for (const std::vector<double>& round : each.rounds) {
+      const bool possible = std::ranges::all_of(round, [](double time_s) {
+        return time_s >= trials::kLeastStepSeconds &&
+               time_s <= trials::kMostStepSeconds;
+      });
+      if (!possible) {
+        throw common::InputError(
+            fmt::format("{}: {} has a time that no step takes", file.string(),
+                        each.config));
+      }
+    }
+  }
+  return finals;
 }
 
 namespace {
@@ -132,18 +159,15 @@ std::vector<Finalist> Choose(const TuneJob& job, int count) {
   return finalists;
 }
 
-// What the file has of these finalists.
-void Load(const fs::path& file, std::vector<Finalist>& finalists) {
-  const std::optional<std::string> text = common::ReadFileIfExists(file);
-  if (!text) {
-    return;
-  }
-  for (const common::Json& json : common::ParseJson(*text, file.string())) {
-    const auto known = common::JsonAs<Finalist>(json, file.string());
-    for (Finalist& finalist : finalists) {
-      if (finalist.config == known.config) {
-        finalist = known;
-      }
+// What the file has of these finalists. Measurements after fewer trials were
+// made on another day, perhaps of a busier machine.
+void Load(const fs::path& file, Finals& finals) {
+  const Finals known = ReadFinals(file);
+  for (Finalist& finalist : finals.finalists) {
+    const auto same =
+        std::ranges::find(known.finalists, finalist.config, &Finalist::config);
+    if (known.trials == finals.trials && same != known.finalists.end()) {
+      finalist = *same;
     }
   }
 }
@@ -204,10 +228,11 @@ Round NextRound(std::vector<Finalist>& finalists, std::size_t round) {
 }  // namespace
 
 std::vector<Finalist> MeasureFinalists(TuneJob& job, int count) {
-  std::vector<Finalist> finalists = Choose(job, count);
-  const fs::path file = job.folder() / "finals.json";
-  Load(file, finalists);
   const std::vector<trials::Trial> trials = job.Recorded();
+  Finals finals{static_cast<int>(trials.size()), Choose(job, count)};
+  std::vector<Finalist>& finalists = finals.finalists;
+  const fs::path file = job.folder() / "finals.json";
+  Load(file, finals);
   const double limit_s = job.manifest().budget.time_s / kSearchShare -
                          (trials.empty() ? 0.0 : trials.back().elapsed_s);
   for (std::size_t round = 0; round < kRounds; ++round) {
@@ -224,8 +249,7 @@ std::vector<Finalist> MeasureFinalists(TuneJob& job, int count) {
       if (!MeasureOnce(job, *finalist, what)) {
         return finalists;  // interrupted
       }
-      common::ReplaceFile(file,
-                          common::ToText(common::ToJson(finalists), 2) + "\n");
+      common::ReplaceFile(file, common::SealedText(common::ToJson(finals)));
     }
   }
   return finalists;
@@ -252,8 +276,11 @@ void WriteBest(const fs::path& folder, const trials::RenderedJob& rendered,
   const std::string script = fmt::format("#!/bin/sh\n# {}{} \"$@\"\n", comment,
                                          trials::CommandLine(rendered));
   common::ReplaceFile(folder / "best.sh", script);
-  ::chmod((folder / "best.sh").c_str(), 0755);
-  common::ReplaceFile(folder / "best.json", common::ToText(result, 2) + "\n");
+  const auto mode =
+      static_cast<unsigned>(fs::status(folder / "best.sh").permissions());
+  fs::permissions(folder / "best.sh",  // who may read it may run it
+                  static_cast<fs::perms>(mode | ((mode & 0444U) >> 2U)));
+  common::ReplaceFile(folder / "best.json", common::SealedText(result));
 }
 
 // "p = 0.012", "p < 0.001"

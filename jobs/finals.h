@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,16 @@ struct Finalist {
   std::optional<double> peak_memory_bytes;
   std::optional<double> duration_s = std::nullopt;  // of all rounds
 };
+
+// finals.json.
+struct Finals {
+  int trials = 0;  // of the search that they follow
+  std::vector<Finalist> finalists;
+};
+
+// What the file has; nothing of an earlier version.
+// Errors: throws InputError for a damaged file and for an impossible time.
+[[nodiscard]] Finals ReadFinals(const std::filesystem::path& file);
 
 // The mean time of a step with its standard error. Rounds are independent
 // starts of the program, and steps of one round are alike, so the variance of
@@ -65,8 +76,8 @@ struct SpeedUp {
 // stopped early, perhaps because of noise, and the job as it is once in each
 // round, as long as they contend, so that a drift of the machine meets all of
 // them; a third round only if it fits into the minutes. Prints each run. What
-// finals.json has of an interrupted call is not measured again. After a stop
-// signal, returns what has been measured.
+// finals.json has of an interrupted call after as many trials is not measured
+// again. After a stop signal, returns what has been measured.
 [[nodiscard]] std::vector<Finalist> MeasureFinalists(TuneJob& job, int count);
 
 // Compares the finalists, prints the fastest with its command line, its

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/json.h"
 #include "common/text.h"
 #include "common/units.h"
 #include "jobs/job.h"
@@ -212,14 +213,15 @@ JobDraft DraftJob(const InitOptions& options) {
 
 // The text as a string of a manifest, with its quotes.
 std::string TomlString(const std::string& text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      quoted += '\\';
+  try {
+    std::string quoted = common::Json(text).dump();
+    for (std::size_t at = 0; (at = quoted.find('\x7f', at)) != quoted.npos;) {
+      quoted.replace(at, 1, "\\u007f");
     }
-    quoted += c;
+    return quoted;
+  } catch (const common::Json::exception&) {
+    throw InputError(fmt::format("'{}' is not UTF-8 text", text));
   }
-  return quoted + '"';
 }
 
 // A path of the user's, relative to the folder of the manifest.

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <functional>
 #include <optional>
-#include <regex>
 #include <set>
 #include <stdexcept>
 #include <tuple>
@@ -15,6 +14,7 @@
 
 #include "common/files.h"
 #include "common/json.h"
+#include "common/pattern.h"
 #include "common/quantiles.h"
 #include "common/text.h"
 #include "common/units.h"
@@ -152,13 +152,13 @@ void ReadTrace(const std::string& text, const std::string& file,
 }
 
 // Of a progress bar: "12/100 [00:31<03:47, 2.58s/it]"; nothing in other lines.
-std::optional<double> ProgressBarTime(const std::string& line) {
-  static const std::regex rate(R"(, +([0-9.]+)(s/it|it/s)[\],])");
-  std::smatch match;
-  if (line.size() > 4096 || !std::regex_search(line, match, rate)) {
+std::optional<double> ProgressBarTime(std::string_view line) {
+  static const common::Pattern rate(R"(, +([0-9]+\.?[0-9]*)(s/it|it/s)[\],])");
+  const std::vector<std::string_view> match = rate.Find(line);
+  if (match.empty()) {
     return std::nullopt;
   }
-  const double number = common::ParseDouble(match[1].str());
+  const double number = common::ParseDouble(match[1]);
   return match[2] == "s/it" ? number : 1.0 / number;
 }
 
@@ -182,7 +182,7 @@ void ReadLog(const std::string& text, const Job& job, Run& run) {
       run.peak_memory_bytes = std::max(run.peak_memory_bytes,
                                        report->peak_memory_bytes.value_or(0.0));
     }
-    if (const auto time_s = ProgressBarTime(std::string(line))) {
+    if (const auto time_s = ProgressBarTime(line)) {
       of_bar.push_back(*time_s);
     }
   }
@@ -198,17 +198,15 @@ void ReadLog(const std::string& text, const Job& job, Run& run) {
 // The command line whose arguments Megatron-LM lists in its log:
 // "  tensor_model_parallel_size ...................... 2".
 std::vector<std::string> LoggedWords(const std::string& log) {
-  static const std::regex argument(R"(([a-z0-9_]+) \.{3,} (\S+)\s*$)");
+  static const common::Pattern argument(R"(([a-z0-9_]+) \.{3,} (\S+)\s*$)");
   std::vector<std::string> words;
   for (const std::string_view line : common::Split(log, '\n')) {
-    std::smatch match;
-    const std::string text(line.substr(0, 400));
-    if (std::regex_search(text, match, argument) && match[2] != "False" &&
-        match[2] != "None") {
-      words.push_back("--" + match[1].str());
+    const std::vector<std::string_view> match = argument.Find(line);
+    if (!match.empty() && match[2] != "False" && match[2] != "None") {
+      words.push_back(fmt::format("--{}", match[1]));
       std::ranges::replace(words.back(), '_', '-');
       if (match[2] != "True") {
-        words.push_back(match[2]);
+        words.emplace_back(match[2]);
       }
     }
   }

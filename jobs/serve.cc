@@ -152,7 +152,7 @@ class Session {
       return {{"op", op}, {"trials", Trials()}};
     }
     if (op == "plan") {
-      return Plan(request.value("count", 10));
+      return Plan(common::ToInteger<int>(request.value("count", Json(10))));
     }
     if (op == "space") {
       return Space();
@@ -355,7 +355,8 @@ class Session {
     std::vector<double> steps;
     while (const auto message = Await({"report", "tell"}, rule)) {
       try {
-        RequireIn("trial", message->at("trial").get<int>(), number, number);
+        RequireIn("trial", common::ToInteger<int>(message->at("trial")), number,
+                  number);
         if (message->at("op") == "tell") {
           Measurement measured = Told(*message, steps, request.max_steps,
                                       common::SteadySeconds() - begin_s);
@@ -389,6 +390,8 @@ class Session {
                 {"message", ""}};
     all.update(message);
     auto measured = common::JsonAs<Measurement>(all, "tell");
+    constexpr std::size_t kMostMessage = 300;  // bytes
+    measured.message.resize(std::min(measured.message.size(), kMostMessage));
     std::vector<double>& steps = measured.step_times_s;
     if (std::cmp_greater(steps.size(), max_steps)) {
       steps.resize(max_steps);

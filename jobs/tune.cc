@@ -17,6 +17,7 @@
 #include "common/units.h"
 #include "harness/local_pool.h"
 #include "harness/records/inputs.h"
+#include "harness/records/lease.h"
 #include "harness/run_one.h"
 #include "harness/slurm/run_task.h"
 #include "harness/stop.h"
@@ -48,7 +49,7 @@ std::string ErrorLines(const fs::path& log) {
   const std::size_t end = error.lines();
   std::string text = fmt::format("  lines of {}:\n", log.string());
   for (std::size_t i = end - std::min(end, kLogLines); i < end; ++i) {
-    text += fmt::format("    {}\n", common::Printable(lines[i]));
+    text += fmt::format("    {}\n", lines[i]);
   }
   return end == 0 ? "" : text;
 }
@@ -141,8 +142,10 @@ class Tuning {
     const harness::Testbed& testbed = job_.testbed();
     (void)harness::CheckManifest(manifest, job_.testbeds());
     harness::CatchStopSignals();
-    harness::PrepareRecords(manifest, job_.folder(), /*accept_changed=*/false,
+    harness::PrepareRecords(manifest, job_.folder(), options_.accept_changed,
                             job_.testbeds());
+    // Two programs at once would slow each other down.
+    const harness::Lease lease(job_.folder());
     fmt::print("{}\n{}; results: {}\n", testbed.description,
                Count(testbed.space->size(), "configuration"),
                job_.folder().string());
@@ -334,7 +337,7 @@ class Tuning {
             ? "not recorded"
             : fmt::format("{} ({}): {}\n{}", job_.Text(failed->config),
                           ToString(failed->measurement.outcome),
-                          common::Printable(failed->measurement.message),
+                          failed->measurement.message,
                           ErrorLines(harness::NewestLog(
                               job_.run_folder(), job_.Text(failed->config)))));
     return 1;

@@ -16,6 +16,7 @@ struct TuneOptions {
   std::filesystem::path manifest;  // of a search with type = "command"
   std::string command;             // the command line of oppa, for records
   int finalists = 3;               // measured again at the end; 0: none
+  bool accept_changed = false;     // see harness::PrepareRecords
   MakeTrialJobs trial_jobs;        // empty: trials run in this process
   std::filesystem::path profile;   // of the present job (Profile); "": none
   // Writes the result page of a folder and returns its path; called after every
@@ -28,7 +29,7 @@ struct TuneOptions {
 // alike; 128 + n after signal n, or harness::kStoppedEarly if nodes were lost,
 // when the same command resumes.
 // Errors: throws InputError for a manifest that is not of one search with a
-// program.
+// program, LeaseLost while another process tunes in the folder.
 [[nodiscard]] int Tune(const TuneOptions& options);
 
 }  // namespace jobs

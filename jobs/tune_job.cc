@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "common/output.h"
 #include "common/text.h"
 #include "common/units.h"
 #include "harness/local_pool.h"
@@ -197,7 +198,7 @@ std::string TuneJob::Describe(const trials::Measurement& measurement) const {
   }
   std::string outcome(ToString(measurement.outcome));
   std::ranges::replace(outcome, '_', ' ');
-  return fmt::format("{}: {}", outcome, common::Printable(measurement.message));
+  return fmt::format("{}: {}", outcome, measurement.message);
 }
 
 fs::path TuneJob::LogOf(const trials::ParallelConfig& config) const {
@@ -207,7 +208,8 @@ fs::path TuneJob::LogOf(const trials::ParallelConfig& config) const {
 void ShowStatus(const std::string& text) {
   static const bool terminal = ::isatty(STDOUT_FILENO) != 0;
   if (terminal) {
-    fmt::print("\r\x1b[K{}", text);
+    common::WriteControl(stdout, "\r\x1b[K");
+    fmt::print("{}", text);
     std::fflush(stdout);
   }
 }

@@ -284,8 +284,9 @@ class Document {
  private:
   [[nodiscard]] std::string Heading(std::string_view level,
                                     const std::string& title) const {
-    return fmt::format("{}{}\n\n", form_ == Form::kMarkdown ? level : "",
-                       title);
+    return form_ == Form::kMarkdown
+               ? fmt::format("{}{}\n\n", level, EscapeMarkdown(title))
+               : title + "\n\n";
   }
 
   // The table; the meaning of each of its columns is added to the legend, once,

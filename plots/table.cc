@@ -176,8 +176,19 @@ std::string ToText(const Table& table) {
   return text;
 }
 
+std::string EscapeMarkdown(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    escaped += c == '|' ? "\\|" : c == '<' ? "&lt;" : std::string(1, c);
+  }
+  return escaped;
+}
+
 std::string ToMarkdown(const Table& table) {
-  const Shown shown = ShownOf(table);
+  Shown shown = ShownOf(table);
+  for (std::vector<std::string>& line : shown.lines) {
+    std::ranges::transform(line, line.begin(), EscapeMarkdown);
+  }
   const std::vector<std::size_t> widths = Widths(shown);
   std::string text;
   for (std::size_t i = 0; i < shown.lines.size(); ++i) {

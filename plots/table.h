@@ -107,6 +107,9 @@ template <typename Thing, typename RowOf>
 // Text as the content of an HTML element or of an attribute in double quotes.
 [[nodiscard]] std::string EscapeHtml(std::string_view text);
 
+// Text as a cell or a heading of Markdown.
+[[nodiscard]] std::string EscapeMarkdown(std::string_view text);
+
 // Breaks at spaces into lines of at most `width` characters.
 [[nodiscard]] std::vector<std::string> Wrap(std::string_view text,
                                             std::size_t width);

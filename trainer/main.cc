@@ -165,7 +165,7 @@ Job MakeJob(const Options& o) {
                : trial.contains("seed") ? Integer<std::uint64_t>(trial, "seed")
                                         : 0;
   } catch (const Json::exception& e) {
-    throw InputError(fmt::format("OPPA_TRIAL: {}", e.what()));
+    common::FailToConvert("OPPA_TRIAL", e);
   }
   job.model = trials::ReadModel(o.model);
   job.constants = trainer::ReadModelConstants(o.model);

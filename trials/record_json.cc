@@ -76,7 +76,7 @@ namespace {
 
 template <typename Info>
 std::string FileText(const Info& info) {
-  return common::ToText(common::ToJson(info), 2) + "\n";
+  return common::SealedText(common::ToJson(info));
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ void Write(const std::filesystem::path& folder, const RunInfo& info) {
 }
 
 RunInfo ReadRunInfo(const std::filesystem::path& run_folder) {
-  return common::ReadJsonAs<RunInfo>(run_folder / "run.json");
+  return common::ReadSealedAs<RunInfo>(run_folder / "run.json");
 }
 
 void Write(const std::filesystem::path& folder, const ProblemInfo& info) {
@@ -96,7 +96,7 @@ void Write(const std::filesystem::path& folder, const ProblemInfo& info) {
 }
 
 ProblemInfo ReadProblemInfo(const std::filesystem::path& problem_folder) {
-  return common::ReadJsonAs<ProblemInfo>(problem_folder / "problem.json");
+  return common::ReadSealedAs<ProblemInfo>(problem_folder / "problem.json");
 }
 
 void Write(const std::filesystem::path& folder, const ExperimentInfo& info) {
@@ -105,8 +105,8 @@ void Write(const std::filesystem::path& folder, const ExperimentInfo& info) {
 
 ExperimentInfo ReadExperimentInfo(
     const std::filesystem::path& experiment_folder) {
-  return common::ReadJsonAs<ExperimentInfo>(experiment_folder /
-                                            "experiment.json");
+  return common::ReadSealedAs<ExperimentInfo>(experiment_folder /
+                                              "experiment.json");
 }
 
 }  // namespace trials

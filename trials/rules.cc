@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
-#include <regex>
 #include <stdexcept>
 #include <utility>
 
@@ -12,6 +11,7 @@
 
 #include "common/error.h"
 #include "common/files.h"
+#include "common/pattern.h"
 #include "common/text.h"
 
 namespace trials {
@@ -112,19 +112,20 @@ class Translator {
 
   void Run() {
     // A variable, a word, a number, a sign.
-    static const std::regex token(
+    static const common::Pattern token(
         R"(\$(\w*)|([A-Za-z_]\w*)|(\d[\w.]*)|[=!<>]=|)"
         "\u2260|\u2264|\u2265|[\\s\\S]");
-    for (std::sregex_iterator it(expression_.begin(), expression_.end(), token);
-         it != std::sregex_iterator(); ++it) {
-      const std::smatch& match = *it;
-      at_ = static_cast<std::size_t>(match.position());
-      const std::string translation = match[1].matched   ? Variable(match[1])
-                                      : match[2].matched ? Word(match[2])
-                                      : match[3].matched ? Number(match[3])
-                                                         : Sign(match.str());
+    for (at_ = 0; at_ < expression_.size();) {
+      const std::vector<std::string_view> match = token.Find(expression_, at_);
+      const std::string word(match[0]);
+      const std::string translation = word.front() == '$'
+                                          ? Variable(word.substr(1))
+                                      : !match[2].empty() ? Word(word)
+                                      : !match[3].empty() ? Number(word)
+                                                          : Sign(word);
       text_ += translation;
       origin_.insert(origin_.end(), translation.size(), at_);
+      at_ += word.size();
     }
   }
 

@@ -4,7 +4,10 @@
 #include <system_error>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "common/files.h"
+#include "common/json.h"
 #include "harness/records/journal.h"
 #include "harness/slurm/submission.h"
 #include "trials/record.h"
@@ -30,19 +33,70 @@ void CheckRun(const fs::path& folder, CheckSummary& summary) {
   }
 }
 
-// One of the files that describe runs and submissions.
+// Notes the runs that the experiment has and that left no records.
+void CheckExperiment(const fs::path& folder, CheckSummary& summary) {
+  const trials::ExperimentInfo info = trials::ReadExperimentInfo(folder);
+  std::vector<std::string> missing;
+  for (const std::string& problem : info.problems) {
+    for (const auto& method : info.methods) {
+      for (int repeat = 1; repeat <= info.repeats; ++repeat) {
+        const fs::path run =
+            trials::RunFolder(folder, problem, method.name, repeat);
+        if (!common::EntryExists(run / "run.json")) {
+          missing.push_back(run.lexically_relative(folder).string());
+        }
+      }
+    }
+  }
+  if (!missing.empty()) {
+    constexpr std::size_t kMost = 5;
+    const std::size_t count = missing.size();
+    missing.resize(std::min(count, kMost));
+    summary.notes.push_back(fmt::format(
+        "{}: {} of its runs have no records: {}{}", folder.string(), count,
+        fmt::join(missing, ", "), count > kMost ? ", ..." : ""));
+  }
+}
+
+// One of the files that describe runs and submissions, or a run without one.
 void CheckFile(const fs::path& path, CheckSummary& summary) {
+  const fs::path folder = path.parent_path();
+  const std::string name = path.filename();
+  if (name == "run.json") {
+    CheckRun(folder, summary);
+  } else if (name == "trials.csv") {
+    if (!common::EntryExists(folder / "run.json") &&
+        !trials::ReadTrials(folder).empty()) {
+      throw common::InputError(fmt::format("{}: missing; the folder has trials",
+                                           (folder / "run.json").string()));
+    }
+  } else if (name == "problem.json") {
+    (void)trials::ReadProblemInfo(folder);
+  } else if (name == "experiment.json") {
+    CheckExperiment(folder, summary);
+  } else if (name == "finals.json" || name == "best.json") {
+    common::Json json = common::ReadJson(path);
+    (void)common::Unseal(json, path.string());
+  } else if (name == "submission.json") {
+    (void)ReadSubmission(folder);
+  } else if (name == "tasks.jsonl") {
+    (void)ReadTasks(folder);
+  }
+}
+
+void CheckBelow(const fs::path& folder, CheckSummary& summary) {
   try {
-    if (path.filename() == "run.json") {
-      CheckRun(path.parent_path(), summary);
-    } else if (path.filename() == "problem.json") {
-      (void)trials::ReadProblemInfo(path.parent_path());
-    } else if (path.filename() == "experiment.json") {
-      (void)trials::ReadExperimentInfo(path.parent_path());
-    } else if (path.filename() == "submission.json") {
-      (void)ReadSubmission(path.parent_path());
-    } else if (path.filename() == "tasks.jsonl") {
-      (void)ReadTasks(path.parent_path());
+    for (const fs::path& path : common::ListFolder(folder)) {
+      std::error_code none;
+      if (fs::is_directory(fs::symlink_status(path, none))) {
+        CheckBelow(path, summary);
+        continue;
+      }
+      try {
+        CheckFile(path, summary);
+      } catch (const common::InputError& e) {
+        summary.damage.emplace_back(e.what());
+      }
     }
   } catch (const common::InputError& e) {
     summary.damage.emplace_back(e.what());
@@ -52,21 +106,12 @@ void CheckFile(const fs::path& path, CheckSummary& summary) {
 }  // namespace
 
 CheckSummary CheckRecordsBelow(const fs::path& results) {
-  std::error_code error;
-  fs::recursive_directory_iterator entry(results, error);
-  if (error) {
+  if (!fs::is_directory(results)) {
     throw common::InputError(
-        fmt::format("{}: {}", results.string(), error.message()));
+        fmt::format("{}: no such folder", results.string()));
   }
-  std::vector<fs::path> files;
-  for (const fs::directory_entry& file : entry) {
-    files.push_back(file.path());
-  }
-  std::ranges::sort(files);
   CheckSummary summary;
-  for (const fs::path& file : files) {
-    CheckFile(file, summary);
-  }
+  CheckBelow(results, summary);
   return summary;
 }
 

@@ -37,7 +37,9 @@ void TakeSteps(const std::filesystem::path& folder,
   std::size_t step = 0;
   for (trials::Trial& trial : committed) {
     std::vector<double>& step_times_s = trial.measurement.step_times_s;
-    for (; step < steps.size() && steps[step].trial == trial.number; ++step) {
+    for (; step < steps.size() && steps[step].trial == trial.number &&
+           std::cmp_equal(steps[step].step, step_times_s.size() + 1);
+         ++step) {
       step_times_s.push_back(steps[step].step_time_s);
     }
     if (std::cmp_not_equal(step_times_s.size(), trial.steps)) {
@@ -111,7 +113,9 @@ struct Journal::Contents {
   std::vector<std::string> notes;
 
  private:
-  void TakeTrials(const trials::Rows<trials::Trial>& rows, std::size_t count);
+  // Refuses trials that are not in order.
+  void TakeTrials(const std::filesystem::path& folder,
+                  const trials::Rows<trials::Trial>& rows, std::size_t count);
   // The rows of the first `count` trials. Refuses records of trials beyond the
   // next one, and notes what it drops.
   template <typename Record>
@@ -137,8 +141,16 @@ std::string Journal::Contents::Head(const std::filesystem::path& folder,
 }
 
 // Rows of a file with other columns are written again.
-void Journal::Contents::TakeTrials(const trials::Rows<trials::Trial>& rows,
+void Journal::Contents::TakeTrials(const std::filesystem::path& folder,
+                                   const trials::Rows<trials::Trial>& rows,
                                    std::size_t count) {
+  for (std::size_t i = 0; i < rows.records.size(); ++i) {
+    if (std::cmp_not_equal(rows.records[i].number, i + 1)) {
+      Refuse(folder / trials::FileOf<trials::Trial>().name,
+             fmt::format("trial {} is in the place of trial {}",
+                         rows.records[i].number, i + 1));
+    }
+  }
   committed.assign(rows.records.begin(),
                    rows.records.begin() + static_cast<std::ptrdiff_t>(count));
   if (rows.columns == trials::KnobColumns{custom}) {
@@ -155,7 +167,7 @@ Journal::Contents::Contents(const std::filesystem::path& folder,
                             const std::vector<std::string>& knobs,
                             std::size_t dropped) {
   using trials::ReadRows;
-  const auto rows = ReadRows<trials::Trial>(folder, true);
+  const auto rows = ReadRows<trials::Trial>(folder);
   const auto step_rows = ReadRows<trials::StepRecord>(folder, true);
   const auto fit_rows = ReadRows<trials::FitRecord>(folder, true);
   const auto times = ReadRows<trials::SuggestionTime>(folder, true);
@@ -163,7 +175,7 @@ Journal::Contents::Contents(const std::filesystem::path& folder,
   const std::size_t count = rows.records.size() - dropped;
   custom = Union(rows.columns.custom, knobs);
   NoteDropped(rows, rows.records.size(), notes);
-  TakeTrials(rows, count);
+  TakeTrials(folder, rows, count);
   steps = Head(folder, step_rows, count);
   fits = Head(folder, fit_rows, count);
   suggestion_times = Head(folder, times, count);

@@ -27,11 +27,11 @@ struct AppendFile {
 // A trial's rows are written in the order steps, fits, suggestion time, plan,
 // trial, each file durable before the next is touched: the row in trials.csv
 // commits the trial. Opening takes the lease (one writer, lease.h), drops the
-// last line of a file if it is cut off or fails its check, and then the rows of
-// the trial that was being written. A crash can leave nothing else to drop: if
-// steps of a committed trial are missing, or if the other files contain trials
-// beyond the next one, then trials.csv or steps.csv has lost rows. That is an
-// error, and no file is changed.
+// last line of a file if it is cut off, or fails its check and commits nothing,
+// and then the rows of the trial that was being written. A crash can leave
+// nothing else to drop: if steps of a committed trial are missing, or if the
+// other files contain trials beyond the next one, then trials.csv or steps.csv
+// has lost rows. That is an error, and no file is changed.
 //
 // Two files are not needed to resume. Rows of fits.csv follow from the history:
 // CheckFits compares them, and completes the file where it was cut off. Where

@@ -13,6 +13,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "harness/stop.h"
 
 namespace harness {
 namespace {
@@ -213,7 +214,11 @@ common::CommandResult RunSlurmCommand(
     const std::vector<std::string>& environment) {
   // Slurm itself gives up after MessageTimeout, 10 s by default.
   constexpr double kLimitSeconds = 120.0;
-  return common::RunCommand(words, environment, kLimitSeconds);
+  constexpr double kStoppingSeconds = 10.0;  // what is started to clean up
+  const bool stopping = StopSignal() != 0;
+  return common::RunCommand(
+      words, environment, stopping ? kStoppingSeconds : kLimitSeconds,
+      [stopping] { return !stopping && StopSignal() != 0; });
 }
 
 std::int64_t ParseJobId(std::string_view output) {
@@ -260,14 +265,20 @@ std::int64_t Sbatch(const std::vector<std::string>& words,
         return id;
       }
     }
-    if (!IsTransient(result.errors)) {
+    const bool stops = StopSignal() != 0;  // it may have submitted the job
+    if (!stops && !IsTransient(result.errors)) {
       break;
     }
-    std::this_thread::sleep_for(std::chrono::seconds(2 * attempt));
+    if (!stops) {
+      std::this_thread::sleep_for(std::chrono::seconds(2 * attempt));
+    }
     const std::int64_t id =
         FindByComment(comment->substr(comment->find('=') + 1), environment);
     if (id > 0) {
       return id;
+    }
+    if (stops) {
+      break;
     }
   }
   std::string why(common::Trim(result.errors));
@@ -277,21 +288,26 @@ std::int64_t Sbatch(const std::vector<std::string>& words,
       common::ShellLine(words)));
 }
 
-std::string Cancel(const std::vector<std::string>& jobs) {
+std::string Cancel(const std::vector<std::string>& jobs,
+                   const std::string& experiment) {
   if (jobs.empty()) {
     return "";
   }
   std::vector<std::string> words = {"scancel", "--quiet"};
+  if (!experiment.empty()) {
+    words.push_back("--name=" + JobName(experiment));
+  }
   words.insert(words.end(), jobs.begin(), jobs.end());
   const common::CommandResult result = RunSlurmCommand(words);
   return result.exit_code == 0 ? "" : std::string(common::Trim(result.errors));
 }
 
-std::string Cancel(const std::vector<std::int64_t>& job_ids) {
+std::string Cancel(const std::vector<std::int64_t>& job_ids,
+                   const std::string& experiment) {
   std::vector<std::string> jobs(job_ids.size());
   std::transform(job_ids.begin(), job_ids.end(), jobs.begin(),
                  [](std::int64_t id) { return std::to_string(id); });
-  return Cancel(jobs);
+  return Cancel(jobs, experiment);
 }
 
 void CheckFolder(const std::filesystem::path& folder) {

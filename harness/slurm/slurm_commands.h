@@ -102,9 +102,12 @@ struct SlurmPlace {
 [[nodiscard]] std::int64_t Sbatch(const std::vector<std::string>& words,
                                   const std::vector<std::string>& environment);
 
-// scancel for these jobs or tasks ("17", "17_3"); its error message, or "".
-std::string Cancel(const std::vector<std::string>& jobs);
-std::string Cancel(const std::vector<std::int64_t>& job_ids);
+// scancel for these jobs or tasks ("17", "17_3"), but no job that is not of the
+// experiment, where it is named; its error message, or "".
+std::string Cancel(const std::vector<std::string>& jobs,
+                   const std::string& experiment = "");
+std::string Cancel(const std::vector<std::int64_t>& job_ids,
+                   const std::string& experiment = "");
 
 // Checks that sbatch does not interpret the path: '%' and '\' have a meaning in
 // names of output files.

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <exception>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "common/text.h"
 #include "harness/slurm/slurm_commands.h"
 #include "harness/slurm/submission.h"
+#include "harness/stop.h"
 
 namespace harness {
 namespace {
@@ -177,7 +179,13 @@ std::optional<Queue> ReadCachedQueue(const fs::path& experiment_folder,
   const common::Descriptor lock(::open((path.string() + ".lock").c_str(),
                                        O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (lock.ok()) {
-    ::flock(lock.get(), LOCK_EX);
+    // Anyone who may read the folder can hold the lock.
+    constexpr int kLooks = 50;
+    for (int look = 0; look < kLooks && StopSignal() == 0 &&
+                       ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0;
+         ++look) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
     if (auto queue = ReadCache(path)) {
       return queue;  // another process called squeue meanwhile
     }

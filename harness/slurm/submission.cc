@@ -117,12 +117,12 @@ std::string NewToken() {
 
 void WriteSubmission(const SlurmSubmission& submission) {
   common::StoreFile(submission.place.folder / "submission.json",
-                    common::JsonFileText(submission));
+                    common::SealedText(common::ToJson(submission)));
 }
 
 SlurmSubmission ReadSubmission(const fs::path& folder) {
   auto submission =
-      common::ReadJsonAs<SlurmSubmission>(folder / "submission.json");
+      common::ReadSealedAs<SlurmSubmission>(folder / "submission.json");
   submission.place.folder = folder;
   return submission;
 }

@@ -3,13 +3,13 @@
 #include <cmath>
 #include <cstddef>
 #include <optional>
-#include <regex>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "common/pattern.h"
 #include "plots/figure_files.h"
 #include "plots/table.h"
 
@@ -136,13 +136,17 @@ std::string SampleOf(const Series& series) {
 // number of things ("8 x A100"), and before the last word. None for no text.
 std::vector<std::string> Wrapped(const std::string& text, std::size_t width) {
   constexpr char kGlue = '\x1f';
-  static const std::regex whole(
+  static const common::Pattern whole(
       R"re(\([^()]{1,45}\)|"[^"]{1,45}"|\S+( x \S+)+|\d+ repeats?|\S+ \S+$)re");
   std::string glued = text;
-  for (std::sregex_iterator at(text.begin(), text.end(), whole), end; at != end;
-       ++at) {
-    const auto begin = glued.begin() + at->position();
-    std::replace(begin, begin + at->length(), ' ', kGlue);
+  std::size_t from = 0;
+  for (std::vector<std::string_view> found;
+       !(found = whole.Find(text, from)).empty();) {
+    from = static_cast<std::size_t>(found[0].data() - text.data());
+    const auto begin = glued.begin() + static_cast<std::ptrdiff_t>(from);
+    std::replace(begin, begin + static_cast<std::ptrdiff_t>(found[0].size()),
+                 ' ', kGlue);
+    from += found[0].size();
   }
   std::vector<std::string> lines =
       text.empty() ? std::vector<std::string>() : Wrap(glued, width);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -20,6 +21,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kRemedy =
     "install it (Debian, Ubuntu: apt-get install gnuplot-nox), then run the "
     "report again; the scripts (*.gp) and their data are written";
+
+constexpr const char* kDrawing = ".drawing-";
 
 // Whether a picture ends as its format does.
 bool IsComplete(const fs::path& picture) {
@@ -60,8 +63,21 @@ std::vector<std::string> TakePictures(const GnuplotJob& job,
   return missing;
 }
 
+// What a report that was killed an hour ago or earlier left.
+void RemoveOldDrawings(const fs::path& folder) {
+  constexpr std::chrono::hours kOld(1);
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none)) {
+    if (entry.path().filename().string().starts_with(kDrawing) &&
+        fs::file_time_type::clock::now() - entry.last_write_time(none) > kOld) {
+      fs::remove_all(entry.path(), none);
+    }
+  }
+}
+
 std::string RunOne(const GnuplotJob& job, const std::string& program) {
-  std::string drawing = job.folder / ".drawing-XXXXXX";
+  RemoveOldDrawings(job.folder);
+  std::string drawing = job.folder / fmt::format("{}XXXXXX", kDrawing);
   if (::mkdtemp(drawing.data()) == nullptr) {
     return fmt::format("no pictures: {} cannot be written",
                        job.folder.string());

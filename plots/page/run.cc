@@ -82,6 +82,7 @@ void ReadFinals(const fs::path& experiment_folder, PageRun& run) {
     return;
   }
   run.finals = common::ReadJson(file);
+  (void)common::Unseal(run.finals, file.string());
   if (run.finals["config"] == "yours") {
     run.best = run.first;
   }

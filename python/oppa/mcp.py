@@ -44,6 +44,9 @@ _SEARCH = [
 
 def _call(study: Optional[Study], name: str, arguments: Dict[str, Any]) -> Any:
     if name == "plan":
+        unknown = arguments.keys() - _PLAN["inputSchema"]["properties"].keys()
+        if unknown:  # options of `oppa plan` that write files are not for agents
+            raise OppaError(f"plan has no {', '.join(sorted(unknown))}")
         why = arguments.pop("why", None)
         found = plan(**arguments)
         return found.why(why) if why else [dict(one.raw, framework=one.framework) for one in found.layouts[:5]]
@@ -60,9 +63,9 @@ def _answer(study: Optional[Study], method: str, params: Dict[str, Any]) -> Opti
         return {"tools": [_PLAN, *(_SEARCH if study else [])]}
     if method == "tools/call":
         try:
-            result = _call(study, params["name"], dict(params.get("arguments") or {}))
+            result = _call(study, params.get("name", ""), dict(params.get("arguments") or {}))
             text, failed = result if isinstance(result, str) else json.dumps(result), False
-        except (OppaError, TypeError) as error:
+        except (OppaError, TypeError, ValueError) as error:
             text, failed = str(error), True
         return {"content": [{"type": "text", "text": text}], "isError": failed}
     return {} if method == "ping" else None
@@ -71,12 +74,16 @@ def _answer(study: Optional[Study], method: str, params: Dict[str, Any]) -> Opti
 def main(words: List[str]) -> None:
     study = create_study(words[0], words[1] if len(words) > 1 else None, load_if_exists=True) if words else None
     for line in sys.stdin:
-        request = json.loads(line)
-        if "id" not in request:
-            continue  # a notification
-        result = _answer(study, request["method"], request.get("params") or {})
-        error = {"code": -32601, "message": f"unknown method {request['method']}"}
-        print(json.dumps({"jsonrpc": "2.0", "id": request["id"],
+        try:
+            request = json.loads(line)
+            method, params = request.get("method"), request.get("params") or {}
+            if "id" not in request:
+                continue  # a notification
+            result = _answer(study, method, {**params})
+            error = {"code": -32601, "message": f"unknown method {method}"}
+        except (ValueError, AttributeError, TypeError, RecursionError) as wrong:
+            request, result, error = {}, None, {"code": -32600, "message": f"invalid request: {wrong}"}
+        print(json.dumps({"jsonrpc": "2.0", "id": request.get("id"),
                           **({"error": error} if result is None else {"result": result})}), flush=True)
 
 

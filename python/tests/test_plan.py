@@ -1,5 +1,6 @@
 """Plans by Python, and the JSON of the program."""
 import json
+import sys
 
 import jsonschema
 import pytest
@@ -52,3 +53,22 @@ def test_tune_writes_the_command_to_use(manifest, tmp_path):
     assert best["command"] == [str(tmp_path / "job.py")]
     study = oppa.create_study(manifest, load_if_exists=True)  # the same search, in the same folder
     assert study.folder == tmp_path / "oppa-results/job" and len(study.trials) == 9
+
+
+def test_a_wrong_request_of_an_agent_is_answered_by_an_error(monkeypatch, tmp_path):
+    from io import StringIO
+
+    from oppa.mcp import main
+
+    lines = ["{", "[]", "3", "null", '{"id": 1}', '{"id": 2, "method": "tools/call"}', "[" * 100000,
+             '{"id": 3, "method": "tools/call", "params": 7}', '{"id": 4, "method": "tools/call", "params": {"name": "ask"}}',
+             '{"id": 5, "method": "tools/call", "params": {"name": "plan", "arguments": {"write": "' + str(tmp_path) + '"}}}']
+    answers = StringIO()
+    monkeypatch.setattr(sys, "stdin", StringIO("\n".join(lines)))
+    monkeypatch.setattr(sys, "stdout", answers)
+    main([])
+    found = [json.loads(line) for line in answers.getvalue().splitlines()]
+    assert len(found) == len(lines)
+    for answer in found:
+        assert "error" in answer or answer["result"]["isError"]
+    assert not list(tmp_path.iterdir())

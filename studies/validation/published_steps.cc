@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
-#include <regex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "common/pattern.h"
 #include "common/text.h"
 #include "common/units.h"
 #include "studies/validation/measured_table.h"
@@ -63,9 +63,9 @@ namespace {
 // "1600" of "A100 80GB with 1600 Gbps node-node interconnect"; "" where the
 // section does not say.
 std::string GbpsOf(const std::string& section) {
-  static const std::regex gbps("([0-9]+) *Gbps");
-  std::smatch found;
-  return std::regex_search(section, found, gbps) ? found[1].str() : "";
+  static const common::Pattern gbps("([0-9]+) *Gbps");
+  const std::vector<std::string_view> found = gbps.Find(section);
+  return found.empty() ? "" : std::string(found[1]);
 }
 
 // PyTorch's names; "hybrid" means within a host.
@@ -143,9 +143,9 @@ std::vector<std::string> PartsOf(const std::string& name) {
 // The GPU that the name of an environment contains: "a100" of "dev_dgx_a100",
 // "h100" of "dev_dgxh100_coreweave", "gb200" of "dev_dgx_gb200"; "" for none.
 std::string GpuOf(const std::string& environment) {
-  static const std::regex gpu("(gb|gh|rtx|mi|[abhlv])[0-9]{2,4}");
-  std::smatch found;
-  return std::regex_search(environment, found, gpu) ? found.str() : "";
+  static const common::Pattern gpu("(gb|gh|rtx|mi|[abhlv])[0-9]{2,4}");
+  const std::vector<std::string_view> found = gpu.Find(environment);
+  return found.empty() ? "" : std::string(found[0]);
 }
 
 std::string WhyLeftOut(const TableRow& row) {

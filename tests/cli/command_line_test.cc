@@ -458,6 +458,16 @@ TEST_F(CommandLineTest, AReaderThatLeavesEndsTheProgramSilently) {
   EXPECT_EQ(Printed(), fmt::format("code {}\n", 128 + SIGPIPE));
 }
 
+// With ESC and CSI of C1, and the same in the logs of runs.
+TEST_F(CommandLineTest, TextOfOthersDoesNotControlTheTerminal) {
+  Edit("[experiment]\n", "[experiment]\ntitle = \"a\\u001b[2Jb\\u009b31mc\"\n");
+  EXPECT_EQ(Oppa("run m.toml --jobs 2"), 0) << errors_;
+  EXPECT_THAT(output_, HasSubstr("a?[2Jb?31mc"));
+  Write("results/m/oppa/1/log.txt", "x\x1b]0;evil\x07y");
+  EXPECT_EQ(Oppa("logs m.toml oppa/1"), 0) << errors_;
+  EXPECT_THAT(output_, HasSubstr("x?]0;evil?y"));
+}
+
 TEST_F(CommandLineTest, PathsNeedNotBeUtf8) {
   const std::string manifest = "\xe9.toml";
   std::string text = kManifest;

@@ -1,5 +1,6 @@
 #include "common/process.h"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ TEST(RunCommand, KeepsBothOutputsAndTheExitCode) {
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_EQ(result.output, "out\n");
   EXPECT_EQ(result.errors, "err\n");
-  EXPECT_FALSE(result.timed_out);
+  EXPECT_FALSE(result.cut_off);
 }
 
 TEST(RunCommand, EndsACommandThatHangsWithAllItsProcesses) {
@@ -24,10 +25,25 @@ TEST(RunCommand, EndsACommandThatHangsWithAllItsProcesses) {
   const CommandResult result = RunCommand(
       {"sh", "-c", "echo out; sleep 60 & sleep 60"}, CurrentEnvironment(), 0.3);
   EXPECT_LT(SteadySeconds() - begin_s, 30.0);
-  EXPECT_TRUE(result.timed_out);
+  EXPECT_TRUE(result.cut_off);
   EXPECT_EQ(result.output, "out\n");
   EXPECT_THAT(result.errors,
               testing::HasSubstr("timed out: sh gave no answer within 0.3 s"));
+}
+
+TEST(RunCommand, EndsWithoutAnAnswerOnRequestAndWhereOutputHasNoEnd) {
+  const double begin_s = SteadySeconds();
+  const auto errors_of = [](const std::string& program,
+                            const std::function<bool()>& stop) {
+    const CommandResult result =
+        RunCommand({program, "60"}, CurrentEnvironment(), 50.0, stop);
+    EXPECT_TRUE(result.cut_off);
+    EXPECT_NE(result.exit_code, 0);
+    return result.errors;
+  };
+  EXPECT_EQ(errors_of("sleep", [] { return true; }), "sleep was interrupted");
+  EXPECT_EQ(errors_of("yes", {}), "yes printed too much");
+  EXPECT_LT(SteadySeconds() - begin_s, 30.0);
 }
 
 TEST(RunCommand, DoesNotWaitForADaemonThatKeepsTheOutputOpen) {

@@ -12,6 +12,7 @@
 
 #include "common/csv_table.h"
 #include "common/hash.h"
+#include "common/output.h"
 
 namespace common::text_test {
 
@@ -108,6 +109,19 @@ TEST(Text, SeedsDifferByTextAndIndexAndNeverChange) {
 TEST(Printable, KeepsTextAndReplacesControlCharacters) {
   EXPECT_EQ(Printable("a\tb\n\xc3\xa9"), "a\tb\n\xc3\xa9");
   EXPECT_EQ(Printable("\x1b[31mred\x07\x7f\r"), "?[31mred???");
+  EXPECT_EQ(Printable("\xc2\x9b"
+                      "2J \x9d \xc2\xa0 \xe2\x80\x93 \xf0\x9f\x98\x80"),
+            "?2J ? \xc2\xa0 \xe2\x80\x93 \xf0\x9f\x98\x80");
+}
+
+TEST(Printable, DoesNotDependOnHowTextArrives) {
+  const std::string text = "a\xc2\x9b \xe2\x80\x93\xc2\xa0\x1b";
+  PrintableText pieces;
+  std::string whole;
+  for (const char c : text) {
+    whole += pieces.Take({&c, 1});
+  }
+  EXPECT_EQ(whole, Printable(text));
 }
 
 TEST(IsTooDeep, CountsBracketsOutsideOfQuotesOnly) {

@@ -9,6 +9,7 @@ is told and what it remembers:
     sbatch-errors     one line per call that is to fail, with its message; a
                       line "+MESSAGE" takes the job all the same
     hold              if it is there, sbatch starts nothing
+    hang              if it is there, sbatch does not respond
     die               ids of array tasks that are killed before they begin
     max-array-size    of `scontrol show config`
     squeue-down       if it is there, the controller is away
@@ -22,6 +23,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 name = Path(sys.argv[0]).name
@@ -76,6 +78,8 @@ def set_state(job, task, state):
 
 
 def sbatch():
+    if (home / "hang").exists():
+        time.sleep(600)
     error = planned_error()
     if error and not error.startswith("+"):
         sys.exit("sbatch: error: " + error)
@@ -132,7 +136,7 @@ def scancel():
                 continue
             job, _, task = word.partition("_")
             for known in jobs:
-                if str(known["id"]) == job:
+                if str(known["id"]) == job and option("--name", known["name"]) == known["name"]:
                     for key in known["tasks"]:
                         if not task or key == task:
                             known["tasks"][key] = "CANCELLED"

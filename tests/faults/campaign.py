@@ -220,9 +220,10 @@ class Campaign:
     def damage(self, change):
         """Of the last row of a file, after the runner was killed.
 
-        A crash can leave this in trials.csv, whose last trial is then lost. Rows of fits.csv are
-        recomputed, and suggestion times may be unknown. Lost steps of a trial on record are
-        refused until the file is restored, and so is a finished run whose files have changed.
+        A crash can leave a row of trials.csv without its end, and this trial is then lost. Rows of
+        fits.csv are recomputed, and suggestion times may be unknown. A damaged trial and lost steps
+        of one on record are refused until the file is restored, and so is a finished run whose
+        files have changed.
         """
         before, under_way = self.signal_runner(signal.SIGKILL)
         names = [n for n in (*RECORDS, "thinking.csv") if self.read(n).count(b"\n") > 2]
@@ -232,10 +233,13 @@ class Campaign:
         content = self.read(name)
         last_row = content.rstrip(b"\n").rfind(b"\n") + 1
         at = self.random.randrange(last_row, len(content))
-        (self.folder / name).write_bytes(change(content, at))
+        changed = change(content, at)
+        (self.folder / name).write_bytes(changed)
         trial = int(content[last_row:].split(b",")[0])
         finished = b'"finished": true' in self.read("run.json")
-        if finished or (name == "steps.csv" and trial <= len(before)):
+        damaged = len(changed) == len(content) and changed.endswith(b"\n")
+        if (finished or (name == "steps.csv" and trial <= len(before))
+                or (name == "trials.csv" and damaged)):
             self.check_refused(name)
             (self.folder / name).write_bytes(content)
             return before, under_way

@@ -6,7 +6,7 @@ set -euo pipefail
 build=$(realpath "$1")
 seconds=${2:-10}
 shift $(($# < 2 ? $# : 2))
-[ $# -gt 0 ] || set -- manifest journal replay_table rules config run_folder slurm trial_report
+[ $# -gt 0 ] || set -- manifest journal replay_table rules config run_folder slurm trial_report log config_edit adapter finals
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -15,6 +15,7 @@ seed() {  # where each target starts
   case $1 in
     manifest) cp experiments/*.toml "$2" ;;
     config) cp experiments/workloads/*.json "$2" ;;
+    adapter) cp experiments/adapters/*.toml "$2" ;;
     rules) split -l 1 -d -a 3 <(cat experiments/rules/*.rules) "$2/rule-" ;;
     *) cp tests/fuzz/corpus/"$1"/* "$2" ;;
   esac

@@ -73,6 +73,17 @@ TEST_F(InitTest, PredictionsTakeASavedCalibration) {
   EXPECT_THAT(ManifestText(options_), HasSubstr("[predictions]"));
 }
 
+TEST_F(InitTest, KeepsEveryCharacterOfTheCommandLine) {
+  options_.command = {"sh", "-c", "a=1\nb=\"\\\x1b\x7f\r\xc3\xa9\"",
+                      "{microbatches}"};
+  (void)Write();
+  const auto manifest = harness::ReadManifest(options_.manifest);
+  EXPECT_EQ(manifest.problems.front().backend.GetStrings("program"),
+            options_.command);
+  options_.command[2] = "caf\xe9";
+  EXPECT_THAT(Problem(), HasSubstr("is not UTF-8"));
+}
+
 TEST_F(InitTest, AddsPresentValuesThatNoGridHas) {
   options_.framework = "megatron-lm";
   options_.batch = options_.sequence = 0;

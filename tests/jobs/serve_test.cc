@@ -64,6 +64,9 @@ TEST_F(ServeTest, AWrongRequestChangesNothing) {
       {kAsk, "one trial runs at a time"},
       {R"({"op": "report", "trial": 1, "step_time_s": -1})", "step_time_s"},
       {R"({"op": "report", "trial": 7, "step_time_s": 1})", "trial"},
+      {R"({"op": "report", "trial": true, "step_time_s": 1})", "integer"},
+      {R"({"op": "report", "trial": 1.5, "step_time_s": 1})", "integer"},
+      {R"({"op": "plan", "count": 1e300})", "integer"},
       {tell + R"("fine"})", "outcome"},
       {tell + R"("completed"})", "2 step_times_s, not 0"},
       {tell + R"("completed", "step_times_s": [1, 0]})", "step_time_s"},
@@ -78,6 +81,14 @@ TEST_F(ServeTest, AWrongRequestChangesNothing) {
     EXPECT_THAT(answers[i + 2].value("error", ""), HasSubstr(wrong[i].second));
   }
   EXPECT_TRUE(answers.back()["trials"].empty());
+}
+
+TEST_F(ServeTest, ALongMessageIsCut) {
+  const std::vector<Json> answers = Answers(
+      std::string(kAsk) +
+      R"({"op": "tell", "trial": 1, "outcome": "failed", "message": ")" +
+      std::string(100000, 'x') + "\"}\n{\"op\": \"trials\"}\n");
+  EXPECT_LT(answers.back().dump().size(), 5000U);
 }
 
 }  // namespace jobs::serve_test

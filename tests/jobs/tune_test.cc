@@ -194,6 +194,76 @@ TEST_F(TuneTest, FinalsThatReverseTheOrderOfTheSearchDecideEverywhere) {
                     HasSubstr(factor + "×"), HasSubstr(interval + " over")));
 }
 
+// Ten times slower as long as a file is there: the machine is busy.
+TEST_F(TuneTest, MeasuresAllFinalistsAgainAfterMoreTrials) {
+  WriteProgram("");
+  const std::string text = Content("train.sh");
+  Write("train.sh", text.substr(0, text.rfind("0.0$m")) + "$(cat busy)0.0$m" +
+                        text.substr(text.rfind("$((i")));
+  Write("busy", "1");
+  EXPECT_EQ(Start("tune", "--trials 1 --steps 4"), 0) << Printed();
+  Write("busy", "");
+  EXPECT_EQ(Start("tune", "--trials 3 --steps 4"), 0) << Printed();
+  EXPECT_THAT(output_, AllOf(HasSubstr("  yours: 0.08"),
+                             Not(HasSubstr("  yours: 10.08"))));
+  EXPECT_THAT(Content("oppa-results/tune/finals.json"),
+              Not(HasSubstr("10.08")));
+}
+
+TEST_F(TuneTest, RefusesMeasurementsThatWereEdited) {
+  WriteProgram("");
+  EXPECT_EQ(Tune(), 0) << Printed();
+  std::string text = Content("oppa-results/tune/finals.json");
+  Write("oppa-results/tune/finals.json",
+        text.replace(text.find("0.0"), 3, "9.0"));
+  EXPECT_EQ(Oppa("tune oppa-results/tune.toml"), 2) << Printed();
+  EXPECT_THAT(errors_, HasSubstr("finals.json: it does not match its check"));
+}
+
+// The program of a trial starts another search of the folder.
+TEST_F(TuneTest, RunsOneSearchOfAFolderAtATime) {
+  WriteProgram("[ -e code ] || { echo > code; " +
+               fakes::ProgramFile().string() +
+               " tune oppa-results/tune.toml 2> errors; echo $? > code; }");
+  EXPECT_EQ(Start("tune", "--trials 2 --steps 4"), 0) << Printed();
+  EXPECT_EQ(Content("code"), "1\n");
+  EXPECT_THAT(Content("errors"), HasSubstr("is writing these records"));
+}
+
+TEST_F(TuneTest, ContinuesWithAProgramThatChanged) {
+  WriteProgram("");
+  EXPECT_EQ(Tune(), 0) << Printed();
+  WriteProgram("echo changed");
+  EXPECT_EQ(Tune(), 2);
+  EXPECT_THAT(errors_, HasSubstr("--accept-changed"));
+  EXPECT_EQ(Oppa("tune --accept-changed oppa-results/tune.toml"), 0)
+      << Printed();
+}
+
+TEST_F(TuneTest, BadInputLeavesTheManifestAsItWas) {
+  WriteProgram("");
+  EXPECT_EQ(Start("tune", "--trials 2 --steps 4"), 0) << Printed();
+  const std::string manifest = Content("oppa-results/tune.toml");
+  // Records of a search for another number of steps, and a pattern.
+  EXPECT_EQ(Start("tune", "--trials 2 --steps 5"), 2);
+  EXPECT_EQ(Start("tune", "--trials 2 --steps 4 --step-time ("), 2);
+  EXPECT_EQ(Content("oppa-results/tune.toml"), manifest);
+  EXPECT_EQ(Start("tune", "--name new --step-time ("), 2);
+  EXPECT_FALSE(fs::exists(Path("oppa-results/new.toml")));
+  for (const std::string name :
+       {"../evil", "/tmp/evil", ".hidden", "-x", "a/b", "best.sh"}) {
+    EXPECT_EQ(Start("tune", "--name=" + name), 2) << name;
+    EXPECT_THAT(errors_, HasSubstr("--name")) << name;
+  }
+  EXPECT_FALSE(fs::exists(Path("evil.toml")));
+  // What the user wrote stays, and the command says so.
+  Write("oppa-results/tune.toml", manifest + "# mine\n");
+  EXPECT_EQ(Start("tune", "--trials 2 --steps 4"), 2);
+  EXPECT_THAT(errors_, HasSubstr("tune.toml: it was edited"));
+  EXPECT_EQ(Content("oppa-results/tune.toml"), manifest + "# mine\n");
+  EXPECT_EQ(Oppa("tune oppa-results/tune.toml"), 0) << Printed();
+}
+
 TEST_F(TuneTest, PassesTheConfigurationToAProgramThatReadsItItself) {
   Write("train.sh",
         "#!/bin/sh\nif [ -z \"$OPPA_MAX_STEPS\" ]; then\n"

@@ -298,6 +298,21 @@ TEST(GnuplotProcess, ACompletePictureReplacesTheOldOne) {
   EXPECT_EQ(fakes::ReadFile(folder.path() / "a.svg"), "<svg>new</svg>");
 }
 
+TEST(GnuplotProcess, RemovesWhatAKilledReportLeft) {
+  const fakes::TemporaryFolder folder;
+  const auto left = folder.path() / ".drawing-a1b2c3";
+  const auto others = folder.path() / ".drawing-d4e5f6";
+  std::filesystem::create_directories(left / "sub");
+  std::filesystem::create_directories(others);
+  std::filesystem::last_write_time(
+      left,
+      std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
+  const std::string program = FakeGnuplot(folder, "a.svg", "<svg></svg>");
+  EXPECT_EQ(RunGnuplot({{folder.path(), {"a.gp"}, {"a.svg"}}}, program), "");
+  EXPECT_FALSE(std::filesystem::exists(left));
+  EXPECT_TRUE(std::filesystem::exists(others));  // of a report that runs
+}
+
 Table SomeTable(const std::string& name, const std::string& number) {
   Table table;
   table.Add({{name, "é"}, {"data_s", number, Fixed(0.0123, 1, 1000.0)}});
@@ -312,6 +327,11 @@ TEST(Table, ShowsPeopleRoundedNumbersAndProgramsAllDigits) {
             "| name |   ms |\n| ---- | ---: |\n| é    | 12.3 |\n"
             "| a,b  |      |\n");
   EXPECT_EQ(ToCsv(table), "name,data_s\né,0.0123\n\"a,b\",\n");
+}
+
+TEST(Table, KeepsMarkupOfNamesOutOfMarkdown) {
+  EXPECT_THAT(ToMarkdown(SomeTable("a|b", "<script>")),
+              testing::AllOf(HasSubstr("a\\|b"), HasSubstr("&lt;script>")));
 }
 
 TEST(Table, HasThreeColumnsForTheProgramsOfAnEstimate) {

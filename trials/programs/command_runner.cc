@@ -34,12 +34,14 @@ constexpr std::size_t kMostFileName = 200;
 
 // The name of a trial's files.
 std::string FileName(const ParallelConfig& config, const KnobSet& knobs) {
-  std::string name = ToString(config, knobs);
+  const std::string text = ToString(config, knobs);
+  std::string name = text;
   std::ranges::replace_if(
       name, [](char c) { return c == '/' || c == ' '; }, '_');
-  return name.size() > kMostFileName
-             ? fmt::format("{:016x}", common::DeriveSeed(name))
-             : name;
+  return name == text && name.size() <= kMostFileName
+             ? name
+             : fmt::format("{}-{:016x}", name.substr(0, kMostFileName - 17),
+                           common::DeriveSeed(text));
 }
 
 // "exit code 3", "killed by signal 11 (Segmentation fault)".
@@ -78,10 +80,11 @@ class RunningTrial {
                                                                   : errors_);
     };
     while (process_.Read(kLookSeconds, take)) {
-      ReadReportFile();
+      (void)ReadReportFile();
       Look(common::SteadySeconds());
     }
-    ReadReportFile();
+    while (ReadReportFile()) {
+    }
     for (Source* source : {&file_, &output_, &errors_}) {
       source->lines.Finish(
           [this, source](std::string_view line) { Take(line, *source); });
@@ -189,7 +192,12 @@ class RunningTrial {
         piece, [this, &source](std::string_view line) { Take(line, source); });
   }
 
-  void ReadReportFile() { TakePiece(report_file_.Read(), file_); }
+  // Returns whether there was something to read.
+  bool ReadReportFile() {
+    const std::string piece = report_file_.Read();
+    TakePiece(piece, file_);
+    return !piece.empty();
+  }
 
   void Take(std::string_view line, Source& source) {
     if (source.is_output) {
@@ -316,8 +324,12 @@ Measurement CommandRunner::Run(const TrialRequest& request) {
   (void)DescribeNodes(options_, cluster_);
   ContainedProcess::Spec spec;
   const std::string name = FileName(request.candidate.config(), options_.knobs);
-  const fs::path folder =
-      log_folder_.empty() ? fs::temp_directory_path() : log_folder_;
+  if (!log_folder_.empty() && fs::is_symlink(log_folder_)) {
+    throw common::InputError(fmt::format(
+        "{}: it is a link, and logs would go where it leads: remove it",
+        log_folder_.string()));
+  }
+  const fs::path folder = log_folder_.empty() ? TemporaryFolder() : log_folder_;
   RenderedJob job = RenderTrial(options_, cluster_, request,
                                 fs::absolute(folder / name), as_given_);
   for (const RenderedFile& file : job.files) {

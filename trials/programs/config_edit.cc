@@ -103,7 +103,11 @@ LineSpan ValueSpan(const std::string& line, char separator) {
       std::min(line.find_first_not_of(" \t", std::min(sign + 1, line.size())),
                line.size());
   const char first = line[begin];  // '\0' where the value is empty
-  if (first == '[' || first == '{') {
+  const bool is_block =            // of several lines, an alias, or with a tag
+      separator == ':' ? std::string_view(">|&*!").find(first) != line.npos
+                       : line.compare(begin, 3, "\"\"\"") == 0 ||
+                             line.compare(begin, 3, "'''") == 0;
+  if (first == '[' || first == '{' || is_block) {
     throw std::invalid_argument(
         fmt::format("the value of '{}' is not a single number, word or boolean",
                     common::Trim(line.substr(0, sign))));
@@ -146,14 +150,38 @@ std::optional<std::string> TableHeader(std::string_view line) {
   return std::string(common::Trim(text.substr(1, text.size() - 2)));
 }
 
+// Of each line of TOML, whether it begins within a string of several lines.
+std::vector<bool> InStrings(const Names& lines) {
+  std::vector<bool> in_string;
+  std::string_view open;  // the quotes of the string
+  for (const std::string_view line : lines) {
+    in_string.push_back(!open.empty());
+    std::size_t at = open.empty() && IsBlank(line) ? line.npos : 0;
+    while (at != line.npos) {
+      constexpr std::string_view kTriple[] = {"\"\"\"", "'''"};
+      const std::size_t first =
+          std::min(line.find(kTriple[0], at), line.find(kTriple[1], at));
+      const std::size_t next = open.empty() ? first : line.find(open, at);
+      at = next == line.npos ? next : next + 3;
+      if (next != line.npos) {
+        open = open.empty() ? line.substr(next, 3) : std::string_view();
+      }
+    }
+  }
+  return in_string;
+}
+
 Place FindInToml(const Names& lines, const Names& names) {
   const std::string table =
       fmt::format("{}", fmt::join(names.begin(), names.end() - 1, "."));
   Place place;
   bool inside = table.empty();
   bool found = inside;
+  const std::vector<bool> in_string = InStrings(lines);
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    if (common::Trim(lines[i]).starts_with('[')) {
+    if (in_string[i]) {
+      place.insert = inside ? i + 1 : place.insert;
+    } else if (common::Trim(lines[i]).starts_with('[')) {
       inside = TableHeader(lines[i]) == table;
       found = found || inside;
       place.insert = inside ? i + 1 : place.insert;
@@ -223,6 +251,18 @@ Place FindInYaml(const Names& lines, const Names& names) {
   return place;
 }
 
+// Refuses a value that the next line continues.
+void RequireOneLine(ConfigFormat format, const Names& lines, std::size_t line) {
+  const auto next =
+      std::find_if_not(lines.begin() + static_cast<std::ptrdiff_t>(line) + 1,
+                       lines.end(), IsBlank);
+  if (format == ConfigFormat::kYaml && next != lines.end() &&
+      IndentOf(*next) > IndentOf(lines[line])) {
+    throw std::invalid_argument(
+        fmt::format("'{}' has several lines", lines[line]));
+  }
+}
+
 char Separator(ConfigFormat format) {
   return format == ConfigFormat::kToml ? '=' : ':';
 }
@@ -282,6 +322,7 @@ std::optional<std::string> GetConfigKey(ConfigFormat format,
   if (!place.line) {
     return std::nullopt;
   }
+  RequireOneLine(format, lines, *place.line);
   const std::string& line = lines[*place.line];
   const LineSpan span = ValueSpan(line, Separator(format));
   return std::string(WithoutQuotes(
@@ -300,6 +341,7 @@ std::string SetConfigKey(ConfigFormat format, const std::string& text,
   const Place place = Find(format, lines, names);
   const std::string scalar = Scalar(format, value);
   if (place.line) {
+    RequireOneLine(format, lines, *place.line);
     std::string& line = lines[*place.line];
     const LineSpan span = ValueSpan(line, Separator(format));
     const bool space = line[span.begin - 1] != ' ';
@@ -310,7 +352,11 @@ std::string SetConfigKey(ConfigFormat format, const std::string& text,
     lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(place.insert),
                  added.begin(), added.end());
   }
-  return Join(lines);
+  std::string changed = Join(lines);
+  if (GetConfigKey(format, changed, path) != value.text) {
+    throw std::invalid_argument("it cannot be changed in this file");
+  }
+  return changed;
 }
 
 std::string RemoveConfigKey(ConfigFormat format, const std::string& text,
@@ -329,6 +375,7 @@ std::string RemoveConfigKey(ConfigFormat format, const std::string& text,
   if (!place.line) {
     return text;
   }
+  RequireOneLine(format, lines, *place.line);
   (void)ValueSpan(lines[*place.line], Separator(format));
   lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(*place.line));
   return Join(lines);

@@ -1,9 +1,8 @@
 #include "trials/programs/error_line.h"
 
-#include <regex>
-
 #include <fmt/format.h>
 
+#include "common/pattern.h"
 #include "common/text.h"
 
 namespace trials {
@@ -12,16 +11,16 @@ namespace {
 constexpr std::size_t kMostText = 1024;  // of a line
 
 // What launchers print once a rank has failed.
-const std::regex kLauncher(
+const common::Pattern kLauncher(
     R"(failed \(exitcode:|ChildFailedError|Sending process \d|)"
     R"(exits with return code|Killing subprocess|)"
     R"(^(srun|slurmstepd): error|^subprocess\.CalledProcessError)");
 // In torchrun's summary: "  exitcode  : -9 (pid: 6439)  (SIGKILL)".
-const std::regex kSummary(
+const common::Pattern kSummary(
     R"(^\s*(rank|exitcode)\s*: (-?\d+).*?(\(SIG\w+\))?\s*$)");
-const std::regex kRank(
+const common::Pattern kRank(
     R"(^(?:\[[a-z]*(?:\d+,)?(\d+)\](?:<\w+>)?: ?|(\d+): ?)+)");
-const std::regex kException(R"(^(?:\w+\.)*[A-Z]\w*\s*(?::.*)?$)");
+const common::Pattern kException(R"(^(?:\w+\.)*[A-Z]\w*\s*(?::.*)?$)");
 
 }  // namespace
 
@@ -30,27 +29,26 @@ void ErrorLine::Read(std::string_view line, int stream) {
   std::string text(common::Trim(line.substr(0, kMostText)).empty()
                        ? ""
                        : line.substr(0, kMostText));
-  std::smatch match;
-  launcher_ = launcher_ || std::regex_search(text, kLauncher);
+  launcher_ = launcher_ || kLauncher.IsIn(text);
   if (launcher_) {
     if (text.find("Root Cause") != text.npos) {
       exit_.clear();
-    } else if (std::regex_search(text, match, kSummary)) {
+    } else if (const auto match = kSummary.Find(text); !match.empty()) {
       (match[1] == "rank" ? failed_rank_ : exit_) =
-          common::Trim(match.format("$2 $3"));
+          common::Trim(fmt::format("{} {}", match[2], match[3]));
     }
     return;
   }
   std::string rank;
-  if (std::regex_search(text, match, kRank)) {
-    rank = match.format("$1$2");
-    text = match.suffix();
+  if (const auto match = kRank.Find(text); !match.empty()) {
+    rank = fmt::format("{}{}", match[1], match[2]);
+    text.erase(0, match[0].size());
   }
   const std::string key = fmt::format("{} {}", stream, rank);
   if (text.find("Traceback (most recent call last)") != text.npos) {
     open_.insert(key);
   } else if (open_.contains(key)) {
-    if (std::regex_match(text, kException)) {
+    if (kException.IsIn(text)) {
       open_.erase(key);
       error_ = error_.number == 0 ? Line{text, count_} : error_;
       if (!rank.empty()) {

@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/files.h"
@@ -190,14 +192,24 @@ void ProcessRecord::Store() const {
     text += fmt::format("{} {}\n", pid, start);
   }
   try {
-    common::ReplaceFile(path_, text);
+    const fs::path temporary = common::WriteTemporaryFile(path_, text);
+    ::chmod(temporary.c_str(), 0600);
+    fs::rename(temporary, path_);
   } catch (const std::exception&) {
     // The disk is full: the mark remains.
   }
 }
 
 std::optional<ProcessRecord> ProcessRecord::Read(const fs::path& path) {
-  const std::string text = common::ReadFileIfExists(path).value_or("");
+  const common::Descriptor file(
+      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) ||
+      info.st_uid != ::geteuid() || (info.st_mode & 0022U) != 0) {
+    return std::nullopt;  // somebody else may have written it
+  }
+  const std::string text =
+      common::ReadProcFile(fmt::format("/proc/self/fd/{}", file.get()));
   const auto lines = common::Split(text, '\n');
   if (lines.size() < 2 || lines[0] != common::ProcessSpace()) {
     return std::nullopt;  // of another host, or before this one was restarted

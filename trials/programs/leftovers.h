@@ -39,7 +39,8 @@ class ProcessRecord {
   friend void EndLeftovers(const std::filesystem::path& folder);
   ProcessRecord() = default;
 
-  // The record in a file; nothing unless it is of this host since its boot.
+  // The record in a file; nothing unless it is of this host since its boot and
+  // no other user can have written it.
   [[nodiscard]] static std::optional<ProcessRecord> Read(
       const std::filesystem::path& path);
 

@@ -35,28 +35,36 @@ constexpr std::array<Key, 12> kKeys = {{
     {"memory_kib", Quantity::kMemory, 1024.0},
 }};
 
-// A longer line is not a report, and the library's matcher is recursive.
+// A longer line is not a report.
 constexpr std::size_t kLongestLine = 4096;
 
-std::regex ReadExpression(const common::TomlTable& table,
-                          std::string_view key) {
+common::Pattern ReadExpression(const common::TomlTable& table,
+                               std::string_view key) {
   const std::string text = table.RequireString(key);
   try {
-    std::regex expression(text, std::regex::ECMAScript | std::regex::optimize);
-    if (expression.mark_count() == 0 && key != "ends_step") {
+    common::Pattern expression(text);
+    if (expression.groups() == 0 && key != "ends_step") {
       table.Fail(key, fmt::format("'{}' has no group: put the number in "
                                   "parentheses",
                                   text));
     }
     return expression;
-  } catch (const std::regex_error& e) {
+  } catch (const std::invalid_argument& e) {
     table.Fail(key, fmt::format("'{}' is not a regular expression: {}", text,
                                 e.what()));
   }
 }
 
-// "7,020", "1.22K", "0.5".
+// "7,020", "1.22K", "0.5". Another comma may be a decimal one.
 std::optional<double> Number(std::string text) {
+  static const common::Pattern groups(
+      "^[1-9][0-9]{0,2}(,[0-9]{3})+([^0-9,][^,]*)?$");
+  while (text.ends_with(',')) {  // of the sentence
+    text.pop_back();
+  }
+  if (text.find(',') != std::string::npos && !groups.IsIn(text)) {
+    return std::nullopt;
+  }
   std::erase(text, ',');
   double factor = 1.0;
   constexpr std::string_view kSuffixes = "KMBTPE";
@@ -75,11 +83,10 @@ std::optional<double> Number(std::string text) {
 }
 
 // The number that a line has; nothing if it does not match.
-std::optional<double> Find(const std::regex& expression,
-                           const std::string& line) {
-  std::smatch match;
-  return std::regex_search(line, match, expression) ? Number(match[1].str())
-                                                    : std::nullopt;
+std::optional<double> Find(const common::Pattern& expression,
+                           std::string_view line) {
+  const std::vector<std::string_view> match = expression.Find(line);
+  return match.empty() ? std::nullopt : Number(std::string(match[1]));
 }
 
 }  // namespace
@@ -126,7 +133,7 @@ std::optional<double> LogScanner::StepTime(const LogPatterns::Pattern& pattern,
 
 std::optional<TrialReport> LogScanner::Read(std::string_view line,
                                             double now_s) {
-  const std::string text(line.substr(0, kLongestLine));
+  const std::string_view text = line.substr(0, kLongestLine);
   TrialReport report;
   for (const LogPatterns::Pattern& pattern : patterns_.patterns) {
     const std::optional<double> number = Find(pattern.expression, text);
@@ -143,7 +150,7 @@ std::optional<TrialReport> LogScanner::Read(std::string_view line,
     }
   }
   if (patterns_.ends_step && !report.step_time_s &&
-      std::regex_search(text, *patterns_.ends_step)) {
+      patterns_.ends_step->IsIn(text)) {
     report.step_time_s = now_s - last_s_;
   }
   if (report.step_time_s && patterns_.step) {

@@ -3,19 +3,19 @@
 #pragma once
 
 #include <optional>
-#include <regex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/error.h"
+#include "common/pattern.h"
 #include "common/toml_table.h"
 #include "trials/programs/trial_report.h"
 
 namespace trials {
 
 // The table [log] of an adapter or of [backend]. Each pattern is a regular
-// expression (ECMAScript) with the number in its first group; "7,020" and
+// expression (RE2) with the number in its first group; "7,020" and
 // "1.22K" are numbers, too. Keys: docs/adapters.md.
 struct LogPatterns {
   // What a number is; times, rates and sizes have a factor to SI units.
@@ -30,15 +30,15 @@ struct LogPatterns {
   struct Pattern {
     Quantity quantity;
     double factor;
-    std::regex expression;
+    common::Pattern expression;
   };
   std::vector<Pattern> patterns;
   // The number of the step; a line whose number is not above that of the line
   // before is of another rank, and its times do not count.
-  std::optional<std::regex> step;
+  std::optional<common::Pattern> step;
   // A line that ends a step, for frameworks that print no time: the time since
   // the line before is that of the step.
-  std::optional<std::regex> ends_step;
+  std::optional<common::Pattern> ends_step;
   std::vector<std::string> out_of_memory;
 };
 

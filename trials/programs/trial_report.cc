@@ -1,7 +1,6 @@
 #include "trials/programs/trial_report.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <stdexcept>
 
@@ -60,6 +59,7 @@ TrialReport FromJson(const Json& json) {
     } else if (key == "message") {
       report.message =
           value.is_string() ? value.get<std::string>() : common::ToText(value);
+      std::ranges::replace(report.message, '\n', ' ');  // it is one line
     } else {
       throw std::invalid_argument(
           fmt::format("unknown key '{}'; known: step_time_s, "
@@ -184,14 +184,13 @@ ReportReader::Line ReportReader::Read(std::string_view line) {
 
 void LineReader::Take(std::string_view piece, const OnLine& on_line) {
   while (!piece.empty()) {
-    const std::size_t end = piece.find('\n');
+    const std::size_t end = piece.find_first_of("\r\n");
     const std::string_view text = piece.substr(0, end);
     line_ += text.substr(0, kLongest - std::min(line_.size(), kLongest));
     if (end == std::string_view::npos) {
       return;
     }
-    on_line(line_);
-    line_.clear();
+    Finish(on_line);
     piece.remove_prefix(end + 1);
   }
 }
@@ -203,11 +202,16 @@ void LineReader::Finish(const OnLine& on_line) {
   }
 }
 
+std::filesystem::path TemporaryFolder() {
+  std::error_code error;
+  auto folder = std::filesystem::temp_directory_path(error);
+  return error ? "/tmp" : folder;
+}
+
 ReportFile::ReportFile(const std::filesystem::path& path) {
   const std::string name =
       fmt::format("oppa-{}-{}", ::getpid(), path.filename().string());
-  for (const auto& place :
-       {path, std::filesystem::temp_directory_path() / name}) {
+  for (const auto& place : {path, TemporaryFolder() / name}) {
     std::error_code none;
     std::filesystem::create_directories(place.parent_path(), none);
     path_ = std::filesystem::absolute(place);
@@ -228,13 +232,12 @@ ReportFile::~ReportFile() {
   }
 }
 
-std::string ReportFile::Read() const {
-  std::string text;
-  std::array<char, 65536> buffer;  // NOLINT: read fills it
-  for (ssize_t got = 0;
-       (got = ::read(fd_, buffer.data(), buffer.size())) > 0;) {
-    text.append(buffer.data(), static_cast<std::size_t>(got));
-  }
+std::string ReportFile::Read() {
+  constexpr std::size_t kPiece = 1 << 20;
+  std::string text(std::min(left_, kPiece), '\0');
+  const ssize_t got = ::read(fd_, text.data(), text.size());
+  text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  left_ -= text.size();
   return text;
 }
 

@@ -51,20 +51,24 @@ class ReportReader {
   int lines_since_ = 0;  // the last one
 };
 
-// Splits text that arrives in pieces into lines. Only the beginning of a line
-// longer than kLongest bytes is kept.
+// Splits text that arrives in pieces into lines, which a carriage return ends,
+// too, as those of progress bars. Only the beginning of a line longer than
+// kLongest bytes is kept, and no empty line.
 class LineReader {
  public:
   static constexpr std::size_t kLongest = 65536;
   using OnLine = std::function<void(std::string_view line)>;
 
   void Take(std::string_view piece, const OnLine& on_line);
-  // The last line, if it has no newline at its end.
+  // The last line, if nothing ends it.
   void Finish(const OnLine& on_line);
 
  private:
   std::string line_;
 };
+
+// The folder for temporary files: /tmp where TMPDIR names none.
+[[nodiscard]] std::filesystem::path TemporaryFolder();
 
 // A file to which the program appends reports.
 class ReportFile {
@@ -79,12 +83,14 @@ class ReportFile {
 
   // Absolute.
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  // The text that was appended since the last call.
-  [[nodiscard]] std::string Read() const;
+  // At most 1 MiB of the text that was not read yet. After 64 MiB the file is
+  // at its end.
+  [[nodiscard]] std::string Read();
 
  private:
   std::filesystem::path path_;
   int fd_ = -1;
+  std::size_t left_ = std::size_t{64} << 20U;
 };
 
 }  // namespace trials

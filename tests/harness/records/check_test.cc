@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "common/error.h"
 #include "harness/records/journal.h"
@@ -84,6 +85,48 @@ TEST_F(CheckTest, FilesExchangedBetweenRepeatsAreFound) {
   WriteFile(Folder(2) / "steps.csv", mine);
   EXPECT_THAT(Check().damage,
               ElementsAre(HasSubstr("1/steps.csv"), HasSubstr("2/steps.csv")));
+}
+
+// Whoever writes a file also writes its check value; a damaged file has
+// another.
+TEST_F(CheckTest, EditsOfJsonAndFilesThatAreGoneAreFound) {
+  const fs::path experiment = results_.path() / "m";
+  Write(experiment, trials::ProblemInfo{.optimum_steps_per_s = 2.5});
+  trials::ExperimentInfo info{.methods = {{"oppa", "OPPA"}}, .repeats = 4};
+  info.problems = {""};
+  Write(experiment, info);
+  EXPECT_THAT(Check().damage, IsEmpty());
+  EXPECT_THAT(Check().notes,
+              ElementsAre(HasSubstr("1 of its runs have no records: oppa/4")));
+  const auto edit = [](const fs::path& file, const std::string& from,
+                       const std::string& to) {
+    std::string text = ReadFile(file);
+    WriteFile(file, text.replace(text.find(from), from.size(), to));
+  };
+  edit(experiment / "problem.json", "2.5", "5.0");
+  edit(experiment / "experiment.json", ": 4", ": 0");
+  edit(Folder(1) / "run.json", "\"seed\": 0", "\"seed\": 7");
+  edit(Folder(2) / "run.json", "\"files\"", "\"gone\"");
+  fs::remove(Folder(3) / "run.json");
+  EXPECT_THAT(
+      Check().damage,
+      ElementsAre(HasSubstr("experiment.json: it does not match its check"),
+                  HasSubstr("1/run.json: it does not match"),
+                  HasSubstr("2/run.json: it does not match"),
+                  HasSubstr("3/run.json: missing"),
+                  HasSubstr("problem.json: it does not match")));
+}
+
+TEST_F(CheckTest, AFolderThatCannotBeListedDoesNotHideOthers) {
+  if (::geteuid() == 0) {
+    GTEST_SKIP() << "root lists every folder";
+  }
+  fs::permissions(Folder(1), fs::perms::none);
+  Cut(Folder(2) / "trials.csv");
+  const auto damage = Check().damage;
+  fs::permissions(Folder(1), fs::perms::owner_all);
+  EXPECT_THAT(damage, ElementsAre(HasSubstr("oppa/1: cannot be listed"),
+                                  HasSubstr("2/trials.csv")));
 }
 
 TEST_F(CheckTest, AnUncommittedTrialIsANote) {

@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "common/text.h"
 #include "harness/search.h"
 #include "tests/fakes/fake_method.h"
 #include "tests/fakes/fake_runner.h"
@@ -144,20 +146,29 @@ TEST_F(JournalTest, NotesWhatItDropsAndWhatIsUnknown) {
                   "thinking.csv: no suggestion time of trials 1 to 4"));
 }
 
-TEST_F(JournalTest, SurvivesAFlippedByteInTheLastRow) {
+// A row with its newline is durable: no crash damages it.
+TEST_F(JournalTest, RefusesAFlippedByteInTheLastTrial) {
   const std::string content = ReadFile(whole_.path() / "trials.csv");
   const std::size_t last_row = content.rfind('\n', content.size() - 2) + 1;
-  for (std::size_t at = last_row; at < content.size(); ++at) {
-    ExpectSurvives("flip of byte " + std::to_string(at),
-                   [&](const fs::path& folder) {
-                     std::string damaged = content;
-                     damaged[at] = static_cast<char>(damaged[at] ^ 1);
-                     WriteFile(folder / "trials.csv", damaged);
-                   });
+  for (std::size_t at = last_row; at + 1 < content.size(); ++at) {
+    std::string damaged = content;
+    damaged[at] = static_cast<char>(damaged[at] ^ 1);
+    ExpectRefused("trials.csv", damaged, "flip of byte " + std::to_string(at));
     if (HasFatalFailure()) {
       return;
     }
   }
+}
+
+TEST_F(JournalTest, RefusesRowsThatAreNotInOrder) {
+  const auto lines = common::Split(expected_[1], '\n');
+  std::vector<std::string> steps(lines.begin(), lines.end());
+  std::swap(steps[2], steps[3]);  // two steps of the first trial
+  ExpectRefused("steps.csv", fmt::format("{}", fmt::join(steps, "\n")),
+                "an exchange of steps");
+  const std::string& rows = expected_[0];
+  const std::size_t last = rows.rfind('\n', rows.size() - 2) + 1;
+  ExpectRefused("trials.csv", rows + rows.substr(last), "a trial twice");
 }
 
 TEST_F(JournalTest, ReportsADamagedRowInTheMiddle) {

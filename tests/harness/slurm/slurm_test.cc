@@ -8,11 +8,14 @@
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sys/file.h>
 #include <sys/stat.h>
 
+#include "common/files.h"
 #include "common/process.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/paths.h"
@@ -295,6 +298,50 @@ TEST_F(SlurmTest, CancelTakesTheLastJobOutFirst) {
   EXPECT_THAT(calls[1]["words"].dump(), HasSubstr("100"));
   EXPECT_EQ(States()["random/1"], "failed");
   EXPECT_THAT(output_, HasSubstr("cancelled"));
+}
+
+// Another user may write to a shared folder of results.
+TEST_F(SlurmTest, CancelEndsNoJobOfAnotherNameWhateverTheSubmissionSays) {
+  fakes::WriteFile(bin_ / "hold", "");
+  ASSERT_EQ(Submit(), 0) << output_;
+  auto jobs = nlohmann::json::parse(fakes::ReadFile(bin_ / "jobs.json"));
+  jobs.push_back({{"id", 900}, {"name", "mine"}, {"comment", ""}});
+  jobs.back()["tasks"]["-1"] = "RUNNING";
+  fakes::WriteFile(bin_ / "jobs.json", jobs.dump());
+  for (const auto& entry : fs::directory_iterator(results_ / "m/.slurm")) {
+    const fs::path file = entry.path() / "submission.json";
+    if (fs::exists(file)) {
+      auto submission = nlohmann::json::parse(fakes::ReadFile(file));
+      submission["finish_job_id"] = 900;
+      submission.erase("check");
+      fakes::WriteFile(file, submission.dump());
+    }
+  }
+  ASSERT_EQ(Oppa({"cancel"}), 0) << output_;
+  jobs = nlohmann::json::parse(fakes::ReadFile(bin_ / "jobs.json"));
+  EXPECT_EQ(jobs.back()["tasks"]["-1"], "RUNNING");
+  EXPECT_THAT(jobs.front()["tasks"].dump(), HasSubstr("CANCELLED"));
+}
+
+TEST_F(SlurmTest, AStopSignalEndsTheWaitForSlurm) {
+  fakes::WriteFile(bin_ / "hang", "");
+  const auto result = common::RunCommand(
+      {"timeout", "-k", "60", "2", fakes::ProgramFile().string(), "run",
+       manifest_.string(), "--results", results_.string(), "--dispatch",
+       "slurm", "--no-report"},
+      {"PATH=" + bin_.string() + ":" + std::getenv("PATH")});
+  EXPECT_EQ(result.exit_code, 124) << result.output;  // 137: it was killed
+  EXPECT_THAT(result.errors, HasSubstr("sbatch was interrupted"));
+}
+
+TEST_F(SlurmTest, ALockThatAReaderHoldsDoesNotStopStatus) {
+  fakes::WriteFile(bin_ / "hold", "");
+  ASSERT_EQ(Submit(), 0) << output_;
+  const common::Descriptor lock(
+      ::open((results_ / "m/.slurm/queue.txt.lock").c_str(),
+             O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  ASSERT_EQ(::flock(lock.get(), LOCK_EX), 0);
+  EXPECT_EQ(States()["random/1"], "pending");
 }
 
 TEST_F(SlurmTest, SbatchsOwnMessageIsShownAndNothingStaysSubmitted) {

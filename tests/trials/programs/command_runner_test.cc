@@ -93,6 +93,26 @@ TEST_F(CommandRunnerTest, ALogIsNeitherWrittenThroughALinkNorToAFifo) {
   EXPECT_EQ(Run(kStep + kStep + kStep).outcome, Outcome::kCompleted);
 }
 
+TEST_F(CommandRunnerTest, AFolderOfLogsThatIsALinkIsRefused) {
+  fs::create_directories(folder_.path() / "elsewhere");
+  fs::create_symlink(folder_.path() / "elsewhere", folder_.path() / "logs");
+  EXPECT_THROW((void)Run(kStep), common::InputError);
+  EXPECT_TRUE(fs::is_empty(folder_.path() / "elsewhere"));
+}
+
+TEST_F(CommandRunnerTest, AReportFileWithoutEndIsReadUpToALimit) {
+  const Measurement trial =
+      Run("truncate -s 100G \"$OPPA_REPORT\"\n" + kStep + kStep + kStep);
+  EXPECT_EQ(trial.outcome, Outcome::kCompleted);
+}
+
+TEST_F(CommandRunnerTest, AMessageIsOneLine) {
+  EXPECT_EQ(Run("printf '%s' 'oppa {\"status\": \"failed\", \"message\": "
+                "\"a\\nb\"}'\n")
+                .message,
+            "a b");
+}
+
 TEST_F(CommandRunnerTest, MeasuresStepsAndMemory) {
   const Measurement trial =
       Run("echo loading\nsleep 0.1\n" + kStep + kStep +
@@ -122,33 +142,29 @@ TEST_F(CommandRunnerTest, AProgramMayReportItsPeakWhileItTearsDown) {
   EXPECT_EQ(trial.peak_memory_bytes, 7e9);
 }
 
-TEST_F(CommandRunnerTest, FilesOfATrialHaveANameThatAFileSystemAccepts) {
+TEST_F(CommandRunnerTest, FilesOfATrialHaveANameOfTheirOwnThatCanBeOne) {
   Write(kStep + kStep + kStep);
-  for (const int length : {200, 201}) {
-    // "dp=2,tp=4,pp=1,word=a/b c" is 25 bytes.
-    const std::string word = "a/b c" + std::string(length - 25, 'x');
+  const auto name_of = [this](const std::string& word) {
     CommandOptions options = Options();
     options.knobs = ReadCustomKnobs(
         common::TomlTable::ParseString(
             "[space.custom]\nword = ['none', '" + word + "']\n", "m.toml")
             .GetTable("space"));
-    const ParallelConfig config =
-        ParseParallelConfig("dp=2,tp=4,pp=1,word=" + word, options.knobs);
-    ASSERT_EQ(ToString(config, options.knobs), "dp=2,tp=4,pp=1,word=" + word);
-    CommandRunner runner(std::move(options), cluster_);
-    const fs::path logs = folder_.path() / std::to_string(length);
-    runner.KeepLogs(logs);
     TrialRequest request = request_;
-    request.candidate = config;
+    request.candidate =
+        ParseParallelConfig("dp=2,tp=4,pp=1,word=" + word, options.knobs);
+    CommandRunner runner(std::move(options), cluster_);
+    const fs::path logs = folder_.path() / "each";
+    fs::remove_all(logs);
+    runner.KeepLogs(logs);
     EXPECT_EQ(runner.Run(request).outcome, Outcome::kCompleted);
-    const std::string name =
-        fs::directory_iterator(logs)->path().stem().string();
-    if (length == 200) {
-      EXPECT_EQ(name, "dp=2,tp=4,pp=1,word=a_b_c" + word.substr(5));
-    } else {
-      EXPECT_THAT(name, testing::MatchesRegex("[0-9a-f]{16}"));
-    }
-  }
+    return fs::directory_iterator(logs)->path().stem().string();
+  };
+  EXPECT_EQ(name_of("a_b"), "dp=2,tp=4,pp=1,word=a_b");
+  EXPECT_THAT(name_of("a b"),
+              testing::MatchesRegex("dp=2,tp=4,pp=1,word=a_b-[0-9a-f]+"));
+  EXPECT_NE(name_of("a b"), name_of("a/b"));
+  EXPECT_EQ(name_of(std::string(300, 'x')).size(), 200U);
 }
 
 TEST_F(CommandRunnerTest, TellsTheProgramWhatToTry) {

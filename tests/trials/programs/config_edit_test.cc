@@ -106,6 +106,24 @@ TEST(ConfigEdit, ReplacesTheValueOnly) {
       "a: x\n");
 }
 
+TEST(ConfigEdit, IsNotMisledByValuesOfSeveralLines) {
+  EXPECT_EQ(SetToml("[t]\nb = \"\"\"\na = 1\n[u]\n\"\"\"\na = 2\n", "t.a"),
+            "[t]\nb = \"\"\"\na = 1\n[u]\n\"\"\"\na = 7\n");
+  EXPECT_EQ(SetToml("[t]\nb = '''\n[u]\na = 1'''\n", "t.a"),
+            "[t]\nb = '''\n[u]\na = 1'''\na = 7\n");
+  EXPECT_EQ(SetToml("b = \"\"\"x\"\"\"\na = 2\n", "a"),
+            "b = \"\"\"x\"\"\"\na = 7\n");
+  EXPECT_THROW((void)SetToml("a = \"\"\"1\"\"\"\n", "a"),
+               std::invalid_argument);
+  EXPECT_THROW((void)SetToml("b = \"\"\"\n", "a"), std::invalid_argument);
+  for (const std::string value :
+       {">\n  1", "|\n  1", "1\n  2", "&x 1", "*x", "!!int 1", "\"1\n  2\""}) {
+    EXPECT_THROW((void)SetYaml("a: " + value + "\nb: 1\n", "a"),
+                 std::invalid_argument)
+        << value;
+  }
+}
+
 TEST(ConfigEdit, AddsAKeyOfTomlToTheEndOfItsTable) {
   EXPECT_EQ(SetToml("", "a"), "a = 7\n");
   EXPECT_EQ(SetToml("", "t.a"), "\n[t]\na = 7\n");

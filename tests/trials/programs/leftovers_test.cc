@@ -103,6 +103,24 @@ TEST_F(Leftovers, ARecordOfAnotherProcessSpaceEndsNothing) {
   EXPECT_EQ(AliveInTheEnd(mark_, 1), 1);
 }
 
+TEST_F(Leftovers, ARecordThatAnotherUserMayHaveWrittenEndsNothing) {
+  ContainedProcess::Spec spec = Shell("echo up; sleep 60", mark_);
+  spec.record = folder_.path() / "trial.processes";
+  ContainedProcess process(spec);
+  WaitForOutput(process);
+  const auto mode = [&] { return fs::status(spec.record).permissions(); };
+  EXPECT_EQ(mode(), fs::perms::owner_read | fs::perms::owner_write);
+  fs::permissions(spec.record, fs::perms::group_write, fs::perm_options::add);
+  EndLeftovers(folder_.path());
+  EXPECT_EQ(AliveInTheEnd(mark_, 1), 1);
+  fs::permissions(spec.record, fs::perms::group_write,
+                  fs::perm_options::remove);
+  if (::chown(spec.record.c_str(), 65534, 65534) == 0) {  // as root
+    EndLeftovers(folder_.path());
+    EXPECT_EQ(AliveInTheEnd(mark_, 1), 1);
+  }
+}
+
 // What a record in the folder of a runner that lives finds: this process is the
 // runner, so nothing is an orphan.
 class RecordedProcesses : public testing::Test {

@@ -69,6 +69,38 @@ TEST(LogScanner, ReadsNumbersOfNanotronWithSuffixes) {
   EXPECT_DOUBLE_EQ(*memory->peak_memory_bytes, 456.5 * 1048576);
 }
 
+std::optional<double> TimeIn(const std::string& pattern,
+                             const std::string& line) {
+  const LogPatterns patterns = ReadLogPatterns(common::TomlTable::ParseString(
+      "step_time_s = '" + pattern + "'", "adapter"));
+  const auto report = LogScanner(patterns, kSizes, 0.0).Read(line, 1.0);
+  return report ? report->step_time_s : std::nullopt;
+}
+
+TEST(LogScanner, TakesNoDecimalCommaForOneOfThousands) {
+  const auto read = [](const std::string& number) {
+    return TimeIn("took ([0-9.,]+)", "took " + number + " s");
+  };
+  EXPECT_EQ(read("7,020"), 7020.0);
+  EXPECT_EQ(read("107,020.5"), 107020.5);
+  EXPECT_EQ(read("0.06,"), 0.06);
+  for (const std::string number :
+       {"0,06", "0,060", "1,5", "12,34", "1,0200", "1.5,000", ",020"}) {
+    EXPECT_EQ(read(number), std::nullopt) << number;
+  }
+}
+
+// In a backtracking matcher the first two take years, and the last one needs a
+// stack as deep as the line is long.
+TEST(LogScanner, TakesLinearTimeForEveryPattern) {
+  const std::string line = "took " + std::string(4000, 'x');
+  EXPECT_EQ(TimeIn("took (x+x+)+y", line), std::nullopt);
+  EXPECT_EQ(TimeIn("(?:.*)*took ([0-9.]+)s(?:(?:\\w+ ?)*:)?", line),
+            std::nullopt);
+  EXPECT_EQ(TimeIn("took ((?:1|2)+)", "took " + std::string(4000, '1')),
+            std::nullopt);
+}
+
 TEST(LogScanner, ReadsSamplesPerSecondOfDeepSpeedNextToItsStepLine) {
   const Adapter adapter = Adapter::Find("deepspeed");
   LogScanner scanner(adapter.log(), kSizes, 0.0);

@@ -162,12 +162,31 @@ TEST(ReportFile, IsReadAndWrittenAsTheUmaskSays) {
 }
 
 TEST(ReportFile, IsInTheTemporaryFolderWhereItsOwnCannotBeMade) {
-  const ReportFile file("/proc/nowhere/x.report");
+  ReportFile file("/proc/nowhere/x.report");
   EXPECT_EQ(file.path(),
             std::filesystem::temp_directory_path() /
                 ("oppa-" + std::to_string(::getpid()) + "-x.report"));
   fakes::WriteFile(file.path(), "oppa {}\n");
   EXPECT_EQ(file.Read(), "oppa {}\n");
+}
+
+TEST(ReportFile, IsInTmpWhereTheTemporaryFolderIsMissing) {
+  ::setenv("TMPDIR", "/nowhere/at/all", 1);
+  const ReportFile file("/proc/nowhere/x.report");
+  ::unsetenv("TMPDIR");
+  EXPECT_EQ(file.path().parent_path(), "/tmp");
+}
+
+TEST(ReportFile, IsReadInPiecesUpToALimit) {
+  const fakes::TemporaryFolder folder;
+  ReportFile file(folder.path() / "x.report");
+  std::filesystem::resize_file(file.path(), std::uintmax_t{100} << 30U);
+  std::size_t all = 0;
+  for (std::string piece; !(piece = file.Read()).empty();) {
+    EXPECT_LE(piece.size(), std::size_t{1} << 20U);
+    all += piece.size();
+  }
+  EXPECT_EQ(all, std::size_t{64} << 20U);
 }
 
 TEST(LineReader, PutsPiecesTogetherAndBoundsALine) {
@@ -177,12 +196,12 @@ TEST(LineReader, PutsPiecesTogetherAndBoundsALine) {
     lines.emplace_back(line);
   };
   reader.Take("a", take);
-  reader.Take("b\n\ncd", take);
-  EXPECT_THAT(lines, ElementsAre("ab", ""));
+  reader.Take("b\n\nof 9: 1\rof 9: 2\r\ncd", take);
+  EXPECT_THAT(lines, ElementsAre("ab", "of 9: 1", "of 9: 2"));
   reader.Take(std::string(3 * LineReader::kLongest, 'x'), take);
   reader.Finish(take);
-  ASSERT_EQ(lines.size(), 3U);
-  EXPECT_EQ(lines[2].size(), LineReader::kLongest);
+  ASSERT_EQ(lines.size(), 4U);
+  EXPECT_EQ(lines[3].size(), LineReader::kLongest);
 }
 
 }  // namespace trials::trial_report_test
