@@ -59,9 +59,8 @@ class CommandLineTest : public fakes::ProgramTest {
     const int out = ::open(Path("out.txt").c_str(),
                            O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     const pid_t pid =
-        common::StartProcess({.words = all,
+        common::StartProcess({.words = fakes::InFolder(folder_.path(), all),
                               .environment = common::CurrentEnvironment(),
-                              .folder = folder_.path(),
                               .output = out,
                               .errors = out,
                               .own_group = true});

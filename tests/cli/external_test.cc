@@ -63,12 +63,12 @@ class ExternalTest : public fakes::ProgramTest {
   // Starts `oppa run`, waits until a trial hangs, and sends it a signal.
   void StopWhileATrialHangs(int signal) {
     Write("hang", "");
-    const pid_t pid =
-        common::StartProcess({.words = {fakes::ProgramFile().string(), "run",
-                                        "m.toml", "--no-report"},
-                              .environment = common::CurrentEnvironment(),
-                              .folder = folder_.path(),
-                              .own_group = true});
+    const pid_t pid = common::StartProcess(
+        {.words = fakes::InFolder(
+             folder_.path(),
+             {fakes::ProgramFile().string(), "run", "m.toml", "--no-report"}),
+         .environment = common::CurrentEnvironment(),
+         .own_group = true});
     // The trial starts its stray process and says that it hangs; the process
     // has its command line a moment later.
     for (int i = 0; i < 3000 && (!fs::exists(Path("hanging")) || Strays() == 0);

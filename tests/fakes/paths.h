@@ -3,6 +3,8 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 namespace fakes {
 
@@ -11,5 +13,9 @@ namespace fakes {
 
 // The program `oppa` of this build.
 [[nodiscard]] std::filesystem::path ProgramFile();
+
+// Words that start these words in a folder.
+[[nodiscard]] std::vector<std::string> InFolder(
+    const std::filesystem::path& folder, const std::vector<std::string>& words);
 
 }  // namespace fakes

@@ -12,6 +12,7 @@
 #include "common/process.h"
 #include "common/text.h"
 #include "tests/fakes/experiment_folder.h"
+#include "tests/fakes/paths.h"
 
 namespace fakes {
 
@@ -24,7 +25,7 @@ class ProgramTest : public testing::Test {
   // Runs any program to its end. Returns its exit code.
   int Call(const Words& words) {
     common::CommandResult result = common::RunCommand(
-        words, common::CurrentEnvironment(), folder_.path(), 300.0);
+        InFolder(folder_.path(), words), common::CurrentEnvironment(), 300.0);
     output_ = std::move(result.output);
     errors_ = std::move(result.errors);
     return result.exit_code;
