@@ -10,7 +10,7 @@ include(FetchContent)
 set(CMAKE_POLICY_VERSION_MINIMUM 3.5)
 set(CMAKE_POLICY_DEFAULT_CMP0077 NEW)  # a variable replaces an option
 foreach(option BUILD_SHARED_LIBS ENABLE_SAMPLES ENABLE_OPENMP NLOPT_PYTHON NLOPT_OCTAVE NLOPT_MATLAB NLOPT_GUILE
-        NLOPT_SWIG RE2_BUILD_TESTING)
+        NLOPT_SWIG)
   set(${option} OFF)
 endforeach()
 set(debian http://deb.debian.org/debian/pool/main)
@@ -18,10 +18,7 @@ FetchContent_Declare(muparser URL ${debian}/m/muparser/muparser_2.3.3.orig.tar.g
   URL_HASH SHA256=91d26d8274ae9cd9c776ee58250aeddc6b574f369eafd03b25045b858a2b8177)
 FetchContent_Declare(nlopt URL ${debian}/n/nlopt/nlopt_2.7.1.orig.tar.gz
   URL_HASH SHA256=db88232fa5cef0ff6e39943fc63ab6074208831dc0031cf1545f6ecd31ae2a1a)
-FetchContent_Declare(re2 URL ${debian}/r/re2/re2_20220601+dfsg.orig.tar.xz
-  URL_HASH SHA256=3bc61251da3b0b97be40a8a127818c517c62516e4eda11fc901d29496663df54)
-FetchContent_MakeAvailable(muparser nlopt re2)
-set(RE2_LIBRARY re2)
+FetchContent_MakeAvailable(muparser nlopt)
 add_library(PkgConfig::muparser ALIAS muparser)
 add_library(PkgConfig::nlopt ALIAS nlopt)
 
@@ -31,6 +28,8 @@ foreach(library fmt tomlplusplus)
   add_library(${library}::${library} ALIAS ${library}_headers)
 endforeach()
 target_compile_definitions(fmt_headers INTERFACE FMT_HEADER_ONLY)
+
+find_library(RE2_LIBRARY libre2.a REQUIRED)  # Debian's source lacks generated files
 
 add_library(xgboost_at_run_time STATIC cmake/portable/xgboost.cc)
 target_include_directories(xgboost_at_run_time PRIVATE ${CMAKE_SOURCE_DIR} ${XGBOOST_INCLUDE})
@@ -49,10 +48,9 @@ set(CMAKE_CXX_LINK_EXECUTABLE "${Python3_EXECUTABLE} -m ziglang cc -target ${CMA
 # The licenses of what is linked.
 set(licenses share/doc/oppa/licenses)
 install(FILES ${muparser_SOURCE_DIR}/LICENSE DESTINATION ${licenses}/muparser COMPONENT program)
-install(FILES ${re2_SOURCE_DIR}/LICENSE DESTINATION ${licenses}/re2 COMPONENT program)
 install(FILES ${nlopt_SOURCE_DIR}/COPYING DESTINATION ${licenses}/nlopt COMPONENT program)
 install(DIRECTORY ${nlopt_SOURCE_DIR}/src/algs/ DESTINATION ${licenses}/nlopt COMPONENT program
         FILES_MATCHING PATTERN COPYRIGHT PATTERN COPYING)
-foreach(package libcli11-dev libeigen3-dev libfmt-dev libtomlplusplus-dev nlohmann-json3-dev)
+foreach(package libcli11-dev libeigen3-dev libfmt-dev libre2-dev libtomlplusplus-dev nlohmann-json3-dev)
   install(FILES /usr/share/doc/${package}/copyright DESTINATION ${licenses}/${package} COMPONENT program OPTIONAL)
 endforeach()
