@@ -2,7 +2,7 @@
 """The searchers of this project beside Optuna's and BoTorch on the problems of a manifest, in one run.
 
     benchmarks/searchers/searchers.py [--repeats 10] [--methods oppa,oppa-sim,...] [--peers tpe,gp,...] [--oppa PROGRAM]
-        [--results build/searchers] [MANIFEST...]
+        [--results results/bench-searchers] [MANIFEST...]
 
 Every searcher has the same configurations, trials and failures, and its own defaults. Its result after k trials is
 the best throughput without noise among the configurations that it tried and that ran, divided by the best of all.
@@ -16,8 +16,8 @@ Peers know the parameters of this space only; a configuration that they ask for 
   botorch-sim  the same with predictions as means: of the throughput, and of the memory of trials that ran; it begins
                with the first configuration of `predicted-order`
 
-Prints means over problems with intervals by bootstrap over problems. The records of oppa and peers.csv (the results
-after each trial, CPU seconds per suggestion) are kept: rerun it to resume.
+Writes MANIFEST.csv with means over problems and intervals by bootstrap over problems. The records of oppa and peers.csv
+(the results after each trial, CPU seconds per suggestion) are kept: rerun it to resume.
 `make bench-searchers` runs it with PyTorch, Optuna and BoTorch of PyPI.
 """
 
@@ -250,13 +250,11 @@ def peer_rows(options, path, problems):
             yield rows[problem.name, peer, repeat]
 
 
-def show(rows, searchers):
-    """Means over problems, with 95% intervals by bootstrap over problems."""
-    print("| searcher | " + " | ".join(f"after {k}" for k in AFTER) + " | CPU s per suggestion |")
-    print("| --- |" + " ---: |" * (len(AFTER) + 1))
+def summary(rows, searchers):
+    """A row per searcher: means over problems, with 95% intervals by bootstrap over problems."""
     for searcher in searchers:
         own = [row for row in rows if row["searcher"] == searcher]
-        cells = []
+        result = {"searcher": searcher}
         for k in AFTER:
             by_problem = collections.defaultdict(list)
             for row in own:
@@ -264,9 +262,9 @@ def show(rows, searchers):
             means = [statistics.mean(values) for values in by_problem.values()]
             draws = random.Random(1)
             resampled = sorted(statistics.mean(draws.choices(means, k=len(means))) for _ in range(2000))
-            cells.append(f"{statistics.mean(means):.3f} [{resampled[50]:.2f}, {resampled[1949]:.2f}]")
-        cpu_s = statistics.median(float(row["cpu_s_per_suggestion"]) for row in own)
-        print(f"| {searcher} | " + " | ".join(cells) + f" | {cpu_s:.3f} |", flush=True)
+            result |= {f"after_{k}": statistics.mean(means), f"after_{k}_low": resampled[50],
+                       f"after_{k}_high": resampled[1949]}
+        yield result | {"cpu_s_per_suggestion": statistics.median(float(row["cpu_s_per_suggestion"]) for row in own)}
 
 
 def main():
@@ -278,7 +276,7 @@ def main():
     parser.add_argument("--peers", type=lambda text: text.split(","), default=list(PEERS))
     parser.add_argument("--held-out", action="store_true", help="include the problems that the manifest holds out")
     parser.add_argument("--oppa", default=ROOT / "build/release/oppa")
-    parser.add_argument("--results", type=pathlib.Path, default=ROOT / "build/searchers")
+    parser.add_argument("--results", type=pathlib.Path, default=ROOT / "results/bench-searchers")
     options = parser.parse_args()
     os.environ.update(OMP_NUM_THREADS="1")
     warnings.simplefilter("ignore")
@@ -295,8 +293,16 @@ def main():
         problems = read_problems(options, manifest, records)
         rows = [row for problem in problems for row in oppa_rows(options, records, problem)]
         rows += peer_rows(options, records / "peers.csv", problems)
-        print(f"{manifest.stem}: {len(problems)} problems, {options.repeats} repeats, found / best, mean [95%]")
-        show(rows, options.methods + options.peers)
+        table = list(summary(rows, options.methods + options.peers))
+        with open(options.results / f"{manifest.stem}.csv", "w") as file:
+            writer = csv.DictWriter(file, table[0])
+            writer.writeheader()
+            writer.writerows(table)
+        print(f"{manifest.stem}: {len(problems)} problems, {options.repeats} repeats; found / best after trials "
+              + ", ".join(map(str, AFTER)))
+        for row in table:
+            print(f"{row['searcher']:16}", *(f"{row[f'after_{k}']:.3f}" for k in AFTER),
+                  f" {row['cpu_s_per_suggestion']:.3f} CPU s per suggestion")
 
 
 if __name__ == "__main__":
