@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -143,6 +144,16 @@ class LossTest(unittest.TestCase):
                 unittest.mock.patch.dict(os.environ, OPPA_REPORT=reports.name):
             self.assertEqual(program.run_all(jobs.read_job(words("tiny-qwen2", "dp=2"))), program.OUT_OF_MEMORY)
             self.assertEqual(reports.read(), 'oppa {"status": "out_of_memory", "message": "rank 1: no memory"}\n')
+
+    def test_a_request_to_stop_ends_all_ranks_without_an_error(self):
+        def stop(job, rank, *_):
+            if rank == 1:
+                os.kill(os.getppid(), signal.SIGTERM)
+            time.sleep(600)
+        with unittest.mock.patch.object(program, "train", stop), self.assertRaises(SystemExit) as ended:
+            program.run_all(jobs.read_job(words("tiny-qwen2", "dp=2")))
+        self.assertEqual(ended.exception.code, 0)
+        self.assertRaises(ChildProcessError, os.waitpid, -1, os.WNOHANG)
 
 
 if __name__ == "__main__":

@@ -212,14 +212,13 @@ class Block(nn.Module):
         return checkpoint(self.run, x, use_reentrant=False) if self.full else self.run(x)
 
 
-class Logits(nn.Module):
+class Logits(nn.Linear):
     """A linear layer whose weight may be the table of the embedding."""
 
     def __init__(self, model, has_table):
-        super().__init__()
-        size = model.classes or model.vocabulary
-        self.weight = None if has_table else nn.Parameter(torch.empty(size, model.hidden))
-        self.bias = nn.Parameter(torch.empty(size)) if model.classes or model.bert else None
+        super().__init__(model.hidden, model.classes or model.vocabulary, bias=bool(model.classes) or model.bert)
+        if has_table:
+            self.weight = None
 
     def forward(self, x, table):
         return F.linear(x, self.weight if table is None else table, self.bias)
