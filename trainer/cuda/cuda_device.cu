@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <new>
-#include <utility>
 
 #include "trainer/cuda/attention.h"
 #include "trainer/cuda/cuda_device.h"
@@ -77,8 +76,8 @@ __global__ void AdamKernel(AdamNumbers adam, AdamArgs args) {
 
 }  // namespace
 
-CudaDevice::CudaDevice(int device, int width, std::function<void()> check)
-    : device_(device), width_(width), check_(std::move(check)) {
+CudaDevice::CudaDevice(int device, int width, Fabric& fabric)
+    : device_(device), width_(width), fabric_(fabric) {
   MakeCurrent();
   Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
         "cudaStreamCreateWithFlags");
@@ -145,7 +144,9 @@ void CudaDevice::Add(Tensor from, Tensor to) {
   });
 }
 
+// Copies of pageable memory wait in the driver.
 void CudaDevice::FromHost(const void* from, Tensor to) {
+  const WaitPtr wait = fabric_.BeginWait("the device");
   Check(cudaMemcpyAsync(to.data, from, static_cast<std::size_t>(to.bytes()),
                         cudaMemcpyDefault, stream_),
         "cudaMemcpyAsync");
@@ -153,6 +154,7 @@ void CudaDevice::FromHost(const void* from, Tensor to) {
 }
 
 void CudaDevice::ToHost(Tensor from, void* to) {
+  const WaitPtr wait = fabric_.BeginWait("the device");
   Check(cudaMemcpyAsync(to, from.data, static_cast<std::size_t>(from.bytes()),
                         cudaMemcpyDefault, stream_),
         "cudaMemcpyAsync");
@@ -161,6 +163,7 @@ void CudaDevice::ToHost(Tensor from, void* to) {
 
 // Polls, so that the end of a trial on another rank ends the wait.
 void CudaDevice::Synchronize() {
+  const WaitPtr wait = fabric_.BeginWait("the device");
   for (;;) {
     const cudaError_t error = cudaStreamQuery(stream_);
     if (error == cudaSuccess) {
@@ -169,7 +172,7 @@ void CudaDevice::Synchronize() {
     if (error != cudaErrorNotReady) {
       Check(error, "cudaStreamQuery");
     }
-    check_();
+    fabric_.Check();
   }
 }
 
