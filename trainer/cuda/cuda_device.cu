@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <new>
+#include <utility>
 
 #include "trainer/cuda/attention.h"
 #include "trainer/cuda/cuda_device.h"
@@ -76,8 +77,8 @@ __global__ void AdamKernel(AdamNumbers adam, AdamArgs args) {
 
 }  // namespace
 
-CudaDevice::CudaDevice(int device, int width, Fabric& fabric)
-    : device_(device), width_(width), fabric_(fabric) {
+CudaDevice::CudaDevice(int device, int width, HostWaits waits)
+    : device_(device), width_(width), waits_(std::move(waits)) {
   MakeCurrent();
   Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
         "cudaStreamCreateWithFlags");
@@ -146,7 +147,7 @@ void CudaDevice::Add(Tensor from, Tensor to) {
 
 // Copies of pageable memory wait in the driver.
 void CudaDevice::FromHost(const void* from, Tensor to) {
-  const WaitPtr wait = fabric_.BeginWait("the device");
+  const auto wait = waits_.begin();
   Check(cudaMemcpyAsync(to.data, from, static_cast<std::size_t>(to.bytes()),
                         cudaMemcpyDefault, stream_),
         "cudaMemcpyAsync");
@@ -154,7 +155,7 @@ void CudaDevice::FromHost(const void* from, Tensor to) {
 }
 
 void CudaDevice::ToHost(Tensor from, void* to) {
-  const WaitPtr wait = fabric_.BeginWait("the device");
+  const auto wait = waits_.begin();
   Check(cudaMemcpyAsync(to, from.data, static_cast<std::size_t>(from.bytes()),
                         cudaMemcpyDefault, stream_),
         "cudaMemcpyAsync");
@@ -163,7 +164,7 @@ void CudaDevice::ToHost(Tensor from, void* to) {
 
 // Polls, so that the end of a trial on another rank ends the wait.
 void CudaDevice::Synchronize() {
-  const WaitPtr wait = fabric_.BeginWait("the device");
+  const auto wait = waits_.begin();
   for (;;) {
     const cudaError_t error = cudaStreamQuery(stream_);
     if (error == cudaSuccess) {
@@ -172,7 +173,7 @@ void CudaDevice::Synchronize() {
     if (error != cudaErrorNotReady) {
       Check(error, "cudaStreamQuery");
     }
-    fabric_.Check();
+    waits_.check();
   }
 }
 

@@ -3,9 +3,9 @@
 #ifndef TRAINER_CUDA_CUDA_DEVICE_H_
 #define TRAINER_CUDA_CUDA_DEVICE_H_
 
+#include <functional>
 #include <memory>
 
-#include "trainer/communicator.h"
 #include "trainer/cuda/gemm.h"
 #include "trainer/cuda/platform.h"
 #include "trainer/device.h"
@@ -15,12 +15,18 @@ namespace trainer::cuda {
 // Several ranks can have devices on one card, each with its own streams and its
 // own memory. The functions of an operator are in the file with its kernels.
 //
-// Errors: throws std::runtime_error for an error of CUDA, and Aborted if the
-// trial ends while the host waits for the device.
+// Errors: throws std::runtime_error for an error of CUDA, and what `check`
+// throws while the host waits for the device.
 class CudaDevice final : public Device {
  public:
+  // While the host waits for the device: `begin` is called first, and its
+  // result destroyed at the end; `check` is called again and again.
+  struct HostWaits {
+    std::function<std::shared_ptr<const void>()> begin;
+    std::function<void()> check;
+  };
   // width: 2 (bfloat16) or 4 (float).
-  CudaDevice(int device, int width, Fabric& fabric);
+  CudaDevice(int device, int width, HostWaits waits);
   ~CudaDevice() override;
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
@@ -79,7 +85,7 @@ class CudaDevice final : public Device {
  private:
   int device_;
   int width_;
-  Fabric& fabric_;
+  HostWaits waits_;
   cudaStream_t stream_ = nullptr;
   void* slab_ = nullptr;
   // Outside the arena: of matrix products, and of the backward pass of

@@ -66,7 +66,11 @@ class CudaBackend final : public Backend {
                        width_ == 2 ? "bf16" : "float");
   }
   [[nodiscard]] std::unique_ptr<Device> MakeDevice(int /*rank*/) override {
-    return std::make_unique<CudaDevice>(Gpu(), width_, *fabric_);
+    return std::make_unique<CudaDevice>(
+        Gpu(), width_,
+        CudaDevice::HostWaits{
+            [this] { return fabric_->BeginWait("the device"); },
+            [this] { fabric_->Check(); }});
   }
   [[nodiscard]] Fabric& fabric() override { return *fabric_; }
   [[nodiscard]] std::int64_t MemoryBytes(int /*rank*/) override {

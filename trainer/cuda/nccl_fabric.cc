@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -222,14 +222,9 @@ std::unique_ptr<Communicator> NcclFabric::Group(int rank,
                                                 bool own_stream,
                                                 Device& device) {
   const std::string text = fmt::format("{} {}", name, fmt::join(members, ","));
-  int number = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    number = groups_[text]++;
-  }
   const auto own = std::find(members.begin(), members.end(), rank);
   return std::make_unique<NcclCommunicator>(
-      *this, fmt::format("{}-{:016x}", name, common::DeriveSeed(text, number)),
+      *this, fmt::format("{}-{:016x}", name, common::Hash(text)),
       static_cast<int>(own - members.begin()), static_cast<int>(members.size()),
       own_stream, dynamic_cast<CudaDevice&>(device));
 }
@@ -267,19 +262,14 @@ void NcclFabric::Watch(const std::stop_token& stop) {
         return;
       }
     }
-    std::string overdue;
-    {
-      const std::lock_guard lock(mutex_);
-      const auto since = std::chrono::steady_clock::now() -
-                         std::chrono::duration<double>(timeout_s());
-      for (const Waiting& wait : waits_) {
-        overdue = wait.since < since ? wait.what : overdue;
-      }
+    std::unique_lock lock(mutex_);
+    const auto since = std::chrono::steady_clock::now() -
+                       std::chrono::duration<double>(timeout_s());
+    if (!waits_.empty() && waits_.front().since < since) {  // the oldest
+      Abort(EndReason::kFailed, fmt::format("waited for {} for {:g} s",
+                                            waits_.front().what, timeout_s()));
     }
-    if (!overdue.empty()) {
-      Abort(EndReason::kFailed,
-            fmt::format("waited for {} for {:g} s", overdue, timeout_s()));
-    }
+    lock.unlock();
     std::this_thread::sleep_for(kLookAgain);
   }
 }

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <list>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -49,7 +48,6 @@ class NcclFabric final : public Fabric {
 
   std::string rendezvous_;
   std::mutex mutex_;
-  std::map<std::string, int> groups_;  // made so far, by name
   std::list<Waiting> waits_;
   std::jthread watchdog_;  // last: it uses the others
 };
