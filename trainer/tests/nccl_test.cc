@@ -13,6 +13,7 @@
 #include "common/json.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
+#include "trainer/tests/tiny.h"
 
 namespace trainer::nccl_test {
 
@@ -20,10 +21,23 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
+const std::string kGpt2 =
+    R"({"model_type": "gpt2", "n_layer": 4, "n_embd": 16, "n_head": 2,
+        "n_positions": 16, "vocab_size": 61})";
+const std::string kLlama =
+    R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 16,
+        "num_attention_heads": 2, "intermediate_size": 32, "vocab_size": 61})";
+const std::string kMixtral =
+    R"({"model_type": "mixtral", "num_hidden_layers": 2, "hidden_size": 16,
+        "num_attention_heads": 2, "intermediate_size": 16, "vocab_size": 61,
+        "num_local_experts": 4, "num_experts_per_tok": 2})";
+
 class NcclProcesses : public ::testing::Test {
  protected:
-  // Trains on `ranks` processes, each of which may take 60 seconds. Returns the
-  // output of each, with its exit code at the end.
+  void SetUp() override { OPPA_SKIP_IF_SANITIZED(); }
+  // Trains on `ranks` processes, each of which may take 90 seconds, and on as
+  // many threads. Returns the output of each process, with its exit code at the
+  // end.
   std::vector<std::string> Run(int ranks, const std::string& model,
                                const std::string& options) {
     const auto program =
@@ -31,16 +45,16 @@ class NcclProcesses : public ::testing::Test {
         "oppa-train";
     const std::string folder =
         (folder_.path() / std::to_string(++runs_)).string();
-    std::filesystem::create_directory(folder);
-    const std::string job =
-        program.string() + " --model " +
-        (fakes::SourceFolder() / "experiments/workloads" / model).string() +
-        " --batch-size 8 --sequence-length 16 --scale 16 --steps 2 " + options;
+    fakes::WriteFile(folder + "/config.json", model);
+    const std::string job = program.string() +
+                            " --model config.json --batch-size 8 "
+                            "--sequence-length 8 --steps 2 " +
+                            options;
     std::system(("cd " + folder + " && " + job +
                  " --backend emulated --precision float --comm threads "
                  "--report threads.json > threads.out 2>&1; "
                  "for rank in $(seq 0 " +
-                 std::to_string(ranks - 1) + "); do ( TMPDIR=. timeout 60 " +
+                 std::to_string(ranks - 1) + "); do ( TMPDIR=. timeout 90 " +
                  job +
                  " --backend emulated --precision float --comm nccl "
                  "--local-ranks 1 --rendezvous ./meet --first-rank $rank "
@@ -67,15 +81,14 @@ class NcclProcesses : public ::testing::Test {
 
 TEST_F(NcclProcesses, HaveTheLossesOfThreads) {
   struct Case {
-    const char* model;
-    const char* config;
+    std::string model, config;
   };
-  for (const auto& [model, config] : std::vector<Case>{
-           {"tiny-qwen2.json", "dp=2,tp=2,sp=2,zero_stage=1"},
-           {"tiny-gpt2.json", "pp=2,microbatches=4,model_chunks=2,dp=2"},
-           {"tiny-mixtral.json", "dp=2,ep=2,zero_stage=3,cp=2"}}) {
+  for (const auto& [model, config] :
+       std::vector<Case>{{kLlama, "dp=2,tp=2,sp=2,zero_stage=1"},
+                         {kGpt2, "pp=2,microbatches=4,model_chunks=2,dp=2"},
+                         {kMixtral, "dp=2,ep=2,zero_stage=3,cp=2"}}) {
     SCOPED_TRACE(config);
-    const auto outputs = Run(4, model, std::string("--config ") + config);
+    const auto outputs = Run(4, model, "--config " + config);
     EXPECT_THAT(outputs, Each(HasSubstr("exit 0")));
     const auto expected = Losses("threads.json");
     const auto losses = Losses("0.json");
@@ -87,17 +100,16 @@ TEST_F(NcclProcesses, HaveTheLossesOfThreads) {
 }
 
 TEST_F(NcclProcesses, ARankThatHangsEndsWithTheOthers) {
-  EXPECT_THAT(
-      Run(2, "tiny-gpt2.json", "--config dp=2 --timeout-s 2 --fault hang:1:1"),
-      Each(AllOf(HasSubstr("waited for"), HasSubstr("for 2 s"),
-                 HasSubstr("exit 1"))));
+  EXPECT_THAT(Run(2, kGpt2, "--config dp=2 --timeout-s 2 --fault hang:1:1"),
+              Each(AllOf(HasSubstr("waited for"), HasSubstr("for 2 s"),
+                         HasSubstr("exit 1"))));
 }
 
 TEST_F(NcclProcesses, ARankThatDiesOrHasNoMemoryEndsTheOthers) {
   EXPECT_THAT(
-      Run(2, "tiny-gpt2.json", "--config dp=2 --fault die:1:1"),
+      Run(2, kGpt2, "--config dp=2 --fault die:1:1"),
       Each(AllOf(HasSubstr("rank 1: fault in step 1"), HasSubstr("exit 1"))));
-  EXPECT_THAT(Run(2, "tiny-gpt2.json", "--config dp=2 --fault memory:1:1"),
+  EXPECT_THAT(Run(2, kGpt2, "--config dp=2 --fault memory:1:1"),
               Each(AllOf(HasSubstr("out_of_memory"), HasSubstr("exit 0"))));
 }
 
