@@ -177,6 +177,9 @@ study-trainer: build ## compare the simulator with oppa-train on CPU ranks (MEAS
 	@! test -n "$(MEASURE)" || { scripts/measure-trainer >build/trainer_cpu.csv && mv build/trainer_cpu.csv experiments/tables/; }
 	@$(OPPA) validate trainer_cpu --results $(RESULTS)
 
+study-trainers: build ## search with oppa-train and with PyTorch, and measure the best configuration of each with both (20 minutes)
+	@TORCH_PYTHON=$$(scripts/torch-python --venv) scripts/compare-trainers $(OPPA) --results $(RESULTS)
+
 ##@ Checks
 
 deps: ## install missing packages (Debian, Ubuntu)
@@ -237,8 +240,9 @@ example-nodes: build ## tune a PyTorch job on two nodes as in docs/tune-your-job
 	@scripts/install-deps --slurm
 	@python=$$(scripts/torch-python) && tests/slurm/tune_nodes_example.sh $(OPPA) "$$python"
 
-test-torch: build ## tune PyTorch DDP, FSDP, pipelining and Trainer programs on CPU ranks (10 minutes)
-	@python=$$(scripts/torch-python --venv transformers accelerate) && scripts/torch-tests $(OPPA) "$$python"
+test-torch: build ## tune PyTorch programs on CPU ranks, and compare the losses of both trainers (10 minutes)
+	@python=$$(scripts/torch-python --venv transformers accelerate) && scripts/torch-tests $(OPPA) "$$python" && \
+	  "$$python" trainer/tests/torch_test.py build/release/oppa-train
 
 test-trainer: build/release/build.ninja ## run the tests of the trainer (SWEEP=360: compare the losses of as many configurations)
 	@$(call compile,trainer_tests)

@@ -6,20 +6,23 @@ FOLDER is a checkout of github.com/karpathy/llm.c. Its train_gpt2.c is compiled 
 length below and the flags of its Makefile, and reads random weights and tokens.
 
 The model is a GPT-2 with 4 layers, 4 heads, 256 hidden units and a vocabulary of 4096 (4.3 million parameters),
-trained with Adam on 4 sequences of 256 tokens in float. The programs run in turn, so that the load of the machine
-affects all of them, and the fastest step of each counts. PyTorch has to be installed for the Python that runs this.
+trained with Adam on 4 sequences of 256 tokens in float. The programs run in turn, and CPU seconds count, because other
+processes change wall time most. PyTorch is that of oppa-train-torch, in the Python that runs this.
 """
 
 import argparse
+import functools
 import json
 import os
 import pathlib
 import random
 import re
+import resource
+import statistics
 import struct
 import subprocess
+import sys
 import tempfile
-import time
 
 LAYERS, HEADS, HIDDEN, VOCABULARY, BATCH, LENGTH = 4, 4, 256, 4096, 4, 256
 CONFIG = {
@@ -28,72 +31,24 @@ CONFIG = {
 }
 
 
-def oppa_step_s(program, steps, threads):
-    """The fastest step of a trial, in seconds."""
+def train(words, threads, steps):
+    """Runs oppa-train, or its counterpart in PyTorch."""
     with tempfile.TemporaryDirectory() as folder:
         model = pathlib.Path(folder) / "config.json"
         model.write_text(json.dumps(CONFIG))
-        command = [program, "--model", str(model), "--batch-size", str(BATCH), "--sequence-length", str(LENGTH),
-                   "--steps", str(steps), "--config", f"dp={threads},tp=1,pp=1"]
-        lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    times = [json.loads(line[5:]).get("step_time_s") for line in lines if line.startswith("oppa {")]
-    return min(t for t in times if t)
+        subprocess.run([*words, "--model", str(model), "--batch-size", str(BATCH), "--sequence-length", str(LENGTH),
+                        "--steps", str(steps), "--config", f"dp={threads},tp=1,pp=1"], check=True, stdout=subprocess.DEVNULL)
 
 
-def torch_model():
-    import torch
-    from torch import nn
-
-    class Block(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norm1, self.norm2 = nn.LayerNorm(HIDDEN), nn.LayerNorm(HIDDEN)
-            self.qkv, self.out = nn.Linear(HIDDEN, 3 * HIDDEN), nn.Linear(HIDDEN, HIDDEN)
-            self.up, self.down = nn.Linear(HIDDEN, 4 * HIDDEN), nn.Linear(4 * HIDDEN, HIDDEN)
-
-        def forward(self, x):
-            b, t, c = x.shape
-            q, k, v = (y.view(b, t, HEADS, c // HEADS).transpose(1, 2) for y in self.qkv(self.norm1(x)).split(c, 2))
-            y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-            x = x + self.out(y.transpose(1, 2).reshape(b, t, c))
-            return x + self.down(nn.functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
-
-    class Gpt(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.tokens, self.positions = nn.Embedding(VOCABULARY, HIDDEN), nn.Embedding(LENGTH, HIDDEN)
-            self.blocks = nn.Sequential(*[Block() for _ in range(LAYERS)])
-            self.norm = nn.LayerNorm(HIDDEN)
-
-        def forward(self, tokens):
-            x = self.tokens(tokens) + self.positions(torch.arange(LENGTH))
-            return self.norm(self.blocks(x)) @ self.tokens.weight.T
-
-    return Gpt()
-
-
-def torch_steps(steps, threads):
-    """A function that returns the fastest of some steps, in seconds."""
-    import torch
-
-    torch.set_num_threads(threads)
-    model = torch_model()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
-    tokens = torch.randint(VOCABULARY, (BATCH, LENGTH + 1))
-
-    def run():
-        times = []
-        for _ in range(steps):
-            begin = time.perf_counter()
-            logits = model(tokens[:, :-1])
-            loss = torch.nn.functional.cross_entropy(logits.view(-1, VOCABULARY), tokens[:, 1:].reshape(-1))
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.step()
-            times.append(time.perf_counter() - begin)
-        return min(times)
-
-    return run
+def cpu_s(run, steps):
+    """The CPU time of a step on all cores, in seconds: without that of the start."""
+    few, times = 2, []
+    for count in (few, few + steps):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        run(count)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return (times[1] - times[0]) / steps
 
 
 class LlmC:
@@ -121,42 +76,39 @@ class LlmC:
         for part in ("train", "val"):
             (folder / f"tiny_shakespeare_{part}.bin").write_bytes(data)
 
-    def step_s(self, steps):
-        """The fastest of some steps, in seconds."""
-        times = []
+    def run(self, steps):
         with subprocess.Popen(["stdbuf", "-oL", "./train"], cwd=self.scratch, stdout=subprocess.PIPE, text=True,
                               env={**os.environ, "OMP_NUM_THREADS": str(self.threads)}) as process:
             for line in process.stdout:
-                found = re.search(r"took ([0-9.]+) ms", line)
-                times += [float(found[1]) / 1e3] if found else []
-                if len(times) == steps:
+                steps -= "took " in line
+                if steps == 0:
                     process.kill()
                     break
-        return min(times)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--program", default="build/release/oppa-train")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--steps", type=int, default=16)
     parser.add_argument("--threads", type=int, default=1, help="threads of PyTorch, and data-parallel ranks")
     parser.add_argument("--llm-c", help="a checkout of llm.c, to compare with its CPU trainer")
     options = parser.parse_args()
-    run_torch = torch_steps(options.steps, options.threads)
-    programs = {"oppa-train": lambda: oppa_step_s(options.program, options.steps, options.threads), "PyTorch": run_torch}
+    program, torch = pathlib.Path(options.program).resolve(), [sys.executable, f"{options.program}-torch"]
+    programs = {"oppa-train": functools.partial(train, [program], options.threads),
+                "PyTorch": functools.partial(train, torch, options.threads)}
     with tempfile.TemporaryDirectory() as scratch:
         if options.llm_c:
-            llm_c = LlmC(pathlib.Path(options.llm_c).resolve(), scratch, options.threads)
-            programs["llm.c"] = lambda: llm_c.step_s(max(2, options.steps // 4))
-        fastest = {name: float("inf") for name in programs}
+            programs["llm.c"] = LlmC(pathlib.Path(options.llm_c).resolve(), scratch, options.threads).run
+        times = {name: [] for name in programs}
         for _ in range(options.rounds):
-            for name, step_s in programs.items():
-                fastest[name] = min(fastest[name], step_s())
+            for name, run in programs.items():
+                times[name].append(cpu_s(run, options.steps))
     print(f"load {os.getloadavg()[0]:.1f}")
-    for name, seconds in fastest.items():
-        print(f"{name:<10} {BATCH * LENGTH / options.threads / seconds:8.0f} tokens/s per core, "
-              f"{seconds / fastest['oppa-train']:6.2f} times the step of oppa-train")
+    for name, values in times.items():
+        rates = sorted(BATCH * LENGTH / value for value in values)
+        print(f"{name:<10} {statistics.median(rates):8.0f} tokens per CPU second ({rates[0]:.0f} to {rates[-1]:.0f}), "
+              f"{statistics.median(values) / statistics.median(times['oppa-train']):6.2f} times that of oppa-train")
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ std::string_view RegionName(Region region) {
   return kNames[static_cast<std::size_t>(region)];
 }
 
-Arena::Arena(Device& device, std::int64_t capacity_bytes)
-    : capacity_(capacity_bytes / kAlignment * kAlignment) {
+void Arena::Reserve(Device& device, std::int64_t capacity_bytes) {
+  capacity_ = capacity_bytes / kAlignment * kAlignment;
   slab_ = device.Reserve(capacity_);
   free_[0] = capacity_;
 }

@@ -40,10 +40,15 @@ class Arena {
  public:
   static constexpr std::int64_t kAlignment = 256;  // bytes
 
-  Arena(Device& device, std::int64_t capacity_bytes);
+  Arena() = default;  // without memory
+  Arena(Device& device, std::int64_t capacity_bytes) {
+    Reserve(device, capacity_bytes);
+  }
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
+  // Takes its memory, once.
+  void Reserve(Device& device, std::int64_t capacity_bytes);
   // Errors: throws OutOfMemory.
   [[nodiscard]] std::byte* Allocate(Region region, std::int64_t bytes);
   void Free(std::byte* data) noexcept;
@@ -69,8 +74,8 @@ class Arena {
   };
   void CountPeak();
 
-  std::byte* slab_;
-  std::int64_t capacity_;
+  std::byte* slab_ = nullptr;
+  std::int64_t capacity_ = 0;
   std::map<std::int64_t, Block> blocks_;       // by offset
   std::map<std::int64_t, std::int64_t> free_;  // offset -> bytes
   std::array<std::int64_t, kRegions> used_{}, peak_{}, at_peak_{};

@@ -84,8 +84,8 @@ class Communicator {
   virtual EventPtr Send(Tensor data, int to) = 0;
   virtual EventPtr Receive(Tensor data, int from) = 0;
 
-  // Of host memory; they return when done. values = sum over ranks;
-  // received[i] = the value that rank i sent to this rank.
+  // Of host memory; they return when done. values = sum over ranks; received
+  // has as many values from each rank, in order, as are sent to each.
   virtual void SumOnHost(std::span<double> values) = 0;
   virtual void ExchangeOnHost(std::span<const std::int64_t> sent,
                               std::span<std::int64_t> received) = 0;
@@ -108,6 +108,8 @@ enum class EndReason { kNone, kStopped, kFailed, kOutOfMemory };
 constexpr std::array<std::string_view, 4> NamesOf(EndReason /*reason*/) {
   return {"completed", "stopped", "failed", "out_of_memory"};
 }
+
+using WaitPtr = std::shared_ptr<const void>;
 
 // What connects all ranks of a trial. One object per process; threads of the
 // process that are ranks share it.
@@ -135,8 +137,14 @@ class Fabric {
     const std::lock_guard lock(mutex_);
     return message_;
   }
+  // The host waits for `what` until the result is destroyed. Where the wait
+  // itself cannot end, because a library or a driver does not return, a
+  // watchdog ends the trial after timeout_s.
+  [[nodiscard]] virtual WaitPtr BeginWait(const std::string& /*what*/) {
+    return nullptr;
+  }
   // Throws Aborted if the trial has ended.
-  virtual void Check() {
+  void Check() {
     if (end_reason() != EndReason::kNone) {
       throw Aborted(end_message());
     }

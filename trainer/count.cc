@@ -120,7 +120,12 @@ class CountingCommunicator : public Communicator {
   // All ranks have the same numbers.
   void ExchangeOnHost(std::span<const std::int64_t> sent,
                       std::span<std::int64_t> received) override {
-    std::fill(received.begin(), received.end(), sent[rank_]);
+    Count("exchange on the host", static_cast<std::int64_t>(sent.size_bytes()));
+    const std::size_t each = sent.size() / size_;
+    for (int from = 0; from < size_; ++from) {
+      std::ranges::copy(sent.subspan(rank_ * each, each),
+                        received.begin() + from * each);
+    }
   }
 
  private:
@@ -161,9 +166,10 @@ TrialResult CountMemory(Job job, const Device& device) {
     CountingDevice counting(device);
     std::unique_ptr<Rank> rank;
     try {
-      rank = std::make_unique<Rank>(job, first, job.memory_bytes, fabric,
-                                    counting);
-      rank->Step(0);
+      rank = std::make_unique<Rank>(
+          job, first, [&job] { return job.memory_bytes; }, fabric, counting);
+      rank->Prepare(0);
+      rank->Step();
     } catch (const OutOfMemory& e) {
       result.reason = EndReason::kOutOfMemory;
       result.message = fmt::format("rank {}: {}", first, e.what());

@@ -54,11 +54,14 @@ std::int64_t Data::Labels(const trials::Model& model, int step) const {
   return labels;
 }
 
-Batch Data::Make(const Context& c, int step, std::int64_t first_sample) const {
+HostBatch Data::Make(const Context& c, int step,
+                     std::int64_t first_sample) const {
   const trials::Model& model = c.model;
-  std::vector<std::int32_t> tokens(c.tokens);
-  std::vector<std::int32_t> labels(c.tokens, -1);
-  std::vector<float> patches(c.tokens * model.patch_size);
+  HostBatch host;
+  auto& [tokens, labels, patches] = host;
+  tokens.resize(model.patch_size > 0 ? 0 : c.tokens);
+  labels.assign(c.tokens, -1);
+  patches.resize(c.tokens * model.patch_size);
   for (std::int64_t t = 0; t < c.tokens; ++t) {
     const std::int64_t sample = first_sample + t / c.length;
     const std::int64_t position = c.offset + t % c.length;
@@ -86,19 +89,23 @@ Batch Data::Make(const Context& c, int step, std::int64_t first_sample) const {
       tokens[t] = 0;
     }
   }
+  return host;
+}
+
+Batch Upload(const Context& c, const HostBatch& host) {
   Batch batch;
   batch.labels = c.NewIndices(c.tokens);
-  c.device.FromHost(labels.data(), batch.labels.get());
-  if (model.patch_size > 0) {
+  c.device.FromHost(host.labels.data(), batch.labels.get());
+  if (!host.patches.empty()) {
     const Array staged{c.arena, Region::kWorkspace,
-                       static_cast<std::int64_t>(patches.size()),
+                       static_cast<std::int64_t>(host.patches.size()),
                        sizeof(float)};
-    c.device.FromHost(patches.data(), staged.get());
+    c.device.FromHost(host.patches.data(), staged.get());
     batch.patches = c.New(staged.get().size);
     c.device.Convert(staged.get(), batch.patches.get());
   } else {
     batch.tokens = c.NewIndices(c.tokens);
-    c.device.FromHost(tokens.data(), batch.tokens.get());
+    c.device.FromHost(host.tokens.data(), batch.tokens.get());
   }
   return batch;
 }

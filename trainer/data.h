@@ -3,10 +3,17 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "trainer/context.h"
 
 namespace trainer {
+
+// A Batch in host memory.
+struct HostBatch {
+  std::vector<std::int32_t> tokens, labels;
+  std::vector<float> patches;
+};
 
 // Every configuration trains on the same samples: sample i of a step has the
 // same tokens wherever it is processed.
@@ -26,8 +33,8 @@ class Data {
   // Labels of a step over all ranks.
   [[nodiscard]] std::int64_t Labels(const trials::Model& model, int step) const;
   // Samples first_sample ... of a step, this rank's tokens of them.
-  [[nodiscard]] Batch Make(const Context& context, int step,
-                           std::int64_t first_sample) const;
+  [[nodiscard]] HostBatch Make(const Context& context, int step,
+                               std::int64_t first_sample) const;
 
  private:
   [[nodiscard]] std::uint64_t Random(int step, std::int64_t sample,
@@ -39,5 +46,7 @@ class Data {
   int batch_size_;
   int sequence_length_;
 };
+
+[[nodiscard]] Batch Upload(const Context& context, const HostBatch& host);
 
 }  // namespace trainer

@@ -152,25 +152,17 @@ class Experts : public Core {
     const Context& c = context_;
     const int ep = c.mesh.ep;
     const std::int64_t own = experts_ / ep;
-    std::vector<std::vector<std::int64_t>> from(own,
-                                                std::vector<std::int64_t>(ep));
+    std::vector<std::int64_t> from = per_expert;  // [ep, own], by source
+    if (c.ep != nullptr) {
+      c.ep->ExchangeOnHost(per_expert, from);
+    }
     saved.counts[kSent].assign(ep, 0);
     saved.counts[kReceived].assign(ep, 0);
     saved.counts[kRows].assign(own, 0);
-    for (std::int64_t e = 0; e < own; ++e) {
-      std::vector<std::int64_t> sent(ep);
-      for (int rank = 0; rank < ep; ++rank) {
-        sent[rank] = per_expert[rank * own + e];
-        saved.counts[kSent][rank] += sent[rank];
-      }
-      from[e] = sent;
-      if (c.ep != nullptr) {
-        c.ep->ExchangeOnHost(sent, from[e]);
-      }
-      for (int rank = 0; rank < ep; ++rank) {
-        saved.counts[kReceived][rank] += from[e][rank];
-        saved.counts[kRows][e] += from[e][rank];
-      }
+    for (std::int64_t i = 0; i < experts_; ++i) {
+      saved.counts[kSent][i / own] += per_expert[i];
+      saved.counts[kReceived][i / own] += from[i];
+      saved.counts[kRows][i % own] += from[i];
     }
     if (c.ep == nullptr) {
       return;
@@ -183,9 +175,9 @@ class Experts : public Core {
           at += saved.counts[kRows][before];
         }
         for (int before = 0; before < rank; ++before) {
-          at += from[e][before];
+          at += from[before * own + e];
         }
-        for (std::int64_t i = 0; i < from[e][rank]; ++i) {
+        for (std::int64_t i = 0; i < from[rank * own + e]; ++i) {
           arrival.push_back(static_cast<std::int32_t>(at + i));
         }
       }

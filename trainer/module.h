@@ -18,7 +18,7 @@ struct LaunchOptions {
   int local_ranks = 1;  // > 1: threads of this process
   std::string communication;  // "threads" or "nccl"; "": what fits
   std::string rendezvous;     // a file of a shared file system, for the NCCL id
-  double timeout_s = 60.0;    // of an operation that a rank does not enter
+  double timeout_s = 600.0;   // of an operation that a rank does not enter
   std::string precision;      // "bf16" or "float"; "": bf16
 };
 

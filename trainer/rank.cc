@@ -5,12 +5,12 @@
 #include <stdexcept>
 
 namespace trainer {
-Rank::Rank(const Job& job, int world_rank, std::int64_t memory_bytes,
-           Fabric& fabric, Device& device)
+Rank::Rank(const Job& job, int world_rank,
+           const std::function<std::int64_t()>& memory_bytes, Fabric& fabric,
+           Device& device)
     : job_(job),
       fabric_(fabric),
       device_(device),
-      arena_(device, memory_bytes),
       context_{.device = device,
                .arena = arena_,
                .mesh = Mesh(job.config, world_rank),
@@ -35,6 +35,7 @@ Rank::Rank(const Job& job, int world_rank, std::int64_t memory_bytes,
   c.shard_tokens = split ? c.tokens / c.mesh.tp : c.tokens;
   c.shard_begin = split ? c.shard_tokens * c.mesh.tp_index : 0;
   MakeGroups();
+  arena_.Reserve(device, memory_bytes());
   MakeModel();
 }
 
@@ -98,6 +99,13 @@ void Rank::MakeGroups() {
     replicas_.tied = group("tied", false, [&](const Mesh& m) {
       return pipeline(m) && (m.pp_index == 0 || m.pp_index == m.pp - 1);
     });
+  }
+  // Collectives take memory when they first run.
+  for (const auto& [name, group] : groups_) {
+    double nothing = 0.0;
+    if (group.get() != forward_ && group.get() != backward_) {
+      group->SumOnHost({&nothing, 1});
+    }
   }
 }
 
@@ -223,17 +231,13 @@ void Rank::Send(const Action& action, Array data) {
   sent_.push_back({std::move(data), std::move(event), peer, place});
 }
 
-void Rank::Forward(const Action& action, int step) {
+void Rank::Forward(const Action& action) {
   Array x = TakeReceived(action);
   Pending& pending = pending_[{action.microbatch, action.chunk}];
   const std::vector<Part>& units = chunks_[action.chunk];
   context_.timeline.Time("forward", action.microbatch, action.chunk, [&] {
-    const std::int64_t first =
-        (std::int64_t{context_.mesh.dp_index} * job_.config.microbatches +
-         action.microbatch) *
-        context_.sequences;
     if (!Receives(action) || !Sends(action)) {
-      pending.batch = data_.Make(context_, step, first);
+      pending.batch = Upload(context_, prepared_.at(action.microbatch));
     }
     pending.saved.resize(units.size());
     for (std::size_t i = 0; i < units.size(); ++i) {
@@ -271,10 +275,25 @@ void Rank::Backward(const Action& action) {
   }
 }
 
-double Rank::Step(int step) {
-  context_.timeline.step = step;
-  const std::int64_t labels = data_.Labels(context_.model, step);
-  context_.loss_scale = 1.0 / static_cast<double>(labels);
+void Rank::Prepare(int step) {
+  step_ = step;
+  context_.loss_scale =
+      1.0 / static_cast<double>(data_.Labels(context_.model, step));
+  prepared_.clear();
+  for (const Action& action : schedules_[context_.mesh.pp_index]) {
+    const bool at_end = !Receives(action) || !Sends(action);
+    if (action.forward && at_end && !prepared_.contains(action.microbatch)) {
+      const std::int64_t first =
+          (std::int64_t{context_.mesh.dp_index} * job_.config.microbatches +
+           action.microbatch) *
+          context_.sequences;
+      prepared_[action.microbatch] = data_.Make(context_, step, first);
+    }
+  }
+}
+
+double Rank::Step() {
+  context_.timeline.step = step_;
   device_.Zero(loss_.get());
   store_->BeginStep();
   const std::vector<Action>& own = schedules_[context_.mesh.pp_index];
@@ -294,7 +313,7 @@ double Rank::Step(int step) {
     if (ahead && i + 1 < own.size()) {
       PostReceive(own[i + 1]);
     }
-    own[i].forward ? Forward(own[i], step) : Backward(own[i]);
+    own[i].forward ? Forward(own[i]) : Backward(own[i]);
   }
   for (const Sent& sent : sent_) {
     context_.timeline.TimeWait("wait for send", sent.event);
@@ -302,10 +321,10 @@ double Rank::Step(int step) {
   sent_.clear();
   context_.timeline.Time("update", -1, -1, [&] {
     AdamOptions adam = job_.adam;
-    adam.step = step + 1;
+    adam.step = step_ + 1;
     store_->Update(adam);
   });
-  if (step + 1 == job_.steps) {
+  if (step_ + 1 == job_.steps) {
     store_->Finish();
   }
   double loss = 0.0;

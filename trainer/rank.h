@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -25,15 +26,19 @@ namespace trainer {
 // rank has ended the trial.
 class Rank {
  public:
-  Rank(const Job& job, int world_rank, std::int64_t memory_bytes,
-       Fabric& fabric, Device& device);
+  // `memory_bytes` of the arena: called when the groups have what they need.
+  Rank(const Job& job, int world_rank,
+       const std::function<std::int64_t()>& memory_bytes, Fabric& fabric,
+       Device& device);
   ~Rank();
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
 
-  // One step of training; the mean loss over all ranks. The last step ends
-  // with weights that all ranks have.
-  double Step(int step);
+  // Makes the data of a step, which takes no part of its time.
+  void Prepare(int step);
+  // The step that was prepared; the mean loss over all ranks. The last step
+  // ends with weights that all ranks have.
+  double Step();
   // Waits for all ranks.
   void Barrier();
 
@@ -66,7 +71,7 @@ class Rank {
   void MakeGroups();
   void MakeModel();
   void MakeRotary();
-  void Forward(const Action& action, int step);
+  void Forward(const Action& action);
   void Backward(const Action& action);
   // The chunk before (forward) or after (backward) one is on another rank.
   [[nodiscard]] bool Receives(const Action& action) const;
@@ -95,6 +100,8 @@ class Rank {
   Array loss_, rotary_;
   std::vector<std::vector<Part>> chunks_;
   Data data_;
+  int step_ = 0;                                // that was prepared
+  std::map<int, HostBatch> prepared_;           // by microbatch
   std::vector<std::vector<Action>> schedules_;  // of all stages
   std::map<Key, Pending> pending_;
   std::deque<std::pair<Array, EventPtr>> received_;

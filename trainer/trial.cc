@@ -76,9 +76,7 @@ void MakeFault(const Job& job, const Rank& rank, int step) {
 
 void RunSteps(Shared& shared, Rank& rank, bool reports, int world_rank) {
   const Job& job = shared.job;
-  rank.Barrier();
-  Clock::time_point begin = Clock::now();
-  rank.context().timeline.origin = begin;
+  rank.context().timeline.origin = Clock::now();
   for (int step = 0; step < job.steps; ++step) {
     if (job.fault.rank == world_rank && job.fault.step == step) {
       MakeFault(job, rank, step);
@@ -86,10 +84,12 @@ void RunSteps(Shared& shared, Rank& rank, bool reports, int world_rank) {
         return;
       }
     }
-    const double loss = rank.Step(step);
+    rank.Prepare(step);
+    rank.Barrier();
+    const Clock::time_point begin = Clock::now();
+    const double loss = rank.Step();
     if (reports) {
       const double seconds = SecondsSince(begin);
-      begin = Clock::now();
       {
         const std::lock_guard lock(shared.mutex);
         shared.result.losses.push_back(loss);
@@ -111,10 +111,11 @@ void RunRank(Shared& shared, int index, int world_rank) {
   };
   try {
     shared.devices[index] = shared.backend->MakeDevice(world_rank);
-    std::int64_t memory = shared.backend->MemoryBytes(world_rank);
-    if (shared.job.memory_bytes > 0) {
-      memory = std::min(memory, shared.job.memory_bytes);
-    }
+    const auto memory = [&shared, world_rank] {
+      const std::int64_t most = shared.backend->MemoryBytes(world_rank);
+      const std::int64_t limit = shared.job.memory_bytes;
+      return limit > 0 ? std::min(most, limit) : most;
+    };
     rank = std::make_unique<Rank>(shared.job, world_rank, memory, fabric,
                                   *shared.devices[index]);
     RunSteps(shared, *rank, index == 0, world_rank);

@@ -66,8 +66,11 @@ std::vector<std::string> Words(const SlurmOptions& options,
 
 std::vector<std::string> Resources(const SlurmOptions& options, int nodes,
                                    int gpus_per_node) {
-  // The ranks of a node share the cores of its task.
-  const int cpus = options.cpus > 0 ? options.cpus : std::max(1, gpus_per_node);
+  // The ranks of a node share the cores of its task. One that drives a GPU has
+  // several threads: its own, those of NCCL, of transfers and of data loaders.
+  constexpr int kCpusPerGpu = 4;
+  const int cpus = options.cpus > 0 ? options.cpus
+                                    : std::max(1, kCpusPerGpu * gpus_per_node);
   std::vector<std::string> words = {fmt::format("--nodes={}", nodes),
                                     "--ntasks-per-node=1",
                                     fmt::format("--cpus-per-task={}", cpus)};

@@ -27,7 +27,7 @@ struct SlurmOptions {
   std::string qos;
   std::string constraint;
   int time_minutes = 0;  // limit of a task; >= 0; 0: the partition's
-  int cpus = 0;          // per task; 0: one per GPU, at least one
+  int cpus = 0;          // per task; 0: four per GPU, at least one
   int memory_mb = 0;     // per node; >= 0; 0: the site's default
   Resources resources = Resources::kAuto;
   int max_running = 0;  // tasks at a time; >= 0; 0: as many as fit

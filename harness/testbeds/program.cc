@@ -1,8 +1,11 @@
 #include "harness/testbeds/program.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -163,17 +166,16 @@ std::string ReadChoice(const TomlTable& table, std::string_view key,
   return value;
 }
 
-// oppa-train, which is installed next to oppa.
-std::filesystem::path TrainerPath(const TomlTable& table) {
-  const auto path =
-      std::filesystem::path(ProgramPath()).parent_path() / "oppa-train";
+// A trainer of this project, which is installed next to oppa.
+std::string TrainerPath(const TomlTable& table, const std::string& name) {
+  const auto path = std::filesystem::path(ProgramPath()).parent_path() / name;
   if (!common::IsFile(path)) {
     table.Fail("type",
                fmt::format("the program of this backend, {}, does not exist: "
                            "build it with `make build`",
                            path.string()));
   }
-  return path;
+  return path.string();
 }
 
 // The knobs that oppa-train applies (docs/trainer.md).
@@ -195,23 +197,42 @@ constexpr std::array<std::string_view, 16> kTrainerKnobs = {
     "cp",
     "sp"};
 
-// Errors: throws InputError for a space that varies any other knob, which would
-// have no effect.
-void CheckTrainerKnobs(const ProblemSpec& problem,
-                       const trials::SearchSpaceOptions& space) {
+// Those of them that PyTorch has no counterpart of, and those that only
+// oppa-train-torch has ([space.custom]).
+constexpr std::array<std::string_view, 5> kNotInTorch = {
+    "zero_bucket_mb", "overlap_zero_comm", "overlap_p2p", "ep", "cp"};
+constexpr std::array<std::string_view, 2> kOnlyInTorch = {"schedule",
+                                                          "compile"};
+
+bool Contains(std::span<const std::string_view> names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+// A knob of oppa-train that the program lacks has its default, unless the
+// manifest lists values.
+// Errors: throws InputError for a space that varies a knob that the program
+// does not apply, which would have no effect.
+void CheckTrainerKnobs(const ProblemSpec& problem, const std::string& program,
+                       bool torch, trials::SearchSpaceOptions& space) {
   for (const trials::Knob& knob : space.knobs) {
+    const bool lacking = torch && Contains(kNotInTorch, knob.name);
+    if (lacking) {
+      space.values.emplace(knob.name, std::vector{knob.Default()});
+    }
     const auto given = space.values.find(knob.name);
     const bool varies = given == space.values.end()
                             ? static_cast<bool>(knob.grid.values)
                             : given->second != std::vector{knob.Default()};
-    if (varies &&
-        std::ranges::find(kTrainerKnobs, knob.name) == kTrainerKnobs.end()) {
+    const bool applies =
+        !lacking && (Contains(kTrainerKnobs, knob.name) ||
+                     (torch && Contains(kOnlyInTorch, knob.name)));
+    if (varies && !applies) {
       problem.space.Fail(
           knob.texts.empty() ? knob.name : "custom",
-          fmt::format("oppa-train does not apply the knob '{}', so its values "
+          fmt::format("{} does not apply the knob '{}', so its values "
                       "would have no effect: remove it, or run a program that "
                       "does with the backend 'command'",
-                      knob.name));
+                      program, knob.name));
     }
   }
 }
@@ -279,8 +300,11 @@ Testbed MakeClient(const ProblemSpec& problem) {
 
 Testbed MakeTrainer(const ProblemSpec& problem) {
   const TomlTable& table = problem.backend;
-  const SimulatorSetup setup = ReadProgramSetup(problem);
-  CheckTrainerKnobs(problem, setup.space);
+  SimulatorSetup setup = ReadProgramSetup(problem);
+  const bool torch =
+      ReadChoice(table, "program", {"oppa-train", "torch"}) == "torch";
+  const std::string name = torch ? "oppa-train-torch" : "oppa-train";
+  CheckTrainerKnobs(problem, name, torch, setup.space);
   const std::string device = ReadChoice(table, "device", {"cuda", "cpu"});
   const bool cuda = device == "cuda";
   const std::string precision =
@@ -291,26 +315,38 @@ Testbed MakeTrainer(const ProblemSpec& problem) {
       trials::ReadTrialOptions(table, setup.space.knobs);
   options.ranks = ReadTrainerRanks(table, cuda, setup.cluster().gpus());
   options.program = {
-      TrainerPath(table).string(),
+      TrainerPath(table, name),
       "--model",
       std::filesystem::absolute(NamedFile(problem.workload, "model")).string(),
       fmt::format("--batch-size={}", setup.workload.batch_size),
       fmt::format("--sequence-length={}", setup.workload.sequence_length),
       "--backend=" + device,
       "--precision=" + precision,
-      fmt::format("--scale={}", scale),
-      fmt::format("--memory={:.0f}", setup.cluster().gpu.memory_bytes)};
+      fmt::format("--scale={}", scale)};
+  if (cuda || !torch) {  // PyTorch does not count the memory of a CPU rank
+    options.program.push_back(
+        fmt::format("--memory={:.0f}", setup.cluster().gpu.memory_bytes));
+  }
   if (options.ranks == trials::CommandOptions::Ranks::kPerGpu) {
     options.program.emplace_back("--local-ranks=1");
   }
+  if (torch) {
+    const char* python = std::getenv("TORCH_PYTHON");
+    options.program.insert(options.program.begin(),
+                           python == nullptr ? "python3" : python);
+    AddFrameworkRules(problem, trials::FindDataFile("frameworks", "oppa-train"),
+                      {name}, setup.space, setup.inputs);
+  }
+  System system = DefaultSystem(setup.cluster(), LikeFiles(problem));
+  if (!cuda) {  // the framework file of oppa-train describes CPU ranks
+    system = PredictedOn(problem, setup.cluster(), "oppa-train");
+  } else if (torch) {
+    system = PredictedOn(problem, setup.cluster(), "fsdp2");
+  }
   return ProgramTestbed(
-      problem, setup,
-      {trials::Scaled(setup.workload, scale),
-       // Its framework file describes CPU ranks.
-       cuda ? DefaultSystem(setup.cluster(), LikeFiles(problem))
-            : PredictedOn(problem, setup.cluster(), "oppa-train")},
+      problem, setup, {trials::Scaled(setup.workload, scale), system},
       std::move(options),
-      fmt::format("oppa-train ({}, {}{})", device, precision,
+      fmt::format("{} ({}, {}{})", name, device, precision,
                   scale > 1 ? fmt::format(", scale {}", scale) : ""));
 }
 

@@ -1,5 +1,6 @@
 // `oppa run` with trials by oppa-train.
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -10,6 +11,7 @@
 
 namespace cli::trainer_test {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -77,6 +79,47 @@ TEST_F(TrainerTest, AnInvalidDeviceIsAnErrorWithItsPlace) {
   EXPECT_EQ(Run({"backend.use=trainer", "backend.trainer.device=tpu"}), 2);
   EXPECT_THAT(errors_, HasSubstr("invalid value 'tpu' for device"));
   EXPECT_FALSE(std::filesystem::exists(Path("results")));
+}
+
+class TorchTrainerTest : public TrainerTest {
+ protected:
+  // An interpreter that runs nothing, and reports two steps.
+  TorchTrainerTest() {
+    Write("python", "#!/bin/sh\necho \"$@\" > " + Path("words").string() +
+                        "\nprintf 'oppa {\"step_time_s\": 0.1}\\n%.0s' 1 2\n");
+    ::setenv("TORCH_PYTHON", Path("python").c_str(), 1);
+  }
+  ~TorchTrainerTest() override { ::unsetenv("TORCH_PYTHON"); }
+  int RunTorch(Words settings) {
+    settings.insert(settings.begin(),
+                    {"backend.use=trainer", "backend.trainer.program=torch"});
+    return Run(settings);
+  }
+};
+
+TEST_F(TorchTrainerTest, RunsTheProgramWithTheInterpreterOfTorchPython) {
+  ASSERT_EQ(RunTorch({}), 0) << Printed();
+  EXPECT_THAT(Trials("m-trainer"), HasSubstr("completed,2,"));
+  EXPECT_THAT(Content("words"),
+              AllOf(HasSubstr("oppa-train-torch --model "),
+                    HasSubstr("--backend=cpu --precision=float --scale=64"),
+                    Not(HasSubstr("--memory"))));
+}
+
+TEST_F(TorchTrainerTest, AKnobThatPyTorchLacksIsFixedAndOtherValuesAreAnError) {
+  EXPECT_EQ(RunTorch({"space.zero_bucket_mb=[1,4]"}), 2);
+  EXPECT_THAT(errors_, HasSubstr("oppa-train-torch does not apply the knob "
+                                 "'zero_bucket_mb'"));
+  ASSERT_EQ(RunTorch({"space.dp=[2]", "space.zero_stage=[2]"}), 0) << Printed();
+  EXPECT_THAT(Trials("m-trainer"), HasSubstr(",25,2,24,1,"));
+}
+
+TEST_F(TorchTrainerTest, AKnobThatOnlyPyTorchHasIsRefusedForTheOther) {
+  const std::string compile = "space.custom.compile=[0,1]";
+  ASSERT_EQ(RunTorch({compile}), 0) << Printed();
+  EXPECT_EQ(Run({"backend.use=trainer", compile}), 2);
+  EXPECT_THAT(errors_, HasSubstr("oppa-train does not apply the knob "
+                                 "'compile'"));
 }
 
 }  // namespace cli::trainer_test

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Starts a private Slurm on this machine, for tests: a controller and four
-# nodes, each with 8 CPUs and 8 GPUs that are null devices. It listens on
+# nodes, each with 32 CPUs and 8 GPUs that are null devices. It listens on
 # loopback only and keeps everything in one folder. Needs root, and Debian's
 # slurmctld, slurmd and slurm-client; neither munge nor systemd nor cgroups.
 #
@@ -13,7 +13,7 @@ umask 022
 folder=${S:-${TMPDIR:-/tmp}/oppa-slurm-test}
 nodes=${NODES:-4}
 port=${PORT:-17100}
-cpus=8
+cpus=32
 gpus=8
 host=$(hostname -s)
 

@@ -165,10 +165,13 @@ class CardCommunicator final : public Communicator {
   }
   void ExchangeOnHost(std::span<const std::int64_t> sent,
                       std::span<std::int64_t> received) override {
+    Count("exchange on the host", static_cast<std::int64_t>(sent.size_bytes()));
     const RoundPtr round =
-        OnHost("exchange on host", {sent.begin(), sent.end()});
+        OnHost("exchange on the host", {sent.begin(), sent.end()});
+    const std::size_t each = sent.size() / size_;
     for (std::size_t i = 0; i < received.size(); ++i) {
-      received[i] = static_cast<std::int64_t>(round->slots[i].values[rank_]);
+      received[i] = static_cast<std::int64_t>(
+          round->slots[i / each].values[rank_ * each + i % each]);
     }
   }
 

@@ -77,8 +77,8 @@ __global__ void AdamKernel(AdamNumbers adam, AdamArgs args) {
 
 }  // namespace
 
-CudaDevice::CudaDevice(int device, int width, std::function<void()> check)
-    : device_(device), width_(width), check_(std::move(check)) {
+CudaDevice::CudaDevice(int device, int width, HostWaits waits)
+    : device_(device), width_(width), waits_(std::move(waits)) {
   MakeCurrent();
   Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
         "cudaStreamCreateWithFlags");
@@ -145,7 +145,9 @@ void CudaDevice::Add(Tensor from, Tensor to) {
   });
 }
 
+// Copies of pageable memory wait in the driver.
 void CudaDevice::FromHost(const void* from, Tensor to) {
+  const auto wait = waits_.begin();
   Check(cudaMemcpyAsync(to.data, from, static_cast<std::size_t>(to.bytes()),
                         cudaMemcpyDefault, stream_),
         "cudaMemcpyAsync");
@@ -153,6 +155,7 @@ void CudaDevice::FromHost(const void* from, Tensor to) {
 }
 
 void CudaDevice::ToHost(Tensor from, void* to) {
+  const auto wait = waits_.begin();
   Check(cudaMemcpyAsync(to, from.data, static_cast<std::size_t>(from.bytes()),
                         cudaMemcpyDefault, stream_),
         "cudaMemcpyAsync");
@@ -161,6 +164,7 @@ void CudaDevice::ToHost(Tensor from, void* to) {
 
 // Polls, so that the end of a trial on another rank ends the wait.
 void CudaDevice::Synchronize() {
+  const auto wait = waits_.begin();
   for (;;) {
     const cudaError_t error = cudaStreamQuery(stream_);
     if (error == cudaSuccess) {
@@ -169,7 +173,7 @@ void CudaDevice::Synchronize() {
     if (error != cudaErrorNotReady) {
       Check(error, "cudaStreamQuery");
     }
-    check_();
+    waits_.check();
   }
 }
 

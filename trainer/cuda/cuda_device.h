@@ -18,8 +18,14 @@ namespace trainer::cuda {
 // throws while the host waits for the device.
 class CudaDevice final : public Device {
  public:
-  // width: 2 (bfloat16) or 4 (float). check: called while the host waits.
-  CudaDevice(int device, int width, std::function<void()> check);
+  // While the host waits for the device: `begin` is called first, and its
+  // result destroyed at the end; `check` is called again and again.
+  struct HostWaits {
+    std::function<std::shared_ptr<const void>()> begin;
+    std::function<void()> check;
+  };
+  // width: 2 (bfloat16) or 4 (float).
+  CudaDevice(int device, int width, HostWaits waits);
   ~CudaDevice() override;
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
@@ -78,7 +84,7 @@ class CudaDevice final : public Device {
  private:
   int device_;
   int width_;
-  std::function<void()> check_;
+  HostWaits waits_;
   cudaStream_t stream_ = nullptr;
   void* slab_ = nullptr;
   // Outside the arena: of matrix products, and of the backward pass of

@@ -14,9 +14,7 @@
 #include "trainer/cuda/card_fabric.h"
 #include "trainer/cuda/cuda_device.h"
 #include "trainer/cuda/gpus.h"
-#ifndef OPPA_EMULATE_CUDA
 #include "trainer/cuda/nccl_fabric.h"
-#endif
 
 namespace trainer::cuda {
 namespace {
@@ -40,9 +38,9 @@ class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(const LaunchOptions& options)
       : width_(WidthOf(options.precision)),
+        local_ranks_(std::max(options.local_ranks, 1)),
         // Now, before ranks that share the card reserve their memory.
-        bytes_(std::max<std::int64_t>(FreeBytes(Gpu()) - kOutsideBytes, 0) /
-               std::max(options.local_ranks, 1)) {
+        bytes_(ShareOfFreeBytes()) {
     const bool threads = options.communication.empty()
                              ? options.local_ranks == options.world_size
                              : options.communication == "threads";
@@ -51,9 +49,6 @@ class CudaBackend final : public Backend {
           std::make_unique<CardFabric>(options.world_size, options.timeout_s);
       return;
     }
-#ifdef OPPA_EMULATE_CUDA
-    throw std::invalid_argument("this device has ranks of one process only");
-#else
     if (options.local_ranks != 1) {
       throw std::invalid_argument(
           "NCCL needs a process for each rank (ranks = \"per-gpu\")");
@@ -64,7 +59,6 @@ class CudaBackend final : public Backend {
     }
     fabric_ =
         std::make_unique<NcclFabric>(options.rendezvous, options.timeout_s);
-#endif
   }
 
   [[nodiscard]] std::string description() const override {
@@ -72,19 +66,28 @@ class CudaBackend final : public Backend {
                        width_ == 2 ? "bf16" : "float");
   }
   [[nodiscard]] std::unique_ptr<Device> MakeDevice(int /*rank*/) override {
-    return std::make_unique<CudaDevice>(Gpu(), width_,
-                                        [this] { fabric_->Check(); });
+    return std::make_unique<CudaDevice>(
+        Gpu(), width_,
+        CudaDevice::HostWaits{
+            [this] { return fabric_->BeginWait("the device"); },
+            [this] { fabric_->Check(); }});
   }
   [[nodiscard]] Fabric& fabric() override { return *fabric_; }
   [[nodiscard]] std::int64_t MemoryBytes(int /*rank*/) override {
-    return bytes_;
+    // What NCCL has taken for groups of a rank of its own is no longer free.
+    return local_ranks_ == 1 ? ShareOfFreeBytes() : bytes_;
   }
 
  private:
   // The GPU of this process.
   [[nodiscard]] int Gpu() const { return LocalRank() % GpuCount(); }
+  [[nodiscard]] std::int64_t ShareOfFreeBytes() const {
+    return std::max<std::int64_t>(FreeBytes(Gpu()) - kOutsideBytes, 0) /
+           local_ranks_;
+  }
 
   int width_;
+  int local_ranks_;
   std::int64_t bytes_;  // of a rank
   std::unique_ptr<Fabric> fabric_;
 };

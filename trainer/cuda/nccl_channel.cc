@@ -16,13 +16,10 @@ class NcclChannel::TransferEvent final : public Event {
   TransferEvent(NcclChannel& channel, std::shared_ptr<Task> task)
       : channel_(channel), task_(std::move(task)) {}
   void Wait() override {
-    MarkPtr done;
-    PollUntil(channel_.fabric_, channel_.name_, [&] {
-      const std::lock_guard lock(channel_.mutex_);
-      done = task_->done;
-      return done != nullptr;
-    });
-    done->Precede(channel_.device_.stream());
+    std::unique_lock lock(channel_.mutex_);
+    channel_.fabric_.WaitFor(lock, channel_.changed_, channel_.name_,
+                             [this] { return task_->done != nullptr; });
+    task_->done->Precede(channel_.device_.stream());
   }
 
  private:
@@ -89,6 +86,7 @@ void NcclChannel::Run() {
     auto done = std::make_shared<const Mark>(stream.get());
     lock.lock();
     task->done = std::move(done);
+    changed_.notify_all();
   }
 }
 

@@ -1,7 +1,6 @@
 #include "trainer/cuda/nccl_connection.h"
 
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -9,21 +8,18 @@
 
 #include <fmt/format.h>
 
+#include "trainer/arena.h"
+
 namespace trainer::cuda {
-namespace {
 
-constexpr auto kPoll = std::chrono::milliseconds(2);
-
-// The id of a group: its first rank makes it, the others read it.
-ncclUniqueId ShareId(NcclFabric& fabric, const std::string& name, int rank) {
+NcclConnection::NcclConnection(NcclFabric& fabric, const std::string& name,
+                               int rank, int size)
+    : fabric_(fabric) {
+  const WaitPtr wait = fabric.BeginWait("the ranks of group " + name);
   const std::string path = fabric.rendezvous() + "." + name;
   ncclUniqueId id{};
-  if (rank == 0) {
-    const ncclResult_t result = ncclGetUniqueId(&id);
-    if (result != ncclSuccess) {
-      throw std::runtime_error(
-          fmt::format("ncclGetUniqueId: {}", ncclGetErrorString(result)));
-    }
+  if (rank == 0) {  // makes the id, which the others read
+    Done(ncclGetUniqueId(&id), "ncclGetUniqueId");
     const std::string part = path + ".part";
     std::ofstream out(part, std::ios::binary);
     out.write(id.internal, sizeof(id.internal));
@@ -32,48 +28,19 @@ ncclUniqueId ShareId(NcclFabric& fabric, const std::string& name, int rank) {
       throw std::runtime_error("could not write " + part);
     }
     std::filesystem::rename(part, path);
-    return id;
   }
-  PollUntil(fabric, "the first rank of group " + name, [&] {
+  while (rank > 0) {
     std::ifstream in(path, std::ios::binary);
-    return static_cast<bool>(in.read(id.internal, sizeof(id.internal)));
-  });
-  return id;
-}
-
-}  // namespace
-
-void PollUntil(NcclFabric& fabric, const std::string& what,
-               const std::function<bool()>& ready) {
-  const auto end = std::chrono::steady_clock::now() +
-                   std::chrono::duration<double>(fabric.timeout_s());
-  while (!ready()) {
-    fabric.Check();
-    if (std::chrono::steady_clock::now() > end) {
-      fabric.Abort(EndReason::kFailed, fmt::format("waited for {} for {:g} s",
-                                                   what, fabric.timeout_s()));
-      fabric.Check();
+    if (in.read(id.internal, sizeof(id.internal))) {
+      break;
     }
-    std::this_thread::sleep_for(kPoll);
+    fabric.Check();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-}
-
-NcclConnection::NcclConnection(NcclFabric& fabric, const std::string& name,
-                               int rank, int size)
-    : fabric_(fabric) {
-  const ncclUniqueId id = ShareId(fabric, name, rank);
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  const ncclResult_t result =
-      ncclCommInitRankConfig(&comm_, size, id, rank, &config);
-  if (result != ncclSuccess && result != ncclInProgress) {
-    throw std::runtime_error(
-        fmt::format("ncclCommInitRankConfig: {}", ncclGetErrorString(result)));
-  }
-  Done(ncclInProgress, "ncclCommInitRankConfig");
+  Done(ncclCommInitRank(&comm_, size, id, rank), "ncclCommInitRank");
   if (rank == 0) {  // all ranks have read it
     std::error_code error;
-    std::filesystem::remove(fabric.rendezvous() + "." + name, error);
+    std::filesystem::remove(path, error);
   }
 }
 
@@ -89,17 +56,16 @@ NcclConnection::~NcclConnection() {
 }
 
 void NcclConnection::Done(ncclResult_t result, const char* call) const {
-  if (result == ncclInProgress) {
-    PollUntil(fabric_, call, [&] {
-      const ncclResult_t error = ncclCommGetAsyncError(comm_, &result);
-      result = error == ncclSuccess ? result : error;
-      return result != ncclInProgress;
-    });
+  if (result == ncclSuccess) {
+    return;
   }
-  if (result != ncclSuccess) {
-    throw std::runtime_error(
-        fmt::format("{}: {}", call, ncclGetErrorString(result)));
+  const std::string detail = ncclGetLastError(comm_);
+  const std::string message =
+      fmt::format("{}: {}: {}", call, ncclGetErrorString(result), detail);
+  if (detail.find("out of memory") != std::string::npos) {
+    throw OutOfMemory(message);
   }
+  throw std::runtime_error(message);
 }
 
 }  // namespace trainer::cuda

@@ -1,8 +1,7 @@
-// A communicator of NCCL and what it takes to make, use and end one.
+// A communicator of NCCL.
 
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include <nccl.h>
@@ -11,12 +10,13 @@
 
 namespace trainer::cuda {
 
-// Non-blocking: calls of NCCL return at once, and Done waits until they have
-// been enqueued, or until the trial ends.
+// Blocking: a call returns when it has been enqueued, and may wait for other
+// ranks before. The fabric ends the process if it waits too long. Calls on a
+// non-blocking communicator start a thread each and have to be polled.
 class NcclConnection {
  public:
   // Every rank of the group calls it. `name` is unique in the trial.
-  // Errors: throws Aborted, and std::runtime_error for an error of NCCL.
+  // Errors: as Done.
   NcclConnection(NcclFabric& fabric, const std::string& name, int rank,
                  int size);
   ~NcclConnection();
@@ -24,15 +24,13 @@ class NcclConnection {
   NcclConnection& operator=(const NcclConnection&) = delete;
 
   [[nodiscard]] ncclComm_t get() const { return comm_; }
+  // Errors: throws OutOfMemory if NCCL did not get the memory that it needs,
+  // and std::runtime_error for any other error.
   void Done(ncclResult_t result, const char* call) const;
 
  private:
   NcclFabric& fabric_;
   ncclComm_t comm_ = nullptr;
 };
-
-// Polls until ready() holds. Errors: see NcclFabric.
-void PollUntil(NcclFabric& fabric, const std::string& what,
-               const std::function<bool()>& ready);
 
 }  // namespace trainer::cuda

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -47,10 +49,7 @@ class NcclCommunicator final : public Communicator {
         rank_(rank),
         size_(size),
         own_stream_(own_stream),
-        device_(device),
-        connection_(fabric, name_, rank, size) {
-    cuda::Check(cudaMalloc(&staging_, kStagingBytes), "cudaMalloc");
-  }
+        device_(device) {}
   ~NcclCommunicator() override { cudaFree(staging_); }
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -63,21 +62,21 @@ class NcclCommunicator final : public Communicator {
       return ncclAllReduce(
           data.data, data.data, static_cast<std::size_t>(data.size),
           TypeOf(data.width), reduction == Reduction::kMax ? ncclMax : ncclSum,
-          connection_.get(), stream);
+          connection_->get(), stream);
     });
   }
   EventPtr ReduceScatter(Tensor full, Tensor part) override {
     return Run("reduce-scatter", full.bytes(), [&](cudaStream_t stream) {
       return ncclReduceScatter(
           full.data, part.data, static_cast<std::size_t>(part.size),
-          TypeOf(part.width), ncclSum, connection_.get(), stream);
+          TypeOf(part.width), ncclSum, connection_->get(), stream);
     });
   }
   EventPtr AllGather(Tensor part, Tensor full) override {
     return Run("all-gather", full.bytes(), [&](cudaStream_t stream) {
       return ncclAllGather(part.data, full.data,
                            static_cast<std::size_t>(part.bytes()), ncclInt8,
-                           connection_.get(), stream);
+                           connection_->get(), stream);
     });
   }
   EventPtr AllToAll(Tensor from, std::span<const std::int64_t> send_counts,
@@ -99,37 +98,39 @@ class NcclCommunicator final : public Communicator {
   }
 
   void SumOnHost(std::span<double> values) override {
-    Stage(values.size_bytes());
-    Upload(values.data(), values.size_bytes(), 0);
-    connection_.Done(
+    const WaitPtr wait = Stage(values.size_bytes());
+    Copy(values.data(), staging_, values.size_bytes());
+    connection_->Done(
         ncclAllReduce(staging_, staging_, values.size(), ncclFloat64, ncclSum,
-                      connection_.get(), stream_.get()),
+                      connection_->get(), stream_.get()),
         "ncclAllReduce");
-    Download(values.data(), values.size_bytes(), 0);
+    Copy(staging_, values.data(), values.size_bytes());
   }
   void ExchangeOnHost(std::span<const std::int64_t> sent,
                       std::span<std::int64_t> received) override {
-    Stage(sent.size_bytes() + received.size_bytes());
-    Upload(sent.data(), sent.size_bytes(), 0);
-    const std::vector<std::int64_t> ones(size_, 1);
+    Count("exchange on the host", static_cast<std::int64_t>(sent.size_bytes()));
+    const WaitPtr wait = Stage(sent.size_bytes() + received.size_bytes());
+    Copy(sent.data(), staging_, sent.size_bytes());
+    const std::vector<std::int64_t> each(
+        size_, static_cast<std::int64_t>(sent.size()) / size_);
     auto* bytes = static_cast<std::byte*>(staging_);
-    connection_.Done(ExchangeParts(bytes, ones, bytes + sent.size_bytes(), ones,
-                                   sizeof(std::int64_t), stream_.get()),
-                     "ncclSend, ncclRecv");
-    Download(received.data(), received.size_bytes(), sent.size_bytes());
+    connection_->Done(ExchangeParts(bytes, each, bytes + sent.size_bytes(),
+                                    each, sizeof(std::int64_t), stream_.get()),
+                      "ncclSend, ncclRecv");
+    Copy(bytes + sent.size_bytes(), received.data(), received.size_bytes());
   }
 
  private:
   template <typename Call>
   EventPtr Run(const char* operation, std::int64_t bytes, const Call& call) {
-    fabric_.Check();
     Count(operation, bytes);
+    const WaitPtr wait = Begin(operation);
     if (!own_stream_) {
-      connection_.Done(call(device_.stream()), operation);
+      connection_->Done(call(device_.stream()), operation);
       return nullptr;
     }
     Mark(device_.stream()).Precede(stream_.get());
-    connection_.Done(call(stream_.get()), operation);
+    connection_->Done(call(stream_.get()), operation);
     return std::make_shared<MarkEvent>(stream_.get(), device_.stream());
   }
 
@@ -144,10 +145,10 @@ class NcclCommunicator final : public Communicator {
       const auto sent = static_cast<std::size_t>(send_counts[r] * width);
       const auto received = static_cast<std::size_t>(receive_counts[r] * width);
       if (sent > 0) {
-        ncclSend(from, sent, ncclInt8, r, connection_.get(), stream);
+        ncclSend(from, sent, ncclInt8, r, connection_->get(), stream);
       }
       if (received > 0) {
-        ncclRecv(to, received, ncclInt8, r, connection_.get(), stream);
+        ncclRecv(to, received, ncclInt8, r, connection_->get(), stream);
       }
       from += sent;
       to += received;
@@ -165,29 +166,31 @@ class NcclCommunicator final : public Communicator {
     return *channel;
   }
 
-  void Stage(std::size_t bytes) const {
+  // The group connects at its first collective: one that only has channels
+  // takes no memory for rings.
+  [[nodiscard]] WaitPtr Begin(const char* operation) {
     fabric_.Check();
+    if (!connection_.has_value()) {
+      connection_.emplace(fabric_, name_, rank_, size_);
+    }
+    return fabric_.BeginWait(fmt::format("{} of group {}", operation, name_));
+  }
+  [[nodiscard]] WaitPtr Stage(std::size_t bytes) {
     if (bytes > kStagingBytes) {
       throw std::invalid_argument(fmt::format(
           "{} bytes between hosts: at most {}", bytes, kStagingBytes));
     }
+    if (staging_ == nullptr) {
+      cuda::Check(cudaMalloc(&staging_, kStagingBytes), "cudaMalloc");
+    }
+    return Begin("an exchange between hosts");
   }
-  void Upload(const void* from, std::size_t bytes, std::size_t at) {
-    cuda::Check(cudaMemcpyAsync(static_cast<std::byte*>(staging_) + at, from,
-                                bytes, cudaMemcpyDefault, stream_.get()),
-                "cudaMemcpyAsync");
-  }
-  void Download(void* to, std::size_t bytes, std::size_t at) {
-    cuda::Check(cudaMemcpyAsync(to, static_cast<std::byte*>(staging_) + at,
-                                bytes, cudaMemcpyDefault, stream_.get()),
-                "cudaMemcpyAsync");
-    PollUntil(fabric_, "the ranks of group " + name_, [this] {
-      const cudaError_t error = cudaStreamQuery(stream_.get());
-      if (error != cudaErrorNotReady) {
-        cuda::Check(error, "cudaStreamQuery");
-      }
-      return error == cudaSuccess;
-    });
+  // Returns when it is done.
+  void Copy(const void* from, void* to, std::size_t bytes) {
+    cuda::Check(
+        cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_.get()),
+        "cudaMemcpyAsync");
+    cuda::Check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
   }
 
   NcclFabric& fabric_;
@@ -197,7 +200,7 @@ class NcclCommunicator final : public Communicator {
   bool own_stream_;
   CudaDevice& device_;
   Stream stream_;
-  NcclConnection connection_;
+  std::optional<NcclConnection> connection_;
   void* staging_ = nullptr;
   std::map<std::pair<int, int>, std::unique_ptr<NcclChannel>> channels_;
 };
@@ -209,7 +212,9 @@ constexpr std::array<EndReason, 3> kReasons = {
 }  // namespace
 
 NcclFabric::NcclFabric(std::string rendezvous, double timeout_s)
-    : Fabric(timeout_s), rendezvous_(std::move(rendezvous)) {}
+    : Fabric(timeout_s),
+      rendezvous_(std::move(rendezvous)),
+      watchdog_([this](const std::stop_token& stop) { Watch(stop); }) {}
 
 std::unique_ptr<Communicator> NcclFabric::Group(int rank,
                                                 const std::string& name,
@@ -217,14 +222,9 @@ std::unique_ptr<Communicator> NcclFabric::Group(int rank,
                                                 bool own_stream,
                                                 Device& device) {
   const std::string text = fmt::format("{} {}", name, fmt::join(members, ","));
-  int number = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    number = groups_[text]++;
-  }
   const auto own = std::find(members.begin(), members.end(), rank);
   return std::make_unique<NcclCommunicator>(
-      *this, fmt::format("{}-{:016x}", name, common::DeriveSeed(text, number)),
+      *this, fmt::format("{}-{:016x}", name, common::Hash(text)),
       static_cast<int>(own - members.begin()), static_cast<int>(members.size()),
       own_stream, dynamic_cast<CudaDevice&>(device));
 }
@@ -243,21 +243,35 @@ void NcclFabric::Abort(EndReason reason, const std::string& message) {
   std::filesystem::rename(part, EndFile(reason), error);
 }
 
-void NcclFabric::Check() {
-  const auto now = std::chrono::steady_clock::now();
-  std::unique_lock lock(mutex_);
-  if (end_reason() == EndReason::kNone && now - looked_ > kLookAgain) {
-    looked_ = now;
+WaitPtr NcclFabric::BeginWait(const std::string& what) {
+  const std::lock_guard lock(mutex_);
+  const auto place =
+      waits_.insert(waits_.end(), {what, std::chrono::steady_clock::now()});
+  return {&*place, [this, place](const void* /*wait*/) {
+            const std::lock_guard end(mutex_);
+            waits_.erase(place);
+          }};
+}
+
+void NcclFabric::Watch(const std::stop_token& stop) {
+  while (!stop.stop_requested() && end_reason() == EndReason::kNone) {
     for (const EndReason reason : kReasons) {
       std::ifstream in(EndFile(reason));
       if (in) {
         (void)End(reason, std::string(std::istreambuf_iterator<char>(in), {}));
-        break;
+        return;
       }
     }
+    std::unique_lock lock(mutex_);
+    const auto since = std::chrono::steady_clock::now() -
+                       std::chrono::duration<double>(timeout_s());
+    if (!waits_.empty() && waits_.front().since < since) {  // the oldest
+      Abort(EndReason::kFailed, fmt::format("waited for {} for {:g} s",
+                                            waits_.front().what, timeout_s()));
+    }
+    lock.unlock();
+    std::this_thread::sleep_for(kLookAgain);
   }
-  lock.unlock();
-  Fabric::Check();
 }
 
 }  // namespace trainer::cuda

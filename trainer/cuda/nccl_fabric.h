@@ -3,10 +3,11 @@
 #pragma once
 
 #include <chrono>
-#include <map>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "trainer/communicator.h"
@@ -20,9 +21,11 @@ namespace trainer::cuda {
 // NCCL chooses the order of sums, which is the same each time for the same
 // placement of ranks.
 //
-// Errors: the constructor of a group, and calls that wait on the host, throw
-// Aborted when the trial has ended on another rank, and abort it with kFailed
-// after timeout_s.
+// A thread looks for the end of the trial on other ranks, and ends it with
+// kFailed where the host has waited for timeout_s. A rank may be inside of NCCL
+// or the driver then, so the process ends without it (RunTrial).
+//
+// Errors: calls throw Aborted when the trial has ended.
 class NcclFabric final : public Fabric {
  public:
   NcclFabric(std::string rendezvous, double timeout_s);
@@ -31,17 +34,21 @@ class NcclFabric final : public Fabric {
       int rank, const std::string& name, const std::vector<int>& members,
       bool own_stream, Device& device) override;
   void Abort(EndReason reason, const std::string& message) override;
-  // Throws Aborted if the trial has ended, here or on another rank.
-  void Check() override;
+  [[nodiscard]] WaitPtr BeginWait(const std::string& what) override;
   [[nodiscard]] const std::string& rendezvous() const { return rendezvous_; }
 
  private:
+  struct Waiting {
+    std::string what;
+    std::chrono::steady_clock::time_point since;
+  };
   [[nodiscard]] std::string EndFile(EndReason reason) const;
+  void Watch(const std::stop_token& stop);
 
   std::string rendezvous_;
   std::mutex mutex_;
-  std::chrono::steady_clock::time_point looked_;  // for files of other ranks
-  std::map<std::string, int> groups_;             // made so far, by name
+  std::list<Waiting> waits_;
+  std::jthread watchdog_;  // last: it uses the others
 };
 
 }  // namespace trainer::cuda

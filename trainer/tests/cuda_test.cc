@@ -19,13 +19,6 @@
 
 namespace trainer::testing::cuda_test {
 
-// Sanitizers follow one stack per thread; those of the emulation are many.
-#if OPPA_SANITIZED
-#define OPPA_SKIP_IF_SANITIZED() GTEST_SKIP() << "not with sanitizers"
-#else
-#define OPPA_SKIP_IF_SANITIZED() static_cast<void>(0)
-#endif
-
 std::unique_ptr<Backend> Emulated(const LaunchOptions& launch) {
   void* module = dlopen(OPPA_EMULATED_MODULE, RTLD_NOW | RTLD_LOCAL);
   if (module == nullptr) {

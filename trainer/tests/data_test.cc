@@ -40,7 +40,7 @@ class Samples {
                     .length = length,
                     .offset = offset,
                     .tokens = sequences * length};
-    const Batch batch = data_.Make(context, step, first);
+    const Batch batch = Upload(context, data_.Make(context, step, first));
     Numbers numbers;
     numbers.labels.resize(context.tokens);
     device_->ToHost(batch.labels.get(), numbers.labels.data());

@@ -23,9 +23,13 @@ class Frozen {
       : job_(Still(std::move(job))),
         fabric_(10.0),
         device_(MakeCpuDevice(CpuPrecision::kDouble)),
-        rank_(job_, 0, job_.memory_bytes, fabric_, *device_) {}
+        rank_(
+            job_, 0, [this] { return job_.memory_bytes; }, fabric_, *device_) {}
 
-  double Loss() { return rank_.Step(0); }
+  double Loss() {
+    rank_.Prepare(0);
+    return rank_.Step();
+  }
   // The loss with one weight moved; the update at the end of the step restores
   // the weight from its master.
   double LossAt(const Parameter& parameter, std::int64_t i, double change) {

@@ -223,6 +223,13 @@ TEST(Knobs, PipelineSendsActivationsAndGradientsOfEachMicrobatch) {
   EXPECT_EQ(Sent(result, "pp backward", "receive").bytes, sent.bytes);
 }
 
+TEST(Knobs, ExpertsExchangeTheirCountsOncePerBlockAndMicrobatch) {
+  const TrialResult result =
+      Trained("mixtral", "dp=2,ep=2,tp=1,pp=1,microbatches=2");
+  EXPECT_EQ(Sent(result, "ep", "exchange on the host").calls,
+            2 * 4 * 2);  // steps, blocks, microbatches
+}
+
 TEST(Knobs, OneForwardOneBackwardKeepsAsManyMicrobatchesAsStagesBehind) {
   const TrialResult result = Trained("llama", "dp=1,tp=1,pp=4,microbatches=8");
   const double first = Peak(result, Region::kActivations, 1);

@@ -124,6 +124,10 @@ TEST(ThreadCommunicator, ValuesOfTheHostAreSummedAndExchanged) {
     group.ExchangeOnHost(sent, received);
     EXPECT_EQ(received,
               (std::vector<std::int64_t>{rank, 10 + rank, 20 + rank}));
+    const std::vector<std::int64_t> two(6, rank);
+    std::vector<std::int64_t> pairs(6);
+    group.ExchangeOnHost(two, pairs);
+    EXPECT_EQ(pairs, (std::vector<std::int64_t>{0, 0, 1, 1, 2, 2}));
   });
 }
 

@@ -11,6 +11,13 @@
 #include "trainer/job.h"
 #include "trainer/trial.h"
 
+// Sanitizers follow one stack per thread; those of the emulation are many.
+#if OPPA_SANITIZED
+#define OPPA_SKIP_IF_SANITIZED() GTEST_SKIP() << "not with sanitizers"
+#else
+#define OPPA_SKIP_IF_SANITIZED() static_cast<void>(0)
+#endif
+
 namespace trainer::testing {
 
 inline constexpr std::string_view kModels[] = {"gpt2",  "bert", "llama",

@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "trainer/communicator_threads.h"
+#include "trainer/rank.h"
 #include "trainer/tests/tiny.h"
 
 namespace trainer::testing::trial_test {
@@ -127,6 +129,48 @@ TEST(Trial, ARankHasItsShareOfTheMemory) {
               HasSubstr("CPU, float, "));
   EXPECT_THAT(MakeCpuBackend(launch, CpuPrecision::kDouble)->description(),
               HasSubstr("CPU, double, "));
+}
+
+class GroupCounter : public ThreadFabric {
+ public:
+  GroupCounter() : ThreadFabric(10.0) {}
+  [[nodiscard]] std::unique_ptr<Communicator> Group(
+      int rank, const std::string& name, const std::vector<int>& members,
+      bool own_stream, Device& device) override {
+    ++groups;
+    return ThreadFabric::Group(rank, name, members, own_stream, device);
+  }
+  int groups = 0;
+};
+
+TEST(Rank, TakesItsMemoryWhenItsGroupsHaveTheirs) {
+  GroupCounter fabric;
+  const Job job = TinyJob("gpt2", "dp=1", 1);
+  const auto device = MakeCpuDevice(CpuPrecision::kDouble);
+  int groups = 0;
+  const auto memory = [&] {
+    groups = fabric.groups;
+    return std::int64_t{1} << 26;
+  };
+  const Rank rank(job, 0, memory, fabric, *device);
+  EXPECT_EQ(groups, 1);
+  EXPECT_EQ(fabric.groups, 1);
+}
+
+TEST(Rank, AStepTrainsOnTheDataThatWasPrepared) {
+  GroupCounter fabric;
+  Job job = TinyJob("gpt2", "dp=1", 9);
+  job.adam.learning_rate = 0.0;
+  const auto device = MakeCpuDevice(CpuPrecision::kDouble);
+  Rank rank(
+      job, 0, [] { return std::int64_t{1} << 26; }, fabric, *device);
+  const auto loss = [&rank](int step) {
+    rank.Prepare(step);
+    return rank.Step();
+  };
+  const double first = loss(0);
+  EXPECT_NE(loss(1), first);
+  EXPECT_EQ(loss(0), first);
 }
 
 }  // namespace trainer::testing::trial_test

@@ -103,12 +103,12 @@ TEST(SlurmCommands, AskForTheNodesAndGpusOfTheCluster) {
   EXPECT_THAT(words, Contains("--gres=gpu:8"));
 }
 
-TEST(SlurmCommands, RanksOnGpusHaveACoreEachUnlessTheUserSaysOtherwise) {
+TEST(SlurmCommands, RanksOnGpusHaveFourCoresEachUnlessTheUserSaysOtherwise) {
   const auto cpus = [](int gpus, int given) {
     return SbatchArray({.cpus = given}, {},
                        {.tasks = {0}, .nodes = 1, .gpus_per_node = gpus});
   };
-  EXPECT_THAT(cpus(8, 0), Contains("--cpus-per-task=8"));
+  EXPECT_THAT(cpus(8, 0), Contains("--cpus-per-task=32"));
   EXPECT_THAT(cpus(0, 0), Contains("--cpus-per-task=1"));
   EXPECT_THAT(cpus(8, 3), Contains("--cpus-per-task=3"));
 }
