@@ -181,7 +181,7 @@ Measurement TrialJobs::Run(const trials::TrialRequest& request) {
     std::optional<TrialResult> result;
     while (!(result = ReadTrialResult(folder, job.id)) && !watch.HasEnded()) {
       if (request.interrupted && request.interrupted()) {
-        (void)Cancel(std::vector{job.id});
+        (void)Cancel(std::vector{job.id}, search_.place.experiment);
         fs::remove(folder / "job.json");
         throw trials::TrialInterrupted(
             fmt::format("stopped; job {} was cancelled", job.id));
@@ -211,7 +211,7 @@ fs::path TrialJobs::FolderOf(const TrialTask& task) const {
 
 void TrialJobs::Submit(const fs::path& folder, const TrialTask& task,
                        TrialJob& job) const {
-  (void)Cancel(TrialJobIds(search_.run_folder));
+  (void)Cancel(TrialJobIds(search_.run_folder), search_.place.experiment);
   WriteTrialTask(folder, task);
   common::ReplaceFile(folder / "task.sh", TaskScript());
   SlurmPlace place = search_.place;
@@ -254,7 +254,7 @@ std::optional<Measurement> TrialJobs::Conclude(
     default:
       break;
   }
-  (void)Cancel(std::vector{job.id});
+  (void)Cancel(std::vector{job.id}, search_.place.experiment);
   if (verdict.action == JobAction::kGiveUp) {
     fs::remove(folder / "job.json");
     const std::string last = Tail(folder / "log.txt", 1);
