@@ -194,8 +194,12 @@ PEERS = {
 
 
 def run_oppa(options, command, manifest, *more):
-    subprocess_options = {"stdout": subprocess.PIPE} if command == "simulate" else {}
-    return subprocess.run([options.oppa, command, manifest, *more], check=True, text=True, **subprocess_options).stdout
+    """What it prints. `oppa run` ends with 1 where no trial of a search completed, which is a result."""
+    output = subprocess.PIPE if command == "simulate" else None
+    done = subprocess.run([options.oppa, command, manifest, *more], text=True, stdout=output)
+    if done.returncode > (command == "run"):
+        sys.exit(done.returncode)
+    return done.stdout
 
 
 def read_problems(options, manifest, records):
