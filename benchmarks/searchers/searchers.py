@@ -7,7 +7,7 @@
 Every searcher has the same configurations, trials and failures, and its own defaults. Its result after k trials is
 the best throughput without noise among the configurations that it tried and that ran, divided by the best of all.
 Methods of oppa see steps with the noise of the manifest; peers see the throughput without noise, which favors them.
-Peers know the parameters of this space only; a configuration that they ask for again costs them nothing.
+A configuration that a peer asks for again costs nothing; after 60 requests, random ones fill the rest of its trials.
 
   tpe, gp      Optuna's TPESampler and GPSampler, one parameter after another; out of memory is a violated constraint
   botorch      two Gaussian processes with BoTorch's defaults: the logarithm of the throughput, and whether a trial ran,
@@ -114,7 +114,7 @@ def search_optuna(sampler, trials, seed):
     problem = trials.problem
     study = optuna.create_study(direction="maximize", sampler=getattr(optuna.samplers, sampler)(
         seed=seed, constraints_func=lambda trial: trial.user_attrs["constraint"]))
-    for _ in range(20 * TRIALS):
+    for _ in range(3 * TRIALS):
         if trials.left() == 0:
             return
         trial = study.ask()
@@ -128,7 +128,7 @@ def search_optuna(sampler, trials, seed):
         result = trials.run(left[0])
         trial.set_user_attr("constraint", [0.0 if result else 1.0])
         study.tell(trial, result or min((problem.value[one] for one in trials.ran()), default=0.0))
-    trials.run_random(TRIALS)  # it asks for the same configurations again and again
+    trials.run_random(TRIALS)  # it goes on asking for configurations that it knows
 
 
 def search_botorch(with_predictions, trials, seed):
