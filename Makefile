@@ -275,7 +275,7 @@ bench-peers: benchmark-programs ## time the same suggestion in BoTorch and sciki
 
 bench-searchers: program ## compare oppa with Optuna and BoTorch on MANIFESTS=experiments/suite-8gpu.toml (downloads them once)
 	@python=$$(scripts/torch-python --venv optuna botorch scipy) && \
-	  $$python benchmarks/searchers/searchers.py --results $(RESULTS)/bench-searchers $(if $(REPEATS),--repeats $(REPEATS)) $(if $(HELD_OUT),--held-out) $(MANIFESTS)
+	  $$python benchmarks/searchers/compare.py --results $(RESULTS)/bench-searchers $(if $(REPEATS),--repeats $(REPEATS)) $(if $(HELD_OUT),--held-out) $(MANIFESTS)
 
 bench-slurm: program ## compare the cost of an array task with that of `true` (root)
 	@scripts/install-deps --slurm

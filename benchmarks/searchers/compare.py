@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The searchers of this project beside Optuna's and BoTorch on the problems of a manifest, in one run.
 
-    benchmarks/searchers/searchers.py [--repeats 10] [--methods oppa,oppa-sim,...] [--peers tpe,gp,...] [--oppa PROGRAM]
+    benchmarks/searchers/compare.py [--repeats 10] [--methods oppa,oppa-sim,...] [--peers tpe,gp,...] [--oppa PROGRAM]
         [--results results/bench-searchers] [MANIFEST...]
 
 Every searcher has the same configurations, trials and failures, and its own defaults. Its result after k trials is
@@ -39,11 +39,14 @@ import time
 import warnings
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks/tune"))
+from job import Space  # noqa: E402
+from searchers import suggest  # noqa: E402
+
 TRIALS = 20
 AFTER = [3, 5, 10, 20]
 STARTS = 5
-NOT_KNOBS = {"problem", "source", "candidate", "outcome", "throughput_steps_per_s", "peak_memory_bytes", "setup_s",
-             "step_time_s", "micro_batch_size"}
+RESULTS = {"outcome", "throughput_steps_per_s", "peak_memory_bytes", "setup_s"}
 COLUMNS = ["problem", "searcher", "repeat", *(str(k + 1) for k in range(TRIALS)), "cpu_s_per_suggestion"]
 
 
@@ -52,9 +55,7 @@ class Problem:
 
     def __init__(self, info, rows, predictions):
         self.name = info["name"]
-        knobs = [knob for knob in rows[0] if knob not in NOT_KNOBS and len({row[knob] for row in rows}) > 1]
-        self.candidates = [{knob: float(row[knob]) for knob in knobs} for row in rows]
-        self.values = {knob: sorted({one[knob] for one in self.candidates}) for knob in knobs}
+        self.space = Space([{name: row[name] for name in row if name not in RESULTS} for row in rows])
         self.value = [float(row["throughput_steps_per_s"]) if row["outcome"] == "completed" else 0.0 for row in rows]
         capacity = info.get("memory_capacity_bytes") or math.inf
         self.memory = [float(row["peak_memory_bytes"] or "nan") / capacity for row in rows]
@@ -66,9 +67,10 @@ class Problem:
     def points(self):
         """Configurations as rows in the unit cube, sizes by their logarithms."""
         def scaled(knob, value):
-            low, high, place = (math.log2(one + 1.0) for one in (*self.values[knob][::len(self.values[knob]) - 1], value))
+            values = self.space.values[knob]
+            low, high, place = (math.log2(float(one) + 1.0) for one in (values[0], values[-1], value))
             return (place - low) / (high - low)
-        return [[scaled(knob, value) for knob, value in one.items()] for one in self.candidates]
+        return [[scaled(knob, value) for knob, value in one.items()] for one in self.space.candidates]
 
     def first_predicted(self):
         fits = [not memory > 1.0 for memory in self.predicted_memory]
@@ -92,10 +94,10 @@ class Trials:
         return [one for one in self.tried if self.problem.value[one] > 0.0]
 
     def untried(self):
-        return sorted(set(range(len(self.problem.candidates))) - set(self.tried))
+        return sorted(set(range(len(self.problem.value))) - set(self.tried))
 
     def left(self):
-        return min(TRIALS, len(self.problem.candidates)) - len(self.tried)
+        return min(TRIALS, len(self.problem.value)) - len(self.tried)
 
     def run_random(self, count):
         for candidate in self.random.sample(self.untried(), min(count, self.left())):
@@ -118,14 +120,7 @@ def search_optuna(sampler, trials, seed):
         if trials.left() == 0:
             return
         trial = study.ask()
-        left = range(len(problem.candidates))
-        for knob, every in problem.values.items():
-            values = sorted({problem.candidates[one][knob] for one in left})
-            # A parameter to which earlier ones leave fewer values is a parameter of its own.
-            name = knob if values == every else f"{knob} of {values}"
-            value = values[trial.suggest_int(name, 0, len(values) - 1) if len(values) > 1 else 0]
-            left = [one for one in left if problem.candidates[one][knob] == value]
-        result = trials.run(left[0])
+        result = trials.run(problem.space.candidates.index(suggest(problem.space, trial)))
         trial.set_user_attr("constraint", [0.0 if result else 1.0])
         study.tell(trial, result or min((problem.value[one] for one in trials.ran()), default=0.0))
     trials.run_random(TRIALS)  # it goes on asking for configurations that it knows
