@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <fmt/format.h>
@@ -102,12 +103,13 @@ std::string Checked(const std::string& text) {
 }
 
 // Writes the manifest of a command line unless it has this content already.
+// Returns what it replaced.
 // Errors: throws InputError if it would replace what the user wrote.
-void WriteManifest(const jobs::InitOptions& job) {
+std::optional<std::string> WriteManifest(const jobs::InitOptions& job) {
   const std::string text = Checked(jobs::ManifestText(job));
-  const auto old = common::ReadFileIfExists(job.manifest);
+  auto old = common::ReadFileIfExists(job.manifest);
   if (old == text) {
-    return;
+    return old;
   }
   if (old && Checked(old->substr(0, old->rfind(kCheck))) != *old) {
     throw common::InputError(fmt::format(
@@ -116,6 +118,7 @@ void WriteManifest(const jobs::InitOptions& job) {
         job.manifest.string()));
   }
   common::ReplaceFile(job.manifest, text);
+  return old;
 }
 
 VerbOptions VerbOptionsOf(const harness::Manifest& manifest) {
@@ -194,8 +197,7 @@ int TuneCommand(TuneVerbOptions& options, const Words& words) {
   }
   job.folder = fs::current_path();
   job.manifest = job.folder / "oppa-results" / (options.name + ".toml");
-  const auto old = common::ReadFileIfExists(job.manifest);
-  WriteManifest(job);
+  const auto old = WriteManifest(job);
   try {
     if (!options.profile.empty()) {
       const jobs::TuneJob written(job.manifest);
