@@ -8,7 +8,6 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "harness/testbeds/predictions.h"
-#include "harness/testbeds/problem_parts.h"
 #include "harness/testbeds/program.h"
 #include "harness/testbeds/replayed.h"
 #include "harness/testbeds/simulated.h"
@@ -64,7 +63,7 @@ Testbed MakeTestbed(const ProblemSpec& problem) {
   testbed.runs_plans = testbed.runs_plans && !testbed.machine.resizable();
   testbed.predictions = Memoized(WithPlanners(problem, testbed));
   CheckPlanners(problem, testbed);
-  static_cast<void>(PowerOfGpu(problem));  // only reports use it
+  testbed.gpu_power_w = problem.cluster.GetPositive("power_per_gpu_w", 0.0);
   for (const common::TomlTable* table :
        {&problem.backend, &problem.noise, &problem.workload, &problem.cluster,
         &problem.space, &problem.predictions}) {

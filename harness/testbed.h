@@ -36,6 +36,8 @@ struct Testbed {
   bool simulated = true;  // see TestbedEntry
   trials::Machine machine;
   trials::Valuation valuation;
+  double gpu_power_w =
+      0.0;  // under load, with its share of the host; 0: unknown
   // Of the framework that runs the trials.
   trials::RankOrder rank_order = trials::RankOrder::kPipelineOutermost;
   std::unique_ptr<trials::SearchSpace> space;

@@ -15,7 +15,6 @@
 #include "common/units.h"
 #include "harness/local_pool.h"
 #include "harness/stop.h"
-#include "harness/testbeds/problem_parts.h"
 #include "harness/testbeds/program.h"
 #include "trials/trial.h"
 #include "trials/trial_runner.h"
@@ -148,8 +147,7 @@ common::Json TuneJob::CostOf(double step_s) const {
     cost["usd_per_step"] = usd;
     cost["usd_per_billion_tokens"] = steps * usd;
   }
-  if (const double power_w = harness::PowerOfGpu(*run_.problem);
-      power_w > 0.0) {
+  if (const double power_w = testbed_.gpu_power_w; power_w > 0.0) {
     const double joule = step_s * gpus * power_w;
     cost["joule_per_step"] = joule;
     cost["kwh_per_billion_tokens"] = steps * joule / kJoulePerKwh;

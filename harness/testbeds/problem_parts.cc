@@ -170,10 +170,6 @@ trials::Cluster ReadSizes(const TomlTable& table) {
   return cluster;
 }
 
-double PowerOfGpu(const ProblemSpec& problem) {
-  return problem.cluster.GetPositive("power_per_gpu_w", 0.0);
-}
-
 System DefaultSystem(const trials::Cluster& cluster,
                      std::vector<std::filesystem::path> inputs) {
   return {cluster, std::make_shared<trials::Framework>(),

@@ -41,9 +41,6 @@ inline constexpr std::string_view kDefaultFramework = "colossalai";
 // Errors: throws InputError with the place in the manifest.
 [[nodiscard]] trials::Cluster ReadSizes(const common::TomlTable& table);
 
-// W of a GPU under load with its share of the host; 0: unknown.
-[[nodiscard]] double PowerOfGpu(const ProblemSpec& problem);
-
 // The machine of a problem whose framework is not known. `inputs`: files that
 // its predictions depend on and its trials do not.
 [[nodiscard]] System DefaultSystem(
