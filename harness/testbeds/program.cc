@@ -337,12 +337,11 @@ Testbed MakeTrainer(const ProblemSpec& problem) {
     AddFrameworkRules(problem, trials::FindDataFile("frameworks", "oppa-train"),
                       {name}, setup.space, setup.inputs);
   }
-  System system = DefaultSystem(setup.cluster(), LikeFiles(problem));
-  if (!cuda) {  // the framework file of oppa-train describes CPU ranks
-    system = PredictedOn(problem, setup.cluster(), "oppa-train");
-  } else if (torch) {
-    system = PredictedOn(problem, setup.cluster(), "fsdp2");
-  }
+  // The framework file of oppa-train describes CPU ranks.
+  const System system =
+      !cuda   ? PredictedOn(problem, setup.cluster(), "oppa-train")
+      : torch ? PredictedOn(problem, setup.cluster(), "fsdp2")
+              : DefaultSystem(setup.cluster(), LikeFiles(problem));
   return ProgramTestbed(
       problem, setup, {trials::Scaled(setup.workload, scale), system},
       std::move(options),
