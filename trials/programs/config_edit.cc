@@ -267,9 +267,14 @@ char Separator(ConfigFormat format) {
   return format == ConfigFormat::kToml ? '=' : ':';
 }
 
+// Errors: throws std::invalid_argument if the value has several lines.
 Place Find(ConfigFormat format, const Names& lines, const Names& names) {
-  return format == ConfigFormat::kToml ? FindInToml(lines, names)
-                                       : FindInYaml(lines, names);
+  Place place = format == ConfigFormat::kToml ? FindInToml(lines, names)
+                                              : FindInYaml(lines, names);
+  if (place.line) {
+    RequireOneLine(format, lines, *place.line);
+  }
+  return place;
 }
 
 std::string Scalar(ConfigFormat format, const ConfigValue& value) {
@@ -322,7 +327,6 @@ std::optional<std::string> GetConfigKey(ConfigFormat format,
   if (!place.line) {
     return std::nullopt;
   }
-  RequireOneLine(format, lines, *place.line);
   const std::string& line = lines[*place.line];
   const LineSpan span = ValueSpan(line, Separator(format));
   return std::string(WithoutQuotes(
@@ -341,7 +345,6 @@ std::string SetConfigKey(ConfigFormat format, const std::string& text,
   const Place place = Find(format, lines, names);
   const std::string scalar = Scalar(format, value);
   if (place.line) {
-    RequireOneLine(format, lines, *place.line);
     std::string& line = lines[*place.line];
     const LineSpan span = ValueSpan(line, Separator(format));
     const bool space = line[span.begin - 1] != ' ';
@@ -375,7 +378,6 @@ std::string RemoveConfigKey(ConfigFormat format, const std::string& text,
   if (!place.line) {
     return text;
   }
-  RequireOneLine(format, lines, *place.line);
   (void)ValueSpan(lines[*place.line], Separator(format));
   lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(*place.line));
   return Join(lines);
