@@ -168,6 +168,14 @@ std::vector<char*> Argv(std::vector<std::string>& words) {
   return pointers;
 }
 
+std::vector<std::string> InFolder(const std::string& folder,
+                                  const std::vector<std::string>& words) {
+  std::vector<std::string> all = {"sh", "-c", R"(cd -- "$0" && exec "$@")",
+                                  folder};
+  all.insert(all.end(), words.begin(), words.end());
+  return all;
+}
+
 std::string ShellLine(const std::vector<std::string>& words) {
   std::string line;
   for (const std::string& word : words) {

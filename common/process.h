@@ -52,6 +52,11 @@ struct CommandResult {
     double limit_s = std::numeric_limits<double>::infinity(),
     const std::function<bool()>& stop = {});
 
+// Words that start these words in a folder. A shell changes into it; the words
+// are passed unchanged.
+[[nodiscard]] std::vector<std::string> InFolder(
+    const std::string& folder, const std::vector<std::string>& words);
+
 // Pointers into `words`, a null pointer last, as exec(3) and posix_spawn(3)
 // expect them. They are valid as long as `words` is not changed.
 [[nodiscard]] std::vector<char*> Argv(std::vector<std::string>& words);

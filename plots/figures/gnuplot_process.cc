@@ -82,15 +82,15 @@ std::string RunOne(const GnuplotJob& job, const std::string& program) {
     return fmt::format("no pictures: {} cannot be written",
                        job.folder.string());
   }
-  std::vector<std::string> words = {"sh", "-c", "cd -- \"$0\" && exec \"$@\"",
-                                    drawing, program};
+  std::vector<std::string> words = {program};
   words.insert(words.end(), job.scripts.begin(), job.scripts.end());
   std::vector<std::string> environment = common::CurrentEnvironment();
   std::erase_if(environment, [](const std::string& variable) {
     return variable.starts_with("GNUPLOT_LIB=");
   });
   environment.emplace_back("GNUPLOT_LIB=..");  // where scripts and data are
-  const common::CommandResult result = common::RunCommand(words, environment);
+  const common::CommandResult result =
+      common::RunCommand(common::InFolder(drawing, words), environment);
   const std::vector<std::string> missing = TakePictures(job, drawing);
   std::error_code ignored;
   fs::remove_all(drawing, ignored);

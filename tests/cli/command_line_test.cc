@@ -59,7 +59,7 @@ class CommandLineTest : public fakes::ProgramTest {
     const int out = ::open(Path("out.txt").c_str(),
                            O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     const pid_t pid =
-        common::StartProcess({.words = fakes::InFolder(folder_.path(), all),
+        common::StartProcess({.words = common::InFolder(folder_.path(), all),
                               .environment = common::CurrentEnvironment(),
                               .output = out,
                               .errors = out,

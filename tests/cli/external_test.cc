@@ -64,7 +64,7 @@ class ExternalTest : public fakes::ProgramTest {
   void StopWhileATrialHangs(int signal) {
     Write("hang", "");
     const pid_t pid = common::StartProcess(
-        {.words = fakes::InFolder(
+        {.words = common::InFolder(
              folder_.path(),
              {fakes::ProgramFile().string(), "run", "m.toml", "--no-report"}),
          .environment = common::CurrentEnvironment(),

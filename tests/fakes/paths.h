@@ -3,8 +3,6 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
-#include <vector>
 
 namespace fakes {
 
@@ -13,9 +11,5 @@ namespace fakes {
 
 // The program `oppa` of this build.
 [[nodiscard]] std::filesystem::path ProgramFile();
-
-// Words that start these words in a folder.
-[[nodiscard]] std::vector<std::string> InFolder(
-    const std::filesystem::path& folder, const std::vector<std::string>& words);
 
 }  // namespace fakes

@@ -12,7 +12,6 @@
 #include "common/process.h"
 #include "common/text.h"
 #include "tests/fakes/experiment_folder.h"
-#include "tests/fakes/paths.h"
 
 namespace fakes {
 
@@ -24,8 +23,9 @@ class ProgramTest : public testing::Test {
 
   // Runs any program to its end. Returns its exit code.
   int Call(const Words& words) {
-    common::CommandResult result = common::RunCommand(
-        InFolder(folder_.path(), words), common::CurrentEnvironment(), 300.0);
+    common::CommandResult result =
+        common::RunCommand(common::InFolder(folder_.path(), words),
+                           common::CurrentEnvironment(), 300.0);
     output_ = std::move(result.output);
     errors_ = std::move(result.errors);
     return result.exit_code;

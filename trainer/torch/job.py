@@ -115,6 +115,7 @@ KNOBS = {"dp": 1, "tp": 1, "pp": 1, "cp": 1, "ep": 1, "sp": 1, "dp_bucket_mb": 2
          "schedule": "1f1b", "compile": 0}
 POSITIVE = ("dp", "tp", "pp", "cp", "ep", "sp", "dp_bucket_mb", "microbatches", "model_chunks")
 
+
 def parse_config(values):
     """A namespace of the knobs, from texts or numbers by name."""
     config = argparse.Namespace(**KNOBS)
