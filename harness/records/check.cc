@@ -87,15 +87,14 @@ void CheckFile(const fs::path& path, CheckSummary& summary) {
 void CheckBelow(const fs::path& folder, CheckSummary& summary) {
   try {
     for (const fs::path& path : common::ListFolder(folder)) {
+      try {
+        CheckFile(path, summary);  // a folder with the name of a file, too
+      } catch (const common::InputError& e) {
+        summary.damage.emplace_back(e.what());
+      }
       std::error_code none;
       if (fs::is_directory(fs::symlink_status(path, none))) {
         CheckBelow(path, summary);
-        continue;
-      }
-      try {
-        CheckFile(path, summary);
-      } catch (const common::InputError& e) {
-        summary.damage.emplace_back(e.what());
       }
     }
   } catch (const common::InputError& e) {

@@ -117,6 +117,13 @@ TEST_F(CheckTest, EditsOfJsonAndFilesThatAreGoneAreFound) {
                   HasSubstr("problem.json: it does not match")));
 }
 
+TEST_F(CheckTest, AFolderInThePlaceOfAFileIsDamage) {
+  const fs::path file = Folder(2) / "run.json";
+  fs::remove(file);
+  fs::create_directory(file);
+  EXPECT_THAT(Check().damage, ElementsAre(HasSubstr("run.json: is a directory")));
+}
+
 TEST_F(CheckTest, AFolderThatCannotBeListedDoesNotHideOthers) {
   if (::geteuid() == 0) {
     GTEST_SKIP() << "root lists every folder";
