@@ -70,6 +70,11 @@ struct Band {
   std::vector<common::Quartiles> y;
 };
 
+// The quartiles of runs that all have the value y.
+[[nodiscard]] inline common::Quartiles AllAt(double y) {
+  return {.q1 = y, .median = y, .q3 = y};
+}
+
 // The line ends where fewer than half of the runs are known, so that a long
 // tail does not reflect the luck of a few; up to there a run that ended
 // earlier, or has not progressed that far yet, counts with its last value.

@@ -20,14 +20,12 @@ CostPoint PointOf(const trials::ProblemInfo& problem, double steps_per_s,
           .config = std::move(config)};
 }
 
-common::Quartiles Point(double y) { return {.q1 = y, .median = y, .q3 = y}; }
-
 // All points over the same times, ascending, as many of a time as points have
 // it; those of equal times take one of these each.
 Band Scattered(const std::vector<double>& times,
                const std::vector<CostPoint>& points) {
   Band band{.x = times,
-            .y = std::vector(times.size(), Point(trials::kUnknown))};
+            .y = std::vector(times.size(), AllAt(trials::kUnknown))};
   for (const CostPoint& point : points) {
     auto at = static_cast<std::size_t>(
         std::ranges::lower_bound(times, point.cost.step_time_s) -
@@ -35,7 +33,7 @@ Band Scattered(const std::vector<double>& times,
     while (!std::isnan(band.y[at].median)) {
       ++at;
     }
-    band.y[at] = Point(point.cost.cost);
+    band.y[at] = AllAt(point.cost.cost);
   }
   return band;
 }
@@ -49,7 +47,7 @@ Band StaircaseOf(const std::vector<double>& times,
     for (const CostPoint& point : front) {
       cost = point.cost.step_time_s <= time ? point.cost.cost : cost;
     }
-    band.y.push_back(Point(cost));
+    band.y.push_back(AllAt(cost));
   }
   return band;
 }

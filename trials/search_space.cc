@@ -390,7 +390,7 @@ namespace {
 
 using Settings = std::vector<std::pair<const Knob*, int>>;
 
-bool Names(const Settings& settings, const Knob& knob) {
+bool Mentions(const Settings& settings, const Knob& knob) {
   return std::ranges::any_of(
       settings, [&](const auto& setting) { return setting.first == &knob; });
 }
@@ -414,7 +414,7 @@ void ResolveInverses(const SearchSpace& space, Settings& settings) {
           fmt::format("{}={} does not divide the batch of {} on dp={} ranks",
                       knob->name, value, space.batch_size(), given.dp));
     }
-    if (Names(settings, other) && other.Get(given) != needed) {
+    if (Mentions(settings, other) && other.Get(given) != needed) {
       throw std::invalid_argument(
           fmt::format("{0}={1} needs {2}={3}, not {4}: leave one of them out",
                       knob->name, value, other.name, needed, other.Get(given)));
@@ -436,7 +436,7 @@ Completed Complete(std::string_view text, const SearchSpace& space) {
   std::vector<const Knob*> kept;  // must be equal
   std::vector<const Knob*> free;
   for (const Knob& knob : space.knobs()) {
-    const bool named = Names(settings, knob);
+    const bool named = Mentions(settings, knob);
     const bool active = HasEffect(knob, given, space.knobs());
     if (!active && knob.Get(given) != knob.Default()) {
       completed.notes.push_back(

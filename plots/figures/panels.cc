@@ -320,7 +320,7 @@ Series TruthOf(const Drawn& one, const trials::ProblemInfo& problem,
     }
     const double mean =
         values.empty() ? trials::kUnknown : common::Mean(values);
-    series.band.y.push_back({.q1 = mean, .median = mean, .q3 = mean});
+    series.band.y.push_back(AllAt(mean));
   }
   return series;
 }

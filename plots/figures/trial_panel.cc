@@ -33,15 +33,13 @@ constexpr std::array<OutcomeStyle, 5> kStyles = {{
 constexpr OutcomeStyle kImported = {Outcome::kCompleted, "imported",
                                     "completed, imported", "#0072b2", 5};
 
-common::Quartiles Point(double y) { return {.q1 = y, .median = y, .q3 = y}; }
-
 using ValueOf = std::function<double(const trials::Trial&)>;
 
 Band BandOf(const std::vector<trials::Trial>& trials, const ValueOf& value) {
   Band band;
   for (const trials::Trial& trial : trials) {
     band.x.push_back(trial.number);
-    band.y.push_back(Point(value(trial)));
+    band.y.push_back(AllAt(value(trial)));
   }
   return band;
 }

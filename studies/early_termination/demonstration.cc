@@ -36,7 +36,7 @@ int IndexOf(double x) {
   return static_cast<int>(std::lround(x / kDomain * (kLevels - 1)));
 }
 
-std::vector<double> Axis() {
+std::vector<double> AxisPoints() {
   std::vector<double> x(kLevels);
   for (int i = 0; i < kLevels; ++i) {
     x[i] = kDomain * i / (kLevels - 1);
@@ -121,7 +121,7 @@ plots::Panel PosteriorPanel(const Belief& belief) {
       .y_min = -2.5,
       .y_max = 2.5,
       .vertical = belief.x};
-  plots::Band posterior{.x = Axis()};
+  plots::Band posterior{.x = AxisPoints()};
   plots::Band truth{.x = posterior.x};
   plots::Band observed{.x = posterior.x};
   for (int i = 0; i < kLevels; ++i) {

@@ -86,15 +86,15 @@ ErrorBands::ByKind BandsBy(const std::vector<LeftOutRow>& rows, Value value,
 
 // The rows of a source that are inside the bands of the others, and how wide
 // these are, before and after one row of the source.
-struct Inside {
+struct Coverage {
   Share share;
   std::vector<double> widths;
   std::vector<double> widths_after_one;
 };
-Inside InsideOf(const std::vector<LeftOutRow>& rows, const std::string& source,
-                Value value) {
+Coverage InsideOf(const std::vector<LeftOutRow>& rows,
+                  const std::string& source, Value value) {
   const ErrorBands::ByKind bands = BandsBy(rows, value, source);
-  Inside inside;
+  Coverage inside;
   for (const LeftOutRow& row : rows) {
     if (row.source == source && row.is_step && row.*value > 0.0) {
       const ErrorBand band = ErrorBands::Of(bands, row.kind).second;
@@ -167,7 +167,7 @@ std::vector<Calibration> Calibrate(const std::vector<LeftOutRow>& rows) {
     std::vector<double> widths;
     std::vector<double> after_one;
     for (auto& [source, one] : by_source) {
-      const Inside inside = InsideOf(rows, source, value);
+      const Coverage inside = InsideOf(rows, source, value);
       one.*rows_of = inside.share.of;
       one.*inside_of = inside.share.Value();
       total.*rows_of += inside.share.of;

@@ -151,13 +151,13 @@ bool PassesSomeGpusOfAHost(const Cluster& cluster,
   });
 }
 
-using Key = std::array<int, 4>;
+using GroupKey = std::array<int, 4>;
 
 // The ranks for which key(d, p, c, t) is the same, in the order of the keys and
 // of the ranks.
 template <typename KeyOf>
 std::vector<Group> GroupRanks(const RankGrid& grid, const KeyOf& key) {
-  std::map<Key, Group> groups;
+  std::map<GroupKey, Group> groups;
   for (int rank = 0; rank < grid.size(); ++rank) {
     const int c = rank / grid.tp;
     const int p = c / grid.cp;
@@ -202,34 +202,34 @@ double OverlapSlowdown(const Gpu& gpu, double bandwidth_bytes_per_s) {
 
 std::vector<Group> DpGroups(const RankGrid& grid) {
   return GroupRanks(grid, [](int, int p, int, int t) {
-    return Key{0, p, 0, t};
+    return GroupKey{0, p, 0, t};
   });
 }
 
 std::vector<Group> CpGroups(const RankGrid& grid) {
   return GroupRanks(grid, [](int d, int p, int, int t) {
-    return Key{d, p, 0, t};
+    return GroupKey{d, p, 0, t};
   });
 }
 
 std::vector<Group> TpGroups(const RankGrid& grid) {
   return GroupRanks(grid, [](int d, int p, int c, int) {
-    return Key{d, p, c, 0};
+    return GroupKey{d, p, c, 0};
   });
 }
 
 std::vector<Group> EpGroups(const RankGrid& grid, int ep, bool whole_experts) {
   return GroupRanks(grid, [&](int d, int p, int c, int t) {
-    return whole_experts ? Key{grid.InStage(d, t, c) / ep, p, 0, 0}
-                         : Key{d / ep, p, c, t};
+    return whole_experts ? GroupKey{grid.InStage(d, t, c) / ep, p, 0, 0}
+                         : GroupKey{d / ep, p, c, t};
   });
 }
 
 std::vector<Group> ExpertDpGroups(const RankGrid& grid, int ep,
                                   bool whole_experts) {
   return GroupRanks(grid, [&](int d, int p, int c, int t) {
-    return whole_experts ? Key{grid.InStage(d, t, c) % ep, p, 0, 0}
-                         : Key{d % ep, p, 0, t};
+    return whole_experts ? GroupKey{grid.InStage(d, t, c) % ep, p, 0, 0}
+                         : GroupKey{d % ep, p, 0, t};
   });
 }
 

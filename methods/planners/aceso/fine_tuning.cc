@@ -7,14 +7,14 @@ namespace methods {
 namespace {
 
 // A plan, and the time of one of its stages.
-struct Tried {
+struct TunedStage {
   OperatorPlan plan;
   double ms = 0.0;
 };
 
 // Replaces `best` if the stage of the plan fits and is faster.
 void KeepFaster(const OperatorModel& model, OperatorPlan plan, int stage,
-                Tried& best, std::int64_t& explored) {
+                TunedStage& best, std::int64_t& explored) {
   ++explored;
   FitRecomputation(model, plan, stage);
   const StageCost cost = model.Cost(model.ViewOf(plan, stage));
@@ -49,9 +49,9 @@ std::optional<OperatorPlan> Exchange(const OperatorModel& model,
 
 // Moves sizes between neighboring operators, then changes variants, as long as
 // the stage gets faster.
-Tried TuneStage(const OperatorModel& model, const CostedPlan& plan, int stage,
-                std::int64_t& explored) {
-  Tried best{plan.plan, plan.cost.stages[stage].total_ms()};
+TunedStage TuneStage(const OperatorModel& model, const CostedPlan& plan,
+                     int stage, std::int64_t& explored) {
+  TunedStage best{plan.plan, plan.cost.stages[stage].total_ms()};
   const int begin = plan.plan.begin(stage);
   const int end = plan.plan.end(stage);
   for (int op = begin; op < end; ++op) {
