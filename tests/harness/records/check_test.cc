@@ -121,7 +121,8 @@ TEST_F(CheckTest, AFolderInThePlaceOfAFileIsDamage) {
   const fs::path file = Folder(2) / "run.json";
   fs::remove(file);
   fs::create_directory(file);
-  EXPECT_THAT(Check().damage, ElementsAre(HasSubstr("run.json: is a directory")));
+  EXPECT_THAT(Check().damage,
+              ElementsAre(HasSubstr("run.json: is a directory")));
 }
 
 TEST_F(CheckTest, AFolderThatCannotBeListedDoesNotHideOthers) {
