@@ -90,6 +90,11 @@ dist: wheel ## build build/dist/oppa.tar.gz for machines without pip: oppa/bin/o
 	@python3 -m pip install --quiet --no-deps --no-compile --target build/dist/oppa build/dist/oppa_planner-*.whl
 	@tar -C build/dist --owner=0 --group=0 -czf build/dist/oppa.tar.gz oppa
 
+deb: program ## build build/deb/oppa_*.deb for the Debian or Ubuntu of this machine
+	@scripts/install-deps --deb
+	@rm -rf build/deb
+	@cpack --config build/release/CPackConfig.cmake -B $(CURDIR)/build/deb > build/deb.log
+
 clean: ## remove build/, keep the results
 	@rm -rf build
 
@@ -218,6 +223,9 @@ test-faults-exhaustive: build ## fail, shorten or kill at each system call of a 
 test-newcomer: build ## follow docs/tune-your-job.md with a small PyTorch job (REQUIRED=1 fails without PyTorch)
 	@if python=$$(scripts/torch-python); then scripts/newcomer-test $(OPPA) "$$python"; \
 	else echo "test-newcomer: NOT RUN: there is no PyTorch" >&2; test -z "$(REQUIRED)"; fi
+
+test-deb: deb ## check the package with lintian, and install, use and remove it in a new Debian (root, debootstrap)
+	@scripts/deb-test build/deb/oppa_*.deb $(OPPA)
 
 test-page: program ## open the result page in headless Chromium
 	@scripts/install-deps --page
