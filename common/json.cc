@@ -80,7 +80,7 @@ bool Unseal(Json& json, const std::string& source) {
   }
   const Json check = json[kCheck];
   json.erase(kCheck);
-  if (CheckOf(json) != check) {
+  if (check != CheckOf(json)) {
     throw InputError(fmt::format(
         "{}: it does not match its check value: it was damaged or edited; "
         "restore it, or move it away",
