@@ -82,12 +82,18 @@ test: build/release/build.ninja ## build everything and run every test except th
 	@$(if $(OPPA_DATA),,echo "$$(ctest --preset release -N --tests-regex '$(published_tests)' | sed -n 's/Total Tests: //p') \
 	  tests of published tables were not run: set OPPA_DATA (docs/replay_tables.md)")
 
-wheel: | deps ## build build/dist/oppa_planner-*.whl, which pip installs on any Linux with glibc 2.28 (docs/python.md)
+# A lasting environment, because in a new one at each build, as pip makes them, everything is compiled again.
+build/wheel-venv/bin/pip: pyproject.toml
+	@python3 -m venv build/wheel-venv
+	@grep '^requires = ' pyproject.toml | grep -o '"[^"]*"' | xargs $@ install --quiet
+	@touch $@
+
+wheel: build/wheel-venv/bin/pip | deps ## build build/dist/oppa_planner-*.whl, which pip installs on any Linux with glibc 2.28 (docs/python.md)
 	@rm -rf build/dist
-	@python3 -m pip wheel --quiet --no-deps --wheel-dir build/dist .
+	@build/wheel-venv/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/dist .
 
 dist: wheel ## build build/dist/oppa.tar.gz for machines without pip: oppa/bin/oppa with data, man page and Python package
-	@python3 -m pip install --quiet --no-deps --no-compile --target build/dist/oppa build/dist/oppa_planner-*.whl
+	@build/wheel-venv/bin/pip install --quiet --no-deps --no-compile --target build/dist/oppa build/dist/oppa_planner-*.whl
 	@tar -C build/dist --owner=0 --group=0 -czf build/dist/oppa.tar.gz oppa
 
 deb: program ## build build/deb/oppa_*.deb for the Debian or Ubuntu of this machine
