@@ -30,6 +30,9 @@ endforeach()
 target_compile_definitions(fmt_headers INTERFACE FMT_HEADER_ONLY)
 
 find_library(RE2_LIBRARY libre2.a REQUIRED)  # Debian's source lacks generated files
+cmake_path(GET RE2_LIBRARY PARENT_PATH folder)
+file(GLOB abseil ${folder}/libabsl_*.a)  # of which later versions than that of Debian 12 are made
+list(APPEND RE2_LIBRARY ${abseil})
 
 add_library(xgboost_at_run_time STATIC cmake/portable/xgboost.cc)
 target_include_directories(xgboost_at_run_time PRIVATE ${CMAKE_SOURCE_DIR} ${XGBOOST_INCLUDE})

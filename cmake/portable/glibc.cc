@@ -27,6 +27,18 @@ unsigned int arc4random() {
   return value;
 }
 
+// glibc 2.38, to which its headers redirect these functions. Only "0b" differs.
+// No header declares them here, so that the calls are not redirected.
+#define FORWARD(type, name)                                      \
+  type name(const char* text, char** end, int base);             \
+  type __isoc23_##name(const char* text, char** end, int base) { \
+    return name(text, end, base);                                \
+  }
+FORWARD(long, strtol)
+FORWARD(long long, strtoll)
+FORWARD(unsigned long, strtoul)
+FORWARD(unsigned long long, strtoull)
+
 // glibc 2.30, for std::condition_variable. The wait ends too early or too late
 // if the system's time is set meanwhile.
 int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
