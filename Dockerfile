@@ -11,6 +11,7 @@ RUN make deb
 
 FROM docker.io/library/debian:bookworm-slim
 RUN --mount=type=bind,from=build,source=/oppa/build/deb,target=/deb \
-    apt-get update && apt-get install --yes --no-install-recommends /deb/*.deb && rm -rf /var/lib/apt/lists/*
+    apt-get update && apt-get install --yes --no-install-recommends /deb/*.deb \
+    && apt-get clean && rm -rf /var/lib/apt/lists/*
 WORKDIR /work
 ENTRYPOINT ["oppa"]
