@@ -34,25 +34,41 @@ surrogates::Observations Collect(const std::vector<trials::Trial>& trials,
 
 }  // namespace
 
+void History::Start(int candidate, const std::string& plan) {
+  if (HasTried(candidate, plan)) {
+    return;
+  }
+  if (candidate < 0) {
+    running_plans_.push_back(plan);
+    return;
+  }
+  running_.push_back(candidate);
+  tried_[candidate] = kRunning;
+}
+
 void History::Add(const trials::Trial& trial) {
   if (trial.HasThroughput()) {
     best_value_ = std::max(best_value_, ValueOf(trial).value);
   }
   if (trial.IsPlan()) {
     plans_.push_back(trial);
+    std::erase(running_plans_, CandidateLabel(trial));
     return;
   }
   failures_in_a_row_ = trial.HasThroughput() ? 0 : failures_in_a_row_ + 1;
   tried_[trial.candidate] = 1;
+  std::erase(running_, trial.candidate);
   trials_.push_back(trial);
 }
 
 bool History::HasTried(int candidate, std::string_view label) const {
   return candidate >= 0
              ? tried_[candidate] != 0
-             : std::ranges::any_of(plans_, [&](const trials::Trial& trial) {
-                 return CandidateLabel(trial) == label;
-               });
+             : std::ranges::find(running_plans_, label) !=
+                       running_plans_.end() ||
+                   std::ranges::any_of(plans_, [&](const trials::Trial& trial) {
+                     return CandidateLabel(trial) == label;
+                   });
 }
 
 Observation History::ValueOf(const trials::Trial& trial) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <limits>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -35,7 +36,17 @@ class History {
         weight_(weight),
         tried_(static_cast<std::size_t>(candidates), 0) {}
 
+  // The trial of a candidate, or of the plan with this label, has begun. Until
+  // Add of the trial, it counts as tried. Does nothing where it does already.
+  void Start(int candidate, const std::string& plan = "");
+
   void Add(const trials::Trial& trial);
+
+  // The candidates and the plans that were started and not added.
+  [[nodiscard]] const std::vector<int>& running() const { return running_; }
+  [[nodiscard]] const std::vector<std::string>& running_plans() const {
+    return running_plans_;
+  }
 
   [[nodiscard]] const std::vector<trials::Trial>& trials() const {
     return trials_;
@@ -51,10 +62,15 @@ class History {
   [[nodiscard]] bool HasTried(int candidate, std::string_view label) const;
   [[nodiscard]] const trials::Weight& weight() const { return weight_; }
   [[nodiscard]] int size() const { return static_cast<int>(trials_.size()); }
-  // 1 for candidates that were tried, 0 for the others, [N].
+  // The number of trials, with those that run.
+  [[nodiscard]] int started() const {
+    return size() + static_cast<int>(running_.size());
+  }
+  // 1 for candidates that were tried, kRunning, 0 for the others, [N].
+  static constexpr char kRunning = 2;
   [[nodiscard]] const std::vector<char>& tried() const { return tried_; }
   [[nodiscard]] bool exhausted() const {
-    return trials_.size() == tried_.size();
+    return trials_.size() + running_.size() == tried_.size();
   }
 
   // Failures (out of memory, time-out, crash) since the last trial that gave
@@ -102,6 +118,8 @@ class History {
   std::vector<trials::Trial> trials_;
   std::vector<trials::Trial> plans_;
   std::vector<char> tried_;
+  std::vector<int> running_;
+  std::vector<std::string> running_plans_;
   int failures_in_a_row_ = 0;
   double best_value_ = -std::numeric_limits<double>::infinity();
 };

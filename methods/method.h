@@ -122,13 +122,31 @@ class Method {
   explicit Method(int candidates) : history_(candidates) {}
   virtual ~Method() = default;
 
-  // The next trial, or nothing when the method is done. Called once before
-  // each Observe, except that of a start (harness/run_matrix.h), and once more
-  // for the estimate at the end of a search.
+  // The next trial. Nothing when the method is done, or, while trials run, when
+  // it needs the result of one. Called before each trial except a start
+  // (harness/run_matrix.h), and once more for the estimate at the end of a
+  // search.
   [[nodiscard]] virtual std::optional<Suggestion> Suggest() = 0;
 
-  // Adds the trial of the last suggestion, or a start, estimated by the options
-  // of the history.
+  // The trial of a suggestion, or of a start, begins. Needed only where others
+  // are suggested before its Observe.
+  void Start(const Suggestion& suggestion) {
+    history_.Start(suggestion.candidate,
+                   suggestion.outside ? suggestion.outside->Label() : "");
+  }
+
+  // Starts what runs in the history of another method.
+  void StartAll(const History& other) {
+    for (const int candidate : other.running()) {
+      history_.Start(candidate);
+    }
+    for (const std::string& plan : other.running_plans()) {
+      history_.Start(-1, plan);
+    }
+  }
+
+  // Adds the trial of a suggestion, or a start, estimated by the options of the
+  // history.
   void Observe(const trials::Trial& trial) { history_.Add(trial); }
 
   // Whether suggestions by a model include Suggestion::remaining.

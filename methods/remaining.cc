@@ -164,7 +164,7 @@ std::optional<trials::Remaining> EstimateRemaining(
   // The candidates that are likely to be faster.
   std::vector<Ranked> ranked;
   for (int i = 0; i < static_cast<int>(prediction.size()); ++i) {
-    if (history.tried()[i] == 0) {
+    if (history.tried()[i] == 0 || history.tried()[i] == History::kRunning) {
       const double u = score(i);
       if (!std::isnan(u)) {
         ranked.push_back({u, i});

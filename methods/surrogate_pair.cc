@@ -1,11 +1,14 @@
 #include "methods/surrogate_pair.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "common/error.h"
+#include "common/statistics.h"
 #include "methods/remaining.h"
 #include "surrogates/cost/misspecification.h"
 #include "surrogates/cost/predicted_prior.h"
@@ -142,6 +145,19 @@ trials::Predictions PredictionsFor(const Problem& problem,
   return problem.predict(options.predictions);
 }
 
+struct Marginal {
+  double mean = 0.0;
+  double variance = 0.0;
+};
+
+Marginal At(const surrogates::GaussianProcess& process, int candidate) {
+  using One = Eigen::Map<Eigen::VectorXd>;
+  Marginal at;
+  process.PredictSome({&candidate, 1},
+                      {One(&at.mean, 1), One(&at.variance, 1)});
+  return at;
+}
+
 // The trust in throughput predictions from which the trial after `trials`
 // others uses them. The first three trials use them unless they have failed.
 // After that, it is the radical inverse of a count, 1/2, 1/4, 3/4, 1/8, 5/8,
@@ -202,14 +218,56 @@ std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
                             capacity_bytes_, options_.out_of_memory_value,
                             options_.memory_noise * options_.memory_noise),
                         .at_most_one = history.RanWithUnknownMemory()};
-  return {{"throughput",
-           throughput_.Fit(throughput, TrustThreshold(history.size()))},
-          {"memory", memory_.Fit(memory)}};
+  std::vector<Suggestion::Fit> fits = {
+      {"throughput",
+       throughput_.Fit(throughput, TrustThreshold(history.started()))},
+      {"memory", memory_.Fit(memory)}};
+  believers_.reset();
+  if (!history.running().empty()) {
+    Believe(history.running());
+  }
+  return fits;
+}
+
+void SurrogatePair::Believe(const std::vector<int>& running) {
+  believers_ = {throughput_.process(), memory_.process(),
+                -std::numeric_limits<double>::infinity()};
+  for (const int candidate : running) {
+    double value = At(believers_->throughput, candidate).mean;
+    const double used = At(believers_->memory, candidate).mean;
+    believers_->throughput.Append(candidate, value, 0.0);
+    believers_->memory.Append(candidate, used,
+                              options_.memory_noise * options_.memory_noise);
+    if (prior_perturbation_.size() > 0) {
+      value += perturbation_amplitude_ * prior_perturbation_[candidate];
+    }
+    if (used <= 1.0) {
+      believers_->best_value = std::max(believers_->best_value, value);
+    }
+  }
+}
+
+std::vector<char> SurrogatePair::Excluded(const History& history) const {
+  constexpr double kDoubt = 0.9;
+  std::vector<char> excluded = history.tried();
+  const std::vector<int>& family = families().of_candidate;
+  for (const int candidate : history.running()) {
+    const Marginal used = At(memory_.process(), candidate);
+    if (common::NormalProbability((1.0 - used.mean) /
+                                  std::sqrt(used.variance)) < kDoubt) {
+      for (std::size_t i = 0; i < excluded.size(); ++i) {
+        if (family[i] == family[candidate]) {
+          excluded[i] = 1;
+        }
+      }
+    }
+  }
+  return excluded;
 }
 
 void SurrogatePair::PredictThroughput(
     surrogates::Prediction& prediction) const {
-  throughput_.process().Predict(prediction);
+  throughput().Predict(prediction);
   if (prior_perturbation_.size() > 0) {
     prediction.mean += perturbation_amplitude_ * prior_perturbation_;
   }
@@ -218,7 +276,7 @@ void SurrogatePair::PredictThroughput(
 void SurrogatePair::Predict(surrogates::Prediction& throughput,
                             surrogates::Prediction& memory) const {
   PredictThroughput(throughput);
-  memory_.process().Predict(memory);
+  this->memory().Predict(memory);
 }
 
 surrogates::MeasurementPrediction SurrogatePair::PredictThroughputMeasurements()
@@ -240,7 +298,11 @@ surrogates::MeasurementPrediction SurrogatePair::PredictThroughputMeasurements()
 }
 
 std::optional<trials::Remaining> SurrogatePair::EstimateRemaining(
-    const History& history) const {
+    const History& history) {
+  if (believers_) {
+    believers_.reset();
+    PredictThroughput(prediction_);
+  }
   return methods::EstimateRemaining(history, prediction_, throughput_.process(),
                                     memory_.process());
 }
@@ -248,13 +310,16 @@ std::optional<trials::Remaining> SurrogatePair::EstimateRemaining(
 SurrogatePair::Choice SurrogatePair::ArgMax(ArgMaxOptions options,
                                             const std::vector<char>& excluded) {
   options.threads = threads_;
+  if (believers_) {
+    options.best_value = std::max(options.best_value, believers_->best_value);
+  }
   PredictThroughput(prediction_);
   Choice choice;
   choice.candidate = search_.ArgMax(
       prediction_,
       [this](const std::vector<int>& candidates,
              const surrogates::PredictionView& excess) {
-        memory_.process().PredictSome(candidates, excess);
+        memory().PredictSome(candidates, excess);
         ToMemoryExcess(1.0, options_.memory_scale, excess);
       },
       excluded, options);
@@ -312,10 +377,9 @@ SurrogatePair::Choice SurrogatePair::LeastMemory(
 void SurrogatePair::AddPredictions(Choice& choice) const {
   choice.throughput_mean = prediction_.mean[choice.candidate];
   choice.throughput_variance = prediction_.variance[choice.candidate];
-  using One = Eigen::Map<Eigen::VectorXd>;
-  memory_.process().PredictSome(
-      {&choice.candidate, 1},
-      {One(&choice.memory_mean, 1), One(&choice.memory_variance, 1)});
+  const Marginal used = At(memory(), choice.candidate);
+  choice.memory_mean = used.mean;
+  choice.memory_variance = used.variance;
 }
 
 SurrogatePair::Options PrintedSurrogates() {

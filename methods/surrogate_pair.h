@@ -96,10 +96,17 @@ class SurrogatePair {
   SurrogatePair(const SurrogatePair&) = delete;
   SurrogatePair& operator=(const SurrogatePair&) = delete;
 
-  // Fits both to the history. From refit_every_trial_until observations on,
-  // hyperparameters are refitted only when the observations have grown by
-  // refit_growth; those in between are appended.
+  // Fits both to the history. Until the next Fit, ArgMax and FirstToTry assume
+  // that running trials measure what was predicted for them, their posterior
+  // means (the kriging believer of Ginsbourger et al., 2010, Sec. 4). From
+  // refit_every_trial_until observations on, hyperparameters are refitted only
+  // when the observations have grown by refit_growth; those in between are
+  // appended.
   [[nodiscard]] std::vector<Suggestion::Fit> Fit(const History& history);
+
+  // The candidates that were tried or run, and, where a running trial fits with
+  // a probability below 0.9, its family: two of them would fail together. [N]
+  [[nodiscard]] std::vector<char> Excluded(const History& history) const;
 
   // Predicts every candidate.
   void Predict(surrogates::Prediction& throughput,
@@ -145,14 +152,26 @@ class SurrogatePair {
   // excluded[i] == 0, also where all of them are predicted not to fit.
   [[nodiscard]] Choice LeastMemory(const std::vector<char>& excluded);
 
-  // How much the search may still gain, by the predictions of the last ArgMax;
-  // nothing before the first completed trial.
+  // How much the search may still gain, running trials included, by the
+  // predictions of the last ArgMax; nothing before the first completed trial.
   [[nodiscard]] std::optional<trials::Remaining> EstimateRemaining(
-      const History& history) const;
+      const History& history);
 
  private:
   SurrogatePair(const Problem& problem, const Options& options,
                 const trials::Predictions& predictions);
+  // The processes at the observations and, after Believe, at running trials.
+  struct Believers {
+    surrogates::GaussianProcess throughput, memory;
+    double best_value;  // of running trials that are predicted to fit
+  };
+  void Believe(const std::vector<int>& running);
+  [[nodiscard]] const surrogates::GaussianProcess& throughput() const {
+    return believers_ ? believers_->throughput : throughput_.process();
+  }
+  [[nodiscard]] const surrogates::GaussianProcess& memory() const {
+    return believers_ ? believers_->memory : memory_.process();
+  }
   void PredictThroughput(surrogates::Prediction& prediction) const;
   void AddPredictions(Choice& choice) const;
 
@@ -162,6 +181,7 @@ class SurrogatePair {
   surrogates::EncodedSpace encoded_;
   TrustedProcess throughput_;
   TrustedProcess memory_;
+  std::optional<Believers> believers_;  // while trials run
   // The perturbation of the throughput's prior mean, [N], empty: none; and its
   // amplitude, a value.
   Eigen::VectorXd prior_perturbation_;

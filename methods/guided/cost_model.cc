@@ -23,8 +23,12 @@ class CostModel final : public Method {
     }
     const bool nothing_learned =
         history_.failures_in_a_row() == history_.size();
-    if (history_.size() < options_.random_trials || nothing_learned) {
+    if (history_.started() < options_.random_trials ||
+        (nothing_learned && history_.running().empty())) {
       return SuggestRandom(problem_, history_, options_.draw, seed_);
+    }
+    if (!history_.running().empty()) {
+      return std::nullopt;  // it fits once, to all of them
     }
     done_ = true;
     Suggestion suggestion;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -26,9 +28,10 @@ class Oppa final : public Method {
     if (history_.exhausted()) {
       return std::nullopt;
     }
-    Suggestion suggestion = WantsRandom() ? SuggestRandom() : SuggestByModel();
-    if (options_.early_termination) {
-      suggestion.stop = StopRuleFor(suggestion.candidate);
+    std::optional<Suggestion> suggestion =
+        WantsRandom() ? SuggestRandom() : SuggestByModel();
+    if (suggestion && options_.early_termination) {
+      suggestion->stop = StopRuleFor(suggestion->candidate);
     }
     return suggestion;
   }
@@ -61,7 +64,7 @@ class Oppa final : public Method {
   // App. E.1: at the start, and after too many failures in a row. Also as long
   // as no trial has given a throughput, unless a prior can choose.
   [[nodiscard]] bool WantsRandom() const {
-    if (history_.size() < options_.random_trials) {
+    if (history_.started() < options_.random_trials) {
       return true;
     }
     if (!history_.has_throughput()) {
@@ -100,7 +103,7 @@ class Oppa final : public Method {
       return Acquisition::kConstrainedUcb;
     }
     const bool other = options_.alternate_every > 0 &&
-                       history_.size() % options_.alternate_every == 0;
+                       history_.started() % options_.alternate_every == 0;
     if (!other) {
       return options_.acquisition;
     }
@@ -119,24 +122,29 @@ class Oppa final : public Method {
   // may be predicted not to fit, and predicted throughputs are as doubtful as
   // the predicted memory.
   [[nodiscard]] SurrogatePair::Choice Choose() {
+    const std::vector<char> excluded = surrogates_.Excluded(history_);
     if (PredictionsOf(options_) && history_.size() == 0) {
-      return surrogates_.FirstToTry(history_.tried());
+      return surrogates_.FirstToTry(excluded);
     }
     if (PredictionsOf(options_) && !history_.has_throughput() &&
         HasFailedRepeatedly()) {
-      return surrogates_.LeastMemory(history_.tried());
+      return surrogates_.LeastMemory(excluded);
     }
     return surrogates_.ArgMax({.acquisition = AcquisitionNow(),
                                .beta = Beta(),
                                .best_value = history_.best_value()},
-                              history_.tried());
+                              excluded);
   }
 
-  Suggestion SuggestByModel() {
+  // Nothing if running trials exclude every candidate (see Excluded).
+  std::optional<Suggestion> SuggestByModel() {
     Suggestion suggestion;
     // Step 1 of Algorithm 3: model throughput and memory.
     suggestion.fits = surrogates_.Fit(history_);
     const SurrogatePair::Choice best = Choose();
+    if (best.candidate < 0 && !history_.running().empty()) {
+      return std::nullopt;
+    }
     if (best.candidate < 0) {
       return SuggestRandom();  // every acquisition value is NaN
     }

@@ -49,7 +49,12 @@ class Planned final : public Method {
   std::optional<Suggestion> Suggest() override {
     PassOn(history_.plans(), seen_plans_);
     PassOn(history_.trials(), seen_);
-    if (seen_ + seen_plans_ < static_cast<std::size_t>(top_)) {
+    for (Method* method : {planner_.get(), then_.get()}) {
+      method->StartAll(history_);
+    }
+    if (history_.started() + std::ssize(history_.plans()) +
+            std::ssize(history_.running_plans()) <
+        top_) {
       if (auto suggestion = planner_->Suggest()) {
         return suggestion;
       }

@@ -22,7 +22,7 @@ struct FakeMethod final : public methods::Method {
   std::vector<double> gains;  // expected gain before trial 2, 3, ...
 
   [[nodiscard]] std::optional<methods::Suggestion> Suggest() override {
-    const std::size_t next = history_.trials().size();
+    const auto next = static_cast<std::size_t>(history_.started());
     if (next == script.size()) {
       return std::nullopt;
     }
@@ -34,7 +34,7 @@ struct FakeMethod final : public methods::Method {
       suggestion.stop = trials::StopRule{
           .q_min = 3, .best_steps_per_s = *stop_below_steps_per_s};
     }
-    if (next > 0) {
+    if (history_.size() > 0) {
       surrogates::FitSummary summary;
       summary.parameters = {
           {"mean", history_.trials().back().measurement.duration_s},

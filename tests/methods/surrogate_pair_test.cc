@@ -137,6 +137,62 @@ TEST_F(SurrogatePairTest, MeasurementsArePredictedFromThoseWithAWrongPriorToo) {
   }
 }
 
+// The kriging believer: means stay, and less can be learned nearby.
+TEST_F(SurrogatePairTest, RunningTrialsCountAsTriedWithWhatIsPredicted) {
+  SurrogatePair pair = Make(100);
+  SurrogatePair alone = Make(100);
+  History history(space_.size());
+  for (const int candidate : {3, 40, 21}) {
+    Try(space_, candidate, history);
+  }
+  (void)alone.Fit(history);
+  const auto without = alone.ArgMax({.beta = 3.0}, alone.Excluded(history));
+  history.Start(without.candidate);
+  (void)pair.Fit(history);
+  const auto with = pair.ArgMax({.beta = 3.0}, pair.Excluded(history));
+  EXPECT_NE(with.candidate, without.candidate);
+  surrogates::Prediction before, after, memory;
+  alone.Predict(before, memory);
+  pair.Predict(after, memory);
+  EXPECT_LT((after.mean - before.mean).cwiseAbs().maxCoeff(),
+            1e-6 * before.mean.maxCoeff());
+  EXPECT_LT(after.variance[without.candidate],
+            0.5 * before.variance[without.candidate]);
+  EXPECT_TRUE(
+      (after.variance.array() <= before.variance.array() * (1.0 + 1e-6)).all());
+  // The estimate counts what they may find, and is that without them.
+  const History observed = [&] {
+    History same(space_.size());
+    for (const trials::Trial& trial : history.trials()) {
+      same.Add(trial);
+    }
+    return same;
+  }();
+  EXPECT_EQ(pair.EstimateRemaining(history)->expected_gain,
+            alone.EstimateRemaining(observed)->expected_gain);
+}
+
+TEST_F(SurrogatePairTest, AFamilyWhoseMemoryIsInDoubtRunsOneTrialAtATime) {
+  space_ = trials::SearchSpace(
+      fakes::Grid({{"tp", {1, 8}}, {"microbatches", {1, 2, 4}}}));
+  problem_.predict = tests::PredictionsBy(space_.size(), [this](int i) {
+    return std::pair(1.0, kCapacity * 0.12 * space_[i].tp);
+  });
+  SurrogatePair pair(problem_,
+                     {.throughput_prior = surrogates::CostModelForm::kPredicted,
+                      .memory_prior = surrogates::CostModelForm::kPredicted});
+  for (const int running : {0, space_.size() - 1}) {
+    History history(space_.size());
+    history.Start(running);
+    (void)pair.Fit(history);
+    const std::vector<char> excluded = pair.Excluded(history);
+    for (int i = 0; i < space_.size(); ++i) {
+      const bool in_doubt = space_[running].tp == 8 && space_[i].tp == 8;
+      EXPECT_EQ(excluded[i] != 0, i == running || in_doubt) << i;
+    }
+  }
+}
+
 // Also where all of them are predicted to exceed the capacity.
 TEST_F(SurrogatePairTest, TheLeastMemoryIsThatOfThePredictionsBeforeTheirClip) {
   problem_.predict = tests::PredictionsBy(space_.size(), [this](int i) {
