@@ -27,16 +27,21 @@ int AdoptedTrials(const trials::RunInfo& info) {
              : 0;
 }
 
-// Drops the last trial if it was cut off at the end of a shorter time: on a
-// virtual clock it is repeated, as if the time had been longer from the start.
-void RepeatCutOffTrial(const Budget& budget, int adopted, Journal& journal) {
-  if (journal.committed().empty()) {
-    return;
-  }
-  const trials::Trial& last = journal.committed().back();
-  if (last.measurement.outcome == trials::Outcome::kTimedOut &&
-      last.number > adopted && last.chosen_by != trials::ChosenBy::kImported &&
-      last.elapsed_s < budget.time_s * (1.0 - kBudgetSlack)) {
+// On a virtual clock, drops the last trials that a smaller budget may have
+// changed: those that its time cut off, and the last `count`, which it may have
+// cut off, or during which it allowed no other to start. They are repeated, as
+// if the budget had been larger from the start.
+void RepeatLastTrials(const Budget& budget, int adopted, int count,
+                      Journal& journal) {
+  for (; !journal.committed().empty(); --count) {
+    const trials::Trial& last = journal.committed().back();
+    const bool cut_off =
+        last.measurement.outcome == trials::Outcome::kTimedOut &&
+        last.elapsed_s < budget.time_s * (1.0 - kBudgetSlack);
+    if ((!cut_off && count <= 0) || last.number <= adopted ||
+        last.chosen_by == trials::ChosenBy::kImported) {
+      return;
+    }
     journal.DropLast();
   }
 }
@@ -96,6 +101,15 @@ bool RunOne(const Manifest& manifest, const RunSpec& run,
             const RunConditions& conditions, const Testbeds& testbeds) {
   const std::filesystem::path folder = run.Folder(experiment_folder);
   Testbed& testbed = testbeds.Of(*run.problem);
+  const bool real_clock = !testbed.simulated || conditions.make_remote_runner;
+  if (manifest.budget.in_flight > 1 && real_clock &&
+      !conditions.runs_several_trials && !conditions.flights) {
+    throw common::InputError(fmt::format(
+        "{}: in_flight = {} in [budget] needs trials that are Slurm jobs of "
+        "their own (docs/slurm.md): here, each trial uses all GPUs; set "
+        "in_flight = 1",
+        manifest.path.string(), manifest.budget.in_flight));
+  }
   trials::RunInfo info =
       DescribeRun(manifest, run, testbed, conditions.command);
   PrepareRun(folder, info);
@@ -111,7 +125,8 @@ bool RunOne(const Manifest& manifest, const RunSpec& run,
   }
   common::CreateFolders(folder);
   Journal journal(folder, conditions.lease_timeout_s,
-                  CustomNames(*testbed.space));
+                  {.custom = CustomNames(*testbed.space),
+                   .suggestion = manifest.budget.in_flight > 1});
   if (IsFinished(folder)) {
     return true;  // by another process, while this one waited for the lock
   }
@@ -121,7 +136,9 @@ bool RunOne(const Manifest& manifest, const RunSpec& run,
   journal.lease().Publish("run.json", ToJson(info));
   const int adopted = AdoptedTrials(info);
   if (testbed.simulated) {
-    RepeatCutOffTrial(manifest.budget, adopted, journal);
+    const int in_flight = manifest.budget.in_flight;
+    RepeatLastTrials(manifest.budget, adopted,
+                     real_clock || in_flight == 1 ? 0 : in_flight, journal);
   }
   const std::unique_ptr<trials::TrialRunner> remote =
       conditions.make_remote_runner ? conditions.make_remote_runner(testbed)
@@ -136,7 +153,9 @@ bool RunOne(const Manifest& manifest, const RunSpec& run,
        .stop = conditions.stop,
        .starts = StartsOf(manifest, *run.problem, run.repeat, *testbed.space),
        .adopted = adopted,
-       .next = conditions.next});
+       .next = conditions.next,
+       .real_clock = real_clock,
+       .flights = conditions.flights});
   if (summary.finish_reason == trials::FinishReason::kUnfinished) {
     if (!summary.stop_reason.empty()) {
       fmt::print(stderr, "{}\n", summary.stop_reason);

@@ -11,6 +11,7 @@
 #include "harness/manifest/manifest.h"
 #include "harness/records/lease.h"
 #include "harness/run_matrix.h"
+#include "harness/search.h"
 #include "harness/testbed.h"
 #include "methods/method.h"
 #include "trials/record.h"
@@ -29,6 +30,10 @@ struct RunConditions {
   // the testbed runs them here.
   std::function<std::unique_ptr<trials::TrialRunner>(Testbed&)>
       make_remote_runner;
+  // Run of that runner may be called from several threads at once.
+  bool runs_several_trials = false;
+  // Instead of threads; see SearchInput.
+  std::optional<Flights> flights = std::nullopt;
 };
 
 // The provenance of a run that is not finished.

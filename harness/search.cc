@@ -13,6 +13,7 @@
 #include "common/error.h"
 #include "common/hash.h"
 #include "common/statistics.h"
+#include "harness/trial_threads.h"
 
 namespace harness {
 namespace {
@@ -39,11 +40,7 @@ class SuggestionClock {
     return call();
   }
 
-  trials::SuggestionTime Take(int trial) {
-    trials::SuggestionTime spent = std::exchange(spent_, {});
-    spent.trial = trial;
-    return spent;
-  }
+  trials::SuggestionTime Take() { return std::exchange(spent_, {}); }
 
  private:
   trials::SuggestionTime spent_;
@@ -74,29 +71,87 @@ std::vector<trials::FitRecord> FitRecords(
   return records;
 }
 
+// A suggestion whose trial has not ended.
+struct Running {
+  int place = 0;  // in the order of suggestions
+  methods::Suggestion suggestion;
+  trials::SuggestionTime suggestion_time;
+  double start_s = 0.0;  // search time
+  bool begun = false;    // false while the trials on record are replayed
+  // On a virtual clock, from its begin on.
+  trials::Measurement measurement = {};
+
+  [[nodiscard]] double end_s() const {
+    return start_s + measurement.duration_s;
+  }
+};
+
 class Loop {
  public:
   explicit Loop(const SearchInput& input)
-      : in_(input), incumbent_(input.method.history().weight()) {}
-
-  SearchSummary Run() {
+      : in_(input), incumbent_(input.method.history().weight()) {
+    summary_.replayed = static_cast<int>(in_.journal.committed().size());
     for (const Trial& trial : in_.journal.committed()) {
-      if (trial.number <= in_.adopted ||
-          trial.chosen_by == trials::ChosenBy::kImported ||
-          (trial.chosen_by == trials::ChosenBy::kGiven &&
-           NextStart() == nullptr)) {  // SearchInput::next
-        Adopt(trial);
-      } else {
-        Replay(trial);
+      if (!IsAdopted(trial)) {
+        last_on_record_ = std::max(last_on_record_, PlaceOf(trial));
       }
     }
-    summary_.replayed = summary_.trials;
-    while (Step()) {
+    flights_ = in_.flights;
+    if (in_.real_clock && in_.budget.in_flight > 1 && !flights_) {
+      TrialThreads& threads = threads_.emplace(in_.runner);
+      flights_ = {[&threads](int place, trials::TrialRequest request) {
+                    threads.Begin(place, std::move(request));
+                  },
+                  [&threads] { return threads.Next(); }};
+    }
+  }
+
+  SearchSummary Run() {
+    try {
+      do {
+        AdoptRecorded();
+        while (!stopped_ && InFlight() < in_.budget.in_flight && Start()) {
+        }
+      } while (!stopped_ && EndOne());
+    } catch (const trials::TrialInterrupted& e) {
+      summary_.stop_reason = e.what();
     }
     return summary_;
   }
 
  private:
+  // The next trial of the journal to be replayed; nullptr after the last.
+  [[nodiscard]] const Trial* Recorded() const {
+    const std::vector<Trial>& committed = in_.journal.committed();
+    return std::cmp_less(summary_.trials, committed.size())
+               ? &committed[summary_.trials]
+               : nullptr;
+  }
+
+  [[nodiscard]] static int PlaceOf(const Trial& recorded) {
+    return recorded.suggestion.value_or(recorded.number);
+  }
+
+  // The method need not suggest it.
+  [[nodiscard]] bool IsAdopted(const Trial& recorded) const {
+    return recorded.number <= in_.adopted ||
+           recorded.chosen_by == trials::ChosenBy::kImported;
+  }
+
+  void AdoptRecorded() {
+    for (const Trial* trial = Recorded();
+         trial != nullptr &&
+         (IsAdopted(*trial) || (trial->chosen_by == trials::ChosenBy::kGiven &&
+                                running_.empty() && NextStart() == nullptr));
+         trial = Recorded()) {  // the last is of SearchInput::next
+      Adopt(*trial);
+    }
+  }
+
+  [[nodiscard]] int InFlight() const {
+    return static_cast<int>(running_.size());
+  }
+
   [[nodiscard]] double Left() const {
     return in_.budget.time_s - summary_.elapsed_s;
   }
@@ -170,33 +225,39 @@ class Loop {
     }
   }
 
+  // The running trial with that place among the suggestions is recorded next.
   void Replay(const Trial& recorded) {
-    const std::optional<methods::Suggestion> suggestion = Suggest();
-    const int number = summary_.trials + 1;
-    const bool exists = suggestion && suggestion->IsIn(in_.space);
+    const auto running =
+        std::ranges::find(running_, PlaceOf(recorded), &Running::place);
+    const bool exists = running != running_.end();
     Trial trial = recorded;
     trial.throughput = trials::EstimateThroughput(
         trial.measurement.step_times_s, history().throughput_options());
-    if (!exists || recorded.number != number ||
-        !Matches(recorded, *suggestion) || ToRow(trial) != ToRow(recorded) ||
-        !in_.journal.CheckFits(FitRecords(number, *suggestion))) {
+    if (!exists || !Matches(recorded, running->suggestion) ||
+        ToRow(trial) != ToRow(recorded) ||
+        !in_.journal.CheckFits(
+            FitRecords(recorded.number, running->suggestion))) {
       throw common::InputError(fmt::format(
           "trial {} is recorded as {} with {} steps/s, but this program gives "
           "{} with {}: the records are of another version; use another "
           "--results folder, or that version of oppa",
           recorded.number, CandidateLabel(recorded),
           recorded.throughput.steps_per_s,
-          exists ? LabelOf(*suggestion) : "nothing",
+          exists ? LabelOf(running->suggestion) : "nothing",
           trial.throughput.steps_per_s));
     }
-    trial.config = suggestion->In(in_.space).config();
+    trial.config = running->suggestion.In(in_.space).config();
+    running_.erase(running);
     Take(trial);
-    (void)clock_.Take(number);  // it is recorded already
   }
 
-  // Where the budget ends the search, one more suggestion gives the estimate
-  // after the last trial, if there were estimates before.
+  // Ends the search where nothing runs. Where the budget ends it, one more
+  // suggestion gives the estimate after the last trial, if there were estimates
+  // before. Returns false.
   bool Finish(FinishReason reason) {
+    if (!running_.empty()) {
+      return false;
+    }
     summary_.finish_reason = reason;
     const bool budget = reason == FinishReason::kTimeBudget ||
                         reason == FinishReason::kTrialBudget;
@@ -207,49 +268,63 @@ class Loop {
     return false;
   }
 
-  // Runs one new trial; false when the search has ended.
-  bool Step() {
+  [[nodiscard]] std::optional<FinishReason> Limit() const {
     if (OutOfTime()) {
-      return Finish(FinishReason::kTimeBudget);
+      return FinishReason::kTimeBudget;
     }
-    if (in_.budget.trials > 0 && measured_ >= in_.budget.trials) {
-      return Finish(FinishReason::kTrialBudget);
+    if (in_.budget.trials > 0 && measured_ + InFlight() >= in_.budget.trials) {
+      return FinishReason::kTrialBudget;
     }
-    if (history().size() >= in_.space.size()) {
-      return Finish(FinishReason::kSpaceExhausted);
+    if (history().started() >= in_.space.size()) {
+      return FinishReason::kSpaceExhausted;
     }
-    if (in_.stop && in_.stop()) {
+    return std::nullopt;
+  }
+
+  // Starts one more trial; false where there is none to start now. What was
+  // started before a later trial on record does not depend on today's limits.
+  bool Start() {
+    const int place = summary_.trials + InFlight() + 1;
+    const bool replays = place <= last_on_record_;
+    if (const auto limit = replays ? std::nullopt : Limit()) {
+      return Finish(*limit);
+    }
+    if (!replays && in_.stop && in_.stop()) {
+      stopped_ = true;
       return false;
     }
     std::optional<methods::Suggestion> suggestion =
-        in_.next && NextStart() == nullptr ? in_.next() : std::nullopt;
+        !replays && in_.next && NextStart() == nullptr ? in_.next()
+                                                       : std::nullopt;
     if (!suggestion) {
       suggestion = Suggest();
     }
     if (!suggestion) {
       return Finish(FinishReason::kMethodDone);
     }
-    if (suggestion->remaining && ShouldStop(*suggestion->remaining)) {
-      summary_.remaining = suggestion->remaining;
+    if (replays && (!suggestion->IsIn(in_.space) || IsTried(*suggestion))) {
+      return false;  // Replay does not find it
+    }
+    if (!replays && suggestion->remaining &&
+        ShouldStop(*suggestion->remaining)) {
+      if (running_.empty()) {
+        summary_.remaining = suggestion->remaining;
+      }
       return Finish(FinishReason::kStopCondition);
     }
     Check(*suggestion);
-    const trials::SuggestionTime time = clock_.Take(summary_.trials + 1);
-    if (in_.budget.charge_thinking) {
+    const trials::SuggestionTime time = clock_.Take();
+    if (in_.budget.charge_thinking && Recorded() == nullptr) {
       summary_.elapsed_s += time.wall_s;
       if (OutOfTime()) {
         return Finish(FinishReason::kTimeBudget);
       }
     }
-    try {
-      const Trial trial = Try(*suggestion);
-      in_.journal.Commit(trial, time, FitRecords(trial.number, *suggestion));
-      Take(trial);
-      return true;
-    } catch (const trials::TrialInterrupted& e) {
-      summary_.stop_reason = e.what();
-      return false;
-    }
+    in_.method.Start(*suggestion);
+    running_.push_back(
+        {place, *std::move(suggestion), time, summary_.elapsed_s});
+    BeginAll();
+    return true;
   }
 
   // The best value is a mean of noisy steps, and the highest of many, so it may
@@ -279,31 +354,89 @@ class Loop {
     }
   }
 
-  [[nodiscard]] Trial Try(const methods::Suggestion& suggestion) {
+  // Runs what was started, but for trials on record.
+  void BeginAll() {
+    for (Running& running : running_) {
+      if (!running.begun && Recorded() == nullptr) {
+        running.begun = true;
+        Begin(running);
+      }
+    }
+  }
+
+  void Begin(Running& running) {
+    if (in_.real_clock) {
+      running.start_s = summary_.elapsed_s;
+    }
     trials::TrialRequest request;
-    request.candidate = suggestion.In(in_.space);
+    request.candidate = running.suggestion.In(in_.space);
     request.max_steps = in_.budget.q_max;
-    request.seed = common::DeriveSeed(LabelOf(suggestion), in_.trial_seed);
-    request.time_limit_s = Left();
+    request.seed =
+        common::DeriveSeed(LabelOf(running.suggestion), in_.trial_seed);
+    request.time_limit_s = in_.budget.time_s - running.start_s;
     request.interrupted = in_.stop;
-    StopBy(suggestion.stop, request);
+    StopBy(running.suggestion.stop, request);
+    if (flights_) {
+      flights_->begin(running.place, std::move(request));
+    } else {
+      running.measurement = in_.runner.Run(request);
+    }
+  }
+
+  // Takes the next trial that ends, of equals the one that was suggested first;
+  // false where none runs.
+  bool EndOne() {
+    if (const Trial* recorded = Recorded()) {
+      Replay(*recorded);
+      return true;
+    }
+    if (running_.empty()) {
+      return false;
+    }
+    BeginAll();
+    auto ended = std::ranges::min_element(running_, {}, &Running::end_s);
+    if (flights_) {
+      auto [place, measurement] = flights_->next();
+      ended = std::ranges::find(running_, place, &Running::place);
+      ended->measurement = std::move(measurement);
+    }
+    const Running running = std::move(*ended);
+    running_.erase(ended);
+    const Trial trial = TrialOf(running);
+    trials::SuggestionTime time = running.suggestion_time;
+    time.trial = trial.number;
+    in_.journal.Commit(trial, time,
+                       FitRecords(trial.number, running.suggestion));
+    Take(trial);
+    return true;
+  }
+
+  [[nodiscard]] Trial TrialOf(const Running& running) const {
+    const methods::Suggestion& suggestion = running.suggestion;
+    const trials::Candidate candidate = suggestion.In(in_.space);
     Trial trial =
-        MakeTrial(suggestion.candidate, request.candidate,
-                  in_.runner.Run(request), history().throughput_options());
+        MakeTrial(suggestion.candidate, candidate, running.measurement,
+                  history().throughput_options());
     trial.custom = CustomValues(trial.config, in_.space.knobs());
-    trials::Measurement& measurement = trial.measurement;
-    if (measurement.duration_s > Left() * (1.0 + kBudgetSlack)) {
-      measurement.outcome = Outcome::kTimedOut;  // ended after the search did
+    if (trial.measurement.duration_s >
+        (in_.budget.time_s - running.start_s) * (1.0 + kBudgetSlack)) {
+      // It ended after the search did.
+      trial.measurement.outcome = Outcome::kTimedOut;
     }
     trial.number = summary_.trials + 1;
+    if (in_.budget.in_flight > 1) {
+      trial.suggestion = running.place;
+    }
+    // On a real clock, the waiting time of other trials does not count.
     trial.elapsed_s =
-        std::fmin(summary_.elapsed_s + measurement.duration_s,
-                  std::fmax(in_.budget.time_s, summary_.elapsed_s));
+        std::fmax(summary_.elapsed_s,
+                  std::fmin(running.end_s(),
+                            std::fmax(in_.budget.time_s, running.start_s)));
     Incumbent incumbent = incumbent_;
     incumbent.Add(trial);
     trial.incumbent_steps_per_s = incumbent.steps_per_s();
-    trial.exact_steps_per_s = in_.runner.ExactThroughput(request.candidate)
-                                  .value_or(trials::kUnknown);
+    trial.exact_steps_per_s =
+        in_.runner.ExactThroughput(candidate).value_or(trials::kUnknown);
     trial.chosen_by = suggestion.chosen_by;
     return trial;
   }
@@ -315,6 +448,11 @@ class Loop {
   SuggestionClock clock_;
   bool estimates_ = false;  // a suggestion came with an estimate
   SearchSummary summary_;
+  std::vector<Running> running_;  // in the order of suggestions
+  int last_on_record_ = 0;        // the last place of the trials on record
+  bool stopped_ = false;
+  std::optional<TrialThreads> threads_;
+  std::optional<Flights> flights_;  // on a real clock
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/manifest/manifest.h"
@@ -28,6 +29,13 @@ struct SearchSummary {
   std::optional<trials::Remaining> remaining = std::nullopt;
 };
 
+// Runs several trials at once: begins one with a number, and waits for the next
+// that ends. `next` throws as TrialRunner::Run.
+struct Flights {
+  std::function<void(int, trials::TrialRequest)> begin;
+  std::function<std::pair<int, trials::Measurement>()> next;
+};
+
 // A search: a method on a space, with what bounds and records it.
 struct SearchInput {
   const trials::SearchSpace& space;
@@ -40,7 +48,8 @@ struct SearchInput {
   // must suggest what is recorded.
   Journal& journal;
   // Polled before every new trial, and by testbeds on a real clock during a
-  // trial; when it returns true the search stops, to be resumed later.
+  // trial, there from several threads where several trials are in flight; when
+  // it returns true the search stops, to be resumed later.
   std::function<bool()> stop = {};
   // Run before the first suggestion of the method; part of its history.
   std::vector<methods::Suggestion> starts = {};
@@ -50,7 +59,13 @@ struct SearchInput {
   int adopted = 0;
   // What the user wants next, after the starts, instead of a suggestion of the
   // method; in records it is `given`. Empty: nothing.
+  // Only with one trial in flight.
   std::function<std::optional<methods::Suggestion>()> next = {};
+  // Trials take the time that they report. With several in flight, `flights`
+  // runs them, by default in a thread each, so that Run of `runner` must be
+  // safe to call from several at once.
+  bool real_clock = false;
+  std::optional<Flights> flights = std::nullopt;
 };
 
 // Runs one search on a virtual clock. The clock advances by the cost of each
@@ -60,6 +75,16 @@ struct SearchInput {
 // `stop_when` ends the search as soon as a suggestion comes with an estimate
 // that meets it, with the noise of the best trial added to its gain; that
 // suggestion is not tried.
+//
+// With Budget::in_flight = k > 1, up to k trials run, and the clock is at the
+// latest end of a trial. Suggestions are made at the start and whenever a trial
+// ends, with the trials that run as part of the history (Method::Start). Where
+// the method has none, or an estimate meets `stop_when`, it is called again
+// when the next trial ends, until none runs. So the order in which trials end,
+// which is that of the journal, together with Trial::suggestion gives the order
+// of all calls, and a resumed search repeats them; it runs the trials again
+// that were in flight. A method ends a trial early by what it observed before
+// its start.
 //
 // The incumbent has the highest value (History::ValueOf, by the method's own
 // options) among trials that ran all q_max steps.

@@ -167,7 +167,7 @@ void CheckKeys(const TomlTable& custom, const TomlTable& table,
 
 // Records have other columns of these names.
 bool IsRecordColumn(std::string_view name) {
-  const std::string& header = FileOf<Trial>().header;
+  const std::string header = TrialsHeader({.custom = {}, .suggestion = true});
   const auto columns = common::Split(
       common::Trim(std::string_view(header).substr(header.find('\n'))), ',');
   return std::ranges::find(columns, name) != columns.end();

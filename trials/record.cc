@@ -49,8 +49,9 @@ class RowReader {
           "the row does not match its check value: it was damaged or edited");
     }
     cells_ = common::Split(body, ',');
-    const std::size_t expected =
-        plain + columns.custom.size() - columns.absent.size();
+    const std::size_t expected = plain + columns.custom.size() -
+                                 columns.absent.size() +
+                                 (columns.suggestion ? 1 : 0);
     if (cells_.size() != expected) {
       throw InputError(fmt::format("{} cells where {} are expected",
                                    cells_.size(), expected));
@@ -80,6 +81,12 @@ class RowReader {
     Read(value.emplace());
     if (!known) {
       value.reset();
+    }
+  }
+
+  void Read(std::optional<int>& value) {
+    if (columns_.suggestion) {
+      Read(value.emplace());
     }
   }
 
@@ -122,6 +129,11 @@ void Append(double value, std::string& row) {
 void Append(const std::optional<double>& value, std::string& row) {
   Append(value.value_or(kUnknown), row);
 }
+void Append(const std::optional<int>& value, std::string& row) {
+  if (value) {
+    Append(*value, row);
+  }
+}
 void Append(const std::string& text, std::string& row) {
   row += AsCell(text) + ",";
 }
@@ -152,6 +164,8 @@ RecordFile MakeFile(const KnobColumns& columns = {}) {
       for (const std::string& knob : columns.custom) {
         header += knob + ",";
       }
+    } else if constexpr (std::is_same_v<Field, std::optional<int>>) {
+      header += columns.suggestion ? fmt::format("{},", name) : "";
     } else {
       header += fmt::format("{},", name);
     }
@@ -173,7 +187,9 @@ std::optional<KnobColumns> ColumnsOf(std::string_view text) {
     const std::vector<std::string_view> plain = cells(FileOf<Trial>().header);
     const std::vector<std::string_view> own = cells(text);
     for (const std::string_view column : own) {
-      if (!IsListed(plain, column)) {
+      if (column == "suggestion") {
+        columns.suggestion = true;
+      } else if (!IsListed(plain, column)) {
         columns.custom.emplace_back(column);
       }
     }

@@ -91,6 +91,7 @@ struct KnobColumns {
   // Built-in knobs without a column, because they are newer than the file: its
   // trials have their defaults, which is how programs behaved before.
   std::vector<std::string> absent = {};
+  bool suggestion = false;  // the column of Trial::suggestion
 
   friend bool operator==(const KnobColumns&, const KnobColumns&) = default;
 };

@@ -56,6 +56,9 @@ struct Trial {
   double incumbent_steps_per_s = kUnknown;
   double exact_steps_per_s = kUnknown;  // noise-free, where known
   ChosenBy chosen_by = ChosenBy::kUnspecified;
+  // Its place in the order of suggestions, from 1, of a search with several
+  // trials in flight; absent: `number`.
+  std::optional<int> suggestion = std::nullopt;
 
   [[nodiscard]] bool IsPlan() const { return !plan.empty(); }
 
@@ -79,6 +82,7 @@ void VisitFields(common::FieldsOf<Trial> auto& trial, const auto& visit) {
       visit("incumbent_steps_per_s", trial.incumbent_steps_per_s);
       visit("exact_steps_per_s", trial.exact_steps_per_s);
       visit("chosen_by", trial.chosen_by);
+      visit("suggestion", trial.suggestion);
     }
     if constexpr (std::is_same_v<Field, std::vector<double>>) {  // the steps
       visit("steps", trial.steps);

@@ -62,6 +62,8 @@ Budget ReadBudget(const TomlTable& table, bool simulated) {
         "{}: a budget is missing: give time_minutes or trials, or both",
         table.Where()));
   }
+  constexpr int kMostInFlight = 256;
+  budget.in_flight = table.GetIntIn("in_flight", 1, 1, kMostInFlight);
   constexpr int kMostSteps = 1'000'000;  // a trial keeps the time of each
   budget.q_max = table.RequireIntIn("q_max", 1, kMostSteps);
   budget.charge_thinking = table.GetBool("charge_thinking", !simulated);

@@ -20,6 +20,7 @@ namespace harness {
 struct Budget {
   double time_s = std::numeric_limits<double>::infinity();  // > 0
   int trials = 0;                                           // >= 0; 0: no limit
+  int in_flight = 1;             // trials that run at once; > 0
   int q_max = 1;                 // steps of a full trial; > 0
   bool charge_thinking = false;  // suggestion time counts as search time
   // Ends the run earlier, for methods that estimate the remaining gain.

@@ -81,7 +81,8 @@ std::string ImportInto(const Manifest& manifest, const RunSpec& run,
   if (IsFinished(folder)) {
     Reopen(folder);
   }
-  Journal journal(folder, Lease::kTimeoutSeconds, CustomNames(*testbed.space));
+  Journal journal(folder, Lease::kTimeoutSeconds,
+                  {CustomNames(*testbed.space)});
   if (!common::EntryExists(folder / "run.json")) {
     journal.lease().Publish(
         "run.json", ToJson(DescribeRun(manifest, run, testbed, "import")));

@@ -216,6 +216,9 @@ std::vector<RunInput> InputsOf(const Manifest& manifest,
     inputs.Add("experiment.objective",
                std::string(ToString(problem.objective)));
   }
+  if (manifest.budget.in_flight > 1) {
+    inputs.Add("budget.in_flight", std::to_string(manifest.budget.in_flight));
+  }
   inputs.Add("budget.q_max", std::to_string(manifest.budget.q_max));
   inputs.Add("budget.charge_thinking",
              manifest.budget.charge_thinking ? "true" : "false");

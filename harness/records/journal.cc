@@ -84,17 +84,20 @@ std::vector<std::string> Union(std::vector<std::string> names,
   return names;
 }
 
-// The values of a trial for these knobs; "" where it has none.
-std::vector<trials::CustomValue> ValuesFor(
-    const std::vector<std::string>& knobs,
-    const std::vector<trials::CustomValue>& values) {
+// The trial with a value for each of these columns: "" of a knob that it lacks.
+trials::Trial WithColumns(trials::Trial trial,
+                          const trials::KnobColumns& columns) {
   std::vector<trials::CustomValue> all;
-  for (const std::string& knob : knobs) {
+  for (const std::string& knob : columns.custom) {
     const auto found = std::ranges::find_if(
-        values, [&](const auto& value) { return value.knob == knob; });
-    all.push_back({knob, found == values.end() ? "" : found->value});
+        trial.custom, [&](const auto& value) { return value.knob == knob; });
+    all.push_back({knob, found == trial.custom.end() ? "" : found->value});
   }
-  return all;
+  trial.custom = std::move(all);
+  if (columns.suggestion) {
+    trial.suggestion = trial.suggestion.value_or(trial.number);
+  }
+  return trial;
 }
 
 }  // namespace
@@ -103,13 +106,13 @@ std::vector<trials::CustomValue> ValuesFor(
 struct Journal::Contents {
   // `dropped`: the number of trials to leave out at the end.
   explicit Contents(const std::filesystem::path& folder,
-                    const std::vector<std::string>& custom = {},
+                    const trials::KnobColumns& wanted = {},
                     std::size_t dropped = 0);
 
   std::string trials, steps, fits, suggestion_times, plans;
   std::vector<trials::Trial> committed;
   std::vector<std::string> known_fits;
-  std::vector<std::string> custom;
+  trials::KnobColumns columns;
   std::vector<std::string> notes;
 
  private:
@@ -153,18 +156,18 @@ void Journal::Contents::TakeTrials(const std::filesystem::path& folder,
   }
   committed.assign(rows.records.begin(),
                    rows.records.begin() + static_cast<std::ptrdiff_t>(count));
-  if (rows.columns == trials::KnobColumns{custom}) {
+  if (rows.columns == columns) {
     trials = rows.Head(count);
     return;
   }
   for (trials::Trial& trial : committed) {
-    trial.custom = ValuesFor(custom, trial.custom);
+    trial = WithColumns(std::move(trial), columns);
   }
-  trials = trials::TrialsHeader({custom}) + RowsOf(committed);
+  trials = trials::TrialsHeader(columns) + RowsOf(committed);
 }
 
 Journal::Contents::Contents(const std::filesystem::path& folder,
-                            const std::vector<std::string>& knobs,
+                            const trials::KnobColumns& wanted,
                             std::size_t dropped) {
   using trials::ReadRows;
   const auto rows = ReadRows<trials::Trial>(folder);
@@ -173,7 +176,8 @@ Journal::Contents::Contents(const std::filesystem::path& folder,
   const auto times = ReadRows<trials::SuggestionTime>(folder, true);
   const auto plan_rows = ReadRows<trials::PlanRecord>(folder, true);
   const std::size_t count = rows.records.size() - dropped;
-  custom = Union(rows.columns.custom, knobs);
+  columns.custom = Union(rows.columns.custom, wanted.custom);
+  columns.suggestion = rows.columns.suggestion || wanted.suggestion;
   NoteDropped(rows, rows.records.size(), notes);
   TakeTrials(folder, rows, count);
   steps = Head(folder, step_rows, count);
@@ -218,9 +222,9 @@ AppendFile Journal::Publish(const std::string& text) const {
 }
 
 Journal::Journal(std::filesystem::path run_folder, double lease_timeout_s,
-                 const std::vector<std::string>& custom)
+                 const trials::KnobColumns& columns)
     : folder_(std::move(run_folder)), lease_(folder_, lease_timeout_s) {
-  Take(Contents(folder_, custom));
+  Take(Contents(folder_, columns));
 }
 
 // Publishes files of this epoch, which no earlier writer has open. The
@@ -229,7 +233,7 @@ Journal::Journal(std::filesystem::path run_folder, double lease_timeout_s,
 void Journal::Take(Contents contents) {
   committed_ = std::move(contents.committed);
   known_fits_ = std::move(contents.known_fits);
-  custom_ = std::move(contents.custom);
+  columns_ = std::move(contents.columns);
   notes_ = std::move(contents.notes);
   trials_ = Publish<trials::Trial>(contents.trials);
   steps_ = Publish<trials::StepRecord>(contents.steps);
@@ -241,7 +245,7 @@ void Journal::Take(Contents contents) {
   }
 }
 
-void Journal::DropLast() { Take(Contents(folder_, custom_, 1)); }
+void Journal::DropLast() { Take(Contents(folder_, columns_, 1)); }
 
 void Journal::SkipFits(int trial) {
   const std::string prefix = std::to_string(trial) + ",";
@@ -288,9 +292,7 @@ void Journal::Commit(const trials::Trial& trial,
     plans_->Append(ToRow(*plan) + "\n");
   }
   lease_.Check();
-  trials::Trial row = trial;
-  row.custom = ValuesFor(custom_, trial.custom);
-  trials_.Append(ToRow(row) + "\n");
+  trials_.Append(ToRow(WithColumns(trial, columns_)) + "\n");
   lease_.Check();  // only now is it known that the next holder sees the row
 }
 

@@ -42,11 +42,11 @@ struct AppendFile {
 // lease, InputError when a file is damaged.
 class Journal {
  public:
-  // `custom`: the knobs of the space that are not built in; trials.csv has a
-  // column for each of them and for those that earlier trials have.
+  // `columns`: of trials.csv, in addition to those that earlier trials have;
+  // the knobs of the space that are not built in each have one.
   explicit Journal(std::filesystem::path run_folder,
                    double lease_timeout_s = Lease::kTimeoutSeconds,
-                   const std::vector<std::string>& custom = {});
+                   const trials::KnobColumns& columns = {});
 
   // What was committed before this journal was opened, in order.
   [[nodiscard]] const std::vector<trials::Trial>& committed() const {
@@ -85,7 +85,7 @@ class Journal {
 
   std::filesystem::path folder_;
   Lease lease_;
-  std::vector<std::string> custom_;
+  trials::KnobColumns columns_;
   AppendFile trials_, steps_, fits_, suggestion_times_;
   std::optional<AppendFile> plans_;  // from the first plan on
   std::vector<trials::Trial> committed_;

@@ -52,14 +52,19 @@ class MethodContract : public testing::TestWithParam<std::string> {
                          std::uint64_t seed = 1,
                          const std::vector<methods::Suggestion>& starts = {}) {
     const auto method = Make(space, seed);
-    Journal journal(folder);
-    (void)Search({.space = space,
-                  .budget = {.trials = trials, .q_max = kQMax},
-                  .trial_seed = 5,
-                  .method = *method,
-                  .runner = runner_,
-                  .journal = journal,
-                  .starts = starts});
+    Journal journal(folder, Lease::kTimeoutSeconds,
+                    {.suggestion = in_flight_ > 1});
+    for (int i = 0; i < dropped_; ++i) {
+      journal.DropLast();
+    }
+    (void)Search(
+        {.space = space,
+         .budget = {.trials = trials, .in_flight = in_flight_, .q_max = kQMax},
+         .trial_seed = 5,
+         .method = *method,
+         .runner = runner_,
+         .journal = journal,
+         .starts = starts});
     return trials::ReadTrials(folder);
   }
 
@@ -70,6 +75,8 @@ class MethodContract : public testing::TestWithParam<std::string> {
   }
 
   int threads_ = 1;
+  int in_flight_ = 1;
+  int dropped_ = 0;  // of the last trials, before a search resumes
   trials::Workload workload_ = fakes::Decoder{}.Workload();
   fakes::FakeRunner runner_;
   trials::SearchSpace space_ = fakes::SmallSpace(8);
@@ -165,6 +172,26 @@ TEST_P(MethodContract, ResumesAfterEveryTrialAsIfNothingHadHappened) {
   }
 }
 
+// Search itself refuses a repetition.
+TEST_P(MethodContract, HasSeveralTrialsInFlightAndResumesWithThem) {
+  in_flight_ = 4;
+  runner_.max_dp = 4;
+  const fakes::TemporaryFolder whole;
+  const auto count = static_cast<int>(Run(whole.path(), space_, 12).size());
+  EXPECT_GE(count, 2);
+  const std::string records = Records(whole.path());
+  for (dropped_ = 1; dropped_ <= count; ++dropped_) {
+    (void)Run(whole.path(), space_, 12);
+    ASSERT_EQ(Records(whole.path()), records) << dropped_;
+  }
+  dropped_ = 0;
+  for (const int max_dp : {4, 0}) {
+    runner_.max_dp = max_dp;
+    const fakes::TemporaryFolder all;
+    EXPECT_GE(Run(all.path(), space_, 999).size(), 2U);
+  }
+}
+
 TEST_P(MethodContract, SurvivesWhenNothingFits) {
   const fakes::TemporaryFolder folder;
   runner_.max_dp = 0;
@@ -203,6 +230,7 @@ TEST_P(MethodContract, SurvivesExtremeStepTimes) {
   for (const auto& step_times_s : histories) {
     for (const double jitter : {0.0, 0.01}) {
       const fakes::TemporaryFolder folder;
+      in_flight_ = jitter > 0.0 ? 3 : 1;
       runner_ = fakes::FakeRunner();
       runner_.step_times_s = step_times_s;
       runner_.jitter = jitter;

@@ -70,6 +70,17 @@ TEST_F(GrowthTest, MoreTrialsGiveTheBytesOfASearchThatHadThemFromTheStart) {
   EXPECT_EQ(fakes::Records(Folder("once")), fakes::Records(Folder("grown")));
 }
 
+TEST_F(GrowthTest, ALargerBudgetGivesTheSameBytesWithTrialsInFlight) {
+  for (const std::string limit : {"trials", "time_minutes"}) {
+    const std::string flight = "budget.in_flight=3";
+    Search("once" + limit, {"budget." + limit + "=9", flight});
+    Search("grown" + limit, {"budget." + limit + "=4", flight});
+    Search("grown" + limit, {"budget." + limit + "=9", flight});
+    EXPECT_EQ(fakes::Records(Folder("once" + limit)),
+              fakes::Records(Folder("grown" + limit)));
+  }
+}
+
 TEST_F(GrowthTest, MoreMinutesRepeatTheTrialThatTheEndOfTheTimeCutOff) {
   Search("once", {"budget.time_minutes=5"});
   Search("grown", {"budget.time_minutes=3"});

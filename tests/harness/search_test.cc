@@ -1,10 +1,14 @@
 #include "harness/search.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include <gtest/gtest.h>
@@ -337,6 +341,253 @@ TEST_F(SearchTest, ChargesThinkingOnlyWhenAsked) {
   EXPECT_GT(thought_s, 0.0);
   EXPECT_NEAR(trials::ReadTrials(folder.path())[1].elapsed_s,
               free[1].elapsed_s + thought_s, 1e-9);
+}
+
+class InFlightTest : public SearchTest {
+ protected:
+  // Resumes the search in a folder without its last trials.
+  SearchSummary RunWithout(int dropped, methods::Method& method,
+                           const Budget& budget) {
+    Journal journal(folder_.path(), Lease::kTimeoutSeconds,
+                    {.suggestion = budget.in_flight > 1});
+    for (int i = 0; i < dropped; ++i) {
+      journal.DropLast();
+    }
+    return Search({.space = space_,
+                   .budget = budget,
+                   .trial_seed = kSeed,
+                   .method = method,
+                   .runner = runner_,
+                   .journal = journal});
+  }
+};
+
+// Those of the trials with these records, from their ends.
+std::vector<double> StartsOf(const std::vector<trials::Trial>& records) {
+  std::vector<double> starts(records.size());
+  for (const trials::Trial& record : records) {
+    starts[*record.suggestion - 1] =
+        record.elapsed_s - record.measurement.duration_s;
+  }
+  return starts;
+}
+
+TEST_F(InFlightTest, EachTrialStartsWhenTheFourthBeforeItsTurnEnds) {
+  FakeMethod alone(AllCandidates());
+  const SearchSummary one =
+      RunIn(fakes::TemporaryFolder(), alone, {.trials = 20, .q_max = 5});
+  FakeMethod method(AllCandidates());
+  const SearchSummary four =
+      RunWithout(0, method, {.trials = 20, .in_flight = 4, .q_max = 5});
+  EXPECT_LT(four.elapsed_s, 0.35 * one.elapsed_s);
+  EXPECT_EQ(runner_.requests.size(), 40U);
+  const auto records = Records();
+  const std::vector<double> starts = StartsOf(records);
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    EXPECT_NEAR(starts[i], i < 4 ? 0.0 : records[i - 4].elapsed_s, 1e-9) << i;
+  }
+  EXPECT_TRUE(std::ranges::is_sorted(records, {}, &trials::Trial::elapsed_s));
+}
+
+TEST_F(InFlightTest, OneInFlightHasNoColumnForTheOrderOfSuggestions) {
+  FakeMethod method(AllCandidates());
+  (void)RunWithout(0, method, {.trials = 2, .q_max = 2});
+  EXPECT_TRUE(common::ReadFile(folder_.path() / "trials.csv")
+                  .starts_with(trials::FileOf<trials::Trial>().header));
+  FakeMethod again(AllCandidates());
+  Journal journal(folder_.path(), Lease::kTimeoutSeconds, {.suggestion = true});
+  EXPECT_EQ(Records()[1].suggestion, 2);
+}
+
+TEST_F(InFlightTest, ResumesToTheSameBytesAfterEveryTrial) {
+  const Budget budget{.time_s = 20.0, .trials = 15, .in_flight = 3, .q_max = 5};
+  runner_.max_dp = 4;
+  FakeMethod whole(AllCandidates());
+  whole.stop_below_steps_per_s = 1.5;
+  const int count = RunWithout(0, whole, budget).trials;
+  ASSERT_GT(count, 6);
+  const auto bytes = [this] {
+    return common::ReadFile(folder_.path() / "trials.csv") +
+           common::ReadFile(folder_.path() / "steps.csv") +
+           common::ReadFile(folder_.path() / "fits.csv");
+  };
+  const std::string records = bytes();
+  for (int dropped = 0; dropped <= count; ++dropped) {
+    FakeMethod method(AllCandidates());
+    method.stop_below_steps_per_s = 1.5;
+    const SearchSummary summary = RunWithout(dropped, method, budget);
+    EXPECT_EQ(summary.replayed, count - dropped);
+    ASSERT_EQ(bytes(), records) << dropped;
+  }
+}
+
+TEST_F(InFlightTest, NeverPassesTheTimeBudgetAndUsesItUp) {
+  FakeMethod method(AllCandidates());
+  const SearchSummary summary =
+      RunWithout(0, method, {.time_s = 10.0, .in_flight = 3, .q_max = 5});
+  EXPECT_EQ(summary.finish_reason, trials::FinishReason::kTimeBudget);
+  EXPECT_NEAR(summary.elapsed_s, 10.0, 1e-9);
+  const auto records = Records();
+  EXPECT_EQ(std::ranges::count(records, Outcome::kTimedOut,
+                               [](const trials::Trial& record) {
+                                 return record.measurement.outcome;
+                               }),
+            3);
+}
+
+TEST_F(InFlightTest, StartsNoMoreTrialsThanTheLimit) {
+  for (const int limit : {1, 3, 5}) {
+    const fakes::TemporaryFolder folder;
+    runner_.requests.clear();
+    FakeMethod method(AllCandidates());
+    EXPECT_EQ(
+        RunIn(folder, method, {.trials = limit, .in_flight = 4, .q_max = 2})
+            .finish_reason,
+        trials::FinishReason::kTrialBudget);
+    EXPECT_EQ(runner_.requests.size(), static_cast<std::size_t>(limit));
+  }
+}
+
+TEST_F(InFlightTest, EndsAfterTheLastTrialOfAMethodThatHasNoMore) {
+  FakeMethod method({4, 2, 7});
+  const SearchSummary summary =
+      RunWithout(0, method, {.trials = 9, .in_flight = 2, .q_max = 2});
+  EXPECT_EQ(summary.finish_reason, trials::FinishReason::kMethodDone);
+  EXPECT_EQ(summary.trials, 3);
+}
+
+// It needs the result of the trial that runs.
+struct Waiting final : methods::Method {
+  explicit Waiting(int candidates) : Method(candidates) {}
+  std::optional<methods::Suggestion> Suggest() override {
+    ++calls;
+    return history_.running().empty() ? std::optional(methods::Suggestion{
+                                            .candidate = history_.size()})
+                                      : std::nullopt;
+  }
+  int calls = 0;
+};
+
+TEST_F(InFlightTest, AsksAMethodThatHadNothingAgainAfterTheNextTrial) {
+  Waiting method(space_.size());
+  const SearchSummary summary =
+      RunWithout(0, method, {.trials = 3, .in_flight = 2, .q_max = 2});
+  EXPECT_EQ(summary.trials, 3);
+  EXPECT_EQ(method.calls, 5);  // the limit precedes the last
+}
+
+TEST_F(InFlightTest, StopsWhereTheEstimateHoldsAfterTheLastRunningTrial) {
+  FakeMethod method(AllCandidates());
+  method.gains = {0.2, 0.2, 0.001, 0.2, 0.001, 0.001};
+  const SearchSummary summary =
+      RunWithout(0, method,
+                 {.trials = 9,
+                  .in_flight = 2,
+                  .q_max = 5,
+                  .stop_when = StopCondition("gain < 1%")});
+  EXPECT_EQ(summary.finish_reason, trials::FinishReason::kStopCondition);
+  ASSERT_TRUE(summary.remaining);
+  EXPECT_EQ(summary.remaining->expected_gain, 0.001);
+  EXPECT_EQ(Records().size(), 3U);
+}
+
+TEST_F(InFlightTest, RefusesRecordsInAnotherOrder) {
+  const Budget budget{.trials = 8, .in_flight = 3, .q_max = 2};
+  FakeMethod method(AllCandidates());
+  (void)RunWithout(0, method, budget);
+  auto records = Records();
+  std::swap(records[2].suggestion, records[3].suggestion);
+  std::string text = trials::TrialsHeader({.custom = {}, .suggestion = true});
+  for (const trials::Trial& record : records) {
+    text += ToRow(record) + "\n";
+  }
+  common::ReplaceFile(folder_.path() / "trials.csv", text);
+  FakeMethod same(AllCandidates());
+  EXPECT_THROW(RunWithout(0, same, budget), common::InputError);
+}
+
+// Ends a trial when `in_flight` of them run, or when it is interrupted.
+class MeetingRunner final : public trials::TrialRunner {
+ public:
+  explicit MeetingRunner(int expected) : expected_(expected) {}
+
+  trials::Measurement Run(const trials::TrialRequest& request) override {
+    for (++running_; running_ < expected_ && !met_;) {
+      if (request.interrupted()) {
+        --running_;
+        throw trials::TrialInterrupted("interrupted");
+      }
+      std::this_thread::yield();
+    }
+    met_ = true;
+    --running_;
+    if (fails) {
+      throw std::runtime_error("no GPU");
+    }
+    return {.outcome = Outcome::kCompleted,
+            .step_times_s = {1.0, 1.0},
+            .duration_s = 2.0};
+  }
+  std::optional<double> ExactThroughput(
+      const trials::Candidate& /*candidate*/) const override {
+    return std::nullopt;
+  }
+  [[nodiscard]] int running() const { return running_; }
+
+  bool fails = false;
+
+ private:
+  int expected_;
+  std::atomic<int> running_ = 0;
+  std::atomic<bool> met_ = false;
+};
+
+class RealClockTest : public SearchTest {
+ protected:
+  SearchSummary RunBy(MeetingRunner& runner, std::function<bool()> stop = {}) {
+    FakeMethod method(AllCandidates());
+    Journal journal(folder_.path(), Lease::kTimeoutSeconds,
+                    {.suggestion = true});
+    return Search({.space = space_,
+                   .budget = {.trials = 6, .in_flight = 3, .q_max = 2},
+                   .trial_seed = kSeed,
+                   .method = method,
+                   .runner = runner,
+                   .journal = journal,
+                   .stop = std::move(stop),
+                   .real_clock = true});
+  }
+};
+
+TEST_F(RealClockTest, RunsTrialsAtOnce) {
+  MeetingRunner runner(3);
+  EXPECT_EQ(RunBy(runner).trials, 6);
+  for (const trials::Trial& record : Records()) {
+    EXPECT_EQ(record.measurement.outcome, Outcome::kCompleted);
+  }
+}
+
+TEST_F(RealClockTest, AStopInterruptsAllTrials) {
+  MeetingRunner runner(4);
+  std::atomic<bool> stop = false;
+  std::jthread stopping([&] {
+    while (runner.running() < 3) {
+      std::this_thread::yield();
+    }
+    stop = true;
+  });
+  const SearchSummary summary = RunBy(runner, [&] { return stop.load(); });
+  EXPECT_EQ(summary.finish_reason, trials::FinishReason::kUnfinished);
+  EXPECT_EQ(summary.stop_reason, "interrupted");
+  EXPECT_EQ(runner.running(), 0);
+  EXPECT_TRUE(Records().empty());
+}
+
+TEST_F(RealClockTest, ABrokenSetUpEndsTheSearchAndAllTrials) {
+  MeetingRunner runner(3);
+  runner.fails = true;
+  EXPECT_THROW((void)RunBy(runner), std::runtime_error);
+  EXPECT_EQ(runner.running(), 0);
 }
 
 trials::Candidate PlanOf(std::string_view text) {
