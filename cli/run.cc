@@ -290,6 +290,7 @@ int RunOneVerb(const VerbOptions& options, const RunOneOptions& run) {
     conditions.make_remote_runner = [&](const harness::Testbed& testbed) {
       return MakeTrialJobs(options, manifest, spec, testbed);
     };
+    conditions.runs_several_trials = true;
   }
   const bool done = harness::RunOne(
       manifest, spec, ExperimentFolder(options, manifest), conditions);

@@ -131,6 +131,7 @@ std::unique_ptr<trials::TrialRunner> MakeTrialJobs(
   search.run_folder = check ? search.experiment_folder / harness::kChecksFolder
                             : run.Folder(search.experiment_folder);
   AddNeeds(search.options, *run.problem, search.needs);
+  search.in_flight = check ? 1 : manifest.budget.in_flight;
   return std::make_unique<harness::TrialJobs>(std::move(search),
                                               *testbed.runner);
 }

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -73,11 +74,15 @@ class TuneRunner final : public trials::TrialRunner {
 
   [[nodiscard]] trials::Measurement Run(
       const trials::TrialRequest& request) override {
+    std::unique_lock lock(mutex_);
     ++trials_;
     const std::string title = Title();
+    const double start_s = elapsed_s_;
+    lock.unlock();
     trials::Measurement measurement = inner_.Run(WithStatus(request, title));
+    lock.lock();
     ShowStatus("");
-    elapsed_s_ += measurement.duration_s;
+    elapsed_s_ = std::max(elapsed_s_, start_s + measurement.duration_s);
     const double step_s =
         1.0 / trials::EstimateThroughput(measurement.step_times_s).steps_per_s;
     const bool best = measurement.outcome == Outcome::kCompleted &&
@@ -100,9 +105,15 @@ class TuneRunner final : public trials::TrialRunner {
 
   // Whether the search should stop: the first trials failed with the same
   // message before their first step.
-  [[nodiscard]] bool broken() const { return !any_ran_ && alike_ >= kAlike; }
+  [[nodiscard]] bool broken() const {
+    const std::lock_guard lock(mutex_);
+    return !any_ran_ && alike_ >= kAlike;
+  }
   // Of the search so far.
-  [[nodiscard]] int trials() const { return trials_; }
+  [[nodiscard]] int trials() const {
+    const std::lock_guard lock(mutex_);
+    return trials_;
+  }
 
  private:
   // "trial 3 of 24 (2.1 of 20 min)": the time at its start.
@@ -120,6 +131,7 @@ class TuneRunner final : public trials::TrialRunner {
   std::unique_ptr<trials::TrialRunner> remote_;  // may be null
   trials::TrialRunner& inner_;
   const TuneJob& job_;
+  mutable std::mutex mutex_;  // of what follows: several trials may run
   int trials_ = 0;
   double elapsed_s_ = 0.0;
   bool any_ran_ = false;
@@ -289,9 +301,12 @@ class Tuning {
     TuneRunner* shown = nullptr;
     int on_page = 0;      // trials
     bool broken = false;  // the runner does not outlive the search
+    std::mutex stopping;
     harness::RunConditions conditions;
     conditions.command = options_.command;
-    conditions.stop = [this, &shown, &on_page, &broken] {
+    conditions.runs_several_trials = static_cast<bool>(options_.trial_jobs);
+    conditions.stop = [this, &shown, &on_page, &broken, &stopping] {
+      const std::lock_guard lock(stopping);
       if (shown != nullptr && shown->trials() != on_page) {
         on_page = shown->trials();
         (void)WritePage();

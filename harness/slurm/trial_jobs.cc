@@ -172,6 +172,10 @@ Measurement TrialJobs::Run(const trials::TrialRequest& request) {
   task.request = request;
   const fs::path folder = FolderOf(task);
   CheckFolder(folder);
+  {
+    const std::lock_guard lock(mutex_);
+    own_.insert(folder);
+  }
   TrialJob job = ReadTrialJob(folder).value_or(TrialJob{});
   while (true) {
     if (job.id == 0) {
@@ -209,9 +213,19 @@ fs::path TrialJobs::FolderOf(const TrialTask& task) const {
   return TrialJobsFolder(search_.run_folder) / fmt::format("{:016x}", hash);
 }
 
+// A job of an earlier start may be that of a trial that is about to run: of the
+// first `in_flight` ones.
+void TrialJobs::CancelOthers() const {
+  const std::lock_guard lock(mutex_);
+  if (std::cmp_greater_equal(own_.size(), search_.in_flight)) {
+    (void)Cancel(TrialJobIds(search_.run_folder, own_),
+                 search_.place.experiment);
+  }
+}
+
 void TrialJobs::Submit(const fs::path& folder, const TrialTask& task,
                        TrialJob& job) const {
-  (void)Cancel(TrialJobIds(search_.run_folder), search_.place.experiment);
+  CancelOthers();
   WriteTrialTask(folder, task);
   common::ReplaceFile(folder / "task.sh", TaskScript());
   SlurmPlace place = search_.place;
@@ -272,12 +286,14 @@ std::optional<Measurement> TrialJobs::Conclude(
   return std::nullopt;
 }
 
-std::vector<std::int64_t> TrialJobIds(const fs::path& run_folder) {
+std::vector<std::int64_t> TrialJobIds(const fs::path& run_folder,
+                                      const std::set<fs::path>& without) {
   std::vector<std::int64_t> ids;
   for (const fs::path& folder :
        common::ListFolder(TrialJobsFolder(run_folder))) {
     const std::optional<TrialJob> job = ReadTrialJob(folder);
-    if (job && job->id != 0 && !fs::exists(ResultFile(folder, job->id))) {
+    if (job && job->id != 0 && !without.contains(folder) &&
+        !fs::exists(ResultFile(folder, job->id))) {
       ids.push_back(job->id);
     }
   }

@@ -11,7 +11,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -111,9 +113,10 @@ void WriteTrialResult(const std::filesystem::path& folder, std::int64_t job,
 // search time.
 //
 // If an earlier start of the search has submitted the trial, Run waits for that
-// job, and cancels any other job that the earlier start left. After failures of
-// the machine it submits the trial again (retry_policy.h). Slurm's time limit
-// is kTimedOut, and out of host memory is kFailed: both are data.
+// job, and cancels any other job that the earlier start left when
+// `in_flight` trials have begun. As many threads may call Run at once. After
+// failures of the machine it submits the trial again (retry_policy.h). Slurm's
+// time limit is kTimedOut, and out of host memory is kFailed: both are data.
 //
 // Errors: Run throws TrialInterrupted when the search has to stop or the job
 // was cancelled, and std::runtime_error when the job cannot be run.
@@ -125,8 +128,9 @@ class TrialJobs final : public trials::TrialRunner {
     SlurmOptions options;
     std::filesystem::path experiment_folder;
     std::filesystem::path run_folder;
-    Job needs;       // nodes and GPUs of a trial
-    TrialTask task;  // complete except for the request
+    Job needs;          // nodes and GPUs of a trial
+    int in_flight = 1;  // trials that run at once, > 0
+    TrialTask task;     // complete except for the request
     Note note;
   };
 
@@ -149,12 +153,18 @@ class TrialJobs final : public trials::TrialRunner {
       const std::filesystem::path& folder,
       const std::optional<QueueEntry>& entry, TrialJob& job) const;
 
+  void CancelOthers() const;
+
   Search search_;
   trials::TrialRunner& local_;
+  mutable std::mutex mutex_;             // of own_
+  std::set<std::filesystem::path> own_;  // folders of trials of this start
 };
 
-// The jobs of the trials of a run that have no result yet.
+// The jobs of the trials of a run that have no result yet, but for those in the
+// folders `without`.
 [[nodiscard]] std::vector<std::int64_t> TrialJobIds(
-    const std::filesystem::path& run_folder);
+    const std::filesystem::path& run_folder,
+    const std::set<std::filesystem::path>& without = {});
 
 }  // namespace harness

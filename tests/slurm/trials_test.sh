@@ -131,6 +131,18 @@ has_trials perjob 4 || fail "perjob: $(cat "$S/perjob/random/1/trials.csv")"
 no_strays || fail "$(strays) processes of trials are left"
 say "trial-per-job: cancelled, killed, and run to its end"
 
+flight=("$program" run "$S/perjob.toml" --set budget.in_flight=2 --results "$S/flight" --no-report --dispatch slurm --trial-per-job)
+flight_has() { [ "$(grep -c '^[0-9]' "$S/flight/perjob/random/1/trials.csv" 2>/dev/null)" -ge "$1" ]; }
+two_jobs() { [ "$(find "$S/flight/perjob/random/1/jobs" -name job.json | wc -l)" -ge 2 ]; }
+"${flight[@]}" &
+search=$!
+wait_for 30 two_jobs
+kill -9 "$search"  # two jobs continue
+"${flight[@]}"
+flight_has 4 || fail "in flight: $(cat "$S/flight/perjob/random/1/trials.csv")"
+[ "$(find "$S/flight/perjob/random/1/jobs" -name 'result-*' | wc -l)" -eq 4 ] || fail "in flight: a job was not adopted"
+say "trial-per-job: two jobs at once, killed, and adopted"
+
 stopped() { "$program" status "$S/limit.toml" --results "$S" --json | grep -q '"state": "done"'; }
 wait_for 150 stopped
 [ "$(find "$S/limit/.slurm" -name submission.json | wc -l)" -ge 2 ] || fail "limit: one job did it all"
