@@ -90,17 +90,28 @@ class Session {
  private:
   // Where a client was killed, its server ends a moment later.
   bool Search() {
-    const harness::RunConditions conditions = {
+    const bool several = manifest_.budget.in_flight > 1;
+    harness::RunConditions conditions = {
         .command = options_.command,
-        .stop = [this] { return !AwaitAsk(); },
+        .stop = [this, several] { return !several && !AwaitAsk(); },
         .next = [this] { return TakeEnqueued(); },
         .make_remote_runner =
             [this](harness::Testbed& /*testbed*/) {
               return std::make_unique<harness::CallRunner>(
                   [this](const trials::TrialRequest& request) {
-                    return RunTrial(request);
+                    const auto number = static_cast<int>(Recorded().size()) + 1;
+                    open_[number] = {.request = request};
+                    pending_ = "";
+                    Hand(number);
+                    return NextTold().second;
                   });
             }};
+    if (several) {
+      conditions.flights = {[this](int number, trials::TrialRequest request) {
+                              open_[number] = {.request = std::move(request)};
+                            },
+                            [this] { return NextTold(); }};
+    }
     constexpr int kTries = 100;
     constexpr std::chrono::milliseconds kPause(100);
     for (int tries = 1;; ++tries) {
@@ -217,7 +228,7 @@ class Session {
       Json json = common::ToJson(trial.measurement);
       json["step_times_s"] = Json::array();  // in another file
       json.update(
-          {{"number", trial.number},
+          {{"number", trial.suggestion.value_or(trial.number)},
            {"config", ConfigJson(trial.config)},
            {"label", CandidateLabel(recorded)},
            {"chosen_by", ToString(trial.chosen_by)},
@@ -302,13 +313,18 @@ class Session {
   [[nodiscard]] int TrialOf(int candidate) const {
     for (const trials::Trial& trial : Recorded()) {
       if (FindCandidate(trial, space_) == candidate) {
-        return trial.number;
+        return trial.suggestion.value_or(trial.number);
       }
     }
     return 0;
   }
 
   Json Enqueue(const std::string& text) {
+    if (manifest_.budget.in_flight > 1) {
+      throw InputError(
+          "enqueue: with in_flight in [budget], trials are chosen before they "
+          "are asked for: name the configuration in experiment.start");
+    }
     const auto candidate = space_.Find(Complete(text, space_).config);
     if (!candidate) {
       throw InputError(
@@ -337,47 +353,85 @@ class Session {
     return std::nullopt;
   }
 
-  // Passes the trial to the client until it is told.
-  Measurement RunTrial(const trials::TrialRequest& request) {
-    const auto number = static_cast<int>(Recorded().size()) + 1;
+  // A trial that the client has asked for, or that waits to be.
+  struct Open {
+    trials::TrialRequest request;
+    std::optional<double> begin_s = std::nullopt;  // when it was asked for
+    std::vector<double> steps = {};                // those reported
+  };
+
+  // Answers `ask` with a trial.
+  void Hand(int number) {
+    Open& open = open_.at(number);
+    const trials::TrialRequest& request = open.request;
     Json trial = {{"number", number},
                   {"max_steps", request.max_steps},
                   {"seed", request.seed},
                   {"time_limit_s", common::ToJson(request.time_limit_s)}};
     trial.update(CandidateJson(*space_.Find(request.candidate.config())));
-    pending_ = "";
     Send({{"op", "ask"}, {"trial", trial}, {"ended", nullptr}});
-    const double begin_s = common::SteadySeconds();
-    const std::string rule = fmt::format(
-        "trial {} is running, and one trial runs at a time: `tell` its result "
-        "first",
-        number);
-    std::vector<double> steps;
-    while (const auto message = Await({"report", "tell"}, rule)) {
+    open.begin_s = common::SteadySeconds();
+  }
+
+  // The next trial that the client tells, one of the open ones.
+  std::pair<int, Measurement> NextTold() {
+    Greet();
+    AnswerPending();
+    const bool several = manifest_.budget.in_flight > 1;
+    std::vector<std::string> wanted = {"report", "tell"};
+    if (several) {
+      wanted.emplace_back("ask");
+    }
+    const std::string rule =
+        several ? "all trials that in_flight in [budget] allows are running: "
+                  "`tell` the result of one first"
+                : fmt::format(
+                      "trial {} is running, and one trial runs at a "
+                      "time: `tell` its result first",
+                      open_.begin()->first);
+    while (const auto message = Await(wanted, rule)) {
       try {
-        RequireIn("trial", common::ToInteger<int>(message->at("trial")), number,
-                  number);
+        if (message->at("op") == "ask") {
+          const auto waiting = std::ranges::find_if(
+              open_, [](const auto& entry) { return !entry.second.begin_s; });
+          if (waiting == open_.end()) {
+            throw InputError("ask: " + rule);
+          }
+          Hand(waiting->first);
+          continue;
+        }
+        const auto number = common::ToInteger<int>(message->at("trial"));
+        const auto found = open_.find(number);
+        if (found == open_.end() || !found->second.begin_s) {
+          throw InputError(fmt::format("trial {} is not running", number));
+        }
+        Open& open = found->second;
         if (message->at("op") == "tell") {
-          Measurement measured = Told(*message, steps, request.max_steps,
-                                      common::SteadySeconds() - begin_s);
+          Measurement measured =
+              Told(*message, open.steps, open.request.max_steps,
+                   common::SteadySeconds() - *open.begin_s);
+          open_.erase(found);
           pending_ = "tell";
-          return measured;
+          return {number, std::move(measured)};
         }
-        const double time_s =
-            RequireStepTime(message->at("step_time_s").get<double>());
-        bool prune = false;
-        if (std::cmp_less(steps.size(), request.max_steps)) {
-          steps.push_back(time_s);
-          prune = request.on_step && !request.on_step(time_s);
-        }
-        Send({{"op", "report"},
-              {"steps", steps.size()},
-              {"should_prune", prune}});
+        Send(Report(open,
+                    RequireStepTime(message->at("step_time_s").get<double>())));
       } catch (const std::exception& e) {
         Send(Json::object({{"error", e.what()}}));
       }
     }
     throw trials::TrialInterrupted("");
+  }
+
+  static Json Report(Open& open, double time_s) {
+    bool prune = false;
+    if (std::cmp_less(open.steps.size(), open.request.max_steps)) {
+      open.steps.push_back(time_s);
+      prune = open.request.on_step && !open.request.on_step(time_s);
+    }
+    return {{"op", "report"},
+            {"steps", open.steps.size()},
+            {"should_prune", prune}};
   }
 
   // The measurement that a client tells, with the steps that it reported.
@@ -429,8 +483,9 @@ class Session {
   harness::Testbed& testbed_;
   const trials::SearchSpace& space_;
   std::optional<trials::Predictions> predicted_;
-  std::deque<int> queue_;  // candidates that the user wants next
-  std::string pending_;    // the operation that waits for an answer; "": none
+  std::map<int, Open> open_;  // by number
+  std::deque<int> queue_;     // candidates that the user wants next
+  std::string pending_;  // the operation that waits for an answer; "": none
   bool greeted_ = false;
   Json ended_;  // why the search has; null: it has not
 };

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,13 +21,15 @@ using testing::HasSubstr;
 class ServeTest : public testing::Test {
  protected:
   // The answers to requests, the first line included.
-  std::vector<Json> Answers(const std::string& requests) {
+  std::vector<Json> Answers(const std::string& requests,
+                            const std::string& budget = "") {
     fakes::WriteFile(folder_.path() / "m.toml",
                      std::string(fakes::kWorkload) +
                          std::string(fakes::kCluster) +
                          "[backend]\ntype = \"client\"\n[experiment]\nmethods "
                          "= [\"random\"]\n[space]\nrule_sets = "
-                         "[\"colossalai\"]\n[budget]\ntrials = 3\nq_max = 2\n");
+                         "[\"colossalai\"]\n[budget]\ntrials = 3\nq_max = 2\n" +
+                         budget);
     std::istringstream in(requests);
     std::ostringstream out;
     EXPECT_EQ(Serve({.manifest = folder_.path() / "m.toml"}, in, out), 0);
@@ -81,6 +84,35 @@ TEST_F(ServeTest, AWrongRequestChangesNothing) {
     EXPECT_THAT(answers[i + 2].value("error", ""), HasSubstr(wrong[i].second));
   }
   EXPECT_TRUE(answers.back()["trials"].empty());
+}
+
+TEST_F(ServeTest, SeveralTrialsAreAskedBeforeOneIsTold) {
+  const auto tell = [](int trial, int step_s) {
+    return fmt::format(
+        R"({{"op": "tell", "trial": {}, "outcome": "completed", )"
+        R"("step_times_s": [9, {}]}})"
+        "\n",
+        trial, step_s);
+  };
+  const std::string asks = std::string(kAsk) + kAsk + kAsk;
+  const std::vector<Json> answers =
+      Answers(asks + tell(3, 1) + tell(2, 3), "in_flight = 2\n");
+  EXPECT_EQ(answers[2]["trial"]["number"], 2);
+  EXPECT_THAT(answers[3].value("error", ""), HasSubstr("in_flight"));
+  EXPECT_EQ(answers[4]["error"], "trial 3 is not running");
+  EXPECT_EQ(answers[5]["trial"]["number"], 2);
+  EXPECT_EQ(answers[5]["trial"]["step_time_s"], 3.0);
+  // The process ended: trial 1 runs again, and trial 3 is the last.
+  const std::vector<Json> rest =
+      Answers(std::string(kAsk) + kAsk + tell(3, 2) + tell(1, 1) + kAsk +
+                  R"({"op": "best"})" + "\n",
+              "in_flight = 2\n");
+  EXPECT_EQ(rest[1]["trial"], answers[1]["trial"]);
+  EXPECT_EQ(rest[2]["trial"]["number"], 3);
+  EXPECT_EQ(rest[3]["trial"]["number"], 3);
+  EXPECT_EQ(rest[4]["ended"], "trial budget");
+  EXPECT_EQ(rest[5]["trial"], nullptr);
+  EXPECT_EQ(rest[6]["trial"]["number"], 1);
 }
 
 TEST_F(ServeTest, ALongMessageIsCut) {
