@@ -75,6 +75,22 @@ def test_the_command_line_continues_a_search_of_python(manifest, tmp_path):
         study.ask()
 
 
+def test_trials_in_flight_are_told_in_any_order_and_resume(manifest, tmp_path):
+    study = oppa.create_study(manifest, tmp_path, settings=["budget.in_flight=2"])
+    first, second = study.ask(), study.ask()
+    with pytest.raises(oppa.OppaError, match="in_flight"):
+        study.ask()
+    study.tell(second, state="failed")
+    third = study.ask()
+    study.close()  # as after a kill
+    assert [study.ask().config, study.ask().config] == [first.config, third.config]
+    with pytest.raises(oppa.OppaError, match="in_flight"):
+        study.enqueue_trial(second.config)
+    assert study.tell(third.number, step_times=[0.5] * 6).number == 3
+    assert study.tell(first.number, step_times=[0.4] * 6).number == 1
+    assert study.best_trial.number == 1
+
+
 def test_an_enqueued_trial_is_next_and_resumes(manifest, tmp_path):
     study = oppa.create_study(manifest, tmp_path)
     study.tell(study.ask(), state="failed")
