@@ -34,6 +34,9 @@ std::string Describe(const harness::Budget& budget) {
         fmt::format("{}{} trials", text.empty() ? "" : " or ", budget.trials);
   }
   text += fmt::format(", {} steps a trial", budget.q_max);
+  if (budget.in_flight > 1) {
+    text += fmt::format(", {} trials at once", budget.in_flight);
+  }
   if (budget.stop_when) {
     text += fmt::format("; stops when {}", budget.stop_when->ToString());
   }

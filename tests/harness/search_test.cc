@@ -648,6 +648,16 @@ TEST_F(SearchTest, ARunWithPlansResumesToTheSameBytesAfterEveryTrial) {
   }
 }
 
+TEST_F(InFlightTest, PlansThatRunAreNotSuggestedAgain) {
+  methods::FixedOrder method({.space = &space_}, {4, 2, 3}, TwoPlans());
+  const SearchSummary summary =
+      RunWithout(0, method, {.trials = 9, .in_flight = 4, .q_max = 5});
+  EXPECT_EQ(summary.trials, 5);
+  EXPECT_EQ(method.history().plans().size(), 2U);
+  EXPECT_TRUE(method.history().running_plans().empty());
+  EXPECT_TRUE(method.history().running().empty());
+}
+
 TEST_F(SearchTest, RefusesRecordsOfAnotherPlan) {
   methods::FixedOrder method({.space = &space_}, {0}, TwoPlans());
   (void)Run(method, {.trials = 2, .q_max = 5});
