@@ -85,9 +85,10 @@ class Oppa final : public Method {
            failures % options_.failures_before_random == 0;
   }
 
-  // Without any throughput there is no scale for exploration.
+  // Without any throughput there is no scale for exploration but that of the
+  // prior, which only tells trials in flight apart.
   [[nodiscard]] double Beta() const {
-    if (!history_.has_throughput()) {
+    if (!history_.has_throughput() && history_.running().empty()) {
       return 0.0;
     }
     if (options_.theory_beta) {
