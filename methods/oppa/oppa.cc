@@ -86,9 +86,10 @@ class Oppa final : public Method {
   }
 
   // Without any throughput there is no scale for exploration but that of the
-  // prior, which only tells trials in flight apart.
+  // prior, which only tells trials in flight apart, where no predictions do.
   [[nodiscard]] double Beta() const {
-    if (!history_.has_throughput() && history_.running().empty()) {
+    if (!history_.has_throughput() &&
+        (history_.running().empty() || PredictionsOf(options_))) {
       return 0.0;
     }
     if (options_.theory_beta) {
