@@ -2,6 +2,7 @@
 // trials that were measured elsewhere.
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -79,6 +80,18 @@ TEST_F(GrowthTest, ALargerBudgetGivesTheSameBytesWithTrialsInFlight) {
     EXPECT_EQ(fakes::Records(Folder("once" + limit)),
               fakes::Records(Folder("grown" + limit)));
   }
+}
+
+TEST_F(GrowthTest, RefusesTrialsAtOnceThatWouldShareTheirGpus) {
+  const Manifest manifest = Read({"budget.in_flight=2"});
+  EXPECT_THAT(ErrorOf([&] {
+                return RunOne(manifest, RunMatrix(manifest).front(),
+                              Folder("a"), {.make_remote_runner = [](Testbed&) {
+                                return std::unique_ptr<trials::TrialRunner>();
+                              }});
+              }),
+              AllOf(HasSubstr("in_flight = 2"), HasSubstr("slurm")));
+  EXPECT_FALSE(fs::exists(Folder("a")));
 }
 
 TEST_F(GrowthTest, MoreMinutesRepeatTheTrialThatTheEndOfTheTimeCutOff) {
