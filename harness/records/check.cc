@@ -92,8 +92,12 @@ void CheckBelow(const fs::path& folder, CheckSummary& summary) {
       } catch (const common::InputError& e) {
         summary.damage.emplace_back(e.what());
       }
-      std::error_code none;
-      if (fs::is_directory(fs::symlink_status(path, none))) {
+      std::error_code error;
+      const fs::file_status status = fs::symlink_status(path, error);
+      if (error) {
+        summary.damage.push_back(
+            fmt::format("{}: {}", path.string(), error.message()));
+      } else if (fs::is_directory(status)) {
         CheckBelow(path, summary);
       }
     }
