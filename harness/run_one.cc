@@ -103,7 +103,7 @@ bool RunOne(const Manifest& manifest, const RunSpec& run,
   Testbed& testbed = testbeds.Of(*run.problem);
   const bool real_clock = !testbed.simulated || conditions.make_remote_runner;
   if (manifest.budget.in_flight > 1 && real_clock &&
-      !conditions.runs_several_trials && !conditions.flights) {
+      !conditions.runs_several_trials && !conditions.executor) {
     throw common::InputError(fmt::format(
         "{}: in_flight = {} in [budget] needs trials that are Slurm jobs of "
         "their own (docs/slurm.md): here, each trial uses all GPUs; set "
@@ -155,7 +155,7 @@ bool RunOne(const Manifest& manifest, const RunSpec& run,
        .adopted = adopted,
        .next = conditions.next,
        .real_clock = real_clock,
-       .flights = conditions.flights});
+       .executor = conditions.executor});
   if (summary.finish_reason == trials::FinishReason::kUnfinished) {
     if (!summary.stop_reason.empty()) {
       fmt::print(stderr, "{}\n", summary.stop_reason);

@@ -33,7 +33,7 @@ struct RunConditions {
   // Run of that runner may be called from several threads at once.
   bool runs_several_trials = false;
   // Instead of threads; see SearchInput.
-  std::optional<Flights> flights = std::nullopt;
+  std::optional<TrialExecutor> executor = std::nullopt;
 };
 
 // The provenance of a run that is not finished.

@@ -96,13 +96,13 @@ class Loop {
         last_on_record_ = std::max(last_on_record_, PlaceOf(trial));
       }
     }
-    flights_ = in_.flights;
-    if (in_.real_clock && in_.budget.in_flight > 1 && !flights_) {
+    executor_ = in_.executor;
+    if (in_.real_clock && in_.budget.in_flight > 1 && !executor_) {
       TrialThreads& threads = threads_.emplace(in_.runner);
-      flights_ = {[&threads](int place, trials::TrialRequest request) {
-                    threads.Begin(place, std::move(request));
-                  },
-                  [&threads] { return threads.Next(); }};
+      executor_ = {[&threads](int place, trials::TrialRequest request) {
+                     threads.Begin(place, std::move(request));
+                   },
+                   [&threads] { return threads.Next(); }};
     }
   }
 
@@ -376,8 +376,8 @@ class Loop {
     request.time_limit_s = in_.budget.time_s - running.start_s;
     request.interrupted = in_.stop;
     StopBy(running.suggestion.stop, request);
-    if (flights_) {
-      flights_->begin(running.place, std::move(request));
+    if (executor_) {
+      executor_->begin(running.place, std::move(request));
     } else {
       running.measurement = in_.runner.Run(request);
     }
@@ -395,8 +395,8 @@ class Loop {
     }
     BeginAll();
     auto ended = std::ranges::min_element(running_, {}, &Running::end_s);
-    if (flights_) {
-      auto [place, measurement] = flights_->next();
+    if (executor_) {
+      auto [place, measurement] = executor_->next();
       ended = std::ranges::find(running_, place, &Running::place);
       ended->measurement = std::move(measurement);
     }
@@ -452,7 +452,7 @@ class Loop {
   int last_on_record_ = 0;        // the last place of the trials on record
   bool stopped_ = false;
   std::optional<TrialThreads> threads_;
-  std::optional<Flights> flights_;  // on a real clock
+  std::optional<TrialExecutor> executor_;  // on a real clock
 };
 
 }  // namespace

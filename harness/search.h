@@ -31,7 +31,7 @@ struct SearchSummary {
 
 // Runs several trials at once: begins one with a number, and waits for the next
 // that ends. `next` throws as TrialRunner::Run.
-struct Flights {
+struct TrialExecutor {
   std::function<void(int, trials::TrialRequest)> begin;
   std::function<std::pair<int, trials::Measurement>()> next;
 };
@@ -61,11 +61,11 @@ struct SearchInput {
   // method; in records it is `given`. Empty: nothing.
   // Only with one trial in flight.
   std::function<std::optional<methods::Suggestion>()> next = {};
-  // Trials take the time that they report. With several in flight, `flights`
+  // Trials take the time that they report. With several in flight, `executor`
   // runs them, by default in a thread each, so that Run of `runner` must be
   // safe to call from several at once.
   bool real_clock = false;
-  std::optional<Flights> flights = std::nullopt;
+  std::optional<TrialExecutor> executor = std::nullopt;
 };
 
 // Runs one search on a virtual clock. The clock advances by the cost of each

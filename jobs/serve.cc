@@ -102,15 +102,15 @@ class Session {
                     const auto number = static_cast<int>(Recorded().size()) + 1;
                     open_[number] = {.request = request};
                     pending_ = "";
-                    Hand(number);
+                    HandOut(number);
                     return NextTold().second;
                   });
             }};
     if (several) {
-      conditions.flights = {[this](int number, trials::TrialRequest request) {
-                              open_[number] = {.request = std::move(request)};
-                            },
-                            [this] { return NextTold(); }};
+      conditions.executor = {[this](int number, trials::TrialRequest request) {
+                               open_[number] = {.request = std::move(request)};
+                             },
+                             [this] { return NextTold(); }};
     }
     constexpr int kTries = 100;
     constexpr std::chrono::milliseconds kPause(100);
@@ -361,7 +361,7 @@ class Session {
   };
 
   // Answers `ask` with a trial.
-  void Hand(int number) {
+  void HandOut(int number) {
     Open& open = open_.at(number);
     const trials::TrialRequest& request = open.request;
     Json trial = {{"number", number},
@@ -397,7 +397,7 @@ class Session {
           if (waiting == open_.end()) {
             throw InputError("ask: " + rule);
           }
-          Hand(waiting->first);
+          HandOut(waiting->first);
           continue;
         }
         const auto number = common::ToInteger<int>(message->at("trial"));
