@@ -126,6 +126,23 @@ std::string WhyNoResult(const std::vector<Run>& runs) {
              : fmt::format("no trial completed: {}", fmt::join(counts, ", "));
 }
 
+bool HasCompleted(const MethodRecords& method) {
+  return std::ranges::any_of(method.runs, [](const Run& run) {
+    return std::ranges::any_of(run.trials, [](const trials::Trial& trial) {
+      return trial.measurement.outcome == trials::Outcome::kCompleted;
+    });
+  });
+}
+
+bool OnlyRanOutOfMemory(const MethodRecords& method) {
+  return std::ranges::all_of(method.runs, [](const Run& run) {
+    return !run.trials.empty() &&
+           std::ranges::all_of(run.trials, [](const trials::Trial& trial) {
+             return trial.measurement.outcome == trials::Outcome::kOutOfMemory;
+           });
+  });
+}
+
 }  // namespace
 
 void ToValues(const trials::ProblemInfo& problem,
@@ -188,9 +205,15 @@ ExperimentRecords LoadExperiment(
           method.runs.push_back(std::move(next->run));
         }
       }
+    }
+    // That nothing a method tried fits is its result where another method
+    // completed trials.
+    const bool runs = std::ranges::any_of(problem.methods, HasCompleted);
+    for (const MethodRecords& method : problem.methods) {
       if (const std::string why = WhyNoResult(method.runs); !why.empty()) {
-        records.failures.push_back(
-            fmt::format("{}method {}: {}", prefix, method.name, why));
+        (runs && OnlyRanOutOfMemory(method) ? records.notes : records.failures)
+            .push_back(
+                fmt::format("{}method {}: {}", prefix, method.name, why));
       }
     }
   }

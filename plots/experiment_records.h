@@ -42,7 +42,8 @@ struct ExperimentRecords {
   std::vector<std::string> notes;
   // The reasons why the records are not a complete result, one line each: a run
   // that cannot be read, or a method whose finished runs have no completed
-  // trial.
+  // trial, unless all of them ran out of memory and another method completed
+  // some.
   std::vector<std::string> failures;
 };
 

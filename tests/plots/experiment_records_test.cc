@@ -42,9 +42,12 @@ TEST(ExperimentRecords, SayWhichRunsAreMissingOrUnfinished) {
   WriteRun(folder.path(), "", "random", 1, {{kOutOfMemory, 5}},
            trials::FinishReason::kUnfinished);
   const ExperimentRecords records = LoadExperiment(folder.path());
-  EXPECT_THAT(records.notes, ElementsAre("not begun: repeats 1-3 of oppa",
-                                         "not begun: repeats 3 of random",
-                                         "unfinished: repeats 1 of random"));
+  EXPECT_THAT(
+      records.notes,
+      ElementsAre("not begun: repeats 1-3 of oppa",
+                  "not begun: repeats 3 of random",
+                  "unfinished: repeats 1 of random",
+                  "method random: no trial completed: 2 out of memory"));
   EXPECT_EQ(records.problems[0].methods[0].runs.size(), 2U);
   EXPECT_FALSE(records.problems[0].methods[0].runs[0].finished);
 }
@@ -80,6 +83,18 @@ TEST(ExperimentRecords, SayWhyAMethodHasNoResult) {
   WriteRun(folder.path(), "", "oppa-bare", 3, {});
   EXPECT_THAT(LoadExperiment(folder.path()).failures,
               ElementsAre(testing::_, "method oppa-bare: no trial ran"));
+}
+
+TEST(ExperimentRecords, NoteAMethodWhoseTrialsAllRanOutOfMemoryBesideAnother) {
+  const SmallExperiment folder;
+  for (const int repeat : {1, 2, 3}) {
+    WriteRun(folder.path(), "", "random", repeat, {{kOutOfMemory, 60}});
+  }
+  const ExperimentRecords records = LoadExperiment(folder.path());
+  EXPECT_THAT(records.failures, IsEmpty());
+  EXPECT_THAT(
+      records.notes,
+      testing::Contains("method random: no trial completed: 3 out of memory"));
 }
 
 TEST(ExperimentRecords, IgnoreTheRowThatIsBeingWritten) {
