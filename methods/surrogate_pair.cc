@@ -222,6 +222,9 @@ std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
       {"throughput",
        throughput_.Fit(throughput, TrustThreshold(history.started()))},
       {"memory", memory_.Fit(memory)}};
+  if (options_.memory_prior == CostModelForm::kPredicted) {
+    beyond_clip_ = memory_.chosen().MeanBeyondClip();
+  }
   believers_.reset();
   if (!history.running().empty()) {
     Believe(history.running());
@@ -320,6 +323,10 @@ SurrogatePair::Choice SurrogatePair::ArgMax(ArgMaxOptions options,
       [this](const std::vector<int>& candidates,
              const surrogates::PredictionView& excess) {
         memory().PredictSome(candidates, excess);
+        if (beyond_clip_.size() > 0) {
+          Eigen::Ref<Eigen::VectorXd> mean = excess.mean;
+          mean += beyond_clip_(candidates);
+        }
         ToMemoryExcess(1.0, options_.memory_scale, excess);
       },
       excluded, options);
@@ -379,6 +386,9 @@ void SurrogatePair::AddPredictions(Choice& choice) const {
   choice.throughput_variance = prediction_.variance[choice.candidate];
   const Marginal used = At(memory(), choice.candidate);
   choice.memory_mean = used.mean;
+  if (beyond_clip_.size() > 0) {
+    choice.memory_mean += beyond_clip_[choice.candidate];
+  }
   choice.memory_variance = used.variance;
 }
 

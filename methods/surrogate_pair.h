@@ -182,6 +182,11 @@ class SurrogatePair {
   TrustedProcess throughput_;
   TrustedProcess memory_;
   std::optional<Believers> believers_;  // while trials run
+  // What is added to the mean of the memory process, which models min(memory,
+  // clip): the prior of a candidate that is predicted to need 13 times the
+  // capacity says that it does not fit. Without predictions, nothing: terms
+  // that are still uncertain excluded candidates that fit. [N] or empty
+  Eigen::VectorXd beyond_clip_;
   // The perturbation of the throughput's prior mean, [N], empty: none; and its
   // amplitude, a value.
   Eigen::VectorXd prior_perturbation_;

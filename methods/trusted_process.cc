@@ -9,6 +9,7 @@
 #include "surrogates/cost/cost_model.h"
 #include "surrogates/cost/shared_scale.h"
 #include "surrogates/gp/measurement.h"
+#include "trials/predictions.h"
 
 namespace methods {
 namespace {
@@ -16,9 +17,10 @@ namespace {
 constexpr double kPredictedError = 0.15;   // of the logarithm
 constexpr double kUnpredictedError = 0.6;  // likewise
 constexpr double kRecordWeight = 0.25;
-// log 1/5: with trustworthy predictions, a candidate that is predicted to fit
-// runs out of memory in one case of ten; without, in one of two.
-constexpr double kFailureEvidence = -1.6;
+// The rate of failures of candidates that trustworthy predictions are sure of,
+// and of any others: a quarter of random trials ran out of memory.
+constexpr double kFailureRate = 0.05;
+constexpr double kUnpredictedFailureRate = 0.25;
 constexpr int kFirstComparison = 2;  // observations
 constexpr double kSettled = 0.02;
 constexpr double kGrowth = 1.5;
@@ -109,14 +111,22 @@ FitInput FittedProcess::Measured(const FitInput& input) const {
   return measured;
 }
 
-int FittedProcess::UnpredictedFailures(const FitInput& input,
-                                       const FitInput& measured) const {
+double FittedProcess::FailureEvidence(const FitInput& input,
+                                      const FitInput& measured) const {
   Eigen::VectorXd predicted;
   prior_.Evaluate(input.observations.candidate, MatchedCenters(measured),
                   predicted, nullptr);
-  return static_cast<int>((input.observations.value.array() >= prior_.clip &&
-                           predicted.array() < 1.0)
-                              .count());
+  double sum = 0.0;
+  for (int i = 0; i < input.observations.size(); ++i) {
+    if (input.observations.value[i] >= prior_.clip) {
+      const double fails =
+          1.0 -
+          trials::FitProbability(predicted[i], 1.0, trials::kMemoryLogStddev);
+      sum += std::min(0.0, std::log(std::max(fails, kFailureRate) /
+                                    kUnpredictedFailureRate));
+    }
+  }
+  return sum;
 }
 
 double FittedProcess::LogRecord(const FitInput& measured) const {
@@ -182,10 +192,9 @@ surrogates::FitSummary TrustedProcess::Fit(const FitInput& input,
   surrogates::FitSummary preferred = preferred_->Fit(input);
   surrogates::FitSummary fallback = fallback_->Fit(input);
   const FitInput measured = preferred_->Measured(input);
-  double log_odds =
-      std::log(kPriorTrust / (1.0 - kPriorTrust)) +
-      kRecordWeight * preferred_->LogRecord(measured) +
-      kFailureEvidence * preferred_->UnpredictedFailures(input, measured);
+  double log_odds = std::log(kPriorTrust / (1.0 - kPriorTrust)) +
+                    kRecordWeight * preferred_->LogRecord(measured) +
+                    preferred_->FailureEvidence(input, measured);
   // Both explain failures alone by any scale that is large enough.
   if (measured.observations.size() >= kFirstComparison) {
     log_odds += preferred.log_posterior - fallback.log_posterior;

@@ -65,15 +65,24 @@ class FittedProcess {
   // The prior mean of every candidate at the fitted coefficients, without its
   // clip: an order even where all candidates are predicted not to fit. [N]
   [[nodiscard]] Eigen::VectorXd UnclippedMean() const;
+  // What the clip takes away from it, >= 0. [N]
+  [[nodiscard]] Eigen::VectorXd MeanBeyondClip() const {
+    return (UnclippedMean().array() - prior_.clip).max(0.0);
+  }
 
   // The input without the observations at the clip of the prior, of which only
   // a lower bound is known: trials that ran out of memory.
   [[nodiscard]] FitInput Measured(const FitInput& input) const;
 
-  // The number of observations at the clip whose value at typical coefficients,
-  // with the scale that matches the measured ones, is below 1.
-  [[nodiscard]] int UnpredictedFailures(const FitInput& input,
-                                        const FitInput& measured) const;
+  // The evidence of the observations at the clip for the prior, <= 0,
+  //
+  //   sum_i min(0, log(max(P_i, 0.05) / 0.25)),
+  //
+  // where P_i is the probability that observation i exceeds 1 by its value at
+  // typical coefficients, with the scale that matches the measured ones
+  // (trials::FitProbability): a quarter of random trials fail.
+  [[nodiscard]] double FailureEvidence(const FitInput& input,
+                                       const FitInput& measured) const;
 
   [[nodiscard]] const surrogates::GaussianProcess& process() const {
     return process_;
@@ -96,16 +105,17 @@ class FittedProcess {
 // probability that P is the better one,
 //
 //   log p / (1 - p) = log p_0 / (1 - p_0) + E_P - E_F + 1/4 LogRecord(P)
-//                     - log 5 UnpredictedFailures(P),
+//                     + FailureEvidence(P),
 //
 // where E is the log posterior of a fit: the evidence of all observations with
 // the coefficients integrated out, once two of them are measured values.
 // LogRecord compares bare predictions with the observations. It has a weight of
 // a quarter, because errors of similar configurations are alike. A candidate
-// that is predicted to fit and runs out of memory counts 5 to 1 against P.
-// Once p < 1/50 or p > 49/50, F and P are compared
-// again only when the observations have grown by half. Until then only the more
-// probable process is fitted, so accurate predictions cost no second fit.
+// that is surely predicted to fit and runs out of memory counts 5 to 1 against
+// P, and one that was a gamble next to nothing. Once p < 1/50 or p > 49/50, F
+// and P are compared again only when the observations have grown by half. Until
+// then only the more probable process is fitted, so accurate predictions cost
+// no second fit.
 //
 // Source: own; docs/decisions/0013-predictions-as-prior.md.
 class TrustedProcess {

@@ -211,6 +211,38 @@ TEST_F(SurrogatePairTest, TheLeastMemoryIsThatOfThePredictionsBeforeTheirClip) {
   EXPECT_EQ(pair.LeastMemory(excluded).candidate, 52);
 }
 
+// Nor if predictions are exact but for a stall, and for a failure that was a
+// gamble.
+TEST_F(SurrogatePairTest, WhatIsPredictedFarBeyondTheCapacityIsNotTried) {
+  const auto memory = [this](int i) {
+    return i == 7 ? 0.97 : i % 8 > 3 ? 0.5 * space_[i].tp : 0.1 * space_[i].tp;
+  };
+  problem_.predict = tests::PredictionsBy(space_.size(), [&](int i) {
+    return std::pair(1.0 / space_[i].tp, kCapacity * memory(i));
+  });
+  SurrogatePair pair(problem_,
+                     {.throughput_prior = surrogates::CostModelForm::kPredicted,
+                      .memory_prior = surrogates::CostModelForm::kPredicted});
+  History history(space_.size());
+  history.Add(
+      MakeTrial(7, space_[7], {.outcome = trials::Outcome::kOutOfMemory}));
+  history.Add(MakeTrial(3, space_[3],
+                        tests::Completed(6.0 / 4, memory(3) * kCapacity)));
+  std::vector<char> all_but_the_largest(64, 1);
+  all_but_the_largest[63] = 0;
+  for (int trial = 0; trial < 6; ++trial) {
+    (void)pair.Fit(history);
+    EXPECT_GT(pair.ArgMax({}, all_but_the_largest).memory_mean, 2.0);
+    const int next = pair.ArgMax({}, history.tried()).candidate;
+    EXPECT_LT(memory(next), 1.5) << next;
+    history.Add(MakeTrial(next, space_[next],
+                          memory(next) > 1.0
+                              ? tests::OutOfMemory()
+                              : tests::Completed(1.0 / space_[next].tp,
+                                                 memory(next) * kCapacity)));
+  }
+}
+
 // The memory of each candidate as a share of the capacity; all others need as
 // much as the last one.
 class FirstToTryTest : public SurrogatePairTest {

@@ -93,14 +93,20 @@ TEST(FittedProcess, TheRecordComparesPredictionsWithTheMedian) {
   }
 }
 
-TEST(FittedProcess, AFailureIsUnpredictedWhereTheMemoryWasPredictedToSuffice) {
+TEST(FittedProcess, AFailureCountsByHowUnlikelyItWasPredictedToBe) {
   const auto process = OfMemory();
   const FitInput input = Observing({0, 1, 2, 3, 7}, {1.1, 0.6, 1.1, 1.1, 1.1});
   const FitInput measured = process->Measured(input);
   EXPECT_EQ(measured.observations.candidate, std::vector<int>{1});
   EXPECT_EQ(measured.observations.value, Eigen::VectorXd::Constant(1, 0.6));
   EXPECT_EQ(measured.observations.noise_variance.size(), 1);
-  EXPECT_EQ(process->UnpredictedFailures(input, measured), 1);
+  // Of 0.35 at most, of nearly 1, and of more than the capacity.
+  const double evidence = process->FailureEvidence(input, measured);
+  EXPECT_LE(evidence, std::log(0.2));
+  EXPECT_GT(evidence, std::log(0.2) + std::log(0.5));
+  EXPECT_NEAR(process->FailureEvidence(Observing({0}, {1.1}), measured),
+              std::log(0.2), 1e-12);
+  EXPECT_EQ(process->FailureEvidence(Observing({7}, {1.1}), measured), 0.0);
 }
 
 double Parameter(const surrogates::FitSummary& summary,
@@ -113,8 +119,7 @@ double Parameter(const surrogates::FitSummary& summary,
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-// The odds of 3 to 2 before the first trial, each failure 1 to e^1.6, about 1
-// to 5.
+// The odds of 3 to 2 before the first trial, each failure 1 to 5.
 TEST(TrustedProcess, OfFailuresOnlyTheUnpredictedOnesCost) {
   TrustedProcess process(OfMemory(), OfMemory);
   const auto trust = [&](const std::vector<int>& candidates) {
@@ -124,10 +129,9 @@ TEST(TrustedProcess, OfFailuresOnlyTheUnpredictedOnesCost) {
         "trust");
   };
   EXPECT_NEAR(trust({6, 7}), 0.6, 1e-12);
-  const double odds = 1.5 * std::exp(-1.6);
+  const double odds = 1.5 * 0.2;
   EXPECT_NEAR(trust({7, 6, 0}), odds / (1.0 + odds), 1e-12);
-  EXPECT_NEAR(trust({7, 6, 0, 1}),
-              odds * std::exp(-1.6) / (1.0 + odds * std::exp(-1.6)), 1e-12);
+  EXPECT_NEAR(trust({7, 6, 0, 1}), odds * 0.2 / (1.0 + odds * 0.2), 1e-12);
 }
 
 std::unique_ptr<FittedProcess> OfOtherTimes() {
