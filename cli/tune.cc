@@ -55,6 +55,10 @@ Options JobOptions(jobs::InitOptions& job) {
       Bind("--calibration FILE",
            "corrects predictions; `oppa plan --save-calibration` writes it",
            job.calibration),
+      BindEach("--from RESULTS",
+               "start from the trials of an earlier search, of any number of "
+               "GPUs, batch or model (repeatable)",
+               job.from),
       Bind("--batch N",
            "sequences of a step over all ranks (default: as the command says)",
            job.batch),

@@ -75,8 +75,7 @@ trials::ProblemInfo Describe(const Manifest& manifest,
   if (testbed.machine.memory_bytes() > 0.0) {
     info.memory_capacity_bytes = testbed.machine.memory_bytes();
   }
-  const double tokens = problem.workload.GetDouble("batch_size", 0.0) *
-                        problem.workload.GetDouble("sequence_length", 0.0);
+  const double tokens = TokensPerStep(problem);
   if (testbed.trains_workload && tokens > 0.0) {
     info.tokens_per_step = tokens;
   }

@@ -466,8 +466,29 @@ constexpr const char* kPredictions =
 {framework}{calibration}
 )";
 
+// Predictions by earlier jobs.
+constexpr const char* kEarlierJobs =
+    R"(# Trials of earlier jobs predict every configuration, and the search corrects
+# these predictions by its own trials.
+[predictions]
+from = [{}]
+
+)";
+
 std::string PredictionsText(const InitOptions& options, bool predicted,
                             bool names_framework) {
+  if (!options.from.empty()) {
+    if (!options.calibration.empty()) {
+      throw InputError(
+          "--calibration corrects the simulator, and --from predicts without "
+          "it: leave one out");
+    }
+    std::vector<std::string> folders;
+    for (const std::string& folder : options.from) {
+      folders.push_back(TomlString(FromManifest(options, folder)));
+    }
+    return fmt::format(kEarlierJobs, fmt::join(folders, ", "));
+  }
   if (!predicted && !options.calibration.empty()) {
     throw InputError(fmt::format(
         "--calibration {}: nothing is predicted without a machine: give --gpu "
@@ -509,7 +530,8 @@ std::string ManifestText(const InitOptions& options) {
       fs::absolute(options.folder)
           .lexically_proximate(fs::absolute(options.manifest).parent_path())
           .string();
-  const bool predicted = !options.cluster.empty() || draft.like.has_value();
+  const bool predicted = !options.from.empty() || !options.cluster.empty() ||
+                         draft.like.has_value();
   const bool names_framework =
       draft.adapter && !draft.adapter->framework().empty();
   const std::string ranks =

@@ -22,7 +22,9 @@ struct InitOptions {
   std::string gpu;                   // "h100"; "": as detected
   std::string cluster;               // a cluster file or ""
   std::string calibration;           // a saved one of predictions, or ""
-  int batch = 0;                     // 0: as the command line says
+  // Results of earlier jobs, whose trials predict instead of the simulator.
+  std::vector<std::string> from;
+  int batch = 0;  // 0: as the command line says
   int sequence = 0;
   std::string start;  // the present configuration; "": as the adapter reads it
   std::string next;   // tried after `start`; "": none

@@ -1,8 +1,9 @@
-// Predictions by the model of a planner.
+// Predictions by the model of a planner or by earlier jobs.
 
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 #include "common/files.h"
 #include "common/text.h"
 #include "harness/registry.h"
+#include "harness/testbeds/earlier_jobs.h"
 #include "harness/testbeds/prediction_settings.h"
 #include "harness/testbeds/problem_parts.h"
 
@@ -98,12 +100,24 @@ void CheckPlanners(const ProblemSpec& problem, const Testbed& testbed) {
   }
 }
 
-PredictionsByName WithPlanners(const ProblemSpec& problem,
-                               const Testbed& testbed) {
-  return [problem, view = ViewOf(testbed),
+PredictionsByName WithOtherModels(const ProblemSpec& problem,
+                                  const Testbed& testbed) {
+  const double tokens_per_step =
+      testbed.trains_workload ? TokensPerStep(problem) : 0.0;
+  return [problem, tokens_per_step, view = ViewOf(testbed),
           others = testbed.predictions](const std::string& name) {
     const PredictionSettings settings =
         ReadPredictionSettings(problem.predictions, name);
+    if (!settings.from.empty()) {
+      PredictingModel model =
+          EarlierJobs(settings, view.problem, tokens_per_step);
+      // The view holds the workload of the problem.
+      model.predict = [view, predict = std::move(model.predict)] {
+        return predict();
+      };
+      return SourceOf(settings, problem.name, *view.problem.space,
+                      std::move(model));
+    }
     if (settings.planner.empty()) {
       return others(name);
     }

@@ -37,26 +37,45 @@ double ReadFactor(const TomlTable& table, std::string_view key,
 constexpr std::array<std::string_view, 4> kMachine = {"cluster", "framework",
                                                       "facts", "calibration"};
 
-// A planner replaces an inherited machine, and a machine an inherited planner.
-void ReadPlanner(const TomlTable& table, PredictionSettings& settings) {
-  for (const std::string_view key : kMachine) {
-    if (!table.Has(key)) {
-      continue;
-    }
-    if (table.Has("planner")) {
-      table.Fail(key, fmt::format("{} is for the simulator, and planner = '{}' "
-                                  "predicts without it: remove one of them",
-                                  key, table.RequireString("planner")));
-    }
-    settings.planner.clear();
+// What predicts: a planner, earlier jobs or a machine. One that a table names
+// replaces an inherited one.
+void ReadModel(const TomlTable& table, PredictionSettings& settings) {
+  const bool planner = table.Has("planner");
+  const bool from = table.Has("from");
+  const auto machine = std::ranges::find_if(
+      kMachine, [&](std::string_view key) { return table.Has(key); });
+  if (planner && from) {
+    table.Fail("from",
+               "a planner and earlier jobs each predict alone: remove "
+               "planner or from");
   }
-  if (table.Has("planner")) {
+  if ((planner || from) && machine != kMachine.end()) {
+    table.Fail(*machine,
+               fmt::format("{} is for the simulator, and {} predicts without "
+                           "it: remove one of them",
+                           *machine,
+                           planner ? fmt::format("planner = '{}'",
+                                                 table.RequireString("planner"))
+                                   : "from"));
+  }
+  if (planner || from || machine != kMachine.end()) {
+    settings.planner.clear();
+    settings.from.clear();
+  }
+  if (planner || from) {
     settings.clusters.clear();
     settings.framework.clear();
     settings.facts.clear();
     settings.calibration.clear();
+  }
+  if (planner) {
     settings.planner = table.RequireString("planner");
     settings.planner_options = TomlTable();
+  }
+  if (from) {
+    for (const std::string& folder : table.GetStrings("from")) {
+      settings.from.push_back(table.Folder() / folder);
+    }
   }
   if (table.Has("planner_options")) {
     if (settings.planner.empty()) {
@@ -71,7 +90,7 @@ void ReadPlanner(const TomlTable& table, PredictionSettings& settings) {
 // Overrides the settings that the table has.
 void ReadKeys(const TomlTable& table, PredictionSettings& settings) {
   settings.table = table;
-  ReadPlanner(table, settings);
+  ReadModel(table, settings);
   if (table.Has("cluster")) {
     settings.clusters = table.GetStrings("cluster");
   }
@@ -88,9 +107,9 @@ void ReadKeys(const TomlTable& table, PredictionSettings& settings) {
 }
 
 // The keys of [predictions] that are settings. Every other key is a source.
-constexpr std::array<std::string_view, 9> kSettings = {
-    "cluster",         "framework",     "facts",       "calibration", "planner",
-    "planner_options", "memory_factor", "time_factor", "permute"};
+constexpr std::array<std::string_view, 10> kSettings = {
+    "cluster",         "framework", "facts",         "calibration", "planner",
+    "planner_options", "from",      "memory_factor", "time_factor", "permute"};
 
 // The path of a data file that a setting names.
 std::filesystem::path DataFile(const PredictionSettings& settings,

@@ -28,6 +28,9 @@ struct PredictionSettings {
   // of the simulator, and its options; "": none.
   std::string planner;
   common::TomlTable planner_options;
+  // Folders of results of earlier jobs, whose trials predict instead of the
+  // simulator; empty: none.
+  std::vector<std::filesystem::path> from;
   // A file of surrogates::ToToml, which corrects simulated times; "": none.
   std::string calibration;
   // Factors on the predictions, which make them deliberately worse: from 1e-3

@@ -82,15 +82,15 @@ struct System {
 // The same sources, each of which is read and predicted once.
 [[nodiscard]] PredictionsByName Memoized(PredictionsByName predictions);
 
-// The sources of a testbed, and those with a planner (`planner = "textbook"` in
-// [predictions] or [predictions.NAME]), whose model estimates every candidate
-// without trials and without the simulator. The planner sees the problem as a
-// method does. The testbed's space must outlive the result; the testbed itself
-// need not.
+// The sources of a testbed, and those that need no simulator: a planner
+// (`planner = "textbook"` in [predictions] or [predictions.NAME]), whose model
+// estimates every candidate without trials, and earlier jobs (`from`; see
+// EarlierJobs). They see the problem as a method does. The testbed's space must
+// outlive the result; the testbed itself need not.
 // Errors: throws InputError with its place for an unknown planner, one without
-// a model, and invalid options.
-[[nodiscard]] PredictionsByName WithPlanners(const ProblemSpec& problem,
-                                             const Testbed& testbed);
+// a model, invalid options, and as EarlierJobs.
+[[nodiscard]] PredictionsByName WithOtherModels(const ProblemSpec& problem,
+                                                const Testbed& testbed);
 
 // Reads the planners of all sources: errors as above.
 void CheckPlanners(const ProblemSpec& problem, const Testbed& testbed);

@@ -176,6 +176,11 @@ System DefaultSystem(const trials::Cluster& cluster,
           std::string(kDefaultFramework), std::move(inputs)};
 }
 
+double TokensPerStep(const ProblemSpec& problem) {
+  return problem.workload.GetDouble("batch_size", 0.0) *
+         problem.workload.GetDouble("sequence_length", 0.0);
+}
+
 std::vector<std::filesystem::path> ProblemFiles(const ProblemSpec& problem) {
   std::vector<std::filesystem::path> files = {
       NamedFile(problem.workload, "model")};

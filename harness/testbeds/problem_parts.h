@@ -47,6 +47,9 @@ inline constexpr std::string_view kDefaultFramework = "colossalai";
     const trials::Cluster& cluster,
     std::vector<std::filesystem::path> inputs = {});
 
+// Of [workload]; 0: unknown.
+[[nodiscard]] double TokensPerStep(const ProblemSpec& problem);
+
 // The files of [workload], [cluster] and [space].
 [[nodiscard]] std::vector<std::filesystem::path> ProblemFiles(
     const ProblemSpec& problem);

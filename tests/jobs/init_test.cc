@@ -55,6 +55,16 @@ class InitTest : public testing::Test {
   InitOptions options_;
 };
 
+TEST_F(InitTest, EarlierJobsPredictInsteadOfTheSimulator) {
+  options_.from = {"old", "/results/older"};
+  EXPECT_THAT(ManifestText(options_),
+              AllOf(HasSubstr("[predictions]\nfrom = [\"old\", "
+                              "\"/results/older\"]\n"),
+                    HasSubstr("\"oppa-sim\"")));
+  options_.calibration = "c.toml";
+  EXPECT_THAT(Problem(), HasSubstr("leave one out"));
+}
+
 TEST_F(InitTest, StartsFromThePresentConfigurationOfTheCommandLine) {
   options_.framework = "hf-trainer";
   options_.batch = 0;

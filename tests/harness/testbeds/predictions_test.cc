@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include "harness/manifest/manifest.h"
 #include "harness/registry.h"
 #include "harness/run_matrix.h"
+#include "harness/run_one.h"
 #include "harness/testbed.h"
 #include "methods/planners/textbook/textbook_model.h"
 #include "tests/fakes/experiment_folder.h"
@@ -512,6 +515,68 @@ TEST_F(PlannerPredictions, CandidatesWithoutAnEstimateAreCounted) {
   for (const double time_s : predictions.step_time_s) {
     EXPECT_GT(time_s, 0.0);
   }
+}
+
+// A search on 8 GPUs, whose records are in r/, and a job on 16.
+class EarlierJobsTest : public PredictionsTest {
+ protected:
+  EarlierJobsTest() {
+    const Manifest earlier = Read(kOther);
+    WriteExperiment(earlier, folder_.path() / "r");
+    EXPECT_TRUE(
+        RunOne(earlier, RunMatrix(earlier).front(), folder_.path() / "r", {}));
+  }
+  Manifest OnTwiceTheGpus(const std::string& predictions) {
+    std::string text =
+        fakes::SmallManifest("\"oppa-sim\"", "trials = 3\nq_max = 4\n\n");
+    const auto replace = [&text](std::string_view old, std::string_view by) {
+      text.replace(text.find(old), old.size(), by);
+    };
+    replace("batch_size = 64", "batch_size = 128");
+    replace("a5000-8.toml\"", "v100-aceso.toml\"\ngpus = 16");
+    return ReadText(text + "[predictions]\n" + predictions);
+  }
+};
+
+TEST_F(EarlierJobsTest, ATrialPredictsTheCandidateThatSplitsTheModelAlike) {
+  const Manifest manifest = OnTwiceTheGpus("from = [\"r\"]\n");
+  const Testbed testbed = MakeTestbed(manifest.problems.front());
+  const Predictions predictions = testbed.predictions("").predict();
+  // One ran out of less memory than a GPU has now.
+  EXPECT_EQ(predictions.source, "2 of 3 trials of earlier jobs");
+  for (const trials::Trial& trial :
+       trials::ReadTrials(folder_.path() / "r/random/1")) {
+    trials::ParallelConfig config = trial.config;
+    config.dp *= 2;
+    const std::optional<int> counterpart = testbed.space->Find(config);
+    ASSERT_TRUE(counterpart.has_value());
+    const auto at = static_cast<std::size_t>(*counterpart);
+    if (trial.HasThroughput()) {
+      // Twice the GPUs and twice the batch.
+      EXPECT_NEAR(predictions.step_time_s[at] * trial.throughput.steps_per_s, 1,
+                  0.1);
+      EXPECT_NEAR(predictions.peak_memory_bytes[at] /
+                      *trial.measurement.peak_memory_bytes,
+                  1, 0.1);
+    }
+  }
+}
+
+TEST_F(EarlierJobsTest, MistakesHaveAPlaceAndARemedy) {
+  const auto error = [this](const std::string& predictions) {
+    return ErrorOf([&] { return CheckManifest(OnTwiceTheGpus(predictions)); });
+  };
+  EXPECT_EQ(error("from = [\"r\"]\n"), "no error");
+  EXPECT_THAT(error("from = [\"none\"]\n"),
+              AllOf(HasSubstr("m.toml:"), HasSubstr("none: No such file"),
+                    HasSubstr("name a folder of results")));
+  EXPECT_THAT(error("from = [\"clusters\"]\n"), HasSubstr("no trials"));
+  EXPECT_THAT(error("from = [\"r\"]\nplanner = \"astra\"\n"),
+              HasSubstr("remove planner or from"));
+  EXPECT_THAT(error("from = [\"r\"]\ncluster = \"a100-selene\"\n"),
+              HasSubstr("from predicts without it"));
+  std::filesystem::remove(folder_.path() / "r/problem.json");
+  EXPECT_THAT(error("from = [\"r\"]\n"), HasSubstr("problem.json"));
 }
 
 }  // namespace harness::predictions_test
