@@ -272,6 +272,9 @@ bench: build/release/build.ninja ## run the micro-benchmarks, write build/benchm
 	@build/release/benchmarks/benchmarks --benchmark_out=build/benchmarks.json
 	@benchmarks/simulator.py build/benchmarks.json
 
+bench-earlier-jobs: program ## measure what the trials of an earlier job are worth to a search (two minutes)
+	@benchmarks/earlier_jobs.py --results $(RESULTS)/bench-earlier-jobs $(if $(REPEATS),--repeats $(REPEATS)) --oppa $(OPPA)
+
 GPU ?= measured
 bench-gpu: build/release/build.ninja ## measure the GPU of this machine and write experiments/{gpus,hardware}/$(GPU).toml (5 minutes)
 	@$(call compile,oppa)
