@@ -2,12 +2,14 @@
 
 import importlib.machinery
 import importlib.util
+import os
 import pathlib
 import statistics
 import sys
 import tempfile
 import tomllib
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.dont_write_bytecode = True
@@ -113,6 +115,10 @@ class LeaveOneOutTest(unittest.TestCase):
                             spec("b", ["kept"], [constant("dispatch", "frameworks/g.toml")]),
                             spec("c", ["more"], [constant("dispatch", "frameworks/h.toml")], pooled=False)])
         self.assertAlmostEqual(self.value("frameworks/f.toml", "dispatch"), 0.4)
+
+    def test_tables_of_the_repository_are_sources(self):
+        with unittest.mock.patch.dict(os.environ, OPPA_DATA=str(self.folder)):
+            self.assertEqual(set(self.script.sources()), {"llama3_405b", "qi2024", "torchtitan2024"})
 
     def test_nothing_is_fitted_without_a_table(self):
         (self.folder / "clusters").mkdir()
