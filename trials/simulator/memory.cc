@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "trials/simulator/sharding.h"
+
 namespace trials {
 namespace {
 
@@ -50,7 +52,8 @@ struct MemoryParts : RankMemory {
     if (Offloaded()) {
       return 0.0;
     }
-    if (fsdp() && framework.sharding.no_sync && shared.microbatches > 1) {
+    if (fsdp() && ScattersOnce(framework, shared.pp) &&
+        shared.microbatches > 1) {
       return framework.GradientBytes(element_bytes) *
              (stage.parameters + stage.expert_parameters);
     }
@@ -74,6 +77,9 @@ struct MemoryParts : RankMemory {
   [[nodiscard]] double GatheredBytes() const {
     if (shared.zero_stage < 3) {
       return 0.0;
+    }
+    if (fsdp() && shared.pp > 1) {  // stages keep what backward passes gather
+      return element_bytes * (stage.parameters + stage.expert_parameters);
     }
     const double gradient =
         framework.sharding.fsdp ? framework.GradientBytes(element_bytes) : 0.0;

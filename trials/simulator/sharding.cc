@@ -58,9 +58,10 @@ double ByBuckets(const Messages& messages, const ShardedChunk& chunk,
 double ByBlocks(Pass pass, const Messages& messages, const ShardedChunk& chunk,
                 const ParallelConfig& config, double compute_s,
                 double slowdown) {
-  // The mean over the microbatches, of which one scatters with no_sync.
-  const double share =
-      messages.framework.sharding.no_sync ? 1.0 / config.microbatches : 1.0;
+  // The mean over the microbatches.
+  const double share = ScattersOnce(messages.framework, config.pp)
+                           ? 1.0 / config.microbatches
+                           : 1.0;
   const bool gathers_ends =
       pass == Pass::kForward && chunk.end_parameters > 0.0;
   const double block_s = messages.Gather(chunk.block_parameters) +
@@ -75,6 +76,10 @@ double ByBlocks(Pass pass, const Messages& messages, const ShardedChunk& chunk,
 }
 
 }  // namespace
+
+bool ScattersOnce(const Framework& framework, int pp) {
+  return framework.sharding.fsdp && (framework.sharding.no_sync || pp > 1);
+}
 
 double ShardingTime(Pass pass, const ShardedChunk& chunk,
                     const ShardLinks& links, const ParallelConfig& config,

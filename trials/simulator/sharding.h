@@ -18,6 +18,11 @@ struct ShardedChunk {
 
 enum class Pass { kForward, kBackward };
 
+// FSDP's gradients stay whole on every rank until the last microbatch: with
+// no_sync, and in a pipeline, whose stages scatter them after their last
+// backward pass (torch.distributed.pipelining, stage.py).
+[[nodiscard]] bool ScattersOnce(const Framework& framework, int pp);
+
 // Exposed time of what ZeRO 3 communicates for a chunk in one pass, which
 // computes for `compute_s`: forward gathers parameters; backward repeats that
 // and scatters gradients (in fp32 if the framework reduces so). 0 without ZeRO

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "common/units.h"
+#include "trials/simulator/sharding.h"
 
 namespace trials {
 namespace {
@@ -64,7 +65,7 @@ struct StageEnd {
         sync);
     AddSync(experts, stage.expert_modules, stage.links.expert_dp,
             stage.links.expert_dp, sync);
-    if (shared.zero_stage == 2 && !framework.sharding.no_sync) {
+    if (shared.zero_stage == 2 && !ScattersOnce(framework, shared.pp)) {
       // A rank keeps only its shard of the gradients, so the gradients of every
       // microbatch are scattered before the next ones arrive.
       sync.reduce.exposed_s *= shared.microbatches;

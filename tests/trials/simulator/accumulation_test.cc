@@ -1,4 +1,4 @@
-// Gradient accumulation without a pipeline, against hand arithmetic.
+// Gradient accumulation, against hand arithmetic.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -100,6 +100,28 @@ TEST(Accumulation, WithoutSynchronizationGradientsAreWhole) {
     EXPECT_NEAR(gradients(2, false), 4.0 * parameters / kDp, 1.0);
     EXPECT_EQ(gradients(1, true), gradients(1, false));
   }
+}
+
+TEST(Accumulation, StagesOfAPipelineScatterFsdpsGradientsOncePerStep) {
+  Workload workload = SmallWorkload();
+  const auto step = [&](int microbatches, int zero_stage, bool no_sync) {
+    workload.batch_size = kDp * microbatches;
+    const Simulator simulator(workload, SmallCluster(), {Fsdp(no_sync)});
+    return simulator.Simulate({.dp = kDp / 2,
+                               .pp = 2,
+                               .zero_stage = zero_stage,
+                               .overlap_zero_comm = false,
+                               .microbatches = microbatches});
+  };
+  for (const int zero_stage : {2, 3}) {
+    EXPECT_EQ(step(4, zero_stage, false), step(4, zero_stage, true));
+  }
+  EXPECT_NEAR(step(4, 2, false).time.data_s, step(8, 2, false).time.data_s,
+              1e-12);
+  // What a backward pass gathers stays, as with ZeRO 2.
+  workload.model.layers = 32;
+  EXPECT_GE(step(4, 3, false).memory.buffers_bytes,
+            step(4, 2, false).memory.parameters_bytes);
 }
 
 TEST(Accumulation, MoreMicrobatchesOfTheSameSizeNeedTheSameMemory) {

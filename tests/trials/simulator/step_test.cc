@@ -150,11 +150,11 @@ TEST(StageSync, ZeroStage2ReducesTheGradientsOfEveryMicrobatch) {
           .reduce.exposed_s;
   EXPECT_GT(one_s, 0.0);
   EXPECT_DOUBLE_EQ(four_s, 4 * one_s);
+  syncs.problem.framework.sharding.fsdp = true;
   syncs.problem.framework.sharding.no_sync = true;
   EXPECT_DOUBLE_EQ(
-      syncs.Sync("dp=4,zero_stage=2,zero_bucket_mb=1000,microbatches=4")
-          .reduce.exposed_s,
-      one_s);
+      syncs.Sync("dp=4,zero_stage=2,microbatches=4").reduce.exposed_s,
+      syncs.Sync("dp=4,zero_stage=2").reduce.exposed_s);
 }
 
 // Experts are synchronized over their own ranks, in addition to the rest.
