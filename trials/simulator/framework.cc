@@ -126,6 +126,7 @@ std::vector<FrameworkField> FieldsOf(Framework& framework) {
       {"dispatch_backward_s", &dispatch.dispatch_backward_s},
       {"block_dispatch_s", &dispatch.block_dispatch_s},
       {"block_backward_dispatch_s", &dispatch.block_backward_dispatch_s},
+      {"expert_dispatch_s", &dispatch.expert_dispatch_s},
       {"dispatch_norm", &dispatch.dispatch_norm},
       {"step_overhead_s", &dispatch.step_overhead_s},
       {"microbatch_overhead_s", &dispatch.microbatch_overhead_s},

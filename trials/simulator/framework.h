@@ -243,6 +243,9 @@ struct Framework {
     // Python, bookkeeping of recomputation and of random states.
     double block_dispatch_s = 0.0;
     double block_backward_dispatch_s = 0.0;
+    // The same in each direction for the router, the dispatcher and the experts
+    // of a block.
+    double expert_dispatch_s = 0.0;
     // CPU and GPU time of an action combine to (cpu^n + gpu^n)^(1/n): kernels
     // vary in length and the CPU runs ahead by only a few of them, so sometimes
     // the CPU waits and sometimes the GPU. 0: the maximum of the two.

@@ -40,6 +40,8 @@ void AddBlock(const LayerShape& shape, Module& module) {
   }
   if (model.experts > 0) {
     AddExperts(shape, module);
+    module.AddDispatch(framework.dispatch.expert_dispatch_s,
+                       framework.dispatch.expert_dispatch_s);
   } else {
     AddFeedForward(shape, module);
   }

@@ -32,6 +32,21 @@ TEST(FfnOperators, ExpertRanksExchangeEveryCopy) {
                    1.5 * 2 * 2 * kTokens * kHidden);
 }
 
+TEST(FfnOperators, ExpertsTakeCpuTimeOfTheirOwnInBothDirections) {
+  Experts experts;
+  OperatorBytes& block = experts.block;
+  const LayerCost before = block.Block();
+  block.framework.dispatch.expert_dispatch_s = 0.5;
+  EXPECT_DOUBLE_EQ(block.Block().forward_dispatch_s,
+                   before.forward_dispatch_s + 0.5);
+  EXPECT_DOUBLE_EQ(block.Block().backward_dispatch_s,
+                   before.backward_dispatch_s + 0.5);
+  block.workload.model.experts = 0;
+  const LayerCost dense = block.Block();
+  block.framework.dispatch.expert_dispatch_s = 0.0;
+  EXPECT_DOUBLE_EQ(block.Block().forward_dispatch_s, dense.forward_dispatch_s);
+}
+
 // Each of two tensor-parallel ranks sends half of the tokens to whole experts.
 TEST(FfnOperators, WholeExpertsTakeTheTokensOfEachTensorParallelRank) {
   Experts experts;
