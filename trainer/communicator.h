@@ -120,13 +120,21 @@ class Fabric {
   virtual ~Fabric() = default;
   [[nodiscard]] double timeout_s() const { return timeout_s_; }
   // The end of `rank` in the group of `members` (ascending world ranks, `rank`
-  // among them). Every member calls it, in the same order on all ranks.
+  // among them). Every rank calls it, in the same order; of the first group,
+  // all ranks are members.
   // own_stream: operations run next to the compute stream and return events;
   // otherwise they run on the compute stream and return null (Send and Receive
   // always return events). device is that of the rank.
   [[nodiscard]] virtual std::unique_ptr<Communicator> Group(
       int rank, const std::string& name, const std::vector<int>& members,
       bool own_stream, Device& device) = 0;
+  // The same for members that only send and receive, each with the next one and
+  // the one before, in one direction between two of them.
+  [[nodiscard]] virtual std::unique_ptr<Communicator> Pipeline(
+      int rank, const std::string& name, const std::vector<int>& members,
+      Device& device) {
+    return Group(rank, name, members, false, device);
+  }
   // Ends the trial on every rank: pending and later operations throw Aborted.
   // The first reason counts, except that kOutOfMemory wins over kFailed.
   virtual void Abort(EndReason reason, const std::string& message) {

@@ -42,22 +42,22 @@ Rank::Rank(const Job& job, int world_rank,
 Rank::~Rank() = default;
 
 Communicator* Rank::AddGroup(const std::string& name,
-                             const std::vector<int>& members, bool own_stream) {
-  std::unique_ptr<Communicator> group =
-      fabric_.Group(context_.mesh.rank, name, members, own_stream, device_);
-  Communicator* communicator = group.get();
-  groups_.emplace_back(name, std::move(group));
-  return communicator;
+                             std::unique_ptr<Communicator> group) {
+  return groups_.emplace_back(name, std::move(group)).second.get();
 }
 
 void Rank::MakeGroups() {
   const Mesh& own = context_.mesh;
-  const auto group = [&](const std::string& name, bool own_stream, auto same) {
-    const std::vector<int> members = own.Members(same);
-    return members.size() > 1 ? AddGroup(name, members, own_stream) : nullptr;
+  const auto any_group = [&](const std::string& name, bool own_stream,
+                             auto same) {
+    return AddGroup(name, fabric_.Group(own.rank, name, own.Members(same),
+                                        own_stream, device_));
   };
-  world_ =
-      AddGroup("world", own.Members([](const Mesh&) { return true; }), false);
+  const auto group = [&](const std::string& name, bool own_stream, auto same) {
+    return own.Members(same).size() > 1 ? any_group(name, own_stream, same)
+                                        : nullptr;
+  };
+  world_ = any_group("world", false, [](const Mesh&) { return true; });
   const auto same_replica = [&own](const Mesh& m) {
     return m.dp_index == own.dp_index && m.cp_index == own.cp_index;
   };
@@ -92,19 +92,29 @@ void Rank::MakeGroups() {
   const auto pipeline = [&](const Mesh& m) {
     return same_replica(m) && m.tp_index == own.tp_index;
   };
-  forward_ = group("pp forward", false, pipeline);
-  backward_ = group("pp backward", false, pipeline);
-  const bool at_end = own.pp_index == 0 || own.pp_index == own.pp - 1;
-  if (own.pp > 1 && at_end && context_.model.tied_embeddings) {
-    replicas_.tied = group("tied", false, [&](const Mesh& m) {
-      return pipeline(m) && (m.pp_index == 0 || m.pp_index == m.pp - 1);
+  if (own.pp > 1) {
+    const auto stages = [&](const std::string& name) {
+      return AddGroup(name, fabric_.Pipeline(own.rank, name,
+                                             own.Members(pipeline), device_));
+    };
+    forward_ = stages("pp forward");
+    backward_ = stages("pp backward");
+  }
+  if (own.pp > 1 && context_.model.tied_embeddings) {
+    // A stage between the ends is alone.
+    const auto at_end = [](const Mesh& m) {
+      return m.pp_index == 0 || m.pp_index == m.pp - 1;
+    };
+    Communicator* tied = any_group("tied", false, [&](const Mesh& m) {
+      return m.rank == own.rank || (pipeline(m) && at_end(m) && at_end(own));
     });
+    replicas_.tied = at_end(own) ? tied : nullptr;
   }
   // Collectives take memory when they first run.
-  for (const auto& [name, group] : groups_) {
+  for (const auto& [name, made] : groups_) {
     double nothing = 0.0;
-    if (group.get() != forward_ && group.get() != backward_) {
-      group->SumOnHost({&nothing, 1});
+    if (made.get() != forward_ && made.get() != backward_) {
+      made->SumOnHost({&nothing, 1});
     }
   }
 }

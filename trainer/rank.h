@@ -67,7 +67,7 @@ class Rank {
   using Action = trials::Action;
 
   Communicator* AddGroup(const std::string& name,
-                         const std::vector<int>& members, bool own_stream);
+                         std::unique_ptr<Communicator> group);
   void MakeGroups();
   void MakeModel();
   void MakeRotary();

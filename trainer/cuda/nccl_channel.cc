@@ -27,9 +27,15 @@ class NcclChannel::TransferEvent final : public Event {
   std::shared_ptr<Task> task_;
 };
 
-NcclChannel::NcclChannel(NcclFabric& fabric, std::string name, bool sends,
+NcclChannel::NcclChannel(NcclFabric& fabric, std::string name,
+                         NcclConnection& connection, int peer, bool sends,
                          CudaDevice& device)
-    : fabric_(fabric), name_(std::move(name)), sends_(sends), device_(device) {
+    : fabric_(fabric),
+      name_(std::move(name)),
+      connection_(connection),
+      peer_(peer),
+      sends_(sends),
+      device_(device) {
   thread_ = std::thread([this] {
     try {
       Run();
@@ -64,8 +70,6 @@ EventPtr NcclChannel::Transfer(Tensor data) {
 
 void NcclChannel::Run() {
   device_.MakeCurrent();
-  // Of two ranks: the sender is the first.
-  const NcclConnection connection(fabric_, name_, sends_ ? 0 : 1, 2);
   const Stream stream;
   for (;;) {
     std::unique_lock lock(mutex_);
@@ -78,11 +82,11 @@ void NcclChannel::Run() {
     lock.unlock();
     task->ready->Precede(stream.get());
     const auto bytes = static_cast<std::size_t>(task->data.bytes());
-    connection.Done(sends_ ? ncclSend(task->data.data, bytes, ncclInt8, 1,
-                                      connection.get(), stream.get())
-                           : ncclRecv(task->data.data, bytes, ncclInt8, 0,
-                                      connection.get(), stream.get()),
-                    sends_ ? "ncclSend" : "ncclRecv");
+    connection_.Done(sends_ ? ncclSend(task->data.data, bytes, ncclInt8, peer_,
+                                       connection_.get(), stream.get())
+                            : ncclRecv(task->data.data, bytes, ncclInt8, peer_,
+                                       connection_.get(), stream.get()),
+                     sends_ ? "ncclSend" : "ncclRecv");
     auto done = std::make_shared<const Mark>(stream.get());
     lock.lock();
     task->done = std::move(done);

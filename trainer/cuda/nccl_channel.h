@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "trainer/communicator.h"
 #include "trainer/cuda/cuda_device.h"
 #include "trainer/cuda/nccl_connection.h"
 #include "trainer/cuda/streams.h"
@@ -18,11 +19,11 @@ namespace trainer::cuda {
 // One end of the transfers from a rank to another, with a connection, a stream
 // and a thread of its own, so that a transfer waits for nothing but those
 // before it: connections that both directions share would wait for each other.
-// The thread makes the connection.
 class NcclChannel {
  public:
-  NcclChannel(NcclFabric& fabric, std::string name, bool sends,
-              CudaDevice& device);
+  // connection: of the two ranks; peer: the other one's rank in it.
+  NcclChannel(NcclFabric& fabric, std::string name, NcclConnection& connection,
+              int peer, bool sends, CudaDevice& device);
   ~NcclChannel();
   NcclChannel(const NcclChannel&) = delete;
   NcclChannel& operator=(const NcclChannel&) = delete;
@@ -36,6 +37,8 @@ class NcclChannel {
 
   NcclFabric& fabric_;
   std::string name_;
+  NcclConnection& connection_;
+  int peer_;
   bool sends_;
   CudaDevice& device_;
   std::mutex mutex_;

@@ -12,13 +12,12 @@
 
 namespace trainer::cuda {
 
-NcclConnection::NcclConnection(NcclFabric& fabric, const std::string& name,
-                               int rank, int size)
-    : fabric_(fabric) {
-  const WaitPtr wait = fabric.BeginWait("the ranks of group " + name);
-  const std::string path = fabric.rendezvous() + "." + name;
+NcclConnection::NcclConnection(NcclFabric& fabric, int rank, int size)
+    : fabric_(fabric), rank_(rank) {
+  const WaitPtr wait = fabric.BeginWait("the ranks of the trial");
+  const std::string path = fabric.rendezvous() + ".id";
   ncclUniqueId id{};
-  if (rank == 0) {  // makes the id, which the others read
+  if (rank == 0) {
     Done(ncclGetUniqueId(&id), "ncclGetUniqueId");
     const std::string part = path + ".part";
     std::ofstream out(part, std::ios::binary);
@@ -42,6 +41,14 @@ NcclConnection::NcclConnection(NcclFabric& fabric, const std::string& name,
     std::error_code error;
     std::filesystem::remove(path, error);
   }
+}
+
+NcclConnection::NcclConnection(NcclFabric& fabric, const NcclConnection& world,
+                               int color)
+    : fabric_(fabric), rank_(world.rank_) {
+  const WaitPtr wait = fabric.BeginWait("the ranks of a group");
+  Done(ncclCommSplit(world.get(), color, rank_, &comm_, nullptr),
+       "ncclCommSplit");
 }
 
 NcclConnection::~NcclConnection() {

@@ -2,8 +2,6 @@
 
 #pragma once
 
-#include <string>
-
 #include <nccl.h>
 
 #include "trainer/cuda/nccl_fabric.h"
@@ -15,10 +13,12 @@ namespace trainer::cuda {
 // non-blocking communicator start a thread each and have to be polled.
 class NcclConnection {
  public:
-  // Every rank of the group calls it. `name` is unique in the trial.
+  // Of all ranks of the trial, through one file that rank 0 writes.
   // Errors: as Done.
-  NcclConnection(NcclFabric& fabric, const std::string& name, int rank,
-                 int size);
+  NcclConnection(NcclFabric& fabric, int rank, int size);
+  // Of the ranks of `world` that give the same `color`; none with
+  // NCCL_SPLIT_NOCOLOR. Every rank of `world` calls it, in the same order.
+  NcclConnection(NcclFabric& fabric, const NcclConnection& world, int color);
   ~NcclConnection();
   NcclConnection(const NcclConnection&) = delete;
   NcclConnection& operator=(const NcclConnection&) = delete;
@@ -30,6 +30,7 @@ class NcclConnection {
 
  private:
   NcclFabric& fabric_;
+  int rank_;  // in the trial
   ncclComm_t comm_ = nullptr;
 };
 

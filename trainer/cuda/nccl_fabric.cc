@@ -7,14 +7,11 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
-#include "common/hash.h"
 #include "trainer/cuda/cuda_device.h"
 #include "trainer/cuda/nccl_channel.h"
 #include "trainer/cuda/nccl_connection.h"
@@ -24,7 +21,7 @@ namespace trainer::cuda {
 namespace {
 
 constexpr auto kLookAgain = std::chrono::milliseconds(100);
-constexpr std::size_t kStagingBytes = 1 << 16;
+constexpr std::int64_t kStagingBytes = 1 << 16;
 
 ncclDataType_t TypeOf(int width) {
   return width == 2 ? ncclBfloat16 : width == 4 ? ncclFloat32 : ncclFloat64;
@@ -40,17 +37,28 @@ class MarkEvent final : public Event {
   cudaStream_t to_;
 };
 
+using ConnectionPtr = std::shared_ptr<NcclConnection>;
+
 class NcclCommunicator final : public Communicator {
  public:
+  // connections: one of all ranks for collectives, or, for a pipeline, in place
+  // i that of the ranks i and (i + 1) % size.
   NcclCommunicator(NcclFabric& fabric, std::string name, int rank, int size,
-                   bool own_stream, CudaDevice& device)
+                   bool own_stream, std::vector<ConnectionPtr> connections,
+                   CudaDevice& device)
       : fabric_(fabric),
         name_(std::move(name)),
         rank_(rank),
         size_(size),
         own_stream_(own_stream),
+        connections_(std::move(connections)),
         device_(device) {}
-  ~NcclCommunicator() override { cudaFree(staging_); }
+  ~NcclCommunicator() override {
+    channels_.clear();
+    if (fabric_.end_reason() == EndReason::kNone) {  // else it may never return
+      cudaFree(staging_);
+    }
+  }
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
@@ -62,21 +70,21 @@ class NcclCommunicator final : public Communicator {
       return ncclAllReduce(
           data.data, data.data, static_cast<std::size_t>(data.size),
           TypeOf(data.width), reduction == Reduction::kMax ? ncclMax : ncclSum,
-          connection_->get(), stream);
+          comm(), stream);
     });
   }
   EventPtr ReduceScatter(Tensor full, Tensor part) override {
     return Run("reduce-scatter", full.bytes(), [&](cudaStream_t stream) {
-      return ncclReduceScatter(
-          full.data, part.data, static_cast<std::size_t>(part.size),
-          TypeOf(part.width), ncclSum, connection_->get(), stream);
+      return ncclReduceScatter(full.data, part.data,
+                               static_cast<std::size_t>(part.size),
+                               TypeOf(part.width), ncclSum, comm(), stream);
     });
   }
   EventPtr AllGather(Tensor part, Tensor full) override {
     return Run("all-gather", full.bytes(), [&](cudaStream_t stream) {
       return ncclAllGather(part.data, full.data,
                            static_cast<std::size_t>(part.bytes()), ncclInt8,
-                           connection_->get(), stream);
+                           comm(), stream);
     });
   }
   EventPtr AllToAll(Tensor from, std::span<const std::int64_t> send_counts,
@@ -98,39 +106,50 @@ class NcclCommunicator final : public Communicator {
   }
 
   void SumOnHost(std::span<double> values) override {
-    const WaitPtr wait = Stage(values.size_bytes());
-    Copy(values.data(), staging_, values.size_bytes());
-    connection_->Done(
-        ncclAllReduce(staging_, staging_, values.size(), ncclFloat64, ncclSum,
-                      connection_->get(), stream_.get()),
-        "ncclAllReduce");
-    Copy(staging_, values.data(), values.size_bytes());
+    const auto bytes = static_cast<std::int64_t>(values.size_bytes());
+    const Tensor staged = Stage(bytes);
+    device_.FromHost(values.data(), staged);
+    Collective("sum of host memory", [&] {
+      return ncclAllReduce(staged.data, staged.data, values.size(), ncclFloat64,
+                           ncclSum, comm(), device_.stream());
+    });
+    device_.ToHost(staged, values.data());
   }
   void ExchangeOnHost(std::span<const std::int64_t> sent,
                       std::span<std::int64_t> received) override {
-    Count("exchange on the host", static_cast<std::int64_t>(sent.size_bytes()));
-    const WaitPtr wait = Stage(sent.size_bytes() + received.size_bytes());
-    Copy(sent.data(), staging_, sent.size_bytes());
+    const auto bytes = static_cast<std::int64_t>(sent.size_bytes());
+    Count("exchange on the host", bytes);
+    const Tensor both = Stage(2 * bytes);
+    device_.FromHost(sent.data(), both.Slice(0, bytes));
     const std::vector<std::int64_t> each(
         size_, static_cast<std::int64_t>(sent.size()) / size_);
-    auto* bytes = static_cast<std::byte*>(staging_);
-    connection_->Done(ExchangeParts(bytes, each, bytes + sent.size_bytes(),
-                                    each, sizeof(std::int64_t), stream_.get()),
-                      "ncclSend, ncclRecv");
-    Copy(bytes + sent.size_bytes(), received.data(), received.size_bytes());
+    Collective("exchange of host memory", [&] {
+      return ExchangeParts(both.data, each, both.data + bytes, each,
+                           sizeof(std::int64_t), device_.stream());
+    });
+    device_.ToHost(both.From(bytes), received.data());
   }
 
  private:
+  [[nodiscard]] ncclComm_t comm() const { return connections_[0]->get(); }
+
+  template <typename Call>
+  void Collective(const char* operation, const Call& call) {
+    fabric_.Check();
+    const WaitPtr wait =
+        fabric_.BeginWait(fmt::format("{} of group {}", operation, name_));
+    connections_[0]->Done(call(), operation);
+  }
+
   template <typename Call>
   EventPtr Run(const char* operation, std::int64_t bytes, const Call& call) {
     Count(operation, bytes);
-    const WaitPtr wait = Begin(operation);
     if (!own_stream_) {
-      connection_->Done(call(device_.stream()), operation);
+      Collective(operation, [&] { return call(device_.stream()); });
       return nullptr;
     }
     Mark(device_.stream()).Precede(stream_.get());
-    connection_->Done(call(stream_.get()), operation);
+    Collective(operation, [&] { return call(stream_.get()); });
     return std::make_shared<MarkEvent>(stream_.get(), device_.stream());
   }
 
@@ -145,10 +164,10 @@ class NcclCommunicator final : public Communicator {
       const auto sent = static_cast<std::size_t>(send_counts[r] * width);
       const auto received = static_cast<std::size_t>(receive_counts[r] * width);
       if (sent > 0) {
-        ncclSend(from, sent, ncclInt8, r, connection_->get(), stream);
+        ncclSend(from, sent, ncclInt8, r, comm(), stream);
       }
       if (received > 0) {
-        ncclRecv(to, received, ncclInt8, r, connection_->get(), stream);
+        ncclRecv(to, received, ncclInt8, r, comm(), stream);
       }
       from += sent;
       to += received;
@@ -159,23 +178,17 @@ class NcclCommunicator final : public Communicator {
   NcclChannel& Channel(int from, int to) {
     std::unique_ptr<NcclChannel>& channel = channels_[{from, to}];
     if (channel == nullptr) {
+      const int peer = from == rank_ ? to : from;
       channel = std::make_unique<NcclChannel>(
-          fabric_, fmt::format("{}.{}-to-{}", name_, from, to), from == rank_,
-          device_);
+          fabric_, fmt::format("{}.{}-to-{}", name_, from, to),
+          *connections_[to == (from + 1) % size_ ? from : to],
+          peer > rank_ ? 1 : 0, from == rank_, device_);
     }
     return *channel;
   }
 
-  // The group connects at its first collective: one that only has channels
-  // takes no memory for rings.
-  [[nodiscard]] WaitPtr Begin(const char* operation) {
-    fabric_.Check();
-    if (!connection_.has_value()) {
-      connection_.emplace(fabric_, name_, rank_, size_);
-    }
-    return fabric_.BeginWait(fmt::format("{} of group {}", operation, name_));
-  }
-  [[nodiscard]] WaitPtr Stage(std::size_t bytes) {
+  // Memory of the device for what comes from that of the host.
+  [[nodiscard]] Tensor Stage(std::int64_t bytes) {
     if (bytes > kStagingBytes) {
       throw std::invalid_argument(fmt::format(
           "{} bytes between hosts: at most {}", bytes, kStagingBytes));
@@ -183,14 +196,7 @@ class NcclCommunicator final : public Communicator {
     if (staging_ == nullptr) {
       cuda::Check(cudaMalloc(&staging_, kStagingBytes), "cudaMalloc");
     }
-    return Begin("an exchange between hosts");
-  }
-  // Returns when it is done.
-  void Copy(const void* from, void* to, std::size_t bytes) {
-    cuda::Check(
-        cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_.get()),
-        "cudaMemcpyAsync");
-    cuda::Check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
+    return {static_cast<std::byte*>(staging_), bytes, 1};
   }
 
   NcclFabric& fabric_;
@@ -198,12 +204,17 @@ class NcclCommunicator final : public Communicator {
   int rank_;
   int size_;
   bool own_stream_;
+  std::vector<ConnectionPtr> connections_;
   CudaDevice& device_;
   Stream stream_;
-  std::optional<NcclConnection> connection_;
   void* staging_ = nullptr;
   std::map<std::pair<int, int>, std::unique_ptr<NcclChannel>> channels_;
 };
+
+int PlaceOf(int rank, const std::vector<int>& members) {
+  return static_cast<int>(std::find(members.begin(), members.end(), rank) -
+                          members.begin());
+}
 
 // Strongest first: running out of memory explains the failures that follow.
 constexpr std::array<EndReason, 3> kReasons = {
@@ -216,17 +227,40 @@ NcclFabric::NcclFabric(std::string rendezvous, double timeout_s)
       rendezvous_(std::move(rendezvous)),
       watchdog_([this](const std::stop_token& stop) { Watch(stop); }) {}
 
+NcclFabric::~NcclFabric() = default;
+
 std::unique_ptr<Communicator> NcclFabric::Group(int rank,
                                                 const std::string& name,
                                                 const std::vector<int>& members,
                                                 bool own_stream,
                                                 Device& device) {
-  const std::string text = fmt::format("{} {}", name, fmt::join(members, ","));
-  const auto own = std::find(members.begin(), members.end(), rank);
+  const int size = static_cast<int>(members.size());
+  ConnectionPtr connection;
+  if (world_ == nullptr) {
+    connection = world_ = std::make_shared<NcclConnection>(*this, rank, size);
+  } else {
+    connection =
+        std::make_shared<NcclConnection>(*this, *world_, members.front());
+  }
   return std::make_unique<NcclCommunicator>(
-      *this, fmt::format("{}-{:016x}", name, common::Hash(text)),
-      static_cast<int>(own - members.begin()), static_cast<int>(members.size()),
-      own_stream, dynamic_cast<CudaDevice&>(device));
+      *this, name, PlaceOf(rank, members), size, own_stream,
+      std::vector{connection}, dynamic_cast<CudaDevice&>(device));
+}
+
+std::unique_ptr<Communicator> NcclFabric::Pipeline(
+    int rank, const std::string& name, const std::vector<int>& members,
+    Device& device) {
+  const int own = PlaceOf(rank, members);
+  const int size = static_cast<int>(members.size());
+  std::vector<ConnectionPtr> connections;
+  for (int i = 0; i < size; ++i) {
+    const bool mine = own == i || own == (i + 1) % size;
+    connections.push_back(std::make_shared<NcclConnection>(
+        *this, *world_, mine ? members.front() : NCCL_SPLIT_NOCOLOR));
+  }
+  return std::make_unique<NcclCommunicator>(*this, name, own, size, false,
+                                            std::move(connections),
+                                            dynamic_cast<CudaDevice&>(device));
 }
 
 std::string NcclFabric::EndFile(EndReason reason) const {

@@ -14,9 +14,11 @@
 
 namespace trainer::cuda {
 
-// Groups are communicators of NCCL. Their ids, and the end of the trial, are
-// exchanged through files whose names begin with `rendezvous`, a path on a file
-// system of all hosts that no other trial uses.
+class NcclConnection;
+
+// Groups are communicators of NCCL, split from the one of all ranks. Its id,
+// and the end of the trial, are exchanged through files whose names begin with
+// `rendezvous`, a path on a file system of all hosts that no other trial uses.
 //
 // NCCL chooses the order of sums, which is the same each time for the same
 // placement of ranks.
@@ -29,10 +31,14 @@ namespace trainer::cuda {
 class NcclFabric final : public Fabric {
  public:
   NcclFabric(std::string rendezvous, double timeout_s);
+  ~NcclFabric() override;
 
   [[nodiscard]] std::unique_ptr<Communicator> Group(
       int rank, const std::string& name, const std::vector<int>& members,
       bool own_stream, Device& device) override;
+  [[nodiscard]] std::unique_ptr<Communicator> Pipeline(
+      int rank, const std::string& name, const std::vector<int>& members,
+      Device& device) override;
   void Abort(EndReason reason, const std::string& message) override;
   [[nodiscard]] WaitPtr BeginWait(const std::string& what) override;
   [[nodiscard]] const std::string& rendezvous() const { return rendezvous_; }
@@ -46,6 +52,7 @@ class NcclFabric final : public Fabric {
   void Watch(const std::stop_token& stop);
 
   std::string rendezvous_;
+  std::shared_ptr<NcclConnection> world_;  // of all ranks: the first group's
   std::mutex mutex_;
   std::list<Waiting> waits_;
   std::jthread watchdog_;  // last: it uses the others

@@ -113,4 +113,13 @@ TEST_F(NcclProcesses, ARankThatDiesOrHasNoMemoryEndsTheOthers) {
               Each(AllOf(HasSubstr("out_of_memory"), HasSubstr("exit 0"))));
 }
 
+TEST_F(NcclProcesses, NcclWithoutMemoryIsOutOfMemory) {
+  ::setenv("NCCL_STAND_IN_HAS_NO_MEMORY", "1", 1);
+  const auto outputs = Run(2, kGpt2, "--config dp=2");
+  ::unsetenv("NCCL_STAND_IN_HAS_NO_MEMORY");
+  EXPECT_THAT(outputs,
+              Each(AllOf(HasSubstr("out_of_memory"), HasSubstr("ncclCommSplit"),
+                         HasSubstr("exit 0"))));
+}
+
 }  // namespace trainer::nccl_test

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -19,6 +20,7 @@
 struct ncclComm {
   std::string prefix;  // of the names of its messages
   int rank = 0, size = 1;
+  int splits = 0;
   std::map<std::pair<int, bool>, int>
       messages;  // so far, by peer and direction
 };
@@ -102,7 +104,9 @@ void ReduceType(const std::vector<Bytes>& all, std::size_t begin,
 }  // namespace
 
 const char* ncclGetErrorString(ncclResult_t /*result*/) { return "error"; }
-const char* ncclGetLastError(ncclComm_t /*comm*/) { return ""; }
+const char* ncclGetLastError(ncclComm_t /*comm*/) {
+  return "Cuda failure 2 'out of memory'";  // the only one it has
+}
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   static std::atomic<int> number = 0;
@@ -114,8 +118,35 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id,
                               int rank) {
-  *comm = new ncclComm{id.internal, rank, size, {}};
+  *comm = new ncclComm{id.internal, rank, size, 0, {}};
   Exchange(**comm, "", 1);
+  return ncclSuccess;
+}
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key,
+                           ncclComm_t* part, ncclConfig_t* /*config*/) {
+  if (std::getenv("NCCL_STAND_IN_HAS_NO_MEMORY") != nullptr) {
+    return ncclUnhandledCudaError;
+  }
+  const std::array<int, 2> own = {color, key};
+  std::vector<int> keys;  // of this color
+  for (const Bytes& other : Exchange(*comm, own.data(), sizeof(own))) {
+    std::array<int, 2> value{};
+    std::memcpy(value.data(), other.data(), sizeof(value));
+    if (value[0] == color) {
+      keys.push_back(value[1]);
+    }
+  }
+  std::sort(keys.begin(), keys.end());
+  const std::string name = comm->prefix + "." + std::to_string(comm->splits++) +
+                           "." + std::to_string(color);
+  const auto place = std::find(keys.begin(), keys.end(), key) - keys.begin();
+  *part = color == NCCL_SPLIT_NOCOLOR
+              ? nullptr
+              : new ncclComm{name,
+                             static_cast<int>(place),
+                             static_cast<int>(keys.size()),
+                             0,
+                             {}};
   return ncclSuccess;
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {

@@ -14,7 +14,7 @@ using ncclComm_t = struct ncclComm*;
 struct ncclUniqueId {
   char internal[128];
 };
-enum ncclResult_t { ncclSuccess };
+enum ncclResult_t { ncclSuccess, ncclUnhandledCudaError };
 enum ncclDataType_t { ncclInt8, ncclFloat32, ncclFloat64, ncclBfloat16 };
 enum ncclRedOp_t { ncclSum, ncclMax };
 
@@ -23,6 +23,10 @@ const char* ncclGetLastError(ncclComm_t comm);
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id,
                               int rank);
+#define NCCL_SPLIT_NOCOLOR -1
+struct ncclConfig_t;
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key,
+                           ncclComm_t* part, ncclConfig_t* config);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 ncclResult_t ncclGroupStart();
