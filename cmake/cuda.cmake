@@ -24,4 +24,9 @@ if(CMAKE_CUDA_COMPILER)
   # The package of NCCL for Python has no libnccl.so.
   find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ENV NCCL_HOME ${CUDAToolkit_LIBRARY_DIR} PATH_SUFFIXES lib)
   find_path(NCCL_INCLUDE nccl.h HINTS ENV NCCL_HOME ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
+  # cuDNN, and its frontend, which is headers only: `pip install --no-deps --target build/cudnn-frontend
+  # nvidia-cudnn-frontend==1.14.1`. Later ones need NVRTC.
+  find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ENV CUDNN_HOME ${CUDAToolkit_LIBRARY_DIR} PATH_SUFFIXES lib)
+  find_path(CUDNN_INCLUDE cudnn.h HINTS ENV CUDNN_HOME ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
+  find_path(CUDNN_FRONTEND_INCLUDE cudnn_frontend.h HINTS ${CMAKE_SOURCE_DIR}/build/cudnn-frontend PATH_SUFFIXES include)
 endif()

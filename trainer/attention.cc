@@ -140,11 +140,8 @@ class Attention : public Core {
     const Context& c = context_;
     Array y = c.New(c.tokens * width);
     c.Linear(c.tokens, hidden_, width, x,
-             weight_->weight.Slice(begin * hidden_, width * hidden_), y.get());
-    if (bias_ != nullptr) {
-      c.device.AddBias(c.tokens, width, bias_->weight.Slice(begin, width),
-                       y.get());
-    }
+             weight_->weight.Slice(begin * hidden_, width * hidden_), y.get(),
+             bias_ == nullptr ? Tensor{} : bias_->weight.Slice(begin, width));
     return y;
   }
   void ProjectBackward(Tensor dy, Tensor x, std::int64_t begin,

@@ -98,9 +98,9 @@ struct Context {
     return {arena, region, size, sizeof(std::int32_t)};
   }
 
-  // y [rows, outputs] = x [rows, inputs] weight^T.
+  // y [rows, outputs] = x [rows, inputs] weight^T + bias (or empty).
   void Linear(std::int64_t rows, std::int64_t inputs, std::int64_t outputs,
-              Tensor x, Tensor weight, Tensor y) const {
+              Tensor x, Tensor weight, Tensor y, Tensor bias = {}) const {
     device.Gemm({.transpose_b = true,
                  .m = rows,
                  .n = outputs,
@@ -108,7 +108,7 @@ struct Context {
                  .lda = inputs,
                  .ldb = inputs,
                  .ldc = outputs},
-                x, weight, y);
+                x, weight, y, bias);
   }
   // dweight += dy^T x, dx = dy weight + beta dx.
   void LinearBackward(std::int64_t rows, std::int64_t inputs,
@@ -122,7 +122,7 @@ struct Context {
                  .ldb = inputs,
                  .ldc = inputs,
                  .beta = 1.0},
-                dy, x, dweight);
+                dy, x, dweight, {});
     device.Gemm({.m = rows,
                  .n = inputs,
                  .k = outputs,
@@ -130,7 +130,7 @@ struct Context {
                  .ldb = inputs,
                  .ldc = inputs,
                  .beta = beta},
-                dy, weight, dx);
+                dy, weight, dx, {});
   }
 
   // All tokens from the rank's shard; empty where they are the same, so that

@@ -51,7 +51,7 @@ class CountingDevice : public Device {
   void Generate(const Slab&, Tensor) override {}
   void SwapLeading(std::int64_t, std::int64_t, std::int64_t, Tensor,
                    Tensor) override {}
-  void Gemm(const GemmShape&, Tensor, Tensor, Tensor) override {}
+  void Gemm(const GemmShape&, Tensor, Tensor, Tensor, Tensor) override {}
   void NormForward(const NormArgs&) override {}
   void NormBackward(const NormArgs&) override {}
   void AddBias(std::int64_t, std::int64_t, Tensor, Tensor) override {}

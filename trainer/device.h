@@ -13,7 +13,8 @@ enum class NormKind { kLayer, kRms };
 // kSwiGlu is gated: its input is [rows, 2 cols], the gate before the up half.
 enum class Activation { kGelu, kGeluTanh, kSwiGlu };
 
-// C = alpha op(A) op(B) + beta C, all row-major; op(A) is [m, k], op(B) [k, n].
+// C = alpha op(A) op(B) + beta C + bias, all row-major; op(A) is [m, k], op(B)
+// [k, n], bias (or empty) [n].
 struct GemmShape {
   bool transpose_a = false;
   bool transpose_b = false;
@@ -60,12 +61,12 @@ struct NormArgs {
   Tensor dy, dx, dscale, dshift;  // all but dy += (dx is an accumulator)
 };
 
-// x += bias (or empty), y = activation(x). x is [rows, cols] or, if gated,
-// [rows, 2 cols]; y is [rows, cols].
+// y = activation(x). x is [rows, cols] or, if gated, [rows, 2 cols]; y is
+// [rows, cols].
 struct ActivationArgs {
   Activation kind = Activation::kGelu;
   std::int64_t rows = 0, cols = 0;
-  Tensor bias, x, y;
+  Tensor x, y;
   Tensor dy, dx;  // dx =
 
   [[nodiscard]] std::int64_t inputs() const {
@@ -172,7 +173,8 @@ class Device {
                            Tensor from, Tensor to) = 0;
 
   // ---- matrix product ----
-  virtual void Gemm(const GemmShape& shape, Tensor a, Tensor b, Tensor c) = 0;
+  virtual void Gemm(const GemmShape& shape, Tensor a, Tensor b, Tensor c,
+                    Tensor bias) = 0;
 
   // ---- operators on rows ----
   virtual void NormForward(const NormArgs& args) = 0;

@@ -95,9 +95,13 @@ class CpuDevice : public Device {
     }
   }
 
-  void Gemm(const GemmShape& shape, Tensor a, Tensor b, Tensor c) override {
+  void Gemm(const GemmShape& shape, Tensor a, Tensor b, Tensor c,
+            Tensor bias) override {
     if (shape.m > 0 && shape.n > 0 && shape.k > 0) {
       CpuGemm(shape, Data(a), Data(b), Data(c));
+    }
+    if (!bias.empty()) {
+      AddBias(shape.m, shape.n, bias, c);
     }
   }
 
@@ -144,10 +148,9 @@ class CpuDevice : public Device {
   void ActivationForward(const ActivationArgs& a) override {
     CheckSizes(a.rows * a.inputs(), {a.x});
     CheckSizes(a.rows * a.cols, {a.y});
-    CheckSizes(a.inputs(), {a.bias});
     for (std::int64_t i = 0; i < a.rows; ++i) {
-      ActivationForwardRow(a.kind, a.cols, Data(a.bias),
-                           Data(a.x) + i * a.inputs(), Data(a.y) + i * a.cols);
+      ActivationForwardRow(a.kind, a.cols, Data(a.x) + i * a.inputs(),
+                           Data(a.y) + i * a.cols);
     }
   }
   void ActivationBackward(const ActivationArgs& a) override {

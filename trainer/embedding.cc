@@ -171,7 +171,7 @@ class Embedding : public Unit {
                    .ldb = c.model.patch_size,
                    .ldc = c.model.patch_size,
                    .beta = 1.0},
-                  dx, OwnPatches(batch), patches_->gradient);
+                  dx, OwnPatches(batch), patches_->gradient, {});
   }
 
   const Context& context_;

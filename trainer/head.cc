@@ -83,11 +83,10 @@ class Head : public Unit {
       saved.arrays[kHeadFinal] = c.New(shard * cols_);
       saved.arrays[kHeadActStatistics] = c.NewWide(2 * shard);
       c.Linear(shard, cols_, cols_, Normalized(saved), transform_->weight,
-               saved[kHeadDense]);
+               saved[kHeadDense], transform_bias_->weight);
       c.device.ActivationForward({.kind = Activation::kGelu,
                                   .rows = shard,
                                   .cols = cols_,
-                                  .bias = transform_bias_->weight,
                                   .x = saved[kHeadDense],
                                   .y = saved[kHeadAct]});
       transform_norm_->Forward(c, saved[kHeadAct], saved[kHeadFinal],
@@ -98,10 +97,8 @@ class Head : public Unit {
     saved.arrays[kHeadLogits] = c.New(Rows() * stride_);
     c.Linear(Rows(), cols_, stride_,
              Context::All(rows, Context::All(all, Features(saved))),
-             weight_->weight, saved[kHeadLogits]);
-    if (bias_ != nullptr) {
-      c.device.AddBias(Rows(), stride_, bias_->weight, saved[kHeadLogits]);
-    }
+             weight_->weight, saved[kHeadLogits],
+             bias_ == nullptr ? Tensor{} : bias_->weight);
     (void)batch;
     return {};
   }

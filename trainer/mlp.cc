@@ -41,14 +41,10 @@ Mlp::Mlp(const Context& owner, ParameterStore& store, const std::string& name,
 
 void Mlp::Forward(std::int64_t rows, Tensor x, Tensor hidden, Tensor act,
                   Tensor y) const {
-  context.Linear(rows, cols, inputs, x, up->weight, hidden);
+  context.Linear(rows, cols, inputs, x, up->weight, hidden,
+                 bias == nullptr ? Tensor{} : bias->weight);
   context.device.ActivationForward(
-      {.kind = activation,
-       .rows = rows,
-       .cols = ffn,
-       .bias = bias == nullptr ? Tensor{} : bias->weight,
-       .x = hidden,
-       .y = act});
+      {.kind = activation, .rows = rows, .cols = ffn, .x = hidden, .y = act});
   context.Linear(rows, ffn, cols, act, down->weight, y);
 }
 

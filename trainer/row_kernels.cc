@@ -166,14 +166,7 @@ OPPA_INLINE void NormBackwardRowOf(const NormRow<T>& norm, const T* dy,
 
 template <typename T>
 OPPA_INLINE void ActivationForwardRowOf(Activation kind, std::int64_t cols,
-                                        const T* bias, T* x, T* y) {
-  if (bias != nullptr) {
-    const std::int64_t inputs = kind == Activation::kSwiGlu ? 2 * cols : cols;
-#pragma omp simd
-    for (std::int64_t i = 0; i < inputs; ++i) {
-      x[i] += bias[i];
-    }
-  }
+                                        const T* x, T* y) {
   if (kind == Activation::kSwiGlu) {
 #pragma omp simd
     for (std::int64_t i = 0; i < cols; ++i) {
@@ -331,8 +324,8 @@ OPPA_INLINE void AdamRowOf(const AdamOptions& options, std::int64_t count,
     NormBackwardRowOf(norm, dy, x, statistics, dx, dscale, dshift);            \
   }                                                                            \
   OPPA_VERSIONS void ActivationForwardRow(Activation kind, std::int64_t cols,  \
-                                          const T* bias, T* x, T* y) {         \
-    ActivationForwardRowOf(kind, cols, bias, x, y);                            \
+                                          const T* x, T* y) {                  \
+    ActivationForwardRowOf(kind, cols, x, y);                                  \
   }                                                                            \
   OPPA_VERSIONS void ActivationBackwardRow(Activation kind, std::int64_t cols, \
                                            const T* dy, const T* x, T* dx) {   \

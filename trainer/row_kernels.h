@@ -31,10 +31,9 @@ template <typename T>
 void NormBackwardRow(const NormRow<T>& norm, const T* dy, const T* x,
                      const T* statistics, T* dx, T* dscale, T* dshift);
 
-// One row; bias may be null. A gated row has 2 cols inputs.
+// One row. A gated row has 2 cols inputs.
 template <typename T>
-void ActivationForwardRow(Activation kind, std::int64_t cols, const T* bias,
-                          T* x, T* y);
+void ActivationForwardRow(Activation kind, std::int64_t cols, const T* x, T* y);
 template <typename T>
 void ActivationBackwardRow(Activation kind, std::int64_t cols, const T* dy,
                            const T* x, T* dx);

@@ -1,27 +1,39 @@
-// Attention that never stores its scores.
+// Attention that stores the log-sum-exp of its scores, not the scores.
 
 #pragma once
+
+#include <memory>
 
 #include "trainer/cuda/platform.h"
 #include "trainer/device.h"
 
 namespace trainer::cuda {
 
-// Bytes of one of the two vectors that backward reads: log-sum-exp of the
-// scores of each query, and <dout, out>.
+// Bytes of one of the two vectors that backward reads, float [batch, heads,
+// queries]: the log-sum-exp of the scores, in `kept`, and <dout, out>.
 [[nodiscard]] std::int64_t AttentionStatisticsBytes(
     const AttentionShape& shape);
 
-// out = softmax(q k^T / sqrt(head_size)) v, as in Device::AttentionForward. The
-// tiles of scores live in registers, and a running maximum and sum rescale the
-// result. kept: float log-sum-exp [batch, heads, queries] or empty, as is out.
-// Source: Dao (2023), FlashAttention-2, Algorithm 1.
-void AttentionForward(const AttentionArgs& args, cudaStream_t stream);
+// Without tensor cores, for numbers and heads of any size: as in
+// Device::AttentionForward and AttentionBackward, with `kept`. scratch: <dout,
+// out>. No sum depends on the order of blocks.
+void PlainAttentionForward(const AttentionArgs& args, cudaStream_t stream);
+void PlainAttentionBackward(const AttentionArgs& args, cudaStream_t stream);
 
-// Two kernels compute the scores again: one owns queries and sums dq, one owns
-// keys and sums dk and dv over the queries of all heads that share them. So no
-// sum depends on the order of blocks. scratch: <dout, out> as `kept`.
-// Source: ibid., Algorithm 2, whose atomic sums of dq the first kernel avoids.
-void AttentionBackward(const AttentionArgs& args, cudaStream_t stream);
+// Attention by a library.
+class FusedAttention {
+ public:
+  virtual ~FusedAttention() = default;
+  // Scratch memory of both directions; 0 where there are no kernels.
+  [[nodiscard]] virtual std::int64_t ScratchBytes(
+      const AttentionShape& shape) = 0;
+  // False: there is no kernel for the shape.
+  // Errors: throws std::runtime_error.
+  [[nodiscard]] virtual bool Run(const AttentionArgs& args, bool backward,
+                                 cudaStream_t stream) = 0;
+};
+
+// Of bfloat16 numbers, by cuDNN.
+[[nodiscard]] std::unique_ptr<FusedAttention> MakeFusedAttention();
 
 }  // namespace trainer::cuda

@@ -1,6 +1,8 @@
 // The memory of a device, and the functions on vectors of numbers.
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -13,18 +15,30 @@
 namespace trainer::cuda {
 namespace {
 
-template <typename From, typename To>
-__global__ void ConvertKernel(std::int64_t count, const From* from, To* to) {
-  for (std::int64_t i = FlatIndex(); i < count; i += FlatStride()) {
-    to[i] = Round<To>(ToFloat(from[i]));
+// to = from, or += with kAdds.
+template <typename From, typename To, int kWidth, bool kAdds>
+__global__ void ConvertKernel(std::int64_t vectors, Tensor from, Tensor to) {
+  for (std::int64_t i = FlatIndex(); i < vectors; i += FlatStride()) {
+    const Vector<From, kWidth> in = Of<Vector<From, kWidth>>(from)[i];
+    Vector<To, kWidth>& place = Of<Vector<To, kWidth>>(to)[i];
+    Vector<To, kWidth> out = kAdds ? place : Vector<To, kWidth>();
+    for (int j = 0; j < kWidth; ++j) {
+      out.x[j] = Round<To>(ToFloat(out.x[j]) + ToFloat(in.x[j]));
+    }
+    place = out;
   }
 }
 
-template <typename From, typename To>
-__global__ void AddKernel(std::int64_t count, const From* from, To* to) {
-  for (std::int64_t i = FlatIndex(); i < count; i += FlatStride()) {
-    to[i] = Round<To>(ToFloat(to[i]) + ToFloat(from[i]));
-  }
+template <bool kAdds>
+void Convert(Tensor from, Tensor to, cudaStream_t stream) {
+  WithTypes(from.width, to.width, [&](auto in, auto out) {
+    using From = typename decltype(in)::Type;
+    using To = typename decltype(out)::Type;
+    WithVectors<4>(from.size, {from, to}, [&](auto width) {
+      LaunchFlat(ConvertKernel<From, To, width(), kAdds>, from.size / width(),
+                 stream, from.size / width(), from, to);
+    });
+  });
 }
 
 template <typename T>
@@ -51,27 +65,38 @@ __global__ void SwapLeadingKernel(std::int64_t n0, std::int64_t n1,
   }
 }
 
+constexpr std::size_t kPartBytes = std::size_t{1} << 20;
+
 // As AdamOptions, with the corrections of the bias of the moments.
 struct AdamNumbers {
   float rate, beta1, beta2, epsilon, decay, unbias1, unbias2;
 };
 
-template <typename Gradient, typename Weight>
+template <typename Gradient, typename Weight, int kWidth>
 __global__ void AdamKernel(AdamNumbers adam, AdamArgs args) {
-  float* first = Of<float>(args.first_moment);
-  float* second = Of<float>(args.second_moment);
-  for (std::int64_t i = FlatIndex(); i < args.gradient.size;
+  using Wide = Vector<float, kWidth>;
+  for (std::int64_t i = FlatIndex(); i < args.gradient.size / kWidth;
        i += FlatStride()) {
-    const float g = ToFloat(Of<Gradient>(args.gradient)[i]);
-    const float m = adam.beta1 * first[i] + (1.0F - adam.beta1) * g;
-    const float v = adam.beta2 * second[i] + (1.0F - adam.beta2) * g * g;
-    const float weight = adam.decay * Of<float>(args.master)[i] -
-                         adam.rate * (m * adam.unbias1) /
-                             (sqrtf(v * adam.unbias2) + adam.epsilon);
-    first[i] = m;
-    second[i] = v;
-    Of<float>(args.master)[i] = weight;
-    Of<Weight>(args.weights)[i] = Round<Weight>(weight);
+    const auto gradient = Of<Vector<Gradient, kWidth>>(args.gradient)[i];
+    Wide first = Of<Wide>(args.first_moment)[i];
+    Wide second = Of<Wide>(args.second_moment)[i];
+    Wide master = Of<Wide>(args.master)[i];
+    Vector<Weight, kWidth> weight;
+    for (int j = 0; j < kWidth; ++j) {
+      const float g = ToFloat(gradient.x[j]);
+      const float m = adam.beta1 * first.x[j] + (1.0F - adam.beta1) * g;
+      const float v = adam.beta2 * second.x[j] + (1.0F - adam.beta2) * g * g;
+      first.x[j] = m;
+      second.x[j] = v;
+      master.x[j] = adam.decay * master.x[j] -
+                    adam.rate * (m * adam.unbias1) /
+                        (sqrtf(v * adam.unbias2) + adam.epsilon);
+      weight.x[j] = Round<Weight>(master.x[j]);
+    }
+    Of<Wide>(args.first_moment)[i] = first;
+    Of<Wide>(args.second_moment)[i] = second;
+    Of<Wide>(args.master)[i] = master;
+    Of<Vector<Weight, kWidth>>(args.weights)[i] = weight;
   }
 }
 
@@ -84,10 +109,20 @@ CudaDevice::CudaDevice(int device, int width, HostWaits waits)
         "cudaStreamCreateWithFlags");
   Check(cudaMalloc(&workspace_, kWorkspaceBytes), "cudaMalloc (workspace)");
   gemm_ = MakeGemmRunner(workspace_);
+#ifdef OPPA_CUDNN
+  if (width == 2) {
+    fused_ = MakeFusedAttention();
+  }
+#endif
+  staging_ = std::make_unique<PinnedMemory>(parts_.size() * kPartBytes);
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    parts_[i].data = staging_->data() + i * kPartBytes;
+  }
 }
 
 CudaDevice::~CudaDevice() {
   MakeCurrent();
+  fused_.reset();
   gemm_.reset();
   cudaFree(workspace_);
   cudaFree(slab_);
@@ -128,51 +163,52 @@ void CudaDevice::Convert(Tensor from, Tensor to) {
     Copy(from, to);
     return;
   }
-  WithTypes(from.width, to.width, [&](auto in, auto out) {
-    using From = typename decltype(in)::Type;
-    using To = typename decltype(out)::Type;
-    LaunchFlat(ConvertKernel<From, To>, from.size, stream_, from.size,
-               Of<From>(from), Of<To>(to));
-  });
+  cuda::Convert<false>(from, to, stream_);
 }
 
 void CudaDevice::Add(Tensor from, Tensor to) {
-  WithTypes(from.width, to.width, [&](auto in, auto out) {
-    using From = typename decltype(in)::Type;
-    using To = typename decltype(out)::Type;
-    LaunchFlat(AddKernel<From, To>, from.size, stream_, from.size,
-               Of<From>(from), Of<To>(to));
-  });
+  cuda::Convert<true>(from, to, stream_);
 }
 
-// Copies of pageable memory wait in the driver.
+CudaDevice::Part& CudaDevice::NextPart() {
+  Part& part = parts_[next_part_++ % parts_.size()];
+  if (part.copied != nullptr) {
+    WaitFor(*part.copied);
+  }
+  return part;
+}
+
 void CudaDevice::FromHost(const void* from, Tensor to) {
-  const auto wait = waits_.begin();
-  Check(cudaMemcpyAsync(to.data, from, static_cast<std::size_t>(to.bytes()),
-                        cudaMemcpyDefault, stream_),
-        "cudaMemcpyAsync");
-  Synchronize();  // the caller may change its memory
+  const auto bytes = static_cast<std::size_t>(to.bytes());
+  for (std::size_t at = 0; at < bytes; at += kPartBytes) {
+    const std::size_t size = std::min(kPartBytes, bytes - at);
+    Part& part = NextPart();
+    std::memcpy(part.data, static_cast<const std::byte*>(from) + at, size);
+    Check(cudaMemcpyAsync(to.data + at, part.data, size, cudaMemcpyDefault,
+                          stream_),
+          "cudaMemcpyAsync");
+    part.copied = std::make_shared<const Mark>(stream_);
+  }
 }
 
 void CudaDevice::ToHost(Tensor from, void* to) {
-  const auto wait = waits_.begin();
-  Check(cudaMemcpyAsync(to, from.data, static_cast<std::size_t>(from.bytes()),
-                        cudaMemcpyDefault, stream_),
-        "cudaMemcpyAsync");
-  Synchronize();
+  const auto bytes = static_cast<std::size_t>(from.bytes());
+  for (std::size_t at = 0; at < bytes; at += kPartBytes) {
+    const std::size_t size = std::min(kPartBytes, bytes - at);
+    const Part& part = NextPart();
+    Check(cudaMemcpyAsync(part.data, from.data + at, size, cudaMemcpyDefault,
+                          stream_),
+          "cudaMemcpyAsync");
+    Synchronize();
+    std::memcpy(static_cast<std::byte*>(to) + at, part.data, size);
+  }
 }
 
-// Polls, so that the end of a trial on another rank ends the wait.
-void CudaDevice::Synchronize() {
+void CudaDevice::Synchronize() { WaitFor(Mark(stream_)); }
+
+void CudaDevice::WaitFor(const Mark& mark) {
   const auto wait = waits_.begin();
-  for (;;) {
-    const cudaError_t error = cudaStreamQuery(stream_);
-    if (error == cudaSuccess) {
-      return;
-    }
-    if (error != cudaErrorNotReady) {
-      Check(error, "cudaStreamQuery");
-    }
+  while (!mark.Reached()) {
     waits_.check();
   }
 }
@@ -193,9 +229,10 @@ void CudaDevice::SwapLeading(std::int64_t n0, std::int64_t n1,
   });
 }
 
-void CudaDevice::Gemm(const GemmShape& shape, Tensor a, Tensor b, Tensor c) {
+void CudaDevice::Gemm(const GemmShape& shape, Tensor a, Tensor b, Tensor c,
+                      Tensor bias) {
   if (shape.m > 0 && shape.n > 0 && shape.k > 0) {
-    gemm_->Run(shape, a, b, c, stream_);
+    gemm_->Run(shape, a, b, c, bias, stream_);
   }
 }
 
@@ -203,24 +240,39 @@ std::int64_t CudaDevice::AttentionKept(const AttentionShape& shape) const {
   return AttentionStatisticsBytes(shape) / width_;
 }
 
+std::int64_t CudaDevice::FusedScratch(const AttentionShape& shape) const {
+  constexpr std::int64_t kAlignment = 256;
+  const std::int64_t bytes =
+      fused_ == nullptr ? 0 : fused_->ScratchBytes(shape);
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment / width_;
+}
+
+// What the library takes, then <dout, out> and the log-sum-exp without `kept`.
 std::int64_t CudaDevice::AttentionScratch(const AttentionShape& shape) const {
-  return 2 * AttentionStatisticsBytes(shape) / width_;
+  return FusedScratch(shape) + 2 * AttentionKept(shape);
 }
 
 void CudaDevice::AttentionForward(const AttentionArgs& args) {
-  cuda::AttentionForward(args, stream_);
+  AttentionArgs own = args;
+  if (args.kept.empty()) {
+    own.kept = args.scratch.From(FusedScratch(args.shape));
+  }
+  if (fused_ == nullptr || !fused_->Run(own, false, stream_)) {
+    PlainAttentionForward(own, stream_);
+  }
 }
 
-// Without `kept`, the sums are behind the deltas in the scratch memory.
 void CudaDevice::AttentionBackward(const AttentionArgs& args) {
-  AttentionArgs again = args;
+  AttentionArgs own = args;
+  const Tensor statistics = args.scratch.From(FusedScratch(args.shape));
   if (args.kept.empty()) {
-    again.kept = args.scratch.From(AttentionKept(args.shape));
-    again.out = {};
-    cuda::AttentionForward(again, stream_);
-    again.out = args.out;
+    own.kept = statistics.From(AttentionKept(args.shape));
+    AttentionForward(own);
   }
-  cuda::AttentionBackward(again, stream_);
+  if (fused_ == nullptr || !fused_->Run(own, true, stream_)) {
+    own.scratch = statistics;
+    PlainAttentionBackward(own, stream_);
+  }
 }
 
 void CudaDevice::Adam(const AdamArgs& args) {
@@ -236,8 +288,14 @@ void CudaDevice::Adam(const AdamArgs& args) {
   WithTypes(args.gradient.width, args.weights.width, [&](auto in, auto out) {
     using Gradient = typename decltype(in)::Type;
     using Weight = typename decltype(out)::Type;
-    LaunchFlat(AdamKernel<Gradient, Weight>, args.gradient.size, stream_, adam,
-               args);
+    WithVectors<4>(args.gradient.size,
+                   {args.gradient, args.first_moment, args.second_moment,
+                    args.master, args.weights},
+                   [&](auto width) {
+                     LaunchFlat(AdamKernel<Gradient, Weight, width()>,
+                                args.gradient.size / width(), stream_, adam,
+                                args);
+                   });
   });
 }
 

@@ -2,11 +2,13 @@
 
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 
+#include "trainer/cuda/attention.h"
 #include "trainer/cuda/gemm.h"
-#include "trainer/cuda/platform.h"
+#include "trainer/cuda/streams.h"
 #include "trainer/device.h"
 
 namespace trainer::cuda {
@@ -48,7 +50,8 @@ class CudaDevice final : public Device {
   void Generate(const Slab& slab, Tensor to) override;
   void SwapLeading(std::int64_t n0, std::int64_t n1, std::int64_t cols,
                    Tensor from, Tensor to) override;
-  void Gemm(const GemmShape& shape, Tensor a, Tensor b, Tensor c) override;
+  void Gemm(const GemmShape& shape, Tensor a, Tensor b, Tensor c,
+            Tensor bias) override;
   void NormForward(const NormArgs& args) override;
   void NormBackward(const NormArgs& args) override;
   void AddBias(std::int64_t rows, std::int64_t cols, Tensor bias,
@@ -82,6 +85,18 @@ class CudaDevice final : public Device {
   void Adam(const AdamArgs& args) override;
 
  private:
+  // A part of the staging memory, and the end of its last copy.
+  struct Part {
+    std::byte* data = nullptr;
+    MarkPtr copied;
+  };
+  // The part that was used longest ago, when the device has done its copy.
+  Part& NextPart();
+  // Elements of scratch memory that the library takes.
+  [[nodiscard]] std::int64_t FusedScratch(const AttentionShape& shape) const;
+  // Polls, so that the end of a trial on another rank ends the wait.
+  void WaitFor(const Mark& mark);
+
   int device_;
   int width_;
   HostWaits waits_;
@@ -91,6 +106,10 @@ class CudaDevice final : public Device {
   // embeddings.
   void* workspace_ = nullptr;
   std::unique_ptr<GemmRunner> gemm_;
+  std::unique_ptr<FusedAttention> fused_;  // null: there is none
+  std::unique_ptr<PinnedMemory> staging_;
+  std::array<Part, 8> parts_;
+  std::size_t next_part_ = 0;
 };
 
 }  // namespace trainer::cuda

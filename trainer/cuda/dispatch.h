@@ -2,8 +2,11 @@
 
 #pragma once
 
+#include <cstdint>
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "trainer/cuda/numeric.h"
 #include "trainer/tensor.h"
@@ -31,6 +34,25 @@ void WithType(int width, const F& f) {
   } else {
     throw std::invalid_argument("no numbers of " + std::to_string(width) +
                                 " bytes on this device");
+  }
+}
+
+// Calls f(std::integral_constant) with the count of numbers that kernels load
+// together: kMost, or 1 if rows of `cols` numbers or a tensor do not allow it.
+template <int kMost, typename F>
+void WithVectors(std::int64_t cols, std::initializer_list<Tensor> tensors,
+                 const F& f) {
+  bool fits = cols % kMost == 0;
+  for (const Tensor& tensor : tensors) {
+    fits = fits &&
+           (tensor.empty() || reinterpret_cast<std::uintptr_t>(tensor.data) %
+                                      (kMost * tensor.width) ==
+                                  0);
+  }
+  if (fits) {
+    f(std::integral_constant<int, kMost>());
+  } else {
+    f(std::integral_constant<int, 1>());
   }
 }
 

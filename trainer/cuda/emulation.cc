@@ -3,7 +3,10 @@
 #include <array>
 #include <csetjmp>
 #include <cstdlib>
+#include <iterator>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <vector>
 
@@ -23,7 +26,7 @@ struct Barrier {
 
 struct Warp {
   Barrier barrier;
-  std::array<std::uint32_t, kWarp * 32> memory{};
+  std::array<std::uint32_t, kWarp> values{};
 };
 
 // One thread of the running block. Only its start is a system call: a switch
@@ -155,31 +158,56 @@ void SyncBlock() { Wait(state.barrier); }
 
 void SyncWarp() { Wait(state.warps[state.running / kWarp].barrier); }
 
-std::uint32_t* WarpMemory() {
-  return state.warps[state.running / kWarp].memory.data();
-}
-
 std::uint32_t Exchange(std::uint32_t value, unsigned lane) {
-  const unsigned self = state.running % kWarp;
-  WarpMemory()[self] = value;
+  std::array<std::uint32_t, kWarp>& values =
+      state.warps[state.running / kWarp].values;
+  values[state.running % kWarp] = value;
   SyncWarp();
-  const std::uint32_t result = WarpMemory()[lane];
+  const std::uint32_t result = values[lane];
   SyncWarp();
   return result;
 }
 
 }  // namespace emulation
 
+namespace {
+
+std::mutex allocations_mutex;
+std::map<const std::byte*, std::size_t> allocations;  // bytes by begin
+
+bool Allocated(const void* memory, std::size_t bytes) {
+  const std::lock_guard lock(allocations_mutex);
+  const auto* begin = static_cast<const std::byte*>(memory);
+  const auto next = allocations.upper_bound(begin);
+  return next != allocations.begin() &&
+         begin + bytes <= std::prev(next)->first + std::prev(next)->second;
+}
+
+}  // namespace
+
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   if (*memory == nullptr) {
     throw std::bad_alloc();
   }
+  const std::lock_guard lock(allocations_mutex);
+  allocations[static_cast<const std::byte*>(*memory)] = bytes;
   return cudaSuccess;
 }
 
 cudaError_t cudaFree(void* memory) {
+  const std::lock_guard lock(allocations_mutex);
+  allocations.erase(static_cast<const std::byte*>(memory));
   std::free(memory);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes,
+                            cudaMemcpyKind /*kind*/, cudaStream_t /*stream*/) {
+  if (!Allocated(to, bytes) || !Allocated(from, bytes)) {
+    return cudaErrorInvalidValue;
+  }
+  std::memmove(to, from, bytes);
   return cudaSuccess;
 }
 

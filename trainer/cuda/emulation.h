@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -25,9 +26,6 @@
 
 namespace trainer::cuda {
 
-struct alignas(16) uint4 {
-  unsigned x, y, z, w;
-};
 struct dim3 {
   unsigned x = 1, y = 1, z = 1;
 };
@@ -45,8 +43,6 @@ void SyncBlock();
 void SyncWarp();
 // The value that the thread of the same warp with number `lane` passes.
 [[nodiscard]] std::uint32_t Exchange(std::uint32_t value, unsigned lane);
-// Memory of a warp: 32 words per lane.
-[[nodiscard]] std::uint32_t* WarpMemory();
 
 }  // namespace emulation
 
@@ -62,23 +58,33 @@ T __shfl_xor_sync(unsigned /*mask*/, T value, unsigned lanes) {
   return value;
 }
 
+inline float __expf(float x) { return std::exp(x); }
+inline float __fdividef(float a, float b) { return a / b; }
+
 // ---- runtime ----
-enum cudaError_t { cudaSuccess = 0, cudaErrorNotReady = 600 };
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorNotReady = 600
+};
 enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
 using cudaStream_t = void*;
 using cudaEvent_t = void*;
 inline constexpr unsigned cudaStreamNonBlocking = 1;
 inline constexpr unsigned cudaEventDisableTiming = 2;
 
-inline const char* cudaGetErrorString(cudaError_t /*error*/) { return ""; }
+inline const char* cudaGetErrorString(cudaError_t error) {
+  return error == cudaErrorInvalidValue ? "a copy of pageable memory" : "";
+}
 cudaError_t cudaMalloc(void** memory, std::size_t bytes);
 cudaError_t cudaFree(void* memory);
-inline cudaError_t cudaMemcpyAsync(void* to, const void* from,
-                                   std::size_t bytes, cudaMemcpyKind /*kind*/,
-                                   cudaStream_t /*stream*/) {
-  std::memmove(to, from, bytes);
-  return cudaSuccess;
+inline cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
+  return cudaMalloc(memory, bytes);
 }
+inline cudaError_t cudaFreeHost(void* memory) { return cudaFree(memory); }
+// Refuses pageable memory, whose copies would block in the driver.
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes,
+                            cudaMemcpyKind kind, cudaStream_t stream);
 inline cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes,
                                    cudaStream_t /*stream*/) {
   std::memset(memory, value, bytes);
@@ -90,8 +96,6 @@ inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
-inline cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
-inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
   return cudaSuccess;
 }
@@ -99,6 +103,7 @@ inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   *event = nullptr;
   return cudaSuccess;
 }
+inline cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
 inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
 inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
   return cudaSuccess;

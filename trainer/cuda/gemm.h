@@ -16,7 +16,7 @@ class GemmRunner {
   virtual ~GemmRunner() = default;
   // As Device::Gemm; sums in float.
   virtual void Run(const GemmShape& shape, Tensor a, Tensor b, Tensor c,
-                   cudaStream_t stream) = 0;
+                   Tensor bias, cudaStream_t stream) = 0;
 };
 
 // workspace: kWorkspaceBytes of device memory, used by calls on one stream.

@@ -1,3 +1,4 @@
+#include "trainer/cuda/dispatch.h"
 #include "trainer/cuda/gemm.h"
 #include "trainer/cuda/numeric.h"
 
@@ -5,7 +6,7 @@ namespace trainer::cuda {
 namespace {
 
 template <typename T>
-void Multiply(const GemmShape& s, const T* a, const T* b, T* c) {
+void Multiply(const GemmShape& s, const T* a, const T* b, T* c, const T* bias) {
   for (std::int64_t i = 0; i < s.m; ++i) {
     for (std::int64_t j = 0; j < s.n; ++j) {
       float sum = 0.0F;
@@ -16,24 +17,20 @@ void Multiply(const GemmShape& s, const T* a, const T* b, T* c) {
       T& out = c[i * s.ldc + j];
       const float before =
           s.beta == 0.0 ? 0.0F : static_cast<float>(s.beta) * ToFloat(out);
-      out = Round<T>(static_cast<float>(s.alpha) * sum + before);
+      out = Round<T>(static_cast<float>(s.alpha) * sum + before +
+                     (bias == nullptr ? 0.0F : ToFloat(bias[j])));
     }
   }
 }
 
 class EmulatedGemm final : public GemmRunner {
  public:
-  void Run(const GemmShape& shape, Tensor a, Tensor b, Tensor c,
+  void Run(const GemmShape& shape, Tensor a, Tensor b, Tensor c, Tensor bias,
            cudaStream_t /*stream*/) override {
-    if (c.width == 2) {
-      Multiply(shape, reinterpret_cast<const Bf16*>(a.data),
-               reinterpret_cast<const Bf16*>(b.data),
-               reinterpret_cast<Bf16*>(c.data));
-    } else {
-      Multiply(shape, reinterpret_cast<const float*>(a.data),
-               reinterpret_cast<const float*>(b.data),
-               reinterpret_cast<float*>(c.data));
-    }
+    WithType(c.width, [&](auto type) {
+      using T = typename decltype(type)::Type;
+      Multiply(shape, Of<T>(a), Of<T>(b), Of<T>(c), Of<T>(bias));
+    });
   }
 };
 

@@ -94,11 +94,13 @@ void LaunchFlat(void (*kernel)(Parameters...), std::int64_t count,
 #endif
 }
 
-__device__ __forceinline__ std::int64_t FlatIndex() {
-  return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+template <typename Index = std::int64_t>
+__device__ __forceinline__ Index FlatIndex() {
+  return static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
-__device__ __forceinline__ std::int64_t FlatStride() {
-  return static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+template <typename Index = std::int64_t>
+__device__ __forceinline__ Index FlatStride() {
+  return static_cast<Index>(gridDim.x) * blockDim.x;
 }
 
 #endif

@@ -1,5 +1,8 @@
 // Norms, biases, activations and rotary embeddings.
 
+#include <initializer_list>
+#include <stdexcept>
+
 #include "trainer/cuda/cuda_device.h"
 #include "trainer/cuda/dispatch.h"
 #include "trainer/cuda/numeric.h"
@@ -7,31 +10,44 @@
 namespace trainer::cuda {
 namespace {
 
-// A block per row.
-template <typename T>
+// A block per row, vectors of numbers.
+template <typename T, int kWidth>
 __global__ void NormForwardKernel(NormArgs a) {
-  const std::int64_t cols = a.cols;
-  const T* x = Of<T>(a.x) + blockIdx.x * cols;
-  const T* scale = Of<T>(a.scale);
-  const T* shift = Of<T>(a.shift);
+  using Numbers = Vector<T, kWidth>;
+  const int vectors = static_cast<int>(a.cols) / kWidth;
+  const float cols = static_cast<float>(a.cols);
+  const Numbers* x = Of<Numbers>(a.x) + blockIdx.x * a.cols / kWidth;
   float mean = 0.0F;
   if (a.kind == NormKind::kLayer) {
-    for (std::int64_t i = threadIdx.x; i < cols; i += blockDim.x) {
-      mean += ToFloat(x[i]);
+    for (int i = threadIdx.x; i < vectors; i += blockDim.x) {
+      const Numbers row = x[i];
+      for (const T number : row.x) {
+        mean += ToFloat(number);
+      }
     }
-    mean = BlockReduce(mean, 0.0F, SumOf()) / static_cast<float>(cols);
+    mean = BlockReduce(mean, 0.0F, SumOf()) / cols;
   }
   float square = 0.0F;
-  for (std::int64_t i = threadIdx.x; i < cols; i += blockDim.x) {
-    const float centered = ToFloat(x[i]) - mean;
-    square += centered * centered;
+  for (int i = threadIdx.x; i < vectors; i += blockDim.x) {
+    const Numbers row = x[i];
+    for (const T number : row.x) {
+      const float centered = ToFloat(number) - mean;
+      square += centered * centered;
+    }
   }
-  square = BlockReduce(square, 0.0F, SumOf()) / static_cast<float>(cols);
+  square = BlockReduce(square, 0.0F, SumOf()) / cols;
   const float rstd = 1.0F / sqrtf(square + static_cast<float>(a.epsilon));
-  for (std::int64_t i = threadIdx.x; i < cols; i += blockDim.x) {
-    const float normal = (ToFloat(x[i]) - mean) * rstd * ToFloat(scale[i]);
-    Of<T>(a.y)[blockIdx.x * cols + i] =
-        Round<T>(shift == nullptr ? normal : normal + ToFloat(shift[i]));
+  for (int i = threadIdx.x; i < vectors; i += blockDim.x) {
+    const Numbers row = x[i];
+    const Numbers scale = Of<Numbers>(a.scale)[i];
+    const Numbers shift =
+        a.shift.data == nullptr ? Numbers() : Of<Numbers>(a.shift)[i];
+    Numbers y;
+    for (int j = 0; j < kWidth; ++j) {
+      const float normal = (ToFloat(row.x[j]) - mean) * rstd;
+      y.x[j] = Round<T>(normal * ToFloat(scale.x[j]) + ToFloat(shift.x[j]));
+    }
+    Of<Numbers>(a.y)[blockIdx.x * a.cols / kWidth + i] = y;
   }
   if (threadIdx.x == 0) {
     Of<float>(a.statistics)[2 * blockIdx.x] = mean;
@@ -40,31 +56,42 @@ __global__ void NormForwardKernel(NormArgs a) {
 }
 
 // dx of a row.
-template <typename T>
+template <typename T, int kWidth>
 __global__ void NormBackwardKernel(NormArgs a) {
-  const std::int64_t cols = a.cols;
-  const T* dy = Of<T>(a.dy) + blockIdx.x * cols;
-  const T* x = Of<T>(a.x) + blockIdx.x * cols;
-  const T* scale = Of<T>(a.scale);
-  T* dx = Of<T>(a.dx) + blockIdx.x * cols;
+  using Numbers = Vector<T, kWidth>;
+  const int vectors = static_cast<int>(a.cols) / kWidth;
+  const float cols = static_cast<float>(a.cols);
+  const std::int64_t begin = blockIdx.x * a.cols / kWidth;
+  const Numbers* dy = Of<Numbers>(a.dy) + begin;
+  const Numbers* x = Of<Numbers>(a.x) + begin;
+  Numbers* dx = Of<Numbers>(a.dx) + begin;
   const float mean = Of<float>(a.statistics)[2 * blockIdx.x];
   const float rstd = Of<float>(a.statistics)[2 * blockIdx.x + 1];
   float sum = 0.0F;
   float product = 0.0F;
-  for (std::int64_t i = threadIdx.x; i < cols; i += blockDim.x) {
-    const float gradient = ToFloat(dy[i]) * ToFloat(scale[i]);
-    sum += gradient;
-    product += gradient * (ToFloat(x[i]) - mean) * rstd;
+  for (int i = threadIdx.x; i < vectors; i += blockDim.x) {
+    const Numbers row = x[i], gradients = dy[i];
+    const Numbers scale = Of<Numbers>(a.scale)[i];
+    for (int j = 0; j < kWidth; ++j) {
+      const float gradient = ToFloat(gradients.x[j]) * ToFloat(scale.x[j]);
+      sum += gradient;
+      product += gradient * (ToFloat(row.x[j]) - mean) * rstd;
+    }
   }
-  sum = a.kind == NormKind::kLayer
-            ? BlockReduce(sum, 0.0F, SumOf()) / static_cast<float>(cols)
-            : 0.0F;
-  product = BlockReduce(product, 0.0F, SumOf()) / static_cast<float>(cols);
-  for (std::int64_t i = threadIdx.x; i < cols; i += blockDim.x) {
-    const float normal = (ToFloat(x[i]) - mean) * rstd;
-    const float gradient =
-        rstd * (ToFloat(dy[i]) * ToFloat(scale[i]) - sum - normal * product);
-    dx[i] = Round<T>(ToFloat(dx[i]) + gradient);
+  sum = a.kind == NormKind::kLayer ? BlockReduce(sum, 0.0F, SumOf()) / cols
+                                   : 0.0F;
+  product = BlockReduce(product, 0.0F, SumOf()) / cols;
+  for (int i = threadIdx.x; i < vectors; i += blockDim.x) {
+    const Numbers row = x[i], gradients = dy[i];
+    const Numbers scale = Of<Numbers>(a.scale)[i];
+    Numbers result = dx[i];
+    for (int j = 0; j < kWidth; ++j) {
+      const float normal = (ToFloat(row.x[j]) - mean) * rstd;
+      const float gradient = ToFloat(gradients.x[j]) * ToFloat(scale.x[j]);
+      result.x[j] = Round<T>(ToFloat(result.x[j]) +
+                             rstd * (gradient - sum - normal * product));
+    }
+    dx[i] = result;
   }
 }
 
@@ -118,11 +145,18 @@ void ColumnSum(const NormArgs& args, cudaStream_t stream) {
          Grid{(args.cols + 31) / 32, 1, 1, 32 * kColumnGroups}, stream, args);
 }
 
-template <typename T>
-__global__ void AddBiasKernel(std::int64_t rows, std::int64_t cols,
-                              const T* bias, T* x) {
-  for (std::int64_t i = FlatIndex(); i < rows * cols; i += FlatStride()) {
-    x[i] = Round<T>(ToFloat(x[i]) + ToFloat(bias[i % cols]));
+template <typename T, int kWidth>
+__global__ void AddBiasKernel(unsigned vectors, unsigned cols, Tensor bias,
+                              Tensor x) {
+  using Numbers = Vector<T, kWidth>;
+  for (auto i = FlatIndex<unsigned>(); i < vectors;
+       i += FlatStride<unsigned>()) {
+    Numbers sum = Of<Numbers>(x)[i];
+    const Numbers terms = Of<Numbers>(bias)[i % cols];
+    for (int j = 0; j < kWidth; ++j) {
+      sum.x[j] = Round<T>(ToFloat(sum.x[j]) + ToFloat(terms.x[j]));
+    }
+    Of<Numbers>(x)[i] = sum;
   }
 }
 
@@ -146,76 +180,109 @@ __device__ __forceinline__ Curve GeluAt(bool tanh_form, float x) {
           0.5F * (1.0F + tangent + x * (1.0F - tangent * tangent) * inner)};
 }
 
-template <typename T>
-__device__ __forceinline__ float WithBias(const T* bias, std::int64_t col,
-                                          T& x) {
-  if (bias != nullptr) {
-    x = Round<T>(ToFloat(x) + ToFloat(bias[col]));
-  }
-  return ToFloat(x);
+__device__ __forceinline__ float Sigmoid(float x) {
+  return __fdividef(1.0F, 1.0F + __expf(-x));
 }
 
-template <typename T>
-__global__ void ActivationForwardKernel(ActivationArgs a) {
-  const std::int64_t cols = a.cols;
-  const T* bias = Of<T>(a.bias);
-  for (std::int64_t i = FlatIndex(); i < a.rows * cols; i += FlatStride()) {
-    T& y = Of<T>(a.y)[i];
-    if (a.kind == Activation::kSwiGlu) {
-      const std::int64_t col = i % cols;
-      T* row = Of<T>(a.x) + i / cols * 2 * cols;
-      const float gate = WithBias(bias, col, row[col]);
-      const float up = WithBias(bias, cols + col, row[cols + col]);
-      y = Round<T>(gate / (1.0F + expf(-gate)) * up);
-    } else {
-      const float value = WithBias(bias, i % cols, Of<T>(a.x)[i]);
-      y = Round<T>(GeluAt(a.kind == Activation::kGeluTanh, value).value);
+template <typename T, int kWidth>
+__global__ void ActivationForwardKernel(unsigned vectors, unsigned cols,
+                                        ActivationArgs a) {
+  using Numbers = Vector<T, kWidth>;
+  const bool gated = a.kind == Activation::kSwiGlu;
+  for (auto i = FlatIndex<unsigned>(); i < vectors;
+       i += FlatStride<unsigned>()) {
+    const Numbers* x = Of<Numbers>(a.x) + i + (gated ? i / cols * cols : 0);
+    const Numbers in = x[0];
+    const Numbers up = gated ? x[cols] : in;
+    Numbers y;
+    for (int j = 0; j < kWidth; ++j) {
+      const float value = ToFloat(in.x[j]);
+      y.x[j] = Round<T>(
+          gated ? value * Sigmoid(value) * ToFloat(up.x[j])
+                : GeluAt(a.kind == Activation::kGeluTanh, value).value);
+    }
+    Of<Numbers>(a.y)[i] = y;
+  }
+}
+
+template <typename T, int kWidth>
+__global__ void ActivationBackwardKernel(unsigned vectors, unsigned cols,
+                                         ActivationArgs a) {
+  using Numbers = Vector<T, kWidth>;
+  const bool gated = a.kind == Activation::kSwiGlu;
+  for (auto i = FlatIndex<unsigned>(); i < vectors;
+       i += FlatStride<unsigned>()) {
+    const unsigned at = i + (gated ? i / cols * cols : 0);
+    const Numbers dy = Of<Numbers>(a.dy)[i];
+    const Numbers in = Of<Numbers>(a.x)[at];
+    const Numbers up = gated ? Of<Numbers>(a.x)[at + cols] : in;
+    Numbers dx, dup;
+    for (int j = 0; j < kWidth; ++j) {
+      const float gradient = ToFloat(dy.x[j]);
+      const float value = ToFloat(in.x[j]);
+      if (gated) {
+        const float sigmoid = Sigmoid(value);
+        const float silu = value * sigmoid;
+        dx.x[j] = Round<T>(gradient * ToFloat(up.x[j]) *
+                           (sigmoid + silu * (1.0F - sigmoid)));
+        dup.x[j] = Round<T>(gradient * silu);
+      } else {
+        const bool tanh_form = a.kind == Activation::kGeluTanh;
+        dx.x[j] = Round<T>(gradient * GeluAt(tanh_form, value).slope);
+      }
+    }
+    Of<Numbers>(a.dx)[at] = dx;
+    if (gated) {
+      Of<Numbers>(a.dx)[at + cols] = dup;
     }
   }
 }
 
-template <typename T>
-__global__ void ActivationBackwardKernel(ActivationArgs a) {
-  const std::int64_t cols = a.cols;
-  const T* x = Of<T>(a.x);
-  T* dx = Of<T>(a.dx);
-  for (std::int64_t i = FlatIndex(); i < a.rows * cols; i += FlatStride()) {
-    const float gradient = ToFloat(Of<T>(a.dy)[i]);
-    if (a.kind == Activation::kSwiGlu) {
-      const std::int64_t at = i / cols * 2 * cols + i % cols;
-      const float gate = ToFloat(x[at]);
-      const float up = ToFloat(x[at + cols]);
-      const float sigmoid = 1.0F / (1.0F + expf(-gate));
-      const float silu = gate * sigmoid;
-      dx[at] = Round<T>(gradient * up * (sigmoid + silu * (1.0F - sigmoid)));
-      dx[at + cols] = Round<T>(gradient * silu);
-    } else {
-      const bool tanh_form = a.kind == Activation::kGeluTanh;
-      dx[i] = Round<T>(gradient * GeluAt(tanh_form, ToFloat(x[i])).slope);
-    }
-  }
-}
-
-template <typename T>
-__global__ void RotateKernel(RotateArgs a) {
-  const float* table = Of<float>(a.table);
-  const std::int64_t half = a.head_size / 2;
-  const std::int64_t count = a.positions.rows * a.heads * half;
-  for (std::int64_t i = FlatIndex(); i < count; i += FlatStride()) {
-    const std::int64_t row = i / (a.heads * half);
-    const std::int64_t pair = i % half;
+// half, stride: in vectors.
+template <typename T, int kWidth>
+__global__ void RotateKernel(unsigned vectors, unsigned half, RotateArgs a) {
+  using Numbers = Vector<T, kWidth>;
+  using Angles = Vector<float, kWidth>;
+  const auto heads = static_cast<unsigned>(a.heads);
+  for (auto i = FlatIndex<unsigned>(); i < vectors;
+       i += FlatStride<unsigned>()) {
+    const unsigned row = i / (heads * half);
+    const unsigned head = i / half % heads;
+    const unsigned pair = i % half;
     const std::int64_t position =
-        a.positions.offset + (a.positions.begin + row) % a.positions.length;
-    const float cosine = table[position * a.head_size + pair];
-    const float sine = (a.backward ? -1.0F : 1.0F) *
-                       table[position * a.head_size + half + pair];
-    T* first =
-        Of<T>(a.x) + row * a.stride + i / half % a.heads * a.head_size + pair;
-    const float u = ToFloat(first[0]);
-    const float v = ToFloat(first[half]);
-    first[0] = Round<T>(u * cosine - v * sine);
-    first[half] = Round<T>(v * cosine + u * sine);
+        a.positions.offset + static_cast<unsigned>(a.positions.begin + row) %
+                                 static_cast<unsigned>(a.positions.length);
+    const Angles* table = Of<Angles>(a.table) + position * 2 * half + pair;
+    const Angles cosine = table[0], sine = table[half];
+    Numbers* first =
+        Of<Numbers>(a.x) + row * (a.stride / kWidth) + head * 2 * half + pair;
+    Numbers u = first[0], v = first[half];
+    for (int j = 0; j < kWidth; ++j) {
+      const float s = a.backward ? -sine.x[j] : sine.x[j];
+      const float x = ToFloat(u.x[j]);
+      const float y = ToFloat(v.x[j]);
+      u.x[j] = Round<T>(x * cosine.x[j] - y * s);
+      v.x[j] = Round<T>(y * cosine.x[j] + x * s);
+    }
+    first[0] = u;
+    first[half] = v;
   }
+}
+
+// 32-bit indices.
+unsigned Vectors(std::int64_t rows, std::int64_t cols, int width) {
+  const std::int64_t vectors = rows * cols / width;
+  if (vectors > std::int64_t{1} << 30) {
+    throw std::invalid_argument("a tensor has too many numbers for a kernel");
+  }
+  return static_cast<unsigned>(vectors);
+}
+
+// As many numbers as 16 bytes have.
+template <typename T, typename F>
+void WithRows(std::int64_t cols, std::initializer_list<Tensor> tensors,
+              const F& f) {
+  WithVectors<16 / static_cast<int>(sizeof(T))>(cols, tensors, f);
 }
 
 }  // namespace
@@ -223,14 +290,21 @@ __global__ void RotateKernel(RotateArgs a) {
 void CudaDevice::NormForward(const NormArgs& args) {
   WithType(args.x.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    Launch(NormForwardKernel<T>, Grid{args.rows}, stream_, args);
+    WithRows<T>(
+        args.cols, {args.x, args.scale, args.shift, args.y}, [&](auto width) {
+          Launch(NormForwardKernel<T, width()>, Grid{args.rows}, stream_, args);
+        });
   });
 }
 
 void CudaDevice::NormBackward(const NormArgs& args) {
   WithType(args.x.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    Launch(NormBackwardKernel<T>, Grid{args.rows}, stream_, args);
+    WithRows<T>(args.cols, {args.dy, args.x, args.scale, args.dx},
+                [&](auto width) {
+                  Launch(NormBackwardKernel<T, width()>, Grid{args.rows},
+                         stream_, args);
+                });
     ColumnSum<T>(args, stream_);
   });
 }
@@ -239,8 +313,11 @@ void CudaDevice::AddBias(std::int64_t rows, std::int64_t cols, Tensor bias,
                          Tensor x) {
   WithType(x.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(AddBiasKernel<T>, rows * cols, stream_, rows, cols, Of<T>(bias),
-               Of<T>(x));
+    WithRows<T>(cols, {bias, x}, [&](auto width) {
+      const unsigned vectors = Vectors(rows, cols, width());
+      LaunchFlat(AddBiasKernel<T, width()>, vectors, stream_, vectors,
+                 cols / width(), bias, x);
+    });
   });
 }
 
@@ -260,25 +337,35 @@ void CudaDevice::BiasBackward(std::int64_t rows, std::int64_t cols, Tensor dy,
 void CudaDevice::ActivationForward(const ActivationArgs& args) {
   WithType(args.x.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(ActivationForwardKernel<T>, args.rows * args.cols, stream_,
-               args);
+    WithRows<T>(args.cols, {args.x, args.y}, [&](auto width) {
+      const unsigned vectors = Vectors(args.rows, args.cols, width());
+      LaunchFlat(ActivationForwardKernel<T, width()>, vectors, stream_, vectors,
+                 args.cols / width(), args);
+    });
   });
 }
 
 void CudaDevice::ActivationBackward(const ActivationArgs& args) {
   WithType(args.x.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(ActivationBackwardKernel<T>, args.rows * args.cols, stream_,
-               args);
+    WithRows<T>(args.cols, {args.x, args.dy, args.dx}, [&](auto width) {
+      const unsigned vectors = Vectors(args.rows, args.cols, width());
+      LaunchFlat(ActivationBackwardKernel<T, width()>, vectors, stream_,
+                 vectors, args.cols / width(), args);
+    });
   });
 }
 
 void CudaDevice::Rotate(const RotateArgs& args) {
   WithType(args.x.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(RotateKernel<T>,
-               args.positions.rows * args.heads * (args.head_size / 2), stream_,
-               args);
+    const std::int64_t half = args.head_size / 2;
+    WithVectors<4>(half | args.stride, {args.x, args.table}, [&](auto width) {
+      const unsigned vectors =
+          Vectors(args.positions.rows * args.heads, half, width());
+      LaunchFlat(RotateKernel<T, width()>, vectors, stream_, vectors,
+                 half / width(), args);
+    });
   });
 }
 

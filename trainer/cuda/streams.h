@@ -1,10 +1,9 @@
-// Streams and events of CUDA that release themselves.
+// Streams, events and host memory of CUDA that release themselves.
 
 #pragma once
 
 #include <memory>
 
-#include "trainer/communicator.h"
 #include "trainer/cuda/platform.h"
 
 namespace trainer::cuda {
@@ -36,6 +35,13 @@ class Mark {
   ~Mark() { cudaEventDestroy(event_); }
   Mark(const Mark&) = delete;
   Mark& operator=(const Mark&) = delete;
+  [[nodiscard]] bool Reached() const {
+    const cudaError_t error = cudaEventQuery(event_);
+    if (error != cudaErrorNotReady) {
+      Check(error, "cudaEventQuery");
+    }
+    return error == cudaSuccess;
+  }
   // Work that is added to `stream` from now on follows this place.
   void Precede(cudaStream_t stream) const {
     Check(cudaStreamWaitEvent(stream, event_, 0), "cudaStreamWaitEvent");
@@ -45,5 +51,22 @@ class Mark {
   cudaEvent_t event_ = nullptr;
 };
 using MarkPtr = std::shared_ptr<const Mark>;
+
+// Memory that copies read and write without blocking in the driver.
+class PinnedMemory {
+ public:
+  explicit PinnedMemory(std::size_t bytes) {
+    Check(cudaMallocHost(&data_, bytes), "cudaMallocHost");
+  }
+  ~PinnedMemory() { cudaFreeHost(data_); }
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+  [[nodiscard]] std::byte* data() const {
+    return static_cast<std::byte*>(data_);
+  }
+
+ private:
+  void* data_ = nullptr;
+};
 
 }  // namespace trainer::cuda

@@ -137,7 +137,7 @@ TEST_F(CpuDevice, AProductWithoutNumbersChangesNothing) {
   Memory c(Numbers{5.0});
   const auto gemm = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
     device_->Gemm({.m = m, .n = n, .k = k, .lda = 1, .ldb = 1, .ldc = 1},
-                  a.get(), a.get(), c.get());
+                  a.get(), a.get(), c.get(), {});
     return c.numbers()[0];
   };
   EXPECT_EQ(gemm(0, 1, 1), 5.0);

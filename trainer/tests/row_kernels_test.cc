@@ -143,39 +143,28 @@ TEST(RowKernels, NormsDivideByTheDeviationFromTheMeanOrFromZero) {
 template <typename T>
 void ExpectActivations() {
   const std::vector<double> in = {-3.0, -0.5, 0.0, 0.25, 1.0, 2.5};
-  const std::vector<double> bias = {0.5, 1.0, -1.0, 0.25, -2.0, 0.125};
-  const std::vector<T> bias_of(bias.begin(), bias.end());
-  std::vector<double> sums;
   std::vector<double> gelu;
   std::vector<double> gelu_tanh;
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    const double x = in[i] + bias[i];
-    sums.push_back(x);
+  for (const double x : in) {
     gelu.push_back(x * 0.5 * std::erfc(-x / std::sqrt(2.0)));
     gelu_tanh.push_back(x / 2 *
                         (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) *
                                        (x + 0.044715 * std::pow(x, 3)))));
   }
   for (const Activation kind : {Activation::kGelu, Activation::kGeluTanh}) {
-    std::vector<T> x = Guarded<T>(in);
+    const std::vector<T> x = Guarded<T>(in);
     std::vector<T> y = Guarded<T>(std::vector<double>(6));
-    ActivationForwardRow(kind, 6, bias_of.data(), x.data(), y.data());
-    ExpectNumbers(x, sums, 0.0);
+    ActivationForwardRow(kind, 6, x.data(), y.data());
     ExpectNumbers(y, kind == Activation::kGelu ? gelu : gelu_tanh,
                   Tolerance<T>());
-    ActivationForwardRow(kind, 6, static_cast<const T*>(nullptr), x.data(),
-                         y.data());
-    ExpectNumbers(x, sums, 0.0);
   }
   std::vector<double> gated;
   for (std::size_t i = 0; i < 3; ++i) {
-    gated.push_back(sums[i] * sums[3 + i] / (1 + std::exp(-sums[i])));
+    gated.push_back(in[i] * in[3 + i] / (1 + std::exp(-in[i])));
   }
-  std::vector<T> x = Guarded<T>(in);
+  const std::vector<T> x = Guarded<T>(in);
   std::vector<T> y = Guarded<T>(std::vector<double>(3));
-  ActivationForwardRow(Activation::kSwiGlu, 3, bias_of.data(), x.data(),
-                       y.data());
-  ExpectNumbers(x, sums, 0.0);
+  ActivationForwardRow(Activation::kSwiGlu, 3, x.data(), y.data());
   ExpectNumbers(y, gated, Tolerance<T>());
 }
 
