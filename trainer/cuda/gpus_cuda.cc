@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
+#include <fstream>
 
 #include <fmt/format.h>
 
@@ -44,6 +47,18 @@ std::int64_t FreeBytes(int gpu) {
   Check(cudaSetDevice(gpu), "cudaSetDevice");
   Check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
   return static_cast<std::int64_t>(free);
+}
+
+std::string CoresNextTo(int gpu) {
+  char bus[32] = "";
+  Check(cudaDeviceGetPCIBusId(bus, sizeof(bus), gpu), "cudaDeviceGetPCIBusId");
+  std::string name = bus;
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  std::ifstream in("/sys/bus/pci/devices/" + name + "/local_cpulist");
+  std::string list;
+  std::getline(in, list);
+  return list;
 }
 
 int LocalRank() {

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "trainer/cuda/card_fabric.h"
+#include "trainer/cuda/cores.h"
 #include "trainer/cuda/cuda_device.h"
 #include "trainer/cuda/gpus.h"
 #include "trainer/cuda/nccl_fabric.h"
@@ -41,6 +42,7 @@ class CudaBackend final : public Backend {
         local_ranks_(std::max(options.local_ranks, 1)),
         // Now, before ranks that share the card reserve their memory.
         bytes_(ShareOfFreeBytes()) {
+    KeepToCores(CoresNextTo(Gpu()));  // also the threads of NCCL
     const bool threads = options.communication.empty()
                              ? options.local_ranks == options.world_size
                              : options.communication == "threads";

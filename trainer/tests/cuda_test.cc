@@ -8,6 +8,7 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <dlfcn.h>
@@ -15,6 +16,7 @@
 
 #include "tests/fakes/sanitizers.h"
 #include "trainer/count.h"
+#include "trainer/cuda/cores.h"
 #include "trainer/tests/tiny.h"
 
 namespace trainer::testing::cuda_test {
@@ -200,7 +202,29 @@ TEST(EmulatedCard, ARankWithoutMemoryEndsTheTrialOfAll) {
   EXPECT_EQ(TrainEmulated(job, "bf16").reason, EndReason::kOutOfMemory);
 }
 
-// ---- attention: tensor cores against the plain loops of the CPU ----
+TEST(Cores, AThreadStaysOnThoseOfAListThatItMayUse) {
+  std::thread([] {
+    cpu_set_t before;
+    ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+    int core = 0;
+    while (!CPU_ISSET(core, &before)) {
+      ++core;
+    }
+    const auto kept = [](const std::string& list) {
+      cuda::KeepToCores(list);
+      cpu_set_t now;
+      sched_getaffinity(0, sizeof(now), &now);
+      return CPU_COUNT(&now);
+    };
+    const int all = CPU_COUNT(&before);
+    EXPECT_EQ(kept(""), all);
+    EXPECT_EQ(kept("4000-4007"), all);
+    EXPECT_EQ(kept("0-1023"), all);
+    EXPECT_EQ(kept("1020-1023," + std::to_string(core)), 1);
+  }).join();
+}
+
+// ---- attention against the loops of the CPU ----
 
 struct Operands {
   std::vector<float> q, k, v, dout;
@@ -275,9 +299,9 @@ double RelativeError(const std::vector<float>& a, const std::vector<float>& b) {
   return std::sqrt(difference / size);
 }
 
-class TensorCoreAttention : public ::testing::TestWithParam<AttentionShape> {};
+class CardAttention : public ::testing::TestWithParam<AttentionShape> {};
 
-TEST_P(TensorCoreAttention, EqualsTheCpuWithinTheRoundingOfBfloat16) {
+TEST_P(CardAttention, EqualsTheCpuWithinTheRoundingOfBfloat16) {
   OPPA_SKIP_IF_SANITIZED();
   AttentionShape shape = GetParam();
   shape.q_stride = shape.out_stride = shape.heads * shape.head_size;
@@ -319,7 +343,7 @@ AttentionShape Shape(std::int64_t queries, std::int64_t keys,
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Shapes, TensorCoreAttention,
+    Shapes, CardAttention,
     ::testing::Values(Shape(70, 70, 0, 2, 1, 16, true),    // grouped queries
                       Shape(33, 70, 37, 2, 2, 8, true),    // context parallel
                       Shape(40, 40, 0, 1, 1, 72, false),   // wide heads
