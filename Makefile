@@ -310,6 +310,7 @@ bench-tune: build $(TORCH_PYTHON) ## compare `oppa tune` with defaults, random s
 	@$(TORCH_PYTHON) benchmarks/tune/tune.py --oppa $(OPPA) --results $(RESULTS) $(if $(REPEATS),--repeats $(REPEATS)) \
 	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(MINUTES),--minutes $(MINUTES))
 
-trainer-gpu: build ## measure and check the trainer on the GPU of this machine (1 hour; PARTS=speed,losses,sanitizer,search)
-	@scripts/trainer-gpu $(if $(PARTS),--parts $(PARTS)) --out $(RESULTS)/trainer-gpu
+trainer-gpu: build ## measure and check the trainer on the GPU of this machine (40 minutes; PARTS=nccl,speed; DRY_RUN=1: emulated)
+	@$(if $(DRY_RUN),$(call compile,trainer_emulated))
+	@scripts/trainer-gpu $(if $(PARTS),--parts $(PARTS)) $(if $(DRY_RUN),--dry-run) --out $(RESULTS)/trainer-gpu
 
