@@ -33,7 +33,7 @@ class FusedAttention {
                                  cudaStream_t stream) = 0;
 };
 
-// Of bfloat16 numbers, by cuDNN.
+// Of bfloat16 numbers, by cuDNN, which sums dq in an order that varies.
 [[nodiscard]] std::unique_ptr<FusedAttention> MakeFusedAttention();
 
 }  // namespace trainer::cuda

@@ -1,11 +1,11 @@
 #include "trainer/cuda/attention_cudnn.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <stdexcept>
 #include <string>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -84,9 +84,7 @@ class CudnnAttention final : public FusedAttention {
     std::shared_ptr<fe::graph::Graph> graph;  // null: cuDNN has no kernel
     std::int64_t bytes = 0;                   // of its workspace
   };
-  using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                         std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                         std::int64_t, std::int64_t, bool, bool>;
+  using Key = std::array<std::int64_t, 12>;
 
   const Plan& PlanOf(const AttentionShape& s, bool backward) {
     const Key key{s.batch,     s.queries,    s.keys,      s.query_offset,

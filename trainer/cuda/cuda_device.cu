@@ -114,9 +114,10 @@ CudaDevice::CudaDevice(int device, int width, HostWaits waits)
     fused_ = MakeFusedAttention();
   }
 #endif
-  staging_ = std::make_unique<PinnedMemory>(parts_.size() * kPartBytes);
+  Check(cudaMallocHost(&staging_, parts_.size() * kPartBytes),
+        "cudaMallocHost");
   for (std::size_t i = 0; i < parts_.size(); ++i) {
-    parts_[i].data = staging_->data() + i * kPartBytes;
+    parts_[i].data = static_cast<std::byte*>(staging_) + i * kPartBytes;
   }
 }
 
@@ -124,6 +125,7 @@ CudaDevice::~CudaDevice() {
   MakeCurrent();
   fused_.reset();
   gemm_.reset();
+  cudaFreeHost(staging_);
   cudaFree(workspace_);
   cudaFree(slab_);
   cudaStreamDestroy(stream_);

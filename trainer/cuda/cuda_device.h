@@ -107,7 +107,7 @@ class CudaDevice final : public Device {
   void* workspace_ = nullptr;
   std::unique_ptr<GemmRunner> gemm_;
   std::unique_ptr<FusedAttention> fused_;  // null: there is none
-  std::unique_ptr<PinnedMemory> staging_;
+  void* staging_ = nullptr;  // pinned: copies do not block in the driver
   std::array<Part, 8> parts_;
   std::size_t next_part_ = 0;
 };

@@ -7,9 +7,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <stdexcept>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include <sys/mman.h>
 #include <ucontext.h>
 
 namespace trainer::cuda {
@@ -39,13 +43,39 @@ struct Fiber {
   bool done = false;
 };
 
+// Memory whose end is next to a page that cannot be accessed.
+class Guarded {
+ public:
+  explicit Guarded(std::size_t bytes, std::size_t alignment = 16)
+      : pages_((bytes + kPage - 1) / kPage * kPage) {
+    void* memory = mmap(nullptr, pages_ + kPage, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+      throw std::bad_alloc();
+    }
+    base_ = static_cast<unsigned char*>(memory);
+    mprotect(base_ + pages_, kPage, PROT_NONE);
+    data_ = base_ + pages_ - (bytes + alignment - 1) / alignment * alignment;
+  }
+  ~Guarded() { munmap(base_, pages_ + kPage); }
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+  [[nodiscard]] unsigned char* data() const { return data_; }
+
+ private:
+  static constexpr std::size_t kPage = 4096;
+  std::size_t pages_;
+  unsigned char* base_ = nullptr;
+  unsigned char* data_ = nullptr;
+};
+
 struct BlockState {
   const std::function<void()>* body = nullptr;
   std::jmp_buf scheduler{};
   std::vector<Fiber> fibers;
   std::vector<Warp> warps;
   Barrier barrier;
-  std::vector<unsigned char> shared;
+  std::unique_ptr<Guarded> shared;
   unsigned running = 0;
 };
 thread_local BlockState state;
@@ -105,9 +135,15 @@ void RunBlock(unsigned threads) {
     fiber.context.uc_link = nullptr;
     ::makecontext(&fiber.context, RunBody, 0);
   }
+  // Any order is right. Each step is odd, so that all threads have their turn.
+  const char* order = std::getenv("OPPA_EMULATION_ORDER");
+  const unsigned step = order == nullptr                ? 1
+                        : std::string(order) == "mixed" ? 7
+                                                        : threads - 1;
   for (bool any = true; any;) {
     any = false;
-    for (unsigned t = 0; t < threads; ++t) {
+    for (unsigned i = 0; i < threads; ++i) {
+      const unsigned t = i * step % threads;
       if (!state.fibers[t].done) {
         any = true;
         Resume(t);
@@ -130,7 +166,8 @@ void RunBlocks(unsigned x, unsigned y, unsigned z, unsigned threads,
         std::make_unique<unsigned char[]>(kStackBytes);
   }
   state.body = &body;
-  state.shared.assign(shared_bytes + 16, 0xff);
+  state.shared = std::make_unique<Guarded>(shared_bytes);
+  std::memset(state.shared->data(), 0xff, shared_bytes);  // not a number
   gridDim = {x, y, z};
   blockDim = {threads, 1, 1};
   for (unsigned k = 0; k < z; ++k) {
@@ -149,10 +186,7 @@ void RunThread(const std::function<void()>& body) {
   body();
 }
 
-unsigned char* DynamicShared() {
-  const auto address = reinterpret_cast<std::uintptr_t>(state.shared.data());
-  return state.shared.data() + (16 - address % 16) % 16;
-}
+unsigned char* DynamicShared() { return state.shared->data(); }
 
 void SyncBlock() { Wait(state.barrier); }
 
@@ -172,33 +206,36 @@ std::uint32_t Exchange(std::uint32_t value, unsigned lane) {
 
 namespace {
 
+struct Allocation {
+  std::size_t bytes;
+  std::unique_ptr<Guarded> memory;
+};
 std::mutex allocations_mutex;
-std::map<const std::byte*, std::size_t> allocations;  // bytes by begin
+std::map<const unsigned char*, Allocation> allocations;  // by begin
 
 bool Allocated(const void* memory, std::size_t bytes) {
   const std::lock_guard lock(allocations_mutex);
-  const auto* begin = static_cast<const std::byte*>(memory);
+  const auto* begin = static_cast<const unsigned char*>(memory);
   const auto next = allocations.upper_bound(begin);
   return next != allocations.begin() &&
-         begin + bytes <= std::prev(next)->first + std::prev(next)->second;
+         begin + bytes <=
+             std::prev(next)->first + std::prev(next)->second.bytes;
 }
 
 }  // namespace
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
-  *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  if (*memory == nullptr) {
-    throw std::bad_alloc();
-  }
+  auto guarded = std::make_unique<Guarded>(bytes, 256);
+  *memory = guarded->data();
   const std::lock_guard lock(allocations_mutex);
-  allocations[static_cast<const std::byte*>(*memory)] = bytes;
+  allocations[static_cast<unsigned char*>(*memory)] = {bytes,
+                                                       std::move(guarded)};
   return cudaSuccess;
 }
 
 cudaError_t cudaFree(void* memory) {
   const std::lock_guard lock(allocations_mutex);
-  allocations.erase(static_cast<const std::byte*>(memory));
-  std::free(memory);
+  allocations.erase(static_cast<const unsigned char*>(memory));
   return cudaSuccess;
 }
 

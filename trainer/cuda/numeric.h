@@ -49,9 +49,11 @@ __host__ __device__ __forceinline__ Bf16 Round<Bf16>(float x) {
 }
 
 // Numbers that are loaded and stored together.
-template <typename T, int kWidth>
-struct alignas(kWidth * sizeof(T)) Vector {
-  T x[kWidth];
+template <typename T, int width>
+struct alignas(width * sizeof(T)) Vector {
+  using Number = T;
+  static constexpr int kWidth = width;
+  T x[width];
 };
 
 struct SumOf {

@@ -11,9 +11,10 @@ namespace trainer::cuda {
 namespace {
 
 // A block per row, vectors of numbers.
-template <typename T, int kWidth>
+template <typename Numbers>
 __global__ void NormForwardKernel(NormArgs a) {
-  using Numbers = Vector<T, kWidth>;
+  using T = typename Numbers::Number;
+  constexpr int kWidth = Numbers::kWidth;
   const int vectors = static_cast<int>(a.cols) / kWidth;
   const float cols = static_cast<float>(a.cols);
   const Numbers* x = Of<Numbers>(a.x) + blockIdx.x * a.cols / kWidth;
@@ -56,9 +57,10 @@ __global__ void NormForwardKernel(NormArgs a) {
 }
 
 // dx of a row.
-template <typename T, int kWidth>
+template <typename Numbers>
 __global__ void NormBackwardKernel(NormArgs a) {
-  using Numbers = Vector<T, kWidth>;
+  using T = typename Numbers::Number;
+  constexpr int kWidth = Numbers::kWidth;
   const int vectors = static_cast<int>(a.cols) / kWidth;
   const float cols = static_cast<float>(a.cols);
   const std::int64_t begin = blockIdx.x * a.cols / kWidth;
@@ -139,16 +141,19 @@ __global__ void ColumnSumKernel(NormArgs a) {
   }
 }
 
-template <typename T>
 void ColumnSum(const NormArgs& args, cudaStream_t stream) {
-  Launch(ColumnSumKernel<T>,
-         Grid{(args.cols + 31) / 32, 1, 1, 32 * kColumnGroups}, stream, args);
+  WithType(args.dy.width, [&](auto type) {
+    using T = typename decltype(type)::Type;
+    Launch(ColumnSumKernel<T>,
+           Grid{(args.cols + 31) / 32, 1, 1, 32 * kColumnGroups}, stream, args);
+  });
 }
 
-template <typename T, int kWidth>
+template <typename Numbers>
 __global__ void AddBiasKernel(unsigned vectors, unsigned cols, Tensor bias,
                               Tensor x) {
-  using Numbers = Vector<T, kWidth>;
+  using T = typename Numbers::Number;
+  constexpr int kWidth = Numbers::kWidth;
   for (auto i = FlatIndex<unsigned>(); i < vectors;
        i += FlatStride<unsigned>()) {
     Numbers sum = Of<Numbers>(x)[i];
@@ -184,10 +189,11 @@ __device__ __forceinline__ float Sigmoid(float x) {
   return __fdividef(1.0F, 1.0F + __expf(-x));
 }
 
-template <typename T, int kWidth>
+template <typename Numbers>
 __global__ void ActivationForwardKernel(unsigned vectors, unsigned cols,
                                         ActivationArgs a) {
-  using Numbers = Vector<T, kWidth>;
+  using T = typename Numbers::Number;
+  constexpr int kWidth = Numbers::kWidth;
   const bool gated = a.kind == Activation::kSwiGlu;
   for (auto i = FlatIndex<unsigned>(); i < vectors;
        i += FlatStride<unsigned>()) {
@@ -205,10 +211,11 @@ __global__ void ActivationForwardKernel(unsigned vectors, unsigned cols,
   }
 }
 
-template <typename T, int kWidth>
+template <typename Numbers>
 __global__ void ActivationBackwardKernel(unsigned vectors, unsigned cols,
                                          ActivationArgs a) {
-  using Numbers = Vector<T, kWidth>;
+  using T = typename Numbers::Number;
+  constexpr int kWidth = Numbers::kWidth;
   const bool gated = a.kind == Activation::kSwiGlu;
   for (auto i = FlatIndex<unsigned>(); i < vectors;
        i += FlatStride<unsigned>()) {
@@ -239,9 +246,10 @@ __global__ void ActivationBackwardKernel(unsigned vectors, unsigned cols,
 }
 
 // half, stride: in vectors.
-template <typename T, int kWidth>
+template <typename Numbers>
 __global__ void RotateKernel(unsigned vectors, unsigned half, RotateArgs a) {
-  using Numbers = Vector<T, kWidth>;
+  using T = typename Numbers::Number;
+  constexpr int kWidth = Numbers::kWidth;
   using Angles = Vector<float, kWidth>;
   const auto heads = static_cast<unsigned>(a.heads);
   for (auto i = FlatIndex<unsigned>(); i < vectors;
@@ -278,46 +286,42 @@ unsigned Vectors(std::int64_t rows, std::int64_t cols, int width) {
   return static_cast<unsigned>(vectors);
 }
 
-// As many numbers as 16 bytes have.
-template <typename T, typename F>
+// Calls f(Vector()) with as many numbers as 16 bytes have, or one.
+template <typename F>
 void WithRows(std::int64_t cols, std::initializer_list<Tensor> tensors,
               const F& f) {
-  WithVectors<16 / static_cast<int>(sizeof(T))>(cols, tensors, f);
+  WithType(tensors.begin()->width, [&](auto type) {
+    using T = typename decltype(type)::Type;
+    WithVectors<16 / static_cast<int>(sizeof(T))>(
+        cols, tensors, [&](auto width) { f(Vector<T, width()>()); });
+  });
 }
 
 }  // namespace
 
 void CudaDevice::NormForward(const NormArgs& args) {
-  WithType(args.x.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
-    WithRows<T>(
-        args.cols, {args.x, args.scale, args.shift, args.y}, [&](auto width) {
-          Launch(NormForwardKernel<T, width()>, Grid{args.rows}, stream_, args);
-        });
-  });
+  WithRows(args.cols, {args.x, args.scale, args.shift, args.y},
+           [&](auto numbers) {
+             Launch(NormForwardKernel<decltype(numbers)>, Grid{args.rows},
+                    stream_, args);
+           });
 }
 
 void CudaDevice::NormBackward(const NormArgs& args) {
-  WithType(args.x.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
-    WithRows<T>(args.cols, {args.dy, args.x, args.scale, args.dx},
-                [&](auto width) {
-                  Launch(NormBackwardKernel<T, width()>, Grid{args.rows},
-                         stream_, args);
-                });
-    ColumnSum<T>(args, stream_);
-  });
+  WithRows(args.cols, {args.dy, args.x, args.scale, args.dx},
+           [&](auto numbers) {
+             Launch(NormBackwardKernel<decltype(numbers)>, Grid{args.rows},
+                    stream_, args);
+           });
+  ColumnSum(args, stream_);
 }
 
 void CudaDevice::AddBias(std::int64_t rows, std::int64_t cols, Tensor bias,
                          Tensor x) {
-  WithType(x.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
-    WithRows<T>(cols, {bias, x}, [&](auto width) {
-      const unsigned vectors = Vectors(rows, cols, width());
-      LaunchFlat(AddBiasKernel<T, width()>, vectors, stream_, vectors,
-                 cols / width(), bias, x);
-    });
+  WithRows(cols, {bias, x}, [&](auto numbers) {
+    const unsigned vectors = Vectors(rows, cols, numbers.kWidth);
+    LaunchFlat(AddBiasKernel<decltype(numbers)>, vectors, stream_, vectors,
+               cols / numbers.kWidth, bias, x);
   });
 }
 
@@ -328,42 +332,33 @@ void CudaDevice::BiasBackward(std::int64_t rows, std::int64_t cols, Tensor dy,
   args.cols = cols;
   args.dy = dy;
   args.dshift = dbias;
-  WithType(dy.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
-    ColumnSum<T>(args, stream_);
-  });
+  ColumnSum(args, stream_);
 }
 
 void CudaDevice::ActivationForward(const ActivationArgs& args) {
-  WithType(args.x.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
-    WithRows<T>(args.cols, {args.x, args.y}, [&](auto width) {
-      const unsigned vectors = Vectors(args.rows, args.cols, width());
-      LaunchFlat(ActivationForwardKernel<T, width()>, vectors, stream_, vectors,
-                 args.cols / width(), args);
-    });
+  WithRows(args.cols, {args.x, args.y}, [&](auto numbers) {
+    const unsigned vectors = Vectors(args.rows, args.cols, numbers.kWidth);
+    LaunchFlat(ActivationForwardKernel<decltype(numbers)>, vectors, stream_,
+               vectors, args.cols / numbers.kWidth, args);
   });
 }
 
 void CudaDevice::ActivationBackward(const ActivationArgs& args) {
-  WithType(args.x.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
-    WithRows<T>(args.cols, {args.x, args.dy, args.dx}, [&](auto width) {
-      const unsigned vectors = Vectors(args.rows, args.cols, width());
-      LaunchFlat(ActivationBackwardKernel<T, width()>, vectors, stream_,
-                 vectors, args.cols / width(), args);
-    });
+  WithRows(args.cols, {args.x, args.dy, args.dx}, [&](auto numbers) {
+    const unsigned vectors = Vectors(args.rows, args.cols, numbers.kWidth);
+    LaunchFlat(ActivationBackwardKernel<decltype(numbers)>, vectors, stream_,
+               vectors, args.cols / numbers.kWidth, args);
   });
 }
 
 void CudaDevice::Rotate(const RotateArgs& args) {
+  const std::int64_t half = args.head_size / 2;
   WithType(args.x.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    const std::int64_t half = args.head_size / 2;
     WithVectors<4>(half | args.stride, {args.x, args.table}, [&](auto width) {
       const unsigned vectors =
           Vectors(args.positions.rows * args.heads, half, width());
-      LaunchFlat(RotateKernel<T, width()>, vectors, stream_, vectors,
+      LaunchFlat(RotateKernel<Vector<T, width()>>, vectors, stream_, vectors,
                  half / width(), args);
     });
   });

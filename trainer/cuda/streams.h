@@ -1,4 +1,4 @@
-// Streams, events and host memory of CUDA that release themselves.
+// Streams and events of CUDA that release themselves.
 
 #pragma once
 
@@ -51,22 +51,5 @@ class Mark {
   cudaEvent_t event_ = nullptr;
 };
 using MarkPtr = std::shared_ptr<const Mark>;
-
-// Memory that copies read and write without blocking in the driver.
-class PinnedMemory {
- public:
-  explicit PinnedMemory(std::size_t bytes) {
-    Check(cudaMallocHost(&data_, bytes), "cudaMallocHost");
-  }
-  ~PinnedMemory() { cudaFreeHost(data_); }
-  PinnedMemory(const PinnedMemory&) = delete;
-  PinnedMemory& operator=(const PinnedMemory&) = delete;
-  [[nodiscard]] std::byte* data() const {
-    return static_cast<std::byte*>(data_);
-  }
-
- private:
-  void* data_ = nullptr;
-};
 
 }  // namespace trainer::cuda

@@ -195,6 +195,20 @@ TEST(EmulatedCard, ResultsAreTheSameEachTime) {
             TrainEmulated(job, "bf16").losses);
 }
 
+// A missing barrier shows as a result that depends on the order.
+TEST(EmulatedCard, ResultsDoNotDependOnTheOrderOfThreads) {
+  OPPA_SKIP_IF_SANITIZED();
+  for (const std::string_view type : {"qwen2", "gpt2", "mixtral"}) {
+    const Job job = SmallJob(type, "dp=1,tp=1,pp=1");
+    const std::vector<double> forward = TrainEmulated(job, "bf16").losses;
+    for (const char* order : {"reverse", "mixed"}) {
+      ::setenv("OPPA_EMULATION_ORDER", order, 1);
+      EXPECT_EQ(TrainEmulated(job, "bf16").losses, forward) << order;
+      ::unsetenv("OPPA_EMULATION_ORDER");
+    }
+  }
+}
+
 TEST(EmulatedCard, ARankWithoutMemoryEndsTheTrialOfAll) {
   OPPA_SKIP_IF_SANITIZED();
   Job job = SmallJob("qwen2", "dp=2,tp=1,pp=2,microbatches=2");
