@@ -6,41 +6,30 @@
 namespace trainer::cuda {
 namespace {
 
-// AttentionShape with what kernels need of it.
-struct AttentionSizes {
-  int queries, keys, query_offset, heads, kv_heads, head_size;
-  std::int64_t q_stride, kv_stride, out_stride;
-  bool causal;
+struct AttentionSizes : AttentionShape {
   float scale;  // of scores: 1 / sqrt(head_size)
 
   explicit AttentionSizes(const AttentionShape& shape)
-      : queries(static_cast<int>(shape.queries)),
-        keys(static_cast<int>(shape.keys)),
-        query_offset(static_cast<int>(shape.query_offset)),
-        heads(static_cast<int>(shape.heads)),
-        kv_heads(static_cast<int>(shape.kv_heads)),
-        head_size(static_cast<int>(shape.head_size)),
-        q_stride(shape.q_stride),
-        kv_stride(shape.kv_stride),
-        out_stride(shape.out_stride),
-        causal(shape.causal),
+      : AttentionShape(shape),
         scale(1.0F / std::sqrt(static_cast<float>(shape.head_size))) {}
 
   // The keys that queries before `query_end` attend to.
-  __device__ __forceinline__ int KeyEnd(int query_end) const {
-    const int seen = query_offset + query_end;
+  __device__ __forceinline__ std::int64_t KeyEnd(std::int64_t query_end) const {
+    const std::int64_t seen = query_offset + query_end;
     return causal && seen < keys ? seen : keys;
   }
-  __device__ __forceinline__ bool Sees(int query, int key) const {
+  __device__ __forceinline__ bool Sees(std::int64_t query,
+                                       std::int64_t key) const {
     return query < queries && key < keys &&
            (!causal || key <= query_offset + query);
   }
 };
 
 template <typename T>
-__device__ __forceinline__ float Dot(const T* a, const T* b, int size) {
+__device__ __forceinline__ float Dot(const T* a, const T* b,
+                                     std::int64_t size) {
   float sum = 0.0F;
-  for (int i = 0; i < size; ++i) {
+  for (std::int64_t i = 0; i < size; ++i) {
     sum += ToFloat(a[i]) * ToFloat(b[i]);
   }
   return sum;
@@ -49,19 +38,15 @@ __device__ __forceinline__ float Dot(const T* a, const T* b, int size) {
 // The places of a query and of the keys of its head.
 struct Offsets {
   std::int64_t q, out, kv, statistics;
-  __device__ Offsets(const AttentionSizes& sizes, int batch, int head,
-                     int query)
-      : q((static_cast<std::int64_t>(batch) * sizes.queries + query) *
-              sizes.q_stride +
+  __device__ Offsets(const AttentionSizes& sizes, std::int64_t batch,
+                     std::int64_t head, std::int64_t query)
+      : q((batch * sizes.queries + query) * sizes.q_stride +
           head * sizes.head_size),
-        out((static_cast<std::int64_t>(batch) * sizes.queries + query) *
-                sizes.out_stride +
+        out((batch * sizes.queries + query) * sizes.out_stride +
             head * sizes.head_size),
-        kv(static_cast<std::int64_t>(batch) * sizes.keys * sizes.kv_stride +
+        kv(batch * sizes.keys * sizes.kv_stride +
            head / (sizes.heads / sizes.kv_heads) * sizes.head_size),
-        statistics((static_cast<std::int64_t>(batch) * sizes.heads + head) *
-                       sizes.queries +
-                   query) {}
+        statistics((batch * sizes.heads + head) * sizes.queries + query) {}
 };
 
 // A block per query of a head, whose scores are in shared memory.
@@ -74,9 +59,8 @@ __global__ void ForwardKernel(AttentionSizes sizes, AttentionArgs args) {
   const int query = static_cast<int>(blockIdx.x);
   const int thread = static_cast<int>(threadIdx.x);
   const int threads = static_cast<int>(blockDim.x);
-  const Offsets at(sizes, static_cast<int>(blockIdx.z),
-                   static_cast<int>(blockIdx.y), query);
-  const int end = sizes.KeyEnd(query + 1);
+  const Offsets at(sizes, blockIdx.z, blockIdx.y, query);
+  const std::int64_t end = sizes.KeyEnd(query + 1);
   float maximum = -1e30F;
   for (int j = thread; j < end; j += threads) {
     weights[j] =
@@ -108,12 +92,9 @@ template <typename T>
 __global__ void DeltaKernel(AttentionSizes sizes, AttentionArgs args) {
   const T* dout = Of<T>(args.dout);
   const T* out = Of<T>(args.out);
-  const std::int64_t rows =
-      static_cast<std::int64_t>(sizes.queries) * sizes.heads;
+  const std::int64_t rows = sizes.queries * sizes.heads;
   for (std::int64_t i = blockIdx.x; i < rows; i += gridDim.x) {
-    const Offsets at(sizes, static_cast<int>(blockIdx.z),
-                     static_cast<int>(i % sizes.heads),
-                     static_cast<int>(i / sizes.heads));
+    const Offsets at(sizes, blockIdx.z, i % sizes.heads, i / sizes.heads);
     float sum = 0.0F;
     for (int d = static_cast<int>(threadIdx.x); d < sizes.head_size; d += 32) {
       sum += ToFloat(dout[at.out + d]) * ToFloat(out[at.out + d]);
@@ -138,9 +119,8 @@ __global__ void QueryGradientKernel(AttentionSizes sizes, AttentionArgs args) {
   const int query = static_cast<int>(blockIdx.x);
   const int thread = static_cast<int>(threadIdx.x);
   const int threads = static_cast<int>(blockDim.x);
-  const Offsets at(sizes, static_cast<int>(blockIdx.z),
-                   static_cast<int>(blockIdx.y), query);
-  const int end = sizes.KeyEnd(query + 1);
+  const Offsets at(sizes, blockIdx.z, blockIdx.y, query);
+  const std::int64_t end = sizes.KeyEnd(query + 1);
   for (int j = thread; j < end; j += threads) {
     const std::int64_t key = at.kv + j * sizes.kv_stride;
     const float score = sizes.scale * Dot(q + at.q, k + key, sizes.head_size);
@@ -175,17 +155,17 @@ __global__ void KeyGradientKernel(AttentionSizes sizes, AttentionArgs args) {
   float* k_sums = gradients + threads;  // [head_size], each of one thread
   float* v_sums = k_sums + sizes.head_size;
   const int key = static_cast<int>(blockIdx.x);
-  const int batch = static_cast<int>(blockIdx.z);
-  const int group = sizes.heads / sizes.kv_heads;
-  const int first_head = static_cast<int>(blockIdx.y) * group;
+  const std::int64_t batch = blockIdx.z;
+  const std::int64_t group = sizes.heads / sizes.kv_heads;
+  const std::int64_t first_head = blockIdx.y * group;
   const std::int64_t own =
       Offsets(sizes, batch, first_head, 0).kv + key * sizes.kv_stride;
   for (int d = thread; d < sizes.head_size; d += threads) {
     k_sums[d] = v_sums[d] = 0.0F;
   }
-  for (int head = first_head; head < first_head + group; ++head) {
-    for (int begin = 0; begin < sizes.queries; begin += threads) {
-      const int query = begin + thread;
+  for (std::int64_t head = first_head; head < first_head + group; ++head) {
+    for (std::int64_t begin = 0; begin < sizes.queries; begin += threads) {
+      const std::int64_t query = begin + thread;
       __syncthreads();
       weights[thread] = gradients[thread] = 0.0F;
       if (sizes.Sees(query, key)) {
@@ -198,8 +178,8 @@ __global__ void KeyGradientKernel(AttentionSizes sizes, AttentionArgs args) {
                                deltas[at.statistics]);
       }
       __syncthreads();
-      const int count =
-          sizes.queries - begin < threads ? sizes.queries - begin : threads;
+      const std::int64_t left = sizes.queries - begin;
+      const std::int64_t count = left < threads ? left : threads;
       for (int d = thread; d < sizes.head_size; d += threads) {
         for (int i = 0; i < count; ++i) {
           const Offsets at(sizes, batch, head, begin + i);

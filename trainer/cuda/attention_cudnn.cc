@@ -54,20 +54,17 @@ class CudnnAttention final : public FusedAttention {
       return false;
     }
     Check(cudnnSetStream(handle_, stream), "cudnnSetStream");
-    std::unordered_map<std::int64_t, void*> tensors;
-    const auto add = [&tensors](AttentionTensor name, const Tensor& tensor) {
-      tensors[static_cast<std::int64_t>(name)] = tensor.data;
-    };
-    add(AttentionTensor::kQ, args.q);
-    add(AttentionTensor::kK, args.k);
-    add(AttentionTensor::kV, args.v);
-    add(AttentionTensor::kOut, args.out);
-    add(AttentionTensor::kLogSums, args.kept);
+    std::unordered_map<std::int64_t, void*> tensors = {
+        {kQ, args.q.data},
+        {kK, args.k.data},
+        {kV, args.v.data},
+        {kOut, args.out.data},
+        {kLogSums, args.kept.data}};
     if (backward) {
-      add(AttentionTensor::kDout, args.dout);
-      add(AttentionTensor::kDq, args.dq);
-      add(AttentionTensor::kDk, args.dk);
-      add(AttentionTensor::kDv, args.dv);
+      tensors.insert({{kDout, args.dout.data},
+                      {kDq, args.dq.data},
+                      {kDk, args.dk.data},
+                      {kDv, args.dv.data}});
       ZeroUnseen(args.shape, args.dk, stream);
       ZeroUnseen(args.shape, args.dv, stream);
     }
@@ -143,7 +140,7 @@ std::shared_ptr<fe::graph::Graph> AttentionGraph(const AttentionShape& shape,
   const auto describe = [&shape](const TensorPtr& tensor, AttentionTensor name,
                                  std::int64_t heads, std::int64_t tokens,
                                  std::int64_t rows, std::int64_t stride) {
-    tensor->set_uid(static_cast<std::int64_t>(name))
+    tensor->set_uid(name)
         .set_dim({shape.batch, heads, tokens, shape.head_size})
         .set_stride({rows * stride, shape.head_size, stride, 1});
     return tensor;
@@ -158,7 +155,7 @@ std::shared_ptr<fe::graph::Graph> AttentionGraph(const AttentionShape& shape,
                     shape.kv_stride);
   };
   const auto log_sums = [&](const TensorPtr& tensor) {
-    tensor->set_uid(static_cast<std::int64_t>(AttentionTensor::kLogSums))
+    tensor->set_uid(kLogSums)
         .set_dim({shape.batch, shape.heads, shape.queries, 1})
         .set_stride({shape.heads * shape.queries, shape.queries, 1, 1})
         .set_data_type(fe::DataType_t::FLOAT);
@@ -167,27 +164,25 @@ std::shared_ptr<fe::graph::Graph> AttentionGraph(const AttentionShape& shape,
   const auto input = [&graph] {
     return graph->tensor(fe::graph::Tensor_attributes());
   };
-  const TensorPtr q = queries(input(), AttentionTensor::kQ, shape.q_stride);
-  const TensorPtr k = keys(input(), AttentionTensor::kK);
-  const TensorPtr v = keys(input(), AttentionTensor::kV);
+  const TensorPtr q = queries(input(), kQ, shape.q_stride);
+  const TensorPtr k = keys(input(), kK);
+  const TensorPtr v = keys(input(), kV);
   if (!backward) {
     auto options = OptionsOf<fe::graph::SDPA_attributes>(shape);
     options.set_generate_stats(true);
     const auto [out, sums] = graph->sdpa(q, k, v, options);
-    queries(out, AttentionTensor::kOut, shape.out_stride)->set_output(true);
+    queries(out, kOut, shape.out_stride)->set_output(true);
     log_sums(sums)->set_output(true);
     return graph;
   }
   const auto options = OptionsOf<fe::graph::SDPA_backward_attributes>(shape);
-  const TensorPtr out =
-      queries(input(), AttentionTensor::kOut, shape.out_stride);
-  const TensorPtr dout =
-      queries(input(), AttentionTensor::kDout, shape.out_stride);
+  const TensorPtr out = queries(input(), kOut, shape.out_stride);
+  const TensorPtr dout = queries(input(), kDout, shape.out_stride);
   const auto [dq, dk, dv] =
       graph->sdpa_backward(q, k, v, out, dout, log_sums(input()), options);
-  queries(dq, AttentionTensor::kDq, shape.q_stride)->set_output(true);
-  keys(dk, AttentionTensor::kDk)->set_output(true);
-  keys(dv, AttentionTensor::kDv)->set_output(true);
+  queries(dq, kDq, shape.q_stride)->set_output(true);
+  keys(dk, kDk)->set_output(true);
+  keys(dv, kDv)->set_output(true);
   return graph;
 }
 

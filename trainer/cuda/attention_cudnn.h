@@ -12,25 +12,14 @@
 namespace trainer::cuda {
 
 // The names of a graph's tensors.
-enum class AttentionTensor : std::int64_t {
-  kQ = 1,
-  kK,
-  kV,
-  kOut,
-  kLogSums,
-  kDout,
-  kDq,
-  kDk,
-  kDv
-};
+enum AttentionTensor { kQ = 1, kK, kV, kOut, kLogSums, kDout, kDq, kDk, kDv };
 
 // Attention of bfloat16 numbers, as in Device; not yet validated. Of a causal
 // shape, the keys end at the position of the last query.
-// Source: Dao (2023), FlashAttention-2; the sums have a fixed order.
 [[nodiscard]] std::shared_ptr<cudnn_frontend::graph::Graph> AttentionGraph(
     const AttentionShape& shape, bool backward);
 
-// What AttentionGraph leaves out of a causal shape.
+// The keys from the first one on that some query sees.
 [[nodiscard]] std::int64_t KeysSeen(const AttentionShape& shape);
 
 }  // namespace trainer::cuda

@@ -114,11 +114,8 @@ CudaDevice::CudaDevice(int device, int width, HostWaits waits)
     fused_ = MakeFusedAttention();
   }
 #endif
-  Check(cudaMallocHost(&staging_, parts_.size() * kPartBytes),
+  Check(cudaMallocHost(&staging_, copied_.size() * kPartBytes),
         "cudaMallocHost");
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    parts_[i].data = static_cast<std::byte*>(staging_) + i * kPartBytes;
-  }
 }
 
 CudaDevice::~CudaDevice() {
@@ -172,24 +169,23 @@ void CudaDevice::Add(Tensor from, Tensor to) {
   cuda::Convert<true>(from, to, stream_);
 }
 
-CudaDevice::Part& CudaDevice::NextPart() {
-  Part& part = parts_[next_part_++ % parts_.size()];
-  if (part.copied != nullptr) {
-    WaitFor(*part.copied);
+std::byte* CudaDevice::NextPart() {
+  part_ = (part_ + 1) % copied_.size();
+  if (copied_[part_] != nullptr) {
+    WaitFor(*copied_[part_]);
   }
-  return part;
+  return static_cast<std::byte*>(staging_) + part_ * kPartBytes;
 }
 
 void CudaDevice::FromHost(const void* from, Tensor to) {
   const auto bytes = static_cast<std::size_t>(to.bytes());
   for (std::size_t at = 0; at < bytes; at += kPartBytes) {
     const std::size_t size = std::min(kPartBytes, bytes - at);
-    Part& part = NextPart();
-    std::memcpy(part.data, static_cast<const std::byte*>(from) + at, size);
-    Check(cudaMemcpyAsync(to.data + at, part.data, size, cudaMemcpyDefault,
-                          stream_),
+    std::byte* part = NextPart();
+    std::memcpy(part, static_cast<const std::byte*>(from) + at, size);
+    Check(cudaMemcpyAsync(to.data + at, part, size, cudaMemcpyDefault, stream_),
           "cudaMemcpyAsync");
-    part.copied = std::make_shared<const Mark>(stream_);
+    copied_[part_] = std::make_shared<const Mark>(stream_);
   }
 }
 
@@ -197,12 +193,12 @@ void CudaDevice::ToHost(Tensor from, void* to) {
   const auto bytes = static_cast<std::size_t>(from.bytes());
   for (std::size_t at = 0; at < bytes; at += kPartBytes) {
     const std::size_t size = std::min(kPartBytes, bytes - at);
-    const Part& part = NextPart();
-    Check(cudaMemcpyAsync(part.data, from.data + at, size, cudaMemcpyDefault,
-                          stream_),
-          "cudaMemcpyAsync");
+    std::byte* part = NextPart();
+    Check(
+        cudaMemcpyAsync(part, from.data + at, size, cudaMemcpyDefault, stream_),
+        "cudaMemcpyAsync");
     Synchronize();
-    std::memcpy(static_cast<std::byte*>(to) + at, part.data, size);
+    std::memcpy(static_cast<std::byte*>(to) + at, part, size);
   }
 }
 

@@ -85,13 +85,9 @@ class CudaDevice final : public Device {
   void Adam(const AdamArgs& args) override;
 
  private:
-  // A part of the staging memory, and the end of its last copy.
-  struct Part {
-    std::byte* data = nullptr;
-    MarkPtr copied;
-  };
-  // The part that was used longest ago, when the device has done its copy.
-  Part& NextPart();
+  // The part of the staging memory that was used longest ago, when the device
+  // has done its copy.
+  std::byte* NextPart();
   // Elements of scratch memory that the library takes.
   [[nodiscard]] std::int64_t FusedScratch(const AttentionShape& shape) const;
   // Polls, so that the end of a trial on another rank ends the wait.
@@ -107,9 +103,9 @@ class CudaDevice final : public Device {
   void* workspace_ = nullptr;
   std::unique_ptr<GemmRunner> gemm_;
   std::unique_ptr<FusedAttention> fused_;  // null: there is none
-  void* staging_ = nullptr;  // pinned: copies do not block in the driver
-  std::array<Part, 8> parts_;
-  std::size_t next_part_ = 0;
+  void* staging_ = nullptr;        // pinned: copies do not block in the driver
+  std::array<MarkPtr, 8> copied_;  // by part: the end of its last copy
+  std::size_t part_ = 0;
 };
 
 }  // namespace trainer::cuda

@@ -27,11 +27,11 @@ inline void Check(cudaError_t error, const char* call) {
 }
 
 #ifdef OPPA_EMULATE_CUDA
-inline constexpr int kRowThreads = 32;   // of a block that reduces a row
-inline constexpr int kColumnGroups = 1;  // rows that a block sums at a time
+inline constexpr int kRowThreads = 64;   // of a block that reduces a row
+inline constexpr int kColumnGroups = 2;  // rows that a block sums at a time
 #else
 inline constexpr int kRowThreads = 256;
-inline constexpr int kColumnGroups = 16;
+inline constexpr int kColumnGroups = 32;
 inline constexpr int kFlatThreads = 256;
 inline constexpr std::int64_t kMostBlocks = 1 << 16;
 #endif
