@@ -112,14 +112,6 @@ TEST_F(AddedKnob, IsADimensionOfTheEncodingCenteredWhereItIsInactive) {
   }
 }
 
-TEST_F(AddedKnob, IsAColumnOfRecords) {
-  ParallelConfig config{.dp = 2};
-  knob_.Set(config, 64);
-  EXPECT_EQ(knobs_.Columns(),
-            trials::BuiltInKnobs().Columns() + ",prefetch_mb");
-  EXPECT_EQ(knobs_.Cells(config), trials::BuiltInKnobs().Cells(config) + ",64");
-}
-
 TEST_F(AddedKnob, IsPrintedParsedAndCompleted) {
   ParallelConfig config{.dp = 2, .zero_stage = 1};
   knob_.Set(config, 64);

@@ -117,14 +117,6 @@ TEST(Encode, GivesASingleCandidateNoDimensions) {
   EXPECT_EQ(encoded.size(), 1);
 }
 
-TEST(Columns, FollowTheOrderGiven) {
-  const EncodedSpace encoded = EncodeAll({{.dp = 1}, {.dp = 2}, {.dp = 4}});
-  const Eigen::MatrixXd columns = Columns(encoded, {2, 0, 2});
-  EXPECT_EQ(columns(0, 0), 1.0);
-  EXPECT_EQ(columns(0, 1), 0.0);
-  EXPECT_EQ(columns(0, 2), 1.0);
-}
-
 // Knobs of the user.
 EncodedSpace EncodeKnobs(const std::string& lines) {
   trials::SearchSpaceOptions options;

@@ -56,21 +56,6 @@ TEST(ParametricMean, JacobianMatchesDifferences) {
   ExpectJacobianMatchesDifferences(ConstantMean(3, 0.7, 1.0), {2, 0});
 }
 
-TEST(ParametricMean, ClipBoundsTheValueAndDampsTheJacobian) {
-  ParametricMean clipped = Make(ParametricMean::Link::kLinear);
-  clipped.clip = 5.0;
-  clipped.clip_gradient = 0.2;
-  Eigen::VectorXd values;
-  Eigen::MatrixXd damped;
-  Eigen::MatrixXd full;
-  clipped.Evaluate({0, 2}, kLogC, values, &damped);
-  EXPECT_NEAR(values[0], 4.5, 1e-14);
-  EXPECT_EQ(values[1], 5.0);
-  Make(ParametricMean::Link::kLinear).Evaluate({0, 2}, kLogC, values, &full);
-  EXPECT_TRUE(damped.row(0).isApprox(full.row(0)));
-  EXPECT_TRUE(damped.row(1).isApprox(0.2 * full.row(1)));
-}
-
 TEST(ParametricMean, AllCandidatesAgreeWithSingleOnes) {
   for (const auto link :
        {ParametricMean::Link::kLinear, ParametricMean::Link::kInverse}) {

@@ -1,7 +1,6 @@
 #include "surrogates/boosted_trees/boosted_trees.h"
 
 #include <cmath>
-#include <vector>
 
 #include <gtest/gtest.h>
 

@@ -240,20 +240,6 @@ TEST(PhysicalMemoryTerms, APipelineHoldsAtMostItsMicrobatches) {
                    4.0 / 8.0 / 4.0);
 }
 
-TEST(SplitsWithinTp, IsSpOfTheTensorParallelRanks) {
-  const ClusterShape shape = {.gpus = 8, .gpus_per_node = 8};
-  EXPECT_TRUE(SplitsWithinTp({.dp = 2, .tp = 4, .pp = 1, .sp = 4}, shape));
-  EXPECT_TRUE(SplitsWithinTp({.dp = 2, .tp = 4, .pp = 1, .sp = 2}, shape));
-  EXPECT_FALSE(SplitsWithinTp({.dp = 2, .tp = 4, .pp = 1, .sp = 1}, shape));
-  EXPECT_FALSE(SplitsWithinTp({.dp = 1, .tp = 4, .pp = 1, .sp = 1}, shape));
-  EXPECT_FALSE(SplitsWithinTp({.dp = 2, .tp = 4, .pp = 1, .sp = 3}, shape));
-  // The GPUs are all there only with sp ranks of its own.
-  EXPECT_FALSE(SplitsWithinTp({.dp = 2, .tp = 2, .pp = 1, .sp = 2}, shape));
-  EXPECT_FALSE(SplitsWithinTp({.dp = 1, .tp = 2, .pp = 2, .sp = 2}, shape));
-  EXPECT_TRUE(
-      SplitsWithinTp({.dp = 1, .tp = 2, .pp = 2, .cp = 2, .sp = 2}, shape));
-}
-
 TEST(WithSequenceRanks, MakesThemContextParallel) {
   const ClusterShape shape = {.gpus = 8, .gpus_per_node = 8};
   const ParallelConfig within = {.dp = 2, .tp = 4, .pp = 1, .sp = 2};
@@ -271,46 +257,6 @@ TEST(WithSequenceRanks, MakesThemContextParallel) {
   // Neither: sp = 3 does not divide dp = 8.
   EXPECT_EQ(WithSequenceRanks({.dp = 8, .tp = 1, .pp = 1, .sp = 3}, shape),
             (ParallelConfig{.dp = 8, .tp = 1, .pp = 1, .sp = 1}));
-}
-
-// Sizes that make every amount another number.
-constexpr JobSizes kSizes = {.capacity_bytes = 1e9,
-                             .parameters = 10.0,
-                             .active_parameters = 9.0,
-                             .bytes_per_value = 2.0,
-                             .layers = 5.0,
-                             .hidden_size = 3.0,
-                             .tokens = 7.0};
-
-TEST(PhysicalTerms, AmountsAreThoseOfTheJob) {
-  std::map<std::string, double> amounts;
-  auto terms = PhysicalTimeTerms(kEightHosts);
-  const auto memory = PhysicalMemoryTerms();
-  terms.insert(terms.end(), memory.begin(), memory.end());
-  for (const CostTerm& term : terms) {
-    if (term.reading.amount != nullptr) {
-      amounts[term.name] = term.reading.amount(kSizes);
-    }
-  }
-  const std::map<std::string, double> expected = {
-      {"compute", 6.0 * 9.0 * 7.0},
-      {"DP volume, intra-node", 2.0 * 20.0},
-      {"DP volume, inter-node", 2.0 * 20.0},
-      {"DP latency", 1.0},
-      {"ZeRO gather", 20.0},
-      {"ZeRO reduce, not hidden", 20.0},
-      {"ZeRO-3 gather", 40.0},
-      {"TP volume, intra-node", 8.0 * 5.0 * 7.0 * 3.0 * 2.0},
-      {"TP volume, inter-node", 8.0 * 5.0 * 7.0 * 3.0 * 2.0},
-      {"TP latency, intra-node", 4.0 * 5.0},
-      {"TP latency, inter-node", 4.0 * 5.0},
-      {"EP latency, intra-node", 4.0 * 5.0},
-      {"EP latency, inter-node", 4.0 * 5.0},
-      {"PP volume", 7.0 * 3.0 * 2.0},
-      {"PP latency", 1.0},
-      {"checkpoints", 5.0 * 7.0 * 3.0 * 2.0},
-      {"model state", 160.0}};
-  EXPECT_EQ(amounts, expected);
 }
 
 }  // namespace surrogates::physical_terms_test

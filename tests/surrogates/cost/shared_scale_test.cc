@@ -35,16 +35,6 @@ TEST(MatchSharedScale, FindsTheScaleOfTimesBehindThroughputs) {
   EXPECT_NEAR(scale, std::log(40.0), 0.1);  // its belief pulls a little
 }
 
-TEST(MatchSharedScale, IsNotMovedFarByOneThatIsTenTimesSlower) {
-  const ParametricMean mean = Mean(ParametricMean::Link::kInverse);
-  const Eigen::Vector4d throughput(
-      1.0 / AtScale(5.0, 1.0), 1.0 / AtScale(5.0, 2.0), 0.1 / AtScale(5.0, 4.0),
-      1.0 / AtScale(5.0, 8.0));
-  const double scale = MatchSharedScale(
-      mean, {{0, 1, 2, 3}, throughput, Eigen::Vector4d::Zero()});
-  EXPECT_NEAR(scale, std::log(5.0), 0.15);
-}
-
 TEST(MatchSharedScale, LearnsFromAFailureOnlyWhereItExpectedNone) {
   ParametricMean mean = Mean(ParametricMean::Link::kLinear);
   mean.clip = 1.1;

@@ -4,7 +4,6 @@
 #include <limits>
 #include <numbers>
 #include <random>
-#include <vector>
 
 #include <Eigen/LU>
 #include <gtest/gtest.h>

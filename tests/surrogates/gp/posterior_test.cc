@@ -1,6 +1,5 @@
 #include "surrogates/gp/posterior.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <vector>
