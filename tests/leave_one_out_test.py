@@ -145,10 +145,6 @@ class LeaveOneOutTest(unittest.TestCase):
         self.assertIsNone(self.value("frameworks/f.toml", "dispatch"))
         self.assertEqual(self.value("frameworks/f.toml", "kept"), 3)
 
-    def test_rows_of_the_other_half_are_not_fitted(self):
-        fit = self.script.fits.Fit(spec("a", ["kept"], [constant("tensor")]), self.folder)
-        self.assertAlmostEqual(fit.loss([1.0]), 0.0)
-
     def test_a_refused_row_is_not_called_out_of_memory(self):
         row = {"row_part": "", "row_gpus": "512", "measured_status": "ok", "measured_step_time_s": "1",
                "measured_peak_memory_gb": "", "predicted_peak_memory_gb": "", "predicted_status": "oom",

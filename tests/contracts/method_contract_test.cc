@@ -117,14 +117,6 @@ TEST_P(MethodContract, ContinuesAfterCommonStartsAndResumesWithThem) {
   }
 }
 
-TEST_P(MethodContract, IsAFunctionOfSeedAndHistory) {
-  const fakes::TemporaryFolder a;
-  const fakes::TemporaryFolder b;
-  (void)Run(a.path(), space_, 12);
-  (void)Run(b.path(), space_, 12);
-  EXPECT_EQ(Records(a.path()), Records(b.path()));
-}
-
 TEST_P(MethodContract, WritesTheSameRecordsOnAnyNumberOfThreads) {
   const fakes::TemporaryFolder one;
   const fakes::TemporaryFolder three;

@@ -179,20 +179,24 @@ TEST_P(TestbedContract, NeverPassesTheTimeLimit) {
   }
 }
 
+// A stop after the last step is a completed trial.
 TEST_P(TestbedContract, EndsATrialWhenOnStepSaysSo) {
   const int candidate = Fitting(true).front();
   const Measurement whole = testbed_.runner->Run(Full(candidate));
-  std::vector<double> seen;
-  TrialRequest request = Full(candidate);
-  request.on_step = [&seen](double step_time_s) {
-    seen.push_back(step_time_s);
-    return seen.size() < 3;
-  };
-  const Measurement trial = testbed_.runner->Run(request);
-  EXPECT_EQ(trial.outcome, Outcome::kTerminatedEarly);
-  EXPECT_EQ(trial.step_times_s, seen);
-  EXPECT_EQ(trial.step_times_s.size(), 3U);
-  EXPECT_LT(trial.duration_s, whole.duration_s);
+  for (const std::size_t most : {3U, 8U}) {
+    std::vector<double> seen;
+    TrialRequest request = Full(candidate);
+    request.on_step = [&](double step_time_s) {
+      seen.push_back(step_time_s);
+      return seen.size() < most;
+    };
+    const Measurement trial = testbed_.runner->Run(request);
+    EXPECT_EQ(trial.outcome,
+              most == 8 ? Outcome::kCompleted : Outcome::kTerminatedEarly);
+    EXPECT_EQ(trial.step_times_s, seen);
+    EXPECT_EQ(trial.step_times_s.size(), most);
+    EXPECT_EQ(trial.duration_s < whole.duration_s, most < 8);
+  }
 }
 
 TEST_P(TestbedContract, WithoutNoiseEveryStepTakesTheExactTime) {

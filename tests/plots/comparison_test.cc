@@ -208,16 +208,4 @@ TEST(Report, SeparatesTheHeldOutHalf) {
   EXPECT_THAT(text, HasSubstr("Mean over 1 of 3 problems: held-out half"));
 }
 
-TEST(Report, SaysThatTheHeldOutHalfIsLeftOut) {
-  const TemporaryFolder folder;
-  WriteShares(folder.path(),
-              {{"a", {{"random", {0.2, 0.4}}, {"oppa", {0.8, 0.8}}}},
-               {"c", {{"random", {0.4, 0.6}}, {"oppa", {1.0, 1.0}}}}},
-              kTwo, std::vector<std::string>{"b"});
-  const std::string text = Report(folder.path(), {.formats = {}}).summary;
-  EXPECT_THAT(text, HasSubstr("Development half: 2 problems; 1 held-out "
-                              "are left out."));
-  EXPECT_THAT(Summarize(LoadExperiment(folder.path())).means, SizeIs(1));
-}
-
 }  // namespace plots::comparison_test

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -20,7 +19,6 @@ namespace plots::figures_test {
 namespace fs = std::filesystem;
 using fakes::TemporaryFolder;
 using plots_test::SmallExperiment;
-using plots_test::WriteProblem;
 using plots_test::WriteRun;
 using plots_test::WriteSmallExperiment;
 using testing::HasSubstr;
@@ -39,13 +37,6 @@ const FigureKind& Kind(std::string_view name) {
 std::optional<Figure> Make(std::string_view name, const fs::path& folder) {
   const ExperimentRecords records = LoadExperiment(folder);
   return MakeFigure(Kind(name), records, &records.problems.front());
-}
-
-TEST(Figures, HaveNamesOfTheirOwn) {
-  std::set<std::string_view> names;
-  for (const FigureKind& kind : Figures()) {
-    EXPECT_TRUE(names.insert(kind.name).second) << kind.name;
-  }
 }
 
 // With OPPA_UPDATE_GOLDEN set in the environment the table is written instead.
@@ -89,22 +80,6 @@ TEST(Figures, SayWhyAMeasuredThroughputExceedsTheOptimum) {
   EXPECT_THAT(Make("throughput-time", folder.path())->caption,
               HasSubstr("Measured throughput includes noise and can exceed "
                         "it."));
-}
-
-TEST(Figures, OfTheThroughputAreNotDrawnWhenNoConfigurationRan) {
-  const SmallExperiment folder;
-  for (const char* method : {"random", "oppa", "oppa-bare"}) {
-    for (const int repeat : {1, 2, 3}) {
-      WriteRun(folder.path(), "", method, repeat,
-               {{kOutOfMemory, 60}, {kFailed, 120}, {kTerminatedEarly, 200}});
-    }
-  }
-  for (const char* name :
-       {"throughput-time", "training-steps", "ablation", "ablation-views"}) {
-    EXPECT_FALSE(Make(name, folder.path())) << name;
-  }
-  EXPECT_TRUE(Make("trials-time", folder.path()));
-  EXPECT_TRUE(Make("thinking", folder.path()));
 }
 
 // Records that fill every figure: two problems with estimates and money, and

@@ -202,14 +202,6 @@ TEST(Styles, OfMethodsDifferInColorAndInGray) {
   }
 }
 
-TEST(Styles, OfAMethodAreTheSameBesideOthers) {
-  const LineStyle alone = StylesOf({"oppa-sim"}).front();
-  const LineStyle beside = StylesOf({"mine", "random", "oppa-sim"}).back();
-  EXPECT_EQ(alone.color, beside.color);
-  EXPECT_EQ(alone.dash, beside.dash);
-  EXPECT_EQ(alone.symbol, beside.symbol);
-}
-
 TEST(Gnuplot, LinesThatCoincideHaveTheirSymbolsAtDifferentPlaces) {
   Figure figure = SomeFigure();
   Panel& panel = figure.panels[0];

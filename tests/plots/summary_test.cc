@@ -152,14 +152,6 @@ TEST(SummaryText, TerminalTextWithAnAxisOverProblemsIsTheGoldenOne) {
   plots_test::ExpectGolden("summary.txt", TextOf(folder.path()));
 }
 
-TEST(SummaryText, SaysWhichNumbersAreMeasuredAndWhichAreNoiseFree) {
-  const SmallExperiment folder;
-  const std::string text = TextOf(folder.path());
-  EXPECT_THAT(text, HasSubstr("exhaustive optimum, noise-free: 2.000"));
-  EXPECT_THAT(text, HasSubstr("best found, noise-free: 2.000"));
-  EXPECT_THAT(text, HasSubstr("steps/s: measured throughput"));
-}
-
 TEST(SummaryText, CallsTheBestMeasuredWhereNoiseFreeIsUnknown) {
   const SmallExperiment folder;
   WriteProblem(folder.path(), {.backend = "command", .time_budget_s = 600.0});
@@ -216,18 +208,6 @@ TEST(Summary, HalfwayIsWhatStandsWhenHalfOfTheTimeBudgetIsSpent) {
   const Summary summary = Summarize(LoadExperiment(folder.path()));
   EXPECT_EQ(summary.problems[0].methods[1].throughput_halfway, 1.25);
   EXPECT_EQ(summary.problems[0].methods[1].throughput.median, 1.75);
-}
-
-// Half of the runs arriving is not enough for a time that can be printed.
-TEST(Summary, ReachIsInfiniteWhereExactlyHalfArrive) {
-  const SmallExperiment folder;
-  std::filesystem::remove_all(folder.path() / "oppa" / "3");
-  WriteRun(folder.path(), "", "oppa", 2, {{kCompleted, 60, 10, 1.5, 1.5}});
-  const Summary summary = Summarize(LoadExperiment(folder.path()));
-  const MethodSummary& oppa = summary.problems[0].methods[1];
-  EXPECT_EQ(oppa.reach_95.runs, 1);
-  EXPECT_TRUE(std::isinf(oppa.reach_95.time_s));
-  EXPECT_TRUE(std::isinf(oppa.reach_95.trials));
 }
 
 TEST(SummaryText, FitsTerminalsOf120ColumnsWithLongLabels) {
