@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdlib>
-#include <optional>
 #include <stdexcept>
 #include <string>
 

@@ -3,7 +3,6 @@
 
 #include <cstdlib>
 #include <stdexcept>
-#include <string_view>
 
 #include "common/text.h"
 #include "tests/fuzz/input_file.h"

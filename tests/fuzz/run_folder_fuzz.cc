@@ -3,7 +3,6 @@
 
 #include <array>
 #include <filesystem>
-#include <string>
 #include <string_view>
 
 #include "common/error.h"

@@ -2,7 +2,6 @@
 // refused with an InputError.
 
 #include <cstdlib>
-#include <string>
 
 #include "common/error.h"
 #include "common/text.h"
