@@ -60,13 +60,6 @@ TEST(Constraints, RulesInWordsAreThePredicates) {
   }
 }
 
-TEST(Constraints, RowsAreInTheOrderOfTheGroups) {
-  EXPECT_TRUE(
-      std::is_sorted(Constraints().begin(), Constraints().end(),
-                     [](const auto& a, auto& b) { return a.group < b.group; }));
-  EXPECT_EQ(Constraints().front().rule, "dp * tp * pp * cp != num_gpus");
-}
-
 // Enumeration drops whole families.
 TEST(Constraints, ReadTheSizesAndTheirOwnGroupOnly) {
   const Workload workload = SmallWorkload();

@@ -46,15 +46,6 @@ TEST(Throughput, VarianceOfTheMeanIsUnbiasedAndDividedByTheSteps) {
   EXPECT_EQ(EstimateThroughput({1.0}, options).variance, 0.0);
 }
 
-TEST(Throughput, WarmUpStepsAreNotCounted) {
-  ThroughputOptions options = kPlain;
-  options.warmup_steps = 1;
-  const ThroughputEstimate estimate =
-      EstimateThroughput({10.0, 1.0, 1.0}, options);
-  EXPECT_DOUBLE_EQ(estimate.steps_per_s, 1.0);
-  EXPECT_EQ(estimate.steps_used, 2);
-}
-
 TEST(Throughput, IsUnknownUntilAStepAfterTheWarmUpIsMeasured) {
   ThroughputOptions options = kPlain;
   options.warmup_steps = 2;

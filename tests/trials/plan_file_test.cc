@@ -81,8 +81,6 @@ TEST(PlanFile, AStageIsOneGpuOfTheFirstTypeUnlessItSaysOtherwise) {
               HasSubstr("'layers' must be an integer from 0"));
   EXPECT_THAT(ErrorOf(R"({"stages": [{"layers": 1, "dp": 0}]})"),
               HasSubstr("'dp' must be an integer from 1"));
-  EXPECT_THAT(ErrorOf(R"({"stages": [{"layers": 1, "tp": 1.5}]})"),
-              HasSubstr("'tp' must be an integer from 1"));
 }
 
 }  // namespace trials::plan_file_test

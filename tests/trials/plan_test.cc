@@ -277,16 +277,9 @@ TEST(PlanText, NumbersHaveALeastAndAGreatestValue) {
         "layers=1 tp=1000001", "layers=1 recomputed_layers=-1",
         "layers=1 recomputed_layers=1000001", "layers=1 gpu_type=-1",
         "layers=1 gpu_type=1000001", "layers=1 gpu_type=1x", "0x layers=1",
-        "10001x layers=1", "x layers=1"}) {
+        "10001x layers=1", "x layers=1", "zero_stage=1 / cp=2 / layers=4",
+        "layers=4 / zero_stage=1", "layers=4 / / layers=4"}) {
     EXPECT_THROW((void)Read(setting), std::invalid_argument) << setting;
-  }
-}
-
-TEST(PlanText, SharedSettingsAreTheFirstPartAndOnlyThat) {
-  for (const char* text :
-       {"zero_stage=1 / cp=2 / layers=4", "layers=4 / zero_stage=1",
-        "layers=4 / / layers=4"}) {
-    EXPECT_THROW((void)Read(text), std::invalid_argument) << text;
   }
 }
 
@@ -300,23 +293,6 @@ TEST(PlanRequest, SurvivesTheWayToAnotherProcess) {
     EXPECT_EQ(common::ParseJsonAs<TrialRequest>(text, "test").candidate,
               candidate);
   }
-}
-
-TEST(PlanRequest, OfEqualStagesIsTheTrialOfTheConfiguration) {
-  Simulator simulator = Small();
-  const ParallelConfig config =
-      ParseParallelConfig("dp=2,tp=1,pp=4,microbatches=8");
-  const Measurement of_config =
-      simulator.Run({.candidate = config, .max_steps = 3});
-  const Measurement of_plan =
-      simulator.Run({.candidate = FourStages(), .max_steps = 3});
-  ASSERT_EQ(of_config.outcome, Outcome::kCompleted);
-  EXPECT_EQ(of_plan.outcome, of_config.outcome);
-  EXPECT_EQ(of_plan.step_times_s, of_config.step_times_s);
-  EXPECT_EQ(of_plan.peak_memory_bytes, of_config.peak_memory_bytes);
-  EXPECT_EQ(of_plan.duration_s, of_config.duration_s);
-  EXPECT_EQ(simulator.ExactThroughput(FourStages()),
-            simulator.ExactThroughput(config));
 }
 
 TEST(PlanRequest, WrappersPassThePlanOn) {

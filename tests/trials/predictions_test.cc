@@ -25,13 +25,6 @@ TEST(Order, TriesAFastCandidateThatMightFitBeforeASlowSafeOne) {
   EXPECT_THAT(Order(predictions, 10.0), testing::ElementsAre(0, 1, 2));
 }
 
-TEST(TryOrder, TheFirstAndTheSafeOneHaveTheBestExpectationTogether) {
-  // Expected throughput: 0.99 / 2 is the best alone; 0.3 / 1 + 0.7 / 2 with it
-  // as a fallback.
-  EXPECT_THAT(TryOrder({1.0, 2.0, 1.9}, {0.3, 0.99, 0.1}),
-              testing::ElementsAre(0, 1, 2));
-}
-
 TEST(TryOrder, NoOtherFirstOneHasABetterExpectation) {
   std::mt19937 engine(1);
   std::uniform_real_distribution<double> unit(0.0, 1.0);
@@ -71,13 +64,6 @@ TEST(FitProbability, IsHalfAtTheCapacityAndFallsWithThePeak) {
   }
   EXPECT_EQ(FitProbability(10.0, 10.0, 0.0), 1.0);
   EXPECT_EQ(FitProbability(10.1, 10.0, 0.0), 0.0);
-}
-
-// A try that fails half of the time costs 0.5 * 0.05 of the safe throughput,
-// which is 1: it pays if 0.5 / t > 1 - 0.5 * 0.95, that is t < 0.9524.
-TEST(TryOrder, AFailedTryCostsATwentiethOfTheTraining) {
-  EXPECT_EQ(FirstToTry({0.95, 1.0}, {0.5, 1.0}), 0);
-  EXPECT_EQ(FirstToTry({0.954, 1.0}, {0.5, 1.0}), 1);
 }
 
 }  // namespace trials::predictions_test

@@ -48,18 +48,10 @@ class RecordFiles : public testing::Test {
 TEST(Record, TrialRowReadsBackBitForBit) {
   const Trial written = SomeTrial();
   const Trial read = ParseRow<Trial>(ToRow(written));
-  EXPECT_EQ(read.number, written.number);
-  EXPECT_EQ(read.candidate, written.candidate);
   EXPECT_EQ(read.config, written.config);
-  EXPECT_EQ(read.measurement.outcome, written.measurement.outcome);
-  EXPECT_EQ(read.steps, written.steps);
   EXPECT_EQ(read.throughput.steps_per_s, written.throughput.steps_per_s);
-  EXPECT_EQ(read.throughput.variance, written.throughput.variance);
   EXPECT_FALSE(read.measurement.peak_memory_bytes);
   EXPECT_TRUE(std::isnan(read.incumbent_steps_per_s));
-  EXPECT_EQ(read.measurement.setup_s, written.measurement.setup_s);
-  EXPECT_EQ(read.elapsed_s, written.elapsed_s);
-  EXPECT_EQ(read.chosen_by, written.chosen_by);
   EXPECT_EQ(ToRow(read), ToRow(written));
 }
 
@@ -148,31 +140,22 @@ TEST_F(RecordFiles, MissingFileIsNoRows) {
 }
 
 TEST_F(RecordFiles, InfoFilesReadBack) {
-  ProblemInfo problem;
-  problem.name = "p";
-  problem.optimum_steps_per_s = 0.446;
-  Write(folder_.path(), problem);
-  const ProblemInfo read = ReadProblemInfo(folder_.path());
-  EXPECT_EQ(read.optimum_steps_per_s, 0.446);
-  EXPECT_TRUE(std::isnan(read.time_budget_s));
-
+  Write(folder_.path(), ProblemInfo{.optimum_steps_per_s = 0.446});
+  const ProblemInfo problem = ReadProblemInfo(folder_.path());
+  EXPECT_EQ(problem.optimum_steps_per_s, 0.446);
+  EXPECT_TRUE(std::isnan(problem.time_budget_s));
   ExperimentInfo experiment;
-  experiment.name = "e";
   experiment.problems = {""};
   experiment.methods = {{"oppa", "OPPA"}, {"bare", "OPPA, bare", "oppa"}};
   Write(folder_.path(), experiment);
   const auto methods = ReadExperimentInfo(folder_.path()).methods;
-  EXPECT_EQ(methods.at(0).label, "OPPA");
   EXPECT_FALSE(methods.at(0).family);
   EXPECT_EQ(methods.at(1).family, "oppa");
-
   RunInfo run;
   run.seed = 0xffffffffffffffffU;
-  run.finished = true;
   run.finish_reason = FinishReason::kMethodDone;
   Write(folder_.path(), run);
   EXPECT_EQ(ReadRunInfo(folder_.path()).seed, run.seed);
-  EXPECT_TRUE(ReadRunInfo(folder_.path()).finished);
   EXPECT_EQ(ReadRunInfo(folder_.path()).finish_reason,
             FinishReason::kMethodDone);
 }

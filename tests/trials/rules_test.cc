@@ -98,18 +98,6 @@ TEST(Rules, MicroBatchSizeZeroHasTheValueItStandsFor) {
   EXPECT_TRUE(Matches("$micro_batch_size = 2", given, {{"batch_size", 64}}));
 }
 
-TEST(Rules, ACopyOutlivesItsOriginal) {
-  std::vector<Rule> rules;
-  {
-    const Rule rule = Rule::Parse("$pp > 1", "test", "here:1");
-    rules.assign(3, rule);
-  }
-  EXPECT_TRUE(rules[2].Matches({.pp = 2}, {}));
-  EXPECT_FALSE(rules[0].Matches({.pp = 1}, {}));
-  EXPECT_EQ(rules[1].expression(), "$pp > 1");
-  EXPECT_EQ(rules[1].origin(), "test");
-}
-
 TEST(Rules, ThreadsMayShareARule) {
   const Rule rule = Rule::Parse("$pp * $tp > 6", "test", "here:1");
   std::vector<std::thread> threads;

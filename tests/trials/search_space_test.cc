@@ -225,15 +225,6 @@ INSTANTIATE_TEST_SUITE_P(
                 6}),
     [](const auto& test) { return test.param.name; });
 
-TEST(SearchSpace, OrderIsAscendingAndFindGivesTheIndex) {
-  const SearchSpace space = Enumerate({"", 8, 8, 8, 8, 16, kFewBuckets});
-  EXPECT_TRUE(std::is_sorted(space.configs().begin(), space.configs().end()));
-  for (int i = 0; i < space.size(); ++i) {
-    ASSERT_EQ(space.Find(space[i]), i);
-  }
-  EXPECT_EQ(space.Find({.dp = 3}), std::nullopt);
-}
-
 TEST(SearchSpace, CellsPartitionTheCandidatesBySizes) {
   const SearchSpace space = Enumerate({"", 8, 8, 8, 8, 16, kFewBuckets});
   std::set<int> seen;

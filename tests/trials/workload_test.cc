@@ -386,17 +386,9 @@ TEST(ScaledWorkload, StopsAtSizesThatEveryConfigurationDivides) {
   EXPECT_EQ(small.model.ffn_size, 64);
   EXPECT_EQ(small.model.vocab_size, 512);
   EXPECT_EQ(small.sequence_length, 32);
-}
-
-TEST(ScaledWorkload, AFactorOfTwoHalvesSizes) {
-  const Workload small = Scaled(Example("gpt2"), 2);
-  EXPECT_EQ(small.model.head_size, 32);
-  EXPECT_EQ(small.model.hidden_size, 384);
-  EXPECT_EQ(small.model.max_positions, 512);
-  EXPECT_EQ(small.sequence_length, 512);
-  EXPECT_EQ(small.model.patch_size, 0);
-  EXPECT_EQ(Scaled(Example("qwen2-1.5b"), 2).model.max_positions, 0);
+  EXPECT_EQ(small.model.max_positions, 0);
   // There are positions for all tokens.
+  EXPECT_EQ(Scaled(Example("gpt2"), 2).model.max_positions, 512);
   EXPECT_EQ(Scaled(Example("gpt2"), 1000).model.max_positions, 32);
 }
 

@@ -1,6 +1,5 @@
 #include "trials/programs/adapter.h"
 
-#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -267,13 +266,6 @@ TEST_F(AdapterTest, ReadsTheBatchSizeOfTheJob) {
   EXPECT_EQ(adapter.PresentNumber(job_, "$sequence_length"), std::nullopt);
 }
 
-TEST_F(AdapterTest, VariesOnlyTheParametersThatItsSettingsHave) {
-  job_.words = {"run.py"};
-  EXPECT_THAT(Adapter::Find("hf-trainer").Parameters(job_),
-              ElementsAre("dp", "dp_bucket_mb", "zero_stage", "microbatches",
-                          "grad_checkpoint"));
-}
-
 TEST(Adapters, AllOfThemCanBeRead) {
   for (const std::string& name : Adapter::Names()) {
     const Adapter adapter = Adapter::Find(name);
@@ -389,21 +381,34 @@ TEST(PresentConfig, FollowsFromTheValuesOfTheFlags) {
   EXPECT_EQ(present("$microbatches", "8193"), "no equivalent");
 }
 
-TEST(PresentConfig, ASettingKeepsTheRanksOfThoseBeforeIt) {
-  const PresentConfig present =
-      PresentOf(FlagRow("--x", "$dp") + FlagRow("--y", "$microbatches"),
-                {"run", "--x", "4", "--y", "8"});
-  EXPECT_EQ(ToString(present.config), "dp=4,tp=1,pp=1,microbatches=8");
-  EXPECT_TRUE(present.notes.empty());
-}
-
-// tp * pp = 4 alone could be pp = 4; with tp = 2 it is pp = 2.
-TEST(PresentConfig, ASecondPassMendsWhatALaterSettingChanged) {
-  const PresentConfig present =
-      PresentOf(FlagRow("--model", "$tp * $pp") + FlagRow("--tp", "$tp"),
-                {"run", "--model", "4", "--tp", "2"});
-  EXPECT_EQ(ToString(present.config), "dp=4,tp=2,pp=2");
-  EXPECT_TRUE(present.notes.empty());
+// tp * pp = 4 alone could be pp = 4; with tp = 2 it is pp = 2, also where
+// another setting has no equivalent. Context-parallel ranks are not
+// data-parallel ones.
+TEST(PresentConfig, SettingsAgreeWithEachOther) {
+  const struct {
+    std::string settings;
+    std::vector<std::string> words;
+    const char* config;
+  } cases[] = {
+      {FlagRow("--x", "$dp") + FlagRow("--y", "$microbatches"),
+       {"run", "--x", "4", "--y", "8"},
+       "dp=4,tp=1,pp=1,microbatches=8"},
+      {FlagRow("--model", "$tp * $pp") + FlagRow("--tp", "$tp"),
+       {"run", "--model", "4", "--tp", "2"},
+       "dp=4,tp=2,pp=2"},
+      {FlagRow("--cp", "$cp"), {"run", "--cp", "4"}, "dp=4,tp=1,pp=1,cp=4"},
+      {FlagRow("--zero", "$zero_stage") + FlagRow("--tp", "$tp") +
+           FlagRow("--model", "$pp * $tp"),
+       {"run", "--zero", "x", "--tp", "2", "--model", "4"},
+       "dp=4,tp=2,pp=2"}};
+  for (const auto& [settings, words, config] : cases) {
+    const PresentConfig present = PresentOf(settings, words);
+    EXPECT_EQ(ToString(present.config), config);
+    EXPECT_EQ(present.notes.size(), words[1] == "--zero" ? 1U : 0U);
+    for (const std::string& note : present.notes) {
+      EXPECT_THAT(note, StartsWith("--zero = x has no equivalent"));
+    }
+  }
 }
 
 TEST(PresentConfig, TextsAreEqualButForTheirCase) {
@@ -441,12 +446,6 @@ TEST(PresentConfig, HasAValueThatTheAdapterLists) {
   EXPECT_EQ(present("[space]\ntp = [1, 2]\n", "tp", "4"), 4);
 }
 
-TEST(PresentConfig, RanksOfContextParallelismAreNotDataParallelOnes) {
-  const PresentConfig present =
-      PresentOf(FlagRow("--cp", "$cp"), {"run", "--cp", "4"});
-  EXPECT_EQ(ToString(present.config), "dp=4,tp=1,pp=1,cp=4");
-}
-
 TEST(PresentConfig, ATextThatTheJobLacksIsOffAndANumberIsLeftToTheFramework) {
   const PresentConfig present = PresentOf(
       "[[settings]]\nflag = '--none'\ntext = 'x'\n"
@@ -456,17 +455,6 @@ TEST(PresentConfig, ATextThatTheJobLacksIsOffAndANumberIsLeftToTheFramework) {
   EXPECT_EQ(present.config.grad_checkpoint, 1);
   EXPECT_EQ(present.config.tp, 1);
   EXPECT_TRUE(present.notes.empty());
-}
-
-// tp * pp = 4 keeps tp = 2 although the first setting has no equivalent.
-TEST(PresentConfig, ASettingWithoutAnEquivalentDoesNotLoosenTheOthers) {
-  const PresentConfig present =
-      PresentOf(FlagRow("--zero", "$zero_stage") + FlagRow("--tp", "$tp") +
-                    FlagRow("--model", "$pp * $tp"),
-                {"run", "--zero", "x", "--tp", "2", "--model", "4"});
-  EXPECT_EQ(ToString(present.config), "dp=4,tp=2,pp=2");
-  ASSERT_EQ(present.notes.size(), 1U);
-  EXPECT_THAT(present.notes[0], StartsWith("--zero = x has no equivalent"));
 }
 
 TEST(Adapters, ParametersAreThoseOfSettingsThatApplyToMoreThanTrials) {

@@ -6,7 +6,6 @@
 #include <iterator>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -72,13 +71,6 @@ TEST_F(CommandRunnerTest, APlanIsRefusedBeforeAProcessStarts) {
   EXPECT_FALSE(fs::exists(folder_.path() / "train.sh.ran"));
 }
 
-TEST_F(CommandRunnerTest, ATrialLeavesNoProcessRecord) {
-  EXPECT_EQ(Run(kStep + kStep + kStep).outcome, Outcome::kCompleted);
-  for (const auto& entry : fs::directory_iterator(folder_.path() / "logs")) {
-    EXPECT_EQ(entry.path().extension(), ".log");
-  }
-}
-
 TEST_F(CommandRunnerTest, ALogIsNeitherWrittenThroughALinkNorToAFifo) {
   const fs::path log = folder_.path() / "logs" /
                        (ToString(request_.candidate.config()) + ".log");
@@ -98,12 +90,6 @@ TEST_F(CommandRunnerTest, AFolderOfLogsThatIsALinkIsRefused) {
   fs::create_symlink(folder_.path() / "elsewhere", folder_.path() / "logs");
   EXPECT_THROW((void)Run(kStep), common::InputError);
   EXPECT_TRUE(fs::is_empty(folder_.path() / "elsewhere"));
-}
-
-TEST_F(CommandRunnerTest, AReportFileWithoutEndIsReadUpToALimit) {
-  const Measurement trial =
-      Run("truncate -s 100G \"$OPPA_REPORT\"\n" + kStep + kStep + kStep);
-  EXPECT_EQ(trial.outcome, Outcome::kCompleted);
 }
 
 TEST_F(CommandRunnerTest, AMessageIsOneLine) {
@@ -179,15 +165,6 @@ TEST_F(CommandRunnerTest, TellsTheProgramWhatToTry) {
               HasSubstr("--tp=4 2x4 {tp} {\"a\": 1} / 2 4 3 / a b / none\n"));
   EXPECT_THAT(Log(), HasSubstr(fs::canonical(folder_.path()).string()));
   EXPECT_THAT(Log(), HasSubstr("\"config\":{\"dp\":2,\"tp\":4,\"pp\":1"));
-}
-
-TEST_F(CommandRunnerTest, AProgramThatTrainsOnEndsSoonAfterItsLastStep) {
-  const auto begin = std::chrono::steady_clock::now();
-  const Measurement trial =
-      Run("for i in $(seq 400); do " + kStep + "sleep 0.05; done\n");
-  EXPECT_EQ(trial.outcome, Outcome::kCompleted);
-  EXPECT_EQ(trial.step_times_s.size(), 3U);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
 TEST_F(CommandRunnerTest, ReadsALogWithoutTheBuffersOfPython) {
@@ -291,21 +268,6 @@ TEST_F(CommandRunnerTest, TheShippedPythonModuleReports) {
           "  o.report(step_time_s=0.5)'\n");
   EXPECT_EQ(trial.outcome, Outcome::kCompleted);
   EXPECT_THAT(trial.step_times_s, ElementsAre(0.5, 0.5, 0.5));
-}
-
-TEST_F(CommandRunnerTest, AFileInAnUnknownFormatIsNoTrial) {
-  Write("");
-  fakes::WriteFile(folder_.path() / "train.sh",
-                   "\x7f"
-                   "ELF\n");
-  fs::permissions(folder_.path() / "train.sh", fs::perms::owner_all);
-  CommandRunner runner(Options(), cluster_);
-  try {
-    (void)runner.Run(request_);
-    FAIL();
-  } catch (const std::runtime_error& e) {
-    EXPECT_THAT(e.what(), HasSubstr("Exec format error (a script begins with"));
-  }
 }
 
 TEST_F(CommandRunnerTest, LogsHaveTheUsersUmask) {

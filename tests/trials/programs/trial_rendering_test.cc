@@ -226,13 +226,16 @@ TEST(Placeholders, SayWhatToTryAndWhere) {
   CommandOptions options;
   options.workload.batch_size = 48;
   auto values = Placeholders(options, cluster, request);
-  EXPECT_EQ(values["gpus"], "15");
-  EXPECT_EQ(values["nodes"], "3");
-  EXPECT_EQ(values["gpus_per_node"], "5");
-  EXPECT_EQ(values["max_steps"], "7");
-  EXPECT_EQ(values["seed"], "11");
-  EXPECT_EQ(values["micro_batch_size"], "6");
-  EXPECT_EQ(values["config"], "dp=2,tp=1,pp=1,microbatches=4");
+  for (const auto& [name, value] : std::map<std::string, std::string>{
+           {"gpus", "15"},
+           {"nodes", "3"},
+           {"gpus_per_node", "5"},
+           {"max_steps", "7"},
+           {"seed", "11"},
+           {"micro_batch_size", "6"},
+           {"config", "dp=2,tp=1,pp=1,microbatches=4"}}) {
+    EXPECT_EQ(values[name], value) << name;
+  }
 }
 
 }  // namespace trials::trial_rendering_test

@@ -121,14 +121,6 @@ TEST(ReportReader, AWordThatIsPartOfANameAnnouncesNothing) {
   }
 }
 
-TEST(ReportReader, ABrokenReportHidesNoneThatFollows) {
-  EXPECT_THAT(Steps({"oppa {oppa {\"step_time_s\": 3}"}), ElementsAre(3.0));
-  EXPECT_THAT(Steps({"oppa x",
-                     "oppa {\"step_time_s\": NaN}oppa "
-                     "{\"step_time_s\": 2}"}),
-              ElementsAre(2.0));
-}
-
 TEST(ReportReader, ALineOfBracesTakesNoTime) {
   std::string line;
   while (line.size() < LineReader::kLongest) {

@@ -1,6 +1,5 @@
 // Gradient accumulation, against hand arithmetic.
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/trials/simulator/problem.h"

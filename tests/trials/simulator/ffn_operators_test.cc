@@ -21,17 +21,6 @@ class Experts {
   OperatorBytes block;
 };
 
-// Every copy of a token travels to its expert and back, and the busiest rank
-// sets the pace.
-TEST(FfnOperators, ExpertRanksExchangeEveryCopy) {
-  Experts experts;
-  experts.block.framework.experts.expert_imbalance = 1.5;
-  experts.block.shard.ep = 4;
-  EXPECT_EQ(experts.block.Block().all_to_alls, 2);
-  EXPECT_DOUBLE_EQ(experts.block.Block().all_to_all_bytes,
-                   1.5 * 2 * 2 * kTokens * kHidden);
-}
-
 TEST(FfnOperators, ExpertsTakeCpuTimeOfTheirOwnInBothDirections) {
   Experts experts;
   OperatorBytes& block = experts.block;
@@ -45,19 +34,6 @@ TEST(FfnOperators, ExpertsTakeCpuTimeOfTheirOwnInBothDirections) {
   const LayerCost dense = block.Block();
   block.framework.dispatch.expert_dispatch_s = 0.0;
   EXPECT_DOUBLE_EQ(block.Block().forward_dispatch_s, dense.forward_dispatch_s);
-}
-
-// Each of two tensor-parallel ranks sends half of the tokens to whole experts.
-TEST(FfnOperators, WholeExpertsTakeTheTokensOfEachTensorParallelRank) {
-  Experts experts;
-  experts.block.shard.ep = 4;
-  experts.block.shard.tp = 2;
-  const LayerCost split = experts.block.Block();
-  experts.block.shard.whole_experts = true;
-  const LayerCost whole = experts.block.Block();
-  EXPECT_DOUBLE_EQ(whole.all_to_all_bytes, split.all_to_all_bytes / 2);
-  EXPECT_DOUBLE_EQ(whole.ExpertParameterCount(),
-                   2 * split.ExpertParameterCount());
 }
 
 // A dense layer, the sum of its result with that of the chosen experts, and a

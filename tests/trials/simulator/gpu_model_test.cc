@@ -85,11 +85,6 @@ double FlashSeconds(double heads, double tokens, double head_size) {
          kLaunch_s;
 }
 
-TEST(GpuModel, FusedAttentionOfAHeadOf150CostsAsMuchAsThatOf160) {
-  EXPECT_DOUBLE_EQ(FlashSeconds(64, 4096, 150), FlashSeconds(64, 4096, 160));
-  EXPECT_LT(FlashSeconds(64, 4096, 128), FlashSeconds(64, 4096, 150));
-}
-
 TEST(GpuModel, FusedAttentionIsLessEfficientWithFewHeadsAndShortSequences) {
   // The time of a score of a head, with 64 heads and 4,096 tokens = 1.
   const double usual = FlashSeconds(64, 4096, 128) / 64;
@@ -135,38 +130,12 @@ TEST(GpuModel, TimeNeverFallsWithRowsOrColumns) {
   }
 }
 
-TEST(GpuModel, UnalignedRowsCostALargeProductItsShareOfTheRate) {
-  const double share = FindGpuArchitecture("ampere_ga102").unaligned_fraction;
-  const GpuModel gpu = Model16();
-  const double aligned_s = gpu.GemmTime({1, 8192, 8192, 8192}) - kLaunch_s;
-  const double unaligned_s =
-      gpu.GemmTime({1, 8192, 8192, 8192, /*aligned=*/false}) - kLaunch_s;
-  EXPECT_LT(share, 1.0);
-  EXPECT_NEAR(aligned_s / unaligned_s, share, 1e-9);
-}
-
 TEST(GpuModel, ThinProductsAreBoundByMemory) {
   const GpuModel gpu = Model16();
   const double weights_bytes = 2.0 * 8192 * 8192;
   const double time_s = gpu.GemmTime({1, 1, 8192, 8192}) - kLaunch_s;
   EXPECT_GE(time_s, weights_bytes / 768e9);
   EXPECT_LT(time_s, 1.5 * weights_bytes / 768e9);
-}
-
-TEST(GpuModel, LongSumsOverFewTilesAreSplit) {
-  // A weight gradient with one tile of output and 64 multiprocessors: without
-  // split K it would take as long as 64 such products at once.
-  const GpuModel gpu = Model16();
-  const double one_s = gpu.GemmTime({1, 128, 128, 65536});
-  const double many_s = gpu.GemmTime({64, 128, 128, 65536});
-  EXPECT_LT(one_s, 0.5 * many_s);
-}
-
-TEST(GpuModel, SinglePrecisionRunsAtTheRateOfItsUnits) {
-  const GpuModel gpu(SmallCluster().gpu, Precision::kFp32, kLaunch_s);
-  const Gemm gemm{1, 8192, 8192, 8192};
-  EXPECT_LT(gemm.Flop() / gpu.GemmTime(gemm), 28e12);
-  EXPECT_DOUBLE_EQ(gpu.element_bytes(), 4.0);
 }
 
 constexpr double kInfinite = 1e40;
@@ -209,20 +178,6 @@ TEST(GpuModel, AProductIsTheTilesThatCoverItAtTheRateOfTheirShape) {
   expect(128, 64, 0.82);
   expect(64, 128, 0.82);
   expect(64, 64, 0.64);
-}
-
-// One tile on four multiprocessors, too short to be split; then one that eight
-// multiprocessors share.
-TEST(GpuModel, ATileRunsOnOneMultiprocessorUnlessItsSumIsSplit) {
-  const Slow four(4);
-  const double k_0 = four.reached.tile_overhead;
-  const double tile = 64 * 64 * 2 / 0.64;
-  EXPECT_NEAR(
-      four.Model().GemmTime({1, 64, 64, 1.5 * k_0}) / (tile * 2.5 * k_0), 1.0,
-      1e-12);
-  EXPECT_NEAR(
-      Slow(8).Model().GemmTime({1, 64, 64, 64 * k_0}) / (tile * (8 + 1) * k_0),
-      1.0, 1e-12);
 }
 
 }  // namespace trials::gpu_model_test

@@ -39,22 +39,6 @@ TEST(GradientSync, ATensorThatNoLongerFitsClosesTheBucket) {
   EXPECT_EQ(buckets({}, 6), 0.0);
 }
 
-TEST(GradientSync, OverlapHidesWhatBackwardCovers) {
-  const Framework framework;
-  SyncOptions options{.bucket_bytes = 10 * kMega};
-  const SyncTime plain =
-      ReduceGradients(Modules(0.01), Link(), options, framework);
-  options.overlap = true;
-  const SyncTime hidden =
-      ReduceGradients(Modules(0.01), Link(), options, framework);
-  EXPECT_LT(hidden.exposed_s, plain.exposed_s / 2);
-  EXPECT_GT(hidden.exposed_s, 0.0);  // the last bucket has nothing behind it
-  // Without backward there is nothing to hide behind.
-  const SyncTime alone =
-      ReduceGradients(Modules(0.0), Link(), options, framework);
-  EXPECT_DOUBLE_EQ(alone.exposed_s, plain.exposed_s);
-}
-
 TEST(GradientSync, SmallBucketsPayPerBucketAndHugeOnesLoseTheOverlap) {
   const Framework framework;
   const auto total_s = [&](double bucket_bytes) {
@@ -67,17 +51,6 @@ TEST(GradientSync, SmallBucketsPayPerBucketAndHugeOnesLoseTheOverlap) {
   EXPECT_GT(total_s(1e12), total_s(10 * kMega));
 }
 
-TEST(GradientSync, ScatteringIsHalfOfReducing) {
-  const Framework framework;
-  SyncOptions options{.bucket_bytes = 1e12};
-  const double all_s =
-      ReduceGradients(Modules(0.0), Link(), options, framework).exposed_s;
-  options.scatter = true;
-  const double part_s =
-      ReduceGradients(Modules(0.0), Link(), options, framework).exposed_s;
-  EXPECT_NEAR(part_s / all_s, 0.5, 0.01);
-}
-
 TEST(GradientSync, AGatherHidesBehindForwardButForItsFirstBucket) {
   const Framework framework;
   const GatherPlan plan =
@@ -87,46 +60,6 @@ TEST(GradientSync, AGatherHidesBehindForwardButForItsFirstBucket) {
   EXPECT_DOUBLE_EQ(plain_s, plan.total_s);
   EXPECT_GE(hidden_s, plan.first_s);
   EXPECT_LT(hidden_s, plain_s / 2);
-}
-
-// Colossal-AI sends a ZeRO bucket when a tensor arrives that does not fit.
-TEST(GradientSync, ALazyBucketWaitsForTheNextTensor) {
-  const Framework framework;
-  SyncOptions options{.bucket_bytes = 10 * kMega, .overlap = true};
-  const auto exposed_s = [&](double backward_s) {
-    return ReduceGradients(Modules(backward_s), Link(), options, framework)
-        .exposed_s;
-  };
-  const double eager_s = exposed_s(1e-4);  // the link is the bottleneck
-  options.lazy = true;
-  EXPECT_GT(exposed_s(1e-4), eager_s);
-}
-
-TEST(GradientSync, AStreamOfItsOwnPacksBehindTheNetworkForCpuTime) {
-  const Framework framework;
-  SyncOptions options{.bucket_bytes = 10 * kMega,
-                      .pack_s_per_byte = 1e-11,
-                      .unpack_s_per_byte = 1e-12};
-  const SyncTime one =
-      ReduceGradients(Modules(0.0), Link(), options, framework);
-  options.own_stream = true;
-  const SyncTime own =
-      ReduceGradients(Modules(0.0), Link(), options, framework);
-  EXPECT_LT(own.exposed_s, one.exposed_s);
-  EXPECT_DOUBLE_EQ(own.overhead_s - one.overhead_s,
-                   8 * framework.gradients.overlap_bucket_s);
-}
-
-// What shares its link with tensor parallelism hides less.
-TEST(GradientSync, ASharedLinkHidesLess) {
-  const Framework framework;
-  SyncOptions options{.bucket_bytes = 10 * kMega, .overlap = true};
-  const double alone_s =
-      ReduceGradients(Modules(0.002), Link(), options, framework).exposed_s;
-  options.link_share = 0.5;
-  EXPECT_GT(
-      ReduceGradients(Modules(0.002), Link(), options, framework).exposed_s,
-      alone_s);
 }
 
 TEST(GradientSync, AnOverlappedGatherHasAMessagePerTensor) {

@@ -166,41 +166,6 @@ TEST(LayerCost, AnOddVocabularyMakesTheHeadSlowUntilARanksShareIsAligned) {
   EXPECT_NEAR(head_s(odd, 2), head_s(padded, 2), 0.01 * head_s(padded, 2));
 }
 
-// Of the embedding, a block and the head.
-TEST(LayerCost, CollectivesOfTensorAndSequenceParallelism) {
-  const Workload workload{"gpt", Gpt(), 8, 1024, Precision::kFp16};
-  Framework framework = Megatron();
-  const auto expect = [](const LayerCost& cost, const Collectives& forward,
-                         const Collectives& backward) {
-    const auto equal = [](const Collectives& a, const Collectives& b) {
-      EXPECT_EQ(a.all_reduces, b.all_reduces);
-      EXPECT_EQ(a.gathers_and_scatters, b.gathers_and_scatters);
-      EXPECT_EQ(a.hidden_gathers, b.hidden_gathers);
-    };
-    equal(cost.forward_collectives, forward);
-    equal(cost.backward_collectives, backward);
-  };
-  LayerCosts costs = Costs(workload, framework, {4, 1, false});
-  expect(costs.embedding, {}, {});
-  expect(costs.block, {}, {});
-  expect(costs.head, {}, {});
-  costs = Costs(workload, framework, {4, 2, false});
-  expect(costs.embedding, {1}, {});
-  expect(costs.block, {2}, {2});
-  expect(costs.head, {}, {1});
-  for (const bool again : {false, true}) {
-    framework.collectives.gather_again = again;
-    costs = Costs(workload, framework, {4, 2, true});
-    const double repeated = again ? 1 : 0;
-    expect(costs.embedding, {0, 1, 0}, {0, 1, 0});
-    expect(costs.block, {0, 4, 0}, {0, 4, 2 * repeated});
-    expect(costs.head, {0, 1, 0}, {0, 1, repeated});
-    for (const LayerCost& cost : {costs.embedding, costs.block, costs.head}) {
-      EXPECT_DOUBLE_EQ(cost.collective_bytes, 2.0 * 4 * 1024 * 2048);
-    }
-  }
-}
-
 TEST(LayerCost, GathersIn8BitsMoveHalfTheBytesAndScattersAll) {
   Framework framework;
   framework.collectives.fp8_gathers = true;
@@ -215,31 +180,6 @@ TEST(LayerCost, GathersIn8BitsMoveHalfTheBytesAndScattersAll) {
   EXPECT_EQ(fp8.collective_bytes, bf16.collective_bytes);
   EXPECT_EQ(fp8.forward_collectives.gathers_and_scatters, 2 * 0.5 + 2);
   EXPECT_EQ(fp8.backward_collectives.hidden_gathers, 2 * 0.5);
-}
-
-TEST(LayerCost, CopiesAroundCollectivesAndMergedBlocksTakeTheirBytes) {
-  const auto forward_s = [](const Framework& framework, const Shard& shard) {
-    return Costs(SmallWorkload(), framework, shard).block.forward_s;
-  };
-  const Workload workload = SmallWorkload();
-  const double e = 2;
-  const double tokens = 4.0 * workload.sequence_length;
-  const GpuModel gpu(SmallCluster().gpu, Precision::kBf16, 2e-6);
-  Framework copies;
-  copies.collectives.collective_copy_bytes = 2;
-  const Shard tensor{4, 2, true};
-  EXPECT_NEAR(
-      forward_s(copies, tensor) - forward_s({}, tensor),
-      gpu.MemoryTime(4 * 2 * e * tokens * workload.model.hidden_size, 4), 1e-9);
-  EXPECT_EQ(forward_s(copies, {4}), forward_s({}, {4}));
-  Framework merges;
-  merges.kernels.merge_forward_bytes = 42;
-  Shard context{4};
-  EXPECT_EQ(forward_s(merges, context), forward_s({}, context));
-  context.cp = 2;
-  EXPECT_NEAR(forward_s(merges, context) - forward_s({}, context),
-              gpu.MemoryTime(42 * tokens * workload.model.hidden_size, 2),
-              1e-9);
 }
 
 TEST(LayerCost, LinearLayersIn8BitsAreFasterAndCast) {

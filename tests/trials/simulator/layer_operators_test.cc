@@ -6,26 +6,10 @@
 
 namespace trials::layer_operators_test {
 
-// Tensor parallelism splits heads and columns, context parallelism tokens, and
-// sequence parallelism tokens outside of the linear layers.
-TEST(LayerOperators, ParallelismSplitsTheShape) {
+TEST(LayerOperators, EveryRankHasAKeyValueHeadAndOneRankSplitsNoTokens) {
   const Workload workload = SmallWorkload();
   const Framework framework;
   const GpuModel gpu(SmallCluster().gpu, workload.precision, 0.0);
-  const LayerShape shape =
-      ShapeOf(workload, framework, gpu,
-              {.sequences = 4, .tp = 4, .sp = true, .cp = 2, .ep = 3});
-  EXPECT_EQ(shape.tokens, 1024.0);
-  EXPECT_EQ(shape.outer_tokens, 256.0);
-  EXPECT_EQ(shape.heads, 4.0);
-  EXPECT_EQ(shape.query, 256.0);
-  EXPECT_EQ(shape.key, 128.0);
-  EXPECT_EQ(shape.value, 128.0);
-  EXPECT_EQ(shape.result, 256.0);
-  EXPECT_EQ(shape.ffn, 704.0);
-  EXPECT_EQ(shape.ep, 3.0);
-  EXPECT_TRUE(shape.sp);
-  // Every rank has a key-value head at least; one rank splits nothing.
   EXPECT_EQ(ShapeOf(workload, framework, gpu, {.sequences = 4, .tp = 16}).key,
             64.0);
   EXPECT_FALSE(

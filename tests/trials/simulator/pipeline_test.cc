@@ -213,16 +213,6 @@ TEST(Pipeline, FollowsAScheduleWorkedOutByHand) {
   EXPECT_DOUBLE_EQ(stages[1].end_s, 8.5);
 }
 
-TEST(Pipeline, ASlowStageSetsThePace) {
-  const PipelineShape shape{4, 32, 1};
-  PipelineTimes times = Uniform(shape);
-  times.forward_s[3] = 2 * kForward_s;
-  times.backward_s[3] = 2 * kBackward_s;
-  const std::vector<StageTimeline> stages = RunPipeline(shape, times);
-  EXPECT_GE(End(stages), 32 * 2 * (kForward_s + kBackward_s));
-  EXPECT_LT(stages[3].bubble_s, 0.1 * stages[0].bubble_s);
-}
-
 TEST(Pipeline, OverlappedTransfersAreNeverSlower) {
   for (const int chunks : {2, 4}) {
     const PipelineShape shape{4, 8, chunks};
@@ -313,15 +303,6 @@ TEST(Pipeline, ZeroBubbleIsNeverSlowerThanOneForwardOneBackward) {
     EXPECT_LE(End(RunPipeline(shape, split)),
               End(RunPipeline(plain, whole)) + 1e-9)
         << stages << " stages, " << plain.microbatches << " microbatches";
-  }
-}
-
-TEST(Pipeline, ZeroBubbleHoldsAsMuchAsTheFirstStageOfOneForwardOneBackward) {
-  for (const int stages : {2, 4, 8}) {
-    const PipelineShape shape{stages, 4 * stages, 1, true};
-    for (int s = 0; s < stages; ++s) {
-      EXPECT_DOUBLE_EQ(PeakActivationBytes(shape, s, {1.0}), stages);
-    }
   }
 }
 

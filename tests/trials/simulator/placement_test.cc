@@ -58,48 +58,25 @@ TEST(Placement, RepresentativesSeeTheNetworkOfAllReplicas) {
   }
 }
 
-TEST(Placement, ExpertsAreOverSuccessiveReplicas) {
-  ParallelConfig config = ParseParallelConfig("dp=16,tp=2,ep=4");
-  const std::vector<Cluster> gpu_types = {Hosts(8)};
-  const StageLinks stage =
-      PlacePlan(gpu_types, UniformPlan(config, 8)).stages.front();
-  EXPECT_EQ(stage.ep.size, 4);
-  EXPECT_EQ(stage.ep.hosts, 2);  // two replicas a host
-  EXPECT_EQ(stage.expert_dp.size, 4);
-  for (const char* text :
-       {"dp=16,tp=2,ep=4", "dp=16,tp=2,ep=2,pp=2", "dp=24,cp=2,ep=3",
-        "dp=32,ep=2", "dp=12,tp=3,ep=4"}) {
-    SCOPED_TRACE(text);
-    config = ParseParallelConfig(text);
-    const RankGrid grid{config.dp, config.tp, config.pp, config.cp};
-    const std::vector<Cluster> hosts = {Hosts(16)};
-    const StageLinks links =
-        PlacePlan(hosts, UniformPlan(config, 8)).stages.front();
-    ExpectSame(links.ep, AllToAllLink(hosts[0], EpGroups(grid, config.ep)));
-    ExpectSame(links.expert_dp,
-               RingLink(hosts[0], ExpertDpGroups(grid, config.ep)));
-  }
-}
-
 // Whole experts: groups of successive ranks of a stage, whatever their tp.
-TEST(Placement, WholeExpertsSpanTensorAndDataParallelRanks) {
-  const PlacementOptions whole{.whole_experts = true};
-  for (const char* text :
-       {"dp=16,tp=2,ep=32", "dp=16,tp=2,ep=4", "dp=16,tp=4,ep=2,pp=2",
-        "dp=12,cp=2,tp=2,ep=6", "dp=6,tp=4,ep=12", "dp=32,tp=2,ep=64"}) {
-    SCOPED_TRACE(text);
-    const ParallelConfig config = ParseParallelConfig(text);
-    const RankGrid grid{config.dp, config.tp, config.pp, config.cp};
-    const std::vector<Cluster> hosts = {Hosts(32)};
-    const StageLinks links =
-        PlacePlan(hosts, UniformPlan(config, 8), whole).stages.front();
-    EXPECT_EQ(links.ep.size, config.ep);
-    EXPECT_EQ(links.expert_dp.size,
-              config.dp * config.tp * config.cp / config.ep);
-    ExpectSame(links.ep,
-               AllToAllLink(hosts[0], EpGroups(grid, config.ep, true)));
-    ExpectSame(links.expert_dp,
-               RingLink(hosts[0], ExpertDpGroups(grid, config.ep, true)));
+TEST(Placement, ExpertsAreOverSuccessiveReplicasOrRanks) {
+  const std::vector<Cluster> hosts = {Hosts(32)};
+  for (const bool whole : {false, true}) {
+    for (const char* text :
+         {"dp=16,tp=2,ep=4", "dp=16,tp=2,ep=2,pp=2", "dp=24,cp=2,ep=3",
+          "dp=12,cp=2,tp=2,ep=6", "dp=12,tp=3,ep=4", "dp=32,tp=2,ep=32"}) {
+      SCOPED_TRACE(text);
+      const ParallelConfig config = ParseParallelConfig(text);
+      const RankGrid grid{config.dp, config.tp, config.pp, config.cp};
+      const StageLinks links =
+          PlacePlan(hosts, UniformPlan(config, 8), {.whole_experts = whole})
+              .stages.front();
+      EXPECT_EQ(links.ep.size, config.ep);
+      ExpectSame(links.ep,
+                 AllToAllLink(hosts[0], EpGroups(grid, config.ep, whole)));
+      ExpectSame(links.expert_dp,
+                 RingLink(hosts[0], ExpertDpGroups(grid, config.ep, whole)));
+    }
   }
 }
 
@@ -121,38 +98,6 @@ TEST(Placement, StagesThatDifferStandOneAfterTheOther) {
   EXPECT_EQ(links.forward[1].hosts, 1);  // both on host 1
   EXPECT_GT(links.forward[1].bandwidth_bytes_per_s,
             links.forward[0].bandwidth_bytes_per_s);
-}
-
-// 16 hosts of 4; with tp 2, a group has two data-parallel ranks in a host.
-TEST(Placement, ShardsInGroupsAreGatheredWithinAndReducedAcross) {
-  std::vector<Cluster> gpu_types = {Hosts(16)};
-  for (const bool pipeline_outermost : {false, true}) {
-    const StageGrid grid{.dp = 32, .tp = 2};
-    for (const int ranks : {2, 4, 16}) {
-      const ShardLinks shards =
-          PlaceGrid(gpu_types, grid,
-                    {.pipeline_outermost = pipeline_outermost,
-                     .zero_group_ranks = ranks})
-              .stages[0]
-              .shards;
-      EXPECT_EQ(shards.within.size, ranks);
-      EXPECT_EQ(shards.within.hosts, ranks / 2);
-      EXPECT_EQ(shards.across.size, 32 / ranks);
-      EXPECT_EQ(shards.across.hosts, 32 / ranks);
-    }
-  }
-}
-
-TEST(Placement, AGroupAsLargeAsAllRanksIsAllRanks) {
-  std::vector<Cluster> gpu_types = {Hosts(4)};
-  const StageGrid grid{.dp = 8, .tp = 2};
-  const StageLinks all = PlaceGrid(gpu_types, grid).stages[0];
-  for (const int ranks : {8, 24}) {
-    const StageLinks grouped =
-        PlaceGrid(gpu_types, grid, {.zero_group_ranks = ranks}).stages[0];
-    ExpectSame(grouped.shards.within, all.dp);
-    EXPECT_EQ(grouped.shards.across.size, 1);
-  }
 }
 
 // All four GPUs of a host send at once, through two cards.

@@ -66,13 +66,12 @@ TEST(PublishedMemory, LlamaUnderMegatronIsWithinOnePercent) {
   Framework framework = FindFramework("megatron-core");
   framework.kernels.fused_cross_entropy = true;
   for (const Row& row : kB200) {
-    ParallelConfig config;
-    config.tp = row.tp;
-    config.pp = row.pp;
-    config.dp = 8 / row.tp / row.pp;
-    config.sp = row.tp;
-    config.zero_stage = 1;
-    config.microbatches = 4;
+    const ParallelConfig config{.dp = 8 / row.tp / row.pp,
+                                .tp = row.tp,
+                                .pp = row.pp,
+                                .zero_stage = 1,
+                                .microbatches = 4,
+                                .sp = row.tp};
     const Simulator simulator(Llama3(row, config.dp), OneHost(),
                               Simulator::Options{.framework = framework});
     EXPECT_NEAR(

@@ -15,47 +15,11 @@
 
 #include "tests/trials/simulator/problem.h"
 #include "trials/knobs.h"
+#include "trials/search_space.h"
 
 namespace trials::simulator_test {
 
 using ::testing::HasSubstr;
-
-// A few hundred configurations of 8 GPUs, every knob turned.
-std::vector<ParallelConfig> Configs() {
-  std::vector<ParallelConfig> configs;
-  for (const auto& [dp, tp, pp] : {std::array{8, 1, 1},
-                                   {4, 2, 1},
-                                   {4, 1, 2},
-                                   {2, 2, 2},
-                                   {2, 1, 4},
-                                   {1, 2, 4},
-                                   {1, 1, 8},
-                                   {1, 8, 1}}) {
-    for (const int zero : {0, 1, 2, 3}) {
-      for (const int rounds : {1, 2}) {
-        for (const int chunks : {1, 2}) {
-          for (const int flags : {0, 1, 2, 3, 4, 7}) {
-            ParallelConfig config;
-            config.dp = dp;
-            config.tp = tp;
-            config.pp = pp;
-            config.zero_stage = zero;
-            config.microbatches = rounds * pp;
-            config.model_chunks = pp > 1 && pp * chunks <= 8 ? chunks : 1;
-            config.zero_bucket_mb = config.dp_bucket_mb = flags > 3 ? 4 : 256;
-            config.overlap_zero_comm = (flags & 1) != 0;
-            config.overlap_zero_allgather = (flags & 2) != 0;
-            config.overlap_p2p = (flags & 1) != 0;
-            config.grad_checkpoint = (flags & 4) != 0;
-            config.sp = (flags & 2) != 0 ? tp : 1;
-            configs.push_back(config);
-          }
-        }
-      }
-    }
-  }
-  return configs;
-}
 
 Simulator Small() { return {SmallWorkload(), SmallCluster()}; }
 
@@ -347,25 +311,6 @@ TEST(Simulator, ATrialCostsSetUpStepsAndTearDown) {
             simulator.Simulate(request.candidate.config()).peak_memory_bytes);
 }
 
-TEST(Simulator, ATrialStopsWhenTheCallerHasSeenEnough) {
-  Simulator simulator = Small();
-  TrialRequest request;
-  request.candidate = Config("dp=8");
-  request.max_steps = 10;
-  int seen = 0;
-  request.on_step = [&](double) { return ++seen < 3; };
-  const Measurement measurement = simulator.Run(request);
-  EXPECT_EQ(measurement.outcome, Outcome::kTerminatedEarly);
-  EXPECT_EQ(measurement.step_times_s.size(), 3u);
-  request.max_steps = 4;  // one step is left
-  seen = 0;
-  EXPECT_EQ(simulator.Run(request).outcome, Outcome::kTerminatedEarly);
-  EXPECT_EQ(seen, 3);
-  request.max_steps = 3;  // none is left
-  seen = 0;
-  EXPECT_EQ(simulator.Run(request).outcome, Outcome::kCompleted);
-}
-
 TEST(Simulator, OutOfMemoryIsAnOutcomeThatNamesTheCulprit) {
   Cluster cluster = SmallCluster();
   TrialRequest request;
@@ -396,17 +341,6 @@ TEST(Simulator, OutOfMemoryIsAnOutcomeThatNamesTheCulprit) {
           1e-9 * tiny.Simulate(request.candidate.config()).peak_memory_bytes)));
 }
 
-TEST(Simulator, APlanHasTheThroughputOfItsStepIfItFits) {
-  const Plan plan = UniformPlan(Config("dp=8"), SmallWorkload().model.layers);
-  Cluster cluster = SmallCluster();
-  const Simulator simulator(SmallWorkload(), cluster);
-  EXPECT_DOUBLE_EQ(simulator.ExactThroughput(plan).value_or(0.0) *
-                       simulator.Simulate(plan).step_time_s,
-                   1.0);
-  cluster.gpu.memory_bytes = 1e9;
-  EXPECT_EQ(Simulator(SmallWorkload(), cluster).ExactThroughput(plan), 0.0);
-}
-
 TEST(Simulator, ALargerModelOnMoreRanksTakesLongerToSetUp) {
   Workload larger = SmallWorkload();
   larger.model.layers *= 4;
@@ -422,7 +356,10 @@ TEST(Simulator, ZeroBubbleIsFasterWithAPipelineAndChangesNothingElse) {
   framework.pipeline.zero_bubble = true;
   const Simulator with(SmallWorkload(), SmallCluster(), {framework});
   const Simulator without = Small();
-  for (const ParallelConfig& config : Configs()) {
+  SearchSpaceOptions options;
+  options.values = {{"dp_bucket_mb", {4}}, {"zero_bucket_mb", {4}}};
+  const auto space = SearchSpace::Enumerate(SmallWorkload(), 8, options);
+  for (const ParallelConfig& config : space.configs()) {
     const StepReport split = with.Simulate(config);
     const StepReport whole = without.Simulate(config);
     if (config.pp == 1 || config.model_chunks > 1) {

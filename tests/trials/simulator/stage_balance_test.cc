@@ -37,15 +37,4 @@ TEST(StageBalance, AStageThatStaysEmptyIsRefused) {
   EXPECT_NO_THROW((void)BalanceLayers(32, 2.207, 32));
 }
 
-TEST(StageBalance, TheHeadOfALlamaWithAWideVocabularyIsFourBlocks) {
-  Model model;
-  model.hidden_size = 2048;
-  model.attention_heads = model.kv_heads = 32;
-  model.head_size = 64;
-  model.ffn_size = 8192;
-  model.gated_ffn = true;
-  model.vocab_size = 131072;
-  EXPECT_DOUBLE_EQ(BlocksInHead(model), 4.0);
-}
-
 }  // namespace trials::stage_balance_test

@@ -89,32 +89,6 @@ TEST(StageCost, ATiedTableIsExchangedAtTheSizeOfItsLargerPart) {
   }
 }
 
-// Stages of one and of four tensor-parallel ranks exchange a microbatch twice.
-TEST(StageCost, AReshardedMessageHasTheOverheadOfAnyOther) {
-  Plan plan = UniformPlan(ParseParallelConfig("pp=2,microbatches=1"), 8);
-  plan.stages[1] = {.dp = 1, .tp = 4};
-  const auto step_s = [&](double overhead_s) {
-    Framework framework;
-    framework.pipeline.p2p_overhead_s = overhead_s;
-    return Simulator(SmallWorkload(), SmallCluster(), {.framework = framework})
-        .Simulate(plan)
-        .step_time_s;
-  };
-  EXPECT_NEAR(step_s(0.25) - step_s(0.0), 2 * 0.25, 1e-9);
-}
-
-// A microbatch passes four virtual stages on two stages: three messages there
-// and three back.
-TEST(StageCost, TheLastStageSendsToTheFirstWhenInterleaved) {
-  Pipelines pipelines;
-  const char* const config = "dp=4,pp=2,microbatches=2,model_chunks=2";
-  pipelines.framework.pipeline.p2p_overhead_s = 0.0;
-  const double without_s = pipelines.StepTime(config);
-  pipelines.framework.pipeline.p2p_overhead_s = 100.0;
-  const double with_s = pipelines.StepTime(config);
-  EXPECT_GT(with_s - without_s, 6 * 100.0);
-}
-
 TEST(StageCost, AStageSendsNothingToItself) {
   Plan plan = UniformPlan(ParseParallelConfig("dp=8,microbatches=2"), 8);
   const Simulator simulator(SmallWorkload(), SmallCluster());
@@ -128,18 +102,6 @@ TEST(StageCost, AStageSendsNothingToItself) {
 std::vector<StageCost> CostsOf(const char* config) {
   const Simulator simulator(SmallWorkload(), SmallCluster());
   return simulator.StageCosts(simulator.PlanOf(ParseParallelConfig(config)));
-}
-
-// Eight blocks on eight, four or two stages.
-TEST(StageCost, ABlockTakesItsShareOfTheStagesBackward) {
-  const auto block_s = [](const char* config, int blocks) {
-    const std::vector<SyncModule> modules = CostsOf(config)[1].modules;
-    EXPECT_EQ(modules.front().count, blocks);
-    return modules.front().backward_s;
-  };
-  const double one_s = block_s("pp=8,microbatches=8", 1);
-  EXPECT_GT(one_s, 0.0);
-  EXPECT_NEAR(block_s("pp=4,microbatches=8", 2), one_s, 0.05 * one_s);
 }
 
 TEST(StageCost, EveryParameterIsInAModuleAndATiedTableInTwo) {

@@ -77,15 +77,6 @@ TEST(Step, EndsWithTheStageThatEndsLastAndPeaksWhereAGpuIsFullest) {
   EXPECT_EQ(report.peak_rank, 7);
 }
 
-TEST(Step, AJobFitsThatFillsItsGpusExactly) {
-  StepEnd step;
-  const double bytes = step.Finish("dp=8").peak_memory_bytes;
-  step.problem.gpu_types[0].gpu.memory_bytes = bytes;
-  EXPECT_TRUE(step.Finish("dp=8").fits);
-  step.problem.gpu_types[0].gpu.memory_bytes = bytes - 1.0;
-  EXPECT_FALSE(step.Finish("dp=8").fits);
-}
-
 // A stage with eight modules of 10 MB, over the four GPUs of a host.
 class StageSyncs {
  public:
@@ -112,32 +103,6 @@ class StageSyncs {
   }
 };
 
-// Tensor parallelism takes its share of PCIe, but NVLink has room for both.
-TEST(StageSync, TensorParallelismDelaysGradientsExceptOnNvlink) {
-  for (const bool nvlink : {false, true}) {
-    StageSyncs syncs;
-    syncs.stage.links.dp.nvlink = nvlink;
-    const double alone_s = syncs.Sync("dp=4,dp_bucket_mb=10").reduce.exposed_s;
-    syncs.stage.tensor_share = 0.9;
-    const double shared_s = syncs.Sync("dp=4,dp_bucket_mb=10").reduce.exposed_s;
-    if (nvlink) {
-      EXPECT_EQ(shared_s, alone_s);
-    } else {
-      EXPECT_GT(shared_s, 1.1 * alone_s);
-    }
-  }
-}
-
-TEST(StageSync, OverlapsWithBackwardWithoutAPipelineOnly) {
-  const StageSyncs syncs;
-  const double hidden_s = syncs.Sync("dp=4,dp_bucket_mb=10").reduce.exposed_s;
-  const double exposed_s =
-      syncs.Sync("dp=4,pp=2,microbatches=4").reduce.exposed_s;
-  // A ring over four ranks sends 3/2 of the bytes.
-  EXPECT_GT(exposed_s, 8 * 1.5e7 / 1e10);
-  EXPECT_LT(hidden_s, exposed_s / 3);
-}
-
 // Stage 2 scatters the gradients of every microbatch, stage 1 those of the
 // step. Scattering is half of an all-reduce.
 TEST(StageSync, ZeroStage2ReducesTheGradientsOfEveryMicrobatch) {
@@ -156,18 +121,4 @@ TEST(StageSync, ZeroStage2ReducesTheGradientsOfEveryMicrobatch) {
       syncs.Sync("dp=4,zero_stage=2,microbatches=4").reduce.exposed_s,
       syncs.Sync("dp=4,zero_stage=2").reduce.exposed_s);
 }
-
-// Experts are synchronized over their own ranks, in addition to the rest.
-TEST(StageSync, ExpertsAddTheTimeOfTheirOwnLink) {
-  StageSyncs syncs;
-  const char* const config = "dp=4,pp=2,microbatches=4";
-  const double without_s = syncs.Sync(config).reduce.exposed_s;
-  syncs.stage.links.expert_dp = syncs.stage.links.dp;
-  syncs.stage.links.expert_dp.bandwidth_bytes_per_s /= 2;
-  syncs.stage.expert_modules = syncs.stage.modules;
-  const double with_s = syncs.Sync(config).reduce.exposed_s;
-  EXPECT_GT(with_s - without_s, 1.5 * without_s);
-  EXPECT_LT(with_s - without_s, 2.1 * without_s);
-}
-
 }  // namespace trials::step_test

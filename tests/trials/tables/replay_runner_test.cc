@@ -1,7 +1,6 @@
 #include "trials/tables/replay_runner.h"
 
 #include <stdexcept>
-#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,31 +38,6 @@ TEST_F(ReplayRunnerTest, EveryStepTakesTheMeasuredTime) {
   EXPECT_DOUBLE_EQ(*result.peak_memory_bytes, 20e9);
   EXPECT_DOUBLE_EQ(result.setup_s, 10.0);
   EXPECT_DOUBLE_EQ(result.duration_s, 11.5);
-}
-
-TEST_F(ReplayRunnerTest, StopsWhereItIsTold) {
-  ReplayRunner runner = Runner();
-  std::vector<double> seen;
-  const auto stop_after_two = [&](double step_time_s) {
-    seen.push_back(step_time_s);
-    return seen.size() < 2;
-  };
-  const Measurement result = runner.Run(
-      {.candidate = kFast, .max_steps = 5, .on_step = stop_after_two});
-  EXPECT_EQ(result.outcome, Outcome::kTerminatedEarly);
-  EXPECT_THAT(seen, ElementsAre(0.5, 0.5));
-  EXPECT_EQ(result.step_times_s, seen);
-  EXPECT_DOUBLE_EQ(result.duration_s, 11.0);
-}
-
-TEST_F(ReplayRunnerTest, AStopAfterTheLastStepIsACompletedTrial) {
-  ReplayRunner runner = Runner();
-  const Measurement result =
-      runner.Run({.candidate = kFast, .max_steps = 1, .on_step = [](double) {
-                    return false;
-                  }});
-  EXPECT_EQ(result.outcome, Outcome::kCompleted);
-  EXPECT_EQ(result.step_times_s.size(), 1U);
 }
 
 TEST_F(ReplayRunnerTest, OutOfMemoryCostsTheSetUpAndTheFailure) {

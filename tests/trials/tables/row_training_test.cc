@@ -1,7 +1,5 @@
 #include "trials/tables/row_training.h"
 
-#include <cstdlib>
-#include <filesystem>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -265,32 +263,6 @@ TEST(RowTraining, AScenarioIsReadWithTheFactsOfItsRow) {
   fakes::WriteFile(folder.path() / "bad.csv", "name\na\n");
   EXPECT_THAT(ErrorOf([&] { return ScenarioFacts(folder.path() / "bad.csv"); }),
               HasSubstr("bad.csv:1"));
-}
-
-TEST(RowTraining, FrameworksMayBeInTheDataFolderOrNextToTheTables) {
-  const fakes::TemporaryFolder folder;
-  fakes::WriteFile(folder.path() / "data/frameworks/mine.toml", "");
-  fakes::WriteFile(folder.path() / "other/frameworks/near.toml", "");
-  const char* const set = std::getenv(kDataVariable);
-  const std::string before = set == nullptr ? "" : set;
-  ::setenv(kDataVariable, (folder.path() / "data").c_str(), 1);
-  const TableOverrides overrides;
-  MachineLibrary library(folder.path() / "other/tables/t.csv", overrides);
-  Facts facts("place");
-  facts.Add("framework", "mine");
-  EXPECT_EQ(ErrorOf([&] { return library.FrameworkOf(facts).first; }),
-            "no error");
-  std::filesystem::create_directory(folder.path() / "other/tables");
-  facts.Replace("framework", "near");
-  EXPECT_EQ(ErrorOf([&] { return library.FrameworkOf(facts).first; }),
-            "no error");
-  ::unsetenv(kDataVariable);
-  facts.Replace("framework", "none");
-  EXPECT_THAT(ErrorOf([&] { return library.FrameworkOf(facts).first; }),
-              HasSubstr("'none' is not in"));
-  if (set != nullptr) {
-    ::setenv(kDataVariable, before.c_str(), 1);
-  }
 }
 
 }  // namespace trials::row_training_test

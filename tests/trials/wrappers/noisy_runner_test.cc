@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <numeric>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -130,27 +129,6 @@ TEST(NoisyRunner, TheOutlierFilterRecoversTheThroughput) {
     close += std::abs(throughput - 1.0) < 0.03 ? 1 : 0;
   }
   EXPECT_GE(close, 180);
-}
-
-TEST(NoisyRunner, TheCallerSeesAndStopsOnNoisyTimes) {
-  NoisyRunner runner(std::make_unique<FakeRunner>());
-  std::vector<double> seen;
-  TrialRequest request;
-  request.max_steps = 20;
-  request.seed = 4;
-  request.on_step = [&](double step_time_s) {
-    seen.push_back(step_time_s);
-    return seen.size() < 6;
-  };
-  const Measurement measurement = runner.Run(request);
-  EXPECT_EQ(measurement.outcome, Outcome::kTerminatedEarly);
-  EXPECT_EQ(measurement.step_times_s, seen);
-  EXPECT_EQ(seen.size(), 6u);
-  EXPECT_NEAR(measurement.duration_s,
-              measurement.setup_s +
-                  std::accumulate(seen.begin(), seen.end(), 0.0) +
-                  FakeRunner::kTeardown_s,
-              1e-9);
 }
 
 TEST(NoisyRunner, AnOffsetShiftsAWholeTrial) {

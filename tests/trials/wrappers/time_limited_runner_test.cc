@@ -54,15 +54,6 @@ TEST(TimeLimitedRunner, TheCallerSeesOnlyStepsThatFit) {
   EXPECT_EQ(seen, 2);
 }
 
-TEST(TimeLimitedRunner, TheCallerMayStopBeforeTheLimit) {
-  int seen = 0;
-  const Measurement measurement = RunLimited(
-      100.0, Outcome::kCompleted, [&](double) { return ++seen < 2; });
-  EXPECT_EQ(measurement.outcome, Outcome::kTerminatedEarly);
-  EXPECT_EQ(seen, 2);
-  EXPECT_DOUBLE_EQ(measurement.duration_s, 14.0);
-}
-
 TEST(TimeLimitedRunner, AFailureKeepsItsOutcomeIfItWasFoundInTime) {
   const Measurement found = RunLimited(30.0, Outcome::kOutOfMemory);
   EXPECT_EQ(found.outcome, Outcome::kOutOfMemory);
