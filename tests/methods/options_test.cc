@@ -14,7 +14,6 @@ namespace methods::options_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::Not;
 using testing::ThrowsMessage;
 
 enum class Fruit { kApple, kPear, kPlum };

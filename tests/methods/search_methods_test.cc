@@ -6,7 +6,6 @@
 #include <memory>
 #include <numeric>
 #include <random>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -190,25 +189,6 @@ TEST_F(SearchMethods, XgboostLearnsToAvoidWhatFails) {
   EXPECT_EQ(trace.chosen_by[2], ChosenBy::kModel);
 }
 
-TEST_F(SearchMethods, CostModelTakesOneShotAndIsDone) {
-  const auto method = MakeCostModel(problem_, {.random_trials = 8}, 4);
-  const Trace trace = Search(*method, space_, 30);
-  ASSERT_LE(trace.candidates.size(), 9U);
-  for (std::size_t i = 0; i < 8; ++i) {
-    EXPECT_EQ(trace.chosen_by[i], ChosenBy::kRandom);
-  }
-  EXPECT_FALSE(method->Suggest());
-}
-
-TEST_F(SearchMethods, RandomCoversTheWholeSpaceAndStops) {
-  const auto method = MakeRandom(problem_, {}, 5);
-  const Trace trace = Search(*method, space_, 1000);
-  EXPECT_EQ(
-      std::set<int>(trace.candidates.begin(), trace.candidates.end()).size(),
-      static_cast<std::size_t>(space_.size()));
-  EXPECT_EQ(trace.candidates.size(), static_cast<std::size_t>(space_.size()));
-}
-
 TEST_F(SearchMethods, RandomXgboostAndCostModelDrawTheSameUniformTrials) {
   const auto random = MakeRandom(problem_, {}, 6);
   const auto by_cell = MakeRandom(problem_, {.draw = DrawLaw::kCell}, 6);
@@ -277,27 +257,6 @@ TEST_F(SearchMethods, AWrongPriorIsOvercome) {
   options.surrogates.prior_error = 0.5;
   const auto oppa = MakeOppa(problem_, options, 7);
   EXPECT_GE(BestFound(Search(*oppa, space_, 25)), 0.95 * Optimum());
-}
-
-TEST(OppaOptions, UnknownPriorNamesThePlaceAndTheChoices) {
-  const trials::SearchSpace space = Space();
-  const Problem problem{.space = &space, .q_max = 10};
-  const auto table =
-      common::TomlTable::ParseString("throughput_prior = \"magic\"", "x.toml");
-  const std::string message =
-      fakes::ErrorOf([&] { return ReadOptions<OppaOptions>(table, problem); });
-  EXPECT_NE(message.find("x.toml:1:20"), std::string::npos) << message;
-  EXPECT_NE(message.find("physical"), std::string::npos) << message;
-}
-
-TEST(OppaOptions, MoreStepsBeforeStoppingThanATrialHasIsAnError) {
-  const trials::SearchSpace space = Space();
-  const Problem problem{.space = &space, .q_max = 10};
-  const auto table = common::TomlTable::ParseString("q_min = 11", "x.toml");
-  EXPECT_THROW((void)ReadOptions<OppaOptions>(table, problem),
-               common::InputError);
-  const auto equal = common::TomlTable::ParseString("q_min = 10", "x.toml");
-  EXPECT_EQ(ReadOptions<OppaOptions>(equal, problem).q_min, 10);
 }
 
 TEST(OppaOptions, AreAllReadAndDescribed) {
@@ -400,15 +359,6 @@ TEST_F(PredictedSearch, LearnsTheScaleOfPredictions) {
           << time_factor << " " << memory_factor;
     }
   }
-}
-
-TEST_F(PredictedSearch, FailuresOfWhatShouldFitCostTheTrustInMemory) {
-  const auto method = Make(1.0, 1.0);
-  for (int i = 0; i < 3; ++i) {
-    Observe(method->Suggest()->candidate, {.outcome = Outcome::kOutOfMemory},
-            *method);
-  }
-  EXPECT_LT(TrustIn("memory", *method), 0.05);
 }
 
 TEST_F(PredictedSearch, PermutedPredictionsLoseTrustWithinTenTrials) {

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common/error.h"
@@ -328,16 +326,6 @@ TEST_F(SurrogatePairTest, TheValueOfAChoiceIsThatOfItsBeliefs) {
   }
 }
 
-double Parameter(const surrogates::FitSummary& summary,
-                 const std::string& name) {
-  for (const auto& parameter : summary.parameters) {
-    if (parameter.name == name) {
-      return parameter.value;
-    }
-  }
-  return -1.0;
-}
-
 // The pruned search of a pair, against the beliefs about every candidate.
 TEST_F(SurrogatePairTest, ChoosesWhatItsOwnPredictionsSay) {
   SurrogatePair pair = Make(100);
@@ -399,36 +387,6 @@ TEST(SurrogatePair, FactsThatDescribeNoSingleJobAreNoSizes) {
   };
   EXPECT_EQ(JobIfDescribed(problem), nullptr);
   EXPECT_NO_THROW(SurrogatePair(problem, {}));
-}
-
-// The trust in predictions that are `scale` times the truth for even
-// candidates and the truth divided by it for odd ones, after each of 18 trials.
-std::vector<double> TrustInPredictions(double scale) {
-  const trials::SearchSpace space = Space();
-  Problem problem{.space = &space,
-                  .machine = trials::GpuType{.memory_bytes = kCapacity}};
-  problem.predict = tests::PredictionsBy(space.size(), [&](int i) {
-    const double step_s = 1.0 / space[i].dp + 0.1 * std::sin(space[i].tp) + 0.2;
-    return std::pair(i * 7 % 3 == 0 ? step_s * scale : step_s / scale,
-                     0.1 * kCapacity * space[i].tp);
-  });
-  SurrogatePair pair(problem,
-                     {.throughput_prior = surrogates::CostModelForm::kPredicted,
-                      .memory_prior = surrogates::CostModelForm::kPredicted});
-  History history(space.size());
-  std::vector<double> trust;
-  for (int i = 0; i < 18; ++i) {
-    Try(space, i * 13 % 64, history, 0.2);
-    trust.push_back(Parameter(pair.Fit(history).front().summary, "trust"));
-  }
-  return trust;
-}
-
-TEST(TrustedProcess, TrustsAccuratePredictionsAndNotWrongOnes) {
-  const std::vector<double> accurate = TrustInPredictions(1.0);
-  EXPECT_EQ(accurate.front(), TrustedProcess::kPriorTrust);
-  EXPECT_GT(accurate.back(), 0.98);
-  EXPECT_LT(TrustInPredictions(8.0).back(), 0.02);
 }
 
 }  // namespace methods::surrogate_pair_test

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include <gtest/gtest.h>
 

@@ -88,15 +88,6 @@ TEST(AcesoMethodTest, PlansAreTriedOnlyWhereAllGpusAreOfOneType) {
                   testing::HasSubstr("GPUs of one type")));
 }
 
-TEST(AcesoMethodTest, WhereNothingFitsTheFirstTrialNeedsLittleMemory) {
-  const trials::SearchSpace space = Space();
-  AcesoMethodOptions options;
-  options.search.budget = 50;
-  const ParallelConfig first =
-      space[TryPlans(ProblemOf(space, 0.5), options, 1)->Suggest()->candidate];
-  EXPECT_EQ(first.dp, 1);
-}
-
 TEST(AcesoMethodTest, SizesAreThoseOfTheWorkloadUnlessTheyAreGiven) {
   trials::Workload workload = Workload();
   workload.model.kv_heads = 2;

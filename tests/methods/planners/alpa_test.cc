@@ -186,15 +186,4 @@ TEST(Alpa, StagesOfOneHostDoNotUseSlowLinksBetweenHosts) {
   EXPECT_GT(pipelines, 0);
 }
 
-TEST(Alpa, LessMemoryTakesLongerOrHasNoPlan) {
-  const auto whole = AlpaPlan(Model(8, 4, 80'000.0));
-  ASSERT_TRUE(whole.best);
-  const double limit_mb = 0.9 * whole.best->cost.memory_mb;
-  const auto tight = AlpaPlan(Model(8, 4, limit_mb));
-  ASSERT_TRUE(tight.best);
-  EXPECT_LE(tight.best->cost.memory_mb, limit_mb);
-  EXPECT_GT(tight.best->cost.iteration_ms, whole.best->cost.iteration_ms);
-  EXPECT_FALSE(AlpaPlan(Model(8, 4, 1.0)).best);
-}
-
 }  // namespace methods::alpa_test

@@ -272,14 +272,6 @@ Problem ProblemOf(const trials::SearchSpace& space, double capacity_gb) {
           .q_max = 10};
 }
 
-TEST(AmpMethod, TriesEveryCandidateOnceInTheOrderOfItsStrategies) {
-  const trials::SearchSpace space = Space();
-  const auto method = TryPlans(ProblemOf(space, 80.0), AmpOptions(), 1);
-  EXPECT_THAT(
-      tests::TryAll(*method, space, [](int) { return tests::OutOfMemory(); }),
-      testing::UnorderedElementsAre(0, 1, 2, 3, 4));
-}
-
 TEST(AmpMethod, MemoryCountsWithTheFilterOnly) {
   const trials::SearchSpace space = Space();
   const Problem problem = ProblemOf(space, 9.0);

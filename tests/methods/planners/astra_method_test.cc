@@ -152,8 +152,6 @@ TEST_F(AstraMethod, WhatARuleMatchesIsTriedLast) {
   EXPECT_FALSE(matches(order.front()));
 }
 
-// A table in which only products of narrow matrices are efficient favors
-// tensor parallelism, which makes them.
 // Mode 3: what costs more than the limit comes last.
 TEST_F(AstraMethod, StrategiesWithinTheLimitOfMoneyAreTriedFirst) {
   AstraMethodOptions options;
@@ -177,6 +175,7 @@ TEST_F(AstraMethod, StrategiesWithinTheLimitOfMoneyAreTriedFirst) {
   }
 }
 
+// Products of narrow matrices, which tensor parallelism makes, are efficient.
 TEST_F(AstraMethod, LearnsTheEfficiencyOfProductsFromATable) {
   const fakes::TemporaryFolder folder;
   std::string text = "gpu,operator,shape,efficiency\n";

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <set>
-#include <string>
 #include <tuple>
 #include <vector>
 
@@ -315,25 +314,6 @@ TEST_F(AstraPlans, EveryRecomputedLayerTakesTimeAndFreesMemory) {
   EXPECT_LT(full.memory_share, none.memory_share);
 }
 
-// Recomputation in groups: of two microbatches and twelve layers on the first
-// of two stages, the inputs of the groups and one group of activations are
-// kept.
-TEST_F(AstraPlans, GroupsTradeTheInputsOfLayersForTheActivationsOfAGroup) {
-  AstraPlanModel model(problem_, {});
-  const Plan plan =
-      PlanOfCandidate(problem_, {.dp = 8, .tp = 1, .pp = 2, .microbatches = 8});
-  const auto cost = [&](int group) {
-    Plan full = plan;
-    for (trials::PlanStage& stage : full.stages) {
-      stage.recomputed_layers = 12;
-    }
-    return model.CostOf(full, {.group = group});
-  };
-  EXPECT_EQ(cost(1).step_time_s, cost(12).step_time_s);
-  // In one group, all activations of a microbatch are live in backward.
-  EXPECT_GT(cost(12).memory_share, cost(1).memory_share);
-}
-
 TEST_F(AstraPlans, AnOptimizerOnTheHostFreesMemoryAndTakesTime) {
   AstraPlanModel model(problem_, {});
   const Plan plan =
@@ -349,30 +329,6 @@ TEST_F(AstraPlans, AnOptimizerOnTheHostFreesMemoryAndTakesTime) {
   EXPECT_EQ(hidden.memory_share, exposed.memory_share);
   EXPECT_GT(hidden.step_time_s, kept.step_time_s);
   EXPECT_GT(exposed.step_time_s, hidden.step_time_s);
-}
-
-TEST_F(AstraPlans, TheMethodTriesDistinctPlansBeforeCandidates) {
-  AstraMethodOptions options;
-  options.judge = Judge::kPlan;
-  options.top = 10;
-  const auto method = TryPlans(problem_, options, 1);
-  std::set<std::string> plans;
-  int candidates = 0;
-  while (const auto suggestion = method->Suggest()) {
-    if (suggestion->outside) {
-      EXPECT_EQ(candidates, 0);
-      EXPECT_TRUE(plans.insert(suggestion->outside->Label()).second);
-      method->Observe(
-          MakeTrial(-1, *suggestion->outside, tests::OutOfMemory()));
-      continue;
-    }
-    ++candidates;
-    method->Observe(MakeTrial(suggestion->candidate,
-                              space_[suggestion->candidate],
-                              tests::OutOfMemory()));
-  }
-  EXPECT_EQ(plans.size(), 10U);
-  EXPECT_EQ(candidates, space_.size());
 }
 
 }  // namespace methods::astra_plan_test

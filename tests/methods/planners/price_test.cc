@@ -1,7 +1,5 @@
 // Planners where candidates use several numbers of GPUs, which have a price.
 
-#include <vector>
-
 #include <gtest/gtest.h>
 
 #include "methods/planners/aceso/aceso.h"

@@ -2,12 +2,14 @@
 
 #include <cmath>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "methods/sampling/nearest.h"
 #include "tests/fakes/grid.h"
+#include "tests/methods/trials.h"
 #include "trials/search_space.h"
 #include "trials/trial.h"
 
@@ -17,46 +19,52 @@ using trials::ParallelConfig;
 using trials::SearchSpace;
 
 // Sizes are far from each other, so that no other size is the nearest.
-SearchSpace Space() {
-  return SearchSpace(fakes::Grid({{"dp", {2, 512}},
-                                  {"dp_bucket_mb", {4, 16, 64, 256}},
-                                  {"zero_stage", {0, 1, 2}}}));
+const SearchSpace& Candidates() {
+  static const SearchSpace space(
+      fakes::Grid({{"dp", {2, 512}},
+                   {"dp_bucket_mb", {4, 16, 64, 256}},
+                   {"zero_stage", {0, 1, 2}}}));
+  return space;
 }
 
-// A candidate after trials of four with dp = 2, of which the one with the
-// largest bucket is the fastest.
-ParallelConfig Child(const EvolutionaryOptions& options, std::uint64_t seed) {
-  static const SearchSpace space = Space();
+// What follows trials of these configurations with these step times; 0 fails.
+ParallelConfig ChildOf(
+    const std::vector<std::pair<ParallelConfig, double>>& parents,
+    const EvolutionaryOptions& options, std::uint64_t seed) {
   Problem problem;
-  problem.space = &space;
+  problem.space = &Candidates();
   const auto method = MakeEvolutionary(problem, options, seed);
-  for (const int bucket : {4, 16, 64, 256}) {
-    const ParallelConfig config{.dp = 2, .dp_bucket_mb = bucket};
+  for (const auto& [config, step_s] : parents) {
     method->Observe(MakeTrial(
-        space.Find(config).value(), config,
-        {.outcome = trials::Outcome::kCompleted,
-         .step_times_s = {1.0 / bucket, 1.0 / bucket, 1.0 / bucket}}));
+        Candidates().Find(config).value(), config,
+        step_s > 0.0 ? tests::Completed(step_s) : tests::OutOfMemory()));
   }
-  return space[method->Suggest()->candidate];
+  return Candidates()[method->Suggest()->candidate];
+}
+
+// After four with dp = 2, of which the one with the largest bucket is fastest.
+ParallelConfig Child(const EvolutionaryOptions& options, std::uint64_t seed) {
+  std::vector<std::pair<ParallelConfig, double>> parents;
+  for (const int bucket : {4, 16, 64, 256}) {
+    parents.push_back({{.dp = 2, .dp_bucket_mb = bucket}, 1.0 / bucket});
+  }
+  return ChildOf(parents, options, seed);
 }
 
 constexpr int kSeeds = 40;
 
-TEST(Evolutionary, WithoutMutationEveryKnobIsThatOfAParent) {
-  for (int seed = 0; seed < kSeeds; ++seed) {
-    const ParallelConfig child =
-        Child({.population = 4, .mutation = 0.0}, seed);
-    EXPECT_EQ(child.dp, 2) << seed;
-  }
-}
-
+// This share of the knobs mutates to a value that half of all candidates have.
 TEST(Evolutionary, AMutationIsTheValueOfARandomCandidate) {
-  int others = 0;
-  for (int seed = 0; seed < kSeeds; ++seed) {
-    others += Child({.population = 4, .mutation = 1.0}, seed).dp == 512 ? 1 : 0;
+  constexpr int kMany = 400;
+  for (const double mutation : {0.0, 0.5, 1.0}) {
+    int others = 0;
+    for (int seed = 0; seed < kMany; ++seed) {
+      const EvolutionaryOptions options{.population = 4, .mutation = mutation};
+      others += Child(options, seed).dp == 512 ? 1 : 0;
+    }
+    const double p = mutation / 2.0;  // binomial, five standard deviations
+    EXPECT_NEAR(others, kMany * p, 5.0 * std::sqrt(kMany * p * (1.0 - p)));
   }
-  // Half of all candidates: binomial, five standard deviations.
-  EXPECT_NEAR(others, kSeeds / 2, 5.0 * 0.5 * std::sqrt(kSeeds));
 }
 
 // The fastest of four is both parents of a child with the probability 1/16 if
@@ -76,61 +84,35 @@ TEST(Evolutionary, ATournamentOfOneDrawsParentsAtRandom) {
 // Of five trials the one that failed is not among the four parents, however
 // slow those are.
 TEST(Evolutionary, FailuresAreSlowerThanAnyTrialThatRan) {
-  static const SearchSpace space = Space();
-  Problem problem;
-  problem.space = &space;
   for (int seed = 0; seed < kSeeds; ++seed) {
-    const auto method = MakeEvolutionary(
-        problem, {.population = 4, .tournament = 1, .mutation = 0.0}, seed);
-    const ParallelConfig failed{.dp = 512, .dp_bucket_mb = 4};
-    method->Observe(MakeTrial(space.Find(failed).value(), failed,
-                              {.outcome = trials::Outcome::kOutOfMemory}));
-    for (const int bucket : {4, 16, 64, 256}) {
-      const ParallelConfig config{.dp = 2, .dp_bucket_mb = bucket};
-      method->Observe(MakeTrial(space.Find(config).value(), config,
-                                {.outcome = trials::Outcome::kCompleted,
-                                 .step_times_s = {100.0, 100.0, 100.0}}));
-    }
-    EXPECT_EQ(space[method->Suggest()->candidate].dp, 2) << seed;
+    EXPECT_EQ(ChildOf({{{.dp = 512, .dp_bucket_mb = 4}, 0.0},
+                       {{.dp = 2, .dp_bucket_mb = 4}, 100.0},
+                       {{.dp = 2, .dp_bucket_mb = 16}, 100.0},
+                       {{.dp = 2, .dp_bucket_mb = 64}, 100.0},
+                       {{.dp = 2, .dp_bucket_mb = 256}, 100.0}},
+                      {.population = 4, .tournament = 1, .mutation = 0.0}, seed)
+                  .dp,
+              2)
+        << seed;
   }
 }
 
 // Two parents: children take some knobs from each.
 TEST(Evolutionary, KnobsOfBothParentsAreCombined) {
-  static const SearchSpace space = Space();
-  Problem problem;
-  problem.space = &space;
   int combined = 0;
   for (int seed = 0; seed < kSeeds; ++seed) {
-    const auto method = MakeEvolutionary(
-        problem, {.population = 2, .tournament = 1, .mutation = 0.0}, seed);
-    for (const ParallelConfig& config :
-         {ParallelConfig{.dp = 2, .dp_bucket_mb = 4, .zero_stage = 0},
-          ParallelConfig{.dp = 2, .dp_bucket_mb = 256, .zero_stage = 2}}) {
-      method->Observe(MakeTrial(space.Find(config).value(), config,
-                                {.outcome = trials::Outcome::kCompleted,
-                                 .step_times_s = {1.0, 1.0, 1.0}}));
-    }
-    const ParallelConfig& child = space[method->Suggest()->candidate];
+    const ParallelConfig child =
+        ChildOf({{{.dp = 2, .dp_bucket_mb = 4}, 1.0},
+                 {{.dp = 2, .dp_bucket_mb = 256, .zero_stage = 2}, 1.0}},
+                {.population = 2, .tournament = 1, .mutation = 0.0}, seed);
     combined += child.dp_bucket_mb == 4 && child.zero_stage == 2 ? 1 : 0;
   }
   EXPECT_GT(combined, 0);
 }
 
-// Half of the knobs are mutated, to a value that half of all candidates have.
-TEST(Evolutionary, MutationIsAProbability) {
-  constexpr int kMany = 400;
-  int others = 0;
-  for (int seed = 0; seed < kMany; ++seed) {
-    others += Child({.population = 4, .mutation = 0.5}, seed).dp == 512 ? 1 : 0;
-  }
-  EXPECT_NEAR(others, kMany / 4, 5.0 * std::sqrt(kMany * 0.25 * 0.75));
-}
-
 TEST(Distance, IsInFactorsOfTwoForSizesAndOneForOtherValues) {
-  const SearchSpace space = Space();
   const auto distance = [&](const ParallelConfig& a, const ParallelConfig& b) {
-    return Distance(a, b, space.knobs());
+    return Distance(a, b, Candidates().knobs());
   };
   EXPECT_EQ(distance({.dp = 2}, {.dp = 2}), 0.0);
   EXPECT_EQ(distance({.dp = 2}, {.dp = 16}), 3.0);

@@ -26,25 +26,6 @@ OperatorModel Model() {
            .memory_limit_mb = 80'000.0}};
 }
 
-TEST(UniformPlan, HasTheSizesOfItsConfiguration) {
-  const OperatorModel model = Model();
-  for (const ParallelConfig& config :
-       {ParallelConfig{.dp = 4, .tp = 2, .microbatches = 4},
-        ParallelConfig{.dp = 2, .pp = 4, .microbatches = 16},
-        ParallelConfig{.tp = 2,
-        .pp = 4,
-        .microbatches = 64,
-        .grad_checkpoint = trials::kRecomputeFull}}) {
-    const std::optional<OperatorPlan> plan = PlanOf(model, config);
-    ASSERT_TRUE(plan);
-    EXPECT_EQ(Distance(SizesOf(*plan, 64), config, true), 0.0)
-        << ToString(config);
-    for (int s = 0; s < config.pp; ++s) {
-      EXPECT_EQ(plan->GpusOf(s), config.dp * config.tp);
-    }
-  }
-}
-
 TEST(UniformPlan, RecomputesNothingTheCoreOfAttentionOrAllButTheEnds) {
   const OperatorModel model = Model();
   for (const int recomputation :
@@ -81,23 +62,6 @@ TEST(UniformPlan, IsNothingWherePlansLackTheSizes) {
   EXPECT_FALSE(PlanOf(model, {.dp = 2, .microbatches = 3}));
   EXPECT_FALSE(PlanOf(model, {.dp = 4, .microbatches = 64}));
   EXPECT_FALSE(PlanOf(model, {.dp = 2, .microbatches = 1, .cp = 2}));
-}
-
-TEST(UniformPlan, MoreRecomputationTakesLongerAndNeedsLessMemory) {
-  const OperatorModel model = Model();
-  const auto cost = [&](int recomputation) {
-    return model.Cost(*PlanOf(model, {.dp = 2,
-                                      .pp = 4,
-                                      .microbatches = 16,
-                                      .grad_checkpoint = recomputation}));
-  };
-  const auto nothing = cost(trials::kRecomputeNothing);
-  const auto core = cost(trials::kRecomputeSelective);
-  const auto all = cost(trials::kRecomputeFull);
-  EXPECT_LT(nothing.iteration_ms, core.iteration_ms);
-  EXPECT_LT(core.iteration_ms, all.iteration_ms);
-  EXPECT_GT(nothing.memory_mb, core.memory_mb);
-  EXPECT_GT(core.memory_mb, all.memory_mb);
 }
 
 OperatorPlan TwoStages(const OperatorModel& model) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
-#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -436,13 +435,6 @@ TEST(AstraModel, ExpertParallelismSendsTokensToTheirExpertsAndBack) {
   EXPECT_NEAR(communicate({.dp = 4, .tp = 4, .microbatches = 16, .ep = 4}) /
                   (10.0 * within + reduced),
               1.0, 1e-9);
-}
-
-TEST(PipelineTime,
-     APipelineTakesAllStagesAndTheSlowestForEachFurtherMicrobatch) {
-  const std::vector<double> stages = {2.0, 5.0, 3.0};
-  EXPECT_DOUBLE_EQ(PipelineTime(stages, 1), 10.0);
-  EXPECT_DOUBLE_EQ(PipelineTime(stages, 4), 10.0 + 3 * 5.0);
 }
 
 }  // namespace methods::astra_model_test

@@ -71,19 +71,17 @@ TEST(LearnedEfficiency, ReadsTheProductsOfOneGpu) {
   const auto error = [&](const std::string& rows) -> std::string {
     return fakes::ErrorOf([&] { return read(rows); });
   };
-  EXPECT_THAT(error("X,1,matmul,\"m=8, k=16\",0.5\n"),
-              AllOf(HasSubstr("t.csv:3"), HasSubstr("must contain n")));
-  EXPECT_THAT(error("X,1,matmul,\"m=0, n=1, k=16\",0.5\n"),
-              HasSubstr("must contain m"));
-  EXPECT_THAT(error("X,1,matmul,\"m=, n=1, k=16\",0.5\n"),
-              HasSubstr("must contain m"));
-  EXPECT_THAT(error("X,1,matmul,\"m=1, n=1, k=1\",0\n"),
-              HasSubstr("'0' must be above 0"));
-  EXPECT_THAT(error("X,1,matmul,\"m=1, n=1, k=1\",1.01\n"),
-              AllOf(HasSubstr("t.csv:3"),
-                    HasSubstr("'1.01' must be above 0 and at most 1")));
-  EXPECT_THAT(error("X,1,matmul,\"m=1, n=1, k=1\",fast\n"),
-              HasSubstr("'fast' must be above 0"));
+  for (const auto& [cells, message] :
+       {std::pair("\"m=8, k=16\",0.5",
+                  "t.csv:3: shape 'm=8, k=16' must contain n"),
+        {"\"m=0, n=1, k=16\",0.5", "must contain m"},
+        {"\"m=, n=1, k=16\",0.5", "must contain m"},
+        {"\"m=1, n=1, k=1\",0", "'0' must be above 0"},
+        {"\"m=1, n=1, k=1\",1.01", "'1.01' must be above 0 and at most 1"},
+        {"\"m=1, n=1, k=1\",fast", "'fast' must be above 0"}}) {
+    EXPECT_THAT(error("X,1,matmul," + std::string(cells) + "\n"),
+                HasSubstr(message));
+  }
   EXPECT_THAT(error("Y,1,matmul,\"m=1, n=1, k=1\",1\n"),
               AllOf(HasSubstr("GPU 'X'"), HasSubstr("known: Y")));
 }

@@ -1,6 +1,8 @@
 #include "methods/planners/operators/operator_table.h"
 
 #include <string>
+#include <tuple>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -58,12 +60,14 @@ TEST(OperatorTable, FindsEachRowByItsSizesAndNothingElse) {
   EXPECT_EQ(table.Find(0, 8, 2, 0), nullptr);
   EXPECT_NE(table.Find(1, 8, 2, 0), nullptr);
   // No rows.
-  EXPECT_EQ(table.Find(0, 1, 0, 0), nullptr);
-  EXPECT_EQ(table.Find(0, 0, 0, 0), nullptr);
-  EXPECT_EQ(table.Find(0, 9, 0, 0), nullptr);
-  EXPECT_EQ(table.Find(0, 2, 1, 0), nullptr);
-  EXPECT_EQ(table.Find(0, 2, 3, 0), nullptr);
-  EXPECT_EQ(table.Find(0, 2, 0, 2), nullptr);
+  for (const auto& [mbs, tp_log2, variant] : {std::tuple(1, 0, 0),
+                                              {0, 0, 0},
+                                              {9, 0, 0},
+                                              {2, 1, 0},
+                                              {2, 3, 0},
+                                              {2, 0, 2}}) {
+    EXPECT_EQ(table.Find(0, mbs, tp_log2, variant), nullptr) << mbs;
+  }
 }
 
 TEST(OperatorTable, ReadsTheRowsOfOneModel) {
@@ -79,18 +83,17 @@ TEST(OperatorTable, NamesTheLineAndTheRangeOfAMistake) {
     return sizes + ",a,1,2,3,4,5,6,7,8\n";
   };
   EXPECT_EQ(Error(row("4096,1024,7")), "no error");
-  EXPECT_THAT(Error(row("4097,1,0")),
-              HasSubstr("mbs = 4097: must be an integer from 1 to 4096"));
-  EXPECT_THAT(Error(row("1,2048,0")),
-              HasSubstr("tp = 2048: must be an integer from 1 to 1024"));
-  EXPECT_THAT(Error(row("1,1,8")),
-              HasSubstr("algo = 8: must be an integer from 0 to 7"));
-  EXPECT_THAT(Error(row("0,1,0")),
-              HasSubstr("mbs = '0': must be a number of at least 1"));
-  EXPECT_THAT(Error(row("1,0,0")),
-              HasSubstr("tp = '0': must be a number of at least 1"));
-  EXPECT_THAT(Error(row("1,1,-1")),
-              HasSubstr("algo = '-1': must be a number of at least 0"));
+  for (const auto& [sizes, message] :
+       {std::pair("4097,1,0", "mbs = 4097: must be an integer from 1 to 4096"),
+        {"1,2048,0", "tp = 2048: must be an integer from 1 to 1024"},
+        {"1,1,8", "algo = 8: must be an integer from 0 to 7"},
+        {"0,1,0", "mbs = '0': must be a number of at least 1"},
+        {"1.5,1,0", "mbs = 1.5"},
+        {"1,0,0", "tp = '0': must be a number of at least 1"},
+        {"1,3,0", "tp = 3"},
+        {"1,1,-1", "algo = '-1': must be a number of at least 0"}}) {
+    EXPECT_THAT(Error(row(sizes)), HasSubstr(message));
+  }
   EXPECT_THAT(Error("1,1,0,a,-1,2,3,4,5,6,7,8\n"),
               HasSubstr("forward-compute = '-1': must be a number of at least "
                         "0"));

@@ -1,7 +1,5 @@
 #include "methods/planners/operators/operator_traits.h"
 
-#include <string>
-
 #include <gtest/gtest.h>
 
 namespace methods::operator_traits_test {
@@ -41,25 +39,6 @@ TEST(TraitsOf, AreThoseOfMegatronsLayer) {
   expect("enc-MLP-GEMM-2", kColumns, kReplicated);
   expect("final-layernorm", kReplicated, kSequences);
   expect("gpt-post-process", kSequences, kAny);
-}
-
-TEST(TraitsOf, OfAWideResNetAreThoseOfItsBlocks) {
-  const auto kept = [](const std::string& name) { return TraitsOf(name).kept; };
-  EXPECT_EQ(kept("bn1"), 0.0);
-  EXPECT_EQ(kept("block-0-1-bn3"), 0.0);
-  EXPECT_EQ(kept("block-0-1-bn2"), 1.0);
-  EXPECT_EQ(kept("block-1-0-downsample"), 0.0);
-  EXPECT_EQ(kept("block-0-0-downsample"), 1.0);
-  EXPECT_EQ(kept("fc"), 1.0);
-  EXPECT_TRUE(TraitsOf("block-0-1-conv1").begins_layer);
-  EXPECT_FALSE(TraitsOf("conv1").begins_layer);
-  EXPECT_FALSE(TraitsOf("conv1").recomputable);
-  EXPECT_TRUE(TraitsOf("block-0-1-conv1").recomputable);
-  EXPECT_FALSE(TraitsOf("block-0-1-relu").recomputable);
-  EXPECT_TRUE(TraitsOf("block-0-1-conv2").tunable);
-  EXPECT_TRUE(TraitsOf("block-1-0-downsample").tunable);
-  EXPECT_FALSE(TraitsOf("block-0-1-bn3").tunable);
-  EXPECT_EQ(TraitsOf("fc").input[1], Layout::kSequences);
 }
 
 }  // namespace methods::operator_traits_test

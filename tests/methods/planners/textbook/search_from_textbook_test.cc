@@ -100,25 +100,6 @@ TEST(TextbookTest, PruningKeepsTheOptimumAndSavesTrials) {
   }
 }
 
-TEST(TextbookTest, MoreMemoryIsNeededByLargerMicrobatchesAndLessSharding) {
-  const ParallelConfig failed{.dp = 8,
-                              .pp = 8,
-                              .zero_stage = 1,
-                              .microbatches = 16,
-                              .grad_checkpoint = trials::kRecomputeSelective};
-  ParallelConfig config = failed;
-  EXPECT_TRUE(NeedsMore(config, failed));
-  config.microbatches = 8;
-  config.zero_stage = 0;
-  config.grad_checkpoint = trials::kRecomputeNothing;
-  EXPECT_TRUE(NeedsMore(config, failed));
-  config.grad_checkpoint = trials::kRecomputeFull;
-  EXPECT_FALSE(NeedsMore(config, failed));
-  config = failed;
-  config.tp = 2;
-  EXPECT_FALSE(NeedsMore(config, failed));
-}
-
 TEST(TextbookTest, ChildrenAreCandidatesNearTheBestParents) {
   const SearchSpace space = Space(64);
   double evolved = 0.0;

@@ -179,54 +179,37 @@ TEST(TextbookModel, CalibrationIsTheLeastSquaresOfTheRelativeErrors) {
 // Where one of the two would be negative, it is zero and the other one fits
 // alone: sum x / sum x^2.
 TEST(TextbookModel, CalibrationFitsOneFactorAloneWhereTheOtherIsNegative) {
-  const TextbookFactors compute =
-      Calibrate({{{.compute_s = 1.0, .tensor_s = 0.1}, 1.0},
-                 {{.compute_s = 0.9, .tensor_s = 0.9}, 0.9}});
-  EXPECT_EQ(compute.communication, 0.0);
-  EXPECT_NEAR(compute.compute, 1.0, 1e-9);
-  const TextbookFactors links =
-      Calibrate({{{.compute_s = 0.1, .tensor_s = 2.0}, 1.0},
-                 {{.compute_s = 3.0, .tensor_s = 1.0}, 1.0}});
-  EXPECT_GE(links.compute, 0.0);
-  const TextbookFactors only =
-      Calibrate({{{.compute_s = 0.1, .tensor_s = 1.0}, 1.0},
-                 {{.compute_s = 3.0, .tensor_s = 2.0}, 1.0}});
-  EXPECT_EQ(only.compute, 0.0);
-  EXPECT_NEAR(only.communication, 3.0 / 5.0, 1e-12);
-  // The line through both points has a = 9 / 8 and b = -5 / 4.
-  const TextbookFactors alone =
-      Calibrate({{{.compute_s = 1.0, .tensor_s = 0.1}, 1.0},
-                 {{.compute_s = 2.0, .tensor_s = 1.0}, 1.0}});
-  EXPECT_EQ(alone.communication, 0.0);
-  EXPECT_NEAR(alone.compute, 3.0 / 5.0, 1e-12);
-  // A factor that is small but positive stays: 0.05 x + y / 2 = 1.
-  const TextbookFactors both =
-      Calibrate({{{.compute_s = 10.0, .tensor_s = 1.0}, 1.0},
-                 {{.compute_s = 2.0, .tensor_s = 1.8}, 1.0}});
-  EXPECT_NEAR(both.compute, 0.05, 1e-12);
-  EXPECT_NEAR(both.communication, 0.5, 1e-12);
-  // Proportional parts cannot be told apart: one factor for both.
-  const TextbookFactors alike =
-      Calibrate({{{.compute_s = 1.0, .tensor_s = 0.5}, 3.0},
-                 {{.compute_s = 2.0, .tensor_s = 1.0}, 6.0}});
-  EXPECT_NEAR(alike.compute, 2.0, 1e-12);
-  EXPECT_NEAR(alike.communication, 2.0, 1e-12);
+  struct Times {
+    double compute_s, tensor_s, step_s;
+  };
+  const struct {
+    Times one, other;
+    double compute, communication;
+  } cases[] = {{{1.0, 0.1, 1.0}, {0.9, 0.9, 0.9}, 1.0, 0.0},
+               {{0.1, 1.0, 1.0}, {3.0, 2.0, 1.0}, 0.0, 3.0 / 5.0},
+               // The line through both points has a = 9 / 8 and b = -5 / 4.
+               {{1.0, 0.1, 1.0}, {2.0, 1.0, 1.0}, 3.0 / 5.0, 0.0},
+               // A factor that is small but positive stays: 0.05 x + y / 2 = 1.
+               {{10.0, 1.0, 1.0}, {2.0, 1.8, 1.0}, 0.05, 0.5},
+               // Proportional parts cannot be told apart: one factor for both.
+               {{1.0, 0.5, 3.0}, {2.0, 1.0, 6.0}, 2.0, 2.0}};
+  const auto measured = [](const Times& times) {
+    return TextbookMeasurement{
+        {.compute_s = times.compute_s, .tensor_s = times.tensor_s},
+        times.step_s};
+  };
+  for (const auto& [one, other, compute, communication] : cases) {
+    const TextbookFactors factors = Calibrate({measured(one), measured(other)});
+    EXPECT_NEAR(factors.compute, compute, compute == 0.0 ? 0.0 : 1e-9);
+    EXPECT_NEAR(factors.communication, communication,
+                communication == 0.0 ? 0.0 : 1e-9);
+  }
 }
 
-TEST(TextbookModel, CalibrationRecoversTheFactors) {
-  std::vector<TextbookMeasurement> measurements;
-  for (const double tensor_s : {0.1, 0.5, 1.0}) {
-    const TextbookStep step{
-        .compute_s = 1.0, .tensor_s = tensor_s, .bubble_s = 0.25 * tensor_s};
-    measurements.push_back({step, TextbookFactors{1.7, 0.6}.StepTime(step)});
-  }
-  const TextbookFactors factors = Calibrate(measurements);
-  EXPECT_NEAR(factors.compute, 1.7, 1e-9);
-  EXPECT_NEAR(factors.communication, 0.6, 1e-9);
-  measurements.resize(1);
-  const TextbookFactors one = Calibrate(measurements);
-  EXPECT_NEAR(one.StepTime(measurements[0].predicted),
-              measurements[0].step_time_s, 1e-12);
+TEST(TextbookModel, CalibrationToOneMeasurementHasOneFactor) {
+  const TextbookMeasurement measured{{.compute_s = 1.0, .tensor_s = 0.1}, 3.0};
+  const TextbookFactors one = Calibrate({measured});
+  EXPECT_NEAR(one.StepTime(measured.predicted), 3.0, 1e-12);
   EXPECT_EQ(one.compute, one.communication);
   EXPECT_EQ(Calibrate({}).compute, 1.0);
 }
