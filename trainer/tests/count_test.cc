@@ -2,17 +2,14 @@
 
 #include "trainer/count.h"
 
-#include <fstream>
-#include <map>
 #include <random>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <tuple>
-#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "common/csv_table.h"
 #include "tests/fakes/paths.h"
 #include "trainer/device_cpu.h"
 #include "trainer/tests/tiny.h"
@@ -84,36 +81,22 @@ INSTANTIATE_TEST_SUITE_P(Models, CountedMemory,
 // Larger models, as scripts/measure-trainer measured them.
 TEST(Count, IsThatOfTheMeasuredTable) {
   const auto folder = fakes::SourceFolder() / "experiments";
-  std::ifstream file(folder / "tables/trainer_cpu.csv");
-  std::vector<std::string> names;
-  int rows = 0;
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with('#')) {
-      continue;
-    }
-    std::vector<std::string> cells;
-    std::istringstream text(line);
-    for (std::string cell; std::getline(text, cell, ',');) {
-      cells.push_back(cell);
-    }
-    if (names.empty()) {
-      names = cells;
-      continue;
-    }
-    std::map<std::string, std::string> row;
-    std::string config;
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      row[names[i]] = cells.at(i);
-      if (i >= 2 && names[i] != "status" && row.count("status") == 0) {
-        config += (config.empty() ? "" : ",") + names[i] + "=" + cells[i];
-      }
+  const auto table = common::CsvTable::Read(folder / "tables/trainer_cpu.csv");
+  for (const common::CsvTable::Row& row : table.rows()) {
+    SCOPED_TRACE(row.line);
+    const auto cell = [&](const std::string& column) {
+      return std::string(table.Cell(row, column));
+    };
+    std::string config = "dp=" + cell("dp");
+    for (std::size_t i = 3; table.header()[i] != "status"; ++i) {
+      config += "," + table.header()[i] + "=" + row.cells[i];
     }
     Job job;
     job.model =
-        trials::ReadModel(folder / "workloads" / (row["config"] + ".json"));
+        trials::ReadModel(folder / "workloads" / (cell("config") + ".json"));
     job.config = trials::ParseParallelConfig(config);
-    job.batch_size = std::stoi(row["global_batch_size"]);
-    job.sequence_length = std::stoi(row["sequence_length"]);
+    job.batch_size = std::stoi(cell("global_batch_size"));
+    job.sequence_length = std::stoi(cell("sequence_length"));
     std::int64_t peak = 0;
     std::array<std::int64_t, kRegions> regions{};
     for (const RankResult& rank : Counted(job).ranks) {
@@ -125,16 +108,14 @@ TEST(Count, IsThatOfTheMeasuredTable) {
     // Loads of experts depend on the data.
     const double tolerance = job.model.experts > 0 ? 0.09 : 0.0;
     EXPECT_NEAR(static_cast<double>(peak) / 1e9,
-                std::stod(row["peak_memory_gb"]),
-                1e-9 + tolerance * static_cast<double>(peak) / 1e9)
-        << line;
+                std::stod(cell("peak_memory_gb")),
+                1e-9 + tolerance * static_cast<double>(peak) / 1e9);
     for (int i = 0; i < kRegions && tolerance == 0.0; ++i) {
       const std::string name(RegionName(static_cast<Region>(i)));
-      EXPECT_EQ(std::to_string(regions[i]), row[name + "_bytes"]) << line;
+      EXPECT_EQ(std::to_string(regions[i]), cell(name + "_bytes"));
     }
-    ++rows;
   }
-  EXPECT_EQ(rows, 92);
+  EXPECT_EQ(table.rows().size(), 92U);
 }
 
 // Holes of the allocator included.

@@ -78,25 +78,6 @@ TEST(Data, ACausalModelPredictsTheTokenThatFollows) {
   EXPECT_EQ(samples.Labels(), kSamples * kLength);
 }
 
-// Of two independent uniform numbers u and v the token is size u v: its mean is
-// size / 4, and the first half of the vocabulary has the share (1 + ln 2) / 2.
-TEST(Data, SmallTokensAreMoreFrequent) {
-  Samples samples("llama");
-  samples.model().vocab_size = 1000;
-  double sum = 0.0;
-  double small = 0.0;
-  double count = 0.0;
-  for (int step = 0; step < 20; ++step) {
-    for (const std::int32_t token : samples.Make(step).tokens) {
-      sum += token;
-      small += token < 500 ? 1 : 0;
-      ++count;
-    }
-  }
-  EXPECT_NEAR(sum / count, 250.0, 10.0);
-  EXPECT_NEAR(small / count, (1 + std::log(2.0)) / 2, 0.02);
-}
-
 // Every seventh place, from another one in each sequence.
 TEST(Data, AMaskedModelPredictsEverySeventhToken) {
   Samples samples("bert");

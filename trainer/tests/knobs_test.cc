@@ -1,9 +1,6 @@
 // Each knob changes what is sent, kept or waited for as it should, and nothing
 // else.
 
-#include <algorithm>
-#include <cmath>
-#include <set>
 #include <string>
 #include <string_view>
 

@@ -2,7 +2,6 @@
 // this folder and the emulated device.
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 

@@ -86,51 +86,6 @@ TEST(ThreadCommunicator, CollectivesGiveWhatTheirNamesSay) {
   }
 }
 
-// 1,800 numbers, of which each rank reduces 600 in blocks of 512.
-TEST(ThreadCommunicator, LargeReductionsAreOfEveryNumber) {
-  constexpr int kCount = 1800;
-  OnRanks(3, false, [](int rank, Communicator& group) {
-    std::vector<double> sum(kCount);
-    std::vector<double> max(kCount);
-    for (int i = 0; i < kCount; ++i) {
-      sum[i] = i * (rank + 1.0);
-      max[i] = (i + rank) % 3;
-    }
-    std::vector<double> full = sum;
-    std::vector<double> part(kCount / 3);
-    Wait(group.AllReduce(View(sum), Reduction::kSum));
-    Wait(group.AllReduce(View(max), Reduction::kMax));
-    Wait(group.ReduceScatter(View(full), View(part)));
-    for (int i = 0; i < kCount; ++i) {
-      ASSERT_EQ(sum[i], 6.0 * i);
-      ASSERT_EQ(max[i], 2.0);
-    }
-    for (int i = 0; i < kCount / 3; ++i) {
-      ASSERT_EQ(part[i], 6.0 * (rank * kCount / 3 + i));
-    }
-  });
-}
-
-TEST(ThreadCommunicator, ValuesOfTheHostAreSummedAndExchanged) {
-  OnRanks(3, false, [](int rank, Communicator& group) {
-    EXPECT_EQ(group.rank(), rank);
-    EXPECT_EQ(group.size(), 3);
-    std::vector<double> values = {1.0 + rank, -rank * 2.0};
-    group.SumOnHost(values);
-    EXPECT_EQ(values, (std::vector<double>{6.0, -6.0}));
-    const std::vector<std::int64_t> sent = {10 * rank, 10 * rank + 1,
-                                            10 * rank + 2};
-    std::vector<std::int64_t> received(3);
-    group.ExchangeOnHost(sent, received);
-    EXPECT_EQ(received,
-              (std::vector<std::int64_t>{rank, 10 + rank, 20 + rank}));
-    const std::vector<std::int64_t> two(6, rank);
-    std::vector<std::int64_t> pairs(6);
-    group.ExchangeOnHost(two, pairs);
-    EXPECT_EQ(pairs, (std::vector<std::int64_t>{0, 0, 1, 1, 2, 2}));
-  });
-}
-
 // In the order of the calls, whichever side is first.
 TEST(ThreadCommunicator, MessagesOfAPairArriveInOrder) {
   OnRanks(2, false, [](int rank, Communicator& group) {

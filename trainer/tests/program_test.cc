@@ -4,9 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
-#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -98,24 +96,6 @@ TEST_F(TrainProgram, ReadsTheRequestAndWritesReportsToTheFile) {
   EXPECT_EQ(Count(common::ReadFile(reports), "step_time_s"), 2);
 }
 
-TEST_F(TrainProgram, WritesWhatItMeasured) {
-  const auto report = folder_.path() / "report.json";
-  const Ended ended =
-      Run("--config dp=1,tp=2,pp=1 --steps 2 --report " + report.string());
-  ASSERT_EQ(ended.code, 0) << ended.output;
-  const common::Json json = common::ReadJson(report);
-  EXPECT_EQ(json.at("outcome"), "completed");
-  EXPECT_EQ(json.at("losses").size(), 2U);
-  EXPECT_EQ(json.at("ranks").size(), 2U);
-  EXPECT_GT(json.at("ranks")[1]
-                .at("traffic")
-                .at("tp")
-                .at("all-reduce")
-                .at("bytes")
-                .get<std::int64_t>(),
-            0);
-}
-
 TEST_F(TrainProgram, CountsMemoryWithoutTraining) {
   const auto report = folder_.path() / "report.json";
   const std::string config = "--config dp=2,tp=1,pp=2,microbatches=2 ";
@@ -166,13 +146,6 @@ TEST_F(TrainProgram, AnAllocationTooMuchOnOneRankIsOutOfMemory) {
   EXPECT_THAT(ended.output, HasSubstr(R"(oppa {"status":"out_of_memory")"));
   EXPECT_THAT(ended.output, HasSubstr("rank 2"));
   EXPECT_EQ(Count(ended.output, "step_time_s"), 1);
-}
-
-TEST_F(TrainProgram, TooLittleMemoryIsOutOfMemory) {
-  const Ended ended = Run("--config dp=2,tp=1,pp=1 --memory 300000");
-  EXPECT_EQ(ended.code, 0);
-  EXPECT_THAT(ended.output, HasSubstr(R"(oppa {"status":"out_of_memory")"));
-  EXPECT_THAT(ended.output, HasSubstr("of 299776 bytes are in use"));
 }
 
 TEST_F(TrainProgram, StopsInTheMiddleOfAStepWhenTerminated) {

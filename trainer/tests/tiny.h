@@ -3,10 +3,8 @@
 #pragma once
 
 #include <random>
-#include <stdexcept>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "trainer/job.h"
 #include "trainer/trial.h"
