@@ -60,12 +60,6 @@ TEST_F(LocalPoolTest, RunsEveryJobAndOneFailureStopsNoOther) {
   EXPECT_EQ(ended.at(3).state, State::kFailed);
   EXPECT_THAT(ended.at(3).detail, testing::HasSubstr("killed by signal 9"));
   EXPECT_EQ(fakes::ReadFile(folder_.path() / "1/log.txt"), "no luck\nat all\n");
-}
-
-TEST_F(LocalPoolTest, KeepsNoEmptyLogs) {
-  LocalPool pool(1);
-  pool.Submit({Shell(0, "true")});
-  (void)Finish(pool, 1);
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "0/log.txt"));
 }
 

@@ -55,16 +55,6 @@ TEST(Registry, EveryDescribedDefaultIsAValidManifest) {
   }
 }
 
-TEST(Registry, AVariantHasTheOptionsOfItsMethod) {
-  for (const MethodEntry& method : Methods()) {
-    if (!method.variant_of.empty()) {
-      const MethodEntry* base = FindMethod(method.variant_of);
-      ASSERT_NE(base, nullptr);
-      EXPECT_EQ(method.options.size(), base->options.size());
-    }
-  }
-}
-
 // The value of an option of a method, in TOML.
 std::string Default(const std::string& method, const std::string& key) {
   for (const methods::OptionText& option : FindMethod(method)->options) {

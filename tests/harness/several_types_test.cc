@@ -111,12 +111,6 @@ TEST_F(SeveralTypes, OneTypeIsTheClusterThatItIsLike) {
   }
 }
 
-TEST_F(SeveralTypes, MoreGpusAreMoreHostsOfEveryType) {
-  const Testbed testbed = Make(std::string(kBoth) + "gpus = 32\n");
-  EXPECT_EQ(testbed.machine.gpu_types()[0].gpus, 16);
-  EXPECT_EQ(testbed.machine.gpu_types()[1].gpus, 16);
-}
-
 TEST_F(SeveralTypes, ErrorsNameThePlaceAndTheRemedy) {
   EXPECT_EQ(ErrorOf(kBoth, "[predictions]\nplanner = \"astra\"\n"), "no error");
   EXPECT_THAT(ErrorOf(std::string(kBoth) + "gpu_type = \"h200\"\n"),

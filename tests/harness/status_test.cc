@@ -53,6 +53,21 @@ class StatusTest : public testing::Test {
                          folder_.path());
   }
 
+  // What a progress without a terminal writes.
+  std::string Written(const std::function<void(Progress&)>& work) const {
+    std::FILE* out = std::tmpfile();
+    {
+      Progress progress(manifest_, folder_.path(), /*terminal=*/false, out);
+      progress.Update(0.0);
+      work(progress);
+    }
+    std::rewind(out);
+    std::string text(8192, '\0');
+    text.resize(std::fread(text.data(), 1, text.size(), out));
+    std::fclose(out);
+    return text;
+  }
+
   fakes::TemporaryFolder folder_;
   Manifest manifest_;
 };
@@ -93,23 +108,14 @@ TEST_F(StatusTest, EstimatesTheTimeLeftFromThePaceOfEachMethod) {
 }
 
 TEST_F(StatusTest, ProgressWritesPlainLinesWhereThereIsNoTerminal) {
-  std::FILE* out = std::tmpfile();
-  ASSERT_NE(out, nullptr);
-  {
-    Progress progress(manifest_, folder_.path(), /*terminal=*/false, out);
-    progress.Update(0.0);
-    Record("fast", 1, 10, 1.0, true);
-    progress.Update(1.0);
-    progress.RunEnded(0, "");
-    progress.RunEnded(1, "exit code 3: no luck");
-    progress.Update(60.0);
-    progress.Clear();
-  }
-  std::rewind(out);
-  std::string text(4096, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), out));
-  std::fclose(out);
-  EXPECT_EQ(text,
+  EXPECT_EQ(Written([this](Progress& progress) {
+              Record("fast", 1, 10, 1.0, true);
+              progress.Update(1.0);
+              progress.RunEnded(0, "");
+              progress.RunEnded(1, "exit code 3: no luck");
+              progress.Update(60.0);
+              progress.Clear();
+            }),
             "1 of 4 runs done; 10 trials, best 0.25 steps/s\n"
             "slow/1: failed: exit code 3: no luck\n"
             "1 of 4 runs done; 10 trials, best 0.25 steps/s\n")
@@ -118,11 +124,7 @@ TEST_F(StatusTest, ProgressWritesPlainLinesWhereThereIsNoTerminal) {
 
 TEST_F(StatusTest, ProgressOfManyRunsIsAboutTwentyLines) {
   manifest_.repeats = 150;
-  std::FILE* out = std::tmpfile();
-  ASSERT_NE(out, nullptr);
-  {
-    Progress progress(manifest_, folder_.path(), /*terminal=*/false, out);
-    progress.Update(0.0);
+  const std::string text = Written([this](Progress& progress) {
     // Budgets of `slow` take twelve times as long.
     double now_s = 0.0;
     for (int run = 0; run < 300; ++run) {
@@ -132,11 +134,7 @@ TEST_F(StatusTest, ProgressOfManyRunsIsAboutTwentyLines) {
       progress.Update(now_s);
       progress.RunEnded(run, "");
     }
-  }
-  std::rewind(out);
-  std::string text(8192, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), out));
-  std::fclose(out);
+  });
   const auto lines = std::ranges::count(text, '\n');
   EXPECT_GE(lines, 20);
   EXPECT_LE(lines, 25) << text;

@@ -559,28 +559,6 @@ TEST_F(HeldOutTest, ASettingCannotSelectProblemsWhereSomeAreHeldOut) {
               ElementsAre("b8", "b32"));
 }
 
-TEST_F(ManifestTest, ANumberOfGpusTakesAsManyHostsOfTheClusterFile) {
-  const auto testbed = [this](const std::string& gpus) {
-    return MakeTestbed(
-        Read({{"[cluster]\n", "[cluster]\ngpus = " + gpus + "\n"},
-              {"a5000-8", "a100-40gb-roce"}})
-            .problems.front());
-  };
-  EXPECT_EQ(testbed("32").machine.gpus(), 32);
-  EXPECT_EQ(testbed("32").machine.gpus_per_node(), 8);
-  EXPECT_EQ(testbed("4").machine.gpus_per_node(), 4);
-  EXPECT_THAT([&] { (void)testbed("12"); },
-              ThrowsMessage<common::InputError>(
-                  HasSubstr("12 GPUs do not fill hosts of 8")));
-}
-
-TEST_F(ManifestTest, SeveralHostsNeedALinkBetweenThem) {
-  const Manifest manifest = Read({{"[cluster]\n", "[cluster]\ngpus = 32\n"}});
-  EXPECT_THAT([&] { (void)MakeTestbed(manifest.problems.front()); },
-              ThrowsMessage<common::InputError>(
-                  HasSubstr("32 GPUs are more than one host of the cluster")));
-}
-
 TEST_F(ManifestTest, SeedsDifferByProblemAndRepeatOnly) {
   const Manifest manifest =
       Read({{"batch_size = 64", "batch_size = [64, 32]"}});

@@ -7,8 +7,6 @@
 
 namespace harness::stop_condition_test {
 
-using trials::Remaining;
-
 std::string ErrorOf(const std::string& text) {
   return harness::ErrorOf([&] { return StopCondition(text); });
 }

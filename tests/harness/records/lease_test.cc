@@ -9,7 +9,6 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -176,18 +175,6 @@ TEST_F(LeaseTest, OfManyThatWantItAtOnceOneGetsIt) {
     holders += WEXITSTATUS(status) == 1 ? 1 : 0;
   }
   EXPECT_EQ(holders, 1);
-}
-
-TEST(LeaseFile, NamesAProcessThatIsHere) {
-  const fakes::TemporaryFolder folder;
-  const auto path = LeasePath(folder.path(), 3);
-  fakes::WriteFile(path, Holder::Self().Text());
-  const std::optional<Holder> holder = ReadHolder(path);
-  ASSERT_TRUE(holder);
-  EXPECT_EQ(holder->count, "0");
-  EXPECT_TRUE(holder->IsHere());
-  EXPECT_FALSE(holder->IsGone());
-  EXPECT_EQ(HighestEpoch(folder.path()), 3);
 }
 
 TEST(LeaseFile, SaysNothingWhereverItWasCutOff) {

@@ -179,27 +179,6 @@ TEST(SlurmQueue, NamesEveryStateAndSurvivesUnknownOnes) {
   EXPECT_EQ(entry("SOMETHING_NEW").Explain(), "SOMETHING_NEW");
 }
 
-TEST(SlurmState, IsReadBackAsItWasWritten) {
-  const fakes::TemporaryFolder folder;
-  SlurmSubmission written;
-  written.place.folder = SlurmFolder(folder.path()) / "t1";
-  written.place.program = "/bin/oppa";
-  written.place.token = "t1";
-  written.place.bad_nodes = {"n3"};
-  written.options.partition = "gpu";
-  written.options.retries = 7;
-  written.arrays = MakeArrays({WithId(3), WithId(5)}, 1001);
-  written.arrays[0].job_id = 42;
-  written.finish_job_id = 43;
-  WriteSubmission(written);
-  const auto read = ReadSubmissions(folder.path());
-  ASSERT_EQ(read.size(), 1U);
-  EXPECT_EQ(read[0].place.folder, written.place.folder);
-  EXPECT_THAT(read[0].JobIds(), ElementsAre(42, 43));
-  EXPECT_THAT(read[0].arrays[0].tasks, ElementsAre(3, 5));
-  EXPECT_EQ(read[0].options.retries, 7);
-}
-
 TEST(SlurmState, AttemptsAreReadBackAsTheyWereWritten) {
   const fakes::TemporaryFolder folder;
   using State = SlurmAttempt::State;

@@ -86,20 +86,43 @@ cluster = "a100-selene"
 framework = "megatron-core"
 )";
 
+constexpr const char* kTextbook = R"([predictions.textbook]
+planner = "textbook"
+planner_options = { tflops = 111, intra_node_gb_per_s = 12 }
+[method.predicted-order]
+predictions = "textbook"
+)";
+
 TEST_F(PredictionsTest, ASimulatedProblemRejectsPredictionsOfItsOwnMachine) {
-  for (const char* own : {"", "[predictions]\ncluster = \"a5000-8\"\n",
-                          "[predictions]\nframework = \"colossalai\"\n",
-                          "[predictions]\nmemory_factor = 0.5\n"}) {
-    EXPECT_THAT([&] { (void)CheckManifest(Read(own)); },
+  std::filesystem::copy_file(folder_.path() / "clusters/a5000-8.toml",
+                             folder_.path() / "copy.toml");
+  const auto check = [this](const std::string& predictions,
+                            const std::string& setting = "") {
+    (void)Read(predictions);
+    (void)CheckManifest(ReadManifest(
+        path_,
+        {.settings = setting.empty() ? std::vector<std::string>()
+                                     : std::vector<std::string>{setting}}));
+  };
+  for (const auto& [own, setting] :
+       std::vector<std::pair<const char*, const char*>>{
+           {"", ""},
+           {"[predictions]\ncluster = \"a5000-8\"\n", ""},
+           {"[predictions]\ncluster = \"copy.toml\"\n", ""},
+           {"[predictions]\nframework = \"colossalai\"\n", ""},
+           {"[predictions]\nframework = \"colossalai\"\n",
+            "backend.failure_s=5"},
+           {"[predictions]\nframework = \"colossalai\"\n",
+            "backend.setup_factor=2"},
+           {"[predictions]\nmemory_factor = 0.5\n", ""}}) {
+    EXPECT_THAT([&] { check(own, setting); },
                 ThrowsMessage<common::InputError>(AllOf(
                     HasSubstr("m.toml"), HasSubstr("are the ground truth"),
                     HasSubstr("Name another machine in [predictions]"))))
-        << own;
+        << own << setting;
   }
-  EXPECT_NO_THROW((void)CheckManifest(
-      Read("[predictions]\nframework = \"megatron-core\"\n")));
-  EXPECT_NO_THROW(
-      (void)CheckManifest(Read("[predictions]\ncluster = \"v100-dgx1\"\n")));
+  EXPECT_NO_THROW(check("[predictions]\nframework = \"megatron-core\"\n"));
+  EXPECT_NO_THROW(check("[predictions]\ncluster = \"v100-dgx1\"\n"));
 }
 
 // The machine that the message names is accepted, whatever runs the trials.
@@ -118,29 +141,6 @@ TEST_F(PredictionsTest, TheRemedyIsAnotherMachine) {
     EXPECT_NO_THROW((void)CheckManifest(
         ReadText(problem + "[predictions]\ncluster = \"" + other +
                  "\"\nframework = \"megatron-core\"\n")));
-  }
-}
-
-TEST_F(PredictionsTest, ACopyOfTheClusterFileIsStillTheGroundTruth) {
-  std::filesystem::copy_file(folder_.path() / "clusters/a5000-8.toml",
-                             folder_.path() / "copy.toml");
-  EXPECT_THAT(
-      [&] {
-        (void)CheckManifest(Read("[predictions]\ncluster = \"copy.toml\"\n"));
-      },
-      ThrowsMessage<common::InputError>(HasSubstr("are the ground truth")));
-}
-
-TEST_F(PredictionsTest, OtherCostsOfATrialDoNotHideTheGroundTruth) {
-  for (const char* setting :
-       {"backend.failure_s=5", "backend.setup_factor=2"}) {
-    EXPECT_THAT(
-        [&] {
-          (void)Read("[predictions]\nframework = \"colossalai\"\n");
-          (void)CheckManifest(ReadManifest(path_, {.settings = {setting}}));
-        },
-        ThrowsMessage<common::InputError>(HasSubstr("are the ground truth")))
-        << setting;
   }
 }
 
@@ -313,15 +313,20 @@ TEST_F(PredictionsTest, PredictionsOfAReplayDependOnTheContentOfTheModelFile) {
 }
 
 TEST_F(PredictionsTest, TheProblemsRecordNamesTheSource) {
-  WriteExperiment(Read(kOther), folder_.path() / "r");
-  const auto info = trials::ReadProblemInfo(folder_.path() / "r");
-  ASSERT_TRUE(info.predictions.has_value());
-  EXPECT_THAT(*info.predictions,
-              ElementsAre(HasSubstr("simulator of a100-selene")));
+  for (const auto& [text, source] :
+       {std::pair(kOther, "simulator of a100-selene"),
+        {kTextbook, "textbook: model of textbook with"}}) {
+    WriteExperiment(Read(text), folder_.path() / "r");
+    const auto info = trials::ReadProblemInfo(folder_.path() / "r");
+    ASSERT_TRUE(info.predictions.has_value());
+    EXPECT_THAT(*info.predictions, ElementsAre(HasSubstr(source)));
+  }
 }
 
 TEST_F(PredictionsTest, AMeasuredScenarioIsPredictedFromTheFactsOfItsTable) {
-  const Predictions right = Predict(ReadReplay("ultrascale-1b-8", ""));
+  const Manifest own = ReadReplay("ultrascale-1b-8", "");
+  EXPECT_NO_THROW((void)CheckManifest(own));  // a measurement is the truth
+  const Predictions right = Predict(own);
   EXPECT_THAT(right.source, HasSubstr("h100-efa (8 x H100"));
   EXPECT_THAT(right.source, HasSubstr("nanotron"));
   ASSERT_EQ(right.step_time_s.size(), 5U);
@@ -352,20 +357,8 @@ TEST_F(PredictionsTest, AMeasuredScenarioWithoutFactsNeedsAWorkload) {
               HasSubstr("nanotron"));
 }
 
-TEST_F(PredictionsTest, AMeasuredProblemMayBePredictedOnItsOwnMachine) {
-  // The ground truth is a measurement, which the simulator has not seen.
-  EXPECT_NO_THROW((void)CheckManifest(ReadReplay("ultrascale-1b-8", "")));
-}
-
 // By the model of a planner.
 using PlannerPredictions = PredictionsTest;
-
-constexpr const char* kTextbook = R"([predictions.textbook]
-planner = "textbook"
-planner_options = { tflops = 111, intra_node_gb_per_s = 12 }
-[method.predicted-order]
-predictions = "textbook"
-)";
 
 TEST_F(PlannerPredictions, PredictionsAreTheEstimatesOfThePlannersModel) {
   const Manifest manifest = Read(kTextbook);
@@ -397,14 +390,6 @@ TEST_F(PlannerPredictions, APlannersModelIsNotTheGroundTruth) {
         Read(fmt::format("[predictions]\nplanner = \"{}\"\n", planner))))
         << planner;
   }
-}
-
-TEST_F(PlannerPredictions, TheProblemsRecordNamesThePlanner) {
-  WriteExperiment(Read(kTextbook), folder_.path() / "r");
-  const auto info = trials::ReadProblemInfo(folder_.path() / "r");
-  ASSERT_TRUE(info.predictions.has_value());
-  EXPECT_THAT(*info.predictions,
-              ElementsAre(HasSubstr("textbook: model of textbook with")));
 }
 
 TEST_F(PlannerPredictions, AMethodFollowsThePlannerThatItsOptionNames) {
