@@ -1,4 +1,3 @@
-#include <filesystem>
 #include <sstream>
 #include <string>
 
@@ -12,7 +11,6 @@
 
 namespace studies::verb_test {
 
-namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
