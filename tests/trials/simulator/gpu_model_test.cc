@@ -85,6 +85,11 @@ double FlashSeconds(double heads, double tokens, double head_size) {
          kLaunch_s;
 }
 
+TEST(GpuModel, FusedAttentionOfAHeadOf150CostsAsMuchAsThatOf160) {
+  EXPECT_DOUBLE_EQ(FlashSeconds(64, 4096, 150), FlashSeconds(64, 4096, 160));
+  EXPECT_LT(FlashSeconds(64, 4096, 128), FlashSeconds(64, 4096, 150));
+}
+
 TEST(GpuModel, FusedAttentionIsLessEfficientWithFewHeadsAndShortSequences) {
   // The time of a score of a head, with 64 heads and 4,096 tokens = 1.
   const double usual = FlashSeconds(64, 4096, 128) / 64;

@@ -1,5 +1,6 @@
 #include "trials/simulator/placement.h"
 
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -61,22 +62,25 @@ TEST(Placement, RepresentativesSeeTheNetworkOfAllReplicas) {
 // Whole experts: groups of successive ranks of a stage, whatever their tp.
 TEST(Placement, ExpertsAreOverSuccessiveReplicasOrRanks) {
   const std::vector<Cluster> hosts = {Hosts(32)};
-  for (const bool whole : {false, true}) {
-    for (const char* text :
-         {"dp=16,tp=2,ep=4", "dp=16,tp=2,ep=2,pp=2", "dp=24,cp=2,ep=3",
-          "dp=12,cp=2,tp=2,ep=6", "dp=12,tp=3,ep=4", "dp=32,tp=2,ep=32"}) {
-      SCOPED_TRACE(text);
-      const ParallelConfig config = ParseParallelConfig(text);
-      const RankGrid grid{config.dp, config.tp, config.pp, config.cp};
-      const StageLinks links =
-          PlacePlan(hosts, UniformPlan(config, 8), {.whole_experts = whole})
-              .stages.front();
-      EXPECT_EQ(links.ep.size, config.ep);
-      ExpectSame(links.ep,
-                 AllToAllLink(hosts[0], EpGroups(grid, config.ep, whole)));
-      ExpectSame(links.expert_dp,
-                 RingLink(hosts[0], ExpertDpGroups(grid, config.ep, whole)));
-    }
+  for (const auto& [whole, text] : {std::pair(false, "dp=16,tp=2,ep=4"),
+                                    {false, "dp=16,tp=2,ep=2,pp=2"},
+                                    {false, "dp=24,cp=2,ep=3"},
+                                    {false, "dp=12,tp=3,ep=4"},
+                                    {true, "dp=16,tp=2,ep=32"},
+                                    {true, "dp=16,tp=4,ep=2,pp=2"},
+                                    {true, "dp=12,cp=2,tp=2,ep=6"},
+                                    {true, "dp=6,tp=4,ep=12"}}) {
+    SCOPED_TRACE(text);
+    const ParallelConfig config = ParseParallelConfig(text);
+    const RankGrid grid{config.dp, config.tp, config.pp, config.cp};
+    const StageLinks links =
+        PlacePlan(hosts, UniformPlan(config, 8), {.whole_experts = whole})
+            .stages.front();
+    EXPECT_EQ(links.ep.size, config.ep);
+    ExpectSame(links.ep,
+               AllToAllLink(hosts[0], EpGroups(grid, config.ep, whole)));
+    ExpectSame(links.expert_dp,
+               RingLink(hosts[0], ExpertDpGroups(grid, config.ep, whole)));
   }
 }
 
