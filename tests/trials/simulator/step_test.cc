@@ -121,4 +121,5 @@ TEST(StageSync, ZeroStage2ReducesTheGradientsOfEveryMicrobatch) {
       syncs.Sync("dp=4,zero_stage=2,microbatches=4").reduce.exposed_s,
       syncs.Sync("dp=4,zero_stage=2").reduce.exposed_s);
 }
+
 }  // namespace trials::step_test
