@@ -6,6 +6,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -191,6 +192,11 @@ std::string ShellLine(const std::vector<std::string>& words) {
     line += '\'';
   }
   return line;
+}
+
+std::string EnvironmentValue(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
 }
 
 std::vector<std::string> CurrentEnvironment() {

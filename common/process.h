@@ -64,6 +64,9 @@ struct CommandResult {
 // The words as a line that a POSIX shell splits into the same words.
 [[nodiscard]] std::string ShellLine(const std::vector<std::string>& words);
 
+// The value of a variable; "" if it is not set.
+[[nodiscard]] std::string EnvironmentValue(const char* name);
+
 // This process's environment.
 [[nodiscard]] std::vector<std::string> CurrentEnvironment();
 

@@ -1,11 +1,10 @@
 #include "harness/run_one.h"
 
-#include <cstdlib>
-
 #include <fmt/format.h>
 
 #include "common/error.h"
 #include "common/files.h"
+#include "common/process.h"
 #include "common/text.h"
 #include "harness/provenance.h"
 #include "harness/records/inputs.h"
@@ -75,8 +74,8 @@ trials::RunInfo DescribeRun(const Manifest& manifest, const RunSpec& run,
 
 int SuggestionThreads() {
   for (const char* name : {"OPPA_THREADS", "SLURM_CPUS_PER_TASK"}) {
-    const char* value = std::getenv(name);
-    if (value == nullptr || *value == '\0') {
+    const std::string value = common::EnvironmentValue(name);
+    if (value.empty()) {
       continue;
     }
     constexpr int kMost = 1024;

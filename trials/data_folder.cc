@@ -1,12 +1,12 @@
 #include "trials/data_folder.h"
 
-#include <cstdlib>
 #include <string_view>
 #include <system_error>
 
 #include <fmt/format.h>
 
 #include "common/files.h"
+#include "common/process.h"
 #include "common/text.h"
 #include "common/toml_table.h"
 
@@ -43,8 +43,8 @@ std::string DataProblem(std::string_view folder) {
 fs::path ExperimentsFolder() {
   std::error_code error;
   fs::path folder = OPPA_EXPERIMENTS_DIR;
-  const char* set = std::getenv(kExperimentsVariable);
-  if (set != nullptr && *set != '\0') {
+  const std::string set = common::EnvironmentValue(kExperimentsVariable);
+  if (!set.empty()) {
     folder = set;
   } else if (const fs::path installed = InstalledFolder();
              fs::is_directory(installed, error)) {
@@ -106,8 +106,7 @@ fs::path ResolveTablePath(const std::string& name,
     }
     return path;
   }
-  const char* variable = std::getenv(kDataVariable);
-  const std::string data = variable == nullptr ? "" : variable;
+  const std::string data = common::EnvironmentValue(kDataVariable);
   if (!data.empty() && common::IsFile(data / path)) {
     return data / path;
   }

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
-#include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -71,13 +70,12 @@ std::int64_t HighestEpoch(const fs::path& folder) {
 
 Holder Holder::Self() {
   const std::string pid = std::to_string(::getpid());
-  const char* job = std::getenv("SLURM_JOB_ID");
   return {.count = "0",
           .host = HostName(),
           .boot = common::ProcessSpace(),
           .pid = pid,
           .start = StartOf(pid),
-          .job = job == nullptr ? "" : job};
+          .job = common::EnvironmentValue("SLURM_JOB_ID")};
 }
 
 std::string Holder::Name() const {

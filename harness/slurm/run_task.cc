@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/error.h"
+#include "common/process.h"
 #include "harness/manifest/manifest.h"
 #include "harness/provenance.h"
 #include "harness/run_one.h"
@@ -33,16 +34,11 @@ namespace fs = std::filesystem;
 constexpr double kMarginSeconds = 120.0;
 constexpr double kLargestMarginShare = 0.2;
 
-std::string Variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 SlurmAttempt NewAttempt() {
   SlurmAttempt attempt;
   attempt.host = HostName();
-  attempt.node = Variable("SLURMD_NODENAME");
-  attempt.job = Variable("SLURM_JOB_ID");
+  attempt.node = common::EnvironmentValue("SLURMD_NODENAME");
+  attempt.job = common::EnvironmentValue("SLURM_JOB_ID");
   attempt.pid = ::getpid();
   return attempt;
 }
@@ -132,7 +128,7 @@ double SecondsBeforeLimit(int time_minutes) {
 }
 
 int RunTask(const fs::path& submission_folder, int base, const CallSelf& call) {
-  const std::string task_id = Variable("SLURM_ARRAY_TASK_ID");
+  const std::string task_id = common::EnvironmentValue("SLURM_ARRAY_TASK_ID");
   if (task_id.empty()) {
     throw common::InputError(
         "run-task: SLURM_ARRAY_TASK_ID is not set: only array tasks of Slurm "
@@ -218,7 +214,8 @@ int FinishSubmission(const fs::path& submission_folder, const CallSelf& call,
 int RunTrial(const fs::path& folder) {
   CatchStopSignals();
   TrialTask task = ReadTrialTask(folder);
-  const std::int64_t job = std::atoll(Variable("SLURM_JOB_ID").c_str());
+  const std::int64_t job =
+      std::atoll(common::EnvironmentValue("SLURM_JOB_ID").c_str());
   TrialResult result;
   try {
     result.measurement = Measure(folder, task);

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <string_view>
 
 #include <fmt/format.h>
+
+#include "common/process.h"
 
 namespace harness {
 namespace {
@@ -122,16 +123,13 @@ SlurmOptions ReadSlurmOptions(const TomlTable& table,
 }
 
 std::filesystem::path SlurmSiteFile() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::filesystem::path(value == nullptr ? "" : value);
-  };
-  if (auto site = variable("OPPA_SLURM_SITE"); !site.empty()) {
+  using common::EnvironmentValue;
+  if (auto site = EnvironmentValue("OPPA_SLURM_SITE"); !site.empty()) {
     return site;
   }
-  auto folder = variable("XDG_CONFIG_HOME");
+  std::filesystem::path folder = EnvironmentValue("XDG_CONFIG_HOME");
   if (folder.empty()) {
-    folder = variable("HOME") / ".config";
+    folder = std::filesystem::path(EnvironmentValue("HOME")) / ".config";
   }
   return folder / "oppa" / "slurm.toml";
 }

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <set>
@@ -32,6 +31,7 @@ namespace trials {
 namespace {
 
 namespace fs = std::filesystem;
+using common::EnvironmentValue;
 using common::InputError;
 using Ranks = CommandOptions::Ranks;
 
@@ -39,11 +39,6 @@ constexpr int kSshFailed = 255;  // the exit code of ssh itself
 constexpr double kLookAtRankSeconds = 0.1;
 constexpr double kSlurmAnswerSeconds = 30.0;
 constexpr double kHostEndSeconds = 15.0;  // after its patience
-
-std::string EnvironmentValue(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 int EnvironmentNumber(const char* name) {
   return common::ParseInt(EnvironmentValue(name)).value_or(0);

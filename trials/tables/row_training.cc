@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <cstdlib>
 #include <stdexcept>
 #include <string_view>
 #include <type_traits>
@@ -14,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "common/files.h"
+#include "common/process.h"
 #include "common/text.h"
 #include "trials/data_folder.h"
 #include "trials/knobs.h"
@@ -185,9 +185,9 @@ fs::path ScenariosPath(const fs::path& table, const TableSettings& settings,
 fs::path MachineLibrary::Find(const std::string& kind,
                               const std::string& name) const {
   const fs::path file = fs::path(kind) / (name + ".toml");
-  const char* data = std::getenv(kDataVariable);
+  const std::string data = common::EnvironmentValue(kDataVariable);
   std::vector<fs::path> folders = {ExperimentsFolder(), data_folder_};
-  if (data != nullptr && *data != '\0') {
+  if (!data.empty()) {
     folders.emplace_back(data);
   }
   for (const fs::path& folder : folders) {
