@@ -43,7 +43,7 @@ void History::Start(int candidate, const std::string& plan) {
     return;
   }
   running_.push_back(candidate);
-  tried_[candidate] = kRunning;
+  tried_[candidate] = 1;
 }
 
 void History::Add(const trials::Trial& trial) {

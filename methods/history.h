@@ -66,8 +66,7 @@ class History {
   [[nodiscard]] int started() const {
     return size() + static_cast<int>(running_.size());
   }
-  // 1 for candidates that were tried, kRunning, 0 for the others, [N].
-  static constexpr char kRunning = 2;
+  // 1 for candidates that were tried or run, 0 for the others, [N].
   [[nodiscard]] const std::vector<char>& tried() const { return tried_; }
   [[nodiscard]] bool exhausted() const {
     return trials_.size() + running_.size() == tried_.size();

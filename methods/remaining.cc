@@ -162,9 +162,13 @@ std::optional<trials::Remaining> EstimateRemaining(
   };
 
   // The candidates that are likely to be faster.
+  std::vector<char> tried = history.tried();
+  for (const int running : history.running()) {
+    tried[running] = 0;  // its gain is still to come
+  }
   std::vector<Ranked> ranked;
   for (int i = 0; i < static_cast<int>(prediction.size()); ++i) {
-    if (history.tried()[i] == 0 || history.tried()[i] == History::kRunning) {
+    if (tried[i] == 0) {
       const double u = score(i);
       if (!std::isnan(u)) {
         ranked.push_back({u, i});
