@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -15,16 +16,55 @@
 
 namespace common {
 
-// A struct whose fields are listed once, by a function next to it (found by
-// ADL):
+// A struct lists the fields that are read and written:
 //
-//   void VisitFields(common::FieldsOf<Point> auto& point, const auto& visit) {
-//     visit("x", point.x);
-//     visit("y", point.y);
-//   }
+//   struct Point {
+//     double x = 0.0;
+//     double y = 0.0;
 //
+//     OPPA_FIELDS(Point, x, y);
+//   };
+//
+// VisitFields(point, visit) then calls visit("x", point.x), visit("y",
+// point.y). Where names differ from those of members, a function next to the
+// struct, found by ADL, does the same:
+//
+//   void VisitFields(common::FieldsOf<Point> auto& point, const auto& visit);
+#define OPPA_FIELDS(Struct, ...)                                       \
+  friend void VisitFields(common::FieldsOf<Struct> auto& of,           \
+                          const auto& visit) {                         \
+    of.VisitOwnFields(visit);                                          \
+  }                                                                    \
+  void VisitOwnFields(const auto& visit) {                             \
+    common::VisitNamed(common::SplitNames(#__VA_ARGS__).data(), visit, \
+                       __VA_ARGS__);                                   \
+  }                                                                    \
+  void VisitOwnFields(const auto& visit) const {                       \
+    common::VisitNamed(common::SplitNames(#__VA_ARGS__).data(), visit, \
+                       __VA_ARGS__);                                   \
+  }
+
 template <typename S, typename T>  // S: T or const T
 concept FieldsOf = std::is_same_v<std::remove_const_t<S>, T>;
+
+// "a, b" as two texts, each with its end.
+template <std::size_t N>
+[[nodiscard]] constexpr std::array<char, N> SplitNames(const char (&list)[N]) {
+  std::array<char, N> names{};
+  std::ranges::replace_copy(list, names.begin(), ',', '\0');
+  return names;
+}
+
+// For OPPA_FIELDS; `names` is what SplitNames returns.
+template <typename... Fields>
+void VisitNamed(const char* names, const auto& visit, Fields&... fields) {
+  const auto next = [&names] {
+    const char* name = names + (*names == ' ' ? 1 : 0);
+    names = name + std::char_traits<char>::length(name) + 1;
+    return name;
+  };
+  (visit(next(), fields), ...);
+}
 
 template <typename T>
 concept HasFields = requires(T& value) {

@@ -89,18 +89,6 @@ std::string ToString(const SpeedUp& speed_up) {
                      speed_up.factor.low, speed_up.factor.high);
 }
 
-// For finals.json.
-void VisitFields(common::FieldsOf<Finals> auto& finals, const auto& visit) {
-  visit("trials", finals.trials);
-  visit("finalists", finals.finalists);
-}
-void VisitFields(common::FieldsOf<Finalist> auto& finalist, const auto& visit) {
-  visit("config", finalist.config);
-  visit("rounds", finalist.rounds);
-  visit("peak_memory_bytes", finalist.peak_memory_bytes);
-  visit("duration_s", finalist.duration_s);
-}
-
 Finals ReadFinals(const fs::path& file) {
   const std::optional<std::string> text = common::ReadFileIfExists(file);
   common::Json json =

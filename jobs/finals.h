@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/fields.h"
 #include "common/statistics.h"
 #include "jobs/tune_job.h"
 
@@ -23,12 +24,16 @@ struct Finalist {
   std::vector<std::vector<double>> rounds;
   std::optional<double> peak_memory_bytes;
   std::optional<double> duration_s = std::nullopt;  // of all rounds
+
+  OPPA_FIELDS(Finalist, config, rounds, peak_memory_bytes, duration_s);
 };
 
 // finals.json.
 struct Finals {
   int trials = 0;  // of the search that they follow
   std::vector<Finalist> finalists;
+
+  OPPA_FIELDS(Finals, trials, finalists);
 };
 
 // What the file has; nothing of an earlier version.

@@ -47,16 +47,11 @@ struct Prediction {
   double mfu = 0.0;  // ModelFlopUtilization
   double peak_memory_bytes = 0.0;
   double fit_probability = 0.0;
-};
 
-// The numbers of a prediction, under the names that JSON and CSV have.
-void VisitFields(common::FieldsOf<Prediction> auto& one, const auto& visit) {
-  visit("step_time_s", one.step_time_s);
-  visit("tokens_per_s_per_gpu", one.tokens_per_s_per_gpu);
-  visit("mfu", one.mfu);
-  visit("peak_memory_bytes", one.peak_memory_bytes);
-  visit("fit_probability", one.fit_probability);
-}
+  // The numbers, under the names that JSON and CSV have.
+  OPPA_FIELDS(Prediction, step_time_s, tokens_per_s_per_gpu, mfu,
+              peak_memory_bytes, fit_probability);
+};
 
 // The configurations with the same sizes, ZeRO stage and recomputation that
 // leave the headroom free; `best` is the fastest.

@@ -42,17 +42,10 @@ struct Measurement {
   double setup_s = 0.0;     // launch, model build, data
   double duration_s = 0.0;  // set-up, steps, tear-down: the trial's cost
   std::string message;      // reason of a failure, for display; one line
-};
 
-void VisitFields(common::FieldsOf<Measurement> auto& measurement,
-                 const auto& visit) {
-  visit("outcome", measurement.outcome);
-  visit("step_times_s", measurement.step_times_s);
-  visit("peak_memory_bytes", measurement.peak_memory_bytes);
-  visit("setup_s", measurement.setup_s);
-  visit("duration_s", measurement.duration_s);
-  visit("message", measurement.message);
-}
+  OPPA_FIELDS(Measurement, outcome, step_times_s, peak_memory_bytes, setup_s,
+              duration_s, message);
+};
 
 // No training step is shorter, none is longer that a search could wait for, and
 // no GPU has more memory.
@@ -81,14 +74,9 @@ struct ThroughputOptions {
   // Eq. 28 as printed is the variance of a single step. True divides by the
   // number of steps (and uses the unbiased form): the variance of the mean.
   bool variance_of_mean = false;
-};
 
-void VisitFields(common::FieldsOf<ThroughputOptions> auto& options,
-                 const auto& visit) {
-  visit("warmup_steps", options.warmup_steps);
-  visit("outlier_iqr", options.outlier_iqr);
-  visit("variance_of_mean", options.variance_of_mean);
-}
+  OPPA_FIELDS(ThroughputOptions, warmup_steps, outlier_iqr, variance_of_mean);
+};
 
 // Estimates the throughput from step times,
 //
@@ -120,15 +108,10 @@ struct StopRule {
   double tau_steps_per_s = 1e-3;
   double confidence_steps_per_s = 0.0;  // c, >= 0
   ThroughputOptions throughput;
-};
 
-void VisitFields(common::FieldsOf<StopRule> auto& rule, const auto& visit) {
-  visit("q_min", rule.q_min);
-  visit("best_steps_per_s", rule.best_steps_per_s);
-  visit("tau_steps_per_s", rule.tau_steps_per_s);
-  visit("confidence_steps_per_s", rule.confidence_steps_per_s);
-  visit("throughput", rule.throughput);
-}
+  OPPA_FIELDS(StopRule, q_min, best_steps_per_s, tau_steps_per_s,
+              confidence_steps_per_s, throughput);
+};
 
 // tau_q of the rule when the estimate uses `steps_used` >= 1 steps.
 [[nodiscard]] double TauOf(const StopRule& rule, int steps_used);

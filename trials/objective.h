@@ -150,13 +150,9 @@ struct ParetoPoint {
   std::string config;
   int gpus = 0;
   double steps_per_s = 0.0;
-};
 
-void VisitFields(common::FieldsOf<ParetoPoint> auto& point, const auto& visit) {
-  visit("config", point.config);
-  visit("gpus", point.gpus);
-  visit("steps_per_s", point.steps_per_s);
-}
+  OPPA_FIELDS(ParetoPoint, config, gpus, steps_per_s);
+};
 
 // What there is to choose in a problem whose candidates use several numbers of
 // GPUs, or whose objective is not time.
@@ -181,15 +177,9 @@ struct TradeOff {
   }
   // Adds what simulating all configurations gives. `feasible`: those that fit.
   void SetExact(int gpus_of_optimum, const std::vector<ParetoPoint>& feasible);
-};
 
-void VisitFields(common::FieldsOf<TradeOff> auto& trade_off,
-                 const auto& visit) {
-  visit("objective", trade_off.objective);
-  visit("price_per_gpu_hour", trade_off.price_per_gpu_hour);
-  visit("gpus", trade_off.gpus);
-  visit("optimum_gpus", trade_off.optimum_gpus);
-  visit("pareto", trade_off.pareto);
-}
+  OPPA_FIELDS(TradeOff, objective, price_per_gpu_hour, gpus, optimum_gpus,
+              pareto);
+};
 
 }  // namespace trials

@@ -30,13 +30,9 @@ struct StepRecord {
   int trial = 0;
   int step = 0;  // from 1
   double step_time_s = 0.0;
-};
 
-void VisitFields(common::FieldsOf<StepRecord> auto& record, const auto& visit) {
-  visit("trial", record.trial);
-  visit("step", record.step);
-  visit("step_time_s", record.step_time_s);
-}
+  OPPA_FIELDS(StepRecord, trial, step, step_time_s);
+};
 
 // One row of fits.csv: a learned hyperparameter of a surrogate before a trial.
 struct FitRecord {
@@ -44,40 +40,27 @@ struct FitRecord {
   std::string surrogate;
   std::string parameter;
   double value = 0.0;
-};
 
-void VisitFields(common::FieldsOf<FitRecord> auto& record, const auto& visit) {
-  visit("trial", record.trial);
-  visit("surrogate", record.surrogate);
-  visit("parameter", record.parameter);
-  visit("value", record.value);
-}
+  OPPA_FIELDS(FitRecord, trial, surrogate, parameter, value);
+};
 
 // One row of thinking.csv: the suggestion time of a trial.
 struct SuggestionTime {
   int trial = 0;
   double wall_s = 0.0;
   double cpu_s = 0.0;
-};
 
-void VisitFields(common::FieldsOf<SuggestionTime> auto& time,
-                 const auto& visit) {
-  visit("trial", time.trial);
-  visit("wall_s", time.wall_s);
-  visit("cpu_s", time.cpu_s);
-}
+  OPPA_FIELDS(SuggestionTime, trial, wall_s, cpu_s);
+};
 
 // One row of plans.csv: the plan of a trial. Trials of configurations have
 // none.
 struct PlanRecord {
   int trial = 0;
   std::string plan;
-};
 
-void VisitFields(common::FieldsOf<PlanRecord> auto& record, const auto& visit) {
-  visit("trial", record.trial);
-  visit("plan", record.plan);
-}
+  OPPA_FIELDS(PlanRecord, trial, plan);
+};
 
 // A CSV file of records: its name and its first two lines.
 struct RecordFile {
@@ -178,12 +161,9 @@ struct RunInput {
   std::string value;  // "64", "90b1a5c0f3d2e417"
 
   friend bool operator==(const RunInput&, const RunInput&) = default;
-};
 
-void VisitFields(common::FieldsOf<RunInput> auto& input, const auto& visit) {
-  visit("name", input.name);
-  visit("value", input.value);
-}
+  OPPA_FIELDS(RunInput, name, value);
+};
 
 // The limits of a search. They decide when it ends, and no trial depends on
 // them, except for one that the end of the time cuts off.
@@ -193,27 +173,18 @@ struct SearchBounds {
   std::optional<std::string> stop_when = std::nullopt;
 
   friend bool operator==(const SearchBounds&, const SearchBounds&) = default;
-};
 
-void VisitFields(common::FieldsOf<SearchBounds> auto& bounds,
-                 const auto& visit) {
-  visit("time_s", bounds.time_s);
-  visit("trials", bounds.trials);
-  visit("stop_when", bounds.stop_when);
-}
+  OPPA_FIELDS(SearchBounds, time_s, trials, stop_when);
+};
 
 // A change of the input that the user accepted: the trials up to `after_trial`
 // are from before.
 struct AcceptedChange {
   int after_trial = 0;
   std::vector<std::string> changes;  // one line each
-};
 
-void VisitFields(common::FieldsOf<AcceptedChange> auto& change,
-                 const auto& visit) {
-  visit("after_trial", change.after_trial);
-  visit("changes", change.changes);
-}
+  OPPA_FIELDS(AcceptedChange, after_trial, changes);
+};
 
 // One file of a finished run: what it contained. A file that is not in the seal
 // did not exist.
@@ -221,13 +192,9 @@ struct SealedFile {
   std::string name;  // "trials.csv"
   int rows = 0;
   std::string hash;  // of its content
-};
 
-void VisitFields(common::FieldsOf<SealedFile> auto& file, const auto& visit) {
-  visit("name", file.name);
-  visit("rows", file.rows);
-  visit("hash", file.hash);
-}
+  OPPA_FIELDS(SealedFile, name, rows, hash);
+};
 
 // run.json: the provenance of the records of a run.
 struct RunInfo {
@@ -257,6 +224,11 @@ struct RunInfo {
   std::optional<Remaining> remaining = std::nullopt;
   // The seal of a finished run.
   std::optional<std::vector<SealedFile>> files = std::nullopt;
+
+  OPPA_FIELDS(RunInfo, experiment, problem, method, repeat, seed, backend,
+              manifest, settings, manifest_hash, inputs, bounds, accepted,
+              commit, dirty, host, version, command, finished, finish_reason,
+              remaining, files);
 };
 
 // problem.json: the facts about one problem that figures need.
@@ -295,6 +267,8 @@ struct ExperimentInfo {
     // The name of the method that this one is an ablation or a variant of; that
     // method has its own name here. Absent: no family.
     std::optional<std::string> family = std::nullopt;
+
+    OPPA_FIELDS(Method, name, label, family);
   };
   std::string name;
   std::string title;
@@ -308,6 +282,9 @@ struct ExperimentInfo {
   // settings. Those that are not in `problems` were left out. Absent: no such
   // problems.
   std::optional<std::vector<std::string>> held_out = std::nullopt;
+
+  OPPA_FIELDS(ExperimentInfo, name, title, problems, methods, repeats, figures,
+              held_out);
 };
 
 // The content of run.json.

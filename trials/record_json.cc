@@ -7,30 +7,6 @@
 #include "trials/record.h"
 
 namespace trials {
-// The fields of the three files, each listed once.
-void VisitFields(common::FieldsOf<RunInfo> auto& info, const auto& visit) {
-  visit("experiment", info.experiment);
-  visit("problem", info.problem);
-  visit("method", info.method);
-  visit("repeat", info.repeat);
-  visit("seed", info.seed);
-  visit("backend", info.backend);
-  visit("manifest", info.manifest);
-  visit("settings", info.settings);
-  visit("manifest_hash", info.manifest_hash);
-  visit("inputs", info.inputs);
-  visit("bounds", info.bounds);
-  visit("accepted", info.accepted);
-  visit("commit", info.commit);
-  visit("dirty", info.dirty);
-  visit("host", info.host);
-  visit("version", info.version);
-  visit("command", info.command);
-  visit("finished", info.finished);
-  visit("finish_reason", info.finish_reason);
-  visit("remaining", info.remaining);
-  visit("files", info.files);
-}
 
 void VisitFields(common::FieldsOf<ProblemInfo> auto& info, const auto& visit) {
   visit("name", info.name);
@@ -52,24 +28,6 @@ void VisitFields(common::FieldsOf<ProblemInfo> auto& info, const auto& visit) {
       info.trade_off.has_value()) {
     visit("money", info.trade_off);
   }
-}
-
-void VisitFields(common::FieldsOf<ExperimentInfo::Method> auto& method,
-                 const auto& visit) {
-  visit("name", method.name);
-  visit("label", method.label);
-  visit("family", method.family);
-}
-
-void VisitFields(common::FieldsOf<ExperimentInfo> auto& info,
-                 const auto& visit) {
-  visit("name", info.name);
-  visit("title", info.title);
-  visit("problems", info.problems);
-  visit("methods", info.methods);
-  visit("repeats", info.repeats);
-  visit("figures", info.figures);
-  visit("held_out", info.held_out);
 }
 
 namespace {

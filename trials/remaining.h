@@ -20,15 +20,9 @@ struct Remaining {
   double p_within_5 = 0.0;
 
   friend bool operator==(const Remaining&, const Remaining&) = default;
-};
 
-void VisitFields(common::FieldsOf<Remaining> auto& remaining,
-                 const auto& visit) {
-  visit("expected_gain", remaining.expected_gain);
-  visit("candidate", remaining.candidate);
-  visit("p_within_1", remaining.p_within_1);
-  visit("p_within_3", remaining.p_within_3);
-  visit("p_within_5", remaining.p_within_5);
-}
+  OPPA_FIELDS(Remaining, expected_gain, candidate, p_within_1, p_within_3,
+              p_within_5);
+};
 
 }  // namespace trials

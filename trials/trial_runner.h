@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/fields.h"
 #include "trials/candidate.h"
 #include "trials/measurement.h"
 
@@ -34,17 +35,11 @@ struct TrialRequest {
   // Polled by backends on a real clock; true ends the trial at once, with
   // TrialInterrupted. Empty: never.
   std::function<bool()> interrupted;
-};
 
-// The fields that another process needs; it sets on_step by StopBy.
-void VisitFields(common::FieldsOf<TrialRequest> auto& request,
-                 const auto& visit) {
-  visit("candidate", request.candidate);
-  visit("max_steps", request.max_steps);
-  visit("seed", request.seed);
-  visit("time_limit_s", request.time_limit_s);
-  visit("stop_rule", request.stop_rule);
-}
+  // What another process needs; it sets on_step by StopBy.
+  OPPA_FIELDS(TrialRequest, candidate, max_steps, seed, time_limit_s,
+              stop_rule);
+};
 
 // Makes a trial stop by a rule. A trial that ran all its steps has completed
 // and is not stopped.

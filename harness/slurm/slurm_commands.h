@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/error.h"
+#include "common/fields.h"
 #include "common/process.h"
 #include "harness/dispatcher.h"
 #include "harness/slurm/slurm_options.h"
@@ -22,6 +22,8 @@ struct SlurmArray {
   int nodes = 1;
   int gpus_per_node = 0;
   std::int64_t job_id = 0;  // 0: not submitted yet
+
+  OPPA_FIELDS(SlurmArray, base, tasks, nodes, gpus_per_node, job_id);
 };
 
 // The folder of a submission and its name.

@@ -35,27 +35,15 @@ struct SlurmOptions {
   bool requeue_until_done = false;   // continue in a new job after a time limit
   std::vector<std::string> options;  // more of sbatch's, "--name=value"
   std::vector<std::string> environment;  // variables that jobs get as well
+
+  // Without `resources`, which the arrays of a submission contain.
+  OPPA_FIELDS(SlurmOptions, partition, account, qos, constraint, time_minutes,
+              cpus, memory_mb, max_running, retries, requeue_until_done,
+              options, environment);
 };
 
 constexpr std::array<std::string_view, 3> NamesOf(SlurmOptions::Resources) {
   return {"auto", "cluster", "cpu"};
-}
-
-// Without `resources`, which the arrays of a submission contain.
-void VisitFields(common::FieldsOf<SlurmOptions> auto& options,
-                 const auto& visit) {
-  visit("partition", options.partition);
-  visit("account", options.account);
-  visit("qos", options.qos);
-  visit("constraint", options.constraint);
-  visit("time_minutes", options.time_minutes);
-  visit("cpus", options.cpus);
-  visit("memory_mb", options.memory_mb);
-  visit("max_running", options.max_running);
-  visit("retries", options.retries);
-  visit("requeue_until_done", options.requeue_until_done);
-  visit("options", options.options);
-  visit("environment", options.environment);
 }
 
 // Reads the keys of a [slurm] table over `defaults`.

@@ -16,15 +16,6 @@ namespace harness {
 
 // Fields of the files below. The functions are found by their arguments
 // (common/json.h), so they cannot be in an unnamed namespace.
-
-void VisitFields(common::FieldsOf<SlurmArray> auto& array, const auto& visit) {
-  visit("base", array.base);
-  visit("tasks", array.tasks);
-  visit("nodes", array.nodes);
-  visit("gpus_per_node", array.gpus_per_node);
-  visit("job_id", array.job_id);
-}
-
 void VisitFields(common::FieldsOf<SlurmSubmission> auto& submission,
                  const auto& visit) {
   visit("experiment", submission.place.experiment);
@@ -60,16 +51,6 @@ NLOHMANN_JSON_SERIALIZE_ENUM(SlurmAttempt::State,
                               {SlurmAttempt::State::kStopped, "stopped"},
                               {SlurmAttempt::State::kLost, "lost"},
                               {SlurmAttempt::State::kRefused, "refused"}})
-
-void VisitFields(common::FieldsOf<SlurmAttempt> auto& attempt,
-                 const auto& visit) {
-  visit("state", attempt.state);
-  visit("message", attempt.message);
-  visit("host", attempt.host);
-  visit("node", attempt.node);
-  visit("job", attempt.job);
-  visit("pid", attempt.pid);
-}
 
 namespace {
 

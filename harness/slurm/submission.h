@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
+#include "common/fields.h"
 #include "harness/dispatcher.h"
 #include "harness/slurm/slurm_commands.h"
 #include "harness/slurm/slurm_options.h"
@@ -66,6 +66,8 @@ struct SlurmAttempt {
   std::string node;  // its name in Slurm
   std::string job;   // Slurm's id of this attempt
   std::int64_t pid = 0;
+
+  OPPA_FIELDS(SlurmAttempt, state, message, host, node, job, pid);
 };
 
 // <experiment folder>/.slurm

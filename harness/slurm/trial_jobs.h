@@ -35,12 +35,9 @@ inline constexpr const char* kChecksFolder = "checks";
 struct TrialCheck {
   bool yours = false;  // of the user's own job, as it is
   int round = 0;       // tells measurements of a configuration apart
-};
 
-void VisitFields(common::FieldsOf<TrialCheck> auto& check, const auto& visit) {
-  visit("yours", check.yours);
-  visit("round", check.round);
-}
+  OPPA_FIELDS(TrialCheck, yours, round);
+};
 
 struct TrialTask {
   std::filesystem::path manifest;
@@ -51,41 +48,26 @@ struct TrialTask {
   std::optional<std::vector<int>> custom = std::nullopt;
   std::optional<TrialCheck> check = std::nullopt;
   trials::TrialRequest request;  // on_step applies stop_rule and nothing else
-};
 
-void VisitFields(common::FieldsOf<TrialTask> auto& task, const auto& visit) {
-  visit("manifest", task.manifest);
-  visit("settings", task.settings);
-  visit("problem", task.problem);
-  visit("time_minutes", task.time_minutes);
-  visit("custom", task.custom);
-  visit("check", task.check);
-  visit("request", task.request);
-}
+  OPPA_FIELDS(TrialTask, manifest, settings, problem, time_minutes, custom,
+              check, request);
+};
 
 struct TrialJob {
   std::int64_t id = 0;  // 0: none is submitted
   int failures = 0;     // of the machine, before this job
   std::vector<std::string> bad_nodes;
-};
 
-void VisitFields(common::FieldsOf<TrialJob> auto& job, const auto& visit) {
-  visit("id", job.id);
-  visit("failures", job.failures);
-  visit("bad_nodes", job.bad_nodes);
-}
+  OPPA_FIELDS(TrialJob, id, failures, bad_nodes);
+};
 
 // A measurement, or the reason why there is none.
 struct TrialResult {
   std::optional<trials::Measurement> measurement;
   std::string refusal;  // bad input, no such program: a retry cannot help
-};
 
-void VisitFields(common::FieldsOf<TrialResult> auto& result,
-                 const auto& visit) {
-  visit("refusal", result.refusal);
-  visit("measurement", result.measurement);
-}
+  OPPA_FIELDS(TrialResult, refusal, measurement);
+};
 
 // <run folder>/jobs
 [[nodiscard]] std::filesystem::path TrialJobsFolder(

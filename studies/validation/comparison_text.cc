@@ -53,15 +53,6 @@ plots::Row RowOf(const Comparison& c) {
           {"recall", Decimal(c.recall.Value())}};
 }
 
-common::Json JsonOf(const ErrorSummary& error) {
-  using common::ToJson;
-  return {{"rows", error.rows},
-          {"mean", ToJson(error.mean)},
-          {"median", ToJson(error.median)},
-          {"p90", ToJson(error.p90)},
-          {"bias", ToJson(error.bias)}};
-}
-
 common::Json JsonOf(const Share& share) {
   return {{"rows", share.rows},
           {"of", share.of},
@@ -75,8 +66,8 @@ common::Json JsonOf(const Comparison& c) {
           {"half", HalfName(c.half)},
           {"rows", c.rows},
           {"scenarios", c.scenarios},
-          {"step_time", JsonOf(c.step_time)},
-          {"peak_memory", JsonOf(c.peak_memory)},
+          {"step_time", ToJson(c.step_time)},
+          {"peak_memory", ToJson(c.peak_memory)},
           {"spearman", ToJson(c.spearman)},
           {"ranked_scenarios", c.ranked_scenarios},
           {"picks", c.picks},

@@ -6,6 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "common/fields.h"
+
 namespace studies {
 
 inline constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
@@ -17,6 +19,8 @@ struct ErrorSummary {
   double median = kUndefined;
   double p90 = kUndefined;   // quantile of type 7, as everywhere (plots)
   double bias = kUndefined;  // mean of (predicted - measured) / measured
+
+  OPPA_FIELDS(ErrorSummary, rows, mean, median, p90, bias);
 };
 
 // Pairs with a NaN are left out. Precondition: the same length.
