@@ -15,6 +15,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/parallel.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "harness/testbed.h"
 #include "harness/testbeds/simulated.h"
@@ -260,7 +261,7 @@ std::string ShareOfFirst(const std::vector<double>& exact,
   constexpr std::array<std::size_t, 5> kShown = {1, 3, 5, 10, 20};
   for (std::size_t i = 0; i < order.size() && i < kShown.back(); ++i) {
     best = std::max(best, exact[order[i]]);
-    if (std::ranges::find(kShown, i + 1) != kShown.end()) {
+    if (common::Contains(kShown, i + 1)) {
       text += fmt::format("{}{}: {:.3f}", text.empty() ? "" : ", ", i + 1,
                           best / optimum);
     }

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "common/ranges.h"
 #include "common/text.h"
 
 namespace cli {
@@ -53,7 +54,7 @@ Option Choice(std::string_view term, std::string help, const Words& choices,
   Option option =
       MakeOption(term, std::move(help),
                  [choices, set = std::move(set)](const std::string& text) {
-                   if (std::ranges::find(choices, text) == choices.end()) {
+                   if (!common::Contains(choices, text)) {
                      throw InputError(
                          fmt::format("must be {}{}", fmt::join(choices, " or "),
                                      common::DidYouMean(text, choices)));

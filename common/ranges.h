@@ -1,14 +1,24 @@
-// Lists from lists.
+// Questions about lists, and lists from lists.
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <numeric>
+#include <ranges>
 #include <type_traits>
 #include <vector>
 
 namespace common {
+
+// Whether one of the things, or what the projection returns of it, is equal.
+template <typename Things, typename Value, typename Projection = std::identity>
+[[nodiscard]] bool Contains(const Things& things, const Value& value,
+                            const Projection& projection = {}) {
+  return std::ranges::find(things, value, projection) !=
+         std::ranges::end(things);
+}
 
 // Of each thing what `of` returns, or the member that it points to.
 template <typename Things, typename Of>

@@ -10,6 +10,7 @@
 
 #include "common/error.h"
 #include "common/output.h"
+#include "common/ranges.h"
 
 namespace common {
 
@@ -115,7 +116,7 @@ std::string UnknownName(std::string_view what, std::string_view name,
 
 void RequireKnown(std::string_view name, std::span<const std::string> known,
                   std::string_view what) {
-  if (std::ranges::find(known, name) == known.end()) {
+  if (!common::Contains(known, name)) {
     throw InputError(UnknownName(what, name, known));
   }
 }

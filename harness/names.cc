@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "common/ranges.h"
+
 namespace harness {
 namespace {
 
@@ -19,7 +21,7 @@ constexpr std::array<std::string_view, 9> kReserved = {
     "summary.md",  "experiment.json", "problem.json"};
 
 bool IsReserved(std::string_view name) {
-  return std::ranges::find(kReserved, name) != kReserved.end();
+  return common::Contains(kReserved, name);
 }
 
 bool IsSafe(char c) {

@@ -10,6 +10,7 @@
 
 #include "common/csv_table.h"
 #include "common/quantiles.h"
+#include "common/ranges.h"
 #include "common/statistics.h"
 #include "jobs/job.h"
 #include "trials/knobs.h"
@@ -186,11 +187,8 @@ CheckedErrors CheckCalibration(const Job& job, const Calibration& calibration,
   std::vector<CalibrationRow> rows = SimulateSteps(job, steps);
   std::erase_if(rows,
                 [](const CalibrationRow& row) { return row.step_time_s == 0; });
-  std::vector<trials::ParallelConfig> configs;
-  for (const CalibrationRow& row : rows) {
-    configs.push_back(row.config);
-  }
-  const harness::CalibratedTimes times(calibration, configs);
+  const harness::CalibratedTimes times(
+      calibration, common::Map(rows, &CalibrationRow::config));
   std::vector<double> before;
   std::vector<double> after;
   CheckedErrors errors;

@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "common/json.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "common/units.h"
 #include "jobs/job.h"
@@ -121,10 +122,6 @@ Machine MachineOf(const InitOptions& options,
   return machine;
 }
 
-bool Has(const std::vector<std::string>& names, const std::string& name) {
-  return std::ranges::find(names, name) != names.end();
-}
-
 // The parameters that the adapter sets, or that are placeholders in the command
 // line.
 std::vector<std::string> VariedBy(const InitOptions& options,
@@ -203,7 +200,8 @@ JobDraft DraftJob(const InitOptions& options) {
   }
   if (draft.adapter && !draft.adapter->framework().empty()) {
     const std::vector<std::string> set = draft.adapter->Parameters(draft.job);
-    draft.implies_sp = Has(set, "tp") && !Has(set, "sp");
+    draft.implies_sp =
+        common::Contains(set, "tp") && !common::Contains(set, "sp");
   }
   if (draft.present && draft.implies_sp) {
     draft.present->sp = draft.present->tp;
@@ -287,7 +285,7 @@ class SpaceDraft {
       const std::size_t equals = text.find('=');
       const Knob* knob = &BuiltInKnobs().Require(text.substr(0, equals));
       const std::string& other = knob->inverse.knob;  // that it follows from
-      if (!Has(varied_, other.empty() ? knob->name : other)) {
+      if (!common::Contains(varied_, other.empty() ? knob->name : other)) {
         throw std::invalid_argument(
             fmt::format("the command line does not set {}; it sets {}",
                         knob->name, fmt::join(varied_, ", ")));
@@ -323,7 +321,7 @@ class SpaceDraft {
   [[nodiscard]] bool HasPresentValue(const Knob& knob,
                                      const std::vector<int>& values) const {
     return !draft_.present || !trials::HasEffect(knob, *draft_.present) ||
-           std::ranges::find(values, PresentValue(knob)) != values.end();
+           common::Contains(values, PresentValue(knob));
   }
 
   [[nodiscard]] std::string Line(const Knob& knob) const {
@@ -338,7 +336,7 @@ class SpaceDraft {
         })) {
       return "";  // it follows from others
     }
-    if (!Has(varied_, knob.name)) {
+    if (!common::Contains(varied_, knob.name)) {
       return draft_.adapter
                  ? ""
                  : fmt::format("{} = [{}]  # not in your command line\n",

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "common/ranges.h"
 #include "common/text.h"
 #include "trials/data_folder.h"
 
@@ -99,7 +100,7 @@ void KeepWhatIsSet(const Job& job, Values& values) {
   const std::vector<std::string> set = job.framework.adapter->Parameters(
       {job.framework.adapter->command(), "", job.workload, job.cluster});
   for (const char* name : {"tp", "pp", "cp", "ep", "model_chunks"}) {
-    if (std::ranges::find(set, name) == set.end()) {
+    if (!common::Contains(set, name)) {
       values[name] = {1};
     }
   }
@@ -114,9 +115,8 @@ std::vector<int> Narrowed(const Values& values, const common::TomlTable& space,
     return {listed.begin(), listed.end()};
   }
   std::vector<int> narrowed = mine->second;
-  std::erase_if(narrowed, [&](int value) {
-    return std::ranges::find(listed, value) == listed.end();
-  });
+  std::erase_if(narrowed,
+                [&](int value) { return !common::Contains(listed, value); });
   return narrowed.empty() ? mine->second : narrowed;
 }
 

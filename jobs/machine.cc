@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/process.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "common/toml_table.h"
 #include "common/units.h"
@@ -141,7 +142,7 @@ std::optional<Usual> UsualOf(const std::string& product) {
       const std::vector<std::string> parts = Words(name);
       if (parts.size() > most &&
           std::ranges::all_of(parts, [&](const std::string& part) {
-            return std::ranges::find(words, part) != words.end();
+            return common::Contains(words, part);
           })) {
         most = parts.size();
         found = usual;
@@ -156,7 +157,7 @@ Usual FindUsual(const std::string& name) {
   std::vector<std::string> files;
   const std::string wanted = common::Lower(name);
   for (const Usual& usual : AllUsual()) {
-    if (std::ranges::find(usual.names, wanted) != usual.names.end()) {
+    if (common::Contains(usual.names, wanted)) {
       return usual;
     }
     known.insert(known.end(), usual.names.begin(), usual.names.end());

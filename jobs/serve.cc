@@ -20,6 +20,7 @@
 
 #include "common/clock.h"
 #include "common/json.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "harness/manifest/manifest.h"
 #include "harness/records/inputs.h"
@@ -142,7 +143,7 @@ class Session {
         Json request = common::ParseObject(line, "request");
         const std::string op = request.value("op", "");
         common::RequireKnown(op, ops, "op");
-        if (std::ranges::find(wanted, op) != wanted.end()) {
+        if (common::Contains(wanted, op)) {
           return request;
         }
         Send(Answer(op, request, rule));

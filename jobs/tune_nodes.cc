@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/ranges.h"
 #include "common/text.h"
 #include "trials/programs/command_words.h"
 
@@ -100,7 +101,7 @@ std::string SlurmText(const NodeOptions& options, int cpus) {
     const std::string value(parts.back());
     if (name == "time") {
       text += fmt::format("time_minutes = {}\n", MinutesOf(value));
-    } else if (std::ranges::find(kKeys, name) != kKeys.end()) {
+    } else if (common::Contains(kKeys, name)) {
       text += fmt::format("{} = \"{}\"\n", name, value);
     } else {
       others.push_back(fmt::format("\"{}\"", word));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/quantiles.h"
+#include "common/ranges.h"
 
 namespace methods {
 namespace {
@@ -64,8 +65,7 @@ void History::Add(const trials::Trial& trial) {
 bool History::HasTried(int candidate, std::string_view label) const {
   return candidate >= 0
              ? tried_[candidate] != 0
-             : std::ranges::find(running_plans_, label) !=
-                       running_plans_.end() ||
+             : common::Contains(running_plans_, label) ||
                    std::ranges::any_of(plans_, [&](const trials::Trial& trial) {
                      return CandidateLabel(trial) == label;
                    });

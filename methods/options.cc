@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "common/ranges.h"
 #include "common/text.h"
 
 namespace methods {
@@ -115,7 +116,7 @@ void ReadOptions(const common::TomlTable& table, const Problem& problem,
                  const std::vector<Option>& options) {
   const std::vector<std::string> keys = table.Keys();
   const auto given = [&keys](const std::string& key) {
-    return std::ranges::find(keys, key) != keys.end();
+    return common::Contains(keys, key);
   };
   for (const Option& option : options) {
     std::visit(Reader{table, option.key}, option.value);

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "common/ranges.h"
+
 namespace plots {
 namespace {
 
@@ -13,12 +15,11 @@ constexpr double kLevel = 0.05;
 // Separately for rivals and variants.
 void AdjustP(std::vector<Comparison>& methods) {
   for (const bool variants : {false, true}) {
-    std::vector<double> p;
-    for (const Comparison& method : methods) {
-      p.push_back(method.is_variant == variants ? method.test.wilcoxon_p
-                                                : trials::kUnknown);
-    }
-    const std::vector<double> adjusted = common::Holm(p);
+    const std::vector<double> adjusted =
+        common::Holm(common::Map(methods, [&](const Comparison& method) {
+          return method.is_variant == variants ? method.test.wilcoxon_p
+                                               : trials::kUnknown;
+        }));
     for (std::size_t m = 0; m < methods.size(); ++m) {
       if (methods[m].is_variant == variants) {
         methods[m].holm_p = adjusted[m];
@@ -121,11 +122,11 @@ std::vector<ComparisonSet> Compare(const Summary& summary,
     add(summary.problems.front().info.name, {&summary.problems.front()}, false);
   }
   for (const MeanSummary& mean : summary.means) {
-    std::vector<const ProblemSummary*> problems;
-    for (const std::size_t problem : mean.problems) {
-      problems.push_back(&summary.problems[problem]);
-    }
-    add(mean.name, problems, true);
+    add(mean.name,
+        common::Map(
+            mean.problems,
+            [&](std::size_t problem) { return &summary.problems[problem]; }),
+        true);
   }
   return sets;
 }

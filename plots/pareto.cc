@@ -95,12 +95,9 @@ std::vector<CostPoint> FrontOfTrials(const std::vector<CostPoint>& trials) {
 }
 
 std::vector<CostPoint> FrontOfAll(const trials::ProblemInfo& problem) {
-  std::vector<CostPoint> front;
-  for (const trials::ParetoPoint& point : problem.trade_off->pareto) {
-    front.push_back(
-        PointOf(problem, point.steps_per_s, point.gpus, point.config));
-  }
-  return front;
+  return common::Map(problem.trade_off->pareto, [&](const auto& point) {
+    return PointOf(problem, point.steps_per_s, point.gpus, point.config);
+  });
 }
 
 Panel ParetoPanel(const ProblemRecords& problem) {

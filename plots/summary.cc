@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "common/ranges.h"
 #include "common/units.h"
 #include "plots/curve.h"
 
@@ -13,21 +14,13 @@ namespace {
 
 using RunNumber = std::function<double(const Run&)>;
 
-std::vector<double> Over(const std::vector<Run>& runs, const RunNumber& of) {
-  std::vector<double> values;
-  for (const Run& run : runs) {
-    values.push_back(of(run));
-  }
-  return values;
-}
-
 // If a value is unknown in one run, the result is unknown.
 bool AnyUnknown(const std::vector<double>& values) {
   return std::ranges::any_of(values, [](double v) { return std::isnan(v); });
 }
 
 double MedianOf(const std::vector<Run>& runs, const RunNumber& of) {
-  const std::vector<double> values = Over(runs, of);
+  const std::vector<double> values = common::Map(runs, of);
   return AnyUnknown(values) ? trials::kUnknown : common::Median(values);
 }
 
@@ -59,7 +52,7 @@ Reach ReachOf(const std::vector<Run>& runs, const trials::ProblemInfo& problem,
               double fraction) {
   const double target = fraction * problem.optimum_steps_per_s;
   const auto first = [&](Cost cost) {
-    return Over(runs, [&, cost](const Run& run) {
+    return common::Map(runs, [&, cost](const Run& run) {
       return FirstReached(IncumbentCurve(run, problem, cost, Value::kExact),
                           target);
     });
@@ -133,7 +126,7 @@ MethodSummary SummarizeMethod(const MethodRecords& method,
   if (runs.empty()) {
     return summary;
   }
-  summary.throughput = QuartilesOf(Over(runs, [&](const Run& run) {
+  summary.throughput = QuartilesOf(common::Map(runs, [&](const Run& run) {
     return ValueAt(
         IncumbentCurve(run, problem, Cost::kTrials, Value::kMeasured),
         common::kInfinity);
@@ -201,10 +194,10 @@ bool IsHeldOut(const trials::ExperimentInfo& info, const std::string& problem) {
 
 MethodSummary MeanOf(const Summary& summary, const MeanSummary& mean_over,
                      std::size_t method) {
-  std::vector<const MethodSummary*> problems;
-  for (const std::size_t problem : mean_over.problems) {
-    problems.push_back(&summary.problems[problem].methods[method]);
-  }
+  const auto problems =
+      common::Map(mean_over.problems, [&](std::size_t problem) {
+        return &summary.problems[problem].methods[method];
+      });
   MethodSummary mean{.problem = mean_over.name,
                      .method = problems.front()->method,
                      .label = problems.front()->label,

@@ -13,6 +13,7 @@
 
 #include "common/error.h"
 #include "common/json.h"
+#include "common/ranges.h"
 #include "common/units.h"
 #include "harness/manifest/manifest.h"
 #include "harness/testbed.h"
@@ -121,7 +122,7 @@ FittedRun FittedAt(const std::vector<trials::FitRecord>& records, int trial,
     if ((trial == 0 || record.trial <= trial) &&
         record.parameter == "log_posterior" && record.surrogate != "choice") {
       run.trial = std::max(run.trial, record.trial);
-      if (std::ranges::find(surrogates, record.surrogate) == surrogates.end()) {
+      if (!common::Contains(surrogates, record.surrogate)) {
         surrogates.push_back(record.surrogate);
       }
     }

@@ -152,7 +152,7 @@ void CheckKeys(const TomlTable& custom, const TomlTable& table,
                const std::string& name) {
   const std::vector<std::string> known = {"values", "scale"};
   for (const std::string& key : table.Keys()) {
-    if (std::ranges::find(known, key) == known.end()) {
+    if (!common::Contains(known, key)) {
       table.Fail(key, fmt::format("unknown key '{}' of {}{}; known: {}", key,
                                   name, common::DidYouMean(key, known),
                                   fmt::join(known, ", ")));
@@ -170,7 +170,7 @@ bool IsRecordColumn(std::string_view name) {
   const std::string header = TrialsHeader({.custom = {}, .suggestion = true});
   const auto columns = common::Split(
       common::Trim(std::string_view(header).substr(header.find('\n'))), ',');
-  return std::ranges::find(columns, name) != columns.end();
+  return common::Contains(columns, name);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "common/ranges.h"
 #include "common/text.h"
 #include "trials/workload.h"
 
@@ -329,8 +330,7 @@ KnobSet KnobSet::With(Knob knob) const {
 
 const Knob* KnobSet::Find(std::string_view name) const {
   const auto found = std::find_if(begin(), end(), [&](const Knob& knob) {
-    return knob.name == name ||
-           std::ranges::find(knob.aliases, name) != knob.aliases.end();
+    return knob.name == name || common::Contains(knob.aliases, name);
   });
   return found == end() ? nullptr : &*found;
 }
@@ -441,7 +441,7 @@ bool HasEffect(const Knob& knob, const ParallelConfig& config,
 
 std::string GridProblem(const Knob& knob, const std::vector<int>& values) {
   if (knob.group != kFixed || values.size() < 2 ||
-      std::ranges::find(values, knob.Default()) == values.end()) {
+      !common::Contains(values, knob.Default())) {
     return "";
   }
   return fmt::format(

@@ -14,6 +14,7 @@
 
 #include "common/files.h"
 #include "common/json.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "trials/plan.h"
 
@@ -196,7 +197,7 @@ struct Part {
       throw InputError(where + ": must be an object with keys");
     }
     for (const auto& [key, value] : json.items()) {
-      if (std::ranges::find(known, key) == known.end()) {
+      if (!common::Contains(known, key)) {
         Fail(key, fmt::format("is unknown{}; known: {}",
                               common::DidYouMean(key, known),
                               fmt::join(known, ", ")));
@@ -226,11 +227,9 @@ std::vector<int> LayersOf(const Part& part) {
   if (!layers.is_array()) {
     return {part.Int(layers, "layers", 0)};
   }
-  std::vector<int> chunks;
-  for (const Json& chunk : layers) {
-    chunks.push_back(part.Int(chunk, "layers", 0));
-  }
-  return chunks;
+  return common::Map(layers, [&part](const Json& chunk) {
+    return part.Int(chunk, "layers", 0);
+  });
 }
 
 ParallelConfig SharedOf(const Part& part) {

@@ -7,6 +7,7 @@
 
 #include "common/files.h"
 #include "common/hash.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "trials/knobs.h"
 
@@ -28,10 +29,6 @@ template <>
 constexpr std::string_view kName<SuggestionTime> = "thinking";
 template <>
 constexpr std::string_view kName<PlanRecord> = "plans";
-
-bool IsListed(const auto& names, std::string_view name) {
-  return std::ranges::find(names, name) != names.end();
-}
 
 // The cells of a row, taken from left to right, once its check value is seen
 // to be right.
@@ -94,7 +91,7 @@ class RowReader {
 
   void Read(ParallelConfig& config) {
     for (const Knob& knob : BuiltInKnobs()) {
-      if (!IsListed(columns_.absent, knob.name)) {
+      if (!common::Contains(columns_.absent, knob.name)) {
         int value = 0;
         Read(value);
         knob.Set(config, value);
@@ -158,7 +155,8 @@ RecordFile MakeFile(const KnobColumns& columns = {}) {
     using Field = std::remove_cvref_t<decltype(field)>;
     if constexpr (std::is_same_v<Field, ParallelConfig>) {
       for (const Knob& knob : BuiltInKnobs()) {
-        header += IsListed(columns.absent, knob.name) ? "" : knob.name + ",";
+        header +=
+            common::Contains(columns.absent, knob.name) ? "" : knob.name + ",";
       }
     } else if constexpr (std::is_same_v<Field, std::vector<CustomValue>>) {
       for (const std::string& knob : columns.custom) {
@@ -189,12 +187,12 @@ std::optional<KnobColumns> ColumnsOf(std::string_view text) {
     for (const std::string_view column : own) {
       if (column == "suggestion") {
         columns.suggestion = true;
-      } else if (!IsListed(plain, column)) {
+      } else if (!common::Contains(plain, column)) {
         columns.custom.emplace_back(column);
       }
     }
     for (const Knob& knob : BuiltInKnobs()) {
-      if (!knob.required && !IsListed(own, knob.name)) {
+      if (!knob.required && !common::Contains(own, knob.name)) {
         columns.absent.push_back(knob.name);
       }
     }

@@ -12,6 +12,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/pattern.h"
+#include "common/ranges.h"
 #include "common/text.h"
 
 namespace trials {
@@ -163,7 +164,7 @@ class Translator {
                             fmt::join(known, ", ")));
     }
     std::string variable = knob == nullptr ? name : knob->name;
-    if (std::ranges::find(names_, variable) == names_.end()) {
+    if (!common::Contains(names_, variable)) {
       names_.push_back(variable);
     }
     return variable;

@@ -14,6 +14,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/hash.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "harness/names.h"
 #include "harness/testbed.h"
@@ -238,7 +239,7 @@ std::vector<std::string> ReadHeldOut(const TomlTable& experiment,
     held_out = odd;
   }
   for (const std::string& name : held_out) {
-    if (std::ranges::find(known, name) == known.end()) {
+    if (!common::Contains(known, name)) {
       experiment.Fail("held_out",
                       fmt::format("unknown problem '{}'{}; known: \"odd\" "
                                   "for every other problem, {}",
@@ -287,7 +288,7 @@ std::vector<std::string> ReadFigures(const TomlTable& experiment) {
       return {};
     }
     const std::string name = table.RequireString("figures");
-    if (std::ranges::find(known, name) == known.end()) {
+    if (!common::Contains(known, name)) {
       table.Fail("figures", common::UnknownName("figure", name, known));
     }
   }
@@ -300,7 +301,7 @@ void CheckTables(const TomlTable& root) {
       "experiment", "backend",     "noise",  "workload", "cluster",
       "space",      "predictions", "budget", "slurm",    "method"};
   for (const std::string& key : root.Keys()) {
-    if (std::ranges::find(known, key) == known.end()) {
+    if (!common::Contains(known, key)) {
       root.Fail(key, common::UnknownName("key", key, known));
     }
   }
@@ -364,8 +365,7 @@ Manifest ReadManifest(const std::filesystem::path& path,
   manifest.runs_held_out = overrides.held_out;
   if (!overrides.held_out) {
     std::erase_if(manifest.problems, [&](const ProblemSpec& problem) {
-      return std::ranges::find(manifest.held_out, problem.name) !=
-             manifest.held_out.end();
+      return common::Contains(manifest.held_out, problem.name);
     });
   }
   const std::size_t runs_per_repeat =

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "harness/manifest/manifest.h"
 #include "harness/names.h"
@@ -29,7 +30,7 @@ constexpr std::size_t kMostMethods = 1000;
 std::vector<MethodSpec> ExpandVariants(const MethodSpec& method) {
   std::vector<MethodSpec> variants{method};
   for (const std::string& key : method.options.Keys()) {
-    if (std::ranges::find(kOwnKeys, key) != kOwnKeys.end()) {
+    if (common::Contains(kOwnKeys, key)) {
       continue;
     }
     std::vector<MethodSpec> expanded;
@@ -96,7 +97,7 @@ MethodSpec ReadMethod(const TomlTable& tables, const std::string& name) {
 void AppendMethod(const TomlTable& tables, const std::string& name,
                   const std::string& where, std::vector<MethodSpec>& methods) {
   const std::vector<std::string> known = KnownMethods(tables);
-  if (std::ranges::find(known, name) == known.end()) {
+  if (!common::Contains(known, name)) {
     UnknownMethod(where, name, known);
   }
   for (MethodSpec& variant : ExpandVariants(ReadMethod(tables, name))) {

@@ -11,6 +11,7 @@
 
 #include "common/csv_table.h"
 #include "common/files.h"
+#include "common/ranges.h"
 #include "harness/records/inputs.h"
 #include "harness/records/journal.h"
 #include "harness/run_one.h"

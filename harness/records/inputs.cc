@@ -15,6 +15,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/hash.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "harness/records/lease.h"
 #include "harness/registry.h"
@@ -60,8 +61,7 @@ class Inputs {
     for (const std::string_view line : common::Split(text, '\n')) {
       const std::size_t equals = line.find(" = ");
       if (equals == std::string_view::npos ||
-          std::ranges::find(left_out, line.substr(0, equals)) !=
-              left_out.end()) {
+          common::Contains(left_out, line.substr(0, equals))) {
         continue;
       }
       Add(fmt::format("{}.{}", heading, line.substr(0, equals)),
@@ -350,11 +350,9 @@ void CheckRecords(const Manifest& manifest, const fs::path& experiment_folder,
 
 std::vector<RecordedRun> RecordedRuns(const std::vector<RunSpec>& runs,
                                       const fs::path& experiment_folder) {
-  std::vector<RecordedRun> recorded;
-  for (const RunSpec& run : runs) {
-    recorded.push_back(Summary(OnRecord(run.Folder(experiment_folder))));
-  }
-  return recorded;
+  return common::Map(runs, [&](const RunSpec& run) {
+    return Summary(OnRecord(run.Folder(experiment_folder)));
+  });
 }
 
 std::vector<RecordedRun> PrepareRecords(const Manifest& manifest,

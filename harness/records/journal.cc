@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/files.h"
+#include "common/ranges.h"
 
 namespace harness {
 namespace {
@@ -77,7 +78,7 @@ void NoteDropped(const trials::Rows<Record>& rows, std::size_t kept,
 std::vector<std::string> Union(std::vector<std::string> names,
                                const std::vector<std::string>& others) {
   for (const std::string& name : others) {
-    if (std::ranges::find(names, name) == names.end()) {
+    if (!common::Contains(names, name)) {
       names.push_back(name);
     }
   }

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "common/ranges.h"
+
 namespace harness {
 namespace {
 
@@ -70,7 +72,7 @@ std::vector<std::string> ExtendExclusions(std::vector<std::string> excluded,
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
            (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
   });
-  if (is_one && std::ranges::find(excluded, node) == excluded.end()) {
+  if (is_one && !common::Contains(excluded, node)) {
     excluded.push_back(node);
     std::ranges::sort(excluded);
   }

@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "common/files.h"
 #include "common/process.h"
+#include "common/ranges.h"
 #include "harness/run_one.h"
 #include "harness/slurm/slurm_queue.h"
 #include "harness/slurm/task_status.h"
@@ -44,12 +45,7 @@ Slurm::Slurm(SlurmSubmission submission, fs::path experiment_folder)
       experiment_folder_(std::move(experiment_folder)) {}
 
 void Slurm::Submit(const std::vector<Job>& jobs) {
-  std::vector<SlurmTask> tasks;
-  tasks.reserve(jobs.size());
-  for (const Job& job : jobs) {
-    tasks.push_back({job});
-  }
-  Submit(tasks);
+  Submit(common::Map(jobs, [](const Job& job) { return SlurmTask{job}; }));
 }
 
 void Slurm::Submit(const std::vector<SlurmTask>& tasks) {

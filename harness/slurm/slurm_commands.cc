@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "harness/stop.h"
 
@@ -204,12 +205,9 @@ std::vector<std::string> SlurmEnvironment(
       variables[entry.substr(0, equals)] = entry.substr(equals + 1);
     }
   }
-  std::vector<std::string> environment;
-  environment.reserve(variables.size());
-  for (const auto& [name, value] : variables) {
-    environment.push_back(fmt::format("{}={}", name, value));
-  }
-  return environment;
+  return common::Map(variables, [](const auto& variable) {
+    return variable.first + "=" + variable.second;
+  });
 }
 
 common::CommandResult RunSlurmCommand(
@@ -307,10 +305,9 @@ std::string Cancel(const std::vector<std::string>& jobs,
 
 std::string Cancel(const std::vector<std::int64_t>& job_ids,
                    const std::string& experiment) {
-  std::vector<std::string> jobs(job_ids.size());
-  std::transform(job_ids.begin(), job_ids.end(), jobs.begin(),
-                 [](std::int64_t id) { return std::to_string(id); });
-  return Cancel(jobs, experiment);
+  return Cancel(
+      common::Map(job_ids, [](std::int64_t id) { return std::to_string(id); }),
+      experiment);
 }
 
 void CheckFolder(const std::filesystem::path& folder) {

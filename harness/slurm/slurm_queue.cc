@@ -14,6 +14,7 @@
 #include <sys/file.h>
 
 #include "common/files.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "harness/slurm/slurm_commands.h"
 #include "harness/slurm/submission.h"
@@ -69,11 +70,6 @@ const JobState* FindState(std::string_view name) {
   return found == kStates.end() ? nullptr : found;
 }
 
-bool IsOneOf(std::string_view text,
-             std::initializer_list<std::string_view> list) {
-  return std::ranges::find(list, text) != list.end();
-}
-
 // What squeue prints about the jobs of an experiment.
 std::optional<std::string> CallSqueue(const std::string& experiment) {
   common::CommandResult result = RunSlurmCommand(
@@ -106,14 +102,14 @@ JobEnd QueueEntry::End() const {
 }
 
 bool QueueEntry::IsStuck() const {
-  if (IsOneOf(state, {"REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})) {
-    return true;
-  }
-  return state == "PENDING" &&
-         (reason.find("held") != std::string::npos ||
-          reason.find("Held") != std::string::npos ||
-          IsOneOf(reason, {"DependencyNeverSatisfied", "BadConstraints",
-                           "PartitionNodeLimit", "PartitionTimeLimit"}));
+  constexpr std::array kHeld = {"REQUEUE_HOLD", "SPECIAL_EXIT",
+                                "RESV_DEL_HOLD"};
+  constexpr std::array kNever = {"DependencyNeverSatisfied", "BadConstraints",
+                                 "PartitionNodeLimit", "PartitionTimeLimit"};
+  return common::Contains(kHeld, state) ||
+         (state == "PENDING" && (reason.find("held") != std::string::npos ||
+                                 reason.find("Held") != std::string::npos ||
+                                 common::Contains(kNever, reason)));
 }
 
 bool QueueEntry::IsLaunchFailedHold() const {

@@ -10,6 +10,7 @@
 #include "common/fields.h"
 #include "common/files.h"
 #include "common/json.h"
+#include "common/ranges.h"
 #include "common/text.h"
 
 namespace harness {
@@ -71,10 +72,7 @@ fs::path AttemptPath(const fs::path& folder, int id) {
 }  // namespace
 
 std::vector<std::int64_t> SlurmSubmission::JobIds() const {
-  std::vector<std::int64_t> ids;
-  for (const SlurmArray& array : arrays) {
-    ids.push_back(array.job_id);
-  }
+  auto ids = common::Map(arrays, &SlurmArray::job_id);
   ids.push_back(finish_job_id);
   std::erase(ids, 0);
   return ids;
@@ -131,11 +129,9 @@ void WriteTasks(const fs::path& folder, const std::vector<SlurmTask>& tasks) {
 std::vector<SlurmTask> ReadTasks(const fs::path& folder) {
   const fs::path path = folder / "tasks.jsonl";
   const std::string text = common::ReadFile(path);
-  std::vector<SlurmTask> tasks;
-  for (const std::string_view line : Lines(text)) {
-    tasks.push_back(common::ParseJsonAs<SlurmTask>(line, path.string()));
-  }
-  return tasks;
+  return common::Map(Lines(text), [&path](std::string_view line) {
+    return common::ParseJsonAs<SlurmTask>(line, path.string());
+  });
 }
 
 SlurmTask ReadTask(const fs::path& folder, int id) {

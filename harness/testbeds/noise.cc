@@ -15,6 +15,7 @@
 
 #include "common/error.h"
 #include "common/files.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "trials/wrappers/time_limited_runner.h"
 
@@ -52,7 +53,7 @@ Values ReadValues(const std::filesystem::path& path) {
   }
   Values values;
   for (const std::string& key : file.Keys()) {
-    if (std::ranges::find(known, key) == known.end()) {
+    if (!common::Contains(known, key)) {
       file.Fail(key, fmt::format("unknown key '{}'{}", key,
                                  common::DidYouMean(key, known)));
     }

@@ -179,7 +179,7 @@ void Permute(const std::vector<std::size_t>& order,
 std::vector<std::string> PredictionNames(const TomlTable& predictions) {
   std::vector<std::string> names = {""};
   for (const std::string& key : predictions.Keys()) {
-    if (std::ranges::find(kSettings, key) == kSettings.end()) {
+    if (!common::Contains(kSettings, key)) {
       names.push_back(key);
     }
   }
@@ -194,7 +194,7 @@ PredictionSettings ReadPredictionSettings(const TomlTable& predictions,
     return settings;
   }
   const std::vector<std::string> known = PredictionNames(predictions);
-  if (std::ranges::find(known, name) == known.end()) {
+  if (!common::Contains(known, name)) {
     throw InputError(fmt::format(
         "{}: there is no table [predictions.{}]{}", predictions.Where(), name,
         known.size() == 1

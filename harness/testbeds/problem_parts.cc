@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "common/files.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "common/units.h"
 #include "trials/data_folder.h"
@@ -208,7 +209,7 @@ void AddFrameworkRules(const ProblemSpec& problem,
                        std::vector<std::filesystem::path>& inputs) {
   const std::vector<std::string> named = problem.space.GetStrings("rule_sets");
   for (const std::string& name : names) {
-    if (std::ranges::find(named, name) != named.end()) {
+    if (common::Contains(named, name)) {
       continue;
     }
     const std::string file = name + ".rules";

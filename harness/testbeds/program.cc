@@ -16,6 +16,7 @@
 
 #include "common/error.h"
 #include "common/files.h"
+#include "common/ranges.h"
 #include "harness/provenance.h"
 #include "harness/testbeds/predictions.h"
 #include "harness/testbeds/problem_parts.h"
@@ -88,7 +89,7 @@ void FixOtherParameters(const ProblemSpec& problem,
   for (const trials::Knob& knob : space.knobs) {
     const bool built_in = trials::BuiltInKnobs().Find(knob.name) != nullptr;
     if (built_in && knob.group != trials::KnobGroup::kFixed &&
-        std::ranges::find(varied, knob.name) == varied.end()) {
+        !common::Contains(varied, knob.name)) {
       space.values.emplace(knob.name, std::vector<int>{knob.Default()});
     }
   }
@@ -159,7 +160,7 @@ Testbed ProgramTestbed(const ProblemSpec& problem, const SimulatorSetup& setup,
 std::string ReadChoice(const TomlTable& table, std::string_view key,
                        const std::vector<std::string>& choices) {
   const std::string value = table.GetString(key, choices.front());
-  if (std::ranges::find(choices, value) == choices.end()) {
+  if (!common::Contains(choices, value)) {
     table.Fail(key, fmt::format("invalid value '{}' for {}; known: {}", value,
                                 key, fmt::join(choices, ", ")));
   }
@@ -204,10 +205,6 @@ constexpr std::array<std::string_view, 5> kNotInTorch = {
 constexpr std::array<std::string_view, 2> kOnlyInTorch = {"schedule",
                                                           "compile"};
 
-bool Contains(std::span<const std::string_view> names, std::string_view name) {
-  return std::ranges::find(names, name) != names.end();
-}
-
 // A knob of oppa-train that the program lacks has its default, unless the
 // manifest lists values.
 // Errors: throws InputError for a space that varies a knob that the program
@@ -215,7 +212,7 @@ bool Contains(std::span<const std::string_view> names, std::string_view name) {
 void CheckTrainerKnobs(const ProblemSpec& problem, const std::string& program,
                        bool torch, trials::SearchSpaceOptions& space) {
   for (const trials::Knob& knob : space.knobs) {
-    const bool lacking = torch && Contains(kNotInTorch, knob.name);
+    const bool lacking = torch && common::Contains(kNotInTorch, knob.name);
     if (lacking) {
       space.values.emplace(knob.name, std::vector{knob.Default()});
     }
@@ -224,8 +221,8 @@ void CheckTrainerKnobs(const ProblemSpec& problem, const std::string& program,
                             ? static_cast<bool>(knob.grid.values)
                             : given->second != std::vector{knob.Default()};
     const bool applies =
-        !lacking && (Contains(kTrainerKnobs, knob.name) ||
-                     (torch && Contains(kOnlyInTorch, knob.name)));
+        !lacking && (common::Contains(kTrainerKnobs, knob.name) ||
+                     (torch && common::Contains(kOnlyInTorch, knob.name)));
     if (varies && !applies) {
       problem.space.Fail(
           knob.texts.empty() ? knob.name : "custom",

@@ -11,6 +11,7 @@
 
 #include "common/error.h"
 #include "common/files.h"
+#include "common/ranges.h"
 #include "harness/testbeds/noise.h"
 #include "harness/testbeds/prediction_settings.h"
 #include "harness/testbeds/predictions.h"
@@ -136,7 +137,7 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
   setup.inputs = ProblemFiles(problem);
   for (const trials::Cluster& gpu_type : setup.gpu_types) {
     for (std::filesystem::path& file : trials::GpuFiles(gpu_type.gpu)) {
-      if (std::ranges::find(setup.inputs, file) == setup.inputs.end()) {
+      if (!common::Contains(setup.inputs, file)) {
         setup.inputs.push_back(std::move(file));
       }
     }

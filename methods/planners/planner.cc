@@ -112,7 +112,7 @@ std::unique_ptr<Method> TryPlans(const Problem& problem, const Planner& planner,
   for (const Planner::Proposal& proposal : proposals) {
     if (const auto* plan = std::get_if<trials::Plan>(&proposal.what)) {
       if (CanRun(*plan, problem) &&
-          std::ranges::find(plans, trials::Candidate(*plan)) == plans.end()) {
+          !common::Contains(plans, trials::Candidate(*plan))) {
         plans.emplace_back(*plan);
       }
     } else if (const auto* sizes = std::get_if<MeanSizes>(&proposal.what)) {

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "common/ranges.h"
 #include "plots/figures/panels.h"
 #include "plots/pareto.h"
 #include "plots/summary.h"
@@ -288,8 +289,7 @@ std::vector<Figure> JointFigures(
         }
       }
     }
-    const bool chosen =
-        names.empty() || std::ranges::find(names, kind.name) != names.end();
+    const bool chosen = names.empty() || common::Contains(names, kind.name);
     if (chosen && found.size() > 1) {
       joint.push_back(Join(found));
     }

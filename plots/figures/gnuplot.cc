@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "common/pattern.h"
+#include "common/ranges.h"
 #include "plots/figure_files.h"
 #include "plots/table.h"
 
@@ -237,8 +238,7 @@ std::size_t SetLegend(const Figure& figure, double text_width, Layout& layout) {
   std::size_t longest = 0;
   for (const Panel& panel : figure.panels) {
     for (const Series& series : panel.series) {
-      if (series.label.empty() ||
-          std::ranges::find(labels, series.label) != labels.end()) {
+      if (series.label.empty() || common::Contains(labels, series.label)) {
         continue;
       }
       labels.push_back(series.label);

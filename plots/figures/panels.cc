@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "common/ranges.h"
 #include "common/statistics.h"
 #include "common/text.h"
 #include "common/units.h"
@@ -166,11 +167,8 @@ Band TrainingBand(const MethodRecords& method,
                   const std::vector<double>& grid) {
   Band band{.x = grid};
   for (const double t : grid) {
-    std::vector<double> steps;
-    for (const Run& run : method.runs) {
-      steps.push_back(TrainingStepsAt(run, t));
-    }
-    band.y.push_back(common::ComputeQuartiles(std::move(steps)));
+    band.y.push_back(common::ComputeQuartiles(common::Map(
+        method.runs, [t](const Run& run) { return TrainingStepsAt(run, t); })));
   }
   return band;
 }

@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "common/files.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "common/units.h"
 #include "plots/figure_files.h"
@@ -397,7 +398,7 @@ class Page {
     std::string chips;
     bool moved_any = false;
     for (const std::string& part : ConfigParts(run_.Best())) {
-      const bool moved = std::ranges::find(first, part) == first.end();
+      const bool moved = !common::Contains(first, part);
       moved_any = moved_any || moved;
       chips += fmt::format("<li{}>{}</li>", moved ? " class=\"moved\"" : "",
                            EscapeHtml(part));

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "common/quantiles.h"
+#include "common/ranges.h"
 #include "common/units.h"
 #include "studies/calibration/calibration.h"
 
@@ -108,10 +109,6 @@ std::string FileName(const std::string& problem) {
   return problem.substr(problem.rfind('/') + 1);
 }
 
-bool Contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::ranges::find(names, name) != names.end();
-}
-
 }  // namespace
 
 void Collection::Add(const Fitted& fitted) {
@@ -160,7 +157,7 @@ Output Collection::TakeScores() const {
 }
 
 void Collection::AddPredictions(const Fitted& fitted) {
-  if (!Contains(problems_, fitted.problem)) {
+  if (!common::Contains(problems_, fitted.problem)) {
     problems_.push_back(fitted.problem);
   }
   const Key key{fitted.variant.name, fitted.trials};
@@ -263,7 +260,7 @@ void Collection::AddLengthScales(const Fitted& fitted) {
                         {"surrogate", variant},
                         {"field", field},
                         {"log_length_scale", log}});
-    if (shown && !Contains(fields_, field)) {
+    if (shown && !common::Contains(fields_, field)) {
       fields_.push_back(field);
     }
     logs_[{field, column}] = log;

@@ -82,7 +82,7 @@ Axis ReadAxis(const TomlTable& table,
   }
   for (const Variation& variation : axis.variations) {
     harness::CheckName(table, "name", "variation", variation.name);
-    if (std::ranges::find(all, variation.name, &Variation::name) != all.end()) {
+    if (common::Contains(all, variation.name, &Variation::name)) {
       table.Fail("name",
                  fmt::format("two variations have the name '{}': rename one",
                              variation.name));
@@ -90,7 +90,7 @@ Axis ReadAxis(const TomlTable& table,
     all.push_back(variation);
   }
   for (const std::string& name : axis.experiments) {
-    if (std::ranges::find(experiments, name) == experiments.end()) {
+    if (!common::Contains(experiments, name)) {
       table.Fail("experiments",
                  common::UnknownName("experiment", name, experiments));
     }
@@ -99,12 +99,11 @@ Axis ReadAxis(const TomlTable& table,
 }
 
 std::vector<Claim> ReadClaims(const TomlTable& root) {
-  std::vector<Claim> claims;
-  for (const TomlTable& table : root.GetTables("claim")) {
-    claims.push_back({table.RequireString("text"),
-                      table.RequireString("better"),
-                      table.RequireString("worse")});
-  }
+  std::vector<Claim> claims =
+      common::Map(root.GetTables("claim"), [](const TomlTable& table) {
+        return Claim{table.RequireString("text"), table.RequireString("better"),
+                     table.RequireString("worse")};
+      });
   if (claims.empty()) {
     throw InputError(fmt::format(
         "{}: a claim is missing: give at least one [[claim]] with text, better "
@@ -118,7 +117,7 @@ std::vector<std::string> MethodsOf(const std::vector<Claim>& claims) {
   std::vector<std::string> methods;
   for (const Claim& claim : claims) {
     for (const std::string& method : {claim.better, claim.worse}) {
-      if (std::ranges::find(methods, method) == methods.end()) {
+      if (!common::Contains(methods, method)) {
         methods.push_back(method);
       }
     }
@@ -212,8 +211,7 @@ SensitivityStudy ReadSensitivityStudy(const std::filesystem::path& manifest,
     std::map<std::string, std::filesystem::path> owners;
     for (const Axis& axis : axes) {
       if (!axis.experiments.empty() &&
-          std::ranges::find(axis.experiments, names[i]) ==
-              axis.experiments.end()) {
+          !common::Contains(axis.experiments, names[i])) {
         continue;
       }
       for (const Variation& variation : axis.variations) {

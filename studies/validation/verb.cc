@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "common/ranges.h"
 #include "common/units.h"
 #include "plots/figure.h"
 #include "plots/figure_files.h"
@@ -48,8 +49,7 @@ std::vector<plots::Figure> Scatter(const std::string& name,
     const std::string group =
         fmt::format("{}: {}", row.cluster.gpu.name,
                     row.cluster.nodes == 1 ? "one host" : "several hosts");
-    if (std::ranges::find(panel.series, group, &plots::Series::label) ==
-        panel.series.end()) {
+    if (!common::Contains(panel.series, group, &plots::Series::label)) {
       const int index = static_cast<int>(panel.series.size());
       panel.series.push_back({.name = group,
                               .label = group,

@@ -12,6 +12,7 @@
 #include "common/fields.h"
 #include "common/files.h"
 #include "common/process.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "trials/config_file.h"
 #include "trials/data_folder.h"
@@ -189,8 +190,7 @@ Adapter Adapter::Read(const fs::path& file) {
     }
     const std::string& without = adapter.settings_.back().without;
     if (!without.empty() &&
-        std::ranges::find(adapter.settings_, without, &AdapterSetting::name) ==
-            adapter.settings_.end()) {
+        !common::Contains(adapter.settings_, without, &AdapterSetting::name)) {
       row.Fail("without", fmt::format("no setting above is '{}'", without));
     }
   }
@@ -304,8 +304,7 @@ std::vector<Adapter::SettingValue> Adapter::Values(
         });
     if (!wanted || needless || !Applies(setting, has_file) ||
         (!setting.types.empty() &&
-         std::ranges::find(setting.types, job.workload.model.type) ==
-             setting.types.end())) {
+         !common::Contains(setting.types, job.workload.model.type))) {
       continue;
     }
     auto value =

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/error.h"
+#include "common/ranges.h"
 #include "common/toml_table.h"
 #include "trials/cluster.h"
 #include "trials/parallel_config.h"
@@ -138,7 +138,7 @@ class Adapter {
   [[nodiscard]] const std::string& name() const { return name_; }
   // By its name or an alias.
   [[nodiscard]] bool IsCalled(const std::string& name) const {
-    return name == name_ || std::ranges::find(aliases_, name) != aliases_.end();
+    return name == name_ || common::Contains(aliases_, name);
   }
   [[nodiscard]] const std::string& title() const { return title_; }
   // The file in experiments/frameworks/ that says what the framework can do and

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "common/ranges.h"
 #include "common/text.h"
 #include "trials/programs/adapter.h"
 #include "trials/programs/command_words.h"
@@ -123,7 +124,7 @@ std::vector<std::string> Adapter::Parameters(const AdapterJob& job) const {
   }
   std::vector<std::string> ordered;
   for (const Knob& knob : BuiltInKnobs()) {
-    if (std::ranges::find(used, knob.name) != used.end()) {
+    if (common::Contains(used, knob.name)) {
       ordered.push_back(knob.name);
     }
   }

@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/fields.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "trials/knobs.h"
 #include "trials/programs/rank_launch.h"
@@ -34,10 +35,8 @@ std::vector<std::string> ReadLauncher(const common::TomlTable& table) {
   const std::string name = table.GetString("launcher", "as-is");
   const auto found = launchers.find(name);
   if (found == launchers.end()) {
-    std::vector<std::string> known;
-    for (const auto& [key, words] : launchers) {
-      known.push_back(key);
-    }
+    const auto known = common::Map(
+        launchers, [](const auto& launcher) { return launcher.first; });
     table.Fail("launcher", common::UnknownName("launcher", name, known));
   }
   return found->second;

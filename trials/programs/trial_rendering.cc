@@ -11,6 +11,7 @@
 
 #include "common/hash.h"
 #include "common/process.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "trials/programs/rank_launch.h"
 
@@ -132,10 +133,8 @@ std::string Expand(std::string_view word,
     }
     const auto found = values.find(name);
     if (found == values.end()) {
-      std::vector<std::string> known;
-      for (const auto& [key, value] : values) {
-        known.push_back(key);
-      }
+      const auto known =
+          common::Map(values, [](const auto& value) { return value.first; });
       throw std::invalid_argument(fmt::format(
           "unknown placeholder '{{{}}}'{}; known: {}; write "
           "{{{{{}}}}} for the text itself",
@@ -255,12 +254,9 @@ std::vector<std::string> TrialEnvironment(const CommandOptions& options,
     const std::size_t equals = variable.find('=');
     variables[variable.substr(0, equals)] = variable.substr(equals + 1);
   }
-  std::vector<std::string> environment;
-  environment.reserve(variables.size());
-  for (const auto& [name, value] : variables) {
-    environment.push_back(fmt::format("{}={}", name, value));
-  }
-  return environment;
+  return common::Map(variables, [](const auto& variable) {
+    return variable.first + "=" + variable.second;
+  });
 }
 
 }  // namespace trials

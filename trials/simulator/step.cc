@@ -4,6 +4,7 @@
 #include <limits>
 #include <span>
 
+#include "common/ranges.h"
 #include "common/units.h"
 #include "trials/simulator/sharding.h"
 
@@ -236,12 +237,9 @@ struct StageEnd {
 std::vector<StageSync> SynchronizeStages(const Problem& problem,
                                          const ParallelConfig& shared,
                                          const std::vector<StageCost>& stages) {
-  std::vector<StageSync> syncs;
-  syncs.reserve(stages.size());
-  for (const StageCost& stage : stages) {
-    syncs.push_back(StageEnd{problem, shared, stage}.Synchronize());
-  }
-  return syncs;
+  return common::Map(stages, [&](const StageCost& stage) {
+    return StageEnd{problem, shared, stage}.Synchronize();
+  });
 }
 
 ParallelConfig StageSyncKnobs(const Framework& framework,

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/ranges.h"
 #include "common/units.h"
 
 namespace trials {
@@ -181,7 +182,7 @@ MeasuredColumns CheckColumns(const common::CsvTable& table,
       continue;  // a table may have several units
     }
     if (knobs.Find(name) == nullptr && name != "status" &&
-        std::ranges::find(others, name) == others.end()) {
+        !common::Contains(others, name)) {
       columns.unknown.push_back(column);
       continue;
     }

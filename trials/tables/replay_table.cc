@@ -15,6 +15,7 @@
 #include "common/csv_table.h"
 #include "common/error.h"
 #include "common/quantiles.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "trials/measurement.h"
 #include "trials/objective.h"
@@ -198,11 +199,8 @@ ReplayTable ReplayTable::Read(const std::filesystem::path& path,
 }
 
 std::vector<ParallelConfig> ReplayTable::configs() const {
-  std::vector<ParallelConfig> configs;
-  for (const ReplayRow& row : rows_) {
-    configs.push_back(row.candidate.config());
-  }
-  return configs;
+  return common::Map(
+      rows_, [](const ReplayRow& row) { return row.candidate.config(); });
 }
 
 std::string ReplayTable::Warning() const {
@@ -221,7 +219,7 @@ std::vector<std::string> ScenarioNames(const std::filesystem::path& path) {
   std::vector<std::string> names;
   for (const CsvTable::Row& row : csv.rows()) {
     const std::string_view name = csv.Cell(row, "scenario");
-    if (std::ranges::find(names, name) == names.end()) {
+    if (!common::Contains(names, name)) {
       names.emplace_back(name);
     }
   }

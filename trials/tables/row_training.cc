@@ -326,11 +326,8 @@ Facts MeasuredFacts(const TableRow& table_row) {
 }
 
 std::vector<std::string> TokensOf(const std::string& scenario) {
-  std::vector<std::string> tokens;
-  for (const std::string_view token : common::Split(scenario, '-')) {
-    tokens.emplace_back(token);
-  }
-  return tokens;
+  const auto tokens = common::Split(scenario, '-');
+  return {tokens.begin(), tokens.end()};
 }
 
 void AddSettings(const ScenarioFacts& scenarios, const TableSettings& settings,

@@ -1,5 +1,6 @@
 #include "trials/tables/table_settings.h"
 
+#include "common/ranges.h"
 #include "trials/data_folder.h"
 
 namespace trials {
@@ -45,11 +46,7 @@ bool Describes(const TableSettings& settings, const std::string& stem,
 }
 
 std::vector<TableSettings> AllTableSettings() {
-  std::vector<TableSettings> all;
-  for (const std::string& name : DataFileNames(kKind)) {
-    all.push_back(FindTableSettings(name));
-  }
-  return all;
+  return common::Map(DataFileNames(kKind), FindTableSettings);
 }
 
 }  // namespace trials

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "common/ranges.h"
+
 namespace methods {
 namespace {
 
@@ -20,7 +22,7 @@ bool Recomputes(const OperatorModel& model, int op,
                 trials::Recomputation recomputation) {
   if (recomputation == trials::kRecomputeSelective) {
     const std::string_view name = model.table().names()[model.NameOf(op)];
-    return std::ranges::find(kAttentionCore, name) != kAttentionCore.end();
+    return common::Contains(kAttentionCore, name);
   }
   return recomputation == trials::kRecomputeFull &&
          model.TraitsOf(op).recomputable;

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "common/ranges.h"
 #include "common/units.h"
 #include "methods/planners/aceso/conversions.h"
 
@@ -266,7 +267,7 @@ std::vector<Placement> RegularPlacements(const AmpCluster& cluster, int stages,
     for (const bool within_hosts_first : {true, false}) {
       Placement placement =
           Rectangles(cluster, high, gpus_per_stage / high, within_hosts_first);
-      if (std::ranges::find(placements, placement) == placements.end()) {
+      if (!common::Contains(placements, placement)) {
         placements.push_back(std::move(placement));
       }
     }
