@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -14,11 +13,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/ranges.h"
 #include "common/text.h"
 #include "common/units.h"
 #include "trials/constraints.h"
 #include "trials/knobs.h"
 #include "trials/objective.h"
+#include "trials/programs/trial_rendering.h"
 #include "trials/simulator/layer_operators.h"
 
 namespace jobs {
@@ -29,12 +30,8 @@ using trials::Knob;
 using trials::ParallelConfig;
 using Settings = std::vector<std::pair<const Knob*, int>>;
 
-// With what derived parameters are: the size of a microbatch.
 int ValueOf(const Knob& knob, const ParallelConfig& config, const Job& job) {
-  const int value = knob.Get(config);
-  return value == 0 && knob.derived
-             ? static_cast<int>(knob.derived(config, job.workload.batch_size))
-             : value;
+  return trials::ValueOf(knob, config, job.workload.batch_size);
 }
 
 // "dp=8,zero_stage=1" of "dp=8 ZeRO-1", a name by LayoutName.
@@ -518,114 +515,85 @@ std::string NeighborText(const Forecaster& planner, const Prediction& best) {
                                      fmt::join(costly, ", "));
 }
 
-// A quantity that a plan assumes.
+// A quantity that a plan assumes, and how its value is written.
 struct Unknown {
-  std::string name;
-  std::function<void(Job&, double factor)> scale;
-  std::function<std::string(double factor)> value;
+  const char* name;
+  bool matters;
+  double& (*of)(Job& job);
+  double unit;
+  const char* format;
 };
 
 std::vector<Unknown> UnknownsOf(const Job& job) {
-  std::vector<Unknown> unknowns;
-  const auto add_link = [&](const char* name,
-                            trials::Link trials::Cluster::*link) {
-    unknowns.push_back(
-        {name,
-         [link](Job& changed, double factor) {
-           (changed.cluster.*link).bandwidth_bytes_per_s *= factor;
-         },
-         [&job, link](double factor) {
-           return fmt::format(
-               "{:.3g} GB/s",
-               factor * (job.cluster.*link).bandwidth_bytes_per_s / kGiga);
-         }});
-  };
-  if (job.cluster.nodes > 1) {
-    add_link("a network card", &trials::Cluster::inter);
-  }
-  if (job.cluster.gpus_per_node > 1) {
-    add_link("the link in a node", &trials::Cluster::intra);
-  }
-  unknowns.push_back({"matrix products",
-                      [](Job& changed, double factor) {
-                        changed.cluster.gpu.power_fraction *= factor;
-                      },
-                      [](double factor) {
-                        return fmt::format("{:.2f} of the assumed rate",
-                                           factor);
-                      }});
-  if (job.workload.model.experts > 0) {
-    const double now = job.framework.framework.experts.expert_imbalance;
-    unknowns.push_back(
-        {"the busiest expert rank",
-         [](Job& changed, double factor) {
-           changed.framework.framework.experts.expert_imbalance *= factor;
-         },
-         [now](double factor) {
-           return fmt::format("{:.2f} times the mean", factor * now);
-         }});
-  }
-  return unknowns;
+  return {{"a network card", job.cluster.nodes > 1,
+           [](Job& of) -> double& {
+             return of.cluster.inter.bandwidth_bytes_per_s;
+           },
+           kGiga, "{:.3g} GB/s"},
+          {"the link in a node", job.cluster.gpus_per_node > 1,
+           [](Job& of) -> double& {
+             return of.cluster.intra.bandwidth_bytes_per_s;
+           },
+           kGiga, "{:.3g} GB/s"},
+          {"matrix products", true,
+           [](Job& of) -> double& { return of.cluster.gpu.power_fraction; },
+           job.cluster.gpu.power_fraction, "{:.2f} of the assumed rate"},
+          {"the busiest expert rank", job.workload.model.experts > 0,
+           [](Job& of) -> double& {
+             return of.framework.framework.experts.expert_imbalance;
+           },
+           1.0, "{:.2f} times the mean"}};
 }
 
-// The fastest of layouts near the first one where an unknown has another value.
-class Contest {
- public:
-  Contest(const Forecaster& planner, const Forecast& plan) : planner_(planner) {
-    constexpr double kNear = 1.5;
-    constexpr std::size_t kMost = 40;
-    const double best_s = plan.layouts.front().best.step_time_s;
-    for (const Layout& layout : plan.layouts) {
-      if (layout.best.step_time_s <= kNear * best_s &&
-          entries_.size() < kMost) {
-        entries_.push_back(
-            {&layout.best, layout.best.step_time_s /
-                               planner.Report(layout.best.config).step_time_s});
-      }
+// The layouts that may become the fastest, the fastest first, each with what a
+// calibration makes of its simulated time.
+using Contenders = std::vector<std::pair<const Prediction*, double>>;
+
+Contenders ContendersOf(const Forecaster& planner, const Forecast& plan) {
+  constexpr double kNear = 1.5;
+  constexpr std::size_t kMost = 40;
+  const double best_s = plan.layouts.front().best.step_time_s;
+  Contenders contenders;
+  for (const auto& [one, configurations] : plan.layouts) {
+    if (one.step_time_s <= kNear * best_s && contenders.size() < kMost) {
+      contenders.emplace_back(
+          &one, one.step_time_s / planner.Report(one.config).step_time_s);
     }
   }
+  return contenders;
+}
 
-  // Nothing if the first one stays within 1% of the fastest.
-  [[nodiscard]] const Prediction* Winner(const Unknown& unknown,
-                                         double factor) const {
-    constexpr double kClear = 1.01;
-    Job job = planner_.job();
-    unknown.scale(job, factor);
-    const trials::Simulator simulator(job.workload, job.cluster,
-                                      {job.framework.framework});
-    const Prediction* winner = nullptr;
-    double winner_s = 0.0;
-    double first_s = 0.0;
-    for (const auto& [one, calibrated] : entries_) {
-      const double time_s =
-          calibrated * simulator.Simulate(one->config).step_time_s;
-      first_s = winner == nullptr ? time_s : first_s;
-      if (winner == nullptr || time_s < winner_s) {
-        winner = one;
-        winner_s = time_s;
-      }
-    }
-    return first_s > kClear * winner_s ? winner : nullptr;
-  }
-
- private:
-  const Forecaster& planner_;
-  std::vector<std::pair<const Prediction*, double>>
-      entries_;  // first: the pick
-};
+// The fastest for a changed job; nothing if the first one stays within 1% of
+// it.
+const Prediction* Winner(const Contenders& contenders, const Job& job) {
+  constexpr double kClear = 1.01;
+  const trials::Simulator simulator(job.workload, job.cluster,
+                                    {job.framework.framework});
+  const auto times_s = common::Map(contenders, [&](const auto& each) {
+    return each.second * simulator.Simulate(each.first->config).step_time_s;
+  });
+  const auto least = std::ranges::min_element(times_s);
+  return times_s.front() > kClear * *least
+             ? contenders[least - times_s.begin()].first
+             : nullptr;
+}
 
 std::string UnknownsText(const Forecaster& planner, const Forecast& plan) {
-  const Contest contest(planner, plan);
+  const Contenders contenders = ContendersOf(planner, plan);
   std::vector<std::string> changes;
   for (const Unknown& unknown : UnknownsOf(planner.job())) {
     for (const double ratio : {0.9, 1.1}) {
       constexpr double kFurthest = 4.0;
       for (double factor = ratio;
-           factor > 1.0 / kFurthest && factor < kFurthest; factor *= ratio) {
-        if (const Prediction* winner = contest.Winner(unknown, factor)) {
+           unknown.matters && factor > 1.0 / kFurthest && factor < kFurthest;
+           factor *= ratio) {
+        Job job = planner.job();
+        unknown.of(job) *= factor;
+        if (const Prediction* winner = Winner(contenders, job)) {
           changes.push_back(fmt::format(
               "{} {} {}: {}", unknown.name, ratio < 1.0 ? "below" : "above",
-              unknown.value(factor / std::sqrt(ratio)),
+              fmt::format(fmt::runtime(unknown.format),
+                          unknown.of(job) / std::sqrt(ratio) / unknown.unit),
               LayoutName(winner->config)));
           break;
         }
