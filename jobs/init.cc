@@ -21,6 +21,7 @@
 #include "trials/objective.h"
 #include "trials/programs/adapter.h"
 #include "trials/programs/rank_launch.h"
+#include "trials/programs/trial_rendering.h"
 
 namespace jobs {
 namespace {
@@ -309,12 +310,9 @@ class SpaceDraft {
   }
 
   [[nodiscard]] int PresentValue(const Knob& knob) const {
-    const auto config = draft_.present.value_or(trials::ParallelConfig());
-    const int value = knob.Get(config);
-    return value == 0 && knob.derived
-               ? static_cast<int>(
-                     knob.derived(config, draft_.job.workload.batch_size))
-               : value;
+    return trials::ValueOf(knob,
+                           draft_.present.value_or(trials::ParallelConfig()),
+                           draft_.job.workload.batch_size);
   }
 
   // Or needs none.
