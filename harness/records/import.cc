@@ -160,12 +160,9 @@ std::vector<Trial> ReadTrialTable(const fs::path& path,
     notes.push_back(fmt::format("{}: ignored columns: {}", path.string(),
                                 fmt::join(columns.unknown, ", ")));
   }
-  std::vector<Trial> trials;
-  for (const CsvTable::Row& row : table.rows()) {
-    trials.push_back(
-        TrialOf(ReadMeasuredRow({table, row}, knobs, step), knobs));
-  }
-  return trials;
+  return common::Map(table.rows(), [&](const CsvTable::Row& row) {
+    return TrialOf(ReadMeasuredRow({table, row}, knobs, step), knobs);
+  });
 }
 
 std::vector<std::string> ImportTrials(const Manifest& manifest,

@@ -52,12 +52,7 @@ void Describe(const Facts& facts, trials::MachineLibrary& library,
     row.cluster = library.ClusterOf(facts);
     return;
   }
-  trials::RowTraining training = TrainingOf(facts, library);
-  row.workload = std::move(training.workload);
-  row.cluster = std::move(training.cluster);
-  row.framework_name = std::move(training.framework_name);
-  row.framework = training.framework;
-  row.config = training.config;
+  static_cast<trials::RowTraining&>(row) = TrainingOf(facts, library);
   row.peak_memory = Choice<PeakMemory>(facts, "peak_memory",
                                        {{"allocated", PeakMemory::kAllocated},
                                         {"reserved", PeakMemory::kReserved},

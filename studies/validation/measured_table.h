@@ -12,8 +12,6 @@
 
 #include "common/csv_table.h"
 #include "trials/cluster.h"
-#include "trials/knobs.h"
-#include "trials/simulator/framework.h"
 #include "trials/simulator/gpu_model.h"
 #include "trials/simulator/step_report.h"
 #include "trials/tables/facts.h"
@@ -111,18 +109,14 @@ enum class PeakRank { kFullest, kFirst, kLast };
 // other (docs/validation.md).
 enum class Half { kAll, kFitted, kOther };
 
-struct MeasuredRow {
+// What it trains is not set for a collective.
+struct MeasuredRow : trials::RowTraining {
   std::string scenario;
   Half half = Half::kOther;
   // The reason why there is no prediction; then only the measured values are
   // set.
   std::string left_out;
-  TimedPart part;             // of step_time_s, if it is not a whole step
-  trials::Workload workload;  // not set for a collective
-  trials::Cluster cluster;    // of the size of this row
-  std::string framework_name;
-  trials::Framework framework;
-  trials::ParallelConfig config;
+  TimedPart part;  // of step_time_s, if it is not a whole step
   PeakMemory peak_memory = PeakMemory::kAllocated;
   PeakRank peak_rank = PeakRank::kFullest;
   double peak_memory_unit_bytes = 1e9;  // of the table's own column

@@ -48,7 +48,8 @@ double LayersOfToken(const Model& model) {
 int DataRanks(const ParallelConfig& config) { return config.dp * config.cp; }
 
 int RecomputedOf(const ParallelConfig& config, const AstraShare& share) {
-  return config.grad_checkpoint == trials::kRecomputeFull || share.group > 1
+  return config.grad_checkpoint == trials::kRecomputeFull ||
+                 share.extras.group > 1
              ? share.blocks
              : share.recomputed;
 }
@@ -172,7 +173,8 @@ double AstraModel::MemoryOf(const ParallelConfig& config,
     return config.zero_stage >= zero_stage ? 1.0 / DataRanks(config) : 1.0;
   };
   const double element = ElementBytes(workload_);
-  const double optimizer_bytes = own.offload_optimizer ? 0.0 : kOptimizerBytes;
+  const double optimizer_bytes =
+      own.extras.offload_optimizer ? 0.0 : kOptimizerBytes;
   const double states = ParametersOf(config, own) *
                         (element * share(3) + kGradientBytes * share(2) +
                          optimizer_bytes * share(1));
@@ -196,7 +198,7 @@ double AstraModel::MemoryOf(const ParallelConfig& config,
   const double input = n * h * element / config.sp;
   const int recomputed = RecomputedOf(config, own);
   // Groups of recomputed blocks, of which only the inputs are kept.
-  const int inputs = (recomputed + own.group - 1) / own.group;
+  const int inputs = (recomputed + own.extras.group - 1) / own.extras.group;
   double in_flight = config.pp - own.stage;
   if (config.model_chunks > 1) {
     in_flight += (config.pp - 1.0) / config.model_chunks;
@@ -204,7 +206,7 @@ double AstraModel::MemoryOf(const ParallelConfig& config,
   in_flight = std::min<double>(in_flight, config.microbatches);
   const double activations = in_flight * inputs * input +
                              in_flight * (own.blocks - recomputed) * block +
-                             std::min(recomputed, own.group) * block;
+                             std::min(recomputed, own.extras.group) * block;
   // In half precision and fp32.
   const double logits = own.stage == config.pp - 1
                             ? n * model.vocab_size / t * (element + 4.0)
@@ -235,7 +237,7 @@ double AstraModel::ReductionTime(const ParallelConfig& config,
 double AstraModel::OffloadTime(const ParallelConfig& config,
                                const AstraShare& share,
                                double compute_s) const {
-  if (!share.offload_optimizer) {
+  if (!share.extras.offload_optimizer) {
     return 0.0;
   }
   const double elements = ParametersOf(config, share) /
@@ -243,7 +245,7 @@ double AstraModel::OffloadTime(const ParallelConfig& config,
   const double out_s = kGradientBytes * elements / machine_.host_bytes_per_s;
   const double back_s =
       ElementBytes(workload_) * elements / machine_.host_bytes_per_s;
-  const bool overlap = share.overlap_offload;
+  const bool overlap = share.extras.overlap_offload;
   return elements / machine_.host_elements_per_s +
          std::max(0.0, out_s - (overlap ? kBackwardShare * compute_s : 0.0)) +
          std::max(0.0, back_s - (overlap ? kForwardShare * compute_s : 0.0));

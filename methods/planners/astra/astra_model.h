@@ -58,14 +58,8 @@ struct AstraBlock {
   double experts_s = 0.0;     // all-to-alls, of one pass
 };
 
-// What a stage computes, and the parameters of Table 3 that configurations do
-// not have.
-struct AstraShare {
-  int stage = 0;   // of pp
-  int blocks = 0;  // of the model
-  // Blocks that are recomputed fully (recompute-method block); all of them
-  // where the configuration says so.
-  int recomputed = 0;
+// What Table 3 has in addition to a plan. Trials cannot run it.
+struct AstraExtras {
   // Blocks of a group of which only the input is kept (recompute-method
   // uniform, then all blocks are recomputed); > 0.
   int group = 1;
@@ -74,6 +68,16 @@ struct AstraShare {
   // no-overlap-offload-optimizer.
   bool offload_optimizer = false;
   bool overlap_offload = true;
+};
+
+// What a stage computes.
+struct AstraShare {
+  int stage = 0;   // of pp
+  int blocks = 0;  // of the model
+  // Blocks that are recomputed fully (recompute-method block); all of them
+  // where the configuration says so.
+  int recomputed = 0;
+  AstraExtras extras = {};
 };
 
 // One microbatch on a GPU of a stage.

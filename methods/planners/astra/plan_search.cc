@@ -299,9 +299,7 @@ AstraPlanModel::Cost AstraPlanModel::CostOf(const Plan& plan,
                       {.stage = static_cast<int>(s),
                        .blocks = StageLayers(plan, static_cast<int>(s)),
                        .recomputed = stage.recomputed_layers,
-                       .group = extras.group,
-                       .offload_optimizer = extras.offload_optimizer,
-                       .overlap_offload = extras.overlap_offload});
+                       .extras = extras});
     double time_s = one.compute_s + one.communicate_s;
     if (s > 0) {
       time_s += model.TransferTime(config, from_host);

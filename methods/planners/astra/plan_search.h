@@ -33,14 +33,6 @@ struct TypeShare {
 [[nodiscard]] std::vector<std::vector<TypeShare>> SharesOf(
     int stages, int layers, const std::vector<int>& most_stages);
 
-// What Table 3 has in addition to a plan (see AstraShare). Trials
-// cannot run it.
-struct AstraExtras {
-  int group = 1;
-  bool offload_optimizer = false;
-  bool overlap_offload = true;
-};
-
 struct PlanSearchOptions {
   int gpus = 0;          // of all types together; 0: those of the cluster
   int top = 20;          // strategies to keep, > 0

@@ -256,7 +256,7 @@ TEST(AstraModel, GroupsOfBlocksKeepTheirInputsOnly) {
   const auto stage = [&](int recomputed, int group) {
     return model.StageOf(
         config, block,
-        {.blocks = 24, .recomputed = recomputed, .group = group});
+        {.blocks = 24, .recomputed = recomputed, .extras = {.group = group}});
   };
   const double sbh = gpt.sequence_length * gpt.hidden_size;
   const double states = stage(0, 1).memory_bytes - 24.0 * 34.0 * sbh;
