@@ -14,7 +14,6 @@
 #include "jobs/machine.h"
 #include "trials/knobs.h"
 #include "trials/programs/adapter.h"
-#include "trials/programs/command_words.h"
 
 namespace cli {
 namespace {

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "cli/verb.h"
-#include "common/error.h"
 
 namespace cli {
 

@@ -1,7 +1,6 @@
 #include "cli/verb.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <stdexcept>
 

@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/error.h"
 #include "common/text.h"
 
 namespace cli {

@@ -5,7 +5,6 @@
 
 #include <string>
 
-#include "common/error.h"
 #include "jobs/forecast.h"
 
 namespace jobs {

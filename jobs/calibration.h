@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "harness/testbeds/calibration.h"
 #include "trials/parallel_config.h"
 #include "trials/workload.h"

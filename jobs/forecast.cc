@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "common/error.h"
 #include "common/units.h"
 #include "trials/model.h"
 #include "trials/predictions.h"

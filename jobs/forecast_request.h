@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "jobs/launch.h"
 #include "jobs/machine.h"
 #include "trials/objective.h"

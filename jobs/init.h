@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "jobs/tune_nodes.h"
 
 namespace jobs {

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "jobs/machine.h"
 #include "trials/cluster.h"
 #include "trials/programs/adapter.h"

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "trials/cluster.h"
 
 namespace jobs {

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 
-#include "common/error.h"
 #include "jobs/run_comparison.h"
 #include "jobs/tune_job.h"
 #include "trials/simulator/simulator.h"

@@ -6,7 +6,6 @@
 #include <iosfwd>
 #include <string>
 
-#include "common/error.h"
 #include "harness/spec.h"
 
 namespace jobs {

@@ -7,7 +7,6 @@
 #include <functional>
 #include <string>
 
-#include "common/error.h"
 #include "jobs/tune_job.h"
 
 namespace jobs {

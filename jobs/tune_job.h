@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "common/json.h"
 #include "harness/manifest/manifest.h"
 #include "harness/run_matrix.h"

@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
-
 namespace jobs {
 
 struct NodeOptions {

@@ -1,7 +1,5 @@
 #include "surrogates/parametric_mean.h"
 
-#include <cmath>
-
 namespace surrogates {
 namespace {
 

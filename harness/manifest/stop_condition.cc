@@ -1,7 +1,6 @@
 #include "harness/manifest/stop_condition.h"
 
 #include <cmath>
-#include <iterator>
 #include <stdexcept>
 
 #include <fmt/format.h>

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "harness/slurm/retry_policy.h"
 
 namespace harness {

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "common/error.h"
 #include "common/fields.h"
 #include "common/toml_table.h"
 

@@ -17,7 +17,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "common/fields.h"
 #include "harness/dispatcher.h"
 #include "harness/slurm/retry_policy.h"

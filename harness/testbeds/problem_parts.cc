@@ -1,6 +1,5 @@
 #include "harness/testbeds/problem_parts.h"
 
-#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <stdexcept>

@@ -1,6 +1,5 @@
 #include "harness/testbeds/program.h"
 
-#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>

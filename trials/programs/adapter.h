@@ -3,7 +3,6 @@
 
 #pragma once
 
-#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <optional>

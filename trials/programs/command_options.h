@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "common/error.h"
 #include "common/toml_table.h"
 #include "trials/knobs.h"
 #include "trials/programs/adapter.h"

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <optional>
 
-#include "common/error.h"
 #include "trials/cluster.h"
 #include "trials/programs/command_options.h"
 #include "trials/trial_runner.h"

@@ -7,8 +7,6 @@
 #include <string>
 #include <string_view>
 
-#include "common/error.h"
-
 namespace trials {
 
 enum class ConfigFormat { kJson, kToml, kYaml };

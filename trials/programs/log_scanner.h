@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "common/error.h"
 #include "common/pattern.h"
 #include "common/toml_table.h"
 #include "trials/programs/trial_report.h"

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "trials/cluster.h"
 #include "trials/programs/command_options.h"
 

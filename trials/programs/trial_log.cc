@@ -1,6 +1,5 @@
 #include "trials/programs/trial_log.h"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
