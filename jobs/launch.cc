@@ -38,11 +38,8 @@ std::string ShellCommand(const std::vector<std::string>& words,
 }
 
 std::string Command(const trials::RenderedJob& launch) {
-  std::string text;
-  for (const std::string& variable : launch.environment) {
-    text += common::ShellLine({variable}) + " ";
-  }
-  return text + ShellCommand(launch.words, " ");
+  return trials::CommandLine({{}, launch.environment, {}}) +
+         ShellCommand(launch.words, " ");
 }
 
 std::string Script(const Job& job, const trials::ParallelConfig& config,

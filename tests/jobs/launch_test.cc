@@ -115,6 +115,17 @@ TEST(Launch, AFrameworkWithoutAnAdapterHasNoCommand) {
   EXPECT_EQ(LaunchJson(LlamaJob("colossalai"), {.dp = 16})["command"], "");
 }
 
+TEST(Launch, AVariableWithASpaceIsAnAssignmentForAShell) {
+  const fakes::TemporaryFolder folder;
+  const fs::path file = folder.path() / "mine.toml";
+  common::StoreFile(file,
+                    "title = \"mine\"\ncommand = [\"train\"]\n"
+                    "settings = [{variable = \"N\", text = \"a b\"}]\n");
+  Job job = LlamaJob();
+  job.framework.adapter = trials::Adapter::Read(file);
+  EXPECT_THAT(LaunchText(job, kZero3), HasSubstr(": N='a b' train"));
+}
+
 TEST(WriteLaunch, WritesAScriptAndItsFilesAndReplacesOnlyWithForce) {
   const fakes::TemporaryFolder folder;
   const Job job = LlamaOfItsFile("nanotron");
