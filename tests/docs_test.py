@@ -257,11 +257,17 @@ class DocsTest(unittest.TestCase):
     def test_headline_has_no_variant_as_other_method_and_shows_the_held_out_half(self):
         self.write_figure4()
         self.write_measured("ultrascale", held_out=True)
+        for experiment in ("planners-8gpu", "planners-32gpu"):
+            self.write_summary(experiment, [("", "amp", "", 0.6), ("", "astra", "", 0.7), ("", "oppa", "oppa", 0.98)])
+        self.write_summary("planners-ultrascale", [("(mean held-out)", "astra", "", 0.8)])
         lines, _ = self.table("headline")
-        self.assertIn("| 98.3 [97.3, 99.3]; 98.5 | | VANILLA-BO: 97.0 [96.0, 98.0]; 97.2 | 83.7 [82.7, 84.7]; 83.9 |",
-                      lines[2])
-        self.assertIn("30 held-out measured problems", lines[4])
-        self.assertIn("| 95.0 [94.0, 96.0]; 95.2 | | VANILLA-BO: 76.0", lines[4])
+        self.assertIn("| 30 held-out measured jobs, 8 to 512 H100, 5 trials |", lines[0])
+        of_first = {line.split(" | ")[0]: line.split(" | ")[1:] for line in lines[2:]}
+        self.assertEqual(of_first["| OPPA"][0], "98.3 [97.3, 99.3]")
+        self.assertEqual(of_first["| OPPA"][2], "95.0 [94.0, 96.0]")
+        self.assertEqual([cell[:15] for cell in of_first["| best planner"][:3]], ["ASTRA: 70.0 [69", "ASTRA: 70.0 [69", "ASTRA: 80.0 [79"])
+        self.assertTrue(of_first["| best other search"][0].startswith("VANILLA-BO: 97.0"))
+        self.assertEqual(of_first["| RANDOM"][0], "83.7 [82.7, 84.7]")
 
     def test_tuned_configurations_are_relative_to_the_default_of_their_job(self):
         self.write(self.results / "bench-tune/summary.csv",

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "common/files.h"
-#include "methods/oppa/posterior_predictions.h"
+#include "methods/posterior_predictions.h"
 #include "trials/record.h"
 #include "trials/trial.h"
 

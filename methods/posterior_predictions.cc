@@ -1,4 +1,4 @@
-#include "methods/oppa/posterior_predictions.h"
+#include "methods/posterior_predictions.h"
 
 #include <algorithm>
 #include <cstddef>
