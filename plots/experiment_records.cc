@@ -143,6 +143,22 @@ bool OnlyRanOutOfMemory(const MethodRecords& method) {
   });
 }
 
+// That nothing a method tried fits is its result where another method completed
+// trials.
+void AddMethodsWithoutResult(const std::string& prefix,
+                             const ProblemRecords& problem,
+                             ExperimentRecords& records) {
+  const bool runs = std::ranges::any_of(problem.methods, HasCompleted);
+  for (const MethodRecords& method : problem.methods) {
+    const std::string why = WhyNoResult(method.runs);
+    if (!why.empty()) {
+      std::vector<std::string>& lines =
+          runs && OnlyRanOutOfMemory(method) ? records.notes : records.failures;
+      lines.push_back(fmt::format("{}method {}: {}", prefix, method.name, why));
+    }
+  }
+}
+
 }  // namespace
 
 void ToValues(const trials::ProblemInfo& problem,
@@ -206,16 +222,7 @@ ExperimentRecords LoadExperiment(
         }
       }
     }
-    // That nothing a method tried fits is its result where another method
-    // completed trials.
-    const bool runs = std::ranges::any_of(problem.methods, HasCompleted);
-    for (const MethodRecords& method : problem.methods) {
-      if (const std::string why = WhyNoResult(method.runs); !why.empty()) {
-        (runs && OnlyRanOutOfMemory(method) ? records.notes : records.failures)
-            .push_back(
-                fmt::format("{}method {}: {}", prefix, method.name, why));
-      }
-    }
+    AddMethodsWithoutResult(prefix, problem, records);
   }
   return records;
 }
