@@ -35,7 +35,7 @@ type = "replay"
 table = "measured/ultrascale.csv"
 scenarios = ["ultrascale-{target}"]
 [cluster]
-file = "clusters/h100-efa.toml"
+file = "h100-efa"
 [predictions]
 from = ["{runs}"]
 [predictions.permuted]

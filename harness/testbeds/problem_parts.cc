@@ -94,7 +94,6 @@ std::filesystem::path NamedFile(const TomlTable& table, std::string_view key) {
   return table.Folder() / table.RequireString(key);
 }
 
-// A path relative to the manifest, or a name in experiments/clusters.
 std::filesystem::path ClusterFileOf(const TomlTable& table) {
   const std::string name = table.RequireString("file");
   if (name.find('/') == std::string::npos && !name.ends_with(".toml")) {

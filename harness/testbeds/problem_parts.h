@@ -26,6 +26,11 @@ inline constexpr std::string_view kDefaultFramework = "colossalai";
 [[nodiscard]] std::filesystem::path NamedFile(const common::TomlTable& table,
                                               std::string_view key);
 
+// The file of [cluster]: a path relative to the manifest, or a name in
+// experiments/clusters.
+[[nodiscard]] std::filesystem::path ClusterFileOf(
+    const common::TomlTable& table);
+
 // The cluster that [cluster] names: file = "clusters/a5000-8.toml". With
 // gpus = 32, it has as many of the file's hosts as that takes. Of a file with
 // several GPU types, gpu_type = "h100" chooses one.

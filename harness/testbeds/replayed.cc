@@ -35,7 +35,7 @@ Testbed MakeReplay(const ProblemSpec& problem) {
   const Noise noise = ReadNoise(problem);
   options.failure_s = noise.costs.failure_s.value_or(options.failure_s);
   Testbed testbed;
-  testbed.inputs = {NamedFile(problem.cluster, "file"), path};
+  testbed.inputs = {ClusterFileOf(problem.cluster), path};
   if (noise.file) {
     testbed.inputs.push_back(*noise.file);
   }

@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "common/files.h"
 #include "harness/manifest/manifest.h"
 #include "harness/registry.h"
 #include "harness/run_matrix.h"
@@ -355,6 +356,17 @@ TEST_F(PredictionsTest, AMeasuredScenarioWithoutFactsNeedsAWorkload) {
                                  "[predictions.x]\n"))
                   .source,
               HasSubstr("nanotron"));
+}
+
+// Records depend on the file that the name selects.
+TEST_F(PredictionsTest, AMeasuredProblemMayNameItsCluster) {
+  (void)ReadReplay("small", "");
+  std::string text = common::ReadFile(path_);
+  const std::string file = "clusters/h100-efa.toml";
+  text.replace(text.find(file), file.size(), "h100-efa");
+  const Manifest manifest = ReadText(text);
+  const auto inputs = MakeTestbed(manifest.problems.front()).inputs;
+  EXPECT_TRUE(std::ranges::all_of(inputs, common::IsFile));
 }
 
 // By the model of a planner.
