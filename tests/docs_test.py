@@ -237,6 +237,14 @@ class DocsTest(unittest.TestCase):
         self.assertEqual(lines[2], "| 22B | full | 1.42 | 2.84 | 100.0 | 1.40 | -1.4 |")
         self.assertEqual(lines[10], "| mean of absolute errors | | | | 100.0 | | 3.7 |")
 
+    def test_claims_name_tests_that_exist(self):
+        sources = "".join(path.read_text() for path in (ROOT / "tests").rglob("*_test.cc"))
+        tests = {".".join(names) for names in re.findall(r"TEST\w*\((\w+),\s*(\w+)\)", sources)}
+        claims = (ROOT / "experiments/studies/claims.csv").read_text()
+        named = {test for words in re.findall(r"test=([^,]+)", claims) for test in words.split("|")}
+        self.assertTrue(named)
+        self.assertEqual(named - tests, set())
+
     def test_calibration_of_bands_is_by_source(self):
         self.write(self.results / "validation/leave-one-out/calibration.csv",
                    "source,step_time_rows,step_time_inside,step_time_width,width_after_one,peak_memory_rows,"

@@ -98,6 +98,22 @@ TEST(Rules, MicroBatchSizeZeroHasTheValueItStandsFor) {
   EXPECT_TRUE(Matches("$micro_batch_size = 2", given, {{"batch_size", 64}}));
 }
 
+// Of 10,000, one rule removes 80%, one half of the rest, one 30% of the rest.
+TEST(ChapterExercise3, RulesLeave700ConfigurationsOf10000) {
+  std::vector<int> left = {10'000};
+  std::vector<ParallelConfig> configs;
+  for (int i = 0; i < left[0]; ++i) {
+    configs.push_back({.dp = i % 10, .tp = i / 10 % 10, .pp = i / 100});
+  }
+  for (const char* rule : {"$dp > 1", "$tp > 4", "$pp >= 70"}) {
+    std::erase_if(configs, [rule](const ParallelConfig& config) {
+      return Matches(rule, config);
+    });
+    left.push_back(static_cast<int>(configs.size()));
+  }
+  EXPECT_THAT(left, testing::ElementsAre(10'000, 2'000, 1'000, 700));
+}
+
 TEST(Rules, ThreadsMayShareARule) {
   const Rule rule = Rule::Parse("$pp * $tp > 6", "test", "here:1");
   std::vector<std::thread> threads;
