@@ -20,7 +20,8 @@ int main(int argc, char** argv) {
     ++rank;
   }
   void* module = ranks < 1 ? nullptr : ::dlopen(argv[1], RTLD_NOW);
-  const char* error = "usage: nccl_calls MODULE RANKS";
+  const char* error =
+      ranks < 1 ? "usage: nccl_calls MODULE RANKS" : ::dlerror();
   trainer::Backend* backend = nullptr;
   if (module != nullptr) {
     backend = reinterpret_cast<trainer::ModuleEntry>(
