@@ -157,10 +157,8 @@ MeasuredSteps ReadMeasuredSteps(const fs::path& path, const Job& job) {
   }
   MeasuredSteps measured;
   if (fs::is_directory(path, error)) {
-    for (const auto& entry : fs::recursive_directory_iterator(path)) {
-      if (entry.path().filename() == "trials.csv") {
-        AddTrials(entry.path().parent_path(), job, measured);
-      }
+    for (const fs::path& run : trials::RunFoldersBelow(path)) {
+      AddTrials(run, job, measured);
     }
   } else {
     measured.steps = ReadCsv(path, job.workload);

@@ -479,10 +479,10 @@ std::string PredictionsText(const InitOptions& options, bool predicted,
           "--calibration corrects the simulator, and --from predicts without "
           "it: leave one out");
     }
-    std::vector<std::string> folders;
-    for (const std::string& folder : options.from) {
-      folders.push_back(TomlString(FromManifest(options, folder)));
-    }
+    const auto folders =
+        common::Map(options.from, [&](const std::string& folder) {
+          return TomlString(FromManifest(options, folder));
+        });
     return fmt::format(kEarlierJobs, fmt::join(folders, ", "));
   }
   if (!predicted && !options.calibration.empty()) {

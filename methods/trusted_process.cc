@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "common/quantiles.h"
@@ -91,9 +90,8 @@ surrogates::FitSummary FittedProcess::Fit(const FitInput& input) {
 }
 
 Eigen::VectorXd FittedProcess::UnclippedMean() const {
-  surrogates::ParametricMean mean = prior_;
-  mean.clip = std::numeric_limits<double>::infinity();
-  return mean.EvaluateAll(process_.hyperparameters().log_coefficients);
+  return prior_.features *
+         process_.hyperparameters().log_coefficients.array().exp().matrix();
 }
 
 FitInput FittedProcess::Measured(const FitInput& input) const {

@@ -64,6 +64,7 @@ class FittedProcess {
 
   // The prior mean of every candidate at the fitted coefficients, without its
   // clip: an order even where all candidates are predicted not to fit. [N]
+  // Precondition: its link is not the inverse.
   [[nodiscard]] Eigen::VectorXd UnclippedMean() const;
   // What the clip takes away from it, >= 0. [N]
   [[nodiscard]] Eigen::VectorXd MeanBeyondClip() const {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "common/error.h"
 #include "common/files.h"
 #include "common/hash.h"
 #include "common/ranges.h"
@@ -312,6 +313,25 @@ std::vector<Trial> ReadTrials(const std::filesystem::path& run_folder) {
   std::vector<Trial> trials = ReadRows<Trial>(run_folder).records;
   SetPlans(ReadRows<PlanRecord>(run_folder).records, trials);
   return trials;
+}
+
+std::vector<std::filesystem::path> RunFoldersBelow(
+    const std::filesystem::path& results) {
+  std::vector<std::filesystem::path> runs;
+  std::error_code error;
+  std::filesystem::recursive_directory_iterator next(results, error);
+  for (const std::filesystem::recursive_directory_iterator end;
+       !error && next != end; next.increment(error)) {
+    if (next->path().filename() == FileOf<Trial>().name) {
+      runs.push_back(next->path().parent_path());
+    }
+  }
+  if (error) {
+    throw common::InputError(results.string() + ": " + error.message() +
+                             "; name a folder of results");
+  }
+  std::ranges::sort(runs);
+  return runs;
 }
 
 std::filesystem::path ProblemFolder(

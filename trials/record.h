@@ -136,6 +136,11 @@ void SetPlans(const std::vector<PlanRecord>& plans, std::vector<Trial>& trials);
 [[nodiscard]] std::vector<Trial> ReadTrials(
     const std::filesystem::path& run_folder);
 
+// The folders of runs in a folder of results, sorted.
+// Errors: throws InputError for a folder that cannot be read.
+[[nodiscard]] std::vector<std::filesystem::path> RunFoldersBelow(
+    const std::filesystem::path& results);
+
 // The reason why a run ended.
 enum class FinishReason {
   kUnfinished,

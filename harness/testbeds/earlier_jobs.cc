@@ -1,9 +1,9 @@
 #include "harness/testbeds/earlier_jobs.h"
 
-#include <algorithm>
 #include <cmath>
 #include <optional>
-#include <system_error>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -17,24 +17,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The runs in a folder of results, in the order of their names.
 std::vector<fs::path> RunsBelow(const PredictionSettings& settings,
                                 const fs::path& folder) {
-  std::vector<fs::path> runs;
-  std::error_code error;
-  for (fs::recursive_directory_iterator next(folder, error), end;
-       !error && next != end; next.increment(error)) {
-    if (next->path().filename() == "trials.csv") {
-      runs.push_back(next->path().parent_path());
-    }
-  }
-  if (error || runs.empty()) {
+  std::vector<fs::path> runs = settings.table.At(
+      "from", [&] { return trials::RunFoldersBelow(folder); });
+  if (runs.empty()) {
     settings.table.Fail(
         "from",
-        fmt::format("{}: {}; name a folder of results with trials.csv in it",
-                    folder.string(), error ? error.message() : "no trials"));
+        folder.string() +
+            ": no trials; name a folder of results with trials.csv in it");
   }
-  std::ranges::sort(runs);
   return runs;
 }
 
@@ -99,7 +91,7 @@ PredictingModel EarlierJobs(const PredictionSettings& settings,
                             const methods::Problem& problem,
                             double tokens_per_step) {
   // Peaks of another job, whose states are split among other ranks.
-  constexpr double kMemoryLogStddev = 0.2;
+  constexpr double kLogStddev = 0.2;
   const Counterpart counterpart(problem, tokens_per_step);
   PredictingModel model;
   std::vector<trials::Trial> trials;
@@ -114,7 +106,7 @@ PredictingModel EarlierJobs(const PredictionSettings& settings,
       for (const trials::Trial& trial : trials::ReadTrials(run)) {
         ++read;
         const auto found = counterpart.Of(trial, job);
-        if (found && tried[found->candidate]++ == 0) {
+        if (found && std::exchange(tried[found->candidate], 1) == 0) {
           trials.push_back(*found);
           ran = ran || found->HasThroughput();
         }
@@ -134,7 +126,7 @@ PredictingModel EarlierJobs(const PredictionSettings& settings,
   model.predict = [problem, trials = std::move(trials)] {
     trials::Predictions predictions =
         methods::PosteriorPredictions(problem, trials);
-    predictions.memory_log_stddev = kMemoryLogStddev;
+    predictions.memory_log_stddev = kLogStddev;
     return predictions;
   };
   return model;
