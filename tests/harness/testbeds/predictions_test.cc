@@ -105,7 +105,7 @@ TEST_F(PredictionsTest, ASimulatedProblemRejectsPredictionsOfItsOwnMachine) {
         {.settings = setting.empty() ? std::vector<std::string>()
                                      : std::vector<std::string>{setting}}));
   };
-  for (const auto& [own, setting] :
+  for (const auto& wrong :
        std::vector<std::pair<const char*, const char*>>{
            {"", ""},
            {"[predictions]\ncluster = \"a5000-8\"\n", ""},
@@ -116,11 +116,11 @@ TEST_F(PredictionsTest, ASimulatedProblemRejectsPredictionsOfItsOwnMachine) {
            {"[predictions]\nframework = \"colossalai\"\n",
             "backend.setup_factor=2"},
            {"[predictions]\nmemory_factor = 0.5\n", ""}}) {
-    EXPECT_THAT([&] { check(own, setting); },
+    EXPECT_THAT([&] { check(wrong.first, wrong.second); },
                 ThrowsMessage<common::InputError>(AllOf(
                     HasSubstr("m.toml"), HasSubstr("are the ground truth"),
                     HasSubstr("Name another machine in [predictions]"))))
-        << own << setting;
+        << wrong.first << wrong.second;
   }
   EXPECT_NO_THROW(check("[predictions]\nframework = \"megatron-core\"\n"));
   EXPECT_NO_THROW(check("[predictions]\ncluster = \"v100-dgx1\"\n"));
