@@ -1,7 +1,6 @@
 #include "trainer/cuda/emulation.h"
 
 #include <array>
-#include <csetjmp>
 #include <cstdlib>
 #include <iterator>
 #include <map>
@@ -33,11 +32,15 @@ struct Warp {
   std::array<std::uint32_t, kWarp> values{};
 };
 
+// Where a thread continues, for the compiler's jumps: those of the C library
+// are intercepted by the sanitizers, which expect one stack per thread.
+using Place = std::array<void*, 5>;
+
 // One thread of the running block. Only its start is a system call: a switch
 // between threads is a jump.
 struct Fiber {
   ucontext_t context{};
-  std::jmp_buf place{};
+  Place place{};
   std::unique_ptr<unsigned char[]> stack;
   bool started = false;
   bool done = false;
@@ -71,7 +74,7 @@ class Guarded {
 
 struct BlockState {
   const std::function<void()>* body = nullptr;
-  std::jmp_buf scheduler{};
+  Place scheduler{};
   std::vector<Fiber> fibers;
   std::vector<Warp> warps;
   Barrier barrier;
@@ -83,13 +86,13 @@ thread_local BlockState state;
 void RunBody() {
   (*state.body)();
   state.fibers[state.running].done = true;
-  _longjmp(state.scheduler, 1);
+  __builtin_longjmp(state.scheduler.data(), 1);
 }
 
 void Yield() {
   Fiber& self = state.fibers[state.running];
-  if (_setjmp(self.place) == 0) {
-    _longjmp(state.scheduler, 1);
+  if (__builtin_setjmp(self.place.data()) == 0) {
+    __builtin_longjmp(state.scheduler.data(), 1);
   }
 }
 
@@ -98,11 +101,11 @@ void Resume(unsigned thread) {
   Fiber& fiber = state.fibers[thread];
   state.running = thread;
   threadIdx = {thread, 0, 0};
-  if (_setjmp(state.scheduler) != 0) {
+  if (__builtin_setjmp(state.scheduler.data()) != 0) {
     return;
   }
   if (fiber.started) {
-    _longjmp(fiber.place, 1);
+    __builtin_longjmp(fiber.place.data(), 1);
   }
   fiber.started = true;
   ::setcontext(&fiber.context);
