@@ -105,8 +105,7 @@ TEST_F(PredictionsTest, ASimulatedProblemRejectsPredictionsOfItsOwnMachine) {
         {.settings = setting.empty() ? std::vector<std::string>()
                                      : std::vector<std::string>{setting}}));
   };
-  for (const auto& wrong :
-       std::vector<std::pair<const char*, const char*>>{
+  for (const auto& wrong : std::vector<std::pair<const char*, const char*>>{
            {"", ""},
            {"[predictions]\ncluster = \"a5000-8\"\n", ""},
            {"[predictions]\ncluster = \"copy.toml\"\n", ""},
