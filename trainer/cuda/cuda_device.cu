@@ -56,12 +56,14 @@ __global__ void GenerateKernel(Slab slab, T* to) {
   }
 }
 
-template <typename T>
-__global__ void SwapLeadingKernel(std::int64_t n0, std::int64_t n1,
-                                  std::int64_t cols, const T* from, T* to) {
-  for (std::int64_t i = FlatIndex(); i < n0 * n1 * cols; i += FlatStride()) {
-    const std::int64_t row = i / cols;
-    to[(row % n1 * n0 + row / n1) * cols + i % cols] = from[i];
+template <typename Numbers>
+__global__ void SwapLeadingKernel(unsigned vectors, unsigned cols, unsigned n0,
+                                  unsigned n1, Tensor from, Tensor to) {
+  for (auto i = FlatIndex<unsigned>(); i < vectors;
+       i += FlatStride<unsigned>()) {
+    const unsigned row = i / cols;
+    Of<Numbers>(to)[(row % n1 * n0 + row / n1) * cols + i % cols] =
+        Of<Numbers>(from)[i];
   }
 }
 
@@ -220,11 +222,11 @@ void CudaDevice::Generate(const Slab& slab, Tensor to) {
 
 void CudaDevice::SwapLeading(std::int64_t n0, std::int64_t n1,
                              std::int64_t cols, Tensor from, Tensor to) {
-  WithType(from.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
-    LaunchFlat(SwapLeadingKernel<T>, n0 * n1 * cols, stream_, n0, n1, cols,
-               Of<T>(from), Of<T>(to));
-  });
+  WithRows(n0 * n1, cols, {from, to},
+           [&](auto numbers, unsigned vectors, unsigned vector_cols) {
+             LaunchFlat(SwapLeadingKernel<decltype(numbers)>, vectors, stream_,
+                        vectors, vector_cols, n0, n1, from, to);
+           });
 }
 
 void CudaDevice::Gemm(const GemmShape& shape, Tensor a, Tensor b, Tensor c,

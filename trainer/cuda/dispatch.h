@@ -56,7 +56,31 @@ void WithVectors(std::int64_t cols, std::initializer_list<Tensor> tensors,
   }
 }
 
-// The same with the types of two widths.
+// A count for kernels with 32-bit indices, because 64-bit divisions are slow.
+// Errors: throws std::invalid_argument above 2^30.
+inline unsigned ShortCount(std::int64_t count) {
+  if (count > std::int64_t{1} << 30) {
+    throw std::invalid_argument("a tensor has too many numbers for a kernel");
+  }
+  return static_cast<unsigned>(count);
+}
+
+// Calls f(Vector(), vectors, vectors per row) for rows of numbers that all have
+// the width of the first tensor: as many per vector as 16 bytes have, or one.
+template <typename F>
+void WithRows(std::int64_t rows, std::int64_t cols,
+              std::initializer_list<Tensor> tensors, const F& f) {
+  WithType(tensors.begin()->width, [&](auto type) {
+    using T = typename decltype(type)::Type;
+    WithVectors<16 / static_cast<int>(sizeof(T))>(
+        cols, tensors, [&](auto width) {
+          f(Vector<T, width()>(), ShortCount(rows * cols / width()),
+            static_cast<unsigned>(cols / width()));
+        });
+  });
+}
+
+// WithType for two widths.
 template <typename F>
 void WithTypes(int first, int second, const F& f) {
   WithType(first, [&](auto a) { WithType(second, [&](auto b) { f(a, b); }); });

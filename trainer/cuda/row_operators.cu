@@ -1,8 +1,5 @@
 // Norms, biases, activations and rotary embeddings.
 
-#include <initializer_list>
-#include <stdexcept>
-
 #include "trainer/cuda/cuda_device.h"
 #include "trainer/cuda/dispatch.h"
 #include "trainer/cuda/numeric.h"
@@ -277,39 +274,19 @@ __global__ void RotateKernel(unsigned vectors, unsigned half, RotateArgs a) {
   }
 }
 
-// 32-bit indices.
-unsigned Vectors(std::int64_t rows, std::int64_t cols, int width) {
-  const std::int64_t vectors = rows * cols / width;
-  if (vectors > std::int64_t{1} << 30) {
-    throw std::invalid_argument("a tensor has too many numbers for a kernel");
-  }
-  return static_cast<unsigned>(vectors);
-}
-
-// Calls f(Vector()) with as many numbers as 16 bytes have, or one.
-template <typename F>
-void WithRows(std::int64_t cols, std::initializer_list<Tensor> tensors,
-              const F& f) {
-  WithType(tensors.begin()->width, [&](auto type) {
-    using T = typename decltype(type)::Type;
-    WithVectors<16 / static_cast<int>(sizeof(T))>(
-        cols, tensors, [&](auto width) { f(Vector<T, width()>()); });
-  });
-}
-
 }  // namespace
 
 void CudaDevice::NormForward(const NormArgs& args) {
-  WithRows(args.cols, {args.x, args.scale, args.shift, args.y},
-           [&](auto numbers) {
+  WithRows(args.rows, args.cols, {args.x, args.scale, args.shift, args.y},
+           [&](auto numbers, unsigned, unsigned) {
              Launch(NormForwardKernel<decltype(numbers)>, Grid{args.rows},
                     stream_, args);
            });
 }
 
 void CudaDevice::NormBackward(const NormArgs& args) {
-  WithRows(args.cols, {args.dy, args.x, args.scale, args.dx},
-           [&](auto numbers) {
+  WithRows(args.rows, args.cols, {args.dy, args.x, args.scale, args.dx},
+           [&](auto numbers, unsigned, unsigned) {
              Launch(NormBackwardKernel<decltype(numbers)>, Grid{args.rows},
                     stream_, args);
            });
@@ -318,11 +295,11 @@ void CudaDevice::NormBackward(const NormArgs& args) {
 
 void CudaDevice::AddBias(std::int64_t rows, std::int64_t cols, Tensor bias,
                          Tensor x) {
-  WithRows(cols, {bias, x}, [&](auto numbers) {
-    const unsigned vectors = Vectors(rows, cols, numbers.kWidth);
-    LaunchFlat(AddBiasKernel<decltype(numbers)>, vectors, stream_, vectors,
-               cols / numbers.kWidth, bias, x);
-  });
+  WithRows(rows, cols, {bias, x},
+           [&](auto numbers, unsigned vectors, unsigned vector_cols) {
+             LaunchFlat(AddBiasKernel<decltype(numbers)>, vectors, stream_,
+                        vectors, vector_cols, bias, x);
+           });
 }
 
 void CudaDevice::BiasBackward(std::int64_t rows, std::int64_t cols, Tensor dy,
@@ -336,19 +313,19 @@ void CudaDevice::BiasBackward(std::int64_t rows, std::int64_t cols, Tensor dy,
 }
 
 void CudaDevice::ActivationForward(const ActivationArgs& args) {
-  WithRows(args.cols, {args.x, args.y}, [&](auto numbers) {
-    const unsigned vectors = Vectors(args.rows, args.cols, numbers.kWidth);
-    LaunchFlat(ActivationForwardKernel<decltype(numbers)>, vectors, stream_,
-               vectors, args.cols / numbers.kWidth, args);
-  });
+  WithRows(args.rows, args.cols, {args.x, args.y},
+           [&](auto numbers, unsigned vectors, unsigned cols) {
+             LaunchFlat(ActivationForwardKernel<decltype(numbers)>, vectors,
+                        stream_, vectors, cols, args);
+           });
 }
 
 void CudaDevice::ActivationBackward(const ActivationArgs& args) {
-  WithRows(args.cols, {args.x, args.dy, args.dx}, [&](auto numbers) {
-    const unsigned vectors = Vectors(args.rows, args.cols, numbers.kWidth);
-    LaunchFlat(ActivationBackwardKernel<decltype(numbers)>, vectors, stream_,
-               vectors, args.cols / numbers.kWidth, args);
-  });
+  WithRows(args.rows, args.cols, {args.x, args.dy, args.dx},
+           [&](auto numbers, unsigned vectors, unsigned cols) {
+             LaunchFlat(ActivationBackwardKernel<decltype(numbers)>, vectors,
+                        stream_, vectors, cols, args);
+           });
 }
 
 void CudaDevice::Rotate(const RotateArgs& args) {
@@ -357,7 +334,7 @@ void CudaDevice::Rotate(const RotateArgs& args) {
     using T = typename decltype(type)::Type;
     WithVectors<4>(half | args.stride, {args.x, args.table}, [&](auto width) {
       const unsigned vectors =
-          Vectors(args.positions.rows * args.heads, half, width());
+          ShortCount(args.positions.rows * args.heads * half / width());
       LaunchFlat(RotateKernel<Vector<T, width()>>, vectors, stream_, vectors,
                  half / width(), args);
     });

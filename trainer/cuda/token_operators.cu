@@ -9,13 +9,15 @@ namespace {
 
 using Index = std::int32_t;
 
-template <typename T>
-__global__ void EmbeddingForwardKernel(EmbeddingArgs a) {
-  for (std::int64_t i = FlatIndex(); i < a.rows * a.cols; i += FlatStride()) {
-    const std::int64_t row = Of<Index>(a.tokens)[i / a.cols] - a.first;
-    Of<T>(a.out)[i] = row >= 0 && row < a.table_rows
-                          ? Of<T>(a.table)[row * a.cols + i % a.cols]
-                          : Round<T>(0.0F);
+template <typename Numbers>
+__global__ void EmbeddingForwardKernel(unsigned vectors, unsigned cols,
+                                       EmbeddingArgs a) {
+  for (auto i = FlatIndex<unsigned>(); i < vectors;
+       i += FlatStride<unsigned>()) {
+    const std::int64_t row = Of<Index>(a.tokens)[i / cols] - a.first;
+    Of<Numbers>(a.out)[i] = row >= 0 && row < a.table_rows
+                                ? Of<Numbers>(a.table)[row * cols + i % cols]
+                                : Numbers();
   }
 }
 
@@ -58,31 +60,39 @@ __global__ void EmbeddingBackwardKernel(EmbeddingArgs a, const Index* next) {
   }
 }
 
-template <typename T>
-__global__ void AddPositionsKernel(Positions positions, std::int64_t cols,
-                                   const T* table, T* x) {
-  const std::int64_t count = positions.rows * cols;
-  for (std::int64_t i = FlatIndex(); i < count; i += FlatStride()) {
+template <typename Numbers>
+__global__ void AddPositionsKernel(unsigned vectors, unsigned cols,
+                                   Positions positions, Tensor table,
+                                   Tensor x) {
+  using T = typename Numbers::Number;
+  for (auto i = FlatIndex<unsigned>(); i < vectors;
+       i += FlatStride<unsigned>()) {
     const std::int64_t position =
-        positions.offset + (positions.begin + i / cols) % positions.length;
-    x[i] = Round<T>(ToFloat(x[i]) + ToFloat(table[position * cols + i % cols]));
+        positions.offset + static_cast<unsigned>(positions.begin + i / cols) %
+                               static_cast<unsigned>(positions.length);
+    const Numbers terms = Of<Numbers>(table)[position * cols + i % cols];
+    Numbers sum = Of<Numbers>(x)[i];
+    for (int j = 0; j < Numbers::kWidth; ++j) {
+      sum.x[j] = Round<T>(ToFloat(sum.x[j]) + ToFloat(terms.x[j]));
+    }
+    Of<Numbers>(x)[i] = sum;
   }
 }
 
 // A thread per position and column.
 template <typename T>
-__global__ void PositionsBackwardKernel(Positions positions, std::int64_t cols,
-                                        const T* dx, T* dtable) {
-  const std::int64_t count = positions.length * cols;
-  for (std::int64_t i = FlatIndex(); i < count; i += FlatStride()) {
-    const std::int64_t place = i / cols;
-    const std::int64_t col = i % cols;
-    const std::int64_t begin = positions.begin % positions.length;
-    std::int64_t row = (place - begin + positions.length) % positions.length;
-    T& out = dtable[(positions.offset + place) * cols + col];
+__global__ void PositionsBackwardKernel(unsigned count, unsigned cols,
+                                        Positions positions, const T* dx,
+                                        T* dtable) {
+  const auto length = static_cast<unsigned>(positions.length);
+  for (auto i = FlatIndex<unsigned>(); i < count; i += FlatStride<unsigned>()) {
+    const unsigned place = i / cols;
+    const unsigned begin = static_cast<unsigned>(positions.begin) % length;
+    T& out = dtable[positions.offset * cols + i];
     float sum = ToFloat(out);
-    for (; row < positions.rows; row += positions.length) {
-      sum += ToFloat(dx[row * cols + col]);
+    for (std::int64_t row = (place + length - begin) % length;
+         row < positions.rows; row += length) {
+      sum += ToFloat(dx[row * cols + i % cols]);
     }
     out = Round<T>(sum);
   }
@@ -209,27 +219,42 @@ __device__ __forceinline__ float WeightOf(const SlotArgs& a,
   return a.weights.data == nullptr ? 1.0F : ToFloat(Of<T>(a.weights)[choice]);
 }
 
-template <typename T>
-__global__ void ScatterRowsKernel(SlotArgs a) {
-  const std::int64_t count = a.rows * a.k * a.cols;
-  for (std::int64_t i = FlatIndex(); i < count; i += FlatStride()) {
-    const std::int64_t choice = i / a.cols;
-    const T* from = Of<T>(a.from) + choice / a.k * a.cols;
-    Of<T>(a.to)[Of<Index>(a.slots)[choice] * a.cols + i % a.cols] =
-        Round<T>(WeightOf<T>(a, choice) * ToFloat(from[i % a.cols]));
+template <typename Numbers>
+__global__ void ScatterRowsKernel(unsigned vectors, unsigned cols, SlotArgs a) {
+  using T = typename Numbers::Number;
+  const auto k = static_cast<unsigned>(a.k);
+  for (auto i = FlatIndex<unsigned>(); i < vectors;
+       i += FlatStride<unsigned>()) {
+    const unsigned choice = i / cols;
+    const float weight = WeightOf<T>(a, choice);
+    Numbers row = Of<Numbers>(a.from)[choice / k * cols + i % cols];
+    for (T& number : row.x) {
+      number = Round<T>(weight * ToFloat(number));
+    }
+    const std::int64_t slot = Of<Index>(a.slots)[choice];
+    Of<Numbers>(a.to)[slot * cols + i % cols] = row;
   }
 }
 
-template <typename T>
-__global__ void CombineRowsKernel(SlotArgs a) {
-  for (std::int64_t i = FlatIndex(); i < a.rows * a.cols; i += FlatStride()) {
-    float sum = 0.0F;
+template <typename Numbers>
+__global__ void CombineRowsKernel(unsigned vectors, unsigned cols, SlotArgs a) {
+  using T = typename Numbers::Number;
+  for (auto i = FlatIndex<unsigned>(); i < vectors;
+       i += FlatStride<unsigned>()) {
+    Vector<float, Numbers::kWidth> sum = {};
     for (std::int64_t j = 0; j < a.k; ++j) {
-      const std::int64_t choice = i / a.cols * a.k + j;
-      const T* from = Of<T>(a.from) + Of<Index>(a.slots)[choice] * a.cols;
-      sum += WeightOf<T>(a, choice) * ToFloat(from[i % a.cols]);
+      const std::int64_t choice = i / cols * a.k + j;
+      const std::int64_t slot = Of<Index>(a.slots)[choice];
+      const Numbers row = Of<Numbers>(a.from)[slot * cols + i % cols];
+      const float weight = WeightOf<T>(a, choice);
+      for (int n = 0; n < Numbers::kWidth; ++n) {
+        sum.x[n] += weight * ToFloat(row.x[n]);
+      }
     }
-    Of<T>(a.to)[i] = Round<T>(sum);
+    Numbers& to = Of<Numbers>(a.to)[i];
+    for (int n = 0; n < Numbers::kWidth; ++n) {
+      to.x[n] = Round<T>(sum.x[n]);
+    }
   }
 }
 
@@ -251,10 +276,11 @@ __global__ void CombineWeightsKernel(SlotArgs a, const T* dto, T* dweights) {
 }  // namespace
 
 void CudaDevice::EmbeddingForward(const EmbeddingArgs& args) {
-  WithType(args.out.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
-    LaunchFlat(EmbeddingForwardKernel<T>, args.rows * args.cols, stream_, args);
-  });
+  WithRows(args.rows, args.cols, {args.out, args.table},
+           [&](auto numbers, unsigned vectors, unsigned cols) {
+             LaunchFlat(EmbeddingForwardKernel<decltype(numbers)>, vectors,
+                        stream_, vectors, cols, args);
+           });
 }
 
 void CudaDevice::EmbeddingBackward(const EmbeddingArgs& args) {
@@ -272,11 +298,11 @@ void CudaDevice::EmbeddingBackward(const EmbeddingArgs& args) {
 
 void CudaDevice::AddPositions(const Positions& positions, std::int64_t cols,
                               Tensor table, Tensor x) {
-  WithType(x.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
-    LaunchFlat(AddPositionsKernel<T>, positions.rows * cols, stream_, positions,
-               cols, Of<T>(table), Of<T>(x));
-  });
+  WithRows(positions.rows, cols, {table, x},
+           [&](auto numbers, unsigned vectors, unsigned vector_cols) {
+             LaunchFlat(AddPositionsKernel<decltype(numbers)>, vectors, stream_,
+                        vectors, vector_cols, positions, table, x);
+           });
 }
 
 void CudaDevice::PositionsBackward(const Positions& positions,
@@ -284,8 +310,9 @@ void CudaDevice::PositionsBackward(const Positions& positions,
                                    Tensor dtable) {
   WithType(dx.width, [&](auto type) {
     using T = typename decltype(type)::Type;
-    LaunchFlat(PositionsBackwardKernel<T>, positions.length * cols, stream_,
-               positions, cols, Of<T>(dx), Of<T>(dtable));
+    const unsigned count = ShortCount(positions.length * cols);
+    LaunchFlat(PositionsBackwardKernel<T>, count, stream_, count, cols,
+               positions, Of<T>(dx), Of<T>(dtable));
   });
 }
 
@@ -326,18 +353,19 @@ void CudaDevice::RouteBackward(const RouteArgs& args) {
 }
 
 void CudaDevice::ScatterRows(const SlotArgs& args) {
-  WithType(args.from.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
-    LaunchFlat(ScatterRowsKernel<T>, args.rows * args.k * args.cols, stream_,
-               args);
-  });
+  WithRows(args.rows * args.k, args.cols, {args.from, args.to},
+           [&](auto numbers, unsigned vectors, unsigned cols) {
+             LaunchFlat(ScatterRowsKernel<decltype(numbers)>, vectors, stream_,
+                        vectors, cols, args);
+           });
 }
 
 void CudaDevice::CombineRows(const SlotArgs& args) {
-  WithType(args.from.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
-    LaunchFlat(CombineRowsKernel<T>, args.rows * args.cols, stream_, args);
-  });
+  WithRows(args.rows, args.cols, {args.from, args.to},
+           [&](auto numbers, unsigned vectors, unsigned cols) {
+             LaunchFlat(CombineRowsKernel<decltype(numbers)>, vectors, stream_,
+                        vectors, cols, args);
+           });
 }
 
 void CudaDevice::CombineWeights(const SlotArgs& args, Tensor dto,
