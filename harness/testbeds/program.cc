@@ -309,6 +309,11 @@ Testbed MakeTrainer(const ProblemSpec& problem) {
   const int scale = table.GetIntIn("scale", 1, 1);
   trials::CommandOptions options =
       trials::ReadTrialOptions(table, setup.space.knobs);
+  if (cuda && !table.Has("warmup_steps")) {
+    // The first makes plans, connections and buckets; memory of the allocator
+    // of PyTorch settles in the second, which methods do not count.
+    options.warmup_steps = 1;
+  }
   options.ranks = ReadTrainerRanks(table, cuda, setup.cluster().gpus());
   options.program = {
       TrainerPath(table, name),

@@ -83,10 +83,12 @@ TEST_F(TrainerTest, AnInvalidDeviceIsAnErrorWithItsPlace) {
 
 class TorchTrainerTest : public TrainerTest {
  protected:
-  // An interpreter that runs nothing, and reports two steps.
+  // An interpreter that runs nothing, and reports the steps of the request.
   TorchTrainerTest() {
-    Write("python", "#!/bin/sh\necho \"$@\" > " + Path("words").string() +
-                        "\nprintf 'oppa {\"step_time_s\": 0.1}\\n%.0s' 1 2\n");
+    Write("python", "#!/bin/sh\necho \"$@\" $OPPA_MAX_STEPS > " +
+                        Path("words").string() +
+                        "\nfor i in $(seq $OPPA_MAX_STEPS); do\n"
+                        "  echo 'oppa {\"step_time_s\": 0.1}'\ndone\n");
     ::setenv("TORCH_PYTHON", Path("python").c_str(), 1);
   }
   ~TorchTrainerTest() override { ::unsetenv("TORCH_PYTHON"); }
@@ -104,6 +106,14 @@ TEST_F(TorchTrainerTest, RunsTheProgramWithTheInterpreterOfTorchPython) {
               AllOf(HasSubstr("oppa-train-torch --model "),
                     HasSubstr("--backend=cpu --precision=float --scale=64"),
                     Not(HasSubstr("--memory"))));
+}
+
+TEST_F(TorchTrainerTest, OnAGpuAStepThatDoesNotCountIsAheadOfTheOthers) {
+  ASSERT_EQ(
+      RunTorch({"backend.trainer.device=cuda", "backend.trainer.ranks=one"}), 0)
+      << Printed();
+  EXPECT_THAT(Content("words"), HasSubstr(" 3\n"));
+  EXPECT_THAT(Trials("m-trainer"), HasSubstr("completed,2,"));
 }
 
 TEST_F(TorchTrainerTest, AKnobThatPyTorchLacksIsFixedAndOtherValuesAreAnError) {

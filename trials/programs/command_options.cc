@@ -139,6 +139,7 @@ CommandOptions ReadTrialOptions(const common::TomlTable& table,
   options.timeout_s = table.GetPositive("timeout_s", options.timeout_s);
   options.silence_s = table.GetPositive("silence_s", options.silence_s);
   options.patience_s = table.GetPositive("patience_s", options.patience_s);
+  options.warmup_steps = table.GetIntIn("warmup_steps", 0, 0);
   options.log_bytes = table.GetInt("log_bytes", options.log_bytes);
   if (options.log_bytes < 1 || options.log_bytes > kMostLogBytes) {
     table.Fail("log_bytes", fmt::format("log_bytes = {}: must be in [1, {}]",

@@ -34,8 +34,10 @@ struct CommandOptions {
   std::vector<std::string> rank_wrapper;  // `oppa contain`, for each rank
   double timeout_s = 3600.0;              // of a trial; > 0
   double silence_s = 600.0;               // without a report: hung; > 0
-  double patience_s = 10.0;               // from SIGTERM to SIGKILL; >= 0
-  std::int64_t log_bytes = 1 << 20;       // of the output that is kept; > 0
+  // Steps ahead of those that are requested; a part of the set-up. >= 0.
+  int warmup_steps = 0;
+  double patience_s = 10.0;          // from SIGTERM to SIGKILL; >= 0
+  std::int64_t log_bytes = 1 << 20;  // of the output that is kept; > 0
   // Strings in the output that mean out of memory.
   std::vector<std::string> out_of_memory = {
       "CUDA out of memory", "OutOfMemoryError", "HIP out of memory"};

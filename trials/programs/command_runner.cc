@@ -64,6 +64,7 @@ class RunningTrial {
                const fs::path& report)
       : options_(options),
         request_(request),
+        warmup_steps_(options.warmup_steps),
         limit_s_(std::min(request.time_limit_s, options.timeout_s)),
         log_(log, static_cast<std::size_t>(options.log_bytes)),
         report_file_(report),
@@ -246,7 +247,9 @@ class RunningTrial {
       result_.peak_memory_bytes = std::max(
           result_.peak_memory_bytes.value_or(0.0), *report.peak_memory_bytes);
     }
-    if (report.step_time_s && !IsComplete()) {
+    if (report.step_time_s && warmup_steps_ > 0) {
+      --warmup_steps_;
+    } else if (report.step_time_s && !IsComplete()) {
       if (result_.step_times_s.empty()) {
         error_.Forget();
         result_.setup_s =
@@ -296,6 +299,7 @@ class RunningTrial {
 
   const CommandOptions& options_;
   const TrialRequest& request_;
+  int warmup_steps_;  // to come
   double limit_s_;
   TrialLog log_;
   ReportFile report_file_;
@@ -330,13 +334,15 @@ Measurement CommandRunner::Run(const TrialRequest& request) {
         log_folder_.string()));
   }
   const fs::path folder = log_folder_.empty() ? TemporaryFolder() : log_folder_;
-  RenderedJob job = RenderTrial(options_, cluster_, request,
+  TrialRequest whole = request;
+  whole.max_steps += options_.warmup_steps;
+  RenderedJob job = RenderTrial(options_, cluster_, whole,
                                 fs::absolute(folder / name), as_given_);
   for (const RenderedFile& file : job.files) {
     common::ReplaceFile(file.path, file.content);
   }
   spec.words = std::move(job.words);
-  spec.environment = TrialEnvironment(options_, cluster_, request);
+  spec.environment = TrialEnvironment(options_, cluster_, whole);
   spec.environment.insert(spec.environment.end(), job.environment.begin(),
                           job.environment.end());
   spec.folder = options_.folder;

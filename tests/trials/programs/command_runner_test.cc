@@ -119,6 +119,16 @@ TEST_F(CommandRunnerTest, TheSetUpEndsWhereTheFirstStepBegins) {
   EXPECT_LT(trial.setup_s, trial.duration_s - 0.35);
 }
 
+TEST_F(CommandRunnerTest, WarmUpStepsAreRequestedInAdditionAndPartOfTheSetUp) {
+  backend_ += "warmup_steps = 2\n";
+  const Measurement trial =
+      Run("test $OPPA_MAX_STEPS = 5 && sleep 0.2 && " + kStep +
+          "echo 'oppa {\"step_time_s\": 0.05}'\n" + kStep + kStep + kStep);
+  EXPECT_THAT(trial.step_times_s, ElementsAre(0.01, 0.01, 0.01));
+  EXPECT_EQ(trial.outcome, Outcome::kCompleted);
+  EXPECT_GT(trial.setup_s, 0.15);
+}
+
 TEST_F(CommandRunnerTest, AProgramMayReportItsPeakWhileItTearsDown) {
   patience_s_ = "60";
   const Measurement trial =
