@@ -26,7 +26,7 @@ program = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader
 loader.exec_module(program)
 jobs = program.jobs
 
-# Every scheme that both programs have, and the schedule that PyTorch has alone, which changes no loss.
+# Every scheme that both programs have, and the knobs that PyTorch has alone, which change no loss.
 CASES = [
     ("tiny-qwen2", "dp=1,tp=1,pp=1"),
     ("tiny-qwen2", "dp=2,microbatches=2,dp_bucket_mb=1"),
@@ -39,6 +39,7 @@ CASES = [
     ("tiny-qwen2", "pp=2,microbatches=4,schedule=gpipe"),
     ("tiny-qwen2", "pp=2,microbatches=4,model_chunks=2"),
     ("tiny-qwen2", "dp=2,tp=2,pp=2,sp=2,zero_stage=3,microbatches=2"),
+    ("tiny-gpt2", "dp=1,compile=1"),
     ("tiny-gpt2", "dp=2,tp=2,zero_stage=1"),
     ("tiny-gpt2", "dp=2,pp=2,microbatches=2"),
     ("tiny-gpt2", "tp=2,pp=2,microbatches=2"),
@@ -85,7 +86,8 @@ class RefusalTest(unittest.TestCase):
     def test_a_configuration_that_does_not_fit_is_refused_with_the_rule(self):
         self.refuse("tp=4", "tp must divide the 6 heads")
         self.refuse("dp=3", "must divide the batch size 8")
-        self.refuse("pp=16,microbatches=8", "must not exceed the 8 layers")
+        self.refuse("pp=16,microbatches=8", "exceeds the 8 layers")
+        self.refuse("dp=2,microbatches=0", "microbatches, model_chunks must be 1 or more")
         self.refuse("tp=two", "invalid value 'two' for tp")
 
     def test_a_model_that_it_does_not_implement_is_refused(self):
@@ -126,7 +128,7 @@ class LossTest(unittest.TestCase):
                 options = [f"--report={report}", f"--precision={precision}"]
                 job = jobs.read_job(words(model, config) + options)
                 ours = self.losses(lambda: program.run_all(job), report)
-                shared = ",".join(item for item in config.split(",") if not item.startswith("schedule"))
+                shared = ",".join(item for item in config.split(",") if not item.startswith(("schedule", "compile")))
                 reference = self.losses(lambda: subprocess.run(
                     [OPPA_TRAIN, *words(model, shared), *options], stdout=subprocess.DEVNULL).returncode, report)
                 worst = max(abs(a - b) / abs(b) for a, b in zip(ours, reference, strict=True))

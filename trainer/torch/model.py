@@ -1,4 +1,6 @@
 """Models, weights and data of oppa-train in PyTorch: each a function of the seed and of names and places."""
+import functools
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -10,8 +12,7 @@ GOLDEN = 0x9E3779B97F4A7C15
 
 def signed(x):
     """A 64-bit pattern as int64, whose arithmetic wraps as that of uint64 does."""
-    x &= (1 << 64) - 1
-    return x - (1 << 64) if x >> 63 else x
+    return (x + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def shift(x, bits):
@@ -23,15 +24,12 @@ def modulo(x, size):
     return (shift(x, 1) % size * 2 + (x & 1)) % size
 
 
-def scramble(x):
+def mix(x):
+    """SplitMix64, as in trainer/random.h."""
+    x = x + signed(GOLDEN)
     x = (x ^ shift(x, 30)) * signed(0xBF58476D1CE4E5B9)
     x = (x ^ shift(x, 27)) * signed(0x94D049BB133111EB)
     return x ^ shift(x, 31)
-
-
-def mix(x):
-    """SplitMix64, as in trainer/random.h."""
-    return scramble(x + signed(GOLDEN))
 
 
 def key_of(name, seed):
@@ -39,7 +37,7 @@ def key_of(name, seed):
     state = 0xCBF29CE484222325
     for byte in name.encode():
         state = (state ^ byte) * 0x100000001B3 & ((1 << 64) - 1)
-    return scramble(torch.tensor(signed(state + (seed + 1) * GOLDEN)))
+    return mix(torch.tensor(signed(state + seed * GOLDEN)))
 
 
 @torch.no_grad()
@@ -64,36 +62,28 @@ def initialize(unit, name, seed):
             fill(weight, key_of(f"{name}.{path.removesuffix('.weight')}", seed))
 
 
-class Data:
-    """Batches as trainer/data.cc makes them; labels that do not count are -100."""
+def make_batch(job, device, step, first, count):
+    """Samples first ... of a step, inputs and labels, as trainer/data.cc makes them; labels that do not count are -100."""
+    model, length = job.model, job.length
+    samples = torch.arange(first, first + count, device=device)[:, None]
+    places = torch.arange(length + 1, device=device)
+    key = mix(torch.tensor(signed(job.seed + 1), device=device))
 
-    def __init__(self, job, device):
-        self.job, self.device = job, device
-        self.key = mix(torch.tensor(signed(job.seed + 1))).to(device)
-
-    def random(self, step, samples, position):
-        return mix(mix(self.key ^ (step * self.job.batch + samples)) ^ position)
-
-    def batch(self, step, first, count):
-        """Inputs and labels of samples first ... of a step."""
-        model, length = self.job.model, self.job.length
-        samples = torch.arange(first, first + count, device=self.device)[:, None]
-        places = torch.arange(length + 1, device=self.device)
-        if model.patch:
-            labels = modulo(self.random(step, samples, -1), model.classes)
-            values = torch.arange(length * model.patch, device=self.device)
-            bits = self.random(step, samples, values)
-            patches = (shift(bits, 48).float() / 32768 - 1) + (values % model.patch % model.classes == labels)
-            patches[:, :model.patch] = 0  # the place of the class token
-            return patches.unflatten(1, (length, model.patch)).to(torch.get_default_dtype()), labels
-        bits = self.random(step, samples, places)
-        size = model.vocabulary
-        tokens = (bits & 0xFFFFFFFF) % size * (shift(bits, 32) % size) // size
-        if model.causal:
-            return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
-        tokens = tokens[:, :-1]
-        masked = (places[:-1] + modulo(self.random(step, samples, -1), MASK_EVERY)) % MASK_EVERY == 0
-        return torch.where(masked, 0, tokens), torch.where(masked, tokens, -100)
+    def random(position):
+        return mix(mix(key ^ (step * job.batch + samples)) ^ position)
+    if model.patch:
+        labels = modulo(random(-1), model.classes)
+        values = torch.arange(length * model.patch, device=device)
+        patches = (shift(random(values), 48).float() / 32768 - 1) + (values % model.patch % model.classes == labels)
+        patches[:, :model.patch] = 0  # the place of the class token
+        return patches.unflatten(1, (length, model.patch)).to(torch.get_default_dtype()), labels
+    bits = random(places)
+    tokens = (bits & 0xFFFFFFFF) % model.vocabulary * (shift(bits, 32) % model.vocabulary) // model.vocabulary
+    if model.causal:
+        return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+    tokens = tokens[:, :-1]
+    masked = (places[:-1] + modulo(random(-1), MASK_EVERY)) % MASK_EVERY == 0
+    return torch.where(masked, 0, tokens), torch.where(masked, tokens, -100)
 
 
 def norm_of(model):
@@ -113,42 +103,32 @@ class Embedding(nn.Module):
         self.norm = norm_of(model) if model.bert else nn.Identity()
 
     def forward(self, inputs):
-        if hasattr(self, "patches"):
-            token = getattr(self, "class").expand(len(inputs), 1, -1)
-            x = torch.cat([token, self.patches(inputs[:, 1:])], 1)
-        else:
-            x = self.tokens(inputs)
+        x = self.tokens(inputs) if hasattr(self, "tokens") else torch.cat(
+            [getattr(self, "class").expand(len(inputs), 1, -1), self.patches(inputs[:, 1:])], 1)
         if self.positions is not None:
-            x = x + self.positions(torch.arange(x.shape[1], device=x.device))
-        if self.types is not None:
-            x = x + self.types(torch.zeros(1, dtype=torch.long, device=x.device))
-        return self.norm(x)
+            x = x + self.positions.weight[:x.shape[1]]
+        return self.norm(x if self.types is None else x + self.types.weight[0])
 
 
 class Attention(nn.Module):
     def __init__(self, model, recompute):
         super().__init__()
-        self.head, self.causal, self.recompute = model.head, model.causal, recompute
-        self.grouped = model.kv_heads < model.heads
+        self.head, self.recompute = model.head, recompute
+        self.core = functools.partial(F.scaled_dot_product_attention, is_causal=model.causal,
+                                      enable_gqa=model.kv_heads < model.heads)
         self.rotary = None  # a table (see rotary_table), once there is a device
-        self.q = nn.Linear(model.hidden, model.heads * model.head, bias=model.qkv_bias)
-        self.k = nn.Linear(model.hidden, model.kv_heads * model.head, bias=model.qkv_bias)
-        self.v = nn.Linear(model.hidden, model.kv_heads * model.head, bias=model.qkv_bias)
+        self.q, self.k, self.v = (nn.Linear(model.hidden, heads * model.head, bias=model.qkv_bias)
+                                  for heads in (model.heads, model.kv_heads, model.kv_heads))
         self.out = nn.Linear(model.heads * model.head, model.hidden, bias=model.out_bias)
 
     def rotate(self, x):
-        if self.rotary is None:
-            return x
         cos, sin = self.rotary
         first, second = x.to(cos.dtype).chunk(2, -1)
         return torch.cat([first * cos - second * sin, second * cos + first * sin], -1).type_as(x)
 
-    def core(self, q, k, v):
-        return F.scaled_dot_product_attention(q, k, v, is_causal=self.causal, enable_gqa=self.grouped)
-
     def forward(self, x):
         q, k, v = (part(x).unflatten(-1, (-1, self.head)).transpose(1, 2) for part in (self.q, self.k, self.v))
-        operands = self.rotate(q), self.rotate(k), v
+        operands = (self.rotate(q), self.rotate(k), v) if self.rotary else (q, k, v)
         y = checkpoint(self.core, *operands, use_reentrant=False) if self.recompute else self.core(*operands)
         return self.out(y.transpose(1, 2).flatten(2))
 
@@ -166,12 +146,11 @@ class Mlp(nn.Module):
         self.gate = nn.Linear(model.hidden, model.ffn, bias=model.ffn_bias) if model.gated else None
         self.up = nn.Linear(model.hidden, model.ffn, bias=model.ffn_bias)
         self.down = nn.Linear(model.ffn, model.hidden, bias=model.ffn_bias)
-        self.approximate = "tanh" if model.kind == "gpt2" else "none"
+        self.gelu = model.gelu
 
     def forward(self, x):
-        if self.gate is not None:
-            return self.down(F.silu(self.gate(x)) * self.up(x))
-        return self.down(F.gelu(self.up(x), approximate=self.approximate))
+        up = self.up(x)
+        return self.down(F.gelu(up, approximate=self.gelu) if self.gate is None else F.silu(self.gate(x)) * up)
 
 
 class Experts(nn.ModuleList):
@@ -201,47 +180,29 @@ class Block(nn.Module):
         self.add_module(self.feed_forward, Experts(model) if model.experts else Mlp(model))
 
     def run(self, x):
-        mlp = self.get_submodule(self.feed_forward)
-        if self.post_norm:
-            x = self.attention_norm(x + self.attention(x))
-            return self.mlp_norm(x + mlp(x))
-        x = x + self.attention(self.attention_norm(x))
-        return x + mlp(self.mlp_norm(x))
+        for norm, part in ((self.attention_norm, self.attention), (self.mlp_norm, getattr(self, self.feed_forward))):
+            x = norm(x + part(x)) if self.post_norm else x + part(norm(x))
+        return x
 
     def forward(self, x):
         return checkpoint(self.run, x, use_reentrant=False) if self.full else self.run(x)
 
 
-class Logits(nn.Linear):
-    """A linear layer whose weight may be the table of the embedding."""
-
-    def __init__(self, model, has_table):
-        super().__init__(model.hidden, model.classes or model.vocabulary, bias=bool(model.classes) or model.bert)
-        if has_table:
-            self.weight = None
-
-    def forward(self, x, table):
-        return F.linear(x, self.weight if table is None else table, self.bias)
-
-
 class Head(nn.Module):
     """The sum of the losses of all labels, [1]."""
 
-    def __init__(self, model, has_table):
+    def __init__(self, model):
         super().__init__()
         self.classifies = model.classes > 0
         self.norm = nn.Identity() if model.bert else norm_of(model)
         self.transform = nn.Linear(model.hidden, model.hidden) if model.bert else None
         self.transform_norm = norm_of(model) if model.bert else None
-        self.logits = Logits(model, has_table)
+        self.logits = nn.Linear(model.hidden, model.classes or model.vocabulary, bias=self.classifies or model.bert)
 
-    def forward(self, x, labels, table):
+    def forward(self, x, labels):
         x = self.norm(x[:, :1] if self.classifies else x)
-        if self.transform is not None:
-            x = self.transform_norm(F.gelu(self.transform(x)))
-        logits = self.logits(x, table).flatten(0, 1)
-        if logits.dtype == torch.bfloat16:
-            logits = logits.float()
+        logits = self.logits(self.transform_norm(F.gelu(self.transform(x))) if self.transform else x).flatten(0, 1)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float))
         loss = F.cross_entropy(logits, labels.flatten(), reduction="sum")
         return torch.stack([loss.to_local() if hasattr(loss, "to_local") else loss])
 
@@ -251,24 +212,17 @@ class Stage(nn.Module):
 
     def __init__(self, model, begin, end, recompute, dtype):
         super().__init__()
-        first, last = begin == 0, end == model.layers
         self.dtype = dtype  # of what stages exchange
-        self.tied = model.tied and first and last
-        self.embedding = Embedding(model) if first else None
+        self.shares = model.tied and begin == 0 and end == model.layers  # the table of the embedding with the head
+        self.embedding = Embedding(model) if begin == 0 else nn.Identity()
         self.block = nn.ModuleDict({str(i): Block(model, recompute) for i in range(begin, end)})
-        self.head = Head(model, self.tied) if last else None
-
-    def units(self):
-        """Names and modules, in the order of the forward pass."""
-        blocks = [(f"block.{i}", block) for i, block in self.block.items()]
-        ends = [(name, getattr(self, name)) for name in ("embedding", "head")]
-        return [unit for unit in (ends[0], *blocks, ends[1]) if unit[1] is not None]
+        self.head = Head(model) if end == model.layers else None
+        if self.shares:
+            self.head.logits.weight = None
 
     def forward(self, x, labels=None):
-        if self.embedding is not None:
-            x = self.embedding(x)
+        x = self.embedding(x)
         for block in self.block.values():
             x = block(x)
-        if self.head is None:
-            return x.to(self.dtype)
-        return self.head(x, labels, self.embedding.tokens.weight if self.tied else None)
+        shared = {"logits.weight": self.embedding.tokens.weight} if self.shares else {}
+        return torch.func.functional_call(self.head, shared, (x, labels)) if self.head else x.to(self.dtype)
