@@ -36,10 +36,9 @@ struct Warp {
 // are intercepted by the sanitizers, which expect one stack per thread.
 using Place = std::array<void*, 5>;
 
-// One thread of the running block. Only its start is a system call: a switch
-// between threads is a jump.
+// One thread of the running block, and after it of the next one. Only its first
+// start is a system call: a switch between threads is a jump.
 struct Fiber {
-  ucontext_t context{};
   Place place{};
   std::unique_ptr<unsigned char[]> stack;
   bool started = false;
@@ -83,12 +82,6 @@ struct BlockState {
 };
 thread_local BlockState state;
 
-void RunBody() {
-  (*state.body)();
-  state.fibers[state.running].done = true;
-  __builtin_longjmp(state.scheduler.data(), 1);
-}
-
 void Yield() {
   Fiber& self = state.fibers[state.running];
   if (__builtin_setjmp(self.place.data()) == 0) {
@@ -96,19 +89,35 @@ void Yield() {
   }
 }
 
+void RunBodies() {
+  while (true) {
+    (*state.body)();
+    state.fibers[state.running].done = true;
+    Yield();
+  }
+}
+
+[[noreturn]] void Enter(Fiber& fiber) {
+  if (!fiber.started) {
+    fiber.started = true;
+    ucontext_t context;
+    ::getcontext(&context);
+    context.uc_stack.ss_sp = fiber.stack.get();
+    context.uc_stack.ss_size = kStackBytes;
+    context.uc_link = nullptr;
+    ::makecontext(&context, RunBodies, 0);
+    ::setcontext(&context);
+  }
+  __builtin_longjmp(fiber.place.data(), 1);
+}
+
 // Runs a thread until it waits or ends.
 void Resume(unsigned thread) {
-  Fiber& fiber = state.fibers[thread];
   state.running = thread;
   threadIdx = {thread, 0, 0};
-  if (__builtin_setjmp(state.scheduler.data()) != 0) {
-    return;
+  if (__builtin_setjmp(state.scheduler.data()) == 0) {
+    Enter(state.fibers[thread]);
   }
-  if (fiber.started) {
-    __builtin_longjmp(fiber.place.data(), 1);
-  }
-  fiber.started = true;
-  ::setcontext(&fiber.context);
 }
 
 void Wait(Barrier& barrier) {
@@ -130,13 +139,7 @@ void RunBlock(unsigned threads) {
   }
   state.barrier = {0, threads, 0};
   for (unsigned t = 0; t < threads; ++t) {
-    Fiber& fiber = state.fibers[t];
-    fiber.started = fiber.done = false;
-    ::getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.get();
-    fiber.context.uc_stack.ss_size = kStackBytes;
-    fiber.context.uc_link = nullptr;
-    ::makecontext(&fiber.context, RunBody, 0);
+    state.fibers[t].done = false;
   }
   // Any order is right. Each step is odd, so that all threads have their turn.
   const char* order = std::getenv("OPPA_EMULATION_ORDER");
@@ -169,8 +172,10 @@ void RunBlocks(unsigned x, unsigned y, unsigned z, unsigned threads,
         std::make_unique<unsigned char[]>(kStackBytes);
   }
   state.body = &body;
-  state.shared = std::make_unique<Guarded>(shared_bytes);
-  std::memset(state.shared->data(), 0xff, shared_bytes);  // not a number
+  if (shared_bytes > 0) {
+    state.shared = std::make_unique<Guarded>(shared_bytes);
+    std::memset(state.shared->data(), 0xff, shared_bytes);  // not a number
+  }
   gridDim = {x, y, z};
   blockDim = {threads, 1, 1};
   for (unsigned k = 0; k < z; ++k) {
