@@ -195,10 +195,11 @@ TEST(EmulatedCard, ResultsAreTheSameEachTime) {
             TrainEmulated(job, "bf16").losses);
 }
 
-// A missing barrier shows as a result that depends on the order.
+// A missing barrier shows as a result that depends on the order. These two
+// models run every kernel.
 TEST(EmulatedCard, ResultsDoNotDependOnTheOrderOfThreads) {
   OPPA_SKIP_IF_SANITIZED();
-  for (const std::string_view type : {"qwen2", "gpt2", "mixtral"}) {
+  for (const std::string_view type : {"gpt2", "mixtral"}) {
     const Job job = SmallJob(type, "dp=1,tp=1,pp=1");
     const std::vector<double> forward = TrainEmulated(job, "bf16").losses;
     for (const char* order : {"reverse", "mixed"}) {
