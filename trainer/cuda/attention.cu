@@ -210,9 +210,8 @@ std::int64_t AttentionStatisticsBytes(const AttentionShape& shape) {
 
 void PlainAttentionForward(const AttentionArgs& args, cudaStream_t stream) {
   const AttentionShape& shape = args.shape;
-  WithType(args.q.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
-    Launch(ForwardKernel<T>,
+  WithType(args.q.width, [&](auto number) {
+    Launch(ForwardKernel<decltype(number)>,
            GridOf(shape.queries, shape.heads, shape.batch, shape.keys), stream,
            AttentionSizes(shape), args);
   });
@@ -221,8 +220,8 @@ void PlainAttentionForward(const AttentionArgs& args, cudaStream_t stream) {
 void PlainAttentionBackward(const AttentionArgs& args, cudaStream_t stream) {
   const AttentionShape& shape = args.shape;
   const AttentionSizes sizes(shape);
-  WithType(args.q.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
+  WithType(args.q.width, [&](auto number) {
+    using T = decltype(number);
     Launch(DeltaKernel<T>,
            Grid{shape.queries * shape.heads, 1, shape.batch, 32}, stream, sizes,
            args);

@@ -31,10 +31,9 @@ __global__ void ReduceBuffersKernel(bool maximum, std::int64_t size,
 void ReduceBuffers(bool maximum, int width, std::int64_t size,
                    std::int64_t part, const Buffers& from, const Buffers& to,
                    cudaStream_t stream) {
-  WithType(width, [&](auto type) {
-    using T = typename decltype(type)::Type;
-    LaunchFlat(ReduceBuffersKernel<T>, size, stream, maximum, size, part, from,
-               to);
+  WithType(width, [&](auto number) {
+    LaunchFlat(ReduceBuffersKernel<decltype(number)>, size, stream, maximum,
+               size, part, from, to);
   });
 }
 

@@ -32,11 +32,9 @@ __global__ void ConvertKernel(std::int64_t vectors, Tensor from, Tensor to) {
 template <bool kAdds>
 void Convert(Tensor from, Tensor to, cudaStream_t stream) {
   WithTypes(from.width, to.width, [&](auto in, auto out) {
-    using From = typename decltype(in)::Type;
-    using To = typename decltype(out)::Type;
     WithVectors<4>(from.size, {from, to}, [&](auto width) {
-      LaunchFlat(ConvertKernel<From, To, width(), kAdds>, from.size / width(),
-                 stream, from.size / width(), from, to);
+      LaunchFlat(ConvertKernel<decltype(in), decltype(out), width(), kAdds>,
+                 from.size / width(), stream, from.size / width(), from, to);
     });
   });
 }
@@ -214,8 +212,8 @@ void CudaDevice::WaitFor(const Mark& mark) {
 }
 
 void CudaDevice::Generate(const Slab& slab, Tensor to) {
-  WithType(to.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
+  WithType(to.width, [&](auto number) {
+    using T = decltype(number);
     LaunchFlat(GenerateKernel<T>, to.size, stream_, slab, Of<T>(to));
   });
 }
@@ -286,15 +284,13 @@ void CudaDevice::Adam(const AdamArgs& args) {
       static_cast<float>(1.0 / (1.0 - std::pow(options.beta1, options.step))),
       static_cast<float>(1.0 / (1.0 - std::pow(options.beta2, options.step)))};
   WithTypes(args.gradient.width, args.weights.width, [&](auto in, auto out) {
-    using Gradient = typename decltype(in)::Type;
-    using Weight = typename decltype(out)::Type;
     WithVectors<4>(args.gradient.size,
                    {args.gradient, args.first_moment, args.second_moment,
                     args.master, args.weights},
                    [&](auto width) {
-                     LaunchFlat(AdamKernel<Gradient, Weight, width()>,
-                                args.gradient.size / width(), stream_, adam,
-                                args);
+                     LaunchFlat(
+                         AdamKernel<decltype(in), decltype(out), width()>,
+                         args.gradient.size / width(), stream_, adam, args);
                    });
   });
 }

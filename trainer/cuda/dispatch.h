@@ -14,23 +14,18 @@
 namespace trainer::cuda {
 
 template <typename T>
-struct TypeTag {
-  using Type = T;
-};
-
-template <typename T>
 [[nodiscard]] __host__ __device__ __forceinline__ T* Of(const Tensor& tensor) {
   return reinterpret_cast<T*>(tensor.data);
 }
 
-// Calls f(TypeTag<T>()) with the type of that width.
+// Calls f(T()) with the type of that width.
 // Errors: throws std::invalid_argument for another width.
 template <typename F>
 void WithType(int width, const F& f) {
   if (width == 2) {
-    f(TypeTag<Bf16>());
+    f(Bf16());
   } else if (width == 4) {
-    f(TypeTag<float>());
+    f(0.0F);
   } else {
     throw std::invalid_argument("no numbers of " + std::to_string(width) +
                                 " bytes on this device");
@@ -70,8 +65,8 @@ inline unsigned ShortCount(std::int64_t count) {
 template <typename F>
 void WithRows(std::int64_t rows, std::int64_t cols,
               std::initializer_list<Tensor> tensors, const F& f) {
-  WithType(tensors.begin()->width, [&](auto type) {
-    using T = typename decltype(type)::Type;
+  WithType(tensors.begin()->width, [&](auto number) {
+    using T = decltype(number);
     WithVectors<16 / static_cast<int>(sizeof(T))>(
         cols, tensors, [&](auto width) {
           f(Vector<T, width()>(), ShortCount(rows * cols / width()),

@@ -27,8 +27,8 @@ class EmulatedGemm final : public GemmRunner {
  public:
   void Run(const GemmShape& shape, Tensor a, Tensor b, Tensor c, Tensor bias,
            cudaStream_t /*stream*/) override {
-    WithType(c.width, [&](auto type) {
-      using T = typename decltype(type)::Type;
+    WithType(c.width, [&](auto number) {
+      using T = decltype(number);
       Multiply(shape, Of<T>(a), Of<T>(b), Of<T>(c), Of<T>(bias));
     });
   }

@@ -139,9 +139,8 @@ __global__ void ColumnSumKernel(NormArgs a) {
 }
 
 void ColumnSum(const NormArgs& args, cudaStream_t stream) {
-  WithType(args.dy.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
-    Launch(ColumnSumKernel<T>,
+  WithType(args.dy.width, [&](auto number) {
+    Launch(ColumnSumKernel<decltype(number)>,
            Grid{(args.cols + 31) / 32, 1, 1, 32 * kColumnGroups}, stream, args);
   });
 }
@@ -330,13 +329,12 @@ void CudaDevice::ActivationBackward(const ActivationArgs& args) {
 
 void CudaDevice::Rotate(const RotateArgs& args) {
   const std::int64_t half = args.head_size / 2;
-  WithType(args.x.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
+  WithType(args.x.width, [&](auto number) {
     WithVectors<4>(half | args.stride, {args.x, args.table}, [&](auto width) {
       const unsigned vectors =
           ShortCount(args.positions.rows * args.heads * half / width());
-      LaunchFlat(RotateKernel<Vector<T, width()>>, vectors, stream_, vectors,
-                 half / width(), args);
+      LaunchFlat(RotateKernel<Vector<decltype(number), width()>>, vectors,
+                 stream_, vectors, half / width(), args);
     });
   });
 }

@@ -290,9 +290,9 @@ void CudaDevice::EmbeddingBackward(const EmbeddingArgs& args) {
   }
   LaunchFlat(LinkTokensKernel, args.rows, stream_, args.rows,
              Of<Index>(args.tokens), next);
-  WithType(args.dout.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
-    Launch(EmbeddingBackwardKernel<T>, Grid{args.rows}, stream_, args, next);
+  WithType(args.dout.width, [&](auto number) {
+    Launch(EmbeddingBackwardKernel<decltype(number)>, Grid{args.rows}, stream_,
+           args, next);
   });
 }
 
@@ -308,8 +308,8 @@ void CudaDevice::AddPositions(const Positions& positions, std::int64_t cols,
 void CudaDevice::PositionsBackward(const Positions& positions,
                                    std::int64_t cols, Tensor dx,
                                    Tensor dtable) {
-  WithType(dx.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
+  WithType(dx.width, [&](auto number) {
+    using T = decltype(number);
     const unsigned count = ShortCount(positions.length * cols);
     LaunchFlat(PositionsBackwardKernel<T>, count, stream_, count, cols,
                positions, Of<T>(dx), Of<T>(dtable));
@@ -317,38 +317,34 @@ void CudaDevice::PositionsBackward(const Positions& positions,
 }
 
 void CudaDevice::LossMaxima(const LossArgs& args) {
-  WithType(args.logits.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
-    Launch(LossMaximaKernel<T>, Grid{args.rows}, stream_, args);
+  WithType(args.logits.width, [&](auto number) {
+    Launch(LossMaximaKernel<decltype(number)>, Grid{args.rows}, stream_, args);
   });
 }
 
 void CudaDevice::LossSums(const LossArgs& args) {
-  WithType(args.logits.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
-    Launch(LossSumsKernel<T>, Grid{args.rows}, stream_, args);
+  WithType(args.logits.width, [&](auto number) {
+    Launch(LossSumsKernel<decltype(number)>, Grid{args.rows}, stream_, args);
   });
 }
 
 void CudaDevice::LossBackward(const LossArgs& args) {
   Launch(LossTotalKernel, Grid{1}, stream_, args);
-  WithType(args.logits.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
-    Launch(LossGradientKernel<T>, Grid{args.rows}, stream_, args);
+  WithType(args.logits.width, [&](auto number) {
+    Launch(LossGradientKernel<decltype(number)>, Grid{args.rows}, stream_,
+           args);
   });
 }
 
 void CudaDevice::RouteForward(const RouteArgs& args) {
-  WithType(args.logits.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
-    LaunchFlat(RouteForwardKernel<T>, args.rows, stream_, args);
+  WithType(args.logits.width, [&](auto number) {
+    LaunchFlat(RouteForwardKernel<decltype(number)>, args.rows, stream_, args);
   });
 }
 
 void CudaDevice::RouteBackward(const RouteArgs& args) {
-  WithType(args.weights.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
-    LaunchFlat(RouteBackwardKernel<T>, args.rows, stream_, args);
+  WithType(args.weights.width, [&](auto number) {
+    LaunchFlat(RouteBackwardKernel<decltype(number)>, args.rows, stream_, args);
   });
 }
 
@@ -370,8 +366,8 @@ void CudaDevice::CombineRows(const SlotArgs& args) {
 
 void CudaDevice::CombineWeights(const SlotArgs& args, Tensor dto,
                                 Tensor dweights) {
-  WithType(args.from.width, [&](auto type) {
-    using T = typename decltype(type)::Type;
+  WithType(args.from.width, [&](auto number) {
+    using T = decltype(number);
     Launch(CombineWeightsKernel<T>, Grid{args.rows * args.k}, stream_, args,
            Of<T>(dto), Of<T>(dweights));
   });
