@@ -109,18 +109,6 @@ TEST(Plan, EachRecomputedLayerCostsTimeAndSavesMemory) {
   }
 }
 
-TEST(Plan, StagesMayHaveSizesOfTheirOwn) {
-  const Simulator simulator = Small();
-  Plan plan = UniformPlan(ParseParallelConfig("dp=4,pp=2,microbatches=4"), 8);
-  plan.stages[0] = {.dp = 1, .tp = 4};
-  const StepReport report = simulator.Simulate(plan);
-  EXPECT_NEAR(report.time.Total(), report.step_time_s,
-              1e-9 * report.step_time_s);
-  // The first stage's tensor parallelism is seen where it is critical, and all
-  // eight GPUs are used.
-  EXPECT_EQ(GpusOfType(plan, 0), 8);
-}
-
 TEST(Plan, AFasterGpuTypeForHalfTheStagesIsFasterThanNone) {
   Cluster fast = SmallCluster();
   fast.name = "fast";
@@ -307,14 +295,6 @@ TEST(PlanRequest, WrappersPassThePlanOn) {
   const Measurement measurement =
       runner.Run({.candidate = plan, .max_steps = 3});
   EXPECT_DOUBLE_EQ(measurement.step_times_s.back(), 1.0 / exact);
-}
-
-TEST(PlanRequest, LandscapesAndTablesRefusePlans) {
-  const TrialRequest request{.candidate = FourStages()};
-  LandscapeRunner landscape(std::make_unique<Simulator>(Small()), nullptr);
-  EXPECT_THROW((void)landscape.Run(request), std::logic_error);
-  EXPECT_THROW(request.candidate.RejectPlan("replay"), std::logic_error);
-  EXPECT_NO_THROW(Candidate().RejectPlan("replay"));
 }
 
 TEST(Plan, TypesAreFilledOneAfterTheOther) {

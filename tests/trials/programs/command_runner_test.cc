@@ -194,27 +194,23 @@ TEST_F(CommandRunnerTest, ARuleThatStopsATrialEndsItsProcesses) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
-TEST_F(CommandRunnerTest, AHangingTrialIsTimedOut) {
-  backend_ += "silence_s = 0.3\n";
-  const Measurement trial = Run(kStep + "trap '' TERM; sleep 60\n");
-  EXPECT_EQ(trial.outcome, Outcome::kTimedOut);
-  EXPECT_THAT(trial.message, HasSubstr("hangs: no report for 0.3 s"));
-  EXPECT_THAT(trial.step_times_s, ElementsAre(0.01));
-}
-
-TEST_F(CommandRunnerTest, TheTimeLimitIsNotPassed) {
+TEST_F(CommandRunnerTest, TheLimitThatEndsATrialIsNamed) {
   request_.time_limit_s = 0.4;
-  const Measurement trial = Run("trap '' TERM; while :; do sleep 0.05; done\n");
+  Measurement trial = Run("trap '' TERM; while :; do sleep 0.05; done\n");
   EXPECT_EQ(trial.outcome, Outcome::kTimedOut);
   EXPECT_LE(trial.duration_s, 0.4);
   EXPECT_EQ(trial.message, "cut off at the time limit");
-}
-
-TEST_F(CommandRunnerTest, TheTimeoutOfTheManifestIsNamed) {
-  backend_ += "timeout_s = 0.3\n";
-  const Measurement trial = Run("sleep 60\n");
-  EXPECT_EQ(trial.outcome, Outcome::kTimedOut);
-  EXPECT_EQ(trial.message, "cut off after 0.3 s (backend.timeout_s)");
+  request_.time_limit_s = 60.0;
+  for (const auto& [setting, message] :
+       {std::pair("silence_s", "hangs: no report for 0.3 s"),
+        std::pair("timeout_s", "cut off after 0.3 s (backend.timeout_s)")}) {
+    backend_ =
+        std::string("program = [\"./train.sh\"]\n") + setting + " = 0.3\n";
+    trial = Run(kStep + "trap '' TERM; sleep 60\n");
+    EXPECT_EQ(trial.outcome, Outcome::kTimedOut);
+    EXPECT_THAT(trial.message, HasSubstr(message));
+    EXPECT_THAT(trial.step_times_s, ElementsAre(0.01));
+  }
 }
 
 TEST_F(CommandRunnerTest, OutOfMemoryIsSeenInTheReportAndInTheOutput) {

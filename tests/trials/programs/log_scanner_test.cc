@@ -15,58 +15,66 @@ namespace trials::log_scanner_test {
 
 constexpr StepSizes kSizes = {64, 4096, 8};
 
-TEST(LogScanner, ReadsStepTimeAndMemoryOfMegatron) {
-  const Adapter adapter = Adapter::Find("megatron-lm");
-  LogScanner scanner(adapter.log(), kSizes, 0.0);
-  const auto step = scanner.Read(
-      " [2026-04-27 00:00:01.123456] iteration        1/       3 | consumed "
-      "samples:           64 | elapsed time per iteration (ms): 4012.5 | "
-      "throughput per GPU (TFLOP/s/GPU): 40.4 | learning rate: 1.000000E-04 | "
-      "global batch size:    64 | lm loss: 3.000000E+00 | loss scale: 1.0 |",
-      1.0);
-  ASSERT_TRUE(step.has_value());
-  EXPECT_DOUBLE_EQ(*step->step_time_s, 4.0125);
-  const auto memory = scanner.Read(
-      "[Rank 0] (after 1 iterations) memory (MB) | allocated: 1024.00 | max "
-      "allocated: 2048.00 | reserved: 3000.00 | max reserved: 3000.00",
-      1.1);
-  ASSERT_TRUE(memory.has_value());
-  EXPECT_DOUBLE_EQ(*memory->peak_memory_bytes, 2147483648.0);
-}
-
-TEST(LogScanner, TurnsTokensPerSecondOfTorchtitanIntoStepTimesOfOneRank) {
-  const Adapter adapter = Adapter::Find("torchtitan");
-  LogScanner scanner(adapter.log(), kSizes, 0.0);
-  const std::string line =
+TEST(LogScanner, ReadsStepTimeAndMemoryOfEachFramework) {
+  const std::string titan =
       "[rank3]:[titan] 2026-02-24 19:46:17,508 - root - INFO - "
       "\x1b[31mstep:  4  \x1b[32mloss:  7.62585  \x1b[33mgrad_norm: 26.6250  "
       "\x1b[36mmemory: 66.91GiB(37.51%)  \x1b[34mtps: 8,192  \x1b[36mtflops: "
       "314.71  \x1b[35mmfu: 13.99%\x1b[39m";
-  const auto step = scanner.Read(line, 1.0);
-  ASSERT_TRUE(step.has_value());
-  EXPECT_DOUBLE_EQ(*step->step_time_s, 64.0 * 4096 / (8192 * 8));
-  EXPECT_NEAR(*step->peak_memory_bytes, 66.91 * 1073741824, 1.0);
-  const auto other_rank = scanner.Read(line, 1.0);
-  ASSERT_TRUE(other_rank.has_value());
-  EXPECT_FALSE(other_rank->step_time_s);
-}
-
-TEST(LogScanner, ReadsNumbersOfNanotronWithSuffixes) {
-  const Adapter adapter = Adapter::Find("nanotron");
-  LogScanner scanner(adapter.log(), kSizes, 0.0);
-  const auto step = scanner.Read(
-      "01/01/2026 12:00:00 [INFO|DP=0|TP=0]: iteration: 5 / 15 | "
-      "consumed_tokens: 1.31M | time_per_iteration_ms: 1.22K | "
-      "tokens_per_sec: 215K | tokens_per_sec_per_gpu: 26.9K",
-      1.0);
-  ASSERT_TRUE(step.has_value());
-  EXPECT_DOUBLE_EQ(*step->step_time_s, 1.22);
-  const auto memory = scanner.Read(
-      " Memory usage: 1.00MiB. Peak allocated 456.50MiB. Peak reserved: "
-      "500.00MiB",
-      1.0);
-  ASSERT_TRUE(memory.has_value());
-  EXPECT_DOUBLE_EQ(*memory->peak_memory_bytes, 456.5 * 1048576);
+  const struct {
+    const char* adapter;
+    std::vector<std::string> lines;
+    double step_time_s, memory_bytes;
+  } cases[] = {
+      {"megatron-lm",
+       {" [2026-04-27 00:00:01.123456] iteration        1/       3 | consumed "
+        "samples:           64 | elapsed time per iteration (ms): 4012.5 | "
+        "throughput per GPU (TFLOP/s/GPU): 40.4 | learning rate: 1.000000E-04 "
+        "| global batch size:    64 | lm loss: 3.000000E+00 | loss scale: 1.0 "
+        "|",
+        "[Rank 0] (after 1 iterations) memory (MB) | allocated: 1024.00 | max "
+        "allocated: 2048.00 | reserved: 3000.00 | max reserved: 3000.00"},
+       4.0125,
+       2048.0 * 1048576},
+      // Two ranks print their tokens per second.
+      {"torchtitan",
+       {titan, titan},
+       64.0 * 4096 / (8192 * 8),
+       66.91 * 1073741824},
+      {"nanotron",
+       {"01/01/2026 12:00:00 [INFO|DP=0|TP=0]: iteration: 5 / 15 | "
+        "consumed_tokens: 1.31M | time_per_iteration_ms: 1.22K | "
+        "tokens_per_sec: 215K | tokens_per_sec_per_gpu: 26.9K",
+        " Memory usage: 1.00MiB. Peak allocated 456.50MiB. Peak reserved: "
+        "500.00MiB"},
+       1.22,
+       456.5 * 1048576},
+      // The first line has no step time.
+      {"deepspeed",
+       {"[2026-01-01 02:45:40,722] [INFO] [logging.py:96:log_dist] [Rank 0] "
+        "step=3, skipped=0, lr=[1.5e-07], mom=[(0.9, 0.999)]",
+        "[2026-01-01 02:45:40,722] [INFO] [timer.py:260:stop] "
+        "epoch=0/micro_step=3/global_step=3, RunningAvgSamplesPerSec=74.6, "
+        "CurrSamplesPerSec=128.0, MemAllocated=4.75GB, MaxMemAllocated=15.5GB"},
+       0.5,
+       15.5 * 1073741824}};
+  for (const auto& each : cases) {
+    SCOPED_TRACE(each.adapter);
+    const Adapter adapter = Adapter::Find(each.adapter);
+    LogScanner scanner(adapter.log(), kSizes, 0.0);
+    std::vector<double> steps;
+    double memory_bytes = 0.0;
+    for (const std::string& line : each.lines) {
+      const auto report = scanner.Read(line, 1.0).value_or(TrialReport());
+      if (report.step_time_s) {
+        steps.push_back(*report.step_time_s);
+      }
+      memory_bytes = report.peak_memory_bytes.value_or(memory_bytes);
+    }
+    ASSERT_EQ(steps.size(), 1U);
+    EXPECT_DOUBLE_EQ(steps[0], each.step_time_s);
+    EXPECT_NEAR(memory_bytes, each.memory_bytes, 1.0);
+  }
 }
 
 std::optional<double> TimeIn(const std::string& pattern,
@@ -99,24 +107,6 @@ TEST(LogScanner, TakesLinearTimeForEveryPattern) {
             std::nullopt);
   EXPECT_EQ(TimeIn("took ((?:1|2)+)", "took " + std::string(4000, '1')),
             std::nullopt);
-}
-
-TEST(LogScanner, ReadsSamplesPerSecondOfDeepSpeedNextToItsStepLine) {
-  const Adapter adapter = Adapter::Find("deepspeed");
-  LogScanner scanner(adapter.log(), kSizes, 0.0);
-  EXPECT_FALSE(
-      scanner.Read("[2026-01-01 02:45:40,722] [INFO] "
-                   "[logging.py:96:log_dist] [Rank 0] step=3, skipped=0, "
-                   "lr=[1.5e-07], mom=[(0.9, 0.999)]",
-                   1.0));
-  const auto step = scanner.Read(
-      "[2026-01-01 02:45:40,722] [INFO] [timer.py:260:stop] "
-      "epoch=0/micro_step=3/global_step=3, RunningAvgSamplesPerSec=74.6, "
-      "CurrSamplesPerSec=128.0, MemAllocated=4.75GB, MaxMemAllocated=15.5GB",
-      1.0);
-  ASSERT_TRUE(step.has_value());
-  EXPECT_DOUBLE_EQ(*step->step_time_s, 0.5);
-  EXPECT_DOUBLE_EQ(*step->peak_memory_bytes, 15.5 * 1073741824);
 }
 
 TEST(LogScanner, MeasuresTheTimeBetweenLinesThatEndASteps) {

@@ -14,15 +14,6 @@ GpuModel Model16() {
   return GpuModel(SmallCluster().gpu, Precision::kBf16, kLaunch_s);
 }
 
-TEST(GpuModel, LargeProductsApproachTheReachableRateAndNeverPassIt) {
-  const double reachable =
-      111e12 * FindGpuArchitecture("ampere_ga102").tensor_fraction;
-  const Gemm gemm{1, 8192, 8192, 8192};
-  const double rate = gemm.Flop() / Model16().GemmTime(gemm);
-  EXPECT_LT(rate, reachable);
-  EXPECT_GT(rate, 0.95 * reachable);
-}
-
 TEST(GpuModel, OneTileTooManyCostsAWholeWave) {
   // 64 multiprocessors: 8 x 8 tiles of 256 x 128 are one wave.
   const GpuModel gpu = Model16();

@@ -39,18 +39,6 @@ TEST(GradientSync, ATensorThatNoLongerFitsClosesTheBucket) {
   EXPECT_EQ(buckets({}, 6), 0.0);
 }
 
-TEST(GradientSync, SmallBucketsPayPerBucketAndHugeOnesLoseTheOverlap) {
-  const Framework framework;
-  const auto total_s = [&](double bucket_bytes) {
-    const SyncTime time = ReduceGradients(
-        Modules(0.01), Link(), {.bucket_bytes = bucket_bytes, .overlap = true},
-        framework);
-    return time.exposed_s + time.overhead_s;
-  };
-  EXPECT_GT(total_s(1.0), total_s(10 * kMega));
-  EXPECT_GT(total_s(1e12), total_s(10 * kMega));
-}
-
 TEST(GradientSync, AGatherHidesBehindForwardButForItsFirstBucket) {
   const Framework framework;
   const GatherPlan plan =

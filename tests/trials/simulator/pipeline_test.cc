@@ -213,18 +213,6 @@ TEST(Pipeline, FollowsAScheduleWorkedOutByHand) {
   EXPECT_DOUBLE_EQ(stages[1].end_s, 8.5);
 }
 
-TEST(Pipeline, OverlappedTransfersAreNeverSlower) {
-  for (const int chunks : {2, 4}) {
-    const PipelineShape shape{4, 8, chunks};
-    PipelineTimes times = Uniform(shape, 0.3);
-    const double waited_s = End(RunPipeline(shape, times));
-    times.overlap = true;
-    const double overlapped_s = End(RunPipeline(shape, times));
-    EXPECT_LT(overlapped_s, waited_s);
-    EXPECT_GE(overlapped_s, End(RunPipeline(shape, Uniform(shape))));
-  }
-}
-
 // Over all actions. With a split backward pass, only the gradients of weights
 // free what a microbatch keeps.
 double PeakOfAllActions(const PipelineShape& shape, int stage,

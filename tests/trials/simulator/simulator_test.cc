@@ -271,16 +271,6 @@ TEST(Simulator, TheVocabularyHeadMakesTheLastStageCritical) {
   EXPECT_GT(report.time.head_s, report.time.forward_s);
 }
 
-TEST(Simulator, AStatedMicroBatchSizeMustMakeUpTheBatch) {
-  const Simulator simulator = Small();
-  EXPECT_EQ(simulator.Simulate(Config("dp=8,microbatches=8,micro_batch_size=1"))
-                .step_time_s,
-            simulator.Simulate(Config("dp=8,microbatches=8")).step_time_s);
-  EXPECT_THROW((void)simulator.Simulate(
-                   Config("dp=8,microbatches=8,micro_batch_size=4")),
-               std::invalid_argument);
-}
-
 TEST(Simulator, RefusesWhatIsNoConfigurationOfTheProblem) {
   const Simulator simulator = Small();
   for (const std::string text :

@@ -230,35 +230,6 @@ TEST_F(ReplayTableTest, UnknownScenarioAndMissingFileAreErrors) {
                common::InputError);
 }
 
-// The tables themselves belong to their publishers; see docs/replay_tables.md.
-TEST_F(ReplayTableTest, PublishedTablesCanBeReadWhole) {
-  const char* data = std::getenv(kDataVariable);
-  if (data == nullptr || !std::filesystem::is_directory(data)) {
-    GTEST_SKIP() << "OPPA_DATA does not name a folder of measured tables";
-  }
-  int scenarios = 0;
-  for (const auto* name : {"ultrascale.csv", "vtrain.csv"}) {
-    const auto path = std::filesystem::path(data) / "measured" / name;
-    if (!std::filesystem::is_regular_file(path)) {
-      continue;
-    }
-    for (const std::string& scenario : ScenarioNames(path)) {
-      const ReplayTable table = ReplayTable::Read(path, scenario);
-      EXPECT_EQ(table.Warning(), "");
-      const SearchSpace space(table.configs());  // throws on repeats
-      EXPECT_FALSE(space.cells().empty());
-      for (const ReplayRow& row : table.rows()) {
-        EXPECT_EQ(row.candidate.config().dp * row.candidate.config().tp *
-                      row.candidate.config().pp,
-                  table.gpus());
-        EXPECT_EQ(row.out_of_memory, std::isnan(row.step_time_s));
-      }
-      ++scenarios;
-    }
-  }
-  EXPECT_GT(scenarios, 0) << "no table under " << data << "/measured";
-}
-
 // Of the first stage, with the sizes of all stages that they share.
 TEST_F(ReplayTableTest, ARowOfAPlanHasTheConfigurationOfItsFirstStage) {
   const ReplayTable table = ReplayTable::Read(

@@ -18,31 +18,31 @@ Measurement RunLimited(double limit_s, Outcome inner = Outcome::kCompleted,
   return runner.Run(request);
 }
 
-TEST(TimeLimitedRunner, AnAmpleLimitChangesNothing) {
-  const Measurement measurement = RunLimited(100.0);
-  EXPECT_EQ(measurement.outcome, Outcome::kCompleted);
-  EXPECT_EQ(measurement.step_times_s.size(), 5u);
-  EXPECT_DOUBLE_EQ(measurement.duration_s, 17.0);
-}
-
-TEST(TimeLimitedRunner, KeepsOnlyTheStepsThatFit) {
-  const Measurement measurement = RunLimited(13.5);
-  EXPECT_EQ(measurement.outcome, Outcome::kTimedOut);
-  EXPECT_EQ(measurement.step_times_s.size(), 3u);
-  EXPECT_DOUBLE_EQ(measurement.duration_s, 13.5);
-}
-
-TEST(TimeLimitedRunner, ASetUpBeyondTheLimitRunsNoStep) {
-  const Measurement measurement = RunLimited(9.0);
-  EXPECT_EQ(measurement.outcome, Outcome::kTimedOut);
-  EXPECT_TRUE(measurement.step_times_s.empty());
-  EXPECT_DOUBLE_EQ(measurement.duration_s, 9.0);
-}
-
-TEST(TimeLimitedRunner, FinishedStepsCountThoughTearDownDoesNotFit) {
-  const Measurement measurement = RunLimited(15.5);
-  EXPECT_EQ(measurement.outcome, Outcome::kCompleted);
-  EXPECT_DOUBLE_EQ(measurement.duration_s, 15.5);
+// Five steps of 1 s after a set-up of 10 s, before a tear-down of 2 s. A
+// failure takes a minute less.
+TEST(TimeLimitedRunner, KeepsWhatFitsAndTheOutcomeThatWasFoundInTime) {
+  const struct {
+    double limit_s;
+    Outcome inner, outcome;
+    std::size_t steps;
+    double duration_s;
+    bool has_peak;
+  } cases[] = {
+      {100.0, Outcome::kCompleted, Outcome::kCompleted, 5, 17.0, true},
+      {15.5, Outcome::kCompleted, Outcome::kCompleted, 5, 15.5, true},
+      {13.5, Outcome::kCompleted, Outcome::kTimedOut, 3, 13.5, true},
+      {10.5, Outcome::kCompleted, Outcome::kTimedOut, 0, 10.5, false},
+      {9.0, Outcome::kCompleted, Outcome::kTimedOut, 0, 9.0, false},
+      {30.0, Outcome::kOutOfMemory, Outcome::kOutOfMemory, 0, 30.0, false},
+      {5.0, Outcome::kOutOfMemory, Outcome::kTimedOut, 0, 5.0, false}};
+  for (const auto& each : cases) {
+    SCOPED_TRACE(each.limit_s);
+    const Measurement trial = RunLimited(each.limit_s, each.inner);
+    EXPECT_EQ(trial.outcome, each.outcome);
+    EXPECT_EQ(trial.step_times_s.size(), each.steps);
+    EXPECT_DOUBLE_EQ(trial.duration_s, each.duration_s);
+    EXPECT_EQ(trial.peak_memory_bytes.has_value(), each.has_peak);
+  }
 }
 
 TEST(TimeLimitedRunner, TheCallerSeesOnlyStepsThatFit) {
@@ -52,24 +52,6 @@ TEST(TimeLimitedRunner, TheCallerSeesOnlyStepsThatFit) {
     return true;
   });
   EXPECT_EQ(seen, 2);
-}
-
-TEST(TimeLimitedRunner, AFailureKeepsItsOutcomeIfItWasFoundInTime) {
-  const Measurement found = RunLimited(30.0, Outcome::kOutOfMemory);
-  EXPECT_EQ(found.outcome, Outcome::kOutOfMemory);
-  EXPECT_DOUBLE_EQ(found.duration_s, 30.0);
-  const Measurement unfound = RunLimited(5.0, Outcome::kOutOfMemory);
-  EXPECT_EQ(unfound.outcome, Outcome::kTimedOut);
-  EXPECT_DOUBLE_EQ(unfound.duration_s, 5.0);
-}
-
-TEST(TimeLimitedRunner, WithoutAWholeStepThePeakMemoryIsUnknown) {
-  EXPECT_EQ(RunLimited(13.5).peak_memory_bytes, 1e9);
-  for (const double limit_s : {9.0, 10.5}) {
-    const Measurement trial = RunLimited(limit_s);
-    EXPECT_EQ(trial.outcome, Outcome::kTimedOut);
-    EXPECT_FALSE(trial.peak_memory_bytes.has_value());
-  }
 }
 
 TEST(TimeLimitedRunner, AStopAfterTheLastStepIsACompletedTrial) {
