@@ -126,17 +126,9 @@ class LeaveOneOutTest(unittest.TestCase):
         self.assertEqual(self.refit("left", [spec("a", ["left"], [constant("bandwidth", "clusters/c.toml")])]), (0, 1))
         self.assertEqual(self.value("clusters/c.toml", "bandwidth"), 0.5)
 
-    def test_a_default_is_the_value_without_a_fit(self):
-        self.refit("left", [spec("a", ["left"], [constant("dispatch", "frameworks/f.toml", default=0.25)])])
-        self.assertEqual(self.value("frameworks/f.toml", "dispatch"), 0.25)
-
     def test_specifications_that_share_a_constant_are_fitted_again(self):
         self.refit("left", [spec("a", ["left"], [constant("tensor")]), spec("b", ["kept"], [constant("tensor")])])
         self.assertAlmostEqual(self.value("hardware/gpu.toml", "tensor"), 1.0, delta=0.05)
-
-    def test_other_constants_stay(self):
-        self.assertEqual(self.refit("other", [spec("a", ["left"], [constant("tensor")])]), (0, 0))
-        self.assertEqual(self.value("hardware/gpu.toml", "tensor"), 0.8)
 
     def test_chosen_constants_of_the_source_are_removed(self):
         chosen = [{"file": "frameworks/f.toml", "key": "dispatch", "table": "left"},

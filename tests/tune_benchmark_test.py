@@ -40,14 +40,6 @@ class FakeTrial:
 
 
 class IntervalsTest(unittest.TestCase):
-    def test_the_interval_of_a_median_is_that_of_its_resamples(self):
-        values = [float(i) for i in range(1, 10)]
-        median, low, high = intervals.bootstrap([values])
-        self.assertEqual(median, 5.0)
-        # Binomial: the interval of the median of 9 values is from the 2nd or 3rd to the 7th or 8th.
-        self.assertIn(low, (2.0, 3.0))
-        self.assertIn(high, (7.0, 8.0))
-
     def test_the_interval_covers_the_median_of_the_population(self):
         engine = random.Random(5)
         covered = 0
@@ -100,11 +92,6 @@ class SpaceTest(unittest.TestCase):
             self.assertIn(one.default, one.space.candidates)
             self.assertIn(one.hand_set, one.space.candidates)
             self.assertNotEqual(one.default, one.hand_set)
-
-    def test_parameters_that_decide_about_others_come_first(self):
-        for one in self.jobs:
-            self.assertEqual(one.space.names[:len(one.space.names)],
-                             sorted(one.space.names, key=lambda name: name not in job.FIRST))
 
     def test_an_ambiguous_configuration_is_an_error(self):
         with self.assertRaisesRegex(job.Failure, "describes 2 configurations"):
@@ -191,12 +178,6 @@ class MeasureTest(unittest.TestCase):
         self.assertEqual([row["changes"] for row in rows], ["default", "mb=2", "mb=2", "mb=2", "default", "mb=4"])
         self.assertEqual((rows[5]["tokens_per_s"], rows[5]["ratio"]), ("", ""))
         self.assertEqual((rows[2]["minutes"], rows[2]["trials"], rows[0]["trials"]), ("1.50", 7, ""))
-
-    def test_the_table_keeps_the_rows_of_other_jobs(self):
-        path = self.folder / "summary.csv"
-        for name, speed in (("a", "1"), ("b", "2"), ("a", "3")):
-            tune.write_table(path, [[name, "title, with comma", *[""] * 9, speed, *[""] * (len(tune.COLUMNS) - 12)]])
-        self.assertEqual([(row["job"], row["tokens_per_s"]) for row in job.read_csv(path)], [("b", "2"), ("a", "3")])
 
 
 if __name__ == "__main__":

@@ -240,15 +240,6 @@ TEST(SummaryText, FitsTerminalsOf120ColumnsWithLongLabels) {
   EXPECT_LE(widest(ToText(summary, {}, {.title = "Wide", .problems = {"a"}},
                           Form::kTerminal)),
             120U);
-  for (std::size_t m = 0; m < 5; ++m) {
-    methods[m].label = "XGBOOST";
-  }
-  summary.problems[0].methods = methods;
-  summary.means = {{.name = "(mean)", .problems = {0}, .methods = methods}};
-  EXPECT_LE(
-      widest(ToText(summary, {}, {.title = "Wide", .problems = {"a", "b"}},
-                    Form::kTerminal)),
-      120U);
 }
 
 }  // namespace plots::summary_test

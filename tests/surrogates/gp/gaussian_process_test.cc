@@ -72,17 +72,6 @@ TEST(GaussianProcess, PosteriorAgreesWithReferenceToTenDigits) {
   EXPECT_NEAR(process.log_posterior(), reference.log_likelihood, 1e-12);
 }
 
-TEST(GaussianProcess, FitImprovesOnTheGivenHyperparameters) {
-  const tests::GpReference reference = tests::ReadGpReference();
-  GaussianProcess process(reference.space, reference.mean, {});
-  process.Condition(reference.observations, reference.hyperparameters);
-  const double given = process.log_posterior();
-  const FitSummary summary = process.Fit(reference.observations);
-  EXPECT_GT(summary.log_posterior, given);
-  EXPECT_EQ(summary.starts, 11);  // with the warm start
-  EXPECT_TRUE(summary.converged);
-}
-
 TEST(GaussianProcess, LearnsAProblemOfItsOwnKind) {
   const SyntheticProblem problem = MakeSyntheticProblem(2000, 4, 6, 1);
   const Prediction prediction = FitAndPredict(problem, Observe(problem, 40, 2));

@@ -50,15 +50,6 @@ TEST_F(MaximiseOverStartsTest, ReportsTheObjectiveAtWhatItReturns) {
   EXPECT_TRUE(fit.converged);
 }
 
-TEST_F(MaximiseOverStartsTest, DoesNotDependOnTheNumberOfThreads) {
-  const auto fit = [&](int threads) {
-    return MaximiseOverStarts(likelihood_, starts_, box_,
-                              {.survivors = 2, .threads = threads});
-  };
-  EXPECT_EQ(fit(1).log_posterior, fit(3).log_posterior);
-  EXPECT_EQ(fit(1).evaluations, fit(30).evaluations);
-}
-
 // One observation, far above every mean that the box allows: without priors,
 // all starts end in the same corner of variance and coefficients, and length
 // scales have no effect.
