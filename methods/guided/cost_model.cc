@@ -87,9 +87,7 @@ std::vector<Option> OptionsOf(CostModelOptions& o) {
            "Form of the cost model: as the paper prints it, or with terms that "
            "depend on every size.",
            "App. D"},
-          ComputeTimeOption(pair),
-          {"fit_starts", Integer{&pair.fit.starts, 1},
-           "Starting points of each fit.", ""}};
+          ComputeTimeOption(pair)};
 }
 
 std::unique_ptr<Method> MakeCostModel(const Problem& problem,

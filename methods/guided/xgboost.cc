@@ -82,18 +82,7 @@ std::vector<Option> OptionsOf(XgboostOptions& o) {
                      {"squared_error", TreeObjective::kSquaredError}}),
            "What the trees learn: the order of pairs of trials, as in "
            "DeepSpeed's autotuner, or their throughputs.",
-           "App. H.2"},
-          {"rounds", Integer{&trees.rounds, 1}, "Trees of a fit.", ""},
-          {"max_depth", Integer{&trees.max_depth, 1}, "Depth of a tree.", ""},
-          {"eta", Number{&trees.eta, 1e-6, 1.0}, "Learning rate.", ""},
-          {"gamma", Number{&trees.gamma, 0.0},
-           "Least reduction of the loss for a split.", ""},
-          {"min_child_weight", Number{&trees.min_child_weight, 0.0},
-           "Least weight of a leaf, in trials.", ""},
-          {"lambda", Number{&trees.lambda, 0.0},
-           "L2 regularisation of leaf weights.", ""},
-          {"alpha", Number{&trees.alpha, 0.0},
-           "L1 regularisation of leaf weights.", ""}};
+           "App. H.2"}};
 }
 
 std::unique_ptr<Method> MakeXgboost(const Problem& problem,

@@ -259,19 +259,6 @@ TEST_F(SearchMethods, AWrongPriorIsOvercome) {
   EXPECT_GE(BestFound(Search(*oppa, space_, 25)), 0.95 * Optimum());
 }
 
-TEST(OppaOptions, AreAllReadAndDescribed) {
-  OppaOptions options;
-  std::string text;
-  for (const OptionText& option : Describe(OptionsOf(options))) {
-    EXPECT_FALSE(option.meaning.empty()) << option.key;
-    EXPECT_FALSE(option.range.empty()) << option.key;
-    text += option.key + " = " + option.value + "\n";
-  }
-  const auto table = common::TomlTable::ParseString(text, "x.toml");
-  (void)ReadOptions<OppaOptions>(table, {.q_max = 10});
-  EXPECT_NO_THROW(table.RejectUnknownKeys());
-}
-
 // OPPA-SIM on predictions that are the truth times these factors, in the order
 // of `order`.
 class PredictedSearch : public SearchMethods {

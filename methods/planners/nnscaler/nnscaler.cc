@@ -258,17 +258,7 @@ std::vector<NnScalerPlan> SearchUnderConstraints(
 }
 
 std::vector<Option> OptionsOf(NnScalerOptions& o) {
-  return OperatorJobRows(
-      o,
-      {
-          {"most_bubble", Number{&o.constraints.most_bubble, 0.0, 1.0},
-           "The largest share of the bubble in a pipeline; 1: any."},
-          {"least_balance", Number{&o.constraints.least_balance, 0.0, 1.0},
-           "The least work of a stage per GPU, as a share of the mean; its "
-           "inverse is the most. 0: any."},
-          {"most_gpus_of_stage", Integer{&o.constraints.most_gpus_of_stage, 1},
-           "GPUs of a stage, not counting replicas."},
-      });
+  return OperatorJobRows(o, {});
 }
 
 std::unique_ptr<Planner> MakePlanner(const NnScalerOptions& options) {
