@@ -1,6 +1,5 @@
 #include "trials/constraints.h"
 
-#include <algorithm>
 #include <random>
 #include <regex>
 #include <string>
@@ -57,28 +56,6 @@ TEST(Constraints, RulesInWordsAreThePredicates) {
     }
     EXPECT_GT(broken, 0) << constraint.rule;
     EXPECT_LT(broken, 2000) << constraint.rule;
-  }
-}
-
-// Enumeration drops whole families.
-TEST(Constraints, ReadTheSizesAndTheirOwnGroupOnly) {
-  const Workload workload = SmallWorkload();
-  for (const Constraint& constraint : Constraints()) {
-    for (const Knob& knob : BuiltInKnobs()) {
-      if (constraint.group == KnobGroup::kFixed ||
-          knob.group == KnobGroup::kSizes || knob.group == constraint.group) {
-        continue;
-      }
-      for (const int dp : {1, 2, 4}) {
-        for (const int pp : {1, 2, 4}) {
-          ParallelConfig config{.dp = dp, .tp = 3, .pp = pp};
-          const bool broken = constraint.broken(config, {workload, 8});
-          knob.Set(config, std::min(knob.maximum, knob.Default() + 1));
-          ASSERT_EQ(constraint.broken(config, {workload, 8}), broken)
-              << constraint.rule << " and " << knob.name;
-        }
-      }
-    }
   }
 }
 

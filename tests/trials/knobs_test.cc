@@ -164,34 +164,6 @@ TEST(Knobs, ConditionsInWordsAreTheConditions) {
   }
 }
 
-// The sizes and the knobs of one group of `config`, the rest of `others`.
-ParallelConfig Mix(const ParallelConfig& config, const ParallelConfig& others,
-                   KnobGroup group) {
-  ParallelConfig mixed = others;
-  for (const Knob& knob : BuiltInKnobs()) {
-    if (knob.group == KnobGroup::kSizes || knob.group == group) {
-      knob.Set(mixed, knob.Get(config));
-    }
-  }
-  return mixed;
-}
-
-// Enumeration multiplies the groups.
-TEST(Knobs, ConditionsReadTheSizesAndTheirOwnGroupOnly) {
-  std::mt19937 random(3);
-  for (int i = 0; i < 2000; ++i) {
-    const ParallelConfig config = RandomConfig(random);
-    const ParallelConfig others = RandomConfig(random);
-    for (const Knob& knob : BuiltInKnobs()) {
-      if (knob.active.holds) {
-        EXPECT_EQ(knob.active.holds(Mix(config, others, knob.group)),
-                  knob.active.holds(config))
-            << knob.name << " of " << ToString(config);
-      }
-    }
-  }
-}
-
 Knob Offload() {
   return {.name = "offload", .minimum = 0, .aliases = {"cpu_offload"}};
 }

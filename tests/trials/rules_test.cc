@@ -34,68 +34,48 @@ std::string ParseError(const std::string& rule) {
       [&] { return Rule::Parse(rule, "test", "fig.toml:7:12"); });
 }
 
-TEST(Rules, ComparesFieldsOfTheConfiguration) {
-  const ParallelConfig config{.dp = 4, .pp = 2, .zero_stage = 2};
-  EXPECT_TRUE(Matches("$zero_stage > 1 && $pp > 1", config));
-  EXPECT_FALSE(Matches("$zero_stage > 2 && $pp > 1", config));
-  EXPECT_TRUE(Matches("$zero_stage > 2 || $pp > 1", config));
-  EXPECT_TRUE(Matches("$dp - 2 * $pp <= 0", config));
-}
-
-TEST(Rules, AndBindsTighterThanOr) {
-  EXPECT_TRUE(Matches("1 || 0 && 0"));
-  EXPECT_FALSE(Matches("(1 || 0) && 0"));
-  EXPECT_TRUE(Matches("0 && 0 || 1"));
-}
-
-TEST(Rules, SingleEqualsAndMathematicalSignsAreComparisons) {
-  const ParallelConfig config{.tp = 4};
-  EXPECT_TRUE(Matches("$tp = 4", config));
-  EXPECT_FALSE(Matches("$tp=2", config));
-  EXPECT_TRUE(Matches("$tp == 4", config));
-  EXPECT_TRUE(Matches("$tp != 2", config));
-  EXPECT_TRUE(Matches("$tp \u2260 2", config));
-  EXPECT_TRUE(Matches("$tp \u2264 4 && $tp \u2265 4", config));
-  EXPECT_FALSE(Matches("$tp >= 5 || $tp <= 3", config));
-}
-
-TEST(Rules, PercentIsTheRemainder) {
-  const ParallelConfig config{.tp = 4, .pp = 3};
-  EXPECT_TRUE(
-      Matches("$num_gpus % ($pp * $tp) != 0", config, {{"num_gpus", 16}}));
-  EXPECT_FALSE(
-      Matches("$num_gpus % ($pp * $tp) != 0", config, {{"num_gpus", 24}}));
-  EXPECT_TRUE(Matches("2 * 7 % 4 = 2"));  // from left to right, like * and /
-}
-
-TEST(Rules, FlagsAreTrueOrFalseAndCanBeNegated) {
-  const ParallelConfig config{.overlap_p2p = true};
-  EXPECT_TRUE(Matches("$overlap_p2p", config));
-  EXPECT_TRUE(Matches("$overlap_p2p = true", config));
-  EXPECT_FALSE(Matches("$overlap_p2p = false", config));
-  EXPECT_FALSE(Matches("!$overlap_p2p", config));
-  EXPECT_TRUE(Matches("!$grad_checkpoint && $overlap_p2p", config));
-  EXPECT_TRUE(Matches("!($dp > 1)", config));
-}
-
-TEST(Rules, TheFlagOfASizeIsAVariable) {
-  const ParallelConfig split{.tp = 4, .sp = 4};
-  EXPECT_TRUE(Matches("$sequence_parallel && $sp = $tp", split));
-  EXPECT_TRUE(Matches("!$sequence_parallel", {.tp = 4}));
-}
-
-TEST(Rules, AliasesNameTheSameField) {
-  const ParallelConfig config{.microbatches = 8, .grad_checkpoint = true};
-  EXPECT_TRUE(Matches("$mb = 8 && $microbatches = 8", config));
-  EXPECT_TRUE(Matches("$gradient_checkpointing", config));
-}
-
-TEST(Rules, MicroBatchSizeZeroHasTheValueItStandsFor) {
-  const ParallelConfig config{.dp = 2, .microbatches = 4};
-  EXPECT_TRUE(Matches("$micro_batch_size = 8", config, {{"batch_size", 64}}));
+// Precedence, signs, remainders from left to right, flags, aliases, and a
+// microbatch size that follows from the batch.
+TEST(Rules, ExpressionsCompareFieldsOfTheConfiguration) {
+  const ParallelConfig config{.dp = 4,
+                              .tp = 4,
+                              .pp = 2,
+                              .zero_stage = 2,
+                              .microbatches = 8,
+                              .overlap_p2p = true,
+                              .sp = 4};
+  const Rule::Context context = {{"num_gpus", 16}, {"batch_size", 64}};
+  for (const char* rule : {"$zero_stage > 1 && $pp > 1",
+                           "$zero_stage > 2 || $pp > 1",
+                           "$dp - 2 * $pp <= 0",
+                           "1 || 0 && 0",
+                           "0 && 0 || 1",
+                           "$tp = 4",
+                           "$tp == 4",
+                           "$tp != 2",
+                           "$tp \u2260 2",
+                           "$tp \u2264 4 && $tp \u2265 4",
+                           "$num_gpus % ($pp * $tp) = 0",
+                           "2 * 7 % 4 = 2",
+                           "$overlap_p2p",
+                           "$overlap_p2p = true",
+                           "!$grad_checkpoint && $overlap_p2p",
+                           "!($dp > 4)",
+                           "$sequence_parallel && $sp = $tp",
+                           "$mb = 8 && $microbatches = 8",
+                           "!$gradient_checkpointing",
+                           "$micro_batch_size = 2"}) {
+    EXPECT_TRUE(Matches(rule, config, context)) << rule;
+  }
+  for (const char* rule :
+       {"$zero_stage > 2 && $pp > 1", "(1 || 0) && 0", "$tp=2",
+        "$tp >= 5 || $tp <= 3", "$num_gpus % ($pp * $tp + 1) = 0",
+        "$overlap_p2p = false", "!$overlap_p2p", "!$sequence_parallel"}) {
+    EXPECT_FALSE(Matches(rule, config, context)) << rule;
+  }
   ParallelConfig given = config;
-  given.micro_batch_size = 2;
-  EXPECT_TRUE(Matches("$micro_batch_size = 2", given, {{"batch_size", 64}}));
+  given.micro_batch_size = 1;
+  EXPECT_TRUE(Matches("$micro_batch_size = 1", given, context));
 }
 
 // Of 10,000, one rule removes 80%, one half of the rest, one 30% of the rest.

@@ -107,38 +107,24 @@ TEST(LayerCost, OperatorsAddUpToBlockEmbeddingAndHead) {
   }
 }
 
+// Korthikanti et al. (2022), Eq. 1: s b h (34 + 5 a s / h) bytes. Eq. 2 and 4:
+// tensor parallelism leaves 10 s b h whole, which sequence parallelism splits.
+// Eq. 6: without the core of attention, 34 s b h / t remain.
 TEST(LayerCost, SavedActivationsAreKorthikantis) {
-  // Korthikanti et al. (2022), Eq. 1: s b h (34 + 5 a s / h) bytes.
-  const Workload workload{"gpt", Gpt(), 8, 1024, Precision::kFp16};
-  const double s = 1024;
-  const double b = 4;
-  const double h = 2048;
-  const double a = 16;
-  EXPECT_DOUBLE_EQ(Costs(workload, Megatron(), {b, 1, false}).block.saved_bytes,
-                   s * b * h * (34 + 5 * a * s / h));
-}
-
-TEST(LayerCost, TensorAndSequenceParallelismSplitSavedActivations) {
-  // The same, Eq. 2 and 4: tensor parallelism leaves 10 s b h whole,
-  // sequence parallelism splits those too.
   const Workload workload{"gpt", Gpt(), 8, 1024, Precision::kFp16};
   const double sbh = 1024.0 * 4 * 2048;
   const double scores = 5.0 * 16 * 1024 / 2048;
-  const double t = 4;
-  EXPECT_DOUBLE_EQ(Costs(workload, Megatron(), {4, 4, false}).block.saved_bytes,
-                   sbh * (10 + 24 / t + scores / t));
-  EXPECT_DOUBLE_EQ(Costs(workload, Megatron(), {4, 4, true}).block.saved_bytes,
-                   sbh * (34 / t + scores / t));
-}
-
-TEST(LayerCost, SelectiveRecomputationNeedNotKeepTheScores) {
-  // The same, Eq. 6: the remainder without the core is 34 s b h / t.
-  const Workload workload{"gpt", Gpt(), 8, 1024, Precision::kFp16};
-  const LayerCost block = Costs(workload, Megatron(), {4, 4, true}).block;
-  EXPECT_DOUBLE_EQ(block.saved_bytes - block.selective_bytes,
-                   34 * 1024.0 * 4 * 2048 / 4);
-  EXPECT_GT(block.core_forward_s, 0.0);
-  EXPECT_LT(block.core_forward_s, block.forward_s);
+  const auto block = [&](int tp, bool sp) {
+    return Costs(workload, Megatron(), {4, tp, sp}).block;
+  };
+  EXPECT_DOUBLE_EQ(block(1, false).saved_bytes, sbh * (34 + scores));
+  EXPECT_DOUBLE_EQ(block(4, false).saved_bytes,
+                   sbh * (10 + 24 / 4.0 + scores / 4));
+  const LayerCost split = block(4, true);
+  EXPECT_DOUBLE_EQ(split.saved_bytes, sbh * (34 / 4.0 + scores / 4));
+  EXPECT_DOUBLE_EQ(split.saved_bytes - split.selective_bytes, sbh * 34 / 4);
+  EXPECT_GT(split.core_forward_s, 0.0);
+  EXPECT_LT(split.core_forward_s, split.forward_s);
 }
 
 TEST(LayerCost, ContextsShareTokensButSeeAllKeys) {
