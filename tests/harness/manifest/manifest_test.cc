@@ -383,21 +383,6 @@ TEST_F(InputFilesTest, TheHashChangesWithEveryFileThatASimulationReads) {
   EXPECT_EQ(std::unique(hashes.begin(), hashes.end()), hashes.end());
 }
 
-TEST_F(InputFilesTest, RecordsOfAGpuThatWasRefittedAreRefused) {
-  const Manifest manifest = Read();
-  const RunSpec run = RunMatrix(manifest).front();
-  trials::RunInfo info{.method = run.method->name, .repeat = run.repeat};
-  info.inputs =
-      InputsOf(manifest, *run.problem, *run.method, MakeTestbed(*run.problem));
-  fs::create_directories(run.Folder(folder_.path() / "results"));
-  fakes::WriteFile(run.Folder(folder_.path() / "results") / "run.json",
-                   ToJson(info));
-  CheckRecords(manifest, folder_.path() / "results");
-  Append("hardware/ampere_ga102.toml", "# refitted\n");
-  EXPECT_THROW(CheckRecords(manifest, folder_.path() / "results"),
-               common::InputError);
-}
-
 TEST_F(ManifestTest, ChoosesTheFrameworkOfTheSimulator) {
   const auto best = [this](const std::string& framework) {
     const Manifest manifest =
