@@ -39,16 +39,11 @@ struct Row {
 };
 
 std::vector<Row> Rows() {
-  const std::string table =
-      "scenario,gpus,dp,tp,pp,status,step_time_s\ns,8,8,1,1,ok,";
   const Edits replay = {
       {"\"simulator\"", "\"replay\"\ntable = \"t.csv\"\nscenarios = \"s\""},
       {"rule_sets = [\"colossalai\"]\n", ""},
       {"dp_bucket_mb = [16]\nzero_bucket_mb = [16]\n", ""}};
   return {
-      {.input = "misspelled key",
-       .edits = {{"methods =", "metods ="}},
-       .message = "did you mean 'methods'?"},
       {.input = "number beyond doubles",
        .edits = {{"trials = 2", "time_minutes = 1e400"}},
        .message = "m.toml:22:21: Error while parsing floating-point: '1e400'"},
@@ -79,19 +74,9 @@ std::vector<Row> Rows() {
        .edits = {{"[experiment]", "[experiment]\nname = \"a\\nb\""}},
        .message = "cannot be a folder name",
        .lines = 2},
-      {.input = "negative repeats in an option",
-       .words = "matrix m.toml --repeats -1",
-       .message = "--repeats"},
       {.input = "replay without its table",
        .edits = replay,
        .message = "t.csv"},
-      {.input = "unknown field of a configuration",
-       .words = "simulate m.toml --pc foo=3",
-       .message = "unknown field 'foo'"},
-      {.input = "decimal comma in a table",
-       .edits = replay,
-       .message = "t.csv:2",
-       .files = {{"t.csv", table + "\"1,5\"\n"}}},
       {.input = "results folder that is a file",
        .words = "run m.toml --results m.toml",
        .message = "is not a folder"},
@@ -106,10 +91,6 @@ std::vector<Row> Rows() {
        .edits = kCommand,
        .message = "chmod +x?",
        .files = {{"train.sh", "#!/bin/sh\n"}}},
-      {.input = "misspelled placeholder",
-       .edits = {{"\"simulator\"",
-                  "\"command\"\nprogram = [\"true\", \"{dpp}\"]"}},
-       .message = "unknown placeholder '{dpp}' (did you mean 'dp'?)"},
       {.input = "no jobs",
        .words = "run m.toml --jobs 0",
        .message = "--jobs 0: must be an integer from 1 to 4096"},
@@ -169,23 +150,12 @@ std::vector<Row> Rows() {
        .edits = {{"\"simulator\"", "\"trainer\""},
                  {"[budget]", "[space.custom]\na = [1, 2]\n[budget]"}},
        .message = "oppa-train does not apply the knob 'a'"},
-      {.input = "own knob with a name in use",
-       .edits = {{"\"simulator\"", "\"command\"\nprogram = [\"true\"]"},
-                 {"[budget]", "[space.custom]\ndp = [1, 2]\n[budget]"}},
-       .message = "the name 'dp' is taken by the parameter 'dp'"},
       {.input = "import of a file that is not there",
        .words = "import m.toml none.csv",
        .message = "none.csv"},
-      {.input = "import of a wrong cell",
-       .words = "import m.toml old.csv",
-       .message = "old.csv:2: step_time_s must be a number above 0, not '-1'",
-       .files = {{"old.csv", "dp,step_time_s\n8,-1\n"}}},
       {.input = "page of a folder without records",
        .words = "page workloads",
        .message = "has no experiment.json"},
-      {.input = "start that is not in the space",
-       .edits = {{"[experiment]", "[experiment]\nstart = [\"dp=3\"]"}},
-       .message = "start 'dp=3': not in the search space"},
   };
 }
 

@@ -265,23 +265,6 @@ TEST_F(SearchTest, NoiseDependsOnTheConfigurationAndNotOnItsTurn) {
   EXPECT_NE(runner_.requests[0].seed, runner_.requests[1].seed);
 }
 
-TEST_F(SearchTest, MethodsSeeLiveWhatTheyWillSeeReplayed) {
-  runner_.max_dp = 2;  // a message with a comma and a line break
-  FakeMethod live(AllCandidates());
-  (void)Run(live, {.trials = 6, .q_max = 4});
-  FakeMethod resumed(AllCandidates());
-  const SearchSummary summary = Run(resumed, {.trials = 6, .q_max = 4});
-  EXPECT_EQ(summary.replayed, 6);
-  ASSERT_EQ(live.history().size(), resumed.history().size());
-  for (std::size_t i = 0; i < live.history().trials().size(); ++i) {
-    const trials::Trial& a = live.history().trials()[i];
-    const trials::Trial& b = resumed.history().trials()[i];
-    EXPECT_EQ(ToRow(a), ToRow(b));
-    EXPECT_EQ(a.candidate, b.candidate);
-    EXPECT_EQ(a.measurement.step_times_s, b.measurement.step_times_s);
-  }
-}
-
 // With the options of the method's own, that differ from the defaults.
 TEST_F(SearchTest, RecordsHistoryAndStopRuleHaveTheSameIncumbent) {
   methods::OppaOptions options;

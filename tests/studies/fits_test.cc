@@ -121,12 +121,6 @@ TEST(PhysicalReading, MemoryIsInBytesBesideWhatTheModelSays) {
   EXPECT_NEAR(*reading->expected, 16.0, 1e-9);
 }
 
-TEST(PhysicalReading, WithoutSizesThereIsNone) {
-  const FittedSurrogate surrogate = FittedAt(Records()).surrogates[0];
-  EXPECT_FALSE(ReadingOf(
-      surrogate, ByName(surrogate.coefficients, "DP volume; intra-node"), {}));
-}
-
 // So that a term which is added to the cost model is also explained.
 TEST(PhysicalReading, EveryTermOfTheCostModelsHasAMeaning) {
   const surrogates::ClusterShape shape{.gpus = 16, .gpus_per_node = 4};

@@ -18,7 +18,6 @@
 #include "tests/trials/simulator/paper_problem.h"
 #include "tests/trials/simulator/problem.h"
 #include "trials/simulator/simulator.h"
-#include "trials/wrappers/landscape_runner.h"
 #include "trials/wrappers/noisy_runner.h"
 #include "trials/wrappers/time_limited_runner.h"
 

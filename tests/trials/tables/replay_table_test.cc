@@ -1,7 +1,6 @@
 #include "trials/tables/replay_table.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -10,8 +9,6 @@
 #include "common/error.h"
 #include "tests/fakes/error_of.h"
 #include "tests/trials/tables/table_file.h"
-#include "trials/data_folder.h"
-#include "trials/search_space.h"
 
 namespace trials::replay_table_test {
 

@@ -93,6 +93,12 @@ TEST(LandscapeRunner, AFailedTrialIsUnchanged) {
             FakeRunner::kSetup_s + FakeRunner::kTeardown_s + 60.0);
 }
 
+TEST(LandscapeRunner, RefusesPlans) {
+  LandscapeRunner runner(std::make_unique<FakeRunner>(), nullptr);
+  EXPECT_THROW((void)runner.Run({.candidate = UniformPlan({.dp = 2}, 4)}),
+               std::logic_error);
+}
+
 TEST(Landscape, AKnobWithASingleValueIsInNoPair) {
   const std::vector<ParallelConfig> configs = {{.dp = 1}, {.dp = 2}, {.dp = 4}};
   const Landscape landscape({.pairs = 0.05}, configs);
