@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
+#include <span>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -94,25 +98,36 @@ std::string MemoryReason(const Forecaster& planner, const Prediction& one) {
       one.step_time_s);
 }
 
+trials::ConstraintContext ContextOf(const Job& job) {
+  return {.workload = job.workload,
+          .gpus = job.cluster.gpus(),
+          .ends_as_layers = job.framework.framework.pipeline.ends_as_layers,
+          .whole_experts = job.framework.framework.experts.whole_experts};
+}
+
 // Why a configuration that is not in the space is excluded; "" if it only has
 // values that a plan does not vary.
-std::string ExcludedBy(const Job& job, const ParallelConfig& config) {
-  const std::string problem = ConfigProblem(
-      config,
-      {.workload = job.workload,
-       .gpus = job.cluster.gpus(),
-       .ends_as_layers = job.framework.framework.pipeline.ends_as_layers,
-       .whole_experts = job.framework.framework.experts.whole_experts});
+std::string ExcludedBy(const Job& job, const ParallelConfig& config,
+                       std::span<const trials::Rule> rules) {
+  const int gpus = job.cluster.gpus();
+  const int batch = job.workload.batch_size;
+  if (config.micro_batch_size > 0 && trials::GpusOf(config) == gpus &&
+      batch % (std::int64_t{config.dp} * config.micro_batch_size) != 0) {
+    return fmt::format(
+        "dp * micro_batch_size must divide the batch size (batch_size = {}, "
+        "dp = {}, micro_batch_size = {})",
+        batch, config.dp, config.micro_batch_size);
+  }
+  const std::string problem = ConfigProblem(config, ContextOf(job));
   if (!problem.empty()) {
     return problem;
   }
-  const auto context = trials::RuleContext(job.workload, job.cluster.gpus());
-  for (const trials::Rule& rule : JobRules(job)) {
-    if (rule.Matches(config, context)) {
-      return fmt::format("{} ({})", rule.reason(), rule.origin());
-    }
-  }
-  return "";
+  const auto context = trials::RuleContext(job.workload, gpus);
+  const auto rule = std::ranges::find_if(
+      rules, [&](const auto& each) { return each.Matches(config, context); });
+  return rule == rules.end()
+             ? ""
+             : fmt::format("{} ({})", rule->reason(), rule->origin());
 }
 
 // Removes settings that have no effect with the others. Returns notes.
@@ -187,23 +202,20 @@ std::string ComparedText(const Forecaster& planner, const Forecast& plan,
       LayoutName(best.config), best.step_time_s, shares(one), shares(best));
 }
 
-// The values that the settings do not have are those of the nearest layout, so
-// that only the settings can be what is refused. Where its sizes do not go with
-// them, the others are 1, and dp follows.
-ParallelConfig WithOthers(const Forecaster& planner, const Forecast& plan,
-                          const Settings& settings) {
+// A configuration with the settings. Where its sizes do not go with them, the
+// others are 1, and dp follows; microbatches follow from a named size.
+ParallelConfig WithSettings(ParallelConfig config, const Forecaster& planner,
+                            const Settings& settings) {
   const int gpus = planner.job().cluster.gpus();
-  ParallelConfig config;
-  if (!plan.layouts.empty()) {
-    config = Nearest(planner.job(), plan, settings).config;
-  }
   const auto set = [&] {
     config.sp = 1;
+    config.microbatches = 0;
     for (const auto& [knob, value] : settings) {
       knob->Set(config, value);
     }
     config.sp = config.sp == 1 ? config.tp : config.sp;  // as in every plan
   };
+  const int microbatches = config.microbatches;
   set();
   if (trials::GpusOf(config) != gpus) {
     config.dp = config.tp = config.pp = config.cp = config.ep = 1;
@@ -211,7 +223,52 @@ ParallelConfig WithOthers(const Forecaster& planner, const Forecast& plan,
     const int named = trials::GpusOf(config);
     config.dp *= config.dp == 1 && gpus % named == 0 ? gpus / named : 1;
   }
+  if (config.microbatches == 0) {
+    config.microbatches =
+        config.micro_batch_size == 0
+            ? microbatches
+            : std::max(1, planner.job().workload.batch_size / config.dp /
+                              config.micro_batch_size);
+  }
   return trials::Canonical(config, planner.space().knobs());
+}
+
+// How many constraints and rules a configuration breaks.
+std::ptrdiff_t BrokenBy(const Job& job, const ParallelConfig& config,
+                        std::span<const trials::Rule> rules) {
+  const trials::ConstraintContext context = ContextOf(job);
+  const auto known = trials::RuleContext(job.workload, job.cluster.gpus());
+  return std::ranges::count_if(
+             trials::Constraints(),
+             [&](const auto& each) { return each.broken(config, context); }) +
+         std::ranges::count_if(rules, [&](const auto& rule) {
+           return rule.Matches(config, known);
+         });
+}
+
+// The best configuration with the settings, one that a plan does not vary, or
+// the one that breaks the fewest constraints and rules, so that values that are
+// not named are not what is refused; of these, the first or nearest.
+ParallelConfig Outside(const Forecaster& planner, const Forecast& plan,
+                       const Settings& settings,
+                       std::span<const trials::Rule> rules) {
+  const Job& job = planner.job();
+  std::vector<ParallelConfig> others = planner.space().configs();
+  if (!plan.layouts.empty()) {
+    others.insert(others.begin(), Nearest(job, plan, settings).config);
+  }
+  std::set<ParallelConfig> seen;
+  std::map<std::pair<bool, std::ptrdiff_t>, std::vector<ParallelConfig>> found;
+  for (const ParallelConfig& other : others) {
+    const ParallelConfig config = WithSettings(other, planner, settings);
+    if (seen.insert(config).second) {
+      found[{!HasAll(settings, config, job), BrokenBy(job, config, rules)}]
+          .push_back(config);
+    }
+  }
+  const auto& [rank, fewest] = *found.begin();
+  const auto best = rank.second == 0 ? BestOf(planner, fewest) : std::nullopt;
+  return best ? best->config : fewest.front();
 }
 
 // Of all values that are not named, the best.
@@ -229,11 +286,12 @@ std::string Explain(const Forecaster& planner, const Forecast& plan,
     }
   }
   std::optional<Prediction> one = BestOf(planner, found);
+  const std::vector<trials::Rule> rules = JobRules(job);
   const ParallelConfig config =
-      one ? one->config : WithOthers(planner, plan, settings);
+      one ? one->config : Outside(planner, plan, settings, rules);
   const std::string answer = ToString(config) + "\n" + notes;
   if (!one) {
-    const std::string excluded = ExcludedBy(job, config);
+    const std::string excluded = ExcludedBy(job, config, rules);
     if (!excluded.empty()) {
       return answer + fmt::format("not offered: {}\n", excluded) +
              NearestText(planner, plan, settings);

@@ -108,6 +108,20 @@ TEST(Forecast, WhyNamesTheReasonTheMemoryOrTheLossOfSpeed) {
   }
 }
 
+// The values that a user does not name follow, so that none of them is refused.
+TEST(Forecast, WhyRefusesOnlyNamedValues) {
+  const Forecaster planner(LlamaJob("megatron-core"), {});
+  const Forecast plan = planner.MakeForecast();
+  const auto why = [&](const std::string& config) {
+    return Why(planner, plan, config);
+  };
+  EXPECT_THAT(why("mbs=7"), HasSubstr("dp * micro_batch_size must divide"));
+  EXPECT_THAT(why("mbs=64"), HasSubstr(" s per step"));
+  EXPECT_THAT(why("microbatches=1,ep=8"),
+              HasSubstr("ep must divide the number of experts"));
+  EXPECT_THAT(why("pp=16,microbatches=4"), HasSubstr("1F1B needs"));
+}
+
 // A change of the request that the answer names gives a layout.
 TEST(Forecast, WhereNothingIsOfferedTheNamedChangesWork) {
   Job job = LlamaJob("deepspeed");  // data parallelism only
