@@ -246,6 +246,7 @@ struct Framework {
     // The same in each direction for the router, the dispatcher and the experts
     // of a block.
     double expert_dispatch_s = 0.0;
+    double latent_dispatch_s = 0.0;  // the same for latent attention
     // CPU and GPU time of an action combine to (cpu^n + gpu^n)^(1/n): kernels
     // vary in length and the CPU runs ahead by only a few of them, so sometimes
     // the CPU waits and sometimes the GPU. 0: the maximum of the two.
@@ -272,6 +273,10 @@ struct Framework {
     // Bytes moved per parameter in mixed precision: weight, moments and
     // gradient in fp32, copies of both in half precision.
     double optimizer_bytes = 36.0;
+    // State per parameter in mixed precision: master weight and two moments in
+    // fp32. With less (masters as 16-bit remainders, half-precision moments),
+    // the optimizer reads gradients as they are.
+    double optimizer_state_bytes = 12.0;
   } optimizer;
 
   struct Allocator {

@@ -32,6 +32,10 @@ void AddBlock(const LayerShape& shape, Module& module) {
   module.AllowFp8();
   norm_before();
   AddAttention(shape, module);
+  if (model.kv_rank > 0) {
+    module.AddDispatch(framework.dispatch.latent_dispatch_s,
+                       framework.dispatch.latent_dispatch_s);
+  }
   norms(model.norms > 2 ? 1 : 0);
   AddResidual(shape, module);
   module.EndOperator("residual");

@@ -40,7 +40,9 @@ struct MemoryParts : RankMemory {
 
   // fp32 master weights and two moments.
   [[nodiscard]] double OptimizerBytes() const {
-    return Offloaded() ? 0.0 : (mixed() ? 12.0 : 8.0) * Elements(1);
+    const double state =
+        mixed() ? framework.optimizer.optimizer_state_bytes : 8.0;
+    return Offloaded() ? 0.0 : state * Elements(1);
   }
 
   // FSDP: shards hold gradients in the precision of their masters.
@@ -64,7 +66,7 @@ struct MemoryParts : RankMemory {
   // Temporary gradients of the optimizer's step.
   [[nodiscard]] double StepCopyBytes() const {
     if (!mixed() || framework.gradients.fp32_gradients || fsdp() ||
-        Offloaded()) {
+        framework.optimizer.optimizer_state_bytes < 12.0 || Offloaded()) {
       return 0.0;
     }
     const double flat =

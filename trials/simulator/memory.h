@@ -36,7 +36,8 @@ struct StageMemory {
 //   gradients  e P, fp32 if the framework accumulates so
 //                        (ZeRO 2, 3: / dp), then e P more for those of one
 //                        microbatch unless products add to the sums directly
-//   optimizer 12 P (fp32 master and two moments; fp32 training 8 P)
+//   optimizer 12 P (fp32 master and two moments; fp32 training 8 P;
+//                        else Framework::optimizer.optimizer_state_bytes P)
 //                        (ZeRO 1, 2, 3: / dp)
 //
 // where dp includes context-parallel ranks, is limited to a host for FSDP that

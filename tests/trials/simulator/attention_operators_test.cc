@@ -57,4 +57,19 @@ TEST(AttentionOperators, LatentAttentionProjectsThroughVectors) {
   }
 }
 
+TEST(AttentionOperators, LatentAttentionTakesCpuTimeOfItsOwnInBothDirections) {
+  OperatorBytes block;
+  block.workload.model.kv_rank = 128;
+  const LayerCost before = block.Block();
+  block.framework.dispatch.latent_dispatch_s = 0.5;
+  EXPECT_DOUBLE_EQ(block.Block().forward_dispatch_s,
+                   before.forward_dispatch_s + 0.5);
+  EXPECT_DOUBLE_EQ(block.Block().backward_dispatch_s,
+                   before.backward_dispatch_s + 0.5);
+  block.workload.model.kv_rank = 0;
+  const LayerCost direct = block.Block();
+  block.framework.dispatch.latent_dispatch_s = 0.0;
+  EXPECT_DOUBLE_EQ(block.Block().forward_dispatch_s, direct.forward_dispatch_s);
+}
+
 }  // namespace trials::attention_operators_test

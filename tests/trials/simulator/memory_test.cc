@@ -45,6 +45,18 @@ TEST(Memory, StatesAreThoseOfRajbhandarisFigure1) {
   EXPECT_NEAR(StateGigabytes(3), 1.9, 0.1);
 }
 
+TEST(Memory, ASmallerOptimizerStateNeedsNoCopiesOfGradients) {
+  Framework framework;
+  StageMemory stage = Stage();
+  stage.activations_bytes = 0.0;  // the optimizer's step is the peak
+  EXPECT_DOUBLE_EQ(Peak(Zero(0), stage, framework).gradients_bytes,
+                   4.0 * stage.parameters);
+  framework.optimizer.optimizer_state_bytes = 8.0;
+  const MemoryBreakdown memory = Peak(Zero(0), stage, framework);
+  EXPECT_DOUBLE_EQ(memory.optimizer_bytes, 8.0 * stage.parameters);
+  EXPECT_DOUBLE_EQ(memory.gradients_bytes, 2.0 * stage.parameters);
+}
+
 TEST(Memory, SumsInFp32MakeEighteenBytesPerParameter) {
   // Megatron-LM with bf16: 18 bytes a parameter, 6 + 12 / dp with the
   // distributed optimizer (its documentation).
