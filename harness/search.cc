@@ -12,7 +12,6 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/hash.h"
-#include "common/statistics.h"
 #include "harness/trial_threads.h"
 
 namespace harness {
@@ -305,8 +304,8 @@ class Loop {
     if (replays && (!suggestion->IsIn(in_.space) || IsTried(*suggestion))) {
       return false;  // Replay does not find it
     }
-    if (!replays && suggestion->remaining &&
-        ShouldStop(*suggestion->remaining)) {
+    if (!replays && suggestion->remaining && in_.budget.stop_when &&
+        in_.budget.stop_when->IsMet(*suggestion->remaining)) {
       if (running_.empty()) {
         summary_.remaining = suggestion->remaining;
       }
@@ -325,20 +324,6 @@ class Loop {
         {place, *std::move(suggestion), time, summary_.elapsed_s});
     BeginAll();
     return true;
-  }
-
-  // The best value is a mean of noisy steps, and the highest of many, so it may
-  // be above the truth. With its standard error s relative to it,
-  // E[(X + Y)^+] <= E[X^+] + E[Y^+] of the gain X and the error Y ~ N(0, s)
-  // bounds the expected gain over the true value: s / sqrt(2 pi) more, which is
-  // 0 without noise.
-  [[nodiscard]] bool ShouldStop(trials::Remaining remaining) const {
-    const double steps = std::max(in_.budget.q_max - 1, 1);  // but the warm-up
-    if (const double noise = history().StepNoise(); noise > 0.0) {
-      remaining.expected_gain += common::NormalDensity(0.0) * noise /
-                                 (history().best_value() * std::sqrt(steps));
-    }
-    return in_.budget.stop_when && in_.budget.stop_when->IsMet(remaining);
   }
 
   void Check(const methods::Suggestion& suggestion) const {

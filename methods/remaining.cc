@@ -145,7 +145,15 @@ double HighestProbability() { return Tempered(kSamples); }
 std::optional<trials::Remaining> EstimateRemaining(
     const History& history, const surrogates::Prediction& prediction,
     const surrogates::GaussianProcess& throughput,
-    const surrogates::GaussianProcess& memory) {
+    const surrogates::GaussianProcess& memory, const VectorXd& beyond_clip) {
+  const auto predict_memory = [&](const std::vector<int>& candidates,
+                                  surrogates::Prediction& used) {
+    used.Resize(std::ssize(candidates));
+    memory.PredictSome(candidates, used.Head(used.size()));
+    if (beyond_clip.size() > 0) {
+      used.mean += beyond_clip(candidates);
+    }
+  };
   const trials::Trial* incumbent = IncumbentOf(history, history.trials());
   if (incumbent == nullptr) {
     return std::nullopt;
@@ -156,9 +164,9 @@ std::optional<trials::Remaining> EstimateRemaining(
     incumbent = plan;
   }
   const double best = history.ValueOf(*incumbent).value;
-  const auto score = [&](int candidate) {
-    return (best - prediction.mean[candidate]) /
-           std::sqrt(prediction.variance[candidate]);
+  const double noise = history.VarianceOfMean(*incumbent);
+  const auto spread = [&](int candidate) {
+    return std::sqrt(prediction.variance[candidate] + noise);
   };
 
   // The candidates that are likely to be faster.
@@ -169,7 +177,7 @@ std::optional<trials::Remaining> EstimateRemaining(
   std::vector<Ranked> ranked;
   for (int i = 0; i < static_cast<int>(prediction.size()); ++i) {
     if (tried[i] == 0) {
-      const double u = score(i);
+      const double u = (best - prediction.mean[i]) / spread(i);
       if (!std::isnan(u)) {
         ranked.push_back({u, i});
       }
@@ -184,14 +192,13 @@ std::optional<trials::Remaining> EstimateRemaining(
   // Of these, the gain of each and those that are likely to be better.
   trials::Remaining remaining;
   surrogates::Prediction used;
-  used.Resize(std::ssize(candidates));
-  memory.PredictSome(candidates, used.Head(used.size()));
+  predict_memory(candidates, used);
   for (Index i = 0; i < used.size(); ++i) {
     Ranked& one = ranked[i];
     const double fits =
         NormalProbability((1.0 - used.mean[i]) / std::sqrt(used.variance[i]));
-    const double gain = fits * std::sqrt(prediction.variance[one.candidate]) *
-                        NormalExcess(one.rank) / best;
+    const double gain =
+        fits * spread(one.candidate) * NormalExcess(one.rank) / best;
     if (gain > remaining.expected_gain || remaining.candidate < 0) {
       remaining.expected_gain = gain;
       remaining.candidate = one.candidate;
@@ -207,8 +214,7 @@ std::optional<trials::Remaining> EstimateRemaining(
   if (!candidates.empty()) {
     static const MatrixXf throughput_normals = Normals(1);
     static const MatrixXf memory_normals = Normals(2);
-    used.Resize(std::ssize(candidates));
-    memory.PredictSome(candidates, used.Head(used.size()));
+    predict_memory(candidates, used);
     const MatrixXf speeds =
         Samples(throughput, candidates, prediction.mean(candidates),
                 throughput_normals);

@@ -4,15 +4,17 @@
 
 #include <optional>
 
+#include <Eigen/Core>
+
 #include "methods/history.h"
 #include "surrogates/gp/gaussian_process.h"
 #include "trials/remaining.h"
 
 namespace methods {
 
-// With r_b the value of the incumbent, the best completed trial, and for
-// every untried candidate value r ~ N(m, v) and memory u ~ N(m_u, v_u) in
-// units of the capacity,
+// With r_b the value of the incumbent, the best completed trial, known to the
+// variance of the mean of its steps, and for every untried candidate value
+// r ~ N(m, v) and memory u ~ N(m_u, v_u) in units of the capacity,
 //
 //   expected gain   max over untried candidates of
 //                   P(u <= 1) E[(r - r_b)^+] / r_b,
@@ -36,7 +38,8 @@ namespace methods {
 // for those with the highest P(r > r_b). The result is deterministic and does
 // not depend on the number of threads.
 //
-// `prediction` is that of `throughput` for every candidate. Returns nothing
+// `prediction` is that of `throughput` for every candidate; `beyond_clip` is
+// added to the means of `memory`, [N] or empty. Returns nothing
 // before the first completed trial. The cost is O(N + n k^2 + k^3 + k^2 s) for
 // N candidates, n trials, k = kJoint and s = kSamples.
 // Source: expected improvement: Jones, Schonlau & Welch 1998, Eq. 15; the
@@ -52,6 +55,7 @@ inline constexpr int kSamples = 1024;
 [[nodiscard]] std::optional<trials::Remaining> EstimateRemaining(
     const History& history, const surrogates::Prediction& prediction,
     const surrogates::GaussianProcess& throughput,
-    const surrogates::GaussianProcess& memory);
+    const surrogates::GaussianProcess& memory,
+    const Eigen::VectorXd& beyond_clip = {});
 
 }  // namespace methods

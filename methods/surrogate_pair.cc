@@ -158,6 +158,16 @@ Marginal At(const surrogates::GaussianProcess& process, int candidate) {
   return at;
 }
 
+// The larger gain and the lower probabilities.
+trials::Remaining Cautious(const trials::Remaining& a,
+                           const trials::Remaining& b) {
+  trials::Remaining worse = a.expected_gain < b.expected_gain ? b : a;
+  worse.p_within_1 = std::min(a.p_within_1, b.p_within_1);
+  worse.p_within_3 = std::min(a.p_within_3, b.p_within_3);
+  worse.p_within_5 = std::min(a.p_within_5, b.p_within_5);
+  return worse;
+}
+
 // The trust in throughput predictions from which the trial after `trials`
 // others uses them. The first three trials use them unless they have failed.
 // After that, it is the radical inverse of a count, 1/2, 1/4, 3/4, 1/8, 5/8,
@@ -222,9 +232,7 @@ std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
       {"throughput",
        throughput_.Fit(throughput, TrustThreshold(history.started()))},
       {"memory", memory_.Fit(memory)}};
-  if (options_.memory_prior == CostModelForm::kPredicted) {
-    beyond_clip_ = memory_.chosen().MeanBeyondClip();
-  }
+  beyond_clip_ = BeyondClip(memory_.chosen());
   believers_.reset();
   if (!history.running().empty()) {
     Believe(history.running());
@@ -268,9 +276,16 @@ std::vector<char> SurrogatePair::Excluded(const History& history) const {
   return excluded;
 }
 
+Eigen::VectorXd SurrogatePair::BeyondClip(const FittedProcess& memory) const {
+  return options_.memory_prior == CostModelForm::kPredicted
+             ? memory.MeanBeyondClip()
+             : Eigen::VectorXd();
+}
+
 void SurrogatePair::PredictThroughput(
+    const surrogates::GaussianProcess& process,
     surrogates::Prediction& prediction) const {
-  throughput().Predict(prediction);
+  process.Predict(prediction);
   if (prior_perturbation_.size() > 0) {
     prediction.mean += perturbation_amplitude_ * prior_perturbation_;
   }
@@ -278,14 +293,14 @@ void SurrogatePair::PredictThroughput(
 
 void SurrogatePair::Predict(surrogates::Prediction& throughput,
                             surrogates::Prediction& memory) const {
-  PredictThroughput(throughput);
+  PredictThroughput(this->throughput(), throughput);
   this->memory().Predict(memory);
 }
 
 surrogates::MeasurementPrediction SurrogatePair::PredictThroughputMeasurements()
     const {
   surrogates::Prediction prediction;
-  PredictThroughput(prediction);
+  PredictThroughput(this->throughput(), prediction);
   surrogates::Prediction others = throughput_.process().LeaveOneOut();
   // In the order of the process, whose values exclude the perturbation.
   const surrogates::Observations& observed =
@@ -304,10 +319,27 @@ std::optional<trials::Remaining> SurrogatePair::EstimateRemaining(
     const History& history) {
   if (believers_) {
     believers_.reset();
-    PredictThroughput(prediction_);
+    PredictThroughput(throughput(), prediction_);
   }
-  return methods::EstimateRemaining(history, prediction_, throughput_.process(),
-                                    memory_.process());
+  std::optional<trials::Remaining> most;
+  for (const FittedProcess* throughput : throughput_.plausible()) {
+    surrogates::Prediction other;
+    const bool chosen = throughput == &throughput_.chosen();
+    if (!chosen) {
+      PredictThroughput(throughput->process(), other);
+    }
+    for (const FittedProcess* memory : memory_.plausible()) {
+      const std::optional<trials::Remaining> remaining =
+          methods::EstimateRemaining(history, chosen ? prediction_ : other,
+                                     throughput->process(), memory->process(),
+                                     BeyondClip(*memory));
+      most = most ? Cautious(*most, *remaining) : remaining;
+      if (!most) {
+        return most;
+      }
+    }
+  }
+  return most;
 }
 
 SurrogatePair::Choice SurrogatePair::ArgMax(ArgMaxOptions options,
@@ -316,7 +348,7 @@ SurrogatePair::Choice SurrogatePair::ArgMax(ArgMaxOptions options,
   if (believers_) {
     options.best_value = std::max(options.best_value, believers_->best_value);
   }
-  PredictThroughput(prediction_);
+  PredictThroughput(throughput(), prediction_);
   Choice choice;
   choice.candidate = search_.ArgMax(
       prediction_,
@@ -339,7 +371,7 @@ SurrogatePair::Choice SurrogatePair::ArgMax(ArgMaxOptions options,
 
 SurrogatePair::Choice SurrogatePair::FirstToTry(
     const std::vector<char>& excluded) {
-  PredictThroughput(prediction_);
+  PredictThroughput(throughput(), prediction_);
   const Eigen::VectorXd memory = memory_.chosen().UnclippedMean();
   const auto size = static_cast<std::size_t>(memory.size());
   std::vector<double> step_time_s(size,
@@ -366,7 +398,7 @@ SurrogatePair::Choice SurrogatePair::FirstToTry(
 
 SurrogatePair::Choice SurrogatePair::LeastMemory(
     const std::vector<char>& excluded) {
-  PredictThroughput(prediction_);
+  PredictThroughput(throughput(), prediction_);
   const Eigen::VectorXd memory = memory_.chosen().UnclippedMean();
   Choice choice;
   for (int i = 0; i < memory.size(); ++i) {

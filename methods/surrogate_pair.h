@@ -154,6 +154,8 @@ class SurrogatePair {
 
   // How much the search may still gain, running trials included, by the
   // predictions of the last ArgMax; nothing before the first completed trial.
+  // While the trust in predictions is not settled, the largest gain by
+  // processes with and without them.
   [[nodiscard]] std::optional<trials::Remaining> EstimateRemaining(
       const History& history);
 
@@ -172,7 +174,10 @@ class SurrogatePair {
   [[nodiscard]] const surrogates::GaussianProcess& memory() const {
     return believers_ ? believers_->memory : memory_.process();
   }
-  void PredictThroughput(surrogates::Prediction& prediction) const;
+  void PredictThroughput(const surrogates::GaussianProcess& process,
+                         surrogates::Prediction& prediction) const;
+  // See beyond_clip_.
+  [[nodiscard]] Eigen::VectorXd BeyondClip(const FittedProcess& memory) const;
   void AddPredictions(Choice& choice) const;
 
   double capacity_bytes_;

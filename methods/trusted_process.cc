@@ -160,6 +160,14 @@ bool TrustedProcess::Settled(int observations) const {
          observations >= compared_ && observations < kGrowth * compared_;
 }
 
+std::vector<const FittedProcess*> TrustedProcess::plausible() const {
+  std::vector<const FittedProcess*> processes = {&chosen()};
+  if (undecided_) {
+    processes.push_back((uses_fallback_ ? preferred_ : fallback_).get());
+  }
+  return processes;
+}
+
 surrogates::FitSummary TrustedProcess::WithTrust(
     surrogates::FitSummary summary) const {
   if (make_fallback_) {
@@ -177,6 +185,7 @@ surrogates::FitSummary TrustedProcess::FitChosen(const FitInput& input) {
 surrogates::FitSummary TrustedProcess::Fit(const FitInput& input,
                                            double threshold) {
   const int n = input.observations.size();
+  undecided_ = false;
   if (!make_fallback_ || n < kFirstComparison) {
     return FitChosen(input);
   }
@@ -200,6 +209,7 @@ surrogates::FitSummary TrustedProcess::Fit(const FitInput& input,
   trust_ = 1.0 / (1.0 + std::exp(-log_odds));
   compared_ = n;
   uses_fallback_ = trust_ < threshold;
+  undecided_ = !Settled(n);
   return WithTrust(uses_fallback_ ? fallback : preferred);
 }
 

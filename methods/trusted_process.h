@@ -144,6 +144,8 @@ class TrustedProcess {
   [[nodiscard]] const surrogates::GaussianProcess& process() const {
     return chosen().process();
   }
+  // It and, if the last Fit compared both and p is not settled, the other one.
+  [[nodiscard]] std::vector<const FittedProcess*> plausible() const;
 
  private:
   [[nodiscard]] bool Settled(int observations) const;
@@ -157,6 +159,7 @@ class TrustedProcess {
   double trust_;
   int compared_ = 0;  // observations of the last comparison
   bool uses_fallback_ = false;
+  bool undecided_ = false;
 };
 
 }  // namespace methods

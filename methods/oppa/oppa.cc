@@ -36,7 +36,12 @@ class Oppa final : public Method {
     return suggestion;
   }
 
-  [[nodiscard]] bool EstimatesRemaining() const override { return true; }
+  // Where the posterior counts the uncertainty of the prior's coefficients:
+  // otherwise the estimates are far from what is observed.
+  [[nodiscard]] bool EstimatesRemaining() const override {
+    const auto& fit = options_.surrogates.fit;
+    return fit.integrate_coefficients && !fit.as_printed;
+  }
 
  private:
   // Eq. 5 ends a trial that is not about to become the one with the highest
@@ -159,7 +164,9 @@ class Oppa final : public Method {
                          {"memory_mean", best.memory_mean},
                          {"memory_variance", best.memory_variance}};
     suggestion.fits.push_back({"choice", std::move(choice)});
-    suggestion.remaining = surrogates_.EstimateRemaining(history_);
+    if (EstimatesRemaining()) {
+      suggestion.remaining = surrogates_.EstimateRemaining(history_);
+    }
     return suggestion;
   }
 

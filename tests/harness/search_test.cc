@@ -162,19 +162,6 @@ TEST_F(SearchTest, StopsWhereTheEstimateIsBelowTheThresholdAndEndsWithTheLast) {
   }
 }
 
-TEST_F(SearchTest, DoesNotStopWhereNoiseMayHideMoreThanTheThreshold) {
-  for (const double jitter : {0.0, 1.0}) {  // up to twice the time
-    const fakes::TemporaryFolder folder;
-    FakeMethod method(AllCandidates());
-    method.gains = {0.2, 0.001, 0.001, 0.001, 0.001};
-    runner_.jitter = jitter;
-    const SearchSummary summary = RunIn(
-        folder, method,
-        {.trials = 5, .q_max = 5, .stop_when = StopCondition("gain < 1%")});
-    EXPECT_EQ(summary.trials, jitter == 0.0 ? 2 : 5);
-  }
-}
-
 // As after a crash between the last trial and the end of the run.
 TEST_F(SearchTest, AStoppedRunResumesAsStopped) {
   const Budget budget{

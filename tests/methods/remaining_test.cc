@@ -262,6 +262,41 @@ TEST(Remaining, TheGainIsThatOfTheCandidateWithTheMost) {
   EXPECT_NEAR(gain().expected_gain, 0.5, 1e-3);
 }
 
+// Of two equal candidates one gains the mean of what the other has too much.
+TEST(Remaining, ALuckyIncumbentLeavesAGain) {
+  const trials::SearchSpace space({{.dp = 1}, {.dp = 2}});
+  const surrogates::EncodedSpace encoded = surrogates::Encode(space);
+  const surrogates::GaussianProcess process = AroundOne(encoded, 0.1);
+  surrogates::Prediction prediction;
+  process.Predict(prediction);
+  prediction.variance.setZero();
+  for (const double noise : {0.0, 0.1}) {
+    trials::Trial trial =
+        MakeTrial(0, space[0], tests::Completed(1.0, kCapacity));
+    trial.throughput.variance = noise * noise * trial.throughput.steps_used;
+    History history(space.size());
+    history.Add(trial);
+    EXPECT_NEAR(EstimateRemaining(history, prediction, process, process)
+                    .value()
+                    .expected_gain,
+                0.5 * noise / std::sqrt(2.0 * std::acos(-1.0)), 1e-6);
+  }
+}
+
+TEST(Remaining, WhatIsFarBeyondTheClipGainsNothing) {
+  const trials::SearchSpace space({{.dp = 1}, {.dp = 2}});
+  const surrogates::EncodedSpace encoded = surrogates::Encode(space);
+  const surrogates::GaussianProcess process = AroundOne(encoded, 0.1);
+  surrogates::Prediction prediction;
+  process.Predict(prediction);
+  prediction.mean[1] = 2.0;
+  const auto remaining =
+      EstimateRemaining(OneTrial(space), prediction, process, process,
+                        Eigen::VectorXd::Constant(2, 10.0));
+  EXPECT_EQ(remaining->expected_gain, 0.0);
+  EXPECT_EQ(remaining->p_within_5, HighestProbability());
+}
+
 // A trial of this throughput without noise.
 trials::Trial TrialOf(int candidate, double steps_per_s) {
   trials::Trial trial =

@@ -191,6 +191,31 @@ TEST_F(SurrogatePairTest, AFamilyWhoseMemoryIsInDoubtRunsOneTrialAtATime) {
   }
 }
 
+// The best was tried by what is predicted, but the trust is not settled.
+TEST_F(SurrogatePairTest, UndecidedTrustLeavesTheLargerGainOfBothModels) {
+  problem_.predict = tests::PredictionsBy(space_.size(), [this](int i) {
+    return std::pair(1.0 / space_[i].dp + 0.1 * std::sin(space_[i].tp),
+                     0.1 * kCapacity * space_[i].tp);
+  });
+  History history(space_.size());
+  for (const int candidate : {60, 59}) {
+    Try(space_, candidate, history);
+  }
+  const auto gain = [&](surrogates::CostModelForm form) {
+    SurrogatePair pair(problem_,
+                       {.throughput_prior = form, .memory_prior = form});
+    const auto fits = pair.Fit(history);
+    (void)pair.ArgMax({.beta = 1.0}, history.tried());
+    for (const auto& [name, value] : fits.front().summary.parameters) {
+      EXPECT_TRUE(name != "trust" || (value > 0.5 && value < 0.98)) << value;
+    }
+    return pair.EstimateRemaining(history)->expected_gain;
+  };
+  const double without = gain(surrogates::CostModelForm::kPhysical);
+  EXPECT_GT(without, 0.01);
+  EXPECT_GE(gain(surrogates::CostModelForm::kPredicted), without);
+}
+
 // Also where all of them are predicted to exceed the capacity.
 TEST_F(SurrogatePairTest, TheLeastMemoryIsThatOfThePredictionsBeforeTheirClip) {
   problem_.predict = tests::PredictionsBy(space_.size(), [this](int i) {

@@ -164,12 +164,21 @@ TEST(TrustedProcess, TheEvidenceAndAQuarterOfTheRecordDecide) {
       EXPECT_EQ(Parameter(summary, "uses_predictions"),
                 trust >= threshold ? 1.0 : 0.0);
       EXPECT_EQ(summary.log_posterior, trust >= threshold ? evidence : other);
+      EXPECT_EQ(process.plausible().size(), 2U);
       TrustedProcess at_the_threshold(OfTimes(), OfOtherTimes);
       EXPECT_EQ(
           Parameter(at_the_threshold.Fit(input, trust), "uses_predictions"),
           1.0);
     }
   }
+}
+
+TEST(TrustedProcess, OneThatIsSettledLeavesNoOther) {
+  TrustedProcess process(OfTimes(), OfOtherTimes);
+  (void)process.Fit(
+      Observing({0, 1, 2, 3, 4, 5, 6, 7},
+                {1.0, 0.5, 1.0 / 3.0, 0.25, 0.2, 1.0 / 6.0, 1.0 / 7.0, 0.125}));
+  EXPECT_EQ(process.plausible(), std::vector{&process.chosen()});
 }
 
 TEST(TrustedProcess, WithoutAFallbackReportsNoTrust) {

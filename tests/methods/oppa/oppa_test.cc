@@ -149,6 +149,19 @@ TEST_F(OppaTest, PriorsChooseAfterAFirstTrialThatFailed) {
                       .memory_prior = surrogates::CostModelForm::kNone}}));
 }
 
+TEST_F(OppaTest, OnlyCalibratedSurrogatesEstimateWhatRemains) {
+  for (const auto& [surrogates, estimates] :
+       {std::pair(SurrogatePair::Options(), true),
+        std::pair(VanillaSurrogates(), false),
+        std::pair(PrintedSurrogates(), false)}) {
+    const auto method = MakeOppa(problem_, {.surrogates = surrogates}, kSeed);
+    EXPECT_EQ(method->EstimatesRemaining(), estimates);
+    (void)method->Suggest();
+    method->Observe(Ran(0));
+    EXPECT_EQ(method->Suggest()->remaining.has_value(), estimates);
+  }
+}
+
 TEST(PredictionsOf, AreThoseOfAnyPredictedPrior) {
   using surrogates::CostModelForm;
   const auto uses = [](CostModelForm throughput, CostModelForm memory) {
