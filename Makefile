@@ -183,6 +183,9 @@ study-stopping: program ## measure the estimate of the remaining gain and what s
 	    $(OPPA) run $$manifest --methods oppa --repeats $(or $(REPEATS),10) --no-report \
 	        --results $(RESULTS)/study-stopping $(if $(HELD_OUT),--held-out) || exit; done
 	@scripts/stopping $(STOPPING_MANIFESTS:experiments/%.toml=$(RESULTS)/study-stopping/%) --out $(RESULTS)/stopping
+	@test -z "$(OPPA_DATA)" || { $(OPPA) run experiments/bad-predictions-ultrascale.toml --methods oppa-sim --no-report \
+	    --repeats $(or $(REPEATS),10) --results $(RESULTS)/study-stopping $(if $(HELD_OUT),--held-out) && \
+	  scripts/stopping $(RESULTS)/study-stopping/bad-predictions-ultrascale --method 'oppa-sim*' --out $(RESULTS)/stopping/predictions; }
 
 study-trainer: build ## compare the simulator with oppa-train on CPU ranks (MEASURE=1 measures the table again, 15 minutes)
 	@! test -n "$(MEASURE)" || { scripts/measure-trainer >build/trainer_cpu.csv && mv build/trainer_cpu.csv experiments/tables/; }

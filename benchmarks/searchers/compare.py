@@ -16,7 +16,8 @@ A configuration that a peer asks for again costs nothing; after 60 requests, ran
   botorch-sim  the same with predictions as means: of the throughput, and of the memory of trials that ran; it begins
                with the first configuration of `predicted-order`
 
-Writes MANIFEST.csv with means over problems and intervals by bootstrap over problems. The records of oppa and peers.csv
+Writes MANIFEST.csv with means over problems and intervals by bootstrap over problems: over all of them and, with
+--held-out, over each half. The records of oppa and peers.csv
 (the results after each trial, CPU seconds per suggestion) are kept: rerun it to resume.
 `make bench-searchers` runs it with PyTorch, Optuna and BoTorch of PyPI.
 """
@@ -249,11 +250,11 @@ def peer_rows(options, path, problems):
             yield rows[problem.name, peer, repeat]
 
 
-def summary(rows, searchers):
+def summary(rows, searchers, problems):
     """A row per searcher: means over problems, with 95% intervals by bootstrap over problems."""
     for searcher in searchers:
         own = [row for row in rows if row["searcher"] == searcher]
-        result = {"searcher": searcher}
+        result = {"problems": problems, "searcher": searcher}
         for k in AFTER:
             by_problem = collections.defaultdict(list)
             for row in own:
@@ -280,7 +281,10 @@ def main():
     os.environ.update(OMP_NUM_THREADS="1")
     warnings.simplefilter("ignore")
     for manifest in options.manifests:
+        development = None
         if options.held_out:  # `oppa simulate` shows no problems that are held out
+            shown = run_oppa(options, "simulate", manifest, "--all", "--csv").splitlines()
+            development = {row["problem"] for row in csv.DictReader(shown)}
             options.results.mkdir(parents=True, exist_ok=True)
             text = re.sub("(?m)^held_out.*\n", "", manifest.read_text())
             text = re.sub(r'"(?=[a-z]+/[^"]+\.(toml|json)")', f'"{manifest.resolve().parent}/', text)
@@ -292,7 +296,11 @@ def main():
         problems = read_problems(options, manifest, records)
         rows = [row for problem in problems for row in oppa_rows(options, records, problem)]
         rows += peer_rows(options, records / "peers.csv", problems)
-        table = list(summary(rows, options.methods + options.peers))
+        halves = {"": rows}
+        if development:
+            halves |= {"development": [row for row in rows if row["problem"] in development],
+                       "held-out": [row for row in rows if row["problem"] not in development]}
+        table = [row for half, own in halves.items() for row in summary(own, options.methods + options.peers, half)]
         with open(options.results / f"{manifest.stem}.csv", "w") as file:
             writer = csv.DictWriter(file, table[0])
             writer.writeheader()
@@ -300,7 +308,7 @@ def main():
         print(f"{manifest.stem}: {len(problems)} problems, {options.repeats} repeats; found / best after trials "
               + ", ".join(map(str, AFTER)))
         for row in table:
-            print(f"{row['searcher']:16}", *(f"{row[f'after_{k}']:.3f}" for k in AFTER),
+            print(f"{row['problems']:11} {row['searcher']:16}", *(f"{row[f'after_{k}']:.3f}" for k in AFTER),
                   f" {row['cpu_s_per_suggestion']:.3f} CPU s per suggestion")
 
 
