@@ -31,7 +31,7 @@ struct AdapterOptions {
 void ListAdapters() {
   for (const std::string& name : trials::Adapter::Names()) {
     const trials::Adapter adapter = trials::Adapter::Find(name);
-    fmt::print("{:<18}{}\n{:<18}checked with {}\n", name, adapter.title(), "",
+    fmt::print("{:<22}{}\n{:<22}checked with {}\n", name, adapter.title(), "",
                adapter.checked());
   }
 }

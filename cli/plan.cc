@@ -13,12 +13,16 @@ namespace cli {
 namespace {
 
 int Forecast(const jobs::ForecastRequest& request) {
-  if (request.model.empty() || request.gpus.empty() ||
-      request.batch_size == 0 || request.sequence_length == 0) {
-    throw common::InputError(
-        "plan: --model, --gpus, --batch and --seq are needed, and --gpu or "
-        "--cluster; such as oppa plan --model config.json --gpus 2x8 --gpu "
-        "h100 --batch 256 --seq 8192");
+  std::string missing;
+  missing += request.model.empty() ? " --model" : "";
+  missing += request.gpus.empty() ? " --gpus" : "";
+  missing += request.batch_size == 0 ? " --batch" : "";
+  missing += request.sequence_length == 0 ? " --seq" : "";
+  if (!missing.empty()) {
+    throw common::InputError(fmt::format(
+        "plan: missing{}; example: oppa plan --model config.json --gpus 2x8 "
+        "--gpu h100 --batch 256 --seq 8192",
+        missing));
   }
   fmt::print("{}", jobs::RunPlan(request));
   return 0;

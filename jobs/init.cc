@@ -134,13 +134,16 @@ std::vector<std::string> VariedBy(const InitOptions& options,
     }
     return names;
   }
+  const std::string kMicrobatches = "microbatches";
   std::vector<std::string> names = {"dp"};
   for (const Knob& knob : BuiltInKnobs()) {
-    if (std::ranges::any_of(options.command, [&](const std::string& word) {
+    const std::string& name =
+        knob.group == trials::KnobGroup::kFixed ? kMicrobatches : knob.name;
+    if (!common::Contains(names, name) &&
+        std::ranges::any_of(options.command, [&](const std::string& word) {
           return word.find("{" + knob.name + "}") != std::string::npos;
         })) {
-      names.push_back(knob.group == trials::KnobGroup::kFixed ? "microbatches"
-                                                              : knob.name);
+      names.push_back(name);
     }
   }
   if (names.size() == 1) {

@@ -173,9 +173,6 @@ class Tuning {
     if (!harness::IsFinished(job_.run_folder())) {
       fmt::print("{}", job_.Nodes());
     }
-    if (!testbed.warning.empty()) {
-      fmt::print("note: {}\n", testbed.warning);
-    }
     if (job_.Recorded().empty() && !Preflight()) {
       return job_.interrupted() ? Stopped() : 1;
     }
@@ -266,13 +263,20 @@ class Tuning {
     });
   }
 
+  static bool Exits(std::string_view message) {
+    return message.starts_with("exit code 0 ");
+  }
+
+  static constexpr std::string_view kNoStepTime =
+      "No step time was found in the output: give --step-time REGEX, a "
+      "framework "
+      "(--framework), or report steps (docs/external-trials.md).";
+
   static std::string Remedy(const trials::Measurement& measured, bool passes) {
-    const bool exits = measured.message.starts_with("exit code 0 ");
-    if (exits && measured.step_times_s.empty()) {
-      return "Its output has no step time: give --step-time REGEX, a framework "
-             "(--framework), or report steps (docs/external-trials.md).";
+    if (Exits(measured.message) && measured.step_times_s.empty()) {
+      return std::string(kNoStepTime);
     }
-    if (exits && !passes) {
+    if (Exits(measured.message) && !passes) {
       return fmt::format(
           "It ended by itself: write {{max_steps}} where your command line has "
           "the number of steps, as in --steps {{max_steps}} (in an adapter: "
@@ -282,6 +286,11 @@ class Tuning {
     return "Correct the command line, or name another configuration as start.";
   }
 
+  static std::string Minutes(double minutes) {
+    const std::string number = fmt::format("{:.3g}", minutes);
+    return number + (number == "1" ? " minute" : " minutes");
+  }
+
   void PrintPlan() const {
     const harness::Budget& budget = job_.manifest().budget;
     const double minutes = budget.time_s / common::kSecondsPerMinute;
@@ -289,11 +298,10 @@ class Tuning {
         "next: at most {} of {} steps{}, then at most {} that measure the best "
         "and yours again{}\n",
         Count(budget.trials, "trial"), budget.q_max,
-        std::isfinite(minutes) ? fmt::format(" in {:.3g} minutes", minutes)
-                               : "",
+        std::isfinite(minutes) ? " in " + Minutes(minutes) : "",
         Count(3U * (options_.finalists + 1U), "run"),
         std::isfinite(minutes)
-            ? fmt::format("; {:.3g} minutes in all", minutes / kSearchShare)
+            ? fmt::format("; {} in all", Minutes(minutes / kSearchShare))
             : "");
   }
 
@@ -335,6 +343,10 @@ class Tuning {
           return one != Outcome::kCompleted && one != Outcome::kTerminatedEarly;
         },
         outcome);
+    const bool no_step_time =
+        std::ranges::any_of(trials, [](const trials::Trial& trial) {
+          return trial.steps == 0 && Exits(trial.measurement.message);
+        });
     const bool works =
         std::ranges::find(trials, Outcome::kCompleted, outcome) != trials.end();
     if (done && works) {
@@ -355,6 +367,9 @@ class Tuning {
                           failed->measurement.message,
                           ErrorLines(harness::NewestLog(
                               job_.run_folder(), job_.Text(failed->config)))));
+    if (no_step_time) {
+      fmt::print("{}\n", kNoStepTime);
+    }
     return 1;
   }
 

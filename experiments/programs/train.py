@@ -32,6 +32,7 @@ def main():
         # A model that does not fit. The message of CUDA in the output would do as well.
         oppa_report.report(status="out_of_memory", message="every rank holds the whole model")
         return 1
+    print(f"{ranks} ranks, {config['microbatches']} microbatches", flush=True)
     connections = []
     for _ in range(ranks):
         ours, theirs = multiprocessing.Pipe()

@@ -140,7 +140,7 @@ TEST_F(ForecastCommand, BadInputNamesTheOptionAndTheRemedy) {
   EXPECT_THAT(model("mamba.json"), HasSubstr("is not a decoder"));
   EXPECT_THAT(model("/dev/null"), HasSubstr("not a regular file"));
   EXPECT_EQ(Oppa("plan"), 2);
-  EXPECT_THAT(errors_, HasSubstr("--model, --gpus, --batch and --seq"));
+  EXPECT_THAT(errors_, HasSubstr("missing --model --gpus --batch --seq;"));
 }
 
 }  // namespace cli::plan_test

@@ -178,6 +178,13 @@ TEST_F(InitTest, OptionsNarrowTheSpace) {
                                    "'7'"));
 }
 
+TEST_F(InitTest, ListsEachParameterOfTheCommandLineOnce) {
+  options_.command = {"true", "{micro_batch_size}", "{microbatches}"};
+  options_.vary = {"tp"};
+  EXPECT_THAT(Problem(), HasSubstr("tp; it sets dp, microbatches"));
+  EXPECT_THAT(Problem(), Not(HasSubstr("microbatches, microbatches")));
+}
+
 TEST_F(InitTest, ReadsStepTimesByThePatternOfAnOption) {
   options_.step_time = R"(took (\d+\.\d*) "s")";
   EXPECT_THAT(Write(), HasSubstr(R"([backend.log]

@@ -98,7 +98,24 @@ TEST_F(TuneTest, SaysThatAProgramEndsByItselfBeforeATrial) {
                              Not(HasSubstr("trial 1"))));
   Write("train.sh", "#!/bin/sh\necho done\n");
   EXPECT_EQ(Oppa(command), 1);
-  EXPECT_THAT(output_, HasSubstr("has no step time: give --step-time"));
+  EXPECT_THAT(output_, HasSubstr("No step time was found in the output: give"));
+}
+
+// The first configuration runs out of memory, so that the preflight passes.
+TEST_F(TuneTest, SaysAfterTheSearchThatNoOutputHasAStepTime) {
+  Write(
+      "train.sh",
+      "#!/bin/sh\n[ -f first ] || echo \"$*\" > first\n"
+      "[ \"$(cat first)\" != \"$*\" ] || { echo CUDA out of memory; exit 1; }\n"
+      "echo \"took 0.1\"\n");
+  EXPECT_EQ(
+      Oppa("tune --model config.json --gpus 1x2 --memory-gib 8 --batch 16 "
+           "--seq 64 --trials 4 --minutes 1 --step-time tok.([0-9.]+) -- "
+           "./train.sh --accumulate {microbatches}"),
+      1);
+  EXPECT_THAT(output_,
+              AllOf(HasSubstr("; 1 minute in all"), HasSubstr("trial 2"),
+                    HasSubstr("\nNo step time was found")));
 }
 
 TEST_F(TuneTest, CountsMoneyAndEnergyOfWhichThePriceAndThePowerAreGiven) {

@@ -41,18 +41,19 @@ constexpr std::size_t kLongestLine = 4096;
 common::Pattern ReadExpression(const common::TomlTable& table,
                                std::string_view key) {
   const std::string text = table.RequireString(key);
+  std::optional<common::Pattern> expression;
   try {
-    common::Pattern expression(text);
-    if (expression.groups() == 0 && key != "ends_step") {
-      table.Fail(key, fmt::format("'{}' has no group: put the number in "
-                                  "parentheses",
-                                  text));
-    }
-    return expression;
+    expression.emplace(text);
   } catch (const std::invalid_argument& e) {
     table.Fail(key, fmt::format("'{}' is not a regular expression: {}", text,
                                 e.what()));
   }
+  if (expression->groups() == 0 && key != "ends_step") {
+    table.Fail(
+        key,
+        fmt::format("'{}' has no group: put the number in parentheses", text));
+  }
+  return *std::move(expression);
 }
 
 // "7,020", "1.22K", "0.5". Another comma may be a decimal one.
