@@ -10,6 +10,9 @@ Methods of oppa see steps with the noise of the manifest; peers see the throughp
 A configuration that a peer asks for again costs nothing; after 60 requests, random ones fill the rest of its trials.
 
   tpe, gp      Optuna's TPESampler and GPSampler, one parameter after another; out of memory is a violated constraint
+  cmaes        Optuna's CmaEsSampler, the same without constraints: a failure has the lowest throughput so far
+  smac, ax     SMAC and Ax: every parameter is an integer, the position of its value; the nearest configuration that was
+               not tried runs, and they learn its result; a failure has the lowest throughput so far
   botorch      two Gaussian processes with BoTorch's defaults: the logarithm of the throughput, and whether a trial ran,
                as 1 or -1; log expected improvement plus the log of the probability of running, over all
                configurations, after five random trials
@@ -19,15 +22,17 @@ A configuration that a peer asks for again costs nothing; after 60 requests, ran
 Writes MANIFEST.csv with means over problems and intervals by bootstrap over problems: over all of them and, with
 --held-out, over each half. The records of oppa and peers.csv
 (the results after each trial, CPU seconds per suggestion) are kept: rerun it to resume.
-`make bench-searchers` runs it with PyTorch, Optuna and BoTorch of PyPI.
+`make bench-searchers` runs it with PyTorch, Optuna and BoTorch of PyPI. A searcher whose package is missing is skipped.
 """
 
 import argparse
 import collections
 import csv
 import functools
+import importlib.util
 import itertools
 import json
+import logging
 import math
 import os
 import pathlib
@@ -36,6 +41,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 
@@ -97,6 +103,10 @@ class Trials:
     def untried(self):
         return sorted(set(range(len(self.problem.value))) - set(self.tried))
 
+    def told(self, candidate):
+        """The throughput, and after a failure the lowest so far."""
+        return self.run(candidate) or min((self.problem.value[one] for one in self.ran()), default=0.0)
+
     def left(self):
         return min(TRIALS, len(self.problem.value)) - len(self.tried)
 
@@ -114,17 +124,68 @@ def curve(values, optimum):
 def search_optuna(sampler, trials, seed):
     import optuna
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    problem = trials.problem
+    constraints = {} if sampler == "CmaEsSampler" else {
+        "constraints_func": lambda trial: trial.user_attrs["constraint"]}
     study = optuna.create_study(direction="maximize", sampler=getattr(optuna.samplers, sampler)(
-        seed=seed, constraints_func=lambda trial: trial.user_attrs["constraint"]))
+        seed=seed, **constraints))
     for _ in range(3 * TRIALS):
         if trials.left() == 0:
             return
         trial = study.ask()
-        result = trials.run(problem.space.candidates.index(suggest(problem.space, trial)))
-        trial.set_user_attr("constraint", [0.0 if result else 1.0])
-        study.tell(trial, result or min((problem.value[one] for one in trials.ran()), default=0.0))
+        candidate = trials.problem.space.candidates.index(suggest(trials.problem.space, trial))
+        result = trials.told(candidate)
+        trial.set_user_attr("constraint", [float(candidate not in trials.ran())])
+        study.tell(trial, result)
     trials.run_random(TRIALS)  # it goes on asking for configurations that it knows
+
+
+def smac_asker(sizes, seed):
+    import ConfigSpace
+    from smac import HyperparameterOptimizationFacade, Scenario
+    from smac.runhistory import TrialInfo, TrialValue
+    space = ConfigSpace.ConfigurationSpace({name: (0, size - 1) for name, size in sizes.items()}, seed=seed)
+    folder = tempfile.TemporaryDirectory(prefix="oppa-smac-")
+    smac = HyperparameterOptimizationFacade(
+        Scenario(space, deterministic=True, n_trials=TRIALS, seed=seed, output_directory=pathlib.Path(folder.name)),
+        lambda config, seed=0: 0.0, logging_level=False, overwrite=True)
+
+    def ask():
+        asked = smac.ask()
+        return dict(asked.config), asked.seed
+
+    def tell(config, value, asked, _folder=folder):  # which exists as long as this function
+        smac.tell(TrialInfo(ConfigSpace.Configuration(space, config), seed=asked), TrialValue(-value))
+    return ask, tell
+
+
+def ax_asker(sizes, seed):
+    from ax.api.client import Client
+    from ax.api.configs import RangeParameterConfig
+    ax = Client(random_seed=seed)
+    ax.configure_experiment([RangeParameterConfig(name, (0, size - 1), "int") for name, size in sizes.items()])
+    ax.configure_optimization("throughput")
+
+    def ask():
+        (index, config), = ax.get_next_trials(1).items()
+        return config, index
+
+    def tell(config, value, asked):
+        ax.mark_trial_failed(asked)  # the configuration that ran in its place is a trial of its own
+        ax.complete_trial(ax.attach_trial(config), {"throughput": value})
+    return ask, tell
+
+
+def search_asking(asker, trials, seed):
+    """Takes the nearest configuration that was not tried, in positions of values divided by their number."""
+    space = trials.problem.space
+    sizes = {name: len(values) for name, values in space.values.items()}
+    places = [{name: space.values[name].index(one[name]) for name in sizes} for one in space.candidates]
+    ask, tell = asker(sizes, seed)
+    while trials.left() > 0:
+        config, asked = ask()
+        candidate = min(trials.untried(), key=lambda one: sum(((places[one][name] - config[name]) / sizes[name]) ** 2
+                                                              for name in sizes))
+        tell(places[candidate], trials.told(candidate), asked)
 
 
 def search_botorch(with_predictions, trials, seed):
@@ -184,9 +245,14 @@ PEERS = {
     "random": lambda trials, seed: trials.run_random(TRIALS),
     "tpe": functools.partial(search_optuna, "TPESampler"),
     "gp": functools.partial(search_optuna, "GPSampler"),
+    "cmaes": functools.partial(search_optuna, "CmaEsSampler"),
+    "smac": functools.partial(search_asking, smac_asker),
+    "ax": functools.partial(search_asking, ax_asker),
     "botorch": functools.partial(search_botorch, False),
     "botorch-sim": functools.partial(search_botorch, True),
 }
+
+PACKAGES = {"cmaes": "cmaes", "smac": "smac", "ax": "ax"}  # of searchers that may be missing
 
 
 def run_oppa(options, command, manifest, *more):
@@ -254,7 +320,9 @@ def summary(rows, searchers, problems):
     """A row per searcher: means over problems, with 95% intervals by bootstrap over problems."""
     for searcher in searchers:
         own = [row for row in rows if row["searcher"] == searcher]
-        result = {"problems": problems, "searcher": searcher}
+        repeats = collections.Counter(row["problem"] for row in own).values()
+        result = {"problems": problems, "searcher": searcher,
+                  "repeats": " to ".join(map(str, sorted({min(repeats), max(repeats)})))}
         for k in AFTER:
             by_problem = collections.defaultdict(list)
             for row in own:
@@ -279,6 +347,11 @@ def main():
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "results/bench-searchers")
     options = parser.parse_args()
     os.environ.update(OMP_NUM_THREADS="1")
+    logging.disable(logging.WARNING)
+    missing = {peer for peer in options.peers if peer in PACKAGES and not importlib.util.find_spec(PACKAGES[peer])}
+    if missing:
+        print("skipped, because their packages are not installed:", *sorted(missing), file=sys.stderr)
+    options.peers = [peer for peer in options.peers if peer not in missing]
     warnings.simplefilter("ignore")
     for manifest in options.manifests:
         development = None
