@@ -172,11 +172,11 @@ class DocsTest(unittest.TestCase):
         searchers = ("oppa", "tpe", "gp", "botorch", "random", "oppa-sim", "predicted-order", "botorch-sim")
         header = ",".join(f"after_{k},after_{k}_low,after_{k}_high" for k in (3, 5, 10, 20))
         self.write(self.results / "bench-searchers" / "ultrascale.csv",
-                   f"problems,searcher,{header},cpu_s_per_suggestion\n" + "".join(
-                       f"{half},{name},{','.join([share] * 12)},0.0125\n"
+                   f"problems,searcher,repeats,{header},cpu_s_per_suggestion\n" + "".join(
+                       f"{half},{name},1 to 2,{','.join([share] * 12)},0.0125\n"
                        for half, share in (("", "0.1"), ("held-out", "0.5")) for name in searchers))
         lines, _ = self.table("searchers ultrascale held-out")
-        self.assertEqual(lines[2], "| oppa" + 4 * " | 50.0 [50.0, 50.0]" + " | 0.013 |")
+        self.assertEqual(lines[2], "| oppa | 1 to 2" + 4 * " | 50.0 [50.0, 50.0]" + " | 0.013 |")
         lines, _ = self.table("searchers-brief")
         self.assertEqual(len(lines), 10)
         self.assertEqual(lines[3], "| Optuna, TPE" + 4 * " | 50.0 [50.0, 50.0]" + " |")
