@@ -134,11 +134,11 @@ std::vector<std::string> VariedBy(const InitOptions& options,
     }
     return names;
   }
-  const std::string kMicrobatches = "microbatches";
+  const std::string microbatches_knob = "microbatches";
   std::vector<std::string> names = {"dp"};
   for (const Knob& knob : BuiltInKnobs()) {
     const std::string& name =
-        knob.group == trials::KnobGroup::kFixed ? kMicrobatches : knob.name;
+        knob.group == trials::KnobGroup::kFixed ? microbatches_knob : knob.name;
     if (!common::Contains(names, name) &&
         std::ranges::any_of(options.command, [&](const std::string& word) {
           return word.find("{" + knob.name + "}") != std::string::npos;
