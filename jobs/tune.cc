@@ -269,8 +269,7 @@ class Tuning {
 
   static constexpr std::string_view kNoStepTime =
       "No step time was found in the output: give --step-time REGEX, a "
-      "framework "
-      "(--framework), or report steps (docs/external-trials.md).";
+      "framework (--framework), or report steps (docs/external-trials.md).";
 
   static std::string Remedy(const trials::Measurement& measured, bool passes) {
     if (Exits(measured.message) && measured.step_times_s.empty()) {

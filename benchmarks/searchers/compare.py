@@ -252,7 +252,7 @@ PEERS = {
     "botorch-sim": functools.partial(search_botorch, True),
 }
 
-PACKAGES = {"cmaes": "cmaes", "smac": "smac", "ax": "ax"}  # of searchers that may be missing
+OPTIONAL = {"cmaes", "smac", "ax"}  # in packages of the same names
 
 
 def run_oppa(options, command, manifest, *more):
@@ -348,7 +348,7 @@ def main():
     options = parser.parse_args()
     os.environ.update(OMP_NUM_THREADS="1")
     logging.disable(logging.WARNING)
-    missing = {peer for peer in options.peers if peer in PACKAGES and not importlib.util.find_spec(PACKAGES[peer])}
+    missing = {peer for peer in options.peers if peer in OPTIONAL and not importlib.util.find_spec(peer)}
     if missing:
         print("skipped, because their packages are not installed:", *sorted(missing), file=sys.stderr)
     options.peers = [peer for peer in options.peers if peer not in missing]
