@@ -155,6 +155,8 @@ class Device {
   virtual ~Device() = default;
   [[nodiscard]] virtual int width() const = 0;
   [[nodiscard]] virtual int wide_width() const = 0;
+  // Matrix products are fast if rows have a multiple of this many elements.
+  [[nodiscard]] virtual std::int64_t row_multiple() const { return 1; }
 
   // ---- memory ----
   // The memory of the rank's arena; called once. Errors: std::bad_alloc.
@@ -208,7 +210,7 @@ class Device {
                                  Tensor dtable) = 0;  // +=
 
   // ---- loss ----
-  virtual void LossMaxima(const LossArgs& args) = 0;
+  virtual void LossMaxima(const LossArgs& args) = 0;  // may prepare sums
   // sums: sum exp(logit - max), logit of the label - max or 0.
   virtual void LossSums(const LossArgs& args) = 0;
   // loss += sum over rows with label >= 0 of log(sum) - logit, and logits =

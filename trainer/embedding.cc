@@ -27,8 +27,8 @@ class Embedding : public Unit {
       class_token_ =
           store.Add(shard, {RowSplit("embedding.class", 1, cols_, 1, 0)});
     } else {
-      const Piece piece = RowSplit("embedding.tokens", model.vocab_size, cols_,
-                                   context.mesh.tp, context.mesh.tp_index);
+      const Piece piece =
+          VocabularySplit("embedding.tokens", model.vocab_size, cols_, context);
       first_ = piece.row_begin;
       rows_ = piece.rows;
       table_ = store.Add(

@@ -46,9 +46,8 @@ class Head : public Unit {
       transform_norm_.emplace(context, store, "head.transform.norm");
     }
     const bool tied = model.classes == 0 && model.tied_embeddings;
-    const Piece piece =
-        RowSplit(tied ? "embedding.tokens" : "head.logits", labels_, cols_,
-                 context.mesh.tp, context.mesh.tp_index);
+    const Piece piece = VocabularySplit(
+        tied ? "embedding.tokens" : "head.logits", labels_, cols_, context);
     first_ = piece.row_begin;
     stride_ = piece.rows;
     valid_ = std::clamp<std::int64_t>(labels_ - first_, 0, stride_);
@@ -60,9 +59,9 @@ class Head : public Unit {
                           {piece});
     }
     if (model.head_bias || model.classes > 0 || model.pooler) {
-      bias_ = store.Add(GradientShare::kDense,
-                        {RowSplit("head.logits.bias", labels_, 1,
-                                  context.mesh.tp, context.mesh.tp_index)});
+      bias_ =
+          store.Add(GradientShare::kDense,
+                    {VocabularySplit("head.logits.bias", labels_, 1, context)});
     }
   }
 

@@ -67,6 +67,18 @@ constexpr double kInitialDeviation = 0.02;
           .global_cols = cols,
           .scale = scale};
 }
+// This rank's rows of the vocabulary, or of classes, which are the columns of
+// its logits.
+[[nodiscard]] inline Piece VocabularySplit(std::string name, std::int64_t rows,
+                                           std::int64_t cols,
+                                           const Context& context) {
+  const Mesh& mesh = context.mesh;
+  const std::int64_t parts = context.device.row_multiple() * mesh.tp;
+  const std::int64_t padded = (rows + parts - 1) / parts * parts;
+  Piece piece = RowSplit(std::move(name), padded, cols, mesh.tp, mesh.tp_index);
+  piece.global_rows = rows;
+  return piece;
+}
 [[nodiscard]] inline Piece ColumnSplit(std::string name, std::int64_t rows,
                                        std::int64_t cols, int parts,
                                        int index) {

@@ -134,6 +134,8 @@ void CudaDevice::MakeCurrent() const {
 
 int CudaDevice::width() const { return width_; }
 int CudaDevice::wide_width() const { return sizeof(float); }
+// Of 16 bytes; else cuBLASLt has only kernels without Hopper's copy engine.
+std::int64_t CudaDevice::row_multiple() const { return 16 / width_; }
 
 std::byte* CudaDevice::Reserve(std::int64_t bytes) {
   MakeCurrent();

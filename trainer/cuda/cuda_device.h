@@ -39,6 +39,7 @@ class CudaDevice final : public Device {
 
   [[nodiscard]] int width() const override;
   [[nodiscard]] int wide_width() const override;
+  [[nodiscard]] std::int64_t row_multiple() const override;
   std::byte* Reserve(std::int64_t bytes) override;
   void Zero(Tensor x) override;
   void Copy(Tensor from, Tensor to) override;

@@ -62,13 +62,14 @@ struct SumOf {
   }
 };
 struct MaxOf {
-  __device__ __forceinline__ float operator()(float a, float b) const {
+  template <typename T>
+  __device__ __forceinline__ T operator()(T a, T b) const {
     return a > b ? a : b;
   }
 };
 
-template <typename Operation>
-__device__ __forceinline__ float WarpReduce(float value, Operation operation) {
+template <typename T, typename Operation>
+__device__ __forceinline__ T WarpReduce(T value, Operation operation) {
   for (unsigned distance = 16; distance > 0; distance /= 2) {
     value = operation(value, __shfl_xor_sync(kAllLanes, value, distance));
   }

@@ -31,7 +31,7 @@ inline constexpr int kRowThreads = 64;   // of a block that reduces a row
 inline constexpr int kColumnGroups = 2;  // rows that a block sums at a time
 #else
 inline constexpr int kRowThreads = 256;
-inline constexpr int kColumnGroups = 32;
+inline constexpr int kColumnGroups = 8;
 inline constexpr int kFlatThreads = 256;
 inline constexpr std::int64_t kMostBlocks = 1 << 16;
 #endif

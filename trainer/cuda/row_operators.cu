@@ -1,5 +1,7 @@
 // Norms, biases, activations and rotary embeddings.
 
+#include <algorithm>
+
 #include "trainer/cuda/cuda_device.h"
 #include "trainer/cuda/dispatch.h"
 #include "trainer/cuda/numeric.h"
@@ -94,55 +96,93 @@ __global__ void NormBackwardKernel(NormArgs a) {
   }
 }
 
-// Sums over rows: a block owns 32 columns, and each of its warps every
-// kColumnGroups-th row. dshift[c] += sum dy; where there is x, dscale[c] +=
-// sum dy normal(x). Either result may be empty.
-template <typename T>
-__global__ void ColumnSumKernel(NormArgs a) {
-  __shared__ float scales[kColumnGroups][32];
-  __shared__ float shifts[kColumnGroups][32];
+// Sums over rows, of dy and, where there is dscale, of dy normal(x): blocks own
+// 32 vectors of columns and every gridDim.y-th group of rows, of which each of
+// their warps has one. partial: float [gridDim.y, 2, cols].
+template <typename Numbers>
+__global__ void ColumnSumKernel(NormArgs a, float* partial) {
+  constexpr int kWidth = Numbers::kWidth;
+  constexpr int kCols = 32 * kWidth;  // of a block
+  __shared__ float sums[2][kColumnGroups][kCols];
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int group = static_cast<int>(threadIdx.x / 32);
-  const std::int64_t col = static_cast<std::int64_t>(blockIdx.x) * 32 + lane;
-  float scale = 0.0F;
-  float shift = 0.0F;
+  const std::int64_t vectors = a.cols / kWidth;
+  const std::int64_t vector = std::int64_t{blockIdx.x} * 32 + lane;
+  const bool scales = a.dscale.data != nullptr;
   const float* statistics = Of<float>(a.statistics);
-  if (col < a.cols) {
-    for (std::int64_t row = group; row < a.rows; row += kColumnGroups) {
-      const float gradient = ToFloat(Of<T>(a.dy)[row * a.cols + col]);
-      shift += gradient;
-      if (a.dscale.data != nullptr) {
-        scale +=
-            gradient *
-            (ToFloat(Of<T>(a.x)[row * a.cols + col]) - statistics[2 * row]) *
-            statistics[2 * row + 1];
+  Vector<float, kWidth> shift = {}, scale = {};
+  if (vector < vectors) {
+    for (std::int64_t row = blockIdx.y * kColumnGroups + group; row < a.rows;
+         row += gridDim.y * kColumnGroups) {
+      const Numbers gradients = Of<Numbers>(a.dy)[row * vectors + vector];
+      Numbers x = {};
+      float mean = 0.0F, rstd = 0.0F;
+      if (scales) {
+        x = Of<Numbers>(a.x)[row * vectors + vector];
+        mean = statistics[2 * row];
+        rstd = statistics[2 * row + 1];
+      }
+      for (int j = 0; j < kWidth; ++j) {
+        const float gradient = ToFloat(gradients.x[j]);
+        shift.x[j] += gradient;
+        scale.x[j] += gradient * (ToFloat(x.x[j]) - mean) * rstd;
       }
     }
   }
-  scales[group][lane] = scale;
-  shifts[group][lane] = shift;
+  for (int j = 0; j < kWidth; ++j) {
+    sums[0][group][lane * kWidth + j] = shift.x[j];
+    sums[1][group][lane * kWidth + j] = scale.x[j];
+  }
   __syncthreads();
-  if (group == 0 && col < a.cols) {
-    for (int i = 1; i < kColumnGroups; ++i) {
-      scale += scales[i][lane];
-      shift += shifts[i][lane];
-    }
-    if (a.dscale.data != nullptr) {
-      T& sum = Of<T>(a.dscale)[col];
-      sum = Round<T>(ToFloat(sum) + scale);
-    }
-    if (a.dshift.data != nullptr) {
-      T& sum = Of<T>(a.dshift)[col];
-      sum = Round<T>(ToFloat(sum) + shift);
+  partial += std::int64_t{blockIdx.y} * 2 * a.cols;
+  for (int i = threadIdx.x; i < 2 * kCols; i += blockDim.x) {
+    const std::int64_t col = std::int64_t{blockIdx.x} * kCols + i % kCols;
+    if (col < a.cols) {
+      float sum = 0.0F;
+      for (int j = 0; j < kColumnGroups; ++j) {
+        sum += sums[i / kCols][j][i % kCols];
+      }
+      partial[i / kCols * a.cols + col] = sum;
     }
   }
 }
 
-void ColumnSum(const NormArgs& args, cudaStream_t stream) {
-  WithType(args.dy.width, [&](auto number) {
-    Launch(ColumnSumKernel<decltype(number)>,
-           Grid{(args.cols + 31) / 32, 1, 1, 32 * kColumnGroups}, stream, args);
-  });
+// dshift[c] += sum of the first parts, dscale[c] += sum of the second. Either
+// may be empty.
+template <typename T>
+__global__ void AddColumnSumsKernel(NormArgs a, int parts,
+                                    const float* partial) {
+  for (std::int64_t col = FlatIndex(); col < a.cols; col += FlatStride()) {
+    for (int which = 0; which < 2; ++which) {
+      const Tensor& to = which == 0 ? a.dshift : a.dscale;
+      if (to.data != nullptr) {
+        float sum = ToFloat(Of<T>(to)[col]);
+#pragma unroll 8
+        for (int i = 0; i < parts; ++i) {
+          sum += partial[(std::int64_t{2} * i + which) * a.cols + col];
+        }
+        Of<T>(to)[col] = Round<T>(sum);
+      }
+    }
+  }
+}
+
+void ColumnSum(const NormArgs& args, void* workspace, cudaStream_t stream) {
+  constexpr std::int64_t kBlocks = 264;  // two for each multiprocessor of H100
+  auto* partial = static_cast<float*>(workspace);
+  WithRows(args.rows, args.cols, {args.dy, args.x},
+           [&](auto numbers, unsigned, unsigned vectors) {
+             using Numbers = decltype(numbers);
+             const std::int64_t blocks = (vectors + 31) / 32;
+             const std::int64_t parts = std::clamp<std::int64_t>(
+                 kBlocks / blocks, 1,
+                 (args.rows + kColumnGroups - 1) / kColumnGroups);
+             Launch(ColumnSumKernel<Numbers>,
+                    Grid{blocks, parts, 1, 32 * kColumnGroups}, stream, args,
+                    partial);
+             LaunchFlat(AddColumnSumsKernel<typename Numbers::Number>,
+                        args.cols, stream, args, parts, partial);
+           });
 }
 
 template <typename Numbers>
@@ -289,7 +329,7 @@ void CudaDevice::NormBackward(const NormArgs& args) {
              Launch(NormBackwardKernel<decltype(numbers)>, Grid{args.rows},
                     stream_, args);
            });
-  ColumnSum(args, stream_);
+  ColumnSum(args, workspace_, stream_);
 }
 
 void CudaDevice::AddBias(std::int64_t rows, std::int64_t cols, Tensor bias,
@@ -308,7 +348,7 @@ void CudaDevice::BiasBackward(std::int64_t rows, std::int64_t cols, Tensor dy,
   args.cols = cols;
   args.dy = dy;
   args.dshift = dbias;
-  ColumnSum(args, stream_);
+  ColumnSum(args, workspace_, stream_);
 }
 
 void CudaDevice::ActivationForward(const ActivationArgs& args) {

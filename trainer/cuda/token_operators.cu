@@ -23,19 +23,25 @@ __global__ void EmbeddingForwardKernel(unsigned vectors, unsigned cols,
 
 // next[i]: the next place of the token at i, or -1; the complement of that if
 // an earlier place has it, too. So the first place of each token begins a list
-// of all of them.
-__global__ void LinkTokensKernel(std::int64_t rows, const Index* tokens,
-                                 Index* next) {
-  for (std::int64_t i = FlatIndex(); i < rows; i += FlatStride()) {
-    std::int64_t before = i - 1;
-    while (before >= 0 && tokens[before] != tokens[i]) {
-      --before;
-    }
-    std::int64_t after = i + 1;
-    while (after < rows && tokens[after] != tokens[i]) {
-      ++after;
-    }
-    const auto link = static_cast<Index>(after < rows ? after + 1 : 0);
+// of all of them. A warp per place.
+__global__ void LinkTokensKernel(Index rows, const Index* tokens, Index* next) {
+  const auto lane = static_cast<Index>(threadIdx.x % 32);
+  const auto i = static_cast<Index>(FlatIndex() / 32);
+  if (i >= rows) {
+    return;
+  }
+  Index before = i - 1 - lane;
+  while (before >= 0 && tokens[before] != tokens[i]) {
+    before -= 32;
+  }
+  Index after = i + 1 + lane;
+  while (after < rows && tokens[after] != tokens[i]) {
+    after += 32;
+  }
+  before = WarpReduce(before, MaxOf());
+  after = -WarpReduce(-after, MaxOf());
+  if (lane == 0) {
+    const Index link = after < rows ? after + 1 : 0;
     next[i] = before >= 0 ? -1 - link : link;
   }
 }
@@ -98,52 +104,76 @@ __global__ void PositionsBackwardKernel(unsigned count, unsigned cols,
   }
 }
 
-template <typename T>
+// A block per row of logits, vectors of numbers. maxima: of the row; sums: sum
+// exp(logit - max), and max again. One pass, with the maximum so far.
+template <typename Numbers>
 __global__ void LossMaximaKernel(LossArgs a) {
-  const T* logits = Of<T>(a.logits) + blockIdx.x * a.stride;
-  float maximum = ToFloat(logits[0]);
-  for (std::int64_t i = threadIdx.x; i < a.cols; i += blockDim.x) {
-    maximum = fmaxf(maximum, ToFloat(logits[i]));
-  }
-  maximum = BlockReduce(maximum, ToFloat(logits[0]), MaxOf());
-  if (threadIdx.x == 0) {
-    Of<float>(a.maxima)[blockIdx.x] = maximum;
-  }
-}
-
-template <typename T>
-__global__ void LossSumsKernel(LossArgs a) {
-  const T* logits = Of<T>(a.logits) + blockIdx.x * a.stride;
-  const float maximum = Of<float>(a.maxima)[blockIdx.x];
+  constexpr int kWidth = Numbers::kWidth;
+  const Numbers* logits =
+      Of<Numbers>(a.logits) + blockIdx.x * (a.stride / kWidth);
+  float own = -INFINITY;  // of this thread
   float sum = 0.0F;
-  for (std::int64_t i = threadIdx.x; i < a.cols; i += blockDim.x) {
-    sum += expf(ToFloat(logits[i]) - maximum);
+  for (std::int64_t i = threadIdx.x; i * kWidth < a.cols; i += blockDim.x) {
+    const Numbers row = logits[i];
+    const int valid = a.cols - i * kWidth < kWidth
+                          ? static_cast<int>(a.cols - i * kWidth)
+                          : kWidth;
+    float maximum = own;
+    for (int j = 0; j < kWidth; ++j) {
+      maximum = j < valid ? fmaxf(maximum, ToFloat(row.x[j])) : maximum;
+    }
+    sum *= expf(own - maximum);
+    own = maximum;
+    for (int j = 0; j < kWidth; ++j) {
+      sum += j < valid ? expf(ToFloat(row.x[j]) - own) : 0.0F;
+    }
   }
+  const float maximum = BlockReduce(own, -INFINITY, MaxOf());
+  sum = sum == 0.0F ? 0.0F : sum * expf(own - maximum);
   sum = BlockReduce(sum, 0.0F, SumOf());
   if (threadIdx.x == 0) {
-    const Index own = Of<Index>(a.labels)[blockIdx.x];
-    const std::int64_t label = own - a.first;
-    const bool here = own >= 0 && label >= 0 && label < a.cols;
-    float* sums = Of<float>(a.sums) + 2 * blockIdx.x;
-    sums[0] = sum;
-    sums[1] = here ? ToFloat(logits[label]) - maximum : 0.0F;
+    Of<float>(a.maxima)[blockIdx.x] = maximum;
+    Of<float>(a.sums)[2 * blockIdx.x] = sum;
+    Of<float>(a.sums)[2 * blockIdx.x + 1] = maximum;
   }
 }
 
+// From the maxima of this rank to those of all: a thread per row.
 template <typename T>
+__global__ void LossSumsKernel(LossArgs a) {
+  for (std::int64_t i = FlatIndex(); i < a.rows; i += FlatStride()) {
+    const float maximum = Of<float>(a.maxima)[i];
+    const Index own = Of<Index>(a.labels)[i];
+    const std::int64_t label = own - a.first;
+    const bool here = own >= 0 && label >= 0 && label < a.cols;
+    float* sums = Of<float>(a.sums) + 2 * i;
+    sums[0] *= expf(sums[1] - maximum);
+    sums[1] =
+        here ? ToFloat(Of<T>(a.logits)[i * a.stride + label]) - maximum : 0.0F;
+  }
+}
+
+template <typename Numbers>
 __global__ void LossGradientKernel(LossArgs a) {
-  T* logits = Of<T>(a.logits) + blockIdx.x * a.stride;
+  using T = typename Numbers::Number;
+  constexpr int kWidth = Numbers::kWidth;
+  Numbers* logits = Of<Numbers>(a.logits) + blockIdx.x * (a.stride / kWidth);
   const Index own = Of<Index>(a.labels)[blockIdx.x];
   const float maximum = Of<float>(a.maxima)[blockIdx.x];
   const auto scale = static_cast<float>(a.scale);
   const float factor = scale / Of<float>(a.sums)[2 * blockIdx.x];
-  for (std::int64_t i = threadIdx.x; i < a.stride; i += blockDim.x) {
-    float gradient = 0.0F;
-    if (own >= 0 && i < a.cols) {
-      gradient = factor * expf(ToFloat(logits[i]) - maximum) -
-                 (i == own - a.first ? scale : 0.0F);
+  for (std::int64_t i = threadIdx.x; i * kWidth < a.stride; i += blockDim.x) {
+    Numbers row = logits[i];
+    for (int j = 0; j < kWidth; ++j) {
+      const std::int64_t col = i * kWidth + j;
+      float gradient = 0.0F;
+      if (own >= 0 && col < a.cols) {
+        gradient = factor * expf(ToFloat(row.x[j]) - maximum) -
+                   (col == own - a.first ? scale : 0.0F);
+      }
+      row.x[j] = Round<T>(gradient);
     }
-    logits[i] = Round<T>(gradient);
+    logits[i] = row;
   }
 }
 
@@ -273,6 +303,18 @@ __global__ void CombineWeightsKernel(SlotArgs a, const T* dto, T* dweights) {
   }
 }
 
+// Calls f(Vector()), as WithRows, without its limit: logits are the largest
+// tensor.
+template <typename F>
+void WithLogits(const LossArgs& args, const F& f) {
+  WithType(args.logits.width, [&](auto number) {
+    using T = decltype(number);
+    WithVectors<16 / static_cast<int>(sizeof(T))>(
+        args.stride, {args.logits},
+        [&](auto width) { f(Vector<T, width()>()); });
+  });
+}
+
 }  // namespace
 
 void CudaDevice::EmbeddingForward(const EmbeddingArgs& args) {
@@ -288,8 +330,9 @@ void CudaDevice::EmbeddingBackward(const EmbeddingArgs& args) {
   if (static_cast<std::size_t>(args.rows) > kWorkspaceBytes / sizeof(Index)) {
     throw std::invalid_argument("a microbatch has too many tokens");
   }
-  LaunchFlat(LinkTokensKernel, args.rows, stream_, args.rows,
-             Of<Index>(args.tokens), next);
+  constexpr int kPlaces = kRowThreads / 32;  // of a block
+  Launch(LinkTokensKernel, Grid{(args.rows + kPlaces - 1) / kPlaces}, stream_,
+         args.rows, Of<Index>(args.tokens), next);
   WithType(args.dout.width, [&](auto number) {
     Launch(EmbeddingBackwardKernel<decltype(number)>, Grid{args.rows}, stream_,
            args, next);
@@ -317,21 +360,21 @@ void CudaDevice::PositionsBackward(const Positions& positions,
 }
 
 void CudaDevice::LossMaxima(const LossArgs& args) {
-  WithType(args.logits.width, [&](auto number) {
-    Launch(LossMaximaKernel<decltype(number)>, Grid{args.rows}, stream_, args);
+  WithLogits(args, [&](auto numbers) {
+    Launch(LossMaximaKernel<decltype(numbers)>, Grid{args.rows}, stream_, args);
   });
 }
 
 void CudaDevice::LossSums(const LossArgs& args) {
   WithType(args.logits.width, [&](auto number) {
-    Launch(LossSumsKernel<decltype(number)>, Grid{args.rows}, stream_, args);
+    LaunchFlat(LossSumsKernel<decltype(number)>, args.rows, stream_, args);
   });
 }
 
 void CudaDevice::LossBackward(const LossArgs& args) {
   Launch(LossTotalKernel, Grid{1}, stream_, args);
-  WithType(args.logits.width, [&](auto number) {
-    Launch(LossGradientKernel<decltype(number)>, Grid{args.rows}, stream_,
+  WithLogits(args, [&](auto numbers) {
+    Launch(LossGradientKernel<decltype(numbers)>, Grid{args.rows}, stream_,
            args);
   });
 }
