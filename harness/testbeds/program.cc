@@ -338,11 +338,10 @@ Testbed MakeTrainer(const ProblemSpec& problem) {
     AddFrameworkRules(problem, trials::FindDataFile("frameworks", "oppa-train"),
                       {name}, setup.space, setup.inputs);
   }
-  // The framework file of oppa-train describes CPU ranks.
-  const System system =
-      !cuda   ? PredictedOn(problem, setup.cluster(), "oppa-train")
-      : torch ? PredictedOn(problem, setup.cluster(), "fsdp2")
-              : DefaultSystem(setup.cluster(), LikeFiles(problem));
+  const System system = PredictedOn(problem, setup.cluster(),
+                                    !cuda   ? "oppa-train"
+                                    : torch ? "fsdp2"
+                                            : "oppa-train-cuda");
   return ProgramTestbed(
       problem, setup, {trials::Scaled(setup.workload, scale), system},
       std::move(options),

@@ -47,6 +47,16 @@ constexpr const char* kHeader =
     "scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,status,"
     "step_time_s,peak_memory_gb\n";
 
+TEST_F(ValidateTable, TheVocabularyIsThatOfTheModelsConfig) {
+  const MeasuredTable table = ReadAnyTable(
+      Write("elsewhere.csv",
+            "scenario,gpus,dp,tp,pp,status,step_time_s,config,sequence_length,"
+            "global_batch_size\nown,1,1,1,1,ok,3.5,qwen2-1.5b,1024,8\n"),
+      {.cluster = "h100-1"});
+  ASSERT_EQ(table.rows.size(), 1U);
+  EXPECT_EQ(table.rows[0].workload.model.vocab_size, 151936);
+}
+
 TEST_F(ValidateTable, TheNameOfAScenarioTellsSizesClusterAndFramework) {
   const MeasuredTable table =
       Table("elsewhere.csv", std::string(kHeader) +
