@@ -362,6 +362,7 @@ TEST_F(TuneTest, RunsOnTheHostsOfAFileAndEndsATrialOnAllOfThem) {
   Write("train.sh",
         "#!/bin/sh\necho \"$3 of $4, $NCCL_DEBUG\" >> ranks\n"
         "if [ $1 = 8 ]; then\n"
+        "  [ $3 = 0 ] || until [ -s waits ]; do sleep 0.01; done\n"
         "  [ $3 = 1 ] && { echo 'CUDA out of memory' >&2; exit 3; }\n"
         "  echo $$ > waits; sleep 60\nfi\n"
         "[ $3 = 0 ] || exit 0\n"
