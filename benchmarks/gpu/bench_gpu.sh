@@ -11,5 +11,5 @@ fi
 tflops=$(sed -n 's/^half_tflops = //p' "experiments/gpus/$name.toml")
 table=$out/${name}_operators.csv
 python3 benchmarks/gpu/attention.py "$name" "$table" "$tflops"
-scripts/fit-constants scripts/fits/gpu.toml --table "$table" --hardware "$name" --write
+scripts/fit-constants scripts/fits/gpu.toml --table "$table" --hardware "$name" --write --starts 8
 build/release/oppa validate --table "$table" --no-figures
