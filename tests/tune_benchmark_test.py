@@ -1,18 +1,21 @@
-"""Checks benchmarks/tune: statistics, the space that the searchers share, and what is read from records.
+"""Checks benchmarks/tune, the statistics, the space that the searchers share, and what is read from records, and the
+profiles of benchmarks/searchers.
 
     tune_benchmark_test.py OPPA
 """
 
 import pathlib
 import random
+import shutil
 import statistics
 import sys
 import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks/tune"))
+sys.path += [str(ROOT / "benchmarks/tune"), str(ROOT / "benchmarks/searchers")]
 
+import compare  # noqa: E402
 import intervals  # noqa: E402
 import job  # noqa: E402
 import searchers  # noqa: E402
@@ -61,6 +64,22 @@ class IntervalsTest(unittest.TestCase):
     def test_ratios_are_those_of_the_same_round(self):
         # The machine is half as fast in the second round, and nothing runs in the third.
         self.assertEqual(intervals.ratios([20.0, 10.0, 12.0], [10.0, 5.0, None]), [2.0, 2.0])
+
+
+class ProfilesTest(unittest.TestCase):
+    def test_each_half_has_means_over_its_problems_whatever_their_repeats(self):
+        def rows(problem, *results):
+            return [{"problem": problem, "searcher": "oppa", "repeat": i, **{str(k + 1): result for k in range(20)}}
+                    for i, result in enumerate(results)]
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "suite_profiles"
+            compare.draw_profiles(path, {"development": rows("a", 0.5, 0.5, 0.5) + rows("b", 1.0),
+                                         "held-out": rows("c", 0.94, 0.96)}, ["oppa"])
+            blocks = [block.split() for block in path.with_suffix(".csv").read_text().strip().split("\n\n\n")]
+            self.assertEqual([block[0] for block in blocks], 4 * ["trials,oppa"])
+            self.assertEqual([block[20] for block in blocks], ["20,0.75", "20,0.95", "20,0.5", "20,0.5"])
+            self.assertEqual(path.with_suffix(".svg").exists(), bool(shutil.which("gnuplot")))
 
 
 class SpaceTest(unittest.TestCase):

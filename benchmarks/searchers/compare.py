@@ -20,8 +20,8 @@ A configuration that a peer asks for again costs nothing; after 60 requests, ran
                with the first configuration of `predicted-order`
 
 Writes MANIFEST.csv with means over problems and intervals by bootstrap over problems: over all of them and, with
---held-out, over each half. The records of oppa and peers.csv
-(the results after each trial, CPU seconds per suggestion) are kept: rerun it to resume.
+--held-out, over each half. Draws runtime profiles of each half, MANIFEST_profiles.{svg,png}. The records of oppa and
+peers.csv (the results after each trial, CPU seconds per suggestion) are kept: rerun it to resume.
 `make bench-searchers` runs it with PyTorch, Optuna and BoTorch of PyPI. A searcher whose package is missing is skipped.
 """
 
@@ -38,6 +38,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -52,6 +53,7 @@ from searchers import suggest  # noqa: E402
 
 TRIALS = 20
 AFTER = [3, 5, 10, 20]
+TARGET = 0.95  # of the best, in profiles
 STARTS = 5
 RESULTS = {"outcome", "throughput_steps_per_s", "peak_memory_bytes", "setup_s"}
 COLUMNS = ["problem", "searcher", "repeat", *(str(k + 1) for k in range(TRIALS)), "cpu_s_per_suggestion"]
@@ -316,6 +318,15 @@ def peer_rows(options, path, problems):
             yield rows[problem.name, peer, repeat]
 
 
+def means_of_problems(rows, searcher, k, of=lambda result: result):
+    """Of each problem, the mean over repeats after k trials."""
+    by_problem = collections.defaultdict(list)
+    for row in rows:
+        if row["searcher"] == searcher:
+            by_problem[row["problem"]].append(of(float(row[str(k)])))
+    return [statistics.mean(values) for values in by_problem.values()]
+
+
 def summary(rows, searchers, problems):
     """A row per searcher: means over problems, with 95% intervals by bootstrap over problems."""
     for searcher in searchers:
@@ -324,15 +335,29 @@ def summary(rows, searchers, problems):
         result = {"problems": problems, "searcher": searcher,
                   "repeats": " to ".join(map(str, sorted({min(repeats), max(repeats)})))}
         for k in AFTER:
-            by_problem = collections.defaultdict(list)
-            for row in own:
-                by_problem[row["problem"]].append(float(row[str(k)]))
-            means = [statistics.mean(values) for values in by_problem.values()]
+            means = means_of_problems(own, searcher, k)
             draws = random.Random(1)
             resampled = sorted(statistics.mean(draws.choices(means, k=len(means))) for _ in range(2000))
             result |= {f"after_{k}": statistics.mean(means), f"after_{k}_low": resampled[50],
                        f"after_{k}_high": resampled[1949]}
         yield result | {"cpu_s_per_suggestion": statistics.median(float(row["cpu_s_per_suggestion"]) for row in own)}
+
+
+def draw_profiles(path, halves, searchers):
+    """A column of panels per half: the mean result after each trial, and the share of searches that reached TARGET."""
+    with open(path.with_suffix(".csv"), "w") as file:
+        writer = csv.writer(file)
+        for of in (lambda result: result, lambda result: float(result >= TARGET)):
+            for rows in halves.values():
+                writer.writerow(["trials", *searchers])
+                for k in range(1, TRIALS + 1):
+                    writer.writerow([k, *(statistics.mean(means_of_problems(rows, one, k, of)) for one in searchers)])
+                file.write("\n\n")  # an index for gnuplot
+    if not shutil.which("gnuplot"):
+        sys.exit("could not draw the profiles: install gnuplot, and rerun the same command")
+    names = " ".join(half or "all" for half in halves)
+    subprocess.run(["gnuplot", "-e", f"base='{path}'; halves='{names}'; searchers={len(searchers)}; target={TARGET}",
+                    ROOT / "benchmarks/searchers/profiles.gp"], check=True)
 
 
 def main():
@@ -383,6 +408,9 @@ def main():
         for row in table:
             print(f"{row['problems']:11} {row['searcher']:16}", *(f"{row[f'after_{k}']:.3f}" for k in AFTER),
                   f" {row['cpu_s_per_suggestion']:.3f} CPU s per suggestion")
+        if development:
+            del halves[""]
+        draw_profiles(options.results / f"{manifest.stem}_profiles", halves, options.methods + options.peers)
 
 
 if __name__ == "__main__":
