@@ -1,0 +1,24 @@
+# Draws the rows `fits` of `folder`/stopping.csv as a reliability diagram. Points grow with the number of trials.
+
+set datafile separator ','
+set datafile missing NaN
+set linetype 1 lc rgb '#d55e00'
+set linetype 2 lc rgb '#0072b2'
+set linetype 3 lc rgb '#009e73'
+set linetype 4 lc rgb '#cc79a7'
+set grid
+set size square
+set xrange [0:1]
+set yrange [0:1]
+set key outside right top Left reverse
+set xlabel 'stated probability that a chosen trial fits in memory'
+set ylabel 'share of these trials that fit'
+do for [format in 'svg png'] {
+  if (format eq 'svg') { set terminal svg size 750,450 dynamic font 'DejaVu Sans,13' }
+  else { set terminal pngcairo size 750,450 font 'DejaVu Sans,10' }
+  set output folder.'/fits.'.format
+  plot for [group in groups] folder.'/stopping.csv' \
+    using (strcol(1) eq group && strcol(2) eq 'fits' && $4 - $3 < 0.5 ? $7 : NaN):8:(0.3 + 0.35 * log10($5)) \
+    with linespoints pt 7 ps variable lw 2 title group, x lc rgb '#777777' dt 2 notitle
+  unset output
+}
