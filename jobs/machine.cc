@@ -25,25 +25,27 @@ using common::InputError;
 
 constexpr int kMostGpus = 65536;
 
-int ParseCount(std::string_view text) {
+// A number of `part`, which an error names.
+int ParseCount(std::string_view text, std::string_view part) {
   const std::optional<int> count = common::ParseInt(text, 1, kMostGpus);
   if (!count) {
     throw InputError(
-        fmt::format("invalid number '{}': write NODESxGPUS (2x8), GPUS (16) or "
+        fmt::format("invalid size '{}': write NODESxGPUS (2x8), GPUS (16) or "
                     "GPUS..GPUS (8..1024), with numbers from 1 to {}",
-                    text, kMostGpus));
+                    part, kMostGpus));
   }
   return *count;
 }
 
-MachineSize ParseOne(std::string_view text, int gpus_per_node) {
+MachineSize ParseOne(std::string_view text, std::string_view part,
+                     int gpus_per_node) {
   MachineSize size;
   const std::size_t cross = text.find('x');
   if (cross != std::string_view::npos) {
-    size.nodes = ParseCount(text.substr(0, cross));
-    size.gpus_per_node = ParseCount(text.substr(cross + 1));
+    size.nodes = ParseCount(text.substr(0, cross), part);
+    size.gpus_per_node = ParseCount(text.substr(cross + 1), part);
   } else {
-    const int gpus = ParseCount(text);
+    const int gpus = ParseCount(text, part);
     size.gpus_per_node = std::min(gpus, gpus_per_node);
     size.nodes = gpus / size.gpus_per_node;
     if (size.gpus() != gpus) {
@@ -62,19 +64,19 @@ MachineSize ParseOne(std::string_view text, int gpus_per_node) {
 void AddSizes(std::string_view part, int gpus_per_node,
               std::vector<MachineSize>& sizes) {
   const std::size_t dots = part.find("..");
-  const MachineSize first = ParseOne(part.substr(0, dots), gpus_per_node);
+  const MachineSize first = ParseOne(part.substr(0, dots), part, gpus_per_node);
   sizes.push_back(first);
   if (dots == std::string_view::npos) {
     return;
   }
-  const MachineSize last = ParseOne(part.substr(dots + 2), gpus_per_node);
+  const MachineSize last = ParseOne(part.substr(dots + 2), part, gpus_per_node);
   if (first.gpus() > last.gpus()) {
     throw InputError(fmt::format(
         "'{}' ends below its start: write the smaller size first", part));
   }
   const int node = std::max(first.gpus_per_node, last.gpus_per_node);
   for (int gpus = 2 * first.gpus(); gpus <= last.gpus(); gpus *= 2) {
-    sizes.push_back(ParseOne(std::to_string(gpus), node));
+    sizes.push_back(ParseOne(std::to_string(gpus), part, node));
   }
 }
 

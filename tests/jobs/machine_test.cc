@@ -48,6 +48,15 @@ TEST(MachineSize, OtherTextIsRefused) {
   }
 }
 
+TEST(MachineSize, AnErrorNamesTheTextAndTheForms) {
+  const auto error = [](const std::string& text) {
+    return fakes::ErrorOf([&] { return ParseMachineSizes(text, 8); });
+  };
+  EXPECT_THAT(error("2x"), HasSubstr("--gpus 2x: invalid size '2x': write "
+                                     "NODESxGPUS (2x8), GPUS (16) or "));
+  EXPECT_THAT(error("16,8.."), HasSubstr("invalid size '8..': write"));
+}
+
 TEST(Machine, NamesAliasesAndOverrides) {
   EXPECT_EQ(FindMachine({.gpu = "h100"}), FindMachine({.gpu = "H100-SXM"}));
   EXPECT_EQ(FindMachine({.gpu = "4090"}).gpu.name, "GeForce RTX 4090");
