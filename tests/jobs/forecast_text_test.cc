@@ -35,4 +35,11 @@ TEST(ForecastText, TextJsonAndCsvAgree) {
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 4);
 }
 
+TEST(ForecastText, ACalibrationCountsRowsInTheSingular) {
+  Calibration calibration{.bounds = 1, .memory_log_stddev = 0.1};
+  EXPECT_THAT(ToString(calibration), HasSubstr("and 1 row out of memory"));
+  calibration.bounds = 2;
+  EXPECT_THAT(ToString(calibration), HasSubstr("and 2 rows out of memory"));
+}
+
 }  // namespace jobs::forecast_text_test
