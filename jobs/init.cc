@@ -17,6 +17,7 @@
 #include "jobs/job.h"
 #include "jobs/machine.h"
 #include "jobs/tune_job.h"
+#include "trials/constraints.h"
 #include "trials/knobs.h"
 #include "trials/objective.h"
 #include "trials/programs/adapter.h"
@@ -147,6 +148,14 @@ std::vector<std::string> VariedBy(const InitOptions& options,
     }
   }
   if (names.size() == 1) {
+    try {
+      for (const std::string& word : options.command) {
+        static_cast<void>(
+            trials::Expand(word, trials::Placeholders({}, {}, {})));
+      }
+    } catch (const std::invalid_argument& e) {
+      throw InputError(fmt::format("nothing can vary: {}", e.what()));
+    }
     throw InputError(
         "nothing can vary: name the adapter of your framework with --framework "
         "(`oppa adapters`; docs/adapters.md for one of your own), or write "
@@ -197,6 +206,13 @@ JobDraft DraftJob(const InitOptions& options) {
   draft.job.workload = MakeWorkload(
       trials::ReadModel(fs::absolute(options.folder / options.model)), batch,
       SequenceLength(options, draft));
+  if (draft.present) {
+    try {
+      trials::RequireWholeMicrobatches(*draft.present, batch);
+    } catch (const std::invalid_argument& e) {
+      throw InputError(fmt::format("--start {}: {}", options.start, e.what()));
+    }
+  }
   if (!draft.present && draft.adapter) {
     const trials::PresentConfig present = draft.adapter->Present(draft.job);
     draft.present = present.config;

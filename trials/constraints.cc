@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 
 #include <fmt/format.h>
@@ -166,6 +167,31 @@ std::string ConfigProblem(const ParallelConfig& config,
     }
   }
   return "";
+}
+
+void RequireWholeMicrobatches(const ParallelConfig& config, int batch_size) {
+  if (batch_size % config.dp != 0) {
+    throw std::invalid_argument(fmt::format(
+        "dp={} does not divide the batch of {}", config.dp, batch_size));
+  }
+  const int of_rank = batch_size / config.dp;
+  if (of_rank % config.microbatches == 0) {
+    return;
+  }
+  int below = std::min(config.microbatches, of_rank);
+  while (of_rank % below != 0) {
+    --below;
+  }
+  int above = config.microbatches;
+  while (above < of_rank && of_rank % above != 0) {
+    ++above;
+  }
+  throw std::invalid_argument(fmt::format(
+      "microbatches={} does not divide the batch of {} on dp={} ranks; the "
+      "nearest that {}",
+      config.microbatches, batch_size, config.dp,
+      above > of_rank ? fmt::format("does is {}", below)
+                      : fmt::format("do are {} and {}", below, above)));
 }
 
 std::string ConstraintTable() {

@@ -49,6 +49,10 @@ struct Constraint {
 [[nodiscard]] std::string ConfigProblem(const ParallelConfig& config,
                                         const ConstraintContext& context);
 
+// Errors: throws std::invalid_argument if dp * microbatches does not divide the
+// batch size, with the nearest numbers of microbatches that do.
+void RequireWholeMicrobatches(const ParallelConfig& config, int batch_size);
+
 // The constraints as a Markdown table, as in docs/search_space.md.
 [[nodiscard]] std::string ConstraintTable();
 

@@ -396,7 +396,8 @@ bool Mentions(const Settings& settings, const Knob& knob) {
 }
 
 // Replaces the settings of knobs that follow from others: micro_batch_size=2
-// becomes the microbatches that have this size.
+// becomes the microbatches that have this size. Given microbatches must divide
+// the batch.
 void ResolveInverses(const SearchSpace& space, Settings& settings) {
   ParallelConfig given;
   for (const auto& [knob, value] : settings) {
@@ -420,6 +421,10 @@ void ResolveInverses(const SearchSpace& space, Settings& settings) {
                       knob->name, value, other.name, needed, other.Get(given)));
     }
     std::tie(knob, value) = std::pair(&other, needed);
+  }
+  if (space.batch_size() > 0 &&
+      Mentions(settings, space.knobs().Require("microbatches"))) {
+    RequireWholeMicrobatches(given, space.batch_size());
   }
 }
 

@@ -118,6 +118,12 @@ TEST_F(InitTest, SaysWhereNothingCanVaryBeforeItAsksForSizes) {
                     HasSubstr("{micro_batch_size}")));
 }
 
+TEST_F(InitTest, NamesAMistypedPlaceholderWhereNothingElseCanVary) {
+  options_.command = {"torchrun", "train.py", "--tp={tpp}"};
+  EXPECT_THAT(Problem(), AllOf(HasSubstr("unknown placeholder '{tpp}'"),
+                               HasSubstr("known: "), HasSubstr(" tp")));
+}
+
 TEST_F(InitTest, VariesWhatAPlanRecommends) {
   fakes::WriteFile(folder_.path() / "config.json",
                    "{\"model_type\": \"gpt2\", \"n_embd\": 64, \"n_head\": "
@@ -198,6 +204,14 @@ TEST_F(InitTest, RejectsAStartForOtherDevicesAndAnUnknownGpu) {
                         "but the machine has 1 x 4 devices (--gpus)"));
   options_.gpu = "x9000";
   EXPECT_THAT(Problem(), HasSubstr("--gpu x9000: unknown GPU"));
+}
+
+TEST_F(InitTest, RejectsAStartWithAnUnevenBatchAndNamesTheNearest) {
+  options_.start = "dp=4,microbatches=3";
+  EXPECT_THAT(Problem(),
+              HasSubstr("--start dp=4,microbatches=3: microbatches=3 does not "
+                        "divide the batch of 16 on dp=4 ranks; the nearest "
+                        "that do are 2 and 4"));
 }
 
 TEST_F(InitTest, NamesTheOptionForWhatTheCommandLineDoesNotSay) {

@@ -304,6 +304,13 @@ TEST(Complete, ASizeOfMicrobatchesGivesTheirNumber) {
   };
   EXPECT_EQ(reason("dp=8,mbs=3"),
             "micro_batch_size=3 does not divide the batch of 16 on dp=8 ranks");
+  EXPECT_EQ(reason("dp=4,pp=2,mb=3"),
+            "microbatches=3 does not divide the batch of 16 on dp=4 ranks; the "
+            "nearest that do are 2 and 4");
+  EXPECT_EQ(reason("dp=8,mb=5"),
+            "microbatches=5 does not divide the batch of 16 on dp=8 ranks; the "
+            "nearest that does is 2");
+  EXPECT_EQ(reason("dp=3,mb=5"), "dp=3 does not divide the batch of 16");
   EXPECT_EQ(reason("dp=8,mbs=2,mb=2"),
             "micro_batch_size=2 needs microbatches=1, not 2: leave one of them "
             "out");
