@@ -62,19 +62,22 @@ void RejectExtras(const Verb& verb, Words extras) {
   if (extras.empty()) {
     return;
   }
+  const char* remedy = verb.command != nullptr && verb.command->empty()
+                           ? "; your command line comes after --"
+                           : "";
   const auto unknown = std::ranges::find_if(extras, [](const auto& word) {
     return word.size() > 1 && word.starts_with('-');
   });
   if (unknown == extras.end()) {
-    throw InputError(
-        fmt::format("{}: unexpected argument '{}'", verb.name, extras.front()));
+    throw InputError(fmt::format("{}: unexpected argument '{}'{}", verb.name,
+                                 extras.front(), remedy));
   }
   const std::string name = unknown->substr(0, unknown->find('='));
   const Words known = common::NamesIn(verb.options, &Option::name);
+  const std::string near = common::DidYouMean(name, known);
   throw InputError(
-      fmt::format("{}: unknown option '{}'{}; `oppa help {}` "
-                  "lists the options",
-                  verb.name, name, common::DidYouMean(name, known), verb.name));
+      fmt::format("{}: unknown option '{}'{}; `oppa help {}` lists the options",
+                  verb.name, name, near.empty() ? remedy : near, verb.name));
 }
 
 // Passes the words after the verb to its options. False: help was requested.

@@ -223,8 +223,17 @@ int TuneCommand(TuneVerbOptions& options, const Words& words) {
 }
 
 int RunTune(TuneVerbOptions& options, const Words& words) {
-  if (options.job.manifest.empty()) {
+  const fs::path& manifest = options.job.manifest;
+  if (manifest.empty()) {
     return TuneCommand(options, words);
+  }
+  if (manifest.extension() != ".toml" &&
+      common::ReadFileIfExists(manifest).value_or("").find("[experiment]") ==
+          std::string::npos) {
+    throw common::InputError(
+        fmt::format("tune: '{}' is not a manifest: write `oppa tune JOB.toml`, "
+                    "or your command line after --, `oppa tune ... -- COMMAND`",
+                    manifest.string()));
   }
   if (!options.job.command.empty()) {
     throw common::InputError(

@@ -143,6 +143,20 @@ std::vector<Row> Rows() {
       {.input = "superfluous argument",
        .words = "status m.toml n.toml",
        .message = "unexpected argument 'n.toml'"},
+      {.input = "a program as manifest",
+       .words = "tune train.py",
+       .message = "tune: 'train.py' is not a manifest: write `oppa tune "
+                  "JOB.toml`, or your command line after --, `oppa tune ... "
+                  "-- COMMAND`",
+       .files = {{"train.py", "print(1)\n"}}},
+      {.input = "command line without --",
+       .words = "tune torchrun train.py",
+       .message = "tune: unexpected argument 'train.py'; your command line "
+                  "comes after --"},
+      {.input = "option of a command line without --",
+       .words = "tune train.py --lr 3",
+       .message = "unknown option '--lr'; your command line comes after --; "
+                  "`oppa help tune`"},
       {.input = "own knobs of a simulator",
        .edits = {{"[budget]", "[space.custom]\na = [1, 2]\n[budget]"}},
        .message = "the simulator has no knobs of one's own"},
