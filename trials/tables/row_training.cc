@@ -256,10 +256,10 @@ Model ModelOf(const Facts& facts) {
   }
   constexpr int kUsualFfn = 4;
   model.ffn_size = facts.Int("ffn_size", kUsualFfn * model.hidden_size);
-  model.vocab_size = facts.Has("usual_vocab_size")
-                         ? facts.Int("vocab_size",
-                                     facts.RequireInt("usual_vocab_size"))
-                         : facts.RequireInt("vocab_size");
+  model.vocab_size =
+      facts.Has("usual_vocab_size")
+          ? facts.Int("vocab_size", facts.RequireInt("usual_vocab_size"))
+          : facts.RequireInt("vocab_size");
   model.experts = facts.Int("experts", 0);
   if (model.experts > 0) {
     constexpr int kUsualChoices = 2;
