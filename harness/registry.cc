@@ -216,7 +216,7 @@ MethodEntry Planned() {
                         then.files.end());
     method.make = [=](std::uint64_t seed) {
       return std::make_unique<methods::Planned>(
-          problem, options.top, planner.make(seed), then.make(seed));
+          problem, options, planner.make(seed), then.make(seed));
     };
     return method;
   };

@@ -11,6 +11,7 @@
 
 #include "methods/method.h"
 #include "methods/options.h"
+#include "methods/planners/plan_moves.h"
 
 namespace methods {
 
@@ -19,10 +20,13 @@ namespace methods {
 // starts. Starts of the experiment count. Where the planner suggests plans,
 // their throughputs count for the incumbent of `then`, whose surrogates learn
 // from configurations only.
+//
+// With `moves`, every second trial after them may be one of PlanMoves.
 struct PlannedOptions {
   std::string planner = "predicted-order";
   std::string then = "oppa";
   int top = 3;
+  bool moves = false;
 };
 
 [[nodiscard]] inline std::vector<Option> OptionsOf(PlannedOptions& o) {
@@ -34,17 +38,23 @@ struct PlannedOptions {
        "The method that continues; its options are in the table "
        "then_options."},
       {"top", Integer{&o.top, 0}, "Trials that the planner chooses."},
+      {"moves", Boolean{&o.moves},
+       "Try local moves on the best plans, where trials can run plans."},
   };
 }
 
 class Planned final : public Method {
  public:
-  Planned(const Problem& problem, int top, std::unique_ptr<Method> planner,
-          std::unique_ptr<Method> then)
+  Planned(const Problem& problem, const PlannedOptions& options,
+          std::unique_ptr<Method> planner, std::unique_ptr<Method> then)
       : Method(problem, then->history().throughput_options()),
-        top_(top),
+        options_(options),
         planner_(std::move(planner)),
-        then_(std::move(then)) {}
+        then_(std::move(then)) {
+    if (options.moves && problem.runs_plans && problem.workload != nullptr) {
+      moves_.emplace(problem);
+    }
+  }
 
   std::optional<Suggestion> Suggest() override {
     PassOn(history_.plans(), seen_plans_);
@@ -52,14 +62,21 @@ class Planned final : public Method {
     for (Method* method : {planner_.get(), then_.get()}) {
       method->StartAll(history_);
     }
-    if (history_.started() + std::ssize(history_.plans()) +
-            std::ssize(history_.running_plans()) <
-        top_) {
+    const auto started = history_.started() + std::ssize(history_.plans()) +
+                         std::ssize(history_.running_plans());
+    if (started < options_.top) {
       if (auto suggestion = planner_->Suggest()) {
         return suggestion;
       }
     }
-    return then_->Suggest();
+    std::optional<Suggestion> next = then_->Suggest();
+    if (moves_ && next && started % 2 != 0 &&
+        next->chosen_by == trials::ChosenBy::kModel) {
+      if (std::optional<Suggestion> move = moves_->Suggest(history_, *next)) {
+        return move;
+      }
+    }
+    return next;
   }
 
   [[nodiscard]] bool EstimatesRemaining() const override {
@@ -74,7 +91,8 @@ class Planned final : public Method {
     }
   }
 
-  int top_;
+  PlannedOptions options_;
+  std::optional<PlanMoves> moves_;
   std::unique_ptr<Method> planner_;
   std::unique_ptr<Method> then_;
   std::size_t seen_ = 0;

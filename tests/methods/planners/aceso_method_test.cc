@@ -184,7 +184,7 @@ TEST(PlannedTest, ThePlannerChoosesTheFirstTrialsOnly) {
   const Problem problem = ProblemOf(space, 80.0);
   AcesoMethodOptions options;
   options.search.budget = 100;
-  Planned planned(problem, 2, TryPlans(problem, options, 1),
+  Planned planned(problem, {.top = 2}, TryPlans(problem, options, 1),
                   MakeRandom(problem, {}, 7));
   const auto planner = TryPlans(problem, options, 1);
   const auto then = MakeRandom(problem, {}, 7);
@@ -244,7 +244,8 @@ TEST(PlannedTest, TheSecondMethodTakesAPlanAsIncumbentAndNotAsObservation) {
   options.search.budget = 100;
   auto made = MakeRandom(problem, {}, 7);
   const Method& then = *made;
-  Planned planned(problem, 1, TryPlans(problem, options, 1), std::move(made));
+  Planned planned(problem, {.top = 1}, TryPlans(problem, options, 1),
+                  std::move(made));
   const Suggestion first = *planned.Suggest();
   ASSERT_TRUE(first.outside);
   planned.Observe(TrialOf(first));
