@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "common/statistics.h"
@@ -210,11 +211,16 @@ History HistoryOf(std::vector<trials::Trial> trials,
 double ExpectedGain(const Suggestion& suggestion, double best) {
   for (const Suggestion::Fit& fit : suggestion.fits) {
     if (fit.surrogate == "choice") {
-      const auto& of = fit.summary.parameters;
-      return std::exp(LogExpectedImprovement(of[1].value,
-                                             std::sqrt(of[2].value), best)) *
-             common::NormalProbability((1.0 - of[3].value) /
-                                       std::sqrt(of[4].value));
+      const auto value = [&fit](std::string_view name) {
+        return std::ranges::find(fit.summary.parameters, name,
+                                 &surrogates::FitSummary::Parameter::name)
+            ->value;
+      };
+      return std::exp(LogExpectedImprovement(
+                 value("throughput_mean"),
+                 std::sqrt(value("throughput_variance")), best)) *
+             common::NormalProbability((1.0 - value("memory_mean")) /
+                                       std::sqrt(value("memory_variance")));
     }
   }
   return 0.0;
