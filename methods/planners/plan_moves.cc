@@ -64,7 +64,8 @@ const trials::KnobSet& PlanKnobs() {
 }
 
 // The point of a plan in a space of PlanKnobs, whose values are in thousandths
-// of the mean of virtual stages, or of layers. `place` makes it unique.
+// of the mean of virtual stages, or of layers. `place`, which belongs to no
+// knob, makes it unique.
 ParallelConfig Encoded(const Plan& plan, int place) {
   double layers = 0.0;
   double recomputed = 0.0;
@@ -304,7 +305,9 @@ std::vector<Plan> PlanMoves::PlansFrom(
     plans.push_back(PlanOf(problem_, trials[i]));
     if (trials[i].HasThroughput()) {
       improve(i, best);
-      improve(i, trials[i].IsPlan() ? best : best_candidate);
+      if (!trials[i].IsPlan()) {
+        improve(i, best_candidate);
+      }
     }
   }
   most_memory_share_ = 1.0;
