@@ -64,13 +64,14 @@ void Describe(const Facts& facts, trials::MachineLibrary& library,
                                     {"last", PeakRank::kLast}});
 }
 
-// Whether the job ran after the mend of its pipeline, if it has one, and on a
-// network as fast as the settings say that it is.
-bool IsClean(const Facts& facts, const MeasuredRow& row) {
+// Whether the job ran after the mend of its pipeline, if it has one, and not in
+// the slow state.
+bool IsClean(const Facts& facts, const MeasuredRow& row,
+             const TableSettings& settings) {
   const bool mended =
       row.config.pp == 1 || facts.Flag("after_pp_fix", /*otherwise=*/true);
   const bool slow =
-      facts.Number("allreduce_gbs") < facts.Number("fast_allreduce_gbs");
+      facts.Number("allreduce_intra_gbs") < settings.fast_intra_gbs;
   return mended && !slow;
 }
 
@@ -167,7 +168,8 @@ MeasuredTable Load(const fs::path& path, const TableSettings& settings,
       }
     }
     row.half = halves.Of(row, read.tokens);
-    row.clean = row.out_of_memory || (!row.failed && IsClean(read.facts, row));
+    row.clean = row.out_of_memory ||
+                (!row.failed && IsClean(read.facts, row, settings));
   }
   return table;
 }

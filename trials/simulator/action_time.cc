@@ -92,9 +92,10 @@ void AddCollectivesAndDispatch(const StageContext& stage, const Chunk& chunk,
   if (tp.hosts > 1 && framework.collectives.message_host_s > 0.0) {
     dispatch_s += time.tensor_s;  // the CPU waits for each message
   }
-  time.overhead_s = DispatchOverhead(
-      framework, gpu_s,
-      dispatch_s + IssueTime(framework, tp, collectives, stage.contended));
+  time.overhead_s =
+      DispatchOverhead(framework, gpu_s,
+                       dispatch_s + IssueTime(framework, tp, collectives,
+                                              stage.problem.SeveralHosts()));
 }
 
 }  // namespace
@@ -126,11 +127,11 @@ double CollectiveTime(const Framework& framework, const GroupLink& tp,
 }
 
 double IssueTime(const Framework& framework, const GroupLink& tp,
-                 const Collectives& collectives, bool contended) {
+                 const Collectives& collectives, bool several_hosts) {
   const double slowdown =
-      contended ? std::max(1.0, framework.collectives.network_contention *
-                                    std::sqrt(static_cast<double>(tp.size)))
-                : 1.0;
+      several_hosts ? std::max(1.0, framework.collectives.network_contention *
+                                        std::sqrt(static_cast<double>(tp.size)))
+                    : 1.0;
   return collectives.Count() *
          (slowdown * framework.collectives.message_dispatch_s +
           framework.collectives.message_host_s *

@@ -25,6 +25,9 @@ struct Problem {
   [[nodiscard]] std::vector<int> GpusOfTypes() const {
     return common::Map(gpu_types, &Cluster::gpus);
   }
+  [[nodiscard]] bool SeveralHosts() const {
+    return gpu_types.size() > 1 || gpu_types.front().nodes > 1;
+  }
 };
 
 // Exposed GPU time of tensor-parallel collectives of `bytes` each. A hidden
@@ -49,10 +52,11 @@ struct Problem {
 // token is sent to each node once.
 [[nodiscard]] double HostsOfToken(const Model& model, int hosts);
 
-// CPU time to issue tensor-parallel collectives. `contended`: a pipeline keeps
-// messages between hosts in transit.
+// CPU time to issue tensor-parallel collectives of a job on several hosts or on
+// one.
 [[nodiscard]] double IssueTime(const Framework& framework, const GroupLink& tp,
-                               const Collectives& collectives, bool contended);
+                               const Collectives& collectives,
+                               bool several_hosts);
 
 // The time that issuing kernels on the CPU adds to their GPU time: kernels are
 // issued while earlier ones run, so only the excess is exposed,
@@ -70,7 +74,6 @@ struct StageContext {
   const GpuModel& gpu;
   const LayerCosts& layers;
   const StageLinks& links;
-  bool contended;  // as above
 };
 
 // Sums of a field of LayerCost over modules of a chunk.

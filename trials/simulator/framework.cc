@@ -149,6 +149,7 @@ std::vector<FrameworkField> FieldsOf(Framework& framework) {
       {"usable_memory", &allocator.usable_memory},
       {"allocator_pressure", &allocator.allocator_pressure},
       {"allocator_retry_s", &allocator.allocator_retry_s},
+      {"allocator_remap_s", &allocator.allocator_remap_s},
       {"memory_log_stddev", &allocator.memory_log_stddev},
   };
   for (const FrameworkField& field : FieldsOf(launch)) {

@@ -197,8 +197,8 @@ struct Framework {
     double message_dispatch_s = 0.0;
     double message_host_s = 0.0;
     // The first of these grows by the factor max(1, network_contention *
-    // sqrt(tp)) while a pipeline has messages between hosts in transit: the
-    // network's progress threads take processors from the ranks, and a
+    // sqrt(tp)) in a job on several hosts: something takes processors from the
+    // ranks (jobs of Ultra-Scale in the slow state, docs/validation.md), and a
     // collective waits for the last rank.
     double network_contention = 0.0;
     // The fraction of a hidden collective's time by which computation slows
@@ -299,9 +299,12 @@ struct Framework {
     double usable_memory = 1.0;
     // Where a rank would use more than this fraction if it could, the allocator
     // waits for the device, frees cached blocks and retries, which takes
-    // allocator_retry_s in every microbatch.
+    // allocator_retry_s in every microbatch, and allocator_remap_s for every
+    // byte of a tensor-parallel collective: the driver takes its buffers back
+    // and maps them again, for one rank of the group after the other.
     double allocator_pressure = 1.0;
     double allocator_retry_s = 0.0;
+    double allocator_remap_s = 0.0;
     // Standard deviation of log(peak / predicted peak): how sure it is that a
     // configuration fits (trials/predictions.h).
     double memory_log_stddev = kMemoryLogStddev;

@@ -22,6 +22,7 @@ struct StageMemory {
   double working_bytes = 0.0;      // temporaries; a whole recomputed block
   double boundary_bytes = 0.0;     // one message between stages
   double collective_bytes = 0.0;   // one tensor-parallel collective
+  double collectives = 0.0;        // of them in a microbatch
   double placeholder_bytes = 0.0;  // Framework::gradients.placeholder_gradients
   // Ranks that hold one copy of ZeRO's states together; 0: all dp * cp.
   int shard_ranks = 0;

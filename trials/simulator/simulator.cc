@@ -141,15 +141,11 @@ std::vector<StageCost> Simulator::StageCosts(const Plan& plan) const {
                         return PlaceGrid(problem_.gpu_types, key, options);
                       })
            : placed;
-  const bool contended =
-      plan.shared.pp > 1 &&
-      std::any_of(links.forward.begin(), links.forward.end(),
-                  [](const GroupLink& link) { return link.hosts > 1; });
   std::vector<StageContext> stages;
   stages.reserve(plan.stages.size());
   for (int s = 0; s < plan.shared.pp; ++s) {
     stages.push_back({problem_, plan, s, problem_.gpus[plan.stages[s].gpu_type],
-                      Layers(plan, s), links.stages[s], contended});
+                      Layers(plan, s), links.stages[s]});
   }
   return ComputeStageCosts(stages, links);
 }

@@ -106,6 +106,10 @@ void AddMemory(const StageContext& stage, const std::vector<Chunk>& chunks,
   for (std::size_t v = s; v < chunks.size(); v += stage.plan.stages.size()) {
     const Chunk& chunk = chunks[v];
     saved_bytes.push_back(SavedBytes(stage, chunk));
+    const ChunkSums sums{layers, chunk};
+    memory.collectives += (sums.All(&LayerCost::forward_collectives) +
+                           sums.All(&LayerCost::backward_collectives))
+                              .Count();
     if (chunk.dense > 0) {
       dense = layers.dense_block;
     }

@@ -125,7 +125,13 @@ struct StageEnd {
     const MemoryBreakdown memory = WhenFull(wanted, capacity);
     if (wanted.Total() >
         allocator.allocator_pressure * cluster.gpu.memory_bytes) {
-      report.short_of_memory = true;
+      const double buffers_bytes =
+          rank.stage.collectives * rank.stage.collective_bytes;
+      report.retry_s = std::max(
+          report.retry_s,
+          shared.microbatches *
+              (allocator.allocator_retry_s +
+               allocator.allocator_remap_s * rank.stage.tp * buffers_bytes));
     }
     report.last_stage_memory = memory;  // stages come in order
     if (first) {
@@ -281,12 +287,8 @@ StepReport FinishStep(const Problem& problem, const ParallelConfig& shared,
     end.AddTime(syncs[s], table_begin_s, s == 0, report);
     end.AddMemory(s == 0, report);
   }
-  if (report.short_of_memory) {
-    const double time_s =
-        shared.microbatches * problem.framework.allocator.allocator_retry_s;
-    report.time.overhead_s += time_s;
-    report.step_time_s += time_s;
-  }
+  report.time.overhead_s += report.retry_s;
+  report.step_time_s += report.retry_s;
   return report;
 }
 

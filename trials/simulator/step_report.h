@@ -65,7 +65,7 @@ struct StepReport {
   double capacity_bytes = 0.0;
   int peak_rank = 0;
   bool fits = false;
-  bool short_of_memory = false;  // the allocator has to wait and retry
+  double retry_s = 0.0;  // of an allocator that is short of memory
   // The model states fit. If not, memory runs out during set-up; otherwise in
   // the first step.
   bool model_states_fit = false;

@@ -341,6 +341,9 @@ void AddSettings(const ScenarioFacts& scenarios, const TableSettings& settings,
       facts.Add(settings.facts_of.RequireTable(token));
     }
   }
+  if (facts.Number("allreduce_intra_gbs") >= settings.fast_intra_gbs) {
+    facts.Add(settings.facts_of.GetTable("fast"));
+  }
   facts.Add(settings.facts);
   for (const std::string& name : settings.corrections.Keys()) {
     facts.Replace(name, settings.corrections.RequireText(name));

@@ -22,6 +22,9 @@ namespace trials {
 //   source = "vtrain"                 its publication; default: the name
 //   fitted = ["1b", "8b"]             tokens of the rows that constants may be
 //                                     fitted to; default: every other model
+//   fast_intra_gbs = 440              rows with allreduce_intra_gbs of at least
+//                                     this ran in the fast state
+//   [facts_of.fast]                   of these rows
 //   [facts]                           of every row: cluster, framework, ...
 //   [facts_of.1b]                     of rows that name "1b"
 //   [corrections]                     facts that replace those of the rows
@@ -35,6 +38,7 @@ struct TableSettings {
   std::string scenarios;
   std::string source;
   std::optional<std::vector<std::string>> fitted;
+  double fast_intra_gbs = 0.0;
   common::TomlTable facts;
   common::TomlTable facts_of;
   common::TomlTable corrections;

@@ -544,25 +544,27 @@ TEST_F(ValidateTable, HalvesAreByModelInTheOrderOfTheirFirstRow) {
   EXPECT_EQ(all[2].scenarios, 1);
 }
 
-// A job on a slow network, or with a pipeline from before its mend, is not
+// A job in the slow state, or with a pipeline from before its mend, is not
 // clean; a crash says nothing about memory.
 TEST_F(ValidateTable, StatesOfAJobAreToldApart) {
   const MeasuredTable table = Table(
       "ultrascale_raw.csv",
       "scenario,gpus,dp,tp,pp,zero_stage,micro_batch_size,microbatches,outcome,"
-      "step_time_s,reserved_gib,after_pp_fix,allreduce_gbs\n"
-      "1b-16,16,16,1,1,0,1,16,Success,3,20,False,400\n"
-      "1b-16,16,8,1,2,0,1,32,Success,3,20,False,400\n"
-      "1b-16,16,8,1,2,0,1,32,Success,3,20,True,400\n"
-      "1b-16,16,8,1,2,0,1,32,Success,3,20,True,20\n"
-      "1b-16,16,16,1,1,0,16,1,OOM,,,False,20\n"
-      "1b-16,16,16,1,1,0,1,16,Other,,,False,400\n");
+      "step_time_s,reserved_gib,after_pp_fix,allreduce_intra_gbs\n"
+      "1b-16,16,16,1,1,0,1,16,Success,3,20,False,458\n"
+      "1b-16,16,8,1,2,0,1,32,Success,3,20,False,458\n"
+      "1b-16,16,8,1,2,0,1,32,Success,3,20,True,458\n"
+      "1b-16,16,8,1,2,0,1,32,Success,3,20,True,425\n"
+      "1b-16,16,16,1,1,0,16,1,OOM,,,False,425\n"
+      "1b-16,16,16,1,1,0,1,16,Other,,,False,458\n");
   std::vector<bool> clean;
   for (const MeasuredRow& row : table.rows) {
     clean.push_back(row.clean);
   }
   EXPECT_THAT(clean,
               testing::ElementsAre(true, false, true, false, true, false));
+  EXPECT_EQ(table.rows[2].framework.collectives.network_contention, 0.0);
+  EXPECT_GT(table.rows[3].framework.collectives.network_contention, 1.0);
   const Comparison all = Compare(table, Predict(table)).front();
   EXPECT_EQ(all.recall.of, 1);
   EXPECT_EQ(all.ran_called_oom.of, 4);

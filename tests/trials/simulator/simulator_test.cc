@@ -363,12 +363,10 @@ TEST(Simulator, ZeroBubbleIsFasterWithAPipelineAndChangesNothingElse) {
 
 // What contention adds to a step in which every tensor-parallel message takes a
 // second to issue. Hosts have four GPUs.
-double Contention(const char* config, int nodes,
-                  bool pipeline_outermost = false) {
+double Contention(const char* config, int nodes) {
   const auto time_s = [&](double contention) {
     Framework framework;
     framework.collectives.message_dispatch_s = 1.0;
-    framework.pipeline.pipeline_outermost = pipeline_outermost;
     framework.collectives.network_contention = contention;
     Cluster cluster = SmallCluster();
     cluster.nodes = nodes;
@@ -380,12 +378,29 @@ double Contention(const char* config, int nodes,
   return time_s(10.0) - time_s(0.0);
 }
 
-TEST(Simulator, OnlyAPipelineBetweenHostsContendsForTheNetwork) {
+TEST(Simulator, OnlyJobsOnSeveralHostsContendForTheNetwork) {
   EXPECT_EQ(Contention("tp=2,pp=2,microbatches=2", 1), 0.0);
-  EXPECT_EQ(Contention("tp=8", 2), 0.0);
-  EXPECT_EQ(Contention("tp=8", 2, /*pipeline_outermost=*/true), 0.0);
-  EXPECT_GT(Contention("tp=2,pp=4,microbatches=4", 2), 1.0);
+  EXPECT_GT(Contention("tp=8", 2), 1.0);
+  EXPECT_GT(Contention("dp=4,tp=2", 2), 1.0);
   EXPECT_GT(Contention("tp=4,pp=2,microbatches=4", 2), 1.0);
+}
+
+// Two all-reduces of a block in each direction, and two ranks: 4 x 2 buffers of
+// every block and microbatch.
+TEST(Simulator, AnAllocatorShortOfMemoryMapsTheBuffersOfCollectivesAgain) {
+  const auto report = [](double pressure, double remap_s) {
+    Framework framework;
+    framework.allocator.allocator_pressure = pressure;
+    framework.allocator.allocator_retry_s = 1.0;
+    framework.allocator.allocator_remap_s = remap_s;
+    return Simulator(SmallWorkload(), SmallCluster(), {framework})
+        .Simulate(Config("dp=4,tp=2,microbatches=4"));
+  };
+  const double collective_bytes = 4.0 * 512 * SmallLlama().hidden_size * 2;
+  const double enough_s = report(1.0, 1.0).step_time_s;
+  EXPECT_NEAR(report(1e-3, 0.0).step_time_s - enough_s, 4.0, 1e-9);
+  EXPECT_NEAR(report(1e-3, 1e-9).step_time_s - enough_s - 4.0,
+              1e-9 * 4 * 2 * 4 * SmallLlama().layers * collective_bytes, 1e-9);
 }
 
 // The head of SmallLlama is worth several blocks, which the last of four
