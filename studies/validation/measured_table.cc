@@ -62,6 +62,14 @@ void Describe(const Facts& facts, trials::MachineLibrary& library,
                                    {{"fullest", PeakRank::kFullest},
                                     {"first", PeakRank::kFirst},
                                     {"last", PeakRank::kLast}});
+  if (facts.Has("layers_per_stage")) {  // with embedding and head: "7;9;9;9"
+    for (const std::string_view layers :
+         common::Split(facts.Text("layers_per_stage"), ';')) {
+      row.stage_blocks.push_back(static_cast<int>(common::ParseDouble(layers)));
+    }
+    --row.stage_blocks.front();
+    --row.stage_blocks.back();
+  }
 }
 
 // Whether the job ran after the mend of its pipeline, if it has one, and not in

@@ -116,7 +116,8 @@ struct MeasuredRow : trials::RowTraining {
   // The reason why there is no prediction; then only the measured values are
   // set.
   std::string left_out;
-  TimedPart part;  // of step_time_s, if it is not a whole step
+  TimedPart part;                 // of step_time_s, if it is not a whole step
+  std::vector<int> stage_blocks;  // [pp]; empty: as the framework divides them
   PeakMemory peak_memory = PeakMemory::kAllocated;
   PeakRank peak_rank = PeakRank::kFullest;
   double peak_memory_unit_bytes = 1e9;  // of the table's own column

@@ -43,6 +43,16 @@ class Simulators {
       made_;
 };
 
+trials::StepReport Simulate(const trials::Simulator& simulator,
+                            const MeasuredRow& row) {
+  if (row.stage_blocks.empty()) {
+    return simulator.Simulate(row.config);
+  }
+  trials::Plan plan = simulator.PlanOf(row.config);
+  plan.layers = row.stage_blocks;
+  return simulator.Simulate(plan);
+}
+
 const trials::MemoryBreakdown& MemoryOf(const trials::StepReport& report,
                                         PeakRank rank) {
   switch (rank) {
@@ -205,7 +215,7 @@ std::vector<Prediction> Predict(const MeasuredTable& table) {
       continue;
     }
     try {
-      const trials::StepReport report = simulators.Of(row).Simulate(row.config);
+      const trials::StepReport report = Simulate(simulators.Of(row), row);
       prediction.step_time_s = report.step_time_s;
       prediction.peak_memory_bytes =
           MemoryOf(report, row.peak_rank).Bytes(row.peak_memory);

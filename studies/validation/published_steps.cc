@@ -310,7 +310,7 @@ RowFacts ReadLayouts(const TableRow& row) {
   Facts& facts = read.facts;
   facts.Add(row, {"model", "layers", "seq", "gpus", "dp", "tp", "pp", "cp",
                   "ep", "zero_stage", "micro_batch_size", "microbatches",
-                  "global_batch", "status"});
+                  "global_batch", "layers_per_stage", "status"});
   facts.Add("status", "ok");
   facts.Add("scenario",
             fmt::format("{} {}", row.Cell("model"), row.Cell("gpus")));

@@ -33,6 +33,9 @@ struct Framework {
     // False: the gated activation is two operators and keeps silu(gate) for
     // backward too.
     bool fused_gate = true;
+    // Norms are fused also where other operators are not (torchtitan's
+    // fused_rmsnorm).
+    bool fused_norm = false;
     // The loss and its gradient are computed in the half-precision logits, in
     // place (Transformer Engine's cross-entropy).
     bool fused_cross_entropy = false;
@@ -277,10 +280,13 @@ struct Framework {
     // fp32. With less (masters as 16-bit remainders, half-precision moments),
     // the optimizer reads gradients as they are.
     double optimizer_state_bytes = 12.0;
+    // Parameter in the precision of computation, copies in 8 bits included. 0:
+    // its element.
+    double parameter_bytes = 0.0;
   } optimizer;
 
   struct Allocator {
-    double context_bytes = 0.55e9;     // CUDA context, cuBLAS, kernels
+    double context_bytes = 0.55e9;  // CUDA context, cuBLAS, kernels
     double nccl_group_bytes = 0.06e9;  // channels' buffers of one communicator
     // Memory that libraries allocate in addition to tensors: cuBLAS workspaces.
     double workspace_bytes = 0.0;

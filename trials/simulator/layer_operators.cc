@@ -220,7 +220,8 @@ LayerShape ShapeOf(const Workload& workload, const Framework& framework,
 // works in fp32: cast, square, mean, scale, cast, weight.
 void AddRowNorm(const LayerShape& shape, double elements, Module& module) {
   const double e = shape.element_bytes;
-  if (shape.model.norm_bias || shape.framework.kernels.fused_operators) {
+  const Framework::Kernels& kernels = shape.framework.kernels;
+  if (shape.model.norm_bias || kernels.fused_operators || kernels.fused_norm) {
     module.Elementwise(2 * e * elements, 1, 4 * e * elements, 2);
     module.Save(e * elements);
   } else {

@@ -30,7 +30,9 @@ struct MemoryParts : RankMemory {
 
   [[nodiscard]] double ParameterBytes() const {
     const bool masters_only = framework.sharding.fsdp && shared.zero_stage == 3;
-    return masters_only ? 0.0 : element_bytes * Elements(3);
+    const double bytes = framework.optimizer.parameter_bytes;
+    return masters_only ? 0.0
+                        : (bytes > 0.0 ? bytes : element_bytes) * Elements(3);
   }
 
   // Gradients and optimizer states are in the memory of the host.

@@ -345,9 +345,17 @@ void AddSettings(const ScenarioFacts& scenarios, const TableSettings& settings,
     facts.Add(settings.facts_of.GetTable("fast"));
   }
   facts.Add(settings.facts);
-  for (const std::string& name : settings.corrections.Keys()) {
-    facts.Replace(name, settings.corrections.RequireText(name));
+  const auto correct = [&facts](const common::TomlTable& corrections) {
+    for (const std::string& name : corrections.Keys()) {
+      facts.Replace(name, corrections.RequireText(name));
+    }
+  };
+  for (const std::string& token : tokens) {
+    if (settings.corrections_of.Has(token)) {
+      correct(settings.corrections_of.RequireTable(token));
+    }
   }
+  correct(settings.corrections);
 }
 
 ScenarioTraining ReadScenarioTraining(const fs::path& table,

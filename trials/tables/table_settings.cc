@@ -27,9 +27,12 @@ TableSettings ReadTableSettings(const std::filesystem::path& path) {
   settings.facts = table.GetTable("facts");
   settings.facts_of = table.GetTable("facts_of");
   settings.corrections = table.GetTable("corrections");
+  settings.corrections_of = table.GetTable("corrections_of");
   Facts(settings.name).Add(settings.corrections);
-  for (const std::string& name : settings.facts_of.Keys()) {
-    Facts(settings.name).Add(settings.facts_of.RequireTable(name));
+  for (const auto* tables : {&settings.facts_of, &settings.corrections_of}) {
+    for (const std::string& name : tables->Keys()) {
+      Facts(settings.name).Add(tables->RequireTable(name));
+    }
   }
   Facts(settings.name).Add(settings.facts);
   table.RejectUnknownKeys();

@@ -28,6 +28,7 @@ namespace trials {
 //   [facts]                           of every row: cluster, framework, ...
 //   [facts_of.1b]                     of rows that name "1b"
 //   [corrections]                     facts that replace those of the rows
+//   [corrections_of.1b]               the same, of rows that name "1b"
 //
 // docs/validation.md lists the names of facts.
 struct TableSettings {
@@ -42,6 +43,7 @@ struct TableSettings {
   common::TomlTable facts;
   common::TomlTable facts_of;
   common::TomlTable corrections;
+  common::TomlTable corrections_of;
   std::filesystem::path file;
 };
 

@@ -225,6 +225,16 @@ TEST(LayerCost, FlopsOfABlockAreSixPerParameterAndAttention) {
   EXPECT_NEAR(costs.block.backward_s * rate / backward, 1.0, 0.05);
 }
 
+TEST(LayerCost, AFusedNormKeepsNoCopyInFp32) {
+  OperatorBytes model;
+  const double eager = model.Block().saved_bytes;
+  model.framework.kernels.fused_norm = true;
+  const Workload& workload = model.workload;
+  EXPECT_DOUBLE_EQ(eager - model.Block().saved_bytes,
+                   workload.model.norms * 4.0 * model.shard.sequences *
+                       workload.sequence_length * workload.model.hidden_size);
+}
+
 // Before attention, before the feed-forward layer, and after each.
 TEST(LayerCost, ABlockHasOneToFourNorms) {
   OperatorBytes model;

@@ -72,6 +72,14 @@ TEST(Memory, SumsInFp32MakeEighteenBytesPerParameter) {
   EXPECT_DOUBLE_EQ(bytes(1), 6.0 + 12.0 / 64);
 }
 
+TEST(Memory, CopiesOfParametersIn8BitsCountAsParameters) {
+  Framework framework;
+  framework.optimizer.parameter_bytes = 4.0;
+  const MemoryBreakdown memory = Peak(Zero(1), Stage(), framework);
+  EXPECT_DOUBLE_EQ(memory.parameters_bytes, 4.0 * Stage().parameters);
+  EXPECT_DOUBLE_EQ(memory.gradients_bytes, 2.0 * Stage().parameters);
+}
+
 TEST(Memory, MessagesWaitForTheGpuUnlessAPipelineStopsTheCpu) {
   Framework framework;
   framework.allocator.pending_messages = 3;

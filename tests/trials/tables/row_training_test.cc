@@ -201,7 +201,9 @@ TEST(RowTraining, TheTokensOfAScenarioHaveFacts) {
   const fakes::TemporaryFolder folder;
   fakes::WriteFile(folder.path() / "ultrascale.toml",
                    "kind = 'measured'\n[facts]\nlayers = 1\nvocab_size = 9\n"
-                   "[facts_of.1b]\nlayers = 2\n[corrections]\nseq = 5\n");
+                   "[facts_of.1b]\nlayers = 2\n[corrections]\nseq = 5\n"
+                   "[corrections_of.1b]\nhidden_size = 3\n"
+                   "[corrections_of.2b]\nhidden_size = 4\n");
   const TableSettings settings =
       ReadTableSettings(folder.path() / "ultrascale.toml");
   EXPECT_EQ(settings.title, "ultrascale");
@@ -209,10 +211,12 @@ TEST(RowTraining, TheTokensOfAScenarioHaveFacts) {
   EXPECT_FALSE(settings.fitted);
   Facts facts("place");
   facts.Add("sequence_length", "7");
+  facts.Add("hidden_size", "7");
   AddSettings({}, settings, TokensOf("ultrascale-1b-128"), facts);
   EXPECT_EQ(facts.RequireInt("layers"), 2);
   EXPECT_EQ(facts.RequireInt("vocab_size"), 9);
   EXPECT_EQ(facts.RequireInt("sequence_length"), 5);
+  EXPECT_EQ(facts.RequireInt("hidden_size"), 3);
   EXPECT_TRUE(Describes(settings, "ultrascale_rows", "a"));
   EXPECT_TRUE(Describes(settings, "rows", "ultrascale-1b"));
   EXPECT_FALSE(Describes(settings, "rows", "ultrascale2-1b"));
