@@ -24,6 +24,7 @@ struct StageMemory {
   double collective_bytes = 0.0;   // one tensor-parallel collective
   double collectives = 0.0;        // of them in a microbatch
   double placeholder_bytes = 0.0;  // Framework::gradients.placeholder_gradients
+  double channels = 4.0;           // NCCL's, of all communicators
   // Ranks that hold one copy of ZeRO's states together; 0: all dp * cp.
   int shard_ranks = 0;
 };

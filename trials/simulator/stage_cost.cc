@@ -6,6 +6,7 @@
 
 #include "trials/simulator/collectives.h"
 #include "trials/simulator/pipeline.h"
+#include "trials/simulator/topology.h"
 
 namespace trials {
 namespace {
@@ -228,6 +229,23 @@ void AddPendingReceives(const std::vector<StageContext>& stages,
   }
 }
 
+// NCCL's channels in the communicators of a rank: of all ranks, of each group,
+// and two of the pipeline.
+double Channels(const StageContext& stage, const GroupLink& forward) {
+  const Cluster& cluster =
+      stage.problem.gpu_types[stage.plan.stages[stage.stage].gpu_type];
+  double channels =
+      NcclChannels(cluster.RingBytesPerSecond(cluster.gpus_per_node));
+  for (const GroupLink* link :
+       {&stage.links.tp, &stage.links.dp, &stage.links.cp, &stage.links.ep,
+        &stage.links.ep}) {
+    channels += link->size > 1 ? NcclChannels(link->bandwidth_bytes_per_s) : 0;
+  }
+  return channels + (stage.plan.stages.size() > 1
+                         ? 2 * NcclChannels(forward.bandwidth_bytes_per_s)
+                         : 0);
+}
+
 // All-reduce of the embedding table that first and last stage share.
 double SharedTableTime(const std::vector<StageContext>& stages,
                        const PlanLinks& links) {
@@ -288,6 +306,7 @@ std::vector<StageCost> ComputeStageCosts(
     cost.links = links.stages[s];
     cost.gpu_type = plan.stages[s].gpu_type;
     AddContents(stages[s], chunks, backward, cost);
+    cost.memory.channels = Channels(stages[s], links.forward[s]);
   }
   costs.front().shared_table_s = costs.back().shared_table_s =
       SharedTableTime(stages, links);

@@ -190,13 +190,16 @@ Parts CutGroups(std::span<const Group> groups, const Cut& cut) {
 
 }  // namespace
 
-double OverlapSlowdown(const Gpu& gpu, double bandwidth_bytes_per_s) {
+double NcclChannels(double bandwidth_bytes_per_s) {
   constexpr double kChannel = 20e9;
   constexpr double kMostChannels = 24.0;
-  const double channels = std::min(
-      kMostChannels, 2.0 * std::ceil(bandwidth_bytes_per_s / kChannel));
+  return std::min(kMostChannels,
+                  2.0 * std::ceil(bandwidth_bytes_per_s / kChannel));
+}
+
+double OverlapSlowdown(const Gpu& gpu, double bandwidth_bytes_per_s) {
   return std::min(1.0,
-                  channels / gpu.multiprocessors +
+                  NcclChannels(bandwidth_bytes_per_s) / gpu.multiprocessors +
                       bandwidth_bytes_per_s / gpu.memory_bandwidth_bytes_per_s);
 }
 

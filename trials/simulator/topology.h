@@ -43,10 +43,14 @@ struct GroupLink {
   double slowdown = 0.0;  // see OverlapSlowdown
 };
 
+// The channels of a communicator of NCCL whose links have this bandwidth:
+// 2 ceil(B / 20 GB/s), at most 24.
+[[nodiscard]] double NcclChannels(double bandwidth_bytes_per_s);
+
 // The fraction by which computation slows down while collectives run at
 // bandwidth B on a GPU with S multiprocessors and memory bandwidth M,
 //
-//   min(1, c / S + B / M),   c = 2 ceil(B / 20 GB/s), at most 24.
+//   min(1, c / S + B / M),   c = NcclChannels(B).
 //
 // A channel of NCCL is a thread block that occupies a multiprocessor and moves
 // at most about 20 GB/s, and rings are doubled. A byte on the link costs about

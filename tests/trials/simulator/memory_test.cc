@@ -80,6 +80,20 @@ TEST(Memory, CopiesOfParametersIn8BitsCountAsParameters) {
   EXPECT_DOUBLE_EQ(memory.gradients_bytes, 2.0 * Stage().parameters);
 }
 
+TEST(Memory, CommunicatorsHaveBuffersForEachOfTheirChannels) {
+  // NVIDIA/nccl#964: 688 MiB for a communicator on four A100 with NVLink.
+  Framework framework;
+  StageMemory stage = Stage();
+  stage.channels = 24.0;
+  const auto bytes = [&] {
+    return Peak(Zero(0), stage, framework).context_bytes -
+           framework.allocator.context_bytes;
+  };
+  EXPECT_NEAR(bytes(), 688.0 * 1024 * 1024, 5e6);
+  framework.allocator.nccl_group_bytes = 1e9;  // of all ranks, of dp
+  EXPECT_DOUBLE_EQ(bytes(), 2e9);
+}
+
 TEST(Memory, MessagesWaitForTheGpuUnlessAPipelineStopsTheCpu) {
   Framework framework;
   framework.allocator.pending_messages = 3;
