@@ -118,7 +118,7 @@ class LeaveOneOutTest(unittest.TestCase):
 
     def test_tables_of_the_repository_are_sources(self):
         with unittest.mock.patch.dict(os.environ, OPPA_DATA=str(self.folder)):
-            self.assertEqual(set(self.script.sources()), {"llama3_405b", "qi2024", "torchtitan2024"})
+            self.assertEqual(set(self.script.sources()), {"llama3_405b", "qi2024", "torchtitan2024", "torchtitan4d"})
 
     def test_nothing_is_fitted_without_a_table(self):
         (self.folder / "clusters").mkdir()

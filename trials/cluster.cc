@@ -69,6 +69,7 @@ Gpu ReadGpu(const common::TomlTable& table) {
     gpu.fp8_flop_per_s = table.RequirePositive("fp8_tflops") * kTera;
   }
   gpu.power_fraction = table.GetPositive("power_fraction", 1.0);
+  gpu.attention_fraction = table.GetPositive("attention_fraction", 1.0);
   gpu.validated = table.GetString("validated", architecture.validated);
   return gpu;
 }

@@ -31,6 +31,7 @@ struct Gpu {
   // The clock that the board's power limit leaves under tensor load, relative
   // to the board that tensor_fraction of the architecture describes.
   double power_fraction = 1.0;
+  double attention_fraction = 1.0;  // the same of fused attention
   // The measurements that predictions for this GPU were compared with; "": not
   // validated.
   std::string validated;

@@ -26,10 +26,11 @@ double RingTime(const StageContext& stage, double core_s, double bytes) {
     return 0.0;
   }
   const double step_s = MessageTime(stage.links.cp, bytes);
-  const double hidden_s = std::min(step_s, core_s / cp);
-  return (cp - 1) *
-         (step_s - hidden_s +
-          stage.problem.framework.Slowdown(stage.links.cp.slowdown) * hidden_s);
+  const Framework& framework = stage.problem.framework;
+  const double hidden_s =
+      framework.collectives.ring_overlap ? std::min(step_s, core_s / cp) : 0.0;
+  return (cp - 1) * (step_s - hidden_s +
+                     framework.Slowdown(stage.links.cp.slowdown) * hidden_s);
 }
 
 // Exposed time of the all-to-alls of some blocks beside `compute_s`.
@@ -53,7 +54,10 @@ ShardedChunk Sharded(const StageContext& stage, const Chunk& chunk) {
   return {chunk.blocks, BlockElements(layers, chunk),
           (chunk.first ? layers.embedding.ParameterCount() : 0.0) +
               (chunk.last ? layers.head.ParameterCount() : 0.0),
-          stage.gpu.element_bytes()};
+          stage.gpu.element_bytes(),
+          stage.gpu.fp8() && stage.problem.framework.collectives.fp8_gathers
+              ? 1.0 / stage.gpu.element_bytes()
+              : 1.0};
 }
 
 // Gradients are added to those of earlier microbatches, or to sums in fp32.
@@ -183,28 +187,34 @@ TimeBreakdown BackwardTime(const StageContext& stage, const Chunk& chunk) {
                               !framework.recomputation.selective_by_operator
                           ? blocks - recomputed
                           : 0.0;
-  const auto repeated = [&](double LayerCost::*field) {
-    return chunk.selective ? sums.Kept(field) : 0.0;
+  const auto repeated = [&]<typename Field>(Field LayerCost::*field) {
+    return chunk.selective ? sums.Kept(field) : Field{};
   };
   TimeBreakdown time;
   time.backward_s = sums.Blocks(&LayerCost::backward_s) +
                     (accumulate ? sums.Blocks(&LayerCost::accumulate_s) : 0.0);
   time.head_s = sums.Ends(&LayerCost::backward_s) +
                 (accumulate ? sums.Ends(&LayerCost::accumulate_s) : 0.0);
-  time.recompute_s = sums.Recomputed(&LayerCost::forward_s) +
+  time.recompute_s = sums.Recomputed(&LayerCost::forward_s) -
+                     sums.Recomputed(&LayerCost::last_forward_s) +
                      repeated(&LayerCost::selective_forward_s);
   // Keys and values are sent again, together with the gradients of both.
-  time.context_s =
-      blocks * RingTime(stage, block.core_backward_s, 2 * block.ring_bytes) +
-      (recomputed + core) *
-          RingTime(stage, block.core_forward_s, block.ring_bytes);
+  const double gradients = framework.kernels.merge_backward_bytes > 0.0
+                               ? 4.0 / stage.gpu.element_bytes()
+                               : 1.0;
+  time.context_s = blocks * RingTime(stage, block.core_backward_s,
+                                     (1.0 + gradients) * block.ring_bytes) +
+                   (recomputed + core) *
+                       RingTime(stage, block.core_forward_s, block.ring_bytes);
   time.expert_s = ExpertTime(
       stage, blocks - chunk.dense + std::max(0, chunk.recomputed - chunk.dense),
       time.backward_s + time.recompute_s);
   AddCollectivesAndDispatch(
       stage, chunk,
       sums.All(&LayerCost::backward_collectives) +
-          sums.Recomputed(&LayerCost::forward_collectives),
+          sums.Recomputed(&LayerCost::forward_collectives) -
+          sums.Recomputed(&LayerCost::last_collectives) +
+          repeated(&LayerCost::selective_collectives),
       DispatchTime(stage, chunk, &LayerCost::backward_dispatch_s) +
           sums.Recomputed(&LayerCost::forward_dispatch_s) +
           repeated(&LayerCost::selective_dispatch_s),

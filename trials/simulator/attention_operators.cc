@@ -134,7 +134,9 @@ void AddCore(const LayerShape& shape, Module& module) {
   cost.core_forward_s = cost.forward_s - before.forward_s;
   cost.core_backward_s = cost.backward_s - before.backward_s;
   cost.ring_bytes =
-      shape.element_bytes * shape.tokens * (shape.key + shape.value);
+      shape.element_bytes * shape.tokens *
+      (shape.framework.kernels.repeat_kv ? shape.query + shape.result
+                                         : shape.key + shape.value);
 }
 
 // Query, key and value from the hidden states.

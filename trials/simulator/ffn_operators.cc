@@ -66,7 +66,12 @@ void AddProducts(const LayerShape& shape, double ffn, std::string_view in,
   module.EndOperator(in);
   AddActivation(shape, shape.tokens, ffn, module);
   module.EndOperator(activation);
+  const double before_s = module.cost().forward_s;
   module.Linear(shape.tokens, ffn, shape.hidden, bias, gated ? 1.0 : 0.0);
+  if (shape.framework.recomputation.recompute_stops_early &&
+      shape.model.experts == 0) {
+    module.cost().last_forward_s = module.cost().forward_s - before_s;
+  }
   module.EndOperator(out);
 }
 

@@ -39,6 +39,9 @@ struct Framework {
     // The loss and its gradient are computed in the half-precision logits, in
     // place (Transformer Engine's cross-entropy).
     bool fused_cross_entropy = false;
+    // Keys and values are copied for every query head before fused attention
+    // (repeat_kv of torchtitan), and travel so between the ranks of a context.
+    bool repeat_kv = false;
     double launch_s = 2e-6;  // gap between two kernels on the GPU; > 0
     // Speed of matrix products in a step relative to calls alone, which the
     // GPU's file describes: layouts that need copies, products beside others.
@@ -93,6 +96,10 @@ struct Framework {
     // linear layer, and repeats the rest of a block (torchtitan's selective
     // checkpointing by operator). False: it repeats the parts above.
     bool selective_by_operator = false;
+    // Full recomputation ends before the last product of a dense block, whose
+    // result backward does not need (torch.utils.checkpoint with use_reentrant
+    // = False).
+    bool recompute_stops_early = false;
   } recomputation;
 
   struct Gradients {
@@ -187,8 +194,11 @@ struct Framework {
     // Under sequence parallelism backward repeats the all-gather of the inputs
     // of linear layers (Megatron-LM). False: forward keeps the gathered inputs.
     bool gather_again = true;
+    // The blocks of a context travel while attention computes. False: every
+    // round waits for its block (functional collectives in compiled code).
+    bool ring_overlap = true;
     // With fp8, all-gathers of activations and of parameters move 8 bits
-    // (Transformer Engine's quantized inputs, fp8_param_gather).
+    // (Transformer Engine's quantized inputs, fp8_param_gather; torchao).
     bool fp8_gathers = false;
     // Bytes that a GPU moves in its memory per byte of a tensor-parallel
     // all-gather or reduce-scatter: DTensor cuts and joins along the sequence,

@@ -46,10 +46,10 @@ GpuModel::GpuModel(const Gpu& gpu, Precision precision, double launch_s)
       launch_s_(launch_s) {
   // PyTorch leaves TF32 off for matrix products: fp32 runs on the fp32 units.
   const bool fp32 = precision == Precision::kFp32;
-  flash_flop_per_s_ = fp32
-                          ? single_flop_per_s_
-                          : gpu.half_flop_per_s * architecture_.tensor_fraction;
-  flop_per_s_ = flash_flop_per_s_ * (fp32 ? 1.0 : gpu.power_fraction);
+  flop_per_s_ = fp32 ? single_flop_per_s_
+                     : gpu.half_flop_per_s * architecture_.tensor_fraction;
+  flash_flop_per_s_ = flop_per_s_ * (fp32 ? 1.0 : gpu.attention_fraction);
+  flop_per_s_ *= fp32 ? 1.0 : gpu.power_fraction;
   if (precision == Precision::kFp8) {
     fp8_flop_per_s_ =
         gpu.fp8_flop_per_s * architecture_.fp8_fraction * gpu.power_fraction;

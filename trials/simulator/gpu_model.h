@@ -98,8 +98,8 @@ class GpuModel {
   double flop_per_s_;  // reached by large GEMMs
   double fp8_flop_per_s_ = 0.0;
   double single_flop_per_s_;  // without tensor cores
-  // Before power_fraction: fused attention draws less power than products, so
-  // the board's limit does not slow it.
+  // Without power_fraction: fused attention draws less power than products, so
+  // the board's limit slows it less or not at all (Gpu::attention_fraction).
   double flash_flop_per_s_;
   double bytes_per_s_;
   double multiprocessors_;

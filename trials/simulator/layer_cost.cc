@@ -65,6 +65,13 @@ void AddBlock(const LayerShape& shape, Module& module) {
     const double repeated = framework.collectives.gather_again ? layers : 0;
     const double both = layers * (1 + gather);  // a gather and a scatter
     module.Communicate({0, both, 0}, {0, both, gather * repeated}, bytes);
+    LayerCost& cost = module.cost();
+    if (framework.recomputation.selective_by_operator && repeated == 0) {
+      cost.selective_collectives = {0, gather * layers, 0};
+    }
+    if (cost.last_forward_s > 0.0) {
+      cost.last_collectives = {0, 1, 0};
+    }
   } else if (shape.tp > 1) {
     module.Communicate({layers}, {layers}, bytes);
   }

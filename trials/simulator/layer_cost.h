@@ -42,6 +42,9 @@ struct Collectives {
             a.gathers_and_scatters + b.gathers_and_scatters,
             a.hidden_gathers + b.hidden_gathers};
   }
+  friend Collectives operator-(const Collectives& a, const Collectives& b) {
+    return a + -1.0 * b;
+  }
   friend Collectives operator*(double times, const Collectives& c) {
     return {times * c.all_reduces, times * c.gathers_and_scatters,
             times * c.hidden_gathers};
@@ -76,6 +79,11 @@ struct LayerCost {
   double selective_forward_s = 0.0;
   double selective_dispatch_s = 0.0;
   double selective_bytes = 0.0;
+  Collectives selective_collectives;
+  // What full recomputation omits, also included (Framework::
+  // recompute_stops_early).
+  double last_forward_s = 0.0;
+  Collectives last_collectives;
   // Elements of each parameter tensor on this GPU, in forward order. Experts
   // are separate, because fewer ranks hold copies of them.
   std::vector<double> parameters;
@@ -85,7 +93,8 @@ struct LayerCost {
   Collectives backward_collectives;
   double collective_bytes = 0.0;
   // Keys and values that a context-parallel rank passes on, cp - 1 times in
-  // forward; in backward their gradients travel too.
+  // forward; in backward their gradients travel too, in fp32 if blocks are
+  // merged in fp32 (Framework::kernels.merge_backward_bytes).
   double ring_bytes = 0.0;
   // Expert-parallel all-to-alls of `all_to_all_bytes` each, in each direction.
   int all_to_alls = 0;

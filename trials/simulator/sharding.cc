@@ -64,8 +64,9 @@ double ByBlocks(Pass pass, const Messages& messages, const ShardedChunk& chunk,
                            : 1.0;
   const bool gathers_ends =
       pass == Pass::kForward && chunk.end_parameters > 0.0;
-  const double block_s = messages.Gather(chunk.block_parameters) +
-                         share * messages.Scatter(chunk.block_parameters);
+  const double block_s =
+      messages.Gather(chunk.gathered_share * chunk.block_parameters) +
+      share * messages.Scatter(chunk.block_parameters);
   // The others can overlap with the computation of another block.
   const double others = std::max(0, chunk.blocks - 1);
   return (gathers_ends ? messages.Gather(chunk.end_parameters) : 0.0) +

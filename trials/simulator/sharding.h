@@ -14,6 +14,7 @@ struct ShardedChunk {
   double block_parameters = 0.0;  // elements of one block on one rank
   double end_parameters = 0.0;    // of embedding and head, if it has them
   double element_bytes = 2.0;     // of compute
+  double gathered_share = 1.0;    // of these bytes, in all-gathers of blocks
 };
 
 enum class Pass { kForward, kBackward };

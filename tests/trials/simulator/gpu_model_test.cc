@@ -156,6 +156,19 @@ class Slow {
   Gpu gpu_;
 };
 
+TEST(GpuModel, APowerLimitSlowsProductsAndAttentionByFractionsOfTheirOwn) {
+  Gpu gpu = FindGpu("h100-sxm");
+  const GpuModel whole(gpu, Precision::kBf16, 0.0);
+  gpu.power_fraction = 0.5;
+  gpu.attention_fraction = 0.8;
+  const GpuModel limited(gpu, Precision::kBf16, 0.0);
+  const Gemm gemm{1, 8192, 8192, 65536};
+  EXPECT_NEAR(limited.GemmTime(gemm) / whole.GemmTime(gemm), 2.0, 0.05);
+  const Attention attention{64, 8192, 8192, 128};
+  EXPECT_DOUBLE_EQ(limited.FlashTime(attention),
+                   whole.FlashTime(attention) / 0.8);
+}
+
 // On one multiprocessor every tile follows the one before, and the largest tile
 // that fits is best.
 TEST(GpuModel, AProductIsTheTilesThatCoverItAtTheRateOfTheirShape) {

@@ -139,6 +139,47 @@ TEST(LayerCost, ContextsShareTokensButSeeAllKeys) {
   EXPECT_GT(half.block.core_forward_s, 0.45 * whole.block.core_forward_s);
 }
 
+TEST(LayerCost, CopiedHeadsTravelAroundTheRingAsQueriesDo) {
+  Framework framework;
+  const Shard shard{.sequences = 8.0, .cp = 2};
+  const double bytes =
+      Costs(SmallWorkload(), framework, shard).block.ring_bytes;
+  framework.kernels.repeat_kv = true;  // 8 heads for 16
+  EXPECT_DOUBLE_EQ(Costs(SmallWorkload(), framework, shard).block.ring_bytes,
+                   2 * bytes);
+}
+
+TEST(LayerCost, RecomputationThatStopsEarlyOmitsTheLastProduct) {
+  Framework framework;
+  const Shard shard{4.0, 2, true};
+  const LayerCost whole = Costs(SmallWorkload(), framework, shard).block;
+  EXPECT_EQ(whole.last_forward_s, 0.0);
+  EXPECT_EQ(whole.last_collectives.Count(), 0.0);
+  framework.recomputation.recompute_stops_early = true;
+  const LayerCost block = Costs(SmallWorkload(), framework, shard).block;
+  EXPECT_EQ(block.last_collectives.gathers_and_scatters, 1);
+  const GpuModel gpu(SmallCluster().gpu, Precision::kBf16,
+                     framework.kernels.launch_s);
+  for (const OperatorCost& one :
+       ComputeOperatorCosts(SmallWorkload(), framework, gpu, shard)) {
+    if (one.name == "ffn-out") {
+      EXPECT_NEAR(block.last_forward_s, one.forward_s, 1e-12);
+    }
+  }
+}
+
+TEST(LayerCost, SelectionByOperatorGathersInputsAgain) {
+  Framework framework;
+  framework.recomputation.selective_by_operator = true;
+  const auto gathers = [&] {
+    return Costs(SmallWorkload(), framework, {4.0, 2, true})
+        .block.selective_collectives.gathers_and_scatters;
+  };
+  EXPECT_EQ(gathers(), 0);  // backward repeats them in any case
+  framework.collectives.gather_again = false;
+  EXPECT_EQ(gathers(), 2);
+}
+
 // GPT-2's 50257 columns are odd; half of them, rounded down, are 8 * 3141.
 TEST(LayerCost, AnOddVocabularyMakesTheHeadSlowUntilARanksShareIsAligned) {
   Workload odd = SmallWorkload();

@@ -345,6 +345,20 @@ TEST(Metamorphic, ContextParallelismKeepsTokensAndStates) {
   EXPECT_EQ(States(contexts.memory), States(replicas.memory));
 }
 
+// Keys and values travel forward and backward, together with their gradients.
+TEST(Metamorphic, ARingWithoutOverlapTakesTheTimeOfItsMessages) {
+  Sample sample = OneHost();
+  const auto context_s = [&] {
+    return sample.Make().Simulate({.dp = 4, .cp = 2}).time.context_s;
+  };
+  const double hidden_s = context_s();
+  sample.framework.collectives.ring_overlap = false;
+  const double exposed_s = context_s();
+  EXPECT_GT(exposed_s, hidden_s);
+  sample.framework.kernels.merge_backward_bytes = 24;  // gradients in fp32
+  EXPECT_NEAR(context_s() / exposed_s, 4.0 / 3.0, 0.02);
+}
+
 TEST(Metamorphic, ExpertParallelismSplitsTheExpertsOnly) {
   const PaperProblem problem("moe-8gpu");
   const Simulator simulator(problem.workload, problem.cluster);

@@ -79,6 +79,30 @@ TEST(Sharding, OtherStagesKnowNothingOfHybrid) {
   }
 }
 
+TEST(Sharding, BlocksIn8BitsAreGatheredInHalfTheTime) {
+  Cluster cluster = SmallCluster();
+  cluster.gpu = FindGpu("h100-sxm");
+  cluster.inter.bandwidth_bytes_per_s = 1e7;
+  Workload workload = Problem();
+  workload.precision = Precision::kFp8;
+  Framework framework = Fsdp(false);
+  ParallelConfig config;
+  config.dp = 8;
+  config.zero_stage = 3;
+  const auto data_s = [&](bool gathers) {
+    framework.collectives.fp8_gathers = gathers;
+    return Simulator(workload, cluster, {.framework = framework})
+        .Simulate(config)
+        .time.data_s;
+  };
+  const double elements =
+      ParameterCount(workload.model) -
+      2.0 * workload.model.vocab_size * workload.model.hidden_size;
+  // Forward and backward, a byte less for 7 of 8 parameters of the blocks.
+  EXPECT_NEAR(data_s(false) - data_s(true), 2 * elements * 7 / 8 / 1e7,
+              0.05 * data_s(true));
+}
+
 // On a slow network, backward and the forward that it repeats hide what their
 // time covers, at the cost of the slowdown.
 TEST(Sharding, RecomputationHidesCommunicationToo) {
