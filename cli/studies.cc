@@ -1,4 +1,4 @@
-// fits, noise, profiles, scale, sensitivity, validate.
+// fits, noise, profiles, sensitivity, validate.
 
 #include <algorithm>
 #include <cstddef>
@@ -104,23 +104,6 @@ Verb DefineProfiles() {
       }};
 }
 
-Verb DefineScale() {
-  const auto all = std::make_shared<Bound<studies::ScaleOptions>>();
-  return {.group = kStudies,
-          .name = "scale",
-          .summary = "simulate the problem on 8 to 16384 GPUs",
-          .description =
-              "Draws the step time and the cost of simulating "
-              "against the number of GPUs.",
-          .options = {ManifestArgument(all->verb), ResultsOption(all->verb),
-                      Bind("--gpus 8,64,...", "only these numbers of GPUs",
-                           all->own.gpus)},
-          .examples = {"oppa scale experiments/llama7b-scaling.toml"},
-          .run = [all](const Words&) {
-            return studies::Scale(all->verb.Study(), all->own, kSink);
-          }};
-}
-
 struct SensitivityVerbOptions {
   std::optional<int> repeats;
   int jobs = 0;
@@ -222,8 +205,8 @@ Verb DefineValidate() {
 }  // namespace
 
 Verbs StudyVerbs() {
-  return {DefineFits(),  DefineNoise(),       DefineProfiles(),
-          DefineScale(), DefineSensitivity(), DefineValidate()};
+  return {DefineFits(), DefineNoise(), DefineProfiles(), DefineSensitivity(),
+          DefineValidate()};
 }
 
 }  // namespace cli

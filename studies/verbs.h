@@ -23,20 +23,6 @@ struct NoiseVerbOptions {
 [[nodiscard]] int Noise(const StudyOptions& options,
                         const NoiseVerbOptions& noise, const Sink& sink);
 
-// scale: runs the problem on an increasing number of hosts of its cluster. For
-// each number of GPUs it reports the fastest configuration of the whole space
-// at the manifest's batch, the time of one fixed replica (tp, pp and
-// microbatches of `replica`) copied over all GPUs, and the cost of simulation:
-// CPU microseconds per configuration of the space, and of one configuration
-// that shares nothing with another.
-// Errors: throws InputError for a backend other than the simulator, and for a
-// number of GPUs that does not fill whole hosts.
-struct ScaleOptions {
-  std::vector<int> gpus;  // empty: 8, 16, ... 16384
-};
-[[nodiscard]] int Scale(const StudyOptions& options, const ScaleOptions& scale,
-                        const Sink& sink);
-
 // claims: the ledger of the claims that papers make, decided by records and
 // tables: claims.{csv,md}, a row per claim and method. The comment at the head
 // of experiments/studies/claims.csv describes the format of the file; `results`

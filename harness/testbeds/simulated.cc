@@ -109,15 +109,7 @@ PredictionsByName HeterogeneousPredictions(
   };
 }
 
-}  // namespace
-
 SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
-  const std::string type = problem.backend.RequireString("type");
-  if (type != "simulator") {
-    problem.backend.Fail(
-        "type",
-        fmt::format("this needs the backend 'simulator', not '{}'", type));
-  }
   if (problem.space.Has("custom")) {
     problem.space.Fail("custom",
                        "the simulator has no knobs of one's own, so they "
@@ -167,6 +159,8 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
   setup.framework = std::make_shared<const trials::Framework>(framework);
   return setup;
 }
+
+}  // namespace
 
 std::string SimulatorSetup::FrameworkName() const {
   return framework_name.empty() ? std::string(kDefaultFramework)

@@ -41,9 +41,6 @@ struct SimulatorSetup {
   [[nodiscard]] std::string FrameworkName() const;
 };
 
-// Errors: throws InputError for a problem of another testbed.
-[[nodiscard]] SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem);
-
 // Predicted cost of a configuration.
 struct Expectation {
   double step_time_s = 0.0;

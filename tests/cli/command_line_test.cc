@@ -353,22 +353,6 @@ TEST_F(CommandLineTest, SimulateCompletesAConfigurationAndNotesWhatItIgnores) {
                                    "effect only if pp > 1"));
 }
 
-TEST_F(CommandLineTest, ScaleTakesWholeHostsAndTheirNetwork) {
-  EXPECT_EQ(Oppa("scale m.toml --gpus 12"), 2);
-  EXPECT_THAT(errors_, HasSubstr("has 8 GPUs per host"));
-  EXPECT_EQ(Oppa("scale m.toml --gpus 64"), 2);
-  EXPECT_THAT(errors_, HasSubstr("no network between hosts"));
-  EXPECT_FALSE(fs::exists(Path("results")));
-  Edit("clusters/a5000-8.toml", "clusters/h100-efa.toml");
-  ASSERT_EQ(Oppa("scale m.toml --gpus 8,64"), 0);
-  for (const char* panel : {"scale-step.csv", "scale-cost.csv"}) {
-    const std::string data =
-        Content(fmt::format("results/scale/m/figures/{}", panel));
-    EXPECT_THAT(data, HasSubstr("\n64,"));
-    EXPECT_EQ(std::count(data.begin(), data.end(), '\n'), 1 + 2);
-  }
-}
-
 TEST_F(CommandLineTest, NoiseDrawsTheSameTrialsEveryTime) {
   std::string first;
   for (const std::string results : {"a", "b"}) {
@@ -479,9 +463,9 @@ TEST_F(CommandLineTest, TheManPageDocumentsEveryCommand) {
   ASSERT_EQ(Oppa("man"), 0);
   EXPECT_THAT(output_,
               AllOf(StartsWith(".TH OPPA 1"), Not(HasSubstr("run\\-one"))));
-  for (const char* verb : {"plan", "matrix", "run", "status", "report", "logs",
-                           "cancel", "space", "simulate", "fits", "noise",
-                           "scale", "validate", "methods", "completion"}) {
+  for (const char* verb :
+       {"plan", "matrix", "run", "status", "report", "logs", "cancel", "space",
+        "simulate", "fits", "noise", "validate", "methods", "completion"}) {
     EXPECT_THAT(output_, HasSubstr(fmt::format("oppa {}\\fR", verb)));
   }
 }

@@ -45,9 +45,8 @@ const std::vector<Sample>& Samples() {
   static const std::vector<Sample> samples = [] {
     constexpr int kDrawn = 40;
     std::vector<Sample> all;
-    for (const char* problem :
-         {"bert-8gpu", "qwen-8gpu", "llama1b-16gpu", "llama7b-32gpu",
-          "moe-8gpu", "llama7b-scaling"}) {
+    for (const char* problem : {"bert-8gpu", "qwen-8gpu", "llama1b-16gpu",
+                                "llama7b-32gpu", "moe-8gpu"}) {
       const PaperProblem paper(problem);
       const std::vector<ParallelConfig> configs = Draw(paper.Space(), kDrawn);
       for (const char* framework :
