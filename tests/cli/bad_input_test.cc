@@ -17,7 +17,6 @@ namespace cli::bad_input_test {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
-using testing::Not;
 using testing::StartsWith;
 using Edits = std::vector<std::pair<std::string, std::string>>;
 
@@ -237,23 +236,6 @@ TEST_F(GoodInput, OtherTimeoutsContinueASearchOfAProgram) {
   Write("train.sh", "#!/bin/sh\n# new\nexit 3\n");
   EXPECT_EQ(Oppa(run), 2);
   EXPECT_THAT(errors_, HasSubstr("file train.sh has other content"));
-}
-
-TEST_F(GoodInput, TheExitCodeIsNotZeroForADamagedRun) {
-  WriteInput({});
-  const std::string run = "run m.toml --no-report --repeats 1";
-  ASSERT_EQ(Oppa(run), 0);
-  const std::string rows = "results/m/random/1/trials.csv";
-  std::string text = Content(rows);
-  text.replace(text.rfind("random"), 6, "wandom");
-  Write(rows, text);
-  for (const std::string& words :
-       {run, std::string("status m.toml --repeats 1"),
-        std::string("report m.toml")}) {
-    EXPECT_EQ(Oppa(words), 1) << words << output_;
-    EXPECT_THAT(errors_, HasSubstr("trials.csv:"));
-    EXPECT_THAT(errors_, Not(HasSubstr("remove")));
-  }
 }
 
 }  // namespace cli::bad_input_test

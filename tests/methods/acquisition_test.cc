@@ -329,28 +329,6 @@ TEST(AcquisitionSearch, FindsTheLeastInfeasibleOfCandidatesThatDoNotFit) {
   }
 }
 
-TEST(AcquisitionSearch, RejectsOptionsOutsideTheirRange) {
-  Beliefs beliefs;
-  beliefs.throughput.mean.setOnes(2);
-  beliefs.throughput.variance.setOnes(2);
-  AcquisitionSearch search;
-  const auto run = [&](const ArgMaxOptions& options) {
-    return search.ArgMax(
-        beliefs.throughput,
-        [](const std::vector<int>& /*candidates*/,
-           surrogates::PredictionView excess) {
-          excess.mean.setConstant(-9.0);
-          excess.variance.setZero();
-        },
-        {}, options);
-  };
-  EXPECT_EQ(run({.beta = 0.0, .threads = 1, .first_batch = 1}), 0);
-  EXPECT_THROW((void)run({.beta = -1e-9}), std::invalid_argument);
-  EXPECT_THROW((void)run({.beta = std::nan("")}), std::invalid_argument);
-  EXPECT_THROW((void)run({.threads = 0}), std::invalid_argument);
-  EXPECT_THROW((void)run({.first_batch = 0}), std::invalid_argument);
-}
-
 TEST(ArgMaxConstrainedUcb, GivesTheLowestIndexOfEquals) {
   Beliefs beliefs;
   for (surrogates::Prediction* p : {&beliefs.throughput, &beliefs.excess}) {

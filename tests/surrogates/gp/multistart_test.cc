@@ -97,48 +97,6 @@ constexpr KernelPriors kPriors{
     .family_variance = {
         .log_center = -3.0, .log_stddev = 0.6, .density_in_x = false}};
 
-// The mode of a density in x is exp(center - deviation^2).
-TEST(PriorModes, AreTheModesOfAllPriors) {
-  const Hyperparameters modes =
-      PriorModes(TwoTerms(ParametricMean::Link::kLinear), kPriors, 2);
-  EXPECT_TRUE(modes.log_length_scales.isApprox(
-      Eigen::Vector2d::Constant(1.5 - 0.49), 1e-12));
-  EXPECT_DOUBLE_EQ(modes.log_signal_variance, -1.0);
-  EXPECT_DOUBLE_EQ(modes.log_nugget_variance, -5.0);
-  EXPECT_DOUBLE_EQ(modes.log_family_variance, -3.0);
-  EXPECT_EQ(modes.log_coefficients, Eigen::Vector2d(1.0, -2.0));
-}
-
-TEST(StartingPoints, AreTheModesAndDrawsAroundThem) {
-  constexpr int kCount = 4001;
-  const std::vector<Hyperparameters> starts = StartingPoints(
-      TwoTerms(ParametricMean::Link::kLinear), kPriors, {}, 1, kCount, 7);
-  ASSERT_EQ(starts.size(), static_cast<std::size_t>(kCount));
-  EXPECT_EQ(starts[0].log_coefficients, Eigen::Vector2d(1.0, -2.0));
-  EXPECT_DOUBLE_EQ(starts[0].log_length_scales[0], 1.5 - 0.49);
-  // Five standard errors of the mean and of the deviation.
-  const auto expect_normal = [&](auto value_of, double center, double stddev) {
-    Eigen::ArrayXd values(kCount - 1);
-    for (Eigen::Index i = 0; i < values.size(); ++i) {
-      values[i] = value_of(starts[static_cast<std::size_t>(i) + 1]);
-    }
-    const double error = 5.0 * stddev / std::sqrt(kCount - 1.0);
-    EXPECT_NEAR(values.mean(), center, error);
-    EXPECT_NEAR(std::sqrt((values - center).square().mean()), stddev, error);
-  };
-  using Start = Hyperparameters;
-  expect_normal([](const Start& s) { return s.log_length_scales[0]; },
-                1.5 - 0.49, 0.7);
-  expect_normal([](const Start& s) { return s.log_signal_variance; }, -1.0,
-                0.4);
-  expect_normal([](const Start& s) { return s.log_nugget_variance; }, -5.0,
-                0.3);
-  expect_normal([](const Start& s) { return s.log_coefficients[0]; }, 1.0, 0.5);
-  // No wider than 1.5.
-  expect_normal([](const Start& s) { return s.log_coefficients[1]; }, -2.0,
-                1.5);
-}
-
 // All but the first have the median of the data, which is 7 or a thousandth of
 // that.
 TEST(StartingPoints, OfTheMeanHaveTheMedianOfTheData) {
@@ -175,33 +133,12 @@ TEST(StartingPoints, IgnoreAMedianThatNoMeanCanHave) {
   }
 }
 
-TEST(StartingPoints, FollowFromAllBitsOfTheSeedAndTheObservations) {
-  const ParametricMean mean = TwoTerms(ParametricMean::Link::kLinear);
-  const auto draw = [&](std::uint64_t seed, int observations) {
-    const Observations all{
-        std::vector<int>(static_cast<std::size_t>(observations), 0),
-        Eigen::VectorXd::Ones(observations),
-        Eigen::VectorXd::Zero(observations)};
-    return StartingPoints(mean, kPriors, all, 1, 2, seed)[1]
-        .log_length_scales[0];
-  };
-  EXPECT_EQ(draw(1, 1), draw(1, 1));
-  EXPECT_NE(draw(1, 1), draw(1, 2));
-  EXPECT_NE(draw(1, 1), draw(1 + (1ULL << 32), 1));
-  EXPECT_NE(draw(1, 1), draw(1 + (1ULL << 63), 1));
-}
-
 TEST(TargetSpread, IsNotDecidedByOneWildValueNorByAMajorityOfEqualOnes) {
   Eigen::VectorXd values(9);
   values << 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0;
   EXPECT_NEAR(TargetSpread(values), 1.4826 * 2.0, 1e-12);
   values << 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 10.0;
   EXPECT_NEAR(TargetSpread(values), 1.5, 1e-12);  // half of a deviation of 3
-}
-
-TEST(TargetSpread, OfTwoValuesIsThatOfTheirDeviations) {
-  // Both deviate by 1 from 2; half of the standard deviation is 0.71.
-  EXPECT_NEAR(TargetSpread(Eigen::Vector2d(1.0, 3.0)), 1.4826, 1e-12);
 }
 
 // At 1e9, a spread of up to 1 is rounding.
