@@ -69,6 +69,17 @@ Observations Observe(const ParametricMean& mean, int count, double ripple) {
   return observations;
 }
 
+int ArgMax(const Prediction& throughput, const Prediction& excess,
+           methods::AcquisitionSearch& search) {
+  return search.ArgMax(
+      throughput,
+      [&](const std::vector<int>& candidates, surrogates::PredictionView some) {
+        some.mean = excess.mean(candidates);
+        some.variance = excess.variance(candidates);
+      },
+      {}, {});
+}
+
 // Arguments: observations, candidates, threads.
 void BM_Suggestion(benchmark::State& state) {
   const int count = static_cast<int>(state.range(0));
@@ -84,7 +95,7 @@ void BM_Suggestion(benchmark::State& state) {
   Prediction throughput;
   Prediction memory;
   std::int64_t evaluations = 0;
-  methods::ArgMaxSummary summary;
+  methods::AcquisitionSearch search;
   for (auto _ : state) {
     GaussianProcess r(space, throughput_mean, options);
     GaussianProcess m(space, memory_mean, options);
@@ -92,13 +103,12 @@ void BM_Suggestion(benchmark::State& state) {
     evaluations += m.Fit(memories).evaluations;
     r.Predict(throughput);
     m.Predict(memory);
-    const Prediction excess = methods::MemoryExcess(memory, 3.0, 0.2);
-    benchmark::DoNotOptimize(
-        methods::ArgMaxConstrainedUcb(throughput, excess, 1.0, {}, &summary));
+    methods::ToMemoryExcess(3.0, 0.2, memory.Head(memory.size()));
+    benchmark::DoNotOptimize(ArgMax(throughput, memory, search));
   }
   state.counters["likelihoods"] = benchmark::Counter(
       static_cast<double>(evaluations), benchmark::Counter::kAvgIterations);
-  state.counters["exact_cucb"] = summary.exact_evaluations;
+  state.counters["exact_cucb"] = search.summary().exact_evaluations;
 }
 BENCHMARK(BM_Suggestion)
     ->ArgNames({"n", "candidates", "threads"})
@@ -151,8 +161,8 @@ void BM_ArgMax(benchmark::State& state) {
   const Prediction throughput{random(0.1, 2.0), random(0.0, 0.1)};
   const Prediction excess{random(-5.0, 5.0), random(0.1, 2.0)};
   for (auto _ : state) {
-    benchmark::DoNotOptimize(
-        methods::ArgMaxConstrainedUcb(throughput, excess, 1.0, {}));
+    methods::AcquisitionSearch search;
+    benchmark::DoNotOptimize(ArgMax(throughput, excess, search));
   }
 }
 BENCHMARK(BM_ArgMax)

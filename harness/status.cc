@@ -215,10 +215,6 @@ std::string FormatDuration(double seconds) {
   return fmt::format("{} s", whole);
 }
 
-double BudgetsSpent(const std::vector<RunStatus>& runs) {
-  return TotalsOf(runs).fraction;
-}
-
 std::string FormatStatus(const Manifest& manifest,
                          const std::vector<RunStatus>& runs,
                          std::optional<double> left_s) {

@@ -69,9 +69,6 @@ struct RunStatus {
 // "1 h 05 min", "3 min 20 s", "12 s"; "?" for NaN.
 [[nodiscard]] std::string FormatDuration(double seconds);
 
-// Budgets spent, summed over all runs: equals the number of runs at the end.
-[[nodiscard]] double BudgetsSpent(const std::vector<RunStatus>& runs);
-
 // A table with a row per method (over all problems) and a line of totals with
 // the time left, which is that of SecondsLeft unless it is given.
 [[nodiscard]] std::string FormatStatus(const Manifest& manifest,

@@ -305,18 +305,11 @@ double LogExpectedImprovement(double mean, double stddev, double best) {
 
 double GaussianBeta(double beta) { return beta * std::sqrt(pi / 2.0); }
 
-surrogates::Prediction MemoryExcess(const surrogates::Prediction& memory,
-                                    double capacity, double scale) {
-  surrogates::Prediction excess = memory;
-  ToMemoryExcess(capacity, scale, excess.Head(excess.size()));
-  return excess;
-}
-
 void ToMemoryExcess(double capacity, double scale,
                     surrogates::PredictionView memory) {
   if (!(scale > 0.0)) {
     throw std::invalid_argument(
-        fmt::format("MemoryExcess: scale {} is not positive", scale));
+        fmt::format("ToMemoryExcess: scale {} is not positive", scale));
   }
   memory.mean = (memory.mean.array() - capacity) / scale;
   memory.variance /= scale * scale;
@@ -464,29 +457,6 @@ void AcquisitionSearch::EvaluateBatch(const surrogates::Prediction& throughput,
       best_ = candidate;
     }
   }
-}
-
-int ArgMaxConstrainedUcb(const surrogates::Prediction& throughput,
-                         const surrogates::Prediction& memory_excess,
-                         double beta, const std::vector<char>& excluded,
-                         ArgMaxSummary* summary) {
-  if (memory_excess.mean.size() != throughput.mean.size() ||
-      memory_excess.variance.size() != throughput.mean.size()) {
-    throw std::invalid_argument("ArgMaxConstrainedUcb: shapes differ");
-  }
-  AcquisitionSearch search;
-  const int best = search.ArgMax(throughput,
-                                 [&](const std::vector<int>& candidates,
-                                     surrogates::PredictionView excess) {
-                                   excess.mean = memory_excess.mean(candidates);
-                                   excess.variance =
-                                       memory_excess.variance(candidates);
-                                 },
-                                 excluded, {.beta = beta});
-  if (summary != nullptr) {
-    *summary = search.summary();
-  }
-  return best;
 }
 
 }  // namespace methods

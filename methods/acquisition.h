@@ -29,7 +29,7 @@ struct ConstrainedBelief {
 //
 // r stays on its positive scale, never centered: X = 0 means infeasible. m is
 // (memory - capacity) / scale; the sigmoid is not scale-free, so the caller
-// chooses the scale (see MemoryExcess). As printed, beta multiplies the mean
+// chooses the scale (see ToMemoryExcess). As printed, beta multiplies the mean
 // absolute deviation: where memory is not a constraint the value tends to mean
 // + 0.798 beta stddev. GaussianBeta(beta) gives mean + beta stddev.
 //
@@ -43,7 +43,7 @@ struct ConstrainedBelief {
                                     double beta);
 
 // An upper bound of ConstrainedUcb from E|X - E X| <= sd(X), seven times
-// cheaper. Holds up to rounding; ArgMaxConstrainedUcb adds a slack.
+// cheaper. Holds up to rounding; AcquisitionSearch adds a slack.
 [[nodiscard]] double ConstrainedUcbBound(const ConstrainedBelief& belief,
                                          double beta);
 
@@ -76,13 +76,10 @@ enum class Acquisition {
 // feasible limit.
 [[nodiscard]] double GaussianBeta(double beta);
 
-// (memory - capacity) / scale for every candidate, with its variance.
+// Makes memory (memory - capacity) / scale for every candidate, with its
+// variance.
 // Units: memory, capacity and scale share a unit; the result has none.
 // Errors: throws std::invalid_argument unless scale > 0.
-[[nodiscard]] surrogates::Prediction MemoryExcess(
-    const surrogates::Prediction& memory, double capacity, double scale);
-
-// The same in place.
 void ToMemoryExcess(double capacity, double scale,
                     surrogates::PredictionView memory);
 
@@ -160,12 +157,5 @@ class AcquisitionSearch {
   ArgMaxSummary summary_;
   int best_ = -1;
 };
-
-// The same search when the excess of all candidates is known.
-// Shapes: all [N].
-[[nodiscard]] int ArgMaxConstrainedUcb(
-    const surrogates::Prediction& throughput,
-    const surrogates::Prediction& memory_excess, double beta,
-    const std::vector<char>& excluded, ArgMaxSummary* summary = nullptr);
 
 }  // namespace methods

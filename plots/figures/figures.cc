@@ -185,12 +185,6 @@ Table FigureTable() {
   return table;
 }
 
-bool AnyConfigurationRan(const ProblemRecords& problem) {
-  return std::ranges::any_of(problem.methods, [](const auto& method) {
-    return std::ranges::any_of(method.runs, HasIncumbent);
-  });
-}
-
 std::optional<Figure> MakeFigure(const FigureKind& kind,
                                  const ExperimentRecords& records,
                                  const ProblemRecords* problem) {

@@ -55,7 +55,4 @@ struct FigureKind {
     const std::vector<ExperimentRecords>& experiments,
     const std::vector<std::string>& names);
 
-// Whether a trial of any run completed.
-[[nodiscard]] bool AnyConfigurationRan(const ProblemRecords& problem);
-
 }  // namespace plots

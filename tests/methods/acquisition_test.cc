@@ -127,9 +127,6 @@ TEST(AcquisitionSearch, EqualsBruteForceInAnyBatchesOnAnyNumberOfThreads) {
       flag = engine() % 3 == 0 ? 1 : 0;
     }
     const int expected = BruteForce(beliefs, beta, excluded);
-    EXPECT_EQ(ArgMaxConstrainedUcb(beliefs.throughput, beliefs.excess, beta,
-                                   excluded),
-              expected);
     for (const int batch : {1, 7, 100, 5000}) {
       for (const int threads : {1, 3}) {
         const int best = search.ArgMax(
@@ -309,11 +306,7 @@ TEST(AcquisitionSearch, FindsTheLeastInfeasibleOfCandidatesThatDoNotFit) {
       beliefs.throughput.mean[i] = 1.0 + 0.2 * uniform(engine);
       beliefs.throughput.variance[i] = 1e-4;
     }
-    const auto excess = [&](const std::vector<int>& candidates,
-                            surrogates::PredictionView out) {
-      out.mean = beliefs.excess.mean(candidates);
-      out.variance = beliefs.excess.variance(candidates);
-    };
+    const auto excess = PredictExcess(beliefs);
     int expected = 0;
     for (int i = 1; i < 400; ++i) {
       if (Improvement(beliefs, i, 1.1) > Improvement(beliefs, expected, 1.1)) {
@@ -329,7 +322,7 @@ TEST(AcquisitionSearch, FindsTheLeastInfeasibleOfCandidatesThatDoNotFit) {
   }
 }
 
-TEST(ArgMaxConstrainedUcb, GivesTheLowestIndexOfEquals) {
+TEST(AcquisitionSearch, GivesTheLowestIndexOfEquals) {
   Beliefs beliefs;
   for (surrogates::Prediction* p : {&beliefs.throughput, &beliefs.excess}) {
     p->mean.setConstant(1000, 1.0);
@@ -337,47 +330,26 @@ TEST(ArgMaxConstrainedUcb, GivesTheLowestIndexOfEquals) {
   }
   std::vector<char> excluded(1000);
   excluded[0] = 1;
-  ArgMaxSummary summary;
-  EXPECT_EQ(ArgMaxConstrainedUcb(beliefs.throughput, beliefs.excess, 1.0,
-                                 excluded, &summary),
-            1);
-  EXPECT_EQ(summary.exact_evaluations, 1);
+  AcquisitionSearch search;
+  EXPECT_EQ(
+      search.ArgMax(beliefs.throughput, PredictExcess(beliefs), excluded, {}),
+      1);
+  EXPECT_EQ(search.summary().exact_evaluations, 1);
 }
 
-TEST(ArgMaxConstrainedUcb, ChoosesNothingWhenAllAreExcludedOrUnknown) {
+TEST(AcquisitionSearch, ChoosesNothingWhenAllAreExcludedOrUnknown) {
   std::mt19937_64 engine(13);
   Beliefs beliefs = RandomBeliefs(3, engine);
-  EXPECT_EQ(
-      ArgMaxConstrainedUcb(beliefs.throughput, beliefs.excess, 1.0, {1, 1, 1}),
-      -1);
+  const auto best = [&](const std::vector<char>& excluded) {
+    return AcquisitionSearch().ArgMax(beliefs.throughput,
+                                      PredictExcess(beliefs), excluded, {});
+  };
+  EXPECT_EQ(best({1, 1, 1}), -1);
+  EXPECT_THROW((void)best({0, 0}), std::invalid_argument);  // of three
   beliefs.throughput.mean.setConstant(std::nan(""));
-  EXPECT_EQ(ArgMaxConstrainedUcb(beliefs.throughput, beliefs.excess, 1.0, {}),
-            -1);
-}
-
-TEST(ArgMaxConstrainedUcb, RejectsShapesThatDiffer) {
-  std::mt19937_64 engine(17);
-  const auto [throughput, excess] = RandomBeliefs(3, engine);
-  const Eigen::VectorXd longer = Eigen::VectorXd::Ones(4);
-  EXPECT_THROW((void)ArgMaxConstrainedUcb(throughput, excess, 1.0, {0, 0}),
+  EXPECT_EQ(best({}), -1);
+  EXPECT_THROW(ToMemoryExcess(24e9, 0.0, beliefs.excess.Head(3)),
                std::invalid_argument);
-  for (const Beliefs& different :
-       {Beliefs{{throughput.mean, longer}, excess},
-        Beliefs{throughput, {longer, excess.variance}},
-        Beliefs{throughput, {excess.mean, longer}}}) {
-    EXPECT_THROW((void)ArgMaxConstrainedUcb(different.throughput,
-                                            different.excess, 1.0, {}),
-                 std::invalid_argument);
-  }
-}
-
-TEST(MemoryExcess, IsInUnitsOfTheScale) {
-  const surrogates::Prediction memory{Eigen::VectorXd::Constant(1, 26e9),
-                                      Eigen::VectorXd::Constant(1, 4e18)};
-  const surrogates::Prediction excess = MemoryExcess(memory, 24e9, 0.5e9);
-  EXPECT_DOUBLE_EQ(excess.mean[0], 4.0);
-  EXPECT_DOUBLE_EQ(excess.variance[0], 16.0);
-  EXPECT_THROW((void)MemoryExcess(memory, 24e9, 0.0), std::invalid_argument);
 }
 
 }  // namespace methods::acquisition_test

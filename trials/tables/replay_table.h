@@ -32,7 +32,7 @@ struct ReplayRow {
 // Columns: those of MeasuredRow. scenario, gpus, dp, tp, pp, status (ok, oom)
 // and a step time are required. A field without a column, or with an empty
 // cell, is at its default. Columns with other names are ignored; see
-// unknown_columns().
+// Warning().
 //
 // A configuration may have several rows. It ran if one of them ran, and then
 // its step time is their median: "oom" in a published table often means any
@@ -64,9 +64,6 @@ class ReplayTable {
   [[nodiscard]] const std::vector<ReplayRow>& plans() const { return plans_; }
   [[nodiscard]] std::vector<ParallelConfig> configs() const;
 
-  [[nodiscard]] const std::vector<std::string>& unknown_columns() const {
-    return unknown_columns_;
-  }
   // One line to display about the unknown columns; "" if there are none.
   [[nodiscard]] std::string Warning() const;
 

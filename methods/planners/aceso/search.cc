@@ -80,7 +80,7 @@ class StageSearch {
       std::optional<CostedPlan> better = Iterate(current);
       if (better) {
         current = *std::move(better);
-        if (options_.fine_tune && Fits(model_, current.cost)) {
+        if (Fits(model_, current.cost)) {
           current = FineTune(model_, std::move(current), trace_.explored);
           visited_.insert(HashOf(current.plan));
         }

@@ -25,9 +25,8 @@ struct AcesoOptions {
   int budget = 20'000;
   int top = 5;                // plans to return
   bool random_order = false;  // instead of Heuristic 2 (Exp. 5)
-  bool fine_tune = true;
-  std::uint64_t seed = 0;  // of the random order
-  int threads = 1;         // does not change the result
+  std::uint64_t seed = 0;     // of the random order
+  int threads = 1;            // does not change the result
 };
 
 // A better plan was found after so many explored plans.
