@@ -9,6 +9,24 @@
 namespace trials {
 namespace {
 
+// The collectives of sequence parallelism around `layers` layers.
+void GatherAndScatter(const Framework& framework, double layers, double bytes,
+                      Module& module) {
+  // Of the bytes in half precision.
+  const double gather =
+      module.fp8() && framework.collectives.fp8_gathers ? 0.5 : 1.0;
+  const double repeated = framework.collectives.gather_again ? layers : 0;
+  const double both = layers * (1 + gather);  // a gather and a scatter
+  module.Communicate({0, both, 0}, {0, both, gather * repeated}, bytes);
+  LayerCost& cost = module.cost();
+  if (framework.recomputation.selective_by_operator && repeated == 0) {
+    cost.selective_collectives = {0, gather * layers, 0};
+  }
+  if (cost.last_forward_s > 0.0) {
+    cost.last_collectives = {0, 1, 0};
+  }
+}
+
 void AddBlock(const LayerShape& shape, Module& module) {
   const Framework& framework = shape.framework;
   const Model& model = shape.model;
@@ -59,19 +77,7 @@ void AddBlock(const LayerShape& shape, Module& module) {
                      model.shared_ffn_size == 0 && shape.sp;
   const double layers = model.parallel_layers || apart ? 1 : 2;
   if (shape.sp) {
-    // Of the bytes in half precision.
-    const double gather =
-        module.fp8() && framework.collectives.fp8_gathers ? 0.5 : 1.0;
-    const double repeated = framework.collectives.gather_again ? layers : 0;
-    const double both = layers * (1 + gather);  // a gather and a scatter
-    module.Communicate({0, both, 0}, {0, both, gather * repeated}, bytes);
-    LayerCost& cost = module.cost();
-    if (framework.recomputation.selective_by_operator && repeated == 0) {
-      cost.selective_collectives = {0, gather * layers, 0};
-    }
-    if (cost.last_forward_s > 0.0) {
-      cost.last_collectives = {0, 1, 0};
-    }
+    GatherAndScatter(framework, layers, bytes, module);
   } else if (shape.tp > 1) {
     module.Communicate({layers}, {layers}, bytes);
   }
