@@ -297,8 +297,8 @@ struct Framework {
 
   struct Allocator {
     double context_bytes = 0.55e9;  // CUDA context, cuBLAS, kernels
-    // Buffers of one communicator. 0: by the channels of its link.
-    double nccl_group_bytes = 0.0;
+    // Buffers of one communicator. Below 0: by the channels of its link.
+    double nccl_group_bytes = -1.0;
     // Memory that libraries allocate in addition to tensors: cuBLAS workspaces.
     double workspace_bytes = 0.0;
     // Buffers of tensor-parallel collectives, each a tensor of a microbatch,

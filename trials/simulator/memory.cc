@@ -19,7 +19,7 @@ struct MemoryParts : RankMemory {
     // (LL128) and 0.5 MiB (LL): 688 MiB with 24 channels (NVIDIA/nccl#964).
     constexpr double kChannelBytes = 30e6;
     return framework.allocator.context_bytes +
-           (framework.allocator.nccl_group_bytes > 0.0
+           (framework.allocator.nccl_group_bytes >= 0.0
                 ? groups * framework.allocator.nccl_group_bytes
                 : stage.channels * kChannelBytes);
   }
