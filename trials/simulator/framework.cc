@@ -147,6 +147,7 @@ std::vector<FrameworkField> FieldsOf(Framework& framework) {
       {"parameter_bytes", &optimizer.parameter_bytes},
       {"context_bytes", &allocator.context_bytes},
       {"nccl_group_bytes", &allocator.nccl_group_bytes},
+      {"nccl_channel_bytes", &allocator.nccl_channel_bytes},
       {"workspace_bytes", &allocator.workspace_bytes},
       {"pending_messages", &allocator.pending_messages},
       {"pending_messages_unpiped", &allocator.pending_messages_unpiped},

@@ -297,8 +297,11 @@ struct Framework {
 
   struct Allocator {
     double context_bytes = 0.55e9;  // CUDA context, cuBLAS, kernels
-    // Buffers of one communicator. Below 0: by the channels of its link.
-    double nccl_group_bytes = -1.0;
+    // Buffers of one communicator. 0: of each channel of its link, receive
+    // buffers, one in the ring and two in the tree, of 4 MiB, 4.7 MiB (LL128)
+    // and 0.5 MiB (LL). 24 channels take 688 MiB (NVIDIA/nccl#964).
+    double nccl_group_bytes = 0.0;
+    double nccl_channel_bytes = 30e6;
     // Memory that libraries allocate in addition to tensors: cuBLAS workspaces.
     double workspace_bytes = 0.0;
     // Buffers of tensor-parallel collectives, each a tensor of a microbatch,

@@ -15,13 +15,10 @@ struct MemoryParts : RankMemory {
     const int groups = 1 + (stage.dp > 1 ? 1 : 0) + (stage.tp > 1 ? 1 : 0) +
                        (shared.pp > 1 ? 2 : 0) + (shared.cp > 1 ? 1 : 0) +
                        (shared.ep > 1 ? 2 : 0);
-    // Receive buffers, one in the ring and two in the tree, of 4 MiB, 4.7 MiB
-    // (LL128) and 0.5 MiB (LL): 688 MiB with 24 channels (NVIDIA/nccl#964).
-    constexpr double kChannelBytes = 30e6;
     return framework.allocator.context_bytes +
-           (framework.allocator.nccl_group_bytes >= 0.0
+           (framework.allocator.nccl_group_bytes > 0.0
                 ? groups * framework.allocator.nccl_group_bytes
-                : stage.channels * kChannelBytes);
+                : stage.channels * framework.allocator.nccl_channel_bytes);
   }
 
   // Elements of the state that ZeRO shards from `zero_stage` on.
