@@ -63,9 +63,9 @@ void Describe(const Facts& facts, trials::MachineLibrary& library,
                                     {"first", PeakRank::kFirst},
                                     {"last", PeakRank::kLast}});
   if (facts.Has("layers_per_stage")) {  // with embedding and head: "7;9;9;9"
-    for (const std::string_view layers :
-         common::Split(facts.Text("layers_per_stage"), ';')) {
-      row.stage_blocks.push_back(static_cast<int>(common::ParseDouble(layers)));
+    const std::string layers = facts.Text("layers_per_stage");
+    for (const std::string_view one : common::Split(layers, ';')) {
+      row.stage_blocks.push_back(static_cast<int>(common::ParseDouble(one)));
     }
     --row.stage_blocks.front();
     --row.stage_blocks.back();
