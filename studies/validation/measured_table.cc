@@ -41,6 +41,25 @@ T Choice(const Facts& facts, std::string_view key,
                          fmt::join(known, ", ")));
 }
 
+// "7;9;9;9" counts the embedding and the head as layers.
+std::vector<int> StageBlocks(const Facts& facts, int stages) {
+  const std::string layers = facts.Text("layers_per_stage");
+  std::vector<int> blocks;
+  for (const std::string_view one : common::Split(layers, ';')) {
+    blocks.push_back(common::ParseInt(one).value_or(-1));
+  }
+  --blocks.front();
+  --blocks.back();
+  if (static_cast<int>(blocks.size()) != stages ||
+      std::ranges::any_of(blocks, [](int count) { return count < 0; })) {
+    facts.Fail(fmt::format(
+        "layers_per_stage is '{}': give the layers of each of {} stages, with "
+        "embedding and head, separated by semicolons",
+        layers, stages));
+  }
+  return blocks;
+}
+
 void Describe(const Facts& facts, trials::MachineLibrary& library,
               MeasuredRow& row) {
   if (row.part.IsCall()) {
@@ -62,13 +81,8 @@ void Describe(const Facts& facts, trials::MachineLibrary& library,
                                    {{"fullest", PeakRank::kFullest},
                                     {"first", PeakRank::kFirst},
                                     {"last", PeakRank::kLast}});
-  if (facts.Has("layers_per_stage")) {  // with embedding and head: "7;9;9;9"
-    const std::string layers = facts.Text("layers_per_stage");
-    for (const std::string_view one : common::Split(layers, ';')) {
-      row.stage_blocks.push_back(static_cast<int>(common::ParseDouble(one)));
-    }
-    --row.stage_blocks.front();
-    --row.stage_blocks.back();
+  if (facts.Has("layers_per_stage")) {
+    row.stage_blocks = StageBlocks(facts, row.config.pp);
   }
 }
 

@@ -23,7 +23,7 @@ TableSettings ReadTableSettings(const std::filesystem::path& path) {
   if (table.Has("fitted")) {
     settings.fitted = table.GetStrings("fitted");
   }
-  settings.fast_intra_gbs = table.GetPositive("fast_intra_gbs", 1e-9);
+  settings.fast_intra_gbs = table.GetDouble("fast_intra_gbs", 0.0);
   settings.facts = table.GetTable("facts");
   settings.facts_of = table.GetTable("facts_of");
   settings.corrections = table.GetTable("corrections");

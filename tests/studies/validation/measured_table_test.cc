@@ -526,17 +526,22 @@ TEST_F(ValidateTable, LayoutsHaveABatchOrAStepAndAreExplainedByName) {
 }
 
 TEST_F(ValidateTable, StagesHaveTheLayersThatTheRowStates) {
+  const auto table = [&](const std::string& layers) {
+    return Table("sailor_validation.csv",
+                 "model,gpu,gpus,dp,tp,pp,layers_per_stage,micro_batch_size,"
+                 "microbatches,global_batch,step_time_s,peak_memory_bytes\n"
+                 "OPT-350M,GH-96,64,4,4,4," +
+                     layers + ",8,32,1024,2.7,25140658176\n");
+  };
   const auto peak = [&](const std::string& layers) {
-    const MeasuredTable table =
-        Table("sailor_validation.csv",
-              "model,gpu,gpus,dp,tp,pp,layers_per_stage,micro_batch_size,"
-              "microbatches,global_batch,step_time_s,peak_memory_bytes\n"
-              "OPT-350M,GH-96,64,4,4,4," +
-                  layers + ",8,32,1024,2.7,25140658176\n");
-    return Predict(table).at(0).peak_memory_bytes;
+    return Predict(table(layers)).at(0).peak_memory_bytes;
   };
   EXPECT_EQ(peak("7;6;6;7"), peak(""));
   EXPECT_LT(peak("5;7;7;7"), 0.95 * peak(""));
+  for (const std::string wrong : {"7;6;13", "7;6;six;7", "0;9;9;8"}) {
+    EXPECT_THAT(table(wrong).rows.at(0).left_out,
+                HasSubstr("layers_per_stage is '" + wrong + "'"));
+  }
 }
 
 TEST_F(ValidateTable, HalvesAreByModelInTheOrderOfTheirFirstRow) {
