@@ -12,8 +12,8 @@
 #include "common/json.h"
 #include "jobs/job.h"
 #include "jobs/machine.h"
+#include "trials/adapters/adapter.h"
 #include "trials/knobs.h"
-#include "trials/programs/adapter.h"
 
 namespace cli {
 namespace {

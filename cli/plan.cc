@@ -7,7 +7,7 @@
 
 #include "cli/command_line.h"
 #include "common/error.h"
-#include "jobs/forecast_request.h"
+#include "jobs/plan/forecast_request.h"
 
 namespace cli {
 namespace {

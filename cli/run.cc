@@ -30,7 +30,7 @@
 #include "harness/slurm/slurm.h"
 #include "harness/status.h"
 #include "harness/stop.h"
-#include "harness/testbed.h"
+#include "harness/testbeds/testbeds.h"
 #include "plots/experiment_records.h"
 
 namespace cli {

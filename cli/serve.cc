@@ -1,6 +1,6 @@
 // serve.
 
-#include "jobs/serve.h"
+#include "jobs/tune/serve.h"
 
 #include <iostream>
 #include <memory>

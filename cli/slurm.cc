@@ -27,9 +27,9 @@
 #include "harness/slurm/task_status.h"
 #include "harness/slurm/trial_jobs.h"
 #include "harness/stop.h"
-#include "harness/testbed.h"
 #include "harness/testbeds/problem_parts.h"
-#include "jobs/tune_job.h"
+#include "harness/testbeds/testbeds.h"
+#include "jobs/tune/tune_job.h"
 #include "trials/cluster.h"
 #include "trials/programs/rank_launch.h"
 

@@ -1,6 +1,6 @@
 // tune, init.
 
-#include "jobs/tune.h"
+#include "jobs/tune/tune.h"
 
 #include <filesystem>
 #include <memory>
@@ -21,9 +21,9 @@
 #include "harness/names.h"
 #include "harness/provenance.h"
 #include "harness/records/inputs.h"
-#include "jobs/init.h"
-#include "jobs/profile.h"
-#include "jobs/tune_job.h"
+#include "jobs/tune/init.h"
+#include "jobs/tune/profile.h"
+#include "jobs/tune/tune_job.h"
 
 namespace cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "harness/registry.h"
-#include "jobs/tune_job.h"
+#include "jobs/tune/tune_job.h"
 
 namespace cli {
 

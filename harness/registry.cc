@@ -9,16 +9,16 @@
 #include "methods/guided/predicted_order.h"
 #include "methods/guided/xgboost.h"
 #include "methods/oppa/oppa.h"
-#include "methods/planners/aceso/aceso.h"
-#include "methods/planners/amp/amp.h"
-#include "methods/planners/astra/astra.h"
-#include "methods/planners/nnscaler/nnscaler.h"
-#include "methods/planners/planned.h"
-#include "methods/planners/textbook/textbook.h"
 #include "methods/sampling/evolutionary.h"
 #include "methods/sampling/grid.h"
 #include "methods/sampling/hierarchical.h"
 #include "methods/sampling/random.h"
+#include "planners/aceso/aceso.h"
+#include "planners/amp/amp.h"
+#include "planners/astra/astra.h"
+#include "planners/nnscaler/nnscaler.h"
+#include "planners/planned.h"
+#include "planners/textbook/textbook.h"
 
 namespace harness {
 namespace {
@@ -199,7 +199,7 @@ MethodEntry Planned() {
   const auto configure = [](const methods::Problem& problem,
                             const TomlTable& table) {
     const auto options =
-        methods::ReadOptions(table, problem, methods::PlannedOptions());
+        methods::ReadOptions(table, problem, planners::PlannedOptions());
     const ConfiguredMethod planner =
         PartOf(problem, table, "planner", options.planner);
     const ConfiguredMethod then = PartOf(problem, table, "then", options.then);
@@ -215,12 +215,12 @@ MethodEntry Planned() {
     method.files.insert(method.files.end(), then.files.begin(),
                         then.files.end());
     method.make = [=](std::uint64_t seed) {
-      return std::make_unique<methods::Planned>(
+      return std::make_unique<planners::Planned>(
           problem, options, planner.make(seed), then.make(seed));
     };
     return method;
   };
-  methods::PlannedOptions defaults;
+  planners::PlannedOptions defaults;
   return {
       .name = "planned",
       .label = "PLANNED",
@@ -257,21 +257,21 @@ std::vector<MethodEntry> ListMethods() {
       ReadsWorkload(Entry(
           "aceso", "ACESO",
           "Aceso's plans, or their nearest configurations, without learning",
-          methods::TryPlans<methods::AcesoMethodOptions>, {})),
+          planners::TryPlans<planners::AcesoMethodOptions>, {})),
       ReadsWorkload(
           Entry("amp", "AMP",
                 "configurations nearest to AMP's strategies, without learning",
-                methods::TryPlans<methods::AmpOptions>, {})),
-      ReadsWorkload(Entry("astra", "ASTRA",
-                          "the order of Astra's cost model after its filters",
-                          methods::TryPlans<methods::AstraMethodOptions>, {})),
+                planners::TryPlans<planners::AmpOptions>, {})),
+      ReadsWorkload(Entry(
+          "astra", "ASTRA", "the order of Astra's cost model after its filters",
+          planners::TryPlans<planners::AstraMethodOptions>, {})),
       ReadsWorkload(
           Entry("nnscaler", "NNSCALER",
                 "configurations nearest to plans under nnScaler's constraints",
-                methods::TryPlans<methods::NnScalerOptions>, {})),
+                planners::TryPlans<planners::NnScalerOptions>, {})),
       ReadsWorkload(Entry("textbook", "TEXTBOOK",
                           "rules of thumb, then a calibrated performance model",
-                          methods::MakeTextbook, {})),
+                          planners::MakeTextbook, {})),
       Planned(),
       OnItsOwn(Oppa("vanilla-bo", "VANILLA-BO",
                     "Bayesian optimization: constant mean, Matern-5/2, cUCB",

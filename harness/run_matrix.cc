@@ -16,8 +16,8 @@
 #include "common/error.h"
 #include "common/hash.h"
 #include "common/ranges.h"
+#include "harness/manifest/slurm_options.h"
 #include "harness/registry.h"
-#include "harness/slurm/slurm_options.h"
 #include "trials/parallel_config.h"
 
 namespace harness {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "harness/manifest/manifest.h"
-#include "harness/testbed.h"
+#include "harness/testbeds/testbeds.h"
 #include "methods/method.h"
 #include "trials/record.h"
 #include "trials/search_space.h"

@@ -6,14 +6,13 @@
 #include "common/files.h"
 #include "common/process.h"
 #include "common/text.h"
-#include "harness/provenance.h"
 #include "harness/records/inputs.h"
 #include "harness/records/journal.h"
 #include "harness/registry.h"
 #include "harness/run_matrix.h"
 #include "harness/search.h"
-#include "harness/testbed.h"
 #include "harness/testbeds/program.h"
+#include "harness/testbeds/testbeds.h"
 #include "trials/record.h"
 
 namespace harness {
@@ -47,31 +46,6 @@ void RepeatLastTrials(const Budget& budget, int adopted, int count,
 
 }  // namespace
 
-trials::RunInfo DescribeRun(const Manifest& manifest, const RunSpec& run,
-                            const Testbed& testbed,
-                            const std::string& command) {
-  trials::RunInfo info;
-  info.experiment = manifest.name;
-  info.problem = run.problem->name;
-  info.method = run.method->name;
-  info.repeat = run.repeat;
-  info.seed = manifest.MethodSeed(*run.problem, run.repeat);
-  info.manifest = manifest.path.string();
-  if (!manifest.settings.empty()) {
-    info.settings = manifest.settings;
-  }
-  info.backend = testbed.type;
-  info.commit = BuildCommit().hash;
-  info.dirty = BuildCommit().dirty;
-  info.host = HostName();
-  info.version = Version();
-  info.command = command;
-  info.inputs = InputsOf(manifest, *run.problem, *run.method, testbed);
-  info.bounds = BoundsOf(manifest.budget);
-  info.manifest_hash = RunHash(*info.inputs, *info.bounds);
-  return info;
-}
-
 int SuggestionThreads() {
   for (const char* name : {"OPPA_THREADS", "SLURM_CPUS_PER_TASK"}) {
     const std::string value = common::EnvironmentValue(name);
@@ -88,11 +62,6 @@ int SuggestionThreads() {
                     name, value, kMost));
   }
   return 1;
-}
-
-bool IsFinished(const std::filesystem::path& run_folder) {
-  return common::EntryExists(run_folder / "run.json") &&
-         trials::ReadRunInfo(run_folder).finished;
 }
 
 bool RunOne(const Manifest& manifest, const RunSpec& run,

@@ -12,7 +12,7 @@
 #include "harness/records/lease.h"
 #include "harness/run_matrix.h"
 #include "harness/search.h"
-#include "harness/testbed.h"
+#include "harness/testbeds/testbeds.h"
 #include "methods/method.h"
 #include "trials/record.h"
 #include "trials/trial_runner.h"
@@ -36,12 +36,6 @@ struct RunConditions {
   std::optional<TrialExecutor> executor = std::nullopt;
 };
 
-// The provenance of a run that is not finished.
-[[nodiscard]] trials::RunInfo DescribeRun(const Manifest& manifest,
-                                          const RunSpec& run,
-                                          const Testbed& testbed,
-                                          const std::string& command);
-
 // Executes one run and writes its records. Does nothing for a finished run.
 // Returns false if `stop` or the end of its trial stopped it early.
 // Errors: as Journal and Search; InputError if the folder contains records that
@@ -54,8 +48,5 @@ bool RunOne(const Manifest& manifest, const RunSpec& run,
 // SLURM_CPUS_PER_TASK, else 1. Records do not depend on it.
 // Errors: throws InputError unless the variable is an integer from 1 to 1024.
 [[nodiscard]] int SuggestionThreads();
-
-// True if the run is complete according to its records.
-[[nodiscard]] bool IsFinished(const std::filesystem::path& run_folder);
 
 }  // namespace harness

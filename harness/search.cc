@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/hash.h"
+#include "harness/incumbent.h"
 #include "harness/trial_threads.h"
 
 namespace harness {
@@ -443,14 +444,5 @@ class Loop {
 }  // namespace
 
 SearchSummary Search(const SearchInput& input) { return Loop(input).Run(); }
-
-void Incumbent::Add(const Trial& trial) {
-  const double value = trial.throughput.steps_per_s / WeightOf(trial, weight_);
-  if (trial.measurement.outcome == Outcome::kCompleted && !std::isnan(value) &&
-      !(value <= value_)) {
-    value_ = value;
-    steps_per_s_ = trial.throughput.steps_per_s;
-  }
-}
 
 }  // namespace harness

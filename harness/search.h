@@ -95,20 +95,6 @@ struct SearchInput {
 // candidate that does not exist or was tried before.
 [[nodiscard]] SearchSummary Search(const SearchInput& input);
 
-// The incumbent of a search (see Trial::incumbent_steps_per_s).
-class Incumbent {
- public:
-  explicit Incumbent(const trials::Weight& weight) : weight_(weight) {}
-
-  void Add(const trials::Trial& trial);
-  [[nodiscard]] double steps_per_s() const { return steps_per_s_; }
-
- private:
-  trials::Weight weight_;
-  double steps_per_s_ = trials::kUnknown;
-  double value_ = trials::kUnknown;
-};
-
 // Relative to the budget: a remaining time budget below this is rounding error.
 inline constexpr double kBudgetSlack = 1e-9;
 

@@ -27,10 +27,22 @@ struct ProblemSpec {
   common::TomlTable workload;
   common::TomlTable cluster;
   common::TomlTable space;
-  common::TomlTable predictions;       // see harness/testbeds/predictions.h
+  common::TomlTable predictions;       // see harness/predictions/predictions.h
   std::filesystem::path rules_folder;  // of the rule sets that have a name
   trials::Objective objective = trials::Objective::kTime;
 };
+
+// The file that a key names, relative to the manifest.
+[[nodiscard]] inline std::filesystem::path NamedFile(
+    const common::TomlTable& table, std::string_view key) {
+  return table.Folder() / table.RequireString(key);
+}
+
+// Of [workload]; 0: unknown.
+[[nodiscard]] inline double TokensPerStep(const ProblemSpec& problem) {
+  return problem.workload.GetDouble("batch_size", 0.0) *
+         problem.workload.GetDouble("sequence_length", 0.0);
+}
 
 // One method of a manifest.
 struct MethodSpec {

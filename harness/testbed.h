@@ -1,18 +1,15 @@
-// What a testbed is, and the list of testbeds.
+// What a testbed is: where trials run.
 
 #pragma once
 
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "harness/spec.h"
-#include "harness/testbeds/predictions.h"
+#include "harness/prediction_source.h"
 #include "methods/method.h"
 #include "trials/machine.h"
 #include "trials/objective.h"
@@ -58,38 +55,6 @@ struct Testbed {
   [[nodiscard]] trials::Weight weight() const {
     return valuation.WeightOn(machine);
   }
-};
-
-// A testbed that a manifest can select as its backend.
-struct TestbedEntry {
-  std::string name;
-  std::string description;
-  std::function<Testbed(const ProblemSpec&)> make;
-  // The clock is virtual, and the result of a trial is a function of the
-  // request. Other testbeds need the cluster and real time.
-  bool simulated = true;
-};
-
-[[nodiscard]] const std::vector<TestbedEntry>& TestbedTypes();
-[[nodiscard]] std::vector<std::string> TestbedNames();
-[[nodiscard]] const TestbedEntry* FindTestbed(std::string_view name);
-
-// TestbedEntry::simulated of the problem's backend; true for an unknown one.
-[[nodiscard]] bool IsSimulated(const ProblemSpec& problem);
-
-// Makes the testbed of a problem and rejects unknown keys in its tables.
-// Errors: throws InputError with the place in the manifest.
-[[nodiscard]] Testbed MakeTestbed(const ProblemSpec& problem);
-
-// The testbeds of problems, each made when it is first needed. Their problems
-// must not move. One thread at a time may use an object.
-class Testbeds {
- public:
-  // Errors: as MakeTestbed.
-  [[nodiscard]] Testbed& Of(const ProblemSpec& problem) const;
-
- private:
-  mutable std::map<const ProblemSpec*, Testbed> made_;
 };
 
 }  // namespace harness

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "jobs/machine.h"
+#include "trials/adapters/adapter.h"
 #include "trials/cluster.h"
-#include "trials/programs/adapter.h"
 #include "trials/rules.h"
 #include "trials/search_space.h"
 #include "trials/simulator/framework.h"

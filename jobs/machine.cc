@@ -15,8 +15,8 @@
 #include "common/text.h"
 #include "common/toml_table.h"
 #include "common/units.h"
+#include "trials/adapters/command_words.h"
 #include "trials/data_folder.h"
-#include "trials/programs/command_words.h"
 
 namespace jobs {
 namespace {

@@ -16,7 +16,7 @@
 #include "common/ranges.h"
 #include "common/units.h"
 #include "harness/manifest/manifest.h"
-#include "harness/testbed.h"
+#include "harness/testbeds/testbeds.h"
 #include "plots/experiment_records.h"
 #include "trials/workload.h"
 

@@ -13,42 +13,43 @@ LAYERS = {
     "trials": ["common"],
     "surrogates": ["trials", "common"],
     "methods": ["surrogates", "trials", "common"],
+    "planners": ["methods", "surrogates", "trials", "common"],
     "plots": ["trials", "common"],
-    "harness": ["methods", "plots", "surrogates", "trials", "common"],
-    "jobs": ["harness", "methods", "plots", "surrogates", "trials", "common"],
-    "studies": ["harness", "methods", "plots", "surrogates", "trials", "common"],
-    "cli": ["jobs", "studies", "harness", "methods", "plots", "surrogates", "trials", "common"],
+    "harness": ["planners", "methods", "plots", "surrogates", "trials", "common"],
+    "jobs": ["harness", "planners", "methods", "plots", "surrogates", "trials", "common"],
+    "studies": ["harness", "planners", "methods", "plots", "surrogates", "trials", "common"],
+    "cli": ["jobs", "studies", "harness", "planners", "methods", "plots", "surrogates", "trials", "common"],
     "trainer": ["trials", "common"],
-    "benchmarks": ["studies", "harness", "methods", "plots", "surrogates", "trials", "common"],
+    "benchmarks": ["studies", "harness", "planners", "methods", "plots", "surrogates", "trials", "common"],
 }
 
 # A prior that shares code with the ground truth it predicts would flatter
 # every method that uses it; a method that sees a backend could peek.
-BACKENDS = re.compile(r"trials/(simulator/|wrappers/|tables/replay|programs/(command_(runner|options)|containment/))")
-MUST_NOT_SEE_BACKENDS = {"surrogates", "methods", "plots"}
+BACKENDS = re.compile(r"trials/(simulator/|wrappers/|tables/replay|containment/|programs/command_(runner|options))")
+MUST_NOT_SEE_BACKENDS = {"surrogates", "methods", "planners", "plots"}
 
 # The trainer is a program of its own, on the vocabulary of trials/.
 TRAINER = "trainer/"
 TRAINER_MAY_INCLUDE = re.compile(r"common/|trainer/|trials/[a-z_]+\.h")
 
 # Planners and their models stay apart from the methods of the paper.
-PLANNERS = "methods/planners/"
+PLANNERS = "planners/"
 MAY_INCLUDE_PLANNERS = (PLANNERS, "studies/planners/", "harness/registry.cc")
 
 # Concrete types, and the only files of harness/ and cli/ that may refer to
-# them. harness/testbeds/predictions.cc predicts by simulation, and problem_parts.cc makes
-# the system for it. The other files of testbeds/ are those that testbed.cc lists.
+# them. harness/predictions/ predicts by simulation, and testbeds/problem_parts.cc
+# makes the system for it. The other files of testbeds/ are those that testbeds.cc lists.
 # harness/testbeds/noise.* wraps any of them, and cli/contain.cc is the program that the
 # command backend starts on each rank.
 CONCRETE = [
-    ({"harness/registry.cc"}, re.compile(r"methods/(?!oppa/families)[a-z_]+/")),
+    ({"harness/registry.cc"}, re.compile(r"(methods/(?!oppa/families)|planners/)[a-z_]+/")),
     (
         {
-            "harness/testbeds/calibration.cc",
-            "harness/testbeds/calibration.h",
+            "harness/predictions/calibration.cc",
+            "harness/predictions/calibration.h",
             "harness/testbeds/noise.cc",
             "harness/testbeds/noise.h",
-            "harness/testbeds/predictions.cc",
+            "harness/predictions/predictions.cc",
             "harness/testbeds/problem_parts.cc",
             "harness/testbeds/program.cc",
             "harness/testbeds/program.h",
@@ -64,24 +65,31 @@ CONCRETE = [
 VIRTUAL = re.compile(r"^(?:class|struct) (\w+)|^ +(?:\[\[nodiscard\]\] )?virtual [^;]*= 0;", re.MULTILINE)
 
 
-def circle(includes: dict[str, set[str]]) -> list[str]:
-    """Folders that include each other, in order; empty if there are none."""
-    done: set[str] = set()
+def rooms(file: pathlib.PurePath, header: pathlib.PurePath) -> tuple[str, str] | None:
+    """Where an include leads from and to, as seen from the innermost folder that holds both files: one of its
+    subfolders, or one of its own files, a header together with its source. Nothing within a subfolder or a file."""
+    depth = 0
+    while file.parts[depth] == header.parts[depth] and depth < min(len(file.parts), len(header.parts)) - 1:
+        depth += 1
+    here, there = ("/".join(path.parts[: depth + 1]) for path in (file.with_suffix(""), header.with_suffix("")))
+    return None if here == there else (here, there)
 
-    def visit(folder: str, path: list[str]) -> list[str]:
-        if folder in path:
-            return path[path.index(folder) :] + [folder]
-        if folder not in done:
-            for other in sorted(includes.get(folder, ())):
-                if found := visit(other, path + [folder]):
-                    return found
-            done.add(folder)
+
+def circle(includes: dict[str, set[str]], folders: set[str]) -> list[str]:
+    """A circle of includes through one of the folders, in order; empty if there is none. The files of one folder may
+    refer to each other."""
+
+    def path_to(goal: str, room: str, seen: set[str]) -> list[str]:
+        for other in sorted(includes.get(room, ())):
+            if other == goal:
+                return [room, goal]
+            if other not in seen:
+                seen.add(other)
+                if found := path_to(goal, other, seen):
+                    return [room, *found]
         return []
 
-    for start in sorted(includes):
-        if found := visit(start, []):
-            return found
-    return []
+    return next((found for folder in sorted(folders) if (found := path_to(folder, folder, set()))), [])
 
 
 def interfaces(text: str) -> set[str]:
@@ -106,9 +114,10 @@ def main() -> int:
     root = pathlib.Path(__file__).resolve().parent.parent
     errors = []
     files = 0
-    # Between the folders of a layer. A folder may include the files of those
-    # around it, which are its interface, and they may include the folder.
+    # Between the rooms of each folder: a subfolder may include the files around it, which are its interface, or these
+    # files may include the subfolder, but not both.
     includes: dict[str, set[str]] = {}
+    folders = {str(path.relative_to(root)) for layer in LAYERS for path in (root / layer).rglob("*") if path.is_dir()}
     virtual: dict[str, set[str]] = {}
     for layer, below in LAYERS.items():
         allowed = {layer, *below}
@@ -126,9 +135,8 @@ def main() -> int:
                     continue
                 header, folder = match.groups()
                 place = f"{where}:{number}"
-                here, there = str(where.parent), str(pathlib.Path(header).parent)
-                if folder == layer and not f"{here}/".startswith(f"{there}/") and not f"{there}/".startswith(f"{here}/"):
-                    includes.setdefault(here, set()).add(there)
+                if folder == layer and "tests" not in where.parts and (step := rooms(where, pathlib.PurePath(header))):
+                    includes.setdefault(step[0], set()).add(step[1])
                 if folder not in allowed and "tests" not in where.parts:
                     errors.append(f"{place}: {layer}/ must not include {header}")
                 if str(where).startswith(TRAINER) and "tests" not in where.parts and not TRAINER_MAY_INCLUDE.match(header):
@@ -142,8 +150,8 @@ def main() -> int:
                 for only, concrete in CONCRETE:
                     if layer in {"harness", "cli"} and concrete.match(header) and str(where) not in only:
                         errors.append(f"{place}: only {' and '.join(sorted(only))} may name {header}")
-    if folders := circle(includes):
-        errors.append(f"these folders include each other: {' -> '.join(folders)}")
+    if found := circle(includes, folders):
+        errors.append(f"these include each other: {' -> '.join(found)}")
     listed = documented(root)
     for name, places in sorted(virtual.items()):
         for place in sorted(places):

@@ -17,7 +17,7 @@
 #include "common/ranges.h"
 #include "common/text.h"
 #include "harness/names.h"
-#include "harness/testbed.h"
+#include "harness/testbeds/testbeds.h"
 #include "plots/report.h"
 #include "trials/data_folder.h"
 

@@ -12,11 +12,10 @@
 #include "common/csv_table.h"
 #include "common/files.h"
 #include "common/ranges.h"
+#include "harness/incumbent.h"
 #include "harness/records/inputs.h"
 #include "harness/records/journal.h"
-#include "harness/run_one.h"
-#include "harness/search.h"
-#include "harness/testbed.h"
+#include "harness/testbeds/testbeds.h"
 #include "trials/tables/measured_rows.h"
 
 namespace harness {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "harness/manifest/manifest.h"
-#include "harness/testbed.h"
+#include "harness/testbeds/testbeds.h"
 #include "trials/knobs.h"
 #include "trials/tables/measured_rows.h"
 #include "trials/trial.h"

@@ -17,9 +17,9 @@
 #include "common/hash.h"
 #include "common/ranges.h"
 #include "common/text.h"
+#include "harness/provenance.h"
 #include "harness/records/lease.h"
 #include "harness/registry.h"
-#include "harness/run_one.h"
 #include "harness/testbeds/problem_parts.h"
 
 namespace harness {
@@ -198,6 +198,35 @@ std::vector<ComparedRun> Compare(const Manifest& manifest,
 }
 
 }  // namespace
+
+RunInfo DescribeRun(const Manifest& manifest, const RunSpec& run,
+                    const Testbed& testbed, const std::string& command) {
+  RunInfo info;
+  info.experiment = manifest.name;
+  info.problem = run.problem->name;
+  info.method = run.method->name;
+  info.repeat = run.repeat;
+  info.seed = manifest.MethodSeed(*run.problem, run.repeat);
+  info.manifest = manifest.path.string();
+  if (!manifest.settings.empty()) {
+    info.settings = manifest.settings;
+  }
+  info.backend = testbed.type;
+  info.commit = BuildCommit().hash;
+  info.dirty = BuildCommit().dirty;
+  info.host = HostName();
+  info.version = Version();
+  info.command = command;
+  info.inputs = InputsOf(manifest, *run.problem, *run.method, testbed);
+  info.bounds = BoundsOf(manifest.budget);
+  info.manifest_hash = RunHash(*info.inputs, *info.bounds);
+  return info;
+}
+
+bool IsFinished(const fs::path& run_folder) {
+  return common::EntryExists(run_folder / "run.json") &&
+         trials::ReadRunInfo(run_folder).finished;
+}
 
 std::vector<RunInput> InputsOf(const Manifest& manifest,
                                const ProblemSpec& problem,

@@ -8,7 +8,7 @@
 
 #include "harness/manifest/manifest.h"
 #include "harness/run_matrix.h"
-#include "harness/testbed.h"
+#include "harness/testbeds/testbeds.h"
 #include "trials/record.h"
 
 namespace harness {
@@ -38,6 +38,12 @@ namespace harness {
 [[nodiscard]] bool Grows(trials::FinishReason reason,
                          const trials::SearchBounds& before,
                          const trials::SearchBounds& now);
+
+// The provenance of a run that is not finished.
+[[nodiscard]] trials::RunInfo DescribeRun(const Manifest& manifest,
+                                          const RunSpec& run,
+                                          const Testbed& testbed,
+                                          const std::string& command);
 
 // What run.json of a run contains now; as it is here without a run.json.
 struct RecordedRun {
@@ -69,6 +75,9 @@ void CheckRecords(const Manifest& manifest,
 // The same for the run in a folder, whose present description is `now`; changes
 // are not accepted. The accepted changes on record are copied to `now`.
 void PrepareRun(const std::filesystem::path& run_folder, trials::RunInfo& now);
+
+// True if the run is complete according to its records.
+[[nodiscard]] bool IsFinished(const std::filesystem::path& run_folder);
 
 // Makes a finished run unfinished, so that trials can be added.
 void Reopen(const std::filesystem::path& run_folder);

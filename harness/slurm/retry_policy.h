@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-#include "harness/slurm/slurm_options.h"
+#include "harness/manifest/slurm_options.h"
 #include "harness/slurm/slurm_queue.h"
 #include "harness/slurm/submission.h"
 

@@ -21,8 +21,8 @@
 #include "harness/slurm/task_status.h"
 #include "harness/slurm/trial_jobs.h"
 #include "harness/stop.h"
-#include "harness/testbed.h"
 #include "harness/testbeds/program.h"
+#include "harness/testbeds/testbeds.h"
 #include "trials/record.h"
 
 namespace harness {

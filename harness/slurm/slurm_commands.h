@@ -11,7 +11,7 @@
 #include "common/fields.h"
 #include "common/process.h"
 #include "harness/dispatcher.h"
-#include "harness/slurm/slurm_options.h"
+#include "harness/manifest/slurm_options.h"
 
 namespace harness {
 

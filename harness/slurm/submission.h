@@ -20,8 +20,8 @@
 
 #include "common/fields.h"
 #include "harness/dispatcher.h"
+#include "harness/manifest/slurm_options.h"
 #include "harness/slurm/slurm_commands.h"
-#include "harness/slurm/slurm_options.h"
 
 namespace harness {
 

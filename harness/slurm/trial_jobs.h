@@ -19,9 +19,9 @@
 
 #include "common/fields.h"
 #include "harness/dispatcher.h"
+#include "harness/manifest/slurm_options.h"
 #include "harness/slurm/retry_policy.h"
 #include "harness/slurm/slurm_commands.h"
-#include "harness/slurm/slurm_options.h"
 #include "harness/slurm/slurm_queue.h"
 #include "trials/measurement.h"
 #include "trials/trial_runner.h"

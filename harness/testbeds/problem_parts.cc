@@ -90,10 +90,6 @@ void CheckParts(const TomlTable& space, std::vector<trials::Cluster>& gpu_types,
   }
 }
 
-std::filesystem::path NamedFile(const TomlTable& table, std::string_view key) {
-  return table.Folder() / table.RequireString(key);
-}
-
 std::filesystem::path ClusterFileOf(const TomlTable& table) {
   const std::string name = table.RequireString("file");
   if (name.find('/') == std::string::npos && !name.ends_with(".toml")) {
@@ -173,11 +169,6 @@ System DefaultSystem(const trials::Cluster& cluster,
                      std::vector<std::filesystem::path> inputs) {
   return {cluster, std::make_shared<trials::Framework>(),
           std::string(kDefaultFramework), std::move(inputs)};
-}
-
-double TokensPerStep(const ProblemSpec& problem) {
-  return problem.workload.GetDouble("batch_size", 0.0) *
-         problem.workload.GetDouble("sequence_length", 0.0);
 }
 
 std::vector<std::filesystem::path> ProblemFiles(const ProblemSpec& problem) {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "common/toml_table.h"
+#include "harness/predictions/predictions.h"
 #include "harness/spec.h"
 #include "harness/testbed.h"
-#include "harness/testbeds/predictions.h"
 #include "trials/cluster.h"
 #include "trials/search_space.h"
 #include "trials/workload.h"
@@ -21,10 +21,6 @@ namespace harness {
 
 // The framework of a simulator whose manifest names none.
 inline constexpr std::string_view kDefaultFramework = "colossalai";
-
-// The file that a key names, relative to the manifest.
-[[nodiscard]] std::filesystem::path NamedFile(const common::TomlTable& table,
-                                              std::string_view key);
 
 // The file of [cluster]: a path relative to the manifest, or a name in
 // experiments/clusters.
@@ -51,9 +47,6 @@ inline constexpr std::string_view kDefaultFramework = "colossalai";
 [[nodiscard]] System DefaultSystem(
     const trials::Cluster& cluster,
     std::vector<std::filesystem::path> inputs = {});
-
-// Of [workload]; 0: unknown.
-[[nodiscard]] double TokensPerStep(const ProblemSpec& problem);
 
 // The files of [workload], [cluster] and [space].
 [[nodiscard]] std::vector<std::filesystem::path> ProblemFiles(

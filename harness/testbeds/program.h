@@ -10,8 +10,8 @@
 
 #include "harness/spec.h"
 #include "harness/testbed.h"
+#include "trials/adapters/adapter.h"
 #include "trials/cluster.h"
-#include "trials/programs/adapter.h"
 #include "trials/programs/command_runner.h"
 #include "trials/programs/rank_launch.h"
 #include "trials/programs/trial_rendering.h"

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "harness/predictions/predictions.h"
 #include "harness/testbeds/noise.h"
-#include "harness/testbeds/predictions.h"
 #include "harness/testbeds/problem_parts.h"
 #include "trials/custom_knobs.h"
 #include "trials/data_folder.h"

@@ -7,7 +7,7 @@
 #include "common/hash.h"
 #include "common/units.h"
 #include "harness/registry.h"
-#include "harness/testbed.h"
+#include "harness/testbeds/testbeds.h"
 #include "methods/guided/cost_model.h"
 #include "methods/surrogate_pair.h"
 #include "studies/calibration/calibration.h"

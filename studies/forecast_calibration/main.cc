@@ -24,7 +24,7 @@
 #include "common/quantiles.h"
 #include "common/ranges.h"
 #include "common/statistics.h"
-#include "harness/testbeds/calibration.h"
+#include "harness/predictions/calibration.h"
 #include "plots/figure.h"
 #include "studies/output.h"
 #include "studies/validation/measured_table.h"

@@ -10,18 +10,18 @@
 
 #include "common/clock.h"
 #include "common/units.h"
-#include "methods/planners/aceso/baselines.h"
-#include "methods/planners/aceso/search.h"
-#include "methods/planners/alpa/alpa.h"
+#include "planners/aceso/baselines.h"
+#include "planners/aceso/search.h"
+#include "planners/alpa/alpa.h"
 #include "studies/planners/planners.h"
 
 namespace studies {
 namespace {
 
-using methods::AcesoOptions;
-using methods::AcesoResult;
-using methods::AcesoStart;
-using methods::OperatorModel;
+using planners::AcesoOptions;
+using planners::AcesoResult;
+using planners::AcesoStart;
+using planners::OperatorModel;
 using plots::Figures;
 
 constexpr int kBatch = 1024;
@@ -57,18 +57,19 @@ constexpr std::array kProblems = {
 // Wide-ResNet trains in 32 bits on 1,536 images, the others in 16 bits.
 OperatorModel ModelOf(const std::filesystem::path& folder, const char* name,
                       int layers, int gpus) {
-  methods::OperatorJob job{.layers = layers,
-                           .batch = kBatch,
-                           .gpus = gpus,
-                           .gpus_per_node = std::min(gpus, 8),
-                           .memory_limit_mb = 28'000.0};
+  planners::OperatorJob job{.layers = layers,
+                            .batch = kBatch,
+                            .gpus = gpus,
+                            .gpus_per_node = std::min(gpus, 8),
+                            .memory_limit_mb = 28'000.0};
   if (layers == 1) {
     job.batch = 1536;
     job.copies = {.master = 0.0, .optimizer = 2.0};
   }
   return {
-      methods::OperatorTable::Read(folder / "aceso_v100_op_profiles.csv", name),
-      methods::LinkTable::Read(folder / "aceso_v100_collectives.csv", name),
+      planners::OperatorTable::Read(folder / "aceso_v100_op_profiles.csv",
+                                    name),
+      planners::LinkTable::Read(folder / "aceso_v100_collectives.csv", name),
       job};
 }
 
@@ -78,7 +79,7 @@ OperatorModel ModelOf(const std::filesystem::path& folder,
 }
 
 // Infinite where no plan fits.
-double SecondsOf(const std::optional<methods::CostedPlan>& plan) {
+double SecondsOf(const std::optional<planners::CostedPlan>& plan) {
   return plan ? plan->cost.iteration_ms * 1e-3 : common::kInfinity;
 }
 double SecondsOf(const AcesoResult& result) {
@@ -89,8 +90,8 @@ double SecondsOf(const AcesoResult& result) {
 // The best plan that a search had when each of its parts had explored so many.
 double SecondsAfter(const AcesoResult& result, int explored) {
   double best_ms = common::kInfinity;
-  for (const methods::AcesoTrace& trace : result.traces) {
-    for (const methods::AcesoProgress& each : trace.progress) {
+  for (const planners::AcesoTrace& trace : result.traces) {
+    for (const planners::AcesoProgress& each : trace.progress) {
       if (each.explored <= explored) {
         best_ms = std::min(best_ms, each.iteration_ms);
       }
@@ -123,9 +124,10 @@ std::vector<Output> AcesoSearches(const std::filesystem::path& folder) {
     const OperatorModel model = ModelOf(folder, problem);
     const auto [aceso, cpu_s] =
         Timed([&] { return SearchAceso(model, {.budget = kBudget}); });
-    const auto [alpa, alpa_s] = Timed([&] { return methods::AlpaPlan(model); });
+    const auto [alpa, alpa_s] =
+        Timed([&] { return planners::AlpaPlan(model); });
     const double seconds = SecondsOf(aceso);
-    const double grid_s = SecondsOf(methods::MegatronGrid(model).best);
+    const double grid_s = SecondsOf(planners::MegatronGrid(model).best);
     const auto text = [&](const char* place, const char* series) {
       return Figures(published.Text(place, series, problem.label));
     };
@@ -146,10 +148,10 @@ std::vector<Output> AcesoSearches(const std::filesystem::path& folder) {
                       {"plans explored", aceso.explored()},
                       {"Alpa's search (s), published", text("Fig. 8", "Alpa")},
                       {"CPU seconds of its two levels", Decimals(alpa_s)}};
-    std::optional<methods::BaselineResult> program;
+    std::optional<planners::BaselineResult> program;
     if (problem.cut_every > 0) {
       program =
-          methods::DynamicProgramming(model, {.cut_every = problem.cut_every});
+          planners::DynamicProgramming(model, {.cut_every = problem.cut_every});
     }
     row.emplace_back(
         "dynamic programming (s)",
@@ -180,7 +182,7 @@ Output AcesoLayers(const std::filesystem::path& folder) {
     const OperatorModel model = ModelOf(folder, "gpt_scale-layer", layers, 8);
     const auto [aceso, cpu_s] =
         Timed([&] { return SearchAceso(model, {.budget = 300}); });
-    const double grid_s = SecondsOf(methods::MegatronGrid(model).best);
+    const double grid_s = SecondsOf(planners::MegatronGrid(model).best);
     const auto text = [&](const char* series) {
       return Figures(
           published.Text("Fig. 9", series, fmt::format("{} layers", layers)));
@@ -206,7 +208,7 @@ void AddHopShares(const AcesoResult& result, plots::Row& row) {
   double first = 0.0;
   double several = 0.0;
   double count = 0.0;
-  for (const methods::AcesoTrace& trace : result.traces) {
+  for (const planners::AcesoTrace& trace : result.traces) {
     for (std::size_t i = 0; i < trace.hops.size(); ++i) {
       count += 1.0;
       first += trace.bottlenecks[i] == 1 ? 1.0 : 0.0;

@@ -1,4 +1,4 @@
-#include "methods/planners/astra/astra.h"
+#include "planners/astra/astra.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,15 +10,15 @@
 #include "common/clock.h"
 #include "common/ranges.h"
 #include "common/statistics.h"
-#include "methods/planners/astra/learned_efficiency.h"
+#include "planners/astra/learned_efficiency.h"
 #include "studies/planners/planners.h"
 #include "trials/objective.h"
 
 namespace studies {
 namespace {
 
-using methods::MeasuredProduct;
-using methods::ProductEfficiency;
+using planners::MeasuredProduct;
+using planners::ProductEfficiency;
 
 constexpr std::size_t kFolds = 10;
 
@@ -65,12 +65,13 @@ Errors CrossValidate(const std::vector<MeasuredProduct>& measured) {
       (i % kFolds == fold ? test : train).push_back(measured[i]);
     }
     const double mean =
-        BestOf(train, [](const methods::MatrixProduct&) { return 1.0; });
+        BestOf(train, [](const planners::MatrixProduct&) { return 1.0; });
     add(errors.constant,
-        ErrorsOf([mean](const methods::MatrixProduct&) { return mean; }, test));
-    const double best = BestOf(train, methods::AnalyticEfficiency(1.0));
-    add(errors.analytic, ErrorsOf(methods::AnalyticEfficiency(best), test));
-    add(errors.learned, ErrorsOf(methods::LearnEfficiency(train), test));
+        ErrorsOf([mean](const planners::MatrixProduct&) { return mean; },
+                 test));
+    const double best = BestOf(train, planners::AnalyticEfficiency(1.0));
+    add(errors.analytic, ErrorsOf(planners::AnalyticEfficiency(best), test));
+    add(errors.learned, ErrorsOf(planners::LearnEfficiency(train), test));
   }
   return errors;
 }
@@ -80,7 +81,7 @@ Output AstraEfficiency(const std::filesystem::path& folder) {
   Output output{.name = "astra_efficiency"};
   for (const char* gpu : {"A100-PCIe-80GB", "B200-SXM"}) {
     const std::vector<MeasuredProduct> measured =
-        methods::ReadMeasuredProducts(folder / "simumax_operators.csv", gpu);
+        planners::ReadMeasuredProducts(folder / "simumax_operators.csv", gpu);
     const Errors errors = CrossValidate(measured);
     output.table.Add({{"GPU", gpu},
                       {"products", measured.size()},
@@ -120,7 +121,7 @@ Output AstraMoney() {
       {.gpus = kMostGpus, .gpus_per_node = 8, .memory_bytes = 80e9},
       options.gpus};
   const trials::Valuation price{.price_per_gpu_hour = kPrice};
-  const auto planner = MakePlanner(methods::AstraMethodOptions());
+  const auto planner = MakePlanner(planners::AstraMethodOptions());
   std::vector<int> fit;
   std::vector<trials::TimeAndCost> costs;
   for (const methods::Problem& part : PartsOf(problem)) {

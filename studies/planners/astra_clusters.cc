@@ -17,8 +17,8 @@
 #include "common/quantiles.h"
 #include "common/text.h"
 #include "common/units.h"
-#include "methods/planners/astra/plan_search.h"
-#include "methods/planners/textbook/textbook_model.h"
+#include "planners/astra/plan_search.h"
+#include "planners/textbook/textbook_model.h"
 #include "studies/planners/planners.h"
 #include "trials/cluster.h"
 #include "trials/data_folder.h"
@@ -99,14 +99,14 @@ class Job {
     double search_s = 0.0;        // CPU seconds, without the simulator
   };
   [[nodiscard]] Best BestOfPlans(const std::string& rules = "") {
-    methods::AstraMethodOptions options = options_;
+    planners::AstraMethodOptions options = options_;
     options.rules = rules;
     const double start = common::CpuSeconds();
-    methods::PlanSearchResult found =
-        methods::SearchPlans(problem_, options, {.top = kTop});
+    planners::PlanSearchResult found =
+        planners::SearchPlans(problem_, options, {.top = kTop});
     Best best{.strategies = found.strategies,
               .search_s = common::CpuSeconds() - start};
-    for (methods::CostedStrategy& each : found.best) {
+    for (planners::CostedStrategy& each : found.best) {
       const double rate = Simulated(each.plan);
       if (rate > best.tokens_per_s) {
         best.tokens_per_s = rate;
@@ -126,11 +126,11 @@ class Job {
   // Tokens per second of the textbook's rules of thumb; 0: they do not fit.
   [[nodiscard]] double RulesOfThumb() {
     const trials::Cluster& cluster = gpu_types_.front();
-    const methods::TextbookModel model(
+    const planners::TextbookModel model(
         workload_, {.gpus_per_node = cluster.gpus_per_node,
                     .memory_bytes = cluster.gpu.memory_bytes});
     try {
-      return Simulated(methods::PlanOfCandidate(
+      return Simulated(planners::PlanOfCandidate(
           problem_, model.Advise(problem_.machine.gpus())));
     } catch (const trials::InvalidPlan&) {
       return 0.0;
@@ -138,13 +138,13 @@ class Job {
   }
 
   // By Astra's own model; what it offers beyond a plan is in `search`.
-  [[nodiscard]] methods::PlanSearchResult Search(
-      const methods::PlanSearchOptions& search) const {
-    return methods::SearchPlans(problem_, options_, search);
+  [[nodiscard]] planners::PlanSearchResult Search(
+      const planners::PlanSearchOptions& search) const {
+    return planners::SearchPlans(problem_, options_, search);
   }
 
   // Tokens per second of the fastest strategy of such a search; 0: none fits.
-  [[nodiscard]] double RateOf(const methods::PlanSearchResult& result) const {
+  [[nodiscard]] double RateOf(const planners::PlanSearchResult& result) const {
     return result.best.empty()
                ? 0.0
                : Tokens() / result.best.front().cost.step_time_s;
@@ -159,7 +159,7 @@ class Job {
       }
       try {
         best = std::max(best,
-                        Simulated(methods::PlanOfCandidate(problem_, config)));
+                        Simulated(planners::PlanOfCandidate(problem_, config)));
       } catch (const trials::InvalidPlan&) {
         continue;  // a stage of two types
       }
@@ -183,7 +183,7 @@ class Job {
   trials::Simulator simulator_;
   std::optional<trials::SearchSpace> space_;
   methods::Problem problem_;
-  methods::AstraMethodOptions options_;  // with the rate of the first type
+  planners::AstraMethodOptions options_;  // with the rate of the first type
 };
 
 plots::Cell Thousands(double tokens_per_s) {
@@ -215,10 +215,10 @@ StepTimes SlowestReplica(trials::Plan plan, std::string_view types,
   methods::Problem problem;
   problem.machine = trials::Machine(clusters);
   problem.workload = &workload;
-  methods::AstraMethodOptions options;  // data sheets: PCIe 3.0 x16, 1 Gb/s
+  planners::AstraMethodOptions options;  // data sheets: PCIe 3.0 x16, 1 Gb/s
   options.intra_node_gb_per_s = 15.75;
   options.inter_node_gb_per_s = 0.125;
-  methods::AstraPlanModel astra(problem, options);
+  planners::AstraPlanModel astra(problem, options);
   StepTimes slowest = {};
   for (const std::string_view replica : common::Split(types, ';')) {
     for (std::size_t s = 0; s < replica.size(); ++s) {
@@ -413,7 +413,7 @@ Output AstraHalves() {
   for (const auto& [label, gpu_types] : clusters) {
     Job job("llama-2-7b", gpu_types, training);
     const Job::Best best = job.BestOfPlans();
-    const methods::PlanSearchResult found = job.Search({.top = 1});
+    const planners::PlanSearchResult found = job.Search({.top = 1});
     output.table.Add({{"cluster", label},
                       {"equal stages", Thousands(job.BestOfEqualStages())},
                       {"Astra's plans", Thousands(best.tokens_per_s)},
@@ -440,9 +440,9 @@ Output AstraOffload() {
       const auto& [label, model] = kModels.at(index);
       const Job job(model, {Hosts("A800", gpus)});
       plots::Row row = {{"model", label}, {"GPUs", gpus}};
-      methods::PlanSearchResult last;
+      planners::PlanSearchResult last;
       for (const auto& [name, search] :
-           {std::pair("strategies", methods::PlanSearchOptions{.top = 1}),
+           {std::pair("strategies", planners::PlanSearchOptions{.top = 1}),
             {"with groups", {.top = 1, .groups = true}},
             {"and offloading", {.top = 1, .groups = true, .offload = true}}}) {
         last = job.Search(search);

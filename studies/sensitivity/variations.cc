@@ -10,7 +10,7 @@
 #include "harness/names.h"
 #include "harness/records/inputs.h"
 #include "harness/run_matrix.h"
-#include "harness/testbed.h"
+#include "harness/testbeds/testbeds.h"
 #include "studies/sensitivity/sensitivity.h"
 
 namespace studies {

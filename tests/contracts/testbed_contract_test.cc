@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/manifest/manifest.h"
-#include "harness/testbed.h"
+#include "harness/testbeds/testbeds.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/temporary_folder.h"
 

@@ -2,7 +2,7 @@
 
 #include "common/error.h"
 #include "tests/fuzz/input_file.h"
-#include "trials/programs/adapter.h"
+#include "trials/adapters/adapter.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
                                       std::size_t size) {

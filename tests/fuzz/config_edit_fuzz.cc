@@ -7,7 +7,7 @@
 #include <string>
 
 #include "tests/fuzz/input_file.h"
-#include "trials/programs/config_edit.h"
+#include "trials/adapters/config_edit.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
                                       std::size_t size) {

@@ -5,7 +5,7 @@
 
 #include "common/error.h"
 #include "common/json.h"
-#include "jobs/finals.h"
+#include "jobs/tune/finals.h"
 #include "tests/fuzz/input_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,

@@ -2,9 +2,9 @@
 
 #include "common/error.h"
 #include "harness/manifest/manifest.h"
+#include "harness/manifest/slurm_options.h"
 #include "harness/records/inputs.h"
 #include "harness/run_matrix.h"
-#include "harness/slurm/slurm_options.h"
 #include "tests/fuzz/input_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,

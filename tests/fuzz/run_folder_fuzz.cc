@@ -7,7 +7,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
-#include "harness/records/check.h"
+#include "harness/check.h"
 #include "plots/comparison.h"
 #include "plots/experiment_records.h"
 #include "plots/summary.h"

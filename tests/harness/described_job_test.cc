@@ -13,7 +13,7 @@
 #include "harness/records/inputs.h"
 #include "harness/registry.h"
 #include "harness/run_matrix.h"
-#include "methods/planners/astra/astra.h"
+#include "planners/astra/astra.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/harness/manifest_checks.h"
 
@@ -87,7 +87,7 @@ TEST_F(DescribedJobTest, APlannerEstimatesTheJobThatTheFactsOfATableDescribe) {
       .machine = trials::GpuType{.gpus = 4, .gpus_per_node = 4},
       .workload = &job->workload};
   const trials::Predictions expected =
-      methods::EstimatesOf(described, methods::AstraMethodOptions());
+      planners::EstimatesOf(described, planners::AstraMethodOptions());
   const trials::Predictions predictions = testbed.predictions("").predict();
   for (int i = 0; i < testbed.space->size(); ++i) {
     trials::ParallelConfig config = (*testbed.space)[i];

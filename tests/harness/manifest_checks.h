@@ -7,7 +7,7 @@
 
 #include "harness/manifest/manifest.h"
 #include "harness/records/inputs.h"
-#include "harness/testbed.h"
+#include "harness/testbeds/testbeds.h"
 #include "tests/fakes/error_of.h"
 
 namespace harness {

@@ -9,7 +9,7 @@
 
 #include "harness/manifest/manifest.h"
 #include "harness/registry.h"
-#include "harness/testbed.h"
+#include "harness/testbeds/testbeds.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/harness/manifest_checks.h"
 

@@ -11,7 +11,7 @@
 
 #include "harness/run_matrix.h"
 #include "harness/run_one.h"
-#include "harness/testbed.h"
+#include "harness/testbeds/testbeds.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 #include "tests/harness/manifest_checks.h"

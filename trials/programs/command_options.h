@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "common/toml_table.h"
+#include "trials/adapters/adapter.h"
 #include "trials/knobs.h"
-#include "trials/programs/adapter.h"
 #include "trials/workload.h"
 
 namespace trials {

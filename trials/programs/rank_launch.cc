@@ -25,7 +25,7 @@
 #include "common/files.h"
 #include "common/process.h"
 #include "common/text.h"
-#include "trials/programs/contained_process.h"
+#include "trials/containment/contained_process.h"
 
 namespace trials {
 namespace {

@@ -28,12 +28,6 @@ namespace trials {
     const CommandOptions& options, const Cluster& cluster,
     const TrialRequest& request);
 
-// The word with its placeholders replaced: "--tp={tp}" -> "--tp=4". Braces
-// around anything but a name are kept, and "{{name}}" becomes "{name}".
-// Errors: throws std::invalid_argument for an unknown name.
-[[nodiscard]] std::string Expand(
-    std::string_view word, const std::map<std::string, std::string>& values);
-
 // The command line of a trial, with its placeholders replaced and LaunchWords
 // (rank_launch.h) ahead.
 [[nodiscard]] std::vector<std::string> TrialWords(const CommandOptions& options,

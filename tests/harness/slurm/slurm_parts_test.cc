@@ -8,9 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "harness/manifest/slurm_options.h"
 #include "harness/slurm/slurm.h"
 #include "harness/slurm/slurm_commands.h"
-#include "harness/slurm/slurm_options.h"
 #include "harness/slurm/slurm_queue.h"
 #include "harness/slurm/submission.h"
 #include "tests/fakes/temporary_folder.h"

@@ -9,7 +9,7 @@
 
 #include "common/toml_table.h"
 #include "tests/fakes/error_of.h"
-#include "trials/programs/adapter.h"
+#include "trials/adapters/adapter.h"
 
 namespace trials::log_scanner_test {
 

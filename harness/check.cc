@@ -1,0 +1,121 @@
+#include "harness/check.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/files.h"
+#include "common/json.h"
+#include "harness/records/journal.h"
+#include "harness/slurm/submission.h"
+#include "trials/record.h"
+
+namespace harness {
+namespace {
+
+namespace fs = std::filesystem;
+
+void CheckRun(const fs::path& folder, CheckSummary& summary) {
+  const trials::RunInfo info = trials::ReadRunInfo(folder);
+  trials::RequireWhole(folder, info);
+  if (!info.finished) {
+    for (const std::string& note : CheckJournal(folder)) {
+      summary.notes.push_back(fmt::format("{}: {}", folder.string(), note));
+    }
+    ++summary.unfinished;
+  } else if (info.files) {
+    ++summary.finished;
+  } else {
+    (void)trials::SealFiles(folder);  // reads every row
+    ++summary.unsealed;
+  }
+}
+
+// Notes the runs that the experiment has and that left no records.
+void CheckExperiment(const fs::path& folder, CheckSummary& summary) {
+  const trials::ExperimentInfo info = trials::ReadExperimentInfo(folder);
+  std::vector<std::string> missing;
+  for (const std::string& problem : info.problems) {
+    for (const auto& method : info.methods) {
+      for (int repeat = 1; repeat <= info.repeats; ++repeat) {
+        const fs::path run =
+            trials::RunFolder(folder, problem, method.name, repeat);
+        if (!common::EntryExists(run / "run.json")) {
+          missing.push_back(run.lexically_relative(folder).string());
+        }
+      }
+    }
+  }
+  if (!missing.empty()) {
+    constexpr std::size_t kMost = 5;
+    const std::size_t count = missing.size();
+    missing.resize(std::min(count, kMost));
+    summary.notes.push_back(fmt::format(
+        "{}: {} of its runs have no records: {}{}", folder.string(), count,
+        fmt::join(missing, ", "), count > kMost ? ", ..." : ""));
+  }
+}
+
+// One of the files that describe runs and submissions, or a run without one.
+void CheckFile(const fs::path& path, CheckSummary& summary) {
+  const fs::path folder = path.parent_path();
+  const std::string name = path.filename();
+  if (name == "run.json") {
+    CheckRun(folder, summary);
+  } else if (name == "trials.csv") {
+    if (!common::EntryExists(folder / "run.json") &&
+        !trials::ReadTrials(folder).empty()) {
+      throw common::InputError(fmt::format("{}: missing; the folder has trials",
+                                           (folder / "run.json").string()));
+    }
+  } else if (name == "problem.json") {
+    (void)trials::ReadProblemInfo(folder);
+  } else if (name == "experiment.json") {
+    CheckExperiment(folder, summary);
+  } else if (name == "finals.json" || name == "best.json") {
+    common::Json json = common::ReadJson(path);
+    (void)common::Unseal(json, path.string());
+  } else if (name == "submission.json") {
+    (void)ReadSubmission(folder);
+  } else if (name == "tasks.jsonl") {
+    (void)ReadTasks(folder);
+  }
+}
+
+void CheckBelow(const fs::path& folder, CheckSummary& summary) {
+  try {
+    for (const fs::path& path : common::ListFolder(folder)) {
+      try {
+        CheckFile(path, summary);  // a folder with the name of a file, too
+      } catch (const common::InputError& e) {
+        summary.damage.emplace_back(e.what());
+      }
+      std::error_code error;
+      const fs::file_status status = fs::symlink_status(path, error);
+      if (error) {
+        summary.damage.push_back(
+            fmt::format("{}: {}", path.string(), error.message()));
+      } else if (fs::is_directory(status)) {
+        CheckBelow(path, summary);
+      }
+    }
+  } catch (const common::InputError& e) {
+    summary.damage.emplace_back(e.what());
+  }
+}
+
+}  // namespace
+
+CheckSummary CheckRecordsBelow(const fs::path& results) {
+  if (!fs::is_directory(results)) {
+    throw common::InputError(
+        fmt::format("{}: no such folder", results.string()));
+  }
+  CheckSummary summary;
+  CheckBelow(results, summary);
+  return summary;
+}
+
+}  // namespace harness

@@ -1,0 +1,27 @@
+// Predictions by the trials of earlier jobs.
+
+#pragma once
+
+#include "harness/predictions/prediction_settings.h"
+#include "methods/method.h"
+
+namespace harness {
+
+// The posterior of OPPA after the trials below PredictionSettings::from, on any
+// number of GPUs, with any batch and of any model. A trial counts for the
+// candidate that splits layers, tensors and sequences alike and has as many
+// sequences in a microbatch; its data-parallel size follows from the number of
+// GPUs. A GPU has the throughput of the earlier one; only the order matters to
+// a search, which learns the scale. Trials without a counterpart, and those
+// that ran out of a smaller memory, are left out; of several trials of a
+// candidate the first one counts.
+//
+// `tokens_per_step`: of the problem; 0: unknown, and the same as before. The
+// space and the workload of the problem must outlive the result.
+// Errors: throws InputError for a folder without trials, for records that
+// cannot be read, and if no trial that ran has a counterpart.
+[[nodiscard]] PredictingModel EarlierJobs(const PredictionSettings& settings,
+                                          const methods::Problem& problem,
+                                          double tokens_per_step);
+
+}  // namespace harness

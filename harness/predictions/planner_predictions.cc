@@ -1,0 +1,144 @@
+// Predictions by the model of a planner or by earlier jobs.
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/files.h"
+#include "common/text.h"
+#include "harness/predictions/earlier_jobs.h"
+#include "harness/predictions/prediction_settings.h"
+#include "harness/predictions/predictions.h"
+#include "harness/registry.h"
+#include "harness/testbed.h"
+
+namespace harness {
+namespace {
+
+// The problem as planners see it.
+struct View {
+  methods::Problem problem;
+  std::shared_ptr<const trials::Workload> workload;  // may be null
+};
+
+View ViewOf(const Testbed& testbed) {
+  View view;
+  view.problem = ProblemOf(testbed, /*q_max=*/1);
+  view.problem.predict = nullptr;
+  if (testbed.workload) {
+    view.workload = std::make_shared<const trials::Workload>(*testbed.workload);
+  }
+  view.problem.workload = view.workload.get();
+  return view;
+}
+
+ConfiguredMethod PlannerOf(const PredictionSettings& settings,
+                           const View& view) {
+  const MethodEntry* entry = FindMethod(settings.planner);
+  if (entry == nullptr || !entry->estimates) {
+    std::vector<std::string> known;
+    for (const MethodEntry& method : Methods()) {
+      if (method.estimates) {
+        known.push_back(method.name);
+      }
+    }
+    settings.table.Fail(
+        "planner",
+        fmt::format("planner = '{}': must be a method with a model of its own: "
+                    "{}{}",
+                    settings.planner, fmt::join(known, ", "),
+                    common::DidYouMean(settings.planner, known)));
+  }
+  return WithPlace(settings.table, "predictions", [&] {
+    return entry->configure(view.problem, settings.planner_options);
+  });
+}
+
+// "tflops = 60, top = 3".
+std::string OptionsText(const common::TomlTable& options) {
+  std::vector<std::string> lines;
+  const std::string text = options.CanonicalText();
+  for (const std::string_view line : common::Split(text, '\n')) {
+    if (!line.empty()) {
+      lines.emplace_back(line);
+    }
+  }
+  return fmt::format("{}", fmt::join(lines, ", "));
+}
+
+// The options, and the contents of the files that the planner depends on.
+std::string IdentityOf(const PredictionSettings& settings,
+                       const ProblemSpec& problem,
+                       const ConfiguredMethod& planner) {
+  std::string identity = fmt::format("planner {}\n{}", settings.planner,
+                                     settings.planner_options.CanonicalText());
+  std::vector<std::filesystem::path> files;
+  if (problem.workload.Has("model")) {
+    files.push_back(NamedFile(problem.workload, "model"));
+  }
+  files.insert(files.end(), planner.files.begin(), planner.files.end());
+  for (const std::filesystem::path& file : files) {
+    identity += fmt::format("file {}\n{}", file.filename().string(),
+                            common::ReadFile(file));
+  }
+  return identity;
+}
+
+}  // namespace
+
+void CheckPlanners(const ProblemSpec& problem, const Testbed& testbed) {
+  for (const std::string& name : PredictionNames(problem.predictions)) {
+    const PredictionSettings settings =
+        ReadPredictionSettings(problem.predictions, name);
+    if (!settings.planner.empty()) {
+      (void)PlannerOf(settings, ViewOf(testbed));
+    }
+  }
+}
+
+PredictionsByName WithOtherModels(const ProblemSpec& problem,
+                                  const Testbed& testbed) {
+  const double tokens_per_step =
+      testbed.trains_workload ? TokensPerStep(problem) : 0.0;
+  return [problem, tokens_per_step, view = ViewOf(testbed),
+          others = testbed.predictions](const std::string& name) {
+    const PredictionSettings settings =
+        ReadPredictionSettings(problem.predictions, name);
+    if (!settings.from.empty()) {
+      PredictingModel model =
+          EarlierJobs(settings, view.problem, tokens_per_step);
+      // The view holds the workload of the problem.
+      model.predict = [view, predict = std::move(model.predict)] {
+        return predict();
+      };
+      return SourceOf(settings, problem.name, *view.problem.space,
+                      std::move(model));
+    }
+    if (settings.planner.empty()) {
+      return others(name);
+    }
+    const std::string options = OptionsText(settings.planner_options);
+    PredictingModel model;
+    model.description = fmt::format("model of {}{}{}", settings.planner,
+                                    options.empty() ? "" : " with ", options);
+    model.missing = "have no estimate";
+    model.if_all_missing = fmt::format(
+        "the {} estimates none of the candidates; name another "
+        "planner",
+        model.description);
+    const ConfiguredMethod planner = PlannerOf(settings, view);
+    // The view outlives the function, whose workload it holds.
+    model.predict = [view, estimates = planner.estimates, settings] {
+      return WithPlace(settings.table, "predictions", estimates);
+    };
+    model.identity = IdentityOf(settings, problem, planner);
+    return SourceOf(settings, problem.name, *view.problem.space, model);
+  };
+}
+
+}  // namespace harness

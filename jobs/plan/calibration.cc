@@ -1,0 +1,209 @@
+#include "jobs/plan/calibration.h"
+
+#include <cmath>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/csv_table.h"
+#include "common/quantiles.h"
+#include "common/ranges.h"
+#include "common/statistics.h"
+#include "jobs/job.h"
+#include "trials/knobs.h"
+#include "trials/record.h"
+#include "trials/simulator/simulator.h"
+#include "trials/tables/measured_rows.h"
+
+namespace jobs {
+namespace {
+
+using common::InputError;
+namespace fs = std::filesystem;
+
+// Why the trials of a problem may not be those of the job.
+std::string NoteOf(const trials::ProblemInfo& info, const fs::path& folder,
+                   const Job& job) {
+  const double tokens = static_cast<double>(job.workload.batch_size) *
+                        job.workload.sequence_length;
+  const double trained = info.tokens_per_step.value_or(tokens);
+  if (trained != tokens) {
+    throw InputError(fmt::format(
+        "--calibrate {}: its trials train {:.0f} tokens per step ({}), and the "
+        "job {:.0f}: give the --batch and --seq of the trials, or trials of "
+        "this job",
+        folder.string(), trained, info.description, tokens));
+  }
+  std::string note;
+  if (info.backend == "simulator") {
+    note = fmt::format("note: the trials in {} are simulated, not measured\n",
+                       folder.string());
+  }
+  if (!info.description.starts_with(job.workload.name + ",") ||
+      info.description.find(job.cluster.gpu.name) == std::string::npos) {
+    note += fmt::format(
+        "note: the trials in {} seem to be of another model or machine than {} "
+        "on {}: {}\n",
+        folder.string(), job.workload.name, job.cluster.gpu.name,
+        info.description);
+  }
+  return note;
+}
+
+void AddTrials(const fs::path& run_folder, const Job& job,
+               MeasuredSteps& measured) {
+  const trials::RunInfo run = trials::ReadRunInfo(run_folder);
+  const fs::path problem =
+      run_folder.parent_path().parent_path();  // above METHOD/REPEAT
+  const std::string note =
+      NoteOf(trials::ReadProblemInfo(problem), problem, job);
+  if (measured.note.find(note) == std::string::npos) {
+    measured.note += note;
+  }
+  for (const trials::Trial& trial : trials::ReadTrials(run_folder)) {
+    if (trial.IsPlan()) {
+      continue;
+    }
+    if (trial.HasThroughput()) {
+      measured.steps.push_back(
+          {trial.config, 0, 1.0 / trial.throughput.steps_per_s,
+           trial.measurement.peak_memory_bytes.value_or(0.0)});
+    } else if (trial.measurement.outcome == trials::Outcome::kOutOfMemory) {
+      measured.steps.push_back({.config = trial.config});
+    }
+  }
+}
+
+std::vector<MeasuredStep> ReadCsv(const fs::path& path,
+                                  const trials::Workload& workload) {
+  const common::CsvTable table = common::CsvTable::Read(path);
+  CheckColumns(table, trials::BuiltInKnobs(), {"step_time_s"}, {});
+  std::vector<MeasuredStep> steps;
+  for (const auto& csv_row : table.rows()) {
+    const trials::MeasuredRow row =
+        ReadMeasuredRow({table, csv_row}, trials::BuiltInKnobs(),
+                        {static_cast<double>(workload.batch_size),
+                         static_cast<double>(workload.sequence_length)});
+    const bool ran = !std::isnan(row.step_time_s);
+    if (!ran && row.outcome != trials::Outcome::kOutOfMemory) {
+      continue;
+    }
+    MeasuredStep step{.config = row.config,
+                      .batch_size = row.facts.Int("global_batch_size", 0),
+                      .step_time_s = ran ? row.step_time_s : 0.0,
+                      .peak_memory_bytes = std::isnan(row.peak_memory_bytes)
+                                               ? 0.0
+                                               : row.peak_memory_bytes};
+    if (step.config.micro_batch_size > 0) {
+      step.batch_size = step.config.dp * step.config.microbatches *
+                        step.config.micro_batch_size;
+      step.config.micro_batch_size = 0;
+    }
+    steps.push_back(step);
+  }
+  return steps;
+}
+
+using harness::CalibrationRow;
+
+// The measured steps beside their simulation.
+std::vector<CalibrationRow> SimulateSteps(
+    const Job& job, const std::vector<MeasuredStep>& steps) {
+  // Those of the job on part of its machine, by number of GPUs and batch.
+  std::map<std::pair<int, int>, trials::Simulator> simulators;
+  std::vector<CalibrationRow> rows;
+  std::string reason;
+  for (const MeasuredStep& step : steps) {
+    const trials::ParallelConfig& config = step.config;
+    const int gpus = trials::GpusOf(config);
+    trials::Workload workload = job.workload;
+    if (step.batch_size > 0) {
+      workload.batch_size = step.batch_size;
+    }
+    try {
+      const trials::Cluster cluster = trials::WithGpus(job.cluster, gpus);
+      const trials::StepReport report =
+          simulators
+              .try_emplace({gpus, workload.batch_size}, workload, cluster,
+                           trials::Simulator::Options{job.framework.framework})
+              .first->second.Simulate(config);
+      rows.push_back({config,
+                      harness::StepPartsOf(report.time, config, cluster),
+                      step.step_time_s, report.peak_memory_bytes,
+                      step.peak_memory_bytes, report.capacity_bytes});
+    } catch (const std::invalid_argument& e) {
+      reason = e.what();
+    }
+  }
+  if (rows.empty()) {
+    throw InputError(fmt::format(
+        "none of the {} measured configurations can be simulated: {}",
+        steps.size(), reason));
+  }
+  return rows;
+}
+
+}  // namespace
+
+MeasuredSteps ReadMeasuredSteps(const fs::path& path, const Job& job) {
+  std::error_code error;
+  if (!fs::exists(path, error)) {
+    throw InputError(fmt::format(
+        "--calibrate {}: there is no such CSV file or results folder",
+        path.string()));
+  }
+  MeasuredSteps measured;
+  if (fs::is_directory(path, error)) {
+    for (const fs::path& run : trials::RunFoldersBelow(path)) {
+      AddTrials(run, job, measured);
+    }
+  } else {
+    measured.steps = ReadCsv(path, job.workload);
+  }
+  if (measured.steps.empty()) {
+    throw InputError(fmt::format("--calibrate {}: no measured step time in it",
+                                 path.string()));
+  }
+  return measured;
+}
+
+Calibration Calibrate(const Job& job, const MeasuredSteps& measured) {
+  Calibration calibration = harness::Calibrate(
+      SimulateSteps(job, measured.steps),
+      harness::CalibrationPrior::Of(job.framework.framework));
+  calibration.job =
+      harness::CalibratedJob::Of(job.workload, job.cluster, job.framework.name);
+  calibration.note = measured.note;
+  return calibration;
+}
+
+CheckedErrors CheckCalibration(const Job& job, const Calibration& calibration,
+                               const std::vector<MeasuredStep>& steps) {
+  std::vector<CalibrationRow> rows = SimulateSteps(job, steps);
+  std::erase_if(rows,
+                [](const CalibrationRow& row) { return row.step_time_s == 0; });
+  const harness::CalibratedTimes times(
+      calibration, common::Map(rows, &CalibrationRow::config));
+  std::vector<double> before;
+  std::vector<double> after;
+  CheckedErrors errors;
+  for (const CalibrationRow& row : rows) {
+    const auto [calibrated_s, band] = times.Of(row.config, row.parts_s);
+    before.push_back(std::abs(row.parts_s.sum() / row.step_time_s - 1.0));
+    after.push_back(std::abs(calibrated_s / row.step_time_s - 1.0));
+    if (!calibration.empty() &&
+        std::abs(std::log(row.step_time_s / calibrated_s)) <= std::log(band)) {
+      errors.inside += 1.0;
+    }
+  }
+  errors.rows = static_cast<int>(before.size());
+  errors.inside /= errors.rows;
+  errors.before = {common::UpperMedian(before), common::Mean(before)};
+  errors.after = {common::UpperMedian(after), common::Mean(after)};
+  return errors;
+}
+
+}  // namespace jobs

@@ -1,0 +1,242 @@
+#include "jobs/plan/forecast.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/units.h"
+#include "trials/model.h"
+#include "trials/predictions.h"
+
+namespace jobs {
+namespace {
+
+using trials::ParallelConfig;
+
+using common::kGiga;
+
+// What configurations of a layout have in common.
+auto LayoutKey(const ParallelConfig& c) {
+  return std::tuple(c.dp, c.tp, c.pp, c.cp, c.ep, c.zero_stage,
+                    c.grad_checkpoint);
+}
+
+std::vector<Excluded> ByRule(const trials::SearchSpace& space) {
+  std::vector<Excluded> excluded;
+  bool first = true;
+  for (const trials::SearchSpace::Dropped& dropped : space.dropped()) {
+    // The first constraint removes what other numbers of GPUs have, and those
+    // of sp and of JobSpace remove what differs from tp.
+    const bool of_grids = std::exchange(first, false) ||
+                          dropped.origin == JobRuleOrigin() ||
+                          dropped.rule.starts_with("sp > 1");
+    if (!of_grids && dropped.count > 0) {
+      const bool built_in = dropped.origin == "built in";
+      excluded.push_back(
+          {built_in ? dropped.reason
+                    : fmt::format("{} ({})", dropped.reason, dropped.origin),
+           dropped.count});
+    }
+  }
+  return excluded;
+}
+
+// The throughput of one GPU at this step time.
+double TokensPerSecondPerGpu(const trials::Workload& workload,
+                             const trials::Cluster& cluster,
+                             double step_time_s) {
+  return static_cast<double>(workload.batch_size) * workload.sequence_length /
+         (step_time_s * cluster.gpus());
+}
+
+using NamedShare = std::pair<const char*, double trials::TimeBreakdown::*>;
+constexpr std::array<NamedShare, 12> kShares = {{
+    {"compute", &trials::TimeBreakdown::forward_s},
+    {"compute", &trials::TimeBreakdown::backward_s},
+    {"compute", &trials::TimeBreakdown::head_s},
+    {"optimizer", &trials::TimeBreakdown::optimizer_s},
+    {"recomputation", &trials::TimeBreakdown::recompute_s},
+    {"bubble", &trials::TimeBreakdown::bubble_s},
+    {"links (tensor)", &trials::TimeBreakdown::tensor_s},
+    {"links (context)", &trials::TimeBreakdown::context_s},
+    {"links (experts)", &trials::TimeBreakdown::expert_s},
+    {"links (data)", &trials::TimeBreakdown::data_s},
+    {"links (pipeline)", &trials::TimeBreakdown::pipeline_s},
+    {"launches", &trials::TimeBreakdown::overhead_s},
+}};
+
+}  // namespace
+
+double FlopPerToken(const trials::Workload& workload) {
+  const trials::Model& model = workload.model;
+  double used = static_cast<double>(ActiveParameterCount(model));
+  if (!model.tied_embeddings) {  // a tied table is also the vocabulary head
+    used -= static_cast<double>(EmbeddingParameters(model));
+  }
+  const double tokens = workload.sequence_length;
+  const double window = std::min<double>(tokens, model.window);
+  const double seen =
+      tokens + model.windowed_share * (window - tokens);  // mean over blocks
+  return 6.0 * used +
+         12.0 * model.layers * model.attention_heads * model.head_size * seen;
+}
+
+double ModelFlopUtilization(const trials::Workload& workload,
+                            const trials::Cluster& cluster,
+                            double step_time_s) {
+  const trials::Gpu& gpu = cluster.gpu;
+  const double peak = workload.precision == trials::Precision::kFp32
+                          ? gpu.single_flop_per_s
+                      : workload.precision == trials::Precision::kFp8 &&
+                              gpu.fp8_flop_per_s > 0.0
+                          ? gpu.fp8_flop_per_s
+                          : gpu.half_flop_per_s;
+  return FlopPerToken(workload) *
+         TokensPerSecondPerGpu(workload, cluster, step_time_s) / peak;
+}
+
+Forecaster::Forecaster(Job job, const ForecastOptions& options)
+    : job_(std::move(job)),
+      options_(options),
+      space_(JobSpace(job_)),
+      simulator_(job_.workload, job_.cluster, {job_.framework.framework}),
+      times_(options.calibration, space_.configs()) {}
+
+double Forecaster::AllowedBytes() const {
+  return (1.0 - options_.headroom) *
+         job_.framework.framework.allocator.usable_memory *
+         job_.cluster.gpu.memory_bytes;
+}
+
+harness::CalibratedTimes::Time Forecaster::TimeOf(
+    const ParallelConfig& config, const trials::StepReport& report) const {
+  return times_.Of(config,
+                   harness::StepPartsOf(report.time, config, job_.cluster));
+}
+
+Prediction Forecaster::Predict(const ParallelConfig& config) const {
+  const trials::StepReport report = simulator_.Simulate(config);
+  const Calibration& calibration = options_.calibration;
+  const double peak = calibration.memory * report.peak_memory_bytes;
+  const double step_time_s = calibration.step_times == 0
+                                 ? report.step_time_s
+                                 : TimeOf(config, report).step_time_s;
+  return {config,
+          step_time_s,
+          TokensPerSecondPerGpu(job_.workload, job_.cluster, step_time_s),
+          ModelFlopUtilization(job_.workload, job_.cluster, step_time_s),
+          peak,
+          trials::FitProbability(
+              peak, report.capacity_bytes,
+              calibration.memory_log_stddev > 0.0
+                  ? calibration.memory_log_stddev
+                  : job_.framework.framework.allocator.memory_log_stddev)};
+}
+
+Forecast Forecaster::MakeForecast() const {
+  using Key = decltype(LayoutKey(ParallelConfig{}));
+  std::map<Key, Layout> layouts;
+  Forecast plan;
+  plan.excluded = ByRule(space_);
+  const double allowed = AllowedBytes();
+  plan.capacity_bytes = allowed / (1.0 - options_.headroom);
+  std::int64_t out_of_memory = 0;
+  std::int64_t tight = 0;
+  std::int64_t refused = 0;
+  for (const ParallelConfig& config : space_.configs()) {
+    Prediction one;
+    try {
+      one = Predict(config);
+    } catch (const trials::InvalidPlan&) {
+      ++refused;
+      continue;
+    }
+    ++plan.candidates;
+    if (!plan.smallest ||
+        one.peak_memory_bytes < plan.smallest->peak_memory_bytes) {
+      plan.smallest = one;
+    }
+    if (one.peak_memory_bytes > allowed) {
+      ++(one.peak_memory_bytes > plan.capacity_bytes ? out_of_memory : tight);
+      continue;
+    }
+    Layout& layout = layouts[LayoutKey(config)];
+    if (layout.configurations++ == 0 ||
+        one.step_time_s < layout.best.step_time_s) {
+      layout.best = one;
+    }
+  }
+  for (auto& [key, layout] : layouts) {
+    plan.layouts.push_back(layout);
+  }
+  std::ranges::stable_sort(plan.layouts, {}, [](const Layout& layout) {
+    return layout.best.step_time_s;
+  });
+  plan.excluded.push_back({fmt::format("out of memory (more than {:.1f} GB)",
+                                       plan.capacity_bytes / kGiga),
+                           out_of_memory});
+  plan.excluded.push_back({fmt::format("less than {:.0f}% of the memory free",
+                                       100.0 * options_.headroom),
+                           tight});
+  plan.excluded.push_back({"the framework refuses it", refused});
+  std::erase_if(plan.excluded, [](const Excluded& e) { return e.count == 0; });
+  std::ranges::stable_sort(plan.excluded, std::greater(), &Excluded::count);
+  return plan;
+}
+
+std::string LayoutName(const ParallelConfig& config) {
+  std::vector<std::string> sizes;
+  for (const auto& [name, size] : {std::pair("dp", config.dp),
+                                   {"tp", config.tp},
+                                   {"pp", config.pp},
+                                   {"cp", config.cp},
+                                   {"ep", config.ep}}) {
+    if (size > 1) {
+      sizes.push_back(fmt::format("{}={}", name, size));
+    }
+  }
+  std::string name =
+      sizes.empty() ? "dp=1" : fmt::format("{}", fmt::join(sizes, " "));
+  if (config.zero_stage > 0) {
+    name += fmt::format(" ZeRO-{}", config.zero_stage);
+  }
+  if (config.grad_checkpoint != trials::kRecomputeNothing) {
+    name += config.grad_checkpoint == trials::kRecomputeFull
+                ? " full recomputation"
+                : " selective recomputation";
+  }
+  return name;
+}
+
+Shares SharesOf(const trials::TimeBreakdown& time) {
+  Shares shares;
+  for (const auto& [name, value] : kShares) {
+    if (shares.empty() || shares.back().first != name) {
+      shares.emplace_back(name, 0.0);
+    }
+    shares.back().second += time.*value / time.Total();
+  }
+  std::ranges::stable_sort(shares, std::greater(), &Shares::value_type::second);
+  return shares;
+}
+
+std::string ToString(const Shares& shares) {
+  constexpr double kWorthNaming = 0.03;
+  constexpr int kMost = 3;
+  std::string text;
+  int named = 0;
+  for (const auto& [name, share] : shares) {
+    if (share >= kWorthNaming && named++ < kMost) {
+      text += fmt::format("{}{} {:.0f}%", text.empty() ? "" : ", ", name,
+                          100.0 * share);
+    }
+  }
+  return text;
+}
+
+}  // namespace jobs

@@ -1,0 +1,121 @@
+// The plan of a job: every configuration predicted, grouped by layout.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/fields.h"
+#include "jobs/job.h"
+#include "jobs/plan/calibration.h"
+#include "trials/parallel_config.h"
+#include "trials/search_space.h"
+#include "trials/simulator/simulator.h"
+
+namespace jobs {
+
+struct ForecastOptions {
+  double headroom = 0.1;  // share of the memory that stays free, in [0, 1)
+  Calibration calibration;
+};
+
+// FLOP of the model per token, forward and backward, without recomputation,
+//
+//   6 (N - E) + 12 l h q t,
+//
+// with N parameters that a token uses (of experts, those it is sent to), E
+// parameters of embeddings that are only looked up, l layers, h heads of size q
+// and t tokens of a sequence (of local attention, its window).
+// Source: Chowdhery et al. (2022), "PaLM", App. B; torchtitan computes the
+// same.
+[[nodiscard]] double FlopPerToken(const trials::Workload& workload);
+
+// Model FLOP utilization: the FLOP of the model over those of the GPUs' dense
+// tensor cores in this precision.
+[[nodiscard]] double ModelFlopUtilization(const trials::Workload& workload,
+                                          const trials::Cluster& cluster,
+                                          double step_time_s);
+
+// The prediction of one configuration.
+struct Prediction {
+  trials::ParallelConfig config;
+  double step_time_s = 0.0;
+  double tokens_per_s_per_gpu = 0.0;
+  double mfu = 0.0;  // ModelFlopUtilization
+  double peak_memory_bytes = 0.0;
+  double fit_probability = 0.0;
+
+  // The numbers, under the names that JSON and CSV have.
+  OPPA_FIELDS(Prediction, step_time_s, tokens_per_s_per_gpu, mfu,
+              peak_memory_bytes, fit_probability);
+};
+
+// The configurations with the same sizes, ZeRO stage and recomputation that
+// leave the headroom free; `best` is the fastest.
+struct Layout {
+  Prediction best;
+  int configurations = 0;
+};
+
+// A number of configurations that are not offered, and why.
+struct Excluded {
+  std::string reason;
+  std::int64_t count = 0;
+};
+
+struct Forecast {
+  std::vector<Layout> layouts;  // fastest first
+  std::vector<Excluded> excluded;
+  int candidates = 0;  // predicted configurations
+  // The candidate that needs least memory.
+  std::optional<Prediction> smallest;
+  double capacity_bytes = 0.0;
+};
+
+// Predicts the configurations of a job. An object may be used by one thread at
+// a time.
+class Forecaster {
+ public:
+  Forecaster(Job job, const ForecastOptions& options);
+
+  [[nodiscard]] Forecast MakeForecast() const;
+
+  // Errors: throws trials::InvalidPlan for what the framework cannot run.
+  [[nodiscard]] Prediction Predict(const trials::ParallelConfig& config) const;
+  [[nodiscard]] trials::StepReport Report(
+      const trials::ParallelConfig& config) const {
+    return simulator_.Simulate(config);
+  }
+  // Memory that a configuration may use.
+  [[nodiscard]] double AllowedBytes() const;
+  // As calibrated, with its band.
+  [[nodiscard]] harness::CalibratedTimes::Time TimeOf(
+      const trials::ParallelConfig& config,
+      const trials::StepReport& report) const;
+
+  [[nodiscard]] const Job& job() const { return job_; }
+  [[nodiscard]] const ForecastOptions& options() const { return options_; }
+  [[nodiscard]] const trials::SearchSpace& space() const { return space_; }
+
+ private:
+  Job job_;
+  ForecastOptions options_;
+  trials::SearchSpace space_;
+  trials::Simulator simulator_;
+  harness::CalibratedTimes times_;
+};
+
+// The sizes that a layout has: "dp=16, ZeRO 3, full recomputation".
+[[nodiscard]] std::string LayoutName(const trials::ParallelConfig& config);
+
+// The parts of a step, largest first, as shares of its time:
+// {"compute", 0.74}, {"recomputation", 0.2}, ...
+using Shares = std::vector<std::pair<std::string, double>>;
+[[nodiscard]] Shares SharesOf(const trials::TimeBreakdown& time);
+// "compute 74%, recomputation 20%"
+[[nodiscard]] std::string ToString(const Shares& shares);
+
+}  // namespace jobs

@@ -1,0 +1,51 @@
+// The command `oppa plan`: from its options to its output.
+
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "jobs/machine.h"
+#include "jobs/plan/launch.h"
+#include "trials/objective.h"
+
+namespace jobs {
+
+enum class OutputFormat { kText, kJson, kCsv };
+
+struct ForecastRequest {
+  std::string model;  // see FindModel
+  std::string gpus;   // see ParseMachineSizes
+  MachineOptions machine;
+  int nics_per_node = 0;    // 0: those of the machine
+  int batch_size = 0;       // sequences per step, > 0
+  int sequence_length = 0;  // tokens, > 0
+  std::string precision = "bf16";
+  std::vector<std::string> frameworks;  // empty: megatron-lm, torchtitan
+  double headroom_percent = 10.0;       // in [0, 100)
+  std::vector<std::string> rules;
+  std::vector<std::string> constants;       // of the framework: "KEY=VALUE"
+  int layouts = 5;                          // shown
+  std::optional<std::string> why;           // a configuration, see Why
+  std::vector<std::filesystem::path> logs;  // of a run, see CompareRun
+  std::string config;                       // of that run; "": as logged
+  trials::Valuation valuation;              // the price of a GPU hour
+  // What the steps of the training may cost; 0: no limit. Needs the price.
+  double most_money = 0.0;
+  double steps = 0.0;
+  std::filesystem::path calibrate;         // empty: no calibration
+  std::filesystem::path calibration;       // a saved one, instead
+  std::filesystem::path save_calibration;  // a file for that of `calibrate`
+  std::filesystem::path check;             // measured trials to compare with
+  OutputFormat format = OutputFormat::kText;
+  LaunchFolder write;  // the fastest configuration; no path: it is not written
+};
+
+// What the command prints. Several sizes: how the job scales. A limit on money:
+// also the fastest training within it.
+// Errors: throws InputError that names the option.
+[[nodiscard]] std::string RunPlan(const ForecastRequest& request);
+
+}  // namespace jobs

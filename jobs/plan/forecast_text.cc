@@ -1,0 +1,385 @@
+#include "jobs/plan/forecast_text.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "common/units.h"
+#include "harness/testbeds/simulated.h"
+#include "jobs/plan/advice.h"
+#include "jobs/plan/launch.h"
+#include "trials/model.h"
+#include "trials/simulator/error_band.h"
+
+namespace jobs {
+namespace {
+
+using common::kGiga;
+
+std::string LinksText(const trials::Cluster& cluster) {
+  std::string text = fmt::format("{} {:.3g} GB/s", cluster.intra.name,
+                                 cluster.intra.bandwidth_bytes_per_s / kGiga);
+  if (cluster.nodes > 1) {
+    text += fmt::format(", {} {} x {:.3g} GB/s", cluster.inter.name,
+                        cluster.nics_per_node,
+                        cluster.inter.bandwidth_bytes_per_s / kGiga);
+  }
+  return text;
+}
+
+int MicroBatch(const Job& job, const trials::ParallelConfig& config) {
+  return job.workload.batch_size / (config.dp * config.microbatches);
+}
+
+const std::string& PrecisionName(const trials::Workload& workload) {
+  return kPrecisions.at(static_cast<std::size_t>(workload.precision));
+}
+
+std::string ExcludedText(const Forecast& plan) {
+  constexpr std::size_t kMost = 8;
+  std::string text = "not offered:\n";
+  std::int64_t others = 0;
+  for (std::size_t i = 0; i < plan.excluded.size(); ++i) {
+    const auto& [reason, count] = plan.excluded[i];
+    if (i < kMost) {
+      text += fmt::format("{:>10}  {}\n", count, reason);
+    } else {
+      others += count;
+    }
+  }
+  if (others > 0) {
+    text += fmt::format("{:>10}  other rules\n", others);
+  }
+  return text;
+}
+
+std::string NothingFits(const Forecaster& planner, const Forecast& plan) {
+  if (!plan.smallest) {
+    return "no configuration is valid\n";
+  }
+  const trials::StepReport report = planner.Report(plan.smallest->config);
+  return fmt::format(
+             "no configuration leaves {:.0f}% of {:.1f} GB free; the smallest "
+             "needs {:.1f} GB: {} (most of it: {})\n",
+             100.0 * planner.options().headroom, plan.capacity_bytes / kGiga,
+             plan.smallest->peak_memory_bytes / kGiga,
+             ToString(plan.smallest->config), LargestComponent(report.memory)) +
+         WorkingChanges(planner.job(), planner.options());
+}
+
+// What is assumed about experts.
+std::string ExpertsText(const Job& job) {
+  const auto& experts = job.framework.framework.experts;
+  if (job.workload.model.experts == 0) {
+    return "";
+  }
+  return fmt::format(
+      "assumed: the busiest rank computes {:.3g} times the mean tokens of its "
+      "experts; {:.0f}% of their messages can overlap with computation; a "
+      "token crosses the network once for each {} (--constant "
+      "expert_imbalance=..., expert_overlap=..., token_once_per_host=...)\n",
+      experts.expert_imbalance, 100.0 * std::min(1.0, experts.expert_overlap),
+      experts.token_once_per_host ? "host" : "expert");
+}
+
+}  // namespace
+
+std::string BandText(const Forecaster& planner, const Prediction& best) {
+  const Job& job = planner.job();
+  const trials::StepReport report = planner.Report(best.config);
+  if (planner.options().calibration.step_times > 0) {
+    const double factor = planner.TimeOf(best.config, report).band;
+    return fmt::format(
+        "step time {:.3g} s: {:.3g} to {:.3g} s with a probability of 90%, by "
+        "the calibration\n",
+        best.step_time_s, best.step_time_s / factor, best.step_time_s * factor);
+  }
+  return harness::ErrorBandsOf(job.framework.framework, report) +
+         harness::ValidationOf(job.framework.name,
+                               job.framework.notes.compared_with) +
+         "\n" + harness::ValidationOf(job.cluster.gpu);
+}
+
+std::string JobText(const Job& job) {
+  const trials::Workload& workload = job.workload;
+  const trials::Cluster& cluster = job.cluster;
+  return fmt::format(
+      "{}: {:.3g} billion parameters, batch {} x {} tokens, {}\n{}, {}; {}\n",
+      workload.name,
+      static_cast<double>(ParameterCount(workload.model)) / kGiga,
+      workload.batch_size, workload.sequence_length, PrecisionName(workload),
+      ToString(MachineSize{cluster.nodes, cluster.gpus_per_node}),
+      cluster.gpu.name, LinksText(cluster));
+}
+
+std::string ForecastText(const Forecaster& planner, const Forecast& plan,
+                         int most) {
+  const Job& job = planner.job();
+  std::string text = fmt::format(
+      "{}: {} layouts of {} configurations leave {:.0f}% of {:.1f} "
+      "GB free\n",
+      FrameworkLabel(job.framework), plan.layouts.size(), plan.candidates,
+      100.0 * planner.options().headroom, plan.capacity_bytes / kGiga);
+  text += ExpertsText(job);
+  if (plan.layouts.empty()) {
+    return text + NothingFits(planner, plan) + ExcludedText(plan);
+  }
+  text += fmt::format("  {:>9} {:>5} {:>7} {:>6} {:>5} {:>7} {:>9}  {}\n",
+                      "tok/s/GPU", "MFU", "s/step", "GB", "free", "P(fits)",
+                      "mb x size", "layout: share of the step");
+  const std::size_t shown =
+      std::min(plan.layouts.size(), static_cast<std::size_t>(most));
+  for (std::size_t i = 0; i < shown; ++i) {
+    const Prediction& one = plan.layouts[i].best;
+    text += fmt::format(
+        "  {:>9.0f} {:>4.1f}% {:>7.3g} {:>6.1f} {:>4.0f}% {:>7.2f} {:>9}  {}: "
+        "{}\n",
+        one.tokens_per_s_per_gpu, 100.0 * one.mfu, one.step_time_s,
+        one.peak_memory_bytes / kGiga,
+        100.0 * (1.0 - one.peak_memory_bytes / plan.capacity_bytes),
+        one.fit_probability,
+        fmt::format("{} x {}", one.config.microbatches,
+                    MicroBatch(job, one.config)),
+        LayoutName(one.config),
+        ToString(SharesOf(planner.Report(one.config).time)));
+  }
+  const Prediction& best = plan.layouts.front().best;
+  return text + fmt::format("fastest: {}\n", ToString(best.config)) +
+         LaunchText(job, best.config) + BandText(planner, best) +
+         MemoryText(planner, best) + AdviceText(planner, plan) +
+         ExcludedText(plan);
+}
+
+namespace {
+
+// "step_time_s": [low, high], where the measurement is expected with 90%.
+common::Json BandsJson(const Forecaster& planner, const Prediction& best) {
+  common::Json bands;
+  const auto add = [&bands](const char* name, double value, double low,
+                            double high) {
+    bands[name] = {low * value, high * value};
+  };
+  if (planner.options().calibration.step_times > 0) {
+    const double factor =
+        planner.TimeOf(best.config, planner.Report(best.config)).band;
+    add("step_time_s", best.step_time_s, 1.0 / factor, factor);
+    return bands;
+  }
+  using trials::ErrorBands;
+  const ErrorBands all = trials::ReadErrorBands(trials::ErrorBandsPath());
+  const std::string& kind = planner.job().framework.framework.kind;
+  const auto time = ErrorBands::Of(all.step_time, kind).second;
+  const auto memory = ErrorBands::Of(all.peak_memory, kind).second;
+  add("step_time_s", best.step_time_s, time.low, time.high);
+  add("peak_memory_bytes", best.peak_memory_bytes, memory.low, memory.high);
+  return bands;
+}
+
+common::Json Lines(const std::string& text) {
+  common::Json lines = common::Json::array();
+  for (const std::string_view line : common::Split(text, '\n')) {
+    if (!line.empty()) {
+      lines.push_back(line);
+    }
+  }
+  return lines;
+}
+
+}  // namespace
+
+common::Json ForecastJson(const Forecaster& planner, const Forecast& plan,
+                          int most) {
+  const Job& job = planner.job();
+  const auto& adapter = job.framework.adapter;
+  const trials::Cluster& cluster = job.cluster;
+  common::Json json = {{"framework", job.framework.name},
+                       {"adapter", adapter ? adapter->name() : ""},
+                       {"model", job.workload.name},
+                       {"parameters", ParameterCount(job.workload.model)},
+                       {"batch_size", job.workload.batch_size},
+                       {"sequence_length", job.workload.sequence_length},
+                       {"precision", PrecisionName(job.workload)},
+                       {"nodes", cluster.nodes},
+                       {"gpus_per_node", cluster.gpus_per_node},
+                       {"gpu", cluster.gpu.name},
+                       {"links", LinksText(cluster)},
+                       {"candidates", plan.candidates},
+                       {"capacity_bytes", plan.capacity_bytes},
+                       {"headroom", planner.options().headroom},
+                       {"layouts", common::Json::array()},
+                       {"excluded", common::Json::array()}};
+  for (const Layout& layout : plan.layouts) {
+    if (static_cast<int>(json["layouts"].size()) == most) {
+      break;
+    }
+    const trials::ParallelConfig& config = layout.best.config;
+    common::Json row = {{"layout", LayoutName(config)},
+                        {"config", ToString(config)},
+                        {"micro_batch_size", MicroBatch(job, config)},
+                        {"microbatches", config.microbatches},
+                        {"configurations", layout.configurations}};
+    row.update(LaunchJson(job, config));
+    row.update(common::ToJson(layout.best));
+    for (const auto& [name, share] : SharesOf(planner.Report(config).time)) {
+      row["shares"][name] = share;
+    }
+    json["layouts"].push_back(row);
+  }
+  if (!plan.layouts.empty()) {
+    json["bands"] = BandsJson(planner, plan.layouts.front().best);
+  }
+  json["advice"] = Lines(plan.layouts.empty() ? NothingFits(planner, plan)
+                                              : AdviceText(planner, plan));
+  for (const Excluded& excluded : plan.excluded) {
+    json["excluded"].push_back(
+        {{"reason", excluded.reason}, {"count", excluded.count}});
+  }
+  return json;
+}
+
+std::string ForecastCsvHeader() {
+  const Prediction none;
+  std::string text = fmt::format("framework,layout,configurations,{}",
+                                 trials::BuiltInKnobs().Columns());
+  VisitFields(none, [&text](const char* name, double /*value*/) {
+    text += fmt::format(",{}", name);
+  });
+  return text + "\n";
+}
+
+std::string ForecastCsv(const Forecaster& planner, const Forecast& plan,
+                        int most) {
+  std::string text;
+  for (const Layout& layout : plan.layouts) {
+    if (most-- <= 0) {
+      break;
+    }
+    const Prediction& one = layout.best;
+    text += fmt::format("{},{},{},{}", planner.job().framework.name,
+                        LayoutName(one.config), layout.configurations,
+                        trials::BuiltInKnobs().Cells(one.config));
+    VisitFields(one, [&text](const char* /*name*/, double value) {
+      text += fmt::format(",{:.6g}", value);
+    });
+    text += "\n";
+  }
+  return text;
+}
+
+std::string ToString(const Calibration& calibration) {
+  using harness::StepPart;
+  const auto& factors = calibration.factors;
+  std::string text = calibration.note;
+  if (calibration.step_times > 0) {
+    text += fmt::format(
+        "calibrated on {} measured step times: computation x {:.3f}, launches "
+        "x {:.3f}, communication in nodes x {:.3f}, between nodes x {:.3f}, "
+        "messages x {:.3f}, remaining scatter {:.1f}%\n",
+        calibration.step_times, factors[StepPart::kComputation],
+        factors[StepPart::kLaunches], factors[StepPart::kInHosts],
+        factors[StepPart::kNetwork], factors[StepPart::kMessages],
+        100.0 * calibration.noise);
+  }
+  if (calibration.memory_log_stddev > 0.0) {
+    text += fmt::format(
+        "memory x {:.3f}, within {:.1f}%, by peaks and {} row{} out of "
+        "memory\n",
+        calibration.memory, 100.0 * calibration.memory_log_stddev,
+        calibration.bounds, calibration.bounds == 1 ? "" : "s");
+  }
+  return text;
+}
+
+namespace {
+
+double TokensPerSecond(const ScalePoint& point) {
+  return point.size.gpus() * point.best->tokens_per_s_per_gpu;
+}
+
+// Of a billion tokens.
+double HoursOf(const ScalePoint& point) {
+  return kGiga / TokensPerSecond(point) / common::kSecondsPerHour;
+}
+
+double CostOf(const ScalePoint& point, const trials::Valuation& valuation) {
+  return valuation.CostOf(kGiga / TokensPerSecond(point), point.size.gpus());
+}
+
+}  // namespace
+
+std::string CostText(const ScalePoint& point,
+                     const trials::Valuation& valuation) {
+  const common::Json cost = CostJson(point, valuation);
+  return cost.empty()
+             ? ""
+             : fmt::format(
+                   "cost: {:.4g} per step, {:.2f} per billion tokens, at "
+                   "{:.4g} per GPU hour\n",
+                   cost["price_per_step"].get<double>(),
+                   cost["price_per_billion_tokens"].get<double>(),
+                   valuation.price_per_gpu_hour);
+}
+
+common::Json CostJson(const ScalePoint& point,
+                      const trials::Valuation& valuation) {
+  common::Json json = common::Json::object();
+  if (point.best && valuation.CostOf(1.0, 1) > 0.0) {
+    json["price_per_step"] =
+        valuation.CostOf(point.best->step_time_s, point.size.gpus());
+    json["price_per_billion_tokens"] = CostOf(point, valuation);
+  }
+  return json;
+}
+
+std::string ScaleText(const std::vector<ScalePoint>& points,
+                      const trials::Valuation& valuation) {
+  const bool priced = valuation.CostOf(1.0, 1) > 0.0;
+  std::string text =
+      fmt::format("  {:>6} {:>10} {:>9} {:>6} {:>5} {:>9}", "GPUs", "tok/s",
+                  "tok/s/GPU", "effic.", "MFU", "h/B tok");
+  text += priced ? fmt::format(" {:>9}", "cost/B") : "";
+  text += "  layout\n";
+  for (const ScalePoint& point : points) {
+    const int gpus = point.size.gpus();
+    if (!point.best) {
+      text += fmt::format("  {:>6} {}\n", gpus, point.problem);
+      continue;
+    }
+    text += fmt::format(
+        "  {:>6} {:>10.0f} {:>9.0f} {:>5.0f}% {:>4.1f}% {:>9.3g}", gpus,
+        TokensPerSecond(point), point.best->tokens_per_s_per_gpu,
+        100.0 * point.efficiency, 100.0 * point.best->mfu, HoursOf(point));
+    if (priced) {
+      text += fmt::format(" {:>9.2f}", CostOf(point, valuation));
+    }
+    text += fmt::format("  {}\n", LayoutName(point.best->config));
+  }
+  return text;
+}
+
+common::Json ScaleJson(const std::vector<ScalePoint>& points,
+                       const trials::Valuation& valuation) {
+  common::Json json = common::Json::array();
+  for (const ScalePoint& point : points) {
+    common::Json row = {{"gpus", point.size.gpus()},
+                        {"nodes", point.size.nodes}};
+    if (point.best) {
+      row["config"] = ToString(point.best->config);
+      row["step_time_s"] = point.best->step_time_s;
+      row["tokens_per_s"] = TokensPerSecond(point);
+      row["efficiency"] = point.efficiency;
+      row["mfu"] = point.best->mfu;
+      row["hours_per_billion_tokens"] = HoursOf(point);
+      row.update(CostJson(point, valuation));
+    } else {
+      row["problem"] = point.problem;
+    }
+    json.push_back(row);
+  }
+  return json;
+}
+
+}  // namespace jobs

@@ -1,0 +1,170 @@
+#include "jobs/plan/launch.h"
+
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/error.h"
+#include "common/files.h"
+#include "common/process.h"
+
+namespace jobs {
+namespace {
+
+namespace fs = std::filesystem;
+using common::InputError;
+
+constexpr std::string_view kHead = "$HEAD_NODE";
+
+// A word for a shell, which replaces the name of the first node.
+std::string ShellWord(const std::string& word) {
+  return word.find(kHead) == std::string::npos ? common::ShellLine({word})
+                                               : fmt::format("\"{}\"", word);
+}
+
+// The command with `separator` before each option.
+std::string ShellCommand(const std::vector<std::string>& words,
+                         std::string_view separator) {
+  std::string text;
+  for (const std::string& word : words) {
+    if (!text.empty()) {
+      text += word.starts_with("--") ? separator : " ";
+    }
+    text += ShellWord(word);
+  }
+  return text;
+}
+
+std::string Command(const trials::RenderedJob& launch) {
+  return trials::CommandLine({{}, launch.environment, {}}) +
+         ShellCommand(launch.words, " ");
+}
+
+std::string Script(const Job& job, const trials::ParallelConfig& config,
+                   const trials::RenderedJob& launch, bool slurm) {
+  const trials::Cluster& cluster = job.cluster;
+  std::string text = "#!/usr/bin/env bash\n";
+  if (slurm) {
+    text += fmt::format(
+        "#SBATCH --job-name={}\n#SBATCH --nodes={}\n"
+        "#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node={}\n"
+        "#SBATCH --exclusive\n",
+        common::ShellLine({job.workload.name}), cluster.nodes,
+        cluster.gpus_per_node);
+  }
+  text +=
+      fmt::format("# {} on {} GPUs, batch {} x {} tokens: {}\n",
+                  job.workload.name, cluster.gpus(), job.workload.batch_size,
+                  job.workload.sequence_length, ToString(config));
+  for (const std::string& note : launch.notes) {
+    text += fmt::format("# {}\n", note);
+  }
+  text += slurm ? "# Submit it in the folder of the program.\n"
+          : cluster.nodes > 1
+              ? "# Start it on every node, in the folder of the program, with "
+                "the name of the\n# first node: HEAD_NODE=node1 launch.sh\n"
+              : "# Start it in the folder of the program.\n";
+  text += "set -euo pipefail\n";
+  if (slurm) {
+    text +=
+        "mapfile -t hosts < <(scontrol show hostnames \"$SLURM_JOB_NODELIST\")"
+        "\nexport HEAD_NODE=${hosts[0]}\n";
+  } else if (cluster.nodes > 1) {
+    text += ": \"${HEAD_NODE:?must be the name of the first node}\"\n";
+  }
+  for (const std::string& variable : launch.environment) {
+    text += "export " + common::ShellLine({variable}) + "\n";
+  }
+  return text + (slurm ? "srun --kill-on-bad-exit=1 " : "exec ") +
+         ShellCommand(launch.words, " \\\n  ") + "\n";
+}
+
+}  // namespace
+
+std::optional<trials::RenderedJob> RenderLaunch(
+    const Job& job, const trials::ParallelConfig& config,
+    const fs::path& folder) {
+  const auto& adapter = job.framework.adapter;
+  if (!adapter || adapter->command().empty()) {
+    return std::nullopt;
+  }
+  return adapter->RenderUsual(
+      {{}, {}, job.workload, job.cluster, job.config_json}, config, folder);
+}
+
+std::string LaunchText(const Job& job, const trials::ParallelConfig& config) {
+  const auto launch = RenderLaunch(job, config);
+  if (!launch) {
+    return "";
+  }
+  const std::string& title = job.framework.adapter->title();
+  if (!launch->refusal.empty()) {
+    return fmt::format("no command ({}): {}\n", title, launch->refusal);
+  }
+  std::string text = fmt::format("command ({}): {}\n", title, Command(*launch));
+  for (const trials::RenderedFile& file : launch->files) {
+    text += file.program
+                ? fmt::format("{}: --write DIR writes it\n", file.path.string())
+                : fmt::format("{} with these keys:\n{}", file.path.string(),
+                              file.content);
+  }
+  for (const std::string& note : launch->notes) {
+    text += fmt::format("note: {}\n", note);
+  }
+  return text;
+}
+
+common::Json LaunchJson(const Job& job, const trials::ParallelConfig& config) {
+  common::Json json = {{"command", ""},
+                       {"files", common::Json::object()},
+                       {"notes", common::Json::array()},
+                       {"refusal", ""}};
+  const auto launch = RenderLaunch(job, config);
+  if (launch && !launch->refusal.empty()) {
+    json["refusal"] = launch->refusal;
+  } else if (launch) {
+    json["command"] = Command(*launch);
+    for (const trials::RenderedFile& file : launch->files) {
+      json["files"][file.path.string()] = file.content;
+    }
+    json["notes"] = launch->notes;
+  }
+  return json;
+}
+
+std::string WriteLaunch(const Job& job, const trials::ParallelConfig& config,
+                        const LaunchFolder& folder) {
+  const fs::path path = fs::absolute(folder.path);
+  auto launch = RenderLaunch(job, config, path);
+  if (!launch) {
+    throw InputError(fmt::format(
+        "--write: no adapter starts {}; --framework takes {}",
+        job.framework.name, fmt::join(trials::Adapter::Names(), ", ")));
+  }
+  if (!launch->refusal.empty()) {
+    throw InputError(fmt::format(
+        "--write: {}: {}", job.framework.adapter->title(), launch->refusal));
+  }
+  const fs::path script = path / (folder.slurm ? "job.sbatch" : "launch.sh");
+  launch->files.push_back({script, Script(job, config, *launch, folder.slurm)});
+  for (const trials::RenderedFile& file : launch->files) {
+    const auto old = common::ReadFileIfExists(file.path);
+    if (old && *old != file.content && !folder.force) {
+      throw InputError(fmt::format(
+          "--write: {} exists with another content; --force replaces it",
+          file.path.string()));
+    }
+  }
+  std::string text;
+  for (const trials::RenderedFile& file : launch->files) {
+    common::StoreFile(file.path, file.content);
+    text += fmt::format("wrote {}\n", file.path.string());
+  }
+  fs::permissions(script, fs::perms::owner_exec | fs::perms::group_exec,
+                  fs::perm_options::add);
+  return text;
+}
+
+}  // namespace jobs

@@ -1,0 +1,350 @@
+#include "jobs/plan/run_comparison.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/files.h"
+#include "common/json.h"
+#include "common/pattern.h"
+#include "common/quantiles.h"
+#include "common/text.h"
+#include "common/units.h"
+#include "jobs/plan/advice.h"
+#include "jobs/plan/forecast_text.h"
+#include "trials/programs/log_scanner.h"
+
+namespace jobs {
+namespace {
+
+namespace fs = std::filesystem;
+using common::InputError;
+using trials::ParallelConfig;
+using trials::TimeBreakdown;
+
+struct Run {
+  std::vector<double> step_times_s;
+  double peak_memory_bytes = 0.0;
+  std::optional<Parts> parts;
+  double traced_step_s = 0.0;
+  std::string log;  // its text
+};
+
+// The group of a collective: by the description of its process group, else by
+// its kind and the number of its ranks.
+Part GroupOf(std::string name, const common::Json& args,
+             const ParallelConfig& config) {
+  const std::string group =
+      common::Lower(args.value("Process Group Description", ""));
+  // "EXPERT_DATA_PARALLEL_GROUP" and "mesh_dp_shard_cp" reduce gradients.
+  constexpr std::array<std::pair<std::string_view, Part>, 10> kGroups = {
+      {{"data", kData},
+       {"dp", kData},
+       {"tensor", kTensor},
+       {"tp", kTensor},
+       {"context", kContext},
+       {"cp", kContext},
+       {"expert", kExperts},
+       {"ep", kExperts},
+       {"pipeline", kPipeline},
+       {"pp", kPipeline}}};
+  for (const auto& [word, part] : kGroups) {
+    if (group.find(word) != std::string::npos) {
+      return part;
+    }
+  }
+  name = common::Lower(name);
+  const int ranks = args.value("Group size", 0);
+  if (name.find("sendrecv") != std::string::npos) {
+    return config.pp > 1 ? kPipeline : config.cp > 1 ? kContext : kExperts;
+  }
+  if (name.find("alltoall") != std::string::npos) {
+    return config.ep > 1 ? kExperts : kContext;
+  }
+  const bool only_tensor = config.dp * config.cp == 1;
+  return config.tp > 1 && (only_tensor || ranks == config.tp) ? kTensor : kData;
+}
+
+// The parts of the profiled steps of one GPU. Times are in microseconds.
+void ReadEvents(const common::Json& trace, const std::string& file,
+                const ParallelConfig& config, Run& run) {
+  constexpr double kMicro = 1e-6;
+  constexpr double kLongestLaunchGap = 100.0;
+  std::vector<std::tuple<double, Part, int>> changes;  // begins and ends
+  std::set<std::string> steps;
+  double begin = common::kInfinity;
+  double end = 0.0;
+  for (const common::Json& event : trace.at("traceEvents")) {
+    const std::string kind = common::Lower(event.value("cat", ""));
+    const std::string name = event.value("name", "");
+    if (event.value("ph", "") != "X") {
+      continue;
+    }
+    const auto from = event.at("ts").get<double>();
+    const double to = from + event.at("dur").get<double>();
+    if (kind == "user_annotation" && name.starts_with("ProfilerStep#")) {
+      steps.insert(name);
+      begin = std::min(begin, from);
+      end = std::max(end, to);
+    } else if (kind == "kernel" || kind == "gpu_memcpy" ||
+               kind == "gpu_memset") {
+      const common::Json args = event.value("args", common::Json::object());
+      const bool collective =
+          common::Lower(name).find("ccl") != std::string::npos;  // nccl, rccl
+      const Part part = collective ? GroupOf(name, args, config) : kCompute;
+      changes.emplace_back(from, part, 1);
+      changes.emplace_back(to, part, -1);
+    }
+  }
+  if (changes.empty()) {
+    throw InputError(
+        fmt::format("{}: the trace has no kernels of a GPU: profile with "
+                    "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
+                    file));
+  }
+  std::ranges::sort(changes);
+  if (steps.empty()) {
+    begin = std::get<double>(changes.front());
+    end = std::get<double>(changes.back());
+  }
+  changes.emplace_back(end, kIdle, 0);
+  Parts parts = {};
+  std::array<int, kPartNames.size()> running = {};
+  double now = begin;
+  for (const auto& [time, part, change] : changes) {
+    const double until = std::clamp(time, begin, end);
+    const auto first =
+        std::ranges::find_if(running, [](int kernels) { return kernels > 0; });
+    const double length = until - now;
+    std::size_t counted = length <= kLongestLaunchGap ? kGaps : kIdle;
+    if (first != running.end()) {
+      counted = static_cast<std::size_t>(first - running.begin());
+    }
+    parts[counted] += kMicro * length;
+    now = until;
+    running[part] += change;
+  }
+  const double count = std::max(1.0, static_cast<double>(steps.size()));
+  for (double& seconds : parts) {
+    seconds /= count;
+  }
+  run.parts = parts;
+  run.traced_step_s = kMicro * (end - begin) / count;
+}
+
+// Errors: throws InputError for a text that is not a trace.
+void ReadTrace(const std::string& text, const std::string& file,
+               const ParallelConfig& config, Run& run) {
+  try {
+    ReadEvents(common::ParseJson(text, file), file, config, run);
+  } catch (const common::Json::exception& e) {
+    throw InputError(fmt::format("{}: not a trace of PyTorch's profiler: {}",
+                                 file, e.what()));
+  }
+}
+
+// Of a progress bar: "12/100 [00:31<03:47, 2.58s/it]"; nothing in other lines.
+std::optional<double> ProgressBarTime(std::string_view line) {
+  static const common::Pattern rate(R"(, +([0-9]+\.?[0-9]*)(s/it|it/s)[\],])");
+  const std::vector<std::string_view> match = rate.Find(line);
+  if (match.empty()) {
+    return std::nullopt;
+  }
+  const double number = common::ParseDouble(match[1]);
+  return match[2] == "s/it" ? number : 1.0 / number;
+}
+
+void ReadLog(const std::string& text, const Job& job, Run& run) {
+  const trials::LogPatterns none;
+  const trials::LogPatterns& patterns =
+      job.framework.adapter ? job.framework.adapter->log() : none;
+  trials::LogScanner scanner(patterns,
+                             {static_cast<double>(job.workload.batch_size),
+                              static_cast<double>(job.workload.sequence_length),
+                              static_cast<double>(job.cluster.gpus())},
+                             0.0);
+  std::string lines = text;
+  std::ranges::replace(lines, '\r', '\n');
+  std::vector<double> of_bar;
+  for (const std::string_view line : common::Split(lines, '\n')) {
+    if (const auto report = scanner.Read(line, 0.0)) {
+      if (report->step_time_s) {
+        run.step_times_s.push_back(*report->step_time_s);
+      }
+      run.peak_memory_bytes = std::max(run.peak_memory_bytes,
+                                       report->peak_memory_bytes.value_or(0.0));
+    }
+    if (const auto time_s = ProgressBarTime(line)) {
+      of_bar.push_back(*time_s);
+    }
+  }
+  if (run.step_times_s.empty()) {
+    run.step_times_s = of_bar;
+  }
+  if (run.step_times_s.size() > 1) {
+    run.step_times_s.erase(run.step_times_s.begin());
+  }
+  run.log += text;
+}
+
+// The command line whose arguments Megatron-LM lists in its log:
+// "  tensor_model_parallel_size ...................... 2".
+std::vector<std::string> LoggedWords(const std::string& log) {
+  static const common::Pattern argument(R"(([a-z0-9_]+) \.{3,} (\S+)\s*$)");
+  std::vector<std::string> words;
+  for (const std::string_view line : common::Split(log, '\n')) {
+    const std::vector<std::string_view> match = argument.Find(line);
+    if (!match.empty() && match[2] != "False" && match[2] != "None") {
+      words.push_back(fmt::format("--{}", match[1]));
+      std::ranges::replace(words.back(), '_', '-');
+      if (match[2] != "True") {
+        words.emplace_back(match[2]);
+      }
+    }
+  }
+  return words;
+}
+
+ParallelConfig ConfigOf(const Forecaster& planner, const std::string& text,
+                        const std::string& log) {
+  const Job& job = planner.job();
+  if (text.empty()) {
+    const std::vector<std::string> words = LoggedWords(log);
+    if (words.empty() || !job.framework.adapter) {
+      throw InputError(
+          "--log needs the configuration of the run: --config dp=8,tp=2,"
+          "micro_batch_size=1,...");
+    }
+    return job.framework.adapter
+        ->Present({words, "", job.workload, job.cluster})
+        .config;
+  }
+  try {
+    const bool has_microbatch = std::ranges::any_of(
+        trials::ParseSettings(text), [](const auto& setting) {
+          return setting.first->name.starts_with("micro");
+        });
+    if (!has_microbatch) {
+      throw std::invalid_argument("name micro_batch_size or microbatches, too");
+    }
+    return Complete(text, planner.space()).config;
+  } catch (const std::invalid_argument& e) {
+    throw InputError(fmt::format("--config {}: {}", text, e.what()));
+  }
+}
+
+// Where the run is slower than the forecast, largest first, and all parts.
+std::string PartsText(const Parts& run, const Parts& forecast,
+                      double forecast_s) {
+  std::vector<std::pair<double, std::string_view>> more;
+  std::string table = fmt::format("  {:<40}{:>10}{:>10}\n", "part of a step",
+                                  "run", "forecast");
+  for (std::size_t i = 0; i < run.size(); ++i) {
+    const double share = (run[i] - forecast[i]) / forecast_s;
+    if (share >= 0.01) {
+      more.emplace_back(share, kPartNames[i]);
+    }
+    if (run[i] > 0.0 || forecast[i] > 0.0) {
+      table += fmt::format("  {:<40}{:>8.4g} s{:>8.4g} s\n", kPartNames[i],
+                           run[i], forecast[i]);
+    }
+  }
+  std::ranges::sort(more, std::greater());
+  std::string text;
+  for (const auto& [share, name] : more) {
+    text += fmt::format("{} {} {:.0f}%", text.empty() ? ":" : ",", name,
+                        100.0 * share);
+  }
+  return text + "\n" + table;
+}
+
+}  // namespace
+
+Parts PartsOf(const trials::TimeBreakdown& time) {
+  return {time.forward_s + time.backward_s + time.recompute_s + time.head_s +
+              time.optimizer_s,
+          time.tensor_s,
+          time.context_s,
+          time.expert_s,
+          time.data_s,
+          time.pipeline_s + time.bubble_s,
+          time.overhead_s,
+          0.0};
+}
+
+Parts ReadProfile(const fs::path& trace, const ParallelConfig& config) {
+  Run run;
+  ReadTrace(common::ReadFile(trace), trace.string(), config, run);
+  return *run.parts;
+}
+
+std::string CompareRun(const Forecaster& planner,
+                       const std::vector<fs::path>& files,
+                       const std::string& config_text) {
+  const Job& job = planner.job();
+  Run run;
+  std::vector<std::pair<std::string, std::string>> traces;
+  for (const fs::path& file : files) {
+    const std::string text = common::ReadFile(file);
+    if (common::Trim(text.substr(0, 100)).starts_with('{') &&
+        text.find("\"traceEvents\"") != std::string::npos) {
+      traces.emplace_back(file.string(), text);
+    } else {
+      ReadLog(text, job, run);
+    }
+  }
+  const ParallelConfig config = ConfigOf(planner, config_text, run.log);
+  for (const auto& [file, text] : traces) {
+    ReadTrace(text, "--log " + file, config, run);
+  }
+  if (run.step_times_s.empty() && !run.parts) {
+    throw InputError(fmt::format(
+        "--log {}: no step time found; {} logs it after each step, and a trace "
+        "of PyTorch's profiler has it, too",
+        files.front().string(), FrameworkLabel(job.framework)));
+  }
+  Prediction forecast;
+  try {
+    forecast = planner.Predict(config);
+  } catch (const trials::InvalidPlan& e) {
+    throw InputError(fmt::format(
+        "--config {}: {}; was the run on {}?", ToString(config), e.reason(),
+        ToString(MachineSize{job.cluster.nodes, job.cluster.gpus_per_node})));
+  }
+  const double step_s = run.step_times_s.empty()
+                            ? run.traced_step_s
+                            : common::Median(run.step_times_s);
+  const double slower = step_s / forecast.step_time_s - 1.0;
+  std::string text = fmt::format(
+      "{}\nyour run takes {:.4g} s per step, {:.0f}% {}", ToString(config),
+      step_s, 100.0 * std::abs(slower),
+      slower >= 0.0 ? "slower than it should be" : "faster than its forecast");
+  const TimeBreakdown time = planner.Report(config).time;
+  if (run.parts) {
+    Parts expected = PartsOf(time);
+    for (double& seconds : expected) {
+      seconds *= forecast.step_time_s / time.Total();
+    }
+    text += PartsText(*run.parts, expected, forecast.step_time_s);
+  } else {
+    text += fmt::format(
+        "\nforecast of a step: {}; which part is slower, a trace of PyTorch's "
+        "profiler says: --log {},trace.json\n",
+        ToString(SharesOf(time)), files.front().string());
+  }
+  if (run.peak_memory_bytes > 0.0) {
+    text += fmt::format("peak memory: {:.1f} GB in the log\n",
+                        run.peak_memory_bytes / common::kGiga);
+  }
+  return text + MemoryText(planner, forecast) + BandText(planner, forecast);
+}
+
+}  // namespace jobs

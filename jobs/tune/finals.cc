@@ -1,0 +1,404 @@
+#include "jobs/tune/finals.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/files.h"
+#include "common/json.h"
+#include "common/units.h"
+#include "harness/testbeds/program.h"
+#include "trials/programs/trial_rendering.h"
+#include "trials/trial.h"
+
+namespace jobs {
+namespace {
+
+namespace fs = std::filesystem;
+using trials::Outcome;
+
+// The unbiased variance; 0 of fewer than two values.
+double Variance(const std::vector<double>& values) {
+  if (values.size() < 2) {
+    return 0.0;
+  }
+  const double mean = common::Mean(values);
+  double sum = 0.0;
+  for (const double value : values) {
+    sum += (value - mean) * (value - mean);
+  }
+  return sum / static_cast<double>(values.size() - 1);
+}
+
+}  // namespace
+
+std::optional<StepTime> MeanStepTime(const Finalist& finalist) {
+  std::vector<double> steps;
+  std::vector<double> means;
+  for (const std::vector<double>& round : finalist.rounds) {
+    if (!round.empty()) {
+      steps.insert(steps.end(), round.begin(), round.end());
+      means.push_back(common::Mean(round));
+    }
+  }
+  if (steps.empty()) {
+    return std::nullopt;
+  }
+  const double of_steps = Variance(steps) / static_cast<double>(steps.size());
+  const double of_rounds = Variance(means) / static_cast<double>(means.size());
+  return StepTime{common::Mean(steps), std::sqrt(std::max(of_steps, of_rounds)),
+                  static_cast<int>(steps.size())};
+}
+
+SpeedUp Compare(const StepTime& a, const StepTime& b) {
+  const double log_factor = std::log(b.mean_s / a.mean_s);
+  const double error =
+      std::hypot(a.standard_error_s / a.mean_s, b.standard_error_s / b.mean_s);
+  SpeedUp result;
+  result.factor = {std::exp(log_factor),
+                   std::exp(log_factor - common::kNormal95 * error),
+                   std::exp(log_factor + common::kNormal95 * error)};
+  result.p =
+      error > 0.0
+          ? 2.0 * common::NormalProbability(-std::abs(log_factor) / error)
+          : (log_factor == 0.0 ? 1.0 : 0.0);
+  return result;
+}
+
+bool Contends(const Finalist& finalist, const std::vector<Finalist>& all,
+              std::size_t rounds) {
+  constexpr double kClear = 1.05;
+  const auto so_far = [rounds](Finalist one) {
+    one.rounds.resize(std::min(rounds, one.rounds.size()));
+    return MeanStepTime(one);
+  };
+  const std::optional<StepTime> own = so_far(finalist);
+  return finalist.config == kYours || !own ||
+         std::ranges::none_of(all, [&](const Finalist& each) {
+           const std::optional<StepTime> other = so_far(each);
+           return other && Compare(*other, *own).factor.low > kClear;
+         });
+}
+
+std::string ToString(const SpeedUp& speed_up) {
+  return fmt::format("{:.2f} times [{:.2f}, {:.2f}]", speed_up.factor.value,
+                     speed_up.factor.low, speed_up.factor.high);
+}
+
+Finals ReadFinals(const fs::path& file) {
+  const std::optional<std::string> text = common::ReadFileIfExists(file);
+  common::Json json =
+      text ? common::ParseJson(*text, file.string()) : common::Json();
+  if (!common::Unseal(json, file.string())) {
+    return {};
+  }
+  auto finals = common::JsonAs<Finals>(json, file.string());
+  for (const Finalist& each : finals.finalists) {
+    for (const std::vector<double>& round : each.rounds) {
+      const bool possible = std::ranges::all_of(round, [](double time_s) {
+        return time_s >= trials::kLeastStepSeconds &&
+               time_s <= trials::kMostStepSeconds;
+      });
+      if (!possible) {
+        throw common::InputError(
+            fmt::format("{}: {} has a time that no step takes", file.string(),
+                        each.config));
+      }
+    }
+  }
+  return finals;
+}
+
+namespace {
+
+constexpr std::size_t kRounds = 3;
+
+// The best trials, completed ones first, and the job as it is.
+std::vector<Finalist> Choose(const TuneJob& job, int count) {
+  std::vector<trials::Trial> trials = job.Recorded();
+  std::erase_if(trials, [&](const trials::Trial& trial) {
+    return !trial.HasThroughput() ||
+           !FindCandidate(trial, *job.testbed().space);
+  });
+  std::ranges::stable_sort(
+      trials, std::greater(), [](const trials::Trial& trial) {
+        return std::pair(trial.measurement.outcome == Outcome::kCompleted,
+                         trial.throughput.steps_per_s);
+      });
+  const auto present = job.Present();
+  if (present && trials.size() > 1) {
+    std::erase_if(trials, [&](const trials::Trial& trial) {
+      return trial.config == *present;  // it is measured as "yours"
+    });
+  }
+  trials.resize(
+      std::min(trials.size(), static_cast<std::size_t>(std::max(1, count))));
+  std::vector<Finalist> finalists;
+  for (const trials::Trial& trial : trials) {
+    finalists.push_back({job.Text(trial.config), {}, std::nullopt});
+  }
+  if (present || job.testbed().program->RunsAsGiven()) {
+    finalists.push_back({kYours, {}, std::nullopt});
+  }
+  return finalists;
+}
+
+// What the file has of these finalists. Measurements after fewer trials were
+// made on another day, perhaps of a busier machine.
+void Load(const fs::path& file, Finals& finals) {
+  const Finals known = ReadFinals(file);
+  for (Finalist& finalist : finals.finalists) {
+    const auto same =
+        std::ranges::find(known.finalists, finalist.config, &Finalist::config);
+    if (known.trials == finals.trials && same != known.finalists.end()) {
+      finalist = *same;
+    }
+  }
+}
+
+// Adds a round. Returns false if a stop signal interrupts it.
+bool MeasureOnce(TuneJob& job, Finalist& finalist, const std::string& what) {
+  try {
+    const trials::Measurement measured =
+        job.Measure(finalist.config == kYours
+                        ? std::nullopt
+                        : std::optional(trials::ParseParallelConfig(
+                              finalist.config, job.testbed().space->knobs())),
+                    job.manifest().budget.q_max, what,
+                    static_cast<int>(finalist.rounds.size()));
+    fmt::print("  {}: {}\n", finalist.config, job.Describe(measured));
+    finalist.duration_s =
+        finalist.duration_s.value_or(0.0) + measured.duration_s;
+    std::vector<double>& steps = finalist.rounds.emplace_back();
+    if (measured.outcome == Outcome::kCompleted &&
+        !measured.step_times_s.empty()) {
+      steps.assign(measured.step_times_s.begin() + 1,  // after the warm-up
+                   measured.step_times_s.end());
+    }
+    if (measured.peak_memory_bytes) {
+      finalist.peak_memory_bytes =
+          std::max(finalist.peak_memory_bytes.value_or(0.0),
+                   *measured.peak_memory_bytes);
+    }
+    return true;
+  } catch (const trials::TrialInterrupted&) {
+    return false;
+  }
+}
+
+struct Round {
+  std::vector<Finalist*> runs;
+  double needed_s = 0.0;  // for them and for what has run
+};
+
+// `round` counts from 0.
+Round NextRound(std::vector<Finalist>& finalists, std::size_t round) {
+  Round next;
+  for (Finalist& finalist : finalists) {
+    const double so_far_s = finalist.duration_s.value_or(0.0);
+    next.needed_s += so_far_s;
+    if (finalist.rounds.size() <= round &&
+        Contends(finalist, finalists, round)) {
+      next.runs.push_back(&finalist);
+      next.needed_s += round > 0 ? so_far_s / static_cast<double>(round) : 0.0;
+    }
+  }
+  if (round % 2 == 1) {
+    std::ranges::reverse(next.runs);  // a drift helps none of them
+  }
+  return next;
+}
+
+}  // namespace
+
+std::vector<Finalist> MeasureFinalists(TuneJob& job, int count) {
+  const std::vector<trials::Trial> trials = job.Recorded();
+  Finals finals{static_cast<int>(trials.size()), Choose(job, count)};
+  std::vector<Finalist>& finalists = finals.finalists;
+  const fs::path file = job.folder() / "finals.json";
+  Load(file, finals);
+  const double limit_s = job.manifest().budget.time_s / kSearchShare -
+                         (trials.empty() ? 0.0 : trials.back().elapsed_s);
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    const auto [next, needed_s] = NextRound(finalists, round);
+    if (next.empty() || (round > 1 && needed_s > limit_s)) {
+      fmt::print("{}",
+                 next.empty() ? "" : "no time is left for a third round\n");
+      break;
+    }
+    const std::string what = fmt::format("round {} of {}", round + 1, kRounds);
+    fmt::print("measuring the best again, {}, {}\n", what,
+               Count(next.size(), "run"));
+    for (Finalist* const finalist : next) {
+      if (!MeasureOnce(job, *finalist, what)) {
+        return finalists;  // interrupted
+      }
+      common::ReplaceFile(file, common::SealedText(common::ToJson(finals)));
+    }
+  }
+  return finalists;
+}
+
+namespace {
+
+// About what the command line has of a trial, with a newline; "" if nothing.
+std::string NoteOnTrials(const TuneJob& job) {
+  const std::string words = fmt::format(
+      "{}", fmt::join(job.testbed().program->options().program, " "));
+  return words.find("{max_steps}") == words.npos
+             ? ""
+             : fmt::format("It has the {} steps of a trial: write your own.\n",
+                           job.manifest().budget.q_max);
+}
+
+// The files with which the user starts the job.
+void WriteBest(const fs::path& folder, const trials::RenderedJob& rendered,
+               const std::string& comment, const common::Json& result) {
+  for (const trials::RenderedFile& file : rendered.files) {
+    common::ReplaceFile(file.path, file.content);
+  }
+  const std::string script = fmt::format("#!/bin/sh\n# {}{} \"$@\"\n", comment,
+                                         trials::CommandLine(rendered));
+  common::ReplaceFile(folder / "best.sh", script);
+  const auto mode =
+      static_cast<unsigned>(fs::status(folder / "best.sh").permissions());
+  fs::permissions(folder / "best.sh",  // who may read it may run it
+                  static_cast<fs::perms>(mode | ((mode & 0444U) >> 2U)));
+  common::ReplaceFile(folder / "best.json", common::SealedText(result));
+}
+
+// "p = 0.012", "p < 0.001"
+std::string PText(double p) {
+  constexpr double kLeast = 0.001;
+  return p < kLeast ? fmt::format("p < {}", kLeast)
+                    : fmt::format("p = {:.2g}", p);
+}
+
+void PrintComparison(const std::vector<Finalist>& finalists) {
+  const StepTime best = *MeanStepTime(finalists.front());
+  for (std::size_t i = 1; i < finalists.size(); ++i) {
+    const SpeedUp ahead = Compare(best, *MeanStepTime(finalists[i]));
+    fmt::print("{} is {} as fast as {}{} ({})\n", finalists.front().config,
+               ToString(ahead), finalists[i].config,
+               ahead.Differs() ? "" : ", which is not distinguishable",
+               PText(ahead.p));
+  }
+}
+
+// "; 1.96 times [1.19, 3.23] as fast as yours"
+std::string FasterText(const SpeedUp& speed_up) {
+  return speed_up.Differs()
+             ? fmt::format("; {} as fast as yours", ToString(speed_up))
+             : fmt::format("; not distinguishable from yours: {} as fast, {}",
+                           ToString(speed_up), PText(speed_up.p));
+}
+
+std::string MemoryText(const Finalist& best, double capacity_bytes) {
+  if (!best.peak_memory_bytes || !(capacity_bytes > 0.0)) {
+    return "";
+  }
+  const double used = *best.peak_memory_bytes;
+  const double left = capacity_bytes - used;
+  return fmt::format("; peak memory {:.2f} GB, {:.2f} GB ({:.0f}%) left",
+                     used / common::kGiga, left / common::kGiga,
+                     100.0 * left / capacity_bytes);
+}
+
+}  // namespace
+
+int Conclude(const TuneJob& job, std::vector<Finalist> finalists) {
+  std::optional<StepTime> yours;
+  std::erase_if(finalists, [&yours](const Finalist& each) {
+    const std::optional<StepTime> time = MeanStepTime(each);
+    if (each.config == kYours) {
+      yours = time;
+    }
+    return each.config == kYours || !time;
+  });
+  if (finalists.empty()) {
+    fmt::print("None of the best configurations ran again.\n");
+    return 1;
+  }
+  std::ranges::stable_sort(finalists, {}, [](const Finalist& each) {
+    return MeanStepTime(each)->mean_s;
+  });
+  const Finalist& best = finalists.front();
+  const StepTime time = *MeanStepTime(best);
+  PrintComparison(finalists);
+  std::string faster;
+  bool keep = false;
+  common::Json speed;
+  if (yours) {
+    const SpeedUp speed_up = Compare(time, *yours);
+    keep = !speed_up.Differs() || speed_up.factor.value < 1.0 ||
+           (job.Present() && best.config == job.Text(*job.Present()));
+    faster = FasterText(speed_up);
+    speed = {{"config", best.config},
+             {"value", speed_up.factor.value},
+             {"low", speed_up.factor.low},
+             {"high", speed_up.factor.high},
+             {"p", speed_up.p}};
+  }
+  const StepTime recommended = keep ? *yours : time;
+  common::Json result = {
+      {"config", keep ? kYours : best.config},
+      {"step_time_s", recommended.mean_s},
+      {"standard_error_s", recommended.standard_error_s},
+      {"steps", recommended.steps},
+      {"tokens_per_s", job.tokens_per_step() / recommended.mean_s}};
+  result.update(job.CostOf(recommended.mean_s));
+  if (yours) {
+    result["speed_up"] = speed;
+  }
+  const harness::Testbed& testbed = job.testbed();
+  const std::optional<trials::ParallelConfig> config =
+      keep ? job.Present()
+           : trials::ParseParallelConfig(best.config, testbed.space->knobs());
+  // A command line with placeholders is none that runs, unlike the user's own.
+  const trials::RenderedJob rendered =
+      keep && testbed.program->RunsAsGiven()
+          ? trials::RenderedJob{job.run().problem->backend.GetStrings(
+                                    "program"),
+                                {},
+                                {}}
+          : testbed.program->Render(job.RequestOf(*config),
+                                    job.folder() / "best");
+  result["command"] = rendered.words;
+  result["environment"] = rendered.environment;
+  if (config) {
+    result["parameters"] = trials::ParametersAsJson(testbed.space->knobs(),
+                                                    *config, job.batch_size());
+  }
+  const std::string note = NoteOnTrials(job);
+  WriteBest(job.folder(), rendered,
+            result["config"].get<std::string>() +
+                (note.empty() ? "\n" : "\n# " + note),
+            result);
+  fmt::print("\n{}:\n\n  {}\n\n",
+             keep ? "Keep yours: no configuration is measurably faster"
+                  : "Use this command line",
+             trials::CommandLine(rendered));
+  const auto names = [line = trials::CommandLine(rendered)](const char* word) {
+    return line.find(word) != std::string::npos;
+  };
+  if (names("{master_addr}")) {
+    fmt::print(
+        "Start it on every node, with the first node for {{master_addr}}{}."
+        "\n\n",
+        names("{node_rank}") ? " and the number of the node for {node_rank}"
+                             : "");
+  }
+  fmt::print("{}{}: {}{}{}\n", note, best.config, job.SpeedText(time.mean_s),
+             faster, MemoryText(best, testbed.machine.memory_bytes()));
+  fmt::print(
+      "Also in {} and best.json{}\n", (job.folder() / "best.sh").string(),
+      rendered.files.empty() ? ""
+                             : ", with " + rendered.files[0].path.string());
+  return 0;
+}
+
+}  // namespace jobs

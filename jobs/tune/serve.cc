@@ -1,0 +1,506 @@
+#include "jobs/tune/serve.h"
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <exception>
+#include <istream>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <ostream>
+#include <set>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "common/clock.h"
+#include "common/json.h"
+#include "common/ranges.h"
+#include "common/text.h"
+#include "harness/manifest/manifest.h"
+#include "harness/records/inputs.h"
+#include "harness/records/lease.h"
+#include "harness/registry.h"
+#include "harness/run_matrix.h"
+#include "harness/run_one.h"
+#include "harness/testbeds/program.h"
+#include "harness/testbeds/testbeds.h"
+#include "jobs/tune/tune_job.h"
+#include "trials/predictions.h"
+#include "trials/programs/trial_rendering.h"
+#include "trials/record.h"
+#include "trials/trial_runner.h"
+
+namespace jobs {
+namespace {
+
+namespace fs = std::filesystem;
+using common::InputError;
+using common::Json;
+using trials::Measurement;
+using trials::Outcome;
+
+double RequireIn(std::string_view name, double value, double least,
+                 double most) {
+  if (!(value >= least && value <= most)) {
+    throw InputError(
+        fmt::format("invalid value {} for {}: a number from {:g} to {:g}",
+                    value, name, least, most));
+  }
+  return value;
+}
+
+double RequireStepTime(double time_s) {
+  return RequireIn("step_time_s", time_s, trials::kLeastStepSeconds,
+                   trials::kMostStepSeconds);
+}
+
+class Session {
+ public:
+  Session(const ServeOptions& options, std::istream& in, std::ostream& out)
+      : options_(options),
+        in_(in),
+        out_(out),
+        manifest_(ReadSearch(options.manifest, options.overrides, true)),
+        run_(harness::RunMatrix(manifest_).front()),
+        folder_(options.results.empty()
+                    ? TuneFolder(options.manifest, manifest_.name)
+                    : options.results / manifest_.name),
+        run_folder_(run_.Folder(folder_)),
+        testbed_(testbeds_.Of(*run_.problem)),
+        space_(*testbed_.space) {}
+
+  void Run() {
+    (void)harness::CheckManifest(manifest_, testbeds_);
+    harness::PrepareRecords(manifest_, folder_, options_.accept_changed,
+                            testbeds_);
+    harness::WriteExperiment(manifest_, folder_, testbeds_);
+    if (!Search()) {
+      return;  // the client has gone
+    }
+    ended_ = ToString(trials::ReadRunInfo(run_folder_).finish_reason);
+    while (AwaitAsk()) {  // and answers that there is none
+    }
+  }
+
+ private:
+  // Where a client was killed, its server ends a moment later.
+  bool Search() {
+    const bool several = manifest_.budget.in_flight > 1;
+    harness::RunConditions conditions = {
+        .command = options_.command,
+        .stop = [this, several] { return !several && !AwaitAsk(); },
+        .next = [this] { return TakeEnqueued(); },
+        .make_remote_runner =
+            [this](harness::Testbed& /*testbed*/) {
+              return std::make_unique<harness::CallRunner>(
+                  [this](const trials::TrialRequest& request) {
+                    const auto number = static_cast<int>(Recorded().size()) + 1;
+                    open_[number] = {.request = request};
+                    pending_ = "";
+                    HandOut(number);
+                    return NextTold().second;
+                  });
+            }};
+    if (several) {
+      conditions.executor = {[this](int number, trials::TrialRequest request) {
+                               open_[number] = {.request = std::move(request)};
+                             },
+                             [this] { return NextTold(); }};
+    }
+    constexpr int kTries = 100;
+    constexpr std::chrono::milliseconds kPause(100);
+    for (int tries = 1;; ++tries) {
+      try {
+        return harness::RunOne(manifest_, run_, folder_, conditions, testbeds_);
+      } catch (const harness::LeaseLost&) {
+        if (greeted_ || tries == kTries) {
+          throw;
+        }
+      }
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+
+  void Send(const Json& answer) const {
+    out_ << common::ToText(answer) << std::endl;
+  }
+
+  // Answers requests until one has one of these operations, which is returned;
+  // nothing at the end of the input. `rule`: why others are not possible.
+  std::optional<Json> Await(const std::vector<std::string>& wanted,
+                            const std::string& rule) {
+    const std::vector<std::string> ops = {
+        "ask", "report", "tell", "best", "trials", "plan", "space", "enqueue"};
+    std::string line;
+    while (std::getline(in_, line)) {
+      try {
+        Json request = common::ParseObject(line, "request");
+        const std::string op = request.value("op", "");
+        common::RequireKnown(op, ops, "op");
+        if (common::Contains(wanted, op)) {
+          return request;
+        }
+        Send(Answer(op, request, rule));
+      } catch (const std::exception& e) {
+        Send(Json::object({{"error", e.what()}}));
+      }
+    }
+    return std::nullopt;
+  }
+
+  // Operations that are possible at any time.
+  Json Answer(const std::string& op, const Json& request,
+              const std::string& rule) {
+    if (op == "best") {
+      return {{"op", op}, {"trial", Best()}};
+    }
+    if (op == "trials") {
+      return {{"op", op}, {"trials", Trials()}};
+    }
+    if (op == "plan") {
+      return Plan(common::ToInteger<int>(request.value("count", Json(10))));
+    }
+    if (op == "space") {
+      return Space();
+    }
+    if (op == "enqueue" && ended_.is_null()) {
+      return Enqueue(request.at("config").get<std::string>());
+    }
+    throw InputError(fmt::format("{}: {}", op, rule));
+  }
+
+  // The first line, after the records were read.
+  void Greet() {
+    if (std::exchange(greeted_, true)) {
+      return;
+    }
+    Send({{"op", "hello"},
+          {"protocol", 1},
+          {"name", manifest_.name},
+          {"description", testbed_.description},
+          {"folder", fs::absolute(folder_).string()},
+          {"method", run_.method->name},
+          {"max_steps", manifest_.budget.q_max},
+          {"candidates", space_.size()},
+          {"trials", Recorded().size()},
+          {"ended", ended_}});
+  }
+
+  // Between two trials. False: the client has gone.
+  bool AwaitAsk() {
+    Greet();
+    AnswerPending();
+    pending_ = Await({"ask"}, ended_.is_null()
+                                  ? "no trial is running; `ask` for one first"
+                                  : "the search has ended")
+                   ? "ask"
+                   : "";
+    return !pending_.empty();
+  }
+
+  // Answers `tell` when the trial is on record, and `ask` when there is none.
+  void AnswerPending() {
+    if (const std::string op = std::exchange(pending_, ""); !op.empty()) {
+      Send({{"op", op},
+            {"trial", op == "tell" ? Trials().back() : Json()},
+            {"ended", ended_}});
+    }
+  }
+
+  [[nodiscard]] std::vector<trials::Trial> Recorded() const {
+    return trials::ReadTrials(run_folder_);
+  }
+
+  [[nodiscard]] Json ConfigJson(const trials::ParallelConfig& config) const {
+    return trials::ParametersAsJson(space_.knobs(), config,
+                                    space_.batch_size());
+  }
+
+  [[nodiscard]] Json Trials() const {
+    Json all = Json::array();
+    for (const trials::Trial& recorded : Recorded()) {
+      const trials::Trial trial = TrialIn(space_, recorded).value_or(recorded);
+      Json json = common::ToJson(trial.measurement);
+      json["step_times_s"] = Json::array();  // in another file
+      json.update(
+          {{"number", trial.suggestion.value_or(trial.number)},
+           {"config", ConfigJson(trial.config)},
+           {"label", CandidateLabel(recorded)},
+           {"chosen_by", ToString(trial.chosen_by)},
+           {"step_time_s", common::ToJson(1.0 / trial.throughput.steps_per_s)},
+           {"elapsed_s", trial.elapsed_s}});
+      all.push_back(std::move(json));
+    }
+    for (const trials::StepRecord& step :
+         trials::ReadRows<trials::StepRecord>(run_folder_).records) {
+      if (std::cmp_less_equal(step.trial, all.size())) {
+        all[step.trial - 1]["step_times_s"].push_back(step.step_time_s);
+      }
+    }
+    return all;
+  }
+
+  // The incumbent.
+  [[nodiscard]] Json Best() const {
+    const std::vector<trials::Trial> trials = Recorded();
+    const auto best = std::ranges::find_if(trials, [&](const auto& trial) {
+      return trial.measurement.outcome == Outcome::kCompleted &&
+             trial.throughput.steps_per_s ==
+                 trials.back().incumbent_steps_per_s;
+    });
+    return best == trials.end() ? Json() : Trials()[best - trials.begin()];
+  }
+
+  // Of every candidate, made once.
+  // Errors: throws InputError where the manifest does not describe the machine.
+  [[nodiscard]] const trials::Predictions& Predicted() {
+    if (!predicted_) {
+      const methods::Problem problem =
+          harness::ProblemOf(testbed_, manifest_.budget.q_max);
+      const auto source = harness::Configure(*run_.method, problem).predictions;
+      predicted_ = testbed_.predictions(source.value_or("")).predict();
+    }
+    return *predicted_;
+  }
+
+  // A candidate to try; null for predictions that there are not.
+  [[nodiscard]] Json CandidateJson(int candidate) {
+    Json predicted;
+    try {
+      const trials::Predictions& all = Predicted();
+      predicted = {{"step_time_s", all.step_time_s[candidate]},
+                   {"peak_memory_bytes", all.peak_memory_bytes[candidate]}};
+    } catch (const InputError&) {  // the manifest does not describe the machine
+    }
+    return {{"config", ConfigJson(space_[candidate])},
+            {"label", ToString(space_[candidate], space_.knobs())},
+            {"predicted", predicted}};
+  }
+
+  // The candidates that the predictions would try first.
+  [[nodiscard]] Json Plan(int count) {
+    std::vector<int> order =
+        trials::Order(Predicted(), testbed_.machine.memory_bytes());
+    order.resize(std::clamp<std::size_t>(count, 0, order.size()));
+    Json layouts = Json::array();
+    for (const int candidate : order) {
+      layouts.push_back(CandidateJson(candidate));
+    }
+    return {{"op", "plan"},
+            {"source", Predicted().source},
+            {"capacity_bytes", testbed_.machine.memory_bytes()},
+            {"layouts", layouts}};
+  }
+
+  // The values of each parameter.
+  [[nodiscard]] Json Space() const {
+    std::map<std::string, std::set<Json>> parameters;
+    for (const trials::ParallelConfig& config : space_.configs()) {
+      const Json json = ConfigJson(config);
+      for (const auto& [name, value] : json.items()) {
+        parameters[name].insert(value);
+      }
+    }
+    return {{"op", "space"}, {"parameters", parameters}};
+  }
+
+  // The trial that had the candidate; 0: none.
+  [[nodiscard]] int TrialOf(int candidate) const {
+    for (const trials::Trial& trial : Recorded()) {
+      if (FindCandidate(trial, space_) == candidate) {
+        return trial.suggestion.value_or(trial.number);
+      }
+    }
+    return 0;
+  }
+
+  Json Enqueue(const std::string& text) {
+    if (manifest_.budget.in_flight > 1) {
+      throw InputError(
+          "enqueue: with in_flight in [budget], trials are chosen before they "
+          "are asked for: name the configuration in experiment.start");
+    }
+    const auto candidate = space_.Find(Complete(text, space_).config);
+    if (!candidate) {
+      throw InputError(
+          fmt::format("config '{0}' is not in the search space; `oppa space "
+                      "{1} --csv` lists it, and `oppa space {1} --why` the "
+                      "constraints",
+                      text, options_.manifest.string()));
+    }
+    if (const int trial = TrialOf(*candidate); trial > 0) {
+      throw InputError(
+          fmt::format("config '{}' was tried as trial {}", text, trial));
+    }
+    queue_.push_back(*candidate);
+    return {{"op", "enqueue"}, {"config", ConfigJson(space_[*candidate])}};
+  }
+
+  std::optional<methods::Suggestion> TakeEnqueued() {
+    while (!queue_.empty()) {
+      const int candidate = queue_.front();
+      queue_.pop_front();
+      if (TrialOf(candidate) == 0) {
+        return methods::Suggestion{.candidate = candidate,
+                                   .chosen_by = trials::ChosenBy::kGiven};
+      }
+    }
+    return std::nullopt;
+  }
+
+  // A trial that the client has asked for, or that waits to be.
+  struct Open {
+    trials::TrialRequest request;
+    std::optional<double> begin_s = std::nullopt;  // when it was asked for
+    std::vector<double> steps = {};                // those reported
+  };
+
+  // Answers `ask` with a trial.
+  void HandOut(int number) {
+    Open& open = open_.at(number);
+    const trials::TrialRequest& request = open.request;
+    Json trial = {{"number", number},
+                  {"max_steps", request.max_steps},
+                  {"seed", request.seed},
+                  {"time_limit_s", common::ToJson(request.time_limit_s)}};
+    trial.update(CandidateJson(*space_.Find(request.candidate.config())));
+    Send({{"op", "ask"}, {"trial", trial}, {"ended", nullptr}});
+    open.begin_s = common::SteadySeconds();
+  }
+
+  // The next trial that the client tells, one of the open ones.
+  std::pair<int, Measurement> NextTold() {
+    Greet();
+    AnswerPending();
+    const bool several = manifest_.budget.in_flight > 1;
+    std::vector<std::string> wanted = {"report", "tell"};
+    if (several) {
+      wanted.emplace_back("ask");
+    }
+    const std::string rule =
+        several ? "all trials that in_flight in [budget] allows are running: "
+                  "`tell` the result of one first"
+                : fmt::format(
+                      "trial {} is running, and one trial runs at a "
+                      "time: `tell` its result first",
+                      open_.begin()->first);
+    while (const auto message = Await(wanted, rule)) {
+      try {
+        if (message->at("op") == "ask") {
+          const auto waiting = std::ranges::find_if(
+              open_, [](const auto& entry) { return !entry.second.begin_s; });
+          if (waiting == open_.end()) {
+            throw InputError("ask: " + rule);
+          }
+          HandOut(waiting->first);
+          continue;
+        }
+        const auto number = common::ToInteger<int>(message->at("trial"));
+        const auto found = open_.find(number);
+        if (found == open_.end() || !found->second.begin_s) {
+          throw InputError(fmt::format("trial {} is not running", number));
+        }
+        Open& open = found->second;
+        if (message->at("op") == "tell") {
+          Measurement measured =
+              Told(*message, open.steps, open.request.max_steps,
+                   common::SteadySeconds() - *open.begin_s);
+          open_.erase(found);
+          pending_ = "tell";
+          return {number, std::move(measured)};
+        }
+        Send(Report(open,
+                    RequireStepTime(message->at("step_time_s").get<double>())));
+      } catch (const std::exception& e) {
+        Send(Json::object({{"error", e.what()}}));
+      }
+    }
+    throw trials::TrialInterrupted("");
+  }
+
+  static Json Report(Open& open, double time_s) {
+    bool prune = false;
+    if (std::cmp_less(open.steps.size(), open.request.max_steps)) {
+      open.steps.push_back(time_s);
+      prune = open.request.on_step && !open.request.on_step(time_s);
+    }
+    return {{"op", "report"},
+            {"steps", open.steps.size()},
+            {"should_prune", prune}};
+  }
+
+  // The measurement that a client tells, with the steps that it reported.
+  static Measurement Told(const Json& message,
+                          const std::vector<double>& reported, int max_steps,
+                          double duration_s) {
+    Json all = {{"step_times_s", reported},
+                {"setup_s", 0.0},
+                {"duration_s", duration_s},
+                {"message", ""}};
+    all.update(message);
+    auto measured = common::JsonAs<Measurement>(all, "tell");
+    constexpr std::size_t kMostMessage = 300;  // bytes
+    measured.message.resize(std::min(measured.message.size(), kMostMessage));
+    std::vector<double>& steps = measured.step_times_s;
+    if (std::cmp_greater(steps.size(), max_steps)) {
+      steps.resize(max_steps);
+    }
+    if (measured.outcome == Outcome::kCompleted &&
+        std::cmp_less(steps.size(), max_steps)) {
+      throw InputError(
+          fmt::format("a completed trial has {} step_times_s, not {}: report "
+                      "every step, or tell the outcome terminated_early",
+                      max_steps, steps.size()));
+    }
+    if (measured.outcome == Outcome::kTerminatedEarly && steps.empty()) {
+      throw InputError("a trial that was terminated early needs step_times_s");
+    }
+    for (const double time_s : steps) {
+      RequireStepTime(time_s);
+    }
+    RequireIn("peak_memory_bytes", measured.peak_memory_bytes.value_or(0.0),
+              0.0, trials::kMostMemoryBytes);
+    RequireIn("duration_s", measured.duration_s, 0.0, trials::kMostStepSeconds);
+    measured.setup_s = std::max(
+        measured.duration_s - std::accumulate(steps.begin(), steps.end(), 0.0),
+        0.0);
+    return measured;
+  }
+
+  ServeOptions options_;
+  std::istream& in_;
+  std::ostream& out_;
+  harness::Manifest manifest_;
+  harness::RunSpec run_;
+  fs::path folder_;
+  fs::path run_folder_;
+  harness::Testbeds testbeds_;
+  harness::Testbed& testbed_;
+  const trials::SearchSpace& space_;
+  std::optional<trials::Predictions> predicted_;
+  std::map<int, Open> open_;  // by number
+  std::deque<int> queue_;     // candidates that the user wants next
+  std::string pending_;  // the operation that waits for an answer; "": none
+  bool greeted_ = false;
+  Json ended_;  // why the search has; null: it has not
+};
+
+}  // namespace
+
+int Serve(const ServeOptions& options, std::istream& in, std::ostream& out) {
+  try {
+    Session(options, in, out).Run();
+    return 0;
+  } catch (const std::exception& e) {
+    out << common::ToText(Json::object({{"error", e.what()}})) << std::endl;
+    throw;
+  }
+}
+
+}  // namespace jobs

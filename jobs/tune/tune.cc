@@ -1,0 +1,397 @@
+#include "jobs/tune/tune.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "common/files.h"
+#include "common/json.h"
+#include "common/text.h"
+#include "common/units.h"
+#include "harness/local_pool.h"
+#include "harness/records/inputs.h"
+#include "harness/records/lease.h"
+#include "harness/run_one.h"
+#include "harness/slurm/run_task.h"
+#include "harness/stop.h"
+#include "harness/testbeds/program.h"
+#include "jobs/tune/finals.h"
+#include "jobs/tune/profile.h"
+#include "jobs/tune/tune_job.h"
+#include "trials/programs/error_line.h"
+#include "trials/trial_runner.h"
+
+namespace jobs {
+namespace {
+
+namespace fs = std::filesystem;
+using trials::Outcome;
+
+constexpr int kPreflightSteps = 2;
+constexpr std::size_t kLogLines = 15;
+constexpr int kAlike = 3;
+
+// The lines of a log that end with the error.
+std::string ErrorLines(const fs::path& log) {
+  const std::string content = common::ReadFileIfExists(log).value_or("");
+  const std::vector<std::string_view> lines = common::Split(content, '\n');
+  trials::ErrorLine error;
+  for (const std::string_view line : lines) {
+    error.Read(line);
+  }
+  const std::size_t end = error.lines();
+  std::string text = fmt::format("  lines of {}:\n", log.string());
+  for (std::size_t i = end - std::min(end, kLogLines); i < end; ++i) {
+    text += fmt::format("    {}\n", lines[i]);
+  }
+  return end == 0 ? "" : text;
+}
+
+// Prints each trial when it ends. `local` and `job` must outlive it.
+class TuneRunner final : public trials::TrialRunner {
+ public:
+  TuneRunner(trials::TrialRunner& local, const TuneJob& job)
+      : remote_(job.RemoteRunner()),
+        inner_(remote_ == nullptr ? local : *remote_),
+        job_(job) {
+    for (const trials::Trial& trial : job.Recorded()) {
+      ++trials_;
+      any_ran_ = any_ran_ || trial.steps > 0;
+      elapsed_s_ = trial.elapsed_s;
+    }
+    if (trials_ > 0) {
+      fmt::print("resumed after trial {}\n", trials_);
+    }
+  }
+
+  [[nodiscard]] trials::Measurement Run(
+      const trials::TrialRequest& request) override {
+    std::unique_lock lock(mutex_);
+    ++trials_;
+    const std::string title = Title();
+    const double start_s = elapsed_s_;
+    lock.unlock();
+    trials::Measurement measurement = inner_.Run(WithStatus(request, title));
+    lock.lock();
+    ShowStatus("");
+    elapsed_s_ = std::max(elapsed_s_, start_s + measurement.duration_s);
+    const double step_s =
+        1.0 / trials::EstimateThroughput(measurement.step_times_s).steps_per_s;
+    const bool best = measurement.outcome == Outcome::kCompleted &&
+                      (best_s_ == 0.0 || step_s < best_s_);
+    best_s_ = best ? step_s : best_s_;
+    fmt::print("{}  {}: {}{}\n", title, job_.Text(request.candidate.config()),
+               job_.Describe(measurement), best ? "  <- best so far" : "");
+    std::fflush(stdout);
+    const bool broken = measurement.outcome == Outcome::kFailed &&
+                        measurement.step_times_s.empty();
+    any_ran_ = any_ran_ || !broken;
+    alike_ = !broken ? 0 : measurement.message == message_ ? alike_ + 1 : 1;
+    message_ = measurement.message;
+    return measurement;
+  }
+  [[nodiscard]] std::optional<double> ExactThroughput(
+      const trials::Candidate& candidate) const override {
+    return inner_.ExactThroughput(candidate);
+  }
+
+  // Whether the search should stop: the first trials failed with the same
+  // message before their first step.
+  [[nodiscard]] bool broken() const {
+    const std::lock_guard lock(mutex_);
+    return !any_ran_ && alike_ >= kAlike;
+  }
+  // Of the search so far.
+  [[nodiscard]] int trials() const {
+    const std::lock_guard lock(mutex_);
+    return trials_;
+  }
+
+ private:
+  // "trial 3 of 24 (2.1 of 20 min)": the time at its start.
+  [[nodiscard]] std::string Title() const {
+    const harness::Budget& budget = job_.manifest().budget;
+    const auto of = [](double most) {
+      return most > 0.0 && std::isfinite(most) ? fmt::format(" of {:.3g}", most)
+                                               : "";
+    };
+    return fmt::format("trial {}{} ({:.1f}{} min)", trials_, of(budget.trials),
+                       elapsed_s_ / common::kSecondsPerMinute,
+                       of(budget.time_s / common::kSecondsPerMinute));
+  }
+
+  std::unique_ptr<trials::TrialRunner> remote_;  // may be null
+  trials::TrialRunner& inner_;
+  const TuneJob& job_;
+  mutable std::mutex mutex_;  // of what follows: several trials may run
+  int trials_ = 0;
+  double elapsed_s_ = 0.0;
+  bool any_ran_ = false;
+  int alike_ = 0;
+  double best_s_ = 0.0;  // step time; 0: none
+  std::string message_;
+};
+
+class Tuning {
+ public:
+  explicit Tuning(const TuneOptions& options)
+      : options_(options), job_(options.manifest, options.trial_jobs) {
+    if (!options.profile.empty()) {
+      profile_.emplace(options.profile, job_);
+    }
+  }
+
+  int Run() {
+    const harness::Manifest& manifest = job_.manifest();
+    const harness::Testbed& testbed = job_.testbed();
+    (void)harness::CheckManifest(manifest, job_.testbeds());
+    harness::CatchStopSignals();
+    harness::PrepareRecords(manifest, job_.folder(), options_.accept_changed,
+                            job_.testbeds());
+    // Two programs at once would slow each other down.
+    const harness::Lease lease(job_.folder());
+    fmt::print("{}\n{}; results: {}\n", testbed.description,
+               Count(testbed.space->size(), "configuration"),
+               job_.folder().string());
+    if (testbed.space->size() == 1) {
+      throw common::InputError(fmt::format(
+          "{}: nothing can vary: the space has one configuration, {}; list "
+          "more values in [space], or give --vary",
+          options_.manifest.string(), job_.Text((*testbed.space)[0])));
+    }
+    if (profile_) {
+      fmt::print("{}", profile_->Text());
+    }
+    if (!harness::IsFinished(job_.run_folder())) {
+      fmt::print("{}", job_.Nodes());
+    }
+    if (job_.Recorded().empty() && !Preflight()) {
+      return job_.interrupted() ? Stopped() : 1;
+    }
+    harness::WriteExperiment(manifest, job_.folder(), job_.testbeds());
+    if (const int code = Search(); code != 0) {
+      return code;
+    }
+    std::vector<Finalist> finalists =
+        MeasureFinalists(job_, options_.finalists);
+    if (job_.interrupted()) {
+      return Stopped();
+    }
+    const int code = Conclude(job_, std::move(finalists));
+    if (profile_ && code == 0) {
+      const auto best = common::ReadJson(job_.folder() / "best.json")
+                            .at("config")
+                            .get<std::string>();
+      fmt::print(
+          "{}", profile_->LimitText(
+                    best == kYours ? job_.First()
+                                   : trials::ParseParallelConfig(
+                                         best, job_.testbed().space->knobs())));
+    }
+    fmt::print("{}", WritePage());
+    return code;
+  }
+
+ private:
+  // Returns a line about the page. A search that is paid for does not end
+  // because of its page.
+  std::string WritePage() const {
+    if (!options_.write_page) {
+      return "";
+    }
+    try {
+      return fmt::format("Result page: {}\n",
+                         options_.write_page(job_.folder()).string());
+    } catch (const std::exception& e) {
+      return fmt::format("The result page could not be written: {}\n",
+                         e.what());
+    }
+  }
+
+  static int Stopped() {
+    ShowStatus("");
+    fmt::print("interrupted; rerun the same command to resume\n");
+    return harness::StopSignal() != 0 ? 128 + harness::StopSignal()
+                                      : harness::kStoppedEarly;
+  }
+
+  // Runs a few steps; as many as a trial has where the program does not read
+  // their number, and may end before.
+  bool Preflight() {
+    const bool known = job_.testbed().program->RunsAsGiven() || job_.Present();
+    const bool passes = PassesSteps();
+    const int steps = passes ? kPreflightSteps : job_.manifest().budget.q_max;
+    const std::string what = fmt::format(
+        "preflight: {} for {} steps",
+        known ? "your configuration" : job_.Text(job_.First()), steps);
+    trials::Measurement measured;
+    try {
+      measured = job_.Measure(std::nullopt, steps, what);
+    } catch (const trials::TrialInterrupted&) {
+      return false;
+    }
+    fmt::print("{}: {}\n", what, job_.Describe(measured));
+    if (measured.outcome == Outcome::kCompleted ||
+        (!known && measured.outcome == Outcome::kOutOfMemory)) {
+      PrintPlan();
+      return true;
+    }
+    fmt::print("{} does not run, so no search starts. {}\n{}",
+               known ? "Your present configuration" : "It",
+               Remedy(measured, passes), ErrorLines(job_.LogOf(job_.First())));
+    return false;
+  }
+
+  // Whether the program gets the number of steps of a trial.
+  [[nodiscard]] bool PassesSteps() const {
+    const trials::CommandOptions& options = job_.testbed().program->options();
+    std::vector<std::string> texts = options.program;
+    if (options.adapter != nullptr) {
+      texts = common::NamesIn(options.adapter->settings(),
+                              &trials::AdapterSetting::text);
+    }
+    return std::ranges::any_of(texts, [](const std::string& text) {
+      return text.find("{max_steps}") != std::string::npos;
+    });
+  }
+
+  static bool Exits(std::string_view message) {
+    return message.starts_with("exit code 0 ");
+  }
+
+  static constexpr std::string_view kNoStepTime =
+      "No step time was found in the output: give --step-time REGEX, a "
+      "framework (--framework), or report steps (docs/external-trials.md).";
+
+  static std::string Remedy(const trials::Measurement& measured, bool passes) {
+    if (Exits(measured.message) && measured.step_times_s.empty()) {
+      return std::string(kNoStepTime);
+    }
+    if (Exits(measured.message) && !passes) {
+      return fmt::format(
+          "It ended by itself: write {{max_steps}} where your command line has "
+          "the number of steps, as in --steps {{max_steps}} (in an adapter: "
+          "text = \"{{max_steps}}\", trial = true), or give --steps {}.",
+          measured.step_times_s.size());
+    }
+    return "Correct the command line, or name another configuration as start.";
+  }
+
+  static std::string Minutes(double minutes) {
+    const std::string number = fmt::format("{:.3g}", minutes);
+    return number + (number == "1" ? " minute" : " minutes");
+  }
+
+  void PrintPlan() const {
+    const harness::Budget& budget = job_.manifest().budget;
+    const double minutes = budget.time_s / common::kSecondsPerMinute;
+    fmt::print(
+        "next: at most {} of {} steps{}, then at most {} that measure the best "
+        "and yours again{}\n",
+        Count(budget.trials, "trial"), budget.q_max,
+        std::isfinite(minutes) ? " in " + Minutes(minutes) : "",
+        Count(3U * (options_.finalists + 1U), "run"),
+        std::isfinite(minutes)
+            ? fmt::format("; {} in all", Minutes(minutes / kSearchShare))
+            : "");
+  }
+
+  int Search() {
+    TuneRunner* shown = nullptr;
+    int on_page = 0;      // trials
+    bool broken = false;  // the runner does not outlive the search
+    std::mutex stopping;
+    harness::RunConditions conditions;
+    conditions.command = options_.command;
+    conditions.runs_several_trials = static_cast<bool>(options_.trial_jobs);
+    conditions.stop = [this, &shown, &on_page, &broken, &stopping] {
+      const std::lock_guard lock(stopping);
+      if (shown != nullptr && shown->trials() != on_page) {
+        on_page = shown->trials();
+        (void)WritePage();
+      }
+      broken = shown != nullptr && shown->broken();
+      return harness::StopSignal() != 0 || broken;
+    };
+    conditions.make_remote_runner = [&](harness::Testbed& testbed) {
+      auto runner = std::make_unique<TuneRunner>(*testbed.runner, job_);
+      shown = runner.get();
+      return runner;
+    };
+    const bool done =
+        harness::RunOne(job_.manifest(), job_.run(), job_.folder(), conditions,
+                        job_.testbeds());
+    if (!done && !broken) {
+      return Stopped();
+    }
+    const std::vector<trials::Trial> trials = job_.Recorded();
+    const auto outcome = [](const trials::Trial& trial) {
+      return trial.measurement.outcome;
+    };
+    const auto failed = std::ranges::find_if(
+        trials,
+        [](Outcome one) {
+          return one != Outcome::kCompleted && one != Outcome::kTerminatedEarly;
+        },
+        outcome);
+    const bool no_step_time =
+        std::ranges::any_of(trials, [](const trials::Trial& trial) {
+          return trial.steps == 0 && Exits(trial.measurement.message);
+        });
+    const bool works =
+        std::ranges::find(trials, Outcome::kCompleted, outcome) != trials.end();
+    if (done && works) {
+      PrintEnd(static_cast<int>(trials.size()));
+      return 0;
+    }
+    fmt::print(
+        "{}. The first failure was {}\n",
+        done ? fmt::format("None of {} works",
+                           Count(trials.size(), "configuration"))
+             : "The first trials failed alike, and the search stops: "
+               "correct the program or the command line and rerun the "
+               "same command",
+        failed == trials.end()
+            ? "not recorded"
+            : fmt::format("{} ({}): {}\n{}", job_.Text(failed->config),
+                          ToString(failed->measurement.outcome),
+                          failed->measurement.message,
+                          ErrorLines(harness::NewestLog(
+                              job_.run_folder(), job_.Text(failed->config)))));
+    if (no_step_time) {
+      fmt::print("{}\n", kNoStepTime);
+    }
+    return 1;
+  }
+
+  void PrintEnd(int trials) const {
+    const trials::RunInfo info = trials::ReadRunInfo(job_.run_folder());
+    fmt::print("{}; the search ended: {}{}\n", Count(trials, "trial"),
+               ToString(info.finish_reason),
+               info.remaining
+                   ? fmt::format(" (expected gain of another trial {:.1f}%)",
+                                 100.0 * info.remaining->expected_gain)
+                   : "");
+  }
+
+  TuneOptions options_;
+  TuneJob job_;
+  std::optional<Profile> profile_;
+};
+
+}  // namespace
+
+int Tune(const TuneOptions& options) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a line at once, also when piped
+  return Tuning(options).Run();
+}
+
+}  // namespace jobs

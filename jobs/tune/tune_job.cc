@@ -1,0 +1,238 @@
+#include "jobs/tune/tune_job.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "common/output.h"
+#include "common/text.h"
+#include "common/units.h"
+#include "harness/local_pool.h"
+#include "harness/stop.h"
+#include "harness/testbeds/program.h"
+#include "trials/trial.h"
+#include "trials/trial_runner.h"
+
+namespace jobs {
+namespace {
+
+namespace fs = std::filesystem;
+using common::InputError;
+
+constexpr const char* kResults = "oppa-results";
+constexpr double kJoulePerKwh = 3.6e6;
+
+}  // namespace
+
+harness::Manifest ReadSearch(const fs::path& path,
+                             const harness::ManifestOverrides& overrides,
+                             bool clients) {
+  harness::Manifest manifest = harness::ReadManifest(path, overrides);
+  const harness::ProblemSpec& problem = manifest.problems.front();
+  if (manifest.problems.size() != 1 || manifest.methods.size() != 1 ||
+      manifest.repeats != 1 || harness::IsSimulated(problem) ||
+      (!clients && problem.backend.GetString("type", "") == "client")) {
+    throw InputError(fmt::format(
+        "{}: `oppa {}` takes one search with a training program (one problem, "
+        "one method, repeats = 1, type = \"command\"{}); `oppa run` takes all "
+        "others",
+        path.string(), clients ? "serve" : "tune",
+        clients ? " or \"client\"" : ""));
+  }
+  return manifest;
+}
+
+TuneJob::TuneJob(const fs::path& manifest, MakeTrialJobs trial_jobs)
+    : manifest_(ReadSearch(manifest)),
+      folder_(TuneFolder(manifest, manifest_.name)),
+      run_(harness::RunMatrix(manifest_).front()),
+      run_folder_(run_.Folder(folder_)),
+      testbed_(testbeds_.Of(*run_.problem)),
+      trial_jobs_(std::move(trial_jobs)) {
+  tokens_ = static_cast<double>(
+      batch_size() * run_.problem->workload.RequireInt("sequence_length"));
+}
+
+int TuneJob::batch_size() const {
+  return static_cast<int>(run_.problem->workload.RequireInt("batch_size"));
+}
+
+std::vector<trials::Trial> TuneJob::Recorded() const {
+  std::error_code error;
+  if (!fs::exists(run_folder_ / "trials.csv", error)) {
+    return {};
+  }
+  std::vector<trials::Trial> trials = trials::ReadTrials(run_folder_);
+  for (trials::Trial& trial : trials) {
+    trial = TrialIn(*testbed_.space, trial).value_or(trial);
+  }
+  return trials;
+}
+
+std::optional<trials::ParallelConfig> TuneJob::Present() const {
+  if (manifest_.starts.configs.empty()) {
+    return std::nullopt;
+  }
+  return trials::Complete(manifest_.starts.configs.front(), *testbed_.space)
+      .config;
+}
+
+std::string TuneJob::Nodes() const {
+  const std::string nodes =
+      trial_jobs_ ? "a job of Slurm for each" : testbed_.program->Nodes();
+  return nodes.empty() ? "" : fmt::format("trials run with {}\n", nodes);
+}
+
+std::unique_ptr<trials::TrialRunner> TuneJob::RemoteRunner() const {
+  return trial_jobs_ ? trial_jobs_(*this, std::nullopt) : nullptr;
+}
+
+bool TuneJob::interrupted() const {
+  return interrupted_ || harness::StopSignal() != 0;
+}
+
+trials::ParallelConfig TuneJob::First() const {
+  const std::string text = fmt::format("dp={}", testbed_.machine.gpus());
+  return Present().value_or(trials::Complete(text, *testbed_.space).config);
+}
+
+trials::Measurement TuneJob::Measure(
+    const std::optional<trials::ParallelConfig>& config, int steps,
+    const std::string& what, int round) {
+  trials::TrialRequest request = RequestOf(config.value_or(First()));
+  request.max_steps = steps;
+  request.interrupted = [] { return harness::StopSignal() != 0; };
+  harness::ProgramJob& program = *testbed_.program;
+  program.KeepLogs(folder_ / harness::kChecksFolder);
+  program.RunAsGiven(!config && program.RunsAsGiven());
+  struct Restore {
+    harness::ProgramJob& program;
+    ~Restore() { program.RunAsGiven(false); }
+  } restore{program};
+  request = WithStatus(std::move(request), what);
+  try {
+    trials::Measurement measured =
+        trial_jobs_ ? trial_jobs_(*this, harness::TrialCheck{!config, round})
+                          ->Run(request)
+                    : testbed_.runner->Run(request);
+    ShowStatus("");
+    return measured;
+  } catch (const trials::TrialInterrupted& e) {
+    interrupted_ = true;
+    fmt::print("{}\n", e.what());
+    throw;
+  }
+}
+
+trials::TrialRequest TuneJob::RequestOf(
+    const trials::ParallelConfig& config) const {
+  trials::TrialRequest request;
+  request.candidate = config;
+  request.max_steps = manifest_.budget.q_max;
+  request.seed = manifest_.seed;
+  return request;
+}
+
+common::Json TuneJob::CostOf(double step_s) const {
+  common::Json cost = common::Json::object();
+  const double steps = common::kGiga / tokens_;  // of a billion tokens
+  const int gpus = testbed_.machine.gpus();
+  if (const double usd = testbed_.valuation.CostOf(step_s, gpus); usd > 0.0) {
+    cost["usd_per_step"] = usd;
+    cost["usd_per_billion_tokens"] = steps * usd;
+  }
+  if (const double power_w = testbed_.gpu_power_w; power_w > 0.0) {
+    const double joule = step_s * gpus * power_w;
+    cost["joule_per_step"] = joule;
+    cost["kwh_per_billion_tokens"] = steps * joule / kJoulePerKwh;
+  }
+  return cost;
+}
+
+std::string TuneJob::SpeedText(double step_s) const {
+  std::string text = fmt::format("{:.4g} s a step, {} tokens/s", step_s,
+                                 common::Thousands(tokens_ / step_s));
+  const common::Json cost = CostOf(step_s);
+  for (const auto& [unit, step, unit_of_tokens, tokens] :
+       {std::array{"USD", "usd_per_step", "USD", "usd_per_billion_tokens"},
+        std::array{"J", "joule_per_step", "kWh", "kwh_per_billion_tokens"}}) {
+    if (cost.contains(step)) {
+      text += fmt::format(", {:.3g} {} a step, {} {} per billion tokens",
+                          cost[step].get<double>(), unit,
+                          common::Thousands(cost[tokens].get<double>()),
+                          unit_of_tokens);
+    }
+  }
+  return text;
+}
+
+std::string TuneJob::Text(const trials::ParallelConfig& config) const {
+  return trials::ToString(config, testbed_.space->knobs());
+}
+
+std::string TuneJob::Describe(const trials::Measurement& measurement) const {
+  std::string text;
+  const double step_s =
+      1.0 / trials::EstimateThroughput(measurement.step_times_s).steps_per_s;
+  if (std::isfinite(step_s)) {
+    text = SpeedText(step_s);
+  }
+  if (measurement.peak_memory_bytes) {
+    text += fmt::format("{}{:.2f} GB", text.empty() ? "" : ", ",
+                        *measurement.peak_memory_bytes / common::kGiga);
+  }
+  if (measurement.outcome == trials::Outcome::kTerminatedEarly) {
+    return text + fmt::format(", slower: stopped after {} steps",
+                              measurement.step_times_s.size());
+  }
+  if (measurement.outcome == trials::Outcome::kCompleted) {
+    return text;
+  }
+  std::string outcome(ToString(measurement.outcome));
+  std::ranges::replace(outcome, '_', ' ');
+  return fmt::format("{}: {}", outcome, measurement.message);
+}
+
+fs::path TuneJob::LogOf(const trials::ParallelConfig& config) const {
+  return harness::NewestLog(folder_ / harness::kChecksFolder, Text(config));
+}
+
+void ShowStatus(const std::string& text) {
+  static const bool terminal = ::isatty(STDOUT_FILENO) != 0;
+  if (terminal) {
+    common::WriteControl(stdout, "\r\x1b[K");
+    fmt::print("{}", text);
+    std::fflush(stdout);
+  }
+}
+
+trials::TrialRequest WithStatus(trials::TrialRequest request,
+                                const std::string& what) {
+  ShowStatus(what + ": starts");
+  request.on_step = [what, steps = request.max_steps, step = 0,
+                     inner =
+                         std::move(request.on_step)](double time_s) mutable {
+    ShowStatus(fmt::format("{}: step {} of {}", what, ++step, steps));
+    return !inner || inner(time_s);
+  };
+  return request;
+}
+
+std::string Count(std::size_t number, const std::string& what) {
+  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
+}
+
+fs::path TuneFolder(const fs::path& manifest, const std::string& name) {
+  const fs::path beside =
+      fs::absolute(manifest).lexically_normal().parent_path();
+  return beside.filename() == kResults ? beside / name
+                                       : beside / kResults / name;
+}
+
+}  // namespace jobs

@@ -1,0 +1,138 @@
+// A training job that is tuned: its search, its records and its runs.
+
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/json.h"
+#include "harness/manifest/manifest.h"
+#include "harness/run_matrix.h"
+#include "harness/slurm/trial_jobs.h"
+#include "harness/testbeds/testbeds.h"
+#include "trials/measurement.h"
+#include "trials/parallel_config.h"
+#include "trials/record.h"
+#include "trials/trial_runner.h"
+
+namespace jobs {
+
+class TuneJob;
+
+// Makes a runner whose trials are jobs of Slurm: those of the search, or one
+// outside of it.
+using MakeTrialJobs = std::function<std::unique_ptr<trials::TrialRunner>(
+    const TuneJob& job, const std::optional<harness::TrialCheck>& check)>;
+
+class TuneJob {
+ public:
+  TuneJob(const TuneJob&) = delete;
+  // `trial_jobs`: empty if trials run in this process.
+  // Errors: throws InputError for a manifest that is not of one search with a
+  // program.
+  explicit TuneJob(const std::filesystem::path& manifest,
+                   MakeTrialJobs trial_jobs = {});
+
+  // A line about where trials run; "" on this machine.
+  // Errors: as DescribeNodes.
+  [[nodiscard]] std::string Nodes() const;
+  // A runner of the trials of the search in jobs; null if they run here.
+  [[nodiscard]] std::unique_ptr<trials::TrialRunner> RemoteRunner() const;
+
+  [[nodiscard]] const harness::Manifest& manifest() const { return manifest_; }
+  [[nodiscard]] const harness::RunSpec& run() const { return run_; }
+  [[nodiscard]] const harness::Testbed& testbed() const { return testbed_; }
+  // Of the manifest, with that of the job.
+  [[nodiscard]] const harness::Testbeds& testbeds() const { return testbeds_; }
+  // The folder of the results, and that of the search in it.
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+  [[nodiscard]] const std::filesystem::path& run_folder() const {
+    return run_folder_;
+  }
+  [[nodiscard]] int batch_size() const;
+  [[nodiscard]] double tokens_per_step() const { return tokens_; }
+
+  // The trials on record, whose configurations have the values of the user's
+  // own parameters.
+  [[nodiscard]] std::vector<trials::Trial> Recorded() const;
+
+  // The configuration with which the job is compared: the user's own.
+  [[nodiscard]] std::optional<trials::ParallelConfig> Present() const;
+
+  // The same, or where it is not known the plainest data parallelism.
+  [[nodiscard]] trials::ParallelConfig First() const;
+
+  // Runs the job with a configuration, or as it is, outside of the search, with
+  // a status that begins with `what`.
+  // Errors: throws trials::TrialInterrupted after a stop signal and when nodes
+  // are lost, and prints why.
+  [[nodiscard]] trials::Measurement Measure(
+      const std::optional<trials::ParallelConfig>& config, int steps,
+      const std::string& what, int round = 0);
+  // A stop signal, or a measurement that threw TrialInterrupted.
+  [[nodiscard]] bool interrupted() const;
+
+  // A trial of a configuration.
+  [[nodiscard]] trials::TrialRequest RequestOf(
+      const trials::ParallelConfig& config) const;
+
+  [[nodiscard]] std::string Text(const trials::ParallelConfig& config) const;
+
+  // One line about a measurement: "0.412 s a step, 39,768 tokens/s, 3.10 GB",
+  // "out of memory: ...".
+  [[nodiscard]] std::string Describe(
+      const trials::Measurement& measurement) const;
+
+  // "0.412 s a step, 39,768 tokens/s", and what they cost where the manifest
+  // has the price or the power of a GPU.
+  [[nodiscard]] std::string SpeedText(double step_s) const;
+  // What the manifest has a price or a power for: usd_per_step and
+  // usd_per_billion_tokens, joule_per_step and kwh_per_billion_tokens.
+  [[nodiscard]] common::Json CostOf(double step_s) const;
+
+  // The log of a configuration outside of the search.
+  [[nodiscard]] std::filesystem::path LogOf(
+      const trials::ParallelConfig& config) const;
+
+ private:
+  harness::Manifest manifest_;
+  std::filesystem::path folder_;
+  harness::RunSpec run_;
+  std::filesystem::path run_folder_;
+  harness::Testbeds testbeds_;
+  harness::Testbed& testbed_;
+  MakeTrialJobs trial_jobs_;
+  double tokens_ = 0.0;
+  bool interrupted_ = false;
+};
+
+// `clients`: a client of `oppa serve` may run the trials.
+// Errors: throws InputError for a manifest that is not of one search with a
+// program.
+[[nodiscard]] harness::Manifest ReadSearch(
+    const std::filesystem::path& path,
+    const harness::ManifestOverrides& overrides = {}, bool clients = false);
+
+// Of the minutes that a user gives: the rest is for repeated measurements.
+inline constexpr double kSearchShare = 2.0 / 3.0;
+
+// On a terminal, replaces the line that is being written; "" ends it.
+void ShowStatus(const std::string& text);
+// The request with a status that counts its steps.
+[[nodiscard]] trials::TrialRequest WithStatus(trials::TrialRequest request,
+                                              const std::string& what);
+
+// "1 configuration", "24 configurations"
+[[nodiscard]] std::string Count(std::size_t number, const std::string& what);
+
+// The folder of the results of a manifest: oppa-results/NAME next to it, or
+// NAME next to it where the manifest is in a folder oppa-results. It does not
+// depend on the working directory.
+[[nodiscard]] std::filesystem::path TuneFolder(
+    const std::filesystem::path& manifest, const std::string& name);
+
+}  // namespace jobs

@@ -1,0 +1,178 @@
+#include "harness/check.h"
+
+#include <filesystem>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "harness/records/journal.h"
+#include "tests/fakes/temporary_folder.h"
+#include "trials/record.h"
+
+namespace harness::check_test {
+
+namespace fs = std::filesystem;
+using fakes::ReadFile;
+using fakes::WriteFile;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class CheckTest : public testing::Test {
+ protected:
+  // Runs of three trials with two steps each; the third is not finished.
+  CheckTest() {
+    for (int repeat = 1; repeat <= 3; ++repeat) {
+      trials::RunInfo info{.method = "oppa", .repeat = repeat};
+      {
+        fs::create_directories(Folder(repeat));
+        Journal journal(Folder(repeat));
+        for (int number = 1; number <= 3; ++number) {
+          trials::Trial trial =
+              trials::MakeTrial(number, trials::ParallelConfig{.dp = 2},
+                                {.step_times_s = {0.5, 0.25 * repeat}});
+          trial.number = number;
+          journal.Commit(trial, {number, 0.1, 0.1}, {});
+        }
+      }
+      info.finished = repeat < 3;
+      if (info.finished) {
+        info.files = trials::SealFiles(Folder(repeat));
+      }
+      Write(Folder(repeat), info);
+    }
+  }
+
+  [[nodiscard]] fs::path Folder(int repeat) const {
+    return trials::RunFolder(results_.path() / "m", "", "oppa", repeat);
+  }
+  [[nodiscard]] CheckSummary Check() const {
+    return CheckRecordsBelow(results_.path());
+  }
+  void Cut(const fs::path& file) {
+    const std::string text = ReadFile(file);
+    WriteFile(file, text.substr(0, text.rfind('\n', text.size() - 2) + 1));
+  }
+
+  fakes::TemporaryFolder results_;
+};
+
+TEST_F(CheckTest, WholeRunsAreCounted) {
+  const CheckSummary summary = Check();
+  EXPECT_EQ(summary.finished, 2);
+  EXPECT_EQ(summary.unfinished, 1);
+  EXPECT_EQ(summary.unsealed, 0);
+  EXPECT_THAT(summary.damage, IsEmpty());
+  EXPECT_THAT(summary.notes, IsEmpty());
+}
+
+TEST_F(CheckTest, EveryDamagedRunIsNamed) {
+  Cut(Folder(1) / "trials.csv");
+  fs::remove(Folder(2) / "steps.csv");
+  fs::remove(Folder(3) / "steps.csv");
+  EXPECT_THAT(Check().damage,
+              ElementsAre(HasSubstr("1/trials.csv: 2 rows; the finished"),
+                          HasSubstr("2/steps.csv: missing"),
+                          HasSubstr("3/steps.csv: 0 of the 2 steps")));
+}
+
+// Whoever writes a file also writes its check value; a damaged file has
+// another.
+TEST_F(CheckTest, EditsOfJsonAndFilesThatAreGoneAreFound) {
+  const fs::path experiment = results_.path() / "m";
+  Write(experiment, trials::ProblemInfo{.optimum_steps_per_s = 2.5});
+  trials::ExperimentInfo info{.methods = {{"oppa", "OPPA"}}, .repeats = 4};
+  info.problems = {""};
+  Write(experiment, info);
+  EXPECT_THAT(Check().damage, IsEmpty());
+  EXPECT_THAT(Check().notes,
+              ElementsAre(HasSubstr("1 of its runs have no records: oppa/4")));
+  const auto edit = [](const fs::path& file, const std::string& from,
+                       const std::string& to) {
+    std::string text = ReadFile(file);
+    WriteFile(file, text.replace(text.find(from), from.size(), to));
+  };
+  edit(experiment / "problem.json", "2.5", "5.0");
+  edit(experiment / "experiment.json", ": 4", ": 0");
+  edit(Folder(1) / "run.json", "\"seed\": 0", "\"seed\": 7");
+  edit(Folder(2) / "run.json", "\"files\"", "\"gone\"");
+  fs::remove(Folder(3) / "run.json");
+  EXPECT_THAT(
+      Check().damage,
+      ElementsAre(HasSubstr("experiment.json: it does not match its check"),
+                  HasSubstr("1/run.json: it does not match"),
+                  HasSubstr("2/run.json: it does not match"),
+                  HasSubstr("3/run.json: missing"),
+                  HasSubstr("problem.json: it does not match")));
+}
+
+TEST_F(CheckTest, AFolderInThePlaceOfAFileIsDamage) {
+  const fs::path file = Folder(2) / "run.json";
+  fs::remove(file);
+  fs::create_directory(file);
+  EXPECT_THAT(Check().damage,
+              ElementsAre(HasSubstr("run.json: is a directory")));
+}
+
+TEST_F(CheckTest, AFolderThatCannotBeListedDoesNotHideOthers) {
+  if (::geteuid() == 0) {
+    GTEST_SKIP() << "root lists every folder";
+  }
+  fs::permissions(Folder(1), fs::perms::none);
+  Cut(Folder(2) / "trials.csv");
+  const auto damage = Check().damage;
+  fs::permissions(Folder(1), fs::perms::owner_all);
+  EXPECT_THAT(damage, ElementsAre(HasSubstr("oppa/1: cannot be listed"),
+                                  HasSubstr("2/trials.csv")));
+}
+
+TEST_F(CheckTest, AnUncommittedTrialIsANoteAndStays) {
+  Cut(Folder(3) / "trials.csv");
+  const std::string steps = ReadFile(Folder(3) / "steps.csv");
+  const CheckSummary summary = Check();
+  EXPECT_THAT(summary.damage, IsEmpty());
+  EXPECT_THAT(summary.notes,
+              ElementsAre(HasSubstr("steps.csv: dropped 2 rows"),
+                          HasSubstr("thinking.csv: dropped 1 rows")));
+  EXPECT_EQ(ReadFile(Folder(3) / "steps.csv"), steps);
+}
+
+TEST_F(CheckTest, AJsonFileThatIsCutIsNamed) {
+  const std::string text = ReadFile(Folder(2) / "run.json");
+  WriteFile(Folder(2) / "run.json", text.substr(0, text.size() / 2));
+  WriteFile(results_.path() / "m/problem.json", "{");
+  EXPECT_THAT(Check().damage,
+              ElementsAre(HasSubstr("2/run.json"), HasSubstr("problem.json")));
+}
+
+// `null` is valid JSON.
+TEST_F(CheckTest, ASubmissionThatIsNotAnObjectIsNamed) {
+  const fs::path submission = results_.path() / "m/.slurm/token";
+  fs::create_directories(submission);
+  for (const std::string text : {"null", "[]", "3"}) {
+    WriteFile(submission / "submission.json", text);
+    EXPECT_THAT(
+        Check().damage,
+        ElementsAre(HasSubstr("token/submission.json: must be an object, not")))
+        << text;
+  }
+  WriteFile(submission / "submission.json", "{}");
+  EXPECT_THAT(Check().damage,
+              ElementsAre(HasSubstr(
+                  "token/submission.json: key 'experiment' not found")));
+  fs::remove(submission / "submission.json");
+  WriteFile(submission / "tasks.jsonl", "null\n");
+  EXPECT_THAT(
+      Check().damage,
+      ElementsAre(HasSubstr("token/tasks.jsonl: must be an object, not null")));
+}
+
+TEST_F(CheckTest, AMissingFolderIsAnError) {
+  EXPECT_THROW((void)CheckRecordsBelow(results_.path() / "none"),
+               common::InputError);
+}
+
+}  // namespace harness::check_test

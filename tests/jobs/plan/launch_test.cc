@@ -1,0 +1,176 @@
+#include "jobs/plan/launch.h"
+
+#include <filesystem>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/files.h"
+#include "tests/fakes/error_of.h"
+#include "tests/fakes/temporary_folder.h"
+#include "tests/jobs/job_fixture.h"
+
+namespace jobs::launch_test {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+namespace fs = std::filesystem;
+
+Job LlamaOfItsFile(const std::string& framework) {
+  Job job = LlamaJob(framework);
+  job.config_json = Llama8b();
+  return job;
+}
+
+constexpr trials::ParallelConfig kZero3 = {
+    .dp = 16, .zero_stage = 3, .microbatches = 16};
+
+TEST(Launch, MegatronGetsThePlanTheModelAndARendezvous) {
+  const std::string text =
+      LaunchText(LlamaOfItsFile("megatron-lm"), {.dp = 4,
+                                                 .tp = 2,
+                                                 .pp = 2,
+                                                 .zero_stage = 1,
+                                                 .microbatches = 32,
+                                                 .grad_checkpoint = 1,
+                                                 .sp = 2});
+  EXPECT_THAT(text, AllOf(HasSubstr("torchrun --nnodes=2"),
+                          HasSubstr("\"--rdzv-endpoint=$HEAD_NODE:29500\""),
+                          HasSubstr("--nproc-per-node=8"),
+                          HasSubstr("--tensor-model-parallel-size 2"),
+                          HasSubstr("--pipeline-model-parallel-size 2"),
+                          HasSubstr("--micro-batch-size 2"),
+                          HasSubstr("--use-distributed-optimizer"),
+                          HasSubstr("--sequence-parallel"),
+                          HasSubstr("--recompute-granularity full")));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("--num-layers 32"), HasSubstr("--bf16"),
+                    HasSubstr("--num-query-groups 8"), HasSubstr("--swiglu"),
+                    HasSubstr("--norm-epsilon 0.00001"),
+                    HasSubstr("--untie-embeddings-and-output-weights"),
+                    HasSubstr("--mock-data"), Not(HasSubstr("--fp8")),
+                    Not(HasSubstr("--num-experts"))));
+}
+
+TEST(Launch, PrecisionIsThatOfThePlan) {
+  Job job = LlamaOfItsFile("megatron-lm");
+  job.workload.precision = trials::Precision::kFp8;
+  EXPECT_THAT(LaunchText(job, kZero3),
+              AllOf(HasSubstr("--bf16"), HasSubstr("--fp8-format hybrid")));
+  job.workload.precision = trials::Precision::kFp32;
+  EXPECT_THAT(LaunchText(job, kZero3),
+              AllOf(Not(HasSubstr("--bf16")), Not(HasSubstr("--fp8"))));
+}
+
+TEST(Launch, TorchtitanTrainsThatModelOrSaysThatItHasNone) {
+  Job job = LlamaOfItsFile("torchtitan");
+  EXPECT_THAT(
+      LaunchText(job, kZero3),
+      AllOf(HasSubstr("--config llama3_8b"), HasSubstr("--compile.enable"),
+            HasSubstr(" activation-checkpoint:none\n"),
+            Not(HasSubstr("has no configuration")),
+            Not(HasSubstr("disable_cuda_graphs"))));
+  EXPECT_THAT(LaunchText(job, {.dp = 4, .pp = 4, .microbatches = 16}),
+              HasSubstr("--training.disable_cuda_graphs"));
+  job.workload.model.layers = 40;
+  EXPECT_THAT(
+      LaunchText(job, kZero3),
+      AllOf(HasSubstr("no command (torchtitan"),
+            HasSubstr("has no configuration"), Not(HasSubstr("torchrun"))));
+  EXPECT_EQ(LaunchJson(job, kZero3)["command"], "");
+  const fakes::TemporaryFolder folder;
+  EXPECT_THROW((void)WriteLaunch(job, kZero3, {.path = folder.path()}),
+               common::InputError);
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+TEST(Launch, FilesAreComplete) {
+  EXPECT_THAT(LaunchText(LlamaOfItsFile("deepspeed"), kZero3),
+              AllOf(HasSubstr("ds_config.json with these keys:"),
+                    HasSubstr("\"gradient_accumulation_steps\": 16"),
+                    HasSubstr("\"train_micro_batch_size_per_gpu\": 1"),
+                    HasSubstr("\"stage\": 3"), HasSubstr("\"AdamW\"")));
+  EXPECT_THAT(
+      LaunchText(LlamaOfItsFile("nanotron"),
+                 {.dp = 8, .tp = 2, .microbatches = 32, .sp = 2}),
+      AllOf(HasSubstr("  tp: 2\n"), HasSubstr("    num_hidden_layers: 32\n"),
+            HasSubstr("lr_decay_style: cosine")));
+}
+
+TEST(Launch, AProgramIsWrittenBesideItsFile) {
+  const fakes::TemporaryFolder folder;
+  const Job job = LlamaOfItsFile("deepspeed");
+  (void)WriteLaunch(job, kZero3, {.path = folder.path()});
+  const fs::path program = folder.path() / "train_deepspeed.py";
+  EXPECT_THAT(common::ReadFile(program), HasSubstr("deepspeed.initialize"));
+  EXPECT_THAT(common::ReadFile(folder.path() / "launch.sh"),
+              HasSubstr(program.string()));
+}
+
+TEST(Launch, AFrameworkWithoutAnAdapterHasNoCommand) {
+  EXPECT_EQ(LaunchText(LlamaJob("colossalai"), {.dp = 16}), "");
+  EXPECT_EQ(LaunchJson(LlamaJob("colossalai"), {.dp = 16})["command"], "");
+}
+
+TEST(Launch, AVariableWithASpaceIsAnAssignmentForAShell) {
+  const fakes::TemporaryFolder folder;
+  const fs::path file = folder.path() / "mine.toml";
+  common::StoreFile(file,
+                    "title = \"mine\"\ncommand = [\"train\"]\n"
+                    "settings = [{variable = \"N\", text = \"a b\"}]\n");
+  Job job = LlamaJob();
+  job.framework.adapter = trials::Adapter::Read(file);
+  EXPECT_THAT(LaunchText(job, kZero3), HasSubstr(": N='a b' train"));
+}
+
+TEST(WriteLaunch, WritesAScriptAndItsFilesAndReplacesOnlyWithForce) {
+  const fakes::TemporaryFolder folder;
+  const Job job = LlamaOfItsFile("nanotron");
+  LaunchFolder write{folder.path() / "new"};
+  const fs::path config = write.path / "config.yaml";
+  const std::string text = WriteLaunch(job, kZero3, write);
+  EXPECT_THAT(text, AllOf(HasSubstr("launch.sh"), HasSubstr("config.yaml")));
+  const std::string script = common::ReadFile(write.path / "launch.sh");
+  EXPECT_THAT(script, AllOf(HasSubstr(config.string()), HasSubstr("--nnodes=2"),
+                            HasSubstr("HEAD_NODE:?")));
+  EXPECT_EQ(WriteLaunch(job, kZero3, write), text);
+  common::StoreFile(config, "mine\n");
+  EXPECT_THROW((void)WriteLaunch(job, kZero3, write), common::InputError);
+  EXPECT_EQ(common::ReadFile(config), "mine\n");
+  write.force = true;
+  EXPECT_EQ(WriteLaunch(job, kZero3, write), text);
+  EXPECT_NE(common::ReadFile(config), "mine\n");
+}
+
+TEST(WriteLaunch, ABatchScriptAsksForTheNodesOfThePlan) {
+  const fakes::TemporaryFolder folder;
+  (void)WriteLaunch(LlamaOfItsFile("megatron-lm"), kZero3,
+                    {.path = folder.path(), .slurm = true});
+  EXPECT_THAT(common::ReadFile(folder.path() / "job.sbatch"),
+              AllOf(HasSubstr("#SBATCH --nodes=2\n"),
+                    HasSubstr("#SBATCH --gpus-per-node=8\n"),
+                    HasSubstr("export HEAD_NODE="), HasSubstr("\nsrun ")));
+}
+
+TEST(FindFramework, TakesNaturalNames) {
+  EXPECT_EQ(FindFramework("megatron").name, "megatron-core");
+  EXPECT_EQ(FindFramework("accelerate").adapter->name(), "accelerate-fsdp");
+}
+
+TEST(FindMachine, TakesWhatNvidiaSmiPrintsAndSaysThatTpusAreNotSupported) {
+  EXPECT_EQ(FindMachine({.gpu = "NVIDIA H100 80GB HBM3"}).gpu.name,
+            FindMachine({.gpu = "h100"}).gpu.name);
+  EXPECT_EQ(FindMachine({.gpu = "NVIDIA GeForce RTX 5090"}).gpu.name,
+            FindMachine({.gpu = "5090"}).gpu.name);
+  for (const char* gpu : {"gb200", "b300", "h800", "h20", "a800", "mi325x",
+                          "mi355x", "l4", "a10", "rtx-5090"}) {
+    EXPECT_FALSE(FindMachine({.gpu = gpu}).gpu.name.empty()) << gpu;
+  }
+  EXPECT_THAT(fakes::ErrorOf([&] { return FindMachine({.gpu = "tpu-v5e"}); }),
+              HasSubstr("TPUs are not supported"));
+}
+
+}  // namespace jobs::launch_test

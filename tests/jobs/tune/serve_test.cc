@@ -1,0 +1,126 @@
+// Searches that a client drives. python/tests has more, with whole searches.
+
+#include "jobs/tune/serve.h"
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/json.h"
+#include "tests/fakes/experiment_folder.h"
+
+namespace jobs::serve_test {
+
+using common::Json;
+using testing::HasSubstr;
+
+class ServeTest : public testing::Test {
+ protected:
+  // The answers to requests, the first line included.
+  std::vector<Json> Answers(const std::string& requests,
+                            const std::string& budget = "") {
+    fakes::WriteFile(folder_.path() / "m.toml",
+                     std::string(fakes::kWorkload) +
+                         std::string(fakes::kCluster) +
+                         "[backend]\ntype = \"client\"\n[experiment]\nmethods "
+                         "= [\"random\"]\n[space]\nrule_sets = "
+                         "[\"colossalai\"]\n[budget]\ntrials = 3\nq_max = 2\n" +
+                         budget);
+    std::istringstream in(requests);
+    std::ostringstream out;
+    EXPECT_EQ(Serve({.manifest = folder_.path() / "m.toml"}, in, out), 0);
+    std::vector<Json> answers;
+    std::istringstream lines(out.str());
+    for (std::string line; std::getline(lines, line);) {
+      answers.push_back(common::ParseJson(line, "answer"));
+    }
+    return answers;
+  }
+
+  fakes::ExperimentFolder folder_;
+};
+
+constexpr const char* kAsk = "{\"op\": \"ask\"}\n";
+
+TEST_F(ServeTest, ATrialThatWasNotToldIsAskedAgain) {
+  const Json first = Answers(kAsk)[1];
+  const std::vector<Json> answers = Answers(
+      std::string(kAsk) +
+      R"({"op": "tell", "trial": 1, "outcome": "completed", "step_times_s": [2, 1]}
+{"op": "best"}
+)");
+  EXPECT_EQ(answers[0]["trials"], 0);
+  EXPECT_EQ(answers[1]["trial"]["config"], first["trial"]["config"]);
+  EXPECT_EQ(answers[3]["trial"]["step_time_s"], 1.0);
+  EXPECT_EQ(Answers(kAsk)[1]["trial"]["number"], 2);
+}
+
+TEST_F(ServeTest, AWrongRequestChangesNothing) {
+  const std::string tell = R"({"op": "tell", "trial": 1, "outcome": )";
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"no JSON", "JSON"},
+      {R"({"op": "aks"})", "did you mean 'ask'"},
+      {kAsk, "one trial runs at a time"},
+      {R"({"op": "report", "trial": 1, "step_time_s": -1})", "step_time_s"},
+      {R"({"op": "report", "trial": 7, "step_time_s": 1})", "trial"},
+      {R"({"op": "report", "trial": true, "step_time_s": 1})", "integer"},
+      {R"({"op": "report", "trial": 1.5, "step_time_s": 1})", "integer"},
+      {R"({"op": "plan", "count": 1e300})", "integer"},
+      {tell + R"("fine"})", "outcome"},
+      {tell + R"("completed"})", "2 step_times_s, not 0"},
+      {tell + R"("completed", "step_times_s": [1, 0]})", "step_time_s"},
+      {tell + R"("failed", "peak_memory_bytes": -1})", "peak_memory_bytes"}};
+  std::string requests = kAsk;
+  for (const auto& [request, message] : wrong) {
+    requests += request + (request.ends_with('\n') ? "" : "\n");
+  }
+  const std::vector<Json> answers =
+      Answers(requests + R"({"op": "trials"})" + "\n");
+  for (std::size_t i = 0; i < wrong.size(); ++i) {
+    EXPECT_THAT(answers[i + 2].value("error", ""), HasSubstr(wrong[i].second));
+  }
+  EXPECT_TRUE(answers.back()["trials"].empty());
+}
+
+TEST_F(ServeTest, SeveralTrialsAreAskedBeforeOneIsTold) {
+  const auto tell = [](int trial, int step_s) {
+    return fmt::format(
+        R"({{"op": "tell", "trial": {}, "outcome": "completed", )"
+        R"("step_times_s": [9, {}]}})"
+        "\n",
+        trial, step_s);
+  };
+  const std::string asks = std::string(kAsk) + kAsk + kAsk;
+  const std::vector<Json> answers =
+      Answers(asks + tell(3, 1) + tell(2, 3), "in_flight = 2\n");
+  EXPECT_EQ(answers[2]["trial"]["number"], 2);
+  EXPECT_THAT(answers[3].value("error", ""), HasSubstr("in_flight"));
+  EXPECT_EQ(answers[4]["error"], "trial 3 is not running");
+  EXPECT_EQ(answers[5]["trial"]["number"], 2);
+  EXPECT_EQ(answers[5]["trial"]["step_time_s"], 3.0);
+  // The process ended: trial 1 runs again, and trial 3 is the last.
+  const std::vector<Json> rest =
+      Answers(std::string(kAsk) + kAsk + tell(3, 2) + tell(1, 1) + kAsk +
+                  R"({"op": "best"})" + "\n",
+              "in_flight = 2\n");
+  EXPECT_EQ(rest[1]["trial"], answers[1]["trial"]);
+  EXPECT_EQ(rest[2]["trial"]["number"], 3);
+  EXPECT_EQ(rest[3]["trial"]["number"], 3);
+  EXPECT_EQ(rest[4]["ended"], "trial budget");
+  EXPECT_EQ(rest[5]["trial"], nullptr);
+  EXPECT_EQ(rest[6]["trial"]["number"], 1);
+}
+
+TEST_F(ServeTest, ALongMessageIsCut) {
+  const std::vector<Json> answers = Answers(
+      std::string(kAsk) +
+      R"({"op": "tell", "trial": 1, "outcome": "failed", "message": ")" +
+      std::string(100000, 'x') + "\"}\n{\"op\": \"trials\"}\n");
+  EXPECT_LT(answers.back().dump().size(), 5000U);
+}
+
+}  // namespace jobs::serve_test

@@ -1,0 +1,445 @@
+#include "trials/adapters/adapter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <map>
+#include <stdexcept>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/fields.h"
+#include "common/files.h"
+#include "common/process.h"
+#include "common/ranges.h"
+#include "common/text.h"
+#include "trials/adapters/command_words.h"
+#include "trials/adapters/placeholders.h"
+#include "trials/config_file.h"
+#include "trials/data_folder.h"
+#include "trials/plan.h"
+
+namespace trials {
+namespace {
+
+namespace fs = std::filesystem;
+using common::InputError;
+using common::TomlTable;
+
+constexpr const char* kFolder = "adapters";
+// A text that is replaced by that of the stages' layers.
+constexpr const char* kLayout = "{layout}";
+
+std::optional<Rule> ReadRule(const TomlTable& row, std::string_view key) {
+  if (!row.Has(key)) {
+    return std::nullopt;
+  }
+  return Rule::Parse(row.RequireText(key), "adapter", row.Where(key));
+}
+
+AdapterSetting ReadSetting(const TomlTable& row) {
+  AdapterSetting setting;
+  const std::pair<const char*, AdapterSetting::Kind> kinds[] = {
+      {"flag", AdapterSetting::Kind::kFlag},
+      {"key", AdapterSetting::Kind::kKey},
+      {"variable", AdapterSetting::Kind::kVariable},
+      {"note", AdapterSetting::Kind::kNote},
+      {"refusal", AdapterSetting::Kind::kRefusal}};
+  int names = 0;
+  for (const auto& [key, kind] : kinds) {
+    if (row.Has(key)) {
+      setting.kind = kind;
+      setting.name = row.RequireString(key);
+      ++names;
+    }
+  }
+  if (names != 1 || setting.name.empty()) {
+    throw InputError(fmt::format(
+        "{}: a setting has one of flag, key, variable, note and refusal",
+        row.Where()));
+  }
+  setting.when = ReadRule(row, "when");
+  setting.without = row.GetString("without", "");
+  setting.integer = ReadRule(row, "value");
+  setting.boolean = ReadRule(row, "bool");
+  setting.text = row.GetString("text", "");
+  const int values = static_cast<int>(setting.integer.has_value()) +
+                     static_cast<int>(setting.boolean.has_value()) +
+                     static_cast<int>(row.Has("text"));
+  setting.has_value = values == 1;
+  const bool is_sentence = setting.kind == AdapterSetting::Kind::kNote ||
+                           setting.kind == AdapterSetting::Kind::kRefusal;
+  if (values > (is_sentence ? 0 : 1) ||
+      (values == 0 && setting.kind != AdapterSetting::Kind::kFlag &&
+       !is_sentence)) {
+    throw InputError(
+        fmt::format("{}: '{}' has one of value, bool and text; only a flag may "
+                    "have none, and a sentence has none",
+                    row.Where(), setting.name));
+  }
+  setting.otherwise = row.Has("default") ? row.RequireText("default") : "";
+  setting.trial = row.GetBool("trial", false);
+  setting.launch = row.GetBool("launch", is_sentence);
+  setting.types = row.GetStrings("types");
+  setting.file_only = row.GetBool("file_only", false);
+  row.RejectUnknownKeys();
+  return setting;
+}
+
+std::string ToText(double value) {
+  if (std::abs(value - std::round(value)) > 1e-9 || std::abs(value) > 1e15) {
+    throw std::invalid_argument(
+        fmt::format("{} is not an integer", common::ExactText(value)));
+  }
+  return fmt::format("{:.0f}", std::round(value));
+}
+
+// The first word that names a file of the format.
+template <typename Words>
+auto FindFileWord(Words& words, ConfigFormat format) {
+  return std::ranges::find_if(words, [format](const std::string& word) {
+    const std::string extension = fs::path(word).extension();
+    return !word.starts_with('-') &&
+           (extension == fmt::format(".{}", common::ToString(format)) ||
+            (format == ConfigFormat::kYaml && extension == ".yml"));
+  });
+}
+
+// The variables of expressions, with the numbers of the config.json on which no
+// cost depends.
+Rule::Context ContextOf(const AdapterJob& job) {
+  Rule::Context context = RuleContext(job.workload, job.cluster.gpus());
+  if (job.config_json.empty()) {
+    return context;
+  }
+  const ConfigFile file(job.config_json);
+  // Version 5 of the library has the numbers of positions in one object.
+  const auto rope = [&](const char* key, double otherwise) {
+    return file.NumberIn("rope_parameters", key, otherwise);
+  };
+  context["rope_theta"] =
+      rope("rope_theta", file.Number("rope_theta", context["rope_theta"]));
+  context["rope_scaling"] =
+      rope("factor", file.NumberIn("rope_scaling", "factor", 1.0));
+  context["norm_epsilon"] =
+      file.Number("rms_norm_eps",
+                  file.Number("layer_norm_epsilon", context["norm_epsilon"]));
+  return context;
+}
+
+// Without an exponent, which YAML 1.1 reads as text.
+std::string Decimal(double value) {
+  std::string text = fmt::format("{:.12f}", value);
+  text.erase(text.find_last_not_of('0') + 1);
+  return text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
+}
+
+// Sets or removes the flag of a setting; a key without a file is a flag, too.
+void SetFlag(const AdapterSetting& setting,
+             const std::optional<ConfigValue>& value,
+             std::vector<std::string>& words) {
+  const std::string flag = setting.kind == AdapterSetting::Kind::kKey
+                               ? "--" + setting.name
+                               : setting.name;
+  if (value) {
+    SetFlagWord(words, flag, setting.has_value, value->text);
+  } else {
+    RemoveFlag(words, flag, setting.has_value);
+  }
+}
+
+}  // namespace
+
+Adapter Adapter::Read(const fs::path& file) {
+  const TomlTable table = TomlTable::ParseFile(file);
+  Adapter adapter;
+  adapter.name_ = file.stem().string();
+  adapter.file_ = file;
+  adapter.title_ = table.GetString("title", adapter.name_);
+  adapter.framework_ = table.GetString("framework", "");
+  adapter.checked_ = table.GetString("checked", "");
+  adapter.aliases_ = table.GetStrings("aliases");
+  adapter.command_ = table.GetStrings("command");
+  adapter.on_nodes_ = table.GetStrings("on_nodes");
+  if (table.Has("file")) {
+    const TomlTable config = table.RequireTable("file");
+    adapter.config_file_ = ConfigFile();
+    ConfigFile& found = *adapter.config_file_;
+    try {
+      common::FromText(config.RequireString("format"), found.format);
+    } catch (const std::invalid_argument& e) {
+      config.Fail("format", fmt::format("format: {}", e.what()));
+    }
+    found.options = config.GetStrings("option");
+    found.keys_as_flags = config.GetBool("keys_as_flags", false);
+    found.text = config.GetString("text", "");
+    config.RejectUnknownKeys();
+  }
+  if (table.Has("program")) {
+    const TomlTable program = table.RequireTable("program");
+    adapter.program_ = {program.RequireString("path"),
+                        program.RequireString("text"), true};
+    program.RejectUnknownKeys();
+  }
+  for (const TomlTable& row : table.GetTables("settings")) {
+    adapter.settings_.push_back(ReadSetting(row));
+    if (adapter.settings_.back().kind == AdapterSetting::Kind::kKey &&
+        !adapter.config_file_) {
+      row.Fail("key", "a key needs a table [file]");
+    }
+    const std::string& without = adapter.settings_.back().without;
+    if (!without.empty() &&
+        !common::Contains(adapter.settings_, without, &AdapterSetting::name)) {
+      row.Fail("without", fmt::format("no setting above is '{}'", without));
+    }
+  }
+  adapter.log_ = ReadLogPatterns(table.GetTable("log"));
+  adapter.space_ = table.GetTable("space");
+  (void)adapter.space_.Leaves();  // checked with the space that it is for
+  table.RejectUnknownKeys();
+  return adapter;
+}
+
+Adapter Adapter::Find(const std::string& name, const fs::path& from) {
+  for (const std::string& known : Names()) {
+    if (Adapter adapter = Read(FindDataFile(kFolder, known));
+        adapter.IsCalled(name)) {
+      return adapter;
+    }
+  }
+  return Read(FindDataFile(kFolder, name, from));
+}
+
+std::vector<std::string> Adapter::Names() { return DataFileNames(kFolder); }
+
+std::optional<Adapter::FoundFile> Adapter::FindFile(const AdapterJob& job,
+                                                    Purpose purpose) const {
+  if (!config_file_) {
+    return std::nullopt;
+  }
+  const bool required = purpose == Purpose::kTrial;
+  const auto named = NamedFile(job);
+  if (!named || named->empty()) {
+    if (required && !config_file_->keys_as_flags) {
+      throw InputError(fmt::format(
+          "the command line of {} has no {}, whose keys a trial sets", name_,
+          config_file_->options.empty()
+              ? fmt::format("FILE.{}", common::ToString(config_file_->format))
+              : config_file_->options[0] + " FILE"));
+    }
+    return std::nullopt;
+  }
+  FoundFile found{job.folder / *named, config_file_->text};
+  if (purpose == Purpose::kLaunch) {
+    return found;
+  }
+  found.text.clear();
+  std::error_code error;
+  if (required || fs::is_regular_file(found.path, error)) {
+    found.text = common::ReadFile(found.path);
+  }
+  return found;
+}
+
+bool Adapter::Applies(const AdapterSetting& setting, bool has_file) const {
+  return setting.kind != AdapterSetting::Kind::kKey || has_file ||
+         (config_file_->keys_as_flags && !setting.file_only);
+}
+
+std::optional<ConfigValue> Adapter::ValueOf(const AdapterSetting& setting,
+                                            const ParallelConfig& config,
+                                            const Rule::Context& context,
+                                            const Expand& expand) const {
+  if (setting.when && !setting.when->Matches(config, context)) {
+    return std::nullopt;
+  }
+  if (setting.boolean) {
+    return ConfigValue{
+        ConfigValue::Type::kBoolean,
+        setting.boolean->Matches(config, context) ? "true" : "false"};
+  }
+  if (setting.integer) {
+    try {
+      return ConfigValue{ConfigValue::Type::kNumber,
+                         ToText(setting.integer->Value(config, context))};
+    } catch (const InputError&) {
+      throw;
+    } catch (const std::invalid_argument& e) {
+      throw InputError(fmt::format("adapter {}: {} = \"{}\": {} for {}", name_,
+                                   setting.name, setting.integer->expression(),
+                                   e.what(), ToString(config)));
+    }
+  }
+  if (setting.text == kLayout) {  // as a number: a job may lack it
+    const double layers = context.find("layers")->second;
+    return ConfigValue{
+        ConfigValue::Type::kNumber,
+        LayoutText(DistributeLayers(static_cast<int>(layers),
+                                    config.pp * config.model_chunks))};
+  }
+  ConfigValue value{ConfigValue::Type::kString,
+                    expand ? expand(setting.text) : setting.text};
+  if (!value.text.empty() && std::ranges::all_of(value.text, [](char c) {
+        return c >= '0' && c <= '9';
+      })) {
+    value.type = ConfigValue::Type::kNumber;
+  }
+  return value;
+}
+
+std::vector<Adapter::SettingValue> Adapter::Values(
+    const AdapterJob& job, const std::optional<ParallelConfig>& config,
+    Purpose purpose, bool has_file, const Expand& expand) const {
+  const Rule::Context context = ContextOf(job);
+  std::vector<SettingValue> values;
+  for (const AdapterSetting& setting : settings_) {
+    const bool wanted = setting.trial    ? purpose == Purpose::kTrial
+                        : setting.launch ? purpose == Purpose::kLaunch
+                                         : config.has_value();
+    const bool needless =
+        !setting.without.empty() &&
+        std::ranges::any_of(values, [&setting](const SettingValue& each) {
+          return each.second && each.first->name == setting.without;
+        });
+    if (!wanted || needless || !Applies(setting, has_file) ||
+        (!setting.types.empty() &&
+         !common::Contains(setting.types, job.workload.model.type))) {
+      continue;
+    }
+    auto value =
+        ValueOf(setting, config.value_or(ParallelConfig()), context, expand);
+    const auto same = std::ranges::find_if(values, [&](const auto& each) {
+      return each.first->name == setting.name &&
+             each.first->kind == setting.kind;
+    });
+    if (same == values.end()) {
+      values.emplace_back(&setting, std::move(value));
+    } else if (!same->second) {
+      *same = {&setting, std::move(value)};
+    }
+  }
+  return values;
+}
+
+void Adapter::SetKey(const std::string& name,
+                     const std::optional<ConfigValue>& value,
+                     FoundFile& found) const {
+  try {
+    found.text =
+        value ? SetConfigKey(config_file_->format, found.text, name, *value)
+              : RemoveConfigKey(config_file_->format, found.text, name);
+  } catch (const std::invalid_argument& e) {
+    throw InputError(
+        fmt::format("{}: key {}: {}", found.path.string(), name, e.what()));
+  }
+}
+
+std::optional<std::string> Adapter::NamedFile(const AdapterJob& job) const {
+  for (const std::string& option : config_file_->options) {
+    if (auto value = FlagValue(job.words, option, true)) {
+      return value;
+    }
+  }
+  const auto word = FindFileWord(job.words, config_file_->format);
+  return config_file_->options.empty() && word != job.words.end()
+             ? std::optional(*word)
+             : std::nullopt;
+}
+
+void Adapter::SetPath(const fs::path& path,
+                      std::vector<std::string>& words) const {
+  if (config_file_->options.empty()) {
+    *FindFileWord(words, config_file_->format) = path.string();
+  }
+  for (const std::string& option : config_file_->options) {
+    if (FlagValue(words, option, true)) {
+      SetFlagWord(words, option, true, path.string());
+    }
+  }
+}
+
+RenderedJob Adapter::Render(const AdapterJob& job,
+                            const std::optional<ParallelConfig>& config,
+                            Purpose purpose, const fs::path& files,
+                            const Expand& expand) const {
+  RenderedJob rendered{job.words, {}, {}};
+  std::optional<FoundFile> found = FindFile(job, purpose);
+  for (const auto& [setting, value] :
+       Values(job, config, purpose, found.has_value(), expand)) {
+    if (setting->kind == AdapterSetting::Kind::kNote) {
+      if (value) {
+        rendered.notes.push_back(setting->name);
+      }
+    } else if (setting->kind == AdapterSetting::Kind::kRefusal) {
+      if (value && rendered.refusal.empty()) {
+        rendered.refusal = setting->name;
+      }
+    } else if (setting->kind == AdapterSetting::Kind::kVariable) {
+      if (value) {
+        rendered.environment.push_back(
+            fmt::format("{}={}", setting->name, value->text));
+      }
+    } else if (setting->kind == AdapterSetting::Kind::kKey && found) {
+      SetKey(setting->name, value, *found);
+    } else {
+      SetFlag(*setting, value, rendered.words);
+    }
+  }
+  if (found) {
+    const fs::path path = files / found->path.filename();
+    rendered.files.push_back({path, found->text});
+    SetPath(path, rendered.words);
+  }
+  return rendered;
+}
+
+RenderedJob Adapter::RenderUsual(AdapterJob job, const ParallelConfig& config,
+                                 const fs::path& files) const {
+  const fs::path program = files / program_.path;
+  std::map<std::string, std::string> texts = {
+      {"nodes", std::to_string(job.cluster.nodes)},
+      {"gpus", std::to_string(job.cluster.gpus())},
+      {"gpus_per_node", std::to_string(job.cluster.gpus_per_node)},
+      {"program", program.string()},
+      {"folder", files.empty() ? "." : files.string()},
+      {"config_json", job.config_json.empty()
+                          ? "config.json"
+                          : fs::absolute(job.config_json).string()}};
+  for (const auto& [name, value] : ContextOf(job)) {
+    texts.emplace(name, Decimal(value));
+  }
+  const Expand expand = [&texts](std::string_view text) {
+    return trials::Expand(text, texts);
+  };
+  job.words.clear();
+  for (const std::string& word : command_) {
+    if (word != "{on_nodes}") {
+      job.words.push_back(expand(word));
+    } else if (job.cluster.nodes > 1) {
+      std::ranges::transform(on_nodes_, std::back_inserter(job.words), expand);
+    }
+  }
+  RenderedJob rendered = Render(job, config, Purpose::kLaunch, files, expand);
+  if (job.config_json.empty() && rendered.refusal.empty() &&
+      std::ranges::find(settings_, "{config_json}", &AdapterSetting::text) !=
+          settings_.end()) {
+    rendered.refusal = "it reads a config.json: --model FILE";
+  }
+  if (!program_.path.empty()) {
+    rendered.files.push_back({program, program_.content, true});
+  }
+  return rendered;
+}
+
+std::string CommandLine(const RenderedJob& job) {
+  std::string line;
+  for (const std::string& variable : job.environment) {
+    const std::size_t value = variable.find('=') + 1;
+    line += variable.substr(0, value) +
+            common::ShellLine({variable.substr(value)}) + " ";
+  }
+  return line + common::ShellLine(job.words);
+}
+
+}  // namespace trials
