@@ -386,6 +386,25 @@ double TomlTable::GetPositive(std::string_view key, double otherwise) const {
   return Has(key) ? RequirePositive(key) : otherwise;
 }
 
+double TomlTable::GetNotNegative(std::string_view key, double otherwise) const {
+  const double value = GetDouble(key, otherwise);
+  if (!(value >= 0.0) || !std::isfinite(value)) {
+    Fail(key, fmt::format("{} = {}: must be a number >= 0", node_->Path(key),
+                          ExactText(value)));
+  }
+  return value;
+}
+
+double TomlTable::GetDoubleIn(std::string_view key, double otherwise,
+                              double least, double most) const {
+  const double value = GetDouble(key, otherwise);
+  if (!(value >= least && value <= most)) {
+    Fail(key, fmt::format("{} = {}: must be a number from {} to {}",
+                          node_->Path(key), ExactText(value), least, most));
+  }
+  return value;
+}
+
 bool TomlTable::GetBool(std::string_view key, bool otherwise) const {
   return node_->Value<bool>(key).value_or(otherwise);
 }

@@ -56,8 +56,8 @@ class TomlTable {
                                     std::int64_t otherwise) const;
   [[nodiscard]] double RequireDouble(std::string_view key) const;
   [[nodiscard]] double GetDouble(std::string_view key, double otherwise) const;
-  // Numbers within bounds: an integer from `least` to `most`, a finite number
-  // above 0.
+  // Numbers within bounds: an integer or a number from `least` to `most`, a
+  // finite number above 0, one of 0 or more.
   [[nodiscard]] int RequireIntIn(
       std::string_view key, int least,
       int most = std::numeric_limits<int>::max()) const;
@@ -66,6 +66,10 @@ class TomlTable {
   [[nodiscard]] double RequirePositive(std::string_view key) const;
   [[nodiscard]] double GetPositive(std::string_view key,
                                    double otherwise) const;
+  [[nodiscard]] double GetNotNegative(std::string_view key,
+                                      double otherwise) const;
+  [[nodiscard]] double GetDoubleIn(std::string_view key, double otherwise,
+                                   double least, double most) const;
   [[nodiscard]] bool GetBool(std::string_view key, bool otherwise) const;
   // A scalar of any type as text: "gpt", "16", "0.5", "true".
   [[nodiscard]] std::string RequireText(std::string_view key) const;

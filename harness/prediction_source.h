@@ -2,10 +2,19 @@
 
 #pragma once
 
+#include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
+#include "trials/cluster.h"
 #include "trials/predictions.h"
+#include "trials/workload.h"
+
+namespace trials {
+struct Framework;
+}  // namespace trials
 
 namespace harness {
 
@@ -24,5 +33,21 @@ struct PredictionSource {
 // Errors: throws InputError with a remedy if there is no such source.
 using PredictionsByName =
     std::function<PredictionSource(const std::string& name)>;
+
+// What is simulated: hardware and software.
+struct System {
+  trials::Cluster cluster;
+  std::shared_ptr<const trials::Framework> framework;
+  std::string framework_name;                 // for display
+  std::vector<std::filesystem::path> inputs;  // its files, for run hashes
+};
+
+// The job that predictions are for, and what runs its trials.
+struct PredictedJob {
+  trials::Workload workload;
+  std::vector<System> systems;  // one for each GPU type of the machine
+  // The systems are simulated: predictions of them would be the ground truth.
+  bool simulated = false;
+};
 
 }  // namespace harness

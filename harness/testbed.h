@@ -47,6 +47,7 @@ struct Testbed {
   bool trains_workload = true;
   // Of a measured table without [workload]; see methods::Problem.
   std::function<const trials::TrainedJob*()> described;
+  std::optional<PredictedJob> predicted;   // absent where no machine is known
   PredictionsByName predictions;           // see methods::Problem::predict
   std::shared_ptr<const StepModel> model;  // of simulated trials, else null
   std::shared_ptr<ProgramJob> program;     // where trials run one, else null

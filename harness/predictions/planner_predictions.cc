@@ -101,12 +101,16 @@ void CheckPlanners(const ProblemSpec& problem, const Testbed& testbed) {
   }
 }
 
-PredictionsByName WithOtherModels(const ProblemSpec& problem,
-                                  const Testbed& testbed) {
+PredictionsByName PredictionsOf(const ProblemSpec& problem,
+                                const Testbed& testbed) {
   const double tokens_per_step =
       testbed.trains_workload ? TokensPerStep(problem) : 0.0;
   return [problem, tokens_per_step, view = ViewOf(testbed),
-          others = testbed.predictions](const std::string& name) {
+          simulated =
+              testbed.predicted
+                  ? SimulatedPredictions(problem, *testbed.space,
+                                         *testbed.predicted, testbed.machine)
+                  : testbed.predictions](const std::string& name) {
     const PredictionSettings settings =
         ReadPredictionSettings(problem.predictions, name);
     if (!settings.from.empty()) {
@@ -120,7 +124,7 @@ PredictionsByName WithOtherModels(const ProblemSpec& problem,
                       std::move(model));
     }
     if (settings.planner.empty()) {
-      return others(name);
+      return simulated(name);
     }
     const std::string options = OptionsText(settings.planner_options);
     PredictingModel model;

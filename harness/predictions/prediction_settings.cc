@@ -23,16 +23,6 @@ namespace {
 using common::InputError;
 using common::TomlTable;
 
-double ReadFactor(const TomlTable& table, std::string_view key,
-                  double otherwise) {
-  const double factor = table.GetDouble(key, otherwise);
-  if (!(factor >= 1e-3 && factor <= 1e3)) {
-    table.Fail(key, fmt::format("{} = {}: must be a number from 0.001 to 1000",
-                                key, common::ExactText(factor)));
-  }
-  return factor;
-}
-
 // The keys that describe a simulated machine.
 constexpr std::array<std::string_view, 4> kMachine = {"cluster", "framework",
                                                       "facts", "calibration"};
@@ -101,8 +91,9 @@ void ReadKeys(const TomlTable& table, PredictionSettings& settings) {
         (table.Folder() / table.RequireString("calibration")).string();
   }
   settings.memory_factor =
-      ReadFactor(table, "memory_factor", settings.memory_factor);
-  settings.time_factor = ReadFactor(table, "time_factor", settings.time_factor);
+      table.GetDoubleIn("memory_factor", settings.memory_factor, 1e-3, 1e3);
+  settings.time_factor =
+      table.GetDoubleIn("time_factor", settings.time_factor, 1e-3, 1e3);
   settings.permute = table.GetBool("permute", settings.permute);
 }
 

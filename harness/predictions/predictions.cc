@@ -310,8 +310,7 @@ trials::TrainedJob JobOf(const trials::SearchSpace& space,
 
 PredictionsByName SimulatedPredictions(const ProblemSpec& problem,
                                        const trials::SearchSpace& space,
-                                       const trials::Workload& workload,
-                                       const System& own, bool simulated,
+                                       const PredictedJob& own,
                                        const trials::Machine& machine) {
   return [=, &space](const std::string& name) {
     const PredictionSettings settings =
@@ -321,12 +320,21 @@ PredictionsByName SimulatedPredictions(const ProblemSpec& problem,
                           "facts describe measured tables, and this problem "
                           "has a [workload]: remove one of them");
     }
-    const System system = PredictedSystem(settings, own);
-    if (simulated) {
-      RejectGroundTruth(settings, system, own, workload, space);
+    if (own.systems.size() > 1 && settings.clusters.empty()) {
+      throw InputError(fmt::format(
+          "{}: the trials have several GPU types; predictions describe one: "
+          "add cluster = \"NAME\" to [predictions], or planner = \"astra\"",
+          settings.table.Where()));
     }
+    if (own.simulated) {
+      for (const System& truth : own.systems) {
+        RejectGroundTruth(settings, PredictedSystem(settings, truth), truth,
+                          own.workload, space);
+      }
+    }
+    const System system = PredictedSystem(settings, own.systems.front());
     return SimulatedSource(settings, problem.name, space, system,
-                           PartsOf(space, machine, workload, system));
+                           PartsOf(space, machine, own.workload, system));
   };
 }
 

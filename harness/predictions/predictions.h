@@ -4,22 +4,18 @@
 
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "common/toml_table.h"
 #include "harness/prediction_source.h"
 #include "harness/spec.h"
-#include "trials/cluster.h"
 #include "trials/machine.h"
 #include "trials/predictions.h"
 #include "trials/search_space.h"
-#include "trials/workload.h"
 
 namespace trials {
 class ReplayTable;
-struct Framework;
 }  // namespace trials
 
 namespace harness {
@@ -30,24 +26,15 @@ struct Testbed;
 [[nodiscard]] std::vector<std::string> PredictionNames(
     const common::TomlTable& predictions);
 
-// What is simulated: hardware and software.
-struct System {
-  trials::Cluster cluster;
-  std::shared_ptr<const trials::Framework> framework;
-  std::string framework_name;                 // for display
-  std::vector<std::filesystem::path> inputs;  // its files, for run hashes
-};
-
 // Simulates the candidates on the machine that [predictions] names, with what
-// it lacks taken from `own`, the machine of the problem. `simulated`: `own`
-// runs the trials, so that predictions for it would be the ground truth. Of a
-// resizable machine, each candidate is simulated on its part of the system.
-// `space` must outlive the result, here and below.
+// it lacks taken from `own`, on which trials run. Of a resizable machine, each
+// candidate is simulated on its part of the system. Trials on several GPU types
+// need a machine with one, and none of these types may make the predictions the
+// ground truth. `space` must outlive the result, here and below.
 // Errors: throw InputError with a place and a remedy.
 [[nodiscard]] PredictionsByName SimulatedPredictions(
     const ProblemSpec& problem, const trials::SearchSpace& space,
-    const trials::Workload& workload, const System& own, bool simulated,
-    const trials::Machine& machine);
+    const PredictedJob& own, const trials::Machine& machine);
 
 // Simulates the scenario of a measured table as its facts describe it.
 // `path` is that of the table, and `architecture` that of the problem's GPU.
@@ -74,8 +61,8 @@ struct System {
 // outlive the result; the testbed itself need not.
 // Errors: throws InputError with its place for an unknown planner, one without
 // a model, invalid options, and as EarlierJobs.
-[[nodiscard]] PredictionsByName WithOtherModels(const ProblemSpec& problem,
-                                                const Testbed& testbed);
+[[nodiscard]] PredictionsByName PredictionsOf(const ProblemSpec& problem,
+                                              const Testbed& testbed);
 
 // Reads the planners of all sources: errors as above.
 void CheckPlanners(const ProblemSpec& problem, const Testbed& testbed);

@@ -85,16 +85,6 @@ std::optional<std::filesystem::path> NoiseFile(const TomlTable& table) {
 
 }  // namespace
 
-double GetNotNegative(const TomlTable& table, std::string_view key,
-                      double otherwise) {
-  const double value = table.GetDouble(key, otherwise);
-  if (!(value >= 0.0) || !std::isfinite(value)) {
-    table.Fail(key, fmt::format("{} = {}: must be a number >= 0", key,
-                                common::ExactText(value)));
-  }
-  return value;
-}
-
 Noise ReadNoise(const ProblemSpec& problem) {
   const TomlTable& table = problem.noise;
   Noise noise{.file = NoiseFile(table)};
@@ -111,10 +101,10 @@ Noise ReadNoise(const ProblemSpec& problem) {
                  fmt::format("{} is {}: must be a finite number", key, value));
     }
   }
-  noise.steps = Scaled(noise.steps, GetNotNegative(table, "factor", 1.0));
+  noise.steps = Scaled(noise.steps, table.GetNotNegative("factor", 1.0));
   noise.costs = {of_file(kLaunch), of_file(kFailure)};
   if (problem.backend.Has(kFailure)) {
-    noise.costs.failure_s = GetNotNegative(problem.backend, kFailure, 0.0);
+    noise.costs.failure_s = problem.backend.GetNotNegative(kFailure, 0.0);
   }
   return noise;
 }

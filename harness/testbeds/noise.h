@@ -30,16 +30,12 @@ struct Noise {
   std::optional<std::filesystem::path> file;  // that [noise] names
 };
 
-// A number of a table that must not be negative.
-// Errors: throws InputError, as all functions here.
-[[nodiscard]] double GetNotNegative(const common::TomlTable& table,
-                                    std::string_view key, double otherwise);
-
 // The noise of [noise], else of the file that its key `file` names, relative to
 // the manifest, else the defaults; `factor` multiplies it (trials::Scaled).
 // [backend] failure_s precedes that of the file. The file has a table for each
 // field of NoiseOptions and FailureCosts, with its `value`, the `range` of
 // sensible values and, in comments, their source.
+// Errors: throws InputError with the place in the manifest or the file.
 [[nodiscard]] Noise ReadNoise(const ProblemSpec& problem);
 
 // The runner with that noise and, outermost, the time limit around it.

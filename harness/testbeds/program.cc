@@ -109,15 +109,10 @@ SimulatorSetup ReadProgramSetup(const ProblemSpec& problem) {
           nullptr};
 }
 
-// What predictions are for: `workload` is what the program really trains.
-struct Predicted {
-  trials::Workload workload;
-  System system;
-};
-
 // A testbed whose trials are a program on the cluster. `by` describes it.
+// `predicted` has the workload that the program really trains.
 Testbed ProgramTestbed(const ProblemSpec& problem, const SimulatorSetup& setup,
-                       const Predicted& predicted,
+                       const PredictedJob& predicted,
                        trials::CommandOptions options, const std::string& by) {
   // A rank ends before srun or ssh is killed.
   options.rank_wrapper = {
@@ -133,9 +128,7 @@ Testbed ProgramTestbed(const ProblemSpec& problem, const SimulatorSetup& setup,
       setup.workload.batch_size, setup.workload.sequence_length, by,
       setup.cluster().name, setup.cluster().gpus(), setup.cluster().gpu.name);
   if (problem.cluster.Has("file") || problem.cluster.Has("like")) {
-    testbed.predictions =
-        SimulatedPredictions(problem, *testbed.space, predicted.workload,
-                             predicted.system, false, testbed.machine);
+    testbed.predicted = predicted;
   } else {
     testbed.predictions = [where = problem.cluster.Where()](
                               const std::string& /*name*/) -> PredictionSource {
@@ -262,7 +255,7 @@ Testbed MakeCommand(const ProblemSpec& problem) {
     FixOtherParameters(problem, options, setup.cluster(), setup.space);
   }
   Testbed testbed = ProgramTestbed(
-      problem, setup, {setup.workload, system}, options,
+      problem, setup, {setup.workload, {system}}, options,
       std::filesystem::path(options.program.front()).filename().string());
   // The program and the scripts among its arguments.
   constexpr std::uintmax_t kLargestScript = 1 << 20;
@@ -280,8 +273,8 @@ Testbed MakeClient(const ProblemSpec& problem) {
   const SimulatorSetup setup = ReadProgramSetup(problem);
   Testbed testbed = ProgramTestbed(
       problem, setup,
-      {setup.workload, DefaultSystem(setup.cluster(), LikeFiles(problem))}, {},
-      "a client");
+      {setup.workload, {DefaultSystem(setup.cluster(), LikeFiles(problem))}},
+      {}, "a client");
   testbed.program = nullptr;
   testbed.runner = std::make_unique<CallRunner>(
       [](const trials::TrialRequest& /*request*/) -> trials::Measurement {
@@ -343,7 +336,7 @@ Testbed MakeTrainer(const ProblemSpec& problem) {
                                     : torch ? "fsdp2"
                                             : "oppa-train-cuda");
   return ProgramTestbed(
-      problem, setup, {trials::Scaled(setup.workload, scale), system},
+      problem, setup, {trials::Scaled(setup.workload, scale), {system}},
       std::move(options),
       fmt::format("{} ({}, {}{})", name, device, precision,
                   scale > 1 ? fmt::format(", scale {}", scale) : ""));

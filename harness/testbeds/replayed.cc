@@ -30,8 +30,8 @@ Testbed MakeReplay(const ProblemSpec& problem) {
                                      knobs);
   });
   trials::ReplayRunner::Options options;
-  options.setup_s = GetNotNegative(backend, "setup_s", options.setup_s) *
-                    GetNotNegative(backend, "setup_factor", 1.0);
+  options.setup_s = backend.GetNotNegative("setup_s", options.setup_s) *
+                    backend.GetNotNegative("setup_factor", 1.0);
   const Noise noise = ReadNoise(problem);
   options.failure_s = noise.costs.failure_s.value_or(options.failure_s);
   Testbed testbed;
@@ -56,16 +56,14 @@ Testbed MakeReplay(const ProblemSpec& problem) {
   if (!problem.workload.Keys().empty()) {
     testbed.workload = trials::ReadWorkload(problem.workload);
   }
-  testbed.predictions =
-      !testbed.workload
-          ? TablePredictions(problem, *testbed.space, table, path,
-                             cluster.gpu.architecture)
-          : SimulatedPredictions(
-                problem, *testbed.space, *testbed.workload,
-                DefaultSystem(WithGpus(cluster, table.gpus()),
-                              {NamedFile(problem.workload, "model")}),
-                false, testbed.machine);
-  if (!testbed.workload) {
+  if (testbed.workload) {
+    testbed.predicted = {
+        *testbed.workload,
+        {DefaultSystem(WithGpus(cluster, table.gpus()),
+                       {NamedFile(problem.workload, "model")})}};
+  } else {
+    testbed.predictions = TablePredictions(problem, *testbed.space, table, path,
+                                           cluster.gpu.architecture);
     testbed.described = DescribedJob(problem, *testbed.space, table, path);
   }
   testbed.trains_workload = false;

@@ -12,8 +12,6 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/ranges.h"
-#include "harness/predictions/prediction_settings.h"
-#include "harness/predictions/predictions.h"
 #include "harness/testbeds/noise.h"
 #include "harness/testbeds/problem_parts.h"
 #include "trials/data_folder.h"
@@ -32,9 +30,9 @@ using trials::TrialRunner;
 // The keys of [noise] that change the noise-free times of the simulator.
 trials::LandscapeOptions ReadLandscape(const TomlTable& table) {
   trials::LandscapeOptions options;
-  options.pairs = GetNotNegative(table, "landscape", options.pairs);
+  options.pairs = table.GetNotNegative("landscape", options.pairs);
   options.independent =
-      GetNotNegative(table, "landscape_independent", options.independent);
+      table.GetNotNegative("landscape_independent", options.independent);
   options.seed = static_cast<std::uint64_t>(table.GetInt("landscape_seed", 1));
   return options;
 }
@@ -77,36 +75,19 @@ std::string TypesOf(const std::vector<trials::Cluster>& gpu_types) {
   return text;
 }
 
-// Predictions for trials on several GPU types describe a machine with one, and
-// none of these types may make them the ground truth.
-PredictionsByName HeterogeneousPredictions(
-    const ProblemSpec& problem, const trials::SearchSpace& space,
-    const trials::Workload& workload, const System& own,
-    const std::vector<trials::Cluster>& gpu_types,
-    const trials::Machine& machine) {
-  std::vector<PredictionsByName> by_type;
-  for (const trials::Cluster& gpu_type : gpu_types) {
-    System system = own;
-    system.cluster = gpu_type;
-    system.cluster.inter = gpu_type.OuterLink();
-    system.cluster = trials::WithGpus(system.cluster, machine.gpus());
-    by_type.push_back(
-        SimulatedPredictions(problem, space, workload, system, true, machine));
+// What runs the trials, as predictions see it: with several GPU types, as many
+// GPUs of each as the machine has, behind the network that joins them.
+PredictedJob PredictedJobOf(const SimulatorSetup& setup, int gpus) {
+  PredictedJob job{setup.workload, {}, true};
+  for (const trials::Cluster& gpu_type : setup.gpu_types) {
+    System& system = job.systems.emplace_back(
+        System{gpu_type, setup.framework, setup.FrameworkName(), {}});
+    if (setup.mixed()) {
+      system.cluster.inter = gpu_type.OuterLink();
+      system.cluster = trials::WithGpus(system.cluster, gpus);
+    }
   }
-  return [=](const std::string& name) {
-    const PredictionSettings settings =
-        ReadPredictionSettings(problem.predictions, name);
-    if (settings.clusters.empty()) {
-      throw InputError(fmt::format(
-          "{}: the trials have several GPU types; predictions describe one: "
-          "add cluster = \"NAME\" to [predictions], or planner = \"astra\"",
-          settings.table.Where()));
-    }
-    for (std::size_t i = 1; i < by_type.size(); ++i) {
-      (void)by_type[i](name);
-    }
-    return by_type.front()(name);
-  };
+  return job;
 }
 
 SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
@@ -154,8 +135,8 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
   framework.launch.launch_process_s =
       setup.noise.costs.launch_process_s.value_or(
           framework.launch.launch_process_s);
-  framework.launch.setup_factor = GetNotNegative(
-      problem.backend, "setup_factor", framework.launch.setup_factor);
+  framework.launch.setup_factor = problem.backend.GetNotNegative(
+      "setup_factor", framework.launch.setup_factor);
   setup.framework = std::make_shared<const trials::Framework>(framework);
   return setup;
 }
@@ -310,14 +291,7 @@ Testbed MakeSimulator(const ProblemSpec& problem) {
   testbed.exact = exact.get();
   testbed.runner =
       WithNoise(std::move(exact), setup.noise, problem.noise.Where());
-  const System own = {
-      setup.cluster(), setup.framework, setup.FrameworkName(), {}};
-  testbed.predictions =
-      setup.mixed()
-          ? HeterogeneousPredictions(problem, *testbed.space, workload, own,
-                                     setup.gpu_types, testbed.machine)
-          : SimulatedPredictions(problem, *testbed.space, workload, own, true,
-                                 testbed.machine);
+  testbed.predicted = PredictedJobOf(setup, testbed.machine.gpus());
   testbed.rank_order = setup.framework->pipeline.pipeline_outermost
                            ? trials::RankOrder::kPipelineOutermost
                            : trials::RankOrder::kDataOutermost;

@@ -60,7 +60,7 @@ Testbed MakeTestbed(const ProblemSpec& problem) {
   testbed.simulated = entry->simulated;
   // A plan uses the whole machine.
   testbed.runs_plans = testbed.runs_plans && !testbed.machine.resizable();
-  testbed.predictions = Memoized(WithOtherModels(problem, testbed));
+  testbed.predictions = Memoized(PredictionsOf(problem, testbed));
   CheckPlanners(problem, testbed);
   testbed.gpu_power_w = problem.cluster.GetPositive("power_per_gpu_w", 0.0);
   for (const common::TomlTable* table :

@@ -41,7 +41,8 @@ const trials::Workload& Workload() {
   return workload;
 }
 
-methods::Problem ProblemOf(const trials::SearchSpace& space, double capacity_gb) {
+methods::Problem ProblemOf(const trials::SearchSpace& space,
+                           double capacity_gb) {
   return {.space = &space,
           .machine = trials::GpuType{.gpus = 8,
                                      .gpus_per_node = 8,

@@ -262,7 +262,8 @@ trials::SearchSpace Space() {
                                           {.pp = 4, .microbatches = 8}});
 }
 
-methods::Problem ProblemOf(const trials::SearchSpace& space, double capacity_gb) {
+methods::Problem ProblemOf(const trials::SearchSpace& space,
+                           double capacity_gb) {
   static const trials::Workload workload = fakes::Decoder{}.Workload();
   return {.space = &space,
           .machine = trials::GpuType{.gpus = 4,

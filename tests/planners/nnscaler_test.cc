@@ -192,7 +192,8 @@ trials::SearchSpace Space() {
       {.pp = 4, .microbatches = 64, .grad_checkpoint = 1}});
 }
 
-methods::Problem ProblemOf(const trials::SearchSpace& space, double capacity_gb) {
+methods::Problem ProblemOf(const trials::SearchSpace& space,
+                           double capacity_gb) {
   static const trials::Workload workload = fakes::Decoder{}.Workload();
   return {.space = &space,
           .machine = trials::GpuType{.gpus = 4,

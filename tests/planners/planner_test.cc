@@ -24,7 +24,8 @@ struct FakePlanner final : Planner {
       const methods::Problem& part, std::uint64_t /*seed*/) const override {
     return part.machine.gpus() == 4 ? proposals : std::vector<Proposal>();
   }
-  [[nodiscard]] Estimator EstimatorOf(const methods::Problem& part) const override {
+  [[nodiscard]] Estimator EstimatorOf(
+      const methods::Problem& part) const override {
     return [gpus = part.machine.gpus()](const ParallelConfig& config) {
       return Estimate{1.0 * gpus, 10.0 * config.tp};
     };
@@ -37,7 +38,7 @@ std::vector<int> Order(const std::vector<ParallelConfig>& configs,
                        std::vector<int> sizes = {}) {
   const trials::SearchSpace space(configs);
   const methods::Problem problem{.space = &space,
-                        .machine = {{.gpus = 4}, std::move(sizes)}};
+                                 .machine = {{.gpus = 4}, std::move(sizes)}};
   FakePlanner planner;
   for (const MeanSizes& plan : plans) {
     const int tier = &plan == &plans.back() ? 0 : 1;  // the last one fits
@@ -134,7 +135,8 @@ TEST(Planner, PlansForSeveralNumbersOfGpusAreOrderedByMemoryThenTime) {
 
 TEST(Planner, CandidatesAreTriedAsTheyAreAndOnlyOnTheirNumberOfGpus) {
   const trials::SearchSpace space({{.dp = 2}, {.dp = 4}, {.tp = 4}});
-  methods::Problem problem{.space = &space, .machine = trials::GpuType{.gpus = 4}};
+  methods::Problem problem{.space = &space,
+                           .machine = trials::GpuType{.gpus = 4}};
   FakePlanner planner;
   planner.proposals = {{0}, {2}, {1}};
   EXPECT_EQ(TryPlans(problem, planner, 1)->Suggest()->candidate, 0);
@@ -146,7 +148,8 @@ TEST(Planner, CandidatesAreTriedAsTheyAreAndOnlyOnTheirNumberOfGpus) {
 TEST(Planner, EstimatesACandidateOnItsNumberOfGpus) {
   const trials::SearchSpace space(
       {{.dp = 1}, {.dp = 2}, {.tp = 2}, {.dp = 2, .tp = 2}});
-  methods::Problem problem{.space = &space, .machine = trials::GpuType{.gpus = 4}};
+  methods::Problem problem{.space = &space,
+                           .machine = trials::GpuType{.gpus = 4}};
   EXPECT_THAT(EstimatesOf(problem, FakePlanner()).step_time_s,
               ElementsAre(4.0, 4.0, 4.0, 4.0));
   problem.machine = {{.gpus = 4}, {1, 2, 4}};

@@ -494,7 +494,7 @@ TEST_F(ManifestTest, AssumedConstantsOutOfRangeAreErrorsWithTheirPlace) {
                     HasSubstr("must be a number >")));
   }
   EXPECT_THAT(Error({{"[backend]\n", "[backend]\nfailure_s = -1\n"}}),
-              testing::StartsWith("m.toml:6:13: failure_s = -1: must be"));
+              testing::StartsWith("m.toml:6:13: backend.failure_s = -1: must be"));
 }
 
 TEST_F(ManifestTest, LinkFactorsChangeTheTimesOfConfigurationsThatCommunicate) {

@@ -36,7 +36,8 @@ class TextbookMethod : public testing::Test {
         {.microbatches = 8, .grad_checkpoint = trials::kRecomputeFull}, 8);
   }
 
-  void Observe(methods::Method& method, int candidate, double step_time_s) const {
+  void Observe(methods::Method& method, int candidate,
+               double step_time_s) const {
     method.Observe(MakeTrial(candidate, space_[candidate],
                              tests::Completed(step_time_s, 1e9)));
   }
