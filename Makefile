@@ -199,13 +199,16 @@ study-trainers: build ## search with oppa-train and with PyTorch, and measure th
 deps: ## install missing packages (Debian, Ubuntu)
 	@scripts/install-deps
 
-check: format-check tidy test asan ## run all checks that a commit must pass
+check: format-check size tidy test asan ## run all checks that a commit must pass
 
 format: ## format the sources
 	@clang-format -i $(SOURCES)
 
 format-check: ## check the format of the sources
 	@clang-format --dry-run --Werror $(SOURCES)
+
+size: ## compare the sizes of folders, functions and features with their limits (scripts/size.toml)
+	@scripts/size --check
 
 tidy: ## run clang-tidy on files changed since the last commit (ALL=1: on all)
 	@scripts/tidy $(if $(ALL),--all)
