@@ -21,17 +21,22 @@ seed() {  # where each target starts
   esac
 }
 
-for target in "$@"; do
+fuzz() {
+  local target=$1 log=$work/$1.log
   mkdir -p "$work/$target"
   seed "$target" "$work/$target"
-  log=$work/$target.log
   # The allocation limit is libFuzzer's default; 25 s for one input is a hang.
   if ! "$build/tests/fuzz/${target}_fuzz" -max_total_time="$seconds" -seed="${SEED:-0}" -runs="${RUNS:--1}" -timeout=25 -rss_limit_mb=2048 \
       -print_final_stats=1 -artifact_prefix="$PWD/fuzz-$target-" "$work/$target" >"$log" 2>&1; then
     tail -n 40 "$log" >&2
     echo "fuzz: $target failed; the input is in ./fuzz-$target-*" >&2
-    exit 1
+    return 255  # ends xargs
   fi
   printf 'fuzz: %-13s %10s executions, clean\n' "$target" \
     "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")"
-done
+}
+
+# A target uses one core.
+export build seconds work
+export -f seed fuzz
+printf '%s\n' "$@" | xargs -P "$(nproc)" -I{} bash -euo pipefail -c 'fuzz {}'
