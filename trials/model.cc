@@ -40,7 +40,7 @@ std::int64_t LatentAttention(const Model& model) {
          hidden * model.rope_head_size + heads * value * hidden;
 }
 
-std::int64_t Attention(const Model& model) {
+std::int64_t AttentionParameters(const Model& model) {
   if (model.kv_rank > 0) {
     return LatentAttention(model);
   }
@@ -73,7 +73,7 @@ std::int64_t BlockParameters(const Model& model) {
       (model.shared_ffn_size > 0 ? FeedForward(model, model.shared_ffn_size)
                                  : 0) +
       (model.shared_expert_gate ? hidden : 0);
-  return Attention(model) + router + shared +
+  return AttentionParameters(model) + router + shared +
          std::max(1, model.experts) * ExpertParameters(model) +
          model.norms * Norm(model);
 }

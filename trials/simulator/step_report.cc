@@ -58,9 +58,9 @@ double Sum(const Breakdown& breakdown,
 }
 
 template <typename Breakdown, std::size_t N>
-std::string Rows(const Breakdown& breakdown,
-                 const std::array<Component<Breakdown>, N>& list, double unit,
-                 std::string_view unit_name) {
+std::string TextRows(const Breakdown& breakdown,
+                     const std::array<Component<Breakdown>, N>& list,
+                     double unit, std::string_view unit_name) {
   const double total = Sum(breakdown, list);
   std::string text;
   for (const Component<Breakdown>& component : list) {
@@ -118,14 +118,14 @@ std::string FormatReport(std::string_view simulated, const StepReport& report) {
   std::string text = fmt::format(
       "{}\n\nstep time {:.6g} s, {:.6g} steps/s; critical rank {}\n", simulated,
       report.step_time_s, 1.0 / report.step_time_s, report.critical_rank);
-  text += Rows(report.time, kTimeComponents, kMilli, "ms");
+  text += TextRows(report.time, kTimeComponents, kMilli, "ms");
   text += fmt::format("\npeak memory {:.2f} GB of {:.2f} GB on rank {}: {}\n",
                       report.peak_memory_bytes / kGiga,
                       report.capacity_bytes / kGiga, report.peak_rank,
                       report.fits
                           ? "fits"
                           : "OUT OF MEMORY, the step time is what it would be");
-  text += Rows(report.memory, kMemoryComponents, kGiga, "GB");
+  text += TextRows(report.memory, kMemoryComponents, kGiga, "GB");
   return text;
 }
 
