@@ -21,7 +21,7 @@ patience_s = 1
 [workload]
 model = "workloads/gpt2.json"
 batch_size = 8
-sequence_length = 512
+sequence_length = 384
 [cluster]
 file = "clusters/cpu-4.toml"
 [space]
@@ -48,7 +48,7 @@ say "a job for each trial"
 
 manifest long 1 100000
 "$program" run "$S/long.toml" --dispatch slurm --results "$S" --no-report
-trains() { pgrep -f "[o]ppa-train.*--batch-size=8 --sequence-length=512" >/dev/null; }
+trains() { pgrep -f "[o]ppa-train.*--batch-size=8 --sequence-length=384" >/dev/null; }
 wait_for 20 trains
 "$program" cancel "$S/long.toml" --results "$S"
 ended() { ! trains; }
