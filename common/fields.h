@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -30,6 +31,17 @@ namespace common {
 // struct, found by ADL, does the same:
 //
 //   void VisitFields(common::FieldsOf<Point> auto& point, const auto& visit);
+//
+// A struct with many fields declares each where it is listed, with its default
+// value and what else visitors need:
+//
+//   struct Circle {
+//     OPPA_FIELD_LIST(Circle);
+//     OPPA_FIELD(double, radius_m, 1.0, kAbove0);
+//   };
+//
+// VisitFields(circle, visit) then calls visit("radius_m", circle.radius_m,
+// kAbove0). A list has at most kListLines lines.
 #define OPPA_FIELDS(Struct, ...)                                       \
   friend void VisitFields(common::FieldsOf<Struct> auto& of,           \
                           const auto& visit) {                         \
@@ -43,6 +55,24 @@ namespace common {
     common::VisitNamed(common::SplitNames(#__VA_ARGS__).data(), visit, \
                        __VA_ARGS__);                                   \
   }
+
+#define OPPA_FIELD_LIST(Struct)                                         \
+  friend void VisitFields(common::FieldsOf<Struct> auto& of,            \
+                          const auto& visit) {                          \
+    common::VisitLines(of, visit,                                       \
+                       std::make_index_sequence<common::kListLines>()); \
+  }                                                                     \
+  friend bool operator==(const Struct&, const Struct&) = default;       \
+  static constexpr std::size_t kListBegin = __LINE__
+
+#define OPPA_FIELD(Type, name, initial, ...)                               \
+  static void VisitLine(common::ListLine<__LINE__ - kListBegin>, auto& of, \
+                        const auto& visit) {                               \
+    visit(#name, of.name __VA_OPT__(, ) __VA_ARGS__);                      \
+  }                                                                        \
+  static_assert(__LINE__ - kListBegin < common::kListLines,                \
+                "the list is too long: see kListLines");                   \
+  Type name = initial
 
 template <typename S, typename T>  // S: T or const T
 concept FieldsOf = std::is_same_v<std::remove_const_t<S>, T>;
@@ -64,6 +94,23 @@ void VisitNamed(const char* names, const auto& visit, Fields&... fields) {
     return name;
   };
   (visit(next(), fields), ...);
+}
+
+// For OPPA_FIELD_LIST: a field is found by the line on which it is declared.
+inline constexpr std::size_t kListLines = 100;
+template <std::size_t kLine>
+struct ListLine {};
+
+template <std::size_t kLine>
+void VisitLineOf(auto& of, const auto& visit) {
+  if constexpr (requires { of.VisitLine(ListLine<kLine>(), of, visit); }) {
+    of.VisitLine(ListLine<kLine>(), of, visit);
+  }
+}
+
+template <std::size_t... kLines>
+void VisitLines(auto& of, const auto& visit, std::index_sequence<kLines...>) {
+  (VisitLineOf<kLines>(of, visit), ...);
 }
 
 template <typename T>

@@ -4,10 +4,9 @@
 
 #include <filesystem>
 #include <string>
-#include <string_view>
-#include <variant>
 #include <vector>
 
+#include "common/fields.h"
 #include "common/toml_table.h"
 #include "trials/predictions.h"
 #include "trials/workload.h"
@@ -17,6 +16,9 @@ namespace trials {
 // Bytes of the unit of the bucket knobs, dp_bucket_mb and zero_bucket_mb.
 inline constexpr double kBucketMegabyte = 1024.0 * 1024.0;
 
+// A constant must be greater than 0; others must be at least 0.
+inline constexpr bool kAbove0 = true;
+
 // Constants of a framework on PyTorch. Those of each framework are in
 // experiments/frameworks/<name>.toml, under the names of these fields and in SI
 // units; a key that a file omits has the default value. The defaults describe
@@ -25,323 +27,344 @@ inline constexpr double kBucketMegabyte = 1024.0 * 1024.0;
 // number.
 struct Framework {
   struct Kernels {
+    OPPA_FIELD_LIST(Kernels);
     // Attention without stored scores: Hugging Face models take PyTorch's
     // scaled_dot_product_attention by default since release 4.36.
-    bool flash_attention = true;
-    bool cudnn_attention = false;  // cuDNN's kernels (Transformer Engine)
-    bool fused_operators = false;  // fused norm, rotary, softmax, activation
+    OPPA_FIELD(bool, flash_attention, true);
+    // Attention runs in cuDNN's kernels (Transformer Engine).
+    OPPA_FIELD(bool, cudnn_attention, false);
+    // Norms, rotary positions, softmax and activations are fused kernels.
+    OPPA_FIELD(bool, fused_operators, false);
     // False: the gated activation is two operators and keeps silu(gate) for
     // backward too.
-    bool fused_gate = true;
+    OPPA_FIELD(bool, fused_gate, true);
     // Norms are fused also where other operators are not (torchtitan's
     // fused_rmsnorm).
-    bool fused_norm = false;
+    OPPA_FIELD(bool, fused_norm, false);
     // The loss and its gradient are computed in the half-precision logits, in
     // place (Transformer Engine's cross-entropy).
-    bool fused_cross_entropy = false;
+    OPPA_FIELD(bool, fused_cross_entropy, false);
     // Keys and values are copied for every query head before fused attention
     // (repeat_kv of torchtitan), and travel so between the ranks of a context.
-    bool repeat_kv = false;
-    double launch_s = 2e-6;  // gap between two kernels on the GPU; > 0
+    OPPA_FIELD(bool, repeat_kv, false);
+    // The gap between two kernels on the GPU.
+    OPPA_FIELD(double, launch_s, 2e-6, kAbove0);
     // Speed of matrix products in a step relative to calls alone, which the
     // GPU's file describes: layouts that need copies, products beside others.
-    double gemm_speed = 1.0;
+    OPPA_FIELD(double, gemm_speed, 1.0, kAbove0);
     // Speed of fused attention relative to the kernels that the GPU's file
     // describes (FlashAttention-2); > 0.
-    double attention_forward_speed = 1.0;
-    double attention_backward_speed = 1.0;
+    OPPA_FIELD(double, attention_forward_speed, 1.0, kAbove0);
+    OPPA_FIELD(double, attention_backward_speed, 1.0, kAbove0);
     // Bytes moved per element of the result to merge the attention of one block
     // of a context with that of the others, forward and backward.
-    double merge_forward_bytes = 0.0;
-    double merge_backward_bytes = 0.0;
+    OPPA_FIELD(double, merge_forward_bytes, 0.0);
+    OPPA_FIELD(double, merge_backward_bytes, 0.0);
     // Bytes moved per score by the fused softmax of attention without flash.
-    double score_forward_bytes = 4.0;
-    double score_backward_bytes = 6.0;
+    OPPA_FIELD(double, score_forward_bytes, 4.0);
+    OPPA_FIELD(double, score_backward_bytes, 6.0);
     // Bytes moved per logit by the loss: forward from the product's output, and
     // backward to the gradient that enters the product.
-    double loss_forward_bytes = 22.0;
-    double loss_backward_bytes = 34.0;
-    double loss_bytes_per_logit = 16.0;  // held: fp32 logits, shifted copy,
-                                         // softmax, gradient
+    OPPA_FIELD(double, loss_forward_bytes, 22.0);
+    OPPA_FIELD(double, loss_backward_bytes, 34.0);
+    // Bytes held: fp32 logits, shifted copy, softmax, gradient.
+    OPPA_FIELD(double, loss_bytes_per_logit, 16.0);
   } kernels;
 
   struct Experts {
+    OPPA_FIELD_LIST(Experts);
     // With ep > 1 every expert is whole on its rank, and experts are
     // distributed over the tp * cp * dp ranks of a stage, each of which sends
     // its own tokens (Megatron-LM's expert-tensor-parallel-size 1). False: an
     // expert is split over tp ranks, and ep divides dp.
-    bool whole_experts = false;
+    OPPA_FIELD(bool, whole_experts, false);
     // Tokens of the busiest expert-parallel rank over the mean: the capacity
     // factor of training that GShard and Switch use. 1: forced balance.
-    double expert_imbalance = 1.25;
+    OPPA_FIELD(double, expert_imbalance, 1.25, kAbove0);
     // The share of all-to-alls that may overlap with the computation of another
     // microbatch (Megatron-LM's overlap-moe-expert-parallel-comm, DualPipe), at
     // most 1.
-    double expert_overlap = 0.0;
+    OPPA_FIELD(double, expert_overlap, 0.0);
     // A token crosses the network once for each host with one of its experts,
     // whose GPUs pass it on (DeepEP, HybridEP). False: once for each expert.
-    bool token_once_per_host = false;
+    OPPA_FIELD(bool, token_once_per_host, false);
   } experts;
 
   struct Recomputation {
+    OPPA_FIELD_LIST(Recomputation);
     // The parts that selective recomputation repeats (Megatron-LM's
     // recompute_modules core_attn, moe_act, layernorm and mla_up_proj): the
     // core of attention, activations of feed-forward layers, norms before
     // layers, and queries, keys and values of latent attention.
-    bool recompute_core = true;
-    bool recompute_activation = false;
-    bool recompute_norms = false;
-    bool recompute_latent = false;
+    OPPA_FIELD(bool, recompute_core, true);
+    OPPA_FIELD(bool, recompute_activation, false);
+    OPPA_FIELD(bool, recompute_norms, false);
+    OPPA_FIELD(bool, recompute_latent, false);
     // Selective recomputation keeps the result of attention and of every second
     // linear layer, and repeats the rest of a block (torchtitan's selective
     // checkpointing by operator). False: it repeats the parts above.
-    bool selective_by_operator = false;
+    OPPA_FIELD(bool, selective_by_operator, false);
     // Full recomputation ends before the last product of a dense block, whose
     // result backward does not need (torch.utils.checkpoint with use_reentrant
     // = False).
-    bool recompute_stops_early = false;
+    OPPA_FIELD(bool, recompute_stops_early, false);
   } recomputation;
 
   struct Gradients {
+    OPPA_FIELD_LIST(Gradients);
     // Gradients are accumulated and reduced in fp32 (Megatron-LM with bf16,
     // nanotron), not in the precision of computation.
-    bool fp32_gradients = false;
+    OPPA_FIELD(bool, fp32_gradients, false);
     // With fp32_gradients: a microbatch's gradients have half precision and are
     // added to the sums after its backward (nanotron). False: matrix products
     // add to the sums directly (Megatron-LM's fused accumulation).
-    bool gradients_apart = false;
+    OPPA_FIELD(bool, gradients_apart, false);
     // The same with bf16 only (DeepSpeed's BF16_Optimizer): fp32_gradients and
     // gradients_apart hold with bf16, and neither with fp16.
-    bool bf16_sums = false;
+    OPPA_FIELD(bool, bf16_sums, false);
     // Products that add to the sums return placeholders as gradients, in half
     // precision: one tensor for each shape of a weight, which is kept
     // (Transformer Engine's dummy_wgrad). Needs fp32_gradients.
-    bool placeholder_gradients = false;
+    OPPA_FIELD(bool, placeholder_gradients, false);
     // The optimizer flattens the gradients of its shard, in half precision and
     // in fp32 (DeepSpeed's ZeRO optimizer). No block that backward has freed is
     // large enough for them, so the allocator holds them in addition until
     // memory is full.
-    bool flat_gradients = false;
+    OPPA_FIELD(bool, flat_gradients, false);
     // Without ZeRO, gradients are reduced bucket by bucket during backward
     // (DDP; with a pipeline, tensor by tensor after backward, Colossal-AI).
     // False: all at once after the last backward.
-    bool reduce_in_backward = true;
+    OPPA_FIELD(bool, reduce_in_backward, true);
     // With a pipeline, buckets are reduced while the backward pass of the last
     // microbatch runs (Megatron-LM's overlap_grad_reduce). False: afterwards.
-    bool reduce_in_pipeline = false;
+    OPPA_FIELD(bool, reduce_in_pipeline, false);
     // ZeRO 1 reduce-scatters gradients (Megatron-LM's distributed optimizer,
     // DeepSpeed). False: all-reduces them (Colossal-AI, InternEvo, nanotron).
-    bool scatter_gradients = false;
-    double bucket_overhead_s = 60e-6;  // one bucket: flatten, launch, hooks
+    OPPA_FIELD(bool, scatter_gradients, false);
+    // The time of one bucket: flatten, launch, hooks.
+    OPPA_FIELD(double, bucket_overhead_s, 60e-6);
     // Bytes that a GPU moves in its memory per byte of a bucket of gradients,
     // before sending it (flattening and averaging: a read and a write each) and
     // afterwards (copying it back).
-    double bucket_pack_bytes = 4.0;
-    double bucket_unpack_bytes = 2.0;
+    OPPA_FIELD(double, bucket_pack_bytes, 4.0);
+    OPPA_FIELD(double, bucket_unpack_bytes, 2.0);
     // CPU time to move a bucket to a stream of its own and to wait for it.
-    double overlap_bucket_s = 40e-6;
+    OPPA_FIELD(double, overlap_bucket_s, 40e-6);
   } gradients;
 
   struct Sharding {
+    OPPA_FIELD_LIST(Sharding);
     // ZeRO 2 and 3 as PyTorch's FSDP: a unit per block, the next one gathered
     // while this one computes; buckets have no effect.
-    bool fsdp = false;
+    OPPA_FIELD(bool, fsdp, false);
     // FSDP's HYBRID_SHARD: each host holds a complete copy, sharded over its
     // data-parallel ranks; gradients are scattered within the host, then
     // all-reduced among the ranks that hold the same shard. Needs fsdp.
-    bool shard_within_host = false;
+    OPPA_FIELD(bool, shard_within_host, false);
     // With gradient accumulation, FSDP's gradients stay whole on every rank
     // until the last microbatch, which scatters their sums (no_sync, the
     // default of Accelerate and of the Trainer of Hugging Face). Otherwise the
     // gradients of every microbatch are scattered. Needs fsdp.
-    bool no_sync = false;
+    OPPA_FIELD(bool, no_sync, false);
     // ZeRO 1 and 2 assign whole tensors to ranks, and every owner broadcasts
     // its tensors (InternEvo). False: every tensor is split, and all-gathered.
-    bool broadcast_parameters = false;
+    OPPA_FIELD(bool, broadcast_parameters, false);
     // An overlapped all-gather of parameters has a message per tensor, and one
     // that does not overlap has buckets, which hold this many bytes of a shard
     // (Colossal-AI). False: buckets hold these bytes of parameters in both
     // cases.
-    bool gather_by_tensor = true;
+    OPPA_FIELD(bool, gather_by_tensor, true);
     // ZeRO shards its states within groups of this many successive
     // data-parallel ranks, and each group holds a complete copy: parameters are
     // gathered within a group, gradients are reduced over all ranks. If it does
     // not divide the number of data-parallel ranks, their greatest common
     // divisor is taken. 0: all ranks. (InternEvo's zero1 size, Megatron-LM's
     // num_distributed_optimizer_instances, DeepSpeed's MiCS.)
-    int zero_group_ranks = 0;
+    OPPA_FIELD(int, zero_group_ranks, 0);
     // Bytes of a ZeRO bucket where it is no knob of the search (DeepSpeed's
     // reduce_bucket_size, InternEvo's). 0: the configuration's zero_bucket_mb.
-    double zero_bucket_bytes = 0.0;
+    OPPA_FIELD(double, zero_bucket_bytes, 0.0);
     // Bytes moved per byte of a bucket of gathered parameters: copies out of
     // the list of shards, joined, and into the parameters.
-    double gather_unpack_bytes = 6.0;
+    OPPA_FIELD(double, gather_unpack_bytes, 6.0);
     // Elements of the buffer in which gradients are reduced, if the framework
     // allocates it whole (DeepSpeed's reduce_bucket_size, or the buckets of its
     // pipeline engine). 0: the knob zero_bucket_mb.
-    double reduce_buffer_elements = 0.0;
+    OPPA_FIELD(double, reduce_buffer_elements, 0.0);
     // Elements of the flat tensor into which ZeRO 1 and 2 gather parameters
     // before they are copied to their places (an all-gather into a list of
     // tensors). 0: in place.
-    double gather_buffer_elements = 0.0;
+    OPPA_FIELD(double, gather_buffer_elements, 0.0);
   } sharding;
 
   struct Collectives {
+    OPPA_FIELD_LIST(Collectives);
     // Tensor-parallel collectives are split into chunks that overlap with
     // chunks of the matrix product beside them (Megatron-LM's tp_comm_overlap,
     // async TP in torchtitan). Needs sequence parallelism.
-    bool tp_overlap = false;
+    OPPA_FIELD(bool, tp_overlap, false);
     // Under sequence parallelism backward repeats the all-gather of the inputs
     // of linear layers (Megatron-LM). False: forward keeps the gathered inputs.
-    bool gather_again = true;
+    OPPA_FIELD(bool, gather_again, true);
     // The blocks of a context travel while attention computes. False: every
     // round waits for its block (functional collectives in compiled code).
-    bool ring_overlap = true;
+    OPPA_FIELD(bool, ring_overlap, true);
     // With fp8, all-gathers of activations and of parameters move 8 bits
     // (Transformer Engine's quantized inputs, fp8_param_gather; torchao).
-    bool fp8_gathers = false;
+    OPPA_FIELD(bool, fp8_gathers, false);
     // Bytes that a GPU moves in its memory per byte of a tensor-parallel
     // all-gather or reduce-scatter: DTensor cuts and joins along the sequence,
     // which is not the outermost dimension.
-    double collective_copy_bytes = 0.0;
+    OPPA_FIELD(double, collective_copy_bytes, 0.0);
     // CPU time to issue a tensor-parallel collective, and the increase for each
     // additional host of its group; where there is one, the CPU also waits for
     // the end of a collective between hosts before it issues the next one.
-    double message_dispatch_s = 0.0;
-    double message_host_s = 0.0;
+    OPPA_FIELD(double, message_dispatch_s, 0.0);
+    OPPA_FIELD(double, message_host_s, 0.0);
     // The first of these grows by the factor max(1, network_contention *
     // sqrt(tp)) in a job on several hosts: something takes processors from the
     // ranks (jobs of Ultra-Scale in the slow state, docs/validation.md), and a
     // collective waits for the last rank.
-    double network_contention = 0.0;
+    OPPA_FIELD(double, network_contention, 0.0);
     // The fraction of a hidden collective's time by which computation slows
     // down. 0: that of the link (OverlapSlowdown in topology.h).
-    double overlap_slowdown = 0.0;
+    OPPA_FIELD(double, overlap_slowdown, 0.0);
   } collectives;
 
   struct Pipeline {
+    OPPA_FIELD_LIST(Pipeline);
     // Ranks in the order (pipeline, data, tensor), as Megatron-LM, DeepSpeed
     // and nanotron have them: neighboring stages are on different hosts first.
     // False: (data, pipeline, tensor), Colossal-AI's.
-    bool pipeline_outermost = false;
+    OPPA_FIELD(bool, pipeline_outermost, false);
     // The first and the last stage may hold the embedding or the head alone
     // (Megatron-LM's pipeline-model-parallel-layout, torchtitan's
     // pipeline_parallel_first_stage_less_layers).
-    bool ends_as_layers = false;
+    OPPA_FIELD(bool, ends_as_layers, false);
     // Blocks are distributed by cost, where the vocabulary head counts as a
     // number of blocks (nanotron). False: evenly.
-    bool balance_stages = false;
+    OPPA_FIELD(bool, balance_stages, false);
     // A stage keeps its output until the gradient arrives. False: only the node
     // of the graph (Megatron-LM's deallocate_pipeline_outputs).
-    bool keep_outputs = true;
+    OPPA_FIELD(bool, keep_outputs, true);
     // A pipeline needs at least as many microbatches as stages minus one
     // (nanotron).
-    bool full_pipeline = false;
+    OPPA_FIELD(bool, full_pipeline, false);
     // The gradients of weights are computed after those of inputs have been
     // sent, in the time of a bubble: the schedule ZB-H1, without interleaving
     // only.
-    bool zero_bubble = false;
-    // Receives that are posted ahead wait in kernels, which take a part of the
-    // GPU; threads of a host sleep instead.
-    bool receives_occupy_gpu = true;
-    double p2p_overhead_s = 0.25e-3;  // one stage-to-stage message: Python,
-                                      // batch_isend_irecv
+    OPPA_FIELD(bool, zero_bubble, false);
+    // A message from stage to stage costs Python and batch_isend_irecv.
+    OPPA_FIELD(double, p2p_overhead_s, 0.25e-3);
   } pipeline;
 
   // CPU time.
   struct Dispatch {
-    double dispatch_s = 14e-6;  // one kernel, autograd and Python included
-    double dispatch_backward_s = 7e-6;  // the same, issued by the C++ autograd
-    // The same for a block in addition to its kernels: modules and hooks in
+    OPPA_FIELD_LIST(Dispatch);
+    // One kernel costs this, autograd and Python included; in backward, the C++
+    // autograd issues it.
+    OPPA_FIELD(double, dispatch_s, 14e-6);
+    OPPA_FIELD(double, dispatch_backward_s, 7e-6);
+    // A block costs this in addition to its kernels: modules and hooks in
     // Python, bookkeeping of recomputation and of random states.
-    double block_dispatch_s = 0.0;
-    double block_backward_dispatch_s = 0.0;
-    // The same in each direction for the router, the dispatcher and the experts
-    // of a block.
-    double expert_dispatch_s = 0.0;
-    double latent_dispatch_s = 0.0;  // the same for latent attention
+    OPPA_FIELD(double, block_dispatch_s, 0.0);
+    OPPA_FIELD(double, block_backward_dispatch_s, 0.0);
+    // Experts (with router and dispatcher) and latent attention of a block cost
+    // this in each direction, in addition to their kernels.
+    OPPA_FIELD(double, expert_dispatch_s, 0.0);
+    OPPA_FIELD(double, latent_dispatch_s, 0.0);
     // CPU and GPU time of an action combine to (cpu^n + gpu^n)^(1/n): kernels
     // vary in length and the CPU runs ahead by only a few of them, so sometimes
     // the CPU waits and sometimes the GPU. 0: the maximum of the two.
-    double dispatch_norm = 0.0;
-    double step_overhead_s = 8e-3;  // data loading, zero_grad, loss.item()
-    double microbatch_overhead_s = 0.3e-3;  // slicing the batch, hooks
+    OPPA_FIELD(double, dispatch_norm, 0.0);
+    // A step loads data and calls zero_grad and loss.item(); a microbatch
+    // slices the batch and runs hooks.
+    OPPA_FIELD(double, step_overhead_s, 8e-3);
+    OPPA_FIELD(double, microbatch_overhead_s, 0.3e-3);
     // Time that the GPU waits at the loss of every microbatch. The CPU is then
     // not ahead, so the head's time hides no dispatch. 0: no waiting.
-    double loss_overhead_s = 0.0;
+    OPPA_FIELD(double, loss_overhead_s, 0.0);
   } dispatch;
 
   struct Optimizer {
+    OPPA_FIELD_LIST(Optimizer);
     // With ZeRO, gradients and optimizer states are in the memory of the host,
     // whose processors run the optimizer (DeepSpeed's offload_optimizer).
-    bool offload_optimizer = false;
+    OPPA_FIELD(bool, offload_optimizer, false);
     // One GPU's link to its host in each direction, and parameters that the
     // processors of a host update per second, all its GPUs together.
-    double host_bytes_per_s = 12e9;                // > 0
-    double host_optimizer_elements_per_s = 4.5e9;  // > 0
+    OPPA_FIELD(double, host_bytes_per_s, 12e9, kAbove0);
+    OPPA_FIELD(double, host_optimizer_elements_per_s, 4.5e9, kAbove0);
     // Kernels issued per parameter tensor in addition to the fused Adam: casts
     // and copies; ZeRO also norms, scales, packs and unpacks.
-    double step_kernels = 3.0;
-    double zero_step_kernels = 7.0;
+    OPPA_FIELD(double, step_kernels, 3.0);
+    OPPA_FIELD(double, zero_step_kernels, 7.0);
     // Bytes moved per parameter in mixed precision: weight, moments and
     // gradient in fp32, copies of both in half precision.
-    double optimizer_bytes = 36.0;
+    OPPA_FIELD(double, optimizer_bytes, 36.0);
     // State per parameter in mixed precision: master weight and two moments in
     // fp32. With less (masters as 16-bit remainders, half-precision moments),
     // the optimizer reads gradients as they are.
-    double optimizer_state_bytes = 12.0;
+    OPPA_FIELD(double, optimizer_state_bytes, 12.0, kAbove0);
     // Parameter in the precision of computation, copies in 8 bits included. 0:
     // its element.
-    double parameter_bytes = 0.0;
+    OPPA_FIELD(double, parameter_bytes, 0.0);
   } optimizer;
 
   struct Allocator {
-    double context_bytes = 0.55e9;  // CUDA context, cuBLAS, kernels
+    OPPA_FIELD_LIST(Allocator);
+    OPPA_FIELD(double, context_bytes, 0.55e9);  // CUDA context, cuBLAS, kernels
     // Buffers of one communicator. 0: of each channel of its link, receive
     // buffers, one in the ring and two in the tree, of 4 MiB, 4.7 MiB (LL128)
-    // and 0.5 MiB (LL). 24 channels take 688 MiB (NVIDIA/nccl#964).
-    double nccl_group_bytes = 0.0;
-    double nccl_channel_bytes = 30e6;
+    // and 0.5 MiB (LL). 24 channels take 688 MiB (NVIDIA/nccl#964). Where those
+    // have 0 bytes, messages do not pass through NCCL.
+    OPPA_FIELD(double, nccl_group_bytes, 0.0);
+    OPPA_FIELD(double, nccl_channel_bytes, 30e6);
     // Memory that libraries allocate in addition to tensors: cuBLAS workspaces.
-    double workspace_bytes = 0.0;
+    OPPA_FIELD(double, workspace_bytes, 0.0);
     // Buffers of tensor-parallel collectives, each a tensor of a microbatch,
     // whose memory waits for the GPU: the allocator does not reuse a block that
     // another stream has used before that stream has finished, and the CPU runs
     // ahead. Receiving from another stage stops the CPU.
-    double pending_messages = 0.0;          // with a pipeline
-    double pending_messages_unpiped = 0.0;  // without
+    OPPA_FIELD(double, pending_messages, 0.0);          // with a pipeline
+    OPPA_FIELD(double, pending_messages_unpiped, 0.0);  // without
     // Fraction that the caching allocator holds beyond allocated memory. A
     // choice: GMLake (2024) removes 15 % on average, up to 33 %. The optimum of
     // the Qwen experiment depends on it (docs/simulator.md).
-    double fragmentation = 0.08;
+    OPPA_FIELD(double, fragmentation, 0.08);
     // Fraction of the GPU's memory that can be filled: usually the allocator
     // finds no large enough block before all memory is in use.
-    double usable_memory = 1.0;
+    OPPA_FIELD(double, usable_memory, 1.0);
     // Where a rank would use more than this fraction if it could, the allocator
     // waits for the device, frees cached blocks and retries, which takes
     // allocator_retry_s in every microbatch, and allocator_remap_s for every
     // byte of a tensor-parallel collective: the driver takes its buffers back
     // and maps them again, for one rank of the group after the other.
-    double allocator_pressure = 1.0;
-    double allocator_retry_s = 0.0;
-    double allocator_remap_s = 0.0;
+    OPPA_FIELD(double, allocator_pressure, 1.0);
+    OPPA_FIELD(double, allocator_retry_s, 0.0);
+    OPPA_FIELD(double, allocator_remap_s, 0.0);
     // Standard deviation of log(peak / predicted peak): how sure it is that a
     // configuration fits (trials/predictions.h).
-    double memory_log_stddev = kMemoryLogStddev;
+    OPPA_FIELD(double, memory_log_stddev, kMemoryLogStddev);
   } allocator;
 
   // Starting, failing and ending a trial.
   struct Launch {
-    double launch_process_s = 14.0;  // torchrun, imports, CUDA initialization
-    double launch_per_local_rank_s = 0.35;  // a host's processes start together
-    double group_init_s = 1.5;              // rendezvous and first communicator
-    double group_init_per_rank_s = 0.10;
-    double weights_bytes_per_s = 0.7e9;  // fp32 weights built, sharded, cast
-    double setup_factor = 1.0;  // set-up time over the sum of the terms above
-    double teardown_s = 3.0;
+    OPPA_FIELD_LIST(Launch);
+    // A process starts with torchrun, imports and the initialization of CUDA;
+    // those of a host start together.
+    OPPA_FIELD(double, launch_process_s, 14.0);
+    OPPA_FIELD(double, launch_per_local_rank_s, 0.35);
+    OPPA_FIELD(double, group_init_s, 1.5);  // rendezvous and first communicator
+    OPPA_FIELD(double, group_init_per_rank_s, 0.10);
+    // Weights are built in fp32, sharded and cast at this rate.
+    OPPA_FIELD(double, weights_bytes_per_s, 0.7e9, kAbove0);
+    // The time of set-up over the sum of the terms above.
+    OPPA_FIELD(double, setup_factor, 1.0);
+    OPPA_FIELD(double, teardown_s, 3.0);
     // From the failure of one rank until every process is gone: the other ranks
     // hang in a collective until the launcher kills them.
-    double failure_s = 60.0;
+    OPPA_FIELD(double, failure_s, 60.0);
   } launch;
 
   // The kind of its code, with which errors of predictions vary (error_band.h);
@@ -363,6 +386,12 @@ struct Framework {
     return zero_stage >= (sharding.zero_group_ranks > 0 ? 1 : 2);
   }
 
+  // NCCL's receives that are posted ahead wait in kernels, which take a part of
+  // the GPU; otherwise threads of a host sleep.
+  [[nodiscard]] bool ReceivesOccupyGpu() const {
+    return allocator.nccl_channel_bytes > 0.0;
+  }
+
   // The slowdown by collectives on a link, given that of the link.
   [[nodiscard]] double Slowdown(double of_link) const {
     return collectives.overlap_slowdown > 0.0 ? collectives.overlap_slowdown
@@ -375,23 +404,25 @@ struct Framework {
                                             : zero_bucket_mb * kBucketMegabyte;
   }
 
-  friend bool operator==(Framework a, Framework b);
+  friend bool operator==(const Framework&, const Framework&) = default;
 };
 
 // "tuned": fused kernels and overlapped communication, by the maker of the GPU;
 // "CPU-bound": a step waits for Python between kernels; "ordinary": neither.
 [[nodiscard]] const std::vector<std::string>& CodeKinds();
 
-// A constant of a framework under the key that files and tables give it.
-// Numbers are at least 0, or greater if they are positive.
-struct FrameworkField {
-  std::string_view key;
-  std::variant<bool*, int*, double*> value;
-  bool positive = false;
-};
-
-// Every constant of the framework, group by group.
-[[nodiscard]] std::vector<FrameworkField> FieldsOf(Framework& framework);
+// Calls visit(key, constant) for every constant, group by group, or
+// visit(key, constant, kAbove0).
+void VisitFields(common::FieldsOf<Framework> auto& framework,
+                 const auto& visit) {
+  auto& [kernels, experts, recomputation, gradients, sharding, collectives,
+         pipeline, dispatch, optimizer, allocator, launch, kind] = framework;
+  const auto all = [&visit](auto&... groups) {
+    (VisitFields(groups, visit), ...);
+  };
+  all(kernels, experts, recomputation, gradients, sharding, collectives,
+      pipeline, dispatch, optimizer, allocator, launch);
+}
 
 // True if every step takes the same time and memory: the costs of starting,
 // failing and ending a trial may differ.

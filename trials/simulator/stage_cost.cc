@@ -281,8 +281,7 @@ std::vector<StageCost> ComputeStageCosts(
     }
   }
   AddTransfers(stages, links, times);
-  if (times.overlap &&
-      stages.front().problem.framework.pipeline.receives_occupy_gpu) {
+  if (times.overlap && stages.front().problem.framework.ReceivesOccupyGpu()) {
     AddPendingReceives(stages, chunks, forward, times.forward_s);
     AddPendingReceives(stages, chunks, backward, times.backward_s);
   }

@@ -7,7 +7,6 @@
 #include <stdexcept>
 #include <string_view>
 #include <type_traits>
-#include <variant>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -60,23 +59,19 @@ void Complete(Facts& facts) {
 
 // Constants of the framework that the facts set.
 void ChangeConstants(const Facts& facts, RowTraining& training) {
-  for (const auto& [key, value, positive] : FieldsOf(training.framework)) {
-    if (!facts.Has(key)) {
-      continue;
-    }
-    const double set = std::visit(
-        [&facts, name = key](auto* field) {
-          using Type = std::remove_pointer_t<decltype(field)>;
-          if constexpr (std::is_same_v<Type, bool>) {
-            *field = facts.Flag(name, false);
-          } else {
-            *field = static_cast<Type>(facts.NonNegative(name));
-          }
-          return static_cast<double>(*field);
-        },
-        value);
-    training.framework_name += fmt::format(" {}={}", key, set);
-  }
+  VisitFields(training.framework,
+              [&]<typename Type>(std::string_view key, Type& value, auto...) {
+                if (!facts.Has(key)) {
+                  return;
+                }
+                if constexpr (std::is_same_v<Type, bool>) {
+                  value = facts.Flag(key, false);
+                } else {
+                  value = static_cast<Type>(facts.NonNegative(key));
+                }
+                training.framework_name +=
+                    fmt::format(" {}={}", key, static_cast<double>(value));
+              });
 }
 
 void DescribeFamily(const Facts& facts, Model& model) {

@@ -4,8 +4,6 @@
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <type_traits>
-#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -42,17 +40,13 @@ void ChangeConstants(const std::string& constants, Framework& framework) {
     const auto equals = item.find('=');
     const double number = std::stod(item.substr(equals + 1));
     bool found = false;
-    for (const FrameworkField& field : FieldsOf(framework)) {
-      if (field.key == std::string_view(item).substr(0, equals)) {
-        std::visit(
-            [&](auto* value) {
-              *value = static_cast<std::remove_reference_t<decltype(*value)>>(
-                  number);
-            },
-            field.value);
-        found = true;
-      }
-    }
+    VisitFields(framework,
+                [&]<typename Type>(std::string_view key, Type& value, auto...) {
+                  if (key == std::string_view(item).substr(0, equals)) {
+                    value = static_cast<Type>(number);
+                    found = true;
+                  }
+                });
     ASSERT_TRUE(found) << item;
   }
 }

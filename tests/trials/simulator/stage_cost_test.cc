@@ -44,6 +44,16 @@ TEST(StageCost, OneMicrobatchPaysTheOverheadOfTwoMessages) {
   EXPECT_NEAR(pipelines.StepTime(overlapped), overlapped_s, 1e-12);
 }
 
+// A receive of NCCL that is posted ahead is a kernel, that of a thread is not.
+TEST(StageCost, OnlyReceivesOfNcclTakeAPartOfTheGpu) {
+  Pipelines pipelines;
+  const char* const overlapped =
+      "dp=4,pp=2,microbatches=2,model_chunks=2,overlap_p2p=1";
+  const double nccl_s = pipelines.StepTime(overlapped);
+  pipelines.framework.allocator.nccl_channel_bytes = 0.0;
+  EXPECT_LT(pipelines.StepTime(overlapped), nccl_s);
+}
+
 // Hidden states of one microbatch: sequences x tokens x width x 2 bytes.
 TEST(StageCost, AMessageHoldsTheHiddenStatesOfAMicrobatch) {
   Pipelines pipelines;
