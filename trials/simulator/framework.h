@@ -380,10 +380,9 @@ struct Framework {
     return experts.whole_experts && ep > 1;
   }
 
-  // Groups of ranks that hold a complete copy exist under this ZeRO stage:
-  // HYBRID_SHARD is a way of stages 2 and 3, zero_group_ranks of all.
-  [[nodiscard]] bool ShardsInGroups(int zero_stage) const {
-    return zero_stage >= (sharding.zero_group_ranks > 0 ? 1 : 2);
+  // Ranks hold complete copies host by host (HYBRID_SHARD).
+  [[nodiscard]] bool ShardsWithinHost() const {
+    return sharding.fsdp && sharding.shard_within_host;
   }
 
   // NCCL's receives that are posted ahead wait in kernels, which take a part of

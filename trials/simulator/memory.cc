@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "trials/simulator/sharding.h"
-
 namespace trials {
 namespace {
 
@@ -31,46 +29,37 @@ struct MemoryParts : RankMemory {
   }
 
   [[nodiscard]] double ParameterBytes() const {
-    const bool masters_only = framework.sharding.fsdp && shared.zero_stage == 3;
     const double bytes = framework.optimizer.parameter_bytes;
-    return masters_only ? 0.0
-                        : (bytes > 0.0 ? bytes : element_bytes) * Elements(3);
-  }
-
-  // Gradients and optimizer states are in the memory of the host.
-  [[nodiscard]] bool Offloaded() const {
-    return framework.optimizer.offload_optimizer && shared.zero_stage > 0;
+    return behavior.masters_only
+               ? 0.0
+               : (bytes > 0.0 ? bytes : element_bytes) * Elements(3);
   }
 
   // fp32 master weights and two moments.
   [[nodiscard]] double OptimizerBytes() const {
     const double state =
         mixed() ? framework.optimizer.optimizer_state_bytes : 8.0;
-    return Offloaded() ? 0.0 : state * Elements(1);
-  }
-
-  // FSDP: shards hold gradients in the precision of their masters.
-  [[nodiscard]] bool fsdp() const {
-    return framework.sharding.fsdp && shared.zero_stage >= 2;
+    return behavior.offloads ? 0.0 : state * Elements(1);
   }
 
   [[nodiscard]] double GradientBytes() const {
-    if (Offloaded()) {
+    if (behavior.offloads) {
       return 0.0;
     }
-    if (fsdp() && ScattersOnce(framework, shared.pp) &&
-        shared.microbatches > 1) {
+    if (behavior.holds_whole_gradients) {
       return framework.GradientBytes(element_bytes) *
              (stage.parameters + stage.expert_parameters);
     }
-    return (fsdp() ? 4.0 : framework.GradientBytes(element_bytes)) *
+    return (behavior.fp32_shards ? 4.0
+                                 : framework.GradientBytes(element_bytes)) *
            Elements(2);
   }
 
   // Temporary gradients of the optimizer's step.
   [[nodiscard]] double StepCopyBytes() const {
-    if (!mixed() || framework.gradients.fp32_gradients || fsdp() ||
-        framework.optimizer.optimizer_state_bytes < 12.0 || Offloaded()) {
+    if (!mixed() || framework.gradients.fp32_gradients ||
+        behavior.fp32_shards || behavior.offloads ||
+        framework.optimizer.optimizer_state_bytes < 12.0) {
       return 0.0;
     }
     const double flat =
@@ -84,11 +73,11 @@ struct MemoryParts : RankMemory {
     if (shared.zero_stage < 3) {
       return 0.0;
     }
-    if (fsdp() && shared.pp > 1) {  // stages keep what backward passes gather
+    if (behavior.keeps_gathered) {
       return element_bytes * (stage.parameters + stage.expert_parameters);
     }
     const double gradient =
-        framework.sharding.fsdp ? framework.GradientBytes(element_bytes) : 0.0;
+        behavior.by_module ? framework.GradientBytes(element_bytes) : 0.0;
     return (2.0 * element_bytes + gradient) * stage.largest_module;
   }
 
@@ -142,8 +131,7 @@ struct MemoryParts : RankMemory {
                              : 0.0);
     }
     const double gathered = GatheredBytes();
-    if (framework.gradients.fp32_gradients ||
-        (framework.sharding.fsdp && shared.zero_stage == 3)) {
+    if (framework.gradients.fp32_gradients || behavior.masters_only) {
       return messages + gathered;
     }
     const double bucket =
@@ -157,7 +145,7 @@ struct MemoryParts : RankMemory {
 }  // namespace
 
 double RankMemory::ShardRanks() const {
-  return framework.ShardsInGroups(shared.zero_stage) && stage.shard_ranks > 0
+  return behavior.in_groups && stage.shard_ranks > 0
              ? stage.shard_ranks
              : static_cast<double>(stage.dp) * shared.cp;
 }

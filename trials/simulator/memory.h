@@ -4,6 +4,7 @@
 
 #include "trials/parallel_config.h"
 #include "trials/simulator/framework.h"
+#include "trials/simulator/sharding.h"
 #include "trials/simulator/step_report.h"
 
 namespace trials {
@@ -56,6 +57,7 @@ struct RankMemory {
   const StageMemory& stage;
   double element_bytes;
   const Framework& framework;
+  ShardingBehavior behavior = BehaviorOf(framework, shared);
 
   [[nodiscard]] MemoryBreakdown Peak() const;
   // After set-up, before the first step.

@@ -56,30 +56,42 @@ double ByBuckets(const Messages& messages, const ShardedChunk& chunk,
 }
 
 double ByBlocks(Pass pass, const Messages& messages, const ShardedChunk& chunk,
-                const ParallelConfig& config, double compute_s,
-                double slowdown) {
-  // The mean over the microbatches.
-  const double share = ScattersOnce(messages.framework, config.pp)
-                           ? 1.0 / config.microbatches
-                           : 1.0;
+                double scattered_share, double compute_s, double slowdown) {
   const bool gathers_ends =
       pass == Pass::kForward && chunk.end_parameters > 0.0;
   const double block_s =
       messages.Gather(chunk.gathered_share * chunk.block_parameters) +
-      share * messages.Scatter(chunk.block_parameters);
+      scattered_share * messages.Scatter(chunk.block_parameters);
   // The others can overlap with the computation of another block.
   const double others = std::max(0, chunk.blocks - 1);
   return (gathers_ends ? messages.Gather(chunk.end_parameters) : 0.0) +
          (chunk.blocks > 0 ? block_s : 0.0) +
          Exposed(others * block_s, others * block_s,
                  others * compute_s / std::max(1, chunk.blocks), slowdown) +
-         share * messages.Scatter(chunk.end_parameters);
+         scattered_share * messages.Scatter(chunk.end_parameters);
 }
 
 }  // namespace
 
-bool ScattersOnce(const Framework& framework, int pp) {
-  return framework.sharding.fsdp && (framework.sharding.no_sync || pp > 1);
+ShardingBehavior BehaviorOf(const Framework& framework,
+                            const ParallelConfig& shared) {
+  const Framework::Sharding& sharding = framework.sharding;
+  const int zero = shared.zero_stage;
+  ShardingBehavior behavior;
+  behavior.by_module = sharding.fsdp && zero > 0;
+  behavior.fp32_shards = sharding.fsdp && zero >= 2;
+  behavior.masters_only = sharding.fsdp && zero == 3;
+  behavior.keeps_gathered = behavior.masters_only && shared.pp > 1;
+  behavior.gathers_again = sharding.fsdp && zero == 2 && shared.pp == 1;
+  behavior.scatters =
+      zero == 2 || (zero > 0 && framework.gradients.scatter_gradients);
+  behavior.scatters_once =
+      behavior.fp32_shards && (sharding.no_sync || shared.pp > 1);
+  behavior.holds_whole_gradients =
+      behavior.scatters_once && shared.microbatches > 1;
+  behavior.in_groups = zero >= (sharding.zero_group_ranks > 0 ? 1 : 2);
+  behavior.offloads = framework.optimizer.offload_optimizer && zero > 0;
+  return behavior;
 }
 
 double ShardingTime(Pass pass, const ShardedChunk& chunk,
@@ -94,8 +106,13 @@ double ShardingTime(Pass pass, const ShardedChunk& chunk,
                           pass == Pass::kForward
                               ? 0.0
                               : framework.GradientBytes(chunk.element_bytes)};
-  return framework.sharding.fsdp
-             ? ByBlocks(pass, messages, chunk, config, compute_s, slowdown)
+  const ShardingBehavior behavior = BehaviorOf(framework, config);
+  // The mean over the microbatches.
+  const double scattered_share =
+      behavior.scatters_once ? 1.0 / config.microbatches : 1.0;
+  return behavior.by_module
+             ? ByBlocks(pass, messages, chunk, scattered_share, compute_s,
+                        slowdown)
              : ByBuckets(messages, chunk, config, compute_s, slowdown);
 }
 

@@ -1,4 +1,5 @@
-// ZeRO 3: all-gathers of parameters for every use.
+// How ranks share the states of a model, and the all-gathers of parameters that
+// ZeRO 3 needs for every use.
 
 #pragma once
 
@@ -19,10 +20,36 @@ struct ShardedChunk {
 
 enum class Pass { kForward, kBackward };
 
-// FSDP's gradients stay whole on every rank until the last microbatch: with
-// no_sync, and in a pipeline, whose stages scatter them after their last
-// backward pass (torch.distributed.pipelining, stage.py).
-[[nodiscard]] bool ScattersOnce(const Framework& framework, int pp);
+// What a framework does with parameters, gradients and optimizer states under
+// the knobs of a configuration. Times and memory ask it, not the framework.
+struct ShardingBehavior {
+  // A message of ZeRO has the parameters of a module (FSDP), not a bucket.
+  bool by_module = false;
+  // Shards hold gradients in fp32, the precision of their masters.
+  bool fp32_shards = false;
+  // A rank keeps no parameters but the masters of its shard.
+  bool masters_only = false;
+  // Gathered parameters stay until the last backward pass of a pipeline.
+  bool keeps_gathered = false;
+  // ZeRO 2 frees parameters after a microbatch and gathers them for the next.
+  bool gathers_again = false;
+  // Every rank gets its own shard of the gradients, not all of them.
+  bool scatters = false;
+  // Gradients stay whole on every rank until the last microbatch: with no_sync,
+  // and in a pipeline, whose stages scatter them after their last backward pass
+  // (torch.distributed.pipelining, stage.py).
+  bool scatters_once = false;
+  // Those of earlier microbatches are whole while the next ones are computed.
+  bool holds_whole_gradients = false;
+  // Groups of ranks hold a complete copy each: HYBRID_SHARD is a way of stages
+  // 2 and 3, zero_group_ranks of all.
+  bool in_groups = false;
+  // Gradients and optimizer states are in the memory of the host.
+  bool offloads = false;
+};
+
+[[nodiscard]] ShardingBehavior BehaviorOf(const Framework& framework,
+                                          const ParallelConfig& shared);
 
 // Exposed time of what ZeRO 3 communicates for a chunk in one pass, which
 // computes for `compute_s`: forward gathers parameters; backward repeats that
@@ -33,9 +60,9 @@ enum class Pass { kForward, kBackward };
 // one per block; with overlap_zero_allgather and overlap_zero_comm they overlap
 // with computation.
 //
-// By blocks (Framework::sharding.fsdp; prefetching is always on): embedding and
-// head form the outer unit, which is gathered first; then, with B blocks, g to
-// gather one, r to scatter its gradients and c to compute it,
+// By blocks (ShardingBehavior::by_module; prefetching is always on): embedding
+// and head form the outer unit, which is gathered first; then, with B blocks, g
+// to gather one, r to scatter its gradients and c to compute it,
 //
 //   exposed = g_end + g + (B - 1) max(0, g - c)                 forward
 //   exposed = g + (B - 1) max(0, g + r - c) + r + r_end         backward.

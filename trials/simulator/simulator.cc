@@ -129,8 +129,7 @@ const LayerCosts& Simulator::Layers(const Plan& plan, int stage) const {
 std::vector<StageCost> Simulator::StageCosts(const Plan& plan) const {
   const Framework& framework = problem_.framework;
   const PlacementOptions options{
-      framework.pipeline.pipeline_outermost,
-      framework.sharding.fsdp && framework.sharding.shard_within_host,
+      framework.pipeline.pipeline_outermost, framework.ShardsWithinHost(),
       framework.sharding.zero_group_ranks, framework.experts.whole_experts};
   const std::optional<StageGrid> grid = GridOf(plan);
   const PlanLinks placed =

@@ -27,11 +27,13 @@ bool Overlaps(const Framework& framework, const ParallelConfig& shared) {
 struct StageEnd {
   const Problem& problem;
   const ParallelConfig& shared;  // the knobs of the whole plan
+  const ShardingBehavior& behavior;
   const StageCost& stage;
   const Framework& framework = problem.framework;
   const Cluster& cluster = problem.gpu_types[stage.gpu_type];
   const GpuModel& gpu = problem.gpus[stage.gpu_type];
-  RankMemory rank = {shared, stage.memory, gpu.element_bytes(), framework};
+  RankMemory rank = {shared, stage.memory, gpu.element_bytes(), framework,
+                     behavior};
   bool zero = shared.zero_stage > 0;
 
   [[nodiscard]] StageSync Synchronize() const {
@@ -39,13 +41,11 @@ struct StageEnd {
     if (shared.zero_stage == 3) {
       return sync;
     }
-    const bool scatter = shared.zero_stage == 2 ||
-                         (zero && framework.gradients.scatter_gradients);
     // A pipeline without ZeRO reduces every tensor in place.
     const bool copies = zero || shared.pp == 1;
     const double byte_s = ByteTime();
     const SyncOptions experts{
-        .scatter = scatter,
+        .scatter = behavior.scatters,
         .bucket_bytes = BucketBytes(),
         .overlap = Overlaps(framework, shared),
         .own_stream = zero && shared.overlap_zero_comm,
@@ -56,17 +56,15 @@ struct StageEnd {
             copies ? framework.gradients.bucket_unpack_bytes * byte_s : 0.0,
         .link_share = stage.links.dp.nvlink ? 0.0 : stage.tensor_share};
     SyncOptions options = experts;
-    if (scatter) {
+    if (behavior.scatters) {
       options.across = stage.links.shards.across;
     }
     const GroupLink& shards = stage.links.shards.within;
-    AddSync(
-        options, stage.modules, scatter ? shards : stage.links.dp,
-        framework.ShardsInGroups(shared.zero_stage) ? shards : stage.links.dp,
-        sync);
+    AddSync(options, stage.modules, behavior.scatters ? shards : stage.links.dp,
+            behavior.in_groups ? shards : stage.links.dp, sync);
     AddSync(experts, stage.expert_modules, stage.links.expert_dp,
             stage.links.expert_dp, sync);
-    if (shared.zero_stage == 2 && !ScattersOnce(framework, shared.pp)) {
+    if (shared.zero_stage == 2 && !behavior.scatters_once) {
       // A rank keeps only its shard of the gradients, so the gradients of every
       // microbatch are scattered before the next ones arrive.
       sync.reduce.exposed_s *= shared.microbatches;
@@ -93,12 +91,7 @@ struct StageEnd {
       const SyncTime gather =
           ExposeGather(sync.gather, shared.overlap_zero_allgather,
                        stage.begin_s + stage.first_forward_s);
-      // fully_shard frees the gathered parameters after the backward pass of a
-      // microbatch; stages of a pipeline keep them until the last one.
-      const int gathers =
-          framework.sharding.fsdp && shared.zero_stage == 2 && shared.pp == 1
-              ? shared.microbatches
-              : 1;
+      const int gathers = behavior.gathers_again ? shared.microbatches : 1;
       data_s += gathers * gather.exposed_s;
       overhead_s += gathers * gather.overhead_s;
     }
@@ -158,8 +151,7 @@ struct StageEnd {
 
   [[nodiscard]] double BucketBytes() const {
     if (zero) {
-      // FSDP: a unit per module.
-      return framework.sharding.fsdp
+      return behavior.by_module
                  ? framework.GradientBytes(gpu.element_bytes()) *
                        stage.memory.largest_module
                  : framework.ZeroBucketBytes(shared.zero_bucket_mb);
@@ -210,7 +202,7 @@ struct StageEnd {
                           optimizer.step_kernels);
     }
     const double shards = rank.ShardRanks();
-    if (!optimizer.offload_optimizer) {
+    if (!behavior.offloads) {
       return std::max(stage.optimizer_s * rank.OptimizerShare() +
                           stage.expert_optimizer_s / rank.ExpertShardRanks(),
                       framework.dispatch.dispatch_s * stage.tensors *
@@ -243,8 +235,9 @@ struct StageEnd {
 std::vector<StageSync> SynchronizeStages(const Problem& problem,
                                          const ParallelConfig& shared,
                                          const std::vector<StageCost>& stages) {
+  const ShardingBehavior behavior = BehaviorOf(problem.framework, shared);
   return common::Map(stages, [&](const StageCost& stage) {
-    return StageEnd{problem, shared, stage}.Synchronize();
+    return StageEnd{problem, shared, behavior, stage}.Synchronize();
   });
 }
 
@@ -260,7 +253,7 @@ ParallelConfig StageSyncKnobs(const Framework& framework,
   if (config.zero_stage > 0 || !bucketed) {
     config.dp_bucket_mb = defaults.dp_bucket_mb;
   }
-  if (config.zero_stage == 0 || framework.sharding.fsdp ||
+  if (config.zero_stage == 0 || BehaviorOf(framework, config).by_module ||
       framework.sharding.zero_bucket_bytes > 0.0) {
     config.zero_bucket_mb = defaults.zero_bucket_mb;
   }
@@ -278,12 +271,13 @@ ParallelConfig StageSyncKnobs(const Framework& framework,
 StepReport FinishStep(const Problem& problem, const ParallelConfig& shared,
                       const std::vector<StageCost>& stages,
                       const std::vector<StageSync>& syncs) {
+  const ShardingBehavior behavior = BehaviorOf(problem.framework, shared);
   StepReport report;
   report.model_states_fit = true;
   const double table_begin_s =
       std::max(stages.front().end_s, stages.back().end_s);
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    const StageEnd end{problem, shared, stages[s]};
+    const StageEnd end{problem, shared, behavior, stages[s]};
     end.AddTime(syncs[s], table_begin_s, s == 0, report);
     end.AddMemory(s == 0, report);
   }

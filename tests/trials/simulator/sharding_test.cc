@@ -31,6 +31,35 @@ StepReport ReportOf(int nodes, int zero_stage, bool within_host) {
   return simulator.Simulate(config);
 }
 
+// The stages and the pipeline under which FSDP differs from ZeRO by buckets.
+TEST(Sharding, FsdpBehavesByItsStageAndPipeline) {
+  const auto of = [](bool fsdp, int zero_stage, int pp) {
+    Framework framework;
+    framework.sharding.fsdp = fsdp;
+    return BehaviorOf(framework,
+                      {.pp = pp, .zero_stage = zero_stage, .microbatches = 4});
+  };
+  for (const int pp : {1, 2}) {
+    for (const int zero_stage : {0, 1, 2, 3}) {
+      SCOPED_TRACE(testing::Message()
+                   << "ZeRO " << zero_stage << ", pp " << pp);
+      const ShardingBehavior buckets = of(false, zero_stage, pp);
+      EXPECT_FALSE(buckets.by_module || buckets.fp32_shards ||
+                   buckets.masters_only || buckets.keeps_gathered ||
+                   buckets.gathers_again || buckets.scatters_once ||
+                   buckets.holds_whole_gradients);
+      const ShardingBehavior fsdp = of(true, zero_stage, pp);
+      EXPECT_EQ(fsdp.by_module, zero_stage > 0);
+      EXPECT_EQ(fsdp.fp32_shards, zero_stage >= 2);
+      EXPECT_EQ(fsdp.masters_only, zero_stage == 3);
+      EXPECT_EQ(fsdp.keeps_gathered, zero_stage == 3 && pp == 2);
+      EXPECT_EQ(fsdp.gathers_again, zero_stage == 2 && pp == 1);
+      EXPECT_EQ(fsdp.scatters_once, zero_stage >= 2 && pp == 2);
+      EXPECT_EQ(fsdp.holds_whole_gradients, fsdp.scatters_once);
+    }
+  }
+}
+
 TEST(Sharding, HybridOnOneHostIsFullSharding) {
   for (const int zero_stage : {0, 1, 2, 3}) {
     SCOPED_TRACE(zero_stage);
