@@ -101,16 +101,14 @@ inline constexpr std::size_t kListLines = 100;
 template <std::size_t kLine>
 struct ListLine {};
 
-template <std::size_t kLine>
-void VisitLineOf(auto& of, const auto& visit) {
-  if constexpr (requires { of.VisitLine(ListLine<kLine>(), of, visit); }) {
-    of.VisitLine(ListLine<kLine>(), of, visit);
-  }
-}
-
 template <std::size_t... kLines>
 void VisitLines(auto& of, const auto& visit, std::index_sequence<kLines...>) {
-  (VisitLineOf<kLines>(of, visit), ...);
+  const auto visit_line = [&](auto line) {
+    if constexpr (requires { of.VisitLine(line, of, visit); }) {
+      of.VisitLine(line, of, visit);
+    }
+  };
+  (visit_line(ListLine<kLines>()), ...);
 }
 
 template <typename T>

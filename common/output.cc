@@ -56,16 +56,25 @@ class Passing final : public std::streambuf {
 
 }  // namespace
 
+namespace {
+
+// A control character of two bytes is 0xc2 and one of these.
+bool IsC1(unsigned char byte) { return byte >= 0x80 && byte < 0xa0; }
+
+bool IsControl(unsigned char byte) {
+  return IsC1(byte) || byte == 0x7f ||
+         (byte < 0x20 && byte != '\n' && byte != '\t');
+}
+
+}  // namespace
+
 std::string PrintableText::Take(std::string_view piece) {
   std::string text;
   for (const char c : piece) {
     const auto byte = static_cast<unsigned char>(c);
-    const bool is_c1 = byte >= 0x80 && byte < 0xa0;
     const bool is_rest = rest_ > 0 && (byte & 0xc0U) == 0x80;
     const bool is_control =
-        is_rest
-            ? is_c1_row_ && is_c1
-            : is_c1 || byte == 0x7f || (byte < 0x20 && c != '\n' && c != '\t');
+        is_rest ? is_c1_row_ && IsC1(byte) : IsControl(byte);
     if (is_c1_row_ && !is_control) {
       text += '\xc2';
     }

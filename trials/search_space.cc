@@ -428,6 +428,35 @@ void ResolveInverses(const SearchSpace& space, Settings& settings) {
   }
 }
 
+// The configuration of the space in which the `kept` knobs are as wanted and
+// the `free` ones are nearest to their defaults. Other switches are worse than
+// any size or bucket.
+std::optional<ParallelConfig> Nearest(const SearchSpace& space,
+                                      const ParallelConfig& wanted,
+                                      const std::vector<const Knob*>& kept,
+                                      const std::vector<const Knob*>& free) {
+  std::optional<ParallelConfig> nearest;
+  std::pair<double, double> least;
+  for (const ParallelConfig& config : space.configs()) {
+    if (std::ranges::any_of(kept, [&](const Knob* knob) {
+          return knob->Get(config) != knob->Get(wanted);
+        })) {
+      continue;
+    }
+    std::pair<double, double> distance;
+    for (const Knob* knob : free) {
+      (knob->scale == KnobScale::kLog2 ? distance.second : distance.first) +=
+          std::abs(Position(*knob, knob->Get(config)) -
+                   Position(*knob, knob->Default()));
+    }
+    if (!nearest || distance < least) {
+      least = distance;
+      nearest = config;
+    }
+  }
+  return nearest;
+}
+
 }  // namespace
 
 Completed Complete(std::string_view text, const SearchSpace& space) {
@@ -451,28 +480,9 @@ Completed Complete(std::string_view text, const SearchSpace& space) {
     const bool keep = knob.group == KnobGroup::kSizes || (named && active);
     (keep ? kept : free).push_back(&knob);
   }
-
-  // Other switches are worse than any size or bucket.
-  std::optional<std::pair<double, double>> least;
-  const ParallelConfig wanted = completed.config;
-  for (const ParallelConfig& config : space.configs()) {
-    if (std::ranges::any_of(kept, [&](const Knob* knob) {
-          return knob->Get(config) != knob->Get(wanted);
-        })) {
-      continue;
-    }
-    std::pair<double, double> distance;
-    for (const Knob* knob : free) {
-      (knob->scale == KnobScale::kLog2 ? distance.second : distance.first) +=
-          std::abs(Position(*knob, knob->Get(config)) -
-                   Position(*knob, knob->Default()));
-    }
-    if (!least || distance < *least) {
-      least = distance;
-      completed.config = config;
-    }
-  }
-  if (!least) {
+  if (const auto nearest = Nearest(space, completed.config, kept, free)) {
+    completed.config = *nearest;
+  } else {
     completed.notes.push_back(
         fmt::format("{} is not in the search space",
                     ToString(completed.config, space.knobs())));

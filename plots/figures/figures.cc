@@ -185,6 +185,18 @@ Table FigureTable() {
   return table;
 }
 
+namespace {
+
+std::string TitleOf(const ExperimentRecords& records,
+                    const ProblemRecords* problem) {
+  if (problem != nullptr && !problem->info.name.empty()) {
+    return problem->info.name;
+  }
+  return records.info.title.empty() ? records.info.name : records.info.title;
+}
+
+}  // namespace
+
 std::optional<Figure> MakeFigure(const FigureKind& kind,
                                  const ExperimentRecords& records,
                                  const ProblemRecords* problem) {
@@ -205,10 +217,7 @@ std::optional<Figure> MakeFigure(const FigureKind& kind,
     return std::nullopt;
   }
   Figure figure{.name = std::string(kind.name),
-                .title = !of_all && !problem->info.name.empty()
-                             ? problem->info.name
-                         : records.info.title.empty() ? records.info.name
-                                                      : records.info.title,
+                .title = TitleOf(records, problem),
                 .panels = kind.panels(input)};
   figure.about = AboutOf(input, kind.set);
   figure.caption = CaptionOf(input, records.info.repeats, figure.panels);

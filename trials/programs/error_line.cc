@@ -31,12 +31,7 @@ void ErrorLine::Read(std::string_view line, int stream) {
                        : line.substr(0, kMostText));
   launcher_ = launcher_ || kLauncher.IsIn(text);
   if (launcher_) {
-    if (text.find("Root Cause") != text.npos) {
-      exit_.clear();
-    } else if (const auto match = kSummary.Find(text); !match.empty()) {
-      (match[1] == "rank" ? failed_rank_ : exit_) =
-          common::Trim(fmt::format("{} {}", match[2], match[3]));
-    }
+    ReadSummary(text);
     return;
   }
   std::string rank;
@@ -58,6 +53,15 @@ void ErrorLine::Read(std::string_view line, int stream) {
   } else if (error_.number == 0 && !text.empty() &&
              !text.starts_with("oppa {")) {
     last_ = {std::string(common::Trim(line)), count_};
+  }
+}
+
+void ErrorLine::ReadSummary(const std::string& text) {
+  if (text.find("Root Cause") != text.npos) {
+    exit_.clear();
+  } else if (const auto match = kSummary.Find(text); !match.empty()) {
+    (match[1] == "rank" ? failed_rank_ : exit_) =
+        common::Trim(fmt::format("{} {}", match[2], match[3]));
   }
 }
 

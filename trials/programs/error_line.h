@@ -36,6 +36,9 @@ class ErrorLine {
     std::size_t number = 0;  // from 1; 0: none
   };
 
+  // Reads a line of the launcher.
+  void ReadSummary(const std::string& text);
+
   // The rank that failed first left no traceback.
   [[nodiscard]] bool IsSilent() const {
     return error_.number == 0 || (!failed_rank_.empty() && !ranks_.empty() &&

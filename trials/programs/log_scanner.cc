@@ -70,9 +70,7 @@ std::optional<double> LogScanner::StepTime(const LogPatterns::Pattern& pattern,
   return std::nullopt;
 }
 
-std::optional<TrialReport> LogScanner::Read(std::string_view line,
-                                            double now_s) {
-  const std::string_view text = line.substr(0, kLongestLine);
+TrialReport LogScanner::Numbers(std::string_view text) const {
   TrialReport report;
   for (const LogPatterns::Pattern& pattern : patterns_.patterns) {
     const std::optional<double> number = Find(pattern.expression, text);
@@ -88,17 +86,26 @@ std::optional<TrialReport> LogScanner::Read(std::string_view line,
       report.step_time_s = StepTime(pattern, *number);
     }
   }
+  return report;
+}
+
+bool LogScanner::TakeStep(std::string_view text) {
+  const std::optional<double> step = Find(*patterns_.step, text);
+  const bool is_above = step && *step > last_step_;
+  last_step_ = is_above ? *step : last_step_;
+  return is_above;
+}
+
+std::optional<TrialReport> LogScanner::Read(std::string_view line,
+                                            double now_s) {
+  const std::string_view text = line.substr(0, kLongestLine);
+  TrialReport report = Numbers(text);
   if (patterns_.ends_step && !report.step_time_s &&
       patterns_.ends_step->IsIn(text)) {
     report.step_time_s = now_s - last_s_;
   }
-  if (report.step_time_s && patterns_.step) {
-    const std::optional<double> step = Find(*patterns_.step, text);
-    if (step && *step > last_step_) {
-      last_step_ = *step;
-    } else {
-      report.step_time_s.reset();
-    }
+  if (report.step_time_s && patterns_.step && !TakeStep(text)) {
+    report.step_time_s.reset();
   }
   last_s_ = report.step_time_s ? now_s : last_s_;
   if (report.step_time_s && !(*report.step_time_s >= kLeastStepSeconds &&

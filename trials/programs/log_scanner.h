@@ -32,6 +32,11 @@ class LogScanner {
  private:
   [[nodiscard]] std::optional<double> StepTime(
       const LogPatterns::Pattern& pattern, double number) const;
+  // What the patterns of numbers find in a line.
+  [[nodiscard]] TrialReport Numbers(std::string_view text) const;
+  // Takes the number of the step in a line if it is above that of the line
+  // before.
+  [[nodiscard]] bool TakeStep(std::string_view text);
 
   const LogPatterns& patterns_;
   StepSizes sizes_;

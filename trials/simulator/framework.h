@@ -316,8 +316,8 @@ struct Framework {
     OPPA_FIELD(double, context_bytes, 0.55e9);  // CUDA context, cuBLAS, kernels
     // Buffers of one communicator. 0: of each channel of its link, receive
     // buffers, one in the ring and two in the tree, of 4 MiB, 4.7 MiB (LL128)
-    // and 0.5 MiB (LL). 24 channels take 688 MiB (NVIDIA/nccl#964). Where those
-    // have 0 bytes, messages do not pass through NCCL.
+    // and 0.5 MiB (LL). 24 channels take 688 MiB (NVIDIA/nccl#964). Channels
+    // of 0 bytes: messages do not pass through NCCL.
     OPPA_FIELD(double, nccl_group_bytes, 0.0);
     OPPA_FIELD(double, nccl_channel_bytes, 30e6);
     // Memory that libraries allocate in addition to tensors: cuBLAS workspaces.
@@ -385,12 +385,6 @@ struct Framework {
     return sharding.fsdp && sharding.shard_within_host;
   }
 
-  // NCCL's receives that are posted ahead wait in kernels, which take a part of
-  // the GPU; otherwise threads of a host sleep.
-  [[nodiscard]] bool ReceivesOccupyGpu() const {
-    return allocator.nccl_channel_bytes > 0.0;
-  }
-
   // The slowdown by collectives on a link, given that of the link.
   [[nodiscard]] double Slowdown(double of_link) const {
     return collectives.overlap_slowdown > 0.0 ? collectives.overlap_slowdown
@@ -412,15 +406,11 @@ struct Framework {
 
 // Calls visit(key, constant) for every constant, group by group, or
 // visit(key, constant, kAbove0).
-void VisitFields(common::FieldsOf<Framework> auto& framework,
-                 const auto& visit) {
-  auto& [kernels, experts, recomputation, gradients, sharding, collectives,
-         pipeline, dispatch, optimizer, allocator, launch, kind] = framework;
-  const auto all = [&visit](auto&... groups) {
-    (VisitFields(groups, visit), ...);
-  };
-  all(kernels, experts, recomputation, gradients, sharding, collectives,
-      pipeline, dispatch, optimizer, allocator, launch);
+void VisitFields(common::FieldsOf<Framework> auto& of, const auto& visit) {
+  const auto all = [&](auto&... groups) { (VisitFields(groups, visit), ...); };
+  all(of.kernels, of.experts, of.recomputation, of.gradients, of.sharding,
+      of.collectives, of.pipeline, of.dispatch, of.optimizer, of.allocator,
+      of.launch);
 }
 
 // True if every step takes the same time and memory: the costs of starting,

@@ -27,6 +27,22 @@ void GatherAndScatter(const Framework& framework, double layers, double bytes,
   }
 }
 
+// The tensor-parallel collectives around the layers of a block.
+void AddBlockCollectives(const LayerShape& shape, Module& module) {
+  const Model& model = shape.model;
+  const double bytes = shape.element_bytes * shape.tokens * shape.hidden;
+  // Parallel layers share their input and the sum of their results. Whole
+  // experts take the tokens as sequence parallelism divides them.
+  const bool apart = model.experts > 0 && shape.expert_tp < shape.tp &&
+                     model.shared_ffn_size == 0 && shape.sp;
+  const double layers = model.parallel_layers || apart ? 1 : 2;
+  if (shape.sp) {
+    GatherAndScatter(shape.framework, layers, bytes, module);
+  } else if (shape.tp > 1) {
+    module.Communicate({layers}, {layers}, bytes);
+  }
+}
+
 void AddBlock(const LayerShape& shape, Module& module) {
   const Framework& framework = shape.framework;
   const Model& model = shape.model;
@@ -70,17 +86,7 @@ void AddBlock(const LayerShape& shape, Module& module) {
   norms(model.norms > 3 ? 1 : 0);
   AddResidual(shape, module);
   module.EndOperator("residual");
-  const double bytes = shape.element_bytes * shape.tokens * shape.hidden;
-  // Parallel layers share their input and the sum of their results. Whole
-  // experts take the tokens as sequence parallelism divides them.
-  const bool apart = model.experts > 0 && shape.expert_tp < shape.tp &&
-                     model.shared_ffn_size == 0 && shape.sp;
-  const double layers = model.parallel_layers || apart ? 1 : 2;
-  if (shape.sp) {
-    GatherAndScatter(framework, layers, bytes, module);
-  } else if (shape.tp > 1) {
-    module.Communicate({layers}, {layers}, bytes);
-  }
+  AddBlockCollectives(shape, module);
   module.AddDispatch(framework.dispatch.block_dispatch_s,
                      framework.dispatch.block_backward_dispatch_s);
 }

@@ -79,10 +79,10 @@ ShardingBehavior BehaviorOf(const Framework& framework,
   const int zero = shared.zero_stage;
   ShardingBehavior behavior;
   behavior.by_module = sharding.fsdp && zero > 0;
-  behavior.fp32_shards = sharding.fsdp && zero >= 2;
-  behavior.masters_only = sharding.fsdp && zero == 3;
+  behavior.fp32_shards = behavior.by_module && zero >= 2;
+  behavior.masters_only = behavior.by_module && zero == 3;
   behavior.keeps_gathered = behavior.masters_only && shared.pp > 1;
-  behavior.gathers_again = sharding.fsdp && zero == 2 && shared.pp == 1;
+  behavior.gathers_again = behavior.by_module && zero == 2 && shared.pp == 1;
   behavior.scatters =
       zero == 2 || (zero > 0 && framework.gradients.scatter_gradients);
   behavior.scatters_once =

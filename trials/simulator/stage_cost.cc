@@ -211,8 +211,8 @@ void AddTransfers(const std::vector<StageContext>& stages,
   times.overlap = shared.model_chunks > 1 && shared.overlap_p2p;
 }
 
-// A receive that is issued during computation waits for its message on the GPU,
-// where the thread blocks of its channels keep multiprocessors busy. Neighbors
+// A receive of NCCL that is issued during computation waits for its message on
+// the GPU, where thread blocks of channels keep multiprocessors busy. Neighbors
 // are not in step: in the mean it waits for half of an action.
 void AddPendingReceives(const std::vector<StageContext>& stages,
                         const std::vector<Chunk>& chunks,
@@ -281,7 +281,8 @@ std::vector<StageCost> ComputeStageCosts(
     }
   }
   AddTransfers(stages, links, times);
-  if (times.overlap && stages.front().problem.framework.ReceivesOccupyGpu()) {
+  const Framework& framework = stages.front().problem.framework;
+  if (times.overlap && framework.allocator.nccl_channel_bytes > 0.0) {
     AddPendingReceives(stages, chunks, forward, times.forward_s);
     AddPendingReceives(stages, chunks, backward, times.backward_s);
   }
