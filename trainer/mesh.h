@@ -32,6 +32,22 @@ struct Mesh {
 
   [[nodiscard]] int size() const { return dp * tp * pp * cp; }
 
+  // The ranks hold parts of one copy of the model, and the same tokens.
+  [[nodiscard]] bool SharesReplica(const Mesh& other) const {
+    return dp_index == other.dp_index && cp_index == other.cp_index;
+  }
+  // The ranks hold copies of one part of the model.
+  [[nodiscard]] bool SharesPart(const Mesh& other) const {
+    return tp_index == other.tp_index && pp_index == other.pp_index;
+  }
+  // The ranks send activations to one another.
+  [[nodiscard]] bool SharesPipeline(const Mesh& other) const {
+    return SharesReplica(other) && tp_index == other.tp_index;
+  }
+  [[nodiscard]] bool IsEnd() const {
+    return pp_index == 0 || pp_index == pp - 1;
+  }
+
   // The ranks for which `same(other)` holds, ascending.
   template <typename Same>
   [[nodiscard]] std::vector<int> Members(Same same) const {

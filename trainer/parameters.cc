@@ -318,11 +318,13 @@ void ParameterStore::FinishReduce(Bucket& bucket) {
   }
 }
 
+bool ParameterStore::IsTied(const Bucket& bucket) const {
+  return bucket.share == GradientShare::kTied && groups_.tied != nullptr;
+}
+
 void ParameterStore::Update(const AdamOptions& options) {
   for (const auto& bucket : buckets_) {
-    const bool tied =
-        bucket->share == GradientShare::kTied && groups_.tied != nullptr;
-    if (tied && zero_ < 2) {
+    if (IsTied(*bucket) && zero_ < 2) {
       Wait(groups_.tied->AllReduce(bucket->Total(), Reduction::kSum));
       Reduce(*bucket);
     } else if (zero_ == 1 && !context_.config.overlap_zero_comm) {
@@ -331,22 +333,23 @@ void ParameterStore::Update(const AdamOptions& options) {
   }
   FinishReduces(0);
   for (const auto& bucket : buckets_) {
-    if (bucket->share == GradientShare::kTied && groups_.tied != nullptr &&
-        zero_ >= 2) {
-      Wait(groups_.tied->AllReduce(bucket->gradient_part.get(),
-                                   Reduction::kSum));
-    }
-    const Tensor weights = zero_ == 3 ? bucket->weight_part.get()
-                                      : bucket->OwnPart(bucket->weights.get());
-    const Tensor gradients = zero_ >= 2 ? bucket->gradient_part.get()
-                                        : bucket->OwnPart(bucket->Total());
-    context_.device.Adam({options, gradients, bucket->master.get(),
-                          bucket->first_moment.get(),
-                          bucket->second_moment.get(), weights});
-    if ((zero_ == 1 || zero_ == 2) && bucket->gather != nullptr) {
-      bucket->gathering =
-          bucket->gather->AllGather(weights, bucket->weights.get());
-    }
+    Update(options, *bucket);
+  }
+}
+
+void ParameterStore::Update(const AdamOptions& options, Bucket& bucket) {
+  if (IsTied(bucket) && zero_ >= 2) {
+    Wait(groups_.tied->AllReduce(bucket.gradient_part.get(), Reduction::kSum));
+  }
+  const Tensor weights = zero_ == 3 ? bucket.weight_part.get()
+                                    : bucket.OwnPart(bucket.weights.get());
+  const Tensor gradients =
+      zero_ >= 2 ? bucket.gradient_part.get() : bucket.OwnPart(bucket.Total());
+  context_.device.Adam({options, gradients, bucket.master.get(),
+                        bucket.first_moment.get(), bucket.second_moment.get(),
+                        weights});
+  if ((zero_ == 1 || zero_ == 2) && bucket.gather != nullptr) {
+    bucket.gathering = bucket.gather->AllGather(weights, bucket.weights.get());
   }
 }
 

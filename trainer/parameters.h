@@ -128,6 +128,9 @@ class ParameterStore {
   void Reduce(Bucket& bucket);
   void FinishReduce(Bucket& bucket);
   void FinishReduces(std::size_t in_flight);
+  // Another stage holds the same weights.
+  [[nodiscard]] bool IsTied(const Bucket& bucket) const;
+  void Update(const AdamOptions& options, Bucket& bucket);
   [[nodiscard]] bool Uses(int unit, const Bucket& bucket) const;
 
   Context& context_;

@@ -46,69 +46,28 @@ Communicator* Rank::AddGroup(const std::string& name,
   return groups_.emplace_back(name, std::move(group)).second.get();
 }
 
-void Rank::MakeGroups() {
+template <typename Same>
+Communicator* Rank::AnyGroup(const std::string& name, bool own_stream,
+                             Same same) {
   const Mesh& own = context_.mesh;
-  const auto any_group = [&](const std::string& name, bool own_stream,
-                             auto same) {
-    return AddGroup(name, fabric_.Group(own.rank, name, own.Members(same),
-                                        own_stream, device_));
-  };
-  const auto group = [&](const std::string& name, bool own_stream, auto same) {
-    return own.Members(same).size() > 1 ? any_group(name, own_stream, same)
-                                        : nullptr;
-  };
-  world_ = any_group("world", false, [](const Mesh&) { return true; });
-  const auto same_replica = [&own](const Mesh& m) {
-    return m.dp_index == own.dp_index && m.cp_index == own.cp_index;
-  };
-  const auto same_part = [&own](const Mesh& m) {
-    return m.tp_index == own.tp_index && m.pp_index == own.pp_index;
-  };
-  context_.tp = group("tp", false, [&](const Mesh& m) {
-    return same_replica(m) && m.pp_index == own.pp_index;
-  });
-  context_.cp = group("cp", false, [&](const Mesh& m) {
-    return same_part(m) && m.dp_index == own.dp_index;
-  });
-  context_.ep = group("ep", false, [&](const Mesh& m) {
-    return same_part(m) && m.cp_index == own.cp_index &&
-           m.dp_index / m.ep == own.dp_index / own.ep;
-  });
-  const auto same_experts = [&](const Mesh& m) {
-    return same_part(m) && m.dp_index % m.ep == own.dp_index % own.ep;
-  };
-  const trials::ParallelConfig& config = context_.config;
-  const bool reduces_aside = config.zero_stage == 0 || config.overlap_zero_comm;
-  const bool gathers_aside = config.overlap_zero_allgather;
-  replicas_.tp = context_.tp;
-  replicas_.reduce = group("dp reduce", reduces_aside, same_part);
-  replicas_.gather = group("dp gather", gathers_aside, same_part);
-  if (context_.model.experts > 0) {
-    replicas_.expert_reduce =
-        group("expert reduce", reduces_aside, same_experts);
-    replicas_.expert_gather =
-        group("expert gather", gathers_aside, same_experts);
-  }
-  const auto pipeline = [&](const Mesh& m) {
-    return same_replica(m) && m.tp_index == own.tp_index;
-  };
-  if (own.pp > 1) {
-    const auto stages = [&](const std::string& name) {
-      return AddGroup(name, fabric_.Pipeline(own.rank, name,
-                                             own.Members(pipeline), device_));
-    };
-    forward_ = stages("pp forward");
-    backward_ = stages("pp backward");
-  }
-  if (own.pp > 1 && context_.model.tied_embeddings) {
-    // A stage between the ends is alone.
-    const auto at_end = [](const Mesh& m) {
-      return m.pp_index == 0 || m.pp_index == m.pp - 1;
-    };
-    Communicator* tied = any_group("tied", false, [&](const Mesh& m) {
-      return m.rank == own.rank || (pipeline(m) && at_end(m) && at_end(own));
-    });
-    replicas_.tied = at_end(own) ? tied : nullptr;
+  return AddGroup(name, fabric_.Group(own.rank, name, own.Members(same),
+                                      own_stream, device_));
+}
+
+template <typename Same>
+Communicator* Rank::GroupOfSeveral(const std::string& name, bool own_stream,
+                                   Same same) {
+  return context_.mesh.Members(same).size() > 1
+             ? AnyGroup(name, own_stream, same)
+             : nullptr;
+}
+
+void Rank::MakeGroups() {
+  world_ = AnyGroup("world", false, [](const Mesh&) { return true; });
+  MakeModelGroups();
+  MakeReplicaGroups();
+  if (context_.mesh.pp > 1) {
+    MakePipelineGroups();
   }
   // Collectives take memory when they first run.
   for (const auto& [name, made] : groups_) {
@@ -116,6 +75,59 @@ void Rank::MakeGroups() {
     if (made.get() != forward_ && made.get() != backward_) {
       made->SumOnHost({&nothing, 1});
     }
+  }
+}
+
+void Rank::MakeModelGroups() {
+  const Mesh& own = context_.mesh;
+  context_.tp = GroupOfSeveral("tp", false, [&](const Mesh& m) {
+    return m.SharesReplica(own) && m.pp_index == own.pp_index;
+  });
+  context_.cp = GroupOfSeveral("cp", false, [&](const Mesh& m) {
+    return m.SharesPart(own) && m.dp_index == own.dp_index;
+  });
+  context_.ep = GroupOfSeveral("ep", false, [&](const Mesh& m) {
+    return m.SharesPart(own) && m.cp_index == own.cp_index &&
+           m.dp_index / m.ep == own.dp_index / own.ep;
+  });
+}
+
+void Rank::MakeReplicaGroups() {
+  const Mesh& own = context_.mesh;
+  const auto same_part = [&own](const Mesh& m) { return m.SharesPart(own); };
+  const auto same_experts = [&own](const Mesh& m) {
+    return m.SharesPart(own) && m.dp_index % m.ep == own.dp_index % own.ep;
+  };
+  const trials::ParallelConfig& config = context_.config;
+  const bool reduces_aside = config.zero_stage == 0 || config.overlap_zero_comm;
+  const bool gathers_aside = config.overlap_zero_allgather;
+  replicas_.tp = context_.tp;
+  replicas_.reduce = GroupOfSeveral("dp reduce", reduces_aside, same_part);
+  replicas_.gather = GroupOfSeveral("dp gather", gathers_aside, same_part);
+  if (context_.model.experts > 0) {
+    replicas_.expert_reduce =
+        GroupOfSeveral("expert reduce", reduces_aside, same_experts);
+    replicas_.expert_gather =
+        GroupOfSeveral("expert gather", gathers_aside, same_experts);
+  }
+}
+
+void Rank::MakePipelineGroups() {
+  const Mesh& own = context_.mesh;
+  const auto stages = [&](const std::string& name) {
+    const std::vector<int> members =
+        own.Members([&](const Mesh& m) { return m.SharesPipeline(own); });
+    return AddGroup(name, fabric_.Pipeline(own.rank, name, members, device_));
+  };
+  forward_ = stages("pp forward");
+  backward_ = stages("pp backward");
+  if (context_.model.tied_embeddings) {
+    // A stage between the ends is alone.
+    Communicator* tied = AnyGroup("tied", false, [&](const Mesh& m) {
+      return m.rank == own.rank ||
+             (m.SharesPipeline(own) && m.IsEnd() && own.IsEnd());
+    });
+    replicas_.tied = own.IsEnd() ? tied : nullptr;
   }
 }
 

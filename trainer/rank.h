@@ -68,7 +68,17 @@ class Rank {
 
   Communicator* AddGroup(const std::string& name,
                          std::unique_ptr<Communicator> group);
+  // The group of the ranks for which `same` holds, and the same group or null
+  // where it has one rank.
+  template <typename Same>
+  Communicator* AnyGroup(const std::string& name, bool own_stream, Same same);
+  template <typename Same>
+  Communicator* GroupOfSeveral(const std::string& name, bool own_stream,
+                               Same same);
   void MakeGroups();
+  void MakeModelGroups();
+  void MakeReplicaGroups();
+  void MakePipelineGroups();
   void MakeModel();
   void MakeRotary();
   void Forward(const Action& action);
