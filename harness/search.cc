@@ -275,7 +275,7 @@ class Loop {
     if (in_.budget.trials > 0 && measured_ + InFlight() >= in_.budget.trials) {
       return FinishReason::kTrialBudget;
     }
-    if (history().started() >= in_.space.size()) {
+    if (history().turn() >= in_.space.size()) {
       return FinishReason::kSpaceExhausted;
     }
     return std::nullopt;

@@ -62,6 +62,21 @@ void History::Add(const trials::Trial& trial) {
   trials_.push_back(trial);
 }
 
+void History::Follow(const History& other) {
+  for (std::size_t i = plans_.size(); i < other.plans_.size(); ++i) {
+    Add(other.plans_[i]);
+  }
+  for (std::size_t i = trials_.size(); i < other.trials_.size(); ++i) {
+    Add(other.trials_[i]);
+  }
+  for (const int candidate : other.running_) {
+    Start(candidate);
+  }
+  for (const std::string& plan : other.running_plans_) {
+    Start(-1, plan);
+  }
+}
+
 bool History::HasTried(int candidate, std::string_view label) const {
   return candidate >= 0
              ? tried_[candidate] != 0

@@ -42,11 +42,12 @@ class History {
 
   void Add(const trials::Trial& trial);
 
-  // The candidates and the plans that were started and not added.
+  // Adds the trials of another history, of which this one has the first, and
+  // starts those that run in it.
+  void Follow(const History& other);
+
+  // The candidates that were started and not added.
   [[nodiscard]] const std::vector<int>& running() const { return running_; }
-  [[nodiscard]] const std::vector<std::string>& running_plans() const {
-    return running_plans_;
-  }
 
   [[nodiscard]] const std::vector<trials::Trial>& trials() const {
     return trials_;
@@ -62,9 +63,14 @@ class History {
   [[nodiscard]] bool HasTried(int candidate, std::string_view label) const;
   [[nodiscard]] const trials::Weight& weight() const { return weight_; }
   [[nodiscard]] int size() const { return static_cast<int>(trials_.size()); }
-  // The number of trials, with those that run.
-  [[nodiscard]] int started() const {
+  // The number of candidates that were chosen before the next one, whether
+  // their trials have ended or not.
+  [[nodiscard]] int turn() const {
     return size() + static_cast<int>(running_.size());
+  }
+  // That number with plans.
+  [[nodiscard]] int turn_with_plans() const {
+    return turn() + static_cast<int>(plans_.size() + running_plans_.size());
   }
   // 1 for candidates that were tried or run, 0 for the others, [N].
   [[nodiscard]] const std::vector<char>& tried() const { return tried_; }

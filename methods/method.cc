@@ -25,4 +25,8 @@ trials::Candidate Suggestion::In(const trials::SearchSpace& space) const {
   return outside ? *outside : trials::Candidate(space[candidate]);
 }
 
+std::string Suggestion::LabelIn(const trials::SearchSpace& space) const {
+  return In(space).Label(space.knobs());
+}
+
 }  // namespace methods

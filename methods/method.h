@@ -107,6 +107,7 @@ struct Suggestion {
   [[nodiscard]] bool IsIn(const trials::SearchSpace& space) const;
   // Precondition: IsIn(space).
   [[nodiscard]] trials::Candidate In(const trials::SearchSpace& space) const;
+  [[nodiscard]] std::string LabelIn(const trials::SearchSpace& space) const;
 };
 
 // Decides what to try next. A method is a function of its options, its seed
@@ -135,15 +136,8 @@ class Method {
                    suggestion.outside ? suggestion.outside->Label() : "");
   }
 
-  // Starts what runs in the history of another method.
-  void StartAll(const History& other) {
-    for (const int candidate : other.running()) {
-      history_.Start(candidate);
-    }
-    for (const std::string& plan : other.running_plans()) {
-      history_.Start(-1, plan);
-    }
-  }
+  // Adds what the history of another method has and this one lacks.
+  void Follow(const History& other) { history_.Follow(other); }
 
   // Adds the trial of a suggestion, or a start, estimated by the options of the
   // history.

@@ -230,7 +230,7 @@ std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
                         .at_most_one = history.RanWithUnknownMemory()};
   std::vector<Suggestion::Fit> fits = {
       {"throughput",
-       throughput_.Fit(throughput, TrustThreshold(history.started()))},
+       throughput_.Fit(throughput, TrustThreshold(history.turn()))},
       {"memory", memory_.Fit(memory)}};
   beyond_clip_ = BeyondClip(memory_.chosen());
   believers_.reset();

@@ -2,7 +2,6 @@
 
 #pragma once
 
-#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -58,20 +57,16 @@ class Planned final : public methods::Method {
   }
 
   std::optional<methods::Suggestion> Suggest() override {
-    PassOn(history_.plans(), seen_plans_);
-    PassOn(history_.trials(), seen_);
-    for (methods::Method* method : {planner_.get(), then_.get()}) {
-      method->StartAll(history_);
-    }
-    const auto started = history_.started() + std::ssize(history_.plans()) +
-                         std::ssize(history_.running_plans());
-    if (started < options_.top) {
+    planner_->Follow(history_);
+    then_->Follow(history_);
+    const int turn = history_.turn_with_plans();
+    if (turn < options_.top) {
       if (auto suggestion = planner_->Suggest()) {
         return suggestion;
       }
     }
     std::optional<methods::Suggestion> next = then_->Suggest();
-    if (moves_ && next && started % 2 != 0 &&
+    if (moves_ && next && turn % 2 != 0 &&
         next->chosen_by == trials::ChosenBy::kModel) {
       if (std::optional<methods::Suggestion> move =
               moves_->Suggest(history_, *next)) {
@@ -86,19 +81,10 @@ class Planned final : public methods::Method {
   }
 
  private:
-  void PassOn(const std::vector<trials::Trial>& trials, std::size_t& seen) {
-    for (; seen < trials.size(); ++seen) {
-      planner_->Observe(trials[seen]);
-      then_->Observe(trials[seen]);
-    }
-  }
-
   PlannedOptions options_;
   std::optional<PlanMoves> moves_;
   std::unique_ptr<methods::Method> planner_;
   std::unique_ptr<methods::Method> then_;
-  std::size_t seen_ = 0;
-  std::size_t seen_plans_ = 0;
 };
 
 }  // namespace planners

@@ -23,7 +23,7 @@ class CostModel final : public Method {
     }
     const bool nothing_learned =
         history_.failures_in_a_row() == history_.size();
-    if (history_.started() < options_.random_trials ||
+    if (history_.turn() < options_.random_trials ||
         (nothing_learned && history_.running().empty())) {
       return SuggestRandom(problem_, history_, options_.draw, seed_);
     }

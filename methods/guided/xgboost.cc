@@ -56,7 +56,7 @@ class Xgboost final : public Method {
     }
     std::mt19937_64 engine(
         common::DeriveSeed("ties of " + std::to_string(seed_),
-                           static_cast<std::uint64_t>(history_.started())));
+                           static_cast<std::uint64_t>(history_.turn())));
     return best[std::uniform_int_distribution<std::size_t>(
         0, best.size() - 1)(engine)];
   }

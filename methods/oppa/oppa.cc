@@ -69,7 +69,7 @@ class Oppa final : public Method {
   // App. E.1: at the start, and after too many failures in a row. Also as long
   // as no trial has given a throughput, unless a prior can choose.
   [[nodiscard]] bool WantsRandom() const {
-    if (history_.started() < options_.random_trials) {
+    if (history_.turn() < options_.random_trials) {
       return true;
     }
     if (!history_.has_throughput()) {
@@ -110,7 +110,7 @@ class Oppa final : public Method {
       return Acquisition::kConstrainedUcb;
     }
     const bool other = options_.alternate_every > 0 &&
-                       history_.started() % options_.alternate_every == 0;
+                       history_.turn() % options_.alternate_every == 0;
     if (!other) {
       return options_.acquisition;
     }

@@ -56,7 +56,7 @@ class Evolutionary final : public Method {
   [[nodiscard]] ParallelConfig Child() const {
     std::mt19937_64 random(
         common::DeriveSeed("evolutionary/" + std::to_string(seed_),
-                           static_cast<std::uint64_t>(history_.started())));
+                           static_cast<std::uint64_t>(history_.turn())));
     const std::vector<const Trial*> members = Population();
     const auto below = [&](std::size_t n) { return random() % n; };
     const auto parent = [&] {  // members are sorted: the least index is best

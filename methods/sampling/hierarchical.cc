@@ -101,7 +101,7 @@ class Hierarchical final : public Method {
   // The next candidate of the current level; -1 after the last one. A level
   // without a throughput has nothing to vary.
   [[nodiscard]] int Next() const {
-    int left = history_.started();
+    int left = history_.turn();
     const int parallelisms =
         std::min(options_.parallelism_trials, static_cast<int>(first_.size()));
     if (left < parallelisms) {

@@ -78,7 +78,7 @@ Suggestion SuggestRandom(const Problem& problem, const History& history,
                          DrawLaw law, std::uint64_t seed) {
   Suggestion suggestion;
   suggestion.candidate =
-      Draw(law, *problem.space, history.tried(), seed, history.started());
+      Draw(law, *problem.space, history.tried(), seed, history.turn());
   suggestion.chosen_by = trials::ChosenBy::kRandom;
   return suggestion;
 }

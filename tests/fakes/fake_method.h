@@ -22,7 +22,7 @@ struct FakeMethod final : public methods::Method {
   std::vector<double> gains;  // expected gain before trial 2, 3, ...
 
   [[nodiscard]] std::optional<methods::Suggestion> Suggest() override {
-    const auto next = static_cast<std::size_t>(history_.started());
+    const auto next = static_cast<std::size_t>(history_.turn());
     if (next == script.size()) {
       return std::nullopt;
     }

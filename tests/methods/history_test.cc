@@ -42,6 +42,27 @@ TEST(History, OutOfMemoryObservesTheGivenMultipleOfTheCapacity) {
   EXPECT_EQ(memory.noise_variance, Eigen::Vector2d(1e-4, 1e-4));
 }
 
+TEST(History, FollowsAnotherWithWhatRuns) {
+  History other(3);
+  other.Add(MakeTrial(0, {}, OutOfMemory()));
+  History history(3);
+  history.Follow(other);
+  EXPECT_EQ(history.size(), 1);
+  other.Start(1);
+  other.Start(-1, "a plan");
+  history.Follow(other);
+  EXPECT_EQ(history.tried(), (std::vector<char>{1, 1, 0}));
+  EXPECT_EQ(history.running(), std::vector<int>{1});
+  EXPECT_TRUE(history.HasTried(-1, "a plan"));
+  EXPECT_EQ(history.turn(), 2);
+  EXPECT_EQ(history.turn_with_plans(), 3);
+  other.Add(MakeTrial(1, {}, Completed(0.5, 1e9)));
+  history.Follow(other);
+  EXPECT_TRUE(history.running().empty());
+  EXPECT_EQ(history.best_value(), other.best_value());
+  EXPECT_EQ(history.turn(), 2);
+}
+
 TEST(History, UnknownMemoryIsLeftOut) {
   History history(3);
   Measurement measurement = Completed(0.5, 1.0);
