@@ -24,25 +24,6 @@
 namespace cli {
 namespace {
 
-std::string Describe(const harness::Budget& budget) {
-  std::string text;
-  if (std::isfinite(budget.time_s)) {
-    text = fmt::format("{:g} min", budget.time_s / 60.0);
-  }
-  if (budget.trials > 0) {
-    text +=
-        fmt::format("{}{} trials", text.empty() ? "" : " or ", budget.trials);
-  }
-  text += fmt::format(", {} steps a trial", budget.q_max);
-  if (budget.in_flight > 1) {
-    text += fmt::format(", {} trials at once", budget.in_flight);
-  }
-  if (budget.stop_when) {
-    text += fmt::format("; stops when {}", budget.stop_when->ToString());
-  }
-  return text;
-}
-
 int MatrixOnSlurm(const VerbOptions& options, const harness::Manifest& manifest,
                   const std::filesystem::path& folder) {
   const harness::SlurmSubmission submission =
@@ -113,7 +94,7 @@ int Matrix(const VerbOptions& options) {
     return 0;
   }
   fmt::print("{}: {}\nbudget of a run: {}\n\n", manifest.name, manifest.title,
-             Describe(manifest.budget));
+             ToText(manifest.budget));
   fmt::print("{}", harness::HeldOutNote(manifest));
   for (const trials::ProblemInfo& problem : problems) {
     fmt::print("{}{}{} configurations; {} ({})\n", problem.name,

@@ -321,6 +321,25 @@ std::uint64_t Manifest::TrialSeed(const ProblemSpec& problem,
                             static_cast<std::uint64_t>(repeat));
 }
 
+std::string ToText(const Budget& budget) {
+  std::string text;
+  if (std::isfinite(budget.time_s)) {
+    text = fmt::format("{:g} min", budget.time_s / 60.0);
+  }
+  if (budget.trials > 0) {
+    text +=
+        fmt::format("{}{} trials", text.empty() ? "" : " or ", budget.trials);
+  }
+  text += fmt::format(", {} steps a trial", budget.q_max);
+  if (budget.in_flight > 1) {
+    text += fmt::format(", {} trials at once", budget.in_flight);
+  }
+  if (budget.stop_when) {
+    text += fmt::format("; stops when {}", budget.stop_when->ToString());
+  }
+  return text;
+}
+
 std::string HeldOutNote(const Manifest& manifest) {
   const std::size_t held_out = manifest.held_out.size();
   if (held_out == 0) {

@@ -27,7 +27,10 @@ struct Budget {
   std::optional<StopCondition> stop_when = std::nullopt;
 };
 
-// The trials that every method runs first; see starts.h.
+// One line for people: "30 min or 20 trials, 10 steps a trial".
+[[nodiscard]] std::string ToText(const Budget& budget);
+
+// The trials that every method runs first; see StartsOf of run_matrix.h.
 struct Starts {
   std::vector<std::string> configs;  // "dp=8,zero_stage=1"
   int common = 0;                    // drawn after these; >= 0

@@ -32,6 +32,7 @@ constexpr std::array<std::string_view, 4> kMachine = {"cluster", "framework",
 void ReadModel(const TomlTable& table, PredictionSettings& settings) {
   const bool planner = table.Has("planner");
   const bool from = table.Has("from");
+  const bool alone = planner || from;
   const auto machine = std::ranges::find_if(
       kMachine, [&](std::string_view key) { return table.Has(key); });
   if (planner && from) {
@@ -39,7 +40,7 @@ void ReadModel(const TomlTable& table, PredictionSettings& settings) {
                "a planner and earlier jobs each predict alone: remove "
                "planner or from");
   }
-  if ((planner || from) && machine != kMachine.end()) {
+  if (alone && machine != kMachine.end()) {
     table.Fail(*machine,
                fmt::format("{} is for the simulator, and {} predicts without "
                            "it: remove one of them",
@@ -48,11 +49,11 @@ void ReadModel(const TomlTable& table, PredictionSettings& settings) {
                                                  table.RequireString("planner"))
                                    : "from"));
   }
-  if (planner || from || machine != kMachine.end()) {
+  if (alone || machine != kMachine.end()) {
     settings.planner.clear();
     settings.from.clear();
   }
-  if (planner || from) {
+  if (alone) {
     settings.clusters.clear();
     settings.framework.clear();
     settings.facts.clear();

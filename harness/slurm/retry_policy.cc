@@ -32,9 +32,10 @@ JobVerdict AtTimeLimit(const SlurmOptions& options, bool progressed) {
 JobVerdict DecideRetry(const SlurmOptions& options,
                        const JobEvidence& evidence) {
   using State = SlurmAttempt::State;
-  const auto& [entry, attempt, detail, failures, excludes_nodes, progressed] =
+  const auto& [known, attempt, detail, failures, excludes_nodes, progressed] =
       evidence;
-  const JobEnd end = entry ? entry->End() : JobEnd::kOther;
+  const QueueEntry entry = known.value_or(QueueEntry{});
+  const JobEnd end = entry.End();  // kOther where Slurm does not know the job
   const State own = attempt ? attempt->state : State::kRunning;
   if (end == JobEnd::kCancelled) {
     return GiveUp("cancelled");
@@ -43,7 +44,7 @@ JobVerdict DecideRetry(const SlurmOptions& options,
     return GiveUp(attempt->message);
   }
   if (end == JobEnd::kHostMemory) {
-    return GiveUp(entry->Explain());
+    return GiveUp(entry.Explain());
   }
   // A preempted job gets a signal, too, and stops in an orderly way.
   if (end == JobEnd::kTimeLimit ||
@@ -53,10 +54,10 @@ JobVerdict DecideRetry(const SlurmOptions& options,
   if (end != JobEnd::kMachine && own == State::kStopped) {
     return GiveUp(attempt->message);
   }
-  if (entry && entry->IsStuck() && !entry->IsLaunchFailedHold()) {
+  if (entry.IsStuck() && !entry.IsLaunchFailedHold()) {
     return GiveUp(detail);
   }
-  if (excludes_nodes && entry && entry->WaitsForNodes()) {
+  if (excludes_nodes && entry.WaitsForNodes()) {
     return {JobAction::kRetryAnywhere, detail};
   }
   if (failures >= options.retries) {
