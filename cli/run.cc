@@ -290,7 +290,7 @@ int RunOneVerb(const VerbOptions& options, const RunOneOptions& run) {
     conditions.make_remote_runner = [&](const harness::Testbed& testbed) {
       return MakeTrialJobs(options, manifest, spec, testbed);
     };
-    conditions.runs_several_trials = true;
+    conditions.make_clock = harness::MakeRealClock;
   }
   const bool done = harness::RunOne(
       manifest, spec, ExperimentFolder(options, manifest), conditions);

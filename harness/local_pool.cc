@@ -22,7 +22,7 @@
 namespace harness {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Steady = std::chrono::steady_clock;
 
 constexpr auto kPollInterval = std::chrono::milliseconds(5);
 // The least free space that suffices for a message in a log.
@@ -100,8 +100,8 @@ LocalPool::~LocalPool() {
   for (const auto& [pid, job] : running_) {
     ::kill(-pid, SIGTERM);
   }
-  const auto give_up = Clock::now() + kTermPatience;
-  while (!running_.empty() && Clock::now() < give_up) {
+  const auto give_up = Steady::now() + kTermPatience;
+  while (!running_.empty() && Steady::now() < give_up) {
     std::erase_if(running_, [](const auto& worker) {
       return ::waitpid(worker.first, nullptr, WNOHANG) != 0;
     });
@@ -118,12 +118,12 @@ void LocalPool::Submit(const std::vector<Job>& jobs) {
 }
 
 std::vector<JobReport> LocalPool::Poll(double wait_s) {
-  const auto give_up = Clock::now() + std::chrono::duration<double>(wait_s);
+  const auto give_up = Steady::now() + std::chrono::duration<double>(wait_s);
   std::vector<JobReport> reports;
   while (true) {
     Reap(reports);
     StartWaiting(reports);
-    if (!reports.empty() || Clock::now() >= give_up) {
+    if (!reports.empty() || Steady::now() >= give_up) {
       return reports;
     }
     std::this_thread::sleep_for(kPollInterval);

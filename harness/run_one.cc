@@ -1,5 +1,8 @@
 #include "harness/run_one.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include <fmt/format.h>
 
 #include "common/error.h"
@@ -44,6 +47,48 @@ void RepeatLastTrials(const Budget& budget, int adopted, int count,
   }
 }
 
+void RequireOneInFlight(const Manifest& manifest) {
+  if (manifest.budget.in_flight > 1) {
+    throw common::InputError(fmt::format(
+        "{}: in_flight = {} in [budget] needs trials that are Slurm jobs of "
+        "their own (docs/slurm.md): here, each trial uses all GPUs; set "
+        "in_flight = 1",
+        manifest.path.string(), manifest.budget.in_flight));
+  }
+}
+
+// Prints what the journal has dropped, and publishes that the run goes on.
+void Begin(const Journal& journal, const trials::RunInfo& info) {
+  for (const std::string& note : journal.notes()) {
+    fmt::print(stderr, "oppa: {}\n", note);
+  }
+  journal.lease().Publish("run.json", ToJson(info));
+}
+
+std::unique_ptr<Clock> MakeClock(const RunConditions& conditions,
+                                 trials::TrialRunner& runner) {
+  return conditions.make_clock ? conditions.make_clock(runner)
+                               : std::make_unique<VirtualClock>(runner);
+}
+
+// Seals the records of a search that has ended. Returns false for one that was
+// stopped.
+bool Finish(const SearchSummary& summary, const std::filesystem::path& folder,
+            const Journal& journal, trials::RunInfo& info) {
+  if (summary.finish_reason == trials::FinishReason::kUnfinished) {
+    if (!summary.stop_reason.empty()) {
+      fmt::print(stderr, "{}\n", summary.stop_reason);
+    }
+    return false;
+  }
+  info.finished = true;
+  info.finish_reason = summary.finish_reason;
+  info.remaining = summary.remaining;
+  info.files = trials::SealFiles(folder);
+  journal.lease().Publish("run.json", ToJson(info));
+  return true;
+}
+
 }  // namespace
 
 int SuggestionThreads() {
@@ -69,14 +114,10 @@ bool RunOne(const Manifest& manifest, const RunSpec& run,
             const RunConditions& conditions, const Testbeds& testbeds) {
   const std::filesystem::path folder = run.Folder(experiment_folder);
   Testbed& testbed = testbeds.Of(*run.problem);
-  const bool real_clock = !testbed.simulated || conditions.make_remote_runner;
-  if (manifest.budget.in_flight > 1 && real_clock &&
-      !conditions.runs_several_trials && !conditions.executor) {
-    throw common::InputError(fmt::format(
-        "{}: in_flight = {} in [budget] needs trials that are Slurm jobs of "
-        "their own (docs/slurm.md): here, each trial uses all GPUs; set "
-        "in_flight = 1",
-        manifest.path.string(), manifest.budget.in_flight));
+  const bool real_clock = !testbed.simulated || conditions.make_remote_runner ||
+                          conditions.make_clock;
+  if (real_clock && !conditions.make_clock) {
+    RequireOneInFlight(manifest);
   }
   trials::RunInfo info =
       DescribeRun(manifest, run, testbed, conditions.command);
@@ -98,44 +139,35 @@ bool RunOne(const Manifest& manifest, const RunSpec& run,
   if (IsFinished(folder)) {
     return true;  // by another process, while this one waited for the lock
   }
-  for (const std::string& note : journal.notes()) {
-    fmt::print(stderr, "oppa: {}\n", note);
-  }
-  journal.lease().Publish("run.json", ToJson(info));
+  Begin(journal, info);
   const int adopted = AdoptedTrials(info);
   if (testbed.simulated) {
-    const int in_flight = manifest.budget.in_flight;
-    RepeatLastTrials(manifest.budget, adopted,
-                     real_clock || in_flight == 1 ? 0 : in_flight, journal);
+    const int k = real_clock ? 1 : manifest.budget.in_flight;
+    RepeatLastTrials(manifest.budget, adopted, k == 1 ? 0 : k, journal);
   }
   const std::unique_ptr<trials::TrialRunner> remote =
       conditions.make_remote_runner ? conditions.make_remote_runner(testbed)
                                     : nullptr;
-  const SearchSummary summary = Search(
-      {.space = *testbed.space,
-       .budget = manifest.budget,
-       .trial_seed = manifest.TrialSeed(*run.problem, run.repeat),
-       .method = *method,
-       .runner = remote ? *remote : *testbed.runner,
-       .journal = journal,
-       .stop = conditions.stop,
-       .starts = StartsOf(manifest, *run.problem, run.repeat, *testbed.space),
-       .adopted = adopted,
-       .next = conditions.next,
-       .real_clock = real_clock,
-       .executor = conditions.executor});
-  if (summary.finish_reason == trials::FinishReason::kUnfinished) {
-    if (!summary.stop_reason.empty()) {
-      fmt::print(stderr, "{}\n", summary.stop_reason);
-    }
-    return false;
-  }
-  info.finished = true;
-  info.finish_reason = summary.finish_reason;
-  info.remaining = summary.remaining;
-  info.files = trials::SealFiles(folder);
-  journal.lease().Publish("run.json", ToJson(info));
-  return true;
+  std::unique_ptr<Clock> clock =
+      MakeClock(conditions, remote ? *remote : *testbed.runner);
+  std::deque<methods::Suggestion> starts;
+  std::deque<methods::Suggestion>& queue =
+      conditions.queue != nullptr ? *conditions.queue : starts;
+  std::ranges::copy(
+      StartsOf(manifest, *run.problem, run.repeat, *testbed.space),
+      std::inserter(queue, queue.begin()));
+  const SearchSummary summary =
+      Search({.space = *testbed.space,
+              .budget = manifest.budget,
+              .trial_seed = manifest.TrialSeed(*run.problem, run.repeat),
+              .method = *method,
+              .clock = *clock,
+              .journal = journal,
+              .stop = conditions.stop,
+              .queue = &queue,
+              .adopted = adopted});
+  clock.reset();  // interrupts the trials that still run
+  return Finish(summary, folder, journal, info);
 }
 
 }  // namespace harness

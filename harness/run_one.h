@@ -2,12 +2,13 @@
 
 #pragma once
 
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
+#include "harness/clock.h"
 #include "harness/manifest/manifest.h"
 #include "harness/records/lease.h"
 #include "harness/run_matrix.h"
@@ -23,17 +24,16 @@ namespace harness {
 struct RunConditions {
   std::string command;         // that started it, for run.json
   std::function<bool()> stop;  // called before every trial; empty: never
-  // What the user wants tried next; see SearchInput::next.
-  std::function<std::optional<methods::Suggestion>()> next = {};
+  // What the user wants tried next, after the starts; see SearchInput::queue.
+  std::deque<methods::Suggestion>* queue = nullptr;
   double lease_timeout_s = Lease::kTimeoutSeconds;
   // Makes a runner that runs the trials of a testbed in other processes; empty:
   // the testbed runs them here.
   std::function<std::unique_ptr<trials::TrialRunner>(Testbed&)>
       make_remote_runner;
-  // Run of that runner may be called from several threads at once.
-  bool runs_several_trials = false;
-  // Instead of threads; see SearchInput.
-  std::optional<TrialExecutor> executor = std::nullopt;
+  // Makes a clock that runs several trials of this runner at once, or where a
+  // client runs them; empty: one at a time, or on a virtual clock.
+  std::function<std::unique_ptr<Clock>(trials::TrialRunner&)> make_clock;
 };
 
 // Executes one run and writes its records. Does nothing for a finished run.

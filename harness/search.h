@@ -3,17 +3,17 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
+#include "harness/clock.h"
 #include "harness/manifest/manifest.h"
 #include "harness/records/journal.h"
 #include "methods/method.h"
 #include "trials/search_space.h"
-#include "trials/trial_runner.h"
+#include "trials/trial.h"
 
 namespace harness {
 
@@ -29,13 +29,6 @@ struct SearchSummary {
   std::optional<trials::Remaining> remaining = std::nullopt;
 };
 
-// Runs several trials at once: begins one with a number, and waits for the next
-// that ends. `next` throws as TrialRunner::Run.
-struct TrialExecutor {
-  std::function<void(int, trials::TrialRequest)> begin;
-  std::function<std::pair<int, trials::Measurement>()> next;
-};
-
 // A search: a method on a space, with what bounds and records it.
 struct SearchInput {
   const trials::SearchSpace& space;
@@ -43,7 +36,7 @@ struct SearchInput {
   // The seed of a trial is derived from it and the candidate.
   std::uint64_t trial_seed = 0;
   methods::Method& method;
-  trials::TrialRunner& runner;
+  Clock& clock;  // runs the trials
   // Its trials are replayed first: the method receives the recorded results and
   // must suggest what is recorded.
   Journal& journal;
@@ -51,40 +44,32 @@ struct SearchInput {
   // trial, there from several threads where several trials are in flight; when
   // it returns true the search stops, to be resumed later.
   std::function<bool()> stop = {};
-  // Run before the first suggestion of the method; part of its history.
-  std::vector<methods::Suggestion> starts = {};
+  // What is tried before the method is called: the starts, then what the user
+  // wants. With one trial in flight, it may grow while the search runs. Null:
+  // empty.
+  std::deque<methods::Suggestion>* queue = nullptr;
   // The first trials of the journal that ran with other input: the method
   // observes those that are candidates or plans, as it does imported ones, and
   // need not suggest them. Imported trials do not count for the budget.
   int adopted = 0;
-  // What the user wants next, after the starts, instead of a suggestion of the
-  // method; in records it is `given`. Empty: nothing.
-  // Only with one trial in flight.
-  std::function<std::optional<methods::Suggestion>()> next = {};
-  // Trials take the time that they report. With several in flight, `executor`
-  // runs them, by default in a thread each, so that Run of `runner` must be
-  // safe to call from several at once.
-  bool real_clock = false;
-  std::optional<TrialExecutor> executor = std::nullopt;
 };
 
-// Runs one search on a virtual clock. The clock advances by the cost of each
-// trial (and by the suggestion times, if the budget charges them). The time
-// limit of a trial is the remaining budget, so the search never exceeds it: a
-// trial that is cut off has timed out and is never the incumbent. A budget with
-// `stop_when` ends the search as soon as a suggestion comes with an estimate
-// that meets it, with the noise of the best trial added to its gain; that
-// suggestion is not tried.
+// Runs one search. Its time advances by the duration of each trial (and by the
+// suggestion times, if the budget charges them). The time limit of a trial is
+// the remaining budget, so the search never exceeds it: a trial that is cut off
+// has timed out and is never the incumbent. A budget with `stop_when` ends the
+// search as soon as a suggestion comes with an estimate that meets it, with the
+// noise of the best trial added to its gain; that suggestion is not tried.
 //
-// With Budget::in_flight = k > 1, up to k trials run, and the clock is at the
-// latest end of a trial. Suggestions are made at the start and whenever a trial
-// ends, with the trials that run as part of the history (Method::Start). Where
-// the method has none, or an estimate meets `stop_when`, it is called again
-// when the next trial ends, until none runs. So the order in which trials end,
-// which is that of the journal, together with Trial::suggestion gives the order
-// of all calls, and a resumed search repeats them; it runs the trials again
-// that were in flight. A method ends a trial early by what it observed before
-// its start.
+// With Budget::in_flight = k > 1, up to k trials run, and the time is that of
+// the latest end of a trial. Suggestions are made at the start and whenever a
+// trial ends, with the trials that run as part of the history (Method::Start).
+// Where the method has none, or an estimate meets `stop_when`, it is called
+// again when the next trial ends, until none runs. So the order in which trials
+// end, which is that of the journal, together with Trial::suggestion gives the
+// order of all calls, and a resumed search repeats them; it runs the trials
+// again that were in flight. A method ends a trial early by what it observed
+// before its start.
 //
 // The incumbent has the highest value (History::ValueOf, by the method's own
 // options) among trials that ran all q_max steps.

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +26,7 @@
 #include "trials/programs/command_runner.h"
 #include "trials/programs/trial_rendering.h"
 #include "trials/simulator/framework.h"
+#include "trials/trial_runner.h"
 #include "trials/workload.h"
 
 namespace harness {
@@ -242,6 +244,22 @@ trials::CommandOptions::Ranks ReadTrainerRanks(const TomlTable& table,
   return value == "one" ? Ranks::kOne : Ranks::kPerNode;
 }
 
+// The trials of a client of `oppa serve`, which runs them itself.
+class ClientRunner final : public trials::TrialRunner {
+ public:
+  [[nodiscard]] trials::Measurement Run(
+      const trials::TrialRequest& /*request*/) override {
+    throw common::InputError(
+        "backend.type = \"client\": a client of `oppa serve FILE` runs these "
+        "trials (docs/python.md); `oppa run` needs type = \"command\" and a "
+        "program");
+  }
+  [[nodiscard]] std::optional<double> ExactThroughput(
+      const trials::Candidate& /*candidate*/) const override {
+    return std::nullopt;  // unknown without a trial
+  }
+};
+
 }  // namespace
 
 Testbed MakeCommand(const ProblemSpec& problem) {
@@ -276,13 +294,7 @@ Testbed MakeClient(const ProblemSpec& problem) {
       {setup.workload, {DefaultSystem(setup.cluster(), LikeFiles(problem))}},
       {}, "a client");
   testbed.program = nullptr;
-  testbed.runner = std::make_unique<CallRunner>(
-      [](const trials::TrialRequest& /*request*/) -> trials::Measurement {
-        throw common::InputError(
-            "backend.type = \"client\": a client of `oppa serve FILE` runs "
-            "these trials (docs/python.md); `oppa run` needs type = "
-            "\"command\" and a program");
-      });
+  testbed.runner = std::make_unique<ClientRunner>();
   testbed.exact = testbed.runner.get();
   return testbed;
 }

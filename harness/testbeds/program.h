@@ -3,8 +3,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -15,28 +13,8 @@
 #include "trials/programs/command_runner.h"
 #include "trials/programs/rank_launch.h"
 #include "trials/programs/trial_rendering.h"
-#include "trials/trial_runner.h"
 
 namespace harness {
-
-// Trials that a function runs, on a real clock.
-class CallRunner final : public trials::TrialRunner {
- public:
-  using Call = std::function<trials::Measurement(const trials::TrialRequest&)>;
-  explicit CallRunner(Call call) : call_(std::move(call)) {}
-
-  [[nodiscard]] trials::Measurement Run(
-      const trials::TrialRequest& request) override {
-    return call_(request);
-  }
-  [[nodiscard]] std::optional<double> ExactThroughput(
-      const trials::Candidate& /*candidate*/) const override {
-    return std::nullopt;  // unknown without a trial
-  }
-
- private:
-  Call call_;
-};
 
 // The program that trials run: the user's job.
 class ProgramJob {

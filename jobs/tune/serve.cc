@@ -22,13 +22,13 @@
 #include "common/json.h"
 #include "common/ranges.h"
 #include "common/text.h"
+#include "harness/clock.h"
 #include "harness/manifest/manifest.h"
 #include "harness/records/inputs.h"
 #include "harness/records/lease.h"
 #include "harness/registry.h"
 #include "harness/run_matrix.h"
 #include "harness/run_one.h"
-#include "harness/testbeds/program.h"
 #include "harness/testbeds/testbeds.h"
 #include "jobs/tune/tune_job.h"
 #include "trials/predictions.h"
@@ -89,30 +89,38 @@ class Session {
   }
 
  private:
+  // Trials are the client's, which asks for one and tells its result.
+  class ClientClock final : public harness::Clock {
+   public:
+    ClientClock(Session& session, trials::TrialRunner& runner)
+        : Clock(runner), session_(session) {}
+
+    void Begin(int place, double /*start_s*/,
+               trials::TrialRequest request) override {
+      session_.Offer(place, std::move(request));
+    }
+    [[nodiscard]] std::pair<int, Measurement> EndNext() override {
+      return session_.NextTold();
+    }
+
+   private:
+    Session& session_;
+  };
+
+  [[nodiscard]] bool RunsSeveral() const {
+    return manifest_.budget.in_flight > 1;
+  }
+
   // Where a client was killed, its server ends a moment later.
   bool Search() {
-    const bool several = manifest_.budget.in_flight > 1;
     harness::RunConditions conditions = {
         .command = options_.command,
-        .stop = [this, several] { return !several && !AwaitAsk(); },
-        .next = [this] { return TakeEnqueued(); },
-        .make_remote_runner =
-            [this](harness::Testbed& /*testbed*/) {
-              return std::make_unique<harness::CallRunner>(
-                  [this](const trials::TrialRequest& request) {
-                    const auto number = static_cast<int>(Recorded().size()) + 1;
-                    open_[number] = {.request = request};
-                    pending_ = "";
-                    HandOut(number);
-                    return NextTold().second;
-                  });
+        .stop = [this] { return !RunsSeveral() && !AwaitAsk(); },
+        .queue = &queue_,
+        .make_clock =
+            [this](trials::TrialRunner& runner) {
+              return std::make_unique<ClientClock>(*this, runner);
             }};
-    if (several) {
-      conditions.executor = {[this](int number, trials::TrialRequest request) {
-                               open_[number] = {.request = std::move(request)};
-                             },
-                             [this] { return NextTold(); }};
-    }
     constexpr int kTries = 100;
     constexpr std::chrono::milliseconds kPause(100);
     for (int tries = 1;; ++tries) {
@@ -321,7 +329,7 @@ class Session {
   }
 
   Json Enqueue(const std::string& text) {
-    if (manifest_.budget.in_flight > 1) {
+    if (RunsSeveral()) {
       throw InputError(
           "enqueue: with in_flight in [budget], trials are chosen before they "
           "are asked for: name the configuration in experiment.start");
@@ -338,20 +346,9 @@ class Session {
       throw InputError(
           fmt::format("config '{}' was tried as trial {}", text, trial));
     }
-    queue_.push_back(*candidate);
+    queue_.push_back(
+        {.candidate = *candidate, .chosen_by = trials::ChosenBy::kGiven});
     return {{"op", "enqueue"}, {"config", ConfigJson(space_[*candidate])}};
-  }
-
-  std::optional<methods::Suggestion> TakeEnqueued() {
-    while (!queue_.empty()) {
-      const int candidate = queue_.front();
-      queue_.pop_front();
-      if (TrialOf(candidate) == 0) {
-        return methods::Suggestion{.candidate = candidate,
-                                   .chosen_by = trials::ChosenBy::kGiven};
-      }
-    }
-    return std::nullopt;
   }
 
   // A trial that the client has asked for, or that waits to be.
@@ -360,6 +357,15 @@ class Session {
     std::optional<double> begin_s = std::nullopt;  // when it was asked for
     std::vector<double> steps = {};                // those reported
   };
+
+  // Opens a trial. One that runs alone was asked for before.
+  void Offer(int number, trials::TrialRequest request) {
+    open_[number] = {.request = std::move(request)};
+    if (!RunsSeveral()) {
+      pending_ = "";
+      HandOut(number);
+    }
+  }
 
   // Answers `ask` with a trial.
   void HandOut(int number) {
@@ -378,7 +384,7 @@ class Session {
   std::pair<int, Measurement> NextTold() {
     Greet();
     AnswerPending();
-    const bool several = manifest_.budget.in_flight > 1;
+    const bool several = RunsSeveral();
     std::vector<std::string> wanted = {"report", "tell"};
     if (several) {
       wanted.emplace_back("ask");
@@ -484,8 +490,8 @@ class Session {
   harness::Testbed& testbed_;
   const trials::SearchSpace& space_;
   std::optional<trials::Predictions> predicted_;
-  std::map<int, Open> open_;  // by number
-  std::deque<int> queue_;     // candidates that the user wants next
+  std::map<int, Open> open_;               // by number
+  std::deque<methods::Suggestion> queue_;  // what the user wants next
   std::string pending_;  // the operation that waits for an answer; "": none
   bool greeted_ = false;
   Json ended_;  // why the search has; null: it has not

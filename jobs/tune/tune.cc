@@ -311,7 +311,9 @@ class Tuning {
     std::mutex stopping;
     harness::RunConditions conditions;
     conditions.command = options_.command;
-    conditions.runs_several_trials = static_cast<bool>(options_.trial_jobs);
+    if (options_.trial_jobs) {
+      conditions.make_clock = harness::MakeRealClock;
+    }
     conditions.stop = [this, &shown, &on_page, &broken, &stopping] {
       const std::lock_guard lock(stopping);
       if (shown != nullptr && shown->trials() != on_page) {

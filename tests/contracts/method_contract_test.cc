@@ -2,6 +2,7 @@
 // listed in the registry.
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <set>
 #include <string>
@@ -57,14 +58,16 @@ class MethodContract : public testing::TestWithParam<std::string> {
     for (int i = 0; i < dropped_; ++i) {
       journal.DropLast();
     }
+    VirtualClock clock(runner_);
+    std::deque<methods::Suggestion> queue(starts.begin(), starts.end());
     (void)Search(
         {.space = space,
          .budget = {.trials = trials, .in_flight = in_flight_, .q_max = kQMax},
          .trial_seed = 5,
          .method = *method,
-         .runner = runner_,
+         .clock = clock,
          .journal = journal,
-         .starts = starts});
+         .queue = &queue});
     return trials::ReadTrials(folder);
   }
 

@@ -80,11 +80,12 @@ class MoneySearch : public testing::Test {
     const auto method = FindMethod(name)->configure(problem, options).make(1);
     const fakes::TemporaryFolder folder;
     Journal journal(folder.path());
+    VirtualClock clock(runner);
     (void)Search({.space = space_,
                   .budget = {.trials = trials, .q_max = kQMax},
                   .trial_seed = 5,
                   .method = *method,
-                  .runner = runner,
+                  .clock = clock,
                   .journal = journal});
     return trials::ReadTrials(folder.path());
   }

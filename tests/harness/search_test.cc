@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <deque>
 #include <functional>
 #include <numeric>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <stdexcept>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -44,13 +46,15 @@ class SearchTest : public testing::Test {
                       const std::vector<methods::Suggestion>& starts = {},
                       int adopted = 0) {
     Journal journal(folder.path());
+    VirtualClock clock(runner_);
+    std::deque<methods::Suggestion> queue(starts.begin(), starts.end());
     return Search({.space = space_,
                    .budget = budget,
                    .trial_seed = kSeed,
                    .method = method,
-                   .runner = runner_,
+                   .clock = clock,
                    .journal = journal,
-                   .starts = starts,
+                   .queue = &queue,
                    .adopted = adopted});
   }
   SearchSummary Run(methods::Method& method, const Budget& budget) {
@@ -105,25 +109,29 @@ TEST_F(SearchTest, StartsPrecedeTheMethodAndAreItsHistory) {
 }
 
 TEST_F(SearchTest, WhatTheUserWantsNextFollowsTheStartsAndReplays) {
-  const std::vector<methods::Suggestion> starts = {
-      {.candidate = 6, .chosen_by = trials::ChosenBy::kGiven}};
+  const auto given = [](int candidate) {
+    return methods::Suggestion{.candidate = candidate,
+                               .chosen_by = trials::ChosenBy::kGiven};
+  };
   const auto run = [&](int trials, std::optional<int> wanted) {
     FakeMethod method({-1, -1, 5, 0});
     Journal journal(folder_.path());
+    VirtualClock clock(runner_);
+    std::deque queue = {given(6)};
     (void)Search({.space = space_,
                   .budget = {.trials = trials, .q_max = 2},
                   .trial_seed = kSeed,
                   .method = method,
-                  .runner = runner_,
+                  .clock = clock,
                   .journal = journal,
-                  .starts = starts,
-                  .next = [&]() -> std::optional<methods::Suggestion> {
-                    const auto next = std::exchange(wanted, std::nullopt);
-                    return next ? std::optional(methods::Suggestion{
-                                      .candidate = *next,
-                                      .chosen_by = trials::ChosenBy::kGiven})
-                                : std::nullopt;
-                  }});
+                  .stop =
+                      [&] {
+                        if (wanted) {
+                          queue.push_back(given(*std::exchange(wanted, {})));
+                        }
+                        return false;
+                      },
+                  .queue = &queue});
   };
   run(2, 3);
   run(4, std::nullopt);  // the method has no suggestion for trial 2
@@ -316,11 +324,12 @@ class InFlightTest : public SearchTest {
     for (int i = 0; i < dropped; ++i) {
       journal.DropLast();
     }
+    VirtualClock clock(runner_);
     return Search({.space = space_,
                    .budget = budget,
                    .trial_seed = kSeed,
                    .method = method,
-                   .runner = runner_,
+                   .clock = clock,
                    .journal = journal});
   }
 };
@@ -511,16 +520,62 @@ class RealClockTest : public SearchTest {
     FakeMethod method(AllCandidates());
     Journal journal(folder_.path(), Lease::kTimeoutSeconds,
                     {.suggestion = true});
+    RealClock clock(runner);
     return Search({.space = space_,
                    .budget = {.trials = 6, .in_flight = 3, .q_max = 2},
                    .trial_seed = kSeed,
                    .method = method,
-                   .runner = runner,
+                   .clock = clock,
                    .journal = journal,
-                   .stop = std::move(stop),
-                   .real_clock = true});
+                   .stop = std::move(stop)});
   }
 };
+
+// A real clock, by what trials report.
+class ReportedClock final : public Clock {
+ public:
+  using Clock::Clock;
+  void Begin(int place, double start_s, trials::TrialRequest request) override {
+    starts_s.emplace_back(place, start_s);
+    virtual_.Begin(place, start_s, std::move(request));
+  }
+  [[nodiscard]] std::pair<int, trials::Measurement> EndNext() override {
+    return virtual_.EndNext();
+  }
+
+  std::vector<std::pair<int, double>> starts_s;
+
+ private:
+  VirtualClock virtual_{runner_};
+};
+
+TEST_F(InFlightTest, OnARealClockTrialsInFlightBeginAgainWhenTheSearchResumes) {
+  const Budget budget{.trials = 6, .in_flight = 3, .q_max = 2};
+  FakeMethod whole(AllCandidates());
+  (void)RunWithout(0, whole, budget);
+  const std::vector<trials::Trial> before = Records();
+  Journal journal(folder_.path(), Lease::kTimeoutSeconds, {.suggestion = true});
+  for (int i = 0; i < 3; ++i) {
+    journal.DropLast();
+  }
+  FakeMethod method(AllCandidates());
+  ReportedClock clock(runner_);
+  (void)Search({.space = space_,
+                .budget = budget,
+                .trial_seed = kSeed,
+                .method = method,
+                .clock = clock,
+                .journal = journal});
+  std::set<int> in_flight;
+  for (std::size_t i = 3; i < before.size(); ++i) {
+    in_flight.insert(*before[i].suggestion);
+  }
+  ASSERT_EQ(clock.starts_s.size(), 3U);
+  for (const auto& [place, start_s] : clock.starts_s) {
+    EXPECT_TRUE(in_flight.contains(place)) << place;
+    EXPECT_EQ(start_s, before[2].elapsed_s);
+  }
+}
 
 TEST_F(RealClockTest, RunsTrialsAtOnce) {
   MeetingRunner runner(3);

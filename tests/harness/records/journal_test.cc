@@ -32,11 +32,12 @@ void RunIn(const fs::path& folder) {
   fakes::FakeMethod method({7, 1, space.size() - 1, 3, 4});
   method.stop_below_steps_per_s = 0.9;
   Journal journal(folder);
+  VirtualClock clock(runner);
   (void)Search({.space = space,
                 .budget = {.time_s = 1e4, .trials = 5, .q_max = 4},
                 .trial_seed = 3,
                 .method = method,
-                .runner = runner,
+                .clock = clock,
                 .journal = journal});
 }
 
