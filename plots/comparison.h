@@ -53,8 +53,8 @@ struct ComparisonSet {
 // Shares, or differences of them, that differ by rounding only are equal.
 [[nodiscard]] double Quantized(double share);
 
-// Of the repeats that both have finished, where both shares are known, the
-// first minus the second, quantized.
+// The first share minus the second, quantized, in each repeat that both have
+// finished and where both shares are known.
 [[nodiscard]] std::vector<double> PairedDifferences(
     const std::vector<RunShare>& runs, const std::vector<RunShare>& others,
     std::size_t checkpoint);

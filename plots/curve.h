@@ -13,8 +13,8 @@ namespace plots {
 // The cost of a search: search time (s), trials, or training steps run in them.
 enum class Cost { kTime, kTrials, kSteps };
 
-// Of the incumbent: the measured throughput, or the noise-free one if the
-// backend provides it.
+// The value of the incumbent: its measured throughput, or the noise-free one if
+// the backend provides it.
 enum class Value { kMeasured, kExact };
 
 // What a run with this share of the optimum has really left to gain, as a share

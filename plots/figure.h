@@ -29,7 +29,7 @@ struct LineStyle {
 [[nodiscard]] std::vector<LineStyle> StylesOf(
     const std::vector<std::string>& methods);
 
-// The same in a thin solid line, or in a dashed one without symbols.
+// The style with a thin solid line, or a dashed one without symbols.
 [[nodiscard]] LineStyle ThinStyle(int index, bool dashed = false);
 
 // How a series is drawn.

@@ -29,8 +29,8 @@ struct CostPoint {
 // Every trial with a throughput, of all methods and repeats.
 [[nodiscard]] std::vector<CostPoint> TrialCosts(const ProblemRecords& problem);
 
-// Of the trials that completed, and of all configurations (empty: unknown), the
-// fastest first.
+// The fronts of the trials that completed and of all configurations (empty:
+// unknown), the fastest first.
 [[nodiscard]] std::vector<CostPoint> FrontOfTrials(
     const std::vector<CostPoint>& trials);
 [[nodiscard]] std::vector<CostPoint> FrontOfAll(

@@ -41,7 +41,7 @@ struct RunShare {
   std::array<double, kCheckpoints.size()> at{};
 };
 
-// The same over runs: mean and median, with 95% bootstrap intervals over
+// A statistic over runs: mean and median, with 95% bootstrap intervals over
 // repeats within the problems (common::Bootstrap); NaN where unknown. The
 // interval of the median and the quartiles are those at the end of the budget.
 struct Share {

@@ -31,7 +31,7 @@ struct Cell {
   Cell(std::string shown, double value);
 
   std::string text;
-  // Of an estimate, the value and its limits; a number that is unknown is "".
+  // An estimate has its value and its limits; a number that is unknown is "".
   std::vector<std::string> exact = {""};
   bool is_name = false;  // aligned to the left
   std::string style;     // its class in HTML; "": none

@@ -100,7 +100,7 @@ struct FitsVerbOptions {
 [[nodiscard]] plots::Table LearnedNumbers(
     const std::filesystem::path& run_folder);
 
-// The same as text and as JSON. `note` is a line about missing sizes.
+// The fitted run as text and as JSON. `note` is a line about missing sizes.
 [[nodiscard]] std::string FitsText(const trials::RunInfo& run,
                                    const FittedRun& fitted,
                                    const surrogates::JobSizes& sizes,

@@ -45,8 +45,8 @@ struct Output {
 [[nodiscard]] int Write(const std::filesystem::path& folder,
                         const std::vector<Output>& outputs, const Sink& sink);
 
-// The same for each problem of the manifest: what `study` makes of it goes into
-// <results>/<verb>/<manifest>[/<problem>]. The largest exit code.
+// Writes a study for each problem of the manifest: what `study` makes of it
+// goes into <results>/<verb>/<manifest>[/<problem>]. The largest exit code.
 [[nodiscard]] int WriteEach(
     const StudyOptions& options, std::string_view verb,
     const std::function<Output(const harness::ProblemSpec&)>& study,

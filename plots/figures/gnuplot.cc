@@ -56,7 +56,7 @@ constexpr std::string_view kEdgeWords = "dashtype solid linewidth 0.4";
 constexpr double kSmallPoint = 0.6;  // over the size of a symbol
 constexpr double kRadius = 0.015;    // of a point with bars
 constexpr std::string_view kBarWords = "linewidth 0.6";
-// The same where each series has a place, 1 apart, on the x axis.
+// Bars where each series has a place, 1 apart, on the x axis.
 constexpr std::string_view kBarByNameWords = "linewidth 1.2 pointtype 0";
 constexpr double kRadiusByName = 0.01;   // over the number of places
 constexpr double kRoomByName = 0.6;      // next to the first and the last

@@ -109,7 +109,7 @@ class Collection {
   [[nodiscard]] std::vector<Output> Take() const;
 
  private:
-  // Of a variant fitted to a number of trials.
+  // A variant, and the number of trials that it is fitted to.
   using Key = std::pair<std::string, int>;
   using Panels = std::map<Key, plots::Panel>;
 

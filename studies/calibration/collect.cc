@@ -41,7 +41,8 @@ std::vector<Point> Drawn(std::vector<Point> points) {
   return points;
 }
 
-// Of the reported throughput, without the noise of a measurement's own steps.
+// The variance of the reported throughput, without the noise of a measurement's
+// own steps.
 double ReportedVariance(const Models& models, int candidate) {
   return models.reported.location.size() > 0
              ? models.reported.kVariance *

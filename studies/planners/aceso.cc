@@ -318,8 +318,8 @@ double LogPlans(int operators, int gpus, bool stages, int own) {
   if (!stages) {
     return operators * std::log10(1.0 * sizes * own);
   }
-  // Of the operators so far: plans[g] on g GPUs; open[g][k], of them, those
-  // whose last stage has 2^k GPUs. At most 10^4932.
+  // Plans of the operators so far: plans[g] on g GPUs, and open[g][k], those of
+  // them whose last stage has 2^k GPUs. At most 10^4932.
   std::vector<long double> plans(gpus + 1, 0.0L);
   plans[0] = 1.0L;
   std::vector<std::vector<long double>> open(

@@ -66,7 +66,8 @@ struct Comparison {
   int picks = 0;
   int failed_picks = 0;               // whose first try ran out of memory
   double pick_slowdown = kUndefined;  // mean over scenarios
-  // Of the prediction that a row runs out of memory or is refused.
+  // How many of the rows that are predicted to run out of memory, or refused,
+  // did.
   Share precision;
   Share recall;  // out of the rows that ran out of memory
   // Predicted to need too much memory, out of the rows that ran.

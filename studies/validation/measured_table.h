@@ -31,18 +31,18 @@ struct TimedPart {
   // all-reduce, reduce-scatter, all-gather, all-to-all, or a call on one GPU.
   // "": a whole step.
   std::string name;
-  // Of an operator: tensor-parallel all-reduces that are timed with it, whether
-  // its backward accumulates gradients, and whether it copies queries, keys and
-  // values into separate tensors, and their gradients into one.
+  // An operator: how many tensor-parallel all-reduces are timed with it,
+  // whether its backward accumulates gradients, and whether it copies queries,
+  // keys and values into separate tensors, and their gradients into one.
   int forward_all_reduces = 0;
   int backward_all_reduces = 0;
   bool accumulates = false;
   bool copies_heads = false;
-  // Of a collective: its buffer (the gathered one), and the bytes that the
+  // A collective has its buffer (the gathered one), and the bytes that the
   // framework copies in addition. 0: an operator.
   double bytes = 0.0;
   double copied_bytes = 0.0;
-  // Of one call on one GPU: a product, or fused attention.
+  // A call on one GPU is a product, or fused attention.
   std::optional<trials::Gemm> gemm;
   std::optional<trials::Attention> attention;
   bool backward = false;
@@ -104,8 +104,8 @@ using trials::PeakMemory;
 // first or the last one (of the first or the last stage).
 enum class PeakRank { kFullest, kFirst, kLast };
 
-// Of the rows of a table, those that constants may be fitted to and the others,
-// which are reported: by model, because the rows of one model predict each
+// The rows of a table that constants may be fitted to, and the others, which
+// are reported: by model, because the rows of one model predict each
 // other (docs/validation.md).
 enum class Half { kAll, kFitted, kOther };
 

@@ -282,7 +282,7 @@ std::string WordIn(
   return "";
 }
 
-// Of the fullest stage, of "46.77;36.59".
+// The number of the fullest stage: "46.77" of "46.77;36.59".
 std::string Largest(const std::string& numbers) {
   double largest = 0.0;
   for (const std::string_view number : common::Split(numbers, ';')) {

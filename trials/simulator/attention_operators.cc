@@ -172,8 +172,8 @@ void AddLowRank(const LayerShape& shape, double rank, double rotary, double out,
   module.Linear(shape.tokens, rank, out, false);
 }
 
-// The same under multi-head latent attention: both parts of queries and keys
-// are joined by a copy.
+// Projections of multi-head latent attention, where a copy joins both parts of
+// queries and keys.
 void AddLatentProjections(const LayerShape& shape, Module& module) {
   const Model& model = shape.model;
   const double e = shape.element_bytes;

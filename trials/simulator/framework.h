@@ -119,8 +119,8 @@ struct Framework {
     // added to the sums after its backward (nanotron). False: matrix products
     // add to the sums directly (Megatron-LM's fused accumulation).
     OPPA_FIELD(bool, gradients_apart, false);
-    // The same with bf16 only (DeepSpeed's BF16_Optimizer): fp32_gradients and
-    // gradients_apart hold with bf16, and neither with fp16.
+    // DeepSpeed's BF16_Optimizer: fp32_gradients and gradients_apart hold with
+    // bf16, and neither with fp16.
     OPPA_FIELD(bool, bf16_sums, false);
     // Products that add to the sums return placeholders as gradients, in half
     // precision: one tensor for each shape of a weight, which is kept

@@ -83,7 +83,7 @@ double GpuModel::GemmTime(const Gemm& gemm) const {
   const double k_0 = architecture_.tile_overhead *
                      (gemm.fp8 ? fp8_flop_per_s_ / flop_per_s_ : 1.0);
   const double overlap = architecture_.wave_overlap;
-  // Of an element of a tile.
+  // The epilogue writes each element of a tile.
   const double epilogue_s = architecture_.epilogue_share * result_bytes *
                             multiprocessors_ / bytes_per_s_;
   double best_s = std::numeric_limits<double>::infinity();

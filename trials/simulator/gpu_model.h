@@ -19,7 +19,7 @@ struct Gemm {
   bool aligned = true;
   // C += A B: C is read too.
   bool accumulate = false;
-  // Of an element of C; 0: as of A and B.
+  // The size of an element of C; 0: that of A and B.
   double result_bytes = 0.0;
   // A and B in 8 bits.
   bool fp8 = false;
@@ -91,7 +91,7 @@ class GpuModel {
   [[nodiscard]] double multiprocessors() const { return multiprocessors_; }
 
  private:
-  // Of a large product.
+  // The rate of a large product, flop/s.
   [[nodiscard]] double Rate(const Gemm& gemm) const;
 
   const GpuArchitecture& architecture_;

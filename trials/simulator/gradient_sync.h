@@ -30,7 +30,8 @@ struct SyncOptions {
   bool lazy = false;
   double pack_s_per_byte = 0.0;    // copies into the bucket
   double unpack_s_per_byte = 0.0;  // and back
-  // Of backward's time, what its own collectives spend on the same link.
+  // The part of backward's time that its own collectives spend on the same
+  // link.
   double link_share = 0.0;
   // Ranks with the same shard, which is then all-reduced among them.
   GroupLink across;
@@ -69,8 +70,8 @@ struct SyncTime {
 struct GatherPlan {
   double total_s = 0.0;
   double overhead_s = 0.0;
-  // The same where it overlaps with the next forward, and the message that
-  // forward needs first.
+  // The part that overlaps with the next forward, and the message that forward
+  // needs first.
   double overlapped_s = 0.0;
   double first_s = 0.0;
   double overlapped_overhead_s = 0.0;

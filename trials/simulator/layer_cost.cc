@@ -12,7 +12,7 @@ namespace {
 // The collectives of sequence parallelism around `layers` layers.
 void GatherAndScatter(const Framework& framework, double layers, double bytes,
                       Module& module) {
-  // Of the bytes in half precision.
+  // The share of the bytes in half precision that a gather moves.
   const double gather =
       module.fp8() && framework.collectives.fp8_gathers ? 0.5 : 1.0;
   const double repeated = framework.collectives.gather_again ? layers : 0;

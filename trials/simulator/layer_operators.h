@@ -138,7 +138,7 @@ struct LayerShape {
 
 // Each function adds an operator, or several, to a module.
 void AddNorm(const LayerShape& shape, Module& module);
-// The same of rows with `elements` in all, without its parameters.
+// Normalizes rows with `elements` in all; adds no parameters.
 void AddRowNorm(const LayerShape& shape, double elements, Module& module);
 // y = x + f(x), with a dropout in BERT's family.
 void AddResidual(const LayerShape& shape, Module& module);

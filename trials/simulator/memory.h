@@ -64,7 +64,7 @@ struct RankMemory {
   [[nodiscard]] double StateBytes() const;
   // Ranks over which ZeRO shards parameters, except experts.
   [[nodiscard]] double ShardRanks() const;
-  // The same for experts.
+  // The ranks that share the states of an expert.
   [[nodiscard]] double ExpertShardRanks() const;
   // The share of a stage's parameters, except experts, whose optimizer states
   // are on the fullest rank under ZeRO: at least one tensor where tensors are

@@ -48,8 +48,9 @@ class Simulator final : public TrialRunner {
   Simulator(const Workload& workload, Cluster cluster);
 
   [[nodiscard]] StepReport Simulate(const Plan& plan) const;
-  // The same for the plan of a configuration, with memoization of everything
-  // except the end of the step. The report is bit-identical.
+  // Simulates the plan of a configuration, with memoization of everything
+  // except the end of the step. The report is bit-identical to that of the
+  // plan.
   [[nodiscard]] StepReport Simulate(const ParallelConfig& config) const;
   [[nodiscard]] StepReport Simulate(const Candidate& candidate) const {
     return candidate.Visit([this](const auto& what) { return Simulate(what); });

@@ -144,7 +144,7 @@ struct StageEnd {
     }
   }
 
-  // Of the GPU's memory.
+  // Seconds for a byte of the GPU's memory.
   [[nodiscard]] double ByteTime() const {
     return gpu.MemoryTime(common::kGiga, 0) / common::kGiga;
   }

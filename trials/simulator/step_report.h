@@ -58,7 +58,7 @@ struct StepReport {
   TimeBreakdown time;  // of the critical rank
   int critical_rank = 0;
   MemoryBreakdown memory;  // of the peak rank
-  // Of the first and the last stage: a framework logs the memory of one rank.
+  // The first and the last stage: a framework logs the memory of one rank.
   MemoryBreakdown first_stage_memory;
   MemoryBreakdown last_stage_memory;
   double peak_memory_bytes = 0.0;

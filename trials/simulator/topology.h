@@ -117,14 +117,14 @@ struct Parts {
 [[nodiscard]] GroupLink RingLink(const Cluster& cluster,
                                  std::span<const Group> groups);
 
-// The same where every rank of a group sends to every other at once; the
+// The link where every rank of a group sends to every other at once; its
 // bandwidth is what one rank sends in all. Without a switch (Cluster::rings) a
 // GPU has a link to each of four others, and the messages to the rest share one
 // (a hybrid cube mesh).
 [[nodiscard]] GroupLink AllToAllLink(const Cluster& cluster,
                                      std::span<const Group> groups);
 
-// The same for one message from the first to the last rank of each group.
+// The link of one message from the first to the last rank of each group.
 [[nodiscard]] GroupLink MessageLink(const Cluster& cluster,
                                     std::span<const Group> groups);
 

@@ -493,8 +493,9 @@ TEST_F(ManifestTest, AssumedConstantsOutOfRangeAreErrorsWithTheirPlace) {
                     testing::StartsWith("--set " + std::string(setting) + ": "),
                     HasSubstr("must be a number >")));
   }
-  EXPECT_THAT(Error({{"[backend]\n", "[backend]\nfailure_s = -1\n"}}),
-              testing::StartsWith("m.toml:6:13: backend.failure_s = -1: must be"));
+  EXPECT_THAT(
+      Error({{"[backend]\n", "[backend]\nfailure_s = -1\n"}}),
+      testing::StartsWith("m.toml:6:13: backend.failure_s = -1: must be"));
 }
 
 TEST_F(ManifestTest, LinkFactorsChangeTheTimesOfConfigurationsThatCommunicate) {
