@@ -169,7 +169,7 @@ Usual FindUsual(const std::string& name) {
     throw InputError(fmt::format("--gpu {}: TPUs are not supported; known: {}",
                                  name, fmt::join(files, ", ")));
   }
-  // As nvidia-smi prints it.
+  // nvidia-smi prints names with spaces.
   const auto product =
       wanted.find(' ') == std::string::npos ? std::nullopt : UsualOf(wanted);
   if (product) {

@@ -153,6 +153,12 @@ std::string Values(const Constraint& constraint, const ParallelConfig& config,
 
 std::span<const Constraint> Constraints() { return kConstraints; }
 
+std::string Sentence(const Constraint& constraint, const ParallelConfig& config,
+                     const ConstraintContext& context) {
+  return fmt::format("{} ({})", constraint.requirement,
+                     Values(constraint, config, context));
+}
+
 std::string ConfigProblem(const ParallelConfig& config,
                           const ConstraintContext& context) {
   for (const Knob& knob : BuiltInKnobs()) {
@@ -162,8 +168,7 @@ std::string ConfigProblem(const ParallelConfig& config,
   }
   for (const Constraint& constraint : kConstraints) {
     if (constraint.broken(config, context)) {
-      return fmt::format("{} ({})", constraint.requirement,
-                         Values(constraint, config, context));
+      return Sentence(constraint, config, context);
     }
   }
   return "";

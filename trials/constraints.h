@@ -43,6 +43,11 @@ struct Constraint {
 
 [[nodiscard]] std::span<const Constraint> Constraints();
 
+// The requirement of a broken constraint with the values that it reads.
+[[nodiscard]] std::string Sentence(const Constraint& constraint,
+                                   const ParallelConfig& config,
+                                   const ConstraintContext& context);
+
 // The reason why a configuration is invalid: the first knob that is out of
 // range, or the first constraint that is broken, such as "tp must divide the
 // number of attention heads (heads = 16, tp = 3)". "" if it is valid.

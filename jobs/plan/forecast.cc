@@ -138,13 +138,30 @@ Prediction Forecaster::Predict(const ParallelConfig& config) const {
                   : job_.framework.framework.allocator.memory_log_stddev)};
 }
 
+std::optional<Prediction> Forecaster::BestOf(
+    const std::vector<ParallelConfig>& configs) const {
+  std::optional<Prediction> best;
+  const auto rank = [allowed = AllowedBytes()](const Prediction& one) {
+    return std::pair(std::max(one.peak_memory_bytes, allowed), one.step_time_s);
+  };
+  for (const ParallelConfig& config : configs) {
+    try {
+      const Prediction one = Predict(config);
+      best = !best || rank(one) < rank(*best) ? one : best;
+    } catch (const trials::InvalidPlan&) {
+      continue;
+    }
+  }
+  return best;
+}
+
 Forecast Forecaster::MakeForecast() const {
   using Key = decltype(LayoutKey(ParallelConfig{}));
   std::map<Key, Layout> layouts;
-  Forecast plan;
-  plan.excluded = ByRule(space_);
+  Forecast forecast;
+  forecast.excluded = ByRule(space_);
   const double allowed = AllowedBytes();
-  plan.capacity_bytes = allowed / (1.0 - options_.headroom);
+  forecast.capacity_bytes = allowed / (1.0 - options_.headroom);
   std::int64_t out_of_memory = 0;
   std::int64_t tight = 0;
   std::int64_t refused = 0;
@@ -156,13 +173,14 @@ Forecast Forecaster::MakeForecast() const {
       ++refused;
       continue;
     }
-    ++plan.candidates;
-    if (!plan.smallest ||
-        one.peak_memory_bytes < plan.smallest->peak_memory_bytes) {
-      plan.smallest = one;
+    ++forecast.candidates;
+    if (!forecast.smallest ||
+        one.peak_memory_bytes < forecast.smallest->peak_memory_bytes) {
+      forecast.smallest = one;
     }
     if (one.peak_memory_bytes > allowed) {
-      ++(one.peak_memory_bytes > plan.capacity_bytes ? out_of_memory : tight);
+      ++(one.peak_memory_bytes > forecast.capacity_bytes ? out_of_memory
+                                                         : tight);
       continue;
     }
     Layout& layout = layouts[LayoutKey(config)];
@@ -172,21 +190,24 @@ Forecast Forecaster::MakeForecast() const {
     }
   }
   for (auto& [key, layout] : layouts) {
-    plan.layouts.push_back(layout);
+    forecast.layouts.push_back(layout);
   }
-  std::ranges::stable_sort(plan.layouts, {}, [](const Layout& layout) {
+  std::ranges::stable_sort(forecast.layouts, {}, [](const Layout& layout) {
     return layout.best.step_time_s;
   });
-  plan.excluded.push_back({fmt::format("out of memory (more than {:.1f} GB)",
-                                       plan.capacity_bytes / kGiga),
-                           out_of_memory});
-  plan.excluded.push_back({fmt::format("less than {:.0f}% of the memory free",
-                                       100.0 * options_.headroom),
-                           tight});
-  plan.excluded.push_back({"the framework refuses it", refused});
-  std::erase_if(plan.excluded, [](const Excluded& e) { return e.count == 0; });
-  std::ranges::stable_sort(plan.excluded, std::greater(), &Excluded::count);
-  return plan;
+  forecast.excluded.push_back(
+      {fmt::format("out of memory (more than {:.1f} GB)",
+                   forecast.capacity_bytes / kGiga),
+       out_of_memory});
+  forecast.excluded.push_back(
+      {fmt::format("less than {:.0f}% of the memory free",
+                   100.0 * options_.headroom),
+       tight});
+  forecast.excluded.push_back({"the framework refuses it", refused});
+  std::erase_if(forecast.excluded,
+                [](const Excluded& e) { return e.count == 0; });
+  std::ranges::stable_sort(forecast.excluded, std::greater(), &Excluded::count);
+  return forecast;
 }
 
 std::string LayoutName(const ParallelConfig& config) {

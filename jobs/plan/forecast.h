@@ -10,7 +10,7 @@
 
 #include "common/fields.h"
 #include "jobs/job.h"
-#include "jobs/plan/calibration.h"
+#include "jobs/plan/measured_steps.h"
 #include "trials/parallel_config.h"
 #include "trials/search_space.h"
 #include "trials/simulator/simulator.h"
@@ -89,9 +89,16 @@ class Forecaster {
       const trials::ParallelConfig& config) const {
     return simulator_.Simulate(config);
   }
-  // Memory that a configuration may use.
+  // Memory that a configuration may use, and whether it needs no more.
   [[nodiscard]] double AllowedBytes() const;
-  // As calibrated, with its band.
+  [[nodiscard]] bool Fits(const Prediction& one) const {
+    return one.peak_memory_bytes <= AllowedBytes();
+  }
+  // The fastest of the configurations that leaves the headroom free, else the
+  // one that needs least memory; nothing if the framework refuses all.
+  [[nodiscard]] std::optional<Prediction> BestOf(
+      const std::vector<trials::ParallelConfig>& configs) const;
+  // The step time by the calibration, with its band.
   [[nodiscard]] harness::CalibratedTimes::Time TimeOf(
       const trials::ParallelConfig& config,
       const trials::StepReport& report) const;

@@ -1,6 +1,8 @@
 #include "jobs/plan/forecast_request.h"
 
 #include <algorithm>
+#include <array>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -8,13 +10,15 @@
 
 #include "common/files.h"
 #include "common/json.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "common/units.h"
 #include "jobs/job.h"
-#include "jobs/plan/advice.h"
 #include "jobs/plan/forecast.h"
 #include "jobs/plan/forecast_text.h"
+#include "jobs/plan/remedies.h"
 #include "jobs/plan/run_comparison.h"
+#include "jobs/plan/why.h"
 
 namespace jobs {
 namespace {
@@ -30,20 +34,6 @@ trials::Precision ReadPrecision(const std::string& name) {
         common::DidYouMean(name, kPrecisions), fmt::join(kPrecisions, ", ")));
   }
   return static_cast<trials::Precision>(found - kPrecisions.begin());
-}
-
-Job MakeJob(const ForecastRequest& request, const trials::Workload& workload,
-            const trials::Cluster& node, const MachineSize& size,
-            const std::string& framework) {
-  Job job{workload, WithSize(node, size, request.nics_per_node),
-          FindFramework(framework), request.rules,
-          FindConfigJson(request.model)};
-  for (const std::string& constant : request.constants) {
-    trials::ChangeFramework(
-        common::TomlTable::ParseString(constant, "--constant"),
-        job.framework.framework);
-  }
-  return job;
 }
 
 ForecastOptions MakeOptions(const ForecastRequest& request, const Job& job) {
@@ -66,15 +56,16 @@ ForecastOptions MakeOptions(const ForecastRequest& request, const Job& job) {
 }
 
 // How far predictions of measured trials are off.
-std::string CheckText(const Forecaster& planner,
+std::string CheckText(const Forecaster& forecaster,
                       const std::filesystem::path& path) {
-  const Calibration& calibration = planner.options().calibration;
-  const CheckedErrors errors = CheckCalibration(
-      planner.job(), calibration, ReadMeasuredSteps(path, planner.job()).steps);
+  const Calibration& calibration = forecaster.options().calibration;
+  const CheckedErrors errors =
+      CheckCalibration(forecaster.job(), calibration,
+                       ReadMeasuredSteps(path, forecaster.job()).steps);
   std::string text = fmt::format(
       "{}: {} measured step times\n  as simulated: median error "
       "{:.1f}%, mean {:.1f}%\n",
-      FrameworkLabel(planner.job().framework), errors.rows,
+      FrameworkLabel(forecaster.job().framework), errors.rows,
       100.0 * errors.before.median, 100.0 * errors.before.mean);
   if (!calibration.empty()) {
     text += fmt::format(
@@ -89,105 +80,131 @@ std::string CheckText(const Forecaster& planner,
 // Writes the fastest configuration; of several frameworks, each into its own
 // folder.
 std::string Written(const LaunchFolder& write, const Job& job,
-                    const Forecast& plan, bool several) {
-  if (plan.layouts.empty()) {
+                    const Forecast& forecast, bool several) {
+  if (forecast.layouts.empty()) {
     return "nothing is written: no layout fits\n";
   }
   LaunchFolder folder = write;
   if (several && job.framework.adapter) {
     folder.path /= job.framework.adapter->name();
   }
-  return WriteLaunch(job, plan.layouts.front().best.config, folder);
+  return WriteLaunch(job, forecast.layouts.front().best.config, folder);
 }
 
 // The answer to a question about a configuration or a run; nothing if only a
 // plan is asked for.
 std::optional<std::string> AnswerText(const ForecastRequest& request,
-                                      const Forecaster& planner,
-                                      const Forecast& plan) {
+                                      const Forecaster& forecaster,
+                                      const Forecast& forecast) {
   if (!request.check.empty()) {
-    return CheckText(planner, request.check);
+    return CheckText(forecaster, request.check);
   }
   if (!request.logs.empty()) {
-    return FrameworkLabel(planner.job().framework) + ": " +
-           CompareRun(planner, request.logs, request.config);
+    return FrameworkLabel(forecaster.job().framework) + ": " +
+           CompareRun(forecaster, request.logs, request.config);
   }
   if (request.why) {
-    return planner.job().framework.name + ": " +
-           Why(planner, plan, *request.why);
+    return forecaster.job().framework.name + ": " +
+           Why(forecaster, forecast, *request.why);
   }
   return std::nullopt;
 }
 
-std::optional<Prediction> FastestOf(const Forecast& plan) {
-  return plan.layouts.empty() ? std::nullopt
-                              : std::optional(plan.layouts.front().best);
+std::optional<Prediction> FastestOf(const Forecast& forecast) {
+  return forecast.layouts.empty()
+             ? std::nullopt
+             : std::optional(forecast.layouts.front().best);
 }
 
-// What stands above the plans.
-std::string HeaderText(OutputFormat format, const Job& job) {
-  if (format == OutputFormat::kCsv) {
-    return ForecastCsvHeader();
+// What the command says about one framework: a problem, an answer, or a plan.
+struct FrameworkAnswer {
+  FrameworkChoice framework;
+  std::string problem;  // why no configuration is valid, and what to change
+  std::unique_ptr<Forecaster> forecaster;
+  Forecast forecast;
+  ScalePoint point;
+  std::string written;
+  std::optional<std::string> answer;  // instead of the plan
+};
+
+FrameworkAnswer MakeAnswer(const ForecastRequest& request, const Job& job,
+                           bool several) {
+  FrameworkAnswer made{.framework = job.framework};
+  const ForecastOptions options = MakeOptions(request, job);
+  if (!request.save_calibration.empty()) {
+    common::ReplaceFile(request.save_calibration, ToToml(options.calibration));
   }
-  if (format == OutputFormat::kJson) {
-    return "";
+  (void)JobRules(job);  // an error in a rule is the user's
+  try {
+    made.forecaster = std::make_unique<Forecaster>(job, options);
+  } catch (const InputError& e) {  // no configuration is valid
+    made.problem = fmt::format("{}: {}\n{}", FrameworkLabel(job.framework),
+                               e.what(), RemediesText(job, options));
+    return made;
   }
-  const std::string& note = job.workload.model.note;
-  return JobText(job) + (note.empty() ? "" : "note: " + note + "\n");
+  made.forecast = made.forecaster->MakeForecast();
+  if (!request.write.path.empty()) {
+    made.written = Written(request.write, job, made.forecast, several);
+  }
+  made.point = {.size = {job.cluster.nodes, job.cluster.gpus_per_node},
+                .best = FastestOf(made.forecast)};
+  made.answer = AnswerText(request, *made.forecaster, made.forecast);
+  return made;
+}
+
+common::Json ToJson(const FrameworkAnswer& made,
+                    const ForecastRequest& request) {
+  if (!made.problem.empty()) {
+    return {{"framework", made.framework.name}, {"problem", made.problem}};
+  }
+  if (made.answer) {
+    return {{"framework", made.framework.name}, {"text", *made.answer}};
+  }
+  common::Json json =
+      ForecastJson(*made.forecaster, made.forecast, request.layouts);
+  json.update(CostJson(made.point, request.valuation));
+  return json;
+}
+
+std::string ToText(const FrameworkAnswer& made,
+                   const ForecastRequest& request) {
+  const bool csv = request.format == OutputFormat::kCsv;
+  if (!made.problem.empty() || made.answer) {
+    return csv && !made.answer ? "" : "\n" + made.answer.value_or(made.problem);
+  }
+  if (csv) {
+    return ForecastCsv(*made.forecaster, made.forecast, request.layouts);
+  }
+  const Calibration& calibration = made.forecaster->options().calibration;
+  return "\n" + (calibration.empty() ? "" : ToString(calibration)) +
+         ForecastText(*made.forecaster, made.forecast, request.layouts) +
+         CostText(made.point, request.valuation) + made.written;
 }
 
 // One size: one plan per framework.
-std::string OneSize(const ForecastRequest& request, std::vector<Job> jobs) {
-  std::string text = HeaderText(request.format, jobs.front());
-  common::Json json = common::Json::array();
-  const bool several = jobs.size() > 1;
-  for (Job& job : jobs) {
-    const ForecastOptions options = MakeOptions(request, job);
-    if (!request.save_calibration.empty()) {
-      common::ReplaceFile(request.save_calibration,
-                          ToToml(options.calibration));
-    }
-    std::optional<Forecaster> made;
-    (void)JobRules(job);  // an error in a rule is the user's
-    try {
-      made.emplace(job, options);
-    } catch (const InputError& e) {  // no configuration is valid
-      const std::string problem =
-          fmt::format("{}: {}\n{}", FrameworkLabel(job.framework), e.what(),
-                      WorkingChanges(job, options));
-      if (jobs.size() == 1) {
-        throw InputError(std::string(common::Trim(problem)));
-      }
-      text += request.format == OutputFormat::kText ? "\n" + problem : "";
-      json.push_back({{"framework", job.framework.name}, {"problem", problem}});
-      continue;
-    }
-    const Forecaster& planner = *made;
-    const Forecast plan = planner.MakeForecast();
-    const std::string written =
-        request.write.path.empty()
-            ? ""
-            : Written(request.write, planner.job(), plan, several);
-    const ScalePoint point{
-        .size = {job.cluster.nodes, job.cluster.gpus_per_node},
-        .best = FastestOf(plan)};
-    if (const auto answer = AnswerText(request, planner, plan)) {
-      text += "\n" + *answer;
-      json.push_back({{"framework", job.framework.name}, {"text", *answer}});
-    } else if (request.format == OutputFormat::kCsv) {
-      text += ForecastCsv(planner, plan, request.layouts);
-    } else if (request.format == OutputFormat::kJson) {
-      json.push_back(ForecastJson(planner, plan, request.layouts));
-      json.back().update(CostJson(point, request.valuation));
-    } else {
-      const Calibration& calibration = planner.options().calibration;
-      text += "\n" + (calibration.empty() ? "" : ToString(calibration)) +
-              ForecastText(planner, plan, request.layouts) +
-              CostText(point, request.valuation) + written;
-    }
+std::string OneSize(const ForecastRequest& request,
+                    const std::vector<Job>& jobs) {
+  std::vector<FrameworkAnswer> answers;
+  for (const Job& job : jobs) {
+    answers.push_back(MakeAnswer(request, job, jobs.size() > 1));
+  }
+  if (answers.size() == 1 && !answers.front().problem.empty()) {
+    throw InputError(std::string(common::Trim(answers.front().problem)));
   }
   if (request.format == OutputFormat::kJson) {
+    common::Json json = common::Json::array();
+    for (const FrameworkAnswer& answer : answers) {
+      json.push_back(ToJson(answer, request));
+    }
     return common::ToText(json, 2) + "\n";
+  }
+  std::string text = ForecastCsvHeader();
+  if (request.format == OutputFormat::kText) {
+    const std::string& note = jobs.front().workload.model.note;
+    text = JobText(jobs.front()) + (note.empty() ? "" : "note: " + note + "\n");
+  }
+  for (const FrameworkAnswer& answer : answers) {
+    text += ToText(answer, request);
   }
   return text;
 }
@@ -197,14 +214,15 @@ ScalePoint Scale(const ForecastRequest& request, Job job,
   ScalePoint point{.size = size};
   const ForecastOptions options = MakeOptions(request, job);
   try {
-    const Forecast plan = Forecaster(std::move(job), options).MakeForecast();
-    point.best = FastestOf(plan);
+    const Forecast forecast =
+        Forecaster(std::move(job), options).MakeForecast();
+    point.best = FastestOf(forecast);
     if (!point.best) {
-      point.problem =
-          plan.smallest
-              ? fmt::format("does not fit: {:.1f} GB at least",
-                            plan.smallest->peak_memory_bytes / common::kGiga)
-              : "no configuration is valid";
+      point.problem = forecast.smallest
+                          ? fmt::format("does not fit: {:.1f} GB at least",
+                                        forecast.smallest->peak_memory_bytes /
+                                            common::kGiga)
+                          : "no configuration is valid";
     }
   } catch (const InputError& e) {
     point.problem = e.what();
@@ -221,7 +239,7 @@ struct Training {
   double money = 0.0;
 };
 
-std::string ToString(const Training& one) {
+std::string TrainingText(const Training& one) {
   return fmt::format("{} on {} GPUs, {}: {:.3g} h for {:.2f}", one.framework,
                      one.gpus, LayoutName(one.config), one.hours, one.money);
 }
@@ -247,34 +265,147 @@ Training FastestWithin(const ForecastRequest& request,
       request.most_money, request.steps,
       trainings.empty()
           ? "none fits into memory: use more GPUs or a smaller --headroom"
-          : "the cheapest is " + ToString(*cheapest)));
+          : "the cheapest is " + TrainingText(*cheapest)));
+}
+
+// The best layouts of several sizes, by framework, and the fastest training
+// within a limit.
+struct Scaling {
+  std::vector<std::pair<std::string, std::vector<ScalePoint>>> frameworks;
+  std::optional<Training> within;
+};
+
+std::string ToText(const Scaling& scaling, const ForecastRequest& request) {
+  std::string text;
+  for (const auto& [framework, points] : scaling.frameworks) {
+    text += fmt::format("\n{}\n{}", framework,
+                        ScaleText(points, request.valuation));
+  }
+  if (const auto& best = scaling.within) {
+    text += fmt::format("\nfastest {} steps within {}: {}\n{}\n", request.steps,
+                        request.most_money, TrainingText(*best),
+                        ToString(best->config));
+  }
+  return text;
+}
+
+common::Json ToJson(const Scaling& scaling, const ForecastRequest& request) {
+  common::Json json;
+  for (const auto& [framework, points] : scaling.frameworks) {
+    json[framework] = ScaleJson(points, request.valuation);
+  }
+  if (const auto& best = scaling.within) {
+    json["within_limit"] = {{"framework", best->framework},
+                            {"gpus", best->gpus},
+                            {"config", ToString(best->config)},
+                            {"hours", best->hours},
+                            {"money", best->money}};
+  }
+  return json;
+}
+
+// What the options describe: the job, but for its framework.
+struct Inputs {
+  std::vector<std::string> frameworks;
+  trials::Workload workload;
+  trials::Cluster node;
+  std::vector<MachineSize> sizes;
+};
+
+Inputs ReadInputs(const ForecastRequest& request) {
+  Inputs inputs;
+  inputs.frameworks = request.frameworks;
+  if (inputs.frameworks.empty()) {
+    inputs.frameworks = {"megatron-lm", "torchtitan"};
+  }
+  inputs.workload = MakeWorkload(FindModel(request.model), request.batch_size,
+                                 request.sequence_length);
+  inputs.workload.precision = ReadPrecision(request.precision);
+  inputs.node = FindMachine(request.machine);
+  inputs.sizes = ParseMachineSizes(request.gpus, inputs.node.gpus_per_node);
+  return inputs;
+}
+
+Job JobOf(const ForecastRequest& request, const Inputs& inputs,
+          const MachineSize& size, const std::string& framework) {
+  Job job{inputs.workload, WithSize(inputs.node, size, request.nics_per_node),
+          FindFramework(framework), request.rules,
+          FindConfigJson(request.model)};
+  for (const std::string& constant : request.constants) {
+    trials::ChangeFramework(
+        common::TomlTable::ParseString(constant, "--constant"),
+        job.framework.framework);
+  }
+  return job;
+}
+
+// Errors: throws InputError for options that do not go together.
+void CheckOptions(const ForecastRequest& request, const Inputs& inputs) {
+  struct Problem {
+    bool holds;
+    std::string message;
+  };
+  const bool one = inputs.frameworks.size() == 1 && inputs.sizes.size() == 1;
+  const bool limited = request.most_money > 0.0;
+  const bool priced = request.valuation.price_per_gpu_hour > 0.0;
+  const bool calibrates = !request.calibrate.empty();
+  const bool writes = !request.write.path.empty();
+  const std::array<Problem, 7> problems = {{
+      {request.why && request.why->empty(),
+       "--why: it is empty; give values, such as dp=8,tp=2, or a layout as "
+       "printed"},
+      {limited != (request.steps > 0.0) || (limited && !priced),
+       "--most-money, --steps and --price belong together: the limit, the "
+       "steps of the training, and the price of a GPU hour"},
+      {calibrates && !request.calibration.empty(),
+       "--calibration and --calibrate exclude each other: a saved calibration "
+       "or measured trials"},
+      {!request.save_calibration.empty() && !(calibrates && one),
+       fmt::format("--save-calibration {}: it needs --calibrate RESULTS, one "
+                   "--framework and one size of the machine",
+                   request.save_calibration.string())},
+      {!request.logs.empty() && !one,
+       "--log needs one --framework and one size of the machine: those of the "
+       "run"},
+      {!writes && (request.write.slurm || request.write.force),
+       "--slurm and --force belong to --write DIR"},
+      {request.logs.empty() && !request.config.empty(),
+       "--config is the configuration of a run: give its --log"},
+  }};
+  for (const auto& [holds, message] : problems) {
+    if (holds) {
+      throw InputError(message);
+    }
+  }
+}
+
+// Errors: throws InputError for an option that needs one size.
+void CheckSeveralSizes(const ForecastRequest& request) {
+  const std::string option = request.why                            ? "--why"
+                             : !request.write.path.empty()          ? "--write"
+                             : request.format == OutputFormat::kCsv ? "--csv"
+                                                                    : "";
+  if (!option.empty()) {
+    throw InputError(fmt::format(
+        "{} needs one size of the machine, not {}{}", option, request.gpus,
+        request.steps > 0 ? " with --most-money" : ""));
+  }
 }
 
 // Several sizes: the best layout of each; with a limit, one size, too.
-std::string SeveralSizes(const ForecastRequest& request,
-                         const trials::Workload& workload,
-                         const trials::Cluster& node,
-                         const std::vector<MachineSize>& sizes,
-                         const std::vector<std::string>& frameworks) {
-  if (request.why || !request.write.path.empty() ||
-      request.format == OutputFormat::kCsv) {
-    throw InputError(fmt::format(
-        "{} needs one size of the machine, not {}{}",
-        request.why                   ? "--why"
-        : !request.write.path.empty() ? "--write"
-                                      : "--csv",
-        request.gpus, request.steps > 0 ? " with --most-money" : ""));
-  }
-  std::string text;
-  common::Json json;
+std::string SeveralSizes(const ForecastRequest& request, const Inputs& inputs) {
+  CheckSeveralSizes(request);
+  Scaling scaling;
   std::vector<Training> trainings;
-  for (const std::string& framework : frameworks) {
-    std::vector<ScalePoint> points;
+  std::string header;
+  for (const std::string& framework : inputs.frameworks) {
+    auto& [name, points] =
+        scaling.frameworks.emplace_back(framework, std::vector<ScalePoint>());
     double first = 0.0;
-    for (const MachineSize& size : sizes) {
-      Job job = MakeJob(request, workload, node, size, framework);
-      if (text.empty()) {
-        text = JobText(job);
+    for (const MachineSize& size : inputs.sizes) {
+      Job job = JobOf(request, inputs, size, framework);
+      if (header.empty()) {
+        header = JobText(job);
       }
       ScalePoint& point =
           points.emplace_back(Scale(request, std::move(job), size));
@@ -288,83 +419,27 @@ std::string SeveralSizes(const ForecastRequest& request,
                              request.valuation.CostOf(seconds, size.gpus())});
       }
     }
-    json[framework] = ScaleJson(points, request.valuation);
-    text += fmt::format("\n{}\n{}", framework,
-                        ScaleText(points, request.valuation));
   }
   if (request.most_money > 0.0) {
-    const Training best = FastestWithin(request, trainings);
-    text +=
-        fmt::format("\nfastest {} steps within {}: {}\n{}\n", request.steps,
-                    request.most_money, ToString(best), ToString(best.config));
-    json["within_limit"] = {{"framework", best.framework},
-                            {"gpus", best.gpus},
-                            {"config", ToString(best.config)},
-                            {"hours", best.hours},
-                            {"money", best.money}};
+    scaling.within = FastestWithin(request, trainings);
   }
-  return request.format == OutputFormat::kJson ? common::ToText(json, 2) + "\n"
-                                               : text;
+  return request.format == OutputFormat::kJson
+             ? common::ToText(ToJson(scaling, request), 2) + "\n"
+             : header + ToText(scaling, request);
 }
 
 }  // namespace
 
 std::string RunPlan(const ForecastRequest& request) {
-  const std::vector<std::string> frameworks =
-      request.frameworks.empty()
-          ? std::vector<std::string>{"megatron-lm", "torchtitan"}
-          : request.frameworks;
-  trials::Workload workload = MakeWorkload(
-      FindModel(request.model), request.batch_size, request.sequence_length);
-  workload.precision = ReadPrecision(request.precision);
-  const trials::Cluster node = FindMachine(request.machine);
-  const std::vector<MachineSize> sizes =
-      ParseMachineSizes(request.gpus, node.gpus_per_node);
-  if (request.why && request.why->empty()) {
-    throw InputError(
-        "--why: it is empty; give values, such as dp=8,tp=2, or a "
-        "layout as printed");
+  const Inputs inputs = ReadInputs(request);
+  CheckOptions(request, inputs);
+  if (inputs.sizes.size() > 1 || request.most_money > 0.0) {
+    return SeveralSizes(request, inputs);
   }
-  const bool limited = request.most_money > 0.0;
-  if (limited != (request.steps > 0.0) ||
-      (limited && !(request.valuation.price_per_gpu_hour > 0.0))) {
-    throw InputError(
-        "--most-money, --steps and --price belong together: the limit, the "
-        "steps of the training, and the price of a GPU hour");
-  }
-  if (!request.calibration.empty() && !request.calibrate.empty()) {
-    throw InputError(
-        "--calibration and --calibrate exclude each other: a saved calibration "
-        "or measured trials");
-  }
-  if (!request.save_calibration.empty() &&
-      (request.calibrate.empty() || frameworks.size() > 1 ||
-       sizes.size() > 1)) {
-    throw InputError(fmt::format(
-        "--save-calibration {}: it needs --calibrate RESULTS, one --framework "
-        "and one size of the machine",
-        request.save_calibration.string()));
-  }
-  if (!request.logs.empty() && (frameworks.size() > 1 || sizes.size() > 1)) {
-    throw InputError(
-        "--log needs one --framework and one size of the machine: those of the "
-        "run");
-  }
-  if (request.write.path.empty() &&
-      (request.write.slurm || request.write.force)) {
-    throw InputError("--slurm and --force belong to --write DIR");
-  }
-  if (request.logs.empty() && !request.config.empty()) {
-    throw InputError("--config is the configuration of a run: give its --log");
-  }
-  if (sizes.size() > 1 || limited) {
-    return SeveralSizes(request, workload, node, sizes, frameworks);
-  }
-  std::vector<Job> jobs;
-  for (const std::string& framework : frameworks) {
-    jobs.push_back(MakeJob(request, workload, node, sizes.front(), framework));
-  }
-  return OneSize(request, std::move(jobs));
+  return OneSize(
+      request, common::Map(inputs.frameworks, [&](const auto& framework) {
+        return JobOf(request, inputs, inputs.sizes.front(), framework);
+      }));
 }
 
 }  // namespace jobs

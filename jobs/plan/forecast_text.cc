@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <ranges>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -9,10 +10,12 @@
 #include "common/text.h"
 #include "common/units.h"
 #include "harness/testbeds/simulated.h"
-#include "jobs/plan/advice.h"
 #include "jobs/plan/launch.h"
+#include "jobs/plan/remedies.h"
+#include "jobs/plan/robustness.h"
 #include "trials/model.h"
 #include "trials/simulator/error_band.h"
+#include "trials/simulator/layer_operators.h"
 
 namespace jobs {
 namespace {
@@ -38,12 +41,17 @@ const std::string& PrecisionName(const trials::Workload& workload) {
   return kPrecisions.at(static_cast<std::size_t>(workload.precision));
 }
 
-std::string ExcludedText(const Forecast& plan) {
+// The first layouts.
+auto Shown(const Forecast& forecast, int most) {
+  return forecast.layouts | std::views::take(std::max(0, most));
+}
+
+std::string ExcludedText(const Forecast& forecast) {
   constexpr std::size_t kMost = 8;
   std::string text = "not offered:\n";
   std::int64_t others = 0;
-  for (std::size_t i = 0; i < plan.excluded.size(); ++i) {
-    const auto& [reason, count] = plan.excluded[i];
+  for (std::size_t i = 0; i < forecast.excluded.size(); ++i) {
+    const auto& [reason, count] = forecast.excluded[i];
     if (i < kMost) {
       text += fmt::format("{:>10}  {}\n", count, reason);
     } else {
@@ -56,18 +64,22 @@ std::string ExcludedText(const Forecast& plan) {
   return text;
 }
 
-std::string NothingFits(const Forecaster& planner, const Forecast& plan) {
-  if (!plan.smallest) {
+std::string NothingFits(const Forecaster& forecaster,
+                        const Forecast& forecast) {
+  if (!forecast.smallest) {
     return "no configuration is valid\n";
   }
-  const trials::StepReport report = planner.Report(plan.smallest->config);
+  const trials::StepReport report =
+      forecaster.Report(forecast.smallest->config);
   return fmt::format(
              "no configuration leaves {:.0f}% of {:.1f} GB free; the smallest "
              "needs {:.1f} GB: {} (most of it: {})\n",
-             100.0 * planner.options().headroom, plan.capacity_bytes / kGiga,
-             plan.smallest->peak_memory_bytes / kGiga,
-             ToString(plan.smallest->config), LargestComponent(report.memory)) +
-         WorkingChanges(planner.job(), planner.options());
+             100.0 * forecaster.options().headroom,
+             forecast.capacity_bytes / kGiga,
+             forecast.smallest->peak_memory_bytes / kGiga,
+             ToString(forecast.smallest->config),
+             LargestComponent(report.memory)) +
+         RemediesText(forecaster.job(), forecaster.options());
 }
 
 // What is assumed about experts.
@@ -87,11 +99,11 @@ std::string ExpertsText(const Job& job) {
 
 }  // namespace
 
-std::string BandText(const Forecaster& planner, const Prediction& best) {
-  const Job& job = planner.job();
-  const trials::StepReport report = planner.Report(best.config);
-  if (planner.options().calibration.step_times > 0) {
-    const double factor = planner.TimeOf(best.config, report).band;
+std::string BandText(const Forecaster& forecaster, const Prediction& best) {
+  const Job& job = forecaster.job();
+  const trials::StepReport report = forecaster.Report(best.config);
+  if (forecaster.options().calibration.step_times > 0) {
+    const double factor = forecaster.TimeOf(best.config, report).band;
     return fmt::format(
         "step time {:.3g} s: {:.3g} to {:.3g} s with a probability of 90%, by "
         "the calibration\n",
@@ -101,6 +113,22 @@ std::string BandText(const Forecaster& planner, const Prediction& best) {
          harness::ValidationOf(job.framework.name,
                                job.framework.notes.compared_with) +
          "\n" + harness::ValidationOf(job.cluster.gpu);
+}
+
+std::string MemoryText(const Forecaster& forecaster, const Prediction& one) {
+  const trials::StepReport report = forecaster.Report(one.config);
+  const double scale = one.peak_memory_bytes / report.memory.Total();
+  const auto bytes = [&](trials::PeakMemory counted) {
+    return scale * report.memory.Bytes(counted) / kGiga;
+  };
+  return fmt::format(
+      "its memory: {:.1f} GB allocated, {:.1f} GB reserved by the allocator, "
+      "{:.1f} GB on the device with CUDA and NCCL; the last must fit into "
+      "{:.1f} GB, and mostly {} decide it\n",
+      bytes(trials::PeakMemory::kAllocated),
+      bytes(trials::PeakMemory::kReserved), bytes(trials::PeakMemory::kDevice),
+      forecaster.AllowedBytes() / (1.0 - forecaster.options().headroom) / kGiga,
+      LargestComponent(report.memory));
 }
 
 std::string JobText(const Job& job) {
@@ -115,62 +143,60 @@ std::string JobText(const Job& job) {
       cluster.gpu.name, LinksText(cluster));
 }
 
-std::string ForecastText(const Forecaster& planner, const Forecast& plan,
+std::string ForecastText(const Forecaster& forecaster, const Forecast& forecast,
                          int most) {
-  const Job& job = planner.job();
+  const Job& job = forecaster.job();
   std::string text = fmt::format(
       "{}: {} layouts of {} configurations leave {:.0f}% of {:.1f} "
       "GB free\n",
-      FrameworkLabel(job.framework), plan.layouts.size(), plan.candidates,
-      100.0 * planner.options().headroom, plan.capacity_bytes / kGiga);
+      FrameworkLabel(job.framework), forecast.layouts.size(),
+      forecast.candidates, 100.0 * forecaster.options().headroom,
+      forecast.capacity_bytes / kGiga);
   text += ExpertsText(job);
-  if (plan.layouts.empty()) {
-    return text + NothingFits(planner, plan) + ExcludedText(plan);
+  if (forecast.layouts.empty()) {
+    return text + NothingFits(forecaster, forecast) + ExcludedText(forecast);
   }
   text += fmt::format("  {:>9} {:>5} {:>7} {:>6} {:>5} {:>7} {:>9}  {}\n",
                       "tok/s/GPU", "MFU", "s/step", "GB", "free", "P(fits)",
                       "mb x size", "layout: share of the step");
-  const std::size_t shown =
-      std::min(plan.layouts.size(), static_cast<std::size_t>(most));
-  for (std::size_t i = 0; i < shown; ++i) {
-    const Prediction& one = plan.layouts[i].best;
+  for (const auto& [one, configurations] : Shown(forecast, most)) {
     text += fmt::format(
         "  {:>9.0f} {:>4.1f}% {:>7.3g} {:>6.1f} {:>4.0f}% {:>7.2f} {:>9}  {}: "
         "{}\n",
         one.tokens_per_s_per_gpu, 100.0 * one.mfu, one.step_time_s,
         one.peak_memory_bytes / kGiga,
-        100.0 * (1.0 - one.peak_memory_bytes / plan.capacity_bytes),
+        100.0 * (1.0 - one.peak_memory_bytes / forecast.capacity_bytes),
         one.fit_probability,
         fmt::format("{} x {}", one.config.microbatches,
                     MicroBatch(job, one.config)),
         LayoutName(one.config),
-        ToString(SharesOf(planner.Report(one.config).time)));
+        ToString(SharesOf(forecaster.Report(one.config).time)));
   }
-  const Prediction& best = plan.layouts.front().best;
+  const Prediction& best = forecast.layouts.front().best;
   return text + fmt::format("fastest: {}\n", ToString(best.config)) +
-         LaunchText(job, best.config) + BandText(planner, best) +
-         MemoryText(planner, best) + AdviceText(planner, plan) +
-         ExcludedText(plan);
+         LaunchText(job, best.config) + BandText(forecaster, best) +
+         MemoryText(forecaster, best) + RobustnessText(forecaster, forecast) +
+         ExcludedText(forecast);
 }
 
 namespace {
 
 // "step_time_s": [low, high], where the measurement is expected with 90%.
-common::Json BandsJson(const Forecaster& planner, const Prediction& best) {
+common::Json BandsJson(const Forecaster& forecaster, const Prediction& best) {
   common::Json bands;
   const auto add = [&bands](const char* name, double value, double low,
                             double high) {
     bands[name] = {low * value, high * value};
   };
-  if (planner.options().calibration.step_times > 0) {
+  if (forecaster.options().calibration.step_times > 0) {
     const double factor =
-        planner.TimeOf(best.config, planner.Report(best.config)).band;
+        forecaster.TimeOf(best.config, forecaster.Report(best.config)).band;
     add("step_time_s", best.step_time_s, 1.0 / factor, factor);
     return bands;
   }
   using trials::ErrorBands;
   const ErrorBands all = trials::ReadErrorBands(trials::ErrorBandsPath());
-  const std::string& kind = planner.job().framework.framework.kind;
+  const std::string& kind = forecaster.job().framework.framework.kind;
   const auto time = ErrorBands::Of(all.step_time, kind).second;
   const auto memory = ErrorBands::Of(all.peak_memory, kind).second;
   add("step_time_s", best.step_time_s, time.low, time.high);
@@ -190,9 +216,9 @@ common::Json Lines(const std::string& text) {
 
 }  // namespace
 
-common::Json ForecastJson(const Forecaster& planner, const Forecast& plan,
-                          int most) {
-  const Job& job = planner.job();
+common::Json ForecastJson(const Forecaster& forecaster,
+                          const Forecast& forecast, int most) {
+  const Job& job = forecaster.job();
   const auto& adapter = job.framework.adapter;
   const trials::Cluster& cluster = job.cluster;
   common::Json json = {{"framework", job.framework.name},
@@ -206,15 +232,12 @@ common::Json ForecastJson(const Forecaster& planner, const Forecast& plan,
                        {"gpus_per_node", cluster.gpus_per_node},
                        {"gpu", cluster.gpu.name},
                        {"links", LinksText(cluster)},
-                       {"candidates", plan.candidates},
-                       {"capacity_bytes", plan.capacity_bytes},
-                       {"headroom", planner.options().headroom},
+                       {"candidates", forecast.candidates},
+                       {"capacity_bytes", forecast.capacity_bytes},
+                       {"headroom", forecaster.options().headroom},
                        {"layouts", common::Json::array()},
                        {"excluded", common::Json::array()}};
-  for (const Layout& layout : plan.layouts) {
-    if (static_cast<int>(json["layouts"].size()) == most) {
-      break;
-    }
+  for (const Layout& layout : Shown(forecast, most)) {
     const trials::ParallelConfig& config = layout.best.config;
     common::Json row = {{"layout", LayoutName(config)},
                         {"config", ToString(config)},
@@ -223,17 +246,18 @@ common::Json ForecastJson(const Forecaster& planner, const Forecast& plan,
                         {"configurations", layout.configurations}};
     row.update(LaunchJson(job, config));
     row.update(common::ToJson(layout.best));
-    for (const auto& [name, share] : SharesOf(planner.Report(config).time)) {
+    for (const auto& [name, share] : SharesOf(forecaster.Report(config).time)) {
       row["shares"][name] = share;
     }
     json["layouts"].push_back(row);
   }
-  if (!plan.layouts.empty()) {
-    json["bands"] = BandsJson(planner, plan.layouts.front().best);
+  if (!forecast.layouts.empty()) {
+    json["bands"] = BandsJson(forecaster, forecast.layouts.front().best);
   }
-  json["advice"] = Lines(plan.layouts.empty() ? NothingFits(planner, plan)
-                                              : AdviceText(planner, plan));
-  for (const Excluded& excluded : plan.excluded) {
+  json["advice"] =
+      Lines(forecast.layouts.empty() ? NothingFits(forecaster, forecast)
+                                     : RobustnessText(forecaster, forecast));
+  for (const Excluded& excluded : forecast.excluded) {
     json["excluded"].push_back(
         {{"reason", excluded.reason}, {"count", excluded.count}});
   }
@@ -250,15 +274,12 @@ std::string ForecastCsvHeader() {
   return text + "\n";
 }
 
-std::string ForecastCsv(const Forecaster& planner, const Forecast& plan,
+std::string ForecastCsv(const Forecaster& forecaster, const Forecast& forecast,
                         int most) {
   std::string text;
-  for (const Layout& layout : plan.layouts) {
-    if (most-- <= 0) {
-      break;
-    }
+  for (const Layout& layout : Shown(forecast, most)) {
     const Prediction& one = layout.best;
-    text += fmt::format("{},{},{},{}", planner.job().framework.name,
+    text += fmt::format("{},{},{},{}", forecaster.job().framework.name,
                         LayoutName(one.config), layout.configurations,
                         trials::BuiltInKnobs().Cells(one.config));
     VisitFields(one, [&text](const char* /*name*/, double value) {
@@ -299,7 +320,7 @@ double TokensPerSecond(const ScalePoint& point) {
   return point.size.gpus() * point.best->tokens_per_s_per_gpu;
 }
 
-// Of a billion tokens.
+// The hours of a billion tokens.
 double HoursOf(const ScalePoint& point) {
   return kGiga / TokensPerSecond(point) / common::kSecondsPerHour;
 }

@@ -16,22 +16,27 @@ namespace jobs {
 [[nodiscard]] std::string JobText(const Job& job);
 
 // The first `most` layouts, one a line; the fastest configuration with its
-// error band and AdviceText; what was excluded, and why. JSON also has the job
-// and its machine.
-[[nodiscard]] std::string ForecastText(const Forecaster& planner,
-                                       const Forecast& plan, int most);
+// error band and RobustnessText; what was excluded, and why. JSON also has the
+// job and its machine.
+[[nodiscard]] std::string ForecastText(const Forecaster& forecaster,
+                                       const Forecast& forecast, int most);
 
-[[nodiscard]] common::Json ForecastJson(const Forecaster& planner,
-                                        const Forecast& plan, int most);
+[[nodiscard]] common::Json ForecastJson(const Forecaster& forecaster,
+                                        const Forecast& forecast, int most);
 
 // A header, and one row for each of the first `most` layouts.
 [[nodiscard]] std::string ForecastCsvHeader();
-[[nodiscard]] std::string ForecastCsv(const Forecaster& planner,
-                                      const Forecast& plan, int most);
+[[nodiscard]] std::string ForecastCsv(const Forecaster& forecaster,
+                                      const Forecast& forecast, int most);
 
 // The bands of the prediction of a configuration, in lines.
-[[nodiscard]] std::string BandText(const Forecaster& planner,
+[[nodiscard]] std::string BandText(const Forecaster& forecaster,
                                    const Prediction& best);
+
+// The memory of a configuration as PyTorch's allocator hands it out, as it
+// reserves it, and as the device sees it, which must fit; what decides it.
+[[nodiscard]] std::string MemoryText(const Forecaster& forecaster,
+                                     const Prediction& one);
 
 // What a calibration learned, in one or two lines.
 [[nodiscard]] std::string ToString(const Calibration& calibration);
@@ -45,10 +50,11 @@ struct ScalePoint {
   double efficiency = 0.0;
 };
 
-// With the cost of a billion tokens where `valuation` knows it.
+// A table with the cost of a billion tokens where `valuation` knows it.
 [[nodiscard]] std::string ScaleText(const std::vector<ScalePoint>& points,
                                     const trials::Valuation& valuation);
-// Of a step and a billion tokens, in a line; "" without a price or a layout.
+// The cost of a step and a billion tokens, in a line; "" without a price or a
+// layout.
 [[nodiscard]] std::string CostText(const ScalePoint& point,
                                    const trials::Valuation& valuation);
 [[nodiscard]] common::Json CostJson(const ScalePoint& point,

@@ -20,7 +20,7 @@ namespace jobs {
     const Job& job, const trials::ParallelConfig& config,
     const std::filesystem::path& folder = {});
 
-// The same as text; "" without an adapter.
+// The launch as text; "" without an adapter.
 [[nodiscard]] std::string LaunchText(const Job& job,
                                      const trials::ParallelConfig& config);
 // {"command": ..., "files": {name: content}, "notes": [...], "refusal": ""}

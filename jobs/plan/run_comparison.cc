@@ -18,7 +18,6 @@
 #include "common/quantiles.h"
 #include "common/text.h"
 #include "common/units.h"
-#include "jobs/plan/advice.h"
 #include "jobs/plan/forecast_text.h"
 #include "trials/programs/log_scanner.h"
 
@@ -73,15 +72,19 @@ Part GroupOf(std::string name, const common::Json& args,
   return config.tp > 1 && (only_tensor || ranks == config.tp) ? kTensor : kData;
 }
 
-// The parts of the profiled steps of one GPU. Times are in microseconds.
-void ReadEvents(const common::Json& trace, const std::string& file,
-                const ParallelConfig& config, Run& run) {
-  constexpr double kMicro = 1e-6;
-  constexpr double kLongestLaunchGap = 100.0;
-  std::vector<std::tuple<double, Part, int>> changes;  // begins and ends
-  std::set<std::string> steps;
+// When kernels of the parts begin and end, and the profiled steps, in
+// microseconds.
+struct Timeline {
+  std::vector<std::tuple<double, Part, int>> changes;  // ascending; +1 or -1
   double begin = common::kInfinity;
   double end = 0.0;
+  std::set<std::string> steps;
+};
+
+// Errors: throws InputError for a trace without kernels.
+Timeline ReadTimeline(const common::Json& trace, const std::string& file,
+                      const ParallelConfig& config) {
+  Timeline timeline;
   for (const common::Json& event : trace.at("traceEvents")) {
     const std::string kind = common::Lower(event.value("cat", ""));
     const std::string name = event.value("name", "");
@@ -91,35 +94,43 @@ void ReadEvents(const common::Json& trace, const std::string& file,
     const auto from = event.at("ts").get<double>();
     const double to = from + event.at("dur").get<double>();
     if (kind == "user_annotation" && name.starts_with("ProfilerStep#")) {
-      steps.insert(name);
-      begin = std::min(begin, from);
-      end = std::max(end, to);
+      timeline.steps.insert(name);
+      timeline.begin = std::min(timeline.begin, from);
+      timeline.end = std::max(timeline.end, to);
     } else if (kind == "kernel" || kind == "gpu_memcpy" ||
                kind == "gpu_memset") {
       const common::Json args = event.value("args", common::Json::object());
       const bool collective =
           common::Lower(name).find("ccl") != std::string::npos;  // nccl, rccl
       const Part part = collective ? GroupOf(name, args, config) : kCompute;
-      changes.emplace_back(from, part, 1);
-      changes.emplace_back(to, part, -1);
+      timeline.changes.emplace_back(from, part, 1);
+      timeline.changes.emplace_back(to, part, -1);
     }
   }
-  if (changes.empty()) {
+  if (timeline.changes.empty()) {
     throw InputError(
         fmt::format("{}: the trace has no kernels of a GPU: profile with "
                     "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
                     file));
   }
-  std::ranges::sort(changes);
-  if (steps.empty()) {
-    begin = std::get<double>(changes.front());
-    end = std::get<double>(changes.back());
+  std::ranges::sort(timeline.changes);
+  if (timeline.steps.empty()) {
+    timeline.begin = std::get<double>(timeline.changes.front());
+    timeline.end = std::get<double>(timeline.changes.back());
   }
-  changes.emplace_back(end, kIdle, 0);
+  return timeline;
+}
+
+// The parts of the mean step: each moment counts for the first part that runs.
+void AddParts(Timeline timeline, Run& run) {
+  constexpr double kMicro = 1e-6;
+  constexpr double kLongestLaunchGap = 100.0;
+  const auto [begin, end] = std::pair(timeline.begin, timeline.end);
+  timeline.changes.emplace_back(end, kIdle, 0);
   Parts parts = {};
   std::array<int, kPartNames.size()> running = {};
   double now = begin;
-  for (const auto& [time, part, change] : changes) {
+  for (const auto& [time, part, change] : timeline.changes) {
     const double until = std::clamp(time, begin, end);
     const auto first =
         std::ranges::find_if(running, [](int kernels) { return kernels > 0; });
@@ -132,7 +143,8 @@ void ReadEvents(const common::Json& trace, const std::string& file,
     now = until;
     running[part] += change;
   }
-  const double count = std::max(1.0, static_cast<double>(steps.size()));
+  const double count =
+      std::max(1.0, static_cast<double>(timeline.steps.size()));
   for (double& seconds : parts) {
     seconds /= count;
   }
@@ -144,14 +156,15 @@ void ReadEvents(const common::Json& trace, const std::string& file,
 void ReadTrace(const std::string& text, const std::string& file,
                const ParallelConfig& config, Run& run) {
   try {
-    ReadEvents(common::ParseJson(text, file), file, config, run);
+    AddParts(ReadTimeline(common::ParseJson(text, file), file, config), run);
   } catch (const common::Json::exception& e) {
     throw InputError(fmt::format("{}: not a trace of PyTorch's profiler: {}",
                                  file, e.what()));
   }
 }
 
-// Of a progress bar: "12/100 [00:31<03:47, 2.58s/it]"; nothing in other lines.
+// The step time of a progress bar, "12/100 [00:31<03:47, 2.58s/it]"; nothing in
+// other lines.
 std::optional<double> ProgressBarTime(std::string_view line) {
   static const common::Pattern rate(R"(, +([0-9]+\.?[0-9]*)(s/it|it/s)[\],])");
   const std::vector<std::string_view> match = rate.Find(line);
@@ -213,9 +226,9 @@ std::vector<std::string> LoggedWords(const std::string& log) {
   return words;
 }
 
-ParallelConfig ConfigOf(const Forecaster& planner, const std::string& text,
+ParallelConfig ConfigOf(const Forecaster& forecaster, const std::string& text,
                         const std::string& log) {
-  const Job& job = planner.job();
+  const Job& job = forecaster.job();
   if (text.empty()) {
     const std::vector<std::string> words = LoggedWords(log);
     if (words.empty() || !job.framework.adapter) {
@@ -235,7 +248,7 @@ ParallelConfig ConfigOf(const Forecaster& planner, const std::string& text,
     if (!has_microbatch) {
       throw std::invalid_argument("name micro_batch_size or microbatches, too");
     }
-    return Complete(text, planner.space()).config;
+    return Complete(text, forecaster.space()).config;
   } catch (const std::invalid_argument& e) {
     throw InputError(fmt::format("--config {}: {}", text, e.what()));
   }
@@ -266,6 +279,48 @@ std::string PartsText(const Parts& run, const Parts& forecast,
   return text + "\n" + table;
 }
 
+// The run that the files tell of, and its configuration.
+std::pair<Run, ParallelConfig> ReadRun(const Forecaster& forecaster,
+                                       const std::vector<fs::path>& files,
+                                       const std::string& config_text) {
+  const Job& job = forecaster.job();
+  Run run;
+  std::vector<std::pair<std::string, std::string>> traces;
+  for (const fs::path& file : files) {
+    const std::string text = common::ReadFile(file);
+    if (common::Trim(text.substr(0, 100)).starts_with('{') &&
+        text.find("\"traceEvents\"") != std::string::npos) {
+      traces.emplace_back(file.string(), text);
+    } else {
+      ReadLog(text, job, run);
+    }
+  }
+  const ParallelConfig config = ConfigOf(forecaster, config_text, run.log);
+  for (const auto& [file, text] : traces) {
+    ReadTrace(text, "--log " + file, config, run);
+  }
+  if (run.step_times_s.empty() && !run.parts) {
+    throw InputError(fmt::format(
+        "--log {}: no step time found; {} logs it after each step, and a trace "
+        "of PyTorch's profiler has it, too",
+        files.front().string(), FrameworkLabel(job.framework)));
+  }
+  return {run, config};
+}
+
+// Errors: throws InputError for a configuration that the job cannot have.
+Prediction ExpectedOf(const Forecaster& forecaster,
+                      const ParallelConfig& config) {
+  try {
+    return forecaster.Predict(config);
+  } catch (const trials::InvalidPlan& e) {
+    const trials::Cluster& cluster = forecaster.job().cluster;
+    throw InputError(fmt::format(
+        "--config {}: {}; was the run on {}?", ToString(config), e.reason(),
+        ToString(MachineSize{cluster.nodes, cluster.gpus_per_node})));
+  }
+}
+
 }  // namespace
 
 Parts PartsOf(const trials::TimeBreakdown& time) {
@@ -286,54 +341,26 @@ Parts ReadProfile(const fs::path& trace, const ParallelConfig& config) {
   return *run.parts;
 }
 
-std::string CompareRun(const Forecaster& planner,
+std::string CompareRun(const Forecaster& forecaster,
                        const std::vector<fs::path>& files,
                        const std::string& config_text) {
-  const Job& job = planner.job();
-  Run run;
-  std::vector<std::pair<std::string, std::string>> traces;
-  for (const fs::path& file : files) {
-    const std::string text = common::ReadFile(file);
-    if (common::Trim(text.substr(0, 100)).starts_with('{') &&
-        text.find("\"traceEvents\"") != std::string::npos) {
-      traces.emplace_back(file.string(), text);
-    } else {
-      ReadLog(text, job, run);
-    }
-  }
-  const ParallelConfig config = ConfigOf(planner, config_text, run.log);
-  for (const auto& [file, text] : traces) {
-    ReadTrace(text, "--log " + file, config, run);
-  }
-  if (run.step_times_s.empty() && !run.parts) {
-    throw InputError(fmt::format(
-        "--log {}: no step time found; {} logs it after each step, and a trace "
-        "of PyTorch's profiler has it, too",
-        files.front().string(), FrameworkLabel(job.framework)));
-  }
-  Prediction forecast;
-  try {
-    forecast = planner.Predict(config);
-  } catch (const trials::InvalidPlan& e) {
-    throw InputError(fmt::format(
-        "--config {}: {}; was the run on {}?", ToString(config), e.reason(),
-        ToString(MachineSize{job.cluster.nodes, job.cluster.gpus_per_node})));
-  }
+  const auto [run, config] = ReadRun(forecaster, files, config_text);
+  const Prediction expected = ExpectedOf(forecaster, config);
   const double step_s = run.step_times_s.empty()
                             ? run.traced_step_s
                             : common::Median(run.step_times_s);
-  const double slower = step_s / forecast.step_time_s - 1.0;
+  const double slower = step_s / expected.step_time_s - 1.0;
   std::string text = fmt::format(
       "{}\nyour run takes {:.4g} s per step, {:.0f}% {}", ToString(config),
       step_s, 100.0 * std::abs(slower),
       slower >= 0.0 ? "slower than it should be" : "faster than its forecast");
-  const TimeBreakdown time = planner.Report(config).time;
+  const TimeBreakdown time = forecaster.Report(config).time;
   if (run.parts) {
-    Parts expected = PartsOf(time);
-    for (double& seconds : expected) {
-      seconds *= forecast.step_time_s / time.Total();
+    Parts parts = PartsOf(time);
+    for (double& seconds : parts) {
+      seconds *= expected.step_time_s / time.Total();
     }
-    text += PartsText(*run.parts, expected, forecast.step_time_s);
+    text += PartsText(*run.parts, parts, expected.step_time_s);
   } else {
     text += fmt::format(
         "\nforecast of a step: {}; which part is slower, a trace of PyTorch's "
@@ -344,7 +371,8 @@ std::string CompareRun(const Forecaster& planner,
     text += fmt::format("peak memory: {:.1f} GB in the log\n",
                         run.peak_memory_bytes / common::kGiga);
   }
-  return text + MemoryText(planner, forecast) + BandText(planner, forecast);
+  return text + MemoryText(forecaster, expected) +
+         BandText(forecaster, expected);
 }
 
 }  // namespace jobs

@@ -67,6 +67,19 @@ TEST(Machine, NamesAliasesAndOverrides) {
               AllOf(HasSubstr("did you mean 'h100'?"), HasSubstr("mi300x")));
 }
 
+TEST(FindMachine, TakesWhatNvidiaSmiPrintsAndSaysThatTpusAreNotSupported) {
+  EXPECT_EQ(FindMachine({.gpu = "NVIDIA H100 80GB HBM3"}).gpu.name,
+            FindMachine({.gpu = "h100"}).gpu.name);
+  EXPECT_EQ(FindMachine({.gpu = "NVIDIA GeForce RTX 5090"}).gpu.name,
+            FindMachine({.gpu = "5090"}).gpu.name);
+  for (const char* gpu : {"gb200", "b300", "h800", "h20", "a800", "mi325x",
+                          "mi355x", "l4", "a10", "rtx-5090"}) {
+    EXPECT_FALSE(FindMachine({.gpu = gpu}).gpu.name.empty()) << gpu;
+  }
+  EXPECT_THAT(fakes::ErrorOf([&] { return FindMachine({.gpu = "tpu-v5e"}); }),
+              HasSubstr("TPUs are not supported"));
+}
+
 TEST(Machine, EveryListedMachineHasAGpuLinksAndANetworkOrSaysSo) {
   const auto machines = common::TomlTable::ParseFile(
       trials::ExperimentsFolder() / "machines" / "machines.toml");

@@ -155,22 +155,58 @@ TEST(WriteLaunch, ABatchScriptAsksForTheNodesOfThePlan) {
                     HasSubstr("export HEAD_NODE="), HasSubstr("\nsrun ")));
 }
 
-TEST(FindFramework, TakesNaturalNames) {
-  EXPECT_EQ(FindFramework("megatron").name, "megatron-core");
-  EXPECT_EQ(FindFramework("accelerate").adapter->name(), "accelerate-fsdp");
+TEST(Launch, JsonHasTheCommandFilesAndNotesOfTheText) {
+  for (const char* framework : {"megatron-lm", "nanotron", "deepspeed"}) {
+    const Job job = LlamaOfItsFile(framework);
+    const std::string text = LaunchText(job, kZero3);
+    const common::Json json = LaunchJson(job, kZero3);
+    EXPECT_THAT(text, HasSubstr(json["command"]));
+    EXPECT_EQ(json["refusal"], "");
+    for (const auto& [name, content] : json["files"].items()) {
+      EXPECT_THAT(text, HasSubstr(name)) << framework;
+    }
+    for (const std::string note : json["notes"]) {
+      EXPECT_THAT(text, HasSubstr("note: " + note + "\n"));
+    }
+  }
 }
 
-TEST(FindMachine, TakesWhatNvidiaSmiPrintsAndSaysThatTpusAreNotSupported) {
-  EXPECT_EQ(FindMachine({.gpu = "NVIDIA H100 80GB HBM3"}).gpu.name,
-            FindMachine({.gpu = "h100"}).gpu.name);
-  EXPECT_EQ(FindMachine({.gpu = "NVIDIA GeForce RTX 5090"}).gpu.name,
-            FindMachine({.gpu = "5090"}).gpu.name);
-  for (const char* gpu : {"gb200", "b300", "h800", "h20", "a800", "mi325x",
-                          "mi355x", "l4", "a10", "rtx-5090"}) {
-    EXPECT_FALSE(FindMachine({.gpu = gpu}).gpu.name.empty()) << gpu;
-  }
-  EXPECT_THAT(fakes::ErrorOf([&] { return FindMachine({.gpu = "tpu-v5e"}); }),
-              HasSubstr("TPUs are not supported"));
+TEST(WriteLaunch, OneNodeNeedsNoNameOfAHeadAndNoBatchSystem) {
+  const fakes::TemporaryFolder folder;
+  Job job = LlamaJob("megatron-lm", 1);
+  job.config_json = Llama8b();
+  (void)WriteLaunch(job, {.dp = 8, .zero_stage = 3, .microbatches = 32},
+                    {.path = folder.path()});
+  const std::string script = common::ReadFile(folder.path() / "launch.sh");
+  EXPECT_THAT(script,
+              AllOf(testing::StartsWith("#!/usr/bin/env bash\n"),
+                    HasSubstr("set -euo pipefail\n"), HasSubstr("\nexec "),
+                    Not(HasSubstr("HEAD_NODE:?")), Not(HasSubstr("#SBATCH"))));
+  EXPECT_NE(fs::status(folder.path() / "launch.sh").permissions() &
+                fs::perms::owner_exec,
+            fs::perms::none);
+}
+
+TEST(WriteLaunch, NothingIsWrittenIfOneOfTheFilesIsAnothers) {
+  const fakes::TemporaryFolder folder;
+  common::StoreFile(folder.path() / "launch.sh", "mine\n");
+  EXPECT_THAT(fakes::ErrorOf([&] {
+                return WriteLaunch(LlamaOfItsFile("nanotron"), kZero3,
+                                   {.path = folder.path()});
+              }),
+              AllOf(HasSubstr("launch.sh exists with another content"),
+                    HasSubstr("--force replaces it")));
+  EXPECT_FALSE(fs::exists(folder.path() / "config.yaml"));
+}
+
+TEST(WriteLaunch, WithoutAnAdapterTheErrorNamesThoseThatThereAre) {
+  const fakes::TemporaryFolder folder;
+  EXPECT_THAT(fakes::ErrorOf([&] {
+                return WriteLaunch(LlamaJob("colossalai"), kZero3,
+                                   {.path = folder.path()});
+              }),
+              AllOf(HasSubstr("--write: no adapter starts colossalai"),
+                    HasSubstr("megatron-lm")));
 }
 
 }  // namespace jobs::launch_test

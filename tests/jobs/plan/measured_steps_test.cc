@@ -1,4 +1,4 @@
-#include "jobs/plan/calibration.h"
+#include "jobs/plan/measured_steps.h"
 
 #include <algorithm>
 #include <cmath>
@@ -40,8 +40,9 @@ std::vector<trials::ParallelConfig> Configs() {
 using harness::StepParts;
 
 StepParts PartsOn(const Job& job, const trials::ParallelConfig& config) {
-  const Forecaster planner(job, {});
-  return harness::StepPartsOf(planner.Report(config).time, config, job.cluster);
+  const Forecaster forecaster(job, {});
+  return harness::StepPartsOf(forecaster.Report(config).time, config,
+                              job.cluster);
 }
 
 // Measurements on a machine whose computation and other parts take these
@@ -50,15 +51,16 @@ MeasuredSteps Measured(const Job& job, double compute, double other,
                        double noise) {
   std::mt19937 random(1);
   std::normal_distribution<double> normal(0.0, noise);
-  const Forecaster planner(job, {});
+  const Forecaster forecaster(job, {});
   MeasuredSteps measured;
   for (const trials::ParallelConfig& config : Configs()) {
     StepParts factors = StepParts::Constant(other);
     factors[harness::kComputation] = compute;
-    measured.steps.push_back({config, 0,
-                              factors.dot(PartsOn(job, config)) *
-                                  std::exp(noise > 0.0 ? normal(random) : 0.0),
-                              1.05 * planner.Report(config).peak_memory_bytes});
+    measured.steps.push_back(
+        {config, 0,
+         factors.dot(PartsOn(job, config)) *
+             std::exp(noise > 0.0 ? normal(random) : 0.0),
+         1.05 * forecaster.Report(config).peak_memory_bytes});
   }
   return measured;
 }
@@ -125,12 +127,13 @@ TEST(Calibration, AMeasuredRowMovesItsOwnConfigurationMost) {
 
 TEST(Calibration, ARowOutOfMemoryLowersTheChanceOfLargerOnes) {
   const Job job = LlamaJob("fsdp2", 1);
-  const Forecaster planner(job, {});
+  const Forecaster forecaster(job, {});
   const auto by_chance = [&](double chance) {
     return *std::ranges::min_element(
-        planner.space().configs(), {}, [&](const auto& config) {
+        forecaster.space().configs(), {}, [&](const auto& config) {
           try {
-            return std::abs(planner.Predict(config).fit_probability - chance);
+            return std::abs(forecaster.Predict(config).fit_probability -
+                            chance);
           } catch (const trials::InvalidPlan&) {
             return 1.0;
           }
@@ -142,9 +145,9 @@ TEST(Calibration, ARowOutOfMemoryLowersTheChanceOfLargerOnes) {
   const Forecaster after(job, {.calibration = fit});
   for (const trials::ParallelConfig& config : {failed, larger}) {
     EXPECT_LT(after.Predict(config).fit_probability,
-              planner.Predict(config).fit_probability);
+              forecaster.Predict(config).fit_probability);
     EXPECT_DOUBLE_EQ(after.Predict(config).step_time_s,
-                     planner.Predict(config).step_time_s);
+                     forecaster.Predict(config).step_time_s);
   }
 }
 

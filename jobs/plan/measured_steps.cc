@@ -1,4 +1,4 @@
-#include "jobs/plan/calibration.h"
+#include "jobs/plan/measured_steps.h"
 
 #include <cmath>
 #include <map>

@@ -1,0 +1,265 @@
+#include "jobs/plan/robustness.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/ranges.h"
+#include "common/units.h"
+#include "trials/knobs.h"
+#include "trials/programs/trial_rendering.h"
+#include "trials/simulator/layer_operators.h"
+
+namespace jobs {
+namespace {
+
+using common::kGiga;
+using trials::ParallelConfig;
+
+// The parameters of which a step is tried; the others follow the best.
+struct Step {
+  const char* name;
+  bool shards;  // a larger value distributes more
+};
+constexpr std::array<Step, 7> kSteps = {{{"tp", true},
+                                         {"pp", true},
+                                         {"cp", true},
+                                         {"ep", true},
+                                         {"zero_stage", true},
+                                         {"grad_checkpoint", false},
+                                         {"micro_batch_size", false}}};
+
+int StepValue(const Step& step, const ParallelConfig& config, const Job& job) {
+  return trials::ValueOf(trials::BuiltInKnobs().Require(step.name), config,
+                         job.workload.batch_size);
+}
+
+// The configurations that differ from `best` in one parameter, by its place in
+// kSteps and its value.
+std::map<std::pair<std::size_t, int>, std::vector<ParallelConfig>> OneApart(
+    const Forecaster& forecaster, const ParallelConfig& best) {
+  const Job& job = forecaster.job();
+  std::map<std::pair<std::size_t, int>, std::vector<ParallelConfig>> others;
+  for (const ParallelConfig& config : forecaster.space().configs()) {
+    std::vector<std::size_t> different;
+    for (std::size_t i = 0; i < kSteps.size(); ++i) {
+      if (StepValue(kSteps[i], config, job) !=
+          StepValue(kSteps[i], best, job)) {
+        different.push_back(i);
+      }
+    }
+    if (different.size() == 1) {
+      const std::size_t i = different.front();
+      others[{i, StepValue(kSteps[i], config, job)}].push_back(config);
+    }
+  }
+  return others;
+}
+
+std::string NeighborText(const Forecaster& forecaster, const Prediction& best) {
+  const Neighbor* worst = nullptr;
+  std::vector<std::string> too_large;
+  std::vector<std::string> costly;
+  const std::vector<Neighbor> neighbors = NeighborsOf(forecaster, best.config);
+  for (const Neighbor& each : neighbors) {
+    const double more = each.one.peak_memory_bytes - best.peak_memory_bytes;
+    if (each.shards && more > 0.01 * best.peak_memory_bytes) {
+      costly.push_back(fmt::format("{} by {:.1f} GB", each.step, more / kGiga));
+    }
+    if (!forecaster.Fits(each.one)) {
+      too_large.push_back(each.step);
+    } else if (worst == nullptr ||
+               each.one.step_time_s > worst->one.step_time_s) {
+      worst = &each;
+    }
+  }
+  std::string text;
+  if (worst != nullptr) {
+    text = fmt::format(
+        "one step away in any parameter: at worst {:.0f}% slower ({})",
+        100.0 * (worst->one.step_time_s / best.step_time_s - 1.0), worst->step);
+  }
+  if (!too_large.empty()) {
+    text += fmt::format("{}too large for the memory: {}",
+                        text.empty() ? "one step away, " : "; ",
+                        fmt::join(too_large, ", "));
+  }
+  text += text.empty() ? "" : "\n";
+  return costly.empty() ? text
+                        : text + fmt::format(
+                                     "note: more sharding needs more "
+                                     "memory here: {}\n",
+                                     fmt::join(costly, ", "));
+}
+
+// A quantity that a plan assumes, and how its value is written.
+struct Unknown {
+  const char* name;
+  bool matters;
+  double& (*of)(Job& job);
+  double unit;
+  const char* format;
+};
+
+std::vector<Unknown> UnknownsOf(const Job& job) {
+  return {{"a network card", job.cluster.nodes > 1,
+           [](Job& of) -> double& {
+             return of.cluster.inter.bandwidth_bytes_per_s;
+           },
+           kGiga, "{:.3g} GB/s"},
+          {"the link in a node", job.cluster.gpus_per_node > 1,
+           [](Job& of) -> double& {
+             return of.cluster.intra.bandwidth_bytes_per_s;
+           },
+           kGiga, "{:.3g} GB/s"},
+          {"matrix products", true,
+           [](Job& of) -> double& { return of.cluster.gpu.power_fraction; },
+           job.cluster.gpu.power_fraction, "{:.2f} of the assumed rate"},
+          {"the busiest expert rank", job.workload.model.experts > 0,
+           [](Job& of) -> double& {
+             return of.framework.framework.experts.expert_imbalance;
+           },
+           1.0, "{:.2f} times the mean"}};
+}
+
+// The layouts that may become the fastest, the fastest first, each with what a
+// calibration makes of its simulated time.
+using Contenders = std::vector<std::pair<const Prediction*, double>>;
+
+Contenders ContendersOf(const Forecaster& forecaster,
+                        const Forecast& forecast) {
+  constexpr double kNear = 1.5;
+  constexpr std::size_t kMost = 40;
+  const double best_s = forecast.layouts.front().best.step_time_s;
+  Contenders contenders;
+  for (const auto& [one, configurations] : forecast.layouts) {
+    if (one.step_time_s <= kNear * best_s && contenders.size() < kMost) {
+      contenders.emplace_back(
+          &one, one.step_time_s / forecaster.Report(one.config).step_time_s);
+    }
+  }
+  return contenders;
+}
+
+// The fastest for a changed job; nothing if the first one stays within 1% of
+// it.
+const Prediction* Winner(const Contenders& contenders, const Job& job) {
+  constexpr double kClear = 1.01;
+  const trials::Simulator simulator(job.workload, job.cluster,
+                                    {job.framework.framework});
+  const auto times_s = common::Map(contenders, [&](const auto& each) {
+    return each.second * simulator.Simulate(each.first->config).step_time_s;
+  });
+  const auto least = std::ranges::min_element(times_s);
+  return times_s.front() > kClear * *least
+             ? contenders[least - times_s.begin()].first
+             : nullptr;
+}
+
+std::string UnknownsText(const Forecaster& forecaster,
+                         const Forecast& forecast) {
+  const auto changes =
+      common::Map(TippingPoints(forecaster, forecast), [](const auto& point) {
+        return fmt::format("{} {} {}: {}", point.unknown,
+                           point.factor < 1.0 ? "below" : "above", point.value,
+                           LayoutName(point.winner));
+      });
+  return changes.empty()
+             ? "the choice stays if bandwidths or the rate of matrix products "
+               "are up to 4 times lower or higher\n"
+             : fmt::format("another layout is faster with {}\n",
+                           fmt::join(changes, "; "));
+}
+
+// What training with a configuration changes in addition to its speed.
+std::string ChangesText(const Job& job, const ParallelConfig& config) {
+  std::vector<std::string> changes;
+  const trials::Workload& workload = job.workload;
+  const trials::Framework framework =
+      ForPrecision(job.framework.framework, workload.precision);
+  if (workload.precision == trials::Precision::kFp8) {
+    changes.emplace_back("matrix products in 8 bits");
+  }
+  if (workload.precision != trials::Precision::kFp32 &&
+      config.microbatches > 1 && !framework.gradients.fp32_gradients &&
+      !(framework.sharding.fsdp && !framework.sharding.no_sync)) {
+    changes.emplace_back("gradients of microbatches summed in 16 bits");
+  }
+  if (HasDropout(workload.model) && job.cluster.gpus() > 1) {
+    changes.emplace_back("the random numbers of dropout");
+  }
+  return fmt::format(
+      "besides speed it changes: {}the order of sums; the batch stays {} "
+      "sequences\n",
+      changes.empty() ? "only " : fmt::format("{}, ", fmt::join(changes, ", ")),
+      workload.batch_size);
+}
+
+}  // namespace
+
+std::vector<Neighbor> NeighborsOf(const Forecaster& forecaster,
+                                  const ParallelConfig& best) {
+  const auto others = OneApart(forecaster, best);
+  std::vector<Neighbor> neighbors;
+  for (std::size_t i = 0; i < kSteps.size(); ++i) {
+    const Step& step = kSteps[i];
+    const auto above =
+        others.upper_bound({i, StepValue(step, best, forecaster.job())});
+    for (const bool up : {false, true}) {
+      if (up ? above == others.end() : above == others.begin()) {
+        continue;
+      }
+      const auto& [key, configs] = up ? *above : *std::prev(above);
+      const auto one =
+          key.first == i ? forecaster.BestOf(configs) : std::nullopt;
+      if (one) {
+        neighbors.push_back({fmt::format("{}={}", step.name, key.second),
+                             up && step.shards, *one});
+      }
+    }
+  }
+  return neighbors;
+}
+
+std::vector<TippingPoint> TippingPoints(const Forecaster& forecaster,
+                                        const Forecast& forecast) {
+  constexpr double kFurthest = 4.0;
+  const Contenders contenders = ContendersOf(forecaster, forecast);
+  std::vector<TippingPoint> points;
+  for (const Unknown& unknown : UnknownsOf(forecaster.job())) {
+    for (const double ratio : {0.9, 1.1}) {
+      for (double factor = ratio;
+           unknown.matters && factor > 1.0 / kFurthest && factor < kFurthest;
+           factor *= ratio) {
+        Job job = forecaster.job();
+        unknown.of(job) *= factor;
+        if (const Prediction* winner = Winner(contenders, job)) {
+          const double turn = unknown.of(job) / std::sqrt(ratio);
+          points.push_back(
+              {unknown.name, factor,
+               fmt::format(fmt::runtime(unknown.format), turn / unknown.unit),
+               winner->config});
+          break;
+        }
+      }
+    }
+  }
+  return points;
+}
+
+std::string RobustnessText(const Forecaster& forecaster,
+                           const Forecast& forecast) {
+  const Prediction& best = forecast.layouts.front().best;
+  return NeighborText(forecaster, best) + UnknownsText(forecaster, forecast) +
+         ChangesText(forecaster.job(), best.config);
+}
+
+}  // namespace jobs

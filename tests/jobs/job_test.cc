@@ -1,0 +1,182 @@
+#include "jobs/job.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+#include "tests/fakes/error_of.h"
+#include "tests/jobs/job_fixture.h"
+
+namespace jobs::job_test {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(Job, AModelCanBeAFileAFolderOrSizes) {
+  const trials::Model file = FindModel(Llama8b());
+  const trials::Model sizes = FindModel(
+      "layers=32,hidden=4096,heads=32,kv_heads=8,ffn=14336,vocab=128256");
+  EXPECT_EQ(ParameterCount(sizes), ParameterCount(file));
+  const auto reason = [](const std::string& text) {
+    return fakes::ErrorOf([&] { return FindModel(text); });
+  };
+  EXPECT_THAT(reason("layers=32"), HasSubstr("hidden is missing"));
+  EXPECT_THAT(reason("layer=32"), HasSubstr("unknown size 'layer'"));
+  EXPECT_THAT(reason("layers=0"), HasSubstr("invalid value '0' for layers"));
+  EXPECT_THAT(reason("none.json"), HasSubstr("there is no file 'none.json'"));
+  EXPECT_THAT(reason(fakes::SourceFolder().string()),
+              HasSubstr("the folder contains no config.json"));
+}
+
+TEST(Job, AFrameworkIsFoundByItsAdapterAndByItsOwnName) {
+  EXPECT_EQ(FindFramework("torchtitan").name, "fsdp2");
+  EXPECT_EQ(FindFramework("fsdp2").adapter->name(), "torchtitan");
+  EXPECT_EQ(FindFramework("hf-trainer").name, "fsdp2-accelerate");
+  EXPECT_TRUE(FindFramework("hf-trainer").framework.sharding.no_sync);
+  EXPECT_FALSE(FindFramework("colossalai").adapter);
+  EXPECT_THAT(fakes::ErrorOf([&] { return FindFramework("torchtitann"); }),
+              HasSubstr("torchtitan"));
+}
+
+TEST(JobSpace, APlanHasOnlyWhatTheAdapterCanSet) {
+  const Forecaster forecaster(LlamaJob("deepspeed"), {});
+  for (const trials::ParallelConfig& config : forecaster.space().configs()) {
+    EXPECT_EQ(config.dp, 16);
+  }
+}
+
+TEST(JobSpace, FusedAttentionHasNoSelectiveRecomputationThatSavesNothing) {
+  const auto has_selective = [](const Job& job) {
+    const trials::SearchSpace space = JobSpace(job);
+    return std::ranges::any_of(space.configs(), [](const auto& config) {
+      return config.grad_checkpoint == trials::kRecomputeSelective;
+    });
+  };
+  Job job = LlamaJob("megatron-core");
+  EXPECT_FALSE(has_selective(job));
+  job.framework.framework.kernels.flash_attention = false;  // stores scores
+  EXPECT_TRUE(has_selective(job));
+  EXPECT_TRUE(has_selective(LlamaJob("fsdp2")));  // by operator
+}
+
+TEST(Job, SizesThatDoNotGoTogetherAreRefused) {
+  const std::string sizes =
+      "layers=2,hidden=96,ffn=128,vocab=100,heads=6,kv_heads=3";
+  EXPECT_EQ(FindModel(sizes).head_size, 16);
+  const auto reason = [](const std::string& text) {
+    return fakes::ErrorOf([&] { return FindModel(text); });
+  };
+  EXPECT_THAT(reason("layers=2,hidden=96,ffn=128,vocab=100,heads=5"),
+              HasSubstr("hidden must be a multiple of heads"));
+  EXPECT_THAT(reason("layers=2,hidden=96,ffn=128,vocab=100,heads=6,kv_heads=4"),
+              HasSubstr("and heads of kv_heads"));
+  EXPECT_THAT(reason(sizes + ",experts=4"),
+              HasSubstr("experts_per_token is missing"));
+  EXPECT_THAT(reason("layers=x"), HasSubstr("invalid value 'x' for layers"));
+}
+
+TEST(Job, WithoutKeyValueHeadsThereAreAsManyAsHeads) {
+  EXPECT_EQ(FindModel("layers=2,hidden=96,ffn=128,vocab=100,heads=6").kv_heads,
+            6);
+}
+
+TEST(Job, OnlyAFileHasAConfiguration) {
+  EXPECT_EQ(FindConfigJson(Llama8b()), Llama8b());
+  EXPECT_EQ(FindConfigJson(kSmallModel), "");
+  const auto folder = fakes::SourceFolder() / "tests/jobs/torch";
+  EXPECT_EQ(FindConfigJson(folder.string()), folder / "config.json");
+}
+
+TEST(Workload, ASequenceIsNamedUnlessItIsAnImage) {
+  const trials::Model model = FindModel(kSmallModel);
+  EXPECT_EQ(MakeWorkload(model, 8, 512).sequence_length, 512);
+  EXPECT_THAT(fakes::ErrorOf([&] { return MakeWorkload(model, 8, 0); }),
+              HasSubstr("--seq N is missing"));
+  trials::Model image = model;
+  image.patch_size = 16;
+  image.max_positions = 197;
+  EXPECT_EQ(MakeWorkload(image, 8, 0).sequence_length, 197);
+  EXPECT_EQ(MakeWorkload(image, 8, 197).sequence_length, 197);
+  EXPECT_THAT(fakes::ErrorOf([&] { return MakeWorkload(image, 8, 196); }),
+              HasSubstr("--seq 196: an image is 197 tokens"));
+}
+
+TEST(Workload, ASequenceIsNoLongerThanTheLearnedPositions) {
+  trials::Model model = FindModel(kSmallModel);
+  model.max_positions = 1024;
+  EXPECT_EQ(MakeWorkload(model, 8, 1024).sequence_length, 1024);
+  EXPECT_THAT(fakes::ErrorOf([&] { return MakeWorkload(model, 8, 1025); }),
+              HasSubstr("--seq 1025: the model has learned 1024 positions"));
+}
+
+TEST(Divisors, AreAscendingUpToALimit) {
+  EXPECT_THAT(DivisorsUpTo(12, 12), ElementsAre(1, 2, 3, 4, 6, 12));
+  EXPECT_THAT(DivisorsUpTo(12, 5), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(DivisorsUpTo(1, 8), ElementsAre(1));
+}
+
+TEST(ContextSizes, ALongSequenceOnlyIsSplit) {
+  trials::Workload workload;
+  workload.sequence_length = 4096;
+  EXPECT_THAT(ContextSizes(workload, 32), ElementsAre(1, 2, 4, 8));
+  workload.sequence_length = 4095;
+  EXPECT_THAT(ContextSizes(workload, 32), ElementsAre(1));
+}
+
+TEST(JobSpace, TensorParallelismStaysInANodeAndBringsItsSequence) {
+  const Job job = LlamaJob("megatron-core");
+  const trials::SearchSpace space = JobSpace(job);
+  std::set<int> sizes;
+  for (const trials::ParallelConfig& config : space.configs()) {
+    EXPECT_EQ(config.sp, config.tp);
+    EXPECT_EQ(config.dp * config.tp * config.pp * config.cp, 16);
+    sizes.insert(config.tp);
+  }
+  EXPECT_THAT(sizes, ElementsAre(1, 2, 4, 8));
+}
+
+TEST(JobSpace, ARuleOfTheUserRemovesWhatItMatchesAndNothingElse) {
+  Job job = SmallJob("megatron-lm");
+  const auto all = JobSpace(job).configs();
+  job.rules = {"$pp > 1 || $zero_stage == 1"};
+  const auto left = JobSpace(job).configs();
+  EXPECT_EQ(static_cast<std::ptrdiff_t>(left.size()),
+            std::ranges::count_if(all, [](const auto& config) {
+              return config.pp == 1 && config.zero_stage != 1;
+            }));
+}
+
+TEST(JobRules, AreThoseOfTheFrameworkOfEveryPlanAndOfTheUser) {
+  Job job = SmallJob("fsdp2");
+  job.rules = {"$tp > 2"};
+  const std::vector<trials::Rule> rules = JobRules(job);
+  EXPECT_EQ(rules.back().origin(), "--rule");
+  EXPECT_EQ(rules.back().expression(), "$tp > 2");
+  EXPECT_EQ(rules[rules.size() - 2].origin(), JobRuleOrigin());
+  EXPECT_GT(rules.size(), 2U);
+  job.framework.notes.rule_sets.clear();
+  EXPECT_EQ(JobRules(job).size(), 2U);
+}
+
+TEST(Job, ARuleThatCannotBeReadNamesTheOption) {
+  Job job = SmallJob();
+  job.rules = {"$tp >"};
+  EXPECT_THAT(fakes::ErrorOf([&] { return JobRules(job); }),
+              testing::StartsWith("--rule"));
+}
+
+TEST(FindFramework, TakesNaturalNames) {
+  EXPECT_EQ(FindFramework("megatron").name, "megatron-core");
+  EXPECT_EQ(FindFramework("accelerate").adapter->name(), "accelerate-fsdp");
+}
+
+TEST(FrameworkLabel, HasTheAdapterBeforeTheFramework) {
+  EXPECT_EQ(FrameworkLabel(FindFramework("torchtitan")), "torchtitan (fsdp2)");
+  EXPECT_EQ(FrameworkLabel(FindFramework("colossalai")), "colossalai");
+}
+
+}  // namespace jobs::job_test
