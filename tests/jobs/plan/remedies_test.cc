@@ -117,6 +117,31 @@ TEST(Remedies, ReplicasNeedTheSameMemoryOnAnyNumberOfGpus) {
                     Not(testing::Contains(HasSubstr("--gpus")))));
 }
 
+TEST(Remedies, GpusAreDoubledUntilTheShardsFitAndNoFurther) {
+  for (const int gpus : {2, 4, 8}) {
+    Job job = SmallJob("torchtitan", 1);
+    job.workload.batch_size = 8;
+    job.cluster.gpu.memory_bytes =
+        1.2 * Planned(With({job, {}}, fmt::format("--gpus 1x{}", gpus)).job)
+                  .forecast.smallest->peak_memory_bytes;
+    const Asked asked{job, {}};
+    const auto options = OptionsOf(asked);
+    for (const std::string& option : options) {
+      if (option.starts_with("--gpus 1x")) {
+        const int named = std::stoi(option.substr(9));
+        EXPECT_LE(named, gpus);
+        EXPECT_TRUE(HasLayout(With(asked, option)));
+        for (int fewer = 1; fewer < named; fewer *= 2) {
+          EXPECT_FALSE(
+              HasLayout(With(asked, fmt::format("--gpus 1x{}", fewer))))
+              << option;
+        }
+      }
+    }
+    EXPECT_THAT(options, testing::Contains(testing::StartsWith("--gpus 1x")));
+  }
+}
+
 TEST(Remedies, MoreGpusAreThoseOfTheNodeFirst) {
   EXPECT_THAT(OptionsOf(Hopeless()[1]),
               testing::Contains(testing::StartsWith("--gpus 1x")));

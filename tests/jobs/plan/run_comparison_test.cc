@@ -1,7 +1,10 @@
 #include "jobs/plan/run_comparison.h"
 
+#include <algorithm>
+#include <numeric>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -25,8 +28,8 @@ class RunComparisonTest : public testing::Test {
                       const std::string& config = kConfig) {
     const auto file = folder_.path() / "run.log";
     fakes::WriteFile(file, text);
-    const Forecaster planner(LlamaJob(framework), {});
-    return CompareRun(planner, {file}, config);
+    const Forecaster forecaster(LlamaJob(framework), {});
+    return CompareRun(forecaster, {file}, config);
   }
 
   fakes::TemporaryFolder folder_;
@@ -141,6 +144,138 @@ TEST_F(RunComparisonTest, SaysWhatIsMissing) {
               R"("aten::mm", "ts": 1, "dur": 2}]})",
               kConfig),
       HasSubstr("ProfilerActivity.CUDA"));
+}
+
+TEST_F(RunComparisonTest, ARunAsFastAsItsForecastIsNeitherSlowerNorFaster) {
+  const Forecaster& forecaster = PlannedLlama("megatron-core").forecaster;
+  const double step_s =
+      forecaster.Predict(Complete(kConfig, forecaster.space()).config)
+          .step_time_s;
+  const auto says = [&](double factor) {
+    const std::string line =
+        fmt::format(" iteration 1/ 9 | elapsed time per iteration (ms): {} |\n",
+                    1000.0 * factor * step_s);
+    return Compare("megatron-lm", line + line);
+  };
+  EXPECT_THAT(says(1.5), HasSubstr("50% slower than it should be"));
+  EXPECT_THAT(says(0.5), HasSubstr("50% faster than its forecast"));
+  EXPECT_THAT(says(1.001), HasSubstr(" 0% slower"));
+}
+
+TEST_F(RunComparisonTest, AStepIsTheMedianWithoutTheFirst) {
+  EXPECT_THAT(
+      Compare("megatron-lm",
+              " iteration 1/ 9 | elapsed time per iteration (ms): 90000.0 |\n"
+              " iteration 2/ 9 | elapsed time per iteration (ms): 20000.0 |\n"
+              " iteration 3/ 9 | elapsed time per iteration (ms): 21000.0 |\n"
+              " iteration 4/ 9 | elapsed time per iteration (ms): 60000.0 |\n"),
+      HasSubstr("your run takes 21 s per step"));
+}
+
+TEST_F(RunComparisonTest, ALogWithoutATraceAsksForOneAndSharesTheForecast) {
+  EXPECT_THAT(
+      Compare("megatron-lm",
+              " iteration 2/ 9 | elapsed time per iteration (ms): 20000.0 |\n"),
+      AllOf(HasSubstr("forecast of a step: compute "),
+            HasSubstr("run.log,trace.json\n"), HasSubstr("its memory: "),
+            testing::Not(HasSubstr("peak memory:"))));
+}
+
+TEST(Parts, OfAForecastAddUpToItsStep) {
+  const Planned& plan = PlannedLlama("megatron-core");
+  for (const Layout& layout : plan.forecast.layouts) {
+    const trials::TimeBreakdown time =
+        plan.forecaster.Report(layout.best.config).time;
+    const Parts parts = PartsOf(time);
+    EXPECT_NEAR(std::accumulate(parts.begin(), parts.end(), 0.0), time.Total(),
+                1e-9 * time.Total());
+    EXPECT_EQ(parts[kIdle], 0.0);
+  }
+}
+
+// The parts of a trace with kernels {name, begin, length, arguments} in ms.
+class ProfileTest : public testing::Test {
+ protected:
+  struct Kernel {
+    std::string name;
+    double begin_ms;
+    double length_ms;
+    std::string args = "{}";
+  };
+  Parts Read(const std::vector<Kernel>& kernels,
+             const trials::ParallelConfig& config = {}) {
+    std::string events;
+    for (const auto& [name, begin, length, args] : kernels) {
+      events += fmt::format(
+          R"({}{{"ph": "X", "cat": "kernel", "name": "{}", "ts": {}, )"
+          R"("dur": {}, "args": {}}})",
+          events.empty() ? "" : ",", name, 1000.0 * begin, 1000.0 * length,
+          args);
+    }
+    const auto file = folder_.path() / "trace.json";
+    fakes::WriteFile(file, fmt::format(R"({{"traceEvents": [{}]}})", events));
+    return ReadProfile(file, config);
+  }
+  // The part that a collective counts for.
+  Part Group(const std::string& name, const std::string& args,
+             const trials::ParallelConfig& config = {}) {
+    const Parts parts = Read({{name, 0.0, 1.0, args}}, config);
+    return static_cast<Part>(std::ranges::max_element(parts) - parts.begin());
+  }
+
+  fakes::TemporaryFolder folder_;
+};
+
+TEST_F(ProfileTest, OverlappedCommunicationIsComputation) {
+  const Parts parts = Read({{"gemm", 0.0, 4.0},
+                            {"ncclAllReduce", 1.0, 2.0},
+                            {"ncclAllReduce", 3.5, 1.5}});
+  EXPECT_NEAR(parts[kCompute], 4e-3, 1e-9);
+  EXPECT_NEAR(parts[kData], 1e-3, 1e-9);
+}
+
+TEST_F(ProfileTest, AShortGapIsALaunchAndALongOneIdle) {
+  const Parts parts =
+      Read({{"gemm", 0.0, 1.0}, {"gemm", 1.1, 1.0}, {"gemm", 2.3, 1.0}});
+  EXPECT_NEAR(parts[kCompute], 3e-3, 1e-9);
+  EXPECT_NEAR(parts[kGaps], 1e-4, 1e-9);
+  EXPECT_NEAR(parts[kIdle], 2e-4, 1e-9);
+}
+
+TEST_F(ProfileTest, ACollectiveIsOfTheGroupThatItDescribes) {
+  const auto described = [&](const char* group) {
+    return Group(
+        "ncclAllReduce",
+        fmt::format(R"({{"Process Group Description": "{}"}})", group));
+  };
+  EXPECT_EQ(described("TENSOR_MODEL_PARALLEL_GROUP"), kTensor);
+  EXPECT_EQ(described("mesh_tp"), kTensor);
+  EXPECT_EQ(described("CONTEXT_PARALLEL_GROUP"), kContext);
+  EXPECT_EQ(described("EXPERT_MODEL_PARALLEL_GROUP"), kExperts);
+  EXPECT_EQ(described("mesh_pp"), kPipeline);
+  EXPECT_EQ(described("EXPERT_DATA_PARALLEL_GROUP"), kData);
+  EXPECT_EQ(described("mesh_dp_shard_cp"), kData);
+}
+
+TEST_F(ProfileTest, WithoutADescriptionTheKindAndTheRanksDecide) {
+  EXPECT_EQ(Group("ncclSendRecv", "{}", {.pp = 2}), kPipeline);
+  EXPECT_EQ(Group("ncclSendRecv", "{}", {.cp = 2}), kContext);
+  EXPECT_EQ(Group("ncclAllToAll", "{}", {.ep = 2}), kExperts);
+  EXPECT_EQ(Group("ncclAllToAll", "{}", {.cp = 2}), kContext);
+  const trials::ParallelConfig both{.dp = 8, .tp = 4};
+  EXPECT_EQ(Group("ncclAllReduce", R"({"Group size": 4})", both), kTensor);
+  EXPECT_EQ(Group("ncclAllReduce", R"({"Group size": 8})", both), kData);
+  EXPECT_EQ(Group("ncclAllReduce", "{}", {.tp = 4}), kTensor);
+}
+
+TEST_F(ProfileTest, AnotherFileIsRefusedWithItsName) {
+  const auto file = folder_.path() / "other.json";
+  for (const char* text :
+       {"{}", "[1]", "{\"traceEvents\": [{\"ph\": \"X\"}]}"}) {
+    fakes::WriteFile(file, text);
+    EXPECT_THAT(fakes::ErrorOf([&] { return ReadProfile(file, {}); }),
+                HasSubstr("other.json"));
+  }
 }
 
 }  // namespace jobs::run_comparison_test

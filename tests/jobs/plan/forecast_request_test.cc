@@ -1,0 +1,323 @@
+#include "jobs/plan/forecast_request.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/files.h"
+#include "common/json.h"
+#include "jobs/plan/forecast_text.h"
+#include "tests/fakes/error_of.h"
+#include "tests/fakes/temporary_folder.h"
+#include "tests/jobs/job_fixture.h"
+
+namespace jobs::forecast_request_test {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+// The request of SmallJob.
+ForecastRequest Small(const std::string& framework = "torchtitan") {
+  ForecastRequest request;
+  request.model = kSmallModel;
+  request.gpus = "4";
+  request.machine.gpu = "h100";
+  request.batch_size = 64;
+  request.sequence_length = 2048;
+  request.frameworks = {framework};
+  return request;
+}
+
+common::Json JsonOf(ForecastRequest request) {
+  request.format = OutputFormat::kJson;
+  return common::ParseJson(RunPlan(request), "plan");
+}
+
+TEST(RunPlan, AnswersWithTheForecastOfTheJob) {
+  const Planned plan(SmallJob());
+  const common::Json json = JsonOf(Small());
+  ASSERT_EQ(json.size(), 1U);
+  EXPECT_EQ(json[0]["layouts"][0]["config"], ToString(plan.best().config));
+  EXPECT_EQ(json[0]["candidates"], plan.forecast.candidates);
+  EXPECT_EQ(RunPlan(Small()),
+            JobText(plan.forecaster.job()) + "\n" +
+                ForecastText(plan.forecaster, plan.forecast, 5));
+}
+
+TEST(RunPlan, WithoutAFrameworkItPlansForTwo) {
+  ForecastRequest request = Small();
+  request.frameworks.clear();
+  const common::Json json = JsonOf(request);
+  ASSERT_EQ(json.size(), 2U);
+  EXPECT_EQ(json[0]["adapter"], "megatron-lm");
+  EXPECT_EQ(json[1]["adapter"], "torchtitan");
+  EXPECT_EQ(json[1], JsonOf(Small())[0]) << "each as if it were alone";
+}
+
+TEST(RunPlan, ACsvHasOneHeaderAndTheLayoutsOfEachFramework) {
+  ForecastRequest request = Small();
+  request.frameworks = {"megatron-lm", "torchtitan"};
+  request.format = OutputFormat::kCsv;
+  request.layouts = 2;
+  const std::string csv = RunPlan(request);
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 2 * 2);
+  EXPECT_THAT(csv, AllOf(testing::StartsWith("framework,layout,"),
+                         HasSubstr("\nmegatron-core,"), HasSubstr("\nfsdp2,")));
+}
+
+TEST(RunPlan, OptionsThatDoNotGoTogetherAreRefusedByName) {
+  using Change = std::function<void(ForecastRequest&)>;
+  struct Case {
+    const char* message;
+    Change change;
+  };
+  const std::vector<Case> cases = {
+      {"--precision int4: unknown precision",
+       [](auto& of) { of.precision = "int4"; }},
+      {"--headroom 100: must be a percentage",
+       [](auto& of) { of.headroom_percent = 100.0; }},
+      {"--why: it is empty", [](auto& of) { of.why = ""; }},
+      {"--most-money, --steps and --price", [](auto& of) { of.steps = 5.0; }},
+      {"--most-money, --steps and --price",
+       [](auto& of) { of.most_money = of.steps = 5.0; }},
+      {"--calibration and --calibrate exclude",
+       [](auto& of) { of.calibrate = of.calibration = "a"; }},
+      {"--save-calibration a: it needs --calibrate",
+       [](auto& of) { of.save_calibration = "a"; }},
+      {"--save-calibration a: it needs --calibrate",
+       [](auto& of) {
+         of.save_calibration = of.calibrate = "a";
+         of.gpus = "2..4";
+       }},
+      {"--log needs one --framework",
+       [](auto& of) {
+         of.logs = {"a"};
+         of.frameworks.emplace_back("megatron-lm");
+       }},
+      {"--slurm and --force belong", [](auto& of) { of.write.slurm = true; }},
+      {"--slurm and --force belong", [](auto& of) { of.write.force = true; }},
+      {"--config is the configuration of a run",
+       [](auto& of) { of.config = "dp=4"; }},
+      {"--why needs one size of the machine, not 2..4",
+       [](auto& of) {
+         of.gpus = "2..4";
+         of.why = "dp=4";
+       }},
+      {"--write needs one size of the machine, not 2..4",
+       [](auto& of) {
+         of.gpus = "2..4";
+         of.write.path = "a";
+       }},
+      {"--csv needs one size of the machine, not 4 with --most-money",
+       [](auto& of) {
+         of.format = OutputFormat::kCsv;
+         of.most_money = of.steps = of.valuation.price_per_gpu_hour = 1.0;
+       }},
+      {"--rule", [](auto& of) { of.rules = {"$no_such > 1"}; }},
+      {"--constant", [](auto& of) { of.constants = {"no_such=1"}; }},
+      {"--calibrate none: there is no such",
+       [](auto& of) { of.calibrate = "none"; }},
+  };
+  for (const auto& [message, change] : cases) {
+    ForecastRequest request = Small();
+    change(request);
+    EXPECT_THAT(fakes::ErrorOf([&] { return RunPlan(request); }),
+                HasSubstr(message));
+  }
+}
+
+TEST(RunPlan, AJobWithoutAValidConfigurationIsAnErrorOnlyIfItIsAlone) {
+  ForecastRequest request = Small("deepspeed");
+  request.batch_size = 63;  // on 4 GPUs by data parallelism only
+  EXPECT_THAT(fakes::ErrorOf([&] { return RunPlan(request); }),
+              AllOf(testing::StartsWith("deepspeed (deepspeed): none of the"),
+                    HasSubstr("what makes one possible: --batch 64")));
+  request.frameworks = {"deepspeed", "torchtitan"};
+  EXPECT_THAT(RunPlan(request), HasSubstr("\ndeepspeed (deepspeed): none of"));
+  const common::Json json = JsonOf(request);
+  ASSERT_EQ(json.size(), 2U);
+  EXPECT_THAT(json[0]["problem"].get<std::string>(), HasSubstr("none of the"));
+  EXPECT_FALSE(json[1].contains("problem"));
+}
+
+TEST(RunPlan, AnAnswerTakesThePlaceOfThePlan) {
+  ForecastRequest request = Small();
+  request.why = "dp=4";
+  EXPECT_THAT(RunPlan(request),
+              AllOf(HasSubstr("\nfsdp2: dp=4,"), Not(HasSubstr("tok/s/GPU"))));
+  const common::Json json = JsonOf(request);
+  EXPECT_EQ(json[0]["framework"], "fsdp2");
+  EXPECT_THAT(json[0]["text"].get<std::string>(),
+              testing::StartsWith("fsdp2: dp=4,"));
+  EXPECT_FALSE(json[0].contains("layouts"));
+}
+
+TEST(RunPlan, ARuleOfTheUserRemovesItsConfigurationsFromThePlan) {
+  ForecastRequest request = Small("megatron-lm");
+  request.layouts = 100;
+  const auto has_tensor = [&] {
+    const common::Json layouts = JsonOf(request)[0]["layouts"];
+    return std::ranges::any_of(layouts, [](const common::Json& layout) {
+      return layout["layout"].get<std::string>().find("tp=") !=
+             std::string::npos;
+    });
+  };
+  EXPECT_TRUE(has_tensor());
+  request.rules = {"$tp > 1"};
+  EXPECT_FALSE(has_tensor());
+}
+
+TEST(RunPlan, APriceAddsTheCostOfAStep) {
+  ForecastRequest request = Small();
+  EXPECT_FALSE(JsonOf(request)[0].contains("price_per_step"));
+  request.valuation.price_per_gpu_hour = 3.0;
+  const common::Json json = JsonOf(request)[0];
+  const double step_s = json["layouts"][0]["step_time_s"];
+  EXPECT_NEAR(json["price_per_step"], step_s / 3600.0 * 4 * 3.0, 1e-12);
+  // A step has 64 x 2048 tokens.
+  EXPECT_NEAR(json["price_per_billion_tokens"],
+              step_s / 3600.0 * 4 * 3.0 * 1e9 / (64.0 * 2048.0), 1e-6);
+  EXPECT_THAT(RunPlan(request), HasSubstr(", at 3 per GPU hour\n"));
+}
+
+TEST(RunPlan, ALargerSizeIsAsEfficientAsItsThroughputPerGpuSays) {
+  ForecastRequest request = Small();
+  request.gpus = "2..8";
+  const common::Json points = JsonOf(request)["torchtitan"];
+  ASSERT_EQ(points.size(), 3U);
+  EXPECT_EQ(points[0]["efficiency"], 1.0);
+  for (const common::Json& point : points) {
+    const double gpus = point["gpus"];
+    EXPECT_NEAR(point["efficiency"],
+                point["tokens_per_s"].get<double>() / gpus /
+                    (points[0]["tokens_per_s"].get<double>() / 2.0),
+                1e-9);
+    EXPECT_NEAR(point["tokens_per_s"],
+                64.0 * 2048.0 / point["step_time_s"].get<double>(), 1e-3);
+    EXPECT_NEAR(point["hours_per_billion_tokens"],
+                1e9 / point["tokens_per_s"].get<double>() / 3600.0, 1e-9);
+  }
+  request.gpus = "4";
+  EXPECT_EQ(points[1]["config"], JsonOf(request)[0]["layouts"][0]["config"]);
+}
+
+TEST(RunPlan, ASizeWithoutALayoutSaysWhy) {
+  ForecastRequest request = Small("deepspeed");
+  request.gpus = "2,3x1,4";
+  request.machine.inter_gb_per_s = 10.0;
+  const common::Json points = JsonOf(request)["deepspeed"];
+  EXPECT_THAT(points[1]["problem"].get<std::string>(), HasSubstr("is valid"));
+  EXPECT_TRUE(points[2].contains("config"));
+  request.headroom_percent = 99.0;
+  EXPECT_THAT(JsonOf(request)["deepspeed"][0]["problem"].get<std::string>(),
+              testing::ContainsRegex("does not fit: [0-9.]+ GB at least"));
+}
+
+TEST(RunPlan, ALimitOnMoneyFindsTheFastestTrainingWithinIt) {
+  ForecastRequest request = Small();
+  request.gpus = "1..8";
+  request.steps = 10000.0;
+  request.valuation.price_per_gpu_hour = 2.0;
+  const auto within = [&](double most_money) {
+    request.most_money = most_money;
+    return JsonOf(request)["within_limit"];
+  };
+  const common::Json points = [&] {
+    ForecastRequest unlimited = request;
+    unlimited.steps = 0.0;
+    return JsonOf(unlimited)["torchtitan"];
+  }();
+  const auto money_of = [](const common::Json& point) {
+    return point["step_time_s"].get<double>() * 1e4 / 3600.0 *
+           point["gpus"].get<double>() * 2.0;
+  };
+  const auto& fastest = *std::ranges::min_element(
+      points, {},
+      [](const auto& of) { return of["step_time_s"].template get<double>(); });
+  const auto& cheapest = *std::ranges::min_element(points, {}, money_of);
+  EXPECT_EQ(within(1e9)["gpus"], fastest["gpus"]);
+  const common::Json least = within(money_of(cheapest) * (1.0 + 1e-9));
+  EXPECT_EQ(least["gpus"], cheapest["gpus"]);
+  EXPECT_NEAR(least["money"], money_of(cheapest), 1e-6);
+  EXPECT_NEAR(least["hours"],
+              cheapest["step_time_s"].get<double>() * 1e4 / 3600.0, 1e-9);
+  EXPECT_THAT(
+      fakes::ErrorOf([&] { return within(money_of(cheapest) * 0.99); }),
+      AllOf(HasSubstr("no plan trains 10000 steps for that; the cheapest is "),
+            HasSubstr(fmt::format("on {} GPUs", cheapest["gpus"].get<int>()))));
+}
+
+TEST(RunPlan, ASavedCalibrationMakesTheForecastOfItsMeasurements) {
+  const fakes::TemporaryFolder folder;
+  const auto measured = folder.path() / "measured.csv";
+  fakes::WriteFile(measured,
+                   "dp,mbs,mb,zero_stage,step_time_s,peak_memory_gb\n"
+                   "4,1,16,3,2.5,30\n4,2,8,3,2.4,40\n");
+  ForecastRequest request = Small();
+  const std::string plain = RunPlan(request);
+  request.calibrate = measured;
+  request.save_calibration = folder.path() / "saved.toml";
+  const std::string calibrated = RunPlan(request);
+  EXPECT_THAT(calibrated, HasSubstr("calibrated on 2 measured step times"));
+  EXPECT_NE(calibrated, plain);
+  request.calibration = request.save_calibration;
+  request.calibrate.clear();
+  request.save_calibration.clear();
+  EXPECT_EQ(RunPlan(request), calibrated);
+}
+
+TEST(RunPlan, ACheckComparesMeasurementsBeforeAndAfterACalibration) {
+  const fakes::TemporaryFolder folder;
+  const auto measured = folder.path() / "measured.csv";
+  const double step_s =
+      Forecaster(SmallJob(), {})
+          .Predict({.dp = 4, .zero_stage = 3, .microbatches = 16})
+          .step_time_s;
+  fakes::WriteFile(measured, fmt::format("dp,mbs,mb,zero_stage,step_time_s\n"
+                                         "4,1,16,3,{:.9f}\n",
+                                         step_s / 1.25));
+  ForecastRequest request = Small();
+  request.check = measured;
+  EXPECT_THAT(RunPlan(request),
+              AllOf(HasSubstr("torchtitan (fsdp2): 1 measured step times\n"),
+                    HasSubstr("as simulated: median error 25.0%, mean 25.0%"),
+                    Not(HasSubstr("calibrated:"))));
+  request.calibrate = measured;
+  EXPECT_THAT(RunPlan(request), HasSubstr("  calibrated:   median error"));
+}
+
+TEST(RunPlan, EachOfSeveralFrameworksIsWrittenIntoAFolderOfItsOwn) {
+  const fakes::TemporaryFolder folder;
+  ForecastRequest request = Small("megatron-lm");
+  request.write.path = folder.path() / "one";
+  EXPECT_THAT(RunPlan(request), HasSubstr("wrote "));
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "one/launch.sh"));
+  request.frameworks = {"megatron-lm", "nanotron"};
+  request.write.path = folder.path() / "two";
+  (void)RunPlan(request);
+  EXPECT_TRUE(
+      std::filesystem::exists(folder.path() / "two/megatron-lm/launch.sh"));
+  EXPECT_TRUE(
+      std::filesystem::exists(folder.path() / "two/nanotron/launch.sh"));
+  request.headroom_percent = 99.0;
+  request.write.path = folder.path() / "three";
+  EXPECT_THAT(RunPlan(request),
+              HasSubstr("nothing is written: no layout fits\n"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "three"));
+}
+
+TEST(RunPlan, AConstantChangesTheFramework) {
+  ForecastRequest request = Small("megatron-lm");
+  request.model = std::string(kSmallModel) + ",experts=8,experts_per_token=2";
+  request.constants = {"expert_imbalance=1.75"};
+  EXPECT_THAT(RunPlan(request),
+              HasSubstr("the busiest rank computes 1.75 times"));
+}
+
+}  // namespace jobs::forecast_request_test
