@@ -2,6 +2,7 @@
 
 #include "jobs/tune/tune.h"
 
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include "cli/command_line.h"
 #include "cli/page.h"
@@ -18,6 +20,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/hash.h"
+#include "common/output.h"
 #include "harness/names.h"
 #include "harness/provenance.h"
 #include "harness/records/inputs.h"
@@ -110,7 +113,7 @@ std::string Checked(const std::string& text) {
 // Returns what it replaced.
 // Errors: throws InputError if it would replace what the user wrote.
 std::optional<std::string> WriteManifest(const jobs::InitOptions& job) {
-  const std::string text = Checked(jobs::ManifestText(job));
+  const std::string text = Checked(ToText(jobs::DraftManifest(job)));
   auto old = common::ReadFileIfExists(job.manifest);
   if (old == text) {
     return old;
@@ -133,15 +136,30 @@ VerbOptions VerbOptionsOf(const harness::Manifest& manifest) {
   return options;
 }
 
+// Shows a status only on a terminal.
+jobs::Reporter Terminal() {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a line at once, also when piped
+  return {.print = [](const auto& text) { fmt::print("{}", text); },
+          .status =
+              [terminal = ::isatty(STDOUT_FILENO) != 0](const auto& text) {
+                if (terminal) {
+                  common::WriteControl(stdout, "\r\x1b[K");
+                  fmt::print("{}", text);
+                  std::fflush(stdout);
+                }
+              }};
+}
+
 int TuneHere(const TuneVerbOptions& options, const Words& words) {
-  jobs::TuneOptions tune{.manifest = options.job.manifest,
-                         .command = fmt::format("{}", fmt::join(words, " ")),
-                         .finalists = options.finalists,
-                         .accept_changed = options.accept_changed,
-                         .profile = options.profile,
-                         .write_page = [](const fs::path& folder) {
-                           return WriteSearchPage(folder, {});
-                         }};
+  jobs::TuneOptions tune{
+      .manifest = options.job.manifest,
+      .command = fmt::format("{}", fmt::join(words, " ")),
+      .finalists = options.finalists,
+      .accept_changed = options.accept_changed,
+      .profile = options.profile,
+      .write_page =
+          [](const fs::path& folder) { return WriteSearchPage(folder, {}); },
+      .reporter = Terminal()};
   if (options.job.nodes.slurm == "trial") {
     tune.trial_jobs = [](const jobs::TuneJob& job, const auto& check) {
       return MakeTrialJobs(VerbOptionsOf(job.manifest()), job.manifest(),
@@ -248,7 +266,7 @@ int RunInit(jobs::InitOptions& job) {
     throw common::InputError(fmt::format(
         "{} exists; name another file with --output", job.manifest.string()));
   }
-  common::ReplaceFile(job.manifest, jobs::ManifestText(job));
+  common::ReplaceFile(job.manifest, ToText(jobs::DraftManifest(job)));
   fmt::print("{} written; `oppa tune {}` runs it\n", job.manifest.string(),
              job.manifest.string());
   return 0;

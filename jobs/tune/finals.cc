@@ -6,13 +6,10 @@
 #include <functional>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "common/files.h"
 #include "common/json.h"
-#include "common/units.h"
 #include "harness/testbeds/program.h"
-#include "trials/programs/trial_rendering.h"
 #include "trials/trial.h"
 
 namespace jobs {
@@ -77,7 +74,7 @@ bool Contends(const Finalist& finalist, const std::vector<Finalist>& all,
     return MeanStepTime(one);
   };
   const std::optional<StepTime> own = so_far(finalist);
-  return finalist.config == kYours || !own ||
+  return finalist.config == kPresent || !own ||
          std::ranges::none_of(all, [&](const Finalist& each) {
            const std::optional<StepTime> other = so_far(each);
            return other && Compare(*other, *own).factor.low > kClear;
@@ -132,7 +129,7 @@ std::vector<Finalist> Choose(const TuneJob& job, int count) {
   const auto present = job.Present();
   if (present && trials.size() > 1) {
     std::erase_if(trials, [&](const trials::Trial& trial) {
-      return trial.config == *present;  // it is measured as "yours"
+      return trial.config == *present;  // it is measured as kPresent
     });
   }
   trials.resize(
@@ -142,7 +139,7 @@ std::vector<Finalist> Choose(const TuneJob& job, int count) {
     finalists.push_back({job.Text(trial.config), {}, std::nullopt});
   }
   if (present || job.testbed().program->RunsAsGiven()) {
-    finalists.push_back({kYours, {}, std::nullopt});
+    finalists.push_back({kPresent, {}, std::nullopt});
   }
   return finalists;
 }
@@ -164,13 +161,13 @@ void Load(const fs::path& file, Finals& finals) {
 bool MeasureOnce(TuneJob& job, Finalist& finalist, const std::string& what) {
   try {
     const trials::Measurement measured =
-        job.Measure(finalist.config == kYours
+        job.Measure(finalist.config == kPresent
                         ? std::nullopt
                         : std::optional(trials::ParseParallelConfig(
                               finalist.config, job.testbed().space->knobs())),
                     job.manifest().budget.q_max, what,
                     static_cast<int>(finalist.rounds.size()));
-    fmt::print("  {}: {}\n", finalist.config, job.Describe(measured));
+    job.Print("  {}: {}\n", finalist.config, job.Describe(measured));
     finalist.duration_s =
         finalist.duration_s.value_or(0.0) + measured.duration_s;
     std::vector<double>& steps = finalist.rounds.emplace_back();
@@ -226,13 +223,13 @@ std::vector<Finalist> MeasureFinalists(TuneJob& job, int count) {
   for (std::size_t round = 0; round < kRounds; ++round) {
     const auto [next, needed_s] = NextRound(finalists, round);
     if (next.empty() || (round > 1 && needed_s > limit_s)) {
-      fmt::print("{}",
-                 next.empty() ? "" : "no time is left for a third round\n");
+      job.Print("{}",
+                next.empty() ? "" : "no time is left for a third round\n");
       break;
     }
     const std::string what = fmt::format("round {} of {}", round + 1, kRounds);
-    fmt::print("measuring the best again, {}, {}\n", what,
-               Count(next.size(), "run"));
+    job.Print("measuring the best again, {}, {}\n", what,
+              Count(next.size(), "run"));
     for (Finalist* const finalist : next) {
       if (!MeasureOnce(job, *finalist, what)) {
         return finalists;  // interrupted
@@ -241,164 +238,6 @@ std::vector<Finalist> MeasureFinalists(TuneJob& job, int count) {
     }
   }
   return finalists;
-}
-
-namespace {
-
-// About what the command line has of a trial, with a newline; "" if nothing.
-std::string NoteOnTrials(const TuneJob& job) {
-  const std::string words = fmt::format(
-      "{}", fmt::join(job.testbed().program->options().program, " "));
-  return words.find("{max_steps}") == words.npos
-             ? ""
-             : fmt::format("It has the {} steps of a trial: write your own.\n",
-                           job.manifest().budget.q_max);
-}
-
-// The files with which the user starts the job.
-void WriteBest(const fs::path& folder, const trials::RenderedJob& rendered,
-               const std::string& comment, const common::Json& result) {
-  for (const trials::RenderedFile& file : rendered.files) {
-    common::ReplaceFile(file.path, file.content);
-  }
-  const std::string script = fmt::format("#!/bin/sh\n# {}{} \"$@\"\n", comment,
-                                         trials::CommandLine(rendered));
-  common::ReplaceFile(folder / "best.sh", script);
-  const auto mode =
-      static_cast<unsigned>(fs::status(folder / "best.sh").permissions());
-  fs::permissions(folder / "best.sh",  // who may read it may run it
-                  static_cast<fs::perms>(mode | ((mode & 0444U) >> 2U)));
-  common::ReplaceFile(folder / "best.json", common::SealedText(result));
-}
-
-// "p = 0.012", "p < 0.001"
-std::string PText(double p) {
-  constexpr double kLeast = 0.001;
-  return p < kLeast ? fmt::format("p < {}", kLeast)
-                    : fmt::format("p = {:.2g}", p);
-}
-
-void PrintComparison(const std::vector<Finalist>& finalists) {
-  const StepTime best = *MeanStepTime(finalists.front());
-  for (std::size_t i = 1; i < finalists.size(); ++i) {
-    const SpeedUp ahead = Compare(best, *MeanStepTime(finalists[i]));
-    fmt::print("{} is {} as fast as {}{} ({})\n", finalists.front().config,
-               ToString(ahead), finalists[i].config,
-               ahead.Differs() ? "" : ", which is not distinguishable",
-               PText(ahead.p));
-  }
-}
-
-// "; 1.96 times [1.19, 3.23] as fast as yours"
-std::string FasterText(const SpeedUp& speed_up) {
-  return speed_up.Differs()
-             ? fmt::format("; {} as fast as yours", ToString(speed_up))
-             : fmt::format("; not distinguishable from yours: {} as fast, {}",
-                           ToString(speed_up), PText(speed_up.p));
-}
-
-std::string MemoryText(const Finalist& best, double capacity_bytes) {
-  if (!best.peak_memory_bytes || !(capacity_bytes > 0.0)) {
-    return "";
-  }
-  const double used = *best.peak_memory_bytes;
-  const double left = capacity_bytes - used;
-  return fmt::format("; peak memory {:.2f} GB, {:.2f} GB ({:.0f}%) left",
-                     used / common::kGiga, left / common::kGiga,
-                     100.0 * left / capacity_bytes);
-}
-
-}  // namespace
-
-int Conclude(const TuneJob& job, std::vector<Finalist> finalists) {
-  std::optional<StepTime> yours;
-  std::erase_if(finalists, [&yours](const Finalist& each) {
-    const std::optional<StepTime> time = MeanStepTime(each);
-    if (each.config == kYours) {
-      yours = time;
-    }
-    return each.config == kYours || !time;
-  });
-  if (finalists.empty()) {
-    fmt::print("None of the best configurations ran again.\n");
-    return 1;
-  }
-  std::ranges::stable_sort(finalists, {}, [](const Finalist& each) {
-    return MeanStepTime(each)->mean_s;
-  });
-  const Finalist& best = finalists.front();
-  const StepTime time = *MeanStepTime(best);
-  PrintComparison(finalists);
-  std::string faster;
-  bool keep = false;
-  common::Json speed;
-  if (yours) {
-    const SpeedUp speed_up = Compare(time, *yours);
-    keep = !speed_up.Differs() || speed_up.factor.value < 1.0 ||
-           (job.Present() && best.config == job.Text(*job.Present()));
-    faster = FasterText(speed_up);
-    speed = {{"config", best.config},
-             {"value", speed_up.factor.value},
-             {"low", speed_up.factor.low},
-             {"high", speed_up.factor.high},
-             {"p", speed_up.p}};
-  }
-  const StepTime recommended = keep ? *yours : time;
-  common::Json result = {
-      {"config", keep ? kYours : best.config},
-      {"step_time_s", recommended.mean_s},
-      {"standard_error_s", recommended.standard_error_s},
-      {"steps", recommended.steps},
-      {"tokens_per_s", job.tokens_per_step() / recommended.mean_s}};
-  result.update(job.CostOf(recommended.mean_s));
-  if (yours) {
-    result["speed_up"] = speed;
-  }
-  const harness::Testbed& testbed = job.testbed();
-  const std::optional<trials::ParallelConfig> config =
-      keep ? job.Present()
-           : trials::ParseParallelConfig(best.config, testbed.space->knobs());
-  // A command line with placeholders is none that runs, unlike the user's own.
-  const trials::RenderedJob rendered =
-      keep && testbed.program->RunsAsGiven()
-          ? trials::RenderedJob{job.run().problem->backend.GetStrings(
-                                    "program"),
-                                {},
-                                {}}
-          : testbed.program->Render(job.RequestOf(*config),
-                                    job.folder() / "best");
-  result["command"] = rendered.words;
-  result["environment"] = rendered.environment;
-  if (config) {
-    result["parameters"] = trials::ParametersAsJson(testbed.space->knobs(),
-                                                    *config, job.batch_size());
-  }
-  const std::string note = NoteOnTrials(job);
-  WriteBest(job.folder(), rendered,
-            result["config"].get<std::string>() +
-                (note.empty() ? "\n" : "\n# " + note),
-            result);
-  fmt::print("\n{}:\n\n  {}\n\n",
-             keep ? "Keep yours: no configuration is measurably faster"
-                  : "Use this command line",
-             trials::CommandLine(rendered));
-  const auto names = [line = trials::CommandLine(rendered)](const char* word) {
-    return line.find(word) != std::string::npos;
-  };
-  if (names("{master_addr}")) {
-    fmt::print(
-        "Start it on every node, with the first node for {{master_addr}}{}."
-        "\n\n",
-        names("{node_rank}") ? " and the number of the node for {node_rank}"
-                             : "");
-  }
-  fmt::print("{}{}: {}{}{}\n", note, best.config, job.SpeedText(time.mean_s),
-             faster, MemoryText(best, testbed.machine.memory_bytes()));
-  fmt::print(
-      "Also in {} and best.json{}\n", (job.folder() / "best.sh").string(),
-      rendered.files.empty() ? ""
-                             : ", with " + rendered.files[0].path.string());
-  return 0;
 }
 
 }  // namespace jobs

@@ -1,5 +1,5 @@
-// The end of a search: repeated measurements of the best configurations, their
-// comparison, and the command line to use.
+// The end of a search: repeated measurements of the best configurations, and
+// their comparison.
 
 #pragma once
 
@@ -15,11 +15,13 @@
 
 namespace jobs {
 
-inline constexpr const char* kYours = "yours";
+// In files and on the terminal: the job as it is, with its present
+// configuration.
+inline constexpr const char* kPresent = "yours";
 
 // One configuration, run once in each round.
 struct Finalist {
-  std::string config;  // its text; kYours: the job as it is
+  std::string config;  // its text, or kPresent
   // Step times without the first step, one list for each round that succeeded.
   std::vector<std::vector<double>> rounds;
   std::optional<double> peak_memory_bytes;
@@ -69,7 +71,7 @@ struct SpeedUp {
 // Whether another round may show that a finalist is the fastest. After `rounds`
 // rounds it cannot if another one is faster and the lower end of the interval
 // of Compare is above 1.05. The margin covers a difference between starts of
-// the program, of which one round shows nothing. "yours" stays.
+// the program, of which one round shows nothing. kPresent stays.
 [[nodiscard]] bool Contends(const Finalist& finalist,
                             const std::vector<Finalist>& all,
                             std::size_t rounds);
@@ -84,12 +86,5 @@ struct SpeedUp {
 // finals.json has of an interrupted call after as many trials is not measured
 // again. After a stop signal, returns what has been measured.
 [[nodiscard]] std::vector<Finalist> MeasureFinalists(TuneJob& job, int count);
-
-// Compares the finalists, prints the fastest with its command line, its
-// speed-up over the job as it is and the memory that is left, and writes
-// best.sh, best.json and the framework's own files; where none is measurably
-// faster than the job as it is, the command line is the user's own. Returns the
-// exit code: 1 if no finalist ran.
-[[nodiscard]] int Conclude(const TuneJob& job, std::vector<Finalist> finalists);
 
 }  // namespace jobs

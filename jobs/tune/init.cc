@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "common/json.h"
+#include "common/error.h"
 #include "common/ranges.h"
 #include "common/text.h"
 #include "common/units.h"
@@ -44,6 +44,10 @@ struct JobDraft {
   // Frameworks without a setting for sequence parallelism turn it on with
   // tensor parallelism.
   bool implies_sp = false;
+
+  [[nodiscard]] bool names_framework() const {
+    return adapter && !adapter->framework().empty();
+  }
 };
 
 // The number that the command line has for an expression of the adapter's
@@ -166,8 +170,19 @@ std::vector<std::string> VariedBy(const InitOptions& options,
   return names;
 }
 
-JobDraft DraftJob(const InitOptions& options) {
-  JobDraft draft;
+// The configuration of --start; nothing without that option.
+std::optional<trials::ParallelConfig> ReadStart(const InitOptions& options) {
+  if (options.start.empty()) {
+    return std::nullopt;
+  }
+  try {
+    return trials::Canonical(trials::ParseParallelConfig(options.start));
+  } catch (const std::invalid_argument& e) {
+    throw InputError(fmt::format("--start: {}", e.what()));
+  }
+}
+
+void RequireCommand(const InitOptions& options) {
   if (options.command.empty()) {
     throw InputError(
         "your command line is missing: give it after --, as in `... -- "
@@ -176,14 +191,36 @@ JobDraft DraftJob(const InitOptions& options) {
   if (options.model.empty()) {
     throw InputError("--model FILE is missing: the config.json of your model");
   }
-  if (!options.start.empty()) {
+}
+
+// Sets the present configuration that --start or the command line has.
+void SetPresent(const InitOptions& options, JobDraft& draft) {
+  if (draft.present) {
     try {
-      draft.present =
-          trials::Canonical(trials::ParseParallelConfig(options.start));
+      trials::RequireWholeMicrobatches(*draft.present,
+                                       draft.job.workload.batch_size);
     } catch (const std::invalid_argument& e) {
-      throw InputError(fmt::format("--start: {}", e.what()));
+      throw InputError(fmt::format("--start {}: {}", options.start, e.what()));
     }
+  } else if (draft.adapter) {
+    const trials::PresentConfig present = draft.adapter->Present(draft.job);
+    draft.present = present.config;
+    draft.notes = present.notes;
   }
+  if (draft.names_framework()) {
+    const std::vector<std::string> set = draft.adapter->Parameters(draft.job);
+    draft.implies_sp =
+        common::Contains(set, "tp") && !common::Contains(set, "sp");
+  }
+  if (draft.present && draft.implies_sp) {
+    draft.present->sp = draft.present->tp;
+  }
+}
+
+JobDraft DraftJob(const InitOptions& options) {
+  RequireCommand(options);
+  JobDraft draft;
+  draft.present = ReadStart(options);
   if (!options.nodes.slurm.empty() && options.gpus.empty()) {
     throw InputError(
         "--slurm: give --gpus NODESxGPUS, such as 2x8: trials do not run on "
@@ -207,50 +244,19 @@ JobDraft DraftJob(const InitOptions& options) {
   draft.job.workload = MakeWorkload(
       trials::ReadModel(fs::absolute(options.folder / options.model)), batch,
       SequenceLength(options, draft));
-  if (draft.present) {
-    try {
-      trials::RequireWholeMicrobatches(*draft.present, batch);
-    } catch (const std::invalid_argument& e) {
-      throw InputError(fmt::format("--start {}: {}", options.start, e.what()));
-    }
-  }
-  if (!draft.present && draft.adapter) {
-    const trials::PresentConfig present = draft.adapter->Present(draft.job);
-    draft.present = present.config;
-    draft.notes = present.notes;
-  }
-  if (draft.adapter && !draft.adapter->framework().empty()) {
-    const std::vector<std::string> set = draft.adapter->Parameters(draft.job);
-    draft.implies_sp =
-        common::Contains(set, "tp") && !common::Contains(set, "sp");
-  }
-  if (draft.present && draft.implies_sp) {
-    draft.present->sp = draft.present->tp;
-  }
+  SetPresent(options, draft);
   return draft;
 }
 
-// The text as a string of a manifest, with its quotes.
-std::string TomlString(const std::string& text) {
-  try {
-    std::string quoted = common::Json(text).dump();
-    for (std::size_t at = 0; (at = quoted.find('\x7f', at)) != quoted.npos;) {
-      quoted.replace(at, 1, "\\u007f");
-    }
-    return quoted;
-  } catch (const common::Json::exception&) {
-    throw InputError(fmt::format("'{}' is not UTF-8 text", text));
-  }
-}
-
-// A path of the user's, relative to the folder of the manifest.
+// A path of the user's as a string in TOML, relative to the folder of the
+// manifest.
 std::string FromManifest(const InitOptions& options, const fs::path& path) {
   const fs::path target = fs::absolute(options.folder / path);
   const fs::path from = fs::absolute(options.manifest).parent_path();
   const fs::path relative = target.lexically_proximate(from);
-  return relative.empty() || relative.begin()->string() == ".."
-             ? target.lexically_normal().string()
-             : relative.string();
+  return TomlString(relative.empty() || relative.begin()->string() == ".."
+                        ? target.lexically_normal().string()
+                        : relative.string());
 }
 
 // The values of a parameter that a manifest does not list.
@@ -262,6 +268,10 @@ std::vector<int> GridOf(const JobDraft& draft, const Knob& knob) {
   return knob.grid.values
              ? knob.grid.values(draft.job.workload, draft.job.cluster.gpus())
              : std::vector<int>{knob.Default()};
+}
+
+ManifestLine When(bool applies, const ManifestLine& line) {
+  return applies ? line : ManifestLine();
 }
 
 // The parameters that vary, with their values.
@@ -282,14 +292,13 @@ class SpaceDraft {
     }
   }
 
-  // The lines of [space].
-  [[nodiscard]] std::string Text() const {
-    std::string text =
-        draft_.implies_sp ? "rules = [\"$tp > 1 && $sp != $tp\"]\n" : "";
+  [[nodiscard]] ManifestSection Section() const {
+    std::vector<ManifestLine> lines = {When(
+        draft_.implies_sp, {"rules", TomlList({"$tp > 1 && $sp != $tp"})})};
     for (const Knob& knob : BuiltInKnobs()) {
-      text += Line(knob);
+      lines.push_back(Line(knob));
     }
-    return text;
+    return {"space", "The parameters that vary, with their values.", lines};
   }
 
   // Whether a search can begin with the present configuration.
@@ -342,26 +351,31 @@ class SpaceDraft {
            common::Contains(values, PresentValue(knob));
   }
 
-  [[nodiscard]] std::string Line(const Knob& knob) const {
+  // Empty for a parameter that the manifest does not name.
+  [[nodiscard]] ManifestLine Line(const Knob& knob) const {
+    const auto line = [&knob](const std::vector<int>& values,
+                              const std::string& comment = "",
+                              bool holds = true) {
+      return ManifestLine{knob.name,
+                          fmt::format("[{}]", fmt::join(values, ", ")), comment,
+                          holds};
+    };
     const auto list = lists_.find(&knob);
     if (list != lists_.end() && !list->second.empty()) {
-      return fmt::format("{} = [{}]\n", knob.name,
-                         fmt::join(list->second, ", "));
+      return line(list->second);
     }
     if (knob.group == trials::KnobGroup::kFixed ||
         std::ranges::any_of(lists_, [&knob](const auto& other) {
           return other.first->inverse.knob == knob.name;
         })) {
-      return "";  // it follows from others
+      return {};  // it follows from others
     }
     if (!common::Contains(varied_, knob.name)) {
-      return draft_.adapter
-                 ? ""
-                 : fmt::format("{} = [{}]  # not in your command line\n",
-                               knob.name, knob.Default());
+      return When(!draft_.adapter,
+                  line({knob.Default()}, "not in your command line"));
     }
     if (only_listed_ && list == lists_.end() && knob.name != "dp") {
-      return fmt::format("{} = [{}]\n", knob.name, PresentValue(knob));
+      return line({PresentValue(knob)});
     }
     const std::vector<int> grid = GridOf(draft_, knob);
     std::vector<int> values = grid;
@@ -373,9 +387,7 @@ class SpaceDraft {
       values.push_back(PresentValue(knob));
       std::ranges::sort(values);
     }
-    return fmt::format("{}{} = [{}]{}\n", values == grid ? "# " : "", knob.name,
-                       fmt::join(values, ", "),
-                       added ? "  # with your present value" : "");
+    return line(values, added ? "with your present value" : "", values != grid);
   }
 
   // Gives a parameter the values that a plan has, or that fit this job.
@@ -416,181 +428,147 @@ class SpaceDraft {
   std::map<const Knob*, std::vector<int>> lists_;
 };
 
-std::string ClusterText(const InitOptions& options, const JobDraft& draft) {
-  const Machine& machine = draft.machine;
-  std::string price =
-      options.price > 0.0
-          ? fmt::format("price_per_gpu_hour = {}  # USD\n", options.price)
-          : "";
-  if (options.power_w > 0.0) {
-    price += fmt::format("power_per_gpu_w = {}\n", options.power_w);
+ManifestSection ExperimentSection(const InitOptions& options,
+                                  const JobDraft& draft,
+                                  const SpaceDraft& space, bool predicted) {
+  std::vector<std::string> starts = {draft.present ? ToString(*draft.present)
+                                                   : "dp=4"};
+  if (draft.present && !options.next.empty()) {
+    starts.push_back(options.next);
   }
-  if (!options.cluster.empty()) {
-    return fmt::format("file = {}\ngpus = {}\n{}",
-                       TomlString(FromManifest(options, options.cluster)),
-                       machine.size.gpus(), price);
+  std::string notes;
+  for (const std::string& note : draft.notes) {
+    notes += fmt::format("Note: {}.\n", note);
   }
-  return fmt::format(
-      "# Detected: {}.\nnodes = {}\ngpus_per_node = {}\nmemory_gib = {:.2f}  # "
-      "of one device\n{}{}",
-      machine.source, machine.size.nodes, machine.size.gpus_per_node,
-      machine.memory_gib,
-      draft.like
-          ? fmt::format("like = {}  # links and speed, for predictions{}\n",
-                        TomlString(draft.like->cluster), draft.like->note)
-          : "",
-      price);
+  return {.header = "experiment",
+          .lines = {{"methods", TomlList({predicted ? "oppa-sim" : "oppa"})},
+                    {"start", TomlList(starts), "your present configuration",
+                     draft.present && space.HasPresent()},
+                    {.comment = notes}}};
 }
 
-constexpr const char* kManifest =
-    R"(# A search for the fastest configuration of a training job, for `oppa tune`.
-# Keys: docs/manifest_format.md, docs/external-trials.md.
+ManifestSection BackendSection(const InitOptions& options,
+                               const JobDraft& draft) {
+  const std::string& framework = options.framework;
+  const std::string folder =
+      fs::absolute(options.folder)
+          .lexically_proximate(fs::absolute(options.manifest).parent_path())
+          .string();
+  const std::string& hosts = options.nodes.hostfile;
+  return {
+      .header = "backend",
+      .lines = {
+          {"type", "\"command\""},
+          When(!framework.empty(),
+               {"framework", framework.ends_with(".toml")
+                                 ? FromManifest(options, framework)
+                                 : TomlString(framework)}),
+          {"folder", TomlString(folder.empty() ? "." : folder),
+           "in which the program starts"},
+          {"program", TomlList(draft.job.words)},
+          hosts.empty() ? RanksLine(options.command, draft.machine.size.nodes)
+                        : ManifestLine{"hostfile", FromManifest(options, hosts),
+                                       "ssh starts the program on its hosts"},
+          {"timeout_s", "1800", "of a trial"},
+          {"silence_s", "600 ", "a trial without a step for this long hangs"}}};
+}
 
-[experiment]
-methods = ["{method}"]
-{start}  # your present configuration
-{notes}
-[backend]
-type = "command"
-{framework}folder = {folder}  # in which the program starts
-program = [{program}]
-{ranks}timeout_s = 1800  # of a trial
-silence_s = 600   # a trial without a step for this long hangs
+ManifestSection ClusterSection(const InitOptions& options,
+                               const JobDraft& draft) {
+  const Machine& machine = draft.machine;
+  const Likeness like = draft.like.value_or(Likeness());
+  std::vector<ManifestLine> lines = {
+      {.comment = "Detected: " + machine.source + "."},
+      {"nodes", std::to_string(machine.size.nodes)},
+      {"gpus_per_node", std::to_string(machine.size.gpus_per_node)},
+      {"memory_gib", fmt::format("{:.2f}", machine.memory_gib),
+       "of one device"},
+      When(draft.like.has_value(),
+           {"like", TomlString(like.cluster),
+            "links and speed, for predictions" + like.note})};
+  if (!options.cluster.empty()) {
+    lines = {{"file", FromManifest(options, options.cluster)},
+             {"gpus", std::to_string(machine.size.gpus())}};
+  }
+  lines.push_back(
+      When(options.price > 0.0,
+           {"price_per_gpu_hour", fmt::to_string(options.price), "USD"}));
+  lines.push_back(When(options.power_w > 0.0,
+                       {"power_per_gpu_w", fmt::to_string(options.power_w)}));
+  return {.header = "cluster", .lines = lines};
+}
 
-{log}[workload]
-model = {model}
-batch_size = {batch}  # sequences of a step over all ranks
-sequence_length = {sequence}
-
-[cluster]
-{cluster}
-{predictions}# The parameters that vary, with their values.
-[space]
-{space}
-[budget]
-time_minutes = {minutes:g}  # half as many more for the repeated measurements
-trials = {trials}
-q_max = {steps}  # steps of a trial
-stop_when = "gain < 1%"  # expected of the best untried configuration
-{slurm})";
-
-// The framework of predictions, where no adapter names one.
-constexpr const char* kPredictions =
-    R"(# The simulator predicts every configuration, and the search corrects its
-# predictions by trials. Frameworks: experiments/frameworks.
-[predictions]
-{framework}{calibration}
-)";
-
-// Predictions by earlier jobs.
-constexpr const char* kEarlierJobs =
-    R"(# Trials of earlier jobs predict every configuration, and the search corrects
-# these predictions by its own trials.
-[predictions]
-from = [{}]
-
-)";
-
-std::string PredictionsText(const InitOptions& options, bool predicted,
-                            bool names_framework) {
+ManifestSection PredictionsSection(const InitOptions& options,
+                                   const JobDraft& draft, bool predicted) {
+  const std::string& calibration = options.calibration;
   if (!options.from.empty()) {
-    if (!options.calibration.empty()) {
+    if (!calibration.empty()) {
       throw InputError(
           "--calibration corrects the simulator, and --from predicts without "
           "it: leave one out");
     }
     const auto folders =
         common::Map(options.from, [&](const std::string& folder) {
-          return TomlString(FromManifest(options, folder));
+          return FromManifest(options, folder);
         });
-    return fmt::format(kEarlierJobs, fmt::join(folders, ", "));
+    return {"predictions",
+            "Trials of earlier jobs predict every configuration, and the "
+            "search corrects\nthese predictions by its own trials.",
+            {{"from", fmt::format("[{}]", fmt::join(folders, ", "))}}};
   }
-  if (!predicted && !options.calibration.empty()) {
+  if (!predicted && !calibration.empty()) {
     throw InputError(fmt::format(
         "--calibration {}: nothing is predicted without a machine: give --gpu "
         "or --cluster",
-        options.calibration));
+        calibration));
   }
-  if (!predicted || (names_framework && options.calibration.empty())) {
-    return "";
+  if (!predicted || (draft.names_framework() && calibration.empty())) {
+    return {};
   }
-  return fmt::format(
-      kPredictions,
-      fmt::arg("framework", names_framework ? "" : "framework = \"generic\"\n"),
-      fmt::arg("calibration",
-               options.calibration.empty()
-                   ? ""
-                   : fmt::format("calibration = {}\n",
-                                 TomlString(FromManifest(
-                                     options, options.calibration)))));
+  return {"predictions",
+          "The simulator predicts every configuration, and the search corrects "
+          "its\npredictions by trials. Frameworks: experiments/frameworks.",
+          {When(!draft.names_framework(), {"framework", "\"generic\""}),
+           When(!calibration.empty(),
+                {"calibration", FromManifest(options, calibration)})}};
 }
 
 }  // namespace
 
-std::string ManifestText(const InitOptions& options) {
+ManifestDraft DraftManifest(const InitOptions& options) {
   const JobDraft draft = DraftJob(options);
   const SpaceDraft space(options, draft);
-  std::string notes;
-  for (const std::string& note : draft.notes) {
-    notes += fmt::format("# Note: {}.\n", note);
-  }
-  std::vector<std::string> program;
-  for (const std::string& word : draft.job.words) {
-    program.push_back(TomlString(word));
-  }
-  std::string framework = options.framework;
-  if (framework.ends_with(".toml")) {
-    framework = FromManifest(options, framework);
-  }
-  const std::string folder =
-      fs::absolute(options.folder)
-          .lexically_proximate(fs::absolute(options.manifest).parent_path())
-          .string();
-  const bool predicted = !options.from.empty() || !options.cluster.empty() ||
-                         draft.like.has_value();
-  const bool names_framework =
-      draft.adapter && !draft.adapter->framework().empty();
-  const std::string ranks =
-      options.nodes.hostfile.empty()
-          ? RanksText(options.command, draft.machine.size.nodes)
-          : fmt::format(
-                "hostfile = {}  # ssh starts the program on its hosts\n",
-                TomlString(FromManifest(options, options.nodes.hostfile)));
-  return fmt::format(
-      kManifest, fmt::arg("method", predicted ? "oppa-sim" : "oppa"),
-      fmt::arg(
-          "start",
-          draft.present
-              ? fmt::format(
-                    "{}start = [{}{}]", space.HasPresent() ? "" : "# ",
-                    TomlString(ToString(*draft.present)),
-                    options.next.empty() ? "" : ", " + TomlString(options.next))
-              : "# start = [\"dp=4\"]"),
-      fmt::arg("notes", notes),
-      fmt::arg("framework",
-               framework.empty()
-                   ? ""
-                   : fmt::format("framework = {}\n", TomlString(framework))),
-      fmt::arg("folder", TomlString(folder.empty() ? "." : folder)),
-      fmt::arg("program", fmt::join(program, ", ")), fmt::arg("ranks", ranks),
-      fmt::arg("slurm",
-               SlurmText(options.nodes, draft.machine.product.empty() &&
-                                                options.cluster.empty()
-                                            ? draft.machine.size.gpus_per_node
-                                            : 0)),
-      fmt::arg("log", options.step_time.empty()
-                          ? ""
-                          : fmt::format("[backend.log]\nstep_time_s = {}\n\n",
-                                        TomlString(options.step_time))),
-      fmt::arg("model", TomlString(FromManifest(options, options.model))),
-      fmt::arg("batch", draft.job.workload.batch_size),
-      fmt::arg("sequence", draft.job.workload.sequence_length),
-      fmt::arg("cluster", ClusterText(options, draft)),
-      fmt::arg("predictions",
-               PredictionsText(options, predicted, names_framework)),
-      fmt::arg("space", space.Text()),
-      fmt::arg("minutes", kSearchShare * options.minutes),
-      fmt::arg("trials", options.trials), fmt::arg("steps", options.steps));
+  const bool predicted =
+      !options.from.empty() || !options.cluster.empty() || draft.like;
+  const bool without_gpus =
+      draft.machine.product.empty() && options.cluster.empty();
+  const trials::Workload& workload = draft.job.workload;
+  return {
+      "A search for the fastest configuration of a training job, for `oppa "
+      "tune`.\nKeys: docs/manifest_format.md, docs/external-trials.md.",
+      {ExperimentSection(options, draft, space, predicted),
+       BackendSection(options, draft),
+       {.header = options.step_time.empty() ? "" : "backend.log",
+        .lines = {{"step_time_s", TomlString(options.step_time)}}},
+       {.header = "workload",
+        .lines = {{"model", FromManifest(options, options.model)},
+                  {"batch_size", std::to_string(workload.batch_size),
+                   "sequences of a step over all ranks"},
+                  {"sequence_length",
+                   std::to_string(workload.sequence_length)}}},
+       ClusterSection(options, draft),
+       PredictionsSection(options, draft, predicted),
+       space.Section(),
+       {.header = "budget",
+        .lines = {{"time_minutes",
+                   fmt::format("{:g}", kSearchShare * options.minutes),
+                   "half as many more for the repeated measurements"},
+                  {"trials", std::to_string(options.trials)},
+                  {"q_max", std::to_string(options.steps), "steps of a trial"},
+                  {"stop_when", "\"gain < 1%\"",
+                   "expected of the best untried configuration"}}},
+       SlurmSection(options.nodes,
+                    without_gpus ? draft.machine.size.gpus_per_node : 0)}};
 }
 
 }  // namespace jobs

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "jobs/tune/manifest_draft.h"
 #include "jobs/tune/tune_nodes.h"
 
 namespace jobs {
@@ -47,6 +48,6 @@ struct InitOptions {
 // Errors: throws InputError for what the command line does not say and the
 // options lack, with the option to give; for a job in which nothing can vary;
 // for a parameter that it does not set.
-[[nodiscard]] std::string ManifestText(const InitOptions& options);
+[[nodiscard]] ManifestDraft DraftManifest(const InitOptions& options);
 
 }  // namespace jobs

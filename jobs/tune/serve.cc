@@ -127,7 +127,7 @@ class Session {
       try {
         return harness::RunOne(manifest_, run_, folder_, conditions, testbeds_);
       } catch (const harness::LeaseLost&) {
-        if (greeted_ || tries == kTries) {
+        if (due_ != Due::kGreeting || tries == kTries) {
           throw;
         }
       }
@@ -183,42 +183,40 @@ class Session {
     throw InputError(fmt::format("{}: {}", op, rule));
   }
 
-  // The first line, after the records were read.
-  void Greet() {
-    if (std::exchange(greeted_, true)) {
-      return;
+  // Sends what the client waits for: the first line, after the records were
+  // read; of `tell` the trial, when it is on record; of `ask` that there is
+  // none.
+  void SendDue() {
+    const Due due = std::exchange(due_, Due::kNothing);
+    if (due == Due::kGreeting) {
+      Send({{"op", "hello"},
+            {"protocol", 1},
+            {"name", manifest_.name},
+            {"description", testbed_.description},
+            {"folder", fs::absolute(folder_).string()},
+            {"method", run_.method->name},
+            {"max_steps", manifest_.budget.q_max},
+            {"candidates", space_.size()},
+            {"trials", Recorded().size()},
+            {"ended", ended_}});
+    } else if (due != Due::kNothing) {
+      const bool told = due == Due::kTold;
+      Send({{"op", told ? "tell" : "ask"},
+            {"trial", told ? Trials().back() : Json()},
+            {"ended", ended_}});
     }
-    Send({{"op", "hello"},
-          {"protocol", 1},
-          {"name", manifest_.name},
-          {"description", testbed_.description},
-          {"folder", fs::absolute(folder_).string()},
-          {"method", run_.method->name},
-          {"max_steps", manifest_.budget.q_max},
-          {"candidates", space_.size()},
-          {"trials", Recorded().size()},
-          {"ended", ended_}});
   }
 
   // Between two trials. False: the client has gone.
   bool AwaitAsk() {
-    Greet();
-    AnswerPending();
-    pending_ = Await({"ask"}, ended_.is_null()
-                                  ? "no trial is running; `ask` for one first"
-                                  : "the search has ended")
-                   ? "ask"
-                   : "";
-    return !pending_.empty();
-  }
-
-  // Answers `tell` when the trial is on record, and `ask` when there is none.
-  void AnswerPending() {
-    if (const std::string op = std::exchange(pending_, ""); !op.empty()) {
-      Send({{"op", op},
-            {"trial", op == "tell" ? Trials().back() : Json()},
-            {"ended", ended_}});
-    }
+    SendDue();
+    const bool asked =
+        Await({"ask"}, ended_.is_null() ? "no trial is running; `ask` for "
+                                          "one first"
+                                        : "the search has ended")
+            .has_value();
+    due_ = asked ? Due::kNoTrial : Due::kNothing;
+    return asked;
   }
 
   [[nodiscard]] std::vector<trials::Trial> Recorded() const {
@@ -351,6 +349,9 @@ class Session {
     return {{"op", "enqueue"}, {"config", ConfigJson(space_[*candidate])}};
   }
 
+  // What the client waits for.
+  enum class Due { kNothing, kGreeting, kTold, kNoTrial };
+
   // A trial that the client has asked for, or that waits to be.
   struct Open {
     trials::TrialRequest request;
@@ -362,7 +363,7 @@ class Session {
   void Offer(int number, trials::TrialRequest request) {
     open_[number] = {.request = std::move(request)};
     if (!RunsSeveral()) {
-      pending_ = "";
+      due_ = Due::kNothing;
       HandOut(number);
     }
   }
@@ -382,8 +383,7 @@ class Session {
 
   // The next trial that the client tells, one of the open ones.
   std::pair<int, Measurement> NextTold() {
-    Greet();
-    AnswerPending();
+    SendDue();
     const bool several = RunsSeveral();
     std::vector<std::string> wanted = {"report", "tell"};
     if (several) {
@@ -418,7 +418,7 @@ class Session {
               Told(*message, open.steps, open.request.max_steps,
                    common::SteadySeconds() - *open.begin_s);
           open_.erase(found);
-          pending_ = "tell";
+          due_ = Due::kTold;
           return {number, std::move(measured)};
         }
         Send(Report(open,
@@ -492,8 +492,7 @@ class Session {
   std::optional<trials::Predictions> predicted_;
   std::map<int, Open> open_;               // by number
   std::deque<methods::Suggestion> queue_;  // what the user wants next
-  std::string pending_;  // the operation that waits for an answer; "": none
-  bool greeted_ = false;
+  Due due_ = Due::kGreeting;
   Json ended_;  // why the search has; null: it has not
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -13,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "common/files.h"
-#include "common/json.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "common/units.h"
 #include "harness/local_pool.h"
@@ -26,6 +25,7 @@
 #include "jobs/tune/finals.h"
 #include "jobs/tune/profile.h"
 #include "jobs/tune/tune_job.h"
+#include "jobs/tune/verdict.h"
 #include "trials/programs/error_line.h"
 #include "trials/trial_runner.h"
 
@@ -55,7 +55,7 @@ std::string ErrorLines(const fs::path& log) {
   return end == 0 ? "" : text;
 }
 
-// Prints each trial when it ends. `local` and `job` must outlive it.
+// Reports each trial when it ends. `local` and `job` must outlive it.
 class TuneRunner final : public trials::TrialRunner {
  public:
   TuneRunner(trials::TrialRunner& local, const TuneJob& job)
@@ -68,7 +68,7 @@ class TuneRunner final : public trials::TrialRunner {
       elapsed_s_ = trial.elapsed_s;
     }
     if (trials_ > 0) {
-      fmt::print("resumed after trial {}\n", trials_);
+      job.Print("resumed after trial {}\n", trials_);
     }
   }
 
@@ -79,18 +79,18 @@ class TuneRunner final : public trials::TrialRunner {
     const std::string title = Title();
     const double start_s = elapsed_s_;
     lock.unlock();
-    trials::Measurement measurement = inner_.Run(WithStatus(request, title));
+    trials::Measurement measurement =
+        inner_.Run(job_.WithStatus(request, title));
     lock.lock();
-    ShowStatus("");
+    job_.ShowStatus("");
     elapsed_s_ = std::max(elapsed_s_, start_s + measurement.duration_s);
     const double step_s =
         1.0 / trials::EstimateThroughput(measurement.step_times_s).steps_per_s;
     const bool best = measurement.outcome == Outcome::kCompleted &&
                       (best_s_ == 0.0 || step_s < best_s_);
     best_s_ = best ? step_s : best_s_;
-    fmt::print("{}  {}: {}{}\n", title, job_.Text(request.candidate.config()),
+    job_.Print("{}  {}: {}{}\n", title, job_.Text(request.candidate.config()),
                job_.Describe(measurement), best ? "  <- best so far" : "");
-    std::fflush(stdout);
     const bool broken = measurement.outcome == Outcome::kFailed &&
                         measurement.step_times_s.empty();
     any_ran_ = any_ran_ || !broken;
@@ -143,7 +143,8 @@ class TuneRunner final : public trials::TrialRunner {
 class Tuning {
  public:
   explicit Tuning(const TuneOptions& options)
-      : options_(options), job_(options.manifest, options.trial_jobs) {
+      : options_(options),
+        job_(options.manifest, options.trial_jobs, options.reporter) {
     if (!options.profile.empty()) {
       profile_.emplace(options.profile, job_);
     }
@@ -158,7 +159,7 @@ class Tuning {
                             job_.testbeds());
     // Two programs at once would slow each other down.
     const harness::Lease lease(job_.folder());
-    fmt::print("{}\n{}; results: {}\n", testbed.description,
+    job_.Print("{}\n{}; results: {}\n", testbed.description,
                Count(testbed.space->size(), "configuration"),
                job_.folder().string());
     if (testbed.space->size() == 1) {
@@ -168,10 +169,10 @@ class Tuning {
           options_.manifest.string(), job_.Text((*testbed.space)[0])));
     }
     if (profile_) {
-      fmt::print("{}", profile_->Text());
+      job_.Print("{}", profile_->Text());
     }
     if (!harness::IsFinished(job_.run_folder())) {
-      fmt::print("{}", job_.Nodes());
+      job_.Print("{}", job_.Nodes());
     }
     if (job_.Recorded().empty() && !Preflight()) {
       return job_.interrupted() ? Stopped() : 1;
@@ -180,24 +181,14 @@ class Tuning {
     if (const int code = Search(); code != 0) {
       return code;
     }
-    std::vector<Finalist> finalists =
+    const std::vector<Finalist> finalists =
         MeasureFinalists(job_, options_.finalists);
     if (job_.interrupted()) {
       return Stopped();
     }
-    const int code = Conclude(job_, std::move(finalists));
-    if (profile_ && code == 0) {
-      const auto best = common::ReadJson(job_.folder() / "best.json")
-                            .at("config")
-                            .get<std::string>();
-      fmt::print(
-          "{}", profile_->LimitText(
-                    best == kYours ? job_.First()
-                                   : trials::ParseParallelConfig(
-                                         best, job_.testbed().space->knobs())));
-    }
-    fmt::print("{}", WritePage());
-    return code;
+    const bool ends_well = Conclude(finalists);
+    job_.Print("{}", WritePage());
+    return ends_well ? 0 : 1;
   }
 
  private:
@@ -216,9 +207,27 @@ class Tuning {
     }
   }
 
-  static int Stopped() {
-    ShowStatus("");
-    fmt::print("interrupted; rerun the same command to resume\n");
+  // Recommends a command line. Returns false if none of the finalists ran.
+  bool Conclude(const std::vector<Finalist>& finalists) {
+    const auto present = job_.Present();
+    const std::optional<Verdict> verdict =
+        Judge(finalists, present ? job_.Text(*present) : "");
+    if (!verdict) {
+      job_.Print("None of the best configurations ran again.\n");
+      return false;
+    }
+    const BestJob best = BestOf(job_, *verdict);
+    WriteBest(*verdict, best, job_);
+    job_.Print("{}", ToText(*verdict, best, job_));
+    if (profile_) {
+      job_.Print("{}", profile_->LimitText(best.config.value_or(job_.First())));
+    }
+    return true;
+  }
+
+  [[nodiscard]] int Stopped() const {
+    job_.ShowStatus("");
+    job_.Print("interrupted; rerun the same command to resume\n");
     return harness::StopSignal() != 0 ? 128 + harness::StopSignal()
                                       : harness::kStoppedEarly;
   }
@@ -238,13 +247,13 @@ class Tuning {
     } catch (const trials::TrialInterrupted&) {
       return false;
     }
-    fmt::print("{}: {}\n", what, job_.Describe(measured));
+    job_.Print("{}: {}\n", what, job_.Describe(measured));
     if (measured.outcome == Outcome::kCompleted ||
         (!known && measured.outcome == Outcome::kOutOfMemory)) {
       PrintPlan();
       return true;
     }
-    fmt::print("{} does not run, so no search starts. {}\n{}",
+    job_.Print("{} does not run, so no search starts. {}\n{}",
                known ? "Your present configuration" : "It",
                Remedy(measured, passes), ErrorLines(job_.LogOf(job_.First())));
     return false;
@@ -293,7 +302,7 @@ class Tuning {
   void PrintPlan() const {
     const harness::Budget& budget = job_.manifest().budget;
     const double minutes = budget.time_s / common::kSecondsPerMinute;
-    fmt::print(
+    job_.Print(
         "next: at most {} of {} steps{}, then at most {} that measure the best "
         "and yours again{}\n",
         Count(budget.trials, "trial"), budget.q_max,
@@ -335,26 +344,27 @@ class Tuning {
       return Stopped();
     }
     const std::vector<trials::Trial> trials = job_.Recorded();
-    const auto outcome = [](const trials::Trial& trial) {
-      return trial.measurement.outcome;
-    };
+    if (done && common::Contains(trials, Outcome::kCompleted, OutcomeOf)) {
+      PrintEnd(static_cast<int>(trials.size()));
+      return 0;
+    }
+    PrintFailure(trials, done);
+    return 1;
+  }
+
+  static Outcome OutcomeOf(const trials::Trial& trial) {
+    return trial.measurement.outcome;
+  }
+
+  // Why a search that is `done`, or has stopped, has no result.
+  void PrintFailure(const std::vector<trials::Trial>& trials, bool done) const {
     const auto failed = std::ranges::find_if(
         trials,
         [](Outcome one) {
           return one != Outcome::kCompleted && one != Outcome::kTerminatedEarly;
         },
-        outcome);
-    const bool no_step_time =
-        std::ranges::any_of(trials, [](const trials::Trial& trial) {
-          return trial.steps == 0 && Exits(trial.measurement.message);
-        });
-    const bool works =
-        std::ranges::find(trials, Outcome::kCompleted, outcome) != trials.end();
-    if (done && works) {
-      PrintEnd(static_cast<int>(trials.size()));
-      return 0;
-    }
-    fmt::print(
+        OutcomeOf);
+    job_.Print(
         "{}. The first failure was {}\n",
         done ? fmt::format("None of {} works",
                            Count(trials.size(), "configuration"))
@@ -368,15 +378,17 @@ class Tuning {
                           failed->measurement.message,
                           ErrorLines(harness::NewestLog(
                               job_.run_folder(), job_.Text(failed->config)))));
-    if (no_step_time) {
-      fmt::print("{}\n", kNoStepTime);
-    }
-    return 1;
+    const bool no_step_time =
+        std::ranges::any_of(trials, [](const trials::Trial& trial) {
+          return trial.steps == 0 && Exits(trial.measurement.message);
+        });
+    job_.Print("{}{}", no_step_time ? kNoStepTime : "",
+               no_step_time ? "\n" : "");
   }
 
   void PrintEnd(int trials) const {
     const trials::RunInfo info = trials::ReadRunInfo(job_.run_folder());
-    fmt::print("{}; the search ended: {}{}\n", Count(trials, "trial"),
+    job_.Print("{}; the search ended: {}{}\n", Count(trials, "trial"),
                ToString(info.finish_reason),
                info.remaining
                    ? fmt::format(" (expected gain of another trial {:.1f}%)",
@@ -391,9 +403,6 @@ class Tuning {
 
 }  // namespace
 
-int Tune(const TuneOptions& options) {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a line at once, also when piped
-  return Tuning(options).Run();
-}
+int Tune(const TuneOptions& options) { return Tuning(options).Run(); }
 
 }  // namespace jobs

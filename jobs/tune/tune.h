@@ -21,14 +21,14 @@ struct TuneOptions {
   // Writes the result page of a folder and returns its path; called after every
   // trial and at the end. Empty: no page. If it throws, the search continues.
   std::function<std::filesystem::path(const std::filesystem::path&)> write_page;
+  Reporter reporter;  // shows the progress and the result
 };
 
-// Runs, or resumes, the whole search and prints its progress to stdout. Returns
-// the exit code: 0; 1 if no configuration works or the first three trials fail
-// alike; 128 + n after signal n, or harness::kStoppedEarly if nodes were lost,
-// when the same command resumes.
-// Errors: throws InputError for a manifest that is not of one search with a
-// program, LeaseLost while another process tunes in the folder.
+// Runs, or resumes, the whole search. Returns the exit code: 0; 1 if no
+// configuration works or the first three trials fail alike; 128 + n after
+// signal n, or harness::kStoppedEarly if nodes were lost, when the same command
+// resumes. Errors: throws InputError for a manifest that is not of one search
+// with a program, LeaseLost while another process tunes in the folder.
 [[nodiscard]] int Tune(const TuneOptions& options);
 
 }  // namespace jobs

@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include "common/output.h"
 #include "common/text.h"
 #include "common/units.h"
 #include "harness/local_pool.h"
@@ -48,13 +45,15 @@ harness::Manifest ReadSearch(const fs::path& path,
   return manifest;
 }
 
-TuneJob::TuneJob(const fs::path& manifest, MakeTrialJobs trial_jobs)
+TuneJob::TuneJob(const fs::path& manifest, MakeTrialJobs trial_jobs,
+                 Reporter reporter)
     : manifest_(ReadSearch(manifest)),
       folder_(TuneFolder(manifest, manifest_.name)),
       run_(harness::RunMatrix(manifest_).front()),
       run_folder_(run_.Folder(folder_)),
       testbed_(testbeds_.Of(*run_.problem)),
-      trial_jobs_(std::move(trial_jobs)) {
+      trial_jobs_(std::move(trial_jobs)),
+      reporter_(std::move(reporter)) {
   tokens_ = static_cast<double>(
       batch_size() * run_.problem->workload.RequireInt("sequence_length"));
 }
@@ -125,7 +124,7 @@ trials::Measurement TuneJob::Measure(
     return measured;
   } catch (const trials::TrialInterrupted& e) {
     interrupted_ = true;
-    fmt::print("{}\n", e.what());
+    Print("{}\n", e.what());
     throw;
   }
 }
@@ -203,19 +202,10 @@ fs::path TuneJob::LogOf(const trials::ParallelConfig& config) const {
   return harness::NewestLog(folder_ / harness::kChecksFolder, Text(config));
 }
 
-void ShowStatus(const std::string& text) {
-  static const bool terminal = ::isatty(STDOUT_FILENO) != 0;
-  if (terminal) {
-    common::WriteControl(stdout, "\r\x1b[K");
-    fmt::print("{}", text);
-    std::fflush(stdout);
-  }
-}
-
-trials::TrialRequest WithStatus(trials::TrialRequest request,
-                                const std::string& what) {
+trials::TrialRequest TuneJob::WithStatus(trials::TrialRequest request,
+                                         const std::string& what) const {
   ShowStatus(what + ": starts");
-  request.on_step = [what, steps = request.max_steps, step = 0,
+  request.on_step = [this, what, steps = request.max_steps, step = 0,
                      inner =
                          std::move(request.on_step)](double time_s) mutable {
     ShowStatus(fmt::format("{}: step {} of {}", what, ++step, steps));

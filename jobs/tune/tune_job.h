@@ -7,7 +7,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "common/json.h"
 #include "harness/manifest/manifest.h"
@@ -23,6 +26,15 @@ namespace jobs {
 
 class TuneJob;
 
+// Shows how a search goes.
+struct Reporter {
+  using Show = std::function<void(const std::string& text)>;
+
+  Show print = [](const std::string&) {};  // whole lines
+  // Replaces the line that is being written; "" ends it.
+  Show status = [](const std::string&) {};
+};
+
 // Makes a runner whose trials are jobs of Slurm: those of the search, or one
 // outside of it.
 using MakeTrialJobs = std::function<std::unique_ptr<trials::TrialRunner>(
@@ -35,7 +47,16 @@ class TuneJob {
   // Errors: throws InputError for a manifest that is not of one search with a
   // program.
   explicit TuneJob(const std::filesystem::path& manifest,
-                   MakeTrialJobs trial_jobs = {});
+                   MakeTrialJobs trial_jobs = {}, Reporter reporter = {});
+
+  template <typename... Values>
+  void Print(fmt::format_string<Values...> format, Values&&... values) const {
+    reporter_.print(fmt::format(format, std::forward<Values>(values)...));
+  }
+  void ShowStatus(const std::string& text) const { reporter_.status(text); }
+  // The request with a status that counts its steps. The job must outlive it.
+  [[nodiscard]] trials::TrialRequest WithStatus(trials::TrialRequest request,
+                                                const std::string& what) const;
 
   // A line about where trials run; "" on this machine.
   // Errors: as DescribeNodes.
@@ -106,6 +127,7 @@ class TuneJob {
   harness::Testbeds testbeds_;
   harness::Testbed& testbed_;
   MakeTrialJobs trial_jobs_;
+  Reporter reporter_;
   double tokens_ = 0.0;
   bool interrupted_ = false;
 };
@@ -119,12 +141,6 @@ class TuneJob {
 
 // Of the minutes that a user gives: the rest is for repeated measurements.
 inline constexpr double kSearchShare = 2.0 / 3.0;
-
-// On a terminal, replaces the line that is being written; "" ends it.
-void ShowStatus(const std::string& text);
-// The request with a status that counts its steps.
-[[nodiscard]] trials::TrialRequest WithStatus(trials::TrialRequest request,
-                                              const std::string& what);
 
 // "1 configuration", "24 configurations"
 [[nodiscard]] std::string Count(std::size_t number, const std::string& what);

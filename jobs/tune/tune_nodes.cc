@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "common/ranges.h"
 #include "common/text.h"
@@ -63,30 +62,30 @@ WordList OnNodes(WordList words) {
   return words;
 }
 
-std::string RanksText(const WordList& words, int nodes) {
+ManifestLine RanksLine(const WordList& words, int nodes) {
   constexpr std::array<std::string_view, 4> kStarters = {
       "srun", "mpirun", "mpiexec", "deepspeed"};
   // In a shell of salloc, which is not on a node of the allocation.
   const bool elsewhere = std::getenv("SLURM_JOB_ID") != nullptr &&
                          std::getenv("SLURMD_NODENAME") == nullptr;
-  return (nodes == 1 && !elsewhere) ||
-                 std::ranges::find(kStarters, ProgramName(words.front())) !=
-                     kStarters.end()
-             ? ""
-             : "ranks = \"per-node\"  # srun starts the program on each node\n";
+  if ((nodes == 1 && !elsewhere) ||
+      common::Contains(kStarters, ProgramName(words.front()))) {
+    return {};
+  }
+  return {"ranks", "\"per-node\"", "srun starts the program on each node"};
 }
 
-std::string SlurmText(const NodeOptions& options, int cpus) {
+ManifestSection SlurmSection(const NodeOptions& options, int cpus) {
   if (options.slurm.empty() && options.sbatch.empty()) {
-    return "";
+    return {};
+  }
+  ManifestSection section = {"slurm", "Jobs of Slurm: docs/slurm.md."};
+  if (cpus > 0) {
+    section.lines = {{"resources", "\"cpu\"", "no GPUs without --gpu"},
+                     {"cpus", std::to_string(cpus)}};
   }
   constexpr std::array<std::string_view, 4> kKeys = {"partition", "account",
                                                      "qos", "constraint"};
-  std::string text = "\n# Jobs of Slurm: docs/slurm.md.\n[slurm]\n";
-  if (cpus > 0) {
-    text += fmt::format(
-        "resources = \"cpu\"  # no GPUs without --gpu\ncpus = {}\n", cpus);
-  }
   WordList others;
   for (const std::string_view word : common::Split(options.sbatch, ' ')) {
     if (word.empty()) {
@@ -100,16 +99,18 @@ std::string SlurmText(const NodeOptions& options, int cpus) {
     const std::string name(parts.front());
     const std::string value(parts.back());
     if (name == "time") {
-      text += fmt::format("time_minutes = {}\n", MinutesOf(value));
+      section.lines.push_back(
+          {"time_minutes", std::to_string(MinutesOf(value))});
     } else if (common::Contains(kKeys, name)) {
-      text += fmt::format("{} = \"{}\"\n", name, value);
+      section.lines.push_back({name, TomlString(value)});
     } else {
-      others.push_back(fmt::format("\"{}\"", word));
+      others.emplace_back(word);
     }
   }
-  return others.empty()
-             ? text
-             : text + fmt::format("options = [{}]\n", fmt::join(others, ", "));
+  if (!others.empty()) {
+    section.lines.push_back({"options", TomlList(others)});
+  }
+  return section;
 }
 
 }  // namespace jobs

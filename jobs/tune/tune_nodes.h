@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "jobs/tune/manifest_draft.h"
+
 namespace jobs {
 
 struct NodeOptions {
@@ -18,14 +20,15 @@ struct NodeOptions {
 // one at {master_addr}.
 [[nodiscard]] std::vector<std::string> OnNodes(std::vector<std::string> words);
 
-// The line of [backend] by which srun starts the command on the nodes; "" on
-// one node and for a command that starts its ranks itself.
-[[nodiscard]] std::string RanksText(const std::vector<std::string>& words,
-                                    int nodes);
+// The line of [backend] by which srun starts the command on the nodes; an empty
+// one on one node and for a command that starts its ranks itself.
+[[nodiscard]] ManifestLine RanksLine(const std::vector<std::string>& words,
+                                     int nodes);
 
-// The table [slurm]; "" without options of Slurm. With `cpus` > 0, jobs get so
-// many cores of a node and no GPUs.
+// The table [slurm]; without a header where no option is of Slurm. With `cpus`
+// > 0, jobs get so many cores of a node and no GPUs.
 // Errors: throws InputError for what is not an option of sbatch.
-[[nodiscard]] std::string SlurmText(const NodeOptions& options, int cpus);
+[[nodiscard]] ManifestSection SlurmSection(const NodeOptions& options,
+                                           int cpus);
 
 }  // namespace jobs

@@ -91,9 +91,9 @@ std::string Inline(std::string svg) {
   return svg;
 }
 
-// Why the given configuration is not the reference of speed-ups; "" if it is,
-// or if none is given.
-std::string GivenThatFailed(const PageRun& run) {
+// Why the present configuration is not the reference of speed-ups; "" if it is,
+// or if it is unknown.
+std::string PresentThatFailed(const PageRun& run) {
   for (const Trial& trial : run.trials) {
     if (trial.chosen_by == trials::ChosenBy::kGiven) {
       return trial.measurement.outcome == Outcome::kCompleted
@@ -156,10 +156,10 @@ std::string BestCard(const PageRun& run) {
 }
 
 std::string SpeedUpCard(const PageRun& run) {
-  const bool given = run.First().chosen_by == trials::ChosenBy::kGiven;
+  const bool is_present = run.First().chosen_by == trials::ChosenBy::kGiven;
   const std::string reference =
-      given ? "the present configuration"
-            : "the first configuration that ran" + GivenThatFailed(run);
+      is_present ? "the present configuration"
+                 : "the first configuration that ran" + PresentThatFailed(run);
   if (run.first == run.best) {
     return Card("Speed-up", "none", "over " + reference);
   }

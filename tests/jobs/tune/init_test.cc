@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "common/toml_table.h"
 #include "common/units.h"
 #include "harness/manifest/manifest.h"
 #include "harness/run_matrix.h"
@@ -41,14 +42,14 @@ class InitTest : public testing::Test {
 
   // The manifest, after a check that it can be run.
   std::string Write() {
-    std::string text = ManifestText(options_);
+    std::string text = ToText(DraftManifest(options_));
     fakes::WriteFile(options_.manifest, text);
     (void)harness::CheckManifest(harness::ReadManifest(options_.manifest));
     return text;
   }
 
   [[nodiscard]] std::string Problem() const {
-    return fakes::ErrorOf([&] { return ManifestText(options_); });
+    return fakes::ErrorOf([&] { return ToText(DraftManifest(options_)); });
   }
 
   fakes::TemporaryFolder folder_;
@@ -57,7 +58,7 @@ class InitTest : public testing::Test {
 
 TEST_F(InitTest, EarlierJobsPredictInsteadOfTheSimulator) {
   options_.from = {"old", "/results/older"};
-  EXPECT_THAT(ManifestText(options_),
+  EXPECT_THAT(ToText(DraftManifest(options_)),
               AllOf(HasSubstr("[predictions]\nfrom = [\"old\", "
                               "\"/results/older\"]\n"),
                     HasSubstr("\"oppa-sim\"")));
@@ -79,8 +80,8 @@ TEST_F(InitTest, StartsFromThePresentConfigurationOfTheCommandLine) {
 TEST_F(InitTest, PredictionsTakeASavedCalibration) {
   options_.gpu = "a100";
   options_.calibration = "c.toml";
-  EXPECT_THAT(ManifestText(options_), HasSubstr("calibration = "));
-  EXPECT_THAT(ManifestText(options_), HasSubstr("[predictions]"));
+  EXPECT_THAT(ToText(DraftManifest(options_)), HasSubstr("calibration = "));
+  EXPECT_THAT(ToText(DraftManifest(options_)), HasSubstr("[predictions]"));
 }
 
 TEST_F(InitTest, KeepsEveryCharacterOfTheCommandLine) {
@@ -259,6 +260,120 @@ TEST_F(InitTest, StartsFromPredictionsForTheUsualHostOfTheGpu) {
   };
   // Tensor parallelism over hosts pays for their network.
   EXPECT_GT(time_on("2x2"), time_on("1x4"));
+}
+
+TEST_F(InitTest, WritesAManifestForReaders) {
+  options_.start = "dp=4,microbatches=2";
+  options_.memory_gib = 8.0;
+  options_.price = 2.5;
+  std::string text = Write();
+  const std::size_t source = text.find("# Detected: ");
+  text.erase(source, text.find('\n', source) + 1 - source);
+  if (!DetectMachine({}).product.empty()) {
+    GTEST_SKIP() << "this machine has GPUs";
+  }
+  EXPECT_EQ(
+      text,
+      R"(# A search for the fastest configuration of a training job, for `oppa tune`.
+# Keys: docs/manifest_format.md, docs/external-trials.md.
+
+[experiment]
+methods = ["oppa"]
+start = ["dp=4,tp=1,pp=1,microbatches=2"]  # your present configuration
+
+[backend]
+type = "command"
+folder = "."  # in which the program starts
+program = ["true", "{microbatches}"]
+timeout_s = 1800  # of a trial
+silence_s = 600   # a trial without a step for this long hangs
+
+[workload]
+model = "config.json"
+batch_size = 16  # sequences of a step over all ranks
+sequence_length = 64
+
+[cluster]
+nodes = 1
+gpus_per_node = 4
+memory_gib = 8.00  # of one device
+price_per_gpu_hour = 2.5  # USD
+
+# The parameters that vary, with their values.
+[space]
+)" +
+          text.substr(text.find("[space]\n") + 8,
+                      text.find("\n[budget]") - text.find("[space]\n") - 8) +
+          R"(
+[budget]
+time_minutes = 20  # half as many more for the repeated measurements
+trials = 24
+q_max = 20  # steps of a trial
+stop_when = "gain < 1%"  # expected of the best untried configuration
+)");
+}
+
+// Every combination of the options that add a line or a table.
+TEST_F(InitTest, EveryCombinationOfOptionsIsInTheManifest) {
+  for (int bits = 0; bits < 128; ++bits) {
+    const auto on = [bits](int bit) { return (bits >> bit & 1) != 0; };
+    options_.start = on(0) ? "dp=4,microbatches=2" : "";
+    options_.step_time = on(1) ? "took ([0-9.]+)" : "";
+    options_.price = on(2) ? 2.5 : 0.0;
+    options_.power_w = on(3) ? 700.0 : 0.0;
+    options_.gpu = on(4) ? "h100" : "";
+    options_.nodes.slurm = on(5) ? "trial" : "";
+    options_.nodes.sbatch = on(6) ? "--account=me --mem=0" : "";
+    const std::string text = ToText(DraftManifest(options_));
+    const auto table = common::TomlTable::ParseString(text, "m.toml");
+    const auto start = table.GetTable("experiment").GetStrings("start");
+    EXPECT_EQ(start.size(), on(0) ? 1U : 0U) << text;
+    EXPECT_EQ(
+        table.GetTable("backend").GetTable("log").GetString("step_time_s", ""),
+        options_.step_time);
+    const auto cluster = table.GetTable("cluster");
+    EXPECT_EQ(cluster.GetDouble("price_per_gpu_hour", 0.0), options_.price);
+    EXPECT_EQ(cluster.GetDouble("power_per_gpu_w", 0.0), options_.power_w);
+    EXPECT_EQ(cluster.GetString("like", ""), on(4) ? "h100-infiniband" : "");
+    EXPECT_EQ(table.GetTable("predictions").GetString("framework", ""),
+              on(4) ? "generic" : "");
+    EXPECT_EQ(table.GetTable("experiment").GetStrings("methods").front(),
+              on(4) ? "oppa-sim" : "oppa");
+    EXPECT_EQ(table.Has("slurm"), on(5) || on(6)) << text;
+    EXPECT_EQ(table.GetTable("slurm").GetString("account", ""),
+              on(6) ? "me" : "");
+    EXPECT_EQ(table.GetTable("slurm").GetInt("cpus", 0),
+              (on(5) || on(6)) && !on(4) ? 4 : 0);
+  }
+}
+
+TEST_F(InitTest, AHostfileStartsTheProgramInsteadOfSrun) {
+  fakes::WriteFile(folder_.path() / "hosts", "a\nb\n");
+  options_.nodes.hostfile = "hosts";
+  options_.gpus = "2x2";
+  EXPECT_THAT(ToText(DraftManifest(options_)),
+              AllOf(HasSubstr("\nhostfile = \"hosts\"  # ssh starts"),
+                    Not(HasSubstr("ranks = "))));
+  options_.nodes.hostfile = "";
+  EXPECT_THAT(ToText(DraftManifest(options_)),
+              HasSubstr("\nranks = \"per-node\"  # srun starts"));
+}
+
+TEST_F(InitTest, PathsAboveTheManifestAreAbsolute) {
+  options_.manifest = folder_.path() / "oppa-results" / "tune.toml";
+  const std::string text = ToText(DraftManifest(options_));
+  EXPECT_THAT(text, AllOf(HasSubstr("\nfolder = \"..\"  #"),
+                          HasSubstr("\nmodel = \"" + folder_.path().string() +
+                                    "/config.json\"\n")));
+}
+
+TEST_F(InitTest, TriesWhatAProfileSaysAfterThePresentConfiguration) {
+  options_.start = "dp=4,microbatches=2";
+  options_.next = "dp=4,microbatches=4";
+  EXPECT_THAT(Write(), HasSubstr("start = [\"dp=4,tp=1,pp=1,microbatches=2\", "
+                                 "\"dp=4,microbatches=4\"]  # your"));
+  options_.start = "";
+  EXPECT_THAT(Write(), HasSubstr("\n# start = [\"dp=4\"]  # your present"));
 }
 
 }  // namespace jobs::init_test

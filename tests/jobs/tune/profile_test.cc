@@ -6,7 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "jobs/machine.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/program_test.h"
+#include "tests/jobs/tune/tune_job_fixture.h"
 
 namespace jobs::profile_test {
 
@@ -69,6 +72,63 @@ TEST_F(ProfileTest, SaysWhatItNeeds) {
   Write("trace.json", "{}");
   EXPECT_EQ(Tune(""), 2);
   EXPECT_THAT(errors_, HasSubstr("not a trace of PyTorch's profiler"));
+}
+
+// The profile of a job with 8 GPUs, in this process.
+class PartsTest : public TuneJobTest {
+ protected:
+  PartsTest() {
+    Write("config.json",
+          R"({"model_type": "gpt2", "n_embd": 1024, "n_head": 16, "n_layer": 24,
+              "n_positions": 1024, "vocab_size": 50304})");
+    options_.command = {"./train.sh", "{tp}", "{microbatches}"};
+    options_.gpus = "1x8";
+    options_.gpu = "h100";
+    options_.memory_gib = 0.0;
+    options_.batch = 64;
+    options_.sequence = 1024;
+    options_.start = "dp=8,microbatches=8";
+  }
+  Profile Of(const std::string& trace) {
+    Write("trace.json", trace);
+    return {Path("trace.json"), Job()};
+  }
+};
+
+TEST_F(PartsTest, TheFastestConfigurationShortensTheSlowPart) {
+  const Profile data = Of(Trace("ncclDevKernel_AllReduce_Sum_bf16_RING_LL"));
+  const auto next = data.Fastest();
+  ASSERT_TRUE(next.has_value());
+  EXPECT_NE(*next, *job_->Present());
+  EXPECT_TRUE(job_->testbed().space->Find(*next).has_value());
+  EXPECT_THAT(data.Text(), HasSubstr(job_->Text(*next)));
+}
+
+TEST_F(PartsTest, NamesWhatLimitsAConfigurationAndARemedy) {
+  const Profile data = Of(Trace("ncclDevKernel_AllReduce_Sum_bf16_RING_LL"));
+  EXPECT_THAT(data.LimitText(*job_->Present()),
+              AllOf(HasSubstr("What limits you now: exposed data-parallel "
+                              "communication (exposed data-parallel "
+                              "communication 80%, computation 20%)"),
+                    HasSubstr("It gets shorter by: larger microbatches or more "
+                              "accumulation")));
+  EXPECT_THAT(Of(Trace("gemm")).LimitText(*job_->Present()),
+              AllOf(HasSubstr("What limits you now: computation (computation "
+                              "100%)"),
+                    HasSubstr("fused or compiled kernels\n")));
+}
+
+TEST_F(PartsTest, NeedsThePresentConfigurationAndTheMachine) {
+  options_.start = "";
+  EXPECT_THAT(fakes::ErrorOf([this] { return Of("{}"); }),
+              HasSubstr("--profile: the present configuration is not known"));
+  options_.start = "dp=8,microbatches=8";
+  options_.gpu = "";
+  options_.memory_gib = 8.0;
+  if (DetectMachine({}).product.empty()) {
+    EXPECT_THAT(fakes::ErrorOf([this] { return Of("{}"); }),
+                HasSubstr("--profile: nothing is predicted without a machine"));
+  }
 }
 
 }  // namespace jobs::profile_test

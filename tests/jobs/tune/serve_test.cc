@@ -2,6 +2,7 @@
 
 #include "jobs/tune/serve.h"
 
+#include <algorithm>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -121,6 +122,130 @@ TEST_F(ServeTest, ALongMessageIsCut) {
       R"({"op": "tell", "trial": 1, "outcome": "failed", "message": ")" +
       std::string(100000, 'x') + "\"}\n{\"op\": \"trials\"}\n");
   EXPECT_LT(answers.back().dump().size(), 5000U);
+}
+
+std::string Completed(int trial, double step_s) {
+  return fmt::format(R"({{"op": "tell", "trial": {}, "outcome": "completed", )"
+                     R"("step_times_s": [9, {}]}})"
+                     "\n",
+                     trial, step_s);
+}
+
+TEST_F(ServeTest, GreetsOnceAndAnswersEachAskAndTellOnce) {
+  const std::vector<Json> answers =
+      Answers(kAsk + Completed(1, 1) + kAsk + Completed(2, 2) + kAsk +
+              Completed(3, 3) + kAsk + kAsk + R"({"op": "best"})" + "\n");
+  std::string ops;
+  for (const Json& answer : answers) {
+    ops += answer["op"].get<std::string>() + " ";
+  }
+  EXPECT_EQ(ops, "hello ask tell ask tell ask tell ask ask best ");
+  EXPECT_EQ(answers[0]["candidates"].get<int>() > 3, true);
+  EXPECT_EQ(answers[0]["max_steps"], 2);
+  EXPECT_EQ(answers[0]["ended"], nullptr);
+  for (const int ended : {7, 8}) {
+    EXPECT_EQ(answers[ended]["trial"], nullptr);
+    EXPECT_EQ(answers[ended]["ended"], "trial budget");
+  }
+  EXPECT_EQ(answers[9]["trial"]["number"], 1);
+  // A finished search greets and answers alike.
+  const std::vector<Json> after = Answers(kAsk);
+  ASSERT_EQ(after.size(), 2U);
+  EXPECT_EQ(after[0]["trials"], 3);
+  EXPECT_EQ(after[0]["ended"], "trial budget");
+  EXPECT_EQ(after[1], answers[7]);
+}
+
+TEST_F(ServeTest, NothingIsBestBeforeATrialCompletes) {
+  const std::string best = R"({"op": "best"})"
+                           "\n";
+  const std::vector<Json> answers =
+      Answers(best + kAsk +
+              R"({"op": "tell", "trial": 1, "outcome": "out_of_memory"})"
+              "\n" +
+              best + kAsk + Completed(2, 2) + best);
+  EXPECT_EQ(answers[1]["trial"], nullptr);
+  EXPECT_EQ(answers[4]["trial"], nullptr);
+  EXPECT_EQ(answers[7]["trial"]["number"], 2);
+  EXPECT_EQ(answers[7]["trial"]["step_times_s"], Json({9.0, 2.0}));
+}
+
+TEST_F(ServeTest, WhatIsEnqueuedIsTriedNextAndOnce) {
+  const Json layout = Answers("{\"op\": \"plan\", \"count\": 1}\n")[1];
+  const std::string label = layout["layouts"][0]["label"];
+  const std::string enqueue =
+      fmt::format(R"({{"op": "enqueue", "config": "{}"}})"
+                  "\n",
+                  label);
+  const std::vector<Json> answers =
+      Answers(enqueue + enqueue + kAsk + Completed(1, 1) + enqueue + kAsk +
+              Completed(2, 1) + R"({"op": "trials"})" + "\n");
+  EXPECT_EQ(answers[1]["config"], layout["layouts"][0]["config"]);
+  EXPECT_EQ(answers[3]["trial"]["label"], label);
+  EXPECT_THAT(answers[5].value("error", ""), HasSubstr("was tried as trial 1"));
+  EXPECT_NE(answers[6]["trial"]["label"], label);
+  EXPECT_EQ(answers[8]["trials"][0]["chosen_by"], "given");
+  EXPECT_EQ(answers[8]["trials"][1]["chosen_by"], "random");
+}
+
+TEST_F(ServeTest, EnqueuesOnlyWhatCanBeTried) {
+  const auto error = [this](const std::string& config,
+                            const std::string& budget) {
+    return Answers(fmt::format(R"({{"op": "enqueue", "config": "{}"}})"
+                               "\n",
+                               config),
+                   budget)[1]
+        .value("error", "");
+  };
+  EXPECT_THAT(error("dp=3", ""), HasSubstr("is not in the search space"));
+  EXPECT_THAT(error("dp=8", "in_flight = 2\n"),
+              HasSubstr("enqueue: with in_flight in [budget]"));
+}
+
+TEST_F(ServeTest, SaysWhatIsPossibleNow) {
+  const std::string report = R"({"op": "report", "trial": 1, "step_time_s": 1})"
+                             "\n";
+  std::string asks;
+  for (int trial = 1; trial <= 3; ++trial) {
+    asks += kAsk + Completed(trial, 1);
+  }
+  const std::vector<Json> answers = Answers(report + asks + report);
+  EXPECT_EQ(answers[1]["error"],
+            "report: no trial is running; `ask` for one first");
+  EXPECT_EQ(answers.back()["error"], "report: the search has ended");
+}
+
+TEST_F(ServeTest, StepsThatAreReportedNeedNotBeTold) {
+  const std::string report =
+      R"({"op": "report", "trial": 1, "step_time_s": 0.5})"
+      "\n";
+  const std::vector<Json> answers =
+      Answers(kAsk + report + report + report +
+              R"({"op": "tell", "trial": 1, "outcome": "completed"})"
+              "\n");
+  EXPECT_EQ(answers[2]["steps"], 1);
+  EXPECT_EQ(answers[3]["steps"], 2);
+  EXPECT_EQ(answers[4]["steps"], 2) << "a trial has two steps";
+  EXPECT_EQ(answers[4]["should_prune"], false);
+  EXPECT_EQ(answers[5]["trial"]["step_time_s"], 0.5);
+}
+
+TEST_F(ServeTest, DescribesTheSpaceAndThePlan) {
+  const std::vector<Json> answers = Answers(R"({"op": "space"})"
+                                            "\n"
+                                            R"({"op": "plan", "count": 3})"
+                                            "\n");
+  const Json& values = answers[1]["parameters"]["dp"];
+  EXPECT_TRUE(std::ranges::is_sorted(values));
+  EXPECT_EQ(values.front(), 1);
+  const Json& layouts = answers[2]["layouts"];
+  ASSERT_EQ(layouts.size(), 3U);
+  double last_s = 0.0;
+  for (const Json& layout : layouts) {
+    const double step_s = layout["predicted"]["step_time_s"];
+    EXPECT_GE(step_s, last_s) << "the fastest come first";
+    last_s = step_s;
+  }
 }
 
 }  // namespace jobs::serve_test

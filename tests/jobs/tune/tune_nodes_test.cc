@@ -45,18 +45,22 @@ TEST(OnNodes, AddsARendezvousToTorchrunForOneNode) {
   }
 }
 
-TEST(RanksText, StartsACommandOnEachOfSeveralNodes) {
-  EXPECT_THAT(RanksText({"torchrun"}, 2), HasSubstr("ranks = \"per-node\""));
-  EXPECT_EQ(RanksText({"torchrun"}, 1), "");
-  EXPECT_EQ(RanksText({"/usr/bin/srun", "python"}, 2), "");
+TEST(RanksLine, StartsACommandOnEachOfSeveralNodes) {
+  const ManifestLine line = RanksLine({"torchrun"}, 2);
+  EXPECT_EQ(line.key + " = " + line.value, "ranks = \"per-node\"");
+  EXPECT_EQ(RanksLine({"torchrun"}, 1).key, "");
+  EXPECT_EQ(RanksLine({"/usr/bin/srun", "python"}, 2).key, "");
 }
 
-TEST(SlurmText, IsATableForTheOptionsOfSbatch) {
+std::string SlurmText(const NodeOptions& options, int cpus = 0) {
+  return ToText({"", {SlurmSection(options, cpus)}});
+}
+
+TEST(SlurmSection, IsATableForTheOptionsOfSbatch) {
   const std::string text =
       SlurmText({.slurm = "trial",
                  .sbatch = "--partition=a100 --time=1-2:30:00  --account=me "
-                           "--constraint=nvlink --mem=0 --exclusive"},
-                0);
+                           "--constraint=nvlink --mem=0 --exclusive"});
   const auto table = common::TomlTable::ParseString(text, "m.toml");
   const auto options = harness::ReadSlurmOptions(table.GetTable("slurm"), {});
   EXPECT_EQ(options.partition, "a100");
@@ -67,7 +71,7 @@ TEST(SlurmText, IsATableForTheOptionsOfSbatch) {
   EXPECT_THAT(options.options, ElementsAre("--mem=0", "--exclusive"));
 }
 
-TEST(SlurmText, ReadsTimesAsSbatchDoes) {
+TEST(SlurmSection, ReadsTimesAsSbatchDoes) {
   for (const auto& [time, minutes] :
        std::vector<std::pair<std::string, int>>{{"90", 90},
                                                 {"90:30", 90},
@@ -75,12 +79,12 @@ TEST(SlurmText, ReadsTimesAsSbatchDoes) {
                                                 {"2-0", 2880},
                                                 {"1-1:05", 1505},
                                                 {"0:0:10", 1}}) {
-    EXPECT_THAT(SlurmText({.slurm = "trial", .sbatch = "--time=" + time}, 0),
+    EXPECT_THAT(SlurmText({.slurm = "trial", .sbatch = "--time=" + time}),
                 HasSubstr("time_minutes = " + std::to_string(minutes) + "\n"))
         << time;
   }
   for (const char* bad : {"--time=soon", "a100", "--time=1-1:1:1:1", "-p x"}) {
-    EXPECT_THROW((void)SlurmText({.slurm = "trial", .sbatch = bad}, 0),
+    EXPECT_THROW((void)SlurmText({.slurm = "trial", .sbatch = bad}),
                  common::InputError)
         << bad;
   }

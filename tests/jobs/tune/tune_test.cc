@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <stdexcept>
 #include <string>
 
 #include <fmt/format.h>
@@ -13,7 +14,9 @@
 #include <nlohmann/json.hpp>
 
 #include "jobs/tune/tune_job.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/program_test.h"
+#include "tests/jobs/tune/tune_job_fixture.h"
 
 namespace jobs::tune_test {
 
@@ -404,6 +407,80 @@ TEST_F(TuneTest, RunsTheManifestThatInitWrote) {
   EXPECT_TRUE(fs::exists(Path("oppa-results/tune/best.sh")));
   EXPECT_EQ(Oppa("init -- ./train.sh"), 2);
   EXPECT_THAT(errors_, HasSubstr("tune.toml exists"));
+}
+
+// The same search in this process.
+class ReportedTest : public TuneJobTest {
+ protected:
+  int Run() {
+    return Tune({.manifest = WriteManifest(),
+                 .command = "test",
+                 .finalists = 1,
+                 .write_page = [this](const fs::path& folder) -> fs::path {
+                   ++pages_;
+                   if (pages_fail_) {
+                     throw std::runtime_error("no gnuplot");
+                   }
+                   return folder / "page.html";
+                 },
+                 .reporter = shown_});
+  }
+
+  int pages_ = 0;
+  bool pages_fail_ = false;
+};
+
+TEST_F(ReportedTest, ShowsEverythingThroughTheReporter) {
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(Run(), 0);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+  std::size_t at = 0;
+  for (const char* part :
+       {"4 configurations; results: ", "preflight: your configuration for 2 ",
+        "next: at most 3 trials of 6 steps in 20 minutes", "trial 1 of 3 (0.0",
+        "  <- best so far\n", "trial 3 of 3", "3 trials; the search ended: ",
+        "measuring the best again, round 1 of 3, 2 runs\n", "  yours: ",
+        "\nUse this command line:\n\n  ", "\nAlso in ", "Result page: "}) {
+    const std::size_t found = printed_.find(part, at);
+    ASSERT_NE(found, std::string::npos) << part << "\n" << printed_;
+    at = found;
+  }
+  EXPECT_THAT(statuses_, testing::Contains("preflight: your configuration for "
+                                           "2 steps: step 2 of 2"));
+  EXPECT_EQ(statuses_.back(), "") << "the last status has ended";
+  // The same command resumes, and recommends alike.
+  const std::string result = printed_.substr(printed_.find("\nUse this"));
+  printed_.clear();
+  EXPECT_EQ(Run(), 0);
+  EXPECT_THAT(printed_,
+              AllOf(testing::EndsWith(result), Not(HasSubstr("trial 1")),
+                    Not(HasSubstr("measuring"))));
+}
+
+TEST_F(ReportedTest, APageThatFailsDoesNotEndTheSearch) {
+  pages_fail_ = true;
+  EXPECT_EQ(Run(), 0);
+  EXPECT_GE(pages_, 3) << "one for each trial";
+  EXPECT_THAT(printed_, testing::EndsWith("The result page could not be "
+                                          "written: no gnuplot\n"));
+}
+
+TEST_F(ReportedTest, SaysThatNoneOfTheBestRanAgain) {
+  // The preflight and three trials run, and nothing after them.
+  WriteProgram("echo \"took 0.0$1$((i % 3 + 1))\"",
+               "n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n\n"
+               "[ $n -lt 4 ] || exit 3");
+  EXPECT_EQ(Run(), 1);
+  EXPECT_THAT(printed_, HasSubstr("\nNone of the best configurations ran "
+                                  "again.\nResult page: "));
+  EXPECT_FALSE(fs::exists(Path("oppa-results/tune/best.json")));
+}
+
+TEST_F(ReportedTest, NeedsASpaceOfTwoConfigurations) {
+  options_.fix = {"microbatches=8"};
+  EXPECT_THAT(fakes::ErrorOf([this] { return Run(); }),
+              HasSubstr("nothing can vary: the space has one configuration, "
+                        "dp=2,tp=1,pp=1,microbatches=8;"));
 }
 
 TEST(TuneFolder, DoesNotDependOnTheWorkingDirectory) {
