@@ -222,9 +222,11 @@ std::vector<Finalist> MeasureFinalists(TuneJob& job, int count) {
                          (trials.empty() ? 0.0 : trials.back().elapsed_s);
   for (std::size_t round = 0; round < kRounds; ++round) {
     const auto [next, needed_s] = NextRound(finalists, round);
-    if (next.empty() || (round > 1 && needed_s > limit_s)) {
-      job.Print("{}",
-                next.empty() ? "" : "no time is left for a third round\n");
+    if (next.empty()) {
+      continue;  // the file has this round
+    }
+    if (round > 1 && needed_s > limit_s) {
+      job.Print("no time is left for a third round\n");
       break;
     }
     const std::string what = fmt::format("round {} of {}", round + 1, kRounds);
