@@ -33,7 +33,7 @@ TEST_F(JobTest, TakesOneSearchWithAProgram) {
     return fakes::ErrorOf([&] { return ReadSearch(Path("other.toml")); });
   };
   EXPECT_EQ(with("[budget]", "[budget]"), "no error");
-  EXPECT_THAT(with("methods = [\"oppa\"]", "methods = [\"oppa\", \"random\"]"),
+  EXPECT_THAT(with("[\"oppa-sim\"]", "[\"oppa-sim\", \"random\"]"),
               HasSubstr("`oppa tune` takes one search"));
   EXPECT_THAT(with("[backend]", "repeats = 2\n[backend]"),
               HasSubstr("one problem, one method, repeats = 1"));
