@@ -56,10 +56,9 @@ struct PageRun {
 [[nodiscard]] common::Estimate SpeedUpOf(const trials::Trial& trial,
                                          const trials::Trial& reference);
 
-// Reads a run. The reference of speed-ups is the present configuration, the
-// first that was given, else the first trial that completed. Errors: throws
-// InputError for a folder that has no records, and for an unknown problem,
-// method or repeat.
+// Reads a run. The reference of speed-ups is the present configuration, else
+// the first trial that completed. Errors: throws InputError for a folder that
+// has no records, and for an unknown problem, method or repeat.
 [[nodiscard]] PageRun LoadPageRun(
     const std::filesystem::path& experiment_folder, const PageOptions& options);
 
