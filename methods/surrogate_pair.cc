@@ -17,6 +17,17 @@
 namespace methods {
 namespace {
 
+// In units of the capacity: the observation of an out-of-memory trial, to which
+// the sigmoid of cUCB would give a feasibility of one half at exactly 1; the
+// standard deviation of a memory observation, the lambda of Eq. 26; and the
+// scale of the sigmoid of Eq. 4, which the paper does not give.
+constexpr double kOutOfMemoryValue = 1.1;
+constexpr double kMemoryNoise = 0.002;
+constexpr double kMemoryScale = 0.025;
+
+// Replaces family_error for a predicted prior.
+constexpr double kPredictedFamilyError = 0.1;
+
 using surrogates::CostModelForm;
 
 // The two fits draw different starting points.
@@ -40,7 +51,7 @@ class ProcessMaker {
     FittedProcess::Options process = Common();
     process.fit.nugget = options_.throughput_nugget;
     process.fit.family.scale =
-        predicted ? options_.predicted_family_error : options_.family_error;
+        predicted ? kPredictedFamilyError : options_.family_error;
     process.centers_follow_median = true;
     process.relative_error =
         predicted ? options_.predicted_throughput_error : 0.0;
@@ -63,15 +74,14 @@ class ProcessMaker {
     const bool predicted = form == CostModelForm::kPredicted;
     FittedProcess::Options process = Common();
     process.fit.seed += kMemorySeedOffset;
-    process.fit.family.scale = options_.memory_family_error;
+    process.fit.family.scale = 0.0;
     if (predicted) {
       process.fit.target_scale = options_.predicted_memory_error;
     } else if (form == CostModelForm::kPhysical &&
                options_.choices.typical_values) {
       process.fit.target_scale = options_.memory_error;
     }
-    const double clip =
-        options_.clip_at_capacity ? 1.0 : options_.out_of_memory_value;
+    const double clip = options_.clip_at_capacity ? 1.0 : kOutOfMemoryValue;
     surrogates::ParametricMean prior =
         predicted ? surrogates::PredictedMemoryPrior(
                         predictions, problem_.machine.memory_bytes(), clip)
@@ -224,10 +234,10 @@ std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
     throughput.offset = perturbation_amplitude_ *
                         prior_perturbation_(throughput.observations.candidate);
   }
-  const FitInput memory{.observations = history.MemoryObservations(
-                            capacity_bytes_, options_.out_of_memory_value,
-                            options_.memory_noise * options_.memory_noise),
-                        .at_most_one = history.RanWithUnknownMemory()};
+  const FitInput memory{
+      .observations = history.MemoryObservations(
+          capacity_bytes_, kOutOfMemoryValue, kMemoryNoise * kMemoryNoise),
+      .at_most_one = history.RanWithUnknownMemory()};
   std::vector<Suggestion::Fit> fits = {
       {"throughput",
        throughput_.Fit(throughput, TrustThreshold(history.turn()))},
@@ -247,8 +257,7 @@ void SurrogatePair::Believe(const std::vector<int>& running) {
     double value = At(believers_->throughput, candidate).mean;
     const double used = At(believers_->memory, candidate).mean;
     believers_->throughput.Append(candidate, value, 0.0);
-    believers_->memory.Append(candidate, used,
-                              options_.memory_noise * options_.memory_noise);
+    believers_->memory.Append(candidate, used, kMemoryNoise * kMemoryNoise);
     if (prior_perturbation_.size() > 0) {
       value += perturbation_amplitude_ * prior_perturbation_[candidate];
     }
@@ -359,7 +368,7 @@ SurrogatePair::Choice SurrogatePair::ArgMax(ArgMaxOptions options,
           Eigen::Ref<Eigen::VectorXd> mean = excess.mean;
           mean += beyond_clip_(candidates);
         }
-        ToMemoryExcess(1.0, options_.memory_scale, excess);
+        ToMemoryExcess(1.0, kMemoryScale, excess);
       },
       excluded, options);
   if (choice.candidate >= 0) {
@@ -509,29 +518,16 @@ std::vector<Option> OptionsOf(SurrogatePair::Options& o) {
        "configurations of a family share, in units of the best throughput; 0: "
        "none.",
        ""},
-      {"predicted_family_error", Number{&o.predicted_family_error, 0.0},
-       "The same with a predicted throughput prior.", ""},
-      {"memory_family_error", Number{&o.memory_family_error, 0.0},
-       "The same for memory, in units of the highest memory.", ""},
-      {"memory_scale", Number{&o.memory_scale, 1e-6},
-       "Scale of the sigmoid of feasibility, in units of the capacity.",
-       "Eq. 4"},
-      {"out_of_memory_value", Number{&o.out_of_memory_value, 1.0},
-       "Memory that an out-of-memory trial observes, in units of the capacity.",
-       "Eq. 21"},
       {"memory_clip",
        ChoiceOf(o.clip_at_capacity,
                 {{"observation", false}, {"capacity", true}}),
-       "Where the prior of memory is clipped: at out_of_memory_value, or at "
-       "the capacity.",
+       "Where the prior of memory is clipped: at the memory that an "
+       "out-of-memory trial observes, or at the capacity.",
        "Eq. 21"},
       {"clip_gradient", Number{&o.clip_gradient, 0.0, 1.0},
        "Gradient of the clipped prior of memory in the fit, as a share of the "
        "unclipped one.",
        "Eq. 21"},
-      {"memory_noise", Number{&o.memory_noise, 1e-9},
-       "Standard deviation of a memory observation, in units of the capacity.",
-       "Eq. 26"},
       {"prior_error", Number{&o.prior_error, 0.0},
        "Amplitude of a perturbation of the throughput's prior, in units of the "
        "best throughput.",

@@ -41,28 +41,18 @@ class SurrogatePair {
     surrogates::GaussianProcess::Options fit;
     // Replaces fit.nugget for throughput, which scatters more than memory.
     surrogates::NuggetPrior throughput_nugget{.scale = 0.5, .log_stddev = 0.7};
-    // Replace fit.family.scale: the error of the prior of a whole family, in
-    // units of the highest throughput and of memory. >= 0
+    // Replaces fit.family.scale for throughput: the error of the prior of a
+    // whole family, in units of the highest throughput. >= 0
     double family_error = 0.3;
-    double memory_family_error = 0.0;
     int refit_every_trial_until = 100;  // observations, >= 0
     double refit_growth = 0.1;          // >= 0; 0: refit at every trial
-    // The observation of an out-of-memory trial in units of the capacity, >= 1.
-    // At exactly 1 the sigmoid of cUCB would give it a feasibility of one half.
-    double out_of_memory_value = 1.1;
-    // Clip a memory prior at the capacity, as printed, instead of at
-    // out_of_memory_value.
+    // Clip a memory prior at the capacity, as printed, instead of at the
+    // observation of an out-of-memory trial.
     bool clip_at_capacity = false;
     // Gradient of a clipped memory prior, as a share of the unclipped one. With
     // 0, as printed, trials that ran out of memory do not move its coefficients
     // once it is clipped at them. In [0, 1].
     double clip_gradient = 0.1;
-    // Standard deviation of a memory observation in units of the capacity: the
-    // lambda of Eq. 26. > 0
-    double memory_noise = 0.002;
-    // The sigmoid of Eq. 4 acts on (memory - capacity) / (memory_scale *
-    // capacity); the paper gives no scale. > 0
-    double memory_scale = 0.025;
     // Error of a memory prior with a known job size, in units of the capacity.
     // > 0
     double memory_error = 0.2;
@@ -70,8 +60,6 @@ class SurrogatePair {
     // relative to the best throughput. > 0
     double predicted_memory_error = 0.05;
     double predicted_throughput_error = 0.2;
-    // Replaces family_error with predictions. >= 0
-    double predicted_family_error = 0.1;
     // False: inactive parameters at their defaults, the paper's embedding.
     bool neutral_inactive_parameters = true;
     surrogates::SizeScale encoding = surrogates::SizeScale::kLog2;

@@ -1,7 +1,6 @@
 #include "planners/operator_job.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
 
@@ -25,72 +24,39 @@ std::vector<int> MicroBatchesOf(const trials::SearchSpace& space, int batch,
   return {sizes.begin(), sizes.end()};
 }
 
-// A size of the model as an option; 0: that of the workload.
-struct SizeOption {
-  const char* key;
-  int OperatorJobOptions::*given;
-  int AnalyticJob::*size;  // null: of OperatorJobSizes
-  int (*of)(const trials::Workload&);
-  const char* meaning;
-};
-using trials::Workload;
-constexpr std::array kSizeOptions = {
-    SizeOption{"layers", &OperatorJobOptions::layers, nullptr,
-               [](const Workload& w) { return w.model.layers; },
-               "Layers of the model; 0, also below: that of [workload]."},
-    SizeOption{"batch", &OperatorJobOptions::batch, nullptr,
-               [](const Workload& w) { return w.batch_size; },
-               "Sequences per step."},
-    SizeOption{"hidden", &OperatorJobOptions::hidden, &AnalyticJob::hidden,
-               [](const Workload& w) { return w.model.hidden_size; },
-               "Width of the model."},
-    SizeOption{"heads", &OperatorJobOptions::heads, &AnalyticJob::heads,
-               [](const Workload& w) { return w.model.attention_heads; },
-               "Attention heads."},
-    SizeOption{
-        "feed_forward", &OperatorJobOptions::feed_forward,
-        &AnalyticJob::feed_forward,
-        [](const Workload& w) {
-          return w.model.ffn_size * std::max(1, w.model.experts_per_token);
-        },
-        "Width of the feed-forward layer; a given one has two matrices."},
-    SizeOption{"sequence_length", &OperatorJobOptions::sequence_length,
-               &AnalyticJob::sequence_length,
-               [](const Workload& w) { return w.sequence_length; },
-               "Tokens of a sequence."},
-    SizeOption{
-        "vocabulary", &OperatorJobOptions::vocabulary, &AnalyticJob::vocabulary,
-        [](const Workload& w) { return std::max(w.model.vocab_size, 1); },
-        "Tokens of the vocabulary."}};
-
 }  // namespace
 
 OperatorJobSizes JobOf(const OperatorJobOptions& options,
                        const trials::Workload* workload) {
-  const auto pick = [&](const SizeOption& option) {
-    if (options.*option.given == 0 && workload == nullptr) {
+  const auto pick = [&](const char* key, int given, auto of) {
+    if (given == 0 && workload == nullptr) {
       throw common::InputError(fmt::format(
-          "{}: give a value, or [workload] from which it is read", option.key));
+          "{}: give a value, or [workload] from which it is read", key));
     }
-    return options.*option.given > 0 ? options.*option.given
-                                     : option.of(*workload);
+    return given > 0 ? given : of(*workload);
   };
-  OperatorJobSizes job{.layers = pick(kSizeOptions[0]),
-                       .batch = pick(kSizeOptions[1])};
+  using trials::Workload;
+  OperatorJobSizes job{
+      .layers = pick("layers", options.layers,
+                     [](const Workload& w) { return w.model.layers; }),
+      .batch = pick("batch", options.batch,
+                    [](const Workload& w) { return w.batch_size; })};
   if (!options.profiles.empty()) {
     return job;
   }
-  AnalyticJob& gpt = job.analytic;
-  for (const SizeOption& option : kSizeOptions) {
-    if (option.size != nullptr) {
-      gpt.*option.size = pick(option);
-    }
+  if (workload == nullptr) {
+    throw common::InputError(
+        "without profiles, the sizes of operators are read from [workload]");
   }
-  gpt.kv_heads = workload == nullptr || options.heads > 0
-                     ? gpt.heads
-                     : workload->model.kv_heads;
-  gpt.gated = workload != nullptr && options.feed_forward == 0 &&
-              workload->model.gated_ffn;
+  const trials::Model& model = workload->model;
+  AnalyticJob& gpt = job.analytic;
+  gpt.hidden = model.hidden_size;
+  gpt.heads = model.attention_heads;
+  gpt.feed_forward = model.ffn_size * std::max(1, model.experts_per_token);
+  gpt.sequence_length = workload->sequence_length;
+  gpt.vocabulary = std::max(model.vocab_size, 1);
+  gpt.kv_heads = model.kv_heads;
+  gpt.gated = model.gated_ffn;
   gpt.tflops = options.tflops;
   gpt.memory_gb_per_s = options.memory_gb_per_s;
   gpt.link_gb_per_s = options.link_gb_per_s;
@@ -106,8 +72,7 @@ OperatorModel ModelOf(const methods::Problem& problem,
       .batch = sizes.batch,
       .gpus = problem.machine.gpus(),
       .gpus_per_node = problem.machine.gpus_per_node(),
-      .memory_limit_mb =
-          options.memory_share * problem.machine.memory_bytes() / kMebi};
+      .memory_limit_mb = kMemoryShare * problem.machine.memory_bytes() / kMebi};
   if (options.profiles.empty() != options.links.empty()) {
     throw common::InputError(
         "profiles and links: give both files or neither of them");
@@ -140,18 +105,15 @@ std::vector<methods::Option> OperatorJobRows(
     OperatorJobOptions& o, const std::vector<methods::Option>& own) {
   std::vector<methods::Option> rows = {
       {"profiles", methods::CsvFile{&o.profiles},
-       "Profiled operators; without them, those of the sizes below."},
+       "Profiled operators; without them, those of the sizes of [workload]."},
       {"links", methods::CsvFile{&o.links},
        "Profiled links of the same machine."},
       {"profiled_model",
        methods::Text{&o.profiled_model, "a name in the profiles"},
        "The model of the profiles."},
-  };
-  for (const SizeOption& option : kSizeOptions) {
-    rows.push_back(
-        {option.key, methods::Integer{&(o.*option.given), 0}, option.meaning});
-  }
-  const std::vector<methods::Option> speeds = {
+      {"layers", methods::Integer{&o.layers, 0},
+       "Layers of the model; 0, also below: that of [workload]."},
+      {"batch", methods::Integer{&o.batch, 0}, "Sequences per step."},
       {"tflops", methods::Number{&o.tflops, 1e-3},
        "That matrix products reach."},
       {"memory_gb_per_s", methods::Number{&o.memory_gb_per_s, 1e-3},
@@ -161,10 +123,7 @@ std::vector<methods::Option> OperatorJobRows(
       {"between_hosts_gb_per_s",
        methods::Number{&o.between_hosts_gb_per_s, 1e-3},
        "Bandwidth between hosts."},
-      {"memory_share", methods::Number{&o.memory_share, 1e-3, 1.0},
-       "The share of the GPU's memory that a plan may use."},
   };
-  rows.insert(rows.end(), speeds.begin(), speeds.end());
   rows.insert(rows.end(), own.begin(), own.end());
   return rows;
 }

@@ -15,32 +15,27 @@
 
 namespace planners {
 
-// Profiled operators or, if no profiles are named, those of the sizes of the
-// model. Sizes that are 0 are those of Problem::workload.
+// Profiled operators or, if no profiles are named, those of the sizes of
+// Problem::workload. Layers and batch that are 0 are those of the workload.
 struct OperatorJobOptions {
   std::string profiles;  // CSV files, see OperatorTable and LinkTable
   std::string links;
   std::string profiled_model;  // its name in them
   int layers = 0;
   int batch = 0;
-  int hidden = 0;  // this and the following: without profiles
-  int heads = 0;
-  int feed_forward = 0;
-  int sequence_length = 0;
-  int vocabulary = 0;
   double tflops = AnalyticJob().tflops;
   double memory_gb_per_s = AnalyticJob().memory_gb_per_s;
   double link_gb_per_s = AnalyticJob().link_gb_per_s;
   double between_hosts_gb_per_s = AnalyticJob().between_hosts_gb_per_s;
-  double memory_share = 0.9;  // of the capacity that a plan may use
 };
 
 // The rows of these options, followed by the planner's own.
 [[nodiscard]] std::vector<methods::Option> OperatorJobRows(
     OperatorJobOptions& options, const std::vector<methods::Option>& own);
 
-// The job of the options, with the sizes of the workload where they are 0.
-// Errors: throws InputError naming the option where there is no workload.
+// The job of the options.
+// Errors: throws InputError where there is no workload from which a size could
+// be read.
 struct OperatorJobSizes {
   int layers = 0;
   int batch = 0;

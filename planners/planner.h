@@ -20,6 +20,9 @@
 
 namespace planners {
 
+// The share of a GPU's memory that a plan or configuration may need.
+inline constexpr double kMemoryShare = 0.9;
+
 // The configuration of a plan with unequal stages: pp is the number of stages;
 // dp and tp are means over operators of their logarithms, and recomputation is
 // full if at least half of the operators recompute. Its values need not be

@@ -207,8 +207,6 @@ std::vector<Option> OptionsOf(OppaOptions& o) {
       {"theory_beta", Boolean{&o.theory_beta},
        "Use the exploration weight beta_i of the theory instead of beta.",
        "Eq. 32"},
-      {"theory_delta", Number{&o.theory.delta, 1e-12, 0.999999},
-       "Probability with which the bounds of the theory may fail.", "Thm. F.8"},
       {"beta", Number{&o.beta, 0.0}, "Exploration weight of cUCB.", "Eq. 4"},
       {"acquisition",
        ChoiceOf(o.acquisition,

@@ -8,6 +8,7 @@
 #include "common/hash.h"
 #include "methods/sampling/nearest.h"
 #include "methods/sampling/random.h"
+#include "trials/knobs.h"
 
 namespace methods {
 namespace {
@@ -93,10 +94,6 @@ std::vector<Option> OptionsOf(EvolutionaryOptions& o) {
   return {
       {"population", Integer{&o.population, 2},
        "Random trials at the start, and trials that may be parents."},
-      {"tournament", Integer{&o.tournament, 1},
-       "Members of the population of which the fastest becomes a parent."},
-      {"mutation", Number{&o.mutation, 0.0, 1.0},
-       "The probability that a knob takes the value of a random candidate."},
   };
 }
 

@@ -165,7 +165,7 @@ struct AmpStrategy {
 // it is judged without the strategy's layers and placement. Strategies do not
 // recompute.
 struct AmpOptions : OperatorJobOptions {
-  // Strategies that need more than memory_share of the GPU come last.
+  // Strategies that need more than kMemoryShare of the GPU come last.
   bool memory_filter = false;
 };
 

@@ -16,6 +16,9 @@
 namespace planners {
 namespace {
 
+// The share of the peak that large matrix products reach (Eq. 25).
+constexpr double kMatmulEfficiency = 0.77;
+
 // Its rule 1 (Eqs. 13-14): flash attention has no scores to recompute.
 constexpr const char* kFlashAttentionRule = "$grad_checkpoint == 2";
 
@@ -69,8 +72,7 @@ class AstraPlanner final : public Planner {
     std::vector<int> rank(bytes.size(), 2);
     const int gpus = part.machine.gpus();
     const auto is_left_out = AstraRules(part, options_, gpus);
-    const double most_bytes =
-        options_.memory_share * part.machine.memory_bytes();
+    const double most_bytes = kMemoryShare * part.machine.memory_bytes();
     for (const int candidate : order) {
       if (!is_left_out((*part.space)[candidate]) &&
           IsWithinMoney(gpus, estimates.step_time_s[candidate])) {
@@ -155,18 +157,12 @@ std::vector<methods::Option> OptionsOf(AstraMethodOptions& o) {
        "GB/s of a GPU within a host.", "Eq. 26"},
       {"inter_node_gb_per_s", methods::Number{&o.inter_node_gb_per_s, 0.001},
        "GB/s of a GPU between hosts.", "Eq. 26"},
-      {"matmul_efficiency", methods::Number{&o.matmul_efficiency, 0.001, 1.0},
-       "The share of the peak that large matrix products reach.", "Eq. 25"},
       {"efficiencies", methods::CsvFile{&o.efficiencies},
        "Measured matrix products, from which boosted trees learn the "
        "efficiency instead.",
        "Sec. 3.5"},
       {"efficiency_gpu", methods::Text{&o.efficiency_gpu, "a name in the file"},
        "The GPU of that file."},
-      {"link_efficiency", methods::Number{&o.link_efficiency, 0.001, 1.0},
-       "The share of the bandwidth that large messages reach.", "Eq. 26"},
-      {"memory_share", methods::Number{&o.memory_share, 0.0, 1.0},
-       "The share of the memory that a strategy may need.", "Eq. 20"},
       {"flash_attention", methods::Boolean{&o.flash_attention},
        "Attention keeps no scores, and strategies that recompute them are "
        "left out.",
@@ -213,10 +209,9 @@ AstraModel AstraModelOf(const trials::Workload& workload, int gpus_per_node,
            .flops_per_s = kTera * options.tflops,
            .intra_node_bytes_per_s = kGiga * options.intra_node_gb_per_s,
            .inter_node_bytes_per_s = kGiga * options.inter_node_gb_per_s,
-           .link_efficiency = options.link_efficiency,
            .flash_attention = options.flash_attention},
           options.efficiencies.empty()
-              ? AnalyticEfficiency(options.matmul_efficiency)
+              ? AnalyticEfficiency(kMatmulEfficiency)
               : LearnEfficiency(options.efficiencies, options.efficiency_gpu)};
 }
 

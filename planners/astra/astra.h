@@ -46,12 +46,9 @@ struct AstraMethodOptions {
   double tflops = 312.0;  // of the data sheet
   double intra_node_gb_per_s = 300.0;
   double inter_node_gb_per_s = 25.0;
-  double matmul_efficiency = 0.77;  // see AnalyticEfficiency
   // Learns the efficiency from this table instead (see LearnEfficiency).
   std::string efficiencies;
   std::string efficiency_gpu;
-  double link_efficiency = 0.8;
-  double memory_share = 0.9;  // of the capacity
   bool flash_attention = true;
   std::string rules;
   // Mode 3: a limit on the money of so many steps at a price of a GPU; 0: none.

@@ -13,6 +13,7 @@
 
 #include "common/csv_table.h"
 #include "common/text.h"
+#include "common/toml_table.h"
 #include "surrogates/boosted_trees/boosted_trees.h"
 
 namespace planners {

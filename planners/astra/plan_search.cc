@@ -8,6 +8,7 @@
 
 #include "common/ranges.h"
 #include "trials/constraints.h"
+#include "trials/knobs.h"
 
 namespace planners {
 namespace {
@@ -71,7 +72,6 @@ class Search {
         search_(search),
         gpus_(search.gpus > 0 ? search.gpus : problem.machine.gpus()),
         top_(static_cast<std::size_t>(search.top)),
-        memory_share_(options.memory_share),
         is_left_out_(AstraRules(problem, options, gpus_)) {}
 
   PlanSearchResult Run() {
@@ -202,7 +202,7 @@ class Search {
   void Add(const Plan& plan, const AstraExtras& extras) {
     ++result_.strategies;
     const AstraPlanModel::Cost cost = model_.CostOf(plan, extras);
-    if (cost.memory_share > memory_share_) {
+    if (cost.memory_share > kMemoryShare) {
       return;
     }
     ++result_.fit;
@@ -239,7 +239,6 @@ class Search {
   PlanSearchOptions search_;
   int gpus_;
   std::size_t top_;
-  double memory_share_;
   std::function<bool(const ParallelConfig&)> is_left_out_;
   bool partial_ = false;  // the space has full recomputation
   PlanSearchResult result_;

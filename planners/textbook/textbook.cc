@@ -30,8 +30,7 @@ class Textbook final : public methods::Method {
         space_(*problem.space),
         weight_(problem.weight) {
     const TextbookModel model = ModelOf(problem, options);
-    const double most_bytes =
-        options.memory_share * problem.machine.memory_bytes();
+    const double most_bytes = kMemoryShare * problem.machine.memory_bytes();
     for (const trials::ParallelConfig& config : space_.configs()) {
       steps_.push_back(model.Step(config));
       passes_.push_back(model.Memory(config).Total() <= most_bytes &&
@@ -117,12 +116,6 @@ class Textbook final : public methods::Method {
 
 std::vector<methods::Option> OptionsOf(TextbookOptions& o) {
   return {
-      {"advice", methods::Boolean{&o.advice},
-       "The first trial follows the rules of thumb instead of the model."},
-      {"memory_share", methods::Number{&o.memory_share, 0.0, 1.0},
-       "The share of the memory that a configuration may need."},
-      {"communication_share", methods::Number{&o.communication_share, 0.0, 1.0},
-       "The share of a step that communication may take."},
       {"tflops", methods::Number{&o.tflops, 0.001},
        "Dense TFLOP/s of a GPU in 16 bits, of its data sheet."},
       {"intra_node_gb_per_s", methods::Number{&o.intra_node_gb_per_s, 0.001},

@@ -22,8 +22,7 @@ namespace planners {
 // validation and advisor, joined to a loop of trials.
 struct TextbookOptions {
   bool advice = true;
-  double memory_share = 0.9;         // of the capacity
-  double communication_share = 0.2;  // of a step without its bubble
+  double communication_share = 0.2;  // most of a step without its bubble
   double tflops = 312.0;
   double intra_node_gb_per_s = 300.0;
   double inter_node_gb_per_s = 100.0;

@@ -56,16 +56,19 @@ methods::Problem ProblemOf(const trials::SearchSpace& space,
 TEST(AcesoMethodTest, TheFirstTrialFitsTheModel) {
   const trials::SearchSpace space = Space();
   AcesoMethodOptions options;
-  options.hidden = 512;
-  options.layers = 4;
   options.search.budget = 200;
+  trials::Workload workload = Workload();
+  methods::Problem problem = ProblemOf(space, 80.0);
+  problem.workload = &workload;
+  workload.model.hidden_size = 512;
+  workload.model.layers = 4;
   const ParallelConfig small =
-      space[TryPlans(ProblemOf(space, 80.0), options, 1)->Suggest()->candidate];
+      space[TryPlans(problem, options, 1)->Suggest()->candidate];
   EXPECT_EQ(small.grad_checkpoint, 0);
-  options.hidden = 4096;
-  options.layers = 32;
+  workload.model.hidden_size = 4096;
+  workload.model.layers = 32;
   const ParallelConfig large =
-      space[TryPlans(ProblemOf(space, 80.0), options, 1)->Suggest()->candidate];
+      space[TryPlans(problem, options, 1)->Suggest()->candidate];
   EXPECT_GE(large.tp * large.pp, 2);
 }
 
@@ -105,6 +108,10 @@ TEST(AcesoMethodTest, SizesAreThoseOfTheWorkloadUnlessTheyAreGiven) {
   EXPECT_THAT([&] { (void)JobOf(options, nullptr); },
               testing::ThrowsMessage<common::InputError>(
                   testing::HasSubstr("batch: give a value, or [workload]")));
+  options.batch = 64;
+  EXPECT_THAT([&] { (void)JobOf(options, nullptr); },
+              testing::ThrowsMessage<common::InputError>(
+                  testing::HasSubstr("read from [workload]")));
 }
 
 TEST(AcesoMethodTest, ProfilesWithoutLinksAreAnError) {
@@ -128,8 +135,8 @@ OperatorModel ModelFor(const methods::Problem& problem,
            .batch = job.batch,
            .gpus = problem.machine.gpus(),
            .gpus_per_node = problem.machine.gpus_per_node(),
-           .memory_limit_mb = options.memory_share *
-                              problem.machine.memory_bytes() / 1'048'576.0}};
+           .memory_limit_mb =
+               kMemoryShare * problem.machine.memory_bytes() / 1'048'576.0}};
 }
 
 TEST(AcesoMethodTest, EstimatesAreTheCostsOfPlansInSecondsAndBytes) {

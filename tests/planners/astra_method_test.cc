@@ -84,15 +84,12 @@ TEST_F(AstraMethod, EstimatesAreThoseOfItsModelWithTheseSpeeds) {
                           .flops_per_s = 100e12,
                           .intra_node_bytes_per_s = 200e9,
                           .inter_node_bytes_per_s = 3e9,
-                          .link_efficiency = 0.7,
                           .flash_attention = false},
-                         AnalyticEfficiency(0.6));
+                         AnalyticEfficiency(0.77));
   const trials::Predictions estimates =
       EstimatesOf(problem_, AstraMethodOptions{.tflops = 100.0,
                                                .intra_node_gb_per_s = 200.0,
                                                .inter_node_gb_per_s = 3.0,
-                                               .matmul_efficiency = 0.6,
-                                               .link_efficiency = 0.7,
                                                .flash_attention = false});
   for (int i = 0; i < space_.size(); ++i) {
     const auto k = static_cast<std::size_t>(i);

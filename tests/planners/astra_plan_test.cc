@@ -120,7 +120,7 @@ TEST_F(AstraPlans, AStageThatDoesNotFitItsTypeIsLeftOut) {
   ASSERT_FALSE(result.best.empty());
   AstraPlanModel model(problem_, {});
   for (const CostedStrategy& each : result.best) {
-    EXPECT_LE(each.cost.memory_share, AstraMethodOptions{}.memory_share);
+    EXPECT_LE(each.cost.memory_share, kMemoryShare);
     EXPECT_EQ(model.CostOf(each.plan).memory_share, each.cost.memory_share);
   }
   problem_.machine = TwoTypes(kFast, kLarge);
@@ -135,7 +135,7 @@ TEST_F(AstraPlans, TheFastestPlanIsNotSlowerThanTheFastestCandidate) {
   for (const ParallelConfig& config : space_.configs()) {
     const AstraPlanModel::Cost cost =
         model.CostOf(PlanOfCandidate(problem_, config));
-    if (cost.memory_share <= AstraMethodOptions{}.memory_share) {
+    if (cost.memory_share <= kMemoryShare) {
       fastest_s = std::min(fastest_s, cost.step_time_s);
     }
   }
