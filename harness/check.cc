@@ -65,7 +65,8 @@ void CheckFile(const fs::path& path, CheckSummary& summary) {
   if (name == "run.json") {
     CheckRun(folder, summary);
   } else if (name == "trials.csv") {
-    if (!common::EntryExists(folder / "run.json") &&
+    if (folder.filename() != trials::kFigureFolder &&
+        !common::EntryExists(folder / "run.json") &&
         !trials::ReadTrials(folder).empty()) {
       throw common::InputError(fmt::format("{}: missing; the folder has trials",
                                            (folder / "run.json").string()));

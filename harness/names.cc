@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 
 #include "common/ranges.h"
+#include "common/toml_table.h"
+#include "trials/record.h"
 
 namespace harness {
 namespace {
@@ -16,9 +18,9 @@ constexpr std::size_t kMaxNameLength = 64;
 
 // Files and folders next to the folders of problems and methods.
 constexpr std::array<std::string_view, 9> kReserved = {
-    "figures",     "page.html",       "best.sh",
-    "summary.csv", "comparison.csv",  "pareto.csv",
-    "summary.md",  "experiment.json", "problem.json"};
+    trials::kFigureFolder, "page.html",       "best.sh",
+    "summary.csv",         "comparison.csv",  "pareto.csv",
+    "summary.md",          "experiment.json", "problem.json"};
 
 bool IsReserved(std::string_view name) {
   return common::Contains(kReserved, name);

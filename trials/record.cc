@@ -322,8 +322,10 @@ std::vector<std::filesystem::path> RunFoldersBelow(
   std::filesystem::recursive_directory_iterator next(results, error);
   for (const std::filesystem::recursive_directory_iterator end;
        !error && next != end; next.increment(error)) {
-    if (next->path().filename() == FileOf<Trial>().name) {
-      runs.push_back(next->path().parent_path());
+    const std::filesystem::path folder = next->path().parent_path();
+    if (next->path().filename() == FileOf<Trial>().name &&
+        folder.filename() != kFigureFolder) {
+      runs.push_back(folder);
     }
   }
   if (error) {

@@ -136,6 +136,10 @@ void SetPlans(const std::vector<PlanRecord>& plans, std::vector<Trial>& trials);
 [[nodiscard]] std::vector<Trial> ReadTrials(
     const std::filesystem::path& run_folder);
 
+// The folder of figures beside those of methods, whose data may have the name
+// of a file of a run: trials.csv.
+inline constexpr std::string_view kFigureFolder = "figures";
+
 // The folders of runs in a folder of results, sorted.
 // Errors: throws InputError for a folder that cannot be read.
 [[nodiscard]] std::vector<std::filesystem::path> RunFoldersBelow(

@@ -216,6 +216,34 @@ TEST_F(CommandLineTest, AFinishedRunThatLostAFileIsNoResult) {
   }
 }
 
+// One method and one repeat: each figure has one panel, and is named alone.
+TEST_F(CommandLineTest, WhatEveryVerbLeavesBehindPassesTheCheck) {
+  Edit(R"("random", "vanilla-bo", "oppa")", R"("random")");
+  Edit("repeats = 2", "repeats = 1");
+  Write("n.toml", Content("m.toml"));
+  Write("more.csv",
+        "dp,tp,pp,zero_stage,zero_bucket_mb,step_time_s\n"
+        "8,1,1,1,16,2.5\n");
+  fs::create_directory_symlink(fakes::SourceFolder() / "experiments/programs",
+                               Path("programs"));
+  std::string tune =
+      fakes::ReadFile(fakes::SourceFolder() / "experiments/external.toml");
+  tune.replace(tune.find("trials = 12"), 11, "trials = 2");
+  Write("tune.toml", tune);
+  for (const char* words :
+       {"run m.toml --results oppa-results",
+        "run n.toml --results oppa-results",
+        "report m.toml --with n.toml --results oppa-results",
+        "noise m.toml --results oppa-results",
+        "page m.toml --results oppa-results", "claims --results oppa-results",
+        "profiles oppa-results/m --out oppa-results/study-profiles",
+        "validate vtrain --results oppa-results",
+        "import m.toml more.csv --results oppa-results", "tune tune.toml"}) {
+    ASSERT_EQ(Oppa(words), 0) << words << Printed();
+    EXPECT_EQ(Oppa("check oppa-results"), 0) << words << Printed();
+  }
+}
+
 TEST_F(CommandLineTest, AChangedManifestDoesNotMixWithItsOldRecords) {
   ASSERT_EQ(Oppa(kRun), 0) << errors_;
   const auto records = AllRecords();

@@ -79,6 +79,15 @@ TEST_F(CheckTest, EveryDamagedRunIsNamed) {
                           HasSubstr("3/steps.csv: 0 of the 2 steps")));
 }
 
+// The data of a figure are no trials, not even where no run is recorded.
+TEST_F(CheckTest, TheDataOfAFigureAreNotTheTrialsOfARun) {
+  WriteFile(results_.path() / "m/figures/trials.csv", "x,random\n1,2\n");
+  EXPECT_THAT(Check().damage, IsEmpty());
+  EXPECT_EQ(trials::RunFoldersBelow(results_.path()).size(), 3U);
+  WriteFile(results_.path() / "m/oppa/9/trials.csv", "x,random\n1,2\n");
+  EXPECT_THAT(Check().damage, ElementsAre(HasSubstr("oppa/9/trials.csv")));
+}
+
 // Whoever writes a file also writes its check value; a damaged file has
 // another.
 TEST_F(CheckTest, EditsOfJsonAndFilesThatAreGoneAreFound) {
