@@ -43,15 +43,6 @@ Knob::Grid Fixed(std::string text, std::vector<int> values) {
           }};
 }
 
-// A knob that is on or off.
-Knob Flag(Knob knob) {
-  knob.scale = kFlag;
-  knob.minimum = 0;
-  knob.maximum = 1;
-  knob.grid = Fixed("0, 1", {0, 1});
-  return knob;
-}
-
 // The microbatches of a size.
 int MicrobatchesOf(const PC& config, int size, int batch_size) {
   const std::int64_t whole = std::int64_t{config.dp} * size;
@@ -64,6 +55,7 @@ std::vector<Knob> Table() {
   const Knob::Grid divisors = {"divisors of the number of GPUs", Divisors};
   const Knob::Grid buckets = Fixed("1, 4, 16, 64, 256, 1024, 4096",
                                    {1, 4, 16, 64, 256, 1024, 4096});
+  const Knob::Grid off_and_on = Fixed("0, 1", {0, 1});
   const Knob::Condition data_parallel = {
       "dp > 1", [](const PC& c) { return c.dp > 1; }};
   const Knob::Condition zero = {
@@ -91,22 +83,26 @@ std::vector<Knob> Table() {
       {.name = "zero_stage", .label = "ZeRO stage", .scale = kLinear,
        .minimum = 0, .maximum = 3, .group = kSharding,
        .grid = Fixed("0, 1, 2, 3", {0, 1, 2, 3}), .active = data_parallel,
-       .aliases = {"zero"}, .storage = &PC::zero_stage, .structural = true},
+       .aliases = {"zero"}, .storage = &PC::zero_stage, .structural = true,
+       .decides_memory = true},
 
       {.name = "zero_bucket_mb", .label = "ZeRO bucket size (MB)",
        .group = kSharding, .grid = buckets, .active = zero,
        .aliases = {"zero_bucket", "zero_bucket_size"},
-       .storage = &PC::zero_bucket_mb},
+       .storage = &PC::zero_bucket_mb, .decides_memory = true},
 
-      Flag({.name = "overlap_zero_comm", .label = "Overlap ZeRO communication",
-            .group = kSharding, .active = zero,
-            .aliases = {"overlap_zero_communication", "overlap_communication"},
-            .storage = &PC::overlap_zero_comm}),
+      FlagKnob({.name = "overlap_zero_comm",
+                .label = "Overlap ZeRO communication", .group = kSharding,
+                .grid = off_and_on, .active = zero,
+                .aliases = {"overlap_zero_communication",
+                            "overlap_communication"},
+                .storage = &PC::overlap_zero_comm}),
 
-      Flag({.name = "overlap_zero_allgather",
-            .label = "Overlap ZeRO all-gather", .group = kSharding,
-            .active = zero, .aliases = {"overlap_allgather"},
-            .storage = &PC::overlap_zero_allgather}),
+      FlagKnob({.name = "overlap_zero_allgather",
+                .label = "Overlap ZeRO all-gather", .group = kSharding,
+                .grid = off_and_on, .active = zero,
+                .aliases = {"overlap_allgather"},
+                .storage = &PC::overlap_zero_allgather}),
 
       {.name = "microbatches", .label = "Microbatches", .group = kPipeline,
        .grid = {"powers of 2 up to the batch size",
@@ -124,17 +120,19 @@ std::vector<Knob> Table() {
        .active = pipeline, .aliases = {"mc", "num_model_chunks", "chunks"},
        .storage = &PC::model_chunks, .counts_parts = true},
 
-      Flag({.name = "overlap_p2p", .label = "Overlap P2P", .group = kPipeline,
-            .active = {"model_chunks > 1",
-                       [](const PC& c) { return c.model_chunks > 1; }},
-            .storage = &PC::overlap_p2p}),
+      FlagKnob({.name = "overlap_p2p", .label = "Overlap P2P",
+                .group = kPipeline, .grid = off_and_on,
+                .active = {"model_chunks > 1",
+                           [](const PC& c) { return c.model_chunks > 1; }},
+                .storage = &PC::overlap_p2p}),
 
       {.name = "grad_checkpoint", .label = "Gradient checkpointing",
        .scale = kSwitch, .minimum = 0, .maximum = kRecomputeSelective,
-       .grid = Fixed("0, 1", {0, 1}),
+       .grid = off_and_on,
        .aliases = {"gradient_checkpointing", "grad_checkpointing",
                    "checkpointing"},
-       .storage = &PC::grad_checkpoint, .structural = true},
+       .storage = &PC::grad_checkpoint, .structural = true,
+       .decides_memory = true},
 
       {.name = "micro_batch_size", .label = "Microbatch size", .minimum = 0,
        .group = kFixed, .aliases = {"mbs"}, .storage = &PC::micro_batch_size,
@@ -287,6 +285,22 @@ std::string SameName(const KnobSet& knobs, std::string_view name) {
 }
 
 }  // namespace
+
+Knob FlagKnob(Knob row) {
+  row.scale = kFlag;
+  row.minimum = 0;
+  row.maximum = 1;
+  return row;
+}
+
+KnobSet::KnobSet(std::vector<Knob> rows)
+    : rows_(std::make_shared<const std::vector<Knob>>(std::move(rows))) {}
+
+const Knob* KnobSet::begin() const { return rows_->data(); }
+
+const Knob* KnobSet::end() const { return rows_->data() + rows_->size(); }
+
+std::size_t KnobSet::size() const { return rows_->size(); }
 
 KnobSet KnobSet::With(Knob knob) const {
   const auto fail = [&](const std::string& problem) {

@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "trials/knob_set.h"
 #include "trials/parallel_config.h"
 
 namespace trials {
@@ -66,7 +66,9 @@ struct Knob {
   int minimum = 1;  // values outside [minimum, maximum] are errors
   int maximum = kNoLimit;
   KnobGroup group = KnobGroup::kOther;
-  Grid grid;         // empty: the default value only
+  // Empty: the default only, until a manifest lists values. A row with a grid
+  // enlarges the space of every manifest.
+  Grid grid;
   Condition active;  // empty: always
   std::vector<std::string> aliases = {};
   std::variant<int ParallelConfig::*, bool ParallelConfig::*, Custom> storage =
@@ -80,6 +82,9 @@ struct Knob {
   // configurations that differ in it have different bottlenecks; see
   // surrogates::FamiliesOf.
   bool structural = false;
+  // It decides how much memory a configuration of given sizes takes: what a
+  // hierarchical search varies after the sizes and before the pipeline.
+  bool decides_memory = false;
   // The meaning of 0 in rules, if the value is derived from the rest.
   std::function<double(const ParallelConfig&, double batch_size)> derived = {};
   // kFixed: a list of values restricts another knob, whose value for one of
@@ -148,45 +153,11 @@ struct Knob {
   void SetFlag(ParallelConfig& config, std::string_view text) const;
 };
 
-// An ordered set of knobs; the order is that of columns. Copies share the rows,
-// and pointers to rows are valid as long as one copy is.
-class KnobSet {
- public:
-  // These knobs and one more, which ParallelConfig::custom holds.
-  // Errors: throws std::invalid_argument for a name or alias that is already
-  // used or does not begin with a letter, or has other characters than letters,
-  // digits, '_', '-' and spaces, a negative minimum, a default out of range,
-  // and when ParallelConfig::custom is full. Names that differ only in case or
-  // in these signs are the same.
-  [[nodiscard]] KnobSet With(Knob knob) const;
-
-  [[nodiscard]] auto begin() const { return rows_->begin(); }
-  [[nodiscard]] auto end() const { return rows_->end(); }
-  [[nodiscard]] std::size_t size() const { return rows_->size(); }
-
-  // The knob with that name or alias (`gradient_checkpointing`, `mb`, ...);
-  // nullptr when there is none.
-  [[nodiscard]] const Knob* Find(std::string_view name) const;
-  // The knob that has a flag of that name; nullptr when there is none.
-  [[nodiscard]] const Knob* FindFlag(std::string_view name) const;
-  // Errors: throws std::invalid_argument, "unknown field 'ddp' (did you mean
-  // 'dp'?); known: dp, tp, ...".
-  [[nodiscard]] const Knob& Require(std::string_view name) const;
-
-  // The names, and one configuration's values, joined by commas.
-  [[nodiscard]] std::string Columns() const;
-  [[nodiscard]] std::string Cells(const ParallelConfig& config) const;
-
- private:
-  friend const KnobSet& BuiltInKnobs();
-  explicit KnobSet(std::vector<Knob> rows)
-      : rows_(std::make_shared<const std::vector<Knob>>(std::move(rows))) {}
-
-  std::shared_ptr<const std::vector<Knob>> rows_;
-};
-
 // The name of a knob in capitals with '_' for other signs: "NCCL_ALGO".
 [[nodiscard]] std::string VariableName(std::string_view name);
+
+// The row of a knob that is on or off, whose range is [0, 1].
+[[nodiscard]] Knob FlagKnob(Knob row);
 
 // The settings of "dp=4,pp=2,zero=1", in the order given.
 // Errors: as ParseParallelConfig.

@@ -5,15 +5,14 @@
 #include <cstddef>
 #include <optional>
 #include <random>
-#include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "common/hash.h"
 #include "common/ranges.h"
 #include "methods/sampling/nearest.h"
 #include "methods/sampling/random.h"
+#include "trials/knobs.h"
 
 namespace methods {
 namespace {
@@ -21,23 +20,36 @@ namespace {
 using trials::ParallelConfig;
 using trials::SearchSpace;
 
-// The knobs that a level after the first varies; empty: all but the sizes.
-const std::array<std::set<std::string_view>, 3> kLevels = {{
-    {"zero_stage", "zero_bucket_mb", "grad_checkpoint"},
-    {"microbatches", "micro_batch_size", "model_chunks", "overlap_p2p"},
-    {},
-}};
+// The levels after the first, in order. Each varies some knobs besides the
+// sizes; the last, all of them.
+enum class Level { kMemory, kPipeline, kAll };
+constexpr std::array kLevels = {Level::kMemory, Level::kPipeline, Level::kAll};
+
+bool Varies(Level level, const trials::Knob& knob,
+            const trials::KnobSet& knobs) {
+  switch (level) {
+    case Level::kMemory:
+      return knob.decides_memory;
+    case Level::kPipeline: {
+      const trials::Knob* const varied =
+          knob.inverse.knob.empty() ? &knob : knobs.Find(knob.inverse.knob);
+      return varied->group == trials::KnobGroup::kPipeline;
+    }
+    case Level::kAll:
+      break;
+  }
+  return true;
+}
 
 bool SameSizes(const ParallelConfig& a, const ParallelConfig& b) {
   return a.dp == b.dp && a.tp == b.tp && a.pp == b.pp;
 }
 
-// Whether two configurations of the same sizes differ in these knobs only.
-bool DifferIn(const std::set<std::string_view>& names, const ParallelConfig& a,
-              const ParallelConfig& b, const trials::KnobSet& knobs) {
+// Whether two configurations differ only in knobs that the level varies.
+bool DifferIn(Level level, const ParallelConfig& a, const ParallelConfig& b,
+              const trials::KnobSet& knobs) {
   return std::ranges::all_of(knobs, [&](const trials::Knob& knob) {
-    return names.empty() || knob.Get(a) == knob.Get(b) ||
-           names.contains(knob.name);
+    return knob.Get(a) == knob.Get(b) || Varies(level, knob, knobs);
   });
 }
 
@@ -114,9 +126,9 @@ class Hierarchical final : public Method {
       return -1;
     }
     left -= parallelisms;
-    for (const std::set<std::string_view>& names : kLevels) {
+    for (const Level level : kLevels) {
       if (left < options_.trials_per_level) {
-        const int candidate = Neighbor(best, names);
+        const int candidate = Neighbor(best, level);
         if (candidate >= 0) {
           return candidate;
         }
@@ -139,13 +151,13 @@ class Hierarchical final : public Method {
     return best;
   }
 
-  // The untried candidate nearest to the best one that differs in these knobs.
-  [[nodiscard]] int Neighbor(int best,
-                             const std::set<std::string_view>& names) const {
+  // The untried candidate nearest to the best one that differs from it only in
+  // knobs of the level.
+  [[nodiscard]] int Neighbor(int best, Level level) const {
     std::vector<char> excluded = history_.tried();
     for (int i = 0; i < space().size(); ++i) {
       if (!SameSizes(space()[i], space()[best]) ||
-          !DifferIn(names, space()[i], space()[best], space().knobs())) {
+          !DifferIn(level, space()[i], space()[best], space().knobs())) {
         excluded[i] = 1;
       }
     }

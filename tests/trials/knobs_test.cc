@@ -188,6 +188,25 @@ TEST(Knobs, ARowThatDoesNotFitTheTableIsAnError) {
   EXPECT_THAT(ErrorOf(knob), HasSubstr("the minimum must be 0 or more"));
 }
 
+// A new row of the table must not change the spaces of existing manifests: it
+// has one value unless it says more, also if it is a flag. These are the rows
+// that say so; another one enlarges every space.
+TEST(Knobs, OnlyTheseRowsVaryUnlessAManifestListsValues) {
+  std::set<std::string> varying;
+  for (const Knob& knob : BuiltInKnobs()) {
+    if (knob.grid.values) {
+      varying.insert(knob.name);
+    }
+  }
+  EXPECT_THAT(
+      varying,
+      testing::UnorderedElementsAre(
+          "dp", "tp", "pp", "dp_bucket_mb", "zero_stage", "zero_bucket_mb",
+          "overlap_zero_comm", "overlap_zero_allgather", "microbatches",
+          "model_chunks", "overlap_p2p", "grad_checkpoint", "ep"));
+  EXPECT_FALSE(FlagKnob({.name = "overlap_tp"}).grid.values);
+}
+
 TEST(Knobs, ThereIsRoomForEightWithoutAMember) {
   KnobSet knobs = BuiltInKnobs();
   for (int i = 0; i < ParallelConfig::kCustomKnobs; ++i) {

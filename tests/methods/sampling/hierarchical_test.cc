@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -12,6 +14,7 @@
 #include "methods/sampling/nearest.h"
 #include "tests/fakes/grid.h"
 #include "tests/methods/trials.h"
+#include "trials/knobs.h"
 
 namespace methods::hierarchical_test {
 
@@ -53,6 +56,25 @@ TEST(Hierarchical, VariesTheFastestSizesNextWhicheverCandidateItIs) {
       }
     }
   }
+}
+
+// Which level varies a knob follows from its row: the first, what decides
+// memory; the second, the pipeline; a new row is varied by the last.
+TEST(Hierarchical, LevelsFollowFromTheRowsOfKnobs) {
+  std::set<std::string> memory;
+  std::set<std::string> pipeline;
+  for (const trials::Knob& knob : trials::BuiltInKnobs()) {
+    if (knob.decides_memory) {
+      memory.insert(knob.name);
+    }
+    if (knob.group == trials::KnobGroup::kPipeline) {
+      pipeline.insert(knob.name);
+    }
+  }
+  EXPECT_EQ(memory, (std::set<std::string>{"zero_stage", "zero_bucket_mb",
+                                           "grad_checkpoint"}));
+  EXPECT_EQ(pipeline, (std::set<std::string>{"microbatches", "model_chunks",
+                                             "overlap_p2p"}));
 }
 
 // Three cells with every combination of some knobs of each level; cells of

@@ -1,0 +1,50 @@
+// A new knob leaves the spaces of the experiments as they are.
+
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "common/files.h"
+#include "common/toml_table.h"
+#include "harness/manifest/manifest.h"
+#include "harness/testbeds/problem_parts.h"
+#include "tests/fakes/paths.h"
+#include "trials/knobs.h"
+#include "trials/search_space.h"
+
+namespace harness::spaces_test {
+
+int SizeOf(const ProblemSpec& problem, const trials::KnobSet& knobs) {
+  int gpus = 0;
+  for (const trials::Cluster& cluster : ReadClusters(problem.cluster)) {
+    gpus += cluster.gpus();
+  }
+  return trials::SearchSpace::Enumerate(
+             trials::ReadWorkload(problem.workload), gpus,
+             trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder,
+                                            knobs))
+      .size();
+}
+
+TEST(Spaces, OfEveryExperimentStayTheSameWithANewKnob) {
+  const trials::KnobSet& before = trials::BuiltInKnobs();
+  const trials::KnobSet after = before.With(trials::FlagKnob(
+      {.name = "overlap_tp", .group = trials::KnobGroup::kSharding}));
+  int compared = 0;
+  for (const auto& path :
+       common::ListFolder(fakes::SourceFolder() / "experiments")) {
+    if (path.extension() != ".toml") {
+      continue;
+    }
+    const Manifest manifest = ReadManifest(path);
+    const ProblemSpec& problem = manifest.problems.front();
+    if (problem.backend.GetString("type", "") == "simulator") {
+      EXPECT_EQ(SizeOf(problem, after), SizeOf(problem, before)) << path;
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 20);
+}
+
+}  // namespace harness::spaces_test
