@@ -19,6 +19,7 @@
 #include "harness/run_matrix.h"
 #include "harness/slurm/slurm.h"
 #include "harness/slurm/slurm_commands.h"
+#include "harness/spec.h"
 #include "harness/status.h"
 
 namespace cli {

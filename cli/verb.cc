@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "common/error.h"
 #include "common/ranges.h"
 #include "common/text.h"
 

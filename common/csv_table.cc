@@ -15,6 +15,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/text.h"
+#include "common/toml_table.h"
 
 namespace common {
 namespace {

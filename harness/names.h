@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "common/toml_table.h"
+namespace common {
+class TomlTable;
+}  // namespace common
 
 namespace harness {
 

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
+#include "common/toml_table.h"
+#include "harness/spec.h"
 #include "methods/guided/cost_model.h"
 #include "methods/guided/predicted_order.h"
 #include "methods/guided/xgboost.h"

@@ -11,13 +11,17 @@
 #include <string_view>
 #include <vector>
 
-#include "common/toml_table.h"
-#include "harness/spec.h"
 #include "harness/testbed.h"
 #include "methods/method.h"
 #include "methods/options.h"
 
+namespace common {
+class TomlTable;
+}  // namespace common
+
 namespace harness {
+
+struct MethodSpec;
 
 // A method with the options of its table, on one problem.
 struct ConfiguredMethod {

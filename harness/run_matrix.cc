@@ -16,6 +16,7 @@
 #include "common/error.h"
 #include "common/hash.h"
 #include "common/ranges.h"
+#include "common/toml_table.h"
 #include "harness/manifest/slurm_options.h"
 #include "harness/registry.h"
 #include "trials/parallel_config.h"

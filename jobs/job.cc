@@ -9,7 +9,9 @@
 
 #include "common/ranges.h"
 #include "common/text.h"
+#include "common/toml_table.h"
 #include "trials/data_folder.h"
+#include "trials/knobs.h"
 
 namespace jobs {
 namespace {

@@ -14,8 +14,11 @@
 #include <variant>
 #include <vector>
 
-#include "common/toml_table.h"
 #include "methods/method.h"
+
+namespace common {
+class TomlTable;
+}  // namespace common
 
 namespace methods {
 

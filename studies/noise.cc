@@ -13,6 +13,7 @@
 #include "common/error.h"
 #include "common/quantiles.h"
 #include "common/ranges.h"
+#include "harness/spec.h"
 #include "harness/testbeds/testbeds.h"
 #include "studies/verbs.h"
 #include "trials/measurement.h"

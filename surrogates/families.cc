@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <map>
 
+#include "trials/knobs.h"
+
 namespace surrogates {
 
 int Families::Differences(int a, int b) const {

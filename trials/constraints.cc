@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "trials/knobs.h"
 #include "trials/rules.h"
 
 namespace trials {

@@ -6,8 +6,11 @@
 
 #pragma once
 
-#include "common/toml_table.h"
-#include "trials/knobs.h"
+#include "trials/parallel_config.h"
+
+namespace common {
+class TomlTable;
+}  // namespace common
 
 namespace trials {
 

@@ -14,6 +14,7 @@
 #include "common/pattern.h"
 #include "common/ranges.h"
 #include "common/text.h"
+#include "trials/knobs.h"
 
 namespace trials {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "trials/knobs.h"
+#include "trials/parallel_config.h"
 #include "trials/workload.h"
 
 namespace trials {

@@ -13,6 +13,7 @@
 #include "common/error.h"
 #include "common/ranges.h"
 #include "trials/constraints.h"
+#include "trials/knobs.h"
 
 namespace trials {
 namespace {

@@ -9,7 +9,9 @@
 
 #include "common/files.h"
 #include "common/text.h"
+#include "common/toml_table.h"
 #include "trials/custom_knobs.h"
+#include "trials/knobs.h"
 #include "trials/search_space.h"
 
 namespace trials {

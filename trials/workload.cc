@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "common/toml_table.h"
 
 namespace trials {
 namespace {

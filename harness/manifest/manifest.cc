@@ -16,6 +16,7 @@
 #include "common/hash.h"
 #include "common/ranges.h"
 #include "common/text.h"
+#include "common/toml_table.h"
 #include "harness/names.h"
 #include "harness/testbeds/testbeds.h"
 #include "plots/report.h"

@@ -10,6 +10,7 @@
 #include "common/error.h"
 #include "common/ranges.h"
 #include "common/text.h"
+#include "common/toml_table.h"
 #include "harness/manifest/manifest.h"
 #include "harness/names.h"
 #include "harness/registry.h"

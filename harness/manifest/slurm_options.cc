@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "common/process.h"
+#include "common/toml_table.h"
 
 namespace harness {
 namespace {

@@ -9,7 +9,10 @@
 #include <vector>
 
 #include "common/fields.h"
-#include "common/toml_table.h"
+
+namespace common {
+class TomlTable;
+}  // namespace common
 
 namespace harness {
 

@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 
 #include "common/files.h"
+#include "common/toml_table.h"
+#include "harness/spec.h"
 #include "methods/posterior_predictions.h"
 #include "trials/record.h"
 #include "trials/trial.h"

@@ -11,10 +11,12 @@
 
 #include "common/files.h"
 #include "common/text.h"
+#include "common/toml_table.h"
 #include "harness/predictions/earlier_jobs.h"
 #include "harness/predictions/prediction_settings.h"
 #include "harness/predictions/predictions.h"
 #include "harness/registry.h"
+#include "harness/spec.h"
 #include "harness/testbed.h"
 
 namespace harness {

@@ -15,6 +15,8 @@
 #include "common/hash.h"
 #include "common/ranges.h"
 #include "common/text.h"
+#include "common/toml_table.h"
+#include "trials/cluster.h"
 #include "trials/data_folder.h"
 
 namespace harness {

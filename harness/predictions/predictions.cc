@@ -15,8 +15,10 @@
 
 #include "common/files.h"
 #include "common/parallel.h"
+#include "common/toml_table.h"
 #include "harness/predictions/calibration.h"
 #include "harness/predictions/prediction_settings.h"
+#include "harness/spec.h"
 #include "trials/objective.h"
 #include "trials/simulator/framework.h"
 #include "trials/simulator/simulate_all.h"

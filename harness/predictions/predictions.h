@@ -7,18 +7,22 @@
 #include <string>
 #include <vector>
 
-#include "common/toml_table.h"
 #include "harness/prediction_source.h"
-#include "harness/spec.h"
 #include "trials/machine.h"
 #include "trials/predictions.h"
 #include "trials/search_space.h"
+
+namespace common {
+class TomlTable;
+}  // namespace common
 
 namespace trials {
 class ReplayTable;
 }  // namespace trials
 
 namespace harness {
+
+struct ProblemSpec;
 
 struct Testbed;
 

@@ -12,10 +12,12 @@
 #include "common/csv_table.h"
 #include "common/files.h"
 #include "common/ranges.h"
+#include "common/toml_table.h"
 #include "harness/incumbent.h"
 #include "harness/records/inputs.h"
 #include "harness/records/journal.h"
 #include "harness/testbeds/testbeds.h"
+#include "trials/knobs.h"
 #include "trials/tables/measured_rows.h"
 
 namespace harness {

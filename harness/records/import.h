@@ -8,7 +8,7 @@
 
 #include "harness/manifest/manifest.h"
 #include "harness/testbeds/testbeds.h"
-#include "trials/knobs.h"
+#include "trials/parallel_config.h"
 #include "trials/tables/measured_rows.h"
 #include "trials/trial.h"
 

@@ -17,6 +17,7 @@
 #include "common/hash.h"
 #include "common/ranges.h"
 #include "common/text.h"
+#include "common/toml_table.h"
 #include "harness/provenance.h"
 #include "harness/records/lease.h"
 #include "harness/registry.h"

@@ -14,6 +14,7 @@
 #include "common/process.h"
 #include "harness/manifest/manifest.h"
 #include "harness/provenance.h"
+#include "harness/records/inputs.h"
 #include "harness/run_one.h"
 #include "harness/slurm/retry_policy.h"
 #include "harness/slurm/slurm.h"

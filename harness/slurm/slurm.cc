@@ -11,6 +11,7 @@
 #include "common/files.h"
 #include "common/process.h"
 #include "common/ranges.h"
+#include "harness/records/inputs.h"
 #include "harness/run_one.h"
 #include "harness/slurm/slurm_queue.h"
 #include "harness/slurm/task_status.h"

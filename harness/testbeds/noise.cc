@@ -17,6 +17,8 @@
 #include "common/files.h"
 #include "common/ranges.h"
 #include "common/text.h"
+#include "common/toml_table.h"
+#include "harness/spec.h"
 #include "trials/wrappers/time_limited_runner.h"
 
 namespace harness {

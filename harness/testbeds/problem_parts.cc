@@ -12,7 +12,9 @@
 #include "common/files.h"
 #include "common/ranges.h"
 #include "common/text.h"
+#include "common/toml_table.h"
 #include "common/units.h"
+#include "harness/spec.h"
 #include "trials/data_folder.h"
 #include "trials/simulator/framework.h"
 

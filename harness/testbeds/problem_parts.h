@@ -9,15 +9,19 @@
 #include <string_view>
 #include <vector>
 
-#include "common/toml_table.h"
 #include "harness/predictions/predictions.h"
-#include "harness/spec.h"
 #include "harness/testbed.h"
 #include "trials/cluster.h"
 #include "trials/search_space.h"
 #include "trials/workload.h"
 
+namespace common {
+class TomlTable;
+}  // namespace common
+
 namespace harness {
+
+struct ProblemSpec;
 
 // The framework of a simulator whose manifest names none.
 inline constexpr std::string_view kDefaultFramework = "colossalai";

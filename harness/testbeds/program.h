@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "harness/spec.h"
 #include "harness/testbed.h"
 #include "trials/adapters/adapter.h"
 #include "trials/cluster.h"
@@ -15,6 +14,8 @@
 #include "trials/programs/trial_rendering.h"
 
 namespace harness {
+
+struct ProblemSpec;
 
 // The program that trials run: the user's job.
 class ProgramJob {

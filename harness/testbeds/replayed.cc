@@ -8,7 +8,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/toml_table.h"
 #include "harness/predictions/predictions.h"
+#include "harness/spec.h"
 #include "harness/testbeds/noise.h"
 #include "harness/testbeds/problem_parts.h"
 #include "trials/custom_knobs.h"

@@ -2,10 +2,11 @@
 
 #pragma once
 
-#include "harness/spec.h"
 #include "harness/testbed.h"
 
 namespace harness {
+
+struct ProblemSpec;
 
 // Format of the table: docs/replay_tables.md.
 // Errors: throws InputError with the place and the remedy.

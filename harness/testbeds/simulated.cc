@@ -12,6 +12,8 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/ranges.h"
+#include "common/toml_table.h"
+#include "harness/spec.h"
 #include "harness/testbeds/noise.h"
 #include "harness/testbeds/problem_parts.h"
 #include "trials/data_folder.h"

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "harness/spec.h"
 #include "harness/testbed.h"
 #include "harness/testbeds/noise.h"
 #include "trials/cluster.h"
@@ -21,6 +20,8 @@ struct StepReport;
 }  // namespace trials
 
 namespace harness {
+
+struct ProblemSpec;
 
 // The input of a simulation.
 struct SimulatorSetup {

@@ -6,7 +6,9 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "common/toml_table.h"
 #include "harness/predictions/predictions.h"
+#include "harness/spec.h"
 #include "harness/testbeds/program.h"
 #include "harness/testbeds/replayed.h"
 #include "harness/testbeds/simulated.h"

@@ -8,10 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/spec.h"
 #include "harness/testbed.h"
 
 namespace harness {
+
+struct ProblemSpec;
 
 // A testbed that a manifest can select as its backend.
 struct TestbedEntry {

@@ -12,6 +12,7 @@
 #include "common/json.h"
 #include "common/ranges.h"
 #include "common/text.h"
+#include "common/toml_table.h"
 #include "common/units.h"
 #include "jobs/job.h"
 #include "jobs/plan/forecast.h"

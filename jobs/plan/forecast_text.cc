@@ -13,6 +13,7 @@
 #include "jobs/plan/launch.h"
 #include "jobs/plan/remedies.h"
 #include "jobs/plan/robustness.h"
+#include "trials/knobs.h"
 #include "trials/model.h"
 #include "trials/simulator/error_band.h"
 #include "trials/simulator/layer_operators.h"

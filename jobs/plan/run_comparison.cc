@@ -19,6 +19,7 @@
 #include "common/text.h"
 #include "common/units.h"
 #include "jobs/plan/forecast_text.h"
+#include "trials/knobs.h"
 #include "trials/programs/log_scanner.h"
 
 namespace jobs {

@@ -9,6 +9,8 @@
 
 #include "common/files.h"
 #include "common/json.h"
+#include "common/toml_table.h"
+#include "common/units.h"
 #include "harness/testbeds/program.h"
 #include "trials/trial.h"
 

@@ -9,8 +9,10 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
+#include "common/toml_table.h"
 #include "common/units.h"
 #include "harness/local_pool.h"
+#include "harness/spec.h"
 #include "harness/stop.h"
 #include "harness/testbeds/program.h"
 #include "trials/trial.h"

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "common/error.h"
 #include "common/ranges.h"
 #include "common/text.h"
 #include "trials/adapters/command_words.h"

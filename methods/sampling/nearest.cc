@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "trials/knobs.h"
+
 namespace methods {
 
 double Distance(const trials::ParallelConfig& a,

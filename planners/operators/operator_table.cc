@@ -12,6 +12,7 @@
 #include "common/csv_table.h"
 #include "common/error.h"
 #include "common/text.h"
+#include "common/toml_table.h"
 
 namespace planners {
 namespace {

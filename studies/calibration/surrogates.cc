@@ -5,8 +5,10 @@
 #include <string_view>
 
 #include "common/hash.h"
+#include "common/toml_table.h"
 #include "common/units.h"
 #include "harness/registry.h"
+#include "harness/spec.h"
 #include "harness/testbeds/testbeds.h"
 #include "methods/guided/cost_model.h"
 #include "methods/surrogate_pair.h"

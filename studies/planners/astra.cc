@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "common/ranges.h"
 #include "common/statistics.h"
+#include "harness/spec.h"
 #include "planners/astra/learned_efficiency.h"
 #include "studies/planners/planners.h"
 #include "trials/objective.h"

@@ -17,6 +17,7 @@
 #include "common/quantiles.h"
 #include "common/text.h"
 #include "common/units.h"
+#include "harness/spec.h"
 #include "planners/astra/plan_search.h"
 #include "planners/textbook/textbook_model.h"
 #include "studies/planners/planners.h"

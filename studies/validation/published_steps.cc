@@ -12,6 +12,7 @@
 
 #include "common/pattern.h"
 #include "common/text.h"
+#include "common/toml_table.h"
 #include "common/units.h"
 #include "studies/validation/measured_table.h"
 #include "trials/tables/row_training.h"

@@ -4,6 +4,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "common/toml_table.h"
 #include "studies/validation/measured_table.h"
 #include "trials/tables/measured_rows.h"
 

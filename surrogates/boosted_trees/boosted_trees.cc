@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 #include <xgboost/c_api.h>
 
+#include "trials/knobs.h"
+
 namespace surrogates {
 namespace {
 

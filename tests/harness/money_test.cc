@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/toml_table.h"
 #include "harness/manifest/manifest.h"
 #include "harness/registry.h"
 #include "harness/run_matrix.h"

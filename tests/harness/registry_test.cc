@@ -13,6 +13,7 @@
 #include "common/json.h"
 #include "common/toml_table.h"
 #include "harness/manifest/method_text.h"
+#include "harness/spec.h"
 #include "tests/fakes/decoders.h"
 #include "tests/fakes/fake_predictions.h"
 

@@ -8,8 +8,10 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "common/toml_table.h"
 #include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
+#include "trials/knobs.h"
 #include "trials/record.h"
 #include "trials/workload.h"
 

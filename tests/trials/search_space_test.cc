@@ -16,6 +16,7 @@
 #include "tests/fakes/error_of.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
+#include "trials/knobs.h"
 
 namespace trials::search_space_test {
 

@@ -14,6 +14,7 @@
 #include "common/process.h"
 #include "common/ranges.h"
 #include "common/text.h"
+#include "common/toml_table.h"
 #include "trials/adapters/command_words.h"
 #include "trials/adapters/placeholders.h"
 #include "trials/config_file.h"

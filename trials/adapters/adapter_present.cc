@@ -7,8 +7,10 @@
 
 #include "common/ranges.h"
 #include "common/text.h"
+#include "common/toml_table.h"
 #include "trials/adapters/adapter.h"
 #include "trials/adapters/command_words.h"
+#include "trials/knobs.h"
 
 namespace trials {
 namespace {

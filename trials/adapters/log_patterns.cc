@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "common/toml_table.h"
 #include "common/units.h"
 
 namespace trials {

@@ -7,7 +7,10 @@
 #include <vector>
 
 #include "common/pattern.h"
-#include "common/toml_table.h"
+
+namespace common {
+class TomlTable;
+}  // namespace common
 
 namespace trials {
 

@@ -10,6 +10,7 @@
 #include "common/fields.h"
 #include "common/ranges.h"
 #include "common/text.h"
+#include "common/toml_table.h"
 #include "trials/adapters/placeholders.h"
 #include "trials/knobs.h"
 #include "trials/programs/rank_launch.h"

@@ -14,6 +14,7 @@
 #include "common/ranges.h"
 #include "common/text.h"
 #include "trials/adapters/placeholders.h"
+#include "trials/knobs.h"
 #include "trials/programs/rank_launch.h"
 
 namespace trials {

@@ -6,6 +6,8 @@
 
 namespace trials {
 
+struct Model;
+
 // The vocabulary head in units of a block, by parameters in products of
 // matrices: v h / (h (q + 2 k + o) + (2 or 3) h f).
 [[nodiscard]] double BlocksInHead(const Model& model);

@@ -11,6 +11,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "common/toml_table.h"
 #include "trials/knobs.h"
 
 namespace trials {

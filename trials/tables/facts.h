@@ -8,7 +8,10 @@
 #include <string_view>
 
 #include "common/csv_table.h"
-#include "common/toml_table.h"
+
+namespace common {
+class TomlTable;
+}  // namespace common
 
 namespace trials {
 

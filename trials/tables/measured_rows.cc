@@ -9,7 +9,9 @@
 #include <fmt/ranges.h>
 
 #include "common/ranges.h"
+#include "common/toml_table.h"
 #include "common/units.h"
+#include "trials/knobs.h"
 
 namespace trials {
 namespace {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "common/csv_table.h"
-#include "trials/knobs.h"
 #include "trials/measurement.h"
 #include "trials/parallel_config.h"
 #include "trials/tables/facts.h"

@@ -17,6 +17,8 @@
 #include "common/quantiles.h"
 #include "common/ranges.h"
 #include "common/text.h"
+#include "common/toml_table.h"
+#include "trials/knobs.h"
 #include "trials/measurement.h"
 #include "trials/objective.h"
 #include "trials/tables/measured_rows.h"

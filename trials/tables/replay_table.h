@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "trials/candidate.h"
-#include "trials/knobs.h"
 #include "trials/measurement.h"
 #include "trials/parallel_config.h"
 

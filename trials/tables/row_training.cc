@@ -14,6 +14,7 @@
 #include "common/files.h"
 #include "common/process.h"
 #include "common/text.h"
+#include "common/toml_table.h"
 #include "trials/data_folder.h"
 #include "trials/knobs.h"
 #include "trials/tables/measured_rows.h"

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "common/hash.h"
+#include "trials/knobs.h"
 
 namespace trials {
 namespace {

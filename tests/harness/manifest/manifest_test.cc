@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "common/toml_table.h"
 #include "harness/records/inputs.h"
 #include "harness/run_matrix.h"
 #include "harness/testbeds/simulated.h"

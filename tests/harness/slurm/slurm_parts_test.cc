@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "common/toml_table.h"
 #include "harness/manifest/slurm_options.h"
 #include "harness/slurm/slurm.h"
 #include "harness/slurm/slurm_commands.h"

@@ -16,6 +16,7 @@
 #include "jobs/machine.h"
 #include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
+#include "trials/knobs.h"
 
 namespace jobs::init_test {
 

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "common/error.h"
+#include "common/toml_table.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/custom_knobs.h"

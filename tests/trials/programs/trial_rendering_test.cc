@@ -12,6 +12,7 @@
 #include "common/toml_table.h"
 #include "tests/fakes/error_of.h"
 #include "trials/custom_knobs.h"
+#include "trials/knobs.h"
 
 namespace trials::trial_rendering_test {
 

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/toml_table.h"
 #include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/data_folder.h"

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "common/toml_table.h"
 #include "tests/fakes/error_of.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
