@@ -35,7 +35,7 @@ class Descriptor {
 // file, or cannot be read.
 [[nodiscard]] std::string ReadFile(const std::filesystem::path& path);
 
-// The same; nothing if there is no file with that name.
+// As ReadFile, but nothing if there is no file with that name.
 [[nodiscard]] std::optional<std::string> ReadFileIfExists(
     const std::filesystem::path& path);
 
@@ -73,7 +73,7 @@ void CreateFolders(const std::filesystem::path& folder);
 // content or the new.
 void ReplaceFile(const std::filesystem::path& path, std::string_view text);
 
-// The same; the new content is durable when the call returns.
+// As ReplaceFile, and the new content is durable when the call returns.
 void StoreFile(const std::filesystem::path& path, std::string_view text);
 
 // Writes all of `text` to a descriptor of the file `path`.

@@ -20,7 +20,7 @@ template <typename Things, typename Value, typename Projection = std::identity>
          std::ranges::end(things);
 }
 
-// Of each thing what `of` returns, or the member that it points to.
+// What `of` returns for each thing, or the member that it points to.
 template <typename Things, typename Of>
 [[nodiscard]] auto Map(const Things& things, const Of& of) {
   std::vector<std::decay_t<decltype(std::invoke(of, *things.begin()))>> mapped;

@@ -74,7 +74,7 @@ double ExactLowerTail(const std::vector<int>& ranks, int w) {
   return std::accumulate(p.begin(), p.begin() + w + 1, 0.0);
 }
 
-// The same by the normal approximation; ranks are doubled.
+// This probability by the normal approximation; ranks are doubled.
 double NormalLowerTail(const std::vector<int>& ranks, int w) {
   double mean = 0.0;
   double variance = 0.0;

@@ -12,7 +12,7 @@
 
 namespace common {
 
-// Of a standard normal variable.
+// The density of a standard normal variable.
 [[nodiscard]] inline double NormalDensity(double z) {
   return std::exp(-0.5 * z * z) / std::sqrt(2.0 * std::numbers::pi);
 }
@@ -66,8 +66,8 @@ struct BootstrapOptions {
                                  Statistic statistic,
                                  const BootstrapOptions& options = {});
 
-// The same for any statistic of strata whose elements have several numbers,
-// which are drawn together. A stratum may have one element.
+// This interval for any statistic of strata whose elements have several
+// numbers, which are drawn together. A stratum may have one element.
 using Strata = std::vector<std::vector<std::vector<double>>>;
 [[nodiscard]] Estimate Bootstrap(
     const Strata& strata, const std::function<double(const Strata&)>& statistic,

@@ -40,7 +40,7 @@ inline constexpr int kDeepestNesting = 100;
                                       std::string_view name,
                                       std::span<const std::string> known);
 
-// Of each thing what `name` returns, or the member that it points to.
+// What `name` returns for each thing, or the member that it points to.
 template <typename Things, typename NameOf>
 [[nodiscard]] std::vector<std::string> NamesIn(const Things& things,
                                                const NameOf& name) {
@@ -65,7 +65,7 @@ void RequireKnown(std::span<const std::string> names,
 // Errors: throws std::invalid_argument for anything else.
 [[nodiscard]] double ParseDouble(std::string_view text);
 
-// The same; NaN also for other text.
+// The number of a text; NaN also for text that is none.
 [[nodiscard]] double NumberOrNan(std::string_view text);
 
 // The integer that the whole text is; nothing for other text, and for an

@@ -92,8 +92,8 @@ MethodEntry Oppa(const std::string& name, const std::string& label,
                                         : entry;
 }
 
-// The same implementation, but a method of its own: VANILLA-BO is one in the
-// paper, and OPPA-SIM has another source of information.
+// An entry of OPPA's implementation as a method of its own: VANILLA-BO is one
+// in the paper, and OPPA-SIM has another source of information.
 MethodEntry OnItsOwn(MethodEntry entry) {
   entry.family.clear();
   return entry;

@@ -38,7 +38,7 @@ struct ProblemSpec {
   return table.Folder() / table.RequireString(key);
 }
 
-// Of [workload]; 0: unknown.
+// The tokens of a step by [workload]; 0: unknown.
 [[nodiscard]] inline double TokensPerStep(const ProblemSpec& problem) {
   return problem.workload.GetDouble("batch_size", 0.0) *
          problem.workload.GetDouble("sequence_length", 0.0);

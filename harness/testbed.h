@@ -35,7 +35,7 @@ struct Testbed {
   trials::Valuation valuation;
   double gpu_power_w =
       0.0;  // under load, with its share of the host; 0: unknown
-  // Of the framework that runs the trials.
+  // The order of ranks in the framework that runs the trials.
   trials::RankOrder rank_order = trials::RankOrder::kPipelineOutermost;
   std::unique_ptr<trials::SearchSpace> space;
   std::unique_ptr<trials::TrialRunner> runner;  // with noise and time limit
@@ -45,7 +45,7 @@ struct Testbed {
   // Trials train [workload]. A replay reads it for predictions
   // and for methods only.
   bool trains_workload = true;
-  // Of a measured table without [workload]; see methods::Problem.
+  // The job of a measured table without [workload]; see methods::Problem.
   std::function<const trials::TrainedJob*()> described;
   std::optional<PredictedJob> predicted;   // absent where no machine is known
   PredictionsByName predictions;           // see methods::Problem::predict

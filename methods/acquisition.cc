@@ -27,7 +27,7 @@ using common::kInfinity;
 // Slack of the bound against the rounding and quadrature errors of the exact
 // value, relative to |mean| + beta stddev.
 constexpr double kSlack = 1e-6;
-// The same for the variance, whose two moments nearly cancel.
+// The factor on the variance, whose two moments nearly cancel.
 constexpr double kInflation = 1.0001;
 
 // 1 - sigmoid(m).

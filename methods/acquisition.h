@@ -128,7 +128,7 @@ class AcquisitionSearch {
              const ExcessSource& excess, const std::vector<char>& excluded,
              const ArgMaxOptions& options);
 
-  // Of the last call.
+  // The summary of the last call.
   [[nodiscard]] const ArgMaxSummary& summary() const { return summary_; }
 
  private:

@@ -59,7 +59,7 @@ struct Problem {
 // has a workload of its own. Lives as long as Problem::described.
 // Errors: throws InputError where the facts do not describe one job.
 [[nodiscard]] const trials::TrainedJob* DescribedJob(const Problem& problem);
-// The same, with null for the error, for methods that can do without.
+// As DescribedJob, with null for the error, for methods that can do without.
 [[nodiscard]] const trials::TrainedJob* JobIfDescribed(const Problem& problem);
 
 // The problem on each of its numbers of GPUs, with the whole space.

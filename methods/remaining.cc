@@ -189,7 +189,7 @@ std::optional<trials::Remaining> EstimateRemaining(
   }
   std::vector<int> candidates = Take(ranked, kScreened);
 
-  // Of these, the gain of each and those that are likely to be better.
+  // The gain of each of these, and those that are likely to be better.
   trials::Remaining remaining;
   surrogates::Prediction used;
   predict_memory(candidates, used);

@@ -40,7 +40,8 @@ class ProcessMaker {
                const surrogates::EncodedSpace& space)
       : problem_(problem), options_(options), space_(&space) {}
 
-  // Of one of the targets; `predictions` only matter to a predicted prior.
+  // Makes the process of one target; `predictions` only matter to a predicted
+  // prior.
   using Made = std::unique_ptr<FittedProcess>;
   using Make = Made (ProcessMaker::*)(CostModelForm,
                                       const trials::Predictions&) const;

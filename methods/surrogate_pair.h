@@ -36,8 +36,8 @@ class SurrogatePair {
     bool job_sizes = true;
     // The source of a predicted prior; see Problem::predict.
     std::string predictions;
-    // Of both processes. `seed` is that of the throughput process, `threads` is
-    // replaced by the problem's.
+    // The fit of both processes. `seed` is that of the throughput process,
+    // `threads` is replaced by the problem's.
     surrogates::GaussianProcess::Options fit;
     // Replaces fit.nugget for throughput, which scatters more than memory.
     surrogates::NuggetPrior throughput_nugget{.scale = 0.5, .log_stddev = 0.7};
@@ -56,8 +56,8 @@ class SurrogatePair {
     // Error of a memory prior with a known job size, in units of the capacity.
     // > 0
     double memory_error = 0.2;
-    // The same with predictions, and the error of predicted throughputs
-    // relative to the best throughput. > 0
+    // This error with predictions, and that of predicted throughputs relative
+    // to the best throughput. > 0
     double predicted_memory_error = 0.05;
     double predicted_throughput_error = 0.2;
     // False: inactive parameters at their defaults, the paper's embedding.

@@ -50,8 +50,8 @@ struct OperatorJobSizes {
                                     const OperatorJobOptions& options,
                                     const OperatorJobSizes& sizes);
 
-// The same. Without profiles, operators are computed for the tp and the
-// microbatches of all candidates, too.
+// The model for all candidates of the problem. Without profiles, operators are
+// computed for the tp and the microbatches of all candidates, too.
 [[nodiscard]] OperatorModel ModelOfCandidates(
     const methods::Problem& problem, const OperatorJobOptions& options);
 

@@ -167,7 +167,7 @@ class Moves {
     }
   }
 
-  // Of one stage, or of all (-1).
+  // Changes the recomputation of one stage, or of all (-1).
   void Recompute(int stage) {
     constexpr int kParts = 8;
     for (int part = 0; part <= kParts; ++part) {
@@ -195,7 +195,7 @@ std::vector<ParallelConfig> Encoded(const std::vector<Plan>& plans) {
   return configs;
 }
 
-// Of trials of the first points of a space of plans.
+// The history of trials of the first points of a space of plans.
 methods::History HistoryOf(std::vector<trials::Trial> trials,
                            const trials::SearchSpace& space,
                            const methods::History& like) {

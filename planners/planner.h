@@ -87,7 +87,7 @@ class Planner {
 [[nodiscard]] trials::Predictions EstimatesOf(const methods::Problem& problem,
                                               const Planner& planner);
 
-// The same for the planner that MakePlanner makes of these options.
+// As above, for the planner that MakePlanner makes of these options.
 template <typename Options>
 requires requires(const Options& options) { MakePlanner(options); }
 [[nodiscard]] std::unique_ptr<methods::Method> TryPlans(

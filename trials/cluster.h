@@ -136,7 +136,7 @@ void ReadChanges(const common::TomlTable& table, Cluster& cluster);
 // GPU types.
 [[nodiscard]] Cluster ReadCluster(const std::filesystem::path& path);
 
-// The same for a file that may have several GPU types ([[gpu_type]]): a cluster
+// Reads a file that may have several GPU types ([[gpu_type]]): a cluster
 // for each of them, with different names. Their hosts are joined by [network]
 // or, without it, by the slower network of both sides.
 [[nodiscard]] std::vector<Cluster> ReadClusters(

@@ -26,7 +26,7 @@ class ConfigFile {
   [[nodiscard]] int Size(const std::string& key, int otherwise) const;
   [[nodiscard]] bool Flag(const std::string& key, bool otherwise) const;
   [[nodiscard]] double Number(const std::string& key, double otherwise) const;
-  // The same of an object in the file, as rope_parameters.
+  // The number of an object in the file, as rope_parameters.
   [[nodiscard]] double NumberIn(const std::string& object,
                                 const std::string& key, double otherwise) const;
   [[nodiscard]] std::string Text(const std::string& key,

@@ -31,7 +31,7 @@ inline constexpr const char* kExperimentsVariable = "OPPA_EXPERIMENTS";
     const std::string& kind, const std::string& name,
     const std::filesystem::path& from = {});
 
-// The same for the value of a key, whose place errors have.
+// Finds the file that the value of a key names, whose place errors have.
 [[nodiscard]] std::filesystem::path FindDataFile(const std::string& kind,
                                                  const common::TomlTable& table,
                                                  std::string_view key);

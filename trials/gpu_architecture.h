@@ -16,13 +16,14 @@ struct GpuArchitecture {
                                  // GEMMs, at the clock that the power allows
   double single_fraction = 0.0;  // of the fp32 rate
   double memory_fraction = 0.0;  // of the memory bandwidth, streaming
-  // Of the dense 8-bit rate, large GEMMs. 0: no 8-bit tensor cores.
+  // The share of the dense 8-bit rate that large GEMMs reach. 0: no 8-bit
+  // tensor cores.
   double fp8_fraction = 0.0;
   // Relative to the rate of a large GEMM, in fused attention with a head size
   // of 128. Above 1 where the power limit slows GEMMs more than attention.
   double flash_fraction = 0.0;
   double flash_backward_fraction = 0.0;
-  // The same of cuDNN's fused attention; without a key, the values above.
+  // These rates in cuDNN's fused attention; without a key, the values above.
   double cudnn_fraction = 0.0;
   double cudnn_backward_fraction = 0.0;
   // The end of fused attention, when ever fewer multiprocessors work: in blocks

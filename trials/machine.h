@@ -49,7 +49,7 @@ class Machine {
 
   [[nodiscard]] int gpus() const;  // of all types
   [[nodiscard]] std::vector<int> GpusByType() const;
-  // Of the type that has least.
+  // The number of the type that has least.
   [[nodiscard]] int gpus_per_node() const;
   [[nodiscard]] double memory_bytes() const;  // per GPU
 

@@ -124,8 +124,8 @@ struct Valuation {
   }
   // The value of a configuration with a throughput of 1 step/s.
   [[nodiscard]] double Factor(const ParallelConfig& config) const;
-  // The same of one with this number of GPUs; for the GPUs of the machine, also
-  // the factor of methods' values (Weight).
+  // The factor of one with this number of GPUs; for the GPUs of the machine,
+  // also the factor of methods' values (Weight).
   [[nodiscard]] double FactorOfGpus(int gpus) const;
   [[nodiscard]] const ObjectiveText& names() const {
     return kObjectives.at(static_cast<std::size_t>(objective));
@@ -161,7 +161,8 @@ struct TradeOff {
   double price_per_gpu_hour = std::numeric_limits<double>::quiet_NaN();  // USD
   std::vector<int> gpus;  // of candidates, ascending
   int optimum_gpus = 0;   // of the optimum; 0: unknown
-  // Of all configurations, noise-free, the fastest first; empty: unknown.
+  // The front of all configurations, noise-free, the fastest first; empty:
+  // unknown.
   std::vector<ParetoPoint> pareto;
 
   // Absent for problems of time alone.

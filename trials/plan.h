@@ -87,13 +87,13 @@ void FromText(std::string_view text, Plan& plan);
 // Source: Colossal-AI, PipelineStageManager::distribute_layers.
 [[nodiscard]] std::vector<int> DistributeLayers(int layers, int virtual_stages);
 
-// The same as Megatron-LM's --pipeline-model-parallel-layout writes it,
+// The layers as Megatron-LM's --pipeline-model-parallel-layout writes them,
 // embedding and loss included: "Et*7|(t*8|)*6t*7L" for 62 layers on 8 stages.
 [[nodiscard]] std::string LayoutText(const std::vector<int>& layers);
 
 // The plan of a configuration: equal stages, layers by DistributeLayers.
 [[nodiscard]] Plan UniformPlan(const ParallelConfig& config, int layers);
-// The same with the given blocks of each virtual stage.
+// A uniform plan with the given blocks of each virtual stage.
 [[nodiscard]] Plan UniformPlan(const ParallelConfig& config,
                                std::vector<int> layers);
 

@@ -254,7 +254,7 @@ struct ProblemInfo {
   int q_max = 0;
   double time_budget_s = kUnknown;  // NaN: none
   int trial_budget = 0;             // 0: none
-  // Of one GPU; absent where it is not known.
+  // The memory of one GPU; absent where it is not known.
   std::optional<double> memory_capacity_bytes = std::nullopt;
   // Tokens of one step; absent where the workload is not known.
   std::optional<double> tokens_per_step = std::nullopt;

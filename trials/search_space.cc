@@ -125,7 +125,7 @@ class Enumeration {
     std::ranges::sort(configs_);
   }
 
-  // Of the sizes, with their grids: "dp in [1, 2], tp in [1, 2]".
+  // The sizes with their grids: "dp in [1, 2], tp in [1, 2]".
   [[nodiscard]] std::string Sizes() const {
     std::string text;
     for (const auto& [knob, grid] : families_.front().grids) {

@@ -21,7 +21,7 @@ class StopCondition {
 
   [[nodiscard]] bool IsMet(const trials::Remaining& remaining) const;
 
-  // The same text for equal conditions: "gain < 1%".
+  // The condition as text, which is equal for equal ones: "gain < 1%".
   [[nodiscard]] std::string ToString() const;
 
  private:

@@ -42,7 +42,8 @@ constexpr double kCauchy = 1.0;           // degrees of freedom of Cauchy's t
 constexpr double kCauchy95 = 6.3137515;
 constexpr double kFactorShare = 0.1;  // of s_0
 constexpr double kScatterRows = 2.0;  // the weight of s_0
-// Of log(measured / predicted) peaks, after m. An assumption.
+// The standard deviation of log(measured / predicted) peaks, after m. An
+// assumption.
 constexpr double kPeakScatter = 0.05;
 
 // The weight of a residual of a t in the reweighted least squares.

@@ -65,7 +65,7 @@ struct PredictionSettings {
     const PredictionSettings& settings, const std::filesystem::path& table,
     const std::string& scenario);
 
-// The same.
+// The facts of this table.
 // Errors: throws InputError with a remedy also if there are none.
 [[nodiscard]] trials::TableSettings FactsOf(const PredictionSettings& settings,
                                             const std::filesystem::path& table,

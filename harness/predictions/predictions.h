@@ -55,7 +55,7 @@ struct Testbed;
     const ProblemSpec& problem, const trials::SearchSpace& space,
     const trials::ReplayTable& table, const std::filesystem::path& path);
 
-// The same sources, each of which is read and predicted once.
+// The sources, each of which is read and predicted once.
 [[nodiscard]] PredictionsByName Memoized(PredictionsByName predictions);
 
 // The sources of a testbed, and those that need no simulator: a planner

@@ -72,8 +72,9 @@ void CheckRecords(const Manifest& manifest,
                   const std::filesystem::path& experiment_folder,
                   const Testbeds& testbeds = {});
 
-// The same for the run in a folder, whose present description is `now`; changes
-// are not accepted. The accepted changes on record are copied to `now`.
+// As PrepareRecords, for the run in a folder, whose present description is
+// `now`; changes are not accepted. The accepted changes on record are copied to
+// `now`.
 void PrepareRun(const std::filesystem::path& run_folder, trials::RunInfo& now);
 
 // True if the run is complete according to its records.

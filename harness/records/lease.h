@@ -65,7 +65,7 @@ class Lease {
   // descriptor that appends to it, or throws LeaseLost.
   [[nodiscard]] common::Descriptor PublishOpen(const std::string& name,
                                                const std::string& text) const;
-  // The same for a file that does not change afterwards.
+  // Writes a file that does not change afterwards.
   void Publish(const std::string& name, const std::string& text) const;
 
   [[nodiscard]] std::int64_t epoch() const { return epoch_; }

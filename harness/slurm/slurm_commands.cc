@@ -22,7 +22,7 @@ namespace {
 constexpr int kDefaultMaxArraySize = 1001;
 constexpr std::size_t kMaxJobName = 64;
 
-// Of the caller's environment, what a job gets.
+// What a job gets of the caller's environment.
 constexpr std::string_view kVariables =
     "PATH HOME USER LOGNAME SHELL LANG LC_ALL TZ TMPDIR XDG_CONFIG_HOME "
     "OPPA_DATA OPPA_SLURM_SITE LD_LIBRARY_PATH SLURM_CONF CUDA_HOME NCCL_HOME "

@@ -60,7 +60,7 @@ using Queue = std::map<std::pair<std::int64_t, int>, QueueEntry>;
 // The maximum age of a cached answer.
 inline constexpr double kQueueCacheSeconds = 3.0;
 
-// The same for processes that poll: the searches of an experiment, `oppa
+// The queue for processes that poll: the searches of an experiment, `oppa
 // status` in a loop. They share one squeue call per kQueueCacheSeconds through
 // a file in <experiment folder>/.slurm. Without write permission there, each
 // one calls squeue.

@@ -36,7 +36,7 @@ inline constexpr std::string_view kDefaultFramework = "colossalai";
 // several GPU types, gpu_type = "h100" chooses one.
 // Errors: throws InputError with the place in the manifest.
 [[nodiscard]] trials::Cluster ReadCluster(const common::TomlTable& table);
-// The same, with a cluster for each GPU type.
+// The cluster of each GPU type that [cluster] names.
 [[nodiscard]] std::vector<trials::Cluster> ReadClusters(
     const common::TomlTable& table);
 

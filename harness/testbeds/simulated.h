@@ -26,7 +26,7 @@ struct ProblemSpec;
 // The input of a simulation.
 struct SimulatorSetup {
   trials::Workload workload;
-  // Of each GPU type, at least one.
+  // The GPUs of each type, of at least one.
   std::vector<trials::Cluster> gpu_types;
   trials::SearchSpaceOptions space;
   std::shared_ptr<const trials::Framework> framework;  // never null
@@ -62,7 +62,7 @@ class StepModel {
   [[nodiscard]] Expectation Expect(const trials::ParallelConfig& config) const;
   // The components of one step as a table.
   [[nodiscard]] std::string Explain(const trials::ParallelConfig& config) const;
-  // The same of a plan, whose stages may differ.
+  // The explanation of a plan, whose stages may differ.
   // Errors: throws trials::InvalidPlan.
   [[nodiscard]] std::string Explain(const trials::Plan& plan) const;
   [[nodiscard]] bool ExplainsPlans() const { return sizes_.size() == 1; }

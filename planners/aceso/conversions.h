@@ -20,7 +20,7 @@ namespace planners {
 // have one more. Their sizes are not set yet.
 [[nodiscard]] OperatorPlan EqualStages(const OperatorModel& model, int stages);
 
-// The same sizes, powers of two, for every operator. Selective recomputation
+// Gives every operator these sizes, powers of two. Selective recomputation
 // repeats the core of attention.
 void SetSizes(const OperatorModel& model, int tp, int dp,
               trials::Recomputation recomputation, OperatorPlan& plan);

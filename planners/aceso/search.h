@@ -40,7 +40,7 @@ struct AcesoTrace {
   int stages = 0;
   std::int64_t explored = 0;
   std::vector<AcesoProgress> progress;
-  // Of the iterations that improved: hops, and bottlenecks tried (from 1).
+  // For the iterations that improved: hops, and bottlenecks tried (from 1).
   std::vector<int> hops;
   std::vector<int> bottlenecks;
 };

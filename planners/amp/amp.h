@@ -101,7 +101,7 @@ class AmpModel {
   [[nodiscard]] AmpCost Cost(const AmpSizes& sizes, const Placement& placement,
                              const std::vector<int>& first) const;
 
-  // The same strategy as a plan of operators, without its placement.
+  // The strategy as a plan of operators, without its placement.
   [[nodiscard]] OperatorPlan PlanOf(const AmpSizes& sizes,
                                     const std::vector<int>& first) const;
 

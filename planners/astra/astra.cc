@@ -102,7 +102,7 @@ class AstraPlanner final : public Planner {
       return [part, model = AstraPlanModel(part, options_)](
                  const trials::ParallelConfig& config) mutable -> Estimate {
         const auto cost = model.CostOf(PlanOfCandidate(part, config));
-        // Of the smallest GPUs, as if each stage were on them.
+        // The memory of the smallest GPUs, as if each stage were on them.
         return {cost.step_time_s,
                 cost.memory_share * part.machine.memory_bytes()};
       };

@@ -52,7 +52,7 @@ class AstraPlanModel {
 
   struct Cost {
     double step_time_s = 0.0;
-    // Of the stage that fills its GPU most: the share of its memory.
+    // The share of its memory in the stage that fills its GPU most.
     double memory_share = 0.0;
   };
   [[nodiscard]] Cost CostOf(const trials::Plan& plan,

@@ -146,7 +146,7 @@ class PipelineSearch {
   int micro_batch_;
   bool recompute_;
   std::vector<int> cuts_;  // operators, the end included
-  // Of the first operators, on one GPU.
+  // Sums over the first operators, on one GPU.
   std::vector<double> forward_us_;
   std::vector<double> weights_mb_;
   std::map<std::array<int, 4>, SolvedStage> stages_;

@@ -24,7 +24,7 @@ namespace planners {
 // The defaults are those of the published planner; no constraint is
 // {1.0, 0.0, all GPUs}.
 struct PlanConstraints {
-  // Of the stages s of a pipeline with B microbatches: the bubble is
+  // The largest bubble of a pipeline of s stages with B microbatches,
   // (s - 1) / (s - 1 + B).
   double most_bubble = 0.4;
   // The time of a stage's operators per GPU is at least this share of the mean

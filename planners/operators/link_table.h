@@ -27,7 +27,7 @@ class LinkTable {
   [[nodiscard]] static LinkTable Read(const std::filesystem::path& path,
                                       std::string_view model);
 
-  // The same bandwidth for all sizes, without latency.
+  // A table with one bandwidth for all sizes, without latency.
   [[nodiscard]] static LinkTable Uniform(double within_hosts_gb_per_s,
                                          double between_hosts_gb_per_s,
                                          int gpus_per_node);

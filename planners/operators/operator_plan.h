@@ -9,7 +9,7 @@
 
 namespace planners {
 
-// Of one operator. Sizes are powers of two.
+// What a plan decides for one operator. Sizes are powers of two.
 struct OperatorChoice {
   std::uint8_t tp_log2 = 0;
   std::uint8_t dp_log2 = 0;

@@ -17,8 +17,8 @@ enum class CostModelForm {
   // mb, and its memory ignores ZeRO. With ComputeTime::kOfMicrobatch its
   // computation grows with the number of microbatches at a fixed batch.
   kPrinted,
-  // The same mechanisms with their dependence on every size: a fixed batch is
-  // a fixed amount of work, activations shrink with dp and mb, ZeRO shards
+  // The printed mechanisms with their dependence on every size: a fixed batch
+  // is a fixed amount of work, activations shrink with dp and mb, ZeRO shards
   // state, 1F1B keeps min(pp, mb) microbatches in flight.
   kPhysical,
   // Predictions of every candidate, see predicted_prior.h.
@@ -32,8 +32,8 @@ struct CostModelChoices {
   // step or of the capacity at its largest value, up to a factor of e^1.5, and
   // there is no shared scale.
   bool typical_values = true;
-  // Of kPhysical with typical values: the shared scales start at them where
-  // they are known.
+  // The sizes at which the shared scales of kPhysical with typical values
+  // start, where they are known.
   JobSizes sizes = {};
 };
 

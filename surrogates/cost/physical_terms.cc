@@ -147,9 +147,10 @@ CostTerm TermOf(const char* name, const char* meaning,
   return {name, meaning, std::move(feature), typical, reading};
 }
 
-// Of the typical values: F / B, the FLOP that a GPU computes while it sends a
-// byte, is about 1,500 within a host and 4,000 to 10,000 between hosts; a
-// sequence has about 2,000 tokens, a model a width of about 3,000.
+// The typical values rest on these sizes: F / B, the FLOP that a GPU computes
+// while it sends a byte, is about 1,500 within a host and 4,000 to 10,000
+// between hosts; a sequence has about 2,000 tokens, a model a width of about
+// 3,000.
 std::vector<CostTerm> ComputationTerms() {
   return {
       // Computation. No configuration is faster.

@@ -123,7 +123,7 @@ enum class ComputeTime { kOfBatch, kOfMicrobatch };
 [[nodiscard]] std::vector<CostTerm> PrintedMemoryTerms(
     const ClusterShape& shape);
 
-// The same mechanisms with their dependence on every size; see cost_model.h.
+// These mechanisms with their dependence on every size; see cost_model.h.
 // "compute" is the first.
 [[nodiscard]] std::vector<CostTerm> PhysicalTimeTerms(
     const ClusterShape& shape);

@@ -110,7 +110,7 @@ class GaussianProcess {
   // it allocates only what starting threads takes where options.threads > 1.
   void Predict(Prediction& prediction) const;
 
-  // The same numbers, to the last bit, for some candidates in the given order.
+  // Predict's numbers, to the last bit, for some candidates in the given order.
   // Shapes: prediction is [candidates.size()].
   void PredictSome(std::span<const int> candidates,
                    const PredictionView& prediction) const;

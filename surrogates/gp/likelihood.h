@@ -19,9 +19,9 @@ struct Hyperparameters {
   Eigen::VectorXd log_length_scales;
   double log_signal_variance = 0.0;  // target's unit, squared
   Eigen::VectorXd log_coefficients;
-  // Of the nugget, target's unit squared; -infinity: there is none.
+  // The nugget, target's unit squared; -infinity: there is none.
   double log_nugget_variance = -std::numeric_limits<double>::infinity();
-  // Of the family error, in the same unit; -infinity: there is none.
+  // The family error, in the same unit; -infinity: there is none.
   double log_family_variance = -std::numeric_limits<double>::infinity();
 };
 

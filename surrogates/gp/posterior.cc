@@ -76,7 +76,8 @@ double Posterior::FamilyVariance() const {
   return options_.family ? std::exp(hyperparameters_.log_family_variance) : 0.0;
 }
 
-// Of the observed `candidates`; those with a column already are the first.
+// Sets the families of the observed `candidates`; those with a column already
+// are the first.
 void Posterior::SetFamilies(const EncodedSpace& space,
                             const std::vector<int>& candidates) {
   if (!options_.family) {
@@ -456,7 +457,7 @@ Prediction Posterior::LeaveOneOut(const Eigen::VectorXd& values) const {
   return others;
 }
 
-// Of log c, from M^-1 = L_M^-T L_M^-1.
+// The standard deviation of log c, from M^-1 = L_M^-T L_M^-1.
 double Posterior::LogCoefficientStddev(Eigen::Index j) const {
   return coefficient_prior_.col(j).norm() /
          std::exp(hyperparameters_.log_coefficients[j]);

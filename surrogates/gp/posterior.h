@@ -60,7 +60,8 @@ class Posterior {
   // GaussianProcess::LeaveOneOut. Shapes: values [>= n], the result [n].
   [[nodiscard]] Prediction LeaveOneOut(const Eigen::VectorXd& values) const;
 
-  // Of the logarithm of coefficient j, where they are integrated.
+  // The standard deviation of the logarithm of coefficient j, where they are
+  // integrated.
   [[nodiscard]] double LogCoefficientStddev(Eigen::Index j) const;
 
   [[nodiscard]] const Hyperparameters& hyperparameters() const {

@@ -150,7 +150,7 @@ std::optional<std::string> TableHeader(std::string_view line) {
   return std::string(common::Trim(text.substr(1, text.size() - 2)));
 }
 
-// Of each line of TOML, whether it begins within a string of several lines.
+// Whether each line of TOML begins within a string of several lines.
 std::vector<bool> InStrings(const Names& lines) {
   std::vector<bool> in_string;
   std::string_view open;  // the quotes of the string

@@ -84,7 +84,7 @@ bool IsBelow(const Processes& all, pid_t pid, pid_t ancestor) {
   return false;
 }
 
-// Of the recorded processes, those that live, what is below them, and what is
+// The recorded processes that live, what is below them, and what is
 // in a session that one of them led.
 std::vector<pid_t> FindRecorded(const std::map<pid_t, std::string>& seen) {
   std::vector<pid_t> found;

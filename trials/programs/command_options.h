@@ -46,7 +46,8 @@ struct CommandOptions {
       "CUDA out of memory", "OutOfMemoryError", "HIP out of memory"};
   // `framework`: renders the command line of a trial; nullptr if there is none.
   std::shared_ptr<const Adapter> adapter;
-  // Of the adapter, with those of [backend.log] instead where given.
+  // The patterns of the adapter, with those of [backend.log] instead where
+  // given.
   std::shared_ptr<const LogPatterns> log;
   Workload workload;  // what the job trains; for the adapter and the log
 };
@@ -61,7 +62,7 @@ constexpr std::array<std::string_view, 3> NamesOf(
 [[nodiscard]] CommandOptions ReadCommandOptions(
     const common::TomlTable& table, const KnobSet& knobs = BuiltInKnobs());
 
-// The same without `program` and `ranks`, for a program that is known.
+// Reads the table without `program` and `ranks`, for a program that is known.
 [[nodiscard]] CommandOptions ReadTrialOptions(
     const common::TomlTable& table, const KnobSet& knobs = BuiltInKnobs());
 

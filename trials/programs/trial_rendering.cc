@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of {master_port}, below those that systems give to clients.
+// The values of {master_port}, below the ports that systems give to clients.
 constexpr int kFirstPort = 20000;
 constexpr int kPorts = 10000;
 

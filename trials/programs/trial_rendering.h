@@ -34,10 +34,9 @@ namespace trials {
                                                   const Cluster& cluster,
                                                   const TrialRequest& request);
 
-// The same with what the adapter adds: flags, variables and files in the folder
-// `files`, which the caller writes. `as_given`: the user's own settings instead
-// of those of the configuration.
-// Errors: as Adapter::Render.
+// Renders the job with what the adapter adds: flags, variables and files in the
+// folder `files`, which the caller writes. `as_given`: the user's own settings
+// instead of those of the configuration. Errors: as Adapter::Render.
 [[nodiscard]] RenderedJob RenderTrial(const CommandOptions& options,
                                       const Cluster& cluster,
                                       const TrialRequest& request,
