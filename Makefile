@@ -138,6 +138,7 @@ validate-leave-one-out: program ## predict every published source without the co
 	@$(OPPA) validate --bands $(RESULTS)/validation/leave-one-out/rows.csv
 
 docs: program ## write the generated parts of README.md and docs/ from results (CHECK=1: compare)
+	@$(call compile,documents_study)
 	@scripts/docs --results $(RESULTS) $(if $(CHECK),--check) $(DOCS)
 
 docs-site: ## build the documentation site in build/docs-site (installs MkDocs in build/docs-venv once)

@@ -203,6 +203,19 @@ std::string ToMarkdown(const Table& table) {
   return text;
 }
 
+std::string ToCompactMarkdown(const Table& table) {
+  Shown shown = ShownOf(table);
+  shown.lines.emplace(shown.lines.begin() + 1, shown.is_name.size(), "---");
+  std::string text;
+  for (const std::vector<std::string>& line : shown.lines) {
+    for (const std::string& cell : line) {
+      text += cell.empty() ? "| " : fmt::format("| {} ", cell);
+    }
+    text += "|\n";
+  }
+  return text;
+}
+
 std::string ToHtml(const Table& table, std::string_view id) {
   std::string head;
   std::vector<std::string> rows(table.rows.size(), "<tr>");

@@ -99,6 +99,9 @@ template <typename Thing, typename RowOf>
 // 120 columns wide.
 [[nodiscard]] std::string ToText(const Table& table);
 [[nodiscard]] std::string ToMarkdown(const Table& table);
+// Without padding, so that a new value changes one line of a document; its
+// cells are Markdown.
+[[nodiscard]] std::string ToCompactMarkdown(const Table& table);
 // A <table> with this id; text is escaped. Numbers have their digits in the
 // attribute data-v.
 [[nodiscard]] std::string ToHtml(const Table& table, std::string_view id = "");

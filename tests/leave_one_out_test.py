@@ -146,6 +146,17 @@ class LeaveOneOutTest(unittest.TestCase):
         self.assertEqual((summary["ran"], summary["ran_called_out_of_memory"]), (2, 1))
         self.assertAlmostEqual(summary["large_step_time_mean"], 0.1)
 
+    def test_errors_stand_beside_those_of_calculon_with_their_means(self):
+        rows = [{"row_source": source, "measured_step_time_s": measured, "predicted_step_time_s": predicted}
+                for source, measured, predicted in (("korthikanti2022", "1.42", "1.562"), ("korthikanti2022", "1.1", "0.77"),
+                                                    ("korthikanti2022", "", "1"), ("vtrain", "18.13", "18.13"))]
+        found = self.script.beside_calculon(rows)
+        self.assertEqual([(row["model"], row["recomputation"]) for row in found],
+                         [("22B", "full"), ("22B", "selective"), ("mean of absolute errors", "")])
+        self.assertAlmostEqual(found[0]["error"], 0.1)
+        self.assertAlmostEqual(found[2]["error"], 0.2)
+        self.assertEqual(self.script.beside_calculon(rows[3:]), [])
+
     def test_every_specification_names_known_tables_and_files(self):
         tables = {path.stem for path in (ROOT / "experiments/validation").glob("*.toml")}
         for path in (ROOT / "scripts/fits").glob("*.toml"):

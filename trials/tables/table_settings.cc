@@ -21,6 +21,7 @@ TableSettings ReadTableSettings(const std::filesystem::path& path) {
   settings.table = table.GetString("table", "");
   settings.scenarios = table.GetString("scenarios", "");
   settings.source = table.GetString("source", settings.name);
+  settings.label = table.GetString("label", settings.source);
   if (table.Has("fitted")) {
     settings.fitted = table.GetStrings("fitted");
   }
@@ -36,6 +37,12 @@ TableSettings ReadTableSettings(const std::filesystem::path& path) {
     }
   }
   Facts(settings.name).Add(settings.facts);
+  settings.documents = table.GetTables("document");
+  for (const common::TomlTable& row : settings.documents) {
+    for (const char* key : {"label", "rows"}) {
+      static_cast<void>(row.RequireString(key));
+    }
+  }
   table.RejectUnknownKeys();
   return settings;
 }

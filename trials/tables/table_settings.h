@@ -20,6 +20,8 @@ namespace trials {
 //                                     command line names the table
 //   scenarios = "measured/..."        optional: a row of facts per scenario
 //   source = "vtrain"                 its publication; default: the name
+//   label = "vTrain"                  of the source in documents; default: the
+//                                     source
 //   fitted = ["1b", "8b"]             tokens of the rows that constants may be
 //                                     fitted to; default: every other model
 //   fast_intra_gbs = 440              rows with allreduce_intra_gbs of at least
@@ -29,6 +31,10 @@ namespace trials {
 //   [facts_of.1b]                     of rows that name "1b"
 //   [corrections]                     facts that replace those of the rows
 //   [corrections_of.1b]               the same, of rows that name "1b"
+//   [[document]]                      a row of the table of errors in the
+//                                     documents: label = "vTrain, 64 A100", and
+//                                     rows = "scope=several hosts", conditions
+//                                     (studies/documents/texts.h)
 //
 // docs/validation.md lists the names of facts.
 struct TableSettings {
@@ -38,12 +44,14 @@ struct TableSettings {
   std::string table;
   std::string scenarios;
   std::string source;
+  std::string label;
   std::optional<std::vector<std::string>> fitted;
   double fast_intra_gbs = 0.0;
   common::TomlTable facts;
   common::TomlTable facts_of;
   common::TomlTable corrections;
   common::TomlTable corrections_of;
+  std::vector<common::TomlTable> documents;
   std::filesystem::path file;
 };
 

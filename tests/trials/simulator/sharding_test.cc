@@ -125,7 +125,7 @@ TEST(Sharding, BlocksIn8BitsAreGatheredInHalfTheTime) {
         .time.data_s;
   };
   const double elements =
-      ParameterCount(workload.model) -
+      static_cast<double>(ParameterCount(workload.model)) -
       2.0 * workload.model.vocab_size * workload.model.hidden_size;
   // Forward and backward, a byte less for 7 of 8 parameters of the blocks.
   EXPECT_NEAR(data_s(false) - data_s(true), 2 * elements * 7 / 8 / 1e7,

@@ -43,6 +43,18 @@ TEST(TableSettings, AreNamedAfterTheirFileUnlessItHasATitleAndASource) {
   EXPECT_EQ(named.facts.RequireText("cluster"), "c");
 }
 
+TEST(TableSettings, HaveTheLabelOfTheirSourceAndRowsOfDocuments) {
+  EXPECT_EQ(Read("kind = 'measured'\nsource = 'paper'\n").label, "paper");
+  const TableSettings labelled = Read(
+      "kind = 'measured'\nlabel = 'A paper'\n"
+      "[[document]]\nlabel = 'A100'\nrows = 'scope=all'\n");
+  EXPECT_EQ(labelled.label, "A paper");
+  ASSERT_EQ(labelled.documents.size(), 1U);
+  EXPECT_EQ(labelled.documents[0].RequireString("rows"), "scope=all");
+  EXPECT_THROW((void)Read("kind = 'measured'\n[[document]]\nlabel = 'A100'\n"),
+               common::InputError);
+}
+
 TEST(TableSettings, WithAnUnknownKeyOrWithoutAKindAreAnError) {
   EXPECT_THROW((void)Read("title = 't'\n"), common::InputError);
   EXPECT_THROW((void)Read("kind = 'measured'\nkin = 1\n"), common::InputError);
