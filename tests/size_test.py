@@ -82,7 +82,7 @@ class SizeTest(unittest.TestCase):
 
     def test_a_field_of_the_framework_fails(self):
         (self.root / "trials/simulator").mkdir(parents=True)
-        self.append("struct Framework {\n  bool flag = false;  // a flag\n};\n", "trials/simulator/framework.h")
+        self.append("struct Framework {\n    OPPA_FIELD(bool, flag, false);  // a flag\n};\n", "trials/simulator/framework.h")
         self.assertIn("fields of Framework: 1, more than the limit of 0: ", self.size("--check"))
 
     def test_a_number_below_its_limit_fails_until_the_limit_is_lowered(self):

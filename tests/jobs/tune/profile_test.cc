@@ -30,9 +30,9 @@ std::string Trace(const char* kernel) {
                      event("kernel", kernel, 20000, 80000));
 }
 
-class ProfileTest : public fakes::ProgramTest {
+class ProfiledTuneTest : public fakes::ProgramTest {
  protected:
-  ProfileTest() {
+  ProfiledTuneTest() {
     Write("config.json",
           R"({"model_type": "gpt2", "n_embd": 1024, "n_head": 16, "n_layer": 24,
               "n_positions": 1024, "vocab_size": 50304})");
@@ -53,7 +53,7 @@ class ProfileTest : public fakes::ProgramTest {
   }
 };
 
-TEST_F(ProfileTest, TriesWhatShortensTheSlowPartAfterYours) {
+TEST_F(ProfiledTuneTest, TriesWhatShortensTheSlowPartAfterYours) {
   Write("trace.json", Trace("ncclDevKernel_AllReduce_Sum_bf16_RING_LL"));
   EXPECT_EQ(Tune(""), 0) << Printed();
   EXPECT_THAT(
@@ -67,7 +67,7 @@ TEST_F(ProfileTest, TriesWhatShortensTheSlowPartAfterYours) {
   EXPECT_EQ(Tune(""), 0) << "resumes" << Printed();
 }
 
-TEST_F(ProfileTest, SaysWhatItNeeds) {
+TEST_F(ProfiledTuneTest, SaysWhatItNeeds) {
   Write("trace.json", "{}");
   EXPECT_EQ(Tune(""), 2);
   EXPECT_THAT(errors_, HasSubstr("not a trace of PyTorch's profiler"));
