@@ -125,14 +125,14 @@ bool Meets(const Record& record, std::string_view conditions) {
 }
 
 Filled Fill(const std::vector<std::string>& patterns, const Records& records) {
-  static const common::Pattern kPlaceholder(
+  static const common::Pattern placeholder(
       R"(\{([^:?}]+)(?::([^?}]+))?(?:\?([^}]*))?\})");
   Filled filled;
   for (const std::string& pattern : patterns) {
     filled = {};
     std::size_t end = 0;
-    for (auto found = kPlaceholder.Find(pattern); !found.empty();
-         found = kPlaceholder.Find(pattern, end)) {
+    for (auto found = placeholder.Find(pattern); !found.empty();
+         found = placeholder.Find(pattern, end)) {
       const std::string column(found[1]);
       const std::string value = Shown(Choose(records, column, found[3]), column,
                                       std::string(found[2]));
