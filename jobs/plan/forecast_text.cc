@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <ranges>
+#include <span>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -43,8 +43,10 @@ const std::string& PrecisionName(const trials::Workload& workload) {
 }
 
 // The first layouts.
-auto Shown(const Forecast& forecast, int most) {
-  return forecast.layouts | std::views::take(std::max(0, most));
+std::span<const Layout> Shown(const Forecast& forecast, int most) {
+  const auto count = static_cast<std::size_t>(std::max(0, most));
+  return std::span(forecast.layouts)
+      .first(std::min(forecast.layouts.size(), count));
 }
 
 std::string ExcludedText(const Forecast& forecast) {
