@@ -15,6 +15,7 @@
 
 #include "common/files.h"
 #include "common/parallel.h"
+#include "common/ranges.h"
 #include "common/toml_table.h"
 #include "harness/predictions/calibration.h"
 #include "harness/predictions/prediction_settings.h"
@@ -328,13 +329,14 @@ PredictionsByName SimulatedPredictions(const ProblemSpec& problem,
           "add cluster = \"NAME\" to [predictions], or planner = \"astra\"",
           settings.table.Where()));
     }
-    if (own.simulated) {
-      for (const System& truth : own.systems) {
-        RejectGroundTruth(settings, PredictedSystem(settings, truth), truth,
-                          own.workload, space);
-      }
+    const auto systems = common::Map(own.systems, [&](const System& each) {
+      return PredictedSystem(settings, each);
+    });
+    for (std::size_t i = 0; own.simulated && i < systems.size(); ++i) {
+      RejectGroundTruth(settings, systems[i], own.systems[i], own.workload,
+                        space);
     }
-    const System system = PredictedSystem(settings, own.systems.front());
+    const System& system = systems.front();
     return SimulatedSource(settings, problem.name, space, system,
                            PartsOf(space, machine, own.workload, system));
   };

@@ -58,7 +58,8 @@ struct Testbed;
 // The sources, each of which is read and predicted once.
 [[nodiscard]] PredictionsByName Memoized(PredictionsByName predictions);
 
-// The sources of a testbed, and those that need no simulator: a planner
+// The sources of a testbed: the simulator, for Testbed::predicted, the table of
+// the testbed, and those that need neither: a planner
 // (`planner = "textbook"` in [predictions] or [predictions.NAME]), whose model
 // estimates every candidate without trials, and earlier jobs (`from`; see
 // EarlierJobs). They see the problem as a method does. The testbed's space must
