@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <functional>
+#include <limits>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "common/parallel.h"
 #include "common/units.h"
 #include "trials/model.h"
 #include "trials/predictions.h"
@@ -24,6 +28,12 @@ using common::kGiga;
 auto LayoutKey(const ParallelConfig& c) {
   return std::tuple(c.dp, c.tp, c.pp, c.cp, c.ep, c.zero_stage,
                     c.grad_checkpoint);
+}
+
+// What layouts of a kind have in common.
+auto KindKey(const ParallelConfig& c) {
+  return std::tuple(c.dp > 1, c.tp > 1, c.pp > 1, c.cp > 1, c.ep > 1,
+                    c.zero_stage, c.grad_checkpoint);
 }
 
 std::vector<Excluded> ByRule(const trials::SearchSpace& space) {
@@ -104,12 +114,17 @@ Forecaster::Forecaster(Job job, const ForecastOptions& options)
     : job_(std::move(job)),
       options_(options),
       space_(JobSpace(job_)),
-      simulator_(job_.workload, job_.cluster, {job_.framework.framework}),
+      simulators_(common::Cores(),
+                  trials::Simulator(job_.workload, job_.cluster,
+                                    {job_.framework.framework})),
       times_(options.calibration, space_.configs()) {}
 
 double Forecaster::AllowedBytes() const {
-  return (1.0 - options_.headroom) *
-         job_.framework.framework.allocator.usable_memory *
+  return (1.0 - options_.headroom) * CapacityBytes();
+}
+
+double Forecaster::CapacityBytes() const {
+  return job_.framework.framework.allocator.usable_memory *
          job_.cluster.gpu.memory_bytes;
 }
 
@@ -120,7 +135,12 @@ harness::CalibratedTimes::Time Forecaster::TimeOf(
 }
 
 Prediction Forecaster::Predict(const ParallelConfig& config) const {
-  const trials::StepReport report = simulator_.Simulate(config);
+  return PredictWith(simulators_.front(), config);
+}
+
+Prediction Forecaster::PredictWith(const trials::Simulator& simulator,
+                                   const ParallelConfig& config) const {
+  const trials::StepReport report = simulator.Simulate(config);
   const Calibration& calibration = options_.calibration;
   const double peak = calibration.memory * report.peak_memory_bytes;
   const double step_time_s = calibration.step_times == 0
@@ -155,35 +175,100 @@ std::optional<Prediction> Forecaster::BestOf(
   return best;
 }
 
+template <typename Work>
+void Forecaster::ForAll(std::size_t count, const Work& work) const {
+  constexpr int kBlock = 256;  // large enough to share memoized costs
+  common::ParallelFor(
+      static_cast<int>(count), static_cast<int>(simulators_.size()),
+      [&](int worker, int i) { work(simulators_[worker], i); }, kBlock);
+}
+
+Forecaster::Peak Forecaster::PeakOf(const trials::Simulator& simulator,
+                                    const ParallelConfig& config) const {
+  const double scale = options_.calibration.memory;
+  try {
+    simulator.CheckConfig(config);
+    const double least = scale * simulator.LeastMemory(config);
+    if (least > CapacityBytes()) {
+      return {.bytes = least, .bound = true};
+    }
+    return {.bytes = scale * simulator.PeakMemory(config).peak_memory_bytes};
+  } catch (const trials::InvalidPlan&) {
+    return {.refused = true};
+  }
+}
+
+bool Forecaster::AnyFits() const {
+  std::atomic<bool> fits = false;
+  ForAll(space_.configs().size(), [&](const trials::Simulator& simulator, int i) {
+    if (!fits) {
+      const Peak peak = PeakOf(simulator, space_[i]);
+      fits = fits || (!peak.refused && peak.bytes <= AllowedBytes());
+    }
+  });
+  return fits;
+}
+
+std::optional<Prediction> Forecaster::Smallest(
+    const std::vector<Peak>& peaks) const {
+  std::vector<int> order;
+  for (int i = 0; i < space_.size(); ++i) {
+    if (!peaks[i].refused) {
+      order.push_back(i);
+    }
+  }
+  std::ranges::stable_sort(order, {}, [&](int i) { return peaks[i].bytes; });
+  int smallest = -1;
+  double least = std::numeric_limits<double>::infinity();
+  for (const int i : order) {
+    if (peaks[i].bytes > least) {
+      break;  // so are the others, and a bound is at most the peak
+    }
+    const double bytes =
+        peaks[i].bound
+            ? options_.calibration.memory *
+                  simulators_.front().PeakMemory(space_[i]).peak_memory_bytes
+            : peaks[i].bytes;
+    if (bytes < least || (bytes == least && i < smallest)) {
+      smallest = i;
+      least = bytes;
+    }
+  }
+  return smallest < 0 ? std::nullopt : std::optional(Predict(space_[smallest]));
+}
+
 Forecast Forecaster::MakeForecast() const {
   using Key = decltype(LayoutKey(ParallelConfig{}));
-  std::map<Key, Layout> layouts;
+  std::vector<Peak> peaks(space_.configs().size());
+  ForAll(peaks.size(), [&](const trials::Simulator& simulator, int i) {
+    peaks[i] = PeakOf(simulator, space_[i]);
+  });
   Forecast forecast;
   forecast.excluded = ByRule(space_);
-  const double allowed = AllowedBytes();
-  forecast.capacity_bytes = allowed / (1.0 - options_.headroom);
+  forecast.capacity_bytes = CapacityBytes();
   std::int64_t out_of_memory = 0;
   std::int64_t tight = 0;
   std::int64_t refused = 0;
-  for (const ParallelConfig& config : space_.configs()) {
-    Prediction one;
-    try {
-      one = Predict(config);
-    } catch (const trials::InvalidPlan&) {
+  std::vector<int> fitting;
+  for (int i = 0; i < space_.size(); ++i) {
+    const double bytes = peaks[i].bytes;
+    if (peaks[i].refused) {
       ++refused;
-      continue;
+    } else if (bytes <= AllowedBytes()) {
+      fitting.push_back(i);
+    } else {
+      ++(bytes > forecast.capacity_bytes ? out_of_memory : tight);
     }
-    ++forecast.candidates;
-    if (!forecast.smallest ||
-        one.peak_memory_bytes < forecast.smallest->peak_memory_bytes) {
-      forecast.smallest = one;
-    }
-    if (one.peak_memory_bytes > allowed) {
-      ++(one.peak_memory_bytes > forecast.capacity_bytes ? out_of_memory
-                                                         : tight);
-      continue;
-    }
-    Layout& layout = layouts[LayoutKey(config)];
+  }
+  forecast.candidates = space_.size() - static_cast<int>(refused);
+  forecast.smallest = Smallest(peaks);
+  std::vector<Prediction> predictions(fitting.size());
+  ForAll(fitting.size(), [&](const trials::Simulator& simulator, int i) {
+    predictions[i] = PredictWith(simulator, space_[fitting[i]]);
+  });
+  std::map<Key, Layout> layouts;
+  for (const Prediction& one : predictions) {
+    Layout& layout = layouts[LayoutKey(one.config)];
     if (layout.configurations++ == 0 ||
         one.step_time_s < layout.best.step_time_s) {
       layout.best = one;
@@ -208,6 +293,17 @@ Forecast Forecaster::MakeForecast() const {
                 [](const Excluded& e) { return e.count == 0; });
   std::ranges::stable_sort(forecast.excluded, std::greater(), &Excluded::count);
   return forecast;
+}
+
+std::vector<Layout> FastestOfKinds(const Forecast& forecast) {
+  std::vector<Layout> fastest;
+  std::set<decltype(KindKey(ParallelConfig{}))> seen;
+  for (const Layout& layout : forecast.layouts) {
+    if (seen.insert(KindKey(layout.best.config)).second) {
+      fastest.push_back(layout);
+    }
+  }
+  return fastest;
 }
 
 std::string LayoutName(const ParallelConfig& config) {

@@ -75,19 +75,27 @@ struct Forecast {
   double capacity_bytes = 0.0;
 };
 
+// The fastest layout of each kind, fastest first: layouts of a kind divide the
+// work along the same dimensions, with the same ZeRO stage and recomputation.
+[[nodiscard]] std::vector<Layout> FastestOfKinds(const Forecast& forecast);
+
 // Predicts the configurations of a job. An object may be used by one thread at
-// a time.
+// a time; it uses all cores.
 class Forecaster {
  public:
   Forecaster(Job job, const ForecastOptions& options);
 
+  // Memory first: a bound by the model states, then the peak, and the time of
+  // what fits only.
   [[nodiscard]] Forecast MakeForecast() const;
+  // MakeForecast() has a layout: by the memory alone.
+  [[nodiscard]] bool AnyFits() const;
 
   // Errors: throws trials::InvalidPlan for what the framework cannot run.
   [[nodiscard]] Prediction Predict(const trials::ParallelConfig& config) const;
   [[nodiscard]] trials::StepReport Report(
       const trials::ParallelConfig& config) const {
-    return simulator_.Simulate(config);
+    return simulators_.front().Simulate(config);
   }
   // Memory that a configuration may use, and whether it needs no more.
   [[nodiscard]] double AllowedBytes() const;
@@ -108,10 +116,30 @@ class Forecaster {
   [[nodiscard]] const trials::SearchSpace& space() const { return space_; }
 
  private:
+  // The predicted peak of a configuration.
+  struct Peak {
+    double bytes = 0.0;
+    bool refused = false;
+    bool bound = false;  // at least these bytes, more than the GPU has
+  };
+
+  [[nodiscard]] double CapacityBytes() const;
+  [[nodiscard]] Peak PeakOf(const trials::Simulator& simulator,
+                            const trials::ParallelConfig& config) const;
+  [[nodiscard]] Prediction PredictWith(
+      const trials::Simulator& simulator,
+      const trials::ParallelConfig& config) const;
+  // Calls work(simulator, i) for i in [0, count), on all cores.
+  template <typename Work>
+  void ForAll(std::size_t count, const Work& work) const;
+  // The candidate that needs least memory.
+  [[nodiscard]] std::optional<Prediction> Smallest(
+      const std::vector<Peak>& peaks) const;
+
   Job job_;
   ForecastOptions options_;
   trials::SearchSpace space_;
-  trials::Simulator simulator_;
+  std::vector<trials::Simulator> simulators_;  // one for each core
   harness::CalibratedTimes times_;
 };
 

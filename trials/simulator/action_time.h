@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "common/ranges.h"
@@ -24,6 +25,10 @@ struct Problem {
 
   [[nodiscard]] std::vector<int> GpusOfTypes() const {
     return common::Map(gpu_types, &Cluster::gpus);
+  }
+  // A rank of a GPU type among all ranks, which fill the types in their order.
+  [[nodiscard]] int FirstRank(int gpu_type, int rank) const {
+    return GpusOf(std::span(gpu_types).first(gpu_type)) + rank;
   }
   [[nodiscard]] bool SeveralHosts() const {
     return gpu_types.size() > 1 || gpu_types.front().nodes > 1;

@@ -28,6 +28,8 @@ struct StageMemory {
   double channels = 4.0;           // NCCL's, of all communicators
   // Ranks that hold one copy of ZeRO's states together; 0: all dp * cp.
   int shard_ranks = 0;
+  int gpu_type = 0;
+  int first_rank = 0;  // of the stage, within its GPU type
 };
 
 // The memory of one rank of a stage under ZeRO. `shared` holds the knobs of the
@@ -71,6 +73,12 @@ struct RankMemory {
   // whole.
   [[nodiscard]] double OptimizerShare() const;
 };
+
+// What is there at the peak whatever a microbatch needs: the bytes that the
+// allocator cannot release.
+[[nodiscard]] inline double HeldBytes(const MemoryBreakdown& memory) {
+  return memory.Total() - memory.pending_bytes;
+}
 
 // The peak on a GPU with `capacity_bytes`: an allocator that finds no free
 // block waits for the GPU, which releases the pending memory.

@@ -9,6 +9,7 @@
 
 #include "trials/constraints.h"
 #include "trials/simulator/stage_balance.h"
+#include "trials/simulator/stage_memory.h"
 
 namespace trials {
 namespace {
@@ -28,19 +29,17 @@ const typename Map::mapped_type& Memoized(Map& memo,
   return memo.emplace(key, compute(key)).first->second;
 }
 
-// Throws unless the configuration is one of this problem.
-void Check(const Problem& problem, const ParallelConfig& config) {
-  const std::string broken = ConfigProblem(
-      config, {.workload = problem.workload,
-               .gpus = GpusOf(problem.gpu_types),
-               .replicated_kv_heads = true,
-               .unfilled_stages =
-                   problem.framework.pipeline.full_pipeline ? 1 : config.pp,
-               .ends_as_layers = true,
-               .whole_experts = problem.framework.experts.whole_experts});
-  if (!broken.empty()) {
-    throw InvalidPlan(ToString(config), broken);
-  }
+// The configuration with the default of every knob on which LeastMemory does
+// not depend.
+ParallelConfig LeastMemoryKnobs(ParallelConfig config) {
+  constexpr int kSeveral = 2;  // gradients of microbatches are accumulated
+  const ParallelConfig defaults;
+  config.micro_batch_size = defaults.micro_batch_size;
+  config.microbatches = std::min(config.microbatches, kSeveral);
+  config.grad_checkpoint = defaults.grad_checkpoint;
+  config.overlap_p2p = defaults.overlap_p2p;
+  config.dp_bucket_mb = defaults.dp_bucket_mb;
+  return config;
 }
 
 }  // namespace
@@ -79,6 +78,20 @@ Simulator::Simulator(const Workload& workload, Cluster cluster,
 Simulator::Simulator(const Workload& workload, Cluster cluster)
     : Simulator(workload, std::move(cluster), Options{}) {}
 
+void Simulator::CheckConfig(const ParallelConfig& config) const {
+  const std::string broken = ConfigProblem(
+      config, {.workload = problem_.workload,
+               .gpus = GpusOf(problem_.gpu_types),
+               .replicated_kv_heads = true,
+               .unfilled_stages =
+                   problem_.framework.pipeline.full_pipeline ? 1 : config.pp,
+               .ends_as_layers = true,
+               .whole_experts = problem_.framework.experts.whole_experts});
+  if (!broken.empty()) {
+    throw InvalidPlan(ToString(config), broken);
+  }
+}
+
 StepReport Simulator::Simulate(const Plan& plan) const {
   CheckPlan(plan, problem_.workload, problem_.GpusOfTypes());
   const std::vector<StageCost> stages = StageCosts(plan);
@@ -87,7 +100,7 @@ StepReport Simulator::Simulate(const Plan& plan) const {
 }
 
 StepReport Simulator::Simulate(const ParallelConfig& config) const {
-  Check(problem_, config);
+  CheckConfig(config);
   const std::vector<StageCost>& stages =
       Memoized(stages_, StageCostKnobs(config),
                [&](const Knobs& knobs) { return StageCosts(PlanOf(knobs)); });
@@ -112,11 +125,10 @@ Plan Simulator::PlanOf(const ParallelConfig& config) const {
   return plan;
 }
 
-const LayerCosts& Simulator::Layers(const Plan& plan, int stage) const {
+const LayerCosts& Simulator::Layers(const Plan& plan, int stage,
+                                    double sequences) const {
   const ParallelConfig& shared = plan.shared;
   const PlanStage& own = plan.stages[stage];
-  const double sequences = static_cast<double>(problem_.workload.batch_size) /
-                           (static_cast<double>(own.dp) * shared.microbatches);
   const Shard shard{
       sequences, own.tp,    SplitsTokens(plan, stage),
       shared.cp, shared.ep, problem_.framework.HasWholeExperts(shared.ep)};
@@ -126,7 +138,8 @@ const LayerCosts& Simulator::Layers(const Plan& plan, int stage) const {
   });
 }
 
-std::vector<StageCost> Simulator::StageCosts(const Plan& plan) const {
+template <typename Visit>
+auto Simulator::WithStages(const Plan& plan, const Visit& visit) const {
   const Framework& framework = problem_.framework;
   const PlacementOptions options{
       framework.pipeline.pipeline_outermost, framework.ShardsWithinHost(),
@@ -143,10 +156,55 @@ std::vector<StageCost> Simulator::StageCosts(const Plan& plan) const {
   std::vector<StageContext> stages;
   stages.reserve(plan.stages.size());
   for (int s = 0; s < plan.shared.pp; ++s) {
+    const double sequences =
+        static_cast<double>(problem_.workload.batch_size) /
+        (static_cast<double>(plan.stages[s].dp) * plan.shared.microbatches);
     stages.push_back({problem_, plan, s, problem_.gpus[plan.stages[s].gpu_type],
-                      Layers(plan, s), links.stages[s]});
+                      Layers(plan, s, sequences), links.stages[s]});
   }
-  return ComputeStageCosts(stages, links);
+  return visit(stages, links);
+}
+
+std::vector<StageCost> Simulator::StageCosts(const Plan& plan) const {
+  return WithStages(plan, [](const auto& stages, const PlanLinks& links) {
+    return ComputeStageCosts(stages, links);
+  });
+}
+
+MemoryReport Simulator::PeakMemory(const ParallelConfig& config) const {
+  CheckConfig(config);
+  const std::vector<StageMemory>& stages = Memoized(
+      memories_, StageCostKnobs(config), [&](const Knobs& knobs) {
+        return WithStages(
+            PlanOf(knobs), [](const auto& placed, const PlanLinks& links) {
+              return MemoryOfStages(placed, links);
+            });
+      });
+  return PeakOf(problem_, config, stages);
+}
+
+double Simulator::LeastMemory(const ParallelConfig& config) const {
+  return Memoized(least_, LeastMemoryKnobs(config), [&](const Knobs& knobs) {
+    constexpr double kSequences = 1.0;  // parameters do not depend on it
+    const StageLinks links;
+    const Plan plan = PlanOf(knobs);
+    const std::vector<Chunk> chunks =
+        ChunksOf(plan, problem_.workload.model.dense_layers);
+    double least = 0.0;
+    for (int s = 0; s < knobs.pp; ++s) {
+      StageMemory stage = ParametersOfStage(
+          {problem_, plan, s, problem_.gpus.front(),
+           Layers(plan, s, kSequences), links},
+          chunks);
+      // As many ranks as may hold the same experts.
+      stage.expert_ranks = std::max(1, knobs.dp * knobs.cp * knobs.tp / knobs.ep);
+      stage.channels = 0.0;
+      const RankMemory rank{knobs, stage, problem_.gpus.front().element_bytes(),
+                            problem_.framework};
+      least = std::max(least, HeldBytes(rank.Peak()));
+    }
+    return least;
+  });
 }
 
 double Simulator::SetupTime() const {

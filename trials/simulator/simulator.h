@@ -56,6 +56,18 @@ class Simulator final : public TrialRunner {
     return candidate.Visit([this](const auto& what) { return Simulate(what); });
   }
 
+  // The memory of Simulate(config) alone, without the time: it needs no run of
+  // the pipeline.
+  [[nodiscard]] MemoryReport PeakMemory(const ParallelConfig& config) const;
+  // At most the bytes of the peak: the model states, gradients and buffers of
+  // the stage with the largest ones, without what microbatches need. It needs
+  // neither links nor a schedule.
+  // Precondition: GPUs of one type; the configuration is one that Simulate
+  // accepts.
+  [[nodiscard]] double LeastMemory(const ParallelConfig& config) const;
+  // Errors: throws InvalidPlan as Simulate does.
+  void CheckConfig(const ParallelConfig& config) const;
+
   // The plan of a configuration, with layers as the framework distributes them;
   // its stages fill the GPU types in their order (FillTypes).
   [[nodiscard]] Plan PlanOf(const ParallelConfig& config) const;
@@ -87,13 +99,19 @@ class Simulator final : public TrialRunner {
   template <typename Value>
   using Memo = std::unordered_map<Knobs, Value, Hash>;
 
-  [[nodiscard]] const LayerCosts& Layers(const Plan& plan, int stage) const;
+  [[nodiscard]] const LayerCosts& Layers(const Plan& plan, int stage,
+                                         double sequences) const;
+  // Calls visit(stages [pp], links) for a plan that is placed on the machine.
+  template <typename Visit>
+  auto WithStages(const Plan& plan, const Visit& visit) const;
 
   Problem problem_;
   mutable std::map<std::pair<int, Shard>, LayerCosts> layers_;  // by GPU type
   mutable std::map<StageGrid, PlanLinks> links_;
   mutable Memo<std::vector<StageCost>> stages_;
   mutable Memo<std::vector<StageSync>> syncs_;
+  mutable Memo<std::vector<StageMemory>> memories_;
+  mutable Memo<double> least_;  // LeastMemory
 };
 
 }  // namespace trials

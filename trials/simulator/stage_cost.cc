@@ -6,139 +6,11 @@
 
 #include "trials/simulator/collectives.h"
 #include "trials/simulator/pipeline.h"
+#include "trials/simulator/stage_memory.h"
 #include "trials/simulator/topology.h"
 
 namespace trials {
 namespace {
-
-// Elements of the embedding table on one rank of the stage, if first and last
-// stage both hold it (tied weights and a pipeline); otherwise 0.
-double SharedTableElements(const StageContext& stage) {
-  const Model& model = stage.problem.workload.model;
-  if (!model.tied_embeddings || stage.plan.shared.pp == 1 || model.pooler) {
-    return 0.0;
-  }
-  const int tp = stage.plan.stages[stage.stage].tp;
-  return static_cast<double>(model.vocab_size) * model.hidden_size / tp;
-}
-
-// Adds `count` modules whose backward takes `backward_s` each.
-void AddModule(const StageContext& stage, const LayerCost& layer,
-               double backward_s, int count, StageCost& cost) {
-  const double bytes =
-      stage.problem.framework.GradientBytes(stage.gpu.element_bytes());
-  StageMemory& memory = cost.memory;
-  // Tensors in the order of backward, as gradients of `module`.
-  const auto add = [&](const std::vector<double>& tensors, SyncModule& module,
-                       double& parameters) {
-    for (auto it = tensors.rbegin(); it != tensors.rend(); ++it) {
-      module.tensor_bytes.push_back(*it * bytes);
-      memory.largest_tensor = std::max(memory.largest_tensor, *it);
-      parameters += count * *it;
-    }
-  };
-  SyncModule module;
-  module.backward_s = backward_s;
-  module.count = count;
-  SyncModule experts = module;
-  const bool separate = stage.plan.shared.ep > 1;
-  add(layer.expert_parameters, separate ? experts : module,
-      separate ? memory.expert_parameters : memory.parameters);
-  add(layer.parameters, module, memory.parameters);
-  memory.largest_module =
-      std::max(memory.largest_module, layer.ParameterCount());
-  cost.modules.push_back(std::move(module));
-  if (!experts.tensor_bytes.empty()) {
-    cost.expert_modules.push_back(std::move(experts));
-  }
-}
-
-// Adds the modules of a chunk from the last to the first. Its blocks share the
-// time of the action that head and embedding leave.
-void AddModules(const StageContext& stage, const Chunk& chunk, double action_s,
-                StageCost& cost) {
-  const LayerCosts& layers = stage.layers;
-  const double head_s = chunk.last ? layers.head.backward_s : 0.0;
-  const double embedding_s = chunk.first ? layers.embedding.backward_s : 0.0;
-  const double block_s =
-      (action_s - head_s - embedding_s) / std::max(1, chunk.blocks);
-  if (chunk.last) {
-    AddModule(stage, layers.head, head_s, 1, cost);
-    const double elements = SharedTableElements(stage);
-    if (elements > 0.0) {  // the last stage's copy
-      LayerCost table;
-      table.parameters = {elements};
-      AddModule(stage, table, 0.0, 1, cost);
-    }
-  }
-  if (chunk.blocks > chunk.dense) {
-    AddModule(stage, layers.block, block_s, chunk.blocks - chunk.dense, cost);
-  }
-  if (chunk.dense > 0) {
-    AddModule(stage, layers.dense_block, block_s, chunk.dense, cost);
-  }
-  if (chunk.first) {
-    AddModule(stage, layers.embedding, embedding_s, 1, cost);
-  }
-}
-
-// Bytes that a chunk keeps of one microbatch.
-double SavedBytes(const StageContext& stage, const Chunk& chunk) {
-  const ChunkSums sums{stage.layers, chunk};
-  const double boundary_bytes = stage.layers.boundary_bytes;
-  const double kept =
-      sums.Kept(&LayerCost::saved_bytes) -
-      (chunk.selective ? sums.Kept(&LayerCost::selective_bytes) : 0.0);
-  return chunk.recomputed * boundary_bytes + kept +
-         sums.Ends(&LayerCost::saved_bytes) +
-         (chunk.last || !stage.problem.framework.pipeline.keep_outputs
-              ? 0.0
-              : boundary_bytes);
-}
-
-void AddMemory(const StageContext& stage, const std::vector<Chunk>& chunks,
-               StageMemory& memory) {
-  const ParallelConfig& shared = stage.plan.shared;
-  const int s = stage.stage;
-  const LayerCosts& layers = stage.layers;
-  std::vector<double> saved_bytes;
-  double recomputed_bytes = 0.0;
-  LayerCost dense;  // of this stage; nothing without such blocks
-  for (std::size_t v = s; v < chunks.size(); v += stage.plan.stages.size()) {
-    const Chunk& chunk = chunks[v];
-    saved_bytes.push_back(SavedBytes(stage, chunk));
-    const ChunkSums sums{layers, chunk};
-    memory.collectives += (sums.All(&LayerCost::forward_collectives) +
-                           sums.All(&LayerCost::backward_collectives))
-                              .Count();
-    if (chunk.dense > 0) {
-      dense = layers.dense_block;
-    }
-    if (chunk.recomputed > 0) {
-      recomputed_bytes = std::max(layers.block.saved_bytes, dense.saved_bytes);
-    } else if (chunk.selective) {
-      recomputed_bytes =
-          std::max({recomputed_bytes, layers.block.selective_bytes,
-                    dense.selective_bytes});
-    }
-  }
-  memory.dp = stage.plan.stages[s].dp;
-  memory.tp = stage.plan.stages[s].tp;
-  memory.activations_bytes =
-      PeakActivationBytes(PipelineOf(stage), stage.stage, saved_bytes);
-  memory.logits_bytes =
-      stage.stage == shared.pp - 1 ? layers.head.logits_bytes : 0.0;
-  memory.working_bytes =
-      std::max(layers.block.working_bytes, dense.working_bytes) +
-      recomputed_bytes;
-  memory.boundary_bytes = layers.boundary_bytes;
-  memory.placeholder_bytes =
-      layers.block.placeholder_bytes + dense.placeholder_bytes +
-      (stage.stage == shared.pp - 1 ? layers.head.placeholder_bytes : 0.0);
-  memory.collective_bytes = layers.block.collective_bytes;
-  memory.shard_ranks = stage.links.shards.within.size;
-  memory.expert_ranks = stage.links.expert_dp.size;
-}
 
 // Adam reads and writes fp32 weight and moments; in mixed precision it also
 // copies gradient and weight between the two precisions.
@@ -160,17 +32,50 @@ void AddOptimizer(const StageContext& stage, StageCost& cost) {
           : gpu.MemoryTime(bytes * cost.memory.expert_parameters);
 }
 
-// Adds the modules of a stage, their optimizer and the memory to its cost.
+// Adds `count` modules whose backward takes `backward_s` each.
+void AddModule(const StageContext& stage, const LayerCost& layer,
+               double backward_s, int count, StageCost& cost) {
+  const double bytes =
+      stage.problem.framework.GradientBytes(stage.gpu.element_bytes());
+  const auto add = [&](const std::vector<double>& tensors, SyncModule& module) {
+    for (auto it = tensors.rbegin(); it != tensors.rend(); ++it) {
+      module.tensor_bytes.push_back(*it * bytes);
+    }
+  };
+  SyncModule module;
+  module.backward_s = backward_s;
+  module.count = count;
+  SyncModule experts = module;
+  add(layer.expert_parameters, stage.plan.shared.ep > 1 ? experts : module);
+  add(layer.parameters, module);
+  cost.modules.push_back(std::move(module));
+  if (!experts.tensor_bytes.empty()) {
+    cost.expert_modules.push_back(std::move(experts));
+  }
+}
+
+// Adds the modules of a stage from the last to the first. The blocks of a chunk
+// share the time of its action that head and embedding leave.
 // Shapes: chunks and backward (their actions) [pp * model_chunks].
-void AddContents(const StageContext& stage, const std::vector<Chunk>& chunks,
-                 const std::vector<TimeBreakdown>& backward, StageCost& cost) {
+void AddModules(const StageContext& stage, const std::vector<Chunk>& chunks,
+                const std::vector<TimeBreakdown>& backward, StageCost& cost) {
   const std::size_t stages = stage.plan.stages.size();
   for (std::size_t c = chunks.size() / stages; c-- > 0;) {
     const std::size_t v = c * stages + stage.stage;
-    AddModules(stage, chunks[v], backward[v].Total(), cost);
+    const Chunk& chunk = chunks[v];
+    const double head_s = chunk.last ? stage.layers.head.backward_s : 0.0;
+    const double embedding_s =
+        chunk.first ? stage.layers.embedding.backward_s : 0.0;
+    const double block_s = (backward[v].Total() - head_s - embedding_s) /
+                           std::max(1, chunk.blocks);
+    ForEachModule(stage, chunk,
+                  [&](ModuleKind kind, const LayerCost& layer, int count) {
+                    AddModule(stage, layer,
+                              kind == ModuleKind::kBlock ? block_s
+                                                         : layer.backward_s,
+                              count, cost);
+                  });
   }
-  AddMemory(stage, chunks, cost.memory);
-  AddOptimizer(stage, cost);
 }
 
 // Time of the hidden states from a stage to the next one, or of their gradients
@@ -227,23 +132,6 @@ void AddPendingReceives(const std::vector<StageContext>& stages,
     time.pipeline_s += slowdown_s;
     times_s[v] += slowdown_s;
   }
-}
-
-// NCCL's channels in the communicators of a rank: of all ranks, of each group,
-// and two of the pipeline.
-double Channels(const StageContext& stage, const GroupLink& forward) {
-  const Cluster& cluster =
-      stage.problem.gpu_types[stage.plan.stages[stage.stage].gpu_type];
-  double channels =
-      NcclChannels(cluster.RingBytesPerSecond(cluster.gpus_per_node));
-  for (const GroupLink* link :
-       {&stage.links.tp, &stage.links.dp, &stage.links.cp, &stage.links.ep,
-        &stage.links.ep}) {
-    channels += link->size > 1 ? NcclChannels(link->bandwidth_bytes_per_s) : 0;
-  }
-  return channels + (stage.plan.stages.size() > 1
-                         ? 2 * NcclChannels(forward.bandwidth_bytes_per_s)
-                         : 0);
 }
 
 // All-reduce of the embedding table that first and last stage share.
@@ -305,8 +193,9 @@ std::vector<StageCost> ComputeStageCosts(
                             : 0.0;
     cost.links = links.stages[s];
     cost.gpu_type = plan.stages[s].gpu_type;
-    AddContents(stages[s], chunks, backward, cost);
-    cost.memory.channels = Channels(stages[s], links.forward[s]);
+    AddModules(stages[s], chunks, backward, cost);
+    cost.memory = MemoryOfStage(stages[s], chunks, links.forward[s]);
+    AddOptimizer(stages[s], cost);
   }
   costs.front().shared_table_s = costs.back().shared_table_s =
       SharedTableTime(stages, links);

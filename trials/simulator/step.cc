@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <limits>
-#include <span>
 
 #include "common/ranges.h"
 #include "common/units.h"
 #include "trials/simulator/sharding.h"
+#include "trials/simulator/stage_memory.h"
 
 namespace trials {
 namespace {
@@ -101,47 +101,13 @@ struct StageEnd {
       return;
     }
     report.step_time_s = end_s;
-    report.critical_rank = FirstRank();
+    report.critical_rank =
+        problem.FirstRank(stage.gpu_type, stage.links.first_rank);
     report.time = stage.time;
     report.time.bubble_s += bubble_s;
     report.time.data_s += data_s;
     report.time.optimizer_s = optimizer_s;
     report.time.overhead_s += overhead_s;
-  }
-
-  // Adds the memory of the stage, which replaces the peak if it fills its GPU
-  // more.
-  void AddMemory(bool first, StepReport& report) const {
-    const Framework::Allocator& allocator = framework.allocator;
-    const double capacity = allocator.usable_memory * cluster.gpu.memory_bytes;
-    const MemoryBreakdown wanted = rank.Peak();
-    const MemoryBreakdown memory = WhenFull(wanted, capacity);
-    if (wanted.Total() >
-        allocator.allocator_pressure * cluster.gpu.memory_bytes) {
-      const double buffers_bytes =
-          rank.stage.collectives * rank.stage.collective_bytes;
-      report.retry_s = std::max(
-          report.retry_s,
-          shared.microbatches *
-              (allocator.allocator_retry_s +
-               allocator.allocator_remap_s * rank.stage.tp * buffers_bytes));
-    }
-    report.last_stage_memory = memory;  // stages come in order
-    if (first) {
-      report.first_stage_memory = memory;
-    }
-    const double total = memory.Total();
-    if (first ||
-        total * report.capacity_bytes > report.peak_memory_bytes * capacity) {
-      report.peak_memory_bytes = total;
-      report.capacity_bytes = capacity;
-      report.memory = memory;
-      report.peak_rank = FirstRank();
-      report.fits = total <= capacity;
-    }
-    if (rank.StateBytes() > capacity) {
-      report.model_states_fit = false;
-    }
   }
 
   // Seconds for a byte of the GPU's memory.
@@ -222,12 +188,6 @@ struct StageEnd {
            elements * cluster.gpus_per_node /
                optimizer.host_optimizer_elements_per_s;
   }
-
-  // Ranks fill the GPU types in their order.
-  [[nodiscard]] int FirstRank() const {
-    return GpusOf(std::span(problem.gpu_types).first(stage.gpu_type)) +
-           stage.links.first_rank;
-  }
 };
 
 }  // namespace
@@ -273,13 +233,12 @@ StepReport FinishStep(const Problem& problem, const ParallelConfig& shared,
                       const std::vector<StageSync>& syncs) {
   const ShardingBehavior behavior = BehaviorOf(problem.framework, shared);
   StepReport report;
-  report.model_states_fit = true;
   const double table_begin_s =
       std::max(stages.front().end_s, stages.back().end_s);
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const StageEnd end{problem, shared, behavior, stages[s]};
     end.AddTime(syncs[s], table_begin_s, s == 0, report);
-    end.AddMemory(s == 0, report);
+    AddPeak(problem, shared, behavior, stages[s].memory, s == 0, report);
   }
   report.time.overhead_s += report.retry_s;
   report.step_time_s += report.retry_s;

@@ -53,10 +53,8 @@ struct MemoryBreakdown {
                          const MemoryBreakdown&) = default;
 };
 
-struct StepReport {
-  double step_time_s = 0.0;
-  TimeBreakdown time;  // of the critical rank
-  int critical_rank = 0;
+// The memory of the rank that fills its GPU most.
+struct MemoryReport {
   MemoryBreakdown memory;  // of the peak rank
   // The first and the last stage: a framework logs the memory of one rank.
   MemoryBreakdown first_stage_memory;
@@ -69,6 +67,14 @@ struct StepReport {
   // The model states fit. If not, memory runs out during set-up; otherwise in
   // the first step.
   bool model_states_fit = false;
+
+  friend bool operator==(const MemoryReport&, const MemoryReport&) = default;
+};
+
+struct StepReport : MemoryReport {
+  double step_time_s = 0.0;
+  TimeBreakdown time;  // of the critical rank
+  int critical_rank = 0;
 
   friend bool operator==(const StepReport&, const StepReport&) = default;
 };

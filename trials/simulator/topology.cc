@@ -13,9 +13,11 @@
 namespace trials {
 namespace {
 
+// `count` messages between ranks of the same two hosts and switches.
 struct Edge {
   int from;
   int to;
+  int count = 1;
 };
 
 // Counts the traffic over every shared resource, then gives each edge its
@@ -33,12 +35,12 @@ class Traffic {
 
   void Add(const Edge& edge) {
     if (CrossesUplink(edge)) {
-      ++uplink_out_[cluster_.SwitchOf(edge.from)];
-      ++uplink_in_[cluster_.SwitchOf(edge.to)];
+      uplink_out_[cluster_.SwitchOf(edge.from)] += edge.count;
+      uplink_in_[cluster_.SwitchOf(edge.to)] += edge.count;
     }
     if (CrossesHost(edge)) {
-      ++nic_out_[Host(edge.from)];
-      ++nic_in_[Host(edge.to)];
+      nic_out_[Host(edge.from)] += edge.count;
+      nic_in_[Host(edge.to)] += edge.count;
     }
   }
 
@@ -290,10 +292,18 @@ GroupLink RingLink(const Cluster& cluster, std::span<const Group> groups) {
 GroupLink AllToAllLink(const Cluster& cluster, std::span<const Group> groups) {
   std::vector<Edge> edges;
   for (const Group& group : groups) {
-    for (const int from : group) {
-      for (const int to : group) {
-        if (from != to) {
-          edges.push_back({from, to});
+    std::map<std::pair<int, int>, Group> places;  // by host and switch
+    for (const int rank : group) {
+      const int of = cluster.gpus_per_switch > 0 ? cluster.SwitchOf(rank) : 0;
+      places[{rank / cluster.gpus_per_node, of}].push_back(rank);
+    }
+    for (const auto& [place, from] : places) {
+      for (const auto& [other, to] : places) {
+        const auto receivers =
+            static_cast<int>(to.size()) - (place == other ? 1 : 0);
+        if (receivers > 0) {
+          edges.push_back({from.front(), to.front(),
+                           static_cast<int>(from.size()) * receivers});
         }
       }
     }
