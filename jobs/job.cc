@@ -282,7 +282,8 @@ trials::SearchSpace JobSpace(const Job& job) {
   options.values = {{"tp", DivisorsUpTo(gpus, node)},
                     {"cp", ContextSizes(workload, gpus)},
                     {"sp", DivisorsUpTo(gpus, node)},
-                    {"micro_batch_size", {1, 2, 4, 8, 16, 32}},
+                    {"micro_batch_size",
+                     DivisorsUpTo(workload.batch_size, workload.batch_size)},
                     {"model_chunks", ChunkCounts(workload.model.layers)},
                     {"grad_checkpoint", SelectiveSaves(job.framework.framework)
                                             ? std::vector<int>{0, 1, 2}

@@ -119,10 +119,6 @@ Forecaster::Forecaster(Job job, const ForecastOptions& options)
                                     {job_.framework.framework})),
       times_(options.calibration, space_.configs()) {}
 
-double Forecaster::AllowedBytes() const {
-  return (1.0 - options_.headroom) * CapacityBytes();
-}
-
 double Forecaster::CapacityBytes() const {
   return job_.framework.framework.allocator.usable_memory *
          job_.cluster.gpu.memory_bytes;
@@ -156,23 +152,6 @@ Prediction Forecaster::PredictWith(const trials::Simulator& simulator,
               calibration.memory_log_stddev > 0.0
                   ? calibration.memory_log_stddev
                   : job_.framework.framework.allocator.memory_log_stddev)};
-}
-
-std::optional<Prediction> Forecaster::BestOf(
-    const std::vector<ParallelConfig>& configs) const {
-  std::optional<Prediction> best;
-  const auto rank = [allowed = AllowedBytes()](const Prediction& one) {
-    return std::pair(std::max(one.peak_memory_bytes, allowed), one.step_time_s);
-  };
-  for (const ParallelConfig& config : configs) {
-    try {
-      const Prediction one = Predict(config);
-      best = !best || rank(one) < rank(*best) ? one : best;
-    } catch (const trials::InvalidPlan&) {
-      continue;
-    }
-  }
-  return best;
 }
 
 template <typename Work>
@@ -209,65 +188,84 @@ bool Forecaster::AnyFits() const {
   return fits;
 }
 
+std::vector<Forecaster::Peak> Forecaster::PeaksOf(
+    const Configs& configs) const {
+  std::vector<Peak> peaks(configs.size());
+  ForAll(configs.size(), [&](const trials::Simulator& simulator, int i) {
+    peaks[i] = PeakOf(simulator, configs[i]);
+  });
+  return peaks;
+}
+
+std::vector<Prediction> Forecaster::PredictFitting(
+    const Configs& configs, const std::vector<Peak>& peaks) const {
+  std::vector<std::size_t> fitting;
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    if (!peaks[i].refused && peaks[i].bytes <= AllowedBytes()) {
+      fitting.push_back(i);
+    }
+  }
+  std::vector<Prediction> predictions(fitting.size());
+  ForAll(fitting.size(), [&](const trials::Simulator& simulator, int i) {
+    predictions[i] = PredictWith(simulator, configs[fitting[i]]);
+  });
+  return predictions;
+}
+
 std::optional<Prediction> Forecaster::Smallest(
-    const std::vector<Peak>& peaks) const {
-  std::vector<int> order;
-  for (int i = 0; i < space_.size(); ++i) {
+    const Configs& configs, const std::vector<Peak>& peaks) const {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < configs.size(); ++i) {
     if (!peaks[i].refused) {
       order.push_back(i);
     }
   }
-  std::ranges::stable_sort(order, {}, [&](int i) { return peaks[i].bytes; });
-  int smallest = -1;
-  double least = std::numeric_limits<double>::infinity();
-  for (const int i : order) {
-    if (peaks[i].bytes > least) {
-      break;  // so are the others, and a bound is at most the peak
+  std::ranges::stable_sort(order, {},
+                           [&](std::size_t i) { return peaks[i].bytes; });
+  std::optional<std::pair<double, std::size_t>> least;
+  for (const std::size_t i : order) {
+    if (least && peaks[i].bytes > least->first) {
+      break;  // a bound is at most the peak
     }
-    const double bytes =
+    const std::pair exact(
         peaks[i].bound
             ? options_.calibration.memory *
-                  simulators_.front().PeakMemory(space_[i]).peak_memory_bytes
-            : peaks[i].bytes;
-    if (bytes < least || (bytes == least && i < smallest)) {
-      smallest = i;
-      least = bytes;
-    }
+                  simulators_.front().PeakMemory(configs[i]).peak_memory_bytes
+            : peaks[i].bytes,
+        i);
+    least = least ? std::min(*least, exact) : exact;
   }
-  return smallest < 0 ? std::nullopt : std::optional(Predict(space_[smallest]));
+  return least ? std::optional(Predict(configs[least->second])) : std::nullopt;
+}
+
+std::optional<Prediction> Forecaster::BestOf(const Configs& configs) const {
+  const std::vector<Peak> peaks = PeaksOf(configs);
+  const std::vector<Prediction> fitting = PredictFitting(configs, peaks);
+  const auto fastest =
+      std::ranges::min_element(fitting, {}, &Prediction::step_time_s);
+  return fastest == fitting.end() ? Smallest(configs, peaks)
+                                  : std::optional(*fastest);
 }
 
 Forecast Forecaster::MakeForecast() const {
   using Key = decltype(LayoutKey(ParallelConfig{}));
-  std::vector<Peak> peaks(space_.configs().size());
-  ForAll(peaks.size(), [&](const trials::Simulator& simulator, int i) {
-    peaks[i] = PeakOf(simulator, space_[i]);
-  });
+  const std::vector<Peak> peaks = PeaksOf(space_.configs());
   Forecast forecast;
   forecast.excluded = ByRule(space_);
   forecast.capacity_bytes = CapacityBytes();
   std::int64_t out_of_memory = 0;
   std::int64_t tight = 0;
   std::int64_t refused = 0;
-  std::vector<int> fitting;
-  for (int i = 0; i < space_.size(); ++i) {
-    const double bytes = peaks[i].bytes;
-    if (peaks[i].refused) {
-      ++refused;
-    } else if (bytes <= AllowedBytes()) {
-      fitting.push_back(i);
-    } else {
-      ++(bytes > forecast.capacity_bytes ? out_of_memory : tight);
-    }
+  for (const Peak& peak : peaks) {
+    refused += peak.refused ? 1 : 0;
+    out_of_memory += peak.bytes > CapacityBytes() ? 1 : 0;
+    tight +=
+        peak.bytes > AllowedBytes() && peak.bytes <= CapacityBytes() ? 1 : 0;
   }
   forecast.candidates = space_.size() - static_cast<int>(refused);
-  forecast.smallest = Smallest(peaks);
-  std::vector<Prediction> predictions(fitting.size());
-  ForAll(fitting.size(), [&](const trials::Simulator& simulator, int i) {
-    predictions[i] = PredictWith(simulator, space_[fitting[i]]);
-  });
+  forecast.smallest = Smallest(space_.configs(), peaks);
   std::map<Key, Layout> layouts;
-  for (const Prediction& one : predictions) {
+  for (const Prediction& one : PredictFitting(space_.configs(), peaks)) {
     Layout& layout = layouts[LayoutKey(one.config)];
     if (layout.configurations++ == 0 ||
         one.step_time_s < layout.best.step_time_s) {

@@ -97,8 +97,12 @@ class Forecaster {
       const trials::ParallelConfig& config) const {
     return simulators_.front().Simulate(config);
   }
-  // Memory that a configuration may use, and whether it needs no more.
-  [[nodiscard]] double AllowedBytes() const;
+  // The memory that frameworks can use of a GPU, what a configuration may use
+  // of it, and whether it needs no more.
+  [[nodiscard]] double CapacityBytes() const;
+  [[nodiscard]] double AllowedBytes() const {
+    return (1.0 - options_.headroom) * CapacityBytes();
+  }
   [[nodiscard]] bool Fits(const Prediction& one) const {
     return one.peak_memory_bytes <= AllowedBytes();
   }
@@ -123,7 +127,6 @@ class Forecaster {
     bool bound = false;  // at least these bytes, more than the GPU has
   };
 
-  [[nodiscard]] double CapacityBytes() const;
   [[nodiscard]] Peak PeakOf(const trials::Simulator& simulator,
                             const trials::ParallelConfig& config) const;
   [[nodiscard]] Prediction PredictWith(
@@ -132,9 +135,15 @@ class Forecaster {
   // Calls work(simulator, i) for i in [0, count), on all cores.
   template <typename Work>
   void ForAll(std::size_t count, const Work& work) const;
-  // The candidate that needs least memory.
+
+  using Configs = std::vector<trials::ParallelConfig>;
+  [[nodiscard]] std::vector<Peak> PeaksOf(const Configs& configs) const;
+  // Of those that fit, in their order.
+  [[nodiscard]] std::vector<Prediction> PredictFitting(
+      const Configs& configs, const std::vector<Peak>& peaks) const;
+  // The one that needs least memory; nothing if all are refused.
   [[nodiscard]] std::optional<Prediction> Smallest(
-      const std::vector<Peak>& peaks) const;
+      const Configs& configs, const std::vector<Peak>& peaks) const;
 
   Job job_;
   ForecastOptions options_;

@@ -102,7 +102,7 @@ std::optional<std::string> AnswerText(const ForecastRequest& request,
   }
   if (!request.logs.empty()) {
     return FrameworkLabel(forecaster.job().framework) + ": " +
-           CompareRun(forecaster, request.logs, request.config);
+           CompareRun(forecaster, forecast, request.logs, request.config);
   }
   if (request.why) {
     return forecaster.job().framework.name + ": " +

@@ -43,10 +43,9 @@ const std::string& PrecisionName(const trials::Workload& workload) {
 }
 
 // The first layouts.
-std::span<const Layout> Shown(const Forecast& forecast, int most) {
+std::span<const Layout> Shown(const std::vector<Layout>& layouts, int most) {
   const auto count = static_cast<std::size_t>(std::max(0, most));
-  return std::span(forecast.layouts)
-      .first(std::min(forecast.layouts.size(), count));
+  return std::span(layouts).first(std::min(layouts.size(), count));
 }
 
 std::string ExcludedText(const Forecast& forecast) {
@@ -151,10 +150,11 @@ std::string ForecastText(const Forecaster& forecaster, const Forecast& forecast,
   const Job& job = forecaster.job();
   std::string text = fmt::format(
       "{}: {} layouts of {} configurations leave {:.0f}% of {:.1f} "
-      "GB free\n",
+      "GB free{}\n",
       FrameworkLabel(job.framework), forecast.layouts.size(),
       forecast.candidates, 100.0 * forecaster.options().headroom,
-      forecast.capacity_bytes / kGiga);
+      forecast.capacity_bytes / kGiga,
+      forecast.layouts.empty() ? "" : "; the fastest of each kind:");
   text += ExpertsText(job);
   if (forecast.layouts.empty()) {
     return text + NothingFits(forecaster, forecast) + ExcludedText(forecast);
@@ -162,7 +162,8 @@ std::string ForecastText(const Forecaster& forecaster, const Forecast& forecast,
   text += fmt::format("  {:>9} {:>5} {:>7} {:>6} {:>5} {:>7} {:>9}  {}\n",
                       "tok/s/GPU", "MFU", "s/step", "GB", "free", "P(fits)",
                       "mb x size", "layout: share of the step");
-  for (const auto& [one, configurations] : Shown(forecast, most)) {
+  const std::vector<Layout> kinds = FastestOfKinds(forecast);
+  for (const auto& [one, configurations] : Shown(kinds, most)) {
     text += fmt::format(
         "  {:>9.0f} {:>4.1f}% {:>7.3g} {:>6.1f} {:>4.0f}% {:>7.2f} {:>9}  {}: "
         "{}\n",
@@ -240,7 +241,7 @@ common::Json ForecastJson(const Forecaster& forecaster,
                        {"headroom", forecaster.options().headroom},
                        {"layouts", common::Json::array()},
                        {"excluded", common::Json::array()}};
-  for (const Layout& layout : Shown(forecast, most)) {
+  for (const Layout& layout : Shown(forecast.layouts, most)) {
     const trials::ParallelConfig& config = layout.best.config;
     common::Json row = {{"layout", LayoutName(config)},
                         {"config", ToString(config)},
@@ -280,7 +281,7 @@ std::string ForecastCsvHeader() {
 std::string ForecastCsv(const Forecaster& forecaster, const Forecast& forecast,
                         int most) {
   std::string text;
-  for (const Layout& layout : Shown(forecast, most)) {
+  for (const Layout& layout : Shown(forecast.layouts, most)) {
     const Prediction& one = layout.best;
     text += fmt::format("{},{},{},{}", forecaster.job().framework.name,
                         LayoutName(one.config), layout.configurations,

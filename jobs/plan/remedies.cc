@@ -93,10 +93,9 @@ std::vector<Change> ChangesOf(const Job& job, const ForecastOptions& options) {
 std::optional<Remedy> IfWorking(const std::string& changes,
                                 const Request& changed) {
   try {
-    const Forecast forecast =
-        Forecaster(changed.job, changed.options).MakeForecast();
-    if (!forecast.layouts.empty()) {
-      return Remedy{changes, forecast.layouts.front().best};
+    const Forecaster forecaster(changed.job, changed.options);
+    if (forecaster.AnyFits()) {
+      return Remedy{changes, forecaster.MakeForecast().layouts.front().best};
     }
   } catch (const common::InputError&) {
     return std::nullopt;  // no configuration is valid

@@ -18,6 +18,7 @@
 #include "common/quantiles.h"
 #include "common/text.h"
 #include "common/units.h"
+#include "jobs/plan/completion.h"
 #include "jobs/plan/forecast_text.h"
 #include "trials/knobs.h"
 #include "trials/programs/log_scanner.h"
@@ -227,8 +228,8 @@ std::vector<std::string> LoggedWords(const std::string& log) {
   return words;
 }
 
-ParallelConfig ConfigOf(const Forecaster& forecaster, const std::string& text,
-                        const std::string& log) {
+ParallelConfig ConfigOf(const Forecaster& forecaster, const Forecast& forecast,
+                        const std::string& text, const std::string& log) {
   const Job& job = forecaster.job();
   if (text.empty()) {
     const std::vector<std::string> words = LoggedWords(log);
@@ -249,7 +250,7 @@ ParallelConfig ConfigOf(const Forecaster& forecaster, const std::string& text,
     if (!has_microbatch) {
       throw std::invalid_argument("name micro_batch_size or microbatches, too");
     }
-    return Complete(text, forecaster.space()).config;
+    return CompleteSettings(forecaster, forecast, text).config;
   } catch (const std::invalid_argument& e) {
     throw InputError(fmt::format("--config {}: {}", text, e.what()));
   }
@@ -282,6 +283,7 @@ std::string PartsText(const Parts& run, const Parts& forecast,
 
 // The run that the files tell of, and its configuration.
 std::pair<Run, ParallelConfig> ReadRun(const Forecaster& forecaster,
+                                       const Forecast& forecast,
                                        const std::vector<fs::path>& files,
                                        const std::string& config_text) {
   const Job& job = forecaster.job();
@@ -296,7 +298,7 @@ std::pair<Run, ParallelConfig> ReadRun(const Forecaster& forecaster,
       ReadLog(text, job, run);
     }
   }
-  const ParallelConfig config = ConfigOf(forecaster, config_text, run.log);
+  const ParallelConfig config = ConfigOf(forecaster, forecast, config_text, run.log);
   for (const auto& [file, text] : traces) {
     ReadTrace(text, "--log " + file, config, run);
   }
@@ -342,10 +344,10 @@ Parts ReadProfile(const fs::path& trace, const ParallelConfig& config) {
   return *run.parts;
 }
 
-std::string CompareRun(const Forecaster& forecaster,
+std::string CompareRun(const Forecaster& forecaster, const Forecast& forecast,
                        const std::vector<fs::path>& files,
                        const std::string& config_text) {
-  const auto [run, config] = ReadRun(forecaster, files, config_text);
+  const auto [run, config] = ReadRun(forecaster, forecast, files, config_text);
   const Prediction expected = ExpectedOf(forecaster, config);
   const double step_s = run.step_times_s.empty()
                             ? run.traced_step_s
@@ -371,6 +373,13 @@ std::string CompareRun(const Forecaster& forecaster,
   if (run.peak_memory_bytes > 0.0) {
     text += fmt::format("peak memory: {:.1f} GB in the log\n",
                         run.peak_memory_bytes / common::kGiga);
+  }
+  if (expected.peak_memory_bytes > forecaster.CapacityBytes()) {
+    text += fmt::format(
+        "note: by its forecast this configuration needs more than the GPU has: "
+        "{:.1f} of {:.1f} GB; name every value that differs with --config\n",
+        expected.peak_memory_bytes / common::kGiga,
+        forecaster.CapacityBytes() / common::kGiga);
   }
   return text + MemoryText(forecaster, expected) +
          BandText(forecaster, expected);

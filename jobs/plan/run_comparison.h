@@ -52,7 +52,7 @@ using Parts = std::array<double, kPartNames.size()>;  // seconds of a step
 // Errors: throws InputError for files without a step, and for a configuration
 // that is missing, incomplete or invalid.
 [[nodiscard]] std::string CompareRun(
-    const Forecaster& forecaster,
+    const Forecaster& forecaster, const Forecast& forecast,
     const std::vector<std::filesystem::path>& files, const std::string& config);
 
 }  // namespace jobs

@@ -3,17 +3,10 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "jobs/plan/forecast.h"
 
 namespace jobs {
-
-// The constraints and rules that a configuration breaks, a sentence each: the
-// microbatch size that does not divide the batch, constraints, and rules.
-[[nodiscard]] std::vector<std::string> Violations(
-    const Job& job, const trials::ParallelConfig& config,
-    const std::vector<trials::Rule>& rules);
 
 // About the best configuration that has the named values ("dp=8,tp=2", or a
 // layout as printed, "dp=8 tp=2 ZeRO-1"): whether, and why not, it is in the

@@ -153,10 +153,19 @@ PlanLinks PlaceInOrder(std::span<const Cluster> gpu_types, const Plan& plan,
   PlanLinks links;
   for (int s = 0; s < pp; ++s) {
     const PlanStage& stage = plan.stages[s];
+    const Cluster& cluster = gpu_types[stage.gpu_type];
     int& offset = filled[stage.gpu_type];
-    links.stages.push_back(LinksOf(gpu_types[stage.gpu_type],
-                                   {stage.dp, stage.tp, 1, plan.shared.cp},
-                                   plan.shared.ep, offset, options));
+    // A stage that begins at the same place of a host as the one before it has
+    // the same links.
+    if (s > 0 && stage == plan.stages[s - 1] &&
+        StageGpus(plan, s) % cluster.gpus_per_node == 0) {
+      links.stages.push_back(links.stages.back());
+      links.stages.back().first_rank = offset;
+    } else {
+      links.stages.push_back(LinksOf(cluster,
+                                     {stage.dp, stage.tp, 1, plan.shared.cp},
+                                     plan.shared.ep, offset, options));
+    }
     offset += StageGpus(plan, s);
   }
   const auto between = [&](int from, int to) {
