@@ -40,7 +40,7 @@ void ListAdapters() {
 int RenderJob(const AdapterOptions& options, bool json) {
   const trials::Adapter adapter = trials::Adapter::Find(options.name);
   const jobs::MachineSize size =
-      jobs::ParseMachineSizes(options.gpus, 8).front();
+      jobs::ParseMachineSizes(options.gpus, {8}).front();
   trials::AdapterJob job;
   job.words = options.command;
   job.folder = std::filesystem::current_path();

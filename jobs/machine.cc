@@ -37,8 +37,35 @@ int ParseCount(std::string_view text, std::string_view part) {
   return *count;
 }
 
+// The largest host for this number of GPUs that is a part of `node`: of a rack,
+// as many trays.
+int HostFor(int gpus, const NodeSize& node) {
+  if (node.gpus_per_tray == 0 || gpus <= node.gpus) {
+    return std::min(gpus, node.gpus);
+  }
+  const int most = node.gpus / node.gpus_per_tray * node.gpus_per_tray;
+  for (int host = most; host > 0; host -= node.gpus_per_tray) {
+    if (gpus % host == 0) {
+      return host;
+    }
+  }
+  return node.gpus;
+}
+
+// "20x5 has that number, 12x8 and 13x8 are the next ones".
+std::string OtherSizes(int gpus, int gpus_per_node) {
+  int host = gpus_per_node;
+  while (gpus % host != 0) {
+    --host;
+  }
+  const int nodes = gpus / gpus_per_node;
+  return fmt::format("{}x{} has that number, {}x{} and {}x{} are the next ones",
+                     gpus / host, host, nodes, gpus_per_node, nodes + 1,
+                     gpus_per_node);
+}
+
 MachineSize ParseOne(std::string_view text, std::string_view part,
-                     int gpus_per_node) {
+                     const NodeSize& node) {
   MachineSize size;
   const std::size_t cross = text.find('x');
   if (cross != std::string_view::npos) {
@@ -46,48 +73,53 @@ MachineSize ParseOne(std::string_view text, std::string_view part,
     size.gpus_per_node = ParseCount(text.substr(cross + 1), part);
   } else {
     const int gpus = ParseCount(text, part);
-    size.gpus_per_node = std::min(gpus, gpus_per_node);
+    size.gpus_per_node = HostFor(gpus, node);
     size.nodes = gpus / size.gpus_per_node;
     if (size.gpus() != gpus) {
-      throw InputError(fmt::format(
-          "{} GPUs do not fill nodes of {}: write NODESxGPUS, as in {}x{}",
-          gpus, gpus_per_node, size.nodes + 1, gpus_per_node));
+      throw InputError(
+          fmt::format("{} GPUs do not fill nodes of {}: write NODESxGPUS; {}",
+                      gpus, node.gpus, OtherSizes(gpus, node.gpus)));
     }
   }
   if (size.nodes > kMostGpus / size.gpus_per_node) {
     throw InputError(fmt::format("'{}' is more than {} GPUs", text, kMostGpus));
   }
+  if (size.nodes > 1 && size.gpus_per_node == node.gpus_per_tray) {
+    const int host = HostFor(size.gpus(), node);  // trays of one rack or more
+    return {size.gpus() / host, host};
+  }
   return size;
 }
 
 // "8", "2x8" or "8..1024".
-void AddSizes(std::string_view part, int gpus_per_node,
+void AddSizes(std::string_view part, const NodeSize& node,
               std::vector<MachineSize>& sizes) {
   const std::size_t dots = part.find("..");
-  const MachineSize first = ParseOne(part.substr(0, dots), part, gpus_per_node);
+  const MachineSize first = ParseOne(part.substr(0, dots), part, node);
   sizes.push_back(first);
   if (dots == std::string_view::npos) {
     return;
   }
-  const MachineSize last = ParseOne(part.substr(dots + 2), part, gpus_per_node);
+  const MachineSize last = ParseOne(part.substr(dots + 2), part, node);
   if (first.gpus() > last.gpus()) {
     throw InputError(fmt::format(
         "'{}' ends below its start: write the smaller size first", part));
   }
-  const int node = std::max(first.gpus_per_node, last.gpus_per_node);
+  const NodeSize host{std::max(first.gpus_per_node, last.gpus_per_node),
+                      node.gpus_per_tray};
   for (int gpus = 2 * first.gpus(); gpus <= last.gpus(); gpus *= 2) {
-    sizes.push_back(ParseOne(std::to_string(gpus), part, node));
+    sizes.push_back(ParseOne(std::to_string(gpus), part, host));
   }
 }
 
 }  // namespace
 
 std::vector<MachineSize> ParseMachineSizes(const std::string& text,
-                                           int gpus_per_node) {
+                                           const NodeSize& node) {
   std::vector<MachineSize> sizes;
   try {
     for (const std::string_view part : common::Split(text, ',')) {
-      AddSizes(part, gpus_per_node, sizes);
+      AddSizes(part, node, sizes);
     }
   } catch (const InputError& e) {
     throw InputError(fmt::format("--gpus {}: {}", text, e.what()));

@@ -20,13 +20,21 @@ struct MachineSize {
   friend bool operator==(const MachineSize&, const MachineSize&) = default;
 };
 
-// "2x8": 2 nodes of 8 GPUs. "16": 16 GPUs in nodes of `gpus_per_node`; fewer
-// GPUs than that are one node. "8..1024": the first size and its doubles up to
-// the last. "2,4x8": several sizes.
+// The GPUs that a node has at most, and those of one of its trays
+// (trials::Cluster::gpus_per_tray).
+struct NodeSize {
+  int gpus = 8;
+  int gpus_per_tray = 0;
+};
+
+// "2x8": 2 nodes of 8 GPUs. "16": 16 GPUs in nodes of `node`; fewer GPUs than
+// that are one node. Of racks with trays any part can be used: "256" is 4 nodes
+// of 64, the most of 72 that divide it, and so is "64x4", the trays. "8..1024":
+// the first size and its doubles up to the last. "2,4x8": several sizes.
 // Errors: throws InputError that names --gpus for other text, for GPUs that do
 // not fill their nodes, and for more than 65536 GPUs.
 [[nodiscard]] std::vector<MachineSize> ParseMachineSizes(
-    const std::string& text, int gpus_per_node);
+    const std::string& text, const NodeSize& node);
 
 // "16 GPUs (2 nodes of 8)"
 [[nodiscard]] std::string ToString(const MachineSize& size);

@@ -202,6 +202,7 @@ Cluster ReadHosts(const common::TomlTable& table, const std::string& name) {
   cluster.name = table.GetString("name", name);
   cluster.nodes = table.RequireIntIn("nodes", 1, kMostParts);
   cluster.gpus_per_node = table.RequireIntIn("gpus_per_node", 1, kMostParts);
+  cluster.gpus_per_tray = table.GetIntIn("gpus_per_tray", 0, 0, kMostParts);
   cluster.gpu = !table.Has("gpu") || table.IsTable("gpu")
                     ? ReadGpu(table.RequireTable("gpu"))
                     : FindGpu(table);

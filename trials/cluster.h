@@ -71,6 +71,9 @@ struct Cluster {
   Gpu gpu;
   int gpus_per_node = 1;
   int nodes = 1;
+  // GPUs of one operating system, where NVLink joins several of them to a host
+  // (the trays of a rack); 0: a host has one.
+  int gpus_per_tray = 0;
   Link intra;  // between two GPUs of one host, per GPU and direction
   // If the GPUs of a host are connected by links without a switch: the number
   // of rings through 2, 3, ... of them that fit into the links; `intra` is then
@@ -96,6 +99,13 @@ struct Cluster {
     return outer.bandwidth_bytes_per_s > 0.0 ? outer : inter;
   }
   [[nodiscard]] int gpus() const { return gpus_per_node * nodes; }
+  // The GPUs for which one launcher starts processes.
+  [[nodiscard]] int launched_gpus() const {
+    return gpus_per_tray > 0 && gpus_per_node % gpus_per_tray == 0
+               ? gpus_per_tray
+               : gpus_per_node;
+  }
+  [[nodiscard]] int launchers() const { return gpus() / launched_gpus(); }
   // A rank's switch, in [0, switches()). Precondition: gpus_per_switch > 0.
   [[nodiscard]] int SwitchOf(int rank) const {
     return rank / gpus_per_node * SwitchesPerNode() +

@@ -116,7 +116,8 @@ ParallelConfig Outside(const Forecaster& forecaster, const Forecast& forecast,
   const Job& job = forecaster.job();
   std::vector<ParallelConfig> others = forecaster.space().configs();
   if (!forecast.layouts.empty()) {
-    others.insert(others.begin(), NearestLayout(job, forecast, settings).config);
+    others.insert(others.begin(),
+                  NearestLayout(job, forecast, settings).config);
   }
   std::set<ParallelConfig> seen;
   std::map<std::pair<bool, std::size_t>, std::vector<ParallelConfig>> found;
@@ -150,9 +151,9 @@ Completed CompleteSettings(const Forecaster& forecaster,
   }
   const std::optional<Prediction> best = forecaster.BestOf(found);
   completed.is_candidate = best.has_value();
-  completed.config = best ? best->config
-                          : Outside(forecaster, forecast, completed.settings,
-                                    JobRules(job));
+  completed.config =
+      best ? best->config
+           : Outside(forecaster, forecast, completed.settings, JobRules(job));
   return completed;
 }
 

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "common/parallel.h"
+#include "common/ranges.h"
 #include "common/units.h"
 #include "trials/model.h"
 #include "trials/predictions.h"
@@ -23,6 +24,9 @@ namespace {
 using trials::ParallelConfig;
 
 using common::kGiga;
+
+// Configurations that a thread takes at once: neighbors share memoized costs.
+constexpr int kConfigs = 256;
 
 // What configurations of a layout have in common.
 auto LayoutKey(const ParallelConfig& c) {
@@ -155,11 +159,10 @@ Prediction Forecaster::PredictWith(const trials::Simulator& simulator,
 }
 
 template <typename Work>
-void Forecaster::ForAll(std::size_t count, const Work& work) const {
-  constexpr int kBlock = 256;  // large enough to share memoized costs
+void Forecaster::ForAll(std::size_t count, int block, const Work& work) const {
   common::ParallelFor(
       static_cast<int>(count), static_cast<int>(simulators_.size()),
-      [&](int worker, int i) { work(simulators_[worker], i); }, kBlock);
+      [&](int worker, int i) { work(simulators_[worker], i); }, block);
 }
 
 Forecaster::Peak Forecaster::PeakOf(const trials::Simulator& simulator,
@@ -179,37 +182,63 @@ Forecaster::Peak Forecaster::PeakOf(const trials::Simulator& simulator,
 
 bool Forecaster::AnyFits() const {
   std::atomic<bool> fits = false;
-  ForAll(space_.configs().size(), [&](const trials::Simulator& simulator, int i) {
-    if (!fits) {
-      const Peak peak = PeakOf(simulator, space_[i]);
-      fits = fits || (!peak.refused && peak.bytes <= AllowedBytes());
-    }
-  });
+  ForAll(space_.configs().size(), kConfigs,
+         [&](const trials::Simulator& simulator, int i) {
+           if (!fits) {
+             const Peak peak = PeakOf(simulator, space_[i]);
+             fits = fits || (!peak.refused && peak.bytes <= AllowedBytes());
+           }
+         });
   return fits;
 }
 
 std::vector<Forecaster::Peak> Forecaster::PeaksOf(
     const Configs& configs) const {
   std::vector<Peak> peaks(configs.size());
-  ForAll(configs.size(), [&](const trials::Simulator& simulator, int i) {
-    peaks[i] = PeakOf(simulator, configs[i]);
-  });
+  ForAll(configs.size(), kConfigs,
+         [&](const trials::Simulator& simulator, int i) {
+           peaks[i] = PeakOf(simulator, configs[i]);
+         });
   return peaks;
 }
 
-std::vector<Prediction> Forecaster::PredictFitting(
-    const Configs& configs, const std::vector<Peak>& peaks) const {
-  std::vector<std::size_t> fitting;
-  for (std::size_t i = 0; i < configs.size(); ++i) {
+Forecaster::Places Forecaster::Fitting(const std::vector<Peak>& peaks) const {
+  Places fitting;
+  for (std::size_t i = 0; i < peaks.size(); ++i) {
     if (!peaks[i].refused && peaks[i].bytes <= AllowedBytes()) {
       fitting.push_back(i);
     }
   }
-  std::vector<Prediction> predictions(fitting.size());
-  ForAll(fitting.size(), [&](const trials::Simulator& simulator, int i) {
-    predictions[i] = PredictWith(simulator, configs[fitting[i]]);
-  });
-  return predictions;
+  return fitting;
+}
+
+double Forecaster::LeastTime(const trials::Simulator& simulator,
+                             const ParallelConfig& config) const {
+  return options_.calibration.step_times == 0 ? simulator.LeastStepTime(config)
+                                              : 0.0;
+}
+
+Prediction Forecaster::Fastest(const trials::Simulator& simulator,
+                               const Configs& configs,
+                               const Places& places) const {
+  std::vector<std::pair<double, std::size_t>> bounds;
+  for (const std::size_t i : places) {
+    bounds.emplace_back(LeastTime(simulator, configs[i]), i);
+  }
+  std::ranges::sort(bounds);
+  std::optional<std::pair<double, std::size_t>> least;
+  Prediction fastest;
+  for (const auto& [bound_s, i] : bounds) {
+    if (least && bound_s > least->first) {
+      break;  // so are the others
+    }
+    const Prediction one = PredictWith(simulator, configs[i]);
+    if (const std::pair key(one.step_time_s, i); !least || key < *least) {
+      least = key;
+      fastest = one;
+    }
+  }
+  return fastest;
 }
 
 std::optional<Prediction> Forecaster::Smallest(
@@ -240,11 +269,10 @@ std::optional<Prediction> Forecaster::Smallest(
 
 std::optional<Prediction> Forecaster::BestOf(const Configs& configs) const {
   const std::vector<Peak> peaks = PeaksOf(configs);
-  const std::vector<Prediction> fitting = PredictFitting(configs, peaks);
-  const auto fastest =
-      std::ranges::min_element(fitting, {}, &Prediction::step_time_s);
-  return fastest == fitting.end() ? Smallest(configs, peaks)
-                                  : std::optional(*fastest);
+  const Places fitting = Fitting(peaks);
+  return fitting.empty()
+             ? Smallest(configs, peaks)
+             : std::optional(Fastest(simulators_.front(), configs, fitting));
 }
 
 Forecast Forecaster::MakeForecast() const {
@@ -264,17 +292,22 @@ Forecast Forecaster::MakeForecast() const {
   }
   forecast.candidates = space_.size() - static_cast<int>(refused);
   forecast.smallest = Smallest(space_.configs(), peaks);
-  std::map<Key, Layout> layouts;
-  for (const Prediction& one : PredictFitting(space_.configs(), peaks)) {
-    Layout& layout = layouts[LayoutKey(one.config)];
-    if (layout.configurations++ == 0 ||
-        one.step_time_s < layout.best.step_time_s) {
-      layout.best = one;
-    }
+  std::map<Key, Places> layouts;
+  for (const std::size_t i : Fitting(peaks)) {
+    layouts[LayoutKey(space_[static_cast<int>(i)])].push_back(i);
   }
-  for (auto& [key, layout] : layouts) {
-    forecast.layouts.push_back(layout);
+  for (const auto& [key, places] : layouts) {
+    forecast.layouts.push_back(
+        {.configurations = static_cast<int>(places.size())});
   }
+  const std::vector<Places> members =
+      common::Map(layouts, [](const auto& layout) { return layout.second; });
+  constexpr int kLayouts = 8;  // neighbors share memoized costs
+  ForAll(members.size(), kLayouts,
+         [&](const trials::Simulator& simulator, int i) {
+           forecast.layouts[i].best =
+               Fastest(simulator, space_.configs(), members[i]);
+         });
   std::ranges::stable_sort(forecast.layouts, {}, [](const Layout& layout) {
     return layout.best.step_time_s;
   });

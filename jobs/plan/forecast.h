@@ -127,20 +127,29 @@ class Forecaster {
     bool bound = false;  // at least these bytes, more than the GPU has
   };
 
+  // At most the predicted time of a step; 0 where a calibration changes times.
+  [[nodiscard]] double LeastTime(const trials::Simulator& simulator,
+                                 const trials::ParallelConfig& config) const;
   [[nodiscard]] Peak PeakOf(const trials::Simulator& simulator,
                             const trials::ParallelConfig& config) const;
   [[nodiscard]] Prediction PredictWith(
       const trials::Simulator& simulator,
       const trials::ParallelConfig& config) const;
-  // Calls work(simulator, i) for i in [0, count), on all cores.
+  // Calls work(simulator, i) for i in [0, count), on all cores; a thread takes
+  // `block` of them at once.
   template <typename Work>
-  void ForAll(std::size_t count, const Work& work) const;
+  void ForAll(std::size_t count, int block, const Work& work) const;
 
   using Configs = std::vector<trials::ParallelConfig>;
   [[nodiscard]] std::vector<Peak> PeaksOf(const Configs& configs) const;
-  // Of those that fit, in their order.
-  [[nodiscard]] std::vector<Prediction> PredictFitting(
-      const Configs& configs, const std::vector<Peak>& peaks) const;
+  // Where in `configs` those are that fit.
+  using Places = std::vector<std::size_t>;
+  [[nodiscard]] Places Fitting(const std::vector<Peak>& peaks) const;
+  // The fastest of them, the first of equally fast ones.
+  // Precondition: there is one.
+  [[nodiscard]] Prediction Fastest(const trials::Simulator& simulator,
+                                   const Configs& configs,
+                                   const Places& places) const;
   // The one that needs least memory; nothing if all are refused.
   [[nodiscard]] std::optional<Prediction> Smallest(
       const Configs& configs, const std::vector<Peak>& peaks) const;

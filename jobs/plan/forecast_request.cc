@@ -323,7 +323,8 @@ Inputs ReadInputs(const ForecastRequest& request) {
                                  request.sequence_length);
   inputs.workload.precision = ReadPrecision(request.precision);
   inputs.node = FindMachine(request.machine);
-  inputs.sizes = ParseMachineSizes(request.gpus, inputs.node.gpus_per_node);
+  inputs.sizes = ParseMachineSizes(
+      request.gpus, {inputs.node.gpus_per_node, inputs.node.gpus_per_tray});
   return inputs;
 }
 

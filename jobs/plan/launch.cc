@@ -51,8 +51,8 @@ std::string Script(const Job& job, const trials::ParallelConfig& config,
         "#SBATCH --job-name={}\n#SBATCH --nodes={}\n"
         "#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node={}\n"
         "#SBATCH --exclusive\n",
-        common::ShellLine({job.workload.name}), cluster.nodes,
-        cluster.gpus_per_node);
+        common::ShellLine({job.workload.name}), cluster.launchers(),
+        cluster.launched_gpus());
   }
   text +=
       fmt::format("# {} on {} GPUs, batch {} x {} tokens: {}\n",
@@ -62,7 +62,7 @@ std::string Script(const Job& job, const trials::ParallelConfig& config,
     text += fmt::format("# {}\n", note);
   }
   text += slurm ? "# Submit it in the folder of the program.\n"
-          : cluster.nodes > 1
+          : cluster.launchers() > 1
               ? "# Start it on every node, in the folder of the program, with "
                 "the name of the\n# first node: HEAD_NODE=node1 launch.sh\n"
               : "# Start it in the folder of the program.\n";
@@ -71,7 +71,7 @@ std::string Script(const Job& job, const trials::ParallelConfig& config,
     text +=
         "mapfile -t hosts < <(scontrol show hostnames \"$SLURM_JOB_NODELIST\")"
         "\nexport HEAD_NODE=${hosts[0]}\n";
-  } else if (cluster.nodes > 1) {
+  } else if (cluster.launchers() > 1) {
     text += ": \"${HEAD_NODE:?must be the name of the first node}\"\n";
   }
   for (const std::string& variable : launch.environment) {

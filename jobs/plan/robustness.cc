@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/parallel.h"
 #include "common/ranges.h"
 #include "common/units.h"
 #include "trials/knobs.h"
@@ -164,6 +166,36 @@ const Prediction* Winner(const Contenders& contenders, const Job& job) {
              : nullptr;
 }
 
+// The first value in a direction at which another layout wins.
+std::optional<TippingPoint> FirstTurn(const Contenders& contenders, Job job,
+                                      const Unknown& unknown, double ratio) {
+  constexpr double kFurthest = 4.0;
+  const double assumed = unknown.of(job);
+  for (double factor = ratio; factor > 1.0 / kFurthest && factor < kFurthest;
+       factor *= ratio) {
+    unknown.of(job) = assumed * factor;
+    if (const Prediction* winner = Winner(contenders, job)) {
+      const double turn = unknown.of(job) / std::sqrt(ratio);
+      return TippingPoint{
+          unknown.name, factor,
+          fmt::format(fmt::runtime(unknown.format), turn / unknown.unit),
+          winner->config};
+    }
+  }
+  return std::nullopt;
+}
+
+std::string BatchText(const Forecaster& forecaster, const Forecast& forecast) {
+  const auto other = BetterBatch(forecaster, forecast);
+  return other
+             ? fmt::format(
+                   "{} instead of {} sequences: {:.0f}% more tokens "
+                   "per second ({})\n",
+                   other->batch_size, forecaster.job().workload.batch_size,
+                   100.0 * (other->gain - 1.0), LayoutName(other->best.config))
+             : "";
+}
+
 std::string UnknownsText(const Forecaster& forecaster,
                          const Forecast& forecast) {
   const auto changes =
@@ -231,34 +263,84 @@ std::vector<Neighbor> NeighborsOf(const Forecaster& forecaster,
 
 std::vector<TippingPoint> TippingPoints(const Forecaster& forecaster,
                                         const Forecast& forecast) {
-  constexpr double kFurthest = 4.0;
   const Contenders contenders = ContendersOf(forecaster, forecast);
-  std::vector<TippingPoint> points;
+  std::vector<std::pair<Unknown, double>> directions;
   for (const Unknown& unknown : UnknownsOf(forecaster.job())) {
     for (const double ratio : {0.9, 1.1}) {
-      for (double factor = ratio;
-           unknown.matters && factor > 1.0 / kFurthest && factor < kFurthest;
-           factor *= ratio) {
-        Job job = forecaster.job();
-        unknown.of(job) *= factor;
-        if (const Prediction* winner = Winner(contenders, job)) {
-          const double turn = unknown.of(job) / std::sqrt(ratio);
-          points.push_back(
-              {unknown.name, factor,
-               fmt::format(fmt::runtime(unknown.format), turn / unknown.unit),
-               winner->config});
-          break;
-        }
+      if (unknown.matters) {
+        directions.emplace_back(unknown, ratio);
       }
     }
   }
+  std::vector<std::optional<TippingPoint>> found(directions.size());
+  common::ParallelFor(
+      static_cast<int>(found.size()), common::Cores(), [&](int, int i) {
+        const auto& [unknown, ratio] = directions[i];
+        found[i] = FirstTurn(contenders, forecaster.job(), unknown, ratio);
+      });
+  std::vector<TippingPoint> points;
+  for (std::optional<TippingPoint>& point : found) {
+    if (point) {
+      points.push_back(*std::move(point));
+    }
+  }
   return points;
+}
+
+std::optional<NearbyBatch> BetterBatch(const Forecaster& forecaster,
+                                       const Forecast& forecast) {
+  constexpr double kNear = 0.02;
+  constexpr double kFaster = 1.03;
+  constexpr std::size_t kTried = 2;
+  const Job& job = forecaster.job();
+  const int batch = job.workload.batch_size;
+  // A batch that more sizes divide allows more layouts: sizes of the machine
+  // count first.
+  const auto rank = [gpus = job.cluster.gpus()](int of) {
+    std::pair divisors(0, 0);
+    for (int one = 1; one * one <= of; ++one) {
+      for (const int divisor : {one, of / one}) {
+        if (of % one == 0 && (divisor == one || one * one < of)) {
+          ++divisors.second;
+          divisors.first += gpus % divisor == 0 ? 1 : 0;
+        }
+      }
+    }
+    return divisors;
+  };
+  const auto own = rank(batch);
+  std::vector<std::pair<std::pair<int, int>, int>> others;
+  const int most = static_cast<int>(kNear * batch);
+  for (int other = batch - most; other <= batch + most; ++other) {
+    if (const auto of = rank(other); of > own) {
+      others.emplace_back(of, other);
+    }
+  }
+  std::ranges::stable_sort(others, std::greater(),
+                           [](const auto& each) { return each.first; });
+  const double now = forecast.layouts.front().best.tokens_per_s_per_gpu;
+  std::optional<NearbyBatch> best;
+  for (std::size_t i = 0; i < std::min(kTried, others.size()); ++i) {
+    Job changed = job;
+    changed.workload.batch_size = others[i].second;
+    const Forecast made =
+        Forecaster(changed, forecaster.options()).MakeForecast();
+    const double gain =
+        made.layouts.empty()
+            ? 0.0
+            : made.layouts.front().best.tokens_per_s_per_gpu / now;
+    if (gain > std::max(kFaster, best ? best->gain : 0.0)) {
+      best = {others[i].second, gain, made.layouts.front().best};
+    }
+  }
+  return best;
 }
 
 std::string RobustnessText(const Forecaster& forecaster,
                            const Forecast& forecast) {
   const Prediction& best = forecast.layouts.front().best;
   return NeighborText(forecaster, best) + UnknownsText(forecaster, forecast) +
+         BatchText(forecaster, forecast) +
          ChangesText(forecaster.job(), best.config);
 }
 

@@ -298,7 +298,8 @@ std::pair<Run, ParallelConfig> ReadRun(const Forecaster& forecaster,
       ReadLog(text, job, run);
     }
   }
-  const ParallelConfig config = ConfigOf(forecaster, forecast, config_text, run.log);
+  const ParallelConfig config =
+      ConfigOf(forecaster, forecast, config_text, run.log);
   for (const auto& [file, text] : traces) {
     ReadTrace(text, "--log " + file, config, run);
   }

@@ -32,7 +32,8 @@ std::string NearestText(const Forecaster& forecaster, const Forecast& forecast,
   if (forecast.layouts.empty()) {
     return RemediesText(forecaster.job(), forecaster.options());
   }
-  const Prediction& nearest = NearestLayout(forecaster.job(), forecast, settings);
+  const Prediction& nearest =
+      NearestLayout(forecaster.job(), forecast, settings);
   return fmt::format("the nearest that is offered: {}, {:.3g} s per step: {}\n",
                      LayoutName(nearest.config), nearest.step_time_s,
                      ToString(nearest.config));
@@ -69,12 +70,12 @@ std::string Explain(const Forecaster& forecaster, const Forecast& forecast,
     }
   }
   const Prediction one = forecaster.Predict(config);
-  return answer + (forecaster.Fits(one)
-                       ? ComparedText(forecaster, forecast, one)
-                       : fmt::format("not offered: {}\n",
-                                     MemoryReason(forecaster, one)) +
-                             NearestText(forecaster, forecast,
-                                         completed.settings));
+  return answer +
+         (forecaster.Fits(one)
+              ? ComparedText(forecaster, forecast, one)
+              : fmt::format("not offered: {}\n",
+                            MemoryReason(forecaster, one)) +
+                    NearestText(forecaster, forecast, completed.settings));
 }
 
 }  // namespace

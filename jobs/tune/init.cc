@@ -106,7 +106,7 @@ Machine MachineOf(const InitOptions& options,
         trials::ReadHosts(options.folder / options.nodes.hostfile).size());
   }
   if (!options.gpus.empty()) {
-    machine.size = ParseMachineSizes(options.gpus, 8).front();
+    machine.size = ParseMachineSizes(options.gpus, {8}).front();
   }
   if (!options.gpu.empty()) {
     const trials::Gpu gpu = FindMachine({.gpu = options.gpu}).gpu;

@@ -19,38 +19,57 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(MachineSize, NodesTimesGpusIsReadLiterally) {
-  EXPECT_THAT(ParseMachineSizes("2x8", 4), ElementsAre(MachineSize{2, 8}));
-  EXPECT_THAT(ParseMachineSizes("3x4", 8), ElementsAre(MachineSize{3, 4}));
+  EXPECT_THAT(ParseMachineSizes("2x8", {4}), ElementsAre(MachineSize{2, 8}));
+  EXPECT_THAT(ParseMachineSizes("3x4", {8}), ElementsAre(MachineSize{3, 4}));
 }
 
 TEST(MachineSize, GpusAloneFillNodesOfTheUsualSize) {
-  EXPECT_THAT(ParseMachineSizes("16", 8), ElementsAre(MachineSize{2, 8}));
-  EXPECT_THAT(ParseMachineSizes("4", 8), ElementsAre(MachineSize{1, 4}));
-  EXPECT_THAT(ParseMachineSizes("16", 4), ElementsAre(MachineSize{4, 4}));
+  EXPECT_THAT(ParseMachineSizes("16", {8}), ElementsAre(MachineSize{2, 8}));
+  EXPECT_THAT(ParseMachineSizes("4", {8}), ElementsAre(MachineSize{1, 4}));
+  EXPECT_THAT(ParseMachineSizes("16", {4}), ElementsAre(MachineSize{4, 4}));
 }
 
 TEST(MachineSize, ARangeDoublesFromItsFirstSize) {
-  EXPECT_THAT(ParseMachineSizes("4..32", 8),
+  EXPECT_THAT(ParseMachineSizes("4..32", {8}),
               ElementsAre(MachineSize{1, 4}, MachineSize{1, 8},
                           MachineSize{2, 8}, MachineSize{4, 8}));
   EXPECT_THAT(
-      ParseMachineSizes("3x4..12x4", 8),
+      ParseMachineSizes("3x4..12x4", {8}),
       ElementsAre(MachineSize{3, 4}, MachineSize{6, 4}, MachineSize{12, 4}));
   EXPECT_THAT(ParseMachineSizes("8,64", 8),
               ElementsAre(MachineSize{1, 8}, MachineSize{8, 8}));
+}
+
+// NVIDIA's published runs on racks of 72 have 64, 128 and 256 GPUs.
+TEST(MachineSize, ARackGivesAnyNumberOfItsTrays) {
+  const NodeSize rack{.gpus = 72, .gpus_per_tray = 4};
+  EXPECT_THAT(ParseMachineSizes("64", rack), ElementsAre(MachineSize{1, 64}));
+  EXPECT_THAT(ParseMachineSizes("256", rack), ElementsAre(MachineSize{4, 64}));
+  EXPECT_THAT(ParseMachineSizes("64x4", rack), ElementsAre(MachineSize{4, 64}));
+  EXPECT_THAT(ParseMachineSizes("144", rack), ElementsAre(MachineSize{2, 72}));
+  EXPECT_THAT(
+      ParseMachineSizes("64..256", rack),
+      ElementsAre(MachineSize{1, 64}, MachineSize{2, 64}, MachineSize{4, 64}));
+}
+
+TEST(MachineSize, AnErrorOffersTheNumberOfGpusThatWasAskedFor) {
+  EXPECT_THAT(
+      fakes::ErrorOf([] { return ParseMachineSizes("100", {8}); }),
+      HasSubstr("20x5 has that number, 12x8 and 13x8 are the next ones"));
 }
 
 TEST(MachineSize, OtherTextIsRefused) {
   for (const std::string text :
        {"", "x", "2x", "x8", "0x8", "-2x8", "12", "two", "8..", "64..8",
         "2x8x1", "1000000", "60000x8", "8,,16", "1e3"}) {
-    EXPECT_THROW((void)ParseMachineSizes(text, 8), common::InputError) << text;
+    EXPECT_THROW((void)ParseMachineSizes(text, {8}), common::InputError)
+        << text;
   }
 }
 
 TEST(MachineSize, AnErrorNamesTheTextAndTheForms) {
   const auto error = [](const std::string& text) {
-    return fakes::ErrorOf([&] { return ParseMachineSizes(text, 8); });
+    return fakes::ErrorOf([&] { return ParseMachineSizes(text, {8}); });
   };
   EXPECT_THAT(error("2x"), HasSubstr("--gpus 2x: invalid size '2x': write "
                                      "NODESxGPUS (2x8), GPUS (16) or "));

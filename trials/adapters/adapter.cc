@@ -399,9 +399,9 @@ RenderedJob Adapter::RenderUsual(AdapterJob job, const ParallelConfig& config,
                                  const fs::path& files) const {
   const fs::path program = files / program_.path;
   std::map<std::string, std::string> texts = {
-      {"nodes", std::to_string(job.cluster.nodes)},
+      {"nodes", std::to_string(job.cluster.launchers())},
       {"gpus", std::to_string(job.cluster.gpus())},
-      {"gpus_per_node", std::to_string(job.cluster.gpus_per_node)},
+      {"gpus_per_node", std::to_string(job.cluster.launched_gpus())},
       {"program", program.string()},
       {"folder", files.empty() ? "." : files.string()},
       {"config_json", job.config_json.empty()
@@ -417,7 +417,7 @@ RenderedJob Adapter::RenderUsual(AdapterJob job, const ParallelConfig& config,
   for (const std::string& word : command_) {
     if (word != "{on_nodes}") {
       job.words.push_back(expand(word));
-    } else if (job.cluster.nodes > 1) {
+    } else if (job.cluster.launchers() > 1) {
       std::ranges::transform(on_nodes_, std::back_inserter(job.words), expand);
     }
   }

@@ -173,14 +173,21 @@ std::vector<StageCost> Simulator::StageCosts(const Plan& plan) const {
 
 MemoryReport Simulator::PeakMemory(const ParallelConfig& config) const {
   CheckConfig(config);
-  const std::vector<StageMemory>& stages = Memoized(
-      memories_, StageCostKnobs(config), [&](const Knobs& knobs) {
-        return WithStages(
-            PlanOf(knobs), [](const auto& placed, const PlanLinks& links) {
-              return MemoryOfStages(placed, links);
-            });
+  const std::vector<StageMemory>& stages =
+      Memoized(memories_, StageCostKnobs(config), [&](const Knobs& knobs) {
+        return WithStages(PlanOf(knobs),
+                          [](const auto& placed, const PlanLinks& links) {
+                            return MemoryOfStages(placed, links);
+                          });
       });
   return PeakOf(problem_, config, stages);
+}
+
+double Simulator::LeastStepTime(const ParallelConfig& config) const {
+  return WithStages(PlanOf(config),
+                    [](const auto& stages, const PlanLinks& /*links*/) {
+                      return trials::LeastStepTime(stages);
+                    });
 }
 
 double Simulator::LeastMemory(const ParallelConfig& config) const {
@@ -192,12 +199,13 @@ double Simulator::LeastMemory(const ParallelConfig& config) const {
         ChunksOf(plan, problem_.workload.model.dense_layers);
     double least = 0.0;
     for (int s = 0; s < knobs.pp; ++s) {
-      StageMemory stage = ParametersOfStage(
-          {problem_, plan, s, problem_.gpus.front(),
-           Layers(plan, s, kSequences), links},
-          chunks);
+      StageMemory stage =
+          ParametersOfStage({problem_, plan, s, problem_.gpus.front(),
+                             Layers(plan, s, kSequences), links},
+                            chunks);
       // As many ranks as may hold the same experts.
-      stage.expert_ranks = std::max(1, knobs.dp * knobs.cp * knobs.tp / knobs.ep);
+      stage.expert_ranks =
+          std::max(1, knobs.dp * knobs.cp * knobs.tp / knobs.ep);
       stage.channels = 0.0;
       const RankMemory rank{knobs, stage, problem_.gpus.front().element_bytes(),
                             problem_.framework};

@@ -65,6 +65,8 @@ class Simulator final : public TrialRunner {
   // Precondition: GPUs of one type; the configuration is one that Simulate
   // accepts.
   [[nodiscard]] double LeastMemory(const ParallelConfig& config) const;
+  // At most the time of a step, without a run of the pipeline.
+  [[nodiscard]] double LeastStepTime(const ParallelConfig& config) const;
   // Errors: throws InvalidPlan as Simulate does.
   void CheckConfig(const ParallelConfig& config) const;
 

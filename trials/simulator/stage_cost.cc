@@ -68,13 +68,12 @@ void AddModules(const StageContext& stage, const std::vector<Chunk>& chunks,
         chunk.first ? stage.layers.embedding.backward_s : 0.0;
     const double block_s = (backward[v].Total() - head_s - embedding_s) /
                            std::max(1, chunk.blocks);
-    ForEachModule(stage, chunk,
-                  [&](ModuleKind kind, const LayerCost& layer, int count) {
-                    AddModule(stage, layer,
-                              kind == ModuleKind::kBlock ? block_s
-                                                         : layer.backward_s,
-                              count, cost);
-                  });
+    ForEachModule(
+        stage, chunk, [&](ModuleKind kind, const LayerCost& layer, int count) {
+          AddModule(stage, layer,
+                    kind == ModuleKind::kBlock ? block_s : layer.backward_s,
+                    count, cost);
+        });
   }
 }
 
@@ -200,6 +199,28 @@ std::vector<StageCost> ComputeStageCosts(
   costs.front().shared_table_s = costs.back().shared_table_s =
       SharedTableTime(stages, links);
   return costs;
+}
+
+double LeastStepTime(const std::vector<StageContext>& stages) {
+  constexpr double kRounding = 1.0 - 1e-9;  // of sums in another order
+  const StageContext& first = stages.front();
+  const double microbatches = first.plan.shared.microbatches;
+  const bool zero_bubble = PipelineOf(first).zero_bubble;
+  double around_s = 0.0;  // of the stages before a stage
+  std::vector<double> least_s(stages.size(), 0.0);
+  for (const Chunk& chunk :
+       ChunksOf(first.plan, first.problem.workload.model.dense_layers)) {
+    const StageContext& stage = stages[chunk.stage];
+    const double forward_s = ForwardTime(stage, chunk).Total();
+    const double backward_s = BackwardTime(stage, chunk).Total();
+    double& stage_s = least_s[chunk.stage];
+    if (stage_s == 0.0) {  // its first chunk
+      stage_s = around_s;
+      around_s += forward_s + (zero_bubble ? 0.0 : backward_s);
+    }
+    stage_s += microbatches * (forward_s + backward_s);
+  }
+  return kRounding * *std::ranges::max_element(least_s);
 }
 
 ParallelConfig StageCostKnobs(ParallelConfig config) {

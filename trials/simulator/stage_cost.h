@@ -41,6 +41,15 @@ struct StageCost {
 [[nodiscard]] std::vector<StageCost> ComputeStageCosts(
     const std::vector<StageContext>& stages, const PlanLinks& links);
 
+// At most the time of a step. A stage begins when the stages before it have
+// passed on a microbatch, and they end after it,
+//
+//   max_s (sum_{r < s} forward_r + microbatches * actions_s
+//          + sum_{r < s} backward_r),
+//
+// with the first chunks of the stages r; a split backward pass has no such end.
+[[nodiscard]] double LeastStepTime(const std::vector<StageContext>& stages);
+
 // The configuration with the default of every knob on which stage costs do not
 // depend: the buckets, and ZeRO except stage 3. Costs are computed from, and
 // memoized by, these knobs.

@@ -26,7 +26,7 @@ double SavedBytes(const StageContext& stage, const Chunk& chunk) {
 
 // Adds what microbatches need.
 void AddActivations(const StageContext& stage, const std::vector<Chunk>& chunks,
-               StageMemory& memory) {
+                    StageMemory& memory) {
   const ParallelConfig& shared = stage.plan.shared;
   const int s = stage.stage;
   const LayerCosts& layers = stage.layers;
@@ -160,10 +160,9 @@ void AddPeak(const Problem& problem, const ParallelConfig& shared,
   if (wanted.Total() > allocator.allocator_pressure * gpu.memory_bytes) {
     const double buffers_bytes = stage.collectives * stage.collective_bytes;
     report.retry_s = std::max(
-        report.retry_s,
-        shared.microbatches *
-            (allocator.allocator_retry_s +
-             allocator.allocator_remap_s * stage.tp * buffers_bytes));
+        report.retry_s, shared.microbatches * (allocator.allocator_retry_s +
+                                               allocator.allocator_remap_s *
+                                                   stage.tp * buffers_bytes));
   }
   report.last_stage_memory = memory;
   const double total = memory.Total();

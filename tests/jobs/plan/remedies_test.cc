@@ -38,7 +38,7 @@ Asked With(Asked asked, const std::string& options) {
       asked.options.headroom = std::stod(value) / 100.0;
     } else if (words[i] == "--gpus") {
       asked.job.cluster =
-          WithSize(asked.job.cluster, ParseMachineSizes(value, 8).front());
+          WithSize(asked.job.cluster, ParseMachineSizes(value, {8}).front());
     } else if (words[i] == "--framework") {
       asked.job.framework = FindFramework(value);
     } else {

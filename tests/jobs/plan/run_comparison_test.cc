@@ -29,7 +29,7 @@ class RunComparisonTest : public testing::Test {
     const auto file = folder_.path() / "run.log";
     fakes::WriteFile(file, text);
     const Forecaster forecaster(LlamaJob(framework), {});
-    return CompareRun(forecaster, {file}, config);
+    return CompareRun(forecaster, forecaster.MakeForecast(), {file}, config);
   }
 
   fakes::TemporaryFolder folder_;

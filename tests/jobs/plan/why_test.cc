@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "jobs/plan/completion.h"
 #include "jobs/plan/remedies.h"
 #include "tests/fakes/error_of.h"
 #include "tests/jobs/job_fixture.h"

@@ -67,10 +67,10 @@ TEST(Step, EndsWithTheStageThatEndsLastAndPeaksWhereAGpuIsFullest) {
   step.stages.assign(3, step.stages[0]);
   step.syncs.resize(3);
   step.stages[1].end_s = 30.0;
-  step.stages[1].links.first_rank = 5;
+  step.stages[1].links.first_rank = step.stages[1].memory.first_rank = 5;
   step.stages[2].end_s = 20.0;
   step.stages[2].memory.activations_bytes = 1e9;
-  step.stages[2].links.first_rank = 7;
+  step.stages[2].links.first_rank = step.stages[2].memory.first_rank = 7;
   const StepReport report = step.Finish("dp=8,pp=3");
   EXPECT_DOUBLE_EQ(report.step_time_s, 30.0 + 12.0);
   EXPECT_EQ(report.critical_rank, 5);
