@@ -37,8 +37,10 @@ std::vector<trials::FitRecord> FitRecords(
   return records;
 }
 
-Replay::Replay(const SearchInput& input) : in_(input) {
-  for (const Trial& trial : in_.journal.committed()) {
+Replay::Replay(const trials::SearchSpace& space,
+               const methods::History& history, Journal& journal, int adopted)
+    : space_(space), history_(history), journal_(journal), adopted_(adopted) {
+  for (const Trial& trial : journal_.committed()) {
     if (!HasOtherInput(trial)) {
       last_place_ = std::max(last_place_, PlaceOf(trial));
     }
@@ -46,7 +48,7 @@ Replay::Replay(const SearchInput& input) : in_(input) {
 }
 
 const Trial* Replay::Next() const {
-  const std::vector<Trial>& committed = in_.journal.committed();
+  const std::vector<Trial>& committed = journal_.committed();
   return next_ < committed.size() ? &committed[next_] : nullptr;
 }
 
@@ -59,10 +61,9 @@ bool Replay::IsAdopted(bool idle) const {
 std::optional<Trial> Replay::Adopt() {
   const Trial& recorded = *Next();
   ++next_;
-  in_.journal.SkipFits(recorded.number);
-  std::optional<Trial> trial = TrialIn(in_.space, recorded);
-  if (trial &&
-      in_.method.history().HasTried(trial->candidate, CandidateLabel(*trial))) {
+  journal_.SkipFits(recorded.number);
+  std::optional<Trial> trial = TrialIn(space_, recorded);
+  if (trial && history_.HasTried(trial->candidate, CandidateLabel(*trial))) {
     trial.reset();
   }
   return trial;
@@ -72,35 +73,34 @@ Trial Replay::Confirm(const methods::Suggestion* suggestion) {
   const Trial& recorded = *Next();
   ++next_;
   Trial trial = recorded;
-  trial.throughput =
-      trials::EstimateThroughput(trial.measurement.step_times_s,
-                                 in_.method.history().throughput_options());
+  trial.throughput = trials::EstimateThroughput(trial.measurement.step_times_s,
+                                                history_.throughput_options());
   if (suggestion == nullptr || !IsOf(recorded, *suggestion) ||
       ToRow(trial) != ToRow(recorded) ||
-      !in_.journal.CheckFits(FitRecords(recorded.number, *suggestion))) {
+      !journal_.CheckFits(FitRecords(recorded.number, *suggestion))) {
     throw common::InputError(fmt::format(
         "trial {} is recorded as {} with {} steps/s, but this program gives "
         "{} with {}: the records are of another version; use another "
         "--results folder, or that version of oppa",
         recorded.number, CandidateLabel(recorded),
         recorded.throughput.steps_per_s,
-        suggestion != nullptr ? suggestion->LabelIn(in_.space) : "nothing",
+        suggestion != nullptr ? suggestion->LabelIn(space_) : "nothing",
         trial.throughput.steps_per_s));
   }
-  trial.config = suggestion->In(in_.space).config();
+  trial.config = suggestion->In(space_).config();
   return trial;
 }
 
 bool Replay::HasOtherInput(const Trial& recorded) const {
-  return recorded.number <= in_.adopted ||
+  return recorded.number <= adopted_ ||
          recorded.chosen_by == ChosenBy::kImported;
 }
 
 bool Replay::IsOf(const Trial& recorded,
                   const methods::Suggestion& suggestion) const {
   return recorded.candidate == suggestion.candidate &&
-         (CandidateLabel(recorded) == suggestion.LabelIn(in_.space) ||
-          FindCandidate(recorded, in_.space) == suggestion.candidate);
+         (CandidateLabel(recorded) == suggestion.LabelIn(space_) ||
+          FindCandidate(recorded, space_) == suggestion.candidate);
 }
 
 }  // namespace harness

@@ -6,9 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "harness/search.h"
+#include "harness/records/journal.h"
 #include "methods/method.h"
 #include "trials/record.h"
+#include "trials/search_space.h"
 #include "trials/trial.h"
 
 namespace harness {
@@ -20,8 +21,10 @@ namespace harness {
 // Returns the trials on record, in the order in which they ended.
 class Replay {
  public:
-  // `input` must outlive the object.
-  explicit Replay(const SearchInput& input);
+  // The method was given the trials up to `adopted` without suggesting them.
+  // All must outlive the object.
+  Replay(const trials::SearchSpace& space, const methods::History& history,
+         Journal& journal, int adopted);
 
   // The next trial; nullptr after the last.
   [[nodiscard]] const trials::Trial* Next() const;
@@ -53,7 +56,10 @@ class Replay {
   [[nodiscard]] bool IsOf(const trials::Trial& recorded,
                           const methods::Suggestion& suggestion) const;
 
-  const SearchInput& in_;
+  const trials::SearchSpace& space_;
+  const methods::History& history_;
+  Journal& journal_;
+  int adopted_;
   std::size_t next_ = 0;
   int last_place_ = 0;  // of the trials that are not adopted
 };

@@ -35,7 +35,8 @@ class Loop {
  public:
   explicit Loop(const SearchInput& input)
       : in_(input),
-        replay_(input),
+        replay_(input.space, input.method.history(), input.journal,
+                input.adopted),
         incumbent_(input.method.history().weight()) {
     summary_.replayed = static_cast<int>(in_.journal.committed().size());
   }
