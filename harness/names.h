@@ -5,9 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace common {
-class TomlTable;
-}  // namespace common
+#include "common/toml_table.h"
 
 namespace harness {
 

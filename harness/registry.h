@@ -15,13 +15,7 @@
 #include "methods/method.h"
 #include "methods/options.h"
 
-namespace common {
-class TomlTable;
-}  // namespace common
-
 namespace harness {
-
-struct MethodSpec;
 
 // A method with the options of its table, on one problem.
 struct ConfiguredMethod {

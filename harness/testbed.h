@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "harness/prediction_source.h"
+#include "harness/spec.h"
 #include "methods/method.h"
 #include "trials/machine.h"
 #include "trials/objective.h"

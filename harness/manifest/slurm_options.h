@@ -9,10 +9,7 @@
 #include <vector>
 
 #include "common/fields.h"
-
-namespace common {
-class TomlTable;
-}  // namespace common
+#include "common/toml_table.h"
 
 namespace harness {
 

@@ -7,24 +7,16 @@
 #include <string>
 #include <vector>
 
-#include "harness/prediction_source.h"
+#include "harness/testbed.h"
 #include "trials/machine.h"
 #include "trials/predictions.h"
 #include "trials/search_space.h"
-
-namespace common {
-class TomlTable;
-}  // namespace common
 
 namespace trials {
 class ReplayTable;
 }  // namespace trials
 
 namespace harness {
-
-struct ProblemSpec;
-
-struct Testbed;
 
 // The names of all sources, "" first.
 [[nodiscard]] std::vector<std::string> PredictionNames(

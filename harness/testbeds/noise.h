@@ -8,16 +8,11 @@
 #include <optional>
 #include <string_view>
 
+#include "harness/spec.h"
 #include "trials/trial_runner.h"
 #include "trials/wrappers/noisy_runner.h"
 
-namespace common {
-class TomlTable;
-}  // namespace common
-
 namespace harness {
-
-struct ProblemSpec;
 
 // What starting a program and ending a failed one takes. Absent: the default of
 // the system that runs the trials.

@@ -15,8 +15,6 @@
 
 namespace harness {
 
-struct ProblemSpec;
-
 // The program that trials run: the user's job.
 class ProgramJob {
  public:

@@ -6,8 +6,6 @@
 
 namespace harness {
 
-struct ProblemSpec;
-
 // Format of the table: docs/replay_tables.md.
 // Errors: throws InputError with the place and the remedy.
 [[nodiscard]] Testbed MakeReplay(const ProblemSpec& problem);

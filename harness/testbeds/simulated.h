@@ -21,8 +21,6 @@ struct StepReport;
 
 namespace harness {
 
-struct ProblemSpec;
-
 // The input of a simulation.
 struct SimulatorSetup {
   trials::Workload workload;

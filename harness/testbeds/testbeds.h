@@ -12,8 +12,6 @@
 
 namespace harness {
 
-struct ProblemSpec;
-
 // A testbed that a manifest can select as its backend.
 struct TestbedEntry {
   std::string name;
