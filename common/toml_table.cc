@@ -409,6 +409,13 @@ bool TomlTable::GetBool(std::string_view key, bool otherwise) const {
   return node_->Value<bool>(key).value_or(otherwise);
 }
 
+std::string TomlTable::RequireOneOf(std::string_view key, std::string_view what,
+                                    std::span<const std::string> known) const {
+  std::string name = RequireString(key);
+  At(key, [&] { RequireKnown(name, known, what); });
+  return name;
+}
+
 std::string TomlTable::RequireText(std::string_view key) const {
   const toml::node* found = node_->Find(key);
   if (found == nullptr) {
@@ -424,6 +431,16 @@ std::string TomlTable::RequireText(std::string_view key) const {
 
 std::vector<std::string> TomlTable::GetStrings(std::string_view key) const {
   return node_->List<std::string>(key);
+}
+std::vector<std::string> TomlTable::GetSomeOf(
+    std::string_view key, std::string_view what,
+    std::span<const std::string> known) const {
+  for (const auto& [text, table] : Alternatives(key)) {
+    if (table.Has(key)) {
+      (void)table.RequireOneOf(key, what, known);
+    }
+  }
+  return GetStrings(key);
 }
 std::vector<std::int64_t> TomlTable::GetInts(std::string_view key) const {
   return node_->List<std::int64_t>(key);
@@ -542,6 +559,12 @@ std::string TomlTable::Where() const { return node_->place; }
 
 void TomlTable::Fail(std::string_view key, const std::string& message) const {
   throw InputError(fmt::format("{}: {}", Where(key), message));
+}
+
+void TomlTable::RequireKeys(const std::vector<std::string>& known) const {
+  for (const std::string& key : Keys()) {
+    At(key, [&] { RequireKnown(key, known, "key"); });
+  }
 }
 
 void TomlTable::RejectUnknownKeys() const {

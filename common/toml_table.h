@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -71,12 +72,19 @@ class TomlTable {
   [[nodiscard]] double GetDoubleIn(std::string_view key, double otherwise,
                                    double least, double most) const;
   [[nodiscard]] bool GetBool(std::string_view key, bool otherwise) const;
+  // A string that is one of `known`, names of a `what`: "backend".
+  [[nodiscard]] std::string RequireOneOf(
+      std::string_view key, std::string_view what,
+      std::span<const std::string> known) const;
   // A scalar of any type as text: "gpt", "16", "0.5", "true".
   [[nodiscard]] std::string RequireText(std::string_view key) const;
 
   // Lists. A scalar counts as a list of one; a missing key is an empty list.
   // Flags in GetInts are 0 and 1.
   [[nodiscard]] std::vector<std::string> GetStrings(std::string_view key) const;
+  [[nodiscard]] std::vector<std::string> GetSomeOf(
+      std::string_view key, std::string_view what,
+      std::span<const std::string> known) const;
   [[nodiscard]] std::vector<std::int64_t> GetInts(std::string_view key) const;
   [[nodiscard]] std::vector<double> GetDoubles(std::string_view key) const;
 
@@ -123,6 +131,8 @@ class TomlTable {
     }
   }
 
+  // Throws unless every key is one of `known`.
+  void RequireKeys(const std::vector<std::string>& known) const;
   // Throws unless every key was requested (here and in sub-tables obtained from
   // this object and its copies).
   void RejectUnknownKeys() const;

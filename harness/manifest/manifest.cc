@@ -143,7 +143,8 @@ std::string UsedBackend(const ManifestOverrides& overrides) {
   return type;
 }
 
-// The manifest with its settings. `use`: see UsedBackend; becomes "" if it is
+// The manifest with its settings, whose tables are known; their readers check
+// the keys. `use`: see UsedBackend; becomes "" if it is
 // the manifest's own backend.
 TomlTable ParseManifest(const std::filesystem::path& path,
                         const ManifestOverrides& overrides, std::string& use) {
@@ -160,6 +161,8 @@ TomlTable ParseManifest(const std::filesystem::path& path,
     settings.push_back(fmt::format("backend.{}.type={}", use, use));
     root = TomlTable::ParseFile(path, settings);
   }
+  root.RequireKeys({"experiment", "backend", "noise", "workload", "cluster",
+                    "space", "predictions", "budget", "slurm", "method"});
   return root;
 }
 
@@ -227,17 +230,13 @@ int ReadRepeats(const TomlTable& experiment,
 // of a list.
 std::vector<std::string> ReadHeldOut(const TomlTable& experiment,
                                      const std::vector<ProblemSpec>& problems) {
-  std::vector<std::string> known;
-  std::vector<std::string> odd;
-  for (std::size_t p = 0; p < problems.size(); ++p) {
-    known.push_back(problems[p].name);
-    if (p % 2 == 1) {
-      odd.push_back(problems[p].name);
-    }
-  }
+  const auto known = common::NamesIn(problems, &ProblemSpec::name);
   std::vector<std::string> held_out = experiment.GetStrings("held_out");
   if (held_out.size() == 1 && held_out.front() == "odd") {
-    held_out = odd;
+    held_out.clear();
+    for (std::size_t p = 1; p < known.size(); p += 2) {
+      held_out.push_back(known[p]);
+    }
   }
   for (const std::string& name : held_out) {
     if (!common::Contains(known, name)) {
@@ -282,29 +281,17 @@ void CheckSettings(const TomlTable& experiment, const ProblemSpec& problem,
   }
 }
 
-std::vector<std::string> ReadFigures(const TomlTable& experiment) {
-  const std::vector<std::string>& known = plots::FigureNames();
-  for (const auto& [text, table] : experiment.Alternatives("figures")) {
-    if (!table.Has("figures")) {
-      return {};
-    }
-    const std::string name = table.RequireString("figures");
-    if (!common::Contains(known, name)) {
-      table.Fail("figures", common::UnknownName("figure", name, known));
-    }
-  }
-  return experiment.GetStrings("figures");
-}
-
-// Checks the names of the tables. Their readers check the keys.
-void CheckTables(const TomlTable& root) {
-  const std::vector<std::string> known = {
-      "experiment", "backend",     "noise",  "workload", "cluster",
-      "space",      "predictions", "budget", "slurm",    "method"};
-  for (const std::string& key : root.Keys()) {
-    if (!common::Contains(known, key)) {
-      root.Fail(key, common::UnknownName("key", key, known));
-    }
+void CheckSize(const Manifest& manifest, const TomlTable& experiment) {
+  const std::size_t runs_per_repeat =
+      std::max<std::size_t>(manifest.methods.size(), 1) *
+      std::max<std::size_t>(manifest.problems.size(), 1);
+  if (static_cast<std::size_t>(manifest.repeats) >
+      kMostRuns / runs_per_repeat) {
+    throw InputError(fmt::format(
+        "{}: {} repeats of {} methods and {} problems are more "
+        "than {} runs",
+        experiment.Where(), manifest.repeats, manifest.methods.size(),
+        manifest.problems.size(), kMostRuns));
   }
 }
 
@@ -362,46 +349,34 @@ Manifest ReadManifest(const std::filesystem::path& path,
                       const ManifestOverrides& overrides) {
   std::string use = UsedBackend(overrides);
   const TomlTable root = ParseManifest(path, overrides, use);
-  CheckTables(root);
   const TomlTable experiment = root.RequireTable("experiment");
+  const std::string name = experiment.GetString("name", path.stem().string());
   Manifest manifest;
   manifest.path = path;
-  manifest.name = experiment.GetString("name", path.stem().string());
-  CheckName(experiment, "name", "experiment", manifest.name);
-  if (!use.empty()) {
-    manifest.name += "-" + use;
-  }
+  manifest.name = use.empty() ? name : name + "-" + use;
   manifest.title = experiment.GetString("title", manifest.name);
-  manifest.figures = ReadFigures(experiment);
+  manifest.figures =
+      experiment.GetSomeOf("figures", "figure", plots::FigureNames());
   manifest.seed = static_cast<std::uint64_t>(experiment.GetInt("seed", 1));
+  manifest.settings = overrides.settings;
+  manifest.runs_held_out = overrides.held_out;
+  manifest.slurm = root.GetTable("slurm");
+  CheckName(experiment, "name", "experiment", name);
   manifest.repeats = ReadRepeats(experiment, overrides);
   manifest.starts = ReadStarts(experiment);
   manifest.methods = ReadMethods(root, experiment, overrides);
-  manifest.settings = overrides.settings;
   manifest.problems = ReadProblems(root, experiment, use);
+  manifest.simulated = IsSimulated(manifest.problems.front());
   CheckSettings(experiment, manifest.problems.front(), overrides);
-  const bool simulated = IsSimulated(manifest.problems.front());
   manifest.held_out = ReadHeldOut(experiment, manifest.problems);
-  manifest.runs_held_out = overrides.held_out;
   if (!overrides.held_out) {
     std::erase_if(manifest.problems, [&](const ProblemSpec& problem) {
       return common::Contains(manifest.held_out, problem.name);
     });
   }
-  const std::size_t runs_per_repeat =
-      std::max<std::size_t>(manifest.methods.size(), 1) *
-      std::max<std::size_t>(manifest.problems.size(), 1);
-  if (static_cast<std::size_t>(manifest.repeats) >
-      kMostRuns / runs_per_repeat) {
-    throw InputError(fmt::format(
-        "{}: {} repeats of {} methods and {} problems are more "
-        "than {} runs",
-        experiment.Where(), manifest.repeats, manifest.methods.size(),
-        manifest.problems.size(), kMostRuns));
-  }
-  manifest.slurm = root.GetTable("slurm");
+  CheckSize(manifest, experiment);
   const TomlTable budget = root.RequireTable("budget");
-  manifest.budget = ReadBudget(budget, simulated);
+  manifest.budget = ReadBudget(budget, manifest.simulated);
   experiment.RejectUnknownKeys();
   budget.RejectUnknownKeys();
   return manifest;

@@ -30,7 +30,7 @@ struct Budget {
 // One line for people: "30 min or 20 trials, 10 steps a trial".
 [[nodiscard]] std::string ToText(const Budget& budget);
 
-// The trials that every method runs first; see StartsOf of run_matrix.h.
+// The trials that every method runs first; see StartsOf of experiment.h.
 struct Starts {
   std::vector<std::string> configs;  // "dp=8,zero_stage=1"
   int common = 0;                    // drawn after these; >= 0
@@ -50,6 +50,7 @@ struct Manifest {
   // The problems to run: without the held-out ones unless ManifestOverrides
   // includes them.
   std::vector<ProblemSpec> problems;
+  bool simulated = true;              // see TestbedEntry
   std::vector<std::string> settings;  // see ManifestOverrides
   std::vector<std::string> held_out;  // names of problems, run or not
   bool runs_held_out = false;
@@ -80,7 +81,7 @@ struct Manifest {
     const ManifestOverrides& overrides);
 
 // Reads a manifest and checks keys, types, folder names and method names.
-// CheckManifest (run_matrix.h) checks the options of methods and the problems.
+// CheckManifest (experiment.h) checks the options of methods and the problems.
 // Errors: throws InputError "file:line:column: ..." with the value, the rule
 // and the remedy.
 [[nodiscard]] Manifest ReadManifest(const std::filesystem::path& path,

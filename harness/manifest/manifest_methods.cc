@@ -103,11 +103,7 @@ void AppendMethod(const TomlTable& tables, const std::string& name,
   }
   for (MethodSpec& variant : ExpandVariants(ReadMethod(tables, name))) {
     CheckName(tables, name, "method", variant.name);
-    const bool twice =
-        std::ranges::any_of(methods, [&variant](const MethodSpec& other) {
-          return other.name == variant.name;
-        });
-    if (twice) {
+    if (common::Contains(methods, variant.name, &MethodSpec::name)) {
       throw InputError(fmt::format(
           "{}: method '{}' is listed twice: remove one", where, variant.name));
     }

@@ -44,12 +44,9 @@ bool IsSimulated(const ProblemSpec& problem) {
 }
 
 Testbed MakeTestbed(const ProblemSpec& problem) {
-  const std::string type = problem.backend.RequireString("type");
+  const std::string type =
+      problem.backend.RequireOneOf("type", "backend", TestbedNames());
   const TestbedEntry* entry = FindTestbed(type);
-  if (entry == nullptr) {
-    problem.backend.Fail("type",
-                         common::UnknownName("backend", type, TestbedNames()));
-  }
   Testbed testbed = WithPlace(problem.backend, "backend",
                               [&] { return entry->make(problem); });
   testbed.type = type;

@@ -34,14 +34,12 @@ std::vector<std::string> ReadLauncher(const common::TomlTable& table) {
         "--ntasks-per-node={gpus_per_node}", "--kill-on-bad-exit=1"}},
       {"mpirun", {"mpirun", "-np", "{gpus}"}},
   };
-  const std::string name = table.GetString("launcher", "as-is");
-  const auto found = launchers.find(name);
-  if (found == launchers.end()) {
-    const auto known = common::Map(
-        launchers, [](const auto& launcher) { return launcher.first; });
-    table.Fail("launcher", common::UnknownName("launcher", name, known));
+  if (!table.Has("launcher")) {
+    return launchers.at("as-is");
   }
-  return found->second;
+  const auto known = common::Map(
+      launchers, [](const auto& launcher) { return launcher.first; });
+  return launchers.at(table.RequireOneOf("launcher", "launcher", known));
 }
 
 void ReadAdapter(const common::TomlTable& table, CommandOptions& options) {
