@@ -15,8 +15,8 @@
 #include "cli/slurm.h"
 #include "cli/verb_options.h"
 #include "common/json.h"
+#include "harness/experiment.h"
 #include "harness/records/inputs.h"
-#include "harness/run_matrix.h"
 #include "harness/slurm/slurm.h"
 #include "harness/slurm/slurm_commands.h"
 #include "harness/spec.h"
@@ -25,24 +25,21 @@
 namespace cli {
 namespace {
 
-int MatrixOnSlurm(const VerbOptions& options, const harness::Manifest& manifest,
-                  const std::filesystem::path& folder) {
+int MatrixOnSlurm(const VerbOptions& options,
+                  const harness::Experiment& experiment,
+                  const std::vector<harness::RecordedRun>& recorded) {
   const harness::SlurmSubmission submission =
-      NewSubmission(options, manifest, "TOKEN", true);
-  const std::vector<harness::RunSpec> runs = harness::RunMatrix(manifest);
+      NewSubmission(options, experiment, "TOKEN", true);
   harness::CheckFolder(submission.place.folder);
   if (options.trial_per_job) {
-    fmt::print("{}", FormatTrialSubmission(submission, manifest));
+    fmt::print("{}", FormatTrialSubmission(submission, experiment));
     return 0;
   }
-  fmt::print(
-      "{}",
-      harness::FormatSubmission(
-          submission,
-          WithNeeds(submission.options, runs,
-                    MissingJobs(options, runs,
-                                harness::RecordedRuns(runs, folder), folder)),
-          harness::MaxArraySize()));
+  fmt::print("{}", harness::FormatSubmission(
+                       submission,
+                       WithNeeds(submission.options, experiment,
+                                 MissingJobs(options, experiment, recorded)),
+                       harness::MaxArraySize()));
   return 0;
 }
 
@@ -78,17 +75,15 @@ std::string MatrixJson(const harness::Manifest& manifest,
 }
 
 int Matrix(const VerbOptions& options) {
-  const harness::Manifest manifest =
-      harness::ReadManifest(options.manifest, options.overrides);
-  const harness::Testbeds testbeds;
+  const harness::Experiment experiment = OpenExperiment(options);
+  const harness::Manifest& manifest = experiment.manifest;
   const std::vector<trials::ProblemInfo> problems =
-      harness::CheckManifest(manifest, testbeds);
-  const std::filesystem::path folder = ExperimentFolder(options, manifest);
-  harness::CheckRecords(manifest, folder, testbeds);
-  const std::vector<harness::RunStatus> runs =
-      harness::ReadStatus(manifest, folder);
+      harness::CheckManifest(experiment);
+  const std::vector<harness::RecordedRun> recorded =
+      harness::CheckRecords(experiment);
+  const std::vector<harness::RunStatus> runs = harness::ReadStatus(experiment);
   if (options.slurm) {
-    return MatrixOnSlurm(options, manifest, folder);
+    return MatrixOnSlurm(options, experiment, recorded);
   }
   if (options.json) {
     fmt::print("{}", MatrixJson(manifest, problems, runs));
@@ -103,10 +98,8 @@ int Matrix(const VerbOptions& options) {
                problem.description, problem.backend);
   }
   fmt::print("\n{}", harness::FormatRuns(runs));
-  const auto done =
-      std::ranges::count_if(runs, [](const harness::RunStatus& status) {
-        return status.state == harness::RunState::kDone;
-      });
+  const auto done = std::ranges::count(runs, harness::RunState::kDone,
+                                       &harness::RunStatus::state);
   fmt::print("\n{} runs = {} problems x {} methods x {} repeats; {} to do\n",
              runs.size(), manifest.problems.size(), manifest.methods.size(),
              manifest.repeats, static_cast<std::ptrdiff_t>(runs.size()) - done);

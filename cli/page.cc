@@ -34,8 +34,7 @@ fs::path FolderOf(const VerbOptions& options) {
     }
     return options.manifest;
   }
-  return ExperimentFolder(
-      options, harness::ReadManifest(options.manifest, options.overrides));
+  return OpenExperiment(options).folder;
 }
 
 int WriteOrWatch(const VerbOptions& options, const PageVerbOptions& own) {

@@ -12,8 +12,8 @@
 #include "cli/verb_options.h"
 #include "common/text.h"
 #include "harness/check.h"
+#include "harness/experiment.h"
 #include "harness/records/import.h"
-#include "harness/run_matrix.h"
 #include "harness/slurm/task_status.h"
 #include "harness/status.h"
 #include "harness/testbeds/testbeds.h"
@@ -60,31 +60,25 @@ int PrintDamage(const std::vector<harness::RunStatus>& runs) {
 }
 
 int Status(const VerbOptions& options, bool all) {
-  const harness::Manifest manifest =
-      harness::ReadManifest(options.manifest, options.overrides);
-  const std::filesystem::path folder = ExperimentFolder(options, manifest);
-  std::vector<harness::RunStatus> runs = harness::ReadStatus(manifest, folder);
-  harness::AddQueue(manifest, folder, runs);
+  const harness::Experiment experiment = OpenExperiment(options);
+  std::vector<harness::RunStatus> runs = harness::ReadStatus(experiment);
+  harness::AddQueue(experiment, runs);
   if (options.json) {
-    fmt::print("{}", harness::StatusJson(manifest, runs));
+    fmt::print("{}", harness::StatusJson(experiment.manifest, runs));
     return PrintDamage(runs);
   }
   if (all) {
     fmt::print("{}\n", harness::FormatRuns(runs));
   }
-  fmt::print("{}", harness::FormatStatus(manifest, runs));
+  fmt::print("{}", harness::FormatStatus(experiment.manifest, runs));
   return PrintDamage(runs);
 }
 
 int Import(const VerbOptions& options) {
-  const harness::Manifest manifest =
-      harness::ReadManifest(options.manifest, options.overrides);
-  const harness::Testbeds testbeds;
-  (void)harness::CheckManifest(manifest, testbeds);
-  const std::filesystem::path folder = ExperimentFolder(options, manifest);
-  PrintNotes(
-      harness::ImportTrials(manifest, folder, options.imports, testbeds));
-  harness::WriteExperiment(manifest, folder, testbeds);
+  const harness::Experiment experiment = OpenExperiment(options);
+  harness::CheckManifest(experiment);
+  PrintNotes(harness::ImportTrials(experiment, options.imports));
+  harness::WriteExperiment(experiment);
   return 0;
 }
 
@@ -102,11 +96,11 @@ int ReportTogether(const VerbOptions& options, const ReportVerbOptions& own) {
   Words manifests = {options.manifest};
   manifests.insert(manifests.end(), own.with.begin(), own.with.end());
   for (const std::string& path : manifests) {
-    const harness::Manifest manifest =
-        harness::ReadManifest(path, options.overrides);
-    experiments.push_back(
-        plots::LoadExperiment(ExperimentFolder(options, manifest)));
-    names += (names.empty() ? "" : "+") + manifest.name;
+    VerbOptions each = options;
+    each.manifest = path;
+    const harness::Experiment experiment = OpenExperiment(each);
+    experiments.push_back(plots::LoadExperiment(experiment.folder));
+    names += (names.empty() ? "" : "+") + experiment.manifest.name;
     PrintNotes(experiments.back().notes);
     failures.insert(failures.end(), experiments.back().failures.begin(),
                     experiments.back().failures.end());
@@ -126,9 +120,7 @@ int Report(const VerbOptions& options, const ReportVerbOptions& own) {
   if (!own.with.empty()) {
     return ReportTogether(options, own);
   }
-  const harness::Manifest manifest =
-      harness::ReadManifest(options.manifest, options.overrides);
-  return PrintReport(ExperimentFolder(options, manifest), own.report);
+  return PrintReport(OpenExperiment(options).folder, own.report);
 }
 
 Verb DefineStatus() {

@@ -20,11 +20,11 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/parallel.h"
+#include "harness/experiment.h"
 #include "harness/local_pool.h"
 #include "harness/provenance.h"
 #include "harness/records/import.h"
 #include "harness/records/inputs.h"
-#include "harness/run_matrix.h"
 #include "harness/run_one.h"
 #include "harness/slurm/run_task.h"
 #include "harness/slurm/slurm.h"
@@ -111,13 +111,12 @@ int Wait(std::size_t jobs, harness::Dispatcher& dispatcher,
 // Runs at a time. A search whose trials are remote jobs mostly waits. Trials on
 // a real clock would slow each other down on the devices that they share.
 int Workers(const VerbOptions& options, const RunVerbOptions& run_options,
-            const harness::Manifest& manifest) {
+            bool simulated) {
   constexpr int kSearchesThatWait = 8;
   if (run_options.jobs > 0) {
     return run_options.jobs;
   }
-  if (!options.trial_per_job &&
-      !harness::IsSimulated(manifest.problems.front())) {
+  if (!options.trial_per_job && !simulated) {
     return 1;
   }
   return std::max(options.trial_per_job ? kSearchesThatWait : 1,
@@ -141,38 +140,39 @@ void NoteOtherCommits(const std::vector<harness::RecordedRun>& recorded) {
 }  // namespace
 
 int SubmitRuns(const VerbOptions& options, const RunVerbOptions& run_options,
-               const harness::Manifest& manifest,
+               const harness::Experiment& experiment,
                const std::vector<harness::Job>& missing) {
-  const std::filesystem::path folder = ExperimentFolder(options, manifest);
+  const harness::Manifest& manifest = experiment.manifest;
   harness::SlurmSubmission submission = NewSubmission(
-      options, manifest, harness::NewToken(), !run_options.no_report);
+      options, experiment, harness::NewToken(), !run_options.no_report);
   if (run_options.jobs > 0) {
     submission.options.max_running = run_options.jobs;
   }
-  const std::vector<harness::RunSpec> runs = harness::RunMatrix(manifest);
   const std::vector<harness::Job> jobs =
-      WithNeeds(submission.options, runs, NotInTheQueue(folder, missing));
+      WithNeeds(submission.options, experiment,
+                NotInTheQueue(experiment.folder, missing));
   if (jobs.size() < missing.size()) {
     fmt::print("{} runs are in the queue already\n",
                missing.size() - jobs.size());
   }
   if (jobs.empty()) {
     fmt::print("{}: nothing to submit\n", manifest.name);
-    return missing.empty() && !run_options.no_report ? PrintReport(folder, {})
-                                                     : 0;
+    return missing.empty() && !run_options.no_report
+               ? PrintReport(experiment.folder, {})
+               : 0;
   }
-  harness::Slurm slurm(submission, folder);
+  harness::Slurm slurm(submission, experiment.folder);
   slurm.Submit(jobs);
   const std::vector<std::int64_t> ids = slurm.submission().JobIds();
   fmt::print("{}: {} of {} runs submitted as job{} {}, {} as job {}\n",
-             manifest.name, jobs.size(), runs.size(), ids.size() > 2 ? "s" : "",
+             manifest.name, jobs.size(), experiment.runs.size(),
+             ids.size() > 2 ? "s" : "",
              fmt::join(ids.begin(), ids.end() - 1, ", "),
              run_options.no_report ? "retries" : "report", ids.back());
   if (!run_options.wait) {
     return 0;
   }
-  harness::Progress progress(manifest, folder, ::isatty(STDOUT_FILENO) != 0,
-                             stdout);
+  harness::Progress progress(experiment, ::isatty(STDOUT_FILENO) != 0, stdout);
   const int failed = Wait(jobs.size(), slurm, progress);
   if (harness::StopSignal() != 0) {
     fmt::print("stopped waiting; the jobs continue, `oppa cancel` ends them\n");
@@ -182,24 +182,25 @@ int SubmitRuns(const VerbOptions& options, const RunVerbOptions& run_options,
     fmt::print("{} of {} runs failed; `oppa logs` shows their output\n", failed,
                jobs.size());
   }
-  WaitForLastJob(folder);
+  const std::string report = OutputOfLastJob(experiment.folder);
   if (!run_options.no_report) {
-    fmt::print("{}", LastJobOutput(folder));
+    fmt::print("{}", report);
   }
-  const int code = PrintFailures(plots::LoadExperiment(folder).failures);
+  const int code =
+      PrintFailures(plots::LoadExperiment(experiment.folder).failures);
   return failed > 0 ? 1 : code;
 }
 
 std::vector<harness::Job> MissingJobs(
-    const VerbOptions& options, const std::vector<harness::RunSpec>& runs,
-    const std::vector<harness::RecordedRun>& recorded,
-    const std::filesystem::path& folder) {
+    const VerbOptions& options, const harness::Experiment& experiment,
+    const std::vector<harness::RecordedRun>& recorded) {
+  const std::vector<harness::RunSpec>& runs = experiment.runs;
   std::vector<harness::Job> jobs;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (!recorded[i].finished) {
       jobs.push_back({static_cast<int>(i), runs[i].Name(),
                       WorkerCommand(options, runs[i]),
-                      runs[i].Folder(folder) / "log.txt"});
+                      runs[i].Folder(experiment.folder) / "log.txt"});
     }
   }
   return jobs;
@@ -207,37 +208,34 @@ std::vector<harness::Job> MissingJobs(
 
 int RunExperiment(const VerbOptions& options,
                   const RunVerbOptions& run_options) {
-  const harness::Manifest manifest =
-      harness::ReadManifest(options.manifest, options.overrides);
-  const harness::Testbeds testbeds;
-  (void)harness::CheckManifest(manifest, testbeds);
-  const std::filesystem::path folder = ExperimentFolder(options, manifest);
+  const harness::Experiment experiment = OpenExperiment(options);
+  harness::CheckManifest(experiment);
   if (options.trial_per_job && !options.slurm) {
     throw common::InputError("--trial-per-job: needs --dispatch slurm");
   }
   harness::CatchStopSignals();
-  std::vector<harness::RecordedRun> recorded = harness::PrepareRecords(
-      manifest, folder, options.accept_changed, testbeds);
-  const std::vector<harness::RunSpec> runs = harness::RunMatrix(manifest);
-  fmt::print("{}", harness::HeldOutNote(manifest));
+  std::vector<harness::RecordedRun> recorded =
+      harness::PrepareRecords(experiment, options.accept_changed);
+  fmt::print("{}", harness::HeldOutNote(experiment.manifest));
   if (!options.imports.empty()) {
-    PrintNotes(
-        harness::ImportTrials(manifest, folder, options.imports, testbeds));
-    recorded = harness::RecordedRuns(runs, folder);
+    PrintNotes(harness::ImportTrials(experiment, options.imports));
+    recorded.assign(recorded.size(), {});  // an import unfinishes every run
   }
-  harness::WriteExperiment(manifest, folder, testbeds);
+  harness::WriteExperiment(experiment);
   NoteOtherCommits(recorded);
   const std::vector<harness::Job> jobs =
-      MissingJobs(options, runs, recorded, folder);
+      MissingJobs(options, experiment, recorded);
   if (options.slurm && !options.trial_per_job) {
-    return SubmitRuns(options, run_options, manifest, jobs);
+    return SubmitRuns(options, run_options, experiment, jobs);
   }
-  const int workers = Workers(options, run_options, manifest);
+  const int workers =
+      Workers(options, run_options, experiment.manifest.simulated);
   int failed = 0;
   if (!jobs.empty() && harness::StopSignal() == 0) {
-    fmt::print("{}: {} of {} runs to do, {} at a time\n", manifest.name,
-               jobs.size(), runs.size(), workers);
-    harness::Progress progress(manifest, folder, ::isatty(STDOUT_FILENO) != 0,
+    fmt::print("{}: {} of {} runs to do, {} at a time\n",
+               experiment.manifest.name, jobs.size(), experiment.runs.size(),
+               workers);
+    harness::Progress progress(experiment, ::isatty(STDOUT_FILENO) != 0,
                                stdout);
     harness::LocalPool pool(workers, ThreadsOfEach(workers, jobs.size()));
     pool.Submit(jobs);
@@ -251,11 +249,12 @@ int RunExperiment(const VerbOptions& options,
     fmt::print(
         "{} of {} runs failed; their output is in log.txt of each run's "
         "folder under {}\n",
-        failed, jobs.size(), folder.string());
+        failed, jobs.size(), experiment.folder.string());
   }
-  const int code = run_options.no_report
-                       ? PrintFailures(plots::LoadExperiment(folder).failures)
-                       : PrintReport(folder, {});
+  const int code =
+      run_options.no_report
+          ? PrintFailures(plots::LoadExperiment(experiment.folder).failures)
+          : PrintReport(experiment.folder, {});
   return failed > 0 ? 1 : code;
 }
 
@@ -277,24 +276,22 @@ int RunOneVerb(const VerbOptions& options, const RunOneOptions& run) {
       return 1;  // it ended before this line
     }
   }
-  const harness::Manifest manifest =
-      harness::ReadManifest(options.manifest, options.overrides);
-  const harness::RunSpec spec =
-      harness::FindRun(manifest, options.problem, run.method, run.repeat);
+  const harness::Experiment experiment = OpenExperiment(options);
+  const harness::RunSpec spec = harness::FindRun(
+      experiment.manifest, options.problem, run.method, run.repeat);
   harness::RunConditions conditions;
   conditions.command = run.command;
   conditions.lease_timeout_s = run.lease_s;
   conditions.stop = [] { return harness::StopSignal() != 0; };
   if (options.trial_per_job) {
     harness::CatchStopSignals();  // so that the job is cancelled
-    conditions.make_remote_runner = [&](const harness::Testbed& testbed) {
-      return MakeTrialJobs(options, manifest, spec, testbed);
+    conditions.make_remote_runner = [&] {
+      return MakeTrialJobs(experiment, spec);
     };
     conditions.make_clock = harness::MakeRealClock;
   }
-  const bool done = harness::RunOne(
-      manifest, spec, ExperimentFolder(options, manifest), conditions);
-  return done ? 0 : harness::kStoppedEarly;
+  return harness::RunOne(experiment, spec, conditions) ? 0
+                                                       : harness::kStoppedEarly;
 }
 
 // The command line for records, without the parent's process id, so that it

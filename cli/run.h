@@ -9,9 +9,8 @@
 
 #include "cli/verb_options.h"
 #include "harness/dispatcher.h"
-#include "harness/manifest/manifest.h"
+#include "harness/experiment.h"
 #include "harness/records/inputs.h"
-#include "harness/run_matrix.h"
 #include "plots/report.h"
 
 namespace cli {
@@ -22,13 +21,12 @@ struct RunVerbOptions {
   bool wait = false;  // with Slurm: until the end
 };
 
-// A job for each run that is not finished according to `recorded` (as
-// RecordedRuns): a process of this program (`run-one`) with its log in the
-// run's folder. Ids are indices into `runs`; `folder` is the experiment's.
+// A job for each run that is not finished according to `recorded`
+// (one for each run): a process of this program (`run-one`) with its log in the
+// run's folder. Ids are indices into the runs.
 [[nodiscard]] std::vector<harness::Job> MissingJobs(
-    const VerbOptions& options, const std::vector<harness::RunSpec>& runs,
-    const std::vector<harness::RecordedRun>& recorded,
-    const std::filesystem::path& folder);
+    const VerbOptions& options, const harness::Experiment& experiment,
+    const std::vector<harness::RecordedRun>& recorded);
 
 // Completes all runs of the experiment, then writes the report. Returns the
 // exit code of `oppa run`: 128 + the signal if one stopped it.
@@ -40,7 +38,7 @@ struct RunVerbOptions {
 // Submits the runs to Slurm, except those that are in its queue; with --wait,
 // shows their progress until the end. Returns the exit code.
 int SubmitRuns(const VerbOptions& options, const RunVerbOptions& run_options,
-               const harness::Manifest& manifest,
+               const harness::Experiment& experiment,
                const std::vector<harness::Job>& missing);
 
 void PrintNotes(const std::vector<std::string>& notes);

@@ -17,20 +17,18 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/process.h"
+#include "common/ranges.h"
+#include "harness/experiment.h"
 #include "harness/local_pool.h"
 #include "harness/provenance.h"
 #include "harness/records/journal.h"
-#include "harness/run_matrix.h"
 #include "harness/slurm/run_task.h"
 #include "harness/slurm/slurm.h"
 #include "harness/slurm/slurm_queue.h"
 #include "harness/slurm/task_status.h"
 #include "harness/slurm/trial_jobs.h"
 #include "harness/stop.h"
-#include "harness/testbeds/problem_parts.h"
-#include "harness/testbeds/testbeds.h"
 #include "jobs/tune/tune_job.h"
-#include "trials/cluster.h"
 #include "trials/programs/rank_launch.h"
 
 namespace cli {
@@ -41,20 +39,17 @@ using common::InputError;
 
 constexpr int kLogLines = 200;
 
-// Nodes and GPUs that a run occupies.
+// Nodes and GPUs that a run on a testbed occupies.
 void AddNeeds(const harness::SlurmOptions& options,
-              const harness::ProblemSpec& problem, harness::Job& job) {
+              const harness::Testbed& testbed, harness::Job& job) {
   using Resources = harness::SlurmOptions::Resources;
-  const bool cpu = options.resources == Resources::kCpu;
-  if (harness::IsSimulated(problem) &&
-      options.resources != Resources::kCluster) {
+  if (testbed.simulated && options.resources != Resources::kCluster) {
     return;
   }
-  const trials::Cluster cluster = problem.cluster.Has("file")
-                                      ? harness::ReadCluster(problem.cluster)
-                                      : harness::ReadSizes(problem.cluster);
-  job.nodes = cluster.nodes;
-  job.gpus_per_node = cpu ? 0 : cluster.gpus_per_node;
+  const trials::Machine& machine = testbed.machine;
+  const bool cpu = options.resources == Resources::kCpu;
+  job.nodes = machine.gpus() / machine.gpus_per_node();
+  job.gpus_per_node = cpu ? 0 : machine.gpus_per_node();
 }
 
 void PrintLine(const std::string& line) { fmt::print("{}\n", line); }
@@ -62,18 +57,18 @@ void PrintLine(const std::string& line) { fmt::print("{}\n", line); }
 }  // namespace
 
 harness::SlurmSubmission NewSubmission(const VerbOptions& options,
-                                       const harness::Manifest& manifest,
+                                       const harness::Experiment& experiment,
                                        const std::string& token, bool report) {
   harness::SlurmSubmission submission;
-  submission.options = harness::SlurmOptionsFor(manifest.slurm);
+  submission.options = harness::SlurmOptionsFor(experiment.manifest.slurm);
   if (options.requeue_until_done) {
     submission.options.requeue_until_done = true;
   }
   submission.place.program = harness::ProgramPath();
   submission.place.directory = fs::current_path();
-  submission.place.folder = fs::absolute(
-      harness::SlurmFolder(ExperimentFolder(options, manifest)) / token);
-  submission.place.experiment = manifest.name;
+  submission.place.folder =
+      fs::absolute(harness::SlurmFolder(experiment.folder) / token);
+  submission.place.experiment = experiment.manifest.name;
   submission.place.token = token;
   if (report) {
     submission.report = {submission.place.program.string(), "report",
@@ -90,19 +85,21 @@ harness::SlurmSubmission NewSubmission(const VerbOptions& options,
 }
 
 std::vector<harness::Job> WithNeeds(const harness::SlurmOptions& options,
-                                    const std::vector<harness::RunSpec>& runs,
+                                    const harness::Experiment& experiment,
                                     std::vector<harness::Job> jobs) {
   for (harness::Job& job : jobs) {
-    AddNeeds(options, *runs[job.id].problem, job);
+    const harness::ProblemSpec& problem = *experiment.runs[job.id].problem;
+    AddNeeds(options, experiment.testbeds.Of(problem), job);
     job.log = fs::absolute(job.log);
   }
   return jobs;
 }
 
 std::string FormatTrialSubmission(const harness::SlurmSubmission& submission,
-                                  const harness::Manifest& manifest) {
+                                  const harness::Experiment& experiment) {
   harness::Job needs;
-  AddNeeds(submission.options, manifest.problems.front(), needs);
+  AddNeeds(submission.options,
+           experiment.testbeds.Of(experiment.manifest.problems.front()), needs);
   harness::SlurmPlace place = submission.place;
   place.folder = place.folder.parent_path().parent_path() / "RUN/jobs/TRIAL";
   return fmt::format(
@@ -113,15 +110,16 @@ std::string FormatTrialSubmission(const harness::SlurmSubmission& submission,
 }
 
 std::unique_ptr<trials::TrialRunner> MakeTrialJobs(
-    const VerbOptions& options, const harness::Manifest& manifest,
-    const harness::RunSpec& run, const harness::Testbed& testbed,
+    const harness::Experiment& experiment, const harness::RunSpec& run,
     const std::optional<harness::TrialCheck>& check) {
+  const harness::Manifest& manifest = experiment.manifest;
+  const harness::Testbed& testbed = experiment.testbeds.Of(*run.problem);
   const harness::SlurmSubmission submission =
-      NewSubmission(options, manifest, "", false);
+      NewSubmission({}, experiment, "", false);
   harness::TrialJobs::Search search{
       .place = submission.place,
       .options = submission.options,
-      .experiment_folder = fs::absolute(ExperimentFolder(options, manifest)),
+      .experiment_folder = fs::absolute(experiment.folder),
       .task = {.manifest = fs::absolute(manifest.path),
                .settings = manifest.settings,
                .problem = run.problem->name,
@@ -130,7 +128,7 @@ std::unique_ptr<trials::TrialRunner> MakeTrialJobs(
       .note = PrintLine};
   search.run_folder = check ? search.experiment_folder / harness::kChecksFolder
                             : run.Folder(search.experiment_folder);
-  AddNeeds(search.options, *run.problem, search.needs);
+  AddNeeds(search.options, testbed, search.needs);
   search.in_flight = check ? 1 : manifest.budget.in_flight;
   return std::make_unique<harness::TrialJobs>(std::move(search),
                                               *testbed.runner);
@@ -167,21 +165,18 @@ std::vector<harness::Job> NotInTheQueue(const fs::path& experiment_folder,
   return free;
 }
 
-void WaitForLastJob(const fs::path& experiment_folder) {
+std::string OutputOfLastJob(const fs::path& experiment_folder) {
   while (harness::StopSignal() == 0) {
     const auto last = harness::ReadSubmissions(experiment_folder).back();
     if (const auto queue = harness::ReadQueue(last.place.experiment)) {
       const auto entry = queue->find({last.finish_job_id, -1});
       if (entry == queue->end() || !entry->second.IsActive() ||
           entry->second.IsStuck()) {
-        return;
+        break;
       }
     }
     std::this_thread::sleep_for(std::chrono::seconds(2));
   }
-}
-
-std::string LastJobOutput(const fs::path& experiment_folder) {
   const auto submissions = harness::ReadSubmissions(experiment_folder);
   const fs::path log = harness::FinishLog(submissions.back().place.folder);
   return fs::exists(log) ? harness::Tail(log, kLogLines) + "\n"
@@ -206,9 +201,9 @@ int RunTaskVerb(const fs::path& submission_folder, const std::string& which) {
 }
 
 int CancelVerb(const VerbOptions& options) {
-  const harness::Manifest manifest =
-      harness::ReadManifest(options.manifest, options.overrides);
-  const fs::path folder = ExperimentFolder(options, manifest);
+  const harness::Experiment experiment = OpenExperiment(options);
+  const harness::Manifest& manifest = experiment.manifest;
+  const fs::path& folder = experiment.folder;
   auto submissions = harness::ReadSubmissions(folder);
   std::optional<harness::Queue> queue = harness::Queue();
   if (!submissions.empty()) {
@@ -230,7 +225,7 @@ int CancelVerb(const VerbOptions& options) {
   }
   std::vector<std::int64_t> trials =
       harness::TrialJobIds(folder / harness::kChecksFolder);
-  for (const harness::RunSpec& run : harness::RunMatrix(manifest)) {
+  for (const harness::RunSpec& run : experiment.runs) {
     const auto of_run = harness::TrialJobIds(run.Folder(folder));
     trials.insert(trials.end(), of_run.begin(), of_run.end());
   }
@@ -254,28 +249,25 @@ int CancelVerb(const VerbOptions& options) {
 }
 
 int Logs(const VerbOptions& options, const std::string& run_name) {
-  const harness::Manifest manifest =
-      harness::ReadManifest(options.manifest, options.overrides);
-  const fs::path folder = ExperimentFolder(options, manifest);
-  std::vector<std::string> names;
-  const std::vector<harness::RunSpec> runs = harness::RunMatrix(manifest);
-  for (const harness::RunSpec& run : runs) {
-    names.push_back(run.Name());
-  }
+  const harness::Experiment experiment = OpenExperiment(options);
+  const std::vector<std::string> names =
+      common::Map(experiment.runs, &harness::RunSpec::Name);
   const auto name = run_name.empty() && names.size() == 1
                         ? names.begin()
                         : std::ranges::find(names, run_name);
   if (name == names.end()) {
-    throw InputError(fmt::format(
-        "'{}' is not a run of {}{}; `oppa matrix` lists the runs", run_name,
-        manifest.path.string(), common::DidYouMean(run_name, names)));
+    throw InputError(
+        fmt::format("'{}' is not a run of {}{}; `oppa matrix` lists the runs",
+                    run_name, experiment.manifest.path.string(),
+                    common::DidYouMean(run_name, names)));
   }
-  const fs::path run_folder = runs[name - names.begin()].Folder(folder);
+  const fs::path run_folder =
+      experiment.runs[name - names.begin()].Folder(experiment.folder);
   const auto has_text = [](const fs::path& log) {
     return fs::exists(log) && fs::file_size(log) > 0;
   };
-  const auto states =
-      harness::LatestTasks(harness::ReadSubmissions(folder), std::nullopt);
+  const auto states = harness::LatestTasks(
+      harness::ReadSubmissions(experiment.folder), std::nullopt);
   const auto task = states.find(*name);
   fs::path log =
       task == states.end() ? run_folder / "log.txt" : task->second.log;

@@ -128,14 +128,6 @@ std::optional<std::string> WriteManifest(const jobs::InitOptions& job) {
   return old;
 }
 
-VerbOptions VerbOptionsOf(const harness::Manifest& manifest) {
-  VerbOptions options;
-  options.manifest = manifest.path;
-  options.results =
-      jobs::TuneFolder(manifest.path, manifest.name).parent_path();
-  return options;
-}
-
 // Shows a status only on a terminal.
 jobs::Reporter Terminal() {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a line at once, also when piped
@@ -162,8 +154,7 @@ int TuneHere(const TuneVerbOptions& options, const Words& words) {
       .reporter = Terminal()};
   if (options.job.nodes.slurm == "trial") {
     tune.trial_jobs = [](const jobs::TuneJob& job, const auto& check) {
-      return MakeTrialJobs(VerbOptionsOf(job.manifest()), job.manifest(),
-                           job.run(), job.testbed(), check);
+      return MakeTrialJobs(job.experiment(), job.run(), check);
     };
   }
   return jobs::Tune(tune);
@@ -171,19 +162,18 @@ int TuneHere(const TuneVerbOptions& options, const Words& words) {
 
 // Submits the search as a job, unless it is in the queue or has ended.
 int TuneInAJob(const TuneVerbOptions& options, const Words& words) {
-  const harness::Manifest manifest =
-      harness::ReadManifest(options.job.manifest);
-  const VerbOptions verb = VerbOptionsOf(manifest);
-  const harness::Testbeds testbeds;
-  (void)harness::CheckManifest(manifest, testbeds);
-  const fs::path folder = ExperimentFolder(verb, manifest);
-  const auto recorded = harness::PrepareRecords(
-      manifest, folder, options.accept_changed, testbeds);
-  if (recorded.front().finished && fs::exists(folder / "best.json")) {
+  harness::Experiment experiment = harness::ReadManifest(options.job.manifest);
+  const harness::Manifest& manifest = experiment.manifest;
+  experiment.folder = jobs::TuneFolder(manifest.path, manifest.name);
+  harness::CheckManifest(experiment);
+  const auto recorded =
+      harness::PrepareRecords(experiment, options.accept_changed);
+  if (recorded.front().finished &&
+      fs::exists(experiment.folder / "best.json")) {
     return TuneHere(options, words);  // nothing is left to measure
   }
-  harness::WriteExperiment(manifest, folder, testbeds);
-  const harness::RunSpec run = harness::RunMatrix(manifest).front();
+  harness::WriteExperiment(experiment);
+  const harness::RunSpec& run = experiment.runs.front();
   std::vector<std::string> command = {
       harness::ProgramPath(), "tune", fs::absolute(manifest.path).string(),
       "--finalists", std::to_string(options.finalists)};
@@ -191,10 +181,11 @@ int TuneInAJob(const TuneVerbOptions& options, const Words& words) {
     command.insert(command.end(),
                    {"--profile", fs::absolute(options.profile).string()});
   }
-  const int code = SubmitRuns(verb, {.no_report = true}, manifest,
-                              {{.name = run.Name(),
-                                .command = std::move(command),
-                                .log = run.Folder(folder) / "log.txt"}});
+  const int code =
+      SubmitRuns({}, {.no_report = true}, experiment,
+                 {{.name = run.Name(),
+                   .command = std::move(command),
+                   .log = run.Folder(experiment.folder) / "log.txt"}});
   fmt::print(
       "oppa status, logs and cancel take {}; rerun the same command for the "
       "result, or to resume\n",

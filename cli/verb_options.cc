@@ -1,6 +1,7 @@
 #include "cli/verb_options.h"
 
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -11,8 +12,9 @@ namespace cli {
 
 namespace fs = std::filesystem;
 
-fs::path ExperimentFolder(const VerbOptions& options,
-                          const harness::Manifest& manifest) {
+harness::Experiment OpenExperiment(const VerbOptions& options) {
+  harness::Manifest manifest =
+      harness::ReadManifest(options.manifest, options.overrides);
   std::error_code error;
   fs::path above = fs::absolute(options.results, error);
   while (!fs::exists(above, error) && above.has_relative_path()) {
@@ -25,11 +27,10 @@ fs::path ExperimentFolder(const VerbOptions& options,
   }
   const fs::path usual = options.results / manifest.name;
   const fs::path tuned = jobs::TuneFolder(options.manifest, manifest.name);
-  return options.results == VerbOptions().results &&
-                 !fs::exists(usual, error) &&
-                 fs::exists(tuned / "experiment.json", error)
-             ? tuned
-             : usual;
+  const bool is_tuned = options.results == VerbOptions().results &&
+                        !fs::exists(usual, error) &&
+                        fs::exists(tuned / "experiment.json", error);
+  return {std::move(manifest), is_tuned ? tuned : usual};
 }
 
 Option ManifestArgument(VerbOptions& options) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/verb.h"
-#include "harness/manifest/manifest.h"
+#include "harness/experiment.h"
 #include "studies/output.h"
 
 namespace cli {
@@ -30,11 +30,11 @@ struct VerbOptions {
   }
 };
 
-// results/<experiment>; the folder of `oppa tune` where that has the records of
-// this manifest and results/ has none. Errors: throws InputError where that
-// cannot be a folder because `results` is a file or is below one.
-[[nodiscard]] std::filesystem::path ExperimentFolder(
-    const VerbOptions& options, const harness::Manifest& manifest);
+// The experiment of the manifest, in results/<experiment>; in the folder of
+// `oppa tune` where that has the records of this manifest and results/ has
+// none. Errors: as ReadManifest; throws InputError where that cannot be a
+// folder because `results` is a file or is below one.
+[[nodiscard]] harness::Experiment OpenExperiment(const VerbOptions& options);
 
 // Their options on the command line.
 [[nodiscard]] Option ManifestArgument(VerbOptions& options);

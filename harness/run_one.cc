@@ -9,10 +9,10 @@
 #include "common/files.h"
 #include "common/process.h"
 #include "common/text.h"
+#include "harness/experiment.h"
 #include "harness/records/inputs.h"
 #include "harness/records/journal.h"
 #include "harness/registry.h"
-#include "harness/run_matrix.h"
 #include "harness/search.h"
 #include "harness/testbeds/program.h"
 #include "harness/testbeds/testbeds.h"
@@ -65,12 +65,6 @@ void Begin(const Journal& journal, const trials::RunInfo& info) {
   journal.lease().Publish("run.json", ToJson(info));
 }
 
-std::unique_ptr<Clock> MakeClock(const RunConditions& conditions,
-                                 trials::TrialRunner& runner) {
-  return conditions.make_clock ? conditions.make_clock(runner)
-                               : std::make_unique<VirtualClock>(runner);
-}
-
 // Seals the records of a search that has ended. Returns false for one that was
 // stopped.
 bool Finish(const SearchSummary& summary, const std::filesystem::path& folder,
@@ -109,18 +103,17 @@ int SuggestionThreads() {
   return 1;
 }
 
-bool RunOne(const Manifest& manifest, const RunSpec& run,
-            const std::filesystem::path& experiment_folder,
-            const RunConditions& conditions, const Testbeds& testbeds) {
-  const std::filesystem::path folder = run.Folder(experiment_folder);
-  Testbed& testbed = testbeds.Of(*run.problem);
+bool RunOne(const Experiment& experiment, const RunSpec& run,
+            const RunConditions& conditions) {
+  const Manifest& manifest = experiment.manifest;
+  const std::filesystem::path folder = run.Folder(experiment.folder);
+  Testbed& testbed = experiment.testbeds.Of(*run.problem);
   const bool real_clock = !testbed.simulated || conditions.make_remote_runner ||
                           conditions.make_clock;
   if (real_clock && !conditions.make_clock) {
     RequireOneInFlight(manifest);
   }
-  trials::RunInfo info =
-      DescribeRun(manifest, run, testbed, conditions.command);
+  trials::RunInfo info = DescribeRun(experiment, run, conditions.command);
   PrepareRun(folder, info);
   if (IsFinished(folder)) {
     trials::RequireWhole(folder, trials::ReadRunInfo(folder));
@@ -146,10 +139,11 @@ bool RunOne(const Manifest& manifest, const RunSpec& run,
     RepeatLastTrials(manifest.budget, adopted, k == 1 ? 0 : k, journal);
   }
   const std::unique_ptr<trials::TrialRunner> remote =
-      conditions.make_remote_runner ? conditions.make_remote_runner(testbed)
-                                    : nullptr;
-  std::unique_ptr<Clock> clock =
-      MakeClock(conditions, remote ? *remote : *testbed.runner);
+      conditions.make_remote_runner ? conditions.make_remote_runner() : nullptr;
+  trials::TrialRunner& runner = remote ? *remote : *testbed.runner;
+  std::unique_ptr<Clock> clock = conditions.make_clock
+                                     ? conditions.make_clock(runner)
+                                     : std::make_unique<VirtualClock>(runner);
   std::deque<methods::Suggestion> starts;
   std::deque<methods::Suggestion>& queue =
       conditions.queue != nullptr ? *conditions.queue : starts;

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "harness/clock.h"
+#include "harness/experiment.h"
 #include "harness/manifest/manifest.h"
 #include "harness/records/lease.h"
-#include "harness/run_matrix.h"
 #include "harness/search.h"
 #include "harness/testbeds/testbeds.h"
 #include "methods/method.h"
@@ -27,10 +27,9 @@ struct RunConditions {
   // What the user wants tried next, after the starts; see SearchInput::queue.
   std::deque<methods::Suggestion>* queue = nullptr;
   double lease_timeout_s = Lease::kTimeoutSeconds;
-  // Makes a runner that runs the trials of a testbed in other processes; empty:
-  // the testbed runs them here.
-  std::function<std::unique_ptr<trials::TrialRunner>(Testbed&)>
-      make_remote_runner;
+  // Makes a runner that runs the trials in other processes; empty: the testbed
+  // runs them here.
+  std::function<std::unique_ptr<trials::TrialRunner>()> make_remote_runner;
   // Makes a clock that runs several trials of this runner at once, or where a
   // client runs them; empty: one at a time, or on a virtual clock.
   std::function<std::unique_ptr<Clock>(trials::TrialRunner&)> make_clock;
@@ -40,9 +39,8 @@ struct RunConditions {
 // Returns false if `stop` or the end of its trial stopped it early.
 // Errors: as Journal and Search; InputError if the folder contains records that
 // were made from other input.
-bool RunOne(const Manifest& manifest, const RunSpec& run,
-            const std::filesystem::path& experiment_folder,
-            const RunConditions& conditions, const Testbeds& testbeds = {});
+bool RunOne(const Experiment& experiment, const RunSpec& run,
+            const RunConditions& conditions);
 
 // Threads that a suggestion of this process may use: OPPA_THREADS, else
 // SLURM_CPUS_PER_TASK, else 1. Records do not depend on it.

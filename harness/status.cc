@@ -163,30 +163,28 @@ std::string_view ToString(RunState state) {
   return kNames.at(static_cast<std::size_t>(state));
 }
 
-RunStatus ReadRunStatus(const RunSpec& run, const Budget& budget,
-                        const std::filesystem::path& experiment_folder) {
+RunStatus ReadRunStatus(const Experiment& experiment, const RunSpec& run) {
   RunStatus status;
   status.run = run;
-  const std::filesystem::path folder = run.Folder(experiment_folder);
+  const std::filesystem::path folder = run.Folder(experiment.folder);
   if (!common::EntryExists(folder / "run.json")) {
     return status;
   }
   try {
     ReadRecords(folder,
-                trials::ProblemFolder(experiment_folder, run.problem->name),
+                trials::ProblemFolder(experiment.folder, run.problem->name),
                 status);
   } catch (const common::InputError& e) {
     status.state = RunState::kDamaged;
     status.message = e.what();
   }
-  status.fraction = Fraction(budget, status);
+  status.fraction = Fraction(experiment.manifest.budget, status);
   return status;
 }
 
-std::vector<RunStatus> ReadStatus(
-    const Manifest& manifest, const std::filesystem::path& experiment_folder) {
-  return common::Map(RunMatrix(manifest), [&](const RunSpec& run) {
-    return ReadRunStatus(run, manifest.budget, experiment_folder);
+std::vector<RunStatus> ReadStatus(const Experiment& experiment) {
+  return common::Map(experiment.runs, [&](const RunSpec& run) {
+    return ReadRunStatus(experiment, run);
   });
 }
 
@@ -293,19 +291,16 @@ std::string StatusJson(const Manifest& manifest,
   return common::ToText(json, 2) + "\n";
 }
 
-Progress::Progress(const Manifest& manifest,
-                   std::filesystem::path experiment_folder, bool terminal,
-                   std::FILE* out)
-    : manifest_(manifest),
-      folder_(std::move(experiment_folder)),
+Progress::Progress(const Experiment& experiment, bool terminal, std::FILE* out)
+    : experiment_(experiment),
       terminal_(terminal),
       out_(out),
-      runs_(ReadStatus(manifest, folder_)),
+      runs_(ReadStatus(experiment)),
       next_update_s_(-std::numeric_limits<double>::infinity()) {}
 
 void Progress::RunEnded(int run, const std::string& problem) {
   RunStatus& status = runs_[run];
-  status = ReadRunStatus(status.run, manifest_.budget, folder_);
+  status = ReadRunStatus(experiment_, status.run);
   const std::string name = status.run.Name();
   if (!problem.empty()) {
     Clear();
@@ -339,7 +334,8 @@ void Progress::Update(double now_s) {
   Refresh();
   if (terminal_) {
     Clear();
-    const std::string text = FormatStatus(manifest_, runs_, SecondsLeft());
+    const std::string text =
+        FormatStatus(experiment_.manifest, runs_, SecondsLeft());
     fmt::print(out_, "{}", text);
     painted_lines_ = static_cast<int>(std::ranges::count(text, '\n'));
   } else if (!first) {
@@ -359,8 +355,9 @@ void Progress::PrintLine() {
   }
   // Throughputs of different problems cannot be compared.
   fmt::print(out_, "{}; {}{}\n", RunsDone(),
-             manifest_.problems.size() == 1 ? Trials(trials, best, unit)
-                                            : fmt::format("{} trials", trials),
+             experiment_.manifest.problems.size() == 1
+                 ? Trials(trials, best, unit)
+                 : fmt::format("{} trials", trials),
              TimeLeft());
 }
 
@@ -376,7 +373,7 @@ void Progress::Clear() {
 void Progress::Refresh() {
   for (RunStatus& status : runs_) {
     if (status.state != RunState::kDone) {
-      status = ReadRunStatus(status.run, manifest_.budget, folder_);
+      status = ReadRunStatus(experiment_, status.run);
     }
   }
 }
@@ -405,9 +402,8 @@ std::string Progress::TimeLeft() const {
 }
 
 std::size_t Progress::Done() const {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      runs_,
-      [](const RunStatus& status) { return status.state == RunState::kDone; }));
+  return static_cast<std::size_t>(
+      std::ranges::count(runs_, RunState::kDone, &RunStatus::state));
 }
 
 }  // namespace harness

@@ -11,8 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/manifest/manifest.h"
-#include "harness/run_matrix.h"
+#include "harness/experiment.h"
 #include "trials/record.h"
 
 namespace harness {
@@ -51,13 +50,11 @@ struct RunStatus {
 };
 
 // Reads the records of one run.
-[[nodiscard]] RunStatus ReadRunStatus(
-    const RunSpec& run, const Budget& budget,
-    const std::filesystem::path& experiment_folder);
+[[nodiscard]] RunStatus ReadRunStatus(const Experiment& experiment,
+                                      const RunSpec& run);
 
 // All runs of an experiment, in the order of RunMatrix.
-[[nodiscard]] std::vector<RunStatus> ReadStatus(
-    const Manifest& manifest, const std::filesystem::path& experiment_folder);
+[[nodiscard]] std::vector<RunStatus> ReadStatus(const Experiment& experiment);
 
 // Seconds until all runs are done with `workers` at a time: the rest of each
 // run's budget at the pace of the suggestion time on record for its method (a
@@ -87,8 +84,8 @@ struct RunStatus {
 // failure. All values come from the records.
 class Progress {
  public:
-  Progress(const Manifest& manifest, std::filesystem::path experiment_folder,
-           bool terminal, std::FILE* out);
+  // The experiment must outlive the object.
+  Progress(const Experiment& experiment, bool terminal, std::FILE* out);
 
   // The job of a run has ended; `problem` is the reason of a failure, "" if
   // there was none.
@@ -111,8 +108,7 @@ class Progress {
   [[nodiscard]] std::string RunsDone() const;  // "3 of 8 runs done"
   [[nodiscard]] std::string TimeLeft() const;  // ", about 12 s left", or ""
 
-  const Manifest& manifest_;
-  std::filesystem::path folder_;
+  const Experiment& experiment_;
   bool terminal_;
   std::FILE* out_;
   std::vector<RunStatus> runs_;

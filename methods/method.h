@@ -125,7 +125,7 @@ class Method {
 
   // The next trial. Nothing when the method is done, or, while trials run, when
   // it needs the result of one. Called before each trial except a start
-  // (harness/run_matrix.h), and once more for the estimate at the end of a
+  // (harness/experiment.h), and once more for the estimate at the end of a
   // search.
   [[nodiscard]] virtual std::optional<Suggestion> Suggest() = 0;
 

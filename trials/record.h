@@ -238,6 +238,13 @@ struct RunInfo {
               manifest, settings, manifest_hash, inputs, bounds, accepted,
               commit, dirty, host, version, command, finished, finish_reason,
               remaining, files);
+
+  void SetUnfinished() {
+    finished = false;
+    finish_reason = FinishReason::kUnfinished;
+    remaining.reset();
+    files.reset();
+  }
 };
 
 // problem.json: the facts about one problem that figures need.

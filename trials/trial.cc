@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "common/ranges.h"
 #include "common/text.h"
 #include "trials/knobs.h"
 #include "trials/record.h"
@@ -56,8 +57,8 @@ std::vector<CustomValue> CustomValues(const ParallelConfig& config,
 }
 
 std::vector<std::string> CustomNames(const SearchSpace& space) {
-  return common::NamesIn(CustomValues(ParallelConfig{}, space.knobs()),
-                         &CustomValue::knob);
+  const auto values = CustomValues(ParallelConfig{}, space.knobs());
+  return common::Map(values, &CustomValue::knob);
 }
 
 std::optional<int> FindCandidate(const Trial& trial, const SearchSpace& space) {

@@ -67,18 +67,11 @@ Trial TrialOf(const trials::MeasuredRow& row, const trials::KnobSet& knobs) {
   return trial;
 }
 
-// The size of a step by [workload], whose other keys are not needed.
-trials::StepSize SizeOf(const ProblemSpec& problem) {
-  return {problem.workload.GetDouble("batch_size", 0.0),
-          problem.workload.GetDouble("sequence_length", 0.0)};
-}
-
 // Returns what became of the rows of the files, in one line.
-std::string ImportInto(const Manifest& manifest, const RunSpec& run,
-                       const Testbed& testbed,
-                       const fs::path& experiment_folder,
+std::string ImportInto(const Experiment& experiment, const RunSpec& run,
                        const std::vector<Trial>& trials) {
-  const fs::path folder = run.Folder(experiment_folder);
+  const Testbed& testbed = experiment.testbeds.Of(*run.problem);
+  const fs::path folder = run.Folder(experiment.folder);
   common::CreateFolders(folder);
   if (IsFinished(folder)) {
     Reopen(folder);
@@ -86,8 +79,8 @@ std::string ImportInto(const Manifest& manifest, const RunSpec& run,
   Journal journal(folder, Lease::kTimeoutSeconds,
                   {CustomNames(*testbed.space)});
   if (!common::EntryExists(folder / "run.json")) {
-    journal.lease().Publish(
-        "run.json", ToJson(DescribeRun(manifest, run, testbed, "import")));
+    journal.lease().Publish("run.json",
+                            ToJson(DescribeRun(experiment, run, "import")));
   }
   std::set<int> tried;
   double elapsed_s = 0.0;
@@ -166,29 +159,29 @@ std::vector<Trial> ReadTrialTable(const fs::path& path,
   });
 }
 
-std::vector<std::string> ImportTrials(const Manifest& manifest,
-                                      const fs::path& experiment_folder,
-                                      const std::vector<fs::path>& files,
-                                      const Testbeds& testbeds) {
-  CheckRecords(manifest, experiment_folder, testbeds);
+std::vector<std::string> ImportTrials(const Experiment& experiment,
+                                      const std::vector<fs::path>& files) {
+  CheckRecords(experiment);
   std::vector<std::string> notes;
   std::map<const ProblemSpec*, std::vector<Trial>> trials;
-  for (const ProblemSpec& problem : manifest.problems) {
-    const Testbed& testbed = testbeds.Of(problem);
+  for (const ProblemSpec& problem : experiment.manifest.problems) {
+    const Testbed& testbed = experiment.testbeds.Of(problem);
+    const trials::StepSize size{
+        problem.workload.GetDouble("batch_size", 0.0),
+        problem.workload.GetDouble("sequence_length", 0.0)};
     for (const fs::path& file : files) {
       std::vector<std::string> found;
-      for (Trial& trial : ReadTrialTable(file, testbed.space->knobs(),
-                                         SizeOf(problem), found)) {
+      for (Trial& trial :
+           ReadTrialTable(file, testbed.space->knobs(), size, found)) {
         trials[&problem].push_back(std::move(trial));
       }
-      if (&problem == &manifest.problems.front()) {
+      if (&problem == &experiment.manifest.problems.front()) {
         notes.insert(notes.end(), found.begin(), found.end());
       }
     }
   }
-  for (const RunSpec& run : RunMatrix(manifest)) {
-    notes.push_back(ImportInto(manifest, run, testbeds.Of(*run.problem),
-                               experiment_folder, trials[run.problem]));
+  for (const RunSpec& run : experiment.runs) {
+    notes.push_back(ImportInto(experiment, run, trials[run.problem]));
   }
   return notes;
 }

@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/manifest/manifest.h"
-#include "harness/testbeds/testbeds.h"
+#include "harness/experiment.h"
 #include "trials/parallel_config.h"
 #include "trials/tables/measured_rows.h"
 #include "trials/trial.h"
@@ -33,8 +32,7 @@ namespace harness {
 // Errors: as ReadTrialTable, CheckRecords and Journal; nothing is written if a
 // file is wrong.
 std::vector<std::string> ImportTrials(
-    const Manifest& manifest, const std::filesystem::path& experiment_folder,
-    const std::vector<std::filesystem::path>& files,
-    const Testbeds& testbeds = {});
+    const Experiment& experiment,
+    const std::vector<std::filesystem::path>& files);
 
 }  // namespace harness

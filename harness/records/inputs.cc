@@ -42,9 +42,6 @@ std::string HashText(std::string_view text) {
 class Inputs {
  public:
   void Add(std::string name, std::string value) {
-    if (value.size() > kLongestValue) {
-      value = "text with hash " + HashText(value);
-    }
     const auto same =
         std::ranges::count_if(inputs_, [&name](const RunInput& input) {
           return input.name == name || input.name.starts_with(name + " #");
@@ -69,23 +66,20 @@ class Inputs {
           std::string(line.substr(equals + 3)));
     }
   }
-  void AddFile(const fs::path& file) {
-    Add("file " + file.filename().string(), HashText(common::ReadFile(file)));
-  }
 
-  std::vector<RunInput> Take() { return std::move(inputs_); }
+  // With a hash for each long value.
+  std::vector<RunInput> Take() {
+    for (RunInput& input : inputs_) {
+      if (input.value.size() > kLongestValue) {
+        input.value = "text with hash " + HashText(input.value);
+      }
+    }
+    return std::move(inputs_);
+  }
 
  private:
   std::vector<RunInput> inputs_;
 };
-
-// The predictions that a method starts from, as text; "" if there are none.
-std::string PredictionText(const Manifest& manifest, const MethodSpec& method,
-                           const Testbed& testbed) {
-  const auto predictions =
-      Configure(method, ProblemOf(testbed, manifest.budget.q_max)).predictions;
-  return predictions ? testbed.predictions(*predictions).identity : "";
-}
 
 // What happened to the input since the records of a run were made.
 struct Difference {
@@ -121,13 +115,6 @@ Difference DifferenceOf(const RunInfo& on_record, const RunInfo& now) {
       folder.string(), fmt::join(changes, "; ")));
 }
 
-void MarkUnfinished(RunInfo& info) {
-  info.finished = false;
-  info.finish_reason = trials::FinishReason::kUnfinished;
-  info.remaining.reset();
-  info.files.reset();
-}
-
 // What is on record of the run in a folder; nothing without a run.json.
 std::optional<RunInfo> OnRecord(const fs::path& folder) {
   return common::EntryExists(folder / "run.json")
@@ -156,7 +143,7 @@ void Apply(const Difference& difference, const fs::path& folder, RunInfo info,
     info.manifest_hash = now.manifest_hash;
   }
   if (difference.grows) {
-    MarkUnfinished(info);
+    info.SetUnfinished();
   }
   info.bounds = difference.grows ? *now.bounds : difference.before;
   lease.Publish("run.json", ToJson(info));
@@ -171,15 +158,13 @@ struct ComparedRun {
 };
 
 // The runs of RunMatrix.
-std::vector<ComparedRun> Compare(const Manifest& manifest,
-                                 const fs::path& experiment_folder,
-                                 bool accept_changed,
-                                 const Testbeds& testbeds) {
+std::vector<ComparedRun> Compare(const Experiment& experiment,
+                                 bool accept_changed) {
   // Repeats share the input, which is read once.
   std::map<std::pair<const ProblemSpec*, const MethodSpec*>, RunInfo> described;
   std::vector<ComparedRun> compared;
-  for (const RunSpec& run : RunMatrix(manifest)) {
-    const fs::path folder = run.Folder(experiment_folder);
+  for (const RunSpec& run : experiment.runs) {
+    const fs::path folder = run.Folder(experiment.folder);
     ComparedRun& each = compared.emplace_back(
         ComparedRun{.folder = folder, .on_record = OnRecord(folder)});
     if (!each.on_record) {
@@ -187,7 +172,7 @@ std::vector<ComparedRun> Compare(const Manifest& manifest,
     }
     RunInfo& now = described[{run.problem, run.method}];
     if (!now.inputs) {
-      now = DescribeRun(manifest, run, testbeds.Of(*run.problem), "");
+      now = DescribeRun(experiment, run, "");
     }
     each.now = now;
     each.difference = DifferenceOf(*each.on_record, now);
@@ -200,8 +185,10 @@ std::vector<ComparedRun> Compare(const Manifest& manifest,
 
 }  // namespace
 
-RunInfo DescribeRun(const Manifest& manifest, const RunSpec& run,
-                    const Testbed& testbed, const std::string& command) {
+RunInfo DescribeRun(const Experiment& experiment, const RunSpec& run,
+                    const std::string& command) {
+  const Manifest& manifest = experiment.manifest;
+  const Testbed& testbed = experiment.testbeds.Of(*run.problem);
   RunInfo info;
   info.experiment = manifest.name;
   info.problem = run.problem->name;
@@ -233,6 +220,8 @@ std::vector<RunInput> InputsOf(const Manifest& manifest,
                                const ProblemSpec& problem,
                                const MethodSpec& method,
                                const Testbed& testbed) {
+  const ConfiguredMethod configured =
+      Configure(method, ProblemOf(testbed, manifest.budget.q_max));
   Inputs inputs;
   inputs.Add("experiment.seed", std::to_string(manifest.seed));
   for (const std::string& start : manifest.starts.configs) {
@@ -258,7 +247,10 @@ std::vector<RunInput> InputsOf(const Manifest& manifest,
   inputs.Add("backend", problem.backend,
              {"timeout_s", "silence_s", "patience_s", "log_bytes"});
   inputs.Add("noise", problem.noise);
-  const std::string predictions = PredictionText(manifest, method, testbed);
+  const std::string predictions =
+      configured.predictions
+          ? testbed.predictions(*configured.predictions).identity
+          : "";
   const bool is_read =
       testbed.workload && FindMethod(method.base)->reads_workload;
   if (testbed.trains_workload || !predictions.empty() || is_read) {
@@ -266,15 +258,14 @@ std::vector<RunInput> InputsOf(const Manifest& manifest,
   }
   inputs.Add("cluster", problem.cluster);
   inputs.Add("space", problem.space);
-  for (const fs::path& file : testbed.inputs) {
-    inputs.AddFile(file);
-  }
+  std::vector<fs::path> files = testbed.inputs;
   if (is_read && !testbed.trains_workload) {
-    inputs.AddFile(NamedFile(problem.workload, "model"));
+    files.push_back(NamedFile(problem.workload, "model"));
   }
-  for (const fs::path& file :
-       Configure(method, ProblemOf(testbed, manifest.budget.q_max)).files) {
-    inputs.AddFile(file);
+  files.insert(files.end(), configured.files.begin(), configured.files.end());
+  for (const fs::path& file : files) {
+    inputs.Add("file " + file.filename().string(),
+               HashText(common::ReadFile(file)));
   }
   if (!predictions.empty()) {
     inputs.Add("predictions", HashText(predictions));
@@ -354,7 +345,7 @@ void Reopen(const fs::path& run_folder) {
   const Lease lease(run_folder);
   RunInfo info = trials::ReadRunInfo(run_folder);
   trials::RequireWhole(run_folder, info);
-  MarkUnfinished(info);
+  info.SetUnfinished();
   lease.Publish("run.json", ToJson(info));
 }
 
@@ -373,26 +364,19 @@ void PrepareRun(const fs::path& folder, RunInfo& now) {
   }
 }
 
-void CheckRecords(const Manifest& manifest, const fs::path& experiment_folder,
-                  const Testbeds& testbeds) {
-  (void)Compare(manifest, experiment_folder, false, testbeds);
+std::vector<RecordedRun> CheckRecords(const Experiment& experiment) {
+  std::vector<RecordedRun> recorded;
+  for (const ComparedRun& run : Compare(experiment, false)) {
+    recorded.push_back(Summary(run.on_record));
+  }
+  return recorded;
 }
 
-std::vector<RecordedRun> RecordedRuns(const std::vector<RunSpec>& runs,
-                                      const fs::path& experiment_folder) {
-  return common::Map(runs, [&](const RunSpec& run) {
-    return Summary(OnRecord(run.Folder(experiment_folder)));
-  });
-}
-
-std::vector<RecordedRun> PrepareRecords(const Manifest& manifest,
-                                        const fs::path& experiment_folder,
-                                        bool accept_changed,
-                                        const Testbeds& testbeds) {
+std::vector<RecordedRun> PrepareRecords(const Experiment& experiment,
+                                        bool accept_changed) {
   std::vector<RecordedRun> recorded;
   // All runs are compared before the first is changed.
-  for (ComparedRun& run :
-       Compare(manifest, experiment_folder, accept_changed, testbeds)) {
+  for (ComparedRun& run : Compare(experiment, accept_changed)) {
     recorded.push_back(Summary(run.on_record));
     if (run.difference.grows) {
       recorded.back().finished = false;
@@ -403,7 +387,7 @@ std::vector<RecordedRun> PrepareRecords(const Manifest& manifest,
     }
   }
   try {
-    common::CreateFolders(experiment_folder);
+    common::CreateFolders(experiment.folder);
   } catch (const std::runtime_error& e) {
     throw common::InputError(fmt::format(
         "{}; results need a folder in which you can write", e.what()));

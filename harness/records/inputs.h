@@ -6,9 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/manifest/manifest.h"
-#include "harness/run_matrix.h"
-#include "harness/testbeds/testbeds.h"
+#include "harness/experiment.h"
 #include "trials/record.h"
 
 namespace harness {
@@ -40,9 +38,8 @@ namespace harness {
                          const trials::SearchBounds& now);
 
 // The provenance of a run that is not finished.
-[[nodiscard]] trials::RunInfo DescribeRun(const Manifest& manifest,
+[[nodiscard]] trials::RunInfo DescribeRun(const Experiment& experiment,
                                           const RunSpec& run,
-                                          const Testbed& testbed,
                                           const std::string& command);
 
 // What run.json of a run contains now; as it is here without a run.json.
@@ -51,26 +48,19 @@ struct RecordedRun {
   std::string commit;
 };
 
-[[nodiscard]] std::vector<RecordedRun> RecordedRuns(
-    const std::vector<RunSpec>& runs,
-    const std::filesystem::path& experiment_folder);
-
 // Prepares the records of all runs for being continued with the present input:
 // a finished run whose limits grew is unfinished again, and with
 // `accept_changed`, other changes are recorded in run.json. Without runs that
-// need it, only the folder is created. Returns RecordedRuns of
-// RunMatrix(manifest), which reads each run.json once.
+// need it, only the folder is created. Returns what is recorded of each run
+// then, and reads each run.json once.
 // Errors: throws InputError that names the run, each change and the remedies,
 // if the input changed and that is not accepted, or if the folder cannot be
 // created; and as RequireWhole.
-std::vector<RecordedRun> PrepareRecords(
-    const Manifest& manifest, const std::filesystem::path& experiment_folder,
-    bool accept_changed, const Testbeds& testbeds = {});
+std::vector<RecordedRun> PrepareRecords(const Experiment& experiment,
+                                        bool accept_changed);
 
 // The check of PrepareRecords, which changes nothing.
-void CheckRecords(const Manifest& manifest,
-                  const std::filesystem::path& experiment_folder,
-                  const Testbeds& testbeds = {});
+std::vector<RecordedRun> CheckRecords(const Experiment& experiment);
 
 // As PrepareRecords, for the run in a folder, whose present description is
 // `now`; changes are not accepted. The accepted changes on record are copied to

@@ -279,6 +279,7 @@ bool Journal::CheckFits(const std::vector<trials::FitRecord>& fits) {
 void Journal::Commit(const trials::Trial& trial,
                      const trials::SuggestionTime& suggestion_time,
                      const std::vector<trials::FitRecord>& fits) {
+  const trials::Trial row = WithColumns(trial, columns_);
   std::vector<trials::StepRecord> steps;
   for (const double time_s : trial.measurement.step_times_s) {
     steps.push_back({trial.number, static_cast<int>(steps.size()) + 1, time_s});
@@ -293,7 +294,7 @@ void Journal::Commit(const trials::Trial& trial,
     plans_->Append(ToRow(*plan) + "\n");
   }
   lease_.Check();
-  trials_.Append(ToRow(WithColumns(trial, columns_)) + "\n");
+  trials_.Append(ToRow(row) + "\n");
   lease_.Check();  // only now is it known that the next holder sees the row
 }
 

@@ -93,10 +93,10 @@ JobVerdict Decide(const SlurmOptions& options, const SlurmTaskState& state) {
 
 const ProblemSpec& FindProblem(const Manifest& manifest,
                                const std::string& name) {
-  for (const ProblemSpec& problem : manifest.problems) {
-    if (problem.name == name) {
-      return problem;
-    }
+  const auto found =
+      std::ranges::find(manifest.problems, name, &ProblemSpec::name);
+  if (found != manifest.problems.end()) {
+    return *found;
   }
   throw common::InputError(fmt::format(
       "{}: the experiment no longer has a problem '{}': it was changed while "

@@ -178,10 +178,9 @@ std::map<std::string, SlurmTaskState> LatestTasks(
   return latest;
 }
 
-void AddQueue(const Manifest& manifest, const fs::path& experiment_folder,
-              std::vector<RunStatus>& runs) {
+void AddQueue(const Experiment& experiment, std::vector<RunStatus>& runs) {
   // Throws for damaged files, also of an experiment that is done.
-  const auto submissions = ReadSubmissions(experiment_folder);
+  const auto submissions = ReadSubmissions(experiment.folder);
   bool any = false;
   std::vector<std::pair<RunStatus*, std::int64_t>> trials;
   for (RunStatus& status : runs) {
@@ -190,7 +189,7 @@ void AddQueue(const Manifest& manifest, const fs::path& experiment_folder,
     }
     any = any || !submissions.empty();
     for (const std::int64_t id :
-         TrialJobIds(status.run.Folder(experiment_folder))) {
+         TrialJobIds(status.run.Folder(experiment.folder))) {
       trials.emplace_back(&status, id);
     }
   }
@@ -198,7 +197,7 @@ void AddQueue(const Manifest& manifest, const fs::path& experiment_folder,
     return;
   }
   const std::optional<Queue> queue =
-      ReadCachedQueue(experiment_folder, manifest.name);
+      ReadCachedQueue(experiment.folder, experiment.manifest.name);
   const auto states = LatestTasks(submissions, queue);
   for (RunStatus& status : runs) {
     const auto found = states.find(status.run.Name());

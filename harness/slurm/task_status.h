@@ -60,8 +60,6 @@ struct SlurmTaskState {
 // Adds the state of Slurm jobs to the runs of an experiment that are not done:
 // pending, running on a node, failed. Calls squeue at most once every
 // kQueueCacheSeconds, however often it is called.
-void AddQueue(const Manifest& manifest,
-              const std::filesystem::path& experiment_folder,
-              std::vector<RunStatus>& runs);
+void AddQueue(const Experiment& experiment, std::vector<RunStatus>& runs);
 
 }  // namespace harness

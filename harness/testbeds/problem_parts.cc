@@ -144,7 +144,10 @@ trials::Cluster ReadCluster(const TomlTable& table) {
   return std::move(gpu_types.front());
 }
 
-trials::Cluster ReadSizes(const TomlTable& table) {
+trials::Cluster ReadClusterOrSizes(const TomlTable& table) {
+  if (table.Has("file")) {
+    return ReadCluster(table);
+  }
   trials::Cluster cluster;
   cluster.gpu.name = "devices";
   cluster.nodes = table.GetIntIn("nodes", 1, 1);

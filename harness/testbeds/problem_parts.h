@@ -15,13 +15,7 @@
 #include "trials/search_space.h"
 #include "trials/workload.h"
 
-namespace common {
-class TomlTable;
-}  // namespace common
-
 namespace harness {
-
-struct ProblemSpec;
 
 // The framework of a simulator whose manifest names none.
 inline constexpr std::string_view kDefaultFramework = "colossalai";
@@ -40,11 +34,12 @@ inline constexpr std::string_view kDefaultFramework = "colossalai";
 [[nodiscard]] std::vector<trials::Cluster> ReadClusters(
     const common::TomlTable& table);
 
-// A cluster of which the manifest has the sizes: nodes, gpus_per_node, and gpu
-// or memory_gib. With like = "h100-infiniband", its links and GPU are those of
-// that cluster file, so that it can be simulated.
-// Errors: throws InputError with the place in the manifest.
-[[nodiscard]] trials::Cluster ReadSizes(const common::TomlTable& table);
+// The same, or without a file a cluster of which the manifest has the sizes:
+// nodes, gpus_per_node, and gpu or memory_gib. With like = "h100-infiniband",
+// its links and GPU are those of that cluster file, so that it can be
+// simulated. Errors: throws InputError with the place in the manifest.
+[[nodiscard]] trials::Cluster ReadClusterOrSizes(
+    const common::TomlTable& table);
 
 // The machine of a problem whose framework is not known. `inputs`: files that
 // its predictions depend on and its trials do not.

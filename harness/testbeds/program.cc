@@ -108,8 +108,7 @@ SimulatorSetup ReadProgramSetup(const ProblemSpec& problem) {
                        "of GPUs with [cluster]");
   }
   return {trials::ReadWorkload(problem.workload),
-          {problem.cluster.Has("file") ? ReadCluster(problem.cluster)
-                                       : ReadSizes(problem.cluster)},
+          {ReadClusterOrSizes(problem.cluster)},
           trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder),
           nullptr};
 }

@@ -23,11 +23,11 @@
 #include "common/ranges.h"
 #include "common/text.h"
 #include "harness/clock.h"
+#include "harness/experiment.h"
 #include "harness/manifest/manifest.h"
 #include "harness/records/inputs.h"
 #include "harness/records/lease.h"
 #include "harness/registry.h"
-#include "harness/run_matrix.h"
 #include "harness/run_one.h"
 #include "harness/testbeds/testbeds.h"
 #include "jobs/tune/tune_job.h"
@@ -66,20 +66,17 @@ class Session {
       : options_(options),
         in_(in),
         out_(out),
-        manifest_(ReadSearch(options.manifest, options.overrides, true)),
-        run_(harness::RunMatrix(manifest_).front()),
-        folder_(options.results.empty()
-                    ? TuneFolder(options.manifest, manifest_.name)
-                    : options.results / manifest_.name),
-        run_folder_(run_.Folder(folder_)),
-        testbed_(testbeds_.Of(*run_.problem)),
+        experiment_(ReadSearch(options.manifest, options.overrides, true,
+                               options.results)),
+        run_(experiment_.runs.front()),
+        run_folder_(run_.Folder(experiment_.folder)),
+        testbed_(experiment_.testbeds.Of(*run_.problem)),
         space_(*testbed_.space) {}
 
   void Run() {
-    (void)harness::CheckManifest(manifest_, testbeds_);
-    harness::PrepareRecords(manifest_, folder_, options_.accept_changed,
-                            testbeds_);
-    harness::WriteExperiment(manifest_, folder_, testbeds_);
+    harness::CheckManifest(experiment_);
+    harness::PrepareRecords(experiment_, options_.accept_changed);
+    harness::WriteExperiment(experiment_);
     if (!Search()) {
       return;  // the client has gone
     }
@@ -108,7 +105,7 @@ class Session {
   };
 
   [[nodiscard]] bool RunsSeveral() const {
-    return manifest_.budget.in_flight > 1;
+    return experiment_.manifest.budget.in_flight > 1;
   }
 
   // Where a client was killed, its server ends a moment later.
@@ -125,7 +122,7 @@ class Session {
     constexpr std::chrono::milliseconds kPause(100);
     for (int tries = 1;; ++tries) {
       try {
-        return harness::RunOne(manifest_, run_, folder_, conditions, testbeds_);
+        return harness::RunOne(experiment_, run_, conditions);
       } catch (const harness::LeaseLost&) {
         if (due_ != Due::kGreeting || tries == kTries) {
           throw;
@@ -191,11 +188,11 @@ class Session {
     if (due == Due::kGreeting) {
       Send({{"op", "hello"},
             {"protocol", 1},
-            {"name", manifest_.name},
+            {"name", experiment_.manifest.name},
             {"description", testbed_.description},
-            {"folder", fs::absolute(folder_).string()},
+            {"folder", fs::absolute(experiment_.folder).string()},
             {"method", run_.method->name},
-            {"max_steps", manifest_.budget.q_max},
+            {"max_steps", experiment_.manifest.budget.q_max},
             {"candidates", space_.size()},
             {"trials", Recorded().size()},
             {"ended", ended_}});
@@ -268,7 +265,7 @@ class Session {
   [[nodiscard]] const trials::Predictions& Predicted() {
     if (!predicted_) {
       const methods::Problem problem =
-          harness::ProblemOf(testbed_, manifest_.budget.q_max);
+          harness::ProblemOf(testbed_, experiment_.manifest.budget.q_max);
       const auto source = harness::Configure(*run_.method, problem).predictions;
       predicted_ = testbed_.predictions(source.value_or("")).predict();
     }
@@ -482,11 +479,9 @@ class Session {
   ServeOptions options_;
   std::istream& in_;
   std::ostream& out_;
-  harness::Manifest manifest_;
+  harness::Experiment experiment_;
   harness::RunSpec run_;
-  fs::path folder_;
   fs::path run_folder_;
-  harness::Testbeds testbeds_;
   harness::Testbed& testbed_;
   const trials::SearchSpace& space_;
   std::optional<trials::Predictions> predicted_;

@@ -151,12 +151,10 @@ class Tuning {
   }
 
   int Run() {
-    const harness::Manifest& manifest = job_.manifest();
     const harness::Testbed& testbed = job_.testbed();
-    (void)harness::CheckManifest(manifest, job_.testbeds());
+    harness::CheckManifest(job_.experiment());
     harness::CatchStopSignals();
-    harness::PrepareRecords(manifest, job_.folder(), options_.accept_changed,
-                            job_.testbeds());
+    harness::PrepareRecords(job_.experiment(), options_.accept_changed);
     // Two programs at once would slow each other down.
     const harness::Lease lease(job_.folder());
     job_.Print("{}\n{}; results: {}\n", testbed.description,
@@ -177,7 +175,7 @@ class Tuning {
     if (job_.Recorded().empty() && !Preflight()) {
       return job_.interrupted() ? Stopped() : 1;
     }
-    harness::WriteExperiment(manifest, job_.folder(), job_.testbeds());
+    harness::WriteExperiment(job_.experiment());
     if (const int code = Search(); code != 0) {
       return code;
     }
@@ -332,14 +330,13 @@ class Tuning {
       broken = shown != nullptr && shown->broken();
       return harness::StopSignal() != 0 || broken;
     };
-    conditions.make_remote_runner = [&](harness::Testbed& testbed) {
-      auto runner = std::make_unique<TuneRunner>(*testbed.runner, job_);
+    conditions.make_remote_runner = [&] {
+      auto runner = std::make_unique<TuneRunner>(*job_.testbed().runner, job_);
       shown = runner.get();
       return runner;
     };
     const bool done =
-        harness::RunOne(job_.manifest(), job_.run(), job_.folder(), conditions,
-                        job_.testbeds());
+        harness::RunOne(job_.experiment(), job_.run(), conditions);
     if (!done && !broken) {
       return Stopped();
     }

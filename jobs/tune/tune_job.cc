@@ -29,13 +29,13 @@ constexpr double kJoulePerKwh = 3.6e6;
 
 }  // namespace
 
-harness::Manifest ReadSearch(const fs::path& path,
-                             const harness::ManifestOverrides& overrides,
-                             bool clients) {
+harness::Experiment ReadSearch(const fs::path& path,
+                               const harness::ManifestOverrides& overrides,
+                               bool clients, const fs::path& results) {
   harness::Manifest manifest = harness::ReadManifest(path, overrides);
   const harness::ProblemSpec& problem = manifest.problems.front();
   if (manifest.problems.size() != 1 || manifest.methods.size() != 1 ||
-      manifest.repeats != 1 || harness::IsSimulated(problem) ||
+      manifest.repeats != 1 || manifest.simulated ||
       (!clients && problem.backend.GetString("type", "") == "client")) {
     throw InputError(fmt::format(
         "{}: `oppa {}` takes one search with a training program (one problem, "
@@ -44,16 +44,17 @@ harness::Manifest ReadSearch(const fs::path& path,
         path.string(), clients ? "serve" : "tune",
         clients ? " or \"client\"" : ""));
   }
-  return manifest;
+  const fs::path folder = results.empty() ? TuneFolder(path, manifest.name)
+                                          : results / manifest.name;
+  return {std::move(manifest), folder};
 }
 
 TuneJob::TuneJob(const fs::path& manifest, MakeTrialJobs trial_jobs,
                  Reporter reporter)
-    : manifest_(ReadSearch(manifest)),
-      folder_(TuneFolder(manifest, manifest_.name)),
-      run_(harness::RunMatrix(manifest_).front()),
-      run_folder_(run_.Folder(folder_)),
-      testbed_(testbeds_.Of(*run_.problem)),
+    : experiment_(ReadSearch(manifest)),
+      run_(experiment_.runs.front()),
+      run_folder_(run_.Folder(experiment_.folder)),
+      testbed_(experiment_.testbeds.Of(*run_.problem)),
       trial_jobs_(std::move(trial_jobs)),
       reporter_(std::move(reporter)) {
   tokens_ = static_cast<double>(
@@ -77,10 +78,11 @@ std::vector<trials::Trial> TuneJob::Recorded() const {
 }
 
 std::optional<trials::ParallelConfig> TuneJob::Present() const {
-  if (manifest_.starts.configs.empty()) {
+  if (experiment_.manifest.starts.configs.empty()) {
     return std::nullopt;
   }
-  return trials::Complete(manifest_.starts.configs.front(), *testbed_.space)
+  return trials::Complete(experiment_.manifest.starts.configs.front(),
+                          *testbed_.space)
       .config;
 }
 
@@ -110,7 +112,7 @@ trials::Measurement TuneJob::Measure(
   request.max_steps = steps;
   request.interrupted = [] { return harness::StopSignal() != 0; };
   harness::ProgramJob& program = *testbed_.program;
-  program.KeepLogs(folder_ / harness::kChecksFolder);
+  program.KeepLogs(experiment_.folder / harness::kChecksFolder);
   program.RunAsGiven(!config && program.RunsAsGiven());
   struct Restore {
     harness::ProgramJob& program;
@@ -135,8 +137,8 @@ trials::TrialRequest TuneJob::RequestOf(
     const trials::ParallelConfig& config) const {
   trials::TrialRequest request;
   request.candidate = config;
-  request.max_steps = manifest_.budget.q_max;
-  request.seed = manifest_.seed;
+  request.max_steps = experiment_.manifest.budget.q_max;
+  request.seed = experiment_.manifest.seed;
   return request;
 }
 
@@ -201,7 +203,8 @@ std::string TuneJob::Describe(const trials::Measurement& measurement) const {
 }
 
 fs::path TuneJob::LogOf(const trials::ParallelConfig& config) const {
-  return harness::NewestLog(folder_ / harness::kChecksFolder, Text(config));
+  return harness::NewestLog(experiment_.folder / harness::kChecksFolder,
+                            Text(config));
 }
 
 trials::TrialRequest TuneJob::WithStatus(trials::TrialRequest request,

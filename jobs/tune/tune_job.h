@@ -13,10 +13,8 @@
 #include <fmt/format.h>
 
 #include "common/json.h"
-#include "harness/manifest/manifest.h"
-#include "harness/run_matrix.h"
+#include "harness/experiment.h"
 #include "harness/slurm/trial_jobs.h"
-#include "harness/testbeds/testbeds.h"
 #include "trials/measurement.h"
 #include "trials/parallel_config.h"
 #include "trials/record.h"
@@ -64,13 +62,18 @@ class TuneJob {
   // A runner of the trials of the search in jobs; null if they run here.
   [[nodiscard]] std::unique_ptr<trials::TrialRunner> RemoteRunner() const;
 
-  [[nodiscard]] const harness::Manifest& manifest() const { return manifest_; }
+  [[nodiscard]] const harness::Experiment& experiment() const {
+    return experiment_;
+  }
+  [[nodiscard]] const harness::Manifest& manifest() const {
+    return experiment_.manifest;
+  }
   [[nodiscard]] const harness::RunSpec& run() const { return run_; }
   [[nodiscard]] const harness::Testbed& testbed() const { return testbed_; }
-  // Of the manifest, with that of the job.
-  [[nodiscard]] const harness::Testbeds& testbeds() const { return testbeds_; }
   // The folder of the results, and that of the search in it.
-  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+  [[nodiscard]] const std::filesystem::path& folder() const {
+    return experiment_.folder;
+  }
   [[nodiscard]] const std::filesystem::path& run_folder() const {
     return run_folder_;
   }
@@ -120,11 +123,9 @@ class TuneJob {
       const trials::ParallelConfig& config) const;
 
  private:
-  harness::Manifest manifest_;
-  std::filesystem::path folder_;
+  harness::Experiment experiment_;
   harness::RunSpec run_;
   std::filesystem::path run_folder_;
-  harness::Testbeds testbeds_;
   harness::Testbed& testbed_;
   MakeTrialJobs trial_jobs_;
   Reporter reporter_;
@@ -132,12 +133,14 @@ class TuneJob {
   bool interrupted_ = false;
 };
 
-// `clients`: a client of `oppa serve` may run the trials.
+// The experiment in `results`, if that is empty in TuneFolder. `clients`: a
+// client of `oppa serve` may run the trials.
 // Errors: throws InputError for a manifest that is not of one search with a
 // program.
-[[nodiscard]] harness::Manifest ReadSearch(
+[[nodiscard]] harness::Experiment ReadSearch(
     const std::filesystem::path& path,
-    const harness::ManifestOverrides& overrides = {}, bool clients = false);
+    const harness::ManifestOverrides& overrides = {}, bool clients = false,
+    const std::filesystem::path& results = {});
 
 // Of the minutes that a user gives: the rest is for repeated measurements.
 inline constexpr double kSearchShare = 2.0 / 3.0;

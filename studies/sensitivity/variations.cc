@@ -6,10 +6,10 @@
 #include "common/ranges.h"
 #include "common/text.h"
 #include "common/toml_table.h"
+#include "harness/experiment.h"
 #include "harness/manifest/manifest.h"
 #include "harness/names.h"
 #include "harness/records/inputs.h"
-#include "harness/run_matrix.h"
 #include "harness/testbeds/testbeds.h"
 #include "studies/sensitivity/sensitivity.h"
 
@@ -126,9 +126,9 @@ std::vector<std::string> MethodsOf(const std::vector<Claim>& claims) {
 }
 
 // Everything that the runs of a method depend on, over all problems.
-std::string HashOf(const harness::Manifest& manifest,
-                   const harness::Testbeds& testbeds,
+std::string HashOf(const harness::Experiment& experiment,
                    const std::string& method) {
+  const harness::Manifest& manifest = experiment.manifest;
   const auto found =
       std::ranges::find(manifest.methods, method, &harness::MethodSpec::name);
   if (found == manifest.methods.end()) {
@@ -140,7 +140,7 @@ std::string HashOf(const harness::Manifest& manifest,
   std::string hash;
   for (const harness::ProblemSpec& problem : manifest.problems) {
     hash += harness::RunHash(
-        InputsOf(manifest, problem, *found, testbeds.Of(problem)),
+        InputsOf(manifest, problem, *found, experiment.testbeds.Of(problem)),
         harness::BoundsOf(manifest.budget));
   }
   return hash;
@@ -162,14 +162,13 @@ VariedExperiment Vary(const std::filesystem::path& path,
                                         .settings = variation.settings}};
   varied.overrides.settings.push_back(
       fmt::format("experiment.name=\"{}\"", variation.name));
-  const harness::Manifest manifest =
+  const harness::Experiment experiment =
       harness::ReadManifest(path, varied.overrides);
-  const harness::Testbeds testbeds;
-  (void)harness::CheckManifest(manifest, testbeds);
+  harness::CheckManifest(experiment);
   varied.overrides.methods.clear();
   for (const std::string& method : methods) {
     const auto [owner, first] = owners.try_emplace(
-        HashOf(manifest, testbeds, method) + "/" + method, varied.Folder());
+        HashOf(experiment, method) + "/" + method, varied.Folder());
     varied.records[method] = owner->second;
     if (first) {
       varied.overrides.methods.push_back(method);

@@ -1,10 +1,10 @@
 // Any manifest is read, or refused with an InputError.
 
 #include "common/error.h"
+#include "harness/experiment.h"
 #include "harness/manifest/manifest.h"
 #include "harness/manifest/slurm_options.h"
 #include "harness/records/inputs.h"
-#include "harness/run_matrix.h"
 #include "tests/fuzz/input_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,

@@ -9,10 +9,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "harness/experiment.h"
 #include "harness/manifest/manifest.h"
 #include "harness/records/inputs.h"
 #include "harness/registry.h"
-#include "harness/run_matrix.h"
 #include "planners/astra/astra.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/harness/manifest_checks.h"

@@ -43,10 +43,9 @@ class GrowthTest : public testing::Test {
   // Continues the search in a folder with these settings to its end.
   void Search(const std::string& name, const std::vector<std::string>& settings,
               bool accept_changed = false) {
-    const Manifest manifest = Read(settings);
-    PrepareRecords(manifest, Folder(name), accept_changed);
-    EXPECT_TRUE(
-        RunOne(manifest, RunMatrix(manifest).front(), Folder(name), {}));
+    const Experiment experiment(Read(settings), Folder(name));
+    PrepareRecords(experiment, accept_changed);
+    EXPECT_TRUE(RunOne(experiment, experiment.runs.front(), {}));
   }
 
   [[nodiscard]] fs::path Folder(const std::string& name) const {
@@ -83,10 +82,10 @@ TEST_F(GrowthTest, ALargerBudgetGivesTheSameBytesWithTrialsInFlight) {
 }
 
 TEST_F(GrowthTest, RefusesTrialsAtOnceThatWouldShareTheirGpus) {
-  const Manifest manifest = Read({"budget.in_flight=2"});
+  const Experiment experiment(Read({"budget.in_flight=2"}), Folder("a"));
   EXPECT_THAT(ErrorOf([&] {
-                return RunOne(manifest, RunMatrix(manifest).front(),
-                              Folder("a"), {.make_remote_runner = [](Testbed&) {
+                return RunOne(experiment, experiment.runs.front(),
+                              {.make_remote_runner = [] {
                                 return std::unique_ptr<trials::TrialRunner>();
                               }});
               }),
@@ -115,9 +114,9 @@ TEST_F(GrowthTest, PreparedRecordsSayWhatIsFinishedAfterTheyGrew) {
   Search("some", {"budget.trials=3"});
   const auto finished = [&](const Manifest& manifest) {
     const std::vector<RecordedRun> prepared =
-        PrepareRecords(manifest, Folder("some"), false);
+        PrepareRecords({manifest, Folder("some")}, false);
     const std::vector<RecordedRun> recorded =
-        RecordedRuns(RunMatrix(manifest), Folder("some"));
+        CheckRecords({manifest, Folder("some")});
     std::vector<bool> runs;
     for (std::size_t i = 0; i < recorded.size(); ++i) {
       EXPECT_EQ(prepared.at(i).finished, recorded[i].finished);
@@ -160,9 +159,10 @@ TEST_F(GrowthTest, AChangedFileIsNamed) {
                                              "workload.model=model.json"};
   Search("a", settings);
   fakes::WriteFile(model, fakes::ReadFile(model) + "\n");
-  EXPECT_THAT(
-      ErrorOf([&] { return CheckRecords(Read(settings), Folder("a")); }),
-      HasSubstr("file model.json has other content"));
+  EXPECT_THAT(ErrorOf([&] {
+                return CheckRecords({Read(settings), Folder("a")});
+              }),
+              HasSubstr("file model.json has other content"));
 }
 
 TEST_F(GrowthTest, ImportedTrialsAreObservedAndNotMeasuredAgain) {
@@ -170,8 +170,8 @@ TEST_F(GrowthTest, ImportedTrialsAreObservedAndNotMeasuredAgain) {
   const auto first = Trials("first");
   const Manifest manifest = Read({"budget.trials=2"});
   const std::vector<fs::path> files = {Run("first") / "trials.csv"};
-  (void)ImportTrials(manifest, Folder("b"), files);
-  EXPECT_THAT(ImportTrials(manifest, Folder("b"), files).back(),
+  (void)ImportTrials({manifest, Folder("b")}, files);
+  EXPECT_THAT(ImportTrials({manifest, Folder("b")}, files).back(),
               HasSubstr("0 trials imported, 3 left out"));
   Search("b", {"budget.trials=2"});
   const auto found = Trials("b");

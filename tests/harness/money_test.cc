@@ -10,9 +10,9 @@
 #include <gtest/gtest.h>
 
 #include "common/toml_table.h"
+#include "harness/experiment.h"
 #include "harness/manifest/manifest.h"
 #include "harness/registry.h"
-#include "harness/run_matrix.h"
 #include "harness/run_one.h"
 #include "harness/search.h"
 #include "harness/testbeds/problem_parts.h"
@@ -216,11 +216,12 @@ TEST_F(MoneyManifest, HostsOfAPartAreFull) {
               HasSubstr("12 GPUs do not fill hosts"));
 }
 
-TEST(ReadSizes, KeepsThePriceHoweverTheGpuIsDescribed) {
+TEST(ReadClusterOrSizes, KeepsThePriceHoweverTheGpuIsDescribed) {
   for (const std::string gpu : {"gpu = \"a100-sxm-40gb\"\n",
                                 "memory_gib = 40\n", "like = \"a5000-8\"\n"}) {
-    const trials::Cluster cluster = ReadSizes(common::TomlTable::ParseString(
-        "gpus_per_node = 4\nprice_per_gpu_hour = 1.5\n" + gpu, "m.toml"));
+    const trials::Cluster cluster =
+        ReadClusterOrSizes(common::TomlTable::ParseString(
+            "gpus_per_node = 4\nprice_per_gpu_hour = 1.5\n" + gpu, "m.toml"));
     EXPECT_EQ(cluster.gpu.price_per_hour, 1.5) << gpu;
     EXPECT_GT(cluster.gpu.memory_bytes, 20e9) << gpu;
   }
@@ -246,7 +247,7 @@ TEST_F(MoneyManifest, APartIsSimulatedLikeAClusterOfItsSize) {
 TEST_F(MoneyManifest, TheOptimumIsTheCheapestAndTheFrontThatOfAllCandidates) {
   const Manifest manifest = Read("gpus = [2, 4, 8]\n");
   const fakes::TemporaryFolder results;
-  WriteExperiment(manifest, results.path());
+  WriteExperiment({manifest, results.path()});
   const trials::ProblemInfo info = trials::ReadProblemInfo(results.path());
   const Testbed testbed = MakeTestbed(manifest.problems.front());
   double least = 1e300;
@@ -276,11 +277,11 @@ TEST_F(MoneyManifest, AResumedRunHasTheSameRecords) {
   Manifest shorter = manifest;
   shorter.budget.trials = 3;
   for (const RunSpec& run : RunMatrix(manifest)) {
-    EXPECT_TRUE(RunOne(manifest, run, whole.path(), {}));
+    EXPECT_TRUE(RunOne({manifest, whole.path()}, run, {}));
   }
   for (const Manifest* part : {&std::as_const(shorter), &manifest}) {
     for (const RunSpec& run : RunMatrix(*part)) {
-      EXPECT_TRUE(RunOne(*part, run, parts.path(), {}));
+      EXPECT_TRUE(RunOne({*part, parts.path()}, run, {}));
     }
   }
   EXPECT_EQ(fakes::Records(parts.path()), fakes::Records(whole.path()));

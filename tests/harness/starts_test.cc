@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "harness/run_matrix.h"
+#include "harness/experiment.h"
 #include "harness/run_one.h"
 #include "harness/testbeds/testbeds.h"
 #include "tests/fakes/paths.h"
@@ -88,7 +88,7 @@ class StartsTest : public testing::Test {
                                  const std::string& method, int repeat) {
     const RunSpec run = FindRun(manifest, "", method, repeat);
     const auto folder = folder_.path() / "results";
-    EXPECT_TRUE(RunOne(manifest, run, folder, {}));
+    EXPECT_TRUE(RunOne({manifest, folder}, run, {}));
     return trials::ReadTrials(run.Folder(folder));
   }
 

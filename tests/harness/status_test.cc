@@ -27,6 +27,8 @@ class StatusTest : public testing::Test {
     manifest_.methods.push_back({"slow", "SLOW", "oppa", {}});
   }
 
+  [[nodiscard]] Experiment Given() const { return {manifest_, folder_.path()}; }
+
   // Records `trials` trials of 10 s each, with a suggestion time of
   // `thinking_s`.
   void Record(const std::string& method, int repeat, int trials,
@@ -49,15 +51,16 @@ class StatusTest : public testing::Test {
   }
 
   [[nodiscard]] RunStatus Read(std::size_t run) const {
-    return ReadRunStatus(RunMatrix(manifest_)[run], manifest_.budget,
-                         folder_.path());
+    const Experiment experiment = Given();
+    return ReadRunStatus(experiment, experiment.runs[run]);
   }
 
   // What a progress without a terminal writes.
   std::string Written(const std::function<void(Progress&)>& work) const {
     std::FILE* out = std::tmpfile();
+    const Experiment experiment = Given();
     {
-      Progress progress(manifest_, folder_.path(), /*terminal=*/false, out);
+      Progress progress(experiment, /*terminal=*/false, out);
       progress.Update(0.0);
       work(progress);
     }
@@ -94,15 +97,15 @@ TEST_F(StatusTest, TellsTheStatesApart) {
 }
 
 TEST_F(StatusTest, EstimatesTheTimeLeftFromThePaceOfEachMethod) {
-  EXPECT_TRUE(
-      std::isnan(SecondsLeft(ReadStatus(manifest_, folder_.path()), 1)));
+  EXPECT_TRUE(std::isnan(SecondsLeft(ReadStatus(Given()), 1)));
   Record("fast", 1, 10, 1.0, true);
   Record("slow", 1, 5, 6.0, false);
   // fast: one more run of 10 s; slow: half a run and a whole one at 60 s each.
-  const auto runs = ReadStatus(manifest_, folder_.path());
+  const Experiment experiment = Given();
+  const auto runs = ReadStatus(experiment);
   EXPECT_NEAR(SecondsLeft(runs, 1), 10.0 + 90.0, 1e-9);
   EXPECT_NEAR(SecondsLeft(runs, 2), 50.0, 1e-9);
-  const std::string table = FormatStatus(manifest_, runs);
+  const std::string table = FormatStatus(experiment.manifest, runs);
   EXPECT_THAT(table, HasSubstr("m: 1 of 4 runs done, 0 running, 15 trials"));
 }
 

@@ -11,8 +11,8 @@
 
 #include "common/error.h"
 #include "common/toml_table.h"
+#include "harness/experiment.h"
 #include "harness/records/inputs.h"
-#include "harness/run_matrix.h"
 #include "harness/testbeds/simulated.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/paths.h"

@@ -16,9 +16,9 @@
 
 #include "common/error.h"
 #include "common/files.h"
+#include "harness/experiment.h"
 #include "harness/manifest/manifest.h"
 #include "harness/registry.h"
-#include "harness/run_matrix.h"
 #include "harness/run_one.h"
 #include "harness/testbeds/testbeds.h"
 #include "planners/textbook/textbook_model.h"
@@ -316,7 +316,7 @@ TEST_F(PredictionsTest, TheProblemsRecordNamesTheSource) {
   for (const auto& [text, source] :
        {std::pair(kOther, "simulator of a100-selene"),
         {kTextbook, "textbook: model of textbook with"}}) {
-    WriteExperiment(Read(text), folder_.path() / "r");
+    WriteExperiment({Read(text), folder_.path() / "r"});
     const auto info = trials::ReadProblemInfo(folder_.path() / "r");
     ASSERT_TRUE(info.predictions.has_value());
     EXPECT_THAT(*info.predictions, ElementsAre(HasSubstr(source)));
@@ -518,9 +518,9 @@ class EarlierJobsTest : public PredictionsTest {
  protected:
   EarlierJobsTest() {
     const Manifest earlier = Read(kOther);
-    WriteExperiment(earlier, folder_.path() / "r");
-    EXPECT_TRUE(
-        RunOne(earlier, RunMatrix(earlier).front(), folder_.path() / "r", {}));
+    const Experiment experiment(earlier, folder_.path() / "r");
+    WriteExperiment(experiment);
+    EXPECT_TRUE(RunOne(experiment, experiment.runs.front(), {}));
   }
   Manifest OnTwiceTheGpus(const std::string& predictions) {
     std::string text =

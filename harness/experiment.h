@@ -1,4 +1,4 @@
-// The run matrix of an experiment and the description of its problems.
+// An experiment: its manifest, its run matrix and its records.
 
 #pragma once
 
@@ -44,6 +44,19 @@ struct RunSpec {
 // result.
 [[nodiscard]] std::vector<RunSpec> RunMatrix(const Manifest& manifest);
 
+// What the functions that run, resume and describe an experiment share. Runs
+// and testbeds point into the manifest.
+struct Experiment {
+  // NOLINTNEXTLINE(google-explicit-constructor): checks need only a manifest
+  Experiment(Manifest its_manifest, std::filesystem::path its_folder = {});
+  Experiment(Experiment&&) = default;
+
+  Manifest manifest;
+  std::filesystem::path folder;  // of its records: results/<experiment>
+  std::vector<RunSpec> runs;     // RunMatrix
+  Testbeds testbeds;
+};
+
 // The run of that problem, method and repeat.
 // Errors: throws InputError that lists the known ones.
 [[nodiscard]] RunSpec FindRun(const Manifest& manifest,
@@ -51,17 +64,13 @@ struct RunSpec {
                               const std::string& method, int repeat);
 
 // Makes every testbed and every method once, so that errors in a manifest are
-// found before anything is written. `testbeds` keeps the testbeds, here and
-// below. Returns what is known
-// about each problem except the optimum.
+// found before anything is written. Returns what is known about each problem
+// except the optimum.
 // Errors: throws InputError with the place in the manifest.
-[[nodiscard]] std::vector<trials::ProblemInfo> CheckManifest(
-    const Manifest& manifest, const Testbeds& testbeds = {});
+std::vector<trials::ProblemInfo> CheckManifest(const Experiment& experiment);
 
 // Writes experiment.json and each problem's problem.json, with the exhaustive
 // optimum if the testbed can compute exact throughputs.
-void WriteExperiment(const Manifest& manifest,
-                     const std::filesystem::path& experiment_folder,
-                     const Testbeds& testbeds = {});
+void WriteExperiment(const Experiment& experiment);
 
 }  // namespace harness

@@ -1,4 +1,4 @@
-#include "harness/run_matrix.h"
+#include "harness/experiment.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +16,6 @@
 #include "common/error.h"
 #include "common/hash.h"
 #include "common/ranges.h"
-#include "common/toml_table.h"
 #include "harness/manifest/slurm_options.h"
 #include "harness/registry.h"
 #include "trials/parallel_config.h"
@@ -36,18 +35,15 @@ int FindStart(const Manifest& manifest, const ProblemSpec& problem,
   };
   try {
     // As it is, because the rows of a measured table need not be canonical.
-    if (const std::optional<int> exact =
-            space.Find(ParseParallelConfig(text, space.knobs()))) {
-      return *exact;
+    std::optional<int> found =
+        space.Find(ParseParallelConfig(text, space.knobs()));
+    found = found ? found : space.Find(Complete(text, space).config);
+    if (found) {
+      return *found;
     }
-    const trials::Completed completed = Complete(text, space);
-    const std::optional<int> found = space.Find(completed.config);
-    if (!found) {
-      fail(
-          "not in the search space; `oppa space FILE --csv` lists it, and "
-          "`oppa space FILE --why` the constraints");
-    }
-    return *found;
+    fail(
+        "not in the search space; `oppa space FILE --csv` lists it, and "
+        "`oppa space FILE --why` the constraints");
   } catch (const common::InputError&) {
     throw;
   } catch (const std::invalid_argument& e) {
@@ -55,9 +51,6 @@ int FindStart(const Manifest& manifest, const ProblemSpec& problem,
   }
   return -1;
 }
-
-using common::InputError;
-using common::TomlTable;
 
 trials::ProblemInfo Describe(const Manifest& manifest,
                              const ProblemSpec& problem,
@@ -145,18 +138,19 @@ std::vector<methods::Suggestion> StartsOf(const Manifest& manifest,
                                           int repeat,
                                           const trials::SearchSpace& space) {
   std::vector<methods::Suggestion> starts;
-  std::vector<int> open = common::Indices(space.size());
   for (const std::string& text : manifest.starts.configs) {
     const int candidate = FindStart(manifest, problem, text, space);
-    const auto at = std::ranges::find(open, candidate);
-    if (at == open.end()) {
+    if (common::Contains(starts, candidate, &methods::Suggestion::candidate)) {
       throw common::InputError(fmt::format(
           "{}: start '{}' is {}, which is already named; remove one",
           manifest.starts.where, text,
           ToString(space[candidate], space.knobs())));
     }
-    open.erase(at);
     starts.push_back({.candidate = candidate, .chosen_by = ChosenBy::kGiven});
+  }
+  std::vector<int> open = common::Indices(space.size());
+  for (const methods::Suggestion& start : starts) {
+    std::erase(open, start.candidate);
   }
   if (std::cmp_greater(manifest.starts.common, open.size())) {
     throw common::InputError(fmt::format(
@@ -202,6 +196,11 @@ std::vector<RunSpec> RunMatrix(const Manifest& manifest) {
   return runs;
 }
 
+Experiment::Experiment(Manifest its_manifest, std::filesystem::path its_folder)
+    : manifest(std::move(its_manifest)),
+      folder(std::move(its_folder)),
+      runs(RunMatrix(manifest)) {}
+
 RunSpec FindRun(const Manifest& manifest, const std::string& problem,
                 const std::string& method, int repeat) {
   for (const RunSpec& run : RunMatrix(manifest)) {
@@ -210,29 +209,27 @@ RunSpec FindRun(const Manifest& manifest, const std::string& problem,
       return run;
     }
   }
-  throw InputError(
+  throw common::InputError(
       fmt::format("{}: the experiment has no run of problem '{}', method '{}', "
                   "repeat {}; `oppa matrix` lists them",
                   manifest.path.string(), problem, method, repeat));
 }
 
-std::vector<trials::ProblemInfo> CheckManifest(const Manifest& manifest,
-                                               const Testbeds& testbeds) {
+std::vector<trials::ProblemInfo> CheckManifest(const Experiment& experiment) {
+  const Manifest& manifest = experiment.manifest;
   (void)ReadSlurmOptions(manifest.slurm, {});
   std::vector<trials::ProblemInfo> problems;
   std::set<std::string> without_estimate;
   std::set<std::string> warned;  // scenarios of one table share theirs
   for (const ProblemSpec& problem : manifest.problems) {
-    const Testbed& testbed = testbeds.Of(problem);
+    const Testbed& testbed = experiment.testbeds.Of(problem);
     if (!testbed.warning.empty() && warned.insert(testbed.warning).second) {
       fmt::print(stderr, "oppa: {}\n", testbed.warning);
     }
+    const methods::Problem seen = ProblemOf(testbed, manifest.budget.q_max);
     (void)StartsOf(manifest, problem, 1, *testbed.space);
     for (const MethodSpec& method : manifest.methods) {
-      const auto made =
-          MakeMethod(method, ProblemOf(testbed, manifest.budget.q_max),
-                     manifest.MethodSeed(problem, 1));
-      if (!made->EstimatesRemaining()) {
+      if (!MakeMethod(method, seen, manifest.seed)->EstimatesRemaining()) {
         without_estimate.insert(method.name);
       }
     }
@@ -247,32 +244,32 @@ std::vector<trials::ProblemInfo> CheckManifest(const Manifest& manifest,
   return problems;
 }
 
-void WriteExperiment(const Manifest& manifest,
-                     const std::filesystem::path& experiment_folder,
-                     const Testbeds& testbeds) {
-  trials::ExperimentInfo experiment;
-  experiment.name = manifest.name;
-  experiment.title = manifest.title;
-  experiment.repeats = manifest.repeats;
-  experiment.figures = manifest.figures;
+void WriteExperiment(const Experiment& experiment) {
+  const Manifest& manifest = experiment.manifest;
+  trials::ExperimentInfo written;
+  written.name = manifest.name;
+  written.title = manifest.title;
+  written.repeats = manifest.repeats;
+  written.figures = manifest.figures;
   if (!manifest.held_out.empty()) {
-    experiment.held_out = manifest.held_out;
+    written.held_out = manifest.held_out;
   }
   for (const MethodSpec& method : manifest.methods) {
     const std::string& family = FindMethod(method.base)->family;
-    experiment.methods.push_back(
+    written.methods.push_back(
         {method.name, method.label,
          family.empty() ? std::nullopt : std::optional(family)});
   }
   for (const ProblemSpec& problem : manifest.problems) {
-    const Testbed& testbed = testbeds.Of(problem);
+    const Testbed& testbed = experiment.testbeds.Of(problem);
     trials::ProblemInfo info = Describe(manifest, problem, testbed);
-    AddOptimum(testbed, info);
     AddPredictions(manifest, testbed, info);
-    Write(trials::ProblemFolder(experiment_folder, problem.name), info);
-    experiment.problems.push_back(problem.name);
+    AddOptimum(testbed, info);
+    const auto folder = trials::ProblemFolder(experiment.folder, problem.name);
+    Write(folder, info);
+    written.problems.push_back(problem.name);
   }
-  Write(experiment_folder, experiment);
+  Write(experiment.folder, written);
 }
 
 }  // namespace harness
