@@ -1,5 +1,5 @@
-// The end of a search: repeated measurements of the best configurations, and
-// their comparison.
+// The end of a search: repeated measurements of the best configurations, their
+// comparison, and what they decide: the command line to use.
 
 #pragma once
 
@@ -10,8 +10,11 @@
 #include <vector>
 
 #include "common/fields.h"
+#include "common/json.h"
 #include "common/statistics.h"
 #include "jobs/tune/tune_job.h"
+#include "trials/adapters/adapter.h"
+#include "trials/parallel_config.h"
 
 namespace jobs {
 
@@ -86,5 +89,41 @@ struct SpeedUp {
 // finals.json has of an interrupted call after as many trials is not measured
 // again. After a stop signal, returns what has been measured.
 [[nodiscard]] std::vector<Finalist> MeasureFinalists(TuneJob& job, int count);
+
+struct Verdict {
+  std::vector<Finalist> ranked;  // without kPresent, fastest first; not empty
+  std::optional<StepTime> present;
+  std::optional<SpeedUp> speed_up;  // of the fastest over the present one
+  bool keeps_present = false;
+
+  // What it recommends: a configuration or kPresent.
+  [[nodiscard]] std::string config() const;
+  [[nodiscard]] StepTime time() const;
+};
+
+// Keeps the present configuration unless another one is measurably faster.
+// `present`: its text; "": unknown. Nothing if no other configuration ran.
+[[nodiscard]] std::optional<Verdict> Judge(
+    const std::vector<Finalist>& finalists, const std::string& present);
+
+// The job that a verdict recommends, as the user starts it.
+struct BestJob {
+  // Nothing for the user's own command line without a known configuration.
+  std::optional<trials::ParallelConfig> config;
+  trials::RenderedJob rendered;
+  std::string note;  // about the command line, with a newline; "": none
+};
+[[nodiscard]] BestJob BestOf(const TuneJob& job, const Verdict& verdict);
+
+// The content of best.json.
+[[nodiscard]] common::Json ToJson(const Verdict& verdict, const BestJob& best,
+                                  const TuneJob& job);
+
+// The comparison of the finalists, the command line and its gain.
+[[nodiscard]] std::string ToText(const Verdict& verdict, const BestJob& best,
+                                 const TuneJob& job);
+
+// Writes best.sh, best.json and the framework's own files.
+void WriteBest(const Verdict& verdict, const BestJob& best, const TuneJob& job);
 
 }  // namespace jobs

@@ -24,8 +24,6 @@
 #include "harness/testbeds/program.h"
 #include "jobs/tune/finals.h"
 #include "jobs/tune/profile.h"
-#include "jobs/tune/tune_job.h"
-#include "jobs/tune/verdict.h"
 #include "trials/programs/error_line.h"
 #include "trials/trial_runner.h"
 

@@ -4,9 +4,6 @@
 #include <array>
 #include <cmath>
 #include <system_error>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "common/text.h"
 #include "common/toml_table.h"
@@ -16,7 +13,6 @@
 #include "harness/stop.h"
 #include "harness/testbeds/program.h"
 #include "trials/trial.h"
-#include "trials/trial_runner.h"
 
 namespace jobs {
 namespace {
