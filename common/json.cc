@@ -2,9 +2,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
-#include "common/files.h"
 #include "common/hash.h"
 #include "common/text.h"
 

@@ -1,9 +1,7 @@
 #include "common/statistics.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <numbers>
 #include <numeric>
 #include <random>
 #include <stdexcept>

@@ -6,7 +6,6 @@
 #include <optional>
 #include <set>
 #include <type_traits>
-#include <utility>
 
 #include <fmt/format.h>
 #include <toml++/toml.h>

@@ -6,7 +6,6 @@
 
 #include "common/ranges.h"
 #include "common/text.h"
-#include "common/toml_table.h"
 
 namespace methods {
 namespace {

@@ -14,11 +14,8 @@
 #include <variant>
 #include <vector>
 
+#include "common/toml_table.h"
 #include "methods/method.h"
-
-namespace common {
-class TomlTable;
-}  // namespace common
 
 namespace methods {
 

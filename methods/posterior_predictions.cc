@@ -1,7 +1,6 @@
 #include "methods/posterior_predictions.h"
 
 #include <algorithm>
-#include <cstddef>
 
 #include "methods/history.h"
 #include "methods/surrogate_pair.h"

@@ -5,7 +5,6 @@
 #include <limits>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "common/error.h"
 #include "common/statistics.h"

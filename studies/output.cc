@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "common/quantiles.h"
-#include "common/ranges.h"
 #include "harness/manifest/manifest.h"
 #include "plots/figure_files.h"
 

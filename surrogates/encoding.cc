@@ -4,9 +4,7 @@
 #include <cmath>
 #include <iterator>
 #include <set>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "trials/knobs.h"
 

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
-#include "common/toml_table.h"
 #include "common/units.h"
 #include "trials/data_folder.h"
 #include "trials/gpu_architecture.h"

@@ -5,11 +5,9 @@
 #include <cctype>
 #include <cstdint>
 #include <stdexcept>
-#include <string>
 
 #include <fmt/format.h>
 
-#include "trials/knobs.h"
 #include "trials/rules.h"
 
 namespace trials {

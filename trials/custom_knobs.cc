@@ -13,7 +13,6 @@
 
 #include "common/ranges.h"
 #include "common/text.h"
-#include "common/toml_table.h"
 #include "trials/knobs.h"
 #include "trials/record.h"
 

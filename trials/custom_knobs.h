@@ -6,11 +6,8 @@
 
 #pragma once
 
+#include "common/toml_table.h"
 #include "trials/parallel_config.h"
-
-namespace common {
-class TomlTable;
-}  // namespace common
 
 namespace trials {
 

@@ -1,6 +1,5 @@
 #include "trials/data_folder.h"
 
-#include <string_view>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -8,7 +7,6 @@
 #include "common/files.h"
 #include "common/process.h"
 #include "common/text.h"
-#include "common/toml_table.h"
 
 namespace trials {
 namespace {

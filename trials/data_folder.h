@@ -7,9 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace common {
-class TomlTable;
-}  // namespace common
+#include "common/toml_table.h"
 
 namespace trials {
 

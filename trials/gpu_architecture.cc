@@ -3,7 +3,6 @@
 #include <array>
 #include <map>
 #include <mutex>
-#include <string_view>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,5 @@
 #include "trials/objective.h"
 
-#include <algorithm>
-#include <limits>
 #include <utility>
 
 #include <fmt/format.h>

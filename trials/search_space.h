@@ -10,13 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "common/toml_table.h"
 #include "trials/knob_set.h"
 #include "trials/rules.h"
 #include "trials/workload.h"
-
-namespace common {
-class TomlTable;
-}  // namespace common
 
 namespace trials {
 

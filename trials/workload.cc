@@ -1,14 +1,12 @@
 #include "trials/workload.h"
 
 #include <algorithm>
-#include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "common/error.h"
 #include "common/text.h"
-#include "common/toml_table.h"
 
 namespace trials {
 namespace {

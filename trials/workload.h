@@ -6,11 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "common/toml_table.h"
 #include "trials/model.h"
-
-namespace common {
-class TomlTable;
-}  // namespace common
 
 namespace trials {
 

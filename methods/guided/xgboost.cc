@@ -3,7 +3,6 @@
 #include <limits>
 #include <random>
 #include <string>
-#include <vector>
 
 #include "common/hash.h"
 #include "methods/history.h"

@@ -2,14 +2,10 @@
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
-#include "methods/acquisition.h"
 #include "methods/history.h"
 
 namespace methods {

@@ -5,7 +5,6 @@
 
 #include "common/hash.h"
 #include "common/ranges.h"
-#include "methods/history.h"
 
 namespace methods {
 namespace {

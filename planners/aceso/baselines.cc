@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstddef>
 
-#include "common/units.h"
 #include "planners/aceso/conversions.h"
 #include "planners/operators/pipeline_program.h"
 

@@ -5,7 +5,6 @@
 
 #include "common/units.h"
 #include "methods/sampling/nearest.h"
-#include "planners/planner.h"
 #include "planners/textbook/textbook_model.h"
 
 namespace planners {

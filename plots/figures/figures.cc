@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
-#include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "common/ranges.h"
-#include "plots/figures/panels.h"
 #include "plots/pareto.h"
 #include "plots/summary.h"
 

@@ -16,7 +16,6 @@
 #include "trials/simulator/step_report.h"
 #include "trials/tables/facts.h"
 #include "trials/tables/row_training.h"
-#include "trials/workload.h"
 
 namespace studies {
 

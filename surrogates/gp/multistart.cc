@@ -8,7 +8,6 @@
 #include "common/parallel.h"
 #include "common/quantiles.h"
 #include "common/ranges.h"
-#include "surrogates/gp/minimize.h"
 
 namespace surrogates {
 namespace {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstddef>
 #include <numbers>
-#include <vector>
 
 #include <Eigen/Cholesky>
 

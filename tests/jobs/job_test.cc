@@ -7,7 +7,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/error.h"
 #include "tests/fakes/error_of.h"
 #include "tests/jobs/job_fixture.h"
 

@@ -16,7 +16,6 @@
 #include "methods/guided/xgboost.h"
 #include "methods/oppa/oppa.h"
 #include "methods/sampling/random.h"
-#include "tests/fakes/error_of.h"
 
 namespace methods::search_methods_test {
 

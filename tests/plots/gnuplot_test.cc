@@ -8,7 +8,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/error.h"
 #include "plots/figure_files.h"
 #include "plots/table.h"
 #include "tests/fakes/error_of.h"

@@ -9,7 +9,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/error.h"
 #include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/record.h"

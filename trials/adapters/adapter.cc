@@ -5,16 +5,13 @@
 #include <iterator>
 #include <map>
 #include <stdexcept>
-#include <utility>
 
 #include <fmt/format.h>
 
 #include "common/fields.h"
 #include "common/files.h"
 #include "common/process.h"
-#include "common/ranges.h"
 #include "common/text.h"
-#include "common/toml_table.h"
 #include "trials/adapters/command_words.h"
 #include "trials/adapters/placeholders.h"
 #include "trials/config_file.h"

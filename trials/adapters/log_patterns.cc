@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "common/toml_table.h"
 #include "common/units.h"
 
 namespace trials {

@@ -7,10 +7,7 @@
 #include <vector>
 
 #include "common/pattern.h"
-
-namespace common {
-class TomlTable;
-}  // namespace common
+#include "common/toml_table.h"
 
 namespace trials {
 

@@ -1,6 +1,5 @@
 #include "trials/programs/command_options.h"
 
-#include <cstdint>
 #include <map>
 
 #include <fmt/format.h>
@@ -10,7 +9,6 @@
 #include "common/fields.h"
 #include "common/ranges.h"
 #include "common/text.h"
-#include "common/toml_table.h"
 #include "trials/adapters/placeholders.h"
 #include "trials/knobs.h"
 #include "trials/programs/rank_launch.h"

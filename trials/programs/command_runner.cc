@@ -1,7 +1,6 @@
 #include "trials/programs/command_runner.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <stdexcept>
 #include <string>

@@ -12,7 +12,6 @@
 #include <stdexcept>
 #include <string_view>
 #include <thread>
-#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>

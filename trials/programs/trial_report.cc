@@ -1,7 +1,6 @@
 #include "trials/programs/trial_report.h"
 
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 
 #include <fcntl.h>

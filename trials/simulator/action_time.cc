@@ -1,6 +1,5 @@
 #include "trials/simulator/action_time.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "trials/simulator/collectives.h"

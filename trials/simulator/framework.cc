@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
-#include "common/toml_table.h"
 #include "trials/data_folder.h"
 
 namespace trials {

@@ -7,12 +7,9 @@
 #include <vector>
 
 #include "common/fields.h"
+#include "common/toml_table.h"
 #include "trials/predictions.h"
 #include "trials/workload.h"
-
-namespace common {
-class TomlTable;
-}  // namespace common
 
 namespace trials {
 

@@ -1,6 +1,5 @@
 #include "trials/simulator/layer_operators.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace trials {

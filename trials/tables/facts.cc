@@ -11,7 +11,6 @@
 
 #include "common/error.h"
 #include "common/text.h"
-#include "common/toml_table.h"
 #include "trials/knobs.h"
 
 namespace trials {

@@ -8,10 +8,7 @@
 #include <string_view>
 
 #include "common/csv_table.h"
-
-namespace common {
-class TomlTable;
-}  // namespace common
+#include "common/toml_table.h"
 
 namespace trials {
 

@@ -19,7 +19,6 @@
 #include "common/text.h"
 #include "common/toml_table.h"
 #include "trials/knobs.h"
-#include "trials/measurement.h"
 #include "trials/objective.h"
 #include "trials/tables/measured_rows.h"
 

@@ -1,7 +1,6 @@
 #include "trials/tables/table_settings.h"
 
 #include "common/ranges.h"
-#include "common/toml_table.h"
 #include "trials/data_folder.h"
 
 namespace trials {

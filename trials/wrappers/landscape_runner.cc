@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "common/hash.h"
-#include "trials/knobs.h"
 
 namespace trials {
 namespace {

@@ -1,8 +1,5 @@
 // A new knob leaves the spaces of the experiments as they are.
 
-#include <filesystem>
-#include <string>
-
 #include <gtest/gtest.h>
 
 #include "common/files.h"

@@ -10,7 +10,6 @@
 #include "common/error.h"
 #include "common/toml_table.h"
 #include "harness/manifest/slurm_options.h"
-#include "harness/slurm/slurm.h"
 #include "harness/slurm/slurm_commands.h"
 #include "harness/slurm/slurm_queue.h"
 #include "harness/slurm/submission.h"

@@ -1,13 +1,11 @@
 #include "jobs/tune/init.h"
 
-#include <filesystem>
 #include <string>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/error.h"
 #include "common/toml_table.h"
 #include "common/units.h"
 #include "harness/experiment.h"

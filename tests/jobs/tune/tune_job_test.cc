@@ -1,16 +1,13 @@
 #include "jobs/tune/tune_job.h"
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/error.h"
 #include "tests/fakes/error_of.h"
 #include "tests/jobs/tune/tune_job_fixture.h"
 

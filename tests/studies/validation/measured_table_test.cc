@@ -10,7 +10,6 @@
 #include <gtest/gtest.h>
 
 #include "common/csv_table.h"
-#include "common/error.h"
 #include "studies/validation/comparison.h"
 #include "tests/fakes/error_of.h"
 #include "tests/fakes/paths.h"

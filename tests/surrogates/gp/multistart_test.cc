@@ -1,9 +1,7 @@
 #include "surrogates/gp/multistart.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <stdexcept>
 #include <utility>
 #include <vector>

@@ -15,7 +15,6 @@
 
 #include "common/files.h"
 #include "common/process.h"
-#include "common/text.h"
 #include "tests/fakes/temporary_folder.h"
 #include "tests/trials/containment/contained.h"
 

@@ -3,14 +3,12 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
-#include <stdexcept>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common/toml_table.h"
-#include "tests/fakes/error_of.h"
 #include "trials/custom_knobs.h"
 #include "trials/knobs.h"
 

@@ -8,7 +8,6 @@
 #include "common/toml_table.h"
 #include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
-#include "trials/data_folder.h"
 
 namespace trials::row_training_test {
 

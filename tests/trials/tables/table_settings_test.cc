@@ -1,6 +1,5 @@
 #include "trials/tables/table_settings.h"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
