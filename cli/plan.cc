@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "cli/command_line.h"
+#include "cli/verb_options.h"
 #include "common/error.h"
 #include "jobs/plan/forecast_request.h"
 
@@ -130,7 +131,9 @@ Verbs PlanVerbs() {
                "Predicts every configuration of the job and prints the fastest "
                "layouts with their throughput, memory and limits, and what was "
                "excluded. It needs no GPU and no manifest.",
-           .options = JobOptions(*request) + OutputOptions(*request),
+           .options = JobOptions(*request) +
+                      ModelOptionsOf(request->model_options) +
+                      OutputOptions(*request),
            .examples = {"oppa plan --model config.json --gpus 2x8 --gpu h100 "
                         "--batch 256 --seq 8192",
                         "oppa plan --model config.json --gpus 8..1024 --gpu "

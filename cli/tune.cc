@@ -284,7 +284,7 @@ Verbs TuneVerbs() {
                         "manifest that `oppa init` wrote, instead of a "
                         "command line",
                         tune->job.manifest)} +
-           JobOptions(tune->job) +
+           JobOptions(tune->job) + ModelOptionsOf(tune->job.model_options) +
            Options{
                Bind("--name NAME", "of the search (default: tune)", tune->name),
                Bind("--finalists N", "configurations measured again at the end",
@@ -311,7 +311,7 @@ Verbs TuneVerbs() {
        .summary = "write the manifest of a search for your training job",
        .description = "The manifest has comments and is for `oppa tune`. The "
                       "words after -- are your command line.",
-       .options = JobOptions(*init) +
+       .options = JobOptions(*init) + ModelOptionsOf(init->model_options) +
                   Options{Bind("--output FILE", "(default: tune.toml)",
                                init->manifest)},
        .examples = {"oppa init --framework megatron-lm --model config.json -- "

@@ -86,6 +86,16 @@ Option JsonFlag(VerbOptions& options) {
   return Bind("--json", "print JSON", options.json);
 }
 
+Options ModelOptionsOf(trials::ModelOptions& model) {
+  return {
+      Bind("--as TYPE",
+           "read the config.json as this model_type, such as llama", model.as),
+      Bind("--parameters N",
+           "fail unless the model has this number of parameters within 1%: "
+           "7.7e9 or 7.7b",
+           model.parameters)};
+}
+
 Options DispatchOptions(VerbOptions& options) {
   return {
       Choice("--dispatch WHERE", "where runs execute: local (default) or slurm",

@@ -9,6 +9,7 @@
 #include "cli/verb.h"
 #include "harness/experiment.h"
 #include "studies/output.h"
+#include "trials/model.h"
 
 namespace cli {
 
@@ -46,6 +47,8 @@ struct VerbOptions {
 [[nodiscard]] Options GrowthOptions(VerbOptions& options);
 [[nodiscard]] Option JsonFlag(VerbOptions& options);
 [[nodiscard]] Options DispatchOptions(VerbOptions& options);
+// --as and --parameters.
+[[nodiscard]] Options ModelOptionsOf(trials::ModelOptions& model);
 
 // The values that the options of a verb are bound to: those that verbs share,
 // and its own.

@@ -97,7 +97,7 @@ void VisitNamed(const char* names, const auto& visit, Fields&... fields) {
 }
 
 // For OPPA_FIELD_LIST: a field is found by the line on which it is declared.
-inline constexpr std::size_t kListLines = 100;
+inline constexpr std::size_t kListLines = 160;
 template <std::size_t kLine>
 struct ListLine {};
 

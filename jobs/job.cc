@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -18,44 +20,64 @@ namespace {
 
 using common::InputError;
 
-struct Size {
-  std::string_view name;
-  int trials::Model::*value;
-};
-constexpr std::array<Size, 8> kSizes = {{
-    {"layers", &trials::Model::layers},
-    {"hidden", &trials::Model::hidden_size},
-    {"heads", &trials::Model::attention_heads},
-    {"kv_heads", &trials::Model::kv_heads},
-    {"ffn", &trials::Model::ffn_size},
-    {"vocab", &trials::Model::vocab_size},
-    {"experts", &trials::Model::experts},
-    {"experts_per_token", &trials::Model::experts_per_token},
+// What sizes on the command line are called besides the fields of a model.
+constexpr std::array<std::array<std::string_view, 2>, 6> kShortNames = {{
+    {"hidden", "hidden_size"},
+    {"heads", "attention_heads"},
+    {"ffn", "ffn_size"},
+    {"vocab", "vocab_size"},
+    {"gated", "gated_ffn"},
+    {"tied", "tied_embeddings"},
 }};
 
 [[noreturn]] void FailSizes(const std::string& reason) {
+  std::vector<std::string> names;
+  const trials::Model plain;
+  VisitFields(plain, [&](const char* name, const auto& /*value*/) {
+    const auto* const other = std::ranges::find_if(
+        kShortNames, [&](const auto& pair) { return pair[1] == name; });
+    names.emplace_back(other == kShortNames.end() ? name : (*other)[0]);
+  });
   throw InputError(fmt::format(
-      "--model: {}; give a config.json, its folder, or sizes: {}, such as "
-      "layers=32,hidden=4096,heads=32,kv_heads=8,ffn=14336,vocab=128256",
-      reason, fmt::join(common::NamesIn(kSizes, &Size::name), ", ")));
+      "--model: {}; give a config.json, its folder, or sizes such as "
+      "layers=32,hidden=4096,heads=32,kv_heads=8,ffn=14336,vocab=128256; they "
+      "are {}",
+      reason, fmt::join(names, ", ")));
 }
 
 void SetSize(std::string_view item, trials::Model& model) {
   const std::size_t equals = item.find('=');
   const std::string_view name = common::Trim(item.substr(0, equals));
-  const auto* size = std::ranges::find(kSizes, name, &Size::name);
-  if (size == kSizes.end()) {
-    FailSizes(fmt::format("unknown size '{}'", name));
-  }
   const std::string_view text =
       equals == std::string_view::npos ? "" : item.substr(equals + 1);
   constexpr int kMost = 1 << 24;
-  const std::optional<int> value = common::ParseInt(text, 1, kMost);
-  if (!value) {
-    FailSizes(fmt::format("invalid value '{}' for {}: an integer from 1 to {}",
-                          text, name, kMost));
+  const auto* const other = std::ranges::find_if(
+      kShortNames, [&](const auto& pair) { return pair[0] == name; });
+  bool known = false;
+  VisitFields(model, [&](const std::string_view field, auto& value) {
+    if (field != (other == kShortNames.end() ? name : (*other)[1])) {
+      return;
+    }
+    known = true;
+    using T = std::remove_cvref_t<decltype(value)>;
+    constexpr bool kFlag = std::is_same_v<T, bool>;
+    const double number = kFlag && text == "true" ? 1.0
+                          : kFlag && text == "false"
+                              ? 0.0
+                              : common::NumberOrNan(text);
+    if (!(number >= (kFlag || std::is_floating_point_v<T> ? 0.0 : 1.0) &&
+          number <= (kFlag ? 1.0 : kMost) &&
+          (std::is_floating_point_v<T> || number == std::floor(number)))) {
+      FailSizes(
+          fmt::format("invalid value '{}' for {}: {}", text, name,
+                      kFlag ? "true or false"
+                            : fmt::format("an integer from 1 to {}", kMost)));
+    }
+    value = static_cast<T>(number);
+  });
+  if (!known) {
+    FailSizes(fmt::format("unknown size '{}'", name));
   }
-  model.*(size->value) = *value;
 }
 
 trials::Model ModelOfSizes(const std::string& text) {
@@ -70,19 +92,26 @@ trials::Model ModelOfSizes(const std::string& text) {
   if (model.kv_heads == 0) {
     model.kv_heads = model.attention_heads;
   }
-  for (const Size& size : kSizes) {
-    if (model.*(size.value) == 0 && !size.name.starts_with("experts")) {
-      FailSizes(fmt::format("{} is missing", size.name));
+  for (const auto& [size, name] : {std::pair(model.layers, "layers"),
+                                   {model.hidden_size, "hidden"},
+                                   {model.attention_heads, "heads"},
+                                   {model.ffn_size, "ffn"},
+                                   {model.vocab_size, "vocab"}}) {
+    if (size == 0) {
+      FailSizes(fmt::format("{} is missing", name));
     }
   }
   if (model.experts > 0 && model.experts_per_token == 0) {
     FailSizes("experts_per_token is missing");
   }
-  if (model.hidden_size % model.attention_heads != 0 ||
+  if ((model.head_size == 0 &&
+       model.hidden_size % model.attention_heads != 0) ||
       model.attention_heads % model.kv_heads != 0) {
     FailSizes("hidden must be a multiple of heads, and heads of kv_heads");
   }
-  model.head_size = model.hidden_size / model.attention_heads;
+  if (model.head_size == 0) {
+    model.head_size = model.hidden_size / model.attention_heads;
+  }
   return model;
 }
 
@@ -193,10 +222,13 @@ std::filesystem::path FindConfigJson(const std::string& text) {
                                                       : path;
 }
 
-trials::Model FindModel(const std::string& text) {
+trials::Model FindModel(const std::string& text,
+                        const trials::ModelOptions& options) {
   const std::filesystem::path path = FindConfigJson(text);
   if (path.empty() && text.find('=') != text.npos) {
-    return ModelOfSizes(text);
+    const trials::Model model = ModelOfSizes(text);
+    trials::CheckParameters(model, options.parameters);
+    return model;
   }
   if (path.empty()) {
     FailSizes(fmt::format("there is no file '{}'", text));
@@ -206,7 +238,7 @@ trials::Model FindModel(const std::string& text) {
     throw InputError(
         fmt::format("--model {}: the folder contains no config.json", text));
   }
-  trials::Model model = trials::ReadModel(path);
+  trials::Model model = trials::ReadModel(path, options);
   if (path.filename() == "config.json" && model.name == "config") {
     model.name = std::filesystem::absolute(path).parent_path().filename();
   }

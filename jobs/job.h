@@ -48,9 +48,11 @@ inline const std::vector<std::string> kPrecisions = {"fp32", "fp16", "bf16",
 
 // A model from a config.json, a folder that contains one, or sizes:
 // "layers=32,hidden=4096,heads=32,kv_heads=8,ffn=14336,vocab=128256", a decoder
-// with the blocks of Llama.
+// with the blocks of Llama unless other fields of trials::Model follow:
+// "gated=false,tied=true,norm_bias=true".
 // Errors: throws InputError.
-[[nodiscard]] trials::Model FindModel(const std::string& text);
+[[nodiscard]] trials::Model FindModel(const std::string& text,
+                                      const trials::ModelOptions& options = {});
 // That config.json; empty for sizes.
 [[nodiscard]] std::filesystem::path FindConfigJson(const std::string& text);
 

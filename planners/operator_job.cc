@@ -49,6 +49,7 @@ OperatorJobSizes JobOf(const OperatorJobOptions& options,
         "without profiles, the sizes of operators are read from [workload]");
   }
   const trials::Model& model = workload->model;
+  RequireUniformBlocks("a model of operators", model);
   AnalyticJob& gpt = job.analytic;
   gpt.hidden = model.hidden_size;
   gpt.heads = model.attention_heads;

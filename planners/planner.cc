@@ -160,7 +160,17 @@ const trials::Workload& WorkloadFor(std::string_view method,
         "to [predictions] the facts of its table",
         method));
   }
+  RequireUniformBlocks(method, problem.workload->model);
   return *problem.workload;
+}
+
+void RequireUniformBlocks(std::string_view method, const trials::Model& model) {
+  if (const std::string parts = trials::NotValidated(model); !parts.empty()) {
+    throw common::InputError(fmt::format(
+        "{} models a job of transformer blocks of one kind, but {} has {}; "
+        "choose another method or model",
+        method, model.name, parts));
+  }
 }
 
 methods::Option JudgeOption(Judge& judge, std::string_view meaning) {

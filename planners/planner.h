@@ -104,8 +104,13 @@ requires requires(const Options& options) { MakePlanner(options); }
 
 // The job, for a method that needs it.
 // Errors: throws InputError with a remedy if the problem has none.
+// The blocks of its model are transformers of one kind, see
+// RequireUniformBlocks.
 [[nodiscard]] const trials::Workload& WorkloadFor(
     std::string_view method, const methods::Problem& problem);
+// Errors: throws InputError for a model with state-space layers, blocks of
+// several kinds or towers, which no planner's model of a job has.
+void RequireUniformBlocks(std::string_view method, const trials::Model& model);
 
 // What is tried of a plan: the nearest configuration of the search space, or
 // the plan itself.

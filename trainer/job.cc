@@ -29,7 +29,7 @@ constexpr std::array<Defaults, 5> kDefaults = {{
 
 // The part of a model that the trainer lacks, or "".
 std::string_view Missing(const trials::Model& m) {
-  const std::array<std::pair<bool, std::string_view>, 9> parts = {{
+  const std::array<std::pair<bool, std::string_view>, 10> parts = {{
       {m.kv_rank > 0, "multi-head latent attention"},
       {m.qk_norm, "norms of queries and keys"},
       {m.window > 0, "attention to a window"},
@@ -39,6 +39,7 @@ std::string_view Missing(const trials::Model& m) {
       {m.shared_ffn_size > 0, "shared experts"},
       {m.dense_layers > 0, "dense blocks before blocks with experts"},
       {m.experts > 0 && (m.ffn_bias || m.router_bias), "experts with biases"},
+      {!trials::RareParts(m).empty(), "parts of other models"},
   }};
   const auto found = std::find_if(parts.begin(), parts.end(),
                                   [](const auto& part) { return part.first; });

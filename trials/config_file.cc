@@ -1,13 +1,13 @@
 #include "trials/config_file.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "common/files.h"
+#include "common/ranges.h"
+#include "common/text.h"
 
 namespace trials {
 
@@ -26,15 +26,15 @@ ConfigFile::ConfigFile(std::filesystem::path path) : path_(std::move(path)) {
              ? "this is not a regular file: name a Hugging Face config.json"
              : "no such file (a Hugging Face config.json is needed)");
   }
-  json_ = common::ReadJson(path_);
+  root_ = common::ReadJson(path_);
+  json_ = root_;
   if (!json_.is_object()) {
     Fail("a JSON object is needed, as in a Hugging Face config.json");
   }
-  if (Has("text_config") && json_.at("text_config").is_object()) {
-    Json text = json_.at("text_config");
+  if (Json text = json_.value("text_config", Json()); text.is_object()) {
     for (const char* key : {"_name_or_path", "model_type"}) {
-      if (!text.contains(key) && Has(key)) {
-        text[key] = json_.at(key);
+      if (!text.contains(key) && root_.contains(key)) {
+        text[key] = root_.at(key);
       }
     }
     json_ = std::move(text);
@@ -45,9 +45,37 @@ void ConfigFile::Fail(const std::string& message) const {
   throw common::InputError(fmt::format("{}: {}", path_.string(), message));
 }
 
-bool ConfigFile::Has(const std::string& key) const {
-  const auto found = json_.find(key);
-  return found != json_.end() && !found->is_null();
+const Json* ConfigFile::Find(const std::string& key) const {
+  constexpr std::string_view kRoot = "root.";
+  const bool outside = key.starts_with(kRoot);
+  const Json* value = outside ? &root_ : &json_;
+  const std::string path = outside ? key.substr(kRoot.size()) : key;
+  for (const std::string_view name : common::Split(path, '.')) {
+    if (value == &root_ || value == &json_) {
+      read_.emplace(name);
+    }
+    const auto found = value->find(name);
+    if (found == value->end() || found->is_null()) {
+      return nullptr;
+    }
+    value = &*found;
+  }
+  return value;
+}
+
+std::vector<std::string> ConfigFile::UnreadKeys() const {
+  std::vector<std::string> unread;
+  for (const Json* json : {&root_, &json_}) {
+    for (const auto& [key, value] : json->items()) {
+      const bool nothing = value.is_null() || value == Json(false) ||
+                           value == Json(0) || value == Json("") ||
+                           (value.is_structured() && value.empty());
+      if (!nothing && !read_.contains(key) && !common::Contains(unread, key)) {
+        unread.push_back(key);
+      }
+    }
+  }
+  return unread;
 }
 
 template <typename T>
@@ -62,27 +90,6 @@ T ConfigFile::ValueOf(const Json& object, const std::string& key, T otherwise,
                      common::ToText(*value)));
   }
   return value->template get<T>();
-}
-
-int ConfigFile::Size(const std::string& key) const {
-  if (!Has(key)) {
-    Fail(fmt::format("the key '{}' is missing: an integer is needed", key));
-  }
-  return Size(key, 0);
-}
-
-int ConfigFile::Size(const std::string& key, int otherwise) const {
-  const auto is_size = [](const Json& value) {
-    return value.is_number_integer() && value.get<std::int64_t>() >= 1 &&
-           value.get<std::int64_t>() <= std::numeric_limits<int>::max();
-  };
-  return ValueOf(json_, key, otherwise, is_size, "an integer from 1");
-}
-
-bool ConfigFile::Flag(const std::string& key, bool otherwise) const {
-  return ValueOf(
-      json_, key, otherwise,
-      [](const Json& value) { return value.is_boolean(); }, "true or false");
 }
 
 double ConfigFile::NumberIn(const std::string& object, const std::string& key,
@@ -105,14 +112,6 @@ std::string ConfigFile::Text(const std::string& key,
   return ValueOf(
       json_, key, otherwise,
       [](const Json& value) { return value.is_string(); }, "text");
-}
-
-int ConfigFile::Count(const std::string& key, const std::string& value) const {
-  if (!Has(key) || !json_.at(key).is_array()) {
-    return 0;
-  }
-  const Json& list = json_.at(key);
-  return static_cast<int>(std::count(list.begin(), list.end(), Json(value)));
 }
 
 std::string ConfigFile::Name() const {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "common/json.h"
 
@@ -20,20 +22,23 @@ class ConfigFile {
 
   [[noreturn]] void Fail(const std::string& message) const;
 
-  [[nodiscard]] bool Has(const std::string& key) const;
-  // An integer from 1; without a default it must be there.
-  [[nodiscard]] int Size(const std::string& key) const;
-  [[nodiscard]] int Size(const std::string& key, int otherwise) const;
-  [[nodiscard]] bool Flag(const std::string& key, bool otherwise) const;
+  // The value of a key, "vision_config.depth" within an object, "root.KEY"
+  // beside a text_config; null pointer if it is absent or null. These keys
+  // count as read.
+  [[nodiscard]] const common::Json* Find(const std::string& key) const;
+  // The keys, also of the file around a text_config, that Find has not read and
+  // whose values are not null, false, 0 or empty.
+  [[nodiscard]] std::vector<std::string> UnreadKeys() const;
+  // The file as it is, without choosing the text_config.
+  [[nodiscard]] const common::Json& root() const { return root_; }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
   [[nodiscard]] double Number(const std::string& key, double otherwise) const;
   // The number of an object in the file, as rope_parameters.
   [[nodiscard]] double NumberIn(const std::string& object,
                                 const std::string& key, double otherwise) const;
   [[nodiscard]] std::string Text(const std::string& key,
                                  const std::string& otherwise) const;
-  // The number of elements of a list that are this text; 0 without the list.
-  [[nodiscard]] int Count(const std::string& key,
-                          const std::string& value) const;
 
   // The file name config.json is not informative: then the name within, or that
   // of the folder, which is how such files are downloaded.
@@ -47,7 +52,9 @@ class ConfigFile {
                           const char* what) const;
 
   std::filesystem::path path_;
+  common::Json root_;
   common::Json json_;
+  mutable std::set<std::string> read_;
 };
 
 }  // namespace trials

@@ -2,6 +2,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
+#include <numeric>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
 
 namespace trials {
 namespace {
@@ -12,8 +19,9 @@ std::int64_t Dense(std::int64_t inputs, std::int64_t outputs, bool bias) {
 }
 
 std::int64_t Norm(const Model& model) {
-  return static_cast<std::int64_t>(model.hidden_size) *
-         (model.norm_bias ? 2 : 1);
+  return static_cast<std::int64_t>(model.hidden_size) * (model.plain_norms ? 0
+                                                         : model.norm_bias ? 2
+                                                                           : 1);
 }
 
 std::int64_t FeedForward(const Model& model, std::int64_t ffn) {
@@ -48,10 +56,33 @@ std::int64_t AttentionParameters(const Model& model) {
   const std::int64_t query =
       std::int64_t{model.attention_heads} * model.head_size;
   const std::int64_t key = std::int64_t{model.kv_heads} * model.head_size;
-  return Dense(hidden, query, model.attention_bias) +
+  return (model.attention_gate ? 2 : 1) *
+             Dense(hidden, query, model.attention_bias) +
          2 * Dense(hidden, key, model.attention_bias) +
          Dense(query, hidden, model.output_bias) +
-         (model.qk_norm ? 2 * model.head_size : 0);
+         (model.whole_qk_norm ? query + key
+          : model.qk_norm     ? 2 * model.head_size
+                              : 0) +
+         (model.sinks ? model.attention_heads : 0);
+}
+
+std::int64_t StateParameters(const Model& model) {
+  const std::int64_t hidden = model.hidden_size;
+  return hidden * (std::int64_t{model.state_columns} + model.state_inner) +
+         std::int64_t{model.state_channels} * model.state_kernel +
+         model.state_parameters;
+}
+
+// The sum over all blocks of what `of` returns for a block of each kind.
+auto OverBlocks(const Model& model, auto of) {
+  auto sum = OwnLayers(model) * of(model);
+  if (model.dense_layers > 0) {
+    sum += model.dense_layers * of(DenseModel(model));
+  }
+  for (const Model& kind : model.kinds) {
+    sum += kind.layers * of(kind);
+  }
+  return sum;
 }
 
 }  // namespace
@@ -63,7 +94,68 @@ Model DenseModel(const Model& model) {
   dense.shared_expert_gate = dense.router_bias = false;
   dense.ffn_size = model.dense_ffn_size;
   dense.dense_layers = 0;
+  dense.kinds.clear();
   return dense;
+}
+
+int OwnLayers(const Model& model) {
+  return std::accumulate(
+      model.kinds.begin(), model.kinds.end(), model.layers - model.dense_layers,
+      [](int rest, const Model& kind) { return rest - kind.layers; });
+}
+
+bool HasFeedForward(const Model& model) {
+  return model.experts > 0 || model.ffn_size > 0;
+}
+
+std::string NotValidated(const Model& model) {
+  const bool state = model.state_inner > 0 ||
+                     std::ranges::any_of(model.kinds, [](const Model& kind) {
+                       return kind.state_inner > 0;
+                     });
+  std::string text;
+  for (const auto& [has, part] :
+       std::initializer_list<std::pair<bool, std::string_view>>{
+           {state, "state-space layers or linear attention"},
+           {!model.kinds.empty(), "blocks of several kinds"},
+           {!model.towers.empty(), "towers or an encoder"},
+           {model.cross_attention, "cross attention"}}) {
+    if (has) {
+      text += fmt::format("{}{}", text.empty() ? "" : ", ", part);
+    }
+  }
+  return text;
+}
+
+std::string RareParts(const Model& model) {
+  const Model plain;
+  std::vector<double> usual;
+  VisitFields(plain, [&](const char* /*name*/, const auto& value) {
+    usual.push_back(static_cast<double>(value));
+  });
+  std::vector<std::string> parts;
+  for (const std::string& text : {model.special, NotValidated(model)}) {
+    if (!text.empty()) {
+      parts.push_back(text);
+    }
+  }
+  bool listed = false;
+  auto next = usual.begin();
+  VisitFields(model, [&](const std::string_view name, const auto& value) {
+    listed = listed || name == "plain_norms";
+    if (listed && name != "mtp_layers" && static_cast<double>(value) != *next) {
+      parts.emplace_back(name);
+    }
+    ++next;
+  });
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+double AttentionWidth(const Model& model) {
+  return OverBlocks(model, [](const Model& block) {
+    return (block.attention ? 1.0 : 0.0) * block.attention_heads *
+           block.head_size;
+  });
 }
 
 std::int64_t BlockParameters(const Model& model) {
@@ -73,9 +165,14 @@ std::int64_t BlockParameters(const Model& model) {
       (model.shared_ffn_size > 0 ? FeedForward(model, model.shared_ffn_size)
                                  : 0) +
       (model.shared_expert_gate ? hidden : 0);
-  return AttentionParameters(model) + router + shared +
-         std::max(1, model.experts) * ExpertParameters(model) +
-         model.norms * Norm(model);
+  return (model.attention ? AttentionParameters(model) : 0) +
+         (model.cross_attention ? AttentionParameters(model) : 0) +
+         (model.state_inner > 0 ? StateParameters(model) : 0) +
+         (HasFeedForward(model)
+              ? router + shared +
+                    std::max(1, model.experts) * ExpertParameters(model)
+              : 0) +
+         model.norms * Norm(model) + model.block_parameters;
 }
 
 std::int64_t ExpertParameters(const Model& model) {
@@ -106,20 +203,21 @@ std::int64_t HeadParameters(const Model& model) {
 }
 
 std::int64_t ParameterCount(const Model& model) {
-  const std::int64_t dense =
-      model.dense_layers == 0
-          ? 0
-          : model.dense_layers * BlockParameters(DenseModel(model));
-  return EmbeddingParameters(model) + dense +
-         (model.layers - model.dense_layers) * BlockParameters(model) +
-         HeadParameters(model);
+  return std::accumulate(model.towers.begin(), model.towers.end(),
+                         EmbeddingParameters(model) +
+                             OverBlocks(model, BlockParameters) +
+                             HeadParameters(model) + model.other_parameters,
+                         [](std::int64_t sum, const Model& tower) {
+                           return sum + ParameterCount(tower);
+                         });
 }
 
 std::int64_t ActiveParameterCount(const Model& model) {
-  const std::int64_t idle =
-      model.experts > 0 ? model.experts - model.experts_per_token : 0;
-  return ParameterCount(model) -
-         idle * (model.layers - model.dense_layers) * ExpertParameters(model);
+  return ParameterCount(model) - OverBlocks(model, [](const Model& block) {
+           const std::int64_t idle =
+               block.experts > 0 ? block.experts - block.experts_per_token : 0;
+           return idle * ExpertParameters(block);
+         });
 }
 
 }  // namespace trials

@@ -1,352 +1,469 @@
-// Reads the shape of a transformer from a Hugging Face config.json. Defaults
-// are those of the library, transformers, for each model_type.
+// Reads the shape of a model from a Hugging Face config.json, by the table
+// experiments/models/types.toml.
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "common/files.h"
+#include "common/ranges.h"
 #include "common/text.h"
+#include "common/toml_table.h"
+#include "trials/config_expression.h"
 #include "trials/config_file.h"
+#include "trials/data_folder.h"
 #include "trials/model.h"
 
 namespace trials {
 namespace {
 
-void ReadSizes(const ConfigFile& file, Model& model) {
-  model.layers = file.Size("num_hidden_layers");
-  model.hidden_size = file.Size("hidden_size");
-  model.attention_heads = file.Size("num_attention_heads");
-  model.head_size = model.hidden_size / model.attention_heads;
-  model.ffn_size = file.Size("intermediate_size");
-  model.kv_heads = model.attention_heads;
-}
+using common::TomlTable;
 
-void ReadTextSizes(const ConfigFile& file, Model& model) {
-  ReadSizes(file, model);
-  model.vocab_size = file.Size("vocab_size");
-}
+// Keys of a type besides the fields of Model. docs/models.md.
+constexpr auto kOtherKeys =
+    std::to_array<std::string_view>({"like", "text", "ignored", "special",
+                                     "refused", "kinds", "towers", "where"});
 
-void AddBiases(Model& model) {
-  model.attention_bias = model.output_bias = model.ffn_bias = true;
-  model.norm_bias = true;
-}
-
-// Blocks with local attention: those of layer_types, else `share` of them.
-void AddWindow(const ConfigFile& file, double share, Model& model) {
-  model.window = file.Size("sliding_window", 0);
-  const int local = file.Count("layer_types", "sliding_attention");
-  const int global = file.Count("layer_types", "full_attention");
-  model.windowed_share = model.window == 0 ? 0.0
-                         : local + global > 0
-                             ? static_cast<double>(local) / (local + global)
-                             : share;
-}
-
-// BertModel with its pooler. The library ties word embeddings by default.
-void DescribeBert(const ConfigFile& file, Model& model) {
-  ReadTextSizes(file, model);
-  model.max_positions = file.Size("max_position_embeddings");
-  model.token_types = file.Size("type_vocab_size");
-  AddBiases(model);
-  model.tied_embeddings = file.Flag("tie_word_embeddings", true);
-  model.pooler = true;
-  model.embedding_norm = true;
-  model.final_norm = false;  // every block ends with one
-  model.causal = false;
-}
-
-// GPT2LMHeadModel.
-void DescribeGpt2(const ConfigFile& file, Model& model) {
-  constexpr int kUsualFfn = 4;
-  model.layers = file.Size("n_layer");
-  model.hidden_size = file.Size("n_embd");
-  model.attention_heads = model.kv_heads = file.Size("n_head");
-  model.head_size = model.hidden_size / model.attention_heads;
-  model.ffn_size = file.Size("n_inner", kUsualFfn * model.hidden_size);
-  model.vocab_size = file.Size("vocab_size");
-  model.max_positions = file.Size("n_positions");
-  AddBiases(model);
-  model.tied_embeddings = file.Flag("tie_word_embeddings", true);
-  model.dropout = file.Number("resid_pdrop", 0.1) > 0.0;
-}
-
-// GPTNeoXForCausalLM (Pythia).
-void DescribeGptNeoX(const ConfigFile& file, Model& model) {
-  constexpr double kRotary = 0.25;
-  ReadTextSizes(file, model);
-  AddBiases(model);
-  model.attention_bias = model.output_bias = file.Flag("attention_bias", true);
-  model.parallel_layers = file.Flag("use_parallel_residual", true);
-  model.rotary_share = file.Number("rotary_pct", kRotary);
-  model.tied_embeddings = file.Flag("tie_word_embeddings", false);
-}
-
-// PhiForCausalLM (Phi-1, Phi-2).
-void DescribePhi(const ConfigFile& file, Model& model) {
-  constexpr double kRotary = 0.5;
-  ReadTextSizes(file, model);
-  model.kv_heads = file.Size("num_key_value_heads", model.attention_heads);
-  AddBiases(model);
-  model.head_bias = true;
-  model.norms = 1;
-  model.parallel_layers = true;
-  model.rotary_share = file.Number("partial_rotary_factor", kRotary);
-  model.tied_embeddings = file.Flag("tie_word_embeddings", false);
-}
-
-// What the decoders that follow Llama have in common.
-void DescribeDecoder(const ConfigFile& file, Model& model) {
-  ReadTextSizes(file, model);
-  model.kv_heads = file.Size("num_key_value_heads", model.attention_heads);
-  model.head_size = file.Size("head_dim", model.head_size);
-  model.gated_ffn = true;
-  model.tied_embeddings = file.Flag("tie_word_embeddings", false);
-}
-
-// Llama's attention_bias is one switch for q, k, v and the output.
-void DescribeLlama(const ConfigFile& file, Model& model) {
-  DescribeDecoder(file, model);
-  model.attention_bias = file.Flag("attention_bias", false);
-  model.output_bias = model.attention_bias;
-  model.ffn_bias = file.Flag("mlp_bias", false);
-  model.rotary_share = file.Number("partial_rotary_factor", 1.0);
-}
-
-void DescribeMistral(const ConfigFile& file, Model& model) {
-  DescribeDecoder(file, model);
-  AddWindow(file, 1.0, model);
-}
-
-void DescribePhi3(const ConfigFile& file, Model& model) {
-  DescribeMistral(file, model);
-  model.rotary_share = file.Number("partial_rotary_factor", 1.0);
-}
-
-// Qwen2 has a bias on q, k, v and nowhere else; no key indicates that.
-void DescribeQwen2(const ConfigFile& file, Model& model) {
-  DescribeDecoder(file, model);
-  model.attention_bias = true;
-}
-
-void DescribeQwen3(const ConfigFile& file, Model& model) {
-  constexpr int kHead = 128;
-  DescribeDecoder(file, model);
-  model.head_size = file.Size("head_dim", kHead);
-  model.attention_bias = file.Flag("attention_bias", false);
-  model.output_bias = model.attention_bias;
-  model.qk_norm = true;
-}
-
-// Every second block of Gemma 2 has local attention, five of six of Gemma 3.
-void DescribeGemma2(const ConfigFile& file, Model& model) {
-  constexpr int kHead = 256;
-  DescribeDecoder(file, model);
-  model.head_size = file.Size("head_dim", kHead);
-  model.tied_embeddings = file.Flag("tie_word_embeddings", true);
-  model.norms = 4;
-  AddWindow(file, 0.5, model);
-}
-
-void DescribeGemma3(const ConfigFile& file, Model& model) {
-  constexpr int kPattern = 6;
-  DescribeGemma2(file, model);
-  model.qk_norm = true;
-  AddWindow(file, 1.0 - 1.0 / file.Size("sliding_window_pattern", kPattern),
-            model);
-}
-
-// `experts` feed-forward layers, of which a token takes `chosen`.
-void AddExperts(const ConfigFile& file, const std::string& experts,
-                Model& model) {
-  model.experts = file.Size(experts);
-  model.experts_per_token = file.Size("num_experts_per_tok");
-  if (model.experts_per_token > model.experts) {
-    file.Fail(
-        fmt::format("num_experts_per_tok {} is more than the {} experts of {}",
-                    model.experts_per_token, model.experts, experts));
-  }
-}
-
-// Fails where dense blocks are not the first ones.
-void CheckEveryBlockHasExperts(const ConfigFile& file, const std::string& key) {
-  if (file.Size(key, 1) != 1) {
-    file.Fail(
-        fmt::format("{} {}: dense blocks between blocks with experts "
-                    "are not simulated",
-                    key, file.Size(key)));
-  }
-}
-
-// A Llama whose feed-forward layer is a choice of experts.
-void DescribeMixtral(const ConfigFile& file, Model& model) {
-  DescribeDecoder(file, model);
-  AddWindow(file, 1.0, model);
-  AddExperts(file, "num_local_experts", model);
-}
-
-void DescribeQwen2Moe(const ConfigFile& file, Model& model) {
-  DescribeQwen2(file, model);
-  CheckEveryBlockHasExperts(file, "decoder_sparse_step");
-  AddExperts(file, "num_experts", model);
-  model.ffn_size = file.Size("moe_intermediate_size");
-  model.shared_ffn_size = file.Size("shared_expert_intermediate_size");
-  model.shared_expert_gate = true;
-}
-
-void DescribeQwen3Moe(const ConfigFile& file, Model& model) {
-  DescribeQwen3(file, model);
-  CheckEveryBlockHasExperts(file, "decoder_sparse_step");
-  AddExperts(file, "num_experts", model);
-  model.ffn_size = file.Size("moe_intermediate_size");
-}
-
-// Multi-head latent attention; the first blocks are dense. Modules that predict
-// further tokens (V3) are left out, as in the published parameter count.
-void DescribeDeepSeek(const ConfigFile& file, Model& model) {
-  DescribeDecoder(file, model);
-  model.kv_heads = model.attention_heads;
-  model.kv_rank = file.Size("kv_lora_rank");
-  model.query_rank = file.Size("q_lora_rank", 0);
-  model.rope_head_size = file.Size("qk_rope_head_dim");
-  model.head_size = file.Size("qk_nope_head_dim") + model.rope_head_size;
-  model.value_head_size = file.Size("v_head_dim");
-  if (!file.Has("n_routed_experts")) {
+// Fails if the parameters of a model are more than 1% off the number that
+// `source` says.
+void CheckNumber(const Model& model, double known, const std::string& source,
+                 const std::vector<std::string>& unread) {
+  constexpr double kMostError = 0.01;
+  const auto count = static_cast<double>(ParameterCount(model));
+  // Files may hold the modules of further tokens: a block, a product of two
+  // hidden states with one, and perhaps their own tables.
+  const double table = 1.0 * model.vocab_size * model.hidden_size;
+  const double more =
+      model.mtp_layers *
+      (static_cast<double>(BlockParameters(model)) + 2.0 * table +
+       2.0 * model.hidden_size * model.hidden_size);
+  if (known >= (1.0 - kMostError) * count &&
+      known <= (1.0 + kMostError) * (count + more)) {
     return;
   }
-  CheckEveryBlockHasExperts(file, "moe_layer_freq");
-  AddExperts(file, "n_routed_experts", model);
-  model.expert_groups = file.Size("n_group", 0);
-  model.groups_per_token = file.Size("topk_group", model.expert_groups);
-  model.dense_layers = static_cast<int>(
-      std::min<double>(model.layers, file.Number("first_k_dense_replace", 0)));
-  model.dense_ffn_size = model.ffn_size;
-  model.ffn_size = file.Size("moe_intermediate_size");
-  model.shared_ffn_size = file.Has("n_shared_experts")
-                              ? file.Size("n_shared_experts") * model.ffn_size
-                              : 0;
+  const double other = count + (model.tied_embeddings ? table : -table);
+  throw common::InputError(fmt::format(
+      "read as {}, {} has {:.4g} billion parameters, but {} says {:.4g} "
+      "billion{}{}{}",
+      model.type, model.name, count * 1e-9, source, known * 1e-9,
+      std::abs(other / known - 1.0) < kMostError
+          ? fmt::format(": the embeddings may be {}",
+                        model.tied_embeddings ? "two tables" : "tied")
+          : "",
+      unread.empty() ? "" : "; keys that were not read: ",
+      fmt::join(unread, ", ")));
 }
 
-void DescribeDeepSeekV3(const ConfigFile& file, Model& model) {
-  DescribeDeepSeek(file, model);
-  model.router_bias = model.experts > 0;  // e_score_correction_bias
-}
+// A type and those that it is like, the nearest first.
+using Rows = std::vector<TomlTable>;
 
-// ViTForImageClassification: square patches and a class token.
-void DescribeVit(const ConfigFile& file, Model& model) {
-  const int image = file.Size("image_size");
-  const int patch = file.Size("patch_size");
-  if (image % patch != 0) {
-    file.Fail(fmt::format("image_size {} is not a multiple of patch_size {}",
-                          image, patch));
+class ModelReader {
+ public:
+  ModelReader(const ConfigFile& file, const ModelOptions& options)
+      : file_(file),
+        options_(options),
+        path_(ExperimentsFolder() / "models/types.toml"),
+        types_(TomlTable::ParseFile(path_)),
+        known_(types_.Keys()) {
+    // Parts that types have in common.
+    std::erase_if(known_, [](const auto& name) { return name[0] == '_'; });
   }
-  ReadSizes(file, model);
-  model.patch_size = file.Size("num_channels", 3) * patch * patch;
-  model.max_positions = (image / patch) * (image / patch) + 1;
-  model.classes = file.Size("num_labels", 1000);
-  AddBiases(model);
-  model.attention_bias = file.Flag("qkv_bias", true);
-  model.causal = false;
-}
 
-// The structure of one model_type.
-struct Architecture {
-  std::string_view type;
-  void (*describe)(const ConfigFile&, Model&);
+  Model Read() {
+    Model model;
+    model.name = file_.Name();
+    model.type = FindType(model);
+    Rows rows = RowsOf(types_.RequireTable(model.type));
+    if (const std::string text = First(rows, "text"); !text.empty()) {
+      const std::string own = file_.Text("model_type", "");
+      const bool known = common::Contains(known_, own) && own != model.type;
+      const Rows of_text = RowsOf(types_.RequireTable(known ? own : text));
+      rows.insert(rows.end(), of_text.begin(), of_text.end());
+    }
+    Refuse(rows, model);
+    SetFields(rows, model);
+    CheckSizes(model);
+    AddKinds(rows, model);
+    AddTowers(rows, model);
+    AddSpecial(rows, model);
+    CheckUnread(rows, model);
+    CheckIndex(model);
+    CheckParameters(model, options_.parameters);
+    return model;
+  }
+
+ private:
+  static void Note(const std::string& text, Model& model) {
+    model.note += (model.note.empty() ? "" : "; ") + text;
+  }
+
+  // The type by which the file is read: --as, its model_type, or that of its
+  // architecture.
+  std::string FindType(Model& model) const {
+    const common::Json* const key = file_.Find("root.model_type");
+    const std::string type =
+        key != nullptr && key->is_string() ? key->get<std::string>() : "";
+    if (!options_.as.empty()) {
+      common::RequireKnown(options_.as, known_, "type of --as");
+      if (options_.as != type) {
+        Note(fmt::format("model_type '{}' is read as {}, as --as says", type,
+                         options_.as),
+             model);
+      }
+      return options_.as;
+    }
+    if (common::Contains(known_, type)) {
+      return type;
+    }
+    const common::Json* const listed = file_.Find("root.architectures");
+    for (const auto& each : listed != nullptr ? *listed : common::Json()) {
+      std::string start = common::Lower(common::ToText(each));
+      start = start.substr(1, start.find("for") - 1);  // after the quote
+      const auto same = std::ranges::find_if(known_, [&](std::string name) {
+        std::erase_if(name, [](char c) { return c == '_' || c == '-'; });
+        return name == start;
+      });
+      if (same != known_.end()) {
+        Note(fmt::format("model_type '{}' is read as {}, the type of its "
+                         "architecture {}",
+                         type, *same, common::ToText(each)),
+             model);
+        return *same;
+      }
+    }
+    if (type.empty()) {
+      file_.Fail("the key 'model_type' is missing");
+    }
+    file_.Fail(fmt::format(
+        "unknown model_type '{}'{}; `--as llama` reads it as that type; known: "
+        "{}",
+        type, common::DidYouMean(type, known_), fmt::join(known_, ", ")));
+  }
+
+  [[nodiscard]] Rows RowsOf(const TomlTable& row) const {
+    Rows rows = {row};
+    for (std::string like = row.GetString("like", ""); !like.empty();
+         like = rows.back().GetString("like", "")) {
+      rows.push_back(types_.RequireTable(like));
+    }
+    return rows;
+  }
+
+  static std::string First(const Rows& rows, std::string_view key) {
+    const auto row = std::ranges::find_if(
+        rows, [&](const TomlTable& each) { return each.Has(key); });
+    return row == rows.end() ? "" : row->RequireText(key);
+  }
+
+  void SetFields(const Rows& rows, Model& model) const {
+    for (const TomlTable& row : rows) {
+      for (const std::string& key : row.Keys()) {
+        bool known = common::Contains(kOtherKeys, key);
+        VisitFields(model, [&](const char* name, const auto& /*value*/) {
+          known = known || key == name;
+        });
+        if (!known) {
+          row.Fail(key, fmt::format("'{}' is no field of a model", key));
+        }
+      }
+    }
+    VisitFields(model, [&](const char* name, auto& field) {
+      if (const std::string text = First(rows, name); !text.empty()) {
+        Set(name, text, model, field);
+      }
+    });
+  }
+
+  template <typename T>
+  void Set(const char* name, const std::string& text, const Model& model,
+           T& field) const {
+    std::string missing;
+    const std::optional<double> value =
+        ConfigExpression{file_, model}.Value(text, &missing);
+    if (!value) {
+      file_.Fail(
+          fmt::format("the key '{}' is missing: {} is needed", missing, name));
+    }
+    if constexpr (std::is_same_v<T, bool>) {
+      field = *value != 0.0;
+    } else {
+      const bool least = *value >= 0.0 || std::is_same_v<T, std::int64_t>;
+      const bool fits =
+          std::is_floating_point_v<T> ||
+          (*value == std::trunc(*value) &&
+           *value <= static_cast<double>(std::numeric_limits<T>::max()));
+      if (!least || !fits) {
+        file_.Fail(fmt::format(
+            "{} = {} is {}: it must be {} from 0", name, text, *value,
+            std::is_floating_point_v<T> ? "a number" : "an integer"));
+      }
+      field = static_cast<T>(*value);
+    }
+  }
+
+  [[nodiscard]] bool Holds(const std::string& text, const Model& model,
+                           int block = -1) const {
+    return ConfigExpression{file_, model, block}.Value(text).value_or(0.0) !=
+           0.0;
+  }
+
+  void Refuse(const Rows& rows, const Model& model) const {
+    for (const TomlTable& row : rows) {
+      const TomlTable refused = row.GetTable("refused");
+      for (const std::string& reason : refused.Keys()) {
+        if (Holds(refused.RequireText(reason), model)) {
+          file_.Fail(reason);
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] static std::vector<TomlTable> Tables(const Rows& rows,
+                                                     std::string_view key) {
+    const auto row = std::ranges::find_if(
+        rows, [&](const TomlTable& each) { return each.Has(key); });
+    return row == rows.end() ? std::vector<TomlTable>() : row->GetTables(key);
+  }
+
+  // A block is of the first kind whose condition it meets.
+  void AddKinds(const Rows& rows, Model& model) const {
+    const std::vector<TomlTable> tables = Tables(rows, "kinds");
+    std::vector<int> layers(tables.size());
+    for (int block = 0; block < model.layers; ++block) {
+      const auto kind = std::ranges::find_if(tables, [&](const auto& table) {
+        return Holds(table.RequireText("where"), model, block);
+      });
+      if (kind != tables.end()) {
+        ++layers[static_cast<std::size_t>(kind - tables.begin())];
+      }
+    }
+    const Model own = model;
+    for (std::size_t k = 0; k < tables.size(); ++k) {
+      if (layers[k] > 0) {
+        Model kind = own;
+        SetFields(RowsOf(tables[k]), kind);
+        kind.layers = layers[k];
+        kind.dense_layers = 0;
+        if (kind.layers == own.layers) {  // there is one kind
+          kind.kinds.clear();
+          model = kind;
+          return;
+        }
+        model.kinds.push_back(kind);
+      }
+    }
+    PutExpertsFirst(model);
+  }
+
+  // Constraints and rules read `experts` of the model itself.
+  static void PutExpertsFirst(Model& model) {
+    const auto found = std::ranges::find_if(
+        model.kinds, [](const Model& kind) { return kind.experts > 0; });
+    if (model.experts > 0 || found == model.kinds.end()) {
+      return;
+    }
+    Model others = model;
+    others.kinds.clear();
+    others.layers = OwnLayers(model);
+    Model own = *found;
+    own.layers = model.layers;
+    model.kinds.erase(found);
+    model.kinds.push_back(others);
+    own.kinds = model.kinds;
+    model = own;
+  }
+
+  void AddTowers(const Rows& rows, Model& model) const {
+    for (const TomlTable& table : Tables(rows, "towers")) {
+      Model tower;
+      tower.causal = tower.dropout = false;
+      SetFields(RowsOf(table), tower);
+      if (tower.layers > 0) {
+        model.towers.push_back(tower);
+      }
+    }
+    if (!model.towers.empty()) {
+      Note(fmt::format(
+               "{:.3g} million of its parameters are in towers of images, "
+               "audio or an encoder, computed before the first block",
+               static_cast<double>(ParameterCount(model)) * 1e-6 -
+                   static_cast<double>(ParameterCount(WithoutTowers(model))) *
+                       1e-6),
+           model);
+    }
+    if (model.mtp_layers > 0) {
+      Note("modules that predict further tokens (MTP) are left out", model);
+    }
+  }
+
+  static Model WithoutTowers(Model model) {
+    model.towers.clear();
+    return model;
+  }
+
+  void AddSpecial(const Rows& rows, Model& model) const {
+    std::vector<std::string> seen;
+    for (const TomlTable& row : rows) {
+      const TomlTable special = row.GetTable("special");
+      for (const std::string& part : special.Keys()) {
+        const bool first = !common::Contains(seen, part);
+        seen.push_back(part);
+        if (first && Holds(special.RequireText(part), model)) {
+          model.special += (model.special.empty() ? "" : ", ") + part;
+        }
+      }
+    }
+  }
+
+  void CheckSizes(const Model& model) const {
+    constexpr int kMost = 10000;  // the largest published models have hundreds
+    const auto fail = [&](bool holds, const std::string& message) {
+      if (holds) {
+        file_.Fail(message);
+      }
+    };
+    fail(model.layers > kMost,
+         fmt::format("{} layers are more than {}: correct their number",
+                     model.layers, kMost));
+    fail(model.layers < 1 || model.hidden_size < 1 ||
+             model.attention_heads < 1 || model.kv_heads < 1 ||
+             (model.attention && model.head_size < 1) ||
+             (model.vocab_size < 1 && model.patch_size < 1),
+         "layers, hidden size, heads and vocabulary must be integers from 1");
+    fail(model.attention_heads % model.kv_heads != 0,
+         fmt::format(
+             "num_attention_heads {} is not a multiple of num_key_value_heads "
+             "{}",
+             model.attention_heads, model.kv_heads));
+    fail(model.experts > 0 && (model.experts_per_token < 1 ||
+                               model.experts_per_token > model.experts),
+         fmt::format("a token takes {} of {} experts", model.experts_per_token,
+                     model.experts));
+  }
+
+  // Fails at a key of a structure that the type does not read.
+  void CheckUnread(const Rows& rows, const Model& model) const {
+    constexpr auto kStructures =
+        std::to_array<std::string_view>({"expert",
+                                         "moe",
+                                         "mamba",
+                                         "ssm",
+                                         "group",
+                                         "linear_attn",
+                                         "linear_attention",
+                                         "linear_key",
+                                         "linear_value",
+                                         "linear_num",
+                                         "conv",
+                                         "encoder",
+                                         "vision",
+                                         "audio",
+                                         "speech",
+                                         "recurrent",
+                                         "rwkv",
+                                         "rnn",
+                                         "state_size",
+                                         "hybrid",
+                                         "lora_rank",
+                                         "lora_r",
+                                         "latent",
+                                         "cross_att",
+                                         "per_layer",
+                                         "altup",
+                                         "laurel",
+                                         "indexer",
+                                         "index_",
+                                         "engram",
+                                         "hyper_connection",
+                                         "num_nextn",
+                                         "mtp"});
+    for (const std::string& key : file_.UnreadKeys()) {
+      const bool ignored = std::ranges::any_of(rows, [&](const TomlTable& row) {
+        return common::Contains(row.GetStrings("ignored"), key);
+      });
+      const std::string name = common::Lower(key);
+      if (!ignored && std::ranges::any_of(kStructures, [&](auto part) {
+            return name.find(part) != std::string::npos;
+          })) {
+        file_.Fail(fmt::format(
+            "the key '{}' says what the type {} does not have: it is not "
+            "simulated; `--as TYPE` reads the file as another type",
+            key, model.type));
+      }
+    }
+  }
+
+  // The parameters of the weights beside the file.
+  void CheckIndex(const Model& model) const {
+    const std::filesystem::path index =
+        file_.path().parent_path() / "model.safetensors.index.json";
+    if (!options_.parameters.empty() || !common::IsFile(index)) {
+      return;
+    }
+    const common::Json metadata =
+        common::ReadJson(index).value("metadata", common::Json::object());
+    const common::Json& root = file_.root();
+    const std::string type =
+        root.value("torch_dtype", root.value("dtype", common::Json())).dump();
+    const double bytes = type == "\"float32\"" ? 4.0
+                         : type == "\"bfloat16\"" || type == "\"float16\""
+                             ? 2.0
+                             : 0.0;
+    const common::Json total = metadata.value("total_size", common::Json());
+    if (const auto count = metadata.find("total_parameters");
+        count != metadata.end() && count->is_number()) {
+      CheckNumber(model, count->get<double>(), index.string(),
+                  file_.UnreadKeys());
+    } else if (total.is_number() && bytes > 0.0 &&
+               !root.contains("quantization_config")) {
+      CheckNumber(model, total.get<double>() / bytes, index.string(),
+                  file_.UnreadKeys());
+    }
+  }
+
+  const ConfigFile& file_;
+  const ModelOptions& options_;
+  std::filesystem::path path_;
+  TomlTable types_;
+  std::vector<std::string> known_;
 };
-
-constexpr auto kArchitectures = std::to_array<Architecture>({
-    {"bert", DescribeBert},
-    {"qwen2", DescribeQwen2},
-    {"llama", DescribeLlama},
-    {"mixtral", DescribeMixtral},
-    {"vit", DescribeVit},
-    {"gpt2", DescribeGpt2},
-    {"gpt_neox", DescribeGptNeoX},
-    {"mistral", DescribeMistral},
-    {"qwen3", DescribeQwen3},
-    {"qwen2_moe", DescribeQwen2Moe},
-    {"qwen3_moe", DescribeQwen3Moe},
-    {"gemma2", DescribeGemma2},
-    {"gemma3", DescribeGemma3},
-    {"gemma3_text", DescribeGemma3},
-    {"phi", DescribePhi},
-    {"phi3", DescribePhi3},
-    {"deepseek_v2", DescribeDeepSeek},
-    {"deepseek_v3", DescribeDeepSeekV3},
-});
-
-// Another decoder, read as Llama. Keys of structures that Llama lacks are
-// errors.
-void DescribeUnknown(const ConfigFile& file, Model& model) {
-  const std::vector<std::string> known =
-      common::NamesIn(kArchitectures, &Architecture::type);
-  const std::string unknown =
-      fmt::format("unknown model_type '{}'{}", model.type,
-                  common::DidYouMean(model.type, known));
-  for (const char* key :
-       {"num_local_experts", "num_experts", "n_routed_experts", "kv_lora_rank",
-        "encoder_layers", "num_decoder_layers"}) {
-    if (file.Has(key)) {
-      file.Fail(fmt::format("{} with '{}'; known: {}", unknown, key,
-                            fmt::join(known, ", ")));
-    }
-  }
-  for (const char* key :
-       {"hidden_size", "num_hidden_layers", "num_attention_heads"}) {
-    if (!file.Has(key)) {
-      file.Fail(
-          fmt::format("{} without '{}' is not a decoder that can be read "
-                      "as llama; known: {}",
-                      unknown, key, fmt::join(known, ", ")));
-    }
-  }
-  model.note = unknown +
-               ": read as llama (RMSNorm, rotary positions, gated feed-forward "
-               "layer without biases)";
-  DescribeLlama(file, model);
-}
-
-void CheckSizes(const ConfigFile& file, const Model& model) {
-  constexpr int kMost = 10000;  // the largest published models have hundreds
-  if (model.layers > kMost) {
-    file.Fail(fmt::format("{} layers are more than {}: correct their number",
-                          model.layers, kMost));
-  }
-  const bool own_size =
-      file.Has("head_dim") || model.kv_rank > 0 ||
-      model.head_size * model.attention_heads > model.hidden_size;
-  if (!own_size && model.hidden_size % model.attention_heads != 0) {
-    file.Fail(fmt::format(
-        "hidden_size {} is not a multiple of num_attention_heads {}",
-        model.hidden_size, model.attention_heads));
-  }
-  if (model.attention_heads % model.kv_heads != 0) {
-    file.Fail(fmt::format(
-        "num_attention_heads {} is not a multiple of num_key_value_heads {}",
-        model.attention_heads, model.kv_heads));
-  }
-}
 
 }  // namespace
 
-Model ReadModel(const std::filesystem::path& config_json) {
-  const ConfigFile file(config_json);
-  Model model;
-  model.name = file.Name();
-  model.type = file.Text("model_type", "");
-  if (model.type.empty()) {
-    file.Fail("the key 'model_type' is missing");
+void CheckParameters(const Model& model, const std::string& parameters) {
+  if (parameters.empty()) {
+    return;
   }
-  const auto* const found = std::ranges::find_if(
-      kArchitectures,
-      [&](const Architecture& known) { return known.type == model.type; });
-  (found == kArchitectures.end() ? DescribeUnknown : found->describe)(file,
-                                                                      model);
-  CheckSizes(file, model);
-  return model;
+  constexpr std::string_view kUnits = "kmbt";
+  constexpr double kStep = 1000.0;
+  std::string digits = common::Lower(parameters);
+  const std::size_t unit = kUnits.find(digits.back());
+  if (unit != kUnits.npos) {
+    digits.pop_back();
+  }
+  const double number =
+      common::NumberOrNan(digits) *
+      (unit == kUnits.npos ? 1.0
+                           : std::pow(kStep, static_cast<double>(unit) + 1.0));
+  if (!(number > 0.0)) {
+    throw common::InputError(
+        fmt::format("--parameters {}: a number such as 7.7e9 or 7.7b is needed",
+                    parameters));
+  }
+  CheckNumber(model, number, "--parameters", {});
+}
+
+Model ReadModel(const std::filesystem::path& config_json,
+                const ModelOptions& options) {
+  const ConfigFile file(config_json);
+  return ModelReader(file, options).Read();
 }
 
 }  // namespace trials

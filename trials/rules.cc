@@ -24,66 +24,46 @@ struct ContextVariable {
   double (*value)(const Workload& workload, int gpus);
 };
 
-// clang-format off
 using W = const Workload&;
-template <auto member>
-double SizeOf(W w, int /*gpus*/) {
-  return static_cast<double>(w.model.*member);
-}
+// The fields of trials::Model are variables, too.
 constexpr auto kContextVariables = std::to_array<ContextVariable>({
     {"num_gpus", [](W, int gpus) -> double { return gpus; }},
-    {"layers", SizeOf<&Model::layers>},
-    {"heads", SizeOf<&Model::attention_heads>},
-    {"kv_heads", SizeOf<&Model::kv_heads>},
-    {"hidden_size", SizeOf<&Model::hidden_size>},
-    {"ffn_size", SizeOf<&Model::ffn_size>},
-    {"vocab_size", SizeOf<&Model::vocab_size>},
-    {"experts", SizeOf<&Model::experts>},
+    {"heads", [](W w, int) -> double { return w.model.attention_heads; }},
     {"batch_size", [](W w, int) -> double { return w.batch_size; }},
-    {"sequence_length", [](W w, int) -> double {
-       return w.sequence_length;
-     }},
+    {"sequence_length", [](W w, int) -> double { return w.sequence_length; }},
     {"precision_bits",
      [](W w, int) { return w.precision == Precision::kFp32 ? 32.0 : 16.0; }},
-    {"fp16", [](W w, int) { return w.precision == Precision::kFp16 ? 1.0 : 0.0; }},
-    {"fp8", [](W w, int) { return w.precision == Precision::kFp8 ? 1.0 : 0.0; }},
-    {"head_size", SizeOf<&Model::head_size>},
-    {"max_positions", SizeOf<&Model::max_positions>},
-    {"gated_ffn", SizeOf<&Model::gated_ffn>},
-    {"attention_bias", SizeOf<&Model::attention_bias>},
-    {"ffn_bias", SizeOf<&Model::ffn_bias>},
-    {"norm_bias", SizeOf<&Model::norm_bias>},
-    {"norms", SizeOf<&Model::norms>},
-    {"tied_embeddings", SizeOf<&Model::tied_embeddings>},
-    {"dropout", SizeOf<&Model::dropout>},
-    {"parallel_layers", SizeOf<&Model::parallel_layers>},
-    {"qk_norm", SizeOf<&Model::qk_norm>},
-    {"rotary_share", SizeOf<&Model::rotary_share>},
-    {"window", SizeOf<&Model::window>},
-    {"windowed_share", SizeOf<&Model::windowed_share>},
-    {"kv_rank", SizeOf<&Model::kv_rank>},
-    {"query_rank", SizeOf<&Model::query_rank>},
-    {"rope_head_size", SizeOf<&Model::rope_head_size>},
-    {"value_head_size", SizeOf<&Model::value_head_size>},
-    {"experts_per_token", SizeOf<&Model::experts_per_token>},
-    {"router_bias", SizeOf<&Model::router_bias>},
-    {"shared_ffn_size", SizeOf<&Model::shared_ffn_size>},
-    {"shared_expert_gate", SizeOf<&Model::shared_expert_gate>},
-    {"dense_layers", SizeOf<&Model::dense_layers>},
-    {"dense_ffn_size", SizeOf<&Model::dense_ffn_size>},
-    {"moe_layers", [](W w, int) -> double {
-       return w.model.layers - w.model.dense_layers;
-     }},
+    {"fp16",
+     [](W w, int) -> double { return w.precision == Precision::kFp16; }},
+    {"fp8", [](W w, int) -> double { return w.precision == Precision::kFp8; }},
+    {"moe_layers",
+     [](W w, int) -> double { return w.model.layers - w.model.dense_layers; }},
+    {"kinds", [](W w, int) -> double { return w.model.kinds.size(); }},
+    {"towers", [](W w, int) -> double { return w.model.towers.size(); }},
+    {"special", [](W w, int) -> double { return !w.model.special.empty(); }},
+    {"rare_parts",
+     [](W w, int) -> double { return !RareParts(w.model).empty(); }},
     // No cost depends on these; a config.json may say otherwise.
     {"rope_theta", [](W, int) { return 10000.0; }},
     {"rope_scaling", [](W, int) { return 1.0; }},
     {"norm_epsilon", [](W, int) { return 1e-5; }},
+    {"routed_scaling", [](W, int) { return 1.0; }},
 });
-// clang-format on
+
+Rule::Context ContextOf(const Workload& workload, int gpus) {
+  Rule::Context context;
+  for (const ContextVariable& each : kContextVariables) {
+    context.emplace(each.name, each.value(workload, gpus));
+  }
+  VisitFields(workload.model, [&](const char* name, const auto& value) {
+    context.emplace(name, static_cast<double>(value));
+  });
+  return context;
+}
 
 bool IsContextVariable(std::string_view name) {
-  return std::ranges::any_of(
-      kContextVariables, [&](const auto& each) { return each.name == name; });
+  static const Rule::Context all = ContextOf({}, 0);
+  return all.contains(name);
 }
 
 double Remainder(double a, double b) {
@@ -157,8 +137,8 @@ class Translator {
     if (knob == nullptr && !IsContextVariable(name) &&
         knobs_.FindFlag(name) == nullptr) {
       std::vector<std::string> known = common::NamesIn(knobs_, &Knob::name);
-      for (const ContextVariable& each : kContextVariables) {
-        known.emplace_back(each.name);
+      for (const auto& [each, value] : ContextOf({}, 0)) {
+        known.push_back(each);
       }
       Fail(at_, fmt::format("unknown variable '${}'{}; known: {}", name,
                             common::DidYouMean(name, known),
@@ -236,11 +216,7 @@ struct Rule::Compiled {
 };
 
 Rule::Context RuleContext(const Workload& workload, int gpus) {
-  Rule::Context context;
-  for (const ContextVariable& each : kContextVariables) {
-    context.emplace(each.name, each.value(workload, gpus));
-  }
-  return context;
+  return ContextOf(workload, gpus);
 }
 
 Rule Rule::Parse(const std::string& expression, const std::string& origin,

@@ -42,9 +42,9 @@ class Rule {
                                   const KnobSet& knobs = BuiltInKnobs());
 
   // Values of the variables that do not come from the configuration: num_gpus,
-  // layers, heads, kv_heads, hidden_size, ffn_size, vocab_size, experts,
-  // batch_size, sequence_length, precision_bits, and the other properties of a
-  // model that a command which trains it needs.
+  // heads, batch_size, sequence_length, precision_bits, the fields of Model
+  // (layers, kv_heads, experts, ...) and others that a command which trains it
+  // needs. `rare_parts`: whether there are RareParts.
   using Context = std::map<std::string, double, std::less<>>;
 
   [[nodiscard]] bool Matches(const ParallelConfig& config,

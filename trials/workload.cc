@@ -30,7 +30,10 @@ Workload ReadWorkload(const common::TomlTable& table) {
   Workload workload;
   const std::string path = table.RequireString("model");
   try {
-    workload.model = ReadModel(table.Folder() / path);
+    workload.model =
+        ReadModel(table.Folder() / path,
+                  {.as = table.GetString("as", ""),
+                   .parameters = table.GetString("parameters", "")});
   } catch (const common::InputError& e) {
     table.Fail("model", fmt::format("model \"{}\": {}", path, e.what()));
   }

@@ -33,6 +33,7 @@ struct Workload {
 
 // Reads the [workload] table of a manifest:
 //   model = "workloads/qwen2-1.5b.json"   (relative to the manifest)
+//   as = "llama", parameters = "7.7b"     (see ModelOptions; optional)
 //   batch_size = 64
 //   sequence_length = 1024                  (images: patches + 1, the default)
 //   precision = "bf16"                    (fp32, fp16, bf16, fp8)

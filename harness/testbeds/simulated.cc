@@ -233,7 +233,8 @@ std::string StepModel::Explain(const trials::Plan& plan) const {
 }
 
 std::string StepModel::Validation() const {
-  return ValidationOf(setup_.FrameworkName(), setup_.compared_with);
+  return ValidationOf(setup_.workload.model) +
+         ValidationOf(setup_.FrameworkName(), setup_.compared_with);
 }
 
 // Nothing with several GPU types, which no measurement has.
@@ -241,7 +242,8 @@ std::string StepModel::ErrorBands(const trials::StepReport& report) const {
   if (setup_.mixed()) {
     return "\n";
   }
-  const std::string bands = ErrorBandsOf(*setup_.framework, report);
+  const std::string bands =
+      ErrorBandsOf(*setup_.framework, setup_.workload.model, report);
   return bands.empty() ? "" : "\n" + bands;
 }
 
@@ -263,13 +265,25 @@ std::string ValidationOf(const trials::Gpu& gpu) {
                          : "validated with " + gpu.validated);
 }
 
+std::string ValidationOf(const trials::Model& model) {
+  const std::string parts = trials::NotValidated(model);
+  return parts.empty()
+             ? ""
+             : fmt::format(
+                   "{}: not validated: it has {}, an estimate from "
+                   "operators; the ranges are {:g} times as wide\n",
+                   model.name, parts, trials::ErrorBands::kNotValidated);
+}
+
 std::string ErrorBandsOf(const trials::Framework& framework,
+                         const trials::Model& model,
                          const trials::StepReport& report) {
   const std::filesystem::path file = trials::ErrorBandsPath();
   if (!common::IsFile(file)) {
     return "";
   }
-  return FormatBands(trials::ReadErrorBands(file), framework.kind, report);
+  return FormatBands(trials::ReadErrorBands(file, model), framework.kind,
+                     report);
 }
 
 Testbed MakeSimulator(const ProblemSpec& problem) {

@@ -93,11 +93,17 @@ double FlopPerToken(const trials::Workload& workload) {
     used -= static_cast<double>(EmbeddingParameters(model));
   }
   const double tokens = workload.sequence_length;
+  double flop = 0.0;  // of towers, whose tokens are others
+  for (const trials::Model& tower : model.towers) {
+    const auto own = static_cast<double>(ParameterCount(tower));
+    const double seen = tower.tokens > 0 ? tower.tokens : tokens;
+    used -= own;
+    flop += (6.0 * own + 12.0 * AttentionWidth(tower) * seen) * seen / tokens;
+  }
   const double window = std::min<double>(tokens, model.window);
   const double seen =
       tokens + model.windowed_share * (window - tokens);  // mean over blocks
-  return 6.0 * used +
-         12.0 * model.layers * model.attention_heads * model.head_size * seen;
+  return flop + 6.0 * used + 12.0 * AttentionWidth(model) * seen;
 }
 
 double ModelFlopUtilization(const trials::Workload& workload,

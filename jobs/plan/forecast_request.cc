@@ -319,8 +319,9 @@ Inputs ReadInputs(const ForecastRequest& request) {
   if (inputs.frameworks.empty()) {
     inputs.frameworks = {"megatron-lm", "torchtitan"};
   }
-  inputs.workload = MakeWorkload(FindModel(request.model), request.batch_size,
-                                 request.sequence_length);
+  inputs.workload =
+      MakeWorkload(FindModel(request.model, request.model_options),
+                   request.batch_size, request.sequence_length);
   inputs.workload.precision = ReadPrecision(request.precision);
   inputs.node = FindMachine(request.machine);
   inputs.sizes = ParseMachineSizes(

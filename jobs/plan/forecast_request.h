@@ -17,7 +17,8 @@ enum class OutputFormat { kText, kJson, kCsv };
 
 struct ForecastRequest {
   std::string model;  // see FindModel
-  std::string gpus;   // see ParseMachineSizes
+  trials::ModelOptions model_options;
+  std::string gpus;  // see ParseMachineSizes
   MachineOptions machine;
   int nics_per_node = 0;    // 0: those of the machine
   int batch_size = 0;       // sequences per step, > 0

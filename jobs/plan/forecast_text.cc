@@ -111,7 +111,9 @@ std::string BandText(const Forecaster& forecaster, const Prediction& best) {
         "the calibration\n",
         best.step_time_s, best.step_time_s / factor, best.step_time_s * factor);
   }
-  return harness::ErrorBandsOf(job.framework.framework, report) +
+  return harness::ErrorBandsOf(job.framework.framework, job.workload.model,
+                               report) +
+         harness::ValidationOf(job.workload.model) +
          harness::ValidationOf(job.framework.name,
                                job.framework.notes.compared_with) +
          "\n" + harness::ValidationOf(job.cluster.gpu);
@@ -133,13 +135,24 @@ std::string MemoryText(const Forecaster& forecaster, const Prediction& one) {
       LargestComponent(report.memory));
 }
 
+namespace {
+
+std::string CountText(std::int64_t parameters) {
+  constexpr double kTrillion = 1e12;
+  const auto count = static_cast<double>(parameters);
+  return count < 0.9995 * kTrillion
+             ? fmt::format("{:.3g} billion", count / kGiga)
+             : fmt::format("{:.3g} trillion", count / kTrillion);
+}
+
+}  // namespace
+
 std::string JobText(const Job& job) {
   const trials::Workload& workload = job.workload;
   const trials::Cluster& cluster = job.cluster;
   return fmt::format(
-      "{}: {:.3g} billion parameters, batch {} x {} tokens, {}\n{}, {}; {}\n",
-      workload.name,
-      static_cast<double>(ParameterCount(workload.model)) / kGiga,
+      "{}: {} parameters, batch {} x {} tokens, {}\n{}, {}; {}\n",
+      workload.name, CountText(ParameterCount(workload.model)),
       workload.batch_size, workload.sequence_length, PrecisionName(workload),
       ToString(MachineSize{cluster.nodes, cluster.gpus_per_node}),
       cluster.gpu.name, LinksText(cluster));
@@ -199,7 +212,8 @@ common::Json BandsJson(const Forecaster& forecaster, const Prediction& best) {
     return bands;
   }
   using trials::ErrorBands;
-  const ErrorBands all = trials::ReadErrorBands(trials::ErrorBandsPath());
+  const ErrorBands all = trials::ReadErrorBands(
+      trials::ErrorBandsPath(), forecaster.job().workload.model);
   const std::string& kind = forecaster.job().framework.framework.kind;
   const auto time = ErrorBands::Of(all.step_time, kind).second;
   const auto memory = ErrorBands::Of(all.peak_memory, kind).second;

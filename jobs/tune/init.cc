@@ -241,8 +241,9 @@ JobDraft DraftJob(const InitOptions& options) {
   draft.job.cluster.gpus_per_node = draft.machine.size.gpus_per_node;
   const int batch = BatchSize(options, draft);
   draft.job.workload = MakeWorkload(
-      trials::ReadModel(fs::absolute(options.folder / options.model)), batch,
-      SequenceLength(options, draft));
+      trials::ReadModel(fs::absolute(options.folder / options.model),
+                        options.model_options),
+      batch, SequenceLength(options, draft));
   SetPresent(options, draft);
   return draft;
 }
@@ -550,11 +551,15 @@ ManifestDraft DraftManifest(const InitOptions& options) {
        {.header = options.step_time.empty() ? "" : "backend.log",
         .lines = {{"step_time_s", TomlString(options.step_time)}}},
        {.header = "workload",
-        .lines = {{"model", FromManifest(options, options.model)},
-                  {"batch_size", std::to_string(workload.batch_size),
-                   "sequences of a step over all ranks"},
-                  {"sequence_length",
-                   std::to_string(workload.sequence_length)}}},
+        .lines =
+            {{"model", FromManifest(options, options.model)},
+             When(!options.model_options.as.empty(),
+                  {"as", TomlString(options.model_options.as)}),
+             When(!options.model_options.parameters.empty(),
+                  {"parameters", TomlString(options.model_options.parameters)}),
+             {"batch_size", std::to_string(workload.batch_size),
+              "sequences of a step over all ranks"},
+             {"sequence_length", std::to_string(workload.sequence_length)}}},
        ClusterSection(options, draft),
        PredictionsSection(options, draft, predicted),
        space.Section(),

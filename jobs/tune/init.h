@@ -8,6 +8,7 @@
 
 #include "jobs/tune/manifest_draft.h"
 #include "jobs/tune/tune_nodes.h"
+#include "trials/model.h"
 
 namespace jobs {
 
@@ -17,11 +18,12 @@ struct InitOptions {
   std::filesystem::path manifest;    // the file to be written
   std::string framework;             // an adapter; "": none
   std::string model;                 // config.json, relative to `folder`
-  std::string gpus;                  // "2x8"; "": as detected
-  double memory_gib = 0.0;           // of a device; 0: as detected
-  std::string gpu;                   // "h100"; "": as detected
-  std::string cluster;               // a cluster file or ""
-  std::string calibration;           // a saved one of predictions, or ""
+  trials::ModelOptions model_options;
+  std::string gpus;         // "2x8"; "": as detected
+  double memory_gib = 0.0;  // of a device; 0: as detected
+  std::string gpu;          // "h100"; "": as detected
+  std::string cluster;      // a cluster file or ""
+  std::string calibration;  // a saved one of predictions, or ""
   // Results of earlier jobs, whose trials predict instead of the simulator.
   std::vector<std::string> from;
   int batch = 0;  // 0: as the command line says

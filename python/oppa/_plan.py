@@ -67,10 +67,10 @@ def plan(model: Union[str, "os.PathLike[str]", Mapping[str, Any]], *, gpus: Unio
 
     model: a config.json of Hugging Face, its folder, or sizes: {"layers": 32, "hidden": 4096, ...}.
     gpus: nodes x GPUs ("2x8") or GPUs (16). gpu or cluster: which. batch: sequences of a step. seq: tokens of one.
-    options: those of `oppa plan` with _ for -, such as precision="fp8", headroom=5, rule=["$tp > 4"].
+    options: those of `oppa plan` with _ for -, such as precision="fp8", headroom=5, rule=["$tp > 4"], as_="llama".
     """
     if isinstance(model, Mapping):
-        model = ",".join(f"{name}={value}" for name, value in model.items())
+        model = ",".join(f"{name}={value}".lower() for name, value in model.items())
     words = ["plan", "--model", os.fspath(model), "--gpus", str(gpus), "--batch", str(batch), "--seq", str(seq)]
     for name, value in {"gpu": gpu, "cluster": cluster, "framework": framework, "layouts": layouts, **options}.items():
         if name in ("rule", "constant") and not isinstance(value, str):
@@ -80,7 +80,7 @@ def plan(model: Union[str, "os.PathLike[str]", Mapping[str, Any]], *, gpus: Unio
         else:
             values = [value if isinstance(value, (str, int, float)) else ",".join(value)]
         for one in values:
-            words += ["--" + name.replace("_", "-")] + ([] if one is True else [str(one)])
+            words += ["--" + name.rstrip("_").replace("_", "-")] + ([] if one is True else [str(one)])
     raw = json.loads(run([*words, "--json"]))
     found = [_layout(each, one) for each in raw for one in each.get("layouts", [])]
     found.sort(key=lambda layout: -layout.tokens_per_second_per_gpu)

@@ -78,6 +78,37 @@ TEST(Job, SizesThatDoNotGoTogetherAreRefused) {
   EXPECT_THAT(reason("layers=x"), HasSubstr("invalid value 'x' for layers"));
 }
 
+// BLOOM 176B, Falcon 7B and Qwen3 8B as sizes.
+TEST(Job, SizesSayWhatDiffersFromLlama) {
+  EXPECT_EQ(ParameterCount(FindModel(
+                "layers=70,hidden=14336,heads=112,ffn=57344,vocab=250880,"
+                "gated=false,tied=true,attention_bias=true,output_bias=true,"
+                "ffn_bias=true,norm_bias=true,embedding_norm=true,"
+                "rotary_share=0")),
+            176'247'271'424);
+  EXPECT_EQ(ParameterCount(
+                FindModel("layers=32,hidden=4544,heads=71,kv_heads=1,ffn=18176,"
+                          "vocab=65024,gated=false,tied=1,norm_bias=1,norms=1,"
+                          "parallel_layers=true")),
+            6'921'720'704);
+  const trials::Model qwen = FindModel(
+      "layers=36,hidden=4096,heads=32,kv_heads=8,head_size=128,ffn=12288,"
+      "vocab=151936,qk_norm=true,causal=false,rotary_share=0.5",
+      {.as = "", .parameters = "8.19b"});
+  EXPECT_EQ(ParameterCount(qwen), 8'190'735'360);
+  EXPECT_FALSE(qwen.causal);
+  EXPECT_EQ(qwen.rotary_share, 0.5);
+  const std::string sizes = "layers=2,hidden=96,ffn=128,vocab=100,heads=6";
+  EXPECT_THAT(fakes::ErrorOf([&] { return FindModel(sizes + ",gated=2"); }),
+              HasSubstr("invalid value '2' for gated: true or false"));
+  EXPECT_THAT(fakes::ErrorOf([&] { return FindModel(sizes + ",gate=1"); }),
+              HasSubstr("unknown size 'gate'"));
+  EXPECT_THAT(fakes::ErrorOf([&] {
+                return FindModel(sizes, {.as = "", .parameters = "1b"});
+              }),
+              HasSubstr("--parameters says 1 billion"));
+}
+
 TEST(Job, WithoutKeyValueHeadsThereAreAsManyAsHeads) {
   EXPECT_EQ(FindModel("layers=2,hidden=96,ffn=128,vocab=100,heads=6").kv_heads,
             6);

@@ -22,20 +22,18 @@ class ConfigFileTest : public testing::Test {
   fakes::TemporaryFolder folder_;
 };
 
-TEST_F(ConfigFileTest, SizesAreIntegersFromOne) {
+TEST_F(ConfigFileTest, ValuesAreFoundByTheirPath) {
   const ConfigFile file =
-      Of(R"({"a": 1, "b": 0, "c": 1.0, "d": 2147483647, "e": 2147483648,
-             "f": null})");
-  EXPECT_EQ(file.Size("a"), 1);
-  EXPECT_EQ(file.Size("d"), 2147483647);
-  EXPECT_EQ(file.Size("f", 7), 7);
-  EXPECT_EQ(file.Size("a", 7), 1);
-  for (const char* key : {"b", "c", "e"}) {
-    EXPECT_THAT(fakes::ErrorOf([&] { return file.Size(key); }),
-                HasSubstr("must be an integer from 1"));
+      Of(R"({"a": 1, "n": null, "o": {"x": 2, "n": null}, "f": false, "z": 0,
+             "e": [], "rest": "r", "text_config": {"a": 3, "b": 4}})");
+  EXPECT_EQ(*file.Find("a"), 3);
+  EXPECT_EQ(*file.Find("root.a"), 1);
+  EXPECT_EQ(*file.Find("root.o.x"), 2);
+  for (const char* key : {"n", "o.x", "root.n", "root.o.n", "root.o.y", "x"}) {
+    EXPECT_EQ(file.Find(key), nullptr) << key;
   }
-  EXPECT_THAT(fakes::ErrorOf([&] { return file.Size("f"); }),
-              HasSubstr("is missing"));
+  EXPECT_THAT(file.UnreadKeys(),
+              testing::ElementsAre("rest", "text_config", "b"));
 }
 
 TEST_F(ConfigFileTest, NumbersAreFromZero) {
@@ -53,16 +51,10 @@ TEST_F(ConfigFileTest, NumbersAreFromZero) {
   }
 }
 
-TEST_F(ConfigFileTest, FlagsAndTextsHaveTheirType) {
-  const ConfigFile file = Of(R"({"a": true, "b": "x", "l": ["x", "y", "x"]})");
-  EXPECT_TRUE(file.Flag("a", false));
-  EXPECT_TRUE(file.Flag("z", true));
+TEST_F(ConfigFileTest, TextsHaveTheirType) {
+  const ConfigFile file = Of(R"({"a": true, "b": "x"})");
   EXPECT_EQ(file.Text("b", "y"), "x");
   EXPECT_EQ(file.Text("z", "y"), "y");
-  EXPECT_EQ(file.Count("l", "x"), 2);
-  EXPECT_EQ(file.Count("b", "x"), 0);
-  EXPECT_THAT(fakes::ErrorOf([&] { return file.Flag("b", true); }),
-              HasSubstr("true or false"));
   EXPECT_THAT(fakes::ErrorOf([&] { return file.Text("a", ""); }),
               HasSubstr("must be text"));
 }
@@ -72,7 +64,7 @@ TEST_F(ConfigFileTest, TheLanguageModelOfAMultimodalOneIsRead) {
   const ConfigFile file = Of(
       R"({"_name_or_path": "me/it", "model_type": "gemma3", "layers": 1,
           "text_config": {"layers": 2, "model_type": "gemma3_text"}})");
-  EXPECT_EQ(file.Size("layers"), 2);
+  EXPECT_EQ(*file.Find("layers"), 2);
   EXPECT_EQ(file.Text("model_type", ""), "gemma3_text");
   EXPECT_EQ(file.Name(), "me/it");
 }

@@ -80,6 +80,7 @@ AdapterSetting ReadSetting(const TomlTable& row) {
   setting.trial = row.GetBool("trial", false);
   setting.launch = row.GetBool("launch", is_sentence);
   setting.types = row.GetStrings("types");
+  setting.except = row.GetStrings("except");
   setting.file_only = row.GetBool("file_only", false);
   row.RejectUnknownKeys();
   return setting;
@@ -120,6 +121,8 @@ Rule::Context ContextOf(const AdapterJob& job) {
       rope("rope_theta", file.Number("rope_theta", context["rope_theta"]));
   context["rope_scaling"] =
       rope("factor", file.NumberIn("rope_scaling", "factor", 1.0));
+  context["routed_scaling"] =
+      file.Number("routed_scaling_factor", context["routed_scaling"]);
   context["norm_epsilon"] =
       file.Number("rms_norm_eps",
                   file.Number("layer_norm_epsilon", context["norm_epsilon"]));
@@ -300,9 +303,10 @@ std::vector<Adapter::SettingValue> Adapter::Values(
         std::ranges::any_of(values, [&setting](const SettingValue& each) {
           return each.second && each.first->name == setting.without;
         });
+    const std::string& type = job.workload.model.type;
     if (!wanted || needless || !Applies(setting, has_file) ||
-        (!setting.types.empty() &&
-         !common::Contains(setting.types, job.workload.model.type))) {
+        (!setting.types.empty() && !common::Contains(setting.types, type)) ||
+        common::Contains(setting.except, type)) {
       continue;
     }
     auto value =
@@ -371,7 +375,7 @@ RenderedJob Adapter::Render(const AdapterJob& job,
       }
     } else if (setting->kind == AdapterSetting::Kind::kRefusal) {
       if (value && rendered.refusal.empty()) {
-        rendered.refusal = setting->name;
+        rendered.refusal = expand ? expand(setting->name) : setting->name;
       }
     } else if (setting->kind == AdapterSetting::Kind::kVariable) {
       if (value) {
@@ -399,6 +403,7 @@ RenderedJob Adapter::RenderUsual(AdapterJob job, const ParallelConfig& config,
       {"nodes", std::to_string(job.cluster.launchers())},
       {"gpus", std::to_string(job.cluster.gpus())},
       {"gpus_per_node", std::to_string(job.cluster.launched_gpus())},
+      {"special", RareParts(job.workload.model)},
       {"program", program.string()},
       {"folder", files.empty() ? "." : files.string()},
       {"config_json", job.config_json.empty()

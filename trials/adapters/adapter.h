@@ -43,7 +43,8 @@ struct AdapterSetting {
   // Only in a job that starts from nothing (Purpose::kLaunch): a job of the
   // user's own has it, such as the sizes of the model.
   bool launch = false;
-  std::vector<std::string> types;  // Model::type; empty: any
+  std::vector<std::string> types;   // Model::type; empty: any
+  std::vector<std::string> except;  // types without the setting
   bool file_only =
       false;  // a key that has no flag (see Adapter::keys_as_flags)
 };

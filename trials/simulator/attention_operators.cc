@@ -22,7 +22,7 @@ void AddQkNorm(const LayerShape& shape, Module& module) {
   }
   for (const double width : {shape.query, shape.key}) {
     AddRowNorm(shape, shape.tokens * width, module);
-    module.Parameter(shape.model.head_size);
+    module.Parameter(shape.model.whole_qk_norm ? width : shape.model.head_size);
   }
 }
 
@@ -141,7 +141,7 @@ void AddCore(const LayerShape& shape, Module& module) {
 
 // Query, key and value from the hidden states.
 void AddProjections(const LayerShape& shape, Module& module) {
-  const double query = shape.query;
+  const double query = (shape.model.attention_gate ? 2 : 1) * shape.query;
   const double key = shape.key;
   const double hidden = shape.hidden;
   const bool bias = shape.model.attention_bias;
@@ -156,6 +156,9 @@ void AddProjections(const LayerShape& shape, Module& module) {
   module.Save(module.InputBytes(LinearInputBytes(shape)));
   module.EndOperator("qkv");
   AddQkNorm(shape, module);
+  if (shape.model.sinks) {
+    module.Parameter(shape.heads);
+  }
 }
 
 // A vector of `rank` numbers per token, its norm, and the product with a
@@ -207,6 +210,11 @@ void AddAttention(const LayerShape& shape, Module& module) {
   AddRotary(shape, module);
   module.EndOperator("rotary");
   AddCore(shape, module);
+  if (shape.model.attention_gate) {
+    const double bytes = shape.element_bytes * shape.tokens * shape.result;
+    module.Elementwise(3 * bytes, 2, 5 * bytes, 2);
+    module.Save(2 * bytes);
+  }
   module.Linear(shape.tokens, shape.result, shape.hidden,
                 shape.model.output_bias);
   const double result_bytes = shape.element_bytes * shape.tokens * shape.result;
@@ -215,6 +223,49 @@ void AddAttention(const LayerShape& shape, Module& module) {
     module.Save(module.InputBytes(result_bytes));
   }
   module.EndOperator("output");
+}
+
+void AddStateSpace(const LayerShape& shape, Module& module) {
+  constexpr double kChunk = 256.0;
+  constexpr double kStateBytes = 4.0;  // fp32
+  const Model& model = shape.model;
+  const double e = shape.element_bytes;
+  const double inner = model.state_inner / shape.tp;
+  const double channels = model.state_channels / shape.tp;
+  module.Linear(shape.tokens, shape.hidden, model.state_columns / shape.tp,
+                /*bias=*/false, 1.0);
+  module.Save(module.InputBytes(LinearInputBytes(shape)));
+  module.EndOperator("state-in");
+  if (channels > 0.0) {
+    const double bytes = e * shape.tokens * channels;
+    module.Elementwise(2 * bytes, 1, 4 * bytes, 2);
+    module.Save(2 * bytes);
+    module.Parameter(channels * model.state_kernel);
+  }
+  module.Parameter(model.state_parameters / shape.tp);
+  module.EndOperator("convolution");
+  if (model.state_size > 0) {
+    const double rows = std::min(kChunk, shape.sequence / shape.cp);
+    const double chunks = shape.tokens / rows;
+    const double heads = model.state_heads / shape.tp;
+    const double width = inner / heads;
+    const double state = model.state_size;
+    module.Product({chunks * heads, rows, rows, state});
+    module.Product({chunks * heads, rows, width, rows});
+    module.Product({chunks * heads, state, width, rows});
+    module.Product({chunks * heads, rows, width, state});
+    const double states = kStateBytes * chunks * heads * state * width;
+    module.Elementwise(2 * states, 1, 2 * states, 1);  // from chunk to chunk
+    module.Save(states + e * shape.tokens * inner);
+    module.EndOperator("scan");
+  }
+  const double result = e * shape.tokens * inner;
+  AddRowNorm(shape, shape.tokens * inner, module);
+  module.Elementwise(3 * result, 1, 5 * result, 2);
+  module.Save(2 * result);
+  module.EndOperator("gate");
+  module.Linear(shape.tokens, inner, shape.hidden, /*bias=*/false);
+  module.EndOperator("state-out");
 }
 
 }  // namespace trials

@@ -120,6 +120,20 @@ ErrorBands ReadErrorBands(const std::filesystem::path& path) {
   return bands;
 }
 
+ErrorBands ReadErrorBands(const std::filesystem::path& path,
+                          const Model& model) {
+  ErrorBands bands = ReadErrorBands(path);
+  if (!NotValidated(model).empty()) {
+    for (ErrorBands::ByKind* of : {&bands.step_time, &bands.peak_memory}) {
+      for (auto& [kind, band] : *of) {
+        band.low /= ErrorBands::kNotValidated;
+        band.high *= ErrorBands::kNotValidated;
+      }
+    }
+  }
+  return bands;
+}
+
 std::string ToToml(const ErrorBands& bands) {
   return "# Intervals for the ratio measured / predicted of another source "
          "(nine in ten), by\n# kind of code, from published rows, each source "

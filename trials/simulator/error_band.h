@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "trials/model.h"
 #include "trials/simulator/step_report.h"
 
 namespace trials {
@@ -64,6 +65,9 @@ struct ErrorBands {
   // A kind with fewer rows or sources has the band of all.
   static constexpr int kFewestRows = 20;
   static constexpr int kFewestSources = 2;
+  // Both limits of a band move away from 1 by this factor where parts of a
+  // model were compared with nothing (NotValidated): a choice.
+  static constexpr double kNotValidated = 1.5;
 
   using ByKind = std::map<std::string, ErrorBand, std::less<>>;
 
@@ -80,6 +84,9 @@ struct ErrorBands {
 [[nodiscard]] std::filesystem::path ErrorBandsPath();
 // Errors: throws InputError with file:line:column.
 [[nodiscard]] ErrorBands ReadErrorBands(const std::filesystem::path& path);
+// Those for a model: wider if it has parts that were compared with nothing.
+[[nodiscard]] ErrorBands ReadErrorBands(const std::filesystem::path& path,
+                                        const Model& model);
 [[nodiscard]] std::string ToToml(const ErrorBands& bands);
 
 // Two lines for a report: the bands of its step time and its peak.

@@ -1,8 +1,11 @@
 #include "trials/simulator/layer_cost.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 #include "trials/simulator/layer_operators.h"
 
@@ -35,7 +38,10 @@ void AddBlockCollectives(const LayerShape& shape, Module& module) {
   // experts take the tokens as sequence parallelism divides them.
   const bool apart = model.experts > 0 && shape.expert_tp < shape.tp &&
                      model.shared_ffn_size == 0 && shape.sp;
-  const double layers = model.parallel_layers || apart ? 1 : 2;
+  const double parts = (model.attention || model.state_inner > 0 ? 1 : 0) +
+                       (model.cross_attention ? 1 : 0) +
+                       (HasFeedForward(model) ? 1 : 0);
+  const double layers = model.parallel_layers || apart ? 1 : parts;
   if (shape.sp) {
     GatherAndScatter(shape.framework, layers, bytes, module);
   } else if (shape.tp > 1) {
@@ -63,29 +69,49 @@ void AddBlock(const LayerShape& shape, Module& module) {
       module.Repeat(before, module.InputBytes(LinearInputBytes(shape)));
     }
   };
+  const bool mixer = model.attention || model.state_inner > 0;
+  const int own_norms = model.norms - (model.cross_attention ? 1 : 0);
   module.AllowFp8();
   norm_before();
-  AddAttention(shape, module);
-  if (model.kv_rank > 0) {
-    module.AddDispatch(framework.dispatch.latent_dispatch_s,
-                       framework.dispatch.latent_dispatch_s);
+  if (model.attention) {
+    AddAttention(shape, module);
+    if (model.kv_rank > 0) {
+      module.AddDispatch(framework.dispatch.latent_dispatch_s,
+                         framework.dispatch.latent_dispatch_s);
+    }
   }
-  norms(model.norms > 2 ? 1 : 0);
-  AddResidual(shape, module);
-  module.EndOperator("residual");
-  if (model.norms > 1) {
+  if (model.state_inner > 0) {
+    AddStateSpace(shape, module);
+  }
+  if (mixer) {
+    norms(own_norms > 2 ? 1 : 0);
+    AddResidual(shape, module);
+    module.EndOperator("residual");
+  }
+  if (model.cross_attention) {
     norm_before();
+    AddAttention(shape, module);
+    AddResidual(shape, module);
+    module.EndOperator("residual");
   }
-  if (model.experts > 0) {
-    AddExperts(shape, module);
-    module.AddDispatch(framework.dispatch.expert_dispatch_s,
-                       framework.dispatch.expert_dispatch_s);
-  } else {
-    AddFeedForward(shape, module);
+  if (HasFeedForward(model)) {
+    if (mixer && own_norms > 1) {
+      norm_before();
+    }
+    if (model.experts > 0) {
+      AddExperts(shape, module);
+      module.AddDispatch(framework.dispatch.expert_dispatch_s,
+                         framework.dispatch.expert_dispatch_s);
+    } else {
+      AddFeedForward(shape, module);
+    }
+    norms(own_norms > 3 ? 1 : 0);
+    AddResidual(shape, module);
+    module.EndOperator("residual");
   }
-  norms(model.norms > 3 ? 1 : 0);
-  AddResidual(shape, module);
-  module.EndOperator("residual");
+  if (model.block_parameters > 0) {
+    module.Parameter(static_cast<double>(model.block_parameters) / shape.tp);
+  }
   AddBlockCollectives(shape, module);
   module.AddDispatch(framework.dispatch.block_dispatch_s,
                      framework.dispatch.block_backward_dispatch_s);
@@ -99,7 +125,7 @@ void AddEmbedding(const LayerShape& shape, Module& module) {
     module.Linear(shape.tokens, model.patch_size, shape.hidden, /*bias=*/true);
     module.Save(e * shape.tokens * model.patch_size);
     module.Parameter(shape.hidden);  // class token
-  } else {
+  } else if (model.vocab_size > 0) {
     const double table = model.vocab_size * shape.hidden / shape.tp;
     // Look-up; the gradient is a zeroed table with rows added to it.
     module.Elementwise(2 * e * elements, 1, e * table + 3 * e * elements, 3);
@@ -201,6 +227,81 @@ void RepeatUnlessKept(double input_bytes, LayerCost& block) {
       std::max(0.0, block.saved_bytes - block.kept_bytes - input_bytes);
 }
 
+// Adds a share or a multiple of a module's cost; its tensors stay apart.
+void AddTimes(double times, const LayerCost& from, LayerCost& to) {
+  constexpr auto kSums = std::to_array<double LayerCost::*>(
+      {&LayerCost::forward_s, &LayerCost::backward_s, &LayerCost::weights_s,
+       &LayerCost::accumulate_s, &LayerCost::forward_dispatch_s,
+       &LayerCost::backward_dispatch_s, &LayerCost::saved_bytes,
+       &LayerCost::placeholder_bytes, &LayerCost::core_forward_s,
+       &LayerCost::core_backward_s, &LayerCost::kept_forward_s,
+       &LayerCost::kept_dispatch_s, &LayerCost::kept_bytes,
+       &LayerCost::selective_forward_s, &LayerCost::selective_dispatch_s,
+       &LayerCost::selective_bytes, &LayerCost::last_forward_s,
+       &LayerCost::ring_bytes});
+  for (const auto sum : kSums) {
+    to.*sum += times * (from.*sum);
+  }
+  // Messages count as ones of the size that `to` has.
+  const double messages =
+      to.collective_bytes > 0.0
+          ? times * from.collective_bytes / to.collective_bytes
+          : times;
+  for (const auto sum :
+       {&LayerCost::selective_collectives, &LayerCost::last_collectives,
+        &LayerCost::forward_collectives, &LayerCost::backward_collectives}) {
+    to.*sum = to.*sum + messages * (from.*sum);
+  }
+  to.collective_bytes = std::max(to.collective_bytes, from.collective_bytes);
+  to.working_bytes = std::max(to.working_bytes, from.working_bytes);
+  to.all_to_alls = std::max(to.all_to_alls, from.all_to_alls);
+  to.all_to_all_bytes += times * from.all_to_all_bytes;
+}
+
+// The mean of the costs of blocks with their numbers. Its tensors are those of
+// the block with the most of them, scaled to the mean number of parameters.
+LayerCost MeanBlock(const std::vector<std::pair<int, LayerCost>>& blocks) {
+  double number = 0.0;
+  for (const auto& [count, cost] : blocks) {
+    number += count;
+  }
+  LayerCost mean;
+  for (const auto list :
+       {&LayerCost::parameters, &LayerCost::expert_parameters}) {
+    double total = 0.0;
+    double most = 0.0;
+    for (const auto& [count, cost] : blocks) {
+      const double own =
+          std::accumulate((cost.*list).begin(), (cost.*list).end(), 0.0);
+      total += count * own / number;
+      if (own > most) {
+        most = own;
+        mean.*list = cost.*list;
+      }
+    }
+    for (double& elements : mean.*list) {
+      elements *= total / most;
+    }
+  }
+  for (const auto& [count, cost] : blocks) {
+    AddTimes(count / number, cost, mean);
+  }
+  return mean;
+}
+
+// A tower runs before the first block, on its own tokens.
+void AddTower(int layers, const LayerCost& block, LayerCost& embedding) {
+  AddTimes(layers, block, embedding);
+  for (const auto list :
+       {&LayerCost::parameters, &LayerCost::expert_parameters}) {
+    for (int layer = 0; layer < layers; ++layer) {
+      (embedding.*list)
+          .insert((embedding.*list).end(), (block.*list).begin(),
+                  (block.*list).end());
+    }
+  }
+}
+
 LayerCosts Compute(const Workload& workload, const Framework& framework,
                    const GpuModel& gpu, const Shard& shard,
                    std::vector<OperatorCost>* operators) {
@@ -220,11 +321,37 @@ LayerCosts Compute(const Workload& workload, const Framework& framework,
   costs.head = cost(shape, AddHead, operators);
   costs.boundary_bytes =
       shape.element_bytes * shape.outer_tokens * shape.hidden;
+  const auto of_model = [&](const Model& model, auto add) {
+    Workload other = workload;
+    other.model = model;
+    if (model.tokens > 0) {
+      other.sequence_length = model.tokens;
+    }
+    return cost(ShapeOf(other, framework, gpu, shard), add,
+                /*receiver=*/nullptr);
+  };
+  const auto add_others = [&](const Model& model) {
+    if (model.other_parameters > 0) {
+      costs.embedding.parameters.push_back(
+          static_cast<double>(model.other_parameters) / shard.tp);
+    }
+  };
+  for (const Model& tower : workload.model.towers) {
+    AddTower(tower.layers, of_model(tower, AddBlock), costs.embedding);
+    AddTower(1, of_model(tower, AddEmbedding), costs.embedding);
+    add_others(tower);
+  }
+  add_others(workload.model);
+  if (!workload.model.kinds.empty()) {
+    std::vector<std::pair<int, LayerCost>> blocks = {
+        {OwnLayers(workload.model), costs.block}};
+    for (const Model& kind : workload.model.kinds) {
+      blocks.emplace_back(kind.layers, of_model(kind, AddBlock));
+    }
+    costs.block = MeanBlock(blocks);
+  }
   if (workload.model.dense_layers > 0) {
-    Workload dense = workload;
-    dense.model = DenseModel(workload.model);
-    costs.dense_block = cost(ShapeOf(dense, framework, gpu, shard), AddBlock,
-                             /*receiver=*/nullptr);
+    costs.dense_block = of_model(DenseModel(workload.model), AddBlock);
   }
   if (framework.recomputation.selective_by_operator) {
     RepeatUnlessKept(costs.boundary_bytes, costs.block);

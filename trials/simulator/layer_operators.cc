@@ -231,6 +231,9 @@ void AddRowNorm(const LayerShape& shape, double elements, Module& module) {
 
 void AddNorm(const LayerShape& shape, Module& module) {
   AddRowNorm(shape, shape.outer_tokens * shape.hidden, module);
+  if (shape.model.plain_norms) {
+    return;
+  }
   module.Parameter(shape.hidden);
   if (shape.model.norm_bias) {
     module.Parameter(shape.hidden);

@@ -144,6 +144,12 @@ void AddRowNorm(const LayerShape& shape, double elements, Module& module);
 void AddResidual(const LayerShape& shape, Module& module);
 // Query, key, value; rotary positions; core; output. Ends each of them.
 void AddAttention(const LayerShape& shape, Module& module);
+// A state-space layer or linear attention: product, short convolution, chunked
+// scan, gate and norm, product. An estimate: no measurement was compared.
+// Source: Dao and Gu (2024), "Transformers are SSMs", Sec. 6: in chunks of Q
+// tokens, each head has four products (its scores, their sum of values, the
+// states at the ends of the chunks, and their results), with Q = 256.
+void AddStateSpace(const LayerShape& shape, Module& module);
 // Two matrices (gated: three) and what is between them. Ends each of them.
 void AddFeedForward(const LayerShape& shape, Module& module);
 // A router chooses experts for every token; the copies travel to the ranks of

@@ -1,0 +1,372 @@
+// The types of experiments/models/types.toml. tests/reference/models/ has files
+// with the keys and values of public models; model_counts.csv their parameters
+// as Transformers counts them (scripts/reference-counts writes it). To add a
+// model: its config.json in that folder, and a row.
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/files.h"
+#include "common/text.h"
+#include "tests/fakes/error_of.h"
+#include "tests/fakes/paths.h"
+#include "tests/fakes/temporary_folder.h"
+#include "tests/trials/simulator/problem.h"
+#include "trials/config_expression.h"
+#include "trials/simulator/layer_cost.h"
+#include "trials/simulator/simulator.h"
+
+namespace trials::model_types_test {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::filesystem::path kReference =
+    fakes::SourceFolder() / "tests/reference";
+
+// Files whose structure no type has.
+const std::vector<std::string> kRefused = {
+    "albert-base-v2.json", "deberta-v3-base.json", "llama-3.2-11b-vision.json",
+    "opt-350m.json", "zamba2-2.7b.json"};
+
+struct Count {
+  double parameters = 0.0;
+  double active = 0.0;
+};
+
+// Of each file, those of the classes that Transformers has for it.
+std::map<std::string, std::vector<Count>> Counts() {
+  std::map<std::string, std::vector<Count>> counts;
+  const std::string text = common::ReadFile(kReference / "model_counts.csv");
+  const auto lines = common::Split(text, '\n');
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    const auto cells = common::Split(lines[i], ',');
+    if (cells.size() > 4) {
+      counts[std::string(cells[0])].push_back(
+          {common::NumberOrNan(cells[3]), common::NumberOrNan(cells[4])});
+    }
+  }
+  return counts;
+}
+
+Model Reference(const std::string& name) {
+  return ReadModel(kReference / "models" / name);
+}
+
+class ModelTypes : public testing::TestWithParam<std::string> {};
+
+TEST_P(ModelTypes, CountAsTransformersDoes) {
+  const Model model = Reference(GetParam());
+  const auto count = static_cast<double>(ParameterCount(model));
+  const auto active = static_cast<double>(ActiveParameterCount(model));
+  // A correction of the router's choice is a buffer there.
+  const auto near = [&](const Count& one) {
+    return std::abs(count / one.parameters - 1.0) < 1e-6;
+  };
+  const std::vector<Count> counts = Counts()[GetParam()];
+  const auto found = std::ranges::find_if(counts, near);
+  ASSERT_NE(found, counts.end())
+      << model.type << " " << count << " is not " << counts.front().parameters;
+  // Biases of experts and the rows of routers are counted in both ways.
+  EXPECT_NEAR(active / found->active, 1.0, 0.15) << found->active;
+}
+
+// Every parameter belongs to a module that is simulated.
+TEST_P(ModelTypes, AreSimulatedWithTheirParameters) {
+  const Model model = Reference(GetParam());
+  const Workload workload{"m", model, 64, 512, Precision::kBf16};
+  const Framework framework;
+  const Cluster cluster = SmallCluster();
+  const GpuModel gpu(cluster.gpu, Precision::kBf16, 2e-6);
+  const LayerCosts costs = ComputeLayerCosts(workload, framework, gpu, {});
+  const double sum =
+      costs.embedding.ParameterCount() + costs.head.ParameterCount() +
+      model.dense_layers * costs.dense_block.ParameterCount() +
+      (model.layers - model.dense_layers) * costs.block.ParameterCount();
+  EXPECT_NEAR(sum / static_cast<double>(ParameterCount(model)), 1.0, 0.01);
+  for (const LayerCost* cost : {&costs.block, &costs.embedding, &costs.head}) {
+    EXPECT_GT(cost->forward_s, 0.0);
+    EXPECT_GT(cost->backward_s, 0.0);
+  }
+}
+
+std::vector<std::string> ReadFiles() {
+  std::vector<std::string> names;
+  for (const auto& [name, counts] : Counts()) {
+    if (std::ranges::find(kRefused, name) == kRefused.end()) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Files, ModelTypes, testing::ValuesIn(ReadFiles()),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::ranges::replace_if(
+                               name,
+                               [](char c) { return std::isalnum(c) == 0; },
+                               '_');
+                           return name;
+                         });
+
+TEST(ModelTypes, OthersAreRefused) {
+  for (const std::string& name : kRefused) {
+    EXPECT_NE(fakes::ErrorOf([&] { return Reference(name); }), "") << name;
+  }
+}
+
+TEST(ModelTypes, WhatNoMeasurementHasIsSaid) {
+  EXPECT_EQ(NotValidated(Reference("llama-3.1-8b.json")), "");
+  EXPECT_EQ(NotValidated(Reference("gpt-oss-20b.json")), "");
+  EXPECT_EQ(NotValidated(Reference("mamba-2.8b.json")),
+            "state-space layers or linear attention");
+  EXPECT_THAT(NotValidated(Reference("nemotron-h-8b.json")),
+              HasSubstr("blocks of several kinds"));
+  EXPECT_EQ(NotValidated(Reference("t5-3b.json")),
+            "towers or an encoder, cross attention");
+  EXPECT_THAT(Reference("gemma3-4b.json").note, HasSubstr("417 million"));
+}
+
+TEST(ModelTypes, BlocksOfAHybridAreOfTheKindsInItsPattern) {
+  const Model model = Reference("nemotron-h-8b.json");
+  ASSERT_EQ(model.kinds.size(), 2U);
+  EXPECT_EQ(model.kinds[0].layers, 24);  // Mamba-2
+  EXPECT_GT(model.kinds[0].state_inner, 0);
+  EXPECT_EQ(model.kinds[1].layers, 24);  // feed-forward
+  EXPECT_EQ(OwnLayers(model), 4);        // attention
+  EXPECT_EQ(model.ffn_size, 0);
+  EXPECT_FALSE(model.kinds[0].attention || model.kinds[1].attention);
+  // 4 blocks of 32 heads of 128.
+  EXPECT_DOUBLE_EQ(AttentionWidth(model), 4 * 32 * 128);
+}
+
+// A model in a temporary folder.
+class ReadingTypes : public testing::Test {
+ protected:
+  [[nodiscard]] std::filesystem::path Write(const std::string& type,
+                                            const std::string& more) const {
+    std::ofstream(folder_.path() / "config.json")
+        << R"({"model_type": ")" << type
+        << R"(", "hidden_size": 64, "num_hidden_layers": 4,
+              "num_attention_heads": 4, "intermediate_size": 128,
+              "vocab_size": 100)"
+        << more << "}";
+    return folder_.path() / "config.json";
+  }
+  [[nodiscard]] Model Read(const std::string& type,
+                           const std::string& more = "",
+                           const ModelOptions& options = {}) const {
+    return ReadModel(Write(type, more), options);
+  }
+  // "": no error.
+  [[nodiscard]] std::string Error(const std::string& type,
+                                  const std::string& more = "",
+                                  const ModelOptions& options = {}) const {
+    const std::filesystem::path path = Write(type, more);
+    try {
+      (void)ReadModel(path, options);
+    } catch (const common::InputError& e) {
+      return e.what();
+    }
+    return "";
+  }
+
+  fakes::TemporaryFolder folder_;
+};
+
+TEST_F(ReadingTypes, AnUnknownTypeIsReadAsAnotherOnRequestOnly) {
+  EXPECT_THAT(Error("lama"), AllOf(HasSubstr("unknown model_type 'lama'"),
+                                   HasSubstr("did you mean 'llama'?"),
+                                   HasSubstr("--as llama")));
+  Model model = Read("lama", "", {.as = "llama", .parameters = ""});
+  EXPECT_THAT(model.note, HasSubstr("'lama' is read as llama"));
+  model.note = "";
+  EXPECT_EQ(model, Read("llama"));
+  EXPECT_THAT(Error("llama", "", {.as = "lama", .parameters = ""}),
+              HasSubstr("unknown type of --as"));
+}
+
+TEST_F(ReadingTypes, AnArchitectureDecidesWhereTheTypeIsUnknown) {
+  const Model model =
+      Read("next_llama", R"(, "architectures": ["LlamaForCausalLM"])");
+  EXPECT_EQ(model.type, "llama");
+  EXPECT_THAT(model.note, HasSubstr("LlamaForCausalLM"));
+  EXPECT_EQ(Read("x", R"(, "architectures": ["Qwen2ForCausalLM"])").type,
+            "qwen2");
+  EXPECT_THAT(Error("x", R"(, "architectures": ["NewForCausalLM"])"),
+              HasSubstr("unknown model_type 'x'"));
+}
+
+// Also with --as, which knows no more.
+TEST_F(ReadingTypes, KeysOfStructuresThatATypeLacksAreRefused) {
+  for (const char* key :
+       {"moe_num_experts", "num_local_experts", "mamba_d_state", "ssm_state",
+        "linear_attn_config", "conv_kernel", "vision_config", "encoder_layers",
+        "kv_lora_rank", "n_group", "audio_config", "index_topk"}) {
+    const std::string more = fmt::format(R"(, "{}": 8)", key);
+    EXPECT_THAT(Error("llama", more), HasSubstr(key));
+    EXPECT_THAT(Error("new", more, {.as = "llama", .parameters = ""}),
+                HasSubstr(key));
+    EXPECT_EQ(Error("llama", fmt::format(R"(, "{}": null)", key)), "");
+  }
+  EXPECT_EQ(Error("llama", R"(, "is_encoder_decoder": false)"), "");
+}
+
+TEST_F(ReadingTypes, ParametersAreComparedWithWhatIsKnown) {
+  const auto count = static_cast<double>(ParameterCount(Read("llama")));
+  const auto error = [&](double factor) {
+    return Error("llama", "",
+                 {.as = "", .parameters = fmt::format("{}", count * factor)});
+  };
+  EXPECT_EQ(error(1.0), "");
+  EXPECT_EQ(error(1.009), "");
+  EXPECT_EQ(error(0.991), "");
+  EXPECT_THAT(error(1.02), HasSubstr("--parameters says"));
+  EXPECT_THAT(error(0.98), HasSubstr("--parameters says"));
+  EXPECT_THAT(error(1.0 - 6400.0 / count),
+              HasSubstr("the embeddings may be tied"));
+  EXPECT_EQ(Error("llama", "", {.as = "", .parameters = "0.177m"}), "");
+  EXPECT_THAT(Error("llama", "", {.as = "", .parameters = "many"}),
+              HasSubstr("a number such as 7.7e9 or 7.7b"));
+}
+
+TEST_F(ReadingTypes, ParametersAreComparedWithTheIndexBesideTheFile) {
+  const auto count = ParameterCount(Read("llama"));
+  const auto error = [&](const std::string& metadata, const std::string& more) {
+    fakes::WriteFile(folder_.path() / "model.safetensors.index.json",
+                     R"({"metadata": {)" + metadata + "}}");
+    return Error("llama", more);
+  };
+  const std::string half = fmt::format(R"("total_size": {})", 2 * count);
+  const std::string bf16 = R"(, "torch_dtype": "bfloat16")";
+  EXPECT_EQ(error(half, bf16), "");
+  EXPECT_EQ(error(half, R"(, "dtype": "float16")"), "");
+  EXPECT_THAT(error(half, R"(, "torch_dtype": "float32", "beta": 3)"),
+              AllOf(HasSubstr("model.safetensors.index.json says"),
+                    HasSubstr("keys that were not read"), HasSubstr("beta")));
+  EXPECT_EQ(error(half, ""), "");  // of unknown type
+  EXPECT_EQ(error(fmt::format(R"("total_parameters": {})", count), ""), "");
+  EXPECT_THAT(error(fmt::format(R"("total_parameters": {})", 2 * count), ""),
+              HasSubstr("says"));
+  // 8-bit weights with scales have other sizes.
+  EXPECT_EQ(error(fmt::format(R"("total_size": {})", count),
+                  bf16 + R"(, "quantization_config": {"bits": 8})"),
+            "");
+}
+
+TEST_F(ReadingTypes, ActivationsThatNoSizeHasAreSpecial) {
+  EXPECT_EQ(Read("llama", R"(, "hidden_act": "silu")").special, "");
+  EXPECT_THAT(Read("llama", R"(, "hidden_act": "relu2")").special,
+              HasSubstr("activation"));
+  EXPECT_NE(RareParts(Read("olmo2")), "");
+  EXPECT_EQ(RareParts(Read("qwen2")), "");
+  EXPECT_THAT(RareParts(Read("olmo2")), HasSubstr("whole_qk_norm"));
+}
+
+TEST_F(ReadingTypes, ExpressionsHaveAlternativesDefaultsAndFunctions) {
+  const ConfigFile file(Write("llama", R"(, "a": 3, "n": null, "t": "MM-*",
+      "o": {"b": 5}, "l": ["x", "y", "x", "x"], "m": [1, 3], "e": [],
+      "f": true, "s": "one-two")"));
+  Model model;
+  model.layers = 4;
+  model.hidden_size = 7;
+  const auto value = [&](std::string_view text) {
+    return ConfigExpression{file, model}.Value(text).value_or(-1.0);
+  };
+  EXPECT_EQ(value("a"), 3);
+  EXPECT_EQ(value("n | a"), 3);
+  EXPECT_EQ(value("n"), -1);
+  EXPECT_EQ(value("n:4 + a"), 7);
+  EXPECT_EQ(value("a:4"), 3);
+  EXPECT_EQ(value("o.b"), 5);
+  EXPECT_EQ(value("root.o.b - o.c:1"), 4);
+  EXPECT_EQ(value("$hidden_size % 4"), 3);
+  EXPECT_EQ(value("2 + 3 * 4 / 2 - 1"), 7);
+  EXPECT_EQ(value("-(2 + 3) * -2"), 10);
+  EXPECT_EQ(value("(n | a) * 2"), 6);
+  EXPECT_EQ(value("(a | n) * 2"), 6);
+  EXPECT_EQ(value("(n | z) * 2 | 9"), 9);
+  EXPECT_EQ(value("is(e, x) | 8"), 8);
+  EXPECT_EQ(value("f && !(a > 3) || false"), 1);
+  EXPECT_EQ(value("a >= 3 && a <= 3 && a == 3 && a != 4 && a < 4"), 1);
+  EXPECT_EQ(value("is(s, one, one-two)"), 1);
+  EXPECT_EQ(value("is(s, one)"), 0);
+  EXPECT_EQ(value("is(n, x) | 8"), 8);
+  EXPECT_EQ(value("has(a) + has(n)"), 1);
+  EXPECT_EQ(value("size(l) + size(e) + size(n)"), 4);
+  EXPECT_EQ(value("count(is(l, x))"), 3);
+  EXPECT_EQ(value("share(is(t, M))"), 0.5);
+  EXPECT_EQ(value("count(in(m, i))"), 2);
+  EXPECT_EQ(value("count(i % 2 == 0)"), 2);
+  EXPECT_EQ(value("floor(7 / 2) + ceil(7 / 2)"), 7);
+  EXPECT_EQ(value("min(2, a) + max(2, a)"), 5);
+  const auto error = [&](std::string_view text) {
+    return fakes::ErrorOf([&] { return value(text); });
+  };
+  EXPECT_THAT(error("s"), HasSubstr("s must be a number"));
+  EXPECT_THAT(error("a +"), HasSubstr("a key, a number or a function"));
+  EXPECT_THAT(error("(a"), HasSubstr("')' is needed"));
+  EXPECT_THAT(error("no(a)"), HasSubstr("there is no function 'no'"));
+  EXPECT_THAT(error("$no"), HasSubstr("no field 'no'"));
+  model.layers = 5;
+  EXPECT_THAT(error("count(is(l, x))"), HasSubstr("4 elements for 5 layers"));
+  EXPECT_THAT(error("count(is(t, M))"), HasSubstr("4 elements for 5 layers"));
+}
+
+// The cost of a block is the mean over its kinds: with half of them, half of
+// the difference.
+TEST(BlockKinds, TheCostOfABlockIsTheirMean) {
+  Model model = Reference("llama-3.2-1b.json");
+  const auto cost = [&](int layers) {
+    Model mixed = model;
+    if (layers > 0) {
+      Model kind = model;
+      kind.ffn_size = 2048;
+      kind.layers = layers;
+      mixed.kinds.push_back(kind);
+    }
+    const Workload workload{"m", mixed, 64, 512, Precision::kBf16};
+    const Framework framework;
+    const Cluster cluster = SmallCluster();
+    const GpuModel gpu(cluster.gpu, Precision::kBf16, 2e-6);
+    return ComputeLayerCosts(workload, framework, gpu, {}).block;
+  };
+  const LayerCost none = cost(0);
+  const LayerCost half = cost(model.layers / 2);
+  const LayerCost all = cost(model.layers);
+  EXPECT_NEAR(half.forward_s, (none.forward_s + all.forward_s) / 2, 1e-12);
+  EXPECT_NEAR(half.saved_bytes, (none.saved_bytes + all.saved_bytes) / 2, 1.0);
+  EXPECT_NEAR(half.ParameterCount(),
+              (none.ParameterCount() + all.ParameterCount()) / 2, 1.0);
+  EXPECT_EQ(half.parameters.size(), none.parameters.size());
+}
+
+TEST(Towers, TheFirstStageComputesThem) {
+  const auto step = [](bool tower) {
+    Model model = Reference("llava-1.5-7b.json");
+    if (!tower) {
+      model.towers.clear();
+    }
+    const Workload workload{"m", model, 64, 1024, Precision::kBf16};
+    ParallelConfig config;
+    config.dp = 8;
+    config.microbatches = 8;
+    return Simulator(workload, SmallCluster(), {}).Simulate(config);
+  };
+  const StepReport with = step(true);
+  const StepReport without = step(false);
+  EXPECT_GT(with.step_time_s, 1.02 * without.step_time_s);
+  EXPECT_LT(with.step_time_s, 1.3 * without.step_time_s);
+  EXPECT_NEAR((with.memory.parameters_bytes - without.memory.parameters_bytes) /
+                  (2.0 * 303.5e6),
+              1.0, 0.05);
+}
+
+}  // namespace trials::model_types_test
