@@ -1,0 +1,174 @@
+// Commands that give the sizes of a model say everything about it, or there is
+// none.
+
+#include <set>
+#include <string>
+#include <type_traits>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/process.h"
+#include "tests/fakes/paths.h"
+#include "trials/adapters/adapter.h"
+#include "trials/knobs.h"
+
+namespace trials::model_refusals_test {
+
+using ::testing::HasSubstr;
+
+const std::filesystem::path kModels =
+    fakes::SourceFolder() / "tests/reference/models";
+
+// The command and the files for a new job, or why there is none.
+struct Launch {
+  std::string refusal;
+  std::string text;
+};
+
+Launch LaunchOf(const std::string& adapter, const Model& model,
+                const std::filesystem::path& config_json = {}) {
+  AdapterJob job;
+  job.workload = {"m", model, 64, 512, Precision::kBf16};
+  job.cluster.nodes = 1;
+  job.cluster.gpus_per_node = 8;
+  job.config_json = config_json;
+  const RenderedJob rendered = Adapter::Find(adapter).RenderUsual(
+      job, Canonical(ParseParallelConfig("dp=8")), ".");
+  Launch launch{rendered.refusal, common::ShellLine(rendered.words)};
+  for (const RenderedFile& file : rendered.files) {
+    launch.text += file.content;
+  }
+  return launch;
+}
+
+Launch LaunchOf(const std::string& adapter, const std::string& name) {
+  return LaunchOf(adapter, ReadModel(kModels / name), kModels / name);
+}
+
+class SizesByFlags : public testing::TestWithParam<const char*> {};
+
+// Another value of any field of a model with experts and of one without is in
+// the command, or a reason for none.
+TEST_P(SizesByFlags, SayEveryFieldOrRefuseTheModel) {
+  // Not part of a model that is trained, or of its cost only.
+  const std::set<std::string> no_matter = {"mtp_layers", "dropout", "window"};
+  // Of experts only; of a first block without; of latent attention only.
+  const std::set<std::string> together = {
+      "experts_per_token", "expert_groups",   "groups_per_token",
+      "router_bias",       "shared_ffn_size", "shared_expert_gate",
+      "dense_ffn_size",    "query_rank",      "rope_head_size",
+      "value_head_size",   "dense_layers",    "state_heads"};
+  for (const char* file : {"llama-3.1-8b.json", "gpt2.json"}) {
+    Model model = ReadModel(kModels / file);
+    model.window = 128;  // of windowed_share of the blocks
+    const std::string usual = LaunchOf(GetParam(), model).text;
+    Model changed = model;
+    VisitFields(changed, [&](const std::string& name, auto& value) {
+      if (no_matter.contains(name) || together.contains(name) ||
+          (name == "rotary_share" && model.max_positions > 0)) {
+        return;
+      }
+      const auto before = value;
+      using T = std::remove_cvref_t<decltype(value)>;
+      if constexpr (std::is_same_v<T, bool>) {
+        value = !value;
+      } else {
+        value = static_cast<T>(std::is_floating_point_v<T> ? 0.5
+                               : name == "kv_heads"        ? before / 2
+                                                           : before + 8);
+      }
+      const Launch launch = LaunchOf(GetParam(), changed);
+      EXPECT_TRUE(!launch.refusal.empty() || launch.text != usual)
+          << file << ": " << name;
+      value = before;
+    });
+    changed.special = "something else";
+    EXPECT_NE(LaunchOf(GetParam(), changed).refusal, "");
+  }
+}
+
+TEST_P(SizesByFlags, RefuseEveryModelWithRareParts) {
+  for (const auto& entry : std::filesystem::directory_iterator(kModels)) {
+    Model model;
+    try {
+      model = ReadModel(entry.path());
+    } catch (const std::invalid_argument&) {
+      continue;
+    }
+    if (!RareParts(model).empty()) {
+      EXPECT_NE(LaunchOf(GetParam(), model, entry.path()).refusal, "")
+          << entry.path();
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Adapters, SizesByFlags,
+                         testing::Values("megatron-lm", "nanotron",
+                                         "torchtitan"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+TEST(MegatronFlags, TrainTheModelsThatTheySay) {
+  for (const char* name :
+       {"llama-3.1-8b.json", "qwen2.5-7b.json", "qwen3-32b.json",
+        "mixtral-8x7b.json", "deepseek-v3.json", "kimi-k2.json",
+        "starcoder2-15b.json", "starcoder.json", "seed-oss-36b.json",
+        "glm-4.5-air.json", "gpt2.json", "dots-llm1.json", "phi-4.json"}) {
+    EXPECT_EQ(LaunchOf("megatron-lm", name).refusal, "") << name;
+  }
+  EXPECT_THAT(LaunchOf("megatron-lm", "deepseek-v3.json").text,
+              HasSubstr("--moe-router-num-groups 8 --moe-router-group-topk 4 "
+                        "--moe-router-topk-scaling-factor 2.5"));
+  EXPECT_THAT(
+      LaunchOf("megatron-lm", "kimi-k2.json").text,
+      testing::AllOf(HasSubstr("--moe-router-topk-scaling-factor 2.827"),
+                     testing::Not(HasSubstr("num-groups"))));
+  const std::string starcoder =
+      LaunchOf("megatron-lm", "starcoder2-15b.json").text;
+  EXPECT_THAT(starcoder, testing::Not(HasSubstr("--swiglu")));
+  EXPECT_THAT(starcoder, HasSubstr("--window-size 4096,0"));
+}
+
+TEST(MegatronFlags, RefuseWhatTheyWouldChange) {
+  for (const char* name :
+       {"olmo-2-7b.json",        "minitron-8b.json",    "nemotron-h-8b.json",
+        "gpt-oss-20b.json",      "roberta-base.json",   "gemma-7b.json",
+        "gemma3-4b.json",        "command-r.json",      "smollm3-3b.json",
+        "modernbert-base.json",  "llava-1.5-7b.json",   "t5-3b.json",
+        "bloom-560m.json",       "falcon-7b.json",      "gptj-6b.json",
+        "opt-30b.json",          "granite-3.1-8b.json", "jamba-1.5-mini.json",
+        "qwen3-next-80b.json",   "minimax-m2.json",     "llama-4-scout.json",
+        "whisper-large-v3.json", "mamba-2.8b.json",     "phi-3.5-moe.json",
+        "glm-4-9b-chat.json"}) {
+    EXPECT_NE(LaunchOf("megatron-lm", name).refusal, "") << name;
+  }
+  EXPECT_THAT(LaunchOf("megatron-lm", "olmo-2-7b.json").refusal,
+              HasSubstr("norms only after its layers, whole_qk_norm"));
+}
+
+// Programs that read the config.json train every causal language model.
+TEST(ProgramsWithAConfigJson, RefuseWhatIsNoLanguageModel) {
+  for (const char* adapter : {"hf-trainer", "hf-trainer-fsdp", "deepspeed",
+                              "hf-trainer-deepspeed", "accelerate-fsdp"}) {
+    for (const char* name : {"roberta-base.json", "vit-base-patch16-224.json",
+                             "t5-3b.json", "llava-1.5-7b.json"}) {
+      EXPECT_THAT(LaunchOf(adapter, name).refusal, HasSubstr("causal"))
+          << adapter << " " << name;
+    }
+    for (const char* name : {"olmo-2-7b.json", "nemotron-h-8b.json",
+                             "gpt-oss-20b.json", "mamba-2.8b.json"}) {
+      EXPECT_EQ(LaunchOf(adapter, name).refusal, "") << adapter << " " << name;
+    }
+  }
+  EXPECT_EQ(LaunchOf("nemo", "gpt-oss-20b.json").refusal, "");
+  for (const char* name : {"mixtral-8x7b.json", "gemma3-4b.json",
+                           "bloom-560m.json", "roberta-base.json"}) {
+    EXPECT_THAT(LaunchOf("nemo", name).refusal, HasSubstr("no bridge"));
+  }
+}
+
+}  // namespace trials::model_refusals_test
