@@ -25,8 +25,9 @@ int Forecast(const jobs::ForecastRequest& request) {
         "--gpu h100 --batch 256 --seq 8192",
         missing));
   }
-  fmt::print("{}", jobs::RunPlan(request));
-  return 0;
+  const jobs::ForecastAnswer answer = jobs::RunPlan(request);
+  fmt::print("{}", answer.text);
+  return answer.complete ? 0 : 1;
 }
 
 Options JobOptions(jobs::ForecastRequest& request) {
@@ -36,6 +37,7 @@ Options JobOptions(jobs::ForecastRequest& request) {
            "config.json of Hugging Face, a folder that contains one, or sizes: "
            "layers=32,hidden=4096,heads=32,ffn=14336,vocab=128256",
            request.model),
+      TrainingOption(request.training),
       Bind("--gpus SIZE",
            "nodes x GPUs (2x8), GPUs (16), or sizes to compare (8..1024)",
            request.gpus),

@@ -46,6 +46,7 @@ Options JobOptions(jobs::InitOptions& job) {
       Bind("--framework NAME",
            "adapter (`oppa adapters`), or the path of your own", job.framework),
       Bind("--model FILE", "config.json of the model", job.model),
+      TrainingOption(job.training),
       Bind("--gpus NODESxGPUS", "machine, such as 2x8 (default: as detected)",
            job.gpus),
       Bind("--gpu NAME",

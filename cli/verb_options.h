@@ -47,6 +47,7 @@ struct VerbOptions {
 [[nodiscard]] Options GrowthOptions(VerbOptions& options);
 [[nodiscard]] Option JsonFlag(VerbOptions& options);
 [[nodiscard]] Options DispatchOptions(VerbOptions& options);
+[[nodiscard]] Option TrainingOption(std::vector<std::string>& training);
 // --as and --parameters.
 [[nodiscard]] Options ModelOptionsOf(trials::ModelOptions& model);
 

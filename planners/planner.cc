@@ -161,6 +161,11 @@ const trials::Workload& WorkloadFor(std::string_view method,
         method));
   }
   RequireUniformBlocks(method, problem.workload->model);
+  if (!problem.workload->training.IsUsual()) {
+    throw common::InputError(
+        fmt::format("{} models full training with AdamW, not {}", method,
+                    ToString(problem.workload->training)));
+  }
   return *problem.workload;
 }
 

@@ -26,6 +26,14 @@ Precision ParsePrecision(std::string_view name) {
   return static_cast<Precision>(std::ranges::find(names, name) - names.begin());
 }
 
+std::string NotValidated(const Workload& workload) {
+  const std::string parts = NotValidated(workload.model);
+  return workload.training.IsUsual()
+             ? parts
+             : fmt::format("{}{}{}", parts, parts.empty() ? "" : ", ",
+                           ToString(workload.training));
+}
+
 Workload ReadWorkload(const common::TomlTable& table) {
   Workload workload;
   const std::string path = table.RequireString("model");
@@ -47,6 +55,7 @@ Workload ReadWorkload(const common::TomlTable& table) {
   workload.precision = table.At("precision", [&table] {
     return ParsePrecision(table.GetString("precision", "bf16"));
   });
+  ReadTraining(table, workload.training);
   if (images && workload.sequence_length != positions) {
     table.Fail(
         "sequence_length",

@@ -8,6 +8,7 @@
 
 #include "common/toml_table.h"
 #include "trials/model.h"
+#include "trials/training.h"
 
 namespace trials {
 
@@ -27,9 +28,14 @@ struct Workload {
   int sequence_length = 0;  // tokens
   Precision precision =
       Precision::kBf16;  // of compute; the optimizer keeps fp32 masters
+  Training training = {};
 
   friend bool operator==(const Workload&, const Workload&) = default;
 };
+
+// What of the model and of its training was compared with no measurement, in
+// words; "" if there is nothing.
+[[nodiscard]] std::string NotValidated(const Workload& workload);
 
 // Reads the [workload] table of a manifest:
 //   model = "workloads/qwen2-1.5b.json"   (relative to the manifest)

@@ -345,6 +345,12 @@ Testbed MakeTrainer(const ProblemSpec& problem) {
     AddFrameworkRules(problem, trials::FindDataFile("frameworks", "oppa-train"),
                       {name}, setup.space, setup.inputs);
   }
+  if (const trials::Training& training = setup.workload.training;
+      training != trials::Training{}) {
+    throw common::InputError(
+        fmt::format("[workload]: {} trains all weights with AdamW, not with {}",
+                    name, ToString(training)));
+  }
   const System system = PredictedOn(problem, setup.cluster(),
                                     !cuda   ? "oppa-train"
                                     : torch ? "fsdp2"

@@ -233,7 +233,7 @@ std::string StepModel::Explain(const trials::Plan& plan) const {
 }
 
 std::string StepModel::Validation() const {
-  return ValidationOf(setup_.workload.model) +
+  return ValidationOf(setup_.workload) +
          ValidationOf(setup_.FrameworkName(), setup_.compared_with);
 }
 
@@ -243,7 +243,7 @@ std::string StepModel::ErrorBands(const trials::StepReport& report) const {
     return "\n";
   }
   const std::string bands =
-      ErrorBandsOf(*setup_.framework, setup_.workload.model, report);
+      ErrorBandsOf(*setup_.framework, setup_.workload, report);
   return bands.empty() ? "" : "\n" + bands;
 }
 
@@ -265,24 +265,24 @@ std::string ValidationOf(const trials::Gpu& gpu) {
                          : "validated with " + gpu.validated);
 }
 
-std::string ValidationOf(const trials::Model& model) {
-  const std::string parts = trials::NotValidated(model);
+std::string ValidationOf(const trials::Workload& workload) {
+  const std::string parts = trials::NotValidated(workload);
   return parts.empty()
              ? ""
              : fmt::format(
                    "{}: not validated: it has {}, an estimate from "
                    "operators; the ranges are {:g} times as wide\n",
-                   model.name, parts, trials::ErrorBands::kNotValidated);
+                   workload.name, parts, trials::ErrorBands::kNotValidated);
 }
 
 std::string ErrorBandsOf(const trials::Framework& framework,
-                         const trials::Model& model,
+                         const trials::Workload& workload,
                          const trials::StepReport& report) {
   const std::filesystem::path file = trials::ErrorBandsPath();
   if (!common::IsFile(file)) {
     return "";
   }
-  return FormatBands(trials::ReadErrorBands(file, model), framework.kind,
+  return FormatBands(trials::ReadErrorBands(file, workload), framework.kind,
                      report);
 }
 

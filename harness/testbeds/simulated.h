@@ -82,12 +82,12 @@ class StepModel {
                                        const std::vector<std::string>& tables);
 // With which measurements the simulated GPU was compared, a line.
 [[nodiscard]] std::string ValidationOf(const trials::Gpu& gpu);
-// The parts of a model without any comparison, a line; "" if there are none.
-[[nodiscard]] std::string ValidationOf(const trials::Model& model);
+// The parts of a job without any comparison, a line; "" if there are none.
+[[nodiscard]] std::string ValidationOf(const trials::Workload& workload);
 // How far measurements of comparable runs are from a report; "" without the
 // file of bands.
 [[nodiscard]] std::string ErrorBandsOf(const trials::Framework& framework,
-                                       const trials::Model& model,
+                                       const trials::Workload& workload,
                                        const trials::StepReport& report);
 
 [[nodiscard]] Testbed MakeSimulator(const ProblemSpec& problem);

@@ -92,7 +92,9 @@ double FlopPerToken(const trials::Workload& workload) {
   if (!model.tied_embeddings) {  // a tied table is also the vocabulary head
     used -= static_cast<double>(EmbeddingParameters(model));
   }
-  const double tokens = workload.sequence_length;
+  const int packed = workload.training.packed_tokens;
+  const double tokens = packed > 0 ? std::min(packed, workload.sequence_length)
+                                   : workload.sequence_length;
   double flop = 0.0;  // of towers, whose tokens are others
   for (const trials::Model& tower : model.towers) {
     const auto own = static_cast<double>(ParameterCount(tower));
@@ -103,7 +105,9 @@ double FlopPerToken(const trials::Workload& workload) {
   const double window = std::min<double>(tokens, model.window);
   const double seen =
       tokens + model.windowed_share * (window - tokens);  // mean over blocks
-  return flop + 6.0 * used + 12.0 * AttentionWidth(model) * seen;
+  // Backward omits the products that give gradients of frozen weights.
+  const double per_parameter = workload.training.lora_rank > 0 ? 4.0 : 6.0;
+  return flop + per_parameter * used + 12.0 * AttentionWidth(model) * seen;
 }
 
 double ModelFlopUtilization(const trials::Workload& workload,

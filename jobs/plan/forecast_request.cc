@@ -125,6 +125,7 @@ struct FrameworkAnswer {
   Forecast forecast;
   ScalePoint point;
   std::string written;
+  bool wrote = false;
   std::optional<std::string> answer;  // instead of the plan
 };
 
@@ -146,6 +147,7 @@ FrameworkAnswer MakeAnswer(const ForecastRequest& request, const Job& job,
   made.forecast = made.forecaster->MakeForecast();
   if (!request.write.path.empty()) {
     made.written = Written(request.write, job, made.forecast, several);
+    made.wrote = !made.forecast.layouts.empty();
   }
   made.point = {.size = {job.cluster.nodes, job.cluster.gpus_per_node},
                 .best = FastestOf(made.forecast)};
@@ -183,12 +185,14 @@ std::string ToText(const FrameworkAnswer& made,
 }
 
 // One size: one plan per framework.
-std::string OneSize(const ForecastRequest& request,
-                    const std::vector<Job>& jobs) {
+ForecastAnswer OneSize(const ForecastRequest& request,
+                       const std::vector<Job>& jobs) {
   std::vector<FrameworkAnswer> answers;
   for (const Job& job : jobs) {
     answers.push_back(MakeAnswer(request, job, jobs.size() > 1));
   }
+  const bool complete = request.write.path.empty() ||
+                        std::ranges::any_of(answers, &FrameworkAnswer::wrote);
   if (answers.size() == 1 && !answers.front().problem.empty()) {
     throw InputError(std::string(common::Trim(answers.front().problem)));
   }
@@ -197,7 +201,7 @@ std::string OneSize(const ForecastRequest& request,
     for (const FrameworkAnswer& answer : answers) {
       json.push_back(ToJson(answer, request));
     }
-    return common::ToText(json, 2) + "\n";
+    return {common::ToText(json, 2) + "\n", complete};
   }
   std::string text = ForecastCsvHeader();
   if (request.format == OutputFormat::kText) {
@@ -207,7 +211,7 @@ std::string OneSize(const ForecastRequest& request,
   for (const FrameworkAnswer& answer : answers) {
     text += ToText(answer, request);
   }
-  return text;
+  return {text, complete};
 }
 
 ScalePoint Scale(const ForecastRequest& request, Job job,
@@ -334,6 +338,11 @@ Job JobOf(const ForecastRequest& request, const Inputs& inputs,
   Job job{inputs.workload, WithSize(inputs.node, size, request.nics_per_node),
           FindFramework(framework), request.rules,
           FindConfigJson(request.model)};
+  if (job.framework.adapter) {
+    job.workload.training = job.framework.adapter->training();
+  }
+  trials::ReadTraining(trials::TrainingTable(request.training),
+                       job.workload.training);
   for (const std::string& constant : request.constants) {
     trials::ChangeFramework(
         common::TomlTable::ParseString(constant, "--constant"),
@@ -433,11 +442,11 @@ std::string SeveralSizes(const ForecastRequest& request, const Inputs& inputs) {
 
 }  // namespace
 
-std::string RunPlan(const ForecastRequest& request) {
+ForecastAnswer RunPlan(const ForecastRequest& request) {
   const Inputs inputs = ReadInputs(request);
   CheckOptions(request, inputs);
   if (inputs.sizes.size() > 1 || request.most_money > 0.0) {
-    return SeveralSizes(request, inputs);
+    return {SeveralSizes(request, inputs)};
   }
   return OneSize(
       request, common::Map(inputs.frameworks, [&](const auto& framework) {

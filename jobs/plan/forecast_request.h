@@ -18,7 +18,8 @@ enum class OutputFormat { kText, kJson, kCsv };
 struct ForecastRequest {
   std::string model;  // see FindModel
   trials::ModelOptions model_options;
-  std::string gpus;  // see ParseMachineSizes
+  std::vector<std::string> training;  // "KEY=VALUE", see trials::ReadTraining
+  std::string gpus;                   // see ParseMachineSizes
   MachineOptions machine;
   int nics_per_node = 0;    // 0: those of the machine
   int batch_size = 0;       // sequences per step, > 0
@@ -44,9 +45,15 @@ struct ForecastRequest {
   LaunchFolder write;  // the fastest configuration; no path: it is not written
 };
 
-// What the command prints. Several sizes: how the job scales. A limit on money:
-// also the fastest training within it.
+// What the command prints.
+struct ForecastAnswer {
+  std::string text;
+  bool complete = true;  // false: nothing fits that could be written
+};
+
+// Several sizes: how the job scales. A limit on money: also the fastest
+// training within it.
 // Errors: throws InputError that names the option.
-[[nodiscard]] std::string RunPlan(const ForecastRequest& request);
+[[nodiscard]] ForecastAnswer RunPlan(const ForecastRequest& request);
 
 }  // namespace jobs

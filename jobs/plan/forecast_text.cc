@@ -111,9 +111,8 @@ std::string BandText(const Forecaster& forecaster, const Prediction& best) {
         "the calibration\n",
         best.step_time_s, best.step_time_s / factor, best.step_time_s * factor);
   }
-  return harness::ErrorBandsOf(job.framework.framework, job.workload.model,
-                               report) +
-         harness::ValidationOf(job.workload.model) +
+  return harness::ErrorBandsOf(job.framework.framework, job.workload, report) +
+         harness::ValidationOf(job.workload) +
          harness::ValidationOf(job.framework.name,
                                job.framework.notes.compared_with) +
          "\n" + harness::ValidationOf(job.cluster.gpu);
@@ -168,6 +167,8 @@ std::string ForecastText(const Forecaster& forecaster, const Forecast& forecast,
       forecast.candidates, 100.0 * forecaster.options().headroom,
       forecast.capacity_bytes / kGiga,
       forecast.layouts.empty() ? "" : "; the fastest of each kind:");
+  const std::string training = ToString(job.workload.training);
+  text += training.empty() ? "" : fmt::format("training: {}\n", training);
   text += ExpertsText(job);
   if (forecast.layouts.empty()) {
     return text + NothingFits(forecaster, forecast) + ExcludedText(forecast);
@@ -212,8 +213,8 @@ common::Json BandsJson(const Forecaster& forecaster, const Prediction& best) {
     return bands;
   }
   using trials::ErrorBands;
-  const ErrorBands all = trials::ReadErrorBands(
-      trials::ErrorBandsPath(), forecaster.job().workload.model);
+  const ErrorBands all = trials::ReadErrorBands(trials::ErrorBandsPath(),
+                                                forecaster.job().workload);
   const std::string& kind = forecaster.job().framework.framework.kind;
   const auto time = ErrorBands::Of(all.step_time, kind).second;
   const auto memory = ErrorBands::Of(all.peak_memory, kind).second;

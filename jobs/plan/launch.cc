@@ -90,8 +90,16 @@ std::optional<trials::RenderedJob> RenderLaunch(
   if (!adapter || adapter->command().empty()) {
     return std::nullopt;
   }
-  return adapter->RenderUsual(
+  auto launch = adapter->RenderUsual(
       {{}, {}, job.workload, job.cluster, job.config_json}, config, folder);
+  if (const trials::Training& training = job.workload.training;
+      launch.refusal.empty() && !training.IsUsual()) {
+    launch.refusal = fmt::format(
+        "its usual program trains all weights with AdamW, and not with {}: set "
+        "the sizes above in yours",
+        ToString(training));
+  }
+  return launch;
 }
 
 std::string LaunchText(const Job& job, const trials::ParallelConfig& config) {

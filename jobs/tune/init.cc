@@ -244,6 +244,8 @@ JobDraft DraftJob(const InitOptions& options) {
       trials::ReadModel(fs::absolute(options.folder / options.model),
                         options.model_options),
       batch, SequenceLength(options, draft));
+  trials::ReadTraining(trials::TrainingTable(options.training),
+                       draft.job.workload.training);
   SetPresent(options, draft);
   return draft;
 }
@@ -533,6 +535,23 @@ ManifestSection PredictionsSection(const InitOptions& options,
                 {"calibration", FromManifest(options, calibration)})}};
 }
 
+ManifestSection WorkloadSection(const InitOptions& options,
+                                const trials::Workload& workload) {
+  std::vector<ManifestLine> lines = {
+      {"model", FromManifest(options, options.model)},
+      When(!options.model_options.as.empty(),
+           {"as", TomlString(options.model_options.as)}),
+      When(!options.model_options.parameters.empty(),
+           {"parameters", TomlString(options.model_options.parameters)}),
+      {"batch_size", std::to_string(workload.batch_size),
+       "sequences of a step over all ranks"},
+      {"sequence_length", std::to_string(workload.sequence_length)}};
+  for (const auto& [key, value] : trials::TrainingKeys(options.training)) {
+    lines.push_back({key, value});
+  }
+  return {.header = "workload", .lines = lines};
+}
+
 }  // namespace
 
 ManifestDraft DraftManifest(const InitOptions& options) {
@@ -550,16 +569,7 @@ ManifestDraft DraftManifest(const InitOptions& options) {
        BackendSection(options, draft),
        {.header = options.step_time.empty() ? "" : "backend.log",
         .lines = {{"step_time_s", TomlString(options.step_time)}}},
-       {.header = "workload",
-        .lines =
-            {{"model", FromManifest(options, options.model)},
-             When(!options.model_options.as.empty(),
-                  {"as", TomlString(options.model_options.as)}),
-             When(!options.model_options.parameters.empty(),
-                  {"parameters", TomlString(options.model_options.parameters)}),
-             {"batch_size", std::to_string(workload.batch_size),
-              "sequences of a step over all ranks"},
-             {"sequence_length", std::to_string(workload.sequence_length)}}},
+       WorkloadSection(options, workload),
        ClusterSection(options, draft),
        PredictionsSection(options, draft, predicted),
        space.Section(),

@@ -19,6 +19,7 @@ struct InitOptions {
   std::string framework;             // an adapter; "": none
   std::string model;                 // config.json, relative to `folder`
   trials::ModelOptions model_options;
+  std::vector<std::string> training;  // "KEY=VALUE", see trials::ReadTraining
   std::string gpus;         // "2x8"; "": as detected
   double memory_gib = 0.0;  // of a device; 0: as detected
   std::string gpu;          // "h100"; "": as detected

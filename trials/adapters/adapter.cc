@@ -198,6 +198,7 @@ Adapter Adapter::Read(const fs::path& file) {
   adapter.log_ = ReadLogPatterns(table.GetTable("log"));
   adapter.space_ = table.GetTable("space");
   (void)adapter.space_.Leaves();  // checked with the space that it is for
+  ReadTraining(table.GetTable("training"), adapter.training_);
   table.RejectUnknownKeys();
   return adapter;
 }

@@ -157,6 +157,8 @@ class Adapter {
   }
   // [space]: the values of parameters that differ from the default grids.
   [[nodiscard]] const common::TomlTable& space() const { return space_; }
+  // [training]: what its usual program does, such as the loss in chunks.
+  [[nodiscard]] const Training& training() const { return training_; }
   [[nodiscard]] const std::filesystem::path& file() const { return file_; }
 
  private:
@@ -219,6 +221,7 @@ class Adapter {
   RenderedFile program_;  // of the usual command; without a path: the user's
   LogPatterns log_;
   common::TomlTable space_;
+  Training training_;
 };
 
 }  // namespace trials

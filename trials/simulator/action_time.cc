@@ -50,13 +50,16 @@ double ExpertTime(const StageContext& stage, double blocks, double compute_s) {
 
 ShardedChunk Sharded(const StageContext& stage, const Chunk& chunk) {
   const LayerCosts& layers = stage.layers;
-  return {chunk.blocks, BlockElements(layers, chunk),
+  return {chunk.blocks,
+          BlockElements(layers, chunk),
           (chunk.first ? layers.embedding.ParameterCount() : 0.0) +
               (chunk.last ? layers.head.ParameterCount() : 0.0),
           stage.gpu.element_bytes(),
           stage.gpu.fp8() && stage.problem.framework.collectives.fp8_gathers
               ? 1.0 / stage.gpu.element_bytes()
-              : 1.0};
+              : 1.0,
+          layers.block.TrainedShare(),
+          layers.embedding.parameters.empty() ? 0.0 : 1.0};
 }
 
 // Gradients are added to those of earlier microbatches, or to sums in fp32.

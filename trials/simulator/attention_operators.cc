@@ -7,12 +7,16 @@
 namespace trials {
 namespace {
 
-// The share of the scores under the causal mask that local attention computes,
-// mean over the blocks: 2 r - r^2 with r = window / sequence.
+// The share of the scores under the causal mask that is computed, mean over the
+// blocks: that of a document, and 2 r - r^2 of it in local attention with
+// r = window / document.
 double VisibleShare(const LayerShape& shape) {
   const Model& model = shape.model;
-  const double r = std::min(1.0, model.window / shape.sequence);
-  return 1.0 - model.windowed_share * (1.0 - r) * (1.0 - r);
+  const double packed = shape.training.packed_tokens;
+  const double document =
+      packed > 0.0 ? std::min(1.0, packed / shape.sequence) : 1.0;
+  const double r = std::min(1.0, model.window / (document * shape.sequence));
+  return document * (1.0 - model.windowed_share * (1.0 - r) * (1.0 - r));
 }
 
 // A norm of each head's query and key.
@@ -202,6 +206,7 @@ void AddLatentProjections(const LayerShape& shape, Module& module) {
 }  // namespace
 
 void AddAttention(const LayerShape& shape, Module& module) {
+  module.Use(Weights::kAttention);
   if (shape.model.kv_rank > 0) {
     AddLatentProjections(shape, module);
   } else {
@@ -226,6 +231,7 @@ void AddAttention(const LayerShape& shape, Module& module) {
 }
 
 void AddStateSpace(const LayerShape& shape, Module& module) {
+  module.Use(Weights::kAttention);
   constexpr double kChunk = 256.0;
   constexpr double kStateBytes = 4.0;  // fp32
   const Model& model = shape.model;

@@ -121,9 +121,9 @@ ErrorBands ReadErrorBands(const std::filesystem::path& path) {
 }
 
 ErrorBands ReadErrorBands(const std::filesystem::path& path,
-                          const Model& model) {
+                          const Workload& workload) {
   ErrorBands bands = ReadErrorBands(path);
-  if (!NotValidated(model).empty()) {
+  if (!NotValidated(workload).empty()) {
     for (ErrorBands::ByKind* of : {&bands.step_time, &bands.peak_memory}) {
       for (auto& [kind, band] : *of) {
         band.low /= ErrorBands::kNotValidated;

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "trials/model.h"
+#include "trials/workload.h"
 #include "trials/simulator/step_report.h"
 
 namespace trials {
@@ -66,7 +66,7 @@ struct ErrorBands {
   static constexpr int kFewestRows = 20;
   static constexpr int kFewestSources = 2;
   // Both limits of a band move away from 1 by this factor where parts of a
-  // model were compared with nothing (NotValidated): a choice.
+  // job were compared with nothing (NotValidated): a choice.
   static constexpr double kNotValidated = 1.5;
 
   using ByKind = std::map<std::string, ErrorBand, std::less<>>;
@@ -84,9 +84,9 @@ struct ErrorBands {
 [[nodiscard]] std::filesystem::path ErrorBandsPath();
 // Errors: throws InputError with file:line:column.
 [[nodiscard]] ErrorBands ReadErrorBands(const std::filesystem::path& path);
-// Those for a model: wider if it has parts that were compared with nothing.
+// Those for a job: wider if it has parts that were compared with nothing.
 [[nodiscard]] ErrorBands ReadErrorBands(const std::filesystem::path& path,
-                                        const Model& model);
+                                        const Workload& workload);
 [[nodiscard]] std::string ToToml(const ErrorBands& bands);
 
 // Two lines for a report: the bands of its step time and its peak.

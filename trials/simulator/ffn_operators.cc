@@ -96,11 +96,13 @@ void AddSharedExperts(const LayerShape& shape, Module& module) {
 }  // namespace
 
 void AddFeedForward(const LayerShape& shape, Module& module) {
+  module.Use(Weights::kFeedForward);
   module.Save(module.InputBytes(LinearInputBytes(shape)));
   AddProducts(shape, shape.ffn, "ffn-in", "activation", "ffn-out", module);
 }
 
 void AddExperts(const LayerShape& shape, Module& module) {
+  module.Use(Weights::kFeedForward);
   const double e = shape.element_bytes;
   const double hidden = shape.hidden;
   // Ranks that hold whole experts divide the tokens that they send.

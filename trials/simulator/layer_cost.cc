@@ -118,6 +118,7 @@ void AddBlock(const LayerShape& shape, Module& module) {
 }
 
 void AddEmbedding(const LayerShape& shape, Module& module) {
+  module.Use(Weights::kEmbeddings);
   const Model& model = shape.model;
   const double e = shape.element_bytes;
   const double elements = shape.tokens * shape.hidden;
@@ -175,7 +176,11 @@ double LogitsBytes(const LayerShape& shape, double logits) {
                           : framework.kernels.loss_bytes_per_logit;
   const double hidden_states =
       (shape.sp && framework.collectives.gather_again ? 2 : 1) * shape.tokens;
-  return std::max(loss * logits, e * (logits + hidden_states * shape.hidden));
+  const int chunks = shape.training.loss_chunks;
+  // Chunks add up the gradient of the hidden states in fp32.
+  const double sums = chunks > 1 ? 4.0 * shape.tokens * shape.hidden : 0.0;
+  return sums + std::max(loss * logits / chunks,
+                         e * (logits / chunks + hidden_states * shape.hidden));
 }
 
 void AddHead(const LayerShape& shape, Module& module) {
@@ -186,6 +191,7 @@ void AddHead(const LayerShape& shape, Module& module) {
     AddNorm(shape, module);
     module.EndOperator("final-norm");
   }
+  module.Use(Weights::kEmbeddings);
   if (model.pooler || model.classes > 0) {
     AddClassifier(shape, module);
     return;
@@ -193,11 +199,18 @@ void AddHead(const LayerShape& shape, Module& module) {
   const double vocabulary =
       std::floor(static_cast<double>(model.vocab_size) / shape.tp);
   const double logits = shape.tokens * vocabulary;
+  LayerCost& cost = module.cost();
+  const std::size_t trained = cost.parameters.size();
   module.Linear(shape.tokens, shape.hidden, vocabulary, model.head_bias);
-  if (model.tied_embeddings) {
-    module.cost().parameters.pop_back();  // the embedding's table
+  if (model.tied_embeddings) {  // the embedding's table
+    if (cost.parameters.size() > trained) {
+      cost.parameters.erase(cost.parameters.begin() +
+                            static_cast<std::ptrdiff_t>(trained));
+    } else {
+      cost.frozen -= shape.hidden * vocabulary;
+    }
   }
-  module.Save(e * shape.outer_tokens * shape.hidden);
+  module.Save(module.InputBytes(e * shape.outer_tokens * shape.hidden));
   const bool fused = framework.kernels.fused_operators;
   // In place: two passes read the logits, the second writes the gradient, and
   // backward scales it.
@@ -309,7 +322,7 @@ LayerCosts Compute(const Workload& workload, const Framework& framework,
   Module::Shapes shapes;  // of all weights so far
   const auto cost = [&](const LayerShape& of, auto add,
                         std::vector<OperatorCost>* receiver) {
-    Module module(gpu, framework, receiver);
+    Module module(gpu, framework, receiver, workload.training);
     module.shapes() = shapes;
     add(of, module);
     shapes = module.shapes();
@@ -364,7 +377,12 @@ LayerCosts Compute(const Workload& workload, const Framework& framework,
 
 double LayerCost::ParameterCount() const {
   return std::accumulate(parameters.begin(), parameters.end(), 0.0) +
-         ExpertParameterCount();
+         ExpertParameterCount() + frozen;
+}
+
+double LayerCost::TrainedShare() const {
+  const double all = ParameterCount();
+  return all > 0.0 ? (all - frozen) / all : 1.0;
 }
 
 double LayerCost::ExpertParameterCount() const {

@@ -8,6 +8,7 @@
 
 #include "trials/simulator/framework.h"
 #include "trials/simulator/gpu_model.h"
+#include "trials/training.h"
 #include "trials/workload.h"
 
 namespace trials {
@@ -84,10 +85,13 @@ struct LayerCost {
   // recompute_stops_early).
   double last_forward_s = 0.0;
   Collectives last_collectives;
-  // Elements of each parameter tensor on this GPU, in forward order. Experts
-  // are separate, because fewer ranks hold copies of them.
+  // Elements of each trained tensor on this GPU, in forward order. Experts are
+  // separate, because fewer ranks hold copies of them.
   std::vector<double> parameters;
   std::vector<double> expert_parameters;
+  // Elements without gradients (Training): all, and those of experts.
+  double frozen = 0.0;
+  double frozen_experts = 0.0;
   // Tensor-parallel collectives of `collective_bytes` each.
   Collectives forward_collectives;
   Collectives backward_collectives;
@@ -100,7 +104,10 @@ struct LayerCost {
   int all_to_alls = 0;
   double all_to_all_bytes = 0.0;
 
-  [[nodiscard]] double ParameterCount() const;  // including experts
+  // Including experts and what is frozen.
+  [[nodiscard]] double ParameterCount() const;
+  // The share of it that is trained.
+  [[nodiscard]] double TrainedShare() const;
   [[nodiscard]] double ExpertParameterCount() const;
 };
 

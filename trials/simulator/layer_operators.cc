@@ -10,8 +10,12 @@ bool Aligned(double row_bytes) { return std::fmod(row_bytes, 16.0) == 0.0; }
 }  // namespace
 
 Module::Module(const GpuModel& gpu, const Framework& framework,
-               std::vector<OperatorCost>* operators)
-    : gpu_(gpu), framework_(framework), operators_(operators) {}
+               std::vector<OperatorCost>* operators, const Training& training)
+    : gpu_(gpu),
+      framework_(framework),
+      training_(training),
+      trained_(training.Of(Weights::kNorms)),
+      operators_(operators) {}
 
 void Module::EndOperator(std::string_view name) {
   if (operators_ == nullptr) {
@@ -45,14 +49,50 @@ void Module::Linear(double rows, double in, double out, bool bias,
   cost_.kept_forward_s += kept * forward_s;
   cost_.kept_dispatch_s += kept * framework_.dispatch.dispatch_s;
   cost_.kept_bytes += kept * e * rows * out;
-  Issue(1, 2);
+  const bool trains = trained_ == Trained::kWeights;
+  Issue(1, trains ? 2 : 1);
   Parameter(in * out);
-  AddShape(in, out);
-  if (bias) {  // its gradient is a sum over rows
-    cost_.backward_s += gpu_.MemoryTime(rows * out * e);
-    Issue(0, 1);
+  if (trains) {
+    AddShape(in, out);
+  } else {
+    AddFrozen(1.0, rows, in, out);
+  }
+  if (bias) {
+    if (trains) {  // its gradient is a sum over rows
+      cost_.backward_s += gpu_.MemoryTime(rows * out * e);
+      Issue(0, 1);
+    }
     Parameter(out);
   }
+}
+
+void Module::AddFrozen(double experts, double rows, double in, double out) {
+  const double e = gpu_.element_bytes();
+  const double frozen_bytes = training_.FrozenBytes(e);
+  if (frozen_bytes < e) {
+    const double bytes = (frozen_bytes + e) * experts * in * out;
+    Elementwise(bytes, 1, bytes, 1);
+  }
+  if (trained_ != Trained::kAdapter) {
+    return;
+  }
+  trained_ = Trained::kWeights;
+  const double rank = training_.lora_rank;
+  (void)LinearProducts(experts, rows, in, rank, /*aligned=*/true);
+  (void)LinearProducts(experts, rows, rank, out, /*aligned=*/true);
+  // Its scaled result is added.
+  Elementwise(3 * e * experts * rows * out, 2, 2 * e * experts * rows * out, 1);
+  Issue(2, 4);
+  Save(e * experts * rows * rank);
+  for (const double elements : {experts * in * rank, experts * rank * out}) {
+    if (experts > 1.0) {
+      cost_.expert_parameters.push_back(elements);
+      Accumulate(elements);
+    } else {
+      Parameter(elements);
+    }
+  }
+  trained_ = Trained::kAdapter;
 }
 
 double Module::LinearProducts(double experts, double rows, double in,
@@ -63,7 +103,8 @@ double Module::LinearProducts(double experts, double rows, double in,
     return gpu_.GemmTime(gemm) / framework_.kernels.gemm_speed;
   };
   const double forward_s = time_s(rows, out, in);
-  const double weights_s = time_s(in, out, rows);
+  const double weights_s =
+      trained_ == Trained::kWeights ? time_s(in, out, rows) : 0.0;
   cost_.forward_s += forward_s;
   cost_.backward_s += time_s(rows, in, out) + weights_s;
   cost_.weights_s += weights_s;
@@ -78,9 +119,17 @@ double Module::LinearProducts(double experts, double rows, double in,
 void Module::ExpertLinear(double experts, double rows, double in, double out) {
   (void)LinearProducts(experts, rows, in, out, /*aligned=*/true);
   const int kernels = static_cast<int>(experts);
+  const double elements = experts * in * out;
+  if (trained_ != Trained::kWeights) {
+    Issue(kernels, kernels);
+    cost_.frozen += elements;
+    cost_.frozen_experts += elements;
+    AddFrozen(experts, rows, in, out);
+    return;
+  }
   Issue(kernels, 2 * kernels);
-  cost_.expert_parameters.push_back(experts * in * out);
-  Accumulate(experts * in * out);
+  cost_.expert_parameters.push_back(elements);
+  Accumulate(elements);
   AddShape(in, out);
 }
 
@@ -121,6 +170,10 @@ void Module::Repeat(const LayerCost& before, double bytes) {
 }
 
 void Module::Parameter(double elements) {
+  if (trained_ != Trained::kWeights) {
+    cost_.frozen += elements;
+    return;
+  }
   cost_.parameters.push_back(elements);
   Accumulate(elements);
 }
@@ -212,7 +265,8 @@ LayerShape ShapeOf(const Workload& workload, const Framework& framework,
           kv_heads * model.head_size,
           kv_heads * value_size,
           heads * value_size,
-          static_cast<double>(model.ffn_size) / tp};
+          static_cast<double>(model.ffn_size) / tp,
+          workload.training};
 }
 
 // LayerNorm is one kernel in PyTorch; RMSNorm is written out in Python and
@@ -230,6 +284,7 @@ void AddRowNorm(const LayerShape& shape, double elements, Module& module) {
 }
 
 void AddNorm(const LayerShape& shape, Module& module) {
+  module.Use(Weights::kNorms);
   AddRowNorm(shape, shape.outer_tokens * shape.hidden, module);
   if (shape.model.plain_norms) {
     return;

@@ -22,17 +22,23 @@ class Module {
  public:
   // `operators`: receives the cost of each operator; may be null.
   Module(const GpuModel& gpu, const Framework& framework,
-         std::vector<OperatorCost>* operators);
+         std::vector<OperatorCost>* operators, const Training& training = {});
 
   // Ends an operator: everything added since the last one ended.
   void EndOperator(std::string_view name);
 
+  // From here on, weights are of this kind.
+  void Use(Weights weights) { trained_ = training_.Of(weights); }
+
   // From here on, linear layers multiply in 8 bits if the GPU model does.
   void AllowFp8() { fp8_ = gpu_.fp8(); }
   [[nodiscard]] bool fp8() const { return fp8_; }
-  // Kept of the input of a linear layer: its quantized copy, in 8 bits.
+  // Kept of the input of a linear layer: its quantized copy, in 8 bits; nothing
+  // where no gradient needs it.
   [[nodiscard]] double InputBytes(double bytes) const {
-    return fp8_ ? bytes / gpu_.element_bytes() : bytes;
+    return trained_ == Trained::kNothing ? 0.0
+           : fp8_                        ? bytes / gpu_.element_bytes()
+                                         : bytes;
   }
 
   // A linear layer: rows [rows, in] times weight [in, out]. `kept`: the share
@@ -88,10 +94,15 @@ class Module {
   // Returns the time of the forward product.
   double LinearProducts(double experts, double rows, double in, double out,
                         bool aligned);
+  // What a frozen weight of each of `experts` needs: its expansion from fewer
+  // bits, and the adapter beside it.
+  void AddFrozen(double experts, double rows, double in, double out);
   void Issue(int forward_kernels, int backward_kernels);
 
   const GpuModel& gpu_;
   const Framework& framework_;
+  Training training_;
+  Trained trained_;
   bool fp8_ = false;
   LayerCost cost_;
   Shapes shapes_;
@@ -120,6 +131,7 @@ struct LayerShape {
   double value;   // of its values
   double result;  // of the weighted sums of values
   double ffn;
+  const Training& training;
 };
 
 [[nodiscard]] LayerShape ShapeOf(const Workload& workload,

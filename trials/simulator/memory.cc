@@ -30,16 +30,26 @@ struct MemoryParts : RankMemory {
 
   [[nodiscard]] double ParameterBytes() const {
     const double bytes = framework.optimizer.parameter_bytes;
-    return behavior.masters_only
-               ? 0.0
-               : (bytes > 0.0 ? bytes : element_bytes) * Elements(3);
+    return FrozenBytes() +
+           (behavior.masters_only
+                ? 0.0
+                : (bytes > 0.0 ? bytes : element_bytes) * Elements(3));
+  }
+
+  [[nodiscard]] double FrozenBytes() const {
+    const bool sharded = shared.zero_stage >= 3;
+    return (stage.frozen_bytes - stage.frozen_expert_bytes) /
+               (sharded ? ShardRanks() : 1.0) +
+           stage.frozen_expert_bytes / (sharded ? stage.expert_ranks : 1.0);
   }
 
   // fp32 master weights and two moments.
   [[nodiscard]] double OptimizerBytes() const {
+    constexpr double kMoments = 8.0;  // of AdamW
     const double state =
-        mixed() ? framework.optimizer.optimizer_state_bytes : 8.0;
-    return behavior.offloads ? 0.0 : state * Elements(1);
+        (mixed() ? framework.optimizer.optimizer_state_bytes : kMoments) +
+        stage.moment_bytes - kMoments;
+    return behavior.offloads ? 0.0 : std::max(0.0, state) * Elements(1);
   }
 
   [[nodiscard]] double GradientBytes() const {
@@ -74,7 +84,8 @@ struct MemoryParts : RankMemory {
       return 0.0;
     }
     if (behavior.keeps_gathered) {
-      return element_bytes * (stage.parameters + stage.expert_parameters);
+      return element_bytes * (stage.parameters + stage.expert_parameters) +
+             stage.frozen_bytes;
     }
     const double gradient =
         behavior.by_module ? framework.GradientBytes(element_bytes) : 0.0;
@@ -157,7 +168,7 @@ double RankMemory::ExpertShardRanks() const {
 
 double RankMemory::OptimizerShare() const {
   const double even = 1.0 / ShardRanks();
-  return framework.sharding.broadcast_parameters
+  return framework.sharding.broadcast_parameters && stage.parameters > 0.0
              ? std::max(even, stage.largest_tensor / stage.parameters)
              : even;
 }

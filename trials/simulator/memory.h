@@ -13,17 +13,20 @@ namespace trials {
 struct StageMemory {
   int dp = 1;
   int tp = 1;
-  double parameters = 0.0;         // elements on one rank
-  double expert_parameters = 0.0;  // additional, with ep > 1
-  int expert_ranks = 1;            // that hold the same experts
-  double largest_tensor = 0.0;     // elements
-  double largest_module = 0.0;     // elements; gathered whole by ZeRO 3
-  double activations_bytes = 0.0;  // saved by all microbatches in flight
-  double logits_bytes = 0.0;       // peak around the loss; last stage only
-  double working_bytes = 0.0;      // temporaries; a whole recomputed block
-  double boundary_bytes = 0.0;     // one message between stages
-  double collective_bytes = 0.0;   // one tensor-parallel collective
-  double collectives = 0.0;        // of them in a microbatch
+  double parameters = 0.0;           // elements on one rank
+  double expert_parameters = 0.0;    // additional, with ep > 1
+  int expert_ranks = 1;              // that hold the same experts
+  double frozen_bytes = 0.0;         // of weights without gradients
+  double frozen_expert_bytes = 0.0;  // of these, on ep ranks
+  double moment_bytes = 8.0;         // of the optimizer, per parameter
+  double largest_tensor = 0.0;       // elements
+  double largest_module = 0.0;       // elements; gathered whole by ZeRO 3
+  double activations_bytes = 0.0;    // saved by all microbatches in flight
+  double logits_bytes = 0.0;         // peak around the loss; last stage only
+  double working_bytes = 0.0;        // temporaries; a whole recomputed block
+  double boundary_bytes = 0.0;       // one message between stages
+  double collective_bytes = 0.0;     // one tensor-parallel collective
+  double collectives = 0.0;          // of them in a microbatch
   double placeholder_bytes = 0.0;  // Framework::gradients.placeholder_gradients
   double channels = 4.0;           // NCCL's, of all communicators
   // Ranks that hold one copy of ZeRO's states together; 0: all dp * cp.
@@ -41,7 +44,9 @@ struct StageMemory {
 //   gradients  e P, fp32 if the framework accumulates so
 //                        (ZeRO 2, 3: / dp), then e P more for those of one
 //                        microbatch unless products add to the sums directly
-//   optimizer 12 P (fp32 master and two moments; fp32 training 8 P;
+//   frozen     their bytes (ZeRO 3: / dp)
+//   optimizer 12 P (fp32 master and two moments; fp32 training 8 P; other
+//                        optimizers differ by StageMemory::moment_bytes - 8;
 //                        else Framework::optimizer.optimizer_state_bytes P)
 //                        (ZeRO 1, 2, 3: / dp)
 //

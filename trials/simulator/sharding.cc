@@ -48,7 +48,11 @@ double ByBuckets(const Messages& messages, const ShardedChunk& chunk,
                 messages.framework.ZeroBucketBytes(config.zero_bucket_mb)),
       static_cast<double>(chunk.blocks));
   const double gather_s = count * messages.Gather(elements / count);
-  const double scatter_s = count * messages.Scatter(elements / count);
+  const double trained =
+      chunk.trained_share * chunk.blocks * chunk.block_parameters +
+      chunk.trained_ends * chunk.end_parameters;
+  const double scatter_s =
+      trained > 0.0 ? count * messages.Scatter(trained / count) : 0.0;
   return Exposed(gather_s + scatter_s,
                  (config.overlap_zero_allgather ? gather_s : 0.0) +
                      (config.overlap_zero_comm ? scatter_s : 0.0),
@@ -61,14 +65,18 @@ double ByBlocks(Pass pass, const Messages& messages, const ShardedChunk& chunk,
       pass == Pass::kForward && chunk.end_parameters > 0.0;
   const double block_s =
       messages.Gather(chunk.gathered_share * chunk.block_parameters) +
-      scattered_share * messages.Scatter(chunk.block_parameters);
+      scattered_share *
+          messages.Scatter(chunk.trained_share * chunk.block_parameters);
   // The others can overlap with the computation of another block.
   const double others = std::max(0, chunk.blocks - 1);
   return (gathers_ends ? messages.Gather(chunk.end_parameters) : 0.0) +
          (chunk.blocks > 0 ? block_s : 0.0) +
          Exposed(others * block_s, others * block_s,
                  others * compute_s / std::max(1, chunk.blocks), slowdown) +
-         scattered_share * messages.Scatter(chunk.end_parameters);
+         (chunk.trained_ends > 0.0
+              ? scattered_share *
+                    messages.Scatter(chunk.trained_ends * chunk.end_parameters)
+              : 0.0);
 }
 
 }  // namespace

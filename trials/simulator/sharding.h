@@ -16,6 +16,8 @@ struct ShardedChunk {
   double end_parameters = 0.0;    // of embedding and head, if it has them
   double element_bytes = 2.0;     // of compute
   double gathered_share = 1.0;    // of these bytes, in all-gathers of blocks
+  double trained_share = 1.0;     // of the parameters of blocks
+  double trained_ends = 1.0;      // of embedding and head
 };
 
 enum class Pass { kForward, kBackward };

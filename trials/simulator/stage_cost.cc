@@ -23,8 +23,11 @@ void AddOptimizer(const StageContext& stage, StageCost& cost) {
   }
   const GpuModel& gpu = stage.gpu;
   const bool mixed = gpu.element_bytes() < 4.0;
+  // Moments other than those of AdamW are read and written, too.
+  const double moments = 2.0 * (cost.memory.moment_bytes - 8.0);
   const double bytes =
-      mixed ? stage.problem.framework.optimizer.optimizer_bytes : 28.0;
+      (mixed ? stage.problem.framework.optimizer.optimizer_bytes : 28.0) +
+      moments;
   cost.optimizer_s = gpu.MemoryTime(bytes * cost.memory.parameters);
   cost.expert_optimizer_s =
       cost.expert_modules.empty()
@@ -141,7 +144,10 @@ double SharedTableTime(const std::vector<StageContext>& stages,
       std::max(SharedTableElements(first), SharedTableElements(stages.back()));
   const double bytes =
       first.problem.framework.GradientBytes(first.gpu.element_bytes());
-  return elements == 0.0 ? 0.0 : AllReduceTime(links.ends, elements * bytes);
+  const bool trained = !first.layers.embedding.parameters.empty();
+  return elements == 0.0 || !trained
+             ? 0.0
+             : AllReduceTime(links.ends, elements * bytes);
 }
 
 }  // namespace

@@ -100,6 +100,9 @@ StageMemory ParametersOfStage(const StageContext& stage,
   memory.dp = own.dp;
   memory.tp = own.tp;
   memory.gpu_type = own.gpu_type;
+  const Training& training = stage.problem.workload.training;
+  memory.moment_bytes = training.moment_bytes;
+  const double frozen_bytes = training.FrozenBytes(stage.gpu.element_bytes());
   const bool separate = stage.plan.shared.ep > 1;
   const auto add = [&](ModuleKind, const LayerCost& layer, int count) {
     const auto sum = [&](const std::vector<double>& tensors, double& elements) {
@@ -111,6 +114,13 @@ StageMemory ParametersOfStage(const StageContext& stage,
     sum(layer.expert_parameters,
         separate ? memory.expert_parameters : memory.parameters);
     sum(layer.parameters, memory.parameters);
+    memory.frozen_bytes += count * frozen_bytes * layer.frozen;
+    memory.frozen_expert_bytes +=
+        separate ? count * frozen_bytes * layer.frozen_experts : 0.0;
+    if (training.reference_model && training.lora_rank == 0) {
+      memory.frozen_bytes +=
+          count * stage.gpu.element_bytes() * layer.ParameterCount();
+    }
     memory.largest_module =
         std::max(memory.largest_module, layer.ParameterCount());
   };

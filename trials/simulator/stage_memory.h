@@ -27,7 +27,11 @@ void ForEachModule(const StageContext& stage, const Chunk& chunk,
     visit(ModuleKind::kHead, layers.head, 1);
     if (const double elements = SharedTableElements(stage); elements > 0.0) {
       LayerCost table;
-      table.parameters = {elements};
+      if (layers.embedding.parameters.empty()) {
+        table.frozen = elements;
+      } else {
+        table.parameters = {elements};
+      }
       visit(ModuleKind::kTable, table, 1);
     }
   }

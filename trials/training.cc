@@ -1,0 +1,189 @@
+#include "trials/training.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/error.h"
+#include "common/ranges.h"
+#include "common/text.h"
+#include "common/toml_table.h"
+
+namespace trials {
+namespace {
+
+// Sets the weights that the key lists, and no others.
+void ReadWeights(const common::TomlTable& table, const std::string& key,
+                 std::array<bool, 4>& weights) {
+  if (!table.Has(key)) {
+    return;
+  }
+  const auto names = NamesOf(Weights{});
+  const std::vector<std::string> listed = table.GetStrings(key);
+  table.At(key, [&] {
+    for (const std::string& name : listed) {
+      common::RequireKnown(name,
+                           std::vector<std::string>(names.begin(), names.end()),
+                           "weights");
+    }
+    return 0;
+  });
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    weights[i] = common::Contains(listed, names[i]);
+  }
+}
+
+std::vector<std::string_view> Named(const std::array<bool, 4>& weights) {
+  std::vector<std::string_view> named;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i]) {
+      named.push_back(NamesOf(Weights{})[i]);
+    }
+  }
+  return named;
+}
+
+}  // namespace
+
+Trained Training::Of(Weights weights) const {
+  const auto i = static_cast<std::size_t>(weights);
+  if (lora_rank > 0) {
+    return targets[i] ? Trained::kAdapter : Trained::kNothing;
+  }
+  return frozen[i] ? Trained::kNothing : Trained::kWeights;
+}
+
+double Training::FrozenBytes(double element_bytes) const {
+  constexpr double kBitsOfByte = 8.0;
+  constexpr double kWeightsOfScale = 64.0;
+  constexpr double kScaleBits = 8.0;  // itself quantized
+  const double scale_bits =
+      frozen_bits < kBitsOfByte ? kScaleBits / kWeightsOfScale : 0.0;
+  return std::min(element_bytes, (frozen_bits + scale_bits) / kBitsOfByte);
+}
+
+bool Training::IsUsual() const {
+  Training usual;
+  usual.loss_chunks = loss_chunks;
+  usual.packed_tokens = packed_tokens;
+  usual.targets = targets;
+  return *this == usual;
+}
+
+void ReadTraining(const common::TomlTable& table, Training& training) {
+  constexpr int kMostRank = 4096;
+  constexpr int kMostChunks = 1024;
+  training.lora_rank =
+      table.GetIntIn("lora_rank", training.lora_rank, 0, kMostRank);
+  ReadWeights(table, "lora_targets", training.targets);
+  ReadWeights(table, "freeze", training.frozen);
+  const bool adapters = training.lora_rank > 0;
+  if (adapters && Named(training.targets).empty()) {
+    table.Fail("lora_targets", "lora_targets is empty: name attention or ffn");
+  }
+  if (adapters && (training.targets[2] || training.targets[3])) {
+    table.Fail("lora_targets",
+               "lora_targets: adapters are simulated beside attention and ffn");
+  }
+  if (!adapters && Named(training.frozen).size() == training.frozen.size()) {
+    table.Fail("freeze", "freeze: nothing is left to train");
+  }
+  const auto bits = table.GetIntIn(
+      "frozen_bits", static_cast<int>(training.frozen_bits), 4, 16);
+  if (bits != 4 && bits != 8 && bits != 16) {
+    table.Fail("frozen_bits", "frozen_bits must be 4, 8 or 16");
+  }
+  training.frozen_bits = bits;
+  if (bits < 16 && !adapters) {
+    table.Fail("frozen_bits",
+               "frozen_bits below 16 needs adapters: give lora_rank");
+  }
+  training.reference_model =
+      table.GetBool("reference_model", training.reference_model);
+  training.loss_chunks =
+      table.GetIntIn("loss_chunks", training.loss_chunks, 1, kMostChunks);
+  training.packed_tokens =
+      table.GetIntIn("packed_tokens", training.packed_tokens, 0);
+  if (table.Has("optimizer")) {
+    const std::string name = table.GetString("optimizer", "");
+    table.At("optimizer", [&] {
+      common::RequireKnown(name,
+                           common::NamesIn(kOptimizers, &OptimizerKind::name),
+                           "optimizer");
+      return 0;
+    });
+    training.moment_bytes =
+        std::ranges::find(kOptimizers, name, &OptimizerKind::name)
+            ->moment_bytes;
+  }
+}
+
+std::vector<std::pair<std::string, std::string>> TrainingKeys(
+    const std::vector<std::string>& settings) {
+  std::vector<std::pair<std::string, std::string>> keys;
+  for (const std::string& setting : settings) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos) {
+      throw common::InputError(fmt::format(
+          "--training {}: must be KEY=VALUE, as in lora_rank=16", setting));
+    }
+    const std::string key = setting.substr(0, equals);
+    const std::string value = setting.substr(equals + 1);
+    const bool lists = key == "lora_targets" || key == "freeze";
+    const bool text = lists || key == "optimizer";
+    const std::string quoted =
+        fmt::format("\"{}\"", fmt::join(common::Split(value, '+'), "\", \""));
+    keys.emplace_back(key, !text   ? value
+                           : lists ? fmt::format("[{}]", quoted)
+                                   : quoted);
+  }
+  return keys;
+}
+
+common::TomlTable TrainingTable(const std::vector<std::string>& settings) {
+  std::string text;
+  for (const auto& [key, value] : TrainingKeys(settings)) {
+    text += fmt::format("{} = {}\n", key, value);
+  }
+  const auto table = common::TomlTable::ParseString(text, "--training");
+  Training read;
+  ReadTraining(table, read);
+  table.RejectUnknownKeys();
+  return table;
+}
+
+std::string ToString(const Training& training) {
+  std::vector<std::string> parts;
+  if (training.lora_rank > 0) {
+    parts.push_back(fmt::format("LoRA of rank {} on {}", training.lora_rank,
+                                fmt::join(Named(training.targets), ", ")));
+  } else if (const auto frozen = Named(training.frozen); !frozen.empty()) {
+    parts.push_back(fmt::format("frozen {}", fmt::join(frozen, ", ")));
+  }
+  if (training.frozen_bits < 16.0) {
+    parts.push_back(
+        fmt::format("frozen weights in {} bits", training.frozen_bits));
+  }
+  if (training.reference_model) {
+    parts.emplace_back("a reference model in memory (its time is left out)");
+  }
+  const auto optimizer = std::ranges::find(kOptimizers, training.moment_bytes,
+                                           &OptimizerKind::moment_bytes);
+  if (optimizer != kOptimizers.begin()) {
+    parts.push_back(fmt::format("{} bytes of moments per parameter",
+                                training.moment_bytes));
+  }
+  if (training.loss_chunks > 1) {
+    parts.push_back(fmt::format("loss in {} chunks", training.loss_chunks));
+  }
+  if (training.packed_tokens > 0) {
+    parts.push_back(
+        fmt::format("documents of {} tokens", training.packed_tokens));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+}  // namespace trials
