@@ -310,6 +310,7 @@ trials::SearchSpace JobSpace(const Job& job) {
   constexpr int kBucketMb = 100;
   trials::SearchSpaceOptions options;
   options.ends_as_layers = job.framework.framework.pipeline.ends_as_layers;
+  options.shares_kv_heads = job.framework.framework.kernels.shares_kv_heads;
   options.whole_experts = job.framework.framework.experts.whole_experts;
   options.values = {{"tp", DivisorsUpTo(gpus, node)},
                     {"cp", ContextSizes(workload, gpus)},

@@ -42,8 +42,8 @@ constexpr std::array kConstraints = {
           return !p.replicated_kv_heads &&
                  p.workload.model.kv_heads % c.tp != 0;
         },
-        "in simulations of given configurations and plans: some frameworks "
-        "replicate key-value heads, and their runs were measured"},
+        "in simulations of given configurations and plans, and for frameworks "
+        "with `shares_kv_heads`: some replicate key-value heads"},
     Constraint{
         "sequence_length % cp != 0",
         "cp must divide the sequence length", kSizes,

@@ -89,6 +89,7 @@ class Enumeration {
       : rules_(options.rules),
         context_{.workload = workload,
                  .gpus = gpus,
+                 .replicated_kv_heads = options.shares_kv_heads,
                  .ends_as_layers = options.ends_as_layers,
                  .whole_experts = options.whole_experts},
         rule_context_(RuleContext(workload, gpus)),

@@ -37,6 +37,7 @@ struct SearchSpaceOptions {
   // As the fields of Framework; they relax constraints (ConstraintContext).
   bool ends_as_layers = false;
   bool whole_experts = false;
+  bool shares_kv_heads = false;
 };
 
 // Reads the [space] table of a manifest: `rule_sets = ["colossalai"]` (files

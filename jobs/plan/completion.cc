@@ -183,6 +183,7 @@ std::vector<std::string> Violations(const Job& job,
   const trials::ConstraintContext context{
       .workload = job.workload,
       .gpus = gpus,
+      .replicated_kv_heads = framework.kernels.shares_kv_heads,
       .ends_as_layers = framework.pipeline.ends_as_layers,
       .whole_experts = framework.experts.whole_experts};
   for (const trials::Constraint& constraint : trials::Constraints()) {

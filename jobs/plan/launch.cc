@@ -17,11 +17,43 @@ namespace fs = std::filesystem;
 using common::InputError;
 
 constexpr std::string_view kHead = "$HEAD_NODE";
+constexpr std::string_view kHere = "$here";  // the folder of the script
 
-// A word for a shell, which replaces the name of the first node.
+// A word for a shell, which replaces the name of the first node and the folder.
 std::string ShellWord(const std::string& word) {
-  return word.find(kHead) == std::string::npos ? common::ShellLine({word})
-                                               : fmt::format("\"{}\"", word);
+  return word.find(kHead) == word.npos && word.find(kHere) == word.npos
+             ? common::ShellLine({word})
+             : fmt::format("\"{}\"", word);
+}
+
+void ReplaceAll(const std::string& from, std::string_view to,
+                std::string& text) {
+  for (std::size_t at = text.find(from); at != text.npos;
+       at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+}
+
+// Adds a copy of the config.json, so that the folder can be moved to the
+// machine, and names what is in the folder relative to the script.
+void MakeMovable(const Job& job, const fs::path& folder,
+                 trials::RenderedJob& launch) {
+  const fs::path config = fs::absolute(job.config_json);
+  if (!job.config_json.empty()) {
+    const fs::path copy = folder / "config.json";
+    if (config.lexically_normal() != copy.lexically_normal()) {
+      launch.files.push_back({copy, common::ReadFile(config)});
+    }
+    for (trials::RenderedFile& file : launch.files) {
+      ReplaceAll(config.string(), copy.string(), file.content);
+    }
+  }
+  for (std::string& word : launch.words) {
+    if (!job.config_json.empty()) {
+      ReplaceAll(config.string(), fmt::format("{}/config.json", kHere), word);
+    }
+    ReplaceAll(folder.string(), kHere, word);
+  }
 }
 
 // The command with `separator` before each option.
@@ -43,7 +75,8 @@ std::string Command(const trials::RenderedJob& launch) {
 }
 
 std::string Script(const Job& job, const trials::ParallelConfig& config,
-                   const trials::RenderedJob& launch, bool slurm) {
+                   const trials::RenderedJob& launch, const fs::path& folder,
+                   bool slurm) {
   const trials::Cluster& cluster = job.cluster;
   std::string text = "#!/usr/bin/env bash\n";
   if (slurm) {
@@ -67,6 +100,10 @@ std::string Script(const Job& job, const trials::ParallelConfig& config,
                 "the name of the\n# first node: HEAD_NODE=node1 launch.sh\n"
               : "# Start it in the folder of the program.\n";
   text += "set -euo pipefail\n";
+  // Slurm runs a copy of the script.
+  text += slurm ? fmt::format("here={}  # this folder\n",
+                              common::ShellLine({folder.string()}))
+                : "here=$(cd \"$(dirname \"$0\")\" && pwd)\n";
   if (slurm) {
     text +=
         "mapfile -t hosts < <(scontrol show hostnames \"$SLURM_JOB_NODELIST\")"
@@ -155,8 +192,10 @@ std::string WriteLaunch(const Job& job, const trials::ParallelConfig& config,
     throw InputError(fmt::format(
         "--write: {}: {}", job.framework.adapter->title(), launch->refusal));
   }
+  MakeMovable(job, path, *launch);
   const fs::path script = path / (folder.slurm ? "job.sbatch" : "launch.sh");
-  launch->files.push_back({script, Script(job, config, *launch, folder.slurm)});
+  launch->files.push_back(
+      {script, Script(job, config, *launch, path, folder.slurm)});
   for (const trials::RenderedFile& file : launch->files) {
     const auto old = common::ReadFileIfExists(file.path);
     if (old && *old != file.content && !folder.force) {

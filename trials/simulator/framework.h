@@ -47,6 +47,9 @@ struct Framework {
     // Keys and values are copied for every query head before fused attention
     // (repeat_kv of torchtitan), and travel so between the ranks of a context.
     OPPA_FIELD(bool, repeat_kv, false);
+    // With more tensor-parallel ranks than key-value heads, ranks share a head
+    // (Megatron Core gathers the heads and takes its part).
+    OPPA_FIELD(bool, shares_kv_heads, false);
     // The gap between two kernels on the GPU.
     OPPA_FIELD(double, launch_s, 2e-6, kAbove0);
     // Speed of matrix products in a step relative to calls alone, which the
