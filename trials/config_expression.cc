@@ -289,6 +289,8 @@ class Parser {
     const Json* json = context_.file.Find(key);
     if (json != nullptr && json->is_array() && !json->empty()) {
       json = &json->front();  // a list with a number for each block
+    } else if (json != nullptr && *json == "auto") {
+      json = nullptr;  // as if it were left out
     }
     if (json == nullptr) {
       return otherwise ? *otherwise : Missing(key);

@@ -38,8 +38,14 @@ constexpr auto kContextVariables = std::to_array<ContextVariable>({
     {"fp8", [](W w, int) -> double { return w.precision == Precision::kFp8; }},
     {"moe_layers",
      [](W w, int) -> double { return w.model.layers - w.model.dense_layers; }},
-    {"kinds", [](W w, int) -> double { return w.model.kinds.size(); }},
-    {"towers", [](W w, int) -> double { return w.model.towers.size(); }},
+    {"kinds",
+     [](W w, int) -> double {
+       return static_cast<double>(w.model.kinds.size());
+     }},
+    {"towers",
+     [](W w, int) -> double {
+       return static_cast<double>(w.model.towers.size());
+     }},
     {"special", [](W w, int) -> double { return !w.model.special.empty(); }},
     {"rare_parts",
      [](W w, int) -> double { return !RareParts(w.model).empty(); }},

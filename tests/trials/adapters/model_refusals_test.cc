@@ -73,10 +73,10 @@ TEST_P(SizesByFlags, SayEveryFieldOrRefuseTheModel) {
       using T = std::remove_cvref_t<decltype(value)>;
       if constexpr (std::is_same_v<T, bool>) {
         value = !value;
+      } else if constexpr (std::is_floating_point_v<T>) {
+        value = 0.5;
       } else {
-        value = static_cast<T>(std::is_floating_point_v<T> ? 0.5
-                               : name == "kv_heads"        ? before / 2
-                                                           : before + 8);
+        value = name == "kv_heads" ? before / 2 : before + 8;
       }
       const Launch launch = LaunchOf(GetParam(), changed);
       EXPECT_TRUE(!launch.refusal.empty() || launch.text != usual)
@@ -106,8 +106,8 @@ TEST_P(SizesByFlags, RefuseEveryModelWithRareParts) {
 INSTANTIATE_TEST_SUITE_P(Adapters, SizesByFlags,
                          testing::Values("megatron-lm", "nanotron",
                                          "torchtitan"),
-                         [](const auto& info) {
-                           std::string name = info.param;
+                         [](const auto& each) {
+                           std::string name = each.param;
                            std::erase(name, '-');
                            return name;
                          });
