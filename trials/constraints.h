@@ -22,7 +22,7 @@ struct ConstraintContext {
   bool replicated_kv_heads = false;
   bool empty_stages = false;
   int unfilled_stages = 0;  // stages without a microbatch of their own
-  // As the fields of Framework.
+  // As the fields of Framework; replicated_kv_heads is shares_kv_heads there.
   bool ends_as_layers = false;
   bool whole_experts = false;
 };

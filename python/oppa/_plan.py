@@ -73,7 +73,7 @@ def plan(model: Union[str, "os.PathLike[str]", Mapping[str, Any]], *, gpus: Unio
         model = ",".join(f"{name}={value}".lower() for name, value in model.items())
     words = ["plan", "--model", os.fspath(model), "--gpus", str(gpus), "--batch", str(batch), "--seq", str(seq)]
     for name, value in {"gpu": gpu, "cluster": cluster, "framework": framework, "layouts": layouts, **options}.items():
-        if name in ("rule", "constant") and not isinstance(value, str):
+        if name in ("rule", "constant", "training") and not isinstance(value, str):
             values = list(value or [])
         elif value is None or value is False:
             values = []
