@@ -38,8 +38,9 @@ void ReplaceAll(const std::string& from, std::string_view to,
 // machine, and names what is in the folder relative to the script.
 void MakeMovable(const Job& job, const fs::path& folder,
                  trials::RenderedJob& launch) {
-  const fs::path config = fs::absolute(job.config_json);
+  fs::path config;
   if (!job.config_json.empty()) {
+    config = fs::absolute(job.config_json);
     const fs::path copy = folder / "config.json";
     if (config.lexically_normal() != copy.lexically_normal()) {
       launch.files.push_back({copy, common::ReadFile(config)});
@@ -49,7 +50,7 @@ void MakeMovable(const Job& job, const fs::path& folder,
     }
   }
   for (std::string& word : launch.words) {
-    if (!job.config_json.empty()) {
+    if (!config.empty()) {
       ReplaceAll(config.string(), fmt::format("{}/config.json", kHere), word);
     }
     ReplaceAll(folder.string(), kHere, word);

@@ -17,11 +17,19 @@ inline std::string Llama8b() {
       .string();
 }
 
+// With what the framework's usual program does.
+inline Job Usually(Job job) {
+  if (job.framework.adapter) {
+    job.workload.training = job.framework.adapter->training();
+  }
+  return job;
+}
+
 inline Job LlamaJob(const std::string& framework = "fsdp2", int nodes = 2) {
-  return {MakeWorkload(FindModel(Llama8b()), 256, 8192),
-          WithSize(FindMachine({.gpu = "h100"}), {nodes, 8}),
-          FindFramework(framework),
-          {}};
+  return Usually({MakeWorkload(FindModel(Llama8b()), 256, 8192),
+                  WithSize(FindMachine({.gpu = "h100"}), {nodes, 8}),
+                  FindFramework(framework),
+                  {}});
 }
 
 // 0.4 billion parameters; a forecast of it takes little time.
@@ -29,10 +37,10 @@ inline constexpr const char* kSmallModel =
     "layers=8,hidden=2048,heads=16,kv_heads=8,ffn=5632,vocab=8000";
 
 inline Job SmallJob(const std::string& framework = "torchtitan", int gpus = 4) {
-  return {MakeWorkload(FindModel(kSmallModel), 64, 2048),
-          WithSize(FindMachine({.gpu = "h100"}), {1, gpus}),
-          FindFramework(framework),
-          {}};
+  return Usually({MakeWorkload(FindModel(kSmallModel), 64, 2048),
+                  WithSize(FindMachine({.gpu = "h100"}), {1, gpus}),
+                  FindFramework(framework),
+                  {}});
 }
 
 // A job with its forecast.

@@ -35,7 +35,7 @@ TEST(MachineSize, ARangeDoublesFromItsFirstSize) {
   EXPECT_THAT(
       ParseMachineSizes("3x4..12x4", {8}),
       ElementsAre(MachineSize{3, 4}, MachineSize{6, 4}, MachineSize{12, 4}));
-  EXPECT_THAT(ParseMachineSizes("8,64", 8),
+  EXPECT_THAT(ParseMachineSizes("8,64", {8}),
               ElementsAre(MachineSize{1, 8}, MachineSize{8, 8}));
 }
 

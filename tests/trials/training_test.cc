@@ -28,7 +28,7 @@ struct Reports {
   Workload workload = SmallWorkload();
 
   [[nodiscard]] StepReport Of(const std::vector<std::string>& settings,
-                              const std::string& config = "dp=1") const {
+                              const std::string& config = "dp=8") const {
     Workload other = workload;
     other.training = Read(settings);
     return Simulator(other, SmallCluster())
@@ -112,8 +112,8 @@ TEST(Training, FullyShardedFrozenWeightsAreShared) {
   const auto parameters = [&](const char* config) {
     return reports.Of({"lora_rank=4"}, config).memory.parameters_bytes;
   };
-  EXPECT_NEAR(parameters("dp=4,zero_stage=3"), parameters("dp=4") / 4.0,
-              0.05 * parameters("dp=4"));
+  EXPECT_NEAR(parameters("dp=8,zero_stage=3"), parameters("dp=8") / 8.0,
+              0.05 * parameters("dp=8"));
 }
 
 TEST(Training, OptimizersDifferByTheirMoments) {

@@ -277,6 +277,18 @@ Workload WorkloadOf(const Facts& facts) {
   } catch (const common::InputError& e) {
     facts.Fail(e.what());
   }
+  std::vector<std::string> settings;
+  for (const char* key : {"lora_rank", "lora_targets", "frozen_bits", "freeze",
+                          "optimizer", "loss_chunks", "packed_tokens"}) {
+    if (facts.Has(key)) {
+      settings.push_back(fmt::format("{}={}", key, facts.Text(key)));
+    }
+  }
+  try {
+    ReadTraining(TrainingTable(settings), workload.training);
+  } catch (const common::InputError& e) {
+    facts.Fail(e.what());
+  }
   const bool cut = facts.Has("dp") && facts.Has("micro_batch_size") &&
                    facts.Has("microbatches");
   workload.batch_size = cut ? facts.RequireInt("dp") *

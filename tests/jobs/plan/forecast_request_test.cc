@@ -36,7 +36,7 @@ ForecastRequest Small(const std::string& framework = "torchtitan") {
 
 common::Json JsonOf(ForecastRequest request) {
   request.format = OutputFormat::kJson;
-  return common::ParseJson(RunPlan(request), "plan");
+  return common::ParseJson(RunPlan(request).text, "plan");
 }
 
 TEST(RunPlan, AnswersWithTheForecastOfTheJob) {
@@ -45,7 +45,7 @@ TEST(RunPlan, AnswersWithTheForecastOfTheJob) {
   ASSERT_EQ(json.size(), 1U);
   EXPECT_EQ(json[0]["layouts"][0]["config"], ToString(plan.best().config));
   EXPECT_EQ(json[0]["candidates"], plan.forecast.candidates);
-  EXPECT_EQ(RunPlan(Small()),
+  EXPECT_EQ(RunPlan(Small()).text,
             JobText(plan.forecaster.job()) + "\n" +
                 ForecastText(plan.forecaster, plan.forecast, 5));
 }
@@ -65,7 +65,7 @@ TEST(RunPlan, ACsvHasOneHeaderAndTheLayoutsOfEachFramework) {
   request.frameworks = {"megatron-lm", "torchtitan"};
   request.format = OutputFormat::kCsv;
   request.layouts = 2;
-  const std::string csv = RunPlan(request);
+  const std::string csv = RunPlan(request).text;
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 2 * 2);
   EXPECT_THAT(csv, AllOf(testing::StartsWith("framework,layout,"),
                          HasSubstr("\nmegatron-core,"), HasSubstr("\nfsdp2,")));
@@ -127,7 +127,7 @@ TEST(RunPlan, OptionsThatDoNotGoTogetherAreRefusedByName) {
   for (const auto& [message, change] : cases) {
     ForecastRequest request = Small();
     change(request);
-    EXPECT_THAT(fakes::ErrorOf([&] { return RunPlan(request); }),
+    EXPECT_THAT(fakes::ErrorOf([&] { return RunPlan(request).text; }),
                 HasSubstr(message));
   }
 }
@@ -135,11 +135,12 @@ TEST(RunPlan, OptionsThatDoNotGoTogetherAreRefusedByName) {
 TEST(RunPlan, AJobWithoutAValidConfigurationIsAnErrorOnlyIfItIsAlone) {
   ForecastRequest request = Small("deepspeed");
   request.batch_size = 63;  // on 4 GPUs by data parallelism only
-  EXPECT_THAT(fakes::ErrorOf([&] { return RunPlan(request); }),
+  EXPECT_THAT(fakes::ErrorOf([&] { return RunPlan(request).text; }),
               AllOf(testing::StartsWith("deepspeed (deepspeed): none of the"),
                     HasSubstr("what makes one possible: --batch 64")));
   request.frameworks = {"deepspeed", "torchtitan"};
-  EXPECT_THAT(RunPlan(request), HasSubstr("\ndeepspeed (deepspeed): none of"));
+  EXPECT_THAT(RunPlan(request).text,
+              HasSubstr("\ndeepspeed (deepspeed): none of"));
   const common::Json json = JsonOf(request);
   ASSERT_EQ(json.size(), 2U);
   EXPECT_THAT(json[0]["problem"].get<std::string>(), HasSubstr("none of the"));
@@ -149,7 +150,7 @@ TEST(RunPlan, AJobWithoutAValidConfigurationIsAnErrorOnlyIfItIsAlone) {
 TEST(RunPlan, AnAnswerTakesThePlaceOfThePlan) {
   ForecastRequest request = Small();
   request.why = "dp=4";
-  EXPECT_THAT(RunPlan(request),
+  EXPECT_THAT(RunPlan(request).text,
               AllOf(HasSubstr("\nfsdp2: dp=4,"), Not(HasSubstr("tok/s/GPU"))));
   const common::Json json = JsonOf(request);
   EXPECT_EQ(json[0]["framework"], "fsdp2");
@@ -183,7 +184,7 @@ TEST(RunPlan, APriceAddsTheCostOfAStep) {
   // A step has 64 x 2048 tokens.
   EXPECT_NEAR(json["price_per_billion_tokens"],
               step_s / 3600.0 * 4 * 3.0 * 1e9 / (64.0 * 2048.0), 1e-6);
-  EXPECT_THAT(RunPlan(request), HasSubstr(", at 3 per GPU hour\n"));
+  EXPECT_THAT(RunPlan(request).text, HasSubstr(", at 3 per GPU hour\n"));
 }
 
 TEST(RunPlan, ALargerSizeIsAsEfficientAsItsThroughputPerGpuSays) {
@@ -260,16 +261,16 @@ TEST(RunPlan, ASavedCalibrationMakesTheForecastOfItsMeasurements) {
                    "dp,mbs,mb,zero_stage,step_time_s,peak_memory_gb\n"
                    "4,1,16,3,2.5,30\n4,2,8,3,2.4,40\n");
   ForecastRequest request = Small();
-  const std::string plain = RunPlan(request);
+  const std::string plain = RunPlan(request).text;
   request.calibrate = measured;
   request.save_calibration = folder.path() / "saved.toml";
-  const std::string calibrated = RunPlan(request);
+  const std::string calibrated = RunPlan(request).text;
   EXPECT_THAT(calibrated, HasSubstr("calibrated on 2 measured step times"));
   EXPECT_NE(calibrated, plain);
   request.calibration = request.save_calibration;
   request.calibrate.clear();
   request.save_calibration.clear();
-  EXPECT_EQ(RunPlan(request), calibrated);
+  EXPECT_EQ(RunPlan(request).text, calibrated);
 }
 
 TEST(RunPlan, ACheckComparesMeasurementsBeforeAndAfterACalibration) {
@@ -284,30 +285,30 @@ TEST(RunPlan, ACheckComparesMeasurementsBeforeAndAfterACalibration) {
                                          step_s / 1.25));
   ForecastRequest request = Small();
   request.check = measured;
-  EXPECT_THAT(RunPlan(request),
+  EXPECT_THAT(RunPlan(request).text,
               AllOf(HasSubstr("torchtitan (fsdp2): 1 measured step times\n"),
                     HasSubstr("as simulated: median error 25.0%, mean 25.0%"),
                     Not(HasSubstr("calibrated:"))));
   request.calibrate = measured;
-  EXPECT_THAT(RunPlan(request), HasSubstr("  calibrated:   median error"));
+  EXPECT_THAT(RunPlan(request).text, HasSubstr("  calibrated:   median error"));
 }
 
 TEST(RunPlan, EachOfSeveralFrameworksIsWrittenIntoAFolderOfItsOwn) {
   const fakes::TemporaryFolder folder;
   ForecastRequest request = Small("megatron-lm");
   request.write.path = folder.path() / "one";
-  EXPECT_THAT(RunPlan(request), HasSubstr("wrote "));
+  EXPECT_THAT(RunPlan(request).text, HasSubstr("wrote "));
   EXPECT_TRUE(std::filesystem::exists(folder.path() / "one/launch.sh"));
   request.frameworks = {"megatron-lm", "nanotron"};
   request.write.path = folder.path() / "two";
-  (void)RunPlan(request);
+  (void)RunPlan(request).text;
   EXPECT_TRUE(
       std::filesystem::exists(folder.path() / "two/megatron-lm/launch.sh"));
   EXPECT_TRUE(
       std::filesystem::exists(folder.path() / "two/nanotron/launch.sh"));
   request.headroom_percent = 99.0;
   request.write.path = folder.path() / "three";
-  EXPECT_THAT(RunPlan(request),
+  EXPECT_THAT(RunPlan(request).text,
               HasSubstr("nothing is written: no layout fits\n"));
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "three"));
 }
@@ -316,7 +317,7 @@ TEST(RunPlan, AConstantChangesTheFramework) {
   ForecastRequest request = Small("megatron-lm");
   request.model = std::string(kSmallModel) + ",experts=8,experts_per_token=2";
   request.constants = {"expert_imbalance=1.75"};
-  EXPECT_THAT(RunPlan(request),
+  EXPECT_THAT(RunPlan(request).text,
               HasSubstr("the busiest rank computes 1.75 times"));
 }
 

@@ -107,7 +107,19 @@ TEST(Launch, AProgramIsWrittenBesideItsFile) {
   const fs::path program = folder.path() / "train_deepspeed.py";
   EXPECT_THAT(common::ReadFile(program), HasSubstr("deepspeed.initialize"));
   EXPECT_THAT(common::ReadFile(folder.path() / "launch.sh"),
-              HasSubstr(program.string()));
+              HasSubstr("\"$here/train_deepspeed.py\""));
+}
+
+TEST(Launch, AFolderCanBeCopiedToAnotherMachine) {
+  const fakes::TemporaryFolder folder;
+  const Job job = LlamaOfItsFile("deepspeed");
+  (void)WriteLaunch(job, kZero3, {.path = folder.path()});
+  const std::string script = common::ReadFile(folder.path() / "launch.sh");
+  EXPECT_THAT(script, AllOf(HasSubstr("\"$here/config.json\""),
+                            Not(HasSubstr(folder.path().string())),
+                            Not(HasSubstr(job.config_json.string()))));
+  EXPECT_EQ(common::ReadFile(folder.path() / "config.json"),
+            common::ReadFile(job.config_json));
 }
 
 TEST(Launch, AFrameworkWithoutAnAdapterHasNoCommand) {
@@ -134,8 +146,8 @@ TEST(WriteLaunch, WritesAScriptAndItsFilesAndReplacesOnlyWithForce) {
   const std::string text = WriteLaunch(job, kZero3, write);
   EXPECT_THAT(text, AllOf(HasSubstr("launch.sh"), HasSubstr("config.yaml")));
   const std::string script = common::ReadFile(write.path / "launch.sh");
-  EXPECT_THAT(script, AllOf(HasSubstr(config.string()), HasSubstr("--nnodes=2"),
-                            HasSubstr("HEAD_NODE:?")));
+  EXPECT_THAT(script, AllOf(HasSubstr("\"$here/config.yaml\""),
+                            HasSubstr("--nnodes=2"), HasSubstr("HEAD_NODE:?")));
   EXPECT_EQ(WriteLaunch(job, kZero3, write), text);
   common::StoreFile(config, "mine\n");
   EXPECT_THROW((void)WriteLaunch(job, kZero3, write), common::InputError);
