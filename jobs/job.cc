@@ -45,35 +45,38 @@ constexpr std::array<std::array<std::string_view, 2>, 6> kShortNames = {{
       reason, fmt::join(names, ", ")));
 }
 
+template <typename T>
+void ReadSize(std::string_view name, std::string_view text, T& value) {
+  constexpr int kMost = 1 << 24;
+  constexpr bool kFlag = std::is_same_v<T, bool>;
+  const double least = std::is_integral_v<T> && !kFlag ? 1.0 : 0.0;
+  const double number = kFlag && text == "true"    ? 1.0
+                        : kFlag && text == "false" ? 0.0
+                                                   : common::NumberOrNan(text);
+  const bool whole =
+      std::is_floating_point_v<T> || number == std::floor(number);
+  if (!whole || !(number >= least && number <= (kFlag ? 1 : kMost))) {
+    FailSizes(fmt::format("invalid value '{}' for {}: {}", text, name,
+                          kFlag
+                              ? "true or false"
+                              : fmt::format("an integer from 1 to {}", kMost)));
+  }
+  value = static_cast<T>(number);
+}
+
 void SetSize(std::string_view item, trials::Model& model) {
   const std::size_t equals = item.find('=');
   const std::string_view name = common::Trim(item.substr(0, equals));
-  const std::string_view text =
-      equals == std::string_view::npos ? "" : item.substr(equals + 1);
-  constexpr int kMost = 1 << 24;
   const auto* const other = std::ranges::find_if(
       kShortNames, [&](const auto& pair) { return pair[0] == name; });
+  const std::string_view field =
+      other == kShortNames.end() ? name : (*other)[1];
   bool known = false;
-  VisitFields(model, [&](const std::string_view field, auto& value) {
-    if (field != (other == kShortNames.end() ? name : (*other)[1])) {
-      return;
+  VisitFields(model, [&](const std::string_view each, auto& value) {
+    if (each == field) {
+      known = true;
+      ReadSize(name, equals == item.npos ? "" : item.substr(equals + 1), value);
     }
-    known = true;
-    using T = std::remove_cvref_t<decltype(value)>;
-    constexpr bool kFlag = std::is_same_v<T, bool>;
-    const double number = kFlag && text == "true" ? 1.0
-                          : kFlag && text == "false"
-                              ? 0.0
-                              : common::NumberOrNan(text);
-    if (!(number >= (kFlag || std::is_floating_point_v<T> ? 0.0 : 1.0) &&
-          number <= (kFlag ? 1.0 : kMost) &&
-          (std::is_floating_point_v<T> || number == std::floor(number)))) {
-      FailSizes(
-          fmt::format("invalid value '{}' for {}: {}", text, name,
-                      kFlag ? "true or false"
-                            : fmt::format("an integer from 1 to {}", kMost)));
-    }
-    value = static_cast<T>(number);
   });
   if (!known) {
     FailSizes(fmt::format("unknown size '{}'", name));

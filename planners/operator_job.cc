@@ -49,7 +49,7 @@ OperatorJobSizes JobOf(const OperatorJobOptions& options,
         "without profiles, the sizes of operators are read from [workload]");
   }
   const trials::Model& model = workload->model;
-  RequireUniformBlocks("a model of operators", model);
+  RequireUniformBlocks("the planner", model);
   AnalyticJob& gpt = job.analytic;
   gpt.hidden = model.hidden_size;
   gpt.heads = model.attention_heads;

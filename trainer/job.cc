@@ -59,7 +59,7 @@ ModelConstants ReadModelConstants(const std::filesystem::path& config_json) {
       file.Number(found->epsilon_key, constants.norm_epsilon);
   constants.rotary_base = file.Number(
       "rope_theta",
-      file.NumberIn("rope_parameters", "rope_theta", constants.rotary_base));
+      file.Number("rope_parameters.rope_theta", constants.rotary_base));
   if (constants.rotary_base <= 0.0) {
     file.Fail("rope_theta must be above 0");
   }

@@ -1,9 +1,10 @@
 #include "trials/config_expression.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
-#include <type_traits>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -14,24 +15,50 @@ namespace {
 
 using common::Json;
 
-bool IsWordCharacter(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' ||
-         c == '.';
-}
+// An operator, or a function of one or two numbers. Of two signs that begin
+// alike, the longer one is first.
+struct Operation {
+  std::string_view sign;
+  int level;  // higher binds tighter; 0: a function
+  double (*apply)(double, double);
+};
+constexpr int kFactors = 6;  // above all operators
+// clang-format off
+constexpr auto kOperations = std::to_array<Operation>({
+    {"||", 1, [](double a, double b) -> double { return a != 0.0 || b != 0.0; }},
+    {"&&", 2, [](double a, double b) -> double { return a != 0.0 && b != 0.0; }},
+    {"==", 3, [](double a, double b) -> double { return a == b; }},
+    {"!=", 3, [](double a, double b) -> double { return a != b; }},
+    {"<=", 3, [](double a, double b) -> double { return a <= b; }},
+    {">=", 3, [](double a, double b) -> double { return a >= b; }},
+    {"<", 3, [](double a, double b) -> double { return a < b; }},
+    {">", 3, [](double a, double b) -> double { return a > b; }},
+    {"+", 4, [](double a, double b) { return a + b; }},
+    {"-", 4, [](double a, double b) { return a - b; }},
+    {"*", 5, [](double a, double b) { return a * b; }},
+    {"/", 5, [](double a, double b) { return a / b; }},
+    {"%", 5, [](double a, double b) { return std::fmod(a, b); }},
+    {"floor", 0, [](double a, double /*b*/) { return std::floor(a); }},
+    {"ceil", 0, [](double a, double /*b*/) { return std::ceil(a); }},
+    {"min", 0, [](double a, double b) { return std::min(a, b); }},
+    {"max", 0, [](double a, double b) { return std::max(a, b); }},
+});
+// clang-format on
 
-// Evaluates one expression while it is parsed, by recursive descent.
+// Evaluates an expression while it is parsed. A value that lacks a key is 0,
+// and missing_ names the key.
 class Parser {
  public:
-  Parser(const ConfigExpression& context, std::string_view text)
-      : context_(context), text_(text) {}
+  Parser(const ConfigExpression& context, std::string_view text,
+         std::size_t at = 0)
+      : context_(context), text_(text), at_(at) {}
 
-  std::optional<double> Alternatives(std::string* missing) {
+  std::optional<double> Value(std::string* missing) {
     const double value = Choice(/*rest=*/false);
     if (missing_.empty()) {
       return value;
     }
-    SkipSpace();
-    if (at_ < text_.size()) {
+    if (!Takes("") || at_ < text_.size()) {
       Fail("an operator is needed");
     }
     if (missing != nullptr) {
@@ -45,39 +72,37 @@ class Parser {
     context_.file.Fail(fmt::format("types.toml: \"{}\", character {}: {}",
                                    text_, at_ + 1, what));
   }
-
-  void SkipSpace() {
-    while (at_ < text_.size() && text_[at_] == ' ') {
-      ++at_;
-    }
-  }
-  // Whether the sign is next, which is then skipped; "|" is not part of "||".
+  // Whether the sign is next, which is then skipped.
   bool Takes(std::string_view sign) {
-    SkipSpace();
-    const std::string_view rest = text_.substr(at_);
-    const bool longer =
-        sign.size() == 1 && rest.size() > 1 &&
-        ((rest[1] == '=' &&
-          std::string_view("<>!").find(sign[0]) != std::string_view::npos) ||
-         (sign == "|" && rest[1] == '|'));
-    if (!rest.starts_with(sign) || longer) {
-      return false;
-    }
-    at_ += sign.size();
-    return true;
+    at_ = std::min(text_.find_first_not_of(' ', at_), text_.size());
+    const bool next = text_.substr(at_).starts_with(sign);
+    at_ += next ? sign.size() : 0;
+    return next;
   }
   void Expect(std::string_view sign) {
     if (!Takes(sign)) {
       Fail(fmt::format("'{}' is needed", sign));
     }
   }
-  std::string Word() {
-    SkipSpace();
+  // The text up to one of these characters, or that consists of others.
+  std::string Until(std::size_t end) {
     const std::size_t from = at_;
-    while (at_ < text_.size() && IsWordCharacter(text_[at_])) {
-      ++at_;
-    }
+    at_ = std::min(end, text_.size());
     return std::string(text_.substr(from, at_ - from));
+  }
+  std::string Word() {
+    Takes("");
+    std::size_t end = at_;
+    while (end < text_.size() &&
+           (std::isalnum(static_cast<unsigned char>(text_[end])) != 0 ||
+            text_[end] == '_' || text_[end] == '.')) {
+      ++end;
+    }
+    return Until(end);
+  }
+  double Missing(const std::string& key) {
+    missing_ = missing_.empty() ? key : missing_;
+    return 0.0;
   }
 
   // NOLINTBEGIN(misc-no-recursion)
@@ -88,7 +113,7 @@ class Parser {
     std::optional<double> chosen;
     do {
       missing_.clear();
-      const double value = Or();
+      const double value = Binary(1);
       if (missing_.empty() && !chosen) {
         chosen = value;
       }
@@ -97,54 +122,20 @@ class Parser {
     missing_ = outer.empty() && !chosen ? first : outer;
     return chosen.value_or(0.0);
   }
-  double Or() {
-    double value = And();
-    while (Takes("||")) {
-      value = static_cast<double>((And() != 0.0) | (value != 0.0));
+  double Binary(int level) {
+    if (level == kFactors) {
+      return Factor();
     }
-    return value;
-  }
-  double And() {
-    double value = Comparison();
-    while (Takes("&&")) {
-      value = static_cast<double>((Comparison() != 0.0) & (value != 0.0));
-    }
-    return value;
-  }
-  double Comparison() {
-    const double left = Sum();
-    return Takes("==")   ? Sum() == left
-           : Takes("!=") ? Sum() != left
-           : Takes("<=") ? Sum() >= left
-           : Takes(">=") ? Sum() <= left
-           : Takes("<")  ? Sum() > left
-           : Takes(">")  ? Sum() < left
-                         : left;
-  }
-  double Sum() {
-    double value = Product();
+    double value = Binary(level + 1);
     while (true) {
-      if (Takes("+")) {
-        value += Product();
-      } else if (Takes("-")) {
-        value -= Product();
-      } else {
+      const auto* const next =
+          std::ranges::find_if(kOperations, [&](const Operation& each) {
+            return each.level == level && Takes(each.sign);
+          });
+      if (next == kOperations.end()) {
         return value;
       }
-    }
-  }
-  double Product() {
-    double value = Factor();
-    while (true) {
-      if (Takes("*")) {
-        value *= Factor();
-      } else if (Takes("/")) {
-        value /= Factor();
-      } else if (Takes("%")) {
-        value = std::fmod(value, Factor());
-      } else {
-        return value;
-      }
+      value = next->apply(value, Binary(level + 1));
     }
   }
   double Factor() {
@@ -159,67 +150,68 @@ class Parser {
       Expect(")");
       return value;
     }
-    if (Takes("$")) {
-      return Field(Word());
-    }
-    const std::string word = Word();
+    return Takes("$") ? Field(Word()) : Named(Word());
+  }
+  double Named(const std::string& word) {
     if (word.empty()) {
       Fail("a key, a number or a function is needed");
     }
     if (const double number = common::NumberOrNan(word); !std::isnan(number)) {
       return number;
     }
-    if (word == "true" || word == "false") {
-      return static_cast<double>(word == "true");
-    }
-    if (word == "i" && context_.block >= 0) {
-      return context_.block;
-    }
-    return Takes("(") ? Function(word) : Key(word);
+    return word == "true"                       ? 1.0
+           : word == "false"                    ? 0.0
+           : word == "i" && context_.block >= 0 ? context_.block
+           : !Takes("(")                        ? Key(word)
+           : word == "count" || word == "share" ? Count(word == "share")
+                                                : Function(word);
   }
   double Function(const std::string& name) {
-    double value = 0.0;
-    if (name == "count" || name == "share") {
-      value = Count(name == "share");
-    } else if (name == "floor" || name == "ceil") {
-      value = name == "floor" ? std::floor(Or()) : std::ceil(Or());
-    } else if (name == "min" || name == "max") {
-      value = Or();
-      Expect(",");
-      const double other = Or();
-      value = name == "min" ? std::min(value, other) : std::max(value, other);
-    } else {
-      const std::string key = Word();
-      const Json* json = context_.file.Find(key);
-      if (json != nullptr && json->is_array() && json->empty()) {
-        json = nullptr;
-      }
-      if (name == "has") {
-        value = static_cast<double>(json != nullptr);
-      } else if (name == "size") {
-        value = json == nullptr ? 0.0 : static_cast<double>(json->size());
-      } else if (name == "in") {
-        Expect(",");
-        const double number = Or();
-        value = json == nullptr
-                    ? Missing(key)
-                    : std::ranges::any_of(*json, [number](const Json& each) {
-                        return each.is_number() && each == number;
-                      });
-      } else if (name == "is") {
-        value = json == nullptr ? Missing(key) : 0.0;
-        while (Takes(",")) {
-          SkipSpace();
-          const std::string text = Letters();
-          value = std::max(value, static_cast<double>(json != nullptr &&
-                                                      Is(key, *json, text)));
-        }
-      } else {
-        Fail(fmt::format("there is no function '{}'", name));
-      }
+    const auto* const numeric =
+        std::ranges::find_if(kOperations, [&](const Operation& each) {
+          return each.level == 0 && each.sign == name;
+        });
+    if (numeric == kOperations.end()) {
+      return OfKey(name);
+    }
+    const double value = Choice(/*rest=*/true);
+    const double other = Takes(",") ? Choice(/*rest=*/true) : 0.0;
+    Expect(")");
+    return numeric->apply(value, other);
+  }
+  double OfKey(const std::string& name) {
+    const std::string key = Word();
+    std::vector<std::string> texts;
+    while (Takes(",")) {
+      Takes("");
+      texts.push_back(Until(text_.find_first_of(",)", at_)));
     }
     Expect(")");
-    return value;
+    const Json* json = context_.file.Find(key);
+    if (json != nullptr && json->is_array() && json->empty()) {
+      json = nullptr;
+    }
+    if (name == "has" || name == "size") {
+      return json == nullptr ? 0.0
+             : name == "has" ? 1.0
+                             : static_cast<double>(json->size());
+    }
+    if (name != "is" && name != "in") {
+      Fail(fmt::format("there is no function '{}'", name));
+    }
+    if (json == nullptr) {
+      return Missing(key);
+    }
+    return static_cast<double>(
+        std::ranges::any_of(texts, [&](const std::string& text) {
+          return name == "is" ? Is(key, *json, text) : In(*json, text);
+        }));
+  }
+  bool In(const Json& list, const std::string& text) const {
+    const double number = Parser(context_, text).Binary(1);
+    return std::ranges::any_of(list, [number](const Json& each) {
+      return each.is_number() && each == number;
+    });
   }
   double Count(bool share) {
     const int layers = std::max(1, context_.model.layers);
@@ -227,48 +219,33 @@ class Parser {
     double sum = 0.0;
     for (int i = 0; i < layers; ++i) {
       const ConfigExpression context{context_.file, context_.model, i};
-      Parser one(context, text_);
-      one.at_ = from;
-      sum += static_cast<double>(one.Or() != 0.0);
+      Parser one(context, text_, from);
+      sum += static_cast<double>(one.Binary(1) != 0.0);
       at_ = one.at_;
-      if (!one.missing_.empty()) {
-        missing_ = one.missing_;
-      }
+      missing_ = one.missing_.empty() ? missing_ : one.missing_;
     }
+    Expect(")");
     return share ? sum / layers : sum;
   }
   // NOLINTEND(misc-no-recursion)
 
-  std::string Letters() {  // up to the end of an argument
-    const std::size_t from = at_;
-    at_ = std::min(text_.find_first_of(",)", at_), text_.size());
-    return std::string(text_.substr(from, at_ - from));
-  }
-
+  // Of a list, and of a text of letters, the element of the block.
   bool Is(const std::string& key, const Json& json, const std::string& text) {
+    const bool letters = json.is_string() && text.size() == 1;
+    if (context_.block < 0 || (!letters && !json.is_array())) {
+      return json.is_string() ? json == text : common::ToText(json) == text;
+    }
     const auto block = static_cast<std::size_t>(context_.block);
-    const bool letters =
-        context_.block >= 0 && json.is_string() && text.size() == 1;
-    const std::string& all = letters ? json.get_ref<const std::string&>() : "";
-    if (context_.block >= 0 && (letters || json.is_array()) &&
-        block >= (letters ? all.size() : json.size())) {
+    const std::string all = letters ? json.get<std::string>() : "";
+    const std::size_t size = letters ? all.size() : json.size();
+    if (block >= size) {
       context_.file.Fail(fmt::format("{} has {} elements for {} layers", key,
-                                     letters ? all.size() : json.size(),
-                                     context_.model.layers));
+                                     size, context_.model.layers));
     }
-    if (letters) {
-      return all[block] == text[0];
-    }
-    const Json& value =
-        context_.block >= 0 && json.is_array() ? json[block] : json;
-    return value.is_string() ? value == text : common::ToText(value) == text;
+    const Json element = letters ? Json(all.substr(block, 1)) : json[block];
+    return element.is_string() ? element == text
+                               : common::ToText(element) == text;
   }
-
-  double Missing(const std::string& key) {
-    missing_ = missing_.empty() ? key : missing_;
-    return 0.0;
-  }
-
   double Field(const std::string& name) {
     std::optional<double> value;
     VisitFields(context_.model, [&](const char* field, const auto& is) {
@@ -278,22 +255,15 @@ class Parser {
     });
     return value ? *value : (Fail(fmt::format("no field '{}'", name)), 0.0);
   }
-
   double Key(const std::string& key) {
-    const bool defaults = at_ < text_.size() && text_[at_] == ':';
-    std::optional<double> otherwise;
-    if (defaults) {
-      ++at_;
-      otherwise = Factor();
-    }
+    const bool defaults = text_.substr(at_).starts_with(':') && Takes(":");
+    const double otherwise = defaults ? Factor() : 0.0;
     const Json* json = context_.file.Find(key);
     if (json != nullptr && json->is_array() && !json->empty()) {
       json = &json->front();  // a list with a number for each block
-    } else if (json != nullptr && *json == "auto") {
-      json = nullptr;  // as if it were left out
     }
-    if (json == nullptr) {
-      return otherwise ? *otherwise : Missing(key);
+    if (json == nullptr || *json == "auto") {
+      return defaults ? otherwise : Missing(key);
     }
     if (!json->is_number() && !json->is_boolean()) {
       context_.file.Fail(
@@ -314,7 +284,7 @@ class Parser {
 
 std::optional<double> ConfigExpression::Value(std::string_view text,
                                               std::string* missing) const {
-  return Parser(*this, text).Alternatives(missing);
+  return Parser(*this, text).Value(missing);
 }
 
 }  // namespace trials

@@ -78,40 +78,25 @@ std::vector<std::string> ConfigFile::UnreadKeys() const {
   return unread;
 }
 
-template <typename T>
-T ConfigFile::ValueOf(const Json& object, const std::string& key, T otherwise,
-                      bool (*is)(const Json&), const char* what) const {
-  const auto value = object.find(key);
-  if (value == object.end() || value->is_null()) {
+double ConfigFile::Number(const std::string& key, double otherwise) const {
+  const Json* const value = Find(key);
+  if (value == nullptr) {
     return otherwise;
   }
-  if (!is(*value)) {
-    Fail(fmt::format("{} must be {}, not {}", key, what,
+  if (!value->is_number() || value->get<double>() < 0.0) {
+    Fail(fmt::format("{} must be a number, 0 or more, not {}", key,
                      common::ToText(*value)));
   }
-  return value->template get<T>();
-}
-
-double ConfigFile::NumberIn(const std::string& object, const std::string& key,
-                            double otherwise) const {
-  const auto is_number = [](const Json& value) {
-    return value.is_number() && value.get<double>() >= 0.0;
-  };
-  const Json from = object.empty() ? json_ : json_.value(object, Json());
-  return from.is_object()
-             ? ValueOf(from, key, otherwise, is_number, "a number, 0 or more")
-             : otherwise;
-}
-
-double ConfigFile::Number(const std::string& key, double otherwise) const {
-  return NumberIn("", key, otherwise);
+  return value->get<double>();
 }
 
 std::string ConfigFile::Text(const std::string& key,
                              const std::string& otherwise) const {
-  return ValueOf(
-      json_, key, otherwise,
-      [](const Json& value) { return value.is_string(); }, "text");
+  const Json* const value = Find(key);
+  if (value != nullptr && !value->is_string()) {
+    Fail(fmt::format("{} must be text, not {}", key, common::ToText(*value)));
+  }
+  return value == nullptr ? otherwise : value->get<std::string>();
 }
 
 std::string ConfigFile::Name() const {

@@ -33,10 +33,8 @@ class ConfigFile {
   [[nodiscard]] const common::Json& root() const { return root_; }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
+  // Of such a key; 0 or more.
   [[nodiscard]] double Number(const std::string& key, double otherwise) const;
-  // The number of an object in the file, as rope_parameters.
-  [[nodiscard]] double NumberIn(const std::string& object,
-                                const std::string& key, double otherwise) const;
   [[nodiscard]] std::string Text(const std::string& key,
                                  const std::string& otherwise) const;
 
@@ -45,12 +43,6 @@ class ConfigFile {
   [[nodiscard]] std::string Name() const;
 
  private:
-  // The value of a key in `object`, which `is` must accept; `what` it must be.
-  template <typename T>
-  [[nodiscard]] T ValueOf(const common::Json& object, const std::string& key,
-                          T otherwise, bool (*is)(const common::Json&),
-                          const char* what) const;
-
   std::filesystem::path path_;
   common::Json root_;
   common::Json json_;

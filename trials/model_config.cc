@@ -87,12 +87,16 @@ class ModelReader {
       const Rows of_text = RowsOf(types_.RequireTable(known ? own : text));
       rows.insert(rows.end(), of_text.begin(), of_text.end());
     }
-    Refuse(rows, model);
+    if (const auto refused = Holding(rows, "refused", model);
+        !refused.empty()) {
+      file_.Fail(refused.front());
+    }
     SetFields(rows, model);
     CheckSizes(model);
     AddKinds(rows, model);
     AddTowers(rows, model);
-    AddSpecial(rows, model);
+    model.special =
+        fmt::format("{}", fmt::join(Holding(rows, "special", model), ", "));
     CheckUnread(rows, model);
     CheckIndex(model);
     CheckParameters(model, options_.parameters);
@@ -107,9 +111,7 @@ class ModelReader {
   // The type by which the file is read: --as, its model_type, or that of its
   // architecture.
   std::string FindType(Model& model) const {
-    const common::Json* const key = file_.Find("root.model_type");
-    const std::string type =
-        key != nullptr && key->is_string() ? key->get<std::string>() : "";
+    const std::string type = file_.Text("root.model_type", "");
     if (!options_.as.empty()) {
       common::RequireKnown(options_.as, known_, "type of --as");
       if (options_.as != type) {
@@ -214,15 +216,23 @@ class ModelReader {
            0.0;
   }
 
-  void Refuse(const Rows& rows, const Model& model) const {
+  // The sentences of a table whose conditions hold. The nearest type decides.
+  [[nodiscard]] std::vector<std::string> Holding(const Rows& rows,
+                                                 std::string_view key,
+                                                 const Model& model) const {
+    std::vector<std::string> seen;
+    std::vector<std::string> holding;
     for (const TomlTable& row : rows) {
-      const TomlTable refused = row.GetTable("refused");
-      for (const std::string& reason : refused.Keys()) {
-        if (Holds(refused.RequireText(reason), model)) {
-          file_.Fail(reason);
+      const TomlTable table = row.GetTable(key);
+      for (const std::string& sentence : table.Keys()) {
+        if (!common::Contains(seen, sentence) &&
+            Holds(table.RequireText(sentence), model)) {
+          holding.push_back(sentence);
         }
+        seen.push_back(sentence);
       }
     }
+    return holding;
   }
 
   [[nodiscard]] static std::vector<TomlTable> Tables(const Rows& rows,
@@ -290,35 +300,19 @@ class ModelReader {
       }
     }
     if (!model.towers.empty()) {
+      Model text = model;
+      text.towers.clear();
+      constexpr double kMillion = 1e6;
       Note(fmt::format(
                "{:.3g} million of its parameters are in towers of images, "
                "audio or an encoder, computed before the first block",
-               static_cast<double>(ParameterCount(model)) * 1e-6 -
-                   static_cast<double>(ParameterCount(WithoutTowers(model))) *
-                       1e-6),
+               static_cast<double>(ParameterCount(model) -
+                                   ParameterCount(text)) /
+                   kMillion),
            model);
     }
     if (model.mtp_layers > 0) {
       Note("modules that predict further tokens (MTP) are left out", model);
-    }
-  }
-
-  static Model WithoutTowers(Model model) {
-    model.towers.clear();
-    return model;
-  }
-
-  void AddSpecial(const Rows& rows, Model& model) const {
-    std::vector<std::string> seen;
-    for (const TomlTable& row : rows) {
-      const TomlTable special = row.GetTable("special");
-      for (const std::string& part : special.Keys()) {
-        const bool first = !common::Contains(seen, part);
-        seen.push_back(part);
-        if (first && Holds(special.RequireText(part), model)) {
-          model.special += (model.special.empty() ? "" : ", ") + part;
-        }
-      }
     }
   }
 

@@ -135,12 +135,31 @@ TEST_F(ForecastCommand, BadInputNamesTheOptionAndTheRemedy) {
               2);
     return errors_;
   };
-  Write("mamba.json", R"({"model_type": "mamba", "hidden_size": 768,
+  Write("new.json", R"({"model_type": "rwkv", "hidden_size": 768,
       "num_hidden_layers": 24, "vocab_size": 50280})");
-  EXPECT_THAT(model("mamba.json"), HasSubstr("is not a decoder"));
+  EXPECT_THAT(model("new.json"), HasSubstr("unknown model_type 'rwkv'"));
+  EXPECT_THAT(model("new.json --as lama"), HasSubstr("did you mean 'llama'?"));
+  EXPECT_THAT(model("workloads/llama-3-8b.json --parameters 7b"),
+              HasSubstr("--parameters says 7 billion"));
   EXPECT_THAT(model("/dev/null"), HasSubstr("not a regular file"));
   EXPECT_EQ(Oppa("plan"), 2);
   EXPECT_THAT(errors_, HasSubstr("missing --model --gpus --batch --seq;"));
+}
+
+TEST_F(ForecastCommand, AModelIsReadAsAnotherTypeOnRequest) {
+  Write("new.json", R"({"model_type": "new", "hidden_size": 768,
+      "num_hidden_layers": 12, "num_attention_heads": 12,
+      "intermediate_size": 2048, "vocab_size": 50304})");
+  const std::string rest =
+      " --gpus 8 --gpu h100 --batch 64 --seq 512 --framework megatron-lm";
+  EXPECT_EQ(Oppa("plan --model new.json --as llama --parameters 162m" + rest),
+            0)
+      << errors_;
+  EXPECT_THAT(output_,
+              HasSubstr("note: model_type 'new' is read as llama, as --as"));
+  EXPECT_EQ(Oppa("plan --model new.json --as mamba" + rest), 0) << errors_;
+  EXPECT_THAT(output_, HasSubstr("new: not validated: it has state-space"));
+  EXPECT_THAT(output_, HasSubstr("no command"));
 }
 
 }  // namespace cli::plan_test

@@ -112,6 +112,10 @@ TEST(AcesoMethodTest, SizesAreThoseOfTheWorkloadUnlessTheyAreGiven) {
   EXPECT_THAT([&] { (void)JobOf(options, nullptr); },
               testing::ThrowsMessage<common::InputError>(
                   testing::HasSubstr("read from [workload]")));
+  workload.model.kinds.push_back(workload.model);
+  EXPECT_THAT([&] { (void)JobOf(options, &workload); },
+              testing::ThrowsMessage<common::InputError>(
+                  testing::HasSubstr("has blocks of several kinds")));
 }
 
 TEST(AcesoMethodTest, ProfilesWithoutLinksAreAnError) {

@@ -42,9 +42,9 @@ TEST_F(ConfigFileTest, NumbersAreFromZero) {
   EXPECT_EQ(file.Number("a", 7.0), 0.0);
   EXPECT_EQ(file.Number("b", 7.0), 0.5);
   EXPECT_EQ(file.Number("z", 7.0), 7.0);
-  EXPECT_EQ(file.NumberIn("o", "x", 7.0), 0.25);
-  EXPECT_EQ(file.NumberIn("o", "y", 7.0), 7.0);
-  EXPECT_EQ(file.NumberIn("a", "x", 7.0), 7.0);
+  EXPECT_EQ(file.Number("o.x", 7.0), 0.25);
+  EXPECT_EQ(file.Number("o.y", 7.0), 7.0);
+  EXPECT_EQ(file.Number("a.x", 7.0), 7.0);
   for (const char* key : {"c", "d"}) {
     EXPECT_THAT(fakes::ErrorOf([&] { return file.Number(key, 7.0); }),
                 HasSubstr("must be a number, 0 or more"));

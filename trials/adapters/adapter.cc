@@ -114,13 +114,13 @@ Rule::Context ContextOf(const AdapterJob& job) {
   }
   const ConfigFile file(job.config_json);
   // Version 5 of the library has the numbers of positions in one object.
-  const auto rope = [&](const char* key, double otherwise) {
-    return file.NumberIn("rope_parameters", key, otherwise);
+  const auto rope = [&](const std::string& key, double otherwise) {
+    return file.Number("rope_parameters." + key, otherwise);
   };
   context["rope_theta"] =
       rope("rope_theta", file.Number("rope_theta", context["rope_theta"]));
   context["rope_scaling"] =
-      rope("factor", file.NumberIn("rope_scaling", "factor", 1.0));
+      rope("factor", file.Number("rope_scaling.factor", 1.0));
   context["routed_scaling"] =
       file.Number("routed_scaling_factor", context["routed_scaling"]);
   context["norm_epsilon"] =

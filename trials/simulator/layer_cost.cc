@@ -30,6 +30,10 @@ void GatherAndScatter(const Framework& framework, double layers, double bytes,
   }
 }
 
+bool HasMixer(const Model& model) {
+  return model.attention || model.state_inner > 0;
+}
+
 // The tensor-parallel collectives around the layers of a block.
 void AddBlockCollectives(const LayerShape& shape, Module& module) {
   const Model& model = shape.model;
@@ -38,9 +42,9 @@ void AddBlockCollectives(const LayerShape& shape, Module& module) {
   // experts take the tokens as sequence parallelism divides them.
   const bool apart = model.experts > 0 && shape.expert_tp < shape.tp &&
                      model.shared_ffn_size == 0 && shape.sp;
-  const double parts = (model.attention || model.state_inner > 0 ? 1 : 0) +
-                       (model.cross_attention ? 1 : 0) +
-                       (HasFeedForward(model) ? 1 : 0);
+  const int parts = (HasMixer(model) ? 1 : 0) +
+                    (model.cross_attention ? 1 : 0) +
+                    (HasFeedForward(model) ? 1 : 0);
   const double layers = model.parallel_layers || apart ? 1 : parts;
   if (shape.sp) {
     GatherAndScatter(shape.framework, layers, bytes, module);
@@ -49,72 +53,82 @@ void AddBlockCollectives(const LayerShape& shape, Module& module) {
   }
 }
 
-void AddBlock(const LayerShape& shape, Module& module) {
-  const Framework& framework = shape.framework;
-  const Model& model = shape.model;
-  // One norm before attention, one before the feed-forward layer, two after.
-  const auto norms = [&](int count) {
-    for (int i = 0; i < count; ++i) {
-      AddNorm(shape, module);
-    }
-    if (count > 0) {
-      module.EndOperator("norm");
-    }
-  };
-  // A norm that is recomputed does not keep its result for the layer.
-  const auto norm_before = [&] {
-    const LayerCost before = module.cost();
-    norms(1);
-    if (framework.recomputation.recompute_norms) {
-      module.Repeat(before, module.InputBytes(LinearInputBytes(shape)));
-    }
-  };
-  const bool mixer = model.attention || model.state_inner > 0;
-  const int own_norms = model.norms - (model.cross_attention ? 1 : 0);
-  module.AllowFp8();
-  norm_before();
-  if (model.attention) {
+void AddNorms(const LayerShape& shape, int count, Module& module) {
+  for (int i = 0; i < count; ++i) {
+    AddNorm(shape, module);
+  }
+  if (count > 0) {
+    module.EndOperator("norm");
+  }
+}
+
+// A norm that is recomputed does not keep its result for the layer.
+void AddNormBefore(const LayerShape& shape, Module& module) {
+  const LayerCost before = module.cost();
+  AddNorms(shape, 1, module);
+  if (shape.framework.recomputation.recompute_norms) {
+    module.Repeat(before, module.InputBytes(LinearInputBytes(shape)));
+  }
+}
+
+// Ends a part of a block.
+void EndPart(const LayerShape& shape, int norms, Module& module) {
+  AddNorms(shape, norms, module);
+  AddResidual(shape, module);
+  module.EndOperator("residual");
+}
+
+// Attention, a state-space layer or both.
+void AddMixer(const LayerShape& shape, Module& module) {
+  const Framework::Dispatch& dispatch = shape.framework.dispatch;
+  if (shape.model.attention) {
     AddAttention(shape, module);
-    if (model.kv_rank > 0) {
-      module.AddDispatch(framework.dispatch.latent_dispatch_s,
-                         framework.dispatch.latent_dispatch_s);
+    if (shape.model.kv_rank > 0) {
+      module.AddDispatch(dispatch.latent_dispatch_s,
+                         dispatch.latent_dispatch_s);
     }
   }
-  if (model.state_inner > 0) {
+  if (shape.model.state_inner > 0) {
     AddStateSpace(shape, module);
   }
+}
+
+void AddBlock(const LayerShape& shape, Module& module) {
+  const Framework::Dispatch& dispatch = shape.framework.dispatch;
+  const Model& model = shape.model;
+  // One norm before attention, one before the feed-forward layer, two after.
+  const int norms = model.norms - (model.cross_attention ? 1 : 0);
+  const bool mixer = HasMixer(model);
+  module.AllowFp8();
+  AddNormBefore(shape, module);
   if (mixer) {
-    norms(own_norms > 2 ? 1 : 0);
-    AddResidual(shape, module);
-    module.EndOperator("residual");
+    AddMixer(shape, module);
+    EndPart(shape, norms > 2 ? 1 : 0, module);
   }
   if (model.cross_attention) {
-    norm_before();
+    AddNormBefore(shape, module);
     AddAttention(shape, module);
-    AddResidual(shape, module);
-    module.EndOperator("residual");
+    EndPart(shape, 0, module);
   }
   if (HasFeedForward(model)) {
-    if (mixer && own_norms > 1) {
-      norm_before();
+    if (mixer && norms > 1) {
+      AddNormBefore(shape, module);
     }
     if (model.experts > 0) {
       AddExperts(shape, module);
-      module.AddDispatch(framework.dispatch.expert_dispatch_s,
-                         framework.dispatch.expert_dispatch_s);
+      module.AddDispatch(dispatch.expert_dispatch_s,
+                         dispatch.expert_dispatch_s);
     } else {
       AddFeedForward(shape, module);
     }
-    norms(own_norms > 3 ? 1 : 0);
-    AddResidual(shape, module);
-    module.EndOperator("residual");
+    EndPart(shape, norms > 3 ? 1 : 0, module);
   }
   if (model.block_parameters > 0) {
     module.Parameter(static_cast<double>(model.block_parameters) / shape.tp);
   }
   AddBlockCollectives(shape, module);
-  module.AddDispatch(framework.dispatch.block_dispatch_s,
-                     framework.dispatch.block_backward_dispatch_s);
+  module.AddDispatch(dispatch.block_dispatch_s,
+                     dispatch.block_backward_dispatch_s);
 }
 
 void AddEmbedding(const LayerShape& shape, Module& module) {
