@@ -60,6 +60,10 @@ int RenderJob(const AdapterOptions& options, bool json) {
           ? adapter.RenderUsual(job, config, ".")
           : adapter.Render(job, config, trials::Adapter::Purpose::kUse, ".",
                            nullptr);
+  if (!rendered.refusal.empty()) {
+    throw common::InputError(fmt::format("adapters {}: no command: {}",
+                                         options.name, rendered.refusal));
+  }
   if (!json) {
     fmt::print("{}\n", trials::CommandLine(rendered));
     for (const trials::RenderedFile& file : rendered.files) {

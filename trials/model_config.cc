@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -342,48 +344,41 @@ class ModelReader {
                      model.experts));
   }
 
-  // Fails at a key of a structure that the type does not read.
+  // The words in the values of types, which name all keys that are known.
+  static void AddWords(const Rows& rows, std::set<std::string>& words) {
+    for (const TomlTable& row : rows) {
+      for (const TomlTable::Leaf& leaf : row.Leaves()) {
+        std::string text = fmt::format("{}", fmt::join(leaf.values, " "));
+        std::ranges::replace_if(
+            text,
+            [](unsigned char c) { return std::isalnum(c) == 0 && c != '_'; },
+            ' ');
+        for (const std::string_view word : common::Split(text, ' ')) {
+          words.emplace(word);
+        }
+      }
+    }
+  }
+
+  // Fails at a key of a structure that the type does not know.
   void CheckUnread(const Rows& rows, const Model& model) const {
-    constexpr auto kStructures =
-        std::to_array<std::string_view>({"expert",
-                                         "moe",
-                                         "mamba",
-                                         "ssm",
-                                         "group",
-                                         "linear_attn",
-                                         "linear_attention",
-                                         "linear_key",
-                                         "linear_value",
-                                         "linear_num",
-                                         "conv",
-                                         "encoder",
-                                         "vision",
-                                         "audio",
-                                         "speech",
-                                         "recurrent",
-                                         "rwkv",
-                                         "rnn",
-                                         "state_size",
-                                         "hybrid",
-                                         "lora_rank",
-                                         "lora_r",
-                                         "latent",
-                                         "cross_att",
-                                         "per_layer",
-                                         "altup",
-                                         "laurel",
-                                         "indexer",
-                                         "index_",
-                                         "engram",
-                                         "hyper_connection",
-                                         "num_nextn",
-                                         "mtp"});
+    constexpr std::string_view kStructures =
+        "expert moe mamba ssm group linear_attn linear_attention linear_key "
+        "linear_value linear_num conv encoder vision audio speech recurrent "
+        "rwkv rnn state_size hybrid lora_rank lora_r latent cross_att "
+        "per_layer altup laurel indexer index_ engram hyper_connection "
+        "num_nextn mtp";
+    std::set<std::string> known;
+    AddWords(rows, known);
+    for (const char* key : {"kinds", "towers"}) {
+      for (const TomlTable& table : Tables(rows, key)) {
+        AddWords(RowsOf(table), known);
+      }
+    }
     for (const std::string& key : file_.UnreadKeys()) {
-      const bool ignored = std::ranges::any_of(rows, [&](const TomlTable& row) {
-        return common::Contains(row.GetStrings("ignored"), key);
-      });
       const std::string name = common::Lower(key);
-      if (!ignored && std::ranges::any_of(kStructures, [&](auto part) {
+      if (!known.contains(key) &&
+          std::ranges::any_of(common::Split(kStructures, ' '), [&](auto part) {
             return name.find(part) != std::string::npos;
           })) {
         file_.Fail(fmt::format(

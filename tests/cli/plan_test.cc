@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/fakes/paths.h"
 #include "tests/fakes/program_test.h"
 
 namespace cli::plan_test {
@@ -144,6 +145,21 @@ TEST_F(ForecastCommand, BadInputNamesTheOptionAndTheRemedy) {
   EXPECT_THAT(model("/dev/null"), HasSubstr("not a regular file"));
   EXPECT_EQ(Oppa("plan"), 2);
   EXPECT_THAT(errors_, HasSubstr("missing --model --gpus --batch --seq;"));
+}
+
+TEST_F(ForecastCommand, AdaptersPrintNoCommandForAnotherModel) {
+  const std::string model =
+      (fakes::SourceFolder() / "tests/reference/models/olmo-2-7b.json")
+          .string();
+  EXPECT_EQ(
+      Oppa("adapters megatron-lm --pc dp=8 --batch 64 --seq 512 --model " +
+           model),
+      2);
+  EXPECT_THAT(errors_, HasSubstr("no command: it has no flags for a part"));
+  EXPECT_EQ(Oppa("adapters deepspeed --pc dp=8 --batch 64 --seq 512 --model " +
+                 model),
+            0)
+      << errors_;
 }
 
 TEST_F(ForecastCommand, AModelIsReadAsAnotherTypeOnRequest) {

@@ -224,6 +224,14 @@ TEST_F(ReadingTypes, KeysOfStructuresThatATypeLacksAreRefused) {
     EXPECT_EQ(Error("llama", fmt::format(R"(, "{}": null)", key)), "");
   }
   EXPECT_EQ(Error("llama", R"(, "is_encoder_decoder": false)"), "");
+  // Known, though an alternative before it has a value.
+  EXPECT_EQ(Error("qwen2_moe", R"(, "moe_intermediate_size": 32,
+      "decoder_sparse_step": 1, "num_experts": 4, "num_experts_per_tok": 2,
+      "mlp_only_layers": [1])"),
+            "");
+  EXPECT_EQ(Error("llama4_text", R"(, "interleave_moe_layer_step": 1,
+      "moe_layers": [0, 1, 2, 3], "intermediate_size_mlp": 128)"),
+            "");
 }
 
 TEST_F(ReadingTypes, ParametersAreComparedWithWhatIsKnown) {
