@@ -214,7 +214,8 @@ class Parser {
     });
   }
   double Count(bool share) {
-    const int layers = std::max(1, context_.model.layers);
+    constexpr int kMost = 10000;  // a model with more layers is refused
+    const int layers = std::clamp(context_.model.layers, 1, kMost);
     const std::size_t from = at_;
     double sum = 0.0;
     for (int i = 0; i < layers; ++i) {

@@ -29,8 +29,6 @@ class ConfigFile {
   // The keys, also of the file around a text_config, that Find has not read and
   // whose values are not null, false, 0 or empty.
   [[nodiscard]] std::vector<std::string> UnreadKeys() const;
-  // The file as it is, without choosing the text_config.
-  [[nodiscard]] const common::Json& root() const { return root_; }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
   // Of such a key; 0 or more.

@@ -389,6 +389,21 @@ class ModelReader {
     }
   }
 
+  // Of unquantized weights whose type the file says; else 0.
+  [[nodiscard]] double WeightsPerByte() const {
+    const common::Json* type = nullptr;
+    for (const char* key :
+         {"root.torch_dtype", "root.dtype", "torch_dtype", "dtype"}) {
+      type = type == nullptr ? file_.Find(key) : type;
+    }
+    if (type == nullptr || file_.Find("root.quantization_config") != nullptr) {
+      return 0.0;
+    }
+    return *type == "float32"                          ? 0.25
+           : *type == "bfloat16" || *type == "float16" ? 0.5
+                                                       : 0.0;
+  }
+
   // The parameters of the weights beside the file.
   void CheckIndex(const Model& model) const {
     const std::filesystem::path index =
@@ -397,22 +412,19 @@ class ModelReader {
       return;
     }
     const common::Json metadata =
-        common::ReadJson(index).value("metadata", common::Json::object());
-    const common::Json& root = file_.root();
-    const std::string type =
-        root.value("torch_dtype", root.value("dtype", common::Json())).dump();
-    const double bytes = type == "\"float32\"" ? 4.0
-                         : type == "\"bfloat16\"" || type == "\"float16\""
-                             ? 2.0
-                             : 0.0;
-    const common::Json total = metadata.value("total_size", common::Json());
-    if (const auto count = metadata.find("total_parameters");
-        count != metadata.end() && count->is_number()) {
-      CheckNumber(model, count->get<double>(), index.string(),
-                  file_.UnreadKeys());
-    } else if (total.is_number() && bytes > 0.0 &&
-               !root.contains("quantization_config")) {
-      CheckNumber(model, total.get<double>() / bytes, index.string(),
+        common::ParseObject(common::ReadFile(index), index.string())
+            .value("metadata", common::Json());
+    const auto number = [&metadata](const char* key) {
+      const auto found = metadata.find(key);
+      return found != metadata.end() && found->is_number()
+                 ? found->get<double>()
+                 : 0.0;
+    };
+    const double stored = number("total_size") * WeightsPerByte();
+    const double known =
+        number("total_parameters") > 0.0 ? number("total_parameters") : stored;
+    if (known > 0.0) {
+      CheckNumber(model, known, index.string() + " (--parameters replaces it)",
                   file_.UnreadKeys());
     }
   }

@@ -263,17 +263,29 @@ TEST_F(ReadingTypes, ParametersAreComparedWithTheIndexBesideTheFile) {
   const std::string bf16 = R"(, "torch_dtype": "bfloat16")";
   EXPECT_EQ(error(half, bf16), "");
   EXPECT_EQ(error(half, R"(, "dtype": "float16")"), "");
-  EXPECT_THAT(error(half, R"(, "torch_dtype": "float32", "beta": 3)"),
-              AllOf(HasSubstr("model.safetensors.index.json says"),
-                    HasSubstr("keys that were not read"), HasSubstr("beta")));
+  EXPECT_THAT(
+      error(half, R"(, "torch_dtype": "float32", "beta": 3)"),
+      AllOf(HasSubstr("model.safetensors.index.json (--parameters replaces "
+                      "it) says"),
+            HasSubstr("keys that were not read"), HasSubstr("beta")));
   EXPECT_EQ(error(half, ""), "");  // of unknown type
   EXPECT_EQ(error(fmt::format(R"("total_parameters": {})", count), ""), "");
   EXPECT_THAT(error(fmt::format(R"("total_parameters": {})", 2 * count), ""),
               HasSubstr("says"));
+  EXPECT_EQ(error("", bf16), "");
+  EXPECT_EQ(error(R"("total_size": "much")", bf16), "");
+  fakes::WriteFile(folder_.path() / "model.safetensors.index.json", "[1]");
+  EXPECT_THAT(Error("llama", bf16), HasSubstr("index.json"));
   // 8-bit weights with scales have other sizes.
   EXPECT_EQ(error(fmt::format(R"("total_size": {})", count),
                   bf16 + R"(, "quantization_config": {"bits": 8})"),
             "");
+}
+
+TEST_F(ReadingTypes, ManyLayersAreRefusedSoon) {
+  EXPECT_THAT(Error("gemma2", R"(, "num_hidden_layers": 2147483647,
+                             "sliding_window": 8)"),
+              HasSubstr("layers"));
 }
 
 TEST_F(ReadingTypes, ActivationsThatNoSizeHasAreSpecial) {
