@@ -64,7 +64,7 @@ void CheckNumber(const Model& model, double known, const std::string& source,
 }
 
 // A type and those that it is like, the nearest first.
-using Rows = std::vector<TomlTable>;
+using TypeRows = std::vector<TomlTable>;
 
 class ModelReader {
  public:
@@ -82,11 +82,11 @@ class ModelReader {
     Model model;
     model.name = file_.Name();
     model.type = FindType(model);
-    Rows rows = RowsOf(types_.RequireTable(model.type));
+    TypeRows rows = RowsOf(types_.RequireTable(model.type));
     if (const std::string text = First(rows, "text"); !text.empty()) {
       const std::string own = file_.Text("model_type", "");
       const bool known = common::Contains(known_, own) && own != model.type;
-      const Rows of_text = RowsOf(types_.RequireTable(known ? own : text));
+      const TypeRows of_text = RowsOf(types_.RequireTable(known ? own : text));
       rows.insert(rows.end(), of_text.begin(), of_text.end());
     }
     if (const auto refused = Holding(rows, "refused", model);
@@ -151,8 +151,8 @@ class ModelReader {
         type, common::DidYouMean(type, known_), fmt::join(known_, ", ")));
   }
 
-  [[nodiscard]] Rows RowsOf(const TomlTable& row) const {
-    Rows rows = {row};
+  [[nodiscard]] TypeRows RowsOf(const TomlTable& row) const {
+    TypeRows rows = {row};
     for (std::string like = row.GetString("like", ""); !like.empty();
          like = rows.back().GetString("like", "")) {
       rows.push_back(types_.RequireTable(like));
@@ -160,13 +160,13 @@ class ModelReader {
     return rows;
   }
 
-  static std::string First(const Rows& rows, std::string_view key) {
+  static std::string First(const TypeRows& rows, std::string_view key) {
     const auto row = std::ranges::find_if(
         rows, [&](const TomlTable& each) { return each.Has(key); });
     return row == rows.end() ? "" : row->RequireText(key);
   }
 
-  void SetFields(const Rows& rows, Model& model) const {
+  void SetFields(const TypeRows& rows, Model& model) const {
     for (const TomlTable& row : rows) {
       for (const std::string& key : row.Keys()) {
         bool known = common::Contains(kOtherKeys, key);
@@ -219,7 +219,7 @@ class ModelReader {
   }
 
   // The sentences of a table whose conditions hold. The nearest type decides.
-  [[nodiscard]] std::vector<std::string> Holding(const Rows& rows,
+  [[nodiscard]] std::vector<std::string> Holding(const TypeRows& rows,
                                                  std::string_view key,
                                                  const Model& model) const {
     std::vector<std::string> seen;
@@ -237,7 +237,7 @@ class ModelReader {
     return holding;
   }
 
-  [[nodiscard]] static std::vector<TomlTable> Tables(const Rows& rows,
+  [[nodiscard]] static std::vector<TomlTable> Tables(const TypeRows& rows,
                                                      std::string_view key) {
     const auto row = std::ranges::find_if(
         rows, [&](const TomlTable& each) { return each.Has(key); });
@@ -245,7 +245,7 @@ class ModelReader {
   }
 
   // A block is of the first kind whose condition it meets.
-  void AddKinds(const Rows& rows, Model& model) const {
+  void AddKinds(const TypeRows& rows, Model& model) const {
     const std::vector<TomlTable> tables = Tables(rows, "kinds");
     std::vector<int> layers(tables.size());
     for (int block = 0; block < model.layers; ++block) {
@@ -292,7 +292,7 @@ class ModelReader {
     model = own;
   }
 
-  void AddTowers(const Rows& rows, Model& model) const {
+  void AddTowers(const TypeRows& rows, Model& model) const {
     for (const TomlTable& table : Tables(rows, "towers")) {
       Model tower;
       tower.causal = tower.dropout = false;
@@ -345,7 +345,7 @@ class ModelReader {
   }
 
   // The words in the values of types, which name all keys that are known.
-  static void AddWords(const Rows& rows, std::set<std::string>& words) {
+  static void AddWords(const TypeRows& rows, std::set<std::string>& words) {
     for (const TomlTable& row : rows) {
       for (const TomlTable::Leaf& leaf : row.Leaves()) {
         std::string text = fmt::format("{}", fmt::join(leaf.values, " "));
@@ -361,7 +361,7 @@ class ModelReader {
   }
 
   // Fails at a key of a structure that the type does not know.
-  void CheckUnread(const Rows& rows, const Model& model) const {
+  void CheckUnread(const TypeRows& rows, const Model& model) const {
     constexpr std::string_view kStructures =
         "expert moe mamba ssm group linear_attn linear_attention linear_key "
         "linear_value linear_num conv encoder vision audio speech recurrent "
