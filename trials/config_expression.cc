@@ -207,7 +207,7 @@ class Parser {
           return name == "is" ? Is(key, *json, text) : In(*json, text);
         }));
   }
-  bool In(const Json& list, const std::string& text) const {
+  [[nodiscard]] bool In(const Json& list, const std::string& text) const {
     const double number = Parser(context_, text).Binary(1);
     return std::ranges::any_of(list, [number](const Json& each) {
       return each.is_number() && each == number;
