@@ -63,8 +63,8 @@ TEST(Training, AnUnknownKeyOrValueIsRefusedWithItsName) {
 // weights, gradients pass through them.
 TEST(Training, AdaptersOmitStatesAndWeightGradientsButNotTheBackwardPass) {
   const Reports reports;
-  const StepReport full = reports.Of({});
-  const StepReport lora = reports.Of({"lora_rank=4"});
+  const StepReport full = reports.Of({}, "dp=8,microbatches=2");
+  const StepReport lora = reports.Of({"lora_rank=4"}, "dp=8,microbatches=2");
   EXPECT_LT(lora.memory.optimizer_bytes, 0.2 * full.memory.optimizer_bytes);
   EXPECT_LT(lora.memory.gradients_bytes, 0.2 * full.memory.gradients_bytes);
   EXPECT_GT(lora.memory.parameters_bytes, full.memory.parameters_bytes);
