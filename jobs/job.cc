@@ -312,6 +312,7 @@ trials::SearchSpace JobSpace(const Job& job) {
   const int node = job.cluster.gpus_per_node;
   constexpr int kBucketMb = 100;
   trials::SearchSpaceOptions options;
+  options.counts_other_gpus = false;
   options.ends_as_layers = job.framework.framework.pipeline.ends_as_layers;
   options.shares_kv_heads = job.framework.framework.kernels.shares_kv_heads;
   options.whole_experts = job.framework.framework.experts.whole_experts;

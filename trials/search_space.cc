@@ -93,7 +93,8 @@ class Enumeration {
                  .ends_as_layers = options.ends_as_layers,
                  .whole_experts = options.whole_experts},
         rule_context_(RuleContext(workload, gpus)),
-        where_(options.where) {
+        where_(options.where),
+        counts_other_gpus_(options.counts_other_gpus) {
     for (const auto& [name, values] : options.values) {
       const Knob* knob = options.knobs.Find(name);
       const std::string problem = knob == nullptr
@@ -117,6 +118,10 @@ class Enumeration {
 
   void Run() {
     for (const PC& sizes : Combinations(PC{}, families_.front(), where_)) {
+      const Constraint& number_of_gpus = Constraints().front();
+      if (!counts_other_gpus_ && number_of_gpus.broken(sizes, context_)) {
+        continue;
+      }
       SetInverseGrid(sizes);
       for (std::size_t i = 1; i < families_.size(); ++i) {
         lists_[i] = Combinations(sizes, families_[i], where_);
@@ -266,6 +271,7 @@ class Enumeration {
   ConstraintContext context_;
   Rule::Context rule_context_;
   std::string where_;
+  bool counts_other_gpus_;
   std::vector<Family> families_;        // sizes first
   std::vector<std::vector<PC>> lists_;  // by family, of the present sizes
   std::size_t built_in_ = 0;            // constraints in dropped_

@@ -33,6 +33,9 @@ struct SearchSpaceOptions {
   // The numbers of GPUs that configurations use, ascending; empty: that of the
   // cluster.
   std::vector<int> gpus;
+  // Whether configurations of other numbers of GPUs count as dropped ones: they
+  // are most of the product of the grids.
+  bool counts_other_gpus = true;
   std::string where;  // "file:line:column" for messages, may be empty
   // As the fields of Framework; they relax constraints (ConstraintContext).
   bool ends_as_layers = false;

@@ -277,6 +277,32 @@ std::optional<Prediction> Forecaster::Smallest(
   return least ? std::optional(Predict(configs[least->second])) : std::nullopt;
 }
 
+std::optional<Prediction> Forecaster::FastestWithin(double step_time_s) const {
+  std::vector<Peak> peaks(space_.configs().size());
+  ForAll(
+      peaks.size(), kConfigs, [&](const trials::Simulator& simulator, int i) {
+        peaks[i].refused = true;
+        try {
+          simulator.CheckConfig(space_[i]);
+          if (options_.calibration.memory * simulator.LeastMemory(space_[i]) <=
+                  AllowedBytes() &&
+              LeastTime(simulator, space_[i]) <= step_time_s) {
+            peaks[i] = PeakOf(simulator, space_[i]);
+          }
+        } catch (const trials::InvalidPlan&) {
+          return;  // it stays refused
+        }
+      });
+  const Places fitting = Fitting(peaks);
+  if (fitting.empty()) {
+    return std::nullopt;
+  }
+  const Prediction fastest =
+      Fastest(simulators_.front(), space_.configs(), fitting);
+  return fastest.step_time_s <= step_time_s ? std::optional(fastest)
+                                            : std::nullopt;
+}
+
 std::optional<Prediction> Forecaster::BestOf(const Configs& configs) const {
   const std::vector<Peak> peaks = PeaksOf(configs);
   const Places fitting = Fitting(peaks);

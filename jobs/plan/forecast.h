@@ -89,6 +89,10 @@ class Forecaster {
   // Memory first: a bound by the model states, then the peak, and the time of
   // what fits only.
   [[nodiscard]] Forecast MakeForecast() const;
+  // The fastest configuration that fits and takes at most this time; nothing
+  // if there is none, which takes much less time than a forecast.
+  [[nodiscard]] std::optional<Prediction> FastestWithin(
+      double step_time_s) const;
   // MakeForecast() has a layout: by the memory alone.
   [[nodiscard]] bool AnyFits() const;
 

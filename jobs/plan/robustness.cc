@@ -318,19 +318,18 @@ std::optional<NearbyBatch> BetterBatch(const Forecaster& forecaster,
   }
   std::ranges::stable_sort(others, std::greater(),
                            [](const auto& each) { return each.first; });
-  const double now = forecast.layouts.front().best.tokens_per_s_per_gpu;
+  const double now_s = forecast.layouts.front().best.step_time_s;
   std::optional<NearbyBatch> best;
   for (std::size_t i = 0; i < std::min(kTried, others.size()); ++i) {
+    const int other = others[i].second;
     Job changed = job;
-    changed.workload.batch_size = others[i].second;
-    const Forecast made =
-        Forecaster(changed, forecaster.options()).MakeForecast();
-    const double gain =
-        made.layouts.empty()
-            ? 0.0
-            : made.layouts.front().best.tokens_per_s_per_gpu / now;
-    if (gain > std::max(kFaster, best ? best->gain : 0.0)) {
-      best = {others[i].second, gain, made.layouts.front().best};
+    changed.workload.batch_size = other;
+    const double share = static_cast<double>(other) / batch;
+    const auto found =
+        Forecaster(changed, forecaster.options())
+            .FastestWithin(share * now_s / (best ? best->gain : kFaster));
+    if (found) {
+      best = {other, share * now_s / found->step_time_s, *found};
     }
   }
   return best;

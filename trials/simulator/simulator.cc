@@ -28,8 +28,15 @@ const typename Map::mapped_type& Memoized(Map& memo,
   return memo.emplace(key, compute(key)).first->second;
 }
 
-// The configuration with the default of every knob on which LeastMemory does
-// not depend.
+// The configuration with the default of every knob on which neither the memory
+// of stages nor the time of their actions depends.
+ParallelConfig ActionKnobs(ParallelConfig config) {
+  config = StageCostKnobs(config);
+  config.overlap_p2p = ParallelConfig{}.overlap_p2p;
+  return config;
+}
+
+// The same for LeastMemory.
 ParallelConfig LeastMemoryKnobs(ParallelConfig config) {
   constexpr int kSeveral = 2;  // gradients of microbatches are accumulated
   const ParallelConfig defaults;
@@ -173,7 +180,7 @@ std::vector<StageCost> Simulator::StageCosts(const Plan& plan) const {
 MemoryReport Simulator::PeakMemory(const ParallelConfig& config) const {
   CheckConfig(config);
   const std::vector<StageMemory>& stages =
-      Memoized(memories_, StageCostKnobs(config), [&](const Knobs& knobs) {
+      Memoized(memories_, ActionKnobs(config), [&](const Knobs& knobs) {
         return WithStages(PlanOf(knobs),
                           [](const auto& placed, const PlanLinks& links) {
                             return MemoryOfStages(placed, links);
@@ -183,10 +190,12 @@ MemoryReport Simulator::PeakMemory(const ParallelConfig& config) const {
 }
 
 double Simulator::LeastStepTime(const ParallelConfig& config) const {
-  return WithStages(PlanOf(config),
-                    [](const auto& stages, const PlanLinks& /*links*/) {
-                      return trials::LeastStepTime(stages);
-                    });
+  return Memoized(least_s_, ActionKnobs(config), [&](const Knobs& knobs) {
+    return WithStages(PlanOf(knobs),
+                      [](const auto& stages, const PlanLinks& /*links*/) {
+                        return trials::LeastStepTime(stages);
+                      });
+  });
 }
 
 double Simulator::LeastMemory(const ParallelConfig& config) const {

@@ -113,7 +113,8 @@ class Simulator final : public TrialRunner {
   mutable Memo<std::vector<StageCost>> stages_;
   mutable Memo<std::vector<StageSync>> syncs_;
   mutable Memo<std::vector<StageMemory>> memories_;
-  mutable Memo<double> least_;  // LeastMemory
+  mutable Memo<double> least_;    // LeastMemory
+  mutable Memo<double> least_s_;  // LeastStepTime
 };
 
 }  // namespace trials

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "jobs/plan/robustness.h"
 #include "tests/jobs/job_fixture.h"
 #include "trials/plan.h"
 
@@ -105,6 +106,38 @@ TEST(Sweep, TheFirstLayoutIsTheFastestOfTheWholeEnumeration) {
     EXPECT_EQ(forecast.smallest->peak_memory_bytes, smallest);
   }
   EXPECT_GT(planned, Jobs() / 3);
+}
+
+TEST(Sweep, TheFastestWithinATimeIsThatOfTheForecastOrNothing) {
+  const Planned plan(RandomJob(3));
+  ASSERT_FALSE(plan.forecast.layouts.empty());
+  const double best_s = plan.best().step_time_s;
+  const auto found = plan.forecaster.FastestWithin(1.2 * best_s);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->step_time_s, best_s);
+  EXPECT_FALSE(plan.forecaster.FastestWithin(0.999 * best_s).has_value());
+}
+
+// 1000 = 8 * 125 sequences do not go with 56 GPUs, 1008 = 18 * 56 do.
+TEST(Sweep, ABatchThatMoreSizesDivideIsNamedWithItsGain) {
+  Job job{MakeWorkload(FindModel(kSmallModel), 1000, 2048),
+          WithSize(FindMachine({.gpu = "h100"}), {7, 8}),
+          FindFramework("megatron-lm"),
+          {}};
+  const Planned plan(job);
+  const auto better = BetterBatch(plan.forecaster, plan.forecast);
+  ASSERT_TRUE(better.has_value());
+  EXPECT_GT(better->gain, 1.03);
+  EXPECT_NEAR(better->batch_size, 1000, 20);
+  job.workload.batch_size = better->batch_size;
+  const Planned changed(job);
+  EXPECT_NEAR(
+      changed.best().tokens_per_s_per_gpu / plan.best().tokens_per_s_per_gpu,
+      better->gain, 1e-9);
+  job.workload.batch_size = 1024;
+  job.cluster = WithSize(FindMachine({.gpu = "h100"}), {8, 8});
+  const Planned power(job);
+  EXPECT_FALSE(BetterBatch(power.forecaster, power.forecast).has_value());
 }
 
 TEST(Sweep, EveryDivisorOfARanksBatchIsACandidate) {
