@@ -112,6 +112,18 @@ trials::Model ModelOfSizes(const std::string& text) {
       model.attention_heads % model.kv_heads != 0) {
     FailSizes("hidden must be a multiple of heads, and heads of kv_heads");
   }
+  for (const auto& [wrong, reason] :
+       {std::pair(model.experts_per_token > model.experts,
+                  "experts_per_token is more than experts"),
+        {model.dense_layers > model.layers, "dense_layers is more than layers"},
+        {model.groups_per_token > model.expert_groups,
+         "groups_per_token is more than expert_groups"},
+        {model.rotary_share > 1.0 || model.windowed_share > 1.0,
+         "a share is more than 1"}}) {
+    if (wrong) {
+      FailSizes(reason);
+    }
+  }
   if (model.head_size == 0) {
     model.head_size = model.hidden_size / model.attention_heads;
   }
@@ -183,11 +195,12 @@ std::vector<int> DivisorsUpTo(int number, int most) {
 }
 
 std::vector<int> ContextSizes(const trials::Workload& workload, int gpus) {
-  constexpr int kMostContext = 8;
-  constexpr int kFewestTokensOfRing = 4096;
-  return workload.sequence_length >= kFewestTokensOfRing
-             ? DivisorsUpTo(gpus, kMostContext)
-             : std::vector<int>{1};
+  constexpr int kUsual = 16;
+  constexpr int kTokens = 4096;  // of a rank, where there are more ranks
+  constexpr int kFewestTokens = 128;
+  const int tokens = workload.sequence_length;
+  return DivisorsUpTo(gpus, std::min(std::max(kUsual, tokens / kTokens),
+                                     std::max(1, tokens / kFewestTokens)));
 }
 
 FrameworkChoice FindFramework(const std::string& name) {

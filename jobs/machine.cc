@@ -81,6 +81,12 @@ MachineSize ParseOne(std::string_view text, std::string_view part,
                       gpus, node.gpus, OtherSizes(gpus, node.gpus)));
     }
   }
+  if (node.gpus_per_tray > 0 && size.gpus_per_node > node.gpus_per_tray &&
+      size.gpus_per_node % node.gpus_per_tray != 0) {
+    throw InputError(fmt::format(
+        "'{}' does not fill trays of {} GPUs: write a multiple of {}", text,
+        node.gpus_per_tray, node.gpus_per_tray));
+  }
   if (size.nodes > kMostGpus / size.gpus_per_node) {
     throw InputError(fmt::format("'{}' is more than {} GPUs", text, kMostGpus));
   }

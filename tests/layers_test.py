@@ -20,7 +20,7 @@ LAYERS = {
     "studies": ["harness", "planners", "methods", "plots", "surrogates", "trials", "common"],
     "cli": ["jobs", "studies", "harness", "planners", "methods", "plots", "surrogates", "trials", "common"],
     "trainer": ["trials", "common"],
-    "benchmarks": ["studies", "harness", "planners", "methods", "plots", "surrogates", "trials", "common"],
+    "benchmarks": ["jobs", "studies", "harness", "planners", "methods", "plots", "surrogates", "trials", "common"],
 }
 
 # A prior that shares code with the ground truth it predicts would flatter

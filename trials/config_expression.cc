@@ -261,6 +261,12 @@ class Parser {
     const double otherwise = defaults ? Factor() : 0.0;
     const Json* json = context_.file.Find(key);
     if (json != nullptr && json->is_array() && !json->empty()) {
+      if (std::ranges::any_of(*json, [json](const Json& each) {
+            return each != json->front();
+          })) {
+        context_.file.Fail(fmt::format(
+            "{} differs from block to block: it is not simulated", key));
+      }
       json = &json->front();  // a list with a number for each block
     }
     if (json == nullptr || *json == "auto") {

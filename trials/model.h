@@ -72,7 +72,9 @@ struct Model {
   OPPA_FIELD(int, expert_groups, 0);
   OPPA_FIELD(int, groups_per_token, 0);
   OPPA_FIELD(bool, router_bias, false);  // corrects the choice (DeepSeek-V3)
-  OPPA_FIELD(int, shared_ffn_size, 0);   // experts that every token takes
+  // The weights of a token's experts are those among all (Qwen2-MoE).
+  OPPA_FIELD(bool, unnormalized_router, false);
+  OPPA_FIELD(int, shared_ffn_size, 0);  // experts that every token takes
   OPPA_FIELD(bool, shared_expert_gate, false);  // weights them (Qwen2-MoE)
   // The first blocks have a dense layer of dense_ffn_size instead of experts.
   OPPA_FIELD(int, dense_layers, 0);

@@ -99,6 +99,7 @@ class ModelReader {
     AddTowers(rows, model);
     model.special =
         fmt::format("{}", fmt::join(Holding(rows, "special", model), ", "));
+    CheckHead(model);
     CheckUnread(rows, model);
     CheckIndex(model);
     CheckParameters(model, options_.parameters);
@@ -106,6 +107,28 @@ class ModelReader {
   }
 
  private:
+  // A decoder whose head is not the vocabulary's, or that has none.
+  void CheckHead(const Model& model) const {
+    const common::Json* const listed = file_.Find("root.architectures");
+    if (listed == nullptr || !listed->is_array() || listed->empty() ||
+        !model.causal || model.vocab_size == 0 || !model.towers.empty() ||
+        !options_.as.empty()) {
+      return;
+    }
+    const std::string name = common::ToText(listed->front());
+    for (const std::string_view end :
+         {"ForSequenceClassification", "ForTokenClassification",
+          "ForQuestionAnswering", "RewardModel", "Model"}) {
+      if (name.find(std::string(end) + "\"") != name.npos &&
+          name.find("HeadModel") == name.npos) {
+        file_.Fail(fmt::format(
+            "architectures says {}, which has no head of the vocabulary: it is "
+            "not simulated; `--as {}` reads it with that head",
+            name, model.type));
+      }
+    }
+  }
+
   static void Note(const std::string& text, Model& model) {
     model.note += (model.note.empty() ? "" : "; ") + text;
   }
@@ -146,8 +169,9 @@ class ModelReader {
       file_.Fail("the key 'model_type' is missing");
     }
     file_.Fail(fmt::format(
-        "unknown model_type '{}'{}; `--as llama` reads it as that type; known: "
-        "{}",
+        "unknown model_type '{}'{}; `--as llama` reads it as that type where "
+        "its blocks are the same, and `--parameters N` checks the count; "
+        "known: {}",
         type, common::DidYouMean(type, known_), fmt::join(known_, ", ")));
   }
 

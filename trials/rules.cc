@@ -54,6 +54,10 @@ constexpr auto kContextVariables = std::to_array<ContextVariable>({
     {"rope_scaling", [](W, int) { return 1.0; }},
     {"norm_epsilon", [](W, int) { return 1e-5; }},
     {"routed_scaling", [](W, int) { return 1.0; }},
+    {"llama3_scaling", [](W, int) { return 0.0; }},
+    {"mscale", [](W, int) { return 1.0; }},
+    {"mscale_all_dim", [](W, int) { return 0.0; }},
+    {"window_left", [](W w, int) { return w.model.window - 1.0; }},
 });
 
 Rule::Context ContextOf(const Workload& workload, int gpus) {

@@ -48,18 +48,25 @@ struct Family {
 // family to all combinations of their grids, each once: of those that differ
 // in inactive knobs only, the one that has the first value of each is taken.
 // None if a grid is empty: no value of its knob goes with these sizes.
+// With `gpus`, those of other numbers of GPUs are left out; 0: none are.
 std::vector<PC> Combinations(const PC& base, const Family& family,
-                             const std::string& where) {
+                             const std::string& where, int gpus = 0) {
   std::vector<PC> raw = {base};
   for (const auto& [knob, grid] : family.grids) {
-    if (!grid.empty() && raw.size() > kMostConfigs / grid.size()) {
+    if (gpus == 0 && !grid.empty() && raw.size() > kMostConfigs / grid.size()) {
       FailTooMany(where, knob->name);
     }
     std::vector<PC> longer;
-    longer.reserve(raw.size() * grid.size());
+    longer.reserve(gpus > 0 ? raw.size() : raw.size() * grid.size());
     for (const PC& config : raw) {
       for (const int value : grid) {
-        knob->Set(longer.emplace_back(config), value);
+        PC& next = longer.emplace_back(config);
+        knob->Set(next, value);
+        const std::int64_t used =
+            std::int64_t{next.dp} * next.tp * next.pp * next.cp;
+        if (gpus > 0 && (used > gpus || gpus % used != 0)) {
+          longer.pop_back();  // so are all that follow from it
+        }
       }
     }
     raw = std::move(longer);
@@ -117,7 +124,9 @@ class Enumeration {
   }
 
   void Run() {
-    for (const PC& sizes : Combinations(PC{}, families_.front(), where_)) {
+    for (const PC& sizes :
+         Combinations(PC{}, families_.front(), where_,
+                      counts_other_gpus_ ? 0 : context_.gpus)) {
       const Constraint& number_of_gpus = Constraints().front();
       if (!counts_other_gpus_ && number_of_gpus.broken(sizes, context_)) {
         continue;

@@ -22,15 +22,8 @@ void ReadWeights(const common::TomlTable& table, const std::string& key,
     return;
   }
   const auto names = NamesOf(Weights{});
-  const std::vector<std::string> listed = table.GetStrings(key);
-  table.At(key, [&] {
-    for (const std::string& name : listed) {
-      common::RequireKnown(name,
-                           std::vector<std::string>(names.begin(), names.end()),
-                           "weights");
-    }
-    return 0;
-  });
+  const std::vector<std::string> listed = table.GetSomeOf(
+      key, "weights", std::vector<std::string>(names.begin(), names.end()));
   for (std::size_t i = 0; i < names.size(); ++i) {
     weights[i] = common::Contains(listed, names[i]);
   }
@@ -44,6 +37,37 @@ std::vector<std::string_view> Named(const std::array<bool, 4>& weights) {
     }
   }
   return named;
+}
+
+void CheckTraining(const common::TomlTable& table, const Training& training) {
+  const bool adapters = training.lora_rank > 0;
+  const std::size_t targets = Named(training.targets).size();
+  const std::size_t frozen = Named(training.frozen).size();
+  const double bits = training.frozen_bits;
+  struct Problem {
+    bool holds;
+    const char* key;
+    const char* message;
+  };
+  const std::array<Problem, 6> problems = {{
+      {adapters && (targets == 0 || training.targets[2] || training.targets[3]),
+       "lora_targets", "lora_targets: name attention, ffn or both"},
+      {!adapters && table.Has("lora_targets"), "lora_targets",
+       "lora_targets needs lora_rank"},
+      {adapters && frozen > 0, "freeze",
+       "freeze goes with full training; LoRA freezes all"},
+      {!adapters && frozen == training.frozen.size(), "freeze",
+       "freeze: nothing is left to train"},
+      {bits != 4.0 && bits != 8.0 && bits != 16.0, "frozen_bits",
+       "frozen_bits must be 4, 8 or 16"},
+      {bits < 16.0 && !adapters, "frozen_bits",
+       "frozen_bits below 16 needs adapters: give lora_rank"},
+  }};
+  for (const auto& [holds, key, message] : problems) {
+    if (holds) {
+      table.Fail(key, message);
+    }
+  }
 }
 
 }  // namespace
@@ -80,27 +104,8 @@ void ReadTraining(const common::TomlTable& table, Training& training) {
       table.GetIntIn("lora_rank", training.lora_rank, 0, kMostRank);
   ReadWeights(table, "lora_targets", training.targets);
   ReadWeights(table, "freeze", training.frozen);
-  const bool adapters = training.lora_rank > 0;
-  if (adapters && Named(training.targets).empty()) {
-    table.Fail("lora_targets", "lora_targets is empty: name attention or ffn");
-  }
-  if (adapters && (training.targets[2] || training.targets[3])) {
-    table.Fail("lora_targets",
-               "lora_targets: adapters are simulated beside attention and ffn");
-  }
-  if (!adapters && Named(training.frozen).size() == training.frozen.size()) {
-    table.Fail("freeze", "freeze: nothing is left to train");
-  }
-  const auto bits = table.GetIntIn(
+  training.frozen_bits = table.GetIntIn(
       "frozen_bits", static_cast<int>(training.frozen_bits), 4, 16);
-  if (bits != 4 && bits != 8 && bits != 16) {
-    table.Fail("frozen_bits", "frozen_bits must be 4, 8 or 16");
-  }
-  training.frozen_bits = bits;
-  if (bits < 16 && !adapters) {
-    table.Fail("frozen_bits",
-               "frozen_bits below 16 needs adapters: give lora_rank");
-  }
   training.reference_model =
       table.GetBool("reference_model", training.reference_model);
   training.loss_chunks =
@@ -108,17 +113,14 @@ void ReadTraining(const common::TomlTable& table, Training& training) {
   training.packed_tokens =
       table.GetIntIn("packed_tokens", training.packed_tokens, 0);
   if (table.Has("optimizer")) {
-    const std::string name = table.GetString("optimizer", "");
-    table.At("optimizer", [&] {
-      common::RequireKnown(name,
-                           common::NamesIn(kOptimizers, &OptimizerKind::name),
-                           "optimizer");
-      return 0;
-    });
+    const std::string name =
+        table.RequireOneOf("optimizer", "optimizer",
+                           common::NamesIn(kOptimizers, &OptimizerKind::name));
     training.moment_bytes =
         std::ranges::find(kOptimizers, name, &OptimizerKind::name)
             ->moment_bytes;
   }
+  CheckTraining(table, training);
 }
 
 std::vector<std::pair<std::string, std::string>> TrainingKeys(
@@ -168,7 +170,7 @@ std::string ToString(const Training& training) {
         fmt::format("frozen weights in {} bits", training.frozen_bits));
   }
   if (training.reference_model) {
-    parts.emplace_back("a reference model in memory (its time is left out)");
+    parts.emplace_back("a reference model");
   }
   const auto optimizer = std::ranges::find(kOptimizers, training.moment_bytes,
                                            &OptimizerKind::moment_bytes);

@@ -55,8 +55,8 @@ struct Training {
   std::array<bool, 4> targets = {true, true, false, false};
   std::array<bool, 4> frozen = {};
   double frozen_bits = 16.0;  // of a frozen weight in memory
-  // Preference training with a frozen copy of the model (with LoRA, the frozen
-  // weights are that copy). Only its memory counts.
+  // Preference training with a frozen copy of the model, which has a forward
+  // pass of its own; with LoRA, the frozen weights are that copy.
   bool reference_model = false;
   double moment_bytes = 8.0;  // OptimizerKind
   int loss_chunks = 1;        // parts of the logits that exist at a time

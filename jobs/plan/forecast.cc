@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <map>
@@ -17,6 +18,7 @@
 #include "common/units.h"
 #include "trials/model.h"
 #include "trials/predictions.h"
+#include "trials/simulator/error_band.h"
 
 namespace jobs {
 namespace {
@@ -68,6 +70,20 @@ double TokensPerSecondPerGpu(const trials::Workload& workload,
          (step_time_s * cluster.gpus());
 }
 
+// The scatter of peaks: that of the framework, or of the calibration's trials;
+// as much wider as the band where parts of the job were compared with nothing.
+double MemoryLogStddev(const Job& job, const Calibration& calibration) {
+  constexpr double kNineOfTen = 1.645;  // standard deviations
+  if (calibration.memory_log_stddev > 0.0) {
+    return calibration.memory_log_stddev;
+  }
+  const double wider =
+      NotValidated(job.workload).empty()
+          ? 0.0
+          : std::log(trials::ErrorBands::kNotValidated) / kNineOfTen;
+  return job.framework.framework.allocator.memory_log_stddev + wider;
+}
+
 using NamedShare = std::pair<const char*, double trials::TimeBreakdown::*>;
 constexpr std::array<NamedShare, 12> kShares = {{
     {"compute", &trials::TimeBreakdown::forward_s},
@@ -83,6 +99,31 @@ constexpr std::array<NamedShare, 12> kShares = {{
     {"links (pipeline)", &trials::TimeBreakdown::pipeline_s},
     {"launches", &trials::TimeBreakdown::overhead_s},
 }};
+
+// Parameters that a token uses and backward computes no gradient of.
+double FrozenParameters(const trials::Workload& workload) {
+  using trials::Trained;
+  using trials::Weights;
+  const trials::Training& training = workload.training;
+  const trials::Model& model = workload.model;
+  const auto count = [](const trials::Model& of) {
+    return static_cast<double>(ActiveParameterCount(of));
+  };
+  trials::Model without = model;  // feed-forward layers
+  without.ffn_size = without.shared_ffn_size = without.dense_ffn_size = 0;
+  without.experts = without.experts_per_token = without.dense_layers = 0;
+  const double ffn = count(model) - count(without);
+  const double head = static_cast<double>(model.vocab_size) * model.hidden_size;
+  const double ends = static_cast<double>(EmbeddingParameters(model));
+  const double attention =
+      count(model) - ffn - ends - (model.tied_embeddings ? 0.0 : head);
+  const auto frozen = [&](Weights weights, double parameters) {
+    return training.Of(weights) == Trained::kWeights ? 0.0 : parameters;
+  };
+  return frozen(Weights::kFeedForward, ffn) +
+         frozen(Weights::kAttention, attention) +
+         frozen(Weights::kEmbeddings, head);
+}
 
 }  // namespace
 
@@ -105,9 +146,8 @@ double FlopPerToken(const trials::Workload& workload) {
   const double window = std::min<double>(tokens, model.window);
   const double seen =
       tokens + model.windowed_share * (window - tokens);  // mean over blocks
-  // Backward omits the products that give gradients of frozen weights.
-  const double per_parameter = workload.training.lora_rank > 0 ? 4.0 : 6.0;
-  return flop + per_parameter * used + 12.0 * AttentionWidth(model) * seen;
+  return flop + 6.0 * used - 2.0 * FrozenParameters(workload) +
+         12.0 * AttentionWidth(model) * seen;
 }
 
 double ModelFlopUtilization(const trials::Workload& workload,
@@ -127,6 +167,7 @@ double ModelFlopUtilization(const trials::Workload& workload,
 Forecaster::Forecaster(Job job, const ForecastOptions& options)
     : job_(std::move(job)),
       options_(options),
+      memory_log_stddev_(MemoryLogStddev(job_, options.calibration)),
       space_(JobSpace(job_)),
       simulators_(common::Cores(),
                   trials::Simulator(job_.workload, job_.cluster,
@@ -156,16 +197,13 @@ Prediction Forecaster::PredictWith(const trials::Simulator& simulator,
   const double step_time_s = calibration.step_times == 0
                                  ? report.step_time_s
                                  : TimeOf(config, report).step_time_s;
-  return {config,
-          step_time_s,
-          TokensPerSecondPerGpu(job_.workload, job_.cluster, step_time_s),
-          ModelFlopUtilization(job_.workload, job_.cluster, step_time_s),
-          peak,
-          trials::FitProbability(
-              peak, report.capacity_bytes,
-              calibration.memory_log_stddev > 0.0
-                  ? calibration.memory_log_stddev
-                  : job_.framework.framework.allocator.memory_log_stddev)};
+  return {
+      config,
+      step_time_s,
+      TokensPerSecondPerGpu(job_.workload, job_.cluster, step_time_s),
+      ModelFlopUtilization(job_.workload, job_.cluster, step_time_s),
+      peak,
+      trials::FitProbability(peak, report.capacity_bytes, memory_log_stddev_)};
 }
 
 template <typename Work>
@@ -261,20 +299,28 @@ std::optional<Prediction> Forecaster::Smallest(
   }
   std::ranges::stable_sort(order, {},
                            [&](std::size_t i) { return peaks[i].bytes; });
-  std::optional<std::pair<double, std::size_t>> least;
+  double least = std::numeric_limits<double>::infinity();
+  Places smallest;
   for (const std::size_t i : order) {
-    if (least && peaks[i].bytes > least->first) {
+    if (peaks[i].bytes > least) {
       break;  // a bound is at most the peak
     }
-    const std::pair exact(
+    const double bytes =
         peaks[i].bound
             ? options_.calibration.memory *
                   simulators_.front().PeakMemory(configs[i]).peak_memory_bytes
-            : peaks[i].bytes,
-        i);
-    least = least ? std::min(*least, exact) : exact;
+            : peaks[i].bytes;
+    if (bytes < least) {
+      least = bytes;
+      smallest.clear();
+    }
+    if (bytes == least) {
+      smallest.push_back(i);
+    }
   }
-  return least ? std::optional(Predict(configs[least->second])) : std::nullopt;
+  return smallest.empty()
+             ? std::nullopt
+             : std::optional(Fastest(simulators_.front(), configs, smallest));
 }
 
 std::optional<Prediction> Forecaster::FastestWithin(double step_time_s) const {

@@ -29,7 +29,7 @@ struct ForecastOptions {
 // with N parameters that a token uses (of experts, those it is sent to), E
 // parameters of embeddings that are only looked up, l layers, h heads of size q
 // and t tokens of a sequence (of a packed one, those of a document; of local
-// attention, its window); 4 instead of 6 where adapters are trained.
+// attention, its window); 4 instead of 6 for frozen weights.
 // Source: Chowdhery et al. (2022), "PaLM", App. B; torchtitan computes the
 // same.
 [[nodiscard]] double FlopPerToken(const trials::Workload& workload);
@@ -155,12 +155,13 @@ class Forecaster {
   [[nodiscard]] Prediction Fastest(const trials::Simulator& simulator,
                                    const Configs& configs,
                                    const Places& places) const;
-  // The one that needs least memory; nothing if all are refused.
+  // The fastest of those that need least memory; nothing if all are refused.
   [[nodiscard]] std::optional<Prediction> Smallest(
       const Configs& configs, const std::vector<Peak>& peaks) const;
 
   Job job_;
   ForecastOptions options_;
+  double memory_log_stddev_;  // of peaks around predictions
   trials::SearchSpace space_;
   std::vector<trials::Simulator> simulators_;  // one for each core
   harness::CalibratedTimes times_;

@@ -338,11 +338,23 @@ Job JobOf(const ForecastRequest& request, const Inputs& inputs,
   Job job{inputs.workload, WithSize(inputs.node, size, request.nics_per_node),
           FindFramework(framework), request.rules,
           FindConfigJson(request.model)};
+  if (job.cluster.gpu.no_bf16 &&
+      job.workload.precision == trials::Precision::kBf16) {
+    throw InputError(fmt::format(
+        "the GPU {} multiplies no bf16 on its tensor cores: --precision fp16",
+        job.cluster.gpu.name));
+  }
   if (job.framework.adapter) {
     job.workload.training = job.framework.adapter->training();
   }
   trials::ReadTraining(trials::TrainingTable(request.training),
                        job.workload.training);
+  if (job.workload.training.packed_tokens > job.workload.sequence_length) {
+    throw InputError(fmt::format(
+        "--training packed_tokens={}: a document is longer than the {} tokens "
+        "of a sequence",
+        job.workload.training.packed_tokens, job.workload.sequence_length));
+  }
   for (const std::string& constant : request.constants) {
     trials::ChangeFramework(
         common::TomlTable::ParseString(constant, "--constant"),

@@ -353,6 +353,17 @@ std::string CompareRun(const Forecaster& forecaster, const Forecast& forecast,
   const double step_s = run.step_times_s.empty()
                             ? run.traced_step_s
                             : common::Median(run.step_times_s);
+  const Job& job = forecaster.job();
+  if (const double mfu =
+          ModelFlopUtilization(job.workload, job.cluster, step_s);
+      mfu > 1.0) {
+    throw InputError(fmt::format(
+        "--log {}: {:.4g} s per step would be {:.0f}% of the peak rate of {} "
+        "{}: lines of microbatches or of several ranks, another unit, or "
+        "another --batch, --seq or --model than that of the run",
+        files.front().string(), step_s, 100.0 * mfu, job.cluster.gpus(),
+        job.cluster.gpu.name));
+  }
   const double slower = step_s / expected.step_time_s - 1.0;
   std::string text = fmt::format(
       "{}\nyour run takes {:.4g} s per step, {:.0f}% {}", ToString(config),

@@ -20,11 +20,11 @@ struct InitOptions {
   std::string model;                 // config.json, relative to `folder`
   trials::ModelOptions model_options;
   std::vector<std::string> training;  // "KEY=VALUE", see trials::ReadTraining
-  std::string gpus;         // "2x8"; "": as detected
-  double memory_gib = 0.0;  // of a device; 0: as detected
-  std::string gpu;          // "h100"; "": as detected
-  std::string cluster;      // a cluster file or ""
-  std::string calibration;  // a saved one of predictions, or ""
+  std::string gpus;                   // "2x8"; "": as detected
+  double memory_gib = 0.0;            // of a device; 0: as detected
+  std::string gpu;                    // "h100"; "": as detected
+  std::string cluster;                // a cluster file or ""
+  std::string calibration;            // a saved one of predictions, or ""
   // Results of earlier jobs, whose trials predict instead of the simulator.
   std::vector<std::string> from;
   int batch = 0;  // 0: as the command line says

@@ -149,12 +149,23 @@ TEST(Divisors, AreAscendingUpToALimit) {
   EXPECT_THAT(DivisorsUpTo(1, 8), ElementsAre(1));
 }
 
-TEST(ContextSizes, ALongSequenceOnlyIsSplit) {
+TEST(ContextSizes, GrowWithTheSequence) {
   trials::Workload workload;
   workload.sequence_length = 4096;
-  EXPECT_THAT(ContextSizes(workload, 32), ElementsAre(1, 2, 4, 8));
-  workload.sequence_length = 4095;
-  EXPECT_THAT(ContextSizes(workload, 32), ElementsAre(1));
+  EXPECT_THAT(ContextSizes(workload, 32), ElementsAre(1, 2, 4, 8, 16));
+  workload.sequence_length = 256;
+  EXPECT_THAT(ContextSizes(workload, 32), ElementsAre(1, 2));
+  workload.sequence_length = 1048576;
+  EXPECT_THAT(ContextSizes(workload, 256), testing::Contains(128));
+}
+
+// A million tokens of one sequence fit on 256 GPUs only if all share them.
+TEST(ContextSizes, ASequenceOfAMillionTokensHasALayout) {
+  const Job job{MakeWorkload(FindModel(Llama8b()), 1, 1048576),
+                WithSize(FindMachine({.gpu = "h100"}), {32, 8}),
+                FindFramework("megatron-lm"),
+                {}};
+  EXPECT_FALSE(Planned(job).forecast.layouts.empty());
 }
 
 TEST(JobSpace, TensorParallelismStaysInANodeAndBringsItsSequence) {

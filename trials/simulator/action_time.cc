@@ -174,6 +174,9 @@ TimeBreakdown ForwardTime(const StageContext& stage, const Chunk& chunk) {
   time.data_s =
       ShardingTime(Pass::kForward, Sharded(stage, chunk), stage.links.shards,
                    stage.plan.shared, framework, time.forward_s + time.head_s);
+  if (stage.problem.workload.training.reference_model) {
+    time.Add(1.0, TimeBreakdown(time));  // the same pass of the other model
+  }
   return time;
 }
 

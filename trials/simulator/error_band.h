@@ -9,8 +9,8 @@
 #include <string>
 #include <utility>
 
-#include "trials/workload.h"
 #include "trials/simulator/step_report.h"
+#include "trials/workload.h"
 
 namespace trials {
 

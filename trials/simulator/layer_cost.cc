@@ -222,6 +222,7 @@ void AddHead(const LayerShape& shape, Module& module) {
                             static_cast<std::ptrdiff_t>(trained));
     } else {
       cost.frozen -= shape.hidden * vocabulary;
+      cost.frozen_ends -= shape.hidden * vocabulary;
     }
   }
   module.Save(module.InputBytes(e * shape.outer_tokens * shape.hidden));
@@ -256,16 +257,28 @@ void RepeatUnlessKept(double input_bytes, LayerCost& block) {
 
 // Adds a share or a multiple of a module's cost; its tensors stay apart.
 void AddTimes(double times, const LayerCost& from, LayerCost& to) {
-  constexpr auto kSums = std::to_array<double LayerCost::*>(
-      {&LayerCost::forward_s, &LayerCost::backward_s, &LayerCost::weights_s,
-       &LayerCost::accumulate_s, &LayerCost::forward_dispatch_s,
-       &LayerCost::backward_dispatch_s, &LayerCost::saved_bytes,
-       &LayerCost::placeholder_bytes, &LayerCost::core_forward_s,
-       &LayerCost::core_backward_s, &LayerCost::kept_forward_s,
-       &LayerCost::kept_dispatch_s, &LayerCost::kept_bytes,
-       &LayerCost::selective_forward_s, &LayerCost::selective_dispatch_s,
-       &LayerCost::selective_bytes, &LayerCost::last_forward_s,
-       &LayerCost::ring_bytes});
+  constexpr auto kSums =
+      std::to_array<double LayerCost::*>({&LayerCost::forward_s,
+                                          &LayerCost::backward_s,
+                                          &LayerCost::weights_s,
+                                          &LayerCost::accumulate_s,
+                                          &LayerCost::forward_dispatch_s,
+                                          &LayerCost::backward_dispatch_s,
+                                          &LayerCost::saved_bytes,
+                                          &LayerCost::placeholder_bytes,
+                                          &LayerCost::core_forward_s,
+                                          &LayerCost::core_backward_s,
+                                          &LayerCost::kept_forward_s,
+                                          &LayerCost::kept_dispatch_s,
+                                          &LayerCost::kept_bytes,
+                                          &LayerCost::selective_forward_s,
+                                          &LayerCost::selective_dispatch_s,
+                                          &LayerCost::selective_bytes,
+                                          &LayerCost::last_forward_s,
+                                          &LayerCost::ring_bytes,
+                                          &LayerCost::frozen,
+                                          &LayerCost::frozen_experts,
+                                          &LayerCost::frozen_ends});
   for (const auto sum : kSums) {
     to.*sum += times * (from.*sum);
   }

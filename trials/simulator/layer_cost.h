@@ -92,6 +92,8 @@ struct LayerCost {
   // Elements without gradients (Training): all, and those of experts.
   double frozen = 0.0;
   double frozen_experts = 0.0;
+  double frozen_ends =
+      0.0;  // of embeddings, heads and norms, never in few bits
   // Tensor-parallel collectives of `collective_bytes` each.
   Collectives forward_collectives;
   Collectives backward_collectives;

@@ -69,7 +69,7 @@ void Module::Linear(double rows, double in, double out, bool bias,
 void Module::AddFrozen(double experts, double rows, double in, double out) {
   const double e = gpu_.element_bytes();
   const double frozen_bytes = training_.FrozenBytes(e);
-  if (frozen_bytes < e) {
+  if (frozen_bytes < e && quantized_) {
     const double bytes = (frozen_bytes + e) * experts * in * out;
     Elementwise(bytes, 1, bytes, 1);
   }
@@ -172,6 +172,7 @@ void Module::Repeat(const LayerCost& before, double bytes) {
 void Module::Parameter(double elements) {
   if (trained_ != Trained::kWeights) {
     cost_.frozen += elements;
+    cost_.frozen_ends += quantized_ ? 0.0 : elements;
     return;
   }
   cost_.parameters.push_back(elements);

@@ -28,7 +28,11 @@ class Module {
   void EndOperator(std::string_view name);
 
   // From here on, weights are of this kind.
-  void Use(Weights weights) { trained_ = training_.Of(weights); }
+  void Use(Weights weights) {
+    trained_ = training_.Of(weights);
+    quantized_ =
+        weights == Weights::kAttention || weights == Weights::kFeedForward;
+  }
 
   // From here on, linear layers multiply in 8 bits if the GPU model does.
   void AllowFp8() { fp8_ = gpu_.fp8(); }
@@ -103,6 +107,7 @@ class Module {
   const Framework& framework_;
   Training training_;
   Trained trained_;
+  bool quantized_ = false;  // where frozen weights have few bits
   bool fp8_ = false;
   LayerCost cost_;
   Shapes shapes_;

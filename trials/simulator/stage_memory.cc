@@ -114,7 +114,9 @@ StageMemory ParametersOfStage(const StageContext& stage,
     sum(layer.expert_parameters,
         separate ? memory.expert_parameters : memory.parameters);
     sum(layer.parameters, memory.parameters);
-    memory.frozen_bytes += count * frozen_bytes * layer.frozen;
+    memory.frozen_bytes +=
+        count * (frozen_bytes * (layer.frozen - layer.frozen_ends) +
+                 stage.gpu.element_bytes() * layer.frozen_ends);
     memory.frozen_expert_bytes +=
         separate ? count * frozen_bytes * layer.frozen_experts : 0.0;
     if (training.reference_model && training.lora_rank == 0) {

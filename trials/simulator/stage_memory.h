@@ -28,7 +28,7 @@ void ForEachModule(const StageContext& stage, const Chunk& chunk,
     if (const double elements = SharedTableElements(stage); elements > 0.0) {
       LayerCost table;
       if (layers.embedding.parameters.empty()) {
-        table.frozen = elements;
+        table.frozen = table.frozen_ends = elements;
       } else {
         table.parameters = {elements};
       }

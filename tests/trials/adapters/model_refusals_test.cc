@@ -116,8 +116,8 @@ TEST(MegatronFlags, TrainTheModelsThatTheySay) {
   for (const char* name :
        {"llama-3.1-8b.json", "qwen2.5-7b.json", "qwen3-32b.json",
         "mixtral-8x7b.json", "deepseek-v3.json", "kimi-k2.json",
-        "starcoder2-15b.json", "starcoder.json", "seed-oss-36b.json",
-        "glm-4.5-air.json", "gpt2.json", "dots-llm1.json", "phi-4.json"}) {
+        "starcoder2-15b.json", "starcoder.json", "glm-4.5-air.json",
+        "gpt2.json", "dots-llm1.json", "phi-4.json"}) {
     EXPECT_EQ(LaunchOf("megatron-lm", name).refusal, "") << name;
   }
   EXPECT_THAT(LaunchOf("megatron-lm", "deepseek-v3.json").text,
@@ -127,10 +127,22 @@ TEST(MegatronFlags, TrainTheModelsThatTheySay) {
       LaunchOf("megatron-lm", "kimi-k2.json").text,
       testing::AllOf(HasSubstr("--moe-router-topk-scaling-factor 2.827"),
                      testing::Not(HasSubstr("num-groups"))));
+  // Latent attention without YaRN, and a norm of the compressed keys.
+  for (const char* name : {"deepseek-v2-lite.json", "glm-4.7-flash.json"}) {
+    EXPECT_THAT(
+        LaunchOf("megatron-lm", name).text,
+        testing::AllOf(HasSubstr("--qk-layernorm"), HasSubstr("--kv-channels"),
+                       HasSubstr("--rope-type rope --no-rope-fusion")))
+        << name;
+  }
+  EXPECT_THAT(LaunchOf("megatron-lm", "qwen1.5-moe-a2.7b.json").text,
+              HasSubstr("--moe-router-pre-softmax"));
+  EXPECT_THAT(LaunchOf("megatron-lm", "stablelm-2-1.6b.json").text,
+              HasSubstr("--hidden-dropout 0"));
   const std::string starcoder =
       LaunchOf("megatron-lm", "starcoder2-15b.json").text;
   EXPECT_THAT(starcoder, testing::Not(HasSubstr("--swiglu")));
-  EXPECT_THAT(starcoder, HasSubstr("--window-size 4096,0"));
+  EXPECT_THAT(starcoder, HasSubstr("--window-size 4095,0"));
 }
 
 TEST(MegatronFlags, RefuseWhatTheyWouldChange) {
@@ -143,11 +155,24 @@ TEST(MegatronFlags, RefuseWhatTheyWouldChange) {
         "opt-30b.json",          "granite-3.1-8b.json", "jamba-1.5-mini.json",
         "qwen3-next-80b.json",   "minimax-m2.json",     "llama-4-scout.json",
         "whisper-large-v3.json", "mamba-2.8b.json",     "phi-3.5-moe.json",
-        "glm-4-9b-chat.json"}) {
+        "glm-4-9b-chat.json",    "seed-oss-36b.json"}) {
     EXPECT_NE(LaunchOf("megatron-lm", name).refusal, "") << name;
   }
   EXPECT_THAT(LaunchOf("megatron-lm", "olmo-2-7b.json").refusal,
               HasSubstr("norms only after its layers, whole_qk_norm"));
+}
+
+// Where the framework would read a model of that name otherwise.
+TEST(OtherFrameworks, RefuseWhatTheyWouldChange) {
+  for (const auto& [adapter, name] :
+       {std::pair("torchtitan", "moonlight-16b-a3b.json"),
+        {"nanotron", "mixtral-8x7b.json"},
+        {"nanotron", "llama-3.1-8b.json"},
+        {"nemo", "exaone-4.0-32b.json"},
+        {"nemo", "ernie45-21b.json"},
+        {"nemo", "glm-4.5-air.json"}}) {
+    EXPECT_NE(LaunchOf(adapter, name).refusal, "") << adapter << " " << name;
+  }
 }
 
 // Programs that read the config.json train every causal language model.
