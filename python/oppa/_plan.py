@@ -54,6 +54,12 @@ class Plan:
                 f"{one['count']} {one['reason']}" for one in each["excluded"]) for each in self.raw))
         return self.layouts[0]
 
+    @property
+    def notes(self) -> List[str]:
+        """What was assumed of the model and the training, and what no measurement was compared with, by framework."""
+        return [f"{each['framework']}: {label}{each[key]}" for each in self.raw for key, label in
+                (("note", ""), ("training", "training: "), ("not_validated", "not validated: ")) if each.get(key)]
+
     def why(self, config: str) -> str:
         """Why the best configuration with these values ("dp=8,tp=2") is slower, or is not offered, by framework."""
         answers: List[Dict[str, str]] = json.loads(run([*self.words, "--why", config, "--json"]))

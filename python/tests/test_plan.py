@@ -30,6 +30,14 @@ def test_the_best_layout_is_the_fastest_that_fits():
         assert band[0] < value < band[1]
 
 
+def test_says_what_no_measurement_was_compared_with():
+    plan = oppa.plan(MODEL, **JOB, framework="torchtitan", training=["lora_rank=16", "frozen_bits=4"])
+    validate("plan", plan.raw)
+    assert any("not validated: LoRA of rank 16" in note for note in plan.notes)
+    assert "loss in 8 chunks" in plan.raw[0]["training"]
+    assert not any("not validated" in note for note in oppa.plan(MODEL, **JOB, framework="megatron-lm").notes)
+
+
 def test_says_why_a_layout_is_not_the_best():
     plan = oppa.plan(MODEL, **JOB, framework="megatron-lm")
     validate("why", json.loads(oppa._program.run([*plan.words, "--why", "dp=8,tp=1", "--json"])))
