@@ -211,6 +211,36 @@ TEST_F(ReadingTypes, AnArchitectureDecidesWhereTheTypeIsUnknown) {
               HasSubstr("unknown model_type 'x'"));
 }
 
+TEST_F(ReadingTypes, AHeadOtherThanThatOfTheVocabularyIsRefused) {
+  for (const char* architecture :
+       {"LlamaForSequenceClassification", "LlamaModel", "LlamaRewardModel"}) {
+    EXPECT_THAT(Error("llama", fmt::format(R"(, "architectures": ["{}"])",
+                                           architecture)),
+                AllOf(HasSubstr(architecture), HasSubstr("--as llama")));
+  }
+  EXPECT_EQ(Error("llama", R"(, "architectures": ["LlamaForCausalLM"])"), "");
+}
+
+TEST_F(ReadingTypes, SizesThatDifferFromBlockToBlockAreRefused) {
+  EXPECT_THAT(Error("llama", R"(, "num_key_value_heads": [4, 4, 2, 2])"),
+              HasSubstr("num_key_value_heads differs from block to block"));
+  EXPECT_EQ(Read("llama", R"(, "num_key_value_heads": [2, 2, 2, 2])").kv_heads,
+            2);
+}
+
+TEST_F(ReadingTypes, KeysBelowATableAreChecked) {
+  const auto mpt = [this](const std::string& more) {
+    return Error("mpt",
+                 R"(, "d_model": 64, "n_layers": 4, "n_heads": 4, )" + more);
+  };
+  EXPECT_EQ(mpt(R"("attn_config": {"alibi": true})"), "");
+  EXPECT_THAT(mpt(R"("attn_config": {"alibi": true, "qk_ln": true})"),
+              HasSubstr("norms of queries and keys of MPT"));
+  EXPECT_THAT(mpt(R"("attn_config": {"alibi": true},
+                     "ffn_config": {"ffn_type": "mb_dmoe"})"),
+              HasSubstr("with experts or gates"));
+}
+
 // Also with --as, which knows no more.
 TEST_F(ReadingTypes, KeysOfStructuresThatATypeLacksAreRefused) {
   for (const char* key :
