@@ -57,8 +57,9 @@ void ReadSize(std::string_view name, std::string_view text, T& value) {
       std::is_floating_point_v<T> || number == std::floor(number);
   if (!whole || !(number >= least && number <= (kFlag ? 1 : kMost))) {
     FailSizes(fmt::format("invalid value '{}' for {}: {}", text, name,
-                          kFlag
-                              ? "true or false"
+                          kFlag ? std::string("true or false")
+                          : std::is_floating_point_v<T>
+                              ? fmt::format("a number from 0 to {}", kMost)
                               : fmt::format("an integer from 1 to {}", kMost)));
   }
   value = static_cast<T>(number);

@@ -172,9 +172,7 @@ std::string ToString(const Training& training) {
   if (training.reference_model) {
     parts.emplace_back("a reference model");
   }
-  const auto optimizer = std::ranges::find(kOptimizers, training.moment_bytes,
-                                           &OptimizerKind::moment_bytes);
-  if (optimizer != kOptimizers.begin()) {
+  if (training.moment_bytes != kOptimizers.front().moment_bytes) {
     parts.push_back(fmt::format("{} bytes of moments per parameter",
                                 training.moment_bytes));
   }

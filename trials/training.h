@@ -21,9 +21,10 @@ constexpr std::array<std::string_view, 4> NamesOf(Weights /*type*/) {
 // What gets gradients: the weights, an adapter beside them, or neither.
 enum class Trained { kWeights, kAdapter, kNothing };
 
-// An optimizer by the bytes that it keeps of a trained parameter in addition to
-// the fp32 master weight. Muon's momentum is that of matrices, which nearly all
-// parameters are; Adafactor keeps a row and a column of each.
+// An optimizer (the first of kOptimizers is the usual one) by the bytes that it
+// keeps of a trained parameter in addition to the fp32 master weight. Muon's
+// momentum is that of matrices, which nearly all parameters are; Adafactor
+// keeps a row and a column of each.
 struct OptimizerKind {
   std::string_view name;
   double moment_bytes;

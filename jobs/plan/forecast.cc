@@ -214,13 +214,17 @@ void Forecaster::ForAll(std::size_t count, int block, const Work& work) const {
 }
 
 Forecaster::Peak Forecaster::PeakOf(const trials::Simulator& simulator,
-                                    const ParallelConfig& config) const {
+                                    const ParallelConfig& config,
+                                    double within_s) const {
   const double scale = options_.calibration.memory;
   try {
     simulator.CheckConfig(config);
     const double least = scale * simulator.LeastMemory(config);
     if (least > CapacityBytes()) {
       return {.bytes = least, .bound = true};
+    }
+    if (within_s < kAnyTime && LeastTime(simulator, config) > within_s) {
+      return {.refused = true};
     }
     return {.bytes = scale * simulator.PeakMemory(config).peak_memory_bytes};
   } catch (const trials::InvalidPlan&) {
@@ -233,19 +237,19 @@ bool Forecaster::AnyFits() const {
   ForAll(space_.configs().size(), kConfigs,
          [&](const trials::Simulator& simulator, int i) {
            if (!fits) {
-             const Peak peak = PeakOf(simulator, space_[i]);
+             const Peak peak = PeakOf(simulator, space_[i], kAnyTime);
              fits = fits || (!peak.refused && peak.bytes <= AllowedBytes());
            }
          });
   return fits;
 }
 
-std::vector<Forecaster::Peak> Forecaster::PeaksOf(
-    const Configs& configs) const {
+std::vector<Forecaster::Peak> Forecaster::PeaksOf(const Configs& configs,
+                                                  double within_s) const {
   std::vector<Peak> peaks(configs.size());
   ForAll(configs.size(), kConfigs,
          [&](const trials::Simulator& simulator, int i) {
-           peaks[i] = PeakOf(simulator, configs[i]);
+           peaks[i] = PeakOf(simulator, configs[i], within_s);
          });
   return peaks;
 }
@@ -324,21 +328,7 @@ std::optional<Prediction> Forecaster::Smallest(
 }
 
 std::optional<Prediction> Forecaster::FastestWithin(double step_time_s) const {
-  std::vector<Peak> peaks(space_.configs().size());
-  ForAll(
-      peaks.size(), kConfigs, [&](const trials::Simulator& simulator, int i) {
-        peaks[i].refused = true;
-        try {
-          simulator.CheckConfig(space_[i]);
-          if (options_.calibration.memory * simulator.LeastMemory(space_[i]) <=
-                  AllowedBytes() &&
-              LeastTime(simulator, space_[i]) <= step_time_s) {
-            peaks[i] = PeakOf(simulator, space_[i]);
-          }
-        } catch (const trials::InvalidPlan&) {
-          return;  // it stays refused
-        }
-      });
+  const std::vector<Peak> peaks = PeaksOf(space_.configs(), step_time_s);
   const Places fitting = Fitting(peaks);
   if (fitting.empty()) {
     return std::nullopt;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -125,18 +126,22 @@ class Forecaster {
   [[nodiscard]] const trials::SearchSpace& space() const { return space_; }
 
  private:
+  static constexpr double kAnyTime = std::numeric_limits<double>::infinity();
+
   // The predicted peak of a configuration.
   struct Peak {
     double bytes = 0.0;
-    bool refused = false;
-    bool bound = false;  // at least these bytes, more than the GPU has
+    bool refused = false;  // by the framework, or it takes too long
+    bool bound = false;    // at least these bytes, more than the GPU has
   };
 
   // At most the predicted time of a step; 0 where a calibration changes times.
   [[nodiscard]] double LeastTime(const trials::Simulator& simulator,
                                  const trials::ParallelConfig& config) const;
+  // Those whose time is above `within_s` for sure are refused.
   [[nodiscard]] Peak PeakOf(const trials::Simulator& simulator,
-                            const trials::ParallelConfig& config) const;
+                            const trials::ParallelConfig& config,
+                            double within_s) const;
   [[nodiscard]] Prediction PredictWith(
       const trials::Simulator& simulator,
       const trials::ParallelConfig& config) const;
@@ -146,7 +151,8 @@ class Forecaster {
   void ForAll(std::size_t count, int block, const Work& work) const;
 
   using Configs = std::vector<trials::ParallelConfig>;
-  [[nodiscard]] std::vector<Peak> PeaksOf(const Configs& configs) const;
+  [[nodiscard]] std::vector<Peak> PeaksOf(const Configs& configs,
+                                          double within_s = kAnyTime) const;
   // Where in `configs` those are that fit.
   using Places = std::vector<std::size_t>;
   [[nodiscard]] Places Fitting(const std::vector<Peak>& peaks) const;

@@ -62,10 +62,12 @@ void AddNorms(const LayerShape& shape, int count, Module& module) {
   }
 }
 
-// A norm that is recomputed does not keep its result for the layer.
-void AddNormBefore(const LayerShape& shape, Module& module) {
+// A norm that is recomputed does not keep its result, which is the input of the
+// weights that follow.
+void AddNormBefore(const LayerShape& shape, Weights next, Module& module) {
   const LayerCost before = module.cost();
   AddNorms(shape, 1, module);
+  module.Use(next);
   if (shape.framework.recomputation.recompute_norms) {
     module.Repeat(before, module.InputBytes(LinearInputBytes(shape)));
   }
@@ -100,19 +102,20 @@ void AddBlock(const LayerShape& shape, Module& module) {
   const int norms = model.norms - (model.cross_attention ? 1 : 0);
   const bool mixer = HasMixer(model);
   module.AllowFp8();
-  AddNormBefore(shape, module);
+  AddNormBefore(shape, mixer ? Weights::kAttention : Weights::kFeedForward,
+                module);
   if (mixer) {
     AddMixer(shape, module);
     EndPart(shape, norms > 2 ? 1 : 0, module);
   }
   if (model.cross_attention) {
-    AddNormBefore(shape, module);
+    AddNormBefore(shape, Weights::kAttention, module);
     AddAttention(shape, module);
     EndPart(shape, 0, module);
   }
   if (HasFeedForward(model)) {
     if (mixer && norms > 1) {
-      AddNormBefore(shape, module);
+      AddNormBefore(shape, Weights::kFeedForward, module);
     }
     if (model.experts > 0) {
       AddExperts(shape, module);

@@ -79,8 +79,7 @@ struct RankMemory {
   [[nodiscard]] double OptimizerShare() const;
 };
 
-// What is there at the peak whatever a microbatch needs: the bytes that the
-// allocator cannot release.
+// The bytes of a peak that the allocator cannot release.
 [[nodiscard]] inline double HeldBytes(const MemoryBreakdown& memory) {
   return memory.Total() - memory.pending_bytes;
 }
