@@ -76,6 +76,9 @@ TEST(Job, SizesThatDoNotGoTogetherAreRefused) {
   EXPECT_THAT(reason(sizes + ",experts=4"),
               HasSubstr("experts_per_token is missing"));
   EXPECT_THAT(reason("layers=x"), HasSubstr("invalid value 'x' for layers"));
+  EXPECT_THAT(
+      reason("rotary_share=-1"),
+      HasSubstr("invalid value '-1' for rotary_share: a number from 0"));
 }
 
 // BLOOM 176B, Falcon 7B and Qwen3 8B as sizes.

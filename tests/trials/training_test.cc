@@ -97,6 +97,27 @@ TEST(Training, TheTrainedParametersAreThoseOfTheAdapters) {
   EXPECT_DOUBLE_EQ(costs.block.frozen, static_cast<double>(BlockParameters(m)));
 }
 
+// The result of a norm is the input of the weights after it: an adapter needs
+// it for its gradient, frozen weights do not keep it.
+TEST(Training, ARecomputedNormSavesTheInputOfTheWeightsAfterIt) {
+  const GpuModel gpu(SmallCluster().gpu, Precision::kBf16, 5e-6);
+  const auto saved = [&](const std::vector<std::string>& settings) {
+    Workload workload = SmallWorkload();
+    workload.training = Read(settings);
+    const auto selective_bytes = [&](bool recompute_norms) {
+      Framework framework;
+      framework.recomputation.recompute_norms = recompute_norms;
+      return ComputeLayerCosts(workload, framework, gpu, {})
+          .block.selective_bytes;
+    };
+    return selective_bytes(true) - selective_bytes(false);
+  };
+  EXPECT_GT(saved({}), 0.0);
+  EXPECT_DOUBLE_EQ(saved({"lora_rank=4"}), saved({}));
+  EXPECT_DOUBLE_EQ(saved({"freeze=attention"}), 0.5 * saved({}));
+  EXPECT_DOUBLE_EQ(saved({"freeze=norms"}), saved({}));
+}
+
 TEST(Training, FourBitsHoldFrozenWeightsInAQuarter) {
   const Reports reports;
   const double half = reports.Of({"lora_rank=4"}).memory.parameters_bytes;
