@@ -38,6 +38,10 @@ Options JobOptions(jobs::ForecastRequest& request) {
            "layers=32,hidden=4096,heads=32,ffn=14336,vocab=128256",
            request.model),
       TrainingOption(request.training),
+      Bind("--config-file FILE",
+           "the framework's own file, such as a DeepSpeed JSON: its offload, "
+           "precision and optimizer count",
+           request.config_file),
       Bind("--gpus SIZE",
            "nodes x GPUs (2x8), GPUs (16), or sizes to compare (8..1024)",
            request.gpus),

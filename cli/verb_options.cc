@@ -90,8 +90,8 @@ Option TrainingOption(std::vector<std::string>& training) {
   return Bind("--training KEY=VALUE",
               "fine-tuning, frozen parts, the optimizer: lora_rank=16, "
               "lora_targets=attention, frozen_bits=4, freeze=embeddings, "
-              "reference_model=true, optimizer=adam-8bit, loss_chunks=8, "
-              "packed_tokens=512 (several times)",
+              "reference_model=true, optimizer=adam-8bit, offload=optimizer, "
+              "loss_chunks=8, packed_tokens=512 (several times)",
               training);
 }
 

@@ -146,7 +146,8 @@ using Values = decltype(trials::SearchSpaceOptions::values);
 void KeepWhatIsSet(const Job& job, Values& values) {
   const std::vector<std::string> set = job.framework.adapter->Parameters(
       {job.framework.adapter->command(), "", job.workload, job.cluster});
-  for (const char* name : {"tp", "pp", "cp", "ep", "model_chunks"}) {
+  for (const char* name :
+       {"tp", "pp", "cp", "ep", "model_chunks", "dp_replicate"}) {
     if (!common::Contains(set, name)) {
       values[name] = {1};
     }
@@ -288,6 +289,22 @@ trials::Workload MakeWorkload(const trials::Model& model, int batch_size,
   return workload;
 }
 
+void SetTraining(std::vector<std::string> of_file,
+                 const std::vector<std::string>& settings,
+                 trials::Workload& workload) {
+  constexpr std::string_view kPrecision = "precision=";
+  std::erase_if(of_file, [&](const std::string& setting) {
+    const bool is_precision = setting.starts_with(kPrecision);
+    if (is_precision) {
+      workload.precision =
+          trials::ParsePrecision(setting.substr(kPrecision.size()));
+    }
+    return is_precision;
+  });
+  trials::ReadTraining(trials::TrainingTable(of_file), workload.training);
+  trials::ReadTraining(trials::TrainingTable(settings), workload.training);
+}
+
 std::string JobRuleOrigin() { return "sequence parallelism comes with tp"; }
 
 std::vector<trials::Rule> JobRules(const Job& job) {
@@ -301,6 +318,13 @@ std::vector<trials::Rule> JobRules(const Job& job) {
   // Every framework turns it on together with tensor parallelism.
   all.push_back(
       trials::Rule::Parse("$tp > 1 && $sp != $tp", JobRuleOrigin(), "plan"));
+  const trials::Training& training = job.workload.training;
+  if (training.Offloads(trials::Offloaded::kOptimizer)) {
+    const bool all_of_it = training.Offloads(trials::Offloaded::kParameters);
+    all.push_back(trials::Rule::Parse(
+        fmt::format("$zero_stage < {} && $dp > 1", all_of_it ? 3 : 1),
+        "what offload needs", "plan"));
+  }
   for (const std::string& rule : job.rules) {
     all.push_back(trials::Rule::Parse(rule, "--rule", "--rule"));
   }
@@ -339,6 +363,10 @@ trials::SearchSpace JobSpace(const Job& job) {
                     {"grad_checkpoint", SelectiveSaves(job.framework.framework)
                                             ? std::vector<int>{0, 1, 2}
                                             : std::vector<int>{0, 1}},
+                    {"dp_replicate",  // a copy in each node
+                     job.framework.framework.sharding.fsdp
+                         ? std::vector<int>{1, job.cluster.nodes}
+                         : std::vector<int>{1}},
                     {"dp_bucket_mb", {kBucketMb}},
                     {"zero_bucket_mb", {kBucketMb}},
                     {"overlap_zero_comm", {1}},

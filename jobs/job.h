@@ -40,7 +40,15 @@ struct Job {
   FrameworkChoice framework;
   std::vector<std::string> rules;          // the user's, see trials::Rule
   std::filesystem::path config_json = {};  // of the model, if it has one
+  std::vector<std::string> notes = {};     // on the framework's own file
 };
+
+// Sets the precision and the training of a workload: first what the framework's
+// own file says, then the user's settings, "KEY=VALUE".
+// Errors: throws InputError that names --training.
+void SetTraining(std::vector<std::string> of_file,
+                 const std::vector<std::string>& settings,
+                 trials::Workload& workload);
 
 // The names of trials::Precision, in its order.
 inline const std::vector<std::string> kPrecisions = {"fp32", "fp16", "bf16",

@@ -67,6 +67,8 @@ Gpu ReadGpu(const common::TomlTable& table) {
   if (table.Has("fp8_tflops")) {
     gpu.fp8_flop_per_s = table.RequirePositive("fp8_tflops") * kTera;
   }
+  gpu.host_bytes_per_s =
+      table.GetPositive("host_gb_per_s", gpu.host_bytes_per_s / kGiga) * kGiga;
   gpu.no_bf16 = table.GetBool("no_bf16", false);
   gpu.power_fraction = table.GetPositive("power_fraction", 1.0);
   gpu.attention_fraction = table.GetPositive("attention_fraction", 1.0);

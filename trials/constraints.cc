@@ -91,11 +91,18 @@ constexpr std::array kConstraints = {
         "are distributed over these ranks",
         kOther,
         [](const PC& c, const Context& p) {
-          return (p.whole_experts ? std::int64_t{c.dp} * c.tp * c.cp : c.dp) %
-                     c.ep != 0;
+          const bool whole = c.etp > 0 ? c.etp == 1 : p.whole_experts;
+          return (whole ? std::int64_t{c.dp} * c.tp * c.cp : c.dp) % c.ep != 0;
         },
-        "for frameworks with `whole_experts`, where ep must divide "
-        "dp * tp * cp"},
+        "with `etp = 1` and for frameworks with `whole_experts`, where ep must "
+        "divide dp * tp * cp"},
+    Constraint{
+        "etp > 1 && etp != tp",
+        "etp must be 1 or tp: an expert is whole or split as other layers are",
+        kOther,
+        [](const PC& c, const Context&) {
+          return c.etp > 1 && c.etp != c.tp;
+        }},
     Constraint{
         "ep > 1 && (experts = 0 || experts % ep != 0)",
         "ep must divide the number of experts", kOther,
@@ -115,6 +122,10 @@ constexpr std::array kConstraints = {
           return c.sp > 1 && p.workload.sequence_length %
                                      (std::int64_t{c.cp} * c.sp) != 0;
         }},
+    Constraint{
+        "dp % dp_replicate != 0",
+        "dp_replicate must divide dp: each copy has as many ranks", kSharding,
+        [](const PC& c, const Context&) { return c.dp % c.dp_replicate != 0; }},
     Constraint{
         "dp * microbatches * micro_batch_size != batch_size",
         "dp * microbatches * micro_batch_size must be the batch size", kFixed,

@@ -156,6 +156,18 @@ std::vector<Knob> Table() {
        .active = {"tp > 1", [](const PC& c) { return c.tp > 1; }},
        .storage = &PC::sp, .counts_parts = true, .structural = true,
        .flag = {"sequence_parallel", &PC::tp}},
+
+      {.name = "dp_replicate", .label = "HSDP copies", .group = kSharding,
+       .active = zero, .aliases = {"hsdp"}, .storage = &PC::dp_replicate,
+       .structural = true, .decides_memory = true},
+
+      {.name = "etp", .label = "Expert TP size", .minimum = 0,
+       .active = {"ep > 1 && tp > 1",
+                  [](const PC& c) { return c.ep > 1 && c.tp > 1; }},
+       .storage = &PC::etp, .structural = true},
+
+      {.name = "torch_compile", .label = "Compilation", .scale = kCategory,
+       .minimum = 0, .maximum = kCompiled, .storage = &PC::torch_compile},
   };
 }
 // clang-format on

@@ -22,6 +22,14 @@ enum Recomputation : int {
   kRecomputeSelective = 2,
 };
 
+// How the elementwise operators of a block run: as the framework's file says,
+// one by one, or in kernels that torch.compile generates.
+enum Compilation : int {
+  kCompileAsUsual = 0,
+  kEager = 1,
+  kCompiled = 2,
+};
+
 // The order in which a framework numbers the ranks of its groups, the outermost
 // group first. Tensor-parallel ranks are always neighbors.
 enum class RankOrder {
@@ -61,6 +69,13 @@ struct ParallelConfig {
   // Sequence-parallel size: ranks over which norms and residuals split a
   // sequence; 1 is off. Megatron's is tp (see Knob::Flag).
   int sp = 1;
+  // Complete copies of what ZeRO shards, each on dp / dp_replicate successive
+  // data-parallel ranks; more than 1 is hybrid sharding (HSDP).
+  int dp_replicate = 1;
+  // Expert tensor parallelism: the ranks that split an expert, 1 or tp. 0: as
+  // the framework does (Framework::experts.whole_experts).
+  int etp = 0;
+  int torch_compile = kCompileAsUsual;  // a Compilation
 
   // Knobs without a member (see KnobSet::With), each as the difference from its
   // default, so that a default-constructed configuration is one for any set.

@@ -49,6 +49,16 @@ constexpr auto kContextVariables = std::to_array<ContextVariable>({
     {"special", [](W w, int) -> double { return !w.model.special.empty(); }},
     {"rare_parts",
      [](W w, int) -> double { return !RareParts(w.model).empty(); }},
+    {"offload_optimizer",
+     [](W w, int) -> double {
+       return w.training.Offloads(Offloaded::kOptimizer);
+     }},
+    {"offload_parameters",
+     [](W w, int) -> double {
+       return w.training.Offloads(Offloaded::kParameters);
+     }},
+    {"fp32_gradients",
+     [](W w, int) -> double { return w.training.fp32_gradients; }},
     // No cost depends on these; a config.json may say otherwise.
     {"rope_theta", [](W, int) { return 10000.0; }},
     {"rope_scaling", [](W, int) { return 1.0; }},

@@ -15,25 +15,27 @@
 namespace trials {
 namespace {
 
-// Sets the weights that the key lists, and no others.
-void ReadWeights(const common::TomlTable& table, const std::string& key,
-                 std::array<bool, 4>& weights) {
+// Sets what the key lists of a type's names, and no others.
+template <typename Type, std::size_t size>
+void ReadSet(const common::TomlTable& table, const std::string& key,
+             std::array<bool, size>& set) {
   if (!table.Has(key)) {
     return;
   }
-  const auto names = NamesOf(Weights{});
+  const auto names = NamesOf(Type{});
   const std::vector<std::string> listed = table.GetSomeOf(
-      key, "weights", std::vector<std::string>(names.begin(), names.end()));
+      key, key, std::vector<std::string>(names.begin(), names.end()));
   for (std::size_t i = 0; i < names.size(); ++i) {
-    weights[i] = common::Contains(listed, names[i]);
+    set[i] = common::Contains(listed, names[i]);
   }
 }
 
-std::vector<std::string_view> Named(const std::array<bool, 4>& weights) {
+template <typename Type = Weights, std::size_t size>
+std::vector<std::string_view> Named(const std::array<bool, size>& set) {
   std::vector<std::string_view> named;
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    if (weights[i]) {
-      named.push_back(NamesOf(Weights{})[i]);
+  for (std::size_t i = 0; i < size; ++i) {
+    if (set[i]) {
+      named.push_back(NamesOf(Type{})[i]);
     }
   }
   return named;
@@ -94,6 +96,7 @@ bool Training::IsUsual() const {
   usual.loss_chunks = loss_chunks;
   usual.packed_tokens = packed_tokens;
   usual.targets = targets;
+  usual.upcast = upcast;
   return *this == usual;
 }
 
@@ -102,8 +105,13 @@ void ReadTraining(const common::TomlTable& table, Training& training) {
   constexpr int kMostChunks = 1024;
   training.lora_rank =
       table.GetIntIn("lora_rank", training.lora_rank, 0, kMostRank);
-  ReadWeights(table, "lora_targets", training.targets);
-  ReadWeights(table, "freeze", training.frozen);
+  ReadSet<Weights>(table, "lora_targets", training.targets);
+  ReadSet<Weights>(table, "freeze", training.frozen);
+  ReadSet<Offloaded>(table, "offload", training.offload);
+  training.offload[0] |= training.offload[1];
+  training.upcast = table.GetBool("upcast", training.upcast);
+  training.fp32_gradients =
+      table.GetBool("fp32_gradients", training.fp32_gradients);
   training.frozen_bits = table.GetIntIn(
       "frozen_bits", static_cast<int>(training.frozen_bits), 4, 16);
   training.reference_model =
@@ -116,9 +124,10 @@ void ReadTraining(const common::TomlTable& table, Training& training) {
     const std::string name =
         table.RequireOneOf("optimizer", "optimizer",
                            common::NamesIn(kOptimizers, &OptimizerKind::name));
-    training.moment_bytes =
-        std::ranges::find(kOptimizers, name, &OptimizerKind::name)
-            ->moment_bytes;
+    const auto* const kind =
+        std::ranges::find(kOptimizers, name, &OptimizerKind::name);
+    training.moment_bytes = kind->moment_bytes;
+    training.paged = kind->paged;
   }
   CheckTraining(table, training);
 }
@@ -134,8 +143,9 @@ std::vector<std::pair<std::string, std::string>> TrainingKeys(
     }
     const std::string key = setting.substr(0, equals);
     const std::string value = setting.substr(equals + 1);
-    const bool lists = key == "lora_targets" || key == "freeze";
-    const bool text = lists || key == "optimizer";
+    const bool lists =
+        key == "lora_targets" || key == "freeze" || key == "offload";
+    const bool text = lists || key == "optimizer" || key == "precision";
     const std::string quoted =
         fmt::format("\"{}\"", fmt::join(common::Split(value, '+'), "\", \""));
     keys.emplace_back(key, !text   ? value
@@ -166,8 +176,9 @@ std::string ToString(const Training& training) {
     parts.push_back(fmt::format("frozen {}", fmt::join(frozen, ", ")));
   }
   if (training.frozen_bits < 16.0) {
-    parts.push_back(
-        fmt::format("frozen weights in {} bits", training.frozen_bits));
+    parts.push_back(fmt::format("frozen weights in {} bits{}",
+                                training.frozen_bits,
+                                training.upcast ? ", the rest in 32" : ""));
   }
   if (training.reference_model) {
     parts.emplace_back("a reference model");
@@ -175,6 +186,17 @@ std::string ToString(const Training& training) {
   if (training.moment_bytes != kOptimizers.front().moment_bytes) {
     parts.push_back(fmt::format("{} bytes of moments per parameter",
                                 training.moment_bytes));
+  }
+  if (training.paged) {
+    parts.emplace_back("paged moments");
+  }
+  if (training.fp32_gradients) {
+    parts.emplace_back("gradients summed in fp32");
+  }
+  if (training.Offloads(Offloaded::kOptimizer)) {
+    parts.push_back(
+        fmt::format("{} on the host",
+                    fmt::join(Named<Offloaded>(training.offload), " and ")));
   }
   if (training.loss_chunks > 1) {
     parts.push_back(fmt::format("loss in {} chunks", training.loss_chunks));

@@ -23,9 +23,11 @@ using trials::ParallelConfig;
 
 // "dp=8,zero_stage=1" of "dp=8 ZeRO-1", a name by LayoutName.
 std::string AsSettings(std::string text) {
-  const std::array<std::pair<std::string_view, std::string_view>, 4> names = {
+  const std::array<std::pair<std::string_view, std::string_view>, 6> names = {
       {{" full recomputation", ",grad_checkpoint=1"},
        {" selective recomputation", ",grad_checkpoint=2"},
+       {" eager", ",torch_compile=1"},
+       {" compiled", ",torch_compile=2"},
        {"ZeRO-", "zero_stage="},
        {" ", ","}}};
   for (const auto& [name, setting] : names) {

@@ -33,13 +33,14 @@ constexpr int kConfigs = 256;
 // What configurations of a layout have in common.
 auto LayoutKey(const ParallelConfig& c) {
   return std::tuple(c.dp, c.tp, c.pp, c.cp, c.ep, c.zero_stage,
-                    c.grad_checkpoint);
+                    c.grad_checkpoint, c.dp_replicate, c.etp, c.torch_compile);
 }
 
 // What layouts of a kind have in common.
 auto KindKey(const ParallelConfig& c) {
   return std::tuple(c.dp > 1, c.tp > 1, c.pp > 1, c.cp > 1, c.ep > 1,
-                    c.zero_stage, c.grad_checkpoint);
+                    c.zero_stage, c.grad_checkpoint, c.dp_replicate > 1, c.etp,
+                    c.torch_compile);
 }
 
 std::vector<Excluded> ByRule(const trials::SearchSpace& space) {
@@ -415,10 +416,14 @@ std::string LayoutName(const ParallelConfig& config) {
                                    {"tp", config.tp},
                                    {"pp", config.pp},
                                    {"cp", config.cp},
-                                   {"ep", config.ep}}) {
+                                   {"ep", config.ep},
+                                   {"dp_replicate", config.dp_replicate}}) {
     if (size > 1) {
       sizes.push_back(fmt::format("{}={}", name, size));
     }
+  }
+  if (config.etp > 0) {
+    sizes.push_back(fmt::format("etp={}", config.etp));
   }
   std::string name =
       sizes.empty() ? "dp=1" : fmt::format("{}", fmt::join(sizes, " "));
@@ -429,6 +434,9 @@ std::string LayoutName(const ParallelConfig& config) {
     name += config.grad_checkpoint == trials::kRecomputeFull
                 ? " full recomputation"
                 : " selective recomputation";
+  }
+  if (config.torch_compile != trials::kCompileAsUsual) {
+    name += config.torch_compile == trials::kEager ? " eager" : " compiled";
   }
   return name;
 }

@@ -326,7 +326,9 @@ Inputs ReadInputs(const ForecastRequest& request) {
   inputs.workload =
       MakeWorkload(FindModel(request.model, request.model_options),
                    request.batch_size, request.sequence_length);
-  inputs.workload.precision = ReadPrecision(request.precision);
+  if (!request.precision.empty()) {
+    inputs.workload.precision = ReadPrecision(request.precision);
+  }
   inputs.node = FindMachine(request.machine);
   inputs.sizes = ParseMachineSizes(
       request.gpus, {inputs.node.gpus_per_node, inputs.node.gpus_per_tray});
@@ -338,17 +340,32 @@ Job JobOf(const ForecastRequest& request, const Inputs& inputs,
   Job job{inputs.workload, WithSize(inputs.node, size, request.nics_per_node),
           FindFramework(framework), request.rules,
           FindConfigJson(request.model)};
+  if (job.framework.adapter) {
+    job.workload.training = job.framework.adapter->training();
+  }
+  trials::FileSettings file;
+  if (!request.config_file.empty()) {
+    if (!job.framework.adapter || job.framework.adapter->FileOption().empty()) {
+      throw InputError(
+          fmt::format("--config-file: {} has no file of its own", framework));
+    }
+    file = job.framework.adapter->ReadSettings(
+        {{job.framework.adapter->FileOption(), request.config_file.string()},
+         {},
+         job.workload,
+         job.cluster});
+    job.notes = file.notes;
+  }
+  SetTraining(file.training, request.training, job.workload);
+  if (!request.precision.empty()) {
+    job.workload.precision = ReadPrecision(request.precision);
+  }
   if (job.cluster.gpu.no_bf16 &&
       job.workload.precision == trials::Precision::kBf16) {
     throw InputError(fmt::format(
         "the GPU {} multiplies no bf16 on its tensor cores: --precision fp16",
         job.cluster.gpu.name));
   }
-  if (job.framework.adapter) {
-    job.workload.training = job.framework.adapter->training();
-  }
-  trials::ReadTraining(trials::TrainingTable(request.training),
-                       job.workload.training);
   if (job.workload.training.packed_tokens > job.workload.sequence_length) {
     throw InputError(fmt::format(
         "--training packed_tokens={}: a document is longer than the {} tokens "

@@ -19,12 +19,13 @@ struct ForecastRequest {
   std::string model;  // see FindModel
   trials::ModelOptions model_options;
   std::vector<std::string> training;  // "KEY=VALUE", see trials::ReadTraining
+  std::filesystem::path config_file;  // of the framework, with more of that
   std::string gpus;                   // see ParseMachineSizes
   MachineOptions machine;
-  int nics_per_node = 0;    // 0: those of the machine
-  int batch_size = 0;       // sequences per step, > 0
-  int sequence_length = 0;  // tokens, > 0
-  std::string precision = "bf16";
+  int nics_per_node = 0;                // 0: those of the machine
+  int batch_size = 0;                   // sequences per step, > 0
+  int sequence_length = 0;              // tokens, > 0
+  std::string precision;                // empty: that of config_file, else bf16
   std::vector<std::string> frameworks;  // empty: megatron-lm, torchtitan
   double headroom_percent = 10.0;       // in [0, 100)
   std::vector<std::string> rules;

@@ -119,19 +119,31 @@ std::string BandText(const Forecaster& forecaster, const Prediction& best) {
 }
 
 std::string MemoryText(const Forecaster& forecaster, const Prediction& one) {
+  const Job& job = forecaster.job();
   const trials::StepReport report = forecaster.Report(one.config);
   const double scale = one.peak_memory_bytes / report.memory.Total();
   const auto bytes = [&](trials::PeakMemory counted) {
     return scale * report.memory.Bytes(counted) / kGiga;
   };
-  return fmt::format(
-      "its memory: {:.1f} GB allocated, {:.1f} GB reserved by the allocator, "
-      "{:.1f} GB on the device with CUDA and NCCL; the last must fit into "
-      "{:.1f} GB, and mostly {} decide it\n",
-      bytes(trials::PeakMemory::kAllocated),
-      bytes(trials::PeakMemory::kReserved), bytes(trials::PeakMemory::kDevice),
-      forecaster.AllowedBytes() / (1.0 - forecaster.options().headroom) / kGiga,
-      LargestComponent(report.memory));
+  const std::string host =
+      report.host_bytes > 0.0
+          ? fmt::format(
+                "on the host: {:.0f} GB of each node for what is "
+                "offloaded\n",
+                report.host_bytes / job.cluster.nodes / kGiga)
+          : "";
+  return host + fmt::format(
+                    "its memory: {:.1f} GB allocated, {:.1f} GB reserved by "
+                    "the allocator, "
+                    "{:.1f} GB on the device with CUDA and NCCL; the last must "
+                    "fit into "
+                    "{:.1f} GB, and mostly {} decide it\n",
+                    bytes(trials::PeakMemory::kAllocated),
+                    bytes(trials::PeakMemory::kReserved),
+                    bytes(trials::PeakMemory::kDevice),
+                    forecaster.AllowedBytes() /
+                        (1.0 - forecaster.options().headroom) / kGiga,
+                    LargestComponent(report.memory));
 }
 
 namespace {
@@ -169,6 +181,9 @@ std::string ForecastText(const Forecaster& forecaster, const Forecast& forecast,
       forecast.layouts.empty() ? "" : "; the fastest of each kind:");
   const std::string training = ToString(job.workload.training);
   text += training.empty() ? "" : fmt::format("training: {}\n", training);
+  for (const std::string& note : job.notes) {
+    text += fmt::format("note: {}\n", note);
+  }
   text += ExpertsText(job);
   if (forecast.layouts.empty()) {
     return text + NothingFits(forecaster, forecast) + ExcludedText(forecast);

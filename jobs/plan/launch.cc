@@ -130,8 +130,9 @@ std::optional<trials::RenderedJob> RenderLaunch(
   }
   auto launch = adapter->RenderUsual(
       {{}, {}, job.workload, job.cluster, job.config_json}, config, folder);
-  if (const trials::Training& training = job.workload.training;
-      launch.refusal.empty() && !training.IsUsual()) {
+  trials::Training training = job.workload.training;
+  training.offload = {};  // a setting of the adapter
+  if (launch.refusal.empty() && !training.IsUsual()) {
     launch.refusal = fmt::format(
         "its usual program trains all weights with AdamW, and not with {}: set "
         "the sizes above in yours",

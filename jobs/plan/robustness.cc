@@ -216,7 +216,7 @@ std::string ChangesText(const Job& job, const ParallelConfig& config) {
   std::vector<std::string> changes;
   const trials::Workload& workload = job.workload;
   const trials::Framework framework =
-      ForPrecision(job.framework.framework, workload.precision);
+      ForWorkload(job.framework.framework, workload);
   if (workload.precision == trials::Precision::kFp8) {
     changes.emplace_back("matrix products in 8 bits");
   }

@@ -39,6 +39,7 @@ struct JobDraft {
   std::optional<trials::Adapter> adapter;
   std::optional<trials::ParallelConfig> present;
   std::vector<std::string> notes;
+  trials::FileSettings file;     // of the framework, as the job names it
   std::optional<Likeness> like;  // without a cluster file
   // Frameworks without a setting for sequence parallelism turn it on with
   // tensor parallelism.
@@ -244,9 +245,13 @@ JobDraft DraftJob(const InitOptions& options) {
       trials::ReadModel(fs::absolute(options.folder / options.model),
                         options.model_options),
       batch, SequenceLength(options, draft));
-  trials::ReadTraining(trials::TrainingTable(options.training),
-                       draft.job.workload.training);
+  if (draft.adapter) {
+    draft.file = draft.adapter->ReadSettings(draft.job);
+  }
+  SetTraining(draft.file.training, options.training, draft.job.workload);
   SetPresent(options, draft);
+  draft.notes.insert(draft.notes.end(), draft.file.notes.begin(),
+                     draft.file.notes.end());
   return draft;
 }
 
@@ -536,7 +541,9 @@ ManifestSection PredictionsSection(const InitOptions& options,
 }
 
 ManifestSection WorkloadSection(const InitOptions& options,
-                                const trials::Workload& workload) {
+                                const JobDraft& draft) {
+  const trials::Workload& workload = draft.job.workload;
+  const auto own = trials::TrainingKeys(options.training);
   std::vector<ManifestLine> lines = {
       {"model", FromManifest(options, options.model)},
       When(!options.model_options.as.empty(),
@@ -546,7 +553,14 @@ ManifestSection WorkloadSection(const InitOptions& options,
       {"batch_size", std::to_string(workload.batch_size),
        "sequences of a step over all ranks"},
       {"sequence_length", std::to_string(workload.sequence_length)}};
-  for (const auto& [key, value] : trials::TrainingKeys(options.training)) {
+  for (const auto& [key, value] : trials::TrainingKeys(draft.file.training)) {
+    if (std::ranges::find(own, key, [](const auto& each) {
+          return each.first;
+        }) == own.end()) {
+      lines.push_back({key, value, "as your file says"});
+    }
+  }
+  for (const auto& [key, value] : own) {
     lines.push_back({key, value});
   }
   return {.header = "workload", .lines = lines};
@@ -561,7 +575,6 @@ ManifestDraft DraftManifest(const InitOptions& options) {
       !options.from.empty() || !options.cluster.empty() || draft.like;
   const bool without_gpus =
       draft.machine.product.empty() && options.cluster.empty();
-  const trials::Workload& workload = draft.job.workload;
   return {
       "A search for the fastest configuration of a training job, for `oppa "
       "tune`.\nKeys: docs/manifest_format.md, docs/external-trials.md.",
@@ -569,7 +582,7 @@ ManifestDraft DraftManifest(const InitOptions& options) {
        BackendSection(options, draft),
        {.header = options.step_time.empty() ? "" : "backend.log",
         .lines = {{"step_time_s", TomlString(options.step_time)}}},
-       WorkloadSection(options, workload),
+       WorkloadSection(options, draft),
        ClusterSection(options, draft),
        PredictionsSection(options, draft, predicted),
        space.Section(),

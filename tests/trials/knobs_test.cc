@@ -40,7 +40,10 @@ TEST(ParallelConfig, EveryMemberIsAKnob) {
                            .micro_batch_size = 10,
                            .ep = 11,
                            .cp = 12,
-                           .sp = 13};
+                           .sp = 13,
+                           .dp_replicate = 2,
+                           .etp = 1,
+                           .torch_compile = kCompiled};
   ParallelConfig copy;
   std::set<std::string_view> names;
   for (const Knob& knob : BuiltInKnobs()) {

@@ -62,7 +62,8 @@ TEST(Record, ColumnsAreThoseOfTheRecordFormat) {
             "trial,candidate,dp,tp,pp,dp_bucket_mb,zero_stage,zero_bucket_mb,"
             "overlap_zero_comm,overlap_zero_allgather,microbatches,"
             "model_chunks,overlap_p2p,grad_checkpoint,micro_batch_size,ep,cp,"
-            "sp,outcome,steps,throughput_steps_per_s,throughput_variance,"
+            "sp,dp_replicate,etp,torch_compile,outcome,steps,throughput_steps_"
+            "per_s,throughput_variance,"
             "peak_memory_bytes,setup_s,duration_s,elapsed_s,"
             "incumbent_steps_per_s,exact_steps_per_s,chosen_by,message,check"
             "\n");
@@ -219,17 +220,21 @@ TEST(Record, ACellOfANumberHasNothingElse) {
 // As a file has it that was written before the knobs cp and sp were added.
 TEST_F(RecordFiles, AKnobWithoutAColumnHasItsDefault) {
   std::string header = FileOf<Trial>().header;
-  header.erase(header.find(",cp,sp"), std::string(",cp,sp").size());
+  const std::string absent = ",cp,sp,dp_replicate,etp,torch_compile";
+  header.erase(header.find(absent), absent.size());
   std::string row = ToRow(SomeTrial());
   row.resize(row.rfind(','));
-  row.erase(row.find(",1,1,terminated"), std::string(",1,1").size());
+  row.erase(row.find(",1,1,1,0,0,terminated"),
+            std::string(",1,1,1,0,0").size());
   fakes::WriteFile(
       folder_.path() / "trials.csv",
       fmt::format("{}{},{:08x}\n", header, row, common::RowCheck(row)));
   const Rows<Trial> rows = ReadRows<Trial>(folder_.path());
   ASSERT_EQ(rows.records.size(), 1U);
   EXPECT_EQ(ToRow(rows.records.front()), ToRow(SomeTrial()));
-  EXPECT_EQ(rows.columns.absent, (std::vector<std::string>{"cp", "sp"}));
+  EXPECT_EQ(rows.columns.absent,
+            (std::vector<std::string>{"cp", "sp", "dp_replicate", "etp",
+                                      "torch_compile"}));
 }
 
 // A header that has neither the columns nor one's own in their place.

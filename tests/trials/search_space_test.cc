@@ -100,7 +100,10 @@ std::map<std::string, std::vector<int>> BruteForceGrids(
       {"grad_checkpoint", {0, 1}},
       {"sp", {1}},
       {"ep", {1}},
-      {"cp", {1}}};
+      {"cp", {1}},
+      {"dp_replicate", {1}},
+      {"etp", {0}},
+      {"torch_compile", {0}}};
   for (const auto& [name, values] : options.values) {
     grids[name] = values;
   }
@@ -120,10 +123,12 @@ int FirstRule(const ParallelConfig& c, const Problem& p,
       p.batch_size % (c.dp * c.microbatches) != 0,
       c.microbatches < c.pp,
       (c.model_chunks > 1) && c.microbatches % c.pp != 0,
-      c.dp % c.ep != 0,
+      (c.etp == 1 ? c.dp * c.tp * c.cp : c.dp) % c.ep != 0,
+      c.etp > 1 && c.etp != c.tp,
       c.ep > 1 && (p.experts == 0 || p.experts % c.ep != 0),
       c.sp > 1 && c.sp != c.tp,
-      c.sp > 1 && kSequenceLength % (c.cp * c.sp) != 0};
+      c.sp > 1 && kSequenceLength % (c.cp * c.sp) != 0,
+      c.dp % c.dp_replicate != 0};
   for (std::size_t i = 0; i < built_in.size(); ++i) {
     if (built_in[i]) {
       return static_cast<int>(i);
@@ -166,7 +171,7 @@ BruteForce EnumerateByBruteForce(const Problem& problem) {
     }
   }
   BruteForce result;
-  result.dropped.resize(12 + options.rules.size());
+  result.dropped.resize(14 + options.rules.size());
   for (const ParallelConfig& config : canonical) {
     const int rule = FirstRule(config, problem, options);
     if (rule < 0) {

@@ -58,6 +58,7 @@ AdapterSetting ReadSetting(const TomlTable& row) {
         row.Where()));
   }
   setting.when = ReadRule(row, "when");
+  setting.keep = ReadRule(row, "keep");
   setting.without = row.GetString("without", "");
   setting.integer = ReadRule(row, "value");
   setting.boolean = ReadRule(row, "bool");
@@ -185,6 +186,18 @@ Adapter Adapter::Read(const fs::path& file) {
     found.options = config.GetStrings("option");
     found.keys_as_flags = config.GetBool("keys_as_flags", false);
     found.text = config.GetString("text", "");
+    if (config.Has("keys")) {
+      const TomlTable keys = TomlTable::ParseFile(file.parent_path() /
+                                                  config.RequireString("keys"));
+      found.without_effect = keys.GetStrings("without_effect");
+      for (const TomlTable& row : keys.GetTables("meanings")) {
+        found.meanings.push_back(
+            {row.RequireString("key"), row.GetString("is", ""),
+             row.GetString("training", ""), row.GetString("note", "")});
+        row.RejectUnknownKeys();
+      }
+      keys.RejectUnknownKeys();
+    }
     config.RejectUnknownKeys();
   }
   if (table.Has("program")) {
@@ -315,7 +328,10 @@ std::vector<Adapter::SettingValue> Adapter::Values(
           return each.second && each.first->name == setting.without;
         });
     const std::string& type = job.workload.model.type;
-    if (!wanted || needless || !Applies(setting, has_file) ||
+    const bool keeps =
+        setting.keep &&
+        setting.keep->Matches(config.value_or(ParallelConfig()), context);
+    if (!wanted || keeps || needless || !Applies(setting, has_file) ||
         (!setting.types.empty() && !common::Contains(setting.types, type)) ||
         common::Contains(setting.except, type)) {
       continue;

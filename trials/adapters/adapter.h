@@ -33,6 +33,7 @@ struct AdapterSetting {
   // "optimizer.zero_stage"
   std::string name;
   std::optional<Rule> when;     // absent: always
+  std::optional<Rule> keep;     // then the job keeps what it has
   std::string without;          // only if no setting of that name has a value
   std::optional<Rule> integer;  // `value`: an expression
   std::optional<Rule> boolean;  // `bool`: an expression, written true or false
@@ -79,6 +80,12 @@ struct RenderedJob {
 struct PresentConfig {
   ParallelConfig config;
   std::vector<std::string> notes;  // settings that no configuration reproduces
+};
+
+// What the file of a job says about memory and time besides parameters.
+struct FileSettings {
+  std::vector<std::string> training;  // "KEY=VALUE" of [workload]
+  std::vector<std::string> notes;     // keys that no forecast knows
 };
 
 class Adapter {
@@ -130,6 +137,10 @@ class Adapter {
   [[nodiscard]] std::optional<double> PresentNumber(
       const AdapterJob& job, std::string_view expression) const;
 
+  // Reads the file that the job names. Nothing without one.
+  // Errors: throws InputError for a file that is not of its format.
+  [[nodiscard]] FileSettings ReadSettings(const AdapterJob& job) const;
+
   // The parameters that the settings of this job depend on, in the order of the
   // table of parameters; dp always.
   [[nodiscard]] std::vector<std::string> Parameters(
@@ -139,6 +150,13 @@ class Adapter {
   // By its name or an alias.
   [[nodiscard]] bool IsCalled(const std::string& name) const {
     return name == name_ || common::Contains(aliases_, name);
+  }
+  // The option of the command line that names the framework's file; "" if it
+  // has none.
+  [[nodiscard]] std::string FileOption() const {
+    return config_file_ && !config_file_->options.empty()
+               ? config_file_->options.front()
+               : "";
   }
   [[nodiscard]] const std::string& title() const { return title_; }
   // The file in experiments/frameworks/ that says what the framework can do and
@@ -170,6 +188,16 @@ class Adapter {
     std::vector<std::string> options;
     bool keys_as_flags = false;  // --KEY VALUE where the job names no file
     std::string text;  // of a complete file; Purpose::kLaunch sets its keys
+    // What a value of a key means for the workload, and what is said about it.
+    struct Meaning {
+      std::string key;
+      std::string is;        // "": any value
+      std::string training;  // "KEY=VALUE"
+      std::string note;
+    };
+    std::vector<Meaning> meanings;
+    // Keys, or tables of them, on which neither memory nor time depends.
+    std::vector<std::string> without_effect;
   };
   // The file that a job names, with its text; no file if it names none.
   struct FoundFile {

@@ -115,6 +115,52 @@ std::optional<double> Adapter::PresentNumber(
   return std::nullopt;
 }
 
+FileSettings Adapter::ReadSettings(const AdapterJob& job) const {
+  FileSettings read;
+  const std::optional<FoundFile> found = FindFile(job, Purpose::kUse);
+  if (!found || found->text.empty()) {
+    return read;
+  }
+  const auto say = [&](const std::string& key, const std::string& value,
+                       const std::string& note) {
+    read.notes.push_back(fmt::format(
+        "{}: {} = {}: {}", found->path.filename().string(), key, value, note));
+  };
+  std::vector<std::string> known = {"auto", "none", "false"};
+  for (const auto& [key, is, training, note] : config_file_->meanings) {
+    const auto value = GetConfigKey(config_file_->format, found->text, key);
+    if (!value || *value == "auto" || (!is.empty() && !SameText(*value, is))) {
+      continue;
+    }
+    known.push_back(key);
+    if (!training.empty()) {
+      const std::string name = training.substr(0, training.find('=') + 1);
+      std::erase_if(read.training, [&name](const std::string& before) {
+        return before.starts_with(name);
+      });
+      read.training.push_back(training);
+    }
+    if (!note.empty()) {
+      say(key, *value, note);
+    }
+  }
+  if (config_file_->meanings.empty()) {
+    return read;
+  }
+  for (const auto& [key, value] :
+       ConfigKeys(config_file_->format, found->text)) {
+    const auto begins = [&key](const std::string& name) {
+      return key == name || key.starts_with(name + ".");
+    };
+    if (!common::Contains(settings_, key, &AdapterSetting::name) &&
+        !common::Contains(known, key) && !common::Contains(known, value) &&
+        std::ranges::none_of(config_file_->without_effect, begins)) {
+      say(key, value, "not understood, so the forecast does not count it");
+    }
+  }
+  return read;
+}
+
 std::vector<std::string> Adapter::Parameters(const AdapterJob& job) const {
   const bool has_file = FindFile(job, Purpose::kUse).has_value();
   std::vector<std::string> used = {"dp"};
@@ -195,6 +241,10 @@ class Adapter::PresentSearch {
   // value.
   [[nodiscard]] bool Matches(const Group& group,
                              const ParallelConfig& config) const {
+    const std::optional<Rule>& keep = group.rows.front()->keep;
+    if (keep && keep->Matches(config, context_)) {
+      return !group.present;  // what a file says has a value of its own
+    }
     std::optional<ConfigValue> value;
     try {
       for (const AdapterSetting* row : group.rows) {

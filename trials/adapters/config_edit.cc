@@ -305,6 +305,26 @@ Names NewLines(ConfigFormat format, const Place& place, const std::string& name,
 
 }  // namespace
 
+std::vector<std::pair<std::string, std::string>> ConfigKeys(
+    ConfigFormat format, const std::string& text) {
+  std::vector<std::pair<std::string, std::string>> keys;
+  const auto add = [&keys](const auto& self, const Json& value,
+                           const std::string& path) -> void {
+    if (!value.is_object()) {
+      keys.emplace_back(
+          path, value.is_string() ? value.get<std::string>() : value.dump());
+      return;
+    }
+    for (const auto& [name, each] : value.items()) {
+      self(self, each, path.empty() ? name : fmt::format("{}.{}", path, name));
+    }
+  };
+  if (format == ConfigFormat::kJson) {
+    add(add, ParseObject(text), "");
+  }
+  return keys;
+}
+
 std::optional<std::string> GetConfigKey(ConfigFormat format,
                                         const std::string& text,
                                         std::string_view path) {

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace trials {
 
@@ -35,6 +37,11 @@ struct ConfigValue {
 [[nodiscard]] std::optional<std::string> GetConfigKey(ConfigFormat format,
                                                       const std::string& text,
                                                       std::string_view path);
+
+// All keys of a JSON text with their values, in its order; none of another
+// format. Errors: as GetConfigKey.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> ConfigKeys(
+    ConfigFormat format, const std::string& text);
 
 // The text with that value. A missing key is added to its table, and a missing
 // table to the end.

@@ -86,13 +86,46 @@ void ChangeFramework(const common::TomlTable& table, Framework& framework) {
   table.RejectUnknownKeys();
 }
 
-Framework ForPrecision(Framework framework, Precision precision) {
-  if (framework.gradients.bf16_sums && precision != Precision::kFp16 &&
-      precision != Precision::kFp32) {
+Framework ForWorkload(Framework framework, const Workload& workload) {
+  const Precision precision = workload.precision;
+  const bool sums = framework.gradients.bf16_sums &&
+                    precision != Precision::kFp16 &&
+                    precision != Precision::kFp32;
+  const bool asked =
+      workload.training.fp32_gradients && !framework.gradients.fp32_gradients;
+  if (sums || asked) {
     framework.gradients.fp32_gradients = true;
     framework.gradients.gradients_apart = true;
   }
   return framework;
+}
+
+Framework ForConfig(Framework framework, const ParallelConfig& config) {
+  if (config.dp_replicate > 1) {
+    framework.sharding.shard_within_host = false;
+    framework.sharding.zero_group_ranks =
+        config.dp * config.cp / config.dp_replicate;
+  }
+  if (config.etp > 0) {
+    framework.experts.whole_experts = config.etp == 1;
+  }
+  if (config.torch_compile != kCompileAsUsual) {
+    const bool compiled = config.torch_compile == kCompiled;
+    framework.kernels.fused_operators = compiled;
+    framework.kernels.fused_gate = compiled;
+  }
+  return framework;
+}
+
+ParallelConfig FrameworkKnobs(const ParallelConfig& config) {
+  ParallelConfig knobs;
+  if (config.dp_replicate > 1) {
+    knobs.dp_replicate = 2;  // the ranks of a copy are what counts
+    knobs.dp = 2 * (config.dp * config.cp / config.dp_replicate);
+  }
+  knobs.etp = config.etp;
+  knobs.torch_compile = config.torch_compile;
+  return knobs;
 }
 
 Framework FindFramework(const std::string& name) {

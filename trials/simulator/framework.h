@@ -8,6 +8,7 @@
 
 #include "common/fields.h"
 #include "common/toml_table.h"
+#include "trials/parallel_config.h"
 #include "trials/predictions.h"
 #include "trials/workload.h"
 
@@ -291,13 +292,9 @@ struct Framework {
 
   struct Optimizer {
     OPPA_FIELD_LIST(Optimizer);
-    // With ZeRO, gradients and optimizer states are in the memory of the host,
-    // whose processors run the optimizer (DeepSpeed's offload_optimizer).
-    OPPA_FIELD(bool, offload_optimizer, false);
-    // One GPU's link to its host in each direction, and parameters that the
-    // processors of a host update per second, all its GPUs together.
-    OPPA_FIELD(double, host_bytes_per_s, 12e9, kAbove0);
-    OPPA_FIELD(double, host_optimizer_elements_per_s, 4.5e9, kAbove0);
+    // Parameters that the processors of a host update per second, for all its
+    // GPUs together, where the optimizer is on the host (Offloaded).
+    OPPA_FIELD(double, host_optimizer_elements_per_s, 4e9, kAbove0);
     // Kernels issued per parameter tensor in addition to the fused Adam: casts
     // and copies; ZeRO also norms, scales, packs and unpacks.
     OPPA_FIELD(double, step_kernels, 3.0);
@@ -428,8 +425,18 @@ void VisitFields(common::FieldsOf<Framework> auto& of, const auto& visit) {
 // constant.
 void ChangeFramework(const common::TomlTable& table, Framework& framework);
 
-// The framework as it trains in this precision: resolves bf16_sums.
-[[nodiscard]] Framework ForPrecision(Framework framework, Precision precision);
+// The framework as it trains this workload: resolves bf16_sums and
+// Training::fp32_gradients.
+[[nodiscard]] Framework ForWorkload(Framework framework,
+                                    const Workload& workload);
+
+// The framework as it trains with this configuration: resolves dp_replicate,
+// etp and torch_compile.
+[[nodiscard]] Framework ForConfig(Framework framework,
+                                  const ParallelConfig& config);
+// The configuration with the default of every knob on which that does not
+// depend.
+[[nodiscard]] ParallelConfig FrameworkKnobs(const ParallelConfig& config);
 
 // What a framework file says about the framework in addition to its constants.
 struct FrameworkNotes {

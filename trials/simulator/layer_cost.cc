@@ -196,8 +196,15 @@ double LogitsBytes(const LayerShape& shape, double logits) {
   const int chunks = shape.training.loss_chunks;
   // Chunks add up the gradient of the hidden states in fp32.
   const double sums = chunks > 1 ? 4.0 * shape.tokens * shape.hidden : 0.0;
-  return sums + std::max(loss * logits / chunks,
-                         e * (logits / chunks + hidden_states * shape.hidden));
+  // Autocast makes a copy of the upcast head for the product.
+  constexpr double kHalf = 2.0;
+  const double copy =
+      shape.training.RestBytes(kHalf) > kHalf
+          ? kHalf * shape.hidden * shape.model.vocab_size / shape.tp
+          : 0.0;
+  return sums + copy +
+         std::max(loss * logits / chunks,
+                  e * (logits / chunks + hidden_states * shape.hidden));
 }
 
 void AddHead(const LayerShape& shape, Module& module) {

@@ -250,7 +250,7 @@ LayerShape ShapeOf(const Workload& workload, const Framework& framework,
   const double value_size = ValueSize(model);
   return {model,
           framework,
-          gpu.element_bytes(),
+          workload.training.RestBytes(gpu.element_bytes()),
           sequence,
           shard.sequences,
           tp,

@@ -28,6 +28,11 @@ struct MemoryParts : RankMemory {
            stage.expert_parameters / (sharded ? stage.expert_ranks : 1.0);
   }
 
+  [[nodiscard]] bool Offloads(Offloaded what) const {
+    return stage.training.Offloads(what);
+  }
+
+  // On the GPU, or on the host.
   [[nodiscard]] double ParameterBytes() const {
     const double bytes = framework.optimizer.parameter_bytes;
     return FrozenBytes() +
@@ -48,12 +53,19 @@ struct MemoryParts : RankMemory {
     constexpr double kMoments = 8.0;  // of AdamW
     const double state =
         (mixed() ? framework.optimizer.optimizer_state_bytes : kMoments) +
-        stage.moment_bytes - kMoments;
-    return behavior.offloads ? 0.0 : std::max(0.0, state) * Elements(1);
+        stage.training.moment_bytes - kMoments;
+    return std::max(0.0, state) * Elements(1);
+  }
+
+  // Those that the driver moves to the host when the GPU is full.
+  [[nodiscard]] double PagedBytes() const {
+    return stage.training.paged && !Offloads(Offloaded::kOptimizer)
+               ? stage.training.moment_bytes * Elements(1)
+               : 0.0;
   }
 
   [[nodiscard]] double GradientBytes() const {
-    if (behavior.offloads) {
+    if (Offloads(Offloaded::kOptimizer)) {
       return 0.0;
     }
     if (behavior.holds_whole_gradients) {
@@ -68,7 +80,7 @@ struct MemoryParts : RankMemory {
   // Temporary gradients of the optimizer's step.
   [[nodiscard]] double StepCopyBytes() const {
     if (!mixed() || framework.gradients.fp32_gradients ||
-        behavior.fp32_shards || behavior.offloads ||
+        behavior.fp32_shards || Offloads(Offloaded::kOptimizer) ||
         framework.optimizer.optimizer_state_bytes < 12.0) {
       return 0.0;
     }
@@ -80,16 +92,14 @@ struct MemoryParts : RankMemory {
   // Parameters that ZeRO 3 has gathered: the running module and the next one.
   // FSDP also holds the gradient of a whole module until it is scattered.
   [[nodiscard]] double GatheredBytes() const {
-    if (shared.zero_stage < 3) {
+    if (shared.zero_stage < 3 && !Offloads(Offloaded::kParameters)) {
       return 0.0;
     }
     if (behavior.keeps_gathered) {
       return element_bytes * (stage.parameters + stage.expert_parameters) +
              stage.frozen_bytes;
     }
-    const double gradient =
-        behavior.by_module ? framework.GradientBytes(element_bytes) : 0.0;
-    return (2.0 * element_bytes + gradient) * stage.largest_module;
+    return stage.gathered_bytes;
   }
 
   // Tensor-parallel buffers that are freed but cannot be reused yet.
@@ -121,7 +131,8 @@ struct MemoryParts : RankMemory {
     double messages = stage.placeholder_bytes;
     messages += shared.pp > 1 ? 2.0 * stage.boundary_bytes : 0.0;
     if (stage.dp == 1) {
-      return messages;
+      return messages +
+             (Offloads(Offloaded::kParameters) ? GatheredBytes() : 0.0);
     }
     if (shared.zero_stage > 0 && shared.zero_stage < 3) {
       messages +=
@@ -175,16 +186,33 @@ double RankMemory::OptimizerShare() const {
 
 double RankMemory::StateBytes() const {
   const MemoryParts rank{*this};
-  return rank.ParameterBytes() + rank.OptimizerBytes() + rank.ContextBytes();
+  return (rank.Offloads(Offloaded::kParameters) ? 0.0 : rank.ParameterBytes()) +
+         (rank.Offloads(Offloaded::kOptimizer)
+              ? 0.0
+              : rank.OptimizerBytes() - rank.PagedBytes()) +
+         rank.ContextBytes();
+}
+
+double RankMemory::HostBytes() const {
+  constexpr double kGradient = 4.0;
+  const MemoryParts rank{*this};
+  return (rank.Offloads(Offloaded::kOptimizer)
+              ? rank.OptimizerBytes() + kGradient * rank.Elements(1)
+              : 0.0) +
+         (rank.Offloads(Offloaded::kParameters) ? rank.ParameterBytes() : 0.0);
 }
 
 MemoryBreakdown RankMemory::Peak() const {
   const MemoryParts rank{*this};
   MemoryBreakdown states;
-  states.parameters_bytes = rank.ParameterBytes();
-  states.optimizer_bytes = rank.OptimizerBytes();
+  if (!rank.Offloads(Offloaded::kParameters)) {
+    states.parameters_bytes = rank.ParameterBytes();
+  }
+  if (!rank.Offloads(Offloaded::kOptimizer)) {
+    states.optimizer_bytes = rank.OptimizerBytes() - rank.PagedBytes();
+  }
   states.buffers_bytes = rank.BufferBytes();
-  states.pending_bytes = rank.PendingBytes();
+  states.pending_bytes = rank.PendingBytes() + rank.PagedBytes();
   states.working_bytes = framework.allocator.workspace_bytes;
   states.context_bytes = rank.ContextBytes();
   const double gradients = rank.GradientBytes();

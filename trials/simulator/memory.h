@@ -6,6 +6,7 @@
 #include "trials/simulator/framework.h"
 #include "trials/simulator/sharding.h"
 #include "trials/simulator/step_report.h"
+#include "trials/training.h"
 
 namespace trials {
 
@@ -18,15 +19,18 @@ struct StageMemory {
   int expert_ranks = 1;              // that hold the same experts
   double frozen_bytes = 0.0;         // of weights without gradients
   double frozen_expert_bytes = 0.0;  // of these, on ep ranks
-  double moment_bytes = 8.0;         // of the optimizer, per parameter
+  Training training = {};            // what of it is offloaded; its optimizer
   double largest_tensor = 0.0;       // elements
-  double largest_module = 0.0;       // elements; gathered whole by ZeRO 3
-  double activations_bytes = 0.0;    // saved by all microbatches in flight
-  double logits_bytes = 0.0;         // peak around the loss; last stage only
-  double working_bytes = 0.0;        // temporaries; a whole recomputed block
-  double boundary_bytes = 0.0;       // one message between stages
-  double collective_bytes = 0.0;     // one tensor-parallel collective
-  double collectives = 0.0;          // of them in a microbatch
+  double largest_module = 0.0;       // elements
+  // Of the module that needs most where parameters are gathered: two of them,
+  // and the gradient of one.
+  double gathered_bytes = 0.0;
+  double activations_bytes = 0.0;  // saved by all microbatches in flight
+  double logits_bytes = 0.0;       // peak around the loss; last stage only
+  double working_bytes = 0.0;      // temporaries; a whole recomputed block
+  double boundary_bytes = 0.0;     // one message between stages
+  double collective_bytes = 0.0;   // one tensor-parallel collective
+  double collectives = 0.0;        // of them in a microbatch
   double placeholder_bytes = 0.0;  // Framework::gradients.placeholder_gradients
   double channels = 4.0;           // NCCL's, of all communicators
   // Ranks that hold one copy of ZeRO's states together; 0: all dp * cp.
@@ -46,7 +50,7 @@ struct StageMemory {
 //                        microbatch unless products add to the sums directly
 //   frozen     their bytes (ZeRO 3: / dp)
 //   optimizer 12 P (fp32 master and two moments; fp32 training 8 P; other
-//                        optimizers differ by StageMemory::moment_bytes - 8;
+//                        optimizers differ by Training::moment_bytes - 8;
 //                        else Framework::optimizer.optimizer_state_bytes P)
 //                        (ZeRO 1, 2, 3: / dp)
 //
@@ -67,6 +71,9 @@ struct RankMemory {
   ShardingBehavior behavior = BehaviorOf(framework, shared);
 
   [[nodiscard]] MemoryBreakdown Peak() const;
+  // What the host holds for this rank (Offloaded): optimizer states, fp32
+  // gradients and, where offloaded, parameters.
+  [[nodiscard]] double HostBytes() const;
   // After set-up, before the first step.
   [[nodiscard]] double StateBytes() const;
   // Ranks over which ZeRO shards parameters, except experts.

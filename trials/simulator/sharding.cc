@@ -98,7 +98,6 @@ ShardingBehavior BehaviorOf(const Framework& framework,
   behavior.holds_whole_gradients =
       behavior.scatters_once && shared.microbatches > 1;
   behavior.in_groups = zero >= (sharding.zero_group_ranks > 0 ? 1 : 2);
-  behavior.offloads = framework.optimizer.offload_optimizer && zero > 0;
   return behavior;
 }
 

@@ -46,8 +46,6 @@ struct ShardingBehavior {
   // Groups of ranks hold a complete copy each: HYBRID_SHARD is a way of stages
   // 2 and 3, zero_group_ranks of all.
   bool in_groups = false;
-  // Gradients and optimizer states are in the memory of the host.
-  bool offloads = false;
 };
 
 [[nodiscard]] ShardingBehavior BehaviorOf(const Framework& framework,

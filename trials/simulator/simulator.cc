@@ -67,7 +67,7 @@ Simulator::Simulator(const Workload& workload, std::vector<Cluster> gpu_types,
                      const Options& options)
     : problem_{workload,
                std::move(gpu_types),
-               ForPrecision(options.framework, workload.precision),
+               ForWorkload(options.framework, workload),
                {}} {
   if (problem_.gpu_types.empty()) {
     throw std::invalid_argument(
@@ -84,6 +84,22 @@ Simulator::Simulator(const Workload& workload, Cluster cluster,
 Simulator::Simulator(const Workload& workload, Cluster cluster)
     : Simulator(workload, std::move(cluster), Options{}) {}
 
+Simulator::Simulator(Problem problem, const Knobs& knobs)
+    : problem_(std::move(problem)), knobs_(knobs) {
+  problem_.framework = ForConfig(problem_.framework, knobs);
+}
+
+const Simulator& Simulator::For(const ParallelConfig& config) const {
+  const Knobs knobs = FrameworkKnobs(config);
+  if (knobs == knobs_) {
+    return *this;
+  }
+  const auto found = std::ranges::find(others_, knobs, &Simulator::knobs_);
+  return found != others_.end()
+             ? *found
+             : others_.emplace_back(Simulator(problem_, knobs));
+}
+
 void Simulator::CheckConfig(const ParallelConfig& config) const {
   const std::string broken = ConfigProblem(
       config, {.workload = problem_.workload,
@@ -99,6 +115,9 @@ void Simulator::CheckConfig(const ParallelConfig& config) const {
 }
 
 StepReport Simulator::Simulate(const Plan& plan) const {
+  if (const Simulator& own = For(plan.shared); &own != this) {
+    return own.Simulate(plan);
+  }
   CheckPlan(plan, problem_.workload, problem_.GpusOfTypes());
   const std::vector<StageCost> stages = StageCosts(plan);
   return FinishStep(problem_, plan.shared, stages,
@@ -106,6 +125,9 @@ StepReport Simulator::Simulate(const Plan& plan) const {
 }
 
 StepReport Simulator::Simulate(const ParallelConfig& config) const {
+  if (const Simulator& own = For(config); &own != this) {
+    return own.Simulate(config);
+  }
   CheckConfig(config);
   const std::vector<StageCost>& stages =
       Memoized(stages_, StageCostKnobs(config),
@@ -172,12 +194,18 @@ auto Simulator::WithStages(const Plan& plan, const Visit& visit) const {
 }
 
 std::vector<StageCost> Simulator::StageCosts(const Plan& plan) const {
+  if (const Simulator& own = For(plan.shared); &own != this) {
+    return own.StageCosts(plan);
+  }
   return WithStages(plan, [](const auto& stages, const PlanLinks& links) {
     return ComputeStageCosts(stages, links);
   });
 }
 
 MemoryReport Simulator::PeakMemory(const ParallelConfig& config) const {
+  if (const Simulator& own = For(config); &own != this) {
+    return own.PeakMemory(config);
+  }
   CheckConfig(config);
   const std::vector<StageMemory>& stages =
       Memoized(memories_, ActionKnobs(config), [&](const Knobs& knobs) {
@@ -190,6 +218,9 @@ MemoryReport Simulator::PeakMemory(const ParallelConfig& config) const {
 }
 
 double Simulator::LeastStepTime(const ParallelConfig& config) const {
+  if (const Simulator& own = For(config); &own != this) {
+    return own.LeastStepTime(config);
+  }
   return Memoized(least_s_, ActionKnobs(config), [&](const Knobs& knobs) {
     return WithStages(PlanOf(knobs),
                       [](const auto& stages, const PlanLinks& /*links*/) {
@@ -199,6 +230,9 @@ double Simulator::LeastStepTime(const ParallelConfig& config) const {
 }
 
 double Simulator::LeastMemory(const ParallelConfig& config) const {
+  if (const Simulator& own = For(config); &own != this) {
+    return own.LeastMemory(config);
+  }
   return Memoized(least_, LeastMemoryKnobs(config), [&](const Knobs& knobs) {
     constexpr double kSequences = 1.0;  // parameters do not depend on it
     const StageLinks links;

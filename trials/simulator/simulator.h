@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <list>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -93,6 +94,7 @@ class Simulator final : public TrialRunner {
 
  private:
   using Knobs = ParallelConfig;
+  Simulator(Problem problem, const Knobs& knobs);
   // Spreads the configurations of a space. Equality compares every knob, so a
   // knob that is missing here costs time only.
   struct Hash {
@@ -107,7 +109,13 @@ class Simulator final : public TrialRunner {
   template <typename Visit>
   auto WithStages(const Plan& plan, const Visit& visit) const;
 
+  // The simulator of the framework as it trains with a configuration
+  // (ForConfig): this one, or one of those below.
+  [[nodiscard]] const Simulator& For(const ParallelConfig& config) const;
+
   Problem problem_;
+  Knobs knobs_ = {};  // FrameworkKnobs of problem_.framework
+  mutable std::list<Simulator> others_;
   mutable std::map<std::pair<int, Shard>, LayerCosts> layers_;  // by GPU type
   mutable std::map<StageGrid, PlanLinks> links_;
   mutable Memo<std::vector<StageCost>> stages_;

@@ -24,7 +24,7 @@ void AddOptimizer(const StageContext& stage, StageCost& cost) {
   const GpuModel& gpu = stage.gpu;
   const bool mixed = gpu.element_bytes() < 4.0;
   // Moments other than those of AdamW are read and written, too.
-  const double moments = 2.0 * (cost.memory.moment_bytes - 8.0);
+  const double moments = 2.0 * (cost.memory.training.moment_bytes - 8.0);
   const double bytes =
       (mixed ? stage.problem.framework.optimizer.optimizer_bytes : 28.0) +
       moments;

@@ -101,8 +101,15 @@ StageMemory ParametersOfStage(const StageContext& stage,
   memory.tp = own.tp;
   memory.gpu_type = own.gpu_type;
   const Training& training = stage.problem.workload.training;
-  memory.moment_bytes = training.moment_bytes;
-  const double frozen_bytes = training.FrozenBytes(stage.gpu.element_bytes());
+  memory.training = training;
+  const Framework& framework = stage.problem.framework;
+  const double e = stage.gpu.element_bytes();
+  const double rest_bytes = training.RestBytes(e);
+  const double gradient_bytes =
+      BehaviorOf(framework, stage.plan.shared).by_module
+          ? framework.GradientBytes(e)
+          : 0.0;
+  const double frozen_bytes = training.FrozenBytes(e);
   const bool separate = stage.plan.shared.ep > 1;
   const auto add = [&](ModuleKind, const LayerCost& layer, int count) {
     const auto sum = [&](const std::vector<double>& tensors, double& elements) {
@@ -114,17 +121,21 @@ StageMemory ParametersOfStage(const StageContext& stage,
     sum(layer.expert_parameters,
         separate ? memory.expert_parameters : memory.parameters);
     sum(layer.parameters, memory.parameters);
-    memory.frozen_bytes +=
-        count * (frozen_bytes * (layer.frozen - layer.frozen_ends) +
-                 stage.gpu.element_bytes() * layer.frozen_ends);
+    const double own_frozen_bytes =
+        frozen_bytes * (layer.frozen - layer.frozen_ends) +
+        rest_bytes * layer.frozen_ends;
+    memory.frozen_bytes += count * own_frozen_bytes;
     memory.frozen_expert_bytes +=
         separate ? count * frozen_bytes * layer.frozen_experts : 0.0;
     if (training.reference_model && training.lora_rank == 0) {
-      memory.frozen_bytes +=
-          count * stage.gpu.element_bytes() * layer.ParameterCount();
+      memory.frozen_bytes += count * e * layer.ParameterCount();
     }
     memory.largest_module =
         std::max(memory.largest_module, layer.ParameterCount());
+    const double trained = layer.ParameterCount() - layer.frozen;
+    memory.gathered_bytes =
+        std::max(memory.gathered_bytes, 2.0 * (e * trained + own_frozen_bytes) +
+                                            gradient_bytes * trained);
   };
   const std::size_t stages = stage.plan.stages.size();
   for (std::size_t c = chunks.size() / stages; c-- > 0;) {
@@ -169,6 +180,7 @@ void AddPeak(const Problem& problem, const ParallelConfig& shared,
   if (first) {
     report = {.first_stage_memory = memory, .model_states_fit = true};
   }
+  report.host_bytes += rank.HostBytes() * stage.dp * stage.tp * shared.cp;
   if (wanted.Total() > allocator.allocator_pressure * gpu.memory_bytes) {
     const double buffers_bytes = stage.collectives * stage.collective_bytes;
     report.retry_s = std::max(

@@ -162,31 +162,51 @@ struct StageEnd {
   // the GPU has nothing else to do.
   [[nodiscard]] double OptimizerTime() const {
     const Framework::Optimizer& optimizer = framework.optimizer;
+    if (stage.memory.training.Offloads(Offloaded::kOptimizer)) {
+      return HostOptimizerTime();
+    }
     if (!zero) {
       return std::max(stage.optimizer_s + stage.expert_optimizer_s,
                       framework.dispatch.dispatch_s * stage.tensors *
                           optimizer.step_kernels);
     }
-    const double shards = rank.ShardRanks();
-    if (!behavior.offloads) {
-      return std::max(stage.optimizer_s * rank.OptimizerShare() +
-                          stage.expert_optimizer_s / rank.ExpertShardRanks(),
-                      framework.dispatch.dispatch_s * stage.tensors *
-                          optimizer.zero_step_kernels);
-    }
-    // On the host: the gradients of a rank's shard arrive, during the backward
-    // pass if it overlaps them, processors update the shards of all GPUs of a
-    // host, and the weights return.
+    return std::max(stage.optimizer_s * rank.OptimizerShare() +
+                        stage.expert_optimizer_s / rank.ExpertShardRanks(),
+                    framework.dispatch.dispatch_s * stage.tensors *
+                        optimizer.zero_step_kernels);
+  }
+
+  // With the optimizer on the host, the gradients of every microbatch arrive
+  // there, processors update the shards of all GPUs of a host, and the weights
+  // return. Offloaded parameters come for every forward and backward pass
+  // instead. What travels meanwhile hides behind the passes, except where
+  // gradients wait for their end (overlap_zero_comm).
+  [[nodiscard]] double HostOptimizerTime() const {
+    constexpr double kPasses = 2.0;
+    const Training& training = stage.memory.training;
     const double elements =
-        stage.memory.parameters / shards +
-        stage.memory.expert_parameters / rank.ExpertShardRanks();
+        zero ? stage.memory.parameters / rank.ShardRanks() +
+                   stage.memory.expert_parameters / rank.ExpertShardRanks()
+             : stage.memory.parameters + stage.memory.expert_parameters;
     const double e = gpu.element_bytes();
-    const double bytes =
-        elements *
-        (e + (shared.overlap_zero_comm ? 0.0 : framework.GradientBytes(e)));
-    return bytes / optimizer.host_bytes_per_s +
-           elements * cluster.gpus_per_node /
-               optimizer.host_optimizer_elements_per_s;
+    const double rate = cluster.gpu.host_bytes_per_s;
+    const bool parameters = training.Offloads(Offloaded::kParameters);
+    const double passes_s = stage.end_s - stage.begin_s;
+    const double down_s =
+        shared.microbatches * elements * framework.GradientBytes(e) / rate;
+    const double up_s =
+        parameters ? kPasses * shared.microbatches *
+                         (elements * (behavior.masters_only ? 4.0 : e) +
+                          stage.memory.frozen_bytes /
+                              (zero ? rank.ShardRanks() : 1.0)) /
+                         rate
+                   : 0.0;
+    const double exposed_s =
+        std::max({0.0, up_s - passes_s,
+                  down_s - (shared.overlap_zero_comm ? passes_s : 0.0)});
+    return exposed_s + (parameters ? 0.0 : elements * e / rate) +
+           elements * cluster.launched_gpus() /
+               framework.optimizer.host_optimizer_elements_per_s;
   }
 };
 

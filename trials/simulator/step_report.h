@@ -63,7 +63,8 @@ struct MemoryReport {
   double capacity_bytes = 0.0;
   int peak_rank = 0;
   bool fits = false;
-  double retry_s = 0.0;  // of an allocator that is short of memory
+  double host_bytes = 0.0;  // of all hosts, for what is offloaded
+  double retry_s = 0.0;     // of an allocator that is short of memory
   // The model states fit. If not, memory runs out during set-up; otherwise in
   // the first step.
   bool model_states_fit = false;

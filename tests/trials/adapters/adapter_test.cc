@@ -206,6 +206,34 @@ TEST_F(AdapterTest, NamesTheOptionOfAConfigurationFileThatIsMissing) {
               HasSubstr("--config-file FILE"));
 }
 
+TEST_F(AdapterTest, ReadsWhatADeepSpeedFileSaysOfMemoryAndTime) {
+  fakes::WriteFile(folder_.path() / "ds.json", R"({
+    "bf16": {"enabled": "auto"}, "fp16": {"enabled": true},
+    "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}},
+    "data_types": {"grad_accum_dtype": "fp32"},
+    "zero_optimization": {"stage": 3, "zero_quantized_weights": true,
+      "offload_optimizer": {"device": "cpu", "pin_memory": true},
+      "offload_param": {"device": "nvme", "nvme_path": "/drive"}}})");
+  job_.words = {"train.py", "--deepspeed", "ds.json"};
+  const FileSettings read =
+      Adapter::Find("hf-trainer-deepspeed").ReadSettings(job_);
+  EXPECT_EQ(read.training, (std::vector<std::string>{
+                               "precision=fp16", "offload=optimizer+parameters",
+                               "fp32_gradients=true"}));
+  ASSERT_EQ(read.notes.size(), 2U);
+  EXPECT_THAT(read.notes[0], HasSubstr("time of the drive is missing"));
+  EXPECT_THAT(read.notes[1],
+              HasSubstr("zero_quantized_weights = true: not understood"));
+}
+
+TEST_F(AdapterTest, SaysThatItDoesNotKnowAnOptimizerOfADeepSpeedFile) {
+  fakes::WriteFile(folder_.path() / "ds.json",
+                   R"({"optimizer": {"type": "Sophia"}})");
+  job_.words = {"train.py", "--deepspeed", "ds.json"};
+  EXPECT_THAT(Adapter::Find("hf-trainer-deepspeed").ReadSettings(job_).notes,
+              testing::ElementsAre(HasSubstr("optimizer.type = Sophia")));
+}
+
 TEST_F(AdapterTest, ReadsThePresentConfigurationOfEveryFramework) {
   fakes::WriteFile(folder_.path() / "ds.json", "{}");
   fakes::WriteFile(folder_.path() / "job.toml", "");
@@ -229,12 +257,17 @@ TEST_F(AdapterTest, ReadsThePresentConfigurationOfEveryFramework) {
        "dp=16,tp=1,pp=1,zero_stage=2,zero_bucket_mb=256"},
       {"torchtitan",
        {"train.py", "--job.config_file", "job.toml"},
-       "dp=4,tp=2,pp=2,zero_stage=3,microbatches=4,grad_checkpoint=1"},
+       "dp=4,tp=2,pp=2,zero_stage=3,microbatches=4,grad_checkpoint=1,"
+       "torch_compile=1"},
+      {"torchtitan",
+       {"train.py", "--job.config_file", "job.toml"},
+       "dp=8,tp=2,pp=1,zero_stage=3,dp_replicate=4,torch_compile=2"},
       {"torchtitan", {"train.py"}, "dp=8,tp=2,pp=1,zero_stage=2"},
       {"nanotron",
        {"run_train.py", "--config-file", "config.yaml"},
        "dp=4,tp=2,pp=2,zero_stage=1,microbatches=8,zero_bucket_mb=64,sp=2"},
       {"hf-trainer", {"run.py"}, "dp=16,tp=1,pp=1,grad_checkpoint=1"},
+      {"hf-trainer", {"run.py"}, "dp=16,tp=1,pp=1,torch_compile=2"},
   };
   for (const Case& each : cases) {
     SCOPED_TRACE(std::string(each.adapter) + ": " + each.config);

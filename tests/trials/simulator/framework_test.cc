@@ -83,7 +83,6 @@ const std::set<std::string> kOfOneFramework = {"allocator_pressure",
                                                "fused_norm",
                                                "gather_buffer_elements",
                                                "group_init_per_rank_s",
-                                               "host_bytes_per_s",
                                                "host_optimizer_elements_per_s",
                                                "launch_s",
                                                "loss_overhead_s",
@@ -91,7 +90,6 @@ const std::set<std::string> kOfOneFramework = {"allocator_pressure",
                                                "nccl_channel_bytes",
                                                "network_contention",
                                                "no_sync",
-                                               "offload_optimizer",
                                                "optimizer_state_bytes",
                                                "overlap_slowdown",
                                                "parameter_bytes",
@@ -144,9 +142,9 @@ TEST(Framework, BadFilesAreNamedWithPlaceAndRule) {
   EXPECT_THAT(ErrorOf("dispatsh_s = 1"), HasSubstr("dispatch_s"));
   for (const char* text :
        {"attention_forward_speed = 0", "attention_backward_speed = 0",
-        "launch_s = 0", "host_bytes_per_s = 0",
-        "host_optimizer_elements_per_s = 0", "weights_bytes_per_s = 0",
-        "zero_group_ranks = 1000001", "zero_group_ranks = -1"}) {
+        "launch_s = 0", "host_optimizer_elements_per_s = 0",
+        "weights_bytes_per_s = 0", "zero_group_ranks = 1000001",
+        "zero_group_ranks = -1"}) {
     EXPECT_NE(ErrorOf(text), "no error") << text;
   }
   for (const char* text : {"attention_forward_speed = 0.5", "dispatch_s = 0",

@@ -14,11 +14,12 @@
 #include "trials/simulator/simulator.h"
 
 // Times and memory of steps under every framework, as tests/golden/steps.txt
-// has them. A line is a framework, changes of its constants (- for none), a
-// model, a precision, a cluster, its hosts, a configuration, and the numbers of
-// the report. A test that fails writes the file as it would be now; replace the
-// old one if the change of the simulator is meant, and say in the commit how
-// far predictions moved. Add a case by adding a line without numbers.
+// has them. A line is a framework, changes of its constants (- for none) or
+// what is offloaded, a model, a precision, a cluster, its hosts, a
+// configuration, and the numbers of the report. A test that fails writes the
+// file as it would be now; replace the old one if the change of the simulator
+// is meant, and say in the commit how far predictions moved. Add a case by
+// adding a line without numbers.
 
 namespace trials::golden_test {
 
@@ -64,7 +65,11 @@ StepReport Simulate(const Case& one) {
   Cluster cluster = ReadCluster(folder / "clusters" / (one.cluster + ".toml"));
   cluster.nodes = one.hosts;
   Framework framework = FindFramework(one.framework);
-  ChangeConstants(one.constants, framework);
+  workload.training.offload = {one.constants.starts_with("offload"),
+                               one.constants == "offload-all"};
+  if (!workload.training.Offloads(Offloaded::kOptimizer)) {
+    ChangeConstants(one.constants, framework);
+  }
   return Simulator(workload, cluster, {.framework = framework})
       .Simulate(ParseParallelConfig(one.config));
 }

@@ -1,5 +1,7 @@
 #include "trials/simulator/memory.h"
 
+#include <array>
+
 #include <gtest/gtest.h>
 
 namespace trials::memory_test {
@@ -11,6 +13,7 @@ StageMemory Stage() {
   stage.parameters = 7.5e9;
   stage.largest_tensor = 1e6;
   stage.largest_module = 1e7;
+  stage.gathered_bytes = 8e7;
   stage.activations_bytes = 1e12;
   return stage;
 }
@@ -132,14 +135,15 @@ TEST(Memory, FsdpKeepsMastersAndGathersModules) {
   EXPECT_DOUBLE_EQ(
       memory.parameters_bytes + memory.gradients_bytes + memory.optimizer_bytes,
       16.0 * Stage().parameters / 64);
-  EXPECT_DOUBLE_EQ(memory.buffers_bytes, (2 * 2 + 4) * Stage().largest_module);
+  EXPECT_DOUBLE_EQ(memory.buffers_bytes, Stage().gathered_bytes);
 }
 
 TEST(Memory, Bf16SumsAreInFp32AndFp16GradientsAreNot) {
   Framework framework;
   framework.gradients.bf16_sums = true;
   const auto gradients = [&](Precision precision) {
-    return Peak(Zero(1), Stage(), ForPrecision(framework, precision))
+    return Peak(Zero(1), Stage(),
+                ForWorkload(framework, {.precision = precision}))
                .gradients_bytes /
            Stage().parameters;
   };
@@ -185,16 +189,48 @@ TEST(Memory, LargeBucketsAndOverlapNeedBuffers) {
 }
 
 TEST(Memory, AnOffloadedOptimizerLeavesHalfPrecisionParametersOnly) {
-  Framework framework;
-  framework.optimizer.offload_optimizer = true;
-  for (const int zero : {1, 2}) {
-    const MemoryBreakdown memory = Peak(Zero(zero), Stage(), framework);
-    EXPECT_DOUBLE_EQ(memory.parameters_bytes, 2.0 * Stage().parameters);
+  StageMemory stage = Stage();
+  stage.training.offload = {true, false};
+  for (const int zero : {0, 1, 2}) {
+    const MemoryBreakdown memory = Peak(Zero(zero), stage);
+    EXPECT_DOUBLE_EQ(memory.parameters_bytes, 2.0 * stage.parameters);
     EXPECT_EQ(memory.optimizer_bytes, 0.0);
     EXPECT_EQ(memory.gradients_bytes, 0.0);
   }
-  EXPECT_EQ(Peak(Zero(0), Stage(), framework),
-            Peak(Zero(0), Stage()));  // needs ZeRO
+}
+
+TEST(Memory, TheHostHoldsWhatTheGpuDoesNot) {
+  const auto host = [](std::array<bool, 2> offload, int zero) {
+    StageMemory stage = Stage();
+    stage.training.offload = offload;
+    return RankMemory{Zero(zero), stage, 2.0, {}}.HostBytes() /
+           stage.parameters;
+  };
+  EXPECT_EQ(host({false, false}, 1), 0.0);
+  EXPECT_DOUBLE_EQ(host({true, false}, 0), 12.0 + 4.0);
+  EXPECT_DOUBLE_EQ(host({true, false}, 1), (12.0 + 4.0) / 64);
+  EXPECT_DOUBLE_EQ(host({true, true}, 3), (12.0 + 4.0 + 2.0) / 64);
+}
+
+TEST(Memory, OffloadedParametersLeaveTheModulesThatAreInUse) {
+  StageMemory stage = Stage();
+  stage.training.offload = {true, true};
+  const MemoryBreakdown memory = Peak(Zero(3), stage);
+  EXPECT_EQ(memory.parameters_bytes, 0.0);
+  EXPECT_GE(memory.buffers_bytes, stage.gathered_bytes);
+  stage.dp = 1;  // without other ranks, too
+  EXPECT_EQ(Peak(Zero(0), stage).parameters_bytes, 0.0);
+  EXPECT_GE(Peak(Zero(0), stage).buffers_bytes, stage.gathered_bytes);
+}
+
+TEST(Memory, PagedMomentsLeaveAFullGpu) {
+  StageMemory stage = Stage();
+  const MemoryBreakdown usual = Peak(Zero(1), stage);
+  stage.training.paged = true;
+  const MemoryBreakdown paged = Peak(Zero(1), stage);
+  EXPECT_DOUBLE_EQ(paged.Total(), usual.Total());
+  EXPECT_DOUBLE_EQ(WhenFull(paged, 1.0).Total(),
+                   usual.Total() - 8.0 * stage.parameters / 64);
 }
 
 }  // namespace trials::memory_test

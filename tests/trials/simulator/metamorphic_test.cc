@@ -50,7 +50,7 @@ const std::vector<Sample>& Samples() {
       const PaperProblem paper(problem);
       const std::vector<ParallelConfig> configs = Draw(paper.Space(), kDrawn);
       for (const char* framework :
-           {"colossalai", "megatron-core", "fsdp2", "deepspeed-offload"}) {
+           {"colossalai", "megatron-core", "fsdp2", "deepspeed"}) {
         all.push_back({std::string(problem) + " with " + framework,
                        paper.workload, paper.cluster, FindFramework(framework),
                        configs});
