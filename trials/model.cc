@@ -158,6 +158,12 @@ double AttentionWidth(const Model& model) {
   });
 }
 
+double StateElements(const Model& model) {
+  return OverBlocks(model, [](const Model& block) {
+    return static_cast<double>(block.state_size) * block.state_inner;
+  });
+}
+
 std::int64_t BlockParameters(const Model& model) {
   const std::int64_t hidden = model.hidden_size;
   const std::int64_t router = Dense(hidden, model.experts, model.router_bias);

@@ -154,6 +154,9 @@ void CheckParameters(const Model& model, const std::string& parameters);
 
 // Sum over the blocks of the products of scores with values: heads * head_size.
 [[nodiscard]] double AttentionWidth(const Model& model);
+// Numbers that the scans of all blocks keep (Model::state_size): a token
+// updates and reads each of them.
+[[nodiscard]] double StateElements(const Model& model);
 
 // Trainable parameters of one block, of everything outside the blocks, and of
 // the whole model (tied weights counted once). A block counts all experts;

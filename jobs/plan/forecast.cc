@@ -148,7 +148,7 @@ double FlopPerToken(const trials::Workload& workload) {
   const double seen =
       tokens + model.windowed_share * (window - tokens);  // mean over blocks
   return flop + 6.0 * used - 2.0 * FrozenParameters(workload) +
-         12.0 * AttentionWidth(model) * seen;
+         12.0 * (AttentionWidth(model) * seen + StateElements(model));
 }
 
 double ModelFlopUtilization(const trials::Workload& workload,

@@ -25,12 +25,13 @@ struct ForecastOptions {
 
 // FLOP of the model per token, forward and backward, without recomputation,
 //
-//   6 (N - E) + 12 l h q t,
+//   6 (N - E) + 12 l h q t + 12 s,
 //
 // with N parameters that a token uses (of experts, those it is sent to), E
 // parameters of embeddings that are only looked up, l layers, h heads of size q
 // and t tokens of a sequence (of a packed one, those of a document; of local
-// attention, its window); 4 instead of 6 for frozen weights.
+// attention, its window), and s numbers in the states of scans; 4 instead of 6
+// for frozen weights.
 // Source: Chowdhery et al. (2022), "PaLM", App. B; torchtitan computes the
 // same.
 [[nodiscard]] double FlopPerToken(const trials::Workload& workload);

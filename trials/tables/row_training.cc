@@ -278,8 +278,9 @@ Workload WorkloadOf(const Facts& facts) {
     facts.Fail(e.what());
   }
   std::vector<std::string> settings;
-  for (const char* key : {"lora_rank", "lora_targets", "frozen_bits", "freeze",
-                          "optimizer", "loss_chunks", "packed_tokens"}) {
+  for (const char* key :
+       {"lora_rank", "lora_targets", "frozen_bits", "freeze", "optimizer",
+        "loss_chunks", "packed_tokens", "upcast", "offload"}) {
     if (facts.Has(key)) {
       settings.push_back(fmt::format("{}={}", key, facts.Text(key)));
     }

@@ -87,6 +87,20 @@ TEST(Efficiency, FlopPerTokenOfLlama3) {
               6.0 * parameters + 12.0 * 32 * 4096 * 8192, 1e6);
 }
 
+// Forward, a token updates and reads every number of a state.
+TEST(Efficiency, AScanCountsItsStatesAndNotTheSequence) {
+  trials::Workload workload = LlamaJob().workload;
+  workload.model.attention = false;
+  workload.model.state_heads = 64;
+  workload.model.state_inner = 8192;
+  const double without = FlopPerToken(workload);
+  workload.model.state_size = 128;
+  EXPECT_NEAR(FlopPerToken(workload) - without, 12.0 * 32 * 128 * 8192, 1e6);
+  const double before = FlopPerToken(workload);
+  workload.sequence_length *= 2;
+  EXPECT_EQ(FlopPerToken(workload), before);
+}
+
 TEST(Efficiency, AFullyUsedGpuHasAUtilizationOfOne) {
   const Job job = LlamaJob();
   const double tokens = 256.0 * 8192.0;
