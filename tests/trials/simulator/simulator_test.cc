@@ -55,6 +55,83 @@ StepReport With(const Framework& framework, const std::string& config) {
       .Simulate(Config(config));
 }
 
+// A configuration's knob is the framework's constant, in one simulator too.
+TEST(Simulator, KnobsOfTheFrameworkReplaceItsConstants) {
+  Cluster cluster = SmallCluster();
+  cluster.nodes = 2;
+  Workload workload = SmallWorkload();
+  workload.model.experts = 4;
+  workload.model.experts_per_token = 2;
+  Framework usual;
+  usual.kernels.fused_operators = true;
+  const Simulator simulator(workload, cluster, {.framework = usual});
+  const auto expect = [&](const char* knobs, const char* others,
+                          const auto& change) {
+    SCOPED_TRACE(knobs);
+    Framework framework = usual;
+    change(framework);
+    const Simulator changed(workload, cluster, {.framework = framework});
+    const std::string both = std::string(others) + "," + knobs;
+    EXPECT_EQ(simulator.Simulate(Config(both)),
+              changed.Simulate(Config(others)));
+    EXPECT_NE(simulator.Simulate(Config(both)),
+              simulator.Simulate(Config(others)));
+    EXPECT_EQ(simulator.PeakMemory(Config(both)).memory,
+              changed.Simulate(Config(others)).memory);
+  };
+  expect("dp_replicate=2", "dp=8,zero_stage=2",
+         [](Framework& f) { f.sharding.zero_group_ranks = 4; });
+  expect("etp=1", "dp=4,tp=2,ep=4",
+         [](Framework& f) { f.experts.whole_experts = true; });
+  expect("torch_compile=1", "dp=8", [](Framework& f) {
+    f.kernels.fused_operators = f.kernels.fused_gate = false;
+  });
+}
+
+// What few bits hold is gathered in them, without a gradient.
+TEST(Simulator, FrozenWeightsInFewBitsAreGatheredInFewBits) {
+  Framework framework;
+  framework.sharding.fsdp = true;
+  const auto buffers = [&](double bits) {
+    Workload workload = SmallWorkload();
+    workload.model.vocab_size = 256;  // the blocks are the largest modules
+    workload.training.lora_rank = 4;
+    workload.training.frozen_bits = bits;
+    return Simulator(workload, SmallCluster(), {.framework = framework})
+        .Simulate(Config("dp=8,zero_stage=3"))
+        .memory.buffers_bytes;
+  };
+  EXPECT_LT(buffers(4.0), 0.5 * buffers(16.0));
+}
+
+TEST(Simulator, UpcastNearlyDoublesWhatBlocksKeep) {
+  const auto kept = [](bool upcast) {
+    Workload workload = SmallWorkload();
+    workload.training.lora_rank = 4;
+    workload.training.frozen_bits = 4.0;
+    workload.training.upcast = upcast;
+    return Simulator(workload, SmallCluster())
+        .Simulate(Config("dp=8,grad_checkpoint=1"))
+        .memory.activations_bytes;
+  };
+  EXPECT_GT(kept(true), 1.7 * kept(false));  // some of it is fp32 anyway
+  EXPECT_LE(kept(true), 2.0 * kept(false));
+}
+
+TEST(Simulator, AnOffloadedOptimizerTakesTheTimeOfTheHost) {
+  const auto optimizer_s = [](double link, int microbatches) {
+    Workload workload = SmallWorkload();
+    workload.training.offload = {true, false};
+    Cluster cluster = SmallCluster();
+    cluster.gpu.host_bytes_per_s = link;
+    ParallelConfig config = Config("dp=8,zero_stage=2,overlap_zero_comm=0");
+    config.microbatches = microbatches;
+    return Simulator(workload, cluster).Simulate(config).time.optimizer_s;
+  };
+  EXPECT_GT(optimizer_s(1e9, 1), optimizer_s(1e11, 1));
+  EXPECT_GT(optimizer_s(1e9, 2), optimizer_s(1e9, 1));  // gradients of each
+}
+
 TEST(Simulator, GradientsReducedInThePipelineHideInTheLastBackward) {
   Framework framework;
   framework.gradients.bucket_pack_bytes =
