@@ -187,11 +187,11 @@ Adapter Adapter::Read(const fs::path& file) {
     found.text = config.GetString("text", "");
     config.RejectUnknownKeys();
   }
-  if (table.Has("program")) {
-    const TomlTable program = table.RequireTable("program");
-    adapter.program_ = {program.RequireString("path"),
-                        program.RequireString("text"), true};
-    program.RejectUnknownKeys();
+  if (const std::string program = table.GetString("program", "");
+      !program.empty()) {
+    adapter.program_ = {
+        program, common::ReadFile(ExperimentsFolder() / "programs" / program),
+        true};
   }
   for (const TomlTable& row : table.GetTables("settings")) {
     adapter.settings_.push_back(ReadSetting(row));
