@@ -46,9 +46,8 @@ constexpr auto kContextVariables = std::to_array<ContextVariable>({
      [](W w, int) -> double {
        return static_cast<double>(w.model.towers.size());
      }},
-    {"special", [](W w, int) -> double { return !w.model.special.empty(); }},
     {"rare_parts",
-     [](W w, int) -> double { return !RareParts(w.model).empty(); }},
+     [](W w, int) { return static_cast<double>(RareParts(w.model).size()); }},
     // No cost depends on these; a config.json may say otherwise.
     {"rope_theta", [](W, int) { return 10000.0; }},
     {"rope_scaling", [](W, int) { return 1.0; }},
