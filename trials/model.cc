@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <initializer_list>
 #include <numeric>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace trials {
 namespace {
@@ -85,6 +87,30 @@ auto OverBlocks(const Model& model, auto of) {
   return sum;
 }
 
+// The names of the parts that are there.
+std::vector<std::string> Listed(
+    std::initializer_list<std::pair<bool, std::string_view>> parts) {
+  std::vector<std::string> names;
+  for (const auto& [is_there, name] : parts) {
+    if (is_there) {
+      names.emplace_back(name);
+    }
+  }
+  return names;
+}
+
+// What was never compared with measurements.
+std::vector<std::string> NewBlocks(const Model& model) {
+  const bool state = model.state_inner > 0 ||
+                     std::ranges::any_of(model.kinds, [](const Model& kind) {
+                       return kind.state_inner > 0;
+                     });
+  return Listed({{state, "state-space layers or linear attention"},
+                 {!model.kinds.empty(), "blocks of several kinds"},
+                 {!model.towers.empty(), "towers or an encoder"},
+                 {model.cross_attention, "cross attention"}});
+}
+
 }  // namespace
 
 Model DenseModel(const Model& model) {
@@ -109,46 +135,25 @@ bool HasFeedForward(const Model& model) {
 }
 
 std::string NotValidated(const Model& model) {
-  const bool state = model.state_inner > 0 ||
-                     std::ranges::any_of(model.kinds, [](const Model& kind) {
-                       return kind.state_inner > 0;
-                     });
-  std::string text;
-  for (const auto& [has, part] :
-       std::initializer_list<std::pair<bool, std::string_view>>{
-           {state, "state-space layers or linear attention"},
-           {!model.kinds.empty(), "blocks of several kinds"},
-           {!model.towers.empty(), "towers or an encoder"},
-           {model.cross_attention, "cross attention"}}) {
-    if (has) {
-      text += fmt::format("{}{}", text.empty() ? "" : ", ", part);
-    }
-  }
-  return text;
+  return fmt::format("{}", fmt::join(NewBlocks(model), ", "));
 }
 
-std::string RareParts(const Model& model) {
-  const Model plain;
-  std::vector<double> usual;
-  VisitFields(plain, [&](const char* /*name*/, const auto& value) {
-    usual.push_back(static_cast<double>(value));
-  });
-  std::vector<std::string> parts;
-  for (const std::string& text : {model.special, NotValidated(model)}) {
-    if (!text.empty()) {
-      parts.push_back(text);
-    }
+std::vector<std::string> RareParts(const Model& model) {
+  std::vector<std::string> parts = model.special;
+  for (const auto& more :
+       {NewBlocks(model),
+        Listed({{model.plain_norms, "norms without parameters"},
+                {model.whole_qk_norm,
+                 "norms of queries and keys over all heads at once"},
+                {model.attention_gate, "a gate of attention's result"},
+                {model.sinks, "attention sinks"},
+                {!model.attention && model.state_inner == 0,
+                 "blocks without attention"},
+                {model.block_parameters != 0 || model.other_parameters != 0,
+                 "parameters outside of its usual layers"}})}) {
+    parts.insert(parts.end(), more.begin(), more.end());
   }
-  bool listed = false;
-  auto next = usual.begin();
-  VisitFields(model, [&](const std::string_view name, const auto& value) {
-    listed = listed || name == "plain_norms";
-    if (listed && name != "mtp_layers" && static_cast<double>(value) != *next) {
-      parts.emplace_back(name);
-    }
-    ++next;
-  });
-  return fmt::format("{}", fmt::join(parts, ", "));
+  return parts;
 }
 
 double AttentionWidth(const Model& model) {

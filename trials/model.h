@@ -109,8 +109,8 @@ struct Model {
   OPPA_FIELD(std::int64_t, other_parameters, 0);
   OPPA_FIELD(int, tokens, 0);  // of a tower; 0: as many as the sequence
   // What the fields do not say, though another model without it is trained:
-  // "attention sinks, ...". "": nothing.
-  std::string special;
+  // "squared ReLU", "ALiBi".
+  std::vector<std::string> special;
   // Blocks of other kinds, evenly spread over the depth: models whose blocks
   // are all of that kind, with their number of layers. The others are as this.
   std::vector<Model> kinds;
@@ -145,9 +145,9 @@ void CheckParameters(const Model& model, const std::string& parameters);
 // "state-space layers, towers"; "" for a transformer.
 [[nodiscard]] std::string NotValidated(const Model& model);
 
-// The parts that few programs can be told of by sizes: what is special, and the
-// fields from plain_norms on; "" for a usual model.
-[[nodiscard]] std::string RareParts(const Model& model);
+// The parts that few programs can be told of by sizes, in words: what is
+// special, and the fields from plain_norms on. None for a usual model.
+[[nodiscard]] std::vector<std::string> RareParts(const Model& model);
 
 // Whether a block has a feed-forward layer or experts.
 [[nodiscard]] bool HasFeedForward(const Model& model);

@@ -97,10 +97,9 @@ class ModelReader {
     CheckSizes(model);
     AddKinds(rows, model);
     AddTowers(rows, model);
-    model.special =
-        fmt::format("{}", fmt::join(Holding(rows, "special", model), ", "));
+    model.special = Holding(rows, "special", model);
     CheckHead(model);
-    CheckUnread(rows, model);
+    CheckKeys(rows, model);
     CheckIndex(model);
     CheckParameters(model, options_.parameters);
     return model;
@@ -384,32 +383,76 @@ class ModelReader {
     }
   }
 
-  // Fails at a key of a structure that the type does not know.
-  void CheckUnread(const TypeRows& rows, const Model& model) const {
-    constexpr std::string_view kStructures =
-        "expert moe mamba ssm group linear_attn linear_attention linear_key "
-        "linear_value linear_num conv encoder vision audio speech recurrent "
-        "rwkv rnn state_size hybrid lora_rank lora_r latent cross_att "
-        "per_layer altup laurel indexer index_ engram hyper_connection "
-        "num_nextn mtp";
-    std::set<std::string> known;
+  // The first element of a list, or letter of a text, that is none of the
+  // words;
+  // "" if all are.
+  static std::string OtherWord(const common::Json& value,
+                               const std::set<std::string>& words) {
+    std::vector<std::string> elements;
+    if (value.is_string()) {
+      for (const char letter : value.get<std::string>()) {
+        elements.emplace_back(1, letter);
+      }
+    } else if (value.is_array() && !value.empty() && value[0].is_string()) {
+      elements = value.get<std::vector<std::string>>();
+    }
+    const auto other = std::ranges::find_if(
+        elements, [&words](const auto& each) { return !words.contains(each); });
+    return other == elements.end() ? "" : *other;
+  }
+
+  // Fails at a key of a structure that the type does not know, and at a kind of
+  // block; other unknown keys are special.
+  void CheckKeys(const TypeRows& rows, Model& model) const {
+    const TomlTable keys = types_.RequireTable("_keys");
+    const std::vector<std::string> plain = keys.GetStrings("plain");
+    std::set<std::string> known(plain.begin(), plain.end());
     AddWords(rows, known);
     for (const char* key : {"kinds", "towers"}) {
       for (const TomlTable& table : Tables(rows, key)) {
         AddWords(RowsOf(table), known);
       }
     }
+    const auto fail = [&](const std::string& key, const std::string& what) {
+      file_.Fail(fmt::format(
+          "the key '{}' says {}, which the type {} does not have: it is not "
+          "simulated; `--as TYPE` reads the file as another type",
+          key, what, model.type));
+    };
+    const auto has = [&keys](const char* list, const std::string& name) {
+      return std::ranges::any_of(keys.GetStrings(list),
+                                 [&name](const std::string& part) {
+                                   return name.find(part) != std::string::npos;
+                                 });
+    };
+    for (const char* key :
+         {"layer_types", "layers_block_type", "mlp_layer_types",
+          "attention_layers", "hybrid_override_pattern"}) {
+      const common::Json* const value = file_.Find(key);
+      const std::string other =
+          value == nullptr ? "" : OtherWord(*value, known);
+      if (!other.empty()) {
+        fail(key, fmt::format("'{}'", other));
+      }
+    }
+    std::vector<std::string> unknown;
     for (const std::string& key : file_.UnreadKeys()) {
       const std::string name = common::Lower(key);
-      if (!known.contains(key) &&
-          std::ranges::any_of(common::Split(kStructures, ' '), [&](auto part) {
-            return name.find(part) != std::string::npos;
-          })) {
-        file_.Fail(fmt::format(
-            "the key '{}' says what the type {} does not have: it is not "
-            "simulated; `--as TYPE` reads the file as another type",
-            key, model.type));
+      if (known.contains(key)) {
+        continue;
       }
+      if (has("structure", name)) {
+        fail(key, "a structure");
+      } else if (!has("usual", name)) {
+        unknown.push_back(key);
+      }
+    }
+    if (!unknown.empty()) {
+      const std::string text =
+          fmt::format("{} of its config.json, of which nothing is known",
+                      fmt::join(unknown, ", "));
+      model.special.push_back(text);
+      Note(text + ": if that changes the cost, the answer is wrong", model);
     }
   }
 

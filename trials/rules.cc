@@ -46,9 +46,8 @@ constexpr auto kContextVariables = std::to_array<ContextVariable>({
      [](W w, int) -> double {
        return static_cast<double>(w.model.towers.size());
      }},
-    {"special", [](W w, int) -> double { return !w.model.special.empty(); }},
     {"rare_parts",
-     [](W w, int) -> double { return !RareParts(w.model).empty(); }},
+     [](W w, int) { return static_cast<double>(RareParts(w.model).size()); }},
     {"offload_optimizer",
      [](W w, int) -> double {
        return w.training.Offloads(Offloaded::kOptimizer);

@@ -44,7 +44,7 @@ class Rule {
   // Values of the variables that do not come from the configuration: num_gpus,
   // heads, batch_size, sequence_length, precision_bits, the fields of Model
   // (layers, kv_heads, experts, ...) and others that a command which trains it
-  // needs. `rare_parts`: whether there are RareParts.
+  // needs. `rare_parts`: the number of RareParts.
   using Context = std::map<std::string, double, std::less<>>;
 
   [[nodiscard]] bool Matches(const ParallelConfig& config,

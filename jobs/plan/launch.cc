@@ -49,11 +49,13 @@ void MakeMovable(const Job& job, const fs::path& folder,
       ReplaceAll(config.string(), copy.string(), file.content);
     }
   }
-  for (std::string& word : launch.words) {
-    if (!config.empty()) {
-      ReplaceAll(config.string(), fmt::format("{}/config.json", kHere), word);
+  for (auto* words : {&launch.words, &launch.environment}) {
+    for (std::string& word : *words) {
+      if (!config.empty()) {
+        ReplaceAll(config.string(), fmt::format("{}/config.json", kHere), word);
+      }
+      ReplaceAll(folder.string(), kHere, word);
     }
-    ReplaceAll(folder.string(), kHere, word);
   }
 }
 
@@ -113,7 +115,7 @@ std::string Script(const Job& job, const trials::ParallelConfig& config,
     text += ": \"${HEAD_NODE:?must be the name of the first node}\"\n";
   }
   for (const std::string& variable : launch.environment) {
-    text += "export " + common::ShellLine({variable}) + "\n";
+    text += "export " + ShellWord(variable) + "\n";
   }
   return text + (slurm ? "srun --kill-on-bad-exit=1 " : "exec ") +
          ShellCommand(launch.words, " \\\n  ") + "\n";

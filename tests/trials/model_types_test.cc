@@ -25,7 +25,9 @@
 namespace trials::model_types_test {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 const std::filesystem::path kReference =
@@ -83,6 +85,7 @@ TEST_P(ModelTypes, CountAsTransformersDoes) {
       << model.type << " " << count << " is not " << counts.front().parameters;
   // Biases of experts and the rows of routers are counted in both ways.
   EXPECT_NEAR(active / found->active, 1.0, 0.15) << found->active;
+  EXPECT_THAT(model.note, Not(HasSubstr("nothing is known")));
 }
 
 // Every parameter belongs to a module that is simulated.
@@ -246,7 +249,12 @@ TEST_F(ReadingTypes, KeysOfStructuresThatATypeLacksAreRefused) {
   for (const char* key :
        {"moe_num_experts", "num_local_experts", "mamba_d_state", "ssm_state",
         "linear_attn_config", "conv_kernel", "vision_config", "encoder_layers",
-        "kv_lora_rank", "n_group", "audio_config", "index_topk"}) {
+        "kv_lora_rank", "n_group", "audio_config", "index_topk",
+        // DeciLM, Hunyuan-Large, Gemma 3n, GPT-NeoX, Cohere, Arctic, LFM2
+        "block_configs", "cla_share_factor", "num_kv_shared_layers",
+        "use_parallel_residual", "sliding_window_pattern",
+        "parallel_attn_mlp_res", "altup_num_inputs", "laurel_rank",
+        "hidden_size_per_layer_input"}) {
     const std::string more = fmt::format(R"(, "{}": 8)", key);
     EXPECT_THAT(Error("llama", more), HasSubstr(key));
     EXPECT_THAT(Error("new", more, {.as = "llama", .parameters = ""}),
@@ -262,6 +270,46 @@ TEST_F(ReadingTypes, KeysOfStructuresThatATypeLacksAreRefused) {
   EXPECT_EQ(Error("llama4_text", R"(, "interleave_moe_layer_step": 1,
       "moe_layers": [0, 1, 2, 3], "intermediate_size_mlp": 128)"),
             "");
+}
+
+TEST_F(ReadingTypes, KindsOfBlocksThatATypeLacksAreRefused) {
+  const auto of = [this](const char* type, const char* kind) {
+    return Error(type, fmt::format(R"(, "layer_types": ["full_attention",
+        "full_attention", "{}", "full_attention"])",
+                                   kind));
+  };
+  EXPECT_EQ(of("llama", "full_attention"), "");
+  EXPECT_THAT(of("llama", "sliding_attention"),
+              AllOf(HasSubstr("'layer_types' says 'sliding_attention'"),
+                    HasSubstr("type llama")));
+  EXPECT_EQ(of("gemma2", "sliding_attention"), "");
+  EXPECT_THAT(of("gemma2", "retention"), HasSubstr("says 'retention'"));
+  const std::string pattern =
+      R"(, "num_key_value_heads": 4, "hybrid_override_pattern": "M-*)";
+  EXPECT_EQ(Error("nemotron_h", pattern + R"(E")"), "");
+  EXPECT_THAT(Error("nemotron_h", pattern + R"(G")"), HasSubstr("says 'G'"));
+}
+
+// A size on the command line of a framework cannot say what they do.
+TEST_F(ReadingTypes, KeysOfWhichNothingIsKnownAreSaid) {
+  const Model model = Read("llama", R"(, "attention_multiplier": 0.5,
+      "final_logit_softcapping": 30.0, "torch_dtype": "bfloat16",
+      "rope_theta": 1e6, "eos_token_id": [1, 2], "attention_dropout": 0.1)");
+  EXPECT_THAT(model.note,
+              HasSubstr("attention_multiplier, final_logit_softcapping of its "
+                        "config.json, of which nothing is known"));
+  EXPECT_THAT(RareParts(model), Contains(HasSubstr("attention_multiplier")));
+  EXPECT_EQ(Read("llama", R"(, "eos_token_id": 2)").note, "");
+}
+
+TEST_F(ReadingTypes, TheUpperBlocksOfQwenHaveWindowsWhereItsFileSaysSo) {
+  const auto share = [this](const std::string& more) {
+    const Model model = Read(
+        "qwen2", R"(, "sliding_window": 8, "max_window_layers": 3)" + more);
+    return model.window > 0 ? model.windowed_share : 0.0;
+  };
+  EXPECT_EQ(share(R"(, "use_sliding_window": false)"), 0.0);
+  EXPECT_EQ(share(R"(, "use_sliding_window": true)"), 0.25);
 }
 
 TEST_F(ReadingTypes, ParametersAreComparedWithWhatIsKnown) {
@@ -319,12 +367,29 @@ TEST_F(ReadingTypes, ManyLayersAreRefusedSoon) {
 }
 
 TEST_F(ReadingTypes, ActivationsThatNoSizeHasAreSpecial) {
-  EXPECT_EQ(Read("llama", R"(, "hidden_act": "silu")").special, "");
+  EXPECT_THAT(Read("llama", R"(, "hidden_act": "silu")").special, IsEmpty());
   EXPECT_THAT(Read("llama", R"(, "hidden_act": "relu2")").special,
-              HasSubstr("activation"));
-  EXPECT_NE(RareParts(Read("olmo2")), "");
-  EXPECT_EQ(RareParts(Read("qwen2")), "");
-  EXPECT_THAT(RareParts(Read("olmo2")), HasSubstr("whole_qk_norm"));
+              Contains(HasSubstr("activation")));
+  EXPECT_THAT(Read("arcee", R"(, "hidden_act": "relu2")").special,
+              testing::ElementsAre("squared ReLU"));
+  EXPECT_THAT(RareParts(Read("qwen2")), IsEmpty());
+  EXPECT_THAT(RareParts(Read("olmo2")),
+              Contains("norms of queries and keys over all heads at once"));
+}
+
+TEST_F(ReadingTypes, PartsHaveWordsOfUsers) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(kReference / "models")) {
+    Model model;
+    try {
+      model = ReadModel(entry.path());
+    } catch (const common::InputError&) {
+      continue;
+    }
+    for (const std::string& part : RareParts(model)) {
+      EXPECT_EQ(part.find('_'), std::string::npos) << entry << part;
+    }
+  }
 }
 
 TEST_F(ReadingTypes, ExpressionsHaveAlternativesDefaultsAndFunctions) {

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "common/fields.h"
 #include "common/files.h"
@@ -80,6 +81,7 @@ AdapterSetting ReadSetting(const TomlTable& row) {
   setting.otherwise = row.Has("default") ? row.RequireText("default") : "";
   setting.trial = row.GetBool("trial", false);
   setting.launch = row.GetBool("launch", is_sentence);
+  setting.parts = row.GetStrings("parts");
   setting.types = row.GetStrings("types");
   setting.except = row.GetStrings("except");
   setting.file_only = row.GetBool("file_only", false);
@@ -147,6 +149,16 @@ std::string Decimal(double value) {
   return text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
 }
 
+// Whether the setting is for models such as this one.
+bool IsFor(const Model& model, const AdapterSetting& setting) {
+  return (setting.types.empty() ||
+          common::Contains(setting.types, model.type)) &&
+         !common::Contains(setting.except, model.type) &&
+         std::ranges::all_of(setting.parts, [&model](const auto& part) {
+           return common::Contains(RareParts(model), part);
+         });
+}
+
 // Sets or removes the flag of a setting; a key without a file is a flag, too.
 void SetFlag(const AdapterSetting& setting,
              const std::optional<ConfigValue>& value,
@@ -200,11 +212,11 @@ Adapter Adapter::Read(const fs::path& file) {
     }
     config.RejectUnknownKeys();
   }
-  if (table.Has("program")) {
-    const TomlTable program = table.RequireTable("program");
-    adapter.program_ = {program.RequireString("path"),
-                        program.RequireString("text"), true};
-    program.RejectUnknownKeys();
+  if (const std::string program = table.GetString("program", "");
+      !program.empty()) {
+    adapter.program_ = {
+        program, common::ReadFile(ExperimentsFolder() / "programs" / program),
+        true};
   }
   for (const TomlTable& row : table.GetTables("settings")) {
     adapter.settings_.push_back(ReadSetting(row));
@@ -316,7 +328,10 @@ std::optional<ConfigValue> Adapter::ValueOf(const AdapterSetting& setting,
 std::vector<Adapter::SettingValue> Adapter::Values(
     const AdapterJob& job, const std::optional<ParallelConfig>& config,
     Purpose purpose, bool has_file, const Expand& expand) const {
-  const Rule::Context context = ContextOf(job);
+  Rule::Context context = ContextOf(job);
+  const ParallelConfig used = config.value_or(ParallelConfig());
+  context["rare_parts"] =
+      static_cast<double>(UnsaidParts(job, used, context).size());
   std::vector<SettingValue> values;
   for (const AdapterSetting& setting : settings_) {
     const bool wanted = setting.trial    ? purpose == Purpose::kTrial
@@ -327,17 +342,12 @@ std::vector<Adapter::SettingValue> Adapter::Values(
         std::ranges::any_of(values, [&setting](const SettingValue& each) {
           return each.second && each.first->name == setting.without;
         });
-    const std::string& type = job.workload.model.type;
-    const bool keeps =
-        setting.keep &&
-        setting.keep->Matches(config.value_or(ParallelConfig()), context);
+    const bool keeps = setting.keep && setting.keep->Matches(used, context);
     if (!wanted || keeps || needless || !Applies(setting, has_file) ||
-        (!setting.types.empty() && !common::Contains(setting.types, type)) ||
-        common::Contains(setting.except, type)) {
+        !IsFor(job.workload.model, setting)) {
       continue;
     }
-    auto value =
-        ValueOf(setting, config.value_or(ParallelConfig()), context, expand);
+    auto value = ValueOf(setting, used, context, expand);
     const auto same = std::ranges::find_if(values, [&](const auto& each) {
       return each.first->name == setting.name &&
              each.first->kind == setting.kind;
@@ -349,6 +359,22 @@ std::vector<Adapter::SettingValue> Adapter::Values(
     }
   }
   return values;
+}
+
+std::vector<std::string> Adapter::UnsaidParts(
+    const AdapterJob& job, const ParallelConfig& config,
+    const Rule::Context& context) const {
+  const Model& model = job.workload.model;
+  std::vector<std::string> parts = RareParts(model);
+  for (const AdapterSetting& setting : settings_) {
+    if (!setting.parts.empty() && IsFor(model, setting) &&
+        (!setting.when || setting.when->Matches(config, context))) {
+      std::erase_if(parts, [&setting](const std::string& part) {
+        return common::Contains(setting.parts, part);
+      });
+    }
+  }
+  return parts;
 }
 
 void Adapter::SetKey(const std::string& name,
@@ -430,7 +456,9 @@ RenderedJob Adapter::RenderUsual(AdapterJob job, const ParallelConfig& config,
       {"nodes", std::to_string(job.cluster.launchers())},
       {"gpus", std::to_string(job.cluster.gpus())},
       {"gpus_per_node", std::to_string(job.cluster.launched_gpus())},
-      {"special", RareParts(job.workload.model)},
+      {"rare_parts",
+       fmt::format("{}",
+                   fmt::join(UnsaidParts(job, config, ContextOf(job)), ", "))},
       {"program", program.string()},
       {"folder", files.empty() ? "." : files.string()},
       {"config_json", job.config_json.empty()
@@ -456,7 +484,9 @@ RenderedJob Adapter::RenderUsual(AdapterJob job, const ParallelConfig& config,
           settings_.end()) {
     rendered.refusal = "it reads a config.json: --model FILE";
   }
-  if (!program_.path.empty()) {
+  if (std::ranges::any_of(rendered.words, [&program](const fs::path& word) {
+        return word.stem() == program.stem();
+      })) {
     rendered.files.push_back({program, program_.content, true});
   }
   return rendered;

@@ -44,6 +44,9 @@ struct AdapterSetting {
   // Only in a job that starts from nothing (Purpose::kLaunch): a job of the
   // user's own has it, such as the sizes of the model.
   bool launch = false;
+  // Only for a model with all of these RareParts, which the adapter thereby
+  // says; empty: any.
+  std::vector<std::string> parts;
   std::vector<std::string> types;   // Model::type; empty: any
   std::vector<std::string> except;  // types without the setting
   bool file_only =
@@ -218,6 +221,10 @@ class Adapter {
   // Sets or removes a key of the file.
   void SetKey(const std::string& name, const std::optional<ConfigValue>& value,
               FoundFile& found) const;
+  // The RareParts of the model that no setting says.
+  [[nodiscard]] std::vector<std::string> UnsaidParts(
+      const AdapterJob& job, const ParallelConfig& config,
+      const Rule::Context& context) const;
   // The user's file, as a job names it.
   [[nodiscard]] std::optional<std::string> NamedFile(
       const AdapterJob& job) const;

@@ -67,19 +67,17 @@ TEST(Launch, PrecisionIsThatOfThePlan) {
 
 TEST(Launch, TorchtitanTrainsThatModelOrSaysThatItHasNone) {
   Job job = LlamaOfItsFile("torchtitan");
-  EXPECT_THAT(
-      LaunchText(job, kZero3),
-      AllOf(HasSubstr("--config llama3_8b"), HasSubstr("--compile.enable"),
-            HasSubstr(" activation-checkpoint:none\n"),
-            Not(HasSubstr("has no configuration")),
-            Not(HasSubstr("disable_cuda_graphs"))));
+  EXPECT_THAT(LaunchText(job, kZero3),
+              AllOf(HasSubstr("--config sizes"), HasSubstr("--compile.enable"),
+                    HasSubstr(" activation-checkpoint:none\n"),
+                    HasSubstr("titan_model.py: --write DIR writes it"),
+                    Not(HasSubstr("disable_cuda_graphs"))));
   EXPECT_THAT(LaunchText(job, {.dp = 4, .pp = 4, .microbatches = 16}),
               HasSubstr("--training.disable_cuda_graphs"));
-  job.workload.model.layers = 40;
-  EXPECT_THAT(
-      LaunchText(job, kZero3),
-      AllOf(HasSubstr("no command (torchtitan"),
-            HasSubstr("has no configuration"), Not(HasSubstr("torchrun"))));
+  job.workload.model.norm_bias = true;
+  EXPECT_THAT(LaunchText(job, kZero3),
+              AllOf(HasSubstr("no command (torchtitan"),
+                    HasSubstr("it has RMSNorm"), Not(HasSubstr("torchrun"))));
   EXPECT_EQ(LaunchJson(job, kZero3)["command"], "");
   const fakes::TemporaryFolder folder;
   EXPECT_THROW((void)WriteLaunch(job, kZero3, {.path = folder.path()}),
@@ -108,6 +106,15 @@ TEST(Launch, AProgramIsWrittenBesideItsFile) {
   EXPECT_THAT(common::ReadFile(program), HasSubstr("deepspeed.initialize"));
   EXPECT_THAT(common::ReadFile(folder.path() / "launch.sh"),
               HasSubstr("\"$here/train_deepspeed.py\""));
+}
+
+TEST(Launch, AModuleOfTheFolderIsFoundFromElsewhere) {
+  const fakes::TemporaryFolder folder;
+  (void)WriteLaunch(LlamaOfItsFile("torchtitan"), kZero3,
+                    {.path = folder.path()});
+  EXPECT_TRUE(fs::exists(folder.path() / "titan_model.py"));
+  EXPECT_THAT(common::ReadFile(folder.path() / "launch.sh"),
+              HasSubstr("export \"PYTHONPATH=$here\""));
 }
 
 TEST(Launch, AFolderCanBeCopiedToAnotherMachine) {

@@ -35,7 +35,7 @@ Launch LaunchOf(const std::string& adapter, const Model& model,
   job.config_json = config_json;
   const RenderedJob rendered = Adapter::Find(adapter).RenderUsual(
       job, Canonical(ParseParallelConfig("dp=8")), ".");
-  Launch launch{rendered.refusal, common::ShellLine(rendered.words)};
+  Launch launch{rendered.refusal, CommandLine(rendered)};
   for (const RenderedFile& file : rendered.files) {
     launch.text += file.content;
   }
@@ -55,10 +55,13 @@ TEST_P(SizesByFlags, SayEveryFieldOrRefuseTheModel) {
   const std::set<std::string> no_matter = {"mtp_layers", "dropout", "window"};
   // Of experts only; of a first block without; of latent attention only.
   const std::set<std::string> together = {
-      "experts_per_token", "expert_groups",   "groups_per_token",
-      "router_bias",       "shared_ffn_size", "shared_expert_gate",
-      "dense_ffn_size",    "query_rank",      "rope_head_size",
-      "value_head_size",   "dense_layers",    "state_heads"};
+      "experts_per_token",  "expert_groups",    "groups_per_token",
+      "router_bias",        "shared_ffn_size",  "shared_expert_gate",
+      "dense_ffn_size",     "query_rank",       "rope_head_size",
+      "value_head_size",    "dense_layers",     "state_heads",
+      "state_size",         "state_channels",   "state_columns",
+      "state_kernel",       "state_parameters", "tokens",
+      "unnormalized_router"};
   for (const char* file : {"llama-3.1-8b.json", "gpt2.json"}) {
     Model model = ReadModel(kModels / file);
     model.window = 128;  // of windowed_share of the blocks
@@ -83,12 +86,17 @@ TEST_P(SizesByFlags, SayEveryFieldOrRefuseTheModel) {
           << file << ": " << name;
       value = before;
     });
-    changed.special = "something else";
+    changed.special = {"something else"};
     EXPECT_NE(LaunchOf(GetParam(), changed).refusal, "");
   }
 }
 
-TEST_P(SizesByFlags, RefuseEveryModelWithRareParts) {
+TEST_P(SizesByFlags, RefuseEveryModelWithAPartThatNoSettingSays) {
+  std::set<std::string> said;
+  const Adapter adapter = Adapter::Find(GetParam());
+  for (const AdapterSetting& setting : adapter.settings()) {
+    said.insert(setting.parts.begin(), setting.parts.end());
+  }
   for (const auto& entry : std::filesystem::directory_iterator(kModels)) {
     Model model;
     try {
@@ -96,7 +104,9 @@ TEST_P(SizesByFlags, RefuseEveryModelWithRareParts) {
     } catch (const std::invalid_argument&) {
       continue;
     }
-    if (!RareParts(model).empty()) {
+    if (std::ranges::any_of(RareParts(model), [&](const std::string& part) {
+          return !said.contains(part);
+        })) {
       EXPECT_NE(LaunchOf(GetParam(), model, entry.path()).refusal, "")
           << entry.path();
     }
@@ -114,10 +124,13 @@ INSTANTIATE_TEST_SUITE_P(Adapters, SizesByFlags,
 
 TEST(MegatronFlags, TrainTheModelsThatTheySay) {
   for (const char* name :
-       {"llama-3.1-8b.json", "qwen2.5-7b.json", "qwen3-32b.json",
-        "mixtral-8x7b.json", "deepseek-v3.json", "kimi-k2.json",
-        "starcoder2-15b.json", "starcoder.json", "glm-4.5-air.json",
-        "gpt2.json", "dots-llm1.json", "phi-4.json"}) {
+       {"llama-3.1-8b.json",   "qwen2.5-7b.json",          "qwen3-32b.json",
+        "mixtral-8x7b.json",   "deepseek-v3.json",         "kimi-k2.json",
+        "starcoder2-15b.json", "starcoder.json",           "glm-4.5-air.json",
+        "gpt2.json",           "dots-llm1.json",           "phi-4.json",
+        "afm-4.5b.json",       "ernie-4.5-0.3b.json",      "glm-4-9b-chat.json",
+        "gpt-oss-20b.json",    "helium-1-preview-2b.json", "minitron-8b.json",
+        "qwen3-next-80b.json", "smollm3-3b.json"}) {
     EXPECT_EQ(LaunchOf("megatron-lm", name).refusal, "") << name;
   }
   EXPECT_THAT(LaunchOf("megatron-lm", "deepseek-v3.json").text,
@@ -147,19 +160,81 @@ TEST(MegatronFlags, TrainTheModelsThatTheySay) {
 
 TEST(MegatronFlags, RefuseWhatTheyWouldChange) {
   for (const char* name :
-       {"olmo-2-7b.json",        "minitron-8b.json",    "nemotron-h-8b.json",
-        "gpt-oss-20b.json",      "roberta-base.json",   "gemma-7b.json",
-        "gemma3-4b.json",        "command-r.json",      "smollm3-3b.json",
+       {"olmo-2-7b.json",        "apertus-8b.json",     "nemotron-h-8b.json",
+        "hunyuan-7b.json",       "roberta-base.json",   "gemma-7b.json",
+        "gemma3-4b.json",        "command-r.json",      "glm-4-9b-0414.json",
         "modernbert-base.json",  "llava-1.5-7b.json",   "t5-3b.json",
         "bloom-560m.json",       "falcon-7b.json",      "gptj-6b.json",
         "opt-30b.json",          "granite-3.1-8b.json", "jamba-1.5-mini.json",
-        "qwen3-next-80b.json",   "minimax-m2.json",     "llama-4-scout.json",
+        "ernie45-21b.json",      "minimax-m2.json",     "llama-4-scout.json",
         "whisper-large-v3.json", "mamba-2.8b.json",     "phi-3.5-moe.json",
-        "glm-4-9b-chat.json",    "seed-oss-36b.json"}) {
+        "seed-oss-36b.json"}) {
     EXPECT_NE(LaunchOf("megatron-lm", name).refusal, "") << name;
   }
   EXPECT_THAT(LaunchOf("megatron-lm", "olmo-2-7b.json").refusal,
-              HasSubstr("norms only after its layers, whole_qk_norm"));
+              HasSubstr("norms only after its layers, norms of queries and "
+                        "keys over all heads at once"));
+}
+
+// Flags without a size: one for each part that the model has.
+TEST(MegatronFlags, SayPartsThatNoSizeSays) {
+  EXPECT_THAT(LaunchOf("megatron-lm", "minitron-8b.json").text,
+              testing::AllOf(HasSubstr("--squared-relu"),
+                             HasSubstr("--apply-layernorm-1p"),
+                             HasSubstr("--rotary-percent 0.5")));
+  EXPECT_THAT(LaunchOf("megatron-lm", "glm-4-9b-chat.json").text,
+              HasSubstr("--rotary-interleaved"));
+  EXPECT_THAT(LaunchOf("megatron-lm", "smollm3-3b.json").text,
+              HasSubstr("--no-rope-freq 4"));
+  EXPECT_THAT(
+      LaunchOf("megatron-lm", "gpt-oss-20b.json").text,
+      testing::AllOf(HasSubstr("--softmax-type learnable"),
+                     HasSubstr("--window-size 127,0 --window-attn-skip-freq 2"),
+                     HasSubstr("--quick-geglu"),
+                     testing::Not(HasSubstr("sigmoid"))));
+  EXPECT_THAT(LaunchOf("megatron-lm", "qwen3-next-80b.json").text,
+              testing::AllOf(
+                  HasSubstr("--experimental-attention-variant gated_delta_net"),
+                  HasSubstr("--linear-attention-freq 4"),
+                  HasSubstr("--attention-output-gate")));
+  EXPECT_THAT(LaunchOf("megatron-lm", "llama-3.1-8b.json").text,
+              testing::Not(HasSubstr("--rotary-interleaved")));
+}
+
+TEST(TitanModel, HasTheSizesThatNoConfigurationHas) {
+  EXPECT_THAT(LaunchOf("torchtitan", "llama-3.1-8b.json").text,
+              testing::AllOf(HasSubstr("--module llama3 --config llama3_8b"),
+                             testing::Not(HasSubstr("TITAN_MODEL"))));
+  EXPECT_THAT(LaunchOf("torchtitan", "gpt-oss-20b.json").text,
+              HasSubstr("--module gpt_oss --config gpt_oss_20b"));
+  for (const char* name :
+       {"mixtral-8x7b.json", "qwen2.5-7b.json", "mistral-nemo.json",
+        "internlm3-8b.json", "phi-4.json", "dots-llm1.json",
+        "qwen3-235b-a22b.json", "llama-3.2-1b.json"}) {
+    const Launch launch = LaunchOf("torchtitan", name);
+    EXPECT_EQ(launch.refusal, "") << name;
+    EXPECT_THAT(launch.text,
+                testing::AllOf(HasSubstr("--module titan_model --config sizes"),
+                               HasSubstr("TITAN_MODEL='layers="),
+                               HasSubstr("PYTHONPATH=.")))
+        << name;
+  }
+  for (const char* name : {"kimi-k2.json", "mistral-7b.json", "phi-3-mini.json",
+                           "glm-4.5-air.json", "qwen1.5-moe-a2.7b.json"}) {
+    EXPECT_NE(LaunchOf("torchtitan", name).refusal, "") << name;
+  }
+}
+
+TEST(NanotronKeys, SayPartsAndWindows) {
+  for (const auto& [name, key] :
+       {std::pair("helium-1-preview-2b.json", "rope_interleaved: true"),
+        {"smollm3-3b.json", "no_rope_layer: 4"},
+        {"mistral-7b.json", "sliding_window_size: 4096"},
+        {"phi-3-mini.json", "sliding_window_size: 2047"}}) {
+    const Launch launch = LaunchOf("nanotron", name);
+    EXPECT_EQ(launch.refusal, "") << name;
+    EXPECT_THAT(launch.text, HasSubstr(key)) << name;
+  }
 }
 
 // Where the framework would read a model of that name otherwise.
