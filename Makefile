@@ -297,9 +297,13 @@ bench-matrix: program ## measure matrix, status and report of 10,000 runs
 bench-peers: benchmark-programs ## time the same suggestion in BoTorch and scikit-learn (downloads them once)
 	@benchmarks/peers/peers.py $(if $(REPEATS),--repeats $(REPEATS))
 
+# Simulated problems, measured ones, and stacks that nobody fitted.
+SEARCHER_MANIFESTS ?= experiments/suite-8gpu.toml $(if $(OPPA_DATA),$(addprefix experiments/,ultrascale.toml \
+  calculon-worlds-a100.toml calculon-worlds-h100.toml simumax-worlds.toml))
 bench-searchers: program ## compare oppa with Optuna, BoTorch, SMAC and Ax on MANIFESTS=experiments/suite-8gpu.toml (downloads them once)
 	@python=$$(scripts/torch-python --venv optuna botorch scipy --optional cmaes smac ax-platform) && \
-	  $$python benchmarks/searchers/compare.py --results $(RESULTS)/bench-searchers $(if $(REPEATS),--repeats $(REPEATS)) $(if $(HELD_OUT),--held-out) $(MANIFESTS)
+	  $$python benchmarks/searchers/compare.py --results $(RESULTS)/bench-searchers $(if $(REPEATS),--repeats $(REPEATS)) $(if $(HELD_OUT),--held-out) \
+	    $(if $(METHODS),--methods $(METHODS)) $(or $(MANIFESTS),$(SEARCHER_MANIFESTS))
 
 bench-slurm: program ## compare the cost of an array task with that of `true` (root)
 	@scripts/install-deps --slurm

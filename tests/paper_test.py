@@ -30,7 +30,8 @@ class PaperTest(unittest.TestCase):
 
     def make_data(self):
         """A folder with all published tables, which are empty."""
-        for table in ("measured/ultrascale.csv", "published/aceso_v100_op_profiles.csv", "published/korthikanti2022.csv"):
+        for table in ("measured/ultrascale.csv", "published/aceso_v100_op_profiles.csv", "published/korthikanti2022.csv",
+                      "worlds/calculon_worlds.csv", "worlds/simumax_worlds.csv"):
             (self.folder / "data" / table).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / "data" / table).write_text("")
         return str(self.folder / "data")

@@ -380,7 +380,7 @@ def main():
     warnings.simplefilter("ignore")
     for manifest in options.manifests:
         development = None
-        if options.held_out:  # `oppa simulate` shows no problems that are held out
+        if options.held_out and "held_out" in manifest.read_text():  # `oppa simulate` shows no problems that are held out
             shown = run_oppa(options, "simulate", manifest, "--all", "--csv").splitlines()
             development = {row["problem"] for row in csv.DictReader(shown)}
             options.results.mkdir(parents=True, exist_ok=True)

@@ -224,8 +224,8 @@ std::optional<trials::TableSettings> FindFacts(
     const std::string& scenario) {
   constexpr std::string_view kMeasured = "measured";
   if (!settings.facts.empty()) {
-    trials::TableSettings facts = settings.table.At(
-        "facts", [&] { return trials::FindTableSettings(settings.facts); });
+    trials::TableSettings facts = trials::ReadTableSettings(
+        DataFile(settings, "facts", "validation", settings.facts));
     if (facts.kind != kMeasured) {
       settings.table.Fail("facts",
                           fmt::format("'{}' describes a table of another kind",

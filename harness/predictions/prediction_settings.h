@@ -23,7 +23,7 @@ struct PredictionSettings {
   // another architecture than the problem's is used, or else the last one.
   std::vector<std::string> clusters;  // names or files; empty: as the problem
   std::string framework;              // name or file; "": as the problem
-  std::string facts;  // of a measured table; "": those that its name selects
+  std::string facts;  // of a table, a name or file; "": those its name selects
   // The method whose own model predicts (ConfiguredMethod::estimates) instead
   // of the simulator, and its options; "": none.
   std::string planner;

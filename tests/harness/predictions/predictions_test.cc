@@ -23,6 +23,7 @@
 #include "harness/testbeds/testbeds.h"
 #include "planners/textbook/textbook_model.h"
 #include "tests/fakes/experiment_folder.h"
+#include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 #include "tests/harness/manifest_checks.h"
 #include "trials/record.h"
@@ -350,11 +351,16 @@ TEST_F(PredictionsTest, AMeasuredScenarioWithoutFactsNeedsAWorkload) {
       "batch_size = 64\nsequence_length = 1024\n";
   EXPECT_THAT(Predict(ReadReplay("mine-1b-8", workload)).source,
               HasSubstr("h100-efa (8 x H100"));
-  EXPECT_THAT(Predict(ReadReplay("mine-1b-8",
-                                 "[predictions]\nfacts = \"ultrascale\"\n"
-                                 "[predictions.x]\n"))
-                  .source,
-              HasSubstr("nanotron"));
+  for (const std::string& facts :
+       {std::string("ultrascale"),
+        (fakes::SourceFolder() / "experiments/validation/ultrascale.toml")
+            .string()}) {
+    EXPECT_THAT(
+        Predict(ReadReplay("mine-1b-8", "[predictions]\nfacts = \"" + facts +
+                                            "\"\n[predictions.x]\n"))
+            .source,
+        HasSubstr("nanotron"));
+  }
 }
 
 // Records depend on the file that the name selects.

@@ -1,13 +1,16 @@
 #include "trials/tables/row_training.h"
 
 #include <string>
+#include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common/toml_table.h"
 #include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
+#include "trials/data_folder.h"
 
 namespace trials::row_training_test {
 
@@ -221,6 +224,48 @@ TEST(RowTraining, TheTokensOfAScenarioHaveFacts) {
   EXPECT_TRUE(Describes(settings, "rows", "ultrascale-1b"));
   EXPECT_FALSE(Describes(settings, "rows", "ultrascale2-1b"));
   EXPECT_FALSE(Describes(settings, "rows", "a-ultrascale-1b"));
+}
+
+TEST(RowTraining, TheFactsOfWorldsDescribeTheirScenarios) {
+  struct World {
+    const char* facts;
+    std::string scenario;
+    double billions;
+    int batch_size;
+    const char* cluster;
+  };
+  const fakes::TemporaryFolder folder;
+  for (const World& world : std::vector<World>{
+           {"calculon", "cw-5b-a100-8", 4.7, 96, "a100-selene"},
+           {"calculon", "cw-3b-a100-16", 2.7, 128, "a100-selene"},
+           {"calculon", "cw-9b-h100-32", 9.4, 192, "h100-infiniband"},
+           {"calculon", "cw-30b-a100-128", 30, 768, "a100-selene"},
+           {"calculon", "cw-40b-8k-h100-256", 39.1, 512, "h100-infiniband"},
+           {"calculon", "cw-100b-h100-512", 101.2, 1024, "h100-infiniband"},
+           {"simumax", "sw-mixtral8x7b-64", 46.7, 1024, "b200-infiniband"},
+           {"simumax", "sw-llama8b-64k-32", 8.03, 32, "b200-infiniband"},
+           {"simumax", "sw-llama70b-8k-128", 70.6, 512, "b200-infiniband"}}) {
+    const std::string gpus =
+        world.scenario.substr(world.scenario.rfind('-') + 1);
+    fakes::WriteFile(folder.path() / "rows.csv",
+                     fmt::format("scenario,gpus,status,step_time_s,dp,tp,pp\n"
+                                 "{},{},ok,1,{},1,1\n",
+                                 world.scenario, gpus, gpus));
+    const RowTraining row =
+        ReadScenarioTraining(
+            folder.path() / "rows.csv", world.scenario,
+            ReadTableSettings(ExperimentsFolder() / "worlds" /
+                              fmt::format("{}.toml", world.facts)),
+            {})
+            .rows.begin()
+            ->second;
+    EXPECT_NEAR(1e-9 * static_cast<double>(ParameterCount(row.workload.model)),
+                world.billions, 0.1)
+        << world.scenario;
+    EXPECT_EQ(row.workload.batch_size, world.batch_size);
+    EXPECT_EQ(row.cluster.name, world.cluster);
+    EXPECT_EQ(fmt::to_string(row.cluster.gpus()), gpus);
+  }
 }
 
 TEST(RowTraining, AMeasuredRowHasAStatusAndATimeOrAPeak) {
