@@ -3,8 +3,11 @@
 #pragma once
 
 #include <compare>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "trials/cluster.h"
@@ -57,6 +60,29 @@ struct StageGrid {
 
 // The grid of a plan whose stages are alike.
 [[nodiscard]] std::optional<StageGrid> GridOf(const Plan& plan);
+
+// The links of grids on one machine, which simulators of other batches or on
+// other threads share. Any number of threads may use it; references stay valid.
+class PlacedGrids {
+ public:
+  // The links of a grid, computed as place(grid) unless they are known.
+  template <typename Place>
+  const PlanLinks& Of(const StageGrid& grid, const Place& place) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto found = links_.find(grid); found != links_.end()) {
+        return found->second;
+      }
+    }
+    PlanLinks links = place(grid);
+    const std::lock_guard lock(mutex_);
+    return links_.emplace(grid, std::move(links)).first->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<StageGrid, PlanLinks> links_;
+};
 
 // Equal stages share a RankGrid, unless `pipeline_outermost` is set. Stages
 // that differ follow one another, each on consecutive ranks of its GPU type

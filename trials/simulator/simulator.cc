@@ -68,7 +68,8 @@ Simulator::Simulator(const Workload& workload, std::vector<Cluster> gpu_types,
     : problem_{workload,
                std::move(gpu_types),
                ForPrecision(options.framework, workload.precision),
-               {}} {
+               {}},
+      grids_(options.grids ? options.grids : std::make_shared<PlacedGrids>()) {
   if (problem_.gpu_types.empty()) {
     throw std::invalid_argument(
         "a simulator needs at least one cluster to run on");
@@ -154,10 +155,12 @@ auto Simulator::WithStages(const Plan& plan, const Visit& visit) const {
   const PlanLinks placed =
       grid ? PlanLinks{} : PlacePlan(problem_.gpu_types, plan, options);
   const PlanLinks& links =
-      grid ? Memoized(links_, *grid,
-                      [&](const StageGrid& key) {
-                        return PlaceGrid(problem_.gpu_types, key, options);
-                      })
+      grid ? *Memoized(links_, *grid,
+                       [&](const StageGrid& key) {
+                         return &grids_->Of(key, [&](const StageGrid& shape) {
+                           return PlaceGrid(problem_.gpu_types, shape, options);
+                         });
+                       })
            : placed;
   std::vector<StageContext> stages;
   stages.reserve(plan.stages.size());
