@@ -18,6 +18,7 @@
 #include "jobs/plan/forecast.h"
 #include "jobs/plan/forecast_text.h"
 #include "jobs/plan/remedies.h"
+#include "jobs/plan/robustness.h"
 #include "jobs/plan/run_comparison.h"
 #include "jobs/plan/why.h"
 
@@ -144,7 +145,11 @@ FrameworkAnswer MakeAnswer(const ForecastRequest& request, const Job& job,
                                e.what(), RemediesText(job, options));
     return made;
   }
-  made.forecast = made.forecaster->MakeForecast();
+  // A question may be about any layout.
+  const bool asks = request.why || !request.logs.empty();
+  made.forecast = asks ? made.forecaster->MakeForecast()
+                       : made.forecaster->MakeForecast(std::max<std::size_t>(
+                             kContenders, std::max(0, request.layouts)));
   if (!request.write.path.empty()) {
     made.written = Written(request.write, job, made.forecast, several);
     made.wrote = !made.forecast.layouts.empty();
@@ -220,7 +225,7 @@ ScalePoint Scale(const ForecastRequest& request, Job job,
   const ForecastOptions options = MakeOptions(request, job);
   try {
     const Forecast forecast =
-        Forecaster(std::move(job), options).MakeForecast();
+        Forecaster(std::move(job), options).MakeForecast(1);
     point.best = FastestOf(forecast);
     if (!point.best) {
       point.problem = forecast.smallest

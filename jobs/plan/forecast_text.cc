@@ -163,7 +163,7 @@ std::string ForecastText(const Forecaster& forecaster, const Forecast& forecast,
   std::string text = fmt::format(
       "{}: {} layouts of {} configurations leave {:.0f}% of {:.1f} "
       "GB free{}\n",
-      FrameworkLabel(job.framework), forecast.layouts.size(),
+      FrameworkLabel(job.framework), forecast.fitting_layouts,
       forecast.candidates, 100.0 * forecaster.options().headroom,
       forecast.capacity_bytes / kGiga,
       forecast.layouts.empty() ? "" : "; the fastest of each kind:");
