@@ -126,9 +126,11 @@ double FrozenParameters(const trials::Workload& workload) {
          frozen(Weights::kEmbeddings, head);
 }
 
-}  // namespace
-
-double FlopPerToken(const trials::Workload& workload) {
+// `causal_share`: of the attention of causal models.
+double FlopPerToken(const trials::Workload& workload, double causal_share) {
+  const auto attention = [causal_share](const trials::Model& of) {
+    return 12.0 * AttentionWidth(of) * (of.causal ? causal_share : 1.0);
+  };
   const trials::Model& model = workload.model;
   double used = static_cast<double>(ActiveParameterCount(model));
   if (!model.tied_embeddings) {  // a tied table is also the vocabulary head
@@ -142,18 +144,18 @@ double FlopPerToken(const trials::Workload& workload) {
     const auto own = static_cast<double>(ParameterCount(tower));
     const double seen = tower.tokens > 0 ? tower.tokens : tokens;
     used -= own;
-    flop += (6.0 * own + 12.0 * AttentionWidth(tower) * seen) * seen / tokens;
+    flop += (6.0 * own + attention(tower) * seen) * seen / tokens;
   }
   const double window = std::min<double>(tokens, model.window);
   const double seen =
       tokens + model.windowed_share * (window - tokens);  // mean over blocks
   return flop + 6.0 * used - 2.0 * FrozenParameters(workload) +
-         12.0 * AttentionWidth(model) * seen;
+         attention(model) * seen;
 }
 
-double ModelFlopUtilization(const trials::Workload& workload,
-                            const trials::Cluster& cluster,
-                            double step_time_s) {
+double Utilization(const trials::Workload& workload,
+                   const trials::Cluster& cluster, double flop_per_token,
+                   double step_time_s) {
   const trials::Gpu& gpu = cluster.gpu;
   const double peak = workload.precision == trials::Precision::kFp32
                           ? gpu.single_flop_per_s
@@ -161,8 +163,32 @@ double ModelFlopUtilization(const trials::Workload& workload,
                               gpu.fp8_flop_per_s > 0.0
                           ? gpu.fp8_flop_per_s
                           : gpu.half_flop_per_s;
-  return FlopPerToken(workload) *
+  return flop_per_token *
          TokensPerSecondPerGpu(workload, cluster, step_time_s) / peak;
+}
+
+}  // namespace
+
+double FlopPerToken(const trials::Workload& workload) {
+  return FlopPerToken(workload, 1.0);
+}
+
+double LeastFlopPerToken(const trials::Workload& workload) {
+  constexpr double kCausal = 0.5;
+  return FlopPerToken(workload, kCausal);
+}
+
+double ModelFlopUtilization(const trials::Workload& workload,
+                            const trials::Cluster& cluster,
+                            double step_time_s) {
+  return Utilization(workload, cluster, FlopPerToken(workload), step_time_s);
+}
+
+double LeastFlopUtilization(const trials::Workload& workload,
+                            const trials::Cluster& cluster,
+                            double step_time_s) {
+  return Utilization(workload, cluster, LeastFlopPerToken(workload),
+                     step_time_s);
 }
 
 Forecaster::Forecaster(Job job, const ForecastOptions& options,

@@ -36,10 +36,17 @@ struct ForecastOptions {
 // Source: Chowdhery et al. (2022), "PaLM", App. B; torchtitan computes the
 // same.
 [[nodiscard]] double FlopPerToken(const trials::Workload& workload);
+// The same with half of the attention of causal models: a kernel may skip what
+// its mask hides.
+[[nodiscard]] double LeastFlopPerToken(const trials::Workload& workload);
 
 // Model FLOP utilization: the FLOP of the model over those of the GPUs' dense
 // tensor cores in this precision.
 [[nodiscard]] double ModelFlopUtilization(const trials::Workload& workload,
+                                          const trials::Cluster& cluster,
+                                          double step_time_s);
+// The same of LeastFlopPerToken: more than 1 is impossible.
+[[nodiscard]] double LeastFlopUtilization(const trials::Workload& workload,
                                           const trials::Cluster& cluster,
                                           double step_time_s);
 
