@@ -300,7 +300,8 @@ std::string ForecastCsv(const Forecaster& forecaster, const Forecast& forecast,
                         int most) {
   std::string text;
   for (const Layout& layout : Shown(forecast.layouts, most)) {
-    const Prediction& one = layout.best;
+    Prediction one = layout.best;
+    one.config.micro_batch_size = MicroBatch(forecaster.job(), one.config);
     text += fmt::format("{},{},{},{}", forecaster.job().framework.name,
                         LayoutName(one.config), layout.configurations,
                         trials::BuiltInKnobs().Cells(one.config));
