@@ -21,6 +21,7 @@
 #include "jobs/plan/robustness.h"
 #include "jobs/plan/run_comparison.h"
 #include "jobs/plan/why.h"
+#include "trials/simulator/gpu_model.h"
 
 namespace jobs {
 namespace {
@@ -343,23 +344,12 @@ Job JobOf(const ForecastRequest& request, const Inputs& inputs,
   Job job{inputs.workload, WithSize(inputs.node, size, request.nics_per_node),
           FindFramework(framework), request.rules,
           FindConfigJson(request.model)};
-  if (job.cluster.gpu.no_bf16 &&
-      job.workload.precision == trials::Precision::kBf16) {
-    throw InputError(fmt::format(
-        "the GPU {} multiplies no bf16 on its tensor cores: --precision fp16",
-        job.cluster.gpu.name));
-  }
+  // Whatever the framework, the GPU must have this precision.
+  (void)trials::GpuModel(job.cluster.gpu, job.workload.precision, 0.0);
   if (job.framework.adapter) {
     job.workload.training = job.framework.adapter->training();
   }
-  trials::ReadTraining(trials::TrainingTable(request.training),
-                       job.workload.training);
-  if (job.workload.training.packed_tokens > job.workload.sequence_length) {
-    throw InputError(fmt::format(
-        "--training packed_tokens={}: a document is longer than the {} tokens "
-        "of a sequence",
-        job.workload.training.packed_tokens, job.workload.sequence_length));
-  }
+  trials::ReadTraining(trials::TrainingTable(request.training), job.workload);
   for (const std::string& constant : request.constants) {
     trials::ChangeFramework(
         common::TomlTable::ParseString(constant, "--constant"),

@@ -245,7 +245,7 @@ JobDraft DraftJob(const InitOptions& options) {
                         options.model_options),
       batch, SequenceLength(options, draft));
   trials::ReadTraining(trials::TrainingTable(options.training),
-                       draft.job.workload.training);
+                       draft.job.workload);
   SetPresent(options, draft);
   return draft;
 }
