@@ -105,28 +105,14 @@ trials::Model ModelOfSizes(const std::string& text) {
       FailSizes(fmt::format("{} is missing", name));
     }
   }
-  if (model.experts > 0 && model.experts_per_token == 0) {
-    FailSizes("experts_per_token is missing");
-  }
-  if ((model.head_size == 0 &&
-       model.hidden_size % model.attention_heads != 0) ||
-      model.attention_heads % model.kv_heads != 0) {
-    FailSizes("hidden must be a multiple of heads, and heads of kv_heads");
-  }
-  for (const auto& [wrong, reason] :
-       {std::pair(model.experts_per_token > model.experts,
-                  "experts_per_token is more than experts"),
-        {model.dense_layers > model.layers, "dense_layers is more than layers"},
-        {model.groups_per_token > model.expert_groups,
-         "groups_per_token is more than expert_groups"},
-        {model.rotary_share > 1.0 || model.windowed_share > 1.0,
-         "a share is more than 1"}}) {
-    if (wrong) {
-      FailSizes(reason);
-    }
+  if (model.head_size == 0 && model.hidden_size % model.attention_heads != 0) {
+    FailSizes("hidden must be a multiple of heads, or give head_size");
   }
   if (model.head_size == 0) {
     model.head_size = model.hidden_size / model.attention_heads;
+  }
+  if (const std::string problem = SizeProblem(model); !problem.empty()) {
+    FailSizes(problem);
   }
   return model;
 }
@@ -301,8 +287,8 @@ void SetTraining(std::vector<std::string> of_file,
     }
     return is_precision;
   });
-  trials::ReadTraining(trials::TrainingTable(of_file), workload.training);
-  trials::ReadTraining(trials::TrainingTable(settings), workload.training);
+  trials::ReadTraining(trials::TrainingTable(of_file), workload);
+  trials::ReadTraining(trials::TrainingTable(settings), workload);
 }
 
 std::string JobRuleOrigin() { return "sequence parallelism comes with tp"; }

@@ -113,6 +113,40 @@ std::vector<std::string> NewBlocks(const Model& model) {
 
 }  // namespace
 
+std::string SizeProblem(const Model& model) {
+  constexpr int kMost = 10000;  // the largest published models have hundreds
+  const std::pair<bool, std::string> problems[] = {
+      {model.layers > kMost,
+       fmt::format("{} layers are more than {}: correct their number",
+                   model.layers, kMost)},
+      {model.layers < 1 || model.hidden_size < 1 || model.attention_heads < 1 ||
+           model.kv_heads < 1 || (model.attention && model.head_size < 1) ||
+           (model.vocab_size < 1 && model.patch_size < 1),
+       "layers, hidden size, heads and vocabulary must be integers from 1"},
+      {model.attention_heads % std::max(1, model.kv_heads) != 0,
+       fmt::format("{} heads are not a multiple of {} kv_heads",
+                   model.attention_heads, model.kv_heads)},
+      {model.experts > 0 && model.experts_per_token < 1,
+       "experts_per_token is missing"},
+      {model.experts_per_token > model.experts,
+       fmt::format("a token takes {} of {} experts", model.experts_per_token,
+                   model.experts)},
+      {model.dense_layers > model.layers,
+       fmt::format("{} dense layers are more than {} layers",
+                   model.dense_layers, model.layers)},
+      {model.groups_per_token > model.expert_groups,
+       fmt::format("a token takes {} of {} groups of experts",
+                   model.groups_per_token, model.expert_groups)},
+      {model.rotary_share > 1.0 || model.windowed_share > 1.0,
+       "a share is more than 1"}};
+  for (const auto& [holds, problem] : problems) {
+    if (holds) {
+      return problem;
+    }
+  }
+  return "";
+}
+
 Model DenseModel(const Model& model) {
   Model dense = model;
   dense.experts = dense.experts_per_token = dense.shared_ffn_size = 0;

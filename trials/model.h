@@ -135,6 +135,10 @@ struct ModelOptions {
 // parameters: "7.7e9", "7.7b"; "" is not checked.
 void CheckParameters(const Model& model, const std::string& parameters);
 
+// What is wrong with the sizes of a model: "6 heads are not a multiple of 4
+// kv_heads"; "" if nothing is.
+[[nodiscard]] std::string SizeProblem(const Model& model);
+
 // The model whose blocks are all like the first dense_layers.
 [[nodiscard]] Model DenseModel(const Model& model);
 

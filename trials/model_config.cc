@@ -94,7 +94,9 @@ class ModelReader {
       file_.Fail(refused.front());
     }
     SetFields(rows, model);
-    CheckSizes(model);
+    if (const std::string problem = SizeProblem(model); !problem.empty()) {
+      file_.Fail(problem);
+    }
     AddKinds(rows, model);
     AddTowers(rows, model);
     model.special = Holding(rows, "special", model);
@@ -339,32 +341,6 @@ class ModelReader {
     if (model.mtp_layers > 0) {
       Note("modules that predict further tokens (MTP) are left out", model);
     }
-  }
-
-  void CheckSizes(const Model& model) const {
-    constexpr int kMost = 10000;  // the largest published models have hundreds
-    const auto fail = [&](bool holds, const std::string& message) {
-      if (holds) {
-        file_.Fail(message);
-      }
-    };
-    fail(model.layers > kMost,
-         fmt::format("{} layers are more than {}: correct their number",
-                     model.layers, kMost));
-    fail(model.layers < 1 || model.hidden_size < 1 ||
-             model.attention_heads < 1 || model.kv_heads < 1 ||
-             (model.attention && model.head_size < 1) ||
-             (model.vocab_size < 1 && model.patch_size < 1),
-         "layers, hidden size, heads and vocabulary must be integers from 1");
-    fail(model.attention_heads % model.kv_heads != 0,
-         fmt::format(
-             "num_attention_heads {} is not a multiple of num_key_value_heads "
-             "{}",
-             model.attention_heads, model.kv_heads));
-    fail(model.experts > 0 && (model.experts_per_token < 1 ||
-                               model.experts_per_token > model.experts),
-         fmt::format("a token takes {} of {} experts", model.experts_per_token,
-                     model.experts));
   }
 
   // The words in the values of types, which name all keys that are known.

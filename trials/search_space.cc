@@ -44,34 +44,44 @@ struct Family {
   std::vector<std::pair<const Constraint*, std::size_t>> constraints;
 };
 
+bool MultipliesGpus(const Knob& knob) {
+  PC config;
+  knob.Set(config, 2);
+  return GpusOf(config) == 2;
+}
+
 // The canonical configurations that `base` becomes by setting the knobs of the
 // family to all combinations of their grids, each once: of those that differ
 // in inactive knobs only, the one that has the first value of each is taken.
 // None if a grid is empty: no value of its knob goes with these sizes.
 // With `gpus`, those of other numbers of GPUs are left out; 0: none are.
+// Precondition: with `gpus`, the grids whose values multiply GPUs come first.
 std::vector<PC> Combinations(const PC& base, const Family& family,
                              const std::string& where, int gpus = 0) {
   std::vector<PC> raw = {base};
-  for (const auto& [knob, grid] : family.grids) {
+  for (std::size_t i = 0; i < family.grids.size(); ++i) {
+    const auto& [knob, grid] = family.grids[i];
+    const bool multiplies = gpus > 0 && MultipliesGpus(*knob);
+    const bool last =
+        multiplies && (i + 1 == family.grids.size() ||
+                       !MultipliesGpus(*family.grids[i + 1].first));
     if (gpus == 0 && !grid.empty() && raw.size() > kMostConfigs / grid.size()) {
       FailTooMany(where, knob->name);
     }
     std::vector<PC> longer;
     longer.reserve(gpus > 0 ? raw.size() : raw.size() * grid.size());
     for (const PC& config : raw) {
+      const int left = multiplies ? gpus / GpusOf(config) : 0;
       for (const int value : grid) {
-        PC& next = longer.emplace_back(config);
-        knob->Set(next, value);
-        const std::int64_t used =
-            std::int64_t{next.dp} * next.tp * next.pp * next.cp;
-        if (gpus > 0 && (used > gpus || gpus % used != 0)) {
-          longer.pop_back();  // so are all that follow from it
+        if (!multiplies || (last ? value == left : left % value == 0)) {
+          knob->Set(longer.emplace_back(config), value);
         }
       }
     }
     raw = std::move(longer);
   }
   std::vector<PC> canonical;
+  canonical.reserve(raw.size());
   for (PC& config : raw) {
     const bool first = std::ranges::all_of(family.grids, [&](const auto& row) {
       const auto& [knob, grid] = row;
@@ -115,11 +125,22 @@ class Enumeration {
                                   KnobGroup::kOther, KnobGroup::kSharding}) {
       families_.push_back(MakeFamily(group, options));
     }
+    std::ranges::stable_partition(families_.front().grids, [](const auto& row) {
+      return MultipliesGpus(*row.first);
+    });
     lists_.resize(families_.size());
     FindListedInverse(options);
     built_in_ = dropped_.size();
     for (const Rule& rule : rules_) {
       dropped_.push_back({rule.expression(), rule.reason(), rule.origin(), 0});
+      auto& knobs = rule_values_.emplace_back().knobs;
+      for (const std::string& name : rule.KnobNames()) {
+        knobs.push_back(&options.knobs.Require(name));
+        if (const auto& inverse = knobs.back()->inverse; inverse.value) {
+          knobs.push_back(&options.knobs.Require(inverse.knob));
+          knobs.push_back(&options.knobs.Require("dp"));
+        }
+      }
     }
   }
 
@@ -263,9 +284,28 @@ class Enumeration {
     }
   }
 
+  // The knobs that a rule reads, and whether it matches by their values.
+  struct RuleValues {
+    std::vector<const Knob*> knobs;
+    std::map<std::vector<int>, bool> matches;
+  };
+
+  bool Matches(const Rule& rule, const PC& config, RuleValues& known) {
+    values_.clear();
+    for (const Knob* knob : known.knobs) {
+      values_.push_back(knob->Get(config));
+    }
+    const auto found = known.matches.find(values_);
+    return found != known.matches.end()
+               ? found->second
+               : known.matches
+                     .emplace(values_, rule.Matches(config, rule_context_))
+                     .first->second;
+  }
+
   void AddConfig(const PC& config) {
     for (std::size_t i = 0; i < rules_.size(); ++i) {
-      if (rules_[i].Matches(config, rule_context_)) {
+      if (Matches(rules_[i], config, rule_values_[i])) {
         ++dropped_[built_in_ + i].count;
         return;
       }
@@ -286,6 +326,8 @@ class Enumeration {
   std::size_t built_in_ = 0;            // constraints in dropped_
   ListedInverse inverse_;
   bool any_sizes_ = false;
+  std::vector<RuleValues> rule_values_;  // of rules_
+  std::vector<int> values_;              // see Matches
   std::vector<PC> configs_;
   std::vector<SearchSpace::Dropped> dropped_;
 };
@@ -347,8 +389,10 @@ SearchSpace::SearchSpace(std::vector<ParallelConfig> configs, KnobSet knobs)
     : knobs_(std::move(knobs)),
       configs_(std::move(configs)),
       sorted_(common::Indices(configs_.size())) {
-  std::ranges::sort(sorted_,
-                    [this](int a, int b) { return (*this)[a] < (*this)[b]; });
+  if (!std::ranges::is_sorted(configs_)) {
+    std::ranges::sort(sorted_,
+                      [this](int a, int b) { return (*this)[a] < (*this)[b]; });
+  }
   const auto same = std::ranges::adjacent_find(
       sorted_, [this](int a, int b) { return (*this)[a] == (*this)[b]; });
   if (same != sorted_.end()) {

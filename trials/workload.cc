@@ -34,6 +34,17 @@ std::string NotValidated(const Workload& workload) {
                            ToString(workload.training));
 }
 
+void ReadTraining(const common::TomlTable& table, Workload& workload) {
+  ReadTraining(table, workload.training);
+  if (workload.training.packed_tokens > workload.sequence_length) {
+    table.Fail(
+        "packed_tokens",
+        fmt::format("packed_tokens {}: a document is longer than the {} "
+                    "tokens of a sequence",
+                    workload.training.packed_tokens, workload.sequence_length));
+  }
+}
+
 Workload ReadWorkload(const common::TomlTable& table) {
   Workload workload;
   const std::string path = table.RequireString("model");
@@ -55,7 +66,7 @@ Workload ReadWorkload(const common::TomlTable& table) {
   workload.precision = table.At("precision", [&table] {
     return ParsePrecision(table.GetString("precision", "bf16"));
   });
-  ReadTraining(table, workload.training);
+  ReadTraining(table, workload);
   if (images && workload.sequence_length != positions) {
     table.Fail(
         "sequence_length",

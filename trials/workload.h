@@ -45,6 +45,10 @@ struct Workload {
 //   precision = "bf16"                    (fp32, fp16, bf16, fp8)
 [[nodiscard]] Workload ReadWorkload(const common::TomlTable& table);
 
+// Reads the training of a workload whose sequence length is known. Errors: as
+// ReadTraining of training.h, and for documents longer than a sequence.
+void ReadTraining(const common::TomlTable& table, Workload& workload);
+
 // A small version of a workload, for trials on CPU ranks: divides head and
 // patch size, feed-forward size, vocabulary and sequence length by a factor,
 // with lower bounds and multiples such that every configuration that was valid

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <map>
+#include <mutex>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -126,9 +127,11 @@ double FrozenParameters(const trials::Workload& workload) {
          frozen(Weights::kEmbeddings, head);
 }
 
-}  // namespace
-
-double FlopPerToken(const trials::Workload& workload) {
+// `causal_share`: of the attention of causal models.
+double FlopPerToken(const trials::Workload& workload, double causal_share) {
+  const auto attention = [causal_share](const trials::Model& of) {
+    return 12.0 * AttentionWidth(of) * (of.causal ? causal_share : 1.0);
+  };
   const trials::Model& model = workload.model;
   double used = static_cast<double>(ActiveParameterCount(model));
   if (!model.tied_embeddings) {  // a tied table is also the vocabulary head
@@ -142,18 +145,18 @@ double FlopPerToken(const trials::Workload& workload) {
     const auto own = static_cast<double>(ParameterCount(tower));
     const double seen = tower.tokens > 0 ? tower.tokens : tokens;
     used -= own;
-    flop += (6.0 * own + 12.0 * AttentionWidth(tower) * seen) * seen / tokens;
+    flop += (6.0 * own + attention(tower) * seen) * seen / tokens;
   }
   const double window = std::min<double>(tokens, model.window);
   const double seen =
       tokens + model.windowed_share * (window - tokens);  // mean over blocks
   return flop + 6.0 * used - 2.0 * FrozenParameters(workload) +
-         12.0 * (AttentionWidth(model) * seen + StateElements(model));
+         attention(model) * seen + 12.0 * StateElements(model);
 }
 
-double ModelFlopUtilization(const trials::Workload& workload,
-                            const trials::Cluster& cluster,
-                            double step_time_s) {
+double Utilization(const trials::Workload& workload,
+                   const trials::Cluster& cluster, double flop_per_token,
+                   double step_time_s) {
   const trials::Gpu& gpu = cluster.gpu;
   const double peak = workload.precision == trials::Precision::kFp32
                           ? gpu.single_flop_per_s
@@ -161,18 +164,44 @@ double ModelFlopUtilization(const trials::Workload& workload,
                               gpu.fp8_flop_per_s > 0.0
                           ? gpu.fp8_flop_per_s
                           : gpu.half_flop_per_s;
-  return FlopPerToken(workload) *
+  return flop_per_token *
          TokensPerSecondPerGpu(workload, cluster, step_time_s) / peak;
 }
 
-Forecaster::Forecaster(Job job, const ForecastOptions& options)
+}  // namespace
+
+double FlopPerToken(const trials::Workload& workload) {
+  return FlopPerToken(workload, 1.0);
+}
+
+double LeastFlopPerToken(const trials::Workload& workload) {
+  constexpr double kCausal = 0.5;
+  return FlopPerToken(workload, kCausal);
+}
+
+double ModelFlopUtilization(const trials::Workload& workload,
+                            const trials::Cluster& cluster,
+                            double step_time_s) {
+  return Utilization(workload, cluster, FlopPerToken(workload), step_time_s);
+}
+
+double LeastFlopUtilization(const trials::Workload& workload,
+                            const trials::Cluster& cluster,
+                            double step_time_s) {
+  return Utilization(workload, cluster, LeastFlopPerToken(workload),
+                     step_time_s);
+}
+
+Forecaster::Forecaster(Job job, const ForecastOptions& options,
+                       std::shared_ptr<trials::PlacedGrids> grids)
     : job_(std::move(job)),
       options_(options),
       memory_log_stddev_(MemoryLogStddev(job_, options.calibration)),
       space_(JobSpace(job_)),
+      grids_(std::move(grids)),
       simulators_(common::Cores(),
                   trials::Simulator(job_.workload, job_.cluster,
-                                    {job_.framework.framework})),
+                                    {job_.framework.framework, grids_})),
       times_(options.calibration, space_.configs()) {}
 
 double Forecaster::CapacityBytes() const {
@@ -215,43 +244,73 @@ void Forecaster::ForAll(std::size_t count, int block, const Work& work) const {
 }
 
 Forecaster::Peak Forecaster::PeakOf(const trials::Simulator& simulator,
-                                    const ParallelConfig& config,
-                                    double within_s) const {
+                                    const ParallelConfig& config) const {
   const double scale = options_.calibration.memory;
-  try {
-    simulator.CheckConfig(config);
-    const double least = scale * simulator.LeastMemory(config);
-    if (least > CapacityBytes()) {
-      return {.bytes = least, .bound = true};
+  const double least = scale * simulator.LeastMemory(config);
+  return least > CapacityBytes()
+             ? Peak{.bytes = least, .bound = true}
+             : Peak{.bytes =
+                        scale * simulator.PeakMemory(config).peak_memory_bytes};
+}
+
+void Forecaster::SetPeaks(const trials::Simulator& simulator,
+                          const Configs& configs,
+                          std::span<const std::size_t> places,
+                          std::vector<Peak>& peaks) const {
+  std::optional<Peak> too_large;
+  for (const std::size_t i : places) {
+    if (too_large && configs[i].microbatches > 1) {
+      peaks[i] = *too_large;
+      continue;
     }
-    if (within_s < kAnyTime && LeastTime(simulator, config) > within_s) {
-      return {.refused = true};
+    peaks[i] = PeakOf(simulator, configs[i]);
+    if (peaks[i].bytes > CapacityBytes()) {
+      too_large = {.bytes = peaks[i].bytes, .bound = true};
     }
-    return {.bytes = scale * simulator.PeakMemory(config).peak_memory_bytes};
-  } catch (const trials::InvalidPlan&) {
-    return {.refused = true};
   }
 }
 
-bool Forecaster::AnyFits() const {
-  std::atomic<bool> fits = false;
-  ForAll(space_.configs().size(), kConfigs,
-         [&](const trials::Simulator& simulator, int i) {
-           if (!fits) {
-             const Peak peak = PeakOf(simulator, space_[i], kAnyTime);
-             fits = fits || (!peak.refused && peak.bytes <= AllowedBytes());
-           }
-         });
-  return fits;
-}
-
-std::vector<Forecaster::Peak> Forecaster::PeaksOf(const Configs& configs,
-                                                  double within_s) const {
+std::vector<Forecaster::Peak> Forecaster::PeaksOf(
+    const Configs& configs) const {
+  // Configurations of equal sizes follow one another.
+  const auto sizes = [&](std::size_t i) {
+    return std::tuple(configs[i].dp, configs[i].tp, configs[i].pp);
+  };
+  Places begins;
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    if (i == 0 || sizes(i) != sizes(i - 1)) {
+      begins.push_back(i);
+    }
+  }
+  begins.push_back(configs.size());
+  const auto same = [&](std::size_t i) {
+    ParallelConfig config = configs[i];
+    config.microbatches = config.micro_batch_size = 0;
+    return config;
+  };
   std::vector<Peak> peaks(configs.size());
-  ForAll(configs.size(), kConfigs,
-         [&](const trials::Simulator& simulator, int i) {
-           peaks[i] = PeakOf(simulator, configs[i], within_s);
-         });
+  ForAll(begins.size() - 1, 1, [&](const trials::Simulator& simulator, int b) {
+    std::vector<std::tuple<ParallelConfig, int, std::size_t>> order;
+    for (std::size_t i = begins[b]; i < begins[b + 1]; ++i) {
+      try {
+        simulator.CheckConfig(configs[i]);
+        (void)simulator.LeastMemory(configs[i]);  // as many stages
+        order.emplace_back(same(i), -configs[i].microbatches, i);
+      } catch (const trials::InvalidPlan&) {
+        peaks[i].refused = true;
+      }
+    }
+    std::ranges::sort(order);
+    Places places;
+    for (std::size_t at = 0; at < order.size(); ++at) {
+      places.push_back(std::get<2>(order[at]));
+      if (at + 1 == order.size() ||
+          std::get<0>(order[at]) != std::get<0>(order[at + 1])) {
+        SetPeaks(simulator, configs, places, peaks);
+        places.clear();
+      }
+    }
+  });
   return peaks;
 }
 
@@ -265,19 +324,21 @@ Forecaster::Places Forecaster::Fitting(const std::vector<Peak>& peaks) const {
   return fitting;
 }
 
-double Forecaster::LeastTime(const trials::Simulator& simulator,
-                             const ParallelConfig& config) const {
-  return options_.calibration.step_times == 0 ? simulator.LeastStepTime(config)
-                                              : 0.0;
+Forecaster::Bounds Forecaster::BoundsOf(const Configs& configs,
+                                        const Places& places) const {
+  Bounds bounds(places.size());
+  ForAll(places.size(), kConfigs,
+         [&](const trials::Simulator& simulator, int i) {
+           bounds[i] = {options_.calibration.step_times == 0
+                            ? simulator.LeastStepTime(configs[places[i]])
+                            : 0.0,
+                        places[i]};
+         });
+  return bounds;
 }
 
 Prediction Forecaster::Fastest(const trials::Simulator& simulator,
-                               const Configs& configs,
-                               const Places& places) const {
-  std::vector<std::pair<double, std::size_t>> bounds;
-  for (const std::size_t i : places) {
-    bounds.emplace_back(LeastTime(simulator, configs[i]), i);
-  }
+                               const Configs& configs, Bounds& bounds) const {
   std::ranges::sort(bounds);
   std::optional<std::pair<double, std::size_t>> least;
   Prediction fastest;
@@ -323,33 +384,93 @@ std::optional<Prediction> Forecaster::Smallest(
       smallest.push_back(i);
     }
   }
-  return smallest.empty()
-             ? std::nullopt
-             : std::optional(Fastest(simulators_.front(), configs, smallest));
+  if (smallest.empty()) {
+    return std::nullopt;
+  }
+  Bounds bounds = BoundsOf(configs, smallest);
+  return Fastest(simulators_.front(), configs, bounds);
 }
 
 std::optional<Prediction> Forecaster::FastestWithin(double step_time_s) const {
-  const std::vector<Peak> peaks = PeaksOf(space_.configs(), step_time_s);
-  const Places fitting = Fitting(peaks);
-  if (fitting.empty()) {
+  const Configs& configs = space_.configs();
+  Bounds bounds = BoundsOf(configs, Fitting(PeaksOf(configs)));
+  std::erase_if(bounds,
+                [&](const auto& each) { return each.first > step_time_s; });
+  if (bounds.empty()) {
     return std::nullopt;
   }
-  const Prediction fastest =
-      Fastest(simulators_.front(), space_.configs(), fitting);
+  const Prediction fastest = Fastest(simulators_.front(), configs, bounds);
   return fastest.step_time_s <= step_time_s ? std::optional(fastest)
                                             : std::nullopt;
 }
 
 std::optional<Prediction> Forecaster::BestOf(const Configs& configs) const {
   const std::vector<Peak> peaks = PeaksOf(configs);
-  const Places fitting = Fitting(peaks);
-  return fitting.empty()
+  Bounds bounds = BoundsOf(configs, Fitting(peaks));
+  return bounds.empty()
              ? Smallest(configs, peaks)
-             : std::optional(Fastest(simulators_.front(), configs, fitting));
+             : std::optional(Fastest(simulators_.front(), configs, bounds));
 }
 
-Forecast Forecaster::MakeForecast() const {
-  using Key = decltype(LayoutKey(ParallelConfig{}));
+void Forecaster::AddLayouts(const Places& fitting, std::size_t most,
+                            Forecast& forecast) const {
+  const Configs& configs = space_.configs();
+  std::map<decltype(LayoutKey(ParallelConfig{})), Bounds> by_key;
+  for (const auto& bound : BoundsOf(configs, fitting)) {
+    by_key[LayoutKey(configs[bound.second])].push_back(bound);
+  }
+  // The members of a layout, after the least of their bounds.
+  std::vector<std::pair<double, Bounds*>> order;
+  for (auto& [key, bounds] : by_key) {
+    order.emplace_back(std::ranges::min(bounds).first, &bounds);
+    forecast.layouts.push_back(
+        {.configurations = static_cast<int>(bounds.size())});
+  }
+  forecast.fitting_layouts = static_cast<int>(order.size());
+  auto places = common::Indices<std::size_t>(order.size());
+  std::ranges::stable_sort(places, {},
+                           [&](std::size_t i) { return order[i].first; });
+  std::mutex mutex;
+  std::multiset<double> least_s;  // of all, `most` of them
+  std::map<decltype(KindKey(ParallelConfig{})), double> kinds_s;
+  std::vector<bool> evaluated(order.size(), false);
+  ForAll(order.size(), 1, [&](const trials::Simulator& simulator, int at) {
+    const auto& [bound_s, bounds] = order[places[at]];
+    const auto kind = KindKey(configs[bounds->front().second]);
+    {
+      const std::lock_guard lock(mutex);
+      const auto of_kind = kinds_s.find(kind);
+      if (of_kind != kinds_s.end() && bound_s > of_kind->second &&
+          least_s.size() >= most && bound_s > *least_s.rbegin()) {
+        return;
+      }
+    }
+    const Prediction best = Fastest(simulator, configs, *bounds);
+    const std::lock_guard lock(mutex);
+    forecast.layouts[places[at]].best = best;
+    evaluated[places[at]] = true;
+    double& of_kind = kinds_s.emplace(kind, best.step_time_s).first->second;
+    of_kind = std::min(of_kind, best.step_time_s);
+    least_s.insert(best.step_time_s);
+    if (least_s.size() > most) {
+      least_s.erase(std::prev(least_s.end()));
+    }
+  });
+  std::size_t i = 0;
+  std::erase_if(forecast.layouts,
+                [&](const Layout&) { return !evaluated[i++]; });
+  std::ranges::stable_sort(forecast.layouts, {}, [](const Layout& layout) {
+    return layout.best.step_time_s;
+  });
+  std::set<decltype(KindKey(ParallelConfig{}))> seen;
+  i = 0;
+  std::erase_if(forecast.layouts, [&](const Layout& layout) {
+    const bool first = seen.insert(KindKey(layout.best.config)).second;
+    return i++ >= most && !first;
+  });
+}
+
+Forecast Forecaster::MakeForecast(std::size_t most) const {
   const std::vector<Peak> peaks = PeaksOf(space_.configs());
   Forecast forecast;
   forecast.excluded = ByRule(space_);
@@ -365,25 +486,7 @@ Forecast Forecaster::MakeForecast() const {
   }
   forecast.candidates = space_.size() - static_cast<int>(refused);
   forecast.smallest = Smallest(space_.configs(), peaks);
-  std::map<Key, Places> layouts;
-  for (const std::size_t i : Fitting(peaks)) {
-    layouts[LayoutKey(space_[static_cast<int>(i)])].push_back(i);
-  }
-  for (const auto& [key, places] : layouts) {
-    forecast.layouts.push_back(
-        {.configurations = static_cast<int>(places.size())});
-  }
-  const std::vector<Places> members =
-      common::Map(layouts, [](const auto& layout) { return layout.second; });
-  constexpr int kLayouts = 8;  // neighbors share memoized costs
-  ForAll(members.size(), kLayouts,
-         [&](const trials::Simulator& simulator, int i) {
-           forecast.layouts[i].best =
-               Fastest(simulator, space_.configs(), members[i]);
-         });
-  std::ranges::stable_sort(forecast.layouts, {}, [](const Layout& layout) {
-    return layout.best.step_time_s;
-  });
+  AddLayouts(Fitting(peaks), most, forecast);
   forecast.excluded.push_back(
       {fmt::format("out of memory (more than {:.1f} GB)",
                    forecast.capacity_bytes / kGiga),

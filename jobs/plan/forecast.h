@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,10 +37,17 @@ struct ForecastOptions {
 // Source: Chowdhery et al. (2022), "PaLM", App. B; torchtitan computes the
 // same.
 [[nodiscard]] double FlopPerToken(const trials::Workload& workload);
+// The same with half of the attention of causal models: a kernel may skip what
+// its mask hides.
+[[nodiscard]] double LeastFlopPerToken(const trials::Workload& workload);
 
 // Model FLOP utilization: the FLOP of the model over those of the GPUs' dense
 // tensor cores in this precision.
 [[nodiscard]] double ModelFlopUtilization(const trials::Workload& workload,
+                                          const trials::Cluster& cluster,
+                                          double step_time_s);
+// The same of LeastFlopPerToken: more than 1 is impossible.
+[[nodiscard]] double LeastFlopUtilization(const trials::Workload& workload,
                                           const trials::Cluster& cluster,
                                           double step_time_s);
 
@@ -71,6 +80,7 @@ struct Excluded {
 
 struct Forecast {
   std::vector<Layout> layouts;  // fastest first
+  int fitting_layouts = 0;      // of which `layouts` may be the fastest only
   std::vector<Excluded> excluded;
   int candidates = 0;  // predicted configurations
   // The candidate that needs least memory.
@@ -86,18 +96,20 @@ struct Forecast {
 // a time; it uses all cores.
 class Forecaster {
  public:
-  Forecaster(Job job, const ForecastOptions& options);
+  // `grids`: of a forecaster of this job with another batch.
+  Forecaster(Job job, const ForecastOptions& options,
+             std::shared_ptr<trials::PlacedGrids> grids =
+                 std::make_shared<trials::PlacedGrids>());
 
   // Memory first: a bound by the model states, then the peak, and the time of
-  // what fits only.
-  [[nodiscard]] Forecast MakeForecast() const;
+  // what fits only. With `most`, the layouts are that many of the fastest and
+  // the fastest of each kind: a bound of the time excludes the others.
+  [[nodiscard]] Forecast MakeForecast(
+      std::size_t most = std::numeric_limits<std::size_t>::max()) const;
   // The fastest configuration that fits and takes at most this time; nothing
   // if there is none, which takes much less time than a forecast.
   [[nodiscard]] std::optional<Prediction> FastestWithin(
       double step_time_s) const;
-  // MakeForecast() has a layout: by the memory alone.
-  [[nodiscard]] bool AnyFits() const;
-
   // Errors: throws trials::InvalidPlan for what the framework cannot run.
   [[nodiscard]] Prediction Predict(const trials::ParallelConfig& config) const;
   [[nodiscard]] trials::StepReport Report(
@@ -125,24 +137,20 @@ class Forecaster {
   [[nodiscard]] const Job& job() const { return job_; }
   [[nodiscard]] const ForecastOptions& options() const { return options_; }
   [[nodiscard]] const trials::SearchSpace& space() const { return space_; }
+  [[nodiscard]] const std::shared_ptr<trials::PlacedGrids>& grids() const {
+    return grids_;
+  }
 
  private:
-  static constexpr double kAnyTime = std::numeric_limits<double>::infinity();
-
   // The predicted peak of a configuration.
   struct Peak {
     double bytes = 0.0;
-    bool refused = false;  // by the framework, or it takes too long
+    bool refused = false;  // by the framework
     bool bound = false;    // at least these bytes, more than the GPU has
   };
 
-  // At most the predicted time of a step; 0 where a calibration changes times.
-  [[nodiscard]] double LeastTime(const trials::Simulator& simulator,
-                                 const trials::ParallelConfig& config) const;
-  // Those whose time is above `within_s` for sure are refused.
   [[nodiscard]] Peak PeakOf(const trials::Simulator& simulator,
-                            const trials::ParallelConfig& config,
-                            double within_s) const;
+                            const trials::ParallelConfig& config) const;
   [[nodiscard]] Prediction PredictWith(
       const trials::Simulator& simulator,
       const trials::ParallelConfig& config) const;
@@ -152,16 +160,30 @@ class Forecaster {
   void ForAll(std::size_t count, int block, const Work& work) const;
 
   using Configs = std::vector<trials::ParallelConfig>;
-  [[nodiscard]] std::vector<Peak> PeaksOf(const Configs& configs,
-                                          double within_s = kAnyTime) const;
-  // Where in `configs` those are that fit.
+  // Where in a list of configurations some are.
   using Places = std::vector<std::size_t>;
+  [[nodiscard]] std::vector<Peak> PeaksOf(const Configs& configs) const;
+  // Sets the peaks of configurations that differ in their microbatches alone,
+  // the smallest ones first. Once one does not fit, no larger one does, but for
+  // a single one, whose gradients are not accumulated.
+  void SetPeaks(const trials::Simulator& simulator, const Configs& configs,
+                std::span<const std::size_t> places,
+                std::vector<Peak>& peaks) const;
   [[nodiscard]] Places Fitting(const std::vector<Peak>& peaks) const;
-  // The fastest of them, the first of equally fast ones.
+
+  // Places of configurations, each after at most its step time (0 where a
+  // calibration changes times).
+  using Bounds = std::vector<std::pair<double, std::size_t>>;
+  [[nodiscard]] Bounds BoundsOf(const Configs& configs,
+                                const Places& places) const;
+  // The fastest of them, the first of equally fast ones. It sorts the bounds.
   // Precondition: there is one.
   [[nodiscard]] Prediction Fastest(const trials::Simulator& simulator,
                                    const Configs& configs,
-                                   const Places& places) const;
+                                   Bounds& bounds) const;
+  // The fastest layouts of configurations of the space, see MakeForecast.
+  void AddLayouts(const Places& fitting, std::size_t most,
+                  Forecast& forecast) const;
   // The fastest of those that need least memory; nothing if all are refused.
   [[nodiscard]] std::optional<Prediction> Smallest(
       const Configs& configs, const std::vector<Peak>& peaks) const;
@@ -170,6 +192,7 @@ class Forecaster {
   ForecastOptions options_;
   double memory_log_stddev_;  // of peaks around predictions
   trials::SearchSpace space_;
+  std::shared_ptr<trials::PlacedGrids> grids_;
   std::vector<trials::Simulator> simulators_;  // one for each core
   harness::CalibratedTimes times_;
 };

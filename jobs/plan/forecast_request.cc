@@ -18,8 +18,10 @@
 #include "jobs/plan/forecast.h"
 #include "jobs/plan/forecast_text.h"
 #include "jobs/plan/remedies.h"
+#include "jobs/plan/robustness.h"
 #include "jobs/plan/run_comparison.h"
 #include "jobs/plan/why.h"
+#include "trials/simulator/gpu_model.h"
 
 namespace jobs {
 namespace {
@@ -144,7 +146,11 @@ FrameworkAnswer MakeAnswer(const ForecastRequest& request, const Job& job,
                                e.what(), RemediesText(job, options));
     return made;
   }
-  made.forecast = made.forecaster->MakeForecast();
+  // A question may be about any layout.
+  const bool asks = request.why || !request.logs.empty();
+  made.forecast = asks ? made.forecaster->MakeForecast()
+                       : made.forecaster->MakeForecast(std::max<std::size_t>(
+                             kContenders, std::max(0, request.layouts)));
   if (!request.write.path.empty()) {
     made.written = Written(request.write, job, made.forecast, several);
     made.wrote = !made.forecast.layouts.empty();
@@ -220,7 +226,7 @@ ScalePoint Scale(const ForecastRequest& request, Job job,
   const ForecastOptions options = MakeOptions(request, job);
   try {
     const Forecast forecast =
-        Forecaster(std::move(job), options).MakeForecast();
+        Forecaster(std::move(job), options).MakeForecast(1);
     point.best = FastestOf(forecast);
     if (!point.best) {
       point.problem = forecast.smallest
@@ -360,18 +366,8 @@ Job JobOf(const ForecastRequest& request, const Inputs& inputs,
   if (!request.precision.empty()) {
     job.workload.precision = ReadPrecision(request.precision);
   }
-  if (job.cluster.gpu.no_bf16 &&
-      job.workload.precision == trials::Precision::kBf16) {
-    throw InputError(fmt::format(
-        "the GPU {} multiplies no bf16 on its tensor cores: --precision fp16",
-        job.cluster.gpu.name));
-  }
-  if (job.workload.training.packed_tokens > job.workload.sequence_length) {
-    throw InputError(fmt::format(
-        "--training packed_tokens={}: a document is longer than the {} tokens "
-        "of a sequence",
-        job.workload.training.packed_tokens, job.workload.sequence_length));
-  }
+  // Whatever the framework, the GPU must have this precision.
+  (void)trials::GpuModel(job.cluster.gpu, job.workload.precision, 0.0);
   for (const std::string& constant : request.constants) {
     trials::ChangeFramework(
         common::TomlTable::ParseString(constant, "--constant"),

@@ -175,7 +175,7 @@ std::string ForecastText(const Forecaster& forecaster, const Forecast& forecast,
   std::string text = fmt::format(
       "{}: {} layouts of {} configurations leave {:.0f}% of {:.1f} "
       "GB free{}\n",
-      FrameworkLabel(job.framework), forecast.layouts.size(),
+      FrameworkLabel(job.framework), forecast.fitting_layouts,
       forecast.candidates, 100.0 * forecaster.options().headroom,
       forecast.capacity_bytes / kGiga,
       forecast.layouts.empty() ? "" : "; the fastest of each kind:");
@@ -315,7 +315,8 @@ std::string ForecastCsv(const Forecaster& forecaster, const Forecast& forecast,
                         int most) {
   std::string text;
   for (const Layout& layout : Shown(forecast.layouts, most)) {
-    const Prediction& one = layout.best;
+    Prediction one = layout.best;
+    one.config.micro_batch_size = MicroBatch(forecaster.job(), one.config);
     text += fmt::format("{},{},{},{}", forecaster.job().framework.name,
                         LayoutName(one.config), layout.configurations,
                         trials::BuiltInKnobs().Cells(one.config));

@@ -93,9 +93,10 @@ std::vector<Change> ChangesOf(const Job& job, const ForecastOptions& options) {
 std::optional<Remedy> IfWorking(const std::string& changes,
                                 const Request& changed) {
   try {
-    const Forecaster forecaster(changed.job, changed.options);
-    if (forecaster.AnyFits()) {
-      return Remedy{changes, forecaster.MakeForecast().layouts.front().best};
+    const Forecast forecast =
+        Forecaster(changed.job, changed.options).MakeForecast(1);
+    if (!forecast.layouts.empty()) {
+      return Remedy{changes, forecast.layouts.front().best};
     }
   } catch (const common::InputError&) {
     return std::nullopt;  // no configuration is valid

@@ -139,11 +139,10 @@ using Contenders = std::vector<std::pair<const Prediction*, double>>;
 Contenders ContendersOf(const Forecaster& forecaster,
                         const Forecast& forecast) {
   constexpr double kNear = 1.5;
-  constexpr std::size_t kMost = 40;
   const double best_s = forecast.layouts.front().best.step_time_s;
   Contenders contenders;
   for (const auto& [one, configurations] : forecast.layouts) {
-    if (one.step_time_s <= kNear * best_s && contenders.size() < kMost) {
+    if (one.step_time_s <= kNear * best_s && contenders.size() < kContenders) {
       contenders.emplace_back(
           &one, one.step_time_s / forecaster.Report(one.config).step_time_s);
     }
@@ -157,13 +156,23 @@ const Prediction* Winner(const Contenders& contenders, const Job& job) {
   constexpr double kClear = 1.01;
   const trials::Simulator simulator(job.workload, job.cluster,
                                     {job.framework.framework});
-  const auto times_s = common::Map(contenders, [&](const auto& each) {
-    return each.second * simulator.Simulate(each.first->config).step_time_s;
-  });
-  const auto least = std::ranges::min_element(times_s);
-  return times_s.front() > kClear * *least
-             ? contenders[least - times_s.begin()].first
-             : nullptr;
+  const auto& [first, first_factor] = contenders.front();
+  const double first_s =
+      first_factor * simulator.Simulate(first->config).step_time_s;
+  const Prediction* winner = nullptr;
+  double least_s = first_s;
+  for (const auto& [one, factor] : contenders) {
+    const double bound_s = factor * simulator.LeastStepTime(one->config);
+    if (bound_s >= least_s || first_s <= kClear * bound_s) {
+      continue;
+    }
+    const double time_s = factor * simulator.Simulate(one->config).step_time_s;
+    if (time_s < least_s) {
+      least_s = time_s;
+      winner = one;
+    }
+  }
+  return first_s > kClear * least_s ? winner : nullptr;
 }
 
 // The first value in a direction at which another layout wins.
@@ -326,7 +335,7 @@ std::optional<NearbyBatch> BetterBatch(const Forecaster& forecaster,
     changed.workload.batch_size = other;
     const double share = static_cast<double>(other) / batch;
     const auto found =
-        Forecaster(changed, forecaster.options())
+        Forecaster(changed, forecaster.options(), forecaster.grids())
             .FastestWithin(share * now_s / (best ? best->gain : kFaster));
     if (found) {
       best = {other, share * now_s / found->step_time_s, *found};

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,9 @@ struct TippingPoint {
   std::string value;    // with its unit
   trials::ParallelConfig winner;
 };
+
+// The fastest layouts that may win at a tipping point.
+inline constexpr std::size_t kContenders = 40;
 
 // The tipping points of bandwidths, the rate of matrix products and the load of
 // experts up to a factor of 4.

@@ -355,12 +355,12 @@ std::string CompareRun(const Forecaster& forecaster, const Forecast& forecast,
                             : common::Median(run.step_times_s);
   const Job& job = forecaster.job();
   if (const double mfu =
-          ModelFlopUtilization(job.workload, job.cluster, step_s);
+          LeastFlopUtilization(job.workload, job.cluster, step_s);
       mfu > 1.0) {
     throw InputError(fmt::format(
         "--log {}: {:.4g} s per step would be {:.0f}% of the peak rate of {} "
         "{}: lines of microbatches or of several ranks, another unit, or "
-        "another --batch, --seq or --model than that of the run",
+        "another --batch, --seq, --model or --precision than that of the run",
         files.front().string(), step_s, 100.0 * mfu, job.cluster.gpus(),
         job.cluster.gpu.name));
   }

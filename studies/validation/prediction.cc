@@ -143,8 +143,8 @@ double CollectiveTime(const MeasuredRow& row) {
   const trials::GroupLink link = TensorLink(row.cluster, row.cluster.gpus());
   const double bytes = row.part.bytes;
   const std::string& name = row.part.name;
-  // Copies move bytes in any precision.
-  const GpuModel gpu(row.cluster.gpu, trials::Precision::kBf16,
+  // Copies move bytes in any precision; every GPU has this one.
+  const GpuModel gpu(row.cluster.gpu, trials::Precision::kFp16,
                      trials::Framework{}.kernels.launch_s);
   const double copies_s =
       row.part.copied_bytes > 0.0 ? gpu.MemoryTime(row.part.copied_bytes) : 0.0;
@@ -163,7 +163,7 @@ double CallTime(const MeasuredRow& row) {
   const trials::Framework framework;
   const GpuModel gpu(row.cluster.gpu,
                      part.gemm && part.gemm->fp8 ? trials::Precision::kFp8
-                                                 : trials::Precision::kBf16,
+                                                 : trials::Precision::kFp16,
                      framework.kernels.launch_s);
   if (part.attention) {
     return gpu.FlashTime(*part.attention, part.backward);

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "common/text.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/program_test.h"
 
@@ -56,6 +59,14 @@ TEST_F(ForecastCommand, JsonAndCsvAreParsable) {
   EXPECT_THAT(output_, testing::StartsWith("framework,layout,"));
   ASSERT_EQ(Forecast("--csv --framework fsdp2 --layouts 2 --headroom 0"), 0);
   EXPECT_EQ(std::ranges::count(output_, '\n'), 3);
+  const std::vector<std::string_view> lines = common::Split(output_, '\n');
+  const auto names = common::Split(lines[0], ',');
+  const auto cells = common::Split(lines[1], ',');
+  const auto cell = [&](std::string_view name) {
+    return std::stoi(
+        std::string(cells[std::ranges::find(names, name) - names.begin()]));
+  };
+  EXPECT_EQ(cell("dp") * cell("microbatches") * cell("micro_batch_size"), 256);
 }
 
 TEST_F(ForecastCommand, SeveralSizesShowEfficiencyAndPrice) {

@@ -72,9 +72,13 @@ TEST(Job, SizesThatDoNotGoTogetherAreRefused) {
   EXPECT_THAT(reason("layers=2,hidden=96,ffn=128,vocab=100,heads=5"),
               HasSubstr("hidden must be a multiple of heads"));
   EXPECT_THAT(reason("layers=2,hidden=96,ffn=128,vocab=100,heads=6,kv_heads=4"),
-              HasSubstr("and heads of kv_heads"));
+              HasSubstr("6 heads are not a multiple of 4 kv_heads"));
   EXPECT_THAT(reason(sizes + ",experts=4"),
               HasSubstr("experts_per_token is missing"));
+  EXPECT_THAT(reason(sizes + ",experts=4,experts_per_token=5"),
+              HasSubstr("a token takes 5 of 4 experts"));
+  EXPECT_THAT(reason("layers=20000,hidden=96,ffn=128,vocab=100,heads=6"),
+              HasSubstr("20000 layers are more than 10000"));
   EXPECT_THAT(reason("layers=x"), HasSubstr("invalid value 'x' for layers"));
   EXPECT_THAT(
       reason("rotary_share=-1"),

@@ -2,6 +2,7 @@
 
 #include "trials/training.h"
 
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -95,6 +96,25 @@ TEST(Training, TheTrainedParametersAreThoseOfTheAdapters) {
                   (query + m.hidden_size);
   EXPECT_DOUBLE_EQ(trained, kRank * attention);
   EXPECT_DOUBLE_EQ(costs.block.frozen, static_cast<double>(BlockParameters(m)));
+}
+
+// Mixtral in PEFT, linear_fc1 and linear_fc2 in Megatron-Bridge: no router.
+TEST(Training, ARouterHasNoAdapter) {
+  constexpr int kRank = 4;
+  const GpuModel gpu(SmallCluster().gpu, Precision::kBf16, 5e-6);
+  Workload workload = SmallWorkload();
+  workload.model.experts = 8;
+  workload.model.experts_per_token = 2;
+  workload.training = Read({"lora_rank=4", "lora_targets=ffn"});
+  const LayerCost block =
+      ComputeLayerCosts(workload, Framework{}, gpu, {}).block;
+  double trained = 0.0;
+  for (const auto* elements : {&block.parameters, &block.expert_parameters}) {
+    trained += std::accumulate(elements->begin(), elements->end(), 0.0);
+  }
+  const Model& m = workload.model;
+  EXPECT_DOUBLE_EQ(trained, (m.gated_ffn ? 3 : 2) * m.experts * kRank *
+                                (m.hidden_size + m.ffn_size));
 }
 
 // The result of a norm is the input of the weights after it: an adapter needs

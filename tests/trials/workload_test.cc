@@ -74,6 +74,18 @@ TEST_F(WorkloadTest, ImagesAreAsManyTokensAsTheirPatchesAndOne) {
               HasSubstr("an image is 197 tokens"));
 }
 
+TEST_F(WorkloadTest, DocumentsAreNotLongerThanTheirSequence) {
+  std::filesystem::copy_file(
+      fakes::SourceFolder() / "experiments/workloads/llama-3-8b.json",
+      folder_.path() / "llama.json");
+  const std::string text =
+      "[workload]\nmodel = 'llama.json'\nbatch_size = 8\n"
+      "sequence_length = 4096\n";
+  EXPECT_EQ(Read(text + "packed_tokens = 4096\n").training.packed_tokens, 4096);
+  EXPECT_THAT(WorkloadError(text + "packed_tokens = 4097\n"),
+              HasSubstr("a document is longer than the 4096 tokens"));
+}
+
 TEST_F(WorkloadTest, ConfigJsonTakesItsNameFromWithinOrFromItsFolder) {
   const std::string rest =
       R"("model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2,

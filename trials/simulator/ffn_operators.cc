@@ -85,6 +85,7 @@ void AddSharedExperts(const LayerShape& shape, Module& module) {
               "shared-experts", "shared-experts", module);
   const double bytes = shape.element_bytes * shape.outer_tokens * shape.hidden;
   if (model.shared_expert_gate) {
+    module.Use(Weights::kFeedForward, /*targeted=*/false);
     module.Linear(shape.outer_tokens, shape.hidden, 1, /*bias=*/false);
     module.Elementwise(2 * bytes, 2, 4 * bytes, 3);
     module.Save(bytes);
@@ -102,7 +103,9 @@ void AddFeedForward(const LayerShape& shape, Module& module) {
 }
 
 void AddExperts(const LayerShape& shape, Module& module) {
-  module.Use(Weights::kFeedForward);
+  // Adapters are beside the layers of experts, not beside their router.
+  // Source: target modules of PEFT (constants.py) and Megatron-Bridge.
+  module.Use(Weights::kFeedForward, /*targeted=*/false);
   const double e = shape.element_bytes;
   const double hidden = shape.hidden;
   // Ranks that hold whole experts divide the tokens that they send.
@@ -110,6 +113,7 @@ void AddExperts(const LayerShape& shape, Module& module) {
   const double scores = tokens * shape.model.experts;
   module.Save(e * shape.outer_tokens * hidden);
   module.Linear(tokens, hidden, shape.model.experts, shape.model.router_bias);
+  module.Use(Weights::kFeedForward);
   // Softmax and top-k in fp32, positions within each expert, mask.
   module.Elementwise((e + 24) * scores, 6, (e + 12) * scores, 4);
   module.Save(4 * scores);

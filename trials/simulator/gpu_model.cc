@@ -50,6 +50,12 @@ GpuModel::GpuModel(const Gpu& gpu, Precision precision, double launch_s)
                      : gpu.half_flop_per_s * architecture_.tensor_fraction;
   flash_flop_per_s_ = flop_per_s_ * (fp32 ? 1.0 : gpu.attention_fraction);
   flop_per_s_ *= fp32 ? 1.0 : gpu.power_fraction;
+  if (precision == Precision::kBf16 && gpu.no_bf16) {
+    throw common::InputError(
+        fmt::format("the GPU '{}' multiplies no bf16 on its tensor cores: use "
+                    "--precision fp16, or precision = \"fp16\" in [workload]",
+                    gpu.name));
+  }
   if (precision == Precision::kFp8) {
     fp8_flop_per_s_ =
         gpu.fp8_flop_per_s * architecture_.fp8_fraction * gpu.power_fraction;

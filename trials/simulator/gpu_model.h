@@ -74,7 +74,8 @@ struct Attention {
 // FlashAttention-2, Sec. 3.2 (blocks of queries and keys); Shah et al. (2024),
 // FlashAttention-3, Sec. 3.2 (exponentials).
 //
-// Errors: throws InputError for fp8 on a GPU without 8-bit tensor cores.
+// Errors: throws InputError for fp8 on a GPU without 8-bit tensor cores, and
+// for bf16 on one whose tensor cores multiply fp16 alone.
 class GpuModel {
  public:
   GpuModel(const Gpu& gpu, Precision precision, double launch_s);

@@ -27,9 +27,13 @@ class Module {
   // Ends an operator: everything added since the last one ended.
   void EndOperator(std::string_view name);
 
-  // From here on, weights are of this kind.
-  void Use(Weights weights) {
+  // From here on, weights are of this kind. `targeted`: LoRA puts adapters
+  // beside them if it does so beside this kind.
+  void Use(Weights weights, bool targeted = true) {
     trained_ = training_.Of(weights);
+    if (trained_ == Trained::kAdapter && !targeted) {
+      trained_ = Trained::kNothing;
+    }
     quantized_ =
         weights == Weights::kAttention || weights == Weights::kFeedForward;
   }

@@ -6,27 +6,37 @@
 namespace trials {
 namespace {
 
-// The number of `replicas` equal blocks of `ranks` ranks that must be examined:
-// all of them, unless blocks and hosts are aligned.
-int Representatives(int replicas, int ranks, int gpus_per_node) {
-  // A host of a ring has a host before it and one behind it. With two hosts
-  // these are the same, and carry as much.
-  constexpr int kHosts = 2;
-  int enough = replicas;
-  if (ranks % gpus_per_node == 0) {
-    enough = kHosts;
-  } else if (gpus_per_node % ranks == 0 &&
-             replicas % (gpus_per_node / ranks) == 0) {
-    enough = kHosts * (gpus_per_node / ranks);
-  }
-  return std::min(replicas, enough);
+// Equal blocks of `ranks` successive ranks, of which `few` are examined. Blocks
+// meet the hosts in the same way after every `period` of them. A host of a ring
+// has a host before it and one behind it, so two periods, and the blocks that
+// fill none, carry what all blocks do.
+struct Blocks {
+  int count;
+  int period;
+  int few;
+};
+
+Blocks BlocksOf(int count, int ranks, int gpus_per_node) {
+  const int period = gpus_per_node / std::gcd(ranks, gpus_per_node);
+  return {count, period, std::min(count, count % period + 2 * period)};
 }
 
-// Extends the link of a group over `representatives` blocks to `replicas`.
-// Fewer blocks than replicas are on several hosts, and so is the group.
-GroupLink Extend(GroupLink link, int replicas, int representatives) {
-  link.size = link.size * replicas / representatives;
-  link.hosts = link.hosts * replicas / representatives;
+// The ring of groups over the examined blocks, extended to all of them.
+GroupLink ExtendedRing(const Cluster& cluster, std::span<const Group> groups,
+                       const Blocks& blocks) {
+  GroupLink link = RingLink(cluster, groups);
+  link.size = link.size * blocks.count / blocks.few;
+  if (blocks.few == blocks.count) {
+    return link;
+  }
+  const int periods = (blocks.count - blocks.few) / blocks.period;
+  for (const std::span<const int> group : groups) {
+    const int hosts = HostsOf(cluster, group);
+    const int before = HostsOf(
+        cluster,
+        group.first(group.size() * (blocks.few - blocks.period) / blocks.few));
+    link.hosts = std::max(link.hosts, hosts + periods * (hosts - before));
+  }
   return link;
 }
 
@@ -50,14 +60,14 @@ ShardLinks GroupedShards(const Cluster& cluster, const RankGrid& grid,
   const int dp =
       std::gcd(grid.dp, std::max(1, options.zero_group_ranks / grid.cp));
   const int copies = grid.dp / dp;
-  const int few_dp = Representatives(dp, replica, node);
-  const int few_copies = Representatives(copies, replica * dp, node);
+  const Blocks within = BlocksOf(dp, replica, node);
+  const Blocks across = BlocksOf(copies, replica * dp, node);
   RankGrid small = grid;
-  small.dp = few_dp * few_copies;
+  small.dp = within.few * across.few;
   const Parts parts =
-      CutBySize(few_dp * grid.cp, Shifted(DpGroups(small), offset));
-  return {Extend(RingLink(cluster, parts.within), dp, few_dp),
-          Extend(RingLink(cluster, parts.across), copies, few_copies)};
+      CutBySize(within.few * grid.cp, Shifted(DpGroups(small), offset));
+  return {ExtendedRing(cluster, parts.within, within),
+          ExtendedRing(cluster, parts.across, across)};
 }
 
 // The links within the stages of a grid that begins at rank `offset`.
@@ -65,20 +75,21 @@ StageLinks LinksOf(const Cluster& cluster, const RankGrid& grid, int ep,
                    int offset, const PlacementOptions& options) {
   const int replica = grid.tp * grid.pp * grid.cp;
   const int node = cluster.gpus_per_node;
+  const Blocks replicas = BlocksOf(grid.dp, replica, node);
   RankGrid small = grid;
-  small.dp = Representatives(grid.dp, replica, node);
+  small.dp = replicas.few;
   StageLinks links;
   links.tp = RingLink(cluster, Shifted(TpGroups(small), offset));
   // A rank alone has no edge.
   links.cp = RingLink(cluster, grid.cp > 1 ? Shifted(CpGroups(small), offset)
                                            : std::vector<Group>{{offset}});
   const std::vector<Group> dp_groups = Shifted(DpGroups(small), offset);
-  links.dp = Extend(RingLink(cluster, dp_groups), grid.dp, small.dp);
+  links.dp = ExtendedRing(cluster, dp_groups, replicas);
   links.shards.within = links.dp;
   if (options.shard_within_host) {
     const Parts hosts = CutByHost(cluster, dp_groups);
     links.shards = {RingLink(cluster, hosts.within),
-                    Extend(RingLink(cluster, hosts.across), grid.dp, small.dp)};
+                    ExtendedRing(cluster, hosts.across, replicas)};
   } else if (options.zero_group_ranks > 0) {
     links.shards = GroupedShards(cluster, grid, offset, options);
   }
@@ -86,13 +97,12 @@ StageLinks LinksOf(const Cluster& cluster, const RankGrid& grid, int ep,
     const bool whole = options.whole_experts;
     // Data-parallel ranks of whole groups.
     const int dp = whole ? ep / std::gcd(ep, grid.tp * grid.cp) : ep;
-    const int blocks = Representatives(grid.dp / dp, replica * dp, node);
-    small.dp = blocks * dp;
+    const Blocks blocks = BlocksOf(grid.dp / dp, replica * dp, node);
+    small.dp = blocks.few * dp;
     links.ep =
         AllToAllLink(cluster, Shifted(EpGroups(small, ep, whole), offset));
-    links.expert_dp = Extend(
-        RingLink(cluster, Shifted(ExpertDpGroups(small, ep, whole), offset)),
-        grid.dp / dp, blocks);
+    links.expert_dp = ExtendedRing(
+        cluster, Shifted(ExpertDpGroups(small, ep, whole), offset), blocks);
   } else {
     links.expert_dp = links.dp;
   }
@@ -155,11 +165,17 @@ PlanLinks PlaceInOrder(std::span<const Cluster> gpu_types, const Plan& plan,
     const PlanStage& stage = plan.stages[s];
     const Cluster& cluster = gpu_types[stage.gpu_type];
     int& offset = filled[stage.gpu_type];
-    // A stage that begins at the same place of a host as the one before it has
-    // the same links.
-    if (s > 0 && stage == plan.stages[s - 1] &&
-        StageGpus(plan, s) % cluster.gpus_per_node == 0) {
-      links.stages.push_back(links.stages.back());
+    // A stage that begins at the same place of a host as one before it has the
+    // same links.
+    int same = 0;
+    while (same < s &&
+           (stage != plan.stages[same] ||
+            (offset - links.stages[same].first_rank) % cluster.gpus_per_node !=
+                0)) {
+      ++same;
+    }
+    if (same < s) {
+      links.stages.push_back(links.stages[same]);
       links.stages.back().first_rank = offset;
     } else {
       links.stages.push_back(LinksOf(cluster,
@@ -228,8 +244,8 @@ PlanLinks PlaceGrid(std::span<const Cluster> gpu_types, const StageGrid& grid,
   RankGrid ranks{grid.dp, grid.tp, grid.pp, grid.cp};
   PlanLinks links;
   links.stages.assign(grid.pp, LinksOf(cluster, ranks, grid.ep, 0, options));
-  ranks.dp = Representatives(grid.dp, grid.tp * grid.pp * grid.cp,
-                             cluster.gpus_per_node);
+  ranks.dp =
+      BlocksOf(grid.dp, grid.tp * grid.pp * grid.cp, cluster.gpus_per_node).few;
   for (int s = 0; s < grid.pp; ++s) {
     links.stages[s].first_rank = ranks.Rank(0, s, 0);
     const int next = (s + 1) % grid.pp;

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <compare>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "trials/cluster.h"
@@ -41,6 +44,9 @@ struct PlacementOptions {
   bool shard_within_host = false;
   int zero_group_ranks = 0;
   bool whole_experts = false;
+
+  friend auto operator<=>(const PlacementOptions&,
+                          const PlacementOptions&) = default;
 };
 
 // The sizes and the GPU type of equal stages.
@@ -57,6 +63,31 @@ struct StageGrid {
 
 // The grid of a plan whose stages are alike.
 [[nodiscard]] std::optional<StageGrid> GridOf(const Plan& plan);
+
+// The links of grids on one machine, which simulators of other batches or on
+// other threads share. Any number of threads may use it; references stay valid.
+class PlacedGrids {
+ public:
+  // The links of a grid, computed as place() unless they are known.
+  template <typename Place>
+  const PlanLinks& Of(const StageGrid& grid, const PlacementOptions& options,
+                      const Place& place) {
+    const auto key = std::pair(grid, options);
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto found = links_.find(key); found != links_.end()) {
+        return found->second;
+      }
+    }
+    PlanLinks links = place();
+    const std::lock_guard lock(mutex_);
+    return links_.emplace(key, std::move(links)).first->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<StageGrid, PlacementOptions>, PlanLinks> links_;
+};
 
 // Equal stages share a RankGrid, unless `pipeline_outermost` is set. Stages
 // that differ follow one another, each on consecutive ranks of its GPU type

@@ -68,7 +68,8 @@ Simulator::Simulator(const Workload& workload, std::vector<Cluster> gpu_types,
     : problem_{workload,
                std::move(gpu_types),
                ForWorkload(options.framework, workload),
-               {}} {
+               {}},
+      grids_(options.grids ? options.grids : std::make_shared<PlacedGrids>()) {
   if (problem_.gpu_types.empty()) {
     throw std::invalid_argument(
         "a simulator needs at least one cluster to run on");
@@ -84,8 +85,8 @@ Simulator::Simulator(const Workload& workload, Cluster cluster,
 Simulator::Simulator(const Workload& workload, Cluster cluster)
     : Simulator(workload, std::move(cluster), Options{}) {}
 
-Simulator::Simulator(Problem problem, const Knobs& knobs)
-    : problem_(std::move(problem)), knobs_(knobs) {
+Simulator::Simulator(const Simulator& base, const Knobs& knobs)
+    : problem_(base.problem_), knobs_(knobs), grids_(base.grids_) {
   problem_.framework = ForConfig(problem_.framework, knobs);
 }
 
@@ -95,9 +96,8 @@ const Simulator& Simulator::For(const ParallelConfig& config) const {
     return *this;
   }
   const auto found = std::ranges::find(others_, knobs, &Simulator::knobs_);
-  return found != others_.end()
-             ? *found
-             : others_.emplace_back(Simulator(problem_, knobs));
+  return found != others_.end() ? *found
+                                : others_.emplace_back(Simulator(*this, knobs));
 }
 
 void Simulator::CheckConfig(const ParallelConfig& config) const {
@@ -176,10 +176,12 @@ auto Simulator::WithStages(const Plan& plan, const Visit& visit) const {
   const PlanLinks placed =
       grid ? PlanLinks{} : PlacePlan(problem_.gpu_types, plan, options);
   const PlanLinks& links =
-      grid ? Memoized(links_, *grid,
-                      [&](const StageGrid& key) {
-                        return PlaceGrid(problem_.gpu_types, key, options);
-                      })
+      grid ? *Memoized(links_, *grid,
+                       [&](const StageGrid& key) {
+                         return &grids_->Of(key, options, [&] {
+                           return PlaceGrid(problem_.gpu_types, key, options);
+                         });
+                       })
            : placed;
   std::vector<StageContext> stages;
   stages.reserve(plan.stages.size());

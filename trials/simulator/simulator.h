@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -28,7 +29,8 @@ namespace trials {
 // Layer costs, links, pipelines and synchronization are memoized in the object,
 // so evaluating a whole space costs about as much as its distinct pipelines,
 // and a configuration whose costs are memoized allocates nothing. Therefore two
-// threads must not use one object at the same time; objects share nothing.
+// threads must not use one object at the same time; objects share nothing but
+// Options::grids.
 //
 // Source: docs/simulator.md.
 // Errors: Simulate throws InvalidPlan for a configuration that breaks one of
@@ -38,6 +40,8 @@ class Simulator final : public TrialRunner {
  public:
   struct Options {
     Framework framework;
+    // Those of other simulators of these GPUs and this framework, or its own.
+    std::shared_ptr<PlacedGrids> grids;
   };
 
   // One cluster per GPU type. The stages of a configuration fill them in their
@@ -94,7 +98,7 @@ class Simulator final : public TrialRunner {
 
  private:
   using Knobs = ParallelConfig;
-  Simulator(Problem problem, const Knobs& knobs);
+  Simulator(const Simulator& base, const Knobs& knobs);
   // Spreads the configurations of a space. Equality compares every knob, so a
   // knob that is missing here costs time only.
   struct Hash {
@@ -117,7 +121,8 @@ class Simulator final : public TrialRunner {
   Knobs knobs_ = {};  // FrameworkKnobs of problem_.framework
   mutable std::list<Simulator> others_;
   mutable std::map<std::pair<int, Shard>, LayerCosts> layers_;  // by GPU type
-  mutable std::map<StageGrid, PlanLinks> links_;
+  std::shared_ptr<PlacedGrids> grids_;
+  mutable std::map<StageGrid, const PlanLinks*> links_;  // of grids_
   mutable Memo<std::vector<StageCost>> stages_;
   mutable Memo<std::vector<StageSync>> syncs_;
   mutable Memo<std::vector<StageMemory>> memories_;

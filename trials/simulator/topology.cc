@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <stdexcept>
 #include <utility>
 
@@ -83,13 +82,24 @@ class Traffic {
   std::vector<int> nic_in_;
 };
 
-// The ranks of a group on each of its hosts.
-std::map<int, Group> ByHost(const Cluster& cluster, const Group& group) {
-  std::map<int, Group> hosts;
-  for (const int rank : group) {
-    hosts[rank / cluster.gpus_per_node].push_back(rank);
+// The parts of a group for which place(rank) is the same. The ranks of a host
+// or a switch follow one another.
+template <typename Place>
+std::vector<std::span<const int>> ByPlace(const Group& group,
+                                          const Place& place) {
+  std::vector<std::span<const int>> parts;
+  for (auto at = group.begin(); at != group.end();) {
+    const auto end = std::find_if(
+        at, group.end(), [&](int rank) { return place(rank) != place(*at); });
+    parts.emplace_back(at, end);
+    at = end;
   }
-  return hosts;
+  return parts;
+}
+
+std::vector<std::span<const int>> ByHost(const Cluster& cluster,
+                                         const Group& group) {
+  return ByPlace(group, [&](int rank) { return rank / cluster.gpus_per_node; });
 }
 
 // The bandwidth that the GPUs' own links give a group, by the largest number of
@@ -99,7 +109,7 @@ double OwnBytesPerSecond(const Cluster& cluster,
   std::size_t local = 1;
   if (!cluster.rings.empty()) {  // else it is the same for every group
     for (const Group& group : groups) {
-      for (const auto& [host, ranks] : ByHost(cluster, group)) {
+      for (const auto& ranks : ByHost(cluster, group)) {
         local = std::max(local, ranks.size());
       }
     }
@@ -114,15 +124,8 @@ GroupLink Share(const Cluster& cluster, std::span<const Group> groups,
   link.inter_latency_s = cluster.inter.latency_s;
   link.nvlink = cluster.gpus_per_switch == 0;
   for (const Group& group : groups) {
-    int hosts = 0;
-    int last = -1;  // the ranks of a host follow one another
-    for (const int rank : group) {
-      const int host = rank / cluster.gpus_per_node;
-      hosts += host != last ? 1 : 0;
-      last = host;
-    }
     link.size = static_cast<int>(group.size());
-    link.hosts = std::max(link.hosts, hosts);
+    link.hosts = std::max(link.hosts, HostsOf(cluster, group));
   }
   link.bandwidth_bytes_per_s = std::numeric_limits<double>::infinity();
   if (edges.empty()) {
@@ -145,32 +148,27 @@ GroupLink Share(const Cluster& cluster, std::span<const Group> groups,
 bool PassesSomeGpusOfAHost(const Cluster& cluster,
                            std::span<const Group> groups) {
   return std::any_of(groups.begin(), groups.end(), [&](const Group& group) {
-    const std::map<int, Group> hosts = ByHost(cluster, group);
-    return std::any_of(hosts.begin(), hosts.end(), [&](const auto& host) {
-      const auto ranks = static_cast<int>(host.second.size());
+    return std::ranges::any_of(ByHost(cluster, group), [&](const auto& on) {
+      const auto ranks = static_cast<int>(on.size());
       return ranks > 1 && ranks < cluster.gpus_per_node;
     });
   });
 }
 
-using GroupKey = std::array<int, 4>;
-
-// The ranks for which key(d, p, c, t) is the same, in the order of the keys and
-// of the ranks.
-template <typename KeyOf>
-std::vector<Group> GroupRanks(const RankGrid& grid, const KeyOf& key) {
-  std::map<GroupKey, Group> groups;
+// The ranks of `count` groups, where a rank belongs to group of(d, p, c, t).
+template <typename Of>
+std::vector<Group> GroupRanks(const RankGrid& grid, int count, const Of& of) {
+  std::vector<Group> groups(count);
+  for (Group& group : groups) {
+    group.reserve((grid.size() + count - 1) / count);
+  }
   for (int rank = 0; rank < grid.size(); ++rank) {
     const int c = rank / grid.tp;
     const int p = c / grid.cp;
-    groups[key(p / grid.pp, p % grid.pp, c % grid.cp, rank % grid.tp)]
-        .push_back(rank);
+    groups[of(p / grid.pp, p % grid.pp, c % grid.cp, rank % grid.tp)].push_back(
+        rank);
   }
-  std::vector<Group> result;
-  for (auto& [at, group] : groups) {
-    result.push_back(std::move(group));
-  }
-  return result;
+  return groups;
 }
 
 // `cut` returns the parts of a group.
@@ -205,36 +203,55 @@ double OverlapSlowdown(const Gpu& gpu, double bandwidth_bytes_per_s) {
                       bandwidth_bytes_per_s / gpu.memory_bandwidth_bytes_per_s);
 }
 
+int HostsOf(const Cluster& cluster, std::span<const int> ranks) {
+  int hosts = 0;
+  int last = -1;
+  for (const int rank : ranks) {
+    const int host = rank / cluster.gpus_per_node;
+    hosts += host != last ? 1 : 0;
+    last = host;
+  }
+  return hosts;
+}
+
 std::vector<Group> DpGroups(const RankGrid& grid) {
-  return GroupRanks(grid, [](int, int p, int, int t) {
-    return GroupKey{0, p, 0, t};
-  });
+  return GroupRanks(grid, grid.pp * grid.tp,
+                    [&](int, int p, int, int t) { return p * grid.tp + t; });
 }
 
 std::vector<Group> CpGroups(const RankGrid& grid) {
-  return GroupRanks(grid, [](int d, int p, int, int t) {
-    return GroupKey{d, p, 0, t};
-  });
+  return GroupRanks(grid, grid.dp * grid.pp * grid.tp,
+                    [&](int d, int p, int, int t) {
+                      return (d * grid.pp + p) * grid.tp + t;
+                    });
 }
 
 std::vector<Group> TpGroups(const RankGrid& grid) {
-  return GroupRanks(grid, [](int d, int p, int c, int) {
-    return GroupKey{d, p, c, 0};
-  });
+  return GroupRanks(grid, grid.dp * grid.pp * grid.cp,
+                    [&](int d, int p, int c, int) {
+                      return (d * grid.pp + p) * grid.cp + c;
+                    });
 }
 
 std::vector<Group> EpGroups(const RankGrid& grid, int ep, bool whole_experts) {
-  return GroupRanks(grid, [&](int d, int p, int c, int t) {
-    return whole_experts ? GroupKey{grid.InStage(d, t, c) / ep, p, 0, 0}
-                         : GroupKey{d / ep, p, c, t};
+  const int stage = grid.dp * grid.cp * grid.tp;
+  const int per_stage = whole_experts
+                            ? (stage + ep - 1) / ep
+                            : (grid.dp + ep - 1) / ep * grid.cp * grid.tp;
+  return GroupRanks(grid, grid.pp * per_stage, [&](int d, int p, int c, int t) {
+    return whole_experts ? grid.InStage(d, t, c) / ep * grid.pp + p
+                         : grid.Rank(d / ep, p, t, c);
   });
 }
 
 std::vector<Group> ExpertDpGroups(const RankGrid& grid, int ep,
                                   bool whole_experts) {
-  return GroupRanks(grid, [&](int d, int p, int c, int t) {
-    return whole_experts ? GroupKey{grid.InStage(d, t, c) % ep, p, 0, 0}
-                         : GroupKey{d % ep, p, 0, t};
+  const int per_stage = whole_experts
+                            ? std::min(ep, grid.dp * grid.cp * grid.tp)
+                            : std::min(ep, grid.dp) * grid.tp;
+  return GroupRanks(grid, grid.pp * per_stage, [&](int d, int p, int c, int t) {
+    return whole_experts ? grid.InStage(d, t, c) % ep * grid.pp + p
+                         : (d % ep * grid.pp + p) * grid.tp + t;
   });
 }
 
@@ -253,8 +270,8 @@ std::vector<Group> StagePairs(const RankGrid& grid, int from, int to) {
 Parts CutByHost(const Cluster& cluster, std::span<const Group> groups) {
   return CutGroups(groups, [&cluster](const Group& group) {
     std::vector<Group> parts;
-    for (auto& [host, ranks] : ByHost(cluster, group)) {
-      parts.push_back(ranks);
+    for (const auto& ranks : ByHost(cluster, group)) {
+      parts.emplace_back(ranks.begin(), ranks.end());
       if (ranks.size() != parts.front().size()) {
         throw std::invalid_argument(fmt::format(
             "sharding within hosts needs as many data-parallel ranks in every "
@@ -292,18 +309,18 @@ GroupLink RingLink(const Cluster& cluster, std::span<const Group> groups) {
 GroupLink AllToAllLink(const Cluster& cluster, std::span<const Group> groups) {
   std::vector<Edge> edges;
   for (const Group& group : groups) {
-    std::map<std::pair<int, int>, Group> places;  // by host and switch
-    for (const int rank : group) {
-      const int of = cluster.gpus_per_switch > 0 ? cluster.SwitchOf(rank) : 0;
-      places[{rank / cluster.gpus_per_node, of}].push_back(rank);
-    }
-    for (const auto& [place, from] : places) {
-      for (const auto& [other, to] : places) {
+    const auto places = ByPlace(group, [&](int rank) {
+      return std::pair(
+          rank / cluster.gpus_per_node,
+          cluster.gpus_per_switch > 0 ? cluster.SwitchOf(rank) : 0);
+    });
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      for (std::size_t j = 0; j < places.size(); ++j) {
         const auto receivers =
-            static_cast<int>(to.size()) - (place == other ? 1 : 0);
+            static_cast<int>(places[j].size()) - (i == j ? 1 : 0);
         if (receivers > 0) {
-          edges.push_back({from.front(), to.front(),
-                           static_cast<int>(from.size()) * receivers});
+          edges.push_back({places[i].front(), places[j].front(),
+                           static_cast<int>(places[i].size()) * receivers});
         }
       }
     }

@@ -90,6 +90,9 @@ using Group = std::vector<int>;
 [[nodiscard]] std::vector<Group> StagePairs(const RankGrid& grid, int from,
                                             int to);
 
+// The hosts of ranks that are in order.
+[[nodiscard]] int HostsOf(const Cluster& cluster, std::span<const int> ranks);
+
 // Each group cut into parts of equal size: the parts, and the ranks of a group
 // with the same index in their parts.
 struct Parts {

@@ -286,7 +286,7 @@ Workload WorkloadOf(const Facts& facts) {
     }
   }
   try {
-    ReadTraining(TrainingTable(settings), workload.training);
+    ReadTraining(TrainingTable(settings), workload);
   } catch (const common::InputError& e) {
     facts.Fail(e.what());
   }

@@ -123,7 +123,7 @@ TEST_F(PredictionsTest, ASimulatedProblemRejectsPredictionsOfItsOwnMachine) {
         << wrong.first << wrong.second;
   }
   EXPECT_NO_THROW(check("[predictions]\nframework = \"megatron-core\"\n"));
-  EXPECT_NO_THROW(check("[predictions]\ncluster = \"v100-dgx1\"\n"));
+  EXPECT_NO_THROW(check("[predictions]\ncluster = \"a100-40gb-roce\"\n"));
 }
 
 // The machine that the message names is accepted, whatever runs the trials.
@@ -331,10 +331,11 @@ TEST_F(PredictionsTest, AMeasuredScenarioIsPredictedFromTheFactsOfItsTable) {
   EXPECT_THAT(right.source, HasSubstr("h100-efa (8 x H100"));
   EXPECT_THAT(right.source, HasSubstr("nanotron"));
   ASSERT_EQ(right.step_time_s.size(), 5U);
-  const Predictions wrong = Predict(ReadReplay(
-      "ultrascale-1b-8",
-      "[predictions]\ncluster = \"v100-dgx1\"\nframework = \"megatron\"\n"));
-  EXPECT_THAT(wrong.source, HasSubstr("v100-dgx1 (8 x V100"));
+  const Predictions wrong =
+      Predict(ReadReplay("ultrascale-1b-8",
+                         "[predictions]\ncluster = "
+                         "\"a100-40gb-roce\"\nframework = \"megatron\"\n"));
+  EXPECT_THAT(wrong.source, HasSubstr("a100-40gb-roce (8 x A100"));
   EXPECT_THAT(wrong.source, HasSubstr("megatron"));
   for (std::size_t i = 0; i < 5; ++i) {
     EXPECT_GT(wrong.step_time_s[i], right.step_time_s[i]);
@@ -535,7 +536,7 @@ class EarlierJobsTest : public PredictionsTest {
       text.replace(text.find(old), old.size(), by);
     };
     replace("batch_size = 64", "batch_size = 128");
-    replace("a5000-8.toml\"", "v100-aceso.toml\"\ngpus = 16");
+    replace("a5000-8.toml\"", "a100-40gb-roce.toml\"\ngpus = 16");
     return ReadText(text + "[predictions]\n" + predictions);
   }
 };

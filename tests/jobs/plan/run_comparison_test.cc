@@ -164,6 +164,17 @@ TEST_F(RunComparisonTest, ARunAsFastAsItsForecastIsNeitherSlowerNorFaster) {
   EXPECT_THAT(says(1.001), HasSubstr(" 0% slower"));
 }
 
+// Half of the square of a causal mask is hidden: a kernel may skip it.
+TEST(LeastFlop, CountsHalfOfCausalAttention) {
+  trials::Workload workload = LlamaJob().workload;
+  workload.sequence_length = 1 << 17;
+  const double attention = 12.0 * 32 * 4096 * workload.sequence_length;
+  EXPECT_NEAR(FlopPerToken(workload) - LeastFlopPerToken(workload),
+              attention / 2, 1e-6 * attention);
+  workload.model.causal = false;
+  EXPECT_EQ(FlopPerToken(workload), LeastFlopPerToken(workload));
+}
+
 // 0.1 s for 2 million tokens of an 8B model are 77 times the rate of 16 H100.
 TEST_F(RunComparisonTest, AStepShorterThanItsWorkIsNotBelieved) {
   EXPECT_THAT(
@@ -173,7 +184,8 @@ TEST_F(RunComparisonTest, AStepShorterThanItsWorkIsNotBelieved) {
             " iteration 1/ 9 | elapsed time per iteration (ms): 100.0 |\n"
             " iteration 2/ 9 | elapsed time per iteration (ms): 100.0 |\n");
       }),
-      AllOf(HasSubstr("of the peak rate of 16 H100"), HasSubstr("--batch")));
+      AllOf(HasSubstr("of the peak rate of 16 H100"), HasSubstr("--batch"),
+            HasSubstr("--precision")));
 }
 
 TEST_F(RunComparisonTest, AStepIsTheMedianWithoutTheFirst) {

@@ -1,8 +1,10 @@
 // Forecasts of random jobs against a simulation of everything.
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <set>
 #include <string>
@@ -11,6 +13,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "common/ranges.h"
 #include "jobs/plan/robustness.h"
 #include "tests/jobs/job_fixture.h"
 #include "trials/plan.h"
@@ -58,6 +61,23 @@ Job RandomJob(int seed) {
           {}};
 }
 
+// A forecast of a few layouts has the first, and those of other kinds.
+void ExpectTheFirstOf(const Forecast& all, const Forecast& few,
+                      std::size_t most) {
+  EXPECT_EQ(few.fitting_layouts, all.fitting_layouts);
+  const auto times_s = [](const std::vector<Layout>& layouts) {
+    return common::Map(layouts, [](const Layout& layout) {
+      return std::pair(layout.best.step_time_s, layout.best.config);
+    });
+  };
+  EXPECT_EQ(times_s(FastestOfKinds(few)), times_s(FastestOfKinds(all)));
+  const std::size_t same = std::min(most, all.layouts.size());
+  ASSERT_GE(few.layouts.size(), same);
+  for (std::size_t i = 0; i < same; ++i) {
+    EXPECT_EQ(few.layouts[i].best.config, all.layouts[i].best.config);
+  }
+}
+
 // The least of a bound must be one, and no shortcut may lose the fastest.
 TEST(Sweep, TheFirstLayoutIsTheFastestOfTheWholeEnumeration) {
   int planned = 0;
@@ -76,6 +96,7 @@ TEST(Sweep, TheFirstLayoutIsTheFastestOfTheWholeEnumeration) {
     double fastest_s = std::numeric_limits<double>::infinity();
     double smallest = fastest_s;
     std::set<std::string> layouts;
+    std::int64_t offered = 0;
     for (const ParallelConfig& config : forecaster.space().configs()) {
       trials::StepReport report;
       try {
@@ -94,10 +115,15 @@ TEST(Sweep, TheFirstLayoutIsTheFastestOfTheWholeEnumeration) {
       if (report.peak_memory_bytes <= forecaster.AllowedBytes()) {
         fastest_s = std::min(fastest_s, report.step_time_s);
         layouts.insert(LayoutName(config));
+        ++offered;
       }
     }
     const Forecast& forecast = made->forecast;
     EXPECT_EQ(forecast.layouts.size(), layouts.size());
+    const auto members = common::Map(forecast.layouts, &Layout::configurations);
+    EXPECT_EQ(std::accumulate(members.begin(), members.end(), std::int64_t{0}),
+              offered);
+    ExpectTheFirstOf(forecast, forecaster.MakeForecast(3), 3);
     if (!layouts.empty()) {
       EXPECT_EQ(made->best().step_time_s, fastest_s);
       ++planned;
@@ -106,6 +132,27 @@ TEST(Sweep, TheFirstLayoutIsTheFastestOfTheWholeEnumeration) {
     EXPECT_EQ(forecast.smallest->peak_memory_bytes, smallest);
   }
   EXPECT_GT(planned, Jobs() / 3);
+}
+
+// An allocator without a free block releases what is pending, so that a larger
+// microbatch may leave more free than one that just fits.
+TEST(Sweep, AMicrobatchBetweenTwoThatLeaveTheHeadroomMayNot) {
+  const Job job{MakeWorkload(FindModel(Llama8b()), 720, 8192),
+                WithSize(FindMachine({.gpu = "a100"}), {8, 8}),
+                FindFramework("nanotron"),
+                {}};
+  const Planned plan(job);
+  int fitting = 0;
+  for (const ParallelConfig& config : plan.forecaster.space().configs()) {
+    try {
+      fitting += plan.forecaster.Fits(plan.forecaster.Predict(config)) ? 1 : 0;
+    } catch (const trials::InvalidPlan&) {
+      continue;  // the framework refuses it
+    }
+  }
+  const auto members =
+      common::Map(plan.forecast.layouts, &Layout::configurations);
+  EXPECT_EQ(std::accumulate(members.begin(), members.end(), 0), fitting);
 }
 
 TEST(Sweep, TheFastestWithinATimeIsThatOfTheForecastOrNothing) {

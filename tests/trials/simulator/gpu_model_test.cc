@@ -63,6 +63,13 @@ TEST(GpuModel, ProductsIn8BitsAreFasterAndGpusWithoutThemRefused) {
   EXPECT_THROW((void)Of("a100-sxm-80gb", Precision::kFp8), common::InputError);
 }
 
+TEST(GpuModel, TensorCoresBeforeAmpereMultiplyNoBf16) {
+  for (const char* gpu : {"v100-sxm2-32gb", "t4", "rtx-2080ti"}) {
+    EXPECT_THROW((void)Of(gpu, Precision::kBf16), common::InputError) << gpu;
+    EXPECT_NO_THROW((void)Of(gpu, Precision::kFp16)) << gpu;
+  }
+}
+
 TEST(GpuModel, BatchedProductsOfUnalignedRowsRunAtTheFp32Rate) {
   const GpuModel gpu = Of("a100-sxm-80gb");
   const double single_flop_per_s =

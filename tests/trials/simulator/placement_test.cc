@@ -59,6 +59,36 @@ TEST(Placement, RepresentativesSeeTheNetworkOfAllReplicas) {
   }
 }
 
+// A replica of 16 ranks begins at nine places of racks of 72.
+TEST(Placement, RepresentativesSeeTheNetworkOfRacksThatReplicasDoNotFill) {
+  for (const RankGrid& grid :
+       {RankGrid{180, 16, 1, 1}, RankGrid{47, 8, 2, 1}, RankGrid{29, 4, 5, 4},
+        RankGrid{41, 1, 100, 1}, RankGrid{101, 3, 1, 2}}) {
+    ExpectNetworkOfAllReplicas(grid, 72);
+    ExpectNetworkOfAllReplicas(grid, 6);
+  }
+}
+
+// Pipeline outermost: stages begin at several places of a rack.
+TEST(Placement, EveryStageHasTheLinksOfItsPlaceInTheRack) {
+  for (const int dp : {5, 24, 60, 100}) {
+    const std::vector<Cluster> gpu_types = {Hosts(2 * dp, 72)};
+    const PlanLinks links =
+        PlaceGrid(gpu_types, {.dp = dp, .tp = 4, .pp = 12, .cp = 2},
+                  {.pipeline_outermost = true});
+    for (int s = 0; s < 12; ++s) {
+      std::vector<Group> groups = DpGroups({dp, 4, 1, 2});
+      for (Group& group : groups) {
+        for (int& rank : group) {
+          rank += s * dp * 8;
+        }
+      }
+      SCOPED_TRACE(testing::Message() << "dp=" << dp << ", stage " << s);
+      ExpectSame(links.stages[s].dp, RingLink(gpu_types[0], groups));
+    }
+  }
+}
+
 // Whole experts: groups of successive ranks of a stage, whatever their tp.
 TEST(Placement, ExpertsAreOverSuccessiveReplicasOrRanks) {
   const std::vector<Cluster> hosts = {Hosts(32)};
