@@ -50,9 +50,30 @@ bool MultipliesGpus(const Knob& knob) {
   return GpusOf(config) == 2;
 }
 
+// Of configurations that differ in inactive knobs of the family only, the one
+// that has the first value of each, with these knobs at their defaults.
+std::vector<PC> Canonical(const std::vector<PC>& raw, const Family& family) {
+  std::vector<PC> canonical;
+  canonical.reserve(raw.size());
+  for (PC config : raw) {
+    const bool first = std::ranges::all_of(family.grids, [&](const auto& row) {
+      const auto& [knob, grid] = row;
+      if (!knob->active.holds || knob->active.holds(config)) {
+        return true;
+      }
+      const bool is_first = knob->Get(config) == grid.front();
+      knob->Set(config, knob->Default());
+      return is_first;
+    });
+    if (first) {
+      canonical.push_back(config);
+    }
+  }
+  return canonical;
+}
+
 // The canonical configurations that `base` becomes by setting the knobs of the
-// family to all combinations of their grids, each once: of those that differ
-// in inactive knobs only, the one that has the first value of each is taken.
+// family to all combinations of their grids, each once.
 // None if a grid is empty: no value of its knob goes with these sizes.
 // With `gpus`, those of other numbers of GPUs are left out; 0: none are.
 // Precondition: with `gpus`, the grids whose values multiply GPUs come first.
@@ -80,23 +101,7 @@ std::vector<PC> Combinations(const PC& base, const Family& family,
     }
     raw = std::move(longer);
   }
-  std::vector<PC> canonical;
-  canonical.reserve(raw.size());
-  for (PC& config : raw) {
-    const bool first = std::ranges::all_of(family.grids, [&](const auto& row) {
-      const auto& [knob, grid] = row;
-      if (!knob->active.holds || knob->active.holds(config)) {
-        return true;
-      }
-      const bool is_first = knob->Get(config) == grid.front();
-      knob->Set(config, knob->Default());
-      return is_first;
-    });
-    if (first) {
-      canonical.push_back(config);
-    }
-  }
-  return canonical;
+  return Canonical(raw, family);
 }
 
 class Enumeration {

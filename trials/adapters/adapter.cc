@@ -173,6 +173,20 @@ void SetFlag(const AdapterSetting& setting,
   }
 }
 
+// The table of keys of a kind of file (experiments/adapters/keys/).
+template <typename ConfigFile>
+void ReadMeanings(const fs::path& path, ConfigFile& file) {
+  const TomlTable keys = TomlTable::ParseFile(path);
+  file.without_effect = keys.GetStrings("without_effect");
+  for (const TomlTable& row : keys.GetTables("meanings")) {
+    file.meanings.push_back({row.RequireString("key"), row.GetString("is", ""),
+                             row.GetString("training", ""),
+                             row.GetString("note", "")});
+    row.RejectUnknownKeys();
+  }
+  keys.RejectUnknownKeys();
+}
+
 }  // namespace
 
 Adapter Adapter::Read(const fs::path& file) {
@@ -199,16 +213,7 @@ Adapter Adapter::Read(const fs::path& file) {
     found.keys_as_flags = config.GetBool("keys_as_flags", false);
     found.text = config.GetString("text", "");
     if (config.Has("keys")) {
-      const TomlTable keys = TomlTable::ParseFile(file.parent_path() /
-                                                  config.RequireString("keys"));
-      found.without_effect = keys.GetStrings("without_effect");
-      for (const TomlTable& row : keys.GetTables("meanings")) {
-        found.meanings.push_back(
-            {row.RequireString("key"), row.GetString("is", ""),
-             row.GetString("training", ""), row.GetString("note", "")});
-        row.RejectUnknownKeys();
-      }
-      keys.RejectUnknownKeys();
+      ReadMeanings(file.parent_path() / config.RequireString("keys"), found);
     }
     config.RejectUnknownKeys();
   }

@@ -115,6 +115,20 @@ std::optional<double> Adapter::PresentNumber(
   return std::nullopt;
 }
 
+namespace {
+
+// Adds "KEY=VALUE" in place of another value of the key.
+void SetSetting(std::vector<std::string>& settings,
+                const std::string& setting) {
+  const std::string name = setting.substr(0, setting.find('=') + 1);
+  std::erase_if(settings, [&name](const std::string& before) {
+    return before.starts_with(name);
+  });
+  settings.push_back(setting);
+}
+
+}  // namespace
+
 FileSettings Adapter::ReadSettings(const AdapterJob& job) const {
   FileSettings read;
   const std::optional<FoundFile> found = FindFile(job, Purpose::kUse);
@@ -134,11 +148,7 @@ FileSettings Adapter::ReadSettings(const AdapterJob& job) const {
     }
     known.push_back(key);
     if (!training.empty()) {
-      const std::string name = training.substr(0, training.find('=') + 1);
-      std::erase_if(read.training, [&name](const std::string& before) {
-        return before.starts_with(name);
-      });
-      read.training.push_back(training);
+      SetSetting(read.training, training);
     }
     if (!note.empty()) {
       say(key, *value, note);

@@ -71,8 +71,9 @@ TEST(Hierarchical, LevelsFollowFromTheRowsOfKnobs) {
       pipeline.insert(knob.name);
     }
   }
-  EXPECT_EQ(memory, (std::set<std::string>{"dp_replicate", "zero_stage",
-                                           "zero_bucket_mb", "grad_checkpoint"}));
+  EXPECT_EQ(memory,
+            (std::set<std::string>{"dp_replicate", "zero_stage",
+                                   "zero_bucket_mb", "grad_checkpoint"}));
   EXPECT_EQ(pipeline, (std::set<std::string>{"microbatches", "model_chunks",
                                              "overlap_p2p"}));
 }
