@@ -117,14 +117,24 @@ std::optional<double> Adapter::PresentNumber(
 
 namespace {
 
-// Adds "KEY=VALUE" in place of another value of the key.
+// Adds "KEY=VALUE" in place of another value of the key; "" is none.
 void SetSetting(std::vector<std::string>& settings,
                 const std::string& setting) {
+  if (setting.empty()) {
+    return;
+  }
   const std::string name = setting.substr(0, setting.find('=') + 1);
   std::erase_if(settings, [&name](const std::string& before) {
     return before.starts_with(name);
   });
   settings.push_back(setting);
+}
+
+// Whether the key is one of these or of a table that they name.
+bool IsBelowAny(const std::string& key, const std::vector<std::string>& names) {
+  return std::ranges::any_of(names, [&key](const std::string& name) {
+    return key == name || key.starts_with(name + ".");
+  });
 }
 
 }  // namespace
@@ -147,9 +157,7 @@ FileSettings Adapter::ReadSettings(const AdapterJob& job) const {
       continue;
     }
     known.push_back(key);
-    if (!training.empty()) {
-      SetSetting(read.training, training);
-    }
+    SetSetting(read.training, training);
     if (!note.empty()) {
       say(key, *value, note);
     }
@@ -159,12 +167,9 @@ FileSettings Adapter::ReadSettings(const AdapterJob& job) const {
   }
   for (const auto& [key, value] :
        ConfigKeys(config_file_->format, found->text)) {
-    const auto begins = [&key](const std::string& name) {
-      return key == name || key.starts_with(name + ".");
-    };
     if (!common::Contains(settings_, key, &AdapterSetting::name) &&
         !common::Contains(known, key) && !common::Contains(known, value) &&
-        std::ranges::none_of(config_file_->without_effect, begins)) {
+        !IsBelowAny(key, config_file_->without_effect)) {
       say(key, value, "not understood, so the forecast does not count it");
     }
   }
