@@ -301,6 +301,16 @@ std::vector<trials::Rule> JobRules(const Job& job) {
       all.push_back(std::move(rule));
     }
   }
+  for (const std::string knob : {"dp_replicate", "etp", "torch_compile"}) {
+    if (job.framework.adapter && !job.framework.adapter->Sets(knob)) {
+      all.push_back(trials::Rule::Parse(
+          fmt::format("${} != {}", knob,
+                      trials::BuiltInKnobs().Require(knob).Default()),
+          fmt::format("{} has no setting for {}", job.framework.adapter->name(),
+                      knob),
+          "plan"));
+    }
+  }
   // Every framework turns it on together with tensor parallelism.
   all.push_back(
       trials::Rule::Parse("$tp > 1 && $sp != $tp", JobRuleOrigin(), "plan"));

@@ -1,6 +1,7 @@
 #include "trials/config_file.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,6 +13,51 @@
 namespace trials {
 
 using common::Json;
+
+namespace {
+
+// Python's json writes NaN and Infinity, which JSON does not have: null
+// instead, with the columns of the rest as they are where that is shorter.
+std::string WithoutNonFinite(std::string_view text) {
+  constexpr std::string_view kNull = "null";
+  std::string plain;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool escapes = quoted && text[i] == '\\' && i + 1 < text.size();
+    quoted = quoted != (text[i] == '"');
+    std::string_view found;
+    for (const std::string_view word : {"-Infinity", "Infinity", "NaN"}) {
+      if (!quoted && found.empty() && text.substr(i).starts_with(word)) {
+        found = word;
+      }
+    }
+    if (!found.empty()) {
+      plain += kNull;
+      plain.append(std::max(found.size(), kNull.size()) - kNull.size(), ' ');
+      i += found.size() - 1;
+    } else {
+      plain += text[i];
+      if (escapes) {
+        plain += text[++i];
+      }
+    }
+  }
+  return plain;
+}
+
+// Whether the object has "use_PART": false for a part in the key's name.
+bool IsSwitchedOff(const Json& object, const std::string& key) {
+  constexpr std::string_view kSwitch = "use_";
+  for (const auto& [name, value] : object.items()) {
+    if (value == Json(false) && name.starts_with(kSwitch) &&
+        key.find(name.substr(kSwitch.size())) != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
 
 ConfigFile::ConfigFile(std::filesystem::path path) : path_(std::move(path)) {
   std::error_code error;
@@ -26,7 +72,8 @@ ConfigFile::ConfigFile(std::filesystem::path path) : path_(std::move(path)) {
              ? "this is not a regular file: name a Hugging Face config.json"
              : "no such file (a Hugging Face config.json is needed)");
   }
-  root_ = common::ReadJson(path_);
+  root_ = common::ParseJson(WithoutNonFinite(common::ReadFile(path_)),
+                            path_.string());
   json_ = root_;
   if (!json_.is_object()) {
     Fail("a JSON object is needed, as in a Hugging Face config.json");
@@ -70,7 +117,8 @@ std::vector<std::string> ConfigFile::UnreadKeys() const {
       const bool nothing = value.is_null() || value == Json(false) ||
                            value == Json(0) || value == Json("") ||
                            (value.is_structured() && value.empty());
-      if (!nothing && !read_.contains(key) && !common::Contains(unread, key)) {
+      if (!nothing && !read_.contains(key) && !IsSwitchedOff(json_, key) &&
+          !common::Contains(unread, key)) {
         unread.push_back(key);
       }
     }

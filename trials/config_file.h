@@ -27,7 +27,8 @@ class ConfigFile {
   // count as read.
   [[nodiscard]] const common::Json* Find(const std::string& key) const;
   // The keys, also of the file around a text_config, that Find has not read and
-  // whose values are not null, false, 0 or empty.
+  // whose values are not null, false, 0 or empty. Those of a part that is
+  // switched off ("use_cla": false for cla_share_factor) are left out.
   [[nodiscard]] std::vector<std::string> UnreadKeys() const;
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 

@@ -351,9 +351,16 @@ Job JobOf(const ForecastRequest& request, const Inputs& inputs,
   }
   trials::FileSettings file;
   if (!request.config_file.empty()) {
-    if (!job.framework.adapter || job.framework.adapter->FileOption().empty()) {
-      throw InputError(
-          fmt::format("--config-file: {} has no file of its own", framework));
+    if (!job.framework.adapter || !job.framework.adapter->ReadsSettings()) {
+      throw InputError(fmt::format(
+          "--config-file: no file of {} is read for a forecast, only the JSON "
+          "of DeepSpeed (--framework deepspeed, hf-trainer-deepspeed); say "
+          "what it sets by --training",
+          framework));
+    }
+    if (!std::filesystem::is_regular_file(request.config_file)) {
+      throw InputError(fmt::format("--config-file {}: there is no such file",
+                                   request.config_file.string()));
     }
     file = job.framework.adapter->ReadSettings(
         {{job.framework.adapter->FileOption(), request.config_file.string()},

@@ -141,6 +141,10 @@ TEST_F(ForecastCommand, BadInputNamesTheOptionAndTheRemedy) {
   EXPECT_THAT(refused("--most-money 5 --price 2"),
               HasSubstr("--most-money, --steps and --price belong together"));
   EXPECT_THAT(refused("--rule $tpp>1"), HasSubstr("did you mean 'tp'?"));
+  EXPECT_THAT(refused("--framework deepspeed --config-file none.json"),
+              HasSubstr("--config-file none.json: there is no such file"));
+  EXPECT_THAT(refused("--framework torchtitan --config-file none.toml"),
+              HasSubstr("no file of torchtitan is read for a forecast"));
   const auto model = [this](const std::string& name) {
     EXPECT_EQ(Oppa("plan --model " + name +
                    " --gpus 8 --gpu h100 --batch 8 --seq 512"),

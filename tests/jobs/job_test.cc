@@ -207,7 +207,26 @@ TEST(JobRules, AreThoseOfTheFrameworkOfEveryPlanAndOfTheUser) {
   EXPECT_EQ(rules[rules.size() - 2].origin(), JobRuleOrigin());
   EXPECT_GT(rules.size(), 2U);
   job.framework.notes.rule_sets.clear();
-  EXPECT_EQ(JobRules(job).size(), 2U);
+  EXPECT_EQ(JobRules(job).size(), 3U);  // torchtitan has no etp
+}
+
+TEST(JobRules, LeaveOutWhatTheFrameworkHasNoSettingFor) {
+  const auto drops = [](const char* framework, const char* config) {
+    Job job = SmallJob();
+    job.framework = FindFramework(framework);
+    return std::ranges::any_of(JobRules(job), [&](const trials::Rule& rule) {
+      return rule.origin().find("no setting") != std::string::npos &&
+             rule.Matches(trials::ParseParallelConfig(config), {});
+    });
+  };
+  for (const char* config :
+       {"dp=4,dp_replicate=2", "dp=4,etp=1", "dp=4,torch_compile=1"}) {
+    EXPECT_TRUE(drops("deepspeed", config)) << config;
+  }
+  EXPECT_FALSE(drops("deepspeed", "dp=4"));
+  EXPECT_FALSE(drops("torchtitan", "dp=4,dp_replicate=2,torch_compile=1"));
+  EXPECT_TRUE(drops("torchtitan", "dp=4,etp=1"));
+  EXPECT_FALSE(drops("megatron-lm", "dp=4,dp_replicate=2,etp=1"));
 }
 
 TEST(Job, ARuleThatCannotBeReadNamesTheOption) {

@@ -272,6 +272,27 @@ TEST_F(ReadingTypes, KeysOfStructuresThatATypeLacksAreRefused) {
             "");
 }
 
+TEST_F(ReadingTypes, KeysOfAPartThatIsSwitchedOffChangeNothing) {
+  EXPECT_EQ(Error("llama", R"(, "use_sliding_window": false,
+      "sliding_window": 4096, "max_window_layers": 4, "use_cla": false,
+      "cla_share_factor": 2)"),
+            "");
+  EXPECT_THAT(Error("llama", R"(, "use_sliding_window": true,
+      "sliding_window": 4096)"),
+              HasSubstr("window"));
+  EXPECT_THAT(Error("llama", R"(, "use_cla": false, "sliding_window": 4096)"),
+              HasSubstr("sliding_window"));
+}
+
+// As Python's json writes them.
+TEST_F(ReadingTypes, NumbersThatAreNotFiniteAreReadAsAbsent) {
+  EXPECT_EQ(Error("llama", R"(, "time_step_limit": [0.0, Infinity],
+      "a \" NaN": NaN, "rope_theta": -Infinity)"),
+            "");
+  EXPECT_THAT(Error("llama", R"(, "rope_theta": Infinite)"),
+              HasSubstr("not valid JSON"));
+}
+
 TEST_F(ReadingTypes, KindsOfBlocksThatATypeLacksAreRefused) {
   const auto of = [this](const char* type, const char* kind) {
     return Error(type, fmt::format(R"(, "layer_types": ["full_attention",
@@ -372,6 +393,11 @@ TEST_F(ReadingTypes, ActivationsThatNoSizeHasAreSpecial) {
               Contains(HasSubstr("activation")));
   EXPECT_THAT(Read("arcee", R"(, "hidden_act": "relu2")").special,
               testing::ElementsAre("squared ReLU"));
+  EXPECT_THAT(Read("starcoder2", R"(, "hidden_act": "relu")").special,
+              testing::ElementsAre("an activation other than GELU"));
+  EXPECT_THAT(
+      Read("starcoder2", R"(, "hidden_act": "gelu_pytorch_tanh")").special,
+      IsEmpty());
   EXPECT_THAT(RareParts(Read("qwen2")), IsEmpty());
   EXPECT_THAT(RareParts(Read("olmo2")),
               Contains("norms of queries and keys over all heads at once"));

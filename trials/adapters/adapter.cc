@@ -122,12 +122,16 @@ Rule::Context ContextOf(const AdapterJob& job) {
   };
   context["rope_theta"] =
       rope("rope_theta", file.Number("rope_theta", context["rope_theta"]));
-  context["rope_scaling"] =
-      rope("factor", file.Number("rope_scaling.factor", 1.0));
   const std::string scaling =
       file.Text("rope_scaling.rope_type",
                 file.Text("rope_scaling.type",
                           file.Text("rope_parameters.rope_type", "")));
+  // LongRoPE has factors of its dimensions instead of one.
+  constexpr double kSeveralFactors = 2.0;
+  const bool several = scaling == "longrope" || scaling == "su";
+  context["rope_scaling"] =
+      rope("factor",
+           file.Number("rope_scaling.factor", several ? kSeveralFactors : 1.0));
   context["llama3_scaling"] = scaling == "llama3" ? 1.0 : 0.0;
   context["mscale"] =
       rope("mscale", file.Number("rope_scaling.mscale", context["mscale"]));

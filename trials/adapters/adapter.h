@@ -149,6 +149,13 @@ class Adapter {
   [[nodiscard]] std::vector<std::string> Parameters(
       const AdapterJob& job) const;
 
+  // Whether some setting depends on a parameter.
+  [[nodiscard]] bool Sets(const std::string& parameter) const;
+  // Whether a file of the framework says what a forecast counts.
+  [[nodiscard]] bool ReadsSettings() const {
+    return config_file_ && !config_file_->meanings.empty();
+  }
+
   [[nodiscard]] const std::string& name() const { return name_; }
   // By its name or an alias.
   [[nodiscard]] bool IsCalled(const std::string& name) const {

@@ -176,6 +176,12 @@ FileSettings Adapter::ReadSettings(const AdapterJob& job) const {
   return read;
 }
 
+bool Adapter::Sets(const std::string& parameter) const {
+  return std::ranges::any_of(settings_, [&](const AdapterSetting& setting) {
+    return common::Contains(ParametersOf(setting), parameter);
+  });
+}
+
 std::vector<std::string> Adapter::Parameters(const AdapterJob& job) const {
   const bool has_file = FindFile(job, Purpose::kUse).has_value();
   std::vector<std::string> used = {"dp"};

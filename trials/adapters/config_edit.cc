@@ -1,6 +1,7 @@
 #include "trials/adapters/config_edit.h"
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 #include <vector>
 
@@ -278,9 +279,14 @@ Place Find(ConfigFormat format, const Names& lines, const Names& names) {
 }
 
 std::string Scalar(ConfigFormat format, const ConfigValue& value) {
-  return format == ConfigFormat::kToml &&
-                 value.type == ConfigValue::Type::kString
-             ? fmt::format("\"{}\"", value.text)
+  const bool text = value.type == ConfigValue::Type::kString;
+  if (text && format == ConfigFormat::kToml) {
+    return fmt::format("\"{}\"", value.text);
+  }
+  // YAML 1.1 reads these words as false and true.
+  static const std::set<std::string> words = {"no", "yes", "off", "on"};
+  return text && words.contains(common::Lower(value.text))
+             ? fmt::format("'{}'", value.text)
              : value.text;
 }
 

@@ -39,6 +39,13 @@ TEST(ConfigEdit, ChangesOneValueOfYamlAndKeepsTheRest) {
             std::nullopt);
 }
 
+TEST(ConfigEdit, QuotesWordsThatYamlReadsAsFalse) {
+  const std::string text = SetConfigKey(
+      ConfigFormat::kYaml, kYaml, "mixed_precision", {Type::kString, "no"});
+  EXPECT_NE(text.find("mixed_precision: 'no'\n"), std::string::npos);
+  EXPECT_EQ(GetConfigKey(ConfigFormat::kYaml, text, "mixed_precision"), "no");
+}
+
 TEST(ConfigEdit, RejectsValuesThatAreNoScalars) {
   EXPECT_THROW((void)SetConfigKey(ConfigFormat::kYaml, "parallelism: {dp: 1}\n",
                                   "parallelism.dp", Number("2")),

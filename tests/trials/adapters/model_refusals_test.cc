@@ -1,6 +1,7 @@
 // Commands that give the sizes of a model say everything about it, or there is
 // none.
 
+#include <fstream>
 #include <set>
 #include <string>
 #include <type_traits>
@@ -8,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/json.h"
 #include "common/process.h"
 #include "tests/fakes/paths.h"
 #include "trials/adapters/adapter.h"
@@ -121,6 +123,17 @@ INSTANTIATE_TEST_SUITE_P(Adapters, SizesByFlags,
                            std::erase(name, '-');
                            return name;
                          });
+
+// Its factors of dimensions apply at every length.
+TEST(MegatronFlags, DoNotScalePositionsAsLongRopeDoes) {
+  const std::filesystem::path file =
+      std::filesystem::path(testing::TempDir()) / "longrope.json";
+  common::Json json = common::ReadJson(kModels / "llama-3.1-8b.json");
+  json["rope_scaling"] = {{"type", "longrope"}, {"long_factor", {1.0, 2.0}}};
+  std::ofstream(file) << json.dump();
+  EXPECT_THAT(LaunchOf("megatron-lm", ReadModel(file), file).refusal,
+              HasSubstr("scaling of rotary positions"));
+}
 
 TEST(MegatronFlags, TrainTheModelsThatTheySay) {
   for (const char* name :
