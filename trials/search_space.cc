@@ -14,6 +14,7 @@
 #include "common/ranges.h"
 #include "trials/constraints.h"
 #include "trials/knobs.h"
+#include "trials/objective.h"
 
 namespace trials {
 namespace {
@@ -91,10 +92,13 @@ std::vector<PC> Combinations(const PC& base, const Family& family,
     }
     std::vector<PC> longer;
     longer.reserve(gpus > 0 ? raw.size() : raw.size() * grid.size());
+    const auto leads_to_gpus = [&](const PC& config, int value) {
+      const int left = gpus / GpusOf(config);
+      return last ? value == left : left % value == 0;
+    };
     for (const PC& config : raw) {
-      const int left = multiplies ? gpus / GpusOf(config) : 0;
       for (const int value : grid) {
-        if (!multiplies || (last ? value == left : left % value == 0)) {
+        if (!multiplies || leads_to_gpus(config, value)) {
           knob->Set(longer.emplace_back(config), value);
         }
       }
@@ -130,7 +134,9 @@ class Enumeration {
                                   KnobGroup::kOther, KnobGroup::kSharding}) {
       families_.push_back(MakeFamily(group, options));
     }
-    std::ranges::stable_partition(families_.front().grids, [](const auto& row) {
+    auto& sizes = families_.front().grids;
+    // clang 14 cannot compile the one of std::ranges.
+    std::stable_partition(sizes.begin(), sizes.end(), [](const auto& row) {
       return MultipliesGpus(*row.first);
     });
     lists_.resize(families_.size());
