@@ -39,8 +39,8 @@ Options JobOptions(jobs::ForecastRequest& request) {
            request.model),
       TrainingOption(request.training),
       Bind("--config-file FILE",
-           "the framework's own file, such as a DeepSpeed JSON: its offload, "
-           "precision and optimizer count",
+           "a DeepSpeed JSON, whose offload, precision and optimizer the "
+           "forecast counts",
            request.config_file),
       Bind("--gpus SIZE",
            "nodes x GPUs (2x8), GPUs (16), or sizes to compare (8..1024)",

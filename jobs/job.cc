@@ -319,7 +319,9 @@ std::vector<trials::Rule> JobRules(const Job& job) {
     const bool all_of_it = training.Offloads(trials::Offloaded::kParameters);
     all.push_back(trials::Rule::Parse(
         fmt::format("$zero_stage < {} && $dp > 1", all_of_it ? 3 : 1),
-        "what offload needs", "plan"));
+        all_of_it ? "offload of parameters needs ZeRO 3"
+                  : "offload of the optimizer needs ZeRO",
+        "plan"));
   }
   for (const std::string& rule : job.rules) {
     all.push_back(trials::Rule::Parse(rule, "--rule", "--rule"));

@@ -45,18 +45,6 @@ std::string WithoutNonFinite(std::string_view text) {
   return plain;
 }
 
-// Whether the object has "use_PART": false for a part in the key's name.
-bool IsSwitchedOff(const Json& object, const std::string& key) {
-  constexpr std::string_view kSwitch = "use_";
-  for (const auto& [name, value] : object.items()) {
-    if (value == Json(false) && name.starts_with(kSwitch) &&
-        key.find(name.substr(kSwitch.size())) != std::string::npos) {
-      return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 ConfigFile::ConfigFile(std::filesystem::path path) : path_(std::move(path)) {
@@ -117,13 +105,23 @@ std::vector<std::string> ConfigFile::UnreadKeys() const {
       const bool nothing = value.is_null() || value == Json(false) ||
                            value == Json(0) || value == Json("") ||
                            (value.is_structured() && value.empty());
-      if (!nothing && !read_.contains(key) && !IsSwitchedOff(json_, key) &&
-          !common::Contains(unread, key)) {
+      if (!nothing && !read_.contains(key) && !common::Contains(unread, key)) {
         unread.push_back(key);
       }
     }
   }
   return unread;
+}
+
+bool ConfigFile::IsSwitchedOff(const std::string& key) const {
+  constexpr std::string_view kSwitch = "use_";
+  for (const auto& [name, value] : json_.items()) {
+    if (value == Json(false) && name.starts_with(kSwitch) &&
+        key.find(name.substr(kSwitch.size())) != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
 }
 
 double ConfigFile::Number(const std::string& key, double otherwise) const {

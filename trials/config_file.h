@@ -27,9 +27,11 @@ class ConfigFile {
   // count as read.
   [[nodiscard]] const common::Json* Find(const std::string& key) const;
   // The keys, also of the file around a text_config, that Find has not read and
-  // whose values are not null, false, 0 or empty. Those of a part that is
-  // switched off ("use_cla": false for cla_share_factor) are left out.
+  // whose values are not null, false, 0 or empty.
   [[nodiscard]] std::vector<std::string> UnreadKeys() const;
+  // Whether the file switches off a part in the key's name: "use_cla": false
+  // for cla_share_factor.
+  [[nodiscard]] bool IsSwitchedOff(const std::string& key) const;
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
   // Of such a key; 0 or more.

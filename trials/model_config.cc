@@ -360,8 +360,7 @@ class ModelReader {
   }
 
   // The first element of a list, or letter of a text, that is none of the
-  // words;
-  // "" if all are.
+  // words; "" if all are.
   static std::string OtherWord(const common::Json& value,
                                const std::set<std::string>& words) {
     std::vector<std::string> elements;
@@ -418,7 +417,9 @@ class ModelReader {
         continue;
       }
       if (has("structure", name)) {
-        fail(key, "a structure");
+        if (!file_.IsSwitchedOff(key)) {
+          fail(key, "a structure");
+        }
       } else if (!has("usual", name)) {
         unknown.push_back(key);
       }

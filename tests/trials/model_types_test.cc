@@ -282,6 +282,9 @@ TEST_F(ReadingTypes, KeysOfAPartThatIsSwitchedOffChangeNothing) {
               HasSubstr("window"));
   EXPECT_THAT(Error("llama", R"(, "use_cla": false, "sliding_window": 4096)"),
               HasSubstr("sliding_window"));
+  // What is no structure stays unknown: a switch may have another meaning.
+  EXPECT_THAT(Read("llama", R"(, "use_bias": false, "gate_bias_kind": 2)").note,
+              HasSubstr("gate_bias_kind of its config.json"));
 }
 
 // As Python's json writes them.

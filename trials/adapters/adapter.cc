@@ -178,8 +178,8 @@ void SetFlag(const AdapterSetting& setting,
 }
 
 // The table of keys of a kind of file (experiments/adapters/keys/).
-template <typename ConfigFile>
-void ReadMeanings(const fs::path& path, ConfigFile& file) {
+template <typename File>
+void ReadMeanings(const fs::path& path, File& file) {
   const TomlTable keys = TomlTable::ParseFile(path);
   file.without_effect = keys.GetStrings("without_effect");
   for (const TomlTable& row : keys.GetTables("meanings")) {

@@ -40,7 +40,7 @@ class Simulator final : public TrialRunner {
  public:
   struct Options {
     Framework framework;
-    // Those of other simulators of these GPUs and this framework, or its own.
+    // Those of other simulators of these GPUs; null: its own.
     std::shared_ptr<PlacedGrids> grids;
   };
 
