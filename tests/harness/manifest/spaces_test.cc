@@ -1,4 +1,5 @@
-// A new knob leaves the spaces of the experiments as they are.
+// The problems of the experiments: every one can be made, and a new knob leaves
+// their spaces as they are.
 
 #include <gtest/gtest.h>
 
@@ -6,6 +7,7 @@
 #include "common/toml_table.h"
 #include "harness/manifest/manifest.h"
 #include "harness/testbeds/problem_parts.h"
+#include "harness/testbeds/testbeds.h"
 #include "tests/fakes/paths.h"
 #include "trials/knobs.h"
 #include "trials/search_space.h"
@@ -42,6 +44,20 @@ TEST(Spaces, OfEveryExperimentStayTheSameWithANewKnob) {
     }
   }
   EXPECT_GT(compared, 20);
+}
+
+TEST(Spaces, EverySimulatedProblemOfAnExperimentCanBeMade) {
+  for (const auto& path :
+       common::ListFolder(fakes::SourceFolder() / "experiments")) {
+    if (path.extension() != ".toml") {
+      continue;
+    }
+    for (const ProblemSpec& problem : ReadManifest(path).problems) {
+      if (problem.backend.GetString("type", "") == "simulator") {
+        EXPECT_NO_THROW(MakeTestbed(problem)) << path << ": " << problem.name;
+      }
+    }
+  }
 }
 
 }  // namespace harness::spaces_test
