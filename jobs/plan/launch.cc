@@ -16,15 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using common::InputError;
 
-constexpr std::string_view kHead = "$HEAD_NODE";
 constexpr std::string_view kHere = "$here";  // the folder of the script
-
-// A word for a shell, which replaces the name of the first node and the folder.
-std::string ShellWord(const std::string& word) {
-  return word.find(kHead) == word.npos && word.find(kHere) == word.npos
-             ? common::ShellLine({word})
-             : fmt::format("\"{}\"", word);
-}
 
 void ReplaceAll(const std::string& from, std::string_view to,
                 std::string& text) {
@@ -59,22 +51,16 @@ void MakeMovable(const Job& job, const fs::path& folder,
   }
 }
 
-// The command with `separator` before each option.
-std::string ShellCommand(const std::vector<std::string>& words,
-                         std::string_view separator) {
+// The command with each option on its own line.
+std::string ShellCommand(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) {
     if (!text.empty()) {
-      text += word.starts_with("--") ? separator : " ";
+      text += word.starts_with("--") ? " \\\n  " : " ";
     }
-    text += ShellWord(word);
+    text += trials::ShellWord(word);
   }
   return text;
-}
-
-std::string Command(const trials::RenderedJob& launch) {
-  return trials::CommandLine({{}, launch.environment, {}}) +
-         ShellCommand(launch.words, " ");
 }
 
 std::string Script(const Job& job, const trials::ParallelConfig& config,
@@ -115,10 +101,10 @@ std::string Script(const Job& job, const trials::ParallelConfig& config,
     text += ": \"${HEAD_NODE:?must be the name of the first node}\"\n";
   }
   for (const std::string& variable : launch.environment) {
-    text += "export " + ShellWord(variable) + "\n";
+    text += "export " + trials::ShellWord(variable) + "\n";
   }
   return text + (slurm ? "srun --kill-on-bad-exit=1 " : "exec ") +
-         ShellCommand(launch.words, " \\\n  ") + "\n";
+         ShellCommand(launch.words) + "\n";
 }
 
 }  // namespace
@@ -152,7 +138,8 @@ std::string LaunchText(const Job& job, const trials::ParallelConfig& config) {
   if (!launch->refusal.empty()) {
     return fmt::format("no command ({}): {}\n", title, launch->refusal);
   }
-  std::string text = fmt::format("command ({}): {}\n", title, Command(*launch));
+  std::string text =
+      fmt::format("command ({}): {}\n", title, CommandLine(*launch));
   for (const trials::RenderedFile& file : launch->files) {
     text += file.program
                 ? fmt::format("{}: --write DIR writes it\n", file.path.string())
@@ -174,7 +161,7 @@ common::Json LaunchJson(const Job& job, const trials::ParallelConfig& config) {
   if (launch && !launch->refusal.empty()) {
     json["refusal"] = launch->refusal;
   } else if (launch) {
-    json["command"] = Command(*launch);
+    json["command"] = CommandLine(*launch);
     for (const trials::RenderedFile& file : launch->files) {
       json["files"][file.path.string()] = file.content;
     }

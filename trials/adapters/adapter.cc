@@ -501,14 +501,34 @@ RenderedJob Adapter::RenderUsual(AdapterJob job, const ParallelConfig& config,
   return rendered;
 }
 
+std::string ShellWord(const std::string& word) {
+  const auto starts_variable = [](std::string_view text) {
+    return text.starts_with("$HEAD_NODE") || text.starts_with("$here");
+  };
+  std::string quoted;
+  bool has_variable = false;
+  for (std::size_t i = 0; i < word.size(); ++i) {
+    const bool variable = starts_variable(std::string_view(word).substr(i));
+    has_variable |= variable;
+    quoted += !variable && std::string_view("$`\"\\").find(word[i]) !=
+                               std::string_view::npos
+                  ? "\\"
+                  : "";
+    quoted += word[i];
+  }
+  return has_variable ? fmt::format("\"{}\"", quoted)
+                      : common::ShellLine({word});
+}
+
 std::string CommandLine(const RenderedJob& job) {
-  std::string line;
+  std::vector<std::string> words;
   for (const std::string& variable : job.environment) {
     const std::size_t value = variable.find('=') + 1;
-    line += variable.substr(0, value) +
-            common::ShellLine({variable.substr(value)}) + " ";
+    words.push_back(variable.substr(0, value) +
+                    ShellWord(variable.substr(value)));
   }
-  return line + common::ShellLine(job.words);
+  std::ranges::transform(job.words, std::back_inserter(words), ShellWord);
+  return fmt::format("{}", fmt::join(words, " "));
 }
 
 }  // namespace trials

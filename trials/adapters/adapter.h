@@ -76,6 +76,9 @@ struct RenderedJob {
   std::string refusal = {};  // why the framework cannot train the model
 };
 
+// A word, or NAME=value, for a POSIX shell, which replaces $HEAD_NODE, the name
+// of the first node, and $here, a folder.
+[[nodiscard]] std::string ShellWord(const std::string& word);
 // What starts the job in a POSIX shell: NAME=value ... words.
 [[nodiscard]] std::string CommandLine(const RenderedJob& job);
 

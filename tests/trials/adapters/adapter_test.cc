@@ -93,6 +93,14 @@ TEST(RenderedJobs, CommandLineQuotesTheValuesOfVariables) {
   EXPECT_EQ(CommandLine({{"a b"}, {"N=c d", "M="}, {}}), "N='c d' M='' 'a b'");
 }
 
+TEST(RenderedJobs, CommandLineLeavesTheFirstNodeToTheShell) {
+  EXPECT_EQ(CommandLine({{"--endpoint=$HEAD_NODE:1"}, {"N=$HEAD_NODE"}, {}}),
+            "N=\"$HEAD_NODE\" \"--endpoint=$HEAD_NODE:1\"");
+  EXPECT_EQ(CommandLine({{"$here/a \"b\" $c"}, {}, {}}),
+            R"("$here/a \"b\" \$c")");
+  EXPECT_EQ(CommandLine({{"$HOME/x"}, {}, {}}), "'$HOME/x'");
+}
+
 TEST_F(AdapterTest, ReplacesTheUsersFlagsWhereTheyAre) {
   job_.words = {"torchrun",
                 "pretrain_gpt.py",
