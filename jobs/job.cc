@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -65,7 +66,8 @@ void ReadSize(std::string_view name, std::string_view text, T& value) {
   value = static_cast<T>(number);
 }
 
-void SetSize(std::string_view item, trials::Model& model) {
+// Sets the size of "NAME=VALUE"; returns the name of its field.
+std::string_view SetSize(std::string_view item, trials::Model& model) {
   const std::size_t equals = item.find('=');
   const std::string_view name = common::Trim(item.substr(0, equals));
   const auto* const other = std::ranges::find_if(
@@ -82,6 +84,7 @@ void SetSize(std::string_view item, trials::Model& model) {
   if (!known) {
     FailSizes(fmt::format("unknown size '{}'", name));
   }
+  return field;
 }
 
 trials::Model ModelOfSizes(const std::string& text) {
@@ -90,8 +93,12 @@ trials::Model ModelOfSizes(const std::string& text) {
   model.type = "llama";
   model.gated_ffn = true;
   model.dropout = false;
+  std::set<std::string_view> given;
   for (const std::string_view item : common::Split(text, ',')) {
-    SetSize(item, model);
+    const std::string_view field = SetSize(item, model);
+    if (!given.insert(field).second) {
+      FailSizes(fmt::format("{} is given twice", field));
+    }
   }
   if (model.kv_heads == 0) {
     model.kv_heads = model.attention_heads;
@@ -103,6 +110,12 @@ trials::Model ModelOfSizes(const std::string& text) {
                                    {model.vocab_size, "vocab"}}) {
     if (size == 0) {
       FailSizes(fmt::format("{} is missing", name));
+    }
+  }
+  for (const auto& [size, needed] :
+       {std::pair("kv_rank", "head_size"), {"window", "windowed_share"}}) {
+    if (given.contains(size) && !given.contains(needed)) {
+      FailSizes(fmt::format("{} needs {}", size, needed));
     }
   }
   if (model.head_size == 0 && model.hidden_size % model.attention_heads != 0) {

@@ -427,6 +427,11 @@ std::vector<std::pair<const Knob*, int>> ParseSettings(std::string_view text,
     const Knob& knob = knobs.Require(name);
     ParallelConfig config;
     knob.SetChecked(config, value);
+    if (std::ranges::any_of(settings, [&knob](const auto& before) {
+          return before.first == &knob;
+        })) {
+      throw std::invalid_argument(fmt::format("{} is given twice", name));
+    }
     settings.emplace_back(&knob, knob.Get(config));
   }
   if (!flags.empty()) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <numeric>
 #include <string>
 #include <string_view>
@@ -111,6 +112,48 @@ std::vector<std::string> NewBlocks(const Model& model) {
                  {model.cross_attention, "cross attention"}});
 }
 
+// The first field that says nothing without another one; "" if there is none.
+std::string MissingField(const Model& model) {
+  constexpr std::pair<std::string_view, std::string_view> kNeeds[] = {
+      {"windowed_share", "window"},
+      {"kv_rank", "rope_head_size"},
+      {"kv_rank", "value_head_size"},
+      {"query_rank", "kv_rank"},
+      {"rope_head_size", "kv_rank"},
+      {"value_head_size", "kv_rank"},
+      {"experts", "experts_per_token"},
+      {"experts_per_token", "experts"},
+      {"expert_groups", "groups_per_token"},
+      {"groups_per_token", "expert_groups"},
+      {"expert_groups", "experts"},
+      {"router_bias", "experts"},
+      {"unnormalized_router", "experts"},
+      {"shared_ffn_size", "experts"},
+      {"shared_expert_gate", "shared_ffn_size"},
+      {"dense_layers", "dense_ffn_size"},
+      {"dense_layers", "experts"},
+      {"dense_ffn_size", "dense_layers"},
+      {"state_heads", "state_inner"},
+      {"state_size", "state_inner"},
+      {"state_channels", "state_inner"},
+      {"state_columns", "state_inner"},
+      {"state_kernel", "state_inner"},
+      {"state_parameters", "state_inner"},
+      {"state_inner", "state_columns"},
+      {"state_size", "state_heads"},
+      {"tokens", "a tower, which sizes do not have"}};
+  std::map<std::string_view, double> values;
+  VisitFields(model, [&values](const char* name, const auto& value) {
+    values[name] = static_cast<double>(value);
+  });
+  for (const auto& [field, needed] : kNeeds) {
+    if (values[field] != 0.0 && values[needed] == 0.0) {
+      return fmt::format("{} needs {}", field, needed);
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string SizeProblem(const Model& model) {
@@ -126,8 +169,6 @@ std::string SizeProblem(const Model& model) {
       {model.attention_heads % std::max(1, model.kv_heads) != 0,
        fmt::format("{} heads are not a multiple of {} kv_heads",
                    model.attention_heads, model.kv_heads)},
-      {model.experts > 0 && model.experts_per_token < 1,
-       "experts_per_token is missing"},
       {model.experts_per_token > model.experts,
        fmt::format("a token takes {} of {} experts", model.experts_per_token,
                    model.experts)},
@@ -144,7 +185,7 @@ std::string SizeProblem(const Model& model) {
       return problem;
     }
   }
-  return "";
+  return MissingField(model);
 }
 
 Model DenseModel(const Model& model) {

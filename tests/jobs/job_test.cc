@@ -74,7 +74,7 @@ TEST(Job, SizesThatDoNotGoTogetherAreRefused) {
   EXPECT_THAT(reason("layers=2,hidden=96,ffn=128,vocab=100,heads=6,kv_heads=4"),
               HasSubstr("6 heads are not a multiple of 4 kv_heads"));
   EXPECT_THAT(reason(sizes + ",experts=4"),
-              HasSubstr("experts_per_token is missing"));
+              HasSubstr("experts needs experts_per_token"));
   EXPECT_THAT(reason(sizes + ",experts=4,experts_per_token=5"),
               HasSubstr("a token takes 5 of 4 experts"));
   EXPECT_THAT(reason("layers=20000,hidden=96,ffn=128,vocab=100,heads=6"),
@@ -83,6 +83,35 @@ TEST(Job, SizesThatDoNotGoTogetherAreRefused) {
   EXPECT_THAT(
       reason("rotary_share=-1"),
       HasSubstr("invalid value '-1' for rotary_share: a number from 0"));
+}
+
+TEST(Job, ASizeThatSaysNothingByItselfOrIsGivenTwiceIsRefused) {
+  const std::string sizes =
+      "layers=8,hidden=96,ffn=128,vocab=100,heads=6,kv_heads=3";
+  const std::pair<std::string, std::string> cases[] = {
+      {"window=128", "window needs windowed_share"},
+      {"windowed_share=0.5", "windowed_share needs window"},
+      {"state_size=16", "state_size needs state_inner"},
+      {"kv_rank=32", "kv_rank needs head_size"},
+      {"kv_rank=32,head_size=24", "kv_rank needs rope_head_size"},
+      {"kv_rank=32,head_size=24,rope_head_size=8",
+       "kv_rank needs value_head_size"},
+      {"query_rank=32", "query_rank needs kv_rank"},
+      {"shared_ffn_size=128", "shared_ffn_size needs experts"},
+      {"dense_ffn_size=128", "dense_ffn_size needs dense_layers"},
+      {"experts=4,experts_per_token=2,expert_groups=2",
+       "expert_groups needs groups_per_token"},
+      {"tokens=9", "tokens needs a tower"},
+      {"layers=9", "layers is given twice"},
+      {"hidden_size=96", "hidden_size is given twice"}};
+  for (const auto& [more, problem] : cases) {
+    EXPECT_THAT(fakes::ErrorOf([&] { return FindModel(sizes + "," + more); }),
+                HasSubstr(problem));
+  }
+  EXPECT_EQ(FindModel(sizes + ",kv_rank=32,head_size=24,rope_head_size=8,"
+                              "value_head_size=16")
+                .kv_rank,
+            32);
 }
 
 // BLOOM 176B, Falcon 7B and Qwen3 8B as sizes.

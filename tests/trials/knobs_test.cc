@@ -70,6 +70,11 @@ TEST(ParallelConfig, TextReadsBackAsTheSameConfiguration) {
   EXPECT_EQ(ParseParallelConfig(ToString(config)), config);
 }
 
+TEST(ParallelConfig, AParameterIsGivenOnce) {
+  EXPECT_THAT(fakes::ErrorOf([] { (void)ParseParallelConfig("dp=8,dp=4"); }),
+              testing::HasSubstr("dp is given twice"));
+}
+
 TEST(ParallelConfig, ParsesAnyOrderAliasesSpacesAndFlags) {
   EXPECT_EQ(
       ParseParallelConfig(" mb = 8, dp=2 , gradient_checkpointing=true,"),
