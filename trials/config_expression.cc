@@ -135,7 +135,12 @@ class Parser {
       if (next == kOperations.end()) {
         return value;
       }
-      value = next->apply(value, Binary(level + 1));
+      const double other = Binary(level + 1);
+      if (next->sign == "%" && other == 0.0 && missing_.empty()) {
+        context_.file.Fail(
+            fmt::format("\"{}\": a period must not be 0", text_));
+      }
+      value = next->apply(value, other);
     }
   }
   double Factor() {
@@ -204,12 +209,18 @@ class Parser {
     }
     return static_cast<double>(
         std::ranges::any_of(texts, [&](const std::string& text) {
-          return name == "is" ? Is(key, *json, text) : In(*json, text);
+          return name == "is" ? Is(key, *json, text) : In(key, *json, text);
         }));
   }
-  [[nodiscard]] bool In(const Json& list, const std::string& text) const {
+  [[nodiscard]] bool In(const std::string& key, const Json& list,
+                        const std::string& text) const {
     const double number = Parser(context_, text).Binary(1);
-    return std::ranges::any_of(list, [number](const Json& each) {
+    return std::ranges::any_of(list, [&](const Json& each) {
+      if (each.is_number() && each >= context_.model.layers) {
+        context_.file.Fail(fmt::format("{} has block {} of {} layers", key,
+                                       common::ToText(each),
+                                       context_.model.layers));
+      }
       return each.is_number() && each == number;
     });
   }
@@ -230,6 +241,13 @@ class Parser {
   }
   // NOLINTEND(misc-no-recursion)
 
+  // A list has an element for each block.
+  void RequireLength(const std::string& key, std::size_t size) const {
+    if (size != static_cast<std::size_t>(context_.model.layers)) {
+      context_.file.Fail(fmt::format("{} has {} elements for {} layers", key,
+                                     size, context_.model.layers));
+    }
+  }
   // Of a list, and of a text of letters, the element of the block.
   bool Is(const std::string& key, const Json& json, const std::string& text) {
     const bool letters = json.is_string() && text.size() == 1;
@@ -239,10 +257,7 @@ class Parser {
     const auto block = static_cast<std::size_t>(context_.block);
     const std::string all = letters ? json.get<std::string>() : "";
     const std::size_t size = letters ? all.size() : json.size();
-    if (block >= size) {
-      context_.file.Fail(fmt::format("{} has {} elements for {} layers", key,
-                                     size, context_.model.layers));
-    }
+    RequireLength(key, size);
     const Json element = letters ? Json(all.substr(block, 1)) : json[block];
     return element.is_string() ? element == text
                                : common::ToText(element) == text;
@@ -267,7 +282,8 @@ class Parser {
         context_.file.Fail(fmt::format(
             "{} differs from block to block: it is not simulated", key));
       }
-      json = &json->front();  // a list with a number for each block
+      RequireLength(key, json->size());
+      json = &json->front();
     }
     if (json == nullptr || *json == "auto") {
       return defaults ? otherwise : Missing(key);

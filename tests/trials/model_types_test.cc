@@ -296,6 +296,38 @@ TEST_F(ReadingTypes, NumbersThatAreNotFiniteAreReadAsAbsent) {
               HasSubstr("not valid JSON"));
 }
 
+TEST_F(ReadingTypes, ListsAndPeriodsThatDoNotFitTheLayersAreRefused) {
+  EXPECT_THAT(Error("gemma2", R"(, "layer_types": ["full_attention"])"),
+              HasSubstr("layer_types has 1 elements for 4 layers"));
+  EXPECT_THAT(Error("gemma2", R"(, "layer_types": ["full_attention",
+      "full_attention", "full_attention", "full_attention", "full_attention"])"),
+              HasSubstr("layer_types has 5 elements for 4 layers"));
+  EXPECT_THAT(Error("nemotron_h", R"(, "num_key_value_heads": 4,
+      "hybrid_override_pattern": "M-*M*")"),
+              HasSubstr("has 5 elements for 4 layers"));
+  EXPECT_THAT(Error("llama", R"(, "num_key_value_heads": [4, 4])"),
+              HasSubstr("num_key_value_heads has 2 elements for 4 layers"));
+  EXPECT_THAT(Error("qwen3_moe", R"(, "num_experts": 4,
+      "num_experts_per_tok": 2, "mlp_only_layers": [4])"),
+              HasSubstr("mlp_only_layers has block 4 of 4 layers"));
+  EXPECT_THAT(Error("jamba", R"(, "attn_layer_period": 0,
+      "attn_layer_offset": -1)"),
+              HasSubstr("a period must not be 0"));
+  EXPECT_THAT(Error("qwen3_moe", R"(, "num_experts": 4,
+      "num_experts_per_tok": 2, "decoder_sparse_step": 0)"),
+              HasSubstr("a period must not be 0"));
+  EXPECT_THAT(Error("jamba", R"(, "attn_layer_period": 4,
+      "attn_layer_offset": 4)"),
+              HasSubstr("not below its period"));
+}
+
+// Their first positions are those of padding.
+TEST_F(ReadingTypes, ARobertaHasFewerPositionsThanItsTable) {
+  for (const char* name : {"roberta-base.json", "xlm-roberta-base.json"}) {
+    EXPECT_EQ(ReadModel(kReference / "models" / name).max_positions, 512);
+  }
+}
+
 TEST_F(ReadingTypes, KindsOfBlocksThatATypeLacksAreRefused) {
   const auto of = [this](const char* type, const char* kind) {
     return Error(type, fmt::format(R"(, "layer_types": ["full_attention",

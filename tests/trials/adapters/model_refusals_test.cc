@@ -5,13 +5,16 @@
 #include <set>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/files.h"
 #include "common/json.h"
 #include "common/process.h"
 #include "tests/fakes/paths.h"
+#include "tests/fakes/temporary_folder.h"
 #include "trials/adapters/adapter.h"
 #include "trials/knobs.h"
 
@@ -261,6 +264,74 @@ TEST(OtherFrameworks, RefuseWhatTheyWouldChange) {
         {"nemo", "glm-4.5-air.json"}}) {
     EXPECT_NE(LaunchOf(adapter, name).refusal, "") << adapter << " " << name;
   }
+}
+
+// The reference file with other values of these keys.
+Launch LaunchOf(const std::string& adapter, const std::string& name,
+                const common::Json& changes) {
+  const fakes::TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "config.json";
+  common::Json config =
+      common::ParseObject(common::ReadFile(kModels / name), name);
+  config.update(changes);
+  common::StoreFile(file, config.dump());
+  return LaunchOf(adapter, ReadModel(file), file);
+}
+
+// Their flags give the usual order only; the share of kinds is the same.
+TEST(OtherFrameworks, RefuseBlocksInAnotherOrderThanTheyTrain) {
+  struct Case {
+    const char* name;
+    int layers;
+    int period;
+    const char* often;
+    std::vector<std::string> adapters;
+  };
+  const Case cases[] = {
+      {"gpt-oss-20b.json",
+       24,
+       2,
+       "sliding_attention",
+       {"megatron-lm", "nemo", "torchtitan"}},
+      {"gemma-2-9b.json", 42, 2, "sliding_attention", {"nemo"}},
+      {"gemma-3-1b.json", 26, 6, "sliding_attention", {"nemo"}},
+      {"qwen3-next-80b.json",
+       48,
+       4,
+       "linear_attention",
+       {"megatron-lm", "nemo"}}};
+  for (const auto& [name, layers, period, often, adapters] : cases) {
+    std::vector<std::string> types;
+    for (int i = 1; i <= layers; ++i) {
+      types.emplace_back(i % period == 0 ? "full_attention" : often);
+    }
+    const std::vector<std::string> other(types.rbegin(), types.rend());
+    for (const std::string& adapter : adapters) {
+      EXPECT_EQ(LaunchOf(adapter, name, {{"layer_types", types}}).refusal, "")
+          << adapter << " " << name;
+      EXPECT_THAT(LaunchOf(adapter, name, {{"layer_types", other}}).refusal,
+                  HasSubstr("order"))
+          << adapter << " " << name;
+    }
+    EXPECT_EQ(LaunchOf("hf-trainer", name, {{"layer_types", other}}).refusal,
+              "");
+  }
+}
+
+TEST(OtherFrameworks, RefuseRoutersThatNormalizeOtherwise) {
+  const auto refusal = [](const char* adapter, const char* name, bool normal) {
+    return LaunchOf(adapter, name, {{"norm_topk_prob", normal}}).refusal;
+  };
+  EXPECT_EQ(refusal("megatron-lm", "glm-4.5.json", true), "");
+  EXPECT_THAT(refusal("megatron-lm", "glm-4.5.json", false),
+              HasSubstr("sigmoid router normalizes"));
+  EXPECT_THAT(refusal("megatron-lm", "deepseek-v3.json", false),
+              HasSubstr("sigmoid router normalizes"));
+  EXPECT_EQ(refusal("nemo", "deepseek-v3.json", true), "");
+  EXPECT_NE(refusal("nemo", "deepseek-v3.json", false), "");
+  EXPECT_EQ(refusal("nemo", "olmoe-1b-7b.json", false), "");
+  EXPECT_NE(refusal("nemo", "olmoe-1b-7b.json", true), "");
+  EXPECT_NE(refusal("nemo", "qwen3-next-80b.json", false), "");
 }
 
 // Programs that read the config.json train every causal language model.
