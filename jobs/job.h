@@ -41,6 +41,7 @@ struct Job {
   std::vector<std::string> rules;          // the user's, see trials::Rule
   std::filesystem::path config_json = {};  // of the model, if it has one
   std::vector<std::string> notes = {};     // on the framework's own file
+  std::filesystem::path config_file = {};  // that file, if the user gives one
 };
 
 // Sets the precision and the training of a workload: first what the framework's

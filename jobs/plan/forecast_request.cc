@@ -341,6 +341,27 @@ Inputs ReadInputs(const ForecastRequest& request) {
   return inputs;
 }
 
+// Errors: throws InputError for an option that contradicts the framework's
+// file, which says `of_file`.
+void CheckAgainstFile(const ForecastRequest& request,
+                      const std::vector<std::string>& of_file) {
+  std::vector<std::string> options = request.training;
+  if (!request.precision.empty()) {
+    options.push_back("precision=" + common::Lower(request.precision));
+  }
+  for (const std::string& option : options) {
+    const std::string key = option.substr(0, option.find('=') + 1);
+    for (const std::string& said : of_file) {
+      if (said.starts_with(key) && said != option) {
+        throw InputError(fmt::format(
+            "--config-file {}: it trains with {}, and the options say {}: "
+            "change the file, or leave the option out",
+            request.config_file.string(), said, option));
+      }
+    }
+  }
+}
+
 Job JobOf(const ForecastRequest& request, const Inputs& inputs,
           const MachineSize& size, const std::string& framework) {
   Job job{inputs.workload, WithSize(inputs.node, size, request.nics_per_node),
@@ -355,7 +376,7 @@ Job JobOf(const ForecastRequest& request, const Inputs& inputs,
       throw InputError(fmt::format(
           "--config-file: no file of {} is read for a forecast, only the JSON "
           "of DeepSpeed (--framework deepspeed, hf-trainer-deepspeed); say "
-          "what it sets by --training",
+          "what it sets by --training, --precision, --batch and --rule",
           framework));
     }
     if (!std::filesystem::is_regular_file(request.config_file)) {
@@ -368,10 +389,16 @@ Job JobOf(const ForecastRequest& request, const Inputs& inputs,
          job.workload,
          job.cluster});
     job.notes = file.notes;
+    job.config_file = request.config_file;
+    CheckAgainstFile(request, file.training);
   }
   SetTraining(file.training, request.training, job.workload);
   if (!request.precision.empty()) {
     job.workload.precision = ReadPrecision(request.precision);
+  }
+  if (job.workload.precision != trials::Precision::kFp16 &&
+      job.framework.framework.gradients.fp32_gradients) {
+    job.workload.training.fp32_gradients = false;  // it sums so anyway
   }
   // Whatever the framework, the GPU must have this precision.
   (void)trials::GpuModel(job.cluster.gpu, job.workload.precision, 0.0);

@@ -1,5 +1,6 @@
 #include "jobs/plan/launch.h"
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -117,9 +118,14 @@ std::optional<trials::RenderedJob> RenderLaunch(
     return std::nullopt;
   }
   auto launch = adapter->RenderUsual(
-      {{}, {}, job.workload, job.cluster, job.config_json}, config, folder);
+      {{}, {}, job.workload, job.cluster, job.config_json, job.config_file},
+      config, folder);
   trials::Training training = job.workload.training;
   training.offload = {};  // a setting of the adapter
+  training.fp32_gradients &= std::ranges::none_of(
+      adapter->settings(), [](const trials::AdapterSetting& setting) {
+        return setting.when && setting.when->expression() == "$fp32_gradients";
+      });
   if (launch.refusal.empty() && !training.IsUsual()) {
     launch.refusal = fmt::format(
         "its usual program trains all weights with AdamW, and not with {}: set "

@@ -216,6 +216,7 @@ Adapter Adapter::Read(const fs::path& file) {
     found.options = config.GetStrings("option");
     found.keys_as_flags = config.GetBool("keys_as_flags", false);
     found.text = config.GetString("text", "");
+    found.defaults = config.GetStrings("defaults");
     if (config.Has("keys")) {
       ReadMeanings(file.parent_path() / config.RequireString("keys"), found);
     }
@@ -278,6 +279,9 @@ std::optional<Adapter::FoundFile> Adapter::FindFile(const AdapterJob& job,
   }
   FoundFile found{job.folder / *named, config_file_->text};
   if (purpose == Purpose::kLaunch) {
+    if (!job.config_file.empty()) {
+      found.text = common::ReadFile(job.config_file);
+    }
     return found;
   }
   found.text.clear();
@@ -423,12 +427,41 @@ void Adapter::SetPath(const fs::path& path,
   }
 }
 
+std::optional<std::string> Adapter::KeyOf(const std::string& name,
+                                          const FoundFile& found) const {
+  try {
+    return GetConfigKey(config_file_->format, found.text, name);
+  } catch (const std::invalid_argument& e) {
+    throw InputError(
+        fmt::format("{}: key {}: {}", found.path.string(), name, e.what()));
+  }
+}
+
+bool Adapter::Decides(const std::vector<std::string>& said,
+                      const AdapterSetting& setting) const {
+  return std::ranges::any_of(
+      config_file_->meanings, [&](const ConfigFile::Meaning& meaning) {
+        return meaning.key == setting.name && !meaning.training.empty() &&
+               std::ranges::any_of(said, [&meaning](const std::string& each) {
+                 return meaning.training.starts_with(
+                     each.substr(0, each.find('=') + 1));
+               });
+      });
+}
+
 RenderedJob Adapter::Render(const AdapterJob& job,
                             const std::optional<ParallelConfig>& config,
                             Purpose purpose, const fs::path& files,
                             const Expand& expand) const {
   RenderedJob rendered{job.words, {}, {}};
   std::optional<FoundFile> found = FindFile(job, purpose);
+  const bool own_file = found && !job.config_file.empty();
+  std::vector<std::string> said;
+  if (own_file) {
+    AdapterJob of_file = job;
+    of_file.words = {FileOption(), job.config_file.string()};
+    said = ReadSettings(of_file).training;
+  }
   for (const auto& [setting, value] :
        Values(job, config, purpose, found.has_value(), expand)) {
     if (setting->kind == AdapterSetting::Kind::kNote) {
@@ -443,6 +476,17 @@ RenderedJob Adapter::Render(const AdapterJob& job,
       if (value) {
         rendered.environment.push_back(
             fmt::format("{}={}", setting->name, value->text));
+      }
+    } else if (own_file && setting->kind == AdapterSetting::Kind::kKey) {
+      if (value && !Decides(said, *setting)) {
+        const auto old = KeyOf(setting->name, *found);
+        if (old && *old != "auto" && *old != value->text) {
+          rendered.notes.push_back(
+              fmt::format("{}: {} = {}: the command sets {}",
+                          job.config_file.filename().string(), setting->name,
+                          *old, value->text));
+        }
+        SetKey(setting->name, value, *found);
       }
     } else if (setting->kind == AdapterSetting::Kind::kKey && found) {
       SetKey(setting->name, value, *found);

@@ -60,6 +60,8 @@ struct AdapterJob {
   Workload workload;
   Cluster cluster;
   std::filesystem::path config_json = {};  // of the model, if it has one
+  // The framework's own file, whose other keys the usual command keeps.
+  std::filesystem::path config_file = {};
 };
 
 struct RenderedFile {
@@ -209,6 +211,8 @@ class Adapter {
       std::string note;
     };
     std::vector<Meaning> meanings;
+    // "KEY=VALUE" where no key says otherwise.
+    std::vector<std::string> defaults;
     // Keys, or tables of them, on which neither memory nor time depends.
     std::vector<std::string> without_effect;
   };
@@ -228,6 +232,14 @@ class Adapter {
   [[nodiscard]] std::vector<SettingValue> Values(
       const AdapterJob& job, const std::optional<ParallelConfig>& config,
       Purpose purpose, bool has_file, const Expand& expand) const;
+  // The value of a key of the file.
+  // Errors: throws InputError that names the file and the key.
+  [[nodiscard]] std::optional<std::string> KeyOf(const std::string& name,
+                                                 const FoundFile& found) const;
+  // Whether the job's own file decides a setting of the usual command: `said`
+  // are the names of FileSettings::training.
+  [[nodiscard]] bool Decides(const std::vector<std::string>& said,
+                             const AdapterSetting& setting) const;
   // Sets or removes a key of the file.
   void SetKey(const std::string& name, const std::optional<ConfigValue>& value,
               FoundFile& found) const;

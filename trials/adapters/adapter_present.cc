@@ -88,12 +88,7 @@ std::optional<std::string> Adapter::PresentText(
     return std::nullopt;
   }
   if (setting.kind == AdapterSetting::Kind::kKey && found) {
-    try {
-      return GetConfigKey(config_file_->format, found->text, setting.name);
-    } catch (const std::invalid_argument& e) {
-      throw common::InputError(fmt::format(
-          "{}: key {}: {}", found->path.string(), setting.name, e.what()));
-    }
+    return KeyOf(setting.name, *found);
   }
   return FlagValue(job.words,
                    setting.kind == AdapterSetting::Kind::kKey
@@ -145,6 +140,7 @@ FileSettings Adapter::ReadSettings(const AdapterJob& job) const {
   if (!found || found->text.empty()) {
     return read;
   }
+  read.training = config_file_->defaults;
   const auto say = [&](const std::string& key, const std::string& value,
                        const std::string& note) {
     read.notes.push_back(fmt::format(
@@ -152,7 +148,12 @@ FileSettings Adapter::ReadSettings(const AdapterJob& job) const {
   };
   std::vector<std::string> known = {"auto", "none", "false"};
   for (const auto& [key, is, training, note] : config_file_->meanings) {
-    const auto value = GetConfigKey(config_file_->format, found->text, key);
+    const auto value = KeyOf(key, *found);
+    if (value == "auto" && !training.empty()) {  // the command line says it
+      std::erase_if(read.training, [&training](const std::string& before) {
+        return before.starts_with(training.substr(0, training.find('=') + 1));
+      });
+    }
     if (!value || *value == "auto" || (!is.empty() && !SameText(*value, is))) {
       continue;
     }

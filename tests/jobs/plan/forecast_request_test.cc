@@ -50,6 +50,98 @@ TEST(RunPlan, AnswersWithTheForecastOfTheJob) {
                 ForecastText(plan.forecaster, plan.forecast, 5));
 }
 
+// A plan with such a file, or why there is none.
+std::string WithFile(const std::string& text, const std::string& precision = "",
+                     const std::string& training = "") {
+  const fakes::TemporaryFolder folder;
+  ForecastRequest request = Small("deepspeed");
+  request.model = Llama8b();
+  request.machine.gpu = "b300";
+  request.config_file = folder.path() / "mine.json";
+  fakes::WriteFile(request.config_file, text);
+  request.precision = precision;
+  if (!training.empty()) {
+    request.training = {training};
+  }
+  std::string answer;
+  const std::string error =
+      fakes::ErrorOf([&] { answer = RunPlan(request).text; });
+  return answer + error;
+}
+
+TEST(ConfigFile, DeepSpeedTrainsInFp32UnlessItsFileSaysOtherwise) {
+  EXPECT_THAT(WithFile("{}"), HasSubstr("2048 tokens, fp32"));
+  EXPECT_THAT(WithFile(R"({"bf16": {"enabled": false}})"),
+              HasSubstr("2048 tokens, fp32"));
+  EXPECT_THAT(WithFile(R"({"fp16": {"enabled": true}})"),
+              HasSubstr("2048 tokens, fp16"));
+  EXPECT_THAT(WithFile(R"({"bf16": {"enabled": "auto"}})"),
+              HasSubstr("2048 tokens, bf16"));
+}
+
+TEST(ConfigFile, WhatContradictsItIsNamed) {
+  const std::string bf16 = R"({"bf16": {"enabled": true},
+      "data_types": {"grad_accum_dtype": "bf16"},
+      "optimizer": {"type": "Adam"}})";
+  EXPECT_THAT(WithFile("{}", "bf16"),
+              HasSubstr("mine.json: it trains with precision=fp32, and the "
+                        "options say precision=bf16"));
+  EXPECT_THAT(WithFile(bf16, "fp16"), HasSubstr("precision=bf16"));
+  EXPECT_THAT(WithFile(bf16, "", "optimizer=sgd"), HasSubstr("optimizer=sgd"));
+  EXPECT_THAT(WithFile(bf16, "", "fp32_gradients=true"),
+              HasSubstr("it trains with fp32_gradients=false"));
+  EXPECT_THAT(WithFile(R"({"train_batch_size": 128})"),
+              HasSubstr("mine.json: train_batch_size = 128: the command sets "
+                        "64"));
+  EXPECT_THAT(WithFile(R"({"zero_optimization": {"stage": 0,
+                  "offload_optimizer": {"device": "cpu"}}})"),
+              HasSubstr("zero_optimization.stage = 0: the command sets"));
+  EXPECT_THAT(WithFile("{"), HasSubstr("mine.json"));
+  EXPECT_THAT(WithFile(R"({"bf16": true})"), HasSubstr("mine.json"));
+}
+
+TEST(ConfigFile, TheCommandKeepsItsOtherKeys) {
+  const std::string text = WithFile(R"({"bf16": {"enabled": true},
+      "gradient_clipping": 0.5, "optimizer": {"type": "Adam"},
+      "zero_optimization": {"offload_optimizer": {"device": "nvme",
+                                                  "nvme_path": "/drive"}}})");
+  for (const char* kept : {R"("gradient_clipping": 0.5)", R"("device": "nvme")",
+                           R"("nvme_path": "/drive")", R"("type": "Adam")"}) {
+    EXPECT_THAT(text, HasSubstr(kept));
+  }
+  EXPECT_THAT(WithFile(R"({"zero_optimization": {"cpu_offload": true}})"),
+              testing::Not(HasSubstr("\"offload_optimizer\"")));
+}
+
+TEST(RunPlan, GradientsThatAreSummedInFp32AnywayChangeNothing) {
+  for (const char* framework : {"megatron-lm", "torchtitan"}) {
+    ForecastRequest request = Small(framework);
+    const std::string usual = RunPlan(request).text;
+    request.training = {"fp32_gradients=true"};
+    EXPECT_EQ(RunPlan(request).text, usual);
+  }
+  ForecastRequest request = Small("megatron-lm");
+  request.precision = "fp16";
+  request.training = {"fp32_gradients=true"};
+  EXPECT_THAT(RunPlan(request).text,
+              HasSubstr("--accumulate-allreduce-grads-in-fp32"));
+  request = Small("deepspeed");
+  request.model = Llama8b();
+  request.machine.gpu = "b300";
+  request.training = {"fp32_gradients=true"};
+  EXPECT_THAT(RunPlan(request).text,
+              HasSubstr("\"grad_accum_dtype\": \"fp32\""));
+}
+
+TEST(RunPlan, OnlyQuantizedWeightsLeaveSomethingToUpcast) {
+  ForecastRequest request = Small();
+  request.training = {"upcast=true"};
+  EXPECT_THAT(fakes::ErrorOf([&] { (void)RunPlan(request); }),
+              HasSubstr("give frozen_bits=4 or 8"));
+  request.training = {"upcast=true", "frozen_bits=4", "lora_rank=8"};
+  EXPECT_THAT(RunPlan(request).text, HasSubstr("in 4 bits, the rest in 32"));
+}
+
 TEST(RunPlan, WithoutAFrameworkItPlansForTwo) {
   ForecastRequest request = Small();
   request.frameworks.clear();

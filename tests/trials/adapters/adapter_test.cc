@@ -227,7 +227,7 @@ TEST_F(AdapterTest, ReadsWhatADeepSpeedFileSaysOfMemoryAndTime) {
       Adapter::Find("hf-trainer-deepspeed").ReadSettings(job_);
   EXPECT_EQ(read.training, (std::vector<std::string>{
                                "precision=fp16", "offload=optimizer+parameters",
-                               "fp32_gradients=true"}));
+                               "fp32_gradients=true", "optimizer=adamw"}));
   ASSERT_EQ(read.notes.size(), 2U);
   EXPECT_THAT(read.notes[0], HasSubstr("time of the drive is missing"));
   EXPECT_THAT(read.notes[1],
