@@ -13,6 +13,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/text.h"
+
 namespace trials {
 namespace {
 
@@ -114,41 +116,35 @@ std::vector<std::string> NewBlocks(const Model& model) {
 
 // The first field that says nothing without another one; "" if there is none.
 std::string MissingField(const Model& model) {
-  constexpr std::pair<std::string_view, std::string_view> kNeeds[] = {
-      {"windowed_share", "window"},
-      {"kv_rank", "rope_head_size"},
-      {"kv_rank", "value_head_size"},
-      {"query_rank", "kv_rank"},
+  constexpr std::pair<std::string_view, std::string_view> kNeeded[] = {
+      {"window", "windowed_share"},
       {"rope_head_size", "kv_rank"},
       {"value_head_size", "kv_rank"},
-      {"experts", "experts_per_token"},
+      {"kv_rank", "query_rank rope_head_size value_head_size"},
       {"experts_per_token", "experts"},
-      {"expert_groups", "groups_per_token"},
       {"groups_per_token", "expert_groups"},
-      {"expert_groups", "experts"},
-      {"router_bias", "experts"},
-      {"unnormalized_router", "experts"},
-      {"shared_ffn_size", "experts"},
-      {"shared_expert_gate", "shared_ffn_size"},
-      {"dense_layers", "dense_ffn_size"},
-      {"dense_layers", "experts"},
+      {"expert_groups", "groups_per_token"},
+      {"experts",
+       "experts_per_token expert_groups router_bias unnormalized_router "
+       "shared_ffn_size dense_layers"},
+      {"shared_ffn_size", "shared_expert_gate"},
       {"dense_ffn_size", "dense_layers"},
-      {"state_heads", "state_inner"},
-      {"state_size", "state_inner"},
-      {"state_channels", "state_inner"},
+      {"dense_layers", "dense_ffn_size"},
+      {"state_inner",
+       "state_heads state_size state_channels state_columns state_kernel "
+       "state_parameters"},
       {"state_columns", "state_inner"},
-      {"state_kernel", "state_inner"},
-      {"state_parameters", "state_inner"},
-      {"state_inner", "state_columns"},
-      {"state_size", "state_heads"},
-      {"tokens", "a tower, which sizes do not have"}};
+      {"state_heads", "state_size"},
+      {"a tower, which sizes do not have", "tokens"}};
   std::map<std::string_view, double> values;
   VisitFields(model, [&values](const char* name, const auto& value) {
     values[name] = static_cast<double>(value);
   });
-  for (const auto& [field, needed] : kNeeds) {
-    if (values[field] != 0.0 && values[needed] == 0.0) {
-      return fmt::format("{} needs {}", field, needed);
+  for (const auto& [needed, fields] : kNeeded) {
+    for (const std::string_view field : common::Split(fields, ' ')) {
+      if (values[field] != 0.0 && values[needed] == 0.0) {
+        return fmt::format("{} needs {}", field, needed);
+      }
     }
   }
   return "";
