@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <regex>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -546,22 +547,12 @@ RenderedJob Adapter::RenderUsual(AdapterJob job, const ParallelConfig& config,
 }
 
 std::string ShellWord(const std::string& word) {
-  const auto starts_variable = [](std::string_view text) {
-    return text.starts_with("$HEAD_NODE") || text.starts_with("$here");
-  };
-  std::string quoted;
-  bool has_variable = false;
-  for (std::size_t i = 0; i < word.size(); ++i) {
-    const bool variable = starts_variable(std::string_view(word).substr(i));
-    has_variable |= variable;
-    quoted += !variable && std::string_view("$`\"\\").find(word[i]) !=
-                               std::string_view::npos
-                  ? "\\"
-                  : "";
-    quoted += word[i];
-  }
-  return has_variable ? fmt::format("\"{}\"", quoted)
-                      : common::ShellLine({word});
+  static const std::regex variable(R"(\$(HEAD_NODE|here))");
+  static const std::regex special(R"(\$(?!HEAD_NODE|here)|["`\\])");
+  return std::regex_search(word, variable)
+             ? fmt::format("\"{}\"",
+                           std::regex_replace(word, special, R"(\$&)"))
+             : common::ShellLine({word});
 }
 
 std::string CommandLine(const RenderedJob& job) {
