@@ -450,21 +450,44 @@ bool Adapter::Decides(const std::vector<std::string>& said,
       });
 }
 
+void Adapter::SetFileKey(const SettingValue& setting_value,
+                         const std::optional<std::vector<std::string>>& said,
+                         FoundFile& file,
+                         std::vector<std::string>& notes) const {
+  const auto& [setting, value] = setting_value;
+  if (said) {
+    if (!value || Decides(*said, *setting)) {
+      return;
+    }
+    const auto old = KeyOf(setting->name, file);
+    if (old && *old != "auto" && *old != value->text) {
+      notes.push_back(fmt::format("{}: {} = {}: the command sets {}",
+                                  file.path.filename().string(), setting->name,
+                                  *old, value->text));
+    }
+  }
+  SetKey(setting->name, value, file);
+}
+
+std::optional<std::vector<std::string>> Adapter::TrainingOfOwnFile(
+    AdapterJob job, bool has_file) const {
+  if (!has_file || job.config_file.empty()) {
+    return std::nullopt;
+  }
+  job.words = {FileOption(), job.config_file.string()};
+  return ReadSettings(job).training;
+}
+
 RenderedJob Adapter::Render(const AdapterJob& job,
                             const std::optional<ParallelConfig>& config,
                             Purpose purpose, const fs::path& files,
                             const Expand& expand) const {
   RenderedJob rendered{job.words, {}, {}};
   std::optional<FoundFile> found = FindFile(job, purpose);
-  const bool own_file = found && !job.config_file.empty();
-  std::vector<std::string> said;
-  if (own_file) {
-    AdapterJob of_file = job;
-    of_file.words = {FileOption(), job.config_file.string()};
-    said = ReadSettings(of_file).training;
-  }
-  for (const auto& [setting, value] :
+  const auto said = TrainingOfOwnFile(job, found.has_value());
+  for (const SettingValue& setting_value :
        Values(job, config, purpose, found.has_value(), expand)) {
+    const auto& [setting, value] = setting_value;
     if (setting->kind == AdapterSetting::Kind::kNote) {
       if (value) {
         rendered.notes.push_back(setting->name);
@@ -478,19 +501,8 @@ RenderedJob Adapter::Render(const AdapterJob& job,
         rendered.environment.push_back(
             fmt::format("{}={}", setting->name, value->text));
       }
-    } else if (own_file && setting->kind == AdapterSetting::Kind::kKey) {
-      if (value && !Decides(said, *setting)) {
-        const auto old = KeyOf(setting->name, *found);
-        if (old && *old != "auto" && *old != value->text) {
-          rendered.notes.push_back(
-              fmt::format("{}: {} = {}: the command sets {}",
-                          job.config_file.filename().string(), setting->name,
-                          *old, value->text));
-        }
-        SetKey(setting->name, value, *found);
-      }
     } else if (setting->kind == AdapterSetting::Kind::kKey && found) {
-      SetKey(setting->name, value, *found);
+      SetFileKey(setting_value, said, *found, rendered.notes);
     } else {
       SetFlag(*setting, value, rendered.words);
     }

@@ -112,17 +112,21 @@ std::optional<double> Adapter::PresentNumber(
 
 namespace {
 
+// Removes any value of the key of "KEY=VALUE"; "" is none.
+void Unset(std::vector<std::string>& settings, const std::string& setting) {
+  const std::string name = setting.substr(0, setting.find('=') + 1);
+  std::erase_if(settings, [&name](const std::string& before) {
+    return !name.empty() && before.starts_with(name);
+  });
+}
+
 // Adds "KEY=VALUE" in place of another value of the key; "" is none.
 void SetSetting(std::vector<std::string>& settings,
                 const std::string& setting) {
-  if (setting.empty()) {
-    return;
+  Unset(settings, setting);
+  if (!setting.empty()) {
+    settings.push_back(setting);
   }
-  const std::string name = setting.substr(0, setting.find('=') + 1);
-  std::erase_if(settings, [&name](const std::string& before) {
-    return before.starts_with(name);
-  });
-  settings.push_back(setting);
 }
 
 // Whether the key is one of these or of a table that they name.
@@ -134,6 +138,23 @@ bool IsBelowAny(const std::string& key, const std::vector<std::string>& names) {
 
 }  // namespace
 
+void Adapter::NoteUnknownKeys(const FoundFile& file,
+                              const std::vector<std::string>& known,
+                              std::vector<std::string>& notes) const {
+  if (config_file_->meanings.empty()) {
+    return;
+  }
+  for (const auto& [key, value] : ConfigKeys(config_file_->format, file.text)) {
+    if (!common::Contains(settings_, key, &AdapterSetting::name) &&
+        !common::Contains(known, key) && !common::Contains(known, value) &&
+        !IsBelowAny(key, config_file_->without_effect)) {
+      notes.push_back(fmt::format(
+          "{}: {} = {}: not understood, so the forecast does not count it",
+          file.path.filename().string(), key, value));
+    }
+  }
+}
+
 FileSettings Adapter::ReadSettings(const AdapterJob& job) const {
   FileSettings read;
   const std::optional<FoundFile> found = FindFile(job, Purpose::kUse);
@@ -141,18 +162,11 @@ FileSettings Adapter::ReadSettings(const AdapterJob& job) const {
     return read;
   }
   read.training = config_file_->defaults;
-  const auto say = [&](const std::string& key, const std::string& value,
-                       const std::string& note) {
-    read.notes.push_back(fmt::format(
-        "{}: {} = {}: {}", found->path.filename().string(), key, value, note));
-  };
   std::vector<std::string> known = {"auto", "none", "false"};
   for (const auto& [key, is, training, note] : config_file_->meanings) {
     const auto value = KeyOf(key, *found);
-    if (value == "auto" && !training.empty()) {  // the command line says it
-      std::erase_if(read.training, [&training](const std::string& before) {
-        return before.starts_with(training.substr(0, training.find('=') + 1));
-      });
+    if (value == "auto") {  // the command line says it
+      Unset(read.training, training);
     }
     if (!value || *value == "auto" || (!is.empty() && !SameText(*value, is))) {
       continue;
@@ -160,20 +174,12 @@ FileSettings Adapter::ReadSettings(const AdapterJob& job) const {
     known.push_back(key);
     SetSetting(read.training, training);
     if (!note.empty()) {
-      say(key, *value, note);
+      read.notes.push_back(fmt::format("{}: {} = {}: {}",
+                                       found->path.filename().string(), key,
+                                       *value, note));
     }
   }
-  if (config_file_->meanings.empty()) {
-    return read;
-  }
-  for (const auto& [key, value] :
-       ConfigKeys(config_file_->format, found->text)) {
-    if (!common::Contains(settings_, key, &AdapterSetting::name) &&
-        !common::Contains(known, key) && !common::Contains(known, value) &&
-        !IsBelowAny(key, config_file_->without_effect)) {
-      say(key, value, "not understood, so the forecast does not count it");
-    }
-  }
+  NoteUnknownKeys(*found, known, read.notes);
   return read;
 }
 
