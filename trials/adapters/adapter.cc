@@ -451,31 +451,30 @@ bool Adapter::Decides(const std::vector<std::string>& said,
 }
 
 void Adapter::SetFileKey(const SettingValue& setting_value,
-                         const std::optional<std::vector<std::string>>& said,
-                         FoundFile& file,
+                         const std::optional<OwnFile>& own, FoundFile& file,
                          std::vector<std::string>& notes) const {
   const auto& [setting, value] = setting_value;
-  if (said) {
-    if (!value || Decides(*said, *setting)) {
+  if (own) {
+    if (!value || Decides(own->training, *setting)) {
       return;
     }
     const auto old = KeyOf(setting->name, file);
     if (old && *old != "auto" && *old != value->text) {
-      notes.push_back(fmt::format("{}: {} = {}: the command sets {}",
-                                  file.path.filename().string(), setting->name,
-                                  *old, value->text));
+      notes.push_back(fmt::format("{}: {} = {}: the command sets {}", own->name,
+                                  setting->name, *old, value->text));
     }
   }
   SetKey(setting->name, value, file);
 }
 
-std::optional<std::vector<std::string>> Adapter::TrainingOfOwnFile(
-    AdapterJob job, bool has_file) const {
+std::optional<Adapter::OwnFile> Adapter::FindOwnFile(AdapterJob job,
+                                                     bool has_file) const {
   if (!has_file || job.config_file.empty()) {
     return std::nullopt;
   }
   job.words = {FileOption(), job.config_file.string()};
-  return ReadSettings(job).training;
+  return OwnFile{job.config_file.filename().string(),
+                 ReadSettings(job).training};
 }
 
 RenderedJob Adapter::Render(const AdapterJob& job,
@@ -484,7 +483,7 @@ RenderedJob Adapter::Render(const AdapterJob& job,
                             const Expand& expand) const {
   RenderedJob rendered{job.words, {}, {}};
   std::optional<FoundFile> found = FindFile(job, purpose);
-  const auto said = TrainingOfOwnFile(job, found.has_value());
+  const std::optional<OwnFile> own = FindOwnFile(job, found.has_value());
   for (const SettingValue& setting_value :
        Values(job, config, purpose, found.has_value(), expand)) {
     const auto& [setting, value] = setting_value;
@@ -502,7 +501,7 @@ RenderedJob Adapter::Render(const AdapterJob& job,
             fmt::format("{}={}", setting->name, value->text));
       }
     } else if (setting->kind == AdapterSetting::Kind::kKey && found) {
-      SetFileKey(setting_value, said, *found, rendered.notes);
+      SetFileKey(setting_value, own, *found, rendered.notes);
     } else {
       SetFlag(*setting, value, rendered.words);
     }

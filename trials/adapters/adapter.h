@@ -243,17 +243,21 @@ class Adapter {
   // Sets or removes a key of the file.
   void SetKey(const std::string& name, const std::optional<ConfigValue>& value,
               FoundFile& found) const;
-  // The same of a setting; in the user's own file, of which `said` is the
-  // training, only where the plan decides, with a note of what the file said.
+  // The user's own file of the usual command.
+  struct OwnFile {
+    std::string name;
+    std::vector<std::string> training;  // what it says of it
+  };
+  [[nodiscard]] std::optional<OwnFile> FindOwnFile(AdapterJob job,
+                                                   bool has_file) const;
+  // Sets the key of a setting; in the user's own file, only where the plan
+  // decides, with a note of what the file said.
   void SetFileKey(const SettingValue& setting_value,
-                  const std::optional<std::vector<std::string>>& said,
-                  FoundFile& file, std::vector<std::string>& notes) const;
+                  const std::optional<OwnFile>& own, FoundFile& file,
+                  std::vector<std::string>& notes) const;
   void NoteUnknownKeys(const FoundFile& file,
                        const std::vector<std::string>& known,
                        std::vector<std::string>& notes) const;
-  // What the user's own file says of the training, if there is one.
-  [[nodiscard]] std::optional<std::vector<std::string>> TrainingOfOwnFile(
-      AdapterJob job, bool has_file) const;
   // The RareParts of the model that no setting says.
   [[nodiscard]] std::vector<std::string> UnsaidParts(
       const AdapterJob& job, const ParallelConfig& config,
