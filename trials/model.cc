@@ -134,8 +134,7 @@ std::string MissingField(const Model& model) {
        "state_heads state_size state_channels state_columns state_kernel "
        "state_parameters"},
       {"state_columns", "state_inner"},
-      {"state_heads", "state_size"},
-      {"a tower, which sizes do not have", "tokens"}};
+      {"state_heads", "state_size"}};
   std::map<std::string_view, double> values;
   VisitFields(model, [&values](const char* name, const auto& value) {
     values[name] = static_cast<double>(value);
@@ -175,7 +174,8 @@ std::string SizeProblem(const Model& model) {
        fmt::format("a token takes {} of {} groups of experts",
                    model.groups_per_token, model.expert_groups)},
       {model.rotary_share > 1.0 || model.windowed_share > 1.0,
-       "a share is more than 1"}};
+       "a share is more than 1"},
+      {model.tokens != 0, "tokens needs a tower, which sizes do not have"}};
   for (const auto& [holds, problem] : problems) {
     if (holds) {
       return problem;

@@ -92,13 +92,13 @@ std::vector<PC> Combinations(const PC& base, const Family& family,
     }
     std::vector<PC> longer;
     longer.reserve(gpus > 0 ? raw.size() : raw.size() * grid.size());
-    const auto leads_to_gpus = [&](const PC& config, int value) {
-      const int left = gpus / GpusOf(config);
+    const auto leads_to_gpus = [last](int left, int value) {
       return last ? value == left : left % value == 0;
     };
     for (const PC& config : raw) {
+      const int left = multiplies ? gpus / GpusOf(config) : 0;
       for (const int value : grid) {
-        if (!multiplies || leads_to_gpus(config, value)) {
+        if (!multiplies || leads_to_gpus(left, value)) {
           knob->Set(longer.emplace_back(config), value);
         }
       }

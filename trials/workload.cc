@@ -37,8 +37,9 @@ std::string NotValidated(const Workload& workload) {
 void ReadTraining(const common::TomlTable& table, Workload& workload) {
   ReadTraining(table, workload.training);
   if (table.GetBool("upcast", false) && workload.training.frozen_bits >= 16.0) {
-    table.Fail("upcast",
-               "upcast is of what stays unquantized: give frozen_bits=4 or 8");
+    table.Fail(
+        "upcast",
+        "upcast makes fp32 of what is not quantized: give frozen_bits=4 or 8");
   }
   if (workload.training.packed_tokens > workload.sequence_length) {
     table.Fail(

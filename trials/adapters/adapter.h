@@ -236,8 +236,8 @@ class Adapter {
   // Errors: throws InputError that names the file and the key.
   [[nodiscard]] std::optional<std::string> KeyOf(const std::string& name,
                                                  const FoundFile& found) const;
-  // Whether the job's own file decides a setting of the usual command: `said`
-  // are the names of FileSettings::training.
+  // Whether the job's own file, whose FileSettings::training is `said`, decides
+  // a setting of the usual command.
   [[nodiscard]] bool Decides(const std::vector<std::string>& said,
                              const AdapterSetting& setting) const;
   // Sets or removes a key of the file.
