@@ -104,9 +104,10 @@ TEST(Job, ASizeThatSaysNothingByItselfOrIsGivenTwiceIsRefused) {
       {"tokens=9", "tokens needs a tower"},
       {"layers=9", "layers is given twice"},
       {"hidden_size=96", "hidden_size is given twice"}};
-  for (const auto& [more, problem] : cases) {
-    EXPECT_THAT(fakes::ErrorOf([&] { return FindModel(sizes + "," + more); }),
-                HasSubstr(problem));
+  for (const auto& known : cases) {
+    EXPECT_THAT(
+        fakes::ErrorOf([&] { return FindModel(sizes + "," + known.first); }),
+        HasSubstr(known.second));
   }
   EXPECT_EQ(FindModel(sizes + ",kv_rank=32,head_size=24,rope_head_size=8,"
                               "value_head_size=16")
