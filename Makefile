@@ -17,6 +17,7 @@ run_options  := $(matrix_options) $(if $(JOBS),--jobs $(JOBS)) $(if $(WAIT),--wa
 # The four experiments of Fig. 4 of the paper.
 FIGURE4 := bert-8gpu qwen-8gpu llama1b-16gpu llama7b-32gpu
 FIGURE24 := bert-8gpu qwen-8gpu
+WORLDS := calculon-worlds-a100 calculon-worlds-h100 simumax-worlds
 side_by_side = experiments/$(firstword $1).toml --with \
   $(subst $(space),$(comma),$(patsubst %,experiments/%.toml,$(wordlist 2,9,$1))) --results $(RESULTS)
 
@@ -178,6 +179,10 @@ study-profiles: program ## compare methods by runtime profiles, and say what eac
 study-sensitivity: program ## vary assumed constants and show where claims hold (REPEATS=10)
 	@$(OPPA) sensitivity $(or $(SENSITIVITY),experiments/studies/sensitivity.toml) --results $(RESULTS) \
 	  $(if $(REPEATS),--repeats $(REPEATS)) $(if $(JOBS),--jobs $(JOBS))
+
+study-costs: program ## compute what searches cost until they are within 5% of the best, from finished experiments
+	@scripts/costs $(WORLDS:%=$(RESULTS)/%) --out $(RESULTS)/costs/worlds
+	@! test -d $(RESULTS)/ultrascale || scripts/costs $(RESULTS)/ultrascale --out $(RESULTS)/costs/ultrascale
 
 study-stopping: program ## measure the estimate of the remaining gain and what stop conditions save and lose (REPEATS=10)
 	@for manifest in $(STOPPING_MANIFESTS); do \

@@ -27,7 +27,7 @@ CASES = {
     "ucb-1": "one process, likelihood alone, 1 start",
     "ucb-map": "one process, priors, 10 starts",
     "oppa": "two processes, 35 coefficients, 10 starts, cUCB",
-    "oppa-sim": "the same with predictions as priors that are trusted",
+    "oppa-sim": "the same of logarithms, with predictions as means",
     "oppa-append": "oppa without refitting",
 }
 # Seconds of the clock with two threads at n = 50, and megabytes.

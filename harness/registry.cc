@@ -304,7 +304,8 @@ std::vector<MethodEntry> ListMethods() {
       OnItsOwn(
           Oppa("oppa-sim", "OPPA-SIM",
                "OPPA with predictions of every candidate as its prior",
-               {.random_trials = 0,
+               {.beta = 2.0,
+                .random_trials = 0,
                 .surrogates = {.throughput_prior = CostModelForm::kPredicted,
                                .memory_prior = CostModelForm::kPredicted}})),
       Oppa("oppa-paper", "OPPA-PAPER",

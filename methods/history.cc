@@ -126,13 +126,15 @@ surrogates::Observations History::ScoreObservations() const {
   });
 }
 
-surrogates::Observations History::MemoryObservations(double capacity_bytes,
-                                                     double out_of_memory_value,
-                                                     double variance) const {
+surrogates::Observations History::MemoryObservations(
+    double capacity_bytes, std::optional<double> out_of_memory_value,
+    double variance) const {
   return Collect(trials_, [&](const trials::Trial& trial) -> Observed {
     const trials::Measurement& measurement = trial.measurement;
     if (measurement.outcome == trials::Outcome::kOutOfMemory) {
-      return Observation{out_of_memory_value, variance};
+      return out_of_memory_value
+                 ? Observed(Observation{*out_of_memory_value, variance})
+                 : std::nullopt;
     }
     if (!measurement.peak_memory_bytes) {
       return std::nullopt;
@@ -142,14 +144,17 @@ surrogates::Observations History::MemoryObservations(double capacity_bytes,
   });
 }
 
-std::vector<int> History::RanWithUnknownMemory() const {
-  std::vector<int> candidates;
+std::vector<surrogates::Bound> History::MemoryBounds() const {
+  std::vector<surrogates::Bound> bounds;
   for (const trials::Trial& trial : trials_) {
-    if (trial.HasThroughput() && !trial.measurement.peak_memory_bytes) {
-      candidates.push_back(trial.candidate);
+    const bool failed =
+        trial.measurement.outcome == trials::Outcome::kOutOfMemory;
+    if (failed ||
+        (trial.HasThroughput() && !trial.measurement.peak_memory_bytes)) {
+      bounds.push_back({trial.candidate, failed});
     }
   }
-  return candidates;
+  return bounds;
 }
 
 }  // namespace methods

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -108,14 +109,16 @@ class History {
   [[nodiscard]] surrogates::Observations ScoreObservations() const;
 
   // Peak memory in units of the capacity; `out_of_memory_value` (>= 1) for
-  // trials that ran out of it. Trials whose memory is unknown are left
-  // out. `variance` is that of each value.
+  // trials that ran out of it, if it is given. Trials whose memory is unknown
+  // are left out. `variance` is that of each value.
   [[nodiscard]] surrogates::Observations MemoryObservations(
-      double capacity_bytes, double out_of_memory_value, double variance) const;
+      double capacity_bytes, std::optional<double> out_of_memory_value,
+      double variance) const;
 
-  // The candidates of trials with a throughput but without a peak memory: it is
-  // only known that the memory was sufficient.
-  [[nodiscard]] std::vector<int> RanWithUnknownMemory() const;
+  // Trials that ran out of memory, and those with a throughput but without a
+  // peak memory: it is only known that the memory was sufficient. The limit is
+  // the capacity.
+  [[nodiscard]] std::vector<surrogates::Bound> MemoryBounds() const;
 
  private:
   trials::ThroughputOptions throughput_options_;

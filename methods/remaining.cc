@@ -65,6 +65,9 @@ MatrixXf Samples(const surrogates::GaussianProcess& process,
   MatrixXf samples =
       factor.triangularView<Eigen::Lower>() * normals.topRows(means.size());
   samples.colwise() += means.cast<float>();
+  if (process.logarithmic()) {
+    samples = samples.array().exp();
+  }
   return samples;
 }
 
@@ -143,16 +146,17 @@ double Tempered(int within) {
 double HighestProbability() { return Tempered(kSamples); }
 
 std::optional<trials::Remaining> EstimateRemaining(
-    const History& history, const surrogates::Prediction& prediction,
+    const History& history, const surrogates::Prediction& modelled,
     const surrogates::GaussianProcess& throughput,
-    const surrogates::GaussianProcess& memory, const VectorXd& beyond_clip) {
+    const surrogates::GaussianProcess& memory, double doubt) {
+  surrogates::Prediction prediction =
+      throughput.logarithmic() ? modelled.Exponential() : modelled;
+  prediction.variance *= doubt;
+  const double capacity = memory.logarithmic() ? 0.0 : 1.0;
   const auto predict_memory = [&](const std::vector<int>& candidates,
                                   surrogates::Prediction& used) {
     used.Resize(std::ssize(candidates));
     memory.PredictSome(candidates, used.Head(used.size()));
-    if (beyond_clip.size() > 0) {
-      used.mean += beyond_clip(candidates);
-    }
   };
   const trials::Trial* incumbent = IncumbentOf(history, history.trials());
   if (incumbent == nullptr) {
@@ -195,8 +199,8 @@ std::optional<trials::Remaining> EstimateRemaining(
   predict_memory(candidates, used);
   for (Index i = 0; i < used.size(); ++i) {
     Ranked& one = ranked[i];
-    const double fits =
-        NormalProbability((1.0 - used.mean[i]) / std::sqrt(used.variance[i]));
+    const double fits = NormalProbability((capacity - used.mean[i]) /
+                                          std::sqrt(used.variance[i]));
     const double gain =
         fits * spread(one.candidate) * NormalExcess(one.rank) / best;
     if (gain > remaining.expected_gain || remaining.candidate < 0) {
@@ -216,8 +220,8 @@ std::optional<trials::Remaining> EstimateRemaining(
     static const MatrixXf memory_normals = Normals(2);
     predict_memory(candidates, used);
     const MatrixXf speeds =
-        Samples(throughput, candidates, prediction.mean(candidates),
-                throughput_normals);
+        Samples(throughput, candidates, modelled.mean(candidates),
+                std::sqrt(static_cast<float>(doubt)) * throughput_normals);
     const MatrixXf sizes =
         Samples(memory, candidates, used.mean, memory_normals);
     highest = highest.cwiseMax((sizes.array() <= 1.0F)

@@ -38,13 +38,14 @@ namespace methods {
 // for those with the highest P(r > r_b). The result is deterministic and does
 // not depend on the number of threads.
 //
-// `prediction` is that of `throughput` for every candidate; `beyond_clip` is
-// added to the means of `memory`, [N] or empty. Returns nothing
-// before the first completed trial. The cost is O(N + n k^2 + k^3 + k^2 s) for
-// N candidates, n trials, k = kJoint and s = kSamples.
-// Source: expected improvement: Jones, Schonlau & Welch 1998, Eq. 15; the
-// probability is that of Wilson 2024, "Stopping Bayesian optimization with
-// probabilistic regret bounds", with relative regret.
+// `prediction` is that of `throughput` for every candidate. `doubt` multiplies
+// v: how much more than predicted the last trials scattered. Either process may
+// be one of logarithms; then r and u are exponentials, and m and v those of
+// Prediction::Exponential. Returns nothing before the first completed trial.
+// The cost is O(N + n k^2 + k^3 + k^2 s) for N candidates, n trials, k = kJoint
+// and s = kSamples. Source: expected improvement: Jones, Schonlau & Welch 1998,
+// Eq. 15; the probability is that of Wilson 2024, "Stopping Bayesian
+// optimization with probabilistic regret bounds", with relative regret.
 inline constexpr int kScreened = 8192;
 inline constexpr int kJoint = 128;
 inline constexpr int kSamples = 1024;
@@ -55,7 +56,6 @@ inline constexpr int kSamples = 1024;
 [[nodiscard]] std::optional<trials::Remaining> EstimateRemaining(
     const History& history, const surrogates::Prediction& prediction,
     const surrogates::GaussianProcess& throughput,
-    const surrogates::GaussianProcess& memory,
-    const Eigen::VectorXd& beyond_clip = {});
+    const surrogates::GaussianProcess& memory, double doubt = 1.0);
 
 }  // namespace methods

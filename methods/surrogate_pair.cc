@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <memory>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "common/error.h"
@@ -11,6 +12,7 @@
 #include "methods/remaining.h"
 #include "surrogates/cost/misspecification.h"
 #include "surrogates/cost/predicted_prior.h"
+#include "surrogates/cost/shared_scale.h"
 #include "trials/predictions.h"
 
 namespace methods {
@@ -24,89 +26,148 @@ constexpr double kOutOfMemoryValue = 1.1;
 constexpr double kMemoryNoise = 0.002;
 constexpr double kMemoryScale = 0.025;
 
-// Replaces family_error for a predicted prior.
-constexpr double kPredictedFamilyError = 0.1;
-
 using surrogates::CostModelForm;
+
+// Without predictions: the nugget of throughput, which scatters more than
+// memory, and the error of a memory prior with a known job size, in units of
+// the capacity.
+constexpr surrogates::NuggetPrior kThroughputNugget{.scale = 0.5,
+                                                    .log_stddev = 0.7};
+constexpr double kTypicalMemoryError = 0.2;
 
 // The two fits draw different starting points.
 constexpr std::uint64_t kMemorySeedOffset = 1;
 
-// Makes the processes of both targets around priors of any form.
+// Processes around predictions. Of the logarithm of throughput and of memory:
+// the error of predictions, which is the priors' unit, that of their level, and
+// that of a whole family. Nobody knows the error of predictions beforehand, so
+// log s^2 has a wide deviation; that of families a narrower one, because exact
+// predictions of some families say little about others. The length scales let a
+// trial correct all of its kind.
+constexpr double kThroughputError = 0.2;
+constexpr double kThroughputLevelError = 2.0;
+constexpr double kThroughputFamilyError = 0.3;
+constexpr double kMemoryError = 0.2;
+constexpr double kMemoryLevelError = 0.3;
+constexpr double kMemoryFamilyError = 0.2;
+constexpr double kErrorLogStddev = 2.0;
+constexpr double kFamilyErrorLogStddev = 1.0;
+constexpr surrogates::LogNormalPrior kResidualLengths{
+    .log_center = 1.1, .log_stddev = 0.7, .density_in_x = false};
+constexpr double kLargestMinimum = 0.8;  // of the smallest predicted peak
+
+// SurrogatePair::Doubt: the last trials that are checked, and the weight of the
+// expectation that the process knows its own error, in trials.
+constexpr int kChecks = 10;
+constexpr double kDoubtWeight = 2.0;
+
+Eigen::VectorXd LogarithmOf(const std::vector<double>& values) {
+  return Eigen::Map<const Eigen::ArrayXd>(values.data(), std::ssize(values))
+      .log();
+}
+
+// The logarithm of a mean at its typical coefficients.
+Eigen::VectorXd LogarithmOf(const surrogates::ParametricMean& mean) {
+  return mean
+      .EvaluateAll(surrogates::CentersAtScale(
+          mean, mean.shared_scale ? mean.shared_scale->log_center : 0.0))
+      .array()
+      .log();
+}
+
+// Makes the processes of both targets around priors of any form. One around
+// predictions is of logarithms, and pooled with the physical terms.
 class ProcessMaker {
  public:
   ProcessMaker(const Problem& problem, const SurrogatePair::Options& options,
-               const surrogates::EncodedSpace& space)
-      : problem_(problem), options_(options), space_(&space) {}
+               const surrogates::EncodedSpace& space,
+               const trials::Predictions& predictions)
+      : problem_(problem),
+        options_(options),
+        space_(space),
+        predictions_(predictions) {}
 
-  // Makes the process of one target; `predictions` only matter to a predicted
-  // prior.
-  using Made = std::unique_ptr<FittedProcess>;
-  using Make = Made (ProcessMaker::*)(CostModelForm,
-                                      const trials::Predictions&) const;
-
-  [[nodiscard]] Made Throughput(CostModelForm form,
-                                const trials::Predictions& predictions) const {
-    const bool predicted = form == CostModelForm::kPredicted;
+  [[nodiscard]] FittedProcess Throughput() const {
+    const CostModelForm form = options_.throughput_prior;
     FittedProcess::Options process = Common();
-    process.fit.nugget = options_.throughput_nugget;
-    process.fit.family.scale =
-        predicted ? kPredictedFamilyError : options_.family_error;
+    if (form == CostModelForm::kPredicted) {
+      SetResidual(process.fit, kThroughputError, kThroughputFamilyError);
+      process.fit.nugget = {.scale = 0.3, .log_stddev = 1.0};
+      Eigen::VectorXd predicted = -LogarithmOf(predictions_.step_time_s);
+      for (int i = 0; i < problem_.space->size(); ++i) {
+        predicted[i] -= std::log(problem_.weight((*problem_.space)[i]));
+      }
+      return {space_,
+              surrogates::PredictedMean(
+                  predicted, LogarithmOf(Weighted(CostModelForm::kPhysical)),
+                  false, 0.0, kThroughputLevelError),
+              process};
+    }
+    process.fit.nugget = kThroughputNugget;
+    process.fit.family.scale = options_.family_error;
     process.centers_follow_median = true;
-    process.relative_error =
-        predicted ? options_.predicted_throughput_error : 0.0;
-    surrogates::ParametricMean prior =
-        predicted ? surrogates::PredictedThroughputPrior(predictions)
-                  : surrogates::ThroughputPrior(*problem_.space, Shape(), form,
-                                                Choices(form));
-    // The prior of the value: each term of the step time, times the weight. A
-    // constant has no such terms.
+    return {space_, Weighted(form), process};
+  }
+
+  [[nodiscard]] FittedProcess Memory() const {
+    const CostModelForm form = options_.memory_prior;
+    FittedProcess::Options process = Common();
+    process.fit.seed += kMemorySeedOffset;
+    process.fit.family.scale = 0.0;
+    if (form == CostModelForm::kPredicted) {
+      SetResidual(process.fit, kMemoryError, kMemoryFamilyError);
+      const Eigen::VectorXd predicted =
+          LogarithmOf(predictions_.peak_memory_bytes).array() -
+          std::log(problem_.machine.memory_bytes());
+      // A user searches only spaces in which something runs. A level that is
+      // shifted for that is as uncertain.
+      const double shift =
+          std::min(0.0, std::log(kLargestMinimum) - predicted.minCoeff());
+      const surrogates::CostModelChoices choices =
+          Choices(CostModelForm::kPhysical);
+      return {
+          space_,
+          surrogates::PredictedMean(
+              predicted,
+              LogarithmOf(surrogates::MemoryPrior(
+                  *problem_.space, Shape(), CostModelForm::kPhysical,
+                  std::numeric_limits<double>::infinity(), choices)),
+              choices.sizes.known(), shift, kMemoryLevelError - 0.5 * shift),
+          process};
+    }
+    if (form == CostModelForm::kPhysical && options_.choices.typical_values) {
+      process.fit.target_scale = kTypicalMemoryError;
+    }
+    const double clip = options_.clip_at_capacity ? 1.0 : kOutOfMemoryValue;
+    surrogates::ParametricMean prior = surrogates::MemoryPrior(
+        *problem_.space, Shape(), form, clip, Choices(form));
+    prior.clip_gradient = options_.clip_gradient;
+    return {space_, std::move(prior), process};
+  }
+
+ private:
+  static void SetResidual(surrogates::GaussianProcess::Options& fit,
+                          double error, double family_error) {
+    fit.target_scale = error;
+    fit.signal_log_stddev = kErrorLogStddev;
+    fit.length_scale = kResidualLengths;
+    fit.family.scale = family_error;
+    fit.family.log_stddev = kFamilyErrorLogStddev;
+  }
+
+  // The throughput's prior of the value: each term of the step time, times the
+  // weight. A constant has no such terms.
+  [[nodiscard]] surrogates::ParametricMean Weighted(CostModelForm form) const {
+    surrogates::ParametricMean prior = surrogates::ThroughputPrior(
+        *problem_.space, Shape(), form, Choices(form));
     if (prior.link == surrogates::ParametricMean::Link::kInverse) {
       for (int i = 0; i < problem_.space->size(); ++i) {
         prior.features.row(i) *= problem_.weight((*problem_.space)[i]);
       }
     }
-    return std::make_unique<FittedProcess>(*space_, std::move(prior), process);
+    return prior;
   }
 
-  [[nodiscard]] Made Memory(CostModelForm form,
-                            const trials::Predictions& predictions) const {
-    const bool predicted = form == CostModelForm::kPredicted;
-    FittedProcess::Options process = Common();
-    process.fit.seed += kMemorySeedOffset;
-    process.fit.family.scale = 0.0;
-    if (predicted) {
-      process.fit.target_scale = options_.predicted_memory_error;
-    } else if (form == CostModelForm::kPhysical &&
-               options_.choices.typical_values) {
-      process.fit.target_scale = options_.memory_error;
-    }
-    const double clip = options_.clip_at_capacity ? 1.0 : kOutOfMemoryValue;
-    surrogates::ParametricMean prior =
-        predicted ? surrogates::PredictedMemoryPrior(
-                        predictions, problem_.machine.memory_bytes(), clip)
-                  : surrogates::MemoryPrior(*problem_.space, Shape(), form,
-                                            clip, Choices(form));
-    if (!predicted) {
-      prior.clip_gradient = options_.clip_gradient;
-    }
-    return std::make_unique<FittedProcess>(*space_, std::move(prior), process);
-  }
-
-  // One with predictions falls back on the physical form.
-  [[nodiscard]] TrustedProcess Trusted(
-      Make make, CostModelForm form,
-      const trials::Predictions& predictions) const {
-    TrustedProcess::MakeProcess fallback;
-    if (form == CostModelForm::kPredicted) {
-      fallback = [maker = *this, make] {
-        return (maker.*make)(CostModelForm::kPhysical, {});
-      };
-    }
-    return {(this->*make)(form, predictions), std::move(fallback)};
-  }
-
- private:
   [[nodiscard]] FittedProcess::Options Common() const {
     FittedProcess::Options common{
         .fit = options_.fit,
@@ -137,9 +198,10 @@ class ProcessMaker {
     return choices;
   }
 
-  Problem problem_;
-  SurrogatePair::Options options_;
-  const surrogates::EncodedSpace* space_;
+  const Problem& problem_;
+  const SurrogatePair::Options& options_;
+  const surrogates::EncodedSpace& space_;
+  const trials::Predictions& predictions_;
 };
 
 trials::Predictions PredictionsFor(const Problem& problem,
@@ -168,34 +230,6 @@ Marginal At(const surrogates::GaussianProcess& process, int candidate) {
   return at;
 }
 
-// The larger gain and the lower probabilities.
-trials::Remaining Cautious(const trials::Remaining& a,
-                           const trials::Remaining& b) {
-  trials::Remaining worse = a.expected_gain < b.expected_gain ? b : a;
-  worse.p_within_1 = std::min(a.p_within_1, b.p_within_1);
-  worse.p_within_3 = std::min(a.p_within_3, b.p_within_3);
-  worse.p_within_5 = std::min(a.p_within_5, b.p_within_5);
-  return worse;
-}
-
-// The trust in throughput predictions from which the trial after `trials`
-// others uses them. The first three trials use them unless they have failed.
-// After that, it is the radical inverse of a count, 1/2, 1/4, 3/4, 1/8, 5/8,
-// ..., so that the share of trials that use predictions is the trust in them.
-double TrustThreshold(int trials) {
-  constexpr int kFirst = 3;
-  if (trials < kFirst) {
-    return 0.3;
-  }
-  double inverse = 0.0;
-  double digit = 0.5;
-  for (int count = trials - kFirst + 1; count > 0; count /= 2) {
-    inverse += digit * (count % 2);
-    digit /= 2.0;
-  }
-  return inverse;
-}
-
 }  // namespace
 
 SurrogatePair::SurrogatePair(const Problem& problem, const Options& options)
@@ -211,12 +245,9 @@ SurrogatePair::SurrogatePair(const Problem& problem, const Options& options,
                                       ? surrogates::InactiveKnobs::kNeutral
                                       : surrogates::InactiveKnobs::kDefault,
                                   options.encoding)),
-      throughput_(ProcessMaker(problem, options, encoded_)
-                      .Trusted(&ProcessMaker::Throughput,
-                               options.throughput_prior, predictions)),
-      memory_(ProcessMaker(problem, options, encoded_)
-                  .Trusted(&ProcessMaker::Memory, options.memory_prior,
-                           predictions)),
+      throughput_(
+          ProcessMaker(problem, options, encoded_, predictions).Throughput()),
+      memory_(ProcessMaker(problem, options, encoded_, predictions).Memory()),
       threads_(problem.threads) {
   if (options.prior_error > 0.0) {
     prior_perturbation_ =
@@ -226,28 +257,62 @@ SurrogatePair::SurrogatePair(const Problem& problem, const Options& options,
 
 std::vector<Suggestion::Fit> SurrogatePair::Fit(const History& history) {
   FitInput throughput{.observations = history.ThroughputObservations()};
-  if (prior_perturbation_.size() > 0 && throughput.observations.size() > 0) {
+  surrogates::Observations& observed = throughput.observations;
+  if (throughput_.process().logarithmic()) {
+    observed.noise_variance.array() /= observed.value.array().square();
+    observed.value = observed.value.array().log();
+  }
+  if (prior_perturbation_.size() > 0 && observed.size() > 0) {
     // A process around the mean plus an offset is the process around the mean
     // of the remainder after the offset.
     perturbation_amplitude_ =
-        options_.prior_error * throughput.observations.value.maxCoeff();
-    throughput.offset = perturbation_amplitude_ *
-                        prior_perturbation_(throughput.observations.candidate);
+        options_.prior_error *
+        (throughput_.process().logarithmic() ? 1.0 : observed.value.maxCoeff());
+    throughput.offset =
+        perturbation_amplitude_ * prior_perturbation_(observed.candidate);
   }
-  const FitInput memory{
+  const bool logarithmic = memory_.process().logarithmic();
+  FitInput memory{
       .observations = history.MemoryObservations(
-          capacity_bytes_, kOutOfMemoryValue, kMemoryNoise * kMemoryNoise),
-      .at_most_one = history.RanWithUnknownMemory()};
+          capacity_bytes_,
+          logarithmic ? std::nullopt : std::optional(kOutOfMemoryValue),
+          kMemoryNoise * kMemoryNoise),
+      .bounds = history.MemoryBounds()};
+  if (logarithmic) {
+    memory.observations.value = memory.observations.value.array().log();
+  }
+  Check(observed);
   std::vector<Suggestion::Fit> fits = {
-      {"throughput",
-       throughput_.Fit(throughput, TrustThreshold(history.turn()))},
+      {"throughput", throughput_.Fit(throughput)},
       {"memory", memory_.Fit(memory)}};
-  beyond_clip_ = BeyondClip(memory_.chosen());
   believers_.reset();
   if (!history.running().empty()) {
     Believe(history.running());
   }
   return fits;
+}
+
+void SurrogatePair::Check(const surrogates::Observations& observed) {
+  if (!throughput_.process().logarithmic()) {
+    return;
+  }
+  for (int i = static_cast<int>(checks_.size()); i < observed.size(); ++i) {
+    const Marginal at = At(throughput_.process(), observed.candidate[i]);
+    const double error = observed.value[i] - at.mean;
+    checks_.push_back(error * error /
+                      (at.variance + observed.noise_variance[i]));
+  }
+}
+
+double SurrogatePair::Doubt() const {
+  if (!throughput_.process().logarithmic()) {
+    return 1.0;
+  }
+  const auto n = std::min<std::ptrdiff_t>(kChecks, std::ssize(checks_));
+  const double misses = std::accumulate(checks_.end() - n, checks_.end(), 0.0);
+  const double ratio =
+      (kDoubtWeight + misses) / (kDoubtWeight + static_cast<double>(n));
+  return std::max(1.0, ratio * ratio);
 }
 
 void SurrogatePair::Believe(const std::vector<int>& running) {
@@ -261,20 +326,20 @@ void SurrogatePair::Believe(const std::vector<int>& running) {
     if (prior_perturbation_.size() > 0) {
       value += perturbation_amplitude_ * prior_perturbation_[candidate];
     }
-    if (used <= 1.0) {
+    if (used <= MemoryLimit()) {
       believers_->best_value = std::max(believers_->best_value, value);
     }
   }
 }
 
 std::vector<char> SurrogatePair::Excluded(const History& history) const {
-  constexpr double kDoubt = 0.9;
+  constexpr double kInDoubt = 0.9;
   std::vector<char> excluded = history.tried();
   const std::vector<int>& family = families().of_candidate;
   for (const int candidate : history.running()) {
     const Marginal used = At(memory_.process(), candidate);
-    if (common::NormalProbability((1.0 - used.mean) /
-                                  std::sqrt(used.variance)) < kDoubt) {
+    if (common::NormalProbability((MemoryLimit() - used.mean) /
+                                  std::sqrt(used.variance)) < kInDoubt) {
       for (std::size_t i = 0; i < excluded.size(); ++i) {
         if (family[i] == family[candidate]) {
           excluded[i] = 1;
@@ -283,12 +348,6 @@ std::vector<char> SurrogatePair::Excluded(const History& history) const {
     }
   }
   return excluded;
-}
-
-Eigen::VectorXd SurrogatePair::BeyondClip(const FittedProcess& memory) const {
-  return options_.memory_prior == CostModelForm::kPredicted
-             ? memory.MeanBeyondClip()
-             : Eigen::VectorXd();
 }
 
 void SurrogatePair::PredictThroughput(
@@ -304,6 +363,12 @@ void SurrogatePair::Predict(surrogates::Prediction& throughput,
                             surrogates::Prediction& memory) const {
   PredictThroughput(this->throughput(), throughput);
   this->memory().Predict(memory);
+  if (this->throughput().logarithmic()) {
+    throughput = throughput.Exponential();
+  }
+  if (this->memory().logarithmic()) {
+    memory = memory.Exponential();
+  }
 }
 
 surrogates::MeasurementPrediction SurrogatePair::PredictThroughputMeasurements()
@@ -321,6 +386,11 @@ surrogates::MeasurementPrediction SurrogatePair::PredictThroughputMeasurements()
     values += perturbation.head(values.size());
     others.mean += perturbation.head(values.size());
   }
+  if (throughput().logarithmic()) {
+    values = values.array().exp();
+    others = others.Exponential();
+    prediction = prediction.Exponential();
+  }
   return surrogates::PredictMeasurements(values, others, prediction);
 }
 
@@ -330,45 +400,48 @@ std::optional<trials::Remaining> SurrogatePair::EstimateRemaining(
     believers_.reset();
     PredictThroughput(throughput(), prediction_);
   }
-  std::optional<trials::Remaining> most;
-  for (const FittedProcess* throughput : throughput_.plausible()) {
-    surrogates::Prediction other;
-    const bool chosen = throughput == &throughput_.chosen();
-    if (!chosen) {
-      PredictThroughput(throughput->process(), other);
+  return methods::EstimateRemaining(history, prediction_, throughput_.process(),
+                                    memory_.process(), Doubt());
+}
+
+// A throughput r of logarithm f counts as r / r_b = exp(f - f_b), with the
+// standard deviation of f times the slope of the chord between f_b and f: the
+// distance to the best is as many deviations as that of the logarithms.
+const surrogates::Prediction& SurrogatePair::Comparable(double& best_value) {
+  if (!throughput().logarithmic()) {
+    if (believers_) {
+      best_value = std::max(best_value, believers_->best_value);
     }
-    for (const FittedProcess* memory : memory_.plausible()) {
-      const std::optional<trials::Remaining> remaining =
-          methods::EstimateRemaining(history, chosen ? prediction_ : other,
-                                     throughput->process(), memory->process(),
-                                     BeyondClip(*memory));
-      most = most ? Cautious(*most, *remaining) : remaining;
-      if (!most) {
-        return most;
-      }
-    }
+    return prediction_;
   }
-  return most;
+  double best =
+      best_value > 0.0 ? std::log(best_value) : prediction_.mean.maxCoeff();
+  if (believers_) {
+    best = std::max(best, believers_->best_value);
+  }
+  relative_.mean = (prediction_.mean.array() - best).exp();
+  relative_.variance = Doubt() * prediction_.variance;
+  for (Eigen::Index i = 0; i < relative_.size(); ++i) {
+    const double d = prediction_.mean[i] - best;
+    const double slope = std::abs(d) > 1e-6 ? std::expm1(d) / d : 1.0;
+    relative_.variance[i] *= slope * slope;
+  }
+  best_value = 1.0;
+  return relative_;
 }
 
 SurrogatePair::Choice SurrogatePair::ArgMax(ArgMaxOptions options,
                                             const std::vector<char>& excluded) {
   options.threads = threads_;
-  if (believers_) {
-    options.best_value = std::max(options.best_value, believers_->best_value);
-  }
   PredictThroughput(throughput(), prediction_);
+  const surrogates::Prediction& comparable = Comparable(options.best_value);
   Choice choice;
   choice.candidate = search_.ArgMax(
-      prediction_,
+      comparable,
       [this](const std::vector<int>& candidates,
              const surrogates::PredictionView& excess) {
         memory().PredictSome(candidates, excess);
-        if (beyond_clip_.size() > 0) {
-          Eigen::Ref<Eigen::VectorXd> mean = excess.mean;
-          mean += beyond_clip_(candidates);
-        }
-        ToMemoryExcess(1.0, kMemoryScale, excess);
+        ToMemoryExcess(MemoryLimit(), kMemoryScale, excess);
       },
       excluded, options);
   if (choice.candidate >= 0) {
@@ -380,18 +453,18 @@ SurrogatePair::Choice SurrogatePair::ArgMax(ArgMaxOptions options,
 
 SurrogatePair::Choice SurrogatePair::FirstToTry(
     const std::vector<char>& excluded) {
-  PredictThroughput(throughput(), prediction_);
-  const Eigen::VectorXd memory = memory_.chosen().UnclippedMean();
-  const auto size = static_cast<std::size_t>(memory.size());
+  surrogates::Prediction value, used;
+  Predict(value, used);
+  const auto size = static_cast<std::size_t>(used.size());
   std::vector<double> step_time_s(size,
                                   std::numeric_limits<double>::infinity());
   std::vector<double> fit_probability(size, 0.0);
   for (std::size_t i = 0; i < size; ++i) {
     const auto at = static_cast<Eigen::Index>(i);
-    if (excluded[i] == 0 && prediction_.mean[at] > 0.0) {
-      step_time_s[i] = 1.0 / prediction_.mean[at];
+    if (excluded[i] == 0 && value.mean[at] > 0.0) {
+      step_time_s[i] = 1.0 / value.mean[at];
       fit_probability[i] =
-          trials::FitProbability(memory[at], 1.0, memory_log_stddev_);
+          trials::FitProbability(used.mean[at], 1.0, memory_log_stddev_);
     }
   }
   Choice choice;
@@ -401,6 +474,7 @@ SurrogatePair::Choice SurrogatePair::FirstToTry(
     return LeastMemory(excluded);
   }
   choice.acquisition = fit_probability[first] / step_time_s[first];
+  PredictThroughput(throughput(), prediction_);
   AddPredictions(choice);
   return choice;
 }
@@ -408,11 +482,12 @@ SurrogatePair::Choice SurrogatePair::FirstToTry(
 SurrogatePair::Choice SurrogatePair::LeastMemory(
     const std::vector<char>& excluded) {
   PredictThroughput(throughput(), prediction_);
-  const Eigen::VectorXd memory = memory_.chosen().UnclippedMean();
+  surrogates::Prediction used;
+  memory().Predict(used);
   Choice choice;
-  for (int i = 0; i < memory.size(); ++i) {
+  for (int i = 0; i < used.size(); ++i) {
     if (excluded[i] == 0 &&
-        (choice.candidate < 0 || memory[i] < memory[choice.candidate])) {
+        (choice.candidate < 0 || used.mean[i] < used.mean[choice.candidate])) {
       choice.candidate = i;
     }
   }
@@ -423,13 +498,21 @@ SurrogatePair::Choice SurrogatePair::LeastMemory(
 }
 
 void SurrogatePair::AddPredictions(Choice& choice) const {
-  choice.throughput_mean = prediction_.mean[choice.candidate];
-  choice.throughput_variance = prediction_.variance[choice.candidate];
-  const Marginal used = At(memory(), choice.candidate);
+  const auto in_units = [](const surrogates::GaussianProcess& process,
+                           Marginal at) {
+    if (process.logarithmic()) {
+      at.mean = std::exp(at.mean);
+      at.variance *= at.mean * at.mean;
+    }
+    return at;
+  };
+  const Marginal value =
+      in_units(throughput(), {prediction_.mean[choice.candidate],
+                              prediction_.variance[choice.candidate]});
+  const Marginal used = in_units(memory(), At(memory(), choice.candidate));
+  choice.throughput_mean = value.mean;
+  choice.throughput_variance = value.variance;
   choice.memory_mean = used.mean;
-  if (beyond_clip_.size() > 0) {
-    choice.memory_mean += beyond_clip_[choice.candidate];
-  }
   choice.memory_variance = used.variance;
 }
 

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "methods/acquisition.h"
+#include "methods/fitted_process.h"
 #include "methods/history.h"
 #include "methods/method.h"
 #include "methods/options.h"
-#include "methods/trusted_process.h"
 #include "surrogates/cost/cost_model.h"
 #include "surrogates/encoding.h"
 #include "surrogates/gp/gaussian_process.h"
@@ -22,6 +22,13 @@ namespace methods {
 // Throughput (the value of a candidate, see trials::Weight) and peak
 // memory in units of the capacity, each a Gaussian process over the
 // same embedded candidates.
+//
+// With predictions of every candidate, a process models the logarithm of its
+// target, the residual of the predictions (surrogates::PredictedMean): their
+// errors are ratios that configurations of a kind share, and a few trials
+// correct them. There, out of memory is a bound (surrogates::WithBounds), and
+// cUCB compares throughputs by their ratio to the best.
+// docs/decisions/0024-residual-process.md has the reasons.
 class SurrogatePair {
  public:
   struct Options {
@@ -39,8 +46,6 @@ class SurrogatePair {
     // The fit of both processes. `seed` is that of the throughput process,
     // `threads` is replaced by the problem's.
     surrogates::GaussianProcess::Options fit;
-    // Replaces fit.nugget for throughput, which scatters more than memory.
-    surrogates::NuggetPrior throughput_nugget{.scale = 0.5, .log_stddev = 0.7};
     // Replaces fit.family.scale for throughput: the error of the prior of a
     // whole family, in units of the highest throughput. >= 0
     double family_error = 0.3;
@@ -53,22 +58,16 @@ class SurrogatePair {
     // 0, as printed, trials that ran out of memory do not move its coefficients
     // once it is clipped at them. In [0, 1].
     double clip_gradient = 0.1;
-    // Error of a memory prior with a known job size, in units of the capacity.
-    // > 0
-    double memory_error = 0.2;
-    // This error with predictions, and that of predicted throughputs relative
-    // to the best throughput. > 0
-    double predicted_memory_error = 0.05;
-    double predicted_throughput_error = 0.2;
     // False: inactive parameters at their defaults, the paper's embedding.
     bool neutral_inactive_parameters = true;
     surrogates::SizeScale encoding = surrogates::SizeScale::kLog2;
     // Amplitude of a perturbation of the throughput's prior mean in units of
-    // the best throughput so far; 0: none. See Misspecification. >= 0
+    // the best throughput so far, or of its logarithm; 0: none. See
+    // Misspecification. >= 0
     double prior_error = 0.0;
 
-    // Whether a prior is of the physical form, also as what a predicted one
-    // falls back on, and starts at the sizes of the job.
+    // Whether a prior is of the physical form, also pooled with predictions,
+    // and starts at the sizes of the job.
     [[nodiscard]] bool ReadsJob() const {
       using Form = surrogates::CostModelForm;
       return job_sizes && (throughput_prior == Form::kPhysical ||
@@ -142,8 +141,6 @@ class SurrogatePair {
 
   // How much the search may still gain, running trials included, by the
   // predictions of the last ArgMax; nothing before the first completed trial.
-  // While the trust in predictions is not settled, the largest gain by
-  // processes with and without them.
   [[nodiscard]] std::optional<trials::Remaining> EstimateRemaining(
       const History& history);
 
@@ -153,9 +150,22 @@ class SurrogatePair {
   // The processes at the observations and, after Believe, at running trials.
   struct Believers {
     surrogates::GaussianProcess throughput, memory;
-    double best_value;  // of running trials that are predicted to fit
+    // Of running trials that are predicted to fit, as the process has it.
+    double best_value;
   };
   void Believe(const std::vector<int>& running);
+  // Compares what the process predicts with the observations that it has not
+  // seen.
+  void Check(const surrogates::Observations& observed);
+  // The factor of a variance by which the errors of the last trials exceed what
+  // was predicted for them,
+  //
+  //   max(1, (2 + sum_i z_i^2) / (2 + n))^2,
+  //
+  // of the squared errors z_i^2 in units of their variance. A process around
+  // predictions knows their error only from its trials, and one that is wrong
+  // does not know it: the acquisition and the expected gain are as uncertain.
+  [[nodiscard]] double Doubt() const;
   [[nodiscard]] const surrogates::GaussianProcess& throughput() const {
     return believers_ ? believers_->throughput : throughput_.process();
   }
@@ -164,28 +174,30 @@ class SurrogatePair {
   }
   void PredictThroughput(const surrogates::GaussianProcess& process,
                          surrogates::Prediction& prediction) const;
-  // See beyond_clip_.
-  [[nodiscard]] Eigen::VectorXd BeyondClip(const FittedProcess& memory) const;
+  // The capacity in the unit of the memory process.
+  [[nodiscard]] double MemoryLimit() const {
+    return memory_.process().logarithmic() ? 0.0 : 1.0;
+  }
+  // prediction_ with throughputs that acquisition functions can compare, and
+  // the best one among these.
+  const surrogates::Prediction& Comparable(double& best_value);
   void AddPredictions(Choice& choice) const;
 
   double capacity_bytes_;
   double memory_log_stddev_;  // of predictions
   Options options_;
   surrogates::EncodedSpace encoded_;
-  TrustedProcess throughput_;
-  TrustedProcess memory_;
+  FittedProcess throughput_;
+  FittedProcess memory_;
   std::optional<Believers> believers_;  // while trials run
-  // What is added to the mean of the memory process, which models min(memory,
-  // clip): the prior of a candidate that is predicted to need 13 times the
-  // capacity says that it does not fit. Without predictions, nothing: terms
-  // that are still uncertain excluded candidates that fit. [N] or empty
-  Eigen::VectorXd beyond_clip_;
+  std::vector<double> checks_;          // squared errors over variances
   // The perturbation of the throughput's prior mean, [N], empty: none; and its
   // amplitude, a value.
   Eigen::VectorXd prior_perturbation_;
   double perturbation_amplitude_ = 0.0;
   int threads_;
-  surrogates::Prediction prediction_;  // of throughput, all candidates
+  // Of throughput, all candidates, and Comparable() for logarithms.
+  surrogates::Prediction prediction_, relative_;
   AcquisitionSearch search_;
 };
 

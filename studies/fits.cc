@@ -80,11 +80,23 @@ Estimate RangeOf(const History& history, const std::string& parameter) {
   return estimate;
 }
 
+// The coefficients of surrogates::PredictedMean, with their meanings.
+const std::map<std::string, std::string>& PredictedTerms() {
+  static const std::map<std::string, std::string> terms = {
+      {"level", "logarithm at the median of the predictions"},
+      {"slope", "of the logarithm over that of the prediction"},
+      {"difference", "share of the physical terms in the mean"}};
+  return terms;
+}
+
 Estimate CoefficientOf(const History& history, const std::string& name) {
   Estimate estimate = RangeOf(history, fmt::format("prior[{}]", name));
   const Values& last = history.fits.back();
   const auto deviation = last.find(fmt::format("prior_log_stddev[{}]", name));
-  if (deviation != last.end()) {
+  if (deviation != last.end() && PredictedTerms().contains(name)) {
+    estimate.low = estimate.value - kNormal95 * deviation->second;
+    estimate.high = estimate.value + kNormal95 * deviation->second;
+  } else if (deviation != last.end()) {
     const double factor = std::exp(kNormal95 * deviation->second);
     estimate.low = estimate.value / factor;
     estimate.high = estimate.value * factor;
@@ -103,8 +115,6 @@ FittedSurrogate SurrogateOf(const History& history, const std::string& name) {
     } else if (const auto coefficient = Inside(parameter, "prior")) {
       learned.coefficients.push_back(
           {*coefficient, CoefficientOf(history, *coefficient)});
-    } else if (parameter == "trust") {
-      learned.trust = RangeOf(history, parameter);
     } else if (scales.contains(parameter)) {
       learned.scales.push_back({parameter, RangeOf(history, parameter)});
     }
@@ -157,6 +167,14 @@ bool IsMemory(const FittedSurrogate& surrogate) {
   return surrogate.name == "memory";
 }
 
+// Whether it models the logarithm of its target, around predictions.
+bool IsLogarithmic(const FittedSurrogate& surrogate) {
+  return std::ranges::any_of(
+      surrogate.coefficients, [](const FittedParameter& coefficient) {
+        return PredictedTerms().contains(coefficient.name);
+      });
+}
+
 // The cost model that the surrogate was fitted with. Names and readings of
 // terms do not depend on the cluster.
 const std::vector<CostTerm>& TermsOf(const FittedSurrogate& surrogate) {
@@ -202,11 +220,18 @@ Estimate Inverse(const Estimate& estimate, double amount) {
 
 std::string MeaningOf(const FittedSurrogate& surrogate,
                       const std::string& coefficient) {
+  const auto predicted = PredictedTerms().find(coefficient);
+  if (predicted != PredictedTerms().end()) {
+    return predicted->second;
+  }
   const CostTerm* term = Find(surrogate, coefficient);
   return term == nullptr ? "" : term->meaning;
 }
 
 std::string UnitOf(const FittedSurrogate& surrogate) {
+  if (IsLogarithmic(surrogate)) {
+    return "";
+  }
   if (IsMemory(surrogate)) {
     return "capacity";
   }
@@ -307,9 +332,13 @@ plots::Table KernelTable(const FittedSurrogate& surrogate) {
 plots::Table ScaleTable(const FittedSurrogate& surrogate,
                         const surrogates::JobSizes& sizes) {
   const bool memory = IsMemory(surrogate);
-  const bool in_gb = memory && sizes.capacity_bytes > 0.0;
+  const bool logarithmic = IsLogarithmic(surrogate);
+  const bool in_gb = memory && !logarithmic && sizes.capacity_bytes > 0.0;
   const double factor = in_gb ? sizes.capacity_bytes / 1e9 : 1.0;
-  const char* unit = in_gb ? "GB" : memory ? "capacity" : "steps/s";
+  const char* unit = logarithmic ? "of the logarithm"
+                     : in_gb     ? "GB"
+                     : memory    ? "capacity"
+                                 : "steps/s";
   const auto words = [](const std::string& name) {
     return name == "signal_stddev"   ? "unexplained by the prior"
            : name == "family_stddev" ? "shared by a family of configurations"
@@ -371,9 +400,6 @@ Json ToJson(const FittedSurrogate& surrogate,
   Json json = {{"length_scales", ToJson(surrogate.length_scales)},
                {"standard_deviations", ToJson(surrogate.scales)},
                {"coefficients", Json::array()}};
-  if (surrogate.trust) {
-    json["trust"] = ToJson(*surrogate.trust);
-  }
   for (const FittedParameter& value : surrogate.coefficients) {
     Json one = {{"name", value.name},
                 {"meaning", MeaningOf(surrogate, value.name)},
@@ -410,11 +436,6 @@ std::string FitsText(const trials::RunInfo& run, const FittedRun& fitted,
   }
   for (const FittedSurrogate& surrogate : fitted.surrogates) {
     text += fmt::format("\n{}\n\n", surrogate.name);
-    if (surrogate.trust) {
-      text += fmt::format("trust in the predictions: {} (last fits: {})\n\n",
-                          Number(surrogate.trust->value).text,
-                          IntervalCell(*surrogate.trust).text);
-    }
     text += ToText(CoefficientTable(surrogate, sizes));
     for (const plots::Table& table :
          {ScaleTable(surrogate, sizes), KernelTable(surrogate)}) {

@@ -32,8 +32,6 @@ struct FittedSurrogate {
   std::vector<FittedParameter> length_scales;
   std::vector<FittedParameter> scales;  // of signal, family, nugget, noise
   std::vector<FittedParameter> coefficients;
-  // Probability of the process with predictions; absent without predictions.
-  std::optional<common::Estimate> trust;
 };
 
 struct FittedRun {

@@ -14,6 +14,7 @@ double LinkOf(const ParametricMean& mean, const double sum,
       *derivative = sum > mean.clip ? mean.clip_gradient : 1.0;
       return std::min(sum, mean.clip);
     case ParametricMean::Link::kConstant:
+    case ParametricMean::Link::kLogLinear:
       break;
   }
   *derivative = 1.0;
@@ -22,11 +23,23 @@ double LinkOf(const ParametricMean& mean, const double sum,
 
 }  // namespace
 
+Eigen::VectorXd ParametricMean::Coefficients(
+    const Eigen::VectorXd& log_c) const {
+  return logarithmic() ? log_c : Eigen::VectorXd(log_c.array().exp());
+}
+
+Eigen::VectorXd ParametricMean::CoefficientSlopes(
+    const Eigen::VectorXd& log_c) const {
+  return logarithmic() ? Eigen::VectorXd::Ones(log_c.size())
+                       : Eigen::VectorXd(log_c.array().exp());
+}
+
 void ParametricMean::Evaluate(const std::vector<int>& rows,
                               const Eigen::VectorXd& log_c,
                               Eigen::VectorXd& mean,
                               Eigen::MatrixXd* jacobian) const {
-  const Eigen::VectorXd c = log_c.array().exp();
+  const Eigen::VectorXd c = Coefficients(log_c);
+  const Eigen::VectorXd slopes = CoefficientSlopes(log_c);
   const auto n = static_cast<Eigen::Index>(rows.size());
   mean.resize(n);
   if (jacobian != nullptr) {
@@ -37,9 +50,8 @@ void ParametricMean::Evaluate(const std::vector<int>& rows,
     double derivative = 0.0;
     mean[i] = LinkOf(*this, phi.dot(c), &derivative);
     if (jacobian != nullptr) {
-      // d/d log c_j = c_j d/dc_j.
       jacobian->row(i) =
-          derivative * (phi.array() * c.transpose().array()).matrix();
+          derivative * (phi.array() * slopes.transpose().array()).matrix();
     }
   }
 }
@@ -53,7 +65,7 @@ void ParametricMean::ApplyLink(Eigen::Ref<Eigen::ArrayXd> predictors,
 
 Eigen::VectorXd ParametricMean::EvaluateAll(
     const Eigen::VectorXd& log_c) const {
-  Eigen::VectorXd mean = features * log_c.array().exp().matrix();
+  Eigen::VectorXd mean = features * Coefficients(log_c);
   double derivative = 0.0;
   for (double& value : mean) {
     value = LinkOf(*this, value, &derivative);

@@ -23,10 +23,13 @@ struct SharedScale {
 //   kConstant:  m(H) = c_1                      (features is a column of ones)
 //   kInverse:   m(H) = 1 / sum_j c_j phi_j(H)   (throughput from step time)
 //   kLinear:    m(H) = min(sum_j c_j phi_j(H), clip)
+//   kLogLinear: m(H) = sum_j c_j phi_j(H)       (of the logarithm of a target)
 //
 // with c_j > 0 learned as log c_j under independent normal priors
 // N(log_center_j, log_stddev_j^2). Products of the paper's constants that only
-// occur together are one coefficient, so each is identifiable.
+// occur together are one coefficient, so each is identifiable. The coefficients
+// of kLogLinear have any sign and are learned as they are: there, what is
+// called log c_j is c_j.
 //
 // Source: OPPA Eqs. 10-21.
 // Shapes: features is [N, m], one candidate per row; the rest is [m].
@@ -34,7 +37,7 @@ struct SharedScale {
 // scaled by `clip_gradient` in [0, 1]: with 0 (as printed) observations at the
 // clip would not move the coefficients at all.
 struct ParametricMean {
-  enum class Link { kConstant, kInverse, kLinear };
+  enum class Link { kConstant, kInverse, kLinear, kLogLinear };
 
   struct Coefficient {
     std::string name;  // "compute", "dp volume, inter-node", ...
@@ -56,13 +59,23 @@ struct ParametricMean {
     return static_cast<int>(coefficients.size());
   }
 
+  // Whether the target is a logarithm.
+  [[nodiscard]] bool logarithmic() const { return link == Link::kLogLinear; }
+
+  // c, and its derivative by what is learned of it. Shapes: [m].
+  [[nodiscard]] Eigen::VectorXd Coefficients(
+      const Eigen::VectorXd& log_c) const;
+  [[nodiscard]] Eigen::VectorXd CoefficientSlopes(
+      const Eigen::VectorXd& log_c) const;
+
   // The mean at the candidates `rows` for coefficients c = exp(log_c), and its
   // derivative with respect to log_c. Shapes: mean [n], jacobian [n, m].
   void Evaluate(const std::vector<int>& rows, const Eigen::VectorXd& log_c,
                 Eigen::VectorXd& mean, Eigen::MatrixXd* jacobian) const;
 
   // The derivative of the Jacobian: with J = dm/dlog c,
-  //   dJ_ij / dlog c_k = [j = k] J_ij + Curvature(m_i) J_ij J_ik.
+  //   dJ_ij / dlog c_k = [j = k] J_ij + Curvature(m_i) J_ij J_ik,
+  // without the first term for kLogLinear.
   [[nodiscard]] double Curvature(double mean_value) const {
     return link == Link::kInverse ? 2.0 / mean_value : 0.0;
   }

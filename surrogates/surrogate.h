@@ -20,6 +20,15 @@ struct Observations {
   [[nodiscard]] int size() const { return static_cast<int>(candidate.size()); }
 };
 
+// A trial showed of the value of a candidate only that it is at least, or at
+// most, a limit.
+struct Bound {
+  int candidate = -1;
+  bool at_least = true;
+
+  friend bool operator==(const Bound&, const Bound&) = default;
+};
+
 // The destination of a prediction, possibly a part of a buffer. Shapes: [n]
 // both.
 struct PredictionView {
@@ -41,6 +50,12 @@ struct Prediction {
   // The first n.
   [[nodiscard]] PredictionView Head(Eigen::Index n) {
     return {mean.head(n), variance.head(n)};
+  }
+  // Of exp(f) where this is the prediction of f: the median, and the variance
+  // to first order.
+  [[nodiscard]] Prediction Exponential() const {
+    const Eigen::ArrayXd median = mean.array().exp();
+    return {median, variance.array() * median.square()};
   }
 };
 

@@ -54,6 +54,7 @@ from searchers import suggest  # noqa: E402
 TRIALS = 20
 AFTER = [3, 5, 10, 20]
 TARGET = 0.95  # of the best, in profiles
+FAMILY = "worlds"  # manifests with this in their names have a common table, too
 STARTS = 5
 RESULTS = {"outcome", "throughput_steps_per_s", "peak_memory_bytes", "setup_s"}
 COLUMNS = ["problem", "searcher", "repeat", *(str(k + 1) for k in range(TRIALS)), "cpu_s_per_suggestion"]
@@ -343,6 +344,13 @@ def summary(rows, searchers, problems):
         yield result | {"cpu_s_per_suggestion": statistics.median(float(row["cpu_s_per_suggestion"]) for row in own)}
 
 
+def write(path, table):
+    with open(path, "w") as file:
+        writer = csv.DictWriter(file, table[0])
+        writer.writeheader()
+        writer.writerows(table)
+
+
 def draw_profiles(path, halves, searchers):
     """A column of panels per half: the mean result after each trial, and the share of searches that reached TARGET."""
     with open(path.with_suffix(".csv"), "w") as file:
@@ -378,6 +386,7 @@ def main():
         print("skipped, because their packages are not installed:", *sorted(missing), file=sys.stderr)
     options.peers = [peer for peer in options.peers if peer not in missing]
     warnings.simplefilter("ignore")
+    family = []
     for manifest in options.manifests:
         development = None
         if options.held_out and "held_out" in manifest.read_text():  # `oppa simulate` shows no problems that are held out
@@ -399,10 +408,9 @@ def main():
             halves |= {"development": [row for row in rows if row["problem"] in development],
                        "held-out": [row for row in rows if row["problem"] not in development]}
         table = [row for half, own in halves.items() for row in summary(own, options.methods + options.peers, half)]
-        with open(options.results / f"{manifest.stem}.csv", "w") as file:
-            writer = csv.DictWriter(file, table[0])
-            writer.writeheader()
-            writer.writerows(table)
+        write(options.results / f"{manifest.stem}.csv", table)
+        if FAMILY in manifest.stem:
+            family += rows
         print(f"{manifest.stem}: {len(problems)} problems, {options.repeats} repeats; found / best after trials "
               + ", ".join(map(str, AFTER)))
         for row in table:
@@ -411,6 +419,8 @@ def main():
         if development:
             del halves[""]
         draw_profiles(options.results / f"{manifest.stem}_profiles", halves, options.methods + options.peers)
+    if family:
+        write(options.results / f"{FAMILY}.csv", list(summary(family, options.methods + options.peers, "")))
 
 
 if __name__ == "__main__":

@@ -119,17 +119,14 @@ Eigen::VectorXd AtCenters(const ParametricMean& mean) {
   return mean.EvaluateAll(log_c);
 }
 
-// Replaces the means of both targets by priors from their values, as OPPA-SIM
-// has them once it trusts its predictions.
-void UsePredictions(ParametricMean& throughput, ParametricMean& memory) {
-  const Eigen::VectorXd times = AtCenters(throughput).cwiseInverse();
-  const Eigen::VectorXd peaks = AtCenters(memory);
-  const trials::Predictions predictions{
-      .step_time_s = {times.begin(), times.end()},
-      .peak_memory_bytes = {peaks.begin(), peaks.end()}};
-  const double clip = memory.clip;
-  throughput = surrogates::PredictedThroughputPrior(predictions);
-  memory = surrogates::PredictedMemoryPrior(predictions, 1.0, clip);
+// Replaces the mean of a target and its observations by those of its logarithm
+// around its values as predictions, as OPPA-SIM has them.
+void UsePredictions(ParametricMean& mean, Observations& observations) {
+  const Eigen::VectorXd predicted = AtCenters(mean).array().log();
+  // Terms that know less: half of the spread.
+  mean = surrogates::PredictedMean(predicted, 0.5 * predicted, false, 0.0, 1.0);
+  observations.noise_variance.array() /= observations.value.array().square();
+  observations.value = observations.value.array().log();
 }
 
 // A suggestion of OPPA: throughput and memory with 35 coefficients between
@@ -142,13 +139,14 @@ void TimeOppa(const Arguments& arguments, bool appends,
       MakeMean(space, 22, ParametricMean::Link::kInverse);
   ParametricMean memory_mean =
       MakeMean(space, 13, ParametricMean::Link::kLinear, true);
-  const Observations throughputs =
-      Observe(space, throughput_mean, arguments.n, 0.1);
-  const Observations memories = Observe(space, memory_mean, arguments.n, 0.05);
-  const double capacity = memories.value.mean();
+  Observations throughputs = Observe(space, throughput_mean, arguments.n, 0.1);
+  Observations memories = Observe(space, memory_mean, arguments.n, 0.05);
   if (predicted) {
-    UsePredictions(throughput_mean, memory_mean);
+    UsePredictions(throughput_mean, throughputs);
+    UsePredictions(memory_mean, memories);
   }
+  const double capacity = memories.value.mean();
+  const double scale = predicted ? 0.025 : 0.025 * capacity;
   const GaussianProcess::Options options{.threads = arguments.threads};
   GaussianProcess r(space, std::move(throughput_mean), options);
   GaussianProcess m(space, std::move(memory_mean), options);
@@ -173,14 +171,14 @@ void TimeOppa(const Arguments& arguments, bool appends,
     }
     outcome.fit_s = watch.wall_s();
     r.Predict(throughput);
-    outcome.argmax = search.ArgMax(throughput,
-                                   [&](const std::vector<int>& candidates,
-                                       surrogates::PredictionView excess) {
-                                     m.PredictSome(candidates, excess);
-                                     methods::ToMemoryExcess(
-                                         capacity, 0.025 * capacity, excess);
-                                   },
-                                   {}, {.threads = arguments.threads});
+    outcome.argmax =
+        search.ArgMax(throughput,
+                      [&](const std::vector<int>& candidates,
+                          surrogates::PredictionView excess) {
+                        m.PredictSome(candidates, excess);
+                        methods::ToMemoryExcess(capacity, scale, excess);
+                      },
+                      {}, {.threads = arguments.threads});
     outcome.memory_evaluations = search.summary().memory_evaluations;
     outcome.exact_evaluations = search.summary().exact_evaluations;
     Print(arguments, watch, outcome);

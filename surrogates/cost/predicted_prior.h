@@ -1,41 +1,31 @@
-// Prior means that are predictions of every candidate with corrected scale and
-// offset.
+// Prior means around predictions of every candidate.
 
 #pragma once
 
+#include <Eigen/Core>
+
 #include "surrogates/parametric_mean.h"
-#include "trials/predictions.h"
 
 namespace surrogates {
 
-// Throughput from the predicted step time T,
+// The mean of the logarithm of a target, throughput or memory, around its
+// logarithm x by predictions, which another model's logarithm y corrects,
 //
-//   R = 1 / (c T + c_0),
+//   m = a + b (x - med x) + c d,   d = y - x (- med d unless level_of_y),
+//   a ~ N(med x + shift, level_stddev^2),  b ~ N(1, 0.1^2),  c ~ N(0, 0.3^2).
 //
-// where c starts at 1 and c_0 at a small share of the median T. Both are in
-// units of a shared scale, which the first measurements determine
-// (shared_scale.h), because the predictions may be those of another machine.
+// The errors of predictions are mostly ratios, and those of two models nearly
+// independent: their average is better than either where neither was fitted,
+// and worse than the one that was. So c starts at the predictions alone. It
+// reaches y at c = 1, three deviations away, where predictions are useless.
+// With level_of_y, that includes the level of y: the memory of a described job.
 //
-// Shapes: features is [N, 2].
-// Units:  T in s, R in steps/s.
-// Errors: throws std::invalid_argument for predictions that are not finite and
-// positive.
-[[nodiscard]] ParametricMean PredictedThroughputPrior(
-    const trials::Predictions& predictions);
-
-// Peak memory in units of the GPU's capacity from the predicted peak M,
-//
-//   min(c M + c_0, clip).
-//
-// c starts at 1. If every candidate is predicted to need more than 0.8 of the
-// capacity, c starts at the value at which the smallest prediction is 0.8,
-// because a user searches only spaces in which something runs. c is in units of
-// a shared scale, as above; c_0 is not.
-//
-// Shapes: features is [N, 2].
-// Units:  the capacity.
-// Errors: as above.
-[[nodiscard]] ParametricMean PredictedMemoryPrior(
-    const trials::Predictions& predictions, double capacity_bytes, double clip);
+// Source: own; docs/decisions/0024-residual-process.md.
+// Shapes: x and y are [N], features is [N, 3].
+// Errors: throws std::invalid_argument for logarithms that are not finite.
+[[nodiscard]] ParametricMean PredictedMean(const Eigen::VectorXd& x,
+                                           const Eigen::VectorXd& y,
+                                           bool level_of_y, double shift,
+                                           double level_stddev);
 
 }  // namespace surrogates

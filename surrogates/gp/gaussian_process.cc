@@ -151,6 +151,10 @@ KernelPriors GaussianProcess::Priors(double target_scale,
                                      double largest) const {
   KernelPriors priors = KernelPriors::DimensionScaled(
       space_->dimension_count(), target_scale, options_.nugget);
+  priors.signal_variance.log_stddev = options_.signal_log_stddev;
+  if (options_.length_scale) {
+    priors.length_scale = *options_.length_scale;
+  }
   if (parts_.family) {
     priors.family_variance = {
         .log_center = 2.0 * std::log(options_.family.scale * largest),
@@ -162,6 +166,9 @@ KernelPriors GaussianProcess::Priors(double target_scale,
 
 double GaussianProcess::Largest(const Observations& observations,
                                 const Hyperparameters& modes) const {
+  if (mean_.logarithmic()) {
+    return 1.0;
+  }
   const double largest =
       observations.size() > 0
           ? observations.value.maxCoeff()
@@ -180,11 +187,6 @@ void GaussianProcess::SetLogCenters(const Eigen::VectorXd& log_centers) {
   for (Eigen::Index j = 0; j < log_centers.size(); ++j) {
     mean_.coefficients[j].log_center = log_centers[j];
   }
-}
-
-void GaussianProcess::SetTargetScale(double target_scale) {
-  Require(target_scale >= 0.0, "target_scale must not be negative");
-  options_.target_scale = target_scale;
 }
 
 FitSummary GaussianProcess::Fit(const Observations& unsorted) {
@@ -227,8 +229,8 @@ FitSummary GaussianProcess::Fit(const Observations& unsorted) {
   return summary;
 }
 
-void GaussianProcess::Condition(const Observations& unsorted,
-                                const Hyperparameters& hyperparameters) {
+FitSummary GaussianProcess::Condition(const Observations& unsorted,
+                                      const Hyperparameters& hyperparameters) {
   Validate(unsorted);
   Require(hyperparameters.log_length_scales.size() ==
                   (options_.mean_only ? 0 : space_->dimension_count()) &&
@@ -241,6 +243,7 @@ void GaussianProcess::Condition(const Observations& unsorted,
       MakeLikelihood(observations_, Priors(target_scale_, largest_));
   fitted_ = true;
   SetPosterior(hyperparameters, likelihood);
+  return Summarize();
 }
 
 FitSummary GaussianProcess::Append(int candidate, double value,
@@ -298,7 +301,8 @@ FitSummary GaussianProcess::Summarize() const {
   }
   for (Eigen::Index j = 0; j < mean_.size(); ++j) {
     add(fmt::format("prior[{}]", mean_.coefficients[j].name),
-        std::exp(h.log_coefficients[j]));
+        mean_.logarithmic() ? h.log_coefficients[j]
+                            : std::exp(h.log_coefficients[j]));
   }
   for (Eigen::Index j = 0; parts_.integrate_coefficients && j < mean_.size();
        ++j) {

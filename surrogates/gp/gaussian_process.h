@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -59,7 +60,12 @@ class GaussianProcess {
     double relative_noise_floor = 1e-6;  // >= 0, in units of s^2
     // Spread of the target, the unit of the priors on s and w; 0: estimated
     // from the data.
-    double target_scale = 0.0;        // >= 0
+    double target_scale = 0.0;  // >= 0
+    // The prior of s: log s^2 is normal with this deviation around log
+    // target_scale^2. > 0
+    double signal_log_stddev = 1.0;
+    // The prior of length scales; nothing: KernelPriors::DimensionScaled.
+    std::optional<LogNormalPrior> length_scale;
     double min_length_scale = 0.025;  // > 0, of the unit cube
     double max_length_scale = 100.0;  // > min_length_scale
     // Bounds of the mean's coefficients: this many deviations of their priors.
@@ -80,13 +86,6 @@ class GaussianProcess {
   // finite.
   void SetLogCenters(const Eigen::VectorXd& log_centers);
 
-  // Replaces Options::target_scale from the next Fit on. Errors: throws
-  // std::invalid_argument for a negative value.
-  void SetTargetScale(double target_scale);
-
-  // The spread of the target that the last Fit or Condition used.
-  [[nodiscard]] double target_scale() const { return target_scale_; }
-
   // Parameters of the summary: length_scale[<dimension>], signal_stddev,
   // prior[<coefficient>], where they are integrated prior_log_stddev[<...>],
   // the standard deviation of its logarithm, noise_stddev (root mean square,
@@ -95,9 +94,10 @@ class GaussianProcess {
   // for values that are not finite and for negative noise.
   FitSummary Fit(const Observations& observations);
 
-  // Conditions on observations under given hyperparameters, without a fit.
-  void Condition(const Observations& observations,
-                 const Hyperparameters& hyperparameters);
+  // Conditions on observations under given hyperparameters, without a fit. The
+  // summary has the parameters of Fit.
+  FitSummary Condition(const Observations& observations,
+                       const Hyperparameters& hyperparameters);
 
   // Conditions on one more observation under the current hyperparameters in
   // O(n^2); Fit and Condition take O(n^3). log_posterior() is then that of all
@@ -136,6 +136,9 @@ class GaussianProcess {
   [[nodiscard]] const Hyperparameters& hyperparameters() const {
     return posterior_.hyperparameters();
   }
+
+  // Whether the target is a logarithm.
+  [[nodiscard]] bool logarithmic() const { return mean_.logarithmic(); }
 
   // Log likelihood (plus log priors unless as_printed) of the last Fit or
   // Condition, up to a constant.

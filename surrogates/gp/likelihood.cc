@@ -319,7 +319,9 @@ double Likelihood::IntegratedGradient(Eigen::VectorXd& gradient) {
     diagonal_[i] *= mean_->Curvature(prior_mean_[i]);
   }
   auto by_coefficients = gradient.segment(dimension_count_ + 1, m);
-  by_coefficients -= weighted.colwise().sum().transpose();
+  if (!mean_->logarithmic()) {
+    by_coefficients -= weighted.colwise().sum().transpose();
+  }
   by_coefficients.noalias() -= jacobian_.transpose() * diagonal_;
   return static_cast<double>(m) -
          coefficient_inverse_.colwise().squaredNorm().dot(

@@ -46,7 +46,8 @@ struct NuggetPrior {
 };
 
 // The prior of the family error f: log f^2 is normal with this deviation around
-// log (scale u)^2, where u is the largest value of the target.
+// log (scale u)^2, where u is the largest value of the target, 1 if that is a
+// logarithm.
 struct FamilyPrior {
   double scale = 0.0;        // >= 0; 0: none
   double log_stddev = 1.0;   // > 0
@@ -137,6 +138,8 @@ class Likelihood {
   // The objective at packed parameters; `gradient` (may be null) is resized.
   // -infinity where the covariance cannot be factorized or overflows.
   double Evaluate(const Eigen::VectorXd& parameters, Eigen::VectorXd* gradient);
+
+  [[nodiscard]] const ParametricMean& mean() const { return *mean_; }
 
   // After Evaluate: the lower Cholesky factor of A and A^-1 (y - m).
   [[nodiscard]] const Eigen::MatrixXd& cholesky() const { return l_; }

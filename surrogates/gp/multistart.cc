@@ -25,9 +25,13 @@ double Mode(const LogNormalPrior& prior) {
          (prior.density_in_x ? prior.log_stddev * prior.log_stddev : 0.0);
 }
 
-// Multiplies all coefficients so that the median of the mean is the data's.
+// Multiplies all coefficients so that the median of the mean is the data's. Not
+// those of a mean of logarithms, which starts near the data.
 void MatchMedian(const ParametricMean& mean, const Observations& observations,
                  Hyperparameters& start) {
+  if (mean.logarithmic()) {
+    return;
+  }
   Eigen::VectorXd values;
   mean.Evaluate(observations.candidate, start.log_coefficients, values,
                 nullptr);

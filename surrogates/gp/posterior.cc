@@ -110,7 +110,9 @@ bool Posterior::Condition(const EncodedSpace& space,
   information_gain_ = likelihood.InformationGain();
   inverse_length_scale_ = hyperparameters_.log_length_scales.unaryExpr(
       [](double log_l) { return std::exp(-log_l); });
-  coefficient_ = hyperparameters_.log_coefficients.array().exp();
+  coefficient_ =
+      likelihood.mean().Coefficients(hyperparameters_.log_coefficients);
+  logarithmic_ = likelihood.mean().logarithmic();
   const Eigen::Index n = options_.iid ? 0 : observations.size();
   inverse_factor_.resize(n, n);
   if (n > 0) {
@@ -141,6 +143,10 @@ void Posterior::SetCoefficients() {
   coefficient_factor_.triangularView<Eigen::Lower>().solveInPlace(inverse);
   weights_.bottomRows(coefficient_.size()) =
       inverse * weighted_jacobian_.transpose();
+  if (logarithmic_) {
+    coefficient_prior_ = inverse;
+    return;
+  }
   coefficient_prior_ =
       inverse *
       hyperparameters_.log_coefficients.array().exp().matrix().asDiagonal();
@@ -459,7 +465,7 @@ Prediction Posterior::LeaveOneOut(const Eigen::VectorXd& values) const {
 // The standard deviation of log c, from M^-1 = L_M^-T L_M^-1.
 double Posterior::LogCoefficientStddev(Eigen::Index j) const {
   return coefficient_prior_.col(j).norm() /
-         std::exp(hyperparameters_.log_coefficients[j]);
+         (logarithmic_ ? 1.0 : std::exp(hyperparameters_.log_coefficients[j]));
 }
 
 }  // namespace surrogates

@@ -61,7 +61,7 @@ class Posterior {
   [[nodiscard]] Prediction LeaveOneOut(const Eigen::VectorXd& values) const;
 
   // The standard deviation of the logarithm of coefficient j, where they are
-  // integrated.
+  // integrated; of itself for a mean of logarithms.
   [[nodiscard]] double LogCoefficientStddev(Eigen::Index j) const;
 
   [[nodiscard]] const Hyperparameters& hyperparameters() const {
@@ -101,12 +101,13 @@ class Posterior {
   // By rows for the tiles of a prediction. For n observations (none without a
   // kernel): their points over the length scales, L^-1 (lower), and in the rows
   // of weights_ (A^-1 (y - m))^T followed by the contribution of the
-  // coefficients, (A^-1 J L_M^-T)^T. Likewise (diag(c) L_M^-T)^T [m, m], empty
-  // when the coefficients are not integrated.
+  // coefficients, (A^-1 J L_M^-T)^T. Likewise (diag(slope) L_M^-T)^T [m, m],
+  // empty when the coefficients are not integrated.
   using RowMatrix =
       Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   Eigen::VectorXd inverse_length_scale_;  // [d]
   Eigen::VectorXd coefficient_;           // c, [m]
+  bool logarithmic_ = false;              // the mean; its slope below is 1
   // The rows of coefficients follow from A^-1 J [n, m] and L_M [m, m].
   Eigen::MatrixXd weighted_jacobian_, coefficient_factor_;
   RowMatrix scaled_points_;       // [n, d]

@@ -71,7 +71,9 @@ TEST(History, UnknownMemoryIsLeftOut) {
   history.Add(MakeTrial(0, {}, OutOfMemory()));
   history.Add(MakeTrial(2, {}, Completed(0.5, 1e9)));
   EXPECT_EQ(history.MemoryObservations(24e9, 1.1, 1e-4).size(), 2);
-  EXPECT_EQ(history.RanWithUnknownMemory(), std::vector<int>{1});
+  EXPECT_EQ(history.MemoryObservations(24e9, std::nullopt, 1e-4).size(), 1);
+  EXPECT_EQ(history.MemoryBounds(),
+            (std::vector<surrogates::Bound>{{1, false}, {0, true}}));
 }
 
 TEST(History, TheVarianceOfAMeanIsThatOfAStepOverTheSteps) {

@@ -283,18 +283,35 @@ TEST(Remaining, ALuckyIncumbentLeavesAGain) {
   }
 }
 
-TEST(Remaining, WhatIsFarBeyondTheClipGainsNothing) {
+// A process of logarithms around 0 is one of values around 1, where the
+// deviation is small.
+TEST(Remaining, IsTheSameOfLogarithmsAndWithDoubtThatOfALargerVariance) {
   const trials::SearchSpace space({{.dp = 1}, {.dp = 2}});
   const surrogates::EncodedSpace encoded = surrogates::Encode(space);
-  const surrogates::GaussianProcess process = AroundOne(encoded, 0.1);
-  surrogates::Prediction prediction;
-  process.Predict(prediction);
-  prediction.mean[1] = 2.0;
-  const auto remaining =
-      EstimateRemaining(OneTrial(space), prediction, process, process,
-                        Eigen::VectorXd::Constant(2, 10.0));
-  EXPECT_EQ(remaining->expected_gain, 0.0);
-  EXPECT_EQ(remaining->p_within_5, HighestProbability());
+  const auto remaining = [&](bool logarithmic, double stddev, double doubt) {
+    surrogates::ParametricMean mean = surrogates::ConstantMean(2, 0.0, 1e-6);
+    if (logarithmic) {
+      mean.link = surrogates::ParametricMean::Link::kLogLinear;
+    }
+    surrogates::GaussianProcess process(
+        encoded, mean, {.learn_nugget = false, .target_scale = stddev});
+    surrogates::Prediction prediction;
+    process.Predict(prediction);
+    return EstimateRemaining(OneTrial(space), prediction, process, process,
+                             doubt)
+        .value();
+  };
+  const trials::Remaining values = remaining(false, 0.02, 1.0);
+  for (const trials::Remaining& same :
+       {remaining(true, 0.02, 1.0), remaining(false, 0.01, 4.0),
+        remaining(true, 0.01, 4.0)}) {
+    EXPECT_NEAR(same.expected_gain, values.expected_gain, 1e-3);
+    EXPECT_NEAR(same.p_within_1, values.p_within_1, 0.02);
+    EXPECT_NEAR(same.p_within_3, values.p_within_3, 0.02);
+  }
+  EXPECT_GT(values.expected_gain, 0.003);
+  EXPECT_LT(remaining(false, 0.01, 1.0).expected_gain,
+            0.7 * values.expected_gain);
 }
 
 // A trial of this throughput without noise.

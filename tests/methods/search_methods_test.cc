@@ -290,20 +290,6 @@ class PredictedSearch : public SearchMethods {
     };
     return MakeOppa(problem_, Sim(), 1);
   }
-
-  // The value of a record about trust in the next suggestion.
-  static double TrustIn(const std::string& target, Method& method) {
-    const auto suggestion = method.Suggest();
-    for (const Suggestion::Fit& fit : suggestion->fits) {
-      for (const auto& parameter : fit.summary.parameters) {
-        if (fit.surrogate == target && parameter.name == "trust") {
-          return parameter.value;
-        }
-      }
-    }
-    ADD_FAILURE() << "no trust in " << target;
-    return -1.0;
-  }
 };
 
 TEST_F(PredictedSearch, TriesTheLeastMemoryAfterFailuresAlone) {
@@ -345,16 +331,6 @@ TEST_F(PredictedSearch, LearnsTheScaleOfPredictions) {
           << time_factor << " " << memory_factor;
     }
   }
-}
-
-TEST_F(PredictedSearch, PermutedPredictionsLoseTrustWithinTenTrials) {
-  const auto method = Make(1.0, 1.0, true);
-  (void)Search(*method, space_, 10);
-  EXPECT_LT(TrustIn("throughput", *method), 0.5);
-  const auto right = Make(1.0, 1.0);
-  (void)Search(*right, space_, 10);
-  EXPECT_GT(TrustIn("throughput", *right), 0.5);
-  EXPECT_GT(TrustIn("memory", *right), 0.5);
 }
 
 TEST_F(PredictedSearch, PermutedPredictionsDoNotPreventTheOptimum) {

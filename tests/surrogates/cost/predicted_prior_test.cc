@@ -1,78 +1,115 @@
 #include "surrogates/cost/predicted_prior.h"
 
+#include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <vector>
 
 #include <gtest/gtest.h>
 
-#include "surrogates/cost/shared_scale.h"
+#include "surrogates/encoding.h"
+#include "surrogates/gp/gaussian_process.h"
+#include "trials/search_space.h"
 
 namespace surrogates::predicted_prior_test {
 
-constexpr double kCapacity = 10e9;
+// Sixteen candidates on a line, predicted to take 1, 2, ... s.
+class PredictedMeanTest : public testing::Test {
+ protected:
+  static constexpr int kSize = 16;
 
-const trials::Predictions kPredictions{.source = "test",
-                                       .step_time_s = {1.0, 2.0, 4.0},
-                                       .peak_memory_bytes = {4e9, 8e9, 16e9}};
-
-Eigen::VectorXd MeanAfter(const ParametricMean& prior,
-                          const Observations& observations) {
-  return prior.EvaluateAll(
-      CentersAtScale(prior, MatchSharedScale(prior, observations)));
-}
-
-Observations One(int candidate, double value) {
-  Observations one;
-  one.candidate = {candidate};
-  one.value.setConstant(1, value);
-  one.noise_variance.setZero(1);
-  return one;
-}
-
-TEST(PredictedPrior, StartsNearThePredictions) {
-  const Eigen::VectorXd throughput =
-      MeanAfter(PredictedThroughputPrior(kPredictions), {});
-  const Eigen::VectorXd memory =
-      MeanAfter(PredictedMemoryPrior(kPredictions, kCapacity, 1.1), {});
-  for (int i = 0; i < 2; ++i) {
-    const auto k = static_cast<std::size_t>(i);
-    EXPECT_NEAR(throughput[i] * kPredictions.step_time_s[k], 1.0, 0.05);
-    EXPECT_NEAR(memory[i], kPredictions.peak_memory_bytes[k] / kCapacity, 0.03);
+  PredictedMeanTest() {
+    std::vector<trials::ParallelConfig> configs;
+    for (int i = 1; i <= kSize; ++i) {
+      configs.push_back({.microbatches = i});
+    }
+    space_ = Encode(trials::SearchSpace(configs));
+    x_ = -Eigen::VectorXd::LinSpaced(kSize, 1.0, kSize).array().log();
   }
-  EXPECT_DOUBLE_EQ(memory[2], 1.1);  // clipped
-}
 
-TEST(PredictedPrior, LearnsTheScaleOfPredictionsFromOneMeasurement) {
-  const Eigen::VectorXd throughput =
-      MeanAfter(PredictedThroughputPrior(kPredictions), One(0, 0.25));
-  EXPECT_NEAR(throughput[1], 0.125, 0.03);
-  const Eigen::VectorXd memory = MeanAfter(
-      PredictedMemoryPrior(kPredictions, kCapacity, 1.1), One(0, 0.1));
-  EXPECT_NEAR(memory[1], 0.2, 0.06);
-}
-
-TEST(PredictedPrior, AssumesThatTheSmallestCandidateFits) {
-  trials::Predictions large = kPredictions;
-  for (double& bytes : large.peak_memory_bytes) {
-    bytes *= 8.0;
+  // The mean of a process after it has seen `truth` at some candidates.
+  [[nodiscard]] Prediction After(const Eigen::VectorXd& y,
+                                 const Eigen::VectorXd& truth,
+                                 const std::vector<int>& seen) const {
+    GaussianProcess process(space_, PredictedMean(x_, y, false, 0.0, 2.0),
+                            {.target_scale = 0.2, .signal_log_stddev = 2.0});
+    const auto n = static_cast<Eigen::Index>(seen.size());
+    process.Fit({seen, truth(seen), Eigen::VectorXd::Constant(n, 1e-6)});
+    Prediction prediction;
+    process.Predict(prediction);
+    return prediction;
   }
-  const Eigen::VectorXd memory =
-      MeanAfter(PredictedMemoryPrior(large, kCapacity, 1.1), {});
-  EXPECT_LT(memory[0], 0.9);
-  EXPECT_DOUBLE_EQ(memory[1], 1.1);
+
+  static double Error(const Prediction& prediction,
+                      const Eigen::VectorXd& truth) {
+    return (prediction.mean - truth).cwiseAbs().maxCoeff();
+  }
+
+  EncodedSpace space_;
+  Eigen::VectorXd x_;
+  // Nothing is known of the order.
+  Eigen::VectorXd nothing_ = Eigen::VectorXd::Zero(kSize);
+};
+
+TEST_F(PredictedMeanTest, BeforeTheFirstObservationIsThePrediction) {
+  EXPECT_LT(Error(After(nothing_, x_, {}), x_), 1e-9);
 }
 
-TEST(PredictedPrior, RejectsPredictionsThatAreNotFiniteAndPositive) {
-  for (const double value :
-       {0.0, -1.0, std::numeric_limits<double>::quiet_NaN()}) {
-    trials::Predictions wrong = kPredictions;
-    wrong.step_time_s[1] = value;
-    EXPECT_THROW((void)PredictedThroughputPrior(wrong), std::invalid_argument);
-    wrong = kPredictions;
-    wrong.peak_memory_bytes[1] = value;
-    EXPECT_THROW((void)PredictedMemoryPrior(wrong, kCapacity, 1.1),
+TEST_F(PredictedMeanTest, OneObservationGivesTheScaleOfAllCandidates) {
+  const Eigen::VectorXd twice_as_slow = x_.array() - std::log(2.0);
+  EXPECT_LT(Error(After(nothing_, twice_as_slow, {3}), twice_as_slow), 0.05);
+}
+
+TEST_F(PredictedMeanTest, UselessPredictionsGiveWayToTheOtherModel) {
+  Eigen::VectorXd truth = x_;
+  for (int i = 0; i < kSize; ++i) {
+    truth[i] = std::sin(5.0 * i);  // which the other model knows
+  }
+  const std::vector<int> seen = {0, 2, 4, 6, 8, 10, 12, 14};
+  const double with = Error(After(truth, truth, seen), truth);
+  EXPECT_LT(with, 0.5 * Error(After(nothing_, truth, seen), truth));
+}
+
+TEST_F(PredictedMeanTest, UncertaintyOfTheCoefficientsIsThatOfALinearModel) {
+  // Without an observation: 4 + 0.1^2 u^2 + 0.3^2 d^2, the kernel aside.
+  const ParametricMean mean = PredictedMean(x_, nothing_, false, 0.0, 2.0);
+  const Prediction prior = After(nothing_, x_, {});
+  const auto variance = [&](int i) {
+    return 4.0 + std::pow(0.1 * mean.features(i, 1), 2) +
+           std::pow(0.3 * mean.features(i, 2), 2);
+  };
+  for (int i = 1; i < kSize; ++i) {
+    EXPECT_NEAR(prior.variance[i] - prior.variance[0],
+                variance(i) - variance(0), 1e-9);
+  }
+}
+
+// Predictions of a smaller model have the wrong level; the other model's is
+// that of the job.
+TEST_F(PredictedMeanTest, TheLevelOfTheOtherModelCountsWhereItIsKnown) {
+  const Eigen::VectorXd y = x_.array() + 2.0;
+  const auto uncertainty = [&](bool level_of_y) {
+    GaussianProcess process(space_, PredictedMean(x_, y, level_of_y, 0.0, 0.1),
+                            {.target_scale = 0.1});
+    Prediction prediction;
+    process.Predict(prediction);
+    return prediction.variance[3];
+  };
+  EXPECT_NEAR(uncertainty(true) - uncertainty(false), std::pow(0.3 * 2.0, 2),
+              1e-9);
+}
+
+TEST_F(PredictedMeanTest, RejectsPredictionsThatAreNotFiniteAndPositive) {
+  for (const double value : {0.0, -1.0}) {
+    Eigen::VectorXd wrong = x_;
+    wrong[1] = std::log(value);
+    EXPECT_THROW((void)PredictedMean(wrong, nothing_, false, 0.0, 1.0),
+                 std::invalid_argument);
+    EXPECT_THROW((void)PredictedMean(x_, wrong, false, 0.0, 1.0),
                  std::invalid_argument);
   }
+  EXPECT_THROW((void)PredictedMean({}, {}, false, 0.0, 1.0),
+               std::invalid_argument);
 }
 
 }  // namespace surrogates::predicted_prior_test

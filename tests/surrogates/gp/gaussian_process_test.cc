@@ -444,8 +444,6 @@ TEST(GaussianProcess, RejectsOptionsBeyondTheirRangesAndNoneWithin) {
                std::invalid_argument);
   EXPECT_THROW(process.SetLogCenters(Eigen::VectorXd::Constant(1, kInfinity)),
                std::invalid_argument);
-  EXPECT_THROW(process.SetTargetScale(-1.0), std::invalid_argument);
-  process.SetTargetScale(0.0);
 }
 
 // The prediction of each observation by a process conditioned on the rest.
