@@ -13,6 +13,7 @@
 #include "harness/spec.h"
 #include "methods/method.h"
 #include "trials/machine.h"
+#include "trials/measurement.h"
 #include "trials/objective.h"
 #include "trials/search_space.h"
 #include "trials/trial_runner.h"
@@ -46,6 +47,7 @@ struct Testbed {
   // Trials train [workload]. A replay reads it for predictions
   // and for methods only.
   bool trains_workload = true;
+  trials::MeasurementLimits limits;  // of trials that others run
   // The job of a measured table without [workload]; see methods::Problem.
   std::function<const trials::TrainedJob*()> described;
   std::optional<PredictedJob> predicted;   // absent where no machine is known

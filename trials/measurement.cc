@@ -28,7 +28,8 @@ std::vector<double> WithoutOutliers(const std::vector<double>& times,
 }
 
 // What is wrong with a measurement; "" if nothing is.
-std::string Implausibility(const Measurement& measurement) {
+std::string Implausibility(const Measurement& measurement,
+                           const MeasurementLimits& limits) {
   const auto outside = [](const char* name, double value, double least,
                           double most) {
     return value >= least && value <= most
@@ -44,16 +45,25 @@ std::string Implausibility(const Measurement& measurement) {
     if (!why.empty()) {
       return why;
     }
+    if (step_time_s < limits.least_step_s) {
+      return fmt::format(
+          "implausible measurement: step_time_s = {:.4g} where {} takes "
+          "{:.4g}: "
+          "lines of microbatches or of several ranks or nodes; another unit; "
+          "or [workload] is not what the program trains",
+          step_time_s, limits.work, limits.least_step_s);
+    }
   }
   return outside("peak_memory_bytes",
                  measurement.peak_memory_bytes.value_or(0.0), 0.0,
-                 kMostMemoryBytes);
+                 limits.most_memory_bytes);
 }
 
 }  // namespace
 
-void RejectImplausible(Measurement& measurement) {
-  std::string why = Implausibility(measurement);
+void RejectImplausible(Measurement& measurement,
+                       const MeasurementLimits& limits) {
+  std::string why = Implausibility(measurement, limits);
   if (!why.empty()) {
     measurement.outcome = Outcome::kFailed;
     measurement.message = std::move(why);

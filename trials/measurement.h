@@ -53,10 +53,18 @@ inline constexpr double kLeastStepSeconds = 1e-6;
 inline constexpr double kMostStepSeconds = 1e6;
 inline constexpr double kMostMemoryBytes = 1e18;
 
+// What a measurement is never outside of; LimitsOf (flop.h) has those of a job.
+struct MeasurementLimits {
+  double least_step_s = kLeastStepSeconds;
+  double most_memory_bytes = kMostMemoryBytes;
+  std::string work;  // what takes least_step_s, for display; "" if nothing does
+};
+
 // Turns a measurement with a value outside of these limits into a failed one
 // without steps, whose message has the value: a single one would outweigh all
 // others in a model, or exceed the range of its arithmetic.
-void RejectImplausible(Measurement& measurement);
+void RejectImplausible(Measurement& measurement,
+                       const MeasurementLimits& limits = {});
 
 // The throughput of a trial as methods receive it.
 struct ThroughputEstimate {

@@ -25,6 +25,7 @@
 #include "harness/testbeds/simulated.h"
 #include "trials/adapters/adapter.h"
 #include "trials/data_folder.h"
+#include "trials/flop.h"
 #include "trials/knobs.h"
 #include "trials/programs/command_runner.h"
 #include "trials/programs/trial_rendering.h"
@@ -295,6 +296,7 @@ Testbed MakeClient(const ProblemSpec& problem) {
       problem, setup,
       {setup.workload, {DefaultSystem(setup.cluster(), LikeFiles(problem))}},
       {}, "a client");
+  testbed.limits = LimitsOf(setup.workload, setup.cluster());
   testbed.program = nullptr;
   testbed.runner = std::make_unique<ClientRunner>();
   testbed.exact = testbed.runner.get();

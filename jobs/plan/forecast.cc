@@ -17,6 +17,7 @@
 #include "common/parallel.h"
 #include "common/ranges.h"
 #include "common/units.h"
+#include "trials/flop.h"
 #include "trials/model.h"
 #include "trials/predictions.h"
 #include "trials/simulator/error_band.h"
@@ -64,14 +65,6 @@ std::vector<Excluded> ByRule(const trials::SearchSpace& space) {
   return excluded;
 }
 
-// The throughput of one GPU at this step time.
-double TokensPerSecondPerGpu(const trials::Workload& workload,
-                             const trials::Cluster& cluster,
-                             double step_time_s) {
-  return static_cast<double>(workload.batch_size) * workload.sequence_length /
-         (step_time_s * cluster.gpus());
-}
-
 // The scatter of peaks: that of the framework, or of the calibration's trials;
 // as much wider as the band where parts of the job were compared with nothing.
 double MemoryLogStddev(const Job& job, const Calibration& calibration) {
@@ -102,95 +95,7 @@ constexpr std::array<NamedShare, 12> kShares = {{
     {"launches", &trials::TimeBreakdown::overhead_s},
 }};
 
-// Parameters that a token uses and backward computes no gradient of.
-double FrozenParameters(const trials::Workload& workload) {
-  using trials::Trained;
-  using trials::Weights;
-  const trials::Training& training = workload.training;
-  const trials::Model& model = workload.model;
-  const auto count = [](const trials::Model& of) {
-    return static_cast<double>(ActiveParameterCount(of));
-  };
-  trials::Model without = model;  // feed-forward layers
-  without.ffn_size = without.shared_ffn_size = without.dense_ffn_size = 0;
-  without.experts = without.experts_per_token = without.dense_layers = 0;
-  const double ffn = count(model) - count(without);
-  const double head = static_cast<double>(model.vocab_size) * model.hidden_size;
-  const double ends = static_cast<double>(EmbeddingParameters(model));
-  const double attention =
-      count(model) - ffn - ends - (model.tied_embeddings ? 0.0 : head);
-  const auto frozen = [&](Weights weights, double parameters) {
-    return training.Of(weights) == Trained::kWeights ? 0.0 : parameters;
-  };
-  return frozen(Weights::kFeedForward, ffn) +
-         frozen(Weights::kAttention, attention) +
-         frozen(Weights::kEmbeddings, head);
-}
-
-// `causal_share`: of the attention of causal models.
-double FlopPerToken(const trials::Workload& workload, double causal_share) {
-  const auto attention = [causal_share](const trials::Model& of) {
-    return 12.0 * AttentionWidth(of) * (of.causal ? causal_share : 1.0);
-  };
-  const trials::Model& model = workload.model;
-  double used = static_cast<double>(ActiveParameterCount(model));
-  if (!model.tied_embeddings) {  // a tied table is also the vocabulary head
-    used -= static_cast<double>(EmbeddingParameters(model));
-  }
-  const int packed = workload.training.packed_tokens;
-  const double tokens = packed > 0 ? std::min(packed, workload.sequence_length)
-                                   : workload.sequence_length;
-  double flop = 0.0;  // of towers, whose tokens are others
-  for (const trials::Model& tower : model.towers) {
-    const auto own = static_cast<double>(ParameterCount(tower));
-    const double seen = tower.tokens > 0 ? tower.tokens : tokens;
-    used -= own;
-    flop += (6.0 * own + attention(tower) * seen) * seen / tokens;
-  }
-  const double window = std::min<double>(tokens, model.window);
-  const double seen =
-      tokens + model.windowed_share * (window - tokens);  // mean over blocks
-  return flop + 6.0 * used - 2.0 * FrozenParameters(workload) +
-         attention(model) * seen + 12.0 * StateElements(model);
-}
-
-double Utilization(const trials::Workload& workload,
-                   const trials::Cluster& cluster, double flop_per_token,
-                   double step_time_s) {
-  const trials::Gpu& gpu = cluster.gpu;
-  const double peak = workload.precision == trials::Precision::kFp32
-                          ? gpu.single_flop_per_s
-                      : workload.precision == trials::Precision::kFp8 &&
-                              gpu.fp8_flop_per_s > 0.0
-                          ? gpu.fp8_flop_per_s
-                          : gpu.half_flop_per_s;
-  return flop_per_token *
-         TokensPerSecondPerGpu(workload, cluster, step_time_s) / peak;
-}
-
 }  // namespace
-
-double FlopPerToken(const trials::Workload& workload) {
-  return FlopPerToken(workload, 1.0);
-}
-
-double LeastFlopPerToken(const trials::Workload& workload) {
-  constexpr double kCausal = 0.5;
-  return FlopPerToken(workload, kCausal);
-}
-
-double ModelFlopUtilization(const trials::Workload& workload,
-                            const trials::Cluster& cluster,
-                            double step_time_s) {
-  return Utilization(workload, cluster, FlopPerToken(workload), step_time_s);
-}
-
-double LeastFlopUtilization(const trials::Workload& workload,
-                            const trials::Cluster& cluster,
-                            double step_time_s) {
-  return Utilization(workload, cluster, LeastFlopPerToken(workload),
-                     step_time_s);
-}
 
 Forecaster::Forecaster(Job job, const ForecastOptions& options,
                        std::shared_ptr<trials::PlacedGrids> grids)
@@ -230,8 +135,8 @@ Prediction Forecaster::PredictWith(const trials::Simulator& simulator,
   return {
       config,
       step_time_s,
-      TokensPerSecondPerGpu(job_.workload, job_.cluster, step_time_s),
-      ModelFlopUtilization(job_.workload, job_.cluster, step_time_s),
+      trials::TokensPerSecondPerGpu(job_.workload, job_.cluster, step_time_s),
+      trials::ModelFlopUtilization(job_.workload, job_.cluster, step_time_s),
       peak,
       trials::FitProbability(peak, report.capacity_bytes, memory_log_stddev_)};
 }

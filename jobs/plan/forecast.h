@@ -25,32 +25,6 @@ struct ForecastOptions {
   Calibration calibration;
 };
 
-// FLOP of the model per token, forward and backward, without recomputation,
-//
-//   6 (N - E) + 12 l h q t + 12 s,
-//
-// with N parameters that a token uses (of experts, those it is sent to), E
-// parameters of embeddings that are only looked up, l layers, h heads of size q
-// and t tokens of a sequence (of a packed one, those of a document; of local
-// attention, its window), and s numbers in the states of scans; 4 instead of 6
-// for frozen weights.
-// Source: Chowdhery et al. (2022), "PaLM", App. B; torchtitan computes the
-// same.
-[[nodiscard]] double FlopPerToken(const trials::Workload& workload);
-// The same with half of the attention of causal models: a kernel may skip what
-// its mask hides.
-[[nodiscard]] double LeastFlopPerToken(const trials::Workload& workload);
-
-// Model FLOP utilization: the FLOP of the model over those of the GPUs' dense
-// tensor cores in this precision.
-[[nodiscard]] double ModelFlopUtilization(const trials::Workload& workload,
-                                          const trials::Cluster& cluster,
-                                          double step_time_s);
-// The same of LeastFlopPerToken: more than 1 is impossible.
-[[nodiscard]] double LeastFlopUtilization(const trials::Workload& workload,
-                                          const trials::Cluster& cluster,
-                                          double step_time_s);
-
 // The prediction of one configuration.
 struct Prediction {
   trials::ParallelConfig config;

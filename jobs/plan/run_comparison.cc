@@ -20,6 +20,7 @@
 #include "common/units.h"
 #include "jobs/plan/completion.h"
 #include "jobs/plan/forecast_text.h"
+#include "trials/flop.h"
 #include "trials/knobs.h"
 #include "trials/programs/log_scanner.h"
 
@@ -355,7 +356,7 @@ std::string CompareRun(const Forecaster& forecaster, const Forecast& forecast,
                             : common::Median(run.step_times_s);
   const Job& job = forecaster.job();
   if (const double mfu =
-          LeastFlopUtilization(job.workload, job.cluster, step_s);
+          trials::LeastFlopUtilization(job.workload, job.cluster, step_s);
       mfu > 1.0) {
     throw InputError(fmt::format(
         "--log {}: {:.4g} s per step would be {:.0f}% of the peak rate of {} "

@@ -439,9 +439,8 @@ class Session {
   }
 
   // The measurement that a client tells, with the steps that it reported.
-  static Measurement Told(const Json& message,
-                          const std::vector<double>& reported, int max_steps,
-                          double duration_s) {
+  Measurement Told(const Json& message, const std::vector<double>& reported,
+                   int max_steps, double duration_s) const {
     Json all = {{"step_times_s", reported},
                 {"setup_s", 0.0},
                 {"duration_s", duration_s},
@@ -473,6 +472,7 @@ class Session {
     measured.setup_s = std::max(
         measured.duration_s - std::accumulate(steps.begin(), steps.end(), 0.0),
         0.0);
+    RejectImplausible(measured, testbed_.limits);
     return measured;
   }
 

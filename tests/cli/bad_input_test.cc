@@ -227,7 +227,7 @@ TEST_F(GoodInput, OtherTimeoutsContinueASearchOfAProgram) {
   WriteInput({.edits = kCommand});
   Write("train.sh",
         "#!/bin/sh\nfor i in 1 2 3; do\n"
-        "echo \"oppa {\\\"step_time_s\\\": 0.01}\"; done\n");
+        "echo \"oppa {\\\"step_time_s\\\": 1.01}\"; done\n");
   const std::string run = "run m.toml --no-report --repeats 1";
   ASSERT_EQ(Oppa(run), 0);
   EXPECT_EQ(Oppa(run + " --set backend.timeout_s=90 --set budget.trials=3"), 0)

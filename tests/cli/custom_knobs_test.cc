@@ -17,7 +17,7 @@ constexpr std::string_view kProgram = R"sh(#!/bin/sh
 [ "$1" = "$OPPA_ATTENTION" ] || exit 3
 case "$OPPA_TRIAL" in *"\"attention\":\"$1\""*) ;; *) exit 4 ;; esac
 case "$OPPA_TRIAL" in *"\"chunk\":$OPPA_CHUNK"[,}]*) ;; *) exit 5 ;; esac
-case $1 in flash) t=0.01 ;; sdpa) t=0.02 ;; *) t=0.04 ;; esac
+case $1 in flash) t=1.01 ;; sdpa) t=1.02 ;; *) t=1.04 ;; esac
 for i in 1 2 3 4 5 6; do echo "oppa {\"step_time_s\": $t$i}"; done
 )sh";
 

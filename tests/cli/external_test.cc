@@ -46,7 +46,7 @@ if [ -e hang ] && [ "$(wc -l <started)" -ge 4 ]; then
   trap "" TERM
   while :; do sleep 0.05; done
 fi
-for i in 1 2 3; do echo "oppa {\"step_time_s\": 0.01}"; done
+for i in 1 2 3; do echo "oppa {\"step_time_s\": 1.01}"; done
 )sh";
 
 class ExternalTest : public fakes::ProgramTest {
@@ -104,12 +104,12 @@ TEST_F(ExternalTest, RunsToItsEndAndKeepsWhatTrialsPrint) {
   const auto trials = Trials();
   ASSERT_EQ(trials.size(), 6U);
   EXPECT_EQ(trials[0].measurement.outcome, trials::Outcome::kCompleted);
-  EXPECT_DOUBLE_EQ(trials[0].throughput.steps_per_s, 100.0);
+  EXPECT_DOUBLE_EQ(trials[0].throughput.steps_per_s, 1.0 / 1.01);
   EXPECT_EQ(std::distance(
                 fs::directory_iterator(Path("results/m/random/1/trials")), {}),
             6);
   EXPECT_EQ(Oppa("logs m.toml random/1"), 0);
-  EXPECT_THAT(output_, HasSubstr(".log:\noppa {\"step_time_s\": 0.01}"));
+  EXPECT_THAT(output_, HasSubstr(".log:\noppa {\"step_time_s\": 1.01}"));
 }
 
 TEST_F(ExternalTest, StoppedInATrialItLeavesNoProcessAndGoesOnAfterwards) {

@@ -45,6 +45,7 @@ EXTERNAL_TRIALS = 8
 EXTERNAL = MANIFEST.replace('type = "simulator"', """type = "command"
 program = ["./trial.sh"]
 patience_s = 0.2""").replace('"vanilla-bo"', '"random"').replace(
+    "qwen2-1.5b", "tiny-qwen2").replace("sequence_length = 1024", "sequence_length = 128").replace(
     f"trials = {TRIALS}", f"trials = {EXTERNAL_TRIALS}").replace('name = "m"', 'name = "x"')
 TRIAL = """#!/bin/sh
 setsid -f sh -c 'trap "" TERM; while :; do sleep 0.05; done' "$PWD/stray"

@@ -40,7 +40,7 @@ $2
 [workload]
 model = "workloads/qwen2-1.5b.json"
 batch_size = 64
-sequence_length = 1024
+sequence_length = 128
 [cluster]
 file = "clusters/two-nodes.toml"
 [budget]

@@ -15,6 +15,7 @@
 #include "common/hash.h"
 #include "trials/containment/contained_process.h"
 #include "trials/containment/leftovers.h"
+#include "trials/flop.h"
 #include "trials/programs/error_line.h"
 #include "trials/programs/log_scanner.h"
 #include "trials/programs/rank_launch.h"
@@ -352,11 +353,14 @@ Measurement CommandRunner::Run(const TrialRequest& request) {
   if (!log_folder_.empty()) {
     spec.record = log_folder_ / (name + kProcessRecordExtension);
   }
-  return RunningTrial(
-             options_, request, cluster_.gpus(), std::move(spec),
-             log_folder_.empty() ? fs::path() : log_folder_ / (name + ".log"),
-             folder / (name + ".report"))
-      .Run();
+  Measurement measurement =
+      RunningTrial(
+          options_, request, cluster_.gpus(), std::move(spec),
+          log_folder_.empty() ? fs::path() : log_folder_ / (name + ".log"),
+          folder / (name + ".report"))
+          .Run();
+  RejectImplausible(measurement, LimitsOf(options_.workload, cluster_));
+  return measurement;
 }
 
 std::optional<double> CommandRunner::ExactThroughput(

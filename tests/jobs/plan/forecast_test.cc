@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/jobs/job_fixture.h"
+#include "trials/flop.h"
 
 namespace jobs::forecast_test {
 
@@ -83,7 +84,7 @@ TEST(Forecast, SharesAddUpToTheStep) {
 // 6 N + 12 l h s FLOP per token, with N without the embedding.
 TEST(Efficiency, FlopPerTokenOfLlama3) {
   const double parameters = 8030261248.0 - 128256.0 * 4096.0;
-  EXPECT_NEAR(FlopPerToken(LlamaJob().workload),
+  EXPECT_NEAR(trials::FlopPerToken(LlamaJob().workload),
               6.0 * parameters + 12.0 * 32 * 4096 * 8192, 1e6);
 }
 
@@ -93,29 +94,32 @@ TEST(Efficiency, AScanCountsItsStatesAndNotTheSequence) {
   workload.model.attention = false;
   workload.model.state_heads = 64;
   workload.model.state_inner = 8192;
-  const double without = FlopPerToken(workload);
+  const double without = trials::FlopPerToken(workload);
   workload.model.state_size = 128;
-  EXPECT_NEAR(FlopPerToken(workload) - without, 12.0 * 32 * 128 * 8192, 1e6);
-  const double before = FlopPerToken(workload);
+  EXPECT_NEAR(trials::FlopPerToken(workload) - without, 12.0 * 32 * 128 * 8192,
+              1e6);
+  const double before = trials::FlopPerToken(workload);
   workload.sequence_length *= 2;
-  EXPECT_EQ(FlopPerToken(workload), before);
+  EXPECT_EQ(trials::FlopPerToken(workload), before);
 }
 
 TEST(Efficiency, AFullyUsedGpuHasAUtilizationOfOne) {
   const Job job = LlamaJob();
   const double tokens = 256.0 * 8192.0;
   const double step_time_s =
-      FlopPerToken(job.workload) * tokens / (16 * 989.4e12);
-  EXPECT_NEAR(ModelFlopUtilization(job.workload, job.cluster, step_time_s), 1.0,
-              1e-9);
+      trials::FlopPerToken(job.workload) * tokens / (16 * 989.4e12);
+  EXPECT_NEAR(
+      trials::ModelFlopUtilization(job.workload, job.cluster, step_time_s), 1.0,
+      1e-9);
 }
 
 TEST(Efficiency, AMixtureOfExpertsCountsTheExpertsOfAToken) {
   trials::Workload workload = LlamaJob().workload;
-  const double dense = FlopPerToken(workload);
+  const double dense = trials::FlopPerToken(workload);
   workload.model.experts = 8;
   workload.model.experts_per_token = 1;
-  EXPECT_NEAR(FlopPerToken(workload) / dense, 1.0, 1e-3);  // and the router
+  EXPECT_NEAR(trials::FlopPerToken(workload) / dense, 1.0,
+              1e-3);  // and the router
 }
 
 TEST(Forecast, TheSmallestCandidateNeedsNoMoreThanAnyLayout) {
@@ -162,9 +166,10 @@ TEST(Forecast, ThroughputAndUtilizationFollowFromTheStep) {
     const Prediction& one = layout.best;
     EXPECT_NEAR(one.tokens_per_s_per_gpu * 4 * one.step_time_s, 64.0 * 2048.0,
                 1e-6);
-    EXPECT_NEAR(one.mfu,
-                FlopPerToken(workload) * one.tokens_per_s_per_gpu / 989.4e12,
-                1e-9);
+    EXPECT_NEAR(
+        one.mfu,
+        trials::FlopPerToken(workload) * one.tokens_per_s_per_gpu / 989.4e12,
+        1e-9);
   }
 }
 
@@ -258,7 +263,7 @@ TEST(Efficiency, UtilizationCountsThePeakOfThePrecision) {
   Job job = LlamaJob();
   const auto utilization = [&](trials::Precision precision) {
     job.workload.precision = precision;
-    return ModelFlopUtilization(job.workload, job.cluster, 10.0);
+    return trials::ModelFlopUtilization(job.workload, job.cluster, 10.0);
   };
   const trials::Gpu& gpu = job.cluster.gpu;
   const double half = utilization(trials::Precision::kBf16);
@@ -272,11 +277,11 @@ TEST(Efficiency, UtilizationCountsThePeakOfThePrecision) {
 
 TEST(Efficiency, ALocalAttentionSeesItsWindowOnly) {
   trials::Workload workload = LlamaJob().workload;
-  const double full = FlopPerToken(workload);
+  const double full = trials::FlopPerToken(workload);
   workload.model.window = 1024;
   workload.model.windowed_share = 0.5;
   // Half of the blocks see 1024 of 8192 tokens.
-  EXPECT_NEAR(full - FlopPerToken(workload),
+  EXPECT_NEAR(full - trials::FlopPerToken(workload),
               12.0 * 32 * 4096 * 0.5 * (8192 - 1024), 1e6);
 }
 

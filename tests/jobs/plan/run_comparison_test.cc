@@ -13,6 +13,7 @@
 #include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
 #include "tests/jobs/job_fixture.h"
+#include "trials/flop.h"
 
 namespace jobs::run_comparison_test {
 
@@ -169,10 +170,12 @@ TEST(LeastFlop, CountsHalfOfCausalAttention) {
   trials::Workload workload = LlamaJob().workload;
   workload.sequence_length = 1 << 17;
   const double attention = 12.0 * 32 * 4096 * workload.sequence_length;
-  EXPECT_NEAR(FlopPerToken(workload) - LeastFlopPerToken(workload),
-              attention / 2, 1e-6 * attention);
+  EXPECT_NEAR(
+      trials::FlopPerToken(workload) - trials::LeastFlopPerToken(workload),
+      attention / 2, 1e-6 * attention);
   workload.model.causal = false;
-  EXPECT_EQ(FlopPerToken(workload), LeastFlopPerToken(workload));
+  EXPECT_EQ(trials::FlopPerToken(workload),
+            trials::LeastFlopPerToken(workload));
 }
 
 // 0.1 s for 2 million tokens of an 8B model are 77 times the rate of 16 H100.

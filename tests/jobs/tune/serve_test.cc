@@ -216,7 +216,7 @@ TEST_F(ServeTest, SaysWhatIsPossibleNow) {
 
 TEST_F(ServeTest, StepsThatAreReportedNeedNotBeTold) {
   const std::string report =
-      R"({"op": "report", "trial": 1, "step_time_s": 0.5})"
+      R"({"op": "report", "trial": 1, "step_time_s": 1.5})"
       "\n";
   const std::vector<Json> answers =
       Answers(kAsk + report + report + report +
@@ -226,7 +226,7 @@ TEST_F(ServeTest, StepsThatAreReportedNeedNotBeTold) {
   EXPECT_EQ(answers[3]["steps"], 2);
   EXPECT_EQ(answers[4]["steps"], 2) << "a trial has two steps";
   EXPECT_EQ(answers[4]["should_prune"], false);
-  EXPECT_EQ(answers[5]["trial"]["step_time_s"], 0.5);
+  EXPECT_EQ(answers[5]["trial"]["step_time_s"], 1.5);
 }
 
 TEST_F(ServeTest, DescribesTheSpaceAndThePlan) {
