@@ -121,6 +121,7 @@ std::vector<Finalist> Choose(const TuneJob& job, int count) {
   std::vector<trials::Trial> trials = job.Recorded();
   std::erase_if(trials, [&](const trials::Trial& trial) {
     return !trial.HasThroughput() ||
+           trial.measurement.outcome == Outcome::kTimedOut ||
            !FindCandidate(trial, *job.testbed().space);
   });
   std::ranges::stable_sort(
@@ -141,7 +142,10 @@ std::vector<Finalist> Choose(const TuneJob& job, int count) {
     finalists.push_back({job.Text(trial.config), {}, std::nullopt});
   }
   if (present || job.testbed().program->RunsAsGiven()) {
-    finalists.push_back({kPresent, {}, std::nullopt});
+    // Where time is short, the best and the present one are measured.
+    finalists.insert(
+        finalists.begin() + std::min<std::ptrdiff_t>(1, std::ssize(finalists)),
+        {kPresent, {}, std::nullopt});
   }
   return finalists;
 }
@@ -160,7 +164,8 @@ void Load(const fs::path& file, Finals& finals) {
 }
 
 // Adds a round. Returns false if a stop signal interrupts it.
-bool MeasureOnce(TuneJob& job, Finalist& finalist, const std::string& what) {
+bool MeasureOnce(TuneJob& job, Finalist& finalist, const std::string& what,
+                 double limit_s) {
   try {
     const trials::Measurement measured =
         job.Measure(finalist.config == kPresent
@@ -168,7 +173,7 @@ bool MeasureOnce(TuneJob& job, Finalist& finalist, const std::string& what) {
                         : std::optional(trials::ParseParallelConfig(
                               finalist.config, job.testbed().space->knobs())),
                     job.manifest().budget.q_max, what,
-                    static_cast<int>(finalist.rounds.size()));
+                    static_cast<int>(finalist.rounds.size()), limit_s);
     job.Print("  {}: {}\n", finalist.config, job.Describe(measured));
     finalist.duration_s =
         finalist.duration_s.value_or(0.0) + measured.duration_s;
@@ -177,6 +182,9 @@ bool MeasureOnce(TuneJob& job, Finalist& finalist, const std::string& what) {
         !measured.step_times_s.empty()) {
       steps.assign(measured.step_times_s.begin() + 1,  // after the warm-up
                    measured.step_times_s.end());
+    }
+    if (measured.outcome == Outcome::kTimedOut && finalist.config != kPresent) {
+      finalist.rounds.resize(kRounds);  // it may hang in the next one, too
     }
     if (measured.peak_memory_bytes) {
       finalist.peak_memory_bytes =
@@ -188,6 +196,46 @@ bool MeasureOnce(TuneJob& job, Finalist& finalist, const std::string& what) {
     return false;
   }
 }
+
+// The time for finals: what the search has left, and what runs took.
+class FinalsClock {
+ public:
+  FinalsClock(const TuneJob& job, const std::vector<trials::Trial>& trials,
+              const std::vector<Finalist>& finalists)
+      : limit_s_(job.manifest().budget.time_s / kSearchShare -
+                 (trials.empty() ? 0.0 : trials.back().elapsed_s)),
+        finalists_(finalists) {
+    for (const trials::Trial& trial : trials) {
+      if (trial.measurement.outcome == Outcome::kCompleted) {
+        longest_s_ = std::max(longest_s_, trial.measurement.duration_s);
+      }
+    }
+  }
+
+  [[nodiscard]] bool IsEnough(double needed_s) const {
+    return needed_s <= limit_s_;
+  }
+
+  // The limit of the next run; 0: none. The best and the present one have two
+  // rounds, each at least twice as long as the longest trial.
+  [[nodiscard]] double Of(const Finalist& finalist) const {
+    constexpr double kPatience = 2.0;
+    constexpr std::size_t kNeeded = 2;
+    double left_s = limit_s_;
+    for (const Finalist& each : finalists_) {
+      left_s -= each.duration_s.value_or(0.0);
+    }
+    const bool needed =
+        finalist.rounds.size() < kNeeded &&
+        (finalist.config == kPresent || &finalist == &finalists_.front());
+    return needed ? std::max(left_s, kPatience * longest_s_) : left_s;
+  }
+
+ private:
+  double limit_s_;
+  double longest_s_ = 0.0;
+  const std::vector<Finalist>& finalists_;
+};
 
 struct Round {
   std::vector<Finalist*> runs;
@@ -276,14 +324,13 @@ std::vector<Finalist> MeasureFinalists(TuneJob& job, int count) {
   std::vector<Finalist>& finalists = finals.finalists;
   const fs::path file = job.folder() / "finals.json";
   Load(file, finals);
-  const double limit_s = job.manifest().budget.time_s / kSearchShare -
-                         (trials.empty() ? 0.0 : trials.back().elapsed_s);
+  const FinalsClock clock(job, trials, finalists);
   for (std::size_t round = 0; round < kRounds; ++round) {
     const auto [next, needed_s] = NextRound(finalists, round);
     if (next.empty()) {
       continue;  // the file has this round
     }
-    if (round > 1 && needed_s > limit_s) {
+    if (round > 1 && !clock.IsEnough(needed_s)) {
       job.Print("no time is left for a third round\n");
       break;
     }
@@ -291,7 +338,12 @@ std::vector<Finalist> MeasureFinalists(TuneJob& job, int count) {
     job.Print("measuring the best again, {}, {}\n", what,
               Count(next.size(), "run"));
     for (Finalist* const finalist : next) {
-      if (!MeasureOnce(job, *finalist, what)) {
+      const double limit_s = clock.Of(*finalist);
+      if (limit_s <= 0.0) {
+        job.Print("  {}: no time is left\n", finalist->config);
+        continue;
+      }
+      if (!MeasureOnce(job, *finalist, what, limit_s)) {
         return finalists;  // interrupted
       }
       common::ReplaceFile(file, common::SealedText(common::ToJson(finals)));

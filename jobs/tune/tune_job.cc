@@ -103,8 +103,9 @@ trials::ParallelConfig TuneJob::First() const {
 
 trials::Measurement TuneJob::Measure(
     const std::optional<trials::ParallelConfig>& config, int steps,
-    const std::string& what, int round) {
+    const std::string& what, int round, double limit_s) {
   trials::TrialRequest request = RequestOf(config.value_or(First()));
+  request.time_limit_s = limit_s;
   request.max_steps = steps;
   request.interrupted = [] { return harness::StopSignal() != 0; };
   harness::ProgramJob& program = *testbed_.program;

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -91,12 +92,13 @@ class TuneJob {
   [[nodiscard]] trials::ParallelConfig First() const;
 
   // Runs the job with a configuration, or as it is, outside of the search, with
-  // a status that begins with `what`.
+  // a status that begins with `what`, for at most limit_s.
   // Errors: throws trials::TrialInterrupted after a stop signal and when nodes
   // are lost, and prints why.
   [[nodiscard]] trials::Measurement Measure(
       const std::optional<trials::ParallelConfig>& config, int steps,
-      const std::string& what, int round = 0);
+      const std::string& what, int round = 0,
+      double limit_s = std::numeric_limits<double>::infinity());
   // A stop signal, or a measurement that threw TrialInterrupted.
   [[nodiscard]] bool interrupted() const;
 

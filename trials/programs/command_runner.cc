@@ -60,16 +60,18 @@ class RunningTrial {
  public:
   // `report`: where the file for reports is made; an empty `log`: none is kept.
   RunningTrial(const CommandOptions& options, const TrialRequest& request,
-               int gpus, ContainedProcess::Spec spec, const fs::path& log,
-               const fs::path& report)
+               const TrialPace& pace, int gpus, ContainedProcess::Spec spec,
+               const fs::path& log, const fs::path& report)
       : options_(options),
         request_(request),
+        pace_(pace),
         warmup_steps_(options.warmup_steps),
         limit_s_(std::min(request.time_limit_s, options.timeout_s)),
         log_(log, static_cast<std::size_t>(options.log_bytes)),
         report_file_(report),
         begin_s_(common::SteadySeconds()),
         last_report_s_(begin_s_),
+        last_line_s_(begin_s_),
         scanner_(MakeScanner(options, gpus, begin_s_)),
         process_(WithReportFile(std::move(spec), report_file_)) {}
 
@@ -110,6 +112,13 @@ class RunningTrial {
       }
     }
     return measurement;
+  }
+
+  // Adds what this trial has shown, which has completed.
+  void AddTo(TrialPace& pace) const {
+    pace.first_step_s = std::max(
+        pace.first_step_s, result_.setup_s + result_.step_times_s.front());
+    pace.prints_tracebacks |= prints_tracebacks_;
   }
 
  private:
@@ -181,10 +190,17 @@ class RunningTrial {
               ? fmt::format("cut off after {:g} s (backend.timeout_s)",
                             limit_s_)
               : "cut off at the time limit");
-    } else if (now_s - last_report_s_ >= options_.silence_s) {
-      End(Outcome::kTimedOut,
-          fmt::format("hangs: no report for {:g} s (backend.silence_s)",
-                      options_.silence_s));
+    } else if (const SilenceLimit most =
+                   SilenceLimitOf(options_.silence_s, longest_step_s_, pace_);
+               now_s - last_report_s_ >= most.seconds) {
+      End(Outcome::kTimedOut, fmt::format("hangs: no report for {:.4g} s ({})",
+                                          most.seconds, most.why));
+    } else if (error_.has_traceback() &&
+               now_s - last_line_s_ >= TracebackLimit(longest_step_s_, pace_)) {
+      End(says_out_of_memory_.empty() ? Outcome::kFailed
+                                      : Outcome::kOutOfMemory,
+          fmt::format("{}, and then silent for {:.3g} s", error_.text(),
+                      now_s - last_line_s_));
     }
   }
 
@@ -201,6 +217,7 @@ class RunningTrial {
   }
 
   void Take(std::string_view line, Source& source) {
+    last_line_s_ = common::SteadySeconds();
     if (source.is_output) {
       LookForMemory(line);
       error_.Read(line, source.number);
@@ -247,10 +264,13 @@ class RunningTrial {
       result_.peak_memory_bytes = std::max(
           result_.peak_memory_bytes.value_or(0.0), *report.peak_memory_bytes);
     }
+    longest_step_s_ =
+        std::max(longest_step_s_, report.step_time_s.value_or(0.0));
     if (report.step_time_s && warmup_steps_ > 0) {
       --warmup_steps_;
     } else if (report.step_time_s && !IsComplete()) {
       if (result_.step_times_s.empty()) {
+        prints_tracebacks_ = error_.has_traceback();
         error_.Forget();
         result_.setup_s =
             std::max(last_report_s_ - begin_s_ - *report.step_time_s, 0.0);
@@ -299,6 +319,7 @@ class RunningTrial {
 
   const CommandOptions& options_;
   const TrialRequest& request_;
+  const TrialPace pace_;
   int warmup_steps_;  // to come
   double limit_s_;
   TrialLog log_;
@@ -311,9 +332,12 @@ class RunningTrial {
   Measurement result_;
   std::optional<Outcome> decided_;
   bool interrupted_ = false;
+  bool prints_tracebacks_ = false;
+  double longest_step_s_ = 0.0;
   std::string says_out_of_memory_;
   double begin_s_;
   double last_report_s_;
+  double last_line_s_;
   std::optional<LogScanner> scanner_;
   ContainedProcess process_;
 };
@@ -353,14 +377,22 @@ Measurement CommandRunner::Run(const TrialRequest& request) {
   if (!log_folder_.empty()) {
     spec.record = log_folder_ / (name + kProcessRecordExtension);
   }
-  Measurement measurement =
-      RunningTrial(
-          options_, request, cluster_.gpus(), std::move(spec),
-          log_folder_.empty() ? fs::path() : log_folder_ / (name + ".log"),
-          folder / (name + ".report"))
-          .Run();
+  RunningTrial trial(
+      options_, request, Pace(), cluster_.gpus(), std::move(spec),
+      log_folder_.empty() ? fs::path() : log_folder_ / (name + ".log"),
+      folder / (name + ".report"));
+  Measurement measurement = trial.Run();
   RejectImplausible(measurement, LimitsOf(options_.workload, cluster_));
+  if (measurement.outcome == Outcome::kCompleted) {
+    const std::lock_guard lock(pacing_);
+    trial.AddTo(pace_);
+  }
   return measurement;
+}
+
+TrialPace CommandRunner::Pace() {
+  const std::lock_guard lock(pacing_);
+  return pace_;
 }
 
 std::optional<double> CommandRunner::ExactThroughput(

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <filesystem>
+#include <mutex>
 #include <optional>
 
 #include "trials/cluster.h"
 #include "trials/programs/command_options.h"
+#include "trials/programs/trial_pace.h"
 #include "trials/trial_runner.h"
 
 namespace trials {
@@ -19,10 +21,16 @@ namespace trials {
 // its patterns count as reports (log_scanner.h).
 //
 // A trial is kCompleted when it has reported max_steps steps, kOutOfMemory
-// according to its report or its output, kTimedOut at a time limit or after
-// silence_s without a report, and kFailed otherwise: another exit, a signal, an
-// invalid report. Reports that are broken by other output are skipped; the
-// message of a trial that lacks steps quotes the first one.
+// according to its report or its output, kTimedOut at a time limit or when it
+// is silent, and kFailed otherwise: another exit, a signal, an invalid report,
+// a traceback after which nothing is printed for 15 s or two steps (60 s until
+// a trial has shown that one without a traceback trains). Reports that are
+// broken by other output are skipped; the message of a trial that lacks steps
+// quotes the first one.
+//
+// Silent is a trial without a report for silence_s, for 20 of its longest
+// steps, or before its first step for ten times what an earlier one needed for
+// it; the two last ones are at least 60 s.
 //
 // The first trial begins after EndLeftovers (leftovers.h).
 //
@@ -47,9 +55,13 @@ class CommandRunner final : public TrialRunner {
       const Candidate& candidate) const override;
 
  private:
+  [[nodiscard]] TrialPace Pace();
+
   CommandOptions options_;
   Cluster cluster_;
   std::filesystem::path log_folder_;
+  TrialPace pace_;
+  std::mutex pacing_;
   bool ended_leftovers_ = false;
   bool as_given_ = false;
 };

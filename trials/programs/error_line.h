@@ -24,6 +24,8 @@ class ErrorLine {
   // The program has begun to train: a traceback before that did not end it.
   void Forget() { error_ = {}; }
 
+  // Whether a whole traceback was read.
+  [[nodiscard]] bool has_traceback() const { return error_.number > 0; }
   [[nodiscard]] std::string text() const;
   // The number of lines up to that line, with it.
   [[nodiscard]] std::size_t lines() const {
