@@ -85,7 +85,7 @@ class Inputs {
 struct Difference {
   std::vector<std::string> changes;
   trials::SearchBounds before;  // the limits of the records
-  bool grows = false;           // the run ended, and goes on under today's
+  bool grows = false;           // the run ended, and may go on under today's
 
   [[nodiscard]] bool None() const { return changes.empty() && !grows; }
 };
@@ -99,9 +99,11 @@ Difference DifferenceOf(const RunInfo& on_record, const RunInfo& now) {
         "the records are of a version that did not store which input they "
         "depend on"};
   }
+  // Whether a search of other input ends where it did is for the search to say.
   difference.grows =
       on_record.finished &&
-      Grows(on_record.finish_reason, difference.before, *now.bounds);
+      (!difference.changes.empty() ||
+       Grows(on_record.finish_reason, difference.before, *now.bounds));
   return difference;
 }
 
