@@ -26,11 +26,12 @@ enum class Outcome {
   kOutOfMemory,      // the configuration does not fit
   kTimedOut,         // cut off by a time limit: its own or the search budget
   kFailed,           // anything else: crash, hang, bad output
+  kDiverged,         // it trains nothing: the loss is not finite
 };
 
-constexpr std::array<std::string_view, 5> NamesOf(Outcome /*type*/) {
-  return {"completed", "terminated_early", "out_of_memory", "timed_out",
-          "failed"};
+constexpr std::array<std::string_view, 6> NamesOf(Outcome /*type*/) {
+  return {"completed", "terminated_early", "out_of_memory",
+          "timed_out", "failed",           "diverged"};
 }
 
 // The result of one trial.

@@ -17,7 +17,8 @@ bool Trial::HasThroughput() const {
   return throughput.steps_per_s >= 1.0 / kMostStepSeconds &&
          throughput.steps_per_s <= 1.0 / kLeastStepSeconds &&
          measurement.outcome != Outcome::kOutOfMemory &&
-         measurement.outcome != Outcome::kFailed;
+         measurement.outcome != Outcome::kFailed &&
+         measurement.outcome != Outcome::kDiverged;
 }
 
 Trial MakeTrial(int index, const Candidate& candidate, Measurement measurement,

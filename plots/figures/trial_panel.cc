@@ -22,12 +22,13 @@ struct OutcomeStyle {
   const char* color;
   int symbol;
 };
-constexpr std::array<OutcomeStyle, 5> kStyles = {{
+constexpr std::array<OutcomeStyle, 6> kStyles = {{
     {Outcome::kCompleted, "completed", "completed", "#0072b2", 7},
     {Outcome::kTerminatedEarly, "stopped", "stopped early", "#56b4e9", 6},
     {Outcome::kOutOfMemory, "out_of_memory", "out of memory", "#d55e00", 2},
     {Outcome::kTimedOut, "timed_out", "timed out", "#e69f00", 13},
     {Outcome::kFailed, "failed", "failed", "#cc79a7", 9},
+    {Outcome::kDiverged, "diverged", "diverged", "#009e73", 8},
 }};
 
 constexpr OutcomeStyle kImported = {Outcome::kCompleted, "imported",

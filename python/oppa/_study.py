@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped, unused-ignore]
 
 Config = Dict[str, Any]
-State = Literal["complete", "pruned", "memory_out", "failed", "timed_out"]
+State = Literal["complete", "pruned", "memory_out", "failed", "timed_out", "diverged"]
 
 _OUTCOMES: Dict[str, str] = {"complete": "completed", "pruned": "terminated_early", "memory_out": "out_of_memory",
-                             "failed": "failed", "timed_out": "timed_out"}
+                             "failed": "failed", "timed_out": "timed_out", "diverged": "diverged"}
 _STATES: Dict[str, Any] = {outcome: state for state, outcome in _OUTCOMES.items()}
 
 

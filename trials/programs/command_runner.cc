@@ -18,6 +18,7 @@
 #include "trials/flop.h"
 #include "trials/programs/error_line.h"
 #include "trials/programs/log_scanner.h"
+#include "trials/programs/loss_watch.h"
 #include "trials/programs/rank_launch.h"
 #include "trials/programs/trial_log.h"
 #include "trials/programs/trial_rendering.h"
@@ -170,6 +171,7 @@ class RunningTrial {
       interrupted_ = true;
       process_.End();
     }
+    LookForDivergence();
     if (decided_ || interrupted_) {
       return;
     }
@@ -220,6 +222,7 @@ class RunningTrial {
     last_line_s_ = common::SteadySeconds();
     if (source.is_output) {
       LookForMemory(line);
+      loss_.Read(line);
       error_.Read(line, source.number);
     }
     if (source.has_reports) {
@@ -288,7 +291,20 @@ class RunningTrial {
     }
   }
 
+  // A trial that trains nothing has no speed, and is no longer needed.
+  void LookForDivergence() {
+    if (!decided_ && !loss_.not_finite().empty()) {
+      End(Outcome::kDiverged, loss_.WhyNothingIsLearnt(0));
+    }
+  }
+
   Measurement Judge() {
+    const std::string diverged =
+        loss_.WhyNothingIsLearnt(result_.step_times_s.size());
+    if (IsComplete() && !decided_ && !diverged.empty()) {
+      decided_ = Outcome::kDiverged;
+      result_.message = diverged;
+    }
     const double duration_s = common::SteadySeconds() - begin_s_;
     if (result_.step_times_s.empty()) {
       result_.setup_s = duration_s;
@@ -328,6 +344,7 @@ class RunningTrial {
   Source output_;
   Source errors_{.has_reports = false, .number = 1};
   ErrorLine error_;
+  LossWatch loss_;
   std::string broken_report_;
   Measurement result_;
   std::optional<Outcome> decided_;

@@ -40,9 +40,12 @@ Outcome Status(const Json& value) {
   if (value == "failed") {
     return Outcome::kFailed;
   }
-  throw std::invalid_argument(
-      fmt::format("status = {}: must be \"out_of_memory\" or \"failed\"",
-                  common::ToText(value)));
+  if (value == "diverged") {
+    return Outcome::kDiverged;
+  }
+  throw std::invalid_argument(fmt::format(
+      "status = {}: must be \"out_of_memory\", \"failed\" or \"diverged\"",
+      common::ToText(value)));
 }
 
 TrialReport FromJson(const Json& json) {

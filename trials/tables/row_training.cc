@@ -322,8 +322,9 @@ Facts MeasuredFacts(const TableRow& table_row) {
   Facts& facts = row.facts;
   (void)facts.RequireText("scenario");
   (void)facts.RequireText("status");
-  const bool failed =
-      row.outcome == Outcome::kFailed || row.outcome == Outcome::kTimedOut;
+  const bool failed = row.outcome == Outcome::kFailed ||
+                      row.outcome == Outcome::kTimedOut ||
+                      row.outcome == Outcome::kDiverged;
   const bool ran = !failed && row.Ran();
   facts.Replace("status", ran ? "ok" : failed ? "failed" : "oom");
   facts.Add("step_time_s", common::ExactText(row.step_time_s));

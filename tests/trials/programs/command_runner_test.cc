@@ -16,6 +16,7 @@
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/custom_knobs.h"
+#include "trials/trial.h"
 
 namespace trials::command_runner_test {
 
@@ -223,6 +224,16 @@ TEST_F(CommandRunnerTest, OutOfMemoryIsSeenInTheReportAndInTheOutput) {
               "echo 'RuntimeError: CUDA out of memory. Tried' >&2\nexit 1\n");
   EXPECT_EQ(trial.outcome, Outcome::kOutOfMemory);
   EXPECT_EQ(trial.message, "RuntimeError: CUDA out of memory. Tried");
+}
+
+TEST_F(CommandRunnerTest, ALossThatIsNotFiniteEndsATrialThatHasNoSpeed) {
+  const Measurement trial = Run(kStep + "echo \"{'loss': nan}\"\nsleep 0.5\n" +
+                                kStep + kStep + "sleep 60\n");
+  EXPECT_EQ(trial.outcome, Outcome::kDiverged);
+  EXPECT_EQ(trial.message, "the loss is not finite: {'loss': nan}");
+  EXPECT_EQ(Run("echo 'oppa {\"status\": \"diverged\"}'").outcome,
+            Outcome::kDiverged);
+  EXPECT_FALSE(MakeTrial(0, ParallelConfig{}, trial).HasThroughput());
 }
 
 TEST_F(CommandRunnerTest, CrashesAreData) {
