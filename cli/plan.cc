@@ -85,14 +85,6 @@ Options OutputOptions(jobs::ForecastRequest& request) {
            "explain the best configuration with these values, or why none is "
            "offered: dp=8,tp=2 or a layout as printed",
            request.why),
-      Bind("--log FILES",
-           "compare a run with its forecast: the log of the framework, a trace "
-           "of PyTorch's profiler (JSON), or both: run.log,trace.json",
-           request.logs),
-      Bind("--config CONFIG",
-           "the configuration of that run: dp=8,tp=2,... (default: as the log "
-           "of Megatron-LM has it)",
-           request.config),
       Bind("--calibrate RESULTS",
            "scale predictions to measured trials: a results folder, or a CSV "
            "file with parameters and step_time_s",
@@ -126,6 +118,23 @@ Options OutputOptions(jobs::ForecastRequest& request) {
   };
 }
 
+// A run to compare with.
+Options RunOptions(jobs::ForecastRequest& request) {
+  return {
+      Bind("--log FILES",
+           "compare a run with its forecast: the log of the framework, a trace "
+           "of PyTorch's profiler (JSON), or both: run.log,trace.json",
+           request.logs),
+      Bind("--step-time REGEX",
+           "where that log has the seconds of a step: 'took ([0-9.]+) s' "
+           "(default: as the adapter reads them)",
+           request.step_time),
+      Bind("--config CONFIG",
+           "the configuration of that run: dp=8,tp=2,... (default: as the log "
+           "of Megatron-LM has it)",
+           request.config)};
+}
+
 }  // namespace
 
 Verbs PlanVerbs() {
@@ -139,7 +148,7 @@ Verbs PlanVerbs() {
                "excluded. It needs no GPU and no manifest.",
            .options = JobOptions(*request) +
                       ModelOptionsOf(request->model_options) +
-                      OutputOptions(*request),
+                      OutputOptions(*request) + RunOptions(*request),
            .examples = {"oppa plan --model config.json --gpus 2x8 --gpu h100 "
                         "--batch 256 --seq 8192",
                         "oppa plan --model config.json --gpus 8..1024 --gpu "

@@ -16,6 +16,7 @@ Pattern::Pattern(std::string_view expression) {
   }
 }
 
+const std::string& Pattern::text() const { return expression_->pattern(); }
 int Pattern::groups() const { return expression_->NumberOfCapturingGroups(); }
 
 std::vector<std::string_view> Pattern::Find(std::string_view text,

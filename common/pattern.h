@@ -4,6 +4,7 @@
 #define COMMON_PATTERN_H_
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +21,7 @@ class Pattern {
   // Errors: throws std::invalid_argument for text that is no expression.
   explicit Pattern(std::string_view expression);
 
+  [[nodiscard]] const std::string& text() const;
   [[nodiscard]] int groups() const;
   // The leftmost match that begins at `from` or later, and its groups; a group
   // that takes no part in it is empty. Without a match, all of it is empty.

@@ -104,7 +104,8 @@ std::optional<std::string> AnswerText(const ForecastRequest& request,
   }
   if (!request.logs.empty()) {
     return FrameworkLabel(forecaster.job().framework) + ": " +
-           CompareRun(forecaster, forecast, request.logs, request.config);
+           CompareRun(forecaster, forecast, request.logs, request.config,
+                      request.step_time);
   }
   if (request.why) {
     return forecaster.job().framework.name + ": " +

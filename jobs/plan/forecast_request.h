@@ -33,6 +33,7 @@ struct ForecastRequest {
   int layouts = 5;                          // shown
   std::optional<std::string> why;           // a configuration, see Why
   std::vector<std::filesystem::path> logs;  // of a run, see CompareRun
+  std::string step_time;                    // pattern in those logs; or ""
   std::string config;                       // of that run; "": as logged
   trials::Valuation valuation;              // the price of a GPU hour
   // What the steps of the training may cost; 0: no limit. Needs the price.

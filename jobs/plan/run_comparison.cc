@@ -17,6 +17,7 @@
 #include "common/pattern.h"
 #include "common/quantiles.h"
 #include "common/text.h"
+#include "common/toml_table.h"
 #include "common/units.h"
 #include "jobs/plan/completion.h"
 #include "jobs/plan/forecast_text.h"
@@ -37,7 +38,8 @@ struct Run {
   double peak_memory_bytes = 0.0;
   std::optional<Parts> parts;
   double traced_step_s = 0.0;
-  std::string log;  // its text
+  std::string log;   // its text
+  std::string note;  // of how its steps were counted
 };
 
 // The group of a collective: by the description of its process group, else by
@@ -166,49 +168,38 @@ void ReadTrace(const std::string& text, const std::string& file,
   }
 }
 
-// The step time of a progress bar, "12/100 [00:31<03:47, 2.58s/it]"; nothing in
-// other lines.
-std::optional<double> ProgressBarTime(std::string_view line) {
-  static const common::Pattern rate(R"(, +([0-9]+\.?[0-9]*)(s/it|it/s)[\],])");
-  const std::vector<std::string_view> match = rate.Find(line);
-  if (match.empty()) {
-    return std::nullopt;
-  }
-  const double number = common::ParseDouble(match[1]);
-  return match[2] == "s/it" ? number : 1.0 / number;
-}
-
-void ReadLog(const std::string& text, const Job& job, Run& run) {
-  const trials::LogPatterns none;
-  const trials::LogPatterns& patterns =
-      job.framework.adapter ? job.framework.adapter->log() : none;
-  trials::LogScanner scanner(patterns,
-                             {static_cast<double>(job.workload.batch_size),
-                              static_cast<double>(job.workload.sequence_length),
-                              static_cast<double>(job.cluster.gpus())},
-                             0.0);
-  std::string lines = text;
-  std::ranges::replace(lines, '\r', '\n');
-  std::vector<double> of_bar;
-  for (const std::string_view line : common::Split(lines, '\n')) {
-    if (const auto report = scanner.Read(line, 0.0)) {
-      if (report->step_time_s) {
-        run.step_times_s.push_back(*report->step_time_s);
-      }
-      run.peak_memory_bytes = std::max(run.peak_memory_bytes,
-                                       report->peak_memory_bytes.value_or(0.0));
-    }
-    if (const auto time_s = ProgressBarTime(line)) {
-      of_bar.push_back(*time_s);
-    }
-  }
-  if (run.step_times_s.empty()) {
-    run.step_times_s = of_bar;
-  }
-  if (run.step_times_s.size() > 1) {
-    run.step_times_s.erase(run.step_times_s.begin());
+// Errors: throws InputError for a log whose numbers are not settled.
+void ReadLog(const std::string& text, const std::string& file, const Job& job,
+             const trials::LogPatterns& patterns, Run& run) {
+  try {
+    const trials::LogSteps steps =
+        trials::ReadLog(patterns,
+                        {static_cast<double>(job.workload.batch_size),
+                         static_cast<double>(job.workload.sequence_length),
+                         static_cast<double>(job.cluster.gpus())},
+                        text);
+    const auto& times = steps.step_times_s;
+    run.step_times_s.insert(run.step_times_s.end(),
+                            times.begin() + (times.size() > 1 ? 1 : 0),
+                            times.end());
+    run.peak_memory_bytes =
+        std::max(run.peak_memory_bytes, steps.peak_memory_bytes);
+    run.note += steps.note.empty() ? "" : fmt::format(" ({})", steps.note);
+  } catch (const std::invalid_argument& e) {
+    throw InputError(fmt::format("--log {}: {}", file, e.what()));
   }
   run.log += text;
+}
+
+// Those of --step-time, or of the framework's adapter.
+trials::LogPatterns PatternsOf(const Job& job, const std::string& step_time) {
+  if (!step_time.empty()) {
+    return trials::ReadLogPatterns(common::TomlTable::ParseString(
+        "step_time_s = " + common::ToText(common::Json(step_time)),
+        "--step-time"));
+  }
+  return job.framework.adapter ? job.framework.adapter->log()
+                               : trials::LogPatterns();
 }
 
 // The command line whose arguments Megatron-LM lists in its log:
@@ -286,8 +277,10 @@ std::string PartsText(const Parts& run, const Parts& forecast,
 std::pair<Run, ParallelConfig> ReadRun(const Forecaster& forecaster,
                                        const Forecast& forecast,
                                        const std::vector<fs::path>& files,
-                                       const std::string& config_text) {
+                                       const std::string& config_text,
+                                       const std::string& step_time) {
   const Job& job = forecaster.job();
+  const trials::LogPatterns patterns = PatternsOf(job, step_time);
   Run run;
   std::vector<std::pair<std::string, std::string>> traces;
   for (const fs::path& file : files) {
@@ -296,7 +289,7 @@ std::pair<Run, ParallelConfig> ReadRun(const Forecaster& forecaster,
         text.find("\"traceEvents\"") != std::string::npos) {
       traces.emplace_back(file.string(), text);
     } else {
-      ReadLog(text, job, run);
+      ReadLog(text, file.string(), job, patterns, run);
     }
   }
   const ParallelConfig config =
@@ -306,9 +299,10 @@ std::pair<Run, ParallelConfig> ReadRun(const Forecaster& forecaster,
   }
   if (run.step_times_s.empty() && !run.parts) {
     throw InputError(fmt::format(
-        "--log {}: no step time found; {} logs it after each step, and a trace "
-        "of PyTorch's profiler has it, too",
-        files.front().string(), FrameworkLabel(job.framework)));
+        "--log {}: no step time found for {}; give --step-time REGEX, or a "
+        "trace of PyTorch's profiler; {}",
+        files.front().string(), FrameworkLabel(job.framework),
+        trials::WhatWasTried(patterns, run.log)));
   }
   return {run, config};
 }
@@ -348,8 +342,10 @@ Parts ReadProfile(const fs::path& trace, const ParallelConfig& config) {
 
 std::string CompareRun(const Forecaster& forecaster, const Forecast& forecast,
                        const std::vector<fs::path>& files,
-                       const std::string& config_text) {
-  const auto [run, config] = ReadRun(forecaster, forecast, files, config_text);
+                       const std::string& config_text,
+                       const std::string& step_time) {
+  const auto [run, config] =
+      ReadRun(forecaster, forecast, files, config_text, step_time);
   const Prediction expected = ExpectedOf(forecaster, config);
   const double step_s = run.step_times_s.empty()
                             ? run.traced_step_s
@@ -367,8 +363,8 @@ std::string CompareRun(const Forecaster& forecaster, const Forecast& forecast,
   }
   const double slower = step_s / expected.step_time_s - 1.0;
   std::string text = fmt::format(
-      "{}\nyour run takes {:.4g} s per step, {:.0f}% {}", ToString(config),
-      step_s, 100.0 * std::abs(slower),
+      "{}\nyour run takes {:.4g} s per step{}, {:.0f}% {}", ToString(config),
+      step_s, run.note, 100.0 * std::abs(slower),
       slower >= 0.0 ? "slower than it should be" : "faster than its forecast");
   const TimeBreakdown time = forecaster.Report(config).time;
   if (run.parts) {

@@ -46,13 +46,15 @@ using Parts = std::array<double, kPartNames.size()>;  // seconds of a step
 
 // Compares the step of a run with its forecast, by part where a file is such a
 // trace. Other files are logs; step times and memory are read by the
-// patterns of the framework's adapter or from a progress bar of tqdm, and the
-// first step does not count. `config`: "" is the one that Megatron-LM's log has
-// in its list of arguments.
-// Errors: throws InputError for files without a step, and for a configuration
+// patterns of the framework's adapter, or by `step_time`, a regular expression
+// with the seconds in its first group; the first step does not count. `config`:
+// "" is the one that Megatron-LM's log has in its list of arguments.
+// Errors: throws InputError for files without a step, with the patterns tried
+// and similar lines, for a log that LogScanner refuses, and for a configuration
 // that is missing, incomplete or invalid.
 [[nodiscard]] std::string CompareRun(
     const Forecaster& forecaster, const Forecast& forecast,
-    const std::vector<std::filesystem::path>& files, const std::string& config);
+    const std::vector<std::filesystem::path>& files, const std::string& config,
+    const std::string& step_time = "");
 
 }  // namespace jobs

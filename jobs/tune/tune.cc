@@ -276,9 +276,15 @@ class Tuning {
       "No step time was found in the output: give --step-time REGEX, a "
       "framework (--framework), or report steps (docs/external-trials.md).";
 
-  static std::string Remedy(const trials::Measurement& measured, bool passes) {
+  [[nodiscard]] std::string Remedy(const trials::Measurement& measured,
+                                   bool passes) const {
     if (Exits(measured.message) && measured.step_times_s.empty()) {
-      return std::string(kNoStepTime);
+      const auto& patterns = job_.testbed().program->options().log;
+      return fmt::format(
+          "{}\n{}", kNoStepTime,
+          trials::WhatWasTried(
+              patterns ? *patterns : trials::LogPatterns(),
+              common::ReadFileIfExists(job_.LogOf(job_.First())).value_or("")));
     }
     if (Exits(measured.message) && !passes) {
       return fmt::format(

@@ -192,7 +192,8 @@ std::string TuneJob::Describe(const trials::Measurement& measurement) const {
                               measurement.step_times_s.size());
   }
   if (measurement.outcome == trials::Outcome::kCompleted) {
-    return text;
+    return text + (measurement.message.empty() ? "" : "; ") +
+           measurement.message;
   }
   std::string outcome(ToString(measurement.outcome));
   std::ranges::replace(outcome, '_', ' ');

@@ -1,12 +1,17 @@
 #include "trials/adapters/log_patterns.h"
 
+#include <algorithm>
 #include <array>
+#include <map>
+#include <ranges>
+#include <set>
 #include <stdexcept>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "common/fields.h"
+#include "common/text.h"
 #include "common/units.h"
 
 namespace trials {
@@ -14,17 +19,21 @@ namespace {
 
 using Quantity = LogPatterns::Quantity;
 
+constexpr std::size_t kLongestShown = 240;
+
 // The keys of [log] that hold a pattern for a number.
 struct Key {
   std::string_view name;
   Quantity quantity;
   double factor;
+  bool is_mean_of_run = false;
 };
-constexpr std::array<Key, 12> kKeys = {{
+constexpr std::array<Key, 13> kKeys = {{
     {"step_time_s", Quantity::kStepTime, 1.0},
     {"step_time_ms", Quantity::kStepTime, 1e-3},
     {"steps_per_s", Quantity::kSteps, 1.0},
     {"samples_per_s", Quantity::kSamples, 1.0},
+    {"run_samples_per_s", Quantity::kSamples, 1.0, true},
     {"tokens_per_s", Quantity::kTokens, 1.0},
     {"tokens_per_s_per_gpu", Quantity::kTokensOfGpu, 1.0},
     {"memory_bytes", Quantity::kMemory, 1.0},
@@ -35,22 +44,65 @@ constexpr std::array<Key, 12> kKeys = {{
     {"memory_kib", Quantity::kMemory, 1024.0},
 }};
 
-common::Pattern ReadExpression(const common::TomlTable& table,
-                               std::string_view key) {
-  const std::string text = table.RequireString(key);
-  std::optional<common::Pattern> expression;
+// Errors: throws std::invalid_argument.
+common::Pattern Compiled(const std::string& text) {
   try {
-    expression.emplace(text);
+    return common::Pattern(text);
   } catch (const std::invalid_argument& e) {
-    table.Fail(key, fmt::format("'{}' is not a regular expression: {}", text,
-                                e.what()));
+    throw std::invalid_argument(
+        fmt::format("'{}' is not a regular expression: {}", text, e.what()));
   }
-  if (expression->groups() == 0 && key != "ends_step") {
+}
+
+common::Pattern ReadExpression(const common::TomlTable& table,
+                               std::string_view key, const std::string& text,
+                               int groups) {
+  const common::Pattern expression =
+      table.At(key, [&text] { return Compiled(text); });
+  if (expression.groups() < groups) {
     table.Fail(
         key,
         fmt::format("'{}' has no group: put the number in parentheses", text));
   }
-  return *std::move(expression);
+  return expression;
+}
+
+// Up to three lines of a log, those first that have most of the words in `text`
+// and of what lines of steps have; of lines that differ in numbers, the first.
+std::vector<std::string> SimilarLines(std::string_view log,
+                                      const std::string& text) {
+  std::set<std::string> words = {"time",    "step",    "iter", "sec",  "tokens",
+                                 "samples", "elapsed", "took", "loss", "."};
+  std::string word;
+  for (const char c : common::Lower(text) + " ") {
+    if (c >= 'a' && c <= 'z') {
+      word += c;
+    } else if (std::string whole = std::exchange(word, ""); whole.size() > 2) {
+      words.insert(std::move(whole));
+    }
+  }
+  std::map<std::string, std::pair<std::ptrdiff_t, std::string>> lines;
+  for (const std::string_view line : common::Split(log, '\n')) {
+    std::string kind = common::Lower(line.substr(0, kLongestShown));
+    if (std::erase_if(kind, [](char c) { return c >= '0' && c <= '9'; }) > 0) {
+      const auto lacks = [&kind](const std::string& each) {
+        return kind.find(each) == std::string::npos;
+      };
+      lines.try_emplace(kind, std::ranges::count_if(words, lacks),
+                        common::Printable(line.substr(0, kLongestShown)));
+    }
+  }
+  std::set<std::pair<std::ptrdiff_t, std::string>> similar;
+  for (const auto& [kind, line] : lines) {
+    if (line.first < std::ssize(words)) {
+      similar.insert(line);
+    }
+  }
+  std::vector<std::string> found;
+  for (const auto& [lacking, line] : similar | std::views::take(3)) {
+    found.push_back(line);
+  }
+  return found;
 }
 
 }  // namespace
@@ -58,20 +110,58 @@ common::Pattern ReadExpression(const common::TomlTable& table,
 LogPatterns ReadLogPatterns(const common::TomlTable& table) {
   LogPatterns patterns;
   for (const Key& key : kKeys) {
-    if (table.Has(key.name)) {
-      patterns.patterns.push_back(
-          {key.quantity, key.factor, ReadExpression(table, key.name)});
+    for (const std::string& text : table.GetStrings(key.name)) {
+      patterns.patterns.push_back({key.quantity, key.factor,
+                                   ReadExpression(table, key.name, text, 1),
+                                   key.is_mean_of_run});
     }
   }
-  if (table.Has("step")) {
-    patterns.step = ReadExpression(table, "step");
-  }
-  if (table.Has("ends_step")) {
-    patterns.ends_step = ReadExpression(table, "ends_step");
+  const auto read = [&table](const char* key, int groups,
+                             const std::string& more = "") {
+    return table.Has(key)
+               ? std::optional(ReadExpression(
+                     table, key, table.RequireString(key) + more, groups))
+               : std::nullopt;
+  };
+  patterns.step = read("step", 1);
+  patterns.ends_step = read("ends_step", 0);
+  patterns.progress_bar =
+      read("progress_bar", 5,
+           R"( *[0-9]+%\|.*\| *(\d+)/(\d+) \[([0-9:]+)<[^,\]]*, *([0-9.]+))"
+           R"((s/it|it/s))");
+  if (table.Has("comma")) {
+    table.At("comma", [&] {
+      common::FromText(table.RequireString("comma"), patterns.comma);
+    });
   }
   patterns.out_of_memory = table.GetStrings("out_of_memory");
   table.RejectUnknownKeys();
   return patterns;
+}
+
+std::string WhatWasTried(const LogPatterns& patterns, std::string_view log) {
+  std::string tried;
+  const auto add = [&tried](const common::Pattern& pattern) {
+    tried += fmt::format("{}'{}'", tried.empty() ? "" : ", ", pattern.text());
+  };
+  for (const LogPatterns::Pattern& pattern : patterns.patterns) {
+    if (pattern.quantity != Quantity::kMemory) {
+      add(pattern.expression);
+    }
+  }
+  for (const auto* pattern : {&patterns.ends_step, &patterns.progress_bar}) {
+    if (*pattern) {
+      add(**pattern);
+    }
+  }
+  const std::vector<std::string> similar = SimilarLines(log, tried);
+  std::string text = "tried " + (tried.empty() ? "no pattern" : tried) +
+                     (similar.empty() ? "; no line looks like one of a step"
+                                      : "; the most similar lines of the log:");
+  for (const std::string& line : similar) {
+    text += "\n  " + line;
+  }
+  return text;
 }
 
 }  // namespace trials

@@ -93,6 +93,7 @@ class RunningTrial {
       source->lines.Finish(
           [this, source](std::string_view line) { Take(line, *source); });
     }
+    Scan([](LogScanner& scanner) { return scanner.Finish(); });
     if (const int error = process_.start_error(); error != 0) {
       throw std::runtime_error(fmt::format(
           "cannot start {}: {}{}", options_.program.front(), strerror(error),
@@ -228,10 +229,27 @@ class RunningTrial {
     if (source.has_reports) {
       ReadReports(line, source.reports);
     }
-    if (source.is_output && scanner_ && !decided_) {
-      if (const auto report = scanner_->Read(line, common::SteadySeconds())) {
-        TakeReport(*report);
+    if (source.is_output) {
+      Scan([line](LogScanner& scanner) {
+        return scanner.Read(line, common::SteadySeconds());
+      });
+    }
+  }
+
+  // Takes what `read` finds in the log.
+  template <typename Read>
+  void Scan(const Read& read) {
+    if (!scanner_ || decided_) {
+      return;
+    }
+    try {
+      for (const TrialReport& report : read(*scanner_)) {
+        if (!decided_) {
+          TakeReport(report);
+        }
       }
+    } catch (const std::invalid_argument& e) {
+      End(Outcome::kFailed, e.what());
     }
   }
 
@@ -309,12 +327,14 @@ class RunningTrial {
     if (result_.step_times_s.empty()) {
       result_.setup_s = duration_s;
     }
+    const std::string note = scanner_ ? scanner_->Note() : "";
     result_.duration_s = std::min(duration_s, request_.time_limit_s);
     result_.setup_s = std::min(result_.setup_s, result_.duration_s);
     if (decided_) {
       result_.outcome = *decided_;
     } else if (IsComplete()) {
       result_.outcome = Outcome::kCompleted;
+      result_.message = note;
     } else if (!says_out_of_memory_.empty()) {
       result_.outcome = Outcome::kOutOfMemory;
       result_.message = says_out_of_memory_;
@@ -322,8 +342,9 @@ class RunningTrial {
       result_.outcome = Outcome::kFailed;
       const std::string last = error_.text();
       result_.message = fmt::format(
-          "{} after {} of {} steps{}{}{}", HowItEnded(process_.wait_status()),
-          result_.step_times_s.size(), request_.max_steps,
+          "{} after {} of {} steps{}{}{}{}{}",
+          HowItEnded(process_.wait_status()), result_.step_times_s.size(),
+          request_.max_steps, note.empty() ? "" : "; ", note,
           broken_report_.empty()
               ? ""
               : fmt::format("; skipped a broken report '{}'", broken_report_),

@@ -26,11 +26,13 @@ class RunComparisonTest : public testing::Test {
  protected:
   // What `oppa plan --log` says about a file with this text.
   std::string Compare(const std::string& framework, const std::string& text,
-                      const std::string& config = kConfig) {
+                      const std::string& config = kConfig,
+                      const std::string& step_time = "") {
     const auto file = folder_.path() / "run.log";
     fakes::WriteFile(file, text);
     const Forecaster forecaster(LlamaJob(framework), {});
-    return CompareRun(forecaster, forecaster.MakeForecast(), {file}, config);
+    return CompareRun(forecaster, forecaster.MakeForecast(), {file}, config,
+                      step_time);
   }
 
   fakes::TemporaryFolder folder_;
@@ -73,7 +75,32 @@ TEST_F(RunComparisonTest, ReadsTheLogsOfEveryFramework) {
                       "  1%| | 1/100 [00:31<50:00, 31.0s/it]\r"
                       "  2%| | 2/100 [00:51<40:00, 22.0s/it]\n",
                       "dp=16,mbs=1"),
-              takes("22"));
+              takes("20"));  // by its times: 22 is smoothed
+}
+
+TEST_F(RunComparisonTest, APatternOfStepTimesReplacesThoseOfTheAdapter) {
+  std::string text;
+  for (const char* time : {"95.1", "20.5", "20.5"}) {
+    for (int rank = 0; rank < 4; ++rank) {
+      text += fmt::format("rank {}: took {} s\n", rank, time);
+    }
+  }
+  EXPECT_THAT(
+      Compare("megatron-lm", text, kConfig, "took ([0-9.]+)"),
+      HasSubstr("takes 20.5 s per step (4 lines a step, counted once)"));
+  EXPECT_THAT(fakes::ErrorOf([&] { return Compare("megatron-lm", text); }),
+              AllOf(HasSubstr("--step-time REGEX"),
+                    HasSubstr("tried 'elapsed time per iteration"),
+                    HasSubstr("\n  rank 0: took 95.1 s")));
+  EXPECT_THAT(fakes::ErrorOf([&] {
+                return Compare("megatron-lm", "took 20,123 s\n", kConfig,
+                               "took ([0-9.,]+)");
+              }),
+              HasSubstr("'20,123' may be 20123 or 20.123"));
+  EXPECT_THAT(fakes::ErrorOf([&] {
+                return Compare("megatron-lm", text, kConfig, "took");
+              }),
+              HasSubstr("put the number in parentheses"));
 }
 
 TEST_F(RunComparisonTest, ReadsTheConfigurationFromTheArgumentsOfMegatron) {

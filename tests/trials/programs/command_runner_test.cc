@@ -182,8 +182,27 @@ TEST_F(CommandRunnerTest, TellsTheProgramWhatToTry) {
 TEST_F(CommandRunnerTest, ReadsALogWithoutTheBuffersOfPython) {
   backend_ += "[log]\nstep_time_s = 'took ([0-9.]+) s'\n";
   const Measurement trial =
-      Run("for i in 1 2 3; do echo took 0.0$PYTHONUNBUFFERED s; done\n");
+      Run("for i in 1 2 3; do sleep 0.01; echo took 0.0$PYTHONUNBUFFERED s; "
+          "done\n");
   EXPECT_THAT(trial.step_times_s, ElementsAre(0.01, 0.01, 0.01));
+}
+
+TEST_F(CommandRunnerTest, LinesOfFourRanksAreOneStepAndATrialSaysSo) {
+  backend_ += "[log]\nstep_time_s = 'took ([0-9.]+) s'\n";
+  const Measurement trial =
+      Run("for i in 1 2 3; do sleep 0.2\nfor rank in 0 1 2 3; do echo took 0.2 "
+          "s; done; done\n");
+  EXPECT_EQ(trial.outcome, Outcome::kCompleted);
+  EXPECT_THAT(trial.step_times_s, ElementsAre(0.2, 0.2, 0.2));
+  EXPECT_EQ(trial.message, "4 lines a step, counted once");
+}
+
+TEST_F(CommandRunnerTest, ATrialWhoseNumbersAreNotSettledFailsAndSaysWhy) {
+  backend_ += "[log]\nstep_time_s = 'took ([0-9.,]+) s'\n";
+  const Measurement trial =
+      Run("for i in 1 2 3; do sleep 0.3; echo took 1,05$i s; done\n");
+  EXPECT_EQ(trial.outcome, Outcome::kFailed);
+  EXPECT_THAT(trial.message, HasSubstr("'1,051' may be 1051 or 1.051"));
 }
 
 TEST_F(CommandRunnerTest, ARuleThatStopsATrialEndsItsProcesses) {

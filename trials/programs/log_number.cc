@@ -1,0 +1,166 @@
+#include "trials/programs/log_number.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+
+namespace trials {
+namespace {
+
+using Comma = LogPatterns::Comma;
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+// The parts of a number: digits and marks, exponent, suffix.
+std::vector<std::string_view> PartsOf(std::string_view number) {
+  static const common::Pattern parts(
+      "^([0-9.,]*[0-9][0-9.,]*?)([eE][-+]?[0-9]+)?([KMBTPE])?[.,]*$");
+  return parts.Find(number);
+}
+
+// Digits and marks: "1050"; "1,050"; "1,050.5", "1,050,000" and "0.8"; "0,8"
+// and "1.050,8"; and others.
+enum class Form { kInteger, kOpen, kPoint, kComma, kNone };
+
+Form FormOf(std::string_view digits) {
+  static const std::array<std::pair<common::Pattern, Form>, 4> forms = {
+      {{common::Pattern(R"(^\d+$)"), Form::kInteger},
+       {common::Pattern(R"(^[1-9]\d{0,2},\d{3}$)"), Form::kOpen},
+       {common::Pattern(R"(^(\d*|[1-9]\d{0,2}(,\d{3})+)\.\d+$|)"
+                        R"(^[1-9]\d{0,2}(,\d{3}){2,}$)"),
+        Form::kPoint},
+       {common::Pattern(R"(^(\d+|[1-9]\d{0,2}(\.\d{3})+),\d+$)"),
+        Form::kComma}}};
+  for (const auto& [pattern, form] : forms) {
+    if (pattern.IsIn(digits)) {
+      return form;
+    }
+  }
+  return Form::kNone;
+}
+
+// "ms", "s/it", "steps/s". Errors: throws for a rate of something else.
+std::optional<StepUnit> UnitCalled(std::string_view word) {
+  static const common::Pattern unit(
+      "^(?:((?:it|iter|iteration|step)s?)/)?(?:(us|\xC2\xB5s|usecs?|"
+      "microseconds?)|(ms|msecs?|milliseconds?)|(s|secs?|seconds?)|"
+      "(m|mins?|minutes?)|(h|hours?))(?:/(?:it|iter|iteration|step))?$");
+  constexpr std::array kSeconds = {1e-6, 1e-3, 1.0, 60.0, 3600.0};
+  const auto match = unit.Find(word);
+  for (std::size_t i = 0; !match.empty() && i < kSeconds.size(); ++i) {
+    if (!match[i + 2].empty()) {
+      return StepUnit{kSeconds[i], !match[1].empty()};
+    }
+  }
+  if (word.find('/') != std::string_view::npos) {
+    throw std::invalid_argument(fmt::format(
+        "the log has '{}' next to what the pattern takes for the time of a "
+        "step",
+        word));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view NumberAround(std::string_view line, std::string_view group) {
+  const auto is_part = [](char c) {
+    return IsDigit(c) || c == '.' || c == ',';
+  };
+  const auto digit = std::ranges::find_if(group, IsDigit);
+  if (digit == group.end() || group.starts_with('-')) {
+    return {};
+  }
+  std::size_t begin = digit - line.begin();
+  while (begin > 0 && is_part(line[begin - 1])) {
+    --begin;
+  }
+  static const common::Pattern rest(
+      R"(^[.,]*([0-9.,]*[0-9](?:[eE][-+]?[0-9]+)?(?:[KMBTPE]\b)?)(:[0-9]|%)?)");
+  const auto whole = rest.Find(line.substr(begin));
+  if (whole.empty() || !whole[2].empty() ||
+      (begin > 1 && line[begin - 1] == ':' && IsDigit(line[begin - 2]))) {
+    return {};
+  }
+  // "(0.9,0.8)" is no number; then the pattern knows better.
+  const CommaMeaning any(Comma::kUnknown);
+  return any.IsOpen(whole[1]) || any.Value(whole[1]) ? whole[1] : group;
+}
+
+std::optional<StepUnit> UnitNextTo(std::string_view line,
+                                   std::string_view number) {
+  static const common::Pattern before(
+      R"([ _(\['"]([a-z]+)[)\]]?['"]?[:=] *['"]?$)");
+  static const common::Pattern after(
+      R"(^['"]? ?\(?([a-zA-Z\x80-\xff]+(?:/[a-zA-Z]+)?)(?:[^a-zA-Z/:=]|$))");
+  const std::size_t begin = number.data() - line.data();
+  const auto ahead = before.Find(line.substr(0, begin));
+  const auto behind = after.Find(line.substr(begin + number.size()));
+  const auto unit = behind.empty() ? std::nullopt : UnitCalled(behind[1]);
+  const auto label = ahead.empty() || ahead[1] == "m" || ahead[1] == "h"
+                         ? std::nullopt
+                         : UnitCalled(ahead[1]);
+  if (unit && label && (unit->seconds != label->seconds || unit->is_rate)) {
+    throw std::invalid_argument(
+        fmt::format("the log has both '{}' and '{}' next to the time of a step",
+                    ahead[1], behind[1]));
+  }
+  return unit ? unit : label;
+}
+
+void CommaMeaning::Learn(std::string_view number) {
+  const auto parts = PartsOf(number);
+  const Form form = parts.empty() ? Form::kNone : FormOf(parts[1]);
+  if (is_known_ || (form != Form::kPoint && form != Form::kComma)) {
+    return;
+  }
+  const Comma proven =
+      form == Form::kPoint ? Comma::kThousands : Comma::kDecimal;
+  if (comma_ != Comma::kUnknown && comma_ != proven) {
+    throw std::invalid_argument(fmt::format(
+        "'{}': a decimal {} where other numbers of the log have a decimal {}",
+        number, form == Form::kPoint ? "point" : "comma",
+        form == Form::kPoint ? "comma" : "point"));
+  }
+  comma_ = proven;
+}
+
+bool CommaMeaning::IsOpen(std::string_view number) const {
+  const auto parts = PartsOf(number);
+  return comma_ == Comma::kUnknown && !parts.empty() &&
+         FormOf(parts[1]) == Form::kOpen;
+}
+
+std::optional<double> CommaMeaning::Value(std::string_view number) const {
+  const auto parts = PartsOf(number);
+  const Form form = parts.empty() ? Form::kNone : FormOf(parts[1]);
+  if (form == Form::kNone ||
+      (form == Form::kOpen && comma_ == Comma::kUnknown) ||
+      (form == Form::kComma && comma_ == Comma::kThousands)) {
+    return std::nullopt;
+  }
+  std::string digits(parts[1]);
+  if (form == Form::kComma ||
+      (form == Form::kOpen && comma_ == Comma::kDecimal)) {
+    std::erase(digits, '.');
+    std::ranges::replace(digits, ',', '.');
+  }
+  std::erase(digits, ',');
+  constexpr std::string_view kSuffixes = "KMBTPE";
+  const double power =
+      parts[3].empty()
+          ? 0.0
+          : static_cast<double>(kSuffixes.find(parts[3].front())) + 1.0;
+  const double value = common::NumberOrNan(digits.append(parts[2]));
+  return std::isnan(value) ? std::nullopt
+                           : std::optional(value * std::pow(1e3, power));
+}
+
+}  // namespace trials

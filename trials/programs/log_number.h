@@ -1,0 +1,53 @@
+// Numbers in log lines: where they begin and end, their decimal mark and unit.
+
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "trials/adapters/log_patterns.h"
+
+namespace trials {
+
+// The whole number of which a pattern found `group`, a part of `line`: a
+// pattern that takes the "5" of "12.5", or the "1" of "1,050K", means all of
+// it. Empty if there is none, or a part of a clock time or of a percentage.
+[[nodiscard]] std::string_view NumberAround(std::string_view line,
+                                            std::string_view group);
+
+// The unit of time that a line writes next to `number`, a part of it: "812 ms",
+// "time (ms): 812", "1.6 s/it", "2.5 it/s".
+struct StepUnit {
+  double seconds = 1.0;
+  bool is_rate = false;  // steps in that time
+};
+// Errors: throws std::invalid_argument for two units, and for one that is not
+// of a step ("tokens/s").
+[[nodiscard]] std::optional<StepUnit> UnitNextTo(std::string_view line,
+                                                 std::string_view number);
+
+// What a comma means in the numbers of a log. It is a decimal mark or separates
+// thousands where a number proves it: "0,8" and "1,2345", or "1,050.5",
+// "1,050,000" and "0.8". "1,050" alone proves nothing.
+class CommaMeaning {
+ public:
+  using Comma = LogPatterns::Comma;
+
+  // `known`: then nothing is learned.
+  explicit CommaMeaning(Comma known)
+      : comma_(known), is_known_(known != Comma::kUnknown) {}
+
+  // Errors: throws std::invalid_argument for a log with both.
+  void Learn(std::string_view number);
+  // Whether only another number can tell the value.
+  [[nodiscard]] bool IsOpen(std::string_view number) const;
+  // "7,020", "1.22K", "0.5", "2.4e3"; nothing for other text and an open one.
+  [[nodiscard]] std::optional<double> Value(std::string_view number) const;
+
+ private:
+  Comma comma_;
+  bool is_known_;
+};
+
+}  // namespace trials
