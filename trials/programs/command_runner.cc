@@ -79,7 +79,9 @@ class RunningTrial {
   Measurement Run() {
     const auto take = [this](ContainedProcess::Stream stream,
                              std::string_view text) {
-      log_.Append(text);
+      if (!dismissed_) {
+        log_.Append(text);
+      }
       TakePiece(text, stream == ContainedProcess::Stream::kOutput ? output_
                                                                   : errors_);
     };
@@ -163,7 +165,19 @@ class RunningTrial {
       decided_ = outcome;
       result_.message = std::move(why);
     }
+    if (decided_ == Outcome::kTerminatedEarly) {
+      Dismiss();
+    }
     process_.End();
+  }
+
+  // From here on, the program has nothing to say but that it was stopped, which
+  // looks like a failure.
+  void Dismiss() {
+    if (!std::exchange(dismissed_, true)) {
+      log_.Append(fmt::format("oppa: stopped here, after {} steps\n",
+                              result_.step_times_s.size()));
+    }
   }
 
   void Look(double now_s) {
@@ -185,6 +199,7 @@ class RunningTrial {
                    scanner_ && options_.ranks == CommandOptions::Ranks::kOne
                        ? kPatienceOfLog
                        : options_.patience_s)) {
+        Dismiss();
         process_.End();
       }
     } else if (now_s - begin_s_ >= limit_s_) {
@@ -372,6 +387,7 @@ class RunningTrial {
   bool interrupted_ = false;
   bool prints_tracebacks_ = false;
   double longest_step_s_ = 0.0;
+  bool dismissed_ = false;  // what it still writes is not kept
   std::string says_out_of_memory_;
   double begin_s_;
   double last_report_s_;

@@ -215,6 +215,21 @@ TEST_F(CommandRunnerTest, ARuleThatStopsATrialEndsItsProcesses) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
+// As torchrun does; the stacks of a program that hangs stay.
+TEST_F(CommandRunnerTest, ALogHasNoTracebackOfAStopThatIsNoFailure) {
+  const std::string trap = "trap 'echo Traceback: SIGTERM; exit 1' TERM\n";
+  const std::string steps = "while :; do " + kStep + "sleep 0.02; done\n";
+  EXPECT_EQ(Run(trap + steps).outcome, Outcome::kCompleted);
+  EXPECT_THAT(Log(), testing::EndsWith("oppa: stopped here, after 3 steps\n"));
+  StopBy(StopRule{.q_min = 2, .best_steps_per_s = 1e6}, request_);
+  EXPECT_EQ(Run(trap + steps).outcome, Outcome::kTerminatedEarly);
+  EXPECT_THAT(Log(), testing::EndsWith("oppa: stopped here, after 2 steps\n"));
+  request_.time_limit_s = 0.4;
+  EXPECT_EQ(Run(trap + "while :; do sleep 0.02; done\n").outcome,
+            Outcome::kTimedOut);
+  EXPECT_THAT(Log(), HasSubstr("Traceback"));
+}
+
 TEST_F(CommandRunnerTest, TheLimitThatEndsATrialIsNamed) {
   request_.time_limit_s = 0.4;
   Measurement trial = Run("trap '' TERM; while :; do sleep 0.05; done\n");
