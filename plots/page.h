@@ -28,6 +28,17 @@ struct PageOptions {
   std::string command;
 };
 
+// In files: the job as it is.
+inline constexpr const char* kYours = "yours";
+
+// A configuration that was measured again after the search.
+struct MeasuredAgain {
+  std::string config;                  // its label, or kYours
+  std::vector<double> rounds_s;        // mean step time of each; NaN: it failed
+  double step_s = 0.0;                 // of the steps of all rounds
+  double speed_up = trials::kUnknown;  // over kYours; NaN: it did not run
+};
+
 // A run in the form that the page shows.
 struct PageRun {
   ExperimentRecords experiment;
@@ -39,6 +50,8 @@ struct PageRun {
   // Predicted throughput of each trial before it ran: the mean and the limits
   // of its 95% interval; NaN where unknown.
   std::vector<common::Quartiles> predictions;
+  // The repeated measurements of a finished search.
+  std::vector<MeasuredAgain> again;
   // best.json of a finished search: what repeated measurements of the best
   // configurations concluded; null without them.
   common::Json finals;

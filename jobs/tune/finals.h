@@ -13,6 +13,7 @@
 #include "common/json.h"
 #include "common/statistics.h"
 #include "jobs/tune/tune_job.h"
+#include "plots/page.h"
 #include "trials/adapters/adapter.h"
 #include "trials/parallel_config.h"
 
@@ -20,7 +21,7 @@ namespace jobs {
 
 // In files and on the terminal: the job as it is, with its present
 // configuration.
-inline constexpr const char* kPresent = "yours";
+inline constexpr const char* kPresent = plots::kYours;
 
 // One configuration, run once in each round.
 struct Finalist {

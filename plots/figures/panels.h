@@ -62,11 +62,12 @@ using Panels = std::vector<Panel>;
 // The throughput of each trial, with a symbol for its outcome, and the best
 // completed one so far as a line that begins with the first. Trials without
 // throughput are at 0. A prediction of a trial, where there is one, is a point
-// with its 95% interval; shape: one per trial, or none.
+// with its 95% interval; shape: one per trial, or none. A diamond is around the
+// trial `chosen`, an index, whose configuration repeated measurements chose.
 [[nodiscard]] Panel TrialPanel(
     const std::vector<trials::Trial>& trials,
     const trials::ProblemInfo& problem,
-    const std::vector<common::Quartiles>& predictions = {});
+    const std::vector<common::Quartiles>& predictions = {}, int chosen = -1);
 
 // The peak memory of each trial in GB, with the same symbols, and the memory of
 // a GPU, at which a trial that ran out of it is drawn if its peak is not known.

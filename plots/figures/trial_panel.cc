@@ -53,6 +53,10 @@ Panel EmptyPanel(const std::vector<trials::Trial>& trials) {
           .y_min = 0.0};
 }
 
+double RateOf(const trials::Trial& trial) {
+  return trial.HasThroughput() ? trial.throughput.steps_per_s : 0.0;
+}
+
 // A series for each outcome that any trial had. Returns the largest value.
 double AddOutcomes(const std::vector<trials::Trial>& trials,
                    const ValueOf& value, Panel& panel) {
@@ -93,7 +97,8 @@ double AddOutcomes(const std::vector<trials::Trial>& trials,
 
 Panel TrialPanel(const std::vector<trials::Trial>& trials,
                  const trials::ProblemInfo& problem,
-                 const std::vector<common::Quartiles>& predictions) {
+                 const std::vector<common::Quartiles>& predictions,
+                 int chosen) {
   Panel panel = EmptyPanel(trials);
   panel.name = "trials";
   panel.y_label = problem.valuation().quantity();
@@ -105,12 +110,7 @@ Panel TrialPanel(const std::vector<trials::Trial>& trials,
                                            return trial.incumbent_steps_per_s;
                                          }),
                           .mark = Mark::kStairs});
-  double top = AddOutcomes(
-      trials,
-      [](const trials::Trial& trial) {
-        return trial.HasThroughput() ? trial.throughput.steps_per_s : 0.0;
-      },
-      panel);
+  double top = AddOutcomes(trials, RateOf, panel);
   if (std::ranges::any_of(
           predictions, [](const auto& y) { return !std::isnan(y.median); })) {
     Series series{.name = "predicted",
@@ -123,6 +123,19 @@ Panel TrialPanel(const std::vector<trials::Trial>& trials,
       top = std::fmax(top, y.median);
     }
     panel.series.insert(panel.series.begin(), std::move(series));
+  }
+  if (chosen >= 0) {
+    const int number = trials[chosen].number;
+    panel.series.push_back({.name = "chosen",
+                            .label = "best, measured again",
+                            .style = {.color = "#d55e00", .symbol = 12},
+                            .band = BandOf(trials,
+                                           [number](const trials::Trial& one) {
+                                             return one.number == number
+                                                        ? RateOf(one)
+                                                        : trials::kUnknown;
+                                           }),
+                            .mark = Mark::kScatter});
   }
   if (top > 0.0) {
     panel.y_max = 1.08 * top;

@@ -61,7 +61,8 @@ Figure FigureOf(const PageRun& run) {
   Figure figure{
       .name = "search",
       .title = info.title.empty() ? info.name : info.title,
-      .panels = {TrialPanel(run.trials, run.problem->info, run.predictions)}};
+      .panels = {TrialPanel(run.trials, run.problem->info, run.predictions,
+                            run.finals.is_null() ? -1 : run.best)}};
   figure.caption = figure.panels.front().note;
   Panel memory = MemoryPanel(run.trials, run.problem->info);
   const bool any_known = std::ranges::any_of(memory.series, [](const auto& s) {
@@ -115,7 +116,7 @@ std::string Card(const std::string& name, const std::string& value,
 
 // The result of repeated measurements.
 std::string FinalCards(const common::Json& finals) {
-  const bool keep = finals["config"] == "yours";
+  const bool keep = finals["config"] == kYours;
   const double step_s = finals["step_time_s"].get<double>();
   std::string cards =
       Card(keep ? "Yours, measured again" : "Best, measured again",
@@ -212,7 +213,52 @@ std::string Varying(const Trial& trial, const std::set<std::string>& fixed) {
       text += (text.empty() ? "" : ", ") + part;
     }
   }
-  return text.empty() ? "as below" : text;
+  return text.empty() ? "what all have" : text;
+}
+
+// One speed-up of a configuration: where some were measured again, of those
+// alone.
+double SpeedUpIn(const PageRun& run, const Trial& trial) {
+  if (run.again.empty()) {
+    return run.first >= 0 && trial.HasThroughput()
+               ? SpeedUpOf(trial, run.First()).value
+               : trials::kUnknown;
+  }
+  const std::string label = trials::CandidateLabel(trial);
+  for (const MeasuredAgain& one : run.again) {
+    if (one.config == label || (one.config == kYours && run.first >= 0 &&
+                                label == trials::CandidateLabel(run.First()))) {
+      return one.speed_up;
+    }
+  }
+  return trials::kUnknown;
+}
+
+// What was measured again, fastest first.
+Table RoundsTable(const PageRun& run) {
+  std::vector<MeasuredAgain> ranked = run.again;
+  std::ranges::stable_sort(ranked, {}, &MeasuredAgain::step_s);
+  std::size_t rounds = 0;
+  for (const MeasuredAgain& one : ranked) {
+    rounds = std::max(rounds, one.rounds_s.size());
+  }
+  Table table;
+  for (MeasuredAgain& one : ranked) {
+    one.rounds_s.resize(rounds, trials::kUnknown);
+    Row row = {{"Configuration", one.config}};
+    for (std::size_t i = 0; i < rounds; ++i) {
+      row.emplace_back(fmt::format("Round {} (s)", i + 1),
+                       Rounded(one.rounds_s[i], 4));
+    }
+    row.emplace_back("All steps (s)", Rounded(one.step_s, 4));
+    row.emplace_back("Speed-up", With("×", Fixed(one.speed_up, 2)));
+    for (Field& field : row) {
+      field.cell.style = one.config == run.finals["config"] ? "best" : "";
+    }
+    row.front().cell.style += " cfg";
+    table.Add(std::move(row));
+  }
+  return table;
 }
 
 // The i-th trial of the run.
@@ -223,14 +269,11 @@ Row RowOf(const PageRun& run, std::size_t i,
   const common::Quartiles& predicted = run.predictions[i];
   const double rate =
       trial.HasThroughput() ? trial.throughput.steps_per_s : trials::kUnknown;
-  const double ratio = run.first >= 0 && !std::isnan(rate)
-                           ? SpeedUpOf(trial, run.First()).value
-                           : trials::kUnknown;
   Row row = {
       {"#", trial.number},
       {"Outcome", OutcomeWords(measured.outcome)},
       {std::string(run.problem->info.valuation().unit()), Rounded(rate, 4)},
-      {"Speed-up", With("×", Fixed(ratio, 2))},
+      {"Speed-up", With("×", Fixed(SpeedUpIn(run, trial), 2))},
       {"Predicted (95%)",
        With(" ± " + Rounded(predicted.q3 - predicted.median, 2).text,
             Rounded(predicted.median, 3))},
@@ -331,8 +374,8 @@ class Page {
                              "content=\"5\"></noscript>",
         kPageStyle, run_.info.finished ? "" : " data-live");
     html += Header(title) + NothingRan() + PageCards(run_) + Recommendation() +
-            Figures() + Front() + Section("Trials", TrialTable(run_)) +
-            Learned() + Provenance();
+            Rounds() + Figures() + Front() +
+            Section("Trials", TrialTable(run_)) + Learned() + Provenance();
     return html + fmt::format("</main><script>{}</script></body></html>\n",
                               kPageScript);
   }
@@ -416,10 +459,21 @@ class Page {
           "<p class=\"small soft\">Outlined: different from the "
           "configuration that the speed-up refers to.</p>";
     }
-    return Section(run_.finals.is_object() && run_.finals["config"] == "yours"
+    return Section(run_.finals.is_object() && run_.finals["config"] == kYours
                        ? "Keep your configuration"
                        : "Best configuration",
                    content);
+  }
+
+  [[nodiscard]] std::string Rounds() const {
+    return run_.again.empty()
+               ? ""
+               : Section("Measured again",
+                         Scrolling(RoundsTable(run_)) +
+                             "<p class=\"small soft\">Mean step time of each "
+                             "round, in which the configurations took turns. "
+                             "These measurements decide, and speed-ups are "
+                             "theirs.</p>");
   }
 
   [[nodiscard]] std::string Figures() const {

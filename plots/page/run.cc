@@ -76,14 +76,51 @@ int ReferenceTrial(const std::vector<Trial>& trials) {
   return first;
 }
 
+// Null if there is no file.
+common::Json ReadSealed(const fs::path& file) {
+  common::Json json =
+      common::IsFile(file) ? common::ReadJson(file) : common::Json();
+  (void)common::Unseal(json, file.string());
+  return json;
+}
+
+std::vector<MeasuredAgain> ReadRounds(const common::Json& finalists) {
+  std::vector<MeasuredAgain> again;
+  double yours_s = trials::kUnknown;
+  for (const common::Json& finalist : finalists) {
+    MeasuredAgain one{.config = finalist["config"].get<std::string>()};
+    std::vector<double> all;
+    for (const common::Json& round : finalist["rounds"]) {
+      const auto steps = round.get<std::vector<double>>();
+      one.rounds_s.push_back(common::Mean(steps));
+      all.insert(all.end(), steps.begin(), steps.end());
+    }
+    one.step_s = common::Mean(all);
+    yours_s = one.config == kYours ? one.step_s : yours_s;
+    again.push_back(std::move(one));
+  }
+  for (MeasuredAgain& one : again) {
+    one.speed_up = yours_s / one.step_s;
+  }
+  return again;
+}
+
 void ReadFinals(const fs::path& experiment_folder, PageRun& run) {
-  const fs::path file = experiment_folder / "best.json";
-  if (!run.info.finished || run.best < 0 || !common::IsFile(file)) {
+  if (!run.info.finished || run.best < 0) {
     return;
   }
-  run.finals = common::ReadJson(file);
-  (void)common::Unseal(run.finals, file.string());
-  if (run.finals["config"] == "yours") {
+  common::Json rounds = ReadSealed(experiment_folder / "finals.json");
+  if (rounds.is_object() && rounds["trials"] != run.trials.size()) {
+    return;  // of an earlier end of the search
+  }
+  run.finals = ReadSealed(experiment_folder / "best.json");
+  if (run.finals.is_null()) {
+    return;
+  }
+  if (rounds.is_object()) {
+    run.again = ReadRounds(rounds["finalists"]);
+  }
+  if (run.finals["config"] == kYours) {
     run.best = run.first;
   }
   for (std::size_t i = 0; i < run.trials.size(); ++i) {

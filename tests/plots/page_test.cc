@@ -130,6 +130,46 @@ TEST_F(PageTest, HasTheResultOfTheFinals) {
                             Not(HasSubstr("Best configuration"))));
 }
 
+// The search has 1.50 and 1.40; what was measured again has 1.25 and 0.80.
+TEST_F(PageTest, ShowsTheRoundsThatDecidedAndOneSpeedUp) {
+  Add(Outcome::kCompleted, 1.0);
+  trials_.back().chosen_by = trials::ChosenBy::kGiven;
+  Add(Outcome::kCompleted, 1.5);
+  Add(Outcome::kCompleted, 1.4);
+  const auto label = [this](int i) { return CandidateLabel(trials_[i]); };
+  fakes::WriteFile(folder_.path() / "finals.json",
+                   fmt::format(
+                       R"({{"trials": 3, "finalists": [
+          {{"config": "{}", "rounds": [[1.25, 1.25], []]}},
+          {{"config": "{}", "rounds": [[0.75, 0.75], [0.85, 0.85]]}},
+          {{"config": "yours", "rounds": [[1.0, 1.0], [1.0, 1.0]]}}]}})",
+                       label(1), label(2)));
+  fakes::WriteFile(
+      folder_.path() / "best.json",
+      fmt::format(R"({{"config": "{}", "step_time_s": 0.8, "steps": 4,
+                      "tokens_per_s": 10, "speed_up": {{"value": 1.25,
+                      "low": 1.2, "high": 1.3, "p": 0.01}}}})",
+                  label(2)));
+  const std::string html = Html();
+  EXPECT_THAT(html, AllOf(HasSubstr("Round 2 (s)"), HasSubstr(">0.7500<"),
+                          HasSubstr(">0.8500<"), HasSubstr("1.25×"),
+                          Not(HasSubstr("1.50×")), Not(HasSubstr("1.40×")),
+                          HasSubstr("<text>best, measured again</text>")));
+  EXPECT_EQ(Count(html, "0.80×"), 2) << "in both tables";
+  const std::size_t best = html.find(" best\"", html.find("id=\"trials\""));
+  EXPECT_THAT(html.substr(best, 20), HasSubstr(">3<"))
+      << "the third trial is marked";
+}
+
+TEST_F(PageTest, LeavesOutFinalsOfFewerTrials) {
+  Add(Outcome::kCompleted, 1.0);
+  Add(Outcome::kCompleted, 1.5);
+  fakes::WriteFile(folder_.path() / "finals.json",
+                   R"({"trials": 1, "finalists": []})");
+  fakes::WriteFile(folder_.path() / "best.json", R"({"config": "yours"})");
+  EXPECT_THAT(Html(), AllOf(HasSubstr("1.50×"), Not(HasSubstr("Measured"))));
+}
+
 TEST_F(PageTest, SaysWhyWhereNothingRan) {
   Add(Outcome::kFailed, 0.0, "exit code 3: no module named 'torch'");
   const std::string html = Html();
