@@ -51,6 +51,7 @@ const Rows kVariables = {
     {"OPPA_THREADS",
      "threads for the suggestions of each run (default: a share of the "
      "cores)"},
+    {"NO_COLOR", "no colors on a terminal"},
 };
 constexpr std::string_view kDocumentation =
     "Documentation: README.md and docs/, installed in share/doc/oppa.";

@@ -19,7 +19,9 @@
 #include "cli/verb_options.h"
 #include "common/clock.h"
 #include "common/error.h"
+#include "common/output.h"
 #include "common/parallel.h"
+#include "common/process.h"
 #include "harness/experiment.h"
 #include "harness/local_pool.h"
 #include "harness/provenance.h"
@@ -172,7 +174,8 @@ int SubmitRuns(const VerbOptions& options, const RunVerbOptions& run_options,
   if (!run_options.wait) {
     return 0;
   }
-  harness::Progress progress(experiment, ::isatty(STDOUT_FILENO) != 0, stdout);
+  harness::Progress progress(experiment, common::StandardDisplay().live,
+                             stdout);
   const int failed = Wait(jobs.size(), slurm, progress);
   if (harness::StopSignal() != 0) {
     fmt::print("stopped waiting; the jobs continue, `oppa cancel` ends them\n");
@@ -235,7 +238,7 @@ int RunExperiment(const VerbOptions& options,
     fmt::print("{}: {} of {} runs to do, {} at a time\n",
                experiment.manifest.name, jobs.size(), experiment.runs.size(),
                workers);
-    harness::Progress progress(experiment, ::isatty(STDOUT_FILENO) != 0,
+    harness::Progress progress(experiment, common::StandardDisplay().live,
                                stdout);
     harness::LocalPool pool(workers, ThreadsOfEach(workers, jobs.size()));
     pool.Submit(jobs);
@@ -301,7 +304,7 @@ std::string CommandLine(Words words) {
   if (parent != words.end()) {
     words.erase(parent, parent + 2);
   }
-  return fmt::format("{}", fmt::join(words, " "));
+  return common::ShellLine(words);
 }
 
 Verb DefineRun() {

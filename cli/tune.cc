@@ -2,15 +2,16 @@
 
 #include "jobs/tune/tune.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <unistd.h>
 
 #include "cli/command_line.h"
 #include "cli/page.h"
@@ -21,6 +22,7 @@
 #include "common/files.h"
 #include "common/hash.h"
 #include "common/output.h"
+#include "common/process.h"
 #include "harness/names.h"
 #include "harness/provenance.h"
 #include "harness/records/inputs.h"
@@ -129,24 +131,54 @@ std::optional<std::string> WriteManifest(const jobs::InitOptions& job) {
   return old;
 }
 
-// Shows a status only on a terminal.
+// "[####------] trial 3/20; step 2/20": the bar takes what the text leaves of
+// the line.
+std::string StatusLine(const std::string& text, double share,
+                       std::size_t columns) {
+  constexpr std::size_t kLeast = 8;  // with brackets and a space
+  constexpr std::size_t kMost = 23;
+  const std::size_t left = columns - std::min(columns, text.size());
+  if (text.empty() || left < kLeast) {
+    return text.substr(0, columns);
+  }
+  const std::size_t cells = std::min(left, kMost) - 3;
+  const auto done = static_cast<std::size_t>(static_cast<double>(cells) *
+                                             std::clamp(share, 0.0, 1.0));
+  return fmt::format("[{:-<{}}] {}", std::string(done, '#'), cells, text);
+}
+
+// Shows a status only on a terminal, and colors only where they are wanted.
 jobs::Reporter Terminal() {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a line at once, also when piped
-  return {.print = [](const auto& text) { fmt::print("{}", text); },
-          .status =
-              [terminal = ::isatty(STDOUT_FILENO) != 0](const auto& text) {
-                if (terminal) {
-                  common::WriteControl(stdout, "\r\x1b[K");
-                  fmt::print("{}", text);
-                  std::fflush(stdout);
-                }
-              }};
+  const auto print = [colored = common::StandardDisplay().colored](
+                         const std::string& text, jobs::Tone tone) {
+    constexpr std::array<std::string_view, 4> kColors = {"", "\x1b[32m",
+                                                         "\x1b[31m", "\x1b[2m"};
+    const bool in_color = colored && tone != jobs::Tone::kPlain;
+    if (in_color) {
+      common::WriteControl(stdout, kColors.at(static_cast<std::size_t>(tone)));
+    }
+    fmt::print("{}", text);
+    if (in_color) {
+      common::WriteControl(stdout, "\x1b[0m");
+    }
+  };
+  const auto status = [](const std::string& text, double share) {
+    const common::Display display = common::StandardDisplay();
+    if (display.live) {
+      const std::size_t columns = display.columns - 1;
+      common::WriteControl(stdout, "\r" + std::string(columns, ' ') + "\r");
+      fmt::print("{}", StatusLine(text, share, columns));
+      std::fflush(stdout);
+    }
+  };
+  return {print, status, common::StandardDisplay().columns};
 }
 
 int TuneHere(const TuneVerbOptions& options, const Words& words) {
   jobs::TuneOptions tune{
       .manifest = options.job.manifest,
-      .command = fmt::format("{}", fmt::join(words, " ")),
+      .command = common::ShellLine(words),
       .finalists = options.finalists,
       .accept_changed = options.accept_changed,
       .profile = options.profile,
@@ -220,7 +252,6 @@ int TuneCommand(TuneVerbOptions& options, const Words& words) {
         WriteManifest(job);
       }
     }
-    fmt::print("manifest: {}\n", job.manifest.string());
     return TuneManifest(options, words);
   } catch (const common::InputError&) {
     if (old) {

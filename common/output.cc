@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <streambuf>
 
+#include <sys/ioctl.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -97,6 +99,24 @@ void FilterOutput() {
   static Passing to_errors(stderr);
   std::cout.rdbuf(&to_output);
   std::cerr.rdbuf(&to_errors);
+}
+
+Display StandardDisplay() {
+  const auto is_set = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return value != nullptr && *value != '\0';
+  };
+  const bool terminal = ::isatty(STDOUT_FILENO) != 0;
+  const bool dumb =
+      !is_set("TERM") || std::string_view(std::getenv("TERM")) == "dumb";
+  Display display{.live = terminal && !dumb,
+                  .colored = terminal && !dumb && !is_set("NO_COLOR")};
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) {
+    constexpr std::size_t kUsual = 80;
+    display.columns = size.ws_col == 0 ? kUsual : size.ws_col;
+  }
+  return display;
 }
 
 void WriteControl(std::FILE* out, std::string_view sequence) {

@@ -3,6 +3,7 @@
 #ifndef COMMON_OUTPUT_H_
 #define COMMON_OUTPUT_H_
 
+#include <cstddef>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -23,6 +24,14 @@ class PrintableText {
   int rest_ = 0;            // bytes that complete a character of UTF-8
   bool is_c1_row_ = false;  // 0xC2 was read: the next byte decides
 };
+
+// Where standard output goes.
+struct Display {
+  bool live = false;        // a terminal on which a line can be replaced
+  bool colored = false;     // it has colors, and NO_COLOR is not set
+  std::size_t columns = 0;  // of the terminal; 0: there is none
+};
+[[nodiscard]] Display StandardDisplay();
 
 // Writes a sequence that controls the terminal, past the filter.
 void WriteControl(std::FILE* out, std::string_view sequence);

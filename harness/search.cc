@@ -274,6 +274,7 @@ class Loop {
     request.seed = common::DeriveSeed(running.suggestion.LabelIn(in_.space),
                                       in_.trial_seed);
     request.time_limit_s = in_.budget.time_s - running.start_s;
+    request.remaining = running.suggestion.remaining;
     request.interrupted = in_.stop;
     StopBy(running.suggestion.stop, request);
     in_.clock.Begin(running.place, running.start_s, std::move(request));

@@ -278,14 +278,17 @@ std::map<int, trials::Remaining> RemainingByTrial(
   return estimates;
 }
 
-std::string RemainingText(const trials::Remaining& remaining) {
+std::string ExpectedGainText(const trials::Remaining& remaining) {
   constexpr double kMost = 9.99;  // beyond that, the number says nothing
-  return fmt::format(
-      "expected gain {}%, within 5% of the optimum: {:.0f}%",
-      remaining.expected_gain > kMost
-          ? "> 999"
-          : fmt::format("{:.2g}", 100.0 * remaining.expected_gain),
-      100.0 * remaining.p_within_5);
+  return remaining.expected_gain > kMost
+             ? "expected gain > 999%"
+             : fmt::format("expected gain {:.2g}%",
+                           100.0 * remaining.expected_gain);
+}
+
+std::string RemainingText(const trials::Remaining& remaining) {
+  return fmt::format("{}, within 5% of the optimum: {:.0f}%",
+                     ExpectedGainText(remaining), 100.0 * remaining.p_within_5);
 }
 
 std::string Ranges(const std::vector<int>& ascending) {

@@ -78,6 +78,8 @@ void ToValues(const trials::ProblemInfo& problem,
 [[nodiscard]] std::map<int, trials::Remaining> RemainingByTrial(
     const std::vector<trials::FitRecord>& fits);
 
+// "expected gain 0.83%".
+[[nodiscard]] std::string ExpectedGainText(const trials::Remaining& remaining);
 // "expected gain 0.83%, within 5% of the optimum: 93%".
 [[nodiscard]] std::string RemainingText(const trials::Remaining& remaining);
 

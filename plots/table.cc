@@ -286,8 +286,14 @@ std::string EscapeHtml(std::string_view text) {
 
 std::vector<std::string> Wrap(std::string_view text, std::size_t width) {
   std::vector<std::string> lines;
-  for (const std::string_view word : common::Split(text, ' ')) {
+  for (std::string_view word : common::Split(text, ' ')) {
     if (lines.empty() || Width(lines.back()) + 1 + Width(word) > width) {
+      std::size_t end = 0;
+      while (Width(word) > width &&
+             (end = word.rfind(',', width - 1) + 1) != 0) {
+        lines.emplace_back(word.substr(0, end));
+        word.remove_prefix(end);
+      }
       lines.emplace_back(word);
     } else {
       lines.back() += fmt::format(" {}", word);

@@ -113,7 +113,8 @@ template <typename Thing, typename RowOf>
 // Text as a cell or a heading of Markdown.
 [[nodiscard]] std::string EscapeMarkdown(std::string_view text);
 
-// Breaks at spaces into lines of at most `width` characters.
+// Breaks at spaces into lines of at most `width` characters, and words that are
+// longer after their commas.
 [[nodiscard]] std::vector<std::string> Wrap(std::string_view text,
                                             std::size_t width);
 

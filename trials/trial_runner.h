@@ -13,6 +13,7 @@
 #include "common/fields.h"
 #include "trials/candidate.h"
 #include "trials/measurement.h"
+#include "trials/remaining.h"
 
 namespace trials {
 
@@ -32,6 +33,8 @@ struct TrialRequest {
   // The rule that on_step applies, for a backend that runs its trials in
   // another process.
   std::optional<StopRule> stop_rule;
+  // What the search may still gain, as estimated before the trial.
+  std::optional<Remaining> remaining;
   // Polled by backends on a real clock; true ends the trial at once, with
   // TrialInterrupted. Empty: never.
   std::function<bool()> interrupted;

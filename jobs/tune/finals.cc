@@ -115,6 +115,7 @@ Finals ReadFinals(const fs::path& file) {
 namespace {
 
 constexpr std::size_t kRounds = 3;
+constexpr std::size_t kColumns = 80;  // of best.sh
 
 // The best trials, completed ones first, and the job as it is.
 std::vector<Finalist> Choose(const TuneJob& job, int count) {
@@ -167,14 +168,17 @@ void Load(const fs::path& file, Finals& finals) {
 bool MeasureOnce(TuneJob& job, Finalist& finalist, const std::string& what,
                  double limit_s) {
   try {
+    const auto config =
+        finalist.config == kPresent
+            ? std::nullopt
+            : std::optional(trials::ParseParallelConfig(
+                  finalist.config, job.testbed().space->knobs()));
+    const auto round = finalist.rounds.size();
     const trials::Measurement measured =
-        job.Measure(finalist.config == kPresent
-                        ? std::nullopt
-                        : std::optional(trials::ParseParallelConfig(
-                              finalist.config, job.testbed().space->knobs())),
-                    job.manifest().budget.q_max, what,
-                    static_cast<int>(finalist.rounds.size()), limit_s);
-    job.Print("  {}: {}\n", finalist.config, job.Describe(measured));
+        job.Measure(config, job.manifest().budget.q_max, what,
+                    static_cast<int>(round), limit_s);
+    job.PrintRow(fmt::format("round {}", round + 1), measured, trials::kUnknown,
+                 config ? job.Changes(*config) : kPresent);
     finalist.duration_s =
         finalist.duration_s.value_or(0.0) + measured.duration_s;
     std::vector<double>& steps = finalist.rounds.emplace_back();
@@ -438,20 +442,22 @@ common::Json ToJson(const Verdict& verdict, const BestJob& best,
 std::string ToText(const Verdict& verdict, const BestJob& best,
                    const TuneJob& job) {
   const Finalist& fastest = verdict.ranked.front();
-  const std::string command = trials::CommandLine(best.rendered);
+  const std::string command = trials::CommandLine(best.rendered, job.columns());
   const auto& files = best.rendered.files;
   return fmt::format(
-      "{}\n{}:\n\n  {}\n\n{}{}{}: {}{}{}\nAlso in {} and best.json{}\n",
-      RankingText(verdict.ranked),
+      "{}\n{}:\n\n  {}\n\n{}", job.Wrapped(RankingText(verdict.ranked)),
       verdict.keeps_present
           ? "Keep yours: no configuration is measurably faster"
           : "Use this command line",
-      command, NodesText(command), best.note, fastest.config,
-      job.SpeedText(MeanStepTime(fastest)->mean_s),
-      verdict.speed_up ? FasterText(*verdict.speed_up) : "",
-      MemoryText(fastest, job.testbed().machine.memory_bytes()),
-      (job.folder() / "best.sh").string(),
-      files.empty() ? "" : ", with " + files[0].path.string());
+      command,
+      job.Wrapped(fmt::format(
+          "{}{}{}: {}{}{}\nAlso in {} and best.json{}\n", NodesText(command),
+          best.note, fastest.config,
+          job.SpeedText(MeanStepTime(fastest)->mean_s),
+          verdict.speed_up ? FasterText(*verdict.speed_up) : "",
+          MemoryText(fastest, job.testbed().machine.memory_bytes()),
+          (job.folder() / "best.sh").string(),
+          files.empty() ? "" : ", with " + files[0].path.string())));
 }
 
 void WriteBest(const Verdict& verdict, const BestJob& best,
@@ -463,7 +469,7 @@ void WriteBest(const Verdict& verdict, const BestJob& best,
   common::ReplaceFile(
       script, fmt::format("#!/bin/sh\n# {}\n{}{} \"$@\"\n", verdict.config(),
                           best.note.empty() ? "" : "# " + best.note,
-                          trials::CommandLine(best.rendered)));
+                          trials::CommandLine(best.rendered, kColumns)));
   const auto mode = static_cast<unsigned>(fs::status(script).permissions());
   fs::permissions(script,  // who may read it may run it
                   static_cast<fs::perms>(mode | ((mode & 0444U) >> 2U)));

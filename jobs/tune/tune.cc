@@ -24,6 +24,7 @@
 #include "harness/testbeds/program.h"
 #include "jobs/tune/finals.h"
 #include "jobs/tune/profile.h"
+#include "plots/experiment_records.h"
 #include "trials/programs/error_line.h"
 #include "trials/trial_runner.h"
 
@@ -64,31 +65,33 @@ class TuneRunner final : public trials::TrialRunner {
       ++trials_;
       any_ran_ = any_ran_ || trial.steps > 0;
       elapsed_s_ = trial.elapsed_s;
+      (void)Take(trial.measurement.outcome, trial.throughput.steps_per_s);
     }
     if (trials_ > 0) {
       job.Print("resumed after trial {}\n", trials_);
     }
+    job.PrintHead();
   }
 
   [[nodiscard]] trials::Measurement Run(
       const trials::TrialRequest& request) override {
     std::unique_lock lock(mutex_);
     ++trials_;
-    const std::string title = Title();
+    const std::string name = Of(trials_, job_.manifest().budget.trials);
+    const std::string title = Title(name, request.remaining);
+    const Share share = ShareOfTrial();
     const double start_s = elapsed_s_;
     lock.unlock();
     trials::Measurement measurement =
-        inner_.Run(job_.WithStatus(request, title));
+        inner_.Run(job_.WithStatus(request, title, share));
     lock.lock();
-    job_.ShowStatus("");
+    job_.EndStatus();
     elapsed_s_ = std::max(elapsed_s_, start_s + measurement.duration_s);
-    const double step_s =
-        1.0 / trials::EstimateThroughput(measurement.step_times_s).steps_per_s;
-    const bool best = measurement.outcome == Outcome::kCompleted &&
-                      (best_s_ == 0.0 || step_s < best_s_);
-    best_s_ = best ? step_s : best_s_;
-    job_.Print("{}  {}: {}{}\n", title, job_.Text(request.candidate.config()),
-               job_.Describe(measurement), best ? "  <- best so far" : "");
+    const bool best =
+        Take(measurement.outcome,
+             trials::EstimateThroughput(measurement.step_times_s).steps_per_s);
+    job_.PrintRow(name, measurement, rate_ / first_,
+                  job_.Changes(request.candidate.config()), best);
     const bool broken = measurement.outcome == Outcome::kFailed &&
                         measurement.step_times_s.empty();
     any_ran_ = any_ran_ || !broken;
@@ -114,16 +117,47 @@ class TuneRunner final : public trials::TrialRunner {
   }
 
  private:
-  // "trial 3 of 24 (2.1 of 20 min)": the time at its start.
-  [[nodiscard]] std::string Title() const {
+  // "3/20"; "3" without a limit.
+  static std::string Of(double done, double most) {
+    return most > 0.0 && std::isfinite(most)
+               ? fmt::format("{:.3g}/{:.3g}", done, most)
+               : fmt::format("{:.3g}", done);
+  }
+
+  // "trial 3/20, 2.1/20 min, expected gain 4%: stops at 1%": the time at its
+  // start, and what ends the search.
+  [[nodiscard]] std::string Title(
+      const std::string& name,
+      const std::optional<trials::Remaining>& remaining) const {
     const harness::Budget& budget = job_.manifest().budget;
-    const auto of = [](double most) {
-      return most > 0.0 && std::isfinite(most) ? fmt::format(" of {:.3g}", most)
-                                               : "";
-    };
-    return fmt::format("trial {}{} ({:.1f}{} min)", trials_, of(budget.trials),
-                       elapsed_s_ / common::kSecondsPerMinute,
-                       of(budget.time_s / common::kSecondsPerMinute));
+    std::string stop =
+        budget.stop_when ? "stops when " + budget.stop_when->ToString() : "";
+    constexpr std::string_view kGain = "when gain <";
+    if (const auto at = stop.find(kGain); at != std::string::npos) {
+      stop.replace(at, kGain.size(), "at");
+    }
+    return fmt::format(
+        "trial {}, {} min{}{}{}", name,
+        Of(std::round(elapsed_s_ / 6.0) / 10.0,
+           budget.time_s / common::kSecondsPerMinute),
+        remaining ? ", " + plots::ExpectedGainText(*remaining) : "",
+        stop.empty() ? "" : (remaining ? ": " : ", "), stop);
+  }
+
+  // Of the trials or of the time, whichever ends first.
+  [[nodiscard]] Share ShareOfTrial() const {
+    const harness::Budget& budget = job_.manifest().budget;
+    const double own = budget.trials > 0 ? 1.0 / budget.trials : 0.0;
+    return {std::max(own * (trials_ - 1), elapsed_s_ / budget.time_s), own};
+  }
+
+  // Returns whether it is the best so far.
+  bool Take(Outcome outcome, double steps_per_s) {
+    rate_ = steps_per_s;
+    const bool best = outcome == Outcome::kCompleted && !(rate_ <= best_);
+    best_ = best ? rate_ : best_;
+    first_ = std::isnan(first_) ? best_ : first_;
+    return best;
   }
 
   std::unique_ptr<trials::TrialRunner> remote_;  // may be null
@@ -134,7 +168,10 @@ class TuneRunner final : public trials::TrialRunner {
   double elapsed_s_ = 0.0;
   bool any_ran_ = false;
   int alike_ = 0;
-  double best_s_ = 0.0;  // step time; 0: none
+  // Steps per second of the last, the best and the first completed trial.
+  double rate_ = trials::kUnknown;
+  double best_ = trials::kUnknown;
+  double first_ = trials::kUnknown;
   std::string message_;
 };
 
@@ -155,7 +192,8 @@ class Tuning {
     harness::PrepareRecords(job_.experiment(), options_.accept_changed);
     // Two programs at once would slow each other down.
     const harness::Lease lease(job_.folder());
-    job_.Print("{}\n{}; results: {}\n", testbed.description,
+    job_.Print("{}\nmanifest: {}\n{}; results: {}\n", testbed.description,
+               options_.manifest.string(),
                Count(testbed.space->size(), "configuration"),
                job_.folder().string());
     if (testbed.space->size() == 1) {
@@ -214,7 +252,7 @@ class Tuning {
     }
     const BestJob best = BestOf(job_, *verdict);
     WriteBest(*verdict, best, job_);
-    job_.Print("{}", ToText(*verdict, best, job_));
+    job_.PrintAsIs(ToText(*verdict, best, job_));
     if (profile_) {
       job_.Print("{}", profile_->LimitText(best.config.value_or(job_.First())));
     }
@@ -222,7 +260,7 @@ class Tuning {
   }
 
   [[nodiscard]] int Stopped() const {
-    job_.ShowStatus("");
+    job_.EndStatus();
     job_.Print("interrupted; rerun the same command to resume\n");
     return harness::StopSignal() != 0 ? 128 + harness::StopSignal()
                                       : harness::kStoppedEarly;

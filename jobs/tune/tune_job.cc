@@ -12,6 +12,7 @@
 #include "harness/spec.h"
 #include "harness/stop.h"
 #include "harness/testbeds/program.h"
+#include "plots/table.h"
 #include "trials/trial.h"
 
 namespace jobs {
@@ -19,9 +20,43 @@ namespace {
 
 namespace fs = std::filesystem;
 using common::InputError;
+using trials::Outcome;
 
 constexpr const char* kResults = "oppa-results";
 constexpr double kJoulePerKwh = 3.6e6;
+constexpr const char* kRow = "{:>7}  {:>13}  {:>8}  {:>6}  ";
+
+// "out of memory"
+std::string Words(Outcome outcome) {
+  std::string words(ToString(outcome));
+  std::ranges::replace(words, '_', ' ');
+  return words;
+}
+
+bool Ran(Outcome outcome) {
+  return outcome == Outcome::kCompleted || outcome == Outcome::kTerminatedEarly;
+}
+
+double StepSeconds(const trials::Measurement& measured) {
+  return 1.0 / trials::EstimateThroughput(measured.step_times_s).steps_per_s;
+}
+
+// What follows a configuration: ", 3.10 GB", ", slower at step 5".
+std::string Notes(const trials::Measurement& measured) {
+  std::string text;
+  if (measured.peak_memory_bytes) {
+    text +=
+        fmt::format(", {:.2f} GB", *measured.peak_memory_bytes / common::kGiga);
+  }
+  if (measured.outcome == Outcome::kTerminatedEarly) {
+    text += fmt::format(", slower at step {}", measurement.step_times_s.size());
+  }
+  if (measurement.outcome == Outcome::kCompleted &&
+      !measurement.message.empty()) {
+    text += ", " + measurement.message;
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -121,7 +156,7 @@ trials::Measurement TuneJob::Measure(
         trial_jobs_ ? trial_jobs_(*this, harness::TrialCheck{!config, round})
                           ->Run(request)
                     : testbed_.runner->Run(request);
-    ShowStatus("");
+    EndStatus();
     return measured;
   } catch (const trials::TrialInterrupted& e) {
     interrupted_ = true;
@@ -177,27 +212,73 @@ std::string TuneJob::Text(const trials::ParallelConfig& config) const {
 }
 
 std::string TuneJob::Describe(const trials::Measurement& measurement) const {
+  return Ran(measurement.outcome)
+             ? SpeedText(StepSeconds(measurement)) + Notes(measurement)
+             : Words(measurement.outcome) + ": " + measurement.message;
+}
+
+std::string TuneJob::Changes(const trials::ParallelConfig& config) const {
   std::string text;
-  const double step_s =
-      1.0 / trials::EstimateThroughput(measurement.step_times_s).steps_per_s;
-  if (std::isfinite(step_s)) {
-    text = SpeedText(step_s);
+  const trials::ParallelConfig first = First();
+  const bool is_first = config == first;
+  for (const trials::Knob& knob : testbed_.space->knobs()) {
+    const int value = knob.Get(config);
+    if (is_first ? knob.required || value != knob.Default()
+                 : value != knob.Get(first)) {
+      text += fmt::format("{}{}={}", text.empty() ? "" : " ", knob.name,
+                          knob.Text(value));
+    }
   }
-  if (measurement.peak_memory_bytes) {
-    text += fmt::format("{}{:.2f} GB", text.empty() ? "" : ", ",
-                        *measurement.peak_memory_bytes / common::kGiga);
+  return (is_first && Present() ? "yours: " : "") + text;
+}
+
+std::string TuneJob::Wrapped(std::string_view text, std::size_t hang) const {
+  constexpr std::size_t kLeast = 60;  // a narrower terminal breaks by itself
+  if (reporter_.columns < kLeast) {
+    return std::string(text);
   }
-  if (measurement.outcome == trials::Outcome::kTerminatedEarly) {
-    return text + fmt::format(", slower: stopped after {} steps",
-                              measurement.step_times_s.size());
+  std::vector<std::string> lines;
+  for (const std::string_view line : common::Split(text, '\n')) {
+    const std::size_t indent =
+        std::min(std::max(hang, line.find_first_not_of(' ')), line.size());
+    lines.push_back(fmt::format(
+        "{}{}", line.substr(0, indent),
+        fmt::join(plots::Wrap(line.substr(indent), reporter_.columns - indent),
+                  "\n" + std::string(indent, ' '))));
   }
-  if (measurement.outcome == trials::Outcome::kCompleted) {
-    return text + (measurement.message.empty() ? "" : "; ") +
-           measurement.message;
+  return fmt::format("{}", fmt::join(lines, "\n"));
+}
+
+void TuneJob::PrintHead() const {
+  Print("{}changed from {}\n",
+        fmt::format(kRow, "trial", "step time", "speed-up", "min:s"),
+        Present() ? "yours" : Text(First()));
+}
+
+void TuneJob::PrintRow(const std::string& name,
+                       const trials::Measurement& measured, double speed_up,
+                       const std::string& what, bool is_best) const {
+  const bool ran = Ran(measured.outcome);
+  const auto seconds = static_cast<int>(std::lround(measured.duration_s));
+  const std::string columns = fmt::format(
+      kRow, name,
+      ran ? fmt::format("{:#.4g} s", StepSeconds(measured))
+          : Words(measured.outcome),
+      ran && std::isfinite(speed_up) ? fmt::format("{:.2f}x", speed_up) : "",
+      fmt::format("{}:{:02}", seconds / 60, seconds % 60));
+  std::string text =
+      Wrapped(columns + what + Notes(measured) + (is_best ? "  <- best" : ""),
+              columns.size());
+  if (!ran) {
+    text += reporter_.columns == 0
+                ? ": " + measured.message
+                : "\n" + Wrapped(std::string(9, ' ') + measured.message);
   }
-  std::string outcome(ToString(measurement.outcome));
-  std::ranges::replace(outcome, '_', ' ');
-  return fmt::format("{}: {}", outcome, measurement.message);
+  const Tone tone = is_best                                   ? Tone::kGood
+                    : !ran                                    ? Tone::kBad
+                    : measured.outcome == Outcome::kCompleted ? Tone::kPlain
+                                                              : Tone::kFaint;
+  reporter_.print(text + "\n", tone);
 }
 
 fs::path TuneJob::LogOf(const trials::ParallelConfig& config) const {
@@ -206,12 +287,15 @@ fs::path TuneJob::LogOf(const trials::ParallelConfig& config) const {
 }
 
 trials::TrialRequest TuneJob::WithStatus(trials::TrialRequest request,
-                                         const std::string& what) const {
-  ShowStatus(what + ": starts");
-  request.on_step = [this, what, steps = request.max_steps, step = 0,
+                                         const std::string& what,
+                                         Share share) const {
+  reporter_.status(what + "; starts", share.before);
+  request.on_step = [this, what, share, steps = request.max_steps, step = 0,
                      inner =
                          std::move(request.on_step)](double time_s) mutable {
-    ShowStatus(fmt::format("{}: step {} of {}", what, ++step, steps));
+    ++step;
+    reporter_.status(fmt::format("{}; step {}/{}", what, step, steps),
+                     share.before + share.own * step / steps);
     return !inner || inner(time_s);
   };
   return request;

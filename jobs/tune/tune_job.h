@@ -2,12 +2,14 @@
 
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,13 +27,26 @@ namespace jobs {
 
 class TuneJob;
 
+// What a line is about, where lines have colors.
+enum class Tone { kPlain, kGood, kBad, kFaint };
+
 // Shows how a search goes.
 struct Reporter {
-  using Show = std::function<void(const std::string& text)>;
+  // Whole lines.
+  std::function<void(const std::string& text, Tone tone)> print =
+      [](const auto&, Tone) {};
+  // Replaces the line that is being written, with the share that is done; ""
+  // ends it.
+  std::function<void(const std::string& text, double share)> status =
+      [](const auto&, double) {};
+  // Longer lines are continued in the next one; 0: none is.
+  std::size_t columns = 0;
+};
 
-  Show print = [](const std::string&) {};  // whole lines
-  // Replaces the line that is being written; "" ends it.
-  Show status = [](const std::string&) {};
+// How far a search is: the share before a trial, and that of the trial.
+struct Share {
+  double before = 0.0;
+  double own = 1.0;
 };
 
 // Makes a runner whose trials are jobs of Slurm: those of the search, or one
@@ -50,12 +65,31 @@ class TuneJob {
 
   template <typename... Values>
   void Print(fmt::format_string<Values...> format, Values&&... values) const {
-    reporter_.print(fmt::format(format, std::forward<Values>(values)...));
+    PrintAsIs(Wrapped(fmt::format(format, std::forward<Values>(values)...)));
   }
-  void ShowStatus(const std::string& text) const { reporter_.status(text); }
+  void PrintAsIs(const std::string& text) const {
+    reporter_.print(text, Tone::kPlain);
+  }
+  // A line of a table: "3/20", step time or outcome, speed-up (NaN: none),
+  // minutes and seconds, `what` ran, and its peak memory and message.
+  void PrintRow(const std::string& name, const trials::Measurement& measured,
+                double speed_up, const std::string& what,
+                bool is_best = false) const;
+  // The names of these columns.
+  void PrintHead() const;
+  // Lines of at most the reporter's columns, which are broken between words and
+  // continue below the first word of the line, or below `hang` columns.
+  [[nodiscard]] std::string Wrapped(std::string_view text,
+                                    std::size_t hang = 0) const;
+  // The columns for a command line.
+  [[nodiscard]] std::size_t columns() const {
+    return reporter_.columns - (reporter_.columns == 0 ? 1 : 2);
+  }
+  void EndStatus() const { reporter_.status("", 1.0); }
   // The request with a status that counts its steps. The job must outlive it.
   [[nodiscard]] trials::TrialRequest WithStatus(trials::TrialRequest request,
-                                                const std::string& what) const;
+                                                const std::string& what,
+                                                Share share = {}) const;
 
   // A line about where trials run; "" on this machine.
   // Errors: as DescribeNodes.
@@ -107,6 +141,10 @@ class TuneJob {
       const trials::ParallelConfig& config) const;
 
   [[nodiscard]] std::string Text(const trials::ParallelConfig& config) const;
+
+  // Where it differs from First: "microbatches=1 zero_stage=3"; "yours: dp=2
+  // tp=1 pp=1" of the present one.
+  [[nodiscard]] std::string Changes(const trials::ParallelConfig& config) const;
 
   // One line about a measurement: "0.412 s a step, 39,768 tokens/s, 3.10 GB",
   // "out of memory: ...".

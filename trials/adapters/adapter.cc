@@ -566,7 +566,7 @@ std::string ShellWord(const std::string& word) {
              : common::ShellLine({word});
 }
 
-std::string CommandLine(const RenderedJob& job) {
+std::string CommandLine(const RenderedJob& job, std::size_t columns) {
   std::vector<std::string> words;
   for (const std::string& variable : job.environment) {
     const std::size_t value = variable.find('=') + 1;
@@ -574,7 +574,17 @@ std::string CommandLine(const RenderedJob& job) {
                     ShellWord(variable.substr(value)));
   }
   std::ranges::transform(job.words, std::back_inserter(words), ShellWord);
-  return fmt::format("{}", fmt::join(words, " "));
+  std::string text;
+  std::size_t used = 0;  // of the line
+  for (const std::string& word : words) {
+    if (used > 0 && used + word.size() + 3 > columns) {  // with " " and " \\"
+      text += " \\\n   ";
+      used = 3;
+    }
+    text += (used > 0 ? " " : "") + word;
+    used += word.size() + 1;
+  }
+  return text;
 }
 
 }  // namespace trials

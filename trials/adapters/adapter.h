@@ -3,8 +3,10 @@
 
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -81,8 +83,11 @@ struct RenderedJob {
 // A word, or NAME=value, for a POSIX shell, which replaces $HEAD_NODE, the name
 // of the first node, and $here, a folder.
 [[nodiscard]] std::string ShellWord(const std::string& word);
-// What starts the job in a POSIX shell: NAME=value ... words.
-[[nodiscard]] std::string CommandLine(const RenderedJob& job);
+// What starts the job in a POSIX shell: NAME=value ... words, continued with
+// backslashes between words where a line would have more than `columns`.
+[[nodiscard]] std::string CommandLine(
+    const RenderedJob& job,
+    std::size_t columns = std::numeric_limits<std::size_t>::max());
 
 // The configuration that a job has now.
 struct PresentConfig {

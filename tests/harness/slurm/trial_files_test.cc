@@ -73,7 +73,8 @@ TEST(TrialFiles, EveryMemberIsInTheFieldList) {
   EXPECT_EQ(CountFields(trials::Measurement()), 6U);
   // Functions do not travel.
   [[maybe_unused]] const auto& [candidate, max_steps, seed, limit, on_step,
-                                rule, interrupted] = trials::TrialRequest();
+                                rule, remaining, interrupted] =
+      trials::TrialRequest();
   EXPECT_EQ(CountFields(trials::TrialRequest()), 7U - 2U);
 }
 

@@ -52,8 +52,9 @@ class TuneJobTest : public fakes::ProgramTest {
   std::string printed_;
   std::vector<std::string> statuses_;
   Reporter shown_ = {
-      .print = [this](const std::string& text) { printed_ += text; },
-      .status = [this](const auto& text) { statuses_.push_back(text); }};
+      .print = [this](const auto& text, Tone) { printed_ += text; },
+      .status = [this](const auto& text,
+                       double) { statuses_.push_back(text); }};
   std::optional<TuneJob> job_;
 };
 

@@ -1,13 +1,20 @@
 #include "jobs/tune/tune_job.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/text.h"
 #include "tests/fakes/error_of.h"
 #include "tests/jobs/tune/tune_job_fixture.h"
 
@@ -70,8 +77,7 @@ TEST_F(JobTest, DescribesAMeasurementInALine) {
   measured.peak_memory_bytes = 3.1e9;
   EXPECT_EQ(job.Describe(measured), "0.25 s a step, 4,096 tokens/s, 3.10 GB");
   measured.outcome = Outcome::kTerminatedEarly;
-  EXPECT_THAT(job.Describe(measured),
-              HasSubstr("3.10 GB, slower: stopped after 4 steps"));
+  EXPECT_THAT(job.Describe(measured), HasSubstr("3.10 GB, slower at step 4"));
   EXPECT_EQ(job.Describe({.outcome = Outcome::kOutOfMemory,
                           .step_times_s = {},
                           .peak_memory_bytes = {},
@@ -96,8 +102,8 @@ TEST_F(JobTest, MeasuresOutsideOfTheSearchWithAStatusOfEachStep) {
       trials::ParseParallelConfig("dp=2,microbatches=4"), 2, "check");
   EXPECT_EQ(measured.outcome, Outcome::kCompleted);
   EXPECT_THAT(measured.step_times_s, ElementsAre(0.042, 0.043));
-  EXPECT_THAT(statuses_, ElementsAre("check: starts", "check: step 1 of 2",
-                                     "check: step 2 of 2", ""));
+  EXPECT_THAT(statuses_, ElementsAre("check; starts", "check; step 1/2",
+                                     "check; step 2/2", ""));
   EXPECT_TRUE(printed_.empty());
   EXPECT_TRUE(job_->Recorded().empty()) << "it is none of the search";
   EXPECT_THAT(fakes::ReadFile(job_->LogOf(
@@ -145,8 +151,62 @@ TEST_F(JobTest, AStatusKeepsTheAnswerOfTheStopRule) {
   EXPECT_TRUE(with.on_step(0.5));
   EXPECT_FALSE(with.on_step(2.0));
   EXPECT_THAT(seen, ElementsAre(0.5, 2.0));
-  EXPECT_THAT(statuses_, ElementsAre("trial 1: starts", "trial 1: step 1 of 3",
-                                     "trial 1: step 2 of 3"));
+  EXPECT_THAT(statuses_, ElementsAre("trial 1; starts", "trial 1; step 1/3",
+                                     "trial 1; step 2/3"));
+}
+
+// The words of a text, and the length of its longest line.
+std::pair<std::vector<std::string>, std::size_t> Measured(
+    const std::string& text) {
+  std::istringstream words(text);
+  std::size_t longest = 0;
+  for (const std::string_view line : common::Split(text, '\n')) {
+    longest = std::max(longest, line.size());
+  }
+  return {{std::istream_iterator<std::string>(words), {}}, longest};
+}
+
+TEST_F(JobTest, LinesFitTheTerminalWithTheSameWords) {
+  const std::string text =
+      "next: at most 20 trials of 100 steps in 13.3 minutes, then at most 12 "
+      "runs that measure the best and yours again\n    KeyError: 'a log' of "
+      "the program that is longer than a line of the terminal is, by far\n\n";
+  const auto [words, whole] = Measured(Job().Wrapped(text));
+  EXPECT_GT(whole, 100U) << "no terminal";
+  for (const std::size_t columns : {60, 80, 120}) {
+    shown_.columns = columns;
+    const auto [wrapped, longest] = Measured(Job().Wrapped(text));
+    EXPECT_EQ(wrapped, words);
+    EXPECT_LE(longest, columns);
+  }
+  EXPECT_EQ(Job().Wrapped("  dp=2"), "  dp=2");
+  shown_.columns = 60;
+  EXPECT_EQ(Job().Wrapped("dp=2,tp=1,pp=1,zero_stage=1,microbatches=8,micro_"
+                          "batch_size=4: 1 s"),
+            "dp=2,tp=1,pp=1,zero_stage=1,microbatches=8,\nmicro_batch_"
+            "size=4: 1 s");
+}
+
+TEST_F(JobTest, ALongRowContinuesBelowItsLastColumn) {
+  shown_.columns = 80;
+  Job().PrintRow("3/20",
+                 {.outcome = Outcome::kFailed,
+                  .step_times_s = {},
+                  .peak_memory_bytes = {},
+                  .message = "exit code 3"},
+                 2.0, "one " + std::string(34, 'x') + " two");
+  const std::size_t at = printed_.find("one");
+  EXPECT_EQ(printed_.find("two") - printed_.find('\n') - 1, at) << printed_;
+  EXPECT_THAT(printed_, testing::EndsWith("two\n         exit code 3\n"));
+  EXPECT_EQ(printed_.find("2.00"), std::string::npos) << "it has no speed-up";
+}
+
+TEST_F(JobTest, AConfigurationIsShownByWhatItChanges) {
+  const TuneJob& job = Job();
+  EXPECT_EQ(job.Changes(*job.Present()),
+            "yours: dp=2 tp=1 pp=1 microbatches=8");
+  EXPECT_EQ(job.Changes(trials::ParseParallelConfig("dp=2,zero_stage=3")),
+            "zero_stage=3 microbatches=1");
 }
 
 TEST(Count, HasAPluralButForOne) {

@@ -2,17 +2,21 @@
 
 #include "jobs/tune/tune.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <regex>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "common/text.h"
 #include "jobs/tune/tune_job.h"
 #include "tests/fakes/error_of.h"
 #include "tests/fakes/program_test.h"
@@ -22,6 +26,7 @@ namespace jobs::tune_test {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -70,8 +75,8 @@ TEST_F(TuneTest, EndsWithACommandLineThatIsFasterThanTheUsers) {
       AllOf(HasSubstr("preflight"),
             HasSubstr("next: at most 4 trials of 6 steps in 20 minutes, then "
                       "at most 12 runs"),
-            HasSubstr("trial 1 of 4 (0.0 of 20 min)  "
-                      "dp=2,tp=1,pp=1,microbatches=8: 0.08"),
+            ContainsRegex("\n +1/4 +0\\.08[0-9]* s +1\\.00x +0:0[0-9] +yours: "
+                          "dp=2 tp=1 pp=1 microbatches=8, "),
             HasSubstr("as fast as yours"), HasSubstr("left"),
             HasSubstr("Result page: " + Path(results + "page.html").string())));
   EXPECT_THAT(
@@ -82,9 +87,9 @@ TEST_F(TuneTest, EndsWithACommandLineThatIsFasterThanTheUsers) {
   EXPECT_THAT(Content(results + "page.html"), HasSubstr("train.sh --micro "));
   // The same command finds everything measured.
   EXPECT_EQ(Oppa("tune oppa-results/tune.toml"), 0) << Printed();
-  EXPECT_THAT(output_, AllOf(Not(HasSubstr("trial 1 ")),
-                             HasSubstr("Use this command line"),
-                             Not(HasSubstr("measuring"))));
+  EXPECT_THAT(output_,
+              AllOf(Not(HasSubstr(" 1/")), HasSubstr("Use this command line"),
+                    Not(HasSubstr("measuring"))));
 }
 
 // 20 steps are asked for, and the program has its own number.
@@ -96,9 +101,9 @@ TEST_F(TuneTest, SaysThatAProgramEndsByItselfBeforeATrial) {
       "tune --model config.json --gpus 1x2 --memory-gib 8 --batch 16 --seq 64 "
       "--step-time took.([0-9.]+) -- ./train.sh --accumulate {microbatches}";
   EXPECT_EQ(Oppa(command), 1) << Printed();
-  EXPECT_THAT(output_, AllOf(HasSubstr("write {max_steps} where"),
-                             HasSubstr("or give --steps 10"),
-                             Not(HasSubstr("trial 1"))));
+  EXPECT_THAT(output_,
+              AllOf(HasSubstr("write {max_steps} where"),
+                    HasSubstr("or give --steps 10"), Not(HasSubstr(" 1/"))));
   Write("train.sh", "#!/bin/sh\necho done\n");
   EXPECT_EQ(Oppa(command), 1);
   EXPECT_THAT(output_, HasSubstr("No step time was found in the output: give"));
@@ -116,9 +121,8 @@ TEST_F(TuneTest, SaysAfterTheSearchThatNoOutputHasAStepTime) {
            "--seq 64 --trials 4 --minutes 1 --step-time tok.([0-9.]+) -- "
            "./train.sh --accumulate {microbatches}"),
       1);
-  EXPECT_THAT(output_,
-              AllOf(HasSubstr("; 1 minute in all"), HasSubstr("trial 2"),
-                    HasSubstr("\nNo step time was found")));
+  EXPECT_THAT(output_, AllOf(HasSubstr("; 1 minute in all"), HasSubstr(" 2/4 "),
+                             HasSubstr("\nNo step time was found")));
 }
 
 TEST_F(TuneTest, CountsMoneyAndEnergyOfWhichThePriceAndThePowerAreGiven) {
@@ -171,6 +175,50 @@ TEST_F(TuneTest, DoesNotRecommendYoursAsAnother) {
                              Not(HasSubstr("Use this command line"))));
 }
 
+// On a terminal of `columns`, in that environment.
+struct Shown {
+  std::string output;
+  std::size_t longest = 0;  // line of more than one word
+};
+
+TEST_F(TuneTest, FitsATerminalAndIsPlainWhereColorsAreNotWanted) {
+  WriteProgram("");
+  const auto on_terminal = [this](int columns, const std::string& environment) {
+    static int number = 0;
+    const std::string tune = fmt::format(
+        "stty cols {} rows 40; exec env {} {} tune --name n{} --framework "
+        "adapter.toml --model config.json --gpus 1x2 --memory-gib 8 --batch 16 "
+        "--seq 64 --trials 4 --steps 6 --finalists 1 -- ./train.sh --micro 1 "
+        "--accumulate 8",
+        columns, environment, fakes::ProgramFile().string(), ++number);
+    EXPECT_EQ(Call({"script", "-qec", tune, "/dev/null"}), 0) << Printed();
+    Shown shown{.output = output_};
+    std::string text = output_;
+    std::ranges::replace(text, '\r', '\n');
+    text = std::regex_replace(text, std::regex("\x1b\\[[0-9;]*m"), "");
+    for (const std::string_view line : common::Split(text, '\n')) {
+      if (common::Trim(line).find(' ') != std::string_view::npos) {
+        shown.longest = std::max(shown.longest, line.size());
+      }
+    }
+    return shown;
+  };
+  for (const int columns : {80, 120}) {
+    const Shown shown = on_terminal(columns, "TERM=xterm");
+    EXPECT_LE(shown.longest, columns) << shown.output;
+    EXPECT_THAT(shown.output,
+                AllOf(HasSubstr("\x1b[32m"), HasSubstr("[#"),
+                      HasSubstr("] trial 2/4, "), HasSubstr("stops at 1%")));
+  }
+  EXPECT_THAT(on_terminal(80, "TERM=xterm NO_COLOR=1").output,
+              AllOf(Not(HasSubstr("\x1b")), HasSubstr("[#")));
+  EXPECT_THAT(on_terminal(80, "TERM=dumb").output,
+              AllOf(Not(HasSubstr("\x1b")), Not(HasSubstr("[#"))));
+  EXPECT_EQ(Tune(), 0);
+  EXPECT_THAT(output_, AllOf(Not(HasSubstr("\x1b")), Not(HasSubstr("[#")),
+                             Not(HasSubstr("\r"))));
+}
+
 // A command line with placeholders is no command line of the user's.
 TEST_F(TuneTest, KeepsTheValuesThatStandForPlaceholders) {
   Write("train.sh",
@@ -185,6 +233,9 @@ TEST_F(TuneTest, KeepsTheValuesThatStandForPlaceholders) {
       << Printed();
   EXPECT_THAT(output_, AllOf(HasSubstr("Keep yours"),
                              HasSubstr("train.sh --micro 2 --accumulate 4\n")));
+  EXPECT_THAT(Content("oppa-results/tune/page.html"),
+              HasSubstr("--step-time &#39;took.([0-9.]+)&#39; -- "))
+      << "quoted for a shell";
 }
 
 // Terminal, page and best.json have one result, that of the finals.
@@ -211,7 +262,8 @@ TEST_F(TuneTest, FinalsThatReverseTheOrderOfTheSearchDecideEverywhere) {
   EXPECT_THAT(Content(results + "best.sh"), has_command);
   EXPECT_THAT(Content(results + "page.html"),
               AllOf(has_command, HasSubstr("Keep your configuration"),
-                    HasSubstr(factor + "×"), HasSubstr(interval + " over")));
+                    HasSubstr(factor + "×"), HasSubstr(interval + " over"),
+                    HasSubstr("Round 2 (s)")));
 }
 
 // Ten times slower as long as a file is there: the machine is busy.
@@ -224,8 +276,8 @@ TEST_F(TuneTest, MeasuresAllFinalistsAgainAfterMoreTrials) {
   EXPECT_EQ(Start("tune", "--trials 1 --steps 4"), 0) << Printed();
   Write("busy", "");
   EXPECT_EQ(Start("tune", "--trials 3 --steps 4"), 0) << Printed();
-  EXPECT_THAT(output_, AllOf(HasSubstr("  yours: 0.08"),
-                             Not(HasSubstr("  yours: 10.08"))));
+  EXPECT_THAT(output_, AllOf(ContainsRegex(" 0\\.08[0-9]* s .* yours"),
+                             Not(HasSubstr(" 10.08"))));
   EXPECT_THAT(Content("oppa-results/tune/finals.json"),
               Not(HasSubstr("10.08")));
 }
@@ -325,8 +377,8 @@ TEST_F(TuneTest, StartsFromThePredictionsForAClusterFile) {
   EXPECT_THAT(
       output_,
       AllOf(HasSubstr("2 x H100"),
-            HasSubstr("min)  dp=2,tp=1,pp=1,microbatches=8"),
-            HasSubstr("min)  dp=2,tp=1,pp=1:"),
+            HasSubstr("  yours: dp=2 tp=1 pp=1 microbatches=8"),
+            ContainsRegex("\n +2/2 .*  microbatches=1[,\n ]"),
             HasSubstr("train.sh --steps 6 --accumulate 1\n"),
             HasSubstr("It has the 6 steps of a trial: write your own.")));
   EXPECT_THAT(Content("oppa-results/tune/best.sh"),
@@ -339,9 +391,9 @@ TEST_F(TuneTest, StartsFromThePredictionsForAClusterFile) {
 TEST_F(TuneTest, ShowsTheLastLinesOfAPresentConfigurationThatFails) {
   WriteProgram("echo loading; echo 'KeyError: no data' >&2; exit 3");
   EXPECT_EQ(Tune(), 1);
-  EXPECT_THAT(output_, AllOf(HasSubstr("does not run"),
-                             HasSubstr("    KeyError: no data"),
-                             Not(HasSubstr("trial 1"))));
+  EXPECT_THAT(output_,
+              AllOf(HasSubstr("does not run"),
+                    HasSubstr("    KeyError: no data"), Not(HasSubstr(" 1/"))));
 }
 
 TEST_F(TuneTest, StopsAfterThreeTrialsThatFailAlike) {
@@ -350,7 +402,7 @@ TEST_F(TuneTest, StopsAfterThreeTrialsThatFailAlike) {
   EXPECT_EQ(Tune(), 1);
   EXPECT_THAT(output_,
               AllOf(HasSubstr("failed alike"), HasSubstr("    no such device"),
-                    HasSubstr("trial 3"), Not(HasSubstr("trial 4"))));
+                    HasSubstr(" 3/4 "), Not(HasSubstr(" 4/4 "))));
 }
 
 // With an ssh that starts the command on this machine.
@@ -437,24 +489,23 @@ TEST_F(ReportedTest, ShowsEverythingThroughTheReporter) {
   std::size_t at = 0;
   for (const char* part :
        {"4 configurations; results: ", "preflight: your configuration for 2 ",
-        "next: at most 3 trials of 6 steps in 20 minutes", "trial 1 of 3 (0.0",
-        "  <- best so far\n", "trial 3 of 3", "3 trials; the search ended: ",
-        "measuring the best again, round 1 of 3, 2 runs\n", "  yours: ",
+        "next: at most 3 trials of 6 steps in 20 minutes", " 1/3 ",
+        "  <- best\n", " 3/3 ", "3 trials; the search ended: ",
+        "measuring the best again, round 1 of 3, 2 runs\n", "  yours\n",
         "\nUse this command line:\n\n  ", "\nAlso in ", "Result page: "}) {
     const std::size_t found = printed_.find(part, at);
     ASSERT_NE(found, std::string::npos) << part << "\n" << printed_;
     at = found;
   }
   EXPECT_THAT(statuses_, testing::Contains("preflight: your configuration for "
-                                           "2 steps: step 2 of 2"));
+                                           "2 steps; step 2/2"));
   EXPECT_EQ(statuses_.back(), "") << "the last status has ended";
   // The same command resumes, and recommends alike.
   const std::string result = printed_.substr(printed_.find("\nUse this"));
   printed_.clear();
   EXPECT_EQ(Run(), 0);
-  EXPECT_THAT(printed_,
-              AllOf(testing::EndsWith(result), Not(HasSubstr("trial 1")),
-                    Not(HasSubstr("measuring"))));
+  EXPECT_THAT(printed_, AllOf(testing::EndsWith(result), Not(HasSubstr(" 1/")),
+                              Not(HasSubstr("measuring"))));
 }
 
 TEST_F(ReportedTest, APageThatFailsDoesNotEndTheSearch) {

@@ -93,6 +93,12 @@ TEST(RenderedJobs, CommandLineQuotesTheValuesOfVariables) {
   EXPECT_EQ(CommandLine({{"a b"}, {"N=c d", "M="}, {}}), "N='c d' M='' 'a b'");
 }
 
+TEST(RenderedJobs, CommandLineContinuesBetweenWords) {
+  EXPECT_EQ(
+      CommandLine({{"train", "--data x y", "--steps", "20"}, {"N=1"}, {}}, 20),
+      "N=1 train \\\n    '--data x y' \\\n    --steps 20");
+}
+
 TEST(RenderedJobs, CommandLineLeavesTheFirstNodeToTheShell) {
   EXPECT_EQ(CommandLine({{"--endpoint=$HEAD_NODE:1"}, {"N=$HEAD_NODE"}, {}}),
             "N=\"$HEAD_NODE\" \"--endpoint=$HEAD_NODE:1\"");
