@@ -177,8 +177,6 @@ bool MeasureOnce(TuneJob& job, Finalist& finalist, const std::string& what,
     const trials::Measurement measured =
         job.Measure(config, job.manifest().budget.q_max, what,
                     static_cast<int>(round), limit_s);
-    job.PrintRow(fmt::format("round {}", round + 1), measured, trials::kUnknown,
-                 config ? job.Changes(*config) : kPresent);
     finalist.duration_s =
         finalist.duration_s.value_or(0.0) + measured.duration_s;
     std::vector<double>& steps = finalist.rounds.emplace_back();
@@ -187,6 +185,9 @@ bool MeasureOnce(TuneJob& job, Finalist& finalist, const std::string& what,
       steps.assign(measured.step_times_s.begin() + 1,  // after the warm-up
                    measured.step_times_s.end());
     }
+    job.PrintRow(fmt::format("round {}", round + 1), measured,
+                 common::Mean(steps), trials::kUnknown,
+                 config ? job.Changes(*config) : kPresent);
     if (measured.outcome == Outcome::kTimedOut && finalist.config != kPresent) {
       finalist.rounds.resize(kRounds);  // it may hang in the next one, too
     }

@@ -90,7 +90,7 @@ class TuneRunner final : public trials::TrialRunner {
     const bool best =
         Take(measurement.outcome,
              trials::EstimateThroughput(measurement.step_times_s).steps_per_s);
-    job_.PrintRow(name, measurement, rate_ / first_,
+    job_.PrintRow(name, measurement, 1.0 / rate_, rate_ / first_,
                   job_.Changes(request.candidate.config()), best);
     const bool broken = measurement.outcome == Outcome::kFailed &&
                         measurement.step_times_s.empty();

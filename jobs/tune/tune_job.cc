@@ -37,10 +37,6 @@ bool Ran(Outcome outcome) {
   return outcome == Outcome::kCompleted || outcome == Outcome::kTerminatedEarly;
 }
 
-double StepSeconds(const trials::Measurement& measured) {
-  return 1.0 / trials::EstimateThroughput(measured.step_times_s).steps_per_s;
-}
-
 // What follows a configuration: ", 3.10 GB", ", slower at step 5".
 std::string Notes(const trials::Measurement& measured) {
   std::string text;
@@ -49,11 +45,10 @@ std::string Notes(const trials::Measurement& measured) {
         fmt::format(", {:.2f} GB", *measured.peak_memory_bytes / common::kGiga);
   }
   if (measured.outcome == Outcome::kTerminatedEarly) {
-    text += fmt::format(", slower at step {}", measurement.step_times_s.size());
+    text += fmt::format(", slower at step {}", measured.step_times_s.size());
   }
-  if (measurement.outcome == Outcome::kCompleted &&
-      !measurement.message.empty()) {
-    text += ", " + measurement.message;
+  if (measured.outcome == Outcome::kCompleted && !measured.message.empty()) {
+    text += ", " + measured.message;
   }
   return text;
 }
@@ -212,8 +207,9 @@ std::string TuneJob::Text(const trials::ParallelConfig& config) const {
 }
 
 std::string TuneJob::Describe(const trials::Measurement& measurement) const {
+  const auto throughput = trials::EstimateThroughput(measurement.step_times_s);
   return Ran(measurement.outcome)
-             ? SpeedText(StepSeconds(measurement)) + Notes(measurement)
+             ? SpeedText(1.0 / throughput.steps_per_s) + Notes(measurement)
              : Words(measurement.outcome) + ": " + measurement.message;
 }
 
@@ -256,14 +252,14 @@ void TuneJob::PrintHead() const {
 }
 
 void TuneJob::PrintRow(const std::string& name,
-                       const trials::Measurement& measured, double speed_up,
-                       const std::string& what, bool is_best) const {
+                       const trials::Measurement& measured, double step_s,
+                       double speed_up, const std::string& what,
+                       bool is_best) const {
   const bool ran = Ran(measured.outcome);
   const auto seconds = static_cast<int>(std::lround(measured.duration_s));
   const std::string columns = fmt::format(
       kRow, name,
-      ran ? fmt::format("{:#.4g} s", StepSeconds(measured))
-          : Words(measured.outcome),
+      ran ? fmt::format("{:#.4g} s", step_s) : Words(measured.outcome),
       ran && std::isfinite(speed_up) ? fmt::format("{:.2f}x", speed_up) : "",
       fmt::format("{}:{:02}", seconds / 60, seconds % 60));
   std::string text =

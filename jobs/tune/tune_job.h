@@ -73,7 +73,7 @@ class TuneJob {
   // A line of a table: "3/20", step time or outcome, speed-up (NaN: none),
   // minutes and seconds, `what` ran, and its peak memory and message.
   void PrintRow(const std::string& name, const trials::Measurement& measured,
-                double speed_up, const std::string& what,
+                double step_s, double speed_up, const std::string& what,
                 bool is_best = false) const;
   // The names of these columns.
   void PrintHead() const;

@@ -194,7 +194,7 @@ TEST_F(JobTest, ALongRowContinuesBelowItsLastColumn) {
                   .step_times_s = {},
                   .peak_memory_bytes = {},
                   .message = "exit code 3"},
-                 2.0, "one " + std::string(34, 'x') + " two");
+                 1.0, 2.0, "one " + std::string(34, 'x') + " two");
   const std::size_t at = printed_.find("one");
   EXPECT_EQ(printed_.find("two") - printed_.find('\n') - 1, at) << printed_;
   EXPECT_THAT(printed_, testing::EndsWith("two\n         exit code 3\n"));
