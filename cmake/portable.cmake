@@ -33,6 +33,10 @@ find_library(RE2_LIBRARY libre2.a REQUIRED)  # Debian's source lacks generated f
 cmake_path(GET RE2_LIBRARY PARENT_PATH folder)
 file(GLOB abseil ${folder}/libabsl_*.a)  # of which later versions than that of Debian 12 are made
 list(APPEND RE2_LIBRARY ${abseil})
+find_library(YAML_LIBRARY libyaml.a REQUIRED)
+add_library(yaml INTERFACE)
+add_library(PkgConfig::yaml ALIAS yaml)
+target_link_libraries(yaml INTERFACE ${YAML_LIBRARY})
 
 add_library(xgboost_at_run_time STATIC cmake/portable/xgboost.cc)
 target_include_directories(xgboost_at_run_time PRIVATE ${CMAKE_SOURCE_DIR} ${XGBOOST_INCLUDE})
@@ -54,6 +58,6 @@ install(FILES ${muparser_SOURCE_DIR}/LICENSE DESTINATION ${licenses}/muparser CO
 install(FILES ${nlopt_SOURCE_DIR}/COPYING DESTINATION ${licenses}/nlopt COMPONENT program)
 install(DIRECTORY ${nlopt_SOURCE_DIR}/src/algs/ DESTINATION ${licenses}/nlopt COMPONENT program
         FILES_MATCHING PATTERN COPYRIGHT PATTERN COPYING)
-foreach(package libcli11-dev libeigen3-dev libfmt-dev libre2-dev libtomlplusplus-dev nlohmann-json3-dev)
+foreach(package libcli11-dev libeigen3-dev libfmt-dev libre2-dev libtomlplusplus-dev libyaml-dev nlohmann-json3-dev)
   install(FILES /usr/share/doc/${package}/copyright DESTINATION ${licenses}/${package} COMPONENT program OPTIONAL)
 endforeach()

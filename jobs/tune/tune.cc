@@ -266,9 +266,22 @@ class Tuning {
                                       : harness::kStoppedEarly;
   }
 
+  // Errors: throws InputError, before a trial is spent, for a file of the job
+  // that cannot have the values of a configuration.
+  void CheckFiles() const {
+    constexpr std::size_t kTried = 16;
+    const auto& configs = job_.testbed().space->configs();
+    for (std::size_t i = 0; i < configs.size();
+         i += configs.size() / kTried + 1) {
+      (void)job_.testbed().program->Render(job_.RequestOf(configs[i]),
+                                           job_.folder());
+    }
+  }
+
   // Runs a few steps; as many as a trial has where the program does not read
   // their number, and may end before.
   bool Preflight() {
+    CheckFiles();
     const bool known = job_.testbed().program->RunsAsGiven() || job_.Present();
     const bool passes = PassesSteps();
     const int steps = passes ? kPreflightSteps : job_.manifest().budget.q_max;

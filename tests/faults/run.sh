@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The fault campaign (campaign.py), on this machine and on a private Slurm, a
 # loss of power before every sync of a run, disks that are really full, faults at
-# a sample of the system calls, odd surroundings and hostile input.
+# a sample of the system calls, odd surroundings, hostile input and configuration
+# files of frameworks.
 # FAULTS (215) is how many faults are drawn.
 # usage: [FAULTS=30] tests/faults/run.sh PROGRAM [options of campaign.py]
 export SLURMD_TIMEOUT=5 PORT=17200
@@ -15,3 +16,4 @@ tests/faults/full_disk.sh "$program"
 tests/faults/exhaustive.py "$program" --every 11
 tests/faults/surroundings.py "$program"
 tests/faults/hostile_input.py "$program"
+tests/faults/framework_files.py "$program"

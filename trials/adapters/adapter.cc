@@ -331,9 +331,11 @@ std::optional<ConfigValue> Adapter::ValueOf(const AdapterSetting& setting,
   }
   ConfigValue value{ConfigValue::Type::kString,
                     expand ? expand(setting.text) : setting.text};
-  if (!value.text.empty() && std::ranges::all_of(value.text, [](char c) {
-        return c >= '0' && c <= '9';
-      })) {
+  // No format has numbers such as 007.
+  if (!value.text.empty() &&
+      std::ranges::all_of(value.text,
+                          [](char c) { return c >= '0' && c <= '9'; }) &&
+      (value.text.size() == 1 || value.text.front() != '0')) {
     value.type = ConfigValue::Type::kNumber;
   }
   return value;

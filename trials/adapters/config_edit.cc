@@ -1,6 +1,9 @@
 #include "trials/adapters/config_edit.h"
 
 #include <algorithm>
+#include <cctype>
+#include <iterator>
+#include <map>
 #include <set>
 #include <stdexcept>
 #include <vector>
@@ -9,7 +12,9 @@
 #include <fmt/ranges.h>
 
 #include "common/json.h"
+#include "common/pattern.h"
 #include "common/text.h"
+#include "trials/adapters/config_tree.h"
 
 namespace trials {
 namespace {
@@ -27,13 +32,51 @@ Names KeysOf(std::string_view path) {
 
 // --- JSON -----------------------------------------------------------------
 
-Json ParseObject(const std::string& text) {
-  Json json = common::ParseJson(
-      common::Trim(text).empty() ? "{}" : std::string_view(text), "file");
-  if (!json.is_object()) {
-    throw std::invalid_argument("the file is not a JSON object");
+// Hjson's comments, and commas before a bracket, as blanks.
+std::string WithoutComments(std::string text) {
+  std::size_t comma = std::string::npos;  // before blanks only
+  const auto blank = [&text](std::size_t from, std::size_t to) {
+    to = std::min(to, text.size());
+    for (std::size_t i = from; i < to; ++i) {
+      text[i] = text[i] == '\n' ? '\n' : ' ';
+    }
+    return to - 1;
+  };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '#' || text.compare(i, 2, "//") == 0) {
+      i = blank(i, text.find('\n', i));
+    } else if (text.compare(i, 2, "/*") == 0) {
+      const std::size_t end = text.find("*/", i + 2);
+      i = blank(i, end == std::string::npos ? end : end + 2);
+    } else if (text[i] == ',') {
+      comma = i;
+    } else if (std::isspace(static_cast<unsigned char>(text[i])) == 0) {
+      if (comma != std::string::npos && (text[i] == '}' || text[i] == ']')) {
+        text[comma] = ' ';
+      }
+      comma = std::string::npos;
+      for (bool open = text[i] == '"'; open && ++i < text.size();) {
+        open = text[i] != '"';
+        i += text[i] == '\\' ? 1 : 0;
+      }
+    }
   }
-  return json;
+  return text;
+}
+
+// JSON with comments. Other Hjson is refused: texts without quotes.
+Json ParseObject(const std::string& text) {
+  const std::string plain = WithoutComments(text);
+  try {
+    return common::ParseObject(
+        common::Trim(plain).empty() ? "{}" : std::string_view(plain), "line");
+  } catch (const std::invalid_argument& e) {
+    throw std::invalid_argument(
+        fmt::format("{}: of Hjson, comments and commas before a bracket are "
+                    "read: put keys and texts in double quotes, and a comma "
+                    "between values",
+                    e.what()));
+  }
 }
 
 // The object that holds the key, made where it is missing if `make`; nullptr if
@@ -56,6 +99,12 @@ Json* ParentOf(Json& json, const Names& names, bool make) {
   return at;
 }
 
+void RequireScalar(const Json& value) {
+  if (value.is_structured()) {
+    throw std::invalid_argument("its value is a list or a table");
+  }
+}
+
 Json ToJsonScalar(const ConfigValue& value) {
   return value.type == ConfigValue::Type::kString ? Json(value.text)
                                                   : Json::parse(value.text);
@@ -63,250 +112,326 @@ Json ToJsonScalar(const ConfigValue& value) {
 
 // --- TOML and YAML --------------------------------------------------------
 
-// Where a key is, or where it can be added, in the lines of a text.
-struct Place {
-  std::optional<std::size_t> line;  // of the key
-  std::size_t insert = 0;           // the line before which to add it
-  std::string indent;               // of an added line
-  Names missing;                    // tables to be added with it
+// Each value as it is written, by its path.
+using LeafTexts = std::map<std::string, std::string>;
+
+// NOLINTNEXTLINE(misc-no-recursion): of the depth of a ConfigNode
+void Flatten(const ConfigNode& node, const std::string& path,
+             LeafTexts& values) {
+  for (const ConfigNode& child : node.children) {
+    Flatten(child, path.empty() ? child.name : path + "." + child.name, values);
+  }
+  if (node.children.empty() && !path.empty()) {
+    values[path] = node.kind == ConfigNode::Kind::kScalar ? node.raw
+                   : node.kind == ConfigNode::Kind::kList ? "[]"
+                                                          : "{}";
+  }
+}
+
+// The tables on the way to a key, the file first, and the key's value.
+struct Way {
+  std::vector<const ConfigNode*> tables;
+  const ConfigNode* value = nullptr;
 };
 
-Names LinesOf(const std::string& text) {
-  Names lines;
-  for (const std::string_view line : common::Split(text, '\n')) {
-    lines.emplace_back(line);
-  }
-  if (!lines.empty() && lines.back().empty()) {
-    lines.pop_back();
-  }
-  return lines;
-}
-
-std::string Join(const Names& lines) {
-  return fmt::format("{}{}", fmt::join(lines, "\n"), lines.empty() ? "" : "\n");
-}
-
-std::string_view WithoutQuotes(std::string_view text) {
-  const bool quoted = text.size() >= 2 &&
-                      (text.front() == '"' || text.front() == '\'') &&
-                      text.back() == text.front();
-  return quoted ? text.substr(1, text.size() - 2) : text;
-}
-
-// The begin and the end of the value in "key = value  # comment".
-struct LineSpan {
-  std::size_t begin;
-  std::size_t end;
-};
-LineSpan ValueSpan(const std::string& line, char separator) {
-  const std::size_t sign = line.find(separator);
-  const std::size_t begin =
-      std::min(line.find_first_not_of(" \t", std::min(sign + 1, line.size())),
-               line.size());
-  const char first = line[begin];  // '\0' where the value is empty
-  const bool is_block =            // of several lines, an alias, or with a tag
-      separator == ':' ? std::string_view(">|&*!").find(first) != line.npos
-                       : line.compare(begin, 3, "\"\"\"") == 0 ||
-                             line.compare(begin, 3, "'''") == 0;
-  if (first == '[' || first == '{' || is_block) {
+// Errors: throws std::invalid_argument for a parent that is no table.
+Way Walk(const ConfigNode& root, const Names& names) {
+  if (names.size() > 1 && root.Find(fmt::format("{}", fmt::join(names, ".")))) {
     throw std::invalid_argument(
-        fmt::format("the value of '{}' is not a single number, word or boolean",
-                    common::Trim(line.substr(0, sign))));
+        "the file has this key with dots in its name: write a table");
   }
-  if (first == '"' || first == '\'') {
-    const std::size_t close = line.find(first, begin + 1);
-    if (close == std::string::npos) {
-      throw std::invalid_argument(
-          fmt::format("'{}' has no closing quote", line));
+  Way way{{&root}};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const ConfigNode& table = *way.tables.back();
+    if (table.kind != ConfigNode::Kind::kTable && !table.IsNull()) {
+      throw std::invalid_argument(fmt::format(
+          "'{}' is not a table",
+          fmt::join(names.begin(), names.begin() + static_cast<int>(i), ".")));
     }
-    return {begin, close + 1};
-  }
-  const std::size_t comment =
-      std::min(separator == ':' && first != '#' ? line.find(" #", begin)
-                                                : line.find('#', begin),
-               line.size());
-  const std::size_t last = line.find_last_not_of(" \t\r", comment - 1);
-  return {begin, std::max(begin, last + 1)};
-}
-
-std::string_view KeyOf(std::string_view line, char separator) {
-  const std::size_t sign = line.find(separator);
-  return sign == std::string_view::npos
-             ? std::string_view()
-             : WithoutQuotes(common::Trim(line.substr(0, sign)));
-}
-
-bool IsBlank(std::string_view line) {
-  const std::string_view text = common::Trim(line);
-  return text.empty() || text.front() == '#';
-}
-
-// "[a.b]" -> "a.b" in a line that begins with '['; nothing for "[[a.b]]" or a
-// line that is not closed.
-std::optional<std::string> TableHeader(std::string_view line) {
-  std::string_view text = common::Trim(line.substr(0, line.find('#')));
-  if (text.back() != ']' || text.starts_with("[[")) {
-    return std::nullopt;
-  }
-  return std::string(common::Trim(text.substr(1, text.size() - 2)));
-}
-
-// Whether each line of TOML begins within a string of several lines.
-std::vector<bool> InStrings(const Names& lines) {
-  std::vector<bool> in_string;
-  std::string_view open;  // the quotes of the string
-  for (const std::string_view line : lines) {
-    in_string.push_back(!open.empty());
-    std::size_t at = open.empty() && IsBlank(line) ? line.npos : 0;
-    while (at != line.npos) {
-      constexpr std::string_view kTriple[] = {"\"\"\"", "'''"};
-      const std::size_t first =
-          std::min(line.find(kTriple[0], at), line.find(kTriple[1], at));
-      const std::size_t next = open.empty() ? first : line.find(open, at);
-      at = next == line.npos ? next : next + 3;
-      if (next != line.npos) {
-        open = open.empty() ? line.substr(next, 3) : std::string_view();
-      }
+    const ConfigNode* const child = table.Find(names[i]);
+    if (i + 1 == names.size() || child == nullptr) {
+      way.value = i + 1 == names.size() ? child : nullptr;
+      return way;
     }
+    way.tables.push_back(child);
   }
-  return in_string;
+  return way;
 }
 
-Place FindInToml(const Names& lines, const Names& names) {
-  const std::string table =
-      fmt::format("{}", fmt::join(names.begin(), names.end() - 1, "."));
-  Place place;
-  bool inside = table.empty();
-  bool found = inside;
-  const std::vector<bool> in_string = InStrings(lines);
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    if (in_string[i]) {
-      place.insert = inside ? i + 1 : place.insert;
-    } else if (common::Trim(lines[i]).starts_with('[')) {
-      inside = TableHeader(lines[i]) == table;
-      found = found || inside;
-      place.insert = inside ? i + 1 : place.insert;
-    } else if (inside && KeyOf(lines[i], '=') == names.back() &&
-               !IsBlank(lines[i])) {
-      place.line = i;
-      return place;
-    } else if (inside && !IsBlank(lines[i])) {
-      place.insert = i + 1;
+// A text of TOML or YAML, and the texts that may be it with a change: which of
+// them are is for the parser to say.
+class Edit {
+ public:
+  Edit(ConfigFormat format, const std::string& text, std::string_view path)
+      : format_(format),
+        text_(text),
+        names_(KeysOf(path)),
+        root_(ParseConfig(format, text)),
+        way_(Walk(root_, names_)),
+        newline_(text.find("\r\n") == std::string::npos ? "\n" : "\r\n") {}
+
+  [[nodiscard]] bool HasValue() const { return way_.value != nullptr; }
+
+  // The value; nullptr without one.
+  // Errors: throws std::invalid_argument for a list or a table.
+  [[nodiscard]] const ConfigNode* Scalar() const {
+    if (HasValue() && way_.value->kind != ConfigNode::Kind::kScalar) {
+      throw std::invalid_argument("its value is a list or a table");
     }
+    return way_.value;
   }
-  if (!found) {
-    place.insert = lines.size();
-    place.missing = {table};
-  }
-  return place;
-}
 
-std::size_t IndentOf(std::string_view line) {
-  return std::min(line.find_first_not_of(' '), line.size());
-}
-
-Place FindInYaml(const Names& lines, const Names& names) {
-  Place place;
-  std::size_t begin = 0;
-  std::size_t end = lines.size();
-  for (std::size_t level = 0; level < names.size(); ++level) {
-    // The children of a mapping have the indentation of its first one.
-    std::optional<std::size_t> indent;
-    std::optional<std::size_t> key;
-    std::size_t last = begin;
-    for (std::size_t i = begin; i < end; ++i) {
-      if (IsBlank(lines[i]) || lines[i].starts_with("---")) {
-        continue;
-      }
-      indent = indent.value_or(IndentOf(lines[i]));
-      last = i + 1;
-      if (IndentOf(lines[i]) == *indent &&
-          KeyOf(lines[i], ':') == names[level]) {
-        key = i;
-      }
+  std::string Set(const ConfigValue& value) {
+    const std::string scalar = Text(value);
+    if (const ConfigNode* const old = Scalar()) {
+      const char before = old->begin > 0 ? text_[old->begin - 1] : ' ';
+      Replace(old->begin, old->end,
+              (before == ':' || before == '=' ? " " : "") + scalar +
+                  (old->raw.ends_with('\n') ? newline_ : ""));
     }
-    place.indent = std::string(
-        indent.value_or(place.indent.size() + (level == 0 ? 0 : 2)), ' ');
-    if (!key) {
-      place.insert = last;
-      place.missing.assign(names.begin() + static_cast<std::ptrdiff_t>(level),
-                           names.end() - 1);
-      return place;
-    }
-    if (level + 1 == names.size()) {
-      place.line = key;
-      return place;
-    }
-    if (const LineSpan span = ValueSpan(lines[*key], ':');
-        span.end > span.begin) {
-      throw std::invalid_argument(
-          fmt::format("'{}' is not a mapping in block style", names[level]));
-    }
-    begin = *key + 1;
-    end = begin;
-    while (end < lines.size() &&
-           (IsBlank(lines[end]) || IndentOf(lines[end]) > *indent)) {
-      ++end;
-    }
-  }
-  return place;
-}
-
-// Refuses a value that the next line continues.
-void RequireOneLine(ConfigFormat format, const Names& lines, std::size_t line) {
-  const auto next =
-      std::find_if_not(lines.begin() + static_cast<std::ptrdiff_t>(line) + 1,
-                       lines.end(), IsBlank);
-  if (format == ConfigFormat::kYaml && next != lines.end() &&
-      IndentOf(*next) > IndentOf(lines[line])) {
-    throw std::invalid_argument(
-        fmt::format("'{}' has several lines", lines[line]));
-  }
-}
-
-char Separator(ConfigFormat format) {
-  return format == ConfigFormat::kToml ? '=' : ':';
-}
-
-// Errors: throws std::invalid_argument if the value has several lines.
-Place Find(ConfigFormat format, const Names& lines, const Names& names) {
-  Place place = format == ConfigFormat::kToml ? FindInToml(lines, names)
-                                              : FindInYaml(lines, names);
-  if (place.line) {
-    RequireOneLine(format, lines, *place.line);
-  }
-  return place;
-}
-
-std::string Scalar(ConfigFormat format, const ConfigValue& value) {
-  const bool text = value.type == ConfigValue::Type::kString;
-  if (text && format == ConfigFormat::kToml) {
-    return fmt::format("\"{}\"", value.text);
-  }
-  // YAML 1.1 reads these words as false and true.
-  static const std::set<std::string> words = {"no", "yes", "off", "on"};
-  return text && words.contains(common::Lower(value.text))
-             ? fmt::format("'{}'", value.text)
-             : value.text;
-}
-
-// The lines that add a key with its missing tables.
-Names NewLines(ConfigFormat format, const Place& place, const std::string& name,
-               const std::string& scalar) {
-  const bool is_toml = format == ConfigFormat::kToml;
-  Names lines;
-  std::string indent = place.indent;
-  for (const std::string& table : place.missing) {
-    if (is_toml) {
-      lines.insert(lines.end(), {"", fmt::format("[{}]", table)});
+    if (format_ == ConfigFormat::kToml) {
+      AddToToml(scalar);
     } else {
-      lines.push_back(fmt::format("{}{}:", indent, table));
+      AddToYaml(scalar);
+    }
+    return Choose(&value);
+  }
+
+  std::string Remove() {
+    const ConfigNode& old = *way_.value;
+    const auto& siblings = way_.tables.back()->children;
+    const auto i = static_cast<std::size_t>(&old - siblings.data());
+    if (siblings.size() == 1 && format_ == ConfigFormat::kYaml) {
+      Replace(old.key_begin, old.end, "{}");
+    }
+    Replace(LineBegin(old.key_begin), LineEnd(old.end), "");
+    if (i + 1 < siblings.size()) {
+      Replace(old.key_begin, siblings[i + 1].key_begin, "");
+    }
+    Replace(i > 0 ? siblings[i - 1].end : old.key_begin, old.end, "");
+    return Choose(nullptr);
+  }
+
+ private:
+  void Replace(std::size_t begin, std::size_t end, const std::string& by) {
+    if (begin <= end && end <= text_.size()) {
+      candidates_.push_back(text_.substr(0, begin) + by + text_.substr(end));
+    }
+  }
+  [[nodiscard]] std::size_t LineBegin(std::size_t at) const {
+    return at == 0 ? 0 : text_.rfind('\n', at - 1) + 1;  // npos + 1 is 0
+  }
+  // After the newline of the line that the byte before `at` is in.
+  [[nodiscard]] std::size_t LineEnd(std::size_t at) const {
+    const std::size_t newline = text_.find('\n', at == 0 ? 0 : at - 1);
+    return newline == std::string::npos ? text_.size() : newline + 1;
+  }
+  // Adds whole lines at the begin of a line or the end of the text.
+  void Insert(std::size_t at, const std::string& lines) {
+    const bool open = at > 0 && text_[at - 1] != '\n';
+    Replace(at, at, (open ? newline_ : "") + lines);
+  }
+
+  [[nodiscard]] std::string Text(const ConfigValue& value) const {
+    if (value.type != ConfigValue::Type::kString) {
+      return value.text;
+    }
+    if (format_ == ConfigFormat::kToml) {
+      return common::ToText(Json(value.text));
+    }
+    // What YAML 1.1 reads as a text without quotes.
+    static const common::Pattern word("^[A-Za-z_/$][A-Za-z0-9_./$-]*$");
+    static const std::set<std::string> others = {
+        "no", "yes", "off", "on", "true", "false", "null", "y", "n"};
+    return word.IsIn(value.text) && !others.contains(common::Lower(value.text))
+               ? value.text
+               : fmt::format("'{}'",
+                             fmt::join(common::Split(value.text, '\''), "''"));
+  }
+
+  // Adds "a, b" to a table in braces.
+  void AddInBraces(const ConfigNode& table, const std::string& body) {
+    Replace(table.end - 1, table.end - 1,
+            (table.children.empty() ? "" : ", ") + body);
+    Replace(table.begin + 1, table.begin + 1, body + ", ");
+  }
+
+  // Whether lines below it belong to the table: the file or a header.
+  [[nodiscard]] bool HasLines(const ConfigNode& table) const {
+    return &table == &root_ || (!table.braces && text_[table.begin] == '[');
+  }
+
+  // The end of the last value of a table of TOML before another header; 0
+  // without any.
+  // NOLINTNEXTLINE(misc-no-recursion): of the depth of a ConfigNode
+  [[nodiscard]] std::size_t LastEnd(const ConfigNode& table) const {
+    std::size_t last = 0;
+    for (const ConfigNode& child : table.children) {
+      const bool dotted =
+          child.kind == ConfigNode::Kind::kTable && !child.braces;
+      const bool header = dotted
+                              ? HasLines(child)
+                              : child.kind == ConfigNode::Kind::kList &&
+                                    !child.children.empty() &&
+                                    child.children.front().begin == child.begin;
+      last = std::max(last, header ? 0 : dotted ? LastEnd(child) : child.end);
+    }
+    return last;
+  }
+
+  void AddToToml(const std::string& scalar) {
+    const auto dotted = [this](std::size_t from) {
+      return fmt::format(
+          "{}", fmt::join(names_.begin() + static_cast<std::ptrdiff_t>(from),
+                          names_.end(), "."));
+    };
+    const auto add = [&](std::size_t i) {
+      const ConfigNode& table = *way_.tables[i];
+      if (HasLines(table)) {
+        const std::size_t last = std::max(LastEnd(table), table.end);
+        Insert(last == 0 ? 0 : LineEnd(last),
+               fmt::format("{} = {}{}", dotted(i), scalar, newline_));
+      }
+    };
+    const std::size_t depth = way_.tables.size() - 1;
+    if (way_.tables.back()->braces) {
+      AddInBraces(*way_.tables.back(),
+                  fmt::format("{} = {}", dotted(depth), scalar));
+    }
+    if (depth + 1 == names_.size()) {
+      add(depth);
+    }
+    if (names_.size() > 1) {
+      Insert(text_.size(),
+             fmt::format("{0}[{1}]{0}{2} = {3}{0}", newline_,
+                         fmt::join(names_.begin(), names_.end() - 1, "."),
+                         names_.back(), scalar));
+    }
+    for (std::size_t i = depth + 1; i-- > 0;) {
+      add(i);
+    }
+  }
+
+  // "a:", "  b:", "    key: 4", each with this indentation.
+  [[nodiscard]] std::string Lines(std::string indent, std::size_t from,
+                                  const std::string& scalar) const {
+    std::string lines;
+    for (std::size_t i = from; i < names_.size(); ++i) {
+      const bool last = i + 1 == names_.size();
+      lines += fmt::format("{}{}:{}{}{}", indent, names_[i], last ? " " : "",
+                           last ? scalar : "", newline_);
       indent += "  ";
     }
+    return lines;
   }
-  lines.push_back(is_toml ? fmt::format("{} = {}", name, scalar)
-                          : fmt::format("{}{}: {}", indent, name, scalar));
-  return lines;
+
+  void AddToYaml(const std::string& scalar) {
+    const ConfigNode& table = *way_.tables.back();
+    const std::size_t depth = way_.tables.size() - 1;
+    std::string body = fmt::format("{}: {}", names_.back(), scalar);
+    for (std::size_t i = names_.size() - 1; i-- > depth;) {
+      body = fmt::format("{}: {{{}}}", names_[i], body);
+    }
+    const auto column = [this](std::size_t at) {
+      return std::string(at - LineBegin(at), ' ');
+    };
+    if (table.braces) {
+      AddInBraces(table, body);
+    } else if (&table == &root_ && table.IsNull()) {
+      Insert(text_.size(), Lines("", depth, scalar));
+    } else if (table.IsNull()) {
+      if (table.raw.empty()) {
+        Insert(LineEnd(table.begin),
+               Lines(column(table.key_begin) + "  ", depth, scalar));
+      }
+      Replace(table.begin, table.end,
+              (table.raw.empty() ? " {" : "{") + body + "}");
+    } else if (!table.children.empty()) {
+      const std::size_t first =  // not of what is merged into it
+          std::max(table.begin, table.children.front().key_begin);
+      const ConfigNode* last = &table;
+      while (!last->children.empty() && !last->braces) {
+        last = &last->children.back();
+      }
+      Insert(LineEnd(last->end), Lines(column(first), depth, scalar));
+      Replace(first, first,
+              Lines(column(first), depth, scalar).substr(column(first).size()) +
+                  column(first));
+    }
+  }
+
+  // Why a text is not this one with the change; "" if it is.
+  [[nodiscard]] std::string WhyNot(const std::string& text,
+                                   const ConfigValue* value) const {
+    LeafTexts before;
+    LeafTexts after;
+    const ConfigNode root = ParseConfig(format_, text);
+    Flatten(root_, "", before);
+    Flatten(root, "", after);
+    const ConfigNode* const found = Walk(root, names_).value;
+    if (value == nullptr ? found != nullptr
+                         : found == nullptr || found->text != value->text) {
+      return "its value does not change";
+    }
+    // The key, and the tables on its way, which may be new or empty.
+    std::string path;
+    for (const std::string& name : names_) {
+      path += (path.empty() ? "" : ".") + name;
+      before.erase(path);
+      after.erase(path);
+    }
+    const std::string below = path + ".";
+    std::erase_if(before, [&](const auto& each) {
+      return each.first.starts_with(below);
+    });
+    LeafTexts other;
+    std::ranges::set_symmetric_difference(before, after,
+                                          std::inserter(other, other.end()));
+    return other.empty()
+               ? ""
+               : fmt::format("'{}' would change with it", other.begin()->first);
+  }
+
+  // The first candidate that is right.
+  // Errors: throws std::invalid_argument without one.
+  [[nodiscard]] std::string Choose(const ConfigValue* value) const {
+    std::string reason;
+    for (const std::string& text : candidates_) {
+      std::string why;
+      try {
+        why = WhyNot(text, value);
+      } catch (const std::invalid_argument& e) {
+        why = e.what();
+      }
+      if (why.empty()) {
+        return text;
+      }
+      reason = reason.empty() ? why : reason;
+    }
+    const ConfigNode* const at =
+        way_.value != nullptr ? way_.value : way_.tables.back();
+    throw std::invalid_argument(fmt::format(
+        "line {}: it cannot be changed there ({}): write {} on a line of its "
+        "own, without anchors and aliases",
+        std::count(text_.begin(),
+                   text_.begin() + static_cast<std::ptrdiff_t>(at->begin),
+                   '\n') +
+            1,
+        reason, format_ == ConfigFormat::kToml ? "KEY = VALUE" : "KEY: VALUE"));
+  }
+
+  ConfigFormat format_;
+  const std::string& text_;
+  Names names_;
+  ConfigNode root_;
+  Way way_;
+  std::string newline_;
+  std::vector<std::string> candidates_;
+};
+
+// What tools that print their files with a byte order mark write ahead of them.
+std::string WithoutMark(const std::string& text) {
+  return text.starts_with("\xEF\xBB\xBF") ? text.substr(3) : text;
 }
 
 }  // namespace
@@ -342,21 +467,23 @@ std::optional<std::string> GetConfigKey(ConfigFormat format,
       return std::nullopt;
     }
     const Json& value = (*parent)[names.back()];
-    if (value.is_structured()) {
-      throw std::invalid_argument(
-          fmt::format("the value of '{}' is a list or an object", path));
-    }
+    RequireScalar(value);
     return value.is_string() ? value.get<std::string>() : value.dump();
   }
-  const Names lines = LinesOf(text);
-  const Place place = Find(format, lines, names);
-  if (!place.line) {
+  const std::string unmarked = WithoutMark(text);
+  const Edit edit(format, unmarked, path);
+  const ConfigNode* const value = edit.Scalar();
+  if (value == nullptr) {
     return std::nullopt;
   }
-  const std::string& line = lines[*place.line];
-  const LineSpan span = ValueSpan(line, Separator(format));
-  return std::string(WithoutQuotes(
-      std::string_view(line).substr(span.begin, span.end - span.begin)));
+  // YAML 1.1 reads them as octal, hexadecimal, binary and sexagesimal numbers.
+  static const common::Pattern odd(
+      R"(^[-+]?(0[0-7_]+|0[xb][0-9a-fA-F_]+|[0-9]+_[0-9_]*|[0-9]+(:[0-9]+)+)$)");
+  if (value->plain && odd.IsIn(value->text)) {
+    throw std::invalid_argument(
+        fmt::format("'{}' is no decimal number: write one", value->text));
+  }
+  return value->text;
 }
 
 std::string SetConfigKey(ConfigFormat format, const std::string& text,
@@ -364,28 +491,13 @@ std::string SetConfigKey(ConfigFormat format, const std::string& text,
   const Names names = KeysOf(path);
   if (format == ConfigFormat::kJson) {
     Json json = ParseObject(text);
-    (*ParentOf(json, names, true))[names.back()] = ToJsonScalar(value);
+    Json& old = (*ParentOf(json, names, true))[names.back()];
+    RequireScalar(old);
+    old = ToJsonScalar(value);
     return common::ToText(json, 2) + "\n";
   }
-  Names lines = LinesOf(text);
-  const Place place = Find(format, lines, names);
-  const std::string scalar = Scalar(format, value);
-  if (place.line) {
-    std::string& line = lines[*place.line];
-    const LineSpan span = ValueSpan(line, Separator(format));
-    const bool space = line[span.begin - 1] != ' ';
-    line.replace(span.begin, span.end - span.begin,
-                 (space ? " " : "") + scalar);
-  } else {
-    const Names added = NewLines(format, place, names.back(), scalar);
-    lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(place.insert),
-                 added.begin(), added.end());
-  }
-  std::string changed = Join(lines);
-  if (GetConfigKey(format, changed, path) != value.text) {
-    throw std::invalid_argument("it cannot be changed in this file");
-  }
-  return changed;
+  const std::string unmarked = WithoutMark(text);
+  return Edit(format, unmarked, path).Set(value);
 }
 
 std::string RemoveConfigKey(ConfigFormat format, const std::string& text,
@@ -399,14 +511,9 @@ std::string RemoveConfigKey(ConfigFormat format, const std::string& text,
     }
     return common::ToText(json, 2) + "\n";
   }
-  Names lines = LinesOf(text);
-  const Place place = Find(format, lines, names);
-  if (!place.line) {
-    return text;
-  }
-  (void)ValueSpan(lines[*place.line], Separator(format));
-  lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(*place.line));
-  return Join(lines);
+  const std::string unmarked = WithoutMark(text);
+  Edit edit(format, unmarked, path);
+  return edit.HasValue() ? edit.Remove() : text;
 }
 
 }  // namespace trials

@@ -26,12 +26,15 @@ struct ConfigValue {
   friend bool operator==(const ConfigValue&, const ConfigValue&) = default;
 };
 
-// The three functions below take the text of a file and the path of a key,
-// "parallelism.tensor_parallel_degree". TOML and YAML are edited line by line,
-// so comments, order and spacing stay; JSON is printed again with two spaces of
-// indentation. YAML is in block style.
-// Errors: throw std::invalid_argument for a text that is not of the format, for
-// a key whose value is a list or table, and for a parent that is not a table.
+// The functions below take the text of a file and the path of a key,
+// "parallelism.tensor_parallel_degree". In TOML and YAML only the value, or the
+// line that is added or removed, changes: comments, order and spacing stay.
+// JSON may have comments and commas before a bracket, as DeepSpeed reads it
+// (Hjson), and is printed again with two spaces of indentation. A byte order
+// mark is dropped. Errors: throws std::invalid_argument, with the line, for a
+// text that is not of the format, for a key whose value is a list or table, for
+// a parent that is not a table, and where the parser (toml++, libyaml) does not
+// read the new text as the old one with that one change.
 
 // The scalar's text without quotes; nothing if the key is missing.
 [[nodiscard]] std::optional<std::string> GetConfigKey(ConfigFormat format,

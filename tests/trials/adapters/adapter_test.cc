@@ -360,7 +360,7 @@ TEST(Adapters, TextsOfDigitsAreNumbersInAFile) {
   EXPECT_EQ(rendered.files[0].path, "/files/job.toml");
   EXPECT_EQ(rendered.files[0].content,
             "\n[t]\na = \"full\"\nb = 0\nc = 9\nd = \"1x\"\ne = "
-            "\"x1\"\nf = \"\"\ng = 0123456789\n");
+            "\"x1\"\nf = \"\"\ng = \"0123456789\"\n");
   EXPECT_THAT(rendered.words,
               ElementsAre("run", "--config", "/files/job.toml"));
   // A trial reads the file.
