@@ -109,7 +109,11 @@ class RunningTrial {
     }
     Measurement measurement = Judge();
     if (measurement.outcome == Outcome::kFailed && !decided_) {
-      const std::string lost = LostNodes(options_, process_.wait_status());
+      const std::string lost =
+          LostNodes(options_, process_.wait_status(),
+                    result_.step_times_s.empty() || !options_.hosts.empty()
+                        ? error_.launch()
+                        : "");
       if (!lost.empty()) {
         throw TrialInterrupted(
             fmt::format("the trial has no result: {}", lost));

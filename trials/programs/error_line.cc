@@ -22,6 +22,15 @@ const common::Pattern kRank(
     R"(^(?:\[[a-z]*(?:\d+,)?(\d+)\](?:<\w+>)?: ?|(\d+): ?)+)");
 const common::Pattern kException(R"(^(?:\w+\.)*[A-Z]\w*\s*(?::.*)?$)");
 
+// Why ssh, srun, Open MPI and MPICH start nothing; not how a task ended.
+const common::Pattern kLaunch(
+    R"(^ssh to host |^ssh: |^srun: error: |Host key verification failed|)"
+    R"(Permission denied \(publickey|not enough slots available|)"
+    R"(^mpi(run|exec) (was|is) unable to|^[OP]RTE (was unable|has lost)|)"
+    R"(HYD.*execvp error)");
+const common::Pattern kTask(
+    R"(\btasks? [0-9\[]|Exited|Terminated|[aA]borted|Killed|SIG[A-Z]+)");
+
 }  // namespace
 
 void ErrorLine::Read(std::string_view line, int stream) {
@@ -29,6 +38,12 @@ void ErrorLine::Read(std::string_view line, int stream) {
   std::string text(common::Trim(line.substr(0, kMostText)).empty()
                        ? ""
                        : line.substr(0, kMostText));
+  // RunRanks names the host, which ssh may not.
+  if ((launch_.empty() ||
+       (text.starts_with(kSshFailure) && !launch_.starts_with(kSshFailure))) &&
+      kLaunch.IsIn(text) && !kTask.IsIn(text)) {
+    launch_ = common::Trim(text);
+  }
   launcher_ = launcher_ || kLauncher.IsIn(text);
   if (launcher_) {
     ReadSummary(text);
@@ -68,6 +83,9 @@ void ErrorLine::ReadSummary(const std::string& text) {
 std::string ErrorLine::text() const {
   if (!IsSilent()) {
     return error_.text;
+  }
+  if (!launch_.empty()) {
+    return launch_;
   }
   return exit_.empty()
              ? last_.text

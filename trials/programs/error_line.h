@@ -9,6 +9,9 @@
 
 namespace trials {
 
+// A line of stderr begins so where the ssh of RunRanks failed.
+inline constexpr const char* kSshFailure = "ssh to host ";
+
 // Finds the last line of the first traceback of Python: that of the rank that
 // failed first, where several ranks print to one pipe, as its failure makes the
 // others fail. Lines may begin with the rank, as those of PyTorch ("[rank1]:"),
@@ -22,11 +25,18 @@ class ErrorLine {
   void Read(std::string_view line, int stream = 0);
 
   // The program has begun to train: a traceback before that did not end it.
-  void Forget() { error_ = {}; }
+  void Forget() {
+    error_ = {};
+    launch_.clear();
+  }
 
   // Whether a whole traceback was read.
   [[nodiscard]] bool has_traceback() const { return error_.number > 0; }
   [[nodiscard]] std::string text() const;
+  // The first line in which ssh, srun or mpirun says why it does not start the
+  // program, or lost it; "" without one. It is also the text() where no rank
+  // left a traceback.
+  [[nodiscard]] const std::string& launch() const { return launch_; }
   // The number of lines up to that line, with it.
   [[nodiscard]] std::size_t lines() const {
     return IsSilent() ? last_.number : error_.number;
@@ -53,6 +63,7 @@ class ErrorLine {
   Line error_;
   Line last_;  // before the first traceback and the launcher's lines
   bool launcher_ = false;
+  std::string launch_;
   std::string failed_rank_;  // the first one, according to torchrun
   std::string exit_;         // how it ended
 };

@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstring>
 #include <limits>
-#include <set>
+#include <map>
 #include <stdexcept>
 #include <string_view>
-#include <thread>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -22,9 +20,12 @@
 
 #include "common/clock.h"
 #include "common/files.h"
+#include "common/pattern.h"
 #include "common/process.h"
 #include "common/text.h"
 #include "trials/containment/contained_process.h"
+#include "trials/programs/error_line.h"
+#include "trials/programs/trial_report.h"
 
 namespace trials {
 namespace {
@@ -35,6 +36,9 @@ using common::InputError;
 using Ranks = CommandOptions::Ranks;
 
 constexpr int kSshFailed = 255;  // the exit code of ssh itself
+constexpr int kConnectSeconds = 30;
+constexpr const char* kAnswer = "oppa: the host answers";
+constexpr int kLookAtHostMilliseconds = 100;
 constexpr double kLookAtRankSeconds = 0.1;
 constexpr double kSlurmAnswerSeconds = 30.0;
 constexpr double kHostEndSeconds = 15.0;  // after its patience
@@ -68,19 +72,51 @@ std::vector<std::string> HostsOf(const CommandOptions& options,
 }  // namespace
 
 std::vector<std::string> ReadHosts(const fs::path& file) {
+  static const common::Pattern name(
+      R"(^([\w.-]+@)?([A-Za-z0-9_][\w.-]*|[0-9a-fA-F]*:[0-9a-fA-F:.]*:[\w.%]*)$)");
+  static const common::Pattern port(R"(^\[?[^:]+\]?:\d+$)");
+  // Those of DeepSpeed and Open MPI.
+  static const common::Pattern slots(
+      R"(^(\s*(slots|max_slots|max-slots)\s*=\s*[1-9]\d*)*\s*$)");
+  std::map<std::string, unsigned> lines;  // of the hosts
   std::vector<std::string> hosts;
-  const std::string text = common::ReadFile(file);
+  std::string text = common::ReadFile(file);
+  text.erase(0, text.starts_with("\xEF\xBB\xBF") ? 3 : 0);
+  unsigned number = 0;
   for (std::string_view line : common::Split(text, '\n')) {
+    ++number;
+    const auto fail = [&](const std::string& why) {
+      throw InputError(fmt::format("{}:{}: {}", file.string(), number, why));
+    };
     line = common::Trim(line.substr(0, line.find('#')));
     const std::string host(line.substr(0, line.find_first_of(" \t")));
-    if (host.starts_with('-') || host.find(',') != std::string::npos) {
-      throw InputError(fmt::format(
-          "{}: invalid host '{}': write a host on each line, as for ssh",
-          file.string(), host));
+    if (host.empty()) {
+      continue;
     }
-    if (!host.empty()) {
-      hosts.push_back(host);
+    if (port.IsIn(host)) {
+      fail(
+          fmt::format("'{}' has a port: give it to ssh, in ~/.ssh/config "
+                      "('Host {}' and 'Port {}'), and write the name only",
+                      host, host.substr(0, host.find(':')),
+                      host.substr(host.find(':') + 1)));
     }
+    if (!name.IsIn(host)) {
+      fail(
+          fmt::format("invalid host '{}': write a host on each line, as for "
+                      "ssh",
+                      host));
+    }
+    if (!slots.IsIn(line.substr(host.size()))) {
+      fail(
+          fmt::format("'{}' is not understood: after the host there may be "
+                      "slots=N and a comment (#)",
+                      common::Trim(line.substr(host.size()))));
+    }
+    if (const auto [other, is_new] = lines.emplace(host, number); !is_new) {
+      fail(fmt::format("the host '{}' is that of line {}: write it once", host,
+                       other->second));
+    }
+    hosts.push_back(host);
   }
   if (hosts.empty()) {
     throw InputError(
@@ -165,11 +201,28 @@ std::string DescribeNodes(const CommandOptions& options,
 }
 
 std::string LostNodes(const CommandOptions& options,
-                      const std::optional<int>& status) {
+                      const std::optional<int>& status,
+                      const std::string& said) {
+  // What ssh says of a host that another try does not reach, either; and what
+  // srun says of nodes that it may.
+  static const common::Pattern for_good(
+      R"(Permission denied \(|Could not resolve|Host key verification failed|)"
+      R"(Too many authentication failures|no matching|Bad (configuration|owner))");
+  static const common::Pattern for_now(
+      R"((?i)timed out|unable to contact|expired|complet|fail(ed|ure)|busy|)"
+      R"(temporar|try again|connection|transport|down)");
+  const auto refused = [&said](const std::string& remedy) {
+    throw std::runtime_error(
+        fmt::format("the ranks cannot be started: {}; {}", said, remedy));
+  };
   if (!options.hosts.empty()) {
-    return status && WIFEXITED(*status) && WEXITSTATUS(*status) == kSshFailed
-               ? "ssh cannot reach a host, or lost it"
-               : "";
+    if (!status || !WIFEXITED(*status) || WEXITSTATUS(*status) != kSshFailed) {
+      return "";
+    }
+    if (for_good.IsIn(said)) {
+      refused("make `ssh -o BatchMode=yes HOST true` succeed for that host");
+    }
+    return said.empty() ? "ssh cannot reach a host, or lost it" : said;
   }
   if (options.ranks == Ranks::kOne) {
     return "";
@@ -177,9 +230,13 @@ std::string LostNodes(const CommandOptions& options,
   const std::string job = EnvironmentValue("SLURM_JOB_ID");
   const std::string state =
       AskSlurm({"squeue", "--noheader", "--format=%T", "--jobs=" + job});
-  return state.empty() || state == "RUNNING"
-             ? ""
-             : fmt::format("job {} is in state {}", job, state);
+  if (!state.empty() && state != "RUNNING") {
+    return fmt::format("job {} is in state {}", job, state);
+  }
+  if (!said.empty() && !for_now.IsIn(said)) {
+    refused(fmt::format("compare --gpus with the nodes of job {}", job));
+  }
+  return said;
 }
 
 namespace {
@@ -247,43 +304,133 @@ std::string RemoteLine(const RankTask& task, const std::string& oppa,
                 fmt::format("--patience-s={:g}", task.patience_s), "--"});
   const auto program = WithNodeRank(task.words, std::to_string(rank));
   words.insert(words.end(), program.begin(), program.end());
-  return fmt::format("cd {} && exec {}",
-                     common::ShellLine({task.folder.string()}),
-                     common::ShellLine(words));
+  return fmt::format(
+      "echo {} >&2; cd {} && exec {}", common::ShellLine({kAnswer}),
+      common::ShellLine({task.folder.string()}), common::ShellLine(words));
 }
+
+// One host's ssh.
+class HostShell {
+ public:
+  HostShell(const RankTask& task, const std::string& oppa, std::size_t rank,
+            int input)
+      : host_(task.hosts[rank]) {
+    std::array<int, 2> ends = Pipe();
+    errors_ = common::Descriptor(ends[0]);
+    const common::Descriptor errors(ends[1]);
+    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    pid_ = common::StartProcess(
+        {.words = {"ssh", "-T", "-o", "BatchMode=yes", "-o",
+                   fmt::format("ConnectTimeout={}", kConnectSeconds), "-o",
+                   "ServerAliveInterval=15", host_,
+                   RemoteLine(task, oppa, rank)},
+         .environment = common::CurrentEnvironment(),
+         .input = input,
+         .errors = errors.get(),
+         .own_group = true});
+    if (pid_ < 0) {
+      throw std::runtime_error(
+          fmt::format("cannot start ssh: {}", strerror(errno)));
+    }
+  }
+
+  // A pipe's ends, for reading and writing.
+  static std::array<int, 2> Pipe() {
+    std::array<int, 2> ends{-1, -1};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+      throw std::runtime_error(
+          fmt::format("cannot make a pipe: {}", strerror(errno)));
+    }
+    return ends;
+  }
+
+  // Prints what is there on stderr.
+  void Forward() {
+    std::array<char, 4096> piece{};
+    ssize_t got = 0;
+    while ((got = ::read(errors_.get(), piece.data(), piece.size())) > 0) {
+      std::string text(piece.data(), static_cast<std::size_t>(got));
+      lines_.Take(text, [this](std::string_view line) { Take(line); });
+      if (const std::size_t at = text.find(kAnswer); at != std::string::npos) {
+        text.erase(at, std::string_view(kAnswer).size() + 1);
+      }
+      Print(text);
+    }
+    if (got == 0) {
+      errors_.Close();
+    }
+  }
+
+  // Prints the rest, and, if ssh failed, the host and its reason. Returns the
+  // exit code.
+  int End(int status) {
+    Forward();
+    lines_.Finish([this](std::string_view line) { Take(line); });
+    const int code = late_ ? kSshFailed : common::ExitCode(status);
+    if (code == kSshFailed) {
+      Print(fmt::format(
+          "{}{}: {}", kSshFailure, host_,
+          late_ ? fmt::format("no answer for {} s", 2 * kConnectSeconds)
+          : last_.empty() ? std::string("it ended silently")
+                          : last_));
+    }
+    return code;
+  }
+
+  // Ends the ssh of a host on which nothing starts.
+  void EndIfLate(double now_s) {
+    if (!answers_ && !late_ && now_s - begin_s_ > 2 * kConnectSeconds) {
+      late_ = true;
+      ::kill(pid_, SIGKILL);
+    }
+  }
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] int errors() const { return errors_.get(); }
+
+ private:
+  static void Print(const std::string& text) {
+    try {
+      common::WriteAll(STDERR_FILENO, "", text);
+    } catch (const std::runtime_error&) {  // there is no reader
+    }
+  }
+
+  void Take(std::string_view line) {
+    answers_ = answers_ || line == kAnswer;
+    last_ = line == kAnswer ? last_ : common::Trim(line);
+  }
+
+  std::string host_;
+  pid_t pid_ = -1;
+  common::Descriptor errors_;
+  LineReader lines_;
+  std::string last_;
+  bool answers_ = false;
+  bool late_ = false;
+  double begin_s_ = common::SteadySeconds();
+};
 
 // The hosts' programs end when this pipe does, also with this process.
 int RunOnHosts(const RankTask& task, const std::string& oppa,
                const std::function<bool()>& stop) {
-  std::array<int, 2> ends{-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    throw std::runtime_error(
-        fmt::format("cannot make a pipe: {}", strerror(errno)));
-  }
+  const std::array<int, 2> ends = HostShell::Pipe();
   const common::Descriptor input(ends[0]);
   common::Descriptor pipe(ends[1]);
-  std::set<pid_t> running;
+  std::vector<HostShell> running;
   for (std::size_t i = 0; i < task.hosts.size(); ++i) {
-    const pid_t ssh = common::StartProcess(
-        {.words = {"ssh", "-T", "-o", "BatchMode=yes", "-o",
-                   "ServerAliveInterval=15", task.hosts[i],
-                   RemoteLine(task, oppa, i)},
-         .environment = common::CurrentEnvironment(),
-         .input = input.get(),
-         .own_group = true});
-    if (ssh < 0) {
-      throw std::runtime_error(
-          fmt::format("cannot start ssh: {}", strerror(errno)));
-    }
-    running.insert(ssh);
+    running.emplace_back(task, oppa, i, input.get());
   }
   int code = 0;
   double kill_s = std::numeric_limits<double>::infinity();
   while (!running.empty()) {
     int status = 0;
     const pid_t ended = ::waitpid(-1, &status, WNOHANG);
-    if (running.erase(ended) > 0) {
-      code = code == 0 ? common::ExitCode(status) : code;
+    const auto found = std::ranges::find(running, ended, &HostShell::pid);
+    if (found != running.end()) {
+      const int host_code = found->End(status);
+      code = code == 0 ? host_code : code;
+      running.erase(found);
       continue;
     }
     const double now_s = common::SteadySeconds();
@@ -291,13 +438,16 @@ int RunOnHosts(const RankTask& task, const std::string& oppa,
       kill_s = now_s + task.patience_s + kHostEndSeconds;
       pipe.Close();
     }
-    for (const pid_t ssh : running) {
+    std::vector<pollfd> said;
+    for (HostShell& shell : running) {
+      shell.Forward();
+      shell.EndIfLate(now_s);
+      said.push_back({shell.errors(), POLLIN, 0});
       if (now_s >= kill_s) {
-        ::kill(ssh, SIGKILL);
+        ::kill(shell.pid(), SIGKILL);
       }
     }
-    std::this_thread::sleep_for(
-        std::chrono::duration<double>(kLookAtRankSeconds));
+    ::poll(said.data(), said.size(), kLookAtHostMilliseconds);
   }
   return code;
 }

@@ -14,9 +14,10 @@
 
 namespace trials {
 
-// The hosts of a file: the first word of each line ("node1 slots=8"); '#'
+// The hosts of a file, one on each line: "node1", "user@node2 slots=8"; '#'
 // begins a comment.
-// Errors: throws InputError for a file without hosts and for other names.
+// Errors: throws InputError "file:line: ..." for a host with a port, one that
+// comes twice and other text, and for a file without hosts.
 [[nodiscard]] std::vector<std::string> ReadHosts(
     const std::filesystem::path& file);
 
@@ -35,9 +36,13 @@ namespace trials {
                                         const Cluster& cluster);
 
 // Why the end of the ranks is not the trial's fault: the connection to a host
-// was lost, or the job of Slurm ends; "" otherwise. `status`: as by waitpid(2).
+// was lost, or the job of Slurm ends; "" otherwise. `status`: as by waitpid(2);
+// `said`: ErrorLine::launch().
+// Errors: throws std::runtime_error where ssh or srun say why they never start
+// the ranks, so that another try does not help.
 [[nodiscard]] std::string LostNodes(const CommandOptions& options,
-                                    const std::optional<int>& status);
+                                    const std::optional<int>& status,
+                                    const std::string& said);
 
 // The program of one node, or, with hosts, of each.
 struct RankTask {
@@ -52,7 +57,8 @@ struct RankTask {
 // its own; with hosts, `oppa contain --remote` on each by ssh, until the first
 // one fails. Ends after `stop`, too, when nothing runs any more. Returns the
 // exit code of the first that failed, 128 + n after signal n, 255 if ssh lost a
-// host. `oppa`: the path of this program, here and on the hosts.
+// host, or did not reach it in a minute: then a line on stderr names it and
+// gives ssh's reason. `oppa`: the path of this program, here and on the hosts.
 // Errors: throws std::runtime_error if the program cannot be started.
 [[nodiscard]] int RunRanks(const RankTask& task, const std::string& oppa,
                            const std::function<bool()>& stop);

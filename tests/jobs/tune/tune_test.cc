@@ -452,6 +452,34 @@ TEST_F(TuneTest, RunsOnTheHostsOfAFileAndEndsATrialOnAllOfThem) {
   EXPECT_THAT(refused, HasSubstr("the hostfile has 2 of 4 nodes"));
 }
 
+// node-b's reason is in MODE.
+TEST_F(TuneTest, SaysWhyAHostIsNotReachedAndWhetherARerunHelps) {
+  Write("ssh",
+        "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do\n"
+        "  [ \"$1\" = -o ] && shift\n  shift\ndone\n"
+        "[ $1 = node-a ] || { echo \"$MODE\" >&2; exit 255; }\n"
+        "shift\nexec setsid -w sh -c \"$*\"\n");
+  Write("hosts", "node-a\nnode-b\n");
+  Write("train.sh", "#!/bin/sh\nsleep 60\n");
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", (Path("").string() + ":" + path).c_str(), 1);
+  const auto tune = [this](const char* reason) {
+    ::setenv("MODE", reason, 1);
+    return Oppa(
+        "tune --hostfile hosts --gpus 2x1 --memory-gib 8 --model config.json "
+        "--batch 16 --seq 64 --start dp=2,microbatches=8 --step-time "
+        "took.([0-9.]+) -- ./train.sh {micro_batch_size}");
+  };
+  EXPECT_EQ(tune("Host key verification failed."), 1);
+  EXPECT_THAT(errors_,
+              HasSubstr("ssh to host node-b: Host key verification failed."));
+  EXPECT_EQ(tune("ssh: connect to host node-b port 22: No route to host"), 75);
+  EXPECT_THAT(output_, AllOf(HasSubstr("ssh to host node-b: ssh: connect to"),
+                             HasSubstr("No route to host\ninterrupted")));
+  ::setenv("PATH", path.c_str(), 1);
+  ::unsetenv("MODE");
+}
+
 TEST_F(TuneTest, RunsTheManifestThatInitWrote) {
   WriteProgram("");
   EXPECT_EQ(Start("init", "--trials 2 --steps 4"), 0) << errors_;

@@ -102,6 +102,26 @@ TEST(ErrorLine, ReadsThePrefixesOfLaunchers) {
             "KeyError: 'lr'");
 }
 
+TEST(ErrorLine, IsWhatTheLauncherSaysThatStartsNothing) {
+  for (const char* line :
+       {"ssh to host n2: n2: Permission denied (publickey).",
+        "srun: error: Unable to create step for job 17: More processors "
+        "requested than permitted",
+        "There are not enough slots available in the system to satisfy the 8",
+        "mpirun was unable to launch the specified application as it could not",
+        "ssh: Could not resolve hostname n9: Name or service not known"}) {
+    EXPECT_EQ(Read("-----\n" + std::string(line) + "\n-----").text(), line);
+  }
+  // How a task ended is no such line.
+  EXPECT_EQ(
+      Read("no data\nsrun: error: n1: task 0: Exited with exit code 3").text(),
+      "no data");
+  ErrorLine error = Read("ssh: a warning of git");
+  error.Forget();
+  error.Read("killed");
+  EXPECT_EQ(error.text(), "killed");
+}
+
 TEST(ErrorLine, WithoutATracebackIsTheLastOneWithText) {
   EXPECT_EQ(Read("").text(), "");
   EXPECT_EQ(Read("one\ntwo words \n\n  \noppa {\"step_time_s\": 1}").text(),
