@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace common {
@@ -26,6 +27,15 @@ class CsvTable {
   // Whether a row may have fewer cells than the header; missing cells are
   // empty.
   enum class Rows { kWhole, kMayBeShort };
+
+  // The table that is made of the one of a file; every row has a cell for each
+  // column.
+  CsvTable(std::string path, unsigned header_line,
+           std::vector<std::string> header, std::vector<Row> rows)
+      : path_(std::move(path)),
+        header_line_(header_line),
+        header_(std::move(header)),
+        rows_(std::move(rows)) {}
 
   [[nodiscard]] static CsvTable Read(const std::filesystem::path& path,
                                      Rows rows = Rows::kWhole);
@@ -47,6 +57,8 @@ class CsvTable {
   [[noreturn]] void Fail(unsigned line, const std::string& message) const;
 
  private:
+  CsvTable() = default;
+
   std::string path_;
   unsigned header_line_ = 0;
   std::vector<std::string> header_;

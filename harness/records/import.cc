@@ -18,6 +18,7 @@
 #include "harness/records/journal.h"
 #include "harness/testbeds/testbeds.h"
 #include "trials/knobs.h"
+#include "trials/tables/history.h"
 #include "trials/tables/measured_rows.h"
 
 namespace harness {
@@ -131,8 +132,9 @@ std::string ImportInto(const Experiment& experiment, const RunSpec& run,
 std::vector<Trial> ReadTrialTable(const fs::path& path,
                                   const trials::KnobSet& knobs,
                                   const trials::StepSize& step,
-                                  std::vector<std::string>& notes) {
-  const CsvTable table = CsvTable::Read(path);
+                                  std::vector<std::string>& notes,
+                                  const trials::Rule::Context& context) {
+  const CsvTable table = trials::ReadHistory(path, context, notes);
   const trials::MeasuredColumns columns = CheckColumns(
       table, knobs, {},
       {"message", "throughput_variance", "step_time_stddev_s", "chosen_by"});
@@ -143,7 +145,9 @@ std::vector<Trial> ReadTrialTable(const fs::path& path,
       !columns.names.contains("status")) {
     fail(
         "no column has the speed of a trial: give step_time_s, step_time_ms, "
-        "throughput_steps_per_s, samples_per_s or tokens_per_s");
+        "throughput_steps_per_s, samples_per_s or tokens_per_s, or rename the "
+        "column that is one of them in the header: " +
+        fmt::format("{}", fmt::join(table.header(), ", ")));
   }
   if (std::ranges::none_of(knobs, [&](const trials::Knob& knob) {
         return columns.names.contains(knob.name);
@@ -169,10 +173,14 @@ std::vector<std::string> ImportTrials(const Experiment& experiment,
     const trials::StepSize size{
         problem.workload.GetDouble("batch_size", 0.0),
         problem.workload.GetDouble("sequence_length", 0.0)};
+    const trials::Rule::Context context =
+        testbed.workload
+            ? RuleContext(*testbed.workload, testbed.machine.gpus())
+            : trials::Rule::Context();
     for (const fs::path& file : files) {
       std::vector<std::string> found;
       for (Trial& trial :
-           ReadTrialTable(file, testbed.space->knobs(), size, found)) {
+           ReadTrialTable(file, testbed.space->knobs(), size, found, context)) {
         trials[&problem].push_back(std::move(trial));
       }
       if (&problem == &experiment.manifest.problems.front()) {

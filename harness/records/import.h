@@ -8,12 +8,13 @@
 
 #include "harness/experiment.h"
 #include "trials/parallel_config.h"
+#include "trials/rules.h"
 #include "trials/tables/measured_rows.h"
 #include "trials/trial.h"
 
 namespace harness {
 
-// Reads a table of trials (columns: MeasuredRow). A row without outcome
+// Reads a table of trials (ReadHistory). A row without outcome
 // completed if it has a step time or throughput, else it failed. Without a
 // column throughput_variance or step_time_stddev_s, the standard deviation is
 // taken as 5% of the throughput. Other columns are ignored and named in
@@ -23,7 +24,8 @@ namespace harness {
 // row that completed without throughput.
 [[nodiscard]] std::vector<trials::Trial> ReadTrialTable(
     const std::filesystem::path& path, const trials::KnobSet& knobs,
-    const trials::StepSize& step, std::vector<std::string>& notes);
+    const trials::StepSize& step, std::vector<std::string>& notes,
+    const trials::Rule::Context& context = {});
 
 // Adds the trials of the files to every run of the experiment, behind the
 // trials on record. Configurations that are not candidates, and those that were

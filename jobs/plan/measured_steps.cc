@@ -16,6 +16,7 @@
 #include "trials/knobs.h"
 #include "trials/record.h"
 #include "trials/simulator/simulator.h"
+#include "trials/tables/history.h"
 #include "trials/tables/measured_rows.h"
 
 namespace jobs {
@@ -77,9 +78,15 @@ void AddTrials(const fs::path& run_folder, const Job& job,
   }
 }
 
-std::vector<MeasuredStep> ReadCsv(const fs::path& path,
-                                  const trials::Workload& workload) {
-  const common::CsvTable table = common::CsvTable::Read(path);
+std::vector<MeasuredStep> ReadCsv(const fs::path& path, const Job& job,
+                                  std::string& note) {
+  const trials::Workload& workload = job.workload;
+  std::vector<std::string> notes;
+  const common::CsvTable table = trials::ReadHistory(
+      path, RuleContext(workload, job.cluster.gpus()), notes);
+  for (const std::string& each : notes) {
+    note += fmt::format("note: {}\n", each);
+  }
   CheckColumns(table, trials::BuiltInKnobs(), {"step_time_s"}, {});
   std::vector<MeasuredStep> steps;
   for (const auto& csv_row : table.rows()) {
@@ -156,12 +163,12 @@ MeasuredSteps ReadMeasuredSteps(const fs::path& path, const Job& job) {
         path.string()));
   }
   MeasuredSteps measured;
-  if (fs::is_directory(path, error)) {
+  if (fs::is_directory(path, error) && !trials::IsHistoryFolder(path)) {
     for (const fs::path& run : trials::RunFoldersBelow(path)) {
       AddTrials(run, job, measured);
     }
   } else {
-    measured.steps = ReadCsv(path, job.workload);
+    measured.steps = ReadCsv(path, job, measured.note);
   }
   if (measured.steps.empty()) {
     throw InputError(fmt::format("--calibrate {}: no measured step time in it",

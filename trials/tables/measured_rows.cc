@@ -198,8 +198,10 @@ MeasuredColumns CheckColumns(const common::CsvTable& table,
   }
   for (const std::string_view name : needed) {
     if (!columns.names.contains(name)) {
-      fail(fmt::format("the column '{}' is missing; the header has {}", name,
-                       fmt::join(table.header(), ", ")));
+      fail(fmt::format(
+          "the column '{}' is missing: rename the one that has it; the header "
+          "has {}",
+          name, fmt::join(table.header(), ", ")));
     }
   }
   return columns;
