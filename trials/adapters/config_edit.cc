@@ -1,7 +1,6 @@
 #include "trials/adapters/config_edit.h"
 
 #include <algorithm>
-#include <cctype>
 #include <iterator>
 #include <map>
 #include <set>
@@ -34,32 +33,25 @@ Names KeysOf(std::string_view path) {
 
 // Hjson's comments, and commas before a bracket, as blanks.
 std::string WithoutComments(std::string text) {
+  static const common::Pattern token(
+      R"("(?:[^"\\]|\\.)*"|(#[^\n]*|//[^\n]*|/\*(?s:.*?)\*/)|,|[^\s"#/,]+|/)");
   std::size_t comma = std::string::npos;  // before blanks only
-  const auto blank = [&text](std::size_t from, std::size_t to) {
-    to = std::min(to, text.size());
-    for (std::size_t i = from; i < to; ++i) {
-      text[i] = text[i] == '\n' ? '\n' : ' ';
+  std::size_t at = 0;
+  for (auto found = token.Find(text); !found.empty();
+       found = token.Find(text, at)) {
+    const auto begin = static_cast<std::size_t>(found[0].data() - text.data());
+    at = begin + found[0].size();
+    if (!found[1].empty()) {
+      std::replace_if(
+          text.data() + begin, text.data() + at,
+          [](char c) { return c != '\n'; }, ' ');
+      continue;
     }
-    return to - 1;
-  };
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '#' || text.compare(i, 2, "//") == 0) {
-      i = blank(i, text.find('\n', i));
-    } else if (text.compare(i, 2, "/*") == 0) {
-      const std::size_t end = text.find("*/", i + 2);
-      i = blank(i, end == std::string::npos ? end : end + 2);
-    } else if (text[i] == ',') {
-      comma = i;
-    } else if (std::isspace(static_cast<unsigned char>(text[i])) == 0) {
-      if (comma != std::string::npos && (text[i] == '}' || text[i] == ']')) {
-        text[comma] = ' ';
-      }
-      comma = std::string::npos;
-      for (bool open = text[i] == '"'; open && ++i < text.size();) {
-        open = text[i] != '"';
-        i += text[i] == '\\' ? 1 : 0;
-      }
+    if (comma != std::string::npos &&
+        (text[begin] == '}' || text[begin] == ']')) {
+      text[comma] = ' ';
     }
+    comma = text[begin] == ',' ? begin : std::string::npos;
   }
   return text;
 }
@@ -312,51 +304,28 @@ class Edit {
     }
   }
 
-  // "a:", "  b:", "    key: 4", each with this indentation.
-  [[nodiscard]] std::string Lines(std::string indent, std::size_t from,
-                                  const std::string& scalar) const {
-    std::string lines;
-    for (std::size_t i = from; i < names_.size(); ++i) {
-      const bool last = i + 1 == names_.size();
-      lines += fmt::format("{}{}:{}{}{}", indent, names_[i], last ? " " : "",
-                           last ? scalar : "", newline_);
-      indent += "  ";
-    }
-    return lines;
-  }
-
   void AddToYaml(const std::string& scalar) {
     const ConfigNode& table = *way_.tables.back();
-    const std::size_t depth = way_.tables.size() - 1;
     std::string body = fmt::format("{}: {}", names_.back(), scalar);
-    for (std::size_t i = names_.size() - 1; i-- > depth;) {
+    for (std::size_t i = names_.size() - 1; i-- >= way_.tables.size();) {
       body = fmt::format("{}: {{{}}}", names_[i], body);
     }
-    const auto column = [this](std::size_t at) {
-      return std::string(at - LineBegin(at), ' ');
-    };
     if (table.braces) {
       AddInBraces(table, body);
     } else if (&table == &root_ && table.IsNull()) {
-      Insert(text_.size(), Lines("", depth, scalar));
+      Insert(text_.size(), body + newline_);
     } else if (table.IsNull()) {
-      if (table.raw.empty()) {
-        Insert(LineEnd(table.begin),
-               Lines(column(table.key_begin) + "  ", depth, scalar));
-      }
-      Replace(table.begin, table.end,
-              (table.raw.empty() ? " {" : "{") + body + "}");
+      Replace(table.begin, table.end, " {" + body + "}");
     } else if (!table.children.empty()) {
       const std::size_t first =  // not of what is merged into it
           std::max(table.begin, table.children.front().key_begin);
+      const std::string indent(first - LineBegin(first), ' ');
       const ConfigNode* last = &table;
       while (!last->children.empty() && !last->braces) {
         last = &last->children.back();
       }
-      Insert(LineEnd(last->end), Lines(column(first), depth, scalar));
-      Replace(first, first,
-              Lines(column(first), depth, scalar).substr(column(first).size()) +
-                  column(first));
+      Insert(LineEnd(last->end), indent + body + newline_);
+      Replace(first, first, body + newline_ + indent);
     }
   }
 

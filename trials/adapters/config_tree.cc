@@ -1,7 +1,9 @@
 #include "trials/adapters/config_tree.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <span>
 #include <stdexcept>
 #include <string_view>
 
@@ -106,38 +108,38 @@ class YamlTree {
   YamlTree(const YamlTree&) = delete;
   YamlTree& operator=(const YamlTree&) = delete;
   ~YamlTree() {
-    yaml_event_delete(&event_);
+    yaml_document_delete(&document_);
     yaml_parser_delete(&parser_);
   }
 
   ConfigNode Read() {
-    Next();  // the begin of the stream
-    Next();
-    ConfigNode root{.kind = Kind::kScalar, .plain = true};
-    if (event_.type == YAML_DOCUMENT_START_EVENT) {
-      Next();
-      root = Node();
-      RefuseTabs(text_.size());
-      Next();  // the end of the document
-      Next();
+    Load(document_);
+    const yaml_node_t* const root = yaml_document_get_root_node(&document_);
+    if (root == nullptr) {
+      return {.kind = Kind::kScalar, .plain = true};
     }
-    if (event_.type != YAML_STREAM_END_EVENT) {
-      Fail("a second document begins");
+    yaml_document_t second{};
+    Load(second);
+    const yaml_node_t* const other = yaml_document_get_root_node(&second);
+    const yaml_mark_t mark =
+        other == nullptr ? root->end_mark : other->start_mark;
+    yaml_document_delete(&second);
+    if (other != nullptr) {
+      Fail(mark, "a second document begins");
     }
-    return root;
+    RefuseTabs();
+    return Node(*root, 0);
   }
 
  private:
-  [[noreturn]] void Fail(std::string_view why) const {
-    const auto& mark =
-        parser_.problem != nullptr ? parser_.problem_mark : event_.start_mark;
+  [[noreturn]] static void Fail(const yaml_mark_t& mark, std::string_view why) {
     throw std::invalid_argument(fmt::format("line {}: {}", mark.line + 1, why));
   }
 
-  void Next() {
-    yaml_event_delete(&event_);
-    if (yaml_parser_parse(&parser_, &event_) == 0) {
-      Fail(parser_.problem != nullptr ? parser_.problem : "no YAML");
+  void Load(yaml_document_t& document) {
+    if (yaml_parser_load(&parser_, &document) == 0) {
+      Fail(parser_.problem_mark,
+           parser_.problem == nullptr ? "no YAML" : parser_.problem);
     }
   }
 
@@ -145,104 +147,73 @@ class YamlTree {
     return characters_[std::min(mark.index, characters_.size() - 1)];
   }
 
-  // The node that begins with the event.
-  // NOLINTNEXTLINE(misc-no-recursion): it limits the depth
-  ConfigNode Node() {
-    ConfigNode node{.begin = Byte(event_.start_mark),
-                    .end = Byte(event_.end_mark)};
-    const std::size_t before = nodes_;
-    Count(1);
-    std::string anchor;
-    const auto name = [&anchor](const unsigned char* text) {
-      anchor = text == nullptr ? "" : reinterpret_cast<const char*>(text);
-    };
-    if (++depth_ > common::kDeepestNesting) {
-      Fail("nested too deep");
-    }
-    switch (event_.type) {
-      case YAML_ALIAS_EVENT:
-        name(event_.data.alias.anchor);
-        node = Alias(anchor, node);
-        anchor.clear();
-        break;
-      case YAML_SCALAR_EVENT: {
-        const auto& scalar = event_.data.scalar;
-        name(scalar.anchor);
-        node.kind = Kind::kScalar;
-        node.text.assign(reinterpret_cast<const char*>(scalar.value),
-                         scalar.length);
-        node.plain = scalar.plain_implicit != 0;
-        RefuseTabs(node.begin);
-        scalar_end_ = node.end;
-        break;
-      }
-      case YAML_SEQUENCE_START_EVENT:
-        name(event_.data.sequence_start.anchor);
-        ReadList(node);
-        break;
-      default:
-        name(event_.data.mapping_start.anchor);
-        node.braces =
-            event_.data.mapping_start.style == YAML_FLOW_MAPPING_STYLE;
-        ReadTable(node);
-    }
-    node.raw = node.raw.empty()
-                   ? text_.substr(node.begin, node.end - node.begin)
-                   : node.raw;
-    if (!anchor.empty()) {
-      anchors_[anchor] = {node, nodes_ - before};
-    }
-    --depth_;
-    return node;
-  }
-
   // libyaml reads tabs between words and before comments; PyYAML does not.
-  void RefuseTabs(std::size_t until) const {
-    for (std::size_t i = scalar_end_; i < until; ++i) {
-      if (text_[i] == '#') {
-        i = std::min(text_.find('\n', i), until);
-      } else if (text_[i] == '\t') {
-        Fail("a tab, which PyYAML does not read here: write blanks");
+  void RefuseTabs() const {
+    std::size_t i = 0;
+    const auto refuse = [&](std::size_t until, const yaml_mark_t& mark) {
+      for (; i < until; ++i) {
+        if (text_[i] == '#') {
+          i = std::min(text_.find('\n', i), until);
+        } else if (text_[i] == '\t') {
+          Fail(mark, "a tab before it, which PyYAML does not read: use blanks");
+        }
+      }
+    };
+    std::map<std::size_t, const yaml_node_t*> scalars;
+    for (const yaml_node_t& node :
+         std::span(document_.nodes.start, document_.nodes.top)) {
+      if (node.type == YAML_SCALAR_NODE) {
+        scalars[Byte(node.start_mark)] = &node;
       }
     }
+    for (const auto& [begin, node] : scalars) {
+      refuse(begin, node->start_mark);
+      i = std::max(i, Byte(node->end_mark));
+    }
+    refuse(text_.size(), parser_.mark);
   }
 
-  ConfigNode Alias(const std::string& anchor, const ConfigNode& place) {
-    const auto found = anchors_.find(anchor);
-    if (found == anchors_.end()) {
-      Fail(fmt::format("the alias *{} has no anchor", anchor));
+  // NOLINTNEXTLINE(misc-no-recursion): it limits the depth
+  ConfigNode Node(const yaml_node_t& from, int depth) {
+    if (++nodes_ > kMostNodes || depth > common::kDeepestNesting) {
+      Fail(from.start_mark, "too many values, or nested too deep");
     }
-    Count(found->second.second);
-    ConfigNode node = found->second.first;
-    node.begin = place.begin;
-    node.end = place.end;
+    ConfigNode node{.kind = from.type == YAML_SCALAR_NODE     ? Kind::kScalar
+                            : from.type == YAML_SEQUENCE_NODE ? Kind::kList
+                                                              : Kind::kTable,
+                    .begin = Byte(from.start_mark),
+                    .end = Byte(from.end_mark)};
+    node.raw = text_.substr(node.begin, node.end - node.begin);
+    const auto child = [&](int index) {
+      return Node(*yaml_document_get_node(&document_, index), depth + 1);
+    };
+    if (node.kind == Kind::kScalar) {
+      const auto& scalar = from.data.scalar;
+      node.text.assign(reinterpret_cast<const char*>(scalar.value),
+                       scalar.length);
+      node.plain =
+          scalar.style == YAML_PLAIN_SCALAR_STYLE && !node.raw.starts_with('!');
+    } else if (node.kind == Kind::kList) {
+      for (const int item : std::span(from.data.sequence.items.start,
+                                      from.data.sequence.items.top)) {
+        node.children.push_back(child(item));
+        node.children.back().name = std::to_string(node.children.size() - 1);
+      }
+    } else {
+      ReadTable(from, child, node);
+    }
     return node;
   }
 
-  void Count(std::size_t nodes) {
-    nodes_ += nodes;
-    if (nodes_ > kMostNodes) {
-      Fail("too many values");
-    }
-  }
-
-  // NOLINTNEXTLINE(misc-no-recursion)
-  void ReadList(ConfigNode& node) {
-    node.kind = Kind::kList;
-    for (Next(); event_.type != YAML_SEQUENCE_END_EVENT; Next()) {
-      node.children.push_back(Node());
-      node.children.back().name = std::to_string(node.children.size() - 1);
-    }
-    node.end = Byte(event_.end_mark);
-  }
-
-  // NOLINTNEXTLINE(misc-no-recursion)
-  void ReadTable(ConfigNode& node) {
+  template <typename Child>
+  void ReadTable(const yaml_node_t& from, const Child& child,
+                 ConfigNode& node) {
+    node.braces = from.data.mapping.style == YAML_FLOW_MAPPING_STYLE;
     std::vector<ConfigNode> merged;
-    for (Next(); event_.type != YAML_MAPPING_END_EVENT; Next()) {
-      const ConfigNode key = Node();
-      Next();
-      ConfigNode value = Node();
+    for (const yaml_node_pair_t& pair : std::span(
+             from.data.mapping.pairs.start, from.data.mapping.pairs.top)) {
+      const ConfigNode key = child(pair.key);
+      ConfigNode value = child(pair.value);
       if (key.plain && key.text == "<<") {
         merged.push_back(std::move(value));
         continue;
@@ -250,31 +221,28 @@ class YamlTree {
       value.name = key.kind == Kind::kScalar ? key.text : key.raw;
       value.key_begin = key.begin;
       if (node.Find(value.name) != nullptr) {
-        Fail(fmt::format("the key '{}' comes twice", value.name));
+        Fail(from.start_mark,
+             fmt::format("a table with two keys '{}'", value.name));
       }
       node.children.push_back(std::move(value));
     }
-    for (ConfigNode& each : merged) {
+    for (const ConfigNode& each : merged) {
       const std::vector<ConfigNode> tables =
           each.kind == Kind::kList ? each.children : std::vector{each};
       for (const ConfigNode& table : tables) {
         std::ranges::copy_if(table.children, std::back_inserter(node.children),
-                             [&node](const ConfigNode& child) {
-                               return node.Find(child.name) == nullptr;
+                             [&node](const ConfigNode& inner) {
+                               return node.Find(inner.name) == nullptr;
                              });
       }
     }
-    node.end = Byte(event_.end_mark);
   }
 
   const std::string& text_;
   std::vector<std::size_t> characters_;
   yaml_parser_t parser_{};
-  yaml_event_t event_{};
-  std::map<std::string, std::pair<ConfigNode, std::size_t>> anchors_;
+  yaml_document_t document_{};
   std::size_t nodes_ = 0;
-  std::size_t scalar_end_ = 0;  // of the last one
-  int depth_ = 0;
 };
 
 }  // namespace

@@ -109,15 +109,7 @@ class RunningTrial {
     }
     Measurement measurement = Judge();
     if (measurement.outcome == Outcome::kFailed && !decided_) {
-      const std::string lost =
-          LostNodes(options_, process_.wait_status(),
-                    result_.step_times_s.empty() || !options_.hosts.empty()
-                        ? error_.launch()
-                        : "");
-      if (!lost.empty()) {
-        throw TrialInterrupted(
-            fmt::format("the trial has no result: {}", lost));
-      }
+      RequireNodes();
     }
     return measurement;
   }
@@ -130,6 +122,17 @@ class RunningTrial {
   }
 
  private:
+  // Errors: as LostNodes; throws TrialInterrupted for nodes that are lost.
+  void RequireNodes() const {
+    const bool started = !result_.step_times_s.empty();
+    const std::string lost =
+        LostNodes(options_, process_.wait_status(),
+                  started && options_.hosts.empty() ? "" : error_.launch());
+    if (!lost.empty()) {
+      throw TrialInterrupted(fmt::format("the trial has no result: {}", lost));
+    }
+  }
+
   // Lines of one origin, and what is in them.
   struct Source {
     bool has_reports = true;

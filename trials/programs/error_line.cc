@@ -38,12 +38,7 @@ void ErrorLine::Read(std::string_view line, int stream) {
   std::string text(common::Trim(line.substr(0, kMostText)).empty()
                        ? ""
                        : line.substr(0, kMostText));
-  // RunRanks names the host, which ssh may not.
-  if ((launch_.empty() ||
-       (text.starts_with(kSshFailure) && !launch_.starts_with(kSshFailure))) &&
-      kLaunch.IsIn(text) && !kTask.IsIn(text)) {
-    launch_ = common::Trim(text);
-  }
+  ReadLaunch(text);
   launcher_ = launcher_ || kLauncher.IsIn(text);
   if (launcher_) {
     ReadSummary(text);
@@ -68,6 +63,15 @@ void ErrorLine::Read(std::string_view line, int stream) {
   } else if (error_.number == 0 && !text.empty() &&
              !text.starts_with("oppa {")) {
     last_ = {std::string(common::Trim(line)), count_};
+  }
+}
+
+void ErrorLine::ReadLaunch(const std::string& text) {
+  // RunRanks names the host, which ssh may not.
+  const bool better =
+      text.starts_with(kSshFailure) && !launch_.starts_with(kSshFailure);
+  if ((launch_.empty() || better) && kLaunch.IsIn(text) && !kTask.IsIn(text)) {
+    launch_ = common::Trim(text);
   }
 }
 

@@ -48,6 +48,7 @@ class ErrorLine {
     std::size_t number = 0;  // from 1; 0: none
   };
 
+  void ReadLaunch(const std::string& text);
   // Reads a line of the launcher.
   void ReadSummary(const std::string& text);
 

@@ -72,12 +72,10 @@ std::vector<std::string> HostsOf(const CommandOptions& options,
 }  // namespace
 
 std::vector<std::string> ReadHosts(const fs::path& file) {
-  static const common::Pattern name(
-      R"(^([\w.-]+@)?([A-Za-z0-9_][\w.-]*|[0-9a-fA-F]*:[0-9a-fA-F:.]*:[\w.%]*)$)");
-  static const common::Pattern port(R"(^\[?[^:]+\]?:\d+$)");
-  // Those of DeepSpeed and Open MPI.
-  static const common::Pattern slots(
-      R"(^(\s*(slots|max_slots|max-slots)\s*=\s*[1-9]\d*)*\s*$)");
+  // A name or an address of IPv6, and the words of DeepSpeed and Open MPI.
+  static const common::Pattern form(
+      R"(^(([\w.-]+@)?(\w[\w.-]*|[\da-fA-F]*:[\da-fA-F:.]*:[\w.%]*)))"
+      R"((\s+(slots|max_slots|max-slots)\s*=\s*[1-9]\d*)*$)");
   std::map<std::string, unsigned> lines;  // of the hosts
   std::vector<std::string> hosts;
   std::string text = common::ReadFile(file);
@@ -85,38 +83,24 @@ std::vector<std::string> ReadHosts(const fs::path& file) {
   unsigned number = 0;
   for (std::string_view line : common::Split(text, '\n')) {
     ++number;
-    const auto fail = [&](const std::string& why) {
-      throw InputError(fmt::format("{}:{}: {}", file.string(), number, why));
-    };
     line = common::Trim(line.substr(0, line.find('#')));
-    const std::string host(line.substr(0, line.find_first_of(" \t")));
-    if (host.empty()) {
-      continue;
+    const auto found = form.Find(line);
+    if (!line.empty() && found.empty()) {
+      throw InputError(fmt::format(
+          "{}:{}: '{}' is not 'HOST', 'USER@HOST' or 'HOST slots=N'; a port "
+          "belongs into ~/.ssh/config (Host, Port)",
+          file.string(), number, line));
     }
-    if (port.IsIn(host)) {
-      fail(
-          fmt::format("'{}' has a port: give it to ssh, in ~/.ssh/config "
-                      "('Host {}' and 'Port {}'), and write the name only",
-                      host, host.substr(0, host.find(':')),
-                      host.substr(host.find(':') + 1)));
+    if (!line.empty()) {
+      hosts.emplace_back(found[1]);
+      const auto [other, is_new] = lines.emplace(hosts.back(), number);
+      if (!is_new) {
+        throw InputError(
+            fmt::format("{}:{}: the host '{}' is that of line {}: write it "
+                        "once",
+                        file.string(), number, found[1], other->second));
+      }
     }
-    if (!name.IsIn(host)) {
-      fail(
-          fmt::format("invalid host '{}': write a host on each line, as for "
-                      "ssh",
-                      host));
-    }
-    if (!slots.IsIn(line.substr(host.size()))) {
-      fail(
-          fmt::format("'{}' is not understood: after the host there may be "
-                      "slots=N and a comment (#)",
-                      common::Trim(line.substr(host.size()))));
-    }
-    if (const auto [other, is_new] = lines.emplace(host, number); !is_new) {
-      fail(fmt::format("the host '{}' is that of line {}: write it once", host,
-                       other->second));
-    }
-    hosts.push_back(host);
   }
   if (hosts.empty()) {
     throw InputError(

@@ -35,14 +35,13 @@ TEST(ReadHosts, NamesTheLineOfAMistake) {
     return fakes::ErrorOf([&] { return Hosts("n0\n" + text + "\n"); });
   };
   EXPECT_THAT(error("n1:2222"),
-              HasSubstr("hosts:2: 'n1:2222' has a port: give it to ssh, in "
-                        "~/.ssh/config ('Host n1' and 'Port 2222')"));
-  EXPECT_THAT(error("[::1]:22"), HasSubstr("hosts:2: invalid host"));
+              HasSubstr("hosts:2: 'n1:2222' is not 'HOST', 'USER@HOST' or "
+                        "'HOST slots=N'; a port belongs into ~/.ssh/config"));
   EXPECT_THAT(error("n0 slots=2"),
               HasSubstr("hosts:2: the host 'n0' is that of line 1"));
   for (const char* line :
        {"n1 lots=8", "n1 slots=", "n1 slots=0", "n1 slots=x", "n1 8", "n1 n2",
-        "n1,n2", "-n1", "n1;id", "@n1", "me@", "n1$"}) {
+        "n1,n2", "-n1", "n1;id", "[::1]:22", "@n1", "me@", "n1$"}) {
     EXPECT_THAT(error(line), HasSubstr("hosts:2: ")) << line;
   }
   EXPECT_THAT(fakes::ErrorOf([] { return Hosts("# none\n"); }),
