@@ -34,8 +34,12 @@ using trials::Trial;
 // relative to it.
 constexpr double kRelativeDeviation = 0.05;
 
-Trial TrialOf(const trials::MeasuredRow& row, const trials::KnobSet& knobs) {
-  const trials::ParallelConfig config = Canonical(row.config, knobs);
+Trial TrialOf(const trials::MeasuredRow& row, const trials::KnobSet& knobs,
+              double batch_size) {
+  trials::ParallelConfig config = Canonical(row.config, knobs);
+  if (config.dp * config.microbatches * config.micro_batch_size == batch_size) {
+    config.micro_batch_size = 0;  // it follows from the others, as in a space
+  }
   const double steps_per_s = row.steps_per_s;
   trials::Measurement measurement;
   measurement.outcome = row.outcome.value_or(
@@ -48,7 +52,9 @@ Trial TrialOf(const trials::MeasuredRow& row, const trials::KnobSet& knobs) {
                    measurement.outcome == Outcome::kTerminatedEarly;
   if (ran && std::isnan(steps_per_s)) {
     row.facts.Fail(
-        "this trial ran, but the row has neither a step time nor a throughput");
+        "this trial ran, but the row has neither a step time nor a throughput: "
+        "rename the column that is one of them to step_time_s, tokens_per_s, "
+        "...");
   }
   Trial trial = trials::MakeTrial(0, config, measurement);
   trial.custom = CustomValues(config, knobs);
@@ -159,7 +165,8 @@ std::vector<Trial> ReadTrialTable(const fs::path& path,
                                 fmt::join(columns.unknown, ", ")));
   }
   return common::Map(table.rows(), [&](const CsvTable::Row& row) {
-    return TrialOf(ReadMeasuredRow({table, row}, knobs, step), knobs);
+    return TrialOf(ReadMeasuredRow({table, row}, knobs, step), knobs,
+                   step.batch_size);
   });
 }
 

@@ -234,4 +234,17 @@ TEST(ReadTrialTable, ConvertsUnitsAndNamesOfOtherTools) {
   EXPECT_THAT(notes, ElementsAre(HasSubstr("ignored columns: run")));
 }
 
+TEST(ReadTrialTable, LeavesAMicrobatchThatFollowsFromTheBatchToIt) {
+  const fakes::TemporaryFolder folder;
+  const fs::path path = folder.path() / "t.csv";
+  fakes::WriteFile(path,
+                   "dp,microbatches,micro_batch_size,step_time_s\n"
+                   "8,2,4,1\n8,2,2,1\n");
+  std::vector<std::string> notes;
+  const auto trials =
+      ReadTrialTable(path, trials::BuiltInKnobs(), {64.0, 512.0}, notes);
+  EXPECT_EQ(trials[0].config.micro_batch_size, 0);
+  EXPECT_EQ(trials[1].config.micro_batch_size, 2);  // of another batch
+}
+
 }  // namespace harness::growth_test
