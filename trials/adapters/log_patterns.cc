@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <ranges>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -99,8 +98,10 @@ std::vector<std::string> SimilarLines(std::string_view log,
     }
   }
   std::vector<std::string> found;
-  for (const auto& [lacking, line] : similar | std::views::take(3)) {
-    found.push_back(line);
+  constexpr std::size_t kShown = 3;
+  for (auto next = similar.begin();
+       next != similar.end() && found.size() < kShown; ++next) {
+    found.push_back(next->second);
   }
   return found;
 }
