@@ -38,7 +38,8 @@ class ProfiledTuneTest : public fakes::ProgramTest {
               "n_positions": 1024, "vocab_size": 50304})");
     // The step is 0.05 s long whatever it is told.
     Write("train.sh",
-          "#!/bin/sh\nfor i in $(seq $6); do echo \"took 0.0$((i % 3 + 4))\"; "
+          "#!/bin/sh\nfor i in $(seq $6); do echo \"step $i took 0.0$((i % 3 + "
+          "4))\"; "
           "done\n");
   }
   int Tune(const std::string& options) {

@@ -20,7 +20,7 @@ class TuneJobTest : public fakes::ProgramTest {
     Write("config.json",
           "{\"model_type\": \"gpt2\", \"n_embd\": 64, \"n_head\": 4, "
           "\"n_layer\": 4, \"n_positions\": 64, \"vocab_size\": 256}");
-    WriteProgram("echo \"took 0.0$1$((i % 3 + 1))\"");
+    WriteProgram("echo \"step $i took 0.0$1$((i % 3 + 1))\"");
     options_.command = {"./train.sh", "{microbatches}", "{max_steps}"};
     options_.folder = Path("");
     options_.manifest = Path("tune.toml");

@@ -53,7 +53,7 @@ class TuneTest : public fakes::ProgramTest {
           "  esac\n  shift\ndone\n" +
               before +
               "\nfor i in $(seq $s); do\n"
-              "  echo \"took 0.0$m$((i % 3 + 1)) peak 100\"\ndone\n");
+              "  echo \"step $i took 0.0$m$((i % 3 + 1)) peak 100\"\ndone\n");
   }
 
   // `tune` or `init` for that program.
@@ -95,7 +95,8 @@ TEST_F(TuneTest, EndsWithACommandLineThatIsFasterThanTheUsers) {
 // 20 steps are asked for, and the program has its own number.
 TEST_F(TuneTest, SaysThatAProgramEndsByItselfBeforeATrial) {
   Write("train.sh",
-        "#!/bin/sh\nfor i in $(seq ${OWN_STEPS:-10}); do echo \"took 0.0$i\"; "
+        "#!/bin/sh\nfor i in $(seq ${OWN_STEPS:-10}); do echo \"step $i took "
+        "0.0$i\"; "
         "done\n");
   const std::string command =
       "tune --model config.json --gpus 1x2 --memory-gib 8 --batch 16 --seq 64 "
@@ -144,10 +145,11 @@ TEST_F(TuneTest, CountsMoneyAndEnergyOfWhichThePriceAndThePowerAreGiven) {
 // What takes the same time everywhere is not worth a change; terminal, page and
 // best.json say so alike, and other verbs find the records.
 TEST_F(TuneTest, KeepsYoursWhereNothingIsFaster) {
-  Write("train.sh",
-        "#!/bin/sh\nwhile [ $# -gt 0 ]; do\n"
-        "  case $1 in --steps) s=$2; shift ;; esac\n  shift\ndone\n"
-        "for i in $(seq $s); do echo \"took 0.0$((i % 3 + 3))\"; done\n");
+  Write(
+      "train.sh",
+      "#!/bin/sh\nwhile [ $# -gt 0 ]; do\n"
+      "  case $1 in --steps) s=$2; shift ;; esac\n  shift\ndone\n"
+      "for i in $(seq $s); do echo \"step $i took 0.0$((i % 3 + 3))\"; done\n");
   EXPECT_EQ(Tune(), 0) << Printed();
   EXPECT_THAT(output_,
               AllOf(HasSubstr("Keep yours: no configuration is measurably "
@@ -222,7 +224,8 @@ TEST_F(TuneTest, FitsATerminalAndIsPlainWhereColorsAreNotWanted) {
 // A command line with placeholders is no command line of the user's.
 TEST_F(TuneTest, KeepsTheValuesThatStandForPlaceholders) {
   Write("train.sh",
-        "#!/bin/sh\nfor i in $(seq 6); do echo \"took 0.0$((i % 3 + 3))\"; "
+        "#!/bin/sh\nfor i in $(seq 6); do echo \"step $i took 0.0$((i % 3 + "
+        "3))\"; "
         "done\n");
   EXPECT_EQ(Oppa("tune --model config.json --gpus 1x2 --memory-gib 8 --batch "
                  "16 --seq 64 --trials 2 --steps 6 --start "
@@ -421,7 +424,7 @@ TEST_F(TuneTest, RunsOnTheHostsOfAFileAndEndsATrialOnAllOfThem) {
         "  [ $3 = 1 ] && { echo 'CUDA out of memory' >&2; exit 3; }\n"
         "  echo $$ > waits; sleep 60\nfi\n"
         "[ $3 = 0 ] || exit 0\n"
-        "for i in $(seq $2); do echo \"took 0.$1$((i % 3))\"; done\n");
+        "for i in $(seq $2); do echo \"step $i took 0.$1$((i % 3))\"; done\n");
   const std::string path = std::getenv("PATH");
   ::setenv("PATH", (Path("").string() + ":" + path).c_str(), 1);
   ::setenv("NCCL_DEBUG", "it's \"here\"", 1);
@@ -546,7 +549,7 @@ TEST_F(ReportedTest, APageThatFailsDoesNotEndTheSearch) {
 
 TEST_F(ReportedTest, SaysThatNoneOfTheBestRanAgain) {
   // The preflight and three trials run, and nothing after them.
-  WriteProgram("echo \"took 0.0$1$((i % 3 + 1))\"",
+  WriteProgram("echo \"step $i took 0.0$1$((i % 3 + 1))\"",
                "n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n\n"
                "[ $n -lt 4 ] || exit 3");
   EXPECT_EQ(Run(), 1);
