@@ -23,7 +23,7 @@ program = ["./job.py"]
 [workload]
 model = "{ROOT}/experiments/workloads/qwen2-1.5b.json"
 batch_size = 64
-sequence_length = 1024
+sequence_length = 128
 
 [cluster]
 file = "{ROOT}/experiments/clusters/a5000-8.toml"

@@ -17,7 +17,7 @@ def step_time_s(config, step):
 
 
 def peak_memory_bytes(config):
-    return 3e9 + 4e9 * config["micro_batch_size"] / (1 + config["grad_checkpoint"]) / config["pp"]
+    return 3e9 + 2e9 * config["micro_batch_size"] / (1 + config["grad_checkpoint"]) / config["pp"]
 
 
 def report(**values):
