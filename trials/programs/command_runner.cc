@@ -339,9 +339,9 @@ class RunningTrial {
   }
 
   Measurement Judge() {
-    const std::string diverged =
-        loss_.WhyNothingIsLearnt(result_.step_times_s.size());
-    if (IsComplete() && !decided_ && !diverged.empty()) {
+    const std::string diverged = loss_.WhyNothingIsLearnt(
+        IsComplete() ? result_.step_times_s.size() : 0);
+    if (!decided_ && !diverged.empty()) {
       decided_ = Outcome::kDiverged;
       result_.message = diverged;
     }

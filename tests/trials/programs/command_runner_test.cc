@@ -265,6 +265,9 @@ TEST_F(CommandRunnerTest, ALossThatIsNotFiniteEndsATrialThatHasNoSpeed) {
                                 kStep + kStep + "sleep 60\n");
   EXPECT_EQ(trial.outcome, Outcome::kDiverged);
   EXPECT_EQ(trial.message, "the loss is not finite: {'loss': nan}");
+  EXPECT_EQ(Run(kStep + "printf \"{'loss': nan}\"\nexit 1\n").outcome,
+            Outcome::kDiverged)
+      << "the program ends by itself";
   EXPECT_EQ(Run("echo 'oppa {\"status\": \"diverged\"}'").outcome,
             Outcome::kDiverged);
   EXPECT_FALSE(MakeTrial(0, ParallelConfig{}, trial).HasThroughput());
