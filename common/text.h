@@ -14,6 +14,8 @@
 namespace common {
 
 [[nodiscard]] std::string_view Trim(std::string_view text);
+// Without the byte order mark of UTF-8 that some editors write first.
+[[nodiscard]] std::string_view WithoutByteOrderMark(std::string_view text);
 [[nodiscard]] std::vector<std::string_view> Split(std::string_view text,
                                                   char separator);
 

@@ -398,11 +398,6 @@ class Edit {
   std::vector<std::string> candidates_;
 };
 
-// What tools that print their files with a byte order mark write ahead of them.
-std::string WithoutMark(const std::string& text) {
-  return text.starts_with("\xEF\xBB\xBF") ? text.substr(3) : text;
-}
-
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> ConfigKeys(
@@ -439,7 +434,7 @@ std::optional<std::string> GetConfigKey(ConfigFormat format,
     RequireScalar(value);
     return value.is_string() ? value.get<std::string>() : value.dump();
   }
-  const std::string unmarked = WithoutMark(text);
+  const std::string unmarked(common::WithoutByteOrderMark(text));
   const Edit edit(format, unmarked, path);
   const ConfigNode* const value = edit.Scalar();
   if (value == nullptr) {
@@ -465,7 +460,7 @@ std::string SetConfigKey(ConfigFormat format, const std::string& text,
     old = ToJsonScalar(value);
     return common::ToText(json, 2) + "\n";
   }
-  const std::string unmarked = WithoutMark(text);
+  const std::string unmarked(common::WithoutByteOrderMark(text));
   return Edit(format, unmarked, path).Set(value);
 }
 
@@ -480,7 +475,7 @@ std::string RemoveConfigKey(ConfigFormat format, const std::string& text,
     }
     return common::ToText(json, 2) + "\n";
   }
-  const std::string unmarked = WithoutMark(text);
+  const std::string unmarked(common::WithoutByteOrderMark(text));
   Edit edit(format, unmarked, path);
   return edit.HasValue() ? edit.Remove() : text;
 }

@@ -78,10 +78,10 @@ std::vector<std::string> ReadHosts(const fs::path& file) {
       R"((\s+(slots|max_slots|max-slots)\s*=\s*[1-9]\d*)*$)");
   std::map<std::string, unsigned> lines;  // of the hosts
   std::vector<std::string> hosts;
-  std::string text = common::ReadFile(file);
-  text.erase(0, text.starts_with("\xEF\xBB\xBF") ? 3 : 0);
+  const std::string content = common::ReadFile(file);
   unsigned number = 0;
-  for (std::string_view line : common::Split(text, '\n')) {
+  for (std::string_view line :
+       common::Split(common::WithoutByteOrderMark(content), '\n')) {
     ++number;
     line = common::Trim(line.substr(0, line.find('#')));
     const auto found = form.Find(line);
