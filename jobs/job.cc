@@ -183,6 +183,21 @@ std::optional<trials::Adapter> FindAdapter(const std::string& name) {
   return last;
 }
 
+// Sets what "KEY=VALUE" says of the precision and the training.
+void ApplyTraining(std::vector<std::string> settings,
+                   trials::Workload& workload) {
+  constexpr std::string_view kPrecision = "precision=";
+  std::erase_if(settings, [&](const std::string& setting) {
+    const bool is_precision = setting.starts_with(kPrecision);
+    if (is_precision) {
+      workload.precision =
+          trials::ParsePrecision(setting.substr(kPrecision.size()));
+    }
+    return is_precision;
+  });
+  trials::ReadTraining(trials::TrainingTable(settings), workload);
+}
+
 }  // namespace
 
 std::vector<int> DivisorsUpTo(int number, int most) {
@@ -288,20 +303,26 @@ trials::Workload MakeWorkload(const trials::Model& model, int batch_size,
   return workload;
 }
 
-void SetTraining(std::vector<std::string> of_file,
+void SetTraining(const trials::FileSettings& file,
                  const std::vector<std::string>& settings,
                  trials::Workload& workload) {
-  constexpr std::string_view kPrecision = "precision=";
-  std::erase_if(of_file, [&](const std::string& setting) {
-    const bool is_precision = setting.starts_with(kPrecision);
-    if (is_precision) {
-      workload.precision =
-          trials::ParsePrecision(setting.substr(kPrecision.size()));
+  ApplyTraining(file.training, workload);
+  for (const std::string& said : file.training) {
+    const std::string key = said.substr(0, said.find('=') + 1);
+    for (const std::string& setting : settings) {
+      trials::Workload changed = workload;
+      if (setting.starts_with(key)) {
+        ApplyTraining({setting}, changed);
+      }
+      if (changed != workload) {
+        throw InputError(fmt::format(
+            "{}: it trains with {}, and the options say {}: change the file, "
+            "or leave the option out",
+            file.path.string(), said, setting));
+      }
     }
-    return is_precision;
-  });
-  trials::ReadTraining(trials::TrainingTable(of_file), workload);
-  trials::ReadTraining(trials::TrainingTable(settings), workload);
+  }
+  ApplyTraining(settings, workload);
 }
 
 std::string JobRuleOrigin() { return "sequence parallelism comes with tp"; }

@@ -46,8 +46,9 @@ struct Job {
 
 // Sets the precision and the training of a workload: first what the framework's
 // own file says, then the user's settings, "KEY=VALUE".
-// Errors: throws InputError that names --training.
-void SetTraining(std::vector<std::string> of_file,
+// Errors: throws InputError that names --training, or the file that a setting
+// contradicts: the program would follow its file.
+void SetTraining(const trials::FileSettings& file,
                  const std::vector<std::string>& settings,
                  trials::Workload& workload);
 

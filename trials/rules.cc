@@ -294,6 +294,10 @@ std::vector<std::string> Rule::KnobNames() const {
   return names;
 }
 
+bool Rule::Reads(std::string_view variable) const {
+  return common::Contains(compiled_->variables, variable, &Variable::name);
+}
+
 double Rule::Value(const ParallelConfig& config, const Context& context) const {
   const std::lock_guard lock(compiled_->mutex);
   for (Variable& variable : compiled_->variables) {

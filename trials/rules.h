@@ -55,6 +55,8 @@ class Rule {
                              const Context& context) const;
   // The names of the knobs that the expression reads.
   [[nodiscard]] std::vector<std::string> KnobNames() const;
+  // Whether it reads this variable of Context.
+  [[nodiscard]] bool Reads(std::string_view variable) const;
 
   [[nodiscard]] const std::string& expression() const { return expression_; }
   [[nodiscard]] const std::string& origin() const { return origin_; }

@@ -342,27 +342,6 @@ Inputs ReadInputs(const ForecastRequest& request) {
   return inputs;
 }
 
-// Errors: throws InputError for an option that contradicts the framework's
-// file, which says `of_file`.
-void CheckAgainstFile(const ForecastRequest& request,
-                      const std::vector<std::string>& of_file) {
-  std::vector<std::string> options = request.training;
-  if (!request.precision.empty()) {
-    options.push_back("precision=" + common::Lower(request.precision));
-  }
-  for (const std::string& option : options) {
-    const std::string key = option.substr(0, option.find('=') + 1);
-    for (const std::string& said : of_file) {
-      if (said.starts_with(key) && said != option) {
-        throw InputError(fmt::format(
-            "--config-file {}: it trains with {}, and the options say {}: "
-            "change the file, or leave the option out",
-            request.config_file.string(), said, option));
-      }
-    }
-  }
-}
-
 Job JobOf(const ForecastRequest& request, const Inputs& inputs,
           const MachineSize& size, const std::string& framework) {
   Job job{inputs.workload, WithSize(inputs.node, size, request.nics_per_node),
@@ -391,12 +370,12 @@ Job JobOf(const ForecastRequest& request, const Inputs& inputs,
          job.cluster});
     job.notes = file.notes;
     job.config_file = request.config_file;
-    CheckAgainstFile(request, file.training);
   }
-  SetTraining(file.training, request.training, job.workload);
+  std::vector<std::string> settings = request.training;
   if (!request.precision.empty()) {
-    job.workload.precision = ReadPrecision(request.precision);
+    settings.push_back("precision=" + common::Lower(request.precision));
   }
+  SetTraining(file, settings, job.workload);
   if (job.workload.precision != trials::Precision::kFp16 &&
       job.framework.framework.gradients.fp32_gradients) {
     job.workload.training.fp32_gradients = false;  // it sums so anyway

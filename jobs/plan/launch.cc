@@ -122,10 +122,7 @@ std::optional<trials::RenderedJob> RenderLaunch(
       config, folder);
   trials::Training training = job.workload.training;
   training.offload = {};  // a setting of the adapter
-  training.fp32_gradients &= std::ranges::none_of(
-      adapter->settings(), [](const trials::AdapterSetting& setting) {
-        return setting.when && setting.when->expression() == "$fp32_gradients";
-      });
+  training.fp32_gradients &= !adapter->Sets("fp32_gradients");
   if (launch.refusal.empty() && !training.IsUsual()) {
     launch.refusal = fmt::format(
         "its usual program trains all weights with AdamW, and not with {}: set "

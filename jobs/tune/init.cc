@@ -248,7 +248,7 @@ JobDraft DraftJob(const InitOptions& options) {
   if (draft.adapter) {
     draft.file = draft.adapter->ReadSettings(draft.job);
   }
-  SetTraining(draft.file.training, options.training, draft.job.workload);
+  SetTraining(draft.file, options.training, draft.job.workload);
   SetPresent(options, draft);
   draft.notes.insert(draft.notes.end(), draft.file.notes.begin(),
                      draft.file.notes.end());

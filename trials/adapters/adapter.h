@@ -97,6 +97,7 @@ struct PresentConfig {
 
 // What the file of a job says about memory and time besides parameters.
 struct FileSettings {
+  std::filesystem::path path;
   std::vector<std::string> training;  // "KEY=VALUE" of [workload]
   std::vector<std::string> notes;     // keys that no forecast knows
 };
@@ -159,8 +160,9 @@ class Adapter {
   [[nodiscard]] std::vector<std::string> Parameters(
       const AdapterJob& job) const;
 
-  // Whether some setting depends on a parameter.
-  [[nodiscard]] bool Sets(const std::string& parameter) const;
+  // Whether some setting depends on a parameter, or on a variable of
+  // Rule::Context.
+  [[nodiscard]] bool Sets(const std::string& name) const;
   // Whether a file of the framework says what a forecast counts.
   [[nodiscard]] bool ReadsSettings() const {
     return config_file_ && !config_file_->meanings.empty();

@@ -161,6 +161,7 @@ FileSettings Adapter::ReadSettings(const AdapterJob& job) const {
   if (!found || found->text.empty()) {
     return read;
   }
+  read.path = found->path;
   read.training = config_file_->defaults;
   std::vector<std::string> known = {"auto", "none", "false"};
   for (const auto& [key, is, training, note] : config_file_->meanings) {
@@ -183,9 +184,10 @@ FileSettings Adapter::ReadSettings(const AdapterJob& job) const {
   return read;
 }
 
-bool Adapter::Sets(const std::string& parameter) const {
+bool Adapter::Sets(const std::string& name) const {
   return std::ranges::any_of(settings_, [&](const AdapterSetting& setting) {
-    return common::Contains(ParametersOf(setting), parameter);
+    return (setting.when && setting.when->Reads(name)) ||
+           common::Contains(ParametersOf(setting), name);
   });
 }
 

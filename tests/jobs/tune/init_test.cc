@@ -366,6 +366,26 @@ TEST_F(InitTest, AHostfileStartsTheProgramInsteadOfSrun) {
               HasSubstr("\nranks = \"per-node\"  # srun starts"));
 }
 
+TEST_F(InitTest, RefusesAnOptionThatTheJobsOwnFileContradicts) {
+  fakes::WriteFile(folder_.path() / "ds.json",
+                   R"({"bf16": {"enabled": true},
+                       "zero_optimization": {"stage": 3,
+                         "offload_param": {"device": "cpu"}}})");
+  options_.framework = "deepspeed";
+  options_.batch = 32;
+  options_.command = {"deepspeed", "train.py", "--deepspeed_config", "ds.json"};
+  options_.training = {"offload=parameters"};
+  EXPECT_EQ(Problem(), "no error");
+  options_.training = {"offload=optimizer"};
+  EXPECT_THAT(
+      Problem(),
+      AllOf(HasSubstr("ds.json: it trains with offload=optimizer+parameters"),
+            HasSubstr("the options say offload=optimizer")));
+  // The same weights in another order are no contradiction.
+  options_.training = {"offload=parameters+optimizer"};
+  EXPECT_EQ(Problem(), "no error");
+}
+
 TEST_F(InitTest, PathsAboveTheManifestAreAbsolute) {
   options_.manifest = folder_.path() / "oppa-results" / "tune.toml";
   const std::string text = ToText(DraftManifest(options_));
