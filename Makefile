@@ -67,7 +67,7 @@ exp-%:
 
 figures: $(addprefix exp-,$(FIGURE4)) ## run the four experiments of Fig. 4, and draw them side by side
 	@$(OPPA) report $(call side_by_side,$(FIGURE4)) --figures throughput-time,throughput-trials,throughput-steps
-	@$(OPPA) report $(call side_by_side,$(FIGURE24)) --figures ablation-views
+	@$(OPPA) report $(call side_by_side,$(FIGURE24)) --figures ablation-views,ablation-ours-views
 
 build: build/release/build.ninja ## build oppa and the trainer
 	@$(call compile,oppa oppa-train)
@@ -153,9 +153,9 @@ STUDY_MANIFESTS ?= $(if $(OPPA_DATA),experiments/ultrascale.toml experiments/vtr
 STOPPING_MANIFESTS ?= $(if $(OPPA_DATA),experiments/ultrascale.toml experiments/vtrain.toml) \
                       experiments/suite-8gpu.toml experiments/suite-32gpu.toml
 
-study-calibration: build/release/build.ninja ## measure the calibration of the surrogates (REPEATS=2; OPPA_DATA adds measured tables)
+study-calibration: build/release/build.ninja ## measure the calibration of the surrogates (REPEATS=12; OPPA_DATA adds measured tables)
 	@$(call compile,calibration_study)
-	@build/release/studies/calibration_study $(RESULTS)/study-calibration $(or $(REPEATS),2) $(STUDY_MANIFESTS)
+	@build/release/studies/calibration_study $(RESULTS)/study-calibration $(or $(REPEATS),12) $(STUDY_MANIFESTS)
 
 study-forecast-calibration: build/release/build.ninja ## measure how a few measured rows correct predictions (DRAWS=20; needs OPPA_DATA)
 	@$(call compile,forecast_calibration_study)

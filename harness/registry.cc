@@ -81,13 +81,15 @@ MethodEntry DependsOnJob(MethodEntry entry) {
 }
 
 // OPPA, its variants and its ablations: one implementation, with these
-// defaults.
+// defaults. The method as printed has ablations of its own.
 MethodEntry Oppa(const std::string& name, const std::string& label,
                  const std::string& description, const OppaOptions& defaults) {
   MethodEntry entry =
       Entry(name, label, description, methods::MakeOppa, defaults);
   entry.variant_of = name == "oppa" ? "" : "oppa";
-  entry.family = "oppa";
+  entry.family = name.starts_with("oppa-paper")   ? "oppa-paper"
+                 : name.starts_with("vanilla-bo") ? "vanilla-bo"
+                                                  : "oppa";
   return defaults.surrogates.ReadsJob() ? DependsOnJob(std::move(entry))
                                         : entry;
 }

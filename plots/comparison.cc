@@ -56,7 +56,7 @@ ComparisonSet CompareAt(const std::string& name,
       set.methods.push_back(
           {.method = methods[m].method,
            .label = methods[m].label,
-           .is_variant = !family.empty() && family == methods[reference].family,
+           .is_variant = !family.empty() && family != methods[m].method,
            .difference = common::Bootstrap({units}, common::Statistic::kMean),
            .test = common::TestPairs(units)});
     }

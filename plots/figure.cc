@@ -22,10 +22,10 @@ constexpr std::array<std::string_view, 8> kColors = {
 constexpr std::array<int, 9> kSymbols = {7, 5, 9, 13, 11, 15, 6, 4, 8};
 constexpr std::size_t kDashPatterns = 7;  // of figures/gnuplot.cc
 
-// The methods in the order of their styles. The first eight, which the paper's
-// figures show, have colors of their own; so have OPPA and its ablations.
+// The methods in the order of their styles, first the paper's. The first eight
+// have colors of their own; so have both versions of OPPA and their ablations.
 constexpr std::string_view kStyledMethods =
-    "oppa random xgboost cost-model vanilla-bo oppa-sim oppa-paper grid "
+    "oppa-paper random xgboost cost-model vanilla-bo oppa-sim oppa grid "
     "predicted-order oppa-no-prior oppa-no-early-termination "
     "oppa-no-prior-no-early-termination oppa-paper-no-prior "
     "oppa-paper-no-early-termination oppa-no-throughput-prior "
@@ -47,13 +47,26 @@ LineStyle StyleOf(int index, bool emphasized) {
 
 std::vector<LineStyle> StylesOf(const std::vector<std::string>& methods) {
   static const auto listed = common::Split(kStyledMethods, ' ');
+  const auto place = [](const std::string& method) {
+    return static_cast<std::size_t>(std::ranges::find(listed, method) -
+                                    listed.begin());
+  };
+  std::array<bool, kColors.size()> used{};
+  for (const std::string& method : methods) {
+    used[place(method) % used.size()] |= place(method) < listed.size();
+  }
   std::vector<LineStyle> styles;
   for (const std::string& method : methods) {
-    const auto found = std::ranges::find(listed, method);
-    styles.push_back(
-        StyleAt(found == listed.end()
-                    ? listed.size() + common::Hash(method) % kColors.size()
-                    : static_cast<std::size_t>(found - listed.begin())));
+    std::size_t style = place(method);
+    if (style == listed.size()) {
+      style += common::Hash(method) % used.size();
+      for (std::size_t tried = 1;
+           used[style % used.size()] && tried < used.size(); ++tried) {
+        ++style;
+      }
+      used[style % used.size()] = true;
+    }
+    styles.push_back(StyleAt(style));
   }
   return styles;
 }

@@ -25,7 +25,8 @@ struct LineStyle {
 [[nodiscard]] LineStyle StyleOf(int index, bool emphasized);
 
 // The styles of methods, the same in every figure of every experiment: by the
-// list in figure.cc, or by the name of a method that is not in it.
+// list in figure.cc, or by the name of a method that is not in it, unless
+// another one has that color.
 [[nodiscard]] std::vector<LineStyle> StylesOf(
     const std::vector<std::string>& methods);
 

@@ -102,10 +102,14 @@ constexpr FigureKind kFigures[] = {
      kMethods, kOfTime, TrainingPanels},
     {"pareto", "money of a step against its time: all trials, and their Pareto front", "",
      kMethods, kFront, Pareto},
-    {"ablation", "OPPA and its ablations against search time", "Fig. 7",
-     kAblations, kAblation, Throughput<kTime>},
-    {"ablation-views", "OPPA and its ablations against time, trials and steps", "Fig. 24",
-     kAblations, kAblation, Throughput<kTime, kTrials, kSteps>},
+    {"ablation", "OPPA as printed and its ablations against search time", "Fig. 7",
+     kPrinted, kAblation, Throughput<kTime>},
+    {"ablation-views", "OPPA as printed and its ablations against time, trials and steps", "Fig. 24",
+     kPrinted, kAblation, Throughput<kTime, kTrials, kSteps>},
+    {"ablation-ours", "this project's OPPA and its ablations against search time", "",
+     kOurs, kAblation, Throughput<kTime>},
+    {"ablation-ours-views", "this project's OPPA and its ablations against time, trials and steps", "",
+     kOurs, kAblation, Throughput<kTime, kTrials, kSteps>},
     {"thinking", "suggestion time of each method", "",
      kMethods, kSuggestionTimes, ThinkingPanels},
     {"remaining", "expected gain and probability of being within 5% of the optimum against trials", "",
@@ -115,17 +119,22 @@ constexpr FigureKind kFigures[] = {
 };
 // clang-format on
 
+// The family of methods that it shows; "": those to be compared.
+std::string_view FamilyOf(FigureSet set) {
+  return set == kPrinted ? "oppa-paper" : set == kOurs ? "oppa" : "";
+}
+
 // The problems that have an optimum and runs of every method that has any.
 std::vector<const ProblemRecords*> Comparable(
     const std::vector<ProblemRecords>& problems) {
   std::size_t methods = 0;
   for (const ProblemRecords& problem : problems) {
-    methods = std::max(methods, Select(problem, Group::kMethods).size());
+    methods = std::max(methods, Select(problem).size());
   }
   std::vector<const ProblemRecords*> comparable;
   for (const ProblemRecords& problem : problems) {
     if (problem.info.optimum_steps_per_s > 0.0 &&
-        Select(problem, Group::kMethods).size() == methods) {
+        Select(problem).size() == methods) {
       comparable.push_back(&problem);
     }
   }
@@ -146,11 +155,13 @@ std::string AboutOf(const FigureInput& input, FigureSet set) {
     return fmt::format("Mean over {} problems", input.problems.size());
   }
   const trials::ProblemInfo& problem = input.problems.front()->info;
-  const bool one_source =
-      problem.predictions && problem.predictions->size() == 1;
-  return fmt::format("{}{}{}", problem.description,
-                     one_source ? "; predictions: " : "",
-                     one_source ? problem.predictions->front() : "");
+  const bool one_source = FamilyOf(set).empty() && problem.predictions &&
+                          problem.predictions->size() == 1;
+  return fmt::format(
+      "{}{}{}", problem.description,
+      one_source ? "; where a method starts from predictions, they are of the "
+                 : "",
+      one_source ? problem.predictions->front() : "");
 }
 
 std::string CaptionOf(const FigureInput& input, int repeats,
@@ -161,11 +172,20 @@ std::string CaptionOf(const FigureInput& input, int repeats,
       return HasQuartiles(series.mark);
     });
   });
+  const auto draws = [&](std::string_view method) {
+    return std::ranges::any_of(input.drawn, [&](const Drawn& one) {
+      return one.method->name == method;
+    });
+  };
   return fmt::format(
-      "{}; {} repeat{}{}{}.", BackendName(problem.backend), repeats,
+      "{}; {} repeat{}{}{}.{}", BackendName(problem.backend), repeats,
       repeats == 1 ? "" : "s",
       AllFinished(input.drawn, repeats) ? "" : " (not all finished)",
-      repeats == 1 || !quartiles ? "" : ": median and quartiles");
+      repeats == 1 || !quartiles ? "" : ": median and quartiles",
+      draws("oppa-paper") && draws("oppa")
+          ? " OPPA-PAPER is the paper's method as printed; OPPA is this "
+            "project's."
+          : "");
 }
 
 }  // namespace
@@ -208,9 +228,7 @@ std::optional<Figure> MakeFigure(const FigureKind& kind,
   if (of_all != (problem == nullptr) || input.problems.empty()) {
     return std::nullopt;
   }
-  input.drawn =
-      Select(*input.problems.front(),
-             kind.set == kAblations ? Group::kAblations : Group::kMethods);
+  input.drawn = Select(*input.problems.front(), FamilyOf(kind.set));
   if (input.drawn.empty() || !kind.needs.is_met(input)) {
     return std::nullopt;
   }

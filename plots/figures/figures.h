@@ -17,9 +17,10 @@ namespace plots {
 
 // The curves that a figure consists of.
 enum class FigureSet {
-  kMethods,    // the compared methods, on one problem
-  kAblations,  // OPPA and its ablations, on one problem
-  kProblems,   // the compared methods, over all problems
+  kMethods,   // the compared methods, on one problem
+  kPrinted,   // OPPA as printed and its ablations, on one problem
+  kOurs,      // this project's OPPA and its ablations, on one problem
+  kProblems,  // the compared methods, over all problems
 };
 
 // The records that a figure requires.

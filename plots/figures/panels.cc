@@ -200,7 +200,8 @@ void AddWeighted(const Band& band, double weight, bool first, Band& sum) {
 
 }  // namespace
 
-std::vector<Drawn> Select(const ProblemRecords& problem, Group group) {
+std::vector<Drawn> Select(const ProblemRecords& problem,
+                          std::string_view family) {
   const bool only_families = std::ranges::all_of(
       problem.methods, [](const auto& m) { return !m.family.empty(); });
   const std::vector<std::string> names =
@@ -210,9 +211,9 @@ std::vector<Drawn> Select(const ProblemRecords& problem, Group group) {
   for (std::size_t m = 0; m < names.size(); ++m) {
     const MethodRecords& method = problem.methods[m];
     const bool head = method.name == method.family;  // of its family
-    const bool in_group = group == Group::kAblations
-                              ? !method.family.empty()
-                              : only_families || head || method.family.empty();
+    const bool in_group = family.empty()
+                              ? only_families || head || method.family.empty()
+                              : method.family == family;
     if (in_group && !method.runs.empty()) {
       drawn.insert(head ? drawn.begin() : drawn.end(), {&method, styles[m]});
     }
@@ -406,11 +407,9 @@ Panels MeanRatioPanels(const FigureInput& input) {
   std::vector<CurvesByMethod> curves;
   double x_max = 0.0;
   for (const ProblemRecords* problem : problems) {
-    curves.push_back(
-        CurvesOf(Select(*problem, Group::kMethods), [&](const Run& run) {
-          return IncumbentCurve(run, problem->info, Cost::kTrials,
-                                Value::kExact);
-        }));
+    curves.push_back(CurvesOf(Select(*problem), [&](const Run& run) {
+      return IncumbentCurve(run, problem->info, Cost::kTrials, Value::kExact);
+    }));
     x_max = std::max(x_max, LongestLine(curves.back()));
   }
   Panel panel;
@@ -421,7 +420,7 @@ Panels MeanRatioPanels(const FigureInput& input) {
   const std::vector<double> grid = GridOf(Cost::kTrials, x_max);
   for (std::size_t p = 0; p < problems.size(); ++p) {
     Panel one;
-    AddSeries(Select(*problems[p], Group::kMethods), curves[p], grid, one);
+    AddSeries(Select(*problems[p]), curves[p], grid, one);
     const double weight = 1.0 / (problems[p]->info.optimum_steps_per_s *
                                  static_cast<double>(problems.size()));
     if (p == 0) {

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "plots/curve.h"
@@ -11,20 +12,18 @@
 
 namespace plots {
 
-// The methods to be compared, without the ablations and variants of a method
-// (unless there is nothing else); or those with their method.
-enum class Group { kMethods, kAblations };
-
 // A method that is drawn, and its style.
 struct Drawn {
   const MethodRecords* method = nullptr;
   LineStyle style;
 };
 
-// The methods of a group that have runs, first the one that has ablations. A
-// method looks the same whether or not the others have runs yet.
+// The methods that have runs of a family, first the one that its name is of;
+// or without a family (""), those to be compared: all but ablations and
+// variants, unless there is nothing else, first those that have some. A method
+// looks the same whether or not the others have runs yet.
 [[nodiscard]] std::vector<Drawn> Select(const ProblemRecords& problem,
-                                        Group group);
+                                        std::string_view family = "");
 
 // The records that a figure is drawn from.
 struct FigureInput {

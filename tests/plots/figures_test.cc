@@ -2,7 +2,9 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -95,6 +97,14 @@ ExperimentRecords RecordsForAll(const fs::path& folder) {
                        {2, {.expected_gain = 0.2, .p_within_5 = 0.4}}};
     }
   }
+  for (const char* own : {"oppa", "oppa-bare"}) {  // as printed, the same
+    MethodRecords printed =
+        *std::ranges::find(problem.methods, own, &MethodRecords::name);
+    printed.name.insert(4, "-paper");
+    printed.label += " as printed";
+    printed.family = "oppa-paper";
+    problem.methods.push_back(printed);
+  }
   records.problems.push_back(problem);
   records.problems.back().info.name = "other";
   return records;
@@ -137,11 +147,21 @@ TEST(Figures, AMethodLooksTheSameInEveryExperiment) {
   };
   for (const char* method : {"oppa-sim", "my-method"}) {
     const LineStyle alone = last({method});
-    const LineStyle third = last({"random", "another-method", method});
-    EXPECT_EQ(alone.color, third.color) << method;
-    EXPECT_EQ(alone.dash, third.dash) << method;
-    EXPECT_EQ(alone.symbol, third.symbol) << method;
+    const LineStyle second = last({"vanilla-bo", method});
+    EXPECT_EQ(alone.color, second.color) << method;
+    EXPECT_EQ(alone.dash, second.dash) << method;
+    EXPECT_EQ(alone.symbol, second.symbol) << method;
   }
+}
+
+TEST(Figures, SevenMethodsOfAnExperimentsOwnHaveSevenColors) {
+  std::set<std::string> colors;
+  for (const LineStyle& style :
+       StylesOf({"oppa", "q_min-1", "q_min-2", "q_min-5", "q_min-10",
+                 "q_min-20", "q_min-30", "q_min-50"})) {
+    colors.insert(style.color);
+  }
+  EXPECT_EQ(colors.size(), 8U);
 }
 
 std::string Rgb(const std::string& color) {
@@ -199,6 +219,28 @@ TEST(Figures, ShowEverySeriesLabelAndUnit) {
             << series.name;
       }
     }
+  }
+}
+
+TEST(Figures, ThePapersMethodComesFirstAndTheCaptionSaysWhichOneItIs) {
+  const TemporaryFolder folder;
+  const ExperimentRecords records = RecordsForAll(folder.path());
+  const auto named = [&](const char* name) {
+    const auto kind = std::ranges::find(Figures(), name, &FigureKind::name);
+    return *MakeFigure(*kind, records, &records.problems.front());
+  };
+  const Figure compared = named("throughput-time");
+  EXPECT_EQ(compared.panels[0].series.front().name, "oppa-paper");
+  EXPECT_EQ(compared.panels[0].series.size(), 3U);  // without ablations
+  EXPECT_THAT(compared.caption, HasSubstr("OPPA is this project's"));
+  // The two versions are not mixed in a figure of ablations.
+  for (const auto& [figure, first, second] :
+       {std::tuple("ablation", "oppa-paper", "oppa-paper-bare"),
+        std::tuple("ablation-ours", "oppa", "oppa-bare")}) {
+    const auto drawn = named(figure).panels[0].series;
+    ASSERT_EQ(drawn.size(), 2U) << figure;
+    EXPECT_EQ(drawn[0].name, first);
+    EXPECT_EQ(drawn[1].name, second);
   }
 }
 
