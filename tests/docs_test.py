@@ -217,11 +217,13 @@ class DocsTest(unittest.TestCase):
                    "b,Aceso,Exp. 8,d,2%,,,,,,0,,,,,cannot be tested here,needs V100,,\n")
         lines, _ = self.table("claims OPPA")
         self.assertEqual(lines[2], "| c (Fig. 1) | first | x > 0; x: difference in share | "
-                                   "oppa-paper **does not hold**; x = -1.00 [-2.00, -0.50] against random; r -0.30<br>"
-                                   "oppa **holds**; x = 5.00 [4.00, 6.00] against random; r 0.90<br>`make e` | why; turns at x |")
+                                   "**does not hold**; x = -1.00 [-2.00, -0.50] against random; n = 30; r -0.30 | "
+                                   "**holds**; x = 5.00 [4.00, 6.00] against random; n = 30; r 0.90 | "
+                                   "why; oppa-paper: turns at x<br>oppa: turns at x<br>`make e` |")
         lines, _ = self.table("claims-brief")
-        self.assertEqual(lines[2:], ["| OPPA | 0 | 0 | 1: a | 0 | 0 |", "| OPPA: this project's OPPA | 1 | 0 | 0 | 0 | 0 |",
-                                     "| Aceso | 0 | 0 | 0 | 1: b | 0 |"])
+        self.assertEqual(lines[2:], ["| OPPA | 0 | 0 | 1: a | 0 | 0 | 0 |",
+                                     "| OPPA: this project's OPPA | 1 | 0 | 0 | 0 | 0 | 0 |",
+                                     "| Aceso | 0 | 0 | 0 | 0 | 1: b | 0 |"])
 
     def test_validation_shows_held_out_rows_and_the_errors_of_others(self):
         error = {"rows": 360, "mean": 0.058, "median": 0.033, "p90": 0.133, "bias": 0.0}
