@@ -94,6 +94,10 @@ Options OutputOptions(jobs::ForecastRequest& request) {
            request.save_calibration),
       Bind("--calibration FILE", "a saved calibration, instead of --calibrate",
            request.calibration),
+      Bind("--accept-foreign",
+           "take a calibration that scales computation as that of another job "
+           "would",
+           request.accept_foreign),
       Bind("--check RESULTS",
            "print how far predictions of other measured trials are off",
            request.check),

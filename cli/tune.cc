@@ -65,6 +65,10 @@ Options JobOptions(jobs::InitOptions& job) {
                "start from the trials of an earlier search, of any number of "
                "GPUs, batch or model (repeatable)",
                job.from),
+      Bind("--accept-foreign",
+           "take a --calibration, or the results of --from, that scale "
+           "computation as those of another job would",
+           job.accept_foreign),
       Bind("--batch N",
            "sequences of a step over all ranks (default: as the command says)",
            job.batch),

@@ -102,6 +102,18 @@ double Mean(const std::vector<double>& values) {
                               static_cast<double>(values.size());
 }
 
+double Variance(const std::vector<double>& values) {
+  if (values.size() < 2) {
+    return 0.0;
+  }
+  const double mean = Mean(values);
+  double sum = 0.0;
+  for (const double value : values) {
+    sum += (value - mean) * (value - mean);
+  }
+  return sum / static_cast<double>(values.size() - 1);
+}
+
 std::vector<double> Ranks(const std::vector<double>& values) {
   auto order = Indices<std::size_t>(values.size());
   std::ranges::stable_sort(

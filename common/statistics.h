@@ -24,6 +24,8 @@ namespace common {
 
 // NaN if there are no values.
 [[nodiscard]] double Mean(const std::vector<double>& values);
+// The unbiased variance; 0 of fewer than two values.
+[[nodiscard]] double Variance(const std::vector<double>& values);
 
 // Ranks from 1; equal values share the mean of their ranks.
 // Precondition: no value is NaN.

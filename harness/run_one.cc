@@ -159,7 +159,8 @@ bool RunOne(const Experiment& experiment, const RunSpec& run,
               .journal = journal,
               .stop = conditions.stop,
               .queue = &queue,
-              .adopted = adopted});
+              .adopted = adopted,
+              .run_variance = conditions.run_variance});
   clock.reset();  // interrupts the trials that still run
   return Finish(summary, folder, journal, info);
 }

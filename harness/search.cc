@@ -161,6 +161,9 @@ class Loop {
 
   std::optional<methods::Suggestion> Suggest() {
     std::optional<methods::Suggestion> suggestion;
+    if (in_.run_variance) {
+      in_.method.SetRunVariance(in_.run_variance());
+    }
     Measure([&] { suggestion = in_.method.Suggest(); });
     estimates_ = estimates_ || (suggestion && suggestion->remaining);
     return suggestion;

@@ -47,7 +47,7 @@ struct Testbed {
   // Trials train [workload]. A replay reads it for predictions
   // and for methods only.
   bool trains_workload = true;
-  trials::MeasurementLimits limits;  // of trials that others run
+  trials::MeasurementLimits limits;  // of trials that ran elsewhere
   // The job of a measured table without [workload]; see methods::Problem.
   std::function<const trials::TrainedJob*()> described;
   std::optional<PredictedJob> predicted;   // absent where no machine is known

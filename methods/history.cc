@@ -99,6 +99,11 @@ double History::VarianceOfMean(const trials::Trial& trial) const {
              : variance / std::max(trial.throughput.steps_used, 1);
 }
 
+double History::VarianceOfRun(const trials::Trial& trial) const {
+  const double value = ValueOf(trial).value;
+  return std::max(VarianceOfMean(trial), run_variance_ * value * value);
+}
+
 double History::StepNoise() const {
   std::vector<double> relative;
   for (const trials::Trial& trial : trials_) {

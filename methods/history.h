@@ -101,6 +101,12 @@ class History {
   // The variance of the mean over the steps of a trial.
   [[nodiscard]] double VarianceOfMean(const trials::Trial& trial) const;
 
+  // Runs of one candidate differ by this variance of their value, relative to
+  // its square; 0: as much as their steps do.
+  void set_run_variance(double relative) { run_variance_ = relative; }
+  // The variance of the value that another run of the trial would show.
+  [[nodiscard]] double VarianceOfRun(const trials::Trial& trial) const;
+
   // Values of feasible trials with their variance.
   [[nodiscard]] surrogates::Observations ThroughputObservations() const;
 
@@ -128,6 +134,7 @@ class History {
   std::vector<char> tried_;
   std::vector<int> running_;
   std::vector<std::string> running_plans_;
+  double run_variance_ = 0.0;
   int failures_in_a_row_ = 0;
   double best_value_ = -std::numeric_limits<double>::infinity();
 };

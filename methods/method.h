@@ -143,6 +143,9 @@ class Method {
   // history.
   void Observe(const trials::Trial& trial) { history_.Add(trial); }
 
+  // See History. It changes Suggestion::remaining, and no suggestion.
+  void SetRunVariance(double relative) { history_.set_run_variance(relative); }
+
   // Whether suggestions by a model include Suggestion::remaining.
   [[nodiscard]] virtual bool EstimatesRemaining() const { return false; }
 

@@ -125,7 +125,7 @@ Tried SampleTried(const History& history, const trials::Trial& incumbent) {
       // Trials beyond kJoint repeat the numbers of earlier ones.
       const VectorXd samples =
           history.ValueOf(trial).value +
-          std::sqrt(history.VarianceOfMean(trial)) *
+          std::sqrt(history.VarianceOfRun(trial)) *
               normals.row(row++ % kJoint).transpose().array().cast<double>();
       tried.highest = tried.highest.cwiseMax(samples);
       if (&trial == &incumbent) {
@@ -168,7 +168,7 @@ std::optional<trials::Remaining> EstimateRemaining(
     incumbent = plan;
   }
   const double best = history.ValueOf(*incumbent).value;
-  const double noise = history.VarianceOfMean(*incumbent);
+  const double noise = history.VarianceOfRun(*incumbent);
   const auto spread = [&](int candidate) {
     return std::sqrt(prediction.variance[candidate] + noise);
   };

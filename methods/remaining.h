@@ -28,11 +28,11 @@ namespace methods {
 // most of their uncertainty, and with independent marginals P(within x) is far
 // too low (docs/decisions/0015-stopping.md). They exclude the nugget, because
 // the maximum of many independent deviations would grow with the number of
-// siblings. A tried candidate has the mean and the variance of the mean of its
-// steps. p itself is too extreme in both directions, because the posterior
-// assumes that hyperparameters and the form of the prior are certain. The
-// square root of the odds corrects for this. With kSamples, P(within x) is at
-// most 0.978.
+// siblings. A tried candidate has the mean of its steps and the variance of
+// History::VarianceOfRun. p itself is too extreme in both directions, because
+// the posterior assumes that hyperparameters and the form of the prior are
+// certain. The square root of the odds corrects for this. With kSamples,
+// P(within x) is at most 0.978.
 //
 // If there are more than kScreened untried candidates, memory is predicted only
 // for those with the highest P(r > r_b). The result is deterministic and does

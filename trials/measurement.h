@@ -4,6 +4,7 @@
 
 #include <array>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,6 +35,8 @@ constexpr std::array<std::string_view, 6> NamesOf(Outcome /*type*/) {
           "timed_out", "failed",           "diverged"};
 }
 
+using LossCurve = std::map<int, double>;
+
 // The result of one trial.
 struct Measurement {
   Outcome outcome = Outcome::kFailed;
@@ -43,9 +46,12 @@ struct Measurement {
   double setup_s = 0.0;     // launch, model build, data
   double duration_s = 0.0;  // set-up, steps, tear-down: the trial's cost
   std::string message;      // reason of a failure, for display; one line
+  // The training loss by step; absent where none was read. Records of trials
+  // do not have it.
+  std::optional<LossCurve> losses = std::nullopt;
 
   OPPA_FIELDS(Measurement, outcome, step_times_s, peak_memory_bytes, setup_s,
-              duration_s, message);
+              duration_s, message, losses);
 };
 
 // No training step is shorter, none is longer that a search could wait for, and

@@ -67,9 +67,9 @@ struct Trial {
   [[nodiscard]] bool HasThroughput() const;
 };
 
-// The columns of trials.csv, in their order: those of the measurement, with the
-// number of steps and the estimate in place of the step times, and the message
-// at the end.
+// The columns of trials.csv, in their order: those of the measurement but its
+// losses, with the number of steps and the estimate in place of the step times,
+// and the message at the end.
 void VisitFields(common::FieldsOf<Trial> auto& trial, const auto& visit) {
   visit("trial", trial.number);
   visit("candidate", trial.candidate);
@@ -88,7 +88,7 @@ void VisitFields(common::FieldsOf<Trial> auto& trial, const auto& visit) {
       visit("steps", trial.steps);
       visit("throughput_steps_per_s", trial.throughput.steps_per_s);
       visit("throughput_variance", trial.throughput.variance);
-    } else {
+    } else if constexpr (!std::is_same_v<Field, std::optional<LossCurve>>) {
       visit(name, field);
     }
   });

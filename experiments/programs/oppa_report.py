@@ -16,9 +16,8 @@ def trial():
 
 def report(**values):
     """Appends a report with one write, so that reports and output of other processes cannot mix with it."""
-    loss = values.pop("loss", 0.0)
-    if not math.isfinite(loss):
-        values.update(status="diverged", message=f"the loss is {loss}")
+    if not math.isfinite(values.get("loss", 0.0)):
+        values.update(status="diverged", message=f"the loss is {values.pop('loss')}")
     line = ("oppa " + json.dumps(values) + "\n").encode()
     path = os.environ.get("OPPA_REPORT")
     file = os.open(path, os.O_WRONLY | os.O_APPEND) if path else 1  # 1: standard output

@@ -301,6 +301,22 @@ Calibration Calibrate(const std::vector<CalibrationRow>& rows,
   return calibration;
 }
 
+void RefuseForeign(double factor, const trials::Workload& workload,
+                   const std::string& source) {
+  const auto [low, high] = trials::ErrorBands::Limits(
+      trials::ReadErrorBands(trials::ErrorBandsPath()).step_time, workload);
+  if (factor >= low && factor <= high) {
+    return;
+  }
+  throw common::InputError(fmt::format(
+      "{}: its trials take {:.3g} times the predicted computation, and those "
+      "of every validated source {:.2g} to {:.2g} times: they are of another "
+      "model, other tokens per step, another unit or other GPUs{}; name the "
+      "job that was measured, or give --accept-foreign ([predictions] "
+      "accept_foreign = true)",
+      source, factor, low, high, factor > high ? ", or of a slow job" : ""));
+}
+
 CalibratedTimes::CalibratedTimes(const Calibration& calibration,
                                  const std::vector<ParallelConfig>& configs)
     : calibration_(calibration) {

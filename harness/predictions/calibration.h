@@ -128,6 +128,13 @@ struct Calibration {
 [[nodiscard]] Calibration Calibrate(const std::vector<CalibrationRow>& rows,
                                     const CalibrationPrior& prior);
 
+// Refuses measurements that take `factor` of the predicted computation where
+// that is outside of ErrorBands::Limits of step times: they are of another job.
+// `source`: what the message begins with, "--calibrate FILE".
+// Errors: throws InputError with the factor and what may explain it.
+void RefuseForeign(double factor, const trials::Workload& workload,
+                   const std::string& source);
+
 // Calibrated step times.
 class CalibratedTimes {
  public:

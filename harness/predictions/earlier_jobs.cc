@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -9,9 +10,12 @@
 
 #include "common/files.h"
 #include "common/toml_table.h"
+#include "harness/predictions/calibration.h"
 #include "harness/spec.h"
 #include "methods/posterior_predictions.h"
 #include "trials/record.h"
+#include "trials/simulator/framework.h"
+#include "trials/simulator/simulator.h"
 #include "trials/trial.h"
 
 namespace harness {
@@ -87,11 +91,40 @@ class Counterpart {
   double tokens_per_step_;  // 0: unknown
 };
 
+// How much slower the trials compute than the simulator predicts for the job.
+double ComputationFactor(const std::vector<trials::Trial>& trials,
+                         const PredictedJob& own) {
+  const System& system = own.systems.front();
+  const trials::Simulator simulator(own.workload, system.cluster,
+                                    {*system.framework});
+  std::vector<CalibrationRow> rows;
+  for (const trials::Trial& trial : trials) {
+    try {
+      const trials::StepReport report = simulator.Simulate(trial.config);
+      rows.push_back(
+          {trial.config, StepPartsOf(report.time, trial.config, system.cluster),
+           trial.HasThroughput() ? 1.0 / trial.throughput.steps_per_s : 0.0,
+           report.peak_memory_bytes, 0.0, report.capacity_bytes});
+    } catch (const std::invalid_argument&) {
+      continue;  // it is not predicted
+    }
+  }
+  return Calibrate(rows, CalibrationPrior::Of(*system.framework))
+      .factors[kComputation];
+}
+
+// Whether the simulator predicts the trials of the job on GPUs that it knows,
+// and does not run them.
+bool IsPredicted(const PredictedJob* own) {
+  return own != nullptr && !own->simulated && own->systems.size() == 1 &&
+         own->systems.front().cluster.gpu.architecture != "cpu";
+}
+
 }  // namespace
 
 PredictingModel EarlierJobs(const PredictionSettings& settings,
                             const methods::Problem& problem,
-                            double tokens_per_step) {
+                            double tokens_per_step, const PredictedJob* own) {
   // Peaks of another job, whose states are split among other ranks.
   constexpr double kLogStddev = 0.2;
   const Counterpart counterpart(problem, tokens_per_step);
@@ -121,6 +154,10 @@ PredictingModel EarlierJobs(const PredictionSettings& settings,
         fmt::format("{}: none of the {} trials has a counterpart that ran "
                     "among the candidates; name another job, or leave it out",
                     settings.from.front().string(), read));
+  }
+  if (!settings.accept_foreign && IsPredicted(own)) {
+    RefuseForeign(ComputationFactor(trials, *own), own->workload,
+                  "--from " + settings.from.front().string());
   }
   model.description =
       fmt::format("{} of {} trials of earlier jobs", trials.size(), read);

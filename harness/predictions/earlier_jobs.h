@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "harness/prediction_source.h"
 #include "harness/predictions/prediction_settings.h"
 #include "methods/method.h"
 
@@ -18,10 +19,13 @@ namespace harness {
 //
 // `tokens_per_step`: of the problem; 0: unknown, and the same as before. The
 // space and the workload of the problem must outlive the result.
+// `own`: the job of the problem on its GPUs; trials that train it on others
+// must be accepted as foreign. Null: unknown, or simulated.
 // Errors: throws InputError for a folder without trials, for records that
-// cannot be read, and if no trial that ran has a counterpart.
+// cannot be read, if no trial that ran has a counterpart, and as RefuseForeign.
 [[nodiscard]] PredictingModel EarlierJobs(const PredictionSettings& settings,
                                           const methods::Problem& problem,
-                                          double tokens_per_step);
+                                          double tokens_per_step,
+                                          const PredictedJob* own);
 
 }  // namespace harness

@@ -108,6 +108,7 @@ PredictionsByName PredictionsOf(const ProblemSpec& problem,
   const double tokens_per_step =
       testbed.trains_workload ? TokensPerStep(problem) : 0.0;
   return [problem, tokens_per_step, view = ViewOf(testbed),
+          own = testbed.predicted,
           simulated =
               testbed.predicted
                   ? SimulatedPredictions(problem, *testbed.space,
@@ -116,8 +117,8 @@ PredictionsByName PredictionsOf(const ProblemSpec& problem,
     const PredictionSettings settings =
         ReadPredictionSettings(problem.predictions, name);
     if (!settings.from.empty()) {
-      PredictingModel model =
-          EarlierJobs(settings, view.problem, tokens_per_step);
+      PredictingModel model = EarlierJobs(
+          settings, view.problem, tokens_per_step, own ? &*own : nullptr);
       // The view holds the workload of the problem.
       model.predict = [view, predict = std::move(model.predict)] {
         return predict();

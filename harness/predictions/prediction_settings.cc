@@ -93,6 +93,8 @@ void ReadKeys(const TomlTable& table, PredictionSettings& settings) {
     settings.calibration =
         (table.Folder() / table.RequireString("calibration")).string();
   }
+  settings.accept_foreign =
+      table.GetBool("accept_foreign", settings.accept_foreign);
   settings.memory_factor =
       table.GetDoubleIn("memory_factor", settings.memory_factor, 1e-3, 1e3);
   settings.time_factor =
@@ -101,9 +103,10 @@ void ReadKeys(const TomlTable& table, PredictionSettings& settings) {
 }
 
 // The keys of [predictions] that are settings. Every other key is a source.
-constexpr std::array<std::string_view, 10> kSettings = {
-    "cluster",         "framework", "facts",         "calibration", "planner",
-    "planner_options", "from",      "memory_factor", "time_factor", "permute"};
+constexpr std::array<std::string_view, 11> kSettings = {
+    "cluster",     "framework",     "facts",           "calibration",
+    "planner",     "from",          "planner_options", "accept_foreign",
+    "time_factor", "memory_factor", "permute"};
 
 // The path of a data file that a setting names.
 std::filesystem::path DataFile(const PredictionSettings& settings,

@@ -33,6 +33,8 @@ struct PredictionSettings {
   std::vector<std::filesystem::path> from;
   // A file of surrogates::ToToml, which corrects simulated times; "": none.
   std::string calibration;
+  // Take the calibration or the earlier jobs although RefuseForeign would not.
+  bool accept_foreign = false;
   // Factors on the predictions, which make them deliberately worse: from 1e-3
   // to 1e3.
   double memory_factor = 1.0;

@@ -189,10 +189,14 @@ PredictionSource SimulatedSource(const PredictionSettings& settings,
       std::make_shared<const std::vector<SimulatedPart>>(std::move(parts));
   std::optional<Calibration> calibration;
   if (!settings.calibration.empty()) {
+    const trials::Workload& workload = shared->front().training.workload;
     calibration = ReadCalibration(
         settings.calibration,
-        CalibratedJob::Of(shared->front().training.workload, system.cluster,
-                          system.framework_name));
+        CalibratedJob::Of(workload, system.cluster, system.framework_name));
+    if (!settings.accept_foreign) {
+      RefuseForeign(calibration->factors[kComputation], workload,
+                    settings.calibration);
+    }
     model.description += calibration->note.empty()
                              ? ", calibrated"
                              : ", calibrated with another model";

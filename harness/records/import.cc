@@ -74,6 +74,23 @@ Trial TrialOf(const trials::MeasuredRow& row, const trials::KnobSet& knobs,
   return trial;
 }
 
+// Makes a trial that physics does not allow a failed one. Returns why, or "".
+std::string RejectImplausible(Trial& trial,
+                              const trials::MeasurementLimits& limits) {
+  if (!trial.HasThroughput()) {
+    return "";
+  }
+  trials::Measurement measured = trial.measurement;
+  measured.step_times_s = {1.0 / trial.throughput.steps_per_s};
+  trials::RejectImplausible(measured, limits);
+  if (measured.outcome != Outcome::kFailed) {
+    return "";
+  }
+  trial.measurement = measured;
+  trial.throughput = {};
+  return measured.message;
+}
+
 // Returns what became of the rows of the files, in one line.
 std::string ImportInto(const Experiment& experiment, const RunSpec& run,
                        const std::vector<Trial>& trials) {
@@ -186,9 +203,18 @@ std::vector<std::string> ImportTrials(const Experiment& experiment,
             : trials::Rule::Context();
     for (const fs::path& file : files) {
       std::vector<std::string> found;
+      int rejected = 0;
+      std::string why;
       for (Trial& trial :
            ReadTrialTable(file, testbed.space->knobs(), size, found, context)) {
+        const std::string wrong = RejectImplausible(trial, testbed.limits);
+        rejected += wrong.empty() ? 0 : 1;
+        why = wrong.empty() ? why : wrong;
         trials[&problem].push_back(std::move(trial));
+      }
+      if (rejected > 0) {
+        found.push_back(fmt::format("{}: {} trials count as failed: {}",
+                                    file.string(), rejected, why));
       }
       if (&problem == &experiment.manifest.problems.front()) {
         notes.insert(notes.end(), found.begin(), found.end());

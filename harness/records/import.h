@@ -28,11 +28,11 @@ namespace harness {
     const trials::Rule::Context& context = {});
 
 // Adds the trials of the files to every run of the experiment, behind the
-// trials on record. Configurations that are not candidates, and those that were
-// tried before, are left out. A finished run is unfinished then. Returns what
-// was done, one line each.
-// Errors: as ReadTrialTable, CheckRecords and Journal; nothing is written if a
-// file is wrong.
+// trials on record. Those outside of Testbed::limits have failed, with a note.
+// Configurations that are not candidates, and those that were tried before, are
+// left out. A finished run is unfinished then. Returns what was done, one line
+// each. Errors: as ReadTrialTable, CheckRecords and Journal; nothing is written
+// if a file is wrong.
 std::vector<std::string> ImportTrials(
     const Experiment& experiment,
     const std::vector<std::filesystem::path>& files);

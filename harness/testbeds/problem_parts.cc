@@ -16,6 +16,7 @@
 #include "common/units.h"
 #include "harness/spec.h"
 #include "trials/data_folder.h"
+#include "trials/flop.h"
 #include "trials/simulator/framework.h"
 
 namespace harness {
@@ -228,6 +229,9 @@ Testbed TestbedOn(const trials::Workload& workload,
   testbed.workload = workload;
   testbed.machine = trials::Machine(gpu_types, space.gpus);
   testbed.valuation = trials::Valuation::Of(gpu_types.front().gpu);
+  if (gpu_types.size() == 1) {
+    testbed.limits = LimitsOf(workload, gpu_types.front());
+  }
   if (testbed.machine.mixed()) {
     // The stages of a configuration fill the types in their order.
     const std::vector<int> gpus = testbed.machine.GpusByType();

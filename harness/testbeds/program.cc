@@ -125,6 +125,7 @@ Testbed ProgramTestbed(const ProblemSpec& problem, const SimulatorSetup& setup,
       fmt::format("--patience-s={:g}", options.patience_s / 2.0)};
   Testbed testbed =
       TestbedOn(setup.workload, {&setup.cluster(), 1}, setup.space);
+  testbed.limits = LimitsOf(predicted.workload, setup.cluster());
   testbed.inputs = ProblemFiles(problem);
   testbed.inputs.insert(testbed.inputs.end(), setup.inputs.begin(),
                         setup.inputs.end());
@@ -296,7 +297,6 @@ Testbed MakeClient(const ProblemSpec& problem) {
       problem, setup,
       {setup.workload, {DefaultSystem(setup.cluster(), LikeFiles(problem))}},
       {}, "a client");
-  testbed.limits = LimitsOf(setup.workload, setup.cluster());
   testbed.program = nullptr;
   testbed.runner = std::make_unique<ClientRunner>();
   testbed.exact = testbed.runner.get();

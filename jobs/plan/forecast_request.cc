@@ -55,6 +55,13 @@ ForecastOptions MakeOptions(const ForecastRequest& request, const Job& job) {
         harness::CalibratedJob::Of(job.workload, job.cluster,
                                    job.framework.name));
   }
+  if (!request.accept_foreign) {
+    harness::RefuseForeign(options.calibration.factors[harness::kComputation],
+                           job.workload,
+                           request.calibrate.empty()
+                               ? "--calibration " + request.calibration.string()
+                               : "--calibrate " + request.calibrate.string());
+  }
   return options;
 }
 
@@ -66,9 +73,9 @@ std::string CheckText(const Forecaster& forecaster,
       CheckCalibration(forecaster.job(), calibration,
                        ReadMeasuredSteps(path, forecaster.job()).steps);
   std::string text = fmt::format(
-      "{}: {} measured step times\n  as simulated: median error "
+      "{}{}: {} measured step times\n  as simulated: median error "
       "{:.1f}%, mean {:.1f}%\n",
-      FrameworkLabel(forecaster.job().framework), errors.rows,
+      errors.note, FrameworkLabel(forecaster.job().framework), errors.rows,
       100.0 * errors.before.median, 100.0 * errors.before.mean);
   if (!calibration.empty()) {
     text += fmt::format(

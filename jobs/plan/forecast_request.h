@@ -40,6 +40,7 @@ struct ForecastRequest {
   double most_money = 0.0;
   double steps = 0.0;
   std::filesystem::path calibrate;         // empty: no calibration
+  bool accept_foreign = false;             // see harness::RefuseForeign
   std::filesystem::path calibration;       // a saved one, instead
   std::filesystem::path save_calibration;  // a file for that of `calibrate`
   std::filesystem::path check;             // measured trials to compare with

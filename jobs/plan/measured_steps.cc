@@ -13,6 +13,7 @@
 #include "common/ranges.h"
 #include "common/statistics.h"
 #include "jobs/job.h"
+#include "trials/flop.h"
 #include "trials/knobs.h"
 #include "trials/record.h"
 #include "trials/simulator/simulator.h"
@@ -116,13 +117,29 @@ std::vector<MeasuredStep> ReadCsv(const fs::path& path, const Job& job,
 
 using harness::CalibrationRow;
 
-// The measured steps beside their simulation.
+// Why a step is none of this job; "" for one that may be.
+std::string WhyImpossible(const MeasuredStep& step,
+                          const trials::Workload& workload,
+                          const trials::Cluster& cluster) {
+  trials::Measurement measured{.outcome = trials::Outcome::kCompleted,
+                               .peak_memory_bytes = step.peak_memory_bytes};
+  if (step.step_time_s > 0.0) {
+    measured.step_times_s = {step.step_time_s};
+  }
+  RejectImplausible(measured, LimitsOf(workload, cluster));
+  return measured.message;
+}
+
+// The measured steps beside their simulation; `note` gets a line about those
+// that physics does not allow, which are left out.
 std::vector<CalibrationRow> SimulateSteps(
-    const Job& job, const std::vector<MeasuredStep>& steps) {
+    const Job& job, const std::vector<MeasuredStep>& steps, std::string& note) {
   // Those of the job on part of its machine, by number of GPUs and batch.
   std::map<std::pair<int, int>, trials::Simulator> simulators;
   std::vector<CalibrationRow> rows;
   std::string reason;
+  int impossible = 0;
+  std::string why;
   for (const MeasuredStep& step : steps) {
     const trials::ParallelConfig& config = step.config;
     const int gpus = trials::GpusOf(config);
@@ -132,6 +149,12 @@ std::vector<CalibrationRow> SimulateSteps(
     }
     try {
       const trials::Cluster cluster = trials::WithGpus(job.cluster, gpus);
+      const std::string wrong = WhyImpossible(step, workload, cluster);
+      if (!wrong.empty()) {
+        ++impossible;
+        reason = why = wrong;
+        continue;
+      }
       const trials::StepReport report =
           simulators
               .try_emplace({gpus, workload.batch_size}, workload, cluster,
@@ -149,6 +172,10 @@ std::vector<CalibrationRow> SimulateSteps(
     throw InputError(fmt::format(
         "none of the {} measured configurations can be simulated: {}",
         steps.size(), reason));
+  }
+  if (impossible > 0) {
+    note += fmt::format("note: {} of {} measured configurations left out: {}\n",
+                        impossible, steps.size(), why);
   }
   return rows;
 }
@@ -178,25 +205,26 @@ MeasuredSteps ReadMeasuredSteps(const fs::path& path, const Job& job) {
 }
 
 Calibration Calibrate(const Job& job, const MeasuredSteps& measured) {
+  std::string note = measured.note;
   Calibration calibration = harness::Calibrate(
-      SimulateSteps(job, measured.steps),
+      SimulateSteps(job, measured.steps, note),
       harness::CalibrationPrior::Of(job.framework.framework));
   calibration.job =
       harness::CalibratedJob::Of(job.workload, job.cluster, job.framework.name);
-  calibration.note = measured.note;
+  calibration.note = note;
   return calibration;
 }
 
 CheckedErrors CheckCalibration(const Job& job, const Calibration& calibration,
                                const std::vector<MeasuredStep>& steps) {
-  std::vector<CalibrationRow> rows = SimulateSteps(job, steps);
+  CheckedErrors errors;
+  std::vector<CalibrationRow> rows = SimulateSteps(job, steps, errors.note);
   std::erase_if(rows,
                 [](const CalibrationRow& row) { return row.step_time_s == 0; });
   const harness::CalibratedTimes times(
       calibration, common::Map(rows, &CalibrationRow::config));
   std::vector<double> before;
   std::vector<double> after;
-  CheckedErrors errors;
   for (const CalibrationRow& row : rows) {
     const auto [calibrated_s, band] = times.Of(row.config, row.parts_s);
     before.push_back(std::abs(row.parts_s.sum() / row.step_time_s - 1.0));

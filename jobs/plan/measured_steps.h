@@ -58,6 +58,7 @@ struct CheckedErrors {
   Average before;
   Average after;
   double inside = 0.0;  // share of the rows inside the band; 0 without one
+  std::string note;     // about rows that are left out
 };
 // Errors: as Calibrate.
 [[nodiscard]] CheckedErrors CheckCalibration(

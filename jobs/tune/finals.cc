@@ -20,19 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 using trials::Outcome;
 
-// The unbiased variance; 0 of fewer than two values.
-double Variance(const std::vector<double>& values) {
-  if (values.size() < 2) {
-    return 0.0;
-  }
-  const double mean = common::Mean(values);
-  double sum = 0.0;
-  for (const double value : values) {
-    sum += (value - mean) * (value - mean);
-  }
-  return sum / static_cast<double>(values.size() - 1);
-}
-
 }  // namespace
 
 std::optional<StepTime> MeanStepTime(const Finalist& finalist) {
@@ -47,8 +34,10 @@ std::optional<StepTime> MeanStepTime(const Finalist& finalist) {
   if (steps.empty()) {
     return std::nullopt;
   }
-  const double of_steps = Variance(steps) / static_cast<double>(steps.size());
-  const double of_rounds = Variance(means) / static_cast<double>(means.size());
+  const double of_steps =
+      common::Variance(steps) / static_cast<double>(steps.size());
+  const double of_rounds =
+      common::Variance(means) / static_cast<double>(means.size());
   return StepTime{common::Mean(steps), std::sqrt(std::max(of_steps, of_rounds)),
                   static_cast<int>(steps.size())};
 }
@@ -184,6 +173,12 @@ bool MeasureOnce(TuneJob& job, Finalist& finalist, const std::string& what,
         !measured.step_times_s.empty()) {
       steps.assign(measured.step_times_s.begin() + 1,  // after the warm-up
                    measured.step_times_s.end());
+      if (measured.losses) {
+        if (!finalist.losses) {
+          finalist.losses.emplace();
+        }
+        finalist.losses->push_back(*measured.losses);
+      }
     }
     job.PrintRow(fmt::format("round {}", round + 1), measured,
                  common::Mean(steps), trials::kUnknown,
@@ -368,10 +363,12 @@ StepTime Verdict::time() const {
 std::optional<Verdict> Judge(const std::vector<Finalist>& finalists,
                              const std::string& present) {
   Verdict verdict;
+  std::vector<trials::LossCurve> losses;  // of the present one
   for (const Finalist& each : finalists) {
     const std::optional<StepTime> time = MeanStepTime(each);
     if (each.config == kPresent) {
       verdict.present = time;
+      losses = each.losses.value_or(losses);
     } else if (time) {
       verdict.ranked.push_back(each);
     }
@@ -383,6 +380,8 @@ std::optional<Verdict> Judge(const std::vector<Finalist>& finalists,
     return MeanStepTime(each)->mean_s;
   });
   const Finalist& best = verdict.ranked.front();
+  verdict.loss = CompareLosses(
+      best.losses.value_or(std::vector<trials::LossCurve>()), losses);
   if (verdict.present) {
     verdict.speed_up = Compare(*MeanStepTime(best), *verdict.present);
     verdict.keeps_present = !verdict.speed_up->Differs() ||
@@ -431,6 +430,13 @@ common::Json ToJson(const Verdict& verdict, const BestJob& best,
                         {"high", speed_up->factor.high},
                         {"p", speed_up->p}};
   }
+  if (const auto& loss = verdict.loss; loss && !verdict.keeps_present) {
+    json["loss"] = {{"value", loss->loss},
+                    {"present", loss->present},
+                    {"noise", loss->noise},
+                    {"steps", loss->steps},
+                    {"moved", loss->Moved()}};
+  }
   json["command"] = best.rendered.words;
   json["environment"] = best.rendered.environment;
   if (best.config) {
@@ -452,11 +458,14 @@ std::string ToText(const Verdict& verdict, const BestJob& best,
           : "Use this command line",
       command,
       job.Wrapped(fmt::format(
-          "{}{}{}: {}{}{}\nAlso in {} and best.json{}\n", NodesText(command),
+          "{}{}{}: {}{}{}{}\nAlso in {} and best.json{}\n", NodesText(command),
           best.note, fastest.config,
           job.SpeedText(MeanStepTime(fastest)->mean_s),
           verdict.speed_up ? FasterText(*verdict.speed_up) : "",
           MemoryText(fastest, job.testbed().machine.memory_bytes()),
+          !verdict.keeps_present && verdict.loss && verdict.loss->Moved()
+              ? "\nIt " + ToString(*verdict.loss)
+              : "",
           (job.folder() / "best.sh").string(),
           files.empty() ? "" : ", with " + files[0].path.string())));
 }

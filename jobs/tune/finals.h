@@ -12,6 +12,7 @@
 #include "common/fields.h"
 #include "common/json.h"
 #include "common/statistics.h"
+#include "jobs/tune/loss_change.h"
 #include "jobs/tune/tune_job.h"
 #include "plots/page.h"
 #include "trials/adapters/adapter.h"
@@ -30,8 +31,10 @@ struct Finalist {
   std::vector<std::vector<double>> rounds;
   std::optional<double> peak_memory_bytes;
   std::optional<double> duration_s = std::nullopt;  // of all rounds
+  // Of the rounds that succeeded and had any.
+  std::optional<std::vector<trials::LossCurve>> losses = std::nullopt;
 
-  OPPA_FIELDS(Finalist, config, rounds, peak_memory_bytes, duration_s);
+  OPPA_FIELDS(Finalist, config, rounds, peak_memory_bytes, duration_s, losses);
 };
 
 // finals.json.
@@ -95,6 +98,7 @@ struct Verdict {
   std::vector<Finalist> ranked;  // without kPresent, fastest first; not empty
   std::optional<StepTime> present;
   std::optional<SpeedUp> speed_up;  // of the fastest over the present one
+  std::optional<LossChange> loss;   // of the fastest; nothing: not read
   bool keeps_present = false;
 
   // What it recommends: a configuration or kPresent.

@@ -508,6 +508,8 @@ ManifestSection ClusterSection(const InitOptions& options,
 ManifestSection PredictionsSection(const InitOptions& options,
                                    const JobDraft& draft, bool predicted) {
   const std::string& calibration = options.calibration;
+  const ManifestLine accept =
+      When(options.accept_foreign, {"accept_foreign", "true"});
   if (!options.from.empty()) {
     if (!calibration.empty()) {
       throw InputError(
@@ -521,7 +523,7 @@ ManifestSection PredictionsSection(const InitOptions& options,
     return {"predictions",
             "Trials of earlier jobs predict every configuration, and the "
             "search corrects\nthese predictions by its own trials.",
-            {{"from", fmt::format("[{}]", fmt::join(folders, ", "))}}};
+            {{"from", fmt::format("[{}]", fmt::join(folders, ", "))}, accept}};
   }
   if (!predicted && !calibration.empty()) {
     throw InputError(fmt::format(
@@ -537,7 +539,8 @@ ManifestSection PredictionsSection(const InitOptions& options,
           "its\npredictions by trials. Frameworks: experiments/frameworks.",
           {When(!draft.names_framework(), {"framework", "\"generic\""}),
            When(!calibration.empty(),
-                {"calibration", FromManifest(options, calibration)})}};
+                {"calibration", FromManifest(options, calibration)}),
+           accept}};
 }
 
 ManifestSection WorkloadSection(const InitOptions& options,

@@ -27,7 +27,8 @@ struct InitOptions {
   std::string calibration;            // a saved one of predictions, or ""
   // Results of earlier jobs, whose trials predict instead of the simulator.
   std::vector<std::string> from;
-  int batch = 0;  // 0: as the command line says
+  bool accept_foreign = false;  // either of them; see harness::RefuseForeign
+  int batch = 0;                // 0: as the command line says
   int sequence = 0;
   std::string start;  // the present configuration; "": as the adapter reads it
   std::string next;   // tried after `start`; "": none

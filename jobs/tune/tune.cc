@@ -24,6 +24,7 @@
 #include "harness/testbeds/program.h"
 #include "jobs/tune/finals.h"
 #include "jobs/tune/profile.h"
+#include "jobs/tune/run_spread.h"
 #include "plots/experiment_records.h"
 #include "trials/programs/error_line.h"
 #include "trials/trial_runner.h"
@@ -253,6 +254,7 @@ class Tuning {
     const BestJob best = BestOf(job_, *verdict);
     WriteBest(*verdict, best, job_);
     job_.PrintAsIs(ToText(*verdict, best, job_));
+    PrintSpread();
     if (profile_) {
       job_.Print("{}", profile_->LimitText(best.config.value_or(job_.First())));
     }
@@ -295,6 +297,9 @@ class Tuning {
       return false;
     }
     job_.Print("{}: {}\n", what, job_.Describe(measured));
+    if (measured.outcome == Outcome::kCompleted) {
+      KeepPreflight(job_, measured);
+    }
     if (measured.outcome == Outcome::kCompleted ||
         (!known && measured.outcome == Outcome::kOutOfMemory)) {
       PrintPlan();
@@ -373,6 +378,7 @@ class Tuning {
     std::mutex stopping;
     harness::RunConditions conditions;
     conditions.command = options_.command;
+    conditions.run_variance = [this] { return SpreadOfPresent(job_).variance; };
     if (options_.trial_jobs) {
       conditions.make_clock = harness::MakeRealClock;
     }
@@ -446,6 +452,12 @@ class Tuning {
                    ? fmt::format(" (expected gain of another trial {:.1f}%)",
                                  100.0 * info.remaining->expected_gain)
                    : "");
+    PrintSpread();
+  }
+
+  void PrintSpread() const {
+    const std::string spread = ToString(SpreadOfPresent(job_));
+    job_.Print("{}{}", spread, spread.empty() ? "" : "\n");
   }
 
   TuneOptions options_;

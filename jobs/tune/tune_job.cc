@@ -13,6 +13,7 @@
 #include "harness/stop.h"
 #include "harness/testbeds/program.h"
 #include "plots/table.h"
+#include "trials/knobs.h"
 #include "trials/trial.h"
 
 namespace jobs {

@@ -136,6 +136,15 @@ std::string FinalCards(const common::Json& finals) {
                     p < 0.001 ? "p &lt; 0.001" : fmt::format("p = {:.2g}", p),
                     keep ? ": keep yours" : ""));
   }
+  if (finals.contains("loss") && finals["loss"]["moved"].get<bool>()) {
+    const common::Json& loss = finals["loss"];
+    cards += Card(
+        "Changes more than speed",
+        fmt::format("loss {:.4g}", loss["value"].get<double>()),
+        fmt::format("yours {:.4g}, mean of {} steps, noise {:.1g}",
+                    loss["present"].get<double>(), loss["steps"].get<int>(),
+                    loss["noise"].get<double>()));
+  }
   return cards;
 }
 

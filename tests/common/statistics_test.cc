@@ -30,6 +30,12 @@ const std::vector<double> kTiesAndZeros = {0.0,  0.0,  0.02,  -0.01, 0.02,
 const std::vector<double> kShares = {0.71, 0.85, 0.92, 0.97, 1.0,
                                      0.88, 0.93, 0.79, 0.99, 0.96};
 
+TEST(Variance, IsUnbiasedAndZeroOfOneValue) {
+  EXPECT_DOUBLE_EQ(Variance({1, 2, 6}), 7.0);
+  EXPECT_EQ(Variance({3}), 0.0);
+  EXPECT_EQ(Variance({}), 0.0);
+}
+
 TEST(Mean, OfNothingIsUndefined) {
   EXPECT_DOUBLE_EQ(Mean({1, 2, 6}), 3.0);
   EXPECT_TRUE(std::isnan(Mean({})));

@@ -186,6 +186,24 @@ TEST_F(GrowthTest, ImportedTrialsAreObservedAndNotMeasuredAgain) {
   EXPECT_EQ(found[2].elapsed_s, 0.0);
 }
 
+TEST_F(GrowthTest, ImportedTrialsThatPhysicsDoesNotAllowHaveFailed) {
+  const Manifest manifest = Read({"budget.trials=2"});
+  const fs::path file = folder_.path() / "t.csv";
+  fakes::WriteFile(file,
+                   "dp,microbatches,zero_stage,step_time_s,peak_memory_gb\n"
+                   "8,8,1,1e-3,\n8,4,1,20,10\n8,2,1,20,1000\n");
+  const std::vector<std::string> notes =
+      ImportTrials({manifest, Folder("a")}, {file});
+  EXPECT_THAT(notes.front(), AllOf(HasSubstr("2 trials count as failed"),
+                                   HasSubstr("implausible")));
+  const auto trials = Trials("a");
+  ASSERT_EQ(trials.size(), 3U) << notes.back();
+  EXPECT_EQ(trials[0].measurement.outcome, trials::Outcome::kFailed);
+  EXPECT_THAT(trials[0].measurement.message, HasSubstr("at the peak rate"));
+  EXPECT_EQ(trials[1].measurement.outcome, trials::Outcome::kCompleted);
+  EXPECT_FALSE(trials[2].HasThroughput());
+}
+
 // What ReadTrialTable says of a table.
 std::string Error(const std::string& text) {
   const fakes::TemporaryFolder folder;

@@ -85,6 +85,20 @@ TEST_F(RemainingTest, LessIsLeftOnceTheBestWasFound) {
   EXPECT_GT(after.p_within_5, before.p_within_5);
 }
 
+// A run that may have been 20% too fast hides what others gain.
+TEST_F(RemainingTest, RunsThatDifferLeaveMoreToGain) {
+  for (const int i : {0, 6, 12, 15, 24, 25, 26, 28, 29, 30, 31}) {
+    Try(i);
+  }
+  const trials::Remaining steady = Estimate().value();
+  history_.set_run_variance(0.2 * 0.2);
+  const trials::Remaining noisy = Estimate().value();
+  EXPECT_GT(noisy.expected_gain, steady.expected_gain + 0.005);
+  EXPECT_LT(noisy.p_within_5, steady.p_within_5);
+  history_.set_run_variance(1e-12);
+  EXPECT_EQ(Estimate().value(), steady) << "less than steps show";
+}
+
 TEST_F(RemainingTest, AFasterPlanLeavesLessToGain) {
   for (const int i : {0, 6, 12, 15}) {
     Try(i);

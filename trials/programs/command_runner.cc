@@ -245,7 +245,7 @@ class RunningTrial {
     last_line_s_ = common::SteadySeconds();
     if (source.is_output) {
       LookForMemory(line);
-      loss_.Read(line);
+      loss_.Read(line, static_cast<int>(result_.step_times_s.size()));
       error_.Read(line, source.number);
     }
     if (source.has_reports) {
@@ -325,6 +325,9 @@ class RunningTrial {
         End(Outcome::kTerminatedEarly, "");
       }
     }
+    if (report.loss) {
+      loss_.Report(static_cast<int>(result_.step_times_s.size()), *report.loss);
+    }
     if (report.status) {
       End(*report.status,
           report.message.empty() ? "reported by the program" : report.message);
@@ -344,6 +347,9 @@ class RunningTrial {
     if (!decided_ && !diverged.empty()) {
       decided_ = Outcome::kDiverged;
       result_.message = diverged;
+    }
+    if (!loss_.losses().empty()) {
+      result_.losses = loss_.losses();
     }
     const double duration_s = common::SteadySeconds() - begin_s_;
     if (result_.step_times_s.empty()) {

@@ -1,10 +1,13 @@
-// Whether the output of a training program says that it learns.
+// Whether the output of a training program says that it learns, and its losses.
 
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "trials/measurement.h"
 
 namespace trials {
 
@@ -14,7 +17,15 @@ namespace trials {
 // skips. Losses of validation are not looked at.
 class LossWatch {
  public:
-  void Read(std::string_view line);
+  // `steps`: that ended before the line.
+  void Read(std::string_view line, int steps = 0);
+  // A loss that the program reports; from then on, lines have none.
+  void Report(int step, double loss);
+
+  // By the number of the step where the first line with a loss has one, else by
+  // the steps that ended before. The first loss of a step counts: other ranks
+  // and a summary print theirs later.
+  [[nodiscard]] const LossCurve& losses() const { return losses_; }
 
   // The first line with a loss that is not finite; "" if there is none.
   [[nodiscard]] const std::string& not_finite() const { return not_finite_; }
@@ -23,6 +34,11 @@ class LossWatch {
   [[nodiscard]] std::string WhyNothingIsLearnt(std::size_t steps) const;
 
  private:
+  void ReadLoss(std::string_view text, int steps);
+
+  LossCurve losses_;
+  bool reports_ = false;
+  std::optional<bool> is_numbered_;
   std::string not_finite_;
   std::size_t skipped_ = 0;  // lines, since a step that was applied
   std::string last_skipped_;

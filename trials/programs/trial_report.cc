@@ -1,6 +1,7 @@
 #include "trials/programs/trial_report.h"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 
 #include <fcntl.h>
@@ -26,9 +27,13 @@ double Number(const Json& value, std::string_view key, double least,
               double most) {
   const double number = value.is_number() ? value.get<double>() : std::nan("");
   if (!(number >= least) || !(number <= most)) {
-    throw std::invalid_argument(fmt::format(
-        "{} = {}: must be a number {} 0, from {:g} to {:g}", key,
-        common::ToText(value), least > 0.0 ? ">" : ">=", least, most));
+    throw std::invalid_argument(
+        fmt::format("{} = {}: must be a number{} from {:g} to {:g}", key,
+                    common::ToText(value),
+                    least > 0.0    ? " > 0,"
+                    : least == 0.0 ? " >= 0,"
+                                   : "",
+                    least, most));
   }
   return number;
 }
@@ -56,6 +61,9 @@ TrialReport FromJson(const Json& json) {
           Number(value, key, kLeastStepSeconds, kMostStepSeconds);
     } else if (key == "peak_memory_bytes") {
       report.peak_memory_bytes = Number(value, key, 0.0, kMostMemoryBytes);
+    } else if (key == "loss") {
+      constexpr double kLargest = std::numeric_limits<double>::max();
+      report.loss = Number(value, key, -kLargest, kLargest);
     } else if (key == "status") {
       report.status = Status(value);
     } else if (key == "message") {
@@ -65,7 +73,7 @@ TrialReport FromJson(const Json& json) {
     } else {
       throw std::invalid_argument(
           fmt::format("unknown key '{}'; known: step_time_s, "
-                      "peak_memory_bytes, status, message",
+                      "peak_memory_bytes, loss, status, message",
                       key));
     }
   }

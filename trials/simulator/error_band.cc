@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "common/statistics.h"
 #include "common/toml_table.h"
 #include "common/units.h"
 #include "trials/data_folder.h"
@@ -16,10 +17,10 @@ namespace {
 // The 95% quantile of the normal distribution.
 constexpr double kNormalQuantile = 1.6448536269514722;
 
-// The 95% quantile of Student's t distribution, within 0.3% from 3 degrees of
-// freedom. Source: Abramowitz and Stegun (1964), 26.7.5.
-double StudentQuantile(double n) {
-  const double z = kNormalQuantile;
+// The quantile of Student's t distribution that z is of the normal one, within
+// 0.3% for 95% from 3 degrees of freedom. Source: Abramowitz and Stegun (1964),
+// 26.7.5.
+double StudentQuantile(double z, double n) {
   const double z2 = z * z;
   return z + z * (z2 + 1.0) / (4.0 * n) +
          z * ((5.0 * z2 + 16.0) * z2 + 3.0) / (96.0 * n * n) +
@@ -28,9 +29,9 @@ double StudentQuantile(double n) {
 }
 
 // Half of a band, in logarithms.
-double HalfWidth(const ErrorBand& band) {
-  return std::hypot(StudentQuantile(band.freedom) * std::sqrt(band.between),
-                    kNormalQuantile * std::sqrt(band.within));
+double HalfWidth(const ErrorBand& band, double z = kNormalQuantile) {
+  return std::hypot(StudentQuantile(z, band.freedom) * std::sqrt(band.between),
+                    z * std::sqrt(band.within));
 }
 
 ErrorBands::ByKind ReadBands(const common::TomlTable& table) {
@@ -84,6 +85,19 @@ void ErrorBand::SetInterval() {
   high = std::max(1.0, std::exp(mean + HalfWidth(*this)));
 }
 
+std::pair<double, double> ErrorBand::Limits() const {
+  constexpr double kNineInTen = 0.9;
+  const double inside = 0.5 + 0.5 * std::pow(kNineInTen, 1.0 / sources);
+  double z = 0.0;
+  double high_z = 10.0;
+  while (high_z - z > 1e-9) {
+    const double middle = 0.5 * (z + high_z);
+    (common::NormalProbability(middle) < inside ? z : high_z) = middle;
+  }
+  return {std::exp(mean - HalfWidth(*this, z)),
+          std::exp(mean + HalfWidth(*this, z))};
+}
+
 ErrorBand ErrorBand::After(std::span<const double> own_logs) const {
   const auto count = static_cast<double>(own_logs.size());
   const double sum = std::accumulate(own_logs.begin(), own_logs.end(), 0.0);
@@ -105,6 +119,19 @@ std::pair<std::string, ErrorBand> ErrorBands::Of(const ByKind& bands,
     }
   }
   return {};
+}
+
+std::pair<double, double> ErrorBands::Limits(const ByKind& bands,
+                                             const Workload& workload) {
+  std::pair<double, double> limits = {1.0, 1.0};
+  for (const auto& [kind, band] : bands) {
+    if (band.rows >= kFewestRows && band.sources >= kFewestSources) {
+      const auto [low, high] = band.Limits();
+      limits = {std::min(limits.first, low), std::max(limits.second, high)};
+    }
+  }
+  const double more = NotValidated(workload).empty() ? 1.0 : kNotValidated;
+  return {limits.first / more, limits.second * more};
 }
 
 std::filesystem::path ErrorBandsPath() {

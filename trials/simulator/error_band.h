@@ -55,6 +55,9 @@ struct ErrorBand {
 
   // Sets low and high.
   void SetInterval();
+  // The limits that the ratios of S further sources, one row of each, keep
+  // together with a probability of nine in ten, by Sidak's correction.
+  [[nodiscard]] std::pair<double, double> Limits() const;
   // The band after rows of the source itself, given log(measured / predicted).
   // Precondition: between, within > 0.
   [[nodiscard]] ErrorBand After(std::span<const double> own_logs) const;
@@ -78,6 +81,11 @@ struct ErrorBands {
   // few rows. No rows if all have.
   [[nodiscard]] static std::pair<std::string, ErrorBand> Of(
       const ByKind& bands, const std::string& kind);
+  // Outside of these, a ratio is none that sources of any kind show: the lowest
+  // and the highest ErrorBand::Limits of kinds with enough rows, moved away
+  // from 1 for a workload with parts that were compared with nothing.
+  [[nodiscard]] static std::pair<double, double> Limits(
+      const ByKind& bands, const Workload& workload);
 };
 
 // The file that `oppa validate --bands` writes.

@@ -36,6 +36,8 @@ class Filler {
       Fill(value.emplace());
     } else if constexpr (std::is_same_v<T, std::vector<double>>) {
       value = {number_, 0.1, number_ / 3.0};
+    } else if constexpr (std::is_same_v<T, trials::LossCurve>) {
+      value = {{1, number_}, {3, 0.1}};
     } else if constexpr (std::is_same_v<T, trials::Outcome>) {
       value = trials::Outcome::kTimedOut;
     } else if constexpr (std::is_same_v<T, trials::ParallelConfig>) {
@@ -69,8 +71,8 @@ TEST(TrialFiles, EveryMemberIsInTheFieldList) {
       trials::ThroughputOptions();
   EXPECT_EQ(CountFields(trials::ThroughputOptions()), 3U);
   [[maybe_unused]] const auto& [outcome, steps, peak, setup, duration,
-                                message] = trials::Measurement();
-  EXPECT_EQ(CountFields(trials::Measurement()), 6U);
+                                message, losses] = trials::Measurement();
+  EXPECT_EQ(CountFields(trials::Measurement()), 7U);
   // Functions do not travel.
   [[maybe_unused]] const auto& [candidate, max_steps, seed, limit, on_step,
                                 rule, remaining, interrupted] =

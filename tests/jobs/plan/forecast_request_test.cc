@@ -365,6 +365,63 @@ TEST(RunPlan, ASavedCalibrationMakesTheForecastOfItsMeasurements) {
   EXPECT_EQ(RunPlan(request).text, calibrated);
 }
 
+// Tables of the job with all times scaled: by another model, a wrong unit, ...
+TEST(RunPlan, ACalibrationOfAnotherJobIsRefusedWithItsFactor) {
+  const fakes::TemporaryFolder folder;
+  ForecastRequest request = Small();
+  request.calibrate = folder.path() / "measured.csv";
+  const double step_s =
+      Forecaster(SmallJob(), {})
+          .Predict({.dp = 4, .zero_stage = 3, .microbatches = 16})
+          .step_time_s;
+  const auto error = [&](double factor) {
+    fakes::WriteFile(request.calibrate,
+                     fmt::format("dp,mbs,mb,zero_stage,step_time_s\n"
+                                 "4,1,16,3,{0}\n4,1,16,3,{0}\n",
+                                 factor * step_s));
+    return fakes::ErrorOf([&] { return RunPlan(request).text; });
+  };
+  EXPECT_EQ(error(1.0), "no error");
+  EXPECT_EQ(error(1.9), "no error") << "a slow job is the user's own";
+  EXPECT_THAT(error(4.6),
+              AllOf(HasSubstr("--calibrate "), HasSubstr("4.6 "),
+                    HasSubstr("slow job"), HasSubstr("--accept-foreign")));
+  EXPECT_THAT(error(1000.0), HasSubstr("another unit"));
+  EXPECT_THAT(error(0.55),
+              AllOf(HasSubstr("0.55 times"), Not(HasSubstr("slow job"))));
+  EXPECT_THAT(error(0.01), HasSubstr("at the peak rate of 4"));
+  request.accept_foreign = true;
+  request.save_calibration = folder.path() / "saved.toml";
+  EXPECT_EQ(error(4.6), "no error");
+  request.calibration = request.save_calibration;
+  request.calibrate.clear();
+  request.save_calibration.clear();
+  EXPECT_NE(RunPlan(request).text, "");
+  request.accept_foreign = false;
+  EXPECT_THAT(fakes::ErrorOf([&] { return RunPlan(request).text; }),
+              AllOf(HasSubstr("--calibration "), HasSubstr("4.6 times")));
+}
+
+// One impossible row among others says nothing of them.
+TEST(RunPlan, RowsFasterThanThePeakRateAreLeftOutWithANote) {
+  const fakes::TemporaryFolder folder;
+  ForecastRequest request = Small();
+  request.calibrate = folder.path() / "measured.csv";
+  const double step_s =
+      Forecaster(SmallJob(), {})
+          .Predict({.dp = 4, .zero_stage = 3, .microbatches = 16})
+          .step_time_s;
+  fakes::WriteFile(request.calibrate,
+                   fmt::format("dp,mbs,mb,zero_stage,step_time_s\n"
+                               "4,1,16,3,{}\n4,2,8,3,{}\n",
+                               step_s, step_s / 100.0));
+  const std::string text = RunPlan(request).text;
+  EXPECT_THAT(text, AllOf(HasSubstr("1 of 2 measured configurations left out"),
+                          HasSubstr("calibrated on 1 measured")));
+  request.check = request.calibrate;
+  EXPECT_THAT(RunPlan(request).text, HasSubstr("1 of 2 measured"));
+}
+
 TEST(RunPlan, ACheckComparesMeasurementsBeforeAndAfterACalibration) {
   const fakes::TemporaryFolder folder;
   const auto measured = folder.path() / "measured.csv";

@@ -37,6 +37,13 @@ std::vector<trials::ParallelConfig> Configs() {
   return configs;
 }
 
+// All of them fit.
+Job RoomyJob() {
+  Job job = LlamaJob("fsdp2", 1);
+  job.cluster.gpu.memory_bytes *= 2.0;
+  return job;
+}
+
 using harness::StepParts;
 
 StepParts PartsOn(const Job& job, const trials::ParallelConfig& config) {
@@ -76,7 +83,7 @@ const trials::ParallelConfig kOther = {
     .dp = 8, .zero_stage = 3, .microbatches = 32};
 
 TEST(Calibration, FindsTheFactorsThatMeasurementsWereMadeWith) {
-  const Job job = LlamaJob("fsdp2", 1);
+  const Job job = RoomyJob();
   MeasuredSteps measured = Measured(job, 1.3, 1.8, 0.01);
   const std::vector<MeasuredStep> once = measured.steps;
   for (int i = 0; i < 9; ++i) {  // enough to overcome the prior
@@ -90,7 +97,7 @@ TEST(Calibration, FindsTheFactorsThatMeasurementsWereMadeWith) {
 }
 
 TEST(Calibration, AStalledRowAmongOthersMovesNothing) {
-  const Job job = LlamaJob("fsdp2", 1);
+  const Job job = RoomyJob();
   MeasuredSteps measured = Measured(job, 1.0, 1.0, 0.02);
   const double before = PredictedOn(job, Calibrate(job, measured), kOther);
   measured.steps[4].step_time_s *= 10.0;
@@ -99,7 +106,7 @@ TEST(Calibration, AStalledRowAmongOthersMovesNothing) {
 }
 
 TEST(Calibration, APredictionThatIsRightStays) {
-  const Job job = LlamaJob("fsdp2", 1);
+  const Job job = RoomyJob();
   const MeasuredSteps all = Measured(job, 1.0, 1.0, 0.05);
   const double simulated = PredictedOn(job, {}, kOther);
   for (const int rows : {1, 3, 5, 10}) {
@@ -110,7 +117,7 @@ TEST(Calibration, APredictionThatIsRightStays) {
 }
 
 TEST(Calibration, AMeasuredRowMovesItsOwnConfigurationMost) {
-  const Job job = LlamaJob("fsdp2", 1);
+  const Job job = RoomyJob();
   MeasuredSteps measured = Measured(job, 1.0, 1.0, 0.0);
   measured.steps[0].step_time_s *= 1.5;
   // Measured again, so that it is no stall.

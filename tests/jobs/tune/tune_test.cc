@@ -92,6 +92,51 @@ TEST_F(TuneTest, EndsWithACommandLineThatIsFasterThanTheUsers) {
                     Not(HasSubstr("measuring"))));
 }
 
+// The first start is 30% faster than all others: the preflight.
+TEST_F(TuneTest, RunsOfYoursThatDifferAreNoise) {
+  WriteProgram("");
+  EXPECT_EQ(Tune(), 0) << Printed();
+  EXPECT_THAT(output_, Not(HasSubstr("your configuration varied")));
+  WriteProgram("");
+  const std::string text = Content("train.sh");
+  Write("train.sh", "#!/bin/sh\nslow=$(ls noisy | wc -l)\ntouch noisy/$$\n" +
+                        text.substr(text.find('\n') + 1,
+                                    text.rfind("0.0$m") - text.find('\n') - 1) +
+                        "0.1$((slow % 2 * 4 + i % 2)) peak 100\"\ndone\n");
+  fs::create_directory(Path("noisy"));
+  EXPECT_EQ(Start("tune", "--name noisy --trials 4 --steps 6"), 0) << Printed();
+  EXPECT_THAT(output_, ContainsRegex("your configuration varied by [0-9]+% in "
+                                     "2 runs: gains under that cannot be"));
+}
+
+// It trains something else with one microbatch.
+TEST_F(TuneTest, SaysThatAConfigurationChangesMoreThanSpeed) {
+  for (const bool changes : {false, true}) {
+    WriteProgram("");
+    const std::string text = Content("train.sh");
+    const std::string loss =
+        fmt::format("loss $((20 - i {})).$((i % 3))",
+                    changes ? "- (m < 8) * 6" : "");
+    Write("train.sh", text.substr(0, text.rfind(" peak")) + " " + loss +
+                          text.substr(text.rfind(" peak")));
+    const std::string name = changes ? "moved" : "same";
+    EXPECT_EQ(Start("tune", "--trials 4 --steps 8 --name " + name), 0)
+        << Printed();
+    const auto best =
+        nlohmann::json::parse(Content("oppa-results/" + name + "/best.json"));
+    EXPECT_EQ(best["loss"]["moved"], changes) << best["loss"];
+    const auto says = HasSubstr("hanges more than speed");
+    const std::string page = Content("oppa-results/" + name + "/page.html");
+    if (changes) {
+      EXPECT_THAT(output_, says);
+      EXPECT_THAT(page, says);
+    } else {
+      EXPECT_THAT(output_, Not(says));
+      EXPECT_THAT(page, Not(says));
+    }
+  }
+}
+
 // 20 steps are asked for, and the program has its own number.
 TEST_F(TuneTest, SaysThatAProgramEndsByItselfBeforeATrial) {
   Write("train.sh",

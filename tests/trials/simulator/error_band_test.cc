@@ -55,6 +55,31 @@ TEST(ErrorBands, OwnRowsNarrowTheBand) {
   EXPECT_NEAR(many.high / many.low, std::exp(2 * 1.645 * 0.1), 1e-2);
 }
 
+// Of one source, those that nine in ten keep; of more, wider ones.
+TEST(ErrorBands, LimitsHoldForAllSourcesAtOnce) {
+  ErrorBand band = Band(0.1, 100);
+  band.sources = 1;
+  EXPECT_NEAR(band.Limits().first, band.low, 1e-6);
+  EXPECT_NEAR(band.Limits().second, band.high, 1e-6);
+  band.sources = 8;
+  EXPECT_LT(band.Limits().first, 0.95 * band.low);
+  EXPECT_GT(band.Limits().second, 1.05 * band.high);
+}
+
+TEST(ErrorBands, LimitsAreThoseOfTheKindThatScattersMost) {
+  const ErrorBands::ByKind one = {{"all", Band(0.0, 100)}};
+  ErrorBands::ByKind two = one;
+  two["slow"] = Band(0.5, 100);
+  two["rare"] = Band(5.0, ErrorBands::kFewestRows - 1);
+  const auto [low, high] = ErrorBands::Limits(two, {});
+  EXPECT_DOUBLE_EQ(low, ErrorBands::Limits(one, {}).first);
+  EXPECT_DOUBLE_EQ(high, two["slow"].Limits().second);
+  Workload unusual;
+  unusual.model.towers.emplace_back();
+  EXPECT_DOUBLE_EQ(ErrorBands::Limits(two, unusual).second,
+                   ErrorBands::kNotValidated * high);
+}
+
 TEST(ErrorBands, TheShippedBandsCanBeRead) {
   EXPECT_FALSE(ReadErrorBands(ErrorBandsPath()).step_time.empty());
 }
