@@ -273,9 +273,10 @@ CalibratedJob CalibratedJob::Of(const trials::Workload& workload,
                   workload.sequence_length)};
 }
 
-CalibrationPrior CalibrationPrior::Of(const trials::Framework& framework) {
-  const trials::ErrorBands bands =
-      trials::ReadErrorBands(trials::ErrorBandsPath());
+CalibrationPrior CalibrationPrior::Of(const trials::Framework& framework,
+                                      const std::vector<trials::Guess>& guesses) {
+  const trials::ErrorBands bands = trials::Widened(
+      trials::ReadErrorBands(trials::ErrorBandsPath()), guesses);
   const trials::ErrorBand band =
       trials::ErrorBands::Of(bands.step_time, framework.kind).second;
   CalibrationPrior prior{.memory_stddev =

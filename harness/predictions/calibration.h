@@ -10,6 +10,7 @@
 
 #include "trials/cluster.h"
 #include "trials/parallel_config.h"
+#include "trials/simulator/error_band.h"
 #include "trials/simulator/framework.h"
 #include "trials/simulator/step_report.h"
 #include "trials/workload.h"
@@ -48,7 +49,10 @@ struct CalibrationPrior {
   // Nine of ten sources are inside the error band of the framework's kind of
   // code: s_0 is the logarithm of half of it over the 95% quantile of Cauchy's
   // distribution.
-  [[nodiscard]] static CalibrationPrior Of(const trials::Framework& framework);
+  // A guess (trials::Guess) has a wider band.
+  [[nodiscard]] static CalibrationPrior Of(
+      const trials::Framework& framework,
+      const std::vector<trials::Guess>& guesses);
 };
 
 // What a calibration holds for: its factors for a kind of GPU and a framework,

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "common/ranges.h"
 #include "common/text.h"
 #include "common/units.h"
 #include "harness/testbeds/simulated.h"
@@ -111,10 +112,11 @@ std::string BandText(const Forecaster& forecaster, const Prediction& best) {
         "the calibration\n",
         best.step_time_s, best.step_time_s / factor, best.step_time_s * factor);
   }
-  return harness::ErrorBandsOf(job.framework.framework, job.workload, report) +
-         harness::ValidationOf(job.workload) +
-         harness::ValidationOf(job.framework.name,
-                               job.framework.notes.compared_with) +
+  const trials::Framework& framework = job.framework.framework;
+  const std::vector<trials::Guess> guesses = GuessesOf(job);
+  return harness::ErrorBandsOf(framework, guesses, report) +
+         harness::GuessText(guesses) +
+         harness::ValidationOf(job.framework.name, framework.compared_with) +
          "\n" + harness::ValidationOf(job.cluster.gpu);
 }
 
@@ -161,7 +163,7 @@ std::string CountText(std::int64_t parameters) {
 std::string JobText(const Job& job) {
   const trials::Workload& workload = job.workload;
   const trials::Cluster& cluster = job.cluster;
-  return fmt::format(
+  return harness::GuessText(GuessesOf(job)) + fmt::format(
       "{}: {} parameters, batch {} x {} tokens, {}\n{}, {}; {}\n",
       workload.name, CountText(ParameterCount(workload.model)),
       workload.batch_size, workload.sequence_length, PrecisionName(workload),
@@ -228,8 +230,9 @@ common::Json BandsJson(const Forecaster& forecaster, const Prediction& best) {
     return bands;
   }
   using trials::ErrorBands;
-  const ErrorBands all = trials::ReadErrorBands(trials::ErrorBandsPath(),
-                                                forecaster.job().workload);
+  const ErrorBands all =
+      trials::Widened(trials::ReadErrorBands(trials::ErrorBandsPath()),
+                      GuessesOf(forecaster.job()));
   const std::string& kind = forecaster.job().framework.framework.kind;
   const auto time = ErrorBands::Of(all.step_time, kind).second;
   const auto memory = ErrorBands::Of(all.peak_memory, kind).second;
@@ -265,6 +268,7 @@ common::Json ForecastJson(const Forecaster& forecaster,
                        {"note", job.workload.model.note},
                        {"training", ToString(job.workload.training)},
                        {"not_validated", NotValidated(job.workload)},
+                       {"guess", common::Map(GuessesOf(job), &trials::Guess::what)},
                        {"nodes", cluster.nodes},
                        {"gpus_per_node", cluster.gpus_per_node},
                        {"gpu", cluster.gpu.name},

@@ -180,7 +180,7 @@ MeasuredSteps ReadMeasuredSteps(const fs::path& path, const Job& job) {
 Calibration Calibrate(const Job& job, const MeasuredSteps& measured) {
   Calibration calibration = harness::Calibrate(
       SimulateSteps(job, measured.steps),
-      harness::CalibrationPrior::Of(job.framework.framework));
+      harness::CalibrationPrior::Of(job.framework.framework, GuessesOf(job)));
   calibration.job =
       harness::CalibratedJob::Of(job.workload, job.cluster, job.framework.name);
   calibration.note = measured.note;

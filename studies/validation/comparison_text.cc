@@ -9,10 +9,13 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "common/json.h"
+#include "common/ranges.h"
 #include "plots/table.h"
 #include "studies/validation/comparison.h"
+#include "trials/simulator/error_band.h"
 
 namespace studies {
 namespace {
@@ -121,6 +124,8 @@ plots::Row AddedTo(const std::string& source, const MeasuredRow& row,
                    const Prediction& prediction) {
   const double unit = row.peak_memory_unit_bytes;
   const std::string& framework = row.framework_name;
+  const std::vector<trials::Guess> guesses =
+      trials::GuessesOf(row.workload, row.cluster.gpu, row.framework);
   return {{"predicted_step_time_s", prediction.step_time_s},
           {"predicted_peak_memory_gb", prediction.peak_memory_bytes / unit},
           {"predicted_status", prediction.Status()},
@@ -139,6 +144,7 @@ plots::Row AddedTo(const std::string& source, const MeasuredRow& row,
           {"row_zero_stage", row.config.zero_stage},
           {"row_kind", row.framework.kind},
           {"row_clean", row.clean ? 1 : 0},
+          {"row_guess", fmt::format("{}", fmt::join(common::Map(guesses, &trials::Guess::kind), ";"))},
           {"predicted_fit_probability", prediction.fit_probability}};
 }
 

@@ -13,6 +13,8 @@
 namespace trials {
 namespace {
 
+constexpr std::string_view kAll = "all";  // kinds
+
 // The 95% quantile of the normal distribution.
 constexpr double kNormalQuantile = 1.6448536269514722;
 
@@ -62,6 +64,23 @@ std::string BandsText(std::string_view quantity,
   return text;
 }
 
+ErrorBands::Guesses ReadGuesses(const common::TomlTable& table) {
+  ErrorBands::Guesses variances;
+  for (const std::string& kind : table.Keys()) {
+    variances[kind] = table.GetNotNegative(kind, 0.0);
+  }
+  return variances;
+}
+
+std::string GuessesText(std::string_view quantity,
+                        const ErrorBands::Guesses& variances) {
+  std::string text = fmt::format("\n[guess.{}]  # added to between\n", quantity);
+  for (const auto& [kind, variance] : variances) {
+    text += fmt::format("\"{}\" = {:.4g}\n", kind, variance);
+  }
+  return text;
+}
+
 std::string Line(std::string_view quantity, std::string_view unit, double value,
                  const ErrorBands::ByKind& bands, const std::string& kind) {
   const auto [name, band] = ErrorBands::Of(bands, kind);
@@ -82,6 +101,13 @@ std::string Line(std::string_view quantity, std::string_view unit, double value,
 void ErrorBand::SetInterval() {
   low = std::min(1.0, std::exp(mean - HalfWidth(*this)));
   high = std::max(1.0, std::exp(mean + HalfWidth(*this)));
+}
+
+ErrorBand ErrorBand::Wider(double variance) const {
+  ErrorBand band = *this;
+  band.between += variance;
+  band.SetInterval();
+  return band;
 }
 
 ErrorBand ErrorBand::After(std::span<const double> own_logs) const {
@@ -116,19 +142,48 @@ ErrorBands ReadErrorBands(const std::filesystem::path& path) {
   ErrorBands bands;
   bands.step_time = ReadBands(table.GetTable("step_time"));
   bands.peak_memory = ReadBands(table.GetTable("peak_memory"));
+  const common::TomlTable guess = table.GetTable("guess");
+  bands.guess_step_time = ReadGuesses(guess.GetTable("step_time"));
+  bands.guess_peak_memory = ReadGuesses(guess.GetTable("peak_memory"));
   table.RejectUnknownKeys();
   return bands;
 }
 
-ErrorBands ReadErrorBands(const std::filesystem::path& path,
-                          const Workload& workload) {
-  ErrorBands bands = ReadErrorBands(path);
-  if (!NotValidated(workload).empty()) {
-    for (ErrorBands::ByKind* of : {&bands.step_time, &bands.peak_memory}) {
-      for (auto& [kind, band] : *of) {
-        band.low /= ErrorBands::kNotValidated;
-        band.high *= ErrorBands::kNotValidated;
-      }
+std::vector<Guess> GuessesOf(const Workload& workload, const Gpu& gpu,
+                             const Framework& framework) {
+  std::vector<Guess> guesses;
+  const auto add = [&guesses](bool holds, const char* kind, std::string what) {
+    if (holds) {
+      guesses.push_back({kind, std::move(what)});
+    }
+  };
+  const std::string parts = NotValidated(workload);
+  add(!parts.empty(), "parts", parts);
+  add(workload.model.experts > 0, "experts", "experts");
+  add(workload.sequence_length >= kLongSequence, "long sequences",
+      fmt::format("sequences of {} tokens", workload.sequence_length));
+  add(gpu.validated.empty(), "GPU", gpu.name);
+  add(framework.compared_with.empty(), "framework", "its framework");
+  return guesses;
+}
+
+double VarianceOf(const std::vector<Guess>& guesses,
+                  const ErrorBands::Guesses& variances) {
+  double largest = 0.0;
+  for (const Guess& guess : guesses) {
+    auto found = variances.find(guess.kind);
+    found = found == variances.end() ? variances.find(kAll) : found;
+    largest = std::max(largest, found == variances.end() ? 0.0 : found->second);
+  }
+  return largest;
+}
+
+ErrorBands Widened(ErrorBands bands, const std::vector<Guess>& guesses) {
+  for (const auto& [of, variances] :
+       {std::pair{&bands.step_time, &bands.guess_step_time},
+        std::pair{&bands.peak_memory, &bands.guess_peak_memory}}) {
+    for (auto& [kind, band] : *of) {
+      band = band.Wider(VarianceOf(guesses, *variances));
     }
   }
   return bands;
@@ -141,7 +196,9 @@ std::string ToToml(const ErrorBands& bands) {
          "validate-leave-one-out; do not edit.\n# Meaning: "
          "docs/validation.md.\n" +
          BandsText("step_time", bands.step_time) +
-         BandsText("peak_memory", bands.peak_memory);
+         BandsText("peak_memory", bands.peak_memory) +
+         GuessesText("step_time", bands.guess_step_time) +
+         GuessesText("peak_memory", bands.guess_peak_memory);
 }
 
 std::string FormatBands(const ErrorBands& bands, const std::string& kind,

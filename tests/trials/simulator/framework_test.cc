@@ -33,12 +33,10 @@ TEST(Framework, EveryShippedFileCanBeRead) {
   for (const auto& file : std::filesystem::directory_iterator(
            ExperimentsFolder() / "frameworks")) {
     EXPECT_NO_THROW((void)ReadFramework(file.path())) << file.path();
-    EXPECT_NO_THROW((void)ReadFrameworkNotes(file.path())) << file.path();
     ++files;
   }
   EXPECT_GT(files, 10);
-  const FrameworkNotes nanotron =
-      ReadFrameworkNotes(FindDataFile("frameworks", "nanotron"));
+  const Framework nanotron = FindFramework("nanotron");
   EXPECT_THAT(nanotron.rule_sets, testing::ElementsAre("nanotron"));
   EXPECT_THAT(nanotron.compared_with, testing::ElementsAre("ultrascale"));
 }
