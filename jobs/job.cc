@@ -207,7 +207,7 @@ std::vector<int> ContextSizes(const trials::Workload& workload, int gpus) {
 
 FrameworkChoice FindFramework(const std::string& name) {
   FrameworkChoice choice;
-  choice.adapter = FindAdapter(name);
+  choice.adapter = FindAdapter(trials::WithoutRelease(name));
   const std::string framework = choice.adapter &&
                                         choice.adapter->IsCalled(name) &&
                                         !choice.adapter->framework().empty()
@@ -227,7 +227,7 @@ FrameworkChoice FindFramework(const std::string& name) {
 
 std::vector<trials::Guess> GuessesOf(const Job& job) {
   return trials::GuessesOf(job.workload, job.cluster.gpu,
-                         job.framework.framework);
+                           job.framework.framework);
 }
 
 std::string FrameworkLabel(const FrameworkChoice& choice) {

@@ -44,6 +44,7 @@ struct CalibrationRow {
 // What is known before any measurement.
 struct CalibrationPrior {
   double scatter = 0.1;        // s_0 below
+  double guess = 0.0;          // a_0 below
   double memory_stddev = 0.1;  // of log(peak / predicted peak)
 
   // Nine of ten sources are inside the error band of the framework's kind of
@@ -75,7 +76,7 @@ struct CalibratedJob {
 // g that configurations near a measured one share, a Gaussian process over the
 // knobs (surrogates/gp). Both the errors e and the priors have heavy tails,
 //
-//   e ~ t_4(0, s^2),    u_i ~ Cauchy(0, (s_0 / 10)^2),
+//   e ~ t_4(0, s^2),    u_i ~ Cauchy(0, (s_0 / 10)^2 + [i = 0] a_0^2),
 //
 // so that a stalled row among others moves nothing, and a prediction that is
 // right stays: a residual as small as the scatter moves no factor, one that

@@ -234,12 +234,12 @@ std::string StepModel::Explain(const trials::Plan& plan) const {
 
 std::vector<trials::Guess> StepModel::Guesses() const {
   return trials::GuessesOf(setup_.workload, setup_.cluster().gpu,
-                         *setup_.framework);
+                           *setup_.framework);
 }
 
 std::string StepModel::Validation() const {
-  return GuessText(Guesses()) + ValidationOf(setup_.FrameworkName(),
-                                              setup_.framework->compared_with);
+  return GuessText(Guesses()) +
+         ValidationOf(setup_.FrameworkName(), setup_.framework->compared_with);
 }
 
 // Nothing with several GPU types, which no measurement has.
@@ -247,8 +247,7 @@ std::string StepModel::ErrorBands(const trials::StepReport& report) const {
   if (setup_.mixed()) {
     return "\n";
   }
-  const std::string bands =
-      ErrorBandsOf(*setup_.framework, Guesses(), report);
+  const std::string bands = ErrorBandsOf(*setup_.framework, Guesses(), report);
   return bands.empty() ? "" : "\n" + bands;
 }
 
@@ -277,6 +276,21 @@ std::string GuessText(const std::vector<trials::Guess>& guesses) {
                    "a guess: no or few measurements to compare with: {}; the "
                    "ranges are wider\n",
                    fmt::join(common::Map(guesses, &trials::Guess::what), ", "));
+}
+
+std::string JobStatesOf(const trials::Cluster& cluster) {
+  const TomlTable states = TomlTable::ParseFile(
+      trials::ErrorBandsPath().parent_path() / "job_states.toml");
+  if (cluster.nodes == 1 || !states.Has(cluster.name)) {
+    return "";
+  }
+  const TomlTable row = states.RequireTable(cluster.name);
+  return fmt::format(
+      "on such a cluster, {:.0f}% of {} jobs on several hosts were 2 to 10 "
+      "times slower than forecast and {:.0f}% slower still ({}): the "
+      "forecast is of the others\n",
+      100.0 * row.RequireDouble("slow"), row.RequireIntIn("jobs", 1),
+      100.0 * row.RequireDouble("stalled"), row.RequireString("source"));
 }
 
 std::string ErrorBandsOf(const trials::Framework& framework,

@@ -27,7 +27,7 @@ struct SimulatorSetup {
   std::vector<trials::Cluster> gpu_types;
   trials::SearchSpaceOptions space;
   std::shared_ptr<const trials::Framework> framework;  // never null
-  std::string framework_name;              // "": the default, Colossal-AI
+  std::string framework_name;  // "": the default, Colossal-AI
   std::vector<std::filesystem::path> inputs;
   Noise noise;
 
@@ -83,11 +83,15 @@ class StepModel {
 [[nodiscard]] std::string ValidationOf(const trials::Gpu& gpu);
 // That a forecast is a guess, and why, a line; "" if it is none.
 [[nodiscard]] std::string GuessText(const std::vector<trials::Guess>& guesses);
+// How often published jobs on this cluster were much slower than a forecast, a
+// line; "" on one host and without such jobs.
+[[nodiscard]] std::string JobStatesOf(const trials::Cluster& cluster);
 // How far measurements of comparable runs are from a report; "" without the
 // file of bands.
-[[nodiscard]] std::string ErrorBandsOf(const trials::Framework& framework,
-                                       const std::vector<trials::Guess>& guesses,
-                                       const trials::StepReport& report);
+[[nodiscard]] std::string ErrorBandsOf(
+    const trials::Framework& framework,
+    const std::vector<trials::Guess>& guesses,
+    const trials::StepReport& report);
 
 [[nodiscard]] Testbed MakeSimulator(const ProblemSpec& problem);
 

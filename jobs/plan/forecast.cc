@@ -73,9 +73,9 @@ double MemoryLogStddev(const Job& job, const Calibration& calibration) {
   }
   const trials::ErrorBands bands =
       trials::ReadErrorBands(trials::ErrorBandsPath());
-  return std::hypot(job.framework.framework.allocator.memory_log_stddev,
-                    std::sqrt(trials::VarianceOf(GuessesOf(job),
-                                                 bands.guess_peak_memory)));
+  return std::hypot(
+      job.framework.framework.allocator.memory_log_stddev,
+      std::sqrt(trials::VarianceOf(GuessesOf(job), bands.guess_peak_memory)));
 }
 
 using NamedShare = std::pair<const char*, double trials::TimeBreakdown::*>;

@@ -105,9 +105,9 @@ ErrorBands::Guesses GuessesBy(const std::vector<LeftOutRow>& rows, Value value,
   for (const LeftOutRow& row : rows) {
     if (!row.guesses.empty() && Counts(row, value, without)) {
       const ErrorBand band = ErrorBands::Of(bands, row.kind).second;
-      Group& group = groups[fmt::format(
-          "{} {} {}", row.source, row.gpu,
-          fmt::join(common::Map(row.guesses, name), " "))];
+      Group& group =
+          groups[fmt::format("{} {} {}", row.source, row.gpu,
+                             fmt::join(common::Map(row.guesses, name), " "))];
       const double deviation = std::log(row.*value) - band.mean;
       group.guesses = row.guesses;
       group.excess.push_back(deviation * deviation - band.between -
@@ -231,8 +231,8 @@ plots::Cell Percent(double share) {
 std::vector<LeftOutRow> ReadLeftOutRows(const std::filesystem::path& path) {
   const common::CsvTable csv = common::CsvTable::Read(path);
   for (const char* column :
-       {"row_source", "row_kind", "row_clean", "row_guess", "measured_step_time_s",
-        "predicted_fit_probability"}) {
+       {"row_source", "row_kind", "row_clean", "row_guess",
+        "measured_step_time_s", "predicted_fit_probability"}) {
     if (!csv.Find(column)) {
       csv.Fail(csv.header_line(),
                fmt::format("the column '{}' is missing: give the rows.csv of "
@@ -273,8 +273,7 @@ std::vector<Calibration> Calibrate(const std::vector<LeftOutRow>& rows) {
   std::map<std::string, Coverage> by_guess;
   std::vector<Calibration> all;
   for (const std::string& source : sources) {
-    all.push_back(
-        CalibrationOf(source, CoverageOf(source, rows, by_guess)));
+    all.push_back(CalibrationOf(source, CoverageOf(source, rows, by_guess)));
   }
   // A source without such rows does not count.
   const auto mean = [&all](double Calibration::*value) {
@@ -282,12 +281,12 @@ std::vector<Calibration> Calibrate(const std::vector<LeftOutRow>& rows) {
     std::erase_if(values, [](double one) { return std::isnan(one); });
     return common::Mean(values);
   };
-  Calibration total{.source = "all",
-                    .step_time_inside = mean(&Calibration::step_time_inside),
-                    .step_time_width = mean(&Calibration::step_time_width),
-                    .width_after_one = mean(&Calibration::width_after_one),
-                    .peak_memory_inside =
-                        mean(&Calibration::peak_memory_inside)};
+  Calibration total{
+      .source = "all",
+      .step_time_inside = mean(&Calibration::step_time_inside),
+      .step_time_width = mean(&Calibration::step_time_width),
+      .width_after_one = mean(&Calibration::width_after_one),
+      .peak_memory_inside = mean(&Calibration::peak_memory_inside)};
   for (const Calibration& one : all) {
     total.step_time_rows += one.step_time_rows;
     total.peak_memory_rows += one.peak_memory_rows;

@@ -16,7 +16,7 @@ namespace studies {
 // One published row, predicted without its source.
 struct LeftOutRow {
   std::string source;
-  std::string kind;              // of its framework's code
+  std::string kind;  // of its framework's code
   std::vector<trials::Guess> guesses = {};
   std::string gpu;
   bool is_step = true;           // not an operator or a collective

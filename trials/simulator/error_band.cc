@@ -15,13 +15,10 @@ namespace {
 
 constexpr std::string_view kAll = "all";  // kinds
 
-// The 95% quantile of the normal distribution.
-constexpr double kNormalQuantile = 1.6448536269514722;
-
 // The 95% quantile of Student's t distribution, within 0.3% from 3 degrees of
 // freedom. Source: Abramowitz and Stegun (1964), 26.7.5.
 double StudentQuantile(double n) {
-  const double z = kNormalQuantile;
+  const double z = ErrorBand::kNormal95;
   const double z2 = z * z;
   return z + z * (z2 + 1.0) / (4.0 * n) +
          z * ((5.0 * z2 + 16.0) * z2 + 3.0) / (96.0 * n * n) +
@@ -32,7 +29,7 @@ double StudentQuantile(double n) {
 // Half of a band, in logarithms.
 double HalfWidth(const ErrorBand& band) {
   return std::hypot(StudentQuantile(band.freedom) * std::sqrt(band.between),
-                    kNormalQuantile * std::sqrt(band.within));
+                    ErrorBand::kNormal95 * std::sqrt(band.within));
 }
 
 ErrorBands::ByKind ReadBands(const common::TomlTable& table) {
@@ -74,7 +71,8 @@ ErrorBands::Guesses ReadGuesses(const common::TomlTable& table) {
 
 std::string GuessesText(std::string_view quantity,
                         const ErrorBands::Guesses& variances) {
-  std::string text = fmt::format("\n[guess.{}]  # added to between\n", quantity);
+  std::string text =
+      fmt::format("\n[guess.{}]  # added to between\n", quantity);
   for (const auto& [kind, variance] : variances) {
     text += fmt::format("\"{}\" = {:.4g}\n", kind, variance);
   }
