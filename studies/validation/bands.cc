@@ -5,9 +5,9 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "common/ranges.h"
 #include "common/statistics.h"
@@ -96,35 +96,29 @@ ErrorBands::ByKind BandsBy(const std::vector<LeftOutRow>& rows, Value value,
 ErrorBands::Guesses GuessesBy(const std::vector<LeftOutRow>& rows, Value value,
                               const std::string& without,
                               const ErrorBands::ByKind& bands) {
-  const auto name = [](const trials::Guess& guess) { return guess.kind; };
-  struct Group {
-    std::vector<trials::Guess> guesses;
-    std::vector<double> excess;
-  };
-  std::map<std::string, Group> groups;
+  std::map<std::tuple<std::string, std::string, std::vector<std::string>>,
+           std::vector<double>>
+      groups;
   for (const LeftOutRow& row : rows) {
     if (!row.guesses.empty() && Counts(row, value, without)) {
       const ErrorBand band = ErrorBands::Of(bands, row.kind).second;
-      Group& group =
-          groups[fmt::format("{} {} {}", row.source, row.gpu,
-                             fmt::join(common::Map(row.guesses, name), " "))];
-      const double deviation = std::log(row.*value) - band.mean;
-      group.guesses = row.guesses;
-      group.excess.push_back(deviation * deviation - band.between -
-                             band.within);
+      groups[{row.source, row.gpu,
+              common::Map(row.guesses, &trials::Guess::kind)}]
+          .push_back(std::pow(std::log(row.*value) - band.mean, 2) -
+                     band.between - band.within);
     }
   }
+  if (groups.empty()) {
+    return {};
+  }
   std::map<std::string, std::vector<double>> excess;
-  for (const auto& [key, group] : groups) {
-    excess["all"].push_back(common::Mean(group.excess));
-    for (const trials::Guess& guess : group.guesses) {
-      excess[guess.kind].push_back(excess["all"].back());
+  for (const auto& [group, values] : groups) {
+    excess["all"].push_back(common::Mean(values));
+    for (const std::string& kind : std::get<2>(group)) {
+      excess[kind].push_back(common::Mean(values));
     }
   }
   ErrorBands::Guesses variances;
-  if (groups.empty()) {
-    return variances;
-  }
   const double all = std::max(0.0, common::Mean(excess["all"]));
   for (const auto& [kind, values] : excess) {
     const double prior = kind == "all" ? 0.0 : ErrorBand::kPrior;
@@ -174,7 +168,7 @@ Coverage CoverageOf(const std::string& source,
     }
     const ErrorBands wide = Widened(bands, row.guesses);
     const auto count = [&](Value value, const ErrorBands::ByKind& by_kind,
-                           Share Coverage::*share, bool has_width) {
+                           Share Coverage::*share) {
       if (!Counts(row, value, "")) {
         return;
       }
@@ -182,15 +176,14 @@ Coverage CoverageOf(const std::string& source,
       const ErrorBand after = band.After(std::array{band.mean});
       for (Coverage* one : counted) {
         (one->*share).Count(row.*value >= band.low && row.*value <= band.high);
-        if (has_width) {
+        if (value == &LeftOutRow::step_time) {
           one->widths.push_back(band.high / band.low);
           one->widths_after_one.push_back(after.high / after.low);
         }
       }
     };
-    count(&LeftOutRow::step_time, wide.step_time, &Coverage::step_time, true);
-    count(&LeftOutRow::peak_memory, wide.peak_memory, &Coverage::peak_memory,
-          false);
+    count(&LeftOutRow::step_time, wide.step_time, &Coverage::step_time);
+    count(&LeftOutRow::peak_memory, wide.peak_memory, &Coverage::peak_memory);
   }
   return own;
 }

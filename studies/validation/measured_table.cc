@@ -240,25 +240,23 @@ trials::ScenarioFacts ScenariosFor(const fs::path& path,
 std::string AssumedOf(const MeasuredTable& table, const TableSettings& settings,
                       const trials::ScenarioFacts& scenarios,
                       const TableOverrides& overrides, const fs::path& path) {
-  std::string text;
   Facts facts("");
   if (!table.rows.empty()) {
     facts.Add(TableRow{table.csv, table.csv.rows().front()});
     scenarios.AddTo(facts);
   }
+  std::string text;
   if (overrides.framework.empty() && !facts.Has("framework") &&
       settings.facts.Has("framework")) {
-    text += fmt::format(
-        "{}: the table names no framework; assumed: {}, of {} (--framework "
-        "NAME for another)\n",
+    text = fmt::format(
+        "{}: no framework is named; assumed: {}, of {} (--framework NAME)\n",
         path.string(), settings.facts.RequireText("framework"),
         settings.file.filename().string());
   }
   if (AssumesFast(settings, path) && !facts.Has("allreduce_intra_gbs")) {
-    text += fmt::format(
-        "{}: the table does not tell the state of its jobs "
-        "(allreduce_intra_gbs); assumed: jobs that nothing slowed down\n",
-        path.string());
+    text += path.string() +
+            ": the state of its jobs (allreduce_intra_gbs) is not known; "
+            "assumed: jobs that nothing slowed down\n";
   }
   return text;
 }
