@@ -15,6 +15,7 @@
 #include "common/toml_table.h"
 #include "trials/data_folder.h"
 #include "trials/knobs.h"
+#include "trials/simulator/error_band.h"
 
 namespace jobs {
 namespace {
@@ -221,7 +222,7 @@ std::vector<int> ContextSizes(const trials::Workload& workload, int gpus) {
 
 FrameworkChoice FindFramework(const std::string& name) {
   FrameworkChoice choice;
-  choice.adapter = FindAdapter(name);
+  choice.adapter = FindAdapter(trials::WithoutRelease(name));
   const std::string framework = choice.adapter &&
                                         choice.adapter->IsCalled(name) &&
                                         !choice.adapter->framework().empty()
@@ -236,8 +237,12 @@ FrameworkChoice FindFramework(const std::string& name) {
   }
   choice.name = choice.file.stem().string();
   choice.framework = trials::ReadFramework(choice.file);
-  choice.notes = trials::ReadFrameworkNotes(choice.file);
   return choice;
+}
+
+std::vector<trials::Guess> GuessesOf(const Job& job) {
+  return trials::GuessesOf(job.workload, job.cluster.gpu,
+                           job.framework.framework);
 }
 
 std::string FrameworkLabel(const FrameworkChoice& choice) {
@@ -330,7 +335,7 @@ std::string JobRuleOrigin() { return "sequence parallelism comes with tp"; }
 std::vector<trials::Rule> JobRules(const Job& job) {
   std::vector<trials::Rule> all;
   const std::filesystem::path rules = trials::ExperimentsFolder() / "rules";
-  for (const std::string& name : job.framework.notes.rule_sets) {
+  for (const std::string& name : job.framework.framework.rule_sets) {
     for (trials::Rule& rule : trials::ReadRuleSet(rules / (name + ".rules"))) {
       all.push_back(std::move(rule));
     }

@@ -13,6 +13,7 @@
 #include "trials/cluster.h"
 #include "trials/rules.h"
 #include "trials/search_space.h"
+#include "trials/simulator/error_band.h"
 #include "trials/simulator/framework.h"
 #include "trials/workload.h"
 
@@ -23,7 +24,6 @@ struct FrameworkChoice {
   std::optional<trials::Adapter> adapter;  // how it is started
   std::filesystem::path file;
   trials::Framework framework;
-  trials::FrameworkNotes notes;
 };
 
 // The framework of an adapter ("torchtitan"), or a framework ("fsdp2") with the
@@ -43,6 +43,9 @@ struct Job {
   std::vector<std::string> notes = {};     // on the framework's own file
   std::filesystem::path config_file = {};  // that file, if the user gives one
 };
+
+// What makes forecasts of a job a guess (trials::Guess).
+[[nodiscard]] std::vector<trials::Guess> GuessesOf(const Job& job);
 
 // Sets the precision and the training of a workload: first what the framework's
 // own file says, then the user's settings, "KEY=VALUE".

@@ -72,15 +72,17 @@ struct FactorFit {
 };
 
 // One reweighted step from `fit`, whose log_posterior it sets.
-void Improve(const std::vector<CalibrationRow>& rows, double prior_scatter,
-             FactorFit& fit) {
-  const double scale = kFactorShare * prior_scatter;
+void Improve(const std::vector<CalibrationRow>& rows,
+             const CalibrationPrior& prior, FactorFit& fit) {
+  const double prior_scatter = prior.scatter;
   const StepParts factors = FactorsOf(fit.u);
   Precision precision = Precision::Zero();
   Unknowns gradient;
   const double ratio = prior_scatter / fit.scatter;
   fit.log_posterior = kScatterRows * (std::log(ratio) - 0.5 * ratio * ratio);
   for (int i = 0; i < kUnknowns; ++i) {
+    const double scale =
+        std::hypot(kFactorShare * prior_scatter, i == 0 ? prior.guess : 0.0);
     precision(i, i) = RobustWeight(fit.u[i], scale, kCauchy);
     gradient[i] = -precision(i, i) * fit.u[i];
     fit.log_posterior += LogStudent(fit.u[i], scale, kCauchy);
@@ -104,27 +106,27 @@ void Improve(const std::vector<CalibrationRow>& rows, double prior_scatter,
 }
 
 FactorFit FitFrom(double start, const std::vector<CalibrationRow>& rows,
-                  double prior_scatter) {
+                  const CalibrationPrior& prior) {
   constexpr int kIterations = 60;
-  FactorFit fit{.scatter = prior_scatter};
+  FactorFit fit{.scatter = prior.scatter};
   fit.u[0] = start;
   for (int i = 0; i < kIterations; ++i) {
-    Improve(rows, prior_scatter, fit);
+    Improve(rows, prior, fit);
   }
   return fit;
 }
 
 // `rows`: those with a step time.
-void FitTimes(const std::vector<CalibrationRow>& rows, double prior_scatter,
-              Calibration& calibration) {
+void FitTimes(const std::vector<CalibrationRow>& rows,
+              const CalibrationPrior& prior, Calibration& calibration) {
   if (rows.empty()) {
     return;
   }
   const auto ratios = common::Map(rows, [](const CalibrationRow& row) {
     return ResidualOf(row, StepParts::Ones());
   });
-  FactorFit fit = FitFrom(0.0, rows, prior_scatter);
-  const FactorFit moved = FitFrom(common::Median(ratios), rows, prior_scatter);
+  FactorFit fit = FitFrom(0.0, rows, prior);
+  const FactorFit moved = FitFrom(common::Median(ratios), rows, prior);
   if (moved.log_posterior > fit.log_posterior) {
     fit = moved;
   }
@@ -273,13 +275,17 @@ CalibratedJob CalibratedJob::Of(const trials::Workload& workload,
                   workload.sequence_length)};
 }
 
-CalibrationPrior CalibrationPrior::Of(const trials::Framework& framework) {
+CalibrationPrior CalibrationPrior::Of(
+    const trials::Framework& framework,
+    const std::vector<trials::Guess>& guesses) {
   const trials::ErrorBands bands =
       trials::ReadErrorBands(trials::ErrorBandsPath());
   const trials::ErrorBand band =
       trials::ErrorBands::Of(bands.step_time, framework.kind).second;
-  CalibrationPrior prior{.memory_stddev =
-                             framework.allocator.memory_log_stddev};
+  CalibrationPrior prior{
+      .guess = trials::ErrorBand::kNormal95 / kCauchy95 *
+               std::sqrt(trials::VarianceOf(guesses, bands.guess_step_time)),
+      .memory_stddev = framework.allocator.memory_log_stddev};
   if (band.rows > 0) {
     prior.scatter = 0.5 * std::log(band.high / band.low) / kCauchy95;
   }
@@ -295,16 +301,17 @@ Calibration Calibrate(const std::vector<CalibrationRow>& rows,
     }
   }
   Calibration calibration;
-  FitTimes(timed, prior.scatter, calibration);
+  FitTimes(timed, prior, calibration);
   calibration.bounds = static_cast<int>(rows.size() - timed.size());
   FitMemory(rows, prior.memory_stddev, calibration);
   return calibration;
 }
 
-void RefuseForeign(double factor, const trials::Workload& workload,
+void RefuseForeign(double factor, const std::vector<trials::Guess>& guesses,
                    const std::string& source) {
   const auto [low, high] = trials::ErrorBands::Limits(
-      trials::ReadErrorBands(trials::ErrorBandsPath()).step_time, workload);
+      trials::Widened(trials::ReadErrorBands(trials::ErrorBandsPath()), guesses)
+          .step_time);
   if (factor >= low && factor <= high) {
     return;
   }

@@ -10,6 +10,7 @@
 
 #include "trials/cluster.h"
 #include "trials/parallel_config.h"
+#include "trials/simulator/error_band.h"
 #include "trials/simulator/framework.h"
 #include "trials/simulator/step_report.h"
 #include "trials/workload.h"
@@ -43,12 +44,16 @@ struct CalibrationRow {
 // What is known before any measurement.
 struct CalibrationPrior {
   double scatter = 0.1;        // s_0 below
+  double guess = 0.0;          // a_0 below
   double memory_stddev = 0.1;  // of log(peak / predicted peak)
 
   // Nine of ten sources are inside the error band of the framework's kind of
   // code: s_0 is the logarithm of half of it over the 95% quantile of Cauchy's
   // distribution.
-  [[nodiscard]] static CalibrationPrior Of(const trials::Framework& framework);
+  // A guess (trials::Guess) has a wider band.
+  [[nodiscard]] static CalibrationPrior Of(
+      const trials::Framework& framework,
+      const std::vector<trials::Guess>& guesses);
 };
 
 // What a calibration holds for: its factors for a kind of GPU and a framework,
@@ -71,7 +76,7 @@ struct CalibratedJob {
 // g that configurations near a measured one share, a Gaussian process over the
 // knobs (surrogates/gp). Both the errors e and the priors have heavy tails,
 //
-//   e ~ t_4(0, s^2),    u_i ~ Cauchy(0, (s_0 / 10)^2),
+//   e ~ t_4(0, s^2),    u_i ~ Cauchy(0, (s_0 / 10)^2 + [i = 0] a_0^2),
 //
 // so that a stalled row among others moves nothing, and a prediction that is
 // right stays: a residual as small as the scatter moves no factor, one that
@@ -132,7 +137,7 @@ struct Calibration {
 // that is outside of ErrorBands::Limits of step times: they are of another job.
 // `source`: what the message begins with, "--calibrate FILE".
 // Errors: throws InputError with the factor and what may explain it.
-void RefuseForeign(double factor, const trials::Workload& workload,
+void RefuseForeign(double factor, const std::vector<trials::Guess>& guesses,
                    const std::string& source);
 
 // Calibrated step times.

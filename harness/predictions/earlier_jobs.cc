@@ -91,6 +91,11 @@ class Counterpart {
   double tokens_per_step_;  // 0: unknown
 };
 
+std::vector<trials::Guess> GuessesOf(const PredictedJob& own) {
+  const System& system = own.systems.front();
+  return trials::GuessesOf(own.workload, system.cluster.gpu, *system.framework);
+}
+
 // How much slower the trials compute than the simulator predicts for the job.
 double ComputationFactor(const std::vector<trials::Trial>& trials,
                          const PredictedJob& own) {
@@ -109,7 +114,8 @@ double ComputationFactor(const std::vector<trials::Trial>& trials,
       continue;  // it is not predicted
     }
   }
-  return Calibrate(rows, CalibrationPrior::Of(*system.framework))
+  return Calibrate(rows,
+                   CalibrationPrior::Of(*system.framework, GuessesOf(own)))
       .factors[kComputation];
 }
 
@@ -156,7 +162,7 @@ PredictingModel EarlierJobs(const PredictionSettings& settings,
                     settings.from.front().string(), read));
   }
   if (!settings.accept_foreign && IsPredicted(own)) {
-    RefuseForeign(ComputationFactor(trials, *own), own->workload,
+    RefuseForeign(ComputationFactor(trials, *own), GuessesOf(*own),
                   "--from " + settings.from.front().string());
   }
   model.description =

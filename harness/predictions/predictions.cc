@@ -194,8 +194,10 @@ PredictionSource SimulatedSource(const PredictionSettings& settings,
         settings.calibration,
         CalibratedJob::Of(workload, system.cluster, system.framework_name));
     if (!settings.accept_foreign) {
-      RefuseForeign(calibration->factors[kComputation], workload,
-                    settings.calibration);
+      RefuseForeign(
+          calibration->factors[kComputation],
+          trials::GuessesOf(workload, system.cluster.gpu, *system.framework),
+          settings.calibration);
     }
     model.description += calibration->note.empty()
                              ? ", calibrated"

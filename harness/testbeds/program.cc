@@ -71,7 +71,7 @@ System AdaptedSystem(const ProblemSpec& problem, const trials::Adapter& adapter,
   }
   const std::filesystem::path file =
       trials::FindDataFile("frameworks", adapter.framework());
-  AddFrameworkRules(problem, file, trials::ReadFrameworkNotes(file).rule_sets,
+  AddFrameworkRules(problem, file, trials::ReadFramework(file).rule_sets,
                     setup.space, setup.inputs);
   return PredictedOn(problem, setup.cluster(), adapter.framework());
 }

@@ -122,11 +122,11 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
         trials::FindDataFile("frameworks", problem.backend, "framework");
     framework = trials::ReadFramework(file);
     setup.framework_name = file.stem().string();
-    setup.inputs.push_back(file);
-    const trials::FrameworkNotes notes = trials::ReadFrameworkNotes(file);
-    AddFrameworkRules(problem, file, notes.rule_sets, setup.space,
+    for (std::filesystem::path& each : trials::FrameworkFiles(file)) {
+      setup.inputs.push_back(std::move(each));
+    }
+    AddFrameworkRules(problem, file, framework.rule_sets, setup.space,
                       setup.inputs);
-    setup.compared_with = notes.compared_with;
   }
   setup.noise = ReadNoise(problem);
   if (setup.noise.file) {
@@ -232,9 +232,14 @@ std::string StepModel::Explain(const trials::Plan& plan) const {
          (setup_.mixed() ? TypesOf(setup_.gpu_types) : "");
 }
 
+std::vector<trials::Guess> StepModel::Guesses() const {
+  return trials::GuessesOf(setup_.workload, setup_.cluster().gpu,
+                           *setup_.framework);
+}
+
 std::string StepModel::Validation() const {
-  return ValidationOf(setup_.workload) +
-         ValidationOf(setup_.FrameworkName(), setup_.compared_with);
+  return GuessText(Guesses()) +
+         ValidationOf(setup_.FrameworkName(), setup_.framework->compared_with);
 }
 
 // Nothing with several GPU types, which no measurement has.
@@ -242,8 +247,7 @@ std::string StepModel::ErrorBands(const trials::StepReport& report) const {
   if (setup_.mixed()) {
     return "\n";
   }
-  const std::string bands =
-      ErrorBandsOf(*setup_.framework, setup_.workload, report);
+  const std::string bands = ErrorBandsOf(*setup_.framework, Guesses(), report);
   return bands.empty() ? "" : "\n" + bands;
 }
 
@@ -265,25 +269,39 @@ std::string ValidationOf(const trials::Gpu& gpu) {
                          : "validated with " + gpu.validated);
 }
 
-std::string ValidationOf(const trials::Workload& workload) {
-  const std::string parts = trials::NotValidated(workload);
-  return parts.empty()
+std::string GuessText(const std::vector<trials::Guess>& guesses) {
+  return guesses.empty()
              ? ""
              : fmt::format(
-                   "{}: not validated: it has {}, an estimate from "
-                   "operators; the ranges are {:g} times as wide\n",
-                   workload.name, parts, trials::ErrorBands::kNotValidated);
+                   "a guess: no or few measurements to compare with: {}; the "
+                   "ranges are wider\n",
+                   fmt::join(common::Map(guesses, &trials::Guess::what), ", "));
+}
+
+std::string JobStatesOf(const trials::Cluster& cluster) {
+  const TomlTable states = TomlTable::ParseFile(
+      trials::ErrorBandsPath().parent_path() / "job_states.toml");
+  if (cluster.nodes == 1 || !states.Has(cluster.name)) {
+    return "";
+  }
+  const TomlTable row = states.RequireTable(cluster.name);
+  return fmt::format(
+      "on such a cluster, {:.0f}% of {} jobs on several hosts were 2 to 10 "
+      "times slower than forecast and {:.0f}% slower still ({}): the "
+      "forecast is of the others\n",
+      100.0 * row.RequireDouble("slow"), row.RequireIntIn("jobs", 1),
+      100.0 * row.RequireDouble("stalled"), row.RequireString("source"));
 }
 
 std::string ErrorBandsOf(const trials::Framework& framework,
-                         const trials::Workload& workload,
+                         const std::vector<trials::Guess>& guesses,
                          const trials::StepReport& report) {
   const std::filesystem::path file = trials::ErrorBandsPath();
   if (!common::IsFile(file)) {
     return "";
   }
-  return FormatBands(trials::ReadErrorBands(file, workload), framework.kind,
-                     report);
+  return FormatBands(trials::Widened(trials::ReadErrorBands(file), guesses),
+                     framework.kind, report);
 }
 
 Testbed MakeSimulator(const ProblemSpec& problem) {

@@ -11,12 +11,11 @@
 #include "harness/testbeds/noise.h"
 #include "trials/cluster.h"
 #include "trials/search_space.h"
+#include "trials/simulator/error_band.h"
 #include "trials/workload.h"
 
 namespace trials {
 class Landscape;
-struct Framework;
-struct StepReport;
 }  // namespace trials
 
 namespace harness {
@@ -28,8 +27,7 @@ struct SimulatorSetup {
   std::vector<trials::Cluster> gpu_types;
   trials::SearchSpaceOptions space;
   std::shared_ptr<const trials::Framework> framework;  // never null
-  std::string framework_name;              // "": the default, Colossal-AI
-  std::vector<std::string> compared_with;  // see trials::FrameworkNotes
+  std::string framework_name;  // "": the default, Colossal-AI
   std::vector<std::filesystem::path> inputs;
   Noise noise;
 
@@ -69,6 +67,7 @@ class StepModel {
 
  private:
   class Parts;
+  [[nodiscard]] std::vector<trials::Guess> Guesses() const;
   [[nodiscard]] std::string ErrorBands(const trials::StepReport& report) const;
 
   SimulatorSetup setup_;
@@ -82,13 +81,17 @@ class StepModel {
                                        const std::vector<std::string>& tables);
 // With which measurements the simulated GPU was compared, a line.
 [[nodiscard]] std::string ValidationOf(const trials::Gpu& gpu);
-// The parts of a job without any comparison, a line; "" if there are none.
-[[nodiscard]] std::string ValidationOf(const trials::Workload& workload);
+// That a forecast is a guess, and why, a line; "" if it is none.
+[[nodiscard]] std::string GuessText(const std::vector<trials::Guess>& guesses);
+// How often published jobs on this cluster were much slower than a forecast, a
+// line; "" on one host and without such jobs.
+[[nodiscard]] std::string JobStatesOf(const trials::Cluster& cluster);
 // How far measurements of comparable runs are from a report; "" without the
 // file of bands.
-[[nodiscard]] std::string ErrorBandsOf(const trials::Framework& framework,
-                                       const trials::Workload& workload,
-                                       const trials::StepReport& report);
+[[nodiscard]] std::string ErrorBandsOf(
+    const trials::Framework& framework,
+    const std::vector<trials::Guess>& guesses,
+    const trials::StepReport& report);
 
 [[nodiscard]] Testbed MakeSimulator(const ProblemSpec& problem);
 

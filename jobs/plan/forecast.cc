@@ -65,18 +65,17 @@ std::vector<Excluded> ByRule(const trials::SearchSpace& space) {
   return excluded;
 }
 
-// The scatter of peaks: that of the framework, or of the calibration's trials;
-// as much wider as the band where parts of the job were compared with nothing.
+// The scatter of peaks: that of the framework, wider for a guess, or of the
+// calibration's trials.
 double MemoryLogStddev(const Job& job, const Calibration& calibration) {
-  constexpr double kNineOfTen = 1.645;  // standard deviations
   if (calibration.memory_log_stddev > 0.0) {
     return calibration.memory_log_stddev;
   }
-  const double wider =
-      NotValidated(job.workload).empty()
-          ? 0.0
-          : std::log(trials::ErrorBands::kNotValidated) / kNineOfTen;
-  return job.framework.framework.allocator.memory_log_stddev + wider;
+  const trials::ErrorBands bands =
+      trials::ReadErrorBands(trials::ErrorBandsPath());
+  return std::hypot(
+      job.framework.framework.allocator.memory_log_stddev,
+      std::sqrt(trials::VarianceOf(GuessesOf(job), bands.guess_peak_memory)));
 }
 
 using NamedShare = std::pair<const char*, double trials::TimeBreakdown::*>;

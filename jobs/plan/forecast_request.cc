@@ -57,7 +57,7 @@ ForecastOptions MakeOptions(const ForecastRequest& request, const Job& job) {
   }
   if (!request.accept_foreign) {
     harness::RefuseForeign(options.calibration.factors[harness::kComputation],
-                           job.workload,
+                           GuessesOf(job),
                            request.calibrate.empty()
                                ? "--calibration " + request.calibration.string()
                                : "--calibrate " + request.calibrate.string());

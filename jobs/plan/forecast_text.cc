@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "common/ranges.h"
 #include "common/text.h"
 #include "common/units.h"
 #include "harness/testbeds/simulated.h"
@@ -17,6 +18,7 @@
 #include "trials/model.h"
 #include "trials/simulator/error_band.h"
 #include "trials/simulator/layer_operators.h"
+#include "trials/simulator/simulator.h"
 
 namespace jobs {
 namespace {
@@ -99,6 +101,32 @@ std::string ExpertsText(const Job& job) {
       experts.token_once_per_host ? "host" : "expert");
 }
 
+// Which release was assumed, and what the others of the framework would change
+// in the step of a configuration.
+std::string ReleaseText(const Job& job, const trials::ParallelConfig& config,
+                        double step_time_s) {
+  const FrameworkChoice& choice = job.framework;
+  std::string text;
+  for (const std::string& name : trials::OtherReleases(choice.name)) {
+    const trials::Framework other = trials::FindFramework(name);
+    const double other_s =
+        trials::Simulator(job.workload, job.cluster, {other, nullptr})
+            .Simulate(config)
+            .step_time_s;
+    text += fmt::format("{} {} ({}) {:+.0f}%", text.empty() ? ":" : ",", name,
+                        other.release, 100.0 * (other_s / step_time_s - 1.0));
+  }
+  return text.empty() ? ""
+                      : fmt::format(
+                            "assumed: {}{}; step time with other "
+                            "releases{} (--framework NAME)\n",
+                            choice.name,
+                            choice.framework.release.empty()
+                                ? ""
+                                : ", " + choice.framework.release,
+                            text);
+}
+
 }  // namespace
 
 std::string BandText(const Forecaster& forecaster, const Prediction& best) {
@@ -111,11 +139,14 @@ std::string BandText(const Forecaster& forecaster, const Prediction& best) {
         "the calibration\n",
         best.step_time_s, best.step_time_s / factor, best.step_time_s * factor);
   }
-  return harness::ErrorBandsOf(job.framework.framework, job.workload, report) +
-         harness::ValidationOf(job.workload) +
-         harness::ValidationOf(job.framework.name,
-                               job.framework.notes.compared_with) +
-         "\n" + harness::ValidationOf(job.cluster.gpu);
+  const trials::Framework& framework = job.framework.framework;
+  const std::vector<trials::Guess> guesses = GuessesOf(job);
+  return harness::ErrorBandsOf(framework, guesses, report) +
+         harness::GuessText(guesses) +
+         harness::ValidationOf(job.framework.name, framework.compared_with) +
+         "\n" + harness::ValidationOf(job.cluster.gpu) +
+         harness::JobStatesOf(job.cluster) +
+         ReleaseText(job, best.config, report.step_time_s);
 }
 
 std::string MemoryText(const Forecaster& forecaster, const Prediction& one) {
@@ -161,12 +192,14 @@ std::string CountText(std::int64_t parameters) {
 std::string JobText(const Job& job) {
   const trials::Workload& workload = job.workload;
   const trials::Cluster& cluster = job.cluster;
-  return fmt::format(
-      "{}: {} parameters, batch {} x {} tokens, {}\n{}, {}; {}\n",
-      workload.name, CountText(ParameterCount(workload.model)),
-      workload.batch_size, workload.sequence_length, PrecisionName(workload),
-      ToString(MachineSize{cluster.nodes, cluster.gpus_per_node}),
-      cluster.gpu.name, LinksText(cluster));
+  return harness::GuessText(GuessesOf(job)) +
+         fmt::format(
+             "{}: {} parameters, batch {} x {} tokens, {}\n{}, {}; {}\n",
+             workload.name, CountText(ParameterCount(workload.model)),
+             workload.batch_size, workload.sequence_length,
+             PrecisionName(workload),
+             ToString(MachineSize{cluster.nodes, cluster.gpus_per_node}),
+             cluster.gpu.name, LinksText(cluster));
 }
 
 std::string ForecastText(const Forecaster& forecaster, const Forecast& forecast,
@@ -228,8 +261,9 @@ common::Json BandsJson(const Forecaster& forecaster, const Prediction& best) {
     return bands;
   }
   using trials::ErrorBands;
-  const ErrorBands all = trials::ReadErrorBands(trials::ErrorBandsPath(),
-                                                forecaster.job().workload);
+  const ErrorBands all =
+      trials::Widened(trials::ReadErrorBands(trials::ErrorBandsPath()),
+                      GuessesOf(forecaster.job()));
   const std::string& kind = forecaster.job().framework.framework.kind;
   const auto time = ErrorBands::Of(all.step_time, kind).second;
   const auto memory = ErrorBands::Of(all.peak_memory, kind).second;
@@ -255,25 +289,27 @@ common::Json ForecastJson(const Forecaster& forecaster,
   const Job& job = forecaster.job();
   const auto& adapter = job.framework.adapter;
   const trials::Cluster& cluster = job.cluster;
-  common::Json json = {{"framework", job.framework.name},
-                       {"adapter", adapter ? adapter->name() : ""},
-                       {"model", job.workload.name},
-                       {"parameters", ParameterCount(job.workload.model)},
-                       {"batch_size", job.workload.batch_size},
-                       {"sequence_length", job.workload.sequence_length},
-                       {"precision", PrecisionName(job.workload)},
-                       {"note", job.workload.model.note},
-                       {"training", ToString(job.workload.training)},
-                       {"not_validated", NotValidated(job.workload)},
-                       {"nodes", cluster.nodes},
-                       {"gpus_per_node", cluster.gpus_per_node},
-                       {"gpu", cluster.gpu.name},
-                       {"links", LinksText(cluster)},
-                       {"candidates", forecast.candidates},
-                       {"capacity_bytes", forecast.capacity_bytes},
-                       {"headroom", forecaster.options().headroom},
-                       {"layouts", common::Json::array()},
-                       {"excluded", common::Json::array()}};
+  common::Json json = {
+      {"framework", job.framework.name},
+      {"adapter", adapter ? adapter->name() : ""},
+      {"model", job.workload.name},
+      {"parameters", ParameterCount(job.workload.model)},
+      {"batch_size", job.workload.batch_size},
+      {"sequence_length", job.workload.sequence_length},
+      {"precision", PrecisionName(job.workload)},
+      {"note", job.workload.model.note},
+      {"training", ToString(job.workload.training)},
+      {"not_validated", NotValidated(job.workload)},
+      {"guess", common::Map(GuessesOf(job), &trials::Guess::what)},
+      {"nodes", cluster.nodes},
+      {"gpus_per_node", cluster.gpus_per_node},
+      {"gpu", cluster.gpu.name},
+      {"links", LinksText(cluster)},
+      {"candidates", forecast.candidates},
+      {"capacity_bytes", forecast.capacity_bytes},
+      {"headroom", forecaster.options().headroom},
+      {"layouts", common::Json::array()},
+      {"excluded", common::Json::array()}};
   for (const Layout& layout : Shown(forecast.layouts, most)) {
     const trials::ParallelConfig& config = layout.best.config;
     common::Json row = {{"layout", LayoutName(config)},

@@ -208,7 +208,7 @@ Calibration Calibrate(const Job& job, const MeasuredSteps& measured) {
   std::string note = measured.note;
   Calibration calibration = harness::Calibrate(
       SimulateSteps(job, measured.steps, note),
-      harness::CalibrationPrior::Of(job.framework.framework));
+      harness::CalibrationPrior::Of(job.framework.framework, GuessesOf(job)));
   calibration.job =
       harness::CalibratedJob::Of(job.workload, job.cluster, job.framework.name);
   calibration.note = note;

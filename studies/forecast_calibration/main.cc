@@ -66,7 +66,9 @@ std::vector<Scenario> ScenariosOf(const MeasuredTable& table, Half half,
               .first->second.Simulate(row.config);
       Scenario& scenario = by_name[row.scenario];
       if (scenario.rows.empty()) {
-        scenario.prior = harness::CalibrationPrior::Of(row.framework);
+        scenario.prior = harness::CalibrationPrior::Of(
+            row.framework,
+            trials::GuessesOf(row.workload, row.cluster.gpu, row.framework));
       }
       scenario.rows.push_back({.config = row.config,
                                .parts_s = harness::StepPartsOf(

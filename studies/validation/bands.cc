@@ -4,11 +4,14 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
+#include <tuple>
 
 #include <fmt/format.h>
 
 #include "common/ranges.h"
 #include "common/statistics.h"
+#include "common/text.h"
 #include "plots/figure_files.h"
 #include "plots/table.h"
 #include "studies/validation/statistics.h"
@@ -62,12 +65,17 @@ ErrorBand BandOf(const BySource& by_source, const ErrorBand* all) {
   return band;
 }
 
-// The bands of one quantity, from the rows of all sources but one.
+bool Counts(const LeftOutRow& row, Value value, const std::string& without) {
+  return row.is_step && row.source != without && row.*value > 0.0;
+}
+
+// The bands of one quantity, from the rows of all sources but one that are no
+// guesses.
 ErrorBands::ByKind BandsBy(const std::vector<LeftOutRow>& rows, Value value,
-                           const std::string& without = "") {
+                           const std::string& without) {
   std::map<std::string, BySource> logs;
   for (const LeftOutRow& row : rows) {
-    if (row.is_step && row.source != without && row.*value > 0.0) {
+    if (row.guesses.empty() && Counts(row, value, without)) {
       for (const std::string& kind : {std::string("all"), row.kind}) {
         logs[kind][row.source].push_back(std::log(row.*value));
       }
@@ -84,32 +92,126 @@ ErrorBands::ByKind BandsBy(const std::vector<LeftOutRow>& rows, Value value,
   return bands;
 }
 
-// The rows of a source that are inside the bands of the others, and how wide
-// these are, before and after one row of the source.
-struct Coverage {
-  Share share;
-  std::vector<double> widths;
-  std::vector<double> widths_after_one;
-};
-Coverage InsideOf(const std::vector<LeftOutRow>& rows,
-                  const std::string& source, Value value) {
-  const ErrorBands::ByKind bands = BandsBy(rows, value, source);
-  Coverage inside;
+// The variances of guesses (trials::Guess), from the same sources.
+ErrorBands::Guesses GuessesBy(const std::vector<LeftOutRow>& rows, Value value,
+                              const std::string& without,
+                              const ErrorBands::ByKind& bands) {
+  std::map<std::tuple<std::string, std::string, std::vector<std::string>>,
+           std::vector<double>>
+      groups;
   for (const LeftOutRow& row : rows) {
-    if (row.source == source && row.is_step && row.*value > 0.0) {
+    if (!row.guesses.empty() && Counts(row, value, without)) {
       const ErrorBand band = ErrorBands::Of(bands, row.kind).second;
-      inside.share.Count(row.*value >= band.low && row.*value <= band.high);
-      inside.widths.push_back(band.high / band.low);
-      const ErrorBand after = band.After(std::array{band.mean});
-      inside.widths_after_one.push_back(after.high / after.low);
+      groups[{row.source, row.gpu,
+              common::Map(row.guesses, &trials::Guess::kind)}]
+          .push_back(std::pow(std::log(row.*value) - band.mean, 2) -
+                     band.between - band.within);
     }
   }
-  return inside;
+  if (groups.empty()) {
+    return {};
+  }
+  std::map<std::string, std::vector<double>> excess;
+  for (const auto& [group, values] : groups) {
+    excess["all"].push_back(common::Mean(values));
+    for (const std::string& kind : std::get<2>(group)) {
+      excess[kind].push_back(common::Mean(values));
+    }
+  }
+  ErrorBands::Guesses variances;
+  const double all = std::max(0.0, common::Mean(excess["all"]));
+  for (const auto& [kind, values] : excess) {
+    const double prior = kind == "all" ? 0.0 : ErrorBand::kPrior;
+    const auto count = static_cast<double>(values.size());
+    variances[kind] = std::max(
+        0.0, (prior * all + count * common::Mean(values)) / (prior + count));
+  }
+  return variances;
+}
+
+// The bands from the rows of all sources but one.
+ErrorBands BandsWithout(const std::string& source,
+                        const std::vector<LeftOutRow>& rows) {
+  ErrorBands bands;
+  const auto set = [&](Value value, ErrorBands::ByKind& by_kind,
+                       ErrorBands::Guesses& guesses) {
+    by_kind = BandsBy(rows, value, source);
+    guesses = GuessesBy(rows, value, source, by_kind);
+  };
+  set(&LeftOutRow::step_time, bands.step_time, bands.guess_step_time);
+  set(&LeftOutRow::peak_memory, bands.peak_memory, bands.guess_peak_memory);
+  return bands;
+}
+
+// Rows that are inside the bands of the other sources, and how wide these are,
+// before and after one row of the source.
+struct Coverage {
+  Share step_time;
+  Share peak_memory;
+  std::vector<double> widths;  // of step times
+  std::vector<double> widths_after_one;
+};
+
+// The coverage of the rows of a source and, by name, of the guesses in them.
+Coverage CoverageOf(const std::string& source,
+                    const std::vector<LeftOutRow>& rows,
+                    std::map<std::string, Coverage>& by_guess) {
+  const ErrorBands bands = BandsWithout(source, rows);
+  Coverage own;
+  for (const LeftOutRow& row : rows) {
+    if (row.source != source) {
+      continue;
+    }
+    std::vector<Coverage*> counted = {&own};
+    for (const trials::Guess& guess : row.guesses) {
+      counted.push_back(&by_guess["guess: " + guess.kind]);
+    }
+    const ErrorBands wide = Widened(bands, row.guesses);
+    const auto count = [&](Value value, const ErrorBands::ByKind& by_kind,
+                           Share Coverage::*share) {
+      if (!Counts(row, value, "")) {
+        return;
+      }
+      const ErrorBand band = ErrorBands::Of(by_kind, row.kind).second;
+      const ErrorBand after = band.After(std::array{band.mean});
+      for (Coverage* one : counted) {
+        (one->*share).Count(row.*value >= band.low && row.*value <= band.high);
+        if (value == &LeftOutRow::step_time) {
+          one->widths.push_back(band.high / band.low);
+          one->widths_after_one.push_back(after.high / after.low);
+        }
+      }
+    };
+    count(&LeftOutRow::step_time, wide.step_time, &Coverage::step_time);
+    count(&LeftOutRow::peak_memory, wide.peak_memory, &Coverage::peak_memory);
+  }
+  return own;
+}
+
+Calibration CalibrationOf(const std::string& source, const Coverage& inside) {
+  return {.source = source,
+          .step_time_rows = inside.step_time.of,
+          .step_time_inside = inside.step_time.Value(),
+          .step_time_width = common::Mean(inside.widths),
+          .width_after_one = common::Mean(inside.widths_after_one),
+          .peak_memory_rows = inside.peak_memory.of,
+          .peak_memory_inside = inside.peak_memory.Value()};
 }
 
 double Ratio(const trials::TableRow& row, const std::string& quantity) {
   return row.Number("measured_" + quantity) /
          row.Number("predicted_" + quantity);
+}
+
+// "experts;GPU" names two kinds.
+std::vector<trials::Guess> GuessesIn(const std::string& kinds) {
+  std::vector<trials::Guess> guesses;
+  for (const std::string_view kind : common::Split(kinds, ';')) {
+    if (!kind.empty()) {
+      guesses.push_back({std::string(kind), std::string(kind)});
+    }
+  }
+  return guesses;
 }
 
 plots::Cell Percent(double share) {
@@ -122,8 +224,8 @@ plots::Cell Percent(double share) {
 std::vector<LeftOutRow> ReadLeftOutRows(const std::filesystem::path& path) {
   const common::CsvTable csv = common::CsvTable::Read(path);
   for (const char* column :
-       {"row_source", "row_kind", "row_clean", "measured_step_time_s",
-        "predicted_fit_probability"}) {
+       {"row_source", "row_kind", "row_clean", "row_guess",
+        "measured_step_time_s", "predicted_fit_probability"}) {
     if (!csv.Find(column)) {
       csv.Fail(csv.header_line(),
                fmt::format("the column '{}' is missing: give the rows.csv of "
@@ -139,6 +241,8 @@ std::vector<LeftOutRow> ReadLeftOutRows(const std::filesystem::path& path) {
     }
     rows.push_back({.source = row.Cell("row_source"),
                     .kind = row.Cell("row_kind"),
+                    .guesses = GuessesIn(row.Cell("row_guess")),
+                    .gpu = row.Cell("row_gpu"),
                     .is_step = row.Cell("row_part").empty(),
                     .ran = row.Cell("measured_status") != "oom",
                     .fit_probability = row.Number("predicted_fit_probability"),
@@ -149,50 +253,40 @@ std::vector<LeftOutRow> ReadLeftOutRows(const std::filesystem::path& path) {
 }
 
 ErrorBands BandsOf(const std::vector<LeftOutRow>& rows) {
-  return {.step_time = BandsBy(rows, &LeftOutRow::step_time),
-          .peak_memory = BandsBy(rows, &LeftOutRow::peak_memory)};
+  return BandsWithout("", rows);
 }
 
 std::vector<Calibration> Calibrate(const std::vector<LeftOutRow>& rows) {
-  std::map<std::string, Calibration> by_source;
+  std::set<std::string> sources;
   for (const LeftOutRow& row : rows) {
     if (row.is_step) {
-      by_source[row.source].source = row.source;
+      sources.insert(row.source);
     }
   }
-  Calibration total{.source = "all"};
-  const auto add = [&](Value value, int Calibration::*rows_of,
-                       double Calibration::*inside_of) {
-    std::vector<double> shares;  // of sources with such rows
-    std::vector<double> widths;
-    std::vector<double> after_one;
-    for (auto& [source, one] : by_source) {
-      const Coverage inside = InsideOf(rows, source, value);
-      one.*rows_of = inside.share.of;
-      one.*inside_of = inside.share.Value();
-      total.*rows_of += inside.share.of;
-      if (inside.share.of > 0) {
-        shares.push_back(inside.share.Value());
-        widths.push_back(common::Mean(inside.widths));
-        after_one.push_back(common::Mean(inside.widths_after_one));
-      }
-      if (value == &LeftOutRow::step_time) {
-        one.step_time_width = common::Mean(inside.widths);
-        one.width_after_one = common::Mean(inside.widths_after_one);
-      }
-    }
-    total.*inside_of = common::Mean(shares);
-    if (value == &LeftOutRow::step_time) {
-      total.step_time_width = common::Mean(widths);
-      total.width_after_one = common::Mean(after_one);
-    }
+  std::map<std::string, Coverage> by_guess;
+  std::vector<Calibration> all;
+  for (const std::string& source : sources) {
+    all.push_back(CalibrationOf(source, CoverageOf(source, rows, by_guess)));
+  }
+  // A source without such rows does not count.
+  const auto mean = [&all](double Calibration::*value) {
+    std::vector<double> values = common::Map(all, value);
+    std::erase_if(values, [](double one) { return std::isnan(one); });
+    return common::Mean(values);
   };
-  add(&LeftOutRow::step_time, &Calibration::step_time_rows,
-      &Calibration::step_time_inside);
-  add(&LeftOutRow::peak_memory, &Calibration::peak_memory_rows,
-      &Calibration::peak_memory_inside);
-  std::vector<Calibration> all = common::Map(
-      by_source, &std::map<std::string, Calibration>::value_type::second);
+  Calibration total{
+      .source = "all",
+      .step_time_inside = mean(&Calibration::step_time_inside),
+      .step_time_width = mean(&Calibration::step_time_width),
+      .width_after_one = mean(&Calibration::width_after_one),
+      .peak_memory_inside = mean(&Calibration::peak_memory_inside)};
+  for (const Calibration& one : all) {
+    total.step_time_rows += one.step_time_rows;
+    total.peak_memory_rows += one.peak_memory_rows;
+  }
+  for (const auto& [guess, inside] : by_guess) {
+    all.push_back(CalibrationOf(guess, inside));
+  }
   all.push_back(total);
   return all;
 }

@@ -16,7 +16,9 @@ namespace studies {
 // One published row, predicted without its source.
 struct LeftOutRow {
   std::string source;
-  std::string kind;              // of its framework's code
+  std::string kind;  // of its framework's code
+  std::vector<trials::Guess> guesses = {};
+  std::string gpu;
   bool is_step = true;           // not an operator or a collective
   bool ran = true;               // false: it ran out of memory
   double fit_probability = 1.0;  // NaN: refused
@@ -36,7 +38,7 @@ struct LeftOutRow {
 // The share of the rows of a source that is inside the bands of the other
 // sources.
 struct Calibration {
-  std::string source;
+  std::string source;  // or "guess: experts", its rows of all sources
   int step_time_rows = 0;
   double step_time_inside = 0.0;  // NaN without rows
   double step_time_width = 0.0;   // high / low, mean of the rows
@@ -44,8 +46,8 @@ struct Calibration {
   int peak_memory_rows = 0;
   double peak_memory_inside = 0.0;
 };
-// One for each source with steps; the last one is "all", in which every source
-// has the same weight.
+// One for each source with steps, one for each kind of guess, and "all", in
+// which every source has the same weight.
 [[nodiscard]] std::vector<Calibration> Calibrate(
     const std::vector<LeftOutRow>& rows);
 

@@ -9,10 +9,13 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "common/json.h"
+#include "common/ranges.h"
 #include "plots/table.h"
 #include "studies/validation/comparison.h"
+#include "trials/simulator/error_band.h"
 
 namespace studies {
 namespace {
@@ -121,25 +124,31 @@ plots::Row AddedTo(const std::string& source, const MeasuredRow& row,
                    const Prediction& prediction) {
   const double unit = row.peak_memory_unit_bytes;
   const std::string& framework = row.framework_name;
-  return {{"predicted_step_time_s", prediction.step_time_s},
-          {"predicted_peak_memory_gb", prediction.peak_memory_bytes / unit},
-          {"predicted_status", prediction.Status()},
-          {"measured_step_time_s", row.step_time_s},
-          {"measured_peak_memory_gb", row.peak_memory_bytes / unit},
-          {"measured_status", StatusName(row)},
-          {"row_source", source},
-          {"row_scenario", row.scenario},
-          {"row_half", HalfName(row.half)},
-          {"row_part", row.part.name},
-          {"row_gpu", row.cluster.gpu.name},
-          {"row_architecture", row.cluster.gpu.architecture},
-          {"row_framework", framework.substr(0, framework.find(' '))},
-          {"row_gpus", row.cluster.gpus()},
-          {"row_hosts", row.cluster.nodes},
-          {"row_zero_stage", row.config.zero_stage},
-          {"row_kind", row.framework.kind},
-          {"row_clean", row.clean ? 1 : 0},
-          {"predicted_fit_probability", prediction.fit_probability}};
+  const std::vector<trials::Guess> guesses =
+      trials::GuessesOf(row.workload, row.cluster.gpu, row.framework);
+  return {
+      {"predicted_step_time_s", prediction.step_time_s},
+      {"predicted_peak_memory_gb", prediction.peak_memory_bytes / unit},
+      {"predicted_status", prediction.Status()},
+      {"measured_step_time_s", row.step_time_s},
+      {"measured_peak_memory_gb", row.peak_memory_bytes / unit},
+      {"measured_status", StatusName(row)},
+      {"row_source", source},
+      {"row_scenario", row.scenario},
+      {"row_half", HalfName(row.half)},
+      {"row_part", row.part.name},
+      {"row_gpu", row.cluster.gpu.name},
+      {"row_architecture", row.cluster.gpu.architecture},
+      {"row_framework", framework.substr(0, framework.find(' '))},
+      {"row_gpus", row.cluster.gpus()},
+      {"row_hosts", row.cluster.nodes},
+      {"row_zero_stage", row.config.zero_stage},
+      {"row_kind", row.framework.kind},
+      {"row_clean", row.clean ? 1 : 0},
+      {"row_guess",
+       fmt::format("{}",
+                   fmt::join(common::Map(guesses, &trials::Guess::kind), ";"))},
+      {"predicted_fit_probability", prediction.fit_probability}};
 }
 
 }  // namespace

@@ -156,12 +156,14 @@ MeasuredTable Load(const fs::path& path, const TableSettings& settings,
                       settings.title,
                       settings.source,
                       CsvTable::Read(path, FindTableKind(settings.kind).rows),
+                      {},
                       {}};
   const TableKind& kind = KindOf(table.csv);
   trials::MachineLibrary library(path, overrides);
   Halves halves(settings);
   for (const CsvTable::Row& csv_row : table.csv.rows()) {
     RowFacts read = kind.read({table.csv, csv_row});
+    AddState(settings, path, read.facts);
     AddSettings(scenarios, settings, read.tokens, read.facts);
     MeasuredRow& row = table.rows.emplace_back();
     row.scenario = read.facts.Text("scenario");
@@ -234,6 +236,31 @@ trials::ScenarioFacts ScenariosFor(const fs::path& path,
   return file.empty() ? trials::ScenarioFacts() : trials::ScenarioFacts(file);
 }
 
+// What a table without settings of its own is taken to be.
+std::string AssumedOf(const MeasuredTable& table, const TableSettings& settings,
+                      const trials::ScenarioFacts& scenarios,
+                      const TableOverrides& overrides, const fs::path& path) {
+  Facts facts("");
+  if (!table.rows.empty()) {
+    facts.Add(TableRow{table.csv, table.csv.rows().front()});
+    scenarios.AddTo(facts);
+  }
+  std::string text;
+  if (overrides.framework.empty() && !facts.Has("framework") &&
+      settings.facts.Has("framework")) {
+    text = fmt::format(
+        "{}: no framework is named; assumed: {}, of {} (--framework NAME)\n",
+        path.string(), settings.facts.RequireText("framework"),
+        settings.file.filename().string());
+  }
+  if (AssumesFast(settings, path) && !facts.Has("allreduce_intra_gbs")) {
+    text += path.string() +
+            ": the state of its jobs (allreduce_intra_gbs) is not known; "
+            "assumed: jobs that nothing slowed down\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::vector<std::string> KnownTables() {
@@ -265,11 +292,13 @@ MeasuredTable ReadKnownTable(const std::string& name,
 
 MeasuredTable ReadAnyTable(const fs::path& path,
                            const TableOverrides& overrides) {
-  TableSettings settings = SettingsFor(path);
-  settings.name = path.stem().string();  // of the figures' folder
-  settings.source = settings.name;
-  return Load(path, settings, ScenariosFor(path, settings, overrides),
-              overrides);
+  const TableSettings settings = SettingsFor(path);
+  const trials::ScenarioFacts scenarios =
+      ScenariosFor(path, settings, overrides);
+  MeasuredTable table = Load(path, settings, scenarios, overrides);
+  table.name = table.source = path.stem().string();  // of the figures' folder
+  table.assumed = AssumedOf(table, settings, scenarios, overrides, path);
+  return table;
 }
 
 }  // namespace studies

@@ -136,6 +136,7 @@ struct MeasuredTable {
   std::string source;  // its publication
   common::CsvTable csv;
   std::vector<MeasuredRow> rows;  // as the rows of csv
+  std::string assumed;  // lines on what was assumed of a table without settings
 };
 
 using trials::TableOverrides;

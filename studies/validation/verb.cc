@@ -83,6 +83,7 @@ std::vector<plots::Figure> Scatter(const std::string& name,
 
 void ValidateOne(const MeasuredTable& table, const ValidateOptions& options,
                  const Sink& sink) {
+  sink.notes << table.assumed;
   const std::vector<Prediction> predictions = Predict(table);
   const std::vector<Comparison> comparisons = Compare(table, predictions);
   const std::string json = ToJson(table, comparisons);

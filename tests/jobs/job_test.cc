@@ -236,7 +236,7 @@ TEST(JobRules, AreThoseOfTheFrameworkOfEveryPlanAndOfTheUser) {
   EXPECT_EQ(rules.back().expression(), "$tp > 2");
   EXPECT_EQ(rules[rules.size() - 2].origin(), JobRuleOrigin());
   EXPECT_GT(rules.size(), 2U);
-  job.framework.notes.rule_sets.clear();
+  job.framework.framework.rule_sets.clear();
   EXPECT_EQ(JobRules(job).size(), 3U);  // torchtitan has no etp
 }
 

@@ -14,8 +14,7 @@
 namespace trials {
 namespace {
 
-// The 95% quantile of the normal distribution.
-constexpr double kNormalQuantile = 1.6448536269514722;
+constexpr std::string_view kAll = "all";  // kinds
 
 // The quantile of Student's t distribution that z is of the normal one, within
 // 0.3% for 95% from 3 degrees of freedom. Source: Abramowitz and Stegun (1964),
@@ -29,7 +28,7 @@ double StudentQuantile(double z, double n) {
 }
 
 // Half of a band, in logarithms.
-double HalfWidth(const ErrorBand& band, double z = kNormalQuantile) {
+double HalfWidth(const ErrorBand& band, double z = ErrorBand::kNormal95) {
   return std::hypot(StudentQuantile(z, band.freedom) * std::sqrt(band.between),
                     z * std::sqrt(band.within));
 }
@@ -59,6 +58,24 @@ std::string BandsText(std::string_view quantity,
         "within = {:.4g}\nfreedom = {:g}\nrows = {}\nsources = {}\n",
         quantity, kind, band.low, band.high, band.mean, band.between,
         band.within, band.freedom, band.rows, band.sources);
+  }
+  return text;
+}
+
+ErrorBands::Guesses ReadGuesses(const common::TomlTable& table) {
+  ErrorBands::Guesses variances;
+  for (const std::string& kind : table.Keys()) {
+    variances[kind] = table.GetNotNegative(kind, 0.0);
+  }
+  return variances;
+}
+
+std::string GuessesText(std::string_view quantity,
+                        const ErrorBands::Guesses& variances) {
+  std::string text =
+      fmt::format("\n[guess.{}]  # added to between\n", quantity);
+  for (const auto& [kind, variance] : variances) {
+    text += fmt::format("\"{}\" = {:.4g}\n", kind, variance);
   }
   return text;
 }
@@ -98,6 +115,13 @@ std::pair<double, double> ErrorBand::Limits() const {
           std::exp(mean + HalfWidth(*this, z))};
 }
 
+ErrorBand ErrorBand::Wider(double variance) const {
+  ErrorBand band = *this;
+  band.between += variance;
+  band.SetInterval();
+  return band;
+}
+
 ErrorBand ErrorBand::After(std::span<const double> own_logs) const {
   const auto count = static_cast<double>(own_logs.size());
   const double sum = std::accumulate(own_logs.begin(), own_logs.end(), 0.0);
@@ -121,8 +145,7 @@ std::pair<std::string, ErrorBand> ErrorBands::Of(const ByKind& bands,
   return {};
 }
 
-std::pair<double, double> ErrorBands::Limits(const ByKind& bands,
-                                             const Workload& workload) {
+std::pair<double, double> ErrorBands::Limits(const ByKind& bands) {
   std::pair<double, double> limits = {1.0, 1.0};
   for (const auto& [kind, band] : bands) {
     if (band.rows >= kFewestRows && band.sources >= kFewestSources) {
@@ -130,8 +153,7 @@ std::pair<double, double> ErrorBands::Limits(const ByKind& bands,
       limits = {std::min(limits.first, low), std::max(limits.second, high)};
     }
   }
-  const double more = NotValidated(workload).empty() ? 1.0 : kNotValidated;
-  return {limits.first / more, limits.second * more};
+  return limits;
 }
 
 std::filesystem::path ErrorBandsPath() {
@@ -143,19 +165,48 @@ ErrorBands ReadErrorBands(const std::filesystem::path& path) {
   ErrorBands bands;
   bands.step_time = ReadBands(table.GetTable("step_time"));
   bands.peak_memory = ReadBands(table.GetTable("peak_memory"));
+  const common::TomlTable guess = table.GetTable("guess");
+  bands.guess_step_time = ReadGuesses(guess.GetTable("step_time"));
+  bands.guess_peak_memory = ReadGuesses(guess.GetTable("peak_memory"));
   table.RejectUnknownKeys();
   return bands;
 }
 
-ErrorBands ReadErrorBands(const std::filesystem::path& path,
-                          const Workload& workload) {
-  ErrorBands bands = ReadErrorBands(path);
-  if (!NotValidated(workload).empty()) {
-    for (ErrorBands::ByKind* of : {&bands.step_time, &bands.peak_memory}) {
-      for (auto& [kind, band] : *of) {
-        band.low /= ErrorBands::kNotValidated;
-        band.high *= ErrorBands::kNotValidated;
-      }
+std::vector<Guess> GuessesOf(const Workload& workload, const Gpu& gpu,
+                             const Framework& framework) {
+  std::vector<Guess> guesses;
+  const auto add = [&guesses](bool holds, const char* kind, std::string what) {
+    if (holds) {
+      guesses.push_back({kind, std::move(what)});
+    }
+  };
+  const std::string parts = NotValidated(workload);
+  add(!parts.empty(), "parts", parts);
+  add(workload.model.experts > 0, "experts", "experts");
+  add(workload.sequence_length >= kLongSequence, "long sequences",
+      fmt::format("sequences of {} tokens", workload.sequence_length));
+  add(gpu.validated.empty(), "GPU", gpu.name);
+  add(framework.compared_with.empty(), "framework", "its framework");
+  return guesses;
+}
+
+double VarianceOf(const std::vector<Guess>& guesses,
+                  const ErrorBands::Guesses& variances) {
+  double largest = 0.0;
+  for (const Guess& guess : guesses) {
+    auto found = variances.find(guess.kind);
+    found = found == variances.end() ? variances.find(kAll) : found;
+    largest = std::max(largest, found == variances.end() ? 0.0 : found->second);
+  }
+  return largest;
+}
+
+ErrorBands Widened(ErrorBands bands, const std::vector<Guess>& guesses) {
+  for (const auto& [of, variances] :
+       {std::pair{&bands.step_time, &bands.guess_step_time},
+        std::pair{&bands.peak_memory, &bands.guess_peak_memory}}) {
+    for (auto& [kind, band] : *of) {
+      band = band.Wider(VarianceOf(guesses, *variances));
     }
   }
   return bands;
@@ -168,7 +219,9 @@ std::string ToToml(const ErrorBands& bands) {
          "validate-leave-one-out; do not edit.\n# Meaning: "
          "docs/validation.md.\n" +
          BandsText("step_time", bands.step_time) +
-         BandsText("peak_memory", bands.peak_memory);
+         BandsText("peak_memory", bands.peak_memory) +
+         GuessesText("step_time", bands.guess_step_time) +
+         GuessesText("peak_memory", bands.guess_peak_memory);
 }
 
 std::string FormatBands(const ErrorBands& bands, const std::string& kind,

@@ -8,7 +8,10 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "trials/cluster.h"
+#include "trials/simulator/framework.h"
 #include "trials/simulator/step_report.h"
 #include "trials/workload.h"
 
@@ -43,6 +46,7 @@ namespace trials {
 // Smyth, "Linear models and empirical Bayes methods" (2004). Units: ratios.
 struct ErrorBand {
   static constexpr double kPrior = 4.0;
+  static constexpr double kNormal95 = 1.6448536269514722;  // z
 
   double mean = 0.0;     // m
   double between = 0.0;  // b (1 + 1/S), a variance of logarithms
@@ -58,6 +62,8 @@ struct ErrorBand {
   // The limits that the ratios of S further sources, one row of each, keep
   // together with a probability of nine in ten, by Sidak's correction.
   [[nodiscard]] std::pair<double, double> Limits() const;
+  // The band of a guess, which adds this variance.
+  [[nodiscard]] ErrorBand Wider(double variance) const;
   // The band after rows of the source itself, given log(measured / predicted).
   // Precondition: between, within > 0.
   [[nodiscard]] ErrorBand After(std::span<const double> own_logs) const;
@@ -68,33 +74,50 @@ struct ErrorBands {
   // A kind with fewer rows or sources has the band of all.
   static constexpr int kFewestRows = 20;
   static constexpr int kFewestSources = 2;
-  // Both limits of a band move away from 1 by this factor where parts of a
-  // job were compared with nothing (NotValidated): a choice.
-  static constexpr double kNotValidated = 1.5;
-
   using ByKind = std::map<std::string, ErrorBand, std::less<>>;
 
   ByKind step_time;
   ByKind peak_memory;
+  // The variance that a guess adds to `between`, by its kind (Guess::kind), and
+  // "all" for kinds without rows.
+  using Guesses = std::map<std::string, double, std::less<>>;
+  Guesses guess_step_time;
+  Guesses guess_peak_memory;
 
   // The name of the band for a kind, and the band: "all" if the kind has too
   // few rows. No rows if all have.
   [[nodiscard]] static std::pair<std::string, ErrorBand> Of(
       const ByKind& bands, const std::string& kind);
   // Outside of these, a ratio is none that sources of any kind show: the lowest
-  // and the highest ErrorBand::Limits of kinds with enough rows, moved away
-  // from 1 for a workload with parts that were compared with nothing.
-  [[nodiscard]] static std::pair<double, double> Limits(
-      const ByKind& bands, const Workload& workload);
+  // and the highest ErrorBand::Limits of kinds with enough rows.
+  [[nodiscard]] static std::pair<double, double> Limits(const ByKind& bands);
 };
 
 // The file that `oppa validate --bands` writes.
 [[nodiscard]] std::filesystem::path ErrorBandsPath();
 // Errors: throws InputError with file:line:column.
 [[nodiscard]] ErrorBands ReadErrorBands(const std::filesystem::path& path);
-// Those for a job: wider if it has parts that were compared with nothing.
-[[nodiscard]] ErrorBands ReadErrorBands(const std::filesystem::path& path,
-                                        const Workload& workload);
+// Something of a forecast that no or few published measurements were compared
+// with. Its rows deviate by more than those of usual forecasts: the excess of
+// their mean square deviation from m over b + w is a mean over groups of rows
+// of a source on a GPU type with equal guesses; that of a kind of guess is
+// moderated by that of all kinds as variances are (ErrorBand). Of several
+// guesses, the one with the largest excess counts.
+struct Guess {
+  std::string kind;  // "parts", "experts", "long sequences", "GPU", "framework"
+  std::string what;  // in words
+};
+// "long sequences" have as many tokens.
+inline constexpr int kLongSequence = 32768;
+[[nodiscard]] std::vector<Guess> GuessesOf(const Workload& workload,
+                                           const Gpu& gpu,
+                                           const Framework& framework);
+// The largest of the variances of guesses; 0 without any.
+[[nodiscard]] double VarianceOf(const std::vector<Guess>& guesses,
+                                const ErrorBands::Guesses& variances);
+// The bands of a forecast with guesses.
+[[nodiscard]] ErrorBands Widened(ErrorBands bands,
+                                 const std::vector<Guess>& guesses);
 [[nodiscard]] std::string ToToml(const ErrorBands& bands);
 
 // Two lines for a report: the bands of its step time and its peak.

@@ -12,6 +12,8 @@ namespace trials {
 namespace {
 
 constexpr int kMostRanks = 1'000'000;
+constexpr const char* kFolder = "frameworks";
+constexpr const char* kLike = "like";
 
 // Reads constants from a table. One that the table does not have keeps its
 // value.
@@ -50,26 +52,58 @@ const std::vector<std::string>& CodeKinds() {
 bool HasSameSteps(Framework a, const Framework& b) {
   a.launch = b.launch;
   a.kind = b.kind;
+  a.release = b.release;
+  a.rule_sets = b.rule_sets;
+  a.compared_with = b.compared_with;
   return a == b;
-}
-
-FrameworkNotes ReadFrameworkNotes(const std::filesystem::path& path) {
-  const common::TomlTable table = common::TomlTable::ParseFile(path);
-  return {table.GetStrings("rules"), table.GetStrings("compared_with")};
 }
 
 Framework ReadFramework(const std::filesystem::path& path) {
   const common::TomlTable table = common::TomlTable::ParseFile(path);
-  (void)table.GetStrings("rules");  // see ReadFrameworkNotes
-  (void)table.GetStrings("compared_with");
   Framework framework;
+  if (table.Has(kLike)) {
+    framework = ReadFramework(FindDataFile(kFolder, table, kLike));
+  }
+  for (const auto& [key, list] :
+       {std::pair{"rules", &framework.rule_sets},
+        std::pair{"compared_with", &framework.compared_with}}) {
+    if (table.Has(key)) {
+      *list = table.GetStrings(key);
+    }
+  }
   ChangeFramework(table, framework);
   return framework;
+}
+
+std::vector<std::filesystem::path> FrameworkFiles(
+    const std::filesystem::path& path) {
+  std::vector<std::filesystem::path> files = {path};
+  const common::TomlTable table = common::TomlTable::ParseFile(path);
+  if (table.Has(kLike)) {
+    for (std::filesystem::path& file :
+         FrameworkFiles(FindDataFile(kFolder, table, kLike))) {
+      files.push_back(std::move(file));
+    }
+  }
+  return files;
+}
+
+std::string WithoutRelease(const std::string& name) {
+  return name.substr(0, name.find('@'));
+}
+
+std::vector<std::string> OtherReleases(const std::string& name) {
+  std::vector<std::string> others = DataFileNames(kFolder);
+  std::erase_if(others, [&](const std::string& other) {
+    return other == name || WithoutRelease(other) != WithoutRelease(name);
+  });
+  return others;
 }
 
 void ChangeFramework(const common::TomlTable& table, Framework& framework) {
   VisitFields(framework, Reader{table});
   framework.kind = table.GetString("kind", framework.kind);
+  framework.release = table.GetString("release", framework.release);
   try {
     common::RequireKnown(framework.kind, CodeKinds(), "kind of code");
   } catch (const common::InputError& e) {
@@ -129,7 +163,7 @@ ParallelConfig FrameworkKnobs(const ParallelConfig& config) {
 }
 
 Framework FindFramework(const std::string& name) {
-  return ReadFramework(FindDataFile("frameworks", name));
+  return ReadFramework(FindDataFile(kFolder, name));
 }
 
 }  // namespace trials

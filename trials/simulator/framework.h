@@ -367,9 +367,15 @@ struct Framework {
     OPPA_FIELD(double, failure_s, 60.0);
   } launch;
 
-  // The kind of its code, with which errors of predictions vary (error_band.h);
-  // one of CodeKinds().
+  // What its file says beside constants: the kind of its code, with which
+  // errors of predictions vary (error_band.h), one of CodeKinds(); the release
+  // and the users it describes, in words; the rule sets (docs/search_space.md)
+  // with what it cannot do; and the published tables with which its predictions
+  // were compared.
   std::string kind = "ordinary";
+  std::string release;
+  std::vector<std::string> rule_sets;
+  std::vector<std::string> compared_with;
 
   // Bytes of one element of an accumulated gradient.
   [[nodiscard]] double GradientBytes(double element_bytes) const {
@@ -417,8 +423,17 @@ void VisitFields(common::FieldsOf<Framework> auto& of, const auto& visit) {
 // failing and ending a trial may differ.
 [[nodiscard]] bool HasSameSteps(Framework a, const Framework& b);
 
+// A file may change another one, `like = "nemo"`: what it omits is as there. A
+// name with a release, "nemo@2024-03", is a file as any other.
 // Errors: throws InputError with file:line:column.
 [[nodiscard]] Framework ReadFramework(const std::filesystem::path& path);
+// That file and those that it changes.
+[[nodiscard]] std::vector<std::filesystem::path> FrameworkFiles(
+    const std::filesystem::path& path);
+// The other files of a framework: "nemo" and "nemo@2024-03" belong together.
+[[nodiscard]] std::vector<std::string> OtherReleases(const std::string& name);
+// "nemo" of "nemo@2024-03".
+[[nodiscard]] std::string WithoutRelease(const std::string& name);
 
 // Sets the constants that a table has.
 // Errors: throws InputError for a value out of range and for a key that is no
@@ -437,18 +452,6 @@ void ChangeFramework(const common::TomlTable& table, Framework& framework);
 // The configuration with the default of every knob on which that does not
 // depend.
 [[nodiscard]] ParallelConfig FrameworkKnobs(const ParallelConfig& config);
-
-// What a framework file says about the framework in addition to its constants.
-struct FrameworkNotes {
-  // Rule sets (docs/search_space.md) with what the framework cannot do.
-  std::vector<std::string> rule_sets;
-  // Published tables of which the predictions were compared with rows.
-  std::vector<std::string> compared_with;
-};
-
-// Errors: as ReadFramework.
-[[nodiscard]] FrameworkNotes ReadFrameworkNotes(
-    const std::filesystem::path& path);
 
 // The framework with that name, or the one in the file at that path.
 // Errors: as ReadFramework, and for an unknown name, listing the known ones.

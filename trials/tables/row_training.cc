@@ -226,7 +226,9 @@ std::pair<std::string, const Framework&> MachineLibrary::FrameworkOf(
   if (is_new) {
     const fs::path file = Find("frameworks", name);
     at->second = ReadFramework(file);
-    inputs_.push_back(file);
+    for (fs::path& input : FrameworkFiles(file)) {
+      inputs_.push_back(std::move(input));
+    }
   }
   return {name, at->second};
 }
@@ -337,6 +339,20 @@ Facts MeasuredFacts(const TableRow& table_row) {
   return facts;
 }
 
+bool AssumesFast(const TableSettings& settings, const fs::path& table) {
+  const std::string stem = table.stem().string();
+  return settings.fast_intra_gbs > 0.0 && stem != settings.name &&
+         stem != fs::path(settings.table).stem();
+}
+
+void AddState(const TableSettings& settings, const fs::path& table,
+              Facts& facts) {
+  if (AssumesFast(settings, table)) {
+    facts.Add("allreduce_intra_gbs",
+              common::ExactText(settings.fast_intra_gbs));
+  }
+}
+
 std::vector<std::string> TokensOf(const std::string& scenario) {
   const auto tokens = common::Split(scenario, '-');
   return {tokens.begin(), tokens.end()};
@@ -382,6 +398,7 @@ ScenarioTraining ReadScenarioTraining(const fs::path& table,
       continue;
     }
     Facts facts = MeasuredFacts({csv, row});
+    AddState(settings, table, facts);
     AddSettings(scenarios, settings, TokensOf(scenario), facts);
     training.rows.emplace(row.line, TrainingOf(std::move(facts), library));
   }

@@ -125,6 +125,15 @@ struct RowTraining {
 void AddSettings(const ScenarioFacts& scenarios, const TableSettings& settings,
                  const std::vector<std::string>& tokens, Facts& facts);
 
+// Whether the state of a job (docs/validation.md) that a row does not tell is
+// the fast one: in every file but the settings' own, whose facts describe its
+// jobs.
+[[nodiscard]] bool AssumesFast(const TableSettings& settings,
+                               const std::filesystem::path& table);
+// Adds that state. Call it before AddSettings.
+void AddState(const TableSettings& settings, const std::filesystem::path& table,
+              Facts& facts);
+
 // The tokens of a scenario's name: "ultrascale-1b-128" has "1b".
 [[nodiscard]] std::vector<std::string> TokensOf(const std::string& scenario);
 

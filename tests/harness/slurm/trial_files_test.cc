@@ -70,8 +70,8 @@ TEST(TrialFiles, EveryMemberIsInTheFieldList) {
   [[maybe_unused]] const auto& [warmup, iqr, of_mean] =
       trials::ThroughputOptions();
   EXPECT_EQ(CountFields(trials::ThroughputOptions()), 3U);
-  [[maybe_unused]] const auto& [outcome, steps, peak, setup, duration,
-                                message, losses] = trials::Measurement();
+  [[maybe_unused]] const auto& [outcome, steps, peak, setup, duration, message,
+                                losses] = trials::Measurement();
   EXPECT_EQ(CountFields(trials::Measurement()), 7U);
   // Functions do not travel.
   [[maybe_unused]] const auto& [candidate, max_steps, seed, limit, on_step,

@@ -116,6 +116,20 @@ TEST(Calibration, APredictionThatIsRightStays) {
   }
 }
 
+// A framework without comparison may be off by much.
+TEST(Calibration, OneRowTellsMoreAboutAGuess) {
+  Job job = LlamaJob("fsdp2", 1);
+  const MeasuredSteps all = Measured(job, 1.25, 1.25, 0.0);
+  const MeasuredSteps one = {{all.steps.front()}, ""};
+  const double simulated = PredictedOn(job, {}, kOther);
+  const auto moved = [&] {
+    return PredictedOn(job, Calibrate(job, one), kOther) / simulated;
+  };
+  const double validated = moved();
+  job.framework.framework.compared_with.clear();
+  EXPECT_GT(moved() - 1.0, 2.0 * (validated - 1.0));
+}
+
 TEST(Calibration, AMeasuredRowMovesItsOwnConfigurationMost) {
   const Job job = RoomyJob();
   MeasuredSteps measured = Measured(job, 1.0, 1.0, 0.0);

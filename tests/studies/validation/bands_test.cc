@@ -119,6 +119,29 @@ TEST(ErrorBands, TheVariancesOfAKindAreModeratedByThoseOfAll) {
   EXPECT_LT(bands.at("ordinary").between, bands.at("all").between * 1.5);
 }
 
+// Rows of experts deviate by +-0.3 beyond what usual rows do.
+TEST(ErrorBands, RowsOfAGuessWidenItsBandAndNoOther) {
+  std::vector<LeftOutRow> rows;
+  for (const char* source : {"a", "b", "c", "d"}) {
+    Add(source, 0.9, 1.1, 30, rows);
+  }
+  const trials::ErrorBands usual = BandsOf(rows);
+  EXPECT_TRUE(usual.guess_step_time.empty());
+  for (const double log_ratio : {-0.3, 0.3}) {
+    Add("e", log_ratio, rows);
+    rows.back().guesses = {{"experts", "experts"}};
+    rows.back().gpu = "H100";
+  }
+  const trials::ErrorBands bands = BandsOf(rows);
+  const trials::ErrorBand& all = bands.step_time.at("all");
+  EXPECT_EQ(all.high, usual.step_time.at("all").high);
+  EXPECT_NEAR(bands.guess_step_time.at("experts"),
+              0.09 + all.mean * all.mean - all.between - all.within, 1e-12);
+  const std::vector<Calibration> calibration = Calibrate(rows);
+  EXPECT_EQ(calibration.at(5).source, "guess: experts");
+  EXPECT_EQ(calibration.at(5).step_time_rows, 2);
+}
+
 TEST(ErrorBands, OperatorsAreNotSteps) {
   std::vector<LeftOutRow> rows;
   Add("a", 0.9, 1.1, 30, rows);

@@ -56,6 +56,19 @@ TEST_F(ValidateTable, TheVocabularyIsThatOfTheModelsConfig) {
   EXPECT_EQ(table.rows[0].workload.model.vocab_size, 151936);
 }
 
+TEST_F(ValidateTable, ATableOfAnUnknownFrameworkIsTakenAsGenericAndSaysSo) {
+  const std::string text =
+      "scenario,gpus,dp,tp,pp,status,step_time_s,config,sequence_length,"
+      "global_batch_size\nown,1,1,1,1,ok,3.5,qwen2-1.5b,1024,8\n";
+  const fs::path path = Write("elsewhere.csv", text);
+  const MeasuredTable table = ReadAnyTable(path, {.cluster = "h100-1"});
+  EXPECT_EQ(table.rows.at(0).framework_name, "generic");
+  EXPECT_THAT(table.assumed, HasSubstr("assumed: generic"));
+  EXPECT_EQ(
+      ReadAnyTable(path, {.cluster = "h100-1", .framework = "nemo"}).assumed,
+      "");
+}
+
 TEST_F(ValidateTable, TheNameOfAScenarioTellsSizesClusterAndFramework) {
   const MeasuredTable table =
       Table("elsewhere.csv", std::string(kHeader) +
@@ -475,14 +488,15 @@ TEST_F(ValidateTable, CsvHasTheTablesColumnsThenPredictionsAndMachines) {
                  "measured_step_time_s,measured_peak_memory_gb,measured_status,"
                  "row_source,row_scenario,row_half,row_part,row_gpu,"
                  "row_architecture,row_framework,row_gpus,row_hosts,"
-                 "row_zero_stage,row_kind,row_clean,predicted_fit_probability\n"
+                 "row_zero_stage,row_kind,row_clean,row_guess,"
+                 "predicted_fit_probability\n"
                  "\"a, b\",ultrascale-1b-8,8,8,1,1,0,1,32,ok,3.3,36.7,"));
   // One that fits, one that does not, one with more stages than blocks.
   EXPECT_THAT(csv, HasSubstr(",ok,3.3,36.7,ok,"));
   EXPECT_THAT(csv, HasSubstr(",oom,,,oom,"));
-  EXPECT_THAT(csv,
-              EndsWith("32,8,oom,,,,,refused,,,oom,t,ultrascale-1b-64,fitted,,"
-                       "H100-SXM5-80GB,hopper,nanotron,64,8,0,CPU-bound,1,\n"));
+  EXPECT_THAT(
+      csv, EndsWith("32,8,oom,,,,,refused,,,oom,t,ultrascale-1b-64,fitted,,"
+                    "H100-SXM5-80GB,hopper,nanotron,64,8,0,CPU-bound,1,,\n"));
 }
 
 TEST_F(ValidateTable, EightBitsWithoutTheirRateAreLeftOutNotOutOfMemory) {

@@ -32,7 +32,10 @@ class ValidateVerb : public ::testing::Test {
                             .results = folder_.path() / "results"};
     fakes::WriteFile(options.table, kTable);
     std::ostringstream out;
-    EXPECT_EQ(Validate(options, {out, out}), 0);
+    std::ostringstream notes;
+    EXPECT_EQ(Validate(options, {out, notes}), 0);
+    EXPECT_THAT(notes.str(), testing::HasSubstr("assumed: jobs that nothing "
+                                                "slowed down"));
     return out.str();
   }
 

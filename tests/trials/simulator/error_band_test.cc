@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -14,7 +15,9 @@
 
 namespace trials::error_band_test {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // With variances of 0.01 between sources and within each.
 ErrorBand Band(double mean, int rows) {
@@ -71,17 +74,54 @@ TEST(ErrorBands, LimitsAreThoseOfTheKindThatScattersMost) {
   ErrorBands::ByKind two = one;
   two["slow"] = Band(0.5, 100);
   two["rare"] = Band(5.0, ErrorBands::kFewestRows - 1);
-  const auto [low, high] = ErrorBands::Limits(two, {});
-  EXPECT_DOUBLE_EQ(low, ErrorBands::Limits(one, {}).first);
+  const auto [low, high] = ErrorBands::Limits(two);
+  EXPECT_DOUBLE_EQ(low, ErrorBands::Limits(one).first);
   EXPECT_DOUBLE_EQ(high, two["slow"].Limits().second);
-  Workload unusual;
-  unusual.model.towers.emplace_back();
-  EXPECT_DOUBLE_EQ(ErrorBands::Limits(two, unusual).second,
-                   ErrorBands::kNotValidated * high);
 }
 
 TEST(ErrorBands, TheShippedBandsCanBeRead) {
   EXPECT_FALSE(ReadErrorBands(ErrorBandsPath()).step_time.empty());
+}
+
+TEST(ErrorBands, AGuessIsWhatTooFewRowsWereComparedWith) {
+  Workload workload;
+  workload.sequence_length = 4096;
+  Gpu gpu;
+  gpu.name = "GB200";
+  gpu.validated = "steps";
+  Framework framework;
+  framework.compared_with = {"vtrain"};
+  const auto kinds = [&] {
+    std::vector<std::string> names;
+    for (const Guess& guess : GuessesOf(workload, gpu, framework)) {
+      names.push_back(guess.kind);
+    }
+    return names;
+  };
+  EXPECT_THAT(kinds(), IsEmpty());
+  workload.model.experts = 8;
+  EXPECT_THAT(kinds(), ElementsAre("experts"));
+  workload.sequence_length = kLongSequence;
+  gpu.validated = "";
+  framework.compared_with.clear();
+  EXPECT_THAT(kinds(),
+              ElementsAre("experts", "long sequences", "GPU", "framework"));
+}
+
+// Of several guesses the largest counts, and a kind without rows has that of
+// all.
+TEST(ErrorBands, AGuessWidensTheBandByItsVariance) {
+  ErrorBands bands;
+  bands.step_time["all"] = Band(0.0, 100);
+  bands.guess_step_time = {{"all", 0.02}, {"experts", 0.03}, {"GPU", 0.001}};
+  const auto between = [&](const std::vector<Guess>& guesses) {
+    return Widened(bands, guesses).step_time.at("all").between;
+  };
+  EXPECT_EQ(between({}), 0.01);
+  EXPECT_NEAR(between({{"GPU", ""}, {"experts", ""}}), 0.04, 1e-12);
+  EXPECT_NEAR(between({{"parts", ""}}), 0.03, 1e-12);
+  EXPECT_GT(Widened(bands, {{"experts", ""}}).step_time.at("all").high,
+            bands.step_time.at("all").high);
 }
 
 TEST(ErrorBands, AFileIsReadAsItWasWritten) {
@@ -89,6 +129,7 @@ TEST(ErrorBands, AFileIsReadAsItWasWritten) {
   ErrorBands bands;
   bands.step_time["all"] = Band(0.1, 30);
   bands.peak_memory["tuned"] = Band(-0.1, 40);
+  bands.guess_step_time = {{"all", 0.02}, {"long sequences", 0.03}};
   fakes::WriteFile(folder.path() / "bands.toml", ToToml(bands));
   const ErrorBands read = ReadErrorBands(folder.path() / "bands.toml");
   EXPECT_EQ(ToToml(read), ToToml(bands));

@@ -33,14 +33,42 @@ TEST(Framework, EveryShippedFileCanBeRead) {
   for (const auto& file : std::filesystem::directory_iterator(
            ExperimentsFolder() / "frameworks")) {
     EXPECT_NO_THROW((void)ReadFramework(file.path())) << file.path();
-    EXPECT_NO_THROW((void)ReadFrameworkNotes(file.path())) << file.path();
     ++files;
   }
   EXPECT_GT(files, 10);
-  const FrameworkNotes nanotron =
-      ReadFrameworkNotes(FindDataFile("frameworks", "nanotron"));
+  const Framework nanotron = FindFramework("nanotron");
   EXPECT_THAT(nanotron.rule_sets, testing::ElementsAre("nanotron"));
   EXPECT_THAT(nanotron.compared_with, testing::ElementsAre("ultrascale"));
+}
+
+TEST(Framework, AFileThatChangesAnotherHasTheRestOfIt) {
+  const fakes::TemporaryFolder folder;
+  const auto write = [&](const char* name, const std::string& text) {
+    fakes::WriteFile(folder.path() / name, text);
+    return folder.path() / name;
+  };
+  (void)write("base.toml",
+              "rules = ['megatron']\ncompared_with = ['t']\nkind = 'tuned'\n"
+              "release = '1'\ngemm_speed = 0.8\nfragmentation = 0.3\n");
+  const auto file = write("base@2.toml",
+                          "like = 'base.toml'\nrelease = '2'\n"
+                          "compared_with = []\ngemm_speed = 0.9\n");
+  const Framework read = ReadFramework(file);
+  EXPECT_EQ(read.kernels.gemm_speed, 0.9);
+  EXPECT_EQ(read.allocator.fragmentation, 0.3);
+  EXPECT_EQ(read.kind, "tuned");
+  EXPECT_EQ(read.release, "2");
+  EXPECT_THAT(read.rule_sets, testing::ElementsAre("megatron"));
+  EXPECT_THAT(read.compared_with, testing::IsEmpty());
+  EXPECT_THAT(FrameworkFiles(file),
+              testing::ElementsAre(file, folder.path() / "base.toml"));
+}
+
+TEST(Framework, ReleasesBelongToTheNameBeforeTheAtSign) {
+  EXPECT_EQ(WithoutRelease("nemo@2024-03"), "nemo");
+  EXPECT_THAT(OtherReleases("nemo"), testing::Contains("nemo@2024-03"));
+  EXPECT_THAT(OtherReleases("nemo@2024-03"), testing::Contains("nemo"));
+  EXPECT_THAT(OtherReleases("megatron"), testing::IsEmpty());
 }
 
 // The paper's experiments run on the defaults.
@@ -48,7 +76,7 @@ TEST(Framework, ColossalAiIsTheDefault) {
   const Framework read = FindFramework("colossalai");
   Framework built;
   built.allocator.nccl_group_bytes = 0.06e9;  // two channels: PCIe
-  EXPECT_TRUE(read == built);
+  EXPECT_TRUE(HasSameSteps(read, built));
 }
 
 // No constant lies between one with a key and the next one with a key.
@@ -74,7 +102,6 @@ const std::set<std::string> kOfOneFramework = {"allocator_pressure",
                                                "balance_stages",
                                                "bf16_sums",
                                                "broadcast_parameters",
-                                               "expert_imbalance",
                                                "expert_overlap",
                                                "failure_s",
                                                "flat_gradients",

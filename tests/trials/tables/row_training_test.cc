@@ -226,6 +226,28 @@ TEST(RowTraining, TheTokensOfAScenarioHaveFacts) {
   EXPECT_FALSE(Describes(settings, "rows", "a-ultrascale-1b"));
 }
 
+// Only its own file has the jobs that the settings' facts describe.
+TEST(RowTraining, AnotherTableWithoutStatesHasJobsInTheFastState) {
+  const fakes::TemporaryFolder folder;
+  fakes::WriteFile(folder.path() / "ultrascale.toml",
+                   "kind = 'measured'\ntable = 'measured/raw.csv'\n"
+                   "fast_intra_gbs = 440\n[facts]\nnetwork_contention = 2\n"
+                   "[facts_of.fast]\nnetwork_contention = 0\n");
+  const TableSettings settings =
+      ReadTableSettings(folder.path() / "ultrascale.toml");
+  const auto contention = [&](const char* table, const char* gbs) {
+    Facts facts("place");
+    facts.Add("allreduce_intra_gbs", gbs);
+    AddState(settings, table, facts);
+    AddSettings({}, settings, {}, facts);
+    return facts.NonNegative("network_contention");
+  };
+  EXPECT_EQ(contention("ultrascale.csv", ""), 2.0);
+  EXPECT_EQ(contention("raw.csv", ""), 2.0);
+  EXPECT_EQ(contention("my-ultrascale.csv", ""), 0.0);
+  EXPECT_EQ(contention("my-ultrascale.csv", "400"), 2.0);
+}
+
 TEST(RowTraining, TheFactsOfWorldsDescribeTheirScenarios) {
   struct World {
     const char* facts;
