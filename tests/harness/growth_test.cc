@@ -190,8 +190,9 @@ TEST_F(GrowthTest, ImportedTrialsThatPhysicsDoesNotAllowHaveFailed) {
   const Manifest manifest = Read({"budget.trials=2"});
   const fs::path file = folder_.path() / "t.csv";
   fakes::WriteFile(file,
-                   "dp,microbatches,zero_stage,step_time_s,peak_memory_gb\n"
-                   "8,8,1,1e-3,\n8,4,1,20,10\n8,2,1,20,1000\n");
+                   "dp,microbatches,dp_bucket_mb,zero_bucket_mb,step_time_s,"
+                   "peak_memory_gb\n8,8,16,16,1e-5,\n8,4,16,16,20,10\n"
+                   "8,2,16,16,20,1000\n");
   const std::vector<std::string> notes =
       ImportTrials({manifest, Folder("a")}, {file});
   EXPECT_THAT(notes.front(), AllOf(HasSubstr("2 trials count as failed"),

@@ -37,7 +37,7 @@ class Filler {
     } else if constexpr (std::is_same_v<T, std::vector<double>>) {
       value = {number_, 0.1, number_ / 3.0};
     } else if constexpr (std::is_same_v<T, trials::LossCurve>) {
-      value = {{1, number_}, {3, 0.1}};
+      value = {{1, 0.2}, {3, 0.1}};  // always finite
     } else if constexpr (std::is_same_v<T, trials::Outcome>) {
       value = trials::Outcome::kTimedOut;
     } else if constexpr (std::is_same_v<T, trials::ParallelConfig>) {

@@ -118,7 +118,7 @@ TEST(Calibration, APredictionThatIsRightStays) {
 
 // A framework without comparison may be off by much.
 TEST(Calibration, OneRowTellsMoreAboutAGuess) {
-  Job job = LlamaJob("fsdp2", 1);
+  Job job = RoomyJob();
   const MeasuredSteps all = Measured(job, 1.25, 1.25, 0.0);
   const MeasuredSteps one = {{all.steps.front()}, ""};
   const double simulated = PredictedOn(job, {}, kOther);
