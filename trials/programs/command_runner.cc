@@ -70,6 +70,7 @@ class RunningTrial {
         limit_s_(std::min(request.time_limit_s, options.timeout_s)),
         log_(log, static_cast<std::size_t>(options.log_bytes)),
         report_file_(report),
+        loss_(options.log ? *options.log : UsualLogPatterns()),
         begin_s_(common::SteadySeconds()),
         last_report_s_(begin_s_),
         last_line_s_(begin_s_),
@@ -245,11 +246,12 @@ class RunningTrial {
     last_line_s_ = common::SteadySeconds();
     if (source.is_output) {
       LookForMemory(line);
-      loss_.Read(line);
       error_.Read(line, source.number);
     }
-    if (source.has_reports) {
-      ReadReports(line, source.reports);
+    const bool has_report =
+        source.has_reports && ReadReports(line, source.reports);
+    if (!has_report) {  // a report may be no JSON because its loss is NaN
+      loss_.Read(line);
     }
     if (source.is_output) {
       Scan([line](LogScanner& scanner) {
@@ -275,19 +277,23 @@ class RunningTrial {
     }
   }
 
-  void ReadReports(std::string_view line, ReportReader& reader) {
+  // Returns whether the line has reports.
+  bool ReadReports(std::string_view line, ReportReader& reader) {
     try {
       ReportReader::Line found = reader.Read(line);
       for (const TrialReport& report : found.reports) {
         if (!decided_) {
+          loss_.Take(report.loss_is_finite, report.is_skipped, line);
           TakeReport(report);
         }
       }
       if (broken_report_.empty()) {
         broken_report_ = std::move(found.broken);
       }
+      return !found.reports.empty();
     } catch (const std::invalid_argument& e) {
       End(Outcome::kFailed, e.what());
+      return true;
     }
   }
 

@@ -56,6 +56,10 @@ TrialReport FromJson(const Json& json) {
           Number(value, key, kLeastStepSeconds, kMostStepSeconds);
     } else if (key == "peak_memory_bytes") {
       report.peak_memory_bytes = Number(value, key, 0.0, kMostMemoryBytes);
+    } else if (key == "loss") {
+      report.loss_is_finite = value.is_number();
+    } else if (key == "skipped") {
+      report.is_skipped = value == true;
     } else if (key == "status") {
       report.status = Status(value);
     } else if (key == "message") {
@@ -65,7 +69,7 @@ TrialReport FromJson(const Json& json) {
     } else {
       throw std::invalid_argument(
           fmt::format("unknown key '{}'; known: step_time_s, "
-                      "peak_memory_bytes, status, message",
+                      "peak_memory_bytes, loss, skipped, status, message",
                       key));
     }
   }
