@@ -5,7 +5,6 @@ Outside of a search, all of this does nothing.
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 import time
@@ -25,16 +24,14 @@ def trial() -> Optional[Dict[str, Any]]:
 
 
 def report(**values: Any) -> None:
-    """Reports step_time_s, peak_memory_bytes, or status ("out_of_memory", "failed", "diverged") with a message.
+    """Reports step_time_s, peak_memory_bytes, loss, skipped, or status ("out_of_memory", "failed", "diverged") with a message.
 
-    A `loss` that is not finite is the status "diverged". One write, so that reports and the output of other processes
-    cannot mix.
+    One write, so that reports and the output of other processes cannot mix.
     """
     if "OPPA_TRIAL" not in os.environ:
         return
-    loss = float(values.pop("loss", 0.0))
-    if not math.isfinite(loss):
-        values.update(status="diverged", message=f"the loss is {loss}")
+    if "loss" in values:
+        values["loss"] = float(values["loss"])  # a tensor may be given
     line = ("oppa " + json.dumps(values) + "\n").encode()
     path = os.environ.get("OPPA_REPORT")
     file = os.open(path, os.O_WRONLY | os.O_APPEND) if path else 1  # 1: standard output

@@ -9,6 +9,7 @@
 #include "trials/measurement.h"
 #include "trials/programs/error_line.h"
 #include "trials/programs/log_scanner.h"
+#include "trials/programs/loss_watch.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
                                       std::size_t size) {
@@ -20,16 +21,20 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
     if (pattern.groups() > 0) {
       patterns.patterns = {{Quantity::kTokens, 1.0, pattern},
                            {Quantity::kMemory, 1e9, pattern}};
-      patterns.step = pattern;
+      patterns.step = {pattern};
+      patterns.loss = {pattern};
     }
-    patterns.ends_step = pattern;
+    patterns.ends_step = {pattern};
+    patterns.skipped = {pattern};
   } catch (const std::invalid_argument&) {
     return 0;
   }
   trials::LogScanner scanner(patterns, {64.0, 4096.0, 8.0}, 0.0);
+  trials::LossWatch loss(patterns);
   trials::ErrorLine error;
   for (std::size_t i = 1; i < lines.size(); ++i) {
     error.Read(lines[i]);
+    loss.Read(lines[i]);
     try {
       for (const trials::TrialReport& report :
            scanner.Read(lines[i], static_cast<double>(i))) {

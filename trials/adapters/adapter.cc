@@ -12,6 +12,7 @@
 
 #include "common/fields.h"
 #include "common/files.h"
+#include "common/pattern.h"
 #include "common/process.h"
 #include "common/text.h"
 #include "trials/adapters/command_words.h"
@@ -332,10 +333,8 @@ std::optional<ConfigValue> Adapter::ValueOf(const AdapterSetting& setting,
   ConfigValue value{ConfigValue::Type::kString,
                     expand ? expand(setting.text) : setting.text};
   // No format has numbers such as 007.
-  if (!value.text.empty() &&
-      std::ranges::all_of(value.text,
-                          [](char c) { return c >= '0' && c <= '9'; }) &&
-      (value.text.size() == 1 || value.text.front() != '0')) {
+  static const common::Pattern number(R"(^(?:0|[1-9]\d*)(?:\.\d+)?$)");
+  if (number.IsIn(value.text)) {
     value.type = ConfigValue::Type::kNumber;
   }
   return value;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -10,8 +11,10 @@
 #include <fmt/format.h>
 
 #include "common/fields.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "common/units.h"
+#include "trials/data_folder.h"
 
 namespace trials {
 namespace {
@@ -19,6 +22,9 @@ namespace {
 using Quantity = LogPatterns::Quantity;
 
 constexpr std::size_t kLongestShown = 240;
+// What follows the beginning of a bar.
+constexpr const char* kBar =
+    R"( *[0-9]+%\|.*\| *(\d+)/(\d+) \[([0-9:]+)<[^,\]]*, *([0-9.]+)(s/it|it/s))";
 
 // The keys of [log] that hold a pattern for a number.
 struct Key {
@@ -106,10 +112,8 @@ std::vector<std::string> SimilarLines(std::string_view log,
   return found;
 }
 
-}  // namespace
-
-LogPatterns ReadLogPatterns(const common::TomlTable& table) {
-  LogPatterns patterns;
+// `patterns` with those that the table has.
+LogPatterns Read(const common::TomlTable& table, LogPatterns patterns) {
   for (const Key& key : kKeys) {
     for (const std::string& text : table.GetStrings(key.name)) {
       patterns.patterns.push_back({key.quantity, key.factor,
@@ -117,27 +121,61 @@ LogPatterns ReadLogPatterns(const common::TomlTable& table) {
                                    key.is_mean_of_run});
     }
   }
-  const auto read = [&table](const char* key, int groups,
-                             const std::string& more = "") {
-    return table.Has(key)
-               ? std::optional(ReadExpression(
-                     table, key, table.RequireString(key) + more, groups))
-               : std::nullopt;
+  struct List {
+    const char* key;
+    LogPatterns::Expressions LogPatterns::*expressions;
+    int groups;
+    const char* more = "";
   };
-  patterns.step = read("step", 1);
-  patterns.ends_step = read("ends_step", 0);
-  patterns.progress_bar =
-      read("progress_bar", 5,
-           R"( *[0-9]+%\|.*\| *(\d+)/(\d+) \[([0-9:]+)<[^,\]]*, *([0-9.]+))"
-           R"((s/it|it/s))");
+  for (const List& list : std::initializer_list<List>{
+           {"step", &LogPatterns::step, 1},
+           {"ends_step", &LogPatterns::ends_step, 0},
+           {"progress_bar", &LogPatterns::progress_bar, 5, kBar},
+           {"loss", &LogPatterns::loss, 1},
+           {"not_finite", &LogPatterns::not_finite, 0},
+           {"skipped", &LogPatterns::skipped, 0}}) {
+    if (table.Has(list.key)) {
+      patterns.*list.expressions =
+          common::Map(table.GetStrings(list.key), [&](const std::string& text) {
+            return ReadExpression(table, list.key, text + list.more,
+                                  list.groups);
+          });
+    }
+  }
   if (table.Has("comma")) {
     table.At("comma", [&] {
       common::FromText(table.RequireString("comma"), patterns.comma);
     });
   }
-  patterns.out_of_memory = table.GetStrings("out_of_memory");
+  if (table.Has("out_of_memory")) {
+    patterns.out_of_memory = table.GetStrings("out_of_memory");
+  }
   table.RejectUnknownKeys();
   return patterns;
+}
+
+}  // namespace
+
+const LogPatterns& UsualLogPatterns() {
+  static const LogPatterns usual = Read(
+      common::TomlTable::ParseFile(FindDataFile("adapters/log", "usual")), {});
+  return usual;
+}
+
+LogPatterns ReadLogPatterns(const common::TomlTable& table) {
+  LogPatterns usual = UsualLogPatterns();
+  usual.step.clear();  // it is less than a pattern of the table
+  return Read(table, std::move(usual));
+}
+
+std::vector<std::string_view> Find(const LogPatterns::Expressions& expressions,
+                                   std::string_view text) {
+  for (const common::Pattern& expression : expressions) {
+    if (auto match = expression.Find(text); !match.empty()) {
+      return match;
+    }
+  }
+  return {};
 }
 
 std::string WhatWasTried(const LogPatterns& patterns, std::string_view log) {
@@ -150,10 +188,8 @@ std::string WhatWasTried(const LogPatterns& patterns, std::string_view log) {
       add(pattern.expression);
     }
   }
-  for (const auto* pattern : {&patterns.ends_step, &patterns.progress_bar}) {
-    if (*pattern) {
-      add(**pattern);
-    }
+  for (const auto* list : {&patterns.ends_step, &patterns.progress_bar}) {
+    std::ranges::for_each(*list, add);
   }
   const std::vector<std::string> similar = SimilarLines(log, tried);
   std::string text = "tried " + (tried.empty() ? "no pattern" : tried) +

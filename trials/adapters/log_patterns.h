@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,20 +30,23 @@ struct LogPatterns {
     common::Pattern expression;
     bool is_mean_of_run = false;  // counts only where there is nothing else
   };
+  // Any of them.
+  using Expressions = std::vector<common::Pattern>;
   // What "1,050" is.
   enum class Comma { kUnknown, kThousands, kDecimal };
   // The pattern that first finds a step time holds for the whole log.
   std::vector<Pattern> patterns;
   Comma comma = Comma::kUnknown;
-  // The number of the step; a line whose number is not above that of the line
-  // before is of another rank, and its times do not count. Without a number,
-  // lines that arrive within a fraction of a step are one step.
-  std::optional<common::Pattern> step;
+  // The number of the step (step_lines.h).
+  Expressions step;
   // A line that ends a step, for frameworks that print no time: the time since
   // the line before is that of the step.
-  std::optional<common::Pattern> ends_step;
+  Expressions ends_step;
   // A bar of tqdm over steps: count, total, elapsed time, rate, unit.
-  std::optional<common::Pattern> progress_bar;
+  Expressions progress_bar;
+  // The loss of a step; a match without the number is of other data. Lines that
+  // say that it is not finite, and lines of steps that were not applied.
+  Expressions loss, not_finite, skipped;
   std::vector<std::string> out_of_memory;
 };
 
@@ -52,6 +54,14 @@ constexpr std::array<std::string_view, 3> NamesOf(LogPatterns::Comma /*type*/) {
   return {"unknown", "thousands", "decimal"};
 }
 
+// The match of the first expression that has one; empty without any.
+[[nodiscard]] std::vector<std::string_view> Find(
+    const LogPatterns::Expressions& expressions, std::string_view text);
+
+// What the log of any program looks like: experiments/adapters/log/usual.toml.
+[[nodiscard]] const LogPatterns& UsualLogPatterns();
+
+// Where the table says nothing of the loss and of memory, the usual patterns.
 // Errors: throws InputError with the place of an unknown key and of an invalid
 // expression.
 [[nodiscard]] LogPatterns ReadLogPatterns(const common::TomlTable& table);

@@ -46,16 +46,17 @@ void ReadAdapter(const common::TomlTable& table, CommandOptions& options) {
       return std::make_shared<const Adapter>(
           Adapter::Find(table.RequireString("framework"), table.Folder()));
     });
-    const std::vector<std::string>& texts =
-        options.adapter->log().out_of_memory;
-    options.out_of_memory.insert(options.out_of_memory.end(), texts.begin(),
-                                 texts.end());
     options.log = std::shared_ptr<const LogPatterns>(options.adapter,
                                                      &options.adapter->log());
   }
   if (table.Has("log")) {
     options.log = std::make_shared<const LogPatterns>(
         ReadLogPatterns(table.RequireTable("log")));
+  }
+  if (options.log) {
+    const std::vector<std::string>& texts = options.log->out_of_memory;
+    options.out_of_memory.insert(options.out_of_memory.end(), texts.begin(),
+                                 texts.end());
   }
 }
 

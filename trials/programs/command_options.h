@@ -39,8 +39,7 @@ struct CommandOptions {
   double patience_s = 10.0;          // from SIGTERM to SIGKILL; >= 0
   std::int64_t log_bytes = 1 << 20;  // of the output that is kept; > 0
   // Strings in the output that mean out of memory.
-  std::vector<std::string> out_of_memory = {
-      "CUDA out of memory", "OutOfMemoryError", "HIP out of memory"};
+  std::vector<std::string> out_of_memory = UsualLogPatterns().out_of_memory;
   // `framework`: renders the command line of a trial; nullptr if there is none.
   std::shared_ptr<const Adapter> adapter;
   // The patterns of the adapter, with those of [backend.log] instead where

@@ -70,6 +70,7 @@ class RunningTrial {
         limit_s_(std::min(request.time_limit_s, options.timeout_s)),
         log_(log, static_cast<std::size_t>(options.log_bytes)),
         report_file_(report),
+        loss_(options.log ? *options.log : UsualLogPatterns()),
         begin_s_(common::SteadySeconds()),
         last_report_s_(begin_s_),
         last_line_s_(begin_s_),
@@ -234,6 +235,11 @@ class RunningTrial {
         piece, [this, &source](std::string_view line) { Take(line, source); });
   }
 
+  // The number of steps that have ended.
+  [[nodiscard]] int Steps() const {
+    return static_cast<int>(result_.step_times_s.size());
+  }
+
   // Returns whether there was something to read.
   bool ReadReportFile() {
     const std::string piece = report_file_.Read();
@@ -245,11 +251,12 @@ class RunningTrial {
     last_line_s_ = common::SteadySeconds();
     if (source.is_output) {
       LookForMemory(line);
-      loss_.Read(line, static_cast<int>(result_.step_times_s.size()));
       error_.Read(line, source.number);
     }
-    if (source.has_reports) {
-      ReadReports(line, source.reports);
+    const bool has_report =
+        source.has_reports && ReadReports(line, source.reports);
+    if (!has_report) {  // a report may be no JSON because its loss is NaN
+      loss_.Read(line, Steps());
     }
     if (source.is_output) {
       Scan([line](LogScanner& scanner) {
@@ -275,19 +282,23 @@ class RunningTrial {
     }
   }
 
-  void ReadReports(std::string_view line, ReportReader& reader) {
+  // Returns whether the line has reports.
+  bool ReadReports(std::string_view line, ReportReader& reader) {
     try {
       ReportReader::Line found = reader.Read(line);
       for (const TrialReport& report : found.reports) {
         if (!decided_) {
           TakeReport(report);
+          loss_.Report(report.loss, report.is_skipped, line, Steps());
         }
       }
       if (broken_report_.empty()) {
         broken_report_ = std::move(found.broken);
       }
+      return !found.reports.empty();
     } catch (const std::invalid_argument& e) {
       End(Outcome::kFailed, e.what());
+      return true;
     }
   }
 
@@ -324,9 +335,6 @@ class RunningTrial {
       if (!go_on && !IsComplete()) {
         End(Outcome::kTerminatedEarly, "");
       }
-    }
-    if (report.loss) {
-      loss_.Report(static_cast<int>(result_.step_times_s.size()), *report.loss);
     }
     if (report.status) {
       End(*report.status,

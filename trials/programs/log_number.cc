@@ -16,6 +16,8 @@ namespace {
 
 using Comma = LogPatterns::Comma;
 
+constexpr std::size_t kLongestLine = 4096;
+
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 // The parts of a number: digits and marks, exponent, suffix.
@@ -69,6 +71,20 @@ std::optional<StepUnit> UnitCalled(std::string_view word) {
 }
 
 }  // namespace
+
+std::string PlainText(std::string_view line) {
+  static const common::Pattern code("\x1b\\[[0-9;]*[A-Za-z]");
+  line = line.substr(0, kLongestLine);
+  std::string text;
+  while (!line.empty()) {
+    const auto found = code.Find(line);
+    const std::size_t length =
+        found.empty() ? line.size() : found[0].data() - line.data();
+    text += line.substr(0, length);
+    line.remove_prefix(found.empty() ? length : length + found[0].size());
+  }
+  return text;
+}
 
 std::string_view NumberAround(std::string_view line, std::string_view group) {
   const auto is_part = [](char c) {

@@ -1,4 +1,5 @@
-// Numbers in log lines: where they begin and end, their decimal mark and unit.
+// The text of log lines and numbers in it: where they begin and end, their
+// decimal mark and unit.
 
 #pragma once
 
@@ -9,6 +10,9 @@
 #include "trials/adapters/log_patterns.h"
 
 namespace trials {
+
+// The beginning of a line, up to 4096 bytes, without the codes that color it.
+[[nodiscard]] std::string PlainText(std::string_view line);
 
 // The whole number of which a pattern found `group`, a part of `line`: a
 // pattern that takes the "5" of "12.5", or the "1" of "1,050K", means all of

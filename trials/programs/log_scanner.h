@@ -5,11 +5,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "trials/adapters/log_patterns.h"
 #include "trials/programs/log_number.h"
+#include "trials/programs/step_lines.h"
 #include "trials/programs/trial_report.h"
 
 namespace trials {
@@ -22,8 +22,7 @@ struct StepSizes {
 };
 
 // Lines that several ranks print for one step count once. They are told apart
-// by the number of the step where the log has one, else by time: lines that
-// arrive within a quarter of a step are one step.
+// by the number of the step where the log has one, else by time.
 class LogScanner {
  public:
   // `patterns` must outlive the scanner; `begin_s` is the time of the launch.
@@ -32,8 +31,7 @@ class LogScanner {
       : patterns_(patterns),
         sizes_(sizes),
         comma_(patterns.comma),
-        last_line_s_(begin_s),
-        last_step_s_(begin_s) {}
+        ended_(begin_s) {}
 
   // What is known after a line that arrived at `now_s`, or of a file. Lines
   // with impossible numbers have no report.
@@ -52,52 +50,30 @@ class LogScanner {
     std::string text;
     std::optional<double> now_s;
   };
-  struct Bar {
-    double count, total;  // steps
-    double elapsed_s = 0.0;
-    double step_s = 0.0;  // as shown
-  };
 
-  [[nodiscard]] std::optional<double> StepTime(
-      const LogPatterns::Pattern& pattern, double number) const;
-  [[nodiscard]] std::vector<TrialReport> Taken(
-      std::optional<double> memory_bytes);
-  void AddStep(double step_s);
+  [[nodiscard]] double StepTime(const LogPatterns::Pattern& pattern,
+                                double number) const;
+  void TakeMemory(std::string_view text);
   [[nodiscard]] bool TakeNumber(const Line& line);
   void TakeValue(const LogPatterns::Pattern& pattern, const Line& line);
-  // Whether the line is one more of a step that counts already.
-  [[nodiscard]] bool IsOfSameStep(const Line& line, std::string_view number,
-                                  double step_s);
-  [[nodiscard]] std::optional<double> StepNumber(std::string_view text,
-                                                 std::string_view number) const;
-  void TakeEnd(double now_s);
-  void TakeBar(std::string_view text);
-  void AddBars();
-  void AddLoose();
+  void TakeStep(const Line& line, std::string_view number, double step_s);
+  void AddSteps(const std::vector<double>& steps_s);
 
   const LogPatterns& patterns_;
   StepSizes sizes_;
   CommaMeaning comma_;
   std::optional<std::size_t> chosen_;  // the pattern of step times
   std::vector<Line> open_;             // lines whose number is not settled
-  std::vector<double> new_steps_s_;    // not reported yet
+  std::vector<TrialReport> new_;       // not reported yet
   int steps_ = 0;
   int lines_ = 0;                    // that have the time or the end of a step
   std::optional<bool> is_numbered_;  // as the first line is
-  double last_number_ = -1.0;        // of a step
-  double last_line_s_;
-  double last_step_s_;
-  // By the clock: the shortest step; lines that may be steps, and the longest
-  // time between these.
-  std::optional<double> shortest_s_;
-  std::vector<double> held_s_;
-  double longest_held_s_ = 0.0;
-  std::vector<Bar> bars_;
+  NumberedSteps numbered_;
+  TimedSteps timed_;
+  EveryLine every_line_;
+  EndedSteps ended_;
+  ProgressBar bar_;
   std::optional<double> mean_of_run_s_;
-  bool has_gaps_ = false;  // between lines, of a part of a step
-  // Lines whose times do not tell steps apart, as in a file without times or
-  // output that comes at once: each without its number, and the step time.
-  std::vector<std::pair<std::string, double>> loose_;
 };
 
 // The steps in the text of a log file.

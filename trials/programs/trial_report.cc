@@ -62,8 +62,9 @@ TrialReport FromJson(const Json& json) {
     } else if (key == "peak_memory_bytes") {
       report.peak_memory_bytes = Number(value, key, 0.0, kMostMemoryBytes);
     } else if (key == "loss") {
-      constexpr double kLargest = std::numeric_limits<double>::max();
-      report.loss = Number(value, key, -kLargest, kLargest);
+      report.loss = value.is_number() ? value.get<double>() : kUnknown;
+    } else if (key == "skipped") {
+      report.is_skipped = value == true;
     } else if (key == "status") {
       report.status = Status(value);
     } else if (key == "message") {
@@ -73,7 +74,7 @@ TrialReport FromJson(const Json& json) {
     } else {
       throw std::invalid_argument(
           fmt::format("unknown key '{}'; known: step_time_s, "
-                      "peak_memory_bytes, loss, status, message",
+                      "peak_memory_bytes, loss, skipped, status, message",
                       key));
     }
   }

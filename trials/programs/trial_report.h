@@ -17,13 +17,15 @@ namespace trials {
 //
 //   oppa {"step_time_s": 0.412}                a step has ended
 //   oppa {"peak_memory_bytes": 1.9e10}         of any GPU, so far
-//   oppa {"loss": 2.31}                        of the last step
+//   oppa {"loss": 2.31}                        of a step; null: not finite
+//   oppa {"skipped": true}                     a step that was not applied
 //   oppa {"status": "out_of_memory", "message": "..."}   "failed", "diverged"
 struct TrialReport {
   std::optional<double> step_time_s;        // in [1e-6, 1e6]
   std::optional<double> peak_memory_bytes;  // >= 0
-  std::optional<double> loss;               // finite
-  std::optional<Outcome> status;            // kOutOfMemory, kFailed, kDiverged
+  std::optional<double> loss;               // NaN: not finite
+  bool is_skipped = false;
+  std::optional<Outcome> status;  // kOutOfMemory, kFailed, kDiverged
   std::string message;
 };
 

@@ -241,11 +241,13 @@ TEST(TitanModel, HasTheSizesThatNoConfigurationHas) {
   }
 }
 
-TEST(NanotronKeys, SayPartsAndWindows) {
+TEST(NanotronKeys, SayPartsAndWindowsAndNumbers) {
   for (const auto& [name, key] :
        {std::pair("helium-1-preview-2b.json", "rope_interleaved: true"),
         {"smollm3-3b.json", "no_rope_layer: 4"},
         {"mistral-7b.json", "sliding_window_size: 4096"},
+        {"mistral-7b.json", "rms_norm_eps: 0.00001\n"},
+        {"mistral-7b.json", "rope_theta: 10000.0\n"},
         {"phi-3-mini.json", "sliding_window_size: 2047"}}) {
     const Launch launch = LaunchOf("nanotron", name);
     EXPECT_EQ(launch.refusal, "") << name;

@@ -182,9 +182,9 @@ TEST_F(CommandRunnerTest, TellsTheProgramWhatToTry) {
 TEST_F(CommandRunnerTest, ReadsALogWithoutTheBuffersOfPython) {
   backend_ += "[log]\nstep_time_s = 'took ([0-9.]+) s'\n";
   const Measurement trial =
-      Run("for i in 1 2 3; do sleep 0.01; echo took 0.0$PYTHONUNBUFFERED s; "
+      Run("for i in 1 2 3; do sleep 0.1; echo took 0.$PYTHONUNBUFFERED s; "
           "done\n");
-  EXPECT_THAT(trial.step_times_s, ElementsAre(0.01, 0.01, 0.01));
+  EXPECT_THAT(trial.step_times_s, ElementsAre(0.1, 0.1, 0.1));
 }
 
 TEST_F(CommandRunnerTest, LinesOfFourRanksAreOneStepAndATrialSaysSo) {
@@ -271,6 +271,19 @@ TEST_F(CommandRunnerTest, ALossThatIsNotFiniteEndsATrialThatHasNoSpeed) {
   EXPECT_EQ(Run("echo 'oppa {\"status\": \"diverged\"}'").outcome,
             Outcome::kDiverged);
   EXPECT_FALSE(MakeTrial(0, ParallelConfig{}, trial).HasThroughput());
+}
+
+TEST_F(CommandRunnerTest, ReportsSayTheLossAndSkippedSteps) {
+  const std::string step = "echo 'oppa {\"step_time_s\": 0.01, ";
+  for (const std::string text : {"\"loss\": NaN}'", "\"loss\": null}'"}) {
+    const Measurement trial = Run(step + text + "\nsleep 60\n");
+    EXPECT_EQ(trial.outcome, Outcome::kDiverged);
+    EXPECT_THAT(trial.message, HasSubstr("not finite: oppa {\"step"));
+  }
+  const std::string good = step + "\"loss\": 2.3}'\n";
+  const std::string skipped = step + "\"loss\": 2.3, \"skipped\": true}'\n";
+  EXPECT_EQ(Run(skipped + skipped + skipped).outcome, Outcome::kDiverged);
+  EXPECT_EQ(Run(skipped + skipped + good).outcome, Outcome::kCompleted);
 }
 
 TEST_F(CommandRunnerTest, CrashesAreData) {
