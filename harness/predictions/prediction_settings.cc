@@ -87,6 +87,8 @@ void ReadKeys(const TomlTable& table, PredictionSettings& settings) {
   if (table.Has("cluster")) {
     settings.clusters = table.GetStrings("cluster");
   }
+  settings.constant_rates =
+      table.GetBool("constant_rates", settings.constant_rates);
   settings.framework = table.GetString("framework", settings.framework);
   settings.facts = table.GetString("facts", settings.facts);
   if (table.Has("calibration")) {
@@ -101,9 +103,10 @@ void ReadKeys(const TomlTable& table, PredictionSettings& settings) {
 }
 
 // The keys of [predictions] that are settings. Every other key is a source.
-constexpr std::array<std::string_view, 10> kSettings = {
-    "cluster",         "framework", "facts",         "calibration", "planner",
-    "planner_options", "from",      "memory_factor", "time_factor", "permute"};
+constexpr std::array<std::string_view, 11> kSettings = {
+    "cluster",     "constant_rates", "framework", "facts",
+    "calibration", "planner",        "from",      "planner_options",
+    "time_factor", "memory_factor",  "permute"};
 
 // The path of a data file that a setting names.
 std::filesystem::path DataFile(const PredictionSettings& settings,
