@@ -142,9 +142,23 @@ class LeaveOneOutTest(unittest.TestCase):
                "measured_peak_memory_gb": "", "predicted_peak_memory_gb": "", "predicted_status": "oom",
                "row_scenario": "s"}
         rows = [{**row, "predicted_step_time_s": "1.1"}, {**row, "predicted_step_time_s": ""}]
-        summary = self.script.summary("s", ["t"], rows, rows, (0, 0))
+        summary = self.script.summary("s", ["t"], rows, rows, (0, 0), [])
         self.assertEqual((summary["ran"], summary["ran_called_out_of_memory"]), (2, 1))
         self.assertAlmostEqual(summary["large_step_time_mean"], 0.1)
+
+    def test_the_order_of_a_source_is_that_of_its_clean_rows_with_the_weights_of_its_scenarios(self):
+        def comparison(gpu, scope, spearman, scenarios, rightly, of, half="all"):
+            return {"gpu": gpu, "scope": scope, "half": half, "spearman": spearman, "ranked_scenarios": scenarios,
+                    "pick_slowdown": None, "fastest_slowdown": 0.2, "picks": scenarios,
+                    "pairs_ordered_rightly": {"rows": rightly, "of": of}}
+
+        order = self.script.order([comparison("a", "all", 0.1, 4, 0, 100), comparison("a", "clean", 0.6, 3, 6, 8),
+                                   comparison("a", "clean", 0.0, 3, 0, 8, half="other"), comparison("b", "all", 1.0, 1, 1, 2),
+                                   comparison("b", "one host", 0.0, 9, 0, 9)])
+        self.assertAlmostEqual(order["spearman"], 0.7)
+        self.assertAlmostEqual(order["fastest_slowdown"], 0.2)
+        self.assertIsNone(order["pick_slowdown"])
+        self.assertAlmostEqual(order["pairs_ordered_rightly"], 0.7)
 
     def test_errors_stand_beside_those_of_calculon_with_their_means(self):
         rows = [{"row_source": source, "measured_step_time_s": measured, "predicted_step_time_s": predicted}

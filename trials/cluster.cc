@@ -10,6 +10,7 @@
 
 #include "common/error.h"
 #include "common/units.h"
+#include "trials/collective_rates.h"
 #include "trials/data_folder.h"
 #include "trials/gpu_architecture.h"
 
@@ -138,6 +139,14 @@ std::vector<std::filesystem::path> GpuFiles(const Gpu& gpu) {
   return files;
 }
 
+std::vector<std::filesystem::path> PartFiles(const Cluster& cluster) {
+  std::vector<std::filesystem::path> files = GpuFiles(cluster.gpu);
+  if (cluster.intra.rates != nullptr) {
+    files.push_back(FindDataFile("links", cluster.intra.rates->name));
+  }
+  return files;
+}
+
 double Cluster::RingBytesPerSecond(int gpus_of_host) const {
   if (rings.empty()) {
     return intra.bandwidth_bytes_per_s;
@@ -153,6 +162,9 @@ double Cluster::RingBytesPerSecond(int gpus_of_host) const {
 void ReadChanges(const common::TomlTable& table, Cluster& cluster) {
   double& price = cluster.gpu.price_per_hour;
   price = table.GetPositive("price_per_gpu_hour", price);
+  if (table.GetBool("constant_rates", false)) {
+    cluster.intra.rates = nullptr;
+  }
 }
 
 namespace {
@@ -212,6 +224,11 @@ Cluster ReadHosts(const common::TomlTable& table, const std::string& name) {
 
   const common::TomlTable intra = table.RequireTable("intra");
   cluster.intra = ReadLink(intra);
+  if (intra.Has("rates")) {
+    cluster.intra.rates = intra.At("rates", [&intra] {
+      return &FindCollectiveRates(intra.RequireString("rates"));
+    });
+  }
   cluster.peer_access = intra.GetBool("peer_access", true);
   cluster.rings = ReadRings(intra, cluster.gpus_per_node);
   if (table.Has("uplink")) {

@@ -11,6 +11,8 @@
 
 namespace trials {
 
+struct CollectiveRates;
+
 // One GPU, from its datasheet. SI units; files give GB, GB/s, TFLOPS.
 struct Gpu {
   std::string name;
@@ -61,6 +63,9 @@ struct Link {
   std::string name;
   double bandwidth_bytes_per_s = 0.0;
   double latency_s = 0.0;
+  // Of [intra]: measured rates of collectives, which live as long as the
+  // program; null: they follow from bandwidth and latency.
+  const CollectiveRates* rates = nullptr;
 
   friend bool operator==(const Link&, const Link&) = default;
 };
@@ -136,8 +141,13 @@ struct Cluster {
 [[nodiscard]] Cluster WithHosts(Cluster cluster, int nodes, int gpus_per_node);
 
 // The keys of a GPU type or of a manifest's [cluster] that change what a file
-// says of the cluster: price_per_gpu_hour.
+// says of the cluster: price_per_gpu_hour, and constant_rates, which ignores
+// `rates` of [intra].
 void ReadChanges(const common::TomlTable& table, Cluster& cluster);
+
+// The data files that a cluster was read from in addition to its own.
+[[nodiscard]] std::vector<std::filesystem::path> PartFiles(
+    const Cluster& cluster);
 
 // Reads a cluster file (experiments/clusters/*.toml; format in
 // docs/cluster_format.md). Its GPU is a table [gpu] or the name of a preset,

@@ -87,6 +87,8 @@ void ReadKeys(const TomlTable& table, PredictionSettings& settings) {
   if (table.Has("cluster")) {
     settings.clusters = table.GetStrings("cluster");
   }
+  settings.constant_rates =
+      table.GetBool("constant_rates", settings.constant_rates);
   settings.framework = table.GetString("framework", settings.framework);
   settings.facts = table.GetString("facts", settings.facts);
   if (table.Has("calibration")) {
@@ -103,10 +105,10 @@ void ReadKeys(const TomlTable& table, PredictionSettings& settings) {
 }
 
 // The keys of [predictions] that are settings. Every other key is a source.
-constexpr std::array<std::string_view, 11> kSettings = {
-    "cluster",     "framework",     "facts",           "calibration",
-    "planner",     "from",          "planner_options", "accept_foreign",
-    "time_factor", "memory_factor", "permute"};
+constexpr std::array<std::string_view, 12> kSettings = {
+    "cluster",         "constant_rates", "framework",     "facts",
+    "calibration",     "planner",        "from",          "accept_foreign",
+    "planner_options", "time_factor",    "memory_factor", "permute"};
 
 // The path of a data file that a setting names.
 std::filesystem::path DataFile(const PredictionSettings& settings,

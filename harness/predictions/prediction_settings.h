@@ -22,7 +22,9 @@ struct PredictionSettings {
   // The machine to simulate. Of several clusters, the first one whose GPU has
   // another architecture than the problem's is used, or else the last one.
   std::vector<std::string> clusters;  // names or files; empty: as the problem
-  std::string framework;              // name or file; "": as the problem
+  // Without the measured rates of collectives that the cluster has.
+  bool constant_rates = false;
+  std::string framework;  // name or file; "": as the problem
   std::string facts;  // of a table, a name or file; "": those its name selects
   // The method whose own model predicts (ConfiguredMethod::estimates) instead
   // of the simulator, and its options; "": none.

@@ -105,7 +105,10 @@ System PredictedSystem(const PredictionSettings& settings,
                              otherwise.cluster.gpus());
     system.inputs.push_back(cluster);
   }
-  for (std::filesystem::path& file : trials::GpuFiles(system.cluster.gpu)) {
+  if (settings.constant_rates) {
+    system.cluster.intra.rates = nullptr;
+  }
+  for (std::filesystem::path& file : trials::PartFiles(system.cluster)) {
     system.inputs.push_back(std::move(file));
   }
   const auto framework = FrameworkFile(settings);
@@ -359,7 +362,8 @@ PredictionsByName TablePredictions(const ProblemSpec& problem,
     const trials::ScenarioTraining scenario = ReadScenarioTraining(
         path, table.scenario(), FactsOf(settings, path, table.scenario()),
         {.cluster = ClusterFile(settings, architecture).string(),
-         .framework = FrameworkFile(settings).string()});
+         .framework = FrameworkFile(settings).string(),
+         .constant_rates = settings.constant_rates});
     const trials::RowTraining& first = scenario.rows.begin()->second;
     return SimulatedSource(
         settings, problem.name, space,

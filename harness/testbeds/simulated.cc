@@ -111,7 +111,7 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
   trials::Framework framework;
   setup.inputs = ProblemFiles(problem);
   for (const trials::Cluster& gpu_type : setup.gpu_types) {
-    for (std::filesystem::path& file : trials::GpuFiles(gpu_type.gpu)) {
+    for (std::filesystem::path& file : trials::PartFiles(gpu_type)) {
       if (!common::Contains(setup.inputs, file)) {
         setup.inputs.push_back(std::move(file));
       }

@@ -52,6 +52,7 @@ trials::Cluster Hosts(const std::string& name, int gpus) {
   const bool hopper = name.front() == 'H';
   trials::Cluster cluster = trials::ReadCluster(trials::FindDataFile(
       "clusters", hopper ? "h100-infiniband" : "a100-selene"));
+  cluster.intra.rates = nullptr;
   if (name.ends_with("800")) {
     constexpr double kLinks = 8.0;
     cluster.intra.bandwidth_bytes_per_s *= kLinks / (hopper ? 18.0 : 12.0);

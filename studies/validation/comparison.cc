@@ -70,18 +70,6 @@ std::vector<Candidate> CandidatesOf(const MeasuredTable& table,
   return candidates;
 }
 
-double SpearmanOf(const std::vector<Candidate>& candidates) {
-  std::vector<double> predicted;
-  std::vector<double> measured;
-  for (const Candidate& candidate : candidates) {
-    if (candidate.measured_s && std::isfinite(candidate.predicted_s)) {
-      predicted.push_back(candidate.predicted_s);
-      measured.push_back(*candidate.measured_s);
-    }
-  }
-  return Spearman(predicted, measured);
-}
-
 // The sums of `values` over the rows of each configuration of each scenario.
 std::vector<double> SumByConfiguration(const MeasuredTable& table,
                                        const RowIndices& rows,
@@ -146,6 +134,7 @@ void AddScenarios(const MeasuredTable& table,
                   const RowIndices& rows, Comparison& comparison) {
   std::vector<double> correlations;
   std::vector<double> slowdowns;
+  std::vector<double> fastest_slowdowns;
   const auto scenarios =
       GroupsBy(rows, [&](std::size_t i) { return table.rows[i].scenario; });
   comparison.scenarios = static_cast<int>(scenarios.size());
@@ -155,9 +144,10 @@ void AddScenarios(const MeasuredTable& table,
   for (const auto& [name, members] : scenarios) {
     const std::vector<Candidate> candidates =
         CandidatesOf(table, predictions, members);
-    const double correlation = SpearmanOf(candidates);
-    if (!std::isnan(correlation)) {
-      correlations.push_back(correlation);
+    const Ordering ordering = OrderingOf(candidates);
+    comparison.pairs.Add(ordering.pairs);
+    if (!std::isnan(ordering.spearman)) {
+      correlations.push_back(ordering.spearman);
     }
     const std::optional<Pick> pick = candidates.size() < kLeastToPickFrom
                                          ? std::nullopt
@@ -166,11 +156,13 @@ void AddScenarios(const MeasuredTable& table,
       ++comparison.picks;
       comparison.failed_picks += pick->runs ? 0 : 1;
       slowdowns.push_back(pick->slowdown);
+      fastest_slowdowns.push_back(ordering.fastest_slowdown);
     }
   }
   comparison.ranked_scenarios = static_cast<int>(correlations.size());
   comparison.spearman = common::Mean(correlations);
   comparison.pick_slowdown = common::Mean(slowdowns);
+  comparison.fastest_slowdown = common::Mean(fastest_slowdowns);
 }
 
 struct Scope {

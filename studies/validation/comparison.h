@@ -66,6 +66,10 @@ struct Comparison {
   int picks = 0;
   int failed_picks = 0;               // whose first try ran out of memory
   double pick_slowdown = kUndefined;  // mean over scenarios
+  // Of the same scenarios, Ordering::fastest_slowdown, mean over those where
+  // something ran.
+  double fastest_slowdown = kUndefined;
+  Share pairs;  // Ordering::pairs, of all scenarios
   // How many of the rows that are predicted to run out of memory, or refused,
   // did.
   Share precision;

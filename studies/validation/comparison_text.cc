@@ -51,6 +51,8 @@ plots::Row RowOf(const Comparison& c) {
           {"m p90", PercentOf(c.peak_memory.p90)},
           {"Spearman", Decimal(c.spearman)},
           {"slower", PercentOf(c.pick_slowdown)},
+          {"fastest", PercentOf(c.fastest_slowdown)},
+          {"pairs", Decimal(c.pairs.Value())},
           {"oom rows", c.recall.of},
           {"precision", Decimal(c.precision.Value())},
           {"recall", Decimal(c.recall.Value())}};
@@ -76,6 +78,8 @@ common::Json JsonOf(const Comparison& c) {
           {"picks", c.picks},
           {"failed_picks", c.failed_picks},
           {"pick_slowdown", ToJson(c.pick_slowdown)},
+          {"fastest_slowdown", ToJson(c.fastest_slowdown)},
+          {"pairs_ordered_rightly", JsonOf(c.pairs)},
           {"out_of_memory_rows", c.recall.of},
           {"precision", ToJson(c.precision.Value())},
           {"recall", ToJson(c.recall.Value())},

@@ -71,4 +71,31 @@ std::optional<Pick> PickOf(const std::vector<Candidate>& all) {
   return std::nullopt;
 }
 
+Ordering OrderingOf(const std::vector<Candidate>& all) {
+  constexpr double kDiffer = 1.05;
+  std::vector<double> predicted;
+  std::vector<double> measured;
+  for (const Candidate& one : all) {
+    if (one.measured_s && std::isfinite(one.predicted_s)) {
+      predicted.push_back(one.predicted_s);
+      measured.push_back(*one.measured_s);
+    }
+  }
+  Ordering ordering{.spearman = Spearman(predicted, measured)};
+  if (predicted.empty()) {
+    return ordering;
+  }
+  const auto fastest = std::ranges::min_element(predicted) - predicted.begin();
+  ordering.fastest_slowdown =
+      measured[fastest] / std::ranges::min(measured) - 1.0;
+  for (std::size_t i = 0; i < predicted.size(); ++i) {
+    for (std::size_t j = 0; j < predicted.size(); ++j) {
+      if (measured[j] > kDiffer * measured[i]) {
+        ordering.pairs.Count(predicted[i] < predicted[j]);
+      }
+    }
+  }
+  return ordering;
+}
+
 }  // namespace studies

@@ -42,6 +42,10 @@ struct Share {
     rows += counts ? 1 : 0;
     ++of;
   }
+  void Add(const Share& other) {
+    rows += other.rows;
+    of += other.of;
+  }
   // NaN out of none.
   [[nodiscard]] double Value() const {
     return of == 0 ? kUndefined : static_cast<double>(rows) / of;
@@ -65,5 +69,18 @@ struct Pick {
 
 // Absent when no candidate ran.
 [[nodiscard]] std::optional<Pick> PickOf(const std::vector<Candidate>& all);
+
+// How well predicted times order the candidates of one scenario that ran and
+// whose predicted time is finite, whatever their memory.
+struct Ordering {
+  double spearman = kUndefined;
+  // Of the candidate that is predicted to be the fastest, relative to the best
+  // measured one; NaN without candidates.
+  double fastest_slowdown = kUndefined;
+  // Pairs whose faster one is predicted to be faster, of those whose measured
+  // times differ by more than 5% of the shorter one.
+  Share pairs;
+};
+[[nodiscard]] Ordering OrderingOf(const std::vector<Candidate>& all);
 
 }  // namespace studies

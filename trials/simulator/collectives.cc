@@ -66,9 +66,27 @@ double RingAllReduceBytes(int ranks, double bytes) {
   return 2.0 * (ranks - 1) / ranks * bytes;
 }
 
-double HalfRingTime(const GroupLink& link, double bytes) {
+bool IsMeasured(const GroupLink& link) {
+  return link.rates != nullptr && link.hosts == 1;
+}
+
+// `bytes`: of the buffer; a rank sends `sent` of them.
+double MeasuredTime(const GroupLink& link, CollectiveRates::Kind kind,
+                    double bytes, double sent) {
+  return bytes <= 0.0
+             ? 0.0
+             : sent / link.rates->BytesPerSecond(kind, link.size, bytes,
+                                                 link.bandwidth_bytes_per_s);
+}
+
+double HalfRingTime(const GroupLink& link, CollectiveRates::Kind kind,
+                    double bytes) {
   if (link.size == 1) {
     return 0.0;
+  }
+  if (IsMeasured(link)) {
+    return MeasuredTime(link, kind, bytes,
+                        RingAllReduceBytes(link.size, bytes) / 2);
   }
   return Fastest(kRing, link, link.size - link.hosts, link.hosts - 1,
                  RingAllReduceBytes(link.size, bytes) / 2);
@@ -80,6 +98,10 @@ double AllReduceTime(const GroupLink& link, double bytes) {
   if (link.size == 1) {
     return 0.0;
   }
+  if (IsMeasured(link)) {
+    return MeasuredTime(link, CollectiveRates::Kind::kAllReduce, bytes,
+                        RingAllReduceBytes(link.size, bytes));
+  }
   const int local = (link.size + link.hosts - 1) / link.hosts;
   const int depth = std::bit_width(static_cast<unsigned>(link.hosts - 1));
   return std::min(
@@ -89,11 +111,11 @@ double AllReduceTime(const GroupLink& link, double bytes) {
 }
 
 double ReduceScatterTime(const GroupLink& link, double bytes) {
-  return HalfRingTime(link, bytes);
+  return HalfRingTime(link, CollectiveRates::Kind::kReduceScatter, bytes);
 }
 
 double AllGatherTime(const GroupLink& link, double bytes) {
-  return HalfRingTime(link, bytes);
+  return HalfRingTime(link, CollectiveRates::Kind::kAllGather, bytes);
 }
 
 double BroadcastsTime(const GroupLink& link, double bytes, double owners) {
@@ -111,7 +133,8 @@ double BroadcastsTime(const GroupLink& link, double bytes, double owners) {
 }
 
 double AllToAllTime(const GroupLink& link, double bytes) {
-  return HalfRingTime(link, bytes);  // the same volume and messages per rank
+  // Without measured rates, as the others: the same volume and messages.
+  return HalfRingTime(link, CollectiveRates::Kind::kAllToAll, bytes);
 }
 
 double MessageTime(const GroupLink& link, double bytes) {

@@ -141,6 +141,7 @@ GroupLink Share(const Cluster& cluster, std::span<const Group> groups,
         std::min(link.bandwidth_bytes_per_s, traffic.Bandwidth(edge, own));
   }
   link.slowdown = OverlapSlowdown(cluster.gpu, link.bandwidth_bytes_per_s);
+  link.rates = cluster.intra.rates;
   return link;
 }
 

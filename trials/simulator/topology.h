@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trials/cluster.h"
+#include "trials/collective_rates.h"
 
 namespace trials {
 
@@ -41,6 +42,8 @@ struct GroupLink {
   double inter_latency_s = 0.0;
   bool nvlink = false;    // the ranks of a host are connected by NVLink
   double slowdown = 0.0;  // see OverlapSlowdown
+  // Measured rates, for a group within a host (Link::rates); null: none.
+  const CollectiveRates* rates = nullptr;
 };
 
 // The channels of a communicator of NCCL whose links have this bandwidth:

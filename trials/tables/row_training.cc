@@ -203,8 +203,11 @@ const Cluster& MachineLibrary::ClusterOf(const Facts& facts) {
     try {
       const fs::path file = Find("clusters", name);
       at->second = WithGpus(ReadCluster(file), gpus);
+      if (overrides_.constant_rates) {
+        at->second.intra.rates = nullptr;
+      }
       inputs_.push_back(file);
-      for (fs::path& input : GpuFiles(at->second.gpu)) {
+      for (fs::path& input : PartFiles(at->second)) {
         inputs_.push_back(std::move(input));
       }
     } catch (const common::InputError&) {

@@ -24,8 +24,9 @@ namespace trials {
 // empty.
 struct TableOverrides {
   std::filesystem::path scenarios;
-  std::string cluster;    // a file, or a name in experiments/clusters/
-  std::string framework;  // a file, or a name in experiments/frameworks/
+  std::string cluster;          // a file, or a name in experiments/clusters/
+  std::string framework;        // a file, or a name in experiments/frameworks/
+  bool constant_rates = false;  // without measured rates (Link::rates)
 };
 
 // A file with a row of facts per scenario, or nothing.

@@ -1,10 +1,13 @@
 #include "studies/validation/statistics.h"
 
 #include <cmath>
+#include <limits>
 
 #include <gtest/gtest.h>
 
 namespace studies::statistics_test {
+
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
 TEST(ValidateStatistics, ErrorsAreRelativeToTheMeasurementAndLeaveOutUnknowns) {
   // Errors 0.1, 0.2, 0.5 and one pair that says nothing.
@@ -67,6 +70,40 @@ TEST(ValidateStatistics, APickThatRanOutOfMemoryIsReplacedByTheNextOne) {
 TEST(ValidateStatistics, AScenarioInWhichNothingRanHasNoPick) {
   EXPECT_FALSE(
       PickOf({{.measured_s = std::nullopt, .predicted_s = 1.0}}).has_value());
+}
+
+// Measured 10, 10.4, 12, 20 s are predicted as 2, 1, 4, 3 s: ranks 1, 2, 3, 4
+// against 2, 1, 4, 3, so 1 - 6 * 4 / (4 * 15).
+TEST(ValidateStatistics, AnOrderingIsOfWhatRanWhateverItsMemory) {
+  const Ordering ordering = OrderingOf(
+      {{.measured_s = 10.0, .predicted_s = 2.0, .fit_probability = 0.0},
+       {.measured_s = 10.4, .predicted_s = 1.0, .fit_probability = 0.0},
+       {.measured_s = std::nullopt, .predicted_s = 0.5},
+       {.measured_s = 12.0, .predicted_s = 4.0},
+       {.measured_s = 20.0, .predicted_s = 3.0},
+       {.measured_s = 1.0, .predicted_s = kUnlimited}});
+  EXPECT_NEAR(ordering.spearman, 0.6, 1e-12);
+  EXPECT_NEAR(ordering.fastest_slowdown, 0.04, 1e-12);
+  // 10 and 10.4 differ by less than 5%; of the other five, 12 and 20 are wrong.
+  EXPECT_EQ(ordering.pairs.of, 5);
+  EXPECT_EQ(ordering.pairs.rows, 4);
+}
+
+TEST(ValidateStatistics, EqualPredictionsDoNotOrderAPair) {
+  const Ordering ordering =
+      OrderingOf({{.measured_s = 1.0, .predicted_s = 1.0},
+                  {.measured_s = 1.051, .predicted_s = 1.0},
+                  {.measured_s = 1.1, .predicted_s = 2.0}});
+  EXPECT_EQ(ordering.pairs.of, 2);  // 1.1 / 1.051 is less than 1.05
+  EXPECT_EQ(ordering.pairs.rows, 1);
+}
+
+TEST(ValidateStatistics, AScenarioInWhichNothingRanHasNoOrdering) {
+  const Ordering ordering =
+      OrderingOf({{.measured_s = std::nullopt, .predicted_s = 1.0}});
+  EXPECT_TRUE(std::isnan(ordering.spearman));
+  EXPECT_TRUE(std::isnan(ordering.fastest_slowdown));
+  EXPECT_TRUE(std::isnan(ordering.pairs.Value()));
 }
 
 }  // namespace studies::statistics_test

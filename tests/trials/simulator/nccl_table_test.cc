@@ -47,8 +47,8 @@ TEST(PublishedTables, AllReducesTakeAboutAsLongAsMeasured) {
   }
   ASSERT_EQ(errors.size(), 7U * 256U);
   std::sort(errors.begin(), errors.end());
-  EXPECT_LT(errors[errors.size() / 2], 0.06);
-  EXPECT_LT(errors.back(), 0.30);
+  EXPECT_LT(errors[errors.size() / 2], 0.02);
+  EXPECT_LT(errors.back(), 0.20);
 }
 
 }  // namespace trials::nccl_table_test
