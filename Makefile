@@ -142,6 +142,11 @@ docs: program ## write the generated parts of README.md and docs/ from results (
 	@$(call compile,documents_study)
 	@scripts/docs --results $(RESULTS) $(if $(CHECK),--check) $(DOCS)
 
+forecasts: program ## record what this commit predicts for jobs without published steps (docs/forecasts.md)
+	@scripts/forecasts record --oppa $(OPPA)
+	@$(call compile,documents_study)
+	@scripts/docs --results $(RESULTS) docs/forecasts.md
+
 docs-site: ## build the documentation site in build/docs-site (installs MkDocs in build/docs-venv once)
 	@test -x build/docs-venv/bin/mkdocs || { python3 -m venv build/docs-venv && \
 	  build/docs-venv/bin/pip install --quiet 'mkdocs-material>=9.5,<10' 'mkdocstrings[python]>=0.26,<2' \
@@ -292,6 +297,12 @@ bench-gpu: build/release/build.ninja ## measure the GPU of this machine and writ
 	@$(call compile,oppa)
 	@! $(call compile,help) | grep -q bench_gpu || $(call compile,bench_gpu)
 	@benchmarks/gpu/bench_gpu.sh build/release/benchmarks/bench_gpu $(GPU) $(or $(OUT),results/gpu)
+
+bench-forecast: program ## compare forecasts with Calculon, SimuMax and llm-analysis (PEERS=FOLDER of their checkouts, else by git; needs OPPA_DATA)
+	@test -x build/forecast-venv/bin/python || { python3 -m venv build/forecast-venv && build/forecast-venv/bin/pip install --quiet \
+	  numpy pandas psutil sympy tqdm matplotlib tabulate graphviz fire; }
+	@build/forecast-venv/bin/python benchmarks/peers/forecasts.py --results $(RESULTS)/bench-forecast --oppa $(OPPA) \
+	  $(if $(PEERS),--peers $(PEERS)) $(TABLES)
 
 bench-growth: benchmark-programs ## plot its time against observations and candidates (needs 5 GB of memory)
 	@benchmarks/suggestion.py growth
