@@ -19,8 +19,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import tomllib
 from pathlib import Path
+
+try:
+    import tomllib
+except ImportError as error:
+    print(f"not run: {error}")
+    sys.exit(77)
 
 ROOT = Path(__file__).resolve().parents[2]
 BATCH, SEQUENCE, GPUS, STEPS = 64, 128, 8, 5
