@@ -103,12 +103,9 @@ std::vector<std::string> SimilarLines(std::string_view log,
       similar.insert(line);
     }
   }
-  std::vector<std::string> found;
-  constexpr std::size_t kShown = 3;
-  for (auto next = similar.begin();
-       next != similar.end() && found.size() < kShown; ++next) {
-    found.push_back(next->second);
-  }
+  std::vector<std::string> found =
+      common::Map(similar, &std::pair<std::ptrdiff_t, std::string>::second);
+  found.resize(std::min<std::size_t>(found.size(), 3));
   return found;
 }
 

@@ -265,41 +265,41 @@ class RunningTrial {
     }
   }
 
-  // Takes what `read` finds in the log.
+  // Takes the reports that `read` finds, in `line` or in the log; whether there
+  // are any.
   template <typename Read>
-  void Scan(const Read& read) {
-    if (!scanner_ || decided_) {
-      return;
-    }
+  bool TakeReports(const Read& read, std::string_view line = "") {
     try {
-      for (const TrialReport& report : read(*scanner_)) {
-        if (!decided_) {
-          TakeReport(report);
-        }
-      }
-    } catch (const std::invalid_argument& e) {
-      End(Outcome::kFailed, e.what());
-    }
-  }
-
-  // Returns whether the line has reports.
-  bool ReadReports(std::string_view line, ReportReader& reader) {
-    try {
-      ReportReader::Line found = reader.Read(line);
-      for (const TrialReport& report : found.reports) {
+      const std::vector<TrialReport> reports = read();
+      for (const TrialReport& report : reports) {
         if (!decided_) {
           TakeReport(report);
           loss_.Report(report.loss, report.is_skipped, line, Steps());
         }
       }
-      if (broken_report_.empty()) {
-        broken_report_ = std::move(found.broken);
-      }
-      return !found.reports.empty();
+      return !reports.empty();
     } catch (const std::invalid_argument& e) {
       End(Outcome::kFailed, e.what());
       return true;
     }
+  }
+
+  template <typename Read>
+  void Scan(const Read& read) {
+    if (scanner_ && !decided_) {
+      TakeReports([&] { return read(*scanner_); });
+    }
+  }
+
+  bool ReadReports(std::string_view line, ReportReader& reader) {
+    const auto read = [&] {
+      ReportReader::Line found = reader.Read(line);
+      if (broken_report_.empty()) {
+        broken_report_ = std::move(found.broken);
+      }
+      return std::move(found.reports);
+    };
+    return TakeReports(read, line);
   }
 
   void LookForMemory(std::string_view line) {
