@@ -114,7 +114,7 @@ TEST_F(TuneTest, SaysThatAConfigurationChangesMoreThanSpeed) {
   for (const bool changes : {false, true}) {
     WriteProgram("");
     const std::string text = Content("train.sh");
-    const std::string loss = fmt::format("loss $((20 - i {})).$((i % 3))",
+    const std::string loss = fmt::format("loss: $((20 - i {})).$((i % 3))",
                                          changes ? "- (m < 8) * 6" : "");
     Write("train.sh", text.substr(0, text.rfind(" peak")) + " " + loss +
                           text.substr(text.rfind(" peak")));
