@@ -59,13 +59,19 @@ std::pair<std::size_t, double> RanksPlace(const std::vector<double>& values,
 double CollectiveRates::BytesPerSecond(Kind kind, int group, double bytes,
                                        double link_bytes_per_s) const {
   const auto& table = bytes_per_s[static_cast<std::size_t>(kind)];
-  const double last = static_cast<double>(table.front().size() - 1);
-  const double size = std::clamp(std::log2(bytes / least_bytes), 0.0, last);
-  const double whole = std::min(std::floor(size), std::max(0.0, last - 1.0));
+  const std::size_t last = table.front().size() - 1;
+  const double size = std::max(1.0, bytes / least_bytes);
+  const std::size_t i =
+      std::min(last, static_cast<std::size_t>(std::ilogb(size)));
+  const double doubled = std::ldexp(1.0, static_cast<int>(i));
   const auto at = [&](const std::vector<double>& line) {
-    const auto i = static_cast<std::size_t>(whole);
-    return std::lerp(line[i], line[std::min(i + 1, line.size() - 1)],
-                     size - whole);
+    if (i == last) {
+      return line[last];
+    }
+    // In units of the smallest size over a rate.
+    const double time = std::lerp(
+        doubled / line[i], 2.0 * doubled / line[i + 1], size / doubled - 1.0);
+    return size / time;
   };
   const auto [place, share] = RanksPlace(ranks, group);
   const double rate =

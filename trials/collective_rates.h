@@ -12,10 +12,11 @@
 namespace trials {
 
 // Rates by kind, ranks and size of the message, as nccl-tests measures them
-// within a host (experiments/links/<name>.toml). Between sizes and between
-// ranks they are interpolated over logarithms. A smaller message takes as long
-// as the smallest one of the table, a larger one has the rate of the largest
-// one, and so do fewer and more ranks.
+// within a host (experiments/links/<name>.toml). Between two sizes the time is
+// linear in bytes, between numbers of ranks the rate in their logarithm. A
+// smaller message takes as long as the smallest one of the table, a larger one
+// has the rate of the largest one; fewer and more ranks have the rates of the
+// nearest number.
 //
 // Units: bytes of the whole buffer on one rank (all-gather: of the gathered
 // buffer); a rate is the bus bandwidth, what a rank of D sends over the time:
