@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/error.h"
 #include "common/parallel.h"
 #include "common/ranges.h"
 #include "common/units.h"
@@ -334,11 +335,15 @@ std::optional<NearbyBatch> BetterBatch(const Forecaster& forecaster,
     Job changed = job;
     changed.workload.batch_size = other;
     const double share = static_cast<double>(other) / batch;
-    const auto found =
-        Forecaster(changed, forecaster.options(), forecaster.grids())
-            .FastestWithin(share * now_s / (best ? best->gain : kFaster));
-    if (found) {
-      best = {other, share * now_s / found->step_time_s, *found};
+    try {
+      const auto found =
+          Forecaster(changed, forecaster.options(), forecaster.grids())
+              .FastestWithin(share * now_s / (best ? best->gain : kFaster));
+      if (found) {
+        best = {other, share * now_s / found->step_time_s, *found};
+      }
+    } catch (const common::InputError&) {
+      continue;  // no configuration of this batch is valid
     }
   }
   return best;

@@ -187,6 +187,17 @@ TEST(Sweep, ABatchThatMoreSizesDivideIsNamedWithItsGain) {
   EXPECT_FALSE(BetterBatch(power.forecaster, power.forecast).has_value());
 }
 
+TEST(Sweep, ABatchWithoutAValidConfigurationIsNotNamed) {
+  Job job{MakeWorkload(FindModel(kSmallModel), 1000, 2048),
+          WithSize(FindMachine({.gpu = "h100"}), {1, 8}),
+          FindFramework("megatron-lm"),
+          {}};
+  job.rules = {"$micro_batch_size != 125"};
+  const Planned plan(job);
+  ASSERT_FALSE(plan.forecast.layouts.empty());
+  EXPECT_FALSE(BetterBatch(plan.forecaster, plan.forecast).has_value());
+}
+
 TEST(Sweep, EveryDivisorOfARanksBatchIsACandidate) {
   for (const int batch : {48, 60, 105, 210}) {
     Job job = SmallJob("torchtitan", 1);
