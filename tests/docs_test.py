@@ -229,6 +229,7 @@ class DocsTest(unittest.TestCase):
         error = {"rows": 360, "mean": 0.058, "median": 0.033, "p90": 0.133, "bias": 0.0}
         none = {"rows": 0, "mean": None, "median": None, "p90": None, "bias": None}
         row = {"gpu": "A100", "step_time": error, "peak_memory": none, "spearman": 0.954, "pick_slowdown": 0.075,
+               "fastest_slowdown": 0.081, "pairs_ordered_rightly": {"rows": 93, "of": 100, "share": 0.93},
                "out_of_memory_rows": 0, "precision": 0.0, "recall": None,
                "ran_called_out_of_memory": {"rows": 18, "of": 360, "share": 0.05},
                "failed_called_fit": {"rows": 0, "of": 0, "share": None}}
@@ -243,7 +244,7 @@ class DocsTest(unittest.TestCase):
             self.write(path, json.dumps({"table": table, "comparisons": known}))
         lines, _ = self.table("validation")
         self.assertEqual(lines[2], "| vTrain, hidden size 2048, one host of 2 to 8 A100 | 360 | 5.8 | 3.3 | 13.3 | "
-                                   "8.37 (vTrain) | | 0.95 | 7.5 | | | 5.0 | |")
+                                   "8.37 (vTrain) | | 0.95 | 7.5 | 8.1 | 93.0 | | | 5.0 | |")
         self.assertEqual(len(lines), 2 + len(shown))
 
     def test_claims_name_tests_that_exist(self):
