@@ -47,6 +47,7 @@ CONCRETE = [
         {
             "harness/predictions/calibration.cc",
             "harness/predictions/calibration.h",
+            "harness/predictions/earlier_jobs.cc",
             "harness/testbeds/noise.cc",
             "harness/testbeds/noise.h",
             "harness/predictions/predictions.cc",

@@ -11,10 +11,11 @@
 #include "harness/testbeds/noise.h"
 #include "trials/cluster.h"
 #include "trials/search_space.h"
-#include "trials/simulator/error_band.h"
 #include "trials/workload.h"
 
 namespace trials {
+struct Guess;
+struct StepReport;
 class Landscape;
 }  // namespace trials
 
