@@ -414,11 +414,39 @@ plots::Row RowOf(const PaperClaim& claim, const Evidence& evidence,
   return row;
 }
 
+using Experiments = std::map<std::string, plots::ExperimentRecords>;
+
+// The evidence of each method, or the one of a table.
+std::vector<Evidence> EvidenceFor(const PaperClaim& claim,
+                                  const fs::path& results,
+                                  Experiments& experiments) {
+  const std::string name = claim["evidence"];
+  std::vector<Evidence> evidence;
+  if (name.empty()) {
+    evidence.push_back({.verdict = ClaimVerdict::kUntestable});
+  } else if (name.ends_with(".csv")) {
+    evidence.push_back(common::IsFile(results / name)
+                           ? TableEvidence(claim, results / name)
+                           : Evidence{});
+  } else {
+    const bool recorded = common::IsFile(results / name / "experiment.json");
+    if (recorded && !experiments.contains(name)) {
+      experiments[name] = plots::LoadExperiment(results / name);
+    }
+    for (const std::string& method : claim.Words("methods")) {
+      evidence.push_back(recorded
+                             ? WorstEvidence(claim, experiments[name], method)
+                             : Evidence{.method = method});
+    }
+  }
+  return evidence;
+}
+
 }  // namespace
 
 std::vector<Output> JudgeClaims(const fs::path& path, const fs::path& results) {
   const CsvTable file = CsvTable::Read(path);
-  std::map<std::string, plots::ExperimentRecords> experiments;
+  Experiments experiments;
   std::optional<CsvTable> sensitivity;
   if (const fs::path varied = results / "sensitivity/sensitivity.csv";
       common::IsFile(varied)) {
@@ -428,26 +456,7 @@ std::vector<Output> JudgeClaims(const fs::path& path, const fs::path& results) {
   std::array<int, kClaimVerdicts.size()> counts{};
   for (const CsvTable::Row& row : file.rows()) {
     const PaperClaim claim{file, row};
-    const std::string name = claim["evidence"];
-    std::vector<Evidence> evidence;
-    if (name.empty()) {
-      evidence.push_back({.verdict = ClaimVerdict::kUntestable});
-    } else if (name.ends_with(".csv")) {
-      evidence.push_back(common::IsFile(results / name)
-                             ? TableEvidence(claim, results / name)
-                             : Evidence{});
-    } else {
-      const bool recorded = common::IsFile(results / name / "experiment.json");
-      if (recorded && !experiments.contains(name)) {
-        experiments[name] = plots::LoadExperiment(results / name);
-      }
-      for (const std::string& method : claim.Words("methods")) {
-        evidence.push_back(recorded
-                               ? WorstEvidence(claim, experiments[name], method)
-                               : Evidence{.method = method});
-      }
-    }
-    for (const Evidence& each : evidence) {
+    for (const Evidence& each : EvidenceFor(claim, results, experiments)) {
       ledger.table.Add(
           RowOf(claim, each,
                 sensitivity ? TurnsOf(claim, each.method, *sensitivity) : ""));

@@ -297,6 +297,25 @@ std::vector<TippingPoint> TippingPoints(const Forecaster& forecaster,
   return points;
 }
 
+namespace {
+
+// The numbers of divisors of a batch, first of those that divide the GPUs, too:
+// a batch that more sizes divide allows more layouts.
+std::pair<int, int> DivisorsOf(int batch, int gpus) {
+  std::pair divisors(0, 0);
+  for (int one = 1; one * one <= batch; ++one) {
+    for (const int divisor : {one, batch / one}) {
+      if (batch % one == 0 && (divisor == one || one * one < batch)) {
+        ++divisors.second;
+        divisors.first += gpus % divisor == 0 ? 1 : 0;
+      }
+    }
+  }
+  return divisors;
+}
+
+}  // namespace
+
 std::optional<NearbyBatch> BetterBatch(const Forecaster& forecaster,
                                        const Forecast& forecast) {
   constexpr double kNear = 0.02;
@@ -304,25 +323,12 @@ std::optional<NearbyBatch> BetterBatch(const Forecaster& forecaster,
   constexpr std::size_t kTried = 2;
   const Job& job = forecaster.job();
   const int batch = job.workload.batch_size;
-  // A batch that more sizes divide allows more layouts: sizes of the machine
-  // count first.
-  const auto rank = [gpus = job.cluster.gpus()](int of) {
-    std::pair divisors(0, 0);
-    for (int one = 1; one * one <= of; ++one) {
-      for (const int divisor : {one, of / one}) {
-        if (of % one == 0 && (divisor == one || one * one < of)) {
-          ++divisors.second;
-          divisors.first += gpus % divisor == 0 ? 1 : 0;
-        }
-      }
-    }
-    return divisors;
-  };
-  const auto own = rank(batch);
+  const int gpus = job.cluster.gpus();
+  const auto own = DivisorsOf(batch, gpus);
   std::vector<std::pair<std::pair<int, int>, int>> others;
   const int most = static_cast<int>(kNear * batch);
   for (int other = batch - most; other <= batch + most; ++other) {
-    if (const auto of = rank(other); of > own) {
+    if (const auto of = DivisorsOf(other, gpus); of > own) {
       others.emplace_back(of, other);
     }
   }

@@ -230,6 +230,7 @@ class Session {
     for (const trials::Trial& recorded : Recorded()) {
       const trials::Trial trial = TrialIn(space_, recorded).value_or(recorded);
       Json json = common::ToJson(trial.measurement);
+      json.erase("losses");                  // no record has them
       json["step_times_s"] = Json::array();  // in another file
       json.update(
           {{"number", trial.suggestion.value_or(trial.number)},

@@ -111,7 +111,7 @@ def test_an_enqueued_trial_is_next_and_resumes(manifest, tmp_path):
 def test_an_added_trial_is_not_tried_and_can_be_the_best(manifest, tmp_path):
     study = oppa.create_study(manifest, tmp_path, method="oppa-sim")
     first, second = (one["config"] for one in study.plan(2))
-    study.add_trial(first, step_time_s=0.01, peak_memory_bytes=5e9)
+    study.add_trial(first, step_time_s=0.2, peak_memory_bytes=5e9)
     study.add_trial(second, state="memory_out")
     drive.run(study)
     assert [one.state for one in study.trials[:2]] == ["complete", "memory_out"]
