@@ -181,8 +181,9 @@ TEST(LossWatch, KnowsTheLossOfATrainingStepAndItsNumber) {
   }
   for (const char* line :
        {"eval_loss: 2.25", "best_val_loss: 2", "validation loss 2.25",
-        "loss scale: 65536", "load_balancing_loss: 1.0", "loss: 2.25.1",
-        "loss: 5%", "loss weight"}) {
+        "MemAllocated=0.52GBval loss: 2.25", "loss scale: 65536",
+        "load_balancing_loss: 1.0", "loss: 2.25.1", "loss: 5%",
+        "loss weight"}) {
     LossWatch watch(UsualLogPatterns());
     watch.Read(line, 7);
     EXPECT_TRUE(watch.losses().empty()) << line;
