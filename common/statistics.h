@@ -22,6 +22,10 @@ namespace common {
   return 0.5 * std::erfc(-z / std::numbers::sqrt2);
 }
 
+// The 95% quantile of a standard normal variable: nine of ten values are
+// between it and its negative.
+inline constexpr double kNormalQuantile95 = 1.6448536269514722;
+
 // NaN if there are no values.
 [[nodiscard]] double Mean(const std::vector<double>& values);
 // The unbiased variance; 0 of fewer than two values.

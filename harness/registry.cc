@@ -81,24 +81,29 @@ MethodEntry DependsOnJob(MethodEntry entry) {
 }
 
 // OPPA, its variants and its ablations: one implementation, with these
-// defaults. The method as printed has ablations of its own.
+// defaults.
 MethodEntry Oppa(const std::string& name, const std::string& label,
                  const std::string& description, const OppaOptions& defaults) {
   MethodEntry entry =
       Entry(name, label, description, methods::MakeOppa, defaults);
   entry.variant_of = name == "oppa" ? "" : "oppa";
-  entry.family = name.starts_with("oppa-paper")   ? "oppa-paper"
-                 : name.starts_with("vanilla-bo") ? "vanilla-bo"
-                                                  : "oppa";
+  entry.family = "oppa";
   return defaults.surrogates.ReadsJob() ? DependsOnJob(std::move(entry))
                                         : entry;
 }
 
-// An entry of OPPA's implementation as a method of its own: VANILLA-BO is one
-// in the paper, and OPPA-SIM has another source of information.
-MethodEntry OnItsOwn(MethodEntry entry) {
-  entry.family.clear();
+// An entry of OPPA's implementation in another family, or in none: VANILLA-BO
+// is a method of its own in the paper, OPPA as printed has its own ablations,
+// and OPPA-SIM has another source of information.
+MethodEntry InFamily(const std::string& family, MethodEntry entry) {
+  entry.family = family;
   return entry;
+}
+
+MethodEntry Printed(const std::string& name, const std::string& label,
+                    const std::string& description,
+                    const OppaOptions& defaults) {
+  return InFamily("oppa-paper", Oppa(name, label, description, defaults));
 }
 
 // A method that plans for the job, with all settings of its candidates.
@@ -277,10 +282,12 @@ std::vector<MethodEntry> ListMethods() {
                           "rules of thumb, then a calibrated performance model",
                           planners::MakeTextbook, {})),
       Planned(),
-      OnItsOwn(Oppa("vanilla-bo", "VANILLA-BO",
+      InFamily("",
+               Oppa("vanilla-bo", "VANILLA-BO",
                     "Bayesian optimization: constant mean, Matern-5/2, cUCB",
                     VanillaBo())),
-      OnItsOwn(Oppa("textbook-bo", "TEXTBOOK-BO",
+      InFamily("",
+               Oppa("textbook-bo", "TEXTBOOK-BO",
                     "VANILLA-BO with expected improvement, as in the chapter",
                     TextbookBo())),
       Oppa("oppa", "OPPA",
@@ -300,28 +307,31 @@ std::vector<MethodEntry> ListMethods() {
       Oppa("oppa-no-prior-no-early-termination", "OPPA without both",
            "ablation: neither priors nor early termination",
            {.early_termination = false, .surrogates = kNoPrior}),
-      Oppa("vanilla-bo-beta-3", "VANILLA-BO with beta = 3",
-           "ablation: OPPA's exploration weight, and nothing else of it",
-           VanillaBo(3.0)),
-      OnItsOwn(
+      InFamily(
+          "vanilla-bo",
+          Oppa("vanilla-bo-beta-3", "VANILLA-BO with beta = 3",
+               "ablation: OPPA's exploration weight, and nothing else of it",
+               VanillaBo(3.0))),
+      InFamily(
+          "",
           Oppa("oppa-sim", "OPPA-SIM",
                "OPPA with predictions of every candidate as its prior",
                {.beta = 2.0,
                 .random_trials = 0,
                 .surrogates = {.throughput_prior = CostModelForm::kPredicted,
                                .memory_prior = CostModelForm::kPredicted}})),
-      Oppa("oppa-paper", "OPPA-PAPER",
-           "OPPA as printed, where the paper is specific", AsPrinted()),
-      Oppa("oppa-paper-no-prior", "OPPA-PAPER without prior",
-           "ablation of OPPA-PAPER: constant means instead of both priors",
-           AsPrinted(false)),
-      Oppa("oppa-paper-no-early-termination",
-           "OPPA-PAPER without early termination",
-           "ablation of OPPA-PAPER: every trial runs all its steps",
-           AsPrinted(true, false)),
-      Oppa("oppa-paper-neither", "OPPA-PAPER without both",
-           "ablation of OPPA-PAPER: neither priors nor early termination",
-           AsPrinted(false, false)),
+      Printed("oppa-paper", "OPPA-PAPER",
+              "OPPA as printed, where the paper is specific", AsPrinted()),
+      Printed("oppa-paper-no-prior", "OPPA-PAPER without prior",
+              "ablation of OPPA-PAPER: constant means instead of both priors",
+              AsPrinted(false)),
+      Printed("oppa-paper-no-early-termination",
+              "OPPA-PAPER without early termination",
+              "ablation of OPPA-PAPER: every trial runs all its steps",
+              AsPrinted(true, false)),
+      Printed("oppa-paper-neither", "OPPA-PAPER without both",
+              "ablation of OPPA-PAPER: neither priors nor early termination",
+              AsPrinted(false, false)),
   };
 }
 

@@ -26,8 +26,8 @@ namespace plots {
 struct Comparison {
   std::string method;
   std::string label;
-  // Whether the method is an ablation or a variant of the reference or of its
-  // family, as opposed to a rival.
+  // Whether the method is an ablation or a variant of one, as opposed to a
+  // rival: it is of a family, and not what the family is named after.
   bool is_variant = false;
   common::Estimate difference;
   common::PairedTest test;

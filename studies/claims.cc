@@ -351,7 +351,7 @@ Evidence TableEvidence(const PaperClaim& claim, const fs::path& path) {
 
 // Of the variations of the constants, in which a method beats each rival, where
 // the claim is on what was varied, the share at the end: "holds in 7 of 43
-// cases against random; turns at failure = 5".
+// cases against random, turns at failure = 5".
 std::string TurnsOf(const PaperClaim& claim, const std::string& method,
                     const CsvTable& table) {
   std::vector<std::string> texts;
@@ -381,7 +381,7 @@ std::string TurnsOf(const PaperClaim& claim, const std::string& method,
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
-// "26 ties, of which in 22 neither gets there"; "" without any.
+// "26 tied, in 22 of them neither gets there"; "" without any.
 std::string TiesText(const Evidence& evidence) {
   if (evidence.ties == 0) {
     return "";

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <mutex>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,7 +13,6 @@
 namespace trials {
 namespace {
 
-constexpr double kMega = 1048576.0;
 // The keys of CollectiveRates::Kind, in its order.
 constexpr std::array<std::string_view, CollectiveRates::kKinds> kKindKeys = {
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
@@ -43,7 +40,7 @@ std::vector<std::vector<double>> ReadKind(const common::TomlTable& kind,
 
 // Where `x` is among ascending values: an index, and the share of the way to
 // the next one.
-std::pair<std::size_t, double> RanksPlace(const std::vector<double>& values,
+std::pair<std::size_t, double> PlaceAmong(const std::vector<double>& values,
                                           double x) {
   const auto above = std::ranges::upper_bound(values, x);
   if (above == values.begin() || above == values.end()) {
@@ -73,7 +70,7 @@ double CollectiveRates::BytesPerSecond(Kind kind, int group, double bytes,
         doubled / line[i], 2.0 * doubled / line[i + 1], size / doubled - 1.0);
     return size / time;
   };
-  const auto [place, share] = RanksPlace(ranks, group);
+  const auto [place, share] = PlaceAmong(ranks, group);
   const double rate =
       share > 0.0 ? std::lerp(at(table[place]), at(table[place + 1]), share)
                   : at(table[place]);
@@ -87,7 +84,7 @@ CollectiveRates ReadCollectiveRates(const std::filesystem::path& path) {
   rates.name = path.stem().string();
   rates.bandwidth_bytes_per_s =
       table.RequirePositive("bandwidth_gb_per_s") * common::kGiga;
-  rates.least_bytes = table.RequirePositive("least_mib") * kMega;
+  rates.least_bytes = table.RequirePositive("least_mib") * common::kMebi;
   rates.ranks = table.GetDoubles("ranks");
   if (rates.ranks.empty() || !std::ranges::is_sorted(rates.ranks) ||
       rates.ranks.front() < 2.0) {
@@ -102,16 +99,7 @@ CollectiveRates ReadCollectiveRates(const std::filesystem::path& path) {
 }
 
 const CollectiveRates& FindCollectiveRates(std::string_view name) {
-  static std::mutex mutex;
-  static std::map<std::string, CollectiveRates, std::less<>> known;
-  const std::lock_guard<std::mutex> lock(mutex);
-  auto found = known.find(name);
-  if (found == known.end()) {
-    const std::string key(name);
-    found = known.emplace(key, ReadCollectiveRates(FindDataFile("links", key)))
-                .first;
-  }
-  return found->second;
+  return ReadDataFileOnce("links", name, ReadCollectiveRates);
 }
 
 }  // namespace trials

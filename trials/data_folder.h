@@ -3,6 +3,9 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <map>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +36,24 @@ inline constexpr const char* kExperimentsVariable = "OPPA_EXPERIMENTS";
 [[nodiscard]] std::filesystem::path FindDataFile(const std::string& kind,
                                                  const common::TomlTable& table,
                                                  std::string_view key);
+
+// What `read` makes of the file of a kind with that name, for as long as the
+// program runs; the file is read once. A type is that of one kind.
+// Errors: as FindDataFile and `read`.
+template <typename T>
+[[nodiscard]] const T& ReadDataFileOnce(
+    const std::string& kind, std::string_view name,
+    T (*read)(const std::filesystem::path& file)) {
+  static std::mutex mutex;
+  static std::map<std::string, T, std::less<>> known;
+  const std::lock_guard<std::mutex> lock(mutex);
+  auto found = known.find(name);
+  if (found == known.end()) {
+    const std::string key(name);
+    found = known.emplace(key, read(FindDataFile(kind, key))).first;
+  }
+  return found->second;
+}
 
 // The names of the files of a kind, <folder>/<kind>/*.toml, sorted.
 [[nodiscard]] std::vector<std::string> DataFileNames(const std::string& kind);

@@ -1,8 +1,6 @@
 #include "trials/gpu_architecture.h"
 
 #include <array>
-#include <map>
-#include <mutex>
 
 #include <fmt/format.h>
 
@@ -67,17 +65,7 @@ GpuArchitecture ReadGpuArchitecture(const std::filesystem::path& path) {
 }
 
 const GpuArchitecture& FindGpuArchitecture(std::string_view name) {
-  static std::mutex mutex;
-  static std::map<std::string, GpuArchitecture, std::less<>> known;
-  const std::lock_guard<std::mutex> lock(mutex);
-  auto found = known.find(name);
-  if (found == known.end()) {
-    const std::string key(name);
-    found =
-        known.emplace(key, ReadGpuArchitecture(FindDataFile("hardware", key)))
-            .first;
-  }
-  return found->second;
+  return ReadDataFileOnce("hardware", name, ReadGpuArchitecture);
 }
 
 }  // namespace trials

@@ -283,7 +283,7 @@ CalibrationPrior CalibrationPrior::Of(
   const trials::ErrorBand band =
       trials::ErrorBands::Of(bands.step_time, framework.kind).second;
   CalibrationPrior prior{
-      .guess = trials::ErrorBand::kNormal95 / kCauchy95 *
+      .guess = common::kNormalQuantile95 / kCauchy95 *
                std::sqrt(trials::VarianceOf(guesses, bands.guess_step_time)),
       .memory_stddev = framework.allocator.memory_log_stddev};
   if (band.rows > 0) {

@@ -71,11 +71,15 @@ double MemoryLogStddev(const Job& job, const Calibration& calibration) {
   if (calibration.memory_log_stddev > 0.0) {
     return calibration.memory_log_stddev;
   }
+  const double validated = job.framework.framework.allocator.memory_log_stddev;
+  const std::vector<trials::Guess> guesses = GuessesOf(job);
+  if (guesses.empty()) {
+    return validated;
+  }
   const trials::ErrorBands bands =
       trials::ReadErrorBands(trials::ErrorBandsPath());
-  return std::hypot(
-      job.framework.framework.allocator.memory_log_stddev,
-      std::sqrt(trials::VarianceOf(GuessesOf(job), bands.guess_peak_memory)));
+  return std::hypot(validated, std::sqrt(trials::VarianceOf(
+                                   guesses, bands.guess_peak_memory)));
 }
 
 using NamedShare = std::pair<const char*, double trials::TimeBreakdown::*>;

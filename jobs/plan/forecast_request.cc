@@ -46,21 +46,21 @@ ForecastOptions MakeOptions(const ForecastRequest& request, const Job& job) {
                                  request.headroom_percent));
   }
   ForecastOptions options{request.headroom_percent / kPercent, {}};
+  std::string source;
   if (!request.calibrate.empty()) {
+    source = "--calibrate " + request.calibrate.string();
     options.calibration =
         Calibrate(job, ReadMeasuredSteps(request.calibrate, job));
   } else if (!request.calibration.empty()) {
+    source = "--calibration " + request.calibration.string();
     options.calibration = harness::ReadCalibration(
         request.calibration,
         harness::CalibratedJob::Of(job.workload, job.cluster,
                                    job.framework.name));
   }
-  if (!request.accept_foreign) {
+  if (!source.empty() && !request.accept_foreign) {
     harness::RefuseForeign(options.calibration.factors[harness::kComputation],
-                           GuessesOf(job),
-                           request.calibrate.empty()
-                               ? "--calibration " + request.calibration.string()
-                               : "--calibrate " + request.calibrate.string());
+                           GuessesOf(job), source);
   }
   return options;
 }

@@ -362,13 +362,14 @@ StepTime Verdict::time() const {
 
 std::optional<Verdict> Judge(const std::vector<Finalist>& finalists,
                              const std::string& present) {
+  using Losses = std::vector<trials::LossCurve>;
   Verdict verdict;
-  std::vector<trials::LossCurve> losses;  // of the present one
+  Losses losses;  // of the present one
   for (const Finalist& each : finalists) {
     const std::optional<StepTime> time = MeanStepTime(each);
     if (each.config == kPresent) {
       verdict.present = time;
-      losses = each.losses.value_or(losses);
+      losses = each.losses.value_or(Losses());
     } else if (time) {
       verdict.ranked.push_back(each);
     }
@@ -380,13 +381,14 @@ std::optional<Verdict> Judge(const std::vector<Finalist>& finalists,
     return MeanStepTime(each)->mean_s;
   });
   const Finalist& best = verdict.ranked.front();
-  verdict.loss = CompareLosses(
-      best.losses.value_or(std::vector<trials::LossCurve>()), losses);
   if (verdict.present) {
     verdict.speed_up = Compare(*MeanStepTime(best), *verdict.present);
     verdict.keeps_present = !verdict.speed_up->Differs() ||
                             verdict.speed_up->factor.value < 1.0 ||
                             best.config == present;
+  }
+  if (!verdict.keeps_present) {
+    verdict.loss = CompareLosses(best.losses.value_or(Losses()), losses);
   }
   return verdict;
 }
@@ -430,7 +432,7 @@ common::Json ToJson(const Verdict& verdict, const BestJob& best,
                         {"high", speed_up->factor.high},
                         {"p", speed_up->p}};
   }
-  if (const auto& loss = verdict.loss; loss && !verdict.keeps_present) {
+  if (const auto& loss = verdict.loss) {
     json["loss"] = {{"value", loss->loss},
                     {"present", loss->present},
                     {"noise", loss->noise},
@@ -463,7 +465,7 @@ std::string ToText(const Verdict& verdict, const BestJob& best,
           job.SpeedText(MeanStepTime(fastest)->mean_s),
           verdict.speed_up ? FasterText(*verdict.speed_up) : "",
           MemoryText(fastest, job.testbed().machine.memory_bytes()),
-          !verdict.keeps_present && verdict.loss && verdict.loss->Moved()
+          verdict.loss && verdict.loss->Moved()
               ? "\nIt " + ToString(*verdict.loss)
               : "",
           (job.folder() / "best.sh").string(),

@@ -98,7 +98,8 @@ struct Verdict {
   std::vector<Finalist> ranked;  // without kPresent, fastest first; not empty
   std::optional<StepTime> present;
   std::optional<SpeedUp> speed_up;  // of the fastest over the present one
-  std::optional<LossChange> loss;   // of the fastest; nothing: not read
+  std::optional<LossChange>
+      loss;  // of the fastest; nothing: not read, or not used
   bool keeps_present = false;
 
   // What it recommends: a configuration or kPresent.

@@ -26,9 +26,8 @@ std::vector<double> AfterFirst(const std::vector<double>& steps) {
 // The 95% quantile of chi-square over its degrees of freedom. Source: Wilson
 // and Hilferty (1931), "The distribution of chi-square".
 double ChiSquare95(double freedom) {
-  constexpr double kNormalQuantile = 1.6448536269514722;
   const double a = 2.0 / (9.0 * freedom);
-  return std::pow(1.0 - a + kNormalQuantile * std::sqrt(a), 3.0);
+  return std::pow(1.0 - a + common::kNormalQuantile95 * std::sqrt(a), 3.0);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "trials/programs/trial_report.h"
 
 #include <algorithm>
-#include <limits>
 #include <stdexcept>
 
 #include <fcntl.h>
@@ -27,13 +26,9 @@ double Number(const Json& value, std::string_view key, double least,
               double most) {
   const double number = value.is_number() ? value.get<double>() : std::nan("");
   if (!(number >= least) || !(number <= most)) {
-    throw std::invalid_argument(
-        fmt::format("{} = {}: must be a number{} from {:g} to {:g}", key,
-                    common::ToText(value),
-                    least > 0.0    ? " > 0,"
-                    : least == 0.0 ? " >= 0,"
-                                   : "",
-                    least, most));
+    throw std::invalid_argument(fmt::format(
+        "{} = {}: must be a number {} 0, from {:g} to {:g}", key,
+        common::ToText(value), least > 0.0 ? ">" : ">=", least, most));
   }
   return number;
 }

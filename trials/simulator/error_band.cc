@@ -28,7 +28,7 @@ double StudentQuantile(double z, double n) {
 }
 
 // Half of a band, in logarithms.
-double HalfWidth(const ErrorBand& band, double z = ErrorBand::kNormal95) {
+double HalfWidth(const ErrorBand& band, double z = common::kNormalQuantile95) {
   return std::hypot(StudentQuantile(z, band.freedom) * std::sqrt(band.between),
                     z * std::sqrt(band.within));
 }

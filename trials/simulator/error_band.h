@@ -46,7 +46,6 @@ namespace trials {
 // Smyth, "Linear models and empirical Bayes methods" (2004). Units: ratios.
 struct ErrorBand {
   static constexpr double kPrior = 4.0;
-  static constexpr double kNormal95 = 1.6448536269514722;  // z
 
   double mean = 0.0;     // m
   double between = 0.0;  // b (1 + 1/S), a variance of logarithms

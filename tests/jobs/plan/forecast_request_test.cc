@@ -50,6 +50,16 @@ TEST(RunPlan, AnswersWithTheForecastOfTheJob) {
                 ForecastText(plan.forecaster, plan.forecast, 5));
 }
 
+TEST(RunPlan, SaysHowOftenJobsOnSuchAClusterWereMuchSlower) {
+  ForecastRequest request = Small("nanotron");
+  request.machine.gpu.clear();
+  request.machine.cluster = "h100-efa";
+  request.gpus = "2x8";
+  EXPECT_THAT(RunPlan(request).text, HasSubstr("29% of 613 jobs"));
+  request.gpus = "1x8";
+  EXPECT_THAT(RunPlan(request).text, testing::Not(HasSubstr("613 jobs")));
+}
+
 // A plan with such a file, or why there is none.
 std::string WithFile(const std::string& text, const std::string& precision = "",
                      const std::string& training = "") {
