@@ -218,6 +218,7 @@ std::vector<std::string> RareParts(const Model& model) {
                  "norms of queries and keys over all heads at once"},
                 {model.attention_gate, "a gate of attention's result"},
                 {model.sinks, "attention sinks"},
+                {model.clamped_ffn, "a clamped activation"},
                 {!model.attention && model.state_inner == 0,
                  "blocks without attention"},
                 {model.block_parameters != 0 || model.other_parameters != 0,

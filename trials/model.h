@@ -87,6 +87,7 @@ struct Model {
   OPPA_FIELD(bool, whole_qk_norm, false);   // qk_norm of all heads (OLMo-2)
   OPPA_FIELD(bool, attention_gate, false);  // of its result (Qwen3-Next)
   OPPA_FIELD(bool, sinks, false);  // a learned score of each head (gpt-oss)
+  OPPA_FIELD(bool, clamped_ffn, false);  // what the activation takes (gpt-oss)
   // Attention to a tower's result, after that to the block's own (T5).
   OPPA_FIELD(bool, cross_attention, false);
   OPPA_FIELD(bool, attention, true);  // false: the block has none

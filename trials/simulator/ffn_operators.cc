@@ -25,6 +25,10 @@ void AddActivationKernels(const LayerShape& shape, double rows, double ffn,
                      out_bytes);
     return;
   }
+  if (shape.model.clamped_ffn) {  // both halves, then joined; masks in backward
+    module.Elementwise(8 * e * inner, 3, 12 * e * inner, 5);
+    module.Save(2 * e * inner);
+  }
   const bool fused = shape.framework.kernels.fused_operators;
   // silu(gate) * up; two gradients meet at the input.
   module.Elementwise((fused ? 3 : 5) * e * inner, fused ? 1 : 2,
@@ -94,6 +98,21 @@ void AddSharedExperts(const LayerShape& shape, Module& module) {
   module.EndOperator("shared-experts");
 }
 
+// Biases of `experts` with `rows` tokens each. The first product adds its own;
+// the second one's is scaled by the router's weight of each token (a product
+// and a sum for each expert, whose results are joined). Gradients are sums over
+// rows.
+// Source: Megatron-LM, megatron/core/transformer/moe/experts.py.
+void AddExpertBiases(const LayerShape& shape, double experts, double rows,
+                     double ffn, Module& module) {
+  const double in_bytes = shape.element_bytes * experts * rows * ffn *
+                          (shape.model.gated_ffn ? 2 : 1);
+  const double out_bytes = shape.element_bytes * experts * rows * shape.hidden;
+  const int kernels = static_cast<int>(experts);
+  module.Elementwise(4 * out_bytes, 2 * kernels + 1, in_bytes + 4 * out_bytes,
+                     3 * kernels + 1);
+}
+
 }  // namespace
 
 void AddFeedForward(const LayerShape& shape, Module& module) {
@@ -132,6 +151,9 @@ void AddExperts(const LayerShape& shape, Module& module) {
   }
   AddActivation(shape, rows * local, ffn, module);
   module.ExpertLinear(local, rows, ffn, hidden);
+  if (shape.model.ffn_bias) {
+    AddExpertBiases(shape, local, rows, ffn, module);
+  }
   if (shape.ep > 1) {
     module.cost().all_to_alls = 2;
     module.cost().all_to_all_bytes = e * copies * imbalance * hidden;

@@ -378,12 +378,12 @@ void AddSettings(const ScenarioFacts& scenarios, const TableSettings& settings,
       facts.Replace(name, corrections.RequireText(name));
     }
   };
+  correct(settings.corrections);
   for (const std::string& token : tokens) {
     if (settings.corrections_of.Has(token)) {
       correct(settings.corrections_of.RequireTable(token));
     }
   }
-  correct(settings.corrections);
 }
 
 ScenarioTraining ReadScenarioTraining(const fs::path& table,

@@ -62,4 +62,33 @@ TEST(FfnOperators, SharedExpertsAreADenseLayerWithASumAndAGate) {
   EXPECT_DOUBLE_EQ(block.Block().saved_bytes - saved, bytes);
 }
 
+// Each of the eight experts scales its bias, adds it, and its rows are joined.
+TEST(FfnOperators, ExpertsScaleTheirBiasesOneByOne) {
+  Experts experts;
+  OperatorBytes& block = experts.block;
+  const Traffic before = block.Of("experts");
+  block.workload.model.ffn_bias = true;
+  const double copies = 2 * kTokens;
+  const double in = 2 * copies * 2 * 512;  // gate and up
+  const double out = 2 * copies * kHidden;
+  ExpectTraffic(
+      block.Of("experts"),
+      {before.forward_bytes + 4 * out, before.forward_kernels + 17,
+       before.backward_bytes + in + 4 * out, before.backward_kernels + 25});
+}
+
+TEST(FfnOperators, AClampedActivationClampsBothHalvesAndJoinsThem) {
+  OperatorBytes block;
+  block.workload.model.ffn_size = 512;
+  const Traffic before = block.Of("activation");
+  const double saved = block.Block().saved_bytes;
+  block.workload.model.clamped_ffn = true;
+  const double inner = 2 * kTokens * 512;
+  ExpectTraffic(
+      block.Of("activation"),
+      {before.forward_bytes + 8 * inner, before.forward_kernels + 3,
+       before.backward_bytes + 12 * inner, before.backward_kernels + 5});
+  EXPECT_DOUBLE_EQ(block.Block().saved_bytes - saved, 2 * inner);
+}
+
 }  // namespace trials::ffn_operators_test

@@ -205,6 +205,7 @@ TEST(RowTraining, TheTokensOfAScenarioHaveFacts) {
   fakes::WriteFile(folder.path() / "ultrascale.toml",
                    "kind = 'measured'\n[facts]\nlayers = 1\nvocab_size = 9\n"
                    "[facts_of.1b]\nlayers = 2\n[corrections]\nseq = 5\n"
+                   "hidden_size = 5\n"
                    "[corrections_of.1b]\nhidden_size = 3\n"
                    "[corrections_of.2b]\nhidden_size = 4\n");
   const TableSettings settings =
