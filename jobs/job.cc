@@ -357,7 +357,7 @@ std::vector<trials::Rule> JobRules(const Job& job) {
   if (training.Offloads(trials::Offloaded::kOptimizer)) {
     const bool all_of_it = training.Offloads(trials::Offloaded::kParameters);
     all.push_back(trials::Rule::Parse(
-        fmt::format("$zero_stage < {} && $dp > 1", all_of_it ? 3 : 1),
+        fmt::format("$zero_stage < {} && $dp * $cp > 1", all_of_it ? 3 : 1),
         all_of_it ? "offload of parameters needs ZeRO 3"
                   : "offload of the optimizer needs ZeRO",
         "plan"));

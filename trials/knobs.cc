@@ -56,8 +56,9 @@ std::vector<Knob> Table() {
   const Knob::Grid buckets = Fixed("1, 4, 16, 64, 256, 1024, 4096",
                                    {1, 4, 16, 64, 256, 1024, 4096});
   const Knob::Grid off_and_on = Fixed("0, 1", {0, 1});
-  const Knob::Condition data_parallel = {
-      "dp > 1", [](const PC& c) { return c.dp > 1; }};
+  // The ranks of a context hold copies of all parameters, too.
+  const Knob::Condition copies = {
+      "dp * cp > 1", [](const PC& c) { return c.dp * c.cp > 1; }};
   const Knob::Condition zero = {
       "zero_stage > 0", [](const PC& c) { return c.zero_stage > 0; }};
   const Knob::Condition pipeline = {
@@ -74,15 +75,15 @@ std::vector<Knob> Table() {
 
       {.name = "dp_bucket_mb", .label = "DP bucket size (MB)",
        .group = kSharding, .grid = buckets,
-       .active = {"dp > 1 && pp = 1 && zero_stage = 0", [](const PC& c) {
-                    return c.dp > 1 && c.pp == 1 && c.zero_stage == 0;
+       .active = {"dp * cp > 1 && pp = 1 && zero_stage = 0", [](const PC& c) {
+                    return c.dp * c.cp > 1 && c.pp == 1 && c.zero_stage == 0;
                   }},
        .aliases = {"dp_bucket", "dp_bucket_size"},
        .storage = &PC::dp_bucket_mb},
 
       {.name = "zero_stage", .label = "ZeRO stage", .scale = kLinear,
        .minimum = 0, .maximum = 3, .group = kSharding,
-       .grid = Fixed("0, 1, 2, 3", {0, 1, 2, 3}), .active = data_parallel,
+       .grid = Fixed("0, 1, 2, 3", {0, 1, 2, 3}), .active = copies,
        .aliases = {"zero"}, .storage = &PC::zero_stage, .structural = true,
        .decides_memory = true},
 

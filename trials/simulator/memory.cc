@@ -130,7 +130,7 @@ struct MemoryParts : RankMemory {
         gradient_bytes * (stage.parameters + stage.expert_parameters);
     double messages = stage.placeholder_bytes;
     messages += shared.pp > 1 ? 2.0 * stage.boundary_bytes : 0.0;
-    if (stage.dp == 1) {
+    if (stage.dp * shared.cp == 1) {
       return messages +
              (Offloads(Offloaded::kParameters) ? GatheredBytes() : 0.0);
     }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/trials/simulator/problem.h"
+#include "trials/knobs.h"
 #include "trials/simulator/simulator.h"
 
 namespace trials::sharding_test {
@@ -106,6 +107,19 @@ TEST(Sharding, OtherStagesKnowNothingOfHybrid) {
     EXPECT_EQ(ReportOf(2, zero_stage, true).peak_memory_bytes,
               ReportOf(2, zero_stage, false).peak_memory_bytes);
   }
+}
+
+// dp = 1 and cp = 8: all ranks hold copies of the parameters.
+TEST(Sharding, TheRanksOfAContextShardStatesWithoutDataParallelism) {
+  const auto states = [](int zero_stage) {
+    const ParallelConfig config =
+        Canonical({.zero_stage = zero_stage, .cp = 8});
+    return Simulator(Problem(), SmallCluster(), {})
+        .Simulate(config)
+        .memory.optimizer_bytes;
+  };
+  ASSERT_EQ(SmallCluster().gpus(), 8);
+  EXPECT_DOUBLE_EQ(states(1), states(0) / 8);
 }
 
 TEST(Sharding, BlocksIn8BitsAreGatheredInHalfTheTime) {
