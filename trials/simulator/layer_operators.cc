@@ -109,9 +109,12 @@ double Module::LinearProducts(double experts, double rows, double in,
   cost_.backward_s += time_s(rows, in, out) + weights_s;
   cost_.weights_s += weights_s;
   if (fp8_) {  // input and weight before the product, gradient of the output
-    // 16 bits read, 8 written, and 8 transposed for backward.
+    // 16 bits read, 8 written, and 8 transposed for backward. Weights that are
+    // gathered in 8 bits are cast by their owners, once in a step.
+    const bool casts_weights = !framework_.collectives.fp8_gathers;
     const double bytes = (gpu_.element_bytes() + 2.0) * experts;
-    Elementwise(bytes * (rows * in + in * out), 2, bytes * rows * out, 1);
+    Elementwise(bytes * (rows * in + (casts_weights ? in * out : 0.0)),
+                casts_weights ? 2 : 1, bytes * rows * out, 1);
   }
   return forward_s;
 }

@@ -226,6 +226,24 @@ TEST(LayerCost, LinearLayersIn8BitsAreFasterAndCast) {
   EXPECT_EQ(fp8.block.ParameterCount(), bf16.block.ParameterCount());
 }
 
+// Their owners cast them, once in a step: 4 bytes an element and a launch.
+TEST(LayerCost, WeightsGatheredIn8BitsAreNotCastForEveryProduct) {
+  Workload workload = SmallWorkload();
+  workload.model.ffn_size = 4096;
+  Framework framework;
+  const GpuModel gpu(FindGpu("h100-sxm"), Precision::kFp8, 2e-6);
+  const auto block = [&] {
+    return ComputeLayerCosts(workload, framework, gpu, {.sequences = 8}).block;
+  };
+  const double casts_s = block().forward_s;
+  framework.collectives.fp8_gathers = true;
+  const int products = 3 + 1 + 3;  // q, k, v; output; gate, up, down
+  const double elements =
+      block().ParameterCount() - 2.0 * workload.model.hidden_size;  // no norms
+  EXPECT_NEAR(casts_s - block().forward_s,
+              gpu.MemoryTime(4 * elements, products), 1e-9);
+}
+
 // A GPU on which only products of matrices take time: no bytes, no launches,
 // one multiprocessor (no waves).
 GpuModel ComputeOnly(const Gpu& gpu) {
