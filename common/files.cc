@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <random>
 #include <system_error>
 
 #include <fcntl.h>
@@ -131,14 +132,43 @@ void CreateFolders(const fs::path& folder) {
   SyncFolder(parent.empty() ? "." : parent);
 }
 
+void CreateFoldersBelow(const fs::path& root, const fs::path& folder) {
+  fs::path path = root;
+  for (const fs::path& part : folder.lexically_relative(root)) {
+    path /= part;
+    std::error_code none;
+    if (fs::is_symlink(fs::symlink_status(path, none))) {
+      throw InputError(fmt::format(
+          "{} is a symbolic link, which leads out of {}: remove it, or use "
+          "another results folder",
+          path.string(), root.string()));
+    }
+  }
+  CreateFolders(folder);
+}
+
+Descriptor CreateTemporary(const std::string& beginning, int flags,
+                           fs::path& path) {
+  std::random_device random;
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    path = fmt::format("{}.{:08x}{:08x}", beginning, random(), random());
+    Descriptor file(::open(
+        path.c_str(), flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (file.ok()) {
+      return file;
+    }
+    if (errno != EEXIST) {
+      break;
+    }
+  }
+  ThrowErrno(path, "create");
+}
+
 fs::path WriteTemporaryFile(const fs::path& path, std::string_view text) {
   CreateFolders(path.parent_path());
-  const fs::path temporary = path.string() + fmt::format(".{}", ::getpid());
-  const Descriptor file(::open(temporary.c_str(),
-                               O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!file.ok()) {
-    ThrowErrno(temporary, "create");
-  }
+  fs::path temporary;
+  const Descriptor file = CreateTemporary(path.string(), O_WRONLY, temporary);
   try {
     WriteAll(file.get(), temporary, text);
   } catch (const std::runtime_error&) {

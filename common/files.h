@@ -63,6 +63,19 @@ class Descriptor {
 // Errors: throws std::runtime_error naming the folder.
 void CreateFolders(const std::filesystem::path& folder);
 
+// The same for a folder below `root`, in which others may have put links.
+// Errors: throws InputError too, if a folder between the two is a symbolic
+// link.
+void CreateFoldersBelow(const std::filesystem::path& root,
+                        const std::filesystem::path& folder);
+
+// A new file, opened with `flags` (of open(2)), whose name begins so and goes
+// on in a way that nobody foresees. `path` becomes that name. Errors: throws
+// std::runtime_error naming the file.
+[[nodiscard]] Descriptor CreateTemporary(const std::string& beginning,
+                                         int flags,
+                                         std::filesystem::path& path);
+
 // Writes `text` to a new file of this process next to `path`, to be renamed or
 // linked to `path`. Creates the folder.
 // Errors: throws std::runtime_error naming the file.

@@ -50,12 +50,17 @@ Json ParseObject(std::string_view text, const std::string& source) {
   return json;
 }
 
-void FailToConvert(const std::string& source, const std::exception& error) {
+std::string JsonProblem(const std::string& source,
+                        const std::exception& error) {
   std::string_view reason = error.what();
   if (reason.starts_with("[json.exception.")) {
     reason.remove_prefix(std::min(reason.find("] ") + 2, reason.size()));
   }
-  throw InputError(fmt::format("{}: {}", source, reason));
+  return fmt::format("{}: {}", source, reason);
+}
+
+void FailToConvert(const std::string& source, const std::exception& error) {
+  throw InputError(JsonProblem(source, error));
 }
 
 Json ReadJson(const std::filesystem::path& path) {

@@ -171,6 +171,10 @@ void FromJson(const Json& json, T& value) {
 [[nodiscard]] Json ParseObject(std::string_view text,
                                const std::string& source);
 
+// What JSON lacks, without what the library that found it puts before it.
+[[nodiscard]] std::string JsonProblem(const std::string& source,
+                                      const std::exception& error);
+
 // Throws InputError that names the source of JSON without an expected value.
 [[noreturn]] void FailToConvert(const std::string& source,
                                 const std::exception& error);

@@ -125,7 +125,7 @@ bool RunOne(const Experiment& experiment, const RunSpec& run,
   if (testbed.program != nullptr) {
     testbed.program->KeepLogs(folder / "trials");
   }
-  common::CreateFolders(folder);
+  common::CreateFoldersBelow(experiment.folder, folder);
   Journal journal(folder, conditions.lease_timeout_s,
                   {.custom = CustomNames(*testbed.space),
                    .suggestion = manifest.budget.in_flight > 1});

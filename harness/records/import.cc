@@ -96,7 +96,7 @@ std::string ImportInto(const Experiment& experiment, const RunSpec& run,
                        const std::vector<Trial>& trials) {
   const Testbed& testbed = experiment.testbeds.Of(*run.problem);
   const fs::path folder = run.Folder(experiment.folder);
-  common::CreateFolders(folder);
+  common::CreateFoldersBelow(experiment.folder, folder);
   if (IsFinished(folder)) {
     Reopen(folder);
   }

@@ -269,14 +269,10 @@ void Lease::Check() const {
 
 common::Descriptor Lease::PublishOpen(const std::string& name,
                                       const std::string& text) const {
-  const fs::path temporary =
+  fs::path temporary =
       folder_ / fmt::format("{}{}-{}", kPublishPrefix, epoch_, name);
-  common::Descriptor file(
-      ::open(temporary.c_str(),
-             O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
-  if (!file.ok()) {
-    common::ThrowErrno(temporary, "create");
-  }
+  common::Descriptor file =
+      common::CreateTemporary(temporary.string(), O_RDWR | O_APPEND, temporary);
   bool renamed = false;
   try {
     common::WriteAll(file.get(), temporary, text);
@@ -304,6 +300,18 @@ common::Descriptor Lease::PublishOpen(const std::string& name,
 
 void Lease::Publish(const std::string& name, const std::string& text) const {
   (void)PublishOpen(name, text);
+}
+
+std::optional<Holder> LocalHolder(const fs::path& folder) {
+  std::error_code none;
+  if (!fs::is_directory(folder, none)) {
+    return std::nullopt;
+  }
+  const std::int64_t epoch = HighestEpoch(folder);
+  auto holder =
+      epoch == 0 ? std::nullopt : ReadHolder(LeasePath(folder, epoch));
+  return holder && holder->IsHere() && !holder->IsGone() ? holder
+                                                         : std::nullopt;
 }
 
 bool IsLeased(const fs::path& folder) {

@@ -130,4 +130,8 @@ struct Holder {
 [[nodiscard]] std::optional<Holder> ReadHolder(
     const std::filesystem::path& path);
 
+// The process of this host that holds the lease; nothing if none does.
+[[nodiscard]] std::optional<Holder> LocalHolder(
+    const std::filesystem::path& folder);
+
 }  // namespace harness

@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 
 #include "common/clock.h"
+#include "common/error.h"
 #include "common/json.h"
 #include "common/ranges.h"
 #include "common/text.h"
@@ -118,22 +119,40 @@ class Session {
             [this](trials::TrialRunner& runner) {
               return std::make_unique<ClientClock>(*this, runner);
             }};
-    constexpr int kTries = 100;
+    RequireFree();
+    return harness::RunOne(experiment_, run_, conditions);
+  }
+
+  void RequireFree() const {
+    constexpr int kTries = 15;
     constexpr std::chrono::milliseconds kPause(100);
-    for (int tries = 1;; ++tries) {
-      try {
-        return harness::RunOne(experiment_, run_, conditions);
-      } catch (const harness::LeaseLost&) {
-        if (due_ != Due::kGreeting || tries == kTries) {
-          throw;
-        }
+    for (int tries = 0;; ++tries) {
+      const auto holder = harness::LocalHolder(run_folder_);
+      if (!holder) {
+        return;
+      }
+      if (tries == kTries) {
+        throw common::InputError(fmt::format(
+            "{}: {} has this search: end it, or let it serve all clients "
+            "([budget] in_flight, with one server or one Study object)",
+            run_folder_.string(), holder->Name()));
       }
       std::this_thread::sleep_for(kPause);
     }
   }
 
-  void Send(const Json& answer) const {
+  void Send(Json answer) const {
+    if (!id_.is_null()) {
+      answer["id"] = id_;
+    }
     out_ << common::ToText(answer) << std::endl;
+  }
+
+  // What is wrong with the request, in a sentence.
+  void Refuse(const std::exception& e) const {
+    const bool is_json = dynamic_cast<const Json::exception*>(&e) != nullptr;
+    Send(Json::object(
+        {{"error", is_json ? common::JsonProblem(op_, e) : e.what()}}));
   }
 
   // Answers requests until one has one of these operations, which is returned;
@@ -144,16 +163,19 @@ class Session {
         "ask", "report", "tell", "best", "trials", "plan", "space", "enqueue"};
     std::string line;
     while (std::getline(in_, line)) {
+      id_ = nullptr;
+      op_ = "request";
       try {
         Json request = common::ParseObject(line, "request");
-        const std::string op = request.value("op", "");
-        common::RequireKnown(op, ops, "op");
-        if (common::Contains(wanted, op)) {
+        id_ = request.value("id", Json());
+        op_ = request.value("op", "");
+        common::RequireKnown(op_, ops, "op");
+        if (common::Contains(wanted, op_)) {
           return request;
         }
-        Send(Answer(op, request, rule));
+        Send(Answer(op_, request, rule));
       } catch (const std::exception& e) {
-        Send(Json::object({{"error", e.what()}}));
+        Refuse(e);
       }
     }
     return std::nullopt;
@@ -422,7 +444,7 @@ class Session {
         Send(Report(open,
                     RequireStepTime(message->at("step_time_s").get<double>())));
       } catch (const std::exception& e) {
-        Send(Json::object({{"error", e.what()}}));
+        Refuse(e);
       }
     }
     throw trials::TrialInterrupted("");
@@ -489,6 +511,9 @@ class Session {
   std::map<int, Open> open_;               // by number
   std::deque<methods::Suggestion> queue_;  // what the user wants next
   Due due_ = Due::kGreeting;
+  // Of the last request, whose answer repeats its id.
+  Json id_;
+  std::string op_;
   Json ended_;  // why the search has; null: it has not
 };
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -12,7 +13,7 @@ import tempfile
 import threading
 import weakref
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Dict, List, NoReturn, Optional, Sequence, Set
 
 
 class OppaError(Exception):
@@ -58,31 +59,62 @@ def run(words: Sequence[str]) -> str:
     return done.stdout
 
 
+def _plain(value: Any) -> Any:
+    """A number that json does not know, as Python's: of numpy, torch, Decimal."""
+    for convert in ("item", "__index__", "__float__"):
+        if hasattr(value, convert):
+            return getattr(value, convert)()
+    raise OppaError(f"{value!r} ({type(value).__name__}) is no number, text, list or dict")
+
+
+def _line(request: Dict[str, Any]) -> bytes:
+    try:
+        return (json.dumps(request, default=_plain, allow_nan=False) + "\n").encode()
+    except ValueError as error:
+        raise OppaError(f"{request['op']}: a number is not finite, or a value has no plain number: {request}") from error
+
+
 _servers: "weakref.WeakSet[Server]" = weakref.WeakSet()
 
 
 class Server:
-    """`oppa serve WORDS`, which ends with this process or with close()."""
+    """`oppa serve WORDS`, which ends with this process or with close().
+
+    Requests have numbers, which their answers repeat. A thread reads the answers, so that an exception that ends the
+    wait for one (Ctrl-C, a timer) does not change what another request gets: an answer that nobody waits for is
+    dropped, and a trial in it is that of the next `ask`.
+    """
 
     def __init__(self, words: Sequence[str]) -> None:
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()  # reentrant: a signal handler may make a request, too
+        self._answers: Dict[Any, Any] = {}
+        self._waiting: Set[int] = {0}
+        self._numbers = itertools.count(1)
+        self._left: List[int] = []  # requests for a trial whose answer nobody has got
+        self._ended = False
         self._errors = tempfile.TemporaryFile()
         # A session of its own: Ctrl-C is for this process.
         self._process = subprocess.Popen([find_program(), "serve", *words], stdin=subprocess.PIPE,
                                          stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True)
         _servers.add(self)
-        self.hello = self._answer()
+        threading.Thread(target=_read, args=(self._process.stdout, weakref.ref(self)), daemon=True).start()
+        self.hello = self._await(0)
 
     def request(self, op: str, **fields: Any) -> Any:
         """The answer to a request. Raises OppaError with the program's message."""
-        with self._lock:
+        with self._changed:
+            if op == "ask" and self._left:
+                return self._await(self._left.pop(), op)
+            number = next(self._numbers)
+            line = _line({"op": op, **fields, "id": number})
+            self._waiting.add(number)
             try:
                 assert self._process.stdin is not None
-                self._process.stdin.write((json.dumps({"op": op, **fields}) + "\n").encode())
+                self._process.stdin.write(line)
                 self._process.stdin.flush()
             except (OSError, ValueError):
                 self._fail()
-            return self._answer()
+        return self._await(number, op)
 
     def close(self) -> None:
         """Ends the program. A trial that is running is not recorded."""
@@ -90,26 +122,62 @@ class Server:
         self._process.wait()
 
     def close_pipes(self) -> None:
-        for pipe in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(OSError):
-                assert pipe is not None
-                pipe.close()
+        # The thread ends with the program, whose input this is.
+        with contextlib.suppress(OSError):
+            assert self._process.stdin is not None
+            self._process.stdin.close()
 
-    def _answer(self) -> Any:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            self._fail()
-        answer = json.loads(line)
+    def take(self, answer: Optional[Dict[str, Any]]) -> None:
+        """An answer of the program; None: there are no more."""
+        with self._changed:
+            self._ended = self._ended or answer is None
+            number = answer.pop("id", 0) if answer is not None else None
+            if number in self._waiting:
+                self._answers[number] = answer
+            self._changed.notify_all()
+
+    def _await(self, number: int, op: str = "") -> Any:
+        got = False
+        try:
+            with self._changed:
+                while number not in self._answers and not self._ended:
+                    self._changed.wait()
+                if number not in self._answers:
+                    self._fail()
+                answer = self._answers.pop(number)
+                self._waiting.discard(number)
+                got = True
+        finally:
+            if not got and op == "ask":
+                self._left.append(number)
+            elif not got:
+                self._waiting.discard(number)
+                self._answers.pop(number, None)
         if "error" in answer:
             raise OppaError(answer["error"])
         return answer
 
-    def _fail(self) -> None:
+    def _fail(self) -> NoReturn:
         code = self._process.wait()
         self._errors.seek(0)
         message = _message(self._errors.read().decode(errors="replace"))
         raise OppaError(message or f"oppa serve ended with exit code {code}")
+
+
+def _read(lines: Any, server: "weakref.ref[Server]") -> None:
+    for line in lines:
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            break  # OPPA names another program
+        target = server()
+        if target is None:
+            return
+        target.take(answer)
+        del target
+    target = server()
+    if target is not None:
+        target.take(None)
 
 
 def _close_in_child() -> None:

@@ -73,8 +73,12 @@ class Trial:
             return
         if step != self._reported + 1:
             raise OppaError(f"step {step} is reported after step {self._reported}: report every step")
-        answer = self._study._request("report", trial=self.number, step_time_s=step_time_s)
-        self._reported = step
+        self._reported = step  # also where the wait for the answer is interrupted
+        try:
+            answer = self._study._request("report", trial=self.number, step_time_s=step_time_s)
+        except OppaError:
+            self._reported = step - 1
+            raise
         self._prune = self._prune or answer["should_prune"]
 
     def should_prune(self) -> bool:

@@ -73,8 +73,9 @@ def serve_follows_its_schema(monkeypatch):
             return value
 
         @staticmethod
-        def dumps(value):
-            checks["request"].validate(value)
-            return dumps(value)
+        def dumps(value, **options):
+            text = dumps(value, **options)
+            checks["request"].validate(loads(text))
+            return text
 
     monkeypatch.setattr(program, "json", CheckedJson)

@@ -8,6 +8,7 @@
 
 #include "common/csv_table.h"
 #include "common/error.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace common::files_test {
@@ -65,6 +66,34 @@ TEST_F(FilesTest, AFolderIsListedInOrderOrAnError) {
   EXPECT_TRUE(ListFolder(missing_).empty());
   EXPECT_THROW((void)ListFolder(file_), InputError);
   EXPECT_THROW((void)ListFolder(loop_), InputError);
+}
+
+// Others may have put links into the folder under names that they foresee.
+TEST_F(FilesTest, ATemporaryFileHasANewNameEveryTime) {
+  const fs::path path = folder_ / "a.json";
+  const fs::path first = WriteTemporaryFile(path, "one");
+  const fs::path second = WriteTemporaryFile(path, "two");
+  EXPECT_NE(first, second);
+  EXPECT_EQ(ReadFile(first), "one");
+  EXPECT_EQ(ReadFile(second), "two");
+  EXPECT_EQ(first.parent_path(), folder_);
+}
+
+TEST_F(FilesTest, FoldersBelowARootAreNotReachedByLinks) {
+  CreateFoldersBelow(folder_, folder_ / "a/b");
+  EXPECT_TRUE(fs::is_directory(folder_ / "a/b"));
+  const fs::path elsewhere = work_.path() / "elsewhere";
+  fs::create_directory(elsewhere);
+  fs::create_directory_symlink(elsewhere, folder_ / "c");
+  for (const fs::path& folder : {folder_ / "c", folder_ / "c/d"}) {
+    EXPECT_THAT(fakes::ErrorOf([&] { CreateFoldersBelow(folder_, folder); }),
+                testing::HasSubstr("c is a symbolic link"));
+  }
+  EXPECT_TRUE(fs::is_empty(elsewhere));
+  fs::create_directory_symlink(folder_,
+                               work_.path() / "root");  // the user's own
+  CreateFoldersBelow(work_.path() / "root", work_.path() / "root/e");
+  EXPECT_TRUE(fs::is_directory(folder_ / "e"));
 }
 
 }  // namespace common::files_test

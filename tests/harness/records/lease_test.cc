@@ -131,6 +131,19 @@ TEST_F(LeaseTest, ThatWasLostPublishesNothing) {
   EXPECT_FALSE(old.IsHeld());
 }
 
+TEST_F(LeaseTest, PublishesThroughNoLinkThatSomebodyPlanted) {
+  const fs::path target = folder_.path() / "target";
+  WriteFile(target, "mine");
+  for (const char* name : {".publish-1-run.json", ".publish-2-run.json"}) {
+    fs::create_symlink(target, folder_.path() / name);
+  }
+  const Lease lease(folder_.path(), kTimeout);
+  lease.Publish("run.json", "{}");
+  EXPECT_EQ(ReadFile(target), "mine");
+  EXPECT_EQ(ReadFile(folder_.path() / "run.json"), "{}");
+  EXPECT_FALSE(fs::is_symlink(folder_.path() / "run.json"));
+}
+
 TEST_F(LeaseTest, NewHolderDeletesWhatAnOlderOneWasAboutToPublish) {
   WriteFile(folder_.path() / ".lease-4", "released            |far|b|1|1|9\n");
   WriteFile(folder_.path() / ".publish-4-trials.csv", "late");

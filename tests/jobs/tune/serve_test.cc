@@ -10,13 +10,18 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include "common/clock.h"
 #include "common/json.h"
+#include "harness/records/lease.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/experiment_folder.h"
 
 namespace jobs::serve_test {
 
 using common::Json;
+using testing::AllOf;
 using testing::HasSubstr;
 
 class ServeTest : public testing::Test {
@@ -71,6 +76,10 @@ TEST_F(ServeTest, AWrongRequestChangesNothing) {
       {R"({"op": "report", "trial": true, "step_time_s": 1})", "integer"},
       {R"({"op": "report", "trial": 1.5, "step_time_s": 1})", "integer"},
       {R"({"op": "plan", "count": 1e300})", "integer"},
+      {R"({"op": "enqueue"})", "enqueue: "},
+      {R"({"op": 7})", "request: type must be string"},
+      {R"({"op": "report", "trial": 1, "step_time_s": "1"})",
+       "report: type must be number"},
       {tell + R"("fine"})", "outcome"},
       {tell + R"("completed"})", "2 step_times_s, not 0"},
       {tell + R"("completed", "step_times_s": [1, 0]})", "step_time_s"},
@@ -85,6 +94,32 @@ TEST_F(ServeTest, AWrongRequestChangesNothing) {
     EXPECT_THAT(answers[i + 2].value("error", ""), HasSubstr(wrong[i].second));
   }
   EXPECT_TRUE(answers.back()["trials"].empty());
+}
+
+TEST_F(ServeTest, AnswersRepeatTheIdOfTheirRequest) {
+  const std::vector<Json> answers = Answers(R"({"op": "ask", "id": 1}
+{"op": "report", "trial": 1, "step_time_s": 1, "id": "two"}
+{"op": "tell", "trial": 1, "outcome": "completed", "step_times_s": [1], "id": 3}
+{"op": "aks", "id": 4}
+{"op": "best"}
+)");
+  EXPECT_FALSE(answers[0].contains("id"));
+  EXPECT_EQ(answers[1]["id"], 1);
+  EXPECT_EQ(answers[2]["id"], "two");
+  EXPECT_EQ(answers[3]["id"], 3);
+  EXPECT_EQ(answers[3]["op"], "tell");
+  EXPECT_EQ(answers[4]["id"], 4);
+  EXPECT_FALSE(answers[5].contains("id"));
+}
+
+TEST_F(ServeTest, ASecondOwnerIsToldOfTheFirst) {
+  (void)Answers("");
+  harness::Lease lease(folder_.path() / "results/m/random/1");
+  const double begin_s = common::SteadySeconds();
+  EXPECT_THAT(fakes::ErrorOf([&] { (void)Answers(""); }),
+              AllOf(HasSubstr(fmt::format("process {} on", ::getpid())),
+                    HasSubstr("in_flight")));
+  EXPECT_LT(common::SteadySeconds() - begin_s, 2.5);
 }
 
 TEST_F(ServeTest, SeveralTrialsAreAskedBeforeOneIsTold) {
