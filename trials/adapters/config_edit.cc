@@ -414,8 +414,27 @@ std::vector<std::pair<std::string, std::string>> ConfigKeys(
       self(self, each, path.empty() ? name : fmt::format("{}.{}", path, name));
     }
   };
+  const auto add_node = [&keys](const auto& self, const ConfigNode& node,
+                                const std::string& path) -> void {
+    if (node.kind != ConfigNode::Kind::kTable) {
+      const bool is_list = node.kind == ConfigNode::Kind::kList;
+      keys.emplace_back(path, is_list         ? node.raw
+                              : node.IsNull() ? "null"
+                                              : node.text);
+      return;
+    }
+    for (const ConfigNode& each : node.children) {
+      self(self, each,
+           path.empty() ? each.name : fmt::format("{}.{}", path, each.name));
+    }
+  };
   if (format == ConfigFormat::kJson) {
     add(add, ParseObject(text), "");
+  } else {
+    add_node(
+        add_node,
+        ParseConfig(format, std::string(common::WithoutByteOrderMark(text))),
+        "");
   }
   return keys;
 }
