@@ -362,7 +362,7 @@ std::string CompareRun(const Forecaster& forecaster, const Forecast& forecast,
         job.cluster.gpu.name));
   }
   const double slower = step_s / expected.step_time_s - 1.0;
-  if (constexpr double kNoRun = 50.0; slower > kNoRun) {
+  if (constexpr double kNoRun = 500.0; slower > kNoRun) {
     throw InputError(fmt::format(
         "--log {}: {:.4g} s per step would be {:.0f} times the forecast of "
         "{:.4g} s: the pattern finds another unit (ms), a rate, the time of "

@@ -103,7 +103,7 @@ TEST_F(RunComparisonTest, APatternOfStepTimesReplacesThoseOfTheAdapter) {
               HasSubstr("put the number in parentheses"));
 }
 
-TEST_F(RunComparisonTest, AStepOfFiftyForecastsIsAnotherNumber) {
+TEST_F(RunComparisonTest, AStepOfManyForecastsIsAnotherNumber) {
   EXPECT_THAT(fakes::ErrorOf([&] {
                 return Compare("megatron-lm", "time,20000\ntime,20000\n",
                                kConfig, "^time,([0-9]+)");
