@@ -39,8 +39,9 @@ Options JobOptions(jobs::ForecastRequest& request) {
            request.model),
       TrainingOption(request.training),
       Bind("--config-file FILE",
-           "a DeepSpeed JSON, whose offload, precision and optimizer the "
-           "forecast counts; the command keeps its other keys",
+           "the file of DeepSpeed, Accelerate, FSDP, torchtitan or nanotron, "
+           "whose offload, precision and optimizer the forecast counts; the "
+           "command keeps its other keys",
            request.config_file),
       Bind("--gpus SIZE",
            "nodes x GPUs (2x8), GPUs (16), or sizes to compare (8..1024)",

@@ -10,6 +10,7 @@
 #include "common/process.h"
 #include "common/text.h"
 #include "harness/experiment.h"
+#include "harness/predictions/earlier_jobs.h"
 #include "harness/records/inputs.h"
 #include "harness/records/journal.h"
 #include "harness/registry.h"
@@ -68,7 +69,8 @@ void Begin(const Journal& journal, const trials::RunInfo& info) {
 // Seals the records of a search that has ended. Returns false for one that was
 // stopped.
 bool Finish(const SearchSummary& summary, const std::filesystem::path& folder,
-            const Journal& journal, trials::RunInfo& info) {
+            const Journal& journal, const Testbed& testbed,
+            trials::RunInfo& info) {
   if (summary.finish_reason == trials::FinishReason::kUnfinished) {
     if (!summary.stop_reason.empty()) {
       fmt::print(stderr, "{}\n", summary.stop_reason);
@@ -78,6 +80,9 @@ bool Finish(const SearchSummary& summary, const std::filesystem::path& folder,
   info.finished = true;
   info.finish_reason = summary.finish_reason;
   info.remaining = summary.remaining;
+  info.computation =
+      ComputationFactor(trials::ReadTrials(folder),
+                        testbed.predicted ? &*testbed.predicted : nullptr);
   info.files = trials::SealFiles(folder);
   journal.lease().Publish("run.json", ToJson(info));
   return true;
@@ -162,7 +167,7 @@ bool RunOne(const Experiment& experiment, const RunSpec& run,
               .adopted = adopted,
               .run_variance = conditions.run_variance});
   clock.reset();  // interrupts the trials that still run
-  return Finish(summary, folder, journal, info);
+  return Finish(summary, folder, journal, testbed, info);
 }
 
 }  // namespace harness

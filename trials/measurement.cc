@@ -27,6 +27,13 @@ std::vector<double> WithoutOutliers(const std::vector<double>& times,
   return kept.empty() ? times : kept;
 }
 
+// Whether the least of `values` is positive and the largest at most `most`
+// times that.
+bool AreAlike(const std::vector<double>& values, double most) {
+  const auto [low, high] = std::ranges::minmax(values);
+  return low > 0.0 && high <= most * low;
+}
+
 // What is wrong with a measurement; "" if nothing is.
 std::string Implausibility(const Measurement& measurement,
                            const MeasurementLimits& limits) {
@@ -54,12 +61,49 @@ std::string Implausibility(const Measurement& measurement,
           step_time_s, limits.work, limits.least_step_s);
     }
   }
+  if (std::string why = WhyNoSteps(measurement.step_times_s); !why.empty()) {
+    return "implausible measurement: " + why;
+  }
   return outside("peak_memory_bytes",
                  measurement.peak_memory_bytes.value_or(0.0), 0.0,
                  limits.most_memory_bytes);
 }
 
 }  // namespace
+
+std::string WhyNoSteps(const std::vector<double>& step_times_s) {
+  constexpr std::size_t kFewest = 5;
+  if (step_times_s.size() < kFewest) {
+    return "";
+  }
+  const double first = step_times_s.front();
+  const double last = step_times_s.back();
+  // What the steps would take: of times since the beginning, and of means.
+  std::vector<double> of_sums;
+  std::vector<double> of_means;
+  for (std::size_t i = 1; i < step_times_s.size(); ++i) {
+    const double change = step_times_s[i] - step_times_s[i - 1];
+    of_sums.push_back(change);
+    of_means.push_back(step_times_s[i] + static_cast<double>(i) * change);
+  }
+  constexpr double kGrowth = 1.5;
+  if (last > kGrowth * first && AreAlike(of_sums, 3.0)) {
+    return fmt::format(
+        "the time of a step grows evenly, from {:.4g} to {:.4g} s: it is that "
+        "since the beginning; name the time of one step",
+        first, last);
+  }
+  constexpr double kFar = 0.05;
+  if (std::abs(last / of_means.back() - 1.0) > kFar &&
+      AreAlike(of_means, 1.0 + kFar)) {
+    return fmt::format(
+        "the time of a step goes evenly from {:.4g} to {:.4g} s: it is the "
+        "mean since the beginning, of steps of {:.4g} s; name the time of one "
+        "step",
+        first, last, of_means.back());
+  }
+  return "";
+}
 
 void RejectImplausible(Measurement& measurement,
                        const MeasurementLimits& limits) {

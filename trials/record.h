@@ -231,18 +231,22 @@ struct RunInfo {
   FinishReason finish_reason = FinishReason::kUnfinished;
   // After the last trial; absent for methods without an estimate.
   std::optional<Remaining> remaining = std::nullopt;
+  // How many times the predicted computation the trials took; absent where the
+  // job is not predicted.
+  std::optional<double> computation = std::nullopt;
   // The seal of a finished run.
   std::optional<std::vector<SealedFile>> files = std::nullopt;
 
   OPPA_FIELDS(RunInfo, experiment, problem, method, repeat, seed, backend,
               manifest, settings, manifest_hash, inputs, bounds, accepted,
               commit, dirty, host, version, command, finished, finish_reason,
-              remaining, files);
+              remaining, computation, files);
 
   void SetUnfinished() {
     finished = false;
     finish_reason = FinishReason::kUnfinished;
     remaining.reset();
+    computation.reset();
     files.reset();
   }
 };

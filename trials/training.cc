@@ -1,6 +1,7 @@
 #include "trials/training.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <vector>
 
@@ -145,12 +146,13 @@ std::vector<std::pair<std::string, std::string>> TrainingKeys(
     const std::string value = setting.substr(equals + 1);
     const bool lists =
         key == "lora_targets" || key == "freeze" || key == "offload";
-    const bool text = lists || key == "optimizer" || key == "precision";
+    const bool text = value != "true" && value != "false" &&
+                      std::isnan(common::NumberOrNan(value));
     const std::string quoted =
         fmt::format("\"{}\"", fmt::join(common::Split(value, '+'), "\", \""));
-    keys.emplace_back(key, !text   ? value
-                           : lists ? fmt::format("[{}]", quoted)
-                                   : quoted);
+    keys.emplace_back(key, lists  ? fmt::format("[{}]", quoted)
+                           : text ? quoted
+                                  : value);
   }
   return keys;
 }

@@ -96,37 +96,39 @@ std::vector<trials::Guess> GuessesOf(const PredictedJob& own) {
   return trials::GuessesOf(own.workload, system.cluster.gpu, *system.framework);
 }
 
-// How much slower the trials compute than the simulator predicts for the job.
-double ComputationFactor(const std::vector<trials::Trial>& trials,
-                         const PredictedJob& own) {
-  const System& system = own.systems.front();
-  const trials::Simulator simulator(own.workload, system.cluster,
+}  // namespace
+
+std::optional<double> ComputationFactor(
+    const std::vector<trials::Trial>& trials, const PredictedJob* job) {
+  if (job == nullptr || job->simulated || job->systems.size() != 1 ||
+      job->systems.front().cluster.gpu.architecture == "cpu") {
+    return std::nullopt;
+  }
+  const System& system = job->systems.front();
+  const trials::Simulator simulator(job->workload, system.cluster,
                                     {*system.framework});
   std::vector<CalibrationRow> rows;
   for (const trials::Trial& trial : trials) {
+    if (trial.IsPlan() || !trial.HasThroughput()) {
+      continue;
+    }
     try {
       const trials::StepReport report = simulator.Simulate(trial.config);
-      rows.push_back(
-          {trial.config, StepPartsOf(report.time, trial.config, system.cluster),
-           trial.HasThroughput() ? 1.0 / trial.throughput.steps_per_s : 0.0,
-           report.peak_memory_bytes, 0.0, report.capacity_bytes});
+      rows.push_back({trial.config,
+                      StepPartsOf(report.time, trial.config, system.cluster),
+                      1.0 / trial.throughput.steps_per_s,
+                      report.peak_memory_bytes, 0.0, report.capacity_bytes});
     } catch (const std::invalid_argument&) {
       continue;  // it is not predicted
     }
   }
+  if (rows.empty()) {
+    return std::nullopt;
+  }
   return Calibrate(rows,
-                   CalibrationPrior::Of(*system.framework, GuessesOf(own)))
+                   CalibrationPrior::Of(*system.framework, GuessesOf(*job)))
       .factors[kComputation];
 }
-
-// Whether the simulator predicts the trials of the job on GPUs that it knows,
-// and does not run them.
-bool IsPredicted(const PredictedJob* own) {
-  return own != nullptr && !own->simulated && own->systems.size() == 1 &&
-         own->systems.front().cluster.gpu.architecture != "cpu";
-}
-
-}  // namespace
 
 PredictingModel EarlierJobs(const PredictionSettings& settings,
                             const methods::Problem& problem,
@@ -136,6 +138,12 @@ PredictingModel EarlierJobs(const PredictionSettings& settings,
   const Counterpart counterpart(problem, tokens_per_step);
   PredictingModel model;
   std::vector<trials::Trial> trials;
+  std::vector<trials::Trial> of_unknown_job;
+  const auto check = [&](std::optional<double> factor, const fs::path& source) {
+    if (factor && own != nullptr && !settings.accept_foreign) {
+      RefuseForeign(*factor, GuessesOf(*own), "--from " + source.string());
+    }
+  };
   std::vector<char> tried(static_cast<std::size_t>(problem.space->size()), 0);
   int read = 0;
   bool ran = false;
@@ -144,11 +152,13 @@ PredictingModel EarlierJobs(const PredictionSettings& settings,
       model.identity += common::ReadFile(run / "trials.csv");
       const trials::ProblemInfo job =
           trials::ReadProblemInfo(run.parent_path().parent_path());
+      const std::optional<double> factor = trials::ReadRunInfo(run).computation;
+      check(factor, run);
       for (const trials::Trial& trial : trials::ReadTrials(run)) {
         ++read;
         const auto found = counterpart.Of(trial, job);
         if (found && std::exchange(tried[found->candidate], 1) == 0) {
-          trials.push_back(*found);
+          (factor ? trials : of_unknown_job).push_back(*found);
           ran = ran || found->HasThroughput();
         }
       }
@@ -161,10 +171,8 @@ PredictingModel EarlierJobs(const PredictionSettings& settings,
                     "among the candidates; name another job, or leave it out",
                     settings.from.front().string(), read));
   }
-  if (!settings.accept_foreign && IsPredicted(own)) {
-    RefuseForeign(ComputationFactor(trials, *own), GuessesOf(*own),
-                  "--from " + settings.from.front().string());
-  }
+  check(ComputationFactor(of_unknown_job, own), settings.from.front());
+  trials.insert(trials.end(), of_unknown_job.begin(), of_unknown_job.end());
   model.description =
       fmt::format("{} of {} trials of earlier jobs", trials.size(), read);
   model.missing = "have no estimate";

@@ -2,9 +2,13 @@
 
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "harness/prediction_source.h"
 #include "harness/predictions/prediction_settings.h"
 #include "methods/method.h"
+#include "trials/trial.h"
 
 namespace harness {
 
@@ -19,13 +23,18 @@ namespace harness {
 //
 // `tokens_per_step`: of the problem; 0: unknown, and the same as before. The
 // space and the workload of the problem must outlive the result.
-// `own`: the job of the problem on its GPUs; trials that train it on others
-// must be accepted as foreign. Null: unknown, or simulated.
+// `own`: the job of the problem, which trials must be of where their run does
+// not say what its own job was to take (RunInfo::computation). Null: unknown.
 // Errors: throws InputError for a folder without trials, for records that
 // cannot be read, if no trial that ran has a counterpart, and as RefuseForeign.
 [[nodiscard]] PredictingModel EarlierJobs(const PredictionSettings& settings,
                                           const methods::Problem& problem,
                                           double tokens_per_step,
                                           const PredictedJob* own);
+
+// How many times the computation that the simulator predicts for the job its
+// trials take; nothing where it does not predict their GPUs, or runs them.
+[[nodiscard]] std::optional<double> ComputationFactor(
+    const std::vector<trials::Trial>& trials, const PredictedJob* job);
 
 }  // namespace harness

@@ -361,9 +361,9 @@ Job JobOf(const ForecastRequest& request, const Inputs& inputs,
   if (!request.config_file.empty()) {
     if (!job.framework.adapter || !job.framework.adapter->ReadsSettings()) {
       throw InputError(fmt::format(
-          "--config-file: no file of {} is read for a forecast, only the JSON "
-          "of DeepSpeed (--framework deepspeed, hf-trainer-deepspeed); say "
-          "what it sets by --training, --precision, --batch and --rule",
+          "--config-file: no file of {} is read for a forecast, those of "
+          "DeepSpeed, Accelerate, FSDP, torchtitan and nanotron are; say what "
+          "it sets by --training, --precision, --batch and --rule",
           framework));
     }
     if (!std::filesystem::is_regular_file(request.config_file)) {

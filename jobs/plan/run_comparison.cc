@@ -362,6 +362,13 @@ std::string CompareRun(const Forecaster& forecaster, const Forecast& forecast,
         job.cluster.gpu.name));
   }
   const double slower = step_s / expected.step_time_s - 1.0;
+  if (constexpr double kNoRun = 500.0; slower > kNoRun) {
+    throw InputError(fmt::format(
+        "--log {}: {:.4g} s per step would be {:.0f} times the forecast of "
+        "{:.4g} s: the pattern finds another unit (ms), a rate, the time of "
+        "many steps, or that since the beginning",
+        files.front().string(), step_s, slower + 1.0, expected.step_time_s));
+  }
   std::string text = fmt::format(
       "{}\nyour run takes {:.4g} s per step{}, {:.0f}% {}", ToString(config),
       step_s, run.note, 100.0 * std::abs(slower),

@@ -143,8 +143,8 @@ TEST_F(ForecastCommand, BadInputNamesTheOptionAndTheRemedy) {
   EXPECT_THAT(refused("--rule $tpp>1"), HasSubstr("did you mean 'tp'?"));
   EXPECT_THAT(refused("--framework deepspeed --config-file none.json"),
               HasSubstr("--config-file none.json: there is no such file"));
-  EXPECT_THAT(refused("--framework torchtitan --config-file none.toml"),
-              HasSubstr("no file of torchtitan is read for a forecast"));
+  EXPECT_THAT(refused("--framework megatron-lm --config-file none.toml"),
+              HasSubstr("no file of megatron-lm is read for a forecast"));
   const auto model = [this](const std::string& name) {
     EXPECT_EQ(Oppa("plan --model " + name +
                    " --gpus 8 --gpu h100 --batch 8 --seq 512"),

@@ -94,6 +94,16 @@ FORMS = (
     ("step_time=([0-9.,]+)", lambda step, s, at: f"12:{int(at) // 60 % 60:02}:{at % 60:06.3f} step_time={s:.4f}"),
     ("sec/step: ([0-9.,]+)", lambda step, s, at: f"Epoch 1, loss 2.2, sec/step: {s:.4f}"),
 )
+# The same of numbers that are no time of a step: each log must be refused.
+NO_STEPS = (
+    ("per_gpu: ([0-9.,]+)", lambda step, s, at: f"step {step} tokens_per_second_per_gpu: {TOKENS_OF_GPU / s:.1f}"),
+    ("tok/s[ :]+([0-9.,]+)", lambda step, s, at: f"step {step} | loss 2.31 | tok/s {BATCH * SEQUENCE / s:.1f} | lr 1e-4"),
+    ("TFLOPS: ([0-9.,]+)", lambda step, s, at: f"step {step} TFLOPS: {120 / s:.2f}, mfu 40%"),
+    ("([0-9.,]+) samples", lambda step, s, at: f"[{step}/500] {BATCH / s:.2f} samples/sec"),
+    ("remaining ([0-9.,]+)", lambda step, s, at: f"step {step} time remaining {500 * s - at:.1f} s"),
+    ("time: ([0-9.,]+)", lambda step, s, at: f"Epoch {step}/90 - loss: 2.31 - time: {50 * s:.1f}s"),
+    ("took ([0-9.,]+)", lambda step, s, at: f"iter {10 * step}: 10 steps took {10 * s:.2f} s"),
+)
 OTHER = ("Loading checkpoint shards: 100%|####| 4/4 [00:02<00:00,  1.95it/s]", "WARNING 12:00:01 something at 0.5 of 1.0",
          "Map: 100%|###| 669/669 [00:00<00:00, 3076.21 examples/s]", "saving checkpoint at iteration 7 took long",
          "validate step: 99  loss: 9.0  memory: 4.00GiB(5%)  tps: 99,000", "val loss: nan", "loss_scale: inf",
@@ -185,6 +195,12 @@ def read_file(program, form, seed, folder):
     return judged(float(found[1]), log.step_s), "read"
 
 
+def read_none(program, form, seed, folder):
+    """The same of a log without a time of a step."""
+    problem, outcome = read_file(program, form, seed, folder)
+    return ("a number is read that is no time of a step", outcome) if outcome == "read" else (problem, outcome)
+
+
 def judged(found, true):
     return "" if abs(found / true - 1) < 0.06 else f"{found:.4g} s instead of {true:.4g} s"
 
@@ -219,7 +235,7 @@ def main():
     parser.add_argument("--logs", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=4)
-    parser.add_argument("--only", choices=("plan", "trial"))
+    parser.add_argument("--only", choices=("plan", "none", "trial"))
     arguments = parser.parse_args()
     program = arguments.program.resolve()
     counts = collections.Counter()
@@ -227,12 +243,13 @@ def main():
 
     def read(job):
         number, what, reading = job
-        form = FORMS[number % len(FORMS)]
+        forms = NO_STEPS if reading == read_none else FORMS
+        form = forms[number % len(forms)]
         with tempfile.TemporaryDirectory() as name:
             problem, outcome = reading(program, form, f"{arguments.seed} {number} {what}", Path(name))
         return number, what, form[0], problem, outcome
 
-    readings = [("plan", read_file), ("trial", run_trial)]
+    readings = [("plan", read_file), ("none", read_none), ("trial", run_trial)]
     jobs = [(number, what, reading) for number in range(arguments.logs) for what, reading in readings
             if arguments.only in (None, what)]
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:

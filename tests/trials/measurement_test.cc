@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "trials/trial.h"
@@ -134,6 +135,21 @@ TEST(Measurement, AnImplausibleValueIsAFailureThatNamesIt) {
   RejectImplausible(good);
   EXPECT_EQ(good.outcome, Outcome::kCompleted);
   EXPECT_EQ(good.step_times_s.size(), 2U);
+}
+
+TEST(Measurement, TimesSinceTheBeginningAreNoSteps) {
+  EXPECT_THAT(WhyNoSteps({13.0, 19.0, 25.1, 31.0, 37.2}),
+              testing::HasSubstr("grows evenly, from 13 to 37.2 s"));
+  EXPECT_THAT(WhyNoSteps({13.0, 9.5, 8.33, 7.75, 7.4}),
+              testing::HasSubstr("of steps of 6"));
+  EXPECT_EQ(WhyNoSteps({13.0, 6.0, 6.1, 6.05, 6.02}), "");
+  EXPECT_EQ(WhyNoSteps({6.0, 6.1, 6.2, 6.3, 6.4}), "") << "a slow drift";
+  EXPECT_EQ(WhyNoSteps({13.0, 9.0, 7.5, 6.5, 6.1}), "") << "a warm-up";
+  EXPECT_EQ(WhyNoSteps({6.0, 6.0, 6.0, 6.0, 6.0}), "");
+  Measurement trial{.outcome = Outcome::kCompleted,
+                    .step_times_s = {1.0, 2.0, 3.0, 4.0, 5.0}};
+  RejectImplausible(trial);
+  EXPECT_EQ(trial.outcome, Outcome::kFailed);
 }
 
 TEST(StopRule, WithoutABestNothingStops) {

@@ -126,6 +126,60 @@ INSTANTIATE_TEST_SUITE_P(Files, ModelTypes, testing::ValuesIn(ReadFiles()),
                            return name;
                          });
 
+// Transformers has no class for these; each count is that of the checkpoint.
+TEST(ModelTypes, ThoseOfRemoteCodeHaveTheirPublishedCounts) {
+  const fakes::TemporaryFolder folder;
+  const auto count = [&folder](const std::string& text) {
+    fakes::WriteFile(folder.path() / "config.json", "{" + text + "}");
+    return static_cast<double>(
+        ParameterCount(ReadModel(folder.path() / "config.json")));
+  };
+  const std::string block = R"(, "hidden_size": 4096, "vocab_size": 92544,
+      "num_attention_heads": 32, "num_hidden_layers": 32)";
+  EXPECT_NEAR(count(R"("model_type": "internlm2", "num_key_value_heads": 8,
+                       "intermediate_size": 14336, "bias": false)" +
+                    block),
+              7737708544.0, 1.0);
+  EXPECT_NEAR(count(R"("model_type": "baichuan", "hidden_size": 4096,
+                       "intermediate_size": 11008, "num_hidden_layers": 32,
+                       "num_attention_heads": 32, "vocab_size": 125696)"),
+              7505973248.0, 1.0);
+  EXPECT_NEAR(count(R"("model_type": "qwen", "hidden_size": 4096,
+                       "intermediate_size": 22016, "num_hidden_layers": 32,
+                       "num_attention_heads": 32, "kv_channels": 128,
+                       "vocab_size": 151936, "no_bias": true)"),
+              7721324544.0, 1.0);
+  EXPECT_NEAR(count(R"("model_type": "exaone", "hidden_size": 4096,
+                       "intermediate_size": 14336, "num_layers": 32,
+                       "num_attention_heads": 32, "num_key_value_heads": 8,
+                       "vocab_size": 102400)"),
+              7818448896.0, 1.0);
+  EXPECT_NEAR(count(R"("model_type": "chatglm", "hidden_size": 4096,
+                       "ffn_hidden_size": 13696, "num_layers": 28,
+                       "num_attention_heads": 32, "kv_channels": 128,
+                       "multi_query_attention": true, "add_qkv_bias": true,
+                       "multi_query_group_num": 2,
+                       "padded_vocab_size": 65024)"),
+              6243584000.0, 1.0);
+  EXPECT_NEAR(count(R"("model_type": "deepseek", "hidden_size": 2048,
+                       "intermediate_size": 10944, "num_hidden_layers": 28,
+                       "num_attention_heads": 16, "num_key_value_heads": 16,
+                       "moe_intermediate_size": 1408, "n_routed_experts": 64,
+                       "n_shared_experts": 2, "num_experts_per_tok": 6,
+                       "first_k_dense_replace": 1, "vocab_size": 102400)"),
+              16375728128.0, 1.0);
+  EXPECT_NEAR(count(R"("model_type": "bailing_moe", "hidden_size": 2048,
+                       "intermediate_size": 5120, "num_hidden_layers": 20,
+                       "num_attention_heads": 16, "num_key_value_heads": 4,
+                       "head_dim": 128, "moe_intermediate_size": 512,
+                       "num_experts": 256, "num_shared_experts": 1,
+                       "num_experts_per_tok": 8, "n_group": 8, "topk_group": 4,
+                       "first_k_dense_replace": 1, "use_qk_norm": true,
+                       "moe_router_enable_expert_bias": true,
+                       "vocab_size": 157184)"),
+              16.26e9, 0.01e9);
+}
+
 TEST(ModelTypes, OthersAreRefused) {
   for (const std::string& name : kRefused) {
     EXPECT_NE(fakes::ErrorOf([&] { return Reference(name); }), "") << name;

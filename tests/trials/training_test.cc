@@ -58,6 +58,7 @@ TEST(Training, AnUnknownKeyOrValueIsRefusedWithItsName) {
               HasSubstr("nothing is left to train"));
   EXPECT_THAT(error({"frozen_bits=4"}), HasSubstr("needs adapters"));
   EXPECT_THAT(error({"lora_rank"}), HasSubstr("must be KEY=VALUE"));
+  EXPECT_THAT(error({"method=lora"}), HasSubstr("unknown key 'method'"));
 }
 
 // Hu et al. (2021), Sec. 4.2: no gradients and no optimizer states of frozen

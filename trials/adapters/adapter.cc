@@ -333,7 +333,7 @@ std::optional<ConfigValue> Adapter::ValueOf(const AdapterSetting& setting,
   ConfigValue value{ConfigValue::Type::kString,
                     expand ? expand(setting.text) : setting.text};
   // No format has numbers such as 007.
-  static const common::Pattern number(R"(^(?:0|[1-9]\d*)(?:\.\d+)?$)");
+  static const common::Pattern number(R"(^-?(?:0|[1-9]\d*)(?:\.\d+)?$)");
   if (number.IsIn(value.text)) {
     value.type = ConfigValue::Type::kNumber;
   }

@@ -163,7 +163,7 @@ FileSettings Adapter::ReadSettings(const AdapterJob& job) const {
   }
   read.path = found->path;
   read.training = config_file_->defaults;
-  std::vector<std::string> known = {"auto", "none", "false"};
+  std::vector<std::string> known = {"auto", "none", "null", "false", "[]"};
   for (const auto& [key, is, training, note] : config_file_->meanings) {
     const auto value = KeyOf(key, *found);
     if (value == "auto") {  // the command line says it

@@ -398,6 +398,21 @@ class Edit {
   std::vector<std::string> candidates_;
 };
 
+// NOLINTNEXTLINE(misc-no-recursion): ParseConfig limits the depth
+void AddKeys(const ConfigNode& node, const std::string& path,
+             std::vector<std::pair<std::string, std::string>>& keys) {
+  if (node.kind == ConfigNode::Kind::kList) {
+    keys.emplace_back(path, node.raw);
+  } else if (node.kind == ConfigNode::Kind::kScalar) {
+    keys.emplace_back(path, node.IsNull() ? "null" : node.text);
+  }
+  for (const ConfigNode& each : node.children) {
+    if (node.kind == ConfigNode::Kind::kTable) {
+      AddKeys(each, path.empty() ? each.name : path + "." + each.name, keys);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> ConfigKeys(
@@ -416,6 +431,10 @@ std::vector<std::pair<std::string, std::string>> ConfigKeys(
   };
   if (format == ConfigFormat::kJson) {
     add(add, ParseObject(text), "");
+  } else {
+    AddKeys(
+        ParseConfig(format, std::string(common::WithoutByteOrderMark(text))),
+        "", keys);
   }
   return keys;
 }

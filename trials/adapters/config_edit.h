@@ -41,8 +41,8 @@ struct ConfigValue {
                                                       const std::string& text,
                                                       std::string_view path);
 
-// All keys of a JSON text with their values, in its order; none of another
-// format. Errors: as GetConfigKey.
+// All keys of a text with their values, in its order, lists as they are
+// written. Errors: as GetConfigKey.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> ConfigKeys(
     ConfigFormat format, const std::string& text);
 

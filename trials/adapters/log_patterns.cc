@@ -126,6 +126,8 @@ LogPatterns Read(const common::TomlTable& table, LogPatterns patterns) {
   };
   for (const List& list : std::initializer_list<List>{
            {"step", &LogPatterns::step, 1},
+           {"no_step_time", &LogPatterns::no_step_time, 0},
+           {"other_step", &LogPatterns::other_step, 0},
            {"ends_step", &LogPatterns::ends_step, 0},
            {"progress_bar", &LogPatterns::progress_bar, 5, kBar},
            {"loss", &LogPatterns::loss, 1},

@@ -39,6 +39,9 @@ struct LogPatterns {
   Comma comma = Comma::kUnknown;
   // The number of the step (step_lines.h).
   Expressions step;
+  // Where a number, "{}" in the line, is no time of a step, and lines of steps
+  // on other data.
+  Expressions no_step_time, other_step;
   // A line that ends a step, for frameworks that print no time: the time since
   // the line before is that of the step.
   Expressions ends_step;

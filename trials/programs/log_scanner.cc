@@ -7,17 +7,21 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
+#include "trials/measurement.h"
 
 namespace trials {
 namespace {
 
 using Quantity = LogPatterns::Quantity;
 
+constexpr std::size_t kLongestShown = 160;
 constexpr std::size_t kMostOpen = 8;  // lines that wait for another number
 
-std::string Without(std::string_view line, std::string_view part) {
+std::string Replaced(std::string_view line, std::string_view part,
+                     std::string_view by) {
   std::string text(line.substr(0, part.data() - line.data()));
-  return text.append(part.data() + part.size(), line.data() + line.size());
+  return text.append(by).append(part.data() + part.size(),
+                                line.data() + line.size());
 }
 
 bool IsTime(double step_s) {
@@ -63,6 +67,9 @@ std::vector<TrialReport> LogScanner::Read(std::string_view line,
                                           std::optional<double> now_s) {
   const std::string text = PlainText(line);
   TakeMemory(text);
+  if (!Find(patterns_.other_step, text).empty()) {
+    return std::exchange(new_, {});
+  }
   if (now_s && !patterns_.ends_step.empty()) {
     if (!Find(patterns_.ends_step, text).empty()) {
       ++lines_;
@@ -118,6 +125,15 @@ void LogScanner::TakeValue(const LogPatterns::Pattern& pattern,
   }
   double step_s = StepTime(pattern, *value);
   if (pattern.quantity == Quantity::kStepTime) {
+    if (const auto other =
+            Find(patterns_.no_step_time, Replaced(line.text, number, "{}"));
+        !other.empty()) {
+      throw std::invalid_argument(fmt::format(
+          "'{}' has no time of a step where the pattern finds '{}': name one "
+          "that does, or the key of what it is in [log] of an adapter "
+          "(tokens_per_s, samples_per_s, steps_per_s, ...)",
+          common::Printable(line.text.substr(0, kLongestShown)), number));
+    }
     if (const auto unit = UnitNextTo(line.text, number)) {
       step_s = unit->is_rate ? unit->seconds / *value : unit->seconds * *value;
     }
@@ -135,7 +151,7 @@ void LogScanner::TakeStep(const Line& line, std::string_view number,
     return;
   }
   ++lines_;
-  const std::string rest = Without(line.text, number);
+  const std::string rest = Replaced(line.text, number, "");
   if (*is_numbered_ ? *by_number
                     : timed_.IsNew(rest, line.now_s, step_s).value_or(false)) {
     AddSteps({step_s});
@@ -202,6 +218,9 @@ LogSteps ReadLog(const LogPatterns& patterns, const StepSizes& sizes,
     take(scanner.Read(line, std::nullopt));
   }
   take(scanner.Finish());
+  if (const std::string why = WhyNoSteps(steps.step_times_s); !why.empty()) {
+    throw std::invalid_argument(why);
+  }
   steps.note = scanner.Note();
   return steps;
 }

@@ -353,7 +353,7 @@ class HostShell {
     const int code = late_ ? kSshFailed : common::ExitCode(status);
     if (code == kSshFailed) {
       Print(fmt::format(
-          "{}{}: {}", kSshFailure, host_,
+          "{}{}: {}\n", kSshFailure, host_,
           late_ ? fmt::format("no answer for {} s", 2 * kConnectSeconds)
           : last_.empty() ? std::string("it ended silently")
                           : last_));

@@ -565,6 +565,25 @@ TEST_F(EarlierJobsTest, ATrialPredictsTheCandidateThatSplitsTheModelAlike) {
   }
 }
 
+// A smaller model is no foreign job, and a slow one is, whatever its size.
+TEST_F(EarlierJobsTest, ARunIsHeldAgainstWhatItsOwnJobWasToTake) {
+  const std::filesystem::path run = folder_.path() / "r/random/1";
+  trials::RunInfo info = trials::ReadRunInfo(run);
+  const auto error = [&](double factor, const std::string& more = "") {
+    info.computation = factor;
+    trials::Write(run, info);
+    return ErrorOf([&] {
+      const Manifest manifest = OnTwiceTheGpus("from = [\"r\"]\n" + more);
+      (void)MakeTestbed(manifest.problems.front()).predictions("").predict();
+    });
+  };
+  EXPECT_EQ(error(1.1), "no error");
+  EXPECT_THAT(error(6.1), AllOf(HasSubstr("r/random/1"),
+                                HasSubstr("6.1 times the predicted"),
+                                HasSubstr("--accept-foreign")));
+  EXPECT_EQ(error(6.1, "accept_foreign = true\n"), "no error");
+}
+
 TEST_F(EarlierJobsTest, MistakesHaveAPlaceAndARemedy) {
   const auto error = [this](const std::string& predictions) {
     return ErrorOf([&] { return CheckManifest(OnTwiceTheGpus(predictions)); });

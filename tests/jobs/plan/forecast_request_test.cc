@@ -62,9 +62,10 @@ TEST(RunPlan, SaysHowOftenJobsOnSuchAClusterWereMuchSlower) {
 
 // A plan with such a file, or why there is none.
 std::string WithFile(const std::string& text, const std::string& precision = "",
-                     const std::string& training = "") {
+                     const std::string& training = "",
+                     const std::string& framework = "deepspeed") {
   const fakes::TemporaryFolder folder;
-  ForecastRequest request = Small("deepspeed");
+  ForecastRequest request = Small(framework);
   request.model = Llama8b();
   request.machine.gpu = "b300";
   request.config_file = folder.path() / "mine.json";
@@ -121,6 +122,27 @@ TEST(ConfigFile, TheCommandKeepsItsOtherKeys) {
   }
   EXPECT_THAT(WithFile(R"({"zero_optimization": {"cpu_offload": true}})"),
               testing::Not(HasSubstr("\"offload_optimizer\"")));
+}
+
+TEST(ConfigFile, EveryFormatOfAFrameworkIsRead) {
+  EXPECT_THAT(WithFile("mixed_precision: fp16\nfsdp_config:\n"
+                       "  fsdp_offload_params: true\n  fsdp_new_key: 1\n",
+                       "", "", "accelerate-fsdp"),
+              AllOf(HasSubstr("2048 tokens, fp16"),
+                    HasSubstr("optimizer and parameters on the host"),
+                    HasSubstr("fsdp_config.fsdp_new_key = 1: not understood")));
+  EXPECT_THAT(
+      WithFile("[training]\nmixed_precision_param = \"float32\"\n"
+               "[model]\nconverters = [\"float8\"]\n",
+               "", "", "torchtitan"),
+      AllOf(HasSubstr("2048 tokens, fp32"), HasSubstr("model.converters")));
+  EXPECT_THAT(WithFile("model:\n  dtype: float32\n", "", "", "nanotron"),
+              HasSubstr("2048 tokens, fp32"));
+  EXPECT_THAT(
+      WithFile(R"({"offload_params": true})", "", "", "hf-trainer-fsdp"),
+      HasSubstr("optimizer and parameters on the host"));
+  EXPECT_THAT(WithFile("{}", "", "", "megatron-lm"),
+              HasSubstr("no file of megatron-lm is read"));
 }
 
 TEST(RunPlan, GradientsThatAreSummedInFp32AnywayChangeNothing) {

@@ -103,6 +103,14 @@ TEST_F(RunComparisonTest, APatternOfStepTimesReplacesThoseOfTheAdapter) {
               HasSubstr("put the number in parentheses"));
 }
 
+TEST_F(RunComparisonTest, AStepOfManyForecastsIsAnotherNumber) {
+  EXPECT_THAT(fakes::ErrorOf([&] {
+                return Compare("megatron-lm", "time,20000\ntime,20000\n",
+                               kConfig, "^time,([0-9]+)");
+              }),
+              AllOf(HasSubstr("times the forecast"), HasSubstr("(ms)")));
+}
+
 TEST_F(RunComparisonTest, ReadsTheConfigurationFromTheArgumentsOfMegatron) {
   EXPECT_THAT(
       Compare("megatron-lm",

@@ -207,7 +207,8 @@ TEST_F(AdapterTest, GivesTorchtitanFlagsWhereTheJobNamesNoFile) {
   };
   EXPECT_EQ(get("training.local_batch_size"), "16");
   EXPECT_EQ(get("parallelism.pipeline_parallel_microbatch_size"), "2");
-  EXPECT_EQ(get("parallelism.data_parallel_shard_degree"), "-1");
+  EXPECT_THAT(job.files[0].content,
+              HasSubstr("data_parallel_shard_degree = -1\n"));
   EXPECT_EQ(get("activation_checkpoint.mode"), "none");
 }
 

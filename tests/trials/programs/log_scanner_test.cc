@@ -20,6 +20,7 @@ namespace trials::log_scanner_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using testing::SizeIs;
 
 constexpr StepSizes kSizes = {64, 4096, 8};
@@ -187,8 +188,35 @@ TEST(LogScanner, TheUnitOfALogCounts) {
     return fakes::ErrorOf(
         [&] { return TimeIn("(?:took|time)[^0-9]*([0-9.]+)", line); });
   };
-  EXPECT_THAT(problem("took 2.5 tokens/s"), HasSubstr("'tokens/s'"));
+  EXPECT_THAT(problem("took 2.5 tokens/s"), HasSubstr("tokens/s'"));
   EXPECT_THAT(problem("time (ms): 0.8 s"), HasSubstr("'ms' and 's'"));
+}
+
+// A rate or the time of something else is no step time, however long it is.
+TEST(LogScanner, ANumberThatIsNoTimeOfAStepIsRefused) {
+  const auto problem = [](const std::string& line) {
+    return fakes::ErrorOf([&] { return TimeIn("([0-9.]+)[^0-9]*$", line); });
+  };
+  for (const char* line :
+       {"tokens_per_second_per_gpu:9087.5", "Tokens/s/device: 9087.5, loss",
+        "tok/s: 9087.5", "TFLOPS: 120.5", "examples/sec=42.5",
+        "ups=0.17, gnorm", "steps_per_sec 0.17", "throughput: 42.5",
+        "eta: 12.5 s", "42.5/s", "12.5 s/epoch", "10 steps took 60.5 s",
+        "epoch 3 took 60.5 s", "Epoch 1/3 - loss: 2.5 - time: 300.5s",
+        "perf 120.5 TFLOP/s", "12.5 GB"}) {
+    EXPECT_THAT(problem(line), HasSubstr("has no time of a step")) << line;
+  }
+  for (const char* line :
+       {"step 10 took 6.5", "epoch 3 step 4: 6.5 s", "(4096 tokens): 6.5 s",
+        "'step_time_ms': 6.5, 'tps'", "6.5 samples/sec:", "6.5/s/it",
+        "speed: 6.5 s/it", "sec/step: 6.5"}) {
+    EXPECT_THAT(problem(line), Not(HasSubstr("has no time of a step"))) << line;
+  }
+}
+
+TEST(LogScanner, StepsOnOtherDataAreNoSteps) {
+  EXPECT_EQ(TimeIn("([0-9.]+) s", "[rank0]: eval step 3: 1.5 s"), std::nullopt);
+  EXPECT_EQ(TimeIn("([0-9.]+) s", "step 3, evaluated: 1.5 s"), 1.5);
 }
 
 TEST(LogScanner, APatternThatTakesAPartOfANumberMeansAllOfIt) {

@@ -130,6 +130,7 @@ TEST(LossWatch, KnowsTheStepsThatEachFrameworkDoesNotApply) {
        "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 2"},
       {"torchtitan", "step:  4  loss:  9.1  grad_norm:     nan  memory: 3GiB"},
       {"nanotron", "| lm_loss: 2.3 | grad_norm: nan |"},
+      {"accelerate-fsdp", "step 3 loss 2.3 gnorm nan"},
       // A loss that is not finite is left out of the mean that is printed.
       {"hf-trainer", "{'loss': 0.0, 'grad_norm': nan}"},
       {"hf-trainer-fsdp", "{'loss': '0', 'grad_norm': 'nan'}"},
