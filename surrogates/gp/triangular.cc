@@ -3,110 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-// Defines a function by the widest of its versions that the processor has.
-#if defined(__x86_64__)
-#define OPPA_VERSIONS(result, name, parameters, arguments)       \
-  [[gnu::target("avx512f")]] static result name##8 parameters {  \
-    return name##Of<8> arguments;                                \
-  }                                                              \
-  [[gnu::target("avx2")]] static result name##4 parameters {     \
-    return name##Of<4> arguments;                                \
-  }                                                              \
-  result name parameters {                                       \
-    return __builtin_cpu_supports("avx512f") ? name##8 arguments \
-           : __builtin_cpu_supports("avx2")  ? name##4 arguments \
-                                             : name##Of<2>       \
-                                                  arguments;     \
-  }
-#else
-#define OPPA_VERSIONS(result, name, parameters, arguments) \
-  result name parameters { return name##Of<2> arguments; }
-#endif
-// Compiled for the instructions of the version that calls it.
-#define OPPA_INLINE [[gnu::always_inline]] inline
+#include "surrogates/gp/lanes.h"
 
 namespace surrogates {
 namespace {
-
-using Index = std::ptrdiff_t;
-constexpr Index kGroup = 4;  // rows or columns that are computed together
-
-template <int kWidth>
-struct Vector;  // GCC ignores a size that depends on a parameter
-template <>
-struct Vector<2> {
-  using Type [[gnu::vector_size(16), gnu::aligned(8), gnu::may_alias]] = double;
-};
-template <>
-struct Vector<4> {
-  using Type [[gnu::vector_size(32), gnu::aligned(8), gnu::may_alias]] = double;
-};
-template <>
-struct Vector<8> {
-  using Type [[gnu::vector_size(64), gnu::aligned(8), gnu::may_alias]] = double;
-};
-
-// kLanes numbers that lie side by side, of kGroup columns (or, transposed,
-// rows).
-template <int kWidth>
-struct Block {
-  using Part = typename Vector<kWidth>::Type;
-  static constexpr int kParts = kLanes / kWidth;
-  Part part[kGroup][kParts] = {};
-
-  OPPA_INLINE void Load(const double* from, Index stride, Index count) {
-    for (Index r = 0; r < count; ++r) {
-      for (int p = 0; p < kParts; ++p) {
-        part[r][p] = reinterpret_cast<const Part*>(from + r * stride)[p];
-      }
-    }
-  }
-  OPPA_INLINE void Store(double* to, Index stride, Index count) const {
-    for (Index r = 0; r < count; ++r) {
-      for (int p = 0; p < kParts; ++p) {
-        reinterpret_cast<Part*>(to + r * stride)[p] = part[r][p];
-      }
-    }
-  }
-  // Column r += factor column s of `other`.
-  OPPA_INLINE void Add(Index r, const Block& other, Index s, double factor) {
-    for (int p = 0; p < kParts; ++p) {
-      part[r][p] += other.part[s][p] * factor;
-    }
-  }
-  OPPA_INLINE void Subtract(const Block& other) {
-    for (Index r = 0; r < kGroup; ++r) {
-      Add(r, other, r, -1.0);
-    }
-  }
-  OPPA_INLINE void Scale(Index r, double factor) {
-    for (int p = 0; p < kParts; ++p) {
-      part[r][p] *= factor;
-    }
-  }
-  // Column r += a_rk b_k for k = begin, begin + step, ... < end, in this order;
-  // a_rk is at a + r by_r + k by_k, b_k at b + k stride.
-  OPPA_INLINE void AddProducts(const double* a, Index by_r, Index by_k,
-                               const double* b, Index stride, Index begin,
-                               Index end, Index step = 1) {
-    for (Index k = begin; k < end; k += step) {
-      Block lanes;
-      lanes.Load(b + k * stride, stride, 1);
-      for (Index r = 0; r < kGroup; ++r) {
-        Add(r, lanes, 0, a[r * by_r + k * by_k]);
-      }
-    }
-  }
-  // X L^-T for `count` columns.
-  OPPA_INLINE void Solve(const double* l, Index stride, Index count) {
-    for (Index r = 0; r < count; ++r) {
-      for (Index s = 0; s < r; ++s) {
-        Add(r, *this, s, -l[s * stride + r]);
-      }
-      Scale(r, 1.0 / l[r * stride + r]);
-    }
-  }
-};
 
 // Rows i... and columns j... of X X^T, X [n, .], from the terms [begin, end).
 // In two of the rows that are left when groups are taken, Eigen adds up even
@@ -117,7 +17,7 @@ OPPA_INLINE Block<kWidth> Squares(const double* x, Index n, Index i, Index j,
   const Index stride = Padded(n);
   const auto add = [&](Block<kWidth> & to, Index from, Index until, Index step)
       __attribute__((always_inline)) {
-    to.AddProducts(x + j, 1, stride, x + i, stride, from, until, step);
+    to.AddProducts({x + j, 1, stride}, x + i, stride, from, until, step);
   };
   Block<kWidth> sum;
   add(sum, begin, end, 1);
@@ -219,7 +119,7 @@ OPPA_INLINE void SolveForward(const double* l, Index n, Index i, Index first,
   x.Load(b + i * stride, stride, count);
   for (Index k = first; k < i; k += kGroup) {
     Block<kWidth> sum;
-    sum.AddProducts(l + i, 1, Padded(n), b, stride, k, k + kGroup);
+    sum.AddProducts({l + i, 1, Padded(n)}, b, stride, k, k + kGroup);
     x.Subtract(sum);
   }
   x.Solve(l + i * Padded(n) + i, Padded(n), count);
@@ -237,7 +137,7 @@ OPPA_INLINE void SolveBackward(const double* l, Index n, Index end, double* b,
   x.Load(b + i * stride, stride, end - i);
   for (Index k = n - kGroup; k >= end; k -= kGroup) {
     Block<kWidth> sum;
-    sum.AddProducts(below, Padded(n), 1, b, stride, k, k + kGroup);
+    sum.AddProducts({below, Padded(n), 1}, b, stride, k, k + kGroup);
     x.Subtract(sum);
   }
   for (Index r = end - i - 1; r >= 0; --r) {

@@ -2,23 +2,13 @@
 
 #pragma once
 
-#include <cstddef>
+#include "surrogates/gp/lanes.h"
 
 namespace surrogates {
 
-// Numbers that are computed together.
-inline constexpr int kLanes = 8;
-
-// Distance of columns of n numbers. What lies between is zero and stays so.
-constexpr std::ptrdiff_t Padded(std::ptrdiff_t n) {
-  return (n + kLanes - 1) / kLanes * kLanes;
-}
-
 // Matrices are stored by columns, Padded(rows) apart.
 //
-// Every function has several versions (AVX-512, AVX2, any processor). Each sum
-// has one order in all of them, and nothing is fused: the results are the same
-// to the last bit on every machine. The order is that of Eigen 3.4 with SSE2
+// The order of the sums (surrogates/gp/lanes.h) is that of Eigen 3.4 with SSE2
 // for n up to 120, which the records were computed with; Eigen's own varies
 // with the processor, above 120 even with the size of its first-level cache.
 //
