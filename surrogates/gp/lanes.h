@@ -7,6 +7,8 @@
 #include <cstddef>
 
 // Defines a function by the widest of its versions that the processor has.
+// `parameters` and `arguments` are in parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #if defined(__x86_64__)
 #define OPPA_VERSIONS(result, name, parameters, arguments)       \
   [[gnu::target("avx512f")]] static result name##8 parameters {  \
@@ -25,6 +27,8 @@
 #define OPPA_VERSIONS(result, name, parameters, arguments) \
   result name parameters { return name##Of<2> arguments; }
 #endif
+// NOLINTEND(bugprone-macro-parentheses)
+
 // Compiled for the instructions of the version that calls it.
 #define OPPA_INLINE [[gnu::always_inline]] inline
 
