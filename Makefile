@@ -325,7 +325,7 @@ bench-slurm: program ## compare the cost of an array task with that of `true` (r
 	@scripts/install-deps --slurm
 	@tests/slurm/overhead.sh $(OPPA)
 
-bench-suggestion: benchmark-programs ## time one suggestion and compare it with the lower bound (1 minute)
+bench-suggestion: benchmark-programs ## time one suggestion and compare it with the lower bound (3 minutes)
 	@benchmarks/suggestion.py suggestion
 
 bench-trainer: build/release/build.ninja ## compare the speed of oppa-train on a CPU core with PyTorch (PYTHON=python3 has to have it; LLM_C=FOLDER adds llm.c)

@@ -94,19 +94,25 @@ def judge(what, value, limit, unit):
     print(f"  {'met   ' if value <= limit else 'MISSED'} {what}: {value:.3g} {unit}, at most {limit:g}")
 
 
-def suggestion(arguments):
-    print(f"n = {arguments.n}, {arguments.threads} threads, {arguments.rounds} rounds of 3; {machine()}")
-    for case in ("floor", "ucb", "oppa", "oppa-sim"):
-        print(f"  {case:6} {CASES[case]}")
-    summaries = {}
-    for candidates in (100_000, 1_000_000):
-        found = measure(("floor", "ucb", "oppa", "oppa-sim"), arguments.n, candidates, arguments.threads, arguments.rounds)
-        summaries.update({(case, candidates): s for case, s in found.items()})
-    print_table(summaries)
+def judge_floor(n, summaries):
     for candidates in (100_000, 1_000_000):
         ours, floor = summaries["ucb", candidates], summaries["floor", candidates]
         for key, name in (("wall_median", "median wall"), ("wall_min", "least wall"), ("cpu_median", "median CPU")):
-            judge(f"{name} over the floor, {candidates} candidates", ours[key] / floor[key], FLOOR_RATIO, "times")
+            judge(f"n = {n}, {name} over the floor, {candidates} candidates", ours[key] / floor[key], FLOOR_RATIO, "times")
+
+
+def suggestion(arguments):
+    print(f"{arguments.threads} threads, {arguments.rounds} rounds of 3; {machine()}")
+    for case in ("floor", "ucb", "oppa", "oppa-sim"):
+        print(f"  {case:6} {CASES[case]}")
+    for n, cases in ((200, ("floor", "ucb")), (50, ("floor", "ucb", "oppa", "oppa-sim"))):
+        summaries = {}
+        for candidates in (100_000, 1_000_000):
+            found = measure(cases, n, candidates, arguments.threads, arguments.rounds)
+            summaries.update({(case, candidates): s for case, s in found.items()})
+        print(f"n = {n}")
+        print_table(summaries)
+        judge_floor(n, summaries)
     for (case, candidates), limit in TARGETS.items():
         judge(f"{case}, {candidates} candidates, median wall", summaries[case, candidates]["wall_median"], limit, "s")
     for candidates in (100_000, 1_000_000):
@@ -149,7 +155,6 @@ def growth(arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=("suggestion", "growth"))
-    parser.add_argument("--n", type=int, default=50)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", default="build/growth")

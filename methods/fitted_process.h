@@ -47,6 +47,9 @@ class FittedProcess {
   [[nodiscard]] const surrogates::GaussianProcess& process() const {
     return process_;
   }
+  [[nodiscard]] const surrogates::ParametricMean& prior() const {
+    return prior_;
+  }
 
  private:
   void SetPriors(const FitInput& input);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/ranges.h"
 #include "common/statistics.h"
 #include "methods/remaining.h"
 #include "surrogates/cost/misspecification.h"
@@ -107,6 +108,19 @@ class ProcessMaker {
     process.fit.family.scale = options_.family_error;
     process.centers_follow_median = true;
     return {space_, Weighted(form), process};
+  }
+
+  // The last term of a memory prior of the job: model state over the capacity.
+  [[nodiscard]] Eigen::VectorXd ModelState(
+      const surrogates::ParametricMean& prior) const {
+    if (options_.memory_prior != CostModelForm::kPhysical ||
+        !prior.shared_scale ||
+        !Choices(CostModelForm::kPhysical).sizes.known()) {
+      return {};
+    }
+    const double log_state = surrogates::CentersAtScale(
+        prior, prior.shared_scale->log_center)[prior.size() - 1];
+    return std::exp(log_state) * prior.features.col(prior.size() - 1);
   }
 
   [[nodiscard]] FittedProcess Memory() const {
@@ -248,6 +262,8 @@ SurrogatePair::SurrogatePair(const Problem& problem, const Options& options,
       throughput_(
           ProcessMaker(problem, options, encoded_, predictions).Throughput()),
       memory_(ProcessMaker(problem, options, encoded_, predictions).Memory()),
+      state_(ProcessMaker(problem, options, encoded_, predictions)
+                 .ModelState(memory_.prior())),
       threads_(problem.threads) {
   if (options.prior_error > 0.0) {
     prior_perturbation_ =
@@ -332,9 +348,28 @@ void SurrogatePair::Believe(const std::vector<int>& running) {
   }
 }
 
+std::vector<char> SurrogatePair::TriedOrTooLarge(const History& history) const {
+  double share = 1.0;
+  for (const trials::Trial& trial : history.trials()) {
+    if (trial.HasThroughput() && state_.size() > 0) {
+      const double used =
+          trial.measurement.peak_memory_bytes.value_or(capacity_bytes_) /
+          capacity_bytes_;
+      share = std::min(share, used / state_[trial.candidate]);
+    }
+  }
+  std::vector<char> excluded = history.tried();
+  for (Eigen::Index i = 0; i < state_.size(); ++i) {
+    if (share * state_[i] > 1.0) {
+      excluded[static_cast<std::size_t>(i)] = 1;
+    }
+  }
+  return common::Contains(excluded, 0) ? excluded : history.tried();
+}
+
 std::vector<char> SurrogatePair::Excluded(const History& history) const {
   constexpr double kInDoubt = 0.9;
-  std::vector<char> excluded = history.tried();
+  std::vector<char> excluded = TriedOrTooLarge(history);
   const std::vector<int>& family = families().of_candidate;
   for (const int candidate : history.running()) {
     const Marginal used = At(memory_.process(), candidate);

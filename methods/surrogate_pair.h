@@ -91,8 +91,14 @@ class SurrogatePair {
   // appended.
   [[nodiscard]] std::vector<Suggestion::Fit> Fit(const History& history);
 
-  // The candidates that were tried or run, and, where a running trial fits with
-  // a probability below 0.9, its family: two of them would fail together. [N]
+  // The candidates that were tried or run, and, where the prior of memory knows
+  // the job, those whose parameters, gradients and optimizer state alone exceed
+  // the capacity, unless that leaves none. A trial that ran in less than its
+  // own (offloading, few trained parameters) lowers those of all. [N]
+  [[nodiscard]] std::vector<char> TriedOrTooLarge(const History& history) const;
+
+  // These, and, where a running trial fits with a probability below 0.9, its
+  // family: two of them would fail together. [N]
   [[nodiscard]] std::vector<char> Excluded(const History& history) const;
 
   // Predicts every candidate.
@@ -189,6 +195,8 @@ class SurrogatePair {
   surrogates::EncodedSpace encoded_;
   FittedProcess throughput_;
   FittedProcess memory_;
+  // What TriedOrTooLarge compares with the capacity, in its unit; [N] or empty.
+  Eigen::VectorXd state_;
   std::optional<Believers> believers_;  // while trials run
   std::vector<double> checks_;          // squared errors over variances
   // The perturbation of the throughput's prior mean, [N], empty: none; and its

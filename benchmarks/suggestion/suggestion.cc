@@ -171,6 +171,9 @@ void TimeOppa(const Arguments& arguments, bool appends,
     }
     outcome.fit_s = watch.wall_s();
     r.Predict(throughput);
+    if (predicted) {
+      throughput = throughput.Exponential();
+    }
     outcome.argmax =
         search.ArgMax(throughput,
                       [&](const std::vector<int>& candidates,

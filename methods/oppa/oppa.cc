@@ -116,7 +116,10 @@ class Oppa final : public Method {
   }
 
   Suggestion SuggestRandom() {
-    return methods::SuggestRandom(problem_, history_, options_.draw, seed_);
+    return {.candidate = Draw(options_.draw, *problem_.space,
+                              surrogates_.TriedOrTooLarge(history_), seed_,
+                              history_.turn()),
+            .chosen_by = trials::ChosenBy::kRandom};
   }
 
   // Step 2 of Algorithm 3: the untried candidate with the highest acquisition

@@ -7,6 +7,7 @@
 
 #include "common/units.h"
 #include "surrogates/gp/kernel.h"
+#include "surrogates/gp/triangular.h"
 
 namespace surrogates {
 namespace {
@@ -74,9 +75,10 @@ Likelihood::Likelihood(const EncodedSpace& space, const ParametricMean& mean,
       }
     }
   }
-  a_.setZero(n, n);
-  l_.setZero(n, n);
-  inverse_.setZero(n, n);
+  a_.setZero(Padded(n), n);
+  l_.setZero(Padded(n), n);
+  inverse_.setZero(Padded(n), n);
+  whitened_.setZero(Padded(n), mean.size());
   noise_.resize(n);
   coefficient_precision_.resize(mean.size());
   for (Eigen::Index j = 0; j < mean.size(); ++j) {
@@ -151,8 +153,7 @@ bool Likelihood::Factorise(double signal_variance, double nugget_variance,
       added = jitter * signal_variance;
     }
     l_ = a_;
-    Eigen::LLT<Eigen::Ref<Eigen::MatrixXd>> factorisation(l_);
-    if (factorisation.info() == Eigen::Success) {
+    if (Cholesky(l_.data(), static_cast<int>(n))) {
       return true;
     }
     jitter = jitter == 0.0 ? kFirstJitter : jitter * 10.0;
@@ -160,14 +161,29 @@ bool Likelihood::Factorise(double signal_variance, double nugget_variance,
   return false;
 }
 
-// Overwrites `right` with A^-1 right.
-void Likelihood::Solve(Eigen::Ref<Eigen::MatrixXd> right) const {
-  if (options_.iid) {
-    right = a_.diagonal().cwiseInverse().asDiagonal() * right;
-    return;
+// Sets alpha_ and, if coefficients are integrated, the weighted Jacobian.
+void Likelihood::Solve() {
+  const Eigen::Index n = noise_.size();
+  const Eigen::Index m = options_.integrate_coefficients ? mean_->size() : 0;
+  solution_.setZero(Padded(1 + m), n);
+  solution_.row(0) = residual_.transpose();
+  if (m > 0) {
+    solution_.middleRows(1, m) = jacobian_.transpose();
   }
-  l_.triangularView<Eigen::Lower>().solveInPlace(right);
-  l_.triangularView<Eigen::Lower>().transpose().solveInPlace(right);
+  if (options_.iid) {
+    solution_ *= a_.diagonal().cwiseInverse().asDiagonal();
+  } else {
+    CholeskySolve(l_.data(), static_cast<int>(n), solution_.data(),
+                  static_cast<int>(1 + m));
+  }
+  alpha_ = solution_.row(0).transpose();
+  weighted_jacobian_ = solution_.middleRows(1, m).transpose();
+}
+
+Eigen::MatrixXd Likelihood::InverseFactor() const {
+  Eigen::MatrixXd inverse(l_.rows(), l_.cols());
+  InvertTriangle(l_.data(), static_cast<int>(l_.cols()), inverse.data());
+  return inverse.topRows(l_.cols());
 }
 
 double Likelihood::InformationGain() const {
@@ -175,8 +191,6 @@ double Likelihood::InformationGain() const {
 }
 
 double Likelihood::IntegrateCoefficients() {
-  weighted_jacobian_ = jacobian_;
-  Solve(weighted_jacobian_);
   coefficient_l_.noalias() = jacobian_.transpose() * weighted_jacobian_;
   coefficient_l_.diagonal() += coefficient_precision_;
   // Positive definite: S^-1 is, and the rest is positive semi-definite.
@@ -215,8 +229,7 @@ double Likelihood::Evaluate(const Eigen::VectorXd& parameters,
   for (Eigen::Index i = 0; i < n; ++i) {
     log_determinant += 2.0 * std::log(l_(i, i));
   }
-  alpha_ = residual_;
-  Solve(alpha_);
+  Solve();
   double value =
       -0.5 * (residual_.dot(alpha_) + log_determinant +
               static_cast<double>(n) * std::log(2.0 * std::numbers::pi));
@@ -242,10 +255,8 @@ void Likelihood::MarginalGradient(const Eigen::VectorXd& parameters,
     inverse_.diagonal() = a_.diagonal().cwiseInverse();
   } else {
     // A^-1 = L^-T L^-1; a_ is free to hold L^-1.
-    a_.setIdentity();
-    l_.triangularView<Eigen::Lower>().solveInPlace(a_);
-    inverse_.setZero();
-    inverse_.selfadjointView<Eigen::Lower>().rankUpdate(a_.transpose());
+    InvertTriangle(l_.data(), static_cast<int>(n), a_.data());
+    TriangularSquares(a_.data(), static_cast<int>(n), inverse_.data());
   }
   gradient.segment(dimension_count_ + 1, mean_->size()).noalias() =
       jacobian_.transpose() * alpha_;
@@ -300,20 +311,23 @@ void Likelihood::MarginalGradient(const Eigen::VectorXd& parameters,
 // Takes C C^T off inverse_, adds what log |M| changes by the coefficients and
 // returns tr(C C^T A) = m - tr(M^-1 S^-1).
 double Likelihood::IntegratedGradient(Eigen::VectorXd& gradient) {
+  const Eigen::Index n = noise_.size();
   const Eigen::Index m = mean_->size();
   coefficient_inverse_.setIdentity(m, m);
   coefficient_l_.triangularView<Eigen::Lower>().solveInPlace(
       coefficient_inverse_);
-  whitened_.noalias() = weighted_jacobian_ * coefficient_inverse_.transpose();
+  whitened_.topRows(n).noalias() =
+      weighted_jacobian_ * coefficient_inverse_.transpose();
   if (options_.iid) {
-    inverse_.diagonal() -= whitened_.rowwise().squaredNorm();
+    inverse_.diagonal() -= whitened_.topRows(n).rowwise().squaredNorm();
   } else {
-    inverse_.selfadjointView<Eigen::Lower>().rankUpdate(whitened_, -1.0);
+    SubtractSquares(whitened_.data(), static_cast<int>(n), static_cast<int>(m),
+                    inverse_.data());
   }
   // -1/2 d log |M| / d log c_k = -sum_ij G_ij dJ_ij / d log c_k, G = A^-1 J
   // M^-1.
   const Eigen::MatrixXd weighted =
-      (whitened_ * coefficient_inverse_).cwiseProduct(jacobian_);
+      (whitened_.topRows(n) * coefficient_inverse_).cwiseProduct(jacobian_);
   diagonal_ = weighted.rowwise().sum();
   for (Eigen::Index i = 0; i < diagonal_.size(); ++i) {
     diagonal_[i] *= mean_->Curvature(prior_mean_[i]);

@@ -141,8 +141,10 @@ class Likelihood {
 
   [[nodiscard]] const ParametricMean& mean() const { return *mean_; }
 
-  // After Evaluate: the lower Cholesky factor of A and A^-1 (y - m).
-  [[nodiscard]] const Eigen::MatrixXd& cholesky() const { return l_; }
+  // After Evaluate: the lower Cholesky factor of A (its upper triangle is
+  // undefined), the transpose of its inverse (not with `iid`) and A^-1 (y - m).
+  [[nodiscard]] auto cholesky() const { return l_.topRows(l_.cols()); }
+  [[nodiscard]] Eigen::MatrixXd InverseFactor() const;
   [[nodiscard]] const Eigen::VectorXd& alpha() const { return alpha_; }
   // With integrate_coefficients: A^-1 J [n, m] and the factor of M [m, m].
   [[nodiscard]] const Eigen::MatrixXd& weighted_jacobian() const {
@@ -167,7 +169,7 @@ class Likelihood {
   [[nodiscard]] double FamilyVariance(const Eigen::VectorXd& packed) const;
   bool Factorise(double signal_variance, double nugget_variance,
                  double family_variance);
-  void Solve(Eigen::Ref<Eigen::MatrixXd> right) const;
+  void Solve();
   double IntegrateCoefficients();
   double IntegratedGradient(Eigen::VectorXd& gradient);
   double AddPriors(const Eigen::VectorXd& parameters,
@@ -184,11 +186,12 @@ class Likelihood {
   Eigen::MatrixXd pairs_;        // squared differences, [n (n - 1) / 2, d]
   Eigen::ArrayXd family_pairs_;  // F of the pairs, [n (n - 1) / 2]
   // Buffers of the last evaluation, so that an evaluation does not allocate.
-  Eigen::VectorXd inverse_square_;  // 1 / l^2, [d]
-  Eigen::ArrayXd correlation_;      // of the pairs
-  Eigen::ArrayXd slope_;            // of the pairs, see kernel.h
-  Eigen::VectorXd noise_;           // with its floor and nugget, [n]
-  Eigen::MatrixXd a_, l_, inverse_;
+  Eigen::VectorXd inverse_square_;   // 1 / l^2, [d]
+  Eigen::ArrayXd correlation_;       // of the pairs
+  Eigen::ArrayXd slope_;             // of the pairs, see kernel.h
+  Eigen::VectorXd noise_;            // with its floor and nugget, [n]
+  Eigen::MatrixXd a_, l_, inverse_;  // [Padded(n), n], see triangular.h
+  Eigen::MatrixXd solution_;         // A^-1 [y - m, J] by rows
   Eigen::VectorXd prior_mean_, residual_, alpha_, diagonal_;
   Eigen::MatrixXd jacobian_, weighted_jacobian_, whitened_;
   Eigen::MatrixXd coefficient_l_, coefficient_inverse_;

@@ -117,9 +117,7 @@ bool Posterior::Condition(const EncodedSpace& space,
   inverse_factor_.resize(n, n);
   if (n > 0) {
     scaled_points_ = ScaledPoints(space, observations.candidate).transpose();
-    Eigen::MatrixXd inverse = Eigen::MatrixXd::Identity(n, n);
-    likelihood.cholesky().triangularView<Eigen::Lower>().solveInPlace(inverse);
-    inverse_factor_ = inverse;
+    inverse_factor_ = likelihood.InverseFactor().transpose();
   }
   family_correlation_.resize(0, 0);
   if (!options_.iid) {

@@ -3,17 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 
-// Sanitizers run before the dynamic linker could choose a version.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define OPPA_VERSIONS \
-  __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define OPPA_VERSIONS
-#endif
+#include "surrogates/gp/lanes.h"
 
 namespace surrogates {
 namespace {
@@ -22,7 +14,7 @@ constexpr double kFarthest = 700.0;  // exp(-700) is still a normal number
 
 // exp(x), |x| <= 700, without a branch: 2^n exp(r), n = round(x / log 2), |r| <
 // 0.35, with Taylor's polynomial of degree 13 (remainder below 1e-17).
-[[gnu::always_inline]] inline double Exp(double x) {
+OPPA_INLINE double Exp(double x) {
   constexpr double kInverseLog2 = 1.4426950408889634;
   constexpr double kLog2High = 6.93147180369123816490e-01;  // 33 bits
   constexpr double kLog2Low = 1.90821492927058770002e-10;
@@ -49,11 +41,9 @@ constexpr double kFarthest = 700.0;  // exp(-700) is still a normal number
   return std::bit_cast<double>(std::bit_cast<std::uint64_t>(p) + exponent);
 }
 
-}  // namespace
-
-OPPA_VERSIONS
-void MaternTile(const double* points, int n, int d, const double* tile,
-                double* correlation) {
+template <int kWidth>
+OPPA_INLINE void MaternTileOf(const double* points, int n, int d,
+                              const double* tile, double* correlation) {
   for (int i = 0; i < n; ++i) {
     double square[kTile] = {};
     for (int k = 0; k < d; ++k) {
@@ -73,42 +63,64 @@ void MaternTile(const double* points, int n, int d, const double* tile,
   }
 }
 
-OPPA_VERSIONS
-void TriangularSquaresTile(const double* lower, int n, const double* k,
-                           double* sum) {
-  double total[kTile] = {};
-  for (int i = 0; i < n; ++i) {
-    double row[kTile] = {};
-    for (int j = 0; j <= i; ++j) {
-      const double weight = lower[i * n + j];
-      for (int t = 0; t < kTile; ++t) {
-        row[t] += weight * k[j * kTile + t];
+template <int kWidth>
+OPPA_INLINE void TriangularSquaresTileOf(const double* lower, int n,
+                                         const double* k, double* sum) {
+  for (Index t = 0; t < kTile; t += kLanes) {
+    Block<kWidth> total;
+    Index i = 0;
+    for (; i + kGroup <= n; i += kGroup) {
+      const double* const rows = lower + i * n;
+      Block<kWidth> x;
+      x.AddProducts({rows, n, 1}, k + t, kTile, 0, i);
+      Block<kWidth> last;
+      last.Load(k + i * kTile + t, kTile, kGroup);
+      for (Index r = 0; r < kGroup; ++r) {
+        for (Index s = 0; s <= r; ++s) {
+          x.Add(r, last, s, rows[r * n + i + s]);
+        }
+        total.AddSquare(x, r);
       }
     }
-    for (int t = 0; t < kTile; ++t) {
-      total[t] += row[t] * row[t];
+    for (; i < n; ++i) {
+      Block<kWidth> x;
+      x.AddProducts({lower + i * n, 0, 1}, k + t, kTile, 0, i + 1);
+      total.AddSquare(x, 0);
     }
-  }
-  for (int t = 0; t < kTile; ++t) {
-    sum[t] = total[t];
+    total.Store(sum + t, kTile, 1);
   }
 }
 
-OPPA_VERSIONS
-void ProductTile(const double* weights, int m, int n, const double* k,
-                 double* out) {
-  for (int j = 0; j < m; ++j) {
-    double row[kTile] = {};
-    for (int i = 0; i < n; ++i) {
-      const double weight = weights[j * n + i];
-      for (int t = 0; t < kTile; ++t) {
-        row[t] += weight * k[i * kTile + t];
-      }
+template <int kWidth>
+OPPA_INLINE void ProductTileOf(const double* weights, int m, int n,
+                               const double* k, double* out) {
+  for (Index t = 0; t < kTile; t += kLanes) {
+    Index j = 0;
+    for (; j + kGroup <= m; j += kGroup) {
+      Block<kWidth> x;
+      x.AddProducts({weights + j * n, n, 1}, k + t, kTile, 0, n);
+      x.Store(out + j * kTile + t, kTile, kGroup);
     }
-    for (int t = 0; t < kTile; ++t) {
-      out[j * kTile + t] = row[t];
+    for (; j < m; ++j) {
+      Block<kWidth> x;
+      x.AddProducts({weights + j * n, 0, 1}, k + t, kTile, 0, n);
+      x.Store(out + j * kTile + t, kTile, 1);
     }
   }
 }
+
+}  // namespace
+
+OPPA_VERSIONS(void, MaternTile,
+              (const double* points, int n, int d, const double* tile,
+               double* correlation),
+              (points, n, d, tile, correlation))
+OPPA_VERSIONS(void, TriangularSquaresTile,
+              (const double* lower, int n, const double* k, double* sum),
+              (lower, n, k, sum))
+OPPA_VERSIONS(void, ProductTile,
+              (const double* weights, int m, int n, const double* k,
+               double* out),
+              (weights, m, n, k, out))
 
 }  // namespace surrogates

@@ -7,11 +7,9 @@ namespace surrogates {
 // Candidates in a tile. A row of a tile is one quantity for all of them, side
 // by side, so that the same instruction serves several candidates.
 //
-// Every function has several versions (AVX-512, AVX2, any x86-64); the dynamic
-// linker chooses one for the processor when the program starts. Each
-// candidate's sums are formed in the same order in all of them and nothing is
-// fused: the results are the same to the last bit on every machine, and so is
-// the argmax.
+// Every function has several versions (surrogates/gp/lanes.h). Each candidate's
+// sums are formed in the same order in all of them: the results are the same to
+// the last bit on every machine, and so is the argmax.
 //
 // Eigen, which a portable program compiles for SSE2 only, takes 3.1 times as
 // long for the correlation and 1.5 times for the squares (n = 50, d = 12, AMD

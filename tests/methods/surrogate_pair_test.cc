@@ -405,13 +405,11 @@ TEST_F(SurrogatePairTest, ChoosesWhatItsOwnPredictionsSay) {
   }
 }
 
-// Two GPUs of 80e9 bytes. The state of 25 layers of width 4096 has 81e9 bytes:
-// a whole replica does not fit on a GPU, half of one does. That of 2 layers
-// fits.
-TEST(SurrogatePair, KnowsBeforeTheFirstTrialWhatFitsIfTheJobIsDescribed) {
-  const trials::SearchSpace space({{.dp = 2}, {.tp = 2}});
+// With layers of width 4096; the state of 25 of them has 81e9 bytes.
+trials::TrainedJob JobOf(const trials::SearchSpace& space, int layers) {
   trials::TrainedJob job{.space = space};
-  job.workload.model = {.hidden_size = 4096,
+  job.workload.model = {.layers = layers,
+                        .hidden_size = 4096,
                         .attention_heads = 32,
                         .kv_heads = 32,
                         .head_size = 128,
@@ -419,8 +417,15 @@ TEST(SurrogatePair, KnowsBeforeTheFirstTrialWhatFitsIfTheJobIsDescribed) {
                         .vocab_size = 100};
   job.workload.batch_size = 2;
   job.workload.sequence_length = 16;
+  return job;
+}
+
+// Two GPUs of 80e9 bytes: a whole replica of 25 layers does not fit on a GPU,
+// half of one does, and that of 2 layers.
+TEST(SurrogatePair, KnowsBeforeTheFirstTrialWhatFitsIfTheJobIsDescribed) {
+  const trials::SearchSpace space({{.dp = 2}, {.tp = 2}});
   const auto memory = [&](int layers, bool job_sizes) {
-    job.workload.model.layers = layers;
+    const trials::TrainedJob job = JobOf(space, layers);
     Problem problem{
         .space = &space,
         .machine = trials::GpuType{.gpus = 2, .memory_bytes = 80e9}};
@@ -436,6 +441,32 @@ TEST(SurrogatePair, KnowsBeforeTheFirstTrialWhatFitsIfTheJobIsDescribed) {
   EXPECT_LT(memory(25, true)[1], 0.9);
   EXPECT_LT(memory(2, true)[0], 0.3);
   EXPECT_EQ(memory(25, false), memory(2, false));
+}
+
+TEST(SurrogatePair, LeavesOutStatesBeyondTheCapacityUnlessATrialRefutesThem) {
+  const trials::SearchSpace space({{.dp = 4}, {.dp = 2, .tp = 2}, {.tp = 4}});
+  const trials::TrainedJob job = JobOf(space, 25);
+  Problem problem{.space = &space,
+                  .machine = trials::GpuType{.gpus = 4, .memory_bytes = 80e9}};
+  problem.described = [&] { return &job; };
+  const auto excluded = [&](const SurrogatePair::Options& options,
+                            const std::vector<double>& peaks) {
+    History history(space.size());
+    for (int i = 0; i < std::ssize(peaks); ++i) {
+      history.Add(
+          MakeTrial(2 - i, space[2 - i], tests::Completed(1.0, peaks[i])));
+    }
+    return SurrogatePair(problem, options).Excluded(history);
+  };
+  using Flags = std::vector<char>;
+  EXPECT_EQ(excluded({}, {}), (Flags{1, 0, 0}));
+  EXPECT_EQ(excluded({.job_sizes = false}, {}), (Flags{0, 0, 0}));
+  EXPECT_EQ(excluded(PrintedSurrogates(), {}), (Flags{0, 0, 0}));
+  // Of 20e9 bytes, none or half were elsewhere.
+  EXPECT_EQ(excluded({}, {25e9}), (Flags{1, 0, 1}));
+  EXPECT_EQ(excluded({}, {10e9}), (Flags{0, 0, 1}));
+  // Nothing else is left.
+  EXPECT_EQ(excluded({}, {25e9, 50e9}), (Flags{0, 1, 1}));
 }
 
 TEST(SurrogatePair, FactsThatDescribeNoSingleJobAreNoSizes) {
