@@ -73,6 +73,9 @@ class PaperTest(unittest.TestCase):
         settings = f"RESULTS={self.folder}/quick SENSITIVITY={self.folder}/quick/sensitivity.toml"
         self.assertRegex(calls, f"exp-qwen-8gpu .*{settings} REPEATS=3")
         self.assertRegex(calls, f"exp-suite-8gpu .*{settings} REPEATS=1")
+        self.assertRegex(calls, f"exp-plans-8gpu .*{settings} REPEATS=1\n")
+        self.assertRegex(calls, f"exp-planners-8gpu .*{settings} REPEATS=1 METHODS=random,.*aceso,")
+        self.assertRegex(calls, f"exp-planners-fig8 .*{settings} REPEATS=1\n")
         self.assertNotIn("leave-one-out", calls)
         study = tomllib.loads((self.folder / "quick/sensitivity.toml").read_text())
         self.assertEqual(study["study"]["experiments"], [f"{ROOT}/experiments/qwen-8gpu.toml"])
