@@ -14,8 +14,11 @@
 
 #include "common/statistics.h"
 #include "harness/spec.h"
-#include "plots/experiment_records.h"
 #include "studies/output.h"
+
+namespace plots {
+struct ExperimentRecords;
+}
 
 namespace studies {
 
