@@ -185,7 +185,7 @@ study-sensitivity: program ## vary assumed constants and show where claims hold 
 	@$(OPPA) sensitivity $(or $(SENSITIVITY),experiments/studies/sensitivity.toml) --results $(RESULTS) \
 	  $(if $(REPEATS),--repeats $(REPEATS)) $(if $(JOBS),--jobs $(JOBS))
 
-study-landscapes: program ## judge the claims of papers on simulated clusters that published sources allow (REPEATS=10, DISPATCH=slurm; 4 CPU hours)
+study-landscapes: program ## judge the claims of papers on simulated clusters that published sources allow (REPEATS=10, DISPATCH=slurm; 2.5 CPU hours)
 	@$(OPPA) sensitivity $(or $(LANDSCAPES),experiments/studies/landscapes.toml) --results $(RESULTS) \
 	  $(if $(REPEATS),--repeats $(REPEATS)) $(if $(JOBS),--jobs $(JOBS)) $(if $(DISPATCH),--dispatch $(DISPATCH)) $(if $(WAIT),--wait)
 

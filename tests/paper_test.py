@@ -41,7 +41,8 @@ class PaperTest(unittest.TestCase):
         calls = self.calls.read_text().splitlines()
         end = f" RESULTS={self.folder} CHECK=1"
         for manifest in (ROOT / "experiments").glob("*.toml"):
-            needs_more = manifest.stem in ("qwen-1gpu", "qwen-1gpu-4ranks", "qwen-8h100", "tiny-cpu-torch")  # a GPU, or PyTorch
+            needs_more = manifest.stem in ("qwen-1gpu", "qwen-1gpu-4ranks", "qwen-8h100", "qwen-8h100-replay",
+                                                "tiny-cpu-torch")  # a GPU, or PyTorch
             check = self.assertNotIn if needs_more else self.assertIn
             check(f"--no-print-directory exp-{manifest.stem}{end}", calls)
         for study in ("noise-qwen-8gpu", "study-planners", "study-trainer", "validate"):
