@@ -185,6 +185,10 @@ study-sensitivity: program ## vary assumed constants and show where claims hold 
 	@$(OPPA) sensitivity $(or $(SENSITIVITY),experiments/studies/sensitivity.toml) --results $(RESULTS) \
 	  $(if $(REPEATS),--repeats $(REPEATS)) $(if $(JOBS),--jobs $(JOBS))
 
+study-landscapes: program ## judge the claims of papers on simulated clusters that published sources allow (REPEATS=10, DISPATCH=slurm; 2.5 CPU hours)
+	@$(OPPA) sensitivity $(or $(LANDSCAPES),experiments/studies/landscapes.toml) --results $(RESULTS) \
+	  $(if $(REPEATS),--repeats $(REPEATS)) $(if $(JOBS),--jobs $(JOBS)) $(if $(DISPATCH),--dispatch $(DISPATCH)) $(if $(WAIT),--wait)
+
 study-costs: program ## compute what searches cost until they are within 5% of the best, from finished experiments
 	@scripts/costs $(WORLDS:%=$(RESULTS)/%) --out $(RESULTS)/costs/worlds
 	@! test -d $(RESULTS)/ultrascale || scripts/costs $(RESULTS)/ultrascale --out $(RESULTS)/costs/ultrascale

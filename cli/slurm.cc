@@ -104,7 +104,7 @@ std::string FormatTrialSubmission(const harness::SlurmSubmission& submission,
   place.folder = place.folder.parent_path().parent_path() / "RUN/jobs/TRIAL";
   return fmt::format(
       "# {}\n{}\n# each trial\n{}\n", (place.folder / "task.sh").string(),
-      harness::TaskScript(),
+      harness::TaskScript(submission.options),
       common::ShellLine(harness::SbatchTrial(
           submission.options, place, needs.nodes, needs.gpus_per_node)));
 }

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -106,7 +107,7 @@ Verb DefineProfiles() {
 
 struct SensitivityVerbOptions {
   std::optional<int> repeats;
-  int jobs = 0;
+  RunVerbOptions run = {.no_report = true};
   bool no_run = false;  // evaluate the records that exist
 };
 
@@ -124,18 +125,20 @@ int Sensitivity(const VerbOptions& options, const SensitivityVerbOptions& own) {
     std::fflush(stdout);
     const int run = RunExperiment({.manifest = varied.manifest,
                                    .results = varied.results,
-                                   .overrides = varied.overrides},
-                                  {.jobs = own.jobs, .no_report = true});
+                                   .overrides = varied.overrides,
+                                   .slurm = options.slurm,
+                                   .trial_per_job = options.trial_per_job},
+                                  own.run);
     if (harness::StopSignal() != 0) {
       return run;
     }
     code = std::max(code, run);
   }
-  return std::max(code,
-                  studies::Write(study.folder,
-                                 {studies::SensitivityOutput(
-                                     study, studies::ClaimEffects(study))},
-                                 kSink));
+  const std::vector<studies::Output> outputs =
+      study.ledger.empty() ? std::vector{studies::SensitivityOutput(
+                                 study, studies::ClaimEffects(study))}
+                           : studies::LandscapeOutput(study);
+  return std::max(code, studies::Write(study.folder, outputs, kSink));
 }
 
 Verb DefineSensitivity() {
@@ -151,13 +154,19 @@ Verb DefineSensitivity() {
           "turns. Completed runs are kept, so rerun the same command after an "
           "interruption.",
       .options =
-          {Required(Bind("FILE", "manifest of the study", all->verb.manifest)),
-           ResultsOption(all->verb),
-           Bind("--repeats N",
-                "use this number of repeats instead of the manifest's",
-                own.repeats),
-           Bind("--jobs N", "runs at a time (default: one per core)", own.jobs),
-           Bind("--no-run", "evaluate the records that exist", own.no_run)},
+          Options{
+              Required(
+                  Bind("FILE", "manifest of the study", all->verb.manifest)),
+              ResultsOption(all->verb),
+              Bind("--repeats N",
+                   "use this number of repeats instead of the manifest's",
+                   own.repeats),
+              Bind("--jobs N", "runs at a time (default: one per core)",
+                   own.run.jobs),
+              Bind("--no-run", "evaluate the records that exist", own.no_run)} +
+          DispatchOptions(all->verb) +
+          Options{Bind("--wait", "with slurm: wait for each experiment",
+                       own.run.wait)},
       .examples = {"oppa sensitivity experiments/studies/sensitivity.toml"},
       .run = [all](const Words&) { return Sensitivity(all->verb, all->own); }};
 }

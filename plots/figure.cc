@@ -8,13 +8,14 @@
 #include <fmt/format.h>
 
 #include "common/hash.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "plots/table.h"
 
 namespace plots {
 namespace {
 
-constexpr std::array<std::string_view, 8> kColors = {
+constexpr std::array<std::string_view, kMostColors> kColors = {
     "#D55E00", "#0072B2", "#009E73", "#CC79A7",
     "#E69F00", "#56B4E9", "#000000", "#999999"};
 // Point types of gnuplot: filled disk, square, triangle, diamond, inverted
@@ -47,26 +48,27 @@ LineStyle StyleOf(int index, bool emphasized) {
 
 std::vector<LineStyle> StylesOf(const std::vector<std::string>& methods) {
   static const auto listed = common::Split(kStyledMethods, ' ');
+  // Listed methods choose first, in their order; the others by their names.
   const auto place = [](const std::string& method) {
     return static_cast<std::size_t>(std::ranges::find(listed, method) -
                                     listed.begin());
   };
+  auto order = common::Indices<std::size_t>(methods.size());
+  std::ranges::stable_sort(order, {},
+                           [&](std::size_t m) { return place(methods[m]); });
   std::array<bool, kColors.size()> used{};
-  for (const std::string& method : methods) {
-    used[place(method) % used.size()] |= place(method) < listed.size();
-  }
-  std::vector<LineStyle> styles;
-  for (const std::string& method : methods) {
-    std::size_t style = place(method);
+  std::vector<LineStyle> styles(methods.size());
+  for (const std::size_t m : order) {
+    std::size_t style = place(methods[m]);
     if (style == listed.size()) {
-      style += common::Hash(method) % used.size();
-      for (std::size_t tried = 1;
-           used[style % used.size()] && tried < used.size(); ++tried) {
-        ++style;
-      }
-      used[style % used.size()] = true;
+      style += common::Hash(methods[m]) % used.size();
     }
-    styles.push_back(StyleAt(style));
+    for (std::size_t tried = 1;
+         used[style % used.size()] && tried < used.size(); ++tried) {
+      ++style;
+    }
+    used[style % used.size()] = true;
+    styles[m] = StyleAt(style);
   }
   return styles;
 }

@@ -25,8 +25,9 @@ struct LineStyle {
 [[nodiscard]] LineStyle StyleOf(int index, bool emphasized);
 
 // The styles of methods, the same in every figure of every experiment: by the
-// list in figure.cc, or by the name of a method that is not in it, unless
-// another one has that color.
+// list in figure.cc, or by the name of a method that is not in it, unless one
+// before it in the list has that color. Up to kMostColors have different ones.
+inline constexpr std::size_t kMostColors = 8;
 [[nodiscard]] std::vector<LineStyle> StylesOf(
     const std::vector<std::string>& methods);
 

@@ -1,5 +1,7 @@
 #include "plots/report.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -112,7 +114,8 @@ void AddFigures(const fs::path& folder, const ExperimentRecords& records,
         auto figure = kind.name == name ? MakeFigure(kind, records, problem)
                                         : std::nullopt;
         if (figure) {
-          folders.back().figures.push_back(*std::move(figure));
+          std::ranges::move(InParts(*std::move(figure)),
+                            std::back_inserter(folders.back().figures));
         }
       }
     }

@@ -2,6 +2,7 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include "common/csv_table.h"
 #include "common/files.h"
+#include "common/ranges.h"
 #include "common/text.h"
 #include "plots/curve.h"
 #include "plots/experiment_records.h"
@@ -254,18 +256,23 @@ double Favor(const PaperClaim& claim, double x) {
   return small_is_good ? -x : x;
 }
 
+// The names of a method's rivals; one empty name if there are none.
+std::vector<std::string> RivalsOf(const PaperClaim& claim,
+                                  const std::string& method) {
+  return common::Map(claim.Words("rivals"), [&](const std::string& name) {
+    return name.starts_with("+") ? method + name.substr(1) : name;
+  });
+}
+
 // The evidence with the worst verdict over the rivals; of equals that with the
-// least favorable x.
-Evidence WorstEvidence(const PaperClaim& claim,
-                       const plots::ExperimentRecords& records,
+// least favorable x. `runs_of` returns the runs of a method.
+template <typename RunsOfMethod>
+Evidence WorstEvidence(const PaperClaim& claim, const RunsOfMethod& runs_of,
                        const std::string& method) {
-  const Items own = RunsOf(records, method);
   std::vector<Evidence> all;
-  for (const std::string& name : claim.Words("rivals")) {
-    const std::string rival =
-        name.starts_with("+") ? method + name.substr(1) : name;
-    Evidence& next =
-        all.emplace_back(EvidenceOf(claim, own, rival, RunsOf(records, rival)));
+  for (const std::string& rival : RivalsOf(claim, method)) {
+    Evidence& next = all.emplace_back(
+        EvidenceOf(claim, runs_of(method), rival, runs_of(rival)));
     next.method = method;
   }
   return *std::ranges::max_element(all, {}, [&](const Evidence& each) {
@@ -434,15 +441,81 @@ std::vector<Evidence> EvidenceFor(const PaperClaim& claim,
       experiments[name] = plots::LoadExperiment(results / name);
     }
     for (const std::string& method : claim.Words("methods")) {
-      evidence.push_back(recorded
-                             ? WorstEvidence(claim, experiments[name], method)
-                             : Evidence{.method = method});
+      const auto runs_of = [&](const std::string& of) {
+        return RunsOf(experiments[name], of);
+      };
+      evidence.push_back(recorded ? WorstEvidence(claim, runs_of, method)
+                                  : Evidence{.method = method});
     }
   }
   return evidence;
 }
 
+// The rows whose evidence is runs of the experiment.
+std::vector<PaperClaim> ClaimsOn(const CsvTable& file,
+                                 const std::string& experiment) {
+  std::vector<PaperClaim> claims;
+  for (const CsvTable::Row& row : file.rows()) {
+    if (file.Cell(row, "evidence") == experiment) {
+      claims.push_back({file, row});
+    }
+  }
+  return claims;
+}
+
 }  // namespace
+
+std::vector<std::string> MethodsOfClaims(const fs::path& ledger,
+                                         const std::string& experiment) {
+  const CsvTable file = CsvTable::Read(ledger);
+  std::vector<std::string> methods;
+  for (const PaperClaim& claim : ClaimsOn(file, experiment)) {
+    for (const std::string& method : claim.Words("methods")) {
+      std::vector<std::string> names = RivalsOf(claim, method);
+      names.insert(names.begin(), method);
+      for (const std::string& name : names) {
+        if (!name.empty() && !common::Contains(methods, name)) {
+          methods.push_back(name);
+        }
+      }
+    }
+  }
+  return methods;
+}
+
+std::vector<JudgedClaim> JudgeExperiment(
+    const fs::path& ledger, const std::string& experiment,
+    const std::function<const plots::ExperimentRecords&(const std::string&)>&
+        records) {
+  const CsvTable file = CsvTable::Read(ledger);
+  std::map<std::string, Items> runs = {{"", {}}};
+  const auto runs_of = [&](const std::string& method) -> const Items& {
+    const auto [found, is_new] = runs.try_emplace(method);
+    if (is_new) {
+      found->second = RunsOf(records(method), method);
+    }
+    return found->second;
+  };
+  std::vector<JudgedClaim> judged;
+  for (const PaperClaim& claim : ClaimsOn(file, experiment)) {
+    for (const std::string& method : claim.Words("methods")) {
+      const Evidence evidence = WorstEvidence(claim, runs_of, method);
+      if (evidence.n > 0) {
+        const Verdict verdict =
+            evidence.verdict == ClaimVerdict::kHolds   ? Verdict::kHolds
+            : evidence.verdict == ClaimVerdict::kFails ? Verdict::kTurns
+                                                       : Verdict::kOpen;
+        judged.push_back({claim["id"],
+                          method,
+                          evidence.rival,
+                          {evidence.n, evidence.x},
+                          Favor(claim, evidence.x.value),
+                          verdict});
+      }
+    }
+  }
+  return judged;
+}
 
 std::vector<Output> JudgeClaims(const fs::path& path, const fs::path& results) {
   const CsvTable file = CsvTable::Read(path);

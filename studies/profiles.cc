@@ -148,9 +148,9 @@ plots::Panel SharePanel(
   panel.x_max = x.back();
   panel.y_min = 0.0;
   panel.y_max = 1.0;
-  int style = 0;
+  const std::vector<plots::LineStyle> styles =
+      plots::StylesOf(common::Map(contenders, &Contender::name));
   for (const Contender& contender : contenders) {
-    const bool head = contender.name == "oppa";
     std::vector<double> corners;
     std::vector<double> y;
     for (const double at : x) {
@@ -159,8 +159,8 @@ plots::Panel SharePanel(
       corners.insert(corners.end(), {at, at});
       y.insert(y.end(), {y.empty() ? share : y.back(), share});
     }
-    panel.series.push_back(Line(
-        contender.label, plots::StyleOf(head ? 0 : style++, head), corners, y));
+    panel.series.push_back(
+        Line(contender.label, styles[panel.series.size()], corners, y));
   }
   return panel;
 }

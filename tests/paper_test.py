@@ -41,7 +41,8 @@ class PaperTest(unittest.TestCase):
         calls = self.calls.read_text().splitlines()
         end = f" RESULTS={self.folder} CHECK=1"
         for manifest in (ROOT / "experiments").glob("*.toml"):
-            needs_more = manifest.stem in ("qwen-1gpu", "qwen-1gpu-4ranks", "qwen-8h100", "tiny-cpu-torch")  # a GPU, or PyTorch
+            needs_more = manifest.stem in ("qwen-1gpu", "qwen-1gpu-4ranks", "qwen-8h100", "qwen-8h100-replay",
+                                                "tiny-cpu-torch")  # a GPU, or PyTorch
             check = self.assertNotIn if needs_more else self.assertIn
             check(f"--no-print-directory exp-{manifest.stem}{end}", calls)
         for study in ("noise-qwen-8gpu", "study-planners", "study-trainer", "validate"):
@@ -73,6 +74,9 @@ class PaperTest(unittest.TestCase):
         settings = f"RESULTS={self.folder}/quick SENSITIVITY={self.folder}/quick/sensitivity.toml"
         self.assertRegex(calls, f"exp-qwen-8gpu .*{settings} REPEATS=3")
         self.assertRegex(calls, f"exp-suite-8gpu .*{settings} REPEATS=1")
+        self.assertRegex(calls, f"exp-plans-8gpu .*{settings} REPEATS=1\n")
+        self.assertRegex(calls, f"exp-planners-8gpu .*{settings} REPEATS=1 METHODS=random,.*aceso,")
+        self.assertRegex(calls, f"exp-planners-fig8 .*{settings} REPEATS=1\n")
         self.assertNotIn("leave-one-out", calls)
         study = tomllib.loads((self.folder / "quick/sensitivity.toml").read_text())
         self.assertEqual(study["study"]["experiments"], [f"{ROOT}/experiments/qwen-8gpu.toml"])

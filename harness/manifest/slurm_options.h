@@ -13,8 +13,8 @@
 
 namespace harness {
 
-// How jobs are submitted. Every value becomes a word on the command line of
-// sbatch; no shell is involved.
+// How jobs are submitted. Every value but `setup` becomes a word on the command
+// line of sbatch; no shell is involved.
 struct SlurmOptions {
   enum class Resources {
     kAuto,     // the cluster's for real backends, one core for simulated ones
@@ -34,11 +34,12 @@ struct SlurmOptions {
   bool requeue_until_done = false;   // continue in a new job after a time limit
   std::vector<std::string> options;  // more of sbatch's, "--name=value"
   std::vector<std::string> environment;  // variables that jobs get as well
+  std::vector<std::string> setup;  // lines of sh before the program starts
 
   // Without `resources`, which the arrays of a submission contain.
   OPPA_FIELDS(SlurmOptions, partition, account, qos, constraint, time_minutes,
               cpus, memory_mb, max_running, retries, requeue_until_done,
-              options, environment);
+              options, environment, setup);
 };
 
 constexpr std::array<std::string_view, 3> NamesOf(SlurmOptions::Resources) {

@@ -59,7 +59,7 @@ void Slurm::Submit(const std::vector<SlurmTask>& tasks) {
   CheckFolder(place.folder);
   common::CreateFolders(place.folder / "log");
   common::CreateFolders(place.folder / "attempts");
-  common::StoreFile(place.folder / "task.sh", TaskScript());
+  common::StoreFile(place.folder / "task.sh", TaskScript(submission_.options));
   WriteTasks(place.folder, tasks);
   submission_.arrays = MakeArrays(jobs, MaxArraySize());
   WriteSubmission(submission_);
@@ -137,9 +137,9 @@ std::vector<JobReport> Slurm::Look() {
 std::string FormatSubmission(const SlurmSubmission& submission,
                              const std::vector<Job>& jobs, int max_array_size) {
   const SlurmPlace& place = submission.place;
-  std::string text =
-      fmt::format("# {}\n{}\n# environment\n",
-                  (place.folder / "task.sh").string(), TaskScript());
+  std::string text = fmt::format("# {}\n{}\n# environment\n",
+                                 (place.folder / "task.sh").string(),
+                                 TaskScript(submission.options));
   for (const std::string& variable :
        SlurmEnvironment(submission.options.environment)) {
     text += fmt::format("#   {}\n", variable.substr(0, variable.find('=')));

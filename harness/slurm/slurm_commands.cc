@@ -141,10 +141,27 @@ std::string ArraySpec(const std::vector<int>& tasks, int max_running) {
   return max_running > 0 ? fmt::format("{}%{}", text, max_running) : text;
 }
 
-std::string_view TaskScript() {
-  return "#!/bin/sh\n"
-         "# Starts a task of an experiment: program, submission, which one.\n"
-         "exec \"$1\" run-task \"$2\" \"$3\"\n";
+std::string TaskScript(const SlurmOptions& options) {
+  return fmt::format(
+      R"(#!/bin/sh
+# What sbatch starts for every job of a submission of `oppa run`. It gets
+#   $1  the program, oppa
+#   $2  the folder of the submission
+#   $3  a number N: task i of the array executes the command of line id N + i
+#       of tasks.jsonl there, a search, and prints to log/N-i.txt;
+#       trial: the trial that trial.json there describes;
+#       finish: after all arrays, retries of what the machine failed, and the
+#       report
+# The searches resume from their records, so a job may be submitted again:
+# `oppa matrix MANIFEST --dispatch slurm` prints the commands. To change the
+# options of sbatch or what runs here before the program, edit [slurm] of the
+# manifest or ~/.config/oppa/slurm.toml (docs/slurm.md), not this copy.
+{}exec "$1" run-task "$2" "$3"
+)",
+      fmt::join(
+          common::Map(options.setup,
+                      [](const std::string& line) { return line + "\n"; }),
+          ""));
 }
 
 std::vector<std::string> SbatchArray(const SlurmOptions& options,

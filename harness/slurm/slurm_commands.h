@@ -48,9 +48,9 @@ struct SlurmPlace {
 [[nodiscard]] std::string ArraySpec(const std::vector<int>& tasks,
                                     int max_running);
 
-// The script that every job runs. It is always the same: names and paths are
-// arguments and reach no shell.
-[[nodiscard]] std::string_view TaskScript();
+// The script that every job runs. It differs by `setup` only: names and paths
+// are arguments and reach no shell.
+[[nodiscard]] std::string TaskScript(const SlurmOptions& options);
 
 // sbatch for an array, and for the job that runs after all arrays have ended.
 [[nodiscard]] std::vector<std::string> SbatchArray(const SlurmOptions& options,

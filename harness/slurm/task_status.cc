@@ -37,7 +37,8 @@ void ApplyEntry(const QueueEntry& entry, SlurmTaskState& state) {
                      ? Kind::kPending
                      : Kind::kRunning;
   } else {
-    state.kind = Kind::kFailed;
+    state.kind =
+        entry.End() == JobEnd::kCancelled ? Kind::kCancelled : Kind::kFailed;
   }
 }
 
@@ -45,7 +46,7 @@ void ApplyEntry(const QueueEntry& entry, SlurmTaskState& state) {
 void ApplyAttempt(const SlurmAttempt& attempt, SlurmTaskState& state) {
   using State = SlurmAttempt::State;
   if (attempt.state == State::kRunning) {
-    if (state.kind == Kind::kFailed) {
+    if (state.kind == Kind::kFailed || state.kind == Kind::kCancelled) {
       state.detail += fmt::format(" while it ran on {}", attempt.node);
     }
     return;
@@ -64,9 +65,11 @@ void Add(const SlurmTaskState& state, RunStatus& status) {
   status.log = state.log.string();
   status.node = state.node;
   status.time_left = state.time_left;
-  status.message = state.node.empty()
-                       ? state.detail
-                       : fmt::format("{} on {}", state.detail, state.node);
+  const std::string on_node = " on " + state.node;
+  status.message = state.detail;
+  if (!state.node.empty() && !state.detail.ends_with(on_node)) {
+    status.message += on_node;
+  }
   switch (state.kind) {
     case Kind::kPending:
     case Kind::kStuck:
@@ -82,6 +85,11 @@ void Add(const SlurmTaskState& state, RunStatus& status) {
       status.state = status.state == RunState::kRunning ? RunState::kRunning
                                                         : RunState::kFailed;
       status.message += fmt::format("; log: {}", state.log.string());
+      break;
+    case Kind::kCancelled:
+      if (status.state != RunState::kRunning) {
+        status.state = RunState::kStopped;
+      }
       break;
     case Kind::kLost:
       if (status.state != RunState::kRunning) {
@@ -151,6 +159,9 @@ SlurmTaskState StateOf(const SlurmSubmission& submission, const SlurmTask& task,
       if (found->second.IsActive()) {
         return state;
       }
+    } else if (submission.cancelled) {
+      state.kind = Kind::kCancelled;
+      state.detail = "cancelled";
     } else {
       state.kind = Kind::kLost;
       state.detail = "unknown to Slurm, and without a final state";

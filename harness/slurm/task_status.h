@@ -21,9 +21,10 @@ namespace harness {
 struct SlurmTaskState {
   enum class Kind {
     kPending,
-    kStuck,    // pending, and will not start
-    kRunning,  // according to Slurm
-    kEnded,    // in an orderly way, according to its attempt
+    kStuck,      // pending, and will not start
+    kRunning,    // according to Slurm
+    kEnded,      // in an orderly way, according to its attempt
+    kCancelled,  // by `oppa cancel` or scancel
     kFailed,
     kLost,     // unknown to Slurm, and its attempt has no end
     kUnknown,  // squeue does not answer

@@ -227,7 +227,7 @@ void TrialJobs::Submit(const fs::path& folder, const TrialTask& task,
                        TrialJob& job) const {
   CancelOthers();
   WriteTrialTask(folder, task);
-  common::ReplaceFile(folder / "task.sh", TaskScript());
+  common::ReplaceFile(folder / "task.sh", TaskScript(search_.options));
   SlurmPlace place = search_.place;
   place.folder = folder;
   const SlurmOptions& options = search_.options;

@@ -39,10 +39,15 @@ trials::LandscapeOptions ReadLandscape(const TomlTable& table) {
   return options;
 }
 
-// The cluster with the bandwidths of its links multiplied by factors of
-// [cluster]: within hosts, and between them.
-trials::Cluster WithLinkFactors(trials::Cluster cluster,
-                                const TomlTable& table) {
+// The cluster with its constants multiplied by factors of [cluster]: rates and
+// memory of its GPUs, bandwidths within hosts, and between them.
+trials::Cluster WithFactors(trials::Cluster cluster, const TomlTable& table) {
+  const double speed = table.GetPositive("gpu_speed_factor", 1.0);
+  cluster.gpu.half_flop_per_s *= speed;
+  cluster.gpu.single_flop_per_s *= speed;
+  cluster.gpu.fp8_flop_per_s *= speed;
+  cluster.gpu.memory_bandwidth_bytes_per_s *= speed;
+  cluster.gpu.memory_bytes *= table.GetPositive("gpu_memory_factor", 1.0);
   const double intra = table.GetPositive("intra_bandwidth_factor", 1.0);
   const double inter = table.GetPositive("inter_bandwidth_factor", 1.0);
   cluster.intra.bandwidth_bytes_per_s *= intra;
@@ -103,7 +108,7 @@ SimulatorSetup ReadSimulatorSetup(const ProblemSpec& problem) {
   setup.workload = trials::ReadWorkload(problem.workload);
   for (trials::Cluster& gpu_type : ReadClusters(problem.cluster)) {
     setup.gpu_types.push_back(
-        WithLinkFactors(std::move(gpu_type), problem.cluster));
+        WithFactors(std::move(gpu_type), problem.cluster));
   }
   setup.space =
       trials::ReadSearchSpaceOptions(problem.space, problem.rules_folder);

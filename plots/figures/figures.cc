@@ -293,6 +293,48 @@ Figure Join(const std::vector<NamedFigure>& figures) {
 
 }  // namespace
 
+std::vector<Figure> InParts(Figure figure) {
+  constexpr std::size_t kOthers = kMostColors - 1;
+  if (figure.panels.empty()) {
+    return {std::move(figure)};
+  }
+  const std::size_t lines =
+      std::ranges::max(common::Map(figure.panels, [](const Panel& panel) {
+        return panel.by_name ? 0 : panel.series.size();
+      }));
+  // Lines without names in the legend have styles of their own.
+  const bool of_methods =
+      std::ranges::all_of(figure.panels, [&](const auto& p) {
+        return p.series.size() == lines &&
+               std::ranges::none_of(p.series, &std::string::empty,
+                                    &Series::label);
+      });
+  if (lines <= kMostColors || !of_methods) {
+    return {std::move(figure)};
+  }
+  const std::size_t count = (lines - 1 + kOthers - 1) / kOthers;
+  std::vector<Figure> parts(count, figure);
+  for (std::size_t part = 0; part < count; ++part) {
+    if (part > 0) {
+      parts[part].name += fmt::format("-{}", part + 1);
+    }
+    parts[part].caption += fmt::format(" Part {} of {}.", part + 1, count);
+    for (Panel& panel : parts[part].panels) {
+      const std::vector<Series> all = std::move(panel.series);
+      panel.series = {all.front()};
+      const std::size_t begin = 1 + part * (lines - 1) / count;
+      const std::size_t end = 1 + (part + 1) * (lines - 1) / count;
+      panel.series.insert(panel.series.end(), all.begin() + begin,
+                          all.begin() + end);
+      const auto styles = StylesOf(common::Map(panel.series, &Series::name));
+      for (std::size_t s = 0; s < styles.size(); ++s) {
+        panel.series[s].style = styles[s];
+      }
+    }
+  }
+  return parts;
+}
+
 std::vector<Figure> JointFigures(
     const std::vector<ExperimentRecords>& experiments,
     const std::vector<std::string>& names) {

@@ -49,6 +49,10 @@ struct FigureKind {
                                                const ExperimentRecords& records,
                                                const ProblemRecords* problem);
 
+// A figure with at most kMostColors lines in a panel, or NAME, NAME-2, ... with
+// at most this number each, of which the first is in all of them.
+[[nodiscard]] std::vector<Figure> InParts(Figure figure);
+
 // The figures of single problems, those of several experiments as one: the
 // panels of each problem, under its title, and one legend. `names` is the
 // choice of figures; empty: all.

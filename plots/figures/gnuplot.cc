@@ -238,7 +238,9 @@ std::size_t SetLegend(const Figure& figure, double text_width, Layout& layout) {
   std::size_t longest = 0;
   for (const Panel& panel : figure.panels) {
     for (const Series& series : panel.series) {
-      if (series.label.empty() || common::Contains(labels, series.label)) {
+      // By name, the axis has the labels.
+      if (panel.by_name || series.label.empty() ||
+          common::Contains(labels, series.label)) {
         continue;
       }
       labels.push_back(series.label);

@@ -221,12 +221,63 @@ void AddHopShares(const AcesoResult& result, plots::Row& row) {
                    Decimals(100.0 * several / count, 0));
 }
 
+using SearchVariant = std::pair<const char*, AcesoOptions>;
+
+// The lines of an experiment of these: the plan against the plans explored.
+struct Convergence {
+  const char* name;
+  const char* title;
+  std::vector<std::size_t> variants;
+};
+
+// A panel of each experiment for a problem.
+void AddCurves(const std::string& problem,
+               const std::vector<SearchVariant>& variants,
+               const std::vector<AcesoResult>& results,
+               std::vector<plots::Figure>& figures) {
+  static const std::vector<Convergence> kExperiments = {
+      {"aceso-exp5", "Exp. 5: Heuristic 2 and random primitives", {0, 3, 4, 5}},
+      {"aceso-exp6", "Exp. 6: hops", {0, 1, 2}},
+      {"aceso-exp7", "Exp. 7: initial plans", {0, 6, 7}}};
+  std::vector<double> explored;
+  for (double plans = 1.0; plans <= kBudget; plans *= 1.1) {
+    explored.push_back(plans);
+  }
+  figures.resize(kExperiments.size());
+  for (std::size_t e = 0; e < figures.size(); ++e) {
+    std::vector<plots::Series> lines;
+    for (const std::size_t v : kExperiments[e].variants) {
+      lines.push_back(Line(
+          variants[v].first,
+          plots::StyleOf(static_cast<int>(lines.size()) - 1, lines.empty()),
+          explored, common::Map(explored, [&](double plans) {
+            const double s = SecondsAfter(results[v], static_cast<int>(plans));
+            return std::isfinite(s) ? s : std::nan("");
+          })));
+      lines.back().mark = plots::Mark::kStairs;
+    }
+    plots::Figure& figure = figures[e];
+    figure.name = kExperiments[e].name;
+    figure.title = kExperiments[e].title;
+    figure.caption =
+        "Estimated time of an iteration of the best plan. Published profiles; "
+        "plans explored per number of stages.";
+    figure.columns = 2;
+    plots::Panel panel = PanelOver("explored", "plans explored",
+                                   "iteration (s)", std::move(lines));
+    panel.name = std::to_string(figure.panels.size() + 1);
+    panel.title = problem;
+    panel.log_x = true;
+    figure.panels.push_back(std::move(panel));
+  }
+}
+
 // Hops and bottlenecks of improving iterations, limits of hops, random
 // primitives, other starts: Exps. 5 to 7.
 Output AcesoHeuristics(const std::filesystem::path& folder) {
   const Published published("aceso");
   Output output{.name = "aceso_heuristics"};
-  std::vector<std::pair<const char*, AcesoOptions>> variants = {
+  std::vector<SearchVariant> variants = {
       {"Aceso", {}},
       {"at most 1 hop", {.most_hops = 1}},
       {"at most 11 hops", {.most_hops = 11}},
@@ -240,12 +291,14 @@ Output AcesoHeuristics(const std::filesystem::path& folder) {
       continue;  // the paper's curves are of GPT-3 and Wide-ResNet
     }
     const OperatorModel model = ModelOf(folder, problem);
+    const std::string name =
+        fmt::format("{}, {} GPUs", problem.label, problem.gpus);
+    std::vector<AcesoResult> results;
     for (auto& [label, options] : variants) {
       options.budget = kBudget;
-      const AcesoResult result = SearchAceso(model, options);
-      plots::Row row = {
-          {"problem", fmt::format("{}, {} GPUs", problem.label, problem.gpus)},
-          {"search", label}};
+      const AcesoResult& result =
+          results.emplace_back(SearchAceso(model, options));
+      plots::Row row = {{"problem", name}, {"search", label}};
       for (const int explored : {0, 100, 300, kBudget}) {
         row.emplace_back(fmt::format("after {} (s)", explored),
                          Decimals(SecondsAfter(result, explored)));
@@ -253,6 +306,7 @@ Output AcesoHeuristics(const std::filesystem::path& folder) {
       AddHopShares(result, row);
       output.table.Add(std::move(row));
     }
+    AddCurves(name, variants, results, output.figures);
   }
   output.conclusion = fmt::format(
       "After so many plans per number of stages. Improving iterations only; "

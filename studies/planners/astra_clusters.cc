@@ -334,14 +334,14 @@ Output AstraClusters() {
   return output;
 }
 
-// 64 to 4,096 GPUs, next to its Table 1, data parallelism alone, communication
-// without overlap and rules of thumb: Figs. 5, 8, 9, 11.
+// 32 to 4,096 GPUs, next to its Table 1, data parallelism alone, communication
+// without overlap and rules of thumb: Figs. 5 (32 to 1,024), 8, 9, 11.
 Output AstraScale() {
   const Published published("astra");
   Output output{.name = "astra_scale"};
   for (const auto& [label, model] : kModels) {
     double first = 0.0;  // tokens per second of a GPU
-    for (const int gpus : {64, 256, 1024, 4096}) {
+    for (const int gpus : {32, 64, 128, 256, 1024, 4096}) {
       Job job(model, {Hosts("A800", gpus)});
       const Job::Best best = job.BestOfPlans();
       const double rate = best.tokens_per_s;
@@ -383,7 +383,7 @@ Output AstraScale() {
 Output AstraMixed() {
   Output output{.name = "astra_mixed"};
   for (const auto& [label, model] : kModels) {
-    for (const int gpus : {64, 256, 1024}) {
+    for (const int gpus : {64, 256, 1024, 4096}) {
       Job job(model, {Hosts("A800", gpus / 2), Hosts("H100", gpus / 2)});
       const double best = job.BestOfPlans().tokens_per_s;
       const double equal = job.BestOfEqualStages();

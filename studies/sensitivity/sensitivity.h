@@ -4,15 +4,21 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/statistics.h"
 #include "harness/spec.h"
 #include "studies/output.h"
+
+namespace plots {
+struct ExperimentRecords;
+}
 
 namespace studies {
 
@@ -23,12 +29,16 @@ struct Claim {
   std::string worse;
 };
 
+// A constant with its value in a drawn cluster.
+using DrawnConstant = std::pair<std::string, double>;
+
 // Values of constants that differ from those of the experiment.
 struct Variation {
   std::string name = "default";       // folder: "failure-5-batch"
   std::string constant;               // "failure"; empty: the default
   std::string value;                  // "5, batch"
   std::vector<std::string> settings;  // see harness::ManifestOverrides
+  std::vector<DrawnConstant> draws;   // of a drawn cluster
 
   friend bool operator==(const Variation&, const Variation&) = default;
 };
@@ -56,8 +66,9 @@ struct SensitivityStudy {
   std::filesystem::path folder;  // results/<study>
   int repeats = 1;
   std::vector<Claim> claims;
+  std::filesystem::path ledger;       // claims.csv, in their place; "": none
   std::vector<Variation> variations;  // the default first
-  // For each experiment, the default first.
+  // By variation, so that a part of a study has all problems.
   std::vector<VariedExperiment> experiments;
 };
 
@@ -105,5 +116,33 @@ struct ClaimEffect {
 // figure for each claim.
 [[nodiscard]] Output SensitivityOutput(const SensitivityStudy& study,
                                        const std::vector<ClaimEffect>& effects);
+
+// A claim of the ledger for a method, judged by records of one experiment.
+struct JudgedClaim {
+  std::string id;
+  std::string method;
+  std::string rival;  // of the worst verdict; "": none
+  Effect x;
+  double favor = 0.0;  // x, or -x where the criterion asks for small values
+  Verdict verdict = Verdict::kOpen;  // kTurns: does not hold
+};
+// The claims whose evidence is the experiment. `records` returns those that
+// have the runs of a method.
+[[nodiscard]] std::vector<JudgedClaim> JudgeExperiment(
+    const std::filesystem::path& ledger, const std::string& experiment,
+    const std::function<const plots::ExperimentRecords&(const std::string&)>&
+        records);
+
+// The methods that these claims compare.
+[[nodiscard]] std::vector<std::string> MethodsOfClaims(
+    const std::filesystem::path& ledger, const std::string& experiment);
+
+// The claims of study.ledger whose evidence is one of its experiments, judged
+// under every variation as JudgeClaims does by default: landscape-cases.csv (a
+// row per case), landscapes.{csv,md} (a row per claim and method: the share of
+// drawn clusters on which it holds, with its 95% interval, and the constants
+// with which x correlates) and a figure of the shares.
+[[nodiscard]] std::vector<Output> LandscapeOutput(
+    const SensitivityStudy& study);
 
 }  // namespace studies

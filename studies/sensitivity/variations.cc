@@ -1,8 +1,12 @@
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <random>
 
 #include <fmt/format.h>
 
 #include "common/error.h"
+#include "common/hash.h"
 #include "common/ranges.h"
 #include "common/text.h"
 #include "common/toml_table.h"
@@ -10,6 +14,7 @@
 #include "harness/manifest/manifest.h"
 #include "harness/names.h"
 #include "harness/records/inputs.h"
+#include "harness/spec.h"
 #include "harness/testbeds/testbeds.h"
 #include "studies/sensitivity/sensitivity.h"
 
@@ -125,6 +130,46 @@ std::vector<std::string> MethodsOf(const std::vector<Claim>& claims) {
   return methods;
 }
 
+// Clusters whose constants are drawn from [[draw]] tables: one of `values`, or
+// a number of `log_uniform` = [low, high]. A constant depends on the study's
+// seed, its key and the number of the cluster, not on the other constants.
+std::vector<Variation> DrawClusters(const TomlTable& root, int clusters,
+                                    std::int64_t seed) {
+  std::vector<Variation> drawn;
+  for (int cluster = 1; cluster <= clusters; ++cluster) {
+    drawn.push_back({fmt::format("cluster-{:02}", cluster),
+                     "cluster",
+                     std::to_string(cluster),
+                     {fmt::format("noise.landscape_seed={}", cluster)}});
+  }
+  for (const TomlTable& table : root.GetTables("draw")) {
+    const std::string key = table.RequireString("key");
+    const std::vector<double> values = table.GetDoubles("values");
+    const std::vector<double> range = table.GetDoubles("log_uniform");
+    const bool is_range =
+        range.size() == 2 && range[0] > 0.0 && range[0] < range[1];
+    if (values.empty() == range.empty() || (values.empty() && !is_range)) {
+      table.Fail("key",
+                 fmt::format("draw '{}': give either values = [...] or "
+                             "log_uniform = [low, high] with 0 < low < high",
+                             key));
+    }
+    for (std::size_t c = 0; c < drawn.size(); ++c) {
+      std::mt19937_64 engine(
+          common::DeriveSeed(fmt::format("{}/{}", seed, key), c));
+      const std::uint64_t random = engine();
+      const double value =
+          values.empty()
+              ? range[0] * std::pow(range[1] / range[0],
+                                    static_cast<double>(random >> 11) * 0x1p-53)
+              : values[random % values.size()];
+      drawn[c].draws.emplace_back(key, value);
+      drawn[c].settings.push_back(fmt::format("{}={:.4g}", key, value));
+    }
+  }
+  return drawn;
+}
+
 // Everything that the runs of a method depend on, over all problems.
 std::string HashOf(const harness::Experiment& experiment,
                    const std::string& method) {
@@ -188,7 +233,11 @@ SensitivityStudy ReadSensitivityStudy(const std::filesystem::path& manifest,
   study.folder = results / manifest.stem();
   study.title = table.GetString("title", manifest.stem().string());
   study.repeats = repeats.value_or(table.GetIntIn("repeats", 10, 1));
-  study.claims = ReadClaims(root);
+  if (table.Has("ledger")) {
+    study.ledger = harness::NamedFile(table, "ledger");
+  } else {
+    study.claims = ReadClaims(root);
+  }
   study.variations = {Variation()};
   const std::vector<std::string> files = table.GetStrings("experiments");
   if (files.empty()) {
@@ -200,24 +249,38 @@ SensitivityStudy ReadSensitivityStudy(const std::filesystem::path& manifest,
     return file.stem().string();
   });
   std::vector<Axis> axes = {{study.variations, {}, root.Where()}};
-  for (const TomlTable& vary : root.GetTables("vary")) {
+  axes.push_back({DrawClusters(root, table.GetIntIn("clusters", 0, 0),
+                               table.GetInt("seed", 1)),
+                  {},
+                  root.Where()});
+  study.variations.insert(study.variations.end(),
+                          axes.back().variations.begin(),
+                          axes.back().variations.end());
+  const TomlTable varied =
+      table.Has("vary_as")
+          ? TomlTable::ParseFile(harness::NamedFile(table, "vary_as"))
+          : root;
+  for (const TomlTable& vary : varied.GetTables("vary")) {
     axes.push_back(ReadAxis(vary, names, study.variations));
   }
   root.RejectUnknownKeys();
 
-  const std::vector<std::string> methods = MethodsOf(study.claims);
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    std::map<std::string, std::filesystem::path> owners;
-    for (const Axis& axis : axes) {
-      if (!axis.experiments.empty() &&
-          !common::Contains(axis.experiments, names[i])) {
-        continue;
-      }
-      for (const Variation& variation : axis.variations) {
+  std::vector<std::map<std::string, std::filesystem::path>> owners(
+      files.size());
+  for (const Axis& axis : axes) {
+    for (const Variation& variation : axis.variations) {
+      for (std::size_t i = 0; i < files.size(); ++i) {
+        if (!axis.experiments.empty() &&
+            !common::Contains(axis.experiments, names[i])) {
+          continue;
+        }
         try {
-          study.experiments.push_back(
-              Vary((manifest.parent_path() / files[i]).lexically_normal(),
-                   study.folder, variation, study.repeats, methods, owners));
+          study.experiments.push_back(Vary(
+              (manifest.parent_path() / files[i]).lexically_normal(),
+              study.folder, variation, study.repeats,
+              study.ledger.empty() ? MethodsOf(study.claims)
+                                   : MethodsOfClaims(study.ledger, names[i]),
+              owners[i]));
         } catch (const InputError& e) {
           throw InputError(fmt::format("{}: {} of {}: {}", axis.place,
                                        variation.name, names[i], e.what()));

@@ -164,6 +164,46 @@ TEST(Figures, SevenMethodsOfAnExperimentsOwnHaveSevenColors) {
   EXPECT_EQ(colors.size(), 8U);
 }
 
+TEST(Figures, PlannersAndSearchesOfAFigureHaveDifferentColors) {
+  std::set<std::string> colors;
+  for (const LineStyle& style :
+       StylesOf({"random", "vanilla-bo", "aceso", "astra", "amp", "nnscaler",
+                 "oppa", "oppa-sim"})) {
+    colors.insert(style.color);
+  }
+  EXPECT_EQ(colors.size(), 8U);
+}
+
+TEST(Figures, ManyLinesAreDrawnInPartsWithTheFirstOneInEach) {
+  Figure figure{.name = "f", .caption = "c.", .panels = {{}, {}}};
+  for (Panel& panel : figure.panels) {
+    for (int m = 0; m < 17; ++m) {
+      const std::string name = fmt::format("m{}", m);
+      panel.series.push_back({.name = name, .label = name});
+    }
+  }
+  const std::vector<Figure> parts = InParts(figure);
+  ASSERT_EQ(parts.size(), 3U);
+  EXPECT_EQ(parts[2].name, "f-3");
+  EXPECT_EQ(parts[2].caption, "c. Part 3 of 3.");
+  std::set<std::string> drawn;
+  for (const Figure& part : parts) {
+    for (const Panel& panel : part.panels) {
+      EXPECT_EQ(panel.series.front().name, "m0");
+      std::set<std::string> colors;
+      for (const Series& series : panel.series) {
+        drawn.insert(series.name);
+        colors.insert(series.style.color);
+      }
+      EXPECT_EQ(colors.size(), panel.series.size());
+    }
+  }
+  EXPECT_EQ(drawn.size(), 17U);
+  figure.panels[0].series.resize(8);
+  figure.panels[1].series.resize(8);
+  EXPECT_EQ(InParts(figure).size(), 1U);
+}
+
 std::string Rgb(const std::string& color) {
   const auto part = [&](std::size_t at) {
     return std::stoi(color.substr(at, 2), nullptr, 16);

@@ -12,6 +12,8 @@
 
 #include "common/csv_table.h"
 #include "harness/registry.h"
+#include "plots/experiment_records.h"
+#include "studies/sensitivity/sensitivity.h"
 #include "studies/verbs.h"
 #include "tests/fakes/error_of.h"
 #include "tests/fakes/paths.h"
@@ -84,6 +86,33 @@ TEST_F(ClaimsTest, HoldsForAllOfTheIntervalFailsForNoneAndIsOpenBetween) {
   EXPECT_EQ(Verdict("e,,oppa,random,share,x > 60"), "does not hold");
   WriteRuns({1.9, 1.0, 1.8, 1.0, 2.0, 1.0}, {1.0, 1.9, 1.2, 1.8, 1.1, 1.9});
   EXPECT_EQ(Verdict("e,,oppa,random,share,x > 0"), "open");
+}
+
+TEST_F(ClaimsTest, AnExperimentIsJudgedByAnyRecordsOfItsMethods) {
+  WriteRuns({1.9, 2.0, 1.8, 1.9, 2.0, 1.9}, {1.0, 1.1, 1.2, 1.0, 1.1, 1.3});
+  const plots::ExperimentRecords records =
+      plots::LoadExperiment(results() / "e");
+  const auto judge = [&](const std::string& cells, const std::string& name) {
+    Judge(cells);
+    return JudgeExperiment(
+        file(), name,
+        [&](const std::string&) -> const plots::ExperimentRecords& {
+          return records;
+        });
+  };
+  const auto more = judge("e,,oppa,random,share,x > 0", "e");
+  ASSERT_EQ(more.size(), 1U);
+  EXPECT_EQ(more[0].verdict, Verdict::kHolds);
+  EXPECT_EQ(more[0].rival, "random");
+  EXPECT_GT(more[0].favor, 0.0);
+  EXPECT_THAT(MethodsOfClaims(file(), "e"),
+              testing::ElementsAre("oppa", "random"));
+  const auto less = judge("e,,random,oppa,share,x > 0", "e");
+  EXPECT_EQ(less[0].verdict, Verdict::kTurns);
+  const auto fewer = judge("e,,random,oppa,share,x < 0", "e");
+  EXPECT_EQ(fewer[0].verdict, Verdict::kHolds);
+  EXPECT_GT(fewer[0].favor, 0.0);
+  EXPECT_THAT(judge("e,,oppa,random,share,x > 0", "other"), testing::IsEmpty());
 }
 
 TEST_F(ClaimsTest, TheEffectIsTheMeanPairedDifferenceInPoints) {

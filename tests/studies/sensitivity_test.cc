@@ -1,5 +1,8 @@
 #include "studies/sensitivity/sensitivity.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -79,6 +82,44 @@ TEST_F(SensitivityTest, RunsThatAVariationDoesNotAffectAreShared) {
   EXPECT_EQ(study.experiments[2].records.at("oppa"), varied.Folder());
 }
 
+TEST_F(SensitivityTest, ClustersAreDrawnFromTheirSourcesAndNotFromEachOther) {
+  const auto clusters = [&](const std::string& draws) {
+    const SensitivityStudy study = Read("clusters = 30\n" + draws);
+    return std::vector(study.variations.begin() + 1, study.variations.end());
+  };
+  const std::string speed =
+      "[[draw]]\nkey = \"cluster.gpu_speed_factor\"\nvalues = [0.5, 2]\n";
+  const std::string failure =
+      "[[draw]]\nkey = \"backend.failure_s\"\nlog_uniform = [5, 500]\n";
+  const auto both = clusters(speed + failure);
+  const auto alone = clusters(failure);
+  ASSERT_EQ(both.size(), 30U);
+  EXPECT_EQ(both[6].name, "cluster-07");
+  EXPECT_EQ(both[6].settings[0], "noise.landscape_seed=7");
+  int below_50 = 0;
+  std::set<double> speeds;
+  for (std::size_t c = 0; c < both.size(); ++c) {
+    const double failure_s = both[c].draws[1].second;
+    EXPECT_EQ(alone[c].draws[0].second, failure_s);
+    EXPECT_TRUE(failure_s >= 5 && failure_s <= 500) << failure_s;
+    below_50 += failure_s < 50 ? 1 : 0;
+    speeds.insert(both[c].draws[0].second);
+  }
+  EXPECT_THAT(speeds, ElementsAre(0.5, 2.0));
+  EXPECT_NEAR(below_50, 15, 7);  // half of the logarithms
+}
+
+TEST_F(SensitivityTest, WrongDrawsAreErrors) {
+  for (const char* rest :
+       {"", "values = [1]\nlog_uniform = [1, 2]\n", "log_uniform = [2, 1]\n",
+        "log_uniform = [0, 1]\n", "log_uniform = [1]\n"}) {
+    EXPECT_THAT(
+        Error("[[draw]]\nkey = \"backend.failure_s\"\n" + std::string(rest)),
+        HasSubstr("draw 'backend.failure_s': give either values"))
+        << rest;
+  }
+}
+
 TEST_F(SensitivityTest, WrongVariationsAreErrorsWithTheirPlace) {
   EXPECT_THAT(
       Error("[[vary]]\nname = \"failure\"\nbackend.failure_s = [5, -5]\n"),
@@ -121,6 +162,22 @@ TEST(SensitivityManifest, TheShippedStudyIsValidUnderEveryVariation) {
       fakes::SourceFolder() / "experiments/studies/sensitivity.toml", "none");
   EXPECT_EQ(study.repeats, 10);
   EXPECT_EQ(study.claims.size(), 9U);
+}
+
+TEST(SensitivityManifest, TheShippedClaimsAreJudgedOnEveryCluster) {
+  const SensitivityStudy study = ReadSensitivityStudy(
+      fakes::SourceFolder() / "experiments/studies/landscapes.toml", "none");
+  EXPECT_EQ(std::ranges::count_if(
+                study.variations,
+                [](const Variation& each) { return !each.draws.empty(); }),
+            40);
+  // The ablations are rivals on Qwen and BERT only.
+  for (const VariedExperiment& varied : study.experiments) {
+    EXPECT_TRUE(varied.records.contains("oppa-paper")) << varied.experiment;
+    EXPECT_EQ(
+        varied.records.contains("oppa-paper-no-prior"),
+        varied.experiment == "qwen-8gpu" || varied.experiment == "bert-8gpu");
+  }
 }
 
 TEST(Effect, HoldsTurnsOrStaysOpenByItsInterval) {

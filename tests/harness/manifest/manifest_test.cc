@@ -488,7 +488,8 @@ TEST_F(ManifestTest, AssumedConstantsOutOfRangeAreErrorsWithTheirPlace) {
   for (const char* setting :
        {"backend.failure_s=-1", "backend.setup_factor=-0.5", "noise.factor=-3",
         "noise.landscape=-0.1", "cluster.intra_bandwidth_factor=0",
-        "cluster.inter_bandwidth_factor=inf"}) {
+        "cluster.inter_bandwidth_factor=inf", "cluster.gpu_speed_factor=0",
+        "cluster.gpu_memory_factor=-1"}) {
     EXPECT_THAT(Error({}, {.settings = {setting}}),
                 testing::AllOf(
                     testing::StartsWith("--set " + std::string(setting) + ": "),
@@ -511,6 +512,19 @@ TEST_F(ManifestTest, LinkFactorsChangeTheTimesOfConfigurationsThatCommunicate) {
             throughput(tp, {}));
   EXPECT_EQ(throughput(tp, {"cluster.inter_bandwidth_factor=2"}),
             throughput(tp, {}));  // one host
+}
+
+TEST_F(ManifestTest, FactorsOfTheGpuChangeItsSpeedAndItsMemory) {
+  const auto run = [this](const std::string& setting) {
+    const Manifest manifest = Read({}, {.settings = {setting}});
+    const Testbed testbed = MakeTestbed(manifest.problems.front());
+    return testbed.exact->ExactThroughput(trials::ParseParallelConfig(
+        "dp=1,tp=4,pp=2,microbatches=8,grad_checkpoint=1"));
+  };
+  const auto usual = run("cluster.gpu_speed_factor=1");
+  EXPECT_GT(*run("cluster.gpu_speed_factor=2"), 1.1 * *usual);
+  EXPECT_EQ(run("cluster.gpu_memory_factor=2"), usual);
+  EXPECT_EQ(run("cluster.gpu_memory_factor=0.01"), 0.0);  // out of memory
 }
 
 TEST_F(ManifestTest, ASettingCannotIncludeHeldOutProblems) {

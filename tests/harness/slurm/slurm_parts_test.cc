@@ -113,7 +113,7 @@ TEST(SlurmCommands, RanksOnGpusHaveFourCoresEachUnlessTheUserSaysOtherwise) {
   EXPECT_THAT(cpus(8, 3), Contains("--cpus-per-task=3"));
 }
 
-TEST(SlurmCommands, NamesAndPathsAreWordsAndTheScriptIsAlwaysTheSame) {
+TEST(SlurmCommands, NamesAndPathsAreWordsAndTheScriptHasNone) {
   SlurmPlace place;
   place.program = "/a b/$(touch x)/oppa";
   place.folder = "/r'esults/;x/.slurm/t";
@@ -121,8 +121,10 @@ TEST(SlurmCommands, NamesAndPathsAreWordsAndTheScriptIsAlwaysTheSame) {
   const auto words = SbatchArray({}, place, {.tasks = {0}});
   EXPECT_THAT(words, Contains("/a b/$(touch x)/oppa"));  // one word, as it is
   EXPECT_THAT(words, Contains("--job-name=oppa-" + std::string(59, 'x')));
-  EXPECT_THAT(std::string(TaskScript()),
-              HasSubstr("exec \"$1\" run-task \"$2\" \"$3\""));
+  EXPECT_THAT(TaskScript({.setup = {"module load cuda", "ulimit -l"}}),
+              testing::EndsWith("slurm.md), not this copy.\nmodule load cuda\n"
+                                "ulimit -l\n"
+                                "exec \"$1\" run-task \"$2\" \"$3\"\n"));
 }
 
 TEST(SlurmCommands, EnvironmentHoldsNothingThatWasNotAskedFor) {

@@ -17,6 +17,7 @@
 
 #include "common/files.h"
 #include "common/process.h"
+#include "harness/slurm/submission.h"
 #include "tests/fakes/experiment_folder.h"
 #include "tests/fakes/paths.h"
 #include "tests/fakes/temporary_folder.h"
@@ -250,6 +251,20 @@ TEST_F(SlurmTest, JobsThatSlurmHasForgottenAndThatLeftNoWordAreLost) {
   EXPECT_EQ(States()["random/1"], "done");
 }
 
+TEST_F(SlurmTest, AFailureNamesItsNodeOnce) {
+  fakes::WriteFile(bin_ / "hold", "");
+  ASSERT_EQ(Submit(), 0) << output_;
+  for (const auto& entry : fs::directory_iterator(results_ / "m/.slurm")) {
+    if (entry.is_directory()) {
+      WriteAttempt(entry.path(), 0, {.node = "n1"});
+    }
+  }
+  SetState("NODE_FAIL");
+  EXPECT_EQ(States()["random/1"], "failed");
+  EXPECT_THAT(output_, AllOf(HasSubstr("its node failed while it ran on n1;"),
+                             HasSubstr("its node failed on n1;")));
+}
+
 TEST_F(SlurmTest, AStaleJobIsCancelledAndItsRunSubmittedAgain) {
   fakes::WriteFile(bin_ / "hold", "");
   ASSERT_EQ(Submit(), 0) << output_;
@@ -271,7 +286,11 @@ TEST_F(SlurmTest, CancelTakesTheLastJobOutFirst) {
   ASSERT_EQ(calls.size(), 2U);
   EXPECT_THAT(calls[0]["words"].dump(), HasSubstr("101"));
   EXPECT_THAT(calls[1]["words"].dump(), HasSubstr("100"));
-  EXPECT_EQ(States()["random/1"], "failed");
+  EXPECT_EQ(States()["random/1"], "stopped");
+  EXPECT_THAT(output_, HasSubstr("cancelled"));
+  // Slurm forgets them after some minutes.
+  fakes::WriteFile(bin_ / "jobs.json", "[]");
+  EXPECT_EQ(States()["random/1"], "stopped");
   EXPECT_THAT(output_, HasSubstr("cancelled"));
 }
 
