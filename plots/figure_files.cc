@@ -18,6 +18,15 @@ void Write(const fs::path& path, const std::string& content,
   written.files.push_back(path);
 }
 
+void OrOtherFolder(const auto& write) {
+  try {
+    write();
+  } catch (const std::runtime_error& e) {
+    throw common::InputError(
+        fmt::format("{}; choose another folder (--results)", e.what()));
+  }
+}
+
 // Writes data and script of one figure; adds the script to the job.
 void WriteFigure(const Figure& figure, const std::vector<std::string>& formats,
                  GnuplotJob& job, FigureFiles& written) {
@@ -35,12 +44,7 @@ void WriteFigure(const Figure& figure, const std::vector<std::string>& formats,
 }  // namespace
 
 void WriteTextFile(const fs::path& path, const std::string& content) {
-  try {
-    common::ReplaceFile(path, content);
-  } catch (const std::runtime_error& e) {
-    throw common::InputError(
-        fmt::format("{}; choose another folder (--results)", e.what()));
-  }
+  OrOtherFolder([&] { common::ReplaceFile(path, content); });
 }
 
 FigureFiles WriteFigures(const std::vector<FigureFolder>& folders,
@@ -56,7 +60,9 @@ FigureFiles WriteFigures(const std::vector<FigureFolder>& folders,
     }
     GnuplotJob& job = jobs.emplace_back();
     job.folder = of_folder.folder;
-    common::CreateFoldersBelow(job.folder.parent_path(), job.folder);
+    OrOtherFolder([&job] {
+      common::CreateFoldersBelow(job.folder.parent_path(), job.folder);
+    });
     for (const Figure& figure : of_folder.figures) {
       WriteFigure(figure, script_formats, job, written);
     }

@@ -1,6 +1,8 @@
 """A search by Python: the records of the command line, also after a kill."""
+import decimal
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +16,7 @@ import job
 import oppa
 
 FOLDER = Path(__file__).parent
+numpy = pytest.importorskip("numpy")
 
 
 def measured(trials):
@@ -40,6 +43,53 @@ def test_has_the_trials_of_the_command_line(manifest, tmp_path):
     drive.run(study)
     assert measured(study.trials) == measured(by_program.trials)
     assert {"complete", "pruned"} <= {one.state for one in study.trials}
+
+
+class Interrupted(Exception):
+    pass
+
+
+@pytest.mark.parametrize("op", ["ask", "report", "tell", "best", "trials", "space", "plan"])
+def test_an_interrupted_call_leaves_every_other_its_own_answer(manifest, tmp_path, op):
+    """The program is stopped while a call waits, and a timer raises an exception in it."""
+    study = oppa.create_study(manifest, tmp_path / "results")
+    trial = study.ask() if op in ("report", "tell") else None
+    calls = {"ask": study.ask, "report": lambda: trial.report(1.0), "best": lambda: study.best_trial,
+             "tell": lambda: study.tell(trial, state="failed"), "trials": lambda: study.trials,
+             "space": lambda: study.parameters, "plan": lambda: study.plan(2)}
+
+    def interrupt(number, frame):
+        raise Interrupted
+
+    server = study._serving()._process.pid
+    before = signal.signal(signal.SIGALRM, interrupt)
+    os.kill(server, signal.SIGSTOP)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(Interrupted):
+            calls[op]()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        os.kill(server, signal.SIGCONT)
+    assert len(study.plan(3)) == 3
+    assert len(study.trials) == (op == "tell")
+    assert "microbatches" in study.parameters
+    if op == "report":
+        trial.report(2.0)
+        study.tell(trial, state="pruned")
+        assert study.trials[0].step_times == [1.0, 2.0]
+    following = study.ask()
+    assert following.number == 1 + (op in ("report", "tell"))  # a trial that nobody got is handed out
+    assert study._request("best")["op"] == "best"
+
+
+@pytest.mark.parametrize("time_s", [numpy.float32(0.5), numpy.int64(2), numpy.array(0.5), decimal.Decimal("0.5")])
+def test_a_step_time_is_any_number(manifest, tmp_path, time_s):
+    trial = oppa.create_study(manifest, tmp_path / "results").ask()
+    trial.report(time_s)
+    with pytest.raises(oppa.OppaError, match="not finite"):
+        trial.report(float("nan"))
 
 
 def test_a_killed_process_resumes_to_the_same_records(manifest, tmp_path):

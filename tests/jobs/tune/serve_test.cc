@@ -99,7 +99,7 @@ TEST_F(ServeTest, AWrongRequestChangesNothing) {
 TEST_F(ServeTest, AnswersRepeatTheIdOfTheirRequest) {
   const std::vector<Json> answers = Answers(R"({"op": "ask", "id": 1}
 {"op": "report", "trial": 1, "step_time_s": 1, "id": "two"}
-{"op": "tell", "trial": 1, "outcome": "completed", "step_times_s": [1], "id": 3}
+{"op": "tell", "trial": 1, "outcome": "completed", "step_times_s": [2, 1], "id": 3}
 {"op": "aks", "id": 4}
 {"op": "best"}
 )");
@@ -113,8 +113,8 @@ TEST_F(ServeTest, AnswersRepeatTheIdOfTheirRequest) {
 }
 
 TEST_F(ServeTest, ASecondOwnerIsToldOfTheFirst) {
-  (void)Answers("");
-  harness::Lease lease(folder_.path() / "results/m/random/1");
+  const std::string folder = Answers(kAsk)[0]["folder"];
+  const harness::Lease lease(folder + "/random/1");
   const double begin_s = common::SteadySeconds();
   EXPECT_THAT(fakes::ErrorOf([&] { (void)Answers(""); }),
               AllOf(HasSubstr(fmt::format("process {} on", ::getpid())),
