@@ -235,18 +235,19 @@ void AddCurves(const std::string& problem,
                const std::vector<SearchVariant>& variants,
                const std::vector<AcesoResult>& results,
                std::vector<plots::Figure>& figures) {
-  static const std::vector<Convergence> kExperiments = {
+  static const std::vector<Convergence> experiments = {
       {"aceso-exp5", "Exp. 5: Heuristic 2 and random primitives", {0, 3, 4, 5}},
       {"aceso-exp6", "Exp. 6: hops", {0, 1, 2}},
       {"aceso-exp7", "Exp. 7: initial plans", {0, 6, 7}}};
-  std::vector<double> explored;
-  for (double plans = 1.0; plans <= kBudget; plans *= 1.1) {
-    explored.push_back(plans);
+  constexpr double kStep = 1.1;
+  std::vector<double> explored = {1.0};
+  while (kStep * explored.back() <= kBudget) {
+    explored.push_back(kStep * explored.back());
   }
-  figures.resize(kExperiments.size());
+  figures.resize(experiments.size());
   for (std::size_t e = 0; e < figures.size(); ++e) {
     std::vector<plots::Series> lines;
-    for (const std::size_t v : kExperiments[e].variants) {
+    for (const std::size_t v : experiments[e].variants) {
       lines.push_back(Line(
           variants[v].first,
           plots::StyleOf(static_cast<int>(lines.size()) - 1, lines.empty()),
@@ -257,8 +258,8 @@ void AddCurves(const std::string& problem,
       lines.back().mark = plots::Mark::kStairs;
     }
     plots::Figure& figure = figures[e];
-    figure.name = kExperiments[e].name;
-    figure.title = kExperiments[e].title;
+    figure.name = experiments[e].name;
+    figure.title = experiments[e].title;
     figure.caption =
         "Estimated time of an iteration of the best plan. Published profiles; "
         "plans explored per number of stages.";
