@@ -201,9 +201,11 @@ std::vector<harness::Job> MissingJobs(
   std::vector<harness::Job> jobs;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (!recorded[i].finished) {
-      jobs.push_back({static_cast<int>(i), runs[i].Name(),
-                      WorkerCommand(options, runs[i]),
-                      runs[i].Folder(experiment.folder) / "log.txt"});
+      jobs.push_back({.id = static_cast<int>(i),
+                      .name = runs[i].Name(),
+                      .command = WorkerCommand(options, runs[i]),
+                      .log = runs[i].Folder(experiment.folder) / "log.txt",
+                      .root = experiment.folder});
     }
   }
   return jobs;

@@ -44,7 +44,8 @@ std::vector<std::string> WorkerEnvironment(int threads) {
 // Starts a job with its output in its log. Returns -1 and errno in `error` if
 // that is not possible.
 pid_t Start(const Job& job, int threads, int& error) {
-  common::CreateFolders(job.log.parent_path());
+  const std::filesystem::path folder = job.log.parent_path();
+  common::CreateFoldersBelow(job.root.empty() ? folder : job.root, folder);
   // Neither through a symbolic link nor into a FIFO, which would wait.
   const int log = ::open(
       job.log.c_str(),

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "common/files.h"
+#include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
 
 namespace harness::local_pool_test {
@@ -87,6 +88,21 @@ TEST_F(LocalPoolTest, ALogThatIsAFifoOrALinkFailsItsJobAtOnce) {
   EXPECT_EQ(ended.at(0).state, State::kFailed);
   EXPECT_EQ(ended.at(1).state, State::kFailed);
   EXPECT_EQ(fakes::ReadFile(target), "kept");
+}
+
+TEST_F(LocalPoolTest, NoLogIsWrittenThroughALinkBelowTheResults) {
+  const auto elsewhere = folder_.path() / "elsewhere";
+  std::filesystem::create_directory(elsewhere);
+  std::filesystem::create_directory_symlink(elsewhere, folder_.path() / "oppa");
+  LocalPool pool(1);
+  pool.Submit({{.id = 0,
+                .name = "x",
+                .command = {"/bin/true"},
+                .log = folder_.path() / "oppa/1/log.txt",
+                .root = folder_.path()}});
+  EXPECT_THAT(fakes::ErrorOf([&] { (void)pool.Poll(1.0); }),
+              testing::HasSubstr("oppa is a symbolic link"));
+  EXPECT_TRUE(std::filesystem::is_empty(elsewhere));
 }
 
 TEST_F(LocalPoolTest, NeverRunsMoreThanItsWorkers) {
