@@ -165,6 +165,11 @@ bool Likelihood::Factorise(double signal_variance, double nugget_variance,
 void Likelihood::Solve() {
   const Eigen::Index n = noise_.size();
   const Eigen::Index m = options_.integrate_coefficients ? mean_->size() : 0;
+  if (n == 0) {
+    alpha_.resize(0);
+    weighted_jacobian_.resize(0, m);
+    return;
+  }
   solution_.setZero(Padded(1 + m), n);
   solution_.row(0) = residual_.transpose();
   if (m > 0) {
