@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -133,8 +134,10 @@ void CreateFolders(const fs::path& folder) {
 }
 
 void CreateFoldersBelow(const fs::path& root, const fs::path& folder) {
+  const fs::path below = folder.lexically_relative(root);
+  assert(!below.empty() && *below.begin() != "..");
   fs::path path = root;
-  for (const fs::path& part : folder.lexically_relative(root)) {
+  for (const fs::path& part : below) {
     path /= part;
     std::error_code none;
     if (fs::is_symlink(fs::symlink_status(path, none))) {

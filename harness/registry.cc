@@ -100,6 +100,7 @@ MethodEntry InFamily(const std::string& family, MethodEntry entry) {
   return entry;
 }
 
+// OPPA as printed, and its ablations.
 MethodEntry Printed(const std::string& name, const std::string& label,
                     const std::string& description,
                     const OppaOptions& defaults) {

@@ -80,9 +80,10 @@ bool Finish(const SearchSummary& summary, const std::filesystem::path& folder,
   info.finished = true;
   info.finish_reason = summary.finish_reason;
   info.remaining = summary.remaining;
-  info.computation =
-      ComputationFactor(trials::ReadTrials(folder),
-                        testbed.predicted ? &*testbed.predicted : nullptr);
+  if (testbed.predicted && !testbed.predicted->simulated) {
+    info.computation =
+        ComputationFactor(trials::ReadTrials(folder), &*testbed.predicted);
+  }
   info.files = trials::SealFiles(folder);
   journal.lease().Publish("run.json", ToJson(info));
   return true;

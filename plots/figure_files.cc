@@ -18,7 +18,8 @@ void Write(const fs::path& path, const std::string& content,
   written.files.push_back(path);
 }
 
-void OrOtherFolder(const auto& write) {
+// Adds the remedy to what cannot be written.
+void WithRemedy(const auto& write) {
   try {
     write();
   } catch (const std::runtime_error& e) {
@@ -44,7 +45,7 @@ void WriteFigure(const Figure& figure, const std::vector<std::string>& formats,
 }  // namespace
 
 void WriteTextFile(const fs::path& path, const std::string& content) {
-  OrOtherFolder([&] { common::ReplaceFile(path, content); });
+  WithRemedy([&] { common::ReplaceFile(path, content); });
 }
 
 FigureFiles WriteFigures(const std::vector<FigureFolder>& folders,
@@ -60,7 +61,7 @@ FigureFiles WriteFigures(const std::vector<FigureFolder>& folders,
     }
     GnuplotJob& job = jobs.emplace_back();
     job.folder = of_folder.folder;
-    OrOtherFolder([&job] {
+    WithRemedy([&job] {
       common::CreateFoldersBelow(job.folder.parent_path(), job.folder);
     });
     for (const Figure& figure : of_folder.figures) {

@@ -269,10 +269,11 @@ std::vector<std::string> RivalsOf(const PaperClaim& claim,
 template <typename RunsOfMethod>
 Evidence WorstEvidence(const PaperClaim& claim, const RunsOfMethod& runs_of,
                        const std::string& method) {
+  const Items& own = runs_of(method);
   std::vector<Evidence> all;
   for (const std::string& rival : RivalsOf(claim, method)) {
-    Evidence& next = all.emplace_back(
-        EvidenceOf(claim, runs_of(method), rival, runs_of(rival)));
+    Evidence& next =
+        all.emplace_back(EvidenceOf(claim, own, rival, runs_of(rival)));
     next.method = method;
   }
   return *std::ranges::max_element(all, {}, [&](const Evidence& each) {

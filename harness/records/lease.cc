@@ -35,6 +35,16 @@ constexpr std::size_t kCountWidth = 20;
 // Files with higher epochs are not ours, and the next one always exists.
 constexpr std::int64_t kHighestEpoch = 1'000'000'000'000'000;
 
+// Of the last lease in the folder; nothing if it is known to be free.
+std::optional<Holder> LastHolder(const fs::path& folder) {
+  std::error_code none;
+  const std::int64_t epoch =
+      fs::is_directory(folder, none) ? HighestEpoch(folder) : 0;
+  auto holder =
+      epoch == 0 ? std::nullopt : ReadHolder(LeasePath(folder, epoch));
+  return holder && !holder->IsGone() ? holder : std::nullopt;
+}
+
 // When a process of this host started; "" if there is none.
 std::string StartOf(const std::string& pid) {
   const std::optional<int> number = common::ParseInt(pid);
@@ -303,33 +313,19 @@ void Lease::Publish(const std::string& name, const std::string& text) const {
 }
 
 std::optional<Holder> LocalHolder(const fs::path& folder) {
-  std::error_code none;
-  if (!fs::is_directory(folder, none)) {
-    return std::nullopt;
-  }
-  const std::int64_t epoch = HighestEpoch(folder);
-  auto holder =
-      epoch == 0 ? std::nullopt : ReadHolder(LeasePath(folder, epoch));
-  return holder && holder->IsHere() && !holder->IsGone() ? holder
-                                                         : std::nullopt;
+  auto holder = LastHolder(folder);
+  return holder && holder->IsHere() ? holder : std::nullopt;
 }
 
 bool IsLeased(const fs::path& folder) {
+  const auto holder = LastHolder(folder);
+  if (!holder || holder->IsHere()) {
+    return holder.has_value();
+  }
   std::error_code none;
-  if (!fs::is_directory(folder, none)) {
-    return false;
-  }
-  const std::int64_t epoch = HighestEpoch(folder);
-  const fs::path path = LeasePath(folder, epoch);
-  const auto holder = epoch == 0 ? std::nullopt : ReadHolder(path);
-  if (!holder || holder->IsGone()) {
-    return false;
-  }
-  if (holder->IsHere()) {
-    return true;
-  }
   const auto age =
-      fs::file_time_type::clock::now() - fs::last_write_time(path, none);
+      fs::file_time_type::clock::now() -
+      fs::last_write_time(LeasePath(folder, HighestEpoch(folder)), none);
   return std::chrono::duration<double>(age).count() < kAliveElsewhereSeconds;
 }
 

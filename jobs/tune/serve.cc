@@ -109,7 +109,6 @@ class Session {
     return experiment_.manifest.budget.in_flight > 1;
   }
 
-  // Where a client was killed, its server ends a moment later.
   bool Search() {
     harness::RunConditions conditions = {
         .command = options_.command,
@@ -123,6 +122,7 @@ class Session {
     return harness::RunOne(experiment_, run_, conditions);
   }
 
+  // Where a client was killed, its server ends a moment later.
   void RequireFree() const {
     constexpr int kTries = 15;
     constexpr std::chrono::milliseconds kPause(100);

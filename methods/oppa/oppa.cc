@@ -116,10 +116,8 @@ class Oppa final : public Method {
   }
 
   Suggestion SuggestRandom() {
-    return {.candidate = Draw(options_.draw, *problem_.space,
-                              surrogates_.TriedOrTooLarge(history_), seed_,
-                              history_.turn()),
-            .chosen_by = trials::ChosenBy::kRandom};
+    return methods::SuggestRandom(problem_, history_, options_.draw, seed_,
+                                  surrogates_.TriedOrTooLarge(history_));
   }
 
   // Step 2 of Algorithm 3: the untried candidate with the highest acquisition

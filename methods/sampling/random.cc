@@ -75,11 +75,15 @@ int Draw(DrawLaw law, const trials::SearchSpace& space,
 
 Suggestion SuggestRandom(const Problem& problem, const History& history,
                          DrawLaw law, std::uint64_t seed) {
-  Suggestion suggestion;
-  suggestion.candidate =
-      Draw(law, *problem.space, history.tried(), seed, history.turn());
-  suggestion.chosen_by = trials::ChosenBy::kRandom;
-  return suggestion;
+  return SuggestRandom(problem, history, law, seed, history.tried());
+}
+
+Suggestion SuggestRandom(const Problem& problem, const History& history,
+                         DrawLaw law, std::uint64_t seed,
+                         const std::vector<char>& excluded) {
+  return {
+      .candidate = Draw(law, *problem.space, excluded, seed, history.turn()),
+      .chosen_by = trials::ChosenBy::kRandom};
 }
 
 Option DrawOption(DrawLaw& law, const std::string& reference) {

@@ -39,6 +39,12 @@ enum class DrawLaw {
                                        const History& history, DrawLaw law,
                                        std::uint64_t seed);
 
+// The same among those that are not excluded. [N]
+[[nodiscard]] Suggestion SuggestRandom(const Problem& problem,
+                                       const History& history, DrawLaw law,
+                                       std::uint64_t seed,
+                                       const std::vector<char>& excluded);
+
 // The option `draw` of a method.
 [[nodiscard]] Option DrawOption(DrawLaw& law, const std::string& reference);
 

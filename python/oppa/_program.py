@@ -88,7 +88,7 @@ class Server:
     def __init__(self, words: Sequence[str]) -> None:
         self._changed = threading.Condition()  # reentrant: a signal handler may make a request, too
         self._answers: Dict[Any, Any] = {}
-        self._waiting: Set[int] = {0}
+        self._waiting: Set[int] = {0}  # 0: the greeting
         self._numbers = itertools.count(1)
         self._left: List[int] = []  # requests for a trial whose answer nobody has got
         self._ended = False
@@ -106,15 +106,7 @@ class Server:
             if op == "ask" and self._left:
                 return self._await(self._left.pop(), op)
             number = next(self._numbers)
-            line = _line({"op": op, **fields, "id": number})
-            self._waiting.add(number)
-            try:
-                assert self._process.stdin is not None
-                self._process.stdin.write(line)
-                self._process.stdin.flush()
-            except (OSError, ValueError):
-                self._fail()
-        return self._await(number, op)
+            return self._await(number, op, _line({"op": op, **fields, "id": number}))
 
     def close(self) -> None:
         """Ends the program. A trial that is running is not recorded."""
@@ -136,10 +128,19 @@ class Server:
                 self._answers[number] = answer
             self._changed.notify_all()
 
-    def _await(self, number: int, op: str = "") -> Any:
+    def _await(self, number: int, op: str = "", line: bytes = b"") -> Any:
         got = False
+        sent = not line
         try:
             with self._changed:
+                self._waiting.add(number)
+                try:
+                    assert self._process.stdin is not None
+                    self._process.stdin.write(line)
+                    sent = True
+                    self._process.stdin.flush()  # also what an interrupted call has left
+                except (OSError, ValueError):
+                    self._fail()
                 while number not in self._answers and not self._ended:
                     self._changed.wait()
                 if number not in self._answers:
@@ -148,7 +149,7 @@ class Server:
                 self._waiting.discard(number)
                 got = True
         finally:
-            if not got and op == "ask":
+            if not got and sent and op == "ask":
                 self._left.append(number)
             elif not got:
                 self._waiting.discard(number)
