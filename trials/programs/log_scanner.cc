@@ -128,11 +128,13 @@ void LogScanner::TakeValue(const LogPatterns::Pattern& pattern,
     if (const auto other =
             Find(patterns_.no_step_time, Replaced(line.text, number, "{}"));
         !other.empty()) {
-      throw std::invalid_argument(fmt::format(
-          "'{}' has no time of a step where the pattern finds '{}': name one "
-          "that does, or the key of what it is in [log] of an adapter "
-          "(tokens_per_s, samples_per_s, steps_per_s, ...)",
-          common::Printable(line.text.substr(0, kLongestShown)), number));
+      if (others_++ == 0) {
+        first_other_ = fmt::format(
+            "'{}' has no time of a step where the pattern finds '{}'",
+            common::Printable(line.text.substr(0, kLongestShown)), number);
+      }
+      RefuseOthers(1);
+      return;
     }
     if (const auto unit = UnitNextTo(line.text, number)) {
       step_s = unit->is_rate ? unit->seconds / *value : unit->seconds * *value;
@@ -140,6 +142,16 @@ void LogScanner::TakeValue(const LogPatterns::Pattern& pattern,
   }
   if (IsTime(step_s)) {
     TakeStep(line, number, step_s);
+  }
+}
+
+// A few lines may be glued to others, or sum up an epoch.
+void LogScanner::RefuseOthers(int allowed) const {
+  if (others_ > lines_ / 4 + allowed) {
+    throw std::invalid_argument(fmt::format(
+        "{}: name one that does, or the key of what it is in [log] of an "
+        "adapter (tokens_per_s, samples_per_s, steps_per_s, ...)",
+        first_other_));
   }
 }
 
@@ -179,6 +191,7 @@ std::vector<TrialReport> LogScanner::Finish() {
         number, with(LogPatterns::Comma::kThousands),
         with(LogPatterns::Comma::kDecimal)));
   }
+  RefuseOthers(0);
   AddSteps(ended_.Finish());
   AddSteps(std::exchange(every_line_, {}).Steps());
   if (steps_ == 0 && bar_.IsSeen()) {

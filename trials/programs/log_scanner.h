@@ -58,6 +58,7 @@ class LogScanner {
   void TakeValue(const LogPatterns::Pattern& pattern, const Line& line);
   void TakeStep(const Line& line, std::string_view number, double step_s);
   void AddSteps(const std::vector<double>& steps_s);
+  void RefuseOthers(int allowed) const;
 
   const LogPatterns& patterns_;
   StepSizes sizes_;
@@ -67,6 +68,8 @@ class LogScanner {
   std::vector<TrialReport> new_;       // not reported yet
   int steps_ = 0;
   int lines_ = 0;                    // that have the time or the end of a step
+  int others_ = 0;                   // that have another number instead
+  std::string first_other_;          // such a line, and the number
   std::optional<bool> is_numbered_;  // as the first line is
   NumberedSteps numbered_;
   TimedSteps timed_;

@@ -214,6 +214,20 @@ TEST(LogScanner, ANumberThatIsNoTimeOfAStepIsRefused) {
   }
 }
 
+TEST(LogScanner, ALineGluedToAnotherIsLeftOut) {
+  EXPECT_EQ(TimeIn("step: ([0-9.]+)",
+                   "Epoch 1, sec/step: 0.5Epoch 1, sec/step: 0.5\n"
+                   "Epoch 1, sec/step: 0.6\nEpoch 1, sec/step: 0.7\n"
+                   "Epoch 1, sec/step: 0.8\nEpoch 1, sec/step: 0.9"),
+            0.6);
+  EXPECT_THAT(fakes::ErrorOf([] {
+                return TimeIn("took ([0-9.]+)",
+                              "10 steps took 60.5 s\nsaving took 1.2 s\n"
+                              "10 steps took 60.7 s\nsaving took 1.3 s\n");
+              }),
+              HasSubstr("has no time of a step"));
+}
+
 TEST(LogScanner, StepsOnOtherDataAreNoSteps) {
   EXPECT_EQ(TimeIn("([0-9.]+) s", "[rank0]: eval step 3: 1.5 s"), std::nullopt);
   EXPECT_EQ(TimeIn("([0-9.]+) s", "step 3, evaluated: 1.5 s"), 1.5);
