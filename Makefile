@@ -308,8 +308,9 @@ bench-forecast: program ## compare forecasts with Calculon, SimuMax and llm-anal
 	@build/forecast-venv/bin/python benchmarks/peers/forecasts.py --results $(RESULTS)/bench-forecast --oppa $(OPPA) \
 	  $(if $(PEERS),--peers $(PEERS)) $(TABLES)
 
-bench-growth: benchmark-programs ## plot its time against observations and candidates (needs 5 GB of memory)
+bench-growth: program benchmark-programs ## plot its time against observations and candidates (needs 5 GB of memory); then long searches and large folders
 	@benchmarks/suggestion.py growth
+	@benchmarks/growth.py $(OPPA)
 
 bench-matrix: program ## measure matrix, status and report of 10,000 runs
 	@benchmarks/matrix.py $(OPPA)

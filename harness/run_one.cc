@@ -151,8 +151,7 @@ bool RunOne(const Experiment& experiment, const RunSpec& run,
                                      ? conditions.make_clock(runner)
                                      : std::make_unique<VirtualClock>(runner);
   std::deque<methods::Suggestion> starts;
-  std::deque<methods::Suggestion>& queue =
-      conditions.queue != nullptr ? *conditions.queue : starts;
+  auto& queue = conditions.queue != nullptr ? *conditions.queue : starts;
   std::ranges::copy(
       StartsOf(manifest, *run.problem, run.repeat, *testbed.space),
       std::inserter(queue, queue.begin()));
@@ -166,6 +165,7 @@ bool RunOne(const Experiment& experiment, const RunSpec& run,
               .stop = conditions.stop,
               .queue = &queue,
               .adopted = adopted,
+              .on_record = conditions.on_record,
               .run_variance = conditions.run_variance});
   clock.reset();  // interrupts the trials that still run
   return Finish(summary, folder, journal, testbed, info);

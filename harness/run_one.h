@@ -26,6 +26,7 @@ struct RunConditions {
   std::function<bool()> stop;  // called before every trial; empty: never
   // What the user wants tried next, after the starts; see SearchInput::queue.
   std::deque<methods::Suggestion>* queue = nullptr;
+  std::function<void(const trials::Trial&)> on_record;  // see SearchInput
   std::function<double()> run_variance;  // see SearchInput; empty: 0
   double lease_timeout_s = Lease::kTimeoutSeconds;
   // Makes a runner that runs the trials in other processes; empty: the testbed

@@ -185,6 +185,9 @@ class Loop {
     summary_.elapsed_s = trial.elapsed_s;
     incumbent_.Add(trial);
     summary_.incumbent_steps_per_s = incumbent_.steps_per_s();
+    if (in_.on_record) {
+      in_.on_record(trial);
+    }
   }
 
   // Adds a trial to the search and to the method's history.

@@ -52,6 +52,9 @@ struct SearchInput {
   // observes those that are candidates or plans, as it does imported ones, and
   // need not suggest them. Imported trials do not count for the budget.
   int adopted = 0;
+  // Told of each trial on record, in their order: those of the journal, then
+  // each when it is committed. Empty: nobody.
+  std::function<void(const trials::Trial&)> on_record = {};
   // The variance between runs of one candidate (History::set_run_variance) as
   // it is known before a suggestion. Empty: 0.
   std::function<double()> run_variance = {};

@@ -1,6 +1,7 @@
 #include "methods/fitted_process.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "common/quantiles.h"
@@ -45,6 +46,30 @@ bool FittedProcess::Extends(
          known_.noise_variance == observations.noise_variance.head(old);
 }
 
+surrogates::FitSummary FittedProcess::FitToSome(
+    const surrogates::Observations& observations) {
+  const int n = observations.size();
+  const int most = options_.most_fitted;
+  if (n <= most) {
+    return process_.Fit(observations);
+  }
+  std::vector<int> chosen;  // the first and the last among them
+  surrogates::Observations some;
+  for (int i = 0; i < most; ++i) {
+    chosen.push_back(
+        static_cast<int>(static_cast<std::int64_t>(i) * (n - 1) / (most - 1)));
+    some.candidate.push_back(observations.candidate[chosen.back()]);
+  }
+  some.value = observations.value(chosen);
+  some.noise_variance = observations.noise_variance(chosen);
+  surrogates::FitSummary fit = process_.Fit(some);
+  surrogates::FitSummary all =
+      process_.Condition(observations, process_.hyperparameters());
+  fit.parameters = std::move(all.parameters);
+  fit.log_posterior = all.log_posterior;
+  return fit;
+}
+
 surrogates::FitSummary FittedProcess::Fit(const FitInput& input) {
   SetPriors(input);
   surrogates::Observations observations = input.observations;
@@ -60,7 +85,7 @@ surrogates::FitSummary FittedProcess::Fit(const FitInput& input) {
   const auto fit = [&] {
     return recent && bounded
                ? process_.Condition(observations, process_.hyperparameters())
-               : process_.Fit(observations);
+               : FitToSome(observations);
   };
   if (bounded) {
     (void)fit();

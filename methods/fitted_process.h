@@ -30,6 +30,7 @@ class FittedProcess {
     surrogates::GaussianProcess::Options fit;
     int refit_every_trial_until = 100;  // observations, >= 0
     double refit_growth = 0.1;          // >= 0; 0: refit at every trial
+    int most_fitted = 400;              // observations, > 1
     // Without a shared scale: the centers of the coefficients follow the median
     // of the observations.
     bool centers_follow_median = false;
@@ -42,6 +43,9 @@ class FittedProcess {
   // From refit_every_trial_until observations on, hyperparameters are refitted
   // only when the observations, bounds included, have grown by refit_growth;
   // those in between are appended, or conditioned on where there are bounds.
+  // A fit takes O(n^3) time for each of its hundreds of evaluations, so that of
+  // more than most_fitted observations is to as many of them, evenly spaced in
+  // the history, bounds among them as values; all are conditioned on.
   surrogates::FitSummary Fit(const FitInput& input);
 
   [[nodiscard]] const surrogates::GaussianProcess& process() const {
@@ -53,6 +57,8 @@ class FittedProcess {
 
  private:
   void SetPriors(const FitInput& input);
+  [[nodiscard]] surrogates::FitSummary FitToSome(
+      const surrogates::Observations& observations);
   // Whether they are known_ and more.
   [[nodiscard]] bool Extends(
       const surrogates::Observations& observations) const;

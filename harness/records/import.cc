@@ -115,10 +115,10 @@ std::string ImportInto(const Experiment& experiment, const RunSpec& run,
     incumbent.Add(trial);
   }
   const int before = static_cast<int>(journal.committed().size());
-  int number = before;
   int repeated = 0;
   int others = 0;  // not in the space
   std::string first_other;
+  std::vector<Trial> imported;
   for (Trial trial : trials) {
     const std::optional<int> candidate = FindCandidate(trial, *testbed.space);
     if (!candidate) {
@@ -129,15 +129,16 @@ std::string ImportInto(const Experiment& experiment, const RunSpec& run,
       ++repeated;
       continue;
     }
-    trial.number = ++number;
+    trial.number = before + static_cast<int>(imported.size()) + 1;
     trial.candidate = *candidate;
     trial.elapsed_s = elapsed_s;
     incumbent.Add(trial);
     trial.incumbent_steps_per_s = incumbent.steps_per_s();
-    journal.Commit(trial, {number, trials::kUnknown, trials::kUnknown}, {});
+    imported.push_back(std::move(trial));
   }
+  journal.CommitImported(imported);
   std::string line =
-      fmt::format("{}: {} trials imported", run.Name(), number - before);
+      fmt::format("{}: {} trials imported", run.Name(), imported.size());
   if (repeated > 0) {
     line += fmt::format(
         ", {} left out because their configuration was tried before", repeated);

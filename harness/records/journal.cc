@@ -51,6 +51,12 @@ void TakeSteps(const std::filesystem::path& folder,
   }
 }
 
+std::string UnknownTime(const trials::Trial& trial) {
+  return ToRow(trials::SuggestionTime{trial.number, trials::kUnknown,
+                                      trials::kUnknown}) +
+         "\n";
+}
+
 template <typename Record>
 std::string RowsOf(const std::vector<Record>& records) {
   std::string rows;
@@ -202,10 +208,7 @@ void Journal::Contents::AddUnknownTimes(std::size_t known) {
                               trials::FileOf<trials::SuggestionTime>().name,
                               known + 1, committed.size()));
   for (; known < committed.size(); ++known) {
-    suggestion_times +=
-        ToRow(trials::SuggestionTime{committed[known].number, trials::kUnknown,
-                                     trials::kUnknown}) +
-        "\n";
+    suggestion_times += UnknownTime(committed[known]);
   }
 }
 
@@ -274,6 +277,20 @@ bool Journal::CheckFits(const std::vector<trials::FitRecord>& fits) {
   }
   fits_.Append(missing);
   return true;
+}
+
+// The rows that commit come first: opening completes thinking.csv.
+void Journal::CommitImported(const std::vector<trials::Trial>& trials) {
+  std::string rows;
+  std::string times;
+  for (const trials::Trial& trial : trials) {
+    rows += ToRow(WithColumns(trial, columns_)) + "\n";
+    times += UnknownTime(trial);
+  }
+  lease_.Check();
+  trials_.Append(rows);
+  lease_.Check();
+  suggestion_times_.Append(times);
 }
 
 void Journal::Commit(const trials::Trial& trial,

@@ -68,6 +68,10 @@ class Journal {
   // Drops the last committed trial. run.json must not have a seal.
   void DropLast();
 
+  // Commits trials that were imported, which have only rows in trials.csv and
+  // thinking.csv, with one write of each. A crash in between leaves some out.
+  void CommitImported(const std::vector<trials::Trial>& trials);
+
   // Commits the next trial. On return it survives a crash.
   void Commit(const trials::Trial& trial,
               const trials::SuggestionTime& suggestion_time,

@@ -82,6 +82,14 @@ class Session {
       return;  // the client has gone
     }
     ended_ = ToString(trials::ReadRunInfo(run_folder_).finish_reason);
+    if (recorded_.empty()) {  // it had ended before
+      recorded_ = trials::ReadTrials(run_folder_);
+      for (const trials::StepRecord& step :
+           trials::ReadRows<trials::StepRecord>(run_folder_).records) {
+        recorded_.at(step.trial - 1)
+            .measurement.step_times_s.push_back(step.step_time_s);
+      }
+    }
     while (AwaitAsk()) {  // and answers that there is none
     }
   }
@@ -114,6 +122,8 @@ class Session {
         .command = options_.command,
         .stop = [this] { return !RunsSeveral() && !AwaitAsk(); },
         .queue = &queue_,
+        .on_record =
+            [this](const trials::Trial& trial) { recorded_.push_back(trial); },
         .make_clock =
             [this](trials::TrialRunner& runner) {
               return std::make_unique<ClientClock>(*this, runner);
@@ -216,12 +226,12 @@ class Session {
             {"method", run_.method->name},
             {"max_steps", experiment_.manifest.budget.q_max},
             {"candidates", space_.size()},
-            {"trials", Recorded().size()},
+            {"trials", recorded_.size()},
             {"ended", ended_}});
     } else if (due != Due::kNothing) {
       const bool told = due == Due::kTold;
       Send({{"op", told ? "tell" : "ask"},
-            {"trial", told ? Trials().back() : Json()},
+            {"trial", told ? TrialJson(recorded_.back()) : Json()},
             {"ended", ended_}});
     }
   }
@@ -238,49 +248,39 @@ class Session {
     return asked;
   }
 
-  [[nodiscard]] std::vector<trials::Trial> Recorded() const {
-    return trials::ReadTrials(run_folder_);
-  }
-
   [[nodiscard]] Json ConfigJson(const trials::ParallelConfig& config) const {
     return trials::ParametersAsJson(space_.knobs(), config,
                                     space_.batch_size());
   }
 
   [[nodiscard]] Json Trials() const {
-    Json all = Json::array();
-    for (const trials::Trial& recorded : Recorded()) {
-      const trials::Trial trial = TrialIn(space_, recorded).value_or(recorded);
-      Json json = common::ToJson(trial.measurement);
-      json.erase("losses");                  // no record has them
-      json["step_times_s"] = Json::array();  // in another file
-      json.update(
-          {{"number", trial.suggestion.value_or(trial.number)},
-           {"config", ConfigJson(trial.config)},
-           {"label", CandidateLabel(recorded)},
-           {"chosen_by", ToString(trial.chosen_by)},
-           {"step_time_s", common::ToJson(1.0 / trial.throughput.steps_per_s)},
-           {"elapsed_s", trial.elapsed_s}});
-      all.push_back(std::move(json));
-    }
-    for (const trials::StepRecord& step :
-         trials::ReadRows<trials::StepRecord>(run_folder_).records) {
-      if (std::cmp_less_equal(step.trial, all.size())) {
-        all[step.trial - 1]["step_times_s"].push_back(step.step_time_s);
-      }
-    }
-    return all;
+    return common::Map(recorded_, [this](const trials::Trial& trial) {
+      return TrialJson(trial);
+    });
+  }
+
+  [[nodiscard]] Json TrialJson(const trials::Trial& recorded) const {
+    const trials::Trial trial = TrialIn(space_, recorded).value_or(recorded);
+    Json json = common::ToJson(trial.measurement);
+    json.erase("losses");  // no record has them
+    json.update(
+        {{"number", trial.suggestion.value_or(trial.number)},
+         {"config", ConfigJson(trial.config)},
+         {"label", CandidateLabel(recorded)},
+         {"chosen_by", ToString(trial.chosen_by)},
+         {"step_time_s", common::ToJson(1.0 / trial.throughput.steps_per_s)},
+         {"elapsed_s", trial.elapsed_s}});
+    return json;
   }
 
   // The incumbent.
   [[nodiscard]] Json Best() const {
-    const std::vector<trials::Trial> trials = Recorded();
-    const auto best = std::ranges::find_if(trials, [&](const auto& trial) {
+    const auto best = std::ranges::find_if(recorded_, [&](const auto& trial) {
       return trial.measurement.outcome == Outcome::kCompleted &&
              trial.throughput.steps_per_s ==
-                 trials.back().incumbent_steps_per_s;
+                 recorded_.back().incumbent_steps_per_s;
     });
-    return best == trials.end() ? Json() : Trials()[best - trials.begin()];
+    return best == recorded_.end() ? Json() : TrialJson(*best);
   }
 
   // Of every candidate, made once.
@@ -338,7 +338,7 @@ class Session {
 
   // The trial that had the candidate; 0: none.
   [[nodiscard]] int TrialOf(int candidate) const {
-    for (const trials::Trial& trial : Recorded()) {
+    for (const trials::Trial& trial : recorded_) {
       if (FindCandidate(trial, space_) == candidate) {
         return trial.suggestion.value_or(trial.number);
       }
@@ -508,6 +508,7 @@ class Session {
   harness::Testbed& testbed_;
   const trials::SearchSpace& space_;
   std::optional<trials::Predictions> predicted_;
+  std::vector<trials::Trial> recorded_;
   std::map<int, Open> open_;               // by number
   std::deque<methods::Suggestion> queue_;  // what the user wants next
   Due due_ = Due::kGreeting;

@@ -75,6 +75,25 @@ TEST(FittedProcess, ABoundIsNoMeasurementAndMovesAllThatShareItsCause) {
   EXPECT_NE(after.process().observations().value[1], 0.0);
 }
 
+// What does not fit in is conditioned on nevertheless.
+TEST(FittedProcess, ManyObservationsAreFittedToSomeOfThem) {
+  const auto fitted = [](const std::vector<int>& candidates,
+                         const std::vector<double>& values) {
+    FittedProcess process(Line(), surrogates::ConstantMean(8),
+                          {.fit = {.target_scale = 1.0}, .most_fitted = 3});
+    (void)process.Fit(Observing(candidates, values));
+    return process;
+  };
+  const std::vector<double> values = {1.0, 5.0, 2.0, 4.0, 3.0};
+  const FittedProcess all = fitted({0, 1, 3, 5, 7}, values);
+  const FittedProcess some = fitted({0, 3, 7}, {1.0, 2.0, 3.0});
+  EXPECT_EQ(all.process().hyperparameters().log_length_scales,
+            some.process().hyperparameters().log_length_scales);
+  EXPECT_EQ(all.process().observations().size(), 5);
+  EXPECT_LT(std::abs(Means(all)[5] - 4.0),
+            0.8 * std::abs(Means(some)[5] - 4.0));
+}
+
 // Between fits, hyperparameters stay, and bounds follow from all observations.
 TEST(FittedProcess, ConditionsOnBoundsBetweenFits) {
   FittedProcess process = OfMemory(4);

@@ -1,5 +1,6 @@
 #include "harness/records/journal.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -225,6 +226,33 @@ TEST(Journal, KeepsThePlansOfCommittedTrials) {
   EXPECT_EQ(journal.committed()[1].plan, "dp=2;pp=2|dp=4");
   commit(journal, 3, "dp=8");
   EXPECT_EQ(CandidateLabel(trials::ReadTrials(folder.path()).at(2)), "dp=8");
+}
+
+TEST(Journal, ACutOfAnImportKeepsTheTrialsBeforeIt) {
+  const fakes::TemporaryFolder whole;
+  std::vector<trials::Trial> imported;
+  for (int number = 1; number <= 4; ++number) {
+    imported.push_back(
+        trials::MakeTrial(number, trials::ParallelConfig{.dp = number}, {}));
+    imported.back().number = number;
+  }
+  Journal(whole.path()).CommitImported(imported);
+  const std::string rows = ReadFile(whole.path() / "trials.csv");
+  const std::string times = ReadFile(whole.path() / "thinking.csv");
+  for (std::size_t bytes = rows.find("\n1,") + 1; bytes <= rows.size();
+       ++bytes) {
+    const fakes::TemporaryFolder cut;
+    fs::copy(whole.path(), cut.path());
+    WriteFile(cut.path() / "trials.csv", rows.substr(0, bytes));
+    WriteFile(cut.path() / "thinking.csv",
+              times.substr(0, times.find("\n1,") + 1));
+    ASSERT_EQ(Journal(cut.path()).committed().size(),
+              std::ranges::count(rows.substr(0, bytes), '\n') - 2)
+        << bytes;
+    ASSERT_EQ(
+        trials::ReadRows<trials::SuggestionTime>(cut.path()).records.size(),
+        Journal(cut.path()).committed().size());
+  }
 }
 
 TEST(Journal, CannotBeOpenedWhereNothingCanBeWritten) {
