@@ -2,16 +2,29 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 
 #include "cli/command_line.h"
+#include "cli/tone.h"
 #include "cli/verb_options.h"
 #include "common/error.h"
+#include "common/output.h"
 #include "jobs/plan/forecast_request.h"
 
 namespace cli {
 namespace {
+
+// What a reader looks for, and what makes an answer doubtful.
+jobs::Tone ToneOf(std::string_view line) {
+  if (line.starts_with("fastest")) {
+    return jobs::Tone::kGood;
+  }
+  return line.starts_with("a guess:") || line.starts_with("no configuration")
+             ? jobs::Tone::kBad
+             : jobs::Tone::kPlain;
+}
 
 int Forecast(const jobs::ForecastRequest& request) {
   std::string missing;
@@ -25,8 +38,15 @@ int Forecast(const jobs::ForecastRequest& request) {
         "--gpu h100 --batch 256 --seq 8192",
         missing));
   }
-  const jobs::ForecastAnswer answer = jobs::RunPlan(request);
-  fmt::print("{}", answer.text);
+  jobs::ForecastRequest fitted = request;
+  fitted.columns = common::StandardDisplay().columns;
+  const jobs::ForecastAnswer answer = jobs::RunPlan(fitted);
+  std::string_view rest = answer.text;
+  while (!rest.empty()) {
+    const std::string_view line = rest.substr(0, rest.find('\n') + 1);
+    PrintIn(ToneOf(line), std::string(line));
+    rest.remove_prefix(line.size());
+  }
   return answer.complete ? 0 : 1;
 }
 
@@ -82,10 +102,6 @@ Options OutputOptions(jobs::ForecastRequest& request) {
            "experts), expert_overlap=1.0, token_once_per_host=true",
            request.constants),
       Bind("--layouts N", "print this number of layouts", request.layouts),
-      Bind("--why CONFIG",
-           "explain the best configuration with these values, or why none is "
-           "offered: dp=8,tp=2 or a layout as printed",
-           request.why),
       Bind("--calibrate RESULTS",
            "scale predictions to measured trials: a results folder, or a CSV "
            "file with parameters and step_time_s",
@@ -118,9 +134,29 @@ Options OutputOptions(jobs::ForecastRequest& request) {
            request.most_money),
       Bind("--steps N", "steps of the training, with --most-money",
            request.steps),
+      Bind(
+          "--details",
+          "print also the shares of a step, memory, neighbors, other releases, "
+          "and what was excluded",
+          request.details),
+      ColorOption(),
       MakeOption("--json", "print JSON", print_as(jobs::OutputFormat::kJson)),
       MakeOption("--csv", "print CSV", print_as(jobs::OutputFormat::kCsv)),
   };
+}
+
+// Questions about a plan.
+Options QuestionOptions(jobs::ForecastRequest& request) {
+  return {
+      Bind("--why CONFIG",
+           "explain the best configuration with these values, or why none is "
+           "offered: dp=8,tp=2 or a layout as printed",
+           request.why),
+      BindEach("--compare WHAT",
+               "where the step and the memory differ from the fastest, or of "
+               "two (twice): a layout (dp=8,tp=2), a framework, a kind of GPU "
+               "or a cluster",
+               request.compare)};
 }
 
 // A run to compare with.
@@ -149,11 +185,12 @@ Verbs PlanVerbs() {
            .summary = "find fast layouts for a training job by simulation",
            .description =
                "Predicts every configuration of the job and prints the fastest "
-               "layouts with their throughput, memory and limits, and what was "
-               "excluded. It needs no GPU and no manifest.",
+               "layouts with their throughput and memory, and the command of "
+               "the first. It needs no GPU and no manifest.",
            .options = JobOptions(*request) +
                       ModelOptionsOf(request->model_options) +
-                      OutputOptions(*request) + RunOptions(*request),
+                      OutputOptions(*request) + QuestionOptions(*request) +
+                      RunOptions(*request),
            .examples = {"oppa plan --model config.json --gpus 2x8 --gpu h100 "
                         "--batch 256 --seq 8192",
                         "oppa plan --model config.json --gpus 8..1024 --gpu "

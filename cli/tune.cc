@@ -3,7 +3,6 @@
 #include "jobs/tune/tune.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -17,6 +16,7 @@
 #include "cli/page.h"
 #include "cli/run.h"
 #include "cli/slurm.h"
+#include "cli/tone.h"
 #include "cli/verb_options.h"
 #include "common/error.h"
 #include "common/files.h"
@@ -154,18 +154,8 @@ std::string StatusLine(const std::string& text, double share,
 // Shows a status only on a terminal, and colors only where they are wanted.
 jobs::Reporter Terminal() {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a line at once, also when piped
-  const auto print = [colored = common::StandardDisplay().colored](
-                         const std::string& text, jobs::Tone tone) {
-    constexpr std::array<std::string_view, 4> kColors = {"", "\x1b[32m",
-                                                         "\x1b[31m", "\x1b[2m"};
-    const bool in_color = colored && tone != jobs::Tone::kPlain;
-    if (in_color) {
-      common::WriteControl(stdout, kColors.at(static_cast<std::size_t>(tone)));
-    }
-    fmt::print("{}", text);
-    if (in_color) {
-      common::WriteControl(stdout, "\x1b[0m");
-    }
+  const auto print = [](const std::string& text, jobs::Tone tone) {
+    PrintIn(tone, text);
   };
   const auto status = [](const std::string& text, double share) {
     const common::Display display = common::StandardDisplay();
@@ -331,7 +321,8 @@ Verbs TuneVerbs() {
                Bind("--profile FILE",
                     "trace of your present job by PyTorch's profiler: what it "
                     "says is slow is tried first",
-                    tune->profile)},
+                    tune->profile),
+               ColorOption()},
        .examples = {"oppa tune --framework hf-trainer --model config.json "
                     "--batch 64 --seq 2048 -- torchrun --nproc-per-node=8 "
                     "run_clm.py ...",

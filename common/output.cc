@@ -101,6 +101,14 @@ void FilterOutput() {
   std::cerr.rdbuf(&to_errors);
 }
 
+namespace {
+
+std::optional<bool> chosen_color;
+
+}  // namespace
+
+void ChooseColor(bool colored) { chosen_color = colored; }
+
 Display StandardDisplay() {
   const auto is_set = [](const char* name) {
     const char* const value = std::getenv(name);
@@ -110,7 +118,8 @@ Display StandardDisplay() {
   const bool dumb =
       !is_set("TERM") || std::string_view(std::getenv("TERM")) == "dumb";
   Display display{.live = terminal && !dumb,
-                  .colored = terminal && !dumb && !is_set("NO_COLOR")};
+                  .colored = chosen_color.value_or(terminal && !dumb &&
+                                                   !is_set("NO_COLOR"))};
   winsize size{};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) {
     constexpr std::size_t kUsual = 80;

@@ -32,6 +32,8 @@ struct Display {
   std::size_t columns = 0;  // of the terminal; 0: there is none
 };
 [[nodiscard]] Display StandardDisplay();
+// Colors, or none, from here on, whatever the terminal is.
+void ChooseColor(bool colored);
 
 // Writes a sequence that controls the terminal, past the filter.
 void WriteControl(std::FILE* out, std::string_view sequence);

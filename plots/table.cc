@@ -287,19 +287,45 @@ std::string EscapeHtml(std::string_view text) {
 std::vector<std::string> Wrap(std::string_view text, std::size_t width) {
   std::vector<std::string> lines;
   for (std::string_view word : common::Split(text, ' ')) {
-    if (lines.empty() || Width(lines.back()) + 1 + Width(word) > width) {
-      std::size_t end = 0;
-      while (Width(word) > width &&
-             (end = word.rfind(',', width - 1) + 1) != 0) {
+    std::size_t used = lines.empty() ? width : Width(lines.back()) + 1;
+    while (Width(word) > width) {  // a part of it may fit into the line
+      const std::size_t left = width - std::min(used, width);
+      std::size_t end = left > 0 ? word.rfind(',', left - 1) + 1 : 0;
+      if (end > 0) {
+        lines.back() += fmt::format(" {}", word.substr(0, end));
+      } else if ((end = word.rfind(',', width - 1) + 1) != 0) {
         lines.emplace_back(word.substr(0, end));
-        word.remove_prefix(end);
+      } else {
+        break;
       }
+      word.remove_prefix(end);
+      used = width;
+    }
+    if (lines.empty() || used + Width(word) > width) {
       lines.emplace_back(word);
     } else {
       lines.back() += fmt::format(" {}", word);
     }
   }
   return lines;
+}
+
+std::string WrapLines(std::string_view text, std::size_t width,
+                      std::size_t hang) {
+  constexpr std::size_t kLeast = 60;
+  if (width < kLeast) {
+    return std::string(text);
+  }
+  std::vector<std::string> lines;
+  for (const std::string_view line : common::Split(text, '\n')) {
+    const std::size_t indent =
+        std::min(std::max(hang, line.find_first_not_of(' ')), line.size());
+    lines.push_back(
+        fmt::format("{}{}", line.substr(0, indent),
+                    fmt::join(Wrap(line.substr(indent), width - indent),
+                              "\n" + std::string(indent, ' '))));
+  }
+  return fmt::format("{}", fmt::join(lines, "\n"));
 }
 
 std::string CsvRow(const std::vector<std::string>& cells) {

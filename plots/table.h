@@ -118,6 +118,12 @@ template <typename Thing, typename RowOf>
 [[nodiscard]] std::vector<std::string> Wrap(std::string_view text,
                                             std::size_t width);
 
+// Each line broken at this width, its next lines indented as far as its text,
+// or `hang` if that is more. Text as it is for less than 60: a narrower
+// terminal breaks by itself, and 0 is none.
+[[nodiscard]] std::string WrapLines(std::string_view text, std::size_t width,
+                                    std::size_t hang = 0);
+
 // A row of a CSV file with its newline; cells with a comma, a quote or a line
 // break are quoted (RFC 4180).
 [[nodiscard]] std::string CsvRow(const std::vector<std::string>& cells);

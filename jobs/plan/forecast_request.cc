@@ -15,12 +15,15 @@
 #include "common/toml_table.h"
 #include "common/units.h"
 #include "jobs/job.h"
+#include "jobs/plan/comparison.h"
 #include "jobs/plan/forecast.h"
 #include "jobs/plan/forecast_text.h"
 #include "jobs/plan/remedies.h"
 #include "jobs/plan/robustness.h"
 #include "jobs/plan/run_comparison.h"
 #include "jobs/plan/why.h"
+#include "plots/table.h"
+#include "trials/data_folder.h"
 #include "trials/simulator/gpu_model.h"
 
 namespace jobs {
@@ -194,7 +197,8 @@ std::string ToText(const FrameworkAnswer& made,
   }
   const Calibration& calibration = made.forecaster->options().calibration;
   return "\n" + (calibration.empty() ? "" : ToString(calibration)) +
-         ForecastText(*made.forecaster, made.forecast, request.layouts) +
+         ForecastText(*made.forecaster, made.forecast,
+                      {request.layouts, request.details, request.columns}) +
          CostText(made.point, request.valuation) + made.written;
 }
 
@@ -220,10 +224,21 @@ ForecastAnswer OneSize(const ForecastRequest& request,
   std::string text = ForecastCsvHeader();
   if (request.format == OutputFormat::kText) {
     const std::string& note = jobs.front().workload.model.note;
-    text = JobText(jobs.front()) + (note.empty() ? "" : "note: " + note + "\n");
+    text = plots::WrapLines(
+        JobText(jobs.front()) + (note.empty() ? "" : "note: " + note + "\n"),
+        request.columns);
   }
   for (const FrameworkAnswer& answer : answers) {
     text += ToText(answer, request);
+  }
+  if (request.format == OutputFormat::kText && !request.details &&
+      !std::ranges::all_of(answers, [](const FrameworkAnswer& made) {
+        return made.answer || !made.problem.empty();
+      })) {
+    text += plots::WrapLines(
+        "\nmore: --details (shares of the step, memory, neighbors, releases, "
+        "what was excluded), --why CONFIG (one layout)\n",
+        request.columns);
   }
   return {text, complete};
 }
@@ -486,11 +501,60 @@ std::string SeveralSizes(const ForecastRequest& request, const Inputs& inputs) {
              : header + ToText(scaling, request);
 }
 
+// What a word of --compare names.
+ComparedSide SideOf(const ForecastRequest& request, const std::string& word) {
+  ForecastRequest changed = request;
+  std::string layout;
+  if (word.empty() || word.find('=') != std::string::npos) {
+    layout = word;
+  } else if (common::Contains(trials::DataFileNames("frameworks"), word) ||
+             common::Contains(trials::Adapter::Names(),
+                              trials::WithoutRelease(word))) {
+    changed.frameworks = {word};
+  } else if (word.ends_with(".toml") ||
+             common::Contains(trials::DataFileNames("clusters"), word)) {
+    changed.machine.gpu.clear();
+    changed.machine.cluster = word;
+  } else {
+    changed.machine.gpu = word;
+    changed.machine.cluster.clear();
+    try {
+      (void)FindMachine(changed.machine);
+    } catch (const InputError& e) {
+      throw InputError(fmt::format(
+          "--compare {}: no layout (dp=8,tp=2), framework, cluster or GPU: {}",
+          word, e.what()));
+    }
+  }
+  const Inputs inputs = ReadInputs(changed);
+  const Job job =
+      JobOf(changed, inputs, inputs.sizes.front(), inputs.frameworks.front());
+  return SideOf(Forecaster(job, MakeOptions(changed, job)), layout);
+}
+
+ForecastAnswer Compared(const ForecastRequest& request, const Inputs& inputs) {
+  const auto& words = request.compare;
+  if (words.size() > 2 || inputs.sizes.size() > 1 ||
+      !request.write.path.empty()) {
+    throw InputError(
+        "--compare takes one or two layouts, frameworks, kinds of GPUs or "
+        "clusters, on one size of the machine and without --write");
+  }
+  const ComparedSide first = SideOf(request, words.size() > 1 ? words[0] : "");
+  const ComparedSide second = SideOf(request, words.back());
+  return {request.format == OutputFormat::kJson
+              ? common::ToText(ComparisonJson(first, second), 2) + "\n"
+              : ComparisonText(first, second, request.columns)};
+}
+
 }  // namespace
 
 ForecastAnswer RunPlan(const ForecastRequest& request) {
   const Inputs inputs = ReadInputs(request);
   CheckOptions(request, inputs);
+  if (!request.compare.empty()) {
+    return Compared(request, inputs);
+  }
   if (inputs.sizes.size() > 1 || request.most_money > 0.0) {
     return {SeveralSizes(request, inputs)};
   }

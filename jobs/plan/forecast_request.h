@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -29,9 +30,12 @@ struct ForecastRequest {
   std::vector<std::string> frameworks;  // empty: megatron-lm, torchtitan
   double headroom_percent = 10.0;       // in [0, 100)
   std::vector<std::string> rules;
-  std::vector<std::string> constants;       // of the framework: "KEY=VALUE"
-  int layouts = 5;                          // shown
-  std::optional<std::string> why;           // a configuration, see Why
+  std::vector<std::string> constants;  // of the framework: "KEY=VALUE"
+  int layouts = 5;                     // shown
+  std::optional<std::string> why;      // a configuration, see Why
+  // One or two layouts, frameworks, kinds of GPUs or clusters, see
+  // ComparisonText; one is compared with the fastest configuration.
+  std::vector<std::string> compare;
   std::vector<std::filesystem::path> logs;  // of a run, see CompareRun
   std::string step_time;                    // pattern in those logs; or ""
   std::string config;                       // of that run; "": as logged
@@ -45,6 +49,8 @@ struct ForecastRequest {
   std::filesystem::path save_calibration;  // a file for that of `calibrate`
   std::filesystem::path check;             // measured trials to compare with
   OutputFormat format = OutputFormat::kText;
+  bool details = false;     // see TextStyle
+  std::size_t columns = 0;  // of the terminal
   LaunchFolder write;  // the fastest configuration; no path: it is not written
 };
 

@@ -14,6 +14,7 @@
 #include "jobs/plan/launch.h"
 #include "jobs/plan/remedies.h"
 #include "jobs/plan/robustness.h"
+#include "plots/table.h"
 #include "trials/knobs.h"
 #include "trials/model.h"
 #include "trials/simulator/error_band.h"
@@ -42,6 +43,10 @@ int MicroBatch(const Job& job, const trials::ParallelConfig& config) {
 
 const std::string& PrecisionName(const trials::Workload& workload) {
   return kPrecisions.at(static_cast<std::size_t>(workload.precision));
+}
+
+std::string Percent(double share) {
+  return fmt::format("{:.0f}%", 100.0 * share);
 }
 
 // The first layouts.
@@ -202,49 +207,6 @@ std::string JobText(const Job& job) {
              cluster.gpu.name, LinksText(cluster));
 }
 
-std::string ForecastText(const Forecaster& forecaster, const Forecast& forecast,
-                         int most) {
-  const Job& job = forecaster.job();
-  std::string text = fmt::format(
-      "{}: {} layouts of {} configurations leave {:.0f}% of {:.1f} "
-      "GB free{}\n",
-      FrameworkLabel(job.framework), forecast.fitting_layouts,
-      forecast.candidates, 100.0 * forecaster.options().headroom,
-      forecast.capacity_bytes / kGiga,
-      forecast.layouts.empty() ? "" : "; the fastest of each kind:");
-  const std::string training = ToString(job.workload.training);
-  text += training.empty() ? "" : fmt::format("training: {}\n", training);
-  for (const std::string& note : job.notes) {
-    text += fmt::format("note: {}\n", note);
-  }
-  text += ExpertsText(job);
-  if (forecast.layouts.empty()) {
-    return text + NothingFits(forecaster, forecast) + ExcludedText(forecast);
-  }
-  text += fmt::format("  {:>9} {:>5} {:>7} {:>6} {:>5} {:>7} {:>9}  {}\n",
-                      "tok/s/GPU", "MFU", "s/step", "GB", "free", "P(fits)",
-                      "mb x size", "layout: share of the step");
-  const std::vector<Layout> kinds = FastestOfKinds(forecast);
-  for (const auto& [one, configurations] : Shown(kinds, most)) {
-    text += fmt::format(
-        "  {:>9.0f} {:>4.1f}% {:>7.3g} {:>6.1f} {:>4.0f}% {:>7.2f} {:>9}  {}: "
-        "{}\n",
-        one.tokens_per_s_per_gpu, 100.0 * one.mfu, one.step_time_s,
-        one.peak_memory_bytes / kGiga,
-        100.0 * (1.0 - one.peak_memory_bytes / forecast.capacity_bytes),
-        one.fit_probability,
-        fmt::format("{} x {}", one.config.microbatches,
-                    MicroBatch(job, one.config)),
-        LayoutName(one.config),
-        ToString(SharesOf(forecaster.Report(one.config).time)));
-  }
-  const Prediction& best = forecast.layouts.front().best;
-  return text + fmt::format("fastest: {}\n", ToString(best.config)) +
-         LaunchText(job, best.config) + BandText(forecaster, best) +
-         MemoryText(forecaster, best) + RobustnessText(forecaster, forecast) +
-         ExcludedText(forecast);
-}
-
 namespace {
 
 // "step_time_s": [low, high], where the measurement is expected with 90%.
@@ -271,6 +233,109 @@ common::Json BandsJson(const Forecaster& forecaster, const Prediction& best) {
   add("peak_memory_bytes", best.peak_memory_bytes, memory.low, memory.high);
   return bands;
 }
+
+// "13.4 s per step (11.2 to 17.6 in nine of ten cases)", the same of the
+// memory, and whether framework and GPU were compared with measurements.
+std::string SummaryText(const Forecaster& forecaster, const Forecast& forecast,
+                        const Prediction& best) {
+  const common::Json bands = BandsJson(forecaster, best);
+  const auto band = [&bands](const char* name, double unit,
+                             const char* more) -> std::string {
+    return bands.contains(name)
+               ? fmt::format(" ({:.3g} to {:.3g}{})",
+                             bands[name][0].get<double>() / unit,
+                             bands[name][1].get<double>() / unit, more)
+               : "";
+  };
+  const Job& job = forecaster.job();
+  std::vector<std::string> unknown;
+  if (job.framework.framework.compared_with.empty()) {
+    unknown.push_back(job.framework.name);
+  }
+  if (job.cluster.gpu.validated.empty()) {
+    unknown.push_back(job.cluster.gpu.name);
+  }
+  return fmt::format(
+      "  {:.3g} s per step{}; {:.1f} of {:.1f} GB{}; {}\n", best.step_time_s,
+      band("step_time_s", 1.0, " in nine of ten cases"),
+      best.peak_memory_bytes / kGiga, forecast.capacity_bytes / kGiga,
+      band("peak_memory_bytes", kGiga, ""),
+      unknown.empty()
+          ? "framework and GPU validated"
+          : fmt::format("not validated: {}", fmt::join(unknown, ", ")));
+}
+
+std::string TableText(const Forecaster& forecaster, const Forecast& forecast,
+                      const TextStyle& style) {
+  constexpr const char* kColumns =
+      "  {:>9} {:>4} {:>6} {:>6} {:>4} {:>4} {:>8}  ";
+  std::string text =
+      fmt::format(kColumns, "tok/s/GPU", "MFU", "s/step", "GB", "free", "fits",
+                  "mb x size") +
+      (style.details ? "layout: share of the step\n" : "layout\n");
+  const std::vector<Layout> kinds = FastestOfKinds(forecast);
+  for (const auto& [one, configurations] : Shown(kinds, style.most)) {
+    const std::string numbers = fmt::format(
+        kColumns, fmt::format("{:.0f}", one.tokens_per_s_per_gpu),
+        Percent(one.mfu), fmt::format("{:.3g}", one.step_time_s),
+        fmt::format("{:.1f}", one.peak_memory_bytes / kGiga),
+        Percent(1.0 - one.peak_memory_bytes / forecast.capacity_bytes),
+        Percent(one.fit_probability),
+        fmt::format("{} x {}", one.config.microbatches,
+                    MicroBatch(forecaster.job(), one.config)));
+    const std::string shares =
+        style.details
+            ? ": " + ToString(SharesOf(forecaster.Report(one.config).time))
+            : "";
+    text += plots::WrapLines(numbers + LayoutName(one.config) + shares,
+                             style.columns, numbers.size()) +
+            "\n";
+  }
+  return text;
+}
+
+// What is known of the fastest configuration besides.
+std::string DetailsText(const Forecaster& forecaster, const Forecast& forecast,
+                        const Prediction& best) {
+  return BandText(forecaster, best) + MemoryText(forecaster, best) +
+         RobustnessText(forecaster, forecast) + ExpertsText(forecaster.job()) +
+         ExcludedText(forecast);
+}
+
+}  // namespace
+
+std::string ForecastText(const Forecaster& forecaster, const Forecast& forecast,
+                         const TextStyle& style) {
+  const auto wrapped = [&style](const std::string& text) {
+    return plots::WrapLines(text, style.columns);
+  };
+  const Job& job = forecaster.job();
+  std::string text = fmt::format(
+      "{}: {} layouts of {} configurations leave {:.0f}% of {:.1f} GB free{}\n",
+      FrameworkLabel(job.framework), forecast.fitting_layouts,
+      forecast.candidates, 100.0 * forecaster.options().headroom,
+      forecast.capacity_bytes / kGiga,
+      forecast.layouts.empty() ? "" : "; the fastest of each kind:");
+  const std::string training = ToString(job.workload.training);
+  text += training.empty() ? "" : fmt::format("training: {}\n", training);
+  for (const std::string& note : job.notes) {
+    text += fmt::format("note: {}\n", note);
+  }
+  if (forecast.layouts.empty()) {
+    return wrapped(text + ExpertsText(job) + NothingFits(forecaster, forecast) +
+                   ExcludedText(forecast));
+  }
+  const Prediction& best = forecast.layouts.front().best;
+  return wrapped(text) + TableText(forecaster, forecast, style) +
+         wrapped(fmt::format("fastest: {}\n", ToString(best.config)) +
+                 SummaryText(forecaster, forecast, best) +
+                 BatchText(forecaster, forecast)) +
+         LaunchText(job, best.config, style.columns) +
+         wrapped(style.details ? DetailsText(forecaster, forecast, best)
+                               : harness::JobStatesOf(job.cluster));
+}
+
+namespace {
 
 common::Json Lines(const std::string& text) {
   common::Json lines = common::Json::array();
@@ -329,7 +394,8 @@ common::Json ForecastJson(const Forecaster& forecaster,
   }
   json["advice"] =
       Lines(forecast.layouts.empty() ? NothingFits(forecaster, forecast)
-                                     : RobustnessText(forecaster, forecast));
+                                     : RobustnessText(forecaster, forecast) +
+                                           BatchText(forecaster, forecast));
   for (const Excluded& excluded : forecast.excluded) {
     json["excluded"].push_back(
         {{"reason", excluded.reason}, {"count", excluded.count}});

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,11 +16,20 @@ namespace jobs {
 // The job and its machine in two lines.
 [[nodiscard]] std::string JobText(const Job& job);
 
-// The first `most` layouts, one a line; the fastest configuration with its
-// error band and RobustnessText; what was excluded, and why. JSON also has the
-// job and its machine.
+// How a forecast is printed.
+struct TextStyle {
+  int most = 5;             // layouts
+  bool details = false;     // all that is known of the fastest one
+  std::size_t columns = 0;  // of the terminal; 0: lines of any length
+};
+
+// The fastest layout of each kind, one a line; the fastest configuration with
+// its error band, and its command. Details: what shares its step has, releases,
+// memory, RobustnessText; what was excluded, and why. JSON also has the job and
+// its machine.
 [[nodiscard]] std::string ForecastText(const Forecaster& forecaster,
-                                       const Forecast& forecast, int most);
+                                       const Forecast& forecast,
+                                       const TextStyle& style);
 
 [[nodiscard]] common::Json ForecastJson(const Forecaster& forecaster,
                                         const Forecast& forecast, int most);

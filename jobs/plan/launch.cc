@@ -10,6 +10,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/process.h"
+#include "plots/table.h"
 
 namespace jobs {
 namespace {
@@ -132,17 +133,21 @@ std::optional<trials::RenderedJob> RenderLaunch(
   return launch;
 }
 
-std::string LaunchText(const Job& job, const trials::ParallelConfig& config) {
+std::string LaunchText(const Job& job, const trials::ParallelConfig& config,
+                       std::size_t columns) {
   const auto launch = RenderLaunch(job, config);
   if (!launch) {
     return "";
   }
   const std::string& title = job.framework.adapter->title();
   if (!launch->refusal.empty()) {
-    return fmt::format("no command ({}): {}\n", title, launch->refusal);
+    return plots::WrapLines(
+        fmt::format("no command ({}): {}\n", title, launch->refusal), columns);
   }
-  std::string text =
-      fmt::format("command ({}): {}\n", title, CommandLine(*launch));
+  // On a terminal the command begins a line, for it to be copied.
+  std::string text = fmt::format(
+      "command ({}):{}{}\n", title, columns > 0 ? "\n" : " ",
+      columns > 0 ? CommandLine(*launch, columns) : CommandLine(*launch));
   for (const trials::RenderedFile& file : launch->files) {
     text += file.program
                 ? fmt::format("{}: --write DIR writes it\n", file.path.string())
@@ -150,7 +155,7 @@ std::string LaunchText(const Job& job, const trials::ParallelConfig& config) {
                               file.content);
   }
   for (const std::string& note : launch->notes) {
-    text += fmt::format("note: {}\n", note);
+    text += plots::WrapLines(fmt::format("note: {}\n", note), columns);
   }
   return text;
 }

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -20,9 +21,11 @@ namespace jobs {
     const Job& job, const trials::ParallelConfig& config,
     const std::filesystem::path& folder = {});
 
-// The launch as text; "" without an adapter.
+// The launch as text, its command in lines of at most `columns`, or in one; ""
+// without an adapter.
 [[nodiscard]] std::string LaunchText(const Job& job,
-                                     const trials::ParallelConfig& config);
+                                     const trials::ParallelConfig& config,
+                                     std::size_t columns = 0);
 // {"command": ..., "files": {name: content}, "notes": [...], "refusal": ""}
 [[nodiscard]] common::Json LaunchJson(const Job& job,
                                       const trials::ParallelConfig& config);

@@ -195,17 +195,6 @@ std::optional<TippingPoint> FirstTurn(const Contenders& contenders, Job job,
   return std::nullopt;
 }
 
-std::string BatchText(const Forecaster& forecaster, const Forecast& forecast) {
-  const auto other = BetterBatch(forecaster, forecast);
-  return other
-             ? fmt::format(
-                   "{} instead of {} sequences: {:.0f}% more tokens "
-                   "per second ({})\n",
-                   other->batch_size, forecaster.job().workload.batch_size,
-                   100.0 * (other->gain - 1.0), LayoutName(other->best.config))
-             : "";
-}
-
 std::string UnknownsText(const Forecaster& forecaster,
                          const Forecast& forecast) {
   const auto changes =
@@ -355,11 +344,21 @@ std::optional<NearbyBatch> BetterBatch(const Forecaster& forecaster,
   return best;
 }
 
+std::string BatchText(const Forecaster& forecaster, const Forecast& forecast) {
+  const auto other = BetterBatch(forecaster, forecast);
+  return other
+             ? fmt::format(
+                   "{} instead of {} sequences: {:.0f}% more tokens "
+                   "per second ({})\n",
+                   other->batch_size, forecaster.job().workload.batch_size,
+                   100.0 * (other->gain - 1.0), LayoutName(other->best.config))
+             : "";
+}
+
 std::string RobustnessText(const Forecaster& forecaster,
                            const Forecast& forecast) {
   const Prediction& best = forecast.layouts.front().best;
   return NeighborText(forecaster, best) + UnknownsText(forecaster, forecast) +
-         BatchText(forecaster, forecast) +
          ChangesText(forecaster.job(), best.config);
 }
 

@@ -54,9 +54,13 @@ struct NearbyBatch {
 [[nodiscard]] std::optional<NearbyBatch> BetterBatch(
     const Forecaster& forecaster, const Forecast& forecast);
 
+// The better batch in a line; "" if there is none.
+[[nodiscard]] std::string BatchText(const Forecaster& forecaster,
+                                    const Forecast& forecast);
+
 // About the fastest layout: what a step in one parameter costs, which unknown
-// changes the choice and from which value on, a batch that is faster, where
-// more sharding needs more memory, and what the layout changes besides speed.
+// changes the choice and from which value on, where more sharding needs more
+// memory, and what the layout changes besides speed.
 // Precondition: the forecast has a layout.
 [[nodiscard]] std::string RobustnessText(const Forecaster& forecaster,
                                          const Forecast& forecast);

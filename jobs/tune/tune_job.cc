@@ -230,20 +230,7 @@ std::string TuneJob::Changes(const trials::ParallelConfig& config) const {
 }
 
 std::string TuneJob::Wrapped(std::string_view text, std::size_t hang) const {
-  constexpr std::size_t kLeast = 60;  // a narrower terminal breaks by itself
-  if (reporter_.columns < kLeast) {
-    return std::string(text);
-  }
-  std::vector<std::string> lines;
-  for (const std::string_view line : common::Split(text, '\n')) {
-    const std::size_t indent =
-        std::min(std::max(hang, line.find_first_not_of(' ')), line.size());
-    lines.push_back(fmt::format(
-        "{}{}", line.substr(0, indent),
-        fmt::join(plots::Wrap(line.substr(indent), reporter_.columns - indent),
-                  "\n" + std::string(indent, ' '))));
-  }
-  return fmt::format("{}", fmt::join(lines, "\n"));
+  return plots::WrapLines(text, reporter_.columns, hang);
 }
 
 void TuneJob::PrintHead() const {

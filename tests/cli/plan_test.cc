@@ -32,11 +32,15 @@ class ForecastCommand : public fakes::ProgramTest {
 
 TEST_F(ForecastCommand, AnswersInOneCommandWithoutAManifest) {
   ASSERT_EQ(Forecast(""), 0) << errors_;
+  EXPECT_THAT(
+      output_,
+      AllOf(HasSubstr("16 GPUs (2 nodes of 8), H100-SXM5-80GB"),
+            HasSubstr("megatron-core): "), HasSubstr("dp=16 ZeRO-3"),
+            HasSubstr("tok/s/GPU"), HasSubstr("MFU"),
+            HasSubstr("in nine of ten cases)"), HasSubstr("more: --details")));
+  ASSERT_EQ(Forecast("--details"), 0) << errors_;
   EXPECT_THAT(output_,
-              AllOf(HasSubstr("16 GPUs (2 nodes of 8), H100-SXM5-80GB"),
-                    HasSubstr("megatron-core: "), HasSubstr("dp=16 ZeRO-3"),
-                    HasSubstr("tok/s/GPU"), HasSubstr("MFU"),
-                    HasSubstr("in nine of ten cases ("),
+              AllOf(HasSubstr("in nine of ten cases ("),
                     HasSubstr("not offered:"), HasSubstr("out of memory")));
 }
 

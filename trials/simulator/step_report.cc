@@ -36,7 +36,7 @@ constexpr std::array<Component<TimeBreakdown>, 12> kTimeComponents = {{
 constexpr std::array<Component<MemoryBreakdown>, 10> kMemoryComponents = {{
     {"parameters", &MemoryBreakdown::parameters_bytes},
     {"gradients", &MemoryBreakdown::gradients_bytes},
-    {"optimizer", &MemoryBreakdown::optimizer_bytes},
+    {"optimizer states", &MemoryBreakdown::optimizer_bytes},
     {"activations", &MemoryBreakdown::activations_bytes},
     {"logits and loss", &MemoryBreakdown::logits_bytes},
     {"temporaries", &MemoryBreakdown::working_bytes},
@@ -75,6 +75,16 @@ std::string TextRows(const Breakdown& breakdown,
   return text;
 }
 
+template <typename Breakdown, std::size_t N>
+Components Named(const Breakdown& breakdown,
+                 const std::array<Component<Breakdown>, N>& list) {
+  Components parts;
+  for (const Component<Breakdown>& component : list) {
+    parts.emplace_back(component.name, breakdown.*component.value);
+  }
+  return parts;
+}
+
 constexpr double kMilli = 1e-3;
 using common::kGiga;
 
@@ -102,6 +112,13 @@ double MemoryBreakdown::Bytes(PeakMemory counted) const {
       break;
   }
   return Total();
+}
+
+Components ComponentsOf(const TimeBreakdown& time) {
+  return Named(time, kTimeComponents);
+}
+Components ComponentsOf(const MemoryBreakdown& memory) {
+  return Named(memory, kMemoryComponents);
 }
 
 std::string LargestComponent(const MemoryBreakdown& memory) {

@@ -4,6 +4,8 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace trials {
 
@@ -79,6 +81,11 @@ struct StepReport : MemoryReport {
 
   friend bool operator==(const StepReport&, const StepReport&) = default;
 };
+
+// The components with their names, in seconds or bytes.
+using Components = std::vector<std::pair<std::string, double>>;
+[[nodiscard]] Components ComponentsOf(const TimeBreakdown& time);
+[[nodiscard]] Components ComponentsOf(const MemoryBreakdown& memory);
 
 // The name of the largest component: "activations".
 [[nodiscard]] std::string LargestComponent(const MemoryBreakdown& memory);

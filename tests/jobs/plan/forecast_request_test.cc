@@ -45,9 +45,12 @@ TEST(RunPlan, AnswersWithTheForecastOfTheJob) {
   ASSERT_EQ(json.size(), 1U);
   EXPECT_EQ(json[0]["layouts"][0]["config"], ToString(plan.best().config));
   EXPECT_EQ(json[0]["candidates"], plan.forecast.candidates);
-  EXPECT_EQ(RunPlan(Small()).text,
-            JobText(plan.forecaster.job()) + "\n" +
-                ForecastText(plan.forecaster, plan.forecast, 5));
+  ForecastRequest request = Small();
+  request.details = true;
+  EXPECT_EQ(
+      RunPlan(request).text,
+      JobText(plan.forecaster.job()) + "\n" +
+          ForecastText(plan.forecaster, plan.forecast, {.details = true}));
 }
 
 TEST(RunPlan, SaysHowOftenJobsOnSuchAClusterWereMuchSlower) {
@@ -498,6 +501,7 @@ TEST(RunPlan, AConstantChangesTheFramework) {
   ForecastRequest request = Small("megatron-lm");
   request.model = std::string(kSmallModel) + ",experts=8,experts_per_token=2";
   request.constants = {"expert_imbalance=1.75"};
+  request.details = true;
   EXPECT_THAT(RunPlan(request).text,
               HasSubstr("the busiest rank computes 1.75 times"));
 }

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/text.h"
 #include "tests/jobs/job_fixture.h"
 
 namespace jobs::forecast_text_test {
@@ -20,7 +22,7 @@ TEST(ForecastText, WithoutEnoughMemoryItNamesTheSmallestConfiguration) {
   const Forecaster forecaster(job, {});
   const Forecast forecast = forecaster.MakeForecast();
   EXPECT_TRUE(forecast.layouts.empty());
-  EXPECT_THAT(ForecastText(forecaster, forecast, 5),
+  EXPECT_THAT(ForecastText(forecaster, forecast, {}),
               AllOf(HasSubstr("the smallest needs"), HasSubstr("GB")));
 }
 
@@ -29,7 +31,7 @@ TEST(ForecastText, TextJsonAndCsvAgree) {
   const Forecast forecast = forecaster.MakeForecast();
   const common::Json json = ForecastJson(forecaster, forecast, 3);
   EXPECT_EQ(json["layouts"].size(), 3U);
-  const std::string text = ForecastText(forecaster, forecast, 3);
+  const std::string text = ForecastText(forecaster, forecast, {.most = 3});
   const std::string csv = ForecastCsv(forecaster, forecast, 4);
   EXPECT_THAT(text, HasSubstr(json["layouts"][0]["config"]));
   EXPECT_THAT(csv, HasSubstr(json["layouts"][2]["layout"]));
@@ -118,20 +120,38 @@ TEST(ForecastCsv, EachRowHasAsManyCellsAsTheHeader) {
   EXPECT_EQ(ForecastCsv(plan.forecaster, plan.forecast, 0), "");
 }
 
+TEST(ForecastText, TheFirstScreenFitsTheTerminal) {
+  const Planned& plan = PlannedLlama("megatron-lm");
+  for (const std::size_t columns : {80, 120}) {
+    const std::string text =
+        ForecastText(plan.forecaster, plan.forecast, {.columns = columns});
+    const auto lines = common::Split(text, '\n');
+    EXPECT_LE(lines.size(), 40U);
+    for (const std::string_view line : lines) {
+      EXPECT_LE(line.size(), columns) << line;
+    }
+    EXPECT_THAT(text, AllOf(HasSubstr(" \\\n"), HasSubstr("validated"),
+                            testing::Not(HasSubstr("not offered:"))));
+  }
+  EXPECT_THAT(ForecastText(plan.forecaster, plan.forecast, {.details = true}),
+              AllOf(HasSubstr("compute "), HasSubstr("its memory: "),
+                    HasSubstr("one step away"), HasSubstr("not offered:")));
+}
+
 TEST(ForecastText, ManyReasonsAreSummedUpAsOtherRules) {
   Planned plan(SmallJob());
   plan.forecast.excluded.assign(10, {"a reason", 7});
-  EXPECT_THAT(ForecastText(plan.forecaster, plan.forecast, 1),
+  EXPECT_THAT(ForecastText(plan.forecaster, plan.forecast, {.details = true}),
               HasSubstr("        14  other rules\n"));
   plan.forecast.excluded.resize(8);
-  EXPECT_THAT(ForecastText(plan.forecaster, plan.forecast, 1),
+  EXPECT_THAT(ForecastText(plan.forecaster, plan.forecast, {.details = true}),
               testing::Not(HasSubstr("other rules")));
 }
 
 TEST(ForecastText, AssumptionsAboutExpertsAreNamedIfThereAreAny) {
-  EXPECT_THAT(
-      ForecastText(PlannedLlama().forecaster, PlannedLlama().forecast, 1),
-      testing::Not(HasSubstr("assumed: the busiest rank")));
+  EXPECT_THAT(ForecastText(PlannedLlama().forecaster, PlannedLlama().forecast,
+                           {.details = true}),
+              testing::Not(HasSubstr("assumed: the busiest rank")));
 }
 
 // A size at which a GPU trains a million tokens per second.
