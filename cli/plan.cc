@@ -1,5 +1,6 @@
 // plan.
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -126,8 +127,9 @@ Options OutputOptions(jobs::ForecastRequest& request) {
            request.write.slurm),
       Bind("--force", "with --write, replace files that differ",
            request.write.force),
-      Bind("--price PRICE", "price of a GPU hour",
-           request.valuation.price_per_gpu_hour),
+      Bind("--price PRICE",
+           "USD of a GPU hour, or of each --gpu: h100=2.5,b200=4",
+           request.price),
       Bind("--most-money MONEY",
            "find the fastest training that costs at most this; with --price "
            "and --steps",
@@ -142,6 +144,29 @@ Options OutputOptions(jobs::ForecastRequest& request) {
       ColorOption(),
       MakeOption("--json", "print JSON", print_as(jobs::OutputFormat::kJson)),
       MakeOption("--csv", "print CSV", print_as(jobs::OutputFormat::kCsv)),
+  };
+}
+
+// What a whole training takes.
+Options TrainingOptions(jobs::TrainingAssumptions& training,
+                        std::filesystem::path& html) {
+  return {
+      Bind("--tokens N",
+           "days, money and energy of a training with this number of tokens on "
+           "each --gpu (h100,b200) and number of --gpus (64..1024)",
+           training.tokens),
+      Bind("--html FILE", "with --tokens, a page with the table and a picture",
+           html),
+      Bind("--co2 GRAMS", "CO2 of a kWh, with --tokens",
+           training.grams_co2_per_kwh),
+      Bind("--failures RATE",
+           "unplanned interruptions per GPU and day, with --tokens",
+           training.failures_per_gpu_day, {.low = 0}),
+      Bind("--restart-minutes N",
+           "until a restarted training trains again, with --tokens",
+           training.restart_minutes, {.low = 0}),
+      Bind("--storage GB/S", "writing of a checkpoint, per node, with --tokens",
+           training.storage_gb_per_s_per_node),
   };
 }
 
@@ -187,10 +212,11 @@ Verbs PlanVerbs() {
                "Predicts every configuration of the job and prints the fastest "
                "layouts with their throughput and memory, and the command of "
                "the first. It needs no GPU and no manifest.",
-           .options = JobOptions(*request) +
-                      ModelOptionsOf(request->model_options) +
-                      OutputOptions(*request) + QuestionOptions(*request) +
-                      RunOptions(*request),
+           .options =
+               JobOptions(*request) + ModelOptionsOf(request->model_options) +
+               OutputOptions(*request) +
+               TrainingOptions(request->training_assumptions, request->html) +
+               QuestionOptions(*request) + RunOptions(*request),
            .examples = {"oppa plan --model config.json --gpus 2x8 --gpu h100 "
                         "--batch 256 --seq 8192",
                         "oppa plan --model config.json --gpus 8..1024 --gpu "

@@ -73,6 +73,9 @@ Gpu ReadGpu(const common::TomlTable& table) {
   gpu.no_bf16 = table.GetBool("no_bf16", false);
   gpu.power_fraction = table.GetPositive("power_fraction", 1.0);
   gpu.attention_fraction = table.GetPositive("attention_fraction", 1.0);
+  if (table.Has("board_power_w")) {
+    gpu.board_power_w = table.RequirePositive("board_power_w");
+  }
   gpu.validated = table.GetString("validated", architecture.validated);
   return gpu;
 }

@@ -32,6 +32,7 @@ struct Gpu {
   // to the board that tensor_fraction of the architecture describes.
   double power_fraction = 1.0;
   double attention_fraction = 1.0;  // the same of fused attention
+  double board_power_w = 0.0;       // as rated; 0: unknown
   double host_bytes_per_s = 25e9;   // to its host and back, in each direction
   bool no_bf16 = false;  // tensor cores before Ampere multiply fp16 alone
   // The measurements that predictions for this GPU were compared with; "": not

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -547,9 +548,122 @@ ForecastAnswer Compared(const ForecastRequest& request, const Inputs& inputs) {
               : ComparisonText(first, second, request.columns)};
 }
 
+// Errors: throws InputError for a price that is no number > 0.
+void ReadPrices(ForecastRequest& request) {
+  for (const std::string_view each : common::Split(request.price, ',')) {
+    const std::size_t equals = each.find('=');
+    const bool named = equals != std::string_view::npos;
+    double price = 0.0;
+    try {
+      price = common::ParseDouble(named ? each.substr(equals + 1) : each);
+    } catch (const std::invalid_argument&) {
+    }
+    if (!each.empty() && !(price > 0.0 && std::isfinite(price))) {
+      throw InputError(fmt::format(
+          "--price {}: give the price of a GPU hour (2.5), or that of each "
+          "--gpu (h100=2.5,b200=4)",
+          request.price));
+    }
+    if (price > 0.0) {
+      request.training_assumptions
+          .prices[std::string(named ? each.substr(0, equals) : "")] = price;
+      request.valuation.price_per_gpu_hour = price;
+    }
+  }
+}
+
+Offer OfferOf(const ForecastRequest& request, const std::string& kind,
+              const Job& job, const MachineSize& size) {
+  constexpr double kBytesPerParameter = 14.0;  // weights, AdamW's in fp32
+  Offer offer{
+      .kind = kind,
+      .framework = job.framework.name,
+      .size = size,
+      .is_guess = !GuessesOf(job).empty() || job.cluster.gpu.validated.empty(),
+      .power_w = job.cluster.gpu.board_power_w,
+      .checkpoint_bytes =
+          kBytesPerParameter *
+          static_cast<double>(ParameterCount(job.workload.model))};
+  const ScalePoint point = Scale(request, job, size);
+  offer.problem = point.problem;
+  offer.best = point.best;
+  if (point.best) {
+    offer.band =
+        StepBand(Forecaster(job, MakeOptions(request, job)), *point.best);
+    if (size.nodes > 1) {
+      Job halved = job;
+      halved.cluster.inter.bandwidth_bytes_per_s /= 2.0;
+      offer.half_network = Forecaster(halved, MakeOptions(request, halved))
+                               .Predict(point.best->config)
+                               .step_time_s /
+                           point.best->step_time_s;
+    }
+  }
+  return offer;
+}
+
+// With each kind of GPU and number, the fastest of the frameworks.
+std::vector<Offer> OffersOf(const ForecastRequest& request, std::string& job) {
+  std::vector<Offer> offers;
+  for (const std::string_view kind : common::Split(request.machine.gpu, ',')) {
+    ForecastRequest one = request;
+    one.machine.gpu = kind;
+    const Inputs inputs = ReadInputs(one);
+    for (const MachineSize& size : inputs.sizes) {
+      std::optional<Offer> best;
+      for (const std::string& framework : inputs.frameworks) {
+        const Job of_framework = JobOf(one, inputs, size, framework);
+        const std::string header = JobText(of_framework);
+        job = job.empty() ? header.substr(0, header.find("\n") + 1) : job;
+        Offer offer = OfferOf(one, std::string(kind), of_framework, size);
+        if (!best || (offer.best &&
+                      (!best->best || offer.best->tokens_per_s_per_gpu >
+                                          best->best->tokens_per_s_per_gpu))) {
+          best = std::move(offer);
+        }
+      }
+      offers.push_back(*std::move(best));
+    }
+  }
+  return offers;
+}
+
+ForecastAnswer Purchase(const ForecastRequest& request) {
+  const TrainingAssumptions& assumptions = request.training_assumptions;
+  const auto kinds = common::Split(request.machine.gpu, ',');
+  for (const auto& [name, price] : assumptions.prices) {
+    if (!name.empty() && !common::Contains(kinds, std::string_view(name))) {
+      throw InputError(fmt::format("--price {}: '{}' is none of --gpu {}",
+                                   request.price, name, request.machine.gpu));
+    }
+  }
+  std::string job;
+  std::vector<Offer> offers = OffersOf(request, job);
+  Complete(assumptions, offers);
+  std::string written;
+  if (!request.html.empty()) {
+    common::ReplaceFile(request.html, OfferPage(assumptions, offers, job));
+    written = fmt::format("wrote {}\n", request.html.string());
+  }
+  const plots::Table table = OfferTable(assumptions, offers);
+  if (request.format == OutputFormat::kCsv) {
+    return {plots::ToCsv(table)};
+  }
+  if (request.format == OutputFormat::kJson) {
+    return {common::ToText(OfferJson(table), 2) + "\n"};
+  }
+  return {plots::WrapLines(job, request.columns) +
+          OfferText(assumptions, offers, request.columns) + written};
+}
+
 }  // namespace
 
-ForecastAnswer RunPlan(const ForecastRequest& request) {
+ForecastAnswer RunPlan(const ForecastRequest& asked) {
+  ForecastRequest request = asked;
+  ReadPrices(request);
+  if (request.training_assumptions.tokens > 0.0) {
+    return Purchase(request);
+  }
   const Inputs inputs = ReadInputs(request);
   CheckOptions(request, inputs);
   if (!request.compare.empty()) {

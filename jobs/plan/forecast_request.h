@@ -10,6 +10,7 @@
 
 #include "jobs/machine.h"
 #include "jobs/plan/launch.h"
+#include "jobs/plan/purchase.h"
 #include "trials/objective.h"
 
 namespace jobs {
@@ -39,7 +40,12 @@ struct ForecastRequest {
   std::vector<std::filesystem::path> logs;  // of a run, see CompareRun
   std::string step_time;                    // pattern in those logs; or ""
   std::string config;                       // of that run; "": as logged
-  trials::Valuation valuation;              // the price of a GPU hour
+  std::string price;  // of a GPU hour: "2.5", or "h100=2.5,b200=4" by --gpu
+  trials::Valuation valuation;  // that price; RunPlan reads it
+  // Of a training with `tokens`: what it takes on each of the --gpu
+  // "h100,b200".
+  TrainingAssumptions training_assumptions;
+  std::filesystem::path html;  // a page with that; empty: none
   // What the steps of the training may cost; 0: no limit. Needs the price.
   double most_money = 0.0;
   double steps = 0.0;

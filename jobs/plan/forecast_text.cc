@@ -304,6 +304,13 @@ std::string DetailsText(const Forecaster& forecaster, const Forecast& forecast,
 
 }  // namespace
 
+std::pair<double, double> StepBand(const Forecaster& forecaster,
+                                   const Prediction& one) {
+  const common::Json band = BandsJson(forecaster, one)["step_time_s"];
+  return {band[0].get<double>() / one.step_time_s,
+          band[1].get<double>() / one.step_time_s};
+}
+
 std::string ForecastText(const Forecaster& forecaster, const Forecast& forecast,
                          const TextStyle& style) {
   const auto wrapped = [&style](const std::string& text) {

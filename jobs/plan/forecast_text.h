@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/json.h"
@@ -38,6 +39,11 @@ struct TextStyle {
 [[nodiscard]] std::string ForecastCsvHeader();
 [[nodiscard]] std::string ForecastCsv(const Forecaster& forecaster,
                                       const Forecast& forecast, int most);
+
+// The step times where the measurement is expected with 90%, relative to that
+// predicted: below and above it.
+[[nodiscard]] std::pair<double, double> StepBand(const Forecaster& forecaster,
+                                                 const Prediction& one);
 
 // The bands of the prediction of a configuration, in lines.
 [[nodiscard]] std::string BandText(const Forecaster& forecaster,
