@@ -108,23 +108,26 @@ class ModelReader {
   }
 
  private:
-  // A decoder whose head is not the vocabulary's, or that has none.
+  // A decoder whose head is not the vocabulary's, or that has none; half of an
+  // encoder with a decoder.
   void CheckHead(const Model& model) const {
     const common::Json* const listed = file_.Find("root.architectures");
     if (listed == nullptr || !listed->is_array() || listed->empty() ||
-        !model.causal || model.vocab_size == 0 || !model.towers.empty() ||
-        !options_.as.empty()) {
+        !model.causal || model.vocab_size == 0 || !options_.as.empty()) {
       return;
     }
     const std::string name = common::ToText(listed->front());
     for (const std::string_view end :
          {"ForSequenceClassification", "ForTokenClassification",
-          "ForQuestionAnswering", "RewardModel", "Model"}) {
+          "ForQuestionAnswering", "RewardModel", "EncoderModel",
+          "ForAudioClassification", model.towers.empty() ? "Model" : "?",
+          model.cross_attention ? "ForCausalLM" : "?"}) {
       if (name.find(std::string(end) + "\"") != name.npos &&
           name.find("HeadModel") == name.npos) {
         file_.Fail(fmt::format(
-            "architectures says {}, which has no head of the vocabulary: it is "
-            "not simulated; `--as {}` reads it with that head",
+            "architectures says {}, which is not the whole model with a head "
+            "of the vocabulary: it is not simulated; `--as {}` reads it as "
+            "that model",
             name, model.type));
       }
     }

@@ -307,6 +307,12 @@ Calibration Calibrate(const std::vector<CalibrationRow>& rows,
   return calibration;
 }
 
+double Calibration::Slowdown() const {
+  const auto rest = common::Map(residuals, &Residual::log_ratio);
+  return factors[kComputation] *
+         (rest.empty() ? 1.0 : std::exp(common::Median(rest)));
+}
+
 void RefuseForeign(double factor, const std::vector<trials::Guess>& guesses,
                    const std::string& source) {
   const auto [low, high] = trials::ErrorBands::Limits(

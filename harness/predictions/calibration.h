@@ -120,6 +120,9 @@ struct Calibration {
   std::vector<Residual> residuals;
 
   [[nodiscard]] bool empty() const { return step_times + bounds == 0; }
+  // What measured steps take of the predicted computation: the factor, and what
+  // half of the rows leave to the scatter.
+  [[nodiscard]] double Slowdown() const;
 };
 
 // The calibration as a TOML file, and back for a job: the same forecast. For

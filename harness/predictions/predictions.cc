@@ -198,7 +198,7 @@ PredictionSource SimulatedSource(const PredictionSettings& settings,
         CalibratedJob::Of(workload, system.cluster, system.framework_name));
     if (!settings.accept_foreign) {
       RefuseForeign(
-          calibration->factors[kComputation],
+          calibration->Slowdown(),
           trials::GuessesOf(workload, system.cluster.gpu, *system.framework),
           settings.calibration);
     }

@@ -63,8 +63,8 @@ ForecastOptions MakeOptions(const ForecastRequest& request, const Job& job) {
                                    job.framework.name));
   }
   if (!source.empty() && !request.accept_foreign) {
-    harness::RefuseForeign(options.calibration.factors[harness::kComputation],
-                           GuessesOf(job), source);
+    harness::RefuseForeign(options.calibration.Slowdown(), GuessesOf(job),
+                           source);
   }
   return options;
 }

@@ -106,8 +106,15 @@ std::vector<MeasuredStep> ReadCsv(const fs::path& path, const Job& job,
                                                ? 0.0
                                                : row.peak_memory_bytes};
     if (step.config.micro_batch_size > 0) {
-      step.batch_size = step.config.dp * step.config.microbatches *
-                        step.config.micro_batch_size;
+      const double batch = 1.0 * step.config.dp * step.config.microbatches *
+                           step.config.micro_batch_size;
+      constexpr double kMostSequences = 1e9;
+      if (batch > kMostSequences) {
+        throw InputError(fmt::format("{}: a step of {:g} sequences ({})",
+                                     path.string(), batch,
+                                     ToString(step.config)));
+      }
+      step.batch_size = static_cast<int>(batch);
       step.config.micro_batch_size = 0;
     }
     steps.push_back(step);

@@ -170,13 +170,15 @@ void ReadTrace(const std::string& text, const std::string& file,
 
 // Errors: throws InputError for a log whose numbers are not settled.
 void ReadLog(const std::string& text, const std::string& file, const Job& job,
-             const trials::LogPatterns& patterns, Run& run) {
+             const trials::LogPatterns& patterns, const ParallelConfig& config,
+             Run& run) {
   try {
     const trials::LogSteps steps =
         trials::ReadLog(patterns,
                         {static_cast<double>(job.workload.batch_size),
                          static_cast<double>(job.workload.sequence_length),
-                         static_cast<double>(job.cluster.gpus())},
+                         static_cast<double>(job.cluster.gpus()),
+                         static_cast<double>(config.microbatches)},
                         text);
     const auto& times = steps.step_times_s;
     run.step_times_s.insert(run.step_times_s.end(),
@@ -188,7 +190,6 @@ void ReadLog(const std::string& text, const std::string& file, const Job& job,
   } catch (const std::invalid_argument& e) {
     throw InputError(fmt::format("--log {}: {}", file, e.what()));
   }
-  run.log += text;
 }
 
 // Those of --step-time, or of the framework's adapter.
@@ -282,6 +283,7 @@ std::pair<Run, ParallelConfig> ReadRun(const Forecaster& forecaster,
   const Job& job = forecaster.job();
   const trials::LogPatterns patterns = PatternsOf(job, step_time);
   Run run;
+  std::vector<std::pair<std::string, std::string>> logs;
   std::vector<std::pair<std::string, std::string>> traces;
   for (const fs::path& file : files) {
     const std::string text = common::ReadFile(file);
@@ -289,11 +291,15 @@ std::pair<Run, ParallelConfig> ReadRun(const Forecaster& forecaster,
         text.find("\"traceEvents\"") != std::string::npos) {
       traces.emplace_back(file.string(), text);
     } else {
-      ReadLog(text, file.string(), job, patterns, run);
+      logs.emplace_back(file.string(), text);
+      run.log += text;
     }
   }
   const ParallelConfig config =
       ConfigOf(forecaster, forecast, config_text, run.log);
+  for (const auto& [file, text] : logs) {
+    ReadLog(text, file, job, patterns, config, run);
+  }
   for (const auto& [file, text] : traces) {
     ReadTrace(text, "--log " + file, config, run);
   }

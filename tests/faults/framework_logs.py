@@ -93,6 +93,10 @@ FORMS = (
     ("time ([0-9.]+)ms", lambda step, s, at: f"iter {step}: loss 2.3100, time {1e3 * s:.2f}ms, mfu 12.50%"),
     ("step_time=([0-9.,]+)", lambda step, s, at: f"12:{int(at) // 60 % 60:02}:{at % 60:06.3f} step_time={s:.4f}"),
     ("sec/step: ([0-9.,]+)", lambda step, s, at: f"Epoch 1, loss 2.2, sec/step: {s:.4f}"),
+    ("seconds: ([0-9.,]+)", lambda step, s, at: f"completed step: {step}, seconds: {s:.3f}, TFLOP/s/device: 180.4, loss: 10.1"),
+    ("timing_s/step:([0-9.,]+)", lambda step, s, at: f"step:{step} - timing_s/gen:{s / 2:.3f} - timing_s/step:{s:.4f}"),
+    (" time: ([0-9.,]+)", lambda step, s, at: f"eta: 1:02:03  iter: {step}  time: {s:.4f}  data_time: {s / 90:.4f}  lr: 1e-3"),
+    (r"\| ([0-9.,]+) ms", lambda step, s, at: f"step {step}/18865 | loss 6.5 (-1.20z)| norm 1.5 | {1e3 * s:.2f} ms | 45.1% bf16 MFU"),
 )
 # The same of numbers that are no time of a step: each log must be refused.
 NO_STEPS = (
@@ -103,6 +107,9 @@ NO_STEPS = (
     ("remaining ([0-9.,]+)", lambda step, s, at: f"step {step} time remaining {500 * s - at:.1f} s"),
     ("time: ([0-9.,]+)", lambda step, s, at: f"Epoch {step}/90 - loss: 2.31 - time: {50 * s:.1f}s"),
     ("took ([0-9.,]+)", lambda step, s, at: f"iter {10 * step}: 10 steps took {10 * s:.2f} s"),
+    ("data_time: ([0-9.,]+)", lambda step, s, at: f"iter: {step}  time: {s:.4f}  data_time: {s / 9:.4f}  lr: 1e-3"),
+    ("fwd ([0-9.,]+)", lambda step, s, at: f"step {step} fwd {300 * s:.1f} ms bwd {600 * s:.1f} ms"),
+    ("bwd_time=([0-9.,]+)", lambda step, s, at: f"tflops=180.5 step={step} loss=2.3 fwd_bwd_time={s / 2:.4f}"),
 )
 OTHER = ("Loading checkpoint shards: 100%|####| 4/4 [00:02<00:00,  1.95it/s]", "WARNING 12:00:01 something at 0.5 of 1.0",
          "Map: 100%|###| 669/669 [00:00<00:00, 3076.21 examples/s]", "saving checkpoint at iteration 7 took long",

@@ -278,6 +278,18 @@ TEST_F(ReadingTypes, AHeadOtherThanThatOfTheVocabularyIsRefused) {
   EXPECT_EQ(Error("llama", R"(, "architectures": ["LlamaForCausalLM"])"), "");
 }
 
+TEST_F(ReadingTypes, HalfOfAnEncoderWithADecoderIsRefused) {
+  const auto t5 = [this](const char* architecture) {
+    return Error("t5", fmt::format(R"(, "d_model": 64, "d_kv": 16, "d_ff": 128,
+        "num_layers": 2, "num_heads": 4, "architectures": ["{}"])",
+                                   architecture));
+  };
+  EXPECT_THAT(t5("T5EncoderModel"), HasSubstr("not the whole model"));
+  EXPECT_THAT(t5("T5ForCausalLM"), HasSubstr("not the whole model"));
+  EXPECT_EQ(t5("T5ForConditionalGeneration"), "");
+  EXPECT_EQ(t5("T5WithLMHeadModel"), "");
+}
+
 TEST_F(ReadingTypes, SizesThatDifferFromBlockToBlockAreRefused) {
   EXPECT_THAT(Error("llama", R"(, "num_key_value_heads": [4, 4, 2, 2])"),
               HasSubstr("num_key_value_heads differs from block to block"));

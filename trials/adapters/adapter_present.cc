@@ -233,6 +233,7 @@ class Adapter::PresentSearch {
       present.notes.clear();
       for (const Group& group : groups_) {
         if (!Solve(group, present.config)) {
+          RequireNumber(group);
           present.notes.push_back(fmt::format(
               "{} = {} has no equivalent among the parameters",
               group.rows.front()->name, group.present.value_or("(absent)")));
@@ -250,6 +251,22 @@ class Adapter::PresentSearch {
     std::optional<std::string> present;
     bool known = true;
   };
+
+  // Errors: throws InputError for a text in a file where the framework takes a
+  // number.
+  static void RequireNumber(const Group& group) {
+    const bool is_number =
+        std::ranges::all_of(group.rows, [](const AdapterSetting* row) {
+          return row->kind == AdapterSetting::Kind::kKey && row->integer;
+        });
+    if (is_number && group.present && *group.present != "null" &&
+        group.present->find('$') == std::string::npos &&
+        !AsNumber(*group.present)) {
+      throw common::InputError(
+          fmt::format("{} = {}: the framework takes a number",
+                      group.rows.front()->name, *group.present));
+    }
+  }
 
   void Add(const AdapterSetting& setting, std::optional<std::string> present) {
     const auto same = std::ranges::find_if(groups_, [&](const Group& group) {

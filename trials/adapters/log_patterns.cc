@@ -128,6 +128,7 @@ LogPatterns Read(const common::TomlTable& table, LogPatterns patterns) {
            {"step", &LogPatterns::step, 1},
            {"no_step_time", &LogPatterns::no_step_time, 0},
            {"other_step", &LogPatterns::other_step, 0},
+           {"microbatch", &LogPatterns::microbatch, 0},
            {"ends_step", &LogPatterns::ends_step, 0},
            {"progress_bar", &LogPatterns::progress_bar, 5, kBar},
            {"loss", &LogPatterns::loss, 1},

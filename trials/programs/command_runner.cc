@@ -74,7 +74,7 @@ class RunningTrial {
         begin_s_(common::SteadySeconds()),
         last_report_s_(begin_s_),
         last_line_s_(begin_s_),
-        scanner_(MakeScanner(options, gpus, begin_s_)),
+        scanner_(MakeScanner(options, request, gpus, begin_s_)),
         process_(WithReportFile(std::move(spec), report_file_)) {}
 
   Measurement Run() {
@@ -150,16 +150,19 @@ class RunningTrial {
   }
 
   static std::optional<LogScanner> MakeScanner(const CommandOptions& options,
+                                               const TrialRequest& request,
                                                int gpus, double begin_s) {
     if (options.log == nullptr) {
       return std::nullopt;
     }
     const Workload& workload = options.workload;
-    return LogScanner(*options.log,
-                      {static_cast<double>(workload.batch_size),
-                       static_cast<double>(workload.sequence_length),
-                       static_cast<double>(gpus)},
-                      begin_s);
+    return LogScanner(
+        *options.log,
+        {static_cast<double>(workload.batch_size),
+         static_cast<double>(workload.sequence_length),
+         static_cast<double>(gpus),
+         static_cast<double>(request.candidate.config().microbatches)},
+        begin_s);
   }
 
   [[nodiscard]] bool IsComplete() const {

@@ -77,6 +77,7 @@ std::vector<TrialReport> LogScanner::Read(std::string_view line,
     }
   } else if (!TakeNumber({text, now_s}) && !now_s) {
     if (const auto bar = Find(patterns_.progress_bar, text); !bar.empty()) {
+      RefuseMicrobatch(text);
       bar_.Take(bar);
     }
   }
@@ -124,6 +125,10 @@ void LogScanner::TakeValue(const LogPatterns::Pattern& pattern,
     return;
   }
   double step_s = StepTime(pattern, *value);
+  if (pattern.quantity == Quantity::kStepTime ||
+      pattern.quantity == Quantity::kSteps) {
+    RefuseMicrobatch(line.text);
+  }
   if (pattern.quantity == Quantity::kStepTime) {
     if (const auto other =
             Find(patterns_.no_step_time, Replaced(line.text, number, "{}"));
@@ -155,6 +160,16 @@ void LogScanner::RefuseOthers(int allowed) const {
   }
 }
 
+void LogScanner::RefuseMicrobatch(const std::string& line) const {
+  if (sizes_.microbatches > 1.0 && !Find(patterns_.microbatch, line).empty()) {
+    throw std::invalid_argument(fmt::format(
+        "'{}' may be of a microbatch, and a step has {:.0f}: name the time of "
+        "a "
+        "whole step, or print it",
+        common::Printable(line.substr(0, kLongestShown)), sizes_.microbatches));
+  }
+}
+
 void LogScanner::TakeStep(const Line& line, std::string_view number,
                           double step_s) {
   const auto by_number = numbered_.IsNew(patterns_.step, line.text, number);
@@ -167,6 +182,9 @@ void LogScanner::TakeStep(const Line& line, std::string_view number,
   if (*is_numbered_ ? *by_number
                     : timed_.IsNew(rest, line.now_s, step_s).value_or(false)) {
     AddSteps({step_s});
+    clock_.Take(rest, line.now_s,
+                by_number ? std::optional(numbered_.last()) : std::nullopt,
+                step_s);
   } else if (!*is_numbered_) {
     every_line_.lines.emplace_back(rest, step_s);
   }
@@ -192,6 +210,9 @@ std::vector<TrialReport> LogScanner::Finish() {
         with(LogPatterns::Comma::kDecimal)));
   }
   RefuseOthers(0);
+  if (const std::string why = clock_.WhyOther(); !why.empty()) {
+    throw std::invalid_argument(why);
+  }
   AddSteps(ended_.Finish());
   AddSteps(std::exchange(every_line_, {}).Steps());
   if (steps_ == 0 && bar_.IsSeen()) {

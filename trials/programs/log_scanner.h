@@ -19,6 +19,7 @@ struct StepSizes {
   double sequences = 0.0;  // of a step over all ranks
   double tokens_of_sequence = 0.0;
   double gpus = 1.0;
+  double microbatches = 1.0;  // of a step
 };
 
 // Lines that several ranks print for one step count once. They are told apart
@@ -59,6 +60,7 @@ class LogScanner {
   void TakeStep(const Line& line, std::string_view number, double step_s);
   void AddSteps(const std::vector<double>& steps_s);
   void RefuseOthers(int allowed) const;
+  void RefuseMicrobatch(const std::string& line) const;
 
   const LogPatterns& patterns_;
   StepSizes sizes_;
@@ -73,6 +75,7 @@ class LogScanner {
   std::optional<bool> is_numbered_;  // as the first line is
   NumberedSteps numbered_;
   TimedSteps timed_;
+  StepClock clock_;
   EveryLine every_line_;
   EndedSteps ended_;
   ProgressBar bar_;

@@ -93,12 +93,12 @@ std::vector<std::string> ReadHosts(const fs::path& file) {
     }
     if (!line.empty()) {
       hosts.emplace_back(found[1]);
-      const auto [other, is_new] = lines.emplace(hosts.back(), number);
+      const auto [other, is_new] = lines.emplace(found[3], number);
       if (!is_new) {
         throw InputError(
             fmt::format("{}:{}: the host '{}' is that of line {}: write it "
                         "once",
-                        file.string(), number, found[1], other->second));
+                        file.string(), number, found[3], other->second));
       }
     }
   }

@@ -73,6 +73,50 @@ std::optional<bool> TimedSteps::IsNew(std::string_view line,
   return is_new;
 }
 
+void StepClock::Take(std::string_view line, std::optional<double> now_s,
+                     std::optional<double> number, double step_s) {
+  constexpr double kResolutions = 4.0;  // of a clock, in a gap
+  const auto time_s = now_s ? std::pair(*now_s, 0.0) : TimeOfDay(line);
+  if (!time_s) {
+    return;
+  }
+  const auto last =
+      std::exchange(last_, std::pair(time_s->first, number.value_or(0.0)));
+  if (last) {
+    const double gap_s = time_s->first - last->first;
+    const double steps = number ? *number - last->second : 1.0;
+    is_clear_ = is_clear_ && steps > 0.0 && gap_s > 0.0 &&
+                gap_s >= kResolutions * time_s->second;
+    is_numbered_ = is_numbered_ && number;
+    gaps_s_.push_back(gap_s / steps);
+    steps_s_.push_back(step_s);
+  }
+}
+
+std::string StepClock::WhyOther() const {
+  constexpr std::size_t kFewest = 2;
+  constexpr double kFar = 2.0;
+  // Output may come late, all at once; and short steps have other work around.
+  constexpr double kAlike = 2.0;
+  constexpr double kLeastSeconds = 0.2;
+  if (!is_clear_ || gaps_s_.size() < kFewest) {
+    return "";
+  }
+  const auto [least_s, most_s] = std::ranges::minmax(gaps_s_);
+  const auto [short_s, long_s] = std::ranges::minmax(steps_s_);
+  const bool is_part = is_numbered_ && least_s > kFar * long_s + kLeastSeconds;
+  const bool is_several = kFar * most_s < short_s &&
+                          most_s < kAlike * least_s && least_s > kLeastSeconds;
+  return is_part || is_several
+             ? fmt::format(
+                   "the log has a step each {:.3g} s, and the pattern "
+                   "finds {:.3g} s, the time of {}: name the time of "
+                   "one whole step",
+                   most_s, short_s,
+                   is_part ? "a part of a step" : "several steps")
+             : "";
+}
+
 std::vector<double> EveryLine::Steps() const {
   std::map<std::string_view, int> counts;
   for (const auto& [line, step_s] : lines) {

@@ -22,6 +22,7 @@ class NumberedSteps {
   [[nodiscard]] std::optional<bool> IsNew(
       const LogPatterns::Expressions& pattern, std::string_view line,
       std::string_view value);
+  [[nodiscard]] double last() const { return last_; }
 
  private:
   double last_ = -1.0;
@@ -41,6 +42,23 @@ class TimedSteps {
  private:
   std::optional<double> last_s_;
   bool tell_ = false;
+};
+
+// The clock between lines of steps, beside what their numbers say.
+class StepClock {
+ public:
+  // `number`: of the step, if the line has it.
+  void Take(std::string_view line, std::optional<double> now_s,
+            std::optional<double> number, double step_s);
+  // Why the numbers are no times of steps; "" unless all gaps say the same.
+  [[nodiscard]] std::string WhyOther() const;
+
+ private:
+  std::optional<std::pair<double, double>> last_;  // its time and number
+  std::vector<double> gaps_s_;                     // by step
+  std::vector<double> steps_s_;
+  bool is_clear_ = true;     // whether the clock is fine enough, and only grows
+  bool is_numbered_ = true;  // else there may be steps without a line
 };
 
 // Every line, where nothing else tells: each without its number, and the step

@@ -386,7 +386,7 @@ TEST(RunPlan, ASavedCalibrationMakesTheForecastOfItsMeasurements) {
   const auto measured = folder.path() / "measured.csv";
   fakes::WriteFile(measured,
                    "dp,mbs,mb,zero_stage,step_time_s,peak_memory_gb\n"
-                   "4,1,16,3,2.5,30\n4,2,8,3,2.4,40\n");
+                   "4,1,16,3,0.4,30\n4,2,8,3,0.38,40\n");
   ForecastRequest request = Small();
   const std::string plain = RunPlan(request).text;
   request.calibrate = measured;
@@ -422,6 +422,13 @@ TEST(RunPlan, ACalibrationOfAnotherJobIsRefusedWithItsFactor) {
               AllOf(HasSubstr("--calibrate "), HasSubstr("4.6 "),
                     HasSubstr("slow job"), HasSubstr("--accept-foreign")));
   EXPECT_THAT(error(1000.0), HasSubstr("another unit"));
+  fakes::WriteFile(request.calibrate,
+                   fmt::format("dp,tp,mbs,mb,zero_stage,step_time_s\n"
+                               "4,1,1,16,3,{}\n2,2,1,32,0,{}\n",
+                               4.6 * step_s, 50.0 * step_s));
+  EXPECT_THAT(fakes::ErrorOf([&] { return RunPlan(request).text; }),
+              HasSubstr("--accept-foreign"))
+      << "rows that disagree are scatter, and still too slow";
   EXPECT_THAT(error(0.55),
               AllOf(HasSubstr("0.55"), Not(HasSubstr("slow job"))));
   EXPECT_THAT(error(0.01), HasSubstr("at the peak rate of 4"));

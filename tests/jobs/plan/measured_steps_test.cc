@@ -260,6 +260,8 @@ TEST_F(MeasuredFile, OtherInputIsRefusedWithItsPlace) {
       Error("dp,step_time_s\n8,-1\n"),
       HasSubstr("t.csv:2: step_time_s must be a number above 0, not '-1'"));
   EXPECT_THAT(Error("dp,step_time_s\nx,1\n"), HasSubstr("t.csv:2: "));
+  EXPECT_THAT(Error("dp,mbs,step_time_s\n8,2000000000,1\n"),
+              HasSubstr("t.csv: a step of 1.6e+10 sequences"));
   EXPECT_THAT(Error("dp,step_time_s\n"), HasSubstr("no measured step time"));
 }
 

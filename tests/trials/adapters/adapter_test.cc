@@ -241,6 +241,22 @@ TEST_F(AdapterTest, ReadsWhatADeepSpeedFileSaysOfMemoryAndTime) {
               HasSubstr("zero_quantized_weights = true: not understood"));
 }
 
+TEST_F(AdapterTest, ATextInPlaceOfANumberOfAFileIsRefused) {
+  const auto error = [this](const char* stage) {
+    fakes::WriteFile(
+        folder_.path() / "ds.json",
+        fmt::format(R"({{"zero_optimization": {{"stage": {}}}}})", stage));
+    job_.words = {"train.py", "--deepspeed_config", "ds.json"};
+    return fakes::ErrorOf(
+        [this] { (void)Adapter::Find("deepspeed").Present(job_); });
+  };
+  EXPECT_THAT(error(R"("three")"),
+              HasSubstr("zero_optimization.stage = three: the framework takes "
+                        "a number"));
+  EXPECT_EQ(error(R"("auto")"), "no error");
+  EXPECT_EQ(error("2"), "no error");
+}
+
 TEST_F(AdapterTest, SaysThatItDoesNotKnowAnOptimizerOfADeepSpeedFile) {
   fakes::WriteFile(folder_.path() / "ds.json",
                    R"({"optimizer": {"type": "Sophia"}})");

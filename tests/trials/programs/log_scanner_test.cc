@@ -228,6 +228,91 @@ TEST(LogScanner, ALineGluedToAnotherIsLeftOut) {
               HasSubstr("has no time of a step"));
 }
 
+TEST(LogScanner, APartOfAStepIsRefused) {
+  for (const auto& [pattern, line] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"data_time: ([0-9.]+)",
+            "iter: 19  total_loss: 1.2  time: 0.34  data_time: 0.0123  lr: 1"},
+           {"Data: ([0-9.]+)", "Time: 0.350s, 731.43/s  Data: 0.010 (0.015)"},
+           {"Data \\(t\\): ([0-9.]+)",
+            "Data (t): 0.012 Batch (t): 0.845, 606/s"},
+           {"fwd_bwd_time=([0-9.]+)", "step=10 loss=2.3 fwd_bwd_time=6.15"},
+           {"gen:([0-9.]+)", "step:3 - timing_s/gen:50.1 - timing_s/step:99.2"},
+           {"step_time=([0-9.]+)", "backward_time=0.2, optim_step_time=0.050"},
+           {"fwd ([0-9.]+) ms", "step 3 fwd 300.1 ms bwd 600.2 ms"},
+           {"([0-9.]+) ms python", "5 820.4 ms run, 812.3 ms python, 8.1 ms"},
+           {"\\| step: ([0-9.]+)", "time (ms) | fwd: 30 | bwd: 50 | step: 9.1"},
+       }) {
+    EXPECT_THAT(fakes::ErrorOf([&] { return TimeIn(pattern, line); }),
+                HasSubstr("has no time of a step"))
+        << line;
+  }
+  EXPECT_EQ(TimeIn(" time: ([0-9.]+)", "iter: 19  time: 0.34  data_time: 0.01"),
+            0.34);
+  EXPECT_EQ(TimeIn("([0-9.]+) s", "step 3: 0.5 s, data 0.01 s"), 0.5);
+  EXPECT_EQ(TimeIn("took ([0-9.]+) s", "data parallel step 3 took 0.5 s"), 0.5);
+  EXPECT_EQ(TimeIn("([0-9.]+)$", "'train_speed(s/it)': 4.5"), 4.5);
+}
+
+TEST(LogScanner, AMicrobatchIsNoStep) {
+  constexpr StepSizes kFour = {64, 4096, 8, 4};
+  const auto error = [&](const LogPatterns& patterns, const std::string& log) {
+    return fakes::ErrorOf([&] { return ReadLog(patterns, kFour, log); });
+  };
+  const LogPatterns took = Patterns("step_time_s = 'took ([0-9.]+) s'");
+  for (const char* line :
+       {"micro step 7 took 1.2 s", "step 3 microbatch 2/4 took 1.2 s",
+        "iter 12 step 3 | loss 1.2 | took 1.2 s"}) {
+    EXPECT_THAT(error(took, line), HasSubstr("and a step has 4")) << line;
+    EXPECT_EQ(TimeIn("took ([0-9.]+) s", line), 1.2) << "with one in a step";
+  }
+  EXPECT_EQ(error(took, "step 3 took 1.2 s, micro batch size 4"), "no error");
+  const auto bar = [](const std::string& name) {
+    return name + ": 10%|#  | 10/100 [00:30<04:30, 3.00s/it]\r" + name +
+           ": 20%|##  | 20/100 [01:00<04:00, 3.00s/it]";
+  };
+  const Adapter accelerate = Adapter::Find("accelerate-fsdp");
+  EXPECT_THAT(error(accelerate.log(), bar("Training")),
+              HasSubstr("microbatch"));
+  EXPECT_EQ(error(accelerate.log(), bar("Steps")), "no error");
+  EXPECT_THAT(error(Patterns("step_time_s = '([0-9.]+)s/it'"), bar("Epoch 0")),
+              HasSubstr("microbatch"));
+}
+
+TEST(LogScanner, TheClockTellsWholeStepsFromOthers) {
+  const auto lines = [](double clock_s, const char* form) {
+    std::vector<std::string> log;
+    for (int i = 1; i <= 6; ++i) {
+      const int ms = static_cast<int>(1e3 * clock_s) * i;
+      log.push_back(fmt::format(fmt::runtime(form), ms / 60000,
+                                ms % 60000 / 1000, ms % 1000, i));
+    }
+    return log;
+  };
+  const auto error = [&](double clock_s, const char* form) {
+    return fakes::ErrorOf(
+        [&] { return ReadLines("took ([0-9.]+) s", lines(clock_s, form)); });
+  };
+  EXPECT_THAT(error(5.0, "12:{:02}:{:02},{:03} step {} took 1.5 s"),
+              HasSubstr("a part of a step"));
+  EXPECT_THAT(error(1.5, "12:{:02}:{:02},{:03} step {} took 5.0 s"),
+              HasSubstr("several steps"));
+  EXPECT_EQ(error(2.0, "12:{:02}:{:02},{:03} step {} took 1.5 s"), "no error");
+  EXPECT_EQ(error(15.0, "12:{:02}:{:02},{:03} step {}0 took 1.5 s"), "no error")
+      << "a line is for ten steps";
+  EXPECT_EQ(error(15.0, "12:{:02}:{:02},{:03} at {}: took 1.5 s"), "no error")
+      << "lines without a number may leave steps out";
+  EXPECT_EQ(error(0.1, "12:{:02}:{:02},{:03} step {} took 1.5 s"), "no error")
+      << "lines that come at once are late";
+  const LogPatterns took = Patterns("step_time_s = 'took ([0-9.]+) s'");
+  EXPECT_THAT(fakes::ErrorOf([&] {
+                return Live(took, {{10.0, "step 1 took 1.5 s"},
+                                   {15.0, "step 2 took 1.5 s"},
+                                   {20.0, "step 3 took 1.6 s"}});
+              }),
+              HasSubstr("a step each 5 s, and the pattern finds 1.5 s"));
+}
+
 TEST(LogScanner, StepsOnOtherDataAreNoSteps) {
   EXPECT_EQ(TimeIn("([0-9.]+) s", "[rank0]: eval step 3: 1.5 s"), std::nullopt);
   EXPECT_EQ(TimeIn("([0-9.]+) s", "step 3, evaluated: 1.5 s"), 1.5);

@@ -39,6 +39,8 @@ TEST(ReadHosts, NamesTheLineOfAMistake) {
                         "'HOST slots=N'; a port belongs into ~/.ssh/config"));
   EXPECT_THAT(error("n0 slots=2"),
               HasSubstr("hosts:2: the host 'n0' is that of line 1"));
+  EXPECT_THAT(error("me@n0"), HasSubstr("'n0' is that of line 1"))
+      << "another user is on the same host";
   for (const char* line :
        {"n1 lots=8", "n1 slots=", "n1 slots=0", "n1 slots=x", "n1 8", "n1 n2",
         "n1,n2", "-n1", "n1;id", "[::1]:22", "@n1", "me@", "n1$"}) {
