@@ -118,6 +118,14 @@ Options OutputOptions(jobs::ForecastRequest& request) {
            request.most_money),
       Bind("--steps N", "steps of the training, with --most-money",
            request.steps),
+      Bind("--html FILE",
+           "also write the plan as a page: memory, timeline, placement, steps of "
+           "batch, GPUs and bandwidths",
+           request.html),
+      Bind("--trace FILE",
+           "also write the simulated step of the fastest layout, or that of "
+           "--config, for Perfetto (JSON)",
+           request.trace),
       MakeOption("--json", "print JSON", print_as(jobs::OutputFormat::kJson)),
       MakeOption("--csv", "print CSV", print_as(jobs::OutputFormat::kCsv)),
   };
@@ -135,7 +143,7 @@ Options RunOptions(jobs::ForecastRequest& request) {
            "(default: as the adapter reads them)",
            request.step_time),
       Bind("--config CONFIG",
-           "the configuration of that run: dp=8,tp=2,... (default: as the log "
+           "the configuration of that run, or of --trace: dp=8,tp=2,... (default: as the log "
            "of Megatron-LM has it)",
            request.config)};
 }

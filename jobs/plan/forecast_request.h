@@ -44,6 +44,8 @@ struct ForecastRequest {
   std::filesystem::path calibration;       // a saved one, instead
   std::filesystem::path save_calibration;  // a file for that of `calibrate`
   std::filesystem::path check;             // measured trials to compare with
+  std::filesystem::path html;              // where to write PlanPage; or ""
+  std::filesystem::path trace;             // where to write StepTrace; or ""
   OutputFormat format = OutputFormat::kText;
   LaunchFolder write;  // the fastest configuration; no path: it is not written
 };

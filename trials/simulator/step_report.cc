@@ -57,6 +57,16 @@ double Sum(const Breakdown& breakdown,
 }
 
 template <typename Breakdown, std::size_t N>
+Components Named(const Breakdown& breakdown,
+                 const std::array<Component<Breakdown>, N>& list) {
+  Components named;
+  for (const Component<Breakdown>& component : list) {
+    named.emplace_back(component.name, breakdown.*component.value);
+  }
+  return named;
+}
+
+template <typename Breakdown, std::size_t N>
 std::string TextRows(const Breakdown& breakdown,
                      const std::array<Component<Breakdown>, N>& list,
                      double unit, std::string_view unit_name) {
@@ -102,6 +112,14 @@ double MemoryBreakdown::Bytes(PeakMemory counted) const {
       break;
   }
   return Total();
+}
+
+Components ComponentsOf(const TimeBreakdown& time) {
+  return Named(time, kTimeComponents);
+}
+
+Components ComponentsOf(const MemoryBreakdown& memory) {
+  return Named(memory, kMemoryComponents);
 }
 
 std::string LargestComponent(const MemoryBreakdown& memory) {

@@ -4,6 +4,8 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace trials {
 
@@ -79,6 +81,11 @@ struct StepReport : MemoryReport {
 
   friend bool operator==(const StepReport&, const StepReport&) = default;
 };
+
+// All components with their names, in the order of the members.
+using Components = std::vector<std::pair<std::string_view, double>>;
+[[nodiscard]] Components ComponentsOf(const TimeBreakdown& time);
+[[nodiscard]] Components ComponentsOf(const MemoryBreakdown& memory);
 
 // The name of the largest component: "activations".
 [[nodiscard]] std::string LargestComponent(const MemoryBreakdown& memory);
