@@ -427,6 +427,7 @@ void WritePage(const ForecastRequest& request,
     });
   };
   std::vector<PagePlan> plans;
+  std::int64_t candidates = 0;
   for (const FrameworkAnswer& made : answers) {
     PagePlan& plan = plans.emplace_back(
         PagePlan{.label = FrameworkLabel(made.framework),
@@ -434,6 +435,7 @@ void WritePage(const ForecastRequest& request,
     if (made.forecaster) {
       plan.forecaster = made.forecaster.get();
       plan.forecast = &made.forecast;
+      candidates += made.forecast.candidates;
       plan.plan = ForecastJson(*made.forecaster, made.forecast,
                                std::numeric_limits<int>::max());
     }
@@ -441,7 +443,8 @@ void WritePage(const ForecastRequest& request,
   common::ReplaceFile(
       request.html,
       PlanPage(JobText(jobs.front()), plans,
-               MakeGrid(request, jobs.front().cluster, forecasters_of),
+               MakeGrid(request, jobs.front().cluster, candidates,
+                        forecasters_of),
                request.valuation, request.layouts));
 }
 

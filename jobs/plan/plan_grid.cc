@@ -109,7 +109,7 @@ std::vector<RequestStepper> RequestSteppers(
     ForecastRequest one = request;
     stepper.set[i](one);
     try {
-      return !forecasters_of(one).empty();
+      return !forecasters_of(one).empty();  // a job of each framework
     } catch (const InputError&) {
       return false;
     }
@@ -152,43 +152,76 @@ std::size_t CountOf(const std::vector<Stepper<Of>>& steppers,
   return count;
 }
 
+// The axes in which a point differs from the request.
+int Changes(const std::vector<GridAxis>& axes, std::size_t point) {
+  int changes = 0;
+  for (std::size_t a = axes.size(); a-- > 0;) {
+    const std::size_t values = axes[a].values.size();
+    changes += static_cast<int>(point % values) != axes[a].present ? 1 : 0;
+    point /= values;
+  }
+  return changes;
+}
+
+// The largest number of axes that may change together.
+int Together(const PlanGrid& grid, std::int64_t candidates, std::int64_t most) {
+  std::vector<std::int64_t> points(grid.axes.size() + 1, 0);
+  for (std::size_t i = 0; i < grid.points.size(); ++i) {
+    ++points[Changes(grid.axes, i)];
+  }
+  int together = 1;
+  std::int64_t sum = points[0] + points[1];
+  for (std::size_t changes = 2; changes < points.size(); ++changes) {
+    sum += points[changes];
+    together = sum * candidates <= most ? static_cast<int>(changes) : together;
+  }
+  return together;
+}
+
 }  // namespace
 
 PlanGrid MakeGrid(const ForecastRequest& request, const Cluster& cluster,
-                  const ForecastersOf& forecasters_of) {
+                  std::int64_t candidates, const ForecastersOf& forecasters_of,
+                  std::int64_t most) {
   PlanGrid grid;
   const auto of_request = RequestSteppers(request, cluster, forecasters_of);
   const auto of_links = LinkSteppers(cluster);
   const std::size_t requests = CountOf(of_request, grid.axes);
   const std::size_t links = CountOf(of_links, grid.axes);
   grid.points.resize(requests * links);
+  grid.together = Together(grid, candidates, most);
   for (std::size_t r = 0; r < requests; ++r) {
-    ForecastRequest one = request;
-    std::size_t digits = r;
-    for (std::size_t a = of_request.size(); a-- > 0;) {
-      of_request[a].Set(digits, one);
-    }
     std::vector<std::unique_ptr<Forecaster>> forecasters;
-    try {
-      forecasters = forecasters_of(one);
-    } catch (const InputError&) {
-      continue;  // valid alone, and not together
-    }
     for (std::size_t l = 0; l < links; ++l) {
-      PlanGrid::Point& point = grid.points[r * links + l];
+      const std::size_t p = r * links + l;
+      if (Changes(grid.axes, p) > grid.together) {
+        continue;
+      }
+      if (forecasters.empty()) {
+        ForecastRequest one = request;
+        std::size_t digits = r;
+        for (std::size_t a = of_request.size(); a-- > 0;) {
+          of_request[a].Set(digits, one);
+        }
+        try {
+          forecasters = forecasters_of(one);
+        } catch (const InputError&) {
+          break;  // valid alone, and not together
+        }
+      }
       for (const auto& forecaster : forecasters) {
-        if (!forecaster) {
-          point.fastest.emplace_back();
-          continue;
+        std::optional<Prediction>& fastest =
+            grid.points[p].fastest.emplace_back();
+        if (forecaster) {
+          Cluster changed = forecaster->job().cluster;
+          grid.points[p].gpus = changed.gpus();
+          std::size_t digits = l;
+          for (std::size_t a = of_links.size(); a-- > 0;) {
+            of_links[a].Set(digits, changed);
+          }
+          fastest = Forecaster(*forecaster, std::move(changed))
+                        .FastestWithin(common::kInfinity);
         }
-        Cluster changed = forecaster->job().cluster;
-        point.gpus = changed.gpus();
-        digits = l;
-        for (std::size_t a = of_links.size(); a-- > 0;) {
-          of_links[a].Set(digits, changed);
-        }
-        point.fastest.push_back(Forecaster(*forecaster, std::move(changed))
-                                    .FastestWithin(common::kInfinity));
       }
     }
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -31,7 +32,10 @@ struct PlanGrid {
   };
 
   std::vector<GridAxis> axes;
-  std::vector<Point> points;  // of all values; those of the last axis alternate
+  // Of all values, those of the last axis alternate; without a GPU where more
+  // axes than `together` differ from the request.
+  std::vector<Point> points;
+  int together = 0;
 };
 
 // The forecasters of a request, one for each framework; null where no
@@ -42,10 +46,13 @@ using ForecastersOf = std::function<std::vector<std::unique_ptr<Forecaster>>(
 
 // Halves and doubles of the bandwidths, the batch, the length of sequences and
 // the GPUs of a request, as far as each alone is a valid request, in all
-// combinations. Every point is the answer to a request.
-// `cluster`: of the request.
+// combinations of as many of them as forecasts of about `most` configurations
+// allow, at least each alone. Every point is the answer to a request.
+// `cluster`: of the request. `candidates`: of its forecasts.
 [[nodiscard]] PlanGrid MakeGrid(const ForecastRequest& request,
                                 const trials::Cluster& cluster,
-                                const ForecastersOf& forecasters_of);
+                                std::int64_t candidates,
+                                const ForecastersOf& forecasters_of,
+                                std::int64_t most = 6'000'000);
 
 }  // namespace jobs

@@ -191,6 +191,7 @@ Json GridJson(const PlanGrid& grid) {
                     {"present", axis.present}});
   }
   return {{"axes", std::move(axes)},
+          {"together", grid.together},
           {"layouts", std::move(layouts)},
           {"points", std::move(points)}};
 }
@@ -222,41 +223,6 @@ std::string KindsTable(const std::vector<Kind>& kinds, double capacity_bytes) {
   return "<div class=\"scroll\">" + plots::ToHtml(table) + "</div>";
 }
 
-// The numbers of the figures: of every stage its memory.
-std::string NumbersTables(const std::vector<Kind>& kinds) {
-  plots::Table memory;
-  plots::Table time;
-  for (const Kind& kind : kinds) {
-    const std::string name = LayoutName(kind.one.config);
-    for (std::size_t s = 0; s < kind.step.stages.size(); ++s) {
-      plots::Row row = {{"Layout", name}, {"Stage", s + 1}};
-      double sum = 0.0;
-      for (const auto& [part, bytes] :
-           ComponentsOf(kind.step.stages[s].memory)) {
-        sum += kind.memory_scale * bytes;
-        row.emplace_back(std::string(part),
-                         plots::Fixed(kind.memory_scale * bytes, 2,
-                                      1.0 / kGiga));
-      }
-      row.emplace_back("all", plots::Fixed(sum, 2, 1.0 / kGiga));
-      memory.Add(std::move(row));
-    }
-    plots::Row row = {{"Layout", name}};
-    for (const auto& [part, seconds] : ComponentsOf(kind.step.report.time)) {
-      row.emplace_back(std::string(part),
-                       plots::Rounded(kind.time_scale * seconds, 3));
-    }
-    row.emplace_back("step", plots::Rounded(kind.one.step_time_s, 4));
-    time.Add(std::move(row));
-  }
-  return "<details><summary>Numbers of the figures</summary><h4>Step of the "
-         "slowest rank, seconds</h4><div class=\"scroll\">" +
-         plots::ToHtml(time) +
-         "</div><h4>Memory of a GPU of each stage, GB</h4><div "
-         "class=\"scroll\">" +
-         plots::ToHtml(memory) + "</div></details>";
-}
-
 std::string Paragraphs(const std::string& text) {
   std::string html;
   for (const std::string_view line : common::Split(text, '\n')) {
@@ -283,7 +249,7 @@ std::pair<std::string, Json> FrameworkSection(const PagePlan& plan, int most) {
     }
   } else {
     html += KindsTable(kinds, plan.forecaster->CapacityBytes()) +
-            "<div class=\"figures\"></div>" + NumbersTables(kinds) +
+            "<div class=\"figures\"></div>" +
             fmt::format("<details><summary>Command of the fastest</summary>"
                         "<pre>{}</pre></details>",
                         EscapeHtml(kinds.front().row["command"].is_string()
@@ -330,21 +296,26 @@ std::string ActionsText(const std::vector<ActionRecord>& actions, int period,
     free_s = one.free_s;
   }
   std::vector<std::string> shorter;
-  const auto length = static_cast<std::size_t>(period);
   for (std::size_t i = 0; i < words.size();) {
-    std::size_t end = i + length;  // words up to here repeat the first ones
-    while (end < words.size() && words[end] == words[end - length]) {
-      ++end;
+    std::size_t best = 1;  // of them, told once
+    std::size_t times = 1;
+    for (const int length : {period, 2, 1}) {
+      const auto count = static_cast<std::size_t>(length);
+      std::size_t end = i + count;
+      while (end < words.size() && words[end] == words[end - count]) {
+        ++end;
+      }
+      if (end <= words.size() && (end - i) / count * count > best * times) {
+        best = count;
+        times = (end - i) / count;
+      }
     }
-    const std::size_t times = end <= words.size() ? (end - i) / length : 0;
     if (times > 1) {
-      shorter.push_back(fmt::format("{}*{}", times, length));
-      shorter.insert(shorter.end(), words.begin() + static_cast<int>(i),
-                     words.begin() + static_cast<int>(i + length));
-      i += times * length;
-    } else {
-      shorter.push_back(words[i++]);
+      shorter.push_back(fmt::format("{}*{}", times, best));
     }
+    const auto begin = words.begin() + static_cast<int>(i);
+    shorter.insert(shorter.end(), begin, begin + static_cast<int>(best));
+    i += times * best;
   }
   return fmt::format("{}", fmt::join(shorter, " "));
 }
@@ -368,8 +339,13 @@ std::string PlanPage(const std::string& header,
   for (std::size_t at = 0; (at = data.find('<', at)) != std::string::npos;) {
     data.replace(at, 1, "\\u003c");
   }
+  // Guesses come before the lines of the job and its machine.
+  const std::string_view text = common::Trim(header);
+  const std::size_t machine = std::min(text.size(), text.rfind('\n'));
+  const std::size_t begin =
+      machine == 0 ? 0 : text.rfind('\n', machine - 1) + 1;
   const std::string title =
-      EscapeHtml(header.substr(0, header.find('\n')));
+      EscapeHtml(text.substr(begin, machine - begin));
   return fmt::format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
@@ -382,7 +358,8 @@ std::string PlanPage(const std::string& header,
       "<script type=\"application/json\" id=\"data\">{}</script>"
       "<script>{}</script></body></html>\n",
       title, plots::kPageStyle, kPlanStyle, title,
-      Paragraphs(header.substr(std::min(header.size(), header.find('\n')))),
+      Paragraphs(std::string(text.substr(machine)) + "\n" +
+                 std::string(text.substr(0, begin))),
       sections, data, kPlanScript);
 }
 

@@ -19,9 +19,9 @@ h3{font-size:.95rem;margin:18px 0 6px}h4{font-size:.85rem;margin:10px 0 4px}
 main{max-width:1240px}svg{min-width:0;overflow:visible}svg text{fill:var(--ink);font-size:11px}svg .t{fill:var(--soft)}
 .legend{display:flex;flex-wrap:wrap;gap:2px 14px;margin:0 0 8px;padding:0;list-style:none;font-size:.8rem}
 .legend svg{display:inline-block;width:12px;height:12px;min-width:12px;margin-right:5px;vertical-align:-1px}
-.wide{overflow-x:auto}.wide>*{min-width:640px}
+.wide{overflow-x:auto}.wide>.time{min-width:640px}
 .memory{display:grid;grid-template-columns:repeat(auto-fit,minmax(210px,1fr));gap:10px}
-.memory h4,.rows h4{font-weight:600;overflow-wrap:anywhere;margin:4px 0 2px}.rows h4 span{font-weight:400;color:var(--soft)}
+.memory h4,.rows h4{font-weight:600;overflow-wrap:anywhere;margin:4px 0 2px}.memory h4{min-height:2.6em}.rows h4 span{font-weight:400;color:var(--soft)}
 .bar{display:flex;flex-wrap:wrap;gap:6px;align-items:center;margin:0 0 6px}
 button.tool,select{font:inherit;font-size:.85rem;color:var(--ink);background:var(--card);border:1px solid var(--soft);border-radius:6px;padding:2px 10px;cursor:pointer}
 .said{min-height:1.5em;font-size:.85rem;color:var(--ink);margin:4px 0}
@@ -32,7 +32,7 @@ svg.time,svg.place{touch-action:pan-y}svg.time{cursor:crosshair}
 .knobs{display:grid;grid-template-columns:repeat(auto-fit,minmax(230px,1fr));gap:10px 24px;margin:8px 0 12px}
 .knobs label{display:block;font-size:.875rem}.knobs input{width:100%;accent-color:var(--accent)}.knobs input[type=number]{font:inherit;color:var(--ink);background:var(--card);border:1px solid var(--soft);border-radius:6px;padding:2px 8px}
 .knobs output{font-weight:650;font-variant-numeric:tabular-nums}details{margin:10px 0}summary{cursor:pointer;font-weight:600;font-size:.9rem}
-@media print{.bar,.said,.knobs input{display:none}svg,.memory>div,.rows>div{break-inside:avoid}.wide{overflow:visible}.wide>*{min-width:0}
+@media print{.bar,.said,.knobs input{display:none}svg,.memory>div,.rows>div{break-inside:avoid}.wide{overflow:visible}.wide>.time{min-width:0}
 svg *{print-color-adjust:exact;-webkit-print-color-adjust:exact}.memory{grid-template-columns:repeat(5,1fr)}}
 )css";
 
@@ -47,7 +47,7 @@ function make(name,attributes,...children){
   for(const k in attributes||{})if(attributes[k]!==undefined)e.setAttribute(k,attributes[k]);
   e.append(...children);return e;}
 function digits(x,n){return x===0?'0':Math.abs(x)>=1e4||Math.abs(x)<1e-3?x.toPrecision(n):String(+x.toPrecision(n));}
-function time(s){return s>=1?digits(s,4)+' s':s>=1e-3?digits(1e3*s,4)+' ms':digits(1e6*s,4)+' µs';}
+function time(s){return s===0?'0':s>=1?digits(s,4)+' s':s>=1e-3?digits(1e3*s,4)+' ms':digits(1e6*s,4)+' µs';}
 const gb=b=>(b/1e9).toFixed(1)+' GB', percent=x=>(100*x).toFixed(1)+'%';
 const memoryColors=['--c0','--c1','--c4','--c6','--c9','--c2','--c5','--c8','--c3','--c7'];
 // What the report calls the parts of a step: groups of the figure and colors.
@@ -67,7 +67,7 @@ function partOf(kind,names){return names.reduce((sum,n)=>sum+(kind.parts[n]||0),
 function drawParts(framework){
   const most=Math.max(...framework.kinds.map(k=>k.step_time_s)),width=1000;
   return make('div',{class:'rows'},make('h3',{},'Step of the slowest rank by part'),
-    legend(parts.filter(p=>framework.kinds.some(k=>partOf(k,p[2])>0))),
+    legend(parts.filter(p=>framework.kinds.some(k=>partOf(k,p[2])>0)).map(p=>p.slice(0,2))),
     ...framework.kinds.map((kind,i)=>{
       const svg=make('svg',{viewBox:'0 0 '+width+' 18',role:'img',preserveAspectRatio:'none',style:'height:18px','aria-label':'step of '+kind.layout,'data-kind':i});
       let x=0;const said=[];
@@ -123,7 +123,7 @@ function drawTimelines(framework){
   const most=Math.max(...framework.kinds.map(k=>k.step_time_s)),W=1000,left=26,said=make('p',{class:'said','aria-live':'polite'});
   let from=0,to=most;
   const all=framework.kinds.map((kind,index)=>{
-    const events=eventsOf(kind),rows=events.length,row=rows>8?11:17,H=rows*row+18;
+    const events=eventsOf(kind),rows=events.length,row=rows>16?8:rows>8?11:17,H=rows*row+18;
     const svg=make('svg',{viewBox:'0 0 '+W+' '+H,class:'time',tabindex:0,role:'application','data-end':Math.max(...events.map(e=>e.length?e[e.length-1].to:0)),'data-events':events.reduce((n,e)=>n+e.length,0),
       'aria-label':'timeline of '+kind.layout+': arrow keys move over its events and stages, plus and minus zoom, 0 shows the whole step'});
     let cursor={s:0,i:0};
@@ -132,7 +132,7 @@ function drawTimelines(framework){
       const d={},marks=[];svg.replaceChildren();
       events.forEach((list,s)=>{
         const y=s*row;
-        if(rows<=10||s%4===0||s===rows-1)svg.append(make('text',{x:left-6,y:y+row-4,'text-anchor':'end',class:'t'},String(s+1)));
+        if(rows<=10||s%4===0&&s<rows-3||s===rows-1)svg.append(make('text',{x:left-6,y:y+row-4,'text-anchor':'end',class:'t'},String(s+1)));
         for(const e of list){if(e.to<from||e.from>to)continue;
           const a=Math.max(left,x(e.from)),b=Math.min(W,x(e.to)),gap=b-a>3?.6:0;
           (d[e.what]=d[e.what]||[]).push('M'+a.toFixed(1)+' '+(y+1)+'h'+(b-a-gap).toFixed(2)+'v'+(row-4)+'H'+a.toFixed(1)+'z');
@@ -148,7 +148,7 @@ function drawTimelines(framework){
       const {t,s}=at(p.clientX,p.clientY),e=events[s]&&events[s].find(e=>e.from<=t&&t<e.to);if(e)said.textContent=say(kind,s,e);});
     let drag=null;
     svg.addEventListener('pointerdown',p=>{drag=at(p.clientX,0).t;svg.setPointerCapture(p.pointerId);});
-    svg.addEventListener('pointerup',()=>{drag=null;});
+    for(const end of ['pointerup','pointercancel'])svg.addEventListener(end,()=>{drag=null;});
     svg.addEventListener('wheel',w=>{if(!w.ctrlKey)return;w.preventDefault();zoom(w.deltaY<0?.8:1.25,at(w.clientX,0).t);},{passive:false});
     svg.addEventListener('focus',()=>{draw();tell();});svg.addEventListener('blur',draw);
     function tell(){const e=events[cursor.s][cursor.i];if(e)said.textContent=say(kind,cursor.s,e);}
@@ -181,7 +181,7 @@ function drawPlacement(framework){
   const wide=Math.min(nodes,shown>256?8:shown>64?4:per>8?1:4),cell=Math.max(8,Math.min(44,Math.floor((1000/wide-16)/Math.min(per,8)))),columns=Math.min(per,8);
   const high=Math.ceil(per/columns),size=[columns*cell+14,high*cell+(shown>256?14:26)],W=wide*size[0],H=Math.ceil(nodes/wide)*size[1];
   const said=make('p',{class:'said','aria-live':'polite'}),choice=make('select',{'aria-label':'layout whose placement is shown'},...framework.kinds.map((k,i)=>make('option',{value:i},k.layout)));
-  const svg=make('svg',{viewBox:'0 0 '+W+' '+H,class:'place',role:'group','aria-label':'placement of ranks on GPUs',style:'max-width:'+Math.max(W,320)+'px'});
+  const svg=make('svg',{viewBox:'0 0 '+W+' '+H,class:'place',role:'group','aria-label':'placement of ranks on GPUs',style:'width:min(100%,'+W+'px)'});
   let groups={};
   const members=(dimension,rank)=>{for(const [distances,firsts] of groups[dimension]||[])for(const first of firsts)if(distances.includes(rank-first))return distances.map(d=>d+first);return [];};
   const cells=[];
@@ -206,7 +206,16 @@ function drawPlacement(framework){
     make('div',{class:'bar'},choice),said,make('div',{class:'wide'},svg));}
 
 document.querySelectorAll('.framework').forEach((section,i)=>{const framework=data.frameworks[i],figures=section.querySelector('.figures');
-  if(figures)figures.append(drawParts(framework),drawMemory(framework),drawTimelines(framework),drawPlacement(framework));});
+  if(figures)figures.append(drawParts(framework),drawMemory(framework),drawTimelines(framework),drawPlacement(framework),drawNumbers(framework));});
+
+function drawNumbers(framework){
+  const table=(heads,rows)=>make('div',{class:'scroll'},make('table',{},make('thead',{},make('tr',{},...heads.map((h,i)=>make('th',{scope:'col',class:i?'n':undefined},h)))),
+    make('tbody',{},...rows.map(row=>make('tr',{},...row.map((cell,i)=>i?make('td',{class:'n','data-v':cell},digits(cell,3)):make('td',{},cell)))))));
+  const names=Object.keys(framework.kinds[0].parts);
+  return make('details',{},make('summary',{},'Numbers of the figures'),make('h4',{},'Step of the slowest rank, seconds'),
+    table(['Layout',...names,'step'],framework.kinds.map(k=>[k.layout,...names.map(n=>k.parts[n]),k.step_time_s])),
+    make('h4',{},'Memory of a GPU of each stage, GB'),
+    table(['Layout','stage',...framework.memory,'all'],framework.kinds.flatMap(k=>k.stages.map((stage,s)=>[k.layout,s+1,...[...stage.memory,stage.memory.reduce((a,b)=>a+b,0)].map(b=>b/1e9)]))));}
 
 function drawSteps(){
   const {axes,points,layouts}=data.grid,root=document.getElementById('steps'),at=axes.map(a=>a.present),table=make('table',{id:'answers'}),command=make('p',{class:'small soft'});
@@ -216,21 +225,27 @@ function drawSteps(){
     const point=points[indexOf(at)],gpus=point[0],hourly=parseFloat(price.value)||0;
     const head=['Framework','Fastest layout','Step (s)','Tokens/s','per GPU','MFU','Peak','Tokens/s, against the plan'].concat(hourly?['Step costs','1e9 tokens cost']:[]);
     table.replaceChildren(make('thead',{},make('tr',{},...head.map((h,i)=>make('th',{scope:'col',class:i>1?'n':undefined},h)))),make('tbody',{},...data.frameworks.map((f,i)=>{
-      const one=point[1+i],cells=[[f.label],[one?layouts[one[0]]:'nothing fits']];
+      const one=point[1+i],cells=[[f.label],[one?layouts[one[0]]:gpus?'nothing fits':'not valid together']];
       if(one){const rate=gpus*one[4],was=base[1+i];
         cells.push([digits(one[1],4),one[1]],[digits(Math.round(rate),6),rate],[digits(Math.round(one[4]),6),one[4]],[percent(one[2]),one[2]],[gb(one[3]),one[3]],[was?'× '+(rate/(base[0]*was[4])).toFixed(2):'']);
         if(hourly){const cost=hourly*gpus*one[1]/3600;cells.push([digits(cost,4),cost],[digits(cost*1e9/(rate*one[1]),4),cost*1e9/(rate*one[1])]);}}
+      while(cells.length<head.length)cells.push(['']);
       return make('tr',{},...cells.map(([text,value],c)=>make('td',{class:c>1?'n':undefined,'data-v':value},text)));})));
     const changed=axes.map((a,i)=>at[i]===a.present?'':' '+a.option+' '+a.values[at[i]]).join('');
     command.textContent=changed?'The same answer: oppa plan with'+changed:'As planned above.';}
+  const recent=axes.map((_,a)=>a),inputs=[],tells=[];
   const knobs=axes.map((axis,a)=>{const out=make('output',{},''),input=make('input',{type:'range',min:0,max:axis.values.length-1,step:1,value:axis.present,'data-option':axis.option,'aria-label':axis.name});
     const tell=()=>{const text=axis.values[at[a]]+(axis.unit?' '+axis.unit:'');out.textContent=text;input.setAttribute('aria-valuetext',text);};
-    input.addEventListener('input',()=>{at[a]=+input.value;tell();show();});tell();return make('label',{},axis.name+': ',out,input);});
+    input.addEventListener('input',()=>{at[a]=+input.value;recent.splice(recent.indexOf(a),1);recent.unshift(a);
+      recent.filter(o=>at[o]!==axes[o].present).slice(data.grid.together).forEach(o=>{at[o]=axes[o].present;inputs[o].value=at[o];tells[o]();});tell();show();});
+    inputs.push(input);tells.push(tell);tell();return make('label',{},axis.name+': ',out,input);});
   price.addEventListener('input',show);
-  root.append(make('p',{class:'small soft'},'Every position is an answer of its own, the fastest layout of that job on that machine, computed when this page was written; nothing is interpolated. Costs follow from the price and are exact at any price.'),
+  root.append(make('p',{class:'small soft'},'Every position is an answer of its own, the fastest layout of that job on that machine, computed when this page was written; nothing is interpolated.'+(data.grid.together<axes.length?' At most '+data.grid.together+' differ'+(data.grid.together===1?'s':'')+' from the plan at once; another returns to it.':'')+' Costs follow from the price and are exact at any price.'),
     make('div',{class:'knobs'},...knobs,make('label',{},'Price of a GPU hour: ',price)),make('div',{class:'scroll'},table),command);
   root.hidden=false;show();}
 if(data.grid.points.length)drawSteps();
+// Pages that are printed show everything.
+addEventListener('beforeprint',()=>document.querySelectorAll('details').forEach(d=>{d.open=true;}));
 })();
 )js";
 

@@ -1,6 +1,7 @@
 #include "jobs/plan/step_trace.h"
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <utility>
 
@@ -23,6 +24,9 @@ constexpr std::array<std::pair<Thread, const char*>, 4> kThreads = {
      {kComputation, "computation"},
      {kCommunication, "exposed communication and waiting"},
      {kLaunches, "launches"}}};
+
+// Microseconds with three decimals, which is what readers keep.
+double Rounded(double micros) { return std::round(1e3 * micros) / 1e3; }
 
 // What a part of an action is called, by its stream. The name of a collective
 // contains that of the library, as in a profile, and its group is an argument.
@@ -126,14 +130,18 @@ class StageEvents {
 
   void Event(Thread thread, const char* kind, const std::string& name,
              double begin_s, double length_s, const Json& args) {
-    events_.push_back({{"ph", "X"},
-                       {"cat", kind},
-                       {"name", name},
-                       {"pid", stage_},
-                       {"tid", static_cast<int>(thread)},
-                       {"ts", scale_ * begin_s},
-                       {"dur", scale_ * length_s},
-                       {"args", args}});
+    const double begin = Rounded(scale_ * begin_s);
+    Json event = {{"ph", "X"},
+                  {"cat", kind},
+                  {"name", name},
+                  {"pid", stage_},
+                  {"tid", static_cast<int>(thread)},
+                  {"ts", begin},
+                  {"dur", Rounded(scale_ * (begin_s + length_s) - begin)}};
+    if (!args.empty()) {
+      event["args"] = args;
+    }
+    events_.push_back(std::move(event));
   }
 
   void Metadata(const char* what, Thread thread, const char* key,
