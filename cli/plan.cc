@@ -1,6 +1,5 @@
 // plan.
 
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -142,21 +141,28 @@ Options OutputOptions(jobs::ForecastRequest& request) {
           "and what was excluded",
           request.details),
       ColorOption(),
+      Bind(
+          "--html FILE",
+          "also write the plan as a page: memory, timeline, placement, steps "
+          "of "
+          "batch, GPUs and bandwidths; with --tokens, that table and a picture",
+          request.html),
+      Bind("--trace FILE",
+           "also write the simulated step of the fastest layout, or that of "
+           "--config, for Perfetto (JSON)",
+           request.trace),
       MakeOption("--json", "print JSON", print_as(jobs::OutputFormat::kJson)),
       MakeOption("--csv", "print CSV", print_as(jobs::OutputFormat::kCsv)),
   };
 }
 
 // What a whole training takes.
-Options TrainingOptions(jobs::TrainingAssumptions& training,
-                        std::filesystem::path& html) {
+Options TrainingOptions(jobs::TrainingAssumptions& training) {
   return {
       Bind("--tokens N",
            "days, money and energy of a training with this number of tokens on "
            "each --gpu (h100,b200) and number of --gpus (64..1024)",
            training.tokens),
-      Bind("--html FILE", "with --tokens, a page with the table and a picture",
-           html),
       Bind("--co2 GRAMS", "CO2 of a kWh, with --tokens",
            training.grams_co2_per_kwh),
       Bind("--failures RATE",
@@ -196,7 +202,8 @@ Options RunOptions(jobs::ForecastRequest& request) {
            "(default: as the adapter reads them)",
            request.step_time),
       Bind("--config CONFIG",
-           "the configuration of that run: dp=8,tp=2,... (default: as the log "
+           "the configuration of that run, or of --trace: dp=8,tp=2,... "
+           "(default: as the log "
            "of Megatron-LM has it)",
            request.config)};
 }
@@ -212,11 +219,11 @@ Verbs PlanVerbs() {
                "Predicts every configuration of the job and prints the fastest "
                "layouts with their throughput and memory, and the command of "
                "the first. It needs no GPU and no manifest.",
-           .options =
-               JobOptions(*request) + ModelOptionsOf(request->model_options) +
-               OutputOptions(*request) +
-               TrainingOptions(request->training_assumptions, request->html) +
-               QuestionOptions(*request) + RunOptions(*request),
+           .options = JobOptions(*request) +
+                      ModelOptionsOf(request->model_options) +
+                      OutputOptions(*request) +
+                      TrainingOptions(request->training_assumptions) +
+                      QuestionOptions(*request) + RunOptions(*request),
            .examples = {"oppa plan --model config.json --gpus 2x8 --gpu h100 "
                         "--batch 256 --seq 8192",
                         "oppa plan --model config.json --gpus 8..1024 --gpu "

@@ -54,7 +54,8 @@ std::vector<Difference> Differences(const trials::Components& first,
   std::vector<Difference> all;
   for (std::size_t i = 0; i < first.size(); ++i) {
     if (first[i].second != 0.0 || second[i].second != 0.0) {
-      all.push_back({first[i].first, first[i].second, second[i].second});
+      all.push_back(
+          {std::string(first[i].first), first[i].second, second[i].second});
     }
   }
   std::ranges::stable_sort(all, std::greater(), [](const Difference& one) {

@@ -112,6 +112,19 @@ Forecaster::Forecaster(Job job, const ForecastOptions& options,
                                     {job_.framework.framework, grids_})),
       times_(options.calibration, space_.configs()) {}
 
+Forecaster::Forecaster(const Forecaster& other, trials::Cluster cluster)
+    : job_(other.job_),
+      options_(other.options_),
+      memory_log_stddev_(other.memory_log_stddev_),
+      space_(other.space_),
+      grids_(std::make_shared<trials::PlacedGrids>()),
+      simulators_(common::Cores(),
+                  trials::Simulator(job_.workload, cluster,
+                                    {job_.framework.framework, grids_})),
+      times_(other.times_) {
+  job_.cluster = std::move(cluster);
+}
+
 double Forecaster::CapacityBytes() const {
   return job_.framework.framework.allocator.usable_memory *
          job_.cluster.gpu.memory_bytes;

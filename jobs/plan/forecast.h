@@ -75,6 +75,9 @@ class Forecaster {
              std::shared_ptr<trials::PlacedGrids> grids =
                  std::make_shared<trials::PlacedGrids>());
 
+  // The same job with other bandwidths, on which its space does not depend.
+  Forecaster(const Forecaster& other, trials::Cluster cluster);
+
   // Memory first: a bound by the model states, then the peak, and the time of
   // what fits only. With `most`, the layouts are that many of the fastest and
   // the fastest of each kind: a bound of the time excludes the others.
@@ -89,6 +92,11 @@ class Forecaster {
   [[nodiscard]] trials::StepReport Report(
       const trials::ParallelConfig& config) const {
     return simulators_.front().Simulate(config);
+  }
+  // The same, with what happens on every stage.
+  [[nodiscard]] trials::SimulatedStep Record(
+      const trials::ParallelConfig& config) const {
+    return simulators_.front().Record(config);
   }
   // The memory that frameworks can use of a GPU, what a configuration may use
   // of it, and whether it needs no more.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -19,9 +20,11 @@
 #include "jobs/plan/comparison.h"
 #include "jobs/plan/forecast.h"
 #include "jobs/plan/forecast_text.h"
+#include "jobs/plan/plan_page.h"
 #include "jobs/plan/remedies.h"
 #include "jobs/plan/robustness.h"
 #include "jobs/plan/run_comparison.h"
+#include "jobs/plan/step_trace.h"
 #include "jobs/plan/why.h"
 #include "plots/table.h"
 #include "trials/data_folder.h"
@@ -159,7 +162,8 @@ FrameworkAnswer MakeAnswer(const ForecastRequest& request, const Job& job,
     return made;
   }
   // A question may be about any layout.
-  const bool asks = request.why || !request.logs.empty();
+  const bool asks =
+      request.why || !request.logs.empty() || !request.config.empty();
   made.forecast = asks ? made.forecaster->MakeForecast()
                        : made.forecaster->MakeForecast(std::max<std::size_t>(
                              kContenders, std::max(0, request.layouts)));
@@ -203,6 +207,11 @@ std::string ToText(const FrameworkAnswer& made,
          CostText(made.point, request.valuation) + made.written;
 }
 
+// Writes the files of --html and --trace.
+void WritePictures(const ForecastRequest& request,
+                   const std::vector<FrameworkAnswer>& answers,
+                   const std::vector<Job>& jobs);
+
 // One size: one plan per framework.
 ForecastAnswer OneSize(const ForecastRequest& request,
                        const std::vector<Job>& jobs) {
@@ -215,6 +224,7 @@ ForecastAnswer OneSize(const ForecastRequest& request,
   if (answers.size() == 1 && !answers.front().problem.empty()) {
     throw InputError(std::string(common::Trim(answers.front().problem)));
   }
+  WritePictures(request, answers, jobs);
   if (request.format == OutputFormat::kJson) {
     common::Json json = common::Json::array();
     for (const FrameworkAnswer& answer : answers) {
@@ -413,6 +423,83 @@ Job JobOf(const ForecastRequest& request, const Inputs& inputs,
   return job;
 }
 
+std::vector<Job> JobsOf(const ForecastRequest& request, const Inputs& inputs) {
+  return common::Map(inputs.frameworks, [&](const auto& framework) {
+    return JobOf(request, inputs, inputs.sizes.front(), framework);
+  });
+}
+
+void WritePage(const ForecastRequest& request,
+               const std::vector<FrameworkAnswer>& answers,
+               const std::vector<Job>& jobs) {
+  const auto forecasters_of = [](const ForecastRequest& one) {
+    return common::Map(JobsOf(one, ReadInputs(one)), [&](const Job& job) {
+      const ForecastOptions options = MakeOptions(one, job);
+      try {
+        return std::make_unique<Forecaster>(job, options);
+      } catch (const InputError&) {  // no configuration is valid
+        return std::unique_ptr<Forecaster>();
+      }
+    });
+  };
+  std::vector<PagePlan> plans;
+  std::int64_t candidates = 0;
+  for (const FrameworkAnswer& made : answers) {
+    PagePlan& plan = plans.emplace_back(PagePlan{
+        .label = FrameworkLabel(made.framework), .problem = made.problem});
+    if (made.forecaster) {
+      plan.forecaster = made.forecaster.get();
+      plan.forecast = &made.forecast;
+      candidates += made.forecast.candidates;
+      plan.plan = ForecastJson(*made.forecaster, made.forecast,
+                               std::numeric_limits<int>::max());
+    }
+  }
+  common::ReplaceFile(
+      request.html, PlanPage(JobText(jobs.front()), plans,
+                             MakeGrid(request, jobs.front().cluster, candidates,
+                                      forecasters_of),
+                             request.valuation, request.layouts));
+}
+
+// The step of the configuration that --config names, else of the fastest of
+// all frameworks.
+void WriteTrace(const ForecastRequest& request,
+                const std::vector<FrameworkAnswer>& answers) {
+  const FrameworkAnswer* fastest = nullptr;
+  for (const FrameworkAnswer& made : answers) {
+    if (made.point.best &&
+        (fastest == nullptr ||
+         made.point.best->step_time_s < fastest->point.best->step_time_s)) {
+      fastest = &made;
+    }
+  }
+  if (request.config.empty() && fastest == nullptr) {
+    throw InputError(fmt::format(
+        "--trace {}: no layout fits: name one with --config dp=8,tp=2,...",
+        request.trace.string()));
+  }
+  const FrameworkAnswer& made =
+      request.config.empty() ? *fastest : answers.front();
+  const Prediction one =
+      request.config.empty()
+          ? *made.point.best
+          : PredictionOf(*made.forecaster, made.forecast, request.config);
+  common::ReplaceFile(request.trace,
+                      common::ToText(StepTrace(*made.forecaster, one)) + "\n");
+}
+
+void WritePictures(const ForecastRequest& request,
+                   const std::vector<FrameworkAnswer>& answers,
+                   const std::vector<Job>& jobs) {
+  if (!request.html.empty()) {
+    WritePage(request, answers, jobs);
+  }
+  if (!request.trace.empty()) {
+    WriteTrace(request, answers);
+  }
+}
+
 // Errors: throws InputError for options that do not go together.
 void CheckOptions(const ForecastRequest& request, const Inputs& inputs) {
   struct Problem {
@@ -443,8 +530,11 @@ void CheckOptions(const ForecastRequest& request, const Inputs& inputs) {
        "run"},
       {!writes && (request.write.slurm || request.write.force),
        "--slurm and --force belong to --write DIR"},
-      {request.logs.empty() && !request.config.empty(),
-       "--config is the configuration of a run: give its --log"},
+      {request.logs.empty() && !request.config.empty() &&
+           !(one && !request.trace.empty()),
+       "--config is the configuration of a run: give its --log, or --trace "
+       "with "
+       "one --framework"},
   }};
   for (const auto& [holds, message] : problems) {
     if (holds) {
@@ -456,6 +546,8 @@ void CheckOptions(const ForecastRequest& request, const Inputs& inputs) {
 // Errors: throws InputError for an option that needs one size.
 void CheckSeveralSizes(const ForecastRequest& request) {
   const std::string option = request.why                            ? "--why"
+                             : !request.html.empty()                ? "--html"
+                             : !request.trace.empty()               ? "--trace"
                              : !request.write.path.empty()          ? "--write"
                              : request.format == OutputFormat::kCsv ? "--csv"
                                                                     : "";
@@ -672,10 +764,7 @@ ForecastAnswer RunPlan(const ForecastRequest& asked) {
   if (inputs.sizes.size() > 1 || request.most_money > 0.0) {
     return {SeveralSizes(request, inputs)};
   }
-  return OneSize(
-      request, common::Map(inputs.frameworks, [&](const auto& framework) {
-        return JobOf(request, inputs, inputs.sizes.front(), framework);
-      }));
+  return OneSize(request, JobsOf(request, inputs));
 }
 
 }  // namespace jobs

@@ -45,7 +45,6 @@ struct ForecastRequest {
   // Of a training with `tokens`: what it takes on each of the --gpu
   // "h100,b200".
   TrainingAssumptions training_assumptions;
-  std::filesystem::path html;  // a page with that; empty: none
   // What the steps of the training may cost; 0: no limit. Needs the price.
   double most_money = 0.0;
   double steps = 0.0;
@@ -54,6 +53,8 @@ struct ForecastRequest {
   std::filesystem::path calibration;       // a saved one, instead
   std::filesystem::path save_calibration;  // a file for that of `calibrate`
   std::filesystem::path check;             // measured trials to compare with
+  std::filesystem::path html;              // where to write PlanPage; or ""
+  std::filesystem::path trace;             // where to write StepTrace; or ""
   OutputFormat format = OutputFormat::kText;
   bool details = false;     // see TextStyle
   std::size_t columns = 0;  // of the terminal

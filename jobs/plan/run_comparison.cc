@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -90,6 +91,8 @@ struct Timeline {
 Timeline ReadTimeline(const common::Json& trace, const std::string& file,
                       const ParallelConfig& config) {
   Timeline timeline;
+  // Of each device, when its last kernel ends, and its kernels.
+  std::map<std::string, std::pair<double, decltype(timeline.changes)>> devices;
   for (const common::Json& event : trace.at("traceEvents")) {
     const std::string kind = common::Lower(event.value("cat", ""));
     const std::string name = event.value("name", "");
@@ -108,9 +111,18 @@ Timeline ReadTimeline(const common::Json& trace, const std::string& file,
       const bool collective =
           common::Lower(name).find("ccl") != std::string::npos;  // nccl, rccl
       const Part part = collective ? GroupOf(name, args, config) : kCompute;
-      timeline.changes.emplace_back(from, part, 1);
-      timeline.changes.emplace_back(to, part, -1);
+      auto& [end, changes] =
+          devices[common::ToText(event.value("pid", common::Json()))];
+      end = std::max(end, to);
+      changes.emplace_back(from, part, 1);
+      changes.emplace_back(to, part, -1);
     }
+  }
+  if (!devices.empty()) {
+    timeline.changes =
+        std::ranges::max_element(devices, {}, [](const auto& one) {
+          return one.second.first;
+        })->second.second;
   }
   if (timeline.changes.empty()) {
     throw InputError(
@@ -344,6 +356,11 @@ Parts ReadProfile(const fs::path& trace, const ParallelConfig& config) {
   Run run;
   ReadTrace(common::ReadFile(trace), trace.string(), config, run);
   return *run.parts;
+}
+
+Prediction PredictionOf(const Forecaster& forecaster, const Forecast& forecast,
+                        const std::string& config) {
+  return ExpectedOf(forecaster, ConfigOf(forecaster, forecast, config, ""));
 }
 
 std::string CompareRun(const Forecaster& forecaster, const Forecast& forecast,

@@ -39,10 +39,17 @@ using Parts = std::array<double, kPartNames.size()>;  // seconds of a step
 [[nodiscard]] Parts PartsOf(const trials::TimeBreakdown& time);
 
 // The parts of a step in a trace of PyTorch's profiler (Kineto's JSON) of a run
-// with this configuration.
+// with this configuration; of several devices, or stages of StepTrace, those of
+// the one that ends last.
 // Errors: throws InputError for another file and one without kernels of a GPU.
 [[nodiscard]] Parts ReadProfile(const std::filesystem::path& trace,
                                 const trials::ParallelConfig& config);
+
+// The prediction of the configuration that --config names.
+// Errors: throws InputError for one that is incomplete or invalid.
+[[nodiscard]] Prediction PredictionOf(const Forecaster& forecaster,
+                                      const Forecast& forecast,
+                                      const std::string& config);
 
 // Compares the step of a run with its forecast, by part where a file is such a
 // trace. Other files are logs; step times and memory are read by the

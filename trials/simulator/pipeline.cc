@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <map>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 namespace trials {
@@ -85,6 +87,7 @@ class Run {
         const double duration_s = times_.weights_s[s];
         timeline.busy_s += duration_s;
         timeline.end_s += duration_s;
+        marks_[s][i] = {timeline.end_s, timeline.transfer_s};
         progress = true;
         continue;
       }
@@ -244,6 +247,69 @@ std::vector<StageTimeline> RunPipeline(const PipelineShape& shape,
   Run run(shape, times);
   run.Execute();
   return std::move(run.timelines());
+}
+
+PipelineRecord RecordPipeline(const PipelineShape& shape,
+                              const PipelineTimes& times) {
+  CheckShape(shape);
+  Run run(shape, times);
+  run.Execute();
+  PipelineRecord record(shape.stages);
+  const int last = shape.stages * shape.chunks - 1;
+  for (int s = 0; s < shape.stages; ++s) {
+    Mark before{0.0, 0.0};
+    for (int i = 0; i < ActionCount(shape); ++i) {
+      const Action action = ActionAt(shape, s, i);
+      const int v = action.chunk * shape.stages + s;
+      const Mark& mark = run.At(s, i);
+      const bool sends = !times.overlap && !action.weights &&
+                         v != (action.forward ? last : 0);
+      const double send_s =
+          !sends           ? 0.0
+          : action.forward ? times.send_forward_s[s]
+                           : times.send_backward_s[(v - 1) % shape.stages];
+      const double duration_s = action.weights   ? times.weights_s[s]
+                                : action.forward ? times.forward_s[v]
+                                                 : times.backward_s[v];
+      const double end_s = mark.end_s - send_s;
+      record[s].push_back(
+          {action, std::max(before.end_s, end_s - duration_s), end_s,
+           std::max(0.0, mark.transfer_s - before.transfer_s - send_s),
+           mark.end_s});
+      before = mark;
+    }
+  }
+  return record;
+}
+
+void MarkCriticalPath(const PipelineShape& shape, int stage,
+                      PipelineRecord& record) {
+  constexpr double kRounding = 1e-9;
+  std::map<std::tuple<bool, int, int>, int> places;  // of actions with inputs
+  for (int s = 0; s < shape.stages; ++s) {
+    for (int i = 0; i < ActionCount(shape); ++i) {
+      const Action& action = record[s][i].action;
+      if (!action.weights) {
+        places[{action.forward, action.chunk * shape.stages + s,
+                action.microbatch}] = i;
+      }
+    }
+  }
+  int i = ActionCount(shape) - 1;
+  while (i >= 0) {
+    ActionRecord& one = record[stage][i];
+    one.critical = true;
+    const double ready_s = i > 0 ? record[stage][i - 1].free_s : 0.0;
+    if (one.begin_s - ready_s <= kRounding * one.end_s) {
+      --i;
+      continue;
+    }
+    const Action& action = one.action;
+    const int v =
+        action.chunk * shape.stages + stage + (action.forward ? -1 : 1);
+    stage = v % shape.stages;
+    i = places.at({action.forward, v, action.microbatch});
+  }
 }
 
 double PeakActivationBytes(const PipelineShape& shape, int stage,

@@ -51,6 +51,27 @@ struct StageTimeline {
 [[nodiscard]] std::vector<StageTimeline> RunPipeline(
     const PipelineShape& shape, const PipelineTimes& times);
 
+// An action of a stage as it ran.
+struct ActionRecord {
+  Action action;
+  double begin_s = 0.0;
+  double end_s = 0.0;
+  double received_s = 0.0;  // of the time before it: its input was in transit
+  double free_s = 0.0;      // end of its send, where the stage waits for that
+  bool critical = false;    // on the longest path, see MarkCriticalPath
+};
+using PipelineRecord = std::vector<std::vector<ActionRecord>>;
+
+// Every action of RunPipeline. Shapes: [stages][ActionCount(shape)].
+[[nodiscard]] PipelineRecord RecordPipeline(const PipelineShape& shape,
+                                            const PipelineTimes& times);
+
+// Marks the actions that the end of a stage has waited for: before an action
+// that its stage was ready for, the one that sent its input, else the stage's
+// action before it.
+void MarkCriticalPath(const PipelineShape& shape, int stage,
+                      PipelineRecord& record);
+
 // The peak of the saved activations on a stage, in bytes, if one microbatch
 // saves `saved_bytes_per_chunk` in the stage's chunks. A split backward pass
 // keeps all of them for the gradients of weights: an upper limit, since scores

@@ -220,6 +220,39 @@ Plan PlanOf(const StageGrid& grid) {
 
 }  // namespace
 
+PlacedGroups GroupsOf(const StageGrid& grid, const PlacementOptions& options) {
+  // Where the pipeline is outermost, each stage is a grid of its own.
+  const bool outermost = options.pipeline_outermost;
+  const RankGrid ranks{grid.dp, grid.tp, outermost ? 1 : grid.pp, grid.cp};
+  PlacedGroups groups;
+  for (int s = 0; s < (outermost ? grid.pp : 1); ++s) {
+    const auto add = [&](std::vector<Group>& to, std::vector<Group> some) {
+      const auto moved = Shifted(std::move(some), s * ranks.size());
+      to.insert(to.end(), moved.begin(), moved.end());
+    };
+    add(groups.tp, TpGroups(ranks));
+    add(groups.dp, DpGroups(ranks));
+    if (grid.cp > 1) {
+      add(groups.cp, CpGroups(ranks));
+    }
+    if (grid.ep > 1) {
+      add(groups.ep, EpGroups(ranks, grid.ep, options.whole_experts));
+    }
+  }
+  for (int d = 0; d < grid.dp; ++d) {
+    for (int in_replica = 0; in_replica < grid.cp * grid.tp; ++in_replica) {
+      const int c = in_replica / grid.tp;
+      const int t = in_replica % grid.tp;
+      Group& group = groups.pp.emplace_back();
+      for (int p = 0; p < grid.pp; ++p) {
+        group.push_back(outermost ? p * ranks.size() + ranks.Rank(d, 0, t, c)
+                                  : ranks.Rank(d, p, t, c));
+      }
+    }
+  }
+  return groups;
+}
+
 std::optional<StageGrid> GridOf(const Plan& plan) {
   const PlanStage& first = plan.stages.front();
   const bool alike = std::all_of(

@@ -61,6 +61,18 @@ struct StageGrid {
   friend auto operator<=>(const StageGrid&, const StageGrid&) = default;
 };
 
+// The ranks of every group of a grid, by dimension; data-parallel groups include
+// context-parallel ranks.
+struct PlacedGroups {
+  std::vector<Group> tp;
+  std::vector<Group> cp;
+  std::vector<Group> pp;
+  std::vector<Group> dp;
+  std::vector<Group> ep;  // none without expert parallelism
+};
+[[nodiscard]] PlacedGroups GroupsOf(const StageGrid& grid,
+                                    const PlacementOptions& options);
+
 // The grid of a plan whose stages are alike.
 [[nodiscard]] std::optional<StageGrid> GridOf(const Plan& plan);
 

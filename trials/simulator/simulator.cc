@@ -166,12 +166,15 @@ const LayerCosts& Simulator::Layers(const Plan& plan, int stage,
   });
 }
 
+PlacementOptions Simulator::PlacementOf() const {
+  const Framework& framework = problem_.framework;
+  return {framework.pipeline.pipeline_outermost, framework.ShardsWithinHost(),
+          framework.sharding.zero_group_ranks, framework.experts.whole_experts};
+}
+
 template <typename Visit>
 auto Simulator::WithStages(const Plan& plan, const Visit& visit) const {
-  const Framework& framework = problem_.framework;
-  const PlacementOptions options{
-      framework.pipeline.pipeline_outermost, framework.ShardsWithinHost(),
-      framework.sharding.zero_group_ranks, framework.experts.whole_experts};
+  const PlacementOptions options = PlacementOf();
   const std::optional<StageGrid> grid = GridOf(plan);
   const PlanLinks placed =
       grid ? PlanLinks{} : PlacePlan(problem_.gpu_types, plan, options);
@@ -202,6 +205,20 @@ std::vector<StageCost> Simulator::StageCosts(const Plan& plan) const {
   return WithStages(plan, [](const auto& stages, const PlanLinks& links) {
     return ComputeStageCosts(stages, links);
   });
+}
+
+SimulatedStep Simulator::Record(const ParallelConfig& config) const {
+  if (const Simulator& own = For(config); &own != this) {
+    return own.Record(config);
+  }
+  const StepReport report = Simulate(config);
+  const Plan plan = PlanOf(config);
+  SimulatedStep record =
+      WithStages(plan, [&](const auto& stages, const PlanLinks& links) {
+        return RecordStep(problem_, config, report, stages, links);
+      });
+  record.groups = GroupsOf(*GridOf(plan), PlacementOf());
+  return record;
 }
 
 MemoryReport Simulator::PeakMemory(const ParallelConfig& config) const {

@@ -16,6 +16,7 @@
 #include "trials/simulator/framework.h"
 #include "trials/simulator/placement.h"
 #include "trials/simulator/step.h"
+#include "trials/simulator/simulated_step.h"
 #include "trials/simulator/step_report.h"
 #include "trials/trial_runner.h"
 #include "trials/workload.h"
@@ -60,6 +61,10 @@ class Simulator final : public TrialRunner {
   [[nodiscard]] StepReport Simulate(const Candidate& candidate) const {
     return candidate.Visit([this](const auto& what) { return Simulate(what); });
   }
+
+  // The same step with what happens on every stage, which takes longer.
+  // Precondition: GPUs of one type.
+  [[nodiscard]] SimulatedStep Record(const ParallelConfig& config) const;
 
   // The memory of Simulate(config) alone, without the time: it needs no run of
   // the pipeline.
@@ -107,6 +112,7 @@ class Simulator final : public TrialRunner {
   template <typename Value>
   using Memo = std::unordered_map<Knobs, Value, Hash>;
 
+  [[nodiscard]] PlacementOptions PlacementOf() const;
   [[nodiscard]] const LayerCosts& Layers(const Plan& plan, int stage,
                                          double sequences) const;
   // Calls visit(stages [pp], links) for a plan that is placed on the machine.

@@ -152,23 +152,20 @@ double SharedTableTime(const std::vector<StageContext>& stages,
 
 }  // namespace
 
-std::vector<StageCost> ComputeStageCosts(
-    const std::vector<StageContext>& stages, const PlanLinks& links) {
-  const Plan& plan = stages.front().plan;
-  const ParallelConfig& shared = plan.shared;
+ActionTimes ActionsOf(const std::vector<StageContext>& stages,
+                      const PlanLinks& links) {
+  ActionTimes actions{.shape = PipelineOf(stages.front())};
+  PipelineTimes& times = actions.times;
   const std::vector<Chunk> chunks =
-      ChunksOf(plan, stages.front().problem.workload.model.dense_layers);
-  std::vector<TimeBreakdown> forward;
-  std::vector<TimeBreakdown> backward;
-  PipelineTimes times;
-  const PipelineShape shape = PipelineOf(stages.front());
+      ChunksOf(stages.front().plan,
+               stages.front().problem.workload.model.dense_layers);
   for (const Chunk& chunk : chunks) {
     const StageContext& stage = stages[chunk.stage];
-    forward.push_back(ForwardTime(stage, chunk));
-    backward.push_back(BackwardTime(stage, chunk));
-    times.forward_s.push_back(forward.back().Total());
-    times.backward_s.push_back(backward.back().Total());
-    if (shape.zero_bubble) {
+    actions.forward.push_back(ForwardTime(stage, chunk));
+    actions.backward.push_back(BackwardTime(stage, chunk));
+    times.forward_s.push_back(actions.forward.back().Total());
+    times.backward_s.push_back(actions.backward.back().Total());
+    if (actions.shape.zero_bubble) {
       times.weights_s.push_back(WeightsTime(stage, chunk));
       times.backward_s.back() -= times.weights_s.back();
     }
@@ -176,9 +173,19 @@ std::vector<StageCost> ComputeStageCosts(
   AddTransfers(stages, links, times);
   const Framework& framework = stages.front().problem.framework;
   if (times.overlap && framework.allocator.nccl_channel_bytes > 0.0) {
-    AddPendingReceives(stages, chunks, forward, times.forward_s);
-    AddPendingReceives(stages, chunks, backward, times.backward_s);
+    AddPendingReceives(stages, chunks, actions.forward, times.forward_s);
+    AddPendingReceives(stages, chunks, actions.backward, times.backward_s);
   }
+  return actions;
+}
+
+std::vector<StageCost> ComputeStageCosts(
+    const std::vector<StageContext>& stages, const PlanLinks& links) {
+  const Plan& plan = stages.front().plan;
+  const ParallelConfig& shared = plan.shared;
+  const std::vector<Chunk> chunks =
+      ChunksOf(plan, stages.front().problem.workload.model.dense_layers);
+  const auto [shape, forward, backward, times] = ActionsOf(stages, links);
   const std::vector<StageTimeline> timelines = RunPipeline(shape, times);
 
   std::vector<StageCost> costs(stages.size());

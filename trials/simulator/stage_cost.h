@@ -7,6 +7,7 @@
 #include "trials/simulator/action_time.h"
 #include "trials/simulator/gradient_sync.h"
 #include "trials/simulator/memory.h"
+#include "trials/simulator/pipeline.h"
 #include "trials/simulator/placement.h"
 #include "trials/simulator/step_report.h"
 
@@ -32,6 +33,16 @@ struct StageCost {
   StageLinks links;
   int gpu_type = 0;
 };
+
+// The actions of the virtual stages [pp * model_chunks].
+struct ActionTimes {
+  PipelineShape shape;
+  std::vector<TimeBreakdown> forward;
+  std::vector<TimeBreakdown> backward;  // weights included
+  PipelineTimes times;
+};
+[[nodiscard]] ActionTimes ActionsOf(const std::vector<StageContext>& stages,
+                                    const PlanLinks& links);
 
 // Computes the actions of each virtual stage from its layers (embedding on the
 // first, head on the last), runs the pipeline and adds up the time.

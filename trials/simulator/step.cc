@@ -73,41 +73,43 @@ struct StageEnd {
     return sync;
   }
 
-  // Adds the end of the step of the stage to the report, if the stage is the
-  // first or ends last. `table_begin_s`: both holders of a tied embedding table
-  // have finished.
-  void AddTime(const StageSync& sync, double table_begin_s, bool first,
-               StepReport& report) const {
-    double bubble_s = 0.0;
-    double data_s = sync.reduce.exposed_s;
+  // `table_begin_s`: both holders of a tied embedding table have finished.
+  [[nodiscard]] AfterPipeline After(const StageSync& sync,
+                                    double table_begin_s) const {
+    AfterPipeline after{
+        .reduce_s = sync.reduce.exposed_s,
+        .optimizer_s = OptimizerTime(),
+        .overhead_s =
+            sync.reduce.overhead_s + framework.dispatch.step_overhead_s};
     if (stage.shared_table_s > 0.0) {
-      bubble_s = table_begin_s - stage.end_s;
-      data_s += stage.shared_table_s;
+      after.wait_s = table_begin_s - stage.end_s;
+      after.reduce_s += stage.shared_table_s;
     }
-    double overhead_s =
-        sync.reduce.overhead_s + framework.dispatch.step_overhead_s;
-    const double optimizer_s = OptimizerTime();
     if (zero && shared.zero_stage < 3) {
       const SyncTime gather =
           ExposeGather(sync.gather, shared.overlap_zero_allgather,
                        stage.begin_s + stage.first_forward_s);
       const int gathers = behavior.gathers_again ? shared.microbatches : 1;
-      data_s += gathers * gather.exposed_s;
-      overhead_s += gathers * gather.overhead_s;
+      after.gather_s = gathers * gather.exposed_s;
+      after.overhead_s += gathers * gather.overhead_s;
     }
-    const double end_s =
-        stage.end_s + bubble_s + data_s + optimizer_s + overhead_s;
+    return after;
+  }
+
+  // Adds the end of the step of the stage to the report, if the stage is the
+  // first or ends last.
+  void AddTime(const AfterPipeline& after, bool first,
+               StepReport& report) const {
+    const double data_s = after.reduce_s + after.gather_s;
+    const double end_s = stage.end_s + after.wait_s + data_s +
+                         after.optimizer_s + after.overhead_s;
     if (!first && end_s <= report.step_time_s) {
       return;
     }
     report.step_time_s = end_s;
     report.critical_rank =
         problem.FirstRank(stage.gpu_type, stage.links.first_rank);
-    report.time = stage.time;
-    report.time.bubble_s += bubble_s;
-    report.time.data_s += data_s;
-    report.time.optimizer_s = optimizer_s;
-    report.time.overhead_s += overhead_s;
+    report.time = TimeOf(stage, after);
   }
 
   // Seconds for a byte of the GPU's memory.
@@ -248,6 +250,24 @@ ParallelConfig StageSyncKnobs(const Framework& framework,
   return config;
 }
 
+TimeBreakdown TimeOf(const StageCost& stage, const AfterPipeline& after) {
+  TimeBreakdown time = stage.time;
+  time.bubble_s += after.wait_s;
+  time.data_s += after.reduce_s + after.gather_s;
+  time.optimizer_s = after.optimizer_s;
+  time.overhead_s += after.overhead_s;
+  return time;
+}
+
+AfterPipeline AfterPipelineOf(const Problem& problem,
+                              const ParallelConfig& shared,
+                              const std::vector<StageCost>& stages,
+                              const StageSync& sync, std::size_t stage) {
+  return StageEnd{problem, shared, BehaviorOf(problem.framework, shared),
+                  stages[stage]}
+      .After(sync, std::max(stages.front().end_s, stages.back().end_s));
+}
+
 StepReport FinishStep(const Problem& problem, const ParallelConfig& shared,
                       const std::vector<StageCost>& stages,
                       const std::vector<StageSync>& syncs) {
@@ -257,7 +277,7 @@ StepReport FinishStep(const Problem& problem, const ParallelConfig& shared,
       std::max(stages.front().end_s, stages.back().end_s);
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const StageEnd end{problem, shared, behavior, stages[s]};
-    end.AddTime(syncs[s], table_begin_s, s == 0, report);
+    end.AddTime(end.After(syncs[s], table_begin_s), s == 0, report);
     AddPeak(problem, shared, behavior, stages[s].memory, s == 0, report);
   }
   report.time.overhead_s += report.retry_s;

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "trials/parallel_config.h"
@@ -17,6 +18,22 @@ struct StageSync {
   SyncTime reduce;
   GatherPlan gather;
 };
+
+// What follows the pipeline on a stage, in this order.
+struct AfterPipeline {
+  double wait_s = 0.0;    // for the other stage with a tied embedding table
+  double reduce_s = 0.0;  // gradients, exposed
+  double optimizer_s = 0.0;
+  double gather_s = 0.0;    // parameters, exposed
+  double overhead_s = 0.0;  // buckets, the step's fixed cost
+};
+[[nodiscard]] AfterPipeline AfterPipelineOf(
+    const Problem& problem, const ParallelConfig& shared,
+    const std::vector<StageCost>& stages, const StageSync& sync,
+    std::size_t stage);
+// The step of a stage.
+[[nodiscard]] TimeBreakdown TimeOf(const StageCost& stage,
+                                   const AfterPipeline& after);
 
 // By bucket, DDP exists only without ZeRO and without a pipeline. With a
 // pipeline gradients are complete only after the last microbatch, so nothing

@@ -57,6 +57,16 @@ double Sum(const Breakdown& breakdown,
 }
 
 template <typename Breakdown, std::size_t N>
+Components Named(const Breakdown& breakdown,
+                 const std::array<Component<Breakdown>, N>& list) {
+  Components named;
+  for (const Component<Breakdown>& component : list) {
+    named.emplace_back(component.name, breakdown.*component.value);
+  }
+  return named;
+}
+
+template <typename Breakdown, std::size_t N>
 std::string TextRows(const Breakdown& breakdown,
                      const std::array<Component<Breakdown>, N>& list,
                      double unit, std::string_view unit_name) {
@@ -73,16 +83,6 @@ std::string TextRows(const Breakdown& breakdown,
   text +=
       fmt::format("  {:<30}{:>12.3f} {}\n", "total", total / unit, unit_name);
   return text;
-}
-
-template <typename Breakdown, std::size_t N>
-Components Named(const Breakdown& breakdown,
-                 const std::array<Component<Breakdown>, N>& list) {
-  Components parts;
-  for (const Component<Breakdown>& component : list) {
-    parts.emplace_back(component.name, breakdown.*component.value);
-  }
-  return parts;
 }
 
 constexpr double kMilli = 1e-3;
@@ -117,6 +117,7 @@ double MemoryBreakdown::Bytes(PeakMemory counted) const {
 Components ComponentsOf(const TimeBreakdown& time) {
   return Named(time, kTimeComponents);
 }
+
 Components ComponentsOf(const MemoryBreakdown& memory) {
   return Named(memory, kMemoryComponents);
 }

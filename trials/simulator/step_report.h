@@ -82,8 +82,8 @@ struct StepReport : MemoryReport {
   friend bool operator==(const StepReport&, const StepReport&) = default;
 };
 
-// The components with their names, in seconds or bytes.
-using Components = std::vector<std::pair<std::string, double>>;
+// All components with their names, in the order of the members.
+using Components = std::vector<std::pair<std::string_view, double>>;
 [[nodiscard]] Components ComponentsOf(const TimeBreakdown& time);
 [[nodiscard]] Components ComponentsOf(const MemoryBreakdown& memory);
 

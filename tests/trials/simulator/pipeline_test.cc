@@ -1,6 +1,7 @@
 #include "trials/simulator/pipeline.h"
 
 #include <algorithm>
+#include <iterator>
 #include <random>
 #include <vector>
 
@@ -154,6 +155,64 @@ TEST(Pipeline, EndsAsIfEveryActionHadRun) {
         }
       }
     }
+  }
+}
+
+TEST(RecordedPipeline, HasEveryActionAndTheWaitingOfTheRun) {
+  for (const PipelineShape& shape :
+       {PipelineShape{1, 3, 1}, PipelineShape{4, 50, 1}, PipelineShape{3, 6, 2},
+        PipelineShape{4, 9, 1, true}}) {
+    for (const bool overlap : {false, true}) {
+      PipelineTimes times = Uniform(shape, 0.3);
+      times.overlap = overlap;
+      times.forward_s.back() *= 1.2;
+      times.weights_s.assign(shape.stages, 0.7);
+      const auto expected = RunPipeline(shape, times);
+      const PipelineRecord record = RecordPipeline(shape, times);
+      for (int s = 0; s < shape.stages; ++s) {
+        std::vector<Action> actions;
+        StageTimeline own;
+        double free_s = 0.0;
+        for (const ActionRecord& one : record[s]) {
+          actions.push_back(one.action);
+          own.busy_s += one.end_s - one.begin_s;
+          own.transfer_s += one.received_s + one.free_s - one.end_s;
+          own.bubble_s += one.begin_s - free_s - one.received_s;
+          free_s = one.free_s;
+        }
+        EXPECT_EQ(actions, StageActions(shape, s));
+        EXPECT_NEAR(free_s, expected[s].end_s, 1e-9);
+        EXPECT_NEAR(own.busy_s, expected[s].busy_s, 1e-9);
+        EXPECT_NEAR(own.transfer_s, expected[s].transfer_s, 1e-9);
+        EXPECT_NEAR(own.bubble_s, expected[s].bubble_s, 1e-9);
+      }
+    }
+  }
+}
+
+TEST(RecordedPipeline, TheCriticalPathHasNoOtherGapsThanTransfers) {
+  for (const PipelineShape& shape :
+       {PipelineShape{1, 3, 1}, PipelineShape{4, 50, 1}, PipelineShape{3, 6, 2},
+        PipelineShape{4, 9, 1, true}}) {
+    constexpr double kSend_s = 0.3;
+    PipelineTimes times = Uniform(shape, kSend_s);
+    times.forward_s.back() *= 1.2;
+    times.weights_s.assign(shape.stages, 0.7);
+    PipelineRecord record = RecordPipeline(shape, times);
+    MarkCriticalPath(shape, 0, record);
+    std::vector<ActionRecord> path;
+    for (const auto& stage : record) {
+      std::ranges::copy_if(stage, std::back_inserter(path),
+                           &ActionRecord::critical);
+    }
+    std::ranges::sort(path, {}, &ActionRecord::begin_s);
+    EXPECT_EQ(path.front().begin_s, 0.0);
+    for (std::size_t i = 1; i < path.size(); ++i) {
+      const double gap_s = path[i].begin_s - path[i - 1].end_s;
+      EXPECT_GE(gap_s, -1e-9);
+      EXPECT_LE(gap_s, kSend_s + 1e-9);
+    }
+    EXPECT_NEAR(path.back().free_s, record.front().back().free_s, 1e-9);
   }
 }
 
