@@ -119,7 +119,8 @@ Options OutputOptions(jobs::ForecastRequest& request) {
       Bind("--steps N", "steps of the training, with --most-money",
            request.steps),
       Bind("--html FILE",
-           "also write the plan as a page: memory, timeline, placement, steps of "
+           "also write the plan as a page: memory, timeline, placement, steps "
+           "of "
            "batch, GPUs and bandwidths",
            request.html),
       Bind("--trace FILE",
@@ -143,7 +144,8 @@ Options RunOptions(jobs::ForecastRequest& request) {
            "(default: as the adapter reads them)",
            request.step_time),
       Bind("--config CONFIG",
-           "the configuration of that run, or of --trace: dp=8,tp=2,... (default: as the log "
+           "the configuration of that run, or of --trace: dp=8,tp=2,... "
+           "(default: as the log "
            "of Megatron-LM has it)",
            request.config)};
 }

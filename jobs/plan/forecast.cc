@@ -118,10 +118,9 @@ Forecaster::Forecaster(const Forecaster& other, trials::Cluster cluster)
       memory_log_stddev_(other.memory_log_stddev_),
       space_(other.space_),
       grids_(std::make_shared<trials::PlacedGrids>()),
-      simulators_(
-          common::Cores(),
-          trials::Simulator(job_.workload, cluster,
-                            {job_.framework.framework, grids_})),
+      simulators_(common::Cores(),
+                  trials::Simulator(job_.workload, cluster,
+                                    {job_.framework.framework, grids_})),
       times_(other.times_) {
   job_.cluster = std::move(cluster);
 }

@@ -429,9 +429,8 @@ void WritePage(const ForecastRequest& request,
   std::vector<PagePlan> plans;
   std::int64_t candidates = 0;
   for (const FrameworkAnswer& made : answers) {
-    PagePlan& plan = plans.emplace_back(
-        PagePlan{.label = FrameworkLabel(made.framework),
-                 .problem = made.problem});
+    PagePlan& plan = plans.emplace_back(PagePlan{
+        .label = FrameworkLabel(made.framework), .problem = made.problem});
     if (made.forecaster) {
       plan.forecaster = made.forecaster.get();
       plan.forecast = &made.forecast;
@@ -441,11 +440,10 @@ void WritePage(const ForecastRequest& request,
     }
   }
   common::ReplaceFile(
-      request.html,
-      PlanPage(JobText(jobs.front()), plans,
-               MakeGrid(request, jobs.front().cluster, candidates,
-                        forecasters_of),
-               request.valuation, request.layouts));
+      request.html, PlanPage(JobText(jobs.front()), plans,
+                             MakeGrid(request, jobs.front().cluster, candidates,
+                                      forecasters_of),
+                             request.valuation, request.layouts));
 }
 
 // The step of the configuration that --config names, else of the fastest of
@@ -518,7 +516,8 @@ void CheckOptions(const ForecastRequest& request, const Inputs& inputs) {
        "--slurm and --force belong to --write DIR"},
       {request.logs.empty() && !request.config.empty() &&
            !(one && !request.trace.empty()),
-       "--config is the configuration of a run: give its --log, or --trace with "
+       "--config is the configuration of a run: give its --log, or --trace "
+       "with "
        "one --framework"},
   }};
   for (const auto& [holds, message] : problems) {

@@ -114,12 +114,11 @@ Json StageJson(const Kind& kind, const trials::SimulatedStage& stage) {
   Json lengths = Json::object();
   for (const ActionRecord& one : stage.actions) {
     const trials::Action& action = one.action;
-    const std::string key =
-        fmt::format("{}{}",
-                    action.weights   ? 'w'
-                    : action.forward ? 'f'
-                                     : 'b',
-                    action.chunk);
+    const std::string key = fmt::format("{}{}",
+                                        action.weights   ? 'w'
+                                        : action.forward ? 'f'
+                                                         : 'b',
+                                        action.chunk);
     if (!lengths.contains(key)) {
       const bool recomputes = !action.forward && !action.weights;
       lengths[key] = {
@@ -134,15 +133,15 @@ Json StageJson(const Kind& kind, const trials::SimulatedStage& stage) {
   for (const auto& [name, bytes] : ComponentsOf(stage.memory)) {
     memory.push_back(Drawn(kind.memory_scale * bytes));
   }
-  return {{"memory", std::move(memory)},
-          {"lengths", std::move(lengths)},
-          {"actions",
-           ActionsText(stage.actions, round,
-                       kTimelineUnit * kind.step.report.step_time_s)},
-          {"after",
-           {seconds(after.wait_s), seconds(after.reduce_s),
-            seconds(after.optimizer_s), seconds(after.gather_s),
-            seconds(after.overhead_s)}}};
+  return {
+      {"memory", std::move(memory)},
+      {"lengths", std::move(lengths)},
+      {"actions", ActionsText(stage.actions, round,
+                              kTimelineUnit * kind.step.report.step_time_s)},
+      {"after",
+       {seconds(after.wait_s), seconds(after.reduce_s),
+        seconds(after.optimizer_s), seconds(after.gather_s),
+        seconds(after.overhead_s)}}};
 }
 
 Json KindJson(const Kind& kind) {
@@ -206,16 +205,15 @@ std::string KindsTable(const std::vector<Kind>& kinds, double capacity_bytes) {
         {"layout", "Layout", LayoutName(one.config)},
         {"tokens_per_s_per_gpu", "Tokens/s per GPU",
          plots::Rounded(one.tokens_per_s_per_gpu, 4)},
-        {"mfu", "MFU (%)", plots::Cell(fmt::format("{:.1f}", 100.0 * one.mfu),
-                                       one.mfu)},
+        {"mfu", "MFU (%)",
+         plots::Cell(fmt::format("{:.1f}", 100.0 * one.mfu), one.mfu)},
         {"step_time_s", "Step (s)", plots::Rounded(one.step_time_s, 3)},
         {"peak_memory_bytes", "Peak (GB)",
          plots::Cell(fmt::format("{:.1f}", one.peak_memory_bytes / kGiga),
                      one.peak_memory_bytes)},
         {"free", "Free (%)", plots::Fixed(free, 0, 100.0)},
         {"fit_probability", "P(fits)", plots::Fixed(one.fit_probability, 2)},
-        {"microbatches", "Microbatches",
-         kind.row["microbatches"].get<int>()},
+        {"microbatches", "Microbatches", kind.row["microbatches"].get<int>()},
         {"micro_batch_size", "of sequences",
          kind.row["micro_batch_size"].get<int>()}};
     table.Add(std::move(row));
@@ -235,9 +233,8 @@ std::string Paragraphs(const std::string& text) {
 
 // A framework's section, whose figures the script draws, and their data.
 std::pair<std::string, Json> FrameworkSection(const PagePlan& plan, int most) {
-  std::string html =
-      fmt::format("<section class=\"framework\"><h2>{}</h2>",
-                  EscapeHtml(plan.label));
+  std::string html = fmt::format("<section class=\"framework\"><h2>{}</h2>",
+                                 EscapeHtml(plan.label));
   if (plan.forecaster == nullptr) {
     return {html + Paragraphs(plan.problem) + "</section>\n",
             {{"label", plan.label}, {"kinds", Json::array()}}};
@@ -250,13 +247,12 @@ std::pair<std::string, Json> FrameworkSection(const PagePlan& plan, int most) {
   } else {
     html += KindsTable(kinds, plan.forecaster->CapacityBytes()) +
             "<div class=\"figures\"></div>" +
-            fmt::format("<details><summary>Command of the fastest</summary>"
-                        "<pre>{}</pre></details>",
-                        EscapeHtml(kinds.front().row["command"].is_string()
-                                       ? kinds.front()
-                                             .row["command"]
-                                             .get<std::string>()
-                                       : ToString(kinds.front().one.config)));
+            fmt::format(
+                "<details><summary>Command of the fastest</summary>"
+                "<pre>{}</pre></details>",
+                EscapeHtml(kinds.front().row["command"].is_string()
+                               ? kinds.front().row["command"].get<std::string>()
+                               : ToString(kinds.front().one.config)));
   }
   Json names = Json::array();
   for (const auto& [name, bytes] : ComponentsOf(trials::MemoryBreakdown{})) {
@@ -283,8 +279,8 @@ std::string ActionsText(const std::vector<ActionRecord>& actions, int period,
     const double wait_s = std::max(0.0, one.begin_s - free_s);
     const trials::Action& action = one.action;
     const char letter = action.weights ? 'w' : action.forward ? 'f' : 'b';
-    std::string word = fmt::format("{}{}{}", one.critical ? "!" : "", letter,
-                                   action.chunk);
+    std::string word =
+        fmt::format("{}{}{}", one.critical ? "!" : "", letter, action.chunk);
     const auto units = [&](double seconds) {
       return static_cast<std::int64_t>(std::llround(seconds / unit_s));
     };
@@ -330,11 +326,10 @@ std::string PlanPage(const std::string& header,
     sections += html;
     frameworks.push_back(std::move(data));
   }
-  std::string data =
-      common::ToText({{"unit", kTimelineUnit},
-                      {"price", valuation.price_per_gpu_hour},
-                      {"frameworks", std::move(frameworks)},
-                      {"grid", GridJson(grid)}});
+  std::string data = common::ToText({{"unit", kTimelineUnit},
+                                     {"price", valuation.price_per_gpu_hour},
+                                     {"frameworks", std::move(frameworks)},
+                                     {"grid", GridJson(grid)}});
   // No text ends the element of the data.
   for (std::size_t at = 0; (at = data.find('<', at)) != std::string::npos;) {
     data.replace(at, 1, "\\u003c");
@@ -344,8 +339,7 @@ std::string PlanPage(const std::string& header,
   const std::size_t machine = std::min(text.size(), text.rfind('\n'));
   const std::size_t begin =
       machine == 0 ? 0 : text.rfind('\n', machine - 1) + 1;
-  const std::string title =
-      EscapeHtml(text.substr(begin, machine - begin));
+  const std::string title = EscapeHtml(text.substr(begin, machine - begin));
   return fmt::format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"

@@ -119,9 +119,10 @@ Timeline ReadTimeline(const common::Json& trace, const std::string& file,
     }
   }
   if (!devices.empty()) {
-    timeline.changes = std::ranges::max_element(devices, {}, [](const auto& one) {
-                         return one.second.first;
-                       })->second.second;
+    timeline.changes =
+        std::ranges::max_element(devices, {}, [](const auto& one) {
+          return one.second.first;
+        })->second.second;
   }
   if (timeline.changes.empty()) {
     throw InputError(

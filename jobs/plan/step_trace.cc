@@ -164,8 +164,7 @@ class StageEvents {
 Json StepTrace(const Forecaster& forecaster, const Prediction& one) {
   constexpr double kMicrosecond = 1e-6;
   const SimulatedStep step = forecaster.Record(one.config);
-  const double scale =
-      one.step_time_s / step.report.step_time_s / kMicrosecond;
+  const double scale = one.step_time_s / step.report.step_time_s / kMicrosecond;
   Json events = Json::array();
   for (std::size_t s = 0; s < step.stages.size(); ++s) {
     StageEvents(static_cast<int>(s), scale, events)
