@@ -36,9 +36,9 @@ struct PagePlan {
 // The actions of a stage in the order in which they ran, as the page's script
 // reads them: "f" (forward), "b" (backward) or "w" (gradients of weights) with
 // the chunk, the time that the stage had waited, and the part of it in which
-// the input was in transit, in units of `unit_s` in base 36; "!" where critical.
-// "3*4" before four actions: they happen three times. The i-th action of a kind
-// and chunk is that of microbatch i.
+// the input was in transit, in units of `unit_s` in base 36; "!" where
+// critical. "3*4" before four actions: they happen three times. The i-th action
+// of a kind and chunk is that of microbatch i.
 [[nodiscard]] std::string ActionsText(
     const std::vector<trials::ActionRecord>& actions, int period,
     double unit_s);

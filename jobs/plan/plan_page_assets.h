@@ -21,7 +21,7 @@ main{max-width:1240px}svg{min-width:0;overflow:visible}svg text{fill:var(--ink);
 .legend svg{display:inline-block;width:12px;height:12px;min-width:12px;margin-right:5px;vertical-align:-1px}
 .wide{overflow-x:auto}.wide>.time{min-width:640px}
 .memory{display:grid;grid-template-columns:repeat(auto-fit,minmax(210px,1fr));gap:10px}
-.memory h4,.rows h4{font-weight:600;overflow-wrap:anywhere;margin:4px 0 2px}.memory h4{min-height:2.6em}.rows h4 span{font-weight:400;color:var(--soft)}
+.memory h4,.rows h4{font-weight:600;overflow-wrap:anywhere;margin:4px 0 2px}.memory h4{min-height:3em}.rows h4 span{font-weight:400;color:var(--soft)}
 .bar{display:flex;flex-wrap:wrap;gap:6px;align-items:center;margin:0 0 6px}
 button.tool,select{font:inherit;font-size:.85rem;color:var(--ink);background:var(--card);border:1px solid var(--soft);border-radius:6px;padding:2px 10px;cursor:pointer}
 .said{min-height:1.5em;font-size:.85rem;color:var(--ink);margin:4px 0}
@@ -47,6 +47,7 @@ function make(name,attributes,...children){
   for(const k in attributes||{})if(attributes[k]!==undefined)e.setAttribute(k,attributes[k]);
   e.append(...children);return e;}
 function digits(x,n){return x===0?'0':Math.abs(x)>=1e4||Math.abs(x)<1e-3?x.toPrecision(n):String(+x.toPrecision(n));}
+const label=kind=>kind.layout.replace(/-/g,'\u2011');  // it breaks at spaces alone
 function time(s){return s===0?'0':s>=1?digits(s,4)+' s':s>=1e-3?digits(1e3*s,4)+' ms':digits(1e6*s,4)+' µs';}
 const gb=b=>(b/1e9).toFixed(1)+' GB', percent=x=>(100*x).toFixed(1)+'%';
 const memoryColors=['--c0','--c1','--c4','--c6','--c9','--c2','--c5','--c8','--c3','--c7'];
@@ -75,7 +76,7 @@ function drawParts(framework){
         said.push(name+' '+percent(s/kind.step_time_s));
         svg.append(make('rect',{x,width:w,height:18,style:fill(color),'data-part':name,'data-v':s},make('title',{},name+': '+time(s)+', '+percent(s/kind.step_time_s))));x+=w;}
       svg.setAttribute('aria-label',kind.layout+': '+said.join(', '));
-      return make('div',{},make('h4',{},kind.layout+' ',make('span',{},time(kind.step_time_s)+', MFU '+percent(kind.mfu)+': '+said.slice().sort((a,b)=>parseFloat(b.match(/[\d.]+%/)[0])-parseFloat(a.match(/[\d.]+%/)[0])).slice(0,3).join(', '))),svg);}));}
+      return make('div',{},make('h4',{},label(kind)+' ',make('span',{},time(kind.step_time_s)+', MFU '+percent(kind.mfu)+': '+said.slice().sort((a,b)=>parseFloat(b.match(/[\d.]+%/)[0])-parseFloat(a.match(/[\d.]+%/)[0])).slice(0,3).join(', '))),svg);}));}
 
 function drawMemory(framework){
   const capacity=framework.capacity_bytes,allowed=framework.allowed_bytes,names=framework.memory;
@@ -96,7 +97,7 @@ function drawMemory(framework){
       for(const [at,dash] of [[capacity,'0'],[allowed,'4 3']])svg.append(make('line',{x1:left,x2:W,y1:y(at),y2:y(at),style:'stroke:var(--mark);stroke-width:1.5','stroke-dasharray':dash}));
       if(band){const x=left+2+step*(full+.5),low=y(kind.peak_memory_bytes*band[0]/best),high=y(kind.peak_memory_bytes*band[1]/best);
         svg.append(make('path',{d:'M'+x+' '+low+'V'+high+'M'+(x-5)+' '+low+'h10M'+(x-5)+' '+high+'h10',style:'stroke:var(--ink);stroke-width:1.6;fill:none'},make('title',{},'peak: '+gb(kind.peak_memory_bytes*band[0]/best)+' to '+gb(kind.peak_memory_bytes*band[1]/best))));}
-      return make('div',{},make('h4',{},kind.layout),svg,make('p',{class:'small soft'},'peak '+gb(kind.peak_memory_bytes)+', '+percent(1-kind.peak_memory_bytes/capacity)+' free; stage, GB'));})));}
+      return make('div',{},make('h4',{},label(kind)),svg,make('p',{class:'small soft'},'peak '+gb(kind.peak_memory_bytes)+', '+percent(1-kind.peak_memory_bytes/capacity)+' free; stage, GB'));})));}
 
 // The events of a stage: {kind, from, to, microbatch, chunk, critical}.
 function eventsOf(kind){
@@ -173,7 +174,7 @@ function drawTimelines(framework){
     make('div',{class:'bar'},tool('+','zoom in',()=>zoom(.5,middle())),tool('−','zoom out',()=>zoom(2,middle())),
       tool('‹','earlier',()=>view(from-(to-from)/3,to-(to-from)/3)),tool('›','later',()=>view(from+(to-from)/3,to+(to-from)/3)),
       tool('Whole step','show the whole step',()=>view(0,most)),make('span',{class:'small soft'},'drag, or Ctrl and wheel; all layouts have the same scale')),
-    said,...all.map(one=>make('div',{},make('h4',{},one.kind.layout),make('div',{class:'wide'},one.svg))));}
+    said,...all.map(one=>make('div',{},make('h4',{},label(one.kind)),make('div',{class:'wide'},one.svg))));}
 
 const dimensions=[['tp','tensor','#d9b3ee'],['cp','context','#b9d98c'],['pp','pipeline','#ffb38a'],['ep','experts','#f5d76e'],['dp','data','#8fc1e8']];
 function drawPlacement(framework){

@@ -262,12 +262,12 @@ PipelineRecord RecordPipeline(const PipelineShape& shape,
       const Action action = ActionAt(shape, s, i);
       const int v = action.chunk * shape.stages + s;
       const Mark& mark = run.At(s, i);
-      const bool sends = !times.overlap && !action.weights &&
-                         v != (action.forward ? last : 0);
-      const double send_s =
-          !sends           ? 0.0
-          : action.forward ? times.send_forward_s[s]
-                           : times.send_backward_s[(v - 1) % shape.stages];
+      const bool sends =
+          !times.overlap && !action.weights && v != (action.forward ? last : 0);
+      const double send_s = !sends ? 0.0
+                            : action.forward
+                                ? times.send_forward_s[s]
+                                : times.send_backward_s[(v - 1) % shape.stages];
       const double duration_s = action.weights   ? times.weights_s[s]
                                 : action.forward ? times.forward_s[v]
                                                  : times.backward_s[v];

@@ -61,8 +61,8 @@ struct StageGrid {
   friend auto operator<=>(const StageGrid&, const StageGrid&) = default;
 };
 
-// The ranks of every group of a grid, by dimension; data-parallel groups include
-// context-parallel ranks.
+// The ranks of every group of a grid, by dimension; data-parallel groups
+// include context-parallel ranks.
 struct PlacedGroups {
   std::vector<Group> tp;
   std::vector<Group> cp;

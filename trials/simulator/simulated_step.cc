@@ -10,9 +10,9 @@
 namespace trials {
 
 SimulatedStep RecordStep(const Problem& problem, const ParallelConfig& shared,
-                      const StepReport& report,
-                      const std::vector<StageContext>& stages,
-                      const PlanLinks& links) {
+                         const StepReport& report,
+                         const std::vector<StageContext>& stages,
+                         const PlanLinks& links) {
   const ActionTimes actions = ActionsOf(stages, links);
   const std::vector<StageCost> costs = ComputeStageCosts(stages, links);
   const std::vector<StageSync> syncs =

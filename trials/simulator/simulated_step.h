@@ -34,9 +34,9 @@ struct SimulatedStep {
 
 // Without groups. Shapes: stages [pp]. `report`: of these stages.
 [[nodiscard]] SimulatedStep RecordStep(const Problem& problem,
-                                    const ParallelConfig& shared,
-                                    const StepReport& report,
-                                    const std::vector<StageContext>& stages,
-                                    const PlanLinks& links);
+                                       const ParallelConfig& shared,
+                                       const StepReport& report,
+                                       const std::vector<StageContext>& stages,
+                                       const PlanLinks& links);
 
 }  // namespace trials

@@ -156,9 +156,8 @@ ActionTimes ActionsOf(const std::vector<StageContext>& stages,
                       const PlanLinks& links) {
   ActionTimes actions{.shape = PipelineOf(stages.front())};
   PipelineTimes& times = actions.times;
-  const std::vector<Chunk> chunks =
-      ChunksOf(stages.front().plan,
-               stages.front().problem.workload.model.dense_layers);
+  const std::vector<Chunk> chunks = ChunksOf(
+      stages.front().plan, stages.front().problem.workload.model.dense_layers);
   for (const Chunk& chunk : chunks) {
     const StageContext& stage = stages[chunk.stage];
     actions.forward.push_back(ForwardTime(stage, chunk));

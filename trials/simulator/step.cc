@@ -76,11 +76,10 @@ struct StageEnd {
   // `table_begin_s`: both holders of a tied embedding table have finished.
   [[nodiscard]] AfterPipeline After(const StageSync& sync,
                                     double table_begin_s) const {
-    AfterPipeline after{
-        .reduce_s = sync.reduce.exposed_s,
-        .optimizer_s = OptimizerTime(),
-        .overhead_s =
-            sync.reduce.overhead_s + framework.dispatch.step_overhead_s};
+    AfterPipeline after{.reduce_s = sync.reduce.exposed_s,
+                        .optimizer_s = OptimizerTime(),
+                        .overhead_s = sync.reduce.overhead_s +
+                                      framework.dispatch.step_overhead_s};
     if (stage.shared_table_s > 0.0) {
       after.wait_s = table_begin_s - stage.end_s;
       after.reduce_s += stage.shared_table_s;

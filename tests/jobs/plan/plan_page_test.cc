@@ -3,8 +3,8 @@
 #include <array>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <map>
+#include <memory>
 #include <regex>
 #include <string>
 #include <vector>
@@ -49,8 +49,8 @@ std::string PageOf(const ForecastRequest& request) {
 Json DataOf(const std::string& page) {
   const std::string begin = "id=\"data\">";
   const std::size_t from = page.find(begin) + begin.size();
-  return common::ParseJson(page.substr(from, page.find("</script>", from) - from),
-                           "page");
+  return common::ParseJson(
+      page.substr(from, page.find("</script>", from) - from), "page");
 }
 
 Json JsonOf(ForecastRequest request) {
@@ -74,9 +74,9 @@ TEST(PlanPage, HasTheNumbersOfTheJsonOfTheSameCommand) {
       for (const Json& row : plan[f]["layouts"]) {
         if (row["config"] == kind["config"]) {
           found = true;
-          for (const char* key : {"layout", "step_time_s", "mfu", "shares",
-                                  "peak_memory_bytes", "tokens_per_s_per_gpu",
-                                  "fit_probability", "microbatches"}) {
+          for (const char* key :
+               {"layout", "step_time_s", "mfu", "shares", "peak_memory_bytes",
+                "tokens_per_s_per_gpu", "fit_probability", "microbatches"}) {
             EXPECT_EQ(kind[key], row[key]) << key;
           }
         }
@@ -280,7 +280,8 @@ TEST(ActionsText, TellsEveryActionOfEverySchedule) {
   constexpr double kUnit_s = 1e-8;
   for (const trials::PipelineShape& shape :
        {trials::PipelineShape{1, 3, 1}, trials::PipelineShape{4, 64, 1},
-        trials::PipelineShape{3, 24, 2}, trials::PipelineShape{4, 9, 1, true}}) {
+        trials::PipelineShape{3, 24, 2},
+        trials::PipelineShape{4, 9, 1, true}}) {
     trials::PipelineTimes times;
     times.forward_s.assign(shape.stages * shape.chunks, 0.7);
     times.forward_s.back() = 0.9;

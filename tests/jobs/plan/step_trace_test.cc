@@ -58,8 +58,8 @@ TEST(StepTrace, HasTheKeysOfTheFormatAndEndsWithTheStep) {
       ASSERT_GE(length_us, 0.0);
       end_us = std::max(end_us, begin_us + length_us);
       if (event["cat"] == "kernel") {
-        double& last_us = ends_us[{event["pid"].get<int>(),
-                                   event["tid"].get<int>()}];
+        double& last_us =
+            ends_us[{event["pid"].get<int>(), event["tid"].get<int>()}];
         ASSERT_GE(begin_us, last_us - 1e-6 * end_us) << "kernels overlap";
         last_us = begin_us + length_us;
       }
@@ -83,8 +83,8 @@ TEST(StepTrace, ReadAsAProfileItHasThePartsOfTheForecast) {
     }
     // Long gaps are idle in a profile.
     EXPECT_NEAR(read[kGaps] + read[kIdle], expected[kGaps], tolerance_s);
-    EXPECT_NEAR(std::accumulate(read.begin(), read.end(), 0.0),
-                one.step_time_s, tolerance_s);
+    EXPECT_NEAR(std::accumulate(read.begin(), read.end(), 0.0), one.step_time_s,
+                tolerance_s);
   });
 }
 

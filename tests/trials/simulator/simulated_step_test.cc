@@ -51,10 +51,10 @@ TEST(SimulatedStep, RecordsActionsAsLongAsTheirParts) {
   for (const ParallelConfig& config : Configs()) {
     for (const SimulatedStage& stage : simulator.Record(config).stages) {
       for (const ActionRecord& one : stage.actions) {
-        const double parts_s = (one.action.forward
-                                    ? stage.forward
-                                    : stage.backward)[one.action.chunk]
-                                   .Total();
+        const double parts_s =
+            (one.action.forward ? stage.forward
+                                : stage.backward)[one.action.chunk]
+                .Total();
         EXPECT_NEAR(one.end_s - one.begin_s, parts_s, 1e-9 * one.end_s);
       }
     }
