@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <iostream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -20,6 +22,7 @@
 #include "jobs/plan/remedies.h"
 #include "jobs/plan/robustness.h"
 #include "jobs/plan/run_comparison.h"
+#include "jobs/plan/train_job.h"
 #include "jobs/plan/why.h"
 #include "trials/simulator/gpu_model.h"
 
@@ -37,32 +40,6 @@ trials::Precision ReadPrecision(const std::string& name) {
         common::DidYouMean(name, kPrecisions), fmt::join(kPrecisions, ", ")));
   }
   return static_cast<trials::Precision>(found - kPrecisions.begin());
-}
-
-ForecastOptions MakeOptions(const ForecastRequest& request, const Job& job) {
-  constexpr double kPercent = 100.0;
-  if (!(request.headroom_percent < kPercent)) {
-    throw InputError(fmt::format("--headroom {}: must be a percentage < 100",
-                                 request.headroom_percent));
-  }
-  ForecastOptions options{request.headroom_percent / kPercent, {}};
-  std::string source;
-  if (!request.calibrate.empty()) {
-    source = "--calibrate " + request.calibrate.string();
-    options.calibration =
-        Calibrate(job, ReadMeasuredSteps(request.calibrate, job));
-  } else if (!request.calibration.empty()) {
-    source = "--calibration " + request.calibration.string();
-    options.calibration = harness::ReadCalibration(
-        request.calibration,
-        harness::CalibratedJob::Of(job.workload, job.cluster,
-                                   job.framework.name));
-  }
-  if (!source.empty() && !request.accept_foreign) {
-    harness::RefuseForeign(options.calibration.factors[harness::kComputation],
-                           GuessesOf(job), source);
-  }
-  return options;
 }
 
 // How far predictions of measured trials are off.
@@ -142,7 +119,7 @@ struct FrameworkAnswer {
 FrameworkAnswer MakeAnswer(const ForecastRequest& request, const Job& job,
                            bool several) {
   FrameworkAnswer made{.framework = job.framework};
-  const ForecastOptions options = MakeOptions(request, job);
+  const ForecastOptions options = ForecastOptionsOf(request, job);
   if (!request.save_calibration.empty()) {
     common::ReplaceFile(request.save_calibration, ToToml(options.calibration));
   }
@@ -231,7 +208,7 @@ ForecastAnswer OneSize(const ForecastRequest& request,
 ScalePoint Scale(const ForecastRequest& request, Job job,
                  const MachineSize& size) {
   ScalePoint point{.size = size};
-  const ForecastOptions options = MakeOptions(request, job);
+  const ForecastOptions options = ForecastOptionsOf(request, job);
   try {
     const Forecast forecast =
         Forecaster(std::move(job), options).MakeForecast(1);
@@ -408,7 +385,7 @@ void CheckOptions(const ForecastRequest& request, const Inputs& inputs) {
   const bool priced = request.valuation.price_per_gpu_hour > 0.0;
   const bool calibrates = !request.calibrate.empty();
   const bool writes = !request.write.path.empty();
-  const std::array<Problem, 7> problems = {{
+  const std::array<Problem, 9> problems = {{
       {request.why && request.why->empty(),
        "--why: it is empty; give values, such as dp=8,tp=2, or a layout as "
        "printed"},
@@ -425,8 +402,13 @@ void CheckOptions(const ForecastRequest& request, const Inputs& inputs) {
       {!request.logs.empty() && !one,
        "--log needs one --framework and one size of the machine: those of the "
        "run"},
-      {!writes && (request.write.slurm || request.write.force),
-       "--slurm and --force belong to --write DIR"},
+      {!writes &&
+           (request.write.slurm || request.write.k8s || request.write.force),
+       "--slurm, --k8s and --force belong to --write DIR"},
+      {request.write.slurm && request.write.k8s,
+       "--slurm and --k8s exclude each other"},
+      {!request.write.k8s && !request.write.queue.empty(),
+       "--queue is the queue of --k8s"},
       {request.logs.empty() && !request.config.empty(),
        "--config is the configuration of a run: give its --log"},
   }};
@@ -488,7 +470,48 @@ std::string SeveralSizes(const ForecastRequest& request, const Inputs& inputs) {
 
 }  // namespace
 
+ForecastOptions ForecastOptionsOf(const ForecastRequest& request,
+                                  const Job& job) {
+  constexpr double kPercent = 100.0;
+  if (!(request.headroom_percent < kPercent)) {
+    throw InputError(fmt::format("--headroom {}: must be a percentage < 100",
+                                 request.headroom_percent));
+  }
+  ForecastOptions options{request.headroom_percent / kPercent, {}};
+  std::string source;
+  if (!request.calibrate.empty()) {
+    source = "--calibrate " + request.calibrate.string();
+    options.calibration =
+        Calibrate(job, ReadMeasuredSteps(request.calibrate, job));
+  } else if (!request.calibration.empty()) {
+    source = "--calibration " + request.calibration.string();
+    options.calibration = harness::ReadCalibration(
+        request.calibration,
+        harness::CalibratedJob::Of(job.workload, job.cluster,
+                                   job.framework.name));
+  }
+  if (!source.empty() && !request.accept_foreign) {
+    harness::RefuseForeign(options.calibration.factors[harness::kComputation],
+                           GuessesOf(job), source);
+  }
+  return options;
+}
+
+std::vector<Job> JobsOf(const ForecastRequest& request) {
+  const Inputs inputs = ReadInputs(request);
+  CheckOptions(request, inputs);
+  return common::Map(inputs.sizes, [&](const MachineSize& size) {
+    return JobOf(request, inputs, size, inputs.frameworks.front());
+  });
+}
+
 ForecastAnswer RunPlan(const ForecastRequest& request) {
+  if (!request.train_job.empty()) {
+    const bool piped = request.train_job == "-";
+    return {RecommendTrainJob(
+        request, piped ? std::string(std::istreambuf_iterator(std::cin), {})
+                       : common::ReadFile(request.train_job))};
+  }
   const Inputs inputs = ReadInputs(request);
   CheckOptions(request, inputs);
   if (inputs.sizes.size() > 1 || request.most_money > 0.0) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "jobs/machine.h"
+#include "jobs/plan/forecast.h"
 #include "jobs/plan/launch.h"
 #include "trials/objective.h"
 
@@ -46,6 +47,7 @@ struct ForecastRequest {
   std::filesystem::path check;             // measured trials to compare with
   OutputFormat format = OutputFormat::kText;
   LaunchFolder write;  // the fastest configuration; no path: it is not written
+  std::string train_job;  // a file or "-", see RecommendTrainJob; or ""
 };
 
 // What the command prints.
@@ -58,5 +60,12 @@ struct ForecastAnswer {
 // training within it.
 // Errors: throws InputError that names the option.
 [[nodiscard]] ForecastAnswer RunPlan(const ForecastRequest& request);
+
+// The job of the first framework on a machine of each size, and how it is
+// forecast.
+// Errors: as RunPlan.
+[[nodiscard]] std::vector<Job> JobsOf(const ForecastRequest& request);
+[[nodiscard]] ForecastOptions ForecastOptionsOf(const ForecastRequest& request,
+                                                const Job& job);
 
 }  // namespace jobs
