@@ -32,7 +32,7 @@ int Forecast(const jobs::ForecastRequest& request) {
   missing += request.gpus.empty() ? " --gpus" : "";
   missing += request.batch_size == 0 ? " --batch" : "";
   missing += request.sequence_length == 0 ? " --seq" : "";
-  if (!missing.empty()) {
+  if (!missing.empty() && request.train_job.empty()) {
     throw common::InputError(fmt::format(
         "plan: missing{}; example: oppa plan --model config.json --gpus 2x8 "
         "--gpu h100 --batch 256 --seq 8192",
@@ -124,6 +124,15 @@ Options OutputOptions(jobs::ForecastRequest& request) {
            request.write.path),
       Bind("--slurm", "with --write, a batch script for sbatch",
            request.write.slurm),
+      Bind("--k8s",
+           "with --write, a TrainJob of Kubeflow Trainer, with its files",
+           request.write.k8s),
+      Bind("--queue NAME", "with --k8s, the LocalQueue of Kueue that starts it",
+           request.write.queue),
+      Bind("--trainjob FILE",
+           "print this TrainJob with the GPUs and the layout that are best for "
+           "its command line (-: standard input)",
+           request.train_job),
       Bind("--force", "with --write, replace files that differ",
            request.write.force),
       Bind("--price PRICE",

@@ -282,6 +282,24 @@ trials::Model FindModel(const std::string& text,
   return model;
 }
 
+std::optional<double> PresentBatch(const trials::Adapter& adapter,
+                                   const trials::AdapterJob& job, int gpus) {
+  const auto number = [&](std::string_view expression, double otherwise) {
+    return adapter.PresentNumber(job, expression).value_or(otherwise);
+  };
+  if (const double batch = number("$batch_size", 0.0); batch >= 1.0) {
+    return batch;
+  }
+  const double micro = number("$micro_batch_size", 0.0);
+  const double ranks =
+      gpus / (number("$tp", 1.0) * number("$pp", 1.0) * number("$cp", 1.0));
+  return micro < 1.0
+             ? std::nullopt
+             : std::optional(micro *
+                             number("$dp * $microbatches",
+                                    ranks * number("$microbatches", 1.0)));
+}
+
 trials::Workload MakeWorkload(const trials::Model& model, int batch_size,
                               int sequence_length) {
   const int positions = model.max_positions;

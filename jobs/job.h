@@ -76,6 +76,12 @@ inline const std::vector<std::string> kPrecisions = {"fp32", "fp16", "bf16",
                                             int batch_size,
                                             int sequence_length);
 
+// The sequences of a step that a command line says: those of the adapter's
+// setting, or of the microbatches of all ranks.
+[[nodiscard]] std::optional<double> PresentBatch(const trials::Adapter& adapter,
+                                                 const trials::AdapterJob& job,
+                                                 int gpus);
+
 // The divisors of a number, ascending, as far as they are at most `most`.
 [[nodiscard]] std::vector<int> DivisorsUpTo(int number, int most);
 // Sizes of context parallelism that are worth a try.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iostream>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -25,6 +27,7 @@
 #include "jobs/plan/robustness.h"
 #include "jobs/plan/run_comparison.h"
 #include "jobs/plan/step_trace.h"
+#include "jobs/plan/train_job.h"
 #include "jobs/plan/why.h"
 #include "plots/table.h"
 #include "trials/data_folder.h"
@@ -44,32 +47,6 @@ trials::Precision ReadPrecision(const std::string& name) {
         common::DidYouMean(name, kPrecisions), fmt::join(kPrecisions, ", ")));
   }
   return static_cast<trials::Precision>(found - kPrecisions.begin());
-}
-
-ForecastOptions MakeOptions(const ForecastRequest& request, const Job& job) {
-  constexpr double kPercent = 100.0;
-  if (!(request.headroom_percent < kPercent)) {
-    throw InputError(fmt::format("--headroom {}: must be a percentage < 100",
-                                 request.headroom_percent));
-  }
-  ForecastOptions options{request.headroom_percent / kPercent, {}};
-  std::string source;
-  if (!request.calibrate.empty()) {
-    source = "--calibrate " + request.calibrate.string();
-    options.calibration =
-        Calibrate(job, ReadMeasuredSteps(request.calibrate, job));
-  } else if (!request.calibration.empty()) {
-    source = "--calibration " + request.calibration.string();
-    options.calibration = harness::ReadCalibration(
-        request.calibration,
-        harness::CalibratedJob::Of(job.workload, job.cluster,
-                                   job.framework.name));
-  }
-  if (!source.empty() && !request.accept_foreign) {
-    harness::RefuseForeign(options.calibration.Slowdown(), GuessesOf(job),
-                           source);
-  }
-  return options;
 }
 
 // How far predictions of measured trials are off.
@@ -149,7 +126,7 @@ struct FrameworkAnswer {
 FrameworkAnswer MakeAnswer(const ForecastRequest& request, const Job& job,
                            bool several) {
   FrameworkAnswer made{.framework = job.framework};
-  const ForecastOptions options = MakeOptions(request, job);
+  const ForecastOptions options = ForecastOptionsOf(request, job);
   if (!request.save_calibration.empty()) {
     common::ReplaceFile(request.save_calibration, ToToml(options.calibration));
   }
@@ -257,7 +234,7 @@ ForecastAnswer OneSize(const ForecastRequest& request,
 ScalePoint Scale(const ForecastRequest& request, Job job,
                  const MachineSize& size) {
   ScalePoint point{.size = size};
-  const ForecastOptions options = MakeOptions(request, job);
+  const ForecastOptions options = ForecastOptionsOf(request, job);
   try {
     const Forecast forecast =
         Forecaster(std::move(job), options).MakeForecast(1);
@@ -434,7 +411,7 @@ void WritePage(const ForecastRequest& request,
                const std::vector<Job>& jobs) {
   const auto forecasters_of = [](const ForecastRequest& one) {
     return common::Map(JobsOf(one, ReadInputs(one)), [&](const Job& job) {
-      const ForecastOptions options = MakeOptions(one, job);
+      const ForecastOptions options = ForecastOptionsOf(one, job);
       try {
         return std::make_unique<Forecaster>(job, options);
       } catch (const InputError&) {  // no configuration is valid
@@ -511,7 +488,7 @@ void CheckOptions(const ForecastRequest& request, const Inputs& inputs) {
   const bool priced = request.valuation.price_per_gpu_hour > 0.0;
   const bool calibrates = !request.calibrate.empty();
   const bool writes = !request.write.path.empty();
-  const std::array<Problem, 7> problems = {{
+  const std::array<Problem, 9> problems = {{
       {request.why && request.why->empty(),
        "--why: it is empty; give values, such as dp=8,tp=2, or a layout as "
        "printed"},
@@ -528,13 +505,17 @@ void CheckOptions(const ForecastRequest& request, const Inputs& inputs) {
       {!request.logs.empty() && !one,
        "--log needs one --framework and one size of the machine: those of the "
        "run"},
-      {!writes && (request.write.slurm || request.write.force),
-       "--slurm and --force belong to --write DIR"},
+      {!writes &&
+           (request.write.slurm || request.write.k8s || request.write.force),
+       "--slurm, --k8s and --force belong to --write DIR"},
+      {request.write.slurm && request.write.k8s,
+       "--slurm and --k8s exclude each other"},
+      {!request.write.k8s && !request.write.queue.empty(),
+       "--queue is the queue of --k8s"},
       {request.logs.empty() && !request.config.empty() &&
            !(one && !request.trace.empty()),
        "--config is the configuration of a run: give its --log, or --trace "
-       "with "
-       "one --framework"},
+       "with one --framework"},
   }};
   for (const auto& [holds, message] : problems) {
     if (holds) {
@@ -622,7 +603,7 @@ ComparedSide SideOf(const ForecastRequest& request, const std::string& word) {
   const Inputs inputs = ReadInputs(changed);
   const Job job =
       JobOf(changed, inputs, inputs.sizes.front(), inputs.frameworks.front());
-  return SideOf(Forecaster(job, MakeOptions(changed, job)), layout);
+  return SideOf(Forecaster(job, ForecastOptionsOf(changed, job)), layout);
 }
 
 ForecastAnswer Compared(const ForecastRequest& request, const Inputs& inputs) {
@@ -681,14 +662,15 @@ Offer OfferOf(const ForecastRequest& request, const std::string& kind,
   offer.best = point.best;
   if (point.best) {
     offer.band =
-        StepBand(Forecaster(job, MakeOptions(request, job)), *point.best);
+        StepBand(Forecaster(job, ForecastOptionsOf(request, job)), *point.best);
     if (size.nodes > 1) {
       Job halved = job;
       halved.cluster.inter.bandwidth_bytes_per_s /= 2.0;
-      offer.half_network = Forecaster(halved, MakeOptions(request, halved))
-                               .Predict(point.best->config)
-                               .step_time_s /
-                           point.best->step_time_s;
+      offer.half_network =
+          Forecaster(halved, ForecastOptionsOf(request, halved))
+              .Predict(point.best->config)
+              .step_time_s /
+          point.best->step_time_s;
     }
   }
   return offer;
@@ -750,11 +732,52 @@ ForecastAnswer Purchase(const ForecastRequest& request) {
 
 }  // namespace
 
+ForecastOptions ForecastOptionsOf(const ForecastRequest& request,
+                                  const Job& job) {
+  constexpr double kPercent = 100.0;
+  if (!(request.headroom_percent < kPercent)) {
+    throw InputError(fmt::format("--headroom {}: must be a percentage < 100",
+                                 request.headroom_percent));
+  }
+  ForecastOptions options{request.headroom_percent / kPercent, {}};
+  std::string source;
+  if (!request.calibrate.empty()) {
+    source = "--calibrate " + request.calibrate.string();
+    options.calibration =
+        Calibrate(job, ReadMeasuredSteps(request.calibrate, job));
+  } else if (!request.calibration.empty()) {
+    source = "--calibration " + request.calibration.string();
+    options.calibration = harness::ReadCalibration(
+        request.calibration,
+        harness::CalibratedJob::Of(job.workload, job.cluster,
+                                   job.framework.name));
+  }
+  if (!source.empty() && !request.accept_foreign) {
+    harness::RefuseForeign(options.calibration.Slowdown(), GuessesOf(job),
+                           source);
+  }
+  return options;
+}
+
+std::vector<Job> JobsOf(const ForecastRequest& request) {
+  const Inputs inputs = ReadInputs(request);
+  CheckOptions(request, inputs);
+  return common::Map(inputs.sizes, [&](const MachineSize& size) {
+    return JobOf(request, inputs, size, inputs.frameworks.front());
+  });
+}
+
 ForecastAnswer RunPlan(const ForecastRequest& asked) {
   ForecastRequest request = asked;
   ReadPrices(request);
   if (request.training_assumptions.tokens > 0.0) {
     return Purchase(request);
+  }
+  if (!request.train_job.empty()) {
+    const bool piped = request.train_job == "-";
+    return {RecommendTrainJob(
+        request, piped ? std::string(std::istreambuf_iterator(std::cin), {})
+                       : common::ReadFile(request.train_job))};
   }
   const Inputs inputs = ReadInputs(request);
   CheckOptions(request, inputs);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "jobs/machine.h"
+#include "jobs/plan/forecast.h"
 #include "jobs/plan/launch.h"
 #include "jobs/plan/purchase.h"
 #include "trials/objective.h"
@@ -59,6 +60,7 @@ struct ForecastRequest {
   bool details = false;     // see TextStyle
   std::size_t columns = 0;  // of the terminal
   LaunchFolder write;  // the fastest configuration; no path: it is not written
+  std::string train_job;  // a file or "-", see RecommendTrainJob; or ""
 };
 
 // What the command prints.
@@ -71,5 +73,12 @@ struct ForecastAnswer {
 // training within it.
 // Errors: throws InputError that names the option.
 [[nodiscard]] ForecastAnswer RunPlan(const ForecastRequest& request);
+
+// The job of the first framework on a machine of each size, and how it is
+// forecast.
+// Errors: as RunPlan.
+[[nodiscard]] std::vector<Job> JobsOf(const ForecastRequest& request);
+[[nodiscard]] ForecastOptions ForecastOptionsOf(const ForecastRequest& request,
+                                                const Job& job);
 
 }  // namespace jobs

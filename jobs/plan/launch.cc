@@ -10,6 +10,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/process.h"
+#include "jobs/plan/k8s_launch.h"
 #include "plots/table.h"
 
 namespace jobs {
@@ -192,9 +193,13 @@ std::string WriteLaunch(const Job& job, const trials::ParallelConfig& config,
         "--write: {}: {}", job.framework.adapter->title(), launch->refusal));
   }
   MakeMovable(job, path, *launch);
-  const fs::path script = path / (folder.slurm ? "job.sbatch" : "launch.sh");
-  launch->files.push_back(
-      {script, Script(job, config, *launch, path, folder.slurm)});
+  const fs::path script = path / (folder.k8s     ? "trainjob.yaml"
+                                  : folder.slurm ? "job.sbatch"
+                                                 : "launch.sh");
+  const std::string content =
+      folder.k8s ? TrainJobText(job, config, *launch, folder.queue)
+                 : Script(job, config, *launch, path, folder.slurm);
+  launch->files.push_back({script, content});
   for (const trials::RenderedFile& file : launch->files) {
     const auto old = common::ReadFileIfExists(file.path);
     if (old && *old != file.content && !folder.force) {
@@ -208,8 +213,10 @@ std::string WriteLaunch(const Job& job, const trials::ParallelConfig& config,
     common::StoreFile(file.path, file.content);
     text += fmt::format("wrote {}\n", file.path.string());
   }
-  fs::permissions(script, fs::perms::owner_exec | fs::perms::group_exec,
-                  fs::perm_options::add);
+  if (!folder.k8s) {
+    fs::permissions(script, fs::perms::owner_exec | fs::perms::group_exec,
+                    fs::perm_options::add);
+  }
   return text;
 }
 

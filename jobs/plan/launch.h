@@ -33,12 +33,14 @@ namespace jobs {
 // Where to write a job.
 struct LaunchFolder {
   std::filesystem::path path;
-  bool slurm = false;  // a batch script, else one to start on every node
-  bool force = false;  // replace files with another content
+  bool slurm = false;      // a batch script, else one to start on every node
+  bool k8s = false;        // a TrainJob of Kubernetes, see TrainJobText
+  std::string queue = {};  // of that
+  bool force = false;      // replace files with another content
 };
 
-// Writes the script that starts the job (launch.sh, or job.sbatch) and the
-// files of the framework. Returns a line for each.
+// Writes the script that starts the job (launch.sh, job.sbatch or
+// trainjob.yaml) and the files of the framework. Returns a line for each.
 // Errors: throws InputError for a framework without an adapter or that cannot
 // train the model and, before anything is written, for a file that exists with
 // another content.

@@ -59,24 +59,15 @@ double NumberOf(const JobDraft& draft, std::string_view expression,
                        : otherwise;
 }
 
-// The sequences of a step: of the option, of the adapter's setting, or of the
-// microbatches of all ranks.
+// The sequences of a step: of the option, or of the command line.
 int BatchSize(const InitOptions& options, const JobDraft& draft) {
   if (options.batch > 0) {
     return options.batch;
   }
-  if (const double batch = NumberOf(draft, "$batch_size", 0.0); batch >= 1.0) {
-    return static_cast<int>(batch);
-  }
-  const double micro = NumberOf(draft, "$micro_batch_size", 0.0);
-  if (micro >= 1.0) {
-    const double ranks =
-        draft.machine.size.gpus() /
-        (NumberOf(draft, "$tp", 1.0) * NumberOf(draft, "$pp", 1.0) *
-         NumberOf(draft, "$cp", 1.0));
-    return static_cast<int>(
-        micro * NumberOf(draft, "$dp * $microbatches",
-                         ranks * NumberOf(draft, "$microbatches", 1.0)));
+  if (const auto batch = draft.adapter ? PresentBatch(*draft.adapter, draft.job,
+                                                      draft.machine.size.gpus())
+                                       : std::nullopt) {
+    return static_cast<int>(*batch);
   }
   throw InputError(
       "the command line does not say how many sequences a step has: give "
