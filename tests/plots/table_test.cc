@@ -9,8 +9,8 @@ namespace plots::table_test {
 
 TEST(Wrap, FillsALineWithPartsOfAWordThatIsTooLong) {
   using testing::ElementsAre;
-  EXPECT_THAT(Wrap("fastest: dp=32,tp=2,pp=1,sp=2", 20),
-              ElementsAre("fastest: dp=32,tp=2,", "pp=1,sp=2"));
+  EXPECT_THAT(Wrap("fastest: dp=32,tp=2,pp=1,sp=2,cp=1", 20),
+              ElementsAre("fastest: dp=32,tp=2,", "pp=1,sp=2,cp=1"));
   EXPECT_THAT(Wrap("a configuration: dp=32,tp=2,pp=1", 14),
               ElementsAre("a", "configuration:", "dp=32,tp=2,", "pp=1"));
   EXPECT_THAT(Wrap("", 10), ElementsAre(""));

@@ -181,7 +181,7 @@ TEST(Cluster, APresetIsTheSameGpuAsATableWithItsNumbers) {
                           "memory_gib = 79.15\n"
                           "memory_bandwidth_gb_per_s = 2039\n"
                           "half_tflops = 312\nsingle_tflops = 19.5\n"
-                          "multiprocessors = 108\n"))
+                          "multiprocessors = 108\nboard_power_w = 400\n"))
           .gpu;
   EXPECT_EQ(preset.preset, "a100-sxm-80gb");
   preset.preset = "";
