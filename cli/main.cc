@@ -12,12 +12,12 @@
 #include <system_error>
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include "cli/command_line.h"
 #include "common/error.h"
 #include "common/output.h"
+#include "common/text.h"
 
 namespace {
 
@@ -28,31 +28,10 @@ int FailWithoutMemory() {
   return 1;
 }
 
-// Without the middle of a message that repeats a very long value.
-std::string Shortened(std::string message) {
-  constexpr std::size_t kBegin = 1200;
-  constexpr std::size_t kEnd = 600;
-  if (message.size() <= kBegin + kEnd) {
-    return message;
-  }
-  const auto is_inside_of_a_character = [&](std::size_t at) {
-    return (static_cast<unsigned char>(message[at]) & 0xC0U) == 0x80U;
-  };
-  std::size_t begin = kBegin;
-  std::size_t end = message.size() - kEnd;
-  while (begin > 0 && is_inside_of_a_character(begin)) {
-    --begin;
-  }
-  while (end < message.size() && is_inside_of_a_character(end)) {
-    ++end;
-  }
-  return message.replace(begin, end - begin,
-                         fmt::format(" [... {} bytes ...] ", end - begin));
-}
-
 int Fail(const char* message, int code) {
   try {
-    (void)std::fprintf(stderr, "oppa: %s\n", Shortened(message).c_str());
+    (void)std::fprintf(stderr, "oppa: %s\n",
+                       common::Shortened(message).c_str());
     return code;
   } catch (const std::bad_alloc&) {
     return FailWithoutMemory();
@@ -94,11 +73,14 @@ void PrepareFailures(int /*argc*/, char** /*argv*/, char** /*environment*/) {
 
 // Repairs the state that a parent may leave: closed standard descriptors, which
 // files of this process would take, and an ignored SIGCHLD, with which children
-// cannot be waited for.
+// cannot be waited for. To a closed standard output nothing can be written, so
+// that output that nobody gets is an error.
 void PrepareProcess() {
   int fd = 0;
   do {
-    fd = ::open("/dev/null", O_RDWR);
+    fd = ::open("/dev/null", ::fcntl(0, F_GETFD) >= 0 && ::fcntl(1, F_GETFD) < 0
+                                 ? O_RDONLY
+                                 : O_RDWR);
   } while (fd >= 0 && fd <= STDERR_FILENO);
   ::close(fd);
   (void)std::signal(SIGCHLD, SIG_DFL);

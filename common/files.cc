@@ -53,7 +53,8 @@ void Descriptor::Close() {
   }
 }
 
-std::optional<std::string> ReadFileIfExists(const fs::path& path) {
+std::optional<std::string> ReadFileIfExists(const fs::path& path,
+                                            std::size_t most_bytes) {
   // Not blocking: opening a FIFO must not wait for a writer.
   const Descriptor file(
       ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -68,6 +69,10 @@ std::optional<std::string> ReadFileIfExists(const fs::path& path) {
     FailToRead(path, S_ISDIR(info.st_mode) ? "is a directory, not a file"
                                            : "is not a regular file");
   }
+  if (std::cmp_greater(info.st_size, most_bytes)) {
+    FailToRead(path, fmt::format("has {} bytes, and at most {} are read",
+                                 info.st_size, most_bytes));
+  }
   int error = 0;
   std::string text = ReadAll(file.get(), error);
   if (error != 0) {
@@ -76,8 +81,8 @@ std::optional<std::string> ReadFileIfExists(const fs::path& path) {
   return text;
 }
 
-std::string ReadFile(const fs::path& path) {
-  std::optional<std::string> text = ReadFileIfExists(path);
+std::string ReadFile(const fs::path& path, std::size_t most_bytes) {
+  std::optional<std::string> text = ReadFileIfExists(path, most_bytes);
   if (!text) {
     FailToRead(path, "no such file");
   }

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -32,12 +33,14 @@ class Descriptor {
 
 // The content of a regular file.
 // Errors: throws InputError "path: reason" when it is missing, is not a regular
-// file, or cannot be read.
-[[nodiscard]] std::string ReadFile(const std::filesystem::path& path);
+// file, cannot be read, or has more bytes than `most_bytes`.
+[[nodiscard]] std::string ReadFile(const std::filesystem::path& path,
+                                   std::size_t most_bytes = std::string::npos);
 
 // As ReadFile, but nothing if there is no file with that name.
 [[nodiscard]] std::optional<std::string> ReadFileIfExists(
-    const std::filesystem::path& path);
+    const std::filesystem::path& path,
+    std::size_t most_bytes = std::string::npos);
 
 // Whether there is a file with that name.
 // Errors: InputError naming the path if that cannot be found out: what cannot

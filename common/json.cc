@@ -37,7 +37,7 @@ Json ParseJson(std::string_view text, const std::string& source) {
     throw InputError(fmt::format("{}:{}: this is not valid JSON", source,
                                  LineAndColumn(text, e.byte)));
   } catch (const Json::exception& e) {  // a number that no double holds
-    throw InputError(fmt::format("{}: {}", source, e.what()));
+    FailToConvert(source, e);
   }
 }
 

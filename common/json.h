@@ -84,8 +84,9 @@ template <std::integral T>
 // types with a text form, paths and the types that nlohmann::json supports.
 // JSON has no NaN and no infinity: they are null, "inf" and "-inf". FromJson is
 // the inverse; an optional field may be missing.
-// Errors: FromJson throws Json::exception for a missing key or a wrong type and
-// std::invalid_argument for a text or a number that is no T.
+// Errors: FromJson throws Json::exception for a missing key and
+// std::invalid_argument for a text or a number that is no T. A wrong type is
+// one of the two.
 template <typename T>
 [[nodiscard]] Json ToJson(const T& value) {
   if constexpr (HasFields<const T>) {
@@ -119,6 +120,10 @@ template <typename T>
 template <typename T>
 void FromJson(const Json& json, T& value);
 
+// What JSON lacks, without what the library that found it puts before it.
+[[nodiscard]] std::string JsonProblem(const std::string& source,
+                                      const std::exception& error);
+
 // A field of an object; std::invalid_argument names it.
 template <typename T>
 void FromField(const Json& json, const char* name, T& field) {
@@ -130,6 +135,8 @@ void FromField(const Json& json, const char* name, T& field) {
     }
   } catch (const std::invalid_argument& e) {
     throw std::invalid_argument(fmt::format("{}: {}", name, e.what()));
+  } catch (const Json::type_error& e) {
+    throw std::invalid_argument(JsonProblem(name, e));
   }
 }
 
@@ -157,6 +164,10 @@ void FromJson(const Json& json, T& value) {
   } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
     value = json.get<std::string>();
   } else if constexpr (IsListOfFields<T>) {
+    if (!json.is_array()) {
+      throw std::invalid_argument(
+          fmt::format("it must be an array, not {}", json.type_name()));
+    }
     value.clear();
     for (const Json& item : json) {
       FromJson(item, value.emplace_back());
@@ -170,10 +181,6 @@ void FromJson(const Json& json, T& value) {
 // object.
 [[nodiscard]] Json ParseObject(std::string_view text,
                                const std::string& source);
-
-// What JSON lacks, without what the library that found it puts before it.
-[[nodiscard]] std::string JsonProblem(const std::string& source,
-                                      const std::exception& error);
 
 // Throws InputError that names the source of JSON without an expected value.
 [[noreturn]] void FailToConvert(const std::string& source,

@@ -44,6 +44,27 @@ std::string Printable(std::string_view text) {
   return PrintableText().Take(text);
 }
 
+std::string Shortened(std::string message) {
+  constexpr std::size_t kBegin = 1200;
+  constexpr std::size_t kEnd = 600;
+  if (message.size() <= kBegin + kEnd) {
+    return message;
+  }
+  const auto is_inside_of_a_character = [&](std::size_t at) {
+    return (static_cast<unsigned char>(message[at]) & 0xC0U) == 0x80U;
+  };
+  std::size_t begin = kBegin;
+  std::size_t end = message.size() - kEnd;
+  while (begin > 0 && is_inside_of_a_character(begin)) {
+    --begin;
+  }
+  while (end < message.size() && is_inside_of_a_character(end)) {
+    ++end;
+  }
+  return message.replace(begin, end - begin,
+                         fmt::format(" [... {} bytes ...] ", end - begin));
+}
+
 bool IsTooDeep(std::string_view text) {
   int depth = 0;
   char quote = '\0';

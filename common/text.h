@@ -22,6 +22,9 @@ namespace common {
 // Text for a terminal: control characters except newlines and tabs are '?'.
 [[nodiscard]] std::string Printable(std::string_view text);
 
+// Without the middle of a message that repeats a very long value.
+[[nodiscard]] std::string Shortened(std::string message);
+
 // Parsers recurse once per level; text that people write has a few levels.
 inline constexpr int kDeepestNesting = 100;
 

@@ -60,8 +60,9 @@ ConfigFile::ConfigFile(std::filesystem::path path) : path_(std::move(path)) {
              ? "this is not a regular file: name a Hugging Face config.json"
              : "no such file (a Hugging Face config.json is needed)");
   }
-  root_ = common::ParseJson(WithoutNonFinite(common::ReadFile(path_)),
-                            path_.string());
+  constexpr std::size_t kMostBytes = 16U << 20U;  // far more than any has
+  root_ = common::ParseJson(
+      WithoutNonFinite(common::ReadFile(path_, kMostBytes)), path_.string());
   json_ = root_;
   if (!json_.is_object()) {
     Fail("a JSON object is needed, as in a Hugging Face config.json");

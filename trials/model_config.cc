@@ -458,8 +458,9 @@ class ModelReader {
     if (!options_.parameters.empty() || !common::IsFile(index)) {
       return;
     }
+    constexpr std::size_t kMostBytes = 64U << 20U;  // Kimi K2 has 15 MB
     const common::Json metadata =
-        common::ParseObject(common::ReadFile(index), index.string())
+        common::ParseObject(common::ReadFile(index, kMostBytes), index.string())
             .value("metadata", common::Json());
     const auto number = [&metadata](const char* key) {
       const auto found = metadata.find(key);

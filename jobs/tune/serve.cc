@@ -5,6 +5,7 @@
 #include <deque>
 #include <exception>
 #include <istream>
+#include <limits>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -59,6 +60,56 @@ double RequireIn(std::string_view name, double value, double least,
 double RequireStepTime(double time_s) {
   return RequireIn("step_time_s", time_s, trials::kLeastStepSeconds,
                    trials::kMostStepSeconds);
+}
+
+// The operations, and the keys of their requests besides `op` and `id`.
+using KeysOf = std::pair<std::string, std::vector<std::string>>;
+const std::vector<KeysOf>& Requests() {
+  static const std::vector<KeysOf> requests = {
+      {"ask", {}},
+      {"report", {"trial", "step_time_s"}},
+      {"tell",
+       {"trial", "outcome", "step_times_s", "peak_memory_bytes", "duration_s",
+        "message"}},
+      {"best", {}},
+      {"trials", {}},
+      {"plan", {"count"}},
+      {"space", {}},
+      {"enqueue", {"config"}}};
+  return requests;
+}
+
+template <typename T>
+T Field(const Json& request, const char* name) {
+  T value{};
+  common::FromField(request, name, value);
+  return value;
+}
+
+// The next line without its end; false: there is none. Of a longer one, the
+// rest is read and dropped.
+// Errors: throws InputError for a line of more than kMostBytes.
+bool ReadLine(std::istream& in, std::string& line) {
+  constexpr std::size_t kMostBytes = 16U << 20U;
+  line.clear();
+  std::size_t size = 0;
+  using Traits = std::istream::traits_type;
+  for (int c = in.rdbuf()->sbumpc(); c != '\n'; c = in.rdbuf()->sbumpc()) {
+    if (c == Traits::eof()) {
+      if (size == 0) {
+        return false;
+      }
+      break;
+    }
+    if (++size <= kMostBytes) {
+      line += Traits::to_char_type(c);
+    }
+  }
+  if (size > kMostBytes) {
+    throw InputError(fmt::format("a request of {} bytes: one has at most {}",
+                                 size, kMostBytes));
+  }
+  return true;
 }
 
 class Session {
@@ -162,24 +213,24 @@ class Session {
   void Refuse(const std::exception& e) const {
     const bool is_json = dynamic_cast<const Json::exception*>(&e) != nullptr;
     Send(Json::object(
-        {{"error", is_json ? common::JsonProblem(op_, e) : e.what()}}));
+        {{"error", common::Shortened(is_json ? common::JsonProblem(op_, e)
+                                             : e.what())}}));
   }
 
   // Answers requests until one has one of these operations, which is returned;
   // nothing at the end of the input. `rule`: why others are not possible.
   std::optional<Json> Await(const std::vector<std::string>& wanted,
                             const std::string& rule) {
-    const std::vector<std::string> ops = {
-        "ask", "report", "tell", "best", "trials", "plan", "space", "enqueue"};
     std::string line;
-    while (std::getline(in_, line)) {
+    while (true) {
       id_ = nullptr;
       op_ = "request";
       try {
+        if (!ReadLine(in_, line)) {
+          return std::nullopt;
+        }
         Json request = common::ParseObject(line, "request");
-        id_ = request.value("id", Json());
-        op_ = request.value("op", "");
-        common::RequireKnown(op_, ops, "op");
+        TakeHead(request);
         if (common::Contains(wanted, op_)) {
           return request;
         }
@@ -188,7 +239,24 @@ class Session {
         Refuse(e);
       }
     }
-    return std::nullopt;
+  }
+
+  // Takes what requests have in common, and refuses what they do not have.
+  void TakeHead(const Json& request) {
+    const Json id = request.value("id", Json());
+    if (!id.is_null() && !id.is_number_integer() && !id.is_string()) {
+      throw InputError("id: it must be an integer or a string");
+    }
+    id_ = id;
+    const auto op = Field<std::string>(request, "op");
+    common::RequireKnown(op, common::NamesIn(Requests(), &KeysOf::first), "op");
+    op_ = op;
+    std::vector<std::string> keys =
+        std::ranges::find(Requests(), op, &KeysOf::first)->second;
+    keys.insert(keys.end(), {"op", "id"});
+    for (const auto& [key, value] : request.items()) {
+      common::RequireKnown(key, keys, "key of " + op);
+    }
   }
 
   // Operations that are possible at any time.
@@ -201,13 +269,17 @@ class Session {
       return {{"op", op}, {"trials", Trials()}};
     }
     if (op == "plan") {
-      return Plan(common::ToInteger<int>(request.value("count", Json(10))));
+      constexpr int kUsual = 10;
+      const int count =
+          request.contains("count") ? Field<int>(request, "count") : kUsual;
+      return Plan(static_cast<std::size_t>(
+          RequireIn("count", count, 0, std::numeric_limits<int>::max())));
     }
     if (op == "space") {
       return Space();
     }
     if (op == "enqueue" && ended_.is_null()) {
-      return Enqueue(request.at("config").get<std::string>());
+      return Enqueue(Field<std::string>(request, "config"));
     }
     throw InputError(fmt::format("{}: {}", op, rule));
   }
@@ -310,10 +382,10 @@ class Session {
   }
 
   // The candidates that the predictions would try first.
-  [[nodiscard]] Json Plan(int count) {
+  [[nodiscard]] Json Plan(std::size_t count) {
     std::vector<int> order =
         trials::Order(Predicted(), testbed_.machine.memory_bytes());
-    order.resize(std::clamp<std::size_t>(count, 0, order.size()));
+    order.resize(std::min(count, order.size()));
     Json layouts = Json::array();
     for (const int candidate : order) {
       layouts.push_back(CandidateJson(candidate));
@@ -364,8 +436,18 @@ class Session {
       throw InputError(
           fmt::format("config '{}' was tried as trial {}", text, trial));
     }
-    queue_.push_back(
-        {.candidate = *candidate, .chosen_by = trials::ChosenBy::kGiven});
+    const bool runs = std::ranges::any_of(open_, [&](const auto& entry) {
+      return space_.Find(entry.second.request.candidate.config()) == candidate;
+    });
+    if (runs) {
+      throw InputError(fmt::format("config '{}' is running", text));
+    }
+    // The same request again, whose answer the client has lost, adds nothing.
+    if (std::ranges::find(queue_, *candidate,
+                          &methods::Suggestion::candidate) == queue_.end()) {
+      queue_.push_back(
+          {.candidate = *candidate, .chosen_by = trials::ChosenBy::kGiven});
+    }
     return {{"op", "enqueue"}, {"config", ConfigJson(space_[*candidate])}};
   }
 
@@ -377,6 +459,7 @@ class Session {
     trials::TrialRequest request;
     std::optional<double> begin_s = std::nullopt;  // when it was asked for
     std::vector<double> steps = {};                // those reported
+    Json asked_by = nullptr;                       // id of that request
   };
 
   // Opens a trial. One that runs alone was asked for before.
@@ -398,36 +481,40 @@ class Session {
                   {"time_limit_s", common::ToJson(request.time_limit_s)}};
     trial.update(CandidateJson(*space_.Find(request.candidate.config())));
     Send({{"op", "ask"}, {"trial", trial}, {"ended", nullptr}});
-    open.begin_s = common::SteadySeconds();
+    open.begin_s = open.begin_s.value_or(common::SteadySeconds());
+    open.asked_by = id_;
   }
 
   // The next trial that the client tells, one of the open ones.
   std::pair<int, Measurement> NextTold() {
     SendDue();
-    const bool several = RunsSeveral();
-    std::vector<std::string> wanted = {"report", "tell"};
-    if (several) {
-      wanted.emplace_back("ask");
-    }
     const std::string rule =
-        several ? "all trials that in_flight in [budget] allows are running: "
-                  "`tell` the result of one first"
-                : fmt::format(
-                      "trial {} is running, and one trial runs at a "
-                      "time: `tell` its result first",
-                      open_.begin()->first);
-    while (const auto message = Await(wanted, rule)) {
+        RunsSeveral()
+            ? "all trials that in_flight in [budget] allows are running: "
+              "`tell` the result of one first"
+            : fmt::format(
+                  "trial {} is running, and one trial runs at a "
+                  "time: `tell` its result first",
+                  open_.begin()->first);
+    while (const auto message = Await({"ask", "report", "tell"}, rule)) {
       try {
         if (message->at("op") == "ask") {
-          const auto waiting = std::ranges::find_if(
-              open_, [](const auto& entry) { return !entry.second.begin_s; });
+          // The same request again, whose answer the client has lost, or the
+          // next trial.
+          auto waiting = std::ranges::find_if(open_, [&](const auto& entry) {
+            return !id_.is_null() && entry.second.asked_by == id_;
+          });
+          if (waiting == open_.end()) {
+            waiting = std::ranges::find_if(
+                open_, [](const auto& entry) { return !entry.second.begin_s; });
+          }
           if (waiting == open_.end()) {
             throw InputError("ask: " + rule);
           }
           HandOut(waiting->first);
           continue;
         }
-        const auto number = common::ToInteger<int>(message->at("trial"));
+        const auto number = Field<int>(*message, "trial");
         const auto found = open_.find(number);
         if (found == open_.end() || !found->second.begin_s) {
           throw InputError(fmt::format("trial {} is not running", number));
@@ -442,7 +529,7 @@ class Session {
           return {number, std::move(measured)};
         }
         Send(Report(open,
-                    RequireStepTime(message->at("step_time_s").get<double>())));
+                    RequireStepTime(Field<double>(*message, "step_time_s"))));
       } catch (const std::exception& e) {
         Refuse(e);
       }

@@ -12,10 +12,10 @@
 
 docs/python.md describes it.
 """
-from ._program import OppaError, find_program
+from ._program import OppaError, __version__, find_program
 from ._plan import Layout, Memory, Plan, plan
 from ._report import StepClock, is_out_of_memory, report, steps, trial
 from ._study import FrozenTrial, Predicted, SearchEnded, State, Study, Trial, create_study
 
 __all__ = ["FrozenTrial", "Layout", "Memory", "OppaError", "Plan", "Predicted", "SearchEnded", "State", "StepClock",
-           "Study", "Trial", "create_study", "find_program", "is_out_of_memory", "plan", "report", "steps", "trial"]
+           "Study", "Trial", "__version__", "create_study", "find_program", "is_out_of_memory", "plan", "report", "steps", "trial"]

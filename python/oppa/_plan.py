@@ -1,24 +1,31 @@
 """`oppa plan`: the fastest layouts of a job, predicted."""
 from __future__ import annotations
 
+import html
 import json
 import os
+import re
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-from ._program import OppaError, run
+from ._program import OppaError, Program
+
+if TYPE_CHECKING:
+    import pandas  # type: ignore[import-untyped, unused-ignore]
 
 Band = Tuple[float, float]
+Path = Union[str, "os.PathLike[str]"]
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Peak memory of a GPU, in bytes."""
+    """Peak memory of the GPU that needs most, in bytes."""
     peak_bytes: float
     capacity_bytes: float
     fit_probability: float
+    """From 0 to 1: that the peak stays below the capacity."""
     band: Optional[Band]
-    """Nine of ten cases are in it; None where no measurement is comparable."""
+    """(low, high) in bytes: nine of ten cases are in it; None where no measurement is comparable."""
 
 
 @dataclass(frozen=True)
@@ -26,14 +33,25 @@ class Layout:
     """A layout of the job, with its best configuration."""
     framework: str
     name: str
+    """Such as "dp=4 tp=2"."""
     config: Dict[str, int]
+    """Every parameter by its name (docs/search_space.md)."""
     command: str
+    """The command line that starts the training with this configuration."""
     step_time_s: float
+    """Seconds of an optimizer step over the whole batch."""
     tokens_per_second_per_gpu: float
     mfu: float
+    """Model FLOPs utilization, from 0 to 1."""
     band: Optional[Band]
-    """Of the step time: nine of ten cases are in it; None where no measurement is comparable."""
+    """(low, high) of the step time in seconds: nine of ten cases are in it; None where no measurement is comparable."""
     memory: Memory
+    microbatches: int
+    """Microbatches of a step on each replica of the model."""
+    micro_batch_size: int
+    """Sequences of a microbatch."""
+    shares: Dict[str, float]
+    """The parts of the step time by name ("compute", "bubble", ...), each from 0 to 1; they sum to 1."""
     notes: List[str]
     raw: Mapping[str, Any] = field(repr=False)
     """The object of `oppa plan --json` (docs/schemas/plan.json)."""
@@ -41,17 +59,17 @@ class Layout:
 
 @dataclass(frozen=True)
 class Plan:
-    """The layouts of all frameworks, the fastest first."""
+    """The layouts of all frameworks, the fastest first. print() and notebooks show them as a table."""
     layouts: List[Layout]
     raw: List[Mapping[str, Any]] = field(repr=False)
     words: List[str] = field(repr=False)
+    _program: Program = field(repr=False, compare=False)
 
     @property
     def best(self) -> Layout:
         """The fastest layout. Raises OppaError with the reasons where none fits."""
         if not self.layouts:
-            raise OppaError("\n".join(each.get("problem") or f"{each['framework']}: no layout fits: " + "; ".join(
-                f"{one['count']} {one['reason']}" for one in each["excluded"]) for each in self.raw))
+            raise OppaError(self._reasons())
         return self.layouts[0]
 
     @property
@@ -60,37 +78,113 @@ class Plan:
         return [f"{each['framework']}: {label}{each[key]}" for each in self.raw for key, label in
                 (("note", ""), ("training", "training: "), ("not_validated", "not validated: ")) if each.get(key)]
 
-    def why(self, config: str) -> str:
+    def why(self, config: Union[str, Mapping[str, Any]]) -> str:
         """Why the best configuration with these values ("dp=8,tp=2") is slower, or is not offered, by framework."""
-        answers: List[Dict[str, str]] = json.loads(run([*self.words, "--why", config, "--json"]))
+        if not isinstance(config, str):
+            config = ",".join(f"{name}={value}" for name, value in config.items())
+        answers: List[Dict[str, str]] = _run(self._program, [*self.words, "--why", config, "--json"])
         return "\n\n".join(answer.get("text") or answer["problem"] for answer in answers).strip()
 
+    def to_dataframe(self) -> "pandas.DataFrame":
+        """The layouts as a table of pandas, one in a row: seconds, bytes, and a column params_NAME for each parameter."""
+        import pandas
+        return pandas.DataFrame([{
+            "framework": one.framework, "layout": one.name, "step_time_s": one.step_time_s,
+            "tokens_per_second_per_gpu": one.tokens_per_second_per_gpu, "mfu": one.mfu,
+            "peak_memory_bytes": one.memory.peak_bytes, "fit_probability": one.memory.fit_probability,
+            "microbatches": one.microbatches, "micro_batch_size": one.micro_batch_size, "command": one.command,
+            **{f"params_{name}": value for name, value in one.config.items()}} for one in self.layouts])
 
-def plan(model: Union[str, "os.PathLike[str]", Mapping[str, Any]], *, gpus: Union[str, int], batch: int, seq: int,
-         gpu: Optional[str] = None, cluster: Optional[str] = None, framework: Union[str, Sequence[str], None] = None,
-         layouts: Optional[int] = None, **options: Any) -> Plan:
+    def __str__(self) -> str:
+        if not self.layouts:
+            return self._reasons()
+        rows = self._table()
+        widths = [max(map(len, column)) for column in zip(*rows)]
+        return "\n".join("  ".join(cell.ljust(width) if place < 2 else cell.rjust(width)
+                                   for place, (cell, width) in enumerate(zip(row, widths))).rstrip() for row in rows)
+
+    def _repr_html_(self) -> str:
+        if not self.layouts:
+            return f"<pre>{html.escape(self._reasons())}</pre>"
+        rows = ["".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
+                for tag, row in zip(["th", *["td"] * len(self.layouts)], self._table())]
+        return "<table>" + "".join(f"<tr>{row}</tr>" for row in rows) + "</table>"
+
+    def _table(self) -> List[List[str]]:
+        return [["framework", "layout", "microbatches", "tokens/s/GPU", "step s", "MFU", "peak GiB", "fits"],
+                *([one.framework, one.name, f"{one.microbatches} x {one.micro_batch_size}",
+                   f"{one.tokens_per_second_per_gpu:,.0f}", f"{one.step_time_s:.4g}", f"{one.mfu:.1%}",
+                   f"{one.memory.peak_bytes / 2**30:.1f}", f"{one.memory.fit_probability:.0%}"] for one in self.layouts)]
+
+    def _reasons(self) -> str:
+        return "\n".join(each.get("problem") or f"{each['framework']}: no layout fits: " + "; ".join(
+            f"{one['count']} {one['reason']}" for one in each["excluded"]) for each in self.raw)
+
+
+def plan(model: Union[Path, Mapping[str, Any]], *, gpus: Union[str, int], batch: int, seq: int,
+         gpu: Optional[str] = None, cluster: Optional[Path] = None, framework: Union[str, Sequence[str], None] = None,
+         precision: Optional[str] = None, layouts: Optional[int] = None, headroom: Optional[float] = None,
+         training: Union[str, Sequence[str], None] = None, config_file: Optional[Path] = None,
+         rule: Union[str, Sequence[str], None] = None, constant: Union[str, Sequence[str], None] = None,
+         intra: Optional[float] = None, inter: Optional[float] = None, nics: Optional[int] = None,
+         as_: Optional[str] = None, parameters: Union[str, float, None] = None, calibrate: Optional[Path] = None,
+         calibration: Optional[Path] = None, save_calibration: Optional[Path] = None, accept_foreign: bool = False,
+         price: Optional[float] = None, most_money: Optional[float] = None, steps: Optional[int] = None,
+         write: Optional[Path] = None, slurm: bool = False, force: bool = False) -> Plan:
     """Predicts the fastest layouts of a job.
 
     model: a config.json of Hugging Face, its folder, or sizes: {"layers": 32, "hidden": 4096, ...}.
-    gpus: nodes x GPUs ("2x8") or GPUs (16). gpu or cluster: which. batch: sequences of a step. seq: tokens of one.
-    options: those of `oppa plan` with _ for -, such as precision="fp8", headroom=5, rule=["$tp > 4"], as_="llama".
+    gpus: nodes x GPUs ("2x8") or GPUs (16). gpu or cluster: which ("h100"), or the file or name of a cluster.
+    batch: sequences of a step over all GPUs. seq: tokens of a sequence. precision: fp32, fp16, bf16 (default) or fp8.
+    framework: adapters or frameworks ("megatron-lm", or several). layouts: how many of each (5).
+    headroom: percent of the memory that stays free (10). rule: excludes configurations ("$tp > 4").
+    training: what differs from full training ("lora_rank=16"). config_file: of DeepSpeed, Accelerate, FSDP, ...
+    constant: changes a constant of the framework ("expert_imbalance=1.0"). as_: the model_type to read the model as.
+    intra, inter: GB/s between two GPUs of a node, and of a network card, per direction; nics: such cards of a node.
+    parameters: raises unless the model has so many, within 1%. price: of a GPU hour; with most_money and steps, the
+    fastest training that costs at most this. calibrate: measured trials to scale by; calibration: what
+    save_calibration stored; accept_foreign: also of another job. write: a folder for the script of the best layout,
+    with slurm for sbatch, with force replacing files.
+    Raises OppaError for what is wrong or contradicts.
     """
     if isinstance(model, Mapping):
         model = ",".join(f"{name}={value}".lower() for name, value in model.items())
-    words = ["plan", "--model", os.fspath(model), "--gpus", str(gpus), "--batch", str(batch), "--seq", str(seq)]
-    for name, value in {"gpu": gpu, "cluster": cluster, "framework": framework, "layouts": layouts, **options}.items():
-        if name in ("rule", "constant", "training") and not isinstance(value, str):
-            values = list(value or [])
-        elif value is None or value is False:
-            values = []
-        else:
-            values = [value if isinstance(value, (str, int, float)) else ",".join(value)]
-        for one in values:
-            words += ["--" + name.rstrip("_").replace("_", "-")] + ([] if one is True else [str(one)])
-    raw = json.loads(run([*words, "--json"]))
+    if ".." in str(gpus):
+        raise OppaError(f"gpus = '{gpus}': one size of the machine, such as '2x8'; call plan() for each")
+    several = {"training": training, "rule": rule, "constant": constant}
+    single = {"model": model, "gpus": gpus, "batch": batch, "seq": seq, "gpu": gpu, "cluster": cluster,
+              "precision": precision, "layouts": layouts, "headroom": headroom, "config_file": config_file,
+              "framework": framework if framework is None or isinstance(framework, str) else ",".join(framework),
+              "intra": intra, "inter": inter, "nics": nics, "as_": as_, "parameters": parameters,
+              "calibrate": calibrate, "calibration": calibration, "save_calibration": save_calibration,
+              "price": price, "most_money": most_money, "steps": steps, "write": write}
+    words = ["plan"]
+    for name, values in {**{name: [] if value is None else [value] for name, value in single.items()},
+                         **{name: [value] if isinstance(value, str) else value or [] for name, value in several.items()}
+                         }.items():
+        for value in values:
+            words += [_option(name), os.fspath(value) if isinstance(value, os.PathLike) else str(value)]
+    words += [_option(name) for name, value in {"accept_foreign": accept_foreign, "slurm": slurm, "force": force}.items()
+              if value]
+    program = Program()
+    raw = _run(program, [*words, "--json"])
     found = [_layout(each, one) for each in raw for one in each.get("layouts", [])]
     found.sort(key=lambda layout: -layout.tokens_per_second_per_gpu)
-    return Plan(found, raw, words)
+    return Plan(found, raw, words, program)
+
+
+def _option(argument: str) -> str:
+    return "--" + argument.rstrip("_").replace("_", "-")
+
+
+_ARGUMENTS = {_option(name): name for name in plan.__annotations__}
+
+
+def _run(program: Program, words: Sequence[str]) -> Any:
+    try:
+        return program.run_json(words)
+    except OppaError as error:  # options are arguments here
+        raise OppaError(re.sub(r"--[a-z][a-z-]*", lambda found: _ARGUMENTS.get(found[0], found[0]), str(error))) from None
 
 
 def _layout(framework: Mapping[str, Any], row: Mapping[str, Any]) -> Layout:
@@ -104,4 +198,5 @@ def _layout(framework: Mapping[str, Any], row: Mapping[str, Any]) -> Layout:
     memory = Memory(row["peak_memory_bytes"], framework["capacity_bytes"], row["fit_probability"],
                     band("peak_memory_bytes"))
     return Layout(framework["framework"], row["layout"], config, row["command"], row["step_time_s"],
-                  row["tokens_per_s_per_gpu"], row["mfu"], band("step_time_s"), memory, list(row["notes"]), row)
+                  row["tokens_per_s_per_gpu"], row["mfu"], band("step_time_s"), memory, row["microbatches"],
+                  row["micro_batch_size"], dict(row["shares"]), list(row["notes"]), row)

@@ -2,9 +2,13 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
+import io
 import itertools
 import json
 import os
+import queue
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +18,21 @@ import threading
 import weakref
 from pathlib import Path
 from typing import Any, Dict, List, NoReturn, Optional, Sequence, Set
+
+
+def _version() -> str:
+    project = Path(__file__).resolve().parents[2] / "CMakeLists.txt"  # of a clone
+    if project.is_file():
+        found = re.search(r"project\(oppa VERSION ([0-9.]+)", project.read_text())
+        if found:
+            return found[1]
+    try:
+        return importlib.metadata.version("oppa-planner")
+    except importlib.metadata.PackageNotFoundError:
+        return "0"
+
+
+__version__: str = _version()
 
 
 class OppaError(Exception):
@@ -51,12 +70,44 @@ def _message(text: str) -> str:
     return text[len("oppa: "):] if text.startswith("oppa: ") else text
 
 
+class Program:
+    """The program as it was found, and the folder that relative paths are relative to: os.chdir() changes neither."""
+
+    def __init__(self) -> None:
+        self.path = find_program()
+        self.folder: Optional[str] = os.getcwd()
+
+    def start(self, words: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
+        folder = self.folder if self.folder and os.path.isdir(self.folder) else None
+        try:
+            return subprocess.Popen([self.path, *words], stdout=subprocess.PIPE, cwd=folder, **options)
+        except (OSError, ValueError) as error:  # no program of this machine; a NUL in a word
+            raise OppaError(f"cannot start {self.path}: {error}") from error
+
+    def run(self, words: Sequence[str]) -> str:
+        """The output of `oppa WORDS`. Raises OppaError with its message where it fails."""
+        process = self.start(words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        with process:
+            output, errors = process.communicate()
+        if process.returncode != 0:
+            raise OppaError(_message(errors.decode(errors="replace")) or
+                            f"oppa {words[0]} ended with exit code {process.returncode}")
+        return output.decode()
+
+    def run_json(self, words: Sequence[str]) -> Any:
+        output = self.run(words)
+        try:
+            return json.loads(output)
+        except ValueError as error:
+            raise OppaError(self.is_another()) from error
+
+    def is_another(self) -> str:
+        return f"{self.path} is not the program oppa: it answers no JSON; unset OPPA, or set it to the path of oppa"
+
+
 def run(words: Sequence[str]) -> str:
-    """The output of `oppa WORDS`. Raises OppaError with its message where it fails."""
-    done = subprocess.run([find_program(), *words], stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise OppaError(_message(done.stderr) or f"oppa {words[0]} ended with exit code {done.returncode}")
-    return done.stdout
+    """As Program.run."""
+    return Program().run(words)
 
 
 def _plain(value: Any) -> Any:
@@ -70,8 +121,13 @@ def _plain(value: Any) -> Any:
 def _line(request: Dict[str, Any]) -> bytes:
     try:
         return (json.dumps(request, default=_plain, allow_nan=False) + "\n").encode()
-    except ValueError as error:
-        raise OppaError(f"{request['op']}: a number is not finite, or a value has no plain number: {request}") from error
+    except (ValueError, TypeError, RuntimeError) as error:
+        shown = str({name: value for name, value in request.items() if name not in ("op", "id")})[:300]
+        raise OppaError(f"{request['op']}: a number is not finite, or a value has no plain number: {shown}") from error
+
+
+class ServerDied(OppaError):
+    """The program was killed, before or while it answered."""
 
 
 _servers: "weakref.WeakSet[Server]" = weakref.WeakSet()
@@ -80,41 +136,57 @@ _servers: "weakref.WeakSet[Server]" = weakref.WeakSet()
 class Server:
     """`oppa serve WORDS`, which ends with this process or with close().
 
-    Requests have numbers, which their answers repeat. A thread reads the answers, so that an exception that ends the
-    wait for one (Ctrl-C, a timer) does not change what another request gets: an answer that nobody waits for is
-    dropped, and a trial in it is that of the next `ask`.
+    Requests have numbers, which their answers repeat. One thread writes the requests and one reads the answers, so that
+    an exception that ends the wait for one (Ctrl-C, a timer) tears no request and does not change what another request
+    gets: an answer that nobody waits for is dropped. `ask` is sent again with its number, and gets the same trial.
     """
 
-    def __init__(self, words: Sequence[str]) -> None:
+    def __init__(self, program: Program, words: Sequence[str]) -> None:
+        self._program = program
         self._changed = threading.Condition()  # reentrant: a signal handler may make a request, too
         self._answers: Dict[Any, Any] = {}
         self._waiting: Set[int] = {0}  # 0: the greeting
         self._numbers = itertools.count(1)
         self._left: List[int] = []  # requests for a trial whose answer nobody has got
-        self._ended = False
+        self.ended = False
         self._errors = tempfile.TemporaryFile()
-        # A session of its own: Ctrl-C is for this process.
-        self._process = subprocess.Popen([find_program(), "serve", *words], stdin=subprocess.PIPE,
-                                         stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True)
+        self._requests: "queue.SimpleQueue[Optional[bytes]]" = queue.SimpleQueue()  # reentrant, too
+        # A session of its own: Ctrl-C is for this process. No buffer, whose lock a forked child would inherit.
+        self._process = program.start(["serve", *words], stdin=subprocess.PIPE, stderr=self._errors, bufsize=0,
+                                      start_new_session=True)
+        self.pid = self._process.pid
         _servers.add(self)
-        threading.Thread(target=_read, args=(self._process.stdout, weakref.ref(self)), daemon=True).start()
-        self.hello = self._await(0)
+        weakref.finalize(self, self._requests.put, None)
+        for target, arguments in ((_write, (self._process.stdin, self._requests)),
+                                  (_read, (self._process.stdout, weakref.ref(self)))):
+            threading.Thread(target=target, args=arguments, daemon=True).start()
+        try:
+            self.hello = self._await(0)
+        except BaseException:
+            self.kill()
+            raise
+        if self.hello.get("op") != "hello":
+            self.kill()
+            raise OppaError(program.is_another())
 
     def request(self, op: str, **fields: Any) -> Any:
         """The answer to a request. Raises OppaError with the program's message."""
-        with self._changed:
-            if op == "ask" and self._left:
-                return self._await(self._left.pop(), op)
-            number = next(self._numbers)
-            return self._await(number, op, _line({"op": op, **fields, "id": number}))
+        number = self._left.pop() if op == "ask" and self._left else next(self._numbers)
+        return self._await(number, op, _line({"op": op, **fields, "id": number}))
 
     def close(self) -> None:
         """Ends the program. A trial that is running is not recorded."""
-        self.close_pipes()
+        self._requests.put(None)
         self._process.wait()
 
-    def close_pipes(self) -> None:
-        # The thread ends with the program, whose input this is.
+    def kill(self) -> None:
+        """The same at once, also where the program does not answer."""
+        self._process.kill()
+        self.close()
+
+    def leave(self) -> None:
+        """In a forked process, whose parent keeps the program: such as a loader of data must not keep it alive."""
+        self.ended = True
         with contextlib.suppress(OSError):
             assert self._process.stdin is not None
             self._process.stdin.close()
@@ -122,51 +194,61 @@ class Server:
     def take(self, answer: Optional[Dict[str, Any]]) -> None:
         """An answer of the program; None: there are no more."""
         with self._changed:
-            self._ended = self._ended or answer is None
+            self.ended = self.ended or answer is None
             number = answer.pop("id", 0) if answer is not None else None
             if number in self._waiting:
                 self._answers[number] = answer
             self._changed.notify_all()
 
-    def _await(self, number: int, op: str = "", line: bytes = b"") -> Any:
+    def _await(self, number: int, op: str = "", line: Optional[bytes] = None) -> Any:
         got = False
-        sent = not line
         try:
             with self._changed:
                 self._waiting.add(number)
-                try:
-                    assert self._process.stdin is not None
-                    self._process.stdin.write(line)
-                    sent = True
-                    self._process.stdin.flush()  # also what an interrupted call has left
-                except (OSError, ValueError):
-                    self._fail()
-                while number not in self._answers and not self._ended:
-                    self._changed.wait()
+                if line is not None:
+                    self._requests.put(line)
+                while number not in self._answers and not self.ended:
+                    self._changed.wait(1.0)  # a signal handler may have taken the notification of its own wait only
                 if number not in self._answers:
-                    self._fail()
+                    self._fail(number)
                 answer = self._answers.pop(number)
                 self._waiting.discard(number)
                 got = True
         finally:
-            if not got and sent and op == "ask":
-                self._left.append(number)
-            elif not got:
+            if not got:
                 self._waiting.discard(number)
                 self._answers.pop(number, None)
+                if op == "ask":
+                    self._left.append(number)
         if "error" in answer:
             raise OppaError(answer["error"])
         return answer
 
-    def _fail(self) -> NoReturn:
-        code = self._process.wait()
+    def _fail(self, number: int) -> NoReturn:
+        code: Optional[int] = None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = self._process.wait(5.0)
         self._errors.seek(0)
         message = _message(self._errors.read().decode(errors="replace"))
-        raise OppaError(message or f"oppa serve ended with exit code {code}")
+        if code is not None and code < 0:
+            raise ServerDied(f"oppa serve was ended by signal {-code}")
+        if message or number > 0:
+            raise OppaError(message or f"oppa serve ended with exit code {code}")
+        raise OppaError(self._program.is_another())
 
 
-def _read(lines: Any, server: "weakref.ref[Server]") -> None:
-    for line in lines:
+def _write(pipe: Any, requests: "queue.SimpleQueue[Optional[bytes]]") -> None:
+    with contextlib.suppress(OSError, ValueError):  # the program has ended
+        for line in iter(requests.get, None):
+            left = memoryview(line)
+            while left:
+                left = left[pipe.write(left):]
+    with contextlib.suppress(OSError):
+        pipe.close()
+
+
+def _read(pipe: Any, server: "weakref.ref[Server]") -> None:
+    for line in io.BufferedReader(pipe):
         try:
             answer = json.loads(line)
         except ValueError:
@@ -181,10 +263,9 @@ def _read(lines: Any, server: "weakref.ref[Server]") -> None:
         target.take(None)
 
 
-def _close_in_child() -> None:
-    # A process that was forked, such as a loader of data, must not keep the program alive.
+def _leave_in_child() -> None:
     for server in list(_servers):
-        server.close_pipes()
+        server.leave()
 
 
-os.register_at_fork(after_in_child=_close_in_child)
+os.register_at_fork(after_in_child=_leave_in_child)

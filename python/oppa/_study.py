@@ -4,12 +4,13 @@ from __future__ import annotations
 import csv
 import os
 import tempfile
+import threading
 import weakref
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Literal, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Literal, Mapping, Optional, Sequence, Set, Union
 
-from ._program import OppaError, Server, run
+from ._program import OppaError, Program, Server, ServerDied
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped, unused-ignore]
@@ -98,13 +99,29 @@ class Study:
     def __init__(self, words: Sequence[str], import_words: Sequence[str]) -> None:
         self._words = list(words)
         self._import_words = list(import_words)
+        self._program = Program()
+        self._lock = threading.RLock()
         self._queue: List[Any] = []
+        self._open: Dict[int, Dict[str, Any]] = {}
+        """The trials that run, with the "steps" that were reported of each."""
+        self._asked: List[Any] = []
+        """Answers to `ask` that nobody has got."""
+        self._telling: Set[int] = set()
+        """The trials of which a tell() has begun."""
         self._server: Optional[Server] = None
+        self._newer: Optional["weakref.ref[Study]"] = None
         for other in list(_studies):  # such as that of a notebook's cell that runs again
             if other._words == self._words:
-                other.close()
+                other._give_way(self)
+        try:
+            hello = self._serving().hello
+        except OppaError as error:  # the same search by other words: a link to its folder, other settings
+            owners = [other for other in list(_studies) if f" process {other._pid()} on " in str(error)]
+            if not owners:
+                raise
+            owners[0]._give_way(self)
+            hello = self._serving().hello
         _studies.add(self)
-        hello = self._serving().hello
         self.name: str = hello["name"]
         self.description: str = hello["description"]
         self.folder = Path(hello["folder"])
@@ -139,13 +156,30 @@ class Study:
         """
         if state not in _OUTCOMES:
             raise OppaError(f"unknown state '{state}'; known: {', '.join(_OUTCOMES)}")
-        answer = self._request("tell", trial=trial if isinstance(trial, int) else trial.number,
-                               outcome=_OUTCOMES[state], peak_memory_bytes=peak_memory_bytes, duration_s=duration_s,
-                               step_times_s=None if step_times is None else list(step_times), message=message)
-        told = _frozen(answer["trial"])
-        if told.config in self._queue:
-            self._queue.remove(told.config)
-        return told
+        number = trial if isinstance(trial, int) else trial.number
+        if step_times is None and number in self._open and self._open[number]["steps"]:
+            step_times = self._open[number]["steps"]
+        again = number in self._telling
+        self._telling.add(number)
+        try:
+            answer = self._request("tell", trial=number, outcome=_OUTCOMES[state], peak_memory_bytes=peak_memory_bytes,
+                                   duration_s=duration_s, message=message,
+                                   step_times_s=None if step_times is None else list(step_times))
+        except OppaError as error:
+            if not again and not isinstance(error, ServerDied):
+                self._telling.discard(number)
+                raise
+            # An earlier call was interrupted, or the program was killed: before or after it had recorded the trial.
+            recorded = [one for one in self._request("trials")["trials"] if one["number"] == number]
+            if not recorded:
+                if isinstance(error, ServerDied) and not again:
+                    return self.tell(trial, state=state, step_times=step_times, peak_memory_bytes=peak_memory_bytes,
+                                     duration_s=duration_s, message=message)
+                raise
+            answer = {"trial": recorded[0]}
+            self._forget(number)
+        self._telling.discard(number)
+        return _frozen(answer["trial"])
 
     @property
     def best_trial(self) -> FrozenTrial:
@@ -188,7 +222,8 @@ class Study:
         process ends is forgotten.
         """
         completed: Config = self._request("enqueue", config=_text(config))["config"]
-        self._queue.append(completed)
+        if completed not in self._queue:
+            self._queue.append(completed)
         return completed
 
     def add_trial(self, config: Config, *, state: State = "complete", step_time_s: Optional[float] = None,
@@ -207,12 +242,14 @@ class Study:
                 writer.writeheader()
                 writer.writerow(row)
             self.close()
-            output = run([*self._import_words, str(table), "--results", str(self.folder.parent)])
+            output = self._program.run([*self._import_words, str(table), "--results", str(self.folder.parent)])
         if " left out " in output:
             raise OppaError(output.strip())
 
     def close(self) -> None:
         """Ends the program. The next call starts it again; a trial that is running is not recorded."""
+        self._open.clear()
+        self._asked.clear()
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -222,17 +259,86 @@ class Study:
             self.close()
 
     def __getstate__(self) -> Dict[str, Any]:
-        return {**self.__dict__, "_server": None}
+        return {**self.__dict__, "_server": None, "_lock": None, "_newer": None, "_open": {}, "_asked": []}
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.RLock())
+
+    def _pid(self) -> int:
+        return self._server.pid if self._server is not None else -1
+
+    def _give_way(self, newer: "Study") -> None:
+        self.close()
+        self._newer = weakref.ref(newer)
 
     def _serving(self) -> Server:
-        if self._server is None:
-            self._server = Server(self._words)
-            for config in self._queue:
-                self._server.request("enqueue", config=_text(config))
-        return self._server
+        server = self._server
+        if server is not None and not server.ended:
+            return server
+        with self._lock:
+            if self._server is None or self._server.ended:
+                newer = self._newer() if self._newer is not None else None
+                if newer is not None and newer._server is not None:
+                    raise OppaError(f"another Study of {newer.folder} was made in this process: use that one, or "
+                                    "close() it")
+                server = Server(self._program, self._words)
+                try:
+                    self._continue(server)
+                except BaseException:
+                    server.kill()
+                    raise
+                self._server = server
+            return self._server
+
+    def _continue(self, server: Server) -> None:
+        """After the program was killed: what was enqueued, and the trials that run, each with its reports."""
+        for one in server.request("trials")["trials"] if self._open else []:
+            self._forget(one["number"])  # the answer to its tell() was lost
+        enqueued = [{"op": "enqueue", "config": _text(config)} for config in self._queue]
+        asked_before = any(one["config"] not in self._queue for one in self._open.values())
+        for request in [] if asked_before else enqueued:
+            server.request(**request)
+        self._asked.clear()
+        for _ in range(len(self._open)):
+            answer = server.request("ask")
+            number, config = (answer["trial"] or {}).get("number"), (answer["trial"] or {}).get("config")
+            if number not in self._open or self._open[number]["config"] != config:
+                self._asked.append(answer)  # the records have changed meanwhile
+                break
+            for step_time_s in self._open[number]["steps"]:
+                server.request("report", trial=number, step_time_s=step_time_s)
+        for request in enqueued if asked_before else []:
+            server.request(**request)
+
+    def _forget(self, number: int) -> None:
+        trial = self._open.pop(number, None)
+        if trial is not None and trial["config"] in self._queue:
+            self._queue.remove(trial["config"])
 
     def _request(self, op: str, **fields: Any) -> Any:
-        return self._serving().request(op, **{name: value for name, value in fields.items() if value is not None})
+        """The answer to a request. Where the program is killed meanwhile, another one answers."""
+        fields = {name: value for name, value in fields.items() if value is not None}
+        steps: List[Any] = []
+        for last in (False, True):
+            server = self._serving()
+            if op == "ask" and self._asked:
+                answer = self._asked.pop(0)
+                break
+            if op == "report" and fields["trial"] in self._open:
+                steps = self._open[fields["trial"]]["steps"]
+            steps.append(fields.get("step_time_s"))  # also where the wait for the answer is interrupted
+            try:
+                answer = server.request(op, **fields)
+                break
+            except OppaError as error:
+                steps.pop()
+                if last or op == "tell" or not isinstance(error, ServerDied):
+                    raise
+        if op == "ask" and answer["trial"] is not None:
+            self._open[answer["trial"]["number"]] = {"config": answer["trial"]["config"], "steps": []}
+        elif op == "tell":
+            self._forget(answer["trial"]["number"])
+        return answer
 
 
 def create_study(manifest: Union[str, "os.PathLike[str]"], storage: Union[str, "os.PathLike[str]", None] = None, *,
@@ -245,10 +351,12 @@ def create_study(manifest: Union[str, "os.PathLike[str]"], storage: Union[str, "
     accept_changed: continues records of another input. Raises OppaError where there are trials on record, unless
     load_if_exists.
     """
-    common = [os.fspath(manifest)]
+    # Absolute, so that os.chdir() moves nothing; of one spelling, by which Studies of one search are found.
+    manifest = os.path.join(os.path.realpath(os.path.dirname(os.fspath(manifest))), os.path.basename(os.fspath(manifest)))
+    common = [manifest]
     for setting in [*settings, *([f'experiment.methods=["{method}"]'] if method else [])]:
         common += ["--set", setting]
-    words = [*common, *(["--results", os.fspath(storage)] if storage is not None else []),
+    words = [*common, *(["--results", os.path.realpath(storage)] if storage is not None else []),
              *(["--accept-changed"] if accept_changed else [])]
     study = Study(words, ["import", *common])
     trials = study._serving().hello["trials"]

@@ -9,9 +9,10 @@ import sys
 from typing import Any, Dict, List, Mapping, Optional
 
 from ._plan import plan
-from ._program import OppaError
+from ._program import OppaError, __version__
 from ._study import _OUTCOMES, Study, create_study
 
+_MOST_BYTES = 16 << 20  # of a request
 _NUMBER = {"type": "number"}
 _STRING = {"type": "string"}
 _INTEGER = {"type": "integer"}
@@ -58,30 +59,36 @@ def _call(study: Optional[Study], name: str, arguments: Dict[str, Any]) -> Any:
 def _answer(study: Optional[Study], method: str, params: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     if method == "initialize":
         return {"protocolVersion": params.get("protocolVersion", "2025-06-18"), "capabilities": {"tools": {}},
-                "serverInfo": {"name": "oppa", "version": "1"}}
+                "serverInfo": {"name": "oppa", "version": __version__}}
     if method == "tools/list":
         return {"tools": [_PLAN, *(_SEARCH if study else [])]}
     if method == "tools/call":
         try:
             result = _call(study, params.get("name", ""), dict(params.get("arguments") or {}))
             text, failed = result if isinstance(result, str) else json.dumps(result), False
-        except (OppaError, TypeError, ValueError) as error:
-            text, failed = str(error), True
+        except Exception as error:  # no request ends the server
+            text, failed = str(error) or repr(error), True
         return {"content": [{"type": "text", "text": text}], "isError": failed}
     return {} if method == "ping" else None
 
 
 def main(words: List[str]) -> None:
     study = create_study(words[0], words[1] if len(words) > 1 else None, load_if_exists=True) if words else None
-    for line in sys.stdin:
+    for line in iter(lambda: sys.stdin.buffer.readline(_MOST_BYTES), b""):
         try:
-            request = json.loads(line)
+            size = len(line)
+            while len(line) == _MOST_BYTES and not line.endswith(b"\n"):
+                line = sys.stdin.buffer.readline(_MOST_BYTES)
+                size += len(line)
+            if size > _MOST_BYTES:
+                raise ValueError(f"a request of {size} bytes: one has at most {_MOST_BYTES}")
+            request = json.loads(line.decode())
             method, params = request.get("method"), request.get("params") or {}
             if "id" not in request:
                 continue  # a notification
             result = _answer(study, method, {**params})
             error = {"code": -32601, "message": f"unknown method {method}"}
-        except (ValueError, AttributeError, TypeError, RecursionError) as wrong:
+        except Exception as wrong:
             request, result, error = {}, None, {"code": -32600, "message": f"invalid request: {wrong}"}
         print(json.dumps({"jsonrpc": "2.0", "id": request.get("id"),
                           **({"error": error} if result is None else {"result": result})}), flush=True)

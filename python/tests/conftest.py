@@ -69,7 +69,8 @@ def serve_follows_its_schema(monkeypatch):
         @staticmethod
         def loads(text):
             value = loads(text)
-            checks["answer"].validate(value)
+            if isinstance(value, dict):  # and no output of another command
+                checks["answer"].validate(value)
             return value
 
         @staticmethod

@@ -59,3 +59,82 @@ def test_a_distribution_must_contain_the_value(manifest, tmp_path):
     with pytest.raises(oppa.OppaError, match="unknown parameter 'lr'"):
         study.optimize(lambda trial: trial.suggest_float("lr", 0, 1), n_trials=1)
     assert [one.state for one in sampler.study.trials] == ["failed", "failed"]
+
+
+def test_what_optuna_enqueues_is_measured_and_recorded(manifest, tmp_path):
+    study, sampler = study_of(manifest, tmp_path)
+    space = sampler.study.parameters
+    fixed = [{"dp": 2, "pp": 4, "microbatches": 4}, {"dp": 4, "tp": 2, "microbatches": 8}, {"dp": 2, "tp": 4, "pp": 1}]
+    study.enqueue_trial(fixed[0])
+    study.optimize(objective_of(sampler), n_trials=2)
+    study.enqueue_trial(fixed[1])  # after the next configuration was asked
+    study.enqueue_trial(fixed[2])
+    study.optimize(objective_of(sampler), n_trials=100)
+    recorded = sampler.study.trials
+    assert [one.params for one in study.trials] == [one.config for one in recorded]
+    for number, params in zip([0, 2, 3], fixed):
+        assert params.items() <= recorded[number].config.items()
+        assert recorded[number].chosen_by == "given"
+    assert len(recorded) == 9 and set(space) == set(recorded[0].config)
+    study.enqueue_trial(fixed[0])
+    with pytest.raises(oppa.OppaError, match="was tried as trial 1|has ended"):
+        study.optimize(objective_of(sampler), n_trials=1)
+
+
+def test_what_was_not_asked_is_not_recorded(manifest, tmp_path):
+    study, sampler = study_of(manifest, tmp_path)
+    asked = sampler.study.enqueue_trial({"dp": 4})
+
+    def objective(trial):
+        trial.suggest_int("dp", 2, 2)  # Optuna asks no sampler for a single value
+        trial.suggest_categorical("tp", sampler.study.parameters["tp"])
+        return 1.0
+
+    with pytest.raises(oppa.OppaError, match="ran .*'dp': 2.* and oppa asked for .*'dp': 4"):
+        study.optimize(objective, n_trials=1)
+    assert sampler.study.trials == []
+    study.optimize(objective_of(sampler), n_trials=1)
+    assert sampler.study.trials[0].config == asked
+
+
+def wrong_objectives(sampler):
+    def steps(trial, count, last):
+        sampler.config(trial)
+        for step in range(1, count):
+            trial.report(1.0, step)
+        trial.report(last, count)
+        trial.should_prune()
+        return last
+
+    def raise_error(trial, error):
+        sampler.config(trial)
+        raise error
+
+    return {"no report": lambda trial: sampler.config(trial) and 1.0,
+            "no result": lambda trial: sampler.config(trial) and None,
+            "a step is missing": lambda trial: steps(trial, 3, 1.0),
+            "not finite": lambda trial: steps(trial, 6, float("nan")),
+            "a negative time": lambda trial: steps(trial, 6, -1.0),
+            "exception": lambda trial: raise_error(trial, ZeroDivisionError()),
+            "Ctrl-C": lambda trial: raise_error(trial, KeyboardInterrupt())}
+
+
+@pytest.mark.parametrize("wrong", wrong_objectives(None))
+def test_a_wrong_trial_is_told_as_failed_and_the_study_goes_on(manifest, tmp_path, wrong):
+    study, sampler = study_of(manifest, tmp_path)
+    right, first = objective_of(sampler), []
+
+    def objective(trial):
+        if trial.number == 1:
+            return wrong_objectives(sampler)[wrong](trial)
+        return right(trial)
+
+    for _ in range(2):
+        try:
+            study.optimize(objective, n_trials=2)
+        except (oppa.OppaError, ZeroDivisionError, KeyboardInterrupt):
+            first.append(1)
+    study.optimize(objective, n_trials=100)
+    trials = sampler.study.trials
+    assert len(trials) == 9 and trials[1].state == "failed"
+    assert [one.number for one in trials] == list(range(1, 10))

@@ -64,7 +64,7 @@ def test_tune_writes_the_command_to_use(manifest, tmp_path):
 
 
 def test_a_wrong_request_of_an_agent_is_answered_by_an_error(monkeypatch, tmp_path):
-    from io import StringIO
+    from io import BytesIO, StringIO, TextIOWrapper
 
     from oppa.mcp import main
 
@@ -72,11 +72,13 @@ def test_a_wrong_request_of_an_agent_is_answered_by_an_error(monkeypatch, tmp_pa
              '{"id": 3, "method": "tools/call", "params": 7}', '{"id": 4, "method": "tools/call", "params": {"name": "ask"}}',
              '{"id": 5, "method": "tools/call", "params": {"name": "plan", "arguments": {"write": "' + str(tmp_path) + '"}}}']
     answers = StringIO()
-    monkeypatch.setattr(sys, "stdin", StringIO("\n".join(lines)))
+    sent = [line.encode() for line in lines] + [b"\xff\xfe", b'{"id": 6, "method": "\xff"}', b"[" + b" " * (40 << 20) + b"]",
+                                                b'{"id": 7, "method": ["ping"]}', b'{"id": 8, "method": {}, "params": [1]}']
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(b"\n".join(sent))))
     monkeypatch.setattr(sys, "stdout", answers)
     main([])
     found = [json.loads(line) for line in answers.getvalue().splitlines()]
-    assert len(found) == len(lines)
+    assert len(found) == len(sent)
     for answer in found:
         assert "error" in answer or answer["result"]["isError"]
     assert not list(tmp_path.iterdir())

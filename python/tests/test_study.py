@@ -14,6 +14,7 @@ import pytest
 import drive
 import job
 import oppa
+from conftest import ROOT
 
 FOLDER = Path(__file__).parent
 numpy = pytest.importorskip("numpy")
@@ -82,6 +83,97 @@ def test_an_interrupted_call_leaves_every_other_its_own_answer(manifest, tmp_pat
     following = study.ask()
     assert following.number == 1 + (op in ("report", "tell"))  # a trial that nobody got is handed out
     assert study._request("best")["op"] == "best"
+
+
+def test_a_program_that_was_killed_is_started_again_with_the_running_trial(manifest, tmp_path):
+    study = oppa.create_study(manifest, tmp_path / "results", settings=["budget.in_flight=2"])
+    first, second = study.ask(), study.ask()
+    first.report(1.0, 1)
+    os.kill(study._server.pid, signal.SIGKILL)
+    first.report(2.0, 2)
+    study.tell(second, state="failed")
+    os.kill(study._server.pid, signal.SIGKILL)
+    assert study.tell(first, state="pruned").step_times == [1.0, 2.0]
+    assert [one.state for one in study.trials] == ["failed", "pruned"]
+
+
+def test_a_change_of_folder_moves_nothing(manifest, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/oppa").symlink_to(os.environ["OPPA"])
+    (tmp_path / "model.json").write_text((ROOT / "experiments/workloads/qwen2-1.5b.json").read_text())
+    monkeypatch.setenv("OPPA", "bin/oppa")
+    study = oppa.create_study("job.toml", "results")
+    plan = oppa.plan("model.json", gpus="1x8", gpu="h100", batch=64, seq=2048, framework="megatron-lm")
+    monkeypatch.chdir("/")
+    study.tell(study.ask(), state="failed")
+    study.close()  # the next request starts the program again
+    study.add_trial(study.plan(1)[0]["config"], step_time_s=0.5)
+    assert [one.chosen_by for one in study.trials] == ["random", "imported"]
+    assert study.folder == tmp_path / "results/job"
+    assert "per step" in plan.why("dp=8")
+
+
+@pytest.mark.parametrize("words", [("./job.toml", "results"), ("job.toml", "link"), ("link/../job.toml", "./results/")])
+def test_a_search_has_one_study_in_a_process(manifest, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").mkdir()
+    (tmp_path / "link").symlink_to("results")
+    older = oppa.create_study("job.toml", "results")
+    trial = older.ask()
+    newer = oppa.create_study(*words)
+    assert newer.ask().config == trial.config
+    with pytest.raises(oppa.OppaError, match="another Study .* in this process"):
+        older.best_trial
+    newer.close()
+    assert older.ask().config == trial.config
+
+
+def test_other_settings_of_a_search_replace_its_study(manifest, tmp_path):
+    older = oppa.create_study(manifest, tmp_path)
+    newer = oppa.create_study(manifest, tmp_path, settings=["budget.trials=20"])
+    assert newer.ask().number == 1
+    with pytest.raises(oppa.OppaError, match="another Study"):
+        older.ask()
+
+
+def test_a_signal_handler_may_use_a_study_that_waits(manifest, tmp_path):
+    study = oppa.create_study(manifest, tmp_path)
+    server, found = study._server.pid, []
+
+    def ask_too(number, frame):
+        os.kill(server, signal.SIGCONT)
+        found.append(len(study.plan(2)))
+
+    before = signal.signal(signal.SIGALRM, ask_too)
+    os.kill(server, signal.SIGSTOP)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        assert len(study.plan(3)) == 3 and found == [2]
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_forked_process_is_told_who_has_the_search(manifest, tmp_path):
+    study = oppa.create_study(manifest, tmp_path)
+    trial = study.ask()
+    read, write = os.pipe()
+    if os.fork() == 0:
+        try:
+            study.ask()
+        except BaseException as error:
+            os.write(write, str(error).encode())
+        os._exit(0)
+    assert f"process {study._server.pid} on" in os.read(read, 1000).decode()
+    study.tell(trial, state="failed")
+
+
+@pytest.mark.parametrize("program", ["/bin/true", "/bin/echo", "/bin/false", "/etc/passwd"])
+def test_another_program_is_named(manifest, tmp_path, monkeypatch, program):
+    monkeypatch.setenv("OPPA", program)
+    for call in (lambda: oppa.create_study(manifest, tmp_path), lambda: oppa.plan({"layers": 2}, gpus=8, batch=8, seq=8)):
+        with pytest.raises(oppa.OppaError, match="OPPA|exit code 1"):
+            call()
 
 
 @pytest.mark.parametrize("time_s", [numpy.float32(0.5), numpy.int64(2), numpy.array(0.5), decimal.Decimal("0.5")])

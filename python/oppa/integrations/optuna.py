@@ -17,6 +17,7 @@
     study.optimize(objective)
 
 The objective is a step time in seconds, to be minimized. Every step is reported, from 1. One trial runs at a time.
+Configurations of study.enqueue_trial() are tried next. A trial without all steps or with NaN is told as failed.
 """
 from __future__ import annotations
 
@@ -29,6 +30,8 @@ from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
 
 import oppa
+
+from . import tell
 
 AnyTrial = Union[optuna.Trial, FrozenTrial]
 
@@ -44,6 +47,7 @@ class OppaSampler(BaseSampler):
         self._number: Optional[int] = None  # of Optuna's trial that runs
         self._peak: Optional[float] = None
         self._out_of_memory = False
+        self._fixed: Dict[int, Dict[str, Any]] = {}  # what Optuna's enqueue_trial() set, by its trial
 
     def config(self, trial: optuna.Trial) -> Dict[str, Any]:
         """The configuration of a trial, whose parameters Optuna records."""
@@ -54,8 +58,17 @@ class OppaSampler(BaseSampler):
         """The trial of oppa that runs as a trial of Optuna."""
         if self._number not in (None, trial.number):
             raise oppa.OppaError(f"trial {self._number} of Optuna is running, and one trial runs at a time: n_jobs=1")
+        fixed = self._fixed.get(trial.number, {})
+        if self._number is None and fixed and (self._next is None or not _agree(fixed, self._next.config)):
+            if self._next is not None:
+                self.study.close()  # what was asked ahead is asked again later
+                self._next = None
+            self.study.enqueue_trial(fixed)
         if self._next is None:
             self._next = self.study.ask()
+        if not _agree(fixed, self._next.config):
+            raise oppa.OppaError(f"{fixed} was enqueued in Optuna, and it is the turn of {self._next.config}: enqueue it "
+                                 "in oppa's study (the starts of the manifest come first)")
         self._number = trial.number
         return self._next
 
@@ -68,6 +81,9 @@ class OppaSampler(BaseSampler):
         self._out_of_memory = True
         trial.set_constraint("memory", 1.0)
         return float("inf")
+
+    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
+        self._fixed[trial.number] = dict(trial.system_attrs.get("fixed_params", {}))
 
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> Dict[str, BaseDistribution]:
         return {}
@@ -93,6 +109,7 @@ class OppaSampler(BaseSampler):
 
     def after_trial(self, study: optuna.Study, trial: FrozenTrial, state: TrialState,
                     values: Optional[Sequence[float]]) -> None:
+        self._fixed.pop(trial.number, None)
         if self._next is None or self._number != trial.number:
             return
         running, self._next, self._number = self._next, None, None
@@ -100,7 +117,13 @@ class OppaSampler(BaseSampler):
         names: Dict[TrialState, oppa.State] = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned"}
         told: oppa.State = "memory_out" if self._out_of_memory else names.get(state, "failed")
         self._out_of_memory = False
-        self.study.tell(running, state=told, step_times=_step_times(trial), peak_memory_bytes=peak)
+        if not _agree(trial.params, running.config):
+            self.study.close()  # the trial is not recorded, and asked again
+            raise oppa.OppaError(f"trial {trial.number} of Optuna ran {trial.params}, and oppa asked for "
+                                 f"{running.config}: it is not recorded; take the configuration from sampler.config(trial)")
+        tell(self.study, running, state=told, step_times=_step_times(trial), peak_memory_bytes=peak)
+        if study.get_trials(deepcopy=False, states=[TrialState.WAITING]):
+            return  # a configuration that Optuna has enqueued is next
         try:
             self._next = self.study.ask()
         except oppa.SearchEnded:
@@ -119,6 +142,10 @@ class OppaPruner(optuna.pruners.BasePruner):
         for step, time_s in enumerate(_step_times(trial), 1):
             running.report(time_s, step)
         return running.should_prune()
+
+
+def _agree(params: Dict[str, Any], config: Dict[str, Any]) -> bool:
+    return all(config.get(name, value) == value for name, value in params.items())
 
 
 def _step_times(trial: FrozenTrial) -> "list[float]":

@@ -1,0 +1,128 @@
+"""Every message of a search, interrupted at every moment and in every way: the records are those of an undisturbed search."""
+import itertools
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+import job
+import oppa
+import oppa._study
+from test_study import recorded
+
+SETTINGS = ["budget.trials=3", "budget.q_max=2"]
+ENQUEUED = "dp=2,pp=4,microbatches=4"
+
+
+class Interrupted(Exception):
+    pass
+
+
+def insist(call):
+    """What a user does in a notebook: the same cell again."""
+    for _ in range(3):
+        try:
+            return call()
+        except Interrupted:
+            pass
+    raise AssertionError("interrupted again and again")
+
+
+def search(manifest, storage):
+    study = insist(lambda: oppa.create_study(manifest, storage, load_if_exists=True, settings=SETTINGS))
+    while True:
+        told = len(insist(lambda: study.trials))
+        questions = {0: [lambda: study.parameters, lambda: study.plan(2)],
+                     1: [lambda: study.best_trial, lambda: study.enqueue_trial(ENQUEUED)]}
+        for question in questions.get(told, []):
+            insist(question)
+        try:
+            trial = insist(study.ask)
+        except oppa.SearchEnded:
+            study.close()
+            return
+        assert trial.number == told + 1
+        for step in range(1, trial.max_steps + 1):
+            insist(lambda: trial.report(job.step_time_s(trial.config, step), step))
+        frozen = insist(lambda: study.tell(trial, duration_s=10.0, peak_memory_bytes=job.peak_memory_bytes(trial.config)))
+        assert (frozen.number, frozen.config) == (trial.number, trial.config)
+
+
+def raise_in_client(server):
+    if threading.current_thread() is threading.main_thread():
+        raise Interrupted
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGALRM)
+    time.sleep(0.005)
+
+
+def handler(number, frame):
+    raise Interrupted
+
+
+WAYS = {"exception": raise_in_client,
+        "kill of the server": lambda server: os.kill(server.pid, signal.SIGKILL),
+        "kill of the client": lambda server: os.kill(os.getpid(), signal.SIGKILL)}
+MOMENTS = ["before the request", "after the request", "at the answer"]
+
+
+def disturb(monkeypatch, message, moment, way):
+    """Does this once, at a message counted from 1. Returns the function that counts the messages."""
+    counts = {each: itertools.count(1) for each in MOMENTS}
+    seen = []
+
+    def reach(now, server):
+        seen.append(next(counts[now]))
+        if now == moment and seen[-1] == message:
+            WAYS[way](server)
+
+    class Requests:
+        def __init__(self, server, requests):
+            self.server, self.requests = server, requests
+
+        def put(self, line):
+            if line is not None:
+                reach(MOMENTS[0], self.server)
+            self.requests.put(line)
+            if line is not None:
+                reach(MOMENTS[1], self.server)
+
+    class Disturbed(oppa._program.Server):
+        def __init__(self, *words):
+            super().__init__(*words)
+            self._requests = Requests(self, self._requests)
+
+        def take(self, answer):
+            if answer is not None and answer.get("op") != "hello":
+                reach(MOMENTS[2], self)
+            super().take(answer)
+
+    monkeypatch.setattr(oppa._study, "Server", Disturbed)
+    return lambda: max(seen)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("way", WAYS)
+def test_no_interruption_changes_a_record(manifest, tmp_path, monkeypatch, moment, way):
+    messages = disturb(monkeypatch, 0, moment, way)
+    search(manifest, tmp_path / "whole")
+    whole = recorded(tmp_path / "whole")
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        for message in range(1, messages() + 1):
+            storage = tmp_path / str(message)
+            disturb(monkeypatch, message, moment, way)
+            if way == "kill of the client":
+                client = os.fork()
+                if client == 0:
+                    try:
+                        search(manifest, storage)
+                    finally:
+                        os._exit(0)
+                assert os.waitpid(client, 0)[1] == signal.SIGKILL
+                disturb(monkeypatch, 0, moment, way)
+            search(manifest, storage)
+            assert recorded(storage) == whole, f"{way} {moment} {message}"
+    finally:
+        signal.signal(signal.SIGALRM, before)
