@@ -102,6 +102,22 @@ Options OutputOptions(jobs::ForecastRequest& request) {
       Bind("--check RESULTS",
            "print how far predictions of other measured trials are off",
            request.check),
+      Bind("--price PRICE", "price of a GPU hour",
+           request.valuation.price_per_gpu_hour),
+      Bind("--most-money MONEY",
+           "find the fastest training that costs at most this; with --price "
+           "and --steps",
+           request.most_money),
+      Bind("--steps N", "steps of the training, with --most-money",
+           request.steps),
+      MakeOption("--json", "print JSON", print_as(jobs::OutputFormat::kJson)),
+      MakeOption("--csv", "print CSV", print_as(jobs::OutputFormat::kCsv)),
+  };
+}
+
+// What starts the job.
+Options LaunchOptions(jobs::ForecastRequest& request) {
+  return {
       Bind("--write DIR",
            "write the fastest configuration as a script and the files of the "
            "framework",
@@ -118,18 +134,7 @@ Options OutputOptions(jobs::ForecastRequest& request) {
            "its command line (-: standard input)",
            request.train_job),
       Bind("--force", "with --write, replace files that differ",
-           request.write.force),
-      Bind("--price PRICE", "price of a GPU hour",
-           request.valuation.price_per_gpu_hour),
-      Bind("--most-money MONEY",
-           "find the fastest training that costs at most this; with --price "
-           "and --steps",
-           request.most_money),
-      Bind("--steps N", "steps of the training, with --most-money",
-           request.steps),
-      MakeOption("--json", "print JSON", print_as(jobs::OutputFormat::kJson)),
-      MakeOption("--csv", "print CSV", print_as(jobs::OutputFormat::kCsv)),
-  };
+           request.write.force)};
 }
 
 // A run to compare with.
@@ -162,7 +167,8 @@ Verbs PlanVerbs() {
                "excluded. It needs no GPU and no manifest.",
            .options = JobOptions(*request) +
                       ModelOptionsOf(request->model_options) +
-                      OutputOptions(*request) + RunOptions(*request),
+                      OutputOptions(*request) + LaunchOptions(*request) +
+                      RunOptions(*request),
            .examples = {"oppa plan --model config.json --gpus 2x8 --gpu h100 "
                         "--batch 256 --seq 8192",
                         "oppa plan --model config.json --gpus 8..1024 --gpu "
