@@ -7,6 +7,7 @@ SOURCES      = $(shell git ls-files -co --exclude-standard '*.h' '*.cc' '*.cu' '
 OPPA        := build/release/oppa
 RESULTS     ?= results
 PREFIX      ?= /usr/local
+TESTS       ?= test-wheel test-deb
 
 use_backend  := $(if $(BACKEND),--set backend.use=$(BACKEND))
 matrix_options := --results $(RESULTS) $(if $(REPEATS),--repeats $(REPEATS)) $(if $(METHODS),--methods $(METHODS)) \
@@ -101,6 +102,15 @@ deb: program ## build build/deb/oppa_*.deb for the Debian or Ubuntu of this mach
 	@scripts/install-deps --deb
 	@rm -rf build/deb
 	@cpack --config build/release/CPackConfig.cmake -B $(CURDIR)/build/deb > build/deb.log
+
+ARTIFACTS := build/artifacts
+release: dist deb ## build and test wheel, archive and Debian package in build/artifacts, with SBOM and SHA-256 sums (root; TESTS= builds only)
+	@rm -rf $(ARTIFACTS)
+	@mkdir -p $(ARTIFACTS)
+	@cp build/dist/*.whl build/dist/oppa.tar.gz build/deb/oppa_*.deb $(ARTIFACTS)
+	@scripts/sbom build/wheel >$(ARTIFACTS)/oppa.cdx.json
+	@cd $(ARTIFACTS) && sha256sum * >../SHA256SUMS && mv ../SHA256SUMS . && cat SHA256SUMS
+	@$(if $(TESTS),$(MAKE) --no-print-directory $(TESTS) SYSTEMS="$(SYSTEMS)")
 
 clean: ## remove build/, keep the results
 	@rm -rf build

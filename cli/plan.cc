@@ -118,6 +118,28 @@ Options OutputOptions(jobs::ForecastRequest& request) {
       Bind("--check RESULTS",
            "print how far predictions of other measured trials are off",
            request.check),
+      Bind("--price PRICE",
+           "USD of a GPU hour, or of each --gpu: h100=2.5,b200=4",
+           request.price),
+      Bind("--most-money MONEY",
+           "find the fastest training that costs at most this; with --price "
+           "and --steps",
+           request.most_money),
+      Bind("--steps N", "steps of the training, with --most-money",
+           request.steps),
+      Bind("--details",
+           "print also the shares of a step, memory, neighbors, other "
+           "releases, and what was excluded",
+           request.details),
+      ColorOption(),
+      MakeOption("--json", "print JSON", print_as(jobs::OutputFormat::kJson)),
+      MakeOption("--csv", "print CSV", print_as(jobs::OutputFormat::kCsv)),
+  };
+}
+
+// What starts the job.
+Options LaunchOptions(jobs::ForecastRequest& request) {
+  return {
       Bind("--write DIR",
            "write the fastest configuration as a script and the files of the "
            "framework",
@@ -134,35 +156,20 @@ Options OutputOptions(jobs::ForecastRequest& request) {
            "its command line (-: standard input)",
            request.train_job),
       Bind("--force", "with --write, replace files that differ",
-           request.write.force),
-      Bind("--price PRICE",
-           "USD of a GPU hour, or of each --gpu: h100=2.5,b200=4",
-           request.price),
-      Bind("--most-money MONEY",
-           "find the fastest training that costs at most this; with --price "
-           "and --steps",
-           request.most_money),
-      Bind("--steps N", "steps of the training, with --most-money",
-           request.steps),
-      Bind(
-          "--details",
-          "print also the shares of a step, memory, neighbors, other releases, "
-          "and what was excluded",
-          request.details),
-      ColorOption(),
-      Bind(
-          "--html FILE",
-          "also write the plan as a page: memory, timeline, placement, steps "
-          "of "
-          "batch, GPUs and bandwidths; with --tokens, that table and a picture",
-          request.html),
+           request.write.force)};
+}
+
+Options PictureOptions(jobs::ForecastRequest& request) {
+  return {
+      Bind("--html FILE",
+           "also write the plan as a page: memory, timeline, placement, steps "
+           "of batch, GPUs and bandwidths; with --tokens, that table and a "
+           "picture",
+           request.html),
       Bind("--trace FILE",
            "also write the simulated step of the fastest layout, or that of "
            "--config, for Perfetto (JSON)",
-           request.trace),
-      MakeOption("--json", "print JSON", print_as(jobs::OutputFormat::kJson)),
-      MakeOption("--csv", "print CSV", print_as(jobs::OutputFormat::kCsv)),
-  };
+           request.trace)};
 }
 
 // What a whole training takes.
@@ -230,7 +237,8 @@ Verbs PlanVerbs() {
                "the first. It needs no GPU and no manifest.",
            .options = JobOptions(*request) +
                       ModelOptionsOf(request->model_options) +
-                      OutputOptions(*request) +
+                      OutputOptions(*request) + LaunchOptions(*request) +
+                      PictureOptions(*request) +
                       TrainingOptions(request->training_assumptions) +
                       QuestionOptions(*request) + RunOptions(*request),
            .examples = {"oppa plan --model config.json --gpus 2x8 --gpu h100 "

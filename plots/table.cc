@@ -1,6 +1,7 @@
 #include "plots/table.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <numeric>
@@ -248,9 +249,9 @@ std::string ToCsv(const Table& table) {
   std::vector<std::string> names;
   for (const Field& column : table.columns) {
     for (std::size_t i = 0; i < column.cell.exact.size(); ++i) {
-      constexpr const char* kLimits[] = {"", "_low", "_high"};
+      constexpr std::array<std::string_view, 3> kLimits = {"", "_low", "_high"};
       if (!column.data.empty()) {
-        names.push_back(column.data + kLimits[i]);
+        names.push_back(column.data + std::string(kLimits.at(i)));
       }
     }
   }

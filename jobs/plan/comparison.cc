@@ -118,12 +118,12 @@ std::string FitText(const ComparedSide& side) {
 }  // namespace
 
 ComparedSide SideOf(const Forecaster& forecaster, const std::string& words) {
-  const auto side = [&](Prediction one) {
+  const auto side = [&](const Prediction& one) {
     const trials::StepReport report = forecaster.Report(one.config);
     return ComparedSide{
         fmt::format("{} on {}, {}", forecaster.job().framework.name,
                     forecaster.job().cluster.gpu.name, LayoutName(one.config)),
-        std::move(one), report, forecaster.AllowedBytes()};
+        one, report, forecaster.AllowedBytes()};
   };
   const Forecast forecast = forecaster.MakeForecast(words.empty() ? 1 : -1);
   if (words.empty()) {

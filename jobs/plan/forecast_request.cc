@@ -478,6 +478,18 @@ void WritePictures(const ForecastRequest& request,
 }
 
 // Errors: throws InputError for options that do not go together.
+void CheckFolder(const LaunchFolder& write) {
+  if (write.path.empty() && (write.slurm || write.k8s || write.force)) {
+    throw InputError("--slurm, --k8s and --force belong to --write DIR");
+  }
+  if (write.slurm && write.k8s) {
+    throw InputError("--slurm and --k8s exclude each other");
+  }
+  if (!write.k8s && !write.queue.empty()) {
+    throw InputError("--queue is the queue of --k8s");
+  }
+}
+
 void CheckOptions(const ForecastRequest& request, const Inputs& inputs) {
   struct Problem {
     bool holds;
@@ -487,8 +499,7 @@ void CheckOptions(const ForecastRequest& request, const Inputs& inputs) {
   const bool limited = request.most_money > 0.0;
   const bool priced = request.valuation.price_per_gpu_hour > 0.0;
   const bool calibrates = !request.calibrate.empty();
-  const bool writes = !request.write.path.empty();
-  const std::array<Problem, 9> problems = {{
+  const std::array<Problem, 6> problems = {{
       {request.why && request.why->empty(),
        "--why: it is empty; give values, such as dp=8,tp=2, or a layout as "
        "printed"},
@@ -505,13 +516,6 @@ void CheckOptions(const ForecastRequest& request, const Inputs& inputs) {
       {!request.logs.empty() && !one,
        "--log needs one --framework and one size of the machine: those of the "
        "run"},
-      {!writes &&
-           (request.write.slurm || request.write.k8s || request.write.force),
-       "--slurm, --k8s and --force belong to --write DIR"},
-      {request.write.slurm && request.write.k8s,
-       "--slurm and --k8s exclude each other"},
-      {!request.write.k8s && !request.write.queue.empty(),
-       "--queue is the queue of --k8s"},
       {request.logs.empty() && !request.config.empty() &&
            !(one && !request.trace.empty()),
        "--config is the configuration of a run: give its --log, or --trace "
@@ -522,6 +526,7 @@ void CheckOptions(const ForecastRequest& request, const Inputs& inputs) {
       throw InputError(message);
     }
   }
+  CheckFolder(request.write);
 }
 
 // Errors: throws InputError for an option that needs one size.
@@ -688,7 +693,7 @@ std::vector<Offer> OffersOf(const ForecastRequest& request, std::string& job) {
       for (const std::string& framework : inputs.frameworks) {
         const Job of_framework = JobOf(one, inputs, size, framework);
         const std::string header = JobText(of_framework);
-        job = job.empty() ? header.substr(0, header.find("\n") + 1) : job;
+        job = job.empty() ? header.substr(0, header.find('\n') + 1) : job;
         Offer offer = OfferOf(one, std::string(kind), of_framework, size);
         if (!best || (offer.best &&
                       (!best->best || offer.best->tokens_per_s_per_gpu >

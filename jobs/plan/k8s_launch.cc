@@ -1,8 +1,5 @@
 #include "jobs/plan/k8s_launch.h"
 
-#include <algorithm>
-#include <cctype>
-
 #include <fmt/format.h>
 
 #include "common/error.h"
@@ -42,6 +39,47 @@ std::string InContainer(std::string word) {
     word.replace(at, here.size(), kMount);
   }
   return word;
+}
+
+// What the pods have besides those of the runtime: the files, if there are any.
+Json PatchOf(const std::string& name, bool has_files) {
+  // Processes of a node exchange data in /dev/shm, which has 64 MB otherwise.
+  Json volumes = {{{"name", "shm"}, {"emptyDir", {{"medium", "Memory"}}}}};
+  Json mounts = {{{"name", "shm"}, {"mountPath", "/dev/shm"}}};
+  if (has_files) {
+    volumes.push_back({{"name", "oppa"}, {"configMap", {{"name", name}}}});
+    mounts.push_back({{"name", "oppa"}, {"mountPath", kMount}});
+  }
+  const Json container = {{"name", "node"}, {"volumeMounts", mounts}};
+  const Json pod = {{"volumes", volumes},
+                    {"containers", Json::array({container})}};
+  const Json node = {{"name", "node"},
+                     {"template", {{"spec", {{"template", {{"spec", pod}}}}}}}};
+  return {
+      {"manager", "oppa/plan"},
+      {"trainingRuntimeSpec",
+       {{"template", {{"spec", {{"replicatedJobs", Json::array({node})}}}}}}}};
+}
+
+// What the user has to know, as comments.
+std::string HeadOf(const Job& job, const trials::RenderedJob& launch,
+                   const std::string& queue) {
+  std::string text = fmt::format(
+      "# {} on {} GPUs, batch {} x {} tokens, for Kubeflow Trainer 2.2 or "
+      "later:\n"
+      "#   kubectl apply -f trainjob.yaml\n",
+      job.workload.name, job.cluster.gpus(), job.workload.batch_size,
+      job.workload.sequence_length);
+  for (const std::string& note : launch.notes) {
+    text += fmt::format("# {}\n", note);
+  }
+  text += fmt::format(
+      "# The image of the runtime must have {}; else set spec.trainer.image. "
+      "The command\n# starts in its working directory.\n{}",
+      job.framework.adapter->title(),
+      queue.empty() ? "# No queue: --queue NAME, a LocalQueue of Kueue.\n"
+                    : "");
+  return text;
 }
 
 }  // namespace
@@ -86,22 +124,6 @@ std::string TrainJobText(const Job& job, const trials::ParallelConfig& config,
     env.push_back({{"name", variable.substr(0, equals)},
                    {"value", InContainer(variable.substr(equals + 1))}});
   }
-  // Processes of a node exchange data in /dev/shm, which has 64 MB otherwise.
-  Json volumes = {{{"name", "shm"}, {"emptyDir", {{"medium", "Memory"}}}}};
-  Json mounts = {{{"name", "shm"}, {"mountPath", "/dev/shm"}}};
-  if (!files.empty()) {
-    volumes.push_back({{"name", "oppa"}, {"configMap", {{"name", name}}}});
-    mounts.push_back({{"name", "oppa"}, {"mountPath", kMount}});
-  }
-  const Json container = {{"name", "node"}, {"volumeMounts", mounts}};
-  const Json pod = {{"volumes", volumes},
-                    {"containers", Json::array({container})}};
-  const Json node = {{"name", "node"},
-                     {"template", {{"spec", {{"template", {{"spec", pod}}}}}}}};
-  const Json patch = {
-      {"manager", "oppa/plan"},
-      {"trainingRuntimeSpec",
-       {{"template", {{"spec", {{"replicatedJobs", Json::array({node})}}}}}}}};
   Json train_job = {
       {"apiVersion", kTrainJobVersion},
       {"kind", "TrainJob"},
@@ -116,7 +138,7 @@ std::string TrainJobText(const Job& job, const trials::ParallelConfig& config,
           {"resourcesPerNode",
            {{"limits",
              {{GpuResource(cluster.gpu), cluster.launched_gpus()}}}}}}},
-        {"runtimePatches", Json::array({patch})}}}};
+        {"runtimePatches", Json::array({PatchOf(name, !files.empty())})}}}};
   if (env.empty()) {
     train_job["spec"]["trainer"].erase("env");
   }
@@ -126,21 +148,7 @@ std::string TrainJobText(const Job& job, const trials::ParallelConfig& config,
   }
   metadata["annotations"] = {
       {fmt::format("{}config", kAnnotationPrefix), ToString(config)}};
-  std::string text = fmt::format(
-      "# {} on {} GPUs, batch {} x {} tokens, for Kubeflow Trainer 2.2 or "
-      "later:\n"
-      "#   kubectl apply -f trainjob.yaml\n",
-      job.workload.name, cluster.gpus(), job.workload.batch_size,
-      job.workload.sequence_length);
-  for (const std::string& note : launch.notes) {
-    text += fmt::format("# {}\n", note);
-  }
-  text += fmt::format(
-      "# The image of the runtime must have {}; else set spec.trainer.image. "
-      "The command\n# starts in its working directory.\n{}",
-      job.framework.adapter->title(),
-      queue.empty() ? "# No queue: --queue NAME, a LocalQueue of Kueue.\n"
-                    : "");
+  std::string text = HeadOf(job, launch, queue);
   if (!files.empty()) {
     text += trials::YamlOf({{"apiVersion", "v1"},
                             {"kind", "ConfigMap"},

@@ -293,10 +293,11 @@ class FrontPicture {
   // At round multiples of powers of ten.
   [[nodiscard]] std::string Ticks(const Range& range, bool is_x) const {
     std::string svg;
-    for (double power = std::pow(10.0, std::floor(std::log10(range.first)));
-         power < range.second; power *= 10.0) {
+    const int first = static_cast<int>(std::floor(std::log10(range.first)));
+    const int last = static_cast<int>(std::floor(std::log10(range.second)));
+    for (int exponent = first; exponent <= last; ++exponent) {
       for (const double times : {1.0, 1.5, 2.0, 3.0, 5.0, 7.0}) {
-        const double value = times * power;
+        const double value = times * std::pow(10.0, exponent);
         if (value < range.first || value > range.second) {
           continue;
         }

@@ -295,7 +295,7 @@ class Recommender {
   }
 
   // What the words of the TrainJob would have cost.
-  std::string BeforeText(const Forecaster& forecaster) const {
+  [[nodiscard]] std::string BeforeText(const Forecaster& forecaster) const {
     try {
       trials::AdapterJob job = job_;
       job.workload = forecaster.job().workload;

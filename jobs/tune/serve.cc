@@ -455,6 +455,7 @@ class Session {
   enum class Due { kNothing, kGreeting, kTold, kNoTrial };
 
   // A trial that the client has asked for, or that waits to be.
+  // NOLINTNEXTLINE(bugprone-exception-escape): moving a Json throws nothing
   struct Open {
     trials::TrialRequest request;
     std::optional<double> begin_s = std::nullopt;  // when it was asked for

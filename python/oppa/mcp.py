@@ -48,6 +48,9 @@ def _call(study: Optional[Study], name: str, arguments: Dict[str, Any]) -> Any:
         unknown = arguments.keys() - _PLAN["inputSchema"]["properties"].keys()
         if unknown:  # options of `oppa plan` that write files are not for agents
             raise OppaError(f"plan has no {', '.join(sorted(unknown))}")
+        missing = [name for name in _PLAN["inputSchema"]["required"] if name not in arguments]
+        if missing:
+            raise OppaError(f"plan needs {', '.join(missing)}")
         why = arguments.pop("why", None)
         found = plan(**arguments)
         return found.why(why) if why else [dict(one.raw, framework=one.framework) for one in found.layouts[:5]]

@@ -28,11 +28,13 @@ def test_an_agent_drives_a_search(manifest, tmp_path):
 
             asked = json.loads((await call("ask"))[1])["trial"]
             wrong = await call("tell", trial=1, outcome="completed")
+            lacking = await call("plan", gpu="h100", seq=4096)
             told = await call("tell", trial=1, outcome="completed", step_times_s=[1.0] * asked["max_steps"])
-            return names, wrong, told, json.loads((await call("best"))[1])
+            return names, wrong, lacking, told, json.loads((await call("best"))[1])
 
-    names, wrong, told, best = asyncio.run(drive())
+    names, wrong, lacking, told, best = asyncio.run(drive())
     assert {"plan", "ask", "tell", "best", "enqueue"} <= set(names)
     assert wrong[0] and "6 step_times_s" in wrong[1]
+    assert lacking == (True, "plan needs model, gpus, batch")
     assert not told[0]
     assert best["trial"]["number"] == 1

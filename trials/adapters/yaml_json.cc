@@ -64,6 +64,12 @@ std::string ScalarText(const Json& json) {
   return plain.IsIn(text) && !word.IsIn(text) ? text : common::ToText(json);
 }
 
+// A text of lines that a literal block does not change.
+bool IsBlock(const Json& json) {
+  static const common::Pattern lines(R"((?s)^[^ \n\r][^\r]*[^\n\r]\n$)");
+  return json.is_string() && lines.IsIn(json.get<std::string>());
+}
+
 void Append(const Json& json, int indent, std::string& text) {
   const std::string margin(static_cast<std::size_t>(indent), ' ');
   if (json.is_structured() && !json.empty()) {
@@ -79,13 +85,11 @@ void Append(const Json& json, int indent, std::string& text) {
     }
     return;
   }
-  const std::string value = json.is_string() ? json.get<std::string>() : "";
-  if (value.find('\n') == value.npos || !value.ends_with('\n') ||
-      value.starts_with(' ') || value.starts_with('\n') ||
-      value.ends_with("\n\n") || value.find('\r') != value.npos) {
+  if (!IsBlock(json)) {
     text += ScalarText(json) + "\n";
     return;
   }
+  const auto& value = json.get_ref<const std::string&>();
   text += "|\n";
   const std::string_view lines(value.data(), value.size() - 1);
   for (const std::string_view line : common::Split(lines, '\n')) {
