@@ -119,6 +119,7 @@ def wrong_objectives(sampler):
             "Ctrl-C": lambda trial: raise_error(trial, KeyboardInterrupt())}
 
 
+@pytest.mark.wrong_requests
 @pytest.mark.parametrize("wrong", wrong_objectives(None))
 def test_a_wrong_trial_is_told_as_failed_and_the_study_goes_on(manifest, tmp_path, wrong):
     study, sampler = study_of(manifest, tmp_path)

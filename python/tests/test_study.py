@@ -8,7 +8,6 @@ import sys
 import time
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 import drive
@@ -277,6 +276,7 @@ def test_trials_have_predictions_and_a_table(manifest, tmp_path):
     assert table.loc[0, "params_dp"] == trial.config["dp"] and table.loc[0, "step_time_s"] == pytest.approx(0.5)
 
 
+@pytest.mark.wrong_requests
 def test_errors_have_the_words_of_the_program(manifest, tmp_path):
     with pytest.raises(oppa.OppaError, match="none.toml"):
         oppa.create_study(tmp_path / "none.toml")
@@ -291,7 +291,7 @@ def test_errors_have_the_words_of_the_program(manifest, tmp_path):
     for wrong, message in [({"step_times": [1.0]}, "6 step_times_s"), ({"step_times": [1.0] * 5 + [-1]}, "step_times_s"),
                            ({"step_times": [1.0] * 6, "peak_memory_bytes": -1}, "peak_memory_bytes"),
                            ({"state": "pruned"}, "step_times_s"), ({"state": "fine"}, "unknown state")]:
-        with pytest.raises((oppa.OppaError, jsonschema.ValidationError), match=message):
+        with pytest.raises(oppa.OppaError, match=message):
             study.tell(trial, **wrong)
     study.tell(trial, step_times=[1.0] * 6)  # nothing of this changed the trial
     with pytest.raises(oppa.OppaError, match="load_if_exists"):
