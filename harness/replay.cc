@@ -66,6 +66,11 @@ std::optional<Trial> Replay::Adopt() {
   if (trial && history_.HasTried(trial->candidate, CandidateLabel(*trial))) {
     trial.reset();
   }
+  // The record lacks the number of steps that the estimate is of.
+  if (trial && !trial->measurement.step_times_s.empty()) {
+    trial->throughput = trials::EstimateThroughput(
+        trial->measurement.step_times_s, history_.throughput_options());
+  }
   return trial;
 }
 

@@ -38,7 +38,10 @@ class ServeTest : public testing::Test {
                          budget);
     std::istringstream in(requests);
     std::ostringstream out;
-    EXPECT_EQ(Serve({.manifest = folder_.path() / "m.toml"}, in, out), 0);
+    EXPECT_EQ(Serve({.manifest = folder_.path() / "m.toml",
+                     .overrides = {.settings = overrides_}},
+                    in, out),
+              0);
     std::vector<Json> answers;
     std::istringstream lines(out.str());
     for (std::string line; std::getline(lines, line);) {
@@ -48,6 +51,7 @@ class ServeTest : public testing::Test {
   }
 
   fakes::ExperimentFolder folder_;
+  std::vector<std::string> overrides_;
 };
 
 constexpr const char* kAsk = "{\"op\": \"ask\"}\n";
@@ -65,6 +69,24 @@ TEST_F(ServeTest, ATrialThatWasNotToldIsAskedAgain) {
   EXPECT_EQ(Answers(kAsk)[1]["trial"]["number"], 2);
 }
 
+// The estimate of a trial has the steps of its record, whoever chose it.
+TEST_F(ServeTest, ASearchGoesOnAfterATrialThatTheUserChose) {
+  overrides_ = {"experiment.methods=[\"oppa\"]", "budget.q_max=4"};
+  const std::string told =
+      R"({"op": "tell", "trial": 1, "outcome": "completed", "step_times_s": [2, 1, 1.1, 0.9]}
+)";
+  (void)Answers(
+      R"({"op": "enqueue", "config": "dp=4"}
+)" + std::string(kAsk) +
+      told + kAsk +
+      R"({"op": "tell", "trial": 2, "outcome": "completed", "step_times_s": [3, 2, 2.2, 1.8]}
+)");
+  const std::vector<Json> answers = Answers(kAsk);
+  EXPECT_EQ(answers[0].value("error", ""), "");
+  EXPECT_EQ(answers[0]["trials"], 2);
+  EXPECT_EQ(answers[1]["trial"]["number"], 3);
+}
+
 TEST_F(ServeTest, AWrongRequestChangesNothing) {
   const std::string tell = R"({"op": "tell", "trial": 1, "outcome": )";
   const std::vector<std::pair<std::string, std::string>> wrong = {
@@ -77,9 +99,9 @@ TEST_F(ServeTest, AWrongRequestChangesNothing) {
       {R"({"op": "report", "trial": 1.5, "step_time_s": 1})", "integer"},
       {R"({"op": "plan", "count": 1e300})", "integer"},
       {R"({"op": "enqueue"})", "enqueue: "},
-      {R"({"op": 7})", "request: type must be string"},
+      {R"({"op": 7})", "op: type must be string"},
       {R"({"op": "report", "trial": 1, "step_time_s": "1"})",
-       "report: type must be number"},
+       "step_time_s: type must be number"},
       {tell + R"("fine"})", "outcome"},
       {tell + R"("completed"})", "2 step_times_s, not 0"},
       {tell + R"("completed", "step_times_s": [1, 0]})", "step_time_s"},
