@@ -33,7 +33,7 @@ def study_of(manifest, storage):
 def test_has_the_trials_of_the_command_line_and_of_python(manifest, tmp_path):
     study, sampler = study_of(manifest, tmp_path / "optuna")
     study.optimize(objective_of(sampler), n_trials=100)
-    oppa._program.run(["run", str(manifest), "--results", str(tmp_path / "run"), "--no-report"])
+    oppa._program.Program().run(["run", str(manifest), "--results", str(tmp_path / "run"), "--no-report"])
     by_program = oppa.create_study(manifest, tmp_path / "run", load_if_exists=True)
     by_python = oppa.create_study(manifest, tmp_path / "python")
     drive.run(by_python)
@@ -83,7 +83,7 @@ def test_what_optuna_enqueues_is_measured_and_recorded(manifest, tmp_path):
 
 def test_what_was_not_asked_is_not_recorded(manifest, tmp_path):
     study, sampler = study_of(manifest, tmp_path)
-    asked = sampler.study.enqueue_trial({"dp": 4})
+    asked = sampler.study.enqueue_trial({"dp": 4, "tp": 2})
 
     def objective(trial):
         trial.suggest_int("dp", 2, 2)  # Optuna asks no sampler for a single value
