@@ -88,7 +88,10 @@ TEST(LossWatch, KnowsTheLossOfAnyProgram) {
         "iter 10: loss nan, time 812.40ms, mfu 12.50%",  // nanoGPT
         "step    1/37 | loss nan (+nanz)| norm 1.1 (+nanz)| lr 7e-07",  // llm.c
         "iter 3 | loss train: nan, val: n/a",  // LitGPT
-        "Loss is nan, stopping training",      // torchvision
+        "step 3 loss nan took 0.15 s", "step 3 loss inf grad norm inf",
+        "loss: tensor(nan, device='cuda:0')", "step 3 loss tensor([nan])",
+        "loss/train/total: nan",           // Composer
+        "Loss is nan, stopping training",  // torchvision
         "The loss returned in `training_step` is nan, stopping"}) {
     EXPECT_TRUE(Diverges(UsualLogPatterns(), line)) << line;
   }
