@@ -100,6 +100,10 @@ class Parser {
     }
     return Until(end);
   }
+  bool NextIsChoice() {
+    Takes("");
+    return text_.substr(at_).starts_with("| ");
+  }
   double Missing(const std::string& key) {
     missing_ = missing_.empty() ? key : missing_;
     return 0.0;
@@ -286,7 +290,10 @@ class Parser {
       json = &json->front();
     }
     if (json == nullptr || *json == "auto") {
-      return defaults ? otherwise : Missing(key);
+      // null is the library's None, not its default.
+      const bool is_none =
+          json == nullptr && NextIsChoice() && context_.file.IsNull(key);
+      return defaults && !is_none ? otherwise : Missing(key);
     }
     if (!json->is_number() && !json->is_boolean()) {
       context_.file.Fail(

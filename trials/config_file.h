@@ -26,6 +26,11 @@ class ConfigFile {
   // beside a text_config; null pointer if it is absent or null. These keys
   // count as read.
   [[nodiscard]] const common::Json* Find(const std::string& key) const;
+  // Whether the file has null for a key of its first level.
+  [[nodiscard]] bool IsNull(const std::string& key) const {
+    const auto found = json_.find(key);
+    return found != json_.end() && found->is_null();
+  }
   // The keys, also of the file around a text_config, that Find has not read and
   // whose values are not null, false, 0 or empty.
   [[nodiscard]] std::vector<std::string> UnreadKeys() const;

@@ -3,6 +3,8 @@
 // as Transformers counts them (scripts/reference-counts writes it). To add a
 // model: its config.json in that folder, and a row.
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -214,6 +216,14 @@ TEST(ModelTypes, BlocksOfAHybridAreOfTheKindsInItsPattern) {
 // A model in a temporary folder.
 class ReadingTypes : public testing::Test {
  protected:
+  // Of these types, a file without num_key_value_heads has more than 4.
+  static bool HasOwnDefault(const std::string& type) {
+    constexpr std::array kTypes = {"dots1", "exaone4", "gemma",  "gpt_oss",
+                                   "jamba", "lfm2",    "llama4", "minimax",
+                                   "mist",  "mixtral", "qwen",   "stablelm"};
+    return std::ranges::any_of(
+        kTypes, [&](const char* name) { return type.starts_with(name); });
+  }
   [[nodiscard]] std::filesystem::path Write(const std::string& type,
                                             const std::string& more) const {
     std::ofstream(folder_.path() / "config.json")
@@ -221,6 +231,9 @@ class ReadingTypes : public testing::Test {
         << R"(", "hidden_size": 64, "num_hidden_layers": 4,
               "num_attention_heads": 4, "intermediate_size": 128,
               "vocab_size": 100)"
+        << (HasOwnDefault(type) && more.find("key_value") == more.npos
+                ? R"(, "num_key_value_heads": 4)"
+                : "")
         << more << "}";
     return folder_.path() / "config.json";
   }
@@ -262,7 +275,9 @@ TEST_F(ReadingTypes, AnArchitectureDecidesWhereTheTypeIsUnknown) {
       Read("next_llama", R"(, "architectures": ["LlamaForCausalLM"])");
   EXPECT_EQ(model.type, "llama");
   EXPECT_THAT(model.note, HasSubstr("LlamaForCausalLM"));
-  EXPECT_EQ(Read("x", R"(, "architectures": ["Qwen2ForCausalLM"])").type,
+  EXPECT_EQ(Read("x", R"(, "num_key_value_heads": 4,
+                         "architectures": ["Qwen2ForCausalLM"])")
+                .type,
             "qwen2");
   EXPECT_THAT(Error("x", R"(, "architectures": ["NewForCausalLM"])"),
               HasSubstr("unknown model_type 'x'"));
@@ -276,6 +291,30 @@ TEST_F(ReadingTypes, AHeadOtherThanThatOfTheVocabularyIsRefused) {
                 AllOf(HasSubstr(architecture), HasSubstr("--as llama")));
   }
   EXPECT_EQ(Error("llama", R"(, "architectures": ["LlamaForCausalLM"])"), "");
+}
+
+TEST_F(ReadingTypes, WhatAFileLeavesOutIsTheLibrarysDefault) {
+  EXPECT_EQ(Read("mistral", R"(, "num_attention_heads": 32, "head_dim": 8,
+                                "num_key_value_heads": null)")
+                .kv_heads,
+            32)
+      << "null is None";
+  const char* deepseek = R"(, "kv_lora_rank": 8, "qk_rope_head_dim": 8,
+      "qk_nope_head_dim": 8, "v_head_dim": 8, "num_experts_per_tok": 2)";
+  EXPECT_THAT(Error("deepseek_v3", deepseek),
+              HasSubstr("its number of experts is missing"));
+  const Model dense = Read(
+      "deepseek_v3", std::string(deepseek) +
+                         R"(, "n_routed_experts": null, "q_lora_rank": null)");
+  EXPECT_EQ(dense.experts, 0);
+  EXPECT_EQ(dense.query_rank, 0);
+  const Model sparse =
+      Read("deepseek_v3", std::string(deepseek) + R"(, "n_routed_experts": 8)");
+  EXPECT_EQ(sparse.ffn_size, 2048);
+  EXPECT_EQ(sparse.query_rank, 1536);
+  EXPECT_EQ(sparse.shared_ffn_size, 2048);
+  EXPECT_THAT(Error("nemotron_h"), HasSubstr("pattern of its blocks"));
+  EXPECT_THAT(Error("qwen2_vl"), HasSubstr("vision_config is missing"));
 }
 
 TEST_F(ReadingTypes, HalfOfAnEncoderWithADecoderIsRefused) {

@@ -185,7 +185,8 @@ TEST_F(WorkloadTest, EveryArchitectureHasThePublishedParameters) {
 TEST_F(WorkloadTest, LocalAttentionIsReadFromKeysOrFromTheList) {
   const std::string sizes =
       R"("hidden_size": 64, "num_hidden_layers": 6, "num_attention_heads": 4,
-         "intermediate_size": 128, "vocab_size": 100, "sliding_window": 512)";
+         "num_key_value_heads": 4, "intermediate_size": 128,
+         "vocab_size": 100, "sliding_window": 512)";
   const auto share = [&](const std::string& type, const std::string& more) {
     return ReadModel(Write("m.json", "{\"model_type\": \"" + type + "\", " +
                                          sizes + more + "}"))
@@ -291,11 +292,13 @@ TEST_F(WorkloadTest, EachTypeHasTheDefaultsOfItsConfigurationClass) {
   EXPECT_EQ(llama.rotary_share, 1.0);
   EXPECT_EQ(read("qwen2", R"(, "num_key_value_heads": null)").kv_heads, 4);
   EXPECT_EQ(read("phi3", "").rotary_share, 1.0);
-  EXPECT_EQ(read("qwen3", "").head_size, 128);
+  const std::string kv = R"(, "num_key_value_heads": 2)";
+  EXPECT_EQ(read("gemma2", "").kv_heads, 4);
+  EXPECT_EQ(read("qwen3", kv).head_size, 128);
   EXPECT_EQ(read("gemma2", "").head_size, 256);
   EXPECT_EQ(read("vit", R"(, "image_size": 4, "patch_size": 2)").classes, 1000);
   const std::string window = R"(, "sliding_window": 8)";
-  EXPECT_EQ(read("mixtral", window + R"(, "num_local_experts": 2,
+  EXPECT_EQ(read("mixtral", kv + window + R"(, "num_local_experts": 2,
                              "num_experts_per_tok": 2)")
                 .windowed_share,
             1.0);
