@@ -118,6 +118,13 @@ Options OutputOptions(jobs::ForecastRequest& request) {
            request.most_money),
       Bind("--steps N", "steps of the training, with --most-money",
            request.steps),
+      MakeOption("--json", "print JSON", print_as(jobs::OutputFormat::kJson)),
+      MakeOption("--csv", "print CSV", print_as(jobs::OutputFormat::kCsv)),
+  };
+}
+
+Options PictureOptions(jobs::ForecastRequest& request) {
+  return {
       Bind("--html FILE",
            "also write the plan as a page: memory, timeline, placement, steps "
            "of "
@@ -126,10 +133,7 @@ Options OutputOptions(jobs::ForecastRequest& request) {
       Bind("--trace FILE",
            "also write the simulated step of the fastest layout, or that of "
            "--config, for Perfetto (JSON)",
-           request.trace),
-      MakeOption("--json", "print JSON", print_as(jobs::OutputFormat::kJson)),
-      MakeOption("--csv", "print CSV", print_as(jobs::OutputFormat::kCsv)),
-  };
+           request.trace)};
 }
 
 // A run to compare with.
@@ -163,7 +167,8 @@ Verbs PlanVerbs() {
                "excluded. It needs no GPU and no manifest.",
            .options = JobOptions(*request) +
                       ModelOptionsOf(request->model_options) +
-                      OutputOptions(*request) + RunOptions(*request),
+                      OutputOptions(*request) + PictureOptions(*request) +
+                      RunOptions(*request),
            .examples = {"oppa plan --model config.json --gpus 2x8 --gpu h100 "
                         "--batch 256 --seq 8192",
                         "oppa plan --model config.json --gpus 8..1024 --gpu "

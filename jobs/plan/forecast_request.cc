@@ -435,15 +435,16 @@ void WritePage(const ForecastRequest& request,
       plan.forecaster = made.forecaster.get();
       plan.forecast = &made.forecast;
       candidates += made.forecast.candidates;
-      plan.plan = ForecastJson(*made.forecaster, made.forecast,
+      plan.json = ForecastJson(*made.forecaster, made.forecast,
                                std::numeric_limits<int>::max());
     }
   }
   common::ReplaceFile(
-      request.html, PlanPage(JobText(jobs.front()), plans,
-                             MakeGrid(request, jobs.front().cluster, candidates,
-                                      forecasters_of),
-                             request.valuation, request.layouts));
+      request.html,
+      PlanPage(
+          JobText(jobs.front()), plans,
+          MakeGrid(request, jobs.front().cluster, candidates, forecasters_of),
+          request.valuation.price_per_gpu_hour, request.layouts));
 }
 
 // The step of the configuration that --config names, else of the fastest of

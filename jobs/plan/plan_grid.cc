@@ -178,6 +178,26 @@ int Together(const PlanGrid& grid, std::int64_t candidates, std::int64_t most) {
   return together;
 }
 
+// The fastest configurations with the bandwidths that the digits choose.
+void AddPoint(const std::vector<std::unique_ptr<Forecaster>>& forecasters,
+              const std::vector<LinkStepper>& of_links, std::size_t digits,
+              PlanGrid::Point& point) {
+  for (const auto& forecaster : forecasters) {
+    std::optional<Prediction>& fastest = point.fastest.emplace_back();
+    if (!forecaster) {
+      continue;
+    }
+    Cluster changed = forecaster->job().cluster;
+    point.gpus = changed.gpus();
+    std::size_t rest = digits;
+    for (std::size_t a = of_links.size(); a-- > 0;) {
+      of_links[a].Set(rest, changed);
+    }
+    fastest = Forecaster(*forecaster, std::move(changed))
+                  .FastestWithin(common::kInfinity);
+  }
+}
+
 }  // namespace
 
 PlanGrid MakeGrid(const ForecastRequest& request, const Cluster& cluster,
@@ -209,20 +229,7 @@ PlanGrid MakeGrid(const ForecastRequest& request, const Cluster& cluster,
           break;  // valid alone, and not together
         }
       }
-      for (const auto& forecaster : forecasters) {
-        std::optional<Prediction>& fastest =
-            grid.points[p].fastest.emplace_back();
-        if (forecaster) {
-          Cluster changed = forecaster->job().cluster;
-          grid.points[p].gpus = changed.gpus();
-          std::size_t digits = l;
-          for (std::size_t a = of_links.size(); a-- > 0;) {
-            of_links[a].Set(digits, changed);
-          }
-          fastest = Forecaster(*forecaster, std::move(changed))
-                        .FastestWithin(common::kInfinity);
-        }
-      }
+      AddPoint(forecasters, of_links, l, grid.points[p]);
     }
   }
   return grid;

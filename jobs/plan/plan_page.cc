@@ -57,7 +57,7 @@ std::vector<Kind> KindsOf(const PagePlan& plan, int most) {
     }
     Kind kind{.one = layout.best,
               .step = plan.forecaster->Record(layout.best.config)};
-    for (const Json& row : plan.plan["layouts"]) {
+    for (const Json& row : plan.json["layouts"]) {
       if (row["config"] == ToString(layout.best.config)) {
         kind.row = row;
       }
@@ -147,7 +147,7 @@ Json StageJson(const Kind& kind, const trials::SimulatedStage& stage) {
 Json KindJson(const Kind& kind) {
   Json json = kind.row;
   json.erase("files");
-  Json parts = Json::object();  // those of the slowest rank
+  Json parts = Json::object();  // of the rank that ends last
   for (const auto& [name, seconds] : ComponentsOf(kind.step.report.time)) {
     parts[std::string(name)] = kind.time_scale * seconds;
   }
@@ -241,7 +241,7 @@ std::pair<std::string, Json> FrameworkSection(const PagePlan& plan, int most) {
   }
   const std::vector<Kind> kinds = KindsOf(plan, most);
   if (kinds.empty()) {
-    for (const Json& line : plan.plan["advice"]) {
+    for (const Json& line : plan.json["advice"]) {
       html += Paragraphs(line.get<std::string>());
     }
   } else {
@@ -262,7 +262,7 @@ std::pair<std::string, Json> FrameworkSection(const PagePlan& plan, int most) {
           {{"label", plan.label},
            {"capacity_bytes", plan.forecaster->CapacityBytes()},
            {"allowed_bytes", plan.forecaster->AllowedBytes()},
-           {"bands", plan.plan.value("bands", Json::object())},
+           {"bands", plan.json.value("bands", Json::object())},
            {"memory", std::move(names)},
            {"gpus_per_node", plan.forecaster->job().cluster.gpus_per_node},
            {"gpus", plan.forecaster->job().cluster.gpus()},
@@ -301,9 +301,10 @@ std::string ActionsText(const std::vector<ActionRecord>& actions, int period,
       while (end < words.size() && words[end] == words[end - count]) {
         ++end;
       }
-      if (end <= words.size() && (end - i) / count * count > best * times) {
+      const std::size_t repeats = end <= words.size() ? (end - i) / count : 0;
+      if (repeats > 1 && (repeats - 1) * count > (times - 1) * best) {
         best = count;
-        times = (end - i) / count;
+        times = repeats;
       }
     }
     if (times > 1) {
@@ -318,7 +319,7 @@ std::string ActionsText(const std::vector<ActionRecord>& actions, int period,
 
 std::string PlanPage(const std::string& header,
                      const std::vector<PagePlan>& plans, const PlanGrid& grid,
-                     const trials::Valuation& valuation, int most) {
+                     double per_gpu_hour, int most) {
   std::string sections;
   Json frameworks = Json::array();
   for (const PagePlan& plan : plans) {
@@ -327,7 +328,7 @@ std::string PlanPage(const std::string& header,
     frameworks.push_back(std::move(data));
   }
   std::string data = common::ToText({{"unit", kTimelineUnit},
-                                     {"price", valuation.price_per_gpu_hour},
+                                     {"per_gpu_hour", per_gpu_hour},
                                      {"frameworks", std::move(frameworks)},
                                      {"grid", GridJson(grid)}});
   // No text ends the element of the data.

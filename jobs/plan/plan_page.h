@@ -8,16 +8,15 @@
 #include "common/json.h"
 #include "jobs/plan/forecast.h"
 #include "jobs/plan/plan_grid.h"
-#include "trials/objective.h"
 
 namespace jobs {
 
-// The plan of one framework. `plan`: of all layouts, as ForecastJson. Without a
+// The plan of one framework. `json`: of all layouts, as ForecastJson. Without a
 // forecaster, `problem` says why.
 struct PagePlan {
   const Forecaster* forecaster = nullptr;
   const Forecast* forecast = nullptr;
-  common::Json plan;
+  common::Json json;
   std::string label;
   std::string problem;
 };
@@ -25,12 +24,12 @@ struct PagePlan {
 // The kinds of layouts of each framework, up to `most`, side by side: a table,
 // the step by part, memory by stage, the simulated step as a timeline,
 // placement; and the grid, whose steps are answers. The numbers of layouts are
-// those of `plan`, and everything else is drawn from Forecaster::Record. Text
+// those of `json`, and everything else is drawn from Forecaster::Record. Text
 // is escaped. `header`: lines about the job.
+// `per_gpu_hour`: what it costs, or 0.
 [[nodiscard]] std::string PlanPage(const std::string& header,
                                    const std::vector<PagePlan>& plans,
-                                   const PlanGrid& grid,
-                                   const trials::Valuation& valuation,
+                                   const PlanGrid& grid, double per_gpu_hour,
                                    int most);
 
 // The actions of a stage in the order in which they ran, as the page's script

@@ -67,7 +67,7 @@ function partOf(kind,names){return names.reduce((sum,n)=>sum+(kind.parts[n]||0),
 
 function drawParts(framework){
   const most=Math.max(...framework.kinds.map(k=>k.step_time_s)),width=1000;
-  return make('div',{class:'rows'},make('h3',{},'Step of the slowest rank by part'),
+  return make('div',{class:'rows'},make('h3',{},'Step of the rank that ends last, by part'),
     legend(parts.filter(p=>framework.kinds.some(k=>partOf(k,p[2])>0)).map(p=>p.slice(0,2))),
     ...framework.kinds.map((kind,i)=>{
       const svg=make('svg',{viewBox:'0 0 '+width+' 18',role:'img',preserveAspectRatio:'none',style:'height:18px','aria-label':'step of '+kind.layout,'data-kind':i});
@@ -213,14 +213,14 @@ function drawNumbers(framework){
   const table=(heads,rows)=>make('div',{class:'scroll'},make('table',{},make('thead',{},make('tr',{},...heads.map((h,i)=>make('th',{scope:'col',class:i?'n':undefined},h)))),
     make('tbody',{},...rows.map(row=>make('tr',{},...row.map((cell,i)=>i?make('td',{class:'n','data-v':cell},digits(cell,3)):make('td',{},cell)))))));
   const names=Object.keys(framework.kinds[0].parts);
-  return make('details',{},make('summary',{},'Numbers of the figures'),make('h4',{},'Step of the slowest rank, seconds'),
+  return make('details',{},make('summary',{},'Numbers of the figures'),make('h4',{},'Step of the rank that ends last, seconds'),
     table(['Layout',...names,'step'],framework.kinds.map(k=>[k.layout,...names.map(n=>k.parts[n]),k.step_time_s])),
     make('h4',{},'Memory of a GPU of each stage, GB'),
     table(['Layout','stage',...framework.memory,'all'],framework.kinds.flatMap(k=>k.stages.map((stage,s)=>[k.layout,s+1,...[...stage.memory,stage.memory.reduce((a,b)=>a+b,0)].map(b=>b/1e9)]))));}
 
 function drawSteps(){
   const {axes,points,layouts}=data.grid,root=document.getElementById('steps'),at=axes.map(a=>a.present),table=make('table',{id:'answers'}),command=make('p',{class:'small soft'});
-  const price=make('input',{type:'number',min:0,step:'any',value:data.price||'',id:'price'});
+  const price=make('input',{type:'number',min:0,step:'any',value:data.per_gpu_hour||'',id:'price'});
   const indexOf=steps=>steps.reduce((index,step,a)=>index*axes[a].values.length+step,0),base=points[indexOf(at)];
   function show(){
     const point=points[indexOf(at)],gpus=point[0],hourly=parseFloat(price.value)||0;
