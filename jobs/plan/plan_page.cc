@@ -301,9 +301,10 @@ std::string ActionsText(const std::vector<ActionRecord>& actions, int period,
       while (end < words.size() && words[end] == words[end - count]) {
         ++end;
       }
-      if (end <= words.size() && (end - i) / count * count > best * times) {
+      const std::size_t repeats = end <= words.size() ? (end - i) / count : 0;
+      if (repeats > 1 && (repeats - 1) * count > (times - 1) * best) {
         best = count;
-        times = (end - i) / count;
+        times = repeats;
       }
     }
     if (times > 1) {

@@ -163,7 +163,7 @@ TEST(PlanGrid, OfAJobWithManyCandidatesChangesFewAxesAtOnce) {
     return forecasters;
   };
   for (const auto& [candidates, together] :
-       {std::pair<std::int64_t, int>(100, 5), {100'000, 2}, {10'000'000, 1}}) {
+       {std::pair<std::int64_t, int>(100, 5), {70'000, 2}, {10'000'000, 1}}) {
     const PlanGrid grid =
         MakeGrid(request, SmallJob().cluster, candidates, none);
     EXPECT_EQ(grid.together, together);
@@ -312,8 +312,8 @@ TEST(ActionsText, TellsEveryActionOfEverySchedule) {
         EXPECT_NEAR(read[i].begin_s, stage[i].begin_s, 1e-5);
         EXPECT_NEAR(read[i].received_s, stage[i].received_s, 1e-5);
       }
-      if (shape.microbatches == 64) {
-        EXPECT_LT(text.size(), 400U) << "rounds are told once";
+      if (shape.microbatches >= 64) {
+        EXPECT_LT(text.size(), 60U * shape.stages) << "repeats are told once";
       }
     }
   }
