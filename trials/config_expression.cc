@@ -275,20 +275,25 @@ class Parser {
     });
     return value ? *value : (Fail(fmt::format("no field '{}'", name)), 0.0);
   }
+  // The value of a key, or that of a list in which all are alike.
+  const Json* OfAllBlocks(const std::string& key) {
+    const Json* json = context_.file.Find(key);
+    if (json == nullptr || !json->is_array() || json->empty()) {
+      return json;
+    }
+    if (std::ranges::any_of(*json, [json](const Json& each) {
+          return each != json->front();
+        })) {
+      context_.file.Fail(fmt::format(
+          "{} differs from block to block: it is not simulated", key));
+    }
+    RequireLength(key, json->size());
+    return &json->front();
+  }
   double Key(const std::string& key) {
     const bool defaults = text_.substr(at_).starts_with(':') && Takes(":");
     const double otherwise = defaults ? Factor() : 0.0;
-    const Json* json = context_.file.Find(key);
-    if (json != nullptr && json->is_array() && !json->empty()) {
-      if (std::ranges::any_of(*json, [json](const Json& each) {
-            return each != json->front();
-          })) {
-        context_.file.Fail(fmt::format(
-            "{} differs from block to block: it is not simulated", key));
-      }
-      RequireLength(key, json->size());
-      json = &json->front();
-    }
+    const Json* json = OfAllBlocks(key);
     if (json == nullptr || *json == "auto") {
       // null is the library's None, not its default.
       const bool is_none =

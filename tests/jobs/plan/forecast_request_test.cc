@@ -227,8 +227,10 @@ TEST(RunPlan, OptionsThatDoNotGoTogetherAreRefusedByName) {
          of.logs = {"a"};
          of.frameworks.emplace_back("megatron-lm");
        }},
-      {"--slurm, --k8s and --force belong", [](auto& of) { of.write.slurm = true; }},
-      {"--slurm, --k8s and --force belong", [](auto& of) { of.write.force = true; }},
+      {"--slurm, --k8s and --force belong",
+       [](auto& of) { of.write.slurm = true; }},
+      {"--slurm, --k8s and --force belong",
+       [](auto& of) { of.write.force = true; }},
       {"--config is the configuration of a run",
        [](auto& of) { of.config = "dp=4"; }},
       {"--why needs one size of the machine, not 2..4",
