@@ -269,28 +269,9 @@ std::pair<std::string, Json> FrameworkSection(const PagePlan& plan, int most) {
            {"kinds", common::Map(kinds, KindJson)}}};
 }
 
-}  // namespace
-
-std::string ActionsText(const std::vector<ActionRecord>& actions, int period,
-                        double unit_s) {
-  std::vector<std::string> words;
-  double free_s = 0.0;
-  for (const ActionRecord& one : actions) {
-    const double wait_s = std::max(0.0, one.begin_s - free_s);
-    const trials::Action& action = one.action;
-    const char letter = action.weights ? 'w' : action.forward ? 'f' : 'b';
-    std::string word =
-        fmt::format("{}{}{}", one.critical ? "!" : "", letter, action.chunk);
-    const auto units = [&](double seconds) {
-      return static_cast<std::int64_t>(std::llround(seconds / unit_s));
-    };
-    if (units(wait_s) > 0) {
-      word += fmt::format(",{},{}", Base36(units(wait_s)),
-                          Base36(units(std::min(one.received_s, wait_s))));
-    }
-    words.push_back(std::move(word));
-    free_s = one.free_s;
-  }
+// "3*2 f0 b0" for words that repeat at this or a short distance.
+std::vector<std::string> RepeatsOnce(const std::vector<std::string>& words,
+                                     int period) {
   std::vector<std::string> shorter;
   for (std::size_t i = 0; i < words.size();) {
     std::size_t best = 1;  // of them, told once
@@ -314,7 +295,32 @@ std::string ActionsText(const std::vector<ActionRecord>& actions, int period,
     shorter.insert(shorter.end(), begin, begin + static_cast<int>(best));
     i += times * best;
   }
-  return fmt::format("{}", fmt::join(shorter, " "));
+  return shorter;
+}
+
+}  // namespace
+
+std::string ActionsText(const std::vector<ActionRecord>& actions, int period,
+                        double unit_s) {
+  std::vector<std::string> words;
+  double free_s = 0.0;
+  for (const ActionRecord& one : actions) {
+    const double wait_s = std::max(0.0, one.begin_s - free_s);
+    const trials::Action& action = one.action;
+    const char letter = action.weights ? 'w' : action.forward ? 'f' : 'b';
+    std::string word =
+        fmt::format("{}{}{}", one.critical ? "!" : "", letter, action.chunk);
+    const auto units = [&](double seconds) {
+      return static_cast<std::int64_t>(std::llround(seconds / unit_s));
+    };
+    if (units(wait_s) > 0) {
+      word += fmt::format(",{},{}", Base36(units(wait_s)),
+                          Base36(units(std::min(one.received_s, wait_s))));
+    }
+    words.push_back(std::move(word));
+    free_s = one.free_s;
+  }
+  return fmt::format("{}", fmt::join(RepeatsOnce(words, period), " "));
 }
 
 std::string PlanPage(const std::string& header,
