@@ -288,7 +288,7 @@ def test_errors_have_the_words_of_the_program(manifest, tmp_path):
     trial = study.ask()
     with pytest.raises(oppa.OppaError, match="trial 1 is running"):
         study.ask()
-    for wrong, message in [({"step_times": [1.0]}, "6 step_times_s"), ({"step_times": [1.0] * 5 + [-1]}, "step_times_s"),
+    for wrong, message in [({"step_times": [1.0]}, "6 step_times_s"), ({"step_times": [1.0] * 5 + [-1]}, "step_time_s"),
                            ({"step_times": [1.0] * 6, "peak_memory_bytes": -1}, "peak_memory_bytes"),
                            ({"state": "pruned"}, "step_times_s"), ({"state": "fine"}, "unknown state")]:
         with pytest.raises(oppa.OppaError, match=message):
