@@ -257,7 +257,8 @@ class Adapter::PresentSearch {
   static void RequireNumber(const Group& group) {
     const bool is_number =
         std::ranges::all_of(group.rows, [](const AdapterSetting* row) {
-          return row->kind == AdapterSetting::Kind::kKey && row->integer;
+          return row->kind == AdapterSetting::Kind::kKey &&
+                 (row->integer || AsNumber(row->text));
         });
     if (is_number && group.present && *group.present != "null" &&
         group.present->find('$') == std::string::npos &&
