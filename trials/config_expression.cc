@@ -100,9 +100,11 @@ class Parser {
     }
     return Until(end);
   }
-  bool NextIsChoice() {
+  // Whether the file has null, which is the library's None and no default, and
+  // another alternative follows.
+  bool IsNone(const std::string& key) {
     Takes("");
-    return text_.substr(at_).starts_with("| ");
+    return text_.substr(at_).starts_with("| ") && context_.file.IsNull(key);
   }
   double Missing(const std::string& key) {
     missing_ = missing_.empty() ? key : missing_;
@@ -295,10 +297,7 @@ class Parser {
     const double otherwise = defaults ? Factor() : 0.0;
     const Json* json = OfAllBlocks(key);
     if (json == nullptr || *json == "auto") {
-      // null is the library's None, not its default.
-      const bool is_none =
-          json == nullptr && NextIsChoice() && context_.file.IsNull(key);
-      return defaults && !is_none ? otherwise : Missing(key);
+      return defaults && !IsNone(key) ? otherwise : Missing(key);
     }
     if (!json->is_number() && !json->is_boolean()) {
       context_.file.Fail(

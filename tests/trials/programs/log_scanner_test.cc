@@ -229,8 +229,7 @@ TEST(LogScanner, ALineGluedToAnotherIsLeftOut) {
 }
 
 TEST(LogScanner, APartOfAStepIsRefused) {
-  for (const auto& [pattern, line] :
-       std::vector<std::pair<std::string, std::string>>{
+  for (const auto& each : std::vector<std::pair<std::string, std::string>>{
            {"data_time: ([0-9.]+)",
             "iter: 19  total_loss: 1.2  time: 0.34  data_time: 0.0123  lr: 1"},
            {"Data: ([0-9.]+)", "Time: 0.350s, 731.43/s  Data: 0.010 (0.015)"},
@@ -243,9 +242,9 @@ TEST(LogScanner, APartOfAStepIsRefused) {
            {"([0-9.]+) ms python", "5 820.4 ms run, 812.3 ms python, 8.1 ms"},
            {"\\| step: ([0-9.]+)", "time (ms) | fwd: 30 | bwd: 50 | step: 9.1"},
        }) {
-    EXPECT_THAT(fakes::ErrorOf([&] { return TimeIn(pattern, line); }),
+    EXPECT_THAT(fakes::ErrorOf([&] { return TimeIn(each.first, each.second); }),
                 HasSubstr("has no time of a step"))
-        << line;
+        << each.second;
   }
   EXPECT_EQ(TimeIn(" time: ([0-9.]+)", "iter: 19  time: 0.34  data_time: 0.01"),
             0.34);
