@@ -200,11 +200,10 @@ std::string WriteLaunch(const Job& job, const trials::ParallelConfig& config,
   }
   std::string text;
   for (const trials::RenderedFile& file : launch->files) {
-    common::StoreFile(file.path, file.content);
+    common::StoreFile(file.path, file.content,
+                      file.path == script ? 0776 : 0666);  // may be run
     text += fmt::format("wrote {}\n", file.path.string());
   }
-  fs::permissions(script, fs::perms::owner_exec | fs::perms::group_exec,
-                  fs::perm_options::add);
   return text;
 }
 
