@@ -1,6 +1,7 @@
 #include "harness/check.h"
 
 #include <algorithm>
+#include <exception>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -48,6 +49,14 @@ void CheckExperiment(const fs::path& folder, CheckSummary& summary) {
       }
     }
   }
+  for (const std::string& run : NotedRuns(folder)) {
+    if (!common::EntryExists(folder / run / "run.json")) {
+      summary.damage.push_back(fmt::format(
+          "{}: the records of this run are gone: restore them, or rerun the "
+          "command of the experiment to repeat it",
+          (folder / run).string()));
+    }
+  }
   if (!missing.empty()) {
     constexpr std::size_t kMost = 5;
     const std::size_t count = missing.size();
@@ -90,7 +99,7 @@ void CheckBelow(const fs::path& folder, CheckSummary& summary) {
     for (const fs::path& path : common::ListFolder(folder)) {
       try {
         CheckFile(path, summary);  // a folder with the name of a file, too
-      } catch (const common::InputError& e) {
+      } catch (const std::exception& e) {
         summary.damage.emplace_back(e.what());
       }
       std::error_code error;
@@ -102,7 +111,7 @@ void CheckBelow(const fs::path& folder, CheckSummary& summary) {
         CheckBelow(path, summary);
       }
     }
-  } catch (const common::InputError& e) {
+  } catch (const std::exception& e) {
     summary.damage.emplace_back(e.what());
   }
 }

@@ -131,7 +131,7 @@ bool RunOne(const Experiment& experiment, const RunSpec& run,
   if (testbed.program != nullptr) {
     testbed.program->KeepLogs(folder / "trials");
   }
-  common::CreateFoldersBelow(experiment.folder, folder);
+  common::CreateFolders(folder);
   Journal journal(folder, conditions.lease_timeout_s,
                   {.custom = CustomNames(*testbed.space),
                    .suggestion = manifest.budget.in_flight > 1});
@@ -139,6 +139,7 @@ bool RunOne(const Experiment& experiment, const RunSpec& run,
     return true;  // by another process, while this one waited for the lock
   }
   Begin(journal, info);
+  NoteRun(experiment.folder, folder);
   const int adopted = AdoptedTrials(info);
   if (testbed.simulated) {
     const int k = real_clock ? 1 : manifest.budget.in_flight;

@@ -24,6 +24,7 @@
 #include "harness/testbeds/problem_parts.h"
 #include "harness/testbeds/simulated.h"
 #include "trials/adapters/adapter.h"
+#include "trials/adapters/placeholders.h"
 #include "trials/data_folder.h"
 #include "trials/flop.h"
 #include "trials/knobs.h"
@@ -325,9 +326,11 @@ Testbed MakeTrainer(const ProblemSpec& problem) {
   }
   options.ranks = ReadTrainerRanks(table, cuda, setup.cluster().gpus());
   options.program = {
-      TrainerPath(table, name),
+      trials::Literal(TrainerPath(table, name)),
       "--model",
-      std::filesystem::absolute(NamedFile(problem.workload, "model")).string(),
+      trials::Literal(
+          std::filesystem::absolute(NamedFile(problem.workload, "model"))
+              .string()),
       fmt::format("--batch-size={}", setup.workload.batch_size),
       fmt::format("--sequence-length={}", setup.workload.sequence_length),
       "--backend=" + device,
