@@ -71,8 +71,8 @@ class Inputs {
   // Without secrets, with a hash for each long value.
   std::vector<RunInput> Take() {
     // The words of a program follow each other.
-    std::vector<std::string> values = common::WithoutSecrets(
-        common::Map(inputs_, [](const RunInput& input) { return input.value; }));
+    std::vector<std::string> values = common::WithoutSecrets(common::Map(
+        inputs_, [](const RunInput& input) { return input.value; }));
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       RunInput& input = inputs_[i];
       input.value = std::move(values[i]);

@@ -178,6 +178,7 @@ TEST_F(CheckTest, AnUncommittedTrialIsANoteAndStays) {
   EXPECT_THAT(summary.damage, IsEmpty());
   EXPECT_THAT(summary.notes,
               ElementsAre(HasSubstr("steps.csv: dropped 2 rows"),
+                          HasSubstr("fits.csv: dropped 1 rows"),
                           HasSubstr("thinking.csv: dropped 1 rows")));
   EXPECT_EQ(ReadFile(Folder(3) / "steps.csv"), steps);
 }
