@@ -98,6 +98,19 @@ void Sync(const Descriptor& folder, const fs::path& path) {
   }
 }
 
+// Keeps errno for what is none.
+void RefuseLink(const fs::path& path) {
+  const int error = errno;
+  std::error_code none;
+  if (fs::is_symlink(fs::symlink_status(path, none))) {
+    throw InputError(fmt::format(
+        "{} is a symbolic link, which leads out of the results: remove it, or "
+        "use another results folder",
+        path.string()));
+  }
+  errno = error;
+}
+
 // The folder of the first `count` parts, entered from the one above it if it is
 // not trusted.
 Descriptor Enter(const Parts& parts, std::size_t count, std::size_t trusted,
@@ -130,16 +143,9 @@ Descriptor Enter(const Parts& parts, std::size_t count, std::size_t trusted,
     Sync(above, path.parent_path());
     found = look();
   }
-  const int error = errno;
-  std::error_code none;
-  if (!found.ok() && count > trusted &&
-      fs::is_symlink(fs::symlink_status(path, none))) {
-    throw InputError(fmt::format(
-        "{} is a symbolic link, which leads out of the results: remove it, or "
-        "use another results folder",
-        path.string()));
+  if (!found.ok() && count > trusted) {
+    RefuseLink(path);
   }
-  errno = error;
   return found;
 }
 

@@ -95,8 +95,7 @@ void Define(CLI::App& app, Options& o) {
       "file of a shared file system where ranks of several processes "
       "meet");
   app.add_option("--first-rank", o.launch.first_rank,
-                 "first rank of this process (default: SLURM_PROCID times "
-                 "--local-ranks)")
+                 "first rank here (default: SLURM_PROCID * --local-ranks)")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--local-ranks", o.launch.local_ranks,
                  "ranks of this process (default: all)")

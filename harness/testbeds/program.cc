@@ -166,6 +166,12 @@ std::string ReadChoice(const TomlTable& table, std::string_view key,
   return value;
 }
 
+std::string ModelWord(const ProblemSpec& problem) {
+  const auto file =
+      std::filesystem::absolute(NamedFile(problem.workload, "model"));
+  return trials::Literal(file.string());
+}
+
 // A trainer of this project, which is installed next to oppa.
 std::string TrainerPath(const TomlTable& table, const std::string& name) {
   const auto path = std::filesystem::path(ProgramPath()).parent_path() / name;
@@ -328,9 +334,7 @@ Testbed MakeTrainer(const ProblemSpec& problem) {
   options.program = {
       trials::Literal(TrainerPath(table, name)),
       "--model",
-      trials::Literal(
-          std::filesystem::absolute(NamedFile(problem.workload, "model"))
-              .string()),
+      ModelWord(problem),
       fmt::format("--batch-size={}", setup.workload.batch_size),
       fmt::format("--sequence-length={}", setup.workload.sequence_length),
       "--backend=" + device,
