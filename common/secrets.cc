@@ -169,7 +169,7 @@ std::string Unquoted(std::string_view word) {
 // Words that have no secret stay as they are written.
 std::string InShell(std::string_view text, int depth) {
   static const Pattern kWord(
-      R"((?s)((?:'[^']*'|"(?:[^"\\]|\\.)*"|\\.|[^\s'"\\])+|['"\\]))");
+      R"((?s)((?:'[^']*'|"(?:[^"\\]|\\.)*"|\\[^\n]|[^\s'"\\])+|['"]))");
   Reader reader(depth);
   // Headers and URLs first, which are several words of a text.
   const std::string whole = WithoutParts(std::string(text));

@@ -34,6 +34,12 @@ void CheckRun(const fs::path& folder, CheckSummary& summary) {
   }
 }
 
+// Not so if it is in a closed folder.
+bool IsGone(const fs::path& path) {
+  std::error_code none;
+  return fs::symlink_status(path, none).type() == fs::file_type::not_found;
+}
+
 // Notes the runs that the experiment has and that left no records.
 void CheckExperiment(const fs::path& folder, CheckSummary& summary) {
   const trials::ExperimentInfo info = trials::ReadExperimentInfo(folder);
@@ -43,14 +49,14 @@ void CheckExperiment(const fs::path& folder, CheckSummary& summary) {
       for (int repeat = 1; repeat <= info.repeats; ++repeat) {
         const fs::path run =
             trials::RunFolder(folder, problem, method.name, repeat);
-        if (!common::EntryExists(run / "run.json")) {
+        if (IsGone(run / "run.json")) {
           missing.push_back(run.lexically_relative(folder).string());
         }
       }
     }
   }
   for (const std::string& run : NotedRuns(folder)) {
-    if (!common::EntryExists(folder / run / "run.json")) {
+    if (IsGone(folder / run / "run.json")) {
       summary.damage.push_back(fmt::format(
           "{}: the records of this run are gone: restore them, or rerun the "
           "command of the experiment to repeat it",

@@ -160,6 +160,8 @@ TEST(Secrets, LeaveTheRestOfALineAsItIsWritten) {
             "# a 'b c'\nHF_TOKEN=*** torchrun \\\n  a.py \"$@\"");
   EXPECT_EQ(WithoutSecrets("can't open 'a': it's gone"),
             "can't open 'a': it's gone");
+  EXPECT_EQ(WithoutSecrets("a --api-key \\\n    s3cr3t-value \\"),
+            "a --api-key \\\n    *** \\");
   EXPECT_EQ(WithoutSecrets(""), "");
 }
 
