@@ -124,6 +124,10 @@ bool Parse(const Verb& verb, const Words& all) {
   RejectExtras(verb, app.remaining());
   for (const auto& [option, parsed] : added) {
     Set(*option, parsed->results());
+    if (option->name == "--results") {
+      common::GuardFolder(parsed->count() == 0 ? "results"
+                                               : parsed->results().back());
+    }
     if (option->required && parsed->count() == 0) {
       throw InputError(
           fmt::format("{}: {} is missing; `oppa help {}` explains "

@@ -22,6 +22,7 @@
 #include "common/output.h"
 #include "common/parallel.h"
 #include "common/process.h"
+#include "common/secrets.h"
 #include "harness/experiment.h"
 #include "harness/local_pool.h"
 #include "harness/provenance.h"
@@ -204,8 +205,7 @@ std::vector<harness::Job> MissingJobs(
       jobs.push_back({.id = static_cast<int>(i),
                       .name = runs[i].Name(),
                       .command = WorkerCommand(options, runs[i]),
-                      .log = runs[i].Folder(experiment.folder) / "log.txt",
-                      .root = experiment.folder});
+                      .log = runs[i].Folder(experiment.folder) / "log.txt"});
     }
   }
   return jobs;
@@ -306,7 +306,7 @@ std::string CommandLine(Words words) {
   if (parent != words.end()) {
     words.erase(parent, parent + 2);
   }
-  return common::ShellLine(words);
+  return common::ShellLine(common::WithoutSecrets(std::move(words)));
 }
 
 Verb DefineRun() {

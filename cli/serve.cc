@@ -38,7 +38,7 @@ Verbs ServeVerbs() {
                  own->accept_changed)},
        .examples = {"echo '{\"op\": \"ask\"}' | oppa serve tune.toml"},
        .run = [own](const Words& words) {
-         own->command = fmt::format("{}", fmt::join(words, " "));
+         own->command = common::ShellLine(common::WithoutSecrets(words));
          return jobs::Serve(*own, std::cin, std::cout);
        }}};
 }

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -23,6 +24,7 @@
 #include "common/hash.h"
 #include "common/output.h"
 #include "common/process.h"
+#include "common/secrets.h"
 #include "harness/names.h"
 #include "harness/provenance.h"
 #include "harness/records/inputs.h"
@@ -109,6 +111,7 @@ Options JobOptions(jobs::InitOptions& job) {
 }
 
 constexpr const char* kCheck = "# check ";
+constexpr unsigned kOwnerOnly = 0600;  // command lines may have secrets
 
 // With a last line that shows whether the text was edited.
 std::string Checked(const std::string& text) {
@@ -131,7 +134,7 @@ std::optional<std::string> WriteManifest(const jobs::InitOptions& job) {
         "it; for this command line, give another --name",
         job.manifest.string()));
   }
-  common::ReplaceFile(job.manifest, text);
+  common::ReplaceFile(job.manifest, text, kOwnerOnly);
   return old;
 }
 
@@ -172,7 +175,7 @@ jobs::Reporter Terminal() {
 int TuneHere(const TuneVerbOptions& options, const Words& words) {
   jobs::TuneOptions tune{
       .manifest = options.job.manifest,
-      .command = common::ShellLine(words),
+      .command = common::ShellLine(common::WithoutSecrets(words)),
       .finalists = options.finalists,
       .accept_changed = options.accept_changed,
       .profile = options.profile,
@@ -189,9 +192,10 @@ int TuneHere(const TuneVerbOptions& options, const Words& words) {
 
 // Submits the search as a job, unless it is in the queue or has ended.
 int TuneInAJob(const TuneVerbOptions& options, const Words& words) {
-  harness::Experiment experiment = harness::ReadManifest(options.job.manifest);
+  harness::Manifest read = harness::ReadManifest(options.job.manifest);
+  const fs::path folder = jobs::TuneFolder(read.path, read.name);
+  const harness::Experiment experiment(std::move(read), folder);
   const harness::Manifest& manifest = experiment.manifest;
-  experiment.folder = jobs::TuneFolder(manifest.path, manifest.name);
   harness::CheckManifest(experiment);
   const auto recorded =
       harness::PrepareRecords(experiment, options.accept_changed);
@@ -236,7 +240,9 @@ int TuneCommand(TuneVerbOptions& options, const Words& words) {
         options.name));
   }
   job.folder = fs::current_path();
-  job.manifest = job.folder / "oppa-results" / (options.name + ".toml");
+  const fs::path results = job.folder / "oppa-results";
+  common::GuardFolder(results);
+  job.manifest = results / (options.name + ".toml");
   const auto old = WriteManifest(job);
   try {
     if (!options.profile.empty()) {
@@ -249,9 +255,9 @@ int TuneCommand(TuneVerbOptions& options, const Words& words) {
     return TuneManifest(options, words);
   } catch (const common::InputError&) {
     if (old) {
-      common::ReplaceFile(job.manifest, *old);
+      common::ReplaceFile(job.manifest, *old, kOwnerOnly);
     } else {
-      fs::remove(job.manifest);
+      common::Remove(job.manifest);
     }
     throw;
   }
@@ -283,7 +289,8 @@ int RunInit(jobs::InitOptions& job) {
     throw common::InputError(fmt::format(
         "{} exists; name another file with --output", job.manifest.string()));
   }
-  common::ReplaceFile(job.manifest, ToText(jobs::DraftManifest(job)));
+  common::ReplaceFile(job.manifest, ToText(jobs::DraftManifest(job)),
+                      kOwnerOnly);
   fmt::print("{} written; `oppa tune {}` runs it\n", job.manifest.string(),
              job.manifest.string());
   return 0;

@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <exception>
+#include <mutex>
 #include <random>
+#include <set>
 #include <system_error>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,6 +46,165 @@ std::string ReadAll(int fd, int& error) {
 [[noreturn]] void FailToRead(const fs::path& path, const std::string& reason) {
   throw InputError(
       fmt::format("{}: {}", path.empty() ? "''" : path.string(), reason));
+}
+
+constexpr int kNewFile = O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+constexpr int kTries = 100;
+constexpr std::size_t kUnforeseen = 16;  // digits
+
+using Parts = std::vector<std::string>;  // of an absolute path
+
+struct GuardedFolders {
+  std::mutex mutex;
+  std::set<Parts> roots;
+};
+
+GuardedFolders& Guards() {
+  static GuardedFolders folders;
+  return folders;
+}
+
+// Without "." and the empty part at the end.
+Parts PartsOf(const fs::path& path) {
+  Parts parts;
+  for (const fs::path& part : fs::absolute(path.empty() ? "." : path)) {
+    if (!part.empty() && part != ".") {
+      parts.push_back(part);
+    }
+  }
+  return parts;
+}
+
+// The number of parts that may be links: up to the outermost guarded folder.
+std::size_t CountTrusted(const Parts& parts) {
+  const std::lock_guard lock(Guards().mutex);
+  std::size_t trusted = parts.size();
+  for (const Parts& root : Guards().roots) {
+    if (root.size() < trusted &&
+        std::equal(root.begin(), root.end(), parts.begin())) {
+      trusted = root.size();
+    }
+  }
+  return trusted;
+}
+
+void Sync(const Descriptor& folder, const fs::path& path) {
+  const Descriptor open(
+      ::openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // Some file systems cannot sync folders (EINVAL).
+  if (open.ok() && ::fsync(open.get()) != 0 &&
+      (errno == EIO || errno == ENOSPC || errno == EDQUOT)) {
+    ThrowErrno(path, "write");
+  }
+}
+
+// Keeps errno for what is none.
+void RefuseLink(const fs::path& path) {
+  const int error = errno;
+  std::error_code none;
+  if (fs::is_symlink(fs::symlink_status(path, none))) {
+    throw InputError(fmt::format(
+        "{} is a symbolic link, which leads out of the results: remove it, or "
+        "use another results folder",
+        path.string()));
+  }
+  errno = error;
+}
+
+// The folder of the first `count` parts, entered from the one above it if it is
+// not trusted.
+Descriptor Enter(const Parts& parts, std::size_t count, std::size_t trusted,
+                 bool creates) {
+  constexpr int kFlags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+  fs::path path;
+  for (std::size_t i = 0; i < count; ++i) {
+    path /= parts[i];
+  }
+  Descriptor found;
+  if (count <= trusted) {
+    found = Descriptor(::open(path.c_str(), kFlags));
+    if (found.ok() || !creates || errno != ENOENT || count < 2) {
+      return found;
+    }
+  }
+  const Descriptor above = Enter(parts, count - 1, trusted, creates);
+  const std::string& name = parts[count - 1];
+  const auto look = [&] {
+    return Descriptor(::openat(above.get(), name.c_str(),
+                               kFlags | (count > trusted ? O_NOFOLLOW : 0)));
+  };
+  if (!above.ok() || (found = look()).ok()) {
+    return found;
+  }
+  if (errno == ENOENT && creates) {
+    if (::mkdirat(above.get(), name.c_str(), 0777) != 0 && errno != EEXIST) {
+      ThrowErrno(path, "create the folder");
+    }
+    Sync(above, path.parent_path());
+    found = look();
+  }
+  if (!found.ok() && count > trusted) {
+    RefuseLink(path);
+  }
+  return found;
+}
+
+// What has no descriptor has the reason in errno.
+Descriptor OpenFolder(const fs::path& folder, bool creates) {
+  const Parts parts = PartsOf(folder);
+  const std::size_t trusted = CountTrusted(parts);
+  if (std::find(parts.begin() + static_cast<std::ptrdiff_t>(trusted),
+                parts.end(), "..") != parts.end()) {
+    throw InputError(
+        fmt::format("{} leads out of the results: '..' cannot be "
+                    "in the name of a folder of theirs",
+                    folder.string()));
+  }
+  Descriptor found = Enter(parts, parts.size(), trusted, creates);
+  if (!found.ok() && creates) {
+    ThrowErrno(folder, "create the folder");
+  }
+  return found;
+}
+
+template <typename Create>
+Descriptor CreateUnforeseen(const std::string& beginning, fs::path& path,
+                            const Create& create) {
+  std::random_device random;
+  for (int i = 0; i < kTries; ++i) {
+    path = fmt::format("{}.{:08x}{:08x}", beginning, random(), random());
+    const Descriptor folder = OpenFolder(path.parent_path(), false);
+    Descriptor created(
+        folder.ok() ? create(folder.get(), path.filename().c_str()) : -1);
+    if (created.ok()) {
+      (void)::flock(created.get(), LOCK_EX | LOCK_NB);
+      return created;
+    }
+    if (errno != EEXIST) {
+      break;
+    }
+  }
+  ThrowErrno(path, "create");
+}
+
+// Writes a temporary file, which `move` gives its name in the folder.
+template <typename Move>
+void Put(const fs::path& path, std::string_view text, unsigned mode,
+         const Move& move) {
+  const Descriptor folder = OpenFolder(path.parent_path(), true);
+  fs::path temporary;
+  const Descriptor file =
+      CreateTemporary(path.string(), O_WRONLY, temporary, mode);
+  try {
+    WriteAll(file.get(), temporary, text);
+    if (!move(file, folder.get(), temporary.filename().c_str(),
+              path.filename().c_str())) {
+      ThrowErrno(path, "write");
+    }
+  } catch (const std::runtime_error&) {
+    (void)::unlinkat(folder.get(), temporary.filename().c_str(), 0);
+    throw;
+  }
 }
 
 }  // namespace
@@ -122,47 +284,37 @@ std::string ReadProcFile(const fs::path& path) {
   return file.ok() ? ReadAll(file.get(), error) : "";
 }
 
-void CreateFolders(const fs::path& folder) {
-  std::error_code none;
-  if (folder.empty() || fs::is_directory(folder, none)) {
-    return;
-  }
-  const fs::path parent = folder.parent_path();
-  if (parent == folder) {
-    return;
-  }
-  CreateFolders(parent);
-  if (::mkdir(folder.c_str(), 0777) != 0 && !fs::is_directory(folder, none)) {
-    ThrowErrno(folder, "create the folder");
-  }
-  SyncFolder(parent.empty() ? "." : parent);
+void GuardFolder(const fs::path& root) {
+  const std::lock_guard lock(Guards().mutex);
+  Guards().roots.insert(PartsOf(root));
 }
 
-void CreateFoldersBelow(const fs::path& root, const fs::path& folder) {
-  const fs::path below = folder.lexically_relative(root);
-  assert(!below.empty() && *below.begin() != "..");
-  fs::path path = root;
-  for (const fs::path& part : below) {
-    path /= part;
-    std::error_code none;
-    if (fs::is_symlink(fs::symlink_status(path, none))) {
-      throw InputError(fmt::format(
-          "{} is a symbolic link, which leads out of {}: remove it, or use "
-          "another results folder",
-          path.string(), root.string()));
-    }
+void CreateFolders(const fs::path& folder) { (void)OpenFolder(folder, true); }
+
+Descriptor OpenFile(const fs::path& path, int flags) {
+  const Descriptor folder = OpenFolder(path.parent_path(), false);
+  Descriptor file(
+      folder.ok() ? ::openat(folder.get(), path.filename().c_str(),
+                             flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666)
+                  : -1);
+  struct stat info {};
+  if (file.ok() && (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) ||
+                    info.st_nlink != 1)) {
+    file.Close();
+    errno = EMLINK;
   }
-  CreateFolders(folder);
+  return file;
 }
 
-Descriptor CreateTemporary(const std::string& beginning, int flags,
-                           fs::path& path) {
-  std::random_device random;
-  constexpr int kTries = 100;
+Descriptor CreateFile(const fs::path& path, int flags) {
+  CreateFolders(path.parent_path());
+  // Again if another process creates it, too.
   for (int i = 0; i < kTries; ++i) {
-    path = fmt::format("{}.{:08x}{:08x}", beginning, random(), random());
-    Descriptor file(::open(
-        path.c_str(), flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+    std::error_code none;
+    if (!fs::is_character_file(fs::symlink_status(path, none))) {
+      Remove(path);
+    }
+    Descriptor file = OpenFile(path, flags | O_CREAT | O_EXCL);
     if (file.ok()) {
       return file;
     }
@@ -173,42 +325,93 @@ Descriptor CreateTemporary(const std::string& beginning, int flags,
   ThrowErrno(path, "create");
 }
 
-fs::path WriteTemporaryFile(const fs::path& path, std::string_view text) {
-  CreateFolders(path.parent_path());
-  fs::path temporary;
-  const Descriptor file = CreateTemporary(path.string(), O_WRONLY, temporary);
-  try {
-    WriteAll(file.get(), temporary, text);
-  } catch (const std::runtime_error&) {
-    std::error_code none;
-    fs::remove(temporary, none);
-    throw;
-  }
-  return temporary;
+Descriptor CreateTemporary(const std::string& beginning, int flags,
+                           fs::path& path, unsigned mode) {
+  return CreateUnforeseen(
+      beginning, path, [flags, mode](int folder, const char* name) {
+        return ::openat(folder, name, flags | kNewFile, mode);
+      });
 }
 
-void ReplaceFile(const fs::path& path, std::string_view text) {
+Descriptor CreateTemporaryFolder(const std::string& beginning, fs::path& path) {
+  return CreateUnforeseen(beginning, path, [](int folder, const char* name) {
+    return ::mkdirat(folder, name, 0777) == 0
+               ? ::openat(folder, name,
+                          O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+               : -1;
+  });
+}
+
+void RemoveAbandoned(const fs::path& folder) {
+  const Descriptor in = OpenFolder(folder, false);
+  for (const fs::path& path : ListFolder(folder)) {
+    const std::string end = path.extension();
+    if (end.size() != kUnforeseen + 1 ||
+        end.find_first_not_of("0123456789abcdef", 1) != std::string::npos) {
+      continue;
+    }
+    const std::string name = path.filename();
+    const Descriptor file(
+        ::openat(in.get(), name.c_str(),
+                 O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (file.ok() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0 &&
+        ::unlinkat(in.get(), name.c_str(), 0) != 0) {
+      std::error_code none;
+      fs::remove_all(path, none);
+    }
+  }
+}
+
+bool Rename(const fs::path& from, const fs::path& to) {
+  const Descriptor before = OpenFolder(from.parent_path(), false);
+  const Descriptor after = OpenFolder(to.parent_path(), false);
+  return before.ok() && after.ok() &&
+         ::renameat(before.get(), from.filename().c_str(), after.get(),
+                    to.filename().c_str()) == 0;
+}
+
+bool Remove(const fs::path& path) noexcept {
+  try {
+    const Descriptor folder = OpenFolder(path.parent_path(), false);
+    return folder.ok() &&
+           ::unlinkat(folder.get(), path.filename().c_str(), 0) == 0;
+  } catch (const std::exception&) {
+    errno = ELOOP;
+    return false;
+  }
+}
+
+void ReplaceFile(const fs::path& path, std::string_view text, unsigned mode) {
   std::error_code none;
   const fs::file_status status = fs::status(path, none);
   if (fs::exists(status) && !fs::is_regular_file(status)) {
     throw std::runtime_error(
         fmt::format("{}: it is not a regular file", path.string()));
   }
-  fs::rename(WriteTemporaryFile(path, text), path);
+  Put(path, text, mode,
+      [](const Descriptor&, int folder, const char* from, const char* to) {
+        return ::renameat(folder, from, folder, to) == 0;
+      });
 }
 
-void StoreFile(const fs::path& path, std::string_view text) {
-  const fs::path temporary = WriteTemporaryFile(path, text);
-  const Descriptor file(::open(temporary.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.ok() || ::fsync(file.get()) != 0 ||
-      ::rename(temporary.c_str(), path.c_str()) != 0) {
-    const int error = errno;
-    std::error_code none;
-    fs::remove(temporary, none);
-    errno = error;
-    ThrowErrno(path, "write");
-  }
-  SyncFolder(path.has_parent_path() ? path.parent_path() : ".");
+void StoreFile(const fs::path& path, std::string_view text, unsigned mode) {
+  Put(path, text, mode,
+      [](const Descriptor& file, int folder, const char* from, const char* to) {
+        return ::fsync(file.get()) == 0 &&
+               ::renameat(folder, from, folder, to) == 0;
+      });
+  SyncFolder(path.parent_path());
+}
+
+void StoreFirst(const fs::path& path, std::string_view text) {
+  Put(path, text, 0666,
+      [](const Descriptor& file, int folder, const char* from, const char* to) {
+        return ::fsync(file.get()) == 0 &&
+               (::linkat(folder, from, folder, to, 0) == 0 ||
+                errno == EEXIST) &&
+               ::unlinkat(folder, from, 0) == 0;
+      });
+  SyncFolder(path.parent_path());
 }
 
 void WriteAll(int fd, const fs::path& path, std::string_view text) {
@@ -223,12 +426,9 @@ void WriteAll(int fd, const fs::path& path, std::string_view text) {
 }
 
 void SyncFolder(const fs::path& folder) {
-  const Descriptor open(
-      ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // Some file systems cannot sync folders (EINVAL).
-  if (open.ok() && ::fsync(open.get()) != 0 &&
-      (errno == EIO || errno == ENOSPC || errno == EDQUOT)) {
-    ThrowErrno(folder, "write");
+  const Descriptor found = OpenFolder(folder, false);
+  if (found.ok()) {
+    Sync(found, folder);
   }
 }
 

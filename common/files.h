@@ -1,4 +1,5 @@
-// Reads whole files, and replaces files atomically.
+// Reads whole files, and is the one way to write: new files, atomic
+// replacement, folders, below a results folder through no link.
 
 #pragma once
 
@@ -61,36 +62,55 @@ class Descriptor {
 // another user.
 [[nodiscard]] std::string ReadProcFile(const std::filesystem::path& path);
 
+// Below `root`, a results folder, the functions that follow write and remove
+// nothing through a symbolic link: they go down from its descriptor. Others may
+// have put links there; `root` itself may be a link of the user's. Elsewhere
+// paths mean what they mean to the kernel.
+void GuardFolder(const std::filesystem::path& root);
+
 // Creates a folder and its parents, whose names are durable when the call
 // returns.
-// Errors: throws std::runtime_error naming the folder.
+// Errors: throws std::runtime_error naming the folder; as all functions below,
+// InputError if a folder below a guarded one is a link.
 void CreateFolders(const std::filesystem::path& folder);
 
-// The same for a folder below `root`, in which others may have put links.
-// Errors: throws InputError too, if a folder between the two is a symbolic
-// link.
-void CreateFoldersBelow(const std::filesystem::path& root,
-                        const std::filesystem::path& folder);
-
-// A new file, opened with `flags` (of open(2)), whose name begins so and goes
-// on in a way that nobody foresees. `path` becomes that name. Errors: throws
-// std::runtime_error naming the file.
-[[nodiscard]] Descriptor CreateTemporary(const std::string& beginning,
-                                         int flags,
-                                         std::filesystem::path& path);
-
-// Writes `text` to a new file of this process next to `path`, to be renamed or
-// linked to `path`. Creates the folder.
+// A new file, opened with `flags` (of open(2)), in place of what has that name:
+// not what a link, hard or symbolic, leads to. Creates its folder.
 // Errors: throws std::runtime_error naming the file.
-[[nodiscard]] std::filesystem::path WriteTemporaryFile(
-    const std::filesystem::path& path, std::string_view text);
+[[nodiscard]] Descriptor CreateFile(const std::filesystem::path& path,
+                                    int flags);
+
+// As open(2), but of no link, hard or symbolic, and of regular files only.
+[[nodiscard]] Descriptor OpenFile(const std::filesystem::path& path, int flags);
+
+// A new file whose name begins so and goes on in a way that nobody foresees.
+// `path` becomes that name. While the descriptor is open, RemoveAbandoned
+// leaves the file.
+// Errors: throws std::runtime_error naming the file.
+[[nodiscard]] Descriptor CreateTemporary(const std::string& beginning,
+                                         int flags, std::filesystem::path& path,
+                                         unsigned mode = 0666);
+// The same for a folder.
+[[nodiscard]] Descriptor CreateTemporaryFolder(const std::string& beginning,
+                                               std::filesystem::path& path);
+// Removes the temporary files and folders in `folder` whose process is gone.
+void RemoveAbandoned(const std::filesystem::path& folder);
+
+// As rename(2) and unlink(2): false, and errno, if they fail.
+bool Rename(const std::filesystem::path& from, const std::filesystem::path& to);
+bool Remove(const std::filesystem::path& path) noexcept;
 
 // Replaces the content of `path` by `text` atomically: a crash leaves the old
 // content or the new.
-void ReplaceFile(const std::filesystem::path& path, std::string_view text);
+void ReplaceFile(const std::filesystem::path& path, std::string_view text,
+                 unsigned mode = 0666);
 
 // As ReplaceFile, and the new content is durable when the call returns.
-void StoreFile(const std::filesystem::path& path, std::string_view text);
+void StoreFile(const std::filesystem::path& path, std::string_view text,
+               unsigned mode = 0666);
+
+// As StoreFile, but keeps a file that is there.
+void StoreFirst(const std::filesystem::path& path, std::string_view text);
 
 // Writes all of `text` to a descriptor of the file `path`.
 // Errors: throws std::runtime_error naming the file.

@@ -1,6 +1,7 @@
 #include "harness/check.h"
 
 #include <algorithm>
+#include <exception>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -33,6 +34,12 @@ void CheckRun(const fs::path& folder, CheckSummary& summary) {
   }
 }
 
+// Not so if it is in a closed folder.
+bool IsGone(const fs::path& path) {
+  std::error_code none;
+  return fs::symlink_status(path, none).type() == fs::file_type::not_found;
+}
+
 // Notes the runs that the experiment has and that left no records.
 void CheckExperiment(const fs::path& folder, CheckSummary& summary) {
   const trials::ExperimentInfo info = trials::ReadExperimentInfo(folder);
@@ -42,10 +49,18 @@ void CheckExperiment(const fs::path& folder, CheckSummary& summary) {
       for (int repeat = 1; repeat <= info.repeats; ++repeat) {
         const fs::path run =
             trials::RunFolder(folder, problem, method.name, repeat);
-        if (!common::EntryExists(run / "run.json")) {
+        if (IsGone(run / "run.json")) {
           missing.push_back(run.lexically_relative(folder).string());
         }
       }
+    }
+  }
+  for (const std::string& run : NotedRuns(folder)) {
+    if (IsGone(folder / run / "run.json")) {
+      summary.damage.push_back(fmt::format(
+          "{}: the records of this run are gone: restore them, or rerun the "
+          "command of the experiment to repeat it",
+          (folder / run).string()));
     }
   }
   if (!missing.empty()) {
@@ -90,7 +105,7 @@ void CheckBelow(const fs::path& folder, CheckSummary& summary) {
     for (const fs::path& path : common::ListFolder(folder)) {
       try {
         CheckFile(path, summary);  // a folder with the name of a file, too
-      } catch (const common::InputError& e) {
+      } catch (const std::exception& e) {
         summary.damage.emplace_back(e.what());
       }
       std::error_code error;
@@ -102,7 +117,7 @@ void CheckBelow(const fs::path& folder, CheckSummary& summary) {
         CheckBelow(path, summary);
       }
     }
-  } catch (const common::InputError& e) {
+  } catch (const std::exception& e) {
     summary.damage.emplace_back(e.what());
   }
 }

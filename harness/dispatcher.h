@@ -15,8 +15,6 @@ struct Job {
   std::string name;                  // for display
   std::vector<std::string> command;  // program and arguments; no shell
   std::filesystem::path log;         // for its output
-  // Between it and the log, no link is followed.
-  std::filesystem::path root = {};
   // Resources of a cluster; 0 GPUs: cores only.
   int nodes = 1;
   int gpus_per_node = 0;

@@ -199,7 +199,11 @@ std::vector<RunSpec> RunMatrix(const Manifest& manifest) {
 Experiment::Experiment(Manifest its_manifest, std::filesystem::path its_folder)
     : manifest(std::move(its_manifest)),
       folder(std::move(its_folder)),
-      runs(RunMatrix(manifest)) {}
+      runs(RunMatrix(manifest)) {
+  if (!folder.empty()) {
+    common::GuardFolder(folder.parent_path());
+  }
+}
 
 RunSpec FindRun(const Manifest& manifest, const std::string& problem,
                 const std::string& method, int repeat) {

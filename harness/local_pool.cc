@@ -42,26 +42,16 @@ std::vector<std::string> WorkerEnvironment(int threads) {
 }
 
 // Starts a job with its output in its log. Returns -1 and errno in `error` if
-// that is not possible.
+// that is not possible. Errors: throws std::runtime_error naming the log.
 pid_t Start(const Job& job, int threads, int& error) {
-  const std::filesystem::path folder = job.log.parent_path();
-  common::CreateFoldersBelow(job.root.empty() ? folder : job.root, folder);
-  // Neither through a symbolic link nor into a FIFO, which would wait.
-  const int log = ::open(
-      job.log.c_str(),
-      O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
-  pid_t pid = -1;
-  if (log >= 0) {
-    pid = common::StartProcess({.words = job.command,
-                                .environment = WorkerEnvironment(threads),
-                                .output = log,
-                                .errors = log,
-                                .own_group = true});
-  }
+  const common::Descriptor log = common::CreateFile(job.log, O_WRONLY);
+  const pid_t pid =
+      common::StartProcess({.words = job.command,
+                            .environment = WorkerEnvironment(threads),
+                            .output = log.get(),
+                            .errors = log.get(),
+                            .own_group = true});
   error = errno;
-  if (log >= 0) {
-    ::close(log);
-  }
   return pid;
 }
 
@@ -85,7 +75,7 @@ std::string Explain(int status, const Job& job) {
 void RemoveIfEmpty(const std::filesystem::path& log) {
   std::error_code error;
   if (std::filesystem::file_size(log, error) == 0 && !error) {
-    std::filesystem::remove(log, error);
+    common::Remove(log);
   }
 }
 
@@ -136,15 +126,21 @@ void LocalPool::StartWaiting(std::vector<JobReport>& reports) {
     Job job = std::move(waiting_.front());
     waiting_.pop_front();
     int error = 0;
-    const pid_t pid = Start(job, threads_, error);
+    pid_t pid = -1;
+    std::string why;
+    try {
+      pid = Start(job, threads_, error);
+      why = fmt::format("cannot start {}: {}", job.command.front(),
+                        strerror(error));
+    } catch (const std::runtime_error& e) {
+      why = e.what();
+    }
     if (pid < 0 && error == EAGAIN && !running_.empty()) {
       waiting_.push_front(std::move(job));  // when another one has ended
       return;
     }
     if (pid < 0) {
-      reports.push_back({job.id, JobReport::State::kFailed,
-                         fmt::format("cannot start {}: {}", job.command.front(),
-                                     strerror(error))});
+      reports.push_back({job.id, JobReport::State::kFailed, why});
       continue;
     }
     const int id = job.id;

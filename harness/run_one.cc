@@ -59,11 +59,14 @@ void RequireOneInFlight(const Manifest& manifest) {
 }
 
 // Prints what the journal has dropped, and publishes that the run goes on.
-void Begin(const Journal& journal, const trials::RunInfo& info) {
+void Begin(const Journal& journal, const trials::RunInfo& info,
+           const std::filesystem::path& experiment_folder,
+           const std::filesystem::path& folder) {
   for (const std::string& note : journal.notes()) {
     fmt::print(stderr, "oppa: {}\n", note);
   }
   journal.lease().Publish("run.json", ToJson(info));
+  NoteRun(experiment_folder, folder);
 }
 
 // Seals the records of a search that has ended. Returns false for one that was
@@ -131,14 +134,14 @@ bool RunOne(const Experiment& experiment, const RunSpec& run,
   if (testbed.program != nullptr) {
     testbed.program->KeepLogs(folder / "trials");
   }
-  common::CreateFoldersBelow(experiment.folder, folder);
+  common::CreateFolders(folder);
   Journal journal(folder, conditions.lease_timeout_s,
                   {.custom = CustomNames(*testbed.space),
                    .suggestion = manifest.budget.in_flight > 1});
   if (IsFinished(folder)) {
     return true;  // by another process, while this one waited for the lock
   }
-  Begin(journal, info);
+  Begin(journal, info, experiment.folder, folder);
   const int adopted = AdoptedTrials(info);
   if (testbed.simulated) {
     const int k = real_clock ? 1 : manifest.budget.in_flight;

@@ -61,9 +61,7 @@ FigureFiles WriteFigures(const std::vector<FigureFolder>& folders,
     }
     GnuplotJob& job = jobs.emplace_back();
     job.folder = of_folder.folder;
-    WithRemedy([&job] {
-      common::CreateFoldersBelow(job.folder.parent_path(), job.folder);
-    });
+    WithRemedy([&job] { common::CreateFolders(job.folder); });
     for (const Figure& figure : of_folder.figures) {
       WriteFigure(figure, script_formats, job, written);
     }

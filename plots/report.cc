@@ -158,6 +158,7 @@ ReportOutcome Report(const std::filesystem::path& experiment_folder,
 
   ReportOutcome outcome{.notes = std::move(records.notes),
                         .failures = std::move(records.failures)};
+  common::RemoveAbandoned(experiment_folder);
   const Summary summary = Summarize(records);
   const std::vector<ComparisonSet> comparisons = Compare(
       summary, options.reference.empty() ? DefaultReference(records.problems)

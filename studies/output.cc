@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "common/files.h"
 #include "common/quantiles.h"
 #include "harness/manifest/manifest.h"
 #include "plots/figure_files.h"
@@ -17,7 +18,7 @@ namespace studies {
 
 int Write(const std::filesystem::path& folder,
           const std::vector<Output>& outputs, const Sink& sink) {
-  std::filesystem::create_directories(folder);
+  common::CreateFolders(folder);
   plots::FigureFolder figures{.folder = folder / "figures"};
   for (const Output& output : outputs) {
     plots::WriteTextFile(

@@ -63,6 +63,16 @@ CONCRETE = [
 ]
 
 
+# What writes to a results folder does so through common/files.h, which follows no link out of it.
+WRITES = re.compile(
+    r"std::(?:basic_)?o?fstream\b|\b(?:fopen|freopen|mkdtemp|mkstemp|creat)\(|\bcreate_(?:director|\w*link)"
+    r"|(?:\bfs|\bfilesystem|[\s(!=])::(?:rename|remove|remove_all|copy\w*|resize_file|permissions"
+    r"|unlink|mkdir|rmdir|link|symlink|truncate|chmod|renameat|unlinkat|mkdirat|linkat)\("
+    r'|::open(?:at)?\((?![^;]*"/dev/null")[^;]*O_(?:CREAT|TRUNC|WRONLY|RDWR)'
+)
+MAY_WRITE = ("common/files.cc", TRAINER, "benchmarks/")
+
+
 VIRTUAL = re.compile(r"^(?:class|struct) (\w+)|^ +(?:\[\[nodiscard\]\] )?virtual [^;]*= 0;", re.MULTILINE)
 
 
@@ -128,6 +138,12 @@ def main() -> int:
             files += 1
             where = path.relative_to(root)
             text = path.read_text()
+            if not str(where).startswith(MAY_WRITE):
+                code = re.sub("//.*", "", text)
+                errors += [
+                    f"{where}: writes with {found[0].split('(')[0].strip()}: use common/files.h"
+                    for found in WRITES.finditer(code)
+                ]
             for name in interfaces(text) if "tests" not in where.parts else ():
                 virtual.setdefault(name, set()).add(str(where))
             for number, line in enumerate(text.splitlines(), 1):

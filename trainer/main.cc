@@ -17,12 +17,15 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/json.h"
+#include "common/text.h"
 #include "trainer/count.h"
 #include "trainer/job.h"
 #include "trainer/trial.h"
 #include "trials/parallel_config.h"
 
 namespace {
+
+constexpr double kMostInteger = 9e18;  // what is larger would be cut
 
 using common::InputError;
 using common::Json;
@@ -67,7 +70,7 @@ void Define(CLI::App& app, Options& o) {
                  "steps (default: max_steps of OPPA_TRIAL, else 10)")
       ->check(CLI::PositiveNumber);
   app.add_option("--seed", o.seed, "seed of weights and data (default: 0)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0.0, kMostInteger));
   app.add_option("--scale", o.scale, "divide the sizes of the model by this")
       ->check(CLI::PositiveNumber);
   app.add_option("--learning-rate", o.learning_rate, "of Adam")
@@ -83,7 +86,7 @@ void Define(CLI::App& app, Options& o) {
       ->check(CLI::IsMember({"float", "double", "bf16"}));
   app.add_option("--memory", o.memory_bytes,
                  "bytes that a rank can have at most")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1.0, kMostInteger));
   app.add_option("--comm", o.launch.communication,
                  "threads or nccl (default: what fits)")
       ->check(CLI::IsMember({"threads", "nccl"}));
@@ -92,10 +95,11 @@ void Define(CLI::App& app, Options& o) {
       "file of a shared file system where ranks of several processes "
       "meet");
   app.add_option("--first-rank", o.launch.first_rank,
-                 "first rank of this process (default: SLURM_PROCID times "
-                 "--local-ranks)");
+                 "first rank here (default: SLURM_PROCID * --local-ranks)")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--local-ranks", o.launch.local_ranks,
-                 "ranks of this process (default: all)");
+                 "ranks of this process (default: all)")
+      ->check(CLI::PositiveNumber);
   app.add_option("--timeout-s", o.launch.timeout_s,
                  "end if a rank does not enter a collective for this long")
       ->check(CLI::PositiveNumber)
@@ -206,15 +210,22 @@ LaunchOptions MakeLaunch(const Options& o, const Job& job) {
   if (launch.local_ranks <= 0) {
     launch.local_ranks = job.ranks();
   } else if (process != nullptr) {
-    launch.first_rank = std::atoi(process) * launch.local_ranks;
+    const int most = launch.world_size / launch.local_ranks;
+    const auto number = common::ParseInt(process, 0, most);
+    if (!number) {
+      throw InputError(fmt::format(
+          "SLURM_PROCID = '{}': the configuration has {} processes of {} ranks",
+          process, most, launch.local_ranks));
+    }
+    launch.first_rank = *number * launch.local_ranks;
   }
   if (launch.rendezvous.empty()) {
     launch.rendezvous = DefaultRendezvous();
   }
-  if (launch.first_rank + launch.local_ranks > launch.world_size) {
+  if (launch.first_rank > launch.world_size - launch.local_ranks) {
     throw InputError(fmt::format(
-        "invalid ranks {} to {}: the configuration has {}", launch.first_rank,
-        launch.first_rank + launch.local_ranks - 1, launch.world_size));
+        "invalid --first-rank {} with {} ranks: the configuration has {}",
+        launch.first_rank, launch.local_ranks, launch.world_size));
   }
   return launch;
 }

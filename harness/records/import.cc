@@ -96,7 +96,7 @@ std::string ImportInto(const Experiment& experiment, const RunSpec& run,
                        const std::vector<Trial>& trials) {
   const Testbed& testbed = experiment.testbeds.Of(*run.problem);
   const fs::path folder = run.Folder(experiment.folder);
-  common::CreateFoldersBelow(experiment.folder, folder);
+  common::CreateFolders(folder);
   if (IsFinished(folder)) {
     Reopen(folder);
   }
@@ -106,6 +106,7 @@ std::string ImportInto(const Experiment& experiment, const RunSpec& run,
     journal.lease().Publish("run.json",
                             ToJson(DescribeRun(experiment, run, "import")));
   }
+  NoteRun(experiment.folder, folder);
   std::set<int> tried;
   double elapsed_s = 0.0;
   Incumbent incumbent(testbed.weight());

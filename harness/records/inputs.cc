@@ -16,6 +16,7 @@
 #include "common/files.h"
 #include "common/hash.h"
 #include "common/ranges.h"
+#include "common/secrets.h"
 #include "common/text.h"
 #include "common/toml_table.h"
 #include "harness/provenance.h"
@@ -67,9 +68,14 @@ class Inputs {
     }
   }
 
-  // With a hash for each long value.
+  // Without secrets, with a hash for each long value.
   std::vector<RunInput> Take() {
-    for (RunInput& input : inputs_) {
+    // The words of a program follow each other.
+    std::vector<std::string> values = common::WithoutSecrets(common::Map(
+        inputs_, [](const RunInput& input) { return input.value; }));
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      RunInput& input = inputs_[i];
+      input.value = std::move(values[i]);
       if (input.value.size() > kLongestValue) {
         input.value = "text with hash " + HashText(input.value);
       }

@@ -1,17 +1,27 @@
 #include "harness/records/journal.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
+#include <string_view>
 #include <utility>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "common/error.h"
 #include "common/files.h"
+#include "common/hash.h"
 #include "common/ranges.h"
+#include "common/text.h"
 
 namespace harness {
 namespace {
+
+constexpr const char* kSums = ".sums";
+constexpr const char* kRuns = ".runs";
 
 [[noreturn]] void Refuse(const std::filesystem::path& path,
                          const std::string& reason) {
@@ -107,6 +117,67 @@ trials::Trial WithColumns(trials::Trial trial,
   return trial;
 }
 
+using Texts = std::array<std::string_view, 5>;
+constexpr std::size_t kFits = 2;  // places in it
+constexpr std::size_t kTimes = 3;
+
+std::array<std::string, 5> NamesOfFiles() {
+  return {trials::FileOf<trials::Trial>().name,
+          trials::FileOf<trials::StepRecord>().name,
+          trials::FileOf<trials::FitRecord>().name,
+          trials::FileOf<trials::SuggestionTime>().name,
+          trials::FileOf<trials::PlanRecord>().name};
+}
+
+// For each trial with rows in the files: the hash of its rows in each of them.
+// A file of such lines shows which rows of an unfinished run were changed.
+std::map<int, std::vector<std::string>> SumsOf(const Texts& files) {
+  std::map<int, std::vector<std::string>> sums;
+  for (std::size_t f = 0; f < files.size(); ++f) {
+    for (const std::string_view row : common::Split(files[f], '\n')) {
+      if (const auto trial = common::ParseInt(row.substr(0, row.find(',')))) {
+        std::vector<std::string>& of_trial = sums[*trial];
+        of_trial.resize(files.size());
+        of_trial[f] = fmt::format(
+            "{:016x}", common::Hash(fmt::format("{}{}", of_trial[f], row)));
+      }
+    }
+  }
+  return sums;
+}
+
+std::string SumsText(const Texts& files) {
+  std::string text;
+  for (const auto& [trial, sums] : SumsOf(files)) {
+    text += fmt::format("{} {}\n", trial, fmt::join(sums, " "));
+  }
+  return text;
+}
+
+// Refuses rows that have other sums than when they were written; only on
+// request those that a search can do without.
+void CheckSums(const std::filesystem::path& folder, const Texts& files,
+               bool checks_all) {
+  const auto sums = SumsOf(files);
+  const std::string text =
+      common::ReadFileIfExists(folder / kSums).value_or("");
+  for (const std::string_view line : common::Split(text, '\n')) {
+    const auto cells = common::Split(line, ' ');
+    const auto found = sums.find(common::ParseInt(cells[0]).value_or(0));
+    for (std::size_t f = 0; found != sums.end() && f < files.size() &&
+                            cells.size() == files.size() + 1;
+         ++f) {
+      const bool is_needed = f != kFits && f != kTimes;
+      if ((is_needed || checks_all) && found->second[f] != cells[f + 1]) {
+        throw common::InputError(fmt::format(
+            "{}: the rows of trial {} are not those that were written; restore "
+            "the file, or move {} away to repeat the run",
+            (folder / NamesOfFiles()[f]).string(), cells[0], folder.string()));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 // The committed part of the files of a run, as texts with their headers.
@@ -114,7 +185,11 @@ struct Journal::Contents {
   // `dropped`: the number of trials to leave out at the end.
   explicit Contents(const std::filesystem::path& folder,
                     const trials::KnobColumns& wanted = {},
-                    std::size_t dropped = 0);
+                    std::size_t dropped = 0, bool checks_all = false);
+
+  [[nodiscard]] Texts Files() const {
+    return {trials, steps, fits, suggestion_times, plans};
+  }
 
   std::string trials, steps, fits, suggestion_times, plans;
   std::vector<trials::Trial> committed;
@@ -175,7 +250,7 @@ void Journal::Contents::TakeTrials(const std::filesystem::path& folder,
 
 Journal::Contents::Contents(const std::filesystem::path& folder,
                             const trials::KnobColumns& wanted,
-                            std::size_t dropped) {
+                            std::size_t dropped, bool checks_all) {
   using trials::ReadRows;
   const auto rows = ReadRows<trials::Trial>(folder);
   const auto step_rows = ReadRows<trials::StepRecord>(folder, true);
@@ -197,6 +272,8 @@ Journal::Contents::Contents(const std::filesystem::path& folder,
   for (std::size_t i = 0; i < CountUpTo(fit_rows.records, count); ++i) {
     known_fits.push_back(fit_rows.Row(i));
   }
+  CheckSums(folder, {rows.Head(count), steps, fits, suggestion_times, plans},
+            checks_all);
   AddUnknownTimes(CountUpTo(times.records, count));
 }
 
@@ -239,6 +316,7 @@ void Journal::Take(Contents contents) {
   known_fits_ = std::move(contents.known_fits);
   columns_ = std::move(contents.columns);
   notes_ = std::move(contents.notes);
+  common::Remove(folder_ / kSums);  // of rows that may get other columns
   trials_ = Publish<trials::Trial>(contents.trials);
   steps_ = Publish<trials::StepRecord>(contents.steps);
   suggestion_times_ =
@@ -247,6 +325,8 @@ void Journal::Take(Contents contents) {
   if (contents.plans != trials::FileOf<trials::PlanRecord>().header) {
     plans_ = Publish<trials::PlanRecord>(contents.plans);
   }
+  sums_ = {folder_ / kSums,
+           lease_.PublishOpen(kSums, SumsText(contents.Files()))};
 }
 
 void Journal::DropLast() { Take(Contents(folder_, columns_, 1)); }
@@ -259,8 +339,35 @@ void Journal::SkipFits(int trial) {
   }
 }
 
+void NoteRun(const std::filesystem::path& experiment_folder,
+             const std::filesystem::path& run_folder) {
+  const std::string name =
+      run_folder.lexically_relative(experiment_folder).string();
+  if (!common::Contains(NotedRuns(experiment_folder), name)) {
+    const std::filesystem::path path = experiment_folder / kRuns;
+    const common::Descriptor file =
+        common::OpenFile(path, O_WRONLY | O_APPEND | O_CREAT);
+    if (!file.ok()) {
+      common::ThrowErrno(path, "open");
+    }
+    common::WriteAll(file.get(), path, name + "\n");
+  }
+}
+
+std::vector<std::string> NotedRuns(
+    const std::filesystem::path& experiment_folder) {
+  const std::string text =
+      common::ReadFileIfExists(experiment_folder / kRuns).value_or("");
+  std::vector<std::string> runs;
+  for (const std::string_view line : common::Split(text, '\n')) {
+    runs.emplace_back(line);
+  }
+  runs.pop_back();  // what a kill cut, or nothing
+  return runs;
+}
+
 std::vector<std::string> CheckJournal(const std::filesystem::path& run_folder) {
-  return Journal::Contents(run_folder).notes;
+  return Journal::Contents(run_folder, {}, 0, true).notes;
 }
 
 bool Journal::CheckFits(const std::vector<trials::FitRecord>& fits) {
@@ -275,7 +382,10 @@ bool Journal::CheckFits(const std::vector<trials::FitRecord>& fits) {
       missing += row + "\n";
     }
   }
-  fits_.Append(missing);
+  if (!missing.empty()) {
+    common::Remove(folder_ / kSums);  // until it is computed again
+    fits_.Append(missing);
+  }
   return true;
 }
 
@@ -301,17 +411,27 @@ void Journal::Commit(const trials::Trial& trial,
   for (const double time_s : trial.measurement.step_times_s) {
     steps.push_back({trial.number, static_cast<int>(steps.size()) + 1, time_s});
   }
-  steps_.Append(RowsOf(steps));
-  fits_.Append(RowsOf(fits));
-  suggestion_times_.Append(ToRow(suggestion_time) + "\n");
+  const std::string trial_row = ToRow(row) + "\n";
+  const std::string step_rows = RowsOf(steps);
+  const std::string fit_rows = RowsOf(fits);
+  const std::string time_row = ToRow(suggestion_time) + "\n";
+  std::string plan_row;
+  steps_.Append(step_rows);
+  fits_.Append(fit_rows);
+  suggestion_times_.Append(time_row);
   if (const auto plan = PlanRecordOf(trial)) {
     if (!plans_) {
       plans_ = Publish<trials::PlanRecord>();
     }
-    plans_->Append(ToRow(*plan) + "\n");
+    plan_row = ToRow(*plan) + "\n";
+    plans_->Append(plan_row);
   }
   lease_.Check();
-  trials_.Append(ToRow(row) + "\n");
+  // Rows without a sum are not checked, so it need not be durable.
+  common::WriteAll(
+      sums_.file.get(), sums_.path,
+      SumsText({trial_row, step_rows, fit_rows, time_row, plan_row}));
+  trials_.Append(trial_row);
   lease_.Check();  // only now is it known that the next holder sees the row
 }
 

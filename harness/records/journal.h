@@ -90,13 +90,20 @@ class Journal {
   std::filesystem::path folder_;
   Lease lease_;
   trials::KnobColumns columns_;
-  AppendFile trials_, steps_, fits_, suggestion_times_;
+  AppendFile trials_, steps_, fits_, suggestion_times_, sums_;
   std::optional<AppendFile> plans_;  // from the first plan on
   std::vector<trials::Trial> committed_;
   std::vector<std::string> notes_;
   std::vector<std::string> known_fits_;  // rows found in fits.csv
   std::size_t checked_fits_ = 0;
 };
+
+// Keeps the name of a run in a file of the experiment, which shows later if the
+// records of a run are gone; NotedRuns reads it.
+void NoteRun(const std::filesystem::path& experiment_folder,
+             const std::filesystem::path& run_folder);
+[[nodiscard]] std::vector<std::string> NotedRuns(
+    const std::filesystem::path& experiment_folder);
 
 // Checks the files of an unfinished run as opening its journal does, and
 // changes nothing. Returns what opening would note.

@@ -184,8 +184,7 @@ void Lease::Acquire() {
 // Sets epoch_ unless another process was faster.
 void Lease::Claim(std::int64_t epoch) {
   const fs::path path = LeasePath(folder_, epoch);
-  common::Descriptor file(
-      ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  common::Descriptor file = common::OpenFile(path, O_RDWR | O_CREAT | O_EXCL);
   if (!file.ok()) {
     if (errno == EEXIST) {
       return;
@@ -195,12 +194,12 @@ void Lease::Claim(std::int64_t epoch) {
   try {
     common::WriteAll(file.get(), path, Holder::Self().Text());
   } catch (const std::runtime_error&) {
-    ::unlink(path.c_str());
+    common::Remove(path);
     throw;
   }
   // A process that was stopped before this line may be too late.
   if (HighestEpoch(folder_) != epoch) {
-    ::unlink(path.c_str());
+    common::Remove(path);
     return;
   }
   ::fsync(file.get());
@@ -217,7 +216,7 @@ void Lease::RemoveOlder() const {
     const std::string name = entry.path().filename().string();
     if (const auto epoch = EpochOf(name, kPublishPrefix);
         epoch && *epoch < epoch_) {
-      ::unlink(entry.path().c_str());
+      common::Remove(entry.path());
     }
     if (const auto epoch = EpochOf(name, kLeasePrefix);
         epoch && *epoch < epoch_) {
@@ -226,7 +225,7 @@ void Lease::RemoveOlder() const {
   }
   std::ranges::sort(older);
   for (const std::int64_t epoch : older) {
-    ::unlink(LeasePath(folder_, epoch).c_str());
+    common::Remove(LeasePath(folder_, epoch));
   }
 }
 
@@ -290,7 +289,7 @@ common::Descriptor Lease::PublishOpen(const std::string& name,
       common::ThrowErrno(temporary, "write");
     }
     Check();
-    renamed = ::rename(temporary.c_str(), (folder_ / name).c_str()) == 0;
+    renamed = common::Rename(temporary, folder_ / name);
     if (!renamed) {
       const int error = errno;
       Check();  // ENOENT: the next holder has deleted it
@@ -301,7 +300,7 @@ common::Descriptor Lease::PublishOpen(const std::string& name,
     Check();
   } catch (...) {
     if (!renamed) {
-      ::unlink(temporary.c_str());
+      common::Remove(temporary);
     }
     throw;
   }

@@ -121,6 +121,13 @@ trials::Measurement Measure(const fs::path& folder, TrialTask& task) {
   return testbed.runner->Run(task.request);
 }
 
+// Guards the folder above that of the experiment, which it returns.
+fs::path GuardResults(const fs::path& submission_folder) {
+  fs::path experiment = submission_folder.parent_path().parent_path();
+  common::GuardFolder(experiment.parent_path());
+  return experiment;
+}
+
 }  // namespace
 
 double SecondsBeforeLimit(int time_minutes) {
@@ -129,6 +136,7 @@ double SecondsBeforeLimit(int time_minutes) {
 }
 
 int RunTask(const fs::path& submission_folder, int base, const CallSelf& call) {
+  GuardResults(submission_folder);
   const std::string task_id = common::EnvironmentValue("SLURM_ARRAY_TASK_ID");
   if (task_id.empty()) {
     throw common::InputError(
@@ -166,8 +174,7 @@ int RunTask(const fs::path& submission_folder, int base, const CallSelf& call) {
 int FinishSubmission(const fs::path& submission_folder, const CallSelf& call,
                      const Note& note) {
   const SlurmSubmission submission = ReadSubmission(submission_folder);
-  const fs::path experiment_folder =
-      submission_folder.parent_path().parent_path();
+  const fs::path experiment_folder = GuardResults(submission_folder);
   if (submission.cancelled) {
     note("cancelled");
     return 0;

@@ -170,10 +170,8 @@ std::optional<Queue> ReadCachedQueue(const fs::path& experiment_folder,
   if (auto queue = ReadCache(path)) {
     return queue;
   }
-  std::error_code none;
-  fs::create_directories(path.parent_path(), none);
-  const common::Descriptor lock(::open((path.string() + ".lock").c_str(),
-                                       O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  const common::Descriptor lock =
+      common::OpenFile(path.string() + ".lock", O_RDWR | O_CREAT);
   if (lock.ok()) {
     // Anyone who may read the folder can hold the lock.
     constexpr int kLooks = 50;
@@ -198,8 +196,7 @@ std::optional<Queue> ReadCachedQueue(const fs::path& experiment_folder,
 }
 
 void DropCachedQueue(const fs::path& experiment_folder) {
-  std::error_code none;
-  fs::remove(CachePath(experiment_folder), none);
+  common::Remove(CachePath(experiment_folder));
 }
 
 }  // namespace harness

@@ -152,15 +152,7 @@ void WriteTrialJob(const fs::path& folder, const TrialJob& job) {
 
 void WriteTrialResult(const fs::path& folder, std::int64_t job,
                       const TrialResult& result) {
-  const fs::path path = ResultFile(folder, job);
-  const fs::path temporary =
-      common::WriteTemporaryFile(path, common::JsonFileText(result));
-  const int failed = ::link(temporary.c_str(), path.c_str());
-  fs::remove(temporary);
-  if (failed != 0 && !fs::exists(path)) {
-    throw std::runtime_error(
-        fmt::format("{}: could not be created", path.string()));
-  }
+  common::StoreFirst(ResultFile(folder, job), common::JsonFileText(result));
 }
 
 TrialJobs::TrialJobs(Search search, trials::TrialRunner& local)
@@ -186,14 +178,14 @@ Measurement TrialJobs::Run(const trials::TrialRequest& request) {
     while (!(result = ReadTrialResult(folder, job.id)) && !watch.HasEnded()) {
       if (request.interrupted && request.interrupted()) {
         (void)Cancel(std::vector{job.id}, search_.place.experiment);
-        fs::remove(folder / "job.json");
+        common::Remove(folder / "job.json");
         throw trials::TrialInterrupted(
             fmt::format("stopped; job {} was cancelled", job.id));
       }
       std::this_thread::sleep_for(std::chrono::duration<double>(kPollSeconds));
     }
     if (result && !result->refusal.empty()) {
-      fs::remove(folder / "job.json");  // the cause may get fixed
+      common::Remove(folder / "job.json");  // the cause may get fixed
       FailTrial(folder, result->refusal);
     }
     if (result && result->measurement) {
@@ -262,7 +254,7 @@ std::optional<Measurement> TrialJobs::Conclude(
     case JobEnd::kHostMemory:
       return Store(folder, job, Outcome::kFailed, 0.0, detail);
     case JobEnd::kCancelled:
-      fs::remove(folder / "job.json");
+      common::Remove(folder / "job.json");
       throw trials::TrialInterrupted(
           fmt::format("job {} was cancelled", job.id));
     default:
@@ -270,7 +262,7 @@ std::optional<Measurement> TrialJobs::Conclude(
   }
   (void)Cancel(std::vector{job.id}, search_.place.experiment);
   if (verdict.action == JobAction::kGiveUp) {
-    fs::remove(folder / "job.json");
+    common::Remove(folder / "job.json");
     const std::string last = Tail(folder / "log.txt", 1);
     FailTrial(folder, fmt::format("{}{}{}", verdict.reason,
                                   last.empty() ? "" : "; last output: ", last));

@@ -24,6 +24,7 @@
 #include "harness/testbeds/problem_parts.h"
 #include "harness/testbeds/simulated.h"
 #include "trials/adapters/adapter.h"
+#include "trials/adapters/placeholders.h"
 #include "trials/data_folder.h"
 #include "trials/flop.h"
 #include "trials/knobs.h"
@@ -163,6 +164,12 @@ std::string ReadChoice(const TomlTable& table, std::string_view key,
                                 key, fmt::join(choices, ", ")));
   }
   return value;
+}
+
+std::string ModelWord(const ProblemSpec& problem) {
+  const auto file =
+      std::filesystem::absolute(NamedFile(problem.workload, "model"));
+  return trials::Literal(file.string());
 }
 
 // A trainer of this project, which is installed next to oppa.
@@ -325,9 +332,9 @@ Testbed MakeTrainer(const ProblemSpec& problem) {
   }
   options.ranks = ReadTrainerRanks(table, cuda, setup.cluster().gpus());
   options.program = {
-      TrainerPath(table, name),
+      trials::Literal(TrainerPath(table, name)),
       "--model",
-      std::filesystem::absolute(NamedFile(problem.workload, "model")).string(),
+      ModelWord(problem),
       fmt::format("--batch-size={}", setup.workload.batch_size),
       fmt::format("--sequence-length={}", setup.workload.sequence_length),
       "--backend=" + device,

@@ -210,12 +210,9 @@ std::string WriteLaunch(const Job& job, const trials::ParallelConfig& config,
   }
   std::string text;
   for (const trials::RenderedFile& file : launch->files) {
-    common::StoreFile(file.path, file.content);
+    common::StoreFile(file.path, file.content,
+                      file.path == script && !folder.k8s ? 0776 : 0666);
     text += fmt::format("wrote {}\n", file.path.string());
-  }
-  if (!folder.k8s) {
-    fs::permissions(script, fs::perms::owner_exec | fs::perms::group_exec,
-                    fs::perm_options::add);
   }
   return text;
 }

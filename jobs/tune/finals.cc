@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "common/files.h"
+#include "common/secrets.h"
 #include "common/toml_table.h"
 #include "common/units.h"
 #include "harness/testbeds/program.h"
@@ -439,8 +440,8 @@ common::Json ToJson(const Verdict& verdict, const BestJob& best,
                     {"steps", loss->steps},
                     {"moved", loss->Moved()}};
   }
-  json["command"] = best.rendered.words;
-  json["environment"] = best.rendered.environment;
+  json["command"] = common::WithoutSecrets(best.rendered.words);
+  json["environment"] = common::WithoutSecrets(best.rendered.environment);
   if (best.config) {
     json["parameters"] = trials::ParametersAsJson(
         job.testbed().space->knobs(), *best.config, job.batch_size());
@@ -477,14 +478,12 @@ void WriteBest(const Verdict& verdict, const BestJob& best,
   for (const trials::RenderedFile& file : best.rendered.files) {
     common::ReplaceFile(file.path, file.content);
   }
-  const fs::path script = job.folder() / "best.sh";
   common::ReplaceFile(
-      script, fmt::format("#!/bin/sh\n# {}\n{}{} \"$@\"\n", verdict.config(),
-                          best.note.empty() ? "" : "# " + best.note,
-                          trials::CommandLine(best.rendered, kColumns)));
-  const auto mode = static_cast<unsigned>(fs::status(script).permissions());
-  fs::permissions(script,  // who may read it may run it
-                  static_cast<fs::perms>(mode | ((mode & 0444U) >> 2U)));
+      job.folder() / "best.sh",
+      fmt::format("#!/bin/sh\n# {}\n{}{} \"$@\"\n", verdict.config(),
+                  best.note.empty() ? "" : "# " + best.note,
+                  trials::CommandLine(best.rendered, kColumns)),
+      0700);
   common::ReplaceFile(job.folder() / "best.json",
                       common::SealedText(ToJson(verdict, best, job)));
 }

@@ -15,7 +15,8 @@ namespace {
 
 std::string CommentLines(const std::string& comment) {
   std::string text;
-  for (const std::string_view line : common::Split(comment, '\n')) {
+  const std::string printable = common::Printable(comment);
+  for (const std::string_view line : common::Split(printable, '\n')) {
     text += line.empty() ? "" : fmt::format("# {}\n", line);
   }
   return text;
@@ -26,7 +27,7 @@ std::string LineText(const ManifestLine& line) {
              ? CommentLines(line.comment)
              : fmt::format("{}{} = {}{}{}\n", line.holds ? "" : "# ", line.key,
                            line.value, line.comment.empty() ? "" : "  # ",
-                           line.comment);
+                           common::Printable(line.comment));
 }
 
 }  // namespace

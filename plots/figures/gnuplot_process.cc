@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -21,8 +20,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view kRemedy =
     "install it (Debian, Ubuntu: apt-get install gnuplot-nox), then run the "
     "report again; the scripts (*.gp) and their data are written";
-
-constexpr const char* kDrawing = ".drawing-";
 
 // Whether a picture ends as its format does.
 bool IsComplete(const fs::path& picture) {
@@ -55,32 +52,21 @@ std::vector<std::string> TakePictures(const GnuplotJob& job,
   std::vector<std::string> missing;
   for (const std::string& picture : job.pictures) {
     const fs::path drawn = drawing / picture;
-    if (!IsComplete(drawn) ||
-        std::rename(drawn.c_str(), (job.folder / picture).c_str()) != 0) {
+    if (!IsComplete(drawn) || !common::Rename(drawn, job.folder / picture)) {
       missing.push_back(picture);
     }
   }
   return missing;
 }
 
-// What a report that was killed an hour ago or earlier left.
-void RemoveOldDrawings(const fs::path& folder) {
-  constexpr std::chrono::hours kOld(1);
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(folder, none)) {
-    if (entry.path().filename().string().starts_with(kDrawing) &&
-        fs::file_time_type::clock::now() - entry.last_write_time(none) > kOld) {
-      fs::remove_all(entry.path(), none);
-    }
-  }
-}
-
 std::string RunOne(const GnuplotJob& job, const std::string& program) {
-  RemoveOldDrawings(job.folder);
-  std::string drawing = job.folder / fmt::format("{}XXXXXX", kDrawing);
-  if (::mkdtemp(drawing.data()) == nullptr) {
-    return fmt::format("no pictures: {} cannot be written",
-                       job.folder.string());
+  fs::path drawing;
+  common::Descriptor lock;
+  try {
+    common::RemoveAbandoned(job.folder);
+    lock = common::CreateTemporaryFolder(job.folder / ".drawing", drawing);
+  } catch (const std::runtime_error& e) {
+    return fmt::format("no pictures: {}", e.what());
   }
   std::vector<std::string> words = {program};
   words.insert(words.end(), job.scripts.begin(), job.scripts.end());
@@ -89,11 +75,11 @@ std::string RunOne(const GnuplotJob& job, const std::string& program) {
     return variable.starts_with("GNUPLOT_LIB=");
   });
   environment.emplace_back("GNUPLOT_LIB=..");  // where scripts and data are
-  const common::CommandResult result =
-      common::RunCommand(common::InFolder(drawing, words), environment);
+  const common::CommandResult result = common::RunCommand(
+      common::InFolder(drawing.string(), words), environment);
   const std::vector<std::string> missing = TakePictures(job, drawing);
-  std::error_code ignored;
-  fs::remove_all(drawing, ignored);
+  lock.Close();
+  common::RemoveAbandoned(job.folder);
   constexpr int kNotStarted = 127;
   if (result.exit_code == kNotStarted) {
     return fmt::format("no pictures: {} was not found: {}", program, kRemedy);

@@ -13,6 +13,7 @@
 
 #include "common/files.h"
 #include "common/ranges.h"
+#include "common/secrets.h"
 #include "common/text.h"
 #include "common/units.h"
 #include "plots/figure_files.h"
@@ -527,6 +528,12 @@ class Page {
     add("Run", fmt::format("{}, repeat {}", info.method, info.repeat));
     add("Manifest", info.manifest);
     add("Command", info.command);
+    if ((info.command + options_.command).find(common::kHidden) !=
+        std::string::npos) {
+      add("Hidden", fmt::format("{} is a word that looks like a key, a token "
+                                "or a password; only best.sh has it",
+                                common::kHidden));
+    }
     add("Program", info.version);
     add("Commit", info.commit + (info.dirty ? " (modified)" : ""));
     add("Host", info.host);
@@ -551,10 +558,12 @@ class Page {
 
 fs::path WritePage(const fs::path& experiment_folder,
                    const PageOptions& options) {
+  common::GuardFolder(experiment_folder.parent_path());
+  common::RemoveAbandoned(experiment_folder);
   PageOptions complete = options;
   if (complete.command.empty()) {
-    complete.command =
-        common::ReadFileIfExists(experiment_folder / "best.sh").value_or("");
+    complete.command = common::WithoutSecrets(
+        (common::ReadFileIfExists(experiment_folder / "best.sh").value_or("")));
   }
   fs::path path = experiment_folder / "page.html";
   const PageRun run = LoadPageRun(experiment_folder, complete);

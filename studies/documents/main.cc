@@ -394,7 +394,7 @@ void WriteDocuments(const DocumentOptions& options, const Sink& sink) {
       try {
         plots::WriteTextFile(path, Part(options, spec, names, lists).Text());
       } catch (const Missing& missing) {
-        fs::remove(path);
+        common::Remove(path);
         sink.notes << part << ": " << missing.reason << '\n';
       }
     }

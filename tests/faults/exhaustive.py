@@ -34,7 +34,7 @@ TRIALS = 4
 MANIFEST = manifest_text("cost-model", TRIALS, q_max=3)
 KINDS = {"EIO": ("error", errno.EIO), "ENOSPC": ("error", errno.ENOSPC),
          "short": ("short", 0), "kill": ("kill", 0)}
-WRITES = {"write", "pwrite", "open", "open64", "openat", "mkdir", "rename", "link", "fsync",
+WRITES = {"write", "pwrite", "open", "open64", "openat", "mkdirat", "renameat", "linkat", "fsync",
           "fdatasync", "ftruncate"}
 BYTES = {"read", "pread", "write", "pwrite"}
 

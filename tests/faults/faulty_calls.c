@@ -52,7 +52,7 @@ static void Log(const char* call, const char* path) {
 
 static int Writes(const char* call) {
   static const char* const kNames[] = {
-      "write", "pwrite", "fsync", "fdatasync", "rename"};
+      "write", "pwrite", "fsync", "fdatasync", "renameat"};
   for (size_t i = 0; i < sizeof kNames / sizeof *kNames; ++i) {
     if (strcmp(call, kNames[i]) == 0) return 1;
   }
@@ -93,6 +93,16 @@ static enum Strike NextFd(const char* call, int fd, int can_be_short) {
   return Next(call, path, can_be_short);
 }
 
+static const char* In(int folder, const char* name, char* path, size_t size) {
+  if (folder == AT_FDCWD || name[0] == '/') return name;
+  char link[64];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", folder);
+  const ssize_t length = readlink(link, path, size - 1);
+  if (length < 0) return NULL;
+  snprintf(path + length, size - (size_t)length, "/%s", name);
+  return path;
+}
+
 #define ON_PATH(type, failure, name, parameters, arguments, path) \
   type name parameters {                                          \
     if (Next(#name, path, 0) == kError) return failure;           \
@@ -117,13 +127,9 @@ static enum Strike NextFd(const char* call, int fd, int can_be_short) {
     return REAL(name) arguments;              \
   }
 
-ON_PATH(int, -1, rename, (const char* a, const char* b), (a, b), b)
-ON_PATH(int, -1, link, (const char* a, const char* b), (a, b), b)
 ON_PATH(int, -1, symlink, (const char* a, const char* b), (a, b), b)
-ON_PATH(int, -1, unlink, (const char* a), (a), a)
 ON_PATH(int, -1, remove, (const char* a), (a), a)
 ON_PATH(int, -1, rmdir, (const char* a), (a), a)
-ON_PATH(int, -1, mkdir, (const char* a, mode_t mode), (a, mode), a)
 ON_PATH(int, -1, access, (const char* a, int mode), (a, mode), a)
 ON_PATH(int, -1, truncate, (const char* a, off_t size), (a, size), a)
 ON_PATH(int, -1, stat, (const char* a, struct stat* info), (a, info), a)
@@ -131,6 +137,26 @@ ON_PATH(int, -1, lstat, (const char* a, struct stat* info), (a, info), a)
 ON_PATH(DIR*, NULL, opendir, (const char* a), (a), a)
 ON_PATH(FILE*, NULL, fopen, (const char* a, const char* mode), (a, mode), a)
 ON_PATH(FILE*, NULL, fopen64, (const char* a, const char* mode), (a, mode), a)
+#define IN_FOLDER(name, parameters, arguments, path)                 \
+  int name parameters {                                              \
+    char all[4400];                                                  \
+    const char* where = In(folder, path, all, sizeof all);           \
+    if (Next(#name, where, 0) == kError) return -1;                  \
+    return REAL(name) arguments;                                     \
+  }
+IN_FOLDER(mkdirat,
+          (int folder, const char* a, mode_t mode),
+          (folder, a, mode),
+          a)
+IN_FOLDER(unlinkat, (int folder, const char* a, int flags), (folder, a, flags), a)
+IN_FOLDER(renameat,
+          (int from, const char* a, int folder, const char* b),
+          (from, a, folder, b),
+          b)
+IN_FOLDER(linkat,
+          (int from, const char* a, int folder, const char* b, int flags),
+          (from, a, folder, b, flags),
+          b)
 ON_FD(fsync, (int fd), (fd))
 ON_FD(fdatasync, (int fd), (fd))
 ON_FD(fstat, (int fd, struct stat* info), (fd, info))
@@ -174,7 +200,9 @@ int openat(int fd, const char* path, int flags, ...) {
     mode = va_arg(rest, mode_t);
     va_end(rest);
   }
-  if (Next("openat", path, 0) == kError) return -1;
+  char all[4400];
+  const char* where = In(fd, path, all, sizeof all);
+  if (Next("openat", where, 0) == kError) return -1;
   return REAL(openat)(fd, path, flags, mode);
 }
 

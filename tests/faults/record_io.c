@@ -111,26 +111,47 @@ int fdatasync(int fd) {
   return REAL(fdatasync)(fd);
 }
 
-int mkdir(const char* path, mode_t mode) {
-  const int result = REAL(mkdir)(path, mode);
+// The path of a name in an open folder.
+static const char* In(int folder, const char* name, char* path, size_t size) {
+  if (folder == AT_FDCWD || name[0] == '/') return name;
+  PathOf(folder, path, size);
+  const size_t length = strlen(path);
+  snprintf(path + length, size - length, "/%s", name);
+  return path;
+}
+
+int mkdirat(int folder, const char* name, mode_t mode) {
+  char all[4096] = "";
+  const char* path = In(folder, name, all, sizeof all);
+  const int result = REAL(mkdirat)(folder, name, mode);
   if (result == 0 && Concerns(path)) Log("make", path, "");
   return result;
 }
 
-int rename(const char* from, const char* to) {
-  const int result = REAL(rename)(from, to);
-  if (result == 0 && Concerns(to)) Log("rename", from, to);
+int renameat(int old, const char* from, int new, const char* to) {
+  char one[4096] = "";
+  char two[4096] = "";
+  const char* a = In(old, from, one, sizeof one);
+  const char* b = In(new, to, two, sizeof two);
+  const int result = REAL(renameat)(old, from, new, to);
+  if (result == 0 && Concerns(b)) Log("rename", a, b);
   return result;
 }
 
-int link(const char* from, const char* to) {
-  const int result = REAL(link)(from, to);
-  if (result == 0 && Concerns(to)) Log("link", from, to);
+int linkat(int old, const char* from, int new, const char* to, int flags) {
+  char one[4096] = "";
+  char two[4096] = "";
+  const char* a = In(old, from, one, sizeof one);
+  const char* b = In(new, to, two, sizeof two);
+  const int result = REAL(linkat)(old, from, new, to, flags);
+  if (result == 0 && Concerns(b)) Log("link", a, b);
   return result;
 }
 
-int unlink(const char* path) {
-  const int result = REAL(unlink)(path);
+int unlinkat(int folder, const char* name, int flags) {
+  char all[4096] = "";
+  const char* path = In(folder, name, all, sizeof all);
+  const int result = REAL(unlinkat)(folder, name, flags);
   if (result == 0 && Concerns(path)) Log("unlink", path, "");
   return result;
 }
@@ -156,3 +177,20 @@ static int OpenAndLog(const char* path, int flags, mode_t mode) {
   }
 OPEN(open)
 OPEN(open64)
+
+int openat(int folder, const char* name, int flags, ...) {
+  mode_t mode = 0;
+  if (flags & O_CREAT) {
+    va_list rest;
+    va_start(rest, flags);
+    mode = va_arg(rest, mode_t);
+    va_end(rest);
+  }
+  char all[4096] = "";
+  const char* path = In(folder, name, all, sizeof all);
+  const int is_new =
+      (flags & O_CREAT) != 0 && Concerns(path) && access(path, F_OK) != 0;
+  const int fd = REAL(openat)(folder, name, flags, mode);
+  if (fd >= 0 && is_new) Log("make", path, "");
+  return fd;
+}

@@ -35,7 +35,8 @@ class CheckTest : public testing::Test {
               trials::MakeTrial(number, trials::ParallelConfig{.dp = 2},
                                 {.step_times_s = {0.5, 0.25 * repeat}});
           trial.number = number;
-          journal.Commit(trial, {number, 0.1, 0.1}, {});
+          journal.Commit(trial, {number, 0.1, 0.1},
+                         {{number, "time", "scale", 0.5}});
         }
       }
       info.finished = repeat < 3;
@@ -86,6 +87,38 @@ TEST_F(CheckTest, TheDataOfAFigureAreNotTheTrialsOfARun) {
   EXPECT_EQ(trials::RunFoldersBelow(results_.path()).size(), 3U);
   WriteFile(results_.path() / "m/oppa/9/trials.csv", "x,random\n1,2\n");
   EXPECT_THAT(Check().damage, ElementsAre(HasSubstr("oppa/9/trials.csv")));
+}
+
+// The third run has no seal yet.
+TEST_F(CheckTest, AChangedRowOfAnUnfinishedRunIsDamageInEveryFile) {
+  for (const std::string name :
+       {"trials.csv", "steps.csv", "fits.csv", "thinking.csv"}) {
+    const fs::path file = Folder(3) / name;
+    const std::string text = ReadFile(file);
+    std::string changed = text;
+    const std::size_t at = text.find_last_of("1234567890");
+    changed[at] = changed[at] == '9' ? '8' : '9';
+    WriteFile(file, changed);
+    EXPECT_THAT(Check().damage, ElementsAre(HasSubstr(name))) << changed;
+    WriteFile(file, text);
+  }
+  EXPECT_THAT(Check().damage, IsEmpty());
+}
+
+TEST_F(CheckTest, ARunThatIsGoneIsDamage) {
+  const fs::path experiment = results_.path() / "m";
+  trials::ExperimentInfo info{.methods = {{"oppa", "OPPA"}}, .repeats = 4};
+  info.problems = {""};
+  Write(experiment, info);
+  NoteRun(experiment, Folder(1));
+  NoteRun(experiment, Folder(2));
+  NoteRun(experiment, Folder(2));
+  EXPECT_EQ(NotedRuns(experiment).size(), 2U);
+  EXPECT_THAT(Check().damage, IsEmpty());
+  fs::remove_all(Folder(2));
+  EXPECT_THAT(
+      Check().damage,
+      ElementsAre(HasSubstr("oppa/2: the records of this run are gone")));
 }
 
 // Whoever writes a file also writes its check value; a damaged file has
@@ -145,6 +178,7 @@ TEST_F(CheckTest, AnUncommittedTrialIsANoteAndStays) {
   EXPECT_THAT(summary.damage, IsEmpty());
   EXPECT_THAT(summary.notes,
               ElementsAre(HasSubstr("steps.csv: dropped 2 rows"),
+                          HasSubstr("fits.csv: dropped 1 rows"),
                           HasSubstr("thinking.csv: dropped 1 rows")));
   EXPECT_EQ(ReadFile(Folder(3) / "steps.csv"), steps);
 }

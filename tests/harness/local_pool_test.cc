@@ -72,7 +72,7 @@ TEST_F(LocalPoolTest, ReportsAProgramThatIsNotThere) {
   EXPECT_THAT(ended.at(0).detail, testing::HasSubstr("/no/such/program"));
 }
 
-TEST_F(LocalPoolTest, ALogThatIsAFifoOrALinkFailsItsJobAtOnce) {
+TEST_F(LocalPoolTest, ALogReplacesAFifoOrALink) {
   const auto fifo = folder_.path() / "0/log.txt";
   const auto link = folder_.path() / "1/log.txt";
   const auto target = folder_.path() / "target";
@@ -85,9 +85,10 @@ TEST_F(LocalPoolTest, ALogThatIsAFifoOrALinkFailsItsJobAtOnce) {
   pool.Submit({Shell(0, "true"), Shell(1, "echo lost")});
   const auto ended = Finish(pool, 2);
   ASSERT_EQ(ended.size(), 2U);
-  EXPECT_EQ(ended.at(0).state, State::kFailed);
-  EXPECT_EQ(ended.at(1).state, State::kFailed);
+  EXPECT_EQ(ended.at(0).state, State::kSucceeded);
+  EXPECT_EQ(ended.at(1).state, State::kSucceeded);
   EXPECT_EQ(fakes::ReadFile(target), "kept");
+  EXPECT_EQ(fakes::ReadFile(link), "lost\n");
 }
 
 TEST_F(LocalPoolTest, NoLogIsWrittenThroughALinkBelowTheResults) {
@@ -98,8 +99,7 @@ TEST_F(LocalPoolTest, NoLogIsWrittenThroughALinkBelowTheResults) {
   pool.Submit({{.id = 0,
                 .name = "x",
                 .command = {"/bin/true"},
-                .log = folder_.path() / "oppa/1/log.txt",
-                .root = folder_.path()}});
+                .log = folder_.path() / "oppa/1/log.txt"}});
   EXPECT_THAT(fakes::ErrorOf([&] { (void)pool.Poll(1.0); }),
               testing::HasSubstr("oppa is a symbolic link"));
   EXPECT_TRUE(std::filesystem::is_empty(elsewhere));

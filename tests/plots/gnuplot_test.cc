@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/files.h"
 #include "plots/figure_files.h"
 #include "plots/table.h"
 #include "tests/fakes/error_of.h"
@@ -291,13 +292,12 @@ TEST(GnuplotProcess, ACompletePictureReplacesTheOldOne) {
 
 TEST(GnuplotProcess, RemovesWhatAKilledReportLeft) {
   const fakes::TemporaryFolder folder;
-  const auto left = folder.path() / ".drawing-a1b2c3";
-  const auto others = folder.path() / ".drawing-d4e5f6";
+  std::filesystem::path left;
+  std::filesystem::path others;
+  const auto begin = folder.path() / ".drawing";
+  (void)common::CreateTemporaryFolder(begin, left);
+  const auto lock = common::CreateTemporaryFolder(begin, others);
   std::filesystem::create_directories(left / "sub");
-  std::filesystem::create_directories(others);
-  std::filesystem::last_write_time(
-      left,
-      std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
   const std::string program = FakeGnuplot(folder, "a.svg", "<svg></svg>");
   EXPECT_EQ(RunGnuplot({{folder.path(), {"a.gp"}, {"a.svg"}}}, program), "");
   EXPECT_FALSE(std::filesystem::exists(left));

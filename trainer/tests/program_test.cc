@@ -77,6 +77,34 @@ int Count(const std::string& text, const std::string& part) {
   return count;
 }
 
+TEST_F(TrainProgram, RefusesIntegersThatAreNone) {
+  const std::string few = "--config dp=2,tp=1,pp=1 --steps 1 ";
+  for (const std::string option :
+       {"--first-rank", "--local-ranks", "--batch-size", "--sequence-length",
+        "--steps", "--seed", "--scale", "--memory", "--timeout-s"}) {
+    for (const std::string value :
+         {"-5", "-2147483648", "99999999999999999999999", "x", "''"}) {
+      if (option == "--timeout-s" && value.starts_with('9')) {
+        continue;  // a time
+      }
+      const bool has_size =
+          option == "--batch-size" || option == "--sequence-length";
+      const Ended ended = Run(few + option + "=" + value, "timeout 20",
+                              has_size ? ""
+                                       : "--batch-size 8 "
+                                         "--sequence-length 16");
+      EXPECT_GT(ended.code, 0) << option << value << ended.output;
+      EXPECT_LT(ended.code, 124) << option << value << ended.output;
+      EXPECT_NE(ended.output.find(option), std::string::npos) << ended.output;
+    }
+  }
+  EXPECT_NE(Run(few + "--first-rank 2147483647").output.find("--first-rank"),
+            std::string::npos);
+  EXPECT_NE(Run(few + "--local-ranks 1", "SLURM_PROCID=-7")
+                .output.find("SLURM_PROCID = '-7'"),
+            std::string::npos);
+}
+
 TEST_F(TrainProgram, ReportsEveryStepAndThePeak) {
   const Ended ended = Run("--config dp=2,tp=1,pp=1 --steps 3");
   EXPECT_EQ(ended.code, 0) << ended.output;

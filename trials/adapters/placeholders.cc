@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/pattern.h"
 #include "common/ranges.h"
 #include "common/text.h"
 
@@ -60,6 +61,18 @@ std::string Expand(std::string_view word,
     word.remove_prefix(close + 1);
   }
   return text;
+}
+
+std::string Literal(std::string_view text) {
+  static const common::Pattern kBraces(R"(\{([a-z0-9_]+)\})");
+  std::string word;
+  for (auto found = kBraces.Find(text); !found.empty();
+       found = kBraces.Find(text)) {
+    word += text.substr(0, found[0].data() - text.data());
+    word += fmt::format("{{{}}}", found[0]);
+    text.remove_prefix(found[0].data() + found[0].size() - text.data());
+  }
+  return word.append(text);
 }
 
 }  // namespace trials

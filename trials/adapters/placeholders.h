@@ -14,4 +14,7 @@ namespace trials {
 [[nodiscard]] std::string Expand(
     std::string_view word, const std::map<std::string, std::string>& values);
 
+// The word that Expand makes this text of.
+[[nodiscard]] std::string Literal(std::string_view text);
+
 }  // namespace trials

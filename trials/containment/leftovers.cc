@@ -1,10 +1,12 @@
 #include "trials/containment/leftovers.h"
 
 #include <algorithm>
-#include <atomic>
 #include <csignal>
 #include <cstddef>
-#include <exception>
+#include <cstdint>
+#include <ctime>
+#include <random>
+#include <stdexcept>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -35,12 +37,38 @@ std::string SpaceHash() {
   return fmt::format("{:016x}", common::DeriveSeed(common::ProcessSpace()));
 }
 
-// "OPPA_PROCESS=<process space>.<runner>.<its start>.<count>".
+// "OPPA_PROCESS=<process space>.<runner>.<its start>.<random>". Only this user
+// can read it in an environment, so nobody else writes a record that has it.
 std::string NewMark() {
-  static std::atomic<int> count{0};
+  std::random_device random;
   const auto self = common::FindProcess(::getpid());
-  return fmt::format("{}{}.{}.{}.{}", kVariable, SpaceHash(), ::getpid(),
-                     self ? self->start : "0", ++count);
+  return fmt::format("{}{}.{}.{}.{:08x}{:08x}", kVariable, SpaceHash(),
+                     ::getpid(), self ? self->start : "0", random(), random());
+}
+
+double SecondsOn(clockid_t clock) {
+  timespec now{};
+  ::clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) +
+         static_cast<double>(now.tv_nsec) / common::kGiga;
+}
+
+// When a file was created, as the kernel counts the starts of processes; less
+// what its clocks may differ by. Nobody can choose it, so a record from
+// elsewhere, an unpacked one, is younger than the processes that it names.
+std::optional<std::int64_t> TicksAtBirth(int file) {
+  constexpr double kSlackSeconds = 0.1;
+  struct statx info {};
+  if (::statx(file, "", AT_EMPTY_PATH, STATX_BTIME, &info) != 0 ||
+      (info.stx_mask & STATX_BTIME) == 0) {
+    return std::nullopt;
+  }
+  const double age_s =
+      SecondsOn(CLOCK_REALTIME) - static_cast<double>(info.stx_btime.tv_sec) -
+      static_cast<double>(info.stx_btime.tv_nsec) / common::kGiga;
+  return static_cast<std::int64_t>(
+      (SecondsOn(CLOCK_BOOTTIME) - age_s - kSlackSeconds) *
+      static_cast<double>(::sysconf(_SC_CLK_TCK)));
 }
 
 // Whether a mark is that of a runner of this host that no longer exists.
@@ -144,21 +172,20 @@ void Repeat(const KillOnce& kill_once) {
 
 ProcessRecord::ProcessRecord(fs::path path)
     : path_(std::move(path)), mark_(NewMark()) {
-  Store();
+  Append(fmt::format("{}\n{}\n", common::ProcessSpace(), mark_));
 }
 
 void ProcessRecord::Track(pid_t supervisor) {
   const Processes all = common::ListProcesses();
-  bool is_new = false;
+  std::string lines;
   for (const auto& [pid, process] : all) {
-    if (IsBelow(all, pid, supervisor)) {
-      std::string& start = seen_[pid];
-      is_new = is_new || start != process.start;
-      start = process.start;
+    if (IsBelow(all, pid, supervisor) &&
+        std::exchange(seen_[pid], process.start) != process.start) {
+      lines += fmt::format("{} {}\n", pid, process.start);
     }
   }
-  if (is_new) {
-    Store();
+  if (!lines.empty()) {
+    Append(lines);
   }
 }
 
@@ -177,25 +204,20 @@ void ProcessRecord::Kill() {
 
 void ProcessRecord::Remove() {
   if (!path_.empty()) {
-    ::unlink(path_.c_str());
+    common::Remove(path_);
   }
 }
 
-// The file has the process space and the mark, one per line, and then a line
-// "pid start" per process.
-void ProcessRecord::Store() const {
-  if (path_.empty()) {
-    return;
-  }
-  std::string text = fmt::format("{}\n{}\n", common::ProcessSpace(), mark_);
-  for (const auto& [pid, start] : seen_) {
-    text += fmt::format("{} {}\n", pid, start);
-  }
+void ProcessRecord::Append(const std::string& text) {
   try {
-    const fs::path temporary = common::WriteTemporaryFile(path_, text);
-    ::chmod(temporary.c_str(), 0600);
-    fs::rename(temporary, path_);
-  } catch (const std::exception&) {
+    if (!path_.empty() && !file_.ok()) {
+      file_ = common::CreateFile(path_, O_WRONLY | O_APPEND);
+      ::fchmod(file_.get(), 0600);
+    }
+    if (file_.ok()) {
+      common::WriteAll(file_.get(), path_, text);
+    }
+  } catch (const std::runtime_error&) {
     // The disk is full: the mark remains.
   }
 }
@@ -217,11 +239,13 @@ std::optional<ProcessRecord> ProcessRecord::Read(const fs::path& path) {
   ProcessRecord record;
   record.path_ = path;
   record.mark_ = lines[1];
-  for (std::size_t i = 2; i < lines.size(); ++i) {
-    const std::size_t space = lines[i].find(' ');
-    const auto pid = common::ParseInt(lines[i].substr(0, space)).value_or(0);
-    if (pid > 1 && space != std::string_view::npos) {
-      record.seen_[pid] = lines[i].substr(space + 1);
+  const std::optional<std::int64_t> created = TicksAtBirth(file.get());
+  for (std::size_t i = 2; created && i + 1 < lines.size(); ++i) {
+    const auto cells = common::Split(lines[i], ' ');
+    const auto pid = common::ParseInt(cells.front()).value_or(0);
+    const std::string_view start = cells.back();
+    if (pid > 1 && common::ParseInt64(start).value_or(0) >= *created) {
+      record.seen_[pid] = start;
     }
   }
   return record;

@@ -9,6 +9,8 @@
 
 #include <sys/types.h>
 
+#include "common/files.h"
+
 namespace trials {
 
 // Identifies the processes of one contained program in two ways, each of which
@@ -40,15 +42,17 @@ class ProcessRecord {
   ProcessRecord() = default;
 
   // The record in a file; nothing unless it is of this host since its boot and
-  // no other user can have written it.
+  // no other user can have written it. Of the processes it has those that
+  // started after the file was created.
   [[nodiscard]] static std::optional<ProcessRecord> Read(
       const std::filesystem::path& path);
 
   // Sends SIGKILL to what is alive; false if nothing is.
   [[nodiscard]] bool KillOnce() const;
-  void Store() const;
+  void Append(const std::string& text);
 
   std::filesystem::path path_;
+  common::Descriptor file_;
   std::string mark_;
   std::map<pid_t, std::string> seen_;  // the start of each process
 };

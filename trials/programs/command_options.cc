@@ -86,6 +86,7 @@ void ReadProgram(const common::TomlTable& table, CommandOptions& options) {
                            "relative to the manifest; chmod +x?)",
                            program));
   }
+  program = Literal(program);
 }
 
 }  // namespace

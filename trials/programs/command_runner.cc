@@ -13,6 +13,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/hash.h"
+#include "common/secrets.h"
 #include "trials/containment/contained_process.h"
 #include "trials/containment/leftovers.h"
 #include "trials/flop.h"
@@ -389,6 +390,7 @@ class RunningTrial {
               : fmt::format("; skipped a broken report '{}'", broken_report_),
           last.empty() ? "" : ": ", last);
     }
+    result_.message = common::WithoutSecrets(result_.message);
     result_.message.resize(std::min(result_.message.size(), kMostMessage));
     return result_;
   }
@@ -430,11 +432,6 @@ Measurement CommandRunner::Run(const TrialRequest& request) {
   (void)DescribeNodes(options_, cluster_);
   ContainedProcess::Spec spec;
   const std::string name = FileName(request.candidate.config(), options_.knobs);
-  if (!log_folder_.empty() && fs::is_symlink(log_folder_)) {
-    throw common::InputError(fmt::format(
-        "{}: it is a link, and logs would go where it leads: remove it",
-        log_folder_.string()));
-  }
   const fs::path folder = log_folder_.empty() ? TemporaryFolder() : log_folder_;
   TrialRequest whole = request;
   whole.max_steps += options_.warmup_steps;
@@ -471,6 +468,11 @@ Measurement CommandRunner::Run(const TrialRequest& request) {
 TrialPace CommandRunner::Pace() {
   const std::lock_guard lock(pacing_);
   return pace_;
+}
+
+void CommandRunner::KeepLogs(const fs::path& folder) {
+  common::GuardFolder(folder.parent_path());
+  log_folder_ = folder;
 }
 
 std::optional<double> CommandRunner::ExactThroughput(

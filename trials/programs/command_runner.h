@@ -43,7 +43,7 @@ class CommandRunner final : public TrialRunner {
 
   // Keeps the output of each trial in a file there, named by the
   // configuration. Without this call it is not kept.
-  void KeepLogs(const std::filesystem::path& folder) { log_folder_ = folder; }
+  void KeepLogs(const std::filesystem::path& folder);
 
   // Runs the program with the user's own settings: an adapter adds what trials
   // need, and no configuration. The configuration of a request only names logs.

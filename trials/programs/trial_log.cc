@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <stdexcept>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -26,14 +27,11 @@ std::size_t KeepEnd(std::string& text, std::size_t most) {
 TrialLog::TrialLog(const std::filesystem::path& path, std::size_t most_bytes)
     : half_(most_bytes / 2) {
   if (!path.empty()) {
-    std::error_code none;
-    std::filesystem::create_directories(path.parent_path(), none);
-    // Neither through a symbolic link nor into a FIFO, for which there is no
-    // reader.
-    fd_ = ::open(path.c_str(),
-                 O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC |
-                     O_NOFOLLOW | O_NONBLOCK,
-                 0666);
+    try {
+      file_ = common::CreateFile(path, O_WRONLY | O_APPEND);
+    } catch (const std::runtime_error&) {
+      // The disk is full: no log.
+    }
   }
 }
 
@@ -50,9 +48,6 @@ TrialLog::~TrialLog() {
     Write(" bytes left out ...]\n");
   }
   Write(tail_);
-  if (fd_ >= 0) {
-    ::close(fd_);
-  }
 }
 
 void TrialLog::Append(std::string_view text) {
@@ -66,13 +61,12 @@ void TrialLog::Append(std::string_view text) {
 }
 
 void TrialLog::Write(std::string_view text) {
-  while (fd_ >= 0 && !text.empty()) {
-    const ssize_t written = ::write(fd_, text.data(), text.size());
+  while (file_.ok() && !text.empty()) {
+    const ssize_t written = ::write(file_.get(), text.data(), text.size());
     if (written > 0) {
       text.remove_prefix(static_cast<std::size_t>(written));
     } else if (errno != EINTR) {
-      ::close(fd_);
-      fd_ = -1;
+      file_.Close();
     }
   }
 }

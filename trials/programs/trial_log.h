@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "common/files.h"
+
 namespace trials {
 
 // Keeps the first and the last half of the output, `most_bytes` together, with
@@ -26,7 +28,7 @@ class TrialLog {
  private:
   void Write(std::string_view text);
 
-  int fd_ = -1;
+  common::Descriptor file_;
   std::size_t half_;
   std::size_t head_ = 0;        // bytes in the file
   std::string tail_;            // at most 2 * half_

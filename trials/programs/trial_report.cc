@@ -214,34 +214,22 @@ std::filesystem::path TemporaryFolder() {
   return error ? "/tmp" : folder;
 }
 
-ReportFile::ReportFile(const std::filesystem::path& path) {
-  const std::string name =
-      fmt::format("oppa-{}-{}", ::getpid(), path.filename().string());
-  for (const auto& place : {path, TemporaryFolder() / name}) {
-    std::error_code none;
-    std::filesystem::create_directories(place.parent_path(), none);
-    path_ = std::filesystem::absolute(place);
-    fd_ = ::open(
-        path_.c_str(),
-        O_RDONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
-        0666);
-    if (fd_ >= 0) {
-      return;
-    }
+ReportFile::ReportFile(const std::filesystem::path& path)
+    : path_(std::filesystem::absolute(path)) {
+  try {
+    file_ = common::CreateFile(path_, O_RDONLY);
+  } catch (const std::runtime_error&) {
+    file_ = common::CreateTemporary(TemporaryFolder() / "oppa-report", O_RDONLY,
+                                    path_);
   }
 }
 
-ReportFile::~ReportFile() {
-  if (fd_ >= 0) {
-    ::close(fd_);
-    ::unlink(path_.c_str());
-  }
-}
+ReportFile::~ReportFile() { common::Remove(path_); }
 
 std::string ReportFile::Read() {
   constexpr std::size_t kPiece = 1 << 20;
   std::string text(std::min(left_, kPiece), '\0');
-  const ssize_t got = ::read(fd_, text.data(), text.size());
+  const ssize_t got = ::read(file_.get(), text.data(), text.size());
   text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
   left_ -= text.size();
   return text;

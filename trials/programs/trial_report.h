@@ -93,7 +93,7 @@ class ReportFile {
 
  private:
   std::filesystem::path path_;
-  int fd_ = -1;
+  common::Descriptor file_;
   std::size_t left_ = std::size_t{64} << 20U;
 };
 

@@ -57,6 +57,19 @@ TEST(ManifestDraft, ParsesToTheLinesThatHold) {
   }
 }
 
+// As in the name of a GPU that a driver prints.
+TEST(ManifestDraft, CommentsHaveNoControlCharacters) {
+  for (const char c : {'\x01', '\r', '\x1b', '\x7f', '\x0b'}) {
+    const std::string name = std::string("A100") + c + "b = 2";
+    const std::string text =
+        ToText({name, {{"t", name, {{"a", "1", name}, {.comment = name}}}}});
+    EXPECT_EQ(text.find(c), std::string::npos) << text;
+    EXPECT_THAT(
+        common::TomlTable::ParseString(text, "m.toml").GetTable("t").Keys(),
+        ElementsAre("a"));
+  }
+}
+
 TEST(ManifestDraft, StringsKeepEveryCharacter) {
   std::string every;
   for (char letter = 1; letter < 127; ++letter) {

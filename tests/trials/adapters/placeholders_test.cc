@@ -39,6 +39,13 @@ TEST(Placeholders, BracesAroundAnythingElseAreKept) {
   EXPECT_EQ(Expand("{{tp}", kValues), "4");
 }
 
+TEST(Placeholders, ALiteralIsWhatExpandMakesOfIt) {
+  for (const char* text : {"", "a", "{tp}", "a{tp}/{none}b", "{{tp}}", "{a-b}",
+                           "{", "}{tp", "{ tp }{tp}{tp}"}) {
+    EXPECT_EQ(Expand(Literal(text), kValues), text);
+  }
+}
+
 TEST(Placeholders, AnUnknownNameIsAnErrorWithARemedy) {
   for (const char* word : {"{tpp}", "{z}", "{0}", "{9}", "{_}"}) {
     EXPECT_THROW((void)Expand(word, kValues), std::invalid_argument) << word;

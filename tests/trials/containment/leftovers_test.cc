@@ -124,6 +124,8 @@ TEST_F(Leftovers, ARecordThatAnotherUserMayHaveWrittenEndsNothing) {
 // runner, so nothing is an orphan.
 class RecordedProcesses : public testing::Test {
  protected:
+  RecordedProcesses() { fakes::WriteFile(record_, ""); }
+
   // A detached shell with nothing but `variable` in its environment; returns
   // its id.
   [[nodiscard]] pid_t Start(const std::string& script,
@@ -152,10 +154,10 @@ class RecordedProcesses : public testing::Test {
     }
   }
 
-  // Ends what a record with these lines names.
+  // Ends what a record with these lines names, that was created before.
   void End(const std::string& processes) {
-    fakes::WriteFile(folder_.path() / "trial.processes",
-                     common::ProcessSpace() + "\nx\n" + processes);
+    fakes::WriteFile(record_, common::ProcessSpace() + "\nx\n" + processes);
+    fs::create_hard_link(record_, folder_.path() / "trial.processes");
     EndLeftovers(folder_.path());
     EXPECT_FALSE(fs::exists(folder_.path() / "trial.processes"));
   }
@@ -172,6 +174,7 @@ class RecordedProcesses : public testing::Test {
 
   std::string mark_ = Mark();
   fakes::TemporaryFolder folder_;
+  fs::path record_ = folder_.path() / "kept";
   std::vector<FILE*> streams_;
 };
 
@@ -201,6 +204,37 @@ TEST_F(RecordedProcesses, AreThoseWithTheRecordedStart) {
   EXPECT_NE(StartOf(pid), "0");
   End(Line(pid));
   EXPECT_EQ(Alive(mark_), 0);
+}
+
+// A record that was unpacked has the process space and the start of a process
+// that anyone can see, but is younger than it.
+TEST_F(RecordedProcesses, AreNotThoseThatStartedBeforeTheRecordWasCreated) {
+  const pid_t pid = Start(kLoop);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const fs::path unpacked = folder_.path() / "trial.processes";
+  fakes::WriteFile(unpacked, common::ProcessSpace() + "\nx\n" + Line(pid));
+  fs::last_write_time(
+      unpacked, fs::file_time_type::clock::now() - std::chrono::hours(24));
+  EndLeftovers(folder_.path());
+  EXPECT_EQ(Alive(mark_), 1);
+}
+
+// The mark of a trial that runs cannot be guessed.
+TEST_F(RecordedProcesses, HaveMarksThatDifferByMoreThanACount) {
+  const auto end = [](const ProcessRecord& record) {
+    return record.mark().substr(record.mark().rfind('.') + 1);
+  };
+  const ProcessRecord one("");
+  const ProcessRecord two("");
+  EXPECT_EQ(end(one).size(), 16);
+  EXPECT_NE(end(one), end(two));
+}
+
+TEST_F(RecordedProcesses, ALineThatIsCutNamesNothing) {
+  const pid_t pid = Start(kLoop);
+  const std::string line = Line(pid);
+  End(line.substr(0, line.size() - 1));
+  EXPECT_EQ(Alive(mark_), 1);
 }
 
 TEST_F(RecordedProcesses, IncludeThoseBelowThem) {

@@ -94,6 +94,26 @@ TEST_F(CommandRunnerTest, AFolderOfLogsThatIsALinkIsRefused) {
   EXPECT_TRUE(fs::is_empty(folder_.path() / "elsewhere"));
 }
 
+// {tp} is a placeholder of words, not in the path of the program.
+TEST_F(CommandRunnerTest, AFolderMayBeNamedLikeAPlaceholder) {
+  const fs::path folder = folder_.path() / "{tp} {nothing}";
+  fs::create_directory(folder);
+  fakes::WriteFile(folder / "train.sh", "#!/bin/sh\n" + kStep + kStep + kStep);
+  fs::permissions(folder / "train.sh", fs::perms::owner_all);
+  fakes::WriteFile(folder / "m.toml", backend_);
+  CommandRunner runner(
+      ReadCommandOptions(common::TomlTable::ParseFile(folder / "m.toml")),
+      cluster_);
+  runner.KeepLogs(folder / "logs");
+  EXPECT_EQ(runner.Run(request_).outcome, Outcome::kCompleted);
+}
+
+TEST_F(CommandRunnerTest, AMessageHasNoSecrets) {
+  const std::string message =
+      Run("echo 'refused: HF_TOKEN=s3cr3t-value' >&2; exit 1").message;
+  EXPECT_THAT(message, HasSubstr("HF_TOKEN=***"));
+}
+
 TEST_F(CommandRunnerTest, AMessageIsOneLine) {
   EXPECT_EQ(Run("printf '%s' 'oppa {\"status\": \"failed\", \"message\": "
                 "\"a\\nb\"}'\n")

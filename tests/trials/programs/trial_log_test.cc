@@ -1,10 +1,13 @@
 #include "trials/programs/trial_log.h"
 
+#include <csignal>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "tests/fakes/temporary_folder.h"
@@ -51,11 +54,26 @@ TEST(TrialLog, TheFirstHalfIsInTheFileAtOnce) {
   EXPECT_EQ(fakes::ReadFile(folder.path() / "trial.log"), "abcde");
 }
 
-// A full disk ends the log, not the trial.
+// What cannot be written ends the log, not the trial.
 TEST(TrialLog, WithoutSpaceTheTrialContinues) {
-  TrialLog log("/dev/full", 10);
+  const fakes::TemporaryFolder folder;
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{2, before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  TrialLog log(folder.path() / "trial.log", 10);
   log.Append("one\n");
   EXPECT_NO_THROW(log.Append("two\n"));
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_EQ(fakes::ReadFile(folder.path() / "trial.log"), "on");
+}
+
+TEST(TrialLog, IsNoDevice) {
+  TrialLog log("/dev/full", 10);
+  EXPECT_NO_THROW(log.Append("one\n"));
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
 }
 
 }  // namespace trials::trial_log_test

@@ -1,0 +1,202 @@
+#include "common/secrets.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/pattern.h"
+#include "common/process.h"
+#include "common/ranges.h"
+#include "common/text.h"
+
+namespace common {
+namespace {
+
+// What the last words of a name say, joined by '_'.
+constexpr std::array<std::string_view, 23> kSecretNames = {
+    "password",    "passwd",        "passphrase",     "db_pwd",
+    "user_pwd",    "secret",        "token",          "apikey",
+    "api_key",     "access_key",    "access_key_id",  "secret_key",
+    "private_key", "auth_key",      "account_key",    "service_key",
+    "storage_key", "signing_key",   "encryption_key", "license_key",
+    "wandb_key",   "client_secret", "authorization"};
+
+// A token of these is one of a text, not of an account.
+constexpr std::array<std::string_view, 44> kTextTokens = {
+    "pad",    "padding",     "eos",         "bos",      "eod",     "eot",
+    "unk",    "unknown",     "mask",        "sep",      "cls",     "class",
+    "image",  "video",       "audio",       "vision",   "speech",  "text",
+    "per",    "special",     "extra",       "start",    "end",     "begin",
+    "prefix", "suffix",      "middle",      "fim",      "forced",  "decoder",
+    "first",  "last",        "next",        "new",      "stop",    "think",
+    "break",  "placeholder", "initializer", "response", "trigger", "separator",
+    "max",    "min"};
+
+// "--hubToken", "HUB-TOKEN" -> "hub_token".
+std::string Normalized(std::string_view name) {
+  std::string normalized;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const auto c = static_cast<unsigned char>(name[i]);
+    if (i > 0 && std::isupper(c) != 0 &&
+        std::islower(static_cast<unsigned char>(name[i - 1])) != 0) {
+      normalized += '_';
+    }
+    normalized +=
+        std::isalnum(c) != 0 ? static_cast<char>(std::tolower(c)) : '_';
+  }
+  return normalized;
+}
+
+// Whether this is the value of a secret.
+bool IsSecret(std::string_view name, std::string_view value) {
+  static const Pattern kNoSecret(
+      R"((?i)^(true|false|none|null|yes|no|<.*>|\[.*\]|\{.*\}|\$.*|\**)$)");
+  static const Pattern kNumber(R"(^[0-9.eE+-]*$)");
+  const std::string words = "_" + Normalized(name);
+  const auto* const found =
+      std::ranges::find_if(kSecretNames, [&words](std::string_view known) {
+        return words.ends_with(fmt::format("_{}", known));
+      });
+  if (found == kSecretNames.end() || kNoSecret.IsIn(value)) {
+    return false;
+  }
+  const std::string_view rest =
+      std::string_view(words).substr(0, words.size() - found->size() - 1);
+  return *found != "token" ||
+         (!kNumber.IsIn(value) &&
+          !Contains(kTextTokens, rest.substr(rest.rfind('_') + 1)));
+}
+
+// The text without the last group of each match that `is_secret` accepts.
+template <typename Predicate>
+std::string Hide(std::string_view text, const Pattern& pattern,
+                 const Predicate& is_secret) {
+  std::string hidden;
+  std::size_t done = 0;
+  std::size_t from = 0;
+  for (auto found = pattern.Find(text); !found.empty();
+       found = pattern.Find(text, from)) {
+    const auto at = static_cast<std::size_t>(found.back().data() - text.data());
+    from = at;  // there may be another name
+    if (is_secret(found)) {
+      hidden.append(text.substr(done, at - done)).append(kHidden);
+      from = done = at + found.back().size();
+    }
+  }
+  return hidden.append(text.substr(done));
+}
+
+// Hides what is known by its format, or by the name before it in this word.
+std::string WithoutParts(std::string text) {
+  static const std::array kFormats = {
+      Pattern(R"(://[^\s/@:'"]*:([^\s/@'"]+)@)"),
+      Pattern(R"(://([^\s/@:'"]{20,})@)"),
+      Pattern(R"((?i)[?&](?:sig|signature|key|x-amz-[a-z-]+)=([^&\s'"]+))"),
+      Pattern(R"((?i)\bbearer\s+([^\s'"]+))"),
+      Pattern(
+          R"((?i)\bauthorization\W+(?:(?:basic|token|digest)\s+)?(\w[^\s'"]+))"),
+      Pattern(
+          R"(\b(hf_[A-Za-z0-9]{30,}|gh[opsur]_\w{20,}|github_pat_\w{20,}|)"
+          R"(glpat-[\w-]{16,}|(?:sk|nvapi)-[\w-]{20,}|xox[a-z]-[\w-]{10,}|)"
+          R"((?:AKIA|ASIA)[0-9A-Z]{16}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*))")};
+  for (const Pattern& format : kFormats) {
+    text = Hide(text, format, [](const auto&) { return true; });
+  }
+  static const Pattern kAssigned(
+      R"(([A-Za-z][\w.-]*)["']?[=:]["']?([^\s&,;}'"\]]+))");
+  return Hide(text, kAssigned,
+              [](const auto& found) { return IsSecret(found[1], found[2]); });
+}
+
+constexpr int kDeepest = 4;  // shells within words of shells
+
+std::string InShell(std::string_view text, int depth);
+
+// Reads words in order, since the name of a secret may be the word before it.
+class Reader {
+ public:
+  explicit Reader(int depth) : depth_(depth) {}
+
+  std::string Read(const std::string& word) {
+    static const Pattern kName(
+        R"(^["'\[{(,]*(-+[A-Za-z][\w.-]*|[A-Za-z][\w.-]*:))"
+        R"([\]"',:]*$)");
+    static const Pattern kAssigned(R"((?s)^([^\s=]+)=(.*)$)");
+    const std::string name = std::exchange(name_, "");
+    if (!name.empty() && !word.starts_with('-') && IsSecret(name, word)) {
+      return std::string(kHidden);
+    }
+    if (const auto found = kName.Find(word); !found.empty()) {
+      name_ = found[1].substr(0, found[1].find(':'));
+      return word;
+    }
+    if (const auto found = kAssigned.Find(word);
+        !found.empty() && IsSecret(found[1], found[2])) {
+      return fmt::format("{}={}", found[1], kHidden);
+    }
+    const bool has_words = word.find_first_of(" \t\n") != std::string::npos;
+    return has_words && depth_ < kDeepest ? InShell(word, depth_ + 1)
+                                          : WithoutParts(word);
+  }
+
+ private:
+  int depth_;
+  std::string name_;  // of the next word
+};
+
+// What a shell makes of a word.
+std::string Unquoted(std::string_view word) {
+  std::string text;
+  char quote = '\0';
+  for (std::size_t i = 0; i < word.size(); ++i) {
+    const char c = word[i];
+    if (c == '\\' && quote != '\'' && i + 1 < word.size()) {
+      text += word[++i];
+    } else if (quote == '\0' && (c == '\'' || c == '"')) {
+      quote = c;
+    } else if (c == quote) {
+      quote = '\0';
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+// Words that have no secret stay as they are written.
+std::string InShell(std::string_view text, int depth) {
+  static const Pattern kWord(
+      R"((?s)((?:'[^']*'|"(?:[^"\\]|\\.)*"|\\[^\n]|[^\s'"\\])+|['"]))");
+  Reader reader(depth);
+  // Headers and URLs first, which are several words of a text.
+  const std::string whole = WithoutParts(std::string(text));
+  std::string hidden;
+  std::size_t done = 0;
+  for (auto found = kWord.Find(whole); !found.empty();
+       found = kWord.Find(whole, done)) {
+    const auto at = static_cast<std::size_t>(found[0].data() - whole.data());
+    const std::string word = Unquoted(found[0]);
+    const std::string read = reader.Read(word);
+    hidden += whole.substr(done, at - done);
+    hidden += read == word ? std::string(found[0]) : ShellLine({read});
+    done = at + found[0].size();
+  }
+  return hidden + whole.substr(done);
+}
+
+}  // namespace
+
+std::vector<std::string> WithoutSecrets(std::vector<std::string> words) {
+  Reader reader(0);
+  for (std::string& word : words) {
+    word = reader.Read(word);
+  }
+  return words;
+}
+
+std::string WithoutSecrets(std::string_view text) { return InShell(text, 0); }
+
+}  // namespace common

@@ -1,0 +1,168 @@
+#include "common/secrets.h"
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/process.h"
+
+namespace common::secrets_test {
+
+using Words = std::vector<std::string>;
+
+// Each has "s3cr3t-value" once, or several times.
+const std::vector<Words> kWithSecrets = {
+    {"--api-key", "s3cr3t-value"},
+    {"--api-key=s3cr3t-value"},
+    {"--api_key", "s3cr3t-value", "--steps", "4"},
+    {"HF_TOKEN=s3cr3t-value"},
+    {"WANDB_API_KEY=s3cr3t-value"},
+    {"--hub_token", "s3cr3t-value"},
+    {"--token", "s3cr3t-value"},
+    {"--hub-token=s3cr3t-value with spaces s3cr3t-value"},
+    {"--use_auth_token", "s3cr3t-value"},
+    {"++exp_manager.wandb_logger_kwargs.api_key=s3cr3t-value"},
+    {"trainer.logger.apiKey=s3cr3t-value"},
+    {"-password", "s3cr3t-value"},
+    {"--db.password", "s3cr3t-value s3cr3t-value"},
+    {"MLFLOW_TRACKING_PASSWORD=s3cr3t-value"},
+    {"--password", "12345-s3cr3t-value"},
+    {"AWS_SECRET_ACCESS_KEY=s3cr3t-value"},
+    {"AWS_ACCESS_KEY_ID=s3cr3t-value"},
+    {"AWS_SESSION_TOKEN=s3cr3t-value"},
+    {"--client-secret", "s3cr3t-value"},
+    {"https://me:s3cr3t-value@example.org/repo.git"},
+    {"--tracking-uri=postgres://me:s3cr3t-value@host:5432/db"},
+    {"https://example.org/data?split=a&token=s3cr3t-value&n=3"},
+    {"https://account.blob/x?sp=r&sig=s3cr3t-value"},
+    {"-H", "Authorization: Bearer s3cr3t-value"},
+    {"-H", "Authorization: Basic s3cr3t-value"},
+    {"--header=X-Api-Key:s3cr3t-value"},
+    {R"({"wandb": {"api_key": "s3cr3t-value", "project": "x"}})"},
+    {R"({"api_key":"s3cr3t-value"})"},
+    {"sh", "-c", "HF_TOKEN=s3cr3t-value python a.py --api-key 's3cr3t-value'"},
+    {"bash", "-lc", "sh -c \"run --password s3cr3t-value\""},
+    {"--ssh-private-key", "s3cr3t-value"},
+    {"--passphrase", "s3cr3t-value"},
+    {"--wandb-key", "s3cr3t-value"},
+    {"NGC_API_KEY=s3cr3t-value", "python"},
+    {"--neptune-api-token", "s3cr3t-value"},
+};
+
+const Words kFormats = {
+    "hf_abcdefghijABCDEFGHIJ0123456789abcd",
+    "ghp_abcdefghijABCDEFGHIJ0123456789",
+    "github_pat_abcdefghijABCDEFGHIJ0123456789",
+    "glpat-abcdefghij0123456789",
+    "sk-proj-abcdefghijABCDEFGHIJ0123456789",
+    "AKIAABCDEFGHIJKLMNOP",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.abcdefghij",
+};
+
+// Of Megatron-LM, transformers, DeepSpeed, NeMo, diffusers, axolotl, torchrun.
+const std::vector<Words> kWithoutSecrets = {
+    {"--tokenizer", "meta-llama/Llama-2-7b"},
+    {"--tokenizer-type", "GPT2BPETokenizer"},
+    {"--tokenizer-model=/data/tokenizer.model"},
+    {"--tokenizer_name_or_path", "gpt2"},
+    {"--token-dispatcher", "alltoall"},
+    {"--moe-token-dispatcher-type", "alltoall"},
+    {"--moe-token-drop-policy", "probs"},
+    {"--max-tokens", "4096"},
+    {"--max_new_tokens=64"},
+    {"--num-tokens", "1000000"},
+    {"--key-value-heads", "8"},
+    {"--num_key_value_heads=8"},
+    {"--kv-channels", "128"},
+    {"--seq-length", "4096"},
+    {"--calculate-per-token-loss"},
+    {"--eos-token", "</s>"},
+    {"--pad_token=<pad>"},
+    {"--pad-token", "PAD"},
+    {"--bos_token_id", "1"},
+    {"--decoder_start_token_id", "0"},
+    {"--placeholder_token", "<cat-toy>"},
+    {"--initializer_token", "toy"},
+    {"--tiktoken-special-tokens", "<unk>", "<s>"},
+    {"--json-keys", "text"},
+    {"--json-key", "content"},
+    {"--text-key=text"},
+    {"--train_tokens", "3e11"},
+    {"--flops-per-token", "6e9"},
+    {"--use_auth_token", "True"},
+    {"--token", "$HF_TOKEN"},
+    {"--hub_token", "{token}"},
+    {"--secretary", "ada"},
+    {"--keyword", "word"},
+    {"--no-bypass"},
+    {"--passes", "3"},
+    {"PWD=/home/ada"},
+    {"--master_addr=host", "--master_port", "29500"},
+    {"--rdzv-endpoint", "host:29500"},
+    {"s3://bucket/data@v2"},
+    {"https://example.org:8080/a?split=train&n=3"},
+    {"git+https://github.com/a/b@main"},
+    {"--password-file", "/run/x"},
+    {"--token_embedding_dim=64"},
+    {"model.tokenizer.library=megatron"},
+    {"--author", "Ada"},
+    {"--authentication", "kerberos"},
+    {"--monkey", "x"},
+    {"--api-keyboard", "x"},
+};
+
+TEST(Secrets, AreHiddenInWords) {
+  for (const Words& words : kWithSecrets) {
+    const Words hidden = WithoutSecrets(words);
+    const std::string line = ShellLine(hidden);
+    EXPECT_EQ(line.find("s3cr3t"), std::string::npos) << line;
+    EXPECT_NE(line.find("***"), std::string::npos) << line;
+    EXPECT_EQ(hidden.size(), words.size()) << line;
+  }
+  for (const std::string& word : kFormats) {
+    EXPECT_THAT(WithoutSecrets({"--x", word}),
+                testing::ElementsAre("--x", "***"));
+  }
+}
+
+TEST(Secrets, AreHiddenInLinesOfAShell) {
+  for (const Words& words : kWithSecrets) {
+    const std::string line = WithoutSecrets(ShellLine(words));
+    EXPECT_EQ(line.find("s3cr3t"), std::string::npos) << line;
+    const std::string list =
+        WithoutSecrets("[\"" + words.front() + "\", \"" + words.back() + "\"]");
+    if (words.front().find('"') == std::string::npos &&
+        words.back().find('"') == std::string::npos) {
+      EXPECT_EQ(list.find("s3cr3t"), std::string::npos) << list;
+    }
+  }
+}
+
+// As the values of a manifest are written.
+TEST(Secrets, AreHiddenInQuotedWords) {
+  EXPECT_THAT(
+      WithoutSecrets({"\"--api-key\"", "\"s3cr3t-value\"", "\"--steps\""}),
+      testing::ElementsAre("\"--api-key\"", "***", "\"--steps\""));
+}
+
+TEST(Secrets, LeaveUsualWordsAsTheyAre) {
+  for (const Words& words : kWithoutSecrets) {
+    EXPECT_EQ(WithoutSecrets(words), words);
+    const std::string line = ShellLine(words);
+    EXPECT_EQ(WithoutSecrets(line), line);
+  }
+}
+
+TEST(Secrets, LeaveTheRestOfALineAsItIsWritten) {
+  EXPECT_EQ(WithoutSecrets("# a 'b c'\nHF_TOKEN=x torchrun \\\n  a.py \"$@\""),
+            "# a 'b c'\nHF_TOKEN=*** torchrun \\\n  a.py \"$@\"");
+  EXPECT_EQ(WithoutSecrets("can't open 'a': it's gone"),
+            "can't open 'a': it's gone");
+  EXPECT_EQ(WithoutSecrets("a --api-key \\\n    s3cr3t-value \\"),
+            "a --api-key \\\n    *** \\");
+  EXPECT_EQ(WithoutSecrets(""), "");
+}
+
+}  // namespace common::secrets_test
