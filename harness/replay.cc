@@ -63,6 +63,10 @@ std::optional<Trial> Replay::Adopt() {
   ++next_;
   journal_.SkipFits(recorded.number);
   std::optional<Trial> trial = TrialIn(space_, recorded);
+  if (trial && !HasOtherInput(recorded)) {  // as when it ran
+    trial->throughput = trials::EstimateThroughput(
+        recorded.measurement.step_times_s, history_.throughput_options());
+  }
   if (trial && history_.HasTried(trial->candidate, CandidateLabel(*trial))) {
     trial.reset();
   }

@@ -92,8 +92,8 @@ T Field(const Json& request, const char* name) {
 bool ReadLine(std::istream& in, std::string& line) {
   constexpr std::size_t kMostBytes = 16U << 20U;
   line.clear();
-  std::size_t size = 0;
   using Traits = std::istream::traits_type;
+  std::size_t size = 0;
   for (int c = in.rdbuf()->sbumpc(); c != '\n'; c = in.rdbuf()->sbumpc()) {
     if (c == Traits::eof()) {
       if (size == 0) {

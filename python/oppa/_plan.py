@@ -147,25 +147,20 @@ def plan(model: Union[Path, Mapping[str, Any]], *, gpus: Union[str, int], batch:
     with slurm for sbatch, with force replacing files.
     Raises OppaError for what is wrong or contradicts.
     """
-    if isinstance(model, Mapping):
-        model = ",".join(f"{name}={value}".lower() for name, value in model.items())
+    given: Dict[str, Any] = dict(locals())
     if ".." in str(gpus):
         raise OppaError(f"gpus = '{gpus}': one size of the machine, such as '2x8'; call plan() for each")
-    several = {"training": training, "rule": rule, "constant": constant}
-    single = {"model": model, "gpus": gpus, "batch": batch, "seq": seq, "gpu": gpu, "cluster": cluster,
-              "precision": precision, "layouts": layouts, "headroom": headroom, "config_file": config_file,
-              "framework": framework if framework is None or isinstance(framework, str) else ",".join(framework),
-              "intra": intra, "inter": inter, "nics": nics, "as_": as_, "parameters": parameters,
-              "calibrate": calibrate, "calibration": calibration, "save_calibration": save_calibration,
-              "price": price, "most_money": most_money, "steps": steps, "write": write}
+    if isinstance(model, Mapping):
+        given["model"] = ",".join(f"{name}={value}".lower() for name, value in model.items())
+    if framework is not None and not isinstance(framework, str):
+        given["framework"] = ",".join(framework)
     words = ["plan"]
-    for name, values in {**{name: [] if value is None else [value] for name, value in single.items()},
-                         **{name: [value] if isinstance(value, str) else value or [] for name, value in several.items()}
-                         }.items():
-        for value in values:
-            words += [_option(name), os.fspath(value) if isinstance(value, os.PathLike) else str(value)]
-    words += [_option(name) for name, value in {"accept_foreign": accept_foreign, "slurm": slurm, "force": force}.items()
-              if value]
+    for name, value in given.items():
+        if value is True:
+            words.append(_option(name))
+        elif value is not None and value is not False:
+            for one in value if isinstance(value, (list, tuple)) else [value]:
+                words += [_option(name), os.fspath(one) if isinstance(one, os.PathLike) else str(one)]
     program = Program()
     raw = _run(program, [*words, "--json"])
     found = [_layout(each, one) for each in raw for one in each.get("layouts", [])]

@@ -1,6 +1,7 @@
 """The program `oppa`: where it is, one call of it, and a conversation with `oppa serve`."""
 from __future__ import annotations
 
+import atexit
 import contextlib
 import importlib.metadata
 import io
@@ -8,7 +9,6 @@ import itertools
 import json
 import os
 import queue
-import re
 import shutil
 import subprocess
 import sys
@@ -20,19 +20,10 @@ from pathlib import Path
 from typing import Any, Dict, List, NoReturn, Optional, Sequence, Set
 
 
-def _version() -> str:
-    project = Path(__file__).resolve().parents[2] / "CMakeLists.txt"  # of a clone
-    if project.is_file():
-        found = re.search(r"project\(oppa VERSION ([0-9.]+)", project.read_text())
-        if found:
-            return found[1]
-    try:
-        return importlib.metadata.version("oppa-planner")
-    except importlib.metadata.PackageNotFoundError:
-        return "0"
-
-
-__version__: str = _version()
+try:
+    __version__: str = importlib.metadata.version("oppa-planner")
+except importlib.metadata.PackageNotFoundError:
+    __version__ = "0+clone"
 
 
 class OppaError(Exception):
@@ -105,11 +96,6 @@ class Program:
         return f"{self.path} is not the program oppa: it answers no JSON; unset OPPA, or set it to the path of oppa"
 
 
-def run(words: Sequence[str]) -> str:
-    """As Program.run."""
-    return Program().run(words)
-
-
 def _plain(value: Any) -> Any:
     """A number that json does not know, as Python's: of numpy, torch, Decimal."""
     for convert in ("item", "__index__", "__float__"):
@@ -147,7 +133,7 @@ class Server:
         self._answers: Dict[Any, Any] = {}
         self._waiting: Set[int] = {0}  # 0: the greeting
         self._numbers = itertools.count(1)
-        self._left: List[int] = []  # requests for a trial whose answer nobody has got
+        self.left: List[int] = []  # requests for a trial whose answer nobody has got
         self.ended = False
         self._errors = tempfile.TemporaryFile()
         self._requests: "queue.SimpleQueue[Optional[bytes]]" = queue.SimpleQueue()  # reentrant, too
@@ -157,32 +143,36 @@ class Server:
         self.pid = self._process.pid
         _servers.add(self)
         weakref.finalize(self, self._requests.put, None)
-        for target, arguments in ((_write, (self._process.stdin, self._requests)),
-                                  (_read, (self._process.stdout, weakref.ref(self)))):
-            threading.Thread(target=target, args=arguments, daemon=True).start()
+        threading.Thread(target=_write, args=(self._process.stdin, self._requests), daemon=True).start()
+        threading.Thread(target=_read, args=(self._process.stdout, weakref.ref(self)), daemon=True).start()
         try:
             self.hello = self._await(0)
         except BaseException:
             self.kill()
             raise
-        if self.hello.get("op") != "hello":
-            self.kill()
-            raise OppaError(program.is_another())
 
     def request(self, op: str, **fields: Any) -> Any:
         """The answer to a request. Raises OppaError with the program's message."""
-        number = self._left.pop() if op == "ask" and self._left else next(self._numbers)
+        number = self.left.pop() if op == "ask" and self.left else next(self._numbers)
         return self._await(number, op, _line({"op": op, **fields, "id": number}))
 
     def close(self) -> None:
         """Ends the program. A trial that is running is not recorded."""
         self._requests.put(None)
-        self._process.wait()
+        if self.wait() is None:  # it is stopped, or this is the end of the interpreter, without its threads
+            self._process.kill()
+            self._process.wait()
 
     def kill(self) -> None:
         """The same at once, also where the program does not answer."""
         self._process.kill()
         self.close()
+
+    def wait(self) -> Optional[int]:
+        """The exit code of the program; None: it runs on."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(5.0)
+        return None
 
     def leave(self) -> None:
         """In a forked process, whose parent keeps the program: such as a loader of data must not keep it alive."""
@@ -195,7 +185,7 @@ class Server:
         """An answer of the program; None: there are no more."""
         with self._changed:
             self.ended = self.ended or answer is None
-            number = answer.pop("id", 0) if answer is not None else None
+            number = answer.get("id", 0) if answer is not None else None
             if number in self._waiting:
                 self._answers[number] = answer
             self._changed.notify_all()
@@ -219,15 +209,13 @@ class Server:
                 self._waiting.discard(number)
                 self._answers.pop(number, None)
                 if op == "ask":
-                    self._left.append(number)
+                    self.left.append(number)
         if "error" in answer:
             raise OppaError(answer["error"])
         return answer
 
     def _fail(self, number: int) -> NoReturn:
-        code: Optional[int] = None
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            code = self._process.wait(5.0)
+        code = self.wait()
         self._errors.seek(0)
         message = _message(self._errors.read().decode(errors="replace"))
         if code is not None and code < 0:
@@ -263,9 +251,16 @@ def _read(pipe: Any, server: "weakref.ref[Server]") -> None:
         target.take(None)
 
 
-def _leave_in_child() -> None:
+@atexit.register
+def _close_all() -> None:
+    for server in list(_servers):
+        if not server.ended:
+            server.close()
+
+
+def _leave_all() -> None:
     for server in list(_servers):
         server.leave()
 
 
-os.register_at_fork(after_in_child=_leave_in_child)
+os.register_at_fork(after_in_child=_leave_all)

@@ -104,8 +104,6 @@ class Study:
         self._queue: List[Any] = []
         self._open: Dict[int, Dict[str, Any]] = {}
         """The trials that run, with the "steps" that were reported of each."""
-        self._asked: List[Any] = []
-        """Answers to `ask` that nobody has got."""
         self._telling: Set[int] = set()
         """The trials of which a tell() has begun."""
         self._server: Optional[Server] = None
@@ -159,25 +157,23 @@ class Study:
         number = trial if isinstance(trial, int) else trial.number
         if step_times is None and number in self._open and self._open[number]["steps"]:
             step_times = self._open[number]["steps"]
+        fields = {"trial": number, "outcome": _OUTCOMES[state], "peak_memory_bytes": peak_memory_bytes, "message": message,
+                  "duration_s": duration_s, "step_times_s": None if step_times is None else list(step_times)}
         again = number in self._telling
         self._telling.add(number)
         try:
-            answer = self._request("tell", trial=number, outcome=_OUTCOMES[state], peak_memory_bytes=peak_memory_bytes,
-                                   duration_s=duration_s, message=message,
-                                   step_times_s=None if step_times is None else list(step_times))
+            answer = self._request("tell", **fields)
         except OppaError as error:
-            if not again and not isinstance(error, ServerDied):
+            # An earlier call was interrupted, or the program was killed: before or after it had recorded the trial.
+            died = isinstance(error, ServerDied)
+            trials = self._request("trials")["trials"] if again or died else []
+            recorded = [one for one in trials if one["number"] == number]
+            if recorded:
+                self._forget(number)
+            elif not died:
                 self._telling.discard(number)
                 raise
-            # An earlier call was interrupted, or the program was killed: before or after it had recorded the trial.
-            recorded = [one for one in self._request("trials")["trials"] if one["number"] == number]
-            if not recorded:
-                if isinstance(error, ServerDied) and not again:
-                    return self.tell(trial, state=state, step_times=step_times, peak_memory_bytes=peak_memory_bytes,
-                                     duration_s=duration_s, message=message)
-                raise
-            answer = {"trial": recorded[0]}
-            self._forget(number)
+            answer = {"trial": recorded[0]} if recorded else self._request("tell", **fields)
         self._telling.discard(number)
         return _frozen(answer["trial"])
 
@@ -249,7 +245,6 @@ class Study:
     def close(self) -> None:
         """Ends the program. The next call starts it again; a trial that is running is not recorded."""
         self._open.clear()
-        self._asked.clear()
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -259,7 +254,7 @@ class Study:
             self.close()
 
     def __getstate__(self) -> Dict[str, Any]:
-        return {**self.__dict__, "_server": None, "_lock": None, "_newer": None, "_open": {}, "_asked": []}
+        return {**self.__dict__, "_server": None, "_lock": None, "_newer": None, "_open": {}}
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.RLock())
@@ -277,6 +272,8 @@ class Study:
             return server
         with self._lock:
             if self._server is None or self._server.ended:
+                if self._server is not None:
+                    self._server.wait()
                 newer = self._newer() if self._newer is not None else None
                 if newer is not None and newer._server is not None:
                     raise OppaError(f"another Study of {newer.folder} was made in this process: use that one, or "
@@ -298,12 +295,11 @@ class Study:
         asked_before = any(one["config"] not in self._queue for one in self._open.values())
         for request in [] if asked_before else enqueued:
             server.request(**request)
-        self._asked.clear()
         for _ in range(len(self._open)):
             answer = server.request("ask")
             number, config = (answer["trial"] or {}).get("number"), (answer["trial"] or {}).get("config")
             if number not in self._open or self._open[number]["config"] != config:
-                self._asked.append(answer)  # the records have changed meanwhile
+                server.left.append(answer["id"])  # the records have changed meanwhile
                 break
             for step_time_s in self._open[number]["steps"]:
                 server.request("report", trial=number, step_time_s=step_time_s)
@@ -321,10 +317,7 @@ class Study:
         steps: List[Any] = []
         for last in (False, True):
             server = self._serving()
-            if op == "ask" and self._asked:
-                answer = self._asked.pop(0)
-                break
-            if op == "report" and fields["trial"] in self._open:
+            if op == "report" and fields.get("trial") in self._open:
                 steps = self._open[fields["trial"]]["steps"]
             steps.append(fields.get("step_time_s"))  # also where the wait for the answer is interrupted
             try:
@@ -334,6 +327,7 @@ class Study:
                 steps.pop()
                 if last or op == "tell" or not isinstance(error, ServerDied):
                     raise
+        del answer["id"]
         if op == "ask" and answer["trial"] is not None:
             self._open[answer["trial"]["number"]] = {"config": answer["trial"]["config"], "steps": []}
         elif op == "tell":

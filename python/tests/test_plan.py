@@ -40,7 +40,7 @@ def test_says_what_no_measurement_was_compared_with():
 
 def test_says_why_a_layout_is_not_the_best():
     plan = oppa.plan(MODEL, **JOB, framework="megatron-lm")
-    validate("why", json.loads(oppa._program.run([*plan.words, "--why", "dp=8,tp=1", "--json"])))
+    validate("why", json.loads(oppa._program.Program().run([*plan.words, "--why", "dp=8,tp=1", "--json"])))
     assert "slower than" in plan.why("dp=8,tp=1")
 
 
@@ -54,7 +54,7 @@ def test_names_the_reason_where_nothing_fits():
 
 
 def test_tune_writes_the_command_to_use(manifest, tmp_path):
-    output = oppa._program.run(["tune", str(manifest), "--finalists", "1"])
+    output = oppa._program.Program().run(["tune", str(manifest), "--finalists", "1"])
     assert "Use this command line" in output
     best = json.loads((tmp_path / "oppa-results/job/best.json").read_text())
     validate("best", best)

@@ -69,6 +69,7 @@ def test_wrong_trials_are_told_as_failed_and_the_search_goes_on(manifest, tmp_pa
         assert (one.state == "failed") == wrong, one
 
 
+@pytest.mark.wrong_requests
 def test_a_result_of_any_kind_ends_no_experiment(manifest, tmp_path):
     """Of what Ray Tune passes on, without its processes."""
     from oppa.integrations.ray import OppaSearch

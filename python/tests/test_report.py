@@ -53,7 +53,7 @@ def test_a_program_with_one_line_is_a_program_of_trials(library, program, manife
     path = Path(oppa.__file__).parents[1]
     text = manifest.read_text().replace("trials = 9", "trials = 1")
     manifest.write_text(text.replace("[workload]", f'environment = ["PYTHONPATH={path}"]\nfolder = "."\n[workload]'))
-    oppa._program.run(["run", str(manifest), "--no-report", "--results", str(tmp_path / "results")])
+    oppa._program.Program().run(["run", str(manifest), "--no-report", "--results", str(tmp_path / "results")])
     (trial,) = oppa.create_study(manifest, tmp_path / "results", load_if_exists=True).trials
     assert (trial.state, len(trial.step_times)) == ("complete", 6), trial.message
     assert 50e6 < trial.peak_memory_bytes < 20e9

@@ -8,7 +8,6 @@ import sys
 import time
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 import drive
@@ -38,7 +37,7 @@ def drive_in_process(manifest, storage, *event):
 
 
 def test_has_the_trials_of_the_command_line(manifest, tmp_path):
-    oppa._program.run(["run", str(manifest), "--results", str(tmp_path / "run"), "--no-report"])
+    oppa._program.Program().run(["run", str(manifest), "--results", str(tmp_path / "run"), "--no-report"])
     by_program = oppa.create_study(manifest, tmp_path / "run", load_if_exists=True)
     study = oppa.create_study(manifest, tmp_path / "python")
     drive.run(study)
@@ -209,7 +208,7 @@ def test_the_command_line_continues_a_search_of_python(manifest, tmp_path):
         trial = study.ask()
         study.tell(trial, state="timed_out", message="too slow")
     study.close()
-    oppa._program.run(["run", str(manifest), "--results", str(tmp_path), "--no-report"])
+    oppa._program.Program().run(["run", str(manifest), "--results", str(tmp_path), "--no-report"])
     trials = study.trials
     assert [one.state for one in trials[:3]] == ["timed_out"] * 3
     assert len(trials) == 9
@@ -240,7 +239,7 @@ def test_an_enqueued_trial_is_next_and_resumes(manifest, tmp_path):
     assert (config["dp"], config["tp"], config["pp"], config["microbatches"]) == (2, 1, 4, 4)
     trial = study.ask()
     assert trial.config == config
-    study.tell(trial, step_times=[0.5] * 6)
+    study.tell(trial, step_times=[0.6, 0.5, 0.52, 0.49, 0.51, 0.5])
     with pytest.raises(oppa.OppaError, match="was tried as trial 2"):
         study.enqueue_trial(config)
     with pytest.raises(oppa.OppaError, match="dp=3.*not in the search space.*oppa space"):
@@ -277,6 +276,7 @@ def test_trials_have_predictions_and_a_table(manifest, tmp_path):
     assert table.loc[0, "params_dp"] == trial.config["dp"] and table.loc[0, "step_time_s"] == pytest.approx(0.5)
 
 
+@pytest.mark.wrong_requests
 def test_errors_have_the_words_of_the_program(manifest, tmp_path):
     with pytest.raises(oppa.OppaError, match="none.toml"):
         oppa.create_study(tmp_path / "none.toml")
@@ -288,10 +288,10 @@ def test_errors_have_the_words_of_the_program(manifest, tmp_path):
     trial = study.ask()
     with pytest.raises(oppa.OppaError, match="trial 1 is running"):
         study.ask()
-    for wrong, message in [({"step_times": [1.0]}, "6 step_times_s"), ({"step_times": [1.0] * 5 + [-1]}, "step_times_s"),
+    for wrong, message in [({"step_times": [1.0]}, "6 step_times_s"), ({"step_times": [1.0] * 5 + [-1]}, "step_time_s"),
                            ({"step_times": [1.0] * 6, "peak_memory_bytes": -1}, "peak_memory_bytes"),
                            ({"state": "pruned"}, "step_times_s"), ({"state": "fine"}, "unknown state")]:
-        with pytest.raises((oppa.OppaError, jsonschema.ValidationError), match=message):
+        with pytest.raises(oppa.OppaError, match=message):
             study.tell(trial, **wrong)
     study.tell(trial, step_times=[1.0] * 6)  # nothing of this changed the trial
     with pytest.raises(oppa.OppaError, match="load_if_exists"):
@@ -307,6 +307,6 @@ def test_a_manifest_without_a_program_is_for_clients_only(manifest, tmp_path):
     drive.run(study)
     assert len(study.trials) == 9
     with pytest.raises(oppa.OppaError):
-        oppa._program.run(["run", str(manifest), "--results", str(tmp_path / "run")])
+        oppa._program.Program().run(["run", str(manifest), "--results", str(tmp_path / "run")])
     log = (tmp_path / "run/job/oppa/1/log.txt").read_text()
     assert "oppa serve" in log
