@@ -96,6 +96,14 @@ def test_a_program_that_was_killed_is_started_again_with_the_running_trial(manif
     assert [one.state for one in study.trials] == ["failed", "pruned"]
 
 
+def test_a_kill_at_every_event_changes_no_trial(manifest, tmp_path):
+    undisturbed, study = (oppa.create_study(manifest, tmp_path / name) for name in ("undisturbed", "killed"))
+    drive.run(undisturbed)
+    drive.run(study, lambda: os.kill(study._server.pid, signal.SIGKILL))
+    assert measured(study.trials) == measured(undisturbed.trials)
+    assert "pruned" in [one.state for one in study.trials]
+
+
 def test_a_change_of_folder_moves_nothing(manifest, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bin").mkdir()
@@ -236,6 +244,7 @@ def test_an_enqueued_trial_is_next_and_resumes(manifest, tmp_path):
     study = oppa.create_study(manifest, tmp_path)
     study.tell(study.ask(), state="failed")
     config = study.enqueue_trial({"dp": 2, "pp": 4, "microbatches": 4})
+    assert study.enqueue_trial(config) == config  # and not twice
     assert (config["dp"], config["tp"], config["pp"], config["microbatches"]) == (2, 1, 4, 4)
     trial = study.ask()
     assert trial.config == config
