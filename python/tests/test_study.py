@@ -214,11 +214,11 @@ def test_the_command_line_continues_a_search_of_python(manifest, tmp_path):
     study = oppa.create_study(manifest, tmp_path)
     for _ in range(3):
         trial = study.ask()
-        study.tell(trial, state="timed_out", message="too slow")
+        study.tell(trial, state="timed_out" if trial.number < 3 else "diverged", message="too slow")
     study.close()
     oppa._program.Program().run(["run", str(manifest), "--results", str(tmp_path), "--no-report"])
     trials = study.trials
-    assert [one.state for one in trials[:3]] == ["timed_out"] * 3
+    assert [one.state for one in trials[:3]] == ["timed_out", "timed_out", "diverged"]
     assert len(trials) == 9
     with pytest.raises(oppa.SearchEnded, match="trial budget"):
         study.ask()
