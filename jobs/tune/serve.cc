@@ -436,12 +436,6 @@ class Session {
       throw InputError(
           fmt::format("config '{}' was tried as trial {}", text, trial));
     }
-    const bool runs = std::ranges::any_of(open_, [&](const auto& entry) {
-      return space_.Find(entry.second.request.candidate.config()) == candidate;
-    });
-    if (runs) {
-      throw InputError(fmt::format("config '{}' is running", text));
-    }
     // The same request again, whose answer the client has lost, adds nothing.
     if (std::ranges::find(queue_, *candidate,
                           &methods::Suggestion::candidate) == queue_.end()) {

@@ -74,8 +74,10 @@ def disturb(monkeypatch, message, moment, way):
 
     def reach(now, server):
         seen.append(next(counts[now]))
-        if now == moment and seen[-1] == message:
-            WAYS[way](server)
+        if now != moment or seen[-1] != message:
+            return False
+        WAYS[way](server)
+        return True
 
     class Requests:
         def __init__(self, server, requests):
@@ -94,9 +96,9 @@ def disturb(monkeypatch, message, moment, way):
             self._requests = Requests(self, self._requests)
 
         def take(self, answer):
-            if answer is not None and answer.get("op") != "hello":
-                reach(MOMENTS[2], self)
-            super().take(answer)
+            reached = answer is not None and answer.get("op") != "hello" and reach(MOMENTS[2], self)
+            if not (reached and way == "kill of the server"):  # which is done and not answered
+                super().take(answer)
 
     monkeypatch.setattr(oppa._study, "Server", Disturbed)
     return lambda: max(seen)

@@ -30,6 +30,30 @@ def test_the_best_layout_is_the_fastest_that_fits():
         assert band[0] < value < band[1]
 
 
+def test_is_a_table():
+    pandas = pytest.importorskip("pandas")
+    plan = oppa.plan(MODEL, **JOB, framework=["megatron-lm", "torchtitan"], layouts=3, headroom=5, rule=["$tp > 4"])
+    rows = str(plan).splitlines()
+    assert len(rows) == 1 + len(plan.layouts) and all(one.name in row for one, row in zip(plan.layouts, rows[1:]))
+    assert plan._repr_html_().count("<tr>") == len(rows)
+    table = plan.to_dataframe()
+    assert isinstance(table, pandas.DataFrame) and list(table["step_time_s"]) == [one.step_time_s for one in plan.layouts]
+    for one in plan.layouts:
+        assert sum(one.shares.values()) == pytest.approx(1.0, abs=0.02)
+        assert one.microbatches * one.micro_batch_size * one.config["dp"] == JOB["batch"]
+    empty = oppa.plan(MODEL, **{**JOB, "gpus": "1x1"}, framework="megatron-lm")
+    assert "out of memory" in str(empty) and "out of memory" in empty._repr_html_()
+
+
+@pytest.mark.parametrize("wrong, message", [({"precision": "fp9"}, "precision"), ({"batch": 1.5}, "batch"), ({"layouts": -1}, "layouts"),
+                                            ({"most_money": 5}, "price"), ({"gpus": "8..16"}, "one size"),
+                                            ({"save_calibration": "x"}, "calibrate"), ({"cluster": "none"}, "cluster")])
+def test_errors_speak_of_arguments(wrong, message):
+    with pytest.raises(oppa.OppaError, match=message) as error:
+        oppa.plan(MODEL, **{**JOB, **wrong})
+    assert "--" not in str(error.value)
+
+
 def test_says_what_no_measurement_was_compared_with():
     plan = oppa.plan(MODEL, **JOB, framework="torchtitan", training=["lora_rank=16", "frozen_bits=4"])
     validate("plan", plan.raw)

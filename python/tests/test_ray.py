@@ -59,7 +59,8 @@ def test_has_the_trials_of_python(manifest, tmp_path, cluster):
 def test_wrong_trials_are_told_as_failed_and_the_search_goes_on(manifest, tmp_path, cluster):
     from oppa.integrations.ray import OppaSearch
     search = OppaSearch(oppa.create_study(manifest, tmp_path / "ray"))
-    for config in ({"dp": 4, "microbatches": 4}, {"dp": 4, "microbatches": 1}, {"dp": 2, "microbatches": 4}):
+    for config in ({"dp": 4, "tp": 2, "microbatches": 4}, {"dp": 4, "tp": 2, "microbatches": 1},
+                   {"dp": 2, "pp": 4, "microbatches": 4}):
         search.study.enqueue_trial(config)
     fit(search, train_badly, tmp_path)
     trials = search.study.trials

@@ -96,6 +96,14 @@ def test_a_program_that_was_killed_is_started_again_with_the_running_trial(manif
     assert [one.state for one in study.trials] == ["failed", "pruned"]
 
 
+def test_a_kill_at_every_event_changes_no_trial(manifest, tmp_path):
+    undisturbed, study = (oppa.create_study(manifest, tmp_path / name) for name in ("undisturbed", "killed"))
+    drive.run(undisturbed)
+    drive.run(study, lambda: os.kill(study._server.pid, signal.SIGKILL))
+    assert measured(study.trials) == measured(undisturbed.trials)
+    assert "pruned" in [one.state for one in study.trials]
+
+
 def test_a_change_of_folder_moves_nothing(manifest, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bin").mkdir()
@@ -206,11 +214,11 @@ def test_the_command_line_continues_a_search_of_python(manifest, tmp_path):
     study = oppa.create_study(manifest, tmp_path)
     for _ in range(3):
         trial = study.ask()
-        study.tell(trial, state="timed_out", message="too slow")
+        study.tell(trial, state="timed_out" if trial.number < 3 else "diverged", message="too slow")
     study.close()
     oppa._program.Program().run(["run", str(manifest), "--results", str(tmp_path), "--no-report"])
     trials = study.trials
-    assert [one.state for one in trials[:3]] == ["timed_out"] * 3
+    assert [one.state for one in trials[:3]] == ["timed_out", "timed_out", "diverged"]
     assert len(trials) == 9
     with pytest.raises(oppa.SearchEnded, match="trial budget"):
         study.ask()
@@ -236,6 +244,7 @@ def test_an_enqueued_trial_is_next_and_resumes(manifest, tmp_path):
     study = oppa.create_study(manifest, tmp_path)
     study.tell(study.ask(), state="failed")
     config = study.enqueue_trial({"dp": 2, "pp": 4, "microbatches": 4})
+    assert study.enqueue_trial(config) == config  # and not twice
     assert (config["dp"], config["tp"], config["pp"], config["microbatches"]) == (2, 1, 4, 4)
     trial = study.ask()
     assert trial.config == config

@@ -457,6 +457,8 @@ TEST_F(CommandLineTest, OutputThatCannotBeWrittenIsNoSuccess) {
     EXPECT_EQ(Shell(fmt::format("\"$0\" {} > /dev/full", words)), 1);
     EXPECT_THAT(errors_, AllOf(StartsWith("oppa: "),
                                HasSubstr("No space left on device")));
+    EXPECT_EQ(Shell(fmt::format("\"$0\" {} >&-", words)), 1);
+    EXPECT_THAT(errors_, HasSubstr("cannot write the output"));
   }
 }
 

@@ -1,5 +1,6 @@
 #include "trials/config_file.h"
 
+#include <filesystem>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -34,6 +35,14 @@ TEST_F(ConfigFileTest, ValuesAreFoundByTheirPath) {
   }
   EXPECT_THAT(file.UnreadKeys(),
               testing::ElementsAre("rest", "text_config", "b"));
+}
+
+TEST_F(ConfigFileTest, AFileOfUnreasonableSizeIsNotRead) {
+  fakes::WriteFile(folder_.path() / "config.json", "{}");
+  std::filesystem::resize_file(folder_.path() / "config.json", 1ULL << 40U);
+  EXPECT_THAT(
+      fakes::ErrorOf([&] { ConfigFile(folder_.path() / "config.json"); }),
+      HasSubstr("has 1099511627776 bytes, and at most 16777216 are read"));
 }
 
 TEST_F(ConfigFileTest, NumbersAreFromZero) {

@@ -118,6 +118,80 @@ TEST_F(ServeTest, AWrongRequestChangesNothing) {
   EXPECT_TRUE(answers.back()["trials"].empty());
 }
 
+// Every key of every operation with every value of a wrong type or size.
+TEST_F(ServeTest, AWrongValueIsAnsweredByASentenceThatNamesItsKey) {
+  const std::vector<std::pair<std::string, std::string>> keys = {
+      {R"("op": "report", "trial": 1, )", "step_time_s"},
+      {R"("op": "report", "step_time_s": 1, )", "trial"},
+      {R"("op": "tell", "outcome": "failed", )", "trial"},
+      {R"("op": "tell", "trial": 1, )", "outcome"},
+      {R"("op": "tell", "trial": 1, "outcome": "failed", )", "step_times_s"},
+      {R"("op": "tell", "trial": 1, "outcome": "failed", )", "message"},
+      {R"("op": "tell", "trial": 1, "outcome": "failed", )", "duration_s"},
+      {R"("op": "tell", "trial": 1, "outcome": "failed", )", "step_times"},
+      {R"("op": "plan", )", "count"},
+      {R"("op": "enqueue", )", "config"},
+      {R"("op": "best", )", "id"},
+      {"", "op"}};
+  std::string requests = kAsk;
+  std::vector<std::pair<std::string, std::string>> sent;
+  for (const auto& [rest, key] : keys) {
+    for (const char* value : {"true", "-1e300", "[[1]]", "{\"a\": 1}", "1e999",
+                              "[1, \"x\"]", "\"\\ud800\""}) {
+      sent.emplace_back(fmt::format("{{{}\"{}\": {}}}", rest, key, value), key);
+      requests += sent.back().first + "\n";
+    }
+  }
+  const std::vector<Json> answers =
+      Answers(requests + R"({"op": "trials"})" + "\n");
+  ASSERT_EQ(answers.size(), sent.size() + 3);
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    const std::string error = answers[i + 2].value("error", "");
+    const bool parses = error.find("request:") == std::string::npos;
+    EXPECT_THAT(error, HasSubstr(parses ? sent[i].second : "request:"))
+        << sent[i].first;
+    EXPECT_THAT(error, testing::Not(HasSubstr("json.exception")))
+        << sent[i].first;
+    EXPECT_LT(error.size(), 300U) << sent[i].first;
+  }
+  EXPECT_TRUE(answers.back()["trials"].empty());
+}
+
+TEST_F(ServeTest, ALongLineIsRefusedAndTheNextOneAnswered) {
+  const std::string longest = R"({"op": "best", "id": ")" +
+                              std::string((16U << 20U) - 24, 'x') + "\"}\n";
+  ASSERT_EQ(longest.size(), (16U << 20U) + 1);
+  const std::vector<Json> answers =
+      Answers(longest + " " + longest + R"({"op": "best", "id": 2})");
+  ASSERT_EQ(answers.size(), 4U);
+  EXPECT_EQ(answers[1]["op"], "best");
+  EXPECT_THAT(answers[2].value("error", ""), HasSubstr("16777217 bytes"));
+  EXPECT_EQ(answers[3]["id"], 2);
+}
+
+TEST_F(ServeTest, ARequestThatIsSentAgainIsDoneOnce) {
+  const std::string ask = R"({"op": "ask", "id": 1})"
+                          "\n";
+  const std::string enqueue = R"({"op": "enqueue", "config": "dp=2,pp=4"})"
+                              "\n";
+  const std::vector<Json> answers =
+      Answers(ask + ask +
+              R"({"op": "ask", "id": 2})"
+              "\n" +
+              enqueue + enqueue +
+              R"({"op": "tell", "trial": 1, "outcome": "failed"})"
+              "\n" +
+              kAsk + enqueue +
+              R"({"op": "tell", "trial": 2, "outcome": "failed"})"
+              "\n" +
+              kAsk);
+  EXPECT_EQ(answers[1], answers[2]);
+  EXPECT_THAT(answers[3].value("error", ""), HasSubstr("trial 1 is running"));
+  EXPECT_EQ(answers[4], answers[5]);
+  EXPECT_EQ(answers[7]["trial"]["config"], answers[4]["config"]);
+  EXPECT_NE(answers[10]["trial"]["config"], answers[4]["config"]);
+}
+
 TEST_F(ServeTest, AnswersRepeatTheIdOfTheirRequest) {
   const std::vector<Json> answers = Answers(R"({"op": "ask", "id": 1}
 {"op": "report", "trial": 1, "step_time_s": 1, "id": "two"}
