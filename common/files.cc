@@ -111,15 +111,20 @@ void RefuseLink(const fs::path& path) {
   errno = error;
 }
 
+fs::path PathOf(const Parts& parts, std::size_t count) {
+  fs::path path;
+  for (std::size_t i = 0; i < count; ++i) {
+    path /= parts[i];
+  }
+  return path;
+}
+
 // The folder of the first `count` parts, entered from the one above it if it is
 // not trusted.
 Descriptor Enter(const Parts& parts, std::size_t count, std::size_t trusted,
                  bool creates) {
   constexpr int kFlags = O_PATH | O_DIRECTORY | O_CLOEXEC;
-  fs::path path;
-  for (std::size_t i = 0; i < count; ++i) {
-    path /= parts[i];
-  }
+  const fs::path path = PathOf(parts, count);
   Descriptor found;
   if (count <= trusted) {
     found = Descriptor(::open(path.c_str(), kFlags));

@@ -181,7 +181,9 @@ std::string InShell(std::string_view text, int depth) {
     const std::string word = Unquoted(found[0]);
     const std::string read = reader.Read(word);
     hidden += whole.substr(done, at - done);
-    hidden += read == word ? std::string(found[0]) : ShellLine({read});
+    hidden += read == word      ? std::string(found[0])
+              : read == kHidden ? read
+                                : ShellLine({read});
     done = at + found[0].size();
   }
   return hidden + whole.substr(done);

@@ -95,6 +95,7 @@ TEST_F(LocalPoolTest, NoLogIsWrittenThroughALinkBelowTheResults) {
   const auto elsewhere = folder_.path() / "elsewhere";
   std::filesystem::create_directory(elsewhere);
   std::filesystem::create_directory_symlink(elsewhere, folder_.path() / "oppa");
+  common::GuardFolder(folder_.path());
   LocalPool pool(1);
   pool.Submit({{.id = 0,
                 .name = "x",

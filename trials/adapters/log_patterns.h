@@ -33,10 +33,10 @@ struct LogPatterns {
   // Any of them.
   using Expressions = std::vector<common::Pattern>;
   // What "1,050" is.
-  enum class Comma { kUnknown, kThousands, kDecimal };
+  enum class Comma { kUnsettled, kThousands, kDecimal };
   // The pattern that first finds a step time holds for the whole log.
   std::vector<Pattern> patterns;
-  Comma comma = Comma::kUnknown;
+  Comma comma = Comma::kUnsettled;
   // The number of the step (step_lines.h).
   Expressions step;
   // Where a number, "{}" in the line, is no time of a step, and lines of steps

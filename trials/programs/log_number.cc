@@ -106,7 +106,7 @@ std::string_view NumberAround(std::string_view line, std::string_view group) {
     return {};
   }
   // "(0.9,0.8)" is no number; then the pattern knows better.
-  const CommaMeaning any(Comma::kUnknown);
+  const CommaMeaning any(Comma::kUnsettled);
   return any.IsOpen(whole[1]) || any.Value(whole[1]) ? whole[1] : group;
 }
 
@@ -139,7 +139,7 @@ void CommaMeaning::Learn(std::string_view number) {
   }
   const Comma proven =
       form == Form::kPoint ? Comma::kThousands : Comma::kDecimal;
-  if (comma_ != Comma::kUnknown && comma_ != proven) {
+  if (comma_ != Comma::kUnsettled && comma_ != proven) {
     throw std::invalid_argument(fmt::format(
         "'{}': a decimal {} where other numbers of the log have a decimal {}",
         number, form == Form::kPoint ? "point" : "comma",
@@ -150,7 +150,7 @@ void CommaMeaning::Learn(std::string_view number) {
 
 bool CommaMeaning::IsOpen(std::string_view number) const {
   const auto parts = PartsOf(number);
-  return comma_ == Comma::kUnknown && !parts.empty() &&
+  return comma_ == Comma::kUnsettled && !parts.empty() &&
          FormOf(parts[1]) == Form::kOpen;
 }
 
@@ -158,7 +158,7 @@ std::optional<double> CommaMeaning::Value(std::string_view number) const {
   const auto parts = PartsOf(number);
   const Form form = parts.empty() ? Form::kNone : FormOf(parts[1]);
   if (form == Form::kNone ||
-      (form == Form::kOpen && comma_ == Comma::kUnknown) ||
+      (form == Form::kOpen && comma_ == Comma::kUnsettled) ||
       (form == Form::kComma && comma_ == Comma::kThousands)) {
     return std::nullopt;
   }

@@ -40,7 +40,7 @@ class CommaMeaning {
 
   // `known`: then nothing is learned.
   explicit CommaMeaning(Comma known)
-      : comma_(known), is_known_(known != Comma::kUnknown) {}
+      : comma_(known), is_known_(known != Comma::kUnsettled) {}
 
   // Errors: throws std::invalid_argument for a log with both.
   void Learn(std::string_view number);

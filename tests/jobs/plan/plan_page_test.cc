@@ -263,8 +263,8 @@ std::vector<trials::ActionRecord> Parse(
     const auto cells = common::Split(word, ',');
     const std::string name(cells[0]);
     if (cells.size() > 1) {
-      now_s += unit_s * std::stoll(std::string(cells[1]), nullptr, 36);
-      one.received_s = unit_s * std::stoll(std::string(cells[2]), nullptr, 36);
+      now_s += unit_s * std::stoi(std::string(cells[1]), nullptr, 36);
+      one.received_s = unit_s * std::stoi(std::string(cells[2]), nullptr, 36);
     }
     one.action = {name[0] == 'f', counts[name]++, std::stoi(name.substr(1)),
                   name[0] == 'w'};
