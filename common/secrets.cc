@@ -52,21 +52,21 @@ std::string Normalized(std::string_view name) {
 
 // Whether this is the value of a secret.
 bool IsSecret(std::string_view name, std::string_view value) {
-  static const Pattern kNoSecret(
+  static const Pattern no_secret(
       R"((?i)^(true|false|none|null|yes|no|<.*>|\[.*\]|\{.*\}|\$.*|\**)$)");
-  static const Pattern kNumber(R"(^[0-9.eE+-]*$)");
+  static const Pattern number(R"(^[0-9.eE+-]*$)");
   const std::string words = "_" + Normalized(name);
   const auto* const found =
       std::ranges::find_if(kSecretNames, [&words](std::string_view known) {
         return words.ends_with(fmt::format("_{}", known));
       });
-  if (found == kSecretNames.end() || kNoSecret.IsIn(value)) {
+  if (found == kSecretNames.end() || no_secret.IsIn(value)) {
     return false;
   }
   const std::string_view rest =
       std::string_view(words).substr(0, words.size() - found->size() - 1);
   return *found != "token" ||
-         (!kNumber.IsIn(value) &&
+         (!number.IsIn(value) &&
           !Contains(kTextTokens, rest.substr(rest.rfind('_') + 1)));
 }
 
@@ -91,7 +91,7 @@ std::string Hide(std::string_view text, const Pattern& pattern,
 
 // Hides what is known by its format, or by the name before it in this word.
 std::string WithoutParts(std::string text) {
-  static const std::array kFormats = {
+  static const std::array formats = {
       Pattern(R"(://[^\s/@:'"]*:([^\s/@'"]+)@)"),
       Pattern(R"(://([^\s/@:'"]{20,})@)"),
       Pattern(R"((?i)[?&](?:sig|signature|key|x-amz-[a-z-]+)=([^&\s'"]+))"),
@@ -102,12 +102,12 @@ std::string WithoutParts(std::string text) {
           R"(\b(hf_[A-Za-z0-9]{30,}|gh[opsur]_\w{20,}|github_pat_\w{20,}|)"
           R"(glpat-[\w-]{16,}|(?:sk|nvapi)-[\w-]{20,}|xox[a-z]-[\w-]{10,}|)"
           R"((?:AKIA|ASIA)[0-9A-Z]{16}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*))")};
-  for (const Pattern& format : kFormats) {
+  for (const Pattern& format : formats) {
     text = Hide(text, format, [](const auto&) { return true; });
   }
-  static const Pattern kAssigned(
+  static const Pattern assigned(
       R"(([A-Za-z][\w.-]*)["']?[=:]["']?([^\s&,;}'"\]]+))");
-  return Hide(text, kAssigned,
+  return Hide(text, assigned,
               [](const auto& found) { return IsSecret(found[1], found[2]); });
 }
 
@@ -121,19 +121,19 @@ class Reader {
   explicit Reader(int depth) : depth_(depth) {}
 
   std::string Read(const std::string& word) {
-    static const Pattern kName(
+    static const Pattern option(
         R"(^["'\[{(,]*(-+[A-Za-z][\w.-]*|[A-Za-z][\w.-]*:))"
         R"([\]"',:]*$)");
-    static const Pattern kAssigned(R"((?s)^([^\s=]+)=(.*)$)");
+    static const Pattern assigned(R"((?s)^([^\s=]+)=(.*)$)");
     const std::string name = std::exchange(name_, "");
     if (!name.empty() && !word.starts_with('-') && IsSecret(name, word)) {
       return std::string(kHidden);
     }
-    if (const auto found = kName.Find(word); !found.empty()) {
+    if (const auto found = option.Find(word); !found.empty()) {
       name_ = found[1].substr(0, found[1].find(':'));
       return word;
     }
-    if (const auto found = kAssigned.Find(word);
+    if (const auto found = assigned.Find(word);
         !found.empty() && IsSecret(found[1], found[2])) {
       return fmt::format("{}={}", found[1], kHidden);
     }
@@ -168,15 +168,15 @@ std::string Unquoted(std::string_view word) {
 
 // Words that have no secret stay as they are written.
 std::string InShell(std::string_view text, int depth) {
-  static const Pattern kWord(
+  static const Pattern words(
       R"((?s)((?:'[^']*'|"(?:[^"\\]|\\.)*"|\\[^\n]|[^\s'"\\])+|['"]))");
   Reader reader(depth);
   // Headers and URLs first, which are several words of a text.
   const std::string whole = WithoutParts(std::string(text));
   std::string hidden;
   std::size_t done = 0;
-  for (auto found = kWord.Find(whole); !found.empty();
-       found = kWord.Find(whole, done)) {
+  for (auto found = words.Find(whole); !found.empty();
+       found = words.Find(whole, done)) {
     const auto at = static_cast<std::size_t>(found[0].data() - whole.data());
     const std::string word = Unquoted(found[0]);
     const std::string read = reader.Read(word);

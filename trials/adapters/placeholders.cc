@@ -64,10 +64,10 @@ std::string Expand(std::string_view word,
 }
 
 std::string Literal(std::string_view text) {
-  static const common::Pattern kBraces(R"(\{([a-z0-9_]+)\})");
+  static const common::Pattern braces(R"(\{([a-z0-9_]+)\})");
   std::string word;
-  for (auto found = kBraces.Find(text); !found.empty();
-       found = kBraces.Find(text)) {
+  for (auto found = braces.Find(text); !found.empty();
+       found = braces.Find(text)) {
     word += text.substr(0, found[0].data() - text.data());
     word += fmt::format("{{{}}}", found[0]);
     text.remove_prefix(found[0].data() + found[0].size() - text.data());
