@@ -16,6 +16,6 @@ tests/faults/full_disk.sh "$program"
 tests/faults/exhaustive.py "$program" --every 11
 tests/faults/surroundings.py "$program"
 tests/faults/hostile_input.py "$program"
-tests/faults/planted_links.py "$program" --every 5
+tests/faults/planted_links.py "$program" --every $((faults < 100 ? 25 : 5))
 tests/faults/framework_files.py "$program"
 tests/faults/framework_logs.py "$program"
