@@ -458,8 +458,7 @@ class ModelReader {
     if (!options_.parameters.empty() || !common::IsFile(index)) {
       return;
     }
-    constexpr std::size_t kMostBytes = 64U
-                                       << 20U;  // 100,000 tensors: about 10 MB
+    constexpr std::size_t kMostBytes = 64U << 20U;  // 100,000 tensors: 10 MB
     const common::Json metadata =
         common::ParseObject(common::ReadFile(index, kMostBytes), index.string())
             .value("metadata", common::Json());
