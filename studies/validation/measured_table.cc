@@ -12,6 +12,7 @@
 #include "common/text.h"
 #include "common/units.h"
 #include "trials/data_folder.h"
+#include "trials/flop.h"
 #include "trials/tables/table_settings.h"
 
 namespace studies {
@@ -115,6 +116,25 @@ std::string WhyLeftOut(const RowFacts& read, const TableOverrides& overrides) {
   return "";
 }
 
+// Why no such step can have been measured; "" if it can.
+std::string WhyImpossible(const MeasuredRow& row) {
+  const trials::MeasurementLimits limits =
+      trials::LimitsOf(row.workload, row.cluster);
+  if (row.step_time_s > 0.0 && row.step_time_s < limits.least_step_s) {
+    return fmt::format(
+        "shorter than {} takes, {:.3g} s: another unit, a part of a step, or "
+        "other GPUs",
+        limits.work, limits.least_step_s);
+  }
+  return row.peak_memory != PeakMemory::kComputed &&
+                 row.peak_memory_bytes > limits.most_memory_bytes
+             ? fmt::format(
+                   "more memory than {} has: another unit, or another "
+                   "GPU",
+                   row.cluster.gpu.name)
+             : "";
+}
+
 // The half of each row: by the tokens in the settings, otherwise every other
 // model in the order of their first row, beginning with a fitted one.
 class Halves {
@@ -190,6 +210,9 @@ MeasuredTable Load(const fs::path& path, const TableSettings& settings,
         }
         row.left_out = e.what();  // a table with other models in it
       }
+    }
+    if (row.left_out.empty() && row.part.name.empty()) {
+      row.left_out = WhyImpossible(row);
     }
     row.half = halves.Of(row, read.tokens);
     row.clean = row.out_of_memory ||

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/files.h"
 #include "trials/measurement.h"
 
 namespace trials {

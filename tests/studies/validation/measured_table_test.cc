@@ -69,6 +69,22 @@ TEST_F(ValidateTable, ATableOfAnUnknownFrameworkIsTakenAsGenericAndSaysSo) {
       "");
 }
 
+TEST_F(ValidateTable, WhatNoGpuCanDoIsLeftOutAndSaysWhy) {
+  const std::string text =
+      "scenario,gpus,dp,tp,pp,status,step_time_s,peak_memory_gb,config,"
+      "sequence_length,global_batch_size\n"
+      "own,1,1,1,1,ok,3.5,40,qwen2-1.5b,1024,8\n"
+      "own,1,1,1,1,ok,0.0035,40,qwen2-1.5b,1024,8\n"
+      "own,1,1,1,1,ok,3.5,40000,qwen2-1.5b,1024,8\n";
+  const MeasuredTable table =
+      ReadAnyTable(Write("elsewhere.csv", text), {.cluster = "h100-1"});
+  ASSERT_EQ(table.rows.size(), 3U);
+  EXPECT_EQ(table.rows[0].left_out, "");
+  EXPECT_THAT(table.rows[1].left_out,
+              HasSubstr("shorter than the model at the peak rate of 1 H100"));
+  EXPECT_THAT(table.rows[2].left_out, HasSubstr("more memory than H100"));
+}
+
 TEST_F(ValidateTable, TheNameOfAScenarioTellsSizesClusterAndFramework) {
   const MeasuredTable table =
       Table("elsewhere.csv", std::string(kHeader) +
@@ -504,8 +520,8 @@ TEST_F(ValidateTable, EightBitsWithoutTheirRateAreLeftOutNotOutOfMemory) {
       Table("t.csv",
             "precision,cluster,scenario,gpus,dp,tp,pp,zero_stage,"
             "micro_batch_size,microbatches,status,step_time_s\n"
-            "fp8,a100-selene,ultrascale-1b-8,8,8,1,1,0,1,32,ok,2.5\n"
-            "bf16,a100-selene,ultrascale-1b-8,8,8,1,1,0,1,32,ok,2.5\n");
+            "fp8,a100-selene,ultrascale-1b-8,8,8,1,1,0,1,32,ok,6.5\n"
+            "bf16,a100-selene,ultrascale-1b-8,8,8,1,1,0,1,32,ok,6.5\n");
   const std::vector<Prediction> predictions = Predict(table);
   EXPECT_EQ(predictions[0].Status(), "left_out");
   EXPECT_THAT(predictions[0].left_out, HasSubstr("has no fp8"));
