@@ -130,7 +130,7 @@ def table(program, folder, count):
 
 
 def suggestions(program, folder):
-    for count in (200, 500, 1000, 2000):
+    for count in (200, 500, 1000, 2000, 5000):
         path, results = manifest(folder, "oppa"), folder / f"oppa-{count}"
         measured([program, "import", path, table(program, folder, count), "--results", results])
         server = Server(program, path, results)

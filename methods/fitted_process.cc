@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <utility>
 
 #include "common/quantiles.h"
@@ -10,6 +11,39 @@
 #include "surrogates/gp/bounds.h"
 
 namespace methods {
+namespace {
+
+std::vector<int> AllOf(int n) {
+  std::vector<int> all(n);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+// At most `most` of them, the first and the last among them.
+std::vector<int> EvenlySpaced(const std::vector<int>& all, int most) {
+  const auto n = static_cast<std::int64_t>(all.size());
+  if (n <= most) {
+    return all;
+  }
+  std::vector<int> some;
+  for (int i = 0; i < most; ++i) {
+    some.push_back(all[static_cast<std::int64_t>(i) * (n - 1) / (most - 1)]);
+  }
+  return some;
+}
+
+surrogates::Observations At(const surrogates::Observations& all,
+                            const std::vector<int>& places) {
+  surrogates::Observations some;
+  for (const int place : places) {
+    some.candidate.push_back(all.candidate[place]);
+  }
+  some.value = all.value(places);
+  some.noise_variance = all.noise_variance(places);
+  return some;
+}
+
+}  // namespace
 
 FittedProcess::FittedProcess(const surrogates::EncodedSpace& space,
                              surrogates::ParametricMean prior,
@@ -49,25 +83,36 @@ bool FittedProcess::Extends(
 surrogates::FitSummary FittedProcess::FitToSome(
     const surrogates::Observations& observations) {
   const int n = observations.size();
-  const int most = options_.most_fitted;
-  if (n <= most) {
+  if (n <= std::min(options_.most_fitted, options_.most_conditioned)) {
     return process_.Fit(observations);
   }
-  std::vector<int> chosen;  // the first and the last among them
-  surrogates::Observations some;
-  for (int i = 0; i < most; ++i) {
-    chosen.push_back(
-        static_cast<int>(static_cast<std::int64_t>(i) * (n - 1) / (most - 1)));
-    some.candidate.push_back(observations.candidate[chosen.back()]);
-  }
-  some.value = observations.value(chosen);
-  some.noise_variance = observations.noise_variance(chosen);
-  surrogates::FitSummary fit = process_.Fit(some);
-  surrogates::FitSummary all =
-      process_.Condition(observations, process_.hyperparameters());
+  surrogates::FitSummary fit = process_.Fit(
+      At(observations, EvenlySpaced(AllOf(n), options_.most_fitted)));
+  surrogates::FitSummary all = Condition(observations);
   fit.parameters = std::move(all.parameters);
   fit.log_posterior = all.log_posterior;
   return fit;
+}
+
+surrogates::FitSummary FittedProcess::Condition(
+    const surrogates::Observations& observations) {
+  const int most = options_.most_conditioned;
+  if (observations.size() <= most) {
+    return process_.Condition(observations, process_.hyperparameters());
+  }
+  std::vector<int> order = AllOf(observations.size());
+  std::ranges::stable_sort(order, [&](int a, int b) {
+    return observations.value[a] > observations.value[b];
+  });
+  const auto others = order.begin() + most / 2;
+  std::vector<int> chosen(order.begin(), others);
+  std::sort(others, order.end());
+  const std::vector<int> spaced =
+      EvenlySpaced({others, order.end()}, most - most / 2);
+  chosen.insert(chosen.end(), spaced.begin(), spaced.end());
+  std::ranges::sort(chosen);
+  return process_.Condition(At(observations, chosen),
+                            process_.hyperparameters());
 }
 
 surrogates::FitSummary FittedProcess::Fit(const FitInput& input) {
@@ -80,12 +125,14 @@ surrogates::FitSummary FittedProcess::Fit(const FitInput& input) {
   const bool bounded = prior_.logarithmic() && !input.bounds.empty();
   const int n = observations.size() +
                 (bounded ? static_cast<int>(input.bounds.size()) : 0);
-  const bool recent = fitted_ >= options_.refit_every_trial_until &&
-                      n < (1.0 + options_.refit_growth) * fitted_;
+  const double next_fit =
+      std::min((1.0 + options_.refit_growth) * fitted_,
+               fitted_ + options_.refit_growth * options_.most_conditioned);
+  const bool recent =
+      fitted_ >= options_.refit_every_trial_until && n < next_fit;
   const auto fit = [&] {
-    return recent && bounded
-               ? process_.Condition(observations, process_.hyperparameters())
-               : FitToSome(observations);
+    return recent && bounded ? Condition(observations)
+                             : FitToSome(observations);
   };
   if (bounded) {
     (void)fit();

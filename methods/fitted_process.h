@@ -31,6 +31,7 @@ class FittedProcess {
     int refit_every_trial_until = 100;  // observations, >= 0
     double refit_growth = 0.1;          // >= 0; 0: refit at every trial
     int most_fitted = 400;              // observations, > 1
+    int most_conditioned = 1000;        // observations, > 1
     // Without a shared scale: the centers of the coefficients follow the median
     // of the observations.
     bool centers_follow_median = false;
@@ -43,9 +44,12 @@ class FittedProcess {
   // From refit_every_trial_until observations on, hyperparameters are refitted
   // only when the observations, bounds included, have grown by refit_growth;
   // those in between are appended, or conditioned on where there are bounds.
-  // A fit takes O(n^3) time for each of its hundreds of evaluations, so that of
-  // more than most_fitted observations is to as many of them, evenly spaced in
-  // the history, bounds among them as values; all are conditioned on.
+  // A fit takes O(n^3) time for each of its hundreds of evaluations, and a
+  // prediction O(n^2), so that a fit is to at most most_fitted observations,
+  // evenly spaced in the history, bounds among them as values, and the process
+  // is conditioned on at most most_conditioned: on the largest, half of them,
+  // which are the best or leave the least memory free, and on others, evenly
+  // spaced, besides what is appended later.
   surrogates::FitSummary Fit(const FitInput& input);
 
   [[nodiscard]] const surrogates::GaussianProcess& process() const {
@@ -58,6 +62,8 @@ class FittedProcess {
  private:
   void SetPriors(const FitInput& input);
   [[nodiscard]] surrogates::FitSummary FitToSome(
+      const surrogates::Observations& observations);
+  [[nodiscard]] surrogates::FitSummary Condition(
       const surrogates::Observations& observations);
   // Whether they are known_ and more.
   [[nodiscard]] bool Extends(

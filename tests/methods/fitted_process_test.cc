@@ -94,6 +94,30 @@ TEST(FittedProcess, ManyObservationsAreFittedToSomeOfThem) {
             0.8 * std::abs(Means(some)[5] - 4.0));
 }
 
+// The largest are kept, and among the others the first and the last.
+TEST(FittedProcess, ManyMoreObservationsAreConditionedOnSomeOfThem) {
+  FittedProcess process(Line(), surrogates::ConstantMean(8),
+                        {.fit = {.target_scale = 1.0},
+                         .refit_every_trial_until = 5,
+                         .refit_growth = 0.5,
+                         .most_fitted = 3,
+                         .most_conditioned = 4});
+  (void)process.Fit(
+      Observing({0, 1, 2, 3, 4, 5}, {1.0, 6.0, 2.0, 4.0, 3.0, 5.0}));
+  const auto candidates = [&] {
+    return process.process().observations().candidate;
+  };
+  EXPECT_EQ(candidates(), (std::vector<int>{0, 1, 4, 5}));
+  const auto scales = process.process().hyperparameters().log_length_scales;
+  (void)process.Fit(
+      Observing({0, 1, 2, 3, 4, 5, 6}, {1.0, 6.0, 2.0, 4.0, 3.0, 5.0, 9.0}));
+  EXPECT_EQ(candidates(), (std::vector<int>{0, 1, 4, 5, 6}));
+  EXPECT_EQ(process.process().hyperparameters().log_length_scales, scales);
+  (void)process.Fit(Observing({0, 1, 2, 3, 4, 5, 6, 7},
+                              {1.0, 6.0, 2.0, 4.0, 3.0, 5.0, 9.0, 0.5}));
+  EXPECT_EQ(candidates(), (std::vector<int>{0, 1, 6, 7}));
+}
+
 // Between fits, hyperparameters stay, and bounds follow from all observations.
 TEST(FittedProcess, ConditionsOnBoundsBetweenFits) {
   FittedProcess process = OfMemory(4);
