@@ -191,6 +191,59 @@ def test_a_step_time_is_any_number(manifest, tmp_path, time_s):
         trial.report(float("nan"))
 
 
+@pytest.mark.wrong_requests
+def test_a_request_that_the_program_cannot_read_is_refused_and_no_call_waits(manifest, tmp_path):
+    study = oppa.create_study(manifest, tmp_path / "results")
+    trial = study.ask()
+    for wrong, message in [(10**400, "overflow"), ("1" * (17 << 20), "at most 16777216")]:
+        with pytest.raises(oppa.OppaError, match=message):
+            trial.report(wrong)
+        assert study.trials == []
+
+
+def test_a_message_of_any_text_is_recorded(manifest, tmp_path):
+    study = oppa.create_study(manifest, tmp_path / "results")
+    name = os.fsdecode(b"no file \xff\n")  # as in the error of open()
+    assert study.tell(study.ask(), state="failed", message=name).message == "no file ? "
+    study.add_trial({"dp": 2, "pp": 4, "microbatches": 4}, state="failed", message=name)
+    assert study.trials[1].message == "no file ?"
+
+
+def test_a_trial_that_was_not_asked_so_is_refused(manifest, tmp_path):
+    study = oppa.create_study(manifest, tmp_path / "results")
+    old = study.ask()
+    study.close()
+    study.enqueue_trial("dp=2,pp=4,microbatches=4")
+    trial = study.ask()
+    for call in (lambda: old.report(1.0), lambda: study.tell(old, step_times=[1.0] * 6)):
+        with pytest.raises(oppa.OppaError, match="trial 1 was asked with dp=2"):
+            call()
+    trial.config["microbatches"] = 64
+    with pytest.raises(oppa.OppaError, match="not .*microbatches=64"):
+        study.tell(trial, step_times=[1.0] * 6)
+    trial.config.pop("microbatches")  # the program needs no such argument
+    assert study.tell(trial, step_times=[1.0] * 6).config["microbatches"] == 4
+
+
+def test_a_trial_is_not_dropped_by_one_that_is_added(manifest, tmp_path):
+    study = oppa.create_study(manifest, tmp_path / "results")
+    trial = study.ask()
+    with pytest.raises(oppa.OppaError, match=r"trial 1 is running: tell\(\)"):
+        study.add_trial({"dp": 2, "pp": 4, "microbatches": 4}, step_time_s=1.0)
+    assert study.tell(numpy.int64(trial.number), step_times=numpy.ones(6)).state == "complete"
+
+
+def test_arguments_of_another_type_are_refused_in_a_sentence(manifest, tmp_path):
+    study = oppa.create_study(manifest, tmp_path / "results", settings="budget.trials=3")
+    config = {"dp": 2, "pp": 4, "microbatches": 4}
+    for call, message in [(lambda: study.enqueue_trial(5), "config 5: it must be a dict"),
+                          (lambda: study.add_trial(config, state="fine"), "unknown state 'fine'"),
+                          (lambda: study.add_trial(config, step_time_s=-1.0), "^add_trial: step_time_s must be"),
+                          (lambda: study.tell(1, state=["failed"]), "unknown state")]:
+        with pytest.raises(oppa.OppaError, match=message):
+            call()
+
+
 def test_a_killed_process_resumes_to_the_same_records(manifest, tmp_path):
     assert drive_in_process(manifest, tmp_path / "whole").wait() == 0
     whole = recorded(tmp_path / "whole")
