@@ -67,7 +67,9 @@ class Program:
 
     def __init__(self) -> None:
         self.path = find_program()
-        self.folder: Optional[str] = os.getcwd()
+        self.folder: Optional[str] = None
+        with contextlib.suppress(FileNotFoundError):  # it was removed
+            self.folder = os.getcwd()
 
     def start(self, words: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
         folder = self.folder if self.folder and os.path.isdir(self.folder) else None
@@ -151,6 +153,8 @@ class Server:
         threading.Thread(target=_read, args=(self._process.stdout, weakref.ref(self)), daemon=True).start()
         try:
             self.hello = self._await(0)
+            if "name" not in self.hello:
+                raise OppaError(program.is_another())
         except BaseException:
             self.kill()
             raise
@@ -242,19 +246,20 @@ def _write(pipe: Any, requests: "queue.SimpleQueue[Optional[Tuple[int, bytes]]]"
 
 
 def _read(pipe: Any, server: "weakref.ref[Server]") -> None:
-    for line in io.BufferedReader(pipe):
-        try:
+    try:
+        for line in io.BufferedReader(pipe):
             answer = json.loads(line)
-        except ValueError:
-            break  # OPPA names another program
+            target = server()
+            if target is None or not isinstance(answer, dict):
+                return
+            target.take(answer)
+            del target
+    except (ValueError, RecursionError):
+        pass  # OPPA names another program
+    finally:
         target = server()
-        if target is None:
-            return
-        target.take(answer)
-        del target
-    target = server()
-    if target is not None:
-        target.take(None)
+        if target is not None:
+            target.take(None)
 
 
 @atexit.register

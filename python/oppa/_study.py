@@ -361,7 +361,11 @@ def create_study(manifest: Union[str, "os.PathLike[str]"], storage: Union[str, "
     load_if_exists.
     """
     # Absolute, so that os.chdir() moves nothing; of one spelling, by which Studies of one search are found.
-    manifest = os.path.join(os.path.realpath(os.path.dirname(os.fspath(manifest))), os.path.basename(os.fspath(manifest)))
+    try:
+        folder, name = os.path.split(os.fsdecode(manifest))
+        manifest = os.path.join(os.path.realpath(folder), name)
+    except FileNotFoundError:
+        raise OppaError(f"{manifest}: the current folder was removed: change to another one") from None
     common = [manifest]
     for setting in [*([settings] if isinstance(settings, str) else settings), *([f'experiment.methods=["{method}"]'] if method else [])]:
         common += ["--set", setting]

@@ -104,6 +104,16 @@ def test_a_kill_at_every_event_changes_no_trial(manifest, tmp_path):
     assert "pruned" in [one.state for one in study.trials]
 
 
+def test_a_current_folder_that_was_removed_is_needed_for_relative_paths_only(manifest, tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert oppa.create_study(manifest, tmp_path).ask().number == 1
+    with pytest.raises(oppa.OppaError, match="job.toml: the current folder was removed"):
+        oppa.create_study("job.toml")
+
+
 def test_a_change_of_folder_moves_nothing(manifest, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bin").mkdir()
@@ -181,6 +191,17 @@ def test_another_program_is_named(manifest, tmp_path, monkeypatch, program):
     for call in (lambda: oppa.create_study(manifest, tmp_path), lambda: oppa.plan({"layers": 2}, gpus=8, batch=8, seq=8)):
         with pytest.raises(oppa.OppaError, match="OPPA|exit code 1"):
             call()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # the check of the schema
+@pytest.mark.parametrize("line", ["[]", "7", "{}", "[" * 9999, '{"op": "hello"}'])
+def test_a_program_with_other_answers_is_named(manifest, tmp_path, monkeypatch, line):
+    program = tmp_path / "other"
+    program.write_text(f"#!/bin/sh\necho '{line}'\nexec sleep 60")
+    program.chmod(0o755)
+    monkeypatch.setenv("OPPA", str(program))
+    with pytest.raises(oppa.OppaError, match="is not the program oppa"):
+        oppa.create_study(manifest, tmp_path)
 
 
 @pytest.mark.parametrize("time_s", [numpy.float32(0.5), numpy.int64(2), numpy.array(0.5), decimal.Decimal("0.5")])
