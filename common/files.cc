@@ -266,7 +266,12 @@ bool IsFile(const fs::path& path) {
 }
 
 bool EntryExists(const fs::path& path) {
-  return fs::exists(fs::symlink_status(path));
+  std::error_code error;
+  const fs::file_status status = fs::symlink_status(path, error);
+  if (status.type() == fs::file_type::none) {
+    FailToRead(path, fmt::format("cannot be read: {}", error.message()));
+  }
+  return fs::exists(status);
 }
 
 std::vector<fs::path> ListFolder(const fs::path& folder) {

@@ -50,7 +50,7 @@ class Descriptor {
 
 // Whether the folder has an entry of that name, also if it is a link to
 // nothing: such a file is lost, not missing.
-// Errors: std::filesystem::filesystem_error if that cannot be found out.
+// Errors: InputError naming the path if that cannot be found out.
 [[nodiscard]] bool EntryExists(const std::filesystem::path& path);
 
 // The paths in a folder, sorted; none if there is no such folder.

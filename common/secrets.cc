@@ -15,17 +15,21 @@
 namespace common {
 namespace {
 
-// What the last words of a name say, joined by '_'.
-constexpr std::array<std::string_view, 23> kSecretNames = {
-    "password",    "passwd",        "passphrase",     "db_pwd",
-    "user_pwd",    "secret",        "token",          "apikey",
-    "api_key",     "access_key",    "access_key_id",  "secret_key",
-    "private_key", "auth_key",      "account_key",    "service_key",
-    "storage_key", "signing_key",   "encryption_key", "license_key",
-    "wandb_key",   "client_secret", "authorization"};
+// How a name ends, its words joined, one or several of it.
+constexpr std::array<std::string_view, 28> kSecretNames = {
+    "password",   "passwd",        "passphrase",    "secret",
+    "credential", "apikey",        "accesskey",     "accesskeyid",
+    "secretkey",  "privatekey",    "authkey",       "accountkey",
+    "servicekey", "storagekey",    "signingkey",    "encryptionkey",
+    "licensekey", "wandbkey",      "ngckey",        "masterkey",
+    "cometkey",   "decryptionkey", "authorization", "apitoken",
+    "authtoken",  "accesstoken",   "hubtoken",      "hftoken"};
+
+// The last word of a name, after another one.
+constexpr std::array<std::string_view, 2> kSecretWords = {"_token", "_pwd"};
 
 // A token of these is one of a text, not of an account.
-constexpr std::array<std::string_view, 44> kTextTokens = {
+constexpr std::array<std::string_view, 45> kTextTokens = {
     "pad",    "padding",     "eos",         "bos",      "eod",     "eot",
     "unk",    "unknown",     "mask",        "sep",      "cls",     "class",
     "image",  "video",       "audio",       "vision",   "speech",  "text",
@@ -33,7 +37,7 @@ constexpr std::array<std::string_view, 44> kTextTokens = {
     "prefix", "suffix",      "middle",      "fim",      "forced",  "decoder",
     "first",  "last",        "next",        "new",      "stop",    "think",
     "break",  "placeholder", "initializer", "response", "trigger", "separator",
-    "max",    "min"};
+    "max",    "min",         "assistant"};
 
 // "--hubToken", "HUB-TOKEN" -> "hub_token".
 std::string Normalized(std::string_view name) {
@@ -53,21 +57,37 @@ std::string Normalized(std::string_view name) {
 // Whether this is the value of a secret.
 bool IsSecret(std::string_view name, std::string_view value) {
   static const Pattern no_secret(
-      R"((?i)^(true|false|none|null|yes|no|<.*>|\[.*\]|\{.*\}|\$.*|\**)$)");
+      R"((?i)^(true|false|none|null|yes|no|<.*>|\[.*\]|\{.*\}|)"
+      R"(\$(\w+|\{.*\}|\(.*\))|\**)$)");
   static const Pattern number(R"(^[0-9.eE+-]*$)");
-  const std::string words = "_" + Normalized(name);
-  const auto* const found =
-      std::ranges::find_if(kSecretNames, [&words](std::string_view known) {
-        return words.ends_with(fmt::format("_{}", known));
-      });
-  if (found == kSecretNames.end() || no_secret.IsIn(value)) {
+  constexpr std::size_t kLeastToken = 8;  // characters
+  std::string_view last = name;
+  last.remove_prefix(std::min(last.find_first_not_of('-'), last.size()));
+  const std::string words = "_" + Normalized(last);
+  std::string joined = words;
+  std::erase(joined, '_');
+  if (no_secret.IsIn(value)) {
+    return false;
+  }
+  const auto ends = [](std::string_view text) {
+    return [text](std::string_view known) { return text.ends_with(known); };
+  };
+  const std::string_view one =
+      std::string_view(joined).substr(0, joined.find_last_not_of('s') + 1);
+  if (std::ranges::any_of(kSecretNames, ends(joined)) ||
+      std::ranges::any_of(kSecretNames, ends(one))) {
+    return true;
+  }
+  const auto* const found = std::ranges::find_if(kSecretWords, ends(words));
+  if (found == kSecretWords.end()) {
     return false;
   }
   const std::string_view rest =
-      std::string_view(words).substr(0, words.size() - found->size() - 1);
-  return *found != "token" ||
-         (!number.IsIn(value) &&
-          !Contains(kTextTokens, rest.substr(rest.rfind('_') + 1)));
+      std::string_view(words).substr(0, words.size() - found->size());
+  return *found == "_pwd"
+             ? !rest.empty()
+             : value.size() >= kLeastToken && !number.IsIn(value) &&
+                   !Contains(kTextTokens, rest.substr(rest.rfind('_') + 1));
 }
 
 // The text without the last group of each match that `is_secret` accepts.
@@ -92,23 +112,31 @@ std::string Hide(std::string_view text, const Pattern& pattern,
 // Hides what is known by its format, or by the name before it in this word.
 std::string WithoutParts(std::string text) {
   static const std::array formats = {
-      Pattern(R"(://[^\s/@:'"]*:([^\s/@'"]+)@)"),
+      Pattern(R"(://[^\s/@:'"]*:([^\s/'"]+)@)"),
       Pattern(R"(://([^\s/@:'"]{20,})@)"),
       Pattern(R"((?i)[?&](?:sig|signature|key|x-amz-[a-z-]+)=([^&\s'"]+))"),
-      Pattern(R"((?i)\bbearer\s+([^\s'"]+))"),
+      Pattern(R"((?i)\bbearer\s+([^\s'"]{10,}))"),
+      Pattern(R"((?i)//(?:hooks\.slack\.com/services|discord(?:app)?\.com/api)"
+              R"(/webhooks)/([^\s'"]+))"),
       Pattern(
-          R"((?i)\bauthorization\W+(?:(?:basic|token|digest)\s+)?(\w[^\s'"]+))"),
+          R"((?i)\bauthorization["']?\s*[:=]\W*(?:(?:basic|token|digest)\s+)?(\w[^\s'"]+))"),
       Pattern(
           R"(\b(hf_[A-Za-z0-9]{30,}|gh[opsur]_\w{20,}|github_pat_\w{20,}|)"
-          R"(glpat-[\w-]{16,}|(?:sk|nvapi)-[\w-]{20,}|xox[a-z]-[\w-]{10,}|)"
+          R"(glpat-[\w-]{16,}|nvapi-[\w-]{20,}|xox[a-z]-[0-9][\w-]{9,}|)"
+          R"(sk-[\w-]*[A-Za-z0-9]{16}[\w-]*|AIza[\w-]{35}|)"
+          R"((?:npm|r8|dckr_pat|dop_v1)_\w{20,}|SG\.[\w-]{16,}\.[\w-]{16,}|)"
           R"((?:AKIA|ASIA)[0-9A-Z]{16}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*))")};
   for (const Pattern& format : formats) {
     text = Hide(text, format, [](const auto&) { return true; });
   }
-  static const Pattern assigned(
-      R"(([A-Za-z][\w.-]*)["']?[=:]["']?([^\s&,;}'"\]]+))");
-  return Hide(text, assigned,
-              [](const auto& found) { return IsSecret(found[1], found[2]); });
+  static const std::array assignments = {
+      Pattern(R"x(([A-Za-z][\w.-]*)["']?[=:]\s*"((?:[^"\\]|\\.)+)")x"),
+      Pattern(R"(([A-Za-z][\w.-]*)["']?[=:]["']?([^\s&,;}'"\]]+))")};
+  for (const Pattern& assigned : assignments) {
+    text = Hide(text, assigned,
+                [](const auto& found) { return IsSecret(found[1], found[2]); });
+  }
+  return text;
 }
 
 constexpr int kDeepest = 4;  // shells within words of shells

@@ -45,6 +45,13 @@ void CheckExperiment(const fs::path& folder, CheckSummary& summary) {
   const trials::ExperimentInfo info = trials::ReadExperimentInfo(folder);
   std::vector<std::string> missing;
   for (const std::string& problem : info.problems) {
+    const fs::path described =
+        trials::ProblemFolder(folder, problem) / "problem.json";
+    if (IsGone(described)) {  // it is written before experiment.json
+      summary.damage.push_back(fmt::format(
+          "{}: missing: restore it, or rerun the command of the experiment",
+          described.string()));
+    }
     for (const auto& method : info.methods) {
       for (int repeat = 1; repeat <= info.repeats; ++repeat) {
         const fs::path run =
@@ -90,7 +97,8 @@ void CheckFile(const fs::path& path, CheckSummary& summary) {
     (void)trials::ReadProblemInfo(folder);
   } else if (name == "experiment.json") {
     CheckExperiment(folder, summary);
-  } else if (name == "finals.json" || name == "best.json") {
+  } else if (name == "finals.json" || name == "best.json" ||
+             name == "preflight.json") {
     common::Json json = common::ReadJson(path);
     (void)common::Unseal(json, path.string());
   } else if (name == "submission.json") {
@@ -125,7 +133,8 @@ void CheckBelow(const fs::path& folder, CheckSummary& summary) {
 }  // namespace
 
 CheckSummary CheckRecordsBelow(const fs::path& results) {
-  if (!fs::is_directory(results)) {
+  std::error_code none;
+  if (!fs::is_directory(results, none)) {
     throw common::InputError(
         fmt::format("{}: no such folder", results.string()));
   }

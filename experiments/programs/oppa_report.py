@@ -15,9 +15,9 @@ def trial():
 
 def report(**values):
     """Appends a report with one write, so that reports and output of other processes cannot mix with it."""
-    if "loss" in values:
+    if values.get("loss") is not None:
         values["loss"] = float(values["loss"])  # a tensor may be given
-    line = ("oppa " + json.dumps(values) + "\n").encode()
+    line = ("oppa " + json.dumps(values, default=float, ensure_ascii=False) + "\n").encode(errors="replace")
     path = os.environ.get("OPPA_REPORT")
     file = os.open(path, os.O_WRONLY | os.O_APPEND) if path else 1  # 1: standard output
     try:

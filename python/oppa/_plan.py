@@ -156,7 +156,7 @@ def plan(model: Union[Path, Mapping[str, Any]], *, gpus: Union[str, int], batch:
         given["framework"] = ",".join(framework)
     words = ["plan"]
     for name, value in given.items():
-        if value is True:
+        if value is True and (plan.__kwdefaults__ or {}).get(name) is False:
             words.append(_option(name))
         elif value is not None and value is not False:
             for one in value if isinstance(value, (list, tuple)) else [value]:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import atexit
+import collections
 import contextlib
 import importlib.metadata
 import io
@@ -17,7 +18,7 @@ import tempfile
 import threading
 import weakref
 from pathlib import Path
-from typing import Any, Dict, List, NoReturn, Optional, Sequence, Set
+from typing import Any, Deque, Dict, List, NoReturn, Optional, Sequence, Set, Tuple
 
 
 try:
@@ -66,7 +67,9 @@ class Program:
 
     def __init__(self) -> None:
         self.path = find_program()
-        self.folder: Optional[str] = os.getcwd()
+        self.folder: Optional[str] = None
+        with contextlib.suppress(FileNotFoundError):  # it was removed
+            self.folder = os.getcwd()
 
     def start(self, words: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
         folder = self.folder if self.folder and os.path.isdir(self.folder) else None
@@ -106,7 +109,8 @@ def _plain(value: Any) -> Any:
 
 def _line(request: Dict[str, Any]) -> bytes:
     try:
-        return (json.dumps(request, default=_plain, allow_nan=False) + "\n").encode()
+        text = json.dumps(request, default=_plain, allow_nan=False, ensure_ascii=False)
+        return (text + "\n").encode(errors="replace")  # halves of characters, as in names of files that are no UTF-8
     except (ValueError, TypeError, RuntimeError) as error:
         shown = str({name: value for name, value in request.items() if name not in ("op", "id")})[:300]
         raise OppaError(f"{request['op']}: a number is not finite, or a value has no plain number: {shown}") from error
@@ -122,7 +126,8 @@ _servers: "weakref.WeakSet[Server]" = weakref.WeakSet()
 class Server:
     """`oppa serve WORDS`, which ends with this process or with close().
 
-    Requests have numbers, which their answers repeat. One thread writes the requests and one reads the answers, so that
+    Requests have numbers, which their answers repeat, except where the program cannot read the request: that is the oldest
+    one without an answer. One thread writes the requests and one reads the answers, so that
     an exception that ends the wait for one (Ctrl-C, a timer) tears no request and does not change what another request
     gets: an answer that nobody waits for is dropped. `ask` is sent again with its number, and gets the same trial.
     """
@@ -132,21 +137,24 @@ class Server:
         self._changed = threading.Condition()  # reentrant: a signal handler may make a request, too
         self._answers: Dict[Any, Any] = {}
         self._waiting: Set[int] = {0}  # 0: the greeting
+        self._sent: Deque[int] = collections.deque([0])  # without an answer so far
         self._numbers = itertools.count(1)
         self.left: List[int] = []  # requests for a trial whose answer nobody has got
         self.ended = False
         self._errors = tempfile.TemporaryFile()
-        self._requests: "queue.SimpleQueue[Optional[bytes]]" = queue.SimpleQueue()  # reentrant, too
+        self._requests: "queue.SimpleQueue[Optional[Tuple[int, bytes]]]" = queue.SimpleQueue()  # reentrant, too
         # A session of its own: Ctrl-C is for this process. No buffer, whose lock a forked child would inherit.
         self._process = program.start(["serve", *words], stdin=subprocess.PIPE, stderr=self._errors, bufsize=0,
                                       start_new_session=True)
         self.pid = self._process.pid
         _servers.add(self)
         weakref.finalize(self, self._requests.put, None)
-        threading.Thread(target=_write, args=(self._process.stdin, self._requests), daemon=True).start()
+        threading.Thread(target=_write, args=(self._process.stdin, self._requests, self._sent), daemon=True).start()
         threading.Thread(target=_read, args=(self._process.stdout, weakref.ref(self)), daemon=True).start()
         try:
             self.hello = self._await(0)
+            if "name" not in self.hello:
+                raise OppaError(program.is_another())
         except BaseException:
             self.kill()
             raise
@@ -185,7 +193,8 @@ class Server:
         """An answer of the program; None: there are no more."""
         with self._changed:
             self.ended = self.ended or answer is None
-            number = answer.get("id", 0) if answer is not None else None
+            oldest = self._sent.popleft() if answer is not None and self._sent else None
+            number = answer.get("id", oldest) if answer is not None else None
             if number in self._waiting:
                 self._answers[number] = answer
             self._changed.notify_all()
@@ -196,7 +205,7 @@ class Server:
             with self._changed:
                 self._waiting.add(number)
                 if line is not None:
-                    self._requests.put(line)
+                    self._requests.put((number, line))
                 while number not in self._answers and not self.ended:
                     self._changed.wait(1.0)  # a signal handler may have taken the notification of its own wait only
                 if number not in self._answers:
@@ -225,9 +234,10 @@ class Server:
         raise OppaError(self._program.is_another())
 
 
-def _write(pipe: Any, requests: "queue.SimpleQueue[Optional[bytes]]") -> None:
+def _write(pipe: Any, requests: "queue.SimpleQueue[Optional[Tuple[int, bytes]]]", sent: "Deque[int]") -> None:
     with contextlib.suppress(OSError, ValueError):  # the program has ended
-        for line in iter(requests.get, None):
+        for number, line in iter(requests.get, None):
+            sent.append(number)
             left = memoryview(line)
             while left:
                 left = left[pipe.write(left):]
@@ -236,19 +246,20 @@ def _write(pipe: Any, requests: "queue.SimpleQueue[Optional[bytes]]") -> None:
 
 
 def _read(pipe: Any, server: "weakref.ref[Server]") -> None:
-    for line in io.BufferedReader(pipe):
-        try:
+    try:
+        for line in io.BufferedReader(pipe):
             answer = json.loads(line)
-        except ValueError:
-            break  # OPPA names another program
+            target = server()
+            if target is None or not isinstance(answer, dict):
+                return
+            target.take(answer)
+            del target
+    except (ValueError, RecursionError):
+        pass  # OPPA names another program
+    finally:
         target = server()
-        if target is None:
-            return
-        target.take(answer)
-        del target
-    target = server()
-    if target is not None:
-        target.take(None)
+        if target is not None:
+            target.take(None)
 
 
 @atexit.register

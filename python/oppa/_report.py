@@ -30,9 +30,9 @@ def report(**values: Any) -> None:
     """
     if "OPPA_TRIAL" not in os.environ:
         return
-    if "loss" in values:
+    if values.get("loss") is not None:
         values["loss"] = float(values["loss"])  # a tensor may be given
-    line = ("oppa " + json.dumps(values) + "\n").encode()
+    line = ("oppa " + json.dumps(values, default=float, ensure_ascii=False) + "\n").encode(errors="replace")
     path = os.environ.get("OPPA_REPORT")
     file = os.open(path, os.O_WRONLY | os.O_APPEND) if path else 1  # 1: standard output
     try:

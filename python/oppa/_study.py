@@ -61,6 +61,7 @@ class Trial:
         self._prune = False
         self.number: int = fields["number"]
         self.config: Config = fields["config"]
+        self._asked = dict(self.config)
         self.max_steps: int = fields["max_steps"]
         self.seed: int = fields["seed"]
         self.time_limit_s: Optional[float] = None if fields["time_limit_s"] == "inf" else fields["time_limit_s"]
@@ -74,6 +75,7 @@ class Trial:
             return
         if step != self._reported + 1:
             raise OppaError(f"step {step} is reported after step {self._reported}: report every step")
+        self._study._require_asked(self)
         self._reported = step  # also where the wait for the answer is interrupted
         try:
             answer = self._study._request("report", trial=self.number, step_time_s=step_time_s)
@@ -152,12 +154,13 @@ class Study:
         step_times: seconds, the first step included; those that were reported if None. A complete trial has max_steps.
         duration_s: what the trial costs the search; the time since ask() if None. message: the reason of a failure.
         """
-        if state not in _OUTCOMES:
-            raise OppaError(f"unknown state '{state}'; known: {', '.join(_OUTCOMES)}")
-        number = trial if isinstance(trial, int) else trial.number
+        outcome = _outcome(state)
+        number = trial.number if isinstance(trial, Trial) else trial
+        if isinstance(trial, Trial):
+            self._require_asked(trial)
         if step_times is None and number in self._open and self._open[number]["steps"]:
             step_times = self._open[number]["steps"]
-        fields = {"trial": number, "outcome": _OUTCOMES[state], "peak_memory_bytes": peak_memory_bytes, "message": message,
+        fields = {"trial": number, "outcome": outcome, "peak_memory_bytes": peak_memory_bytes, "message": message,
                   "duration_s": duration_s, "step_times_s": None if step_times is None else list(step_times)}
         again = number in self._telling
         self._telling.add(number)
@@ -226,19 +229,24 @@ class Study:
                   step_time_stddev_s: Optional[float] = None, peak_memory_bytes: Optional[float] = None,
                   message: str = "") -> None:
         """Adds a trial that was measured elsewhere, as `oppa import` does. No trial may be running."""
+        if self._open:
+            raise OppaError(f"trial {min(self._open)} is running: tell() its result before add_trial(), or close() drops it")
         if "microbatches" in config:  # the sequences of one follow from it
             config = {name: value for name, value in config.items() if name != "micro_batch_size"}
-        row = {**config, "outcome": _OUTCOMES[state], "step_time_s": step_time_s,
-               "step_time_stddev_s": step_time_stddev_s, "peak_memory_bytes": peak_memory_bytes, "message": message}
+        row = {**config, "outcome": _outcome(state), "step_time_s": step_time_s, "step_time_stddev_s": step_time_stddev_s,
+               "peak_memory_bytes": peak_memory_bytes, "message": " ".join(message.split())}
         with tempfile.TemporaryDirectory() as folder:
             table = Path(folder) / "trials.csv"
-            with table.open("w", newline="") as file:
+            with table.open("w", newline="", encoding="utf-8", errors="replace") as file:
                 writer = csv.DictWriter(file, [name for name, value in row.items() if value not in (None, "")],
                                         extrasaction="ignore")
                 writer.writeheader()
                 writer.writerow(row)
             self.close()
-            output = self._program.run([*self._import_words, str(table), "--results", str(self.folder.parent)])
+            try:
+                output = self._program.run([*self._import_words, str(table), "--results", str(self.folder.parent)])
+            except OppaError as error:
+                raise OppaError(str(error).replace(f"{table}:2", "add_trial")) from None
         if " left out " in output:
             raise OppaError(output.strip())
 
@@ -306,6 +314,13 @@ class Study:
         for request in enqueued if asked_before else []:
             server.request(**request)
 
+    def _require_asked(self, trial: Trial) -> None:
+        """Refuses a trial of a close()d or another Study whose number another configuration has, and changed values."""
+        asked = self._open.get(trial.number, {}).get("config", trial._asked)
+        if trial._asked != asked or any(trial.config.get(name, value) != value for name, value in asked.items()):
+            raise OppaError(f"trial {trial.number} was asked with {_text(asked)}, not {_text(trial.config)}: measure the "
+                            "configuration of the trial that ask() returned last")
+
     def _forget(self, number: int) -> None:
         trial = self._open.pop(number, None)
         if trial is not None and trial["config"] in self._queue:
@@ -329,7 +344,7 @@ class Study:
                     raise
         del answer["id"]
         if op == "ask" and answer["trial"] is not None:
-            self._open[answer["trial"]["number"]] = {"config": answer["trial"]["config"], "steps": []}
+            self._open[answer["trial"]["number"]] = {"config": dict(answer["trial"]["config"]), "steps": []}
         elif op == "tell":
             self._forget(answer["trial"]["number"])
         return answer
@@ -346,9 +361,13 @@ def create_study(manifest: Union[str, "os.PathLike[str]"], storage: Union[str, "
     load_if_exists.
     """
     # Absolute, so that os.chdir() moves nothing; of one spelling, by which Studies of one search are found.
-    manifest = os.path.join(os.path.realpath(os.path.dirname(os.fspath(manifest))), os.path.basename(os.fspath(manifest)))
+    try:
+        folder, name = os.path.split(os.fsdecode(manifest))
+        manifest = os.path.join(os.path.realpath(folder), name)
+    except FileNotFoundError:
+        raise OppaError(f"{manifest}: the current folder was removed: change to another one") from None
     common = [manifest]
-    for setting in [*settings, *([f'experiment.methods=["{method}"]'] if method else [])]:
+    for setting in [*([settings] if isinstance(settings, str) else settings), *([f'experiment.methods=["{method}"]'] if method else [])]:
         common += ["--set", setting]
     words = [*common, *(["--results", os.path.realpath(storage)] if storage is not None else []),
              *(["--accept-changed"] if accept_changed else [])]
@@ -364,8 +383,16 @@ def create_study(manifest: Union[str, "os.PathLike[str]"], storage: Union[str, "
 def _text(config: Union[Config, str]) -> str:
     if isinstance(config, str):
         return config
+    if not isinstance(config, Mapping):
+        raise OppaError(f"config {config!r}: it must be a dict of parameters, or a text such as 'dp=4,pp=2'")
     return ",".join(f"{name}={str(value).lower() if isinstance(value, bool) else value}"
                     for name, value in config.items())
+
+
+def _outcome(state: str) -> str:
+    if state not in list(_OUTCOMES):
+        raise OppaError(f"unknown state '{state}'; known: {', '.join(_OUTCOMES)}")
+    return _OUTCOMES[state]
 
 
 def _frozen(fields: Mapping[str, Any]) -> FrozenTrial:

@@ -5,6 +5,7 @@ With a manifest, the tools drive its search; without one, there is only `plan`.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Any, Dict, List, Mapping, Optional
 
@@ -44,19 +45,24 @@ _SEARCH = [
 
 
 def _call(study: Optional[Study], name: str, arguments: Dict[str, Any]) -> Any:
-    if name == "plan":
-        unknown = arguments.keys() - _PLAN["inputSchema"]["properties"].keys()
-        if unknown:  # options of `oppa plan` that write files are not for agents
-            raise OppaError(f"plan has no {', '.join(sorted(unknown))}")
-        missing = [name for name in _PLAN["inputSchema"]["required"] if name not in arguments]
-        if missing:
-            raise OppaError(f"plan needs {', '.join(missing)}")
-        why = arguments.pop("why", None)
-        found = plan(**arguments)
-        return found.why(why) if why else [dict(one.raw, framework=one.framework) for one in found.layouts[:5]]
-    if study is None:
+    tools = {tool["name"]: tool["inputSchema"] for tool in [_PLAN, *_SEARCH]}
+    if name not in list(tools):
+        raise OppaError(f"unknown tool {name!r}; known: {', '.join(tools)}")
+    if study is None and name != "plan":
         raise OppaError(f"{name} needs a manifest: python -m oppa.mcp FILE.toml")
-    return study._request(name, **arguments)
+    if not isinstance(arguments, dict):
+        raise OppaError(f"{name}: the arguments must be an object")
+    unknown = arguments.keys() - tools[name]["properties"].keys()
+    if unknown:  # options of `oppa plan` that write files are not for agents
+        raise OppaError(f"{name} has no {', '.join(sorted(unknown))}")
+    missing = [each for each in tools[name]["required"] if each not in arguments]
+    if missing:
+        raise OppaError(f"{name} needs {', '.join(missing)}")
+    if study is not None and name != "plan":
+        return study._request(name, **arguments)
+    why = arguments.pop("why", None)
+    found = plan(**arguments)
+    return found.why(why) if why else [dict(one.raw, framework=one.framework) for one in found.layouts[:5]]
 
 
 def _answer(study: Optional[Study], method: str, params: Dict[str, Any]) -> Optional[Dict[str, Any]]:
@@ -67,7 +73,7 @@ def _answer(study: Optional[Study], method: str, params: Dict[str, Any]) -> Opti
         return {"tools": [_PLAN, *(_SEARCH if study else [])]}
     if method == "tools/call":
         try:
-            result = _call(study, params.get("name", ""), dict(params.get("arguments") or {}))
+            result = _call(study, params.get("name", ""), params.get("arguments") or {})
             text, failed = result if isinstance(result, str) else json.dumps(result), False
         except Exception as error:  # no request ends the server
             text, failed = str(error) or repr(error), True
@@ -78,6 +84,7 @@ def _answer(study: Optional[Study], method: str, params: Dict[str, Any]) -> Opti
 def main(words: List[str]) -> None:
     study = create_study(words[0], words[1] if len(words) > 1 else None, load_if_exists=True) if words else None
     for line in iter(lambda: sys.stdin.buffer.readline(_MOST_BYTES), b""):
+        number = None
         try:
             size = len(line)
             while len(line) == _MOST_BYTES and not line.endswith(b"\n"):
@@ -86,16 +93,28 @@ def main(words: List[str]) -> None:
             if size > _MOST_BYTES:
                 raise ValueError(f"a request of {size} bytes: one has at most {_MOST_BYTES}")
             request = json.loads(line.decode())
-            method, params = request.get("method"), request.get("params") or {}
+            if not isinstance(request, dict):
+                raise ValueError("it must be an object")
             if "id" not in request:
                 continue  # a notification
-            result = _answer(study, method, {**params})
+            if not isinstance(request["id"], (int, str)):
+                raise ValueError("its id must be an integer or a string")
+            number, method, params = request["id"], request.get("method"), request.get("params") or {}
+            if not isinstance(params, dict):
+                raise ValueError("its params must be an object")
+            result = _answer(study, method, params)
             error = {"code": -32601, "message": f"unknown method {method}"}
         except Exception as wrong:
-            request, result, error = {}, None, {"code": -32600, "message": f"invalid request: {wrong}"}
-        print(json.dumps({"jsonrpc": "2.0", "id": request.get("id"),
+            result, error = None, {"code": -32600, "message": f"invalid request: {wrong}"}
+        print(json.dumps({"jsonrpc": "2.0", "id": number,
                           **({"error": error} if result is None else {"result": result})}), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    try:
+        main(sys.argv[1:])
+    except OppaError as wrong:
+        sys.exit(f"oppa: {wrong}")
+    except OSError as wrong:  # nobody reads the answers
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left to write when this process ends
+        sys.exit(f"oppa: cannot write the answer: {wrong.strerror}")

@@ -2,6 +2,7 @@
 import asyncio
 import json
 import os
+import subprocess
 import sys
 
 import pytest
@@ -38,3 +39,31 @@ def test_an_agent_drives_a_search(manifest, tmp_path):
     assert lacking == (True, "plan needs model, gpus, batch")
     assert not told[0]
     assert best["trial"]["number"] == 1
+
+
+def answers(words, requests, **streams):
+    environment = {**os.environ, "PYTHONPATH": str(FOLDER.parent)}
+    return subprocess.run([sys.executable, "-m", "oppa.mcp", *words], input=b"".join(line + b"\n" for line in requests),
+                          env=environment, stderr=subprocess.PIPE, **streams)
+
+
+def test_a_wrong_request_is_answered_by_its_id_and_in_a_sentence(manifest):
+    call = b'{"id": 7, "method": "tools/call", "params": {"name": %s, "arguments": %s}}'
+    cases = [(b"[]", None, "it must be an object"), (b'{"id": NaN, "method": "ping"}', None, "its id must be"),
+             (b'{"id": 7, "method": "tools/call", "params": [1]}', 7, "its params must be an object"),
+             (call % (b'"ask"', b"[1]"), 7, "arguments must be an object"), (call % (b'"ask"', b'{"op": 1}'), 7, "ask has no op"),
+             (call % (b'"hello"', b"{}"), 7, "unknown tool 'hello'"), (call % (b"{}", b"{}"), 7, "unknown tool {}"),
+             (call % (b'"tell"', b"{}"), 7, "tell needs trial, outcome")]
+    lines = answers([str(manifest)], [request for request, _, _ in cases], stdout=subprocess.PIPE).stdout.splitlines()
+    assert len(lines) == len(cases)
+    for line, (_, number, message) in zip(lines, cases):
+        answer = json.loads(line, parse_constant=pytest.fail)
+        assert answer["id"] == number and message in json.dumps(answer)
+
+
+def test_it_ends_with_a_sentence(tmp_path):
+    for words, output, message in [([str(tmp_path / "none.toml")], "/dev/null", b"none.toml: no such file"),
+                                   ([], "/dev/full", b"cannot write the answer")]:
+        with open(output, "wb") as stdout:
+            ended = answers(words, [b'{"id": 1, "method": "ping"}'], stdout=stdout)
+        assert ended.returncode == 1 and message in ended.stderr and ended.stderr.count(b"\n") == 1

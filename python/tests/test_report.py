@@ -92,3 +92,19 @@ def test_reports_are_those_of_the_protocol(monkeypatch, tmp_path):
     lines = [json.loads(line[len("oppa "):]) for line in (tmp_path / "report").read_text().splitlines()]
     assert [set(line) for line in lines] == [{"peak_memory_bytes"}] * 2  # rank 0 reports the times
     assert oppa.is_out_of_memory(RuntimeError("CUDA out of memory. Tried to allocate"))
+
+
+def test_a_report_takes_numbers_of_any_library_and_any_text(tmp_path, monkeypatch):
+    numpy = pytest.importorskip("numpy")
+    monkeypatch.setenv("OPPA_TRIAL", "{}")
+    monkeypatch.setenv("OPPA_REPORT", str(tmp_path / "reports"))
+    copied = {}
+    exec((Path(oppa.__file__).parents[2] / "experiments/programs/oppa_report.py").read_text(), copied)
+    for report in (oppa.report, copied["report"]):
+        (tmp_path / "reports").write_text("")
+        report(step_time_s=numpy.float32(0.5), peak_memory_bytes=numpy.int64(7))
+        report(loss=None)
+        report(status="failed", message=os.fsdecode(b"no file \xff"))
+        lines = (tmp_path / "reports").read_text().splitlines()
+        assert [json.loads(line[len("oppa "):]) for line in lines] == [
+            {"step_time_s": 0.5, "peak_memory_bytes": 7}, {"loss": None}, {"status": "failed", "message": "no file ?"}]

@@ -104,6 +104,16 @@ def test_a_kill_at_every_event_changes_no_trial(manifest, tmp_path):
     assert "pruned" in [one.state for one in study.trials]
 
 
+def test_a_current_folder_that_was_removed_is_needed_for_relative_paths_only(manifest, tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert oppa.create_study(manifest, tmp_path).ask().number == 1
+    with pytest.raises(oppa.OppaError, match="job.toml: the current folder was removed"):
+        oppa.create_study("job.toml")
+
+
 def test_a_change_of_folder_moves_nothing(manifest, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bin").mkdir()
@@ -183,12 +193,76 @@ def test_another_program_is_named(manifest, tmp_path, monkeypatch, program):
             call()
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # the check of the schema
+@pytest.mark.parametrize("line", ["[]", "7", "{}", "[" * 9999, '{"op": "hello"}'])
+def test_a_program_with_other_answers_is_named(manifest, tmp_path, monkeypatch, line):
+    program = tmp_path / "other"
+    program.write_text(f"#!/bin/sh\necho '{line}'\nexec sleep 60")
+    program.chmod(0o755)
+    monkeypatch.setenv("OPPA", str(program))
+    with pytest.raises(oppa.OppaError, match="is not the program oppa"):
+        oppa.create_study(manifest, tmp_path)
+
+
 @pytest.mark.parametrize("time_s", [numpy.float32(0.5), numpy.int64(2), numpy.array(0.5), decimal.Decimal("0.5")])
 def test_a_step_time_is_any_number(manifest, tmp_path, time_s):
     trial = oppa.create_study(manifest, tmp_path / "results").ask()
     trial.report(time_s)
     with pytest.raises(oppa.OppaError, match="not finite"):
         trial.report(float("nan"))
+
+
+@pytest.mark.wrong_requests
+def test_a_request_that_the_program_cannot_read_is_refused_and_no_call_waits(manifest, tmp_path):
+    study = oppa.create_study(manifest, tmp_path / "results")
+    trial = study.ask()
+    for wrong, message in [(10**400, "overflow"), ("1" * (17 << 20), "at most 16777216")]:
+        with pytest.raises(oppa.OppaError, match=message):
+            trial.report(wrong)
+        assert study.trials == []
+
+
+def test_a_message_of_any_text_is_recorded(manifest, tmp_path):
+    study = oppa.create_study(manifest, tmp_path / "results")
+    name = os.fsdecode(b"no file \xff\n")  # as in the error of open()
+    assert study.tell(study.ask(), state="failed", message=name).message == "no file ? "
+    study.add_trial({"dp": 2, "pp": 4, "microbatches": 4}, state="failed", message=name)
+    assert study.trials[1].message == "no file ?"
+
+
+def test_a_trial_that_was_not_asked_so_is_refused(manifest, tmp_path):
+    study = oppa.create_study(manifest, tmp_path / "results")
+    old = study.ask()
+    study.close()
+    study.enqueue_trial("dp=2,pp=4,microbatches=4")
+    trial = study.ask()
+    for call in (lambda: old.report(1.0), lambda: study.tell(old, step_times=[1.0] * 6)):
+        with pytest.raises(oppa.OppaError, match="trial 1 was asked with dp=2"):
+            call()
+    trial.config["microbatches"] = 64
+    with pytest.raises(oppa.OppaError, match="not .*microbatches=64"):
+        study.tell(trial, step_times=[1.0] * 6)
+    trial.config.pop("microbatches")  # the program needs no such argument
+    assert study.tell(trial, step_times=[1.0] * 6).config["microbatches"] == 4
+
+
+def test_a_trial_is_not_dropped_by_one_that_is_added(manifest, tmp_path):
+    study = oppa.create_study(manifest, tmp_path / "results")
+    trial = study.ask()
+    with pytest.raises(oppa.OppaError, match=r"trial 1 is running: tell\(\)"):
+        study.add_trial({"dp": 2, "pp": 4, "microbatches": 4}, step_time_s=1.0)
+    assert study.tell(numpy.int64(trial.number), step_times=numpy.ones(6)).state == "complete"
+
+
+def test_arguments_of_another_type_are_refused_in_a_sentence(manifest, tmp_path):
+    study = oppa.create_study(manifest, tmp_path / "results", settings="budget.trials=3")
+    config = {"dp": 2, "pp": 4, "microbatches": 4}
+    for call, message in [(lambda: study.enqueue_trial(5), "config 5: it must be a dict"),
+                          (lambda: study.add_trial(config, state="fine"), "unknown state 'fine'"),
+                          (lambda: study.add_trial(config, step_time_s=-1.0), "^add_trial: step_time_s must be"),
+                          (lambda: study.tell(1, state=["failed"]), "unknown state")]:
+        with pytest.raises(oppa.OppaError, match=message):
+            call()
 
 
 def test_a_killed_process_resumes_to_the_same_records(manifest, tmp_path):

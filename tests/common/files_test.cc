@@ -54,6 +54,7 @@ TEST_F(FilesTest, ALinkToNothingIsAnEntry) {
   for (const fs::path& path : {link, loop_, file_, folder_}) {
     EXPECT_TRUE(EntryExists(path)) << path;
   }
+  EXPECT_THROW((void)EntryExists(loop_ / "below"), InputError);
 }
 
 TEST_F(FilesTest, WhatCannotBeLookedAtIsNotMissing) {

@@ -49,6 +49,17 @@ const std::vector<Words> kWithSecrets = {
     {"--wandb-key", "s3cr3t-value"},
     {"NGC_API_KEY=s3cr3t-value", "python"},
     {"--neptune-api-token", "s3cr3t-value"},
+    {"--passwords=s3cr3t-value"},
+    {"--api-keys", "s3cr3t-value"},
+    {"--credentials", "s3cr3t-value"},
+    {"PGPASSWORD=s3cr3t-value"},
+    {"MYSQL_PWD=s3cr3t-value"},
+    {"--authtoken", "s3cr3t-value"},
+    {"--ngc-key", "s3cr3t-value"},
+    {"--password", "$s3cr3t-value!"},
+    {"--dsn", "postgresql://me:p@s3cr3t-value@host/db"},
+    {R"(--config={"password":"a, \" s3cr3t-value"})"},
+    {"--hook=https://hooks.slack.com/services/T0/B0/s3cr3t-value"},
 };
 
 const Words kFormats = {
@@ -58,6 +69,11 @@ const Words kFormats = {
     "glpat-abcdefghij0123456789",
     "sk-proj-abcdefghijABCDEFGHIJ0123456789",
     "AKIAABCDEFGHIJKLMNOP",
+    "sk-ant-api03-abcdefghijABCDEFGHIJ-0123",
+    "AIzaabcdefghijABCDEFGHIJ0123456789abcde",
+    "npm_abcdefghijABCDEFGHIJ0123456789",
+    "dckr_pat_abcdefghijABCDEFGHIJ",
+    "SG.abcdefghij012345.abcdefghij0123456789",
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.abcdefghij",
 };
 
@@ -110,6 +126,16 @@ const std::vector<Words> kWithoutSecrets = {
     {"--author", "Ada"},
     {"--authentication", "kerberos"},
     {"--monkey", "x"},
+    {"--assistant_token", "ASSISTANT"},
+    {"--reward_token", "ки"},
+    {"--newline_token", "\\n"},
+    {"--pos-token", "good", "--neg-token", "bad"},
+    {"--lang_token=en"},
+    {"--pool-token", "cls"},
+    {"--run-name", "sk-baseline-learning-rate-3e-4-warm"},
+    {"--run-name", "xoxa-llama-run-17"},
+    {"--note", "authorization of this run by a bearer of news"},
+    {"OLDPWD=/home/ada"},
     {"--api-keyboard", "x"},
 };
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/error.h"
+#include "common/json.h"
 #include "harness/records/journal.h"
 #include "tests/fakes/temporary_folder.h"
 #include "trials/record.h"
@@ -20,6 +21,7 @@ using fakes::WriteFile;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::UnorderedElementsAre;
 
 class CheckTest : public testing::Test {
  protected:
@@ -109,6 +111,7 @@ TEST_F(CheckTest, ARunThatIsGoneIsDamage) {
   const fs::path experiment = results_.path() / "m";
   trials::ExperimentInfo info{.methods = {{"oppa", "OPPA"}}, .repeats = 4};
   info.problems = {""};
+  Write(experiment, trials::ProblemInfo{});
   Write(experiment, info);
   NoteRun(experiment, Folder(1));
   NoteRun(experiment, Folder(2));
@@ -149,6 +152,26 @@ TEST_F(CheckTest, EditsOfJsonAndFilesThatAreGoneAreFound) {
                   HasSubstr("2/run.json: it does not match"),
                   HasSubstr("3/run.json: missing"),
                   HasSubstr("problem.json: it does not match")));
+}
+
+TEST_F(CheckTest, ADescriptionThatIsGoneAndAnEditedPreflightAreFound) {
+  const fs::path experiment = results_.path() / "m";
+  trials::ExperimentInfo info{.methods = {{"oppa", "OPPA"}}, .repeats = 3};
+  info.problems = {"", "second"};
+  Write(experiment, trials::ProblemInfo{});
+  Write(experiment, info);
+  WriteFile(experiment / "preflight.json",
+            common::SealedText(common::Json{{"rounds", 3}}));
+  EXPECT_THAT(Check().damage,
+              ElementsAre(HasSubstr("second/problem.json: missing")));
+  std::string text = ReadFile(experiment / "preflight.json");
+  WriteFile(experiment / "preflight.json",
+            text.replace(text.find('3'), 1, "4"));
+  fs::remove(experiment / "problem.json");
+  EXPECT_THAT(Check().damage,
+              UnorderedElementsAre(HasSubstr("m/problem.json: missing"),
+                                   HasSubstr("second/problem.json: missing"),
+                                   HasSubstr("preflight.json: it does not")));
 }
 
 TEST_F(CheckTest, AFolderInThePlaceOfAFileIsDamage) {

@@ -21,6 +21,7 @@
 #include "common/hash.h"
 #include "common/process.h"
 #include "common/text.h"
+#include "common/units.h"
 
 namespace trials {
 namespace {
@@ -71,16 +72,15 @@ std::optional<std::int64_t> TicksAtBirth(int file) {
       static_cast<double>(::sysconf(_SC_CLK_TCK)));
 }
 
-// Whether a mark is that of a runner of this host that no longer exists.
-bool IsOrphan(std::string_view mark, const std::string& space) {
-  mark.remove_prefix(kVariable.size());
+// Whether the runner of this mark exists; nothing if it is not of this host.
+std::optional<bool> HasRunner(std::string_view mark, const std::string& space) {
   const auto parts = common::Split(mark, '.');
-  if (parts.size() != 4 || parts[0] != space) {
-    return false;
+  if (parts.size() != 4 || parts[0] != std::string(kVariable) + space) {
+    return std::nullopt;
   }
   const auto runner =
       common::FindProcess(common::ParseInt(parts[1]).value_or(0));
-  return !runner || runner->start != parts[2];
+  return runner && runner->start == parts[2];
 }
 
 // The marks in the environment of a process: its own, and that of a trial
@@ -236,9 +236,13 @@ std::optional<ProcessRecord> ProcessRecord::Read(const fs::path& path) {
   if (lines.size() < 2 || lines[0] != common::ProcessSpace()) {
     return std::nullopt;  // of another host, or before this one was restarted
   }
+  const auto has_runner = HasRunner(lines[1], SpaceHash());
+  if (has_runner.value_or(false)) {
+    return std::nullopt;  // a copy of the folder of a run that goes on
+  }
   ProcessRecord record;
   record.path_ = path;
-  record.mark_ = lines[1];
+  record.mark_ = has_runner ? lines[1] : "";  // which no process has
   const std::optional<std::int64_t> created = TicksAtBirth(file.get());
   for (std::size_t i = 2; created && i + 1 < lines.size(); ++i) {
     const auto cells = common::Split(lines[i], ' ');
@@ -262,8 +266,9 @@ void EndLeftovers(const fs::path& folder) {
     }
   }
   Repeat([space = SpaceHash()] {
-    return KillMarked(
-        [&](const std::string& mark) { return IsOrphan(mark, space); });
+    return KillMarked([&](const std::string& mark) {
+      return !HasRunner(mark, space).value_or(true);
+    });
   });
 }
 

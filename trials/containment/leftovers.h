@@ -41,9 +41,9 @@ class ProcessRecord {
   friend void EndLeftovers(const std::filesystem::path& folder);
   ProcessRecord() = default;
 
-  // The record in a file; nothing unless it is of this host since its boot and
-  // no other user can have written it. Of the processes it has those that
-  // started after the file was created.
+  // The record in a file; nothing unless it is of this host since its boot, its
+  // runner has ended, and no other user can have written it. Of the processes
+  // it has those that started after the file was created.
   [[nodiscard]] static std::optional<ProcessRecord> Read(
       const std::filesystem::path& path);
 

@@ -91,6 +91,19 @@ TEST_F(Leftovers, OfARunnerThatLivesStay) {
   EXPECT_EQ(AliveInTheEnd(mark_, 1), 1);
 }
 
+// As after `cp -r` of the folder of a run that goes on.
+TEST_F(Leftovers, ARecordWhoseRunnerLivesEndsNothing) {
+  ContainedProcess::Spec spec = Shell("echo up; sleep 60", mark_);
+  spec.record = folder_.path() / "trial.processes";
+  ContainedProcess process(spec);
+  WaitForOutput(process);
+  const fs::path copies = folder_.path() / "copy";
+  fs::create_directory(copies);
+  fs::copy_file(spec.record, copies / "trial.processes");
+  EndLeftovers(copies);
+  EXPECT_EQ(AliveInTheEnd(mark_, 1), 1);
+}
+
 TEST_F(Leftovers, ARecordOfAnotherProcessSpaceEndsNothing) {
   ContainedProcess::Spec spec = Shell("echo up; sleep 60", mark_);
   spec.record = folder_.path() / "trial.processes";
