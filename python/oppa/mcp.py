@@ -4,6 +4,7 @@ With a manifest, the tools drive its search; without one, there is only `plan`.
 """
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from typing import Any, Dict, List, Mapping, Optional
@@ -25,9 +26,10 @@ def _tool(name: str, description: str, properties: Mapping[str, Any], required: 
 
 _PLAN = _tool("plan", "Predict the fastest parallel layouts of a training job, with the command to start each.", {
     "model": {"type": "string", "description": "config.json, its folder, or layers=32,hidden=4096,heads=32,..."},
-    "gpus": {"type": "string", "description": "nodes x GPUs: 2x8"}, "gpu": {"type": "string", "description": "h100"},
+    "gpus": {"type": "string", "description": "nodes x GPUs: 2x8"}, "gpu": {"type": "string", "description": "kind: h100"},
     "batch": {"type": "integer", "description": "sequences of a step over all GPUs"},
-    "seq": {"type": "integer", "description": "tokens of a sequence"}, "framework": _STRING,
+    "seq": {"type": "integer", "description": "tokens of a sequence"},
+    "framework": {"type": "string", "description": "one or several: megatron-lm,torchtitan (default), deepspeed, ..."},
     "why": {"type": "string", "description": "explain the best configuration with these values: dp=8,tp=2"},
 }, ["model", "gpus", "batch", "seq"])
 _SEARCH = [
@@ -43,7 +45,12 @@ _SEARCH = [
 ]
 
 
-def _call(study: Optional[Study], name: str, arguments: Dict[str, Any]) -> Any:
+@functools.lru_cache(maxsize=None)
+def _study(manifest: str, storage: Optional[str] = None) -> Study:
+    return create_study(manifest, storage, load_if_exists=True)
+
+
+def _call(words: List[str], name: str, arguments: Dict[str, Any]) -> Any:
     if name == "plan":
         unknown = arguments.keys() - _PLAN["inputSchema"]["properties"].keys()
         if unknown:  # options of `oppa plan` that write files are not for agents
@@ -54,20 +61,20 @@ def _call(study: Optional[Study], name: str, arguments: Dict[str, Any]) -> Any:
         why = arguments.pop("why", None)
         found = plan(**arguments)
         return found.why(why) if why else [dict(one.raw, framework=one.framework) for one in found.layouts[:5]]
-    if study is None:
+    if not words:
         raise OppaError(f"{name} needs a manifest: python -m oppa.mcp FILE.toml")
-    return study._request(name, **arguments)
+    return _study(*words[:2])._request(name, **arguments)
 
 
-def _answer(study: Optional[Study], method: str, params: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+def _answer(words: List[str], method: str, params: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     if method == "initialize":
         return {"protocolVersion": params.get("protocolVersion", "2025-06-18"), "capabilities": {"tools": {}},
                 "serverInfo": {"name": "oppa", "version": __version__}}
     if method == "tools/list":
-        return {"tools": [_PLAN, *(_SEARCH if study else [])]}
+        return {"tools": [_PLAN, *(_SEARCH if words else [])]}
     if method == "tools/call":
         try:
-            result = _call(study, params.get("name", ""), dict(params.get("arguments") or {}))
+            result = _call(words, params.get("name", ""), dict(params.get("arguments") or {}))
             text, failed = result if isinstance(result, str) else json.dumps(result), False
         except Exception as error:  # no request ends the server
             text, failed = str(error) or repr(error), True
@@ -76,7 +83,6 @@ def _answer(study: Optional[Study], method: str, params: Dict[str, Any]) -> Opti
 
 
 def main(words: List[str]) -> None:
-    study = create_study(words[0], words[1] if len(words) > 1 else None, load_if_exists=True) if words else None
     for line in iter(lambda: sys.stdin.buffer.readline(_MOST_BYTES), b""):
         try:
             size = len(line)
@@ -89,7 +95,7 @@ def main(words: List[str]) -> None:
             method, params = request.get("method"), request.get("params") or {}
             if "id" not in request:
                 continue  # a notification
-            result = _answer(study, method, {**params})
+            result = _answer(words, method, {**params})
             error = {"code": -32601, "message": f"unknown method {method}"}
         except Exception as wrong:
             request, result, error = {}, None, {"code": -32600, "message": f"invalid request: {wrong}"}
