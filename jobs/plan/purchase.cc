@@ -363,7 +363,7 @@ std::string OfferPage(const TrainingAssumptions& assumptions,
       "<title>What a training takes</title><style>{}main{{max-width:85em}}"
       "svg{{background:#fff;max-width:760px}}svg text{{font-size:13px}}"
       "svg path{{stroke:#ddd}}svg polyline{{fill:none;stroke:#000;"
-      "stroke-dasharray:4 3}}td{{white-space:nowrap}}</style></head><body>"
+      "stroke-dasharray:4 3}}</style></head><body>"
       "<main><h1>What a training takes</h1><p>{}</p>\n<section>{}</section>"
       "<section><div class=\"scroll\">{}</div></section><footer>{}</footer>"
       "</main></body></html>\n",

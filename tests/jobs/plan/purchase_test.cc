@@ -145,7 +145,7 @@ TEST(OfferText, FitsTheTerminalAndTheCsvHasAllColumns) {
   std::vector<Offer> offers = {Made("h100", 64, 1000.0),
                                Made("b200", 8192, 2000.0)};
   offers[0].best->config = {
-      .dp = 512, .tp = 8, .pp = 16, .cp = 2, .zero_stage = 1};
+      .dp = 512, .tp = 8, .pp = 16, .zero_stage = 1, .cp = 2};
   offers[0].half_network = 1.25;
   offers.push_back({.kind = "l40", .size = {1, 8}, .problem = "does not fit"});
   const TrainingAssumptions assumptions = {
