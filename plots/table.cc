@@ -159,12 +159,11 @@ void Table::HideEmpty() {
   }
 }
 
-std::string ToText(const Table& table) {
-  constexpr std::size_t kTerminalWidth = 120;
+std::string ToText(const Table& table, std::size_t width) {
   Shown shown = ShownOf(table);
   const std::size_t rows = shown.lines.size() - 1;
-  for (std::size_t limit = kTerminalWidth;
-       limit > 0 && LineWidth(Widths(shown)) > kTerminalWidth; --limit) {
+  for (std::size_t limit = width; limit > 0 && LineWidth(Widths(shown)) > width;
+       --limit) {
     shown = WithBrokenHeader(ShownOf(table), limit);
   }
   const std::size_t header = shown.lines.size() - rows;

@@ -96,8 +96,8 @@ template <typename Thing, typename RowOf>
 }
 
 // Names in the header are broken into as few lines as make the table at most
-// 120 columns wide.
-[[nodiscard]] std::string ToText(const Table& table);
+// `width` columns wide.
+[[nodiscard]] std::string ToText(const Table& table, std::size_t width = 120);
 [[nodiscard]] std::string ToMarkdown(const Table& table);
 // Without padding, so that a new value changes one line of a document; its
 // cells are Markdown.

@@ -20,24 +20,22 @@ namespace {
 using common::InputError;
 using common::kGiga;
 
-// The parts of a step, which a calibration stretches evenly.
-trials::Components TimesOf(const ComparedSide& side) {
-  trials::Components parts = ComponentsOf(side.report.time);
-  const double stretch = side.one.step_time_s / side.report.time.Total();
-  for (auto& [name, seconds] : parts) {
-    seconds *= stretch;
+// The parts of a step or of memory, which a calibration stretches evenly.
+template <typename Breakdown>
+trials::Components PartsOf(const Breakdown& parts, double total) {
+  trials::Components stretched = ComponentsOf(parts);
+  for (auto& [name, value] : stretched) {
+    value *= total / parts.Total();
   }
-  return parts;
+  return stretched;
+}
+
+trials::Components TimesOf(const ComparedSide& side) {
+  return PartsOf(side.report.time, side.one.step_time_s);
 }
 
 trials::Components BytesOf(const ComparedSide& side) {
-  trials::Components parts = ComponentsOf(side.report.memory);
-  const double stretch =
-      side.one.peak_memory_bytes / side.report.memory.Total();
-  for (auto& [name, bytes] : parts) {
-    bytes *= stretch;
-  }
-  return parts;
+  return PartsOf(side.report.memory, side.one.peak_memory_bytes);
 }
 
 struct Difference {
@@ -91,8 +89,12 @@ void AddParts(const std::vector<Difference>& all, const Difference& whole,
       0, kDigits - static_cast<int>(std::ceil(std::log10(larger / unit))));
   const auto add = [&](const Difference& one, std::string_view indent) {
     const auto number = [&](double value, const char* sign) {
-      return plots::Figures(
-          fmt::format(fmt::runtime(sign), value / unit, decimals));
+      std::string text =
+          fmt::format(fmt::runtime(sign), value / unit, decimals);
+      if (text.find_first_not_of("-0.") == std::string::npos) {
+        text.erase(0, text.find_first_not_of('-'));  // of zero, no sign
+      }
+      return plots::Figures(std::move(text));
     };
     table.Add({{"part", fmt::format("{}{}", indent, one.name)},
                {"1", number(one.first, "{:.{}f}")},
@@ -107,12 +109,16 @@ void AddParts(const std::vector<Difference>& all, const Difference& whole,
   }
 }
 
-std::string FitText(const ComparedSide& side) {
-  return side.one.peak_memory_bytes <= side.allowed_bytes
-             ? ""
-             : fmt::format(" (does not fit: {:.1f} GB, {:.1f} GB are allowed)",
-                           side.one.peak_memory_bytes / kGiga,
-                           side.allowed_bytes / kGiga);
+std::string SideText(const ComparedSide& side) {
+  std::string text =
+      fmt::format("{}: {:.0f} tokens/s/GPU, MFU {:.0f}%", side.name,
+                  side.one.tokens_per_s_per_gpu, 100.0 * side.one.mfu);
+  if (side.one.peak_memory_bytes > side.allowed_bytes) {
+    text += fmt::format(" (does not fit: {:.1f} GB, {:.1f} GB are allowed)",
+                        side.one.peak_memory_bytes / kGiga,
+                        side.allowed_bytes / kGiga);
+  }
+  return text;
 }
 
 }  // namespace
@@ -173,12 +179,8 @@ std::string ComparisonText(const ComparedSide& first,
   AddParts(bytes, memory, kGiga, table);
   const double ratio =
       second.one.tokens_per_s_per_gpu / first.one.tokens_per_s_per_gpu;
-  const std::string text = fmt::format(
-      "1: {}: {:.0f} tokens/s/GPU, MFU {:.0f}%{}\n"
-      "2: {}: {:.0f} tokens/s/GPU, MFU {:.0f}%{}\n",
-      first.name, first.one.tokens_per_s_per_gpu, 100.0 * first.one.mfu,
-      FitText(first), second.name, second.one.tokens_per_s_per_gpu,
-      100.0 * second.one.mfu, FitText(second));
+  const std::string text =
+      fmt::format("1: {}\n2: {}\n", SideText(first), SideText(second));
   const std::string verdict = fmt::format(
       "2 trains {:.3g} times as many tokens per second and GPU; step: {}; "
       "memory: {}\n",

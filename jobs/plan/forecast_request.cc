@@ -184,53 +184,6 @@ std::string ToText(const FrameworkAnswer& made,
          CostText(made.point, request.valuation) + made.written;
 }
 
-// Writes the files of --html and --trace.
-void WritePictures(const ForecastRequest& request,
-                   const std::vector<FrameworkAnswer>& answers,
-                   const std::vector<Job>& jobs);
-
-// One size: one plan per framework.
-ForecastAnswer OneSize(const ForecastRequest& request,
-                       const std::vector<Job>& jobs) {
-  std::vector<FrameworkAnswer> answers;
-  for (const Job& job : jobs) {
-    answers.push_back(MakeAnswer(request, job, jobs.size() > 1));
-  }
-  const bool complete = request.write.path.empty() ||
-                        std::ranges::any_of(answers, &FrameworkAnswer::wrote);
-  if (answers.size() == 1 && !answers.front().problem.empty()) {
-    throw InputError(std::string(common::Trim(answers.front().problem)));
-  }
-  WritePictures(request, answers, jobs);
-  if (request.format == OutputFormat::kJson) {
-    common::Json json = common::Json::array();
-    for (const FrameworkAnswer& answer : answers) {
-      json.push_back(ToJson(answer, request));
-    }
-    return {common::ToText(json, 2) + "\n", complete};
-  }
-  std::string text = ForecastCsvHeader();
-  if (request.format == OutputFormat::kText) {
-    const std::string& note = jobs.front().workload.model.note;
-    text = plots::WrapLines(
-        JobText(jobs.front()) + (note.empty() ? "" : "note: " + note + "\n"),
-        request.columns);
-  }
-  for (const FrameworkAnswer& answer : answers) {
-    text += ToText(answer, request);
-  }
-  if (request.format == OutputFormat::kText && !request.details &&
-      !std::ranges::all_of(answers, [](const FrameworkAnswer& made) {
-        return made.answer || !made.problem.empty();
-      })) {
-    text += plots::WrapLines(
-        "\nmore: --details (shares of the step, memory, neighbors, releases, "
-        "what was excluded), --why CONFIG (one layout)\n",
-        request.columns);
-  }
-  return {text, complete};
-}
-
 ScalePoint Scale(const ForecastRequest& request, Job job,
                  const MachineSize& size) {
   ScalePoint point{.size = size};
@@ -409,6 +362,9 @@ std::vector<Job> JobsOf(const ForecastRequest& request, const Inputs& inputs) {
 void WritePage(const ForecastRequest& request,
                const std::vector<FrameworkAnswer>& answers,
                const std::vector<Job>& jobs) {
+  if (request.html.empty()) {
+    return;
+  }
   const auto forecasters_of = [](const ForecastRequest& one) {
     return common::Map(JobsOf(one, ReadInputs(one)), [&](const Job& job) {
       const ForecastOptions options = ForecastOptionsOf(one, job);
@@ -444,6 +400,9 @@ void WritePage(const ForecastRequest& request,
 // all frameworks.
 void WriteTrace(const ForecastRequest& request,
                 const std::vector<FrameworkAnswer>& answers) {
+  if (request.trace.empty()) {
+    return;
+  }
   const FrameworkAnswer* fastest = nullptr;
   for (const FrameworkAnswer& made : answers) {
     if (made.point.best &&
@@ -467,15 +426,47 @@ void WriteTrace(const ForecastRequest& request,
                       common::ToText(StepTrace(*made.forecaster, one)) + "\n");
 }
 
-void WritePictures(const ForecastRequest& request,
-                   const std::vector<FrameworkAnswer>& answers,
-                   const std::vector<Job>& jobs) {
-  if (!request.html.empty()) {
-    WritePage(request, answers, jobs);
+// One size: one plan per framework.
+ForecastAnswer OneSize(const ForecastRequest& request,
+                       const std::vector<Job>& jobs) {
+  std::vector<FrameworkAnswer> answers;
+  for (const Job& job : jobs) {
+    answers.push_back(MakeAnswer(request, job, jobs.size() > 1));
   }
-  if (!request.trace.empty()) {
-    WriteTrace(request, answers);
+  const bool complete = request.write.path.empty() ||
+                        std::ranges::any_of(answers, &FrameworkAnswer::wrote);
+  if (answers.size() == 1 && !answers.front().problem.empty()) {
+    throw InputError(std::string(common::Trim(answers.front().problem)));
   }
+  WritePage(request, answers, jobs);
+  WriteTrace(request, answers);
+  if (request.format == OutputFormat::kJson) {
+    common::Json json = common::Json::array();
+    for (const FrameworkAnswer& answer : answers) {
+      json.push_back(ToJson(answer, request));
+    }
+    return {common::ToText(json, 2) + "\n", complete};
+  }
+  std::string text = ForecastCsvHeader();
+  if (request.format == OutputFormat::kText) {
+    const std::string& note = jobs.front().workload.model.note;
+    text = plots::WrapLines(
+        JobText(jobs.front()) + (note.empty() ? "" : "note: " + note + "\n"),
+        request.columns);
+  }
+  for (const FrameworkAnswer& answer : answers) {
+    text += ToText(answer, request);
+  }
+  if (request.format == OutputFormat::kText && !request.details &&
+      !std::ranges::all_of(answers, [](const FrameworkAnswer& made) {
+        return made.answer || !made.problem.empty();
+      })) {
+    text += plots::WrapLines(
+        "\nmore: --details (shares of the step, memory, neighbors, releases, "
+        "what was excluded), --why CONFIG (one layout)\n",
+        request.columns);
+  }
+  return {text, complete};
 }
 
 // Errors: throws InputError for options that do not go together.

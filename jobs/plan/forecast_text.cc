@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string_view>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "common/ranges.h"
 #include "common/text.h"
@@ -158,6 +160,7 @@ std::string MemoryText(const Forecaster& forecaster, const Prediction& one) {
   const Job& job = forecaster.job();
   const trials::StepReport report = forecaster.Report(one.config);
   const double scale = one.peak_memory_bytes / report.memory.Total();
+  constexpr double kShown = 0.05 * kGiga;
   const auto bytes = [&](trials::PeakMemory counted) {
     return scale * report.memory.Bytes(counted) / kGiga;
   };
@@ -168,18 +171,24 @@ std::string MemoryText(const Forecaster& forecaster, const Prediction& one) {
                 "offloaded\n",
                 report.host_bytes / job.cluster.nodes / kGiga)
           : "";
-  return host + fmt::format(
-                    "its memory: {:.1f} GB allocated, {:.1f} GB reserved by "
-                    "the allocator, "
-                    "{:.1f} GB on the device with CUDA and NCCL; the last must "
-                    "fit into "
-                    "{:.1f} GB, and mostly {} decide it\n",
-                    bytes(trials::PeakMemory::kAllocated),
-                    bytes(trials::PeakMemory::kReserved),
-                    bytes(trials::PeakMemory::kDevice),
-                    forecaster.AllowedBytes() /
-                        (1.0 - forecaster.options().headroom) / kGiga,
-                    LargestComponent(report.memory));
+  trials::Components parts = ComponentsOf(report.memory);
+  std::ranges::stable_sort(parts, std::greater(),
+                           &trials::Components::value_type::second);
+  std::vector<std::string> texts;
+  for (const auto& [name, part] : parts) {
+    if (scale * part >= kShown) {
+      texts.push_back(fmt::format("{} {:.1f}", name, scale * part / kGiga));
+    }
+  }
+  return host +
+         fmt::format(
+             "its memory: {:.1f} GB allocated, {:.1f} GB reserved by the "
+             "allocator, {:.1f} GB on the device with CUDA and NCCL, which "
+             "must fit into {:.1f} GB: {}\n",
+             bytes(trials::PeakMemory::kAllocated),
+             bytes(trials::PeakMemory::kReserved),
+             bytes(trials::PeakMemory::kDevice),
+             forecaster.CapacityBytes() / kGiga, fmt::join(texts, ", "));
 }
 
 namespace {

@@ -50,7 +50,7 @@ struct TextStyle {
                                    const Prediction& best);
 
 // The memory of a configuration as PyTorch's allocator hands it out, as it
-// reserves it, and as the device sees it, which must fit; what decides it.
+// reserves it, and as the device sees it, which must fit; its parts.
 [[nodiscard]] std::string MemoryText(const Forecaster& forecaster,
                                      const Prediction& one);
 

@@ -53,6 +53,6 @@ using ForecastersOf = std::function<std::vector<std::unique_ptr<Forecaster>>(
                                 const trials::Cluster& cluster,
                                 std::int64_t candidates,
                                 const ForecastersOf& forecasters_of,
-                                std::int64_t most = 4'000'000);
+                                std::int64_t most = 1'300'000);
 
 }  // namespace jobs

@@ -20,8 +20,8 @@ main{max-width:1240px}svg{min-width:0;overflow:visible}svg text{fill:var(--ink);
 .legend{display:flex;flex-wrap:wrap;gap:2px 14px;margin:0 0 8px;padding:0;list-style:none;font-size:.8rem}
 .legend svg{display:inline-block;width:12px;height:12px;min-width:12px;margin-right:5px;vertical-align:-1px}
 .wide{overflow-x:auto}.wide>.time{min-width:640px}
-.memory{display:grid;grid-template-columns:repeat(auto-fit,minmax(210px,1fr));gap:10px}
-.memory h4,.rows h4{font-weight:600;overflow-wrap:anywhere;margin:4px 0 2px}.memory h4{min-height:3em}.rows h4 span{font-weight:400;color:var(--soft)}
+.memory{display:grid;grid-template-columns:repeat(auto-fit,minmax(210px,1fr));gap:10px;align-items:end}
+.memory h4,.rows h4{font-weight:600;overflow-wrap:anywhere;margin:4px 0 2px}.rows h4 span{font-weight:400;color:var(--soft)}
 .bar{display:flex;flex-wrap:wrap;gap:6px;align-items:center;margin:0 0 6px}
 button.tool,select{font:inherit;font-size:.85rem;color:var(--ink);background:var(--card);border:1px solid var(--soft);border-radius:6px;padding:2px 10px;cursor:pointer}
 .said{min-height:1.5em;font-size:.85rem;color:var(--ink);margin:4px 0}
@@ -87,7 +87,7 @@ function drawMemory(framework){
     legend([...names.map((n,i)=>[n,memoryColors[i]]),['free','--wait'],['limit of the GPU','--mark','0'],['with headroom','--mark','4 3'],...(band?[['peak in nine of ten cases','--ink','0']]:[])]),
     make('div',{class:'memory'},...framework.kinds.map((kind,i)=>{
       const svg=make('svg',{viewBox:'0 0 '+W+' '+H,role:'img','aria-label':'memory by stage of '+kind.layout+', peak '+gb(kind.peak_memory_bytes)+' of '+gb(capacity)});
-      for(const t of ticks(top/1e9,4))svg.append(make('line',{x1:left,x2:W,y1:y(t*1e9),y2:y(t*1e9),style:'stroke:var(--line)'}),make('text',{x:left-5,y:y(t*1e9)+4,'text-anchor':'end',class:'t'},String(+t.toPrecision(3))));
+      for(const t of ticks(top/1e9,5))svg.append(make('line',{x1:left,x2:W,y1:y(t*1e9),y2:y(t*1e9),style:'stroke:var(--line)'}),make('text',{x:left-5,y:y(t*1e9)+4,'text-anchor':'end',class:'t'},String(+t.toPrecision(3))));
       const n=kind.stages.length,step=(W-left-4)/n,w=Math.min(34,step*.78);let full=0;
       kind.stages.forEach((stage,s)=>{const x=left+2+step*(s+.5)-w/2;let sum=0;
         stage.memory.forEach((bytes,m)=>{if(bytes>0)svg.append(make('rect',{x,width:w,y:y(sum+bytes),height:y(sum)-y(sum+bytes),style:fill(memoryColors[m]),'data-stage':s,'data-v':bytes},make('title',{},'stage '+(s+1)+': '+names[m]+' '+gb(bytes))));sum+=bytes;});
@@ -133,7 +133,7 @@ function drawTimelines(framework){
       const d={},marks=[];svg.replaceChildren();
       events.forEach((list,s)=>{
         const y=s*row;
-        if(rows<=10||s%4===0&&s<rows-3||s===rows-1)svg.append(make('text',{x:left-6,y:y+row-4,'text-anchor':'end',class:'t'},String(s+1)));
+        if(rows<=10||s%4===0&&s<rows-3||s===rows-1)svg.append(make('text',{x:left-6,y:y+row/2+4,'text-anchor':'end',class:'t'},String(s+1)));
         for(const e of list){if(e.to<from||e.from>to)continue;
           const a=Math.max(left,x(e.from)),b=Math.min(W,x(e.to)),gap=b-a>3?.6:0;
           (d[e.what]=d[e.what]||[]).push('M'+a.toFixed(1)+' '+(y+1)+'h'+(b-a-gap).toFixed(2)+'v'+(row-4)+'H'+a.toFixed(1)+'z');

@@ -5,13 +5,13 @@
 #include <cmath>
 #include <iterator>
 #include <set>
-#include <span>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "common/text.h"
 #include "common/units.h"
+#include "plots/page/assets.h"
 #include "trials/objective.h"
 
 namespace jobs {
@@ -21,32 +21,32 @@ constexpr double kSecondsPerDay = 86400.0;
 constexpr double kHoursPerDay = 24.0;
 constexpr double kMega = 1e6;
 
-double GpuDays(const Offer& offer) { return offer.days * offer.size.gpus(); }
-
 double TonnesOf(const TrainingAssumptions& assumptions, const Offer& offer) {
   return offer.energy_mwh * assumptions.grams_co2_per_kwh / 1e3;
 }
 
-// Offers with a layout.
-std::vector<Offer*> Possible(std::vector<Offer>& offers) {
+bool IsPriced(const std::vector<Offer>& offers) {
+  return std::ranges::all_of(
+      offers, [](const Offer& one) { return !one.best || one.money > 0.0; });
+}
+
+// What is weighed against days: thousand USD, or GPU days.
+double CostOf(const Offer& offer, bool priced) {
+  return priced ? offer.money / 1e3 : offer.days * offer.size.gpus();
+}
+
+void MarkFront(std::vector<Offer>& offers) {
+  const bool priced = IsPriced(offers);
+  std::vector<trials::TimeAndCost> points;
   std::vector<Offer*> possible;
   for (Offer& offer : offers) {
     if (offer.best) {
+      points.push_back({offer.days, CostOf(offer, priced)});
       possible.push_back(&offer);
     }
   }
-  return possible;
-}
-
-void MarkFront(std::span<Offer* const> offers) {
-  const bool priced = std::ranges::all_of(
-      offers, [](const Offer* offer) { return offer->money > 0.0; });
-  std::vector<trials::TimeAndCost> points;
-  for (const Offer* offer : offers) {
-    points.push_back({offer->days, priced ? offer->money : GpuDays(*offer)});
-  }
   for (const std::size_t i : trials::ParetoFront(points)) {
-    offers[i]->is_best_choice = true;
+    possible[i]->is_best_choice = true;
   }
 }
 
@@ -93,32 +93,34 @@ Goodput GoodputOf(double checkpoint_s, double restart_s, double failure_s) {
 void Complete(const TrainingAssumptions& assumptions,
               std::vector<Offer>& offers) {
   constexpr double kSecondsPerMinute = 60.0;
-  const std::vector<Offer*> possible = Possible(offers);
-  for (Offer* offer : possible) {
-    const int gpus = offer->size.gpus();
+  for (Offer& offer : offers) {
+    if (!offer.best) {
+      continue;
+    }
+    const int gpus = offer.size.gpus();
     const double checkpoint_s =
-        offer->checkpoint_bytes / (assumptions.storage_gb_per_s_per_node *
-                                   common::kGiga * offer->size.nodes);
+        offer.checkpoint_bytes / (assumptions.storage_gb_per_s_per_node *
+                                  common::kGiga * offer.size.nodes);
     const double failures_per_s =
         assumptions.failures_per_gpu_day * gpus / kSecondsPerDay;
     if (failures_per_s > 0.0) {
-      offer->goodput = GoodputOf(
-          checkpoint_s, assumptions.restart_minutes * kSecondsPerMinute,
-          1.0 / failures_per_s);
+      offer.goodput = GoodputOf(checkpoint_s,
+                                assumptions.restart_minutes * kSecondsPerMinute,
+                                1.0 / failures_per_s);
     }
-    const double tokens_per_s = gpus * offer->best->tokens_per_s_per_gpu;
-    offer->days = assumptions.tokens / tokens_per_s / kSecondsPerDay /
-                  offer->goodput.share;
-    const double hours = offer->days * kHoursPerDay * gpus;
-    for (const std::string& name : {std::string(), offer->kind}) {
+    const double tokens_per_s = gpus * offer.best->tokens_per_s_per_gpu;
+    offer.days = assumptions.tokens / tokens_per_s / kSecondsPerDay /
+                 offer.goodput.share;
+    const double hours = offer.days * kHoursPerDay * gpus;
+    for (const std::string& name : {std::string(), offer.kind}) {
       if (const auto price = assumptions.prices.find(name);
           price != assumptions.prices.end()) {
-        offer->money = hours * price->second;
+        offer.money = hours * price->second;
       }
     }
-    offer->energy_mwh = hours * offer->power_w / kMega;
+    offer.energy_mwh = hours * offer.power_w / kMega;
   }
-  MarkFront(possible);
+  MarkFront(offers);
 }
 
 plots::Table OfferTable(const TrainingAssumptions& assumptions,
@@ -177,32 +179,56 @@ common::Json OfferJson(const plots::Table& table) {
   return json;
 }
 
+namespace {
+
+// As many columns as fit.
+std::string TableText(plots::Table table, std::size_t columns) {
+  constexpr std::size_t kLeast = 60;  // as plots::WrapLines
+  const std::size_t width = columns < kLeast ? 120 : columns;
+  std::string text = plots::ToText(table, width);
+  for (const char* less :
+       {"framework", "layout", "half_network", "goodput", "mfu"}) {
+    if (text.find('\n') > width) {
+      std::ranges::find(table.columns, less, &plots::Field::data)
+          ->title.clear();
+      text = plots::ToText(table, width);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string OfferText(const TrainingAssumptions& assumptions,
                       const std::vector<Offer>& offers, std::size_t columns) {
-  std::vector<Offer> copy = offers;
-  const std::vector<Offer*> possible = Possible(copy);
+  const Offer* fastest = nullptr;
+  const Offer* cheapest = nullptr;
   std::string verdict;
-  if (!possible.empty()) {
-    const Offer& fastest =
-        **std::ranges::min_element(possible, {}, &Offer::days);
-    verdict =
-        fmt::format("fastest: {}: {:.3g} days\n", Name(fastest), fastest.days);
-    std::vector<Offer*> priced;
-    std::ranges::copy_if(possible, std::back_inserter(priced),
-                         [](const Offer* one) { return one->money > 0.0; });
-    if (!priced.empty()) {
-      const Offer& cheapest =
-          **std::ranges::min_element(priced, {}, &Offer::money);
-      verdict += fmt::format("cheapest: {}: {}, {:.3g} days\n", Name(cheapest),
-                             Money(cheapest.money), cheapest.days);
+  for (const Offer& one : offers) {
+    if (!one.best) {
+      verdict +=
+          fmt::format("{} {}: {}\n", one.size.gpus(), one.kind, one.problem);
+      continue;
+    }
+    fastest = fastest == nullptr || one.days < fastest->days ? &one : fastest;
+    if (one.money > 0.0 &&
+        (cheapest == nullptr || one.money < cheapest->money)) {
+      cheapest = &one;
+    }
+  }
+  if (fastest != nullptr) {
+    verdict += fmt::format("fastest: {}: {:.3g} days\n", Name(*fastest),
+                           fastest->days);
+    if (cheapest != nullptr) {
+      verdict += fmt::format("cheapest: {}: {}, {:.3g} days\n", Name(*cheapest),
+                             Money(cheapest->money), cheapest->days);
     }
     verdict +=
         "best *: no other is both faster and cheaper (in GPU days where a "
-        "price "
-        "is missing)\n";
+        "price is missing); --csv and --html have all columns\n";
   }
   return plots::WrapLines(AssumptionText(assumptions), columns) + "\n" +
-         plots::ToText(OfferTable(assumptions, offers)) + "\n" +
+         TableText(OfferTable(assumptions, offers), columns) + "\n" +
          plots::WrapLines(verdict, columns);
 }
 
@@ -212,127 +238,114 @@ namespace {
 // each kind of GPU, the front as a line.
 class FrontPicture {
  public:
-  explicit FrontPicture(const std::vector<Offer>& offers) {
+  explicit FrontPicture(const std::vector<Offer>& offers)
+      : priced_(IsPriced(offers)) {
     std::ranges::copy_if(offers, std::back_inserter(offers_),
                          [](const Offer& one) { return one.best.has_value(); });
-    priced_ = std::ranges::all_of(
-        offers_, [](const Offer& one) { return one.money > 0.0; });
+    std::ranges::sort(offers_, {}, &Offer::days);
     for (const Offer& one : offers_) {
       kinds_.insert(one.kind);
       Widen(one.days, days_);
-      Widen(Cost(one), costs_);
+      Widen(CostOf(one, priced_), costs_);
     }
   }
 
   [[nodiscard]] std::string Svg() const {
+    const std::string label = priced_ ? "thousand USD" : "GPU days";
     std::string svg = fmt::format(
         "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{} against "
         "days\">\n",
-        kWidth, kHeight, YLabel());
-    svg += Ticks(days_, true) + Ticks(costs_, false);
-    svg += fmt::format(
-        "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">days</text>\n"
-        "<text x=\"{}\" y=\"18\">{}</text>\n",
-        (kLeft + kWidth) / 2, kHeight - 8, kLeft, YLabel());
-    svg += Front();
-    int legend = 0;
+        kRight + kLegend, kBase + 50, label);
+    svg += Ticks(days_, true) + Ticks(costs_, false) +
+           Text((kLeft + kRight) / 2, kBase + 42, "middle", "days") +
+           Text(kLeft, 18, "start", label) + "<polyline points=\"";
+    for (const Offer& one : offers_) {
+      svg += one.is_best_choice ? fmt::format("{:.1f},{:.1f} ", X(one), Y(one))
+                                : "";
+    }
+    svg += "\"/>\n";
+    int i = 0;
     for (const std::string& kind : kinds_) {
-      const auto color = kColors.at(legend % kColors.size());
-      svg += fmt::format("<text x=\"{}\" y=\"{}\" fill=\"{}\">{} {}</text>\n",
-                         kWidth - kLegend, 40 + 20 * legend, color,
-                         kMarks.at(legend % kMarks.size()),
-                         plots::EscapeHtml(kind));
+      svg += Text(kRight + 20, 40 + 20.0 * i, "start",
+                  Mark(i) + " " + plots::EscapeHtml(kind), Color(i));
       for (const Offer& one : offers_) {
         if (one.kind == kind) {
-          svg += fmt::format(
-              "<text class=\"mark\" x=\"{:.1f}\" y=\"{:.1f}\" fill=\"{}\" "
-              "text-anchor=\"middle\">{}<title>{}: {:.3g} days, {:.3g} "
-              "{}</title></text>\n<text x=\"{:.1f}\" y=\"{:.1f}\" "
-              "class=\"small\">{}</text>\n",
-              X(one.days), Y(Cost(one)) + 5, color,
-              kMarks.at(legend % kMarks.size()), plots::EscapeHtml(Name(one)),
-              one.days, Cost(one), YLabel(), X(one.days) + 8, Y(Cost(one)) - 6,
-              one.size.gpus());
+          svg += Text(X(one), Y(one) + 5, "middle",
+                      fmt::format("{}<title>{}: {:.3g} days, {:.3g} {}</title>",
+                                  Mark(i), plots::EscapeHtml(Name(one)),
+                                  one.days, CostOf(one, priced_), label),
+                      Color(i)) +
+                 Text(X(one) + 8, Y(one) - 6, "start",
+                      std::to_string(one.size.gpus()));
         }
       }
-      ++legend;
+      ++i;
     }
     return svg + "</svg>\n";
   }
 
  private:
-  static constexpr double kWidth = 760, kHeight = 420, kLeft = 80, kTop = 30,
-                          kBottom = 50, kLegend = 130;
-  static constexpr std::array<std::string_view, 8> kColors = {
-      "#0072b2", "#d55e00", "#007a5a", "#a04d7d",
-      "#6b5d00", "#555555", "#00649a", "#000000"};
-  static constexpr std::array<std::string_view, 4> kMarks = {
-      "\u25cf", "\u25b2", "\u25a0", "\u25c6"};
+  static constexpr double kLeft = 80, kRight = 610, kTop = 30, kBase = 370,
+                          kLegend = 150;
   using Range = std::pair<double, double>;
 
-  [[nodiscard]] double Cost(const Offer& one) const {
-    return priced_ ? one.money / 1e3 : GpuDays(one);
+  static std::string Text(double x, double y, std::string_view anchor,
+                          std::string_view text, std::string_view color = "") {
+    return fmt::format(
+        "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x,
+        y, anchor, color, text);
   }
-  [[nodiscard]] std::string YLabel() const {
-    return priced_ ? "thousand USD" : "GPU days";
+  static std::string Mark(int kind) {
+    constexpr std::array kMarks = {"\u25cf", "\u25b2", "\u25a0", "\u25c6"};
+    return kMarks.at(kind % kMarks.size());
+  }
+  static std::string Color(int kind) {
+    constexpr std::array kColors = {"#0072b2", "#d55e00", "#007a5a", "#a04d7d",
+                                    "#6b5d00", "#555555", "#00649a", "#000000"};
+    return fmt::format(" fill=\"{}\"", kColors.at(kind % kColors.size()));
   }
   static void Widen(double value, Range& range) {
     constexpr double kMargin = 1.15;
     range.first = std::min(range.first, value / kMargin);
     range.second = std::max(range.second, value * kMargin);
   }
-  static double Share(double value, const Range& range) {
-    return std::log(value / range.first) / std::log(range.second / range.first);
+  // Where a value is between two places.
+  static double Place(double value, const Range& range, double from,
+                      double to) {
+    return from + (to - from) * std::log(value / range.first) /
+                      std::log(range.second / range.first);
   }
-  [[nodiscard]] double X(double days) const {
-    return kLeft + Share(days, days_) * (kWidth - kLeft - kLegend - 20);
+  [[nodiscard]] double X(const Offer& one) const {
+    return Place(one.days, days_, kLeft, kRight);
   }
-  [[nodiscard]] double Y(double cost) const {
-    return kHeight - kBottom - Share(cost, costs_) * (kHeight - kBottom - kTop);
+  [[nodiscard]] double Y(const Offer& one) const {
+    return Place(CostOf(one, priced_), costs_, kBase, kTop);
   }
   // At round multiples of powers of ten.
-  [[nodiscard]] std::string Ticks(const Range& range, bool is_x) const {
+  static std::string Ticks(const Range& range, bool is_x) {
     std::string svg;
-    const int first = static_cast<int>(std::floor(std::log10(range.first)));
-    const int last = static_cast<int>(std::floor(std::log10(range.second)));
-    for (int exponent = first; exponent <= last; ++exponent) {
+    for (double power = std::pow(10.0, std::floor(std::log10(range.first)));
+         power <= range.second; power *= 10.0) {
       for (const double times : {1.0, 1.5, 2.0, 3.0, 5.0, 7.0}) {
-        const double value = times * std::pow(10.0, exponent);
+        const double value = times * power;
         if (value < range.first || value > range.second) {
           continue;
         }
-        svg += is_x ? fmt::format(
-                          "<line x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1}\" "
-                          "y2=\"{2}\"/><text x=\"{0:.1f}\" y=\"{3}\" "
-                          "text-anchor=\"middle\">{4:g}</text>\n",
-                          X(value), kTop, kHeight - kBottom,
-                          kHeight - kBottom + 18, value)
-                    : fmt::format(
-                          "<line x1=\"{1}\" x2=\"{2}\" y1=\"{0:.1f}\" "
-                          "y2=\"{0:.1f}\"/><text x=\"{3}\" y=\"{4:.1f}\" "
-                          "text-anchor=\"end\">{5:g}</text>\n",
-                          Y(value), kLeft, kWidth - kLegend - 20, kLeft - 6,
-                          Y(value) + 5, value);
+        const double at = is_x ? Place(value, range, kLeft, kRight)
+                               : Place(value, range, kBase, kTop);
+        const std::string text = fmt::format("{:g}", value);
+        svg += fmt::format("<path d=\"M{:.1f} {:.1f}{}\"/>", is_x ? at : kLeft,
+                           is_x ? kTop : at,
+                           is_x ? fmt::format("V{}", kBase)
+                                : fmt::format("H{}", kRight)) +
+               (is_x ? Text(at, kBase + 18, "middle", text)
+                     : Text(kLeft - 6, at + 5, "end", text));
       }
     }
     return svg;
   }
-  [[nodiscard]] std::string Front() const {
-    std::vector<const Offer*> front;
-    for (const Offer& one : offers_) {
-      if (one.is_best_choice) {
-        front.push_back(&one);
-      }
-    }
-    std::ranges::sort(front, {}, &Offer::days);
-    std::string points;
-    for (const Offer* one : front) {
-      points += fmt::format("{:.1f},{:.1f} ", X(one->days), Y(Cost(*one)));
-    }
-    return fmt::format("<polyline points=\"{}\"/>\n", points);
-  }
 
-  std::vector<Offer> offers_;
+  std::vector<Offer> offers_;  // after their days
   std::set<std::string> kinds_;
   bool priced_ = false;
   Range days_ = {1e300, 0.0}, costs_ = {1e300, 0.0};
@@ -343,24 +356,19 @@ class FrontPicture {
 std::string OfferPage(const TrainingAssumptions& assumptions,
                       const std::vector<Offer>& offers,
                       const std::string& job) {
-  constexpr std::string_view kStyle =
-      ":root{color-scheme:light dark}body{font:15px sans-serif;max-width:85em;"
-      "margin:2em auto;padding:0 1em}pre{white-space:pre-wrap}"
-      "table{border-collapse:collapse}td,th{padding:.2em .6em;border-bottom:"
-      "1px solid "
-      "#999;text-align:right;white-space:nowrap}svg{background:#fff;max-width:"
-      "760px}"
-      "svg text{font:13px sans-serif}svg .mark{font-size:16px}"
-      "svg .small{font-size:11px}svg line{stroke:#ddd}"
-      "svg polyline{fill:none;stroke:#000;stroke-dasharray:4 3}";
   const bool any = std::ranges::any_of(
       offers, [](const Offer& one) { return one.best.has_value(); });
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-      "<title>What a training takes</title><style>{}</style></head><body>\n"
-      "<h1>What a training takes</h1>\n<pre>{}</pre>\n{}{}\n<pre>{}</pre>\n"
-      "</body></html>\n",
-      kStyle, plots::EscapeHtml(job), any ? FrontPicture(offers).Svg() : "",
+      "<title>What a training takes</title><style>{}main{{max-width:85em}}"
+      "svg{{background:#fff;max-width:760px}}svg text{{font-size:13px}}"
+      "svg path{{stroke:#ddd}}svg polyline{{fill:none;stroke:#000;"
+      "stroke-dasharray:4 3}}</style></head><body>"
+      "<main><h1>What a training takes</h1><p>{}</p>\n<section>{}</section>"
+      "<section><div class=\"scroll\">{}</div></section><footer>{}</footer>"
+      "</main></body></html>\n",
+      plots::kPageStyle, plots::EscapeHtml(job),
+      any ? FrontPicture(offers).Svg() : "",
       plots::ToHtml(OfferTable(assumptions, offers), "offers"),
       plots::EscapeHtml(AssumptionText(assumptions)));
 }

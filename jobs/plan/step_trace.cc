@@ -161,22 +161,29 @@ class StageEvents {
 
 }  // namespace
 
-Json StepTrace(const Forecaster& forecaster, const Prediction& one) {
+Json StepTrace(const Forecaster& forecaster, const Prediction& one, int most) {
   constexpr double kMicrosecond = 1e-6;
   const SimulatedStep step = forecaster.Record(one.config);
   const double scale = one.step_time_s / step.report.step_time_s / kMicrosecond;
+  const int stages = step.shape.stages;
+  const int every = (stages * ActionCount(step.shape) - 1) / most + 1;
   Json events = Json::array();
-  for (std::size_t s = 0; s < step.stages.size(); ++s) {
-    StageEvents(static_cast<int>(s), scale, events)
-        .Describe(step.stages[s], step.shape.stages);
+  for (int s = 0; s < stages; ++s) {
+    if (s % every == 0 || s == stages - 1 || s == step.critical_stage) {
+      StageEvents(s, scale, events).Describe(step.stages[s], stages);
+    }
   }
-  return {{"displayTimeUnit", "ms"},
-          {"otherData",
-           {{"framework", forecaster.job().framework.name},
-            {"model", forecaster.job().workload.name},
-            {"config", ToString(one.config)},
-            {"step_time_s", one.step_time_s}}},
-          {"traceEvents", std::move(events)}};
+  return {
+      {"displayTimeUnit", "ms"},
+      {"otherData",
+       {{"framework", forecaster.job().framework.name},
+        {"model", forecaster.job().workload.name},
+        {"config", ToString(one.config)},
+        {"step_time_s", one.step_time_s},
+        {"stages",
+         every == 1 ? "all"
+                    : fmt::format("one of {}, and those that end it", every)}}},
+      {"traceEvents", std::move(events)}};
 }
 
 }  // namespace jobs

@@ -4,6 +4,7 @@ With a manifest, the tools drive its search; without one, there is only `plan`.
 """
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -26,9 +27,10 @@ def _tool(name: str, description: str, properties: Mapping[str, Any], required: 
 
 _PLAN = _tool("plan", "Predict the fastest parallel layouts of a training job, with the command to start each.", {
     "model": {"type": "string", "description": "config.json, its folder, or layers=32,hidden=4096,heads=32,..."},
-    "gpus": {"type": "string", "description": "nodes x GPUs: 2x8"}, "gpu": {"type": "string", "description": "h100"},
+    "gpus": {"type": "string", "description": "nodes x GPUs: 2x8"}, "gpu": {"type": "string", "description": "kind: h100"},
     "batch": {"type": "integer", "description": "sequences of a step over all GPUs"},
-    "seq": {"type": "integer", "description": "tokens of a sequence"}, "framework": _STRING,
+    "seq": {"type": "integer", "description": "tokens of a sequence"},
+    "framework": {"type": "string", "description": "one or several: megatron-lm,torchtitan (default), deepspeed, ..."},
     "why": {"type": "string", "description": "explain the best configuration with these values: dp=8,tp=2"},
 }, ["model", "gpus", "batch", "seq"])
 _SEARCH = [
@@ -44,11 +46,16 @@ _SEARCH = [
 ]
 
 
-def _call(study: Optional[Study], name: str, arguments: Dict[str, Any]) -> Any:
+@functools.lru_cache(maxsize=None)
+def _study(manifest: str, storage: Optional[str] = None) -> Study:
+    return create_study(manifest, storage, load_if_exists=True)
+
+
+def _call(words: List[str], name: str, arguments: Dict[str, Any]) -> Any:
     tools = {tool["name"]: tool["inputSchema"] for tool in [_PLAN, *_SEARCH]}
     if name not in list(tools):
         raise OppaError(f"unknown tool {name!r}; known: {', '.join(tools)}")
-    if study is None and name != "plan":
+    if not words and name != "plan":
         raise OppaError(f"{name} needs a manifest: python -m oppa.mcp FILE.toml")
     if not isinstance(arguments, dict):
         raise OppaError(f"{name}: the arguments must be an object")
@@ -58,22 +65,22 @@ def _call(study: Optional[Study], name: str, arguments: Dict[str, Any]) -> Any:
     missing = [each for each in tools[name]["required"] if each not in arguments]
     if missing:
         raise OppaError(f"{name} needs {', '.join(missing)}")
-    if study is not None and name != "plan":
-        return study._request(name, **arguments)
+    if name != "plan":
+        return _study(*words[:2])._request(name, **arguments)
     why = arguments.pop("why", None)
     found = plan(**arguments)
     return found.why(why) if why else [dict(one.raw, framework=one.framework) for one in found.layouts[:5]]
 
 
-def _answer(study: Optional[Study], method: str, params: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+def _answer(words: List[str], method: str, params: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     if method == "initialize":
         return {"protocolVersion": params.get("protocolVersion", "2025-06-18"), "capabilities": {"tools": {}},
                 "serverInfo": {"name": "oppa", "version": __version__}}
     if method == "tools/list":
-        return {"tools": [_PLAN, *(_SEARCH if study else [])]}
+        return {"tools": [_PLAN, *(_SEARCH if words else [])]}
     if method == "tools/call":
         try:
-            result = _call(study, params.get("name", ""), params.get("arguments") or {})
+            result = _call(words, params.get("name", ""), params.get("arguments") or {})
             text, failed = result if isinstance(result, str) else json.dumps(result), False
         except Exception as error:  # no request ends the server
             text, failed = str(error) or repr(error), True
@@ -82,7 +89,6 @@ def _answer(study: Optional[Study], method: str, params: Dict[str, Any]) -> Opti
 
 
 def main(words: List[str]) -> None:
-    study = create_study(words[0], words[1] if len(words) > 1 else None, load_if_exists=True) if words else None
     for line in iter(lambda: sys.stdin.buffer.readline(_MOST_BYTES), b""):
         number = None
         try:
@@ -102,7 +108,7 @@ def main(words: List[str]) -> None:
             number, method, params = request["id"], request.get("method"), request.get("params") or {}
             if not isinstance(params, dict):
                 raise ValueError("its params must be an object")
-            result = _answer(study, method, params)
+            result = _answer(words, method, params)
             error = {"code": -32601, "message": f"unknown method {method}"}
         except Exception as wrong:
             result, error = None, {"code": -32600, "message": f"invalid request: {wrong}"}
@@ -113,8 +119,6 @@ def main(words: List[str]) -> None:
 if __name__ == "__main__":
     try:
         main(sys.argv[1:])
-    except OppaError as wrong:
-        sys.exit(f"oppa: {wrong}")
     except OSError as wrong:  # nobody reads the answers
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left to write when this process ends
         sys.exit(f"oppa: cannot write the answer: {wrong.strerror}")

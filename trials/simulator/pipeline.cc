@@ -315,25 +315,26 @@ void MarkCriticalPath(const PipelineShape& shape, int stage,
 double PeakActivationBytes(const PipelineShape& shape, int stage,
                            const std::vector<double>& saved_bytes_per_chunk) {
   CheckShape(shape);
-  if (shape.chunks == 1 &&
-      !shape.zero_bubble) {  // as many as the stage warms up with, and one
+  if (shape.chunks == 1) {  // those of its warm-up, one, and delayed weights
     return saved_bytes_per_chunk.front() *
-           std::min(shape.microbatches, shape.stages - stage);
+           std::min(shape.microbatches,
+                    shape.stages - (shape.zero_bubble ? 0 : stage));
   }
-  // A filled pipeline is periodic: a few rounds show the peak.
-  PipelineShape filled = shape;
-  filled.microbatches = std::min(shape.microbatches, 5 * shape.stages);
+  // The k-th forward of StageActions, and after the warm-up a backward. What is
+  // saved repeats with every round of the alternation.
+  const int round = shape.stages * shape.chunks;
+  const int warmup = WarmupActions(shape, stage);
+  const int forwards =
+      std::min(shape.microbatches * shape.chunks, warmup + round);
   double bytes = 0.0;
   double peak_bytes = 0.0;
-  for (int i = 0; i < ActionCount(filled); ++i) {
-    const Action action = ActionAt(filled, stage, i);
-    const double saved = saved_bytes_per_chunk[action.chunk];
-    if (action.forward) {
-      bytes += saved;
-    } else if (action.weights == shape.zero_bubble) {
-      bytes -= saved;
-    }
+  for (int k = 0; k < forwards; ++k) {
+    bytes += saved_bytes_per_chunk[k % round / shape.stages];
     peak_bytes = std::max(peak_bytes, bytes);
+    if (k >= warmup) {
+      const int chunk = (k - warmup) % round / shape.stages;
+      bytes -= saved_bytes_per_chunk[shape.chunks - 1 - chunk];
+    }
   }
   return peak_bytes;
 }

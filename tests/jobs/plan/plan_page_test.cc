@@ -163,7 +163,7 @@ TEST(PlanGrid, OfAJobWithManyCandidatesChangesFewAxesAtOnce) {
     return forecasters;
   };
   for (const auto& [candidates, together] :
-       {std::pair<std::int64_t, int>(100, 5), {70'000, 2}, {10'000'000, 1}}) {
+       {std::pair<std::int64_t, int>(100, 5), {20'000, 2}, {30'000, 1}}) {
     const PlanGrid grid =
         MakeGrid(request, SmallJob().cluster, candidates, none);
     EXPECT_EQ(grid.together, together);

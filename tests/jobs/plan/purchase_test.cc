@@ -3,12 +3,15 @@
 #include <cmath>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/text.h"
 #include "jobs/plan/forecast_request.h"
+#include "plots/table.h"
 #include "tests/fakes/error_of.h"
 
 namespace jobs::purchase_test {
@@ -136,6 +139,29 @@ TEST(RunPlan, ABuyersTableHasEveryKindAndNumber) {
   request.price = "cheap";
   EXPECT_THAT(fakes::ErrorOf([&] { return RunPlan(request).text; }),
               HasSubstr("--price cheap: give the price"));
+}
+
+TEST(OfferText, FitsTheTerminalAndTheCsvHasAllColumns) {
+  std::vector<Offer> offers = {Made("h100", 64, 1000.0),
+                               Made("b200", 8192, 2000.0)};
+  offers[0].best->config = {
+      .dp = 512, .tp = 8, .pp = 16, .zero_stage = 1, .cp = 2};
+  offers[0].half_network = 1.25;
+  offers.push_back({.kind = "l40", .size = {1, 8}, .problem = "does not fit"});
+  const TrainingAssumptions assumptions = {
+      .tokens = 1e13, .prices = {{"", 2.0}}, .grams_co2_per_kwh = 400.0};
+  Complete(assumptions, offers);
+  for (const std::size_t columns : {80, 120}) {
+    const std::string text = OfferText(assumptions, offers, columns);
+    for (const std::string_view line : common::Split(text, '\n')) {
+      EXPECT_LE(line.size(), columns) << line;
+    }
+    EXPECT_THAT(text, AllOf(HasSubstr("thousand"), HasSubstr("MWh"),
+                            HasSubstr("8 l40: does not fit")));
+    EXPECT_EQ(text.find("1.25") != std::string::npos, columns == 120);
+  }
+  EXPECT_THAT(plots::ToCsv(OfferTable(assumptions, offers)),
+              AllOf(HasSubstr("half_network"), HasSubstr("tp=8 pp=16")));
 }
 
 TEST(OfferPage, HasNoReferencesAndEscapesNames) {

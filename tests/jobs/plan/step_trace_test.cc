@@ -88,6 +88,33 @@ TEST(StepTrace, ReadAsAProfileItHasThePartsOfTheForecast) {
   });
 }
 
+TEST(StepTrace, OfManyActionsHasSomeStagesAndThoseThatEndTheStep) {
+  const fakes::TemporaryFolder folder;
+  const auto file = folder.path() / "trace.json";
+  int tried = 0;
+  ForLayouts([&](const Forecaster& forecaster, const Prediction& one) {
+    if (one.config.pp < 4) {
+      return;
+    }
+    ++tried;
+    const trials::SimulatedStep step = forecaster.Record(one.config);
+    const int half = one.config.pp * ActionCount(step.shape) / 2;
+    const Json trace = StepTrace(forecaster, one, half);
+    EXPECT_EQ(trace["otherData"]["stages"], "one of 2, and those that end it");
+    std::set<int> stages;
+    for (const Json& event : trace["traceEvents"]) {
+      stages.insert(event["pid"].get<int>());
+    }
+    EXPECT_LT(static_cast<int>(stages.size()), one.config.pp);
+    EXPECT_TRUE(stages.contains(step.critical_stage));
+    EXPECT_TRUE(stages.contains(one.config.pp - 1));
+    common::ReplaceFile(file, common::ToText(trace));
+    EXPECT_NEAR(ReadProfile(file, one.config)[kCompute],
+                PartsOf(step.report.time)[kCompute], 1e-4 * one.step_time_s);
+  });
+  EXPECT_GT(tried, 0);
+}
+
 ForecastRequest Request(const fakes::TemporaryFolder& folder) {
   ForecastRequest request;
   request.model = kSmallModel;
