@@ -171,7 +171,8 @@ Items RunsOf(const plots::ExperimentRecords& records,
   return items;
 }
 
-// What is said of every item, "x == 1", is false after one counterexample.
+// What is said of every item, "x == 1", is false after one counterexample, and
+// true of these items without one.
 ClaimVerdict VerdictOf(const PaperClaim& claim, const Evidence& evidence) {
   const common::Estimate& x = evidence.x;
   const bool of_all = claim["criterion"].find("==") != std::string::npos;
@@ -181,9 +182,17 @@ ClaimVerdict VerdictOf(const PaperClaim& claim, const Evidence& evidence) {
   if (evidence.n - evidence.censored < Effect::kFewestPairs) {
     return ClaimVerdict::kOpen;
   }
+  // Pairs without a difference are no evidence that there is one.
+  const bool needs_difference =
+      !(ValueOf(claim, "criterion", {{"x", 0.0}}) > 0.0);
   int holds = 0;
-  for (const double value : {x.value, x.low, x.high}) {
+  for (const double value :
+       {x.value, of_all ? x.value : x.low, of_all ? x.value : x.high}) {
     holds += ValueOf(claim, "criterion", {{"x", value}}) > 0.0 ? 1 : 0;
+  }
+  if (holds == 3 && needs_difference &&
+      evidence.n - evidence.ties < Effect::kFewestPairs) {
+    return ClaimVerdict::kOpen;
   }
   return holds == 3   ? ClaimVerdict::kHolds
          : holds == 0 ? ClaimVerdict::kFails
@@ -236,8 +245,13 @@ Evidence EvidenceOf(const PaperClaim& claim, const Items& own,
       values.push_back(x.value);
     }
   }
-  evidence.x = common::Bootstrap({values}, common::Statistic::kMean);
   evidence.n = static_cast<int>(values.size());
+  // What is true or false of each item has an interval even if all agree.
+  const auto trues = std::ranges::count(values, 1.0);
+  const bool is_share = rival.empty() && claim["kind"].empty() &&
+                        trues + std::ranges::count(values, 0.0) == evidence.n;
+  evidence.x = is_share ? WilsonShare(static_cast<int>(trues), evidence.n)
+                        : common::Bootstrap({values}, common::Statistic::kMean);
   if (!rival.empty()) {
     evidence.rank_biserial = common::TestPairs(values).rank_biserial;
   }
@@ -547,7 +561,8 @@ std::vector<Output> JudgeClaims(const fs::path& path, const fs::path& results) {
       "r is its rank-biserial correlation; of several rivals, the one with the "
       "worst verdict is shown, of equals the least favorable one. A claim is "
       "open if its criterion holds for a part of the interval only, or with "
-      "fewer than {} runs, rows or pairs of which one gets there. Rows: {}.",
+      "fewer than {} runs, rows or pairs of which one gets there, or, of a "
+      "difference, pairs that differ. Rows: {}.",
       Effect::kFewestPairs, fmt::join(totals, ", "));
   return {std::move(ledger)};
 }

@@ -221,8 +221,8 @@ class DocsTest(unittest.TestCase):
                                    "**holds**; x = 5.00 [4.00, 6.00] against random; n = 30; r 0.90 | "
                                    "why; oppa-paper: turns at x<br>oppa: turns at x<br>`make e` |")
         lines, _ = self.table("claims-brief")
-        self.assertEqual(lines[2:], ["| OPPA | 0 | 0 | 1: a | 0 | 0 | 0 |",
-                                     "| OPPA: this project's OPPA | 1 | 0 | 0 | 0 | 0 | 0 |",
+        self.assertEqual(lines[2:], ["| OPPA, as printed | 0 | 0 | 1: a | 0 | 0 | 0 |",
+                                     "| OPPA, this project's | 1 | 0 | 0 | 0 | 0 | 0 |",
                                      "| Aceso | 0 | 0 | 0 | 0 | 1: b | 0 |"])
 
     def test_validation_shows_held_out_rows_and_the_errors_of_others(self):
@@ -349,7 +349,7 @@ class DocsTest(unittest.TestCase):
         run = subprocess.run([sys.executable, SCRIPT, "--results", self.results, "--oppa", self.program, "--out", self.folder / "out",
                               "README.md"], cwd=ROOT, capture_output=True, text=True)
         self.assertEqual(run.returncode, 0, run.stderr)
-        self.assertIn("| OPPA | 1 | 0 | 0 | 0 | 0 |", (self.folder / "out/README.md").read_text())
+        self.assertIn("| OPPA, as printed | 1 | 0 | 0 | 0 | 0 |", (self.folder / "out/README.md").read_text())
         self.assertEqual((ROOT / "README.md").read_text(), before)
 
     def test_an_unknown_part_is_an_error(self):

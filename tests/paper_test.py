@@ -77,6 +77,8 @@ class PaperTest(unittest.TestCase):
         self.assertRegex(calls, f"exp-plans-8gpu .*{settings} REPEATS=1\n")
         self.assertRegex(calls, f"exp-planners-8gpu .*{settings} REPEATS=1 METHODS=random,.*aceso,")
         self.assertRegex(calls, f"exp-planners-fig8 .*{settings} REPEATS=1\n")
+        self.assertRegex(calls, f"exp-tiny-cpu .*{settings} REPEATS=1 METHODS=oppa\n")
+        self.assertRegex(calls, f"exp-tiny-cpu-replay .*{settings} REPEATS=1\n")
         self.assertNotIn("leave-one-out", calls)
         study = tomllib.loads((self.folder / "quick/sensitivity.toml").read_text())
         self.assertEqual(study["study"]["experiments"], [f"{ROOT}/experiments/qwen-8gpu.toml"])

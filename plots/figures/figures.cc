@@ -164,6 +164,22 @@ std::string AboutOf(const FigureInput& input, FigureSet set) {
       one_source ? problem.predictions->front() : "");
 }
 
+// Whose method "OPPA" is, among several methods.
+std::string_view WhoseOppa(const FigureInput& input) {
+  const auto draws = [&](std::string_view family) {
+    return std::ranges::any_of(input.drawn, [&](const Drawn& one) {
+      return one.method->family == family || one.method->name == family;
+    });
+  };
+  const bool printed = draws("oppa-paper");
+  const bool ours = input.drawn.size() > 1 && draws("oppa");
+  return printed && ours ? " OPPA-PAPER is the paper's method as printed; OPPA "
+                           "is this project's."
+         : printed       ? " OPPA-PAPER is the paper's method as printed."
+         : ours          ? " OPPA is this project's version of the method."
+                         : "";
+}
+
 std::string CaptionOf(const FigureInput& input, int repeats,
                       const Panels& panels) {
   const trials::ProblemInfo& problem = input.problems.front()->info;
@@ -172,20 +188,12 @@ std::string CaptionOf(const FigureInput& input, int repeats,
       return HasQuartiles(series.mark);
     });
   });
-  const auto draws = [&](std::string_view method) {
-    return std::ranges::any_of(input.drawn, [&](const Drawn& one) {
-      return one.method->name == method;
-    });
-  };
   return fmt::format(
       "{}; {} repeat{}{}{}.{}", BackendName(problem.backend), repeats,
       repeats == 1 ? "" : "s",
       AllFinished(input.drawn, repeats) ? "" : " (not all finished)",
       repeats == 1 || !quartiles ? "" : ": median and quartiles",
-      draws("oppa-paper") && draws("oppa")
-          ? " OPPA-PAPER is the paper's method as printed; OPPA is this "
-            "project's."
-          : "");
+      WhoseOppa(input));
 }
 
 }  // namespace

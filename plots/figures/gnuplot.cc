@@ -47,8 +47,8 @@ constexpr double kSmallPoints = 5.5;  // of text with little room
 constexpr std::string_view kReferenceLine =
     "linecolor rgb '#555555' dashtype (4,3) linewidth 0.7";
 constexpr std::array<std::string_view, 7> kDashes = {
-    "(10,3)", "(4,2)",         "(10,3,2,3)", "(6,4)",
-    "(2,2)",  "(8,2,2,2,2,2)", "(14,5)"};
+    "(10,3)", "(4,3)",         "(10,3,2,3)", "(6,4)",
+    "(2,4)",  "(8,2,2,2,2,2)", "(14,5)"};
 
 constexpr double kOpacity = 0.08;  // of a quartile band
 constexpr std::size_t kSymbolsPerLine = 7;

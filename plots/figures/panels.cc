@@ -215,9 +215,15 @@ std::vector<Drawn> Select(const ProblemRecords& problem,
                               ? only_families || head || method.family.empty()
                               : method.family == family;
     if (in_group && !method.runs.empty()) {
-      drawn.insert(head ? drawn.begin() : drawn.end(), {&method, styles[m]});
+      drawn.push_back({&method, styles[m]});
     }
   }
+  std::ranges::stable_sort(drawn, {}, [](const Drawn& one) {
+    const MethodRecords& method = *one.method;
+    return method.name == "oppa-paper"    ? 0
+           : method.name == method.family ? 1
+                                          : 2;
+  });
   return drawn;
 }
 

@@ -83,22 +83,6 @@ Cases CasesOf(const SensitivityStudy& study) {
   return cases;
 }
 
-// A share of n with its 95% interval.
-//
-//   (p + z^2 / 2n +- z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
-//
-// Source: Wilson (1927).
-common::Estimate WilsonShare(int holds, int n) {
-  if (n == 0) {
-    return {};
-  }
-  const double p = static_cast<double>(holds) / n;
-  const double zz = common::kNormal95 * common::kNormal95 / n;
-  const double half = std::sqrt(zz * p * (1.0 - p) + zz * zz / 4.0);
-  return {p, (p + zz / 2.0 - half) / (1.0 + zz),
-          (p + zz / 2.0 + half) / (1.0 + zz)};
-}
-
 // Two-sided p-value of Spearman's r of n pairs, by Fisher's transformation with
 // the variance 1.06 / (n - 3) of Fieller et al. (1957).
 double SpearmanP(double r, std::size_t n) {
@@ -182,6 +166,17 @@ void AddToFigure(const JudgedClaim& claim, const common::Estimate& share,
 }
 
 }  // namespace
+
+common::Estimate WilsonShare(int holds, int n) {
+  if (n == 0) {
+    return {};
+  }
+  const double p = static_cast<double>(holds) / n;
+  const double zz = common::kNormal95 * common::kNormal95 / n;
+  const double half = std::sqrt(zz * p * (1.0 - p) + zz * zz / 4.0);
+  return {p, (p + zz / 2.0 - half) / (1.0 + zz),
+          (p + zz / 2.0 + half) / (1.0 + zz)};
+}
 
 std::vector<Output> LandscapeOutput(const SensitivityStudy& study) {
   Output output{.name = "landscapes"};

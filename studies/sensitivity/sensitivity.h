@@ -117,6 +117,13 @@ struct ClaimEffect {
 [[nodiscard]] Output SensitivityOutput(const SensitivityStudy& study,
                                        const std::vector<ClaimEffect>& effects);
 
+// A share of n with its 95% interval; NaN of none.
+//
+//   (p + z^2 / 2n +- z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
+//
+// Source: Wilson (1927).
+[[nodiscard]] common::Estimate WilsonShare(int holds, int n);
+
 // A claim of the ledger for a method, judged by records of one experiment.
 struct JudgedClaim {
   std::string id;

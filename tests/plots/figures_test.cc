@@ -264,7 +264,7 @@ TEST(Figures, ShowEverySeriesLabelAndUnit) {
 
 TEST(Figures, ThePapersMethodComesFirstAndTheCaptionSaysWhichOneItIs) {
   const TemporaryFolder folder;
-  const ExperimentRecords records = RecordsForAll(folder.path());
+  ExperimentRecords records = RecordsForAll(folder.path());
   const auto named = [&](const char* name) {
     const auto kind = std::ranges::find(Figures(), name, &FigureKind::name);
     return *MakeFigure(*kind, records, &records.problems.front());
@@ -273,10 +273,16 @@ TEST(Figures, ThePapersMethodComesFirstAndTheCaptionSaysWhichOneItIs) {
   EXPECT_EQ(compared.panels[0].series.front().name, "oppa-paper");
   EXPECT_EQ(compared.panels[0].series.size(), 3U);  // without ablations
   EXPECT_THAT(compared.caption, HasSubstr("OPPA is this project's"));
+  std::ranges::reverse(records.problems.front().methods);
+  EXPECT_EQ(named("throughput-time").panels[0].series.front().name,
+            "oppa-paper");
   // The two versions are not mixed in a figure of ablations.
-  for (const auto& [figure, first, second] :
-       {std::tuple("ablation", "oppa-paper", "oppa-paper-bare"),
-        std::tuple("ablation-ours", "oppa", "oppa-bare")}) {
+  for (const auto& [figure, first, second, whose] :
+       {std::tuple("ablation", "oppa-paper", "oppa-paper-bare",
+                   ". OPPA-PAPER is the paper's method as printed."),
+        std::tuple("ablation-ours", "oppa", "oppa-bare",
+                   ". OPPA is this project's version")}) {
+    EXPECT_THAT(named(figure).caption, HasSubstr(whose));
     const auto drawn = named(figure).panels[0].series;
     ASSERT_EQ(drawn.size(), 2U) << figure;
     EXPECT_EQ(drawn[0].name, first);

@@ -129,6 +129,14 @@ TEST_F(ClaimsTest, FewerThanSixRunsLeaveItOpen) {
   EXPECT_EQ(Verdict("e,,oppa,random,share,x > 0"), "open");
 }
 
+TEST_F(ClaimsTest, FewerThanSixPairsThatDifferShowNoDifference) {
+  WriteRuns({1.9, 1.9, 1.9, 1.9, 1.9, 1.0, 1.0, 1.0},
+            {1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0});
+  EXPECT_EQ(Verdict("e,,oppa,random,share,x > 0"), "open");
+  EXPECT_EQ(Verdict("e,,oppa,random,share,x > -1"), "holds");
+  EXPECT_EQ(Verdict("e,,random,oppa,share,x > 0"), "does not hold");
+}
+
 TEST_F(ClaimsTest, QuantitiesAreExpressionsOverARunAndItsChoice) {
   WriteRuns({1.9, 2.0, 2.0, 1.9, 2.0, 1.9}, {1.0, 1.1, 1.2, 1.0, 1.1, 1.3});
   EXPECT_EQ(Verdict("e,,oppa,,dp == 4 && trials == 1,x == 1"), "holds");
@@ -197,6 +205,18 @@ TEST_F(ClaimsTest, OneCounterexampleRefutesWhatIsSaidOfAll) {
   EXPECT_EQ(Verdict("t.csv,,,,x,x == 1"), "does not hold");
   EXPECT_EQ(Verdict("t.csv,problem=a|g,,,x,x == 1"), "does not hold");
   EXPECT_EQ(Verdict("t.csv,problem=a|b,,,x,x == 1"), "open");
+}
+
+TEST_F(ClaimsTest, AShareOfRowsHasAnIntervalEvenIfAllAgree) {
+  fakes::WriteFile(results() / "t.csv",
+                   "problem,x\na,3\nb,4\nc,5\nd,6\n"
+                   "e,7\nf,8\n");
+  const common::CsvTable table = Judge("t.csv,,,,x > 2,x > 0.5");
+  EXPECT_EQ(table.Cell(table.rows().front(), "verdict"), "holds");
+  EXPECT_NEAR(std::stod(std::string(table.Cell(table.rows().front(), "x_low"))),
+              0.610, 0.001);
+  EXPECT_EQ(Verdict("t.csv,,,,x > 2,x > 0.7"), "open");
+  EXPECT_EQ(Verdict("t.csv,,,,x > 2,x == 1"), "holds");
 }
 
 TEST_F(ClaimsTest, RowsOfATableAreSelectedByTheirCells) {
