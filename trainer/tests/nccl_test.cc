@@ -28,7 +28,7 @@ const std::string kLlama =
         "num_attention_heads": 2, "intermediate_size": 32, "vocab_size": 61})";
 const std::string kMixtral =
     R"({"model_type": "mixtral", "num_hidden_layers": 2, "hidden_size": 16,
-        "num_attention_heads": 2, "intermediate_size": 16, "vocab_size": 61,
+        "num_attention_heads": 2, "num_key_value_heads": 2, "intermediate_size": 16, "vocab_size": 61,
         "num_local_experts": 4, "num_experts_per_tok": 2})";
 
 class NcclProcesses : public ::testing::Test {

@@ -258,10 +258,10 @@ TEST_F(CommandRunnerTest, TheLimitThatEndsATrialIsNamed) {
   EXPECT_EQ(trial.message, "cut off at the time limit");
   request_.time_limit_s = 60.0;
   for (const auto& [setting, message] :
-       {std::pair("timeout_s", "cut off after 0.3 s (backend.timeout_s)"),
-        std::pair("silence_s", "hangs: no report for 0.3 s")}) {
+       {std::pair("timeout_s", "cut off after 1 s (backend.timeout_s)"),
+        std::pair("silence_s", "hangs: no report for 1 s")}) {
     backend_ =
-        std::string("program = [\"./train.sh\"]\n") + setting + " = 0.3\n";
+        std::string("program = [\"./train.sh\"]\n") + setting + " = 1.0\n";
     trial = Run(kStep + "trap '' TERM; sleep 60\n");
     EXPECT_EQ(trial.outcome, Outcome::kTimedOut);
     EXPECT_THAT(trial.message, HasSubstr(message));
