@@ -324,10 +324,11 @@ class FrontPicture {
   // At round multiples of powers of ten.
   static std::string Ticks(const Range& range, bool is_x) {
     std::string svg;
-    for (double power = std::pow(10.0, std::floor(std::log10(range.first)));
-         power <= range.second; power *= 10.0) {
+    const auto last = static_cast<int>(std::floor(std::log10(range.second)));
+    for (auto digits = static_cast<int>(std::floor(std::log10(range.first)));
+         digits <= last; ++digits) {
       for (const double times : {1.0, 1.5, 2.0, 3.0, 5.0, 7.0}) {
-        const double value = times * power;
+        const double value = times * std::pow(10.0, digits);
         if (value < range.first || value > range.second) {
           continue;
         }

@@ -6,7 +6,7 @@ set -euo pipefail
 build=$(realpath "$1")
 seconds=${2:-10}
 shift $(($# < 2 ? $# : 2))
-[ $# -gt 0 ] || set -- manifest journal replay_table rules config run_folder slurm trial_report log config_edit adapter finals
+[ $# -gt 0 ] || set -- manifest journal replay_table rules config run_folder slurm trial_report log config_edit adapter finals serve hostfile
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
