@@ -7,7 +7,7 @@
                with exit code 1 or 2 and a reason, or by the signal of the limit; without the limit,
                it resumes to the records of an undisturbed run
   environment  locales, missing variables, signals that are blocked or ignored, closed descriptors,
-               umask: the same records
+               umask: the same records, and exit code 1 where what it prints is lost
   names        of the results folder: the same records, or a line that names the folder
   files        of a run, an experiment and a submission that are FIFOs, folders, links to nowhere,
                to themselves or to /dev/full: each command ends within 40 s, without a signal, and
@@ -99,11 +99,11 @@ def limits(place):
 
 
 def environment(place):
-    def run(label, **process):
+    def run(label, code=0, **process):
         results = place.new(label)
         process.setdefault("env", os.environ)
         ended = place.oppa(results=results, **process)
-        if ended.returncode != 0:
+        if ended.returncode != code:
             raise Lost(f"exit code {ended.returncode}: {ended.stderr}")
         if records(results) != place.expected:
             raise Lost("other records")
@@ -124,7 +124,8 @@ def environment(place):
     yield "no variables", lambda: run("empty", env={})
     for closed in ((0,), (1,), (2,), (0, 1, 2)):
         yield f"closed {closed}", lambda fds=closed: run(
-            f"closed {fds}", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            f"closed {fds}", code=1 if 1 in fds else 0,  # what was printed is lost
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             preexec_fn=lambda: [os.close(fd) for fd in fds])
     yield "umask 077", lambda: run("umask", preexec_fn=lambda: os.umask(0o077))
     yield "all signals blocked", lambda: run("blocked", preexec_fn=lambda: all_signals(None))
