@@ -131,6 +131,24 @@ std::optional<StepUnit> UnitNextTo(std::string_view line,
   return unit ? unit : label;
 }
 
+bool UnitOfLog::Agrees(std::string_view line,
+                       const std::optional<StepUnit>& unit) {
+  if (!unit) {
+    ++without_;
+    return !has_unit_;
+  }
+  if (unit->seconds != 1.0 || unit->is_rate) {
+    if (!has_unit_ && without_ > 1) {
+      constexpr std::size_t kLongestShown = 200;  // bytes
+      throw std::invalid_argument(fmt::format(
+          "'{}' has a unit, and {} lines before it have none: print it in each",
+          common::Printable(line.substr(0, kLongestShown)), without_));
+    }
+    has_unit_ = true;
+  }
+  return true;
+}
+
 void CommaMeaning::Learn(std::string_view number) {
   const auto parts = PartsOf(number);
   const Form form = parts.empty() ? Form::kNone : FormOf(parts[1]);

@@ -31,6 +31,20 @@ struct StepUnit {
 [[nodiscard]] std::optional<StepUnit> UnitNextTo(std::string_view line,
                                                  std::string_view number);
 
+// Whether the lines of a log have units. A line without one is cut off where a
+// line before it has another one than seconds.
+class UnitOfLog {
+ public:
+  // False: the line is cut off. Errors: throws std::invalid_argument for a unit
+  // after several lines without one.
+  [[nodiscard]] bool Agrees(std::string_view line,
+                            const std::optional<StepUnit>& unit);
+
+ private:
+  bool has_unit_ = false;
+  int without_ = 0;
+};
+
 // What a comma means in the numbers of a log. It is a decimal mark or separates
 // thousands where a number proves it: "0,8" and "1,2345", or "1,050.5",
 // "1,050,000" and "0.8". "1,050" alone proves nothing.

@@ -141,8 +141,12 @@ void LogScanner::TakeValue(const LogPatterns::Pattern& pattern,
       RefuseOthers(1);
       return;
     }
-    if (const auto unit = UnitNextTo(line.text, number)) {
+    const auto unit = UnitNextTo(line.text, number);
+    if (unit) {
       step_s = unit->is_rate ? unit->seconds / *value : unit->seconds * *value;
+    }
+    if (!units_.Agrees(line.text, unit)) {
+      return;
     }
   }
   if (IsTime(step_s)) {

@@ -69,9 +69,10 @@ class LogScanner {
   std::vector<Line> open_;             // lines whose number is not settled
   std::vector<TrialReport> new_;       // not reported yet
   int steps_ = 0;
-  int lines_ = 0;                    // that have the time or the end of a step
-  int others_ = 0;                   // that have another number instead
-  std::string first_other_;          // such a line, and the number
+  int lines_ = 0;            // that have the time or the end of a step
+  int others_ = 0;           // that have another number instead
+  std::string first_other_;  // such a line, and the number
+  UnitOfLog units_;
   std::optional<bool> is_numbered_;  // as the first line is
   NumberedSteps numbered_;
   TimedSteps timed_;

@@ -193,6 +193,22 @@ TEST(LogScanner, TheUnitOfALogCounts) {
 }
 
 // A rate or the time of something else is no step time, however long it is.
+TEST(LogScanner, ALineThatIsCutOffBeforeItsUnitIsLeftOut) {
+  EXPECT_THAT(
+      ReadLines("took ([0-9.]+)", {"took 0.5 min", "took 0.50", "took 0.6 min"})
+          .step_times_s,
+      ElementsAre(30.0, 36.0));
+  EXPECT_THAT(
+      ReadLines("took ([0-9.]+)", {"took 1.5 s", "took 1.4"}).step_times_s,
+      ElementsAre(1.5, 1.4));
+  EXPECT_THAT(fakes::ErrorOf([] {
+                return ReadLines("took ([0-9.]+)",
+                                 {"took 0.5", "took 0.6", "took 500 ms"});
+              }),
+              HasSubstr("'took 500 ms' has a unit, and 2 lines before it have "
+                        "none"));
+}
+
 TEST(LogScanner, ANumberThatIsNoTimeOfAStepIsRefused) {
   const auto problem = [](const std::string& line) {
     return fakes::ErrorOf([&] { return TimeIn("([0-9.]+)[^0-9]*$", line); });
