@@ -618,27 +618,37 @@ ForecastAnswer Compared(const ForecastRequest& request, const Inputs& inputs) {
               : ComparisonText(first, second, request.columns)};
 }
 
-// Errors: throws InputError for a price that is no number > 0.
+// Errors: throws InputError for a price that is no number > 0, is given twice,
+// or is of a kind of GPU that --gpu does not name.
 void ReadPrices(ForecastRequest& request) {
+  TrainingAssumptions& training = request.training_assumptions;
+  const auto kinds = common::Split(request.machine.gpu, ',');
   for (const std::string_view each : common::Split(request.price, ',')) {
     const std::size_t equals = each.find('=');
     const bool named = equals != std::string_view::npos;
+    const std::string name(named ? each.substr(0, equals) : "");
+    if (each.empty()) {
+      continue;
+    }
     double price = 0.0;
     try {
       price = common::ParseDouble(named ? each.substr(equals + 1) : each);
     } catch (const std::invalid_argument&) {
     }
-    if (!each.empty() && !(price > 0.0 && std::isfinite(price))) {
+    if (!(price > 0.0 && std::isfinite(price)) ||
+        !training.prices.emplace(name, price).second) {
       throw InputError(fmt::format(
           "--price {}: give the price of a GPU hour (2.5), or that of each "
           "--gpu (h100=2.5,b200=4)",
           request.price));
     }
-    if (price > 0.0) {
-      request.training_assumptions
-          .prices[std::string(named ? each.substr(0, equals) : "")] = price;
-      request.valuation.price_per_gpu_hour = price;
+    if (named && !common::Contains(kinds, std::string_view(name))) {
+      throw InputError(fmt::format("--price {}: '{}' is none of --gpu {}",
+                                   request.price, name, request.machine.gpu));
     }
+  }
+  if (const double price = training.PriceOf(request.machine.gpu); price > 0.0) {
+    request.valuation.price_per_gpu_hour = price;
   }
 }
 
@@ -701,13 +711,6 @@ std::vector<Offer> OffersOf(const ForecastRequest& request, std::string& job) {
 
 ForecastAnswer Purchase(const ForecastRequest& request) {
   const TrainingAssumptions& assumptions = request.training_assumptions;
-  const auto kinds = common::Split(request.machine.gpu, ',');
-  for (const auto& [name, price] : assumptions.prices) {
-    if (!name.empty() && !common::Contains(kinds, std::string_view(name))) {
-      throw InputError(fmt::format("--price {}: '{}' is none of --gpu {}",
-                                   request.price, name, request.machine.gpu));
-    }
-  }
   std::string job;
   std::vector<Offer> offers = OffersOf(request, job);
   Complete(assumptions, offers);

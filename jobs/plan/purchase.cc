@@ -73,6 +73,15 @@ std::string AssumptionText(const TrainingAssumptions& assumptions) {
 
 }  // namespace
 
+double TrainingAssumptions::PriceOf(const std::string& kind) const {
+  for (const std::string& name : {kind, std::string()}) {
+    if (const auto price = prices.find(name); price != prices.end()) {
+      return price->second;
+    }
+  }
+  return 0.0;
+}
+
 Goodput GoodputOf(double checkpoint_s, double restart_s, double failure_s) {
   const double ratio = checkpoint_s / (2.0 * failure_s);
   // Eq. 37; where a checkpoint takes longer than two failures, their time.
@@ -112,12 +121,7 @@ void Complete(const TrainingAssumptions& assumptions,
     offer.days = assumptions.tokens / tokens_per_s / kSecondsPerDay /
                  offer.goodput.share;
     const double hours = offer.days * kHoursPerDay * gpus;
-    for (const std::string& name : {std::string(), offer.kind}) {
-      if (const auto price = assumptions.prices.find(name);
-          price != assumptions.prices.end()) {
-        offer.money = hours * price->second;
-      }
-    }
+    offer.money = hours * assumptions.PriceOf(offer.kind);
     offer.energy_mwh = hours * offer.power_w / kMega;
   }
   MarkFront(offers);

@@ -27,6 +27,9 @@ struct TrainingAssumptions {
   double restart_minutes = 10.0;  // until steps go on
   // Writing of a checkpoint. All nodes write, each its part.
   double storage_gb_per_s_per_node = 1.0;
+
+  // Of this kind of GPU; 0: unknown.
+  [[nodiscard]] double PriceOf(const std::string& kind) const;
 };
 
 // The best interval between checkpoints, and the expected share of the time in

@@ -141,6 +141,29 @@ TEST(RunPlan, ABuyersTableHasEveryKindAndNumber) {
               HasSubstr("--price cheap: give the price"));
 }
 
+TEST(RunPlan, AHourCostsWhatIsSaidOfItsKindOfGpu) {
+  ForecastRequest request = Buying();
+  request.training_assumptions.tokens = 0.0;
+  request.gpus = "1x8";
+  request.machine.gpu = "h100";
+  request.format = OutputFormat::kJson;
+  const auto cost = [&](const std::string& price) {
+    request.price = price;
+    const common::Json json = common::ParseJson(RunPlan(request).text, "plan");
+    return json[0].at("price_per_step").get<double>();
+  };
+  EXPECT_EQ(cost("h100=2.5"), cost("2.5"));
+  EXPECT_EQ(cost("h100=2.5,4"), cost("2.5"));
+  for (const char* wrong : {"b200=4", "h100=2.5,b200=4"}) {
+    request.price = wrong;
+    EXPECT_THAT(fakes::ErrorOf([&] { return RunPlan(request).text; }),
+                HasSubstr("'b200' is none of --gpu h100"));
+  }
+  request.price = "2.5,3";
+  EXPECT_THAT(fakes::ErrorOf([&] { return RunPlan(request).text; }),
+              HasSubstr("--price 2.5,3: give the price"));
+}
+
 TEST(OfferText, FitsTheTerminalAndTheCsvHasAllColumns) {
   std::vector<Offer> offers = {Made("h100", 64, 1000.0),
                                Made("b200", 8192, 2000.0)};
