@@ -219,8 +219,7 @@ Options RunOptions(jobs::ForecastRequest& request) {
            request.step_time),
       Bind("--config CONFIG",
            "the configuration of that run, or of --trace: dp=8,tp=2,... "
-           "(default: as the log "
-           "of Megatron-LM has it)",
+           "(default: as the log of Megatron-LM has it)",
            request.config)};
 }
 

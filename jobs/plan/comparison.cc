@@ -136,8 +136,7 @@ ComparedSide SideOf(const Forecaster& forecaster, const std::string& words) {
     if (forecast.layouts.empty()) {
       throw InputError(fmt::format(
           "--compare: no configuration of {} on {} leaves {:.0f}% of the "
-          "memory "
-          "free: use more GPUs or a smaller --headroom",
+          "memory free: use more GPUs or a smaller --headroom",
           forecaster.job().framework.name, forecaster.job().cluster.gpu.name,
           100.0 * forecaster.options().headroom));
     }

@@ -122,7 +122,7 @@ const std::vector<Words> kWithoutSecrets = {
     {"git+https://github.com/a/b@main"},
     {"--password-file", "/run/x"},
     {"--token_embedding_dim=64"},
-    {"model.tokenizer.library=megatron"},
+    {"model.tokenizer.sentencepiece_legacy=false"},
     {"--author", "Ada"},
     {"--authentication", "kerberos"},
     {"--monkey", "x"},

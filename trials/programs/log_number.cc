@@ -110,6 +110,11 @@ std::string_view NumberAround(std::string_view line, std::string_view group) {
   return any.IsOpen(whole[1]) || any.Value(whole[1]) ? whole[1] : group;
 }
 
+std::string ShownLine(std::string_view line) {
+  constexpr std::size_t kLongest = 160;  // bytes
+  return common::Printable(line.substr(0, kLongest));
+}
+
 std::optional<StepUnit> UnitNextTo(std::string_view line,
                                    std::string_view number) {
   static const common::Pattern before(
@@ -139,10 +144,9 @@ bool UnitOfLog::Agrees(std::string_view line,
   }
   if (unit->seconds != 1.0 || unit->is_rate) {
     if (!has_unit_ && without_ > 1) {
-      constexpr std::size_t kLongestShown = 200;  // bytes
       throw std::invalid_argument(fmt::format(
           "'{}' has a unit, and {} lines before it have none: print it in each",
-          common::Printable(line.substr(0, kLongestShown)), without_));
+          ShownLine(line), without_));
     }
     has_unit_ = true;
   }

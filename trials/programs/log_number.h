@@ -20,6 +20,9 @@ namespace trials {
 [[nodiscard]] std::string_view NumberAround(std::string_view line,
                                             std::string_view group);
 
+// The line as an error shows it.
+[[nodiscard]] std::string ShownLine(std::string_view line);
+
 // The unit of time that a line writes next to `number`, a part of it: "812 ms",
 // "time (ms): 812", "1.6 s/it", "2.5 it/s".
 struct StepUnit {

@@ -14,7 +14,6 @@ namespace {
 
 using Quantity = LogPatterns::Quantity;
 
-constexpr std::size_t kLongestShown = 160;
 constexpr std::size_t kMostOpen = 8;  // lines that wait for another number
 
 std::string Replaced(std::string_view line, std::string_view part,
@@ -136,7 +135,7 @@ void LogScanner::TakeValue(const LogPatterns::Pattern& pattern,
       if (others_++ == 0) {
         first_other_ = fmt::format(
             "'{}' has no time of a step where the pattern finds '{}'",
-            common::Printable(line.text.substr(0, kLongestShown)), number);
+            ShownLine(line.text), number);
       }
       RefuseOthers(1);
       return;
@@ -168,9 +167,8 @@ void LogScanner::RefuseMicrobatch(const std::string& line) const {
   if (sizes_.microbatches > 1.0 && !Find(patterns_.microbatch, line).empty()) {
     throw std::invalid_argument(fmt::format(
         "'{}' may be of a microbatch, and a step has {:.0f}: name the time of "
-        "a "
-        "whole step, or print it",
-        common::Printable(line.substr(0, kLongestShown)), sizes_.microbatches));
+        "a whole step, or print it",
+        ShownLine(line), sizes_.microbatches));
   }
 }
 
