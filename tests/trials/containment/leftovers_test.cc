@@ -229,7 +229,7 @@ TEST_F(RecordedProcesses, AreNotThoseThatStartedBeforeTheRecordWasCreated) {
   fs::last_write_time(
       unpacked, fs::file_time_type::clock::now() - std::chrono::hours(24));
   EndLeftovers(folder_.path());
-  EXPECT_EQ(Alive(mark_), 1);
+  EXPECT_EQ(AliveInTheEnd(mark_, 1), 1);
 }
 
 // The mark of a trial that runs cannot be guessed.
@@ -247,7 +247,7 @@ TEST_F(RecordedProcesses, ALineThatIsCutNamesNothing) {
   const pid_t pid = Start(kLoop);
   const std::string line = Line(pid);
   End(line.substr(0, line.size() - 1));
-  EXPECT_EQ(Alive(mark_), 1);
+  EXPECT_EQ(AliveInTheEnd(mark_, 1), 1);
 }
 
 TEST_F(RecordedProcesses, IncludeThoseBelowThem) {
