@@ -172,6 +172,15 @@ Descriptor OpenFolder(const fs::path& folder, bool creates) {
   return found;
 }
 
+// Locks what was created; false if RemoveAbandoned was there before the lock.
+// A file system without locks keeps all.
+bool Keep(const Descriptor& created) {
+  struct stat info {};
+  return (::flock(created.get(), LOCK_EX | LOCK_NB) == 0 ||
+          errno != EWOULDBLOCK) &&
+         (::fstat(created.get(), &info) != 0 || info.st_nlink > 0);
+}
+
 template <typename Create>
 Descriptor CreateUnforeseen(const std::string& beginning, fs::path& path,
                             const Create& create) {
@@ -181,11 +190,10 @@ Descriptor CreateUnforeseen(const std::string& beginning, fs::path& path,
     const Descriptor folder = OpenFolder(path.parent_path(), false);
     Descriptor created(
         folder.ok() ? create(folder.get(), path.filename().c_str()) : -1);
-    if (created.ok()) {
-      (void)::flock(created.get(), LOCK_EX | LOCK_NB);
+    if (created.ok() && Keep(created)) {
       return created;
     }
-    if (errno != EEXIST) {
+    if (!created.ok() && errno != EEXIST) {
       break;
     }
   }

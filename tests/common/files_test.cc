@@ -1,14 +1,17 @@
 #include "common/files.h"
 
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/csv_table.h"
 #include "common/error.h"
@@ -97,6 +100,24 @@ TEST_F(FilesTest, OnlyTemporaryFilesThatNobodyWritesAreAbandoned) {
   RemoveAbandoned(folder_);
   EXPECT_THAT(ListFolder(folder_), testing::UnorderedElementsAre(
                                        used, used_folder, folder_ / "a.json"));
+}
+
+TEST_F(FilesTest, WhatIsBeingCreatedIsNotAbandoned) {
+  std::atomic<bool> stop = false;
+  std::thread other([&] {
+    while (!stop) {
+      RemoveAbandoned(folder_);
+    }
+  });
+  int lost = 0;
+  for (int i = 0; i < 5000; ++i) {
+    fs::path path;
+    const Descriptor file = CreateTemporary(folder_ / "a", O_WRONLY, path);
+    lost += ::unlink(path.c_str()) == 0 ? 0 : 1;
+  }
+  stop = true;
+  other.join();
+  EXPECT_EQ(lost, 0);
 }
 
 TEST_F(FilesTest, StoreFirstKeepsWhatIsThere) {
