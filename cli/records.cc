@@ -78,7 +78,6 @@ int Import(const VerbOptions& options) {
   const harness::Experiment experiment = OpenExperiment(options);
   harness::CheckManifest(experiment);
   PrintNotes(harness::ImportTrials(experiment, options.imports));
-  harness::WriteExperiment(experiment);
   return 0;
 }
 

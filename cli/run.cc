@@ -19,6 +19,7 @@
 #include "cli/verb_options.h"
 #include "common/clock.h"
 #include "common/error.h"
+#include "common/files.h"
 #include "common/output.h"
 #include "common/parallel.h"
 #include "common/process.h"
@@ -284,6 +285,9 @@ int RunOneVerb(const VerbOptions& options, const RunOneOptions& run) {
   const harness::Experiment experiment = OpenExperiment(options);
   const harness::RunSpec spec = harness::FindRun(
       experiment.manifest, options.problem, run.method, run.repeat);
+  if (!common::EntryExists(experiment.folder / "experiment.json")) {
+    harness::WriteExperiment(experiment);  // nobody called `run` before
+  }
   harness::RunConditions conditions;
   conditions.command = run.command;
   conditions.lease_timeout_s = run.lease_s;

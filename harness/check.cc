@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <set>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -40,9 +41,20 @@ bool IsGone(const fs::path& path) {
   return fs::symlink_status(path, none).type() == fs::file_type::not_found;
 }
 
+// False if its description is damaged, which the run itself shows.
+bool IsWholeAndFinished(const fs::path& run_folder) {
+  try {
+    return trials::ReadRunInfo(run_folder).finished;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 // Notes the runs that the experiment has and that left no records.
 void CheckExperiment(const fs::path& folder, CheckSummary& summary) {
   const trials::ExperimentInfo info = trials::ReadExperimentInfo(folder);
+  const std::vector<std::string> runs = NotedRuns(folder);
+  const std::set<std::string> noted(runs.begin(), runs.end());
   std::vector<std::string> missing;
   for (const std::string& problem : info.problems) {
     const fs::path described =
@@ -56,13 +68,19 @@ void CheckExperiment(const fs::path& folder, CheckSummary& summary) {
       for (int repeat = 1; repeat <= info.repeats; ++repeat) {
         const fs::path run =
             trials::RunFolder(folder, problem, method.name, repeat);
+        const std::string name = run.lexically_relative(folder);
         if (IsGone(run / "run.json")) {
-          missing.push_back(run.lexically_relative(folder).string());
+          missing.push_back(name);
+        } else if (!noted.contains(name) && IsWholeAndFinished(run)) {
+          // It is written before the run finishes.
+          summary.damage.push_back(fmt::format(
+              "{}: does not list the run {}: restore the file, or add the line",
+              NotedRunsFile(folder).string(), name));
         }
       }
     }
   }
-  for (const std::string& run : NotedRuns(folder)) {
+  for (const std::string& run : noted) {
     if (IsGone(folder / run / "run.json")) {
       summary.damage.push_back(fmt::format(
           "{}: the records of this run are gone: restore them, or rerun the "
@@ -97,6 +115,12 @@ void CheckFile(const fs::path& path, CheckSummary& summary) {
     (void)trials::ReadProblemInfo(folder);
   } else if (name == "experiment.json") {
     CheckExperiment(folder, summary);
+  } else if (path == NotedRunsFile(folder)) {
+    if (IsGone(folder / "experiment.json")) {  // it is written before a run
+      throw common::InputError(fmt::format(
+          "{}: missing: restore it, or rerun the command of the experiment",
+          (folder / "experiment.json").string()));
+    }
   } else if (name == "finals.json" || name == "best.json" ||
              name == "preflight.json") {
     common::Json json = common::ReadJson(path);

@@ -223,6 +223,7 @@ std::vector<std::string> ImportTrials(const Experiment& experiment,
       }
     }
   }
+  WriteExperiment(experiment);
   for (const RunSpec& run : experiment.runs) {
     notes.push_back(ImportInto(experiment, run, trials[run.problem]));
   }

@@ -21,7 +21,6 @@ namespace harness {
 namespace {
 
 constexpr const char* kSums = ".sums";
-constexpr const char* kRuns = ".runs";
 
 [[noreturn]] void Refuse(const std::filesystem::path& path,
                          const std::string& reason) {
@@ -344,7 +343,7 @@ void NoteRun(const std::filesystem::path& experiment_folder,
   const std::string name =
       run_folder.lexically_relative(experiment_folder).string();
   if (!common::Contains(NotedRuns(experiment_folder), name)) {
-    const std::filesystem::path path = experiment_folder / kRuns;
+    const std::filesystem::path path = NotedRunsFile(experiment_folder);
     const common::Descriptor file =
         common::OpenFile(path, O_WRONLY | O_APPEND | O_CREAT);
     if (!file.ok()) {
@@ -354,10 +353,15 @@ void NoteRun(const std::filesystem::path& experiment_folder,
   }
 }
 
+std::filesystem::path NotedRunsFile(
+    const std::filesystem::path& experiment_folder) {
+  return experiment_folder / ".runs";
+}
+
 std::vector<std::string> NotedRuns(
     const std::filesystem::path& experiment_folder) {
   const std::string text =
-      common::ReadFileIfExists(experiment_folder / kRuns).value_or("");
+      common::ReadFileIfExists(NotedRunsFile(experiment_folder)).value_or("");
   std::vector<std::string> runs;
   for (const std::string_view line : common::Split(text, '\n')) {
     runs.emplace_back(line);
@@ -367,7 +371,15 @@ std::vector<std::string> NotedRuns(
 }
 
 std::vector<std::string> CheckJournal(const std::filesystem::path& run_folder) {
-  return Journal::Contents(run_folder, {}, 0, true).notes;
+  const Journal::Contents contents(run_folder, {}, 0, true);
+  std::vector<std::string> notes = contents.notes;
+  if (!contents.committed.empty() && !common::EntryExists(run_folder / kSums)) {
+    notes.push_back(fmt::format(
+        "{} is missing, which a kill can leave: until the run goes on, a "
+        "changed row would not be noticed",
+        kSums));
+  }
+  return notes;
 }
 
 bool Journal::CheckFits(const std::vector<trials::FitRecord>& fits) {

@@ -102,6 +102,8 @@ class Journal {
 // records of a run are gone; NotedRuns reads it.
 void NoteRun(const std::filesystem::path& experiment_folder,
              const std::filesystem::path& run_folder);
+[[nodiscard]] std::filesystem::path NotedRunsFile(
+    const std::filesystem::path& experiment_folder);
 [[nodiscard]] std::vector<std::string> NotedRuns(
     const std::filesystem::path& experiment_folder);
 

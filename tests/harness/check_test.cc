@@ -55,6 +55,12 @@ class CheckTest : public testing::Test {
   [[nodiscard]] CheckSummary Check() const {
     return CheckRecordsBelow(results_.path());
   }
+  // As their runs did.
+  void NoteFinished() const {
+    for (const int repeat : {1, 2, 2}) {
+      NoteRun(results_.path() / "m", Folder(repeat));
+    }
+  }
   void Cut(const fs::path& file) {
     const std::string text = ReadFile(file);
     WriteFile(file, text.substr(0, text.rfind('\n', text.size() - 2) + 1));
@@ -113,15 +119,37 @@ TEST_F(CheckTest, ARunThatIsGoneIsDamage) {
   info.problems = {""};
   Write(experiment, trials::ProblemInfo{});
   Write(experiment, info);
-  NoteRun(experiment, Folder(1));
-  NoteRun(experiment, Folder(2));
-  NoteRun(experiment, Folder(2));
+  NoteFinished();
   EXPECT_EQ(NotedRuns(experiment).size(), 2U);
   EXPECT_THAT(Check().damage, IsEmpty());
   fs::remove_all(Folder(2));
   EXPECT_THAT(
       Check().damage,
       ElementsAre(HasSubstr("oppa/2: the records of this run are gone")));
+}
+
+TEST_F(CheckTest, WhatListsTheRunsCannotBeLostUnnoticed) {
+  const fs::path experiment = results_.path() / "m";
+  trials::ExperimentInfo info{.methods = {{"oppa", "OPPA"}}, .repeats = 3};
+  info.problems = {""};
+  Write(experiment, trials::ProblemInfo{});
+  Write(experiment, info);
+  NoteFinished();
+  Cut(experiment / ".runs");
+  EXPECT_THAT(Check().damage,
+              ElementsAre(HasSubstr(".runs: does not list the run oppa/2")));
+  fs::remove(experiment / ".runs");
+  EXPECT_THAT(Check().damage,
+              ElementsAre(HasSubstr("oppa/1"), HasSubstr("oppa/2")));
+  NoteFinished();
+  fs::remove(experiment / "experiment.json");
+  EXPECT_THAT(Check().damage, ElementsAre(HasSubstr("json: missing")));
+}
+
+TEST_F(CheckTest, SumsThatAreGoneAreNoted) {
+  fs::remove(Folder(3) / ".sums");
+  EXPECT_THAT(Check().notes, ElementsAre(HasSubstr(".sums is missing")));
+  EXPECT_THAT(Check().damage, IsEmpty());
 }
 
 // Whoever writes a file also writes its check value; a damaged file has
@@ -132,6 +160,7 @@ TEST_F(CheckTest, EditsOfJsonAndFilesThatAreGoneAreFound) {
   trials::ExperimentInfo info{.methods = {{"oppa", "OPPA"}}, .repeats = 4};
   info.problems = {""};
   Write(experiment, info);
+  NoteFinished();
   EXPECT_THAT(Check().damage, IsEmpty());
   EXPECT_THAT(Check().notes,
               ElementsAre(HasSubstr("1 of its runs have no records: oppa/4")));
@@ -162,6 +191,7 @@ TEST_F(CheckTest, ADescriptionThatIsGoneAndAnEditedPreflightAreFound) {
   Write(experiment, info);
   WriteFile(experiment / "preflight.json",
             common::SealedText(common::Json{{"rounds", 3}}));
+  NoteFinished();
   EXPECT_THAT(Check().damage,
               ElementsAre(HasSubstr("second/problem.json: missing")));
   std::string text = ReadFile(experiment / "preflight.json");
