@@ -54,6 +54,23 @@ std::string Normalized(std::string_view name) {
   return normalized;
 }
 
+// Of names that are other things, too: the value decides.
+bool IsSecretOf(std::string_view name, std::string_view value) {
+  static const Pattern account(R"(^[^\s:/]+:[^\s/]*[^\s\d/]\S*$)");
+  static const Pattern number(R"(^[0-9.]*$)");
+  static const Pattern letters(R"([A-Za-z])");
+  static const Pattern key(R"(^[\w+/=.-]{16,}[\]},]*$)");
+  static const Pattern digit(R"(\d)");
+  if (name == "u" || name == "user") {
+    return account.IsIn(value);
+  }
+  if (name == "pass") {
+    return !number.IsIn(value);
+  }
+  return (name == "key" || name == "login") && key.IsIn(value) &&
+         digit.IsIn(value) && letters.IsIn(value);
+}
+
 // Whether this is the value of a secret.
 bool IsSecret(std::string_view name, std::string_view value) {
   static const Pattern no_secret(
@@ -76,6 +93,9 @@ bool IsSecret(std::string_view name, std::string_view value) {
       std::string_view(joined).substr(0, joined.find_last_not_of('s') + 1);
   if (std::ranges::any_of(kSecretNames, ends(joined)) ||
       std::ranges::any_of(kSecretNames, ends(one))) {
+    return true;
+  }
+  if (IsSecretOf(joined, value)) {
     return true;
   }
   const auto* const found = std::ranges::find_if(kSecretWords, ends(words));
@@ -116,6 +136,7 @@ std::string WithoutParts(std::string text) {
       Pattern(R"(://([^\s/@:'"]{20,})@)"),
       Pattern(R"((?i)[?&](?:sig|signature|key|x-amz-[a-z-]+)=([^&\s'"]+))"),
       Pattern(R"((?i)\bbearer\s+([^\s'"]{10,}))"),
+      Pattern(R"((?i)\b(?:set-)?cookie:\s*([^'"]+))"),
       Pattern(R"((?i)//(?:hooks\.slack\.com/services|discord(?:app)?\.com/api)"
               R"(/webhooks)/([^\s'"]+))"),
       Pattern(
@@ -150,7 +171,7 @@ class Reader {
 
   std::string Read(const std::string& word) {
     static const Pattern option(
-        R"(^["'\[{(,]*(-+[A-Za-z][\w.-]*|[A-Za-z][\w.-]*:))"
+        R"(^["'\[{(,]*(-+[A-Za-z][\w.-]*|[A-Za-z][\w.-]*:|login))"
         R"([\]"',:]*$)");
     static const Pattern assigned(R"((?s)^([^\s=]+)=(.*)$)");
     const std::string name = std::exchange(name_, "");

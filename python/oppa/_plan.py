@@ -152,8 +152,8 @@ def plan(model: Union[Path, Mapping[str, Any]], *, gpus: Union[str, int], batch:
         raise OppaError(f"gpus = '{gpus}': one size of the machine, such as '2x8'; call plan() for each")
     if isinstance(model, Mapping):
         given["model"] = ",".join(f"{name}={value}".lower() for name, value in model.items())
-    if framework is not None and not isinstance(framework, str):
-        given["framework"] = ",".join(framework)
+    if isinstance(framework, Sequence) and not isinstance(framework, str):
+        given["framework"] = ",".join(map(str, framework))
     words = ["plan"]
     for name, value in given.items():
         if value is True and (plan.__kwdefaults__ or {}).get(name) is False:

@@ -10,6 +10,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, Optional, TypeVar
 
+from ._program import OppaError
+
 if TYPE_CHECKING:
     from ._study import Trial
 
@@ -19,8 +21,22 @@ Batch = TypeVar("Batch")
 def trial() -> Optional[Dict[str, Any]]:
     """The request of the search: {"config": {...}, "max_steps": 30, ...}; None outside of a search."""
     text = os.environ.get("OPPA_TRIAL")
-    request: Optional[Dict[str, Any]] = json.loads(text) if text else None
+    try:
+        request: Optional[Dict[str, Any]] = json.loads(text) if text else None
+    except ValueError as error:
+        raise OppaError(f"OPPA_TRIAL in the environment is not what oppa sets ({error}): unset it") from None
     return request
+
+
+def _rank() -> int:
+    for name in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"):
+        text = os.environ.get(name, "")
+        try:
+            return int(text)
+        except ValueError:
+            if text:
+                raise OppaError(f"{name} = '{text}' in the environment: set it to the number of this process") from None
+    return 0
 
 
 def report(**values: Any) -> None:
@@ -60,7 +76,7 @@ class StepClock:
         self.max_steps: int = trial_of_study.max_steps if trial_of_study else request["max_steps"] if request else 0
         self.active: bool = self.max_steps > 0
         self.steps = 0
-        self._is_first_rank = int(os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0"))) == 0
+        self._is_first_rank = _rank() == 0
         self._begin_s = 0.0
 
     def start(self) -> None:

@@ -112,6 +112,7 @@ def wrong_objectives(sampler):
 
     return {"no report": lambda trial: sampler.config(trial) and 1.0,
             "no result": lambda trial: sampler.config(trial) and None,
+            "a gap between steps": lambda trial: [sampler.config(trial), *(trial.report(1.0, step) for step in (1, 2, 3, 4, 5, 7))] and 1.0,
             "a step is missing": lambda trial: steps(trial, 3, 1.0),
             "not finite": lambda trial: steps(trial, 6, float("nan")),
             "a negative time": lambda trial: steps(trial, 6, -1.0),

@@ -45,7 +45,7 @@ def test_is_a_table():
     assert "out of memory" in str(empty) and "out of memory" in empty._repr_html_()
 
 
-@pytest.mark.parametrize("wrong, message", [({"precision": "fp9"}, "precision"), ({"batch": 1.5}, "batch"), ({"gpus": True}, "gpus True"), ({"layouts": -1}, "layouts"),
+@pytest.mark.parametrize("wrong, message", [({"precision": "fp9"}, "precision"), ({"batch": 1.5}, "batch"), ({"gpus": True}, "gpus True"), ({"layouts": -1}, "layouts"), ({"framework": 5}, "'5'"), ({"framework": ("fsdp2", 5)}, "'5'"),
                                             ({"most_money": 5}, "price"), ({"gpus": "8..16"}, "one size"),
                                             ({"save_calibration": "x"}, "calibrate"), ({"cluster": "none"}, "cluster")])
 def test_errors_speak_of_arguments(wrong, message):

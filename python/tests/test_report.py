@@ -94,6 +94,17 @@ def test_reports_are_those_of_the_protocol(monkeypatch, tmp_path):
     assert oppa.is_out_of_memory(RuntimeError("CUDA out of memory. Tried to allocate"))
 
 
+def test_a_wrong_environment_gets_a_sentence(monkeypatch):
+    monkeypatch.setenv("OPPA_TRIAL", json.dumps({"max_steps": 2, "config": {}}))
+    for name, rank, is_first in (("RANK", "", True), ("OMPI_COMM_WORLD_RANK", "3", False), ("RANK", "2", False)):
+        monkeypatch.setenv(name, rank)
+        assert oppa.StepClock()._is_first_rank == is_first
+    for name, value in (("RANK", "first"), ("OPPA_TRIAL", "{config")):
+        monkeypatch.setenv(name, value)
+        with pytest.raises(oppa.OppaError, match=name):
+            oppa.StepClock()
+
+
 def test_a_report_takes_numbers_of_any_library_and_any_text(tmp_path, monkeypatch):
     numpy = pytest.importorskip("numpy")
     monkeypatch.setenv("OPPA_TRIAL", "{}")

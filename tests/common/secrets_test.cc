@@ -60,6 +60,12 @@ const std::vector<Words> kWithSecrets = {
     {"--dsn", "postgresql://me:p@s3cr3t-value@host/db"},
     {R"(--config={"password":"a, \" s3cr3t-value"})"},
     {"--hook=https://hooks.slack.com/services/T0/B0/s3cr3t-value"},
+    {"curl", "-u", "me:s3cr3t-value", "https://example.org"},
+    {"--user", "me:s3cr3t-value"},
+    {"--pass", "s3cr3t-value"},
+    {"--key", "01234-s3cr3t-value"},
+    {"sh", "-c", "wandb login 01234-s3cr3t-value && python a.py"},
+    {"-H", "Cookie: a=s3cr3t-value; b=s3cr3t-value"},
 };
 
 const Words kFormats = {
@@ -136,6 +142,13 @@ const std::vector<Words> kWithoutSecrets = {
     {"--run-name", "xoxa-llama-run-17"},
     {"--note", "authorization of this run by a bearer of news"},
     {"OLDPWD=/home/ada"},
+    {"--pass", "2"},
+    {"--key", "text"},
+    {"-u", "1000:1000"},
+    {"-u", "train.py"},
+    {"--user", "ada"},
+    {"ssh", "login", "node-1"},
+    {"--note", "no cookie for this run"},
     {"--api-keyboard", "x"},
 };
 

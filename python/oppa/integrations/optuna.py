@@ -121,7 +121,12 @@ class OppaSampler(BaseSampler):
             self.study.close()  # the trial is not recorded, and asked again
             raise oppa.OppaError(f"trial {trial.number} of Optuna ran {trial.params}, and oppa asked for "
                                  f"{running.config}: it is not recorded; take the configuration from sampler.config(trial)")
-        tell(self.study, running, state=told, step_times=_step_times(trial), peak_memory_bytes=peak)
+        try:
+            step_times = _step_times(trial)
+        except oppa.OppaError as error:
+            tell(self.study, running, state="failed", step_times=[], message=str(error))
+        else:
+            tell(self.study, running, state=told, step_times=step_times, peak_memory_bytes=peak)
         if study.get_trials(deepcopy=False, states=[TrialState.WAITING]):
             return  # a configuration that Optuna has enqueued is next
         try:
@@ -149,4 +154,7 @@ def _agree(params: Dict[str, Any], config: Dict[str, Any]) -> bool:
 
 
 def _step_times(trial: FrozenTrial) -> "list[float]":
-    return [time_s for _, time_s in sorted(trial.intermediate_values.items())]
+    reported = trial.intermediate_values
+    if sorted(reported) != list(range(1, len(reported) + 1)):
+        raise oppa.OppaError(f"the steps {sorted(reported)} were reported: report every step, from 1")
+    return [reported[step] for step in sorted(reported)]
