@@ -14,6 +14,8 @@ namespace {
 // a program may compute fp32 so.
 constexpr double kTf32 = 0.5;
 
+constexpr double kLeastWeight = 0.5;  // bytes; of four bits
+
 // What a driver counts beside the memory that a program can have.
 constexpr double kDriverMemory = 1.05;
 
@@ -119,6 +121,11 @@ MeasurementLimits LimitsOf(const Workload& workload, const Cluster& cluster) {
   }
   if (cluster.gpu.memory_bytes > 0.0) {
     limits.most_memory_bytes = kDriverMemory * cluster.gpu.memory_bytes;
+    if (!workload.training.Offloads(Offloaded::kParameters)) {
+      limits.least_memory_bytes =
+          kLeastWeight * static_cast<double>(ParameterCount(workload.model)) /
+          cluster.gpus();
+    }
   }
   return limits;
 }

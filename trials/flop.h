@@ -41,7 +41,8 @@ namespace trials {
                                            double step_time_s);
 
 // What physics allows of a step of this job: LeastFlopPerToken at the peak rate
-// of all GPUs, and the memory of one of them, 5% more for the driver. No limit
+// of all GPUs, weights of four bits over all ranks, and the memory of a GPU, 5%
+// more for the driver. No limit
 // where the model or the GPU is unknown.
 [[nodiscard]] MeasurementLimits LimitsOf(const Workload& workload,
                                          const Cluster& cluster);

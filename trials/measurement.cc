@@ -64,8 +64,15 @@ std::string Implausibility(const Measurement& measurement,
   if (std::string why = WhyNoSteps(measurement.step_times_s); !why.empty()) {
     return "implausible measurement: " + why;
   }
-  return outside("peak_memory_bytes",
-                 measurement.peak_memory_bytes.value_or(0.0), 0.0,
+  const double peak_bytes = measurement.peak_memory_bytes.value_or(0.0);
+  if (peak_bytes > 0.0 && peak_bytes < limits.least_memory_bytes) {
+    return fmt::format(
+        "implausible measurement: peak_memory_bytes = {:.4g} where a rank has "
+        "weights of at least {:.4g}: another unit; or [workload] is not what "
+        "the program trains",
+        peak_bytes, limits.least_memory_bytes);
+  }
+  return outside("peak_memory_bytes", peak_bytes, 0.0,
                  limits.most_memory_bytes);
 }
 

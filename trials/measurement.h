@@ -67,6 +67,7 @@ inline constexpr double kMostMemoryBytes = 1e18;
 // What a measurement is never outside of; LimitsOf (flop.h) has those of a job.
 struct MeasurementLimits {
   double least_step_s = kLeastStepSeconds;
+  double least_memory_bytes = 0.0;  // of a measurement that is not 0
   double most_memory_bytes = kMostMemoryBytes;
   std::string work;  // what takes least_step_s, for display; "" if nothing does
 };

@@ -57,6 +57,25 @@ TEST(MeasurementLimits, NoRankHasMoreMemoryThanItsGpu) {
   }
 }
 
+TEST(MeasurementLimits, ARankHasItsWeights) {
+  Workload workload = SmallWorkload();
+  const auto is_refused = [&workload](double bytes) {
+    const MeasurementLimits limits = LimitsOf(workload, TwoGpus());
+    Measurement trial{.outcome = Outcome::kCompleted,
+                      .step_times_s = {limits.least_step_s},
+                      .peak_memory_bytes = bytes};
+    RejectImplausible(trial, limits);
+    return trial.outcome == Outcome::kFailed;
+  };
+  const auto weights = static_cast<double>(ParameterCount(workload.model));
+  EXPECT_TRUE(is_refused(30.0)) << "gigabytes that were read as bytes";
+  EXPECT_TRUE(is_refused(0.24 * weights));
+  EXPECT_FALSE(is_refused(0.26 * weights));
+  EXPECT_FALSE(is_refused(0.0)) << "unknown";
+  workload.training.offload = {true, true};
+  EXPECT_FALSE(is_refused(30.0));
+}
+
 TEST(MeasurementLimits, AnUnknownGpuLimitsNothing) {
   Cluster cluster = TwoGpus();
   cluster.gpu = {};

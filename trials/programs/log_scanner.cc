@@ -76,7 +76,7 @@ std::vector<TrialReport> LogScanner::Read(std::string_view line,
     }
   } else if (!TakeNumber({text, now_s}) && !now_s) {
     if (const auto bar = Find(patterns_.progress_bar, text); !bar.empty()) {
-      RefuseMicrobatch(text);
+      RefuseMicrobatch(text, text);
       bar_.Take(bar);
     }
   }
@@ -126,7 +126,7 @@ void LogScanner::TakeValue(const LogPatterns::Pattern& pattern,
   double step_s = StepTime(pattern, *value);
   if (pattern.quantity == Quantity::kStepTime ||
       pattern.quantity == Quantity::kSteps) {
-    RefuseMicrobatch(line.text);
+    RefuseMicrobatch(line.text, Replaced(line.text, number, "{}"));
   }
   if (pattern.quantity == Quantity::kStepTime) {
     if (const auto other =
@@ -163,8 +163,9 @@ void LogScanner::RefuseOthers(int allowed) const {
   }
 }
 
-void LogScanner::RefuseMicrobatch(const std::string& line) const {
-  if (sizes_.microbatches > 1.0 && !Find(patterns_.microbatch, line).empty()) {
+void LogScanner::RefuseMicrobatch(std::string_view line,
+                                  std::string_view text) const {
+  if (sizes_.microbatches > 1.0 && !Find(patterns_.microbatch, text).empty()) {
     throw std::invalid_argument(fmt::format(
         "'{}' may be of a microbatch, and a step has {:.0f}: name the time of "
         "a whole step, or print it",

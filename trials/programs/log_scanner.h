@@ -60,7 +60,8 @@ class LogScanner {
   void TakeStep(const Line& line, std::string_view number, double step_s);
   void AddSteps(const std::vector<double>& steps_s);
   void RefuseOthers(int allowed) const;
-  void RefuseMicrobatch(const std::string& line) const;
+  // `text`: the line, with "{}" for the number that was taken for a time.
+  void RefuseMicrobatch(std::string_view line, std::string_view text) const;
 
   const LogPatterns& patterns_;
   StepSizes sizes_;

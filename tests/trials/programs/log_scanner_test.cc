@@ -292,6 +292,12 @@ TEST(LogScanner, AMicrobatchIsNoStep) {
   EXPECT_EQ(error(accelerate.log(), bar("Steps")), "no error");
   EXPECT_THAT(error(Patterns("step_time_s = '([0-9.]+)s/it'"), bar("Epoch 0")),
               HasSubstr("microbatch"));
+  const Adapter nemo = Adapter::Find("nemo");
+  EXPECT_THAT(error(nemo.log(), bar("Epoch 0")), HasSubstr("microbatch"));
+  EXPECT_EQ(error(nemo.log(),
+                  "Epoch 0:  2%|#  | 2/100 [00:06<04:54, 3.00s/it, "
+                  "v_num=3, train_step_timing in s=2.98]"),
+            "no error");
 }
 
 TEST(LogScanner, TheClockTellsWholeStepsFromOthers) {
