@@ -243,37 +243,6 @@ common::Json BandsJson(const Forecaster& forecaster, const Prediction& best) {
   return bands;
 }
 
-// "13.4 s per step (11.2 to 17.6 in nine of ten cases)", the same of the
-// memory, and whether framework and GPU were compared with measurements.
-std::string SummaryText(const Forecaster& forecaster, const Forecast& forecast,
-                        const Prediction& best) {
-  const common::Json bands = BandsJson(forecaster, best);
-  const auto band = [&bands](const char* name, double unit,
-                             const char* more) -> std::string {
-    return bands.contains(name)
-               ? fmt::format(" ({:.3g} to {:.3g}{})",
-                             bands[name][0].get<double>() / unit,
-                             bands[name][1].get<double>() / unit, more)
-               : "";
-  };
-  const Job& job = forecaster.job();
-  std::vector<std::string> unknown;
-  if (job.framework.framework.compared_with.empty()) {
-    unknown.push_back(job.framework.name);
-  }
-  if (job.cluster.gpu.validated.empty()) {
-    unknown.push_back(job.cluster.gpu.name);
-  }
-  return fmt::format(
-      "  {:.3g} s per step{}; {:.1f} of {:.1f} GB{}; {}\n", best.step_time_s,
-      band("step_time_s", 1.0, " in nine of ten cases"),
-      best.peak_memory_bytes / kGiga, forecast.capacity_bytes / kGiga,
-      band("peak_memory_bytes", kGiga, ""),
-      unknown.empty()
-          ? "framework and GPU validated"
-          : fmt::format("not validated: {}", fmt::join(unknown, ", ")));
-}
-
 std::string TableText(const Forecaster& forecaster, const Forecast& forecast,
                       const TextStyle& style) {
   constexpr const char* kColumns =
@@ -318,6 +287,32 @@ std::pair<double, double> StepBand(const Forecaster& forecaster,
   const common::Json band = BandsJson(forecaster, one)["step_time_s"];
   return {band[0].get<double>() / one.step_time_s,
           band[1].get<double>() / one.step_time_s};
+}
+
+std::string SummaryText(const Forecaster& forecaster, const Forecast& forecast,
+                        const Prediction& best) {
+  const common::Json bands = BandsJson(forecaster, best);
+  const auto band = [&bands](const char* name, double unit,
+                             const char* more) -> std::string {
+    return bands.contains(name)
+               ? fmt::format(" ({:.3g} to {:.3g}{})",
+                             bands[name][0].get<double>() / unit,
+                             bands[name][1].get<double>() / unit, more)
+               : "";
+  };
+  const Job& job = forecaster.job();
+  const auto unknown =
+      common::Map(GuessesOf(job), [&job](const trials::Guess& guess) {
+        return guess.kind == "framework" ? job.framework.name : guess.what;
+      });
+  return fmt::format(
+      "  {:.3g} s per step{}; {:.1f} of {:.1f} GB{}; {}\n", best.step_time_s,
+      band("step_time_s", 1.0, " in nine of ten cases"),
+      best.peak_memory_bytes / kGiga, forecast.capacity_bytes / kGiga,
+      band("peak_memory_bytes", kGiga, ""),
+      unknown.empty()
+          ? "framework and GPU validated"
+          : fmt::format("not validated: {}", fmt::join(unknown, ", ")));
 }
 
 std::string ForecastText(const Forecaster& forecaster, const Forecast& forecast,

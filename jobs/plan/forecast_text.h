@@ -45,6 +45,12 @@ struct TextStyle {
 [[nodiscard]] std::pair<double, double> StepBand(const Forecaster& forecaster,
                                                  const Prediction& one);
 
+// "13.4 s per step (11.2 to 17.6 in nine of ten cases)", the same of the
+// memory, and what of the job was not compared with measurements.
+[[nodiscard]] std::string SummaryText(const Forecaster& forecaster,
+                                      const Forecast& forecast,
+                                      const Prediction& best);
+
 // The bands of the prediction of a configuration, in lines.
 [[nodiscard]] std::string BandText(const Forecaster& forecaster,
                                    const Prediction& best);

@@ -13,6 +13,7 @@
 #include "common/ranges.h"
 #include "common/text.h"
 #include "common/units.h"
+#include "jobs/plan/forecast_text.h"
 #include "jobs/plan/plan_page_assets.h"
 #include "plots/page/assets.h"
 #include "plots/table.h"
@@ -246,6 +247,9 @@ std::pair<std::string, Json> FrameworkSection(const PagePlan& plan, int most) {
     }
   } else {
     html += KindsTable(kinds, plan.forecaster->CapacityBytes()) +
+            Paragraphs("The fastest:" + SummaryText(*plan.forecaster,
+                                                    *plan.forecast,
+                                                    kinds.front().one)) +
             "<div class=\"figures\"></div>" +
             fmt::format(
                 "<details><summary>Command of the fastest</summary>"
@@ -354,8 +358,8 @@ std::string PlanPage(const std::string& header,
       "<header><div><h1>{}</h1>{}</div></header>\n<noscript><p>The figures "
       "need JavaScript; the tables do not.</p></noscript>\n{}"
       "<section id=\"steps\" hidden><h2>What if</h2></section>"
-      "<footer>Everything on this page is computed by simulation; times and "
-      "peaks have the stated bands.</footer></main>"
+      "<footer>Everything on this page is computed by simulation.</footer>"
+      "</main>"
       "<script type=\"application/json\" id=\"data\">{}</script>"
       "<script>{}</script></body></html>\n",
       title, plots::kPageStyle, kPlanStyle, title,
