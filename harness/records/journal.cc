@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "common/error.h"
@@ -342,15 +343,25 @@ void NoteRun(const std::filesystem::path& experiment_folder,
              const std::filesystem::path& run_folder) {
   const std::string name =
       run_folder.lexically_relative(experiment_folder).string();
-  if (!common::Contains(NotedRuns(experiment_folder), name)) {
-    const std::filesystem::path path = NotedRunsFile(experiment_folder);
-    const common::Descriptor file =
-        common::OpenFile(path, O_WRONLY | O_APPEND | O_CREAT);
-    if (!file.ok()) {
-      common::ThrowErrno(path, "open");
-    }
-    common::WriteAll(file.get(), path, name + "\n");
+  const std::filesystem::path path = NotedRunsFile(experiment_folder);
+  const common::Descriptor file =
+      common::OpenFile(path, O_WRONLY | O_APPEND | O_CREAT);
+  if (!file.ok()) {
+    common::ThrowErrno(path, "open");
   }
+  (void)::flock(file.get(), LOCK_EX);  // until it is closed
+  if (common::Contains(NotedRuns(experiment_folder), name)) {
+    return;
+  }
+  const std::string text = common::ReadFile(path);
+  if (!text.empty() && text.back() != '\n') {
+    // What a full disk cut would become part of this line.
+    const auto whole = static_cast<off_t>(text.rfind('\n') + 1);
+    if (::ftruncate(file.get(), whole) != 0) {
+      common::ThrowErrno(path, "write");
+    }
+  }
+  common::WriteAll(file.get(), path, name + "\n");
 }
 
 std::filesystem::path NotedRunsFile(

@@ -146,6 +146,14 @@ TEST_F(CheckTest, WhatListsTheRunsCannotBeLostUnnoticed) {
   EXPECT_THAT(Check().damage, ElementsAre(HasSubstr("json: missing")));
 }
 
+// As a full disk leaves it.
+TEST_F(CheckTest, ALineOfRunsThatWasCutIsReplaced) {
+  const fs::path experiment = results_.path() / "m";
+  WriteFile(experiment / ".runs", "oppa/1\nopp");
+  NoteFinished();
+  EXPECT_EQ(ReadFile(experiment / ".runs"), "oppa/1\noppa/2\n");
+}
+
 TEST_F(CheckTest, SumsThatAreGoneAreNoted) {
   fs::remove(Folder(3) / ".sums");
   EXPECT_THAT(Check().notes, ElementsAre(HasSubstr(".sums is missing")));
