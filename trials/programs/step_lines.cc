@@ -1,6 +1,7 @@
 #include "trials/programs/step_lines.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <stdexcept>
 
@@ -88,6 +89,7 @@ void StepClock::Take(std::string_view line, std::optional<double> now_s,
     is_clear_ = is_clear_ && steps > 0.0 && gap_s > 0.0 &&
                 gap_s >= kResolutions * time_s->second;
     is_numbered_ = is_numbered_ && number;
+    resolution_s_ = time_s->second;
     gaps_s_.push_back(gap_s / steps);
     steps_s_.push_back(step_s);
   }
@@ -105,6 +107,13 @@ std::string StepClock::WhyOther() const {
   const auto [least_s, most_s] = std::ranges::minmax(gaps_s_);
   const auto [short_s, long_s] = std::ranges::minmax(steps_s_);
   const bool is_part = is_numbered_ && least_s > kFar * long_s + kLeastSeconds;
+  // To the millisecond on whole seconds: a ticker's lines, or made up.
+  const bool is_ticker = resolution_s_ < 1.0 &&
+                         most_s - least_s < 0.5 * resolution_s_ &&
+                         std::abs(most_s - std::round(most_s)) < resolution_s_;
+  if (is_ticker) {
+    return "";
+  }
   const bool is_several = kFar * most_s < short_s &&
                           most_s < kAlike * least_s && least_s > kLeastSeconds;
   return is_part || is_several

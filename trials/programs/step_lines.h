@@ -57,6 +57,7 @@ class StepClock {
   std::optional<std::pair<double, double>> last_;  // its time and number
   std::vector<double> gaps_s_;                     // by step
   std::vector<double> steps_s_;
+  double resolution_s_ = 0.0;
   bool is_clear_ = true;     // whether the clock is fine enough, and only grows
   bool is_numbered_ = true;  // else there may be steps without a line
 };
