@@ -196,6 +196,8 @@ def main():
         if arguments.only not in case.name:
             continue
         calls = case.calls()
+        if not calls:
+            sys.exit(f"exhaustive: {case.name}: no call was seen; the program must have the name 'oppa'")
         ends = collections.Counter()
         for number, (call, path) in enumerate(calls, 1):
             if number % arguments.every:
