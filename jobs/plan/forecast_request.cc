@@ -745,9 +745,9 @@ ForecastOptions ForecastOptionsOf(const ForecastRequest& request,
     source = "--calibrate " + request.calibrate.string();
     options.calibration =
         Calibrate(job, ReadMeasuredSteps(request.calibrate, job));
-    source += fmt::format(" ({} step times and {} rows out of memory)",
-                          options.calibration.step_times,
-                          options.calibration.bounds);
+    source +=
+        fmt::format(" ({} step times and {} rows out of memory)",
+                    options.calibration.step_times, options.calibration.bounds);
   } else if (!request.calibration.empty()) {
     source = "--calibration " + request.calibration.string();
     options.calibration = harness::ReadCalibration(

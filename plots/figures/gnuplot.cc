@@ -193,6 +193,7 @@ struct Layout {
   // What draws nothing but its sample in the legend: every label once.
   std::vector<std::string> legend;
   std::size_t legend_columns = 1;
+  std::size_t longest_label = 0;  // characters
 
   [[nodiscard]] double caption_height() const {
     return kCaptionRow * static_cast<double>(caption.size());
@@ -260,6 +261,7 @@ std::size_t SetLegend(const Figure& figure, double text_width, Layout& layout) {
       static_cast<std::size_t>(text_width / width), 1, entries);
   const std::size_t rows = (entries + columns - 1) / columns;
   layout.legend_columns = (entries + rows - 1) / rows;
+  layout.longest_label = longest;
   return rows;
 }
 
@@ -302,13 +304,15 @@ Layout LayoutOf(const Figure& figure) {
   return layout;
 }
 
+constexpr double kFontPointsPerInch = 96.0;  // of Cairo
+
 // The words after `set terminal` for "pdf", "svg" or "png".
 std::string TerminalOf(std::string_view format, const Layout& layout) {
   // fontconfig on Debian depends on this font, so every gnuplot there has it.
   constexpr std::string_view kFont = "DejaVu Sans";
-  // These terminals take a point of a font for 1/72 inch of a screen of 96
-  // dots per inch, and pdfcairo half a point for the unit of line width.
-  constexpr double kFontPointsPerInch = 96.0;
+  // Those of Cairo take a point of a font for 1/72 inch of a screen of 96 dots
+  // per inch, SVG for one of its units, and pdfcairo half a point for the unit
+  // of line width.
   constexpr double kPdfLineWidth = 2.0;
   if (format == "pdf") {
     return fmt::format(
@@ -327,8 +331,13 @@ std::string TerminalOf(std::string_view format, const Layout& layout) {
       "linewidth {:.4f} dashlength 1 background rgb 'white'",
       png ? "pngcairo" : "svg", layout.width * per_inch,
       layout.height * per_inch, png ? "" : " dynamic", kFont, kTextPoints,
-      per_inch / kFontPointsPerInch, per_inch / kPointsPerInch);
+      per_inch / (png ? kFontPointsPerInch : kPointsPerInch),
+      per_inch / kPointsPerInch);
 }
+
+// What the SVG terminal does not know of the width of a character; it takes the
+// height of those of Cairo.
+constexpr double kUnseenWidth = 0.67;
 
 // The beginning of a script: its terminals and the loop over the formats, which
 // the last lines of the script must close.
@@ -346,8 +355,12 @@ std::string ScriptHead(const std::string& name,
       "do for [format in '{2}'] {{\n"
       "  eval 'set terminal '.value('terminal_'.format)\n"
       "  symbol = format eq 'pdf' ? 0.47 : format eq 'png' ? 1.0 : 1.15\n"
+      "  key_width = format eq 'svg' ? {3} : 2\n"
+      "  key_scale = format eq 'svg' ? {4:.4f} : 1\n"
       "  set output '{0}.'.format\n",
-      name, terminals, fmt::join(formats, " "));
+      name, terminals, fmt::join(formats, " "),
+      2.0 + kUnseenWidth * static_cast<double>(layout.longest_label),
+      kFontPointsPerInch / kPointsPerInch);
 }
 
 // Commands that set the labels of a panel's axes and its title. They have
@@ -404,7 +417,8 @@ std::string TextsOf(const Layout& layout) {
              "[0:1]\n"
              "  set yrange [0:1]\n"
              "  set key {} inside center center horizontal maxcols {} Left "
-             "reverse width 2 samplen 2.8 spacing 1.15 font ',{}'\n{}"
+             "reverse width key_width samplen 2.8*key_scale spacing "
+             "1.15*key_scale font ',{}'\n{}"
              "  set key off\n  unset label\n",
              any ? "on" : "off", layout.legend_columns, kTextPoints,
              PlotCommand(any ? layout.legend

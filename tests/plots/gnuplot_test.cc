@@ -149,6 +149,33 @@ TEST(Gnuplot, DrawsLogarithmicAxesInEveryFormat) {
       WriteFigures({{folder.path(), {PlainFigure()}}}, AllFormats()).error, "");
 }
 
+// Capitals of DejaVu Sans are 0.69 of the font size wide, in the mean of these.
+TEST(Gnuplot, LabelsOfALegendDoNotReachTheNextSample) {
+  Figure figure = SomeFigure();
+  figure.panels[0].series.resize(3, figure.panels[0].series[0]);
+  const std::vector<std::string> labels = {"OPPA-PAPER", "COST-MODEL", "BO"};
+  for (std::size_t s = 0; s < labels.size(); ++s) {
+    figure.panels[0].series[s].label = labels[s];
+  }
+  const std::string svg = SvgOf(figure);
+  std::vector<double> lefts;
+  for (const std::string& label : labels) {
+    const std::regex text(
+        "translate\\(([0-9.]+),[0-9.]+\\)[^>]*font-size=\"13.00\"[^>]*>"
+        "\\s*<text>" +
+        label);
+    std::smatch at;
+    ASSERT_TRUE(std::regex_search(svg, at, text)) << "6.5 points are 13 units";
+    lefts.push_back(std::stod(at[1]));
+  }
+  constexpr double kSample = 25.0;  // units
+  for (std::size_t s = 0; s + 1 < labels.size(); ++s) {
+    const double end =
+        lefts[s] + 0.69 * 13.0 * static_cast<double>(labels[s].size());
+    EXPECT_LT(end, lefts[s + 1] - kSample) << labels[s];
+  }
+}
+
 // Places of texts: <g transform="translate(x,y)">.
 TEST(Gnuplot, TextsBeginOnThePage) {
   Figure figure = SomeFigure();
