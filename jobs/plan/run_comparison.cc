@@ -261,6 +261,29 @@ ParallelConfig ConfigOf(const Forecaster& forecaster, const Forecast& forecast,
   }
 }
 
+// What was assumed of a run beyond `text`: as in the fastest that fits.
+std::string UnnamedText(const std::string& text, const ParallelConfig& config) {
+  if (text.empty()) {
+    return "";
+  }
+  std::set<std::string_view> named = {"dp", "tp", "pp", "sp", "microbatches"};
+  for (const auto& [knob, value] : trials::ParseSettings(text)) {
+    named.insert(knob->name);
+  }
+  std::string others;
+  const std::string all = ToString(config);
+  for (const std::string_view setting : common::Split(all, ',')) {
+    if (!named.contains(setting.substr(0, setting.find('=')))) {
+      others += fmt::format("{}{}", others.empty() ? "" : ",", setting);
+    }
+  }
+  return others.empty() ? ""
+                        : fmt::format(
+                              "assumed, as --config does not name it: {}; name "
+                              "what your run does otherwise\n",
+                              others);
+}
+
 // Where the run is slower than the forecast, largest first, and all parts.
 std::string PartsText(const Parts& run, const Parts& forecast,
                       double forecast_s) {
@@ -420,8 +443,8 @@ std::string CompareRun(const Forecaster& forecaster, const Forecast& forecast,
         expected.peak_memory_bytes / common::kGiga,
         forecaster.CapacityBytes() / common::kGiga);
   }
-  return text + MemoryText(forecaster, expected) +
-         BandText(forecaster, expected);
+  return text + UnnamedText(config_text, config) +
+         MemoryText(forecaster, expected) + BandText(forecaster, expected);
 }
 
 }  // namespace jobs

@@ -236,6 +236,17 @@ TEST_F(RunComparisonTest, AStepIsTheMedianWithoutTheFirst) {
       HasSubstr("your run takes 21 s per step"));
 }
 
+TEST_F(RunComparisonTest, WhatTheConfigurationLeavesOutIsSaid) {
+  const char* log =
+      " iteration 2/ 9 | elapsed time per iteration (ms): 20000.0 |\n";
+  EXPECT_THAT(Compare("megatron-lm", log, "dp=8,tp=2,mbs=8"),
+              HasSubstr("assumed, as --config does not name it: zero_stage=1"));
+  EXPECT_THAT(Compare("megatron-lm", log,
+                      "dp=8,tp=2,mbs=1,zero_stage=0,dp_bucket_mb=100,"
+                      "grad_checkpoint=0"),
+              testing::Not(HasSubstr("assumed, as --config")));
+}
+
 TEST_F(RunComparisonTest, ALogWithoutATraceAsksForOneAndSharesTheForecast) {
   EXPECT_THAT(
       Compare("megatron-lm",
