@@ -77,8 +77,10 @@ std::string ExcludedText(const Forecast& forecast) {
 
 std::string NothingFits(const Forecaster& forecaster,
                         const Forecast& forecast) {
+  const std::string remedies =
+      RemediesText(forecaster.job(), forecaster.options());
   if (!forecast.smallest) {
-    return "no configuration is valid\n";
+    return "no configuration is valid\n" + remedies;
   }
   const trials::StepReport report =
       forecaster.Report(forecast.smallest->config);
@@ -90,7 +92,7 @@ std::string NothingFits(const Forecaster& forecaster,
              forecast.smallest->peak_memory_bytes / kGiga,
              ToString(forecast.smallest->config),
              LargestComponent(report.memory)) +
-         RemediesText(forecaster.job(), forecaster.options());
+         remedies;
 }
 
 // What is assumed about experts.

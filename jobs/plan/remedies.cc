@@ -1,6 +1,8 @@
 #include "jobs/plan/remedies.h"
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -63,10 +65,12 @@ std::vector<Change> ChangesOf(const Job& job, const ForecastOptions& options) {
     }
   }
   const int gpus = job.cluster.gpus();
-  const int batch = (job.workload.batch_size / gpus + 1) * gpus;
-  changes.push_back({"--batch", fmt::format("{}", batch), [batch](Request& of) {
-                       of.job.workload.batch_size = batch;
-                     }});
+  if (job.workload.batch_size % gpus != 0) {  // else each layout divides it
+    const int batch = (job.workload.batch_size / gpus + 1) * gpus;
+    changes.push_back(
+        {"--batch", fmt::format("{}", batch),
+         [batch](Request& of) { of.job.workload.batch_size = batch; }});
+  }
   for (const MachineSize& size : SizesFrom(job.cluster)) {
     if (size.gpus() > gpus) {
       changes.push_back({"--gpus", SizeText(size), [size](Request& of) {
@@ -75,6 +79,9 @@ std::vector<Change> ChangesOf(const Job& job, const ForecastOptions& options) {
     }
   }
   for (const char* name : {"torchtitan", "megatron-lm"}) {
+    if (job.framework.adapter && job.framework.adapter->IsCalled(name)) {
+      continue;
+    }
     changes.push_back({"--framework", name, [name](Request& of) {
                          of.job.framework = FindFramework(name);
                        }});
@@ -131,19 +138,30 @@ std::vector<Remedy> SeveralChanges(const Job& job,
 }  // namespace
 
 std::vector<Remedy> Remedies(const Job& job, const ForecastOptions& options) {
-  std::vector<Remedy> working;
-  std::string_view found;  // the kind of the last that works
-  for (const Change& change : ChangesOf(job, options)) {
-    if (change.name == found) {
-      continue;
-    }
+  const auto remedy_of = [&](const Change& change) {
     Request changed{job, options};
     change.apply(changed);
-    if (auto remedy = IfWorking(
-            fmt::format("{} {}", change.name, change.option), changed)) {
-      working.push_back(*std::move(remedy));
-      found = change.name;
+    return IfWorking(fmt::format("{} {}", change.name, change.option), changed);
+  };
+  const std::vector<Change> changes = ChangesOf(job, options);
+  std::vector<Remedy> working;
+  for (auto first = changes.begin(); first != changes.end();) {
+    const std::string_view name = first->name;
+    const auto end = std::find_if(first, changes.end(), [&](const auto& each) {
+      return each.name != name;
+    });
+    // Each change of these kinds needs less memory than those before it.
+    const bool falling = name == "--headroom" || name == "--seq";
+    if (falling && end - first > 1 && !remedy_of(*std::prev(end))) {
+      first = end;
     }
+    for (; first != end; ++first) {
+      if (auto remedy = remedy_of(*first)) {
+        working.push_back(*std::move(remedy));
+        break;
+      }
+    }
+    first = end;
   }
   return working.empty() ? SeveralChanges(job, options) : working;
 }

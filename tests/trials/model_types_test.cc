@@ -317,6 +317,52 @@ TEST_F(ReadingTypes, WhatAFileLeavesOutIsTheLibrarysDefault) {
   EXPECT_THAT(Error("qwen2_vl"), HasSubstr("vision_config is missing"));
 }
 
+// Sizes that Transformers ignores or cannot run, while others follow them.
+TEST_F(ReadingTypes, KeysThatProgramsReadDifferentlyAreRefused) {
+  EXPECT_THAT(
+      Error("deepseek_v3",
+            R"(, "kv_lora_rank": 8, "qk_rope_head_dim": 8, "v_head_dim": 8,
+                 "qk_nope_head_dim": 8, "num_experts_per_tok": 2,
+                 "n_routed_experts": 8, "moe_layer_freq": 2)"),
+      HasSubstr("moe_layer_freq is not 1"));
+  EXPECT_THAT(Error("nemotron_h", R"(, "hybrid_override_pattern": "M-M-",
+                                       "tie_word_embeddings": true)"),
+              HasSubstr("tie_word_embeddings is true"));
+  EXPECT_THAT(Error("helium", R"(, "head_dim": 32)"),
+              HasSubstr("all heads together are not as wide"));
+  const auto mamba = [this](const std::string& keys, const char* as) {
+    const std::filesystem::path path = folder_.path() / "config.json";
+    std::ofstream(path) << R"({"vocab_size": 1000, "n_layer": 2, )" << keys
+                        << "}";
+    return fakes::ErrorOf([&] { (void)ReadModel(path, {.as = as}); });
+  };
+  for (const char* type : {"mamba", "mamba2", "falcon_mamba"}) {
+    EXPECT_THAT(
+        mamba(fmt::format(R"("model_type": "{}", "d_model": 64)", type), ""),
+        HasSubstr("Transformers reads hidden_size"));
+  }
+  EXPECT_EQ(mamba(R"("d_model": 64)", "mamba"), "no error")
+      << "the file of the authors' own program";
+}
+
+TEST_F(ReadingTypes, PatchesOfQwenAreMergedAsItsFileSays) {
+  const auto tower = [this](const char* type, const std::string& more) {
+    return ParameterCount(
+        Read(type,
+             fmt::format(R"(, "vision_config": {{"depth": 2, "num_heads": 4,
+            "embed_dim": 64, "hidden_size": 64, "intermediate_size": 128,
+            "out_hidden_size": 64{}}})",
+                         more))
+            .towers.front());
+  };
+  // As Transformers counts model.visual.
+  EXPECT_EQ(tower("qwen2_vl", ""), 257600);
+  EXPECT_EQ(tower("qwen2_vl", R"(, "spatial_merge_size": 4)"), 1290560);
+  EXPECT_EQ(tower("qwen2_5_vl", R"(, "spatial_merge_size": 1)"), 166976);
+  EXPECT_EQ(tower("qwen2_5_vl", R"(, "temporal_patch_size": 1)"), 203264);
+  EXPECT_EQ(tower("qwen3_vl", R"(, "spatial_merge_size": 4)"), 4779840);
+}
+
 TEST_F(ReadingTypes, HalfOfAnEncoderWithADecoderIsRefused) {
   const auto t5 = [this](const char* architecture) {
     return Error("t5", fmt::format(R"(, "d_model": 64, "d_kv": 16, "d_ff": 128,

@@ -26,6 +26,22 @@ TEST(ForecastText, WithoutEnoughMemoryItNamesTheSmallestConfiguration) {
               AllOf(HasSubstr("the smallest needs"), HasSubstr("GB")));
 }
 
+// nanotron leaves one of 7 stages without layers; 72 sequences need 7.
+TEST(ForecastText, WhereTheFrameworkRefusesAllItNamesWhatHelps) {
+  const Job job{MakeWorkload(FindModel("layers=12,hidden=1536,heads=12,"
+                                       "ffn=1408,vocab=128256,experts=8,"
+                                       "experts_per_token=2"),
+                             72, 8192),
+                WithSize(FindMachine({.gpu = "h100"}), {7, 8}),
+                FindFramework("nanotron"),
+                {}};
+  const Planned plan(job);
+  EXPECT_FALSE(plan.forecast.smallest.has_value());
+  EXPECT_THAT(ForecastText(plan.forecaster, plan.forecast, {}),
+              AllOf(HasSubstr("no configuration is valid"),
+                    HasSubstr("what makes one possible: --batch 112")));
+}
+
 TEST(ForecastText, TextJsonAndCsvAgree) {
   const Forecaster forecaster(LlamaJob(), {});
   const Forecast forecast = forecaster.MakeForecast();

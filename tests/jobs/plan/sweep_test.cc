@@ -22,11 +22,12 @@ namespace jobs::sweep_test {
 
 using trials::ParallelConfig;
 
-// OPPA_SWEEP=500 for a longer run.
-int Jobs() {
-  const char* const given = std::getenv("OPPA_SWEEP");
-  return given == nullptr ? 24 : std::atoi(given);
+// OPPA_SWEEP=500 for a longer run, OPPA_SWEEP_SEED=1000 for other jobs.
+int Number(const char* variable, int otherwise) {
+  const char* const given = std::getenv(variable);
+  return given == nullptr ? otherwise : std::atoi(given);
 }
+int Jobs() { return Number("OPPA_SWEEP", 24); }
 
 template <typename T>
 T OneOf(const std::vector<T>& values, std::mt19937& engine) {
@@ -81,7 +82,8 @@ void ExpectTheFirstOf(const Forecast& all, const Forecast& few,
 // The least of a bound must be one, and no shortcut may lose the fastest.
 TEST(Sweep, TheFirstLayoutIsTheFastestOfTheWholeEnumeration) {
   int planned = 0;
-  for (int seed = 0; seed < Jobs(); ++seed) {
+  const int first = Number("OPPA_SWEEP_SEED", 0);
+  for (int seed = first; seed < first + Jobs(); ++seed) {
     const Job job = RandomJob(seed);
     SCOPED_TRACE(fmt::format("seed {}", seed));
     std::optional<Planned> made;
@@ -128,8 +130,10 @@ TEST(Sweep, TheFirstLayoutIsTheFastestOfTheWholeEnumeration) {
       EXPECT_EQ(made->best().step_time_s, fastest_s);
       ++planned;
     }
-    ASSERT_TRUE(forecast.smallest.has_value());
-    EXPECT_EQ(forecast.smallest->peak_memory_bytes, smallest);
+    // None if the framework refuses each of them.
+    EXPECT_EQ(forecast.smallest ? forecast.smallest->peak_memory_bytes
+                                : std::numeric_limits<double>::infinity(),
+              smallest);
   }
   EXPECT_GT(planned, Jobs() / 3);
 }
