@@ -313,6 +313,10 @@ TEST_F(ReadingTypes, WhatAFileLeavesOutIsTheLibrarysDefault) {
   EXPECT_EQ(sparse.ffn_size, 2048);
   EXPECT_EQ(sparse.query_rank, 1536);
   EXPECT_EQ(sparse.shared_ffn_size, 2048);
+  const std::string heads = R"(, "num_key_value_heads": 4)";
+  EXPECT_EQ(Read("falcon_h1", heads).state_inner, 1024);
+  EXPECT_EQ(Read("falcon_h1", heads + R"(, "mamba_d_ssm": null)").state_inner,
+            128);
   EXPECT_THAT(Error("nemotron_h"), HasSubstr("pattern of its blocks"));
   EXPECT_THAT(Error("qwen2_vl"), HasSubstr("vision_config is missing"));
 }
