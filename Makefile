@@ -7,7 +7,7 @@ SOURCES      = $(shell git ls-files -co --exclude-standard '*.h' '*.cc' '*.cu' '
 OPPA        := build/release/oppa
 RESULTS     ?= results
 PREFIX      ?= /usr/local
-TESTS       ?= test-wheel test-deb
+TESTS       ?= test-wheel test-wheel-arm64 test-deb
 
 use_backend  := $(if $(BACKEND),--set backend.use=$(BACKEND))
 matrix_options := --results $(RESULTS) $(if $(REPEATS),--repeats $(REPEATS)) $(if $(METHODS),--methods $(METHODS)) \
@@ -94,6 +94,13 @@ wheel: build/wheel-venv/bin/pip | deps ## build build/dist/oppa_planner-*.whl, w
 	@rm -rf build/dist
 	@build/wheel-venv/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/dist .
 
+wheel-arm64: build/wheel-venv/bin/pip | deps ## the same for arm64, by a cross compiler (Debian on x86-64)
+	@scripts/install-deps --arm64
+	@rm -rf build/dist-arm64
+	@build/wheel-venv/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/dist-arm64 \
+	  --config-settings=build-dir=build/wheel-arm64 --config-settings=wheel.tags=py3-none-manylinux_2_28_aarch64 \
+	  --config-settings=cmake.define.CMAKE_TOOLCHAIN_FILE=$(CURDIR)/cmake/arm64.cmake .
+
 dist: wheel ## build build/dist/oppa.tar.gz for machines without pip: oppa/bin/oppa with data, man page and Python package
 	@build/wheel-venv/bin/pip install --quiet --no-deps --no-compile --target build/dist/oppa build/dist/oppa_planner-*.whl
 	@tar -C build/dist --owner=0 --group=0 -czf build/dist/oppa.tar.gz oppa
@@ -104,10 +111,10 @@ deb: program ## build build/deb/oppa_*.deb for the Debian or Ubuntu of this mach
 	@cpack --config build/release/CPackConfig.cmake -B $(CURDIR)/build/deb > build/deb.log
 
 ARTIFACTS := build/artifacts
-release: dist deb ## build and test wheel, archive and Debian package in build/artifacts, with SBOM and SHA-256 sums (root; TESTS= builds only)
+release: dist wheel-arm64 deb ## build and test wheels, archive and Debian package in build/artifacts, with SBOM and SHA-256 sums (root; TESTS= builds only)
 	@rm -rf $(ARTIFACTS)
 	@mkdir -p $(ARTIFACTS)
-	@cp build/dist/*.whl build/dist/oppa.tar.gz build/deb/oppa_*.deb $(ARTIFACTS)
+	@cp build/dist/*.whl build/dist-arm64/*.whl build/dist/oppa.tar.gz build/deb/oppa_*.deb $(ARTIFACTS)
 	@scripts/sbom build/wheel >$(ARTIFACTS)/oppa.cdx.json
 	@cd $(ARTIFACTS) && sha256sum * >../SHA256SUMS && mv ../SHA256SUMS . && cat SHA256SUMS
 	@$(if $(TESTS),$(MAKE) --no-print-directory $(TESTS) SYSTEMS="$(SYSTEMS)")
@@ -273,6 +280,9 @@ test-python: program ## test the Python package, mypy and the notebook (installs
 
 test-wheel: program wheel ## install the wheel here, and where SYSTEMS="bullseye bookworm trixie" asks for it, in these (root, debootstrap)
 	@scripts/wheel-test build/dist/oppa_planner-*.whl $(OPPA) $(SYSTEMS)
+
+test-wheel-arm64: program wheel-arm64 ## run the program of the arm64 wheel in an emulator
+	@scripts/wheel-test build/dist-arm64/oppa_planner-*.whl $(OPPA)
 
 test-slurm: build ## run the Slurm tests on a private Slurm (root)
 	@scripts/install-deps --slurm
