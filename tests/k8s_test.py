@@ -139,6 +139,9 @@ class RecommenderTest(unittest.TestCase):
                 (trainer(command=["torchrun", "train.py", "--deepspeed", "--deepspeed_config", "ds.json"]) .replace(
                     '"oppa/gpus"', '"oppa/framework": "deepspeed", "oppa/batch": "64", "oppa/seq": "2048", "oppa/model": "'
                     + str(MODEL) + '", "oppa/gpus"'), "ds.json, a file of the container"),
+                (trainer(command=["torchrun", "run_clm.py", "--fsdp", "full_shard", "--per_device_train_batch_size", "1"],
+                         args=[]).replace('"oppa/gpus"', '"oppa/framework": "hf-trainer-fsdp", "oppa/batch": "64", '
+                                          f'"oppa/seq": "2048", "oppa/model": "{MODEL}", "oppa/gpus"'), "they cannot say dp="),
                 ("kind: Pod\n", "there is no TrainJob"),
                 ("a: [", "line"),
                 (changed(lambda job: job["metadata"].update(annotations=3)), "--trainjob")]:

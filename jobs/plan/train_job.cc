@@ -1,6 +1,7 @@
 #include "jobs/plan/train_job.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -308,6 +309,26 @@ class Recommender {
     }
   }
 
+  // Refuses words that leave out a part of the layout, which a file of the
+  // framework's would have.
+  void RequireSaid(const Forecaster& forecaster, const Prediction& best,
+                   trials::AdapterJob job, const WordList& words) const {
+    job.words = words;
+    const Prediction said = forecaster.Predict(adapter_->Present(job).config);
+    const auto is_near = [](double a, double b) {
+      constexpr double kNear = 0.01;
+      return std::abs(a / b - 1.0) < kNear;
+    };
+    if (!is_near(said.step_time_s, best.step_time_s) ||
+        !is_near(said.peak_memory_bytes, best.peak_memory_bytes)) {
+      throw InputError(fmt::format(
+          "spec.trainer.args: they cannot say {}, and would be {}: a file of "
+          "the framework's has the rest; `oppa plan --write DIR --k8s` writes "
+          "a TrainJob with its files",
+          LayoutName(best.config), TextOf(said)));
+    }
+  }
+
   void Set(const Forecaster& forecaster, const Prediction& best,
            const std::vector<std::string>& compared) {
     const Job& job = forecaster.job();
@@ -327,6 +348,7 @@ class Recommender {
                             "--k8s` writes one with its files",
                             rendered.files.front().path.filename().string())));
     }
+    RequireSaid(forecaster, best, adapted, rendered.words);
     const int nodes = job.cluster.launchers();
     const int gpus = job.cluster.launched_gpus();
     for (const auto& [flag, count] :
