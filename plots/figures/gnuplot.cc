@@ -586,6 +586,22 @@ std::string XAxisOf(const Panel& panel, std::size_t columns) {
       static_cast<double>(panel.series.size()) + kRoomByName);
 }
 
+// Further numbers on a logarithmic axis that has few powers of ten.
+std::string LogTicsOf(char axis, double min, double max) {
+  constexpr double kFewTens = 50.0;
+  std::vector<double> tics;
+  if (min > 0.0 && max / min < kFewTens) {
+    const double least = std::pow(10.0, std::floor(std::log10(min)));
+    for (double ten = least; ten < max; ten *= 10.0) {
+      tics.push_back(2.0 * ten);
+      tics.push_back(5.0 * ten);
+    }
+  }
+  return tics.empty() ? ""
+                      : fmt::format("  set {}tics add ({:g})\n", axis,
+                                    fmt::join(tics, ","));
+}
+
 std::string PanelOf(const Figure& figure, std::size_t index,
                     const Layout& layout) {
   const Panel& panel = figure.panels[index];
@@ -598,10 +614,17 @@ std::string PanelOf(const Figure& figure, std::size_t index,
       "  set format xy '%g'\n";
   text += AxisLabelsOf(layout, panel, index);
   text += XAxisOf(panel, layout.columns);
-  text += panel.log_x ? "  set logscale x\n" : "";
-  text += fmt::format("  {} logscale y\n  set yrange [{}:{}]\n",
-                      panel.log_y ? "set" : "unset", limit(panel.y_min),
-                      limit(panel.y_max));
+  if (panel.log_x) {
+    text += "  set logscale x\n" + LogTicsOf('x', panel.x_min / panel.x_unit,
+                                             panel.x_max / panel.x_unit);
+  }
+  text += fmt::format(
+      "  {} logscale y\n  set yrange [{}:{}]\n  set ytics autofreq\n",
+      panel.log_y ? "set" : "unset", limit(panel.y_min), limit(panel.y_max));
+  if (panel.log_y) {
+    text +=
+        LogTicsOf('y', panel.y_min.value_or(0.0), panel.y_max.value_or(1.0));
+  }
   if (panel.horizontal) {
     text += fmt::format(
         "  set label {} at graph {}, first {} left offset graph 0,{} front "

@@ -86,7 +86,7 @@ plots::Series PointSeries(const std::vector<Point>& points, bool seen) {
   }
   return {.name = seen ? "tried" : "held_out",
           .label = seen ? "tried" : "not tried",
-          .style = {.color = seen ? "#D55E00" : "#7FA6C4"},
+          .style = {.color = seen ? "#000000" : "#7FA6C4"},
           .band = std::move(band),
           .mark = plots::Mark::kPoints};
 }
