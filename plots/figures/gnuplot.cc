@@ -591,8 +591,8 @@ std::string LogTicsOf(char axis, double min, double max) {
   constexpr double kFewTens = 50.0;
   std::vector<double> tics;
   if (min > 0.0 && max / min < kFewTens) {
-    const double least = std::pow(10.0, std::floor(std::log10(min)));
-    for (double ten = least; ten < max; ten *= 10.0) {
+    for (const double more : {1.0, 10.0, 100.0}) {
+      const double ten = more * std::pow(10.0, std::floor(std::log10(min)));
       tics.push_back(2.0 * ten);
       tics.push_back(5.0 * ten);
     }
