@@ -54,21 +54,47 @@ std::string Normalized(std::string_view name) {
   return normalized;
 }
 
+// Without the quotes and brackets around it.
+std::string_view Bare(std::string_view word) {
+  constexpr std::string_view kAround = "\"'[]{},";
+  const std::size_t begin = word.find_first_not_of(kAround);
+  const std::size_t end = word.find_last_not_of(kAround);
+  return begin == word.npos ? "" : word.substr(begin, end + 1 - begin);
+}
+
+// Whether a value is chosen to be hard to guess: letters with digits or signs,
+// and no path, no name of a host and no words.
+bool IsGuarded(std::string_view value) {
+  static const Pattern letters(R"([A-Za-z])");
+  static const Pattern others(R"([0-9!@#%^&*])");
+  static const Pattern number(R"(^[0-9]{7,}$)");
+  static const Pattern plain(R"(^[^\s/]{6,}$)");
+  return number.IsIn(value) ||
+         (plain.IsIn(value) && letters.IsIn(value) && others.IsIn(value) &&
+          value.find('.') == value.npos);
+}
+
+// 24 letters and digits or more, as the keys of services are.
+bool IsKey(std::string_view value) {
+  static const Pattern key(R"(^[A-Za-z0-9]{24,}$)");
+  static const Pattern digits(R"(\d.*\d)");
+  static const Pattern letters(R"([A-Za-z])");
+  return key.IsIn(value) && digits.IsIn(value) && letters.IsIn(value);
+}
+
 // Of names that are other things, too: the value decides.
 bool IsSecretOf(std::string_view name, std::string_view value) {
-  static const Pattern account(R"(^[^\s:/]+:[^\s/]*[^\s\d/]\S*$)");
-  static const Pattern number(R"(^[0-9.]*$)");
-  static const Pattern letters(R"([A-Za-z])");
-  static const Pattern key(R"(^[\w+/=.-]{16,}[\]},]*$)");
-  static const Pattern digit(R"(\d)");
-  if (name == "u" || name == "user") {
-    return account.IsIn(value);
+  value = Bare(value);
+  const std::size_t colon = value.find(':');
+  if (name == "u" || name == "auth" || name.ends_with("user")) {
+    return colon != value.npos && colon > 0 &&
+           IsGuarded(value.substr(colon + 1));
   }
-  if (name == "pass") {
-    return !number.IsIn(value);
+  if (name == "cookie") {
+    return value.find('=') != value.npos;
   }
-  return (name == "key" || name == "login") && key.IsIn(value) &&
-         digit.IsIn(value) && letters.IsIn(value);
+  return name.ends_with("pass") ? IsGuarded(value)
+                                : name == "key" && IsKey(value);
 }
 
 // Whether this is the value of a secret.
@@ -136,7 +162,7 @@ std::string WithoutParts(std::string text) {
       Pattern(R"(://([^\s/@:'"]{20,})@)"),
       Pattern(R"((?i)[?&](?:sig|signature|key|x-amz-[a-z-]+)=([^&\s'"]+))"),
       Pattern(R"((?i)\bbearer\s+([^\s'"]{10,}))"),
-      Pattern(R"((?i)\b(?:set-)?cookie:\s*([^'"]+))"),
+      Pattern(R"((?i)\b(?:set-)?cookie:\s*([^\s'"=:]+=[^'"\n]+))"),
       Pattern(R"((?i)//(?:hooks\.slack\.com/services|discord(?:app)?\.com/api)"
               R"(/webhooks)/([^\s'"]+))"),
       Pattern(
@@ -171,10 +197,14 @@ class Reader {
 
   std::string Read(const std::string& word) {
     static const Pattern option(
-        R"(^["'\[{(,]*(-+[A-Za-z][\w.-]*|[A-Za-z][\w.-]*:|login))"
+        R"(^["'\[{(,]*(-+[A-Za-z][\w.-]*|[A-Za-z][\w.-]*:))"
         R"([\]"',:]*$)");
     static const Pattern assigned(R"((?s)^([^\s=]+)=(.*)$)");
     const std::string name = std::exchange(name_, "");
+    if (logs_in_ && IsKey(Bare(word))) {
+      return std::string(kHidden);
+    }
+    logs_in_ = logs_in_ || Bare(word) == "login";
     if (!name.empty() && !word.starts_with('-') && IsSecret(name, word)) {
       return std::string(kHidden);
     }
@@ -193,7 +223,8 @@ class Reader {
 
  private:
   int depth_;
-  std::string name_;  // of the next word
+  std::string name_;      // of the next word
+  bool logs_in_ = false;  // `wandb login KEY`
 };
 
 // What a shell makes of a word.

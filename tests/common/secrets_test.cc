@@ -63,8 +63,11 @@ const std::vector<Words> kWithSecrets = {
     {"curl", "-u", "me:s3cr3t-value", "https://example.org"},
     {"--user", "me:s3cr3t-value"},
     {"--pass", "s3cr3t-value"},
-    {"--key", "01234-s3cr3t-value"},
-    {"sh", "-c", "wandb login 01234-s3cr3t-value && python a.py"},
+    {"--key", "0123456789abcdefs3cr3tvalue"},
+    {"--smtp-pass", "s3cr3t-value"},
+    {"DB_PASS=s3cr3t-value"},
+    {"--proxy-user", "me:s3cr3t-value"},
+    {"sh", "-c", "wandb login --relogin 0123456789abcdefs3cr3tvalue && a.py"},
     {"-H", "Cookie: a=s3cr3t-value; b=s3cr3t-value"},
 };
 
@@ -147,7 +150,15 @@ const std::vector<Words> kWithoutSecrets = {
     {"-u", "1000:1000"},
     {"-u", "train.py"},
     {"--user", "ada"},
-    {"ssh", "login", "node-1"},
+    {"ssh", "login", "gpu-node-0123.cluster.example"},
+    {"-u", "root:root"},
+    {"--user", "$UID:$GID"},
+    {"-u", "host7:29500"},
+    {"--pass", "backward"},
+    {"--first-pass=forward"},
+    {"--key", "input_ids_2024_field"},
+    {"--key", "checkpoints/llama3/step1000.pt"},
+    {"no cookie: retrying"},
     {"--note", "no cookie for this run"},
     {"--api-keyboard", "x"},
 };
@@ -184,6 +195,13 @@ TEST(Secrets, AreHiddenInQuotedWords) {
   EXPECT_THAT(
       WithoutSecrets({"\"--api-key\"", "\"s3cr3t-value\"", "\"--steps\""}),
       testing::ElementsAre("\"--api-key\"", "***", "\"--steps\""));
+}
+
+TEST(Secrets, OfNamesThatAreOtherThingsAreHiddenInQuotesToo) {
+  const std::string key = "\"0123456789abcdefs3cr3tvalue\"";
+  EXPECT_EQ(WithoutSecrets({"\"--key\"", key})[1], "***");
+  EXPECT_EQ(WithoutSecrets({"\"wandb\"", "\"login\"", key})[2], "***");
+  EXPECT_EQ(WithoutSecrets({"\"-u\"", "\"me:s3cr3t-value\""})[1], "***");
 }
 
 TEST(Secrets, LeaveUsualWordsAsTheyAre) {
