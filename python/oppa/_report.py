@@ -22,14 +22,14 @@ def trial() -> Optional[Dict[str, Any]]:
     """The request of the search: {"config": {...}, "max_steps": 30, ...}; None outside of a search."""
     text = os.environ.get("OPPA_TRIAL")
     try:
-        request: Optional[Dict[str, Any]] = json.loads(text) if text else None
-    except ValueError as error:
+        request: Optional[Dict[str, Any]] = dict(json.loads(text)) if text else None
+    except (TypeError, ValueError) as error:
         raise OppaError(f"OPPA_TRIAL in the environment is not what oppa sets ({error}): unset it") from None
     return request
 
 
 def _rank() -> int:
-    for name in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"):
+    for name in ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"):
         text = os.environ.get(name, "")
         try:
             return int(text)

@@ -99,7 +99,7 @@ def test_a_wrong_environment_gets_a_sentence(monkeypatch):
     for name, rank, is_first in (("RANK", "", True), ("OMPI_COMM_WORLD_RANK", "3", False), ("RANK", "2", False)):
         monkeypatch.setenv(name, rank)
         assert oppa.StepClock()._is_first_rank == is_first
-    for name, value in (("RANK", "first"), ("OPPA_TRIAL", "{config")):
+    for name, value in (("RANK", "first"), ("OPPA_TRIAL", "{config"), ("OPPA_TRIAL", "[1]")):
         monkeypatch.setenv(name, value)
         with pytest.raises(oppa.OppaError, match=name):
             oppa.StepClock()

@@ -124,7 +124,8 @@ class OppaSampler(BaseSampler):
         try:
             step_times = _step_times(trial)
         except oppa.OppaError as error:
-            tell(self.study, running, state="failed", step_times=[], message=str(error))
+            told = "failed" if told == "complete" else told
+            tell(self.study, running, state=told, step_times=[], peak_memory_bytes=peak, message=str(error))
         else:
             tell(self.study, running, state=told, step_times=step_times, peak_memory_bytes=peak)
         if study.get_trials(deepcopy=False, states=[TrialState.WAITING]):
@@ -154,7 +155,8 @@ def _agree(params: Dict[str, Any], config: Dict[str, Any]) -> bool:
 
 
 def _step_times(trial: FrozenTrial) -> "list[float]":
-    reported = trial.intermediate_values
-    if sorted(reported) != list(range(1, len(reported) + 1)):
-        raise oppa.OppaError(f"the steps {sorted(reported)} were reported: report every step, from 1")
-    return [reported[step] for step in sorted(reported)]
+    reported = sorted(trial.intermediate_values.items())
+    numbers = [number for number, _ in reported]
+    if numbers and numbers[-1] - numbers[0] >= len(numbers):
+        raise oppa.OppaError(f"the steps {numbers} were reported: report every step")
+    return [time_s for _, time_s in reported]
