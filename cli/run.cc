@@ -228,6 +228,7 @@ int RunExperiment(const VerbOptions& options,
     recorded.assign(recorded.size(), {});  // an import unfinishes every run
   }
   harness::WriteExperiment(experiment);
+  harness::NoteFinishedRuns(experiment);
   NoteOtherCommits(recorded);
   const std::vector<harness::Job> jobs =
       MissingJobs(options, experiment, recorded);

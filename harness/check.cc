@@ -74,7 +74,8 @@ void CheckExperiment(const fs::path& folder, CheckSummary& summary) {
         } else if (!noted.contains(name) && IsWholeAndFinished(run)) {
           // It is written before the run finishes.
           summary.damage.push_back(fmt::format(
-              "{}: does not list the run {}: restore the file, or add the line",
+              "{}: does not list the run {}: restore the file, or rerun the "
+              "command of the experiment",
               NotedRunsFile(folder).string(), name));
         }
       }

@@ -174,4 +174,17 @@ bool RunOne(const Experiment& experiment, const RunSpec& run,
   return Finish(summary, folder, journal, testbed, info);
 }
 
+void NoteFinishedRuns(const Experiment& experiment) {
+  const std::vector<std::string> runs = NotedRuns(experiment.folder);
+  const std::set<std::string> noted(runs.begin(), runs.end());
+  for (const RunSpec& run : experiment.runs) {
+    const std::filesystem::path folder = run.Folder(experiment.folder);
+    if (!noted.contains(
+            folder.lexically_relative(experiment.folder).string()) &&
+        IsFinished(folder)) {
+      NoteRun(experiment.folder, folder);
+    }
+  }
+}
+
 }  // namespace harness

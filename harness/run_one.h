@@ -49,4 +49,7 @@ bool RunOne(const Experiment& experiment, const RunSpec& run,
 // Errors: throws InputError unless the variable is an integer from 1 to 1024.
 [[nodiscard]] int SuggestionThreads();
 
+// Lists finished runs that .runs does not, such as those that were copied.
+void NoteFinishedRuns(const Experiment& experiment);
+
 }  // namespace harness
