@@ -115,6 +115,15 @@ class RecommenderTest(unittest.TestCase):
         self.assertEqual(yaml.safe_load(answer.split("---\n")[1])["metadata"]["x"],
                          {"mode": 420, "hex": 31, "on": True, "no": "no", "n": None, "s": "1", "f": 1.5, "t": "a\n b\n"})
 
+    def test_words_without_the_file_of_a_framework_have_its_defaults(self):
+        text = changed(lambda job: (
+            job["spec"]["trainer"].update(command=["torchrun", "run_clm.py", "--fsdp", "full_shard"], args=[]),
+            job["metadata"]["annotations"].update({"oppa/framework": "hf-trainer-fsdp", "oppa/batch": "64", "oppa/seq": "2048",
+                                                   "oppa/model": str(MODEL)})))
+        answer = yaml.safe_load(recommend(text))["metadata"]["annotations"]
+        self.assertIn("ZeRO-3", answer["oppa/prediction"])
+        self.assertRegex(answer["oppa/compared"], "before: .*ZeRO-3")
+
     def test_what_it_cannot_know_or_set_it_refuses_by_the_key(self):
         def trainer(**values):
             return changed(lambda job: job["spec"]["trainer"].update(values))
@@ -141,7 +150,7 @@ class RecommenderTest(unittest.TestCase):
                     + str(MODEL) + '", "oppa/gpus"'), "ds.json, a file of the container"),
                 (trainer(command=["torchrun", "run_clm.py", "--fsdp", "full_shard", "--per_device_train_batch_size", "1"],
                          args=[]).replace('"oppa/gpus"', '"oppa/framework": "hf-trainer-fsdp", "oppa/batch": "64", '
-                                          f'"oppa/seq": "2048", "oppa/model": "{MODEL}", "oppa/gpus"'), "they cannot say dp="),
+                                          f'"oppa/seq": "16384", "oppa/model": "{MODEL}", "oppa/gpus"'), "they cannot say dp="),
                 ("kind: Pod\n", "there is no TrainJob"),
                 ("a: [", "line"),
                 (changed(lambda job: job["metadata"].update(annotations=3)), "--trainjob")]:

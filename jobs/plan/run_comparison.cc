@@ -266,11 +266,14 @@ std::string UnnamedText(const std::string& text, const ParallelConfig& config) {
   if (text.empty()) {
     return "";
   }
-  std::set<std::string_view> named = {"dp", "tp", "pp", "sp", "microbatches"};
+  std::set<std::string_view> named = {"dp", "tp", "pp", "microbatches"};
   for (const auto& [knob, value] : trials::ParseSettings(text)) {
     named.insert(knob->name);
   }
-  std::string others;
+  std::string others =
+      named.contains("grad_checkpoint") || config.grad_checkpoint != 0
+          ? ""
+          : "no recomputation";
   const std::string all = ToString(config);
   for (const std::string_view setting : common::Split(all, ',')) {
     if (!named.contains(setting.substr(0, setting.find('=')))) {

@@ -313,6 +313,9 @@ class Recommender {
   // framework's would have.
   void RequireSaid(const Forecaster& forecaster, const Prediction& best,
                    trials::AdapterJob job, const WordList& words) const {
+    if (!adapter_->has_file_alone()) {
+      return;
+    }
     job.words = words;
     const Prediction said = forecaster.Predict(adapter_->Present(job).config);
     const auto is_near = [](double a, double b) {

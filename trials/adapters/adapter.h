@@ -170,6 +170,10 @@ class Adapter {
 
   [[nodiscard]] const std::string& name() const { return name_; }
   // By its name or an alias.
+  // Whether settings stand in a file that the words of a job can only name.
+  [[nodiscard]] bool has_file_alone() const {
+    return config_file_ && !config_file_->keys_as_flags;
+  }
   [[nodiscard]] bool IsCalled(const std::string& name) const {
     return name == name_ || common::Contains(aliases_, name);
   }

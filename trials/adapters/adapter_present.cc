@@ -218,8 +218,11 @@ class Adapter::PresentSearch {
         context_(RuleContext(job.workload, gpus_)) {
     const std::optional<FoundFile> found = adapter.FindFile(job, Purpose::kUse);
     for (const AdapterSetting& setting : adapter.settings_) {
+      // Without its file, a framework has its defaults.
+      const bool by_default =
+          adapter.has_file_alone() && !setting.otherwise.empty();
       if (!setting.trial && !setting.launch &&
-          adapter.Applies(setting, found.has_value()) &&
+          (by_default || adapter.Applies(setting, found.has_value())) &&
           setting.kind != AdapterSetting::Kind::kVariable) {
         Add(setting, adapter.PresentText(setting, job, found));
       }

@@ -239,11 +239,13 @@ TEST_F(RunComparisonTest, AStepIsTheMedianWithoutTheFirst) {
 TEST_F(RunComparisonTest, WhatTheConfigurationLeavesOutIsSaid) {
   const char* log =
       " iteration 2/ 9 | elapsed time per iteration (ms): 20000.0 |\n";
-  EXPECT_THAT(Compare("megatron-lm", log, "dp=8,tp=2,mbs=8"),
-              HasSubstr("assumed, as --config does not name it: zero_stage=1"));
+  EXPECT_THAT(
+      Compare("megatron-lm", log, "dp=8,tp=2,mbs=8"),
+      AllOf(HasSubstr("assumed, as --config does not name it: zero_stage=1"),
+            HasSubstr("sp=2; name")));
   EXPECT_THAT(Compare("megatron-lm", log,
                       "dp=8,tp=2,mbs=1,zero_stage=0,dp_bucket_mb=100,"
-                      "grad_checkpoint=0"),
+                      "grad_checkpoint=0,sp=2"),
               testing::Not(HasSubstr("assumed, as --config")));
 }
 
