@@ -199,9 +199,9 @@ TEST(Secrets, AreHiddenInQuotedWords) {
 
 TEST(Secrets, OfNamesThatAreOtherThingsAreHiddenInQuotesToo) {
   const std::string key = "\"0123456789abcdefs3cr3tvalue\"";
-  EXPECT_EQ(WithoutSecrets({"\"--key\"", key})[1], "***");
-  EXPECT_EQ(WithoutSecrets({"\"wandb\"", "\"login\"", key})[2], "***");
-  EXPECT_EQ(WithoutSecrets({"\"-u\"", "\"me:s3cr3t-value\""})[1], "***");
+  EXPECT_EQ(WithoutSecrets(Words{"\"--key\"", key})[1], "***");
+  EXPECT_EQ(WithoutSecrets(Words{"\"wandb\"", "\"login\"", key})[2], "***");
+  EXPECT_EQ(WithoutSecrets(Words{"\"-u\"", "\"me:s3cr3t-value\""})[1], "***");
 }
 
 TEST(Secrets, LeaveUsualWordsAsTheyAre) {
