@@ -181,7 +181,8 @@ const std::vector<CostTerm>& TermsOf(const FittedSurrogate& surrogate) {
   static const std::vector<CostTerm> none;
   static const auto physical_time = surrogates::PhysicalTimeTerms({});
   static const auto printed_time = surrogates::PrintedTimeTerms({});
-  static const auto physical_memory = surrogates::PhysicalMemoryTerms();
+  static const auto physical_memory =
+      surrogates::PhysicalMemoryTerms({.sp = true, .attention = true});
   static const auto printed_memory = surrogates::PrintedMemoryTerms({});
   if (surrogate.coefficients.size() < 2) {
     return none;  // a constant mean

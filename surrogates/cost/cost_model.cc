@@ -68,19 +68,21 @@ std::vector<CostTerm> WithoutTypicalValues(std::vector<CostTerm> terms) {
 }
 
 // The space as the physical terms read it; see WithSequenceRanks.
-struct SequenceRanks {
+struct PhysicalSpace {
   std::vector<trials::ParallelConfig> configs;
-  bool within_tp = false;  // some split within tensor-parallel groups
+  ActivationKnobs sets;
 };
 
-SequenceRanks ReadSequenceRanks(const trials::SearchSpace& space,
-                                const ClusterShape& shape) {
-  SequenceRanks ranks;
+PhysicalSpace ReadPhysically(const trials::SearchSpace& space,
+                             const ClusterShape& shape) {
+  PhysicalSpace read;
   for (const trials::ParallelConfig& config : space.configs()) {
-    ranks.within_tp = ranks.within_tp || SplitsWithinTp(config, shape);
-    ranks.configs.push_back(WithSequenceRanks(config, shape));
+    read.sets.sp = read.sets.sp || SplitsWithinTp(config, shape);
+    read.sets.attention = read.sets.attention ||
+                          config.grad_checkpoint == trials::kRecomputeSelective;
+    read.configs.push_back(WithSequenceRanks(config, shape));
   }
-  return ranks;
+  return read;
 }
 
 }  // namespace
@@ -111,12 +113,12 @@ ParametricMean ThroughputPrior(const trials::SearchSpace& space,
     return Assemble(space.configs(), kLink,
                     PrintedTimeTerms(shape, choices.t_comp));
   }
-  const SequenceRanks ranks = ReadSequenceRanks(space, shape);
+  const PhysicalSpace read = ReadPhysically(space, shape);
   std::vector<CostTerm> terms = PhysicalTimeTerms(shape);
   if (!choices.typical_values) {
     terms = WithoutTypicalValues(std::move(terms));
   }
-  ParametricMean mean = Assemble(ranks.configs, kLink, terms);
+  ParametricMean mean = Assemble(read.configs, kLink, terms);
   if (!choices.typical_values) {
     return mean;
   }
@@ -155,15 +157,15 @@ ParametricMean MemoryPrior(const trials::SearchSpace& space,
     return ConstantMean(space.size());
   }
   const bool printed = form == CostModelForm::kPrinted;
-  const SequenceRanks ranks =
-      printed ? SequenceRanks{} : ReadSequenceRanks(space, shape);
-  std::vector<CostTerm> terms = printed ? PrintedMemoryTerms(shape)
-                                        : PhysicalMemoryTerms(ranks.within_tp);
+  const PhysicalSpace read =
+      printed ? PhysicalSpace{} : ReadPhysically(space, shape);
+  std::vector<CostTerm> terms =
+      printed ? PrintedMemoryTerms(shape) : PhysicalMemoryTerms(read.sets);
   const bool typical_values = !printed && choices.typical_values;
   if (!printed && !typical_values) {
     terms = WithoutTypicalValues(std::move(terms));
   }
-  ParametricMean mean = Assemble(printed ? space.configs() : ranks.configs,
+  ParametricMean mean = Assemble(printed ? space.configs() : read.configs,
                                  ParametricMean::Link::kLinear, terms);
   mean.clip = clip;
   if (typical_values) {

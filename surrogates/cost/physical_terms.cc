@@ -78,6 +78,10 @@ bool Recomputes(const ParallelConfig& c) {
   return c.grad_checkpoint == trials::kRecomputeFull;
 }
 
+bool KeepsAttention(const ParallelConfig& c) {
+  return c.grad_checkpoint == trials::kRecomputeNothing;
+}
+
 // Data of one collective over the replicas.
 double ReplicaVolume(const ParallelConfig& c) {
   return RingVolume(Replicas(c)) * ModelShare(c);
@@ -365,14 +369,14 @@ std::vector<CostTerm> PhysicalTimeTerms(const ClusterShape& shape) {
 // Source: Rajbhandari et al. (2020), Sec. 3; Korthikanti et al. (2022), Eq. 1.
 // Of the 34, tensor parallelism alone leaves 10 whole: inputs and dropout masks
 // of norms. A checkpoint is such an input. Source: ibid., Eqs. 2 and 4.
-std::vector<CostTerm> PhysicalMemoryTerms(bool sets_sp) {
+std::vector<CostTerm> PhysicalMemoryTerms(const ActivationKnobs& sets) {
   const auto in_flight = [=](double share) {
     return [=](const ParallelConfig& c) {
       return ActivationsInFlight(c) *
-             (sets_sp ? SplitBySequence(c, share) : 1.0);
+             (sets.sp ? SplitBySequence(c, share) : 1.0);
     };
   };
-  return {
+  std::vector<CostTerm> terms = {
       // Parameters, gradients and optimizer state as mixed-precision Adam has
       // them are the last term. The first three are what a framework keeps in
       // addition: gradients in single precision, copies.
@@ -410,6 +414,15 @@ std::vector<CostTerm> PhysicalMemoryTerms(bool sets_sp) {
              },
              {Typical::kRatio, 1.0, 0.5}, {Read::kMemory, StateBytes}),
   };
+  if (sets.attention) {
+    // 5 heads tokens / width bytes beside the 34 where attention is not fused:
+    // 2 to 10 times as much. Nothing where it is.
+    terms.insert(terms.end() - 1,
+                 TermOf("attention", "scores of attention, all layers",
+                        If(KeepsAttention, ActivationsInFlight),
+                        {Typical::kPerSequence, 0.03, 1.5}, {Read::kMemory}));
+  }
+  return terms;
 }
 
 }  // namespace surrogates

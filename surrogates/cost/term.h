@@ -127,10 +127,17 @@ enum class ComputeTime { kOfBatch, kOfMicrobatch };
 // "compute" is the first.
 [[nodiscard]] std::vector<CostTerm> PhysicalTimeTerms(
     const ClusterShape& shape);
-// `sets_sp`: the space sets sp within tensor-parallel groups, so that sp = 1
-// keeps norms and residuals whole. Other spaces do not contain that fact, and
-// their tensor-parallel ranks are assumed to split these too.
-[[nodiscard]] std::vector<CostTerm> PhysicalMemoryTerms(bool sets_sp = false);
+// What the knobs of a space tell about activations.
+struct ActivationKnobs {
+  // It sets sp within tensor-parallel groups, so that sp = 1 keeps norms and
+  // residuals whole; else tensor-parallel ranks split these too.
+  bool sp = false;
+  // It recomputes the core of attention alone, so that what recomputes nothing
+  // keeps the scores; else nobody can tell them from the other activations.
+  bool attention = false;
+};
+[[nodiscard]] std::vector<CostTerm> PhysicalMemoryTerms(
+    const ActivationKnobs& sets = {});
 
 // Whether sp is within the tensor-parallel group: its ranks are some of the tp.
 [[nodiscard]] bool SplitsWithinTp(const trials::ParallelConfig& config,

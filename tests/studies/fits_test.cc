@@ -138,7 +138,8 @@ TEST(PhysicalReading, EveryTermOfTheCostModelsHasAMeaning) {
   };
   expect("throughput", surrogates::PhysicalTimeTerms(shape));
   expect("throughput", surrogates::PrintedTimeTerms(shape));
-  expect("memory", surrogates::PhysicalMemoryTerms());
+  expect("memory",
+         surrogates::PhysicalMemoryTerms({.sp = true, .attention = true}));
   expect("memory", surrogates::PrintedMemoryTerms(shape));
 }
 

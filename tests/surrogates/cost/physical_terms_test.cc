@@ -220,7 +220,7 @@ TEST(PhysicalMemoryTerms,
   const double whole = ValuesOf(PhysicalMemoryTerms(), config)["activations"];
   const auto with_sp = [&config](int sp, const std::string& name) {
     config.sp = sp;
-    return ValuesOf(PhysicalMemoryTerms(true), config)[name];
+    return ValuesOf(PhysicalMemoryTerms({.sp = true}), config)[name];
   };
   EXPECT_DOUBLE_EQ(with_sp(4, "activations"), whole);
   EXPECT_DOUBLE_EQ(with_sp(1, "activations"),
@@ -228,6 +228,20 @@ TEST(PhysicalMemoryTerms,
   config.grad_checkpoint = trials::kRecomputeFull;
   EXPECT_DOUBLE_EQ(with_sp(1, "checkpoints"), 4.0 * whole);
   EXPECT_DOUBLE_EQ(with_sp(2, "checkpoints"), 2.0 * whole);
+}
+
+TEST(PhysicalMemoryTerms, OnlyRecomputationOfAttentionAloneTellsItsScores) {
+  const auto with = [](int recomputation) {
+    ParallelConfig config = kExperts;
+    config.grad_checkpoint = recomputation;
+    return ValuesOf(PhysicalMemoryTerms({.attention = true}), config);
+  };
+  Values kept = with(trials::kRecomputeNothing);
+  EXPECT_DOUBLE_EQ(kept["attention"], kept["activations"]);
+  EXPECT_EQ(with(trials::kRecomputeSelective)["attention"], 0.0);
+  EXPECT_EQ(with(trials::kRecomputeSelective)["activations"],
+            kept["activations"]);
+  EXPECT_EQ(ValuesOf(PhysicalMemoryTerms(), kExperts).count("attention"), 0U);
 }
 
 TEST(PhysicalMemoryTerms, APipelineHoldsAtMostItsMicrobatches) {
