@@ -124,6 +124,21 @@ class RecommenderTest(unittest.TestCase):
         self.assertIn("ZeRO-3", answer["oppa/prediction"])
         self.assertRegex(answer["oppa/compared"], "before: .*ZeRO-3")
 
+    def test_a_subcommand_of_torchtitan_is_read_and_set_behind_its_flags(self):
+        def answer(*words):
+            return yaml.safe_load(recommend(changed(lambda job: (
+                job["spec"]["trainer"].update(command=["torchrun", "-m", "torchtitan.train"], args=[
+                    "--module=llama3", "--config=llama3_8b", "--parallelism.tensor_parallel_degree=4",
+                    "--training.global_batch_size=256", "--training.seq_len=8192", *words]),
+                job["metadata"]["annotations"].update({"oppa/model": str(MODEL)})))))
+        full = answer("activation-checkpoint:full")
+        self.assertRegex(full["metadata"]["annotations"]["oppa/compared"], "before: .*tp=4 ZeRO-3 full recomputation")
+        self.assertRegex(full["spec"]["trainer"]["args"][-1], "^activation-checkpoint:(none|selective)$")
+        unsaid = answer()
+        self.assertRegex(unsaid["metadata"]["annotations"]["oppa/compared"],
+                         "not counted: activation-checkpoint: = .absent.*local_batch_size is not given")
+        self.assertEqual(unsaid["spec"], full["spec"])
+
     def test_what_it_cannot_know_or_set_it_refuses_by_the_key(self):
         def trainer(**values):
             return changed(lambda job: job["spec"]["trainer"].update(values))

@@ -301,9 +301,13 @@ class Recommender {
       trials::AdapterJob job = job_;
       job.workload = forecaster.job().workload;
       job.cluster = forecaster.job().cluster;
-      const Prediction one = forecaster.Predict(adapter_->Present(job).config);
-      return TextOf(one) +
-             (forecaster.Fits(one) ? "" : ", more than the memory allows");
+      const trials::PresentConfig present = adapter_->Present(job);
+      const Prediction one = forecaster.Predict(present.config);
+      return fmt::format(
+          "{}{}{}{}", TextOf(one),
+          forecaster.Fits(one) ? "" : ", more than the memory allows",
+          present.notes.empty() ? "" : "; not counted: ",
+          fmt::join(present.notes, ", "));
     } catch (const std::exception& e) {
       return e.what();
     }

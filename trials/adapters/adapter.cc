@@ -87,6 +87,7 @@ AdapterSetting ReadSetting(const TomlTable& row) {
   setting.types = row.GetStrings("types");
   setting.except = row.GetStrings("except");
   setting.file_only = row.GetBool("file_only", false);
+  setting.flag_only = row.GetBool("flag_only", false);
   row.RejectUnknownKeys();
   return setting;
 }
@@ -165,6 +166,27 @@ bool IsFor(const Model& model, const AdapterSetting& setting) {
          });
 }
 
+bool IsSubcommand(const AdapterSetting& setting) {
+  return setting.kind == AdapterSetting::Kind::kFlag &&
+         setting.name.ends_with(':');
+}
+
+// Removes the words of a subcommand, the last ones, and returns them.
+std::vector<std::string> TakeSubcommand(
+    const std::vector<AdapterSetting>& settings,
+    std::vector<std::string>& words) {
+  const auto first =
+      std::ranges::find_if(words, [&settings](const std::string& word) {
+        return std::ranges::any_of(
+            settings, [&word](const AdapterSetting& setting) {
+              return IsSubcommand(setting) && word.starts_with(setting.name);
+            });
+      });
+  std::vector<std::string> taken(first, words.end());
+  words.erase(first, words.end());
+  return taken;
+}
+
 // Sets or removes the flag of a setting; a key without a file is a flag, too.
 void SetFlag(const AdapterSetting& setting,
              const std::optional<ConfigValue>& value,
@@ -217,6 +239,7 @@ Adapter Adapter::Read(const fs::path& file) {
     }
     found.options = config.GetStrings("option");
     found.keys_as_flags = config.GetBool("keys_as_flags", false);
+    found.overrides = config.GetString("overrides", "");
     found.text = config.GetString("text", "");
     found.defaults = config.GetStrings("defaults");
     if (config.Has("keys")) {
@@ -295,8 +318,10 @@ std::optional<Adapter::FoundFile> Adapter::FindFile(const AdapterJob& job,
 }
 
 bool Adapter::Applies(const AdapterSetting& setting, bool has_file) const {
-  return setting.kind != AdapterSetting::Kind::kKey || has_file ||
-         (config_file_->keys_as_flags && !setting.file_only);
+  if (setting.kind != AdapterSetting::Kind::kKey) {
+    return !setting.flag_only || !has_file;
+  }
+  return has_file || (config_file_->keys_as_flags && !setting.file_only);
 }
 
 std::optional<ConfigValue> Adapter::ValueOf(const AdapterSetting& setting,
@@ -439,6 +464,21 @@ std::optional<std::string> Adapter::KeyOf(const std::string& name,
   }
 }
 
+std::string Adapter::OverrideOf(const std::string& key) const {
+  const std::string& form = config_file_->overrides;
+  const std::string name = key.substr(key.rfind('.') + 1);
+  return form.empty() ? ""
+                      : trials::Expand(form, {{"key", key}, {"name", name}});
+}
+
+std::optional<std::string> Adapter::SaidOf(const std::string& key,
+                                           const AdapterJob& job,
+                                           const FoundFile& found) const {
+  const std::string option = OverrideOf(key);
+  auto word = option.empty() ? std::nullopt : OptionValue(job.words, option);
+  return word ? std::move(word) : KeyOf(key, found);
+}
+
 bool Adapter::Decides(const std::vector<std::string>& said,
                       const AdapterSetting& setting) const {
   return std::ranges::any_of(
@@ -453,16 +493,20 @@ bool Adapter::Decides(const std::vector<std::string>& said,
 
 void Adapter::SetFileKey(const SettingValue& setting_value,
                          const std::optional<OwnFile>& own, FoundFile& file,
-                         std::vector<std::string>& notes) const {
+                         RenderedJob& rendered) const {
   const auto& [setting, value] = setting_value;
+  if (const auto option = OverrideOf(setting->name); !option.empty()) {
+    RemoveOption(rendered.words, option);
+  }
   if (own) {
     if (!value || Decides(own->training, *setting)) {
       return;
     }
     const auto old = KeyOf(setting->name, file);
     if (old && *old != "auto" && *old != value->text) {
-      notes.push_back(fmt::format("{}: {} = {}: the command sets {}", own->name,
-                                  setting->name, *old, value->text));
+      rendered.notes.push_back(fmt::format("{}: {} = {}: the command sets {}",
+                                           own->name, setting->name, *old,
+                                           value->text));
     }
   }
   SetKey(setting->name, value, file);
@@ -483,6 +527,8 @@ RenderedJob Adapter::Render(const AdapterJob& job,
                             Purpose purpose, const fs::path& files,
                             const Expand& expand) const {
   RenderedJob rendered{job.words, {}, {}};
+  std::vector<std::string> subcommand =
+      TakeSubcommand(settings_, rendered.words);
   std::optional<FoundFile> found = FindFile(job, purpose);
   const std::optional<OwnFile> own = FindOwnFile(job, found.has_value());
   for (const SettingValue& setting_value :
@@ -502,11 +548,14 @@ RenderedJob Adapter::Render(const AdapterJob& job,
             fmt::format("{}={}", setting->name, value->text));
       }
     } else if (setting->kind == AdapterSetting::Kind::kKey && found) {
-      SetFileKey(setting_value, own, *found, rendered.notes);
+      SetFileKey(setting_value, own, *found, rendered);
     } else {
-      SetFlag(*setting, value, rendered.words);
+      SetFlag(*setting, value,
+              IsSubcommand(*setting) ? subcommand : rendered.words);
     }
   }
+  rendered.words.insert(rendered.words.end(), subcommand.begin(),
+                        subcommand.end());
   if (found) {
     const fs::path path = files / found->path.filename();
     rendered.files.push_back({path, found->text});

@@ -53,6 +53,7 @@ struct AdapterSetting {
   std::vector<std::string> except;  // types without the setting
   bool file_only =
       false;  // a key that has no flag (see Adapter::keys_as_flags)
+  bool flag_only = false;  // a flag for jobs that name no file
 };
 
 // The job whose configuration changes.
@@ -213,6 +214,9 @@ class Adapter {
     // format's extension is the file.
     std::vector<std::string> options;
     bool keys_as_flags = false;  // --KEY VALUE where the job names no file
+    // How words of the command override a key, "--{key}" or, with the last part
+    // of it, "--{name}"; "": they do not.
+    std::string overrides;
     std::string text;  // of a complete file; Purpose::kLaunch sets its keys
     // What a value of a key means for the workload, and what is said about it.
     struct Meaning {
@@ -247,6 +251,12 @@ class Adapter {
   // Errors: throws InputError that names the file and the key.
   [[nodiscard]] std::optional<std::string> KeyOf(const std::string& name,
                                                  const FoundFile& found) const;
+  // The option that overrides a key of the file; "" if there is none.
+  [[nodiscard]] std::string OverrideOf(const std::string& key) const;
+  // What the job says of a key: in its words, else in its file.
+  [[nodiscard]] std::optional<std::string> SaidOf(const std::string& key,
+                                                  const AdapterJob& job,
+                                                  const FoundFile& found) const;
   // Whether the job's own file, whose FileSettings::training is `said`, decides
   // a setting of the usual command.
   [[nodiscard]] bool Decides(const std::vector<std::string>& said,
@@ -265,7 +275,7 @@ class Adapter {
   // decides, with a note of what the file said.
   void SetFileKey(const SettingValue& setting_value,
                   const std::optional<OwnFile>& own, FoundFile& file,
-                  std::vector<std::string>& notes) const;
+                  RenderedJob& rendered) const;
   void NoteUnknownKeys(const FoundFile& file,
                        const std::vector<std::string>& known,
                        std::vector<std::string>& notes) const;

@@ -88,7 +88,7 @@ std::optional<std::string> Adapter::PresentText(
     return std::nullopt;
   }
   if (setting.kind == AdapterSetting::Kind::kKey && found) {
-    return KeyOf(setting.name, *found);
+    return SaidOf(setting.name, job, *found);
   }
   return FlagValue(job.words,
                    setting.kind == AdapterSetting::Kind::kKey
@@ -165,7 +165,7 @@ FileSettings Adapter::ReadSettings(const AdapterJob& job) const {
   read.training = config_file_->defaults;
   std::vector<std::string> known = {"auto", "none", "null", "false", "[]"};
   for (const auto& [key, is, training, note] : config_file_->meanings) {
-    const auto value = KeyOf(key, *found);
+    const auto value = SaidOf(key, job, *found);
     if (value == "auto") {  // the command line says it
       Unset(read.training, training);
     }
@@ -231,6 +231,7 @@ class Adapter::PresentSearch {
 
   PresentConfig Run() {
     PresentConfig present;
+    present.config = First();
     FillDataParallelSize(present.config, gpus_);
     for (int pass = 0; pass < kPasses; ++pass) {
       present.notes.clear();
@@ -243,11 +244,33 @@ class Adapter::PresentSearch {
         }
       }
     }
+    for (const Group& group : groups_) {
+      if (IsGuess(group, present.config)) {
+        present.notes.push_back(
+            fmt::format("{} is not given: the size of a microbatch is a guess",
+                        group.rows.front()->name));
+      }
+    }
     present.config = Canonical(present.config);
     return present;
   }
 
  private:
+  // A configuration that the framework has.
+  [[nodiscard]] ParallelConfig First() const {
+    ParallelConfig config;
+    for (const Knob& knob : BuiltInKnobs()) {
+      if (adapter_.space_.Has(knob.name)) {
+        const std::vector<std::int64_t> values =
+            adapter_.space_.GetInts(knob.name);
+        if (!common::Contains(values, knob.Default())) {
+          knob.Set(config, static_cast<int>(values.front()));
+        }
+      }
+    }
+    return config;
+  }
+
   // The rows with one name are alternatives.
   struct Group {
     std::vector<const AdapterSetting*> rows;
@@ -278,8 +301,9 @@ class Adapter::PresentSearch {
     });
     Group& group = same == groups_.end() ? groups_.emplace_back() : *same;
     group.rows.push_back(&setting);
-    group.present = std::move(present);
-    if (!group.present && !setting.otherwise.empty()) {
+    if (present) {
+      group.present = std::move(present);
+    } else if (!group.present && !setting.otherwise.empty()) {
       group.present = setting.otherwise;
     }
     // Without a condition the setting is always there: a job that lacks it says
@@ -315,6 +339,17 @@ class Adapter::PresentSearch {
     }
     // A number that the job lacks is left to the framework.
     return !value || value->type == ConfigValue::Type::kNumber;
+  }
+
+  // Whether the framework chooses how the batch is split.
+  [[nodiscard]] bool IsGuess(const Group& group,
+                             const ParallelConfig& config) const {
+    return !group.present &&
+           std::ranges::any_of(group.rows, [&](const AdapterSetting* row) {
+             return row->integer &&
+                    common::Contains(ParametersOf(*row), "microbatches") &&
+                    (!row->when || row->when->Matches(config, context_));
+           });
   }
 
   // Whether `tried` matches the groups before `group` that `config` matches.

@@ -25,28 +25,39 @@ bool IsKey(std::string_view flag) {
   return !flag.starts_with('-') && !flag.starts_with('_');
 }
 
+// "flag:value" instead of "flag=value".
+char SeparatorOf(std::string_view flag) {
+  return flag.ends_with(':') ? ':' : '=';
+}
+
 // Whether the value follows '=' in the same word, whatever the words show.
 bool IsJoined(std::string_view flag) {
   return flag.ends_with('=') || IsKey(flag);
 }
 
 std::string_view NameOf(std::string_view flag) {
-  return flag.substr(0, flag.find('='));
+  return flag.substr(0, flag.find(SeparatorOf(flag)));
 }
 
 // The words [begin, end) of a flag, of which the value is in the first one if
-// it follows '='.
+// it follows a separator.
 struct FlagValueSpan {
   std::size_t begin;
   std::size_t end;
-  std::size_t equals;    // npos: there is none
+  std::size_t equals;    // the separator; npos: there is none
   bool negated = false;  // "--noflag"
 };
 
 bool IsNegation(std::string_view word, std::string_view name) {
-  return name.starts_with("--") &&
-         (SameName(word, fmt::format("--no{}", name.substr(2))) ||
-          SameName(word, fmt::format("--no{}", name.substr(1))));
+  if (!name.starts_with("--")) {
+    return false;
+  }
+  const std::size_t dot = name.rfind('.');
+  return SameName(word, fmt::format("--no{}", name.substr(2))) ||
+         SameName(word, fmt::format("--no{}", name.substr(1))) ||
+         (dot != std::string::npos &&
+          SameName(word, fmt::format("{}.no-{}", name.substr(0, dot),
+                                     name.substr(dot + 1))));
 }
 
 std::optional<FlagValueSpan> Find(const Words& words, std::string_view flag,
@@ -54,7 +65,7 @@ std::optional<FlagValueSpan> Find(const Words& words, std::string_view flag,
   const std::string_view wanted = NameOf(flag);
   for (std::size_t i = words.size(); i-- > 0;) {
     const std::string_view word = words[i];
-    const std::size_t equals = word.find('=');
+    const std::size_t equals = word.find(SeparatorOf(flag));
     const bool joined = equals != std::string::npos;
     std::string_view name = word.substr(0, equals);
     if (IsKey(flag) && joined) {  // "++key=value"
@@ -96,6 +107,19 @@ bool ShowsJoinedOptions(const Words& words) {
   return joined;
 }
 
+bool IsNumber(std::string_view word) {
+  return word.find_first_not_of("+-.0123456789eE") == std::string::npos &&
+         word.find_first_of("0123456789") != std::string::npos;
+}
+
+// Whether a value of the option is in its word or follows it.
+bool ShowsValue(const Words& words, const FlagValueSpan& span) {
+  return span.equals != std::string::npos || span.negated ||
+         (span.end - span.begin == 2 &&
+          (!words[span.begin + 1].starts_with('-') ||
+           IsNumber(words[span.begin + 1])));
+}
+
 }  // namespace
 
 std::optional<std::string> FlagValue(const Words& words, std::string_view flag,
@@ -133,7 +157,7 @@ void SetFlagWord(Words& words, std::string_view flag, bool has_value,
                       : std::string(NameOf(flag))};
   if (has_value && (span.equals != std::string::npos || IsJoined(flag) ||
                     (!exists && joined))) {
-    set.front() += "=" + value;
+    set.front() += SeparatorOf(flag) + value;
   } else if (has_value) {
     set.push_back(value);
   }
@@ -147,6 +171,21 @@ void RemoveFlag(Words& words, std::string_view flag, bool has_value) {
       return;
     }
     words.erase(words.begin() + span->begin, words.begin() + span->end);
+  }
+}
+
+std::optional<std::string> OptionValue(const Words& words,
+                                       std::string_view option) {
+  const std::optional<FlagValueSpan> span = Find(words, option, true);
+  return span && !ShowsValue(words, *span) ? "true"
+                                           : FlagValue(words, option, true);
+}
+
+void RemoveOption(Words& words, std::string_view option) {
+  while (const auto span = Find(words, option, true)) {
+    const std::size_t end =
+        ShowsValue(words, *span) ? span->end : span->begin + 1;
+    words.erase(words.begin() + span->begin, words.begin() + end);
   }
 }
 

@@ -5,8 +5,10 @@
 //   --flag    "--flag value" or "--flag=value"
 //   --flag=   "--flag=value" only, "--flag" for "--flag=true" (absl, nanoGPT)
 //   a.flag    "a.flag=value", also after "+" or "++" (Hydra)
+//   flag:     "flag:value", a subcommand (tyro), which ends the flags before it
 //
-// "--noflag" and "--no-flag" are the value "false" of a flag with dashes.
+// "--noflag", "--no-flag" and "--a.no-flag" are the value "false" of a flag
+// with dashes.
 
 #pragma once
 
@@ -33,5 +35,11 @@ void SetFlagWord(std::vector<std::string>& words, std::string_view flag,
 // Removes the flag and its value wherever they are; not "--noflag".
 void RemoveFlag(std::vector<std::string>& words, std::string_view flag,
                 bool has_value);
+
+// The same of an option of which nobody knows whether it takes a value: "true"
+// where none follows.
+[[nodiscard]] std::optional<std::string> OptionValue(
+    const std::vector<std::string>& words, std::string_view option);
+void RemoveOption(std::vector<std::string>& words, std::string_view option);
 
 }  // namespace trials

@@ -212,6 +212,83 @@ TEST_F(AdapterTest, GivesTorchtitanFlagsWhereTheJobNamesNoFile) {
   EXPECT_EQ(get("activation_checkpoint.mode"), "none");
 }
 
+// torchtitan 0.3 shards by default, and each of its configurations has a kind
+// of recomputation, which a subcommand after all flags replaces.
+TEST_F(AdapterTest, ReadsTorchtitansDefaultsAndItsSubcommand) {
+  job_.words = {"torchrun", "-m",     "torchtitan.train",
+                "--module", "llama3", "--parallelism.tensor_parallel_degree=4"};
+  const Adapter adapter = Adapter::Find("torchtitan");
+  PresentConfig present = adapter.Present(job_);
+  EXPECT_EQ(ToString(present.config), "dp=4,tp=4,pp=1,zero_stage=3");
+  EXPECT_THAT(present.notes,
+              ElementsAre(HasSubstr("activation-checkpoint: = (absent)"),
+                          HasSubstr("local_batch_size is not given")));
+  job_.words.insert(job_.words.end(), {"--training.local_batch_size=2",
+                                       "activation-checkpoint:full"});
+  present = adapter.Present(job_);
+  EXPECT_EQ(present.config.grad_checkpoint, trials::kRecomputeFull);
+  EXPECT_THAT(present.notes, testing::IsEmpty());
+  EXPECT_THAT(
+      Line("torchtitan", "dp=8,tp=1,pp=2,zero_stage=2"),
+      testing::ContainsRegex("microbatch_size.* activation-checkpoint:none$"));
+  job_.words.back() = "activation-checkpoint:memory-budget";
+  EXPECT_THAT(adapter.Present(job_).notes,
+              ElementsAre(HasSubstr("activation-checkpoint: = memory-budget")));
+}
+
+TEST_F(AdapterTest, AWordThatOverridesAKeyOfTheFileCounts) {
+  struct Case {
+    const char* adapter;
+    const char* file;
+    const char* content;
+    std::vector<std::string> words;
+    const char* present;
+  };
+  const Case cases[] = {
+      {"torchtitan",
+       "job.toml",
+       "[training]\nlocal_batch_size = 1\n",
+       {"train.py", "--job.config_file", "job.toml",
+        "--training.local_batch_size", "4", "--compile.no-enable",
+        "--activation_checkpoint.mode=full"},
+       "dp=16,tp=1,pp=1,zero_stage=3,grad_checkpoint=1,torch_compile=1"},
+      {"nemo",
+       "conf.yaml",
+       "model:\n  tensor_model_parallel_size: 2\n",
+       {"pretrain.py", "--config-file", "conf.yaml",
+        "model.tensor_model_parallel_size=4",
+        "ddp.use_distributed_optimizer=false",
+        "optimizer.use_distributed_optimizer=false"},
+       "dp=4,tp=4,pp=1"},
+      {"accelerate-fsdp",
+       "fsdp.yaml",
+       "fsdp_config:\n  fsdp_reshard_after_forward: true\n",
+       {"accelerate", "launch", "--config_file", "fsdp.yaml",
+        "--fsdp_reshard_after_forward", "false", "train.py"},
+       "dp=16,tp=1,pp=1,zero_stage=2"},
+  };
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.adapter);
+    fakes::WriteFile(folder_.path() / each.file, each.content);
+    job_.words = each.words;
+    const ParallelConfig present =
+        Adapter::Find(each.adapter).Present(job_).config;
+    const ParallelConfig expected = ParseParallelConfig(each.present);
+    EXPECT_EQ(present.tp, expected.tp);
+    EXPECT_EQ(present.zero_stage, expected.zero_stage);
+    EXPECT_EQ(present.grad_checkpoint, expected.grad_checkpoint);
+    EXPECT_EQ(present.torch_compile, expected.torch_compile);
+    // What a trial sets is in its copy of the file alone.
+    const RenderedJob trial =
+        Render(each.adapter, ToString(Canonical(expected)));
+    EXPECT_THAT(common::ShellLine(trial.words),
+                Not(testing::ContainsRegex("local_batch|no-enable|mode=|model_"
+                                           "parallel|distributed|reshard")));
+    ASSERT_EQ(trial.files.size(), 1U);
+    EXPECT_THAT(trial.words, Contains(trial.files[0].path.string()));
+  }
+}
+
 TEST_F(AdapterTest, NamesTheOptionOfAConfigurationFileThatIsMissing) {
   job_.words = {"run_train.py"};
   EXPECT_THAT(fakes::ErrorOf([&] {
@@ -317,7 +394,8 @@ TEST_F(AdapterTest, ReadsThePresentConfigurationOfEveryFramework) {
 }
 
 TEST_F(AdapterTest, NotesSettingsThatNoConfigurationReproduces) {
-  job_.words = {"pretrain_gpt.py", "--ddp-bucket-size", "40000001"};
+  job_.words = {"pretrain_gpt.py", "--micro-batch-size", "2",
+                "--ddp-bucket-size", "40000001"};
   const PresentConfig present = Adapter::Find("megatron-lm").Present(job_);
   ASSERT_EQ(present.notes.size(), 1u);
   EXPECT_THAT(present.notes[0], HasSubstr("--ddp-bucket-size = 40000001"));
