@@ -190,7 +190,9 @@ std::vector<std::string> TakeSubcommand(
 // Sets or removes the flag of a setting; a key without a file is a flag, too.
 void SetFlag(const AdapterSetting& setting,
              const std::optional<ConfigValue>& value,
-             std::vector<std::string>& words) {
+             std::vector<std::string>& flags,
+             std::vector<std::string>& subcommand) {
+  std::vector<std::string>& words = IsSubcommand(setting) ? subcommand : flags;
   const std::string flag = setting.kind == AdapterSetting::Kind::kKey
                                ? "--" + setting.name
                                : setting.name;
@@ -550,8 +552,7 @@ RenderedJob Adapter::Render(const AdapterJob& job,
     } else if (setting->kind == AdapterSetting::Kind::kKey && found) {
       SetFileKey(setting_value, own, *found, rendered);
     } else {
-      SetFlag(*setting, value,
-              IsSubcommand(*setting) ? subcommand : rendered.words);
+      SetFlag(*setting, value, rendered.words, subcommand);
     }
   }
   rendered.words.insert(rendered.words.end(), subcommand.begin(),
