@@ -317,7 +317,7 @@ class Recommender {
   // framework's would have.
   void RequireSaid(const Forecaster& forecaster, const Prediction& best,
                    trials::AdapterJob job, const WordList& words) const {
-    if (!adapter_->has_file_alone()) {
+    if (!adapter_->keys_only_in_file()) {
       return;
     }
     job.words = words;

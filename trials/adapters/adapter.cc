@@ -171,20 +171,12 @@ bool IsSubcommand(const AdapterSetting& setting) {
          setting.name.ends_with(':');
 }
 
-// Removes the words of a subcommand, the last ones, and returns them.
-std::vector<std::string> TakeSubcommand(
+std::vector<std::string> TakeSubcommandOf(
     const std::vector<AdapterSetting>& settings,
     std::vector<std::string>& words) {
-  const auto first =
-      std::ranges::find_if(words, [&settings](const std::string& word) {
-        return std::ranges::any_of(
-            settings, [&word](const AdapterSetting& setting) {
-              return IsSubcommand(setting) && word.starts_with(setting.name);
-            });
-      });
-  std::vector<std::string> taken(first, words.end());
-  words.erase(first, words.end());
-  return taken;
+  const auto setting = std::ranges::find_if(settings, IsSubcommand);
+  return setting == settings.end() ? std::vector<std::string>()
+                                   : TakeSubcommand(words, setting->name);
 }
 
 // Sets or removes the flag of a setting; a key without a file is a flag, too.
@@ -530,7 +522,7 @@ RenderedJob Adapter::Render(const AdapterJob& job,
                             const Expand& expand) const {
   RenderedJob rendered{job.words, {}, {}};
   std::vector<std::string> subcommand =
-      TakeSubcommand(settings_, rendered.words);
+      TakeSubcommandOf(settings_, rendered.words);
   std::optional<FoundFile> found = FindFile(job, purpose);
   const std::optional<OwnFile> own = FindOwnFile(job, found.has_value());
   for (const SettingValue& setting_value :

@@ -170,11 +170,11 @@ class Adapter {
   }
 
   [[nodiscard]] const std::string& name() const { return name_; }
-  // By its name or an alias.
-  // Whether settings stand in a file that the words of a job can only name.
-  [[nodiscard]] bool has_file_alone() const {
+  // Whether keys of the framework's file have no flags.
+  [[nodiscard]] bool keys_only_in_file() const {
     return config_file_ && !config_file_->keys_as_flags;
   }
+  // By its name or an alias.
   [[nodiscard]] bool IsCalled(const std::string& name) const {
     return name == name_ || common::Contains(aliases_, name);
   }

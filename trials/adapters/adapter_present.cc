@@ -220,7 +220,7 @@ class Adapter::PresentSearch {
     for (const AdapterSetting& setting : adapter.settings_) {
       // Without its file, a framework has its defaults.
       const bool by_default =
-          adapter.has_file_alone() && !setting.otherwise.empty();
+          adapter.keys_only_in_file() && !setting.otherwise.empty();
       if (!setting.trial && !setting.launch &&
           (by_default || adapter.Applies(setting, found.has_value())) &&
           setting.kind != AdapterSetting::Kind::kVariable) {
@@ -260,12 +260,9 @@ class Adapter::PresentSearch {
   [[nodiscard]] ParallelConfig First() const {
     ParallelConfig config;
     for (const Knob& knob : BuiltInKnobs()) {
-      if (adapter_.space_.Has(knob.name)) {
-        const std::vector<std::int64_t> values =
-            adapter_.space_.GetInts(knob.name);
-        if (!common::Contains(values, knob.Default())) {
-          knob.Set(config, static_cast<int>(values.front()));
-        }
+      const std::vector<int> values = ValuesToTry(knob, adapter_.space_);
+      if (!common::Contains(values, knob.Default())) {
+        knob.Set(config, values.front());
       }
     }
     return config;

@@ -1,9 +1,13 @@
 #include "trials/adapters/command_words.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <iterator>
 
 #include <fmt/format.h>
+
+#include "common/text.h"
 
 namespace trials {
 namespace {
@@ -44,8 +48,8 @@ std::string_view NameOf(std::string_view flag) {
 struct FlagValueSpan {
   std::size_t begin;
   std::size_t end;
-  std::size_t equals;    // the separator; npos: there is none
-  bool negated = false;  // "--noflag"
+  std::size_t separator;  // npos: there is none
+  bool negated = false;   // "--noflag"
 };
 
 bool IsNegation(std::string_view word, std::string_view name) {
@@ -65,9 +69,9 @@ std::optional<FlagValueSpan> Find(const Words& words, std::string_view flag,
   const std::string_view wanted = NameOf(flag);
   for (std::size_t i = words.size(); i-- > 0;) {
     const std::string_view word = words[i];
-    const std::size_t equals = word.find(SeparatorOf(flag));
-    const bool joined = equals != std::string::npos;
-    std::string_view name = word.substr(0, equals);
+    const std::size_t separator = word.find(SeparatorOf(flag));
+    const bool joined = separator != std::string::npos;
+    std::string_view name = word.substr(0, separator);
     if (IsKey(flag) && joined) {  // "++key=value"
       name.remove_prefix(std::min(name.find_first_not_of('+'), name.size()));
     }
@@ -75,12 +79,12 @@ std::optional<FlagValueSpan> Find(const Words& words, std::string_view flag,
       continue;
     }
     if (!joined && IsNegation(word, wanted)) {
-      return FlagValueSpan{i, i + 1, equals, true};
+      return FlagValueSpan{i, i + 1, separator, true};
     }
     if (SameName(name, wanted)) {
       const bool next = !joined && !IsJoined(flag) && i + 1 < words.size() &&
                         (has_value || IsBoolean(words[i + 1]));
-      return FlagValueSpan{i, i + (next ? 2U : 1U), equals};
+      return FlagValueSpan{i, i + (next ? 2U : 1U), separator};
     }
   }
   return std::nullopt;
@@ -107,17 +111,12 @@ bool ShowsJoinedOptions(const Words& words) {
   return joined;
 }
 
-bool IsNumber(std::string_view word) {
-  return word.find_first_not_of("+-.0123456789eE") == std::string::npos &&
-         word.find_first_of("0123456789") != std::string::npos;
-}
-
 // Whether a value of the option is in its word or follows it.
 bool ShowsValue(const Words& words, const FlagValueSpan& span) {
-  return span.equals != std::string::npos || span.negated ||
+  return span.separator != std::string::npos || span.negated ||
          (span.end - span.begin == 2 &&
           (!words[span.begin + 1].starts_with('-') ||
-           IsNumber(words[span.begin + 1])));
+           !std::isnan(common::NumberOrNan(words[span.begin + 1]))));
 }
 
 }  // namespace
@@ -130,8 +129,8 @@ std::optional<std::string> FlagValue(const Words& words, std::string_view flag,
   }
   const bool next = span->end - span->begin == 2;
   std::string value;
-  if (span->equals != std::string::npos) {
-    value = words[span->begin].substr(span->equals + 1);
+  if (span->separator != std::string::npos) {
+    value = words[span->begin].substr(span->separator + 1);
   } else if (next) {
     value = words[span->begin + 1];
   } else if (span->negated || IsJoined(flag)) {
@@ -153,9 +152,9 @@ void SetFlagWord(Words& words, std::string_view flag, bool has_value,
           .value_or(
               FlagValueSpan{words.size(), words.size(), std::string::npos});
   const bool exists = span.begin < words.size() && !span.negated;
-  Words set = {exists ? words[span.begin].substr(0, span.equals)
+  Words set = {exists ? words[span.begin].substr(0, span.separator)
                       : std::string(NameOf(flag))};
-  if (has_value && (span.equals != std::string::npos || IsJoined(flag) ||
+  if (has_value && (span.separator != std::string::npos || IsJoined(flag) ||
                     (!exists && joined))) {
     set.front() += SeparatorOf(flag) + value;
   } else if (has_value) {
@@ -187,6 +186,15 @@ void RemoveOption(Words& words, std::string_view option) {
         ShowsValue(words, *span) ? span->end : span->begin + 1;
     words.erase(words.begin() + span->begin, words.begin() + end);
   }
+}
+
+Words TakeSubcommand(Words& words, std::string_view subcommand) {
+  const std::optional<FlagValueSpan> span = Find(words, subcommand, true);
+  const auto begin = span ? words.begin() + span->begin : words.end();
+  Words taken(std::make_move_iterator(begin),
+              std::make_move_iterator(words.end()));
+  words.erase(begin, words.end());
+  return taken;
 }
 
 }  // namespace trials

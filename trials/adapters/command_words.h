@@ -37,9 +37,14 @@ void RemoveFlag(std::vector<std::string>& words, std::string_view flag,
                 bool has_value);
 
 // The same of an option of which nobody knows whether it takes a value: "true"
-// where none follows.
+// where none follows. RemoveOption removes "--no-option", too.
 [[nodiscard]] std::optional<std::string> OptionValue(
     const std::vector<std::string>& words, std::string_view option);
 void RemoveOption(std::vector<std::string>& words, std::string_view option);
+
+// Removes a subcommand ("flag:") and all words behind it, and returns them;
+// none if the words lack it.
+[[nodiscard]] std::vector<std::string> TakeSubcommand(
+    std::vector<std::string>& words, std::string_view subcommand);
 
 }  // namespace trials

@@ -110,4 +110,29 @@ TEST(CommandWords, RemovesAFlagWhereverItIs) {
   EXPECT_THAT(without({"--y", "1"}, true), ElementsAre("--y", "1"));
 }
 
+TEST(CommandWords, AnOptionHasAValueWhereOneFollows) {
+  const Words words = {"a.py", "--on", "--n", "-1", "--s=x", "--a.no-b"};
+  EXPECT_EQ(OptionValue(words, "--on"), "true");
+  EXPECT_EQ(OptionValue(words, "--n"), "-1");
+  EXPECT_EQ(OptionValue(words, "--s"), "x");
+  EXPECT_EQ(OptionValue(words, "--a.b"), "false");
+  EXPECT_EQ(OptionValue(words, "--z"), std::nullopt);
+  Words rest = words;
+  for (const char* option : {"--on", "--n", "--s", "--a.b"}) {
+    RemoveOption(rest, option);
+  }
+  EXPECT_THAT(rest, ElementsAre("a.py"));
+}
+
+// tyro takes '-' and '_' alike.
+TEST(CommandWords, ASubcommandIsTakenWithItsFlags) {
+  Words words = {"a.py", "--x", "1", "check_point:full", "--check.y", "2"};
+  EXPECT_EQ(FlagValue(words, "check-point:", true), "full");
+  Words taken = TakeSubcommand(words, "check-point:");
+  EXPECT_THAT(words, ElementsAre("a.py", "--x", "1"));
+  SetFlagWord(taken, "check-point:", true, "none");
+  EXPECT_THAT(taken, ElementsAre("check_point:none", "--check.y", "2"));
+  EXPECT_THAT(TakeSubcommand(words, "check-point:"), IsEmpty());
+}
+
 }  // namespace trials::command_words_test
