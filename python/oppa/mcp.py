@@ -106,8 +106,8 @@ def main(words: List[str]) -> None:
             if not isinstance(request["id"], (int, str)):
                 raise ValueError("its id must be an integer or a string")
             number, method, params = request["id"], request.get("method"), request.get("params") or {}
-            if not isinstance(params, dict):
-                raise ValueError("its params must be an object")
+            if not isinstance(method, str) or not isinstance(params, dict):
+                raise ValueError("its method must be a string, its params must be an object")
             result = _answer(words, method, params)
             error = {"code": -32601, "message": f"unknown method {method}"}
         except Exception as wrong:

@@ -59,10 +59,10 @@ def answers(words, requests, **streams):
 def test_a_wrong_request_is_answered_by_its_id_and_in_a_sentence(manifest):
     call = b'{"id": 7, "method": "tools/call", "params": {"name": %s, "arguments": %s}}'
     cases = [(b"[]", None, "it must be an object"), (b'{"id": NaN, "method": "ping"}', None, "its id must be"),
+             (b'{"id": 7}', 7, "its method must be a string"), (call % (b"{}", b"{}"), 7, "unknown tool {}"),
              (b'{"id": 7, "method": "tools/call", "params": [1]}', 7, "its params must be an object"),
              (call % (b'"ask"', b"[1]"), 7, "arguments must be an object"), (call % (b'"ask"', b'{"op": 1}'), 7, "ask has no op"),
-             (call % (b'"hello"', b"{}"), 7, "unknown tool 'hello'"), (call % (b"{}", b"{}"), 7, "unknown tool {}"),
-             (call % (b'"tell"', b"{}"), 7, "tell needs trial, outcome")]
+             (call % (b'"hello"', b"{}"), 7, "unknown tool 'hello'"), (call % (b'"tell"', b"{}"), 7, "tell needs trial, outcome")]
     lines = answers([str(manifest)], [request for request, _, _ in cases], stdout=subprocess.PIPE).stdout.splitlines()
     assert len(lines) == len(cases)
     for line, (_, number, message) in zip(lines, cases):
