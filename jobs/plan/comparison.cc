@@ -31,7 +31,7 @@ trials::Components PartsOf(const Breakdown& parts, double total) {
 }
 
 trials::Components TimesOf(const ComparedSide& side) {
-  return PartsOf(side.report.time, side.one.step_time_s);
+  return PartsOf(side.report.busiest, side.one.step_time_s);
 }
 
 trials::Components BytesOf(const ComparedSide& side) {

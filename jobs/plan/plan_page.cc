@@ -148,8 +148,8 @@ Json StageJson(const Kind& kind, const trials::SimulatedStage& stage) {
 Json KindJson(const Kind& kind) {
   Json json = kind.row;
   json.erase("files");
-  Json parts = Json::object();  // of the rank that ends last
-  for (const auto& [name, seconds] : ComponentsOf(kind.step.report.time)) {
+  Json parts = Json::object();  // of the rank that waits least
+  for (const auto& [name, seconds] : ComponentsOf(kind.step.report.busiest)) {
     parts[std::string(name)] = kind.time_scale * seconds;
   }
   json["parts"] = std::move(parts);

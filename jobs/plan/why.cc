@@ -42,7 +42,7 @@ std::string NearestText(const Forecaster& forecaster, const Forecast& forecast,
 std::string ComparedText(const Forecaster& forecaster, const Forecast& forecast,
                          const Prediction& one) {
   const auto shares = [&](const Prediction& of) {
-    return ToString(SharesOf(forecaster.Report(of.config).time));
+    return ToString(SharesOf(forecaster.Report(of.config).busiest));
   };
   const Prediction& best = forecast.layouts.front().best;
   if (one.step_time_s <= best.step_time_s) {

@@ -95,6 +95,12 @@ struct StageEnd {
     return after;
   }
 
+  // Of the step of the stage, without waiting for others.
+  [[nodiscard]] double BusyTime(const AfterPipeline& after) const {
+    return stage.end_s - stage.time.bubble_s + after.reduce_s + after.gather_s +
+           after.optimizer_s + after.overhead_s;
+  }
+
   // Adds the end of the step of the stage to the report, if the stage is the
   // first or ends last.
   void AddTime(const AfterPipeline& after, bool first,
@@ -274,11 +280,19 @@ StepReport FinishStep(const Problem& problem, const ParallelConfig& shared,
   StepReport report;
   const double table_begin_s =
       std::max(stages.front().end_s, stages.back().end_s);
+  double most_s = -1.0;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const StageEnd end{problem, shared, behavior, stages[s]};
-    end.AddTime(end.After(syncs[s], table_begin_s), s == 0, report);
+    const AfterPipeline after = end.After(syncs[s], table_begin_s);
+    end.AddTime(after, s == 0, report);
     AddPeak(problem, shared, behavior, stages[s].memory, s == 0, report);
+    if (const double busy_s = end.BusyTime(after); busy_s > most_s) {
+      most_s = busy_s;
+      report.busiest = TimeOf(stages[s], after);
+    }
   }
+  report.busiest.bubble_s += report.step_time_s - report.busiest.Total();
+  report.busiest.overhead_s += report.retry_s;
   report.time.overhead_s += report.retry_s;
   report.step_time_s += report.retry_s;
   return report;

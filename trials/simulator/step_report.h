@@ -78,6 +78,8 @@ struct StepReport : MemoryReport {
   double step_time_s = 0.0;
   TimeBreakdown time;  // of the critical rank
   int critical_rank = 0;
+  // Of the rank that waits least, until the step ends: why it takes so long.
+  TimeBreakdown busiest;
 
   friend bool operator==(const StepReport&, const StepReport&) = default;
 };

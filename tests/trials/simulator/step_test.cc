@@ -77,6 +77,24 @@ TEST(Step, EndsWithTheStageThatEndsLastAndPeaksWhereAGpuIsFullest) {
   EXPECT_EQ(report.peak_rank, 7);
 }
 
+// The first stage ends last, and waits most of the time for the second one.
+TEST(Step, TheBusiestStageSaysWhyTheStepIsLong) {
+  StepEnd step;
+  step.stages.assign(2, step.stages[0]);
+  step.syncs.resize(2);
+  step.stages[0].end_s = 30.0;
+  step.stages[0].time.bubble_s = 20.0;
+  step.stages[0].time.backward_s = 10.0;
+  step.stages[1].end_s = 28.0;
+  step.stages[1].time.bubble_s = 3.0;
+  step.stages[1].time.expert_s = 25.0;
+  const StepReport report = step.Finish("dp=8,pp=2");
+  EXPECT_DOUBLE_EQ(report.time.bubble_s, 20.0);
+  EXPECT_DOUBLE_EQ(report.busiest.expert_s, 25.0);
+  EXPECT_DOUBLE_EQ(report.busiest.bubble_s, 3.0 + 2.0);
+  EXPECT_DOUBLE_EQ(report.busiest.Total(), report.step_time_s);
+}
+
 // A stage with eight modules of 10 MB, over the four GPUs of a host.
 class StageSyncs {
  public:
