@@ -113,8 +113,11 @@ void AddSizes(std::string_view part, const NodeSize& node,
   }
   const NodeSize host{std::max(first.gpus_per_node, last.gpus_per_node),
                       node.gpus_per_tray};
-  for (int gpus = 2 * first.gpus(); gpus <= last.gpus(); gpus *= 2) {
+  for (int gpus = 2 * first.gpus(); gpus < last.gpus(); gpus *= 2) {
     sizes.push_back(ParseOne(std::to_string(gpus), part, host));
+  }
+  if (last.gpus() > first.gpus()) {
+    sizes.push_back(ParseOne(std::to_string(last.gpus()), part, host));
   }
 }
 

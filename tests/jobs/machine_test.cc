@@ -39,6 +39,15 @@ TEST(MachineSize, ARangeDoublesFromItsFirstSize) {
               ElementsAre(MachineSize{1, 8}, MachineSize{8, 8}));
 }
 
+TEST(MachineSize, ARangeHasTheSizeThatEndsIt) {
+  EXPECT_THAT(
+      ParseMachineSizes("8..24", {8}),
+      ElementsAre(MachineSize{1, 8}, MachineSize{2, 8}, MachineSize{3, 8}));
+  EXPECT_THAT(ParseMachineSizes("3..5", {8}),
+              ElementsAre(MachineSize{1, 3}, MachineSize{1, 5}));
+  EXPECT_THAT(ParseMachineSizes("8..8", {8}), ElementsAre(MachineSize{1, 8}));
+}
+
 // NVIDIA's published runs on racks of 72 have 64, 128 and 256 GPUs.
 TEST(MachineSize, ARackGivesAnyNumberOfItsTrays) {
   const NodeSize rack{.gpus = 72, .gpus_per_tray = 4};
