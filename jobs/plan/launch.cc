@@ -125,11 +125,15 @@ std::optional<trials::RenderedJob> RenderLaunch(
   trials::Training training = job.workload.training;
   training.offload = {};  // a setting of the adapter
   training.fp32_gradients &= !adapter->Sets("fp32_gradients");
-  if (launch.refusal.empty() && !training.IsUsual()) {
+  const trials::Training& usual = adapter->training();
+  if (launch.refusal.empty() &&
+      (!training.IsUsual() || training.loss_chunks != usual.loss_chunks ||
+       training.packed_tokens != usual.packed_tokens)) {
+    const std::string differs = ToString(training);
     launch.refusal = fmt::format(
         "its usual program trains all weights with AdamW, and not with {}: set "
         "the sizes above in yours",
-        ToString(training));
+        differs.empty() ? "the loss in one part" : differs);
   }
   return launch;
 }

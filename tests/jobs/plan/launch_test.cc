@@ -55,6 +55,24 @@ TEST(Launch, MegatronGetsThePlanTheModelAndARendezvous) {
                     Not(HasSubstr("--num-experts"))));
 }
 
+// torchtitan's program cuts the logits into eight parts, Megatron-LM's does
+// not.
+TEST(Launch, NoCommandIsPrintedForALossThatItsProgramComputesOtherwise) {
+  const auto text = [](const char* framework, const char* setting) {
+    Job job = LlamaOfItsFile(framework);
+    job.workload.training = job.framework.adapter->training();
+    ReadTraining(trials::TrainingTable({setting}), job.workload.training);
+    return LaunchText(job, {.dp = 16, .microbatches = 16});
+  };
+  EXPECT_THAT(text("torchtitan", "loss_chunks=8"), HasSubstr("torchrun"));
+  EXPECT_THAT(text("torchtitan", "loss_chunks=1"),
+              HasSubstr("not with the loss in one part"));
+  EXPECT_THAT(text("megatron-lm", "loss_chunks=8"),
+              HasSubstr("not with loss in 8 chunks"));
+  EXPECT_THAT(text("megatron-lm", "packed_tokens=512"),
+              HasSubstr("no command"));
+}
+
 TEST(Launch, PrecisionIsThatOfThePlan) {
   Job job = LlamaOfItsFile("megatron-lm");
   job.workload.precision = trials::Precision::kFp8;
@@ -142,6 +160,7 @@ TEST(Launch, AVariableWithASpaceIsAnAssignmentForAShell) {
                     "settings = [{variable = \"N\", text = \"a b\"}]\n");
   Job job = LlamaJob();
   job.framework.adapter = trials::Adapter::Read(file);
+  job.workload.training = job.framework.adapter->training();
   EXPECT_THAT(LaunchText(job, kZero3), HasSubstr(": N='a b' train"));
 }
 
