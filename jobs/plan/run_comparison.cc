@@ -25,6 +25,7 @@
 #include "trials/flop.h"
 #include "trials/knobs.h"
 #include "trials/programs/log_scanner.h"
+#include "trials/programs/loss_watch.h"
 
 namespace jobs {
 namespace {
@@ -41,6 +42,7 @@ struct Run {
   double traced_step_s = 0.0;
   std::string log;   // its text
   std::string note;  // of how its steps were counted
+  std::string loss_note;
 };
 
 // The group of a collective: by the description of its process group, else by
@@ -180,6 +182,53 @@ void ReadTrace(const std::string& text, const std::string& file,
   }
 }
 
+// Errors: throws InputError for a log that says that its job is another one.
+void RefuseOtherJob(const trials::LogPatterns& patterns, const std::string& log,
+                    const std::string& file, const Job& job) {
+  struct Fact {
+    const trials::LogPatterns::Expressions& said;
+    const char* option;
+    int value;
+  };
+  for (const auto& [said, option, value] :
+       {Fact{patterns.batch_size, "--batch", job.workload.batch_size},
+        Fact{patterns.sequence_length, "--seq", job.workload.sequence_length},
+        Fact{patterns.gpus, "--gpus", job.cluster.gpus()}}) {
+    std::string other;  // as the log has it; a batch may grow during a run
+    for (const std::string_view line : common::Split(log, '\n')) {
+      const std::vector<std::string_view> match = trials::Find(said, line);
+      if (!match.empty() && match[1] == std::to_string(value)) {
+        other.clear();
+        break;
+      }
+      other = match.empty() || !other.empty() ? other : std::string(match[0]);
+    }
+    if (!other.empty()) {
+      throw InputError(
+          fmt::format("--log {}: it is of another job than {} {}: '{}'", file,
+                      option, value, common::Printable(common::Trim(other))));
+    }
+  }
+}
+
+// What the log says of its loss, if that is not usual.
+std::string LossNote(const trials::LogPatterns& patterns,
+                     const std::string& log, std::size_t steps) {
+  trials::LossWatch watch(patterns);
+  for (const std::string_view line : common::Split(log, '\n')) {
+    watch.Read(line);
+  }
+  const std::string why =
+      watch.not_finite().empty()
+          ? watch.WhyNothingIsLearnt(steps)
+          : fmt::format("the loss is not finite: '{}'", watch.not_finite());
+  return why.empty() ? ""
+                     : fmt::format(
+                           "note: {}; such steps may take another "
+                           "time than those of training\n",
+                           why);
+}
+
 // Errors: throws InputError for a log whose numbers are not settled.
 void ReadLog(const std::string& text, const std::string& file, const Job& job,
              const trials::LogPatterns& patterns, const ParallelConfig& config,
@@ -199,6 +248,7 @@ void ReadLog(const std::string& text, const std::string& file, const Job& job,
     run.peak_memory_bytes =
         std::max(run.peak_memory_bytes, steps.peak_memory_bytes);
     run.note += steps.note.empty() ? "" : fmt::format(" ({})", steps.note);
+    run.loss_note += LossNote(patterns, text, times.size());
   } catch (const std::invalid_argument& e) {
     throw InputError(fmt::format("--log {}: {}", file, e.what()));
   }
@@ -215,13 +265,40 @@ trials::LogPatterns PatternsOf(const Job& job, const std::string& step_time) {
                                : trials::LogPatterns();
 }
 
-// The command line whose arguments Megatron-LM lists in its log:
-// "  tensor_model_parallel_size ...................... 2".
-std::vector<std::string> LoggedWords(const std::string& log) {
+// "  tensor_model_parallel_size ...................... 2"
+const common::Pattern& Argument() {
   static const common::Pattern argument(R"(([a-z0-9_]+) \.{3,} (\S+)\s*$)");
+  return argument;
+}
+
+// What follows the last list of arguments, with that, of a log to which several
+// runs have written.
+std::string LastRun(const std::string& log) {
+  constexpr int kApart =
+      3;  // lines between two lists: ranks print theirs at once
+  std::string_view first;
+  std::size_t begin = 0;
+  int others = 0;
+  for (const std::string_view line : common::Split(log, '\n')) {
+    const std::vector<std::string_view> match = Argument().Find(line);
+    if (match.empty()) {
+      ++others;
+      continue;
+    }
+    first = first.empty() ? match[1] : first;
+    if (others >= kApart && match[1] == first) {
+      begin = static_cast<std::size_t>(line.data() - log.data());
+    }
+    others = 0;
+  }
+  return log.substr(begin);
+}
+
+// The command line whose arguments Megatron-LM lists in its log:
+std::vector<std::string> LoggedWords(const std::string& log) {
   std::vector<std::string> words;
   for (const std::string_view line : common::Split(log, '\n')) {
-    const std::vector<std::string_view> match = argument.Find(line);
+    const std::vector<std::string_view> match = Argument().Find(line);
     if (!match.empty() && match[2] != "False" && match[2] != "None") {
       words.push_back(fmt::format("--{}", match[1]));
       std::ranges::replace(words.back(), '_', '-');
@@ -233,19 +310,44 @@ std::vector<std::string> LoggedWords(const std::string& log) {
   return words;
 }
 
+// That of the arguments in a log; nothing without them.
+std::optional<ParallelConfig> LoggedConfig(const Job& job,
+                                           const std::string& log) {
+  const std::vector<std::string> words = LoggedWords(log);
+  if (words.empty() || !job.framework.adapter) {
+    return std::nullopt;
+  }
+  return job.framework.adapter->Present({words, "", job.workload, job.cluster})
+      .config;
+}
+
+// Errors: throws std::invalid_argument for a value that the log contradicts.
+void RefuseOtherValues(const Job& job, const std::string& text,
+                       const ParallelConfig& config, const std::string& log) {
+  std::optional<ParallelConfig> logged;
+  try {
+    logged = LoggedConfig(job, log);
+  } catch (const InputError&) {  // arguments that --config stands for
+  }
+  for (const auto& [knob, value] : trials::ParseSettings(text)) {
+    const int listed = logged ? knob->Get(*logged) : 0;
+    if (logged && knob->structural && listed != knob->Get(config)) {
+      throw std::invalid_argument(
+          fmt::format("the log lists {}={}", knob->name, knob->Text(listed)));
+    }
+  }
+}
+
 ParallelConfig ConfigOf(const Forecaster& forecaster, const Forecast& forecast,
                         const std::string& text, const std::string& log) {
   const Job& job = forecaster.job();
   if (text.empty()) {
-    const std::vector<std::string> words = LoggedWords(log);
-    if (words.empty() || !job.framework.adapter) {
-      throw InputError(
-          "--log needs the configuration of the run: --config dp=8,tp=2,"
-          "micro_batch_size=1,...");
+    if (const auto logged = LoggedConfig(job, log)) {
+      return *logged;
     }
-    return job.framework.adapter
-        ->Present({words, "", job.workload, job.cluster})
-        .config;
+    throw InputError(
+        "--log needs the configuration of the run: --config dp=8,tp=2,"
+        "micro_batch_size=1,...");
   }
   try {
     const bool has_microbatch = std::ranges::any_of(
@@ -255,7 +357,10 @@ ParallelConfig ConfigOf(const Forecaster& forecaster, const Forecast& forecast,
     if (!has_microbatch) {
       throw std::invalid_argument("name micro_batch_size or microbatches, too");
     }
-    return CompleteSettings(forecaster, forecast, text).config;
+    const ParallelConfig config =
+        CompleteSettings(forecaster, forecast, text).config;
+    RefuseOtherValues(job, text, config, log);
+    return config;
   } catch (const std::invalid_argument& e) {
     throw InputError(fmt::format("--config {}: {}", text, e.what()));
   }
@@ -329,8 +434,9 @@ std::pair<Run, ParallelConfig> ReadRun(const Forecaster& forecaster,
         text.find("\"traceEvents\"") != std::string::npos) {
       traces.emplace_back(file.string(), text);
     } else {
-      logs.emplace_back(file.string(), text);
-      run.log += text;
+      logs.emplace_back(file.string(), LastRun(text));
+      RefuseOtherJob(patterns, logs.back().second, file.string(), job);
+      run.log += logs.back().second;
     }
   }
   const ParallelConfig config =
@@ -410,6 +516,15 @@ std::string CompareRun(const Forecaster& forecaster, const Forecast& forecast,
         files.front().string(), step_s, 100.0 * mfu, job.cluster.gpus(),
         job.cluster.gpu.name));
   }
+  if (const double most =
+          trials::LimitsOf(job.workload, job.cluster).most_memory_bytes;
+      run.peak_memory_bytes > most) {
+    throw InputError(fmt::format(
+        "--log {}: a peak of {:.1f} GB is more than {} has: that of several "
+        "GPUs, another unit, or another --gpu than that of the run",
+        files.front().string(), run.peak_memory_bytes / common::kGiga,
+        job.cluster.gpu.name));
+  }
   const double slower = step_s / expected.step_time_s - 1.0;
   if (constexpr double kNoRun = 500.0; slower > kNoRun) {
     throw InputError(fmt::format(
@@ -422,19 +537,20 @@ std::string CompareRun(const Forecaster& forecaster, const Forecast& forecast,
       "{}\nyour run takes {:.4g} s per step{}, {:.0f}% {}", ToString(config),
       step_s, run.note, 100.0 * std::abs(slower),
       slower >= 0.0 ? "slower than it should be" : "faster than its forecast");
-  const TimeBreakdown time = forecaster.Report(config).time;
+  const trials::StepReport report = forecaster.Report(config);
   if (run.parts) {
-    Parts parts = PartsOf(time);
+    Parts parts = PartsOf(report.time);
     for (double& seconds : parts) {
-      seconds *= expected.step_time_s / time.Total();
+      seconds *= expected.step_time_s / report.time.Total();
     }
     text += PartsText(*run.parts, parts, expected.step_time_s);
   } else {
     text += fmt::format(
         "\nforecast of a step: {}; which part is slower, a trace of PyTorch's "
         "profiler says: --log {},trace.json\n",
-        ToString(SharesOf(time)), files.front().string());
+        ToString(SharesOf(report.busiest)), files.front().string());
   }
+  text += run.loss_note;
   if (run.peak_memory_bytes > 0.0) {
     text += fmt::format("peak memory: {:.1f} GB in the log\n",
                         run.peak_memory_bytes / common::kGiga);

@@ -131,6 +131,9 @@ LogPatterns Read(const common::TomlTable& table, LogPatterns patterns) {
            {"microbatch", &LogPatterns::microbatch, 0},
            {"ends_step", &LogPatterns::ends_step, 0},
            {"progress_bar", &LogPatterns::progress_bar, 5, kBar},
+           {"batch_size", &LogPatterns::batch_size, 1},
+           {"sequence_length", &LogPatterns::sequence_length, 1},
+           {"gpus", &LogPatterns::gpus, 1},
            {"loss", &LogPatterns::loss, 1},
            {"not_finite", &LogPatterns::not_finite, 0},
            {"skipped", &LogPatterns::skipped, 0}}) {

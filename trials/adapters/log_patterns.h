@@ -52,6 +52,9 @@ struct LogPatterns {
   // The loss of a step; a match without the number is of other data. Lines that
   // say that it is not finite, and lines of steps that were not applied.
   Expressions loss, not_finite, skipped;
+  // What a log says of its job: sequences of a step, tokens of a sequence, and
+  // ranks.
+  Expressions batch_size, sequence_length, gpus;
   std::vector<std::string> out_of_memory;
 };
 

@@ -111,6 +111,77 @@ TEST_F(RunComparisonTest, AStepOfManyForecastsIsAnotherNumber) {
               AllOf(HasSubstr("times the forecast"), HasSubstr("(ms)")));
 }
 
+// Of the arguments and two steps of Megatron-LM.
+std::string MegatronRun(int tp, double step_s, const std::string& more = "") {
+  return fmt::format(
+      "------------ arguments ------------\n"
+      "  data_parallel_size .............................. {}\n"
+      "  micro_batch_size ................................ 1\n"
+      "  tensor_model_parallel_size ...................... {}\n"
+      "  use_distributed_optimizer ....................... True\n"
+      "{}-------- end of arguments ---------\nbuilding a model\nloading\n"
+      " iteration 1/ 9 | elapsed time per iteration (ms): 90000.0 |\n"
+      " iteration 2/ 9 | elapsed time per iteration (ms): {:.1f} |\n"
+      " iteration 3/ 9 | elapsed time per iteration (ms): {:.1f} |\n",
+      16 / tp, tp, more, 1e3 * step_s, 1e3 * step_s);
+}
+
+TEST_F(RunComparisonTest, OfALogOfTwoRunsTheLastOneCounts) {
+  EXPECT_THAT(
+      Compare("megatron-lm", MegatronRun(2, 20.0) + MegatronRun(4, 25.0), ""),
+      AllOf(HasSubstr("tp=4"), HasSubstr("takes 25 s per step")));
+}
+
+TEST_F(RunComparisonTest, ALogOfAnotherJobIsRefused) {
+  const auto error = [&](const std::string& framework, const std::string& log,
+                         const std::string& config) {
+    return fakes::ErrorOf([&] { return Compare(framework, log, config); });
+  };
+  const auto listing = [](const char* argument) {
+    return MegatronRun(2, 20.0, argument);
+  };
+  EXPECT_THAT(error("megatron-lm", listing("  seq_length ........ 4096\n"), ""),
+              AllOf(HasSubstr("--seq 8192"), HasSubstr("seq_length")));
+  EXPECT_THAT(error("megatron-lm", listing("  world_size ........ 32\n"), ""),
+              HasSubstr("--gpus 16"));
+  EXPECT_THAT(
+      error("nanotron",
+            "iteration: 1 / 9 | time_per_iteration_ms: 25K | "
+            "global_batch_size: 512 |\n",
+            kConfig),
+      HasSubstr("another job than --batch 256: 'global_batch_size: 512"));
+  EXPECT_THAT(error("megatron-lm", listing(""), "dp=4,tp=4,mbs=1"),
+              HasSubstr("the log lists dp=8"));
+  // A batch that grows to that of the job.
+  EXPECT_THAT(Compare("megatron-lm",
+                      MegatronRun(2, 20.0) +
+                          " iteration 4/ 9 | global batch size: 128 |\n"
+                          " iteration 5/ 9 | global batch size: 256 |\n",
+                      ""),
+              HasSubstr("takes 20 s per step"));
+}
+
+TEST_F(RunComparisonTest, MoreMemoryThanTheGpuHasIsRefused) {
+  EXPECT_THAT(fakes::ErrorOf([&] {
+                return Compare(
+                    "megatron-lm",
+                    MegatronRun(2, 20.0) +
+                        "[Rank 0] (after 2 iterations) memory (MB) | "
+                        "allocated: 30000 | max allocated: 300000.0 |\n",
+                    "");
+              }),
+              HasSubstr("a peak of 314.6 GB is more than"));
+}
+
+TEST_F(RunComparisonTest, ALossThatIsNotFiniteIsSaid) {
+  EXPECT_THAT(Compare("megatron-lm",
+                      MegatronRun(2, 20.0) +
+                          " iteration 4/ 9 | elapsed time per iteration (ms): "
+                          "20000.0 | lm loss: nan |\n",
+                      ""),
+              HasSubstr("note: the loss is not finite"));
+}
+
 TEST_F(RunComparisonTest, ReadsTheConfigurationFromTheArgumentsOfMegatron) {
   EXPECT_THAT(
       Compare("megatron-lm",
