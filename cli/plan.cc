@@ -89,7 +89,13 @@ Options JobOptions(jobs::ForecastRequest& request) {
 
 Options OutputOptions(jobs::ForecastRequest& request) {
   const auto print_as = [&request](jobs::OutputFormat format) {
-    return [&request, format](const std::string&) { request.format = format; };
+    return [&request, format](const std::string&) {
+      if (request.format != jobs::OutputFormat::kText &&
+          request.format != format) {
+        throw common::InputError("--json and --csv exclude each other");
+      }
+      request.format = format;
+    };
   };
   return {
       Bind("--headroom PERCENT", "memory that stays free (default: 10)",

@@ -173,6 +173,9 @@ std::string SizeProblem(const Model& model) {
       {model.groups_per_token > model.expert_groups,
        fmt::format("a token takes {} of {} groups of experts",
                    model.groups_per_token, model.expert_groups)},
+      {model.expert_groups > 0 && model.experts % model.expert_groups != 0,
+       fmt::format("{} experts are not a multiple of {} groups", model.experts,
+                   model.expert_groups)},
       {model.rotary_share > 1.0 || model.windowed_share > 1.0,
        "a share is more than 1"},
       {model.tokens != 0, "tokens needs a tower, which sizes do not have"}};

@@ -31,6 +31,7 @@
 #include "jobs/plan/why.h"
 #include "plots/table.h"
 #include "trials/data_folder.h"
+#include "trials/flop.h"
 #include "trials/simulator/gpu_model.h"
 
 namespace jobs {
@@ -111,6 +112,20 @@ std::optional<Prediction> FastestOf(const Forecast& forecast) {
              : std::optional(forecast.layouts.front().best);
 }
 
+// Errors: throws InputError for a step that no GPU can take.
+void RefuseImpossible(const Job& job, const std::optional<Prediction>& best) {
+  const double share =
+      best ? LeastFlopUtilization(job.workload, job.cluster, best->step_time_s)
+           : 0.0;
+  if (share > 1.0) {
+    throw InputError(fmt::format(
+        "{}: {:.3g} s per step would be {:.0f}% of the peak rate of {} {}: a "
+        "--constant or a calibration is of another machine",
+        job.framework.name, best->step_time_s, 100.0 * share,
+        job.cluster.gpus(), job.cluster.gpu.name));
+  }
+}
+
 // What the command says about one framework: a problem, an answer, or a plan.
 struct FrameworkAnswer {
   FrameworkChoice framework;
@@ -150,6 +165,7 @@ FrameworkAnswer MakeAnswer(const ForecastRequest& request, const Job& job,
   }
   made.point = {.size = {job.cluster.nodes, job.cluster.gpus_per_node},
                 .best = FastestOf(made.forecast)};
+  RefuseImpossible(job, made.point.best);
   made.answer = AnswerText(request, *made.forecaster, made.forecast);
   return made;
 }
@@ -469,6 +485,75 @@ ForecastAnswer OneSize(const ForecastRequest& request,
   return {text, complete};
 }
 
+// Errors: throws InputError for options of which one would not count.
+void CheckQuestions(const ForecastRequest& request) {
+  struct Given {
+    std::string_view option;
+    bool is_given;
+  };
+  const auto named = [](const auto& options) {
+    std::vector<std::string_view> names;
+    for (const Given& one : options) {
+      if (one.is_given) {
+        names.push_back(one.option);
+      }
+    }
+    return names;
+  };
+  const TrainingAssumptions& training = request.training_assumptions;
+  const TrainingAssumptions usual;
+  const auto asked = named(std::array<Given, 6>{{
+      {"--tokens", training.tokens > 0.0},
+      {"--trainjob", !request.train_job.empty()},
+      {"--compare", !request.compare.empty()},
+      {"--why", request.why.has_value()},
+      {"--log", !request.logs.empty()},
+      {"--check", !request.check.empty()},
+  }});
+  if (asked.size() > 1) {
+    throw InputError(fmt::format("{} are several questions: ask one at a time",
+                                 fmt::join(asked, " and ")));
+  }
+  const std::string_view question = asked.empty() ? "" : asked.front();
+  const bool answers_apart = question == "--tokens" ||
+                             question == "--trainjob" ||
+                             question == "--compare";
+  const auto not_done = named(std::array<Given, 5>{{
+      {"--write", answers_apart && !request.write.path.empty()},
+      {"--trace", answers_apart && !request.trace.empty()},
+      {"--html",
+       answers_apart && question != "--tokens" && !request.html.empty()},
+      {"--most-money", answers_apart && request.most_money > 0.0},
+      {"--config", answers_apart && !request.config.empty()},
+  }});
+  if (!not_done.empty()) {
+    throw InputError(fmt::format("{} has no effect with {}: leave it out",
+                                 fmt::join(not_done, ", "), question));
+  }
+  const auto alone = named(std::array<Given, 4>{{
+      {"--co2", training.grams_co2_per_kwh != usual.grams_co2_per_kwh},
+      {"--failures",
+       training.failures_per_gpu_day != usual.failures_per_gpu_day},
+      {"--restart-minutes", training.restart_minutes != usual.restart_minutes},
+      {"--storage",
+       training.storage_gb_per_s_per_node != usual.storage_gb_per_s_per_node},
+  }});
+  if (question != "--tokens" && !alone.empty()) {
+    throw InputError(
+        fmt::format("{}: needs --tokens, the training that takes "
+                    "so long",
+                    fmt::join(alone, ", ")));
+  }
+  if (!request.step_time.empty() && request.logs.empty()) {
+    throw InputError("--step-time says where --log has the time of a step");
+  }
+  if (request.accept_foreign && request.calibrate.empty() &&
+      request.calibration.empty()) {
+    throw InputError(
+        "--accept-foreign belongs to --calibrate or --calibration");
+  }
+}
+
 // Errors: throws InputError for options that do not go together.
 void CheckFolder(const LaunchFolder& write) {
   if (write.path.empty() && (write.slurm || write.k8s || write.force)) {
@@ -772,6 +857,7 @@ std::vector<Job> JobsOf(const ForecastRequest& request) {
 
 ForecastAnswer RunPlan(const ForecastRequest& asked) {
   ForecastRequest request = asked;
+  CheckQuestions(request);
   ReadPrices(request);
   if (request.training_assumptions.tokens > 0.0) {
     return Purchase(request);

@@ -17,6 +17,7 @@
 #include "jobs/plan/remedies.h"
 #include "jobs/plan/robustness.h"
 #include "plots/table.h"
+#include "trials/flop.h"
 #include "trials/knobs.h"
 #include "trials/model.h"
 #include "trials/simulator/error_band.h"
@@ -265,7 +266,7 @@ std::string TableText(const Forecaster& forecaster, const Forecast& forecast,
                     MicroBatch(forecaster.job(), one.config)));
     const std::string shares =
         style.details
-            ? ": " + ToString(SharesOf(forecaster.Report(one.config).time))
+            ? ": " + ToString(SharesOf(forecaster.Report(one.config).busiest))
             : "";
     text += plots::WrapLines(numbers + LayoutName(one.config) + shares,
                              style.columns, numbers.size()) +
@@ -317,6 +318,17 @@ std::string SummaryText(const Forecaster& forecaster, const Forecast& forecast,
           : fmt::format("not validated: {}", fmt::join(unknown, ", ")));
 }
 
+// What a reader of high utilizations needs to know.
+std::string MaskText(const trials::Workload& workload) {
+  const double hidden =
+      1.0 - LeastFlopPerToken(workload) / FlopPerToken(workload);
+  return hidden < 0.1 ? ""
+                      : fmt::format(
+                            "MFU counts attention whole, as usual: {:.0f}% of "
+                            "that work is what the causal mask hides\n",
+                            100.0 * hidden);
+}
+
 std::string ForecastText(const Forecaster& forecaster, const Forecast& forecast,
                          const TextStyle& style) {
   const auto wrapped = [&style](const std::string& text) {
@@ -340,7 +352,8 @@ std::string ForecastText(const Forecaster& forecaster, const Forecast& forecast,
   }
   const Prediction& best = forecast.layouts.front().best;
   return wrapped(text) + TableText(forecaster, forecast, style) +
-         wrapped(fmt::format("fastest: {}\n", ToString(best.config)) +
+         wrapped(MaskText(job.workload) +
+                 fmt::format("fastest: {}\n", ToString(best.config)) +
                  SummaryText(forecaster, forecast, best) +
                  BatchText(forecaster, forecast)) +
          LaunchText(job, best.config, style.columns) +
@@ -397,7 +410,8 @@ common::Json ForecastJson(const Forecaster& forecaster,
                         {"configurations", layout.configurations}};
     row.update(LaunchJson(job, config));
     row.update(common::ToJson(layout.best));
-    for (const auto& [name, share] : SharesOf(forecaster.Report(config).time)) {
+    for (const auto& [name, share] :
+         SharesOf(forecaster.Report(config).busiest)) {
       row["shares"][name] = share;
     }
     json["layouts"].push_back(row);

@@ -224,8 +224,10 @@ std::string OfferText(const TrainingAssumptions& assumptions,
     verdict += fmt::format("fastest: {}: {:.3g} days\n", Name(*fastest),
                            fastest->days);
     if (cheapest != nullptr) {
-      verdict += fmt::format("cheapest: {}: {}, {:.3g} days\n", Name(*cheapest),
-                             Money(cheapest->money), cheapest->days);
+      verdict +=
+          fmt::format("cheapest{}: {}: {}, {:.3g} days\n",
+                      IsPriced(offers) ? "" : " of those with a price",
+                      Name(*cheapest), Money(cheapest->money), cheapest->days);
     }
     verdict +=
         "best *: no other is both faster and cheaper (in GPU days where a "

@@ -110,6 +110,7 @@ struct Unknown {
   double& (*of)(Job& job);
   double unit;
   const char* format;
+  double least = 0.0;
 };
 
 std::vector<Unknown> UnknownsOf(const Job& job) {
@@ -130,7 +131,7 @@ std::vector<Unknown> UnknownsOf(const Job& job) {
            [](Job& of) -> double& {
              return of.framework.framework.experts.expert_imbalance;
            },
-           1.0, "{:.2f} times the mean"}};
+           1.0, "{:.2f} times the mean", 1.0}};
 }
 
 // The layouts that may become the fastest, the fastest first, each with what a
@@ -181,7 +182,8 @@ std::optional<TippingPoint> FirstTurn(const Contenders& contenders, Job job,
                                       const Unknown& unknown, double ratio) {
   constexpr double kFurthest = 4.0;
   const double assumed = unknown.of(job);
-  for (double factor = ratio; factor > 1.0 / kFurthest && factor < kFurthest;
+  for (double factor = ratio; factor > 1.0 / kFurthest && factor < kFurthest &&
+                              assumed * factor >= unknown.least;
        factor *= ratio) {
     unknown.of(job) = assumed * factor;
     if (const Prediction* winner = Winner(contenders, job)) {

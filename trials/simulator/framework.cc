@@ -109,6 +109,12 @@ void ChangeFramework(const common::TomlTable& table, Framework& framework) {
   } catch (const common::InputError& e) {
     table.Fail("kind", e.what());
   }
+  if (framework.experts.expert_imbalance < 1.0) {
+    table.Fail(
+        "expert_imbalance",
+        "expert_imbalance is below 1: it is the load of the busiest rank "
+        "over the mean; 1 is forced balance");
+  }
   for (const auto& [key, on] :
        {std::pair{"shard_within_host", framework.sharding.shard_within_host},
         std::pair{"no_sync", framework.sharding.no_sync}}) {

@@ -53,6 +53,55 @@ TEST(RunPlan, AnswersWithTheForecastOfTheJob) {
           ForecastText(plan.forecaster, plan.forecast, {.details = true}));
 }
 
+// An option without an effect would be an answer to another question.
+TEST(RunPlan, RefusesOptionsThatWouldNotCount) {
+  const auto error = [](void (*set)(ForecastRequest&)) {
+    ForecastRequest request = Small();
+    set(request);
+    return fakes::ErrorOf([&] { return RunPlan(request).text; });
+  };
+  EXPECT_THAT(error([](auto& one) {
+                one.training_assumptions.grams_co2_per_kwh = 400;
+                one.training_assumptions.restart_minutes = 1;
+              }),
+              HasSubstr("--co2, --restart-minutes: needs --tokens"));
+  EXPECT_THAT(error([](auto& one) { one.step_time = "took (.*)"; }),
+              HasSubstr("--log"));
+  EXPECT_THAT(error([](auto& one) { one.accept_foreign = true; }),
+              HasSubstr("--calibrate or --calibration"));
+  EXPECT_THAT(error([](auto& one) {
+                one.training_assumptions.tokens = 1e12;
+                one.why = "dp=4";
+              }),
+              HasSubstr("--tokens and --why are several questions"));
+  EXPECT_THAT(error([](auto& one) {
+                one.training_assumptions.tokens = 1e12;
+                one.write.path = "folder";
+                one.trace = "trace.json";
+              }),
+              HasSubstr("--write, --trace has no effect with --tokens"));
+  EXPECT_THAT(error([](auto& one) {
+                one.compare = {"dp=4"};
+                one.html = "page.html";
+              }),
+              HasSubstr("--html has no effect with --compare"));
+}
+
+TEST(RunPlan, RefusesConstantsThatBeatThePeakRateOfTheGpus) {
+  ForecastRequest request = Small();
+  request.constants = {"gemm_speed=20"};
+  EXPECT_THAT(fakes::ErrorOf([&] { return RunPlan(request).text; }),
+              HasSubstr("% of the peak rate of 4 H100"));
+}
+
+TEST(RunPlan, SaysWhatOfAHighUtilizationTheMaskHides) {
+  ForecastRequest request = Small();
+  EXPECT_THAT(RunPlan(request).text, Not(HasSubstr("mask hides")));
+  request.batch_size = 4;
+  request.sequence_length = 65536;
+  EXPECT_THAT(RunPlan(request).text, HasSubstr("mask hides"));
+}
+
 TEST(RunPlan, SaysHowOftenJobsOnSuchAClusterWereMuchSlower) {
   ForecastRequest request = Small("nanotron");
   request.machine.gpu.clear();

@@ -141,6 +141,13 @@ TEST(RunPlan, ABuyersTableHasEveryKindAndNumber) {
               HasSubstr("--price cheap: give the price"));
 }
 
+TEST(RunPlan, TheCheapestOfSomePricesIsCalledSo) {
+  ForecastRequest request = Buying();
+  request.price = "h100=2.5";
+  EXPECT_THAT(RunPlan(request).text,
+              HasSubstr("cheapest of those with a price: "));
+}
+
 TEST(RunPlan, AHourCostsWhatIsSaidOfItsKindOfGpu) {
   ForecastRequest request = Buying();
   request.training_assumptions.tokens = 0.0;

@@ -260,6 +260,16 @@ TEST(TippingPoints, WhatTheMachineOrModelLacksIsNoUnknown) {
               Not(testing::Contains("the link in a node")));
 }
 
+TEST(TippingPoints, NoRankOfExpertsIsBusierThanTheBusiest) {
+  const Planned plan(MixtureJob());
+  for (const TippingPoint& point :
+       TippingPoints(plan.forecaster, plan.forecast)) {
+    if (point.unknown == "the busiest expert rank") {
+      EXPECT_GE(std::stod(point.value), 1.0);
+    }
+  }
+}
+
 // It names the link if and only if a link 3.7 times as fast makes another
 // layout more than 1% faster.
 TEST(RobustnessText, TheUnknownThatChangesTheChoiceDoesSoWhereItSays) {

@@ -161,6 +161,8 @@ TEST(Framework, ANewConstantIsSetByTwoFrameworks) {
 TEST(Framework, BadFilesAreNamedWithPlaceAndRule) {
   EXPECT_THAT(ErrorOf("kind = \"tunde\""),
               testing::HasSubstr("kind of code 'tunde'"));
+  EXPECT_THAT(ErrorOf("expert_imbalance = 0.9"),
+              HasSubstr("the load of the busiest rank over the mean"));
   EXPECT_THAT(ErrorOf("dispatch_s = -1"),
               AllOf(HasSubstr("framework_test.toml:1:14"),
                     HasSubstr("must be 0 or more")));
