@@ -110,26 +110,49 @@ class ModelReader {
  private:
   // A decoder whose head is not the vocabulary's, or that has none; half of an
   // encoder with a decoder.
-  void CheckHead(const Model& model) const {
+  void CheckHead(Model& model) const {
     const common::Json* const listed = file_.Find("root.architectures");
     if (listed == nullptr || !listed->is_array() || listed->empty() ||
         !model.causal || model.vocab_size == 0 || !options_.as.empty()) {
       return;
     }
-    const std::string name = common::ToText(listed->front());
-    for (const std::string_view end :
-         {"ForSequenceClassification", "ForTokenClassification",
-          "ForQuestionAnswering", "RewardModel", "EncoderModel",
-          "ForAudioClassification", model.towers.empty() ? "Model" : "?",
-          model.cross_attention ? "ForCausalLM" : "?"}) {
-      if (name.find(std::string(end) + "\"") != name.npos &&
-          name.find("HeadModel") == name.npos) {
-        file_.Fail(fmt::format(
-            "architectures says {}, which is not the whole model with a head "
-            "of the vocabulary: it is not simulated; `--as {}` reads it as "
-            "that model",
-            name, model.type));
-      }
+    const std::string name = listed->front().is_string()
+                                 ? listed->front().get<std::string>()
+                                 : common::ToText(listed->front());
+    const std::size_t head =
+        std::min({name.rfind("For"), name.rfind("LMHead"), name.rfind("WithLM"),
+                  name.rfind("EncoderModel"), name.rfind("RewardModel"),
+                  name.ends_with("Model") ? name.rfind("Model") : name.size()});
+    const bool whole = common::Contains(
+        std::vector<std::string_view>{
+            model.cross_attention ? "" : "ForCausalLM",
+            model.towers.empty() ? "" : "Model", "ForConditionalGeneration",
+            "ForMaskedLM", "ForPreTraining", "LMHeadModel", "WithLMHeadModel"},
+        std::string_view(name).substr(head));
+    if (!whole) {
+      file_.Fail(fmt::format(
+          "architectures says \"{}\", which is not the whole model with a head "
+          "of the vocabulary: it is not simulated; `--as {}` reads it as "
+          "that model",
+          name, model.type));
+    }
+    // Words of a name in any order: "hunyuan_v1_dense",
+    // HunYuanDenseV1ForCausalLM.
+    const auto letters = [](std::string text) {
+      std::erase_if(text, [](char c) { return c == '_' || c == '-'; });
+      return common::Lower(text);
+    };
+    const std::string own = letters(name.substr(0, head));
+    const auto is_own = [&own](const std::string& type) {
+      return type.starts_with(own) || std::ranges::is_permutation(own, type);
+    };
+    if (!is_own(letters(model.type)) &&
+        !is_own(
+            letters(types_.RequireTable(model.type).GetString("like", "")))) {
+      Note(fmt::format("architectures says {}: read as {}, from whose blocks "
+                       "its own may differ",
+                       name, model.type),
+           model);
     }
   }
 

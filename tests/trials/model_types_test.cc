@@ -285,12 +285,24 @@ TEST_F(ReadingTypes, AnArchitectureDecidesWhereTheTypeIsUnknown) {
 
 TEST_F(ReadingTypes, AHeadOtherThanThatOfTheVocabularyIsRefused) {
   for (const char* architecture :
-       {"LlamaForSequenceClassification", "LlamaModel", "LlamaRewardModel"}) {
+       {"LlamaForSequenceClassification", "LlamaModel", "LlamaRewardModel",
+        "LlamaForCausalLMEagle", "LlamaBiForMNTP"}) {
     EXPECT_THAT(Error("llama", fmt::format(R"(, "architectures": ["{}"])",
                                            architecture)),
                 AllOf(HasSubstr(architecture), HasSubstr("--as llama")));
   }
   EXPECT_EQ(Error("llama", R"(, "architectures": ["LlamaForCausalLM"])"), "");
+}
+
+TEST_F(ReadingTypes, AClassOfItsOwnIsSaid) {
+  const auto note = [this](const char* architecture) {
+    return Read("llama",
+                fmt::format(R"(, "architectures": ["{}"])", architecture))
+        .note;
+  };
+  EXPECT_EQ(note("LlamaForCausalLM"), "");
+  EXPECT_THAT(note("LlamaMTPForCausalLM"), HasSubstr("read as llama"));
+  EXPECT_THAT(note("MyOwnForCausalLM"), HasSubstr("its own may differ"));
 }
 
 TEST_F(ReadingTypes, WhatAFileLeavesOutIsTheLibrarysDefault) {
@@ -310,6 +322,11 @@ TEST_F(ReadingTypes, WhatAFileLeavesOutIsTheLibrarysDefault) {
   EXPECT_EQ(dense.query_rank, 0);
   const Model sparse =
       Read("deepseek_v3", std::string(deepseek) + R"(, "n_routed_experts": 8)");
+  EXPECT_THAT(
+      Error("deepseek_v3",
+            std::string(deepseek) +
+                R"(, "n_routed_experts": 8, "n_group": 3, "topk_group": 1)"),
+      HasSubstr("8 experts are not a multiple of 3 groups"));
   EXPECT_EQ(sparse.ffn_size, 2048);
   EXPECT_EQ(sparse.query_rank, 1536);
   EXPECT_EQ(sparse.shared_ffn_size, 2048);
