@@ -88,6 +88,7 @@ AdapterSetting ReadSetting(const TomlTable& row) {
   setting.except = row.GetStrings("except");
   setting.file_only = row.GetBool("file_only", false);
   setting.flag_only = row.GetBool("flag_only", false);
+  setting.loose = row.GetBool("loose", false);
   row.RejectUnknownKeys();
   return setting;
 }
@@ -156,16 +157,6 @@ std::string Decimal(double value) {
   return text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
 }
 
-// Whether the setting is for models such as this one.
-bool IsFor(const Model& model, const AdapterSetting& setting) {
-  return (setting.types.empty() ||
-          common::Contains(setting.types, model.type)) &&
-         !common::Contains(setting.except, model.type) &&
-         std::ranges::all_of(setting.parts, [&model](const auto& part) {
-           return common::Contains(RareParts(model), part);
-         });
-}
-
 bool IsSubcommand(const AdapterSetting& setting) {
   return setting.kind == AdapterSetting::Kind::kFlag &&
          setting.name.ends_with(':');
@@ -195,21 +186,46 @@ void SetFlag(const AdapterSetting& setting,
   }
 }
 
-// The table of keys of a kind of file (experiments/adapters/keys/).
-template <typename File>
-void ReadMeanings(const fs::path& path, File& file) {
-  const TomlTable keys = TomlTable::ParseFile(path);
-  file.without_effect = keys.GetStrings("without_effect");
+// The table of keys of a kind of file, or of options of a kind of program
+// (experiments/adapters/keys/, words/), which is added to `known`.
+template <typename Meanings>
+void ReadMeanings(const TomlTable& keys, Meanings& known) {
+  const auto add = [&keys](const char* name, std::vector<std::string>& list) {
+    const std::vector<std::string> more = keys.GetStrings(name);
+    list.insert(list.end(), more.begin(), more.end());
+  };
+  add("defaults", known.defaults);
+  add("without_effect", known.without_effect);
   for (const TomlTable& row : keys.GetTables("meanings")) {
-    file.meanings.push_back({row.RequireString("key"), row.GetString("is", ""),
-                             row.GetString("training", ""),
-                             row.GetString("note", "")});
+    known.meanings.push_back({row.RequireString("key"), row.GetStrings("is"),
+                              row.GetString("training", ""),
+                              row.GetString("note", "")});
     row.RejectUnknownKeys();
   }
-  keys.RejectUnknownKeys();
+}
+
+// That of the file which the key `keys` of a table names.
+template <typename Meanings>
+void ReadMeaningsFile(const TomlTable& table, const fs::path& folder,
+                      Meanings& known) {
+  if (table.Has("keys")) {
+    const TomlTable keys =
+        TomlTable::ParseFile(folder / table.RequireString("keys"));
+    ReadMeanings(keys, known);
+    keys.RejectUnknownKeys();
+  }
 }
 
 }  // namespace
+
+bool IsFor(const Model& model, const AdapterSetting& setting) {
+  return (setting.types.empty() ||
+          common::Contains(setting.types, model.type)) &&
+         !common::Contains(setting.except, model.type) &&
+         std::ranges::all_of(setting.parts, [&model](const auto& part) {
+           return common::Contains(RareParts(model), part);
+         });
+}
 
 Adapter Adapter::Read(const fs::path& file) {
   const TomlTable table = TomlTable::ParseFile(file);
@@ -236,11 +252,13 @@ Adapter Adapter::Read(const fs::path& file) {
     found.overrides = config.GetString("overrides", "");
     found.text = config.GetString("text", "");
     found.defaults = config.GetStrings("defaults");
-    if (config.Has("keys")) {
-      ReadMeanings(file.parent_path() / config.RequireString("keys"), found);
-    }
+    ReadMeaningsFile(config, file.parent_path(), found);
     config.RejectUnknownKeys();
   }
+  const TomlTable words = table.GetTable("words");
+  ReadMeaningsFile(words, file.parent_path(), adapter.words_);
+  ReadMeanings(words, adapter.words_);
+  words.RejectUnknownKeys();
   if (const std::string program = table.GetString("program", "");
       !program.empty()) {
     adapter.program_ = {
@@ -476,7 +494,7 @@ std::optional<std::string> Adapter::SaidOf(const std::string& key,
 bool Adapter::Decides(const std::vector<std::string>& said,
                       const AdapterSetting& setting) const {
   return std::ranges::any_of(
-      config_file_->meanings, [&](const ConfigFile::Meaning& meaning) {
+      config_file_->meanings, [&](const Meaning& meaning) {
         return meaning.key == setting.name && !meaning.training.empty() &&
                std::ranges::any_of(said, [&meaning](const std::string& each) {
                  return meaning.training.starts_with(

@@ -54,7 +54,11 @@ struct AdapterSetting {
   bool file_only =
       false;  // a key that has no flag (see Adapter::keys_as_flags)
   bool flag_only = false;  // a flag for jobs that name no file
+  bool loose = false;      // a job with another value may train the same model
 };
+
+// Whether the setting is for models such as this one.
+[[nodiscard]] bool IsFor(const Model& model, const AdapterSetting& setting);
 
 // The job whose configuration changes.
 struct AdapterJob {
@@ -96,11 +100,18 @@ struct PresentConfig {
   std::vector<std::string> notes;  // settings that no configuration reproduces
 };
 
-// What the file of a job says about memory and time besides parameters.
+// What the file of a job says about memory and time besides parameters, or the
+// command line with that file.
 struct FileSettings {
   std::filesystem::path path;
   std::vector<std::string> training;  // "KEY=VALUE" of [workload]
   std::vector<std::string> notes;     // keys that no forecast knows
+  // Of the command line: those of `training` that hold as nothing is said;
+  // options that change what is forecast, and are not read; options of which
+  // nothing is known.
+  std::vector<std::string> defaults = {};
+  std::vector<std::string> unread = {};
+  std::vector<std::string> unknown = {};
 };
 
 class Adapter {
@@ -155,6 +166,14 @@ class Adapter {
   // Reads the file that the job names. Nothing without one.
   // Errors: throws InputError for a file that is not of its format.
   [[nodiscard]] FileSettings ReadSettings(const AdapterJob& job) const;
+  // Reads the command line, and that file. Options that no table names are
+  // judged by parts of their names (experiments/adapters/words/usual.toml).
+  [[nodiscard]] FileSettings ReadCommand(const AdapterJob& job) const;
+
+  // What the flags of the command line say of the model, and is not so of the
+  // job's: "--num-layers=16: the model has 32". Empty if they agree.
+  [[nodiscard]] std::vector<std::string> Contradictions(
+      const AdapterJob& job) const;
 
   // The parameters that the settings of this job depend on, in the order of the
   // table of parameters; dp always.
@@ -207,8 +226,24 @@ class Adapter {
   [[nodiscard]] const std::filesystem::path& file() const { return file_; }
 
  private:
+  // What a value of a key or an option means for the workload, and what is said
+  // about it.
+  struct Meaning {
+    std::string key;
+    std::vector<std::string> is;  // none: any value
+    std::string training;         // "KEY=VALUE"
+    std::string note;
+  };
+  // What the keys of a file, or the options of a command line, mean.
+  struct Meanings {
+    std::vector<Meaning> meanings;
+    // "KEY=VALUE" where no key says otherwise.
+    std::vector<std::string> defaults;
+    // Keys, or tables of them, on which neither memory nor time depends.
+    std::vector<std::string> without_effect;
+  };
   // The framework's own configuration file.
-  struct ConfigFile {
+  struct ConfigFile : Meanings {
     ConfigFormat format = ConfigFormat::kJson;
     // That name it: "--deepspeed_config". Empty: the first word with the
     // format's extension is the file.
@@ -218,18 +253,6 @@ class Adapter {
     // of it, "--{name}"; "": they do not.
     std::string overrides;
     std::string text;  // of a complete file; Purpose::kLaunch sets its keys
-    // What a value of a key means for the workload, and what is said about it.
-    struct Meaning {
-      std::string key;
-      std::string is;        // "": any value
-      std::string training;  // "KEY=VALUE"
-      std::string note;
-    };
-    std::vector<Meaning> meanings;
-    // "KEY=VALUE" where no key says otherwise.
-    std::vector<std::string> defaults;
-    // Keys, or tables of them, on which neither memory nor time depends.
-    std::vector<std::string> without_effect;
   };
   // The file that a job names, with its text; no file if it names none.
   struct FoundFile {
@@ -279,6 +302,11 @@ class Adapter {
   void NoteUnknownKeys(const FoundFile& file,
                        const std::vector<std::string>& known,
                        std::vector<std::string>& notes) const;
+  // The tables of options of a job, whose file is not read.
+  [[nodiscard]] Meanings OptionMeanings(bool reads_file) const;
+  // Whether the settings, the file's keys or `options` name the option.
+  [[nodiscard]] bool Knows(const std::string& option,
+                           const Meanings& options) const;
   // The RareParts of the model that no setting says.
   [[nodiscard]] std::vector<std::string> UnsaidParts(
       const AdapterJob& job, const ParallelConfig& config,
@@ -311,6 +339,7 @@ class Adapter {
   std::filesystem::path file_;
   std::vector<AdapterSetting> settings_;
   std::optional<ConfigFile> config_file_;
+  Meanings words_;        // of its command line
   RenderedFile program_;  // of the usual command; without a path: the user's
   LogPatterns log_;
   common::TomlTable space_;

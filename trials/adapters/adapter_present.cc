@@ -1,4 +1,4 @@
-// What a job's command line and configuration file say now.
+// The configuration that a job's command line and file have now.
 
 #include <algorithm>
 #include <stdexcept>
@@ -17,21 +17,6 @@ namespace {
 
 constexpr int kMostValue = 8192;  // of a parameter that is tried
 constexpr int kPasses = 2;
-
-std::optional<double> AsNumber(const std::string& text) {
-  try {
-    return text.empty() ? std::nullopt
-                        : std::optional<double>(common::ParseDouble(text));
-  } catch (const std::invalid_argument&) {
-    return std::nullopt;
-  }
-}
-
-bool SameText(const std::string& a, const std::string& b) {
-  const std::optional<double> x = AsNumber(a);
-  const std::optional<double> y = AsNumber(b);
-  return x && y ? *x == *y : common::Lower(a) == common::Lower(b);
-}
 
 // The number of data-parallel ranks follows from the other sizes.
 void FillDataParallelSize(ParallelConfig& config, int gpus) {
@@ -108,80 +93,6 @@ std::optional<double> Adapter::PresentNumber(
     }
   }
   return std::nullopt;
-}
-
-namespace {
-
-// Removes any value of the key of "KEY=VALUE"; "" is none.
-void Unset(std::vector<std::string>& settings, const std::string& setting) {
-  const std::string name = setting.substr(0, setting.find('=') + 1);
-  std::erase_if(settings, [&name](const std::string& before) {
-    return !name.empty() && before.starts_with(name);
-  });
-}
-
-// Adds "KEY=VALUE" in place of another value of the key; "" is none.
-void SetSetting(std::vector<std::string>& settings,
-                const std::string& setting) {
-  Unset(settings, setting);
-  if (!setting.empty()) {
-    settings.push_back(setting);
-  }
-}
-
-// Whether the key is one of these or of a table that they name.
-bool IsBelowAny(const std::string& key, const std::vector<std::string>& names) {
-  return std::ranges::any_of(names, [&key](const std::string& name) {
-    return key == name || key.starts_with(name + ".");
-  });
-}
-
-}  // namespace
-
-void Adapter::NoteUnknownKeys(const FoundFile& file,
-                              const std::vector<std::string>& known,
-                              std::vector<std::string>& notes) const {
-  if (config_file_->meanings.empty()) {
-    return;
-  }
-  for (const auto& [key, value] : ConfigKeys(config_file_->format, file.text)) {
-    if (!common::Contains(settings_, key, &AdapterSetting::name) &&
-        !common::Contains(known, key) && !common::Contains(known, value) &&
-        !IsBelowAny(key, config_file_->without_effect)) {
-      notes.push_back(fmt::format(
-          "{}: {} = {}: not understood, so the forecast does not count it",
-          file.path.filename().string(), key, value));
-    }
-  }
-}
-
-FileSettings Adapter::ReadSettings(const AdapterJob& job) const {
-  FileSettings read;
-  const std::optional<FoundFile> found = FindFile(job, Purpose::kUse);
-  if (!found || found->text.empty()) {
-    return read;
-  }
-  read.path = found->path;
-  read.training = config_file_->defaults;
-  std::vector<std::string> known = {"auto", "none", "null", "false", "[]"};
-  for (const auto& [key, is, training, note] : config_file_->meanings) {
-    const auto value = SaidOf(key, job, *found);
-    if (value == "auto") {  // the command line says it
-      Unset(read.training, training);
-    }
-    if (!value || *value == "auto" || (!is.empty() && !SameText(*value, is))) {
-      continue;
-    }
-    known.push_back(key);
-    SetSetting(read.training, training);
-    if (!note.empty()) {
-      read.notes.push_back(fmt::format("{}: {} = {}: {}",
-                                       found->path.filename().string(), key,
-                                       *value, note));
-    }
-  }
-  NoteUnknownKeys(*found, known, read.notes);
-  return read;
 }
 
 bool Adapter::Sets(const std::string& name) const {

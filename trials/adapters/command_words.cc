@@ -4,9 +4,12 @@
 #include <cmath>
 #include <cstddef>
 #include <iterator>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
+#include "common/pattern.h"
+#include "common/ranges.h"
 #include "common/text.h"
 
 namespace trials {
@@ -16,13 +19,6 @@ using Words = std::vector<std::string>;
 
 bool IsBoolean(std::string_view word) {
   return word == "True" || word == "true" || word == "False" || word == "false";
-}
-
-bool SameName(std::string_view a, std::string_view b) {
-  return a.size() == b.size() &&
-         std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) {
-           return x == y || ((x == '-' || x == '_') && (y == '-' || y == '_'));
-         });
 }
 
 bool IsKey(std::string_view flag) {
@@ -121,6 +117,13 @@ bool ShowsValue(const Words& words, const FlagValueSpan& span) {
 
 }  // namespace
 
+bool SameName(std::string_view a, std::string_view b) {
+  return a.size() == b.size() &&
+         std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) {
+           return x == y || ((x == '-' || x == '_') && (y == '-' || y == '_'));
+         });
+}
+
 std::optional<std::string> FlagValue(const Words& words, std::string_view flag,
                                      bool has_value) {
   const std::optional<FlagValueSpan> span = Find(words, flag, has_value);
@@ -186,6 +189,37 @@ void RemoveOption(Words& words, std::string_view option) {
         ShowsValue(words, *span) ? span->end : span->begin + 1;
     words.erase(words.begin() + span->begin, words.begin() + end);
   }
+}
+
+std::optional<double> AsNumber(const std::string& text) {
+  try {
+    return text.empty() ? std::nullopt
+                        : std::optional<double>(common::ParseDouble(text));
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
+}
+
+bool SameText(const std::string& a, const std::string& b) {
+  const std::optional<double> x = AsNumber(a);
+  const std::optional<double> y = AsNumber(b);
+  return x && y ? *x == *y : common::Lower(a) == common::Lower(b);
+}
+
+Words OptionNames(const Words& words) {
+  static const common::Pattern option(
+      R"(^(?:(--[A-Za-z][^=]*)|\+{0,2}([a-z_][\w.]*)=))");
+  Words names;
+  for (const std::string& word : words) {
+    const auto found = option.Find(word);
+    const std::string name(found.empty()      ? ""
+                           : found[1].empty() ? found[2]
+                                              : found[1]);
+    if (!name.empty() && !common::Contains(names, name)) {
+      names.push_back(name);
+    }
+  }
+  return names;
 }
 
 Words TakeSubcommand(Words& words, std::string_view subcommand) {

@@ -42,6 +42,18 @@ void RemoveFlag(std::vector<std::string>& words, std::string_view flag,
     const std::vector<std::string>& words, std::string_view option);
 void RemoveOption(std::vector<std::string>& words, std::string_view option);
 
+// The names of the options as they are written, "--flag" and Hydra's "a.flag",
+// each once.
+[[nodiscard]] std::vector<std::string> OptionNames(
+    const std::vector<std::string>& words);
+// Whether two names are the same but for '-' and '_'.
+[[nodiscard]] bool SameName(std::string_view a, std::string_view b);
+
+// A value as a number; whether two values are the same number, or the same text
+// in any case.
+[[nodiscard]] std::optional<double> AsNumber(const std::string& value);
+[[nodiscard]] bool SameText(const std::string& a, const std::string& b);
+
 // Removes a subcommand ("flag:") and all words behind it, and returns them;
 // none if the words lack it.
 [[nodiscard]] std::vector<std::string> TakeSubcommand(

@@ -4,13 +4,17 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common/error.h"
 #include "common/process.h"
+#include "common/text.h"
 #include "tests/fakes/error_of.h"
 #include "tests/fakes/temporary_folder.h"
+#include "trials/data_folder.h"
 #include "trials/knobs.h"
 
 namespace trials::adapter_test {
@@ -340,6 +344,61 @@ TEST_F(AdapterTest, SaysThatItDoesNotKnowAnOptimizerOfADeepSpeedFile) {
   job_.words = {"train.py", "--deepspeed", "ds.json"};
   EXPECT_THAT(Adapter::Find("hf-trainer-deepspeed").ReadSettings(job_).notes,
               testing::ElementsAre(HasSubstr("optimizer.type = Sophia")));
+}
+
+TEST_F(AdapterTest, ReadsWhatACommandSaysOfMemoryAndTime) {
+  const auto said = [this](const char* name, const char* words) {
+    job_.words.clear();
+    for (const std::string_view word : common::Split(words, ' ')) {
+      job_.words.emplace_back(word);
+    }
+    const FileSettings read = Adapter::Find(name).ReadCommand(job_);
+    return fmt::format("{} | {} | {}", fmt::join(read.training, " "),
+                       fmt::join(read.unread, " "),
+                       fmt::join(read.unknown, " "));
+  };
+  EXPECT_EQ(said("megatron-lm", "pretrain_gpt.py --lr 1e-4 --save a"),
+            "precision=fp32 |  | ");
+  EXPECT_EQ(said("megatron-lm",
+                 "pretrain_gpt.py --bf16 --fp8-format e4m3 --optimizer sgd "
+                 "--optimizer-cpu-offload"),
+            "precision=fp8 optimizer=sgd-momentum offload=optimizer |  | ");
+  EXPECT_EQ(
+      said("megatron-lm", "pretrain_gpt.py --bf16 --optimizer lion --yes"),
+      "precision=bf16 | --optimizer=lion | --yes");
+  EXPECT_EQ(said("hf-trainer",
+                 "run_clm.py --bf16 --optim=adamw_8bit --use_peft --lora_r 8 "
+                 "--load_in_4bit False --fsdp full_shard"),
+            "precision=bf16 optimizer=adam-8bit | --use_peft --lora_r=8 "
+            "--fsdp=full_shard | ");
+  EXPECT_EQ(said("torchtitan",
+                 "-m torchtitan.train --training.enable_cpu_offload "
+                 "--optimizer.lr 1 --model.converters=float8"),
+            "offload=optimizer+parameters precision=bf16 | "
+            "--model.converters=float8 | ");
+  EXPECT_EQ(
+      said("nemo", "train.py ++model.lora.rank=8 mixed_precision=fp16_mixed"),
+      "precision=fp16 | model.lora.rank=8 | ");
+}
+
+TEST_F(AdapterTest, ACommandThatTrainsAnotherModelContradictsIt) {
+  job_.workload.model =
+      ReadModel(ExperimentsFolder() / "workloads/llama-3-8b.json");
+  job_.words = {"pretrain_gpt.py",
+                "--num-layers=16",
+                "--swiglu",
+                "--untie-embeddings-and-output-weights",
+                "--disable-bias-linear",
+                "--group-query-attention",
+                "--num-query-groups=8",
+                "--kv-channels=128",
+                "--multi-latent-attention"};
+  EXPECT_THAT(
+      Adapter::Find("megatron-lm").Contradictions(job_),
+      testing::UnorderedElementsAre(
+          "--num-layers=16: the model has 32",
+          "--multi-latent-attention: the model has none of it",
+          "--normalization is LayerNorm by default: the model has RMSNorm"));
 }
 
 TEST_F(AdapterTest, ReadsThePresentConfigurationOfEveryFramework) {
