@@ -339,7 +339,7 @@ void SetTraining(const trials::FileSettings& file,
       }
       if (changed != workload) {
         throw InputError(fmt::format(
-            "{}: it trains with {}, and the options say {}: change the file, "
+            "{}: it trains with {}, and the options say {}: change it there, "
             "or leave the option out",
             file.path.string(), said, setting));
       }

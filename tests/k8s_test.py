@@ -139,6 +139,72 @@ class RecommenderTest(unittest.TestCase):
                          "not counted: activation-checkpoint: = .absent.*local_batch_size is not given")
         self.assertEqual(unsaid["spec"], full["spec"])
 
+    def test_precision_optimizer_and_offload_are_those_of_the_words(self):
+        def prediction(*words, without=()):
+            answer = yaml.safe_load(recommend(changed(lambda job: job["spec"]["trainer"].update(
+                args=[word for word in job["spec"]["trainer"]["args"] if word not in without] + list(words)))))
+            return answer["metadata"]["annotations"]["oppa/prediction"]
+        bf16 = prediction()
+        seen = {bf16}
+        for words, without in [([], ["--bf16"]), (["--fp8-format=hybrid"], []), (["--optimizer=sgd"], []),
+                               (["--optimizer-cpu-offload"], []), ([], ["--untie-embeddings-and-output-weights"]),
+                               (["--kv-channels=256"], [])]:
+            seen.add(prediction(*words, without=without))
+        self.assertEqual(len(seen), 7)
+        self.assertEqual(bf16, prediction("--lr=0.1", "--save=/a", "--log-interval=10", "--wandb-project=p", "--optimizer=adam",
+                                          "--no-load-optim", "--adam-beta2=0.95", "--kv-channels=128"))
+
+    def test_words_of_which_nothing_is_known_are_notes(self):
+        answer = yaml.safe_load(recommend(changed(lambda job: job["spec"]["trainer"]["args"].append("--tp-comm-overlap"))))
+        self.assertIn("--tp-comm-overlap nothing is known", answer["metadata"]["annotations"]["oppa/notes"])
+
+    def test_what_the_training_would_contradict_is_refused(self):
+        def trainer(**values):
+            return changed(lambda job: job["spec"]["trainer"].update(values))
+
+        def args(*words):
+            return changed(lambda job: job["spec"]["trainer"]["args"].extend(words))
+
+        def noted(**values):
+            return changed(lambda job: job["metadata"]["annotations"].update({f"oppa/{key}": value for key, value in values.items()}))
+
+        def titan(config):
+            return changed(lambda job: (
+                job["spec"]["trainer"].update(command=["torchrun", "-m", "torchtitan.train"], args=[
+                    "--module=llama3", f"--config={config}", "--training.global_batch_size=256", "--training.seq_len=8192"]),
+                job["metadata"]["annotations"].update({"oppa/model": str(MODEL)})))
+
+        recommend(titan("llama3_8b"))
+        recommend(titan("my_own"))
+        sizes = "layers=16,hidden=2048,heads=16,ffn=8192,vocab=32000"
+        for text, options, words in [
+                (args("--lora-rank=16"), [], "--lora-rank=16: what it changes is not read"),
+                (args("--use-megatron-fsdp"), [], "--use-megatron-fsdp"),
+                (args("--mtp-num-layers", "1"), [], "--mtp-num-layers=1"),
+                (args("--optimizer=lion"), [], "--optimizer=lion"),
+                (args("--spec", "mamba", "stack"), [], "--spec=mamba"),
+                (args("--use-checkpoint-args"), [], "--use-checkpoint-args"),
+                (args("--make-vocab-size-divisible-by=131072"), [], "--make-vocab-size-divisible-by=131072"),
+                (args("--multi-latent-attention"), [], "--multi-latent-attention: the model has none of it"),
+                (args("--window-size=128,0"), [], "--window-size=128,0: the model has none of it"),
+                (EXAMPLE, ["--model", sizes], "--num-layers=32: the model has 16"),
+                (noted(model=sizes), [], "--hidden-size=4096: the model has 2048"),
+                (titan("llama3_70b"), [], "--config=llama3_70b is for models with $layers = 80"),
+                (titan("llama3_8b_float8"), [], "--config=llama3_8b_float8: the model has llama3_8b"),
+                (EXAMPLE, ["--precision", "fp8"], "it trains with precision=bf16, and the options say precision=fp8"),
+                (EXAMPLE, ["--training", "lora_rank=8"], "it does not say lora_rank=8"),
+                (noted(gpu="a100"), [], "but the nodeSelector nvidia.com/gpu.product is NVIDIA-H100-80GB-HBM3"),
+                (trainer(resourcesPerNode={"limits": {"amd.com/gpu": 8}}), [], "asks for amd.com/gpu"),
+                (trainer(resourcesPerNode={"limits": {"nvidia.com/mig-1g.10gb": 8}}), [], "parts of GPUs are not forecast"),
+                (trainer(numProcPerNode=4), [], "spec.trainer.numProcPerNode is 4, but spec.trainer.resourcesPerNode.limits"),
+                (trainer(command=["torchrun", "--nproc-per-node=4", "pretrain_gpt.py"]), [], "--nproc-per-node of the command is 4"),
+                (trainer(command=["torchrun", "--nnodes=2", "pretrain_gpt.py"]), [], "--nnodes of the command is 2")]:
+            with self.subTest(words):
+                run = oppa("--trainjob", "-", *options, text=text)
+                self.assertNotEqual(run.returncode, 0)
+                self.assertIn(words, run.stderr)
+                self.assertEqual(run.stdout, "")
+
     def test_what_it_cannot_know_or_set_it_refuses_by_the_key(self):
         def trainer(**values):
             return changed(lambda job: job["spec"]["trainer"].update(values))
@@ -163,7 +229,7 @@ class RecommenderTest(unittest.TestCase):
                 (trainer(command=["torchrun", "train.py", "--deepspeed", "--deepspeed_config", "ds.json"]) .replace(
                     '"oppa/gpus"', '"oppa/framework": "deepspeed", "oppa/batch": "64", "oppa/seq": "2048", "oppa/model": "'
                     + str(MODEL) + '", "oppa/gpus"'), "ds.json, a file of the container"),
-                (trainer(command=["torchrun", "run_clm.py", "--fsdp", "full_shard", "--per_device_train_batch_size", "1"],
+                (trainer(command=["torchrun", "run_clm.py", "--bf16", "--fsdp", "full_shard", "--per_device_train_batch_size", "1"],
                          args=[]).replace('"oppa/gpus"', '"oppa/framework": "hf-trainer-fsdp", "oppa/batch": "64", '
                                           f'"oppa/seq": "16384", "oppa/model": "{MODEL}", "oppa/gpus"'), "they cannot say dp="),
                 ("kind: Pod\n", "there is no TrainJob"),

@@ -82,6 +82,37 @@ std::string FrameworkOf(const WordList& words) {
       Key("framework"), fmt::join(Adapter::Names(), ", ")));
 }
 
+// The parts of a model that flags of Megatron-LM name besides its sizes: it has
+// the embeddings, norms, biases and positions of GPT-2 unless they say
+// otherwise.
+std::string PartsOf(const trials::AdapterJob& job, double head_size) {
+  const auto has = [&job](const char* flag) {
+    return trials::FlagValue(job.words, flag, false).has_value();
+  };
+  const auto value = [&job](const char* flag, const char* otherwise) {
+    return trials::FlagValue(job.words, flag, true).value_or(otherwise);
+  };
+  const bool biases = !has("--disable-bias-linear");
+  const bool learned = value("--position-embedding-type", "learned_absolute") ==
+                           "learned_absolute" &&
+                       !has("--use-rotary-position-embeddings");
+  std::string text = fmt::format(
+      ",gated={},tied={},norm_bias={},attention_bias={},output_bias={},"
+      "ffn_bias={},qk_norm={},dropout={}",
+      has("--swiglu"), !has("--untie-embeddings-and-output-weights"),
+      value("--normalization", "LayerNorm") == "LayerNorm",
+      biases || has("--add-qkv-bias"), biases, biases, has("--qk-layernorm"),
+      trials::AsNumber(value("--attention-dropout", "0.1")) != 0.0 ||
+          trials::AsNumber(value("--hidden-dropout", "0.1")) != 0.0);
+  if (learned) {
+    text += fmt::format(
+        ",rotary_share=0,max_positions={}",
+        value("--max-position-embeddings", value("--seq-length", "1").c_str()));
+  }
+  return head_size >= 1.0 ? fmt::format("{},head_size={:.0f}", text, head_size)
+                          : text;
+}
+
 // The sizes of a model as flags have them; "" if they do not say.
 std::string SizesOf(const Adapter& adapter, const trials::AdapterJob& job) {
   const auto number = [&](const char* expression) {
@@ -94,18 +125,18 @@ std::string SizesOf(const Adapter& adapter, const trials::AdapterJob& job) {
   for (const auto& [name, expression] : {std::pair("layers", "$layers"),
                                          {"hidden", "$hidden_size"},
                                          {"heads", "$heads"},
-                                         {"kv_heads", "$kv_heads"},
                                          {"ffn", "$ffn_size"},
                                          {"vocab", "$vocab_size"}}) {
-    if (const double value = number(expression); value >= 1.0) {
-      text += fmt::format("{}{}={:.0f}", text.empty() ? "" : ",", name, value);
-    } else if (std::string_view(name) != "kv_heads") {
+    const double value = number(expression);
+    if (value < 1.0) {
       return "";
     }
+    text += fmt::format("{}{}={:.0f}", text.empty() ? "" : ",", name, value);
   }
-  const bool gated =
-      trials::FlagValue(job.words, "--swiglu", false).has_value();
-  return text + (gated ? "" : ",gated=false");
+  if (trials::FlagValue(job.words, "--group-query-attention", false)) {
+    text += fmt::format(",kv_heads={:.0f}", number("$kv_heads"));
+  }
+  return text + PartsOf(job, number("$head_size"));
 }
 
 std::optional<int> CountOf(const Json& json) {
@@ -121,14 +152,20 @@ struct GpuLimit {
   std::optional<int> gpus;
 };
 
-GpuLimit GpuLimitOf(const Json& trainer) {
-  for (const char* kind : {"limits", "requests"}) {
-    const Json::json_pointer at(fmt::format("/resourcesPerNode/{}", kind));
-    const Json amounts = trainer.contains(at) ? trainer[at] : Json::object();
-    for (const auto& [name, value] : amounts.items()) {
-      if (name.ends_with("/gpu")) {
-        return {name, CountOf(value)};
-      }
+// The GPUs of a container, which "limits" or "requests" has.
+GpuLimit GpuLimitOf(const Json& trainer, const std::string& kind) {
+  const Json::json_pointer at("/resourcesPerNode/" + kind);
+  const Json amounts = trainer.contains(at) ? trainer[at] : Json::object();
+  for (const auto& [name, value] : amounts.items()) {
+    const std::string resource = name.substr(name.find('/') + 1);
+    if (resource == "gpu") {
+      return {name, CountOf(value)};
+    }
+    if (resource.starts_with("gpu") || resource.starts_with("mig-")) {
+      throw InputError(fmt::format(
+          "spec.trainer.resourcesPerNode: {}: parts of GPUs are not forecast: "
+          "ask for whole ones, as in nvidia.com/gpu",
+          name));
     }
   }
   return {};
@@ -149,7 +186,9 @@ class Recommender {
       job_.words.push_back(std::move(word));
     }
     job_.folder = fs::current_path();
-    limit_ = GpuLimitOf(trainer);
+    limit_ = GpuLimitOf(trainer, "limits");
+    const GpuLimit requested = GpuLimitOf(trainer, "requests");
+    limit_ = limit_.resource.empty() ? requested : limit_;
     if (job_.words.empty() || common::Contains(command_, "-c")) {
       throw InputError(
           "spec.trainer.command and args: they have to be the words of the "
@@ -220,9 +259,10 @@ class Recommender {
     }
     read("gpu", request_.machine.gpu);
     const char* product = "nvidia.com/gpu.product";
+    const std::string label = FindAnywhere(train_job_["spec"], product);
+    const std::string labelled = UsualCluster(label).value_or("");
     if (request_.machine.gpu.empty() && request_.machine.cluster.empty()) {
-      const std::string label = FindAnywhere(train_job_["spec"], product);
-      request_.machine.cluster = UsualCluster(label).value_or("");
+      request_.machine.cluster = labelled;
       if (request_.machine.cluster.empty()) {
         throw InputError(fmt::format(
             "{}: the GPU is unknown{}: give --gpu, this annotation, or a "
@@ -231,8 +271,22 @@ class Recommender {
             product));
       }
     }
+    const trials::Gpu gpu = FindMachine(request_.machine).gpu;
+    if (!labelled.empty() &&
+        FindMachine({.gpu = "", .cluster = labelled}).gpu.name != gpu.name) {
+      throw InputError(
+          fmt::format("{}: {}, but the nodeSelector {} is {}: make them agree",
+                      Key("gpu"), gpu.name, product, label));
+    }
+    if (!limit_.resource.empty() && limit_.resource != GpuResource(gpu)) {
+      throw InputError(fmt::format(
+          "{}: {}, but spec.trainer.resourcesPerNode asks for {}: make them "
+          "agree",
+          Key("gpu"), gpu.name, limit_.resource));
+    }
     ReadSizes(trainer);
     read("model", request_.model);
+    const bool has_model = !request_.model.empty();
     for (const char* flag : {"--config_json", "--model_name_or_path"}) {
       if (const auto path = trials::FlagValue(job_.words, flag, true);
           request_.model.empty() && path && fs::exists(*path)) {
@@ -253,17 +307,98 @@ class Recommender {
           "layers=32,hidden=4096,...",
           Key("model")));
     }
+    ReadTraining(has_model);
+  }
+
+  // Reads what the words say of the precision, the optimizer and what else is
+  // forecast. They stay as they are: nothing may contradict them.
+  void ReadTraining(bool has_model) {
+    const std::string args = "spec.trainer.args";
+    trials::FileSettings said = adapter_->ReadCommand(job_);
+    said.path = args;
+    if (!said.unread.empty()) {
+      throw InputError(fmt::format(
+          "{}: {}: what it changes is not read from a command line: leave it "
+          "out, or ask `oppa plan` without --trainjob, with --training and "
+          "--model",
+          args, fmt::join(said.unread, ", ")));
+    }
+    job_.workload =
+        MakeWorkload(FindModel(request_.model, request_.model_options),
+                     request_.batch_size, request_.sequence_length);
+    job_.workload.training = adapter_->training();
+    trials::Workload asked = job_.workload;
+    SetTraining(said, {}, job_.workload);
+    WordList options = request_.training;
+    if (!request_.precision.empty()) {
+      options.push_back("precision=" + common::Lower(request_.precision));
+    }
+    SetTraining(said, options, asked);
+    // What is in the data, no command says.
+    job_.workload.training.packed_tokens = asked.training.packed_tokens;
+    if (asked != job_.workload) {
+      throw InputError(fmt::format(
+          "{}: it does not say {}, and would train without: set it there, or "
+          "leave the option out",
+          args, fmt::join(options, ", ")));
+    }
+    if (const WordList wrong = adapter_->Contradictions(job_); !wrong.empty()) {
+      throw InputError(fmt::format(
+          "{}: {}: {}", args, fmt::join(wrong, "; "),
+          has_model ? fmt::format("correct it, or the model of --model or {}",
+                                  Key("model"))
+                    : fmt::format("the sizes in the words do not say that: "
+                                  "give the config.json by --model or {}",
+                                  Key("model"))));
+    }
+    request_.training.insert(request_.training.begin(), said.training.begin(),
+                             said.training.end());
+    notes_ = said.notes;
+    if (!said.unknown.empty()) {
+      notes_.push_back(fmt::format("of {} nothing is known: not counted",
+                                   fmt::join(said.unknown, ", ")));
+    }
+  }
+
+  // What says how many nodes, or GPUs of one, there are.
+  using Counts = std::vector<std::pair<std::string, std::optional<int>>>;
+
+  // The number on which all agree that say one; 0 if none does.
+  static int AgreedOf(const Counts& counts) {
+    std::optional<std::pair<std::string, int>> first;
+    for (const auto& [place, count] : counts) {
+      if (count && first && *count != first->second) {
+        throw InputError(fmt::format("{} is {}, but {} is {}: make them agree",
+                                     first->first, first->second, place,
+                                     *count));
+      }
+      first = count && !first ? std::pair(place, *count) : first;
+    }
+    return first ? first->second : 0;
   }
 
   void ReadSizes(const Json& trainer) {
-    size_.nodes = CountOf(trainer.value("numNodes", Json(1))).value_or(1);
-    auto gpus = CountOf(trainer.value("numProcPerNode", Json()));
-    if (const auto flag =
-            trials::FlagValue(job_.words, "--nproc-per-node", true);
-        !gpus && flag) {
-      gpus = common::ParseInt(*flag, 1, 1 << 16);
-    }
-    size_.gpus_per_node = gpus ? *gpus : limit_.gpus.value_or(0);
+    const auto word = [this](const char* flag) {
+      return std::pair(
+          fmt::format("{} of the command", flag),
+          CountOf(trials::FlagValue(job_.words, flag, true).value_or("")));
+    };
+    const auto limit = [&trainer](const std::string& kind) {
+      const GpuLimit found = GpuLimitOf(trainer, kind);
+      return std::pair(fmt::format("spec.trainer.resourcesPerNode.{}: {}", kind,
+                                   found.resource),
+                       found.gpus);
+    };
+    size_.nodes =
+        std::max(1, AgreedOf({{"spec.trainer.numNodes",
+                               CountOf(trainer.value("numNodes", Json()))},
+                              word("--nnodes")}));
+    size_.gpus_per_node =
+        AgreedOf({{"spec.trainer.numProcPerNode",
+                   CountOf(trainer.value("numProcPerNode", Json()))},
+                  word("--nproc-per-node"),
+                  limit("limits"),
+                  limit("requests")});
     job_.cluster.nodes = size_.nodes;
     job_.cluster.gpus_per_node = size_.gpus_per_node;
     if (request_.gpus.empty()) {
@@ -382,6 +517,7 @@ class Recommender {
     if (!guesses.empty()) {
       annotations[Key("guess")] = fmt::format("{}", fmt::join(guesses, "; "));
     }
+    rendered.notes.insert(rendered.notes.end(), notes_.begin(), notes_.end());
     if (!rendered.notes.empty()) {
       annotations[Key("notes")] =
           fmt::format("{}", fmt::join(rendered.notes, "; "));
@@ -437,6 +573,7 @@ class Recommender {
   GpuLimit limit_;
   MachineSize size_;  // before
   std::optional<Adapter> adapter_;
+  WordList notes_;  // on the words
 };
 
 }  // namespace
