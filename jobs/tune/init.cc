@@ -17,6 +17,7 @@
 #include "jobs/machine.h"
 #include "jobs/tune/tune_job.h"
 #include "trials/adapters/adapter.h"
+#include "trials/adapters/command_words.h"
 #include "trials/adapters/placeholders.h"
 #include "trials/constraints.h"
 #include "trials/knobs.h"
@@ -39,7 +40,7 @@ struct JobDraft {
   std::optional<trials::Adapter> adapter;
   std::optional<trials::ParallelConfig> present;
   std::vector<std::string> notes;
-  trials::FileSettings file;     // of the framework, as the job names it
+  trials::FileSettings file;     // of the command, and the file it names
   std::optional<Likeness> like;  // without a cluster file
   // Frameworks without a setting for sequence parallelism turn it on with
   // tensor parallelism.
@@ -106,6 +107,18 @@ Machine MachineOf(const InitOptions& options,
       machine.source = "--gpu " + options.gpu;
     }
     machine.product = options.gpu;
+  }
+  for (const auto& [flag, devices_of] :
+       {std::pair("--nproc-per-node", machine.size.gpus_per_node),
+        {"--num_processes", machine.size.gpus()}}) {
+    const auto launched = common::ParseInt(
+        trials::FlagValue(options.command, flag, true).value_or(""), 1,
+        1 << 16);
+    if (!options.gpus.empty() && launched && *launched != devices_of) {
+      throw InputError(
+          fmt::format("--gpus {}: {} in the command is {}: correct one of them",
+                      options.gpus, flag, *launched));
+    }
   }
   if (options.memory_gib > 0.0) {
     machine.memory_gib = options.memory_gib;
@@ -208,6 +221,44 @@ void SetPresent(const InitOptions& options, JobDraft& draft) {
   }
 }
 
+// Errors: throws InputError if the command trains another model.
+void RequireModel(const InitOptions& options, const JobDraft& draft) {
+  const auto wrong = draft.adapter ? draft.adapter->Contradictions(draft.job)
+                                   : std::vector<std::string>();
+  if (!wrong.empty()) {
+    throw InputError(
+        fmt::format("the command trains another model than --model {}: {}: "
+                    "correct one of them",
+                    options.model, fmt::join(wrong, "; ")));
+  }
+}
+
+// Reads what the command line says of the training, which predictions are for.
+void ReadCommand(const InitOptions& options, JobDraft& draft) {
+  draft.file = draft.adapter->ReadCommand(draft.job);
+  for (const std::string& setting : draft.file.defaults) {
+    if (std::ranges::any_of(options.training, [&](const std::string& own) {
+          return own.starts_with(setting.substr(0, setting.find('=') + 1));
+        })) {  // as the program does, whatever its options
+      std::erase(draft.file.training, setting);
+    }
+    trials::Workload changed = draft.job.workload;
+    SetTraining({}, {setting}, changed);
+    if (common::Contains(draft.file.training, setting) &&
+        changed != draft.job.workload) {
+      draft.file.notes.push_back(fmt::format(
+          "the command does not say otherwise: predictions are for {}, the "
+          "default of {}; --training changes that",
+          setting, draft.adapter->name()));
+    }
+  }
+  if (!draft.file.unread.empty()) {
+    draft.file.notes.push_back(fmt::format(
+        "predictions do not count what {} changes; --training may say it",
+        fmt::join(draft.file.unread, ", ")));
+  }
+}
+
 JobDraft DraftJob(const InitOptions& options) {
   RequireCommand(options);
   JobDraft draft;
@@ -237,9 +288,10 @@ JobDraft DraftJob(const InitOptions& options) {
                         options.model_options),
       batch, SequenceLength(options, draft));
   if (draft.adapter) {
-    draft.file = draft.adapter->ReadSettings(draft.job);
+    ReadCommand(options, draft);
   }
   SetTraining(draft.file, options.training, draft.job.workload);
+  RequireModel(options, draft);
   SetPresent(options, draft);
   draft.notes.insert(draft.notes.end(), draft.file.notes.begin(),
                      draft.file.notes.end());
@@ -551,7 +603,7 @@ ManifestSection WorkloadSection(const InitOptions& options,
     if (std::ranges::find(own, key, [](const auto& each) {
           return each.first;
         }) == own.end()) {
-      lines.push_back({key, value, "as your file says"});
+      lines.push_back({key, value, "as your job says"});
     }
   }
   for (const auto& [key, value] : own) {

@@ -403,4 +403,28 @@ TEST_F(InitTest, TriesWhatAProfileSaysAfterThePresentConfiguration) {
   EXPECT_THAT(Write(), HasSubstr("\n# start = [\"dp=4\"]  # your present"));
 }
 
+TEST_F(InitTest, WhatTheCommandSaysOfTheTrainingIsPredictedOrANote) {
+  options_.framework = "hf-trainer";
+  options_.command = {"torchrun", "run_clm.py", "--optim=adamw_8bit",
+                      "--lora_r=8"};
+  EXPECT_THAT(Write(),
+              AllOf(HasSubstr("optimizer = \"adam-8bit\""),
+                    HasSubstr("precision = \"fp32\""),
+                    HasSubstr("predictions do not count what --lora_r=8"),
+                    HasSubstr("predictions are for precision=fp32")));
+  options_.training = {"precision=bf16"};
+  EXPECT_THAT(Write(),
+              AllOf(HasSubstr("precision = \"bf16\""), Not(HasSubstr("fp32"))));
+}
+
+TEST_F(InitTest, ACommandOfAnotherModelOrOtherGpusIsRefused) {
+  options_.framework = "megatron-lm";
+  options_.command = {"torchrun", "pretrain_gpt.py", "--bf16",
+                      "--num-layers=2"};
+  EXPECT_THAT(Problem(), HasSubstr("--num-layers=2: the model has 4"));
+  options_.command = {"torchrun", "--nproc-per-node=2", "pretrain_gpt.py"};
+  EXPECT_THAT(Problem(), HasSubstr("--gpus 1x4: --nproc-per-node in the "
+                                   "command is 2: correct one of them"));
+}
+
 }  // namespace jobs::init_test
