@@ -116,8 +116,7 @@ def wrong_objectives(sampler):
             "a step is missing": lambda trial: steps(trial, 3, 1.0),
             "not finite": lambda trial: steps(trial, 6, float("nan")),
             "a negative time": lambda trial: steps(trial, 6, -1.0),
-            "exception": lambda trial: raise_error(trial, ZeroDivisionError()),
-            "Ctrl-C": lambda trial: raise_error(trial, KeyboardInterrupt())}
+            "exception": lambda trial: raise_error(trial, ZeroDivisionError())}
 
 
 @pytest.mark.wrong_requests
@@ -134,9 +133,53 @@ def test_a_wrong_trial_is_told_as_failed_and_the_study_goes_on(manifest, tmp_pat
     for _ in range(2):
         try:
             study.optimize(objective, n_trials=2)
-        except (oppa.OppaError, ZeroDivisionError, KeyboardInterrupt):
+        except (oppa.OppaError, ZeroDivisionError):
             first.append(1)
     study.optimize(objective, n_trials=100)
     trials = sampler.study.trials
     assert len(trials) == 9 and trials[1].state == "failed"
     assert [one.number for one in trials] == list(range(1, 10))
+
+
+def test_an_interrupted_trial_is_asked_again(manifest, tmp_path):
+    study, sampler = study_of(manifest, tmp_path)
+    right, asked = objective_of(sampler), []
+
+    def objective(trial):
+        asked.append(sampler.config(trial))
+        if trial.number == 1:
+            trial.report(1.0, 1)
+            raise KeyboardInterrupt
+        return right(trial)
+
+    with pytest.raises(KeyboardInterrupt):
+        study.optimize(objective, n_trials=3)
+    assert len(sampler.study.trials) == 1
+    study.optimize(objective, n_trials=1)
+    assert asked[1] == asked[2] == sampler.study.trials[1].config
+    assert sampler.study.trials[1].state != "failed"
+
+
+def test_the_reason_of_a_failure_is_recorded(manifest, tmp_path):
+    study, sampler = study_of(manifest, tmp_path)
+
+    def objective(trial):
+        sampler.config(trial)
+        raise ValueError("odd shape")
+
+    study.optimize(objective, n_trials=1, catch=(ValueError,))
+    assert [(one.state, one.message) for one in sampler.study.trials] == [("failed", "ValueError: odd shape")]
+
+
+def test_an_objective_that_is_not_the_time_of_its_steps_is_refused(manifest, tmp_path):
+    study, sampler = study_of(manifest, tmp_path)
+
+    def objective(trial):
+        sampler.config(trial)
+        for step in range(1, sampler.max_steps + 1):
+            trial.report(0.3, step)
+        return 99.0
+
+    with pytest.raises(oppa.OppaError, match=r"returned 99, and its reported steps took 0\.3 to 0\.3 s"):
+        study.optimize(objective, n_trials=1)
+    assert sampler.study.trials == []

@@ -18,10 +18,12 @@
 
 The objective is a step time in seconds, to be minimized. Every step is reported, from 1. One trial runs at a time.
 Configurations of study.enqueue_trial() are tried next. A trial without all steps or with NaN is told as failed.
+One that is interrupted (Ctrl-C) is not told, and asked again.
 """
 from __future__ import annotations
 
 import contextlib
+import inspect
 from typing import Any, Dict, Optional, Sequence, Union
 
 import optuna
@@ -112,11 +114,15 @@ class OppaSampler(BaseSampler):
         self._fixed.pop(trial.number, None)
         if self._next is None or self._number != trial.number:
             return
+        raised = _error_of_objective() if state == TrialState.FAIL else None
         running, self._next, self._number = self._next, None, None
         peak, self._peak = self._peak, None
         names: Dict[TrialState, oppa.State] = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned"}
         told: oppa.State = "memory_out" if self._out_of_memory else names.get(state, "failed")
         self._out_of_memory = False
+        if isinstance(raised, KeyboardInterrupt):
+            self.study.close()  # it says nothing about the configuration, which is asked again
+            return
         if not _agree(trial.params, running.config):
             self.study.close()  # the trial is not recorded, and asked again
             raise oppa.OppaError(f"trial {trial.number} of Optuna ran {trial.params}, and oppa asked for "
@@ -127,7 +133,13 @@ class OppaSampler(BaseSampler):
             told = "failed" if told == "complete" else told
             tell(self.study, running, state=told, step_times=[], peak_memory_bytes=peak, message=str(error))
         else:
-            tell(self.study, running, state=told, step_times=step_times, peak_memory_bytes=peak)
+            low, high = min(step_times, default=0.0), max(step_times, default=0.0)
+            if told == "complete" and values and low > 0.0 and not 0.9 * low <= values[0] <= 1.1 * high:
+                self.study.close()
+                raise oppa.OppaError(f"trial {trial.number} of Optuna returned {values[0]:g}, and its reported steps took "
+                                     f"{low:g} to {high:g} s: it is not recorded; return a step time in seconds")
+            tell(self.study, running, state=told, step_times=step_times, peak_memory_bytes=peak,
+                 message=f"{type(raised).__name__}: {raised}" if raised is not None else "")
         if study.get_trials(deepcopy=False, states=[TrialState.WAITING]):
             return  # a configuration that Optuna has enqueued is next
         try:
@@ -148,6 +160,17 @@ class OppaPruner(optuna.pruners.BasePruner):
         for step, time_s in enumerate(_step_times(trial), 1):
             running.report(time_s, step)
         return running.should_prune()
+
+
+def _error_of_objective() -> Optional[BaseException]:
+    """What optimize() caught from its objective, which Optuna does not pass on; None where the trial was told."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_code.co_name == "_run_trial":
+            error = frame.f_locals.get("func_err")
+            return error if isinstance(error, BaseException) else None
+        frame = frame.f_back
+    return None
 
 
 def _agree(params: Dict[str, Any], config: Dict[str, Any]) -> bool:
