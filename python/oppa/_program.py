@@ -18,7 +18,7 @@ import tempfile
 import threading
 import weakref
 from pathlib import Path
-from typing import Any, Deque, Dict, List, NoReturn, Optional, Sequence, Set, Tuple
+from typing import Any, Deque, Dict, NoReturn, Optional, Sequence, Tuple
 
 
 try:
@@ -134,12 +134,12 @@ class Server:
 
     def __init__(self, program: Program, words: Sequence[str]) -> None:
         self._program = program
-        self._changed = threading.Condition()  # reentrant: a signal handler may make a request, too
-        self._answers: Dict[Any, Any] = {}
-        self._waiting: Set[int] = {0}  # 0: the greeting
+        # A queue for each request whose answer is awaited, since an interrupt leaves no lock of it half released. 0: the
+        # greeting.
+        self._waiting: "Dict[int, queue.SimpleQueue[Any]]" = {0: queue.SimpleQueue()}
         self._sent: Deque[int] = collections.deque([0])  # without an answer so far
         self._numbers = itertools.count(1)
-        self.left: List[int] = []  # requests for a trial whose answer nobody has got
+        self.left: Dict[int, int] = {}  # by thread: its request for a trial whose answer it has not got
         self.ended = False
         self._errors = tempfile.TemporaryFile()
         self._requests: "queue.SimpleQueue[Optional[Tuple[int, bytes]]]" = queue.SimpleQueue()  # reentrant, too
@@ -161,7 +161,8 @@ class Server:
 
     def request(self, op: str, **fields: Any) -> Any:
         """The answer to a request. Raises OppaError with the program's message."""
-        number = self.left.pop() if op == "ask" and self.left else next(self._numbers)
+        left = self.left.get(threading.get_ident()) if op == "ask" else None
+        number = next(self._numbers) if left is None else left
         return self._await(number, op, _line({"op": op, **fields, "id": number}))
 
     def close(self) -> None:
@@ -191,34 +192,33 @@ class Server:
 
     def take(self, answer: Optional[Dict[str, Any]]) -> None:
         """An answer of the program; None: there are no more."""
-        with self._changed:
-            self.ended = self.ended or answer is None
-            oldest = self._sent.popleft() if answer is not None and self._sent else None
-            number = answer.get("id", oldest) if answer is not None else None
-            if number in self._waiting:
-                self._answers[number] = answer
-            self._changed.notify_all()
+        self.ended = self.ended or answer is None
+        oldest = self._sent.popleft() if answer is not None and self._sent else None
+        number = answer.get("id", oldest) if answer is not None else None
+        for waiting, answers in list(self._waiting.items()):
+            if answer is None or waiting == number:
+                answers.put(answer)
 
     def _await(self, number: int, op: str = "", line: Optional[bytes] = None) -> Any:
         got = False
         try:
-            with self._changed:
-                self._waiting.add(number)
-                if line is not None:
-                    self._requests.put((number, line))
-                while number not in self._answers and not self.ended:
-                    self._changed.wait(1.0)  # a signal handler may have taken the notification of its own wait only
-                if number not in self._answers:
+            answers = self._waiting.setdefault(number, queue.SimpleQueue())
+            if line is not None:
+                self._requests.put((number, line))
+            answer = None
+            while answer is None:
+                ended = self.ended
+                with contextlib.suppress(queue.Empty):
+                    answer = answers.get(not ended, 1.0)
+                if answer is None and ended:
                     self._fail(number)
-                answer = self._answers.pop(number)
-                self._waiting.discard(number)
-                got = True
+            self._waiting.pop(number, None)
+            got = True  # no call follows, which an interrupt could precede
         finally:
             if not got:
-                self._waiting.discard(number)
-                self._answers.pop(number, None)
+                self._waiting.pop(number, None)
                 if op == "ask":
-                    self.left.append(number)
+                    self.left[threading.get_ident()] = number
         if "error" in answer:
             raise OppaError(answer["error"])
         return answer

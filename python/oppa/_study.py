@@ -55,12 +55,12 @@ class FrozenTrial:
 class Trial:
     """A trial that runs."""
 
-    def __init__(self, study: "Study", fields: Mapping[str, Any]) -> None:
+    def __init__(self, study: "Study", fields: Mapping[str, Any], steps: List[float]) -> None:
         self._study = study
-        self._reported = 0
+        self._steps = steps  # those reported, also where the wait for the answer was interrupted
         self._prune = False
         self.number: int = fields["number"]
-        self.config: Config = fields["config"]
+        self.config: Config = dict(fields["config"])
         self._asked = dict(self.config)
         self.max_steps: int = fields["max_steps"]
         self.seed: int = fields["seed"]
@@ -70,18 +70,14 @@ class Trial:
 
     def report(self, step_time_s: float, step: Optional[int] = None) -> None:
         """Reports the time of a step, of all steps from the first one on. `step` counts from 1; repeats are ignored."""
-        step = self._reported + 1 if step is None else step
-        if step <= self._reported:
+        reported = len(self._steps)
+        step = reported + 1 if step is None else step
+        if step <= reported:
             return
-        if step != self._reported + 1:
-            raise OppaError(f"step {step} is reported after step {self._reported}: report every step")
+        if step != reported + 1:
+            raise OppaError(f"step {step} is reported after step {reported}: report every step")
         self._study._require_asked(self)
-        self._reported = step  # also where the wait for the answer is interrupted
-        try:
-            answer = self._study._request("report", trial=self.number, step_time_s=step_time_s)
-        except OppaError:
-            self._reported = step - 1
-            raise
+        answer = self._study._request("report", trial=self.number, step_time_s=step_time_s)
         self._prune = self._prune or answer["should_prune"]
 
     def should_prune(self) -> bool:
@@ -105,9 +101,12 @@ class Study:
         self._lock = threading.RLock()
         self._queue: List[Any] = []
         self._open: Dict[int, Dict[str, Any]] = {}
-        """The trials that run, with the "steps" that were reported of each."""
+        """The trials that run, each as it was "asked", with the "steps" that were reported, and the thread to which ask()
+        has not returned it."""
         self._telling: Set[int] = set()
         """The trials of which a tell() has begun."""
+        self._told: Dict[int, Any] = {}
+        """The last trial that was told, and what."""
         self._server: Optional[Server] = None
         self._newer: Optional["weakref.ref[Study]"] = None
         for other in list(_studies):  # such as that of a notebook's cell that runs again
@@ -133,10 +132,18 @@ class Study:
 
     def ask(self) -> Trial:
         """The next trial, which runs until it is told. Raises SearchEnded where there is none."""
-        answer = self._request("ask")
-        if answer["trial"] is None:
-            raise SearchEnded(f"the search has ended: {answer['ended']}")
-        return Trial(self, answer["trial"])
+        caller = threading.get_ident()
+        lost = [one for one in self._open.values() if one["undelivered"] == caller]  # an earlier call was interrupted
+        if not lost:
+            answer = self._request("ask", caller)
+            if answer["trial"] is None:
+                raise SearchEnded(f"the search has ended: {answer['ended']}")
+            lost = [self._open[answer["trial"]["number"]]]
+        trial = Trial(self, lost[0]["asked"], lost[0]["steps"])
+        if self._server is not None:
+            self._server.left.pop(caller, None)
+        lost[0]["undelivered"] = None
+        return trial
 
     def __iter__(self) -> Iterator[Trial]:
         """Trials until the search ends, each to be told before the next."""
@@ -158,11 +165,12 @@ class Study:
         number = trial.number if isinstance(trial, Trial) else trial
         if isinstance(trial, Trial):
             self._require_asked(trial)
+        told = (outcome, step_times if step_times is None else list(step_times), peak_memory_bytes, duration_s, message)
         if step_times is None and number in self._open and self._open[number]["steps"]:
             step_times = self._open[number]["steps"]
         fields = {"trial": number, "outcome": outcome, "peak_memory_bytes": peak_memory_bytes, "message": message,
                   "duration_s": duration_s, "step_times_s": None if step_times is None else list(step_times)}
-        again = number in self._telling
+        again = number in self._telling or self._told.get(number) == told
         self._telling.add(number)
         try:
             answer = self._request("tell", **fields)
@@ -177,6 +185,7 @@ class Study:
                 self._telling.discard(number)
                 raise
             answer = {"trial": recorded[0]} if recorded else self._request("tell", **fields)
+        self._told = {number: told}  # before an interrupt that only the caller notices
         self._telling.discard(number)
         return _frozen(answer["trial"])
 
@@ -307,7 +316,7 @@ class Study:
             answer = server.request("ask")
             number, config = (answer["trial"] or {}).get("number"), (answer["trial"] or {}).get("config")
             if number not in self._open or self._open[number]["config"] != config:
-                server.left.append(answer["id"])  # the records have changed meanwhile
+                server.left[threading.get_ident()] = answer["id"]  # the records have changed meanwhile
                 break
             for step_time_s in self._open[number]["steps"]:
                 server.request("report", trial=number, step_time_s=step_time_s)
@@ -326,7 +335,7 @@ class Study:
         if trial is not None and trial["config"] in self._queue:
             self._queue.remove(trial["config"])
 
-    def _request(self, op: str, **fields: Any) -> Any:
+    def _request(self, op: str, caller: Optional[int] = None, **fields: Any) -> Any:
         """The answer to a request. Where the program is killed meanwhile, another one answers."""
         fields = {name: value for name, value in fields.items() if value is not None}
         steps: List[Any] = []
@@ -337,15 +346,16 @@ class Study:
             steps.append(fields.get("step_time_s"))  # also where the wait for the answer is interrupted
             try:
                 answer = server.request(op, **fields)
+                if op == "ask" and answer["trial"] is not None:  # no call, which an interrupt could precede
+                    self._open[answer["trial"]["number"]] = {"asked": answer["trial"], "config": answer["trial"]["config"],
+                                                             "steps": [], "undelivered": caller}
                 break
             except OppaError as error:
                 steps.pop()
                 if last or op == "tell" or not isinstance(error, ServerDied):
                     raise
         del answer["id"]
-        if op == "ask" and answer["trial"] is not None:
-            self._open[answer["trial"]["number"]] = {"config": dict(answer["trial"]["config"]), "steps": []}
-        elif op == "tell":
+        if op == "tell":
             self._forget(answer["trial"]["number"])
         return answer
 

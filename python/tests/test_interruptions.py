@@ -2,6 +2,7 @@
 import itertools
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -128,3 +129,40 @@ def test_no_interruption_changes_a_record(manifest, tmp_path, monkeypatch, momen
             assert recorded(storage) == whole, f"{way} {moment} {message}"
     finally:
         signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("op", ["ask", "report", "tell"])
+def test_a_call_can_be_repeated_that_was_interrupted_after_any_of_its_calls(manifest, tmp_path, op):
+    """Where the interpreter handles signals: at the begin of a function, and after a call of one that is not Python."""
+    study = oppa.create_study(manifest, tmp_path, method="random", settings=["budget.trials=300", "budget.q_max=2"])
+
+    def run(call, moment):
+        seen = itertools.count(1)
+
+        def interrupt(frame, event, function):
+            if event in ("call", "c_return", "c_exception") and "/oppa/_" in frame.f_code.co_filename:
+                if next(seen) == moment:
+                    raise Interrupted
+
+        if moment is None:
+            return call(), True
+        try:
+            sys.setprofile(interrupt)
+            return call(), True
+        except Interrupted:
+            return call(), False
+        finally:
+            sys.setprofile(None)
+
+    for moment in itertools.count(1):
+        trial, asked = run(study.ask, moment if op == "ask" else None)
+        assert trial.number == moment
+        _, first = run(lambda: trial.report(moment, 1), moment if op == "report" else None)
+        trial.report(0.5, 2)
+        told, done = run(lambda: study.tell(trial), moment if op == "tell" else None)
+        assert (told.number, told.step_times) == (moment, [moment, 0.5])
+        if asked and first and done:
+            break
+    assert moment > 5 and len(study.trials) == moment
+    with pytest.raises(oppa.OppaError, match="no trial is running"):
+        study.tell(trial, state="failed")
