@@ -16,16 +16,17 @@ namespace common {
 namespace {
 
 // How a name ends, its words joined, one or several of it.
-constexpr std::array<std::string_view, 28> kSecretNames = {
+constexpr std::array<std::string_view, 32> kSecretNames = {
     "password",   "passwd",        "passphrase",    "secret",
     "credential", "apikey",        "accesskey",     "accesskeyid",
     "secretkey",  "privatekey",    "authkey",       "accountkey",
     "servicekey", "storagekey",    "signingkey",    "encryptionkey",
     "licensekey", "wandbkey",      "ngckey",        "masterkey",
     "cometkey",   "decryptionkey", "authorization", "apitoken",
-    "authtoken",  "accesstoken",   "hubtoken",      "hftoken"};
+    "authtoken",  "accesstoken",   "hubtoken",      "hftoken",
+    "passwort",   "kennwort",      "passcode",      "bearer"};
 
-// The last word of a name, after another one.
+// The last word of a name.
 constexpr std::array<std::string_view, 2> kSecretWords = {"_token", "_pwd"};
 
 // A token of these is one of a text, not of an account.
@@ -82,9 +83,16 @@ bool IsKey(std::string_view value) {
   return key.IsIn(value) && digits.IsIn(value) && letters.IsIn(value);
 }
 
-// Of names that are other things, too: the value decides.
-bool IsSecretOf(std::string_view name, std::string_view value) {
+// Of names that are other things, too: the value decides. `words`: those of the
+// name, each after "_".
+bool IsSecretOf(std::string_view name, std::string_view words,
+                std::string_view value) {
+  static const Pattern digits(R"(^[0-9]{4,}$)");
   value = Bare(value);
+  const std::string_view last = words.substr(words.rfind('_') + 1);
+  if (last == "pin" || last == "otp") {
+    return digits.IsIn(value) || IsGuarded(value);
+  }
   const std::size_t colon = value.find(':');
   if (name == "u" || name == "auth" || name.ends_with("user")) {
     return colon != value.npos && colon > 0 &&
@@ -93,8 +101,25 @@ bool IsSecretOf(std::string_view name, std::string_view value) {
   if (name == "cookie") {
     return value.find('=') != value.npos;
   }
-  return name.ends_with("pass") ? IsGuarded(value)
-                                : name == "key" && IsKey(value);
+  return name.ends_with("pass") || last == "pw" ? IsGuarded(value)
+                                                : name == "key" && IsKey(value);
+}
+
+// The words of a name, each after "_".
+std::string WordsOf(std::string_view name) {
+  name.remove_prefix(std::min(name.find_first_not_of('-'), name.size()));
+  return "_" + Normalized(name);
+}
+
+// Whether a name is that of a secret, whatever its value.
+bool IsSecretName(std::string_view name) {
+  std::string joined = WordsOf(name);
+  std::erase(joined, '_');
+  const std::string_view one =
+      std::string_view(joined).substr(0, joined.find_last_not_of('s') + 1);
+  return std::ranges::any_of(kSecretNames, [&](std::string_view known) {
+    return joined.ends_with(known) || one.ends_with(known);
+  });
 }
 
 // Whether this is the value of a secret.
@@ -104,34 +129,26 @@ bool IsSecret(std::string_view name, std::string_view value) {
       R"(\$(\w+|\{.*\}|\(.*\))|\**)$)");
   static const Pattern number(R"(^[0-9.eE+-]*$)");
   constexpr std::size_t kLeastToken = 8;  // characters
-  std::string_view last = name;
-  last.remove_prefix(std::min(last.find_first_not_of('-'), last.size()));
-  const std::string words = "_" + Normalized(last);
+  const std::string words = WordsOf(name);
   std::string joined = words;
   std::erase(joined, '_');
   if (no_secret.IsIn(value)) {
     return false;
   }
-  const auto ends = [](std::string_view text) {
-    return [text](std::string_view known) { return text.ends_with(known); };
-  };
-  const std::string_view one =
-      std::string_view(joined).substr(0, joined.find_last_not_of('s') + 1);
-  if (std::ranges::any_of(kSecretNames, ends(joined)) ||
-      std::ranges::any_of(kSecretNames, ends(one))) {
+  if (IsSecretName(name) || IsSecretOf(joined, words, value)) {
     return true;
   }
-  if (IsSecretOf(joined, value)) {
-    return true;
-  }
-  const auto* const found = std::ranges::find_if(kSecretWords, ends(words));
+  const auto* const found = std::ranges::find_if(
+      kSecretWords,
+      [&](std::string_view known) { return words.ends_with(known); });
   if (found == kSecretWords.end()) {
     return false;
   }
   const std::string_view rest =
       std::string_view(words).substr(0, words.size() - found->size());
+  static const Pattern path(R"(^[.~]|/)");  // $PWD, the current folder
   return *found == "_pwd"
-             ? !rest.empty()
+             ? !rest.empty() || !path.IsIn(value)
              : value.size() >= kLeastToken && !number.IsIn(value) &&
                    !Contains(kTextTokens, rest.substr(rest.rfind('_') + 1));
 }
@@ -171,14 +188,19 @@ std::string WithoutParts(std::string text) {
           R"(\b(hf_[A-Za-z0-9]{30,}|gh[opsur]_\w{20,}|github_pat_\w{20,}|)"
           R"(glpat-[\w-]{16,}|nvapi-[\w-]{20,}|xox[a-z]-[0-9][\w-]{9,}|)"
           R"(sk-[\w-]*[A-Za-z0-9]{16}[\w-]*|AIza[\w-]{35}|)"
-          R"((?:npm|r8|dckr_pat|dop_v1)_\w{20,}|SG\.[\w-]{16,}\.[\w-]{16,}|)"
+          R"((?:npm|r8|dckr_pat|dop_v1)_\w{20,}|[rs]k_(?:live|test)_\w{16,}|)"
+          R"(dapi[A-Za-z0-9]{32}(?:-\d)?|pypi-[\w-]{16,}|hvs\.[\w-]{20,}|SG\.[\w-]{16,}\.[\w-]{16,}|)"
           R"((?:AKIA|ASIA)[0-9A-Z]{16}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*))")};
   for (const Pattern& format : formats) {
     text = Hide(text, format, [](const auto&) { return true; });
   }
+  // A name has those of the tables around it: `wandb: {key: ...`.
+  static const std::string name =
+      R"(([A-Za-z][\w.-]*(?:["']?[=:]\s*\{\s*["']?[A-Za-z][\w.-]*)*)["']?)";
   static const std::array assignments = {
-      Pattern(R"x(([A-Za-z][\w.-]*)["']?[=:]\s*"((?:[^"\\]|\\.)+)")x"),
-      Pattern(R"(([A-Za-z][\w.-]*)["']?[=:]["']?([^\s&,;}'"\]]+))")};
+      Pattern(name + R"x([=:]\s*"((?:[^"\\]|\\.)+)")x"),
+      Pattern(name + R"([=:]\s*'([^']+)')"),
+      Pattern(name + R"((?:=|:[ \t]*|[ \t]+=[ \t]+)["']?([^\s&,;}'"\]]+))")};
   for (const Pattern& assigned : assignments) {
     text = Hide(text, assigned,
                 [](const auto& found) { return IsSecret(found[1], found[2]); });
@@ -199,8 +221,10 @@ class Reader {
     static const Pattern option(
         R"(^["'\[{(,]*(-+[A-Za-z][\w.-]*|[A-Za-z][\w.-]*:))"
         R"([\]"',:]*$)");
+    static const Pattern bare(R"(^[A-Za-z][\w-]*$)");
     static const Pattern assigned(R"((?s)^([^\s=]+)=(.*)$)");
     const std::string name = std::exchange(name_, "");
+    const std::string before = std::exchange(bare_, "");
     if (logs_in_ && IsKey(Bare(word))) {
       return std::string(kHidden);
     }
@@ -208,6 +232,10 @@ class Reader {
     if (!name.empty() && !word.starts_with('-') && IsSecret(name, word)) {
       return std::string(kHidden);
     }
+    if (!before.empty() && IsSecretName(before) && IsGuarded(Bare(word))) {
+      return std::string(kHidden);
+    }
+    bare_ = bare.IsIn(Bare(word)) ? Bare(word) : "";
     if (const auto found = option.Find(word); !found.empty()) {
       name_ = found[1].substr(0, found[1].find(':'));
       return word;
@@ -224,6 +252,7 @@ class Reader {
  private:
   int depth_;
   std::string name_;      // of the next word
+  std::string bare_;      // the last word, which is not written as a name
   bool logs_in_ = false;  // `wandb login KEY`
 };
 
