@@ -556,7 +556,10 @@ class Session {
     measured.message.resize(std::min(measured.message.size(), kMostMessage));
     std::vector<double>& steps = measured.step_times_s;
     if (std::cmp_greater(steps.size(), max_steps)) {
-      steps.resize(max_steps);
+      throw InputError(fmt::format(
+          "a trial has at most {} step_times_s, not {}: tell those of its "
+          "first steps",
+          max_steps, steps.size()));
     }
     if (measured.outcome == Outcome::kCompleted &&
         std::cmp_less(steps.size(), max_steps)) {

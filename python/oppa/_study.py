@@ -167,9 +167,10 @@ class Study:
             self._require_asked(trial)
         told = (outcome, step_times if step_times is None else list(step_times), peak_memory_bytes, duration_s, message)
         if step_times is None and number in self._open and self._open[number]["steps"]:
-            step_times = self._open[number]["steps"]
-        fields = {"trial": number, "outcome": outcome, "peak_memory_bytes": peak_memory_bytes, "message": message,
-                  "duration_s": duration_s, "step_times_s": None if step_times is None else list(step_times)}
+            step_times = self._open[number]["steps"][:self._open[number]["asked"]["max_steps"]]
+        fields: Dict[str, Any] = {
+            "trial": number, "outcome": outcome, "peak_memory_bytes": peak_memory_bytes, "message": message,
+            "duration_s": duration_s, "step_times_s": None if step_times is None else list(step_times)}
         again = number in self._telling or self._told.get(number) == told
         self._telling.add(number)
         try:

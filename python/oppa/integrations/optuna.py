@@ -128,7 +128,7 @@ class OppaSampler(BaseSampler):
             raise oppa.OppaError(f"trial {trial.number} of Optuna ran {trial.params}, and oppa asked for "
                                  f"{running.config}: it is not recorded; take the configuration from sampler.config(trial)")
         try:
-            step_times = _step_times(trial)
+            step_times = _step_times(trial)[:running.max_steps]
         except oppa.OppaError as error:
             told = "failed" if told == "complete" else told
             tell(self.study, running, state=told, step_times=[], peak_memory_bytes=peak, message=str(error))
